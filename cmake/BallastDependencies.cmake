@@ -1,0 +1,33 @@
+# Everything that ballast stands on, found once. A missing package is named together with what installs it.
+include(CMakeFindDependencyMacro)
+
+macro(ballast_find name debian_package)
+  find_package(${name} ${ARGN} QUIET)
+  if(NOT ${name}_FOUND)
+    message(FATAL_ERROR "ballast needs ${name} ${ARGN}: install the Debian package ${debian_package} "
+                        "(scripts/setup.sh installs everything)")
+  endif()
+endmacro()
+
+ballast_find(hwy libhwy-dev 1.2 CONFIG)
+ballast_find(dnnl libdnnl-dev 3.5 CONFIG)
+ballast_find(nlohmann_json nlohmann-json3-dev 3.10 CONFIG)
+ballast_find(CLI11 libcli11-dev 2.0 CONFIG)
+ballast_find(OpenMP g++)
+ballast_find(PkgConfig pkg-config)
+foreach(entry "PCRE2;libpcre2-8;libpcre2-dev" "UTF8PROC;libutf8proc;libutf8proc-dev" "XXHASH;libxxhash;libxxhash-dev")
+  list(GET entry 0 prefix)
+  list(GET entry 1 module)
+  list(GET entry 2 debian_package)
+  pkg_check_modules(${prefix} QUIET IMPORTED_TARGET ${module})
+  if(NOT ${prefix}_FOUND)
+    message(FATAL_ERROR "ballast needs ${module}: install the Debian package ${debian_package} "
+                        "(scripts/setup.sh installs everything)")
+  endif()
+endforeach()
+if(BALLAST_TESTS)
+  ballast_find(doctest doctest-dev 2.4 CONFIG)
+endif()
+if(BALLAST_BENCH)
+  ballast_find(benchmark libbenchmark-dev 1.7 CONFIG)
+endif()

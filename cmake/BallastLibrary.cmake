@@ -1,0 +1,31 @@
+# libballast: all rooms in one static library with the public headers beside it, installed as a CMake package.
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+
+get_property(rooms GLOBAL PROPERTY BALLAST_ROOMS)
+add_library(ballast STATIC)
+add_library(ballast::ballast ALIAS ballast)
+foreach(room IN LISTS rooms)
+  get_target_property(type ${room} TYPE)
+  if(type STREQUAL "OBJECT_LIBRARY")
+    target_sources(ballast PRIVATE $<TARGET_OBJECTS:${room}>)
+  endif()
+endforeach()
+set_target_properties(ballast PROPERTIES LINKER_LANGUAGE CXX)
+target_compile_features(ballast PUBLIC cxx_std_23)
+target_include_directories(ballast INTERFACE "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>"
+                                             "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>")
+target_link_libraries(ballast PUBLIC hwy::hwy DNNL::dnnl OpenMP::OpenMP_CXX PkgConfig::PCRE2 PkgConfig::UTF8PROC
+                                     PkgConfig::XXHASH)
+
+install(TARGETS ballast EXPORT ballast ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/ballast" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
+        FILES_MATCHING PATTERN "*.h")
+install(EXPORT ballast NAMESPACE ballast:: FILE ballast-targets.cmake
+        DESTINATION "${CMAKE_INSTALL_LIBDIR}/cmake/ballast")
+configure_package_config_file("${PROJECT_SOURCE_DIR}/cmake/ballast-config.cmake.in"
+                              "${PROJECT_BINARY_DIR}/ballast-config.cmake"
+                              INSTALL_DESTINATION "${CMAKE_INSTALL_LIBDIR}/cmake/ballast")
+write_basic_package_version_file("${PROJECT_BINARY_DIR}/ballast-config-version.cmake" COMPATIBILITY SameMinorVersion)
+install(FILES "${PROJECT_BINARY_DIR}/ballast-config.cmake" "${PROJECT_BINARY_DIR}/ballast-config-version.cmake"
+        DESTINATION "${CMAKE_INSTALL_LIBDIR}/cmake/ballast")

@@ -1,0 +1,48 @@
+# ballast_room(FOLDER [DEPENDS ROOM] [LIBRARIES ...])
+#
+# One target per top-level folder: ballast_kernels, ballast_model, ... holding every .cc file below it. A room is seen by
+# others only through its own include root, a build folder with one link to the source folder in it. So
+# `#include "quant/x.h"` from kernels/ does not compile: nothing that kernels links to brings that root along.
+function(ballast_room folder)
+  cmake_parse_arguments(PARSE_ARGV 1 ROOM "" "DEPENDS" "LIBRARIES")
+  cmake_path(GET folder FILENAME name)
+  if(folder STREQUAL "include/ballast")
+    set(target ballast_api)
+  else()
+    set(target ballast_${name})
+  endif()
+
+  set(root "${PROJECT_BINARY_DIR}/rooms/${name}")
+  file(MAKE_DIRECTORY "${root}")
+  file(CREATE_LINK "${PROJECT_SOURCE_DIR}/${folder}" "${root}/${name}" SYMBOLIC)
+
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/${folder}/*.cc")
+  if(sources)
+    add_library(${target} OBJECT ${sources})
+    set(scope PUBLIC)
+    ballast_warnings(${target})
+    set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  else()
+    add_library(${target} INTERFACE)
+    set(scope INTERFACE)
+  endif()
+  target_include_directories(${target} ${scope} "$<BUILD_INTERFACE:${root}>")
+  target_link_libraries(${target} ${scope} ${ROOM_LIBRARIES})
+  if(ROOM_DEPENDS)
+    cmake_path(GET ROOM_DEPENDS FILENAME below)
+    if(ROOM_DEPENDS STREQUAL "include/ballast")
+      set(below api)
+    endif()
+    target_link_libraries(${target} ${scope} ballast_${below})
+  endif()
+  set_property(GLOBAL APPEND PROPERTY BALLAST_ROOMS ${target})
+endfunction()
+
+# The warnings that every target of ballast is built with.
+function(ballast_warnings target)
+  target_compile_options(${target} PRIVATE -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Wnon-virtual-dtor
+                                           -Woverloaded-virtual -Wcast-qual)
+  if(BALLAST_WERROR)
+    target_compile_options(${target} PRIVATE -Werror)
+  endif()
+endfunction()

@@ -1,0 +1,33 @@
+// Products of F32 activations with F32, F16 or BF16 weights that stay where they are (usually a mapped file).
+#ifndef BALLAST_KERNELS_FLOAT_MATRIX_H_
+#define BALLAST_KERNELS_FLOAT_MATRIX_H_
+
+#include <cstddef>
+
+namespace ballast::kernels {
+
+enum class FloatType { kF32, kF16, kBF16 };
+
+constexpr std::size_t float_type_bytes(FloatType type) { return type == FloatType::kF32 ? 4 : 2; }
+
+/// View of weights [rows = outputs, cols = inputs], row-major and dense; the address need not be aligned.
+struct FloatMatrix {
+  const void* data = nullptr;
+  FloatType type = FloatType::kF32;
+  std::size_t rows = 0;
+  std::size_t cols = 0;
+};
+
+/// dst[i][r] = bias[r] + sum_c src[i][c] * wei[r][c] for i < m, summed in F32.
+/// src is [m][wei.cols] dense, dst has rows `dst_stride` floats apart, bias is [wei.rows] or null.
+/// Runs on all OpenMP threads; the result does not depend on their number.
+void matmul(const FloatMatrix& wei, const float* src, std::size_t m, const float* bias, float* dst,
+            std::size_t dst_stride);
+
+/// `count` values to F32 and back; to 16 bits ties round to even. Single-threaded.
+void to_float(const void* src, FloatType type, std::size_t count, float* dst);
+void from_float(const float* src, std::size_t count, FloatType type, void* dst);
+
+}  // namespace ballast::kernels
+
+#endif  // BALLAST_KERNELS_FLOAT_MATRIX_H_
