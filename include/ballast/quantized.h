@@ -11,25 +11,27 @@
 namespace ballast {
 
 /// Bytes of one row of `count` codes of `bits` bits (4 or 8); 4-bit codes lie two to a byte, the first one low.
-constexpr std::size_t packed_row_bytes(std::size_t count, int bits) { return (count * static_cast<std::size_t>(bits) + 7) / 8; }
+constexpr std::size_t packed_row_bytes(std::size_t count, int bits) {
+  return (count * static_cast<std::size_t>(bits) + 7) / 8;
+}
 
 /// View of a quantized matrix [rows = outputs, cols = inputs]:
 ///     w[r][c] = (code[r][c] - zero[r][c / group_size]) * scale[r][c / group_size]
-/// Codes are unsigned. Symmetric matrices have no `zeros`: the zero is 2^(bits-1). A group whose scale is 0 is all zero.
-/// The last group of a row may be short. An outlier column's codes equal its zero point, so that it decodes to 0 here;
-/// its weights are in `outlier_weights` at 16 bits.
+/// Codes are unsigned. Symmetric matrices have no `zeros`: the zero is 2^(bits-1). A group whose scale is 0 is all
+/// zero. The last group of a row may be short. An outlier column's codes equal its zero point, so that it decodes to 0
+/// here; its weights are in `outlier_weights` at 16 bits.
 struct QuantizedView {
   std::size_t rows = 0;
   std::size_t cols = 0;
-  int bits = 8;                                     ///< 4 or 8
-  std::size_t group_size = 0;                       ///< columns that share a scale; cols for per-channel
-  std::span<const std::uint8_t> codes;              ///< [rows][packed_row_bytes(cols, bits)]
-  DType scale_type = DType::kF16;                   ///< kF16 or kBF16
-  std::span<const std::byte> scales;                ///< [rows][groups()]
-  std::span<const std::uint8_t> zeros;              ///< [rows][packed_row_bytes(groups(), bits)], empty when symmetric
-  std::span<const std::int32_t> outlier_columns;    ///< ascending
-  DType outlier_type = DType::kF16;                 ///< kF16 or kBF16
-  std::span<const std::byte> outlier_weights;       ///< [rows][outlier_columns.size()]
+  int bits = 8;                                   ///< 4 or 8
+  std::size_t group_size = 0;                     ///< columns that share a scale; cols for per-channel
+  std::span<const std::uint8_t> codes;            ///< [rows][packed_row_bytes(cols, bits)]
+  DType scale_type = DType::kF16;                 ///< kF16 or kBF16
+  std::span<const std::byte> scales;              ///< [rows][groups()]
+  std::span<const std::uint8_t> zeros;            ///< [rows][packed_row_bytes(groups(), bits)], empty when symmetric
+  std::span<const std::int32_t> outlier_columns;  ///< ascending
+  DType outlier_type = DType::kF16;               ///< kF16 or kBF16
+  std::span<const std::byte> outlier_weights;     ///< [rows][outlier_columns.size()]
 
   std::size_t groups() const { return (cols + group_size - 1) / group_size; }
 };

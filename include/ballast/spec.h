@@ -13,10 +13,10 @@ struct RopeSpec {
   enum class Scaling { kNone, kLinear, kLlama3 };
   double theta = 10000.0;
   Scaling scaling = Scaling::kNone;
-  double factor = 1.0;             ///< kLinear, kLlama3: positions are stretched by this
-  double low_freq_factor = 1.0;    ///< kLlama3
-  double high_freq_factor = 4.0;   ///< kLlama3
-  double original_context = 0.0;   ///< kLlama3: context length before stretching
+  double factor = 1.0;            ///< kLinear, kLlama3: positions are stretched by this
+  double low_freq_factor = 1.0;   ///< kLlama3
+  double high_freq_factor = 4.0;  ///< kLlama3
+  double original_context = 0.0;  ///< kLlama3: context length before stretching
 };
 
 /// A decoder of identical pre-norm blocks. Sizes count elements.
@@ -32,10 +32,10 @@ struct ModelSpec {
   std::size_t context_length = 0;
   double norm_epsilon = 1e-5;
   RopeSpec rope;
-  bool attention_bias = false;  ///< on q, k, v and o
-  bool mlp_bias = false;        ///< on gate, up and down
-  bool tied_embeddings = false; ///< the head is the embedding
-  std::vector<int> stop_tokens; ///< ids that end a generation
+  bool attention_bias = false;   ///< on q, k, v and o
+  bool mlp_bias = false;         ///< on gate, up and down
+  bool tied_embeddings = false;  ///< the head is the embedding
+  std::vector<int> stop_tokens;  ///< ids that end a generation
 };
 
 }  // namespace ballast

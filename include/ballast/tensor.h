@@ -16,8 +16,23 @@ namespace ballast {
 
 /// Types that a checkpoint can hold. The kQ* types are GGUF's blocks of quantized values (32 or 256 to a block).
 enum class DType : std::uint8_t {
-  kF32, kF16, kBF16, kI64, kI32, kI16, kI8, kU8, kBool,
-  kQ8_0, kQ4_0, kQ4_1, kQ5_0, kQ5_1, kQ4_K, kQ5_K, kQ6_K,
+  kF32,
+  kF16,
+  kBF16,
+  kI64,
+  kI32,
+  kI16,
+  kI8,
+  kU8,
+  kBool,
+  kQ8_0,
+  kQ4_0,
+  kQ4_1,
+  kQ5_0,
+  kQ5_1,
+  kQ4_K,
+  kQ5_K,
+  kQ6_K,
 };
 
 /// What a type is called in files and messages, and how it is stored: `block_elements` elements take `block_bytes`.
@@ -29,15 +44,28 @@ struct DTypeInfo {
 };
 
 inline constexpr std::array<DTypeInfo, 17> kDTypes{{
-    {DType::kF32, "F32", 1, 4},       {DType::kF16, "F16", 1, 2},       {DType::kBF16, "BF16", 1, 2},
-    {DType::kI64, "I64", 1, 8},       {DType::kI32, "I32", 1, 4},       {DType::kI16, "I16", 1, 2},
-    {DType::kI8, "I8", 1, 1},         {DType::kU8, "U8", 1, 1},         {DType::kBool, "BOOL", 1, 1},
-    {DType::kQ8_0, "Q8_0", 32, 34},   {DType::kQ4_0, "Q4_0", 32, 18},   {DType::kQ4_1, "Q4_1", 32, 20},
-    {DType::kQ5_0, "Q5_0", 32, 22},   {DType::kQ5_1, "Q5_1", 32, 24},   {DType::kQ4_K, "Q4_K", 256, 144},
-    {DType::kQ5_K, "Q5_K", 256, 176}, {DType::kQ6_K, "Q6_K", 256, 210},
+    {DType::kF32, "F32", 1, 4},
+    {DType::kF16, "F16", 1, 2},
+    {DType::kBF16, "BF16", 1, 2},
+    {DType::kI64, "I64", 1, 8},
+    {DType::kI32, "I32", 1, 4},
+    {DType::kI16, "I16", 1, 2},
+    {DType::kI8, "I8", 1, 1},
+    {DType::kU8, "U8", 1, 1},
+    {DType::kBool, "BOOL", 1, 1},
+    {DType::kQ8_0, "Q8_0", 32, 34},
+    {DType::kQ4_0, "Q4_0", 32, 18},
+    {DType::kQ4_1, "Q4_1", 32, 20},
+    {DType::kQ5_0, "Q5_0", 32, 22},
+    {DType::kQ5_1, "Q5_1", 32, 24},
+    {DType::kQ4_K, "Q4_K", 256, 144},
+    {DType::kQ5_K, "Q5_K", 256, 176},
+    {DType::kQ6_K, "Q6_K", 256, 210},
 }};
 
-constexpr const DTypeInfo& dtype_info(DType dtype) { return kDTypes[static_cast<std::size_t>(dtype)]; }
+constexpr const DTypeInfo& dtype_info(DType dtype) {
+  return kDTypes[static_cast<std::size_t>(dtype)];
+}
 
 using Shape = std::vector<std::int64_t>;
 

@@ -1,0 +1,55 @@
+// How well a model does: perplexity on a text, divergence from a reference model, agreement with expected logits.
+#ifndef BALLAST_EVALUATE_H_
+#define BALLAST_EVALUATE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "ballast/progress.h"
+
+namespace ballast {
+
+struct EvaluateOptions {
+  std::filesystem::path text_file;
+  std::optional<std::filesystem::path> reference;  ///< model to compare with, usually the unquantized original
+  std::size_t context = 512;                       ///< tokens per chunk; chunks do not overlap
+  std::size_t chunks = 0;                          ///< at most this many; 0: all of the text
+};
+
+/// As llama.cpp's perplexity tool defines it: the text is tokenized once and cut into chunks, the first token of each
+/// is replaced by BOS where the tokenizer adds one, the predictions of the second half of each chunk are scored.
+struct Evaluation {
+  std::size_t chunks = 0;
+  std::size_t tokens = 0;  ///< scored
+  double ppl = 0;
+  double ppl_stderr = 0;
+  std::optional<double> reference_ppl;
+  std::optional<double> kl_mean;  ///< KL(reference || model), nats
+  std::optional<double> kl_p99;
+  std::optional<double> top1_agreement;  ///< share of positions with the same most likely token
+  std::uint64_t file_bytes = 0;          ///< of the model's tensor files
+  double bits_per_weight = 0;
+  double seconds = 0;  ///< spent in the forward passes
+};
+
+Evaluation evaluate(const std::filesystem::path& model, const EvaluateOptions& options, const Progress& progress = {});
+std::string evaluation_json(const Evaluation& evaluation);
+
+struct Verification {
+  double max_abs_error = 0;
+  double relative_error = 0;  ///< max |a - b| / std(expected)
+  double kl_mean = 0;
+  double top1_agreement = 0;
+  bool ok = false;  ///< relative_error <= tolerance
+};
+
+/// Runs `input_ids` [batch, tokens] of a safetensors file and compares with its `logits` [batch, tokens, vocab].
+Verification verify(const std::filesystem::path& model, const std::filesystem::path& expected, double tolerance = 1e-3);
+std::string verification_json(const Verification& verification);
+
+}  // namespace ballast
+
+#endif  // BALLAST_EVALUATE_H_

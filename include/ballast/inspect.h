@@ -1,0 +1,39 @@
+// What a model is, without running it.
+#ifndef BALLAST_INSPECT_H_
+#define BALLAST_INSPECT_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "ballast/spec.h"
+
+namespace ballast {
+
+struct TensorGroup {
+  std::string name;  ///< "layers.*.mlp.down_proj"
+  std::string type;  ///< "F16", "Q4_1", "int8-g64"
+  std::size_t tensors = 0;
+  std::uint64_t weights = 0;
+  std::uint64_t bytes = 0;
+};
+
+struct ModelSummary {
+  ModelSpec spec;
+  std::uint64_t parameters = 0;
+  std::uint64_t file_bytes = 0;
+  double bits_per_weight = 0;
+  std::vector<TensorGroup> groups;
+  std::string tokenizer;            ///< "byte-level BPE, 49152 tokens, 17 special", or why there is none
+  std::string recipe;               ///< JSON of the recipe that made it, empty for an original
+  std::vector<std::string> advice;  ///< what ballast would do with it, a line each
+};
+
+ModelSummary inspect(const std::filesystem::path& model);
+std::string model_summary_json(const ModelSummary& summary);
+
+}  // namespace ballast
+
+#endif  // BALLAST_INSPECT_H_

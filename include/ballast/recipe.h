@@ -1,0 +1,62 @@
+// What a conversion shall do: schemes by name, and every choice behind them.
+#ifndef BALLAST_RECIPE_H_
+#define BALLAST_RECIPE_H_
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ballast {
+
+/// How a matrix of weights is stored.
+struct WeightFormat {
+  enum class Kind { kF32, kF16, kBF16, kInteger };
+  Kind kind = Kind::kInteger;
+  int bits = 8;                ///< kInteger: 4 or 8
+  std::size_t group_size = 0;  ///< kInteger: 32, 64, 128, or 0 for one scale per output channel
+  bool symmetric = true;       ///< kInteger: no zero points
+
+  bool operator==(const WeightFormat&) const = default;
+};
+
+/// "f32", "bf16", "int8-g64", "int4-g32-asym", "int8-channel".
+std::string format_name(const WeightFormat& format);
+
+/// The inverse of format_name. Throws Error listing what there is.
+WeightFormat parse_format(std::string_view name);
+
+/// A format for the tensors whose name matches a regular expression (ECMAScript, searched anywhere in the name).
+struct FormatException {
+  std::string pattern;
+  WeightFormat format;
+};
+
+struct Recipe {
+  enum class Activations { kFloat, kInt8 };
+
+  std::string scheme;             ///< the name it started from: "w8a8"
+  bool fold_norms = true;         ///< norm gains into the linears that read them
+  double outlier_fraction = 0.0;  ///< of each linear's input channels, kept in 16 bits; 0: none
+  WeightFormat linears;
+  WeightFormat embedding;                   ///< and the head, when it is the same tensor
+  WeightFormat head;                        ///< when it is a tensor of its own
+  std::vector<FormatException> exceptions;  ///< the first that matches wins
+  Activations activations = Activations::kFloat;
+  bool activation_groups = false;  ///< kInt8: a scale per token and group, else per token
+};
+
+/// Names accepted by --scheme, in the order of falling size.
+const std::vector<std::string>& scheme_names();
+
+/// The recipe behind a scheme's name. Throws Error listing the schemes.
+Recipe recipe_for_scheme(std::string_view scheme);
+
+/// JSON text of a recipe and back. parse_recipe starts from the scheme that the text names, so that a file may give
+/// only what differs; unknown keys are an Error naming them. `place` is the file, for messages.
+std::string recipe_json(const Recipe& recipe);
+Recipe parse_recipe(std::string_view json, std::string_view place);
+
+}  // namespace ballast
+
+#endif  // BALLAST_RECIPE_H_

@@ -1,0 +1,115 @@
+// What calibration measured on a model's activations, and the file it is kept in.
+#ifndef BALLAST_STATISTICS_H_
+#define BALLAST_STATISTICS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace ballast {
+
+/// One large value of a block's output.
+struct TopValue {
+  float value = 0;           ///< signed
+  std::size_t sample = 0;    ///< index of the calibration sample
+  std::size_t position = 0;  ///< of the token in its sample
+  int token = 0;
+  std::string token_text;  ///< UTF-8, as a reader would see it
+  std::size_t channel = 0;
+};
+
+/// A block's output, the residual stream. Layer 0 is the embedding's output.
+struct LayerStatistics {
+  std::size_t layer = 0;
+  double median = 0;          ///< of the magnitudes, over all samples, tokens and channels
+  std::vector<TopValue> top;  ///< by falling magnitude, at most one per (sample, position, channel)
+  bool massive = false;       ///< the largest is > 100 and >= 1000 x median (Sun et al. 2024, arXiv:2402.17762)
+};
+
+/// A channel of the residual stream in which massive values stand.
+struct MassiveChannel {
+  std::size_t channel = 0;
+  std::size_t samples = 0;  ///< samples in which it has a massive value
+};
+
+/// A place that carries massive values: a position (first tokens) or a token (delimiters) that repeats over samples.
+struct MassiveToken {
+  std::size_t position = 0;
+  int token = 0;
+  std::string token_text;
+  std::size_t samples = 0;
+};
+
+/// Ranges of a set of channels over all tokens. Every vector has one entry per channel.
+struct ChannelStatistics {
+  std::vector<float> min;
+  std::vector<float> max;
+  std::vector<float> mean;
+  std::vector<float> mean_square;
+  std::vector<float> ordinary_absmax;  ///< absmax without massive tokens; empty where it is not recorded
+
+  /// max(|min|, |max|) of a channel.
+  float absmax(std::size_t channel) const;
+};
+
+/// The input that one or more linears read: q, k and v share theirs, so do gate and up.
+struct LinearInputStatistics {
+  std::vector<std::string> linears;  ///< "model.layers.0.self_attn.q_proj", ...
+  ChannelStatistics channels;
+
+  /// Largest channel's absmax over the median channel's.
+  double absmax_ratio() const;
+
+  /// Channels whose absmax on ordinary tokens is at least kOutlierRatio times the median channel's, ascending.
+  std::vector<std::size_t> outlier_channels() const;
+  static constexpr double kOutlierRatio = 6.0;
+};
+
+/// Keys after rotation, and values; channel = kv_head * head_size + i.
+struct KeyValueStatistics {
+  ChannelStatistics keys;
+  ChannelStatistics values;
+};
+
+/// |activation| of one sample at the output of the layer with the largest value: for the report's map.
+struct ActivationMap {
+  std::size_t layer = 0;
+  std::vector<std::string> tokens;    ///< text of the rows' tokens, the sample's first ones
+  std::vector<std::size_t> channels;  ///< of the columns: the largest ones and an even sample of the rest, ascending
+  std::vector<float> magnitudes;      ///< [tokens][channels]
+};
+
+/// Share of attention that a head gives to the first token from which it counts as a sink head.
+inline constexpr double kSinkShare = 0.3;
+
+struct Statistics {
+  std::string model;  ///< name of the directory or file that was measured
+  std::string text;   ///< where the text came from: file names, or "sampled from the model"
+  std::size_t samples = 0;
+  std::size_t length = 0;  ///< tokens per sample
+  std::uint64_t seed = 0;
+  std::size_t heads = 0;
+  std::vector<LayerStatistics> layers;  ///< layers + 1 entries, the embedding first
+  std::vector<MassiveChannel> massive_channels;
+  std::vector<MassiveToken> massive_tokens;
+  std::vector<float> sink_share;              ///< [layers][heads]: mean attention on the first token, over queries 1...
+  std::vector<LinearInputStatistics> inputs;  ///< in the order of the forward pass
+  std::vector<KeyValueStatistics> key_values;  ///< [layers]
+  ActivationMap map;
+};
+
+/// One safetensors file: vectors as tensors, the rest as JSON in its metadata. Written whole or not at all; an existing
+/// file is an Error unless `replace`.
+void save_statistics(const Statistics& statistics, const std::filesystem::path& path, bool replace);
+
+/// Throws Error naming the file when it is not a complete statistics file.
+Statistics load_statistics(const std::filesystem::path& path);
+
+/// The object that `ballast calibrate --json` prints; see the README. `top` values per layer are cut to 3.
+std::string statistics_json(const Statistics& statistics);
+
+}  // namespace ballast
+
+#endif  // BALLAST_STATISTICS_H_
