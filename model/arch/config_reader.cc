@@ -1,0 +1,78 @@
+#include "model/arch/config_reader.h"
+
+#include <cmath>
+#include <cstdint>
+#include <utility>
+
+#include "ballast/error.h"
+
+namespace ballast::model {
+
+namespace {
+constexpr std::int64_t kLargestSize = std::int64_t{1} << 31;
+}
+
+ConfigReader::ConfigReader(const nlohmann::json& object, std::string place)
+    : object_(object), place_(std::move(place)) {
+  if (!object_.is_object()) throw Error(place_, "not a JSON object");
+}
+
+bool ConfigReader::has(std::string_view field) const {
+  const auto it = object_.find(field);
+  return it != object_.end() && !it->is_null();
+}
+
+const nlohmann::json& ConfigReader::at(std::string_view field) const {
+  if (!has(field)) fail(field, "missing");
+  return *object_.find(field);
+}
+
+std::size_t ConfigReader::size(std::string_view field) const {
+  const nlohmann::json& value = at(field);
+  if (!value.is_number_integer()) fail(field, "must be a whole number, is " + value.dump());
+  const bool too_large = value.is_number_unsigned() && value.get<std::uint64_t>() >= kLargestSize;
+  if (too_large || value.get<std::int64_t>() < 1) {
+    fail(field, "must lie between 1 and 2^31 - 1, is " + value.dump());
+  }
+  return value.get<std::size_t>();
+}
+
+std::size_t ConfigReader::size(std::string_view field, std::size_t fallback) const {
+  return has(field) ? size(field) : fallback;
+}
+
+double ConfigReader::number(std::string_view field) const {
+  const nlohmann::json& value = at(field);
+  if (!value.is_number() || !std::isfinite(value.get<double>())) fail(field, "must be a number, is " + value.dump());
+  return value.get<double>();
+}
+
+double ConfigReader::number(std::string_view field, double fallback) const {
+  return has(field) ? number(field) : fallback;
+}
+
+bool ConfigReader::flag(std::string_view field, bool fallback) const {
+  if (!has(field)) return fallback;
+  const nlohmann::json& value = at(field);
+  if (!value.is_boolean()) fail(field, "must be true or false, is " + value.dump());
+  return value.get<bool>();
+}
+
+std::string ConfigReader::text(std::string_view field, std::string_view fallback) const {
+  if (!has(field)) return std::string(fallback);
+  const nlohmann::json& value = at(field);
+  if (!value.is_string()) fail(field, "must be a string, is " + value.dump());
+  return value.get<std::string>();
+}
+
+ConfigReader ConfigReader::object(std::string_view field) const {
+  const nlohmann::json& value = at(field);
+  if (!value.is_object()) fail(field, "must be an object, is " + value.dump());
+  return {value, place_ + ": " + std::string(field)};
+}
+
+void ConfigReader::fail(std::string_view field, std::string_view problem) const {
+  throw Error(place_ + ": " + std::string(field), problem);
+}
+
+}  // namespace ballast::model

@@ -1,0 +1,47 @@
+// Typed access to the fields of a config.json, with errors that name the file and the field.
+#ifndef BALLAST_MODEL_ARCH_CONFIG_READER_H_
+#define BALLAST_MODEL_ARCH_CONFIG_READER_H_
+
+#include <cstddef>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+namespace ballast::model {
+
+/// A view of one JSON object; `place` ("dir/config.json") and the path of the object go into messages.
+class ConfigReader {
+ public:
+  ConfigReader(const nlohmann::json& object, std::string place);
+
+  bool has(std::string_view field) const;  ///< present and not null
+
+  /// A whole number in [1, 2^31). The second form has a default for an absent field.
+  std::size_t size(std::string_view field) const;
+  std::size_t size(std::string_view field, std::size_t fallback) const;
+
+  /// A finite number.
+  double number(std::string_view field) const;
+  double number(std::string_view field, double fallback) const;
+
+  bool flag(std::string_view field, bool fallback) const;
+  std::string text(std::string_view field, std::string_view fallback) const;
+
+  /// A nested object; Error when it is missing or not an object.
+  ConfigReader object(std::string_view field) const;
+
+  const nlohmann::json& json() const { return object_; }
+
+  /// Throws Error about `field`: "dir/config.json: hidden_size: PROBLEM".
+  [[noreturn]] void fail(std::string_view field, std::string_view problem) const;
+
+ private:
+  const nlohmann::json& at(std::string_view field) const;
+
+  const nlohmann::json& object_;
+  std::string place_;
+};
+
+}  // namespace ballast::model
+
+#endif  // BALLAST_MODEL_ARCH_CONFIG_READER_H_

@@ -1,0 +1,27 @@
+// The rotary embedding of a configuration, as written by any generation of transformers or by GGUF.
+#ifndef BALLAST_MODEL_ARCH_ROPE_CONFIG_H_
+#define BALLAST_MODEL_ARCH_ROPE_CONFIG_H_
+
+#include <cstddef>
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+#include "ballast/spec.h"
+#include "model/arch/config_reader.h"
+#include "model/checkpoint/gguf.h"
+
+namespace ballast::model {
+
+/// From `rope_parameters` (transformers 5) or `rope_theta` and `rope_scaling` (before). Throws Error for unknown types.
+RopeSpec read_rope(const ConfigReader& config);
+
+/// `rope_parameters` for a GGUF whose keys begin with `prefix` ("llama."). Llama 3's stretching is stored there as one
+/// factor per frequency (rope_freqs.weight): its parameters are recovered from them, or an Error thrown.
+nlohmann::json rope_parameters_from_gguf(const GgufFile& file, std::string_view prefix, std::size_t head_size);
+
+/// Angle per position of each pair: head_size / 2 values.
+std::vector<double> rope_frequencies(const RopeSpec& rope, std::size_t head_size);
+
+}  // namespace ballast::model
+
+#endif  // BALLAST_MODEL_ARCH_ROPE_CONFIG_H_
