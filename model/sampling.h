@@ -12,9 +12,9 @@
 
 namespace ballast::model {
 
-/// Picks tokens as GenerateOptions says. The repetition penalty comes first, then temperature, top-k and top-p (over what
-/// top-k left), in the order of Hugging Face's transformers. The same seed and logits give the same tokens on every
-/// platform: no distribution of the standard library takes part, whose results differ between implementations.
+/// Picks tokens as GenerateOptions says. The repetition penalty comes first, then temperature, top-k and top-p (over
+/// what top-k left), in the order of Hugging Face's transformers. The same seed and logits give the same tokens on
+/// every platform: no distribution of the standard library takes part, whose results differ between implementations.
 class Sampler {
  public:
   /// Throws Error when an option is out of its range.

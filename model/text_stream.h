@@ -9,14 +9,15 @@
 
 namespace ballast::model {
 
-/// Pieces of text in, the pieces that are certain out. The text ends before the first stop string to become complete, the
-/// longest where several do at once; how the text was cut into pieces makes no difference.
+/// Pieces of text in, the pieces that are certain out. The text ends before the first stop string to become complete,
+/// the longest where several do at once; how the text was cut into pieces makes no difference.
 class TextStream {
  public:
   /// Throws Error when a stop string is empty.
   explicit TextStream(std::vector<std::string> stop_strings);
 
-  /// What can be shown now that `piece` has come; nothing once stopped. Bytes that may begin a stop string are held back.
+  /// What can be shown now that `piece` has come; nothing once stopped. Bytes that may begin a stop string are held
+  /// back.
   std::string push(std::string_view piece);
 
   /// What was held back, at the end of the text; nothing once stopped.

@@ -52,10 +52,10 @@ TEST_CASE("the result does not depend on how the text was cut into pieces") {
     std::string shown;
   };
   const std::vector<Case> cases{
-      {{"abcd", "bc"}, "xabcd", "xa"},        // the one that is complete first
-      {{"cd", "bcd", "d"}, "abcd", "a"},      // the longest of those complete at once
-      {{"aab"}, "aaaab", "aa"},               // overlaps itself
-      {{"abab"}, "abaababab", "aba"},         //
+      {{"abcd", "bc"}, "xabcd", "xa"},    // the one that is complete first
+      {{"cd", "bcd", "d"}, "abcd", "a"},  // the longest of those complete at once
+      {{"aab"}, "aaaab", "aa"},           // overlaps itself
+      {{"abab"}, "abaababab", "aba"},     //
       {{"\xC3\xA9"}, "caf\xC3\xA8 caf\xC3\xA9", "caf\xC3\xA8 caf"},
       {{"zz"}, "z", "z"},
       {{"x"}, "x", ""},
