@@ -1,8 +1,11 @@
 #include "model/checkpoint/checkpoint.h"
 
+#include <array>
 #include <fstream>
+#include <string_view>
 #include <system_error>
 
+#include "model/checkpoint/gguf.h"
 #include "model/checkpoint/huggingface_checkpoint.h"
 
 namespace ballast::model {
@@ -12,6 +15,13 @@ namespace fs = std::filesystem;
 
 constexpr const char* kWhatModelMayBe =
     "a model is a Hugging Face directory, a .gguf file, or a directory that ballast wrote";
+
+bool is_gguf(const fs::path& path) {
+  if (path.extension() == ".gguf") return true;
+  std::array<char, 4> start{};
+  std::ifstream(path, std::ios::binary).read(start.data(), start.size());
+  return std::string_view(start.data(), start.size()) == "GGUF";
+}
 
 }  // namespace
 
@@ -25,6 +35,7 @@ std::unique_ptr<Checkpoint> open_checkpoint(const fs::path& path) {
                                    : std::string("does not exist; ") + kWhatModelMayBe);
   }
   if (fs::is_directory(status)) return open_huggingface(path);
+  if (fs::is_regular_file(status) && is_gguf(path)) return open_gguf(path);
   throw Error(path.string(), std::string("is neither a directory nor GGUF; ") + kWhatModelMayBe);
 }
 
