@@ -34,12 +34,13 @@ struct MassiveChannel {
   std::size_t samples = 0;  ///< samples in which it has a massive value
 };
 
-/// A place that carries massive values: a position (first tokens) or a token (delimiters) that repeats over samples.
+/// A token that carries massive values: whatever stands first in a sample, or one (a delimiter) that repeats.
 struct MassiveToken {
-  std::size_t position = 0;
-  int token = 0;
-  std::string token_text;
-  std::size_t samples = 0;
+  static constexpr int kFirst = -1;
+  int token = kFirst;        ///< kFirst: the token at position 0, whichever it is
+  std::size_t position = 0;  ///< the earliest at which it was massive
+  std::string token_text;    ///< empty for kFirst
+  std::size_t samples = 0;   ///< in which it is massive
 };
 
 /// Ranges of a set of channels over all tokens. Every vector has one entry per channel.

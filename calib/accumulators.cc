@@ -1,0 +1,137 @@
+#include "calib/accumulators.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "kernels/statistics.h"
+
+namespace ballast::calib {
+
+namespace {
+
+constexpr double kMassiveMagnitude = 100.0;
+constexpr double kMassiveRatio = 1000.0;
+
+// The median of a batch stands in for the median of all rows until that is known; within a factor of two it does.
+constexpr double kCandidateRatio = kMassiveRatio / 2;
+
+constexpr std::size_t kPeaksKept = 64;
+
+bool falling(const Peak& a, const Peak& b) {
+  const float left = std::abs(a.value);
+  const float right = std::abs(b.value);
+  if (left != right) return left > right;
+  return a.row != b.row ? a.row < b.row : a.channel < b.channel;
+}
+
+void add_magnitudes(const float* values, std::size_t count, std::vector<std::uint64_t>& histogram) {
+#pragma omp parallel
+  {
+    std::vector<std::uint64_t> mine(kernels::kMagnitudeBuckets);
+    constexpr std::size_t kChunk = 1 << 14;
+#pragma omp for schedule(static)
+    for (std::size_t begin = 0; begin < count; begin += kChunk) {
+      kernels::accumulate_magnitudes(values + begin, std::min(kChunk, count - begin), mine);
+    }
+#pragma omp critical(ballast_magnitudes)
+    for (std::size_t i = 0; i < mine.size(); ++i) histogram[i] += mine[i];
+  }
+}
+
+}  // namespace
+
+bool is_massive(double magnitude, double median) {
+  return magnitude > kMassiveMagnitude && magnitude >= kMassiveRatio * median;
+}
+
+ChannelRanges::Sums::Sums(std::size_t channels)
+    : min(channels, std::numeric_limits<float>::infinity()),
+      max(channels, -std::numeric_limits<float>::infinity()),
+      sum(channels),
+      sum_squares(channels) {}
+
+ChannelRanges::ChannelRanges(std::size_t channels) : channels_(channels), ordinary_(channels), massive_(channels) {}
+
+void ChannelRanges::add(const float* rows, std::size_t stride, RowFlags massive) {
+  for (std::size_t begin = 0; begin < massive.size();) {
+    std::size_t end = begin + 1;
+    while (end < massive.size() && massive[end] == massive[begin]) ++end;
+    Sums& sums = massive[begin] != 0 ? massive_ : ordinary_;
+    sums.rows += end - begin;
+    kernels::accumulate_columns(rows + begin * stride, end - begin, channels_, stride,
+                                {.min = sums.min.data(),
+                                 .max = sums.max.data(),
+                                 .sum = sums.sum.data(),
+                                 .sum_squares = sums.sum_squares.data()});
+    begin = end;
+  }
+}
+
+ChannelStatistics ChannelRanges::finish() const {
+  const auto rows = static_cast<double>(ordinary_.rows + massive_.rows);
+  ChannelStatistics statistics;
+  for (std::size_t c = 0; c < channels_; ++c) {
+    statistics.min.push_back(std::min(ordinary_.min[c], massive_.min[c]));
+    statistics.max.push_back(std::max(ordinary_.max[c], massive_.max[c]));
+    statistics.mean.push_back(static_cast<float>((ordinary_.sum[c] + massive_.sum[c]) / rows));
+    statistics.mean_square.push_back(static_cast<float>((ordinary_.sum_squares[c] + massive_.sum_squares[c]) / rows));
+    statistics.ordinary_absmax.push_back(
+        ordinary_.rows == 0 ? 0.0F : std::max(std::abs(ordinary_.min[c]), std::abs(ordinary_.max[c])));
+  }
+  return statistics;
+}
+
+OutputMagnitudes::OutputMagnitudes(std::size_t channels)
+    : channels_(channels), histogram_(kernels::kMagnitudeBuckets) {}
+
+void OutputMagnitudes::add(const float* rows, std::size_t first_row, std::span<std::uint8_t> massive) {
+  std::vector<std::uint64_t> batch(kernels::kMagnitudeBuckets);
+  add_magnitudes(rows, massive.size() * channels_, batch);
+  for (std::size_t i = 0; i < batch.size(); ++i) histogram_[i] += batch[i];
+  const double median = kernels::magnitude_quantile(batch, 0.5);
+
+  std::vector<Peak> largest(massive.size());
+#pragma omp parallel for
+  for (std::size_t r = 0; r < massive.size(); ++r) {
+    const float* row = rows + r * channels_;
+    std::size_t at = 0;
+    for (std::size_t c = 1; c < channels_; ++c) {
+      if (std::abs(row[c]) > std::abs(row[at])) at = c;
+    }
+    largest[r] = {row[at], first_row + r, at};
+    massive[r] = is_massive(std::abs(row[at]), median) ? 1 : 0;
+  }
+
+  for (std::size_t r = 0; r < massive.size(); ++r) {
+    const float peak = std::abs(largest[r].value);
+    const bool among_largest = row_peaks_.size() < kPeaksKept || falling(largest[r], row_peaks_.back());
+    const bool candidate = peak > kMassiveMagnitude && peak >= kCandidateRatio * median;
+    if (!among_largest && !candidate) continue;
+    for (std::size_t c = 0; c < channels_; ++c) {
+      const Peak value = {rows[r * channels_ + c], first_row + r, c};
+      const float magnitude = std::abs(value.value);
+      if (magnitude > kMassiveMagnitude && magnitude >= kCandidateRatio * median) candidates_.push_back(value);
+      if (among_largest && (row_peaks_.size() < kPeaksKept || falling(value, row_peaks_.back()))) {
+        row_peaks_.insert(std::ranges::upper_bound(row_peaks_, value, falling), value);
+        if (row_peaks_.size() > kPeaksKept) row_peaks_.pop_back();
+      }
+    }
+  }
+}
+
+double OutputMagnitudes::median() const { return kernels::magnitude_quantile(histogram_, 0.5); }
+
+std::vector<Peak> OutputMagnitudes::top(std::size_t count) const {
+  return {row_peaks_.begin(), row_peaks_.begin() + static_cast<std::ptrdiff_t>(std::min(count, row_peaks_.size()))};
+}
+
+std::vector<Peak> OutputMagnitudes::massive() const {
+  const double threshold = median();
+  std::vector<Peak> found;
+  std::ranges::copy_if(candidates_, std::back_inserter(found),
+                       [&](const Peak& peak) { return is_massive(std::abs(peak.value), threshold); });
+  return found;
+}
+
+}  // namespace ballast::calib

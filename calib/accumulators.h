@@ -1,0 +1,76 @@
+// Running reductions that calibration keeps while blocks run.
+#ifndef BALLAST_CALIB_ACCUMULATORS_H_
+#define BALLAST_CALIB_ACCUMULATORS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "ballast/statistics.h"
+
+namespace ballast::calib {
+
+/// Whether a token carries massive values, one entry per row.
+using RowFlags = std::span<const std::uint8_t>;
+
+/// Ranges per channel, ordinary and massive tokens apart.
+class ChannelRanges {
+ public:
+  explicit ChannelRanges(std::size_t channels);
+
+  /// Folds rows [flags.size()][channels] in, `stride` floats apart.
+  void add(const float* rows, std::size_t stride, RowFlags massive);
+
+  ChannelStatistics finish() const;
+
+ private:
+  struct Sums {
+    explicit Sums(std::size_t channels);
+    std::size_t rows = 0;
+    std::vector<float> min, max;
+    std::vector<double> sum, sum_squares;
+  };
+
+  std::size_t channels_;
+  Sums ordinary_;
+  Sums massive_;
+};
+
+/// A large value of a block's output; `row` counts tokens over all samples.
+struct Peak {
+  float value = 0;
+  std::size_t row = 0;
+  std::size_t channel = 0;
+};
+
+/// Magnitudes of one block's output.
+class OutputMagnitudes {
+ public:
+  explicit OutputMagnitudes(std::size_t channels);
+
+  /// Folds rows [massive.size()][channels] in, the first of which is row `first_row` of all, and flags those that hold a
+  /// massive value by the median of these rows.
+  void add(const float* rows, std::size_t first_row, std::span<std::uint8_t> massive);
+
+  double median() const;
+
+  /// The largest values, falling.
+  std::vector<Peak> top(std::size_t count) const;
+
+  /// All massive values by the median of all rows, in the order of rows.
+  std::vector<Peak> massive() const;
+
+ private:
+  std::size_t channels_;
+  std::vector<std::uint64_t> histogram_;
+  std::vector<Peak> candidates_;  ///< every value that may be massive once the median of all rows is known
+  std::vector<Peak> row_peaks_;   ///< the largest values of the rows that have the largest ones
+};
+
+/// A value is massive when its magnitude is > 100 and >= 1000 x the median (Sun et al. 2024).
+bool is_massive(double magnitude, double median);
+
+}  // namespace ballast::calib
+
+#endif  // BALLAST_CALIB_ACCUMULATORS_H_

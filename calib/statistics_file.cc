@@ -1,0 +1,238 @@
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <span>
+
+#include "ballast/error.h"
+#include "ballast/statistics.h"
+#include "model/checkpoint/safetensors_file.h"
+#include "model/checkpoint/safetensors_writer.h"
+
+namespace ballast {
+
+namespace {
+
+using nlohmann::json;
+
+constexpr int kVersion = 1;
+
+/// Tensors of the file by name; the views' bytes live in the Statistics that is being saved.
+class TensorSet {
+ public:
+  void add(const std::string& name, std::span<const float> values) {
+    if (!values.empty()) tensors_[name] = values;
+  }
+
+  /// The file's bytes: header length, header, data.
+  std::string serialize(const std::string& metadata) const {
+    json header = {{"__metadata__", {{"ballast.statistics", metadata}}}};
+    std::size_t offset = 0;
+    for (const auto& [name, values] : tensors_) {
+      header[name] = {{"dtype", "F32"}, {"shape", {values.size()}}, {"data_offsets", {offset, offset + values.size_bytes()}}};
+      offset += values.size_bytes();
+    }
+    std::string text = header.dump(-1, ' ', false, json::error_handler_t::replace);
+    text.resize((text.size() + 7) / 8 * 8, ' ');
+    const std::uint64_t length = text.size();
+    std::string file(sizeof length, '\0');
+    std::memcpy(file.data(), &length, sizeof length);
+    file += text;
+    for (const auto& [name, values] : tensors_) {
+      file.append(reinterpret_cast<const char*>(values.data()), values.size_bytes());
+    }
+    return file;
+  }
+
+ private:
+  std::map<std::string, std::span<const float>> tensors_;
+};
+
+// The vectors of a ChannelStatistics by the names that they have in the file.
+template <typename Channels, typename Visit>
+void for_each_vector(Channels& channels, const std::string& prefix, const Visit& visit) {
+  visit(prefix + ".min", channels.min);
+  visit(prefix + ".max", channels.max);
+  visit(prefix + ".mean", channels.mean);
+  visit(prefix + ".mean_square", channels.mean_square);
+  visit(prefix + ".ordinary_absmax", channels.ordinary_absmax);
+}
+
+template <typename AnyStatistics, typename Visit>
+void for_each_vector(AnyStatistics& statistics, const Visit& visit) {
+  visit("sink_share", statistics.sink_share);
+  visit("map", statistics.map.magnitudes);
+  for (std::size_t i = 0; i < statistics.inputs.size(); ++i) {
+    for_each_vector(statistics.inputs[i].channels, "inputs." + std::to_string(i), visit);
+  }
+  for (std::size_t i = 0; i < statistics.key_values.size(); ++i) {
+    for_each_vector(statistics.key_values[i].keys, "keys." + std::to_string(i), visit);
+    for_each_vector(statistics.key_values[i].values, "values." + std::to_string(i), visit);
+  }
+}
+
+json top_value_json(const TopValue& top) {
+  return {{"value", top.value}, {"sample", top.sample},         {"position", top.position},
+          {"token", top.token}, {"token_text", top.token_text}, {"channel", top.channel}};
+}
+
+json metadata_json(const Statistics& statistics) {
+  json layers = json::array();
+  for (const LayerStatistics& layer : statistics.layers) {
+    json top = json::array();
+    for (const TopValue& value : layer.top) top.push_back(top_value_json(value));
+    layers.push_back({{"layer", layer.layer}, {"median", layer.median}, {"massive", layer.massive}, {"top", top}});
+  }
+  json channels = json::array();
+  for (const MassiveChannel& channel : statistics.massive_channels) {
+    channels.push_back({{"channel", channel.channel}, {"samples", channel.samples}});
+  }
+  json tokens = json::array();
+  for (const MassiveToken& token : statistics.massive_tokens) {
+    tokens.push_back({{"token", token.token},
+                      {"position", token.position},
+                      {"token_text", token.token_text},
+                      {"samples", token.samples}});
+  }
+  json inputs = json::array();
+  for (const LinearInputStatistics& input : statistics.inputs) inputs.push_back(input.linears);
+  return {{"version", kVersion},
+          {"model", statistics.model},
+          {"text", statistics.text},
+          {"samples", statistics.samples},
+          {"length", statistics.length},
+          {"seed", statistics.seed},
+          {"heads", statistics.heads},
+          {"layers", layers},
+          {"massive_channels", channels},
+          {"massive_tokens", tokens},
+          {"inputs", inputs},
+          {"map",
+           {{"layer", statistics.map.layer}, {"tokens", statistics.map.tokens}, {"channels", statistics.map.channels}}}};
+}
+
+Statistics parse_metadata(const json& metadata, const std::string& place) {
+  if (metadata.at("version") != kVersion) {
+    throw Error(place, "statistics of version " + metadata.at("version").dump() + ", this program reads version " +
+                           std::to_string(kVersion) + ": calibrate again");
+  }
+  Statistics statistics;
+  statistics.model = metadata.at("model");
+  statistics.text = metadata.at("text");
+  statistics.samples = metadata.at("samples");
+  statistics.length = metadata.at("length");
+  statistics.seed = metadata.at("seed");
+  statistics.heads = metadata.at("heads");
+  for (const json& layer : metadata.at("layers")) {
+    LayerStatistics entry{layer.at("layer"), layer.at("median"), {}, layer.at("massive")};
+    for (const json& top : layer.at("top")) {
+      entry.top.push_back({top.at("value"), top.at("sample"), top.at("position"), top.at("token"), top.at("token_text"),
+                           top.at("channel")});
+    }
+    statistics.layers.push_back(std::move(entry));
+  }
+  for (const json& channel : metadata.at("massive_channels")) {
+    statistics.massive_channels.push_back({channel.at("channel"), channel.at("samples")});
+  }
+  for (const json& token : metadata.at("massive_tokens")) {
+    statistics.massive_tokens.push_back(
+        {token.at("token"), token.at("position"), token.at("token_text"), token.at("samples")});
+  }
+  for (const json& linears : metadata.at("inputs")) statistics.inputs.push_back({linears, {}});
+  statistics.key_values.resize(statistics.layers.empty() ? 0 : statistics.layers.size() - 1);
+  const json& map = metadata.at("map");
+  statistics.map.layer = map.at("layer");
+  statistics.map.tokens = map.at("tokens").get<std::vector<std::string>>();
+  statistics.map.channels = map.at("channels").get<std::vector<std::size_t>>();
+  return statistics;
+}
+
+void check_consistent(const Statistics& statistics, const std::string& place) {
+  const auto check = [&](const ChannelStatistics& channels) {
+    const std::size_t size = channels.min.size();
+    if (size == 0 || channels.max.size() != size || channels.mean.size() != size ||
+        channels.mean_square.size() != size || channels.ordinary_absmax.size() != size) {
+      throw Error(place, "the statistics' vectors differ in length: calibrate again");
+    }
+  };
+  for (const LinearInputStatistics& input : statistics.inputs) check(input.channels);
+  for (const KeyValueStatistics& layer : statistics.key_values) {
+    check(layer.keys);
+    check(layer.values);
+  }
+  if (statistics.map.magnitudes.size() != statistics.map.tokens.size() * statistics.map.channels.size() ||
+      statistics.sink_share.size() != statistics.key_values.size() * statistics.heads) {
+    throw Error(place, "the statistics' tables do not have the size they state: calibrate again");
+  }
+}
+
+}  // namespace
+
+void save_statistics(const Statistics& statistics, const std::filesystem::path& path, bool replace) {
+  TensorSet tensors;
+  for_each_vector(statistics, [&](const std::string& name, const std::vector<float>& values) { tensors.add(name, values); });
+  const std::string metadata = metadata_json(statistics).dump(-1, ' ', false, json::error_handler_t::replace);
+  model::write_file_atomically(path, tensors.serialize(metadata), replace);
+}
+
+Statistics load_statistics(const std::filesystem::path& path) {
+  const model::SafetensorsFile file(path);
+  const auto metadata = file.metadata().find("ballast.statistics");
+  if (metadata == file.metadata().end()) throw Error(path.string(), "is not a statistics file of ballast calibrate");
+  Statistics statistics;
+  try {
+    statistics = parse_metadata(json::parse(metadata->second), path.string());
+  } catch (const json::exception& error) {
+    throw Error(path.string(), std::string("the statistics' metadata is damaged: ") + error.what());
+  }
+  for_each_vector(statistics, [&](const std::string& name, std::vector<float>& values) {
+    const TensorView& view = file.tensor(name);
+    if (view.dtype != DType::kF32) throw Error(path.string() + ": " + name, "must be F32");
+    values.resize(view.bytes.size() / sizeof(float));
+    std::memcpy(values.data(), view.bytes.data(), view.bytes.size());
+  });
+  check_consistent(statistics, path.string());
+  return statistics;
+}
+
+std::string statistics_json(const Statistics& statistics) {
+  constexpr std::size_t kTopShown = 3;
+  json layers = json::array();
+  for (const LayerStatistics& layer : statistics.layers) {
+    json top = json::array();
+    for (std::size_t i = 0; i < std::min(kTopShown, layer.top.size()); ++i) {
+      const TopValue& value = layer.top[i];
+      top.push_back({{"value", value.value},
+                     {"sample", value.sample},
+                     {"position", value.position},
+                     {"token", value.token_text},
+                     {"channel", value.channel}});
+    }
+    layers.push_back({{"layer", layer.layer}, {"median", layer.median}, {"top", top}, {"massive", layer.massive}});
+  }
+  json channels = json::array();
+  for (const MassiveChannel& channel : statistics.massive_channels) channels.push_back(channel.channel);
+  json tokens = json::array();
+  for (const MassiveToken& token : statistics.massive_tokens) {
+    tokens.push_back({{"token", token.token}, {"position", token.position}, {"text", token.token_text}, {"samples", token.samples}});
+  }
+  json sinks = json::array();
+  for (std::size_t i = 0; i < statistics.sink_share.size(); ++i) {
+    if (statistics.sink_share[i] < kSinkShare) continue;
+    sinks.push_back({{"layer", i / statistics.heads + 1}, {"head", i % statistics.heads}, {"share", statistics.sink_share[i]}});
+  }
+  json linears = json::array();
+  for (const LinearInputStatistics& input : statistics.inputs) {
+    for (const std::string& name : input.linears) {
+      linears.push_back(
+          {{"name", name}, {"absmax_ratio", input.absmax_ratio()}, {"outlier_channels", input.outlier_channels()}});
+    }
+  }
+  const json result = {{"layers", layers},         {"massive_channels", channels}, {"massive_tokens", tokens},
+                       {"sink_heads", sinks},      {"linears", linears},           {"samples", statistics.samples},
+                       {"length", statistics.length}};
+  return result.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+}  // namespace ballast
