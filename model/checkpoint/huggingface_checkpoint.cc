@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <system_error>
 #include <utility>
 
 #include "model/checkpoint/safetensors_file.h"
@@ -70,6 +71,12 @@ class HuggingFaceCheckpoint : public Checkpoint {
   std::vector<std::string> names_;
 };
 
+// Whatever keeps a file from being examined, opening it says so better.
+bool exists(const fs::path& path) {
+  std::error_code ignored;
+  return fs::exists(path, ignored);
+}
+
 // A shard's name comes from a file that somebody else wrote: it must not lead out of the directory.
 void check_shard_name(const std::string& name, const std::string& place) {
   const fs::path path(name);
@@ -97,7 +104,7 @@ std::vector<SafetensorsFile> open_shards(const fs::path& directory) {
   std::vector<SafetensorsFile> files;
   std::map<std::string, std::size_t> file_index;
   for (const std::string& name : shard_names) {
-    if (!fs::exists(directory / name)) throw Error(place, "names the shard " + in_quotes(name) + ", which is missing");
+    if (!exists(directory / name)) throw Error(place, "names the shard " + in_quotes(name) + ", which is missing");
     file_index.emplace(name, files.size());
     files.emplace_back(directory / name);
   }
@@ -127,14 +134,14 @@ std::string hint_for(const fs::path& directory) {
 }  // namespace
 
 std::unique_ptr<Checkpoint> open_huggingface(const fs::path& directory) {
-  if (!fs::exists(directory / "config.json")) {
+  if (!exists(directory / "config.json")) {
     throw Error(directory.string(), "has no config.json, so it is not a model's directory" + hint_for(directory));
   }
   json config = read_json_object(directory / "config.json");
   std::vector<SafetensorsFile> files;
-  if (fs::exists(directory / kSingleFile)) {
+  if (exists(directory / kSingleFile)) {
     files.emplace_back(directory / kSingleFile);
-  } else if (fs::exists(directory / kIndexFile)) {
+  } else if (exists(directory / kIndexFile)) {
     files = open_shards(directory);
   } else {
     throw Error(directory.string(),

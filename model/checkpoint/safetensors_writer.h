@@ -24,6 +24,7 @@ struct TensorPlan {
 /// Writes the planned tensors into `directory`: model.safetensors, or above `shard_bytes` model-00001-of-0000N.safetensors
 /// with model.safetensors.index.json. Tensors arrive in the order of the plan, one write each, so that one tensor is in
 /// memory at a time. The XXH3-64 checksum of each tensor goes into the metadata as "xxh3.NAME" (16 hex digits).
+/// "format": "pt" is added, without which transformers does not load a file. Space is taken from the disk at once.
 /// Same plan, values and metadata give the same bytes. Throws Error naming the file when the disk is full or fails.
 class SafetensorsWriter {
  public:
@@ -34,7 +35,7 @@ class SafetensorsWriter {
   SafetensorsWriter(const SafetensorsWriter&) = delete;
   SafetensorsWriter& operator=(const SafetensorsWriter&) = delete;
 
-  /// The next tensor of the plan; `name` and the number of bytes must match it.
+  /// The next tensor of the plan; `name` and the number of bytes must match it (std::logic_error otherwise).
   void write(std::string_view name, std::span<const std::byte> bytes);
 
   /// Fills in checksums, syncs and closes. Every planned tensor must have been written.
@@ -67,6 +68,7 @@ class AtomicDirectory {
   std::filesystem::path temporary_;
   bool replace_;
   bool committed_ = false;
+  int lock_ = -1;  // descriptor whose lock shows other processes that this one is at work
 };
 
 /// Writes a small file the same way: temporary name, sync, rename. Throws Error naming the file.
