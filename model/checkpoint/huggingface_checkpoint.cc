@@ -72,7 +72,7 @@ class HuggingFaceCheckpoint : public Checkpoint {
 };
 
 // Whatever keeps a file from being examined, opening it says so better.
-bool exists(const fs::path& path) {
+bool is_there(const fs::path& path) {
   std::error_code ignored;
   return fs::exists(path, ignored);
 }
@@ -104,7 +104,7 @@ std::vector<SafetensorsFile> open_shards(const fs::path& directory) {
   std::vector<SafetensorsFile> files;
   std::map<std::string, std::size_t> file_index;
   for (const std::string& name : shard_names) {
-    if (!exists(directory / name)) throw Error(place, "names the shard " + in_quotes(name) + ", which is missing");
+    if (!is_there(directory / name)) throw Error(place, "names the shard " + in_quotes(name) + ", which is missing");
     file_index.emplace(name, files.size());
     files.emplace_back(directory / name);
   }
@@ -134,14 +134,14 @@ std::string hint_for(const fs::path& directory) {
 }  // namespace
 
 std::unique_ptr<Checkpoint> open_huggingface(const fs::path& directory) {
-  if (!exists(directory / "config.json")) {
+  if (!is_there(directory / "config.json")) {
     throw Error(directory.string(), "has no config.json, so it is not a model's directory" + hint_for(directory));
   }
   json config = read_json_object(directory / "config.json");
   std::vector<SafetensorsFile> files;
-  if (exists(directory / kSingleFile)) {
+  if (is_there(directory / kSingleFile)) {
     files.emplace_back(directory / kSingleFile);
-  } else if (exists(directory / kIndexFile)) {
+  } else if (is_there(directory / kIndexFile)) {
     files = open_shards(directory);
   } else {
     throw Error(directory.string(),
