@@ -23,7 +23,8 @@ class Tokenizer {
   /// Invalid UTF-8 is read as U+FFFD, as Python's errors="replace" does.
   virtual std::vector<int> encode(std::string_view text) const = 0;
 
-  /// Bytes of one token; they may be a part of a UTF-8 sequence. Special tokens decode to their text.
+  /// Bytes of one token; they may be a part of a UTF-8 sequence. Special tokens decode to their text; ids that no token
+  /// has (rows that pad the embedding) to nothing.
   virtual std::string token_bytes(int id) const = 0;
 
   /// Whether the token is special (not shown to a reader).
@@ -40,7 +41,8 @@ class Tokenizer {
   /// One line for `inspect`: "byte-level BPE, 49152 tokens, 17 special".
   virtual std::string description() const = 0;
 
-  /// The tokenizer as a Hugging Face tokenizer.json (and tokenizer_config.json), for models written from a GGUF.
+  /// The tokenizer as a Hugging Face tokenizer.json and tokenizer_config.json: as they were read, or made from a GGUF's
+  /// metadata. The configuration includes the chat template wherever that stood.
   virtual nlohmann::json to_tokenizer_json() const = 0;
   virtual nlohmann::json to_tokenizer_config() const = 0;
 
@@ -50,7 +52,7 @@ class Tokenizer {
 
 /// From tokenizer.json (+ tokenizer_config.json, chat_template.jinja) beside a Hugging Face checkpoint or from a GGUF's
 /// metadata. Throws Error naming the file, or the kind of tokenizer when it is not supported.
-/// Returns null when a Hugging Face directory has no tokenizer file at all.
+/// Returns null when a Hugging Face directory has no tokenizer file at all, or a GGUF no tokenizer.ggml.model.
 std::unique_ptr<Tokenizer> load_tokenizer(const Checkpoint& checkpoint);
 
 /// Turns token ids into text as they come, holding back bytes until they are whole UTF-8 sequences.
@@ -69,7 +71,7 @@ class StreamDecoder {
   std::string pending_;
 };
 
-/// `text` with every maximal run of bytes that is not UTF-8 replaced by U+FFFD, as Python does.
+/// `text` with every maximal subpart that is not UTF-8 replaced by U+FFFD, as Python's errors="replace" does.
 std::string replace_invalid_utf8(std::string_view text);
 
 struct ChatMessage {

@@ -1,0 +1,140 @@
+#include "model/tokenizer/pre_tokenizer.h"
+
+#include <array>
+#include <string>
+#include <utility>
+
+#include "model/checkpoint/text.h"
+#include "model/tokenizer/utf8.h"
+
+namespace ballast::model {
+namespace {
+
+constexpr int kMaxDepth = 16;
+
+// The expression of GPT-2's encoder.py, which ByteLevel applies.
+constexpr std::string_view kGpt2Expression =
+    R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
+
+}  // namespace
+
+PreTokenizer::PreTokenizer(const CheckedJson& node) {
+  add_node(node, 0);
+  if (!byte_level_) node.fail("has no ByteLevel step; only byte-level BPE is supported");
+}
+
+void PreTokenizer::add_node(const CheckedJson& node, int depth) {
+  if (depth > kMaxDepth) node.fail("nested too deep");
+  if (byte_level_) node.fail("a step after ByteLevel is not supported");
+  const std::string& type = node.type();
+  if (type == "Sequence") {
+    for (const CheckedJson& child : node.at("pretokenizers").elements()) add_node(child, depth + 1);
+  } else if (type == "Split") {
+    add_split(node);
+  } else if (type == "Digits") {
+    const std::string_view digits = node.flag("individual_digits", false) ? R"(\p{N})" : R"(\p{N}+)";
+    steps_.push_back(Split{Regex::from_pattern(digits, node.place()), Behavior::kIsolated, false});
+  } else if (type == "ByteLevel") {
+    add_byte_level(node);
+  } else {
+    node.fail("pre-tokenizer " + in_quotes(type) + " is not supported");
+  }
+}
+
+void PreTokenizer::add_split(const CheckedJson& node) {
+  const CheckedJson pattern = node.at("pattern");
+  const std::optional<CheckedJson> literal = pattern.find("String");
+  Regex regex = literal ? Regex::from_literal(literal->string(), literal->place())
+                        : Regex::from_pattern(pattern.at("Regex").string(), pattern.place());
+  steps_.push_back(Split{std::move(regex), behavior(node.at("behavior")), node.flag("invert", false)});
+}
+
+// The mapping of bytes to printable characters is left out: the vocabulary is kept as bytes instead.
+void PreTokenizer::add_byte_level(const CheckedJson& node) {
+  if (node.at("add_prefix_space").boolean()) steps_.emplace_back(PrefixSpace{});
+  if (node.flag("use_regex", true)) {
+    steps_.push_back(Split{Regex::from_pattern(kGpt2Expression, node.place()), Behavior::kIsolated, false});
+  }
+  byte_level_ = true;
+}
+
+PreTokenizer::Behavior PreTokenizer::behavior(const CheckedJson& name) {
+  constexpr std::array<std::pair<std::string_view, Behavior>, 5> kNames{{
+      {"Isolated", Behavior::kIsolated},
+      {"Removed", Behavior::kRemoved},
+      {"Contiguous", Behavior::kContiguous},
+      {"MergedWithPrevious", Behavior::kMergedWithPrevious},
+      {"MergedWithNext", Behavior::kMergedWithNext},
+  }};
+  for (const auto& [known, value] : kNames) {
+    if (name.string() == known) return value;
+  }
+  name.fail("behavior " + in_quotes(name.string()) + " is not supported");
+}
+
+// Whether a part joins the piece before it, given whether that piece's last part and the part itself are matches.
+bool PreTokenizer::belong_together(Behavior behavior, bool last_matched, bool next_matches) {
+  switch (behavior) {
+    case Behavior::kIsolated:
+    case Behavior::kRemoved:
+      return false;
+    case Behavior::kContiguous:
+      return last_matched == next_matches;
+    case Behavior::kMergedWithPrevious:
+      return next_matches && !last_matched;
+    case Behavior::kMergedWithNext:
+      return last_matched && !next_matches;
+  }
+  return false;
+}
+
+void PreTokenizer::run(std::size_t step, std::string_view text, const PieceSink& sink) const {
+  if (text.empty()) return;
+  if (step == steps_.size()) return sink(text);
+  const auto next = [&](std::string_view piece) { run(step + 1, piece, sink); };
+  if (const Split* split = std::get_if<Split>(&steps_[step])) {
+    run_split(*split, text, next);
+  } else if (text.starts_with(' ')) {
+    next(text);
+  } else {
+    next(" " + std::string(text));
+  }
+}
+
+void PreTokenizer::run_split(const Split& split, std::string_view text, const PieceSink& sink) const {
+  std::size_t piece_begin = 0;
+  std::size_t piece_end = 0;
+  bool last_matched = false;
+  const auto flush = [&] {
+    if (piece_begin == piece_end || (last_matched && split.behavior == Behavior::kRemoved)) return;
+    sink(text.substr(piece_begin, piece_end - piece_begin));
+  };
+  const auto add_part = [&](std::size_t end, bool is_match) {
+    if (piece_end == 0 || !belong_together(split.behavior, last_matched, is_match)) {
+      flush();
+      piece_begin = piece_end;
+    }
+    piece_end = end;
+    last_matched = is_match;
+  };
+
+  // After an empty match the search goes on one character further, and there an empty match does not count.
+  std::size_t search = 0;
+  std::optional<std::size_t> last_end;
+  while (search <= text.size()) {
+    const std::optional<Regex::Match> match = split.regex.find(text, search);
+    if (!match) break;
+    if (match->begin == match->end && last_end == match->end) {
+      search += search < text.size() ? utf8_step(text, search).length : 1;
+      continue;
+    }
+    if (match->begin > piece_end) add_part(match->begin, split.invert);
+    add_part(match->end, !split.invert);
+    search = match->end;
+    last_end = match->end;
+  }
+  if (piece_end < text.size()) add_part(text.size(), split.invert);
+  flush();
+}
+
+}  // namespace ballast::model

@@ -1,0 +1,27 @@
+#include "model/tokenizer/tokenizer.h"
+#include "model/tokenizer/utf8.h"
+
+namespace ballast::model {
+
+std::string StreamDecoder::push(int id) {
+  if (tokenizer_.is_special(id)) return {};
+  pending_ += tokenizer_.token_bytes(id);
+  // Only the last step can be truncated: three bytes at most are held back.
+  std::size_t ready = 0;
+  while (ready < pending_.size()) {
+    const Utf8Step step = utf8_step(pending_, ready);
+    if (step.kind == Utf8Step::Kind::kTruncated) break;
+    ready += step.length;
+  }
+  std::string text = replace_invalid_utf8(std::string_view(pending_).substr(0, ready));
+  pending_.erase(0, ready);
+  return text;
+}
+
+std::string StreamDecoder::finish() {
+  std::string text = replace_invalid_utf8(pending_);
+  pending_.clear();
+  return text;
+}
+
+}  // namespace ballast::model

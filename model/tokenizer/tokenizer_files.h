@@ -1,0 +1,19 @@
+// The tokenizer files of a Hugging Face directory.
+#ifndef BALLAST_MODEL_TOKENIZER_TOKENIZER_FILES_H_
+#define BALLAST_MODEL_TOKENIZER_TOKENIZER_FILES_H_
+
+#include <filesystem>
+#include <memory>
+
+#include "model/tokenizer/tokenizer.h"
+
+namespace ballast::model {
+
+/// From tokenizer.json, tokenizer_config.json and chat_template.jinja in `directory`; `model_config` (config.json) names
+/// bos and eos where they do not. Null when there is no tokenizer file at all. Throws Error.
+std::unique_ptr<Tokenizer> read_tokenizer_directory(const std::filesystem::path& directory,
+                                                    const nlohmann::json& model_config = nlohmann::json::object());
+
+}  // namespace ballast::model
+
+#endif  // BALLAST_MODEL_TOKENIZER_TOKENIZER_FILES_H_

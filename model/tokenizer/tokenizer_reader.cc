@@ -1,0 +1,169 @@
+#include "model/tokenizer/tokenizer_reader.h"
+
+#include <algorithm>
+#include <charconv>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+
+#include "model/checkpoint/text.h"
+#include "model/tokenizer/bpe_reader.h"
+
+namespace ballast::model {
+namespace {
+
+// A special token is written "name" or {"content": "name", ...}.
+std::string content_of(const CheckedJson& token) {
+  return token.value().is_object() ? token.at("content").string() : token.string();
+}
+
+// The added tokens of all sources, one for each content.
+class AddedTokenTable {
+ public:
+  explicit AddedTokenTable(const BpeVocabulary& vocabulary) {
+    for (std::size_t id = 0; id < vocabulary.tokens.size(); ++id) {
+      const std::string& text = vocabulary.tokens[id].text;
+      if (!text.empty()) id_of_.emplace(text, static_cast<int>(id));
+    }
+    for (const auto& [text, id] : id_of_) text_of_.emplace(id, text);
+  }
+
+  // A later description of the same token replaces the earlier one.
+  void add(const CheckedJson& node, AddedToken token) {
+    if (token.content.empty()) return;  // as transformers does: nothing to look for
+    const auto [known_id, is_new_content] = id_of_.emplace(token.content, token.id);
+    const auto [known_text, is_new_id] = text_of_.emplace(token.id, token.content);
+    if (known_id->second != token.id || known_text->second != token.content) {
+      node.fail("token " + in_quotes(token.content) + " has id " + std::to_string(token.id) + ", but " +
+                (known_id->second != token.id ? "elsewhere it has id " + std::to_string(known_id->second)
+                                              : "that is the id of " + in_quotes(known_text->second)));
+    }
+    const auto [place, is_new_token] = place_of_.emplace(token.content, tokens_.size());
+    if (is_new_token) {
+      tokens_.push_back(std::move(token));
+    } else {
+      tokens_[place->second] = std::move(token);
+    }
+  }
+
+  bool contains(const std::string& content) const { return place_of_.contains(content); }
+
+  std::optional<int> find_id(const std::string& content) const {
+    const auto found = id_of_.find(content);
+    return found == id_of_.end() ? std::nullopt : std::optional(found->second);
+  }
+
+  bool has_id(int id) const { return text_of_.contains(id); }
+  std::size_t ids() const { return text_of_.size(); }
+  std::vector<AddedToken> take() { return std::move(tokens_); }
+
+ private:
+  std::unordered_map<std::string, int> id_of_;
+  std::unordered_map<int, std::string> text_of_;
+  std::unordered_map<std::string, std::size_t> place_of_;
+  std::vector<AddedToken> tokens_;
+};
+
+void add_configured_tokens(const CheckedJson& config, AddedTokenTable& table) {
+  if (const std::optional<CheckedJson> decoder = config.find("added_tokens_decoder")) {
+    for (const auto& [key, value] : decoder->object().get_ref<const nlohmann::json::object_t&>()) {
+      const CheckedJson node(value, decoder->place() + "." + key);
+      AddedToken token = read_added_token(node);
+      const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), token.id);
+      if (error != std::errc() || end != key.data() + key.size() || token.id < 0 || token.id > kMaxTokenId) {
+        decoder->fail(in_quotes(key) + " cannot be a token's id");
+      }
+      table.add(node, std::move(token));
+    }
+  }
+  // Named tokens are special even where no list of added tokens has them. One that is not in the vocabulary would get
+  // an id that the model has no embedding for; it is left out.
+  for (const std::string_view name :
+       {"bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"}) {
+    const std::optional<CheckedJson> node = config.find(name);
+    if (!node) continue;
+    AddedToken token;
+    token.content = content_of(*node);
+    token.special = true;
+    const std::optional<int> id = table.find_id(token.content);
+    if (!id || table.contains(token.content)) continue;
+    token.id = *id;
+    table.add(*node, std::move(token));
+  }
+}
+
+std::optional<int> named_token(const CheckedJson& config, std::string_view name, const AddedTokenTable& table) {
+  const std::optional<CheckedJson> node = config.find(name);
+  return node ? table.find_id(content_of(*node)) : std::nullopt;
+}
+
+// The id that a post-processor puts in front of a text, if any.
+std::optional<int> leading_token(const CheckedJson& processor, int depth) {
+  constexpr int kMaxDepth = 16;
+  if (depth > kMaxDepth) processor.fail("nested too deep");
+  const std::string& type = processor.type();
+  if (type == "ByteLevel") return std::nullopt;
+  if (type == "Sequence") {
+    std::optional<int> leading;
+    for (const CheckedJson& child : processor.at("processors").elements()) {
+      const std::optional<int> token = leading_token(child, depth + 1);
+      if (token) leading = token;
+    }
+    return leading;
+  }
+  if (type != "TemplateProcessing") processor.fail("post-processor " + in_quotes(type) + " is not supported");
+  const std::vector<CheckedJson> parts = processor.at("single").elements();
+  if (parts.empty()) return std::nullopt;
+  const std::optional<CheckedJson> token = parts.front().find("SpecialToken");
+  if (!token) return std::nullopt;
+  const CheckedJson special = processor.at("special_tokens").at(token->at("id").string());
+  const std::vector<CheckedJson> ids = special.at("ids").elements();
+  if (ids.size() != 1) special.fail("one id is expected, there are " + std::to_string(ids.size()));
+  return read_token_id(ids.front());
+}
+
+}  // namespace
+
+SpecialTokens read_special_tokens(const CheckedJson& tokenizer, const CheckedJson& config,
+                                  const BpeVocabulary& vocabulary) {
+  AddedTokenTable table(vocabulary);
+  if (const std::optional<CheckedJson> list = tokenizer.find("added_tokens")) {
+    for (const CheckedJson& node : list->elements()) {
+      AddedToken token = read_added_token(node);
+      token.id = read_token_id(node.at("id"));
+      table.add(node, std::move(token));
+    }
+  }
+  add_configured_tokens(config, table);
+
+  SpecialTokens special;
+  special.bos = named_token(config, "bos_token", table);
+  special.eos = named_token(config, "eos_token", table);
+  std::optional<int> leading;
+  if (const std::optional<CheckedJson> node = tokenizer.find("post_processor")) leading = leading_token(*node, 0);
+  if (leading && !table.has_id(*leading)) {
+    tokenizer.at("post_processor").fail("no token has id " + std::to_string(*leading));
+  }
+  // As in transformers: the configuration's word goes before the template's.
+  if (leading && !config.find("add_bos_token")) special.bos = leading;
+  special.adds_bos = config.flag("add_bos_token", leading.has_value()) && special.bos;
+  special.added = table.take();
+
+  std::size_t size = vocabulary.tokens.size();
+  for (const AddedToken& token : special.added) size = std::max(size, static_cast<std::size_t>(token.id) + 1);
+  check_dense(tokenizer.at("model"), table.ids(), size);
+  return special;
+}
+
+std::string read_chat_template(const CheckedJson& config, std::string separate) {
+  if (!separate.empty()) return separate;
+  const std::optional<CheckedJson> node = config.find("chat_template");
+  if (!node) return {};
+  if (node->value().is_string()) return node->string();
+  for (const CheckedJson& candidate : node->elements()) {
+    if (candidate.at("name").string() == "default") return candidate.at("template").string();
+  }
+  return {};
+}
+
+}  // namespace ballast::model
