@@ -1,0 +1,48 @@
+#include <array>
+#include <string>
+
+#include "ballast/error.h"
+#include "ballast/recipe.h"
+
+namespace ballast {
+
+namespace {
+
+using Kind = WeightFormat::Kind;
+
+struct PlainFormat {
+  Kind kind;
+  std::string_view name;
+};
+constexpr std::array<PlainFormat, 3> kPlain{{{Kind::kF32, "f32"}, {Kind::kF16, "f16"}, {Kind::kBF16, "bf16"}}};
+
+constexpr std::array<std::size_t, 4> kGroupSizes = {32, 64, 128, 0};
+
+}  // namespace
+
+std::string format_name(const WeightFormat& format) {
+  for (const PlainFormat& plain : kPlain) {
+    if (plain.kind == format.kind) return std::string(plain.name);
+  }
+  const std::string group = format.group_size == 0 ? "channel" : "g" + std::to_string(format.group_size);
+  return "int" + std::to_string(format.bits) + "-" + group + (format.symmetric ? "" : "-asym");
+}
+
+WeightFormat parse_format(std::string_view name) {
+  for (const PlainFormat& plain : kPlain) {
+    if (plain.name == name) return {.kind = plain.kind};
+  }
+  for (const int bits : {8, 4}) {
+    for (const std::size_t group_size : kGroupSizes) {
+      for (const bool symmetric : {true, false}) {
+        const WeightFormat format = {.kind = Kind::kInteger, .bits = bits, .group_size = group_size, .symmetric = symmetric};
+        if (format_name(format) == name) return format;
+      }
+    }
+  }
+  throw Error("format '" + std::string(name) + "'",
+              "unknown; there are f32, f16, bf16 and int8 or int4 with -g32, -g64, -g128 or -channel, and -asym behind it "
+              "(int4-g32-asym)");
+}
+
+}  // namespace ballast

@@ -1,0 +1,145 @@
+#include "ballast/recipe.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <regex>
+
+#include "ballast/error.h"
+
+namespace ballast {
+
+namespace {
+
+using nlohmann::json;
+using Activations = Recipe::Activations;
+
+// Share of the input channels in 16 bits when activations are INT8. Measured on SmolLM2-135M: docs/method.md.
+constexpr double kDefaultOutlierFraction = 0.015;
+
+Recipe plain_recipe(std::string_view scheme, WeightFormat::Kind kind) {
+  Recipe recipe;
+  recipe.scheme = scheme;
+  recipe.linears.kind = recipe.embedding.kind = recipe.head.kind = kind;
+  return recipe;
+}
+
+Recipe integer_recipe(std::string_view scheme, const WeightFormat& linears, Activations activations) {
+  Recipe recipe;
+  recipe.scheme = scheme;
+  recipe.linears = linears;
+  recipe.embedding = recipe.head = {.bits = 8, .group_size = 64};
+  recipe.activations = activations;
+  if (activations == Activations::kInt8) recipe.outlier_fraction = kDefaultOutlierFraction;
+  return recipe;
+}
+
+constexpr WeightFormat kInt8 = {.bits = 8, .group_size = 64};
+constexpr WeightFormat kInt4 = {.bits = 4, .group_size = 32, .symmetric = false};
+
+const std::vector<Recipe>& scheme_recipes() {
+  static const std::vector<Recipe> recipes = {
+      plain_recipe("f32", WeightFormat::Kind::kF32),
+      plain_recipe("bf16", WeightFormat::Kind::kBF16),
+      integer_recipe("w8a16", kInt8, Activations::kFloat),
+      integer_recipe("w8a8", kInt8, Activations::kInt8),
+      integer_recipe("w4a16", kInt4, Activations::kFloat),
+      integer_recipe("w4a8", kInt4, Activations::kInt8),
+  };
+  return recipes;
+}
+
+void check_pattern(const std::string& pattern, std::string_view place) {
+  try {
+    const std::regex regex(pattern, std::regex::ECMAScript);
+  } catch (const std::regex_error& error) {
+    throw Error(std::string(place) + ": exceptions", "'" + pattern + "' is not a regular expression: " + error.what());
+  }
+}
+
+std::vector<FormatException> parse_exceptions(const json& list, std::string_view place) {
+  std::vector<FormatException> exceptions;
+  for (const json& entry : list) {
+    exceptions.push_back({entry.at("pattern").get<std::string>(), parse_format(entry.at("format").get<std::string>())});
+    check_pattern(exceptions.back().pattern, place);
+  }
+  return exceptions;
+}
+
+void set_field(Recipe& recipe, const std::string& key, const json& value, std::string_view place) {
+  if (key == "fold_norms") {
+    recipe.fold_norms = value.get<bool>();
+  } else if (key == "outlier_fraction") {
+    recipe.outlier_fraction = value.get<double>();
+    if (!(recipe.outlier_fraction >= 0 && recipe.outlier_fraction <= 0.5)) {
+      throw Error(std::string(place) + ": outlier_fraction", "must lie between 0 and 0.5, is " + value.dump());
+    }
+  } else if (key == "linears") {
+    recipe.linears = parse_format(value.get<std::string>());
+  } else if (key == "embedding") {
+    recipe.embedding = parse_format(value.get<std::string>());
+  } else if (key == "head") {
+    recipe.head = parse_format(value.get<std::string>());
+  } else if (key == "exceptions") {
+    recipe.exceptions = parse_exceptions(value, place);
+  } else if (key == "activations") {
+    const auto name = value.get<std::string>();
+    if (name != "float" && name != "int8") {
+      throw Error(std::string(place) + ": activations", "must be \"float\" or \"int8\", is " + value.dump());
+    }
+    recipe.activations = name == "int8" ? Activations::kInt8 : Activations::kFloat;
+  } else if (key == "activation_groups") {
+    recipe.activation_groups = value.get<bool>();
+  } else if (key != "scheme") {
+    throw Error(std::string(place), "unknown field '" + key + "' in the recipe");
+  }
+}
+
+}  // namespace
+
+const std::vector<std::string>& scheme_names() {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> list;
+    for (const Recipe& recipe : scheme_recipes()) list.push_back(recipe.scheme);
+    return list;
+  }();
+  return names;
+}
+
+Recipe recipe_for_scheme(std::string_view scheme) {
+  const auto it = std::ranges::find(scheme_recipes(), scheme, &Recipe::scheme);
+  if (it != scheme_recipes().end()) return *it;
+  std::string known;
+  for (const std::string& name : scheme_names()) known += (known.empty() ? "" : ", ") + name;
+  throw Error("scheme '" + std::string(scheme) + "'", "unknown; there are " + known);
+}
+
+std::string recipe_json(const Recipe& recipe) {
+  json exceptions = json::array();
+  for (const FormatException& exception : recipe.exceptions) {
+    exceptions.push_back({{"pattern", exception.pattern}, {"format", format_name(exception.format)}});
+  }
+  const json result = {{"scheme", recipe.scheme},
+                       {"fold_norms", recipe.fold_norms},
+                       {"outlier_fraction", recipe.outlier_fraction},
+                       {"linears", format_name(recipe.linears)},
+                       {"embedding", format_name(recipe.embedding)},
+                       {"head", format_name(recipe.head)},
+                       {"exceptions", exceptions},
+                       {"activations", recipe.activations == Activations::kInt8 ? "int8" : "float"},
+                       {"activation_groups", recipe.activation_groups}};
+  return result.dump(2) + "\n";
+}
+
+Recipe parse_recipe(std::string_view text, std::string_view place) {
+  try {
+    const json parsed = json::parse(text);
+    if (!parsed.is_object()) throw Error(std::string(place), "a recipe must be a JSON object");
+    Recipe recipe = recipe_for_scheme(parsed.value("scheme", "w8a8"));
+    for (const auto& [key, value] : parsed.items()) set_field(recipe, key, value, place);
+    return recipe;
+  } catch (const json::exception& error) {
+    throw Error(std::string(place), std::string("not a recipe: ") + error.what());
+  }
+}
+
+}  // namespace ballast

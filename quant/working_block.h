@@ -1,0 +1,77 @@
+// What the passes of a conversion work on: a block's weights in F32, and what is known about them.
+#ifndef BALLAST_QUANT_WORKING_BLOCK_H_
+#define BALLAST_QUANT_WORKING_BLOCK_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ballast/recipe.h"
+#include "ballast/statistics.h"
+#include "model/model_source.h"
+#include "model/quantized_tensor.h"
+
+namespace ballast::quant {
+
+struct WorkingLinear {
+  model::Role role{};
+  std::string name;
+  std::size_t rows = 0;
+  std::size_t cols = 0;
+  std::vector<float> values;  ///< [rows][cols]; empty while a conversion is only being planned
+  std::vector<float> bias;
+  float absmax = 0;           ///< bound on |values|, known while planning too
+  std::uint64_t bytes_before = 0;
+
+  WeightFormat format;
+  std::vector<std::int32_t> outlier_columns;
+  std::optional<model::QuantizedTensor> quantized;  ///< set by the pass that quantizes
+};
+
+struct WorkingNorm {
+  model::Role role{};
+  std::string name;
+  std::vector<float> gain;
+  std::uint64_t bytes_before = 0;
+};
+
+/// One input that linears share. Indices point into the block's lists.
+struct WorkingInput {
+  std::vector<std::size_t> readers;
+  std::optional<std::size_t> norm;                  ///< that writes it, when a norm does
+  std::optional<LinearInputStatistics> statistics;  ///< of the input as it is after the passes so far
+};
+
+/// A transformer block, or the part before the first (embedding) or behind the last one (final norm, head).
+struct WorkingBlock {
+  std::vector<WorkingNorm> norms;
+  std::vector<WorkingLinear> linears;
+  std::vector<WorkingInput> inputs;
+};
+
+/// Where a conversion's blocks come from. With `values` false only shapes, norms and bounds are filled in: passes run on
+/// that too, which tells what the output will look like before anything is written.
+class WorkingBlockLoader {
+ public:
+  /// `statistics` may be null. Throws Error when they belong to another model.
+  WorkingBlockLoader(const model::ModelSource& source, const Statistics* statistics);
+
+  /// 0: the embedding; 1 .. layers: the blocks; layers + 1: final norm and head.
+  std::size_t count() const { return source_.spec().layers + 2; }
+  WorkingBlock load(std::size_t index, bool values) const;
+
+ private:
+  WorkingLinear load_linear(model::Role role, std::size_t layer, bool values) const;
+  WorkingNorm load_norm(model::Role role, std::size_t layer) const;
+  void add_input(WorkingBlock& block, std::vector<std::size_t> readers, std::optional<std::size_t> norm) const;
+  std::uint64_t stored_bytes(model::Role role, std::size_t layer) const;
+
+  const model::ModelSource& source_;
+  const Statistics* statistics_;
+};
+
+}  // namespace ballast::quant
+
+#endif  // BALLAST_QUANT_WORKING_BLOCK_H_
