@@ -21,6 +21,10 @@ constexpr std::uint64_t kLargestAlignment = 65536;
 constexpr std::uint32_t kMostDimensions = 4;  // the format's own limit
 constexpr int kDeepestArray = 4;              // arrays of arrays are allowed; nobody writes more than two levels
 
+// Least bytes of a tensor's entry (name, dimensions, type, offset) and of a metadata entry (key, type, value).
+constexpr std::uint64_t kLeastTensorBytes = 24;
+constexpr std::uint64_t kLeastMetadataBytes = 13;
+
 // Types of metadata values, numbered as in files.
 enum class ValueType : std::uint32_t {
   kU8, kI8, kU16, kI16, kU32, kI32, kF32, kBool, kString, kArray, kU64, kI64, kF64, kCount,
@@ -210,6 +214,10 @@ Counts read_header(Reader& reader) {
   if (version != 2 && version != 3) reader.fail(4, concat("GGUF version ", version, "; ballast reads versions 2 and 3"));
   const auto tensors = reader.number<std::uint64_t>("tensor count");
   const auto metadata = reader.number<std::uint64_t>("metadata count");
+  if (tensors > reader.left() / kLeastTensorBytes || metadata > reader.left() / kLeastMetadataBytes) {
+    reader.fail(8, concat(tensors, " tensors and ", metadata, " metadata entries cannot be in the ", reader.left(),
+                          " bytes that follow"));
+  }
   return {tensors, metadata};
 }
 

@@ -1,0 +1,72 @@
+// Model files put together by hand, so that tests can put them together wrongly.
+#ifndef BALLAST_TESTS_SUPPORT_FILE_BYTES_H_
+#define BALLAST_TESTS_SUPPORT_FILE_BYTES_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace ballast::test {
+
+inline std::span<const std::byte> as_bytes(std::string_view text) {
+  return std::as_bytes(std::span(text.data(), text.size()));
+}
+
+/// The little-endian bytes of a number.
+template <typename T>
+std::string raw(T value) {
+  std::string bytes(sizeof(T), '\0');
+  std::memcpy(bytes.data(), &value, sizeof(T));
+  return bytes;
+}
+
+/// A safetensors file: the header's length, the header and the data.
+inline std::string safetensors_bytes(std::string_view header, std::string_view data) {
+  return raw(std::uint64_t{header.size()}) + std::string(header) + std::string(data);
+}
+
+/// A GGUF string: length and characters.
+inline std::string gguf_string(std::string_view text) { return raw(std::uint64_t{text.size()}) + std::string(text); }
+
+/// A GGUF file of one piece per member; numbers of entries are counted unless a test lies about them.
+struct GgufBytes {
+  std::uint32_t version = 3;
+  std::string metadata;
+  std::uint64_t metadata_count = 0;
+  std::string tensors;
+  std::uint64_t tensor_count = 0;
+  std::string data;
+
+  template <typename T>
+  GgufBytes& number(std::string_view key, std::uint32_t type, T value) {
+    return value_bytes(key, type, raw(value));
+  }
+  GgufBytes& string(std::string_view key, std::string_view value) { return value_bytes(key, 8, gguf_string(value)); }
+  GgufBytes& value_bytes(std::string_view key, std::uint32_t type, const std::string& value) {
+    metadata += gguf_string(key) + raw(type) + value;
+    ++metadata_count;
+    return *this;
+  }
+  /// Sizes innermost first, as in the file.
+  GgufBytes& tensor(std::string_view name, std::initializer_list<std::uint64_t> sizes, std::uint32_t type,
+                    std::uint64_t offset) {
+    tensors += gguf_string(name) + raw(static_cast<std::uint32_t>(sizes.size()));
+    for (const std::uint64_t size : sizes) tensors += raw(size);
+    tensors += raw(type) + raw(offset);
+    ++tensor_count;
+    return *this;
+  }
+
+  std::string bytes(std::size_t alignment = 32) const {
+    std::string file = "GGUF" + raw(version) + raw(tensor_count) + raw(metadata_count) + metadata + tensors;
+    file.append((alignment - file.size() % alignment) % alignment, '\0');
+    return file + data;
+  }
+};
+
+}  // namespace ballast::test
+
+#endif  // BALLAST_TESTS_SUPPORT_FILE_BYTES_H_
