@@ -45,6 +45,10 @@ void OuterWeights::head(const float* normalized, std::size_t m, float* logits,
   apply(output, normalized, m, scratch);
 }
 
+std::size_t OuterWeights::weights() const {
+  return embedding_.rows() * embedding_.cols() + (head_ ? head_->rows() * head_->cols() : 0);
+}
+
 Model::Model(const std::filesystem::path& path)
     : source_(std::make_unique<ModelSource>(path)), outer_(*source_), rope_(source_->spec()) {
   source_->checkpoint().verify_checksums();
@@ -95,6 +99,8 @@ std::size_t Model::block_weights() const {
 }
 
 std::size_t Model::head_weights() const { return outer_.head_linear().rows() * outer_.head_linear().cols(); }
+
+std::size_t Model::all_weights() const { return block_weights() + outer_.weights(); }
 
 std::unique_ptr<Tokenizer> require_tokenizer(const ModelSource& source) {
   const std::string place = source.checkpoint().path().string();

@@ -31,6 +31,7 @@ class OuterWeights {
   void head(const float* normalized, std::size_t m, float* logits, kernels::Int8Activations& scratch) const;
 
   const Linear& head_linear() const { return head_ ? *head_ : embedding_; }
+  std::size_t weights() const;  ///< elements of embedding and head
 
  private:
   ModelSpec spec_;
@@ -66,9 +67,10 @@ class Model {
   /// Bytes of weights that one token's forward pass reads, head included.
   std::size_t streamed_bytes() const;
 
-  /// Multiply-adds with weights for one token through the blocks, and through the head.
+  /// Elements of the matrices that one token is multiplied with in the blocks, in the head, and of all there are.
   std::size_t block_weights() const;
   std::size_t head_weights() const;
+  std::size_t all_weights() const;
 
  private:
   std::unique_ptr<ModelSource> source_;

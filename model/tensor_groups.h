@@ -20,14 +20,13 @@ class GroupedTensors {
   template <typename SameGroup, typename Merge>
   void add(Row row, const SameGroup& same_group, const Merge& merge) {
     row.name = group_name(row.name);
-    row.tensors = 1;
     const auto it = std::ranges::find_if(
         rows_, [&](const Row& existing) { return existing.name == row.name && same_group(existing, row); });
     if (it == rows_.end()) {
       rows_.push_back(std::move(row));
       return;
     }
-    ++it->tensors;
+    it->tensors += row.tensors;
     merge(*it, row);
   }
 

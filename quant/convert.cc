@@ -11,6 +11,7 @@
 #include "ballast/error.h"
 #include "kernels/float_matrix.h"
 #include "model/checkpoint/safetensors_writer.h"
+#include "model/model.h"
 #include "model/model_source.h"
 #include "model/quantized_tensor.h"
 #include "model/tensor_groups.h"

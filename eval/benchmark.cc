@@ -1,0 +1,172 @@
+#include "ballast/benchmark.h"
+
+#include <omp.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <fstream>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <random>
+
+#include "ballast/error.h"
+#include "kernels/machine.h"
+#include "model/model.h"
+
+namespace ballast {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Prompt tokens that pass the model at once, as llama-bench's default.
+constexpr std::size_t kPromptBatch = 512;
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+std::string cpu_name() {
+  std::ifstream info("/proc/cpuinfo");
+  for (std::string line; std::getline(info, line);) {
+    if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
+  }
+  return "unknown";
+}
+
+std::uint64_t peak_rss_bytes() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<std::uint64_t>(usage.ru_maxrss) * 1024;
+}
+
+class ModelBenchmark {
+ public:
+  ModelBenchmark(const std::filesystem::path& path, const BenchmarkOptions& options, const Progress& progress)
+      : options_(options), progress_(progress), start_(Clock::now()), model_(path) {
+    result_.load_seconds = seconds_since(start_);
+    const std::size_t needed = options.depth + std::max(options.prompt, options.generate);
+    if (options.repetitions == 0) throw Error("repetitions", "must be at least 1");
+    if (needed > model_.spec().context_length) {
+      throw Error("benchmark", std::to_string(needed) + " tokens do not fit the model's context of " +
+                                   std::to_string(model_.spec().context_length));
+    }
+  }
+
+  Benchmark run() {
+    result_.cpu = cpu_name();
+    result_.simd_target = kernels::simd_target();
+    result_.threads = static_cast<std::size_t>(omp_get_max_threads());
+    measure_machine();
+    if (options_.prompt > 0) {
+      measure("pp" + std::to_string(options_.prompt), options_.prompt, prompt_limit(),
+              [&](model::KeyValueCache& cache) { run_prompt(cache, options_.prompt); });
+    }
+    if (options_.generate > 0) {
+      measure("tg" + std::to_string(options_.generate), options_.generate, generation_limit(),
+              [&](model::KeyValueCache& cache) {
+                for (std::size_t i = 0; i < options_.generate; ++i) run_prompt(cache, 1);
+              });
+    }
+    measure_machine();
+    // Peak of the whole process: the model, its cache and what loading took.
+    result_.peak_rss_bytes = peak_rss_bytes();
+    return result_;
+  }
+
+ private:
+  // Before and after the tests; the better figure of each counts, so that a disturbance does not flatter the model.
+  void measure_machine() {
+    result_.read_gb_s = std::max(result_.read_gb_s, kernels::measure_read_gb_s());
+    result_.int8_gops = std::max(result_.int8_gops, kernels::measure_int8_gops());
+  }
+
+  // Tokens per second if the multiply-add units never waited: all weights once per token, the head once per prompt.
+  std::function<double()> prompt_limit() {
+    const auto weights = static_cast<double>(model_.block_weights());
+    const double per_token = weights + static_cast<double>(model_.head_weights()) / static_cast<double>(options_.prompt);
+    return [=, this] { return result_.int8_gops * 1e9 / (2 * per_token); };
+  }
+
+  // Tokens per second if memory never waited: weights, and the cache at its mean length.
+  std::function<double()> generation_limit() {
+    model::KeyValueCache cache = make_cache();
+    cache.advance(options_.depth + options_.generate / 2);
+    const auto bytes = static_cast<double>(model_.streamed_bytes() + cache.bytes_in_use());
+    return [=, this] { return result_.read_gb_s * 1e9 / bytes; };
+  }
+
+  model::KeyValueCache make_cache() const {
+    const std::size_t capacity = options_.depth + std::max(options_.prompt, options_.generate);
+    return model_.make_cache(capacity, kernels::FloatType::kF16);
+  }
+
+  void run_prompt(model::KeyValueCache& cache, std::size_t tokens) {
+    std::vector<float> logits(model_.spec().vocab_size);
+    while (tokens > 0) {
+      std::vector<int> ids(std::min(tokens, kPromptBatch));
+      for (int& id : ids) id = static_cast<int>(random_() % model_.spec().vocab_size);
+      const model::SequenceTokens sequence[] = {{ids, &cache}};
+      const std::span<const float> hidden = model_.forward(sequence);
+      tokens -= ids.size();
+      if (tokens == 0) model_.logits(hidden.last(model_.spec().hidden_size).data(), 1, logits.data());
+    }
+  }
+
+  template <typename Test>
+  void measure(const std::string& name, std::size_t tokens, const std::function<double()>& limit, const Test& test) {
+    model::KeyValueCache cache = make_cache();
+    if (options_.depth > 0) run_prompt(cache, options_.depth);
+    std::vector<double> speeds;
+    for (std::size_t i = 0; i <= options_.repetitions; ++i) {
+      cache.truncate(options_.depth);
+      const Clock::time_point start = Clock::now();
+      test(cache);
+      if (i > 0) speeds.push_back(static_cast<double>(tokens) / seconds_since(start));
+      if (progress_) progress_(name, i + 1, options_.repetitions + 1);
+    }
+    BenchmarkResult entry;
+    entry.test = name + (options_.depth > 0 ? " @ d" + std::to_string(options_.depth) : "");
+    entry.tokens_per_second = std::accumulate(speeds.begin(), speeds.end(), 0.0) / static_cast<double>(speeds.size());
+    for (const double speed : speeds) entry.stddev += std::pow(speed - entry.tokens_per_second, 2);
+    entry.stddev = speeds.size() > 1 ? std::sqrt(entry.stddev / static_cast<double>(speeds.size() - 1)) : 0;
+    entry.fraction_of_limit = entry.tokens_per_second / limit();
+    result_.results.push_back(entry);
+  }
+
+  const BenchmarkOptions& options_;
+  const Progress& progress_;
+  Clock::time_point start_;
+  model::Model model_;
+  std::mt19937_64 random_{0};
+  Benchmark result_;
+};
+
+}  // namespace
+
+Benchmark benchmark(const std::filesystem::path& model, const BenchmarkOptions& options, const Progress& progress) {
+  return ModelBenchmark(model, options, progress).run();
+}
+
+std::string benchmark_json(const Benchmark& benchmark) {
+  nlohmann::json results = nlohmann::json::array();
+  for (const BenchmarkResult& result : benchmark.results) {
+    results.push_back({{"test", result.test},
+                       {"tokens_per_second", result.tokens_per_second},
+                       {"stddev", result.stddev},
+                       {"fraction_of_limit", result.fraction_of_limit}});
+  }
+  return nlohmann::json{{"machine",
+                         {{"cpu", benchmark.cpu},
+                          {"simd_target", benchmark.simd_target},
+                          {"threads", benchmark.threads},
+                          {"read_gb_s", benchmark.read_gb_s},
+                          {"int8_gops", benchmark.int8_gops}}},
+                        {"results", results},
+                        {"load_seconds", benchmark.load_seconds},
+                        {"peak_rss_bytes", benchmark.peak_rss_bytes}}
+      .dump();
+}
+
+}  // namespace ballast

@@ -1,0 +1,144 @@
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "ballast/error.h"
+#include "ballast/generate.h"
+#include "model/model.h"
+#include "model/sampling.h"
+#include "model/text_stream.h"
+#include "model/tokenizer/tokenizer.h"
+
+namespace ballast {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Prompt tokens that pass the model at once.
+constexpr std::size_t kPromptBatch = 512;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+}  // namespace
+
+struct Generator::State {
+  explicit State(const std::filesystem::path& path) : model(path), tokenizer(model::require_tokenizer(model.source())) {}
+
+  bool ends_text(int token) const {
+    const std::vector<int>& stops = model.spec().stop_tokens;
+    return token == tokenizer->eos() || std::ranges::find(stops, token) != stops.end();
+  }
+
+  // The cache keeps what it has in common with the new context: a chat does not read its history again.
+  std::size_t reuse_cache(const std::vector<int>& ids, std::size_t capacity) {
+    const auto shared = std::ranges::mismatch(ids, cached_ids).in1 - ids.begin();
+    // The last token's logits are needed, so at least that one runs.
+    std::size_t keep = std::min(static_cast<std::size_t>(shared), ids.size() - 1);
+    if (!cache || cache->capacity() < capacity) {
+      cache.emplace(model.make_cache(capacity, kernels::FloatType::kF16));
+      keep = 0;
+    }
+    cache->truncate(keep);
+    cached_ids.resize(keep);
+    return keep;
+  }
+
+  // Runs ids through the model and leaves the last one's logits in `logits`.
+  void advance(std::span<const int> ids) {
+    logits.resize(model.spec().vocab_size);
+    while (!ids.empty()) {
+      const std::span<const int> part = ids.first(std::min(kPromptBatch, ids.size()));
+      const model::SequenceTokens sequence[] = {{part, &*cache}};
+      const std::span<const float> hidden = model.forward(sequence);
+      cached_ids.insert(cached_ids.end(), part.begin(), part.end());
+      ids = ids.subspan(part.size());
+      if (ids.empty()) model.logits(hidden.last(model.spec().hidden_size).data(), 1, logits.data());
+    }
+  }
+
+  GenerateResult run(const std::vector<int>& ids, const GenerateOptions& options,
+                     const std::function<bool(std::string_view)>& on_text) {
+    if (ids.empty()) throw Error("prompt", "is empty");
+    const std::size_t context = model.spec().context_length;
+    if (ids.size() >= context) {
+      throw Error("prompt", std::to_string(ids.size()) + " tokens do not fit the model's context of " +
+                                std::to_string(context));
+    }
+    model::Sampler sampler(options);
+    model::TextStream stream(options.stop);
+    model::StreamDecoder decoder(*tokenizer);
+    for (const int id : ids) sampler.remember(id);
+
+    GenerateResult result;
+    result.prompt_tokens = ids.size();
+    const std::size_t limit = std::min(options.max_tokens, context - ids.size());
+    const auto show = [&](const std::string& text) {
+      result.text += text;
+      if (!text.empty() && on_text && !on_text(text)) result.finish = GenerateResult::Finish::kCancelled;
+    };
+
+    Clock::time_point start = Clock::now();
+    const std::size_t kept = reuse_cache(ids, ids.size() + limit);
+    advance(std::span(ids).subspan(kept));
+    result.prompt_seconds = seconds_since(start);
+    start = Clock::now();
+    while (result.tokens < limit) {
+      const int token = sampler.sample(logits);
+      ++result.tokens;
+      if (ends_text(token)) {
+        result.finish = GenerateResult::Finish::kStop;
+        break;
+      }
+      show(stream.push(decoder.push(token)));
+      if (stream.stopped()) result.finish = GenerateResult::Finish::kStop;
+      if (result.finish != GenerateResult::Finish::kLength || result.tokens == limit) break;
+      advance({&token, 1});
+    }
+    show(stream.push(decoder.finish()));
+    show(stream.finish());
+    result.seconds = seconds_since(start);
+    return result;
+  }
+
+  model::Model model;
+  std::unique_ptr<model::Tokenizer> tokenizer;
+  std::optional<model::KeyValueCache> cache;
+  std::vector<int> cached_ids;
+  std::vector<float> logits;
+  std::vector<model::ChatMessage> messages;
+};
+
+Generator::Generator(const std::filesystem::path& model) : state_(std::make_unique<State>(model)) {}
+Generator::~Generator() = default;
+Generator::Generator(Generator&&) noexcept = default;
+Generator& Generator::operator=(Generator&&) noexcept = default;
+
+GenerateResult Generator::generate(std::string_view prompt, const GenerateOptions& options,
+                                   const std::function<bool(std::string_view)>& on_text) {
+  std::vector<int> ids = state_->tokenizer->encode(prompt);
+  if (state_->tokenizer->adds_bos()) ids.insert(ids.begin(), *state_->tokenizer->bos());
+  return state_->run(ids, options, on_text);
+}
+
+GenerateResult Generator::chat(std::string_view message, const GenerateOptions& options,
+                               const std::function<bool(std::string_view)>& on_text) {
+  std::vector<model::ChatMessage>& messages = state_->messages;
+  messages.push_back({"user", std::string(message)});
+  try {
+    const std::string prompt = model::apply_chat_template(*state_->tokenizer, messages);
+    GenerateResult result = state_->run(state_->tokenizer->encode(prompt), options, on_text);
+    messages.push_back({"assistant", result.text});
+    return result;
+  } catch (...) {
+    messages.pop_back();  // the conversation stays as it was before the message
+    throw;
+  }
+}
+
+}  // namespace ballast
