@@ -1,0 +1,166 @@
+#include "kernels/machine.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <cstring>
+
+#include "kernels/parallel.h"
+#include "kernels/scratch.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/machine.cc"
+#include <hwy/foreach_target.h>  // IWYU pragma: keep
+#include <hwy/highway.h>
+
+#include "kernels/simd-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace ballast::kernels::HWY_NAMESPACE {
+
+using Int32Tag = hn::ScalableTag<std::int32_t>;
+
+const char* target_name() {
+  return hwy::TargetName(HWY_TARGET);
+}
+
+/// Some function of all bytes, so that reading them cannot be left out.
+std::int32_t read_all(const std::int32_t* HWY_RESTRICT src, std::size_t count) {
+  const Int32Tag di32;
+  const std::size_t lanes = hn::Lanes(di32);
+  auto a = hn::Zero(di32), b = a, c = a, d = a;
+  for (std::size_t i = 0; i + 4 * lanes <= count; i += 4 * lanes) {
+    a = hn::Xor(a, hn::LoadU(di32, src + i));
+    b = hn::Xor(b, hn::LoadU(di32, src + i + lanes));
+    c = hn::Xor(c, hn::LoadU(di32, src + i + 2 * lanes));
+    d = hn::Xor(d, hn::LoadU(di32, src + i + 3 * lanes));
+  }
+  return hn::GetLane(hn::Xor(hn::Xor(a, b), hn::Xor(c, d)));
+}
+
+/// Runs `rounds` of 8 independent INT8 multiply-accumulates; returns operations done and a function of their results.
+/// Factors change from round to round, or the compiler would multiply once.
+double multiply_int8(std::size_t rounds, std::int32_t& result) {
+  const Int32Tag di32;
+  const hn::Repartition<std::uint8_t, Int32Tag> du8;
+  const hn::Repartition<std::int8_t, Int32Tag> di8;
+  const auto w = hn::Set(du8, static_cast<std::uint8_t>(result + 3));
+  auto c0 = hn::Set(di32, 0), c1 = hn::Set(di32, 1), c2 = hn::Set(di32, 2), c3 = hn::Set(di32, 3);
+  auto c4 = hn::Set(di32, 4), c5 = hn::Set(di32, 5), c6 = hn::Set(di32, 6), c7 = hn::Set(di32, 7);
+  for (std::size_t i = 0; i < rounds; ++i) {
+    const auto a = hn::BitCast(di8, hn::Set(di32, static_cast<std::int32_t>(i)));
+    c0 = hn::SumOfMulQuadAccumulate(di32, w, a, c0);
+    c1 = hn::SumOfMulQuadAccumulate(di32, w, a, c1);
+    c2 = hn::SumOfMulQuadAccumulate(di32, w, a, c2);
+    c3 = hn::SumOfMulQuadAccumulate(di32, w, a, c3);
+    c4 = hn::SumOfMulQuadAccumulate(di32, w, a, c4);
+    c5 = hn::SumOfMulQuadAccumulate(di32, w, a, c5);
+    c6 = hn::SumOfMulQuadAccumulate(di32, w, a, c6);
+    c7 = hn::SumOfMulQuadAccumulate(di32, w, a, c7);
+  }
+  c0 = hn::Add(hn::Add(hn::Add(c0, c1), hn::Add(c2, c3)), hn::Add(hn::Add(c4, c5), hn::Add(c6, c7)));
+  result = hn::GetLane(c0);
+  return static_cast<double>(rounds) * 8 * 2 * static_cast<double>(hn::Lanes(du8));
+}
+
+double multiply_f32(std::size_t rounds, std::int32_t& result) {
+  const hn::ScalableTag<float> df;
+  const auto w = hn::Set(df, static_cast<float>(result) * 1e-9F);
+  auto c0 = hn::Set(df, 0.0F), c1 = hn::Set(df, 1.0F), c2 = hn::Set(df, 2.0F), c3 = hn::Set(df, 3.0F);
+  auto c4 = hn::Set(df, 4.0F), c5 = hn::Set(df, 5.0F), c6 = hn::Set(df, 6.0F), c7 = hn::Set(df, 7.0F);
+  auto a = w;
+  for (std::size_t i = 0; i < rounds; ++i) {
+    a = hn::Add(a, w);
+    c0 = hn::MulAdd(w, a, c0);
+    c1 = hn::MulAdd(w, a, c1);
+    c2 = hn::MulAdd(w, a, c2);
+    c3 = hn::MulAdd(w, a, c3);
+    c4 = hn::MulAdd(w, a, c4);
+    c5 = hn::MulAdd(w, a, c5);
+    c6 = hn::MulAdd(w, a, c6);
+    c7 = hn::MulAdd(w, a, c7);
+  }
+  c0 = hn::Add(hn::Add(hn::Add(c0, c1), hn::Add(c2, c3)), hn::Add(hn::Add(c4, c5), hn::Add(c6, c7)));
+  result = static_cast<std::int32_t>(hn::GetLane(c0));
+  return static_cast<double>(rounds) * 8 * 2 * static_cast<double>(hn::Lanes(df));
+}
+
+}  // namespace ballast::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace ballast::kernels {
+
+HWY_EXPORT(target_name);
+HWY_EXPORT(read_all);
+HWY_EXPORT(multiply_int8);
+HWY_EXPORT(multiply_f32);
+
+namespace {
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+constexpr std::size_t kAllThreads = std::size_t{1} << 40;  // more operations than any threshold
+
+/// The best of several runs of multiply(rounds, result) on all threads.
+template <class Multiply>
+double best_giga_operations(const Multiply& multiply) {
+  constexpr std::size_t kRounds = 2'000'000;
+  const std::size_t threads = threads_for(kAllThreads);
+  double best = 0.0;
+  for (int repeat = 0; repeat < 8; ++repeat) {
+    AlignedArray<double> operations(threads);
+    const auto start = std::chrono::steady_clock::now();
+    parallel_ranges(threads, threads, [&](std::size_t begin, std::size_t end) {
+      for (std::size_t thread = begin; thread < end; ++thread) {
+        std::int32_t result = repeat;
+        operations.data()[thread] = multiply(kRounds, result);
+        hwy::PreventElision(result);
+      }
+    });
+    const double seconds = seconds_since(start);
+    double total = 0.0;
+    for (std::size_t thread = 0; thread < threads; ++thread) total += operations.data()[thread];
+    best = std::max(best, total / seconds * 1e-9);
+  }
+  return best;
+}
+
+}  // namespace
+
+std::string simd_target() {
+  return HWY_DYNAMIC_DISPATCH(target_name)();
+}
+
+double measure_read_gb_s() {
+  constexpr std::size_t kBytes = std::size_t{256} << 20;
+  const std::size_t count = kBytes / sizeof(std::int32_t);
+  AlignedArray<std::int32_t> memory(count);
+  const std::size_t threads = threads_for(kAllThreads);
+  const auto read = HWY_DYNAMIC_POINTER(read_all);
+  parallel_ranges(count, threads, [&](std::size_t begin, std::size_t end) {
+    std::memset(memory.data() + begin, 1, (end - begin) * sizeof(std::int32_t));
+  });
+  double best = 0.0;
+  for (int repeat = 0; repeat < 6; ++repeat) {
+    const auto start = std::chrono::steady_clock::now();
+    parallel_ranges(count, threads, [&](std::size_t begin, std::size_t end) {
+      hwy::PreventElision(read(memory.data() + begin, end - begin));
+    });
+    best = std::max(best, static_cast<double>(kBytes) / seconds_since(start) * 1e-9);
+  }
+  return best;
+}
+
+double measure_int8_gops() {
+  return best_giga_operations(HWY_DYNAMIC_POINTER(multiply_int8));
+}
+
+double measure_f32_gflops() {
+  return best_giga_operations(HWY_DYNAMIC_POINTER(multiply_f32));
+}
+
+}  // namespace ballast::kernels
+#endif  // HWY_ONCE

@@ -1,0 +1,24 @@
+// What this machine can do at most, measured: the limits that benchmarks compare with.
+#ifndef BALLAST_KERNELS_MACHINE_H_
+#define BALLAST_KERNELS_MACHINE_H_
+
+#include <string>
+
+namespace ballast::kernels {
+
+/// Name of the instruction set that the kernels use, as Highway spells it: "AVX3_ZEN4".
+std::string simd_target();
+
+/// Bytes per nanosecond that all threads together read from memory: best of a few passes over 256 MB, ~150 ms.
+double measure_read_gb_s();
+
+/// 10^9 INT8 multiplications and additions per second (a multiply-add is 2) of all threads together, from registers,
+/// with the instruction that the kernels use: ~100 ms.
+double measure_int8_gops();
+
+/// The same for F32 multiply-adds.
+double measure_f32_gflops();
+
+}  // namespace ballast::kernels
+
+#endif  // BALLAST_KERNELS_MACHINE_H_

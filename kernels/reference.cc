@@ -1,0 +1,239 @@
+#include "kernels/reference.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+
+namespace ballast::kernels::reference {
+namespace {
+
+std::uint16_t read_16(const void* src, std::size_t index) {
+  std::uint16_t bits;
+  std::memcpy(&bits, static_cast<const char*>(src) + 2 * index, 2);
+  return bits;
+}
+
+float read_value(const void* src, FloatType type, std::size_t index) {
+  if (type != FloatType::kF32) return half_to_float(read_16(src, index), type);
+  float value;
+  std::memcpy(&value, static_cast<const char*>(src) + 4 * index, 4);
+  return value;
+}
+
+FloatType float_type(DType dtype) {
+  return dtype == DType::kBF16 ? FloatType::kBF16 : FloatType::kF16;
+}
+
+int code_at(std::span<const std::uint8_t> codes, std::size_t count, int bits, std::size_t row, std::size_t index) {
+  const std::uint8_t* begin = codes.data() + row * packed_row_bytes(count, bits);
+  return bits == 8 ? begin[index] : (begin[index / 2] >> (index % 2 * 4)) & 15;
+}
+
+int zero_at(const QuantizedView& view, std::size_t row, std::size_t group) {
+  return view.zeros.empty() ? 1 << (view.bits - 1) : code_at(view.zeros, view.groups(), view.bits, row, group);
+}
+
+double scale_at(const QuantizedView& view, std::size_t row, std::size_t group) {
+  return read_value(view.scales.data(), float_type(view.scale_type), row * view.groups() + group);
+}
+
+double outlier_at(const QuantizedView& view, std::size_t row, std::size_t j) {
+  return read_value(view.outlier_weights.data(), float_type(view.outlier_type), row * view.outlier_columns.size() + j);
+}
+
+}  // namespace
+
+float half_to_float(std::uint16_t bits, FloatType type) {
+  if (type == FloatType::kBF16) return std::bit_cast<float>(std::uint32_t{bits} << 16);
+  const int exponent = (bits >> 10) & 31;
+  const int mantissa = bits & 1023;
+  const float sign = (bits & 0x8000) != 0 ? -1.0F : 1.0F;
+  if (exponent == 31) return mantissa != 0 ? NAN : sign * INFINITY;
+  return sign * (exponent == 0 ? std::ldexp(static_cast<float>(mantissa), -24)
+                               : std::ldexp(static_cast<float>(mantissa + 1024), exponent - 25));
+}
+
+std::uint16_t float_to_half(float value, FloatType type) {
+  // Non-negative finite values of either kind ascend with their bits: take the nearest, the even one on a tie.
+  const std::uint16_t infinity = type == FloatType::kBF16 ? 0x7F80 : 0x7C00;
+  const std::uint16_t sign = std::signbit(value) ? 0x8000 : 0;
+  const double magnitude = std::fabs(static_cast<double>(value));
+  std::uint16_t low = 0, high = infinity;
+  const auto decoded = [&](std::uint16_t bits) {
+    // Rounding treats infinity as the next power of two.
+    if (bits != infinity) return static_cast<double>(half_to_float(bits, type));
+    return type == FloatType::kBF16 ? std::ldexp(1.0, 128) : 65536.0;
+  };
+  if (magnitude >= decoded(infinity)) return sign | infinity;
+  while (high - low > 1) {
+    const std::uint16_t middle = static_cast<std::uint16_t>((low + high) / 2);
+    (decoded(middle) <= magnitude ? low : high) = middle;
+  }
+  const double below = magnitude - decoded(low);
+  const double above = decoded(high) - magnitude;
+  return sign | (below < above || (below == above && low % 2 == 0) ? low : high);
+}
+
+std::vector<float> decode(const FloatMatrix& matrix) {
+  std::vector<float> values(matrix.rows * matrix.cols);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = read_value(matrix.data, matrix.type, i);
+  return values;
+}
+
+std::vector<float> decode(const QuantizedView& view) {
+  std::vector<float> values(view.rows * view.cols);
+  for (std::size_t r = 0; r < view.rows; ++r) {
+    for (std::size_t c = 0; c < view.cols; ++c) {
+      const std::size_t group = c / view.group_size;
+      const int code = code_at(view.codes, view.cols, view.bits, r, c);
+      values[r * view.cols + c] = static_cast<float>((code - zero_at(view, r, group)) * scale_at(view, r, group));
+    }
+    for (std::size_t j = 0; j < view.outlier_columns.size(); ++j) {
+      const std::size_t column = static_cast<std::size_t>(view.outlier_columns[j]);
+      values[r * view.cols + column] = static_cast<float>(outlier_at(view, r, j));
+    }
+  }
+  return values;
+}
+
+void matmul(std::span<const float> wei, std::size_t rows, std::size_t cols, const float* src, std::size_t m,
+            const float* bias, float* dst, std::size_t dst_stride) {
+  for (std::size_t i = 0; i < m; ++i) {
+    for (std::size_t r = 0; r < rows; ++r) {
+      double sum = bias == nullptr ? 0.0 : bias[r];
+      for (std::size_t c = 0; c < cols; ++c) sum += static_cast<double>(src[i * cols + c]) * wei[r * cols + c];
+      dst[i * dst_stride + r] = static_cast<float>(sum);
+    }
+  }
+}
+
+QuantizedActivations quantize(const float* src, std::size_t m, const ActivationFormat& format) {
+  const std::size_t groups = (format.cols + format.group_size - 1) / format.group_size;
+  QuantizedActivations result{std::vector<std::int8_t>(m * format.cols), std::vector<float>(m * groups)};
+  for (std::size_t i = 0; i < m; ++i) {
+    std::vector<float> row(src + i * format.cols, src + (i + 1) * format.cols);
+    for (const std::int32_t column : format.outlier_columns) row[static_cast<std::size_t>(column)] = 0.0F;
+    std::vector<float> maxima(groups, 0.0F);
+    for (std::size_t c = 0; c < format.cols; ++c) {
+      maxima[c / format.group_size] = std::max(maxima[c / format.group_size], std::fabs(row[c]));
+    }
+    if (!format.scale_per_group)
+      std::fill(maxima.begin(), maxima.end(), *std::max_element(maxima.begin(), maxima.end()));
+    for (std::size_t g = 0; g < groups; ++g) result.scales[i * groups + g] = maxima[g] / 127.0F;
+    for (std::size_t c = 0; c < format.cols; ++c) {
+      const float maximum = maxima[c / format.group_size];
+      const float code = maximum == 0.0F ? 0.0F : std::nearbyint(row[c] * (127.0F / maximum));
+      result.codes[i * format.cols + c] = static_cast<std::int8_t>(code);
+    }
+  }
+  return result;
+}
+
+void matmul(const QuantizedView& view, const QuantizedActivations& activations, const float* src, std::size_t m,
+            const float* bias, float* dst, std::size_t dst_stride) {
+  const std::size_t groups = view.groups();
+  for (std::size_t i = 0; i < m; ++i) {
+    for (std::size_t r = 0; r < view.rows; ++r) {
+      double total = bias == nullptr ? 0.0 : bias[r];
+      for (std::size_t g = 0; g < groups; ++g) {
+        const int zero = zero_at(view, r, g);
+        std::int64_t sum = 0;
+        for (std::size_t c = g * view.group_size; c < std::min(view.cols, (g + 1) * view.group_size); ++c) {
+          sum += (code_at(view.codes, view.cols, view.bits, r, c) - zero) * activations.codes[i * view.cols + c];
+        }
+        total += static_cast<double>(sum) * scale_at(view, r, g) * activations.scales[i * groups + g];
+      }
+      for (std::size_t j = 0; j < view.outlier_columns.size(); ++j) {
+        total += outlier_at(view, r, j) * src[i * view.cols + static_cast<std::size_t>(view.outlier_columns[j])];
+      }
+      dst[i * dst_stride + r] = static_cast<float>(total);
+    }
+  }
+}
+
+void attention(const AttentionShape& shape, const AttentionSequence& sequence) {
+  const std::size_t size = shape.head_size;
+  const KeyValueView& kv = sequence.kv;
+  for (std::size_t h = 0; h < shape.heads; ++h) {
+    const std::size_t kv_head = h / (shape.heads / shape.kv_heads);
+    if (sequence.first_token_share != nullptr) sequence.first_token_share[h] = 0.0;
+    for (std::size_t i = 0; i < sequence.queries; ++i) {
+      const float* q = sequence.q + i * sequence.q_stride + h * size;
+      const std::size_t visible = kv.length - sequence.queries + i + 1;
+      std::vector<double> weights(visible);
+      for (std::size_t j = 0; j < visible; ++j) {
+        for (std::size_t c = 0; c < size; ++c) {
+          weights[j] +=
+              static_cast<double>(q[c]) * read_value(kv.keys, kv.type, (kv_head * kv.capacity + j) * size + c);
+        }
+        weights[j] *= shape.scale;
+      }
+      const double maximum = *std::max_element(weights.begin(), weights.end());
+      double total = 0.0;
+      for (double& weight : weights) total += weight = std::exp(weight - maximum);
+      for (std::size_t c = 0; c < size; ++c) {
+        double sum = 0.0;
+        for (std::size_t j = 0; j < visible; ++j) {
+          sum += weights[j] * read_value(kv.values, kv.type, (kv_head * kv.capacity + j) * size + c);
+        }
+        sequence.out[(i * shape.heads + h) * size + c] = static_cast<float>(sum / total);
+      }
+      if (sequence.first_token_share != nullptr) sequence.first_token_share[h] += weights[0] / total;
+    }
+  }
+}
+
+void rms_norm(const float* src, std::size_t m, std::size_t size, const float* gain, float epsilon, float* dst) {
+  for (std::size_t i = 0; i < m; ++i) {
+    double squares = 0.0;
+    for (std::size_t c = 0; c < size; ++c) squares += static_cast<double>(src[i * size + c]) * src[i * size + c];
+    const double factor = 1.0 / std::sqrt(squares / static_cast<double>(size) + epsilon);
+    for (std::size_t c = 0; c < size; ++c) {
+      dst[i * size + c] = static_cast<float>(src[i * size + c] * factor * gain[c]);
+    }
+  }
+}
+
+void rope(float* x, std::size_t m, std::size_t heads, std::size_t head_size, std::size_t stride, const float* cos,
+          const float* sin) {
+  const std::size_t half = head_size / 2;
+  for (std::size_t i = 0; i < m; ++i) {
+    for (std::size_t h = 0; h < heads; ++h) {
+      for (std::size_t j = 0; j < half; ++j) {
+        float& low = x[i * stride + h * head_size + j];
+        float& high = x[i * stride + h * head_size + j + half];
+        const double c = cos[i * half + j], s = sin[i * half + j];
+        const double rotated = low * c - high * s;
+        high = static_cast<float>(low * s + high * c);
+        low = static_cast<float>(rotated);
+      }
+    }
+  }
+}
+
+void silu_multiply(const float* gate, const float* up, std::size_t count, float* dst) {
+  for (std::size_t i = 0; i < count; ++i) {
+    dst[i] = static_cast<float>(gate[i] / (1.0 + std::exp(-static_cast<double>(gate[i]))) * up[i]);
+  }
+}
+
+double log_sum_exp(const float* logits, std::size_t count) {
+  const double maximum = *std::max_element(logits, logits + count);
+  double sum = 0.0;
+  for (std::size_t i = 0; i < count; ++i) sum += std::exp(logits[i] - maximum);
+  return maximum + std::log(sum);
+}
+
+double kl_divergence(const float* p_logits, const float* q_logits, std::size_t count) {
+  const double p_log_sum = log_sum_exp(p_logits, count);
+  const double q_log_sum = log_sum_exp(q_logits, count);
+  double divergence = 0.0;
+  for (std::size_t i = 0; i < count; ++i) {
+    const double p = p_logits[i] - p_log_sum;
+    divergence += std::exp(p) * (p - (q_logits[i] - q_log_sum));
+  }
+  return divergence;
+}
+
+}  // namespace ballast::kernels::reference

@@ -1,0 +1,74 @@
+// Loads and stores that every kernel shares. Per target: see Highway's foreach_target.h.
+#if defined(BALLAST_KERNELS_SIMD_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef BALLAST_KERNELS_SIMD_INL_H_
+#undef BALLAST_KERNELS_SIMD_INL_H_
+#else
+#define BALLAST_KERNELS_SIMD_INL_H_
+#endif
+
+#include <hwy/highway.h>
+
+#include <cstddef>
+
+HWY_BEFORE_NAMESPACE();
+namespace ballast::kernels::HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+/// Registers decide how large a tile can be: AVX-512 and ARM have 32 vectors, the others 16.
+inline constexpr bool kManyRegisters = HWY_ARCH_ARM_A64 != 0 || HWY_TARGET <= HWY_AVX3;
+
+template <class DF>
+HWY_INLINE hn::VFromD<DF> load_as_float(DF df, const float* HWY_RESTRICT src) {
+  return hn::LoadU(df, src);
+}
+template <class DF>
+HWY_INLINE hn::VFromD<DF> load_as_float(DF df, const hwy::float16_t* HWY_RESTRICT src) {
+  return hn::PromoteTo(df, hn::LoadU(hn::Rebind<hwy::float16_t, DF>(), src));
+}
+template <class DF>
+HWY_INLINE hn::VFromD<DF> load_as_float(DF df, const hwy::bfloat16_t* HWY_RESTRICT src) {
+  return hn::PromoteTo(df, hn::LoadU(hn::Rebind<hwy::bfloat16_t, DF>(), src));
+}
+
+/// The first `count` lanes from memory, the others 0; reads nothing beyond.
+template <class DF>
+HWY_INLINE hn::VFromD<DF> load_as_float_n(DF df, const float* HWY_RESTRICT src, std::size_t count) {
+  return hn::LoadN(df, src, count);
+}
+template <class DF>
+HWY_INLINE hn::VFromD<DF> load_as_float_n(DF df, const hwy::float16_t* HWY_RESTRICT src, std::size_t count) {
+  return hn::PromoteTo(df, hn::LoadN(hn::Rebind<hwy::float16_t, DF>(), src, count));
+}
+template <class DF>
+HWY_INLINE hn::VFromD<DF> load_as_float_n(DF df, const hwy::bfloat16_t* HWY_RESTRICT src, std::size_t count) {
+  return hn::PromoteTo(df, hn::LoadN(hn::Rebind<hwy::bfloat16_t, DF>(), src, count));
+}
+
+/// Stores `count` of the 2 * Lanes(df) values in v0 and v1.
+template <class DF, class V = hn::VFromD<DF>>
+HWY_INLINE void store_pair(DF df, V v0, V v1, std::size_t count, float* HWY_RESTRICT dst) {
+  const std::size_t lanes = hn::Lanes(df);
+  if (HWY_LIKELY(count >= 2 * lanes)) {
+    hn::StoreU(v0, df, dst);
+    hn::StoreU(v1, df, dst + lanes);
+  } else if (count > lanes) {
+    hn::StoreU(v0, df, dst);
+    hn::StoreN(v1, df, dst + lanes, count - lanes);
+  } else {
+    hn::StoreN(v0, df, dst, count);
+  }
+}
+
+/// The Lanes(df) values at src[first ..] of an array of `count`; 0 beyond its end, and for a null array.
+template <class DF>
+HWY_INLINE hn::VFromD<DF> load_or_zero(DF df, const float* src, std::size_t first, std::size_t count) {
+  if (src == nullptr || first >= count) return hn::Zero(df);
+  const std::size_t left = count - first;
+  return left >= hn::Lanes(df) ? hn::LoadU(df, src + first) : hn::LoadN(df, src + first, left);
+}
+
+}  // namespace ballast::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // BALLAST_KERNELS_SIMD_INL_H_

@@ -1,0 +1,95 @@
+// What the tests of all kernels share: targets, thread counts, random arrays, error budgets.
+#ifndef BALLAST_TESTS_KERNELS_KERNEL_CASES_H_
+#define BALLAST_TESTS_KERNELS_KERNEL_CASES_H_
+
+#include <doctest/doctest.h>
+#include <hwy/targets.h>
+#include <omp.h>
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "kernels/float_matrix.h"
+#include "kernels/reference.h"
+
+namespace ballast::kernels {
+
+/// Calls body() once for every instruction set of this machine, with kernels dispatched to it.
+template <class Body>
+void for_every_target(const Body& body) {
+  for (const std::int64_t target : hwy::SupportedAndGeneratedTargets()) {
+    CAPTURE(std::string(hwy::TargetName(target)));
+    hwy::SetSupportedTargetsForTest(target);
+    body();
+    hwy::SetSupportedTargetsForTest(0);
+  }
+}
+
+/// body() with a number of OpenMP threads.
+template <class Body>
+auto with_threads(int threads, const Body& body) {
+  const int before = omp_get_max_threads();
+  omp_set_num_threads(threads);
+  auto result = body();
+  omp_set_num_threads(before);
+  return result;
+}
+
+inline std::vector<float> random_floats(std::size_t count, unsigned seed, float spread = 1.0F) {
+  std::mt19937 engine(seed);
+  std::normal_distribution<float> normal(0.0F, spread);
+  std::vector<float> values(count);
+  for (float& value : values) value = normal(engine);
+  return values;
+}
+
+inline std::vector<std::uint8_t> random_bytes(std::size_t count, unsigned seed) {
+  std::mt19937 engine(seed);
+  std::vector<std::uint8_t> values(count);
+  for (std::uint8_t& value : values) value = static_cast<std::uint8_t>(engine());
+  return values;
+}
+
+/// Values in a type's bytes, from an odd address on when `misaligned`.
+struct EncodedFloats {
+  std::vector<char> bytes;
+  std::size_t offset;
+
+  EncodedFloats(const std::vector<float>& values, FloatType type, bool misaligned = false)
+      : bytes(values.size() * float_type_bytes(type) + 1), offset(misaligned ? 1 : 0) {
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      if (type == FloatType::kF32) {
+        std::memcpy(bytes.data() + offset + 4 * i, &values[i], 4);
+      } else {
+        const std::uint16_t bits = reference::float_to_half(values[i], type);
+        std::memcpy(bytes.data() + offset + 2 * i, &bits, 2);
+      }
+    }
+  }
+  const void* data() const { return bytes.data() + offset; }
+};
+
+/// The largest difference relative to the largest expected magnitude; infinite when something is not finite.
+inline double relative_error(const std::vector<float>& actual, const std::vector<float>& expected) {
+  REQUIRE(actual.size() == expected.size());
+  double error = 0.0;
+  double magnitude = 1e-30;
+  for (std::size_t i = 0; i < actual.size(); ++i) {
+    if (!std::isfinite(actual[i])) return INFINITY;
+    error = std::max(error, std::fabs(static_cast<double>(actual[i]) - expected[i]));
+    magnitude = std::max(magnitude, std::fabs(static_cast<double>(expected[i])));
+  }
+  return error / magnitude;
+}
+
+/// dst rows lie further apart than needed; the gap must stay what it was.
+inline constexpr float kUntouched = -12345.0F;
+
+}  // namespace ballast::kernels
+
+#endif  // BALLAST_TESTS_KERNELS_KERNEL_CASES_H_
