@@ -1,0 +1,90 @@
+#include <algorithm>
+#include <cmath>
+
+#include "ballast/report.h"
+#include "report/calibration_text.h"
+#include "report/colours.h"
+#include "report/figures.h"
+#include "report/findings.h"
+#include "report/style.h"
+#include "report/table.h"
+#include "report/text.h"
+
+namespace ballast {
+namespace report {
+namespace {
+
+std::string fact(const std::string& value, std::string_view meaning) {
+  return "<div><dt>" + std::string(meaning) + "</dt><dd>" + value + "</dd></div>\n";
+}
+
+std::string facts(const Statistics& statistics, const Findings& findings) {
+  std::string html;
+  if (findings.largest) {
+    html += fact(number(std::abs(findings.largest->value.value)), "largest magnitude");
+    if (std::isfinite(findings.largest->ratio())) {
+      html += fact(number(findings.largest->ratio()) + "×", "the median of its layer");
+    }
+  }
+  if (!statistics.sink_share.empty()) {
+    html +=
+        fact(count(findings.sink_heads) + " of " + count(statistics.sink_share.size()), "heads are attention sinks");
+  }
+  if (findings.inputs > 0) {
+    html += fact(count(findings.inputs_with_outliers) + " of " + count(findings.inputs),
+                 "linear inputs have outlier channels");
+  }
+  return html.empty() ? html : "<dl class=\"facts\">\n" + html + "</dl>\n";
+}
+
+std::string section(std::string_view heading, const std::string& content) {
+  return "<section>\n<h2>" + std::string(heading) + "</h2>\n" + content + "</section>\n";
+}
+
+std::string massive_tables(const Statistics& statistics) {
+  if (statistics.massive_channels.empty() && statistics.massive_tokens.empty()) {
+    return paragraph("None: no channel and no token carries a massive value in any sample.");
+  }
+  const std::string samples = "Samples of " + count(statistics.samples);
+  Table channels("Channels of the residual stream", {{"Channel"}, {samples}});
+  for (const MassiveChannel& channel : statistics.massive_channels) {
+    channels.add_row({std::to_string(channel.channel), count(channel.samples)});
+  }
+  Table tokens("Tokens", {{"Token", false}, {"Id"}, {"First seen at"}, {samples}});
+  for (const MassiveToken& token : statistics.massive_tokens) {
+    const bool first = token.token == MassiveToken::kFirst;
+    tokens.add_row({first ? "the first, whichever it is" : token_html(token.token_text),
+                    first ? "–" : std::to_string(token.token), count(token.position), count(token.samples)});
+  }
+  // A model with dozens of massive channels must not push the rest of the page away.
+  constexpr std::size_t kFewChannels = 16;
+  return "<div class=\"tables\">\n" +
+         (statistics.massive_channels.size() > kFewChannels ? channels.folded_html() : channels.html()) +
+         tokens.html() + "</div>\n";
+}
+
+}  // namespace
+}  // namespace report
+
+std::string calibration_page(const Statistics& statistics) {
+  using namespace report;  // NOLINT(google-build-using-namespace): this function is the room's front
+  const Findings findings(statistics);
+  const std::string model = statistics.model.empty() ? "unnamed model" : escape(printable(statistics.model));
+  return "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+         "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>" +
+         model + ": calibration report</title>\n<style>" + kStyle + ramp_css() +
+         "</style>\n</head>\n<body>\n<main>\n<header>\n<p class=\"eyebrow\">Calibration report · <strong>" + model +
+         "</strong></p>\n<h1>" + escape(headline(statistics, findings)) + "</h1>\n" + lead(statistics, findings) +
+         "<p class=\"provenance\">" + provenance(statistics) + "</p>\n</header>\n" + facts(statistics, findings) +
+         section("Magnitudes by layer", magnitude_figure(statistics, findings)) +
+         section("Where the largest values stand", activation_map_figure(statistics)) +
+         section("Massive channels and tokens", massive_tables(statistics)) +
+         section("Attention sinks", sink_figure(statistics, findings)) +
+         section("What the linears read", linear_figure(findings)) +
+         section("Keys and values", key_value_figure(statistics)) +
+         section("What conversion does about it", conversion_plan(statistics, findings)) +
+         "<footer>Layers count from 1; layer 0 is the embedding. Written by ballast.</footer>\n"
+         "</main>\n</body>\n</html>\n";
+}
+
+}  // namespace ballast
