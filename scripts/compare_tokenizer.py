@@ -16,6 +16,7 @@ import random
 import subprocess
 import sys
 import tempfile
+import unicodedata
 
 GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 LLAMA3 = (
@@ -69,14 +70,22 @@ CODE = [
 ]
 
 
+def random_character(rng):
+    """Any that this Python knows: what later Unicode versions add is a letter to one library and nothing to another."""
+    while True:
+        low, high = rng.choice([(0x20, 0x250), (0x250, 0xD800), (0xE000, 0x20000)])
+        character = chr(rng.randrange(low, high))
+        if unicodedata.category(character) != "Cn":
+            return character
+
+
 def random_text(rng):
     """A text of a few words; one script in most, a mix in some."""
     kind = rng.random()
     if kind < 0.12:
         return "".join(rng.choice(CODE) for _ in range(rng.randint(1, 3)))
     if kind < 0.16:
-        return "".join(chr(rng.choice([rng.randrange(0x20, 0x250), rng.randrange(0x250, 0xD800),
-                                       rng.randrange(0xE000, 0x20000)])) for _ in range(rng.randint(1, 40)))
+        return "".join(random_character(rng) for _ in range(rng.randint(1, 40)))
     if kind < 0.20:
         return rng.choice(SPACES[10:]) * rng.randint(1, 40) + rng.choice(["", "x", ".", "\n", "1"])
     if kind < 0.22:
@@ -202,7 +211,7 @@ def compare_families(program, texts, vocab_size):
 
 def write_golden(directory):
     """Tiny tokenizers with a hundred texts and their ids, for tests that run without Python."""
-    texts = records(120, seed=2)
+    texts = [text[:100] for text in records(100, seed=2)]
     for name, (pre_tokenizer, normalizer, options) in families().items():
         tokenizer = train(pre_tokenizer, normalizer, training_texts(), 420, **options)
         folder = directory / name

@@ -25,9 +25,7 @@ struct Candidate {
   int result;
 
   // For a queue whose top is the largest: lowest rank first, then leftmost.
-  bool operator<(const Candidate& other) const {
-    return rank != other.rank ? rank > other.rank : left > other.left;
-  }
+  bool operator<(const Candidate& other) const { return rank != other.rank ? rank > other.rank : left > other.left; }
 };
 
 std::uint64_t pair_key(int left, int right) {

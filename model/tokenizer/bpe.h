@@ -17,7 +17,7 @@ namespace ballast::model {
 /// What a BPE model consists of. Ids are checked by who fills this in.
 struct BpeVocabulary {
   struct Token {
-    std::string text;        ///< as the file spells it; empty for ids that no token has
+    std::string text;  ///< as the file spells it; empty for ids that no token has
     std::string bytes;
     bool mergeable = false;  ///< made of bytes of text; false for holes and for names in other characters
   };
@@ -27,8 +27,8 @@ struct BpeVocabulary {
     int result;
   };
 
-  std::vector<Token> tokens;  ///< by id
-  std::vector<Merge> merges;  ///< the first one has precedence
+  std::vector<Token> tokens;   ///< by id
+  std::vector<Merge> merges;   ///< the first one has precedence
   bool ignore_merges = false;  ///< a piece that is a token stays whole
   int unknown = -1;            ///< stands for bytes that are no token; -1: such bytes are left out
   bool fuse_unknown = false;   ///< one `unknown` for a run of such bytes

@@ -79,7 +79,8 @@ std::vector<BpeVocabulary::Merge> read_merges(const CheckedJson& merges, const I
     const auto id = [&](std::string_view text) {
       const auto found = id_of.find(text);
       if (found == id_of.end()) {
-        merges.fail("merge " + std::to_string(rank) + " has or makes " + in_quotes(text) + ", which is not in the vocabulary");
+        merges.fail("merge " + std::to_string(rank) + " has or makes " + in_quotes(text) +
+                    ", which is not in the vocabulary");
       }
       return found->second;
     };

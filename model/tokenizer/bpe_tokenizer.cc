@@ -50,15 +50,11 @@ class BpeTokenizer : public Tokenizer {
         pre_tokenizer_(json.at("pre_tokenizer")),
         raw_tokens_(only(special.added, false)),
         normalized_tokens_(normalize(only(special.added, true), normalizer_)),
-        bytes_(vocabulary.tokens.size()),
-        special_(vocabulary.tokens.size(), false) {
-    for (std::size_t id = 0; id < bytes_.size(); ++id) bytes_[id] = vocabulary.tokens[id].bytes;
+        bytes_(special.size),
+        special_(special.size, false) {
+    for (std::size_t id = 0; id < vocabulary.tokens.size(); ++id) bytes_[id] = vocabulary.tokens[id].bytes;
     for (const AddedToken& token : special.added) {
       const auto index = static_cast<std::size_t>(token.id);
-      if (index >= bytes_.size()) {
-        bytes_.resize(index + 1);
-        special_.resize(index + 1, false);
-      }
       bytes_[index] = token.content;
       special_[index] = token.special;
     }
@@ -130,7 +126,7 @@ std::unique_ptr<Tokenizer> make_tokenizer(TokenizerSource source) {
   BpeVocabulary vocabulary = read_bpe(json.at("model"));
   SpecialTokens special = read_special_tokens(json, config, vocabulary);
   const auto in_vocabulary = [&](std::optional<int> id) {
-    return id && *id >= 0 && static_cast<std::size_t>(*id) < vocabulary.tokens.size() ? id : std::nullopt;
+    return id && *id >= 0 && static_cast<std::size_t>(*id) < special.size ? id : std::nullopt;
   };
   if (!special.bos) special.bos = in_vocabulary(source.bos);
   if (!special.eos) special.eos = in_vocabulary(source.eos);

@@ -12,9 +12,9 @@ namespace ballast::model {
 
 /// What a tokenizer is made from. A GGUF's metadata is brought into this form first.
 struct TokenizerSource {
-  std::string tokenizer_file;  ///< names `tokenizer_json` in messages
-  std::string tokenizer_json;  ///< text of tokenizer.json
-  std::string config_file;     ///< names `config` in messages
+  std::string tokenizer_file;                        ///< names `tokenizer_json` in messages
+  std::string tokenizer_json;                        ///< text of tokenizer.json
+  std::string config_file;                           ///< names `config` in messages
   nlohmann::json config = nlohmann::json::object();  ///< tokenizer_config.json
   std::string chat_template;                         ///< empty: the one in `config`, if any
   std::optional<int> bos;                            ///< where `config` names none

@@ -51,7 +51,7 @@ std::int64_t type_at(const CheckedJson& types, std::size_t index) {
 }
 
 json added_token(std::size_t id, const std::string& content, bool special) {
-  return {{"id", id},         {"content", content}, {"single_word", false}, {"lstrip", false},
+  return {{"id", id},        {"content", content},  {"single_word", false}, {"lstrip", false},
           {"rstrip", false}, {"normalized", false}, {"special", special}};
 }
 
@@ -109,10 +109,11 @@ std::optional<std::string> named_token(const GgufFile& file, const Metadata& tex
 
 json read_config(const GgufFile& file, const Metadata& texts) {
   json config = {{"tokenizer_class", "PreTrainedTokenizerFast"}, {"clean_up_tokenization_spaces", false}};
-  constexpr std::array<std::pair<const char*, const char*>, 4> kNames{{{"bos_token", "tokenizer.ggml.bos_token_id"},
-                                                                       {"eos_token", "tokenizer.ggml.eos_token_id"},
-                                                                       {"unk_token", "tokenizer.ggml.unknown_token_id"},
-                                                                       {"pad_token", "tokenizer.ggml.padding_token_id"}}};
+  constexpr std::array<std::pair<const char*, const char*>, 4> kNames{
+      {{"bos_token", "tokenizer.ggml.bos_token_id"},
+       {"eos_token", "tokenizer.ggml.eos_token_id"},
+       {"unk_token", "tokenizer.ggml.unknown_token_id"},
+       {"pad_token", "tokenizer.ggml.padding_token_id"}}};
   for (const auto& [name, key] : kNames) {
     if (const std::optional<std::string> token = named_token(file, texts, key)) config[name] = *token;
   }

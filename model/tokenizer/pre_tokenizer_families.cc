@@ -23,12 +23,18 @@ json split(const char* expression) {
   return {{"type", "Split"}, {"pattern", {{"Regex", expression}}}, {"behavior", "Isolated"}, {"invert", false}};
 }
 
-json sequence(std::vector<json> nodes) { return {{"type", "Sequence"}, {"pretokenizers", std::move(nodes)}}; }
+json sequence(std::vector<json> nodes) {
+  return {{"type", "Sequence"}, {"pretokenizers", std::move(nodes)}};
+}
 
-PreTokenizerFamily gpt2() { return {.normalizer = nullptr, .pre_tokenizer = byte_level(true)}; }
+PreTokenizerFamily gpt2() {
+  return {.normalizer = nullptr, .pre_tokenizer = byte_level(true)};
+}
 
 // GPT-NeoX's tokenizer.
-PreTokenizerFamily gpt_neox() { return {.normalizer = {{"type", "NFC"}}, .pre_tokenizer = byte_level(true)}; }
+PreTokenizerFamily gpt_neox() {
+  return {.normalizer = {{"type", "NFC"}}, .pre_tokenizer = byte_level(true)};
+}
 
 PreTokenizerFamily smollm() {
   return {.normalizer = nullptr,
@@ -48,8 +54,8 @@ PreTokenizerFamily qwen2() {
 
 PreTokenizerFamily deepseek_v3() {
   return {.normalizer = nullptr,
-          .pre_tokenizer = sequence({split(R"(\p{N}{1,3})"), split("[一-龥぀-ゟ゠-ヿ]+"), split(kDeepSeekV3Expression),
-                                     byte_level(false)}),
+          .pre_tokenizer = sequence({split(R"(\p{N}{1,3})"), split("[一-龥぀-ゟ゠-ヿ]+"),
+                                     split(kDeepSeekV3Expression), byte_level(false)}),
           .adds_bos = true};
 }
 

@@ -43,7 +43,9 @@ MatchState& thread_match_state() {
 
 }  // namespace
 
-void Regex::FreeCode::operator()(pcre2_real_code_8* code) const { pcre2_code_free(code); }
+void Regex::FreeCode::operator()(pcre2_real_code_8* code) const {
+  pcre2_code_free(code);
+}
 
 Regex Regex::from_pattern(std::string_view pattern, std::string_view place) {
   return Regex(pcre2_from_oniguruma(pattern, place), PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE, place);

@@ -19,8 +19,8 @@ class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
 
-  /// Ids as transformers gives them with add_special_tokens=False; special tokens written out in the text are recognised.
-  /// Invalid UTF-8 is read as U+FFFD, as Python's errors="replace" does.
+  /// Ids as transformers gives them with add_special_tokens=False; special tokens written out in the text are
+  /// recognised. Invalid UTF-8 is read as U+FFFD, as Python's errors="replace" does.
   virtual std::vector<int> encode(std::string_view text) const = 0;
 
   /// Bytes of one token; they may be a part of a UTF-8 sequence. Special tokens decode to their text; ids that no token
@@ -79,8 +79,9 @@ struct ChatMessage {
   std::string content;
 };
 
-/// The prompt for a conversation, ending where the assistant's answer begins. Recognises the known families of templates
-/// (ChatML so far); throws Error naming the template's beginning when it is another one, or when there is none.
+/// The prompt for a conversation, ending where the assistant's answer begins. Recognises the known families of
+/// templates (ChatML so far); throws Error naming the template's beginning when it is another one, or when there is
+/// none.
 std::string apply_chat_template(const Tokenizer& tokenizer, const std::vector<ChatMessage>& messages);
 
 }  // namespace ballast::model

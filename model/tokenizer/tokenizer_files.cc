@@ -1,14 +1,13 @@
 #include "model/tokenizer/tokenizer_files.h"
 
-#include <algorithm>
 #include <array>
 #include <cstdint>
-#include <limits>
 #include <string_view>
 
 #include "ballast/error.h"
 #include "model/checkpoint/mapped_file.h"
 #include "model/checkpoint/strict_json.h"
+#include "model/tokenizer/bpe_reader.h"
 #include "model/tokenizer/bpe_tokenizer.h"
 
 namespace ballast::model {
@@ -33,8 +32,9 @@ std::optional<int> model_token(const nlohmann::json& model_config, const char* n
   if (!model_config.is_object() || !model_config.contains(name)) return std::nullopt;
   const nlohmann::json& value = model_config[name];
   const nlohmann::json& id = value.is_array() && !value.empty() ? value[0] : value;
-  if (!id.is_number_unsigned()) return std::nullopt;
-  return static_cast<int>(std::min<std::uint64_t>(id.get<std::uint64_t>(), std::numeric_limits<int>::max()));
+  if (!id.is_number_integer()) return std::nullopt;
+  const auto number = id.get<std::int64_t>();
+  return number >= 0 && number <= kMaxTokenId ? std::optional(static_cast<int>(number)) : std::nullopt;
 }
 
 }  // namespace

@@ -9,8 +9,8 @@
 
 namespace ballast::model {
 
-/// From tokenizer.json, tokenizer_config.json and chat_template.jinja in `directory`; `model_config` (config.json) names
-/// bos and eos where they do not. Null when there is no tokenizer file at all. Throws Error.
+/// From tokenizer.json, tokenizer_config.json and chat_template.jinja in `directory`; `model_config` (config.json)
+/// names bos and eos where they do not. Null when there is no tokenizer file at all. Throws Error.
 std::unique_ptr<Tokenizer> read_tokenizer_directory(const std::filesystem::path& directory,
                                                     const nlohmann::json& model_config = nlohmann::json::object());
 

@@ -149,9 +149,11 @@ SpecialTokens read_special_tokens(const CheckedJson& tokenizer, const CheckedJso
   special.adds_bos = config.flag("add_bos_token", leading.has_value()) && special.bos;
   special.added = table.take();
 
-  std::size_t size = vocabulary.tokens.size();
-  for (const AddedToken& token : special.added) size = std::max(size, static_cast<std::size_t>(token.id) + 1);
-  check_dense(tokenizer.at("model"), table.ids(), size);
+  special.size = vocabulary.tokens.size();
+  for (const AddedToken& token : special.added) {
+    special.size = std::max(special.size, static_cast<std::size_t>(token.id) + 1);
+  }
+  check_dense(tokenizer.at("model"), table.ids(), special.size);
   return special;
 }
 

@@ -2,6 +2,7 @@
 #ifndef BALLAST_MODEL_TOKENIZER_TOKENIZER_READER_H_
 #define BALLAST_MODEL_TOKENIZER_TOKENIZER_READER_H_
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <vector>
@@ -14,6 +15,7 @@ namespace ballast::model {
 
 struct SpecialTokens {
   std::vector<AddedToken> added;
+  std::size_t size = 0;  ///< largest id + 1, the vocabulary's own included
   std::optional<int> bos;
   std::optional<int> eos;
   bool adds_bos = false;  ///< bos goes in front of every text
