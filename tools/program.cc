@@ -1,0 +1,109 @@
+#include "tools/program.h"
+
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <exception>
+#include <new>
+#include <string>
+
+#include "tools/commands.h"
+#include "tools/console.h"
+#include "tools/interrupt.h"
+#include "tools/option_checks.h"
+
+namespace ballast::tools {
+namespace {
+
+constexpr const char* kExample = R"(Example:
+  ballast calibrate SmolLM2-135M -o smollm2.stats
+  ballast convert SmolLM2-135M -o smollm2-w8a8 --scheme w8a8 --stats smollm2.stats
+  ballast eval smollm2-w8a8 --text wiki.txt --reference SmolLM2-135M
+
+'ballast COMMAND --help' tells more about a command.)";
+
+void print_error(std::string message) {
+  std::replace(message.begin(), message.end(), '\n', ' ');
+  print_message("ballast: " + message + "\n");
+}
+
+// Of the subcommand that was named, else of the program.
+std::string help_command(const CLI::App& program) {
+  std::string command = "ballast";
+  for (const CLI::App* subcommand : program.get_subcommands()) command += " " + subcommand->get_name();
+  return command + " --help";
+}
+
+int usage_error(const CLI::App& program, const std::string& message) {
+  print_error(message);
+  print_message("Try '" + help_command(program) + "'.\n");
+  return kExitUsage;
+}
+
+int parse_and_run(CLI::App& program, const Action& action, int argc, const char* const* argv) {
+  try {
+    program.parse(argc, argv);
+    if (!action) throw UsageError("a command is missing");
+    return action();
+  } catch (const CLI::CallForHelp&) {
+    const auto chosen = program.get_subcommands();
+    print(chosen.empty() ? program.help() : chosen.front()->help("ballast"));
+  } catch (const CLI::CallForVersion& version) {
+    print(std::string(version.what()) + "\n");
+  } catch (const CLI::ParseError& error) {
+    return usage_error(program, error.what());
+  } catch (const UsageError& error) {
+    return usage_error(program, error.what());
+  }
+  return kExitDone;
+}
+
+// Where an exception cannot be caught, as in a thread of a parallel region.
+[[noreturn]] void tell_and_exit() {
+  try {
+    if (const std::exception_ptr exception = std::current_exception()) std::rethrow_exception(exception);
+    print_error("internal error: terminated without an exception");
+  } catch (const std::bad_alloc&) {
+    print_error("out of memory");
+  } catch (const std::exception& error) {
+    print_error(error.what());
+  } catch (...) {
+    print_error("internal error: an unknown exception");
+  }
+  ::_exit(kExitFailed);
+}
+
+}  // namespace
+
+int run_program(int argc, const char* const* argv) {
+  std::set_terminate(tell_and_exit);
+  prepare_standard_streams();
+  handle_interrupts();
+  try {
+    CLI::App program("Makes language models small and fast on CPUs without losing what their outliers carry.",
+                     "ballast");
+    program.set_version_flag("--version", "ballast " BALLAST_VERSION, "Print the version and exit");
+    program.set_help_flag("-h,--help", "Print this help and exit");
+    program.get_formatter()->column_width(32);
+    program.footer(kExample);
+    program.require_subcommand(0, 1);
+    Action action;
+    for (const auto add : {add_inspect, add_calibrate, add_convert, add_verify, add_eval, add_run, add_bench}) {
+      add(program, action);
+    }
+    return parse_and_run(program, action, argc, argv);
+  } catch (const OutputClosed&) {
+    return kExitDone;
+  } catch (const Interrupted& interrupt) {
+    print_error(interrupt.what());
+    return interrupt.exit_code();
+  } catch (const std::bad_alloc&) {
+    print_error("out of memory");
+  } catch (const std::exception& error) {
+    print_error(error.what());
+  }
+  return kExitFailed;
+}
+
+}  // namespace ballast::tools

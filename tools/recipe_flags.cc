@@ -1,0 +1,123 @@
+#include "tools/recipe_flags.h"
+
+#include <charconv>
+#include <cstddef>
+#include <regex>
+#include <system_error>
+
+#include "ballast/error.h"
+#include "model/text_file.h"
+#include "tools/option_checks.h"
+
+namespace ballast::tools {
+namespace {
+
+/// A larger share is no longer an exception.
+constexpr double kMostOutlierPercent = 50;
+
+WeightFormat format_of(const char* option, const std::string& name) {
+  try {
+    return parse_format(name);
+  } catch (const Error& error) {
+    throw UsageError(std::string(option) + ": " + error.what());
+  }
+}
+
+void change_linears(const RecipeFlags& flags, WeightFormat& linears) {
+  if (!flags.bits && !flags.group_size && !flags.symmetric && !flags.asymmetric) return;
+  if (linears.kind != WeightFormat::Kind::kInteger) {
+    throw UsageError("--bits, --group-size, --symmetric and --asymmetric need a scheme that quantizes, not " +
+                     format_name(linears) + " weights");
+  }
+  if (flags.bits) linears.bits = *flags.bits;
+  if (flags.group_size) linears.group_size = *flags.group_size == "channel" ? 0 : std::stoul(*flags.group_size);
+  if (flags.symmetric || flags.asymmetric) linears.symmetric = flags.symmetric;
+}
+
+}  // namespace
+
+void add_recipe_flags(CLI::App& command, RecipeFlags& flags) {
+  CLI::Option* scheme =
+      command.add_option("--scheme", flags.scheme, "One of " + CLI::detail::join(scheme_names(), ", "))
+          ->option_text("SCHEME [" + flags.scheme + "]");
+  command.add_option("--recipe", flags.file, "Recipe to start from instead of a scheme; flags override it")
+      ->option_text("FILE.json")
+      ->excludes(scheme);
+  command.add_option("--bits", flags.bits, "Of the linears' weights: 4 or 8")
+      ->type_name("N")
+      ->check(CLI::IsMember({4, 8}).description(""));
+  command.add_option("--group-size", flags.group_size, "Weights that share a scale: 32, 64, 128 or channel")
+      ->type_name("N")
+      ->check(CLI::IsMember({"32", "64", "128", "channel"}).description(""));
+  CLI::Option* symmetric =
+      command.add_flag("--symmetric", flags.symmetric, "Weights without zero points")->option_text(" ");
+  command.add_flag("--asymmetric", flags.asymmetric, "Weights with a zero point per group")
+      ->option_text(" ")
+      ->excludes(symmetric);
+  command.add_option("--outliers", flags.outliers, "Input channels of each linear kept in 16 bits: none or PERCENT%")
+      ->type_name("SHARE");
+  command.add_flag("--activation-groups", flags.activation_groups, "A scale per token and group, not per token alone");
+  command.add_option("--embedding", flags.embedding, "Format of the embedding")->type_name("FORMAT");
+  command.add_option("--head", flags.head, "Format of a head that is not the embedding")->type_name("FORMAT");
+  command.add_option("--format", flags.formats, "Format of the tensors whose name matches; repeatable")
+      ->option_text("REGEX=FORMAT")
+      ->allow_extra_args(false);
+  command.add_flag("--no-fold-norms", flags.no_fold_norms, "Leave the norms' gains where they are");
+}
+
+Recipe recipe_from_flags(const RecipeFlags& flags) {
+  Recipe recipe = [&] {
+    if (flags.file) return parse_recipe(model::read_text_file(*flags.file), flags.file->string());
+    try {
+      return recipe_for_scheme(flags.scheme);
+    } catch (const Error& error) {
+      throw UsageError(std::string("--scheme: ") + error.what());
+    }
+  }();
+  change_linears(flags, recipe.linears);
+  if (flags.outliers) recipe.outlier_fraction = parse_outliers(*flags.outliers);
+  if (flags.activation_groups) {
+    if (recipe.activations != Recipe::Activations::kInt8) {
+      throw UsageError("--activation-groups needs a scheme that quantizes activations (w8a8, w4a8)");
+    }
+    recipe.activation_groups = true;
+  }
+  if (flags.embedding) recipe.embedding = format_of("--embedding", *flags.embedding);
+  if (flags.head) recipe.head = format_of("--head", *flags.head);
+  if (flags.no_fold_norms) recipe.fold_norms = false;
+
+  // The first that matches wins: the flags' come before the file's.
+  std::vector<FormatException> exceptions;
+  for (const std::string& format : flags.formats) exceptions.push_back(parse_format_exception(format));
+  recipe.exceptions.insert(recipe.exceptions.begin(), exceptions.begin(), exceptions.end());
+  return recipe;
+}
+
+double parse_outliers(const std::string& text) {
+  if (text == "none") return 0;
+  double percent = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, percent);
+  // Written so that NaN is refused, too.
+  const bool in_range = percent >= 0 && percent <= kMostOutlierPercent;
+  if (error != std::errc{} || stop == text.data() || std::string(stop, end) != "%" || !in_range) {
+    throw UsageError("--outliers: '" + text + "' must be none or a share from 0% to 50%, like 1.5%");
+  }
+  return percent / 100;
+}
+
+FormatException parse_format_exception(const std::string& text) {
+  const std::size_t cut = text.rfind('=');
+  if (cut == std::string::npos || cut == 0) {
+    throw UsageError("--format: '" + text + "' must be REGEX=FORMAT, like 'down_proj=int8-g64'");
+  }
+  FormatException exception{.pattern = text.substr(0, cut), .format = format_of("--format", text.substr(cut + 1))};
+  try {
+    std::regex(exception.pattern, std::regex::ECMAScript);
+  } catch (const std::regex_error& error) {
+    throw UsageError("--format: '" + exception.pattern + "' is not a regular expression: " + error.what());
+  }
+  return exception;
+}
+
+}  // namespace ballast::tools

@@ -1,0 +1,45 @@
+// The flags of `convert` that say what the recipe shall be.
+#ifndef BALLAST_TOOLS_RECIPE_FLAGS_H_
+#define BALLAST_TOOLS_RECIPE_FLAGS_H_
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ballast/recipe.h"
+
+namespace ballast::tools {
+
+/// What is absent leaves the recipe file or the scheme as it is.
+struct RecipeFlags {
+  std::string scheme = "w8a8";
+  std::optional<std::filesystem::path> file;
+  std::optional<int> bits;
+  std::optional<std::string> group_size;
+  bool symmetric = false;
+  bool asymmetric = false;
+  std::optional<std::string> outliers;
+  bool activation_groups = false;
+  std::optional<std::string> embedding;
+  std::optional<std::string> head;
+  std::vector<std::string> formats;  ///< "REGEX=FORMAT"
+  bool no_fold_norms = false;
+};
+
+void add_recipe_flags(CLI::App& command, RecipeFlags& flags);
+
+/// The file's recipe or the scheme's, changed by the other flags. Throws Error for a bad file, UsageError for flags
+/// that contradict it.
+Recipe recipe_from_flags(const RecipeFlags& flags);
+
+/// "none" or "1.5%" as a share of channels. Throws UsageError.
+double parse_outliers(const std::string& text);
+
+/// "REGEX=FORMAT", cut at the last "=". Throws UsageError.
+FormatException parse_format_exception(const std::string& text);
+
+}  // namespace ballast::tools
+
+#endif  // BALLAST_TOOLS_RECIPE_FLAGS_H_
