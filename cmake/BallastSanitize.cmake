@@ -1,0 +1,18 @@
+# BALLAST_SANITIZE: AddressSanitizer and UndefinedBehaviorSanitizer in everything that is built.
+option(BALLAST_SANITIZE "Build with AddressSanitizer and UndefinedBehaviorSanitizer" OFF)
+
+if(BALLAST_SANITIZE)
+  add_compile_options(-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer -O1 -g1)
+  add_link_options(-fsanitize=address,undefined)
+  # Highway's operations are inlined deep, which sanitizers make slow to compile: gcc 12 takes 233 s for the quantized
+  # matrix product with every target. Here run SSE2, AVX2 and the newest AVX-512 that takes INT8 and BF16 products; the
+  # release build's tests run all targets.
+  add_compile_definitions("HWY_DISABLED_TARGETS=(HWY_SSSE3|HWY_SSE4|HWY_AVX3|HWY_AVX3_DL|HWY_AVX3_SPR)")
+endif()
+
+# For the room that holds SIMD code: four times faster to compile (41 s, 11 s) than with stack variables guarded by scope.
+function(ballast_sanitize_simd target)
+  if(BALLAST_SANITIZE)
+    target_compile_options(${target} PRIVATE -fno-sanitize-address-use-after-scope)
+  endif()
+endfunction()
