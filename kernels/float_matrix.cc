@@ -103,7 +103,7 @@ void multiply_many(const FloatMatrix& wei, const float* src, std::size_t m, cons
 void matmul(const FloatMatrix& wei, const float* src, std::size_t m, const float* bias, float* dst,
             std::size_t dst_stride) {
   // Below this a panel costs more to transpose than it saves (SmolLM2's shapes, F16, Zen 4).
-  constexpr std::size_t kFewTokens = 4;
+  constexpr std::size_t kFewTokens = 7;
   if (m > kFewTokens) return multiply_many(wei, src, m, bias, dst, dst_stride);
   switch (wei.type) {
     case FloatType::kF32:

@@ -55,16 +55,18 @@ void quantize_token(const float* src, std::size_t token, Int8Activations::Storag
   const GroupLayout& layout = s.layout;
   const float token_maximum = s.format.scale_per_group ? 0.0F : absolute_maximum(src, layout.cols);
   std::int8_t* codes = s.codes.data() + token * layout.padded_cols();
-  float* scales = s.scales.data() + token * layout.groups;
-  std::int32_t* sums = s.sums.data() + token * layout.groups;
+  const std::size_t first_group = token * layout.groups;
   for (std::size_t group = 0; group < layout.groups; ++group) {
     const float* group_src = src + group * layout.group_size;
     const std::size_t count = layout.columns_in(group);
     const std::size_t padded = layout.pairs_in(group) * GroupLayout::kPairColumns;
     float maximum = s.format.scale_per_group ? absolute_maximum(group_src, count) : token_maximum;
     if (maximum < kSmallestMagnitude) maximum = 0.0F;
-    scales[group] = maximum / 127.0F;
-    sums[group] = quantize_group(group_src, count, maximum == 0.0F ? 0.0F : 127.0F / maximum, codes);
+    const std::int32_t sum = quantize_group(group_src, count, maximum == 0.0F ? 0.0F : 127.0F / maximum, codes);
+    s.scales.data()[first_group + group] = maximum / 127.0F;
+    s.sums.data()[first_group + group] = sum;
+    s.offsets4.data()[first_group + group] = -8 * sum;
+    s.offsets8.data()[first_group + group] = -128 * sum;
     for (std::size_t i = count; i < padded; ++i) codes[i] = 0;
     codes += padded;
   }
@@ -113,6 +115,8 @@ void Int8Activations::quantize(const float* src, std::size_t m, const Activation
   s.codes.grow(m * s.layout.padded_cols());
   s.scales.grow(m * s.layout.groups);
   s.sums.grow(m * s.layout.groups);
+  s.offsets4.grow(m * s.layout.groups);
+  s.offsets8.grow(m * s.layout.groups);
   s.outliers.grow(m * format.outlier_columns.size());
   HWY_DYNAMIC_DISPATCH(quantize)(src, m, s);
 }

@@ -45,10 +45,12 @@ struct Int8Activations::Storage {
   ActivationFormat format;
   GroupLayout layout;
   std::size_t m = 0;
-  AlignedArray<std::int8_t> codes;  ///< [m][padded_cols]
-  AlignedArray<float> scales;       ///< [m][groups]; one scale per token is repeated
-  AlignedArray<std::int32_t> sums;  ///< [m][groups]: sum of the group's codes
-  AlignedArray<float> outliers;     ///< [m][outlier columns]
+  AlignedArray<std::int8_t> codes;      ///< [m][padded_cols]
+  AlignedArray<float> scales;           ///< [m][groups]; one scale per token is repeated
+  AlignedArray<std::int32_t> sums;      ///< [m][groups]: sum of the group's codes
+  AlignedArray<std::int32_t> offsets4;  ///< [m][groups]: -8 * sums, what symmetric INT4 weights start a group with
+  AlignedArray<std::int32_t> offsets8;  ///< [m][groups]: -128 * sums, for INT8
+  AlignedArray<float> outliers;         ///< [m][outlier columns]
 };
 
 struct QuantizedMatrix::Storage {

@@ -107,18 +107,17 @@ HWY_INLINE void multiply_pair(const std::int8_t* HWY_RESTRICT src, QuantBytes w0
   i1 = hn::SumOfMulQuadAccumulate(di32, w11, a1, i1);
 }
 
-/// Closes a group for one token: subtracts the zero points' part, in the exact integers that F32 holds up to 2^24, and
-/// scales. `sum` is the sum of the token's codes in the group.
-HWY_INLINE void close_group(QuantInt i0, QuantInt i1, std::int32_t sum, float src_scale, QuantInt zero0, QuantInt zero1,
-                            QuantFloat scale0, QuantFloat scale1, QuantFloat& c0, QuantFloat& c1) {
-  const QuantIntTag di32;
-  const QuantFloatTag df;
-  const auto sums = hn::Set(di32, sum);
-  const auto a = hn::Set(df, src_scale);
-  const auto f0 = hn::ConvertTo(df, hn::Sub(i0, hn::Mul(zero0, sums)));
-  const auto f1 = hn::ConvertTo(df, hn::Sub(i1, hn::Mul(zero1, sums)));
-  c0 = hn::MulAdd(hn::Mul(f0, scale0), a, c0);
-  c1 = hn::MulAdd(hn::Mul(f1, scale1), a, c1);
+/// What zero points other than the default take from a token's group, whose codes add up to `sum`.
+HWY_INLINE void subtract_zeros(std::int32_t sum, QuantFloat zero0, QuantFloat zero1, QuantFloat& f0, QuantFloat& f1) {
+  const auto sums = hn::Set(QuantFloatTag(), static_cast<float>(sum));
+  f0 = hn::NegMulAdd(zero0, sums, f0);
+  f1 = hn::NegMulAdd(zero1, sums, f1);
+}
+
+HWY_INLINE void multiply_both(float factor, QuantFloat& f0, QuantFloat& f1) {
+  const auto v = hn::Set(QuantFloatTag(), factor);
+  f0 = hn::Mul(f0, v);
+  f1 = hn::Mul(f1, v);
 }
 
 /// Adds activation * weight for one outlier column of one token.
@@ -129,6 +128,8 @@ HWY_INLINE void add_outlier(float activation, QuantFloat w0, QuantFloat w1, Quan
 }
 
 /// Multiplies kTokens tokens, from `first` on, with a panel and hands each token's two vectors to store(token, c0, c1).
+/// A group starts from -(default zero) * sum of codes, so that symmetric weights need nothing more; F32 holds its
+/// integers exactly up to 2^24.
 template <std::size_t kTokens, int kBits, class Store>
 HWY_INLINE void multiply_int8_tile(const Int8Activations::Storage& src, std::size_t first, const PanelView& panel,
                                    const Store& store) {
@@ -138,9 +139,11 @@ HWY_INLINE void multiply_int8_tile(const Int8Activations::Storage& src, std::siz
   const GroupLayout& layout = *panel.layout;
   const std::size_t stride = layout.padded_cols();
   const std::size_t groups = layout.groups;
+  const bool group_scales = src.format.scale_per_group;
   const std::int8_t* a = src.codes.data() + first * stride;
   const float* scales = src.scales.data() + first * groups;
   const std::int32_t* sums = src.sums.data() + first * groups;
+  const std::int32_t* offsets = (panel.default_zero == 8 ? src.offsets4 : src.offsets8).data() + first * groups;
   const std::uint8_t* codes = panel.codes;
   auto c00 = hn::Zero(df), c01 = c00;
   auto c10 = c00, c11 = c00;
@@ -149,12 +152,18 @@ HWY_INLINE void multiply_int8_tile(const Int8Activations::Storage& src, std::siz
   auto c40 = c00, c41 = c00;
   auto c50 = c00, c51 = c00;
   for (std::size_t g = 0; g < groups; ++g) {
-    auto i00 = hn::Zero(di32), i01 = i00;
-    auto i10 = i00, i11 = i00;
-    auto i20 = i00, i21 = i00;
-    auto i30 = i00, i31 = i00;
-    auto i40 = i00, i41 = i00;
-    auto i50 = i00, i51 = i00;
+    auto i00 = hn::Set(di32, offsets[g]);
+    auto i01 = i00;
+    auto i10 = kTokens > 1 ? hn::Set(di32, offsets[groups + g]) : i00;
+    auto i11 = i10;
+    auto i20 = kTokens > 2 ? hn::Set(di32, offsets[2 * groups + g]) : i00;
+    auto i21 = i20;
+    auto i30 = kTokens > 3 ? hn::Set(di32, offsets[3 * groups + g]) : i00;
+    auto i31 = i30;
+    auto i40 = kTokens > 4 ? hn::Set(di32, offsets[4 * groups + g]) : i00;
+    auto i41 = i40;
+    auto i50 = kTokens > 5 ? hn::Set(di32, offsets[5 * groups + g]) : i00;
+    auto i51 = i50;
     const std::size_t pairs = layout.pairs_in(g);
     for (std::size_t p = 0; p < pairs; ++p) {
       QuantBytes w00, w10, w01, w11;
@@ -168,25 +177,48 @@ HWY_INLINE void multiply_int8_tile(const Int8Activations::Storage& src, std::siz
       codes += pair_bytes<kBits>();
       a += GroupLayout::kPairColumns;
     }
+    auto f00 = hn::ConvertTo(df, i00), f01 = hn::ConvertTo(df, i01);
+    auto f10 = hn::ConvertTo(df, i10), f11 = hn::ConvertTo(df, i11);
+    auto f20 = hn::ConvertTo(df, i20), f21 = hn::ConvertTo(df, i21);
+    auto f30 = hn::ConvertTo(df, i30), f31 = hn::ConvertTo(df, i31);
+    auto f40 = hn::ConvertTo(df, i40), f41 = hn::ConvertTo(df, i41);
+    auto f50 = hn::ConvertTo(df, i50), f51 = hn::ConvertTo(df, i51);
     const std::size_t at = g * 2 * lanes;
+    if (panel.zeros != nullptr) {
+      const auto default_zero = hn::Set(di32, panel.default_zero);
+      const auto z0 = hn::ConvertTo(df, hn::Sub(load_zeros(panel, at), default_zero));
+      const auto z1 = hn::ConvertTo(df, hn::Sub(load_zeros(panel, at + lanes), default_zero));
+      subtract_zeros(sums[g], z0, z1, f00, f01);
+      if constexpr (kTokens > 1) subtract_zeros(sums[groups + g], z0, z1, f10, f11);
+      if constexpr (kTokens > 2) subtract_zeros(sums[2 * groups + g], z0, z1, f20, f21);
+      if constexpr (kTokens > 3) subtract_zeros(sums[3 * groups + g], z0, z1, f30, f31);
+      if constexpr (kTokens > 4) subtract_zeros(sums[4 * groups + g], z0, z1, f40, f41);
+      if constexpr (kTokens > 5) subtract_zeros(sums[5 * groups + g], z0, z1, f50, f51);
+    }
+    if (group_scales) {
+      multiply_both(scales[g], f00, f01);
+      if constexpr (kTokens > 1) multiply_both(scales[groups + g], f10, f11);
+      if constexpr (kTokens > 2) multiply_both(scales[2 * groups + g], f20, f21);
+      if constexpr (kTokens > 3) multiply_both(scales[3 * groups + g], f30, f31);
+      if constexpr (kTokens > 4) multiply_both(scales[4 * groups + g], f40, f41);
+      if constexpr (kTokens > 5) multiply_both(scales[5 * groups + g], f50, f51);
+    }
     const auto s0 = load_16_bit(panel.scales + at, panel.bf16_scales);
     const auto s1 = load_16_bit(panel.scales + at + lanes, panel.bf16_scales);
-    const auto z0 = load_zeros(panel, at);
-    const auto z1 = load_zeros(panel, at + lanes);
-    close_group(i00, i01, sums[g], scales[g], z0, z1, s0, s1, c00, c01);
-    if constexpr (kTokens > 1) close_group(i10, i11, sums[groups + g], scales[groups + g], z0, z1, s0, s1, c10, c11);
-    if constexpr (kTokens > 2) {
-      close_group(i20, i21, sums[2 * groups + g], scales[2 * groups + g], z0, z1, s0, s1, c20, c21);
-    }
-    if constexpr (kTokens > 3) {
-      close_group(i30, i31, sums[3 * groups + g], scales[3 * groups + g], z0, z1, s0, s1, c30, c31);
-    }
-    if constexpr (kTokens > 4) {
-      close_group(i40, i41, sums[4 * groups + g], scales[4 * groups + g], z0, z1, s0, s1, c40, c41);
-    }
-    if constexpr (kTokens > 5) {
-      close_group(i50, i51, sums[5 * groups + g], scales[5 * groups + g], z0, z1, s0, s1, c50, c51);
-    }
+    c00 = hn::MulAdd(f00, s0, c00), c01 = hn::MulAdd(f01, s1, c01);
+    if constexpr (kTokens > 1) c10 = hn::MulAdd(f10, s0, c10), c11 = hn::MulAdd(f11, s1, c11);
+    if constexpr (kTokens > 2) c20 = hn::MulAdd(f20, s0, c20), c21 = hn::MulAdd(f21, s1, c21);
+    if constexpr (kTokens > 3) c30 = hn::MulAdd(f30, s0, c30), c31 = hn::MulAdd(f31, s1, c31);
+    if constexpr (kTokens > 4) c40 = hn::MulAdd(f40, s0, c40), c41 = hn::MulAdd(f41, s1, c41);
+    if constexpr (kTokens > 5) c50 = hn::MulAdd(f50, s0, c50), c51 = hn::MulAdd(f51, s1, c51);
+  }
+  if (!group_scales) {
+    multiply_both(scales[0], c00, c01);
+    if constexpr (kTokens > 1) multiply_both(scales[groups], c10, c11);
+    if constexpr (kTokens > 2) multiply_both(scales[2 * groups], c20, c21);
+    if constexpr (kTokens > 3) multiply_both(scales[3 * groups], c30, c31);
+    if constexpr (kTokens > 4) multiply_both(scales[4 * groups], c40, c41);
+    if constexpr (kTokens > 5) multiply_both(scales[5 * groups], c50, c51);
   }
   const std::size_t outliers = panel.outlier_count;
   const float* o = src.outliers.data() + first * outliers;
