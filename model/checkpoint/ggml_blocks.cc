@@ -135,7 +135,7 @@ void decode_block(DType dtype, const std::uint8_t* src, float* dst) {
     case DType::kQ4_K: return decode_q4_or_q5_k(src, false, dst);
     case DType::kQ5_K: return decode_q4_or_q5_k(src, true, dst);
     case DType::kQ6_K: return decode_q6_k(src, dst);
-    default: assert(!"a type of blocks");
+    default: assert(false && "a type of blocks");
   }
 }
 

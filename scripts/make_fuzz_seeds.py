@@ -1,0 +1,78 @@
+#!/usr/bin/env python3
+"""Writes tests/fuzz/corpus/{safetensors,gguf,config}: small valid files that fuzzing starts from."""
+
+import json
+import pathlib
+import struct
+
+CORPUS = pathlib.Path(__file__).resolve().parent.parent / "tests/fuzz/corpus"
+LLAMA = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 64, "intermediate_size": 128,
+         "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "vocab_size": 100,
+         "max_position_embeddings": 256, "rms_norm_eps": 1e-05, "rope_theta": 10000.0, "tie_word_embeddings": True,
+         "eos_token_id": 2, "hidden_act": "silu", "attention_bias": False, "mlp_bias": False, "torch_dtype": "float16"}
+U8, U32, F32, BOOL, STRING, ARRAY, U64 = 0, 4, 6, 7, 8, 9, 10
+BLOCKS = {2: (32, 18), 3: (32, 20), 6: (32, 22), 7: (32, 24), 8: (32, 34), 12: (256, 144), 13: (256, 176), 14: (256, 210)}
+
+
+def safetensors(header: dict, data: bytes) -> bytes:
+    text = json.dumps(header, separators=(",", ":")).encode()
+    return struct.pack("<Q", len(text)) + text + data
+
+
+def text(value: str) -> bytes:
+    return struct.pack("<Q", len(value.encode())) + value.encode()
+
+
+def array(kind: int, values: list[bytes]) -> bytes:
+    return struct.pack("<IQ", kind, len(values)) + b"".join(values)
+
+
+def gguf(metadata: list[tuple[str, int, bytes]], tensors: list[tuple[str, list[int], int, int]], data: bytes,
+         alignment: int = 32, version: int = 3) -> bytes:
+    file = b"GGUF" + struct.pack("<IQQ", version, len(tensors), len(metadata))
+    for key, kind, value in metadata:
+        file += text(key) + struct.pack("<I", kind) + value
+    for name, sizes, kind, offset in tensors:
+        file += text(name) + struct.pack(f"<I{len(sizes)}QIQ", len(sizes), *sizes, kind, offset)
+    return file + bytes(-len(file) % alignment) + data
+
+
+def write(folder: str, name: str, content: bytes) -> None:
+    path = CORPUS / folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+
+
+def main() -> None:
+    write("safetensors", "floats", safetensors(
+        {"__metadata__": {"format": "pt", "xxh3.a": "0123456789abcdef"},
+         "a": {"dtype": "F32", "shape": [2, 2], "data_offsets": [0, 16]},
+         "b": {"dtype": "BF16", "shape": [3], "data_offsets": [16, 22]},
+         "c": {"dtype": "F16", "shape": [1, 1], "data_offsets": [22, 24]}}, bytes(range(24))))
+    write("safetensors", "integers", safetensors(
+        {"i": {"dtype": "I64", "shape": [], "data_offsets": [0, 8]},
+         "none": {"dtype": "U8", "shape": [0, 3], "data_offsets": [8, 8]}}, bytes(8)))
+
+    metadata = [("general.architecture", STRING, text("llama")), ("general.alignment", U32, struct.pack("<I", 32)),
+                ("llama.rope.freq_base", F32, struct.pack("<f", 1e4)), ("flag", BOOL, b"\1"),
+                ("big", U64, struct.pack("<Q", 1 << 40)),
+                ("tokens", ARRAY, array(STRING, [text(t) for t in ("<s>", "a", "é")])),
+                ("types", ARRAY, array(U8, [bytes([i]) for i in range(70)])),
+                ("nested", ARRAY, array(ARRAY, [array(U8, [b"\0"]), array(STRING, [])]))]
+    write("gguf", "metadata", gguf(metadata, [("t", [2, 2], 0, 0)], bytes(16)))
+    tensors, data = [], b""
+    for kind, (elements, size) in BLOCKS.items():
+        tensors.append((f"q{kind}", [elements], kind, len(data)))
+        data += bytes(i * 37 % 120 for i in range(size))
+        data += bytes(-len(data) % 32)
+    write("gguf", "blocks", gguf([], tensors, data, version=2))
+
+    write("config", "llama", json.dumps(LLAMA).encode())
+    scaled = LLAMA | {"eos_token_id": [1, 2], "rope_scaling": {
+        "rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+        "original_max_position_embeddings": 128}}
+    write("config", "llama3", json.dumps(scaled, indent=1).encode())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,91 @@
+// Runs a fuzz target without a fuzzer: over every file of the folders named on the command line, each file's truncations,
+// its bit flips and its words replaced by values that break arithmetic. The same inputs on every run; what goes wrong is
+// for the sanitizers and for uncaught exceptions to say.
+#include <array>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <exception>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <set>
+#include <string>
+#include <string_view>
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
+
+namespace {
+
+std::size_t runs = 0;
+
+// On the heap in a block of exactly this size, so that a read past the end is seen.
+void run(std::string_view input) {
+  const auto copy = std::make_unique<std::uint8_t[]>(input.size());
+  std::memcpy(copy.get(), input.data(), input.size());
+  LLVMFuzzerTestOneInput(copy.get(), input.size());
+  ++runs;
+}
+
+void run_truncations(const std::string& input) {
+  for (std::size_t size = 0; size < input.size(); ++size) run(std::string_view(input).substr(0, size));
+}
+
+void run_bit_flips(std::string input) {
+  for (std::size_t i = 0; i < input.size(); ++i) {
+    for (int bit = 0; bit < 8; ++bit) {
+      const char old = input[i];
+      input[i] = static_cast<char>(old ^ (1 << bit));
+      run(input);
+      input[i] = old;
+    }
+  }
+}
+
+void run_replaced_words(const std::string& input) {
+  constexpr std::array<std::uint64_t, 8> kValues{0, 1, 0x7FFFFFFF, 0xFFFFFFFF, std::uint64_t{1} << 32,
+                                                 INT64_MAX, std::uint64_t{1} << 63, UINT64_MAX};
+  for (std::size_t i = 0; i + sizeof(std::uint64_t) <= input.size(); ++i) {
+    for (const std::uint64_t value : kValues) {
+      std::string changed = input;
+      std::memcpy(changed.data() + i, &value, sizeof(value));
+      run(changed);
+    }
+  }
+}
+
+// Pieces left out and pieces doubled: what structured text needs.
+void run_moved_pieces(const std::string& input) {
+  for (const std::size_t length : {1, 7, 40}) {
+    for (std::size_t i = 0; i + length <= input.size(); ++i) {
+      run(std::string(input).erase(i, length));
+      run(std::string(input).insert(i, input, i, length));
+    }
+  }
+}
+
+}  // namespace
+
+int main(int count, char** folders) {
+  std::set<std::filesystem::path> files;
+  for (int i = 1; i < count; ++i) {
+    for (const auto& entry : std::filesystem::directory_iterator(folders[i])) files.insert(entry.path());
+  }
+  for (const std::filesystem::path& path : files) {
+    try {
+      std::ifstream file(path, std::ios::binary);
+      const std::string input{std::istreambuf_iterator<char>(file), {}};
+      run(input);
+      run_truncations(input);
+      run_bit_flips(input);
+      run_replaced_words(input);
+      run_moved_pieces(input);
+    } catch (const std::exception& error) {
+      std::fprintf(stderr, "%s: run %zu: not an Error: %s\n", path.c_str(), runs, error.what());
+      return 1;
+    }
+  }
+  std::printf("%zu files, %zu runs\n", files.size(), runs);
+  return files.empty() ? 1 : 0;
+}

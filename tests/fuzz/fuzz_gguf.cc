@@ -1,0 +1,32 @@
+// Any bytes as a GGUF file: metadata read, tensors decoded, or refused with an Error.
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "model/checkpoint/checkpoint.h"
+#include "model/checkpoint/gguf_parser.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace ballast;
+  const auto bytes = std::as_bytes(std::span(data, size));
+  try {
+    const model::GgufContent content = model::parse_gguf(bytes, "fuzz");
+    for (const auto& [key, position] : content.value_positions) {
+      try {
+        model::read_gguf_value(bytes, position, "fuzz");
+      } catch (const Error&) {  // long arrays may hold strings that are not UTF-8
+      }
+    }
+    for (const auto& [name, view] : content.tensors) {
+      // A block of 18 bytes holds 32 elements, so there are at most twice as many as bytes.
+      std::vector<float> values(static_cast<std::size_t>(element_count(view.shape)));
+      try {
+        model::decode_floats(view, name, values.data());
+      } catch (const Error&) {  // integers, or values that are not finite
+      }
+    }
+  } catch (const Error&) {
+  }
+  return 0;
+}
