@@ -10,7 +10,6 @@
 namespace ballast::report {
 namespace {
 
-constexpr double kTop = 12;
 constexpr double kBottom = 44;  // tick labels and the axis' name
 
 class Drawing {
@@ -20,6 +19,7 @@ class Drawing {
         scale_(scale),
         layers_(layers),
         wide_(width == Width::kWide),
+        top_(wide_ ? 12 : 26),
         left_(wide_ ? 74 : 54),
         right_(units(width) - 8),
         bottom_((wide_ ? 340 : 260) - kBottom),
@@ -37,21 +37,21 @@ class Drawing {
  private:
   // A layer owns a column as wide as the others; its point stands in the middle.
   double x(std::size_t index) const { return left_ + (static_cast<double>(index) + 0.5) * step_; }
-  double y(double value) const { return bottom_ - std::clamp(scale_(value), 0.0, 1.0) * (bottom_ - kTop); }
-  Box column(std::size_t index) const { return {x(index) - step_ / 2, kTop, step_, bottom_ - kTop}; }
+  double y(double value) const { return bottom_ - std::clamp(scale_(value), 0.0, 1.0) * (bottom_ - top_); }
+  Box column(std::size_t index) const { return {x(index) - step_ / 2, top_, step_, bottom_ - top_}; }
 
   void grounds() {
     // One rectangle for neighbours: edges within a tinted ground would show as lines.
     std::vector<bool> shaded(layers_ + 1, false);
     for (const std::size_t layer : chart_.shaded) {
-      if (layer >= chart_.first_layer && layer - chart_.first_layer < layers_)
-        shaded[layer - chart_.first_layer] = true;
+      const std::size_t index = layer - chart_.first_layer;
+      if (layer >= chart_.first_layer && index < layers_) shaded[index] = true;
     }
     for (std::size_t begin = 0; begin < layers_; ++begin) {
       std::size_t end = begin;
       while (shaded[end]) ++end;
       if (end == begin) continue;
-      svg_.rectangle({x(begin) - step_ / 2, kTop, static_cast<double>(end - begin) * step_, bottom_ - kTop}, "band");
+      svg_.rectangle({x(begin) - step_ / 2, top_, static_cast<double>(end - begin) * step_, bottom_ - top_}, "band");
       begin = end;
     }
   }
@@ -69,7 +69,11 @@ class Drawing {
       svg_.text({place, bottom_ + 18}, count(layer), "tick middle");
     }
     svg_.text({(left_ + right_) / 2, bottom_ + 38}, "layer", "name middle");
-    if (wide_) svg_.vertical_text({14, (kTop + bottom_) / 2}, chart_.y_name, "name middle");
+    if (wide_) {
+      svg_.vertical_text({14, (top_ + bottom_) / 2}, chart_.y_name, "name middle");
+    } else {
+      svg_.text({0, 12}, chart_.y_name, "name");
+    }
   }
 
   void line(const Series& series) {
@@ -109,6 +113,7 @@ class Drawing {
   const Scale& scale_;
   std::size_t layers_;
   bool wide_;
+  double top_;
   double left_;
   double right_;
   double bottom_;
@@ -142,8 +147,8 @@ std::string line_chart_html(const LineChart& chart) {
   }
   if (high <= 0) return {};
   const Scale scale = Scale::logarithmic(low, high);
-  return legend(chart) + "<p class=\"narrow y-name\">" + escape(chart.y_name) + "</p>\n" +
-         Drawing(chart, scale, layers, Width::kNarrow).draw() + Drawing(chart, scale, layers, Width::kWide).draw();
+  return legend(chart) + Drawing(chart, scale, layers, Width::kNarrow).draw() +
+         Drawing(chart, scale, layers, Width::kWide).draw();
 }
 
 }  // namespace ballast::report

@@ -49,9 +49,8 @@ section > svg { display: block; width: 100%; height: auto; }
 section > svg.wide + svg { margin-top: 1.5rem; }
 section > :last-child { margin-bottom: 0; }
 svg.narrow { max-width: 30rem; margin: 0 auto; }
-.y-name { margin: 0 0 0.25rem; }
 .wide { display: none !important; }
-@media (min-width: 700px) { .wide { display: block !important; } .narrow { display: none !important; } }
+@media (min-width: 800px) { .wide { display: block !important; } .narrow { display: none !important; } }
 text { font: 12px var(--sans); fill: var(--soft); }
 text.code, text.mark { font: 11px var(--mono); white-space: pre; unicode-bidi: isolate; }
 text.mark { fill: var(--ink); font-weight: 600; }
@@ -59,7 +58,6 @@ text.name { fill: var(--ink); }
 text.middle { text-anchor: middle; }
 text.end { text-anchor: end; }
 .tick, table { font-variant-numeric: tabular-nums lining-nums; }
-.y-name { font-size: 0.75rem; }
 .grid { stroke: var(--grid); }
 .axis, .pointer { stroke: var(--soft); }
 .frame { fill: none; stroke: var(--rule); }
