@@ -37,10 +37,11 @@ p { margin: 0 0 1rem; max-width: 44rem; }
 .source { overflow-wrap: anywhere; }
 code { font: 0.875em/1.4 var(--mono); background: var(--code); border-radius: 0.25em; padding: 0.1em 0.35em;
        overflow-wrap: anywhere; unicode-bidi: isolate; }
-.facts { display: grid; grid-template-columns: repeat(auto-fit, minmax(9.5rem, 1fr)); gap: 1px; margin: 2rem 0;
+.facts { display: flex; flex-wrap: wrap; gap: 1px; margin: 2rem 0;
          background: var(--rule); border: 1px solid var(--rule); border-radius: 0.6rem; overflow: hidden; }
 .facts div { background: var(--card); padding: 0.9rem 1.1rem; display: flex; flex-direction: column-reverse;
-             justify-content: flex-end; }
+             justify-content: flex-end; flex: 1 1 40%; }
+@media (min-width: 640px) { .facts div { flex-basis: 20%; } }
 .facts dt { color: var(--soft); font-size: 0.875rem; line-height: 1.4; }
 .facts dd { margin: 0; font: 600 1.6rem/1.3 var(--serif); font-variant-numeric: lining-nums; }
 section { margin: 0 0 1.25rem; padding: clamp(1rem, 3vw, 1.75rem); background: var(--card);
@@ -48,7 +49,7 @@ section { margin: 0 0 1.25rem; padding: clamp(1rem, 3vw, 1.75rem); background: v
 section > svg { display: block; width: 100%; height: auto; }
 section > svg.wide + svg { margin-top: 1.5rem; }
 section > :last-child { margin-bottom: 0; }
-svg.narrow { max-width: 30rem; margin: 0 auto; }
+svg.narrow { max-width: 30rem; }
 .wide { display: none !important; }
 @media (min-width: 800px) { .wide { display: block !important; } .narrow { display: none !important; } }
 text { font: 12px var(--sans); fill: var(--soft); }
@@ -81,7 +82,7 @@ table { border-collapse: collapse; font-size: 0.9rem; line-height: 1.4; }
 caption { text-align: left; padding: 0.5rem 0; font-weight: 600; }
 th, td { padding: 0.35rem 0.9rem 0.35rem 0; border-bottom: 1px solid var(--rule); text-align: left; vertical-align: top; }
 th { color: var(--soft); font-weight: 500; font-size: 0.8125rem; vertical-align: bottom; }
-td { white-space: nowrap; }
+th, td { white-space: nowrap; }
 .figure-cell { text-align: right; }
 details { margin: 0.5rem 0 0; }
 summary { cursor: pointer; color: var(--accent); font-size: 0.9rem; padding: 0.25rem 0; }
@@ -89,7 +90,7 @@ summary { cursor: pointer; color: var(--accent); font-size: 0.9rem; padding: 0.2
 .tables > * { min-width: 0; }
 .plan { margin: 0; max-width: 44rem; }
 .plan dt { margin-top: 1rem; font-weight: 600; }
-.plan dt code { font-weight: 400; margin-left: 0.35em; }
+.plan dt code { font-weight: 400; }
 .plan dd { margin: 0.15rem 0 0; }
 footer { color: var(--soft); font-size: 0.875rem; padding: 0.5rem 0.25rem; }
 @media print { section { break-inside: avoid; } }
