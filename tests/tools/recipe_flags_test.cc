@@ -1,0 +1,111 @@
+#include "tools/recipe_flags.h"
+
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "ballast/error.h"
+#include "tools/option_checks.h"
+
+namespace ballast::tools {
+namespace {
+
+TEST_CASE("without flags the recipe is the scheme's") {
+  RecipeFlags flags;
+  flags.scheme = "w4a16";
+  CHECK(recipe_json(recipe_from_flags(flags)) == recipe_json(recipe_for_scheme("w4a16")));
+}
+
+TEST_CASE("flags change what they name and nothing else") {
+  RecipeFlags flags;
+  flags.bits = 4;
+  flags.group_size = "channel";
+  flags.asymmetric = true;
+  flags.outliers = "1.5%";
+  flags.activation_groups = true;
+  flags.embedding = "bf16";
+  flags.head = "int8-g64";
+  flags.formats = {"down=proj=int8-g32", "^x=f16"};
+  flags.no_fold_norms = true;
+
+  Recipe expected = recipe_for_scheme("w8a8");
+  expected.linears = parse_format("int4-channel-asym");
+  expected.outlier_fraction = 0.015;
+  expected.activation_groups = true;
+  expected.embedding = parse_format("bf16");
+  expected.head = parse_format("int8-g64");
+  expected.exceptions = {{"down=proj", parse_format("int8-g32")}, {"^x", parse_format("f16")}};
+  expected.fold_norms = false;
+  CHECK(recipe_json(recipe_from_flags(flags)) == recipe_json(expected));
+}
+
+TEST_CASE("flags beside a recipe file override it, and their exceptions come first") {
+  const std::filesystem::path file = std::filesystem::temp_directory_path() / "ballast_recipe_flags_test.json";
+  Recipe written = recipe_for_scheme("w4a16");
+  written.exceptions = {{"proj", parse_format("int8-g32")}};
+  std::ofstream(file) << recipe_json(written);
+
+  RecipeFlags flags;
+  flags.file = file;
+  flags.outliers = "none";
+  flags.formats = {"down=bf16"};
+  const Recipe recipe = recipe_from_flags(flags);
+  std::filesystem::remove(file);
+
+  written.outlier_fraction = 0;
+  written.exceptions.insert(written.exceptions.begin(), {"down", parse_format("bf16")});
+  CHECK(recipe_json(recipe) == recipe_json(written));
+}
+
+TEST_CASE("shares of outliers are none or per cent") {
+  CHECK(parse_outliers("none") == 0);
+  CHECK(parse_outliers("0%") == 0);
+  CHECK(parse_outliers("1.5%") == doctest::Approx(0.015));
+  for (const char* text : {"", "%", "1.5", "-1%", "51%", "nan%", "1%%", "one%", "1 %"}) {
+    CAPTURE(text);
+    CHECK_THROWS_AS(parse_outliers(text), UsageError);
+  }
+}
+
+TEST_CASE("exceptions without a pattern, with a broken one or with an unknown format are refused") {
+  for (const char* text : {"", "down_proj", "=bf16", "a(=bf16", "a=int3", "a="}) {
+    CAPTURE(text);
+    CHECK_THROWS_AS(parse_format_exception(text), UsageError);
+  }
+}
+
+TEST_CASE("flags that a scheme has no use for are refused") {
+  RecipeFlags bits;
+  bits.scheme = "bf16";
+  bits.bits = 4;
+  CHECK_THROWS_AS(recipe_from_flags(bits), UsageError);
+  RecipeFlags groups;
+  groups.scheme = "w8a16";
+  groups.activation_groups = true;
+  CHECK_THROWS_AS(recipe_from_flags(groups), UsageError);
+  RecipeFlags unknown;
+  unknown.scheme = "w2a2";
+  CHECK_THROWS_AS(recipe_from_flags(unknown), UsageError);
+  RecipeFlags missing;
+  missing.file = "/nonexistent/recipe.json";
+  CHECK_THROWS_AS(recipe_from_flags(missing), Error);
+}
+
+TEST_CASE("numbers are checked as a whole, to their last character") {
+  CHECK(whole_number(1, 8)("8") == "");
+  for (const char* text : {"", "0", "9", "-1", "1x", " 1", "1.5", "99999999999999999999"}) {
+    CAPTURE(text);
+    CHECK(whole_number(1, 8)(text) != "");
+  }
+  const OptionCheck positive = real_number([](double value) { return value > 0; }, "above 0");
+  CHECK(positive("1e-3") == "");
+  for (const char* text : {"", "0", "nan", "inf", "1e999", "1,5"}) {
+    CAPTURE(text);
+    CHECK(positive(text) != "");
+  }
+}
+
+}  // namespace
+}  // namespace ballast::tools
