@@ -58,7 +58,6 @@ class ModelBenchmark {
     result_.cpu = cpu_name();
     result_.simd_target = kernels::simd_target();
     result_.threads = static_cast<std::size_t>(omp_get_max_threads());
-    measure_machine();
     if (options_.prompt > 0) {
       measure("pp" + std::to_string(options_.prompt), options_.prompt, prompt_limit(),
               [&](model::KeyValueCache& cache) { run_prompt(cache, options_.prompt); });
@@ -69,19 +68,16 @@ class ModelBenchmark {
                 for (std::size_t i = 0; i < options_.generate; ++i) run_prompt(cache, 1);
               });
     }
-    measure_machine();
-    // Peak of the whole process: the model, its cache and what loading took.
-    result_.peak_rss_bytes = peak_rss_bytes();
+    result_.peak_rss_bytes = peak_rss_bytes();  // before the machine's measurement takes memory of its own
+    result_.read_gb_s = kernels::measure_read_gb_s();
+    result_.int8_gops = kernels::measure_int8_gops();
+    for (std::size_t i = 0; i < result_.results.size(); ++i) {
+      result_.results[i].fraction_of_limit = result_.results[i].tokens_per_second / limits_[i]();
+    }
     return result_;
   }
 
  private:
-  // Before and after the tests; the better figure of each counts, so that a disturbance does not flatter the model.
-  void measure_machine() {
-    result_.read_gb_s = std::max(result_.read_gb_s, kernels::measure_read_gb_s());
-    result_.int8_gops = std::max(result_.int8_gops, kernels::measure_int8_gops());
-  }
-
   // Tokens per second if the multiply-add units never waited: all weights once per token, the head once per prompt.
   std::function<double()> prompt_limit() {
     const auto weights = static_cast<double>(model_.block_weights());
@@ -131,8 +127,8 @@ class ModelBenchmark {
     entry.tokens_per_second = std::accumulate(speeds.begin(), speeds.end(), 0.0) / static_cast<double>(speeds.size());
     for (const double speed : speeds) entry.stddev += std::pow(speed - entry.tokens_per_second, 2);
     entry.stddev = speeds.size() > 1 ? std::sqrt(entry.stddev / static_cast<double>(speeds.size() - 1)) : 0;
-    entry.fraction_of_limit = entry.tokens_per_second / limit();
     result_.results.push_back(entry);
+    limits_.push_back(limit);
   }
 
   const BenchmarkOptions& options_;
@@ -141,6 +137,7 @@ class ModelBenchmark {
   model::Model model_;
   std::mt19937_64 random_{0};
   Benchmark result_;
+  std::vector<std::function<double()>> limits_;  ///< of the results, known once the machine is measured
 };
 
 }  // namespace
