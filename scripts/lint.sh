@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# clang-tidy with .clang-tidy, on what the release build compiles (configure that first). A file takes 5-10 s, so only
+# what changed is looked at: not yet committed, or since the branch left origin's main, or in the last commit.
+#
+#   scripts/lint.sh            the files that changed
+#   scripts/lint.sh --all      every file
+#   scripts/lint.sh FILE...    these
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+database=build/release/compile_commands.json
+[[ -e $database ]] || {
+  echo "lint: no $database: run cmake --preset release" >&2
+  exit 1
+}
+
+changed_files() {
+  local base
+  base=$(git merge-base HEAD origin/main 2>/dev/null || true)
+  if [[ -z $base || $base == $(git rev-parse HEAD) ]]; then
+    base=$(git rev-parse --verify --quiet HEAD~1 || git hash-object -t tree /dev/null)
+  fi
+  git diff --name-only --diff-filter=d "$base" -- '*.cc'
+  git ls-files --others --exclude-standard -- '*.cc'
+}
+
+case "${1:-}" in
+  "") mapfile -t files < <(changed_files | sort -u) ;;
+  --all) mapfile -t files < <(git ls-files '*.cc') ;;
+  *) files=("$@") ;;
+esac
+# Only what is compiled has flags to be looked at with.
+linted=()
+for file in "${files[@]}"; do
+  if grep -qF "\"$PWD/$file\"" "$database"; then linted+=("$file"); fi
+done
+echo "lint: ${#linted[@]} files"
+[[ ${#linted[@]} -gt 0 ]] || exit 0
+
+# g++'s own warning options mean nothing to clang; of the SIMD targets one is enough, they share their source.
+printf '%s\0' "${linted[@]}" | xargs -0 -n 1 -P "$(nproc)" clang-tidy-19 --quiet -p "$(dirname "$database")" \
+  --extra-arg=-Wno-unknown-warning-option --extra-arg=-DHWY_COMPILE_ONLY_STATIC 2> >(grep -v 'warnings\? generated' >&2 || true)

@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# All that must hold before a change goes in: format, build, lint, tests under sanitizers, tests of the release build on
+# every SIMD target. What a continuous integration runs (there, CI=true makes warnings errors). The release build's tests
+# are last, so that their summary ends the output.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+step() { printf '\n== %s (%d s)\n' "$*" "$SECONDS"; }
+
+options=()
+if [[ ${CI:-} == true ]]; then options+=(-DBALLAST_WERROR=ON); fi
+
+configure_and_build() {
+  local launcher=()
+  if command -v ccache >/dev/null; then launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache); fi
+  cmake --preset "$1" "${launcher[@]}" "${options[@]}" --log-level=WARNING
+  cmake --build --preset "$1" -- --quiet
+}
+
+step "packages"
+scripts/setup.sh --dev
+
+step "format"
+scripts/format.sh --check
+
+step "release build"
+configure_and_build release
+
+step "lint"
+scripts/lint.sh
+
+step "build with sanitizers"
+configure_and_build asan-ubsan
+
+step "tests with sanitizers"
+ctest --preset asan-ubsan
+
+step "tests"
+ctest --preset release
