@@ -80,7 +80,7 @@ std::string activation_map_figure(const Statistics& statistics) {
                    counted(map.tokens.size(), "token", "tokens") +
                    " of one sample. Columns are the largest channels and an even sample of the others" +
                    (heat.marked_columns.empty() ? "" : "; the massive ones are named above") +
-                   ". Values below the median are left blank. A dot stands for a space.") +
+                   ". Values below the median are left blank. ␣ stands for a space.") +
          heat_map_html(heat);
 }
 

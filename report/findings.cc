@@ -132,15 +132,15 @@ std::optional<ChannelRange> channel_range(const ChannelStatistics& channels) {
 }
 
 std::string massive_places(const Statistics& statistics) {
-  bool first = false;
+  const std::vector<MassiveToken>& all = statistics.massive_tokens;
+  const auto is_first = [](const MassiveToken& token) { return token.token == MassiveToken::kFirst; };
+  const auto repeats = [](const MassiveToken& token) { return token.samples > 1; };
+  const bool first = std::ranges::any_of(all, is_first);
+  const bool only_repeating = first || std::ranges::any_of(all, repeats);
   std::vector<std::string> tokens;
-  for (const MassiveToken& token : statistics.massive_tokens) {
-    const std::string shown = "“" + shortened(visible(token.token_text), 24) + "”";
-    if (token.token == MassiveToken::kFirst) {
-      first = true;
-    } else if (std::ranges::find(tokens, shown) == tokens.end()) {
-      tokens.push_back(shown);
-    }
+  for (const MassiveToken& token : all) {
+    if (is_first(token) || (only_repeating && !repeats(token))) continue;
+    tokens.push_back("“" + shortened(visible(token.token_text), 24) + "”");
   }
   const std::string others = tokens.empty() ? "" : "at " + listed(tokens, 3);
   if (!first) return others;

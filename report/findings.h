@@ -62,7 +62,8 @@ struct Findings {
 /// Nothing when there are no channels.
 std::optional<ChannelRange> channel_range(const ChannelStatistics& channels);
 
-/// Where massive values stand: "at the first token", "at the first token and at “.”".
+/// Where massive values stand: "at the first token", "at the first token and at “.”". Tokens that were massive in one
+/// sample only are left out beside those that are so again and again.
 std::string massive_places(const Statistics& statistics);
 
 }  // namespace ballast::report

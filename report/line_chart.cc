@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <ranges>
 
 #include "report/scale.h"
 #include "report/text.h"
@@ -29,7 +30,7 @@ class Drawing {
   std::string draw() && {
     grounds();
     axes();
-    for (const Series& series : chart_.series) line(series);
+    for (const Series& series : std::views::reverse(chart_.series)) line(series);  // the first on top
     tooltips();
     return std::move(svg_).finish();
   }

@@ -119,7 +119,7 @@ std::string escape(std::string_view text) {
 }
 
 std::string visible(std::string_view text) {
-  return text.empty() ? "(empty)" : shown(text, "·");
+  return text.empty() ? "(empty)" : shown(text, "␣");
 }
 
 std::string printable(std::string_view text) {

@@ -12,7 +12,7 @@ namespace ballast::report {
 /// Text for HTML or SVG, between tags or in a quoted attribute.
 std::string escape(std::string_view text);
 
-/// A token's text with nothing invisible in it: spaces as "·", "\n", "\t", other control and formatting characters as
+/// A token's text with nothing invisible in it: spaces as "␣", "\n", "\t", other control and formatting characters as
 /// "\u{200b}", bytes that are no UTF-8 as "\xff". Not escaped. An empty text becomes "(empty)".
 std::string visible(std::string_view text);
 

@@ -47,7 +47,7 @@ TEST_CASE("shares are percentages with a decimal below ten") {
 
 TEST_CASE("nothing in a token's text stays invisible") {
   CHECK(visible("") == "(empty)");
-  CHECK(visible(" The\n") == "·The\\n");
+  CHECK(visible(" The\n") == "␣The\\n");
   CHECK(visible("\t\r") == "\\t\\r");
   CHECK(visible(std::string_view("\0", 1)) == "\\u{0}");
   CHECK(visible("a\u200bb") == "a\\u{200b}b");
