@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <sstream>
 #include <string>
 
 #include "report/text.h"
@@ -54,7 +55,6 @@ std::string model_sheet(const ModelSummary& summary) {
   sheet.add_row({"parameters", report::count(summary.parameters)});
   sheet.add_row({"tensor files", format_bytes(summary.file_bytes) + ", " + format_fixed(summary.bits_per_weight, 2) +
                                      " bits per weight"});
-  if (!summary.recipe.empty()) sheet.add_row({"recipe", report::printable(summary.recipe)});
   return sheet.text();
 }
 
@@ -68,6 +68,14 @@ std::string group_table(const ModelSummary& summary) {
   return table.text();
 }
 
+// The JSON of a recipe, as it lies in the model's folder.
+std::string recipe_lines(const std::string& recipe) {
+  std::istringstream text(recipe);
+  std::string lines = "\nThe recipe that made it:\n";
+  for (std::string line; std::getline(text, line);) lines += "  " + report::printable(line) + "\n";
+  return lines;
+}
+
 int run_inspect(const InspectFlags& flags) {
   const ModelSummary summary = inspect(flags.model);
   if (flags.json) {
@@ -75,6 +83,7 @@ int run_inspect(const InspectFlags& flags) {
     return kExitDone;
   }
   std::string page = model_sheet(summary) + "\n" + group_table(summary);
+  if (!summary.recipe.empty()) page += recipe_lines(summary.recipe);
   if (!summary.advice.empty()) page += "\nWhat ballast would do:\n";
   for (const std::string& line : summary.advice) page += "  - " + line + "\n";
   print(page);
