@@ -125,9 +125,11 @@ class Conversion {
   template <typename Visit>
   std::vector<std::unique_ptr<quant::Pass>> for_each_block(const quant::WorkingBlockLoader& loader, bool values,
                                                            std::string_view stage, const Visit& visit) {
+    const quant::FormatChooser formats(options_.recipe);
     auto passes = quant::make_passes(options_.recipe);
     for (std::size_t i = 0; i < loader.count(); ++i) {
       WorkingBlock block = loader.load(i, values);
+      formats.choose(block);
       for (const auto& pass : passes) pass->run(block);
       visit(block);
       if (i > 0 && i <= source_.spec().layers) source_.release_block(i - 1);

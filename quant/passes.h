@@ -3,7 +3,9 @@
 #define BALLAST_QUANT_PASSES_H_
 
 #include <memory>
+#include <regex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ballast/recipe.h"
@@ -24,11 +26,26 @@ class Pass {
 /// Norm gains into the linears that read the norm's output (exact): W[r][c] *= gain[c] in F64, gain = 1.
 std::unique_ptr<Pass> make_fold_norms();
 
-/// Picks the input channels that stay in 16 bits: those with the largest magnitudes, `fraction` of each input's.
-std::unique_ptr<Pass> make_split_outliers(double fraction);
+/// Sets the format of every matrix of a block, as the recipe says. Not a pass: it decides, it changes nothing yet.
+class FormatChooser {
+ public:
+  explicit FormatChooser(const Recipe& recipe);
+  void choose(WorkingBlock& block) const;
 
-/// Gives every matrix its format and rounds it to nearest.
-std::unique_ptr<Pass> make_quantize(const Recipe& recipe);
+ private:
+  WeightFormat format_for(const WorkingLinear& linear) const;
+
+  Recipe recipe_;
+  std::vector<std::pair<std::regex, WeightFormat>> exceptions_;
+};
+
+/// Picks the input channels that stay in 16 bits, `fraction` of each input's: those with the largest magnitudes where
+/// activations become INT8, those with the most energy where only the weights are rounded (8-bit weights beside float
+/// activations need none).
+std::unique_ptr<Pass> make_split_outliers(double fraction, Recipe::Activations activations);
+
+/// Rounds every matrix to the nearest values of its format.
+std::unique_ptr<Pass> make_quantize();
 
 /// The passes that a recipe names, in order.
 std::vector<std::unique_ptr<Pass>> make_passes(const Recipe& recipe);
