@@ -16,8 +16,6 @@ constexpr double kMassiveRatio = 1000.0;
 // The median of a batch stands in for the median of all rows until that is known; within a factor of two it does.
 constexpr double kCandidateRatio = kMassiveRatio / 2;
 
-constexpr std::size_t kPeaksKept = 64;
-
 bool falling(const Peak& a, const Peak& b) {
   const float left = std::abs(a.value);
   const float right = std::abs(b.value);
@@ -83,7 +81,9 @@ ChannelStatistics ChannelRanges::finish() const {
 }
 
 OutputMagnitudes::OutputMagnitudes(std::size_t channels)
-    : channels_(channels), histogram_(kernels::kMagnitudeBuckets) {}
+    : channels_(channels), histogram_(kernels::kMagnitudeBuckets), channel_peaks_(channels) {
+  for (std::size_t c = 0; c < channels; ++c) channel_peaks_[c].channel = c;
+}
 
 void OutputMagnitudes::add(const float* rows, std::size_t first_row, std::span<std::uint8_t> massive) {
   std::vector<std::uint64_t> batch(kernels::kMagnitudeBuckets);
@@ -91,30 +91,20 @@ void OutputMagnitudes::add(const float* rows, std::size_t first_row, std::span<s
   for (std::size_t i = 0; i < batch.size(); ++i) histogram_[i] += batch[i];
   const double median = kernels::magnitude_quantile(batch, 0.5);
 
-  std::vector<Peak> largest(massive.size());
 #pragma omp parallel for
   for (std::size_t r = 0; r < massive.size(); ++r) {
     const float* row = rows + r * channels_;
-    std::size_t at = 0;
-    for (std::size_t c = 1; c < channels_; ++c) {
-      if (std::abs(row[c]) > std::abs(row[at])) at = c;
-    }
-    largest[r] = {row[at], first_row + r, at};
-    massive[r] = is_massive(std::abs(row[at]), median) ? 1 : 0;
+    float largest = 0;
+    for (std::size_t c = 0; c < channels_; ++c) largest = std::max(largest, std::abs(row[c]));
+    massive[r] = is_massive(largest, median) ? 1 : 0;
   }
-
   for (std::size_t r = 0; r < massive.size(); ++r) {
-    const float peak = std::abs(largest[r].value);
-    const bool among_largest = row_peaks_.size() < kPeaksKept || falling(largest[r], row_peaks_.back());
-    const bool candidate = peak > kMassiveMagnitude && peak >= kCandidateRatio * median;
-    if (!among_largest && !candidate) continue;
+    const float* row = rows + r * channels_;
     for (std::size_t c = 0; c < channels_; ++c) {
-      const Peak value = {rows[r * channels_ + c], first_row + r, c};
-      const float magnitude = std::abs(value.value);
-      if (magnitude > kMassiveMagnitude && magnitude >= kCandidateRatio * median) candidates_.push_back(value);
-      if (among_largest && (row_peaks_.size() < kPeaksKept || falling(value, row_peaks_.back()))) {
-        row_peaks_.insert(std::ranges::upper_bound(row_peaks_, value, falling), value);
-        if (row_peaks_.size() > kPeaksKept) row_peaks_.pop_back();
+      const float magnitude = std::abs(row[c]);
+      if (magnitude > std::abs(channel_peaks_[c].value)) channel_peaks_[c] = {row[c], first_row + r, c};
+      if (magnitude > kMassiveMagnitude && magnitude >= kCandidateRatio * median) {
+        candidates_.push_back({row[c], first_row + r, c});
       }
     }
   }
@@ -123,7 +113,11 @@ void OutputMagnitudes::add(const float* rows, std::size_t first_row, std::span<s
 double OutputMagnitudes::median() const { return kernels::magnitude_quantile(histogram_, 0.5); }
 
 std::vector<Peak> OutputMagnitudes::top(std::size_t count) const {
-  return {row_peaks_.begin(), row_peaks_.begin() + static_cast<std::ptrdiff_t>(std::min(count, row_peaks_.size()))};
+  std::vector<Peak> peaks = channel_peaks_;
+  const auto middle = peaks.begin() + static_cast<std::ptrdiff_t>(std::min(count, peaks.size()));
+  std::ranges::partial_sort(peaks, middle, falling);
+  peaks.erase(middle, peaks.end());
+  return peaks;
 }
 
 std::vector<Peak> OutputMagnitudes::massive() const {

@@ -55,7 +55,7 @@ class OutputMagnitudes {
 
   double median() const;
 
-  /// The largest values, falling.
+  /// The largest value of each channel, by falling magnitude, at most `count`.
   std::vector<Peak> top(std::size_t count) const;
 
   /// All massive values by the median of all rows, in the order of rows.
@@ -65,7 +65,7 @@ class OutputMagnitudes {
   std::size_t channels_;
   std::vector<std::uint64_t> histogram_;
   std::vector<Peak> candidates_;  ///< every value that may be massive once the median of all rows is known
-  std::vector<Peak> row_peaks_;   ///< the largest values of the rows that have the largest ones
+  std::vector<Peak> channel_peaks_;
 };
 
 /// A value is massive when its magnitude is > 100 and >= 1000 x the median (Sun et al. 2024).

@@ -31,8 +31,9 @@ std::string item(std::string_view heading, const std::string& text) {
 std::string outlier_item(const Statistics& statistics, const Findings& findings) {
   std::string text =
       "Where activations become 8-bit integers (<code>w8a8</code>, <code>w4a8</code>), each linear keeps the "
-      "few input channels with the largest values in 16 bits, activations and weights. Their share is the "
-      "recipe’s <code>outlier_fraction</code>; these statistics say which they are.";
+      "few input channels with the largest values in 16 bits, activations and weights; where only the weights are "
+      "rounded to 4 bits (<code>w4a16</code>), it keeps those that carry the most energy. Their share is the recipe’s "
+      "<code>outlier_fraction</code>; these statistics say which they are.";
   std::size_t outliers = 0;
   std::size_t channels = 0;
   for (const LinearKind& kind : findings.kinds) {
@@ -57,7 +58,7 @@ std::string outlier_item(const Statistics& statistics, const Findings& findings)
 }
 
 std::string token_item(const Statistics& statistics, const Findings& findings) {
-  const std::string scales = "8-bit activations have scales of their own for each token";
+  const std::string scales = "8-bit activations have scales of their own for each token and group of channels";
   if (!findings.massive()) {
     return item("Tokens do not share scales", scales + ", so one token’s large values cost the others nothing.");
   }

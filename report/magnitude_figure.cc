@@ -18,17 +18,7 @@ double top_magnitude(const LayerStatistics& layer, std::size_t rank) {
   return rank < layer.top.size() ? std::abs(static_cast<double>(layer.top[rank].value)) : kMissing;
 }
 
-bool same_channel_in_other_samples(const Statistics& statistics, const LargestValue& largest) {
-  const auto layer = std::ranges::find(statistics.layers, largest.layer, &LayerStatistics::layer);
-  if (layer == statistics.layers.end() || layer->top.size() < kTopValues) return false;
-  const std::vector<TopValue>& top = layer->top;
-  for (std::size_t rank = 1; rank < kTopValues; ++rank) {
-    if (top[rank].channel != top[0].channel || top[rank].sample == top[rank - 1].sample) return false;
-  }
-  return true;
-}
-
-std::string sentence(const Statistics& statistics, const Findings& findings) {
+std::string sentence(const Findings& findings) {
   if (!findings.massive()) {
     return paragraph(
         "No layer has a massive value: one is massive when its magnitude is above 100 and at least 1,000 times the "
@@ -42,11 +32,6 @@ std::string sentence(const Statistics& statistics, const Findings& findings) {
                      number(largest.median) + ". " + (one ? "Layer " : "Layers ") + ranges(findings.massive_layers) +
                      (one ? " is" : " are") +
                      " massive (shaded): the largest magnitude is above 100 and at least 1,000 times the median.";
-  if (same_channel_in_other_samples(statistics, largest)) {
-    text +=
-        " The three largest stand in one channel of different samples: their lines lie close together because the "
-        "value hardly depends on the text.";
-  }
   return paragraph(text);
 }
 
@@ -87,7 +72,7 @@ std::string magnitude_figure(const Statistics& statistics, const Findings& findi
   }
   chart.shaded = findings.massive_layers;
   const std::string drawing = line_chart_html(chart);
-  return sentence(statistics, findings) + (drawing.empty() ? nothing_recorded() : drawing) + table(layers);
+  return sentence(findings) + (drawing.empty() ? nothing_recorded() : drawing) + table(layers);
 }
 
 }  // namespace ballast::report

@@ -24,7 +24,7 @@ struct TopValue {
 struct LayerStatistics {
   std::size_t layer = 0;
   double median = 0;          ///< of the magnitudes, over all samples, tokens and channels
-  std::vector<TopValue> top;  ///< by falling magnitude, at most one per (sample, position, channel)
+  std::vector<TopValue> top;  ///< the largest value of each of the largest channels, by falling magnitude
   bool massive = false;       ///< the largest is > 100 and >= 1000 x median (Sun et al. 2024, arXiv:2402.17762)
 };
 
