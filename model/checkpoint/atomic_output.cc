@@ -41,15 +41,21 @@ bool is_there(const fs::path& path) {
   return fs::exists(fs::symlink_status(path, ignored));
 }
 
-fs::path parent_of(const fs::path& path) { return path.has_parent_path() ? path.parent_path() : fs::path("."); }
+fs::path parent_of(const fs::path& path) {
+  return path.has_parent_path() ? path.parent_path() : fs::path(".");
+}
 
-std::string partial_prefix(const fs::path& target) { return "." + target.filename().string() + ".partial-"; }
+std::string partial_prefix(const fs::path& target) {
+  return "." + target.filename().string() + ".partial-";
+}
 
 fs::path partial_path(const fs::path& target) {
   return parent_of(target) / (partial_prefix(target) + std::to_string(::getpid()));
 }
 
-bool is_running(pid_t process) { return ::kill(process, 0) == 0 || errno != ESRCH; }
+bool is_running(pid_t process) {
+  return ::kill(process, 0) == 0 || errno != ESRCH;
+}
 
 // A directory's lock lives as long as the descriptor, so as long as its process: unlike the process id in its name it
 // also tells when another machine or container shares the folder.
@@ -111,7 +117,9 @@ void sync_tree(const fs::path& directory) {
   sync_directory(directory);
 }
 
-bool cannot_rename_that_way(int error) { return error == EINVAL || error == ENOSYS || error == EOPNOTSUPP; }
+bool cannot_rename_that_way(int error) {
+  return error == EINVAL || error == ENOSYS || error == EOPNOTSUPP;
+}
 
 // Puts `complete` in the place of `target`; the old target is then at `complete`.
 void exchange(const fs::path& complete, const fs::path& target) {
@@ -128,7 +136,9 @@ void exchange(const fs::path& complete, const fs::path& target) {
   fs::rename(old, complete);
 }
 
-std::string exists_message() { return "exists; use --force to replace it, or choose another name"; }
+std::string exists_message() {
+  return "exists; use --force to replace it, or choose another name";
+}
 
 }  // namespace
 
@@ -175,7 +185,8 @@ void AtomicDirectory::commit() {
 
 void write_file_atomically(const fs::path& path, std::string_view content, bool replace) {
   const fs::path target = resolve_target(path);
-  if (std::error_code ignored; fs::is_directory(target, ignored)) throw Error(target.string(), "is a directory; a file is expected");
+  if (std::error_code ignored; fs::is_directory(target, ignored))
+    throw Error(target.string(), "is a directory; a file is expected");
   if (!replace && is_there(target)) throw Error(target.string(), exists_message());
   remove_leftovers(target);
   const fs::path temporary = partial_path(target);

@@ -41,8 +41,8 @@ class Checkpoint {
   /// Tells the kernel that the tensor's pages are not needed for now (they come back from the file when touched).
   virtual void release(std::string_view name) const = 0;
 
-  /// Compares every tensor that was written with a checksum with it, on all OpenMP threads. Throws Error naming file and
-  /// tensor where one differs. Does nothing for files without checksums.
+  /// Compares every tensor that was written with a checksum with it, on all OpenMP threads. Throws Error naming file
+  /// and tensor where one differs. Does nothing for files without checksums.
   virtual void verify_checksums() const {}
 
   /// Sum of the tensor files' sizes.

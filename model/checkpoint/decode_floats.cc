@@ -17,10 +17,14 @@ constexpr std::size_t kChunk = 16 * 1024;
 
 std::optional<kernels::FloatType> float_type(DType dtype) {
   switch (dtype) {
-    case DType::kF32: return kernels::FloatType::kF32;
-    case DType::kF16: return kernels::FloatType::kF16;
-    case DType::kBF16: return kernels::FloatType::kBF16;
-    default: return std::nullopt;
+    case DType::kF32:
+      return kernels::FloatType::kF32;
+    case DType::kF16:
+      return kernels::FloatType::kF16;
+    case DType::kBF16:
+      return kernels::FloatType::kBF16;
+    default:
+      return std::nullopt;
   }
 }
 

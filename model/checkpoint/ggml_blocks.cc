@@ -18,7 +18,9 @@ float half_at(const std::uint8_t* src) {
   return value;
 }
 
-float to_f(int value) { return static_cast<float>(value); }
+float to_f(int value) {
+  return static_cast<float>(value);
+}
 
 // scale, 32 signed bytes
 void decode_q8_0(const std::uint8_t* src, float* dst) {
@@ -84,8 +86,8 @@ ScaleAndMinimum unpack_pair(const std::uint8_t* packed, std::size_t group) {
 }
 
 // scale of scales, scale of minima, 12 bytes of pairs, for Q5_K 32 bytes of fifth bits, 128 bytes of nibbles. Eight
-// groups of 32: each 32 bytes of nibbles hold an even group low and the odd one after it high; bit g of fifth-bit byte i
-// belongs to element i of group g.
+// groups of 32: each 32 bytes of nibbles hold an even group low and the odd one after it high; bit g of fifth-bit byte
+// i belongs to element i of group g.
 void decode_q4_or_q5_k(const std::uint8_t* src, bool has_fifth_bits, float* dst) {
   const float scale = half_at(src);
   const float minimum_scale = half_at(src + 2);
@@ -105,9 +107,9 @@ void decode_q4_or_q5_k(const std::uint8_t* src, bool has_fifth_bits, float* dst)
   }
 }
 
-// 128 bytes of low nibbles, 64 bytes of high pairs of bits, 16 signed scales, scale of scales. Each half of the block is
-// four groups of 32: nibble bytes 0-31 hold groups 0 (low) and 2 (high), bytes 32-63 groups 1 and 3; bits 2g and 2g+1 of
-// high byte i belong to element i of group g. A scale covers 16 elements; codes are offset by 32.
+// 128 bytes of low nibbles, 64 bytes of high pairs of bits, 16 signed scales, scale of scales. Each half of the block
+// is four groups of 32: nibble bytes 0-31 hold groups 0 (low) and 2 (high), bytes 32-63 groups 1 and 3; bits 2g and
+// 2g+1 of high byte i belong to element i of group g. A scale covers 16 elements; codes are offset by 32.
 void decode_q6_k(const std::uint8_t* src, float* dst) {
   const float scale = half_at(src + 208);
   for (std::size_t half = 0; half < 2; ++half) {
@@ -127,15 +129,24 @@ void decode_q6_k(const std::uint8_t* src, float* dst) {
 
 void decode_block(DType dtype, const std::uint8_t* src, float* dst) {
   switch (dtype) {
-    case DType::kQ8_0: return decode_q8_0(src, dst);
-    case DType::kQ4_0: return decode_q4_0(src, dst);
-    case DType::kQ4_1: return decode_q4_1(src, dst);
-    case DType::kQ5_0: return decode_q5_0(src, dst);
-    case DType::kQ5_1: return decode_q5_1(src, dst);
-    case DType::kQ4_K: return decode_q4_or_q5_k(src, false, dst);
-    case DType::kQ5_K: return decode_q4_or_q5_k(src, true, dst);
-    case DType::kQ6_K: return decode_q6_k(src, dst);
-    default: assert(false && "a type of blocks");
+    case DType::kQ8_0:
+      return decode_q8_0(src, dst);
+    case DType::kQ4_0:
+      return decode_q4_0(src, dst);
+    case DType::kQ4_1:
+      return decode_q4_1(src, dst);
+    case DType::kQ5_0:
+      return decode_q5_0(src, dst);
+    case DType::kQ5_1:
+      return decode_q5_1(src, dst);
+    case DType::kQ4_K:
+      return decode_q4_or_q5_k(src, false, dst);
+    case DType::kQ5_K:
+      return decode_q4_or_q5_k(src, true, dst);
+    case DType::kQ6_K:
+      return decode_q6_k(src, dst);
+    default:
+      assert(false && "a type of blocks");
   }
 }
 

@@ -16,8 +16,9 @@ class MappedGguf : public GgufFile {
       : GgufFile(path), file_(path), content_(parse_gguf(file_.bytes(), path.string())) {
     const auto parts = content_.config.find("split.count");
     if (parts != content_.config.end() && parts->is_number_unsigned() && parts->get<std::uint64_t>() > 1) {
-      throw Error(path.string(), "is one of " + parts->dump() +
-                                     " parts of a model; merge them first (llama-gguf-split --merge FIRST_PART OUT.gguf)");
+      throw Error(path.string(),
+                  "is one of " + parts->dump() +
+                      " parts of a model; merge them first (llama-gguf-split --merge FIRST_PART OUT.gguf)");
     }
     names_.reserve(content_.tensors.size());
     for (const auto& entry : content_.tensors) names_.push_back(entry.first);
@@ -51,6 +52,8 @@ class MappedGguf : public GgufFile {
 
 }  // namespace
 
-std::unique_ptr<GgufFile> open_gguf(const std::filesystem::path& path) { return std::make_unique<MappedGguf>(path); }
+std::unique_ptr<GgufFile> open_gguf(const std::filesystem::path& path) {
+  return std::make_unique<MappedGguf>(path);
+}
 
 }  // namespace ballast::model

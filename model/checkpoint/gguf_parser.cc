@@ -27,7 +27,20 @@ constexpr std::uint64_t kLeastMetadataBytes = 13;
 
 // Types of metadata values, numbered as in files.
 enum class ValueType : std::uint32_t {
-  kU8, kI8, kU16, kI16, kU32, kI32, kF32, kBool, kString, kArray, kU64, kI64, kF64, kCount,
+  kU8,
+  kI8,
+  kU16,
+  kI16,
+  kU32,
+  kI32,
+  kF32,
+  kBool,
+  kString,
+  kArray,
+  kU64,
+  kI64,
+  kF64,
+  kCount
 };
 
 // Least bytes that one value of a type takes in a file.
@@ -35,18 +48,25 @@ std::size_t least_bytes(ValueType type) {
   switch (type) {
     case ValueType::kU8:
     case ValueType::kI8:
-    case ValueType::kBool: return 1;
+    case ValueType::kBool:
+      return 1;
     case ValueType::kU16:
-    case ValueType::kI16: return 2;
+    case ValueType::kI16:
+      return 2;
     case ValueType::kU32:
     case ValueType::kI32:
-    case ValueType::kF32: return 4;
-    case ValueType::kArray: return 12;  // element type and count
-    default: return 8;                  // a string begins with its length
+    case ValueType::kF32:
+      return 4;
+    case ValueType::kArray:
+      return 12;  // element type and count
+    default:
+      return 8;  // a string begins with its length
   }
 }
 
-bool has_fixed_size(ValueType type) { return type != ValueType::kString && type != ValueType::kArray; }
+bool has_fixed_size(ValueType type) {
+  return type != ValueType::kString && type != ValueType::kArray;
+}
 
 // Types of tensors, numbered as in files; the ones ballast does not decode have a name only.
 struct TensorType {
@@ -55,16 +75,38 @@ struct TensorType {
   std::optional<DType> dtype;
 };
 
-constexpr TensorType kTensorTypes[] = {
-    {0, "F32", DType::kF32},    {1, "F16", DType::kF16},    {2, "Q4_0", DType::kQ4_0},  {3, "Q4_1", DType::kQ4_1},
-    {6, "Q5_0", DType::kQ5_0},  {7, "Q5_1", DType::kQ5_1},  {8, "Q8_0", DType::kQ8_0},  {9, "Q8_1", {}},
-    {10, "Q2_K", {}},           {11, "Q3_K", {}},           {12, "Q4_K", DType::kQ4_K}, {13, "Q5_K", DType::kQ5_K},
-    {14, "Q6_K", DType::kQ6_K}, {15, "Q8_K", {}},           {16, "IQ2_XXS", {}},        {17, "IQ2_XS", {}},
-    {18, "IQ3_XXS", {}},        {19, "IQ1_S", {}},          {20, "IQ4_NL", {}},         {21, "IQ3_S", {}},
-    {22, "IQ2_S", {}},          {23, "IQ4_XS", {}},         {24, "I8", DType::kI8},     {25, "I16", DType::kI16},
-    {26, "I32", DType::kI32},   {27, "I64", DType::kI64},   {28, "F64", {}},            {29, "IQ1_M", {}},
-    {30, "BF16", DType::kBF16}, {34, "TQ1_0", {}},          {35, "TQ2_0", {}},          {39, "MXFP4", {}},
-};
+constexpr TensorType kTensorTypes[] = {{0, "F32", DType::kF32},
+                                       {1, "F16", DType::kF16},
+                                       {2, "Q4_0", DType::kQ4_0},
+                                       {3, "Q4_1", DType::kQ4_1},
+                                       {6, "Q5_0", DType::kQ5_0},
+                                       {7, "Q5_1", DType::kQ5_1},
+                                       {8, "Q8_0", DType::kQ8_0},
+                                       {9, "Q8_1", {}},
+                                       {10, "Q2_K", {}},
+                                       {11, "Q3_K", {}},
+                                       {12, "Q4_K", DType::kQ4_K},
+                                       {13, "Q5_K", DType::kQ5_K},
+                                       {14, "Q6_K", DType::kQ6_K},
+                                       {15, "Q8_K", {}},
+                                       {16, "IQ2_XXS", {}},
+                                       {17, "IQ2_XS", {}},
+                                       {18, "IQ3_XXS", {}},
+                                       {19, "IQ1_S", {}},
+                                       {20, "IQ4_NL", {}},
+                                       {21, "IQ3_S", {}},
+                                       {22, "IQ2_S", {}},
+                                       {23, "IQ4_XS", {}},
+                                       {24, "I8", DType::kI8},
+                                       {25, "I16", DType::kI16},
+                                       {26, "I32", DType::kI32},
+                                       {27, "I64", DType::kI64},
+                                       {28, "F64", {}},
+                                       {29, "IQ1_M", {}},
+                                       {30, "BF16", DType::kBF16},
+                                       {34, "TQ1_0", {}},
+                                       {35, "TQ2_0", {}},
+                                       {39, "MXFP4", {}}};
 
 // Reads forward through the bytes; every step first checks that they are there.
 class Reader {
@@ -127,19 +169,32 @@ class Reader {
 
   json value(ValueType type, int depth = 0) {
     switch (type) {
-      case ValueType::kU8: return number<std::uint8_t>("value");
-      case ValueType::kI8: return number<std::int8_t>("value");
-      case ValueType::kU16: return number<std::uint16_t>("value");
-      case ValueType::kI16: return number<std::int16_t>("value");
-      case ValueType::kU32: return number<std::uint32_t>("value");
-      case ValueType::kI32: return number<std::int32_t>("value");
-      case ValueType::kF32: return number<float>("value");
-      case ValueType::kU64: return number<std::uint64_t>("value");
-      case ValueType::kI64: return number<std::int64_t>("value");
-      case ValueType::kF64: return number<double>("value");
-      case ValueType::kBool: return boolean();
-      case ValueType::kString: return text_value();
-      default: break;
+      case ValueType::kU8:
+        return number<std::uint8_t>("value");
+      case ValueType::kI8:
+        return number<std::int8_t>("value");
+      case ValueType::kU16:
+        return number<std::uint16_t>("value");
+      case ValueType::kI16:
+        return number<std::int16_t>("value");
+      case ValueType::kU32:
+        return number<std::uint32_t>("value");
+      case ValueType::kI32:
+        return number<std::int32_t>("value");
+      case ValueType::kF32:
+        return number<float>("value");
+      case ValueType::kU64:
+        return number<std::uint64_t>("value");
+      case ValueType::kI64:
+        return number<std::int64_t>("value");
+      case ValueType::kF64:
+        return number<double>("value");
+      case ValueType::kBool:
+        return boolean();
+      case ValueType::kString:
+        return text_value();
+      default:
+        break;
     }
     const auto [element, count] = array_start(depth);
     json::array_t values;
@@ -211,7 +266,8 @@ Counts read_header(Reader& reader) {
   if (version == std::byteswap(std::uint32_t{2}) || version == std::byteswap(std::uint32_t{3})) {
     reader.fail(4, "a big-endian GGUF, which ballast does not read; convert it to little-endian");
   }
-  if (version != 2 && version != 3) reader.fail(4, concat("GGUF version ", version, "; ballast reads versions 2 and 3"));
+  if (version != 2 && version != 3)
+    reader.fail(4, concat("GGUF version ", version, "; ballast reads versions 2 and 3"));
   const auto tensors = reader.number<std::uint64_t>("tensor count");
   const auto metadata = reader.number<std::uint64_t>("metadata count");
   if (tensors > reader.left() / kLeastTensorBytes || metadata > reader.left() / kLeastMetadataBytes) {
@@ -267,7 +323,8 @@ DType read_tensor_type(Reader& reader, std::string_view tensor) {
   for (const TensorType& type : kTensorTypes) {
     if (type.dtype) known += (known.empty() ? "" : ", ") + std::string(type.name);
   }
-  reader.fail(start, concat("tensor ", in_quotes(tensor), " is of type ", number, " (", name, "); ballast reads ", known));
+  reader.fail(start,
+              concat("tensor ", in_quotes(tensor), " is of type ", number, " (", name, "); ballast reads ", known));
 }
 
 TensorEntry read_tensor_entry(Reader& reader, std::uint64_t alignment) {
@@ -281,7 +338,8 @@ TensorEntry read_tensor_entry(Reader& reader, std::uint64_t alignment) {
   }
   for (std::uint32_t i = 0; i < dimensions; ++i) {
     const auto size = reader.number<std::uint64_t>("dimension");
-    if (size > std::uint64_t{INT64_MAX}) reader.fail(start, concat("tensor ", in_quotes(entry.name), " has size ", size));
+    if (size > std::uint64_t{INT64_MAX})
+      reader.fail(start, concat("tensor ", in_quotes(entry.name), " has size ", size));
     entry.shape.insert(entry.shape.begin(), static_cast<std::int64_t>(size));  // innermost first in the file
   }
   entry.dtype = read_tensor_type(reader, entry.name);

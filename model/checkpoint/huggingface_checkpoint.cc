@@ -80,7 +80,8 @@ bool is_there(const fs::path& path) {
 // A shard's name comes from a file that somebody else wrote: it must not lead out of the directory.
 void check_shard_name(const std::string& name, const std::string& place) {
   const fs::path path(name);
-  const bool leaves = path.is_absolute() || std::ranges::any_of(path, [](const fs::path& part) { return part == ".."; });
+  const bool leaves =
+      path.is_absolute() || std::ranges::any_of(path, [](const fs::path& part) { return part == ".."; });
   if (name.empty() || leaves || name.find('\0') != std::string::npos) {
     throw Error(place, "shard " + in_quotes(name) + " is not a file inside the model's directory");
   }
@@ -111,7 +112,8 @@ std::vector<SafetensorsFile> open_shards(const fs::path& directory) {
   for (const auto& [tensor, shard] : map->get_ref<const json::object_t&>()) {
     const SafetensorsFile& file = files[file_index.at(shard.get_ref<const std::string&>())];
     if (!file.tensors().contains(tensor)) {
-      throw Error(tensor_place(file.path().string(), tensor), std::string("is missing, though ") + kIndexFile + " says it is here");
+      throw Error(tensor_place(file.path().string(), tensor),
+                  std::string("is missing, though ") + kIndexFile + " says it is here");
     }
   }
   return files;

@@ -15,7 +15,8 @@ namespace ballast::model {
 namespace {
 
 // `error` is an errno value; `needed` the bytes that did not fit, when space was asked for.
-[[noreturn]] void fail(const std::filesystem::path& path, std::string_view action, int error, std::uint64_t needed = 0) {
+[[noreturn]] void fail(const std::filesystem::path& path, std::string_view action, int error,
+                       std::uint64_t needed = 0) {
   const std::string reason = std::generic_category().message(error);
   if (error == ENOSPC || error == EDQUOT || error == EFBIG) {
     throw Error(path.string(), concat("disk full: ", action, " needs ", needed, " bytes (", reason, ")"));

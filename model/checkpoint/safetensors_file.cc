@@ -37,7 +37,8 @@ std::uint64_t header_length(std::span<const std::byte> file, std::string_view pl
                               "; not a safetensors file?"));
   }
   if (length > file.size() - kLengthBytes) {
-    throw Error(place, concat("byte 0: header length ", length, " exceeds the file's ", file.size(), " bytes; truncated?"));
+    throw Error(place,
+                concat("byte 0: header length ", length, " exceeds the file's ", file.size(), " bytes; truncated?"));
   }
   return length;
 }
@@ -84,13 +85,14 @@ TensorView parse_entry(const json& entry, std::span<const std::byte> data, std::
   const auto end = offsets[1].get<std::uint64_t>();
   if (begin > end) throw Error(place, concat("data_offsets [", begin, ", ", end, "] end before they begin"));
   if (end > data.size()) {
-    throw Error(place, concat("data_offsets [", begin, ", ", end, "] lie outside the ", data.size(), " bytes of data at byte ",
-                              data_start, "; truncated?"));
+    throw Error(place, concat("data_offsets [", begin, ", ", end, "] lie outside the ", data.size(),
+                              " bytes of data at byte ", data_start, "; truncated?"));
   }
   const std::size_t expected = tensor_bytes(view.dtype, view.shape, place);
   if (end - begin != expected) {
-    throw Error(place, concat("byte ", data_start + begin, ": holds ", end - begin, " bytes, but ",
-                              dtype_info(view.dtype).name, " of shape ", shape_string(view.shape), " takes ", expected));
+    throw Error(
+        place, concat("byte ", data_start + begin, ": holds ", end - begin, " bytes, but ", dtype_info(view.dtype).name,
+                      " of shape ", shape_string(view.shape), " takes ", expected));
   }
   view.bytes = data.subspan(begin, expected);
   return view;
@@ -147,7 +149,8 @@ void SafetensorsFile::verify_checksums() const {
   for (const auto& [key, value] : content_.metadata) {
     if (!key.starts_with(kChecksumPrefix)) continue;
     const auto found = content_.tensors.find(std::string_view(key).substr(kChecksumPrefix.size()));
-    if (found == content_.tensors.end()) throw Error(path().string(), in_quotes(key) + " is the checksum of no tensor here");
+    if (found == content_.tensors.end())
+      throw Error(path().string(), in_quotes(key) + " is the checksum of no tensor here");
     sums.push_back({&found->first, &value, found->second.bytes});
   }
   std::size_t first_bad = sums.size();

@@ -42,7 +42,8 @@ class SafetensorsFile {
   /// Throws Error naming the file when it has no tensor of that name.
   const TensorView& tensor(std::string_view name) const;
 
-  /// Compares every tensor that has a checksum with it, on all OpenMP threads. Throws Error naming the first that differs.
+  /// Compares every tensor that has a checksum with it, on all OpenMP threads. Throws Error naming the first that
+  /// differs.
   void verify_checksums() const;
 
  private:

@@ -29,7 +29,9 @@ std::vector<std::size_t> file_order(const std::vector<std::uint64_t>& sizes) {
   return order;
 }
 
-std::string string_json(const std::string& text) { return json(text).dump(); }
+std::string string_json(const std::string& text) {
+  return json(text).dump();
+}
 
 // The header grows by appending, so that the position of each checksum is known; `layout.positions` hold offsets yet.
 void write_header(const std::vector<TensorPlan>& plan, const std::map<std::string, std::string>& metadata,
@@ -52,8 +54,9 @@ void write_header(const std::vector<TensorPlan>& plan, const std::map<std::strin
   text += '}';
   for (std::size_t i = 0; i < plan.size(); ++i) {
     const std::uint64_t begin = layout.positions[i];
-    text += concat(",", string_json(plan[i].name), ":{\"dtype\":\"", dtype_info(plan[i].dtype).name, "\",\"shape\":",
-                   json(plan[i].shape).dump(), ",\"data_offsets\":[", begin, ",", begin + layout.sizes[i], "]}");
+    text += concat(",", string_json(plan[i].name), ":{\"dtype\":\"", dtype_info(plan[i].dtype).name,
+                   "\",\"shape\":", json(plan[i].shape).dump(), ",\"data_offsets\":[", begin, ",",
+                   begin + layout.sizes[i], "]}");
   }
   text += '}';
   text.append((kTensorAlignment - text.size() % kTensorAlignment) % kTensorAlignment, ' ');
@@ -71,8 +74,8 @@ void refuse_repeated_names(const std::vector<TensorPlan>& plan, std::string_view
 
 }  // namespace
 
-SafetensorsLayout plan_safetensors(const std::vector<TensorPlan>& plan, const std::map<std::string, std::string>& metadata,
-                                   std::string_view place) {
+SafetensorsLayout plan_safetensors(const std::vector<TensorPlan>& plan,
+                                   const std::map<std::string, std::string>& metadata, std::string_view place) {
   refuse_repeated_names(plan, place);
   SafetensorsLayout layout;
   std::uint64_t total = 0;

@@ -17,7 +17,7 @@ inline constexpr std::uint64_t kTensorAlignment = 64;
 /// A planned file. The format allows no gaps, so tensors are aligned by their order: those whose sizes have the largest
 /// power of two as a factor come first, otherwise the plan's order stays.
 struct SafetensorsLayout {
-  std::string header;  ///< with its 8 bytes of length and padded; checksums are zeros
+  std::string header;                             ///< with its 8 bytes of length and padded; checksums are zeros
   std::vector<std::uint64_t> sizes;               ///< by plan index
   std::vector<std::uint64_t> positions;           ///< in the file, by plan index
   std::vector<std::uint64_t> checksum_positions;  ///< of the 16 digits in the file, by plan index
@@ -25,8 +25,8 @@ struct SafetensorsLayout {
 };
 
 /// Throws Error naming `place` when a name occurs twice or a size does not fit memory.
-SafetensorsLayout plan_safetensors(const std::vector<TensorPlan>& plan, const std::map<std::string, std::string>& metadata,
-                                   std::string_view place);
+SafetensorsLayout plan_safetensors(const std::vector<TensorPlan>& plan,
+                                   const std::map<std::string, std::string>& metadata, std::string_view place);
 
 }  // namespace ballast::model
 

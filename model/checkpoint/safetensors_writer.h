@@ -21,11 +21,12 @@ struct TensorPlan {
   Shape shape;
 };
 
-/// Writes the planned tensors into `directory`: model.safetensors, or above `shard_bytes` model-00001-of-0000N.safetensors
-/// with model.safetensors.index.json. Tensors arrive in the order of the plan, one write each, so that one tensor is in
-/// memory at a time. The XXH3-64 checksum of each tensor goes into the metadata as "xxh3.NAME" (16 hex digits).
-/// "format": "pt" is added, without which transformers does not load a file. Space is taken from the disk at once.
-/// Same plan, values and metadata give the same bytes. Throws Error naming the file when the disk is full or fails.
+/// Writes the planned tensors into `directory`: model.safetensors, or above `shard_bytes`
+/// model-00001-of-0000N.safetensors with model.safetensors.index.json. Tensors arrive in the order of the plan, one
+/// write each, so that one tensor is in memory at a time. The XXH3-64 checksum of each tensor goes into the metadata as
+/// "xxh3.NAME" (16 hex digits). "format": "pt" is added, without which transformers does not load a file. Space is
+/// taken from the disk at once. Same plan, values and metadata give the same bytes. Throws Error naming the file when
+/// the disk is full or fails.
 class SafetensorsWriter {
  public:
   SafetensorsWriter(const std::filesystem::path& directory, std::vector<TensorPlan> plan,

@@ -99,7 +99,8 @@ nlohmann::json parse_strict_json(std::string_view text, std::string_view place, 
 nlohmann::json read_json_object(const std::filesystem::path& path) {
   const MappedFile file(path);
   json value = parse_strict_json(file.text(), path.string());
-  if (!value.is_object()) throw Error(path.string(), concat("byte 0: a JSON object is expected, not ", value.type_name()));
+  if (!value.is_object())
+    throw Error(path.string(), concat("byte 0: a JSON object is expected, not ", value.type_name()));
   return value;
 }
 

@@ -1,6 +1,6 @@
-// Runs a fuzz target without a fuzzer: over every file of the folders named on the command line, each file's truncations,
-// its bit flips and its words replaced by values that break arithmetic. The same inputs on every run; what goes wrong is
-// for the sanitizers and for uncaught exceptions to say.
+// Runs a fuzz target without a fuzzer: over every file of the folders named on the command line, each file's
+// truncations, its bit flips and its words replaced by values that break arithmetic. The same inputs on every run; what
+// goes wrong is for the sanitizers and for uncaught exceptions to say.
 #include <array>
 #include <cstdint>
 #include <cstdio>
@@ -44,8 +44,8 @@ void run_bit_flips(std::string input) {
 }
 
 void run_replaced_words(const std::string& input) {
-  constexpr std::array<std::uint64_t, 8> kValues{0, 1, 0x7FFFFFFF, 0xFFFFFFFF, std::uint64_t{1} << 32,
-                                                 INT64_MAX, std::uint64_t{1} << 63, UINT64_MAX};
+  constexpr std::array<std::uint64_t, 8> kValues{
+      0, 1, 0x7FFFFFFF, 0xFFFFFFFF, std::uint64_t{1} << 32, INT64_MAX, std::uint64_t{1} << 63, UINT64_MAX};
   for (std::size_t i = 0; i + sizeof(std::uint64_t) <= input.size(); ++i) {
     for (const std::uint64_t value : kValues) {
       std::string changed = input;

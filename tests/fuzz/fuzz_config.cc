@@ -10,8 +10,7 @@
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace ballast;
   try {
-    const nlohmann::json config =
-        model::parse_strict_json({reinterpret_cast<const char*>(data), size}, "config.json");
+    const nlohmann::json config = model::parse_strict_json({reinterpret_cast<const char*>(data), size}, "config.json");
     if (!config.is_object()) return 0;
     const model::ConfigReader reader(config, "config.json");
     model::architecture_for_model_type(reader.text("model_type", ""), "config.json").describe(reader);

@@ -29,7 +29,9 @@ struct Contains {
   friend bool operator==(const std::string& text, const Contains& wanted) {
     return text.find(wanted.part) != std::string::npos;
   }
-  friend std::ostream& operator<<(std::ostream& out, const Contains& wanted) { return out << "text with " << wanted.part; }
+  friend std::ostream& operator<<(std::ostream& out, const Contains& wanted) {
+    return out << "text with " << wanted.part;
+  }
 };
 
 }  // namespace ballast::test

@@ -29,7 +29,9 @@ inline std::string safetensors_bytes(std::string_view header, std::string_view d
 }
 
 /// A GGUF string: length and characters.
-inline std::string gguf_string(std::string_view text) { return raw(std::uint64_t{text.size()}) + std::string(text); }
+inline std::string gguf_string(std::string_view text) {
+  return raw(std::uint64_t{text.size()}) + std::string(text);
+}
 
 /// A GGUF file of one piece per member; numbers of entries are counted unless a test lies about them.
 struct GgufBytes {

@@ -55,7 +55,8 @@ TEST_CASE("an output that is not committed leaves nothing") {
 TEST_CASE("an existing output is kept unless it is to be replaced") {
   const test::TemporaryDirectory parent;
   write_output(parent / "out", false, "old");
-  CHECK(error_message([&] { AtomicDirectory(parent / "out", false); }) == Contains("out: exists; use --force to replace it"));
+  CHECK(error_message([&] { AtomicDirectory(parent / "out", false); }) ==
+        Contains("out: exists; use --force to replace it"));
   {
     AtomicDirectory abandoned(parent / "out", true);
     write_file(abandoned.path() / "f", "x");
@@ -88,14 +89,16 @@ TEST_CASE("names that cannot be an output are refused") {
   for (const char* name : {"", "/", ".", "..", "x/.."}) {
     CHECK(error_message([&] { AtomicDirectory(name, true); }) == Contains("is not a name that an output can have"));
   }
-  CHECK(error_message([&] { AtomicDirectory(parent / "none/out", false); }) == Contains("none: cannot be written: No such file"));
+  CHECK(error_message([&] { AtomicDirectory(parent / "none/out", false); }) ==
+        Contains("none: cannot be written: No such file"));
 }
 
 TEST_CASE("two writers of one output do not share a temporary directory") {
   const test::TemporaryDirectory parent;
   AtomicDirectory first(parent / "out", false);
   write_file(first.path() / "f", "x");
-  CHECK(error_message([&] { AtomicDirectory(parent / "out", false); }) == Contains("is being written by another process"));
+  CHECK(error_message([&] { AtomicDirectory(parent / "out", false); }) ==
+        Contains("is being written by another process"));
   CHECK(read_file(first.path() / "f") == "x");
 }
 
@@ -110,7 +113,8 @@ TEST_CASE("leftovers of processes that ended are removed, those of others are no
   const test::TemporaryDirectory parent;
   const std::string dead = ".out.partial-" + std::to_string(process_that_ended());
   const std::string alive = ".out.partial-" + std::to_string(::getppid());
-  for (const std::string& name : {dead, alive, std::string(".out.partial-x"), ".other.partial-" + std::to_string(process_that_ended())}) {
+  for (const std::string& name :
+       {dead, alive, std::string(".out.partial-x"), ".other.partial-" + std::to_string(process_that_ended())}) {
     fs::create_directory(parent / name);
     write_file(parent / name / "f", "x");
   }
@@ -147,7 +151,8 @@ TEST_CASE("a small file is written whole or not at all") {
   CHECK(read_file(parent / "f") == "one");
   write_file_atomically(parent / "f", "two", true);
   CHECK(read_file(parent / "f") == "two");
-  CHECK(error_message([&] { write_file_atomically(parent.path(), "x", true); }) == Contains("is a directory; a file is expected"));
+  CHECK(error_message([&] { write_file_atomically(parent.path(), "x", true); }) ==
+        Contains("is a directory; a file is expected"));
   CHECK(error_message([&] { write_file_atomically(parent / "none/f", "x", false); }) == Contains("No such file"));
   CHECK(entries(parent.path()) == 1);
 }

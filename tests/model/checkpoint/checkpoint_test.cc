@@ -59,14 +59,16 @@ TEST_CASE("what is no model is refused with what a model may be") {
 
 TEST_CASE("a directory that lacks something is told what") {
   const test::TemporaryDirectory directory;
-  CHECK(refusal(directory.path()) == directory.path().string() + ": has no config.json, so it is not a model's directory");
+  CHECK(refusal(directory.path()) ==
+        directory.path().string() + ": has no config.json, so it is not a model's directory");
   write_file(directory / "x.gguf", "");
   CHECK(refusal(directory.path()) == Contains("to read the GGUF file in it, name " + (directory / "x.gguf").string()));
   std::filesystem::remove(directory / "x.gguf");
   write_file(directory / "config.json", "{}");
   CHECK(refusal(directory.path()) == Contains("has neither model.safetensors nor model.safetensors.index.json"));
   write_file(directory / "pytorch_model.bin", "");
-  CHECK(refusal(directory.path()) == Contains("PyTorch's pytorch_model.bin is not read, save the model as safetensors"));
+  CHECK(refusal(directory.path()) ==
+        Contains("PyTorch's pytorch_model.bin is not read, save the model as safetensors"));
 }
 
 TEST_CASE("a damaged config.json is named with the place in it") {
@@ -103,14 +105,17 @@ TEST_CASE("shards are opened together") {
 TEST_CASE("an index that does not agree with its shards is refused") {
   CHECK(Sharded("{}").refusal() == Contains("index.json: has no object \"weight_map\""));
   CHECK(Sharded(R"({"weight_map":{"a":1}})").refusal() == Contains("weight_map \"a\" is not a file name"));
-  CHECK(Sharded(R"({"weight_map":{"a":"3.safetensors"}})").refusal() == Contains("names the shard \"3.safetensors\", which is missing"));
+  CHECK(Sharded(R"({"weight_map":{"a":"3.safetensors"}})").refusal() ==
+        Contains("names the shard \"3.safetensors\", which is missing"));
   CHECK(Sharded(R"({"weight_map":{"a":"2.safetensors"}})").refusal() ==
         Contains("2.safetensors: tensor \"a\": is missing, though model.safetensors.index.json says it is here"));
-  CHECK(Sharded(R"({"weight_map":{"a":"1.safetensors","a":"2.safetensors"}})").refusal() == Contains("key \"a\" is there twice"));
+  CHECK(Sharded(R"({"weight_map":{"a":"1.safetensors","a":"2.safetensors"}})").refusal() ==
+        Contains("key \"a\" is there twice"));
 }
 
 TEST_CASE("an index whose shard is the index itself is refused") {
-  CHECK(Sharded(R"({"weight_map":{"a":"model.safetensors.index.json"}})").refusal() == Contains("not a safetensors file?"));
+  CHECK(Sharded(R"({"weight_map":{"a":"model.safetensors.index.json"}})").refusal() ==
+        Contains("not a safetensors file?"));
 }
 
 TEST_CASE("a shard's name that leads out of the directory is refused") {
@@ -128,7 +133,8 @@ TEST_CASE("a tensor in two shards is refused with both named") {
   const Sharded model(R"({"weight_map":{"a":"1.safetensors","b":"2.safetensors"}})");
   write_file(model.directory / "2.safetensors",
              test::safetensors_bytes(R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},)"
-                                     R"("b":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}})", "xx"));
+                                     R"("b":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}})",
+                                     "xx"));
   CHECK(model.refusal() == Contains("2.safetensors: tensor \"a\": is in 1.safetensors too"));
 }
 

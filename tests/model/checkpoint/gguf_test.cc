@@ -23,7 +23,9 @@ constexpr std::uint32_t kU32 = 4, kF32 = 6, kBool = 7, kString = 8, kArray = 9;
 std::string refusal(const std::string& file) {
   return error_message([&] { parse_gguf(test::as_bytes(file), "m.gguf"); });
 }
-std::string refusal(const GgufBytes& file) { return refusal(file.bytes()); }
+std::string refusal(const GgufBytes& file) {
+  return refusal(file.bytes());
+}
 
 std::string array(std::uint32_t type, std::uint64_t count, const std::string& values) {
   return raw(type) + raw(count) + values;
@@ -104,7 +106,8 @@ TEST_CASE("signature and version are checked") {
 TEST_CASE("counts that the file cannot hold are refused") {
   GgufBytes counts;
   counts.tensor_count = ~std::uint64_t{0};
-  CHECK(refusal(counts) == Contains("byte 8: 18446744073709551615 tensors and 0 metadata entries cannot be in the 8 bytes"));
+  CHECK(refusal(counts) ==
+        Contains("byte 8: 18446744073709551615 tensors and 0 metadata entries cannot be in the 8 bytes"));
   counts.tensor_count = 0;
   counts.metadata_count = std::uint64_t{1} << 63;
   CHECK(refusal(counts) == Contains("9223372036854775808 metadata entries cannot be in"));
@@ -133,7 +136,8 @@ TEST_CASE("metadata that is not what the format says is refused") {
 
 TEST_CASE("an alignment that makes no sense is refused") {
   for (const std::uint32_t alignment : {0u, 1u, 24u, 0x80000000u}) {
-    CHECK(refusal(GgufBytes().number("general.alignment", kU32, alignment)) == Contains("not a power of two from 8 to 65536"));
+    CHECK(refusal(GgufBytes().number("general.alignment", kU32, alignment)) ==
+          Contains("not a power of two from 8 to 65536"));
   }
   CHECK(refusal(GgufBytes().string("general.alignment", "32")) == Contains("not a power of two"));
 }
@@ -172,8 +176,8 @@ TEST_CASE("tensors with one name or one place are refused") {
 
 TEST_CASE("a part of a split model is refused with what to do") {
   const test::TemporaryDirectory directory;
-  const auto path = test::write_file(directory / "m.gguf",
-                                     GgufBytes().number("split.count", 2, std::uint16_t{3}).bytes());
+  const auto path =
+      test::write_file(directory / "m.gguf", GgufBytes().number("split.count", 2, std::uint16_t{3}).bytes());
   CHECK(error_message([&] { open_gguf(path); }) == Contains("is one of 3 parts of a model; merge them first"));
 }
 

@@ -43,9 +43,11 @@ TEST_CASE("tensors and metadata are found where the header says") {
 TEST_CASE("a file shorter than its header says is refused") {
   CHECK(refusal("") == "m.safetensors: byte 0: a file of 0 bytes is too short for safetensors");
   CHECK(refusal("1234567") == Contains("a file of 7 bytes is too short"));
-  CHECK(refusal(test::raw(std::uint64_t{1} << 63)) == Contains("header length 9223372036854775808 exceeds the format's limit"));
+  CHECK(refusal(test::raw(std::uint64_t{1} << 63)) ==
+        Contains("header length 9223372036854775808 exceeds the format's limit"));
   CHECK(refusal(test::raw(~std::uint64_t{0}) + "{}") == Contains("exceeds the format's limit"));
-  CHECK(refusal(test::raw(std::uint64_t{3}) + "{}") == Contains("header length 3 exceeds the file's 10 bytes; truncated?"));
+  CHECK(refusal(test::raw(std::uint64_t{3}) + "{}") ==
+        Contains("header length 3 exceeds the file's 10 bytes; truncated?"));
   CHECK(refusal(test::raw(std::uint64_t{0})) == Contains("byte 8: not valid JSON"));
 }
 
@@ -54,10 +56,12 @@ TEST_CASE("a header that is not what the format says is refused") {
   CHECK(refusal(safetensors_bytes("{\"\xc3\":{}}", "")) == Contains("UTF-8"));
   CHECK(refusal(safetensors_bytes("{\"a\":[[[[[[]]]]]]}", "")) == Contains("nested more than 4 levels"));
   CHECK(refusal(safetensors_bytes("{\"__metadata__\":3}", "")) == Contains("__metadata__ is not an object"));
-  CHECK(refusal(safetensors_bytes("{\"__metadata__\":{\"n\":1}}", "")) == Contains("__metadata__ \"n\" is not a string"));
+  CHECK(refusal(safetensors_bytes("{\"__metadata__\":{\"n\":1}}", "")) ==
+        Contains("__metadata__ \"n\" is not a string"));
   CHECK(one("3") == Contains("tensor \"t\": its entry in the header is not an object"));
   CHECK(one("{}") == Contains("has no dtype"));
-  CHECK(one(R"({"dtype":"F8","shape":[1],"data_offsets":[0,1]})") == Contains("type \"F8\" is not one that ballast reads (F32,"));
+  CHECK(one(R"({"dtype":"F8","shape":[1],"data_offsets":[0,1]})") ==
+        Contains("type \"F8\" is not one that ballast reads (F32,"));
   CHECK(one(R"({"dtype":"Q4_0","shape":[32],"data_offsets":[0,18]})") == Contains("\"Q4_0\" is not one"));
   CHECK(one(R"({"dtype":"U8","shape":3,"data_offsets":[0,1]})") == Contains("shape is of JSON type number"));
   CHECK(one(R"({"dtype":"U8","shape":[1],"data_offsets":[0]})") == Contains("data_offsets is not a pair of positions"));
@@ -70,18 +74,24 @@ TEST_CASE("a name that occurs twice is refused") {
 }
 
 TEST_CASE("tensors outside the file are refused") {
-  CHECK(one(R"({"dtype":"U8","shape":[17],"data_offsets":[0,17]})") == Contains("lie outside the 16 bytes of data at byte"));
+  CHECK(one(R"({"dtype":"U8","shape":[17],"data_offsets":[0,17]})") ==
+        Contains("lie outside the 16 bytes of data at byte"));
   CHECK(one(R"({"dtype":"U8","shape":[1],"data_offsets":[5,4]})") == Contains("end before they begin"));
   CHECK(one(R"({"dtype":"U8","shape":[1],"data_offsets":[0,18446744073709551615]})") == Contains("lie outside"));
   CHECK(one(R"({"dtype":"U8","shape":[1],"data_offsets":[-1,1]})") == Contains("not a pair of positions"));
 }
 
 TEST_CASE("sizes that do not agree or overflow are refused") {
-  CHECK(one(R"({"dtype":"F32","shape":[3],"data_offsets":[0,16]})") == Contains("holds 16 bytes, but F32 of shape [3] takes 12"));
-  CHECK(one(R"({"dtype":"F32","shape":[-1],"data_offsets":[0,16]})") == Contains("shape holds \"-1\", which is not a size"));
-  CHECK(one(R"({"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,0]})") == Contains("not a size that memory can hold"));
-  CHECK(one(R"({"dtype":"F32","shape":[9223372036854775807],"data_offsets":[0,16]})") == Contains("does not fit memory"));
-  CHECK(one(R"({"dtype":"F32","shape":[9223372036854775808],"data_offsets":[0,16]})") == Contains("which is not a size"));
+  CHECK(one(R"({"dtype":"F32","shape":[3],"data_offsets":[0,16]})") ==
+        Contains("holds 16 bytes, but F32 of shape [3] takes 12"));
+  CHECK(one(R"({"dtype":"F32","shape":[-1],"data_offsets":[0,16]})") ==
+        Contains("shape holds \"-1\", which is not a size"));
+  CHECK(one(R"({"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,0]})") ==
+        Contains("not a size that memory can hold"));
+  CHECK(one(R"({"dtype":"F32","shape":[9223372036854775807],"data_offsets":[0,16]})") ==
+        Contains("does not fit memory"));
+  CHECK(one(R"({"dtype":"F32","shape":[9223372036854775808],"data_offsets":[0,16]})") ==
+        Contains("which is not a size"));
 }
 
 TEST_CASE("tensors that share bytes are refused") {
@@ -98,7 +108,8 @@ TEST_CASE("control characters in a name do not reach a message") {
 TEST_CASE("damage is found by the checksum, and the tensor is named") {
   const test::TemporaryDirectory directory;
   const std::string sum = checksum_of(test::as_bytes("data"));
-  const std::string header = R"({"__metadata__":{"xxh3.t":")" + sum + R"("},"t":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}})";
+  const std::string header =
+      R"({"__metadata__":{"xxh3.t":")" + sum + R"("},"t":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}})";
   const auto good = test::write_file(directory / "good.safetensors", safetensors_bytes(header, "data"));
   const auto bad = test::write_file(directory / "bad.safetensors", safetensors_bytes(header, "dafa"));
   CHECK_NOTHROW(SafetensorsFile(good).verify_checksums());
@@ -109,7 +120,8 @@ TEST_CASE("damage is found by the checksum, and the tensor is named") {
 
 TEST_CASE("what is not a regular file is refused by name") {
   const test::TemporaryDirectory directory;
-  CHECK(error_message([&] { SafetensorsFile(directory.path()); }) == directory.path().string() + ": is a directory; a file is expected");
+  CHECK(error_message([&] { SafetensorsFile(directory.path()); }) ==
+        directory.path().string() + ": is a directory; a file is expected");
   CHECK(error_message([&] { SafetensorsFile("/dev/null"); }) == "/dev/null: is not a regular file");
   CHECK(error_message([&] { SafetensorsFile(directory / "none"); }) == Contains("cannot be opened: No such file"));
 }

@@ -21,8 +21,9 @@ namespace {
 using test::Contains;
 using test::error_message;
 
-const std::vector<TensorPlan> kPlan{{"odd", DType::kU8, {3}},       {"scale", DType::kF32, {}},   {"empty", DType::kF16, {0, 7}},
-                                    {"rows", DType::kF32, {16, 5}}, {"codes", DType::kI8, {128}}, {"big", DType::kI64, {9}}};
+const std::vector<TensorPlan> kPlan{{"odd", DType::kU8, {3}},       {"scale", DType::kF32, {}},
+                                    {"empty", DType::kF16, {0, 7}}, {"rows", DType::kF32, {16, 5}},
+                                    {"codes", DType::kI8, {128}},   {"big", DType::kI64, {9}}};
 
 std::string values_of(const TensorPlan& tensor) {
   std::string bytes(static_cast<std::size_t>(element_count(tensor.shape)) * dtype_info(tensor.dtype).block_bytes, '\0');

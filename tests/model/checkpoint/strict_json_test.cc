@@ -18,7 +18,8 @@ std::string refusal(const std::string& text) {
 }
 
 TEST_CASE("JSON of every kind of value is read as the library reads it") {
-  const std::string text = R"({"a":[1,-2,3.5,1e300,true,false,null,"x\u00e9",[[]],{}],"b":{"c":{"d":[{"e":18446744073709551615}]}}})";
+  const std::string text =
+      R"({"a":[1,-2,3.5,1e300,true,false,null,"x\u00e9",[[]],{}],"b":{"c":{"d":[{"e":18446744073709551615}]}}})";
   CHECK(parse_strict_json(text, "file") == nlohmann::json::parse(text));
 }
 
