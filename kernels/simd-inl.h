@@ -9,6 +9,8 @@
 #include <hwy/highway.h>
 
 #include <cstddef>
+#include <cstdint>
+#include <cstring>
 
 HWY_BEFORE_NAMESPACE();
 namespace ballast::kernels::HWY_NAMESPACE {
@@ -22,27 +24,21 @@ template <class DF>
 HWY_INLINE hn::VFromD<DF> load_as_float(DF df, const float* HWY_RESTRICT src) {
   return hn::LoadU(df, src);
 }
-template <class DF>
-HWY_INLINE hn::VFromD<DF> load_as_float(DF df, const hwy::float16_t* HWY_RESTRICT src) {
-  return hn::PromoteTo(df, hn::LoadU(hn::Rebind<hwy::float16_t, DF>(), src));
-}
-template <class DF>
-HWY_INLINE hn::VFromD<DF> load_as_float(DF df, const hwy::bfloat16_t* HWY_RESTRICT src) {
-  return hn::PromoteTo(df, hn::LoadU(hn::Rebind<hwy::bfloat16_t, DF>(), src));
+/// 16-bit floats, loaded as integers: Highway reaches into its float types in a way that asks for aligned addresses.
+template <class DF, class T>
+HWY_INLINE hn::VFromD<DF> load_as_float(DF df, const T* HWY_RESTRICT src) {
+  static_assert(sizeof(T) == 2);
+  const auto bits = hn::LoadU(hn::Rebind<std::uint16_t, DF>(), reinterpret_cast<const std::uint16_t*>(src));
+  return hn::PromoteTo(df, hn::BitCast(hn::Rebind<T, DF>(), bits));
 }
 
-/// The first `count` lanes from memory, the others 0; reads nothing beyond.
-template <class DF>
-HWY_INLINE hn::VFromD<DF> load_as_float_n(DF df, const float* HWY_RESTRICT src, std::size_t count) {
-  return hn::LoadN(df, src, count);
-}
-template <class DF>
-HWY_INLINE hn::VFromD<DF> load_as_float_n(DF df, const hwy::float16_t* HWY_RESTRICT src, std::size_t count) {
-  return hn::PromoteTo(df, hn::LoadN(hn::Rebind<hwy::float16_t, DF>(), src, count));
-}
-template <class DF>
-HWY_INLINE hn::VFromD<DF> load_as_float_n(DF df, const hwy::bfloat16_t* HWY_RESTRICT src, std::size_t count) {
-  return hn::PromoteTo(df, hn::LoadN(hn::Rebind<hwy::bfloat16_t, DF>(), src, count));
+/// The first `count` lanes from memory, the others 0; reads nothing beyond. By way of a copy, because LoadN reads
+/// single elements on some targets, and those must be aligned, which values in a mapped file need not be.
+template <class DF, class T>
+HWY_INLINE hn::VFromD<DF> load_as_float_n(DF df, const T* HWY_RESTRICT src, std::size_t count) {
+  HWY_ALIGN T values[hn::MaxLanes(df)] = {};
+  std::memcpy(static_cast<void*>(values), static_cast<const void*>(src), count * sizeof(T));
+  return load_as_float(df, values);
 }
 
 /// Stores `count` of the 2 * Lanes(df) values in v0 and v1.
