@@ -76,6 +76,7 @@ class Conversion {
 
   ConvertReport run(const std::filesystem::path& output) {
     check_tokenizer();
+    check_replaceable(output);
     model::AtomicDirectory directory(output, options_.replace);
     load_statistics_if_needed();
     const quant::WorkingBlockLoader loader(source_, statistics_ ? &*statistics_ : nullptr);
@@ -100,6 +101,16 @@ class Conversion {
   }
 
  private:
+  // Replacing must not cost anybody a directory that holds something else.
+  void check_replaceable(const std::filesystem::path& output) const {
+    if (!options_.replace || !std::filesystem::exists(output)) return;
+    if (std::filesystem::is_directory(output) &&
+        (std::filesystem::is_empty(output) || std::filesystem::exists(output / "recipe.json"))) {
+      return;
+    }
+    throw Error(output.string(), "is not a model that ballast wrote: it is not replaced, choose another name");
+  }
+
   // A tokenizer that does not belong to the embedding would give a model that talks nonsense without any error.
   void check_tokenizer() const {
     if (model::load_tokenizer(source_.checkpoint()) == nullptr) return;  // tiny test models have none

@@ -1,0 +1,77 @@
+#!/usr/bin/env python3
+"""Write a Llama checkpoint of random BF16 weights, for measuring speed and memory at a size of choice.
+
+    pip install numpy
+    make_random_checkpoint.py OUT_DIR [--layers 28] [--hidden 1536] [--heads 12] [--kv-heads 2] [--mlp 8960] [--vocab 49152]
+
+The default has the shape of Qwen2.5-1.5B with a vocabulary of 49,152 (2.8 GB). One tensor is in memory at a time.
+"""
+import argparse
+import json
+import pathlib
+import struct
+
+import numpy as np
+
+
+def bf16(values: np.ndarray) -> np.ndarray:
+    """Round to nearest even, as the upper half of F32."""
+    bits = values.astype(np.float32).view(np.uint32)
+    return ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
+
+
+def tensor_shapes(args) -> dict[str, tuple[int, ...]]:
+    head = args.hidden // args.heads
+    queries, keys = args.heads * head, args.kv_heads * head
+    shapes = {"model.embed_tokens.weight": (args.vocab, args.hidden)}
+    for i in range(args.layers):
+        prefix = f"model.layers.{i}."
+        shapes |= {
+            prefix + "input_layernorm.weight": (args.hidden,),
+            prefix + "self_attn.q_proj.weight": (queries, args.hidden),
+            prefix + "self_attn.k_proj.weight": (keys, args.hidden),
+            prefix + "self_attn.v_proj.weight": (keys, args.hidden),
+            prefix + "self_attn.o_proj.weight": (args.hidden, queries),
+            prefix + "post_attention_layernorm.weight": (args.hidden,),
+            prefix + "mlp.gate_proj.weight": (args.mlp, args.hidden),
+            prefix + "mlp.up_proj.weight": (args.mlp, args.hidden),
+            prefix + "mlp.down_proj.weight": (args.hidden, args.mlp),
+        }
+    shapes["model.norm.weight"] = (args.hidden,)
+    return shapes
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("out", type=pathlib.Path)
+    for name, default in dict(layers=28, hidden=1536, heads=12, kv_heads=2, mlp=8960, vocab=49152, seed=0).items():
+        parser.add_argument("--" + name.replace("_", "-"), type=int, default=default)
+    args = parser.parse_args()
+    args.out.mkdir(parents=True, exist_ok=True)
+    config = {
+        "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_act": "silu",
+        "num_hidden_layers": args.layers, "hidden_size": args.hidden, "num_attention_heads": args.heads,
+        "num_key_value_heads": args.kv_heads, "intermediate_size": args.mlp, "vocab_size": args.vocab,
+        "max_position_embeddings": 32768, "rms_norm_eps": 1e-6, "tie_word_embeddings": True,
+        "rope_parameters": {"rope_type": "default", "rope_theta": 1000000.0}, "bos_token_id": 1, "eos_token_id": 2,
+    }
+    (args.out / "config.json").write_text(json.dumps(config, indent=2) + "\n")
+    header, offset = {}, 0
+    for name, shape in tensor_shapes(args).items():
+        size = 2 * int(np.prod(shape))
+        header[name] = {"dtype": "BF16", "shape": list(shape), "data_offsets": [offset, offset + size]}
+        offset += size
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    rng = np.random.default_rng(args.seed)
+    with open(args.out / "model.safetensors", "wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text)
+        for name, shape in tensor_shapes(args).items():
+            values = rng.standard_normal(shape, dtype=np.float32)
+            values = 1 + 0.1 * values if len(shape) == 1 else values * np.float32(0.7 / shape[-1] ** 0.5)
+            file.write(bf16(values).tobytes())
+    print(f"{args.out}: {offset / 1e9:.2f} GB")
+
+
+if __name__ == "__main__":
+    main()
