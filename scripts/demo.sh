@@ -31,7 +31,7 @@ step "packages"
 scripts/setup.sh
 
 step "build"
-cmake --preset release --log-level=WARNING
+cmake --preset release --log-level=WARNING >/dev/null
 cmake --build --preset release -- --quiet ballast_program
 
 step "weights: $model"

@@ -13,7 +13,7 @@ if [[ ${CI:-} == true ]]; then options+=(-DBALLAST_WERROR=ON); fi
 configure_and_build() {
   local launcher=()
   if command -v ccache >/dev/null; then launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache); fi
-  cmake --preset "$1" "${launcher[@]}" "${options[@]}" --log-level=WARNING
+  cmake --preset "$1" "${launcher[@]}" "${options[@]}" --log-level=WARNING >/dev/null
   cmake --build --preset "$1" -- --quiet
 }
 
