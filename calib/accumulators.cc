@@ -110,7 +110,9 @@ void OutputMagnitudes::add(const float* rows, std::size_t first_row, std::span<s
   }
 }
 
-double OutputMagnitudes::median() const { return kernels::magnitude_quantile(histogram_, 0.5); }
+double OutputMagnitudes::median() const {
+  return kernels::magnitude_quantile(histogram_, 0.5);
+}
 
 std::vector<Peak> OutputMagnitudes::top(std::size_t count) const {
   std::vector<Peak> peaks = channel_peaks_;

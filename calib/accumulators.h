@@ -49,8 +49,8 @@ class OutputMagnitudes {
  public:
   explicit OutputMagnitudes(std::size_t channels);
 
-  /// Folds rows [massive.size()][channels] in, the first of which is row `first_row` of all, and flags those that hold a
-  /// massive value by the median of these rows.
+  /// Folds rows [massive.size()][channels] in, the first of which is row `first_row` of all, and flags those that hold
+  /// a massive value by the median of these rows.
   void add(const float* rows, std::size_t first_row, std::span<std::uint8_t> massive);
 
   double median() const;

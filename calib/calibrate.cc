@@ -52,7 +52,10 @@ struct InputRanges {
 class Calibration {
  public:
   Calibration(const std::filesystem::path& model, const CalibrateOptions& options, const Progress& progress)
-      : source_(model), options_(options), progress_(progress), tokenizer_(model::load_tokenizer(source_.checkpoint())) {}
+      : source_(model),
+        options_(options),
+        progress_(progress),
+        tokenizer_(model::load_tokenizer(source_.checkpoint())) {}
 
   Statistics run() {
     check_options();
@@ -106,7 +109,8 @@ class Calibration {
     OutputMagnitudes output(hidden_size());
     for (std::size_t s = 0; s < samples_.size(); ++s) {
       outer.embed(samples_[s], hidden_of(s));
-      output.add(hidden_of(s), s * options_.length, std::span(massive_rows_).subspan(s * options_.length, options_.length));
+      output.add(hidden_of(s), s * options_.length,
+                 std::span(massive_rows_).subspan(s * options_.length, options_.length));
     }
     finish_output(0, output);
   }

@@ -85,9 +85,9 @@ Samples samples_from_text(const model::Tokenizer& tokenizer, const CalibrateOpti
   }
   const std::size_t chunks = ids.size() / options.length;
   if (chunks == 0) {
-    throw Error(options.text_files.front().string(), "holds " + std::to_string(ids.size()) +
-                                                         " tokens, fewer than one sample of " +
-                                                         std::to_string(options.length));
+    throw Error(
+        options.text_files.front().string(),
+        "holds " + std::to_string(ids.size()) + " tokens, fewer than one sample of " + std::to_string(options.length));
   }
   Samples samples;
   for (const std::size_t chunk : choose(chunks, std::min(chunks, options.samples), options.seed)) {

@@ -12,8 +12,8 @@ namespace ballast::calib {
 
 using Samples = std::vector<std::vector<int>>;
 
-/// Cuts the texts into chunks of options.length tokens and picks options.samples of them by the seed, in the order of the
-/// text. Throws Error when the text does not fill one chunk.
+/// Cuts the texts into chunks of options.length tokens and picks options.samples of them by the seed, in the order of
+/// the text. Throws Error when the text does not fill one chunk.
 Samples samples_from_text(const model::Tokenizer& tokenizer, const CalibrateOptions& options);
 
 /// Samples options.samples texts of options.length tokens from the model at temperature 1.

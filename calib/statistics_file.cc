@@ -30,7 +30,8 @@ class TensorSet {
     json header = {{"__metadata__", {{"ballast.statistics", metadata}}}};
     std::size_t offset = 0;
     for (const auto& [name, values] : tensors_) {
-      header[name] = {{"dtype", "F32"}, {"shape", {values.size()}}, {"data_offsets", {offset, offset + values.size_bytes()}}};
+      header[name] = {
+          {"dtype", "F32"}, {"shape", {values.size()}}, {"data_offsets", {offset, offset + values.size_bytes()}}};
       offset += values.size_bytes();
     }
     std::string text = header.dump(-1, ' ', false, json::error_handler_t::replace);
@@ -97,19 +98,20 @@ json metadata_json(const Statistics& statistics) {
   }
   json inputs = json::array();
   for (const LinearInputStatistics& input : statistics.inputs) inputs.push_back(input.linears);
-  return {{"version", kVersion},
-          {"model", statistics.model},
-          {"text", statistics.text},
-          {"samples", statistics.samples},
-          {"length", statistics.length},
-          {"seed", statistics.seed},
-          {"heads", statistics.heads},
-          {"layers", layers},
-          {"massive_channels", channels},
-          {"massive_tokens", tokens},
-          {"inputs", inputs},
-          {"map",
-           {{"layer", statistics.map.layer}, {"tokens", statistics.map.tokens}, {"channels", statistics.map.channels}}}};
+  return {
+      {"version", kVersion},
+      {"model", statistics.model},
+      {"text", statistics.text},
+      {"samples", statistics.samples},
+      {"length", statistics.length},
+      {"seed", statistics.seed},
+      {"heads", statistics.heads},
+      {"layers", layers},
+      {"massive_channels", channels},
+      {"massive_tokens", tokens},
+      {"inputs", inputs},
+      {"map",
+       {{"layer", statistics.map.layer}, {"tokens", statistics.map.tokens}, {"channels", statistics.map.channels}}}};
 }
 
 Statistics parse_metadata(const json& metadata, const std::string& place) {
@@ -171,7 +173,8 @@ void check_consistent(const Statistics& statistics, const std::string& place) {
 
 void save_statistics(const Statistics& statistics, const std::filesystem::path& path, bool replace) {
   TensorSet tensors;
-  for_each_vector(statistics, [&](const std::string& name, const std::vector<float>& values) { tensors.add(name, values); });
+  for_each_vector(statistics,
+                  [&](const std::string& name, const std::vector<float>& values) { tensors.add(name, values); });
   const std::string metadata = metadata_json(statistics).dump(-1, ' ', false, json::error_handler_t::replace);
   model::write_file_atomically(path, tensors.serialize(metadata), replace);
 }
@@ -215,12 +218,14 @@ std::string statistics_json(const Statistics& statistics) {
   for (const MassiveChannel& channel : statistics.massive_channels) channels.push_back(channel.channel);
   json tokens = json::array();
   for (const MassiveToken& token : statistics.massive_tokens) {
-    tokens.push_back({{"token", token.token}, {"position", token.position}, {"text", token.token_text}, {"samples", token.samples}});
+    tokens.push_back(
+        {{"token", token.token}, {"position", token.position}, {"text", token.token_text}, {"samples", token.samples}});
   }
   json sinks = json::array();
   for (std::size_t i = 0; i < statistics.sink_share.size(); ++i) {
     if (statistics.sink_share[i] < kSinkShare) continue;
-    sinks.push_back({{"layer", i / statistics.heads + 1}, {"head", i % statistics.heads}, {"share", statistics.sink_share[i]}});
+    sinks.push_back(
+        {{"layer", i / statistics.heads + 1}, {"head", i % statistics.heads}, {"share", statistics.sink_share[i]}});
   }
   json linears = json::array();
   for (const LinearInputStatistics& input : statistics.inputs) {
@@ -229,8 +234,8 @@ std::string statistics_json(const Statistics& statistics) {
           {{"name", name}, {"absmax_ratio", input.absmax_ratio()}, {"outlier_channels", input.outlier_channels()}});
     }
   }
-  const json result = {{"layers", layers},         {"massive_channels", channels}, {"massive_tokens", tokens},
-                       {"sink_heads", sinks},      {"linears", linears},           {"samples", statistics.samples},
+  const json result = {{"layers", layers},           {"massive_channels", channels}, {"massive_tokens", tokens},
+                       {"sink_heads", sinks},        {"linears", linears},           {"samples", statistics.samples},
                        {"length", statistics.length}};
   return result.dump(-1, ' ', false, json::error_handler_t::replace);
 }

@@ -25,7 +25,9 @@ using Clock = std::chrono::steady_clock;
 // Prompt tokens that pass the model at once, as llama-bench's default.
 constexpr std::size_t kPromptBatch = 512;
 
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
 
 std::string cpu_name() {
   std::ifstream info("/proc/cpuinfo");
@@ -81,7 +83,8 @@ class ModelBenchmark {
   // Tokens per second if the multiply-add units never waited: all weights once per token, the head once per prompt.
   std::function<double()> prompt_limit() {
     const auto weights = static_cast<double>(model_.block_weights());
-    const double per_token = weights + static_cast<double>(model_.head_weights()) / static_cast<double>(options_.prompt);
+    const double per_token =
+        weights + static_cast<double>(model_.head_weights()) / static_cast<double>(options_.prompt);
     return [=, this] { return result_.int8_gops * 1e9 / (2 * per_token); };
   }
 

@@ -98,7 +98,8 @@ class TextEvaluation {
     if (tokenizer->adds_bos()) bos_ = tokenizer->bos();
     if (bos_) ids.insert(ids.begin(), *bos_);
     if (ids.size() < options_.context) {
-      throw Error(options_.text_file.string(), "holds " + std::to_string(ids.size()) + " tokens, fewer than one chunk of " +
+      throw Error(options_.text_file.string(), "holds " + std::to_string(ids.size()) +
+                                                   " tokens, fewer than one chunk of " +
                                                    std::to_string(options_.context));
     }
     return ids;

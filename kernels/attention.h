@@ -13,7 +13,7 @@ struct AttentionShape {
   std::size_t heads = 0;
   std::size_t kv_heads = 0;  ///< divides heads; head h reads key head h / (heads / kv_heads)
   std::size_t head_size = 0;
-  float scale = 1.0F;        ///< multiplies q.k
+  float scale = 1.0F;  ///< multiplies q.k
 };
 
 /// Keys and values of one sequence in one layer: [kv_heads][capacity][head_size], the first `length` positions valid.
@@ -37,8 +37,8 @@ struct AttentionSequence {
   double* first_token_share = nullptr;
 };
 
-/// Online softmax over blocks of keys, sums in F32. Threads share out heads, sequences and blocks of queries; the result
-/// does not depend on their number.
+/// Online softmax over blocks of keys, sums in F32. Threads share out heads, sequences and blocks of queries; the
+/// result does not depend on their number.
 void attention(const AttentionShape& shape, std::span<const AttentionSequence> sequences);
 
 /// Appends `count` tokens' keys and values (each [count][kv_heads * head_size], rows `stride` floats apart) to a cache

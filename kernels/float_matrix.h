@@ -8,7 +8,9 @@ namespace ballast::kernels {
 
 enum class FloatType { kF32, kF16, kBF16 };
 
-constexpr std::size_t float_type_bytes(FloatType type) { return type == FloatType::kF32 ? 4 : 2; }
+constexpr std::size_t float_type_bytes(FloatType type) {
+  return type == FloatType::kF32 ? 4 : 2;
+}
 
 /// View of weights [rows = outputs, cols = inputs], row-major and dense; the address need not be aligned.
 struct FloatMatrix {

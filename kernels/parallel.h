@@ -26,7 +26,7 @@ void parallel_tasks(std::size_t tasks, std::size_t threads, const Body& body) {
     for (std::size_t task = 0; task < tasks; ++task) body(task, std::size_t{0});
     return;
   }
-#pragma omp parallel for schedule(dynamic) num_threads(static_cast <int>(threads))
+#pragma omp parallel for schedule(dynamic) num_threads(static_cast<int>(threads))
   for (std::int64_t task = 0; task < static_cast<std::int64_t>(tasks); ++task) {
     body(static_cast<std::size_t>(task), static_cast<std::size_t>(omp_get_thread_num()));
   }
@@ -40,7 +40,7 @@ void parallel_ranges(std::size_t count, std::size_t threads, const Body& body) {
     if (count != 0) body(std::size_t{0}, count);
     return;
   }
-#pragma omp parallel num_threads(static_cast <int>(threads))
+#pragma omp parallel num_threads(static_cast<int>(threads))
   {
     const std::size_t team = static_cast<std::size_t>(omp_get_num_threads());
     const std::size_t thread = static_cast<std::size_t>(omp_get_thread_num());

@@ -58,7 +58,7 @@ void expand_panel(const std::uint8_t* HWY_RESTRICT codes, std::size_t pairs, std
 
 template <int kBits>
 HWY_NOINLINE void multiply_int8_panel(const Int8Activations::Storage& src, std::size_t first, std::size_t last,
-                                    const PanelView& panel, const PanelStore& store) {
+                                      const PanelView& panel, const PanelStore& store) {
   for (std::size_t i = first; i < last; i += kTileTokens) {
     multiply_int8_tile_of<kTileTokens, kBits>(last - i, src, i, panel, store);
   }

@@ -16,8 +16,8 @@ struct ColumnSums {
   double* sum_squares = nullptr;
 };
 
-/// Folds src [m][cols], rows `stride` floats apart, into `sums`. Parallel over columns, so the result does not depend on
-/// the number of threads.
+/// Folds src [m][cols], rows `stride` floats apart, into `sums`. Parallel over columns, so the result does not depend
+/// on the number of threads.
 void accumulate_columns(const float* src, std::size_t m, std::size_t cols, std::size_t stride, const ColumnSums& sums);
 
 /// Histogram of magnitudes by the leading bits of their F32 form: bucket = bits(|x|) >> kMagnitudeShift.

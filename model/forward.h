@@ -13,8 +13,8 @@
 
 namespace ballast::model {
 
-/// Consecutive tokens of one sequence, at positions cache->length() ... The tokens of a batch lie one sequence after the
-/// other.
+/// Consecutive tokens of one sequence, at positions cache->length() ... The tokens of a batch lie one sequence after
+/// the other.
 struct BatchSequence {
   std::size_t tokens = 0;
   KeyValueCache* cache = nullptr;
@@ -23,12 +23,12 @@ struct BatchSequence {
 /// Buffers that a block writes, reused from block to block; rows are the batch's tokens. After forward_block they hold
 /// the block's activations: every linear's input, rotated queries and keys, values.
 struct BlockActivations {
-  std::vector<float> attention_input;   ///< [tokens][hidden], normalized
-  std::vector<float> query_key_value;   ///< [tokens][row_size]: queries, then keys, then values; rotated
-  std::vector<float> attention_output;  ///< [tokens][heads * head_size], before the output projection
-  std::vector<float> mlp_input;         ///< [tokens][hidden], normalized
-  std::vector<float> mlp_hidden;        ///< [tokens][mlp_size], what the down projection reads
-  std::vector<double> first_token_share;///< [sequences][heads]; only when it was asked for
+  std::vector<float> attention_input;     ///< [tokens][hidden], normalized
+  std::vector<float> query_key_value;     ///< [tokens][row_size]: queries, then keys, then values; rotated
+  std::vector<float> attention_output;    ///< [tokens][heads * head_size], before the output projection
+  std::vector<float> mlp_input;           ///< [tokens][hidden], normalized
+  std::vector<float> mlp_hidden;          ///< [tokens][mlp_size], what the down projection reads
+  std::vector<double> first_token_share;  ///< [sequences][heads]; only when it was asked for
 
   std::size_t row_size = 0;  ///< of query_key_value
 

@@ -28,7 +28,8 @@ double seconds_since(Clock::time_point start) {
 }  // namespace
 
 struct Generator::State {
-  explicit State(const std::filesystem::path& path) : model(path), tokenizer(model::require_tokenizer(model.source())) {}
+  explicit State(const std::filesystem::path& path)
+      : model(path), tokenizer(model::require_tokenizer(model.source())) {}
 
   bool ends_text(int token) const {
     const std::vector<int>& stops = model.spec().stop_tokens;
@@ -67,8 +68,8 @@ struct Generator::State {
     if (ids.empty()) throw Error("prompt", "is empty");
     const std::size_t context = model.spec().context_length;
     if (ids.size() >= context) {
-      throw Error("prompt", std::to_string(ids.size()) + " tokens do not fit the model's context of " +
-                                std::to_string(context));
+      throw Error("prompt",
+                  std::to_string(ids.size()) + " tokens do not fit the model's context of " + std::to_string(context));
     }
     model::Sampler sampler(options);
     model::TextStream stream(options.stop);

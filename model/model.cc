@@ -8,8 +8,8 @@ namespace ballast::model {
 namespace {
 
 void for_each_linear(const BlockWeights& block, const auto& visit) {
-  for (const Linear* linear : {&block.query, &block.key, &block.value, &block.attention_output, &block.gate, &block.up,
-                               &block.down}) {
+  for (const Linear* linear :
+       {&block.query, &block.key, &block.value, &block.attention_output, &block.gate, &block.up, &block.down}) {
     visit(*linear);
   }
 }
@@ -46,7 +46,7 @@ void OuterWeights::head(const float* normalized, std::size_t m, float* logits,
 }
 
 std::size_t OuterWeights::weights() const {
-  return embedding_.rows() * embedding_.cols() + (head_ ? head_->rows() * head_->cols() : 0);
+  return embedding_.rows() * embedding_.cols() + final_norm_.size() + (head_ ? head_->rows() * head_->cols() : 0);
 }
 
 Model::Model(const std::filesystem::path& path)
@@ -98,9 +98,18 @@ std::size_t Model::block_weights() const {
   return count;
 }
 
-std::size_t Model::head_weights() const { return outer_.head_linear().rows() * outer_.head_linear().cols(); }
+std::size_t Model::head_weights() const {
+  return outer_.head_linear().rows() * outer_.head_linear().cols();
+}
 
-std::size_t Model::all_weights() const { return block_weights() + outer_.weights(); }
+std::size_t Model::all_weights() const {
+  std::size_t count = block_weights() + outer_.weights();
+  for (const BlockWeights& block : blocks_) {
+    count += block.attention_norm.size() + block.mlp_norm.size();
+    for_each_linear(block, [&](const Linear& linear) { count += linear.bias.size(); });
+  }
+  return count;
+}
 
 std::unique_ptr<Tokenizer> require_tokenizer(const ModelSource& source) {
   const std::string place = source.checkpoint().path().string();

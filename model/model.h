@@ -31,7 +31,7 @@ class OuterWeights {
   void head(const float* normalized, std::size_t m, float* logits, kernels::Int8Activations& scratch) const;
 
   const Linear& head_linear() const { return head_ ? *head_ : embedding_; }
-  std::size_t weights() const;  ///< elements of embedding and head
+  std::size_t weights() const;  ///< elements of embedding, final norm and head
 
  private:
   ModelSpec spec_;
@@ -55,8 +55,8 @@ class Model {
   const ModelSource& source() const { return *source_; }
   const ModelSpec& spec() const { return source_->spec(); }
 
-  /// Runs all blocks over the batch and advances the caches. Returns the last block's output, [tokens][hidden_size], valid
-  /// until the next call.
+  /// Runs all blocks over the batch and advances the caches. Returns the last block's output, [tokens][hidden_size],
+  /// valid until the next call.
   std::span<const float> forward(std::span<const SequenceTokens> batch);
 
   /// logits [m][vocab_size] for rows of hidden values.
@@ -67,7 +67,7 @@ class Model {
   /// Bytes of weights that one token's forward pass reads, head included.
   std::size_t streamed_bytes() const;
 
-  /// Elements of the matrices that one token is multiplied with in the blocks, in the head, and of all there are.
+  /// Elements of the matrices that one token is multiplied with in the blocks and in the head, and of everything.
   std::size_t block_weights() const;
   std::size_t head_weights() const;
   std::size_t all_weights() const;

@@ -57,8 +57,12 @@ std::vector<int> stop_tokens(const nlohmann::json& config) {
 
 }  // namespace
 
-std::span<const Role> block_linears() { return kLinears; }
-std::span<const Role> block_norms() { return kNorms; }
+std::span<const Role> block_linears() {
+  return kLinears;
+}
+std::span<const Role> block_norms() {
+  return kNorms;
+}
 
 ModelSource::ModelSource(const std::filesystem::path& path) : checkpoint_(open_checkpoint(path)) {
   const std::string file = checkpoint_->path().string();
@@ -87,7 +91,9 @@ ModelSource::ModelSource(const std::filesystem::path& path) : checkpoint_(open_c
   }
 }
 
-std::string ModelSource::name(Role role, std::size_t layer) const { return module_name(*architecture_, role, layer); }
+std::string ModelSource::name(Role role, std::size_t layer) const {
+  return module_name(*architecture_, role, layer);
+}
 
 std::string ModelSource::stored_name(Role role, std::size_t layer) const {
   const bool gguf = checkpoint_->kind() == Checkpoint::Kind::kGguf;
@@ -189,8 +195,7 @@ std::vector<float> ModelSource::bias(Role role, std::size_t layer) const {
 FloatWeights ModelSource::float_weights(Role role, std::size_t layer) const {
   const auto [rows, cols] = matrix_shape(role);
   FloatWeights weights{rows, cols, {}};
-  weights.values =
-      floats(stored_name(role, layer), {static_cast<std::int64_t>(rows), static_cast<std::int64_t>(cols)});
+  weights.values = floats(stored_name(role, layer), {static_cast<std::int64_t>(rows), static_cast<std::int64_t>(cols)});
   undo_rope_interleaving(role, weights);
   return weights;
 }
@@ -203,8 +208,7 @@ Linear ModelSource::linear(Role role, std::size_t layer) const {
   if (quantization_) {
     const auto format = quantization_->tensors.find(linear.name);
     if (format != quantization_->tensors.end() && format->second.kind == WeightFormat::Kind::kInteger) {
-      kernels::QuantizedMatrix matrix =
-          load_quantized_matrix(*checkpoint_, linear.name, format->second, rows, cols);
+      kernels::QuantizedMatrix matrix = load_quantized_matrix(*checkpoint_, linear.name, format->second, rows, cols);
       if (quantization_->int8_activations) {
         const auto outliers = matrix.outlier_columns();
         linear.activations = kernels::ActivationFormat{.cols = cols,
@@ -217,8 +221,7 @@ Linear ModelSource::linear(Role role, std::size_t layer) const {
     }
   }
   const std::string tensor = stored_name(role, layer);
-  const TensorView view =
-      checked_tensor(tensor, {static_cast<std::int64_t>(rows), static_cast<std::int64_t>(cols)});
+  const TensorView view = checked_tensor(tensor, {static_cast<std::int64_t>(rows), static_cast<std::int64_t>(cols)});
   FloatMatrixHolder holder;
   holder.matrix = {.data = view.bytes.data(), .type = kernels::FloatType::kF32, .rows = rows, .cols = cols};
   const bool plain = view.dtype == DType::kF32 || view.dtype == DType::kF16 || view.dtype == DType::kBF16;

@@ -12,13 +12,14 @@ namespace ballast::model {
 
 namespace {
 
-std::int64_t signed_size(std::size_t size) { return static_cast<std::int64_t>(size); }
+std::int64_t signed_size(std::size_t size) {
+  return static_cast<std::int64_t>(size);
+}
 
 /// Looks up the parts of one matrix and checks each against what the format implies.
 class PartReader {
  public:
-  PartReader(const Checkpoint& checkpoint, std::string module)
-      : checkpoint_(checkpoint), module_(std::move(module)) {}
+  PartReader(const Checkpoint& checkpoint, std::string module) : checkpoint_(checkpoint), module_(std::move(module)) {}
 
   std::string name(std::string_view part) const { return module_ + "." + std::string(part); }
   bool contains(std::string_view part) const { return checkpoint_.contains(name(part)); }
@@ -109,8 +110,9 @@ std::vector<QuantizedPart> quantized_parts(const std::string& module, const Quan
                    std::as_bytes(view.codes)});
   parts.push_back({{module + ".weight_scale", view.scale_type, {rows, signed_size(view.groups())}}, view.scales});
   if (!view.zeros.empty()) {
-    parts.push_back({{module + ".weight_zero", DType::kU8, {rows, signed_size(packed_row_bytes(view.groups(), view.bits))}},
-                     std::as_bytes(view.zeros)});
+    parts.push_back(
+        {{module + ".weight_zero", DType::kU8, {rows, signed_size(packed_row_bytes(view.groups(), view.bits))}},
+         std::as_bytes(view.zeros)});
   }
   if (!view.outlier_columns.empty()) {
     const std::int64_t count = signed_size(view.outlier_columns.size());

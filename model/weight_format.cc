@@ -35,14 +35,16 @@ WeightFormat parse_format(std::string_view name) {
   for (const int bits : {8, 4}) {
     for (const std::size_t group_size : kGroupSizes) {
       for (const bool symmetric : {true, false}) {
-        const WeightFormat format = {.kind = Kind::kInteger, .bits = bits, .group_size = group_size, .symmetric = symmetric};
+        const WeightFormat format = {
+            .kind = Kind::kInteger, .bits = bits, .group_size = group_size, .symmetric = symmetric};
         if (format_name(format) == name) return format;
       }
     }
   }
-  throw Error("format '" + std::string(name) + "'",
-              "unknown; there are f32, f16, bf16 and int8 or int4 with -g32, -g64, -g128 or -channel, and -asym behind it "
-              "(int4-g32-asym)");
+  throw Error(
+      "format '" + std::string(name) + "'",
+      "unknown; there are f32, f16, bf16 and int8 or int4 with -g32, -g64, -g128 or -channel, and -asym behind it "
+      "(int4-g32-asym)");
 }
 
 }  // namespace ballast

@@ -57,6 +57,8 @@ class FoldNorms : public Pass {
 
 }  // namespace
 
-std::unique_ptr<Pass> make_fold_norms() { return std::make_unique<FoldNorms>(); }
+std::unique_ptr<Pass> make_fold_norms() {
+  return std::make_unique<FoldNorms>();
+}
 
 }  // namespace ballast::quant

@@ -1,5 +1,6 @@
 #include "ballast/inspect.h"
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -28,7 +29,8 @@ class Summary {
     summary_.file_bytes = checkpoint.file_bytes();
     for (const std::string& name : checkpoint.names()) add(name, checkpoint.tensor(name));
     summary_.groups = groups_.finish();
-    summary_.bits_per_weight = 8.0 * static_cast<double>(summary_.file_bytes) / static_cast<double>(summary_.parameters);
+    summary_.bits_per_weight =
+        8.0 * static_cast<double>(summary_.file_bytes) / static_cast<double>(summary_.parameters);
     describe_tokenizer();
     const std::filesystem::path recipe = checkpoint.path() / "recipe.json";
     if (std::filesystem::is_regular_file(recipe)) summary_.recipe = model::read_text_file(recipe);
@@ -39,7 +41,8 @@ class Summary {
  private:
   // A quantized matrix's parts count as one tensor, under the name of its module.
   void add(const std::string& name, const TensorView& view) {
-    static constexpr std::string_view kParts[] = {".weight_scale", ".weight_zero", ".outlier_columns", ".outlier_weight"};
+    static constexpr std::string_view kParts[] = {".weight_scale", ".weight_zero", ".outlier_columns",
+                                                  ".outlier_weight"};
     TensorGroup row{.name = name,
                     .type = std::string(dtype_info(view.dtype).name),
                     .tensors = 1,
@@ -48,7 +51,8 @@ class Summary {
     if (source_.quantization()) {
       const auto& formats = source_.quantization()->tensors;
       const std::string module = name.substr(0, name.rfind('.'));
-      if (const auto it = formats.find(module); it != formats.end() && it->second.kind == WeightFormat::Kind::kInteger) {
+      if (const auto it = formats.find(module);
+          it != formats.end() && it->second.kind == WeightFormat::Kind::kInteger) {
         row.type = format_name(it->second);
         const std::string_view part = std::string_view(name).substr(module.size());
         if (part == ".weight") row.weights = row.weights * 8 / static_cast<unsigned>(it->second.bits);
@@ -84,8 +88,9 @@ class Summary {
       advice.push_back("quantized by ballast: run it as it is; convert again only from the original");
       return;
     }
-    advice.push_back("fold the gains of " + std::to_string(2 * spec.layers) + " norms into the linears behind them (exact)" +
-                     (spec.tied_embeddings ? "; the final norm keeps its gain, because the head is the embedding" : ""));
+    advice.push_back(
+        "fold the gains of " + std::to_string(2 * spec.layers) + " norms into the linears behind them (exact)" +
+        (spec.tied_embeddings ? "; the final norm keeps its gain, because the head is the embedding" : ""));
     if (spec.attention_bias) advice.push_back("keep the biases of q, k, v and o as they are");
     for (const char* scheme : {"w8a8", "w4a16"}) advice.push_back(estimate(scheme));
   }
@@ -105,9 +110,9 @@ class Summary {
       in_blocks += static_cast<double>(rows * cols * spec.layers);
     }
     const double outliers = recipe.outlier_fraction * 2 * in_blocks;
-    const double total = bytes(recipe.linears, in_blocks) + outliers +
-                         bytes(recipe.embedding, spec.tied_embeddings ? table : 2 * table);
-    return "convert --scheme " + std::string(scheme) + ": about " + std::to_string(static_cast<long>(total / 1e6 + 0.5)) +
+    const double total =
+        bytes(recipe.linears, in_blocks) + outliers + bytes(recipe.embedding, spec.tied_embeddings ? table : 2 * table);
+    return "convert --scheme " + std::string(scheme) + ": about " + std::to_string(std::lround(total / 1e6)) +
            " MB, linears " + format_name(recipe.linears) + ", embedding " + format_name(recipe.embedding) +
            (recipe.outlier_fraction > 0 ? ", the largest input channels in 16 bits" : "");
   }

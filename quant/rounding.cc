@@ -9,7 +9,8 @@ namespace ballast::quant {
 
 namespace {
 
-// F16 holds magnitudes up to 65,504 and loses digits below 6e-5; a scale is a 254th to a 7th of its group's largest value.
+// F16 holds magnitudes up to 65,504 and loses digits below 6e-5; a scale is a 254th to a 7th of its group's largest
+// value.
 constexpr float kLargestF16 = 60000.0F;
 constexpr float kSmallestF16 = 1e-3F;
 

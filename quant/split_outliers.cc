@@ -28,7 +28,8 @@ class SplitOutliers : public Pass {
 
   void run(WorkingBlock& block) override {
     for (const WorkingInput& input : block.inputs) {
-      const bool pays = std::ranges::any_of(input.readers, [&](std::size_t r) { return gains(block.linears[r].format); });
+      const bool pays =
+          std::ranges::any_of(input.readers, [&](std::size_t r) { return gains(block.linears[r].format); });
       if (!pays) continue;
       if (!input.statistics) throw Error("split_outliers", "needs the statistics of a calibration (--stats)");
       const std::size_t cols = block.linears[input.readers.front()].cols;

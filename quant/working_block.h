@@ -22,7 +22,7 @@ struct WorkingLinear {
   std::size_t cols = 0;
   std::vector<float> values;  ///< [rows][cols]; empty while a conversion is only being planned
   std::vector<float> bias;
-  float absmax = 0;           ///< bound on |values|, known while planning too
+  float absmax = 0;  ///< bound on |values|, known while planning too
   std::uint64_t bytes_before = 0;
 
   WeightFormat format;
@@ -51,8 +51,8 @@ struct WorkingBlock {
   std::vector<WorkingInput> inputs;
 };
 
-/// Where a conversion's blocks come from. With `values` false only shapes, norms and bounds are filled in: passes run on
-/// that too, which tells what the output will look like before anything is written.
+/// Where a conversion's blocks come from. With `values` false only shapes, norms and bounds are filled in: passes run
+/// on that too, which tells what the output will look like before anything is written.
 class WorkingBlockLoader {
  public:
   /// `statistics` may be null. Throws Error when they belong to another model.

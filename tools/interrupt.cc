@@ -32,7 +32,7 @@ void on_signal(int signal) {
 void handle_interrupts() {
   after_echo = messages_are_on_terminal();
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
-    struct sigaction action {};
+    struct sigaction action{};
     if (::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN) continue;
     action = {};
     action.sa_handler = on_signal;

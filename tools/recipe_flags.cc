@@ -56,7 +56,11 @@ void add_recipe_flags(CLI::App& command, RecipeFlags& flags) {
       ->excludes(symmetric);
   command.add_option("--outliers", flags.outliers, "Input channels of each linear kept in 16 bits: none or PERCENT%")
       ->type_name("SHARE");
-  command.add_flag("--activation-groups", flags.activation_groups, "A scale per token and group, not per token alone");
+  command
+      .add_option("--activation-scales", flags.activation_scales,
+                  "INT8 activations' scales: per token, or per token and group")
+      ->type_name("token|group")
+      ->check(CLI::IsMember({"token", "group"}).description(""));
   command.add_option("--embedding", flags.embedding, "Format of the embedding")->type_name("FORMAT");
   command.add_option("--head", flags.head, "Format of a head that is not the embedding")->type_name("FORMAT");
   command.add_option("--format", flags.formats, "Format of the tensors whose name matches; repeatable")
@@ -76,11 +80,11 @@ Recipe recipe_from_flags(const RecipeFlags& flags) {
   }();
   change_linears(flags, recipe.linears);
   if (flags.outliers) recipe.outlier_fraction = parse_outliers(*flags.outliers);
-  if (flags.activation_groups) {
+  if (flags.activation_scales) {
     if (recipe.activations != Recipe::Activations::kInt8) {
-      throw UsageError("--activation-groups needs a scheme that quantizes activations (w8a8, w4a8)");
+      throw UsageError("--activation-scales needs a scheme that quantizes activations (w8a8, w4a8)");
     }
-    recipe.activation_groups = true;
+    recipe.activation_groups = *flags.activation_scales == "group";
   }
   if (flags.embedding) recipe.embedding = format_of("--embedding", *flags.embedding);
   if (flags.head) recipe.head = format_of("--head", *flags.head);

@@ -21,7 +21,7 @@ struct RecipeFlags {
   bool symmetric = false;
   bool asymmetric = false;
   std::optional<std::string> outliers;
-  bool activation_groups = false;
+  std::optional<std::string> activation_scales;  ///< "token" or "group"
   std::optional<std::string> embedding;
   std::optional<std::string> head;
   std::vector<std::string> formats;  ///< "REGEX=FORMAT"

@@ -16,9 +16,18 @@ namespace ballast::model {
 
 /// What a tensor is for. Those from kAttentionNorm on exist once per block.
 enum class Role {
-  kEmbedding, kFinalNorm, kHead,
-  kAttentionNorm, kQuery, kKey, kValue, kAttentionOutput,
-  kMlpNorm, kGate, kUp, kDown,
+  kEmbedding,
+  kFinalNorm,
+  kHead,
+  kAttentionNorm,
+  kQuery,
+  kKey,
+  kValue,
+  kAttentionOutput,
+  kMlpNorm,
+  kGate,
+  kUp,
+  kDown,
 };
 
 /// Names of a tensor's module; "{}" stands for the block's index, ".weight" or ".bias" is appended.

@@ -12,7 +12,7 @@ namespace {
 
 const std::array kArchitectures = {&kLlama};
 
-const Architecture& find(std::string_view name, std::string_view Architecture::*key, std::string_view place) {
+const Architecture& find(std::string_view name, std::string_view Architecture::* key, std::string_view place) {
   std::string known;
   for (const Architecture* architecture : kArchitectures) {
     if (architecture->*key == name && !name.empty()) return *architecture;

@@ -76,7 +76,8 @@ RopeSpec read_rope(const ConfigReader& config) {
 nlohmann::json rope_parameters_from_gguf(const GgufFile& file, std::string_view prefix, std::size_t head_size) {
   const ConfigReader metadata(file.config(), file.path().string());
   const std::string base = std::string(prefix) + "rope.";
-  nlohmann::json parameters = {{"rope_type", "default"}, {"rope_theta", metadata.number(base + "freq_base", kDefaultTheta)}};
+  nlohmann::json parameters = {{"rope_type", "default"},
+                               {"rope_theta", metadata.number(base + "freq_base", kDefaultTheta)}};
   const std::string scaling = metadata.text(base + "scaling.type", "none");
   if (scaling == "linear") {
     parameters["rope_type"] = "linear";
@@ -102,8 +103,8 @@ nlohmann::json rope_parameters_from_gguf(const GgufFile& file, std::string_view 
   guess.high_freq_factor = kLlama3HighFrequency;
   guess.original_context = kLlama3Context;
   const std::vector<double> expected = frequency_factors(guess, head_size);
-  const bool same = std::ranges::equal(
-      stored, expected, [](float a, double b) { return std::abs(double{a} - b) <= 1e-4 * std::abs(b); });
+  const bool same = std::ranges::equal(stored, expected,
+                                       [](float a, double b) { return std::abs(double{a} - b) <= 1e-4 * std::abs(b); });
   if (!same) throw Error(place, "holds other factors than Llama 3's: convert from the Hugging Face checkpoint instead");
   parameters["rope_type"] = "llama3";
   parameters["factor"] = guess.factor;
@@ -122,8 +123,8 @@ std::vector<double> rope_frequencies(const RopeSpec& rope, std::size_t head_size
     } else if (rope.scaling == RopeSpec::Scaling::kLlama3) {
       // Slow pairs are stretched, fast ones are not, those between are blended (Llama 3.1's model code).
       const double turns = rope.original_context * frequency / (2.0 * std::numbers::pi);
-      const double blend = std::clamp(
-          (turns - rope.low_freq_factor) / (rope.high_freq_factor - rope.low_freq_factor), 0.0, 1.0);
+      const double blend =
+          std::clamp((turns - rope.low_freq_factor) / (rope.high_freq_factor - rope.low_freq_factor), 0.0, 1.0);
       frequency *= (1.0 - blend) / rope.factor + blend;
     }
     frequencies[i] = frequency;

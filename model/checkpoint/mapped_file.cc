@@ -40,7 +40,7 @@ MappedFile::MappedFile(std::filesystem::path path) : path_(std::move(path)) {
   // O_NONBLOCK: opening a named pipe must not wait for a writer before fstat can refuse it.
   const Descriptor file(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (file.get() < 0) throw_errno(path_, "cannot be opened");
-  struct stat info {};
+  struct stat info{};
   if (::fstat(file.get(), &info) != 0) throw_errno(path_, "cannot be examined");
   if (S_ISDIR(info.st_mode)) throw Error(path_.string(), "is a directory; a file is expected");
   if (!S_ISREG(info.st_mode)) throw Error(path_.string(), "is not a regular file");

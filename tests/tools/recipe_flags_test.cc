@@ -24,7 +24,7 @@ TEST_CASE("flags change what they name and nothing else") {
   flags.group_size = "channel";
   flags.asymmetric = true;
   flags.outliers = "1.5%";
-  flags.activation_groups = true;
+  flags.activation_scales = "token";
   flags.embedding = "bf16";
   flags.head = "int8-g64";
   flags.formats = {"down=proj=int8-g32", "^x=f16"};
@@ -33,7 +33,7 @@ TEST_CASE("flags change what they name and nothing else") {
   Recipe expected = recipe_for_scheme("w8a8");
   expected.linears = parse_format("int4-channel-asym");
   expected.outlier_fraction = 0.015;
-  expected.activation_groups = true;
+  expected.activation_groups = false;
   expected.embedding = parse_format("bf16");
   expected.head = parse_format("int8-g64");
   expected.exceptions = {{"down=proj", parse_format("int8-g32")}, {"^x", parse_format("f16")}};
@@ -83,7 +83,7 @@ TEST_CASE("flags that a scheme has no use for are refused") {
   CHECK_THROWS_AS(recipe_from_flags(bits), UsageError);
   RecipeFlags groups;
   groups.scheme = "w8a16";
-  groups.activation_groups = true;
+  groups.activation_scales = "group";
   CHECK_THROWS_AS(recipe_from_flags(groups), UsageError);
   RecipeFlags unknown;
   unknown.scheme = "w2a2";

@@ -74,9 +74,8 @@ TEST_CASE("the first value that is not finite is named by its index") {
   values[2 * 40'000 + 19] = std::numeric_limits<float>::infinity();
   std::vector<float> decoded(values.size());
   const auto refusal = [&] {
-    return error_message([&] {
-      decode_floats(view_of(DType::kF32, {3, 40'000}, values), "f: tensor \"w\"", decoded.data());
-    });
+    return error_message(
+        [&] { decode_floats(view_of(DType::kF32, {3, 40'000}, values), "f: tensor \"w\"", decoded.data()); });
   };
   CHECK(refusal() == "f: tensor \"w\": element [2, 17] is not a number; the weights are damaged");
   values[40'000] = -std::numeric_limits<float>::infinity();

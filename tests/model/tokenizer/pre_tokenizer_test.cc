@@ -72,9 +72,8 @@ TEST_CASE("ByteLevel cuts with GPT-2's expression and puts a space in front when
 }
 
 TEST_CASE("what is not known is refused by name") {
-  CHECK(error_message([] {
-          pieces({{"type", "Metaspace"}}, "");
-        }) == "file: pre_tokenizer: pre-tokenizer \"Metaspace\" is not supported");
+  CHECK(error_message([] { pieces({{"type", "Metaspace"}}, ""); }) ==
+        "file: pre_tokenizer: pre-tokenizer \"Metaspace\" is not supported");
   CHECK(error_message([] { pieces(split("Sideways"), ""); }) == Contains("behavior \"Sideways\""));
   CHECK(error_message([] { pieces({{"type", "Digits"}}, ""); }) == Contains("has no ByteLevel step"));
   CHECK(error_message([] {
