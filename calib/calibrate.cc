@@ -137,6 +137,7 @@ class Calibration {
       std::vector<model::KeyValueCache> caches(
           count, model::KeyValueCache(spec, 1, options_.length, kernels::FloatType::kF32));
       std::vector<model::BatchSequence> batch;
+      batch.reserve(count);
       for (model::KeyValueCache& cache : caches) batch.push_back({.tokens = options_.length, .cache = &cache});
       model::forward_block(spec, block, rope_, batch, 0, hidden_of(first), activations_, {.first_token_share = true});
 

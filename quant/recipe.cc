@@ -54,7 +54,7 @@ const std::vector<Recipe>& scheme_recipes() {
 
 void check_pattern(const std::string& pattern, std::string_view place) {
   try {
-    const std::regex regex(pattern, std::regex::ECMAScript);
+    std::regex(pattern, std::regex::ECMAScript);
   } catch (const std::regex_error& error) {
     throw Error(std::string(place) + ": exceptions", "'" + pattern + "' is not a regular expression: " + error.what());
   }
