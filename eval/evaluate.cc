@@ -47,15 +47,19 @@ double quantile(std::vector<double> values, double fraction) {
   return values[static_cast<std::size_t>(at)];
 }
 
+std::size_t checked_context(const EvaluateOptions& options, const model::Model& model) {
+  if (options.context < 4) throw Error("context", "must be at least 4 tokens");
+  if (options.context > model.spec().context_length) {
+    throw Error("context", std::to_string(options.context) + " is more than the model's " +
+                               std::to_string(model.spec().context_length));
+  }
+  return options.context;
+}
+
 class TextEvaluation {
  public:
   TextEvaluation(const std::filesystem::path& path, const EvaluateOptions& options, const Progress& progress)
-      : options_(options), progress_(progress), model_(path), runner_(model_, options.context) {
-    if (options.context < 4) throw Error("context", "must be at least 4 tokens");
-    if (options.context > model_.spec().context_length) {
-      throw Error("context", std::to_string(options.context) + " is more than the model's " +
-                                 std::to_string(model_.spec().context_length));
-    }
+      : options_(options), progress_(progress), model_(path), runner_(model_, checked_context(options, model_)) {
     if (!options.reference) return;
     reference_ = std::make_unique<model::Model>(*options.reference);
     if (reference_->spec().vocab_size != model_.spec().vocab_size) {

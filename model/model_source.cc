@@ -89,6 +89,20 @@ ModelSource::ModelSource(const std::filesystem::path& path) : checkpoint_(open_c
     // Some checkpoints leave the flag at its default and the head out.
     spec_.tied_embeddings = !config.has("tie_word_embeddings");
   }
+  check_extent();
+}
+
+// Numbers of layers and sizes of heads decide how much memory is taken before all tensors have been looked at.
+void ModelSource::check_extent() const {
+  const auto rows = static_cast<std::int64_t>(matrix_shape(Role::kQuery).first);
+  for (const std::size_t layer : {std::size_t{0}, spec_.layers - 1}) {
+    const std::string name = stored_name(Role::kQuery, layer);
+    const Shape shape = checkpoint_->tensor(name).shape;
+    if (shape.empty() || shape.front() != rows) {
+      throw Error(place(name),
+                  "has shape " + shape_string(shape) + ", config.json gives " + std::to_string(rows) + " rows");
+    }
+  }
 }
 
 std::string ModelSource::name(Role role, std::size_t layer) const {

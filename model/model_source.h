@@ -74,6 +74,7 @@ class ModelSource {
   void release_block(std::size_t layer) const;
 
  private:
+  void check_extent() const;
   TensorView checked_tensor(const std::string& name, const Shape& shape) const;
   std::vector<float> floats(const std::string& name, const Shape& shape) const;
   void undo_rope_interleaving(Role role, FloatWeights& weights) const;

@@ -1,10 +1,11 @@
+#include "quant/name_pattern.h"
 #include "quant/passes.h"
 
 namespace ballast::quant {
 
 FormatChooser::FormatChooser(const Recipe& recipe) : recipe_(recipe) {
   for (const FormatException& exception : recipe.exceptions) {
-    exceptions_.emplace_back(std::regex(exception.pattern, std::regex::ECMAScript), exception.format);
+    exceptions_.emplace_back(compile_name_pattern(exception.pattern, "exceptions"), exception.format);
   }
 }
 

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <regex>
 
 #include "ballast/error.h"
+#include "quant/name_pattern.h"
 
 namespace ballast {
 
@@ -52,19 +52,14 @@ const std::vector<Recipe>& scheme_recipes() {
   return recipes;
 }
 
-void check_pattern(const std::string& pattern, std::string_view place) {
-  try {
-    std::regex(pattern, std::regex::ECMAScript);
-  } catch (const std::regex_error& error) {
-    throw Error(std::string(place) + ": exceptions", "'" + pattern + "' is not a regular expression: " + error.what());
-  }
-}
-
 std::vector<FormatException> parse_exceptions(const json& list, std::string_view place) {
+  const std::string field = std::string(place) + ": exceptions";
+  if (!list.is_array()) throw Error(field, "must be a list, is " + list.dump());
   std::vector<FormatException> exceptions;
   for (const json& entry : list) {
     exceptions.push_back({entry.at("pattern").get<std::string>(), parse_format(entry.at("format").get<std::string>())});
-    check_pattern(exceptions.back().pattern, place);
+    if (entry.size() != 2) throw Error(field, "only 'pattern' and 'format' may stand in " + entry.dump());
+    quant::compile_name_pattern(exceptions.back().pattern, field);
   }
   return exceptions;
 }

@@ -83,12 +83,13 @@ std::vector<LinearKind> linear_kinds(const std::vector<LinearInputStatistics>& i
   std::vector<LinearKind> kinds;
   for (const LinearInputStatistics& input : inputs) {
     if (channels_of(input) == 0) continue;
-    const std::optional<std::size_t> layer = input.linears.empty() ? std::nullopt : parse(input.linears[0]).layer;
+    const std::string first = input.linears.empty() ? "" : input.linears[0];
+    const std::optional<std::size_t> index = parse(first).layer;
+    const std::size_t layer = index.has_value() ? index.value() + 1 : 0;
     std::string name = kind_name(input.linears);
     auto kind = std::ranges::find(kinds, name, &LinearKind::name);
-    if (kind == kinds.end()) kind = kinds.insert(kinds.end(), {std::move(name), layer.has_value(), {}});
-    kind->inputs.push_back({layer ? *layer + 1 : 0, input.linears.empty() ? "" : input.linears[0], input.absmax_ratio(),
-                            channels_of(input), input.outlier_channels().size()});
+    if (kind == kinds.end()) kind = kinds.insert(kinds.end(), {std::move(name), layer > 0, {}});
+    kind->inputs.push_back({layer, first, input.absmax_ratio(), channels_of(input), input.outlier_channels().size()});
   }
   return kinds;
 }
