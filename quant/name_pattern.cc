@@ -1,0 +1,15 @@
+#include "quant/name_pattern.h"
+
+#include "ballast/error.h"
+
+namespace ballast::quant {
+
+std::regex compile_name_pattern(const std::string& pattern, std::string_view place) {
+  try {
+    return std::regex(pattern, std::regex::ECMAScript);
+  } catch (const std::regex_error& error) {
+    throw Error(place, "'" + pattern + "' is not a regular expression: " + error.what());
+  }
+}
+
+}  // namespace ballast::quant
