@@ -1,0 +1,192 @@
+#include "ballast/evaluate.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "ballast/convert.h"
+#include "error_message.h"
+#include "temporary_directory.h"
+#include "tiny_model.h"
+#include "tiny_tokenizer.h"
+#include "with_threads.h"
+
+namespace ballast {
+namespace {
+
+using test::Contains;
+using test::error_message;
+using test::TemporaryDirectory;
+
+constexpr double kVocab = 264;
+
+/// A model and a text, each in a directory of its own.
+struct Case {
+  TemporaryDirectory directory;
+  std::filesystem::path model;
+  EvaluateOptions options;
+
+  Case(test::TinyModel tiny, const std::string& text, std::size_t context) {
+    tiny.tokenizer = test::tiny_tokenizer_json();
+    model = tiny.write(directory / "model");
+    options.text_file = test::write_file(directory / "text.txt", text);
+    options.context = context;
+  }
+};
+
+/// Gives the next byte of the alphabet the logit `logit`, all others 0.
+test::TinyModel alphabet_model(float logit) {
+  std::vector<int> successors(256);
+  std::iota(successors.begin(), successors.end(), 1);
+  return test::successor_model(successors, logit);
+}
+
+std::string varied_text() {
+  std::string text;
+  for (std::size_t i = 0; i < 100; ++i) text += static_cast<char>('a' + i * 7 % 24);
+  return text;
+}
+
+TEST_CASE("perplexity is what a hand computes: the second half of each chunk") {
+  // Chunks of 8; positions 4, 5 and 6 of each predict tokens 5, 6 and 7. What follows the alphabet has probability
+  // e^4 / (e^4 + 263), anything else 1 / (e^4 + 263). The last three characters fill no chunk.
+  const Case example(alphabet_model(4),
+                     "zzzabcdx"
+                     "qrstuvwy"
+                     "abc",
+                     8);
+  const Evaluation result = evaluate(example.model, example.options);
+  CHECK(result.chunks == 2);
+  CHECK(result.tokens == 6);
+  const double sum = std::exp(4.0) + kVocab - 1;
+  // "bcdx": c and d follow, x does not; "uvwy": v and w follow, y does not.
+  const double nll = (4 * (std::log(sum) - 4) + 2 * std::log(sum)) / 6;
+  CHECK(result.ppl == doctest::Approx(std::exp(nll)).epsilon(1e-4));
+  const double variance = (4 * std::pow(std::log(sum) - 4 - nll, 2) + 2 * std::pow(std::log(sum) - nll, 2)) / 5;
+  CHECK(result.ppl_stderr == doctest::Approx(std::exp(nll) * std::sqrt(variance / 6)).epsilon(1e-4));
+  CHECK(!result.reference_ppl.has_value());
+  CHECK(!result.kl_mean.has_value());
+}
+
+TEST_CASE("a model that knows nothing has the vocabulary's size as perplexity") {
+  const Case example(alphabet_model(0), varied_text(), 10);
+  const Evaluation result = evaluate(example.model, example.options);
+  CHECK(result.ppl == doctest::Approx(kVocab).epsilon(1e-5));
+  CHECK(result.ppl_stderr == doctest::Approx(0));
+  CHECK(result.chunks == 10);
+  CHECK(result.tokens == 40);
+}
+
+TEST_CASE("divergence from another model is what a hand computes") {
+  const Case example(alphabet_model(2), varied_text(), 10);
+  const Case other(alphabet_model(5), "", 10);
+  EvaluateOptions options = example.options;
+  options.reference = other.model;
+  const Evaluation result = evaluate(example.model, options);
+  const double sum = std::exp(2.0) + kVocab - 1;
+  const double reference_sum = std::exp(5.0) + kVocab - 1;
+  const double kl = (std::exp(5.0) * (5 - 2)) / reference_sum + std::log(sum / reference_sum);
+  CHECK(*result.kl_mean == doctest::Approx(kl).epsilon(1e-4));
+  CHECK(*result.kl_p99 == doctest::Approx(kl).epsilon(1e-4));
+  CHECK(*result.top1_agreement == 1.0);
+  CHECK(*result.reference_ppl == doctest::Approx(evaluate(other.model, example.options).ppl));
+  CHECK(result.ppl == doctest::Approx(evaluate(example.model, example.options).ppl));
+}
+
+TEST_CASE("a model agrees with itself") {
+  const Case example(test::random_model(), varied_text(), 12);
+  EvaluateOptions options = example.options;
+  options.reference = example.model;
+  const Evaluation result = evaluate(example.model, options);
+  CHECK(std::abs(*result.kl_mean) <= 1e-9);
+  CHECK(std::abs(*result.kl_p99) <= 1e-9);
+  CHECK(*result.top1_agreement == 1.0);
+  CHECK(*result.reference_ppl == result.ppl);
+}
+
+TEST_CASE("fewer bits diverge more and take less space") {
+  const Case example(test::random_model({.mlp = 1024, .weights = 0.1F}), varied_text(), 12);
+  EvaluateOptions options = example.options;
+  options.reference = example.model;
+  std::vector<Evaluation> results;
+  for (const char* scheme : {"w8a16", "w4a16"}) {
+    ConvertOptions convert_options;
+    convert_options.recipe = recipe_for_scheme(scheme);
+    const auto path = example.directory / scheme;
+    const ConvertReport report = convert(example.model, path, convert_options);
+    results.push_back(evaluate(path, options));
+    CHECK(results.back().file_bytes == report.bytes_after);
+    CHECK(*results.back().kl_mean > 0);
+  }
+  CHECK(*results[0].kl_mean < *results[1].kl_mean);
+  CHECK(results[0].file_bytes > results[1].file_bytes);
+  CHECK(results[0].bits_per_weight > results[1].bits_per_weight);
+}
+
+TEST_CASE("where the tokenizer adds BOS it stands first in each chunk") {
+  // BOS is followed by 'b' in this model, so a chunk of 4 scores position 2 only: whether BOS replaced a token is seen
+  // in the number of chunks and in what the last position predicts.
+  Case example(alphabet_model(4), "abcdefg", 4);
+  test::write_file(example.model / "tokenizer_config.json", R"({"bos_token": "<|end|>", "add_bos_token": true})");
+  const Evaluation result = evaluate(example.model, example.options);
+  CHECK(result.chunks == 2);  // BOS abc, BOS efg: 'd' gives its place to BOS
+  const double sum = std::exp(4.0) + kVocab - 1;
+  CHECK(result.ppl == doctest::Approx(sum / std::exp(4.0)).epsilon(1e-4));
+}
+
+TEST_CASE("at most the chunks that were asked for are scored") {
+  Case example(test::random_model(), varied_text(), 10);
+  example.options.chunks = 3;
+  CHECK(evaluate(example.model, example.options).tokens == 12);
+  example.options.chunks = 1000;
+  CHECK(evaluate(example.model, example.options).tokens == 40);
+}
+
+TEST_CASE("figures do not depend on the number of threads") {
+  const Case example(test::random_model(), varied_text(), 20);
+  EvaluateOptions options = example.options;
+  options.reference = example.model;
+  const auto run = [&] { return evaluate(example.model, options).ppl; };
+  CHECK(test::with_threads(1, run) == test::with_threads(2, run));
+}
+
+TEST_CASE("the JSON has a reference's figures only when there is one") {
+  const Case example(test::random_model(), varied_text(), 10);
+  EvaluateOptions options = example.options;
+  auto json = nlohmann::json::parse(evaluation_json(evaluate(example.model, options)));
+  for (const char* field : {"chunks", "tokens", "ppl", "ppl_stderr", "file_bytes", "bits_per_weight"}) {
+    CHECK(json.contains(field));
+  }
+  CHECK(!json.contains("kl_mean"));
+  options.reference = example.model;
+  json = nlohmann::json::parse(evaluation_json(evaluate(example.model, options)));
+  for (const char* field : {"reference_ppl", "kl_mean", "kl_p99", "top1_agreement"}) CHECK(json.contains(field));
+}
+
+TEST_CASE("what cannot be evaluated is refused") {
+  const Case example(test::random_model(), "hello", 8);
+  EvaluateOptions options = example.options;
+  const auto refusal = [&] { return error_message([&] { evaluate(example.model, options); }); };
+  CHECK(refusal() == Contains("text.txt: holds 1 tokens, fewer than one chunk of 8"));
+  options.context = 3;
+  CHECK(refusal() == "context: must be at least 4 tokens");
+  options.context = 65;
+  CHECK(refusal() == "context: 65 is more than the model's 64");
+  options.context = std::size_t{1} << 60;
+  CHECK(refusal() == "context: 1152921504606846976 is more than the model's 64");
+  options.context = 8;
+  options.text_file = example.directory / "none.txt";
+  CHECK(refusal() == Contains("none.txt"));
+  options.text_file = example.options.text_file;
+  options.reference = test::golden_model("llama");
+  CHECK(refusal() == Contains("llama: has another vocabulary"));
+  CHECK(error_message([&] { evaluate(test::golden_model("llama"), example.options); }) ==
+        Contains("has no tokenizer.json"));
+}
+
+}  // namespace
+}  // namespace ballast

@@ -1,0 +1,155 @@
+#include "ballast/generate.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "error_message.h"
+#include "temporary_directory.h"
+#include "tiny_model.h"
+#include "tiny_tokenizer.h"
+
+namespace ballast {
+namespace {
+
+using test::Contains;
+using test::error_message;
+using Finish = GenerateResult::Finish;
+
+constexpr int kEnd = 261;  // "<|end|>" of the tiny tokenizer
+
+int token_of(char character) {
+  return character - '!';
+}
+
+/// Continues "a" with "bcd...z", which ends the text.
+class Alphabet {
+ public:
+  Alphabet() {
+    std::vector<int> successors(262);
+    std::iota(successors.begin(), successors.end(), 1);
+    successors[static_cast<std::size_t>(token_of('z'))] = kEnd;
+    successors[kEnd] = kEnd;
+    model_ = test::successor_model(successors, 30);
+    model_.tokenizer = test::tiny_tokenizer_json();
+    model_.config["eos_token_id"] = {kEnd, 500};
+    path_ = model_.write(directory_ / "alphabet");
+  }
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  test::TemporaryDirectory directory_;
+  test::TinyModel model_;
+  std::filesystem::path path_;
+};
+
+TEST_CASE("generation continues until a stop token") {
+  const Alphabet alphabet;
+  Generator generator(alphabet.path());
+  const GenerateResult result = generator.generate("aw", {});
+  CHECK(result.text == "xyz");
+  CHECK(result.finish == Finish::kStop);
+  CHECK(result.prompt_tokens == 2);
+  CHECK(result.tokens == 4);
+}
+
+TEST_CASE("generation ends after the tokens that were asked for") {
+  const Alphabet alphabet;
+  Generator generator(alphabet.path());
+  const GenerateResult result = generator.generate("a", {.max_tokens = 5});
+  CHECK(result.text == "bcdef");
+  CHECK(result.finish == Finish::kLength);
+  CHECK(generator.generate("a", {.max_tokens = 0}).text.empty());
+}
+
+TEST_CASE("generation ends before a stop string, which is not shown") {
+  const Alphabet alphabet;
+  Generator generator(alphabet.path());
+  GenerateOptions options;
+  options.stop = {"efg"};
+  std::string shown;
+  const GenerateResult result = generator.generate("a", options, [&](std::string_view text) {
+    shown += text;
+    return true;
+  });
+  CHECK(result.text == "bcd");
+  CHECK(shown == "bcd");
+  CHECK(result.finish == Finish::kStop);
+}
+
+TEST_CASE("a callback can end a generation") {
+  const Alphabet alphabet;
+  Generator generator(alphabet.path());
+  const GenerateResult result = generator.generate("a", {}, [](std::string_view text) { return text != "d"; });
+  CHECK(result.text == "bcd");
+  CHECK(result.finish == Finish::kCancelled);
+}
+
+TEST_CASE("a prompt is continued alike whatever the generator did before") {
+  const test::TemporaryDirectory directory;
+  test::TinyModel model = test::random_model();
+  model.tokenizer = test::tiny_tokenizer_json();
+  const auto path = model.write(directory / "model");
+  const GenerateOptions options = {.max_tokens = 12};
+  Generator fresh(path);
+  const std::string expected = fresh.generate("hello there", options).text;
+  Generator used(path);
+  used.generate("hello therapy", options);
+  used.generate("x", {.max_tokens = 40});
+  CHECK(used.generate("hello there", options).text == expected);
+  CHECK(used.generate("hello there", options).text == expected);
+}
+
+TEST_CASE("a seed gives the same text every time") {
+  const test::TemporaryDirectory directory;
+  test::TinyModel model = test::random_model();
+  model.tokenizer = test::tiny_tokenizer_json();
+  const auto path = model.write(directory / "model");
+  const auto text = [&](std::uint64_t seed) {
+    Generator generator(path);
+    return generator.generate("hello", {.max_tokens = 20, .temperature = 1, .seed = seed}).text;
+  };
+  CHECK(text(3) == text(3));
+  CHECK(text(3) != text(4));
+}
+
+TEST_CASE("a generation ends at the model's context") {
+  const test::TemporaryDirectory directory;
+  test::TinyModel model = test::random_model({.context = 10});
+  model.tokenizer = test::tiny_tokenizer_json();
+  Generator generator(model.write(directory / "model"));
+  CHECK(generator.generate("hello", {.max_tokens = 1000}).tokens == 9);
+  CHECK(error_message([&] { generator.generate("abcdefghij", {}); }) ==
+        "prompt: 10 tokens do not fit the model's context of 10");
+}
+
+TEST_CASE("an empty prompt and a model without tokenizer are refused") {
+  const Alphabet alphabet;
+  Generator generator(alphabet.path());
+  CHECK(error_message([&] { generator.generate("", {}); }) == "prompt: is empty");
+  CHECK(error_message([] { const Generator other(test::golden_model("llama")); }) == Contains("has no tokenizer.json"));
+}
+
+TEST_CASE("a chat remembers what was said") {
+  const Alphabet alphabet;
+  // A template of the ChatML family, written out as characters that the tiny tokenizer has.
+  test::write_file(alphabet.path() / "tokenizer_config.json",
+                   R"({"eos_token": "<|end|>", "chat_template": "{% for message in messages %}{{'<|im_start|>' + )"
+                   R"(message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n'}}{% endfor %}{% if )"
+                   R"(add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"})");
+  Generator generator(alphabet.path());
+  // The model continues the newline behind "assistant"; what matters here is the prompt's growth.
+  GenerateOptions options;
+  options.max_tokens = 1;
+  const GenerateResult first = generator.chat("a", options);
+  CHECK(error_message([&] { generator.chat("b", options); }) == Contains("do not fit the model's context of 64"));
+  const GenerateResult again = Generator(alphabet.path()).chat("a", options);
+  CHECK(again.prompt_tokens == first.prompt_tokens);
+  CHECK(again.text == first.text);
+}
+
+}  // namespace
+}  // namespace ballast

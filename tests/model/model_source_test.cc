@@ -1,0 +1,164 @@
+#include "model/model_source.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "error_message.h"
+#include "model/checkpoint/safetensors_writer.h"
+#include "model/model.h"
+#include "temporary_directory.h"
+#include "tiny_model.h"
+#include "tiny_tokenizer.h"
+
+namespace ballast::model {
+namespace {
+
+using test::Contains;
+using test::error_message;
+using test::golden_model;
+using test::TinyModel;
+
+/// What loading a model says that was changed in one way.
+std::string refusal(const auto& change) {
+  const test::TemporaryDirectory directory;
+  TinyModel model = test::random_model();
+  change(model);
+  const auto path = model.write(directory.path());
+  return error_message([&] { const Model loaded(path); });
+}
+
+std::string refusal_of_field(const char* field, const nlohmann::json& value) {
+  return refusal([&](TinyModel& model) { model.config[field] = value; });
+}
+
+TEST_CASE("a random tiny model loads") {
+  CHECK(refusal([](const TinyModel&) {}) == "no error");
+}
+
+TEST_CASE("heads that do not divide are refused by field") {
+  CHECK(refusal_of_field("num_key_value_heads", 3) ==
+        Contains("config.json: num_key_value_heads: must divide num_attention_heads"));
+  CHECK(refusal_of_field("num_key_value_heads", 8) ==
+        Contains("config.json: num_key_value_heads: must divide num_attention_heads"));
+  CHECK(refusal_of_field("head_dim", 7) == Contains("config.json: head_dim: must be even"));
+}
+
+TEST_CASE("a model type that is missing, foreign or no string is refused") {
+  CHECK(refusal_of_field("model_type", nullptr) == Contains("config.json: architecture '' is not supported"));
+  CHECK(refusal_of_field("model_type", "mamba") == Contains("architecture 'mamba' is not supported; supported: llama"));
+  CHECK(refusal_of_field("model_type", 5) == Contains("config.json: model_type: must be a string, is 5"));
+}
+
+TEST_CASE("a missing tensor is named") {
+  for (const char* name :
+       {"model.embed_tokens.weight", "model.norm.weight", "lm_head.weight", "model.layers.1.self_attn.v_proj.weight",
+        "model.layers.0.post_attention_layernorm.weight"}) {
+    CHECK(refusal([&](TinyModel& model) { model.tensors.erase(name); }) ==
+          Contains("has no tensor \"" + std::string(name) + "\""));
+  }
+  CHECK(refusal_of_field("attention_bias", true) == Contains("has no tensor \"model.layers.0.self_attn.q_proj.bias\""));
+  CHECK(refusal_of_field("num_hidden_layers", 3) == Contains("has no tensor \"model.layers.2."));
+}
+
+TEST_CASE("absurd sizes in a configuration are refused before memory is taken for them") {
+  constexpr int kHuge = 2147483646;
+  CHECK(refusal_of_field("num_hidden_layers", kHuge) == Contains("has no tensor \"model.layers.2147483645."));
+  CHECK(refusal_of_field("hidden_size", kHuge) == Contains("has shape"));
+  CHECK(refusal_of_field("vocab_size", kHuge) == Contains("has shape"));
+  CHECK(refusal_of_field("intermediate_size", kHuge) == Contains("has shape"));
+  CHECK(refusal_of_field("head_dim", kHuge) == Contains("has shape"));
+}
+
+TEST_CASE("a tensor whose shape is not the configuration's is named with both shapes") {
+  CHECK(refusal_of_field("vocab_size", 263) ==
+        Contains("model.embed_tokens.weight: has shape [264, 32], config.json gives [263, 32]"));
+  CHECK(refusal_of_field("intermediate_size", 47) ==
+        Contains("model.layers.0.mlp.gate_proj.weight: has shape [48, 32], config.json gives [47, 32]"));
+  CHECK(refusal([](TinyModel& model) { model.at("model.norm.weight").shape = {32, 1}; }) ==
+        Contains("model.norm.weight: has shape [32, 1], config.json gives [32]"));
+}
+
+TEST_CASE("a weight that is not finite is named with its place") {
+  for (const float bad : {std::numeric_limits<float>::quiet_NaN(), -std::numeric_limits<float>::infinity()}) {
+    CHECK(refusal([&](TinyModel& model) { model.at("model.layers.1.mlp.down_proj.weight").values[77] = bad; }) ==
+          Contains("model.layers.1.mlp.down_proj.weight: value 77 is NaN or infinite"));
+    CHECK(refusal([&](TinyModel& model) { model.at("model.embed_tokens.weight").values[3] = bad; }) ==
+          Contains("model.embed_tokens.weight: value 3 is NaN or infinite"));
+    CHECK(refusal([&](TinyModel& model) { model.at("model.norm.weight").values[31] = bad; }) ==
+          Contains("model.norm.weight"));
+  }
+}
+
+TEST_CASE("a head that is left out is the embedding only when the configuration is silent") {
+  const auto drop_head = [](TinyModel& model) { model.tensors.erase("lm_head.weight"); };
+  CHECK(refusal([&](TinyModel& model) {
+          drop_head(model);
+          model.config.erase("tie_word_embeddings");
+        }) == "no error");
+  CHECK(refusal(drop_head) == Contains("has no tensor \"lm_head.weight\""));
+}
+
+TEST_CASE("a model that another program quantized is refused by method") {
+  CHECK(refusal_of_field("quantization_config", {{"quant_method", "gptq"}}) ==
+        Contains("quantization_config: quant_method: 'gptq' is not supported: start from the original"));
+  CHECK(refusal_of_field("quantization_config", {{"quant_method", "ballast"}, {"version", 99}}) ==
+        Contains("quantization_config: version: is 99, this program reads version 1"));
+  CHECK(refusal_of_field("quantization_config", "int8") == Contains("quantization_config: not a JSON object"));
+  const nlohmann::json tensors = {{"lm_head", "int3-g32"}};
+  CHECK(refusal_of_field("quantization_config", {{"quant_method", "ballast"}, {"version", 1}, {"tensors", tensors}}) ==
+        Contains("format 'int3-g32': unknown"));
+}
+
+TEST_CASE("a tensor that does not match its checksum is refused") {
+  const test::TemporaryDirectory directory;
+  const TinyModel model = test::random_model();
+  test::write_file(directory / "config.json", model.config.dump());
+  std::vector<TensorPlan> plan;
+  for (const auto& [name, tensor] : model.tensors) plan.push_back({name, DType::kF32, tensor.shape});
+  SafetensorsWriter writer(directory.path(), plan, {});
+  for (const auto& [name, tensor] : model.tensors) writer.write(name, std::as_bytes(std::span(tensor.values)));
+  writer.finish();
+  CHECK(error_message([&] { const Model loaded(directory.path()); }) == "no error");
+
+  std::string bytes = test::read_file(directory / "model.safetensors");
+  bytes.back() = static_cast<char>(bytes.back() ^ 1);
+  test::write_file(directory / "model.safetensors", bytes);
+  CHECK(error_message([&] { const Model loaded(directory.path()); }) == Contains("checksum"));
+}
+
+TEST_CASE("a GGUF's tensors have the names, shapes and values of the Hugging Face directory") {
+  const ModelSource directory(golden_model("llama"));
+  const ModelSource gguf(golden_model("llama.gguf"));
+  CHECK(gguf.spec().layers == directory.spec().layers);
+  CHECK(gguf.spec().kv_heads == directory.spec().kv_heads);
+  CHECK(gguf.spec().head_size == directory.spec().head_size);
+  CHECK(gguf.spec().vocab_size == directory.spec().vocab_size);
+  CHECK(gguf.spec().norm_epsilon == doctest::Approx(directory.spec().norm_epsilon));
+  CHECK(gguf.spec().tied_embeddings);
+  for (std::size_t layer = 0; layer < 2; ++layer) {
+    for (const Role role : block_linears()) {
+      CHECK(gguf.name(role, layer) == directory.name(role, layer));
+      CHECK(gguf.float_weights(role, layer).values == directory.float_weights(role, layer).values);
+    }
+    for (const Role role : block_norms()) CHECK(gguf.vector(role, layer) == directory.vector(role, layer));
+  }
+  CHECK(gguf.float_weights(Role::kEmbedding).values == directory.float_weights(Role::kEmbedding).values);
+}
+
+TEST_CASE("text needs a tokenizer that fits the embedding") {
+  const test::TemporaryDirectory directory;
+  TinyModel model = test::random_model({.vocab = 261});
+  const ModelSource without(model.write(directory / "without"));
+  CHECK(error_message([&] { require_tokenizer(without); }) == Contains("has no tokenizer.json"));
+  model.tokenizer = test::tiny_tokenizer_json();
+  const ModelSource small(model.write(directory / "small"));
+  CHECK(error_message([&] { require_tokenizer(small); }) ==
+        Contains("the tokenizer has 262 tokens, the embedding only 261 rows: they do not belong together"));
+}
+
+}  // namespace
+}  // namespace ballast::model

@@ -1,0 +1,315 @@
+#include "ballast/convert.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "ballast/calibrate.h"
+#include "error_message.h"
+#include "model/model.h"
+#include "temporary_directory.h"
+#include "tiny_model.h"
+#include "tiny_tokenizer.h"
+#include "with_threads.h"
+
+namespace ballast {
+namespace {
+
+using test::Contains;
+using test::error_message;
+using test::golden_model;
+using test::TemporaryDirectory;
+namespace fs = std::filesystem;
+
+ConvertOptions options_for(const std::string& scheme) {
+  ConvertOptions options;
+  options.recipe = recipe_for_scheme(scheme);
+  return options;
+}
+
+std::vector<float> logits_of(const fs::path& path) {
+  model::Model model(path);
+  std::vector<int> ids(40);
+  for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int>(i * 23 % 67);
+  ids[0] = 1;
+  model::KeyValueCache cache = model.make_cache(ids.size(), kernels::FloatType::kF32);
+  const model::SequenceTokens sequence[] = {{ids, &cache}};
+  std::vector<float> logits(ids.size() * model.spec().vocab_size);
+  model.logits(model.forward(sequence).data(), ids.size(), logits.data());
+  return logits;
+}
+
+/// Root mean square of the difference over that of `expected`.
+double distance(const std::vector<float>& got, const std::vector<float>& expected) {
+  REQUIRE(got.size() == expected.size());
+  double error = 0;
+  double size = 0;
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    error += std::pow(double{got[i]} - double{expected[i]}, 2);
+    size += std::pow(double{expected[i]}, 2);
+  }
+  return std::sqrt(error / size);
+}
+
+double conversion_error(const fs::path& model, const ConvertOptions& options) {
+  const TemporaryDirectory directory;
+  convert(model, directory / "out", options);
+  return distance(logits_of(directory / "out"), logits_of(model));
+}
+
+std::map<std::string, std::string> files_of(const fs::path& directory) {
+  std::map<std::string, std::string> files;
+  for (const auto& entry : fs::directory_iterator(directory)) {
+    files[entry.path().filename().string()] = test::read_file(entry.path());
+  }
+  return files;
+}
+
+TEST_CASE("the exact passes leave the logits and set the folded gains to 1") {
+  for (const char* name : {"llama", "llama3"}) {
+    CAPTURE(name);
+    const TemporaryDirectory directory;
+    convert(golden_model(name), directory / "out", options_for("f32"));
+    CHECK(distance(logits_of(directory / "out"), logits_of(golden_model(name))) <= 1e-5);
+    const test::TinyModel converted = test::read_model(directory / "out");
+    const test::TinyModel original = test::read_model(golden_model(name));
+    for (const auto& [tensor, content] : converted.tensors) {
+      if (tensor.find("layernorm") == std::string::npos) continue;
+      CHECK(content.values == std::vector<float>(content.values.size(), 1.0F));
+      CHECK(original.tensors.at(tensor).values != content.values);
+    }
+    // The final norm's gain cannot go into a head that is the embedding.
+    const bool tied = std::string(name) == "llama";
+    const auto& final_norm = converted.tensors.at("model.norm.weight").values;
+    CHECK((final_norm == std::vector<float>(final_norm.size(), 1.0F)) == !tied);
+  }
+}
+
+TEST_CASE("without folding a conversion to F32 keeps every value") {
+  const TemporaryDirectory directory;
+  ConvertOptions options = options_for("f32");
+  options.recipe.fold_norms = false;
+  convert(golden_model("llama3"), directory / "out", options);
+  const test::TinyModel converted = test::read_model(directory / "out");
+  const test::TinyModel original = test::read_model(golden_model("llama3"));
+  CHECK(converted.tensors.size() == original.tensors.size());
+  for (const auto& [name, tensor] : original.tensors) CHECK(converted.tensors.at(name).values == tensor.values);
+}
+
+TEST_CASE("every scheme loads, runs and stays within its budget") {
+  // Root mean square errors over the logits' size: measured are 0.004, 0.02 and 0.26.
+  const std::map<std::string, double> budgets = {
+      {"bf16", 0.01}, {"w8a16", 0.05}, {"w8a8", 0.05}, {"w4a16", 0.3}, {"w4a8", 0.3}};
+  for (const char* name : {"llama", "llama3"}) {
+    for (const auto& [scheme, budget] : budgets) {
+      CAPTURE(name);
+      CAPTURE(scheme);
+      const double error = conversion_error(golden_model(name), options_for(scheme));
+      CHECK(error > 0);
+      CHECK(error <= budget);
+    }
+  }
+}
+
+TEST_CASE("every format loads and runs, and 8 bits are closer than 4") {
+  for (const char* activations : {"w4a8", "w4a16"}) {
+    for (const char* group : {"-g32", "-g64", "-g128", "-channel"}) {
+      for (const char* symmetry : {"", "-asym"}) {
+        CAPTURE(activations);
+        CAPTURE(group);
+        CAPTURE(symmetry);
+        ConvertOptions options = options_for(activations);
+        std::map<int, double> error;
+        for (const int bits : {4, 8}) {
+          options.recipe.linears = parse_format("int" + std::to_string(bits) + group + symmetry);
+          error[bits] = conversion_error(golden_model("llama3"), options);
+        }
+        CHECK(error[8] <= 0.05);
+        CHECK(error[4] <= 0.5);
+        CHECK(error[8] < error[4] / 3);
+      }
+    }
+  }
+}
+
+TEST_CASE("embedding, head and exceptions get the formats that they were given") {
+  const TemporaryDirectory directory;
+  ConvertOptions options = options_for("w4a16");
+  options.recipe.embedding = parse_format("int8-channel");
+  options.recipe.head = parse_format("bf16");
+  options.recipe.exceptions = {{"layers\\.1\\..*down_proj", parse_format("int8-g32")},
+                               {"o_proj$", parse_format("f16")}};
+  const ConvertReport report = convert(golden_model("llama3"), directory / "out", options);
+  const model::ModelSource converted(directory / "out");
+  REQUIRE(converted.quantization().has_value());
+  const auto& formats = converted.quantization()->tensors;
+  CHECK(format_name(formats.at("model.embed_tokens")) == "int8-channel");
+  CHECK(format_name(formats.at("model.layers.1.mlp.down_proj")) == "int8-g32");
+  CHECK(format_name(formats.at("model.layers.0.mlp.down_proj")) == "int4-g32-asym");
+  CHECK(formats.find("lm_head") == formats.end());
+  CHECK(formats.find("model.layers.0.self_attn.o_proj") == formats.end());
+  CHECK(converted.checkpoint().tensor("lm_head.weight").dtype == DType::kBF16);
+  CHECK(converted.checkpoint().tensor("model.layers.0.self_attn.o_proj.weight").dtype == DType::kF16);
+  CHECK(distance(logits_of(directory / "out"), logits_of(golden_model("llama3"))) <= 0.3);
+  std::uint64_t weights = 0;
+  for (const TensorGroupReport& group : report.groups) weights += group.weights;
+  std::size_t stored = 0;
+  for (const auto& [name, tensor] : test::read_model(golden_model("llama3")).tensors) {
+    if (!name.ends_with("bias")) stored += tensor.values.size();
+  }
+  CHECK(weights == stored);
+  CHECK(report.bytes_after == fs::file_size(directory / "out" / "model.safetensors"));
+}
+
+TEST_CASE("a converted model carries the recipe that made it") {
+  const TemporaryDirectory directory;
+  ConvertOptions options = options_for("w8a8");
+  options.recipe.exceptions = {{"down_proj", parse_format("bf16")}};
+  convert(golden_model("llama"), directory / "out", options);
+  const std::string text = test::read_file(directory / "out" / "recipe.json");
+  CHECK(recipe_json(parse_recipe(text, "recipe.json")) == recipe_json(options.recipe));
+}
+
+TEST_CASE("the same input gives the same bytes for any number of threads") {
+  for (const char* scheme : {"f32", "w8a8", "w4a16"}) {
+    CAPTURE(scheme);
+    const TemporaryDirectory directory;
+    for (const int threads : {1, 2, 5}) {
+      const auto target = directory / std::to_string(threads);
+      test::with_threads(threads, [&] { convert(golden_model("llama3"), target, options_for(scheme)); });
+    }
+    const auto expected = files_of(directory / "1");
+    CHECK(expected.size() >= 3);
+    CHECK(files_of(directory / "2") == expected);
+    CHECK(files_of(directory / "5") == expected);
+  }
+}
+
+TEST_CASE("statistics that were saved decide the outliers") {
+  const TemporaryDirectory directory;
+  test::TinyModel model = test::random_model();
+  // Channel 5 of the stream is large for every token.
+  auto& embedding = model.at("model.embed_tokens.weight").values;
+  for (std::size_t token = 0; token < 264; ++token) embedding[token * 32 + 5] = 30;
+  const fs::path path = model.write(directory / "model");
+  save_statistics(calibrate(path, {.text_files = {}, .samples = 2, .length = 16}), directory / "stats", false);
+  ConvertOptions options = options_for("w8a8");
+  options.statistics = directory / "stats";
+  convert(path, directory / "out", options);
+  const model::ModelSource converted(directory / "out");
+  const model::Linear query = converted.linear(model::Role::kQuery, 0);
+  const auto columns = std::get<kernels::QuantizedMatrix>(query.weights).outlier_columns();
+  CHECK(std::vector<std::int32_t>(columns.begin(), columns.end()) == std::vector<std::int32_t>{5});
+  // Without the split the large channel sets every token's scale.
+  ConvertOptions plain = options;
+  plain.recipe.outlier_fraction = 0;
+  plain.recipe.activation_groups = options.recipe.activation_groups = false;
+  CHECK(conversion_error(path, options) < 0.9 * conversion_error(path, plain));
+}
+
+TEST_CASE("statistics of another model are refused") {
+  const TemporaryDirectory directory;
+  save_statistics(calibrate(golden_model("llama3"), {.text_files = {}, .samples = 1, .length = 8}), directory / "stats",
+                  false);
+  ConvertOptions options = options_for("w8a8");
+  options.statistics = directory / "stats";
+  const auto other = test::random_model({.layers = 3}).write(directory / "other");
+  CHECK(error_message([&] { convert(other, directory / "out", options); }) == Contains("they are of another model"));
+  CHECK(!fs::exists(directory / "out"));
+}
+
+TEST_CASE("a model that is quantized already is refused") {
+  const TemporaryDirectory directory;
+  convert(golden_model("llama"), directory / "once", options_for("w8a8"));
+  CHECK(error_message([&] { convert(directory / "once", directory / "twice", options_for("w8a8")); }) ==
+        Contains("once: is quantized already; convert the original instead"));
+  CHECK(!fs::exists(directory / "twice"));
+}
+
+TEST_CASE("an exact conversion can be converted again") {
+  const TemporaryDirectory directory;
+  convert(golden_model("llama"), directory / "once", options_for("f32"));
+  CHECK(distance(logits_of(directory / "once"), logits_of(golden_model("llama"))) <= 1e-5);
+  CHECK(conversion_error(directory / "once", options_for("w8a8")) <= 0.03);
+}
+
+TEST_CASE("an existing output is kept unless it shall be replaced") {
+  const TemporaryDirectory directory;
+  convert(golden_model("llama"), directory / "out", options_for("f32"));
+  const auto before = files_of(directory / "out");
+  CHECK(error_message([&] { convert(golden_model("llama"), directory / "out", options_for("w8a8")); }) ==
+        Contains("out: exists;"));
+  CHECK(files_of(directory / "out") == before);
+  ConvertOptions options = options_for("w8a8");
+  options.replace = true;
+  convert(golden_model("llama"), directory / "out", options);
+  CHECK(files_of(directory / "out") != before);
+}
+
+TEST_CASE("a directory that ballast did not write is not replaced") {
+  const TemporaryDirectory directory;
+  fs::create_directory(directory / "out");
+  test::write_file(directory / "out" / "thesis.txt", "precious");
+  ConvertOptions options = options_for("f32");
+  options.replace = true;
+  CHECK(error_message([&] { convert(golden_model("llama"), directory / "out", options); }) ==
+        Contains("out: is not a model that ballast wrote"));
+  CHECK(test::read_file(directory / "out" / "thesis.txt") == "precious");
+}
+
+TEST_CASE("a conversion that fails leaves nothing, and the old output as it was") {
+  const TemporaryDirectory directory;
+  convert(golden_model("llama"), directory / "out", options_for("f32"));
+  const auto before = files_of(directory / "out");
+  ConvertOptions options = options_for("w8a8");
+  options.replace = true;
+  struct Cancelled {};
+  const auto cancel = [](std::string_view stage, std::size_t done, std::size_t) {
+    if (stage == "converting" && done == 2) throw Cancelled{};
+  };
+  CHECK_THROWS_AS(convert(golden_model("llama"), directory / "out", options, cancel), Cancelled);
+  CHECK(files_of(directory / "out") == before);
+  test::TinyModel broken = test::read_model(golden_model("llama"));
+  broken.at("model.layers.1.mlp.up_proj.weight").values[9] = std::nanf("");
+  broken.write(directory / "broken");
+  CHECK(error_message([&] { convert(directory / "broken", directory / "out", options); }) ==
+        Contains("model.layers.1.mlp.up_proj.weight"));
+  CHECK(files_of(directory / "out") == before);
+  CHECK(std::distance(fs::directory_iterator(directory.path()), fs::directory_iterator()) == 2);
+}
+
+TEST_CASE("a converted model with a flipped bit is refused") {
+  const TemporaryDirectory directory;
+  convert(golden_model("llama"), directory / "out", options_for("w8a8"));
+  const fs::path file = directory / "out" / "model.safetensors";
+  const std::string bytes = test::read_file(file);
+  for (const std::size_t from_end : {1U, 1000U, 20000U}) {
+    std::string damaged = bytes;
+    char& byte = damaged[damaged.size() - from_end];
+    byte = static_cast<char>(byte ^ 4);
+    test::write_file(file, damaged);
+    CHECK(error_message([&] { logits_of(directory / "out"); }) == Contains("checksum"));
+  }
+}
+
+TEST_CASE("a tokenizer travels with the weights, and one that does not fit is refused") {
+  const TemporaryDirectory directory;
+  test::TinyModel model = test::random_model();
+  model.tokenizer = test::tiny_tokenizer_json();
+  convert(model.write(directory / "model"), directory / "out", options_for("f32"));
+  CHECK(test::read_file(directory / "out" / "tokenizer.json") ==
+        test::read_file(directory / "model" / "tokenizer.json"));
+  test::TinyModel small = test::read_model(golden_model("llama"));
+  small.tokenizer = test::tiny_tokenizer_json();
+  CHECK(error_message([&] { convert(small.write(directory / "small"), directory / "none", options_for("f32")); }) ==
+        Contains("they do not belong together"));
+  CHECK(!fs::exists(directory / "none"));
+}
+
+}  // namespace
+}  // namespace ballast

@@ -1,0 +1,107 @@
+#include "ballast/recipe.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+#include "error_message.h"
+
+namespace ballast {
+namespace {
+
+using test::Contains;
+using test::error_message;
+
+std::string refusal(const std::string& text) {
+  return error_message([&] { parse_recipe(text, "r.json"); });
+}
+
+TEST_CASE("every scheme's recipe survives its JSON") {
+  CHECK(scheme_names() == std::vector<std::string>{"f32", "bf16", "w8a16", "w8a8", "w4a16", "w4a8"});
+  for (const std::string& scheme : scheme_names()) {
+    CAPTURE(scheme);
+    Recipe recipe = recipe_for_scheme(scheme);
+    recipe.fold_norms = false;
+    recipe.outlier_fraction = 0.03;
+    recipe.exceptions = {{"down_proj$", parse_format("int8-channel-asym")}, {"^lm\"_head\\.", parse_format("f16")}};
+    const std::string text = recipe_json(recipe);
+    const Recipe back = parse_recipe(text, "r.json");
+    CHECK(recipe_json(back) == text);
+    CHECK(back.scheme == scheme);
+    CHECK(!back.fold_norms);
+    CHECK(back.outlier_fraction == 0.03);
+    CHECK(back.linears == recipe.linears);
+    CHECK(back.embedding == recipe.embedding);
+    CHECK(back.head == recipe.head);
+    CHECK(back.activations == recipe.activations);
+    CHECK(back.activation_groups == recipe.activation_groups);
+    REQUIRE(back.exceptions.size() == 2);
+    CHECK(back.exceptions[1].pattern == "^lm\"_head\\.");
+    CHECK(back.exceptions[0].format == recipe.exceptions[0].format);
+  }
+}
+
+TEST_CASE("a recipe file gives only what differs from its scheme") {
+  const Recipe recipe = parse_recipe(R"({"linears": "int4-g128", "scheme": "w4a8"})", "r.json");
+  Recipe expected = recipe_for_scheme("w4a8");
+  expected.linears = parse_format("int4-g128");
+  CHECK(recipe_json(recipe) == recipe_json(expected));
+  CHECK(parse_recipe("{}", "r.json").scheme == "w8a8");
+}
+
+TEST_CASE("schemes mean what their names say") {
+  for (const std::string& scheme : scheme_names()) {
+    const Recipe recipe = recipe_for_scheme(scheme);
+    if (scheme == "f32" || scheme == "bf16") {
+      CHECK(format_name(recipe.linears) == scheme);
+      CHECK(recipe.outlier_fraction == 0);
+      continue;
+    }
+    CHECK(recipe.linears.bits == scheme[1] - '0');
+    CHECK(recipe.embedding.bits == 8);
+    CHECK(recipe.head.bits == 8);
+    CHECK((recipe.activations == Recipe::Activations::kInt8) == (scheme.ends_with("a8")));
+  }
+}
+
+TEST_CASE("every format is found by its name") {
+  for (const char* name : {"f32", "f16", "bf16", "int8-g32", "int8-g64-asym", "int8-channel", "int4-g32-asym",
+                           "int4-g128", "int4-channel-asym"}) {
+    CHECK(format_name(parse_format(name)) == name);
+  }
+  for (const char* name : {"", "int8", "int3-g32", "int8-g16", "int8-g032", "int8-g32-sym", "INT8-g32", "f32 "}) {
+    CAPTURE(name);
+    CHECK(error_message([&] { parse_format(name); }) ==
+          Contains("format '" + std::string(name) + "': unknown; there are f32, f16, bf16 and int8 or int4 with -g32"));
+  }
+}
+
+TEST_CASE("what is unknown in a recipe is refused by name") {
+  CHECK(refusal(R"({"liners": "int8-g32"})") == "r.json: unknown field 'liners' in the recipe");
+  CHECK(refusal(R"({"scheme": "w2a2"})") == "scheme 'w2a2': unknown; there are f32, bf16, w8a16, w8a8, w4a16, w4a8");
+  CHECK(refusal(R"({"head": "int5-g32"})") == Contains("format 'int5-g32': unknown"));
+  CHECK(refusal(R"({"activations": "int4"})") == R"(r.json: activations: must be "float" or "int8", is "int4")");
+  CHECK(refusal(R"({"exceptions": [{"pattern": "a", "format": "f16", "bits": 3}]})") ==
+        Contains("r.json: exceptions: only 'pattern' and 'format' may stand in {\"bits\":3"));
+}
+
+TEST_CASE("a pattern that is no regular expression is refused") {
+  CHECK(refusal(R"({"exceptions": [{"pattern": "layers\\.(0|1", "format": "f16"}]})") ==
+        Contains("r.json: exceptions: 'layers\\.(0|1' is not a regular expression: "));
+}
+
+TEST_CASE("a field of a wrong type or range is refused") {
+  CHECK(refusal("") == Contains("r.json: not a recipe: "));
+  CHECK(refusal("[]") == "r.json: a recipe must be a JSON object");
+  CHECK(refusal(R"({"scheme": 8})") == Contains("r.json: not a recipe: "));
+  CHECK(refusal(R"({"fold_norms": 1})") == Contains("r.json: not a recipe: "));
+  CHECK(refusal(R"({"exceptions": [{"pattern": "a"}]})") == Contains("r.json: not a recipe: "));
+  CHECK(refusal(R"({"exceptions": {"pattern": "a", "format": "f16"}})") ==
+        Contains("r.json: exceptions: must be a list"));
+  CHECK(refusal(R"({"outlier_fraction": 0.6})") == "r.json: outlier_fraction: must lie between 0 and 0.5, is 0.6");
+  CHECK(refusal(R"({"outlier_fraction": -0.1})") == Contains("must lie between 0 and 0.5"));
+}
+
+}  // namespace
+}  // namespace ballast

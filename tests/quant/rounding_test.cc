@@ -1,0 +1,265 @@
+#include "quant/rounding.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "kernels/float_matrix.h"
+#include "kernels/quantized_matrix.h"
+#include "with_threads.h"
+
+namespace ballast::quant {
+namespace {
+
+using model::QuantizedTensor;
+
+constexpr std::size_t kRows = 5;
+constexpr std::size_t kCols = 150;  // the last group is short for every group size
+
+std::vector<float> random_values(std::size_t count, float center, float spread) {
+  std::mt19937 random(7);
+  std::vector<float> values(count);
+  for (float& value : values) value = center + spread * (static_cast<float>(random() % 20001) / 10000.0F - 1.0F);
+  return values;
+}
+
+float largest_of(const std::vector<float>& values) {
+  float largest = 0;
+  for (const float value : values) largest = std::max(largest, std::abs(value));
+  return largest;
+}
+
+std::vector<WeightFormat> integer_formats() {
+  std::vector<WeightFormat> formats;
+  for (const int bits : {4, 8}) {
+    for (const std::size_t group_size : {0, 32, 64, 128}) {
+      for (const bool symmetric : {true, false}) {
+        formats.push_back({.bits = bits, .group_size = group_size, .symmetric = symmetric});
+      }
+    }
+  }
+  return formats;
+}
+
+float sixteen_bit(const std::vector<std::uint16_t>& stored, DType type, std::size_t at) {
+  float value = 0;
+  kernels::to_float(&stored[at], type == DType::kF16 ? kernels::FloatType::kF16 : kernels::FloatType::kBF16, 1, &value);
+  return value;
+}
+
+int unpacked(const std::vector<std::uint8_t>& packed, int bits, std::size_t row_bytes, std::size_t row,
+             std::size_t at) {
+  if (bits == 8) return packed[row * row_bytes + at];
+  return packed[row * row_bytes + at / 2] >> (at % 2 * 4) & 15;
+}
+
+/// One weight as docs/format.md defines it.
+struct Decoded {
+  int code = 0;
+  int zero = 0;
+  float scale = 0;
+  float value() const { return static_cast<float>(code - zero) * scale; }
+};
+
+Decoded decode(const QuantizedTensor& tensor, std::size_t row, std::size_t col) {
+  const std::size_t groups = tensor.view().groups();
+  const std::size_t group = col / tensor.group_size;
+  Decoded decoded;
+  decoded.code = unpacked(tensor.codes, tensor.bits, packed_row_bytes(tensor.cols, tensor.bits), row, col);
+  decoded.zero = tensor.zeros.empty()
+                     ? 1 << (tensor.bits - 1)
+                     : unpacked(tensor.zeros, tensor.bits, packed_row_bytes(groups, tensor.bits), row, group);
+  decoded.scale = sixteen_bit(tensor.scales, tensor.scale_type, row * groups + group);
+  return decoded;
+}
+
+TEST_CASE("every code is the nearest that its grid has") {
+  for (const float center : {0.0F, 0.3F}) {
+    const std::vector<float> values = random_values(kRows * kCols, center, 1);
+    for (const WeightFormat& format : integer_formats()) {
+      CAPTURE(format_name(format));
+      const QuantizedTensor tensor = round_to_nearest(values, kRows, kCols, format, {}, largest_of(values));
+      const int lowest = format.bits == 8 && format.symmetric ? 1 : 0;
+      std::size_t worse = 0;
+      for (std::size_t r = 0; r < kRows; ++r) {
+        for (std::size_t c = 0; c < kCols; ++c) {
+          Decoded decoded = decode(tensor, r, c);
+          const float value = values[r * kCols + c];
+          const float error = std::abs(decoded.value() - value);
+          for (decoded.code = lowest; decoded.code < 1 << format.bits; ++decoded.code) {
+            if (std::abs(decoded.value() - value) < error * (1 - 1e-5F)) ++worse;
+          }
+        }
+      }
+      CHECK(worse == 0);
+    }
+  }
+}
+
+TEST_CASE("codes are within half a step where the grid spans the values") {
+  const std::vector<float> values = random_values(kRows * kCols, 0.1F, 1);
+  for (const WeightFormat& format : integer_formats()) {
+    if (format.bits == 4 && format.symmetric) continue;  // may cut the smaller side for a finer step
+    CAPTURE(format_name(format));
+    const QuantizedTensor tensor = round_to_nearest(values, kRows, kCols, format, {}, largest_of(values));
+    float most_steps = 0;
+    for (std::size_t r = 0; r < kRows; ++r) {
+      for (std::size_t c = 0; c < kCols; ++c) {
+        const Decoded decoded = decode(tensor, r, c);
+        most_steps = std::max(most_steps, std::abs(decoded.value() - values[r * kCols + c]) / decoded.scale);
+      }
+    }
+    // A scale is rounded to F16, which shifts the end of a grid of 255 steps by up to 255 / 2048 of a step.
+    CHECK(most_steps <= 0.5F + static_cast<float>(1 << format.bits) / 2048);
+  }
+}
+
+TEST_CASE("four symmetric bits cut at most one step") {
+  const std::vector<float> values = random_values(kRows * kCols, 0, 1);
+  const QuantizedTensor tensor =
+      round_to_nearest(values, kRows, kCols, {.bits = 4, .group_size = 32, .symmetric = true}, {}, 1);
+  for (std::size_t r = 0; r < kRows; ++r) {
+    for (std::size_t c = 0; c < kCols; ++c) {
+      const Decoded decoded = decode(tensor, r, c);
+      CHECK(std::abs(decoded.value() - values[r * kCols + c]) <= std::abs(decoded.scale) * 1.01F);
+    }
+  }
+}
+
+TEST_CASE("symmetric INT8 stays in -127 to 127 and reaches both ends") {
+  std::vector<float> values = random_values(kRows * kCols, 0, 1);
+  values[0] = -1.5F;
+  values[kCols] = 1.5F;
+  const QuantizedTensor tensor = round_to_nearest(values, kRows, kCols, {.bits = 8, .group_size = 64}, {}, 1.5F);
+  CHECK(std::ranges::min(tensor.codes) == 128 - 127);
+  CHECK(std::ranges::max(tensor.codes) == 128 + 127);
+  CHECK(decode(tensor, 0, 0).code == 1);
+  CHECK(decode(tensor, 1, 0).code == 255);
+}
+
+TEST_CASE("a group of zeros has scale 0 and decodes to zeros") {
+  std::vector<float> values = random_values(kRows * kCols, 0, 1);
+  for (std::size_t c = 32; c < 64; ++c) values[2 * kCols + c] = 0;
+  for (const bool symmetric : {true, false}) {
+    for (const int bits : {4, 8}) {
+      const QuantizedTensor tensor =
+          round_to_nearest(values, kRows, kCols, {.bits = bits, .group_size = 32, .symmetric = symmetric}, {}, 1);
+      for (std::size_t c = 32; c < 64; ++c) {
+        CHECK(decode(tensor, 2, c).scale == 0);
+        CHECK(decode(tensor, 2, c).code == decode(tensor, 2, c).zero);
+      }
+      CHECK(decode(tensor, 2, 64).scale != 0);
+    }
+  }
+}
+
+TEST_CASE("zero is a value of every asymmetric grid, also of one whose values all have one sign") {
+  for (const float center : {5.0F, -5.0F}) {
+    const std::vector<float> values = random_values(kRows * kCols, center, 1);
+    for (const int bits : {4, 8}) {
+      const QuantizedTensor tensor = round_to_nearest(
+          values, kRows, kCols, {.bits = bits, .group_size = 32, .symmetric = false}, {}, largest_of(values));
+      const int top = (1 << bits) - 1;
+      for (std::size_t r = 0; r < kRows; ++r) {
+        for (std::size_t c = 0; c < kCols; ++c) {
+          const Decoded decoded = decode(tensor, r, c);
+          CHECK(decoded.zero == (center > 0 ? 0 : top));
+          CHECK(std::abs(decoded.value() - values[r * kCols + c]) <= 0.63F * decoded.scale);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("ties round to even") {
+  // Scale 1: the extreme value is 127.
+  const std::vector<float> values = {127, 0.5F, 1.5F, 2.5F, -0.5F, -1.5F, -2.5F, 3.5F};
+  const QuantizedTensor tensor = round_to_nearest(values, 1, 8, {.bits = 8, .group_size = 0}, {}, 127);
+  const std::vector<float> expected = {127, 0, 2, 2, 0, -2, -2, 4};
+  for (std::size_t c = 0; c < expected.size(); ++c) CHECK(decode(tensor, 0, c).value() == expected[c]);
+}
+
+TEST_CASE("outlier columns decode to exactly their 16-bit weights and widen no grid") {
+  std::vector<float> values = random_values(kRows * kCols, 0, 1);
+  const std::vector<std::int32_t> columns = {0, 31, 32, 149};
+  for (std::size_t r = 0; r < kRows; ++r) {
+    for (const std::int32_t column : columns) values[r * kCols + static_cast<std::size_t>(column)] *= 1000;
+  }
+  for (const WeightFormat& format : integer_formats()) {
+    CAPTURE(format_name(format));
+    const QuantizedTensor tensor = round_to_nearest(values, kRows, kCols, format, columns, largest_of(values));
+    const kernels::QuantizedMatrix matrix(tensor.view());
+    std::vector<float> row(kCols);
+    for (std::size_t r = 0; r < kRows; ++r) {
+      matrix.decode_row(r, row.data());
+      for (std::size_t j = 0; j < columns.size(); ++j) {
+        const auto c = static_cast<std::size_t>(columns[j]);
+        const float stored = sixteen_bit(tensor.outlier_weights, tensor.outlier_type, r * columns.size() + j);
+        CHECK(row[c] == stored);
+        CHECK(std::abs(stored - values[r * kCols + c]) <= std::abs(values[r * kCols + c]) / 2048);
+        CHECK(decode(tensor, r, c).value() == 0);
+      }
+      for (std::size_t c = 0; c < kCols; ++c) CHECK(std::abs(decode(tensor, r, c).scale) <= 2.01F / 7);
+    }
+  }
+}
+
+TEST_CASE("16-bit values are BF16 where F16 would overflow or lose digits") {
+  CHECK(half_type_for(1) == DType::kF16);
+  CHECK(half_type_for(0) == DType::kF16);
+  CHECK(half_type_for(59000) == DType::kF16);
+  CHECK(half_type_for(65504) == DType::kBF16);
+  CHECK(half_type_for(290000) == DType::kBF16);
+  CHECK(half_type_for(1e-5F) == DType::kBF16);
+  for (const float size : {290000.0F, 1e-7F}) {
+    std::vector<float> values = random_values(kRows * kCols, 0, size);
+    const std::vector<std::int32_t> columns = {3};
+    const QuantizedTensor tensor = round_to_nearest(values, kRows, kCols, {.bits = 8, .group_size = 32}, columns, size);
+    CHECK(tensor.scale_type == DType::kBF16);
+    CHECK(tensor.outlier_type == DType::kBF16);
+    for (std::size_t c = 4; c < kCols; ++c) {
+      // BF16 keeps 8 bits of a scale, which shifts the end of the grid by up to a quarter of a step.
+      CHECK(std::abs(decode(tensor, 0, c).value() - values[c]) <= 0.76F * decode(tensor, 0, c).scale);
+    }
+    CHECK(sixteen_bit(tensor.outlier_weights, DType::kBF16, 0) == doctest::Approx(values[3]).epsilon(1.0 / 256));
+  }
+}
+
+TEST_CASE("the result does not depend on the number of threads") {
+  const std::vector<float> values = random_values(kRows * kCols, 0.2F, 1);
+  const std::vector<std::int32_t> columns = {7, 100};
+  for (const WeightFormat& format : integer_formats()) {
+    const auto run = [&] { return round_to_nearest(values, kRows, kCols, format, columns, 1.2F); };
+    const QuantizedTensor one = test::with_threads(1, run);
+    const QuantizedTensor three = test::with_threads(3, run);
+    CHECK(one.codes == three.codes);
+    CHECK(one.scales == three.scales);
+    CHECK(one.zeros == three.zeros);
+    CHECK(one.outlier_weights == three.outlier_weights);
+  }
+}
+
+TEST_CASE("a plan has the sizes and types of the result") {
+  const std::vector<float> values = random_values(kRows * kCols, 0, 1e-7F);
+  const std::vector<std::int32_t> columns = {1, 2, 3};
+  for (const WeightFormat& format : integer_formats()) {
+    const QuantizedTensor plan = empty_quantized(kRows, kCols, format, columns, 1e-7F);
+    const QuantizedTensor result = round_to_nearest(values, kRows, kCols, format, columns, 1e-7F);
+    const auto planned = model::quantized_parts("m", plan.view());
+    const auto written = model::quantized_parts("m", result.view());
+    REQUIRE(planned.size() == written.size());
+    for (std::size_t i = 0; i < planned.size(); ++i) {
+      CHECK(planned[i].plan.name == written[i].plan.name);
+      CHECK(planned[i].plan.dtype == written[i].plan.dtype);
+      CHECK(planned[i].plan.shape == written[i].plan.shape);
+      CHECK(planned[i].bytes.size() == written[i].bytes.size());
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ballast::quant
