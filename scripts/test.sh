@@ -14,7 +14,7 @@ configure_and_build() {
   local launcher=()
   if command -v ccache >/dev/null; then launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache); fi
   cmake --preset "$1" "${launcher[@]}" "${options[@]}" --log-level=WARNING >/dev/null
-  cmake --build --preset "$1" -- --quiet
+  cmake --build --preset "$1" -- --quiet -k 0
 }
 
 step "packages"
