@@ -20,7 +20,7 @@ struct GenerateOptions {
   double top_p = 1;
   double repetition_penalty = 1;  ///< Keskar et al. 2019; divides positive logits of tokens seen in the last 64
   std::uint64_t seed = 0;
-  std::vector<std::string> stop;  ///< generation ends before any of these
+  std::vector<std::string> stop{};  ///< generation ends before any of these
 };
 
 struct GenerateResult {
