@@ -1,5 +1,4 @@
-// What lies between the matrices: norms, rotary positions, the gated activation, the residual. All parallel over
-// tokens.
+// Rotary positions and the residual. Parallel over tokens.
 #ifndef BALLAST_KERNELS_ELEMENTWISE_H_
 #define BALLAST_KERNELS_ELEMENTWISE_H_
 
@@ -7,16 +6,11 @@
 
 namespace ballast::kernels {
 
-/// dst[i] = src[i] / sqrt(mean(src[i]^2) + epsilon) * gain, for m rows of `size` floats. dst may be src.
-void rms_norm(const float* src, std::size_t m, std::size_t size, const float* gain, float epsilon, float* dst);
-
-/// Rotates the pairs (j, j + head_size/2) of every head of x [m][heads * head_size] (rows `stride` floats apart) in
-/// place. cos and sin are [m][head_size / 2]: the caller looks positions up.
-void rope(float* x, std::size_t m, std::size_t heads, std::size_t head_size, std::size_t stride, const float* cos,
-          const float* sin);
-
-/// dst = gate / (1 + exp(-gate)) * up over `count` values. dst may be either source.
-void silu_multiply(const float* gate, const float* up, std::size_t count, float* dst);
+/// Rotates, in place, the pairs (j, j + rotary_size/2) of the first `rotary_size` (even) values of every head. x points
+/// at the first head's first rotated value; heads lie `head_stride` floats apart, the m rows `row_stride`. cos and sin
+/// are [m][rotary_size / 2]: the caller looks positions up.
+void rope(float* x, std::size_t m, std::size_t heads, std::size_t head_stride, std::size_t rotary_size,
+          std::size_t row_stride, const float* cos, const float* sin);
 
 /// dst += src over `count` values.
 void add(const float* src, std::size_t count, float* dst);

@@ -10,46 +10,10 @@
 #include <hwy/foreach_target.h>  // IWYU pragma: keep
 #include <hwy/highway.h>
 
-#include "kernels/simd-inl.h"
+#include "kernels/int8_rounding-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace ballast::kernels::HWY_NAMESPACE {
-
-/// Below this a magnitude counts as 0: its reciprocal would overflow.
-inline constexpr float kSmallestMagnitude = 1e-30F;
-
-float absolute_maximum(const float* HWY_RESTRICT src, std::size_t count) {
-  const hn::ScalableTag<float> df;
-  const std::size_t lanes = hn::Lanes(df);
-  auto max = hn::Zero(df);
-  std::size_t i = 0;
-  for (; i + lanes <= count; i += lanes) max = hn::Max(max, hn::Abs(hn::LoadU(df, src + i)));
-  if (i < count) max = hn::Max(max, hn::Abs(hn::LoadN(df, src + i, count - i)));
-  return hn::ReduceMax(df, max);
-}
-
-/// codes[i] = src[i] * inverse, ties to even; returns their sum.
-std::int32_t quantize_group(const float* HWY_RESTRICT src, std::size_t count, float inverse,
-                            std::int8_t* HWY_RESTRICT codes) {
-  const hn::ScalableTag<float> df;
-  const hn::RebindToSigned<decltype(df)> di32;
-  const hn::Rebind<std::int8_t, decltype(df)> di8;
-  const std::size_t lanes = hn::Lanes(df);
-  const auto factor = hn::Set(df, inverse);
-  auto sum = hn::Zero(di32);
-  std::size_t i = 0;
-  for (; i + lanes <= count; i += lanes) {
-    const auto rounded = hn::NearestInt(hn::Mul(hn::LoadU(df, src + i), factor));
-    sum = hn::Add(sum, rounded);
-    hn::StoreU(hn::DemoteTo(di8, rounded), di8, codes + i);
-  }
-  if (i < count) {
-    const auto rounded = hn::NearestInt(hn::Mul(hn::LoadN(df, src + i, count - i), factor));
-    sum = hn::Add(sum, rounded);
-    hn::StoreN(hn::DemoteTo(di8, rounded), di8, codes + i, count - i);
-  }
-  return hn::ReduceSum(di32, sum);
-}
 
 void quantize_token(const float* src, std::size_t token, Int8Activations::Storage& s) {
   const GroupLayout& layout = s.layout;
@@ -60,10 +24,9 @@ void quantize_token(const float* src, std::size_t token, Int8Activations::Storag
     const float* group_src = src + group * layout.group_size;
     const std::size_t count = layout.columns_in(group);
     const std::size_t padded = layout.pairs_in(group) * GroupLayout::kPairColumns;
-    float maximum = s.format.scale_per_group ? absolute_maximum(group_src, count) : token_maximum;
-    if (maximum < kSmallestMagnitude) maximum = 0.0F;
-    const std::int32_t sum = quantize_group(group_src, count, maximum == 0.0F ? 0.0F : 127.0F / maximum, codes);
-    s.scales.data()[first_group + group] = maximum / 127.0F;
+    const float maximum = s.format.scale_per_group ? absolute_maximum(group_src, count) : token_maximum;
+    std::int32_t sum;
+    s.scales.data()[first_group + group] = quantize_group(group_src, count, maximum, codes, sum);
     s.sums.data()[first_group + group] = sum;
     s.offsets4.data()[first_group + group] = -8 * sum;
     s.offsets8.data()[first_group + group] = -128 * sum;

@@ -14,13 +14,6 @@ std::uint16_t read_16(const void* src, std::size_t index) {
   return bits;
 }
 
-float read_value(const void* src, FloatType type, std::size_t index) {
-  if (type != FloatType::kF32) return half_to_float(read_16(src, index), type);
-  float value;
-  std::memcpy(&value, static_cast<const char*>(src) + 4 * index, 4);
-  return value;
-}
-
 FloatType float_type(DType dtype) {
   return dtype == DType::kBF16 ? FloatType::kBF16 : FloatType::kF16;
 }
@@ -52,6 +45,13 @@ float half_to_float(std::uint16_t bits, FloatType type) {
   if (exponent == 31) return mantissa != 0 ? NAN : sign * INFINITY;
   return sign * (exponent == 0 ? std::ldexp(static_cast<float>(mantissa), -24)
                                : std::ldexp(static_cast<float>(mantissa + 1024), exponent - 25));
+}
+
+float read_value(const void* src, FloatType type, std::size_t index) {
+  if (type != FloatType::kF32) return half_to_float(read_16(src, index), type);
+  float value;
+  std::memcpy(&value, static_cast<const char*>(src) + 4 * index, 4);
+  return value;
 }
 
 std::uint16_t float_to_half(float value, FloatType type) {
@@ -150,90 +150,6 @@ void matmul(const QuantizedView& view, const QuantizedActivations& activations, 
       dst[i * dst_stride + r] = static_cast<float>(total);
     }
   }
-}
-
-void attention(const AttentionShape& shape, const AttentionSequence& sequence) {
-  const std::size_t size = shape.head_size;
-  const KeyValueView& kv = sequence.kv;
-  for (std::size_t h = 0; h < shape.heads; ++h) {
-    const std::size_t kv_head = h / (shape.heads / shape.kv_heads);
-    if (sequence.first_token_share != nullptr) sequence.first_token_share[h] = 0.0;
-    for (std::size_t i = 0; i < sequence.queries; ++i) {
-      const float* q = sequence.q + i * sequence.q_stride + h * size;
-      const std::size_t visible = kv.length - sequence.queries + i + 1;
-      std::vector<double> weights(visible);
-      for (std::size_t j = 0; j < visible; ++j) {
-        for (std::size_t c = 0; c < size; ++c) {
-          weights[j] +=
-              static_cast<double>(q[c]) * read_value(kv.keys, kv.type, (kv_head * kv.capacity + j) * size + c);
-        }
-        weights[j] *= shape.scale;
-      }
-      const double maximum = *std::max_element(weights.begin(), weights.end());
-      double total = 0.0;
-      for (double& weight : weights) total += weight = std::exp(weight - maximum);
-      for (std::size_t c = 0; c < size; ++c) {
-        double sum = 0.0;
-        for (std::size_t j = 0; j < visible; ++j) {
-          sum += weights[j] * read_value(kv.values, kv.type, (kv_head * kv.capacity + j) * size + c);
-        }
-        sequence.out[(i * shape.heads + h) * size + c] = static_cast<float>(sum / total);
-      }
-      if (sequence.first_token_share != nullptr) sequence.first_token_share[h] += weights[0] / total;
-    }
-  }
-}
-
-void rms_norm(const float* src, std::size_t m, std::size_t size, const float* gain, float epsilon, float* dst) {
-  for (std::size_t i = 0; i < m; ++i) {
-    double squares = 0.0;
-    for (std::size_t c = 0; c < size; ++c) squares += static_cast<double>(src[i * size + c]) * src[i * size + c];
-    const double factor = 1.0 / std::sqrt(squares / static_cast<double>(size) + epsilon);
-    for (std::size_t c = 0; c < size; ++c) {
-      dst[i * size + c] = static_cast<float>(src[i * size + c] * factor * gain[c]);
-    }
-  }
-}
-
-void rope(float* x, std::size_t m, std::size_t heads, std::size_t head_size, std::size_t stride, const float* cos,
-          const float* sin) {
-  const std::size_t half = head_size / 2;
-  for (std::size_t i = 0; i < m; ++i) {
-    for (std::size_t h = 0; h < heads; ++h) {
-      for (std::size_t j = 0; j < half; ++j) {
-        float& low = x[i * stride + h * head_size + j];
-        float& high = x[i * stride + h * head_size + j + half];
-        const double c = cos[i * half + j], s = sin[i * half + j];
-        const double rotated = low * c - high * s;
-        high = static_cast<float>(low * s + high * c);
-        low = static_cast<float>(rotated);
-      }
-    }
-  }
-}
-
-void silu_multiply(const float* gate, const float* up, std::size_t count, float* dst) {
-  for (std::size_t i = 0; i < count; ++i) {
-    dst[i] = static_cast<float>(gate[i] / (1.0 + std::exp(-static_cast<double>(gate[i]))) * up[i]);
-  }
-}
-
-double log_sum_exp(const float* logits, std::size_t count) {
-  const double maximum = *std::max_element(logits, logits + count);
-  double sum = 0.0;
-  for (std::size_t i = 0; i < count; ++i) sum += std::exp(logits[i] - maximum);
-  return maximum + std::log(sum);
-}
-
-double kl_divergence(const float* p_logits, const float* q_logits, std::size_t count) {
-  const double p_log_sum = log_sum_exp(p_logits, count);
-  const double q_log_sum = log_sum_exp(q_logits, count);
-  double divergence = 0.0;
-  for (std::size_t i = 0; i < count; ++i) {
-    const double p = p_logits[i] - p_log_sum;
-    divergence += std::exp(p) * (p - (q_logits[i] - q_log_sum));
-  }
-  return divergence;
 }
 
 }  // namespace ballast::kernels::reference

@@ -8,8 +8,10 @@
 #include <vector>
 
 #include "ballast/quantized.h"
+#include "kernels/activation.h"
 #include "kernels/attention.h"
 #include "kernels/float_matrix.h"
+#include "kernels/norm.h"
 #include "kernels/quantized_matrix.h"
 #include "kernels/statistics.h"
 
@@ -18,6 +20,9 @@ namespace ballast::kernels::reference {
 /// One 16-bit value to F32, and the nearest 16-bit value, ties to even.
 float half_to_float(std::uint16_t bits, FloatType type);
 std::uint16_t float_to_half(float value, FloatType type);
+
+/// The value at an index of an array of any type, which need not be aligned.
+float read_value(const void* src, FloatType type, std::size_t index);
 
 /// Values of a float matrix, [rows][cols].
 std::vector<float> decode(const FloatMatrix& matrix);
@@ -43,10 +48,13 @@ void matmul(const QuantizedView& view, const QuantizedActivations& activations, 
 /// One sequence of attention.
 void attention(const AttentionShape& shape, const AttentionSequence& sequence);
 
-void rms_norm(const float* src, std::size_t m, std::size_t size, const float* gain, float epsilon, float* dst);
-void rope(float* x, std::size_t m, std::size_t heads, std::size_t head_size, std::size_t stride, const float* cos,
-          const float* sin);
-void silu_multiply(const float* gate, const float* up, std::size_t count, float* dst);
+void rms_norm(const float* src, std::size_t m, std::size_t size, const NormParameters& parameters, float* dst);
+void layer_norm(const float* src, std::size_t m, std::size_t size, const NormParameters& parameters, float* dst);
+void rope(float* x, std::size_t m, std::size_t heads, std::size_t head_stride, std::size_t rotary_size,
+          std::size_t row_stride, const float* cos, const float* sin);
+double activation(Activation kind, double x);
+void activate_multiply(Activation kind, const float* gate, const float* up, std::size_t count, float* dst);
+void multiply_sigmoid(float* x, std::size_t m, std::size_t size, const float* gate, std::size_t gate_stride);
 double log_sum_exp(const float* logits, std::size_t count);
 double kl_divergence(const float* p_logits, const float* q_logits, std::size_t count);
 

@@ -32,6 +32,13 @@ HWY_INLINE hn::VFromD<DF> load_as_float(DF df, const T* HWY_RESTRICT src) {
   return hn::PromoteTo(df, hn::BitCast(hn::Rebind<T, DF>(), bits));
 }
 
+/// INT8 codes as floats.
+template <class DF>
+HWY_INLINE hn::VFromD<DF> load_as_float(DF df, const std::int8_t* HWY_RESTRICT src) {
+  const auto codes = hn::LoadU(hn::Rebind<std::int8_t, DF>(), src);
+  return hn::ConvertTo(df, hn::PromoteTo(hn::RebindToSigned<DF>(), codes));
+}
+
 /// The first `count` lanes from memory, the others 0; reads nothing beyond. By way of a copy, because LoadN reads
 /// single elements on some targets, and those must be aligned, which values in a mapped file need not be.
 template <class DF, class T>
@@ -62,6 +69,25 @@ HWY_INLINE hn::VFromD<DF> load_or_zero(DF df, const float* src, std::size_t firs
   if (src == nullptr || first >= count) return hn::Zero(df);
   const std::size_t left = count - first;
   return left >= hn::Lanes(df) ? hn::LoadU(df, src + first) : hn::LoadN(df, src + first, left);
+}
+
+/// Calls body(load, store) for every vector of `count` floats: load(array) and store(v, array) reach the vector at hand
+/// in any array of that length. Lanes beyond the end load as 0 and are not stored.
+template <class Body>
+HWY_INLINE void for_vectors(std::size_t count, const Body& body) {
+  const hn::ScalableTag<float> df;
+  using Vector = hn::VFromD<decltype(df)>;
+  const std::size_t lanes = hn::Lanes(df);
+  std::size_t i = 0;
+  for (; i + lanes <= count; i += lanes) {
+    body([i, df](const float* src) HWY_ATTR { return hn::LoadU(df, src + i); },
+         [i, df](Vector v, float* dst) HWY_ATTR { hn::StoreU(v, df, dst + i); });
+  }
+  const std::size_t left = count - i;
+  if (left != 0) {
+    body([i, left, df](const float* src) HWY_ATTR { return hn::LoadN(df, src + i, left); },
+         [i, left, df](Vector v, float* dst) HWY_ATTR { hn::StoreN(v, df, dst + i, left); });
+  }
 }
 
 }  // namespace ballast::kernels::HWY_NAMESPACE

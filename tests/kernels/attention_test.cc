@@ -1,128 +1,193 @@
 #include "kernels/attention.h"
 
+#include "attention_case.h"
 #include "kernel_cases.h"
 
 namespace ballast::kernels {
 namespace {
 
-struct AttentionCase {
-  std::size_t heads, kv_heads, head_size, queries, length;
-};
-
-const AttentionCase kCases[] = {{1, 1, 1, 1, 1},    {1, 1, 2, 3, 3},      {3, 1, 64, 1, 300},  {9, 3, 64, 40, 40},
-                                {4, 2, 65, 7, 131}, {2, 2, 31, 130, 257}, {6, 3, 33, 33, 128}, {8, 1, 16, 20, 150},
-                                {100, 1, 8, 2, 5},  {4, 4, 128, 5, 129}};
-
-/// Queries, a cache larger than it is filled, and room for results; unused positions hold NaN.
-struct AttentionData {
-  AttentionShape shape;
-  std::size_t queries, length, capacity, q_stride;
-  FloatType type;
-  std::vector<float> q;
-  EncodedFloats keys, values;
-
-  AttentionData(const AttentionCase& c, FloatType cache_type, float spread, unsigned seed)
-      : shape{c.heads, c.kv_heads, c.head_size, 0.7F / std::sqrt(static_cast<float>(c.head_size))},
-        queries(c.queries),
-        length(c.length),
-        capacity(c.length + 3),
-        q_stride(c.heads * c.head_size + 5),
-        type(cache_type),
-        q(random_floats(c.queries * q_stride, seed, spread)),
-        keys(cache(seed + 1), cache_type),
-        values(cache(seed + 2), cache_type) {}
-
-  std::vector<float> cache(unsigned seed) const {
-    std::vector<float> all = random_floats(shape.kv_heads * capacity * shape.head_size, seed);
-    for (std::size_t h = 0; h < shape.kv_heads; ++h) {
-      for (std::size_t i = length * shape.head_size; i < capacity * shape.head_size; ++i) {
-        all[h * capacity * shape.head_size + i] = INFINITY;
-      }
+/// Runs a case on every target and compares with the reference.
+void check_attention(const AttentionCase& c) {
+  const AttentionData data(c, 11);
+  const AttentionResult expected = data.reference_result();
+  for_every_target([&] {
+    CAPTURE(c);
+    const AttentionResult actual = data.result();
+    // A score's rounding, about 2^-24 of it times sqrt(head_size), becomes the weight's relative error.
+    const double budget = 2e-6 + 2e-6 * c.spread;
+    CHECK(relative_error(actual.out, expected.out) <= budget);
+    for (std::size_t h = 0; h < c.heads; ++h) {
+      CHECK(std::fabs(actual.share[h] - expected.share[h]) <= budget * static_cast<double>(c.queries));
     }
-    return all;
-  }
+  });
+}
 
-  AttentionSequence sequence(std::vector<float>& out, std::vector<double>& share) const {
-    out.assign(queries * shape.heads * shape.head_size, 0.0F);
-    share.assign(shape.heads, -1.0);
-    return {q.data(),   q_stride,    queries, {keys.data(), values.data(), type, capacity, length},
-            out.data(), share.data()};
-  }
+const AttentionCase kCases[] = {
+    {.heads = 1, .kv_heads = 1, .head_size = 1, .queries = 1, .length = 1},
+    {.heads = 1, .kv_heads = 1, .head_size = 2, .queries = 3, .length = 3},
+    {.heads = 3, .kv_heads = 1, .head_size = 64, .queries = 1, .length = 300},
+    {.heads = 9, .kv_heads = 3, .head_size = 64, .queries = 40, .length = 40},
+    {.heads = 4, .kv_heads = 2, .head_size = 65, .queries = 7, .length = 131},
+    {.heads = 2, .kv_heads = 2, .head_size = 31, .queries = 130, .length = 257},
+    {.heads = 6, .kv_heads = 3, .head_size = 33, .queries = 33, .length = 128},
+    {.heads = 8, .kv_heads = 1, .head_size = 16, .queries = 20, .length = 150},
+    {.heads = 100, .kv_heads = 1, .head_size = 8, .queries = 2, .length = 5},
+    {.heads = 4, .kv_heads = 4, .head_size = 128, .queries = 5, .length = 129},
+    {.heads = 4, .kv_heads = 4, .head_size = 192, .queries = 35, .length = 131, .value_size = 128},
+    {.heads = 4, .kv_heads = 2, .head_size = 24, .queries = 3, .length = 17, .value_size = 40},
+    {.heads = 2, .kv_heads = 1, .head_size = 5, .queries = 9, .length = 140, .value_size = 1},
 };
 
 TEST_CASE("attention agrees with the reference on every target, for every shape and cache type") {
-  for (const FloatType type : {FloatType::kF32, FloatType::kF16, FloatType::kBF16}) {
-    for (const AttentionCase& c : kCases) {
+  for (const CacheType type : {CacheType::kF32, CacheType::kF16, CacheType::kBF16, CacheType::kInt8}) {
+    for (AttentionCase c : kCases) {
+      c.type = type;
       for (const float spread : {1.0F, 300.0F}) {  // 300: softmax picks single keys, and scores reach hundreds
-        const AttentionData data(c, type, spread, 11);
-        std::vector<float> expected, actual;
-        std::vector<double> expected_share, actual_share;
-        reference::attention(data.shape, data.sequence(expected, expected_share));
-        for_every_target([&] {
-          CAPTURE(c.head_size);
-          CAPTURE(c.queries);
-          CAPTURE(c.length);
-          const AttentionSequence sequence = data.sequence(actual, actual_share);
-          attention(data.shape, {&sequence, 1});
-          // A score's rounding, about 2^-24 of it times sqrt(head_size), becomes the weight's relative error.
-          const double budget = 2e-6 + 2e-6 * spread;
-          CHECK(relative_error(actual, expected) <= budget);
-          for (std::size_t h = 0; h < c.heads; ++h) {
-            CHECK(std::fabs(actual_share[h] - expected_share[h]) <= budget * static_cast<double>(c.queries));
-          }
-        });
+        c.spread = spread;
+        check_attention(c);
       }
     }
   }
 }
 
-TEST_CASE("several sequences of different lengths are independent of each other and of the number of threads") {
-  const AttentionData a({9, 3, 64, 70, 70}, FloatType::kF16, 1.0F, 21);
-  const AttentionData b({9, 3, 64, 1, 200}, FloatType::kF16, 1.0F, 31);
-  for_every_target([&] {
-    const auto run = [&] {
-      std::vector<float> out_a, out_b;
-      std::vector<double> share_a, share_b;
-      const AttentionSequence sequences[] = {a.sequence(out_a, share_a), b.sequence(out_b, share_b)};
-      attention(a.shape, sequences);
-      out_a.insert(out_a.end(), out_b.begin(), out_b.end());
-      for (const double share : share_a) out_a.push_back(static_cast<float>(share));
-      return out_a;
-    };
-    const std::vector<float> one = with_threads(1, run);
-    CHECK(one == with_threads(2, run));
-    CHECK(one == with_threads(5, run));
-    std::vector<float> alone;
-    std::vector<double> share;
-    const AttentionSequence sequence = a.sequence(alone, share);
-    attention(a.shape, {&sequence, 1});
-    CHECK(std::equal(alone.begin(), alone.end(), one.begin()));
-  });
+TEST_CASE("attention without a causal mask sees every position from every query") {
+  for (AttentionCase c : kCases) {
+    c.causal = false;
+    check_attention(c);
+    c.queries = c.length;
+    check_attention(c);
+  }
 }
 
-TEST_CASE("keys and values are appended at their positions and leave the others alone") {
-  const AttentionShape shape{4, 2, 5, 1.0F};
-  const std::size_t capacity = 7, count = 3, first = 2, stride = 13;
-  const std::vector<float> keys = random_floats(count * stride, 1), values = random_floats(count * stride, 2);
-  for_every_target([&] {
-    for (const FloatType type : {FloatType::kF32, FloatType::kF16, FloatType::kBF16}) {
-      const std::vector<float> old(2 * capacity * 5, 8.0F);
-      EncodedFloats key_cache(old, type), value_cache(old, type);
-      append_key_values(keys.data(), values.data(), stride, count, shape, type, capacity, first, key_cache.bytes.data(),
-                        value_cache.bytes.data());
-      std::vector<float> expected_keys = old, expected_values = old;
-      for (std::size_t h = 0; h < 2; ++h) {
-        for (std::size_t i = 0; i < count; ++i) {
-          for (std::size_t c = 0; c < 5; ++c) {
-            expected_keys[(h * capacity + first + i) * 5 + c] = keys[i * stride + h * 5 + c];
-            expected_values[(h * capacity + first + i) * 5 + c] = values[i * stride + h * 5 + c];
+TEST_CASE("attention agrees with the reference for every window, number of sinks, head size and group") {
+  for (const std::size_t window : {1, 2, 7, 64, 130, 500}) {
+    for (const std::size_t sinks : {0, 1, 4}) {
+      for (const std::size_t head_size : {8, 16, 24, 64}) {
+        for (const std::size_t group : {1, 2, 4}) {
+          for (const std::size_t queries : {1, 45}) {
+            check_attention({.heads = 2 * group,
+                             .kv_heads = 2,
+                             .head_size = head_size,
+                             .queries = queries,
+                             .length = 150,
+                             .value_size = head_size == 24 ? std::size_t{17} : 0,
+                             .window = window,
+                             .sinks = sinks});
           }
         }
       }
-      CHECK(key_cache.bytes == EncodedFloats(expected_keys, type).bytes);
-      CHECK(value_cache.bytes == EncodedFloats(expected_values, type).bytes);
     }
+  }
+}
+
+TEST_CASE("sinks are seen before the window begins, at its edge and beyond") {
+  for (std::size_t length = 1; length <= 12; ++length) {
+    for (std::size_t queries = 1; queries <= length; ++queries) {
+      for (const std::size_t sinks : {0, 1, 4}) {
+        check_attention({.heads = 2,
+                         .kv_heads = 1,
+                         .head_size = 8,
+                         .queries = queries,
+                         .length = length,
+                         .window = 3,
+                         .sinks = sinks});
+      }
+    }
+  }
+}
+
+TEST_CASE(
+    "a ring that wrapped, with its sinks beside it and queries of their own for them, agrees with the reference") {
+  for (const CacheType type : {CacheType::kF32, CacheType::kF16, CacheType::kBF16, CacheType::kInt8}) {
+    for (const std::size_t sinks : {0, 1, 4}) {
+      for (const std::size_t window : {1, 5, 130}) {
+        for (const std::size_t queries : {1, 20, 140}) {
+          for (const std::size_t length : {150, 1999}) {
+            check_attention({.heads = 4,
+                             .kv_heads = 2,
+                             .head_size = 24,
+                             .queries = queries,
+                             .length = length,
+                             .value_size = 16,
+                             .type = type,
+                             .window = window,
+                             .sinks = sinks,
+                             .ring = window + queries - 1});
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("INT8 keys and values stay within their rounding of the exact result, and flagged tokens keep their digits") {
+  AttentionCase c = {.heads = 4, .kv_heads = 2, .head_size = 64, .queries = 30, .length = 200};
+  c.type = CacheType::kF32;
+  const AttentionResult exact = AttentionData(c, 11).reference_result();
+  c.type = CacheType::kInt8;
+  const AttentionResult rounded = AttentionData(c, 11).reference_result();
+  // Values round by 1/254 of their row's maximum (about 3 of a deviation of 1), scores by as much, averaged over many.
+  CHECK(relative_error(rounded.out, exact.out) <= 0.05);
+  c.flag_every = 1;
+  CHECK(relative_error(AttentionData(c, 11).reference_result().out, exact.out) <= 2e-3);
+}
+
+TEST_CASE("attention reads flagged INT8 tokens from where they are kept, on every target") {
+  for (const std::size_t flag_every : {1, 2, 7, 33}) {
+    for (AttentionCase c : kCases) {
+      c.type = CacheType::kInt8;
+      c.flag_every = flag_every;
+      check_attention(c);
+    }
+    check_attention({.heads = 4,
+                     .kv_heads = 2,
+                     .head_size = 24,
+                     .queries = 5,
+                     .length = 333,
+                     .value_size = 16,
+                     .type = CacheType::kInt8,
+                     .window = 40,
+                     .sinks = 4,
+                     .ring = 44,
+                     .flag_every = flag_every});
+  }
+}
+
+TEST_CASE("queries that do not see the first position have no share of it") {
+  const AttentionData data({.heads = 2, .kv_heads = 2, .head_size = 8, .queries = 3, .length = 10, .window = 4}, 1);
+  for_every_target([&] {
+    for (const double share : data.result().share) CHECK(share == 0.0);
   });
+}
+
+TEST_CASE("several sequences of different lengths are independent of each other and of the number of threads") {
+  for (const std::size_t window : {0, 33}) {
+    for (const CacheType type : {CacheType::kF16, CacheType::kInt8}) {
+      AttentionCase c = {.heads = 9, .kv_heads = 3, .head_size = 64, .queries = 70, .length = 70, .type = type};
+      c.window = window;
+      c.sinks = window == 0 ? 0 : 4;
+      const AttentionData a(c, 21);
+      c.queries = 1;
+      c.length = 200;
+      const AttentionData b(c, 31);
+      for_every_target([&] {
+        const auto run = [&] {
+          AttentionResult result_a, result_b;
+          const AttentionSequence sequences[] = {a.sequence(result_a), b.sequence(result_b)};
+          attention(a.shape, sequences);
+          std::vector<float> all = result_a.out;
+          all.insert(all.end(), result_b.out.begin(), result_b.out.end());
+          for (const double share : result_a.share) all.push_back(static_cast<float>(share));
+          return all;
+        };
+        const std::vector<float> one = with_threads(1, run);
+        CHECK(one == with_threads(2, run));
+        CHECK(one == with_threads(5, run));
+        const std::vector<float> alone = a.result().out;
+        CHECK(std::equal(alone.begin(), alone.end(), one.begin()));
+      });
+    }
+  }
 }
 
 }  // namespace

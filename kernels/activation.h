@@ -1,0 +1,27 @@
+// The MLP's nonlinearities, alone and times a second factor, and the gates of a gated attention.
+#ifndef BALLAST_KERNELS_ACTIVATION_H_
+#define BALLAST_KERNELS_ACTIVATION_H_
+
+#include <cstddef>
+
+#include "ballast/activation.h"
+
+namespace ballast::kernels {
+
+/// x = f(x) over `count` values; GELU to 1e-6 max(1, |x|).
+void activate(Activation activation, float* x, std::size_t count);
+
+/// dst = f(gate) * up over `count` values. dst may be either source.
+void activate_multiply(Activation activation, const float* gate, const float* up, std::size_t count, float* dst);
+
+/// x = x / (1 + exp(-gate)) elementwise: x is [m][size] dense, gate has rows `gate_stride` floats apart.
+void multiply_sigmoid(float* x, std::size_t m, std::size_t size, const float* gate, std::size_t gate_stride);
+
+/// The same with one gate per head: x is [m][heads * head_size] dense, gate [m][heads], rows `gate_stride` floats
+/// apart.
+void multiply_sigmoid_heads(float* x, std::size_t m, std::size_t heads, std::size_t head_size, const float* gate,
+                            std::size_t gate_stride);
+
+}  // namespace ballast::kernels
+
+#endif  // BALLAST_KERNELS_ACTIVATION_H_
