@@ -16,7 +16,7 @@ target_compile_features(ballast PUBLIC cxx_std_23)
 target_include_directories(ballast INTERFACE "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>"
                                              "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>")
 target_link_libraries(ballast PUBLIC hwy::hwy DNNL::dnnl OpenMP::OpenMP_CXX PkgConfig::PCRE2 PkgConfig::UTF8PROC
-                                     PkgConfig::XXHASH)
+                                     PkgConfig::XXHASH PkgConfig::SENTENCEPIECE)
 
 install(TARGETS ballast EXPORT ballast ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/ballast" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"

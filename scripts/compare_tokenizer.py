@@ -3,10 +3,11 @@
 
     compare_tokenizer.py MODEL... --program build/release/tokenize_lines [--lines 3000]
     compare_tokenizer.py --families --program ...      trains tiny tokenizers with the pre-tokenizers of known families
+                                                       and of the other kinds (tokenizer_kinds.py)
     compare_tokenizer.py --write-golden tests/data/tokenizer
 
 MODEL is a Hugging Face directory or a GGUF file; of a GGUF the tokenizer is first written out as tokenizer.json by
-ballast and then read by both. Needs transformers (and tokenizers). Exits with 1 when any text differs.
+ballast and then read by both. Needs transformers, tokenizers, sentencepiece, protobuf and gguf. Exits with 1 when any text differs.
 """
 
 import argparse
@@ -17,6 +18,8 @@ import subprocess
 import sys
 import tempfile
 import unicodedata
+
+import tokenizer_kinds
 
 GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 LLAMA3 = (
@@ -126,11 +129,13 @@ def ballast_ids(program, model, texts, export=None):
 
 
 def compare(name, expected, found, texts):
+    certain = [i for i, ids in enumerate(expected) if ids is not None]
+    expected, found, texts = ([values[i] for i in certain] for values in (expected, found, texts))
     equal = sum(a == b for a, b in zip(expected, found))
     print(f"{name}: {equal} of {len(texts)} texts agree, {sum(map(len, expected))} tokens")
     for text, a, b in zip(texts, expected, found):
         if a != b:
-            print(f"  {text[:200]!r}\n    transformers {a[:60]}\n    ballast      {b[:60]}")
+            print(f"  {text[:200]!r}\n    original     {a[:60]}\n    ballast      {b[:60]}")
             break
     return equal == len(texts) == len(found)
 
@@ -197,6 +202,29 @@ def training_texts():
     return [text.decode("utf-8", "replace") for text in records(1500, seed=1)]
 
 
+def write_kinds(root, vocab_size):
+    def train_byte_level(name):
+        pre_tokenizer, normalizer, options = families()[name]
+        return train(pre_tokenizer, normalizer, training_texts(), vocab_size, **options)
+
+    return tokenizer_kinds.write_kinds(root, training_texts(), vocab_size, train_byte_level)
+
+
+def compare_kinds(program, texts, vocab_size):
+    agree = True
+    with tempfile.TemporaryDirectory() as directory:
+        for name, model, encode in write_kinds(pathlib.Path(directory), vocab_size):
+            found = ballast_ids(program, model, texts)
+            expected = [encode(text.decode("utf-8", "replace")) for text in texts]
+            agree = compare(name, expected, found, texts) and agree
+            if model.suffix == ".gguf":  # what is written for it must be the same tokenizer
+                exported = pathlib.Path(directory) / (name + "_exported")
+                exported.mkdir()
+                ballast_ids(program, model, texts[:1], exported)
+                agree = compare(exported.name, expected, ballast_ids(program, exported, texts), texts) and agree
+    return agree
+
+
 def compare_families(program, texts, vocab_size):
     agree = True
     for name, (pre_tokenizer, normalizer, options) in families().items():
@@ -220,6 +248,10 @@ def write_golden(directory):
             json.dumps(json.loads(tokenizer.to_str()), ensure_ascii=False, separators=(",", ":")), encoding="utf-8")
         ids = [tokenizer.encode(text.decode("utf-8", "replace"), add_special_tokens=False).ids for text in texts]
         (folder / "ids.txt").write_text("".join(" ".join(map(str, line)) + "\n" for line in ids))
+    for name, _, encode in write_kinds(directory, 420):
+        ids = [encode(text.decode("utf-8", "replace")) for text in texts]
+        lines = ["ambiguous" if line is None else " ".join(map(str, line)) for line in ids]
+        (directory / name / "ids.txt").write_text("".join(line + "\n" for line in lines))
     (directory / "texts.bin").write_bytes(b"".join(b"%d\n" % len(text) + text for text in texts))
 
 
@@ -243,6 +275,7 @@ def main():
         agree = compare_model(options.program, model, texts) and agree
     if options.families:
         agree = compare_families(options.program, texts, options.vocab_size) and agree
+        agree = compare_kinds(options.program, texts, options.vocab_size) and agree
     sys.exit(0 if agree else 1)
 
 

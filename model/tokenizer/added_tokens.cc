@@ -64,32 +64,15 @@ AddedToken read_added_token(const CheckedJson& node) {
 }
 
 AddedTokenFinder::AddedTokenFinder(std::vector<AddedToken> tokens) : tokens_(std::move(tokens)) {
-  std::uint32_t nodes = 1;
-  for (std::size_t i = 0; i < tokens_.size(); ++i) {
-    std::uint32_t node = 0;
-    for (const char c : tokens_[i].content) {
-      const auto [child, is_new] =
-          children_.try_emplace(std::uint64_t{node} << 8 | static_cast<unsigned char>(c), nodes);
-      if (is_new) ++nodes;
-      node = child->second;
-    }
-    token_at_node_.try_emplace(node, i);
-    begins_token_[static_cast<unsigned char>(tokens_[i].content[0])] = true;
-  }
+  for (std::size_t i = 0; i < tokens_.size(); ++i) index_of_.insert(tokens_[i].content, static_cast<int>(i));
 }
 
 std::optional<AddedTokenFinder::Match> AddedTokenFinder::next_match(std::string_view text, std::size_t position) const {
   for (; position < text.size(); ++position) {
-    if (!begins_token_[static_cast<unsigned char>(text[position])]) continue;
     std::optional<Match> longest;
-    std::uint32_t node = 0;
-    for (std::size_t end = position; end < text.size(); ++end) {
-      const auto child = children_.find(std::uint64_t{node} << 8 | static_cast<unsigned char>(text[end]));
-      if (child == children_.end()) break;
-      node = child->second;
-      const auto found = token_at_node_.find(node);
-      if (found != token_at_node_.end()) longest = Match{position, end + 1, &tokens_[found->second]};
-    }
+    index_of_.for_each_prefix(text.substr(position), [&](std::size_t length, int index) {
+      longest = Match{position, position + length, &tokens_[static_cast<std::size_t>(index)]};
+    });
     if (longest) return longest;
   }
   return std::nullopt;

@@ -2,15 +2,13 @@
 #ifndef BALLAST_MODEL_TOKENIZER_ADDED_TOKENS_H_
 #define BALLAST_MODEL_TOKENIZER_ADDED_TOKENS_H_
 
-#include <array>
-#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
+#include "model/tokenizer/byte_trie.h"
 #include "model/tokenizer/checked_json.h"
 
 namespace ballast::model {
@@ -50,10 +48,7 @@ class AddedTokenFinder {
   std::optional<Match> next_match(std::string_view text, std::size_t position) const;
 
   std::vector<AddedToken> tokens_;
-  // A tree of the contents, byte by byte: (node << 8 | byte) -> node; node 0 is the root.
-  std::unordered_map<std::uint64_t, std::uint32_t> children_;
-  std::unordered_map<std::uint32_t, std::size_t> token_at_node_;
-  std::array<bool, 256> begins_token_{};
+  ByteTrie index_of_;  // contents to places in tokens_
 };
 
 }  // namespace ballast::model

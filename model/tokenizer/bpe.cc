@@ -1,19 +1,15 @@
 #include "model/tokenizer/bpe.h"
 
+#include <algorithm>
 #include <queue>
 #include <utility>
+
+#include "model/tokenizer/utf8.h"
 
 namespace ballast::model {
 namespace {
 
 constexpr std::uint32_t kNone = 0xFFFFFFFFu;
-
-// A token in the making; `previous` and `next` chain those that are left.
-struct Symbol {
-  int id;
-  std::uint32_t previous;
-  std::uint32_t next;
-};
 
 // Two neighbours that could become `result`; stale once either has changed.
 struct Candidate {
@@ -34,15 +30,22 @@ std::uint64_t pair_key(int left, int right) {
 
 }  // namespace
 
+// A token in the making; `previous` and `next` chain those that are left.
+struct Bpe::Symbol {
+  int id;
+  std::uint32_t previous;
+  std::uint32_t next;
+};
+
 Bpe::Bpe(BpeVocabulary vocabulary)
     : vocabulary_(std::move(vocabulary)), whole_(new std::atomic<std::uint8_t>[vocabulary_.tokens.size()]()) {
   byte_id_.fill(-1);
   id_of_.reserve(vocabulary_.tokens.size());
   for (std::size_t id = 0; id < vocabulary_.tokens.size(); ++id) {
-    const BpeVocabulary::Token& token = vocabulary_.tokens[id];
-    if (!token.mergeable) continue;
-    id_of_.emplace(token.bytes, static_cast<int>(id));
-    if (token.bytes.size() == 1) byte_id_[static_cast<unsigned char>(token.bytes[0])] = static_cast<int>(id);
+    const std::string& token = vocabulary_.tokens[id];
+    if (token.empty()) continue;
+    id_of_.emplace(token, static_cast<int>(id));
+    if (token.size() == 1) byte_id_[static_cast<unsigned char>(token[0])] = static_cast<int>(id);
   }
   rules_.reserve(vocabulary_.merges.size());
   for (std::size_t rank = 0; rank < vocabulary_.merges.size(); ++rank) {
@@ -71,20 +74,41 @@ const Bpe::Rule* Bpe::rule(int left, int right) const {
   return found == rules_.end() ? nullptr : &found->second;
 }
 
+void Bpe::add_units(std::string_view piece, std::vector<Symbol>& symbols) const {
+  const auto add = [&](int id) {
+    const auto position = static_cast<std::uint32_t>(symbols.size());
+    symbols.push_back({id, position - 1, position + 1});
+  };
+  const auto id_of_unit = [&](std::string_view unit) {
+    if (unit.size() == 1) return byte_id_[static_cast<unsigned char>(unit[0])];
+    const auto found = id_of_.find(unit);
+    return found == id_of_.end() ? -1 : found->second;
+  };
+  const auto byte_token = [&](char c) { return (*vocabulary_.byte_tokens)[static_cast<unsigned char>(c)]; };
+  bool last_unknown = false;
+  while (!piece.empty()) {
+    const std::size_t length = vocabulary_.unit == BpeVocabulary::Unit::kByte ? 1 : utf8_step(piece, 0).length;
+    const std::string_view unit = piece.substr(0, length);
+    piece.remove_prefix(length);
+    const int id = id_of_unit(unit);
+    if (id >= 0) {
+      add(id);
+    } else if (vocabulary_.byte_tokens && std::ranges::none_of(unit, [&](char c) { return byte_token(c) < 0; })) {
+      for (const char c : unit) add(byte_token(c));
+    } else {
+      const bool fused = last_unknown && vocabulary_.fuse_unknown;
+      if (vocabulary_.unknown >= 0 && !fused) add(vocabulary_.unknown);
+      last_unknown = true;
+      continue;
+    }
+    last_unknown = false;
+  }
+}
+
 void Bpe::merge(std::string_view piece, std::vector<int>& ids) const {
   std::vector<Symbol> symbols;
   symbols.reserve(piece.size());
-  bool last_unknown = false;
-  for (const char c : piece) {
-    const int known = byte_id_[static_cast<unsigned char>(c)];
-    const bool is_unknown = known < 0;
-    const int id = is_unknown ? vocabulary_.unknown : known;
-    const bool fused = is_unknown && last_unknown && vocabulary_.fuse_unknown;
-    last_unknown = is_unknown;
-    if (id < 0 || fused) continue;
-    const auto position = static_cast<std::uint32_t>(symbols.size());
-    symbols.push_back({id, position - 1, position + 1});
-  }
+  add_units(piece, symbols);
   if (symbols.empty()) return;
   symbols.front().previous = kNone;
   symbols.back().next = kNone;

@@ -1,82 +1,66 @@
-// There is no Jinja here: a template is recognised by its family, and the family is written out.
+#include <array>
+#include <ctime>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "ballast/error.h"
 #include "model/checkpoint/text.h"
+#include "model/tokenizer/chat_families.h"
 #include "model/tokenizer/tokenizer.h"
 
 namespace ballast::model {
 namespace {
 
-constexpr std::string_view kBegin = "<|im_start|>";
-constexpr std::string_view kEnd = "<|im_end|>";
+constexpr std::array<const ChatFamily*, 7> kFamilies{&kQwen3Chat,   &kChatMl,         &kLlama2Chat,    &kLlama3Chat,
+                                                     &kMistralChat, &kDeepSeekV2Chat, &kDeepSeekV3Chat};
 
-// The text between Jinja's quotes with its escapes resolved.
-std::string unescape(std::string_view literal) {
-  std::string text;
-  for (std::size_t i = 0; i < literal.size(); ++i) {
-    if (literal[i] != '\\' || i + 1 == literal.size()) {
-      text += literal[i];
-      continue;
-    }
-    const char escaped = literal[++i];
-    text += escaped == 'n' ? '\n' : escaped == 't' ? '\t' : escaped;
+// What other families write, to refuse them by name.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 9> kOthers{{
+    {"<start_of_turn>", "Gemma's"},
+    {"[SYSTEM_PROMPT]", "Mistral's with [SYSTEM_PROMPT] (V7)"},
+    {"<|start_of_role|>", "Granite's"},
+    {"<|START_OF_TURN_TOKEN|>", "Command R's"},
+    {"<|channel|>", "gpt-oss's"},
+    {"<|user|>", "Phi's or Zephyr's"},
+    {"<|im_start|>", "a variety of ChatML that changes the messages"},
+    {"<|start_header_id|>", "a variety of Llama 3's"},
+    {"[INST]", "a variety of Mistral's or Llama 2's"},
+}};
+
+[[noreturn]] void refuse(std::string_view chat_template) {
+  std::string known;
+  for (const ChatFamily* family : kFamilies) known += (known.empty() ? "" : ", ") + std::string(family->name);
+  std::string what = "an unknown one";
+  for (const auto& [mark, name] : kOthers) {
+    if (!chat_template.contains(mark)) continue;
+    what = name;
+    break;
   }
-  return text;
+  throw Error("chat template", "it is " + what + " and begins with " + in_quotes(chat_template.substr(0, 60)) +
+                                   "; supported are " + known + "; give a plain prompt instead");
 }
 
-// Whether `span` leaves the string literal that it begins in, so that it is program rather than text.
-bool leaves_literal(std::string_view span) {
-  for (const std::string_view mark : {"{{", "}}", "{%", "%}", "' +", "'+", "\" +", "\"+"}) {
-    if (span.find(mark) != std::string_view::npos) return true;
-  }
-  return false;
-}
-
-// The system message that the template writes when a conversation does not begin with one; empty when it writes none.
-std::string default_system_message(std::string_view chat_template) {
-  const std::string head = std::string(kBegin) + "system";
-  for (std::size_t at = chat_template.find(head); at != std::string_view::npos; at = chat_template.find(head, at + 1)) {
-    std::string_view rest = chat_template.substr(at + head.size());
-    if (rest.starts_with("\\n")) {
-      rest.remove_prefix(2);
-    } else if (rest.starts_with("\n")) {
-      rest.remove_prefix(1);
-    } else {
-      continue;
-    }
-    const std::size_t end = rest.find(kEnd);
-    if (end != std::string_view::npos && !leaves_literal(rest.substr(0, end))) return unescape(rest.substr(0, end));
-  }
-  return {};
-}
-
-// Templates that change the messages' text on the way are not plain ChatML.
-bool is_chatml(std::string_view chat_template) {
-  const auto has = [&](std::string_view part) { return chat_template.find(part) != std::string_view::npos; };
-  return has(kBegin) && has(kEnd) && has("add_generation_prompt") && !has("trim") && !has("strip(") && !has("</think>");
+std::chrono::year_month_day local_date() {
+  const std::time_t now = std::time(nullptr);
+  std::tm local{};
+  localtime_r(&now, &local);
+  return std::chrono::year(local.tm_year + 1900) / (local.tm_mon + 1) / local.tm_mday;
 }
 
 }  // namespace
 
-std::string apply_chat_template(const Tokenizer& tokenizer, const std::vector<ChatMessage>& messages) {
+std::string apply_chat_template(const Tokenizer& tokenizer, const std::vector<ChatMessage>& messages,
+                                std::optional<std::chrono::year_month_day> today) {
   const std::string& chat_template = tokenizer.chat_template();
   if (chat_template.empty()) throw Error("chat template", "the model has none; give a plain prompt instead");
-  if (!is_chatml(chat_template)) {
-    throw Error("chat template", "only plain ChatML is supported, this one begins with " +
-                                     in_quotes(std::string_view(chat_template).substr(0, 60)));
+  const auto text = [&](std::optional<int> token) { return token ? tokenizer.token_bytes(*token) : std::string(); };
+  for (const ChatFamily* family : kFamilies) {
+    if (!family->recognises(chat_template)) continue;
+    return family->render(
+        {chat_template, text(tokenizer.bos()), text(tokenizer.eos()), messages, today ? *today : local_date()});
   }
-  std::string prompt;
-  const auto add = [&](std::string_view role, std::string_view content) {
-    prompt.append(kBegin).append(role).append("\n").append(content).append(kEnd).append("\n");
-  };
-  if (messages.empty() || messages.front().role != "system") {
-    const std::string system = default_system_message(chat_template);
-    if (!system.empty()) add("system", system);
-  }
-  for (const ChatMessage& message : messages) add(message.role, message.content);
-  return prompt.append(kBegin).append("assistant\n");
+  refuse(chat_template);
 }
 
 }  // namespace ballast::model

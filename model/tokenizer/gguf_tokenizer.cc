@@ -1,14 +1,18 @@
 #include "model/tokenizer/gguf_tokenizer.h"
 
+#include <algorithm>
 #include <array>
 #include <string_view>
+#include <tuple>
 #include <utility>
+#include <vector>
 
 #include "ballast/error.h"
 #include "model/checkpoint/text.h"
-#include "model/tokenizer/bpe_reader.h"
 #include "model/tokenizer/checked_json.h"
 #include "model/tokenizer/pre_tokenizer_families.h"
+#include "model/tokenizer/tokenizer_json_parts.h"
+#include "model/tokenizer/vocabulary.h"
 
 namespace ballast::model {
 namespace {
@@ -16,7 +20,7 @@ namespace {
 using nlohmann::json;
 
 // Values of tokenizer.ggml.token_type (llama.cpp's llama_token_type).
-enum TokenType : std::int64_t { kNormal = 1, kControl = 3, kUserDefined = 4, kUnused = 5 };
+enum TokenType : std::int64_t { kNormal = 1, kUnknown = 2, kControl = 3, kUserDefined = 4, kUnused = 5 };
 
 // A metadata value that stays alive as long as the checked view of it.
 class Metadata {
@@ -50,11 +54,6 @@ std::int64_t type_at(const CheckedJson& types, std::size_t index) {
   return element.get<std::int64_t>();
 }
 
-json added_token(std::size_t id, const std::string& content, bool special) {
-  return {{"id", id},        {"content", content},  {"single_word", false}, {"lstrip", false},
-          {"rstrip", false}, {"normalized", false}, {"special", special}};
-}
-
 struct Tokens {
   json vocab = json::object();
   json added = json::array();
@@ -77,7 +76,9 @@ Tokens read_tokens(const GgufFile& file, const Metadata& texts) {
       texts->fail("token " + in_quotes(text) + " is there twice, with ids " + tokens.vocab[text].dump() + " and " +
                   std::to_string(id));
     }
-    if (type == kControl || type == kUserDefined) tokens.added.push_back(added_token(id, text, type == kControl));
+    if (type == kControl || type == kUserDefined || type == kUnknown) {
+      tokens.added.push_back(added_token(id, text, type != kUserDefined));
+    }
   }
   return tokens;
 }
@@ -120,17 +121,74 @@ json read_config(const GgufFile& file, const Metadata& texts) {
   return config;
 }
 
-// What puts bos in front of a text.
-json post_processor(const json& config, const json& vocab) {
-  const std::string& bos = config["bos_token"].get_ref<const std::string&>();
-  const json bos_part = {{"SpecialToken", {{"id", bos}, {"type_id", 0}}}};
-  const json text_part = {{"Sequence", {{"id", "A"}, {"type_id", 0}}}};
-  const json second_part = {{"Sequence", {{"id", "B"}, {"type_id", 1}}}};
-  const json special = {{"id", bos}, {"ids", json::array({vocab.at(bos)})}, {"tokens", json::array({bos})}};
-  return {{"type", "TemplateProcessing"},
-          {"single", json::array({bos_part, text_part})},
-          {"pair", json::array({bos_part, text_part, second_part})},
-          {"special_tokens", {{bos, special}}}};
+// What puts BOS in front of a text and EOS behind it, as the file or else the kind of tokenizer wants it. The
+// configuration gets the same answer.
+json read_frame(const GgufFile& file, bool adds_bos_by_default, const json& vocab, json& config) {
+  using Token = std::vector<std::pair<std::string, json>>;
+  const auto token = [&](const char* key, const char* name, const char* config_key, bool otherwise) -> Token {
+    const Metadata wanted(file, key);
+    const bool adds =
+        (wanted.absent() ? otherwise : wanted->boolean()) && config.contains(name) && vocab.contains(config[name]);
+    config[config_key] = adds;
+    return adds ? Token{{config[name], vocab.at(config[name])}} : Token{};
+  };
+  const Token bos = token("tokenizer.ggml.add_bos_token", "bos_token", "add_bos_token", adds_bos_by_default);
+  const Token eos = token("tokenizer.ggml.add_eos_token", "eos_token", "add_eos_token", false);
+  return bos.empty() && eos.empty() ? json(nullptr) : frame_template(bos, eos);
+}
+
+// A pair of tokens that together are a third one.
+struct ScoredMerge {
+  double score;
+  std::string_view left;
+  std::string_view right;
+};
+
+// SentencePiece merges the pair whose result has the highest score; written as a list that says the same.
+json merges_of_scores(const GgufFile& file, const Metadata& texts, const json& vocab) {
+  const Metadata scores(file, "tokenizer.ggml.scores");
+  if (scores->array().size() != texts->array().size()) {
+    scores->fail("has " + std::to_string(scores->array().size()) + " elements for " +
+                 std::to_string(texts->array().size()) + " tokens");
+  }
+  std::vector<ScoredMerge> merges;
+  for (const auto& [text, id] : vocab.get_ref<const json::object_t&>()) {
+    if (byte_of_token(text)) continue;
+    const json& score = scores->value()[id.get<std::size_t>()];
+    if (!score.is_number()) scores->fail("element " + id.dump() + " must be a number");
+    for (std::size_t cut = 1; cut < text.size(); ++cut) {
+      if ((static_cast<unsigned char>(text[cut]) & 0xC0u) == 0x80u) continue;  // within a character
+      const std::string_view left = std::string_view(text).substr(0, cut);
+      const std::string_view right = std::string_view(text).substr(cut);
+      if (vocab.contains(left) && vocab.contains(right)) merges.push_back({score.get<double>(), left, right});
+    }
+  }
+  std::ranges::sort(merges, [](const ScoredMerge& a, const ScoredMerge& b) {
+    if (a.score != b.score) return a.score > b.score;
+    if (a.left.size() != b.left.size()) return a.left.size() > b.left.size();
+    return std::tie(a.left, a.right) < std::tie(b.left, b.right);
+  });
+  json list = json::array();
+  for (const ScoredMerge& merge : merges) list.push_back(json::array({merge.left, merge.right}));
+  return list;
+}
+
+json sentencepiece_json(const GgufFile& file, const Metadata& texts, json& config) {
+  Tokens tokens = read_tokens(file, texts);
+  json frame = read_frame(file, true, tokens.vocab, config);
+  const Metadata adds_space(file, "tokenizer.ggml.add_space_prefix");
+  json merges = merges_of_scores(file, texts, tokens.vocab);
+  return byte_fallback_tokenizer_json(adds_space.absent() || adds_space->boolean(), config.value("unk_token", json()),
+                                      std::move(tokens.vocab), std::move(merges), std::move(tokens.added),
+                                      std::move(frame));
+}
+
+json byte_level_json(const GgufFile& file, const Metadata& texts, json& config) {
+  PreTokenizerFamily family = read_family(file);
+  Tokens tokens = read_tokens(file, texts);
+  json frame = read_frame(file, family.adds_bos, tokens.vocab, config);
+  return byte_level_tokenizer_json(std::move(family), std::move(tokens.vocab), read_merges(file),
+                                   std::move(tokens.added), std::move(frame));
 }
 
 }  // namespace
@@ -138,17 +196,14 @@ json post_processor(const json& config, const json& vocab) {
 std::optional<TokenizerSource> read_gguf_tokenizer(const GgufFile& file) {
   const Metadata model(file, "tokenizer.ggml.model");
   if (model.absent()) return std::nullopt;
-  if (model->string() != "gpt2") {
-    model->fail("tokenizer " + in_quotes(model->string()) + " is not supported yet; only byte-level BPE (\"gpt2\") is");
+  const bool sentencepiece = model->string() == "llama";
+  if (!sentencepiece && model->string() != "gpt2") {
+    model->fail("tokenizer " + in_quotes(model->string()) +
+                " is not supported; byte-level BPE (\"gpt2\") and SentencePiece's BPE (\"llama\") are");
   }
-  PreTokenizerFamily family = read_family(file);
   const Metadata texts(file, "tokenizer.ggml.tokens");
-  Tokens tokens = read_tokens(file, texts);
-  const Metadata add_bos(file, "tokenizer.ggml.add_bos_token");
-  const bool wants_bos = add_bos.absent() ? family.adds_bos : add_bos->boolean();
   json config = read_config(file, texts);
-  const bool adds_bos = wants_bos && config.contains("bos_token") && tokens.vocab.contains(config["bos_token"]);
-  config["add_bos_token"] = adds_bos;
+  const json tokenizer = sentencepiece ? sentencepiece_json(file, texts, config) : byte_level_json(file, texts, config);
 
   TokenizerSource source;
   source.tokenizer_file = file.path().string();
@@ -158,29 +213,7 @@ std::optional<TokenizerSource> read_gguf_tokenizer(const GgufFile& file) {
     source.chat_template = chat_template->string();
     if (!is_utf8(source.chat_template)) chat_template->fail("is not UTF-8");
   }
-  json byte_level = {{"type", "ByteLevel"}, {"add_prefix_space", true}, {"trim_offsets", true}, {"use_regex", true}};
-  const json tokenizer = {
-      {"version", "1.0"},
-      {"truncation", nullptr},
-      {"padding", nullptr},
-      {"added_tokens", std::move(tokens.added)},
-      {"normalizer", std::move(family.normalizer)},
-      {"pre_tokenizer", std::move(family.pre_tokenizer)},
-      {"post_processor", adds_bos ? post_processor(config, tokens.vocab) : json(nullptr)},
-      {"decoder", std::move(byte_level)},
-      {"model",
-       {{"type", "BPE"},
-        {"dropout", nullptr},
-        {"unk_token", nullptr},
-        {"continuing_subword_prefix", nullptr},
-        {"end_of_word_suffix", nullptr},
-        {"fuse_unk", false},
-        {"byte_fallback", false},
-        {"ignore_merges", family.ignore_merges},
-        {"vocab", std::move(tokens.vocab)},
-        {"merges", read_merges(file)}}},
-  };
-  source.tokenizer_json = tokenizer.dump();
+  source.tokenizer_data = tokenizer.dump() + "\n";
   source.config = std::move(config);
   return source;
 }

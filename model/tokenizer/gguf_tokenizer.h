@@ -5,12 +5,12 @@
 #include <optional>
 
 #include "model/checkpoint/gguf.h"
-#include "model/tokenizer/bpe_tokenizer.h"
+#include "model/tokenizer/tokenizer_source.h"
 
 namespace ballast::model {
 
 /// Nothing when the file has no tokenizer. Throws Error naming file and key; a `tokenizer.ggml.model` other than "gpt2"
-/// and a `tokenizer.ggml.pre` that is not known are named.
+/// and "llama" and a `tokenizer.ggml.pre` that is not known are named.
 std::optional<TokenizerSource> read_gguf_tokenizer(const GgufFile& file);
 
 }  // namespace ballast::model

@@ -1,6 +1,6 @@
 #include "model/checkpoint/gguf.h"
-#include "model/tokenizer/bpe_tokenizer.h"
 #include "model/tokenizer/gguf_tokenizer.h"
+#include "model/tokenizer/json_tokenizer.h"
 #include "model/tokenizer/tokenizer_files.h"
 
 namespace ballast::model {

@@ -2,25 +2,39 @@
 #ifndef BALLAST_MODEL_TOKENIZER_NORMALIZER_H_
 #define BALLAST_MODEL_TOKENIZER_NORMALIZER_H_
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "model/tokenizer/checked_json.h"
 
 namespace ballast::model {
 
-/// The `normalizer` of a tokenizer.json: nothing or NFC, whatever the number of Sequences around it.
+/// The `normalizer` of a tokenizer.json. Immutable; safe to use from several threads.
 class Normalizer {
  public:
-  /// Throws Error naming a normalizer that is neither.
+  /// Knows Sequence, NFC, NFD, NFKC, NFKD, Lowercase, StripAccents, Strip, Prepend, Replace and BertNormalizer; throws
+  /// Error naming any other node.
   explicit Normalizer(const std::optional<CheckedJson>& node);
 
   /// `text` (valid UTF-8) normalized; `storage` holds the result where it differs, and must outlive it.
   std::string_view normalize(std::string_view text, std::string& storage) const;
 
  private:
-  bool nfc_ = false;
+  struct Step {
+    std::function<std::string(std::string_view)> apply;
+    bool changes_ascii = true;
+  };
+
+  void add_node(const CheckedJson& node, int depth);
+  void add_strip(const CheckedJson& node);
+  void add_prepend(const CheckedJson& node);
+  void add_replace(const CheckedJson& node);
+  void add_bert(const CheckedJson& node);
+
+  std::vector<Step> steps_;
 };
 
 }  // namespace ballast::model

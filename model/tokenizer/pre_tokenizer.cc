@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "model/checkpoint/text.h"
+#include "model/tokenizer/token_decoder.h"
 #include "model/tokenizer/utf8.h"
 
 namespace ballast::model {
@@ -16,11 +17,13 @@ constexpr int kMaxDepth = 16;
 constexpr std::string_view kGpt2Expression =
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
+// Python's string.punctuation is that of ASCII; some of it are symbols to Unicode.
+constexpr std::string_view kPunctuation = R"([!-/:-@\[-`{-~\p{P}])";
+
 }  // namespace
 
-PreTokenizer::PreTokenizer(const CheckedJson& node) {
-  add_node(node, 0);
-  if (!byte_level_) node.fail("has no ByteLevel step; only byte-level BPE is supported");
+PreTokenizer::PreTokenizer(const std::optional<CheckedJson>& node) {
+  if (node) add_node(*node, 0);
 }
 
 void PreTokenizer::add_node(const CheckedJson& node, int depth) {
@@ -33,7 +36,19 @@ void PreTokenizer::add_node(const CheckedJson& node, int depth) {
     add_split(node);
   } else if (type == "Digits") {
     const std::string_view digits = node.flag("individual_digits", false) ? R"(\p{N})" : R"(\p{N}+)";
-    steps_.push_back(Split{Regex::from_pattern(digits, node.place()), Behavior::kIsolated, false});
+    add_pattern(digits, node, Behavior::kIsolated);
+  } else if (type == "Punctuation") {
+    const std::optional<CheckedJson> name = node.find("behavior");
+    add_pattern(kPunctuation, node, name ? behavior(*name) : Behavior::kIsolated);
+  } else if (type == "Whitespace") {
+    add_pattern(R"(\w+|[^\w\s]+)", node, Behavior::kRemoved, true);
+  } else if (type == "WhitespaceSplit") {
+    add_pattern(R"(\s)", node, Behavior::kRemoved);
+  } else if (type == "BertPreTokenizer") {
+    add_pattern(R"(\s)", node, Behavior::kRemoved);
+    add_pattern(kPunctuation, node, Behavior::kIsolated);
+  } else if (type == "Metaspace") {
+    add_metaspace(node);
   } else if (type == "ByteLevel") {
     add_byte_level(node);
   } else {
@@ -52,10 +67,28 @@ void PreTokenizer::add_split(const CheckedJson& node) {
 // The mapping of bytes to printable characters is left out: the vocabulary is kept as bytes instead.
 void PreTokenizer::add_byte_level(const CheckedJson& node) {
   if (node.at("add_prefix_space").boolean()) steps_.emplace_back(PrefixSpace{});
-  if (node.flag("use_regex", true)) {
-    steps_.push_back(Split{Regex::from_pattern(kGpt2Expression, node.place()), Behavior::kIsolated, false});
-  }
+  if (node.flag("use_regex", true)) add_pattern(kGpt2Expression, node, Behavior::kIsolated);
   byte_level_ = true;
+}
+
+void PreTokenizer::add_metaspace(const CheckedJson& node) {
+  using Prepend = Metaspace::Prepend;
+  const CheckedJson replacement = node.at("replacement");
+  if (replacement.string().empty()) replacement.fail("is empty");
+  Prepend prepend = node.flag("add_prefix_space", true) ? Prepend::kAlways : Prepend::kNever;
+  if (const std::optional<CheckedJson> scheme = node.find("prepend_scheme")) {
+    const std::string& name = scheme->string();
+    if (name != "always" && name != "first" && name != "never") scheme->fail(in_quotes(name) + " is not supported");
+    prepend = name == "always" ? Prepend::kAlways : name == "first" ? Prepend::kFirst : Prepend::kNever;
+  }
+  steps_.push_back(Metaspace{replacement.string(), prepend});
+  if (node.flag("split", true)) {
+    steps_.push_back(Split{Regex::from_literal(replacement.string(), node.place()), Behavior::kMergedWithNext, false});
+  }
+}
+
+void PreTokenizer::add_pattern(std::string_view pattern, const CheckedJson& node, Behavior behavior, bool invert) {
+  steps_.push_back(Split{Regex::from_pattern(pattern, node.place()), behavior, invert});
 }
 
 PreTokenizer::Behavior PreTokenizer::behavior(const CheckedJson& name) {
@@ -88,20 +121,29 @@ bool PreTokenizer::belong_together(Behavior behavior, bool last_matched, bool ne
   return false;
 }
 
-void PreTokenizer::run(std::size_t step, std::string_view text, const PieceSink& sink) const {
+void PreTokenizer::run(std::size_t step, std::string_view text, bool begins_input, const PieceSink& sink) const {
   if (text.empty()) return;
   if (step == steps_.size()) return sink(text);
-  const auto next = [&](std::string_view piece) { run(step + 1, piece, sink); };
   if (const Split* split = std::get_if<Split>(&steps_[step])) {
-    run_split(*split, text, next);
+    run_split(*split, text,
+              [&](std::string_view piece) { run(step + 1, piece, begins_input && piece.data() == text.data(), sink); });
+  } else if (const Metaspace* metaspace = std::get_if<Metaspace>(&steps_[step])) {
+    run(step + 1, apply(*metaspace, text, begins_input), begins_input, sink);
   } else if (text.starts_with(' ')) {
-    next(text);
+    run(step + 1, text, begins_input, sink);
   } else {
-    next(" " + std::string(text));
+    run(step + 1, " " + std::string(text), begins_input, sink);
   }
 }
 
-void PreTokenizer::run_split(const Split& split, std::string_view text, const PieceSink& sink) const {
+std::string PreTokenizer::apply(const Metaspace& metaspace, std::string_view text, bool begins_input) {
+  std::string replaced = replace_all(text, " ", metaspace.replacement);
+  const bool prepend = metaspace.prepend == Metaspace::Prepend::kAlways ||
+                       (metaspace.prepend == Metaspace::Prepend::kFirst && begins_input);
+  return prepend && !replaced.starts_with(metaspace.replacement) ? metaspace.replacement + replaced : replaced;
+}
+
+void PreTokenizer::run_split(const Split& split, std::string_view text, const PieceSink& sink) {
   std::size_t piece_begin = 0;
   std::size_t piece_end = 0;
   bool last_matched = false;

@@ -3,6 +3,8 @@
 #define BALLAST_MODEL_TOKENIZER_PRE_TOKENIZER_H_
 
 #include <functional>
+#include <optional>
+#include <string>
 #include <string_view>
 #include <variant>
 #include <vector>
@@ -15,15 +17,21 @@ namespace ballast::model {
 /// Takes a piece; the view is valid during the call only.
 using PieceSink = std::function<void(std::string_view)>;
 
-/// The `pre_tokenizer` tree of a tokenizer.json whose last step is ByteLevel. Immutable; safe to use from several
-/// threads.
+/// The `pre_tokenizer` tree of a tokenizer.json. Immutable; safe to use from several threads.
 class PreTokenizer {
  public:
-  /// Knows Sequence, Split, Digits and ByteLevel; throws Error naming any other node.
-  explicit PreTokenizer(const CheckedJson& node);
+  /// Knows Sequence, Split, Digits, Punctuation, Whitespace, WhitespaceSplit, BertPreTokenizer, Metaspace and
+  /// ByteLevel; throws Error naming any other node. Without a node a text is one piece.
+  explicit PreTokenizer(const std::optional<CheckedJson>& node);
 
-  /// Gives the pieces of `text` (valid UTF-8) in order, none empty.
-  void split(std::string_view text, const PieceSink& sink) const { run(0, text, sink); }
+  /// Gives the pieces of `text` (valid UTF-8) in order, none empty. `begins_input`: nothing was before `text` in the
+  /// input that it is a part of.
+  void split(std::string_view text, bool begins_input, const PieceSink& sink) const {
+    run(0, text, begins_input, sink);
+  }
+
+  /// Whether the pieces are meant as bytes in the byte alphabet (byte_alphabet.h).
+  bool is_byte_level() const { return byte_level_; }
 
  private:
   /// What becomes of the parts that an expression matches; names as in tokenizer.json.
@@ -35,16 +43,24 @@ class PreTokenizer {
     bool invert;  ///< the gaps between matches count as the matches
   };
   struct PrefixSpace {};
-  using Step = std::variant<Split, PrefixSpace>;
+  struct Metaspace {
+    enum class Prepend { kAlways, kFirst, kNever };
+    std::string replacement;  ///< stands for spaces
+    Prepend prepend;
+  };
+  using Step = std::variant<Split, PrefixSpace, Metaspace>;
 
   void add_node(const CheckedJson& node, int depth);
   void add_split(const CheckedJson& node);
   void add_byte_level(const CheckedJson& node);
+  void add_metaspace(const CheckedJson& node);
+  void add_pattern(std::string_view pattern, const CheckedJson& node, Behavior behavior, bool invert = false);
   static Behavior behavior(const CheckedJson& name);
   static bool belong_together(Behavior behavior, bool last_matched, bool next_matches);
 
-  void run(std::size_t step, std::string_view text, const PieceSink& sink) const;
-  void run_split(const Split& split, std::string_view text, const PieceSink& sink) const;
+  void run(std::size_t step, std::string_view text, bool begins_input, const PieceSink& sink) const;
+  static void run_split(const Split& split, std::string_view text, const PieceSink& sink);
+  static std::string apply(const Metaspace& metaspace, std::string_view text, bool begins_input);
 
   std::vector<Step> steps_;
   bool byte_level_ = false;

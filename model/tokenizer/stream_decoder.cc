@@ -5,7 +5,10 @@ namespace ballast::model {
 
 std::string StreamDecoder::push(int id) {
   if (tokenizer_.is_special(id)) return {};
-  pending_ += tokenizer_.token_bytes(id);
+  const std::string bytes = tokenizer_.token_bytes(id);
+  if (bytes.empty()) return {};
+  pending_ += std::string_view(bytes).substr(drop_space_ && bytes.starts_with(' ') ? 1 : 0);
+  drop_space_ = false;
   // Only the last step can be truncated: three bytes at most are held back.
   std::size_t ready = 0;
   while (ready < pending_.size()) {

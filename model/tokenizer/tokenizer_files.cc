@@ -1,30 +1,23 @@
 #include "model/tokenizer/tokenizer_files.h"
 
-#include <array>
 #include <cstdint>
+#include <string>
 #include <string_view>
+#include <utility>
 
 #include "ballast/error.h"
 #include "model/checkpoint/mapped_file.h"
 #include "model/checkpoint/strict_json.h"
-#include "model/tokenizer/bpe_reader.h"
-#include "model/tokenizer/bpe_tokenizer.h"
+#include "model/checkpoint/text.h"
+#include "model/tokenizer/bare_vocabulary.h"
+#include "model/tokenizer/json_tokenizer.h"
+#include "model/tokenizer/sentencepiece_tokenizer.h"
+#include "model/tokenizer/vocabulary.h"
 
 namespace ballast::model {
 namespace {
 
-struct OtherKind {
-  std::string_view file;
-  std::string_view problem;
-};
-
-// What a directory without tokenizer.json may have instead.
-constexpr std::array<OtherKind, 4> kOtherKinds{{
-    {"tokenizer.model", "SentencePiece models are not supported yet; only byte-level BPE in a tokenizer.json is"},
-    {"vocab.txt", "WordPiece vocabularies are not supported yet; only byte-level BPE in a tokenizer.json is"},
-    {"tekken.json", "Tekken vocabularies are not supported yet; only byte-level BPE in a tokenizer.json is"},
-    {"vocab.json", "there is no tokenizer.json beside it; save the tokenizer with transformers' save_pretrained"},
-}};
+constexpr const char* kTokenizerJson = "tokenizer.json";
 
 // "bos_token_id": one id, or several of which the first counts. The model's file may speak of ids that the tokenizer
 // does not have; those name no token here.
@@ -37,30 +30,84 @@ std::optional<int> model_token(const nlohmann::json& model_config, const char* n
   return number >= 0 && number <= kMaxTokenId ? std::optional(static_cast<int>(number)) : std::nullopt;
 }
 
+// What older files spread over tokenizer_config.json, special_tokens_map.json and added_tokens.json, as the first would
+// say it. A tokenizer.json has the same inside.
+void add_separate_tokens(const std::filesystem::path& directory, nlohmann::json& config) {
+  const std::filesystem::path names = directory / "special_tokens_map.json";
+  if (std::filesystem::exists(names)) {
+    const nlohmann::json map = read_json_object(names);
+    for (const auto& [name, token] : map.items()) {
+      if (name.ends_with("_token") && !config.contains(name)) config[name] = token;
+    }
+  }
+  const std::filesystem::path added = directory / "added_tokens.json";
+  if (!std::filesystem::exists(added) || config.contains("added_tokens_decoder")) return;
+  const nlohmann::json ids = read_json_object(added);
+  for (const auto& [content, id] : ids.items()) {
+    const int value = read_token_id(CheckedJson(id, added.string() + ": " + content));
+    config["added_tokens_decoder"][std::to_string(value)] = {{"content", content}, {"special", false}};
+  }
+}
+
+// The class of tokenizers that vocab.json and merges.txt belong to, under the name that GGUF files have for it.
+std::string bpe_family(const nlohmann::json& config, const nlohmann::json& model_config, const std::string& file) {
+  const auto text = [](const nlohmann::json& object, const char* key) {
+    return object.is_object() && object.contains(key) && object[key].is_string() ? object[key].get<std::string>()
+                                                                                 : std::string();
+  };
+  std::string name = text(config, "tokenizer_class");
+  if (name.empty()) name = text(model_config, "model_type");
+  if (name.starts_with("GPT2Tokenizer") || name == "gpt2") return "gpt-2";
+  if (name.starts_with("Qwen2Tokenizer") || name == "qwen2" || name == "qwen3") return "qwen2";
+  throw Error(file, "how text is cut for it is known for GPT2Tokenizer and Qwen2Tokenizer only" +
+                        (name.empty() ? std::string() : ", not for " + in_quotes(name)) +
+                        "; save a tokenizer.json with transformers' save_pretrained");
+}
+
 }  // namespace
 
 std::unique_ptr<Tokenizer> read_tokenizer_directory(const std::filesystem::path& directory,
                                                     const nlohmann::json& model_config) {
-  const std::filesystem::path file = directory / "tokenizer.json";
-  if (!std::filesystem::exists(file)) {
-    for (const OtherKind& kind : kOtherKinds) {
-      const std::filesystem::path other = directory / kind.file;
-      if (std::filesystem::exists(other)) throw Error(other.string(), kind.problem);
-    }
-    return nullptr;
-  }
-
+  const auto exists = [&](const char* name) { return std::filesystem::exists(directory / name); };
   TokenizerSource source;
-  source.tokenizer_file = file.string();
-  source.tokenizer_json = MappedFile(file).text();
   const std::filesystem::path config = directory / "tokenizer_config.json";
   source.config_file = config.string();
-  if (std::filesystem::exists(config)) source.config = read_json_object(config);
-  const std::filesystem::path chat_template = directory / "chat_template.jinja";
-  if (std::filesystem::exists(chat_template)) source.chat_template = MappedFile(chat_template).text();
+  if (exists("tokenizer_config.json")) source.config = read_json_object(config);
+  if (exists("chat_template.jinja")) source.chat_template = MappedFile(directory / "chat_template.jinja").text();
   source.bos = model_token(model_config, "bos_token_id");
   source.eos = model_token(model_config, "eos_token_id");
-  return make_tokenizer(std::move(source));
+
+  const auto use = [&](const char* name) {
+    source.tokenizer_file = (directory / name).string();
+    if (name != kTokenizerJson) add_separate_tokens(directory, source.config);
+  };
+  if (exists(kTokenizerJson)) {
+    use(kTokenizerJson);
+    source.tokenizer_data = MappedFile(directory / kTokenizerJson).text();
+    return make_tokenizer(std::move(source));
+  }
+  if (exists("tokenizer.model")) {
+    use("tokenizer.model");
+    source.tokenizer_data = MappedFile(directory / "tokenizer.model").text();
+    return make_sentencepiece_tokenizer(std::move(source));
+  }
+  if (exists("vocab.txt")) {
+    use("vocab.txt");
+    source.tokenizer_data = read_word_piece_files(directory / "vocab.txt", source.config).dump();
+    return make_tokenizer(std::move(source));
+  }
+  if (exists("vocab.json") && exists("merges.txt")) {
+    use("vocab.json");
+    const std::string family = bpe_family(source.config, model_config, source.tokenizer_file);
+    source.tokenizer_data =
+        read_bpe_files(directory / "vocab.json", directory / "merges.txt", family, source.config).dump();
+    return make_tokenizer(std::move(source));
+  }
+  if (exists("tekken.json")) {
+    throw Error((directory / "tekken.json").string(),
+                "Tekken's own file is not supported; use the tokenizer.json of the same model");
+  }
+  return nullptr;
 }
 
 }  // namespace ballast::model

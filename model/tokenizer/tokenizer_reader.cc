@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "model/checkpoint/text.h"
-#include "model/tokenizer/bpe_reader.h"
+#include "model/tokenizer/vocabulary.h"
 
 namespace ballast::model {
 namespace {
@@ -20,9 +20,9 @@ std::string content_of(const CheckedJson& token) {
 // The added tokens of all sources, one for each content.
 class AddedTokenTable {
  public:
-  explicit AddedTokenTable(const BpeVocabulary& vocabulary) {
-    for (std::size_t id = 0; id < vocabulary.tokens.size(); ++id) {
-      const std::string& text = vocabulary.tokens[id].text;
+  explicit AddedTokenTable(const std::vector<std::string>& vocabulary) {
+    for (std::size_t id = 0; id < vocabulary.size(); ++id) {
+      const std::string& text = vocabulary[id];
       if (!text.empty()) id_of_.emplace(text, static_cast<int>(id));
     }
     for (const auto& [text, id] : id_of_) text_of_.emplace(id, text);
@@ -97,35 +97,34 @@ std::optional<int> named_token(const CheckedJson& config, std::string_view name,
   return node ? table.find_id(content_of(*node)) : std::nullopt;
 }
 
-// The id that a post-processor puts in front of a text, if any.
-std::optional<int> leading_token(const CheckedJson& processor, int depth) {
-  constexpr int kMaxDepth = 16;
-  if (depth > kMaxDepth) processor.fail("nested too deep");
-  const std::string& type = processor.type();
-  if (type == "ByteLevel") return std::nullopt;
-  if (type == "Sequence") {
-    std::optional<int> leading;
-    for (const CheckedJson& child : processor.at("processors").elements()) {
-      const std::optional<int> token = leading_token(child, depth + 1);
-      if (token) leading = token;
+// The template's tokens, unless the configuration says whether BOS and EOS are added: that goes first, as in
+// transformers.
+TextFrame read_frame(const CheckedJson& tokenizer, const CheckedJson& config, const SpecialTokens& special,
+                     const AddedTokenTable& table) {
+  TextFrame frame;
+  if (const std::optional<CheckedJson> node = tokenizer.find("post_processor")) {
+    frame = read_post_processor(*node);
+    for (const std::vector<int>* ids : {&frame.prefix, &frame.suffix}) {
+      for (const int id : *ids) {
+        if (!table.has_id(id)) node->fail("no token has id " + std::to_string(id));
+      }
     }
-    return leading;
   }
-  if (type != "TemplateProcessing") processor.fail("post-processor " + in_quotes(type) + " is not supported");
-  const std::vector<CheckedJson> parts = processor.at("single").elements();
-  if (parts.empty()) return std::nullopt;
-  const std::optional<CheckedJson> token = parts.front().find("SpecialToken");
-  if (!token) return std::nullopt;
-  const CheckedJson special = processor.at("special_tokens").at(token->at("id").string());
-  const std::vector<CheckedJson> ids = special.at("ids").elements();
-  if (ids.size() != 1) special.fail("one id is expected, there are " + std::to_string(ids.size()));
-  return read_token_id(ids.front());
+  const auto override_with = [&](std::string_view key, std::optional<int> token, std::vector<int>& ids) {
+    const std::optional<CheckedJson> node = config.find(key);
+    if (!node) return;
+    ids.clear();
+    if (node->boolean() && token) ids.push_back(*token);
+  };
+  override_with("add_bos_token", special.bos, frame.prefix);
+  override_with("add_eos_token", special.eos, frame.suffix);
+  return frame;
 }
 
 }  // namespace
 
 SpecialTokens read_special_tokens(const CheckedJson& tokenizer, const CheckedJson& config,
-                                  const BpeVocabulary& vocabulary) {
+                                  const std::vector<std::string>& vocabulary) {
   AddedTokenTable table(vocabulary);
   if (const std::optional<CheckedJson> list = tokenizer.find("added_tokens")) {
     for (const CheckedJson& node : list->elements()) {
@@ -139,17 +138,11 @@ SpecialTokens read_special_tokens(const CheckedJson& tokenizer, const CheckedJso
   SpecialTokens special;
   special.bos = named_token(config, "bos_token", table);
   special.eos = named_token(config, "eos_token", table);
-  std::optional<int> leading;
-  if (const std::optional<CheckedJson> node = tokenizer.find("post_processor")) leading = leading_token(*node, 0);
-  if (leading && !table.has_id(*leading)) {
-    tokenizer.at("post_processor").fail("no token has id " + std::to_string(*leading));
-  }
-  // As in transformers: the configuration's word goes before the template's.
-  if (leading && !config.find("add_bos_token")) special.bos = leading;
-  special.adds_bos = config.flag("add_bos_token", leading.has_value()) && special.bos;
+  special.frame = read_frame(tokenizer, config, special, table);
+  if (!special.frame.prefix.empty()) special.bos = special.frame.prefix.front();
   special.added = table.take();
 
-  special.size = vocabulary.tokens.size();
+  special.size = vocabulary.size();
   for (const AddedToken& token : special.added) {
     special.size = std::max(special.size, static_cast<std::size_t>(token.id) + 1);
   }

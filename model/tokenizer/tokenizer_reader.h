@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "model/tokenizer/added_tokens.h"
-#include "model/tokenizer/bpe.h"
 #include "model/tokenizer/checked_json.h"
+#include "model/tokenizer/post_processor.h"
 
 namespace ballast::model {
 
@@ -18,12 +18,13 @@ struct SpecialTokens {
   std::size_t size = 0;  ///< largest id + 1, the vocabulary's own included
   std::optional<int> bos;
   std::optional<int> eos;
-  bool adds_bos = false;  ///< bos goes in front of every text
+  TextFrame frame;  ///< what belongs around every text
 };
 
-/// Throws Error where a file contradicts itself or the vocabulary.
+/// `vocabulary`: the model's tokens by id, empty for ids that no token has. Throws Error where a file contradicts
+/// itself or the vocabulary.
 SpecialTokens read_special_tokens(const CheckedJson& tokenizer, const CheckedJson& config,
-                                  const BpeVocabulary& vocabulary);
+                                  const std::vector<std::string>& vocabulary);
 
 /// `separate` (from a file of its own) or, when that is empty, the configuration's template; empty when there is none.
 std::string read_chat_template(const CheckedJson& config, std::string separate);

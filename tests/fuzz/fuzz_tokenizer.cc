@@ -31,7 +31,7 @@ void check_round_trip(std::string_view text) {
 void try_tokenizer(std::string_view json, std::string_view text) {
   ballast::model::TokenizerSource source;
   source.tokenizer_file = "tokenizer.json";
-  source.tokenizer_json = json;
+  source.tokenizer_data = json;
   source.config_file = "tokenizer_config.json";
   try {
     const std::unique_ptr<Tokenizer> tokenizer = ballast::model::make_tokenizer(std::move(source));
@@ -40,7 +40,7 @@ void try_tokenizer(std::string_view json, std::string_view text) {
       if (id < 0 || id >= size) std::abort();
     }
     streamed(*tokenizer, text);
-    tokenizer->to_tokenizer_json();
+    tokenizer->files();
   } catch (const ballast::Error&) {
   }
 }

@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "model/tokenizer/bpe_tokenizer.h"
+#include "model/tokenizer/json_tokenizer.h"
 #include "model/tokenizer/utf8.h"
 
 namespace ballast::test {
@@ -44,7 +44,7 @@ inline std::unique_ptr<model::Tokenizer> make_tiny_tokenizer(const nlohmann::jso
                                                              std::string chat_template = {}) {
   model::TokenizerSource source;
   source.tokenizer_file = "tokenizer.json";
-  source.tokenizer_json = tokenizer.dump();
+  source.tokenizer_data = tokenizer.dump();
   source.config_file = "tokenizer_config.json";
   source.config = std::move(config);
   source.chat_template = std::move(chat_template);

@@ -48,8 +48,9 @@ void run(int argc, char** argv) {
   const std::unique_ptr<Tokenizer> tokenizer = open_tokenizer(argv[1]);
   if (argc == 3) {
     const std::filesystem::path directory = argv[2];
-    std::ofstream(directory / "tokenizer.json") << tokenizer->to_tokenizer_json();
-    std::ofstream(directory / "tokenizer_config.json") << tokenizer->to_tokenizer_config();
+    for (const ballast::model::TokenizerFile& file : tokenizer->files()) {
+      std::ofstream(directory / file.name, std::ios::binary) << file.content;
+    }
   }
   const std::string input{std::istreambuf_iterator<char>(std::cin), {}};
   for (std::string_view rest = input; !rest.empty();) {

@@ -18,18 +18,17 @@ BpeVocabulary random_vocabulary(unsigned seed, int merges) {
   std::mt19937 random(seed);
   BpeVocabulary vocabulary;
   for (const char letter : std::string("abcd")) {
-    vocabulary.tokens.push_back({std::string(1, letter), std::string(1, letter), true});
+    vocabulary.tokens.emplace_back(1, letter);
   }
   for (int i = 0; i < merges; ++i) {
     const int size = static_cast<int>(vocabulary.tokens.size());
     const int left = static_cast<int>(random() % static_cast<unsigned>(size));
     const int right = static_cast<int>(random() % static_cast<unsigned>(size));
-    const std::string bytes = vocabulary.tokens[static_cast<std::size_t>(left)].bytes +
-                              vocabulary.tokens[static_cast<std::size_t>(right)].bytes;
-    const auto same = [&](const BpeVocabulary::Token& token) { return token.bytes == bytes; };
-    const auto found = std::find_if(vocabulary.tokens.begin(), vocabulary.tokens.end(), same);
+    const std::string bytes =
+        vocabulary.tokens[static_cast<std::size_t>(left)] + vocabulary.tokens[static_cast<std::size_t>(right)];
+    const auto found = std::find(vocabulary.tokens.begin(), vocabulary.tokens.end(), bytes);
     const int result = static_cast<int>(found - vocabulary.tokens.begin());
-    if (found == vocabulary.tokens.end()) vocabulary.tokens.push_back({bytes, bytes, true});
+    if (found == vocabulary.tokens.end()) vocabulary.tokens.push_back(bytes);
     vocabulary.merges.push_back({left, right, result});
   }
   return vocabulary;
@@ -103,7 +102,7 @@ TEST_CASE("threads that share a tokenizer agree") {
 
 TEST_CASE("a token that merging does not reach stays whole only with ignore_merges") {
   BpeVocabulary vocabulary;
-  for (const char* text : {"a", "b", "ab"}) vocabulary.tokens.push_back({text, text, true});
+  for (const char* text : {"a", "b", "ab"}) vocabulary.tokens.emplace_back(text);
   CHECK(encode(Bpe(vocabulary), "ab") == std::vector<int>{0, 1});
   vocabulary.ignore_merges = true;
   CHECK(encode(Bpe(vocabulary), "ab") == std::vector<int>{2});
@@ -111,7 +110,7 @@ TEST_CASE("a token that merging does not reach stays whole only with ignore_merg
 
 TEST_CASE("bytes that are no token are left out, or stand as the unknown token") {
   BpeVocabulary vocabulary;
-  for (const char* text : {"a", "?"}) vocabulary.tokens.push_back({text, text, true});
+  for (const char* text : {"a", "?"}) vocabulary.tokens.emplace_back(text);
   CHECK(encode(Bpe(vocabulary), "xayza") == std::vector<int>{0, 0});
   vocabulary.unknown = 1;
   CHECK(encode(Bpe(vocabulary), "xayza") == std::vector<int>{1, 0, 1, 1, 0});

@@ -1,4 +1,8 @@
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "doctest/doctest.h"
 #include "error_message.h"
@@ -31,6 +35,42 @@ const std::string kQwen =
     "{%- else %}{{- '<|im_start|>system\\nYou are Qwen, don\\'t worry.<|im_end|>\\n' }}{%- endif %}"
     "{%- if add_generation_prompt %}{{- '<|im_start|>assistant\\n' }}{%- endif %}";
 
+// tests/data/tokenizer/chat is written by scripts/make_golden_chats.py.
+TEST_CASE("published templates give what transformers renders with them") {
+  const nlohmann::json golden =
+      nlohmann::json::parse(std::ifstream(std::filesystem::path(BALLAST_TEST_DATA) / "tokenizer/chat/chats.json"));
+  const nlohmann::json& date = golden["today"];
+  const auto today = std::chrono::year(date[0].get<int>()) / date[1].get<int>() / date[2].get<int>();
+  CHECK(golden["templates"].size() == 20);
+  for (const nlohmann::json& entry : golden["templates"]) {
+    nlohmann::json config = {{"bos_token", entry["bos"]}, {"eos_token", entry["eos"]}};
+    config["added_tokens_decoder"]["262"] = {{"content", entry["bos"]}, {"special", true}};
+    config["added_tokens_decoder"]["263"] = {{"content", entry["eos"]}, {"special", true}};
+    const auto tokenizer =
+        test::make_tiny_tokenizer(test::tiny_tokenizer_json(), config, entry["template"].get<std::string>());
+    for (const nlohmann::json& chat : entry["chats"]) {
+      std::vector<ChatMessage> messages;
+      for (const nlohmann::json& message : chat["messages"]) messages.push_back({message[0], message[1]});
+      CAPTURE(entry["name"].get<std::string>());
+      CAPTURE(chat["messages"].dump());
+      if (chat["prompt"].is_null()) {
+        CHECK(error_message([&] { apply_chat_template(*tokenizer, messages, today); }) == Contains("conversation: "));
+      } else {
+        CHECK(apply_chat_template(*tokenizer, messages, today) == chat["prompt"].get<std::string>());
+      }
+    }
+  }
+}
+
+TEST_CASE("templates of other families are refused by name") {
+  const auto refusal = [](const std::string& chat_template) {
+    return error_message([&] { apply(chat_template, {{"user", "Hi"}}); });
+  };
+  CHECK(refusal("{{ bos_token }}{{ '<start_of_turn>' + role }}") == Contains("it is Gemma's and begins with"));
+  CHECK(refusal("{{ '[SYSTEM_PROMPT]' }}[INST]") == Contains("Mistral's with [SYSTEM_PROMPT]"));
+  CHECK(refusal("{{ messages }}") == Contains("it is an unknown one and begins with \"{{ messages }}\""));
+}
+
 TEST_CASE("ChatML puts every message between its marks and asks for an answer") {
   CHECK(apply(kSmolLm2, {{"system", "Be brief."}, {"user", "Hi"}}) ==
         "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n");
@@ -50,7 +90,8 @@ TEST_CASE("templates that are not plain ChatML are refused by their beginning") 
   const std::string other =
       "{{ bos_token }}{% for message in messages %}[INST] {{ message['content'] | trim }} [/INST]";
   CHECK(error_message([&] { apply(other, {{"user", "Hi"}}); }) == Contains("begins with \"{{ bos_token }}{% for"));
-  CHECK(error_message([&] { apply(kSmolLm2 + "{{ x | trim }}", {{"user", "Hi"}}); }) == Contains("plain ChatML"));
+  CHECK(error_message([&] { apply(kSmolLm2 + "{{ x | trim }}", {{"user", "Hi"}}); }) ==
+        Contains("a variety of ChatML"));
 }
 
 TEST_CASE("of several templates the default one is taken") {

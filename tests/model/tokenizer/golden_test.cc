@@ -3,11 +3,13 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <memory>
 #include <sstream>
 #include <string>
 #include <vector>
 
 #include "doctest/doctest.h"
+#include "model/checkpoint/gguf.h"
 #include "model/tokenizer/tokenizer_files.h"
 
 namespace ballast::model {
@@ -40,14 +42,19 @@ std::string joined(const std::vector<int>& ids) {
   return line;
 }
 
-TEST_CASE("ids of every family of tokenizers equal those that Hugging Face's library gave") {
+std::unique_ptr<Tokenizer> open(const std::filesystem::path& folder) {
+  const std::filesystem::path gguf = folder / "tokenizer.gguf";
+  return std::filesystem::exists(gguf) ? load_tokenizer(*open_gguf(gguf)) : read_tokenizer_directory(folder);
+}
+
+TEST_CASE("ids of every family of tokenizers equal those that the original library gave") {
   const std::vector<std::string> texts = read_texts();
   REQUIRE(texts.size() == 100);
   int families = 0;
   for (const auto& folder : std::filesystem::directory_iterator(kData)) {
-    if (!folder.is_directory()) continue;
+    if (!std::filesystem::exists(folder.path() / "ids.txt")) continue;
     ++families;
-    const auto tokenizer = read_tokenizer_directory(folder.path());
+    const auto tokenizer = open(folder.path());
     REQUIRE(tokenizer != nullptr);
     std::istringstream expected(read(folder.path() / "ids.txt"));
     for (const std::string& text : texts) {
@@ -55,10 +62,10 @@ TEST_CASE("ids of every family of tokenizers equal those that Hugging Face's lib
       CAPTURE(text);
       std::string line;
       std::getline(expected, line);
-      CHECK(joined(tokenizer->encode(text)) == line);
+      if (line != "ambiguous") CHECK(joined(tokenizer->encode(text)) == line);
     }
   }
-  CHECK(families == 11);
+  CHECK(families == 25);
 }
 
 }  // namespace

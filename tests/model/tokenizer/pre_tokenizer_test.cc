@@ -20,7 +20,7 @@ const json kByteLevel = {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"u
 Pieces pieces(const json& node, std::string_view text) {
   Pieces result;
   const PreTokenizer pre_tokenizer(CheckedJson(node, "file: pre_tokenizer"));
-  pre_tokenizer.split(text, [&](std::string_view piece) { result.emplace_back(piece); });
+  pre_tokenizer.split(text, true, [&](std::string_view piece) { result.emplace_back(piece); });
   return result;
 }
 
@@ -72,10 +72,11 @@ TEST_CASE("ByteLevel cuts with GPT-2's expression and puts a space in front when
 }
 
 TEST_CASE("what is not known is refused by name") {
-  CHECK(error_message([] { pieces({{"type", "Metaspace"}}, ""); }) ==
-        "file: pre_tokenizer: pre-tokenizer \"Metaspace\" is not supported");
+  CHECK(error_message([] { pieces({{"type", "CharDelimiterSplit"}}, ""); }) ==
+        "file: pre_tokenizer: pre-tokenizer \"CharDelimiterSplit\" is not supported");
+  CHECK(error_message([] { pieces({{"type", "Metaspace"}, {"replacement", "_"}, {"prepend_scheme", "last"}}, ""); }) ==
+        Contains("\"last\" is not supported"));
   CHECK(error_message([] { pieces(split("Sideways"), ""); }) == Contains("behavior \"Sideways\""));
-  CHECK(error_message([] { pieces({{"type", "Digits"}}, ""); }) == Contains("has no ByteLevel step"));
   CHECK(error_message([] {
           pieces({{"type", "Sequence"}, {"pretokenizers", json::array({kByteLevel, kByteLevel})}}, "");
         }) == Contains("pre_tokenizer.pretokenizers[1]: a step after ByteLevel"));

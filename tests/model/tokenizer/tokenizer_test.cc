@@ -121,8 +121,9 @@ TEST_CASE("bos is added when the template or the configuration says so") {
   json tokenizer = tiny_tokenizer_json();
   const json special = {{"<|end|>", {{"id", "<|end|>"}, {"ids", json::array({kEnd})}}}};
   const json first = {{"SpecialToken", {{"id", "<|end|>"}}}};
-  tokenizer["post_processor"] = {
-      {"type", "TemplateProcessing"}, {"single", json::array({first})}, {"special_tokens", special}};
+  tokenizer["post_processor"] = {{"type", "TemplateProcessing"},
+                                 {"single", json::array({first, {{"Sequence", {{"id", "A"}}}}})},
+                                 {"special_tokens", special}};
   CHECK(make_tiny_tokenizer(tokenizer)->adds_bos());
   CHECK(make_tiny_tokenizer(tokenizer)->bos() == kEnd);
   CHECK_FALSE(make_tiny_tokenizer(tokenizer, {{"add_bos_token", false}})->adds_bos());
@@ -137,16 +138,18 @@ TEST_CASE("kinds and options that are not supported are named") {
     tokenizer["model"][key] = std::move(value);
     return tokenizer;
   };
-  CHECK(refusal(with("type", "Unigram")) ==
-        "tokenizer.json: model.type: \"Unigram\" is not supported yet; only byte-level BPE is");
-  CHECK(refusal(with("byte_fallback", true)) == Contains("byte_fallback"));
+  CHECK(refusal(with("type", "WordLevel")) ==
+        "tokenizer.json: model.type: \"WordLevel\" is not supported; BPE, Unigram and WordPiece are");
   CHECK(refusal(with("end_of_word_suffix", "</w>")) == Contains("model.end_of_word_suffix"));
   json tokenizer = tiny_tokenizer_json();
-  tokenizer["normalizer"] = {{"type", "Lowercase"}};
-  CHECK(refusal(tokenizer) == "tokenizer.json: normalizer: normalizer \"Lowercase\" is not supported");
+  tokenizer["normalizer"] = {{"type", "Precompiled"}};
+  CHECK(refusal(tokenizer) == "tokenizer.json: normalizer: normalizer \"Precompiled\" is not supported");
   tokenizer["normalizer"] = nullptr;
-  tokenizer["post_processor"] = {{"type", "BertProcessing"}};
-  CHECK(refusal(tokenizer) == Contains("post-processor \"BertProcessing\""));
+  tokenizer["post_processor"] = {{"type", "Unheard"}};
+  CHECK(refusal(tokenizer) == Contains("post-processor \"Unheard\""));
+  tokenizer["post_processor"] = nullptr;
+  tokenizer["decoder"] = {{"type", "CTC"}};
+  CHECK(refusal(tokenizer) == Contains("decoder \"CTC\""));
 }
 
 TEST_CASE("damaged vocabularies and merges are refused with their place") {
@@ -202,15 +205,18 @@ TEST_CASE("merges may be written as pairs") {
 TEST_CASE("a tokenizer gives back the files that it was read from") {
   const json config = {{"eos_token", "<|end|>"}, {"anything", {1, 2}}};
   const auto tokenizer = make_tiny_tokenizer(tiny_tokenizer_json(), config);
-  CHECK(tokenizer->to_tokenizer_json() == tiny_tokenizer_json());
-  CHECK(tokenizer->to_tokenizer_config() == config);
+  REQUIRE(tokenizer->files().size() == 2);
+  CHECK(tokenizer->files()[0].name == "tokenizer.json");
+  CHECK(json::parse(tokenizer->files()[0].content) == tiny_tokenizer_json());
+  CHECK(tokenizer->files()[1].name == "tokenizer_config.json");
+  CHECK(json::parse(tokenizer->files()[1].content) == config);
 }
 
 TEST_CASE("a directory without a tokenizer gives none, one with another kind names it") {
   const test::TemporaryDirectory directory;
   CHECK(read_tokenizer_directory(directory.path()) == nullptr);
-  std::ofstream(directory.path() / "tokenizer.model") << "x";
-  CHECK(error_message([&] { read_tokenizer_directory(directory.path()); }) == Contains("SentencePiece"));
+  std::ofstream(directory.path() / "tekken.json") << "x";
+  CHECK(error_message([&] { read_tokenizer_directory(directory.path()); }) == Contains("Tekken"));
 }
 
 TEST_CASE("a directory's files belong together, config.json names bos and eos where they do not") {
@@ -220,7 +226,7 @@ TEST_CASE("a directory's files belong together, config.json names bos and eos wh
   const auto tokenizer =
       read_tokenizer_directory(directory.path(), {{"eos_token_id", {kEnd, 0}}, {"bos_token_id", 5000}});
   CHECK(tokenizer->chat_template() == "template");
-  CHECK(tokenizer->to_tokenizer_config() == json{{"chat_template", "template"}});
+  CHECK(json::parse(tokenizer->files()[1].content) == json{{"chat_template", "template"}});
   CHECK(tokenizer->eos() == kEnd);
   CHECK_FALSE(tokenizer->bos().has_value());
 }

@@ -1,0 +1,47 @@
+#include "model/tokenizer/subword_model.h"
+
+#include <utility>
+
+#include "model/checkpoint/text.h"
+#include "model/tokenizer/bpe.h"
+#include "model/tokenizer/bpe_reader.h"
+#include "model/tokenizer/unigram.h"
+#include "model/tokenizer/vocabulary.h"
+#include "model/tokenizer/word_piece.h"
+
+namespace ballast::model {
+namespace {
+
+// Files from before the field existed have no type.
+std::string type_of(const CheckedJson& model) {
+  if (const std::optional<CheckedJson> type = model.find("type")) return type->string();
+  if (model.find("merges")) return "BPE";
+  if (model.find("continuing_subword_prefix")) return "WordPiece";
+  if (model.find("unk_id")) return "Unigram";
+  model.fail("has no type and no merges");
+}
+
+}  // namespace
+
+VocabularyModel read_subword_model(const CheckedJson& model, bool byte_level) {
+  const std::string type = type_of(model);
+  if (type == "Unigram") {
+    auto unigram = std::make_unique<Unigram>(model);
+    std::vector<std::string> texts = unigram->texts();
+    return {"Unigram", std::move(texts), std::move(unigram)};
+  }
+  if (type != "BPE" && type != "WordPiece") {
+    const std::optional<CheckedJson> node = model.find("type");
+    (node ? *node : model).fail(in_quotes(type) + " is not supported; BPE, Unigram and WordPiece are");
+  }
+  const CheckedJson vocab = model.at("vocab");
+  Vocabulary vocabulary = read_vocabulary(vocab);
+  if (type == "WordPiece") {
+    auto word_piece = std::make_unique<WordPiece>(model, vocabulary);
+    return {"WordPiece", std::move(vocabulary.texts), std::move(word_piece)};
+  }
+  auto bpe = std::make_unique<Bpe>(read_bpe(model, vocabulary, byte_level));
+  return {byte_level ? "byte-level BPE" : "BPE", std::move(vocabulary.texts), std::move(bpe)};
+}
+
+}  // namespace ballast::model
