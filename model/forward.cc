@@ -1,10 +1,12 @@
 #include "model/forward.h"
 
+#include <algorithm>
 #include <cmath>
+#include <utility>
 
-#include "kernels/attention.h"
 #include "kernels/elementwise.h"
 #include "model/arch/rope_config.h"
+#include "model/forward_parts.h"
 
 namespace ballast::model {
 
@@ -16,105 +18,139 @@ std::size_t count_tokens(std::span<const BatchSequence> batch) {
   return tokens;
 }
 
-void grow(std::vector<float>& buffer, std::size_t size) {
-  if (buffer.size() < size) buffer.resize(size);
+void forward_pre_norm(const BlockPass& pass, float* hidden) {
+  BlockActivations& a = pass.activations;
+  const std::size_t size = pass.tokens * pass.spec.hidden_size;
+  pass.block.attention_norm.apply(hidden, pass.tokens, a.attention_input.data());
+  forward_attention(pass, a.attention_input.data(), a.projected.data());
+  kernels::add(a.projected.data(), size, hidden);
+  pass.block.mlp_norm.apply(hidden, pass.tokens, a.mlp_input.data());
+  forward_mlp(pass, a.mlp_input.data(), a.projected.data());
+  kernels::add(a.projected.data(), size, hidden);
 }
 
-void attend(const ModelSpec& spec, std::span<const BatchSequence> batch, std::size_t cache_layer,
-            BlockActivations& activations, const ForwardOptions& options) {
-  const std::size_t queries = spec.heads * spec.head_size;
-  const std::size_t keys = spec.kv_heads * spec.head_size;
-  if (options.first_token_share) activations.first_token_share.assign(batch.size() * spec.heads, 0.0);
+void forward_post_norm(const BlockPass& pass, float* hidden) {
+  BlockActivations& a = pass.activations;
+  const std::size_t size = pass.tokens * pass.spec.hidden_size;
+  std::copy_n(hidden, size, a.attention_input.data());  // kept for calibration
+  forward_attention(pass, a.attention_input.data(), a.projected.data());
+  kernels::add(a.projected.data(), size, hidden);
+  pass.block.attention_norm.apply(hidden, pass.tokens, hidden);
+  std::copy_n(hidden, size, a.mlp_input.data());
+  forward_mlp(pass, a.mlp_input.data(), a.projected.data());
+  kernels::add(a.projected.data(), size, hidden);
+  pass.block.mlp_norm.apply(hidden, pass.tokens, hidden);
+}
 
-  std::vector<kernels::AttentionSequence> sequences;
-  sequences.reserve(batch.size());
-  std::size_t first_row = 0;
-  for (const BatchSequence& sequence : batch) {
-    float* rows = activations.query_key_value.data() + first_row * activations.row_size;
-    sequence.cache->append(cache_layer, rows + queries, rows + queries + keys, activations.row_size, sequence.tokens);
-    sequences.push_back({.q = rows,
-                         .q_stride = activations.row_size,
-                         .queries = sequence.tokens,
-                         .kv = sequence.cache->view(cache_layer, sequence.tokens),
-                         .out = activations.attention_output.data() + first_row * queries,
-                         .first_token_share = options.first_token_share
-                                                  ? activations.first_token_share.data() + sequences.size() * spec.heads
-                                                  : nullptr});
-    first_row += sequence.tokens;
+void forward_parallel(const BlockPass& pass, float* hidden) {
+  BlockActivations& a = pass.activations;
+  const std::size_t size = pass.tokens * pass.spec.hidden_size;
+  grow(a.mlp_projected, size);
+  pass.block.attention_norm.apply(hidden, pass.tokens, a.attention_input.data());
+  const float* mlp_input = a.attention_input.data();
+  if (pass.spec.layout == BlockLayout::kParallel) {
+    pass.block.mlp_norm.apply(hidden, pass.tokens, a.mlp_input.data());
+    mlp_input = a.mlp_input.data();
   }
-  const kernels::AttentionShape shape = {.heads = spec.heads,
-                                         .kv_heads = spec.kv_heads,
-                                         .head_size = spec.head_size,
-                                         .scale = 1.0F / std::sqrt(static_cast<float>(spec.head_size))};
-  kernels::attention(shape, sequences);
+  forward_attention(pass, a.attention_input.data(), a.projected.data());
+  forward_mlp(pass, mlp_input, a.mlp_projected.data());
+  kernels::add(a.projected.data(), size, hidden);
+  kernels::add(a.mlp_projected.data(), size, hidden);
+}
+
+// What two halves of a block read together was recorded by each of them.
+void merge_inputs(std::vector<LinearInput>& inputs) {
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    for (std::size_t j = inputs.size() - 1; j > i; --j) {
+      if (inputs[j].rows != inputs[i].rows || inputs[j].count == 0 || inputs[i].count == 0) continue;
+      inputs[i].linears.insert(inputs[i].linears.end(), inputs[j].linears.begin(), inputs[j].linears.end());
+      inputs.erase(inputs.begin() + static_cast<std::ptrdiff_t>(j));
+    }
+  }
 }
 
 }  // namespace
 
 RopeTable::RopeTable(const ModelSpec& spec) {
-  for (const double frequency : rope_frequencies(spec.rope, spec.head_size)) {
-    frequencies_.push_back(static_cast<float>(frequency));
-  }
+  if (spec.positions != PositionKind::kRope) return;
+  frequencies_ = rope_frequencies(spec.rope);
+  amplitude_ = spec.rope.amplitude;
 }
 
-void RopeTable::look_up(std::span<const BatchSequence> batch, std::vector<float>& cos, std::vector<float>& sin) const {
+void RopeTable::look_up(std::span<const BatchSequence> batch, RopeAngles& angles) const {
+  const bool rolling = std::ranges::any_of(batch, [](const BatchSequence& s) { return s.cache->sinks() > 0; });
+  fill(batch, false, angles.cos, angles.sin);
+  angles.slot_cos.clear();
+  angles.slot_sin.clear();
+  if (rolling) fill(batch, true, angles.slot_cos, angles.slot_sin);
+}
+
+void RopeTable::fill(std::span<const BatchSequence> batch, bool in_slots, std::vector<float>& cos,
+                     std::vector<float>& sin) const {
   const std::size_t size = count_tokens(batch) * frequencies_.size();
-  grow(cos, size);
-  grow(sin, size);
+  cos.resize(size);
+  sin.resize(size);
   std::size_t at = 0;
   for (const BatchSequence& sequence : batch) {
     for (std::size_t i = 0; i < sequence.tokens; ++i) {
-      const auto position = static_cast<float>(sequence.cache->length() + i);
-      for (const float frequency : frequencies_) {
-        const float angle = position * frequency;  // in F32, as transformers computes it
-        cos[at] = std::cos(angle);
-        sin[at] = std::sin(angle);
+      std::size_t position = sequence.cache->length() + i;
+      if (in_slots) position = sequence.cache->slot(position);
+      for (const double frequency : frequencies_) {
+        const double angle = static_cast<double>(position) * frequency;
+        cos[at] = static_cast<float>(std::cos(angle) * amplitude_);
+        sin[at] = static_cast<float>(std::sin(angle) * amplitude_);
         ++at;
       }
     }
   }
 }
 
-void forward_block(const ModelSpec& spec, const BlockWeights& block, const RopeTable& rope,
+void BlockPass::record(std::vector<const Linear*> linears, const float* rows, std::size_t count,
+                       std::vector<std::size_t> row_tokens) const {
+  activations.inputs.push_back(
+      {.linears = std::move(linears), .rows = rows, .count = count, .tokens = std::move(row_tokens)});
+}
+
+void BlockPass::apply_linears(std::span<const LinearOutput> outputs, const float* rows, std::size_t count,
+                              std::span<const std::size_t> row_tokens) const {
+  if (options.record_inputs) {
+    std::vector<const Linear*> linears;
+    for (const LinearOutput& output : outputs) linears.push_back(output.linear);
+    record(std::move(linears), rows, count, {row_tokens.begin(), row_tokens.end()});
+  }
+  if (count > 0) apply(outputs, rows, count, activations.quantized);
+}
+
+void forward_block(const ModelSpec& spec, const BlockWeights& block, std::size_t layer, const RopeAngles& angles,
                    std::span<const BatchSequence> batch, std::size_t cache_layer, float* hidden,
                    BlockActivations& activations, const ForwardOptions& options) {
-  const std::size_t m = count_tokens(batch);
-  const std::size_t queries = spec.heads * spec.head_size;
-  const std::size_t keys = spec.kv_heads * spec.head_size;
-  const auto epsilon = static_cast<float>(spec.norm_epsilon);
-  activations.row_size = queries + 2 * keys;
-  grow(activations.attention_input, m * spec.hidden_size);
-  grow(activations.query_key_value, m * activations.row_size);
-  grow(activations.attention_output, m * queries);
-  grow(activations.mlp_input, m * spec.hidden_size);
-  grow(activations.mlp_hidden, m * spec.mlp_size);
-  grow(activations.up, m * spec.mlp_size);
-  grow(activations.projected, m * spec.hidden_size);
-
-  kernels::rms_norm(hidden, m, spec.hidden_size, block.attention_norm.data(), epsilon,
-                    activations.attention_input.data());
-  float* q = activations.query_key_value.data();
-  const LinearOutput attention_in[] = {{&block.query, q, activations.row_size},
-                                       {&block.key, q + queries, activations.row_size},
-                                       {&block.value, q + queries + keys, activations.row_size}};
-  apply(attention_in, activations.attention_input.data(), m, activations.quantized);
-  rope.look_up(batch, activations.cos, activations.sin);
-  kernels::rope(q, m, spec.heads + spec.kv_heads, spec.head_size, activations.row_size, activations.cos.data(),
-                activations.sin.data());
-  attend(spec, batch, cache_layer, activations, options);
-  const LinearOutput attention_out[] = {{&block.attention_output, activations.projected.data(), spec.hidden_size}};
-  apply(attention_out, activations.attention_output.data(), m, activations.quantized);
-  kernels::add(activations.projected.data(), m * spec.hidden_size, hidden);
-
-  kernels::rms_norm(hidden, m, spec.hidden_size, block.mlp_norm.data(), epsilon, activations.mlp_input.data());
-  const LinearOutput mlp_in[] = {{&block.gate, activations.mlp_hidden.data(), spec.mlp_size},
-                                 {&block.up, activations.up.data(), spec.mlp_size}};
-  apply(mlp_in, activations.mlp_input.data(), m, activations.quantized);
-  kernels::silu_multiply(activations.mlp_hidden.data(), activations.up.data(), m * spec.mlp_size,
-                         activations.mlp_hidden.data());
-  const LinearOutput mlp_out[] = {{&block.down, activations.projected.data(), spec.hidden_size}};
-  apply(mlp_out, activations.mlp_hidden.data(), m, activations.quantized);
-  kernels::add(activations.projected.data(), m * spec.hidden_size, hidden);
+  const BlockPass pass = {.spec = spec,
+                          .block = block,
+                          .layer = layer,
+                          .angles = angles,
+                          .batch = batch,
+                          .cache_layer = cache_layer,
+                          .activations = activations,
+                          .options = options,
+                          .tokens = count_tokens(batch)};
+  const std::size_t size = pass.tokens * spec.hidden_size;
+  grow(activations.attention_input, size);
+  grow(activations.mlp_input, size);
+  grow(activations.projected, size);
+  activations.inputs.clear();
+  switch (spec.layout) {
+    case BlockLayout::kPreNorm:
+      forward_pre_norm(pass, hidden);
+      break;
+    case BlockLayout::kPostNorm:
+      forward_post_norm(pass, hidden);
+      break;
+    case BlockLayout::kParallel:
+    case BlockLayout::kParallelShared:
+      forward_parallel(pass, hidden);
+      break;
+  }
+  merge_inputs(activations.inputs);
 }
 
 }  // namespace ballast::model

@@ -28,8 +28,8 @@ double seconds_since(Clock::time_point start) {
 }  // namespace
 
 struct Generator::State {
-  explicit State(const std::filesystem::path& path)
-      : model(path), tokenizer(model::require_tokenizer(model.source())) {}
+  explicit State(const std::filesystem::path& model_path)
+      : path(model_path.string()), model(model_path), tokenizer(model::require_tokenizer(model.source())) {}
 
   bool ends_text(int token) const {
     const std::vector<int>& stops = model.spec().stop_tokens;
@@ -37,12 +37,13 @@ struct Generator::State {
   }
 
   // The cache keeps what it has in common with the new context: a chat does not read its history again.
-  std::size_t reuse_cache(const std::vector<int>& ids, std::size_t capacity) {
+  std::size_t reuse_cache(const std::vector<int>& ids, std::size_t capacity, const CacheOptions& options) {
     const auto shared = std::ranges::mismatch(ids, cached_ids).in1 - ids.begin();
     // The last token's logits are needed, so at least that one runs.
     std::size_t keep = std::min(static_cast<std::size_t>(shared), ids.size() - 1);
-    if (!cache || cache->capacity() < capacity) {
-      cache.emplace(model.make_cache(capacity, kernels::FloatType::kF16));
+    const bool fits = cache && (cache->rolling() || cache->capacity() >= capacity);
+    if (!fits || !cache->can_truncate_to(keep)) {
+      cache.emplace(model.make_cache(options, capacity, kPromptBatch));
       keep = 0;
     }
     cache->truncate(keep);
@@ -63,29 +64,32 @@ struct Generator::State {
     }
   }
 
-  GenerateResult run(const std::vector<int>& ids, const GenerateOptions& options,
+  // `begin`: whether what is generated continues the prompt's text or is a text of its own.
+  GenerateResult run(const std::vector<int>& ids, model::StreamDecoder::Begin begin, const GenerateOptions& options,
                      const std::function<bool(std::string_view)>& on_text) {
     if (ids.empty()) throw Error("prompt", "is empty");
+    const bool rolling = options.cache.window > 0;
     const std::size_t context = model.spec().context_length;
-    if (ids.size() >= context) {
+    if (!model.spec().causal) throw Error(path, "is an encoder: it does not continue text");
+    if (!rolling && ids.size() >= context) {
       throw Error("prompt",
                   std::to_string(ids.size()) + " tokens do not fit the model's context of " + std::to_string(context));
     }
     model::Sampler sampler(options);
     model::TextStream stream(options.stop);
-    model::StreamDecoder decoder(*tokenizer);
+    model::StreamDecoder decoder(*tokenizer, begin);
     for (const int id : ids) sampler.remember(id);
 
     GenerateResult result;
     result.prompt_tokens = ids.size();
-    const std::size_t limit = std::min(options.max_tokens, context - ids.size());
+    const std::size_t limit = rolling ? options.max_tokens : std::min(options.max_tokens, context - ids.size());
     const auto show = [&](const std::string& text) {
       result.text += text;
       if (!text.empty() && on_text && !on_text(text)) result.finish = GenerateResult::Finish::kCancelled;
     };
 
     Clock::time_point start = Clock::now();
-    const std::size_t kept = reuse_cache(ids, ids.size() + limit);
+    const std::size_t kept = reuse_cache(ids, ids.size() + limit, options.cache);
     advance(std::span(ids).subspan(kept));
     result.prompt_seconds = seconds_since(start);
     start = Clock::now();
@@ -107,6 +111,7 @@ struct Generator::State {
     return result;
   }
 
+  std::string path;
   model::Model model;
   std::unique_ptr<model::Tokenizer> tokenizer;
   std::optional<model::KeyValueCache> cache;
@@ -123,8 +128,9 @@ Generator& Generator::operator=(Generator&&) noexcept = default;
 GenerateResult Generator::generate(std::string_view prompt, const GenerateOptions& options,
                                    const std::function<bool(std::string_view)>& on_text) {
   std::vector<int> ids = state_->tokenizer->encode(prompt);
-  if (state_->tokenizer->adds_bos()) ids.insert(ids.begin(), *state_->tokenizer->bos());
-  return state_->run(ids, options, on_text);
+  const std::vector<int>& prefix = state_->tokenizer->prefix();
+  ids.insert(ids.begin(), prefix.begin(), prefix.end());
+  return state_->run(ids, model::StreamDecoder::Begin::kWithinText, options, on_text);
 }
 
 GenerateResult Generator::chat(std::string_view message, const GenerateOptions& options,
@@ -133,7 +139,8 @@ GenerateResult Generator::chat(std::string_view message, const GenerateOptions& 
   messages.push_back({"user", std::string(message)});
   try {
     const std::string prompt = model::apply_chat_template(*state_->tokenizer, messages);
-    GenerateResult result = state_->run(state_->tokenizer->encode(prompt), options, on_text);
+    GenerateResult result =
+        state_->run(state_->tokenizer->encode(prompt), model::StreamDecoder::Begin::kOfText, options, on_text);
     messages.push_back({"assistant", result.text});
     return result;
   } catch (...) {

@@ -1,38 +1,198 @@
 #include "model/key_value_cache.h"
 
+#include <algorithm>
 #include <cassert>
 
 namespace ballast::model {
 
-KeyValueCache::KeyValueCache(const ModelSpec& spec, std::size_t layers, std::size_t capacity, kernels::FloatType type)
-    : shape_{.heads = spec.heads, .kv_heads = spec.kv_heads, .head_size = spec.head_size},
-      layers_(layers),
-      capacity_(capacity),
-      type_(type),
-      keys_(layers * layer_bytes()),
-      values_(layers * layer_bytes()) {}
+namespace {
 
-std::size_t KeyValueCache::layer_bytes() const {
-  return shape_.kv_heads * capacity_ * shape_.head_size * kernels::float_type_bytes(type_);
+constexpr std::int32_t kNotFlagged = -1;
+
+}  // namespace
+
+KeyValueCache::KeyValueCache(const CacheShape& shape, const KeyValueCacheOptions& options)
+    : shape_(shape),
+      options_(options),
+      // The first query of an append still sees the window before it when the last token has been stored.
+      capacity_(options.window == 0 ? options.capacity : options.window + options.largest_append),
+      keys_(make_store(shape.key_size)),
+      values_(make_store(shape.value_size)),
+      flagged_rows_(int8() ? options.layers * capacity_ : 0, kNotFlagged),
+      flagged_places_used_(int8() ? options.layers * options.flagged_capacity : 0, 0) {
+  assert(rolling() ? options.largest_append > 0 : options.sinks == 0);
+}
+
+KeyValueCache::Store KeyValueCache::make_store(std::size_t size) const {
+  Store store;
+  store.size = size;
+  const std::size_t rows = options_.layers * shape_.kv_heads * capacity_;
+  store.rows.resize(rows * size * kernels::cache_type_bytes(options_.type));
+  store.sinks.resize(options_.layers * shape_.kv_heads * options_.sinks * size *
+                     kernels::cache_type_bytes(sink_type()));
+  if (int8()) {
+    store.scales.resize(rows);
+    store.flagged.resize(options_.layers * options_.flagged_capacity * shape_.kv_heads * size);
+  }
+  return store;
+}
+
+std::size_t KeyValueCache::Store::bytes() const {
+  return rows.size() + scales.size() * sizeof(float) + flagged.size() * sizeof(std::uint16_t) + sinks.size();
+}
+
+std::size_t KeyValueCache::memory_bytes() const {
+  return keys_.bytes() + values_.bytes() + flagged_rows_.size() * sizeof(std::int32_t) + flagged_places_used_.size();
 }
 
 std::size_t KeyValueCache::bytes_in_use() const {
-  return 2 * layers_ * shape_.kv_heads * length_ * shape_.head_size * kernels::float_type_bytes(type_);
+  const std::size_t sinks = std::min(length_, options_.sinks);
+  const std::size_t others = rolling() ? std::min(length_ - sinks, options_.window) : length_;
+  const std::size_t sizes = shape_.key_size + shape_.value_size;
+  const std::size_t scale_bytes = int8() ? 2 * sizeof(float) : 0;
+  return options_.layers * shape_.kv_heads *
+         (others * (sizes * kernels::cache_type_bytes(options_.type) + scale_bytes) +
+          sinks * sizes * kernels::cache_type_bytes(sink_type()));
 }
 
-void KeyValueCache::append(std::size_t layer, const float* keys, const float* values, std::size_t stride,
-                           std::size_t count) {
-  assert(layer < layers_ && length_ + count <= capacity_);
-  kernels::append_key_values(keys, values, stride, count, shape_, type_, capacity_, length_,
-                             keys_.data() + layer * layer_bytes(), values_.data() + layer * layer_bytes());
+std::size_t KeyValueCache::slot(std::size_t position) const {
+  return rolling() ? std::min(position, options_.sinks + options_.window - 1) : position;
+}
+
+kernels::WritableRows KeyValueCache::writable_rows(Store& store, std::size_t layer) const {
+  const std::size_t first_row = layer * shape_.kv_heads * capacity_;
+  return {.data = store.rows.data() + first_row * store.size * kernels::cache_type_bytes(options_.type),
+          .type = options_.type,
+          .scales = int8() ? store.scales.data() + first_row : nullptr,
+          .heads = shape_.kv_heads,
+          .capacity = capacity_,
+          .size = store.size};
+}
+
+kernels::WritableRows KeyValueCache::writable_sinks(Store& store, std::size_t layer) const {
+  const std::size_t first_row = layer * shape_.kv_heads * options_.sinks;
+  return {.data = store.sinks.data() + first_row * store.size * kernels::cache_type_bytes(sink_type()),
+          .type = sink_type(),
+          .scales = nullptr,
+          .heads = shape_.kv_heads,
+          .capacity = options_.sinks,
+          .size = store.size};
+}
+
+kernels::CachedRows KeyValueCache::view_rows(const Store& store, std::size_t layer) const {
+  const std::size_t first_row = layer * shape_.kv_heads * capacity_;
+  const std::size_t first_flagged = layer * options_.flagged_capacity * shape_.kv_heads * store.size;
+  return {.data = store.rows.data() + first_row * store.size * kernels::cache_type_bytes(options_.type),
+          .type = options_.type,
+          .capacity = capacity_,
+          .scales = int8() ? store.scales.data() + first_row : nullptr,
+          .exact_rows = int8() ? flagged_rows_.data() + layer * capacity_ : nullptr,
+          .exact = int8() ? store.flagged.data() + first_flagged : nullptr};
+}
+
+kernels::CachedRows KeyValueCache::view_sinks(const Store& store, std::size_t layer) const {
+  if (options_.sinks == 0) return {};
+  const std::size_t first_row = layer * shape_.kv_heads * options_.sinks;
+  return {.data = store.sinks.data() + first_row * store.size * kernels::cache_type_bytes(sink_type()),
+          .type = sink_type(),
+          .capacity = options_.sinks,
+          .scales = nullptr,
+          .exact_rows = nullptr,
+          .exact = nullptr};
 }
 
 kernels::KeyValueView KeyValueCache::view(std::size_t layer, std::size_t appended) const {
-  return {.keys = keys_.data() + layer * layer_bytes(),
-          .values = values_.data() + layer * layer_bytes(),
-          .type = type_,
-          .capacity = capacity_,
+  return {.keys = view_rows(keys_, layer),
+          .values = view_rows(values_, layer),
+          .sink_keys = view_sinks(keys_, layer),
+          .sink_values = view_sinks(values_, layer),
           .length = length_ + appended};
+}
+
+/// How many of the next `count` tokens are sinks of a rolling cache.
+std::size_t KeyValueCache::sinks_among(std::size_t count) const {
+  return std::min(count, options_.sinks - std::min(options_.sinks, length_));
+}
+
+void KeyValueCache::append_rows(Store& store, std::size_t layer, const float* src, std::size_t stride,
+                                std::size_t count) {
+  const std::size_t sinks = sinks_among(count);
+  if (sinks != 0) kernels::store_rows(src, stride, sinks, length_, writable_sinks(store, layer));
+  kernels::store_rows(src + sinks * stride, stride, count - sinks, length_ + sinks, writable_rows(store, layer));
+}
+
+void KeyValueCache::append(std::size_t layer, const float* keys, std::size_t key_stride, const float* values,
+                           std::size_t value_stride, std::size_t count, std::span<const std::uint8_t> flags) {
+  assert(layer < options_.layers && count <= room());
+  assert(flags.empty() || flags.size() == count);
+  append_rows(keys_, layer, keys, key_stride, count);
+  append_rows(values_, layer, values, value_stride, count);
+  written_ = std::max(written_, length_ + count);
+  if (!int8()) return;
+  for (std::size_t i = sinks_among(count); i < count; ++i) release_flagged(layer, length_ + i);
+  if (flags.empty()) return;
+  for (std::size_t i = sinks_among(count); i < count; ++i) {
+    if (flags[i] != 0) keep_flagged(layer, length_ + i, keys + i * key_stride, values + i * value_stride);
+  }
+}
+
+void KeyValueCache::release_flagged(std::size_t layer, std::size_t position) {
+  std::int32_t& row = flagged_rows(layer)[position % capacity_];
+  if (row == kNotFlagged) return;
+  flagged_places_used_[layer * options_.flagged_capacity + static_cast<std::size_t>(row)] = 0;
+  row = kNotFlagged;
+}
+
+void KeyValueCache::keep_flagged(std::size_t layer, std::size_t position, const float* keys, const float* values) {
+  const auto places =
+      std::span(flagged_places_used_).subspan(layer * options_.flagged_capacity, options_.flagged_capacity);
+  const auto place = std::find(places.begin(), places.end(), 0);
+  if (place == places.end()) {
+    ++flags_without_place_;
+    return;
+  }
+  *place = 1;
+  const auto row = static_cast<std::size_t>(place - places.begin());
+  flagged_rows(layer)[position % capacity_] = static_cast<std::int32_t>(row);
+  const auto keep = [&](Store& store, const float* src) {
+    const std::size_t values_per_token = shape_.kv_heads * store.size;
+    kernels::from_float(src, values_per_token, kernels::FloatType::kF16,
+                        store.flagged.data() + (layer * options_.flagged_capacity + row) * values_per_token);
+  };
+  keep(keys_, keys);
+  keep(values_, values);
+}
+
+std::size_t KeyValueCache::flagged_tokens(std::size_t layer) const {
+  if (!int8()) return 0;
+  const auto places =
+      std::span(flagged_places_used_).subspan(layer * options_.flagged_capacity, options_.flagged_capacity);
+  return static_cast<std::size_t>(std::count(places.begin(), places.end(), 1));
+}
+
+void KeyValueCache::advance(std::size_t count) {
+  length_ += count;
+  written_ = std::max(written_, length_);
+}
+
+bool KeyValueCache::can_truncate_to(std::size_t length) const {
+  if (length > length_) return false;
+  if (!rolling()) return true;
+  // The ring still holds a position unless one a capacity later was written. The next query sees back to this one:
+  const std::size_t seen = length + 1 - std::min(length + 1, options_.window);
+  const std::size_t oldest = std::max(options_.sinks, seen);
+  return oldest >= length || oldest + capacity_ >= written_;
+}
+
+void KeyValueCache::truncate(std::size_t length) {
+  assert(can_truncate_to(length));
+  if (int8()) {
+    for (std::size_t layer = 0; layer < options_.layers; ++layer) {
+      const std::size_t first = std::max(length, options_.sinks);
+      for (std::size_t position = first; position < length_; ++position) release_flagged(layer, position);
+    }
+  }
+  length_ = length;
 }
 
 }  // namespace ballast::model

@@ -3,44 +3,118 @@
 #define BALLAST_MODEL_KEY_VALUE_CACHE_H_
 
 #include <cstddef>
+#include <cstdint>
+#include <span>
 #include <vector>
 
-#include "ballast/spec.h"
-#include "kernels/attention.h"
+#include "kernels/key_value_rows.h"
 
 namespace ballast::model {
 
-/// Fixed capacity, one sequence. A cache of one layer serves a pass that runs layer after layer (calibration).
+/// What one token leaves in one layer.
+struct CacheShape {
+  std::size_t kv_heads = 0;
+  std::size_t key_size = 0;    ///< per head
+  std::size_t value_size = 0;  ///< per head
+};
+
+struct KeyValueCacheOptions {
+  std::size_t layers = 1;
+  kernels::CacheType type = kernels::CacheType::kF16;
+  std::size_t capacity = 0;  ///< tokens that fit; of no effect with a window
+  /// Rolling, after StreamingLLM (arXiv:2309.17453): the first `sinks` and the last `window` tokens are kept, in
+  /// constant memory. 0: all tokens are kept, and there are no sinks.
+  std::size_t window = 0;
+  std::size_t sinks = 0;
+  std::size_t largest_append = 0;  ///< with a window: most tokens appended at once, at least 1
+  /// INT8: tokens per layer that append() can keep in 16 bits. The first ones that are flagged have these places; one
+  /// that the window leaves behind gives its place back.
+  std::size_t flagged_capacity = 64;
+};
+
+/// One sequence. A cache of one layer serves a pass that runs layer after layer (calibration).
+///
+/// Keys come in rotated at their token's position, length() onwards. A rolling cache keeps the window in a ring and the
+/// sinks beside it, in 16 bits at least. Seen from position p they stand in slots 0 .. sinks + window - 1: within the
+/// window RoPE sees the same differences as between slots; what meets the sinks is a query rotated at slot(p)
+/// (AttentionSequence::sink_q).
 class KeyValueCache {
  public:
-  KeyValueCache(const ModelSpec& spec, std::size_t layers, std::size_t capacity, kernels::FloatType type);
+  KeyValueCache(const CacheShape& shape, const KeyValueCacheOptions& options);
 
+  kernels::CacheType type() const { return options_.type; }
+  bool rolling() const { return options_.window != 0; }
+  std::size_t window() const { return options_.window; }  ///< 0 when not rolling
+  std::size_t sinks() const { return options_.sinks; }
+  std::size_t slot(std::size_t position) const;
+
+  /// Tokens so far, those that a rolling cache dropped included.
   std::size_t length() const { return length_; }
+  /// Tokens that the main store holds: all that fit, or a rolling cache's ring.
   std::size_t capacity() const { return capacity_; }
+  /// Tokens that may be appended at once.
+  std::size_t room() const { return rolling() ? options_.largest_append : capacity_ - length_; }
 
   /// Bytes that attention reads for one new token.
   std::size_t bytes_in_use() const;
+  /// Bytes that the cache holds, from its construction on.
+  std::size_t memory_bytes() const;
 
-  /// Appends `count` tokens' keys and values to one layer, behind the cache's length.
-  void append(std::size_t layer, const float* keys, const float* values, std::size_t stride, std::size_t count);
+  /// Appends `count` tokens' keys and values (heads side by side, rows the strides apart) to one layer, behind the
+  /// cache's length. An INT8 cache keeps a token whose flag is not 0 in F16 as long as flagged_capacity lasts; flags is
+  /// [count], or empty for none.
+  void append(std::size_t layer, const float* keys, std::size_t key_stride, const float* values,
+              std::size_t value_stride, std::size_t count, std::span<const std::uint8_t> flags = {});
 
   /// Once all layers have them, `count` more tokens belong to the cache.
-  void advance(std::size_t count) { length_ += count; }
-  void truncate(std::size_t length) { length_ = length; }
+  void advance(std::size_t count);
 
-  /// A layer with `appended` tokens behind the cache's length.
+  /// Flagged tokens of one layer now in 16 bits, and those of all layers so far that found no place.
+  std::size_t flagged_tokens(std::size_t layer) const;
+  std::size_t flags_without_place() const { return flags_without_place_; }
+
+  /// False when a token that is seen from position `length` on has been overwritten.
+  bool can_truncate_to(std::size_t length) const;
+  void truncate(std::size_t length);
+
+  /// A layer with `appended` tokens behind the cache's length. Valid until the cache is moved or destroyed.
   kernels::KeyValueView view(std::size_t layer, std::size_t appended) const;
 
  private:
-  std::size_t layer_bytes() const;
+  /// Keys, or values, of all layers.
+  struct Store {
+    std::size_t size = 0;                ///< of one head
+    std::vector<std::byte> rows;         ///< [layers][kv_heads][capacity][size]
+    std::vector<float> scales;           ///< INT8: [layers][kv_heads][capacity]
+    std::vector<std::uint16_t> flagged;  ///< INT8: F16 [layers][flagged_capacity][kv_heads][size]
+    std::vector<std::byte> sinks;        ///< [layers][kv_heads][sinks][size]
 
-  kernels::AttentionShape shape_;
-  std::size_t layers_;
+    std::size_t bytes() const;
+  };
+
+  bool int8() const { return options_.type == kernels::CacheType::kInt8; }
+  kernels::CacheType sink_type() const { return int8() ? kernels::CacheType::kF16 : options_.type; }
+  std::size_t sinks_among(std::size_t count) const;
+  Store make_store(std::size_t size) const;
+  kernels::WritableRows writable_rows(Store& store, std::size_t layer) const;
+  kernels::WritableRows writable_sinks(Store& store, std::size_t layer) const;
+  kernels::CachedRows view_rows(const Store& store, std::size_t layer) const;
+  kernels::CachedRows view_sinks(const Store& store, std::size_t layer) const;
+  void append_rows(Store& store, std::size_t layer, const float* src, std::size_t stride, std::size_t count);
+  std::int32_t* flagged_rows(std::size_t layer) { return flagged_rows_.data() + layer * capacity_; }
+  void release_flagged(std::size_t layer, std::size_t position);
+  void keep_flagged(std::size_t layer, std::size_t position, const float* keys, const float* values);
+
+  CacheShape shape_;
+  KeyValueCacheOptions options_;
   std::size_t capacity_;
   std::size_t length_ = 0;
-  kernels::FloatType type_;
-  std::vector<std::byte> keys_;
-  std::vector<std::byte> values_;
+  std::size_t written_ = 0;  ///< positions before this one have been written at some time
+  Store keys_;
+  Store values_;
+  std::vector<std::int32_t> flagged_rows_;         ///< INT8: [layers][capacity], as CachedRows::exact_rows
+  std::vector<std::uint8_t> flagged_places_used_;  ///< INT8: [layers][flagged_capacity]
+  std::size_t flags_without_place_ = 0;
 };
 
 }  // namespace ballast::model

@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "ballast/cache.h"
 #include "ballast/spec.h"
 #include "model/forward.h"
 #include "model/model_source.h"
@@ -21,22 +22,30 @@ class OuterWeights {
  public:
   explicit OuterWeights(const ModelSource& source);
 
-  /// hidden is [ids.size()][hidden_size]. Throws Error for an id that is not in the vocabulary.
-  void embed(std::span<const int> ids, float* hidden) const;
+  /// Embeds consecutive tokens, the first of which stands at `position`. hidden is [ids.size()][hidden_size]. Throws
+  /// Error for an id that is not in the vocabulary or a position that a table of positions does not have.
+  void embed(std::span<const int> ids, std::size_t position, float* hidden) const;
 
-  /// Final norm, into `normalized` [m][hidden_size], which may be `hidden`.
-  void normalize(const float* hidden, std::size_t m, float* normalized) const;
+  /// What the head reads, [m][hidden_size], which may be `hidden`.
+  void prepare_head(const float* hidden, std::size_t m, float* dst, kernels::Int8Activations& scratch) const;
 
-  /// logits [m][vocab_size] of normalized rows.
-  void head(const float* normalized, std::size_t m, float* logits, kernels::Int8Activations& scratch) const;
+  /// logits [m][vocab_size] of prepared rows.
+  void head(const float* prepared, std::size_t m, float* logits, kernels::Int8Activations& scratch) const;
 
   const Linear& head_linear() const { return head_ ? *head_ : embedding_; }
-  std::size_t weights() const;  ///< elements of embedding, final norm and head
+  const std::optional<Linear>& head_transform() const { return head_transform_; }  ///< reads the last block's output
+  std::size_t weights() const;                                                     ///< elements of everything here
+  std::size_t streamed_bytes() const;                                              ///< that one token's logits read
 
  private:
   ModelSpec spec_;
   Linear embedding_;
-  std::vector<float> final_norm_;
+  std::optional<Linear> positions_;
+  std::vector<float> token_type_;  ///< the first row of its table, or empty
+  Norm embedding_norm_;
+  Norm final_norm_;
+  std::optional<Linear> head_transform_;
+  Norm head_norm_;
   std::optional<Linear> head_;  ///< empty when it is the embedding
 };
 
@@ -62,7 +71,12 @@ class Model {
   /// logits [m][vocab_size] for rows of hidden values.
   void logits(const float* hidden, std::size_t m, float* logits);
 
-  KeyValueCache make_cache(std::size_t capacity, kernels::FloatType type) const;
+  /// A cache for all layers in which `capacity` tokens fit, or any number when it rolls; at most `largest_append` of
+  /// them come at once. Throws Error when the model cannot be run so.
+  KeyValueCache make_cache(const CacheOptions& options, std::size_t capacity, std::size_t largest_append) const;
+
+  /// The same in F32, for exact comparisons.
+  KeyValueCache make_exact_cache(std::size_t capacity) const;
 
   /// Bytes of weights that one token's forward pass reads, head included.
   std::size_t streamed_bytes() const;
@@ -73,13 +87,19 @@ class Model {
   std::size_t all_weights() const;
 
  private:
+  double expert_share() const;  ///< of the experts, that one token passes
+
+  /// Which of consecutive tokens an INT8 cache shall keep in 16 bits.
+  std::vector<std::uint8_t> massive(std::span<const int> ids, std::size_t position) const;
+
   std::unique_ptr<ModelSource> source_;
   std::vector<BlockWeights> blocks_;
   OuterWeights outer_;
   RopeTable rope_;
+  RopeAngles angles_;
   BlockActivations activations_;
   std::vector<float> hidden_;
-  std::vector<float> normalized_;
+  std::vector<float> prepared_;
 };
 
 /// The tokenizer that a model needs for text. Throws Error when it has none or when it has more ids than the embedding.

@@ -1,21 +1,17 @@
 #include "model/model_source.h"
 
 #include <algorithm>
-#include <array>
-#include <cstring>
 #include <utility>
 
 #include "ballast/error.h"
 #include "kernels/statistics.h"
+#include "model/block_structure.h"
 #include "model/quantized_tensor.h"
+#include "model/written_spec.h"
 
 namespace ballast::model {
 
 namespace {
-
-constexpr std::array kLinears = {Role::kQuery, Role::kKey, Role::kValue, Role::kAttentionOutput,
-                                 Role::kGate,  Role::kUp,  Role::kDown};
-constexpr std::array kNorms = {Role::kAttentionNorm, Role::kMlpNorm};
 
 QuantizationConfig read_quantization(const nlohmann::json& json, const std::string& place) {
   const ConfigReader reader(json, place + ": quantization_config");
@@ -37,11 +33,6 @@ QuantizationConfig read_quantization(const nlohmann::json& json, const std::stri
   return config;
 }
 
-void check_spec(const ModelSpec& spec, const ConfigReader& config) {
-  if (spec.heads % spec.kv_heads != 0) config.fail("num_key_value_heads", "must divide num_attention_heads");
-  if (spec.head_size % 2 != 0) config.fail("head_dim", "must be even for rotary positions");
-}
-
 std::vector<int> stop_tokens(const nlohmann::json& config) {
   std::vector<int> ids;
   const auto it = config.find("eos_token_id");
@@ -57,16 +48,10 @@ std::vector<int> stop_tokens(const nlohmann::json& config) {
 
 }  // namespace
 
-std::span<const Role> block_linears() {
-  return kLinears;
-}
-std::span<const Role> block_norms() {
-  return kNorms;
-}
-
 ModelSource::ModelSource(const std::filesystem::path& path) : checkpoint_(open_checkpoint(path)) {
   const std::string file = checkpoint_->path().string();
-  if (checkpoint_->kind() == Checkpoint::Kind::kGguf) {
+  layout_.gguf = checkpoint_->kind() == Checkpoint::Kind::kGguf;
+  if (layout_.gguf) {
     const auto& gguf = dynamic_cast<const GgufFile&>(*checkpoint_);
     const ConfigReader metadata(gguf.config(), file);
     architecture_ = &architecture_for_gguf(metadata.text("general.architecture", ""), file);
@@ -78,85 +63,61 @@ ModelSource::ModelSource(const std::filesystem::path& path) : checkpoint_(open_c
   if (architecture_ == nullptr) {
     architecture_ = &architecture_for_model_type(config.text("model_type", ""), file + "/config.json");
   }
+  layout_.architecture = architecture_;
   spec_ = architecture_->describe(config);
   spec_.architecture = architecture_->model_type;
   spec_.stop_tokens = stop_tokens(config_);
-  check_spec(spec_, config);
+  if (config.has(kWrittenSpecField)) {
+    layout_.written_by_ballast = true;
+    read_written_spec(config.object(kWrittenSpecField), spec_);
+    massive_tokens_ = read_massive_tokens(config.object(kWrittenSpecField));
+  }
   if (config.has("quantization_config")) {
     quantization_ = read_quantization(config_.at("quantization_config"), file + "/config.json");
   }
-  if (!spec_.tied_embeddings && !checkpoint_->contains(stored_name(Role::kHead))) {
+  if (!spec_.tied_embeddings && !config.has("tie_word_embeddings")) {
     // Some checkpoints leave the flag at its default and the head out.
-    spec_.tied_embeddings = !config.has("tie_word_embeddings");
+    spec_.tied_embeddings = !checkpoint_->contains(stored(Role::kHead, 0, 0).module + ".weight");
   }
   check_extent();
 }
 
 // Numbers of layers and sizes of heads decide how much memory is taken before all tensors have been looked at.
 void ModelSource::check_extent() const {
-  const auto rows = static_cast<std::int64_t>(matrix_shape(Role::kQuery).first);
   for (const std::size_t layer : {std::size_t{0}, spec_.layers - 1}) {
-    const std::string name = stored_name(Role::kQuery, layer);
+    const StoredMatrix matrix = stored(Role::kQuery, layer, 0);
+    const std::string name = tensor_name(matrix.module, "weight");
     const Shape shape = checkpoint_->tensor(name).shape;
-    if (shape.empty() || shape.front() != rows) {
-      throw Error(place(name),
-                  "has shape " + shape_string(shape) + ", config.json gives " + std::to_string(rows) + " rows");
+    const auto rows = static_cast<std::int64_t>(matrix.stored_rows);
+    if (shape.size() != 2 || shape[matrix.transposed ? 1 : 0] != rows) {
+      throw Error(place(name), "has shape " + shape_string(shape) + ", config.json gives " + std::to_string(rows) +
+                                   (matrix.transposed ? " columns" : " rows"));
     }
   }
 }
 
-std::string ModelSource::name(Role role, std::size_t layer) const {
-  return module_name(*architecture_, role, layer);
-}
-
-std::string ModelSource::stored_name(Role role, std::size_t layer) const {
-  const bool gguf = checkpoint_->kind() == Checkpoint::Kind::kGguf;
-  return (gguf ? gguf_module_name(*architecture_, role, layer) : name(role, layer)) + ".weight";
+std::string ModelSource::name(Role role, std::size_t layer, std::size_t expert) const {
+  return module_name(*architecture_, role, layer, expert);
 }
 
 std::string ModelSource::place(const std::string& tensor) const {
   return checkpoint_->path().string() + ": " + tensor;
 }
 
-bool ModelSource::has_bias(Role role) const {
-  switch (role) {
-    case Role::kQuery:
-    case Role::kKey:
-    case Role::kValue:
-    case Role::kAttentionOutput:
-      return spec_.attention_bias;
-    case Role::kGate:
-    case Role::kUp:
-    case Role::kDown:
-      return spec_.mlp_bias;
-    default:
-      return false;
-  }
+StoredMatrix ModelSource::stored(Role role, std::size_t layer, std::size_t expert) const {
+  return find_matrix(layout_, spec_, *checkpoint_, role, layer, expert);
 }
 
-std::pair<std::size_t, std::size_t> ModelSource::matrix_shape(Role role) const {
-  const std::size_t hidden = spec_.hidden_size;
-  const std::size_t queries = spec_.heads * spec_.head_size;
-  const std::size_t keys = spec_.kv_heads * spec_.head_size;
-  switch (role) {
-    case Role::kEmbedding:
-    case Role::kHead:
-      return {spec_.vocab_size, hidden};
-    case Role::kQuery:
-      return {queries, hidden};
-    case Role::kKey:
-    case Role::kValue:
-      return {keys, hidden};
-    case Role::kAttentionOutput:
-      return {hidden, queries};
-    case Role::kGate:
-    case Role::kUp:
-      return {spec_.mlp_size, hidden};
-    case Role::kDown:
-      return {hidden, spec_.mlp_size};
-    default:
-      return {1, hidden};  // a norm's gain
+std::uint64_t ModelSource::stored_bytes(Role role, std::size_t layer, std::size_t expert) const {
+  const auto size = [&](const std::string& tensor) { return checkpoint_->tensor(tensor).bytes.size(); };
+  if (is_vector(role)) return size(find_vector(layout_, *checkpoint_, role, "", layer));
+  if (is_norm(role)) {
+    std::uint64_t bytes = size(find_vector(layout_, *checkpoint_, role, "weight", layer));
+    if (norm_spec(spec_, role).bias) bytes += size(find_vector(layout_, *checkpoint_, role, "bias", layer));
+    return bytes;
   }
+  const StoredMatrix matrix = stored(role, layer, expert);
+  return size(tensor_name(matrix.module, "weight")) / matrix.stored_rows * matrix_shape(spec_, role).first;
 }
 
 TensorView ModelSource::checked_tensor(const std::string& name, const Shape& shape) const {
@@ -167,6 +128,12 @@ TensorView ModelSource::checked_tensor(const std::string& name, const Shape& sha
   return view;
 }
 
+TensorView ModelSource::checked_matrix(const StoredMatrix& matrix, std::size_t cols) const {
+  Shape shape = {static_cast<std::int64_t>(matrix.stored_rows), static_cast<std::int64_t>(cols)};
+  if (matrix.transposed) std::swap(shape[0], shape[1]);
+  return checked_tensor(tensor_name(matrix.module, "weight"), shape);
+}
+
 std::vector<float> ModelSource::floats(const std::string& name, const Shape& shape) const {
   const TensorView view = checked_tensor(name, shape);
   std::vector<float> values(static_cast<std::size_t>(element_count(shape)));
@@ -175,98 +142,161 @@ std::vector<float> ModelSource::floats(const std::string& name, const Shape& sha
 }
 
 std::vector<float> ModelSource::vector(Role role, std::size_t layer) const {
-  return floats(stored_name(role, layer), {static_cast<std::int64_t>(matrix_shape(role).second)});
+  return floats(find_vector(layout_, *checkpoint_, role, "", layer),
+                {static_cast<std::int64_t>(matrix_shape(spec_, role).second)});
 }
 
-bool ModelSource::interleaved(Role role) const {
-  return checkpoint_->kind() == Checkpoint::Kind::kGguf && architecture_->gguf_interleaves_rope &&
-         (role == Role::kQuery || role == Role::kKey);
+Norm ModelSource::norm(Role role, std::size_t layer) const {
+  const NormSpec spec = norm_spec(spec_, role);
+  const Shape shape = {static_cast<std::int64_t>(matrix_shape(spec_, role).second)};
+  Norm norm{.kind = spec.kind, .epsilon = static_cast<float>(spec.epsilon), .gain = {}, .bias = {}};
+  norm.gain = floats(find_vector(layout_, *checkpoint_, role, "weight", layer), shape);
+  for (float& gain : norm.gain) gain += static_cast<float>(spec.gain_offset);
+  if (spec.bias) norm.bias = floats(find_vector(layout_, *checkpoint_, role, "bias", layer), shape);
+  return norm;
 }
 
-// GGUF keeps a RoPE pair's rows side by side: row 2i + j of a head is Hugging Face's row j * head_size/2 + i.
-void ModelSource::undo_rope_interleaving(Role role, FloatWeights& weights) const {
-  if (!interleaved(role)) return;
-  const std::vector<float> stored = weights.values;
-  const std::size_t half = spec_.head_size / 2;
-  for (std::size_t row = 0; row < weights.rows; ++row) {
-    const std::size_t head = row / spec_.head_size;
-    const std::size_t in_head = row % spec_.head_size;
-    const std::size_t from = head * spec_.head_size + 2 * (in_head % half) + in_head / half;
-    std::copy_n(stored.data() + from * weights.cols, weights.cols, weights.values.data() + row * weights.cols);
-  }
+std::vector<float> ModelSource::bias(Role role, std::size_t layer, std::size_t expert) const {
+  if (!has_bias(spec_, role)) return {};
+  const StoredMatrix matrix = stored(role, layer, expert);
+  std::vector<float> values =
+      floats(tensor_name(matrix.module, "bias"), {static_cast<std::int64_t>(matrix.stored_rows)});
+  if (matrix.rows.empty()) return values;
+  std::vector<float> own;
+  own.reserve(matrix.rows.size());
+  for (const std::size_t row : matrix.rows) own.push_back(values[row]);
+  return own;
 }
 
-std::vector<float> ModelSource::bias(Role role, std::size_t layer) const {
-  if (!has_bias(role)) return {};
-  std::string tensor = stored_name(role, layer);
-  tensor.replace(tensor.size() - std::strlen("weight"), std::string::npos, "bias");
-  FloatWeights column{matrix_shape(role).first, 1, {}};
-  column.values = floats(tensor, {static_cast<std::int64_t>(column.rows)});
-  undo_rope_interleaving(role, column);
-  return column.values;
-}
-
-FloatWeights ModelSource::float_weights(Role role, std::size_t layer) const {
-  const auto [rows, cols] = matrix_shape(role);
+FloatWeights ModelSource::float_weights(Role role, std::size_t layer, std::size_t expert) const {
+  const auto [rows, cols] = matrix_shape(spec_, role);
+  const StoredMatrix matrix = stored(role, layer, expert);
+  const TensorView view = checked_matrix(matrix, cols);
   FloatWeights weights{rows, cols, {}};
-  weights.values = floats(stored_name(role, layer), {static_cast<std::int64_t>(rows), static_cast<std::int64_t>(cols)});
-  undo_rope_interleaving(role, weights);
+  std::vector<float> all(matrix.stored_rows * cols);
+  decode_floats(view, place(tensor_name(matrix.module, "weight")), all.data());
+  if (!matrix.transposed && matrix.rows.empty()) {
+    weights.values = std::move(all);
+    return weights;
+  }
+  weights.values.resize(rows * cols);
+  for (std::size_t r = 0; r < rows; ++r) {
+    const std::size_t from = matrix.rows.empty() ? r : matrix.rows[r];
+    float* row = weights.values.data() + r * cols;
+    if (!matrix.transposed) {
+      std::copy_n(all.data() + from * cols, cols, row);
+    } else {
+      for (std::size_t c = 0; c < cols; ++c) row[c] = all[c * matrix.stored_rows + from];
+    }
+  }
   return weights;
 }
 
-Linear ModelSource::linear(Role role, std::size_t layer) const {
+std::optional<Linear> ModelSource::quantized_linear(const std::string& name, std::size_t rows, std::size_t cols) const {
+  if (!quantization_) return {};
+  const auto format = quantization_->tensors.find(name);
+  if (format == quantization_->tensors.end() || format->second.kind != WeightFormat::Kind::kInteger) return {};
   Linear linear;
-  linear.name = name(role, layer);
-  linear.bias = bias(role, layer);
-  const auto [rows, cols] = matrix_shape(role);
-  if (quantization_) {
-    const auto format = quantization_->tensors.find(linear.name);
-    if (format != quantization_->tensors.end() && format->second.kind == WeightFormat::Kind::kInteger) {
-      kernels::QuantizedMatrix matrix = load_quantized_matrix(*checkpoint_, linear.name, format->second, rows, cols);
-      if (quantization_->int8_activations) {
-        const auto outliers = matrix.outlier_columns();
-        linear.activations = kernels::ActivationFormat{.cols = cols,
-                                                       .group_size = matrix.group_size(),
-                                                       .scale_per_group = quantization_->activation_groups,
-                                                       .outlier_columns = {outliers.begin(), outliers.end()}};
-      }
-      linear.weights = std::move(matrix);
-      return linear;
-    }
+  kernels::QuantizedMatrix matrix = load_quantized_matrix(*checkpoint_, name, format->second, rows, cols);
+  if (quantization_->int8_activations) {
+    const auto outliers = matrix.outlier_columns();
+    linear.activations = kernels::ActivationFormat{.cols = cols,
+                                                   .group_size = matrix.group_size(),
+                                                   .scale_per_group = quantization_->activation_groups,
+                                                   .outlier_columns = {outliers.begin(), outliers.end()}};
   }
-  const std::string tensor = stored_name(role, layer);
-  const TensorView view = checked_tensor(tensor, {static_cast<std::int64_t>(rows), static_cast<std::int64_t>(cols)});
-  FloatMatrixHolder holder;
-  holder.matrix = {.data = view.bytes.data(), .type = kernels::FloatType::kF32, .rows = rows, .cols = cols};
-  const bool plain = view.dtype == DType::kF32 || view.dtype == DType::kF16 || view.dtype == DType::kBF16;
-  if (plain && !interleaved(role)) {
-    holder.matrix.type = view.dtype == DType::kF16    ? kernels::FloatType::kF16
-                         : view.dtype == DType::kBF16 ? kernels::FloatType::kBF16
-                                                      : kernels::FloatType::kF32;
-    check_finite(view, place(tensor));
-  } else {
-    holder.owned = float_weights(role, layer).values;
-    holder.matrix.data = holder.owned.data();
-  }
-  linear.weights = std::move(holder);
+  linear.weights = std::move(matrix);
   return linear;
 }
 
+Linear ModelSource::linear(Role role, std::size_t layer, std::size_t expert) const {
+  const auto [rows, cols] = matrix_shape(spec_, role);
+  const std::string module = name(role, layer, expert);
+  std::optional<Linear> quantized = quantized_linear(module, rows, cols);
+  Linear linear = quantized ? *std::move(quantized) : Linear{};
+  linear.name = module;
+  if (quantized) {
+    linear.bias = bias(role, layer, expert);
+    return linear;
+  }
+
+  const StoredMatrix matrix = stored(role, layer, expert);
+  const TensorView view = checked_matrix(matrix, cols);
+  FloatMatrixHolder holder;
+  holder.matrix = {.data = view.bytes.data(), .type = kernels::FloatType::kF32, .rows = rows, .cols = cols};
+  const bool plain = view.dtype == DType::kF32 || view.dtype == DType::kF16 || view.dtype == DType::kBF16;
+  // Rows that follow each other in the file can be read where they are.
+  const bool in_order = std::ranges::adjacent_find(
+                            matrix.rows, [](std::size_t a, std::size_t b) { return b != a + 1; }) == matrix.rows.end();
+  if (plain && in_order && !matrix.transposed) {
+    holder.matrix.type = view.dtype == DType::kF16    ? kernels::FloatType::kF16
+                         : view.dtype == DType::kBF16 ? kernels::FloatType::kBF16
+                                                      : kernels::FloatType::kF32;
+    if (!matrix.rows.empty()) {
+      holder.matrix.data =
+          view.bytes.data() + matrix.rows.front() * cols * kernels::float_type_bytes(holder.matrix.type);
+    }
+    check_finite(view, place(tensor_name(matrix.module, "weight")));
+  } else {
+    holder.owned = float_weights(role, layer, expert).values;
+    holder.matrix.data = holder.owned.data();
+  }
+  linear.weights = std::move(holder);
+  linear.bias = bias(role, layer, expert);  // after the matrix: where that is missing, it is the one to be named
+  return linear;
+}
+
+MlpWeights ModelSource::mlp(Role gate, Role up, Role down, std::size_t layer, std::size_t expert) const {
+  MlpWeights weights;
+  if (spec_.gated_mlp) weights.gate = linear(gate, layer, expert);
+  weights.up = linear(up, layer, expert);
+  weights.down = linear(down, layer, expert);
+  return weights;
+}
+
 BlockWeights ModelSource::block(std::size_t layer) const {
-  return {.attention_norm = vector(Role::kAttentionNorm, layer),
-          .query = linear(Role::kQuery, layer),
-          .key = linear(Role::kKey, layer),
-          .value = linear(Role::kValue, layer),
-          .attention_output = linear(Role::kAttentionOutput, layer),
-          .mlp_norm = vector(Role::kMlpNorm, layer),
-          .gate = linear(Role::kGate, layer),
-          .up = linear(Role::kUp, layer),
-          .down = linear(Role::kDown, layer)};
+  BlockWeights block;
+  block.attention_norm = norm(Role::kAttentionNorm, layer);
+  if (spec_.layout != BlockLayout::kParallelShared) block.mlp_norm = norm(Role::kMlpNorm, layer);
+  if (spec_.latent) {
+    LatentWeights& latent = block.latent.emplace();
+    if (spec_.latent->query_rank > 0) {
+      latent.query_down = linear(Role::kQueryDown, layer);
+      latent.query_down_norm = norm(Role::kQueryDownNorm, layer);
+    }
+    latent.key_value_down = linear(Role::kKeyValueDown, layer);
+    latent.key_value_down_norm = norm(Role::kKeyValueDownNorm, layer);
+    latent.key_position = linear(Role::kKeyPosition, layer);
+  }
+  block.query = linear(Role::kQuery, layer);
+  block.key = linear(Role::kKey, layer);
+  block.value = linear(Role::kValue, layer);
+  if (spec_.query_key_norm) {
+    block.query_norm = norm(Role::kQueryNorm, layer);
+    block.key_norm = norm(Role::kKeyNorm, layer);
+  }
+  if (spec_.output_gate != OutputGate::kNone) block.output_gate = linear(Role::kOutputGate, layer);
+  block.attention_output = linear(Role::kAttentionOutput, layer);
+  if (!spec_.has_experts(layer)) {
+    block.mlp = mlp(Role::kGate, Role::kUp, Role::kDown, layer);
+    return block;
+  }
+  ExpertWeights routed;
+  routed.router = linear(Role::kRouter, layer);
+  if (spec_.experts->correction_bias) routed.correction = vector(Role::kRouterCorrection, layer);
+  if (spec_.experts->shared_size > 0) {
+    routed.shared = mlp(Role::kSharedGate, Role::kSharedUp, Role::kSharedDown, layer);
+  }
+  for (std::size_t i = 0; i < spec_.experts->count; ++i) {
+    routed.experts.push_back(mlp(Role::kExpertGate, Role::kExpertUp, Role::kExpertDown, layer, i));
+  }
+  block.mlp = std::move(routed);
+  return block;
 }
 
 void ModelSource::release_block(std::size_t layer) const {
-  for (const Role role : kLinears) {
-    const std::string tensor = stored_name(role, layer);
+  for (const Part& part : block_linears(spec_, layer)) {
+    const std::string tensor = tensor_name(stored(part.role, layer, part.expert).module, "weight");
     if (checkpoint_->contains(tensor)) checkpoint_->release(tensor);
   }
 }

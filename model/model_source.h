@@ -3,20 +3,20 @@
 #define BALLAST_MODEL_MODEL_SOURCE_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "ballast/recipe.h"
 #include "ballast/spec.h"
 #include "model/arch/architecture.h"
 #include "model/checkpoint/checkpoint.h"
+#include "model/stored_matrix.h"
 #include "model/weights.h"
 
 namespace ballast::model {
@@ -49,48 +49,47 @@ class ModelSource {
   const nlohmann::json& config() const { return config_; }
   const std::optional<QuantizationConfig>& quantization() const { return quantization_; }
 
-  /// Hugging Face name of a role's module, whatever the source: "model.layers.3.mlp.up_proj".
-  std::string name(Role role, std::size_t layer = 0) const;
+  /// Ids of tokens that calibration found to carry massive activations, -1 for whatever stands first; absent when the
+  /// model was never calibrated.
+  const std::optional<std::vector<int>>& massive_tokens() const { return massive_tokens_; }
 
-  /// Name of the module's weight in this checkpoint, for messages and sizes.
-  std::string stored_name(Role role, std::size_t layer = 0) const;
+  /// Hugging Face name of a role's module as ballast writes it: "model.layers.3.mlp.up_proj".
+  std::string name(Role role, std::size_t layer = 0, std::size_t expert = 0) const;
 
-  /// Whether a linear of this role has a bias.
-  bool has_bias(Role role) const;
-
-  /// [outputs, inputs] that the spec gives a role's matrix.
-  std::pair<std::size_t, std::size_t> matrix_shape(Role role) const;
+  /// Bytes that a role's matrix, norm (with its bias) or vector takes in this checkpoint.
+  std::uint64_t stored_bytes(Role role, std::size_t layer = 0, std::size_t expert = 0) const;
 
   /// Ready to run: views of the map where possible, owned copies otherwise, repacked when quantized.
-  Linear linear(Role role, std::size_t layer = 0) const;
-  std::vector<float> vector(Role role, std::size_t layer = 0) const;  ///< a norm's gain
+  Linear linear(Role role, std::size_t layer = 0, std::size_t expert = 0) const;
+  Norm norm(Role role, std::size_t layer = 0) const;
+  std::vector<float> vector(Role role, std::size_t layer = 0) const;  ///< one of is_vector
   BlockWeights block(std::size_t layer) const;
 
   /// A plain matrix in F32. Precondition: the model is not quantized by ballast.
-  FloatWeights float_weights(Role role, std::size_t layer = 0) const;
-  std::vector<float> bias(Role role, std::size_t layer = 0) const;  ///< empty when the role has none
+  FloatWeights float_weights(Role role, std::size_t layer = 0, std::size_t expert = 0) const;
+  std::vector<float> bias(Role role, std::size_t layer = 0, std::size_t expert = 0) const;  ///< empty when it has none
 
   /// Tells the kernel that a block's pages are not needed for now.
   void release_block(std::size_t layer) const;
 
  private:
   void check_extent() const;
+  StoredMatrix stored(Role role, std::size_t layer, std::size_t expert) const;
   TensorView checked_tensor(const std::string& name, const Shape& shape) const;
+  TensorView checked_matrix(const StoredMatrix& matrix, std::size_t cols) const;
   std::vector<float> floats(const std::string& name, const Shape& shape) const;
-  void undo_rope_interleaving(Role role, FloatWeights& weights) const;
-  bool interleaved(Role role) const;
+  std::optional<Linear> quantized_linear(const std::string& name, std::size_t rows, std::size_t cols) const;
+  MlpWeights mlp(Role gate, Role up, Role down, std::size_t layer, std::size_t expert = 0) const;
   std::string place(const std::string& tensor) const;
 
   std::unique_ptr<Checkpoint> checkpoint_;
   const Architecture* architecture_ = nullptr;
+  StorageLayout layout_;
   nlohmann::json config_;
   ModelSpec spec_;
   std::optional<QuantizationConfig> quantization_;
+  std::optional<std::vector<int>> massive_tokens_;
 };
-
-/// The roles of one block's linears and of its norms, in the order of the forward pass.
-std::span<const Role> block_linears();
-std::span<const Role> block_norms();
 
 }  // namespace ballast::model
 

@@ -2,6 +2,8 @@
 
 #include <cassert>
 
+#include "kernels/norm.h"
+
 namespace ballast::model {
 
 std::size_t Linear::rows() const {
@@ -52,6 +54,13 @@ void decode_row(const Linear& linear, std::size_t row, float* dst) {
     return;
   }
   std::get<kernels::QuantizedMatrix>(linear.weights).decode_row(row, dst);
+}
+
+void Norm::apply(const float* src, std::size_t m, float* dst) const {
+  const kernels::NormParameters parameters = {
+      .gain = gain.data(), .bias = bias.empty() ? nullptr : bias.data(), .epsilon = epsilon};
+  const auto normalize = kind == NormSpec::Kind::kRms ? kernels::rms_norm : kernels::layer_norm;
+  normalize(src, m, gain.size(), parameters, dst);
 }
 
 }  // namespace ballast::model

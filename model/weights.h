@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "ballast/spec.h"
 #include "kernels/float_matrix.h"
 #include "kernels/quantized_matrix.h"
 
@@ -47,12 +48,73 @@ void apply(std::span<const LinearOutput> outputs, const float* src, std::size_t 
 /// Row `row` of a matrix in F32: an embedding look-up. dst is [cols].
 void decode_row(const Linear& linear, std::size_t row, float* dst);
 
-struct BlockWeights {
-  std::vector<float> attention_norm;
-  Linear query, key, value, attention_output;
-  std::vector<float> mlp_norm;
-  Linear gate, up, down;
+/// A norm with all that it needs; a model may lack it, then its gain is empty.
+struct Norm {
+  NormSpec::Kind kind = NormSpec::Kind::kRms;
+  float epsilon = 1e-5F;
+  std::vector<float> gain;  ///< what the normalized value is multiplied with
+  std::vector<float> bias;  ///< or empty
+
+  /// Normalizes src [m][gain.size()] into dst, which may be src.
+  void apply(const float* src, std::size_t m, float* dst) const;
 };
+
+struct MlpWeights {
+  std::optional<Linear> gate;
+  Linear up, down;
+};
+
+struct ExpertWeights {
+  Linear router;
+  std::vector<float> correction;  ///< [experts], or empty
+  std::vector<MlpWeights> experts;
+  std::optional<MlpWeights> shared;
+};
+
+/// What latent attention has in front of the projections into heads.
+struct LatentWeights {
+  std::optional<Linear> query_down;
+  Norm query_down_norm;
+  Linear key_value_down;
+  Norm key_value_down_norm;
+  Linear key_position;
+};
+
+struct BlockWeights {
+  Norm attention_norm;
+  std::optional<LatentWeights> latent;
+  Linear query, key, value;
+  Norm query_norm, key_norm;
+  std::optional<Linear> output_gate;
+  Linear attention_output;
+  Norm mlp_norm;
+  std::variant<MlpWeights, ExpertWeights> mlp;
+};
+
+/// Calls visit(linear, share) for every linear of a block; `share` of a token's forward passes use it.
+template <typename Visit>
+void for_each_linear(const BlockWeights& block, double expert_share, const Visit& visit) {
+  const auto visit_mlp = [&](const MlpWeights& mlp, double share) {
+    if (mlp.gate) visit(*mlp.gate, share);
+    visit(mlp.up, share);
+    visit(mlp.down, share);
+  };
+  if (block.latent) {
+    if (block.latent->query_down) visit(*block.latent->query_down, 1.0);
+    visit(block.latent->key_value_down, 1.0);
+    visit(block.latent->key_position, 1.0);
+  }
+  for (const Linear* linear : {&block.query, &block.key, &block.value, &block.attention_output}) visit(*linear, 1.0);
+  if (block.output_gate) visit(*block.output_gate, 1.0);
+  if (const auto* plain = std::get_if<MlpWeights>(&block.mlp)) {
+    visit_mlp(*plain, 1.0);
+    return;
+  }
+  const auto& routed = std::get<ExpertWeights>(block.mlp);
+  visit(routed.router, 1.0);
+  if (routed.shared) visit_mlp(*routed.shared, 1.0);
+  for (const MlpWeights& expert : routed.experts) visit_mlp(expert, expert_share);
+}
 
 }  // namespace ballast::model
 

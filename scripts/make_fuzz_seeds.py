@@ -5,7 +5,9 @@ import json
 import pathlib
 import struct
 
-CORPUS = pathlib.Path(__file__).resolve().parent.parent / "tests/fuzz/corpus"
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+CORPUS = ROOT / "tests/fuzz/corpus"
+GOLDEN = ROOT / "tests/data/models"  # written by make_golden_models.py
 LLAMA = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 64, "intermediate_size": 128,
          "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "vocab_size": 100,
          "max_position_embeddings": 256, "rms_norm_eps": 1e-05, "rope_theta": 10000.0, "tie_word_embeddings": True,
@@ -67,6 +69,18 @@ def main() -> None:
         data += bytes(-len(data) % 32)
     write("gguf", "blocks", gguf([], tensors, data, version=2))
 
+    for config in sorted(GOLDEN.glob("*/config.json")):
+        write("config", f"golden_{config.parent.name}", json.dumps(json.loads(config.read_text())).encode())
+    sizes = {key: LLAMA[key] for key in ("hidden_size", "num_attention_heads", "vocab_size", "max_position_embeddings")}
+    for family in ("palm", "gopher"):
+        write("config", family, json.dumps(LLAMA | {"model_type": family, "num_key_value_heads": 1}).encode())
+    write("config", "megatron", json.dumps(sizes | {
+        "model_type": "megatron", "num_layers": 2, "num_query_groups": 2, "position_embedding_type": "rope",
+        "rotary_percent": 0.5, "rotary_base": 5000, "normalization": "RMSNorm", "swiglu": True,
+        "add_qkv_bias": True, "add_bias_linear": False}).encode())
+    biases = dict.fromkeys(("query", "key", "value", "attention_output", "latent", "up", "down", "head"), False)
+    write("config", "written", json.dumps(LLAMA | {"ballast": {
+        "version": 1, "norm": "rms", "norm_bias": False, "biases": biases, "massive_tokens": [-1, 7]}}).encode())
     write("config", "llama", json.dumps(LLAMA).encode())
     scaled = LLAMA | {"eos_token_id": [1, 2], "rope_scaling": {
         "rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,

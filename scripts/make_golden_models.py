@@ -1,10 +1,15 @@
 #!/usr/bin/env python3
-"""Writes tests/data/models: tiny random Llama checkpoints and the logits that transformers computes for them.
+"""Writes tests/data/models: tiny random checkpoints and the logits that transformers computes for them.
 
     llama/        tied embeddings, plain RoPE, F32
     llama.gguf    the same weights in F32, F16 and Q8_0, with GGUF's order of rows in q and k
     llama3/       in BF16; Llama 3's stretched RoPE, a head of its own, biases everywhere, and a massive activation in
                   channel 3 of the token with which texts begin
+    mistral/, qwen2/, qwen3/, gpt2/, gpt_neox/, bert/, qwen3_next/, deepseek_v2/, deepseek_v3/, phi/
+                  in BF16; what each family brings: windows, fused and transposed matrices, gates, latent attention,
+                  experts, YaRN
+    qwen2.gguf, qwen3.gguf, gpt2.gguf
+                  the same weights; a GGUF of qwen2 says nothing of its window
 
 Each directory holds expected.safetensors: input_ids I64 [batch, tokens], logits F32 [batch, tokens, vocab]. What a fold or
 a reader could get wrong is made large: norm gains spread over a decade, biases far from zero, key biases most of all.
@@ -19,6 +24,7 @@ import gguf
 import numpy as np
 import torch
 from safetensors.torch import save_file
+import transformers
 from transformers import LlamaConfig, LlamaForCausalLM
 
 SIZES = dict(vocab_size=67, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
@@ -29,11 +35,38 @@ MODELS = {
                    rope_parameters=dict(rope_type="llama3", rope_theta=500000.0, factor=8.0, low_freq_factor=1.0,
                                         high_freq_factor=4.0, original_max_position_embeddings=32)),
 }
+PLAIN = dict(vocab_size=67, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=48,
+             max_position_embeddings=64)
+LATENT = dict(moe_intermediate_size=24, n_routed_experts=6, num_experts_per_tok=2, n_shared_experts=1,
+              first_k_dense_replace=1, kv_lora_rank=12, qk_nope_head_dim=8, qk_rope_head_dim=4, v_head_dim=6,
+              num_key_value_heads=4)
+# Class names in transformers, without the ending, and the configuration.
+FAMILIES = {
+    "mistral": ("Mistral", "ForCausalLM", dict(SIZES, sliding_window=5)),
+    "qwen2": ("Qwen2", "ForCausalLM", dict(SIZES, tie_word_embeddings=True, use_sliding_window=True, sliding_window=6,
+                                           max_window_layers=1)),
+    "qwen3": ("Qwen3", "ForCausalLM", dict(SIZES, head_dim=12)),
+    "gpt2": ("GPT2", "LMHeadModel", dict(vocab_size=67, n_embd=32, n_layer=2, n_head=4, n_positions=64, n_inner=48,
+                                         bos_token_id=1, eos_token_id=1)),
+    "gpt_neox": ("GPTNeoX", "ForCausalLM", dict(PLAIN, rotary_pct=0.5, bos_token_id=1, eos_token_id=1)),
+    "bert": ("Bert", "ForMaskedLM", PLAIN),
+    "qwen3_next": ("Qwen3Next", "ForCausalLM", dict(SIZES, head_dim=16, attention_bias=True, mlp_only_layers=[0, 1],
+                                                    layer_types=["full_attention"] * 2)),
+    "deepseek_v2": ("DeepseekV2", "ForCausalLM", dict(
+        {**SIZES, **LATENT}, q_lora_rank=None, n_group=3, topk_group=2, topk_method="group_limited_greedy",
+        routed_scaling_factor=1.5, norm_topk_prob=False, rope_parameters=dict(
+            rope_type="yarn", rope_theta=10000.0, factor=4.0, original_max_position_embeddings=16, mscale=0.7,
+            mscale_all_dim=0.9, beta_fast=32, beta_slow=1))),
+    "deepseek_v3": ("DeepseekV3", "ForCausalLM", dict(
+        {**SIZES, **LATENT}, q_lora_rank=16, n_group=3, topk_group=2, attention_bias=True)),
+    "phi": ("Phi", "ForCausalLM", dict(PLAIN, num_key_value_heads=2, bos_token_id=1, eos_token_id=1,
+                                       rope_parameters=dict(rope_type="default", rope_theta=10000.0,
+                                                            partial_rotary_factor=0.5))),
+}
 FIRST_TOKEN, MASSIVE_CHANNEL = 1, 3
 BATCH, TOKENS = 2, 14
-GGUF_NAMES = {"self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v",
-              "self_attn.o_proj": "attn_output", "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up",
-              "mlp.down_proj": "ffn_down", "input_layernorm": "attn_norm", "post_attention_layernorm": "ffn_norm"}
+GGUF_FAMILIES = ("qwen2", "qwen3", "gpt2")
+Q8_0, F16, BF16, F32 = (gguf.GGMLQuantizationType[name] for name in ("Q8_0", "F16", "BF16", "F32"))
 
 
 def is_q8(name: str) -> bool:
@@ -42,6 +75,47 @@ def is_q8(name: str) -> bool:
 
 def is_f16(name: str) -> bool:
     return "self_attn" in name
+
+
+@torch.no_grad()
+def fill_family(model: torch.nn.Module, generator: torch.Generator) -> None:
+    for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
+        if "inv_freq" in name or "position_ids" in name or "token_type_ids" in name:
+            continue
+        noise = torch.randn(tensor.shape, generator=generator)
+        if name.endswith("bias"):
+            value = 0.3 * noise
+            if "k_proj" in name or "key." in name:
+                value[::11] *= 20
+        elif tensor.ndim == 1:
+            value = torch.exp(0.6 * noise) - (1 if tensor.abs().max() == 0 else 0)  # some families store gain - 1
+        elif any(part in name for part in ("embed", "wte", "wpe")):
+            value = 0.2 * noise
+        else:
+            value = noise * 0.8 / tensor.shape[-1] ** 0.5
+        tensor.copy_(value.bfloat16().float())
+    model.get_input_embeddings().weight[FIRST_TOKEN, MASSIVE_CHANNEL] = 4.0
+
+
+@torch.no_grad()
+def write_family(name: str, output: pathlib.Path, seed: int) -> None:
+    prefix, ending, settings = FAMILIES[name]
+    generator = torch.Generator().manual_seed(seed)
+    config = getattr(transformers, prefix + "Config")(**settings)
+    model = getattr(transformers, prefix + ending)(config).float().eval()
+    fill_family(model, generator)
+    ids = torch.randint(2, SIZES["vocab_size"], (BATCH, TOKENS), generator=generator)
+    ids[:, 0] = FIRST_TOKEN
+    logits = model(ids).logits
+    path = output / name
+    if name in GGUF_FAMILIES:
+        write_gguf(model, output / f"{name}.gguf", lambda name, tensor: BF16 if tensor.ndim == 2 else F32)
+    model.to(torch.bfloat16).save_pretrained(path)
+    (path / "generation_config.json").unlink(missing_ok=True)
+    save_file({"input_ids": ids, "logits": logits.contiguous()}, path / "expected.safetensors")
+    for file in path.iterdir():
+        file.chmod(0o644)
+    print(f"{name}: logits of spread {logits.std():.3f}, largest {logits.abs().max():.2f}")
 
 
 @torch.no_grad()
@@ -75,35 +149,38 @@ def interleave_rope(values: np.ndarray, heads: int) -> np.ndarray:
     return pairs.swapaxes(1, 2).reshape(values.shape)
 
 
-def write_gguf(model: LlamaForCausalLM, path: pathlib.Path) -> None:
+def write_gguf(model: transformers.PreTrainedModel, path: pathlib.Path, tensor_type) -> None:
+    """tensor_type(name, tensor) is how a tensor is stored; names are those of llama.cpp."""
     config = model.config
-    writer = gguf.GGUFWriter(path, "llama")
+    family = config.model_type
+    writer = gguf.GGUFWriter(path, family)
     writer.add_block_count(config.num_hidden_layers)
     writer.add_context_length(config.max_position_embeddings)
     writer.add_embedding_length(config.hidden_size)
-    writer.add_feed_forward_length(config.intermediate_size)
+    writer.add_feed_forward_length(config.n_inner if family == "gpt2" else config.intermediate_size)
     writer.add_head_count(config.num_attention_heads)
-    writer.add_head_count_kv(config.num_key_value_heads)
-    writer.add_layer_norm_rms_eps(config.rms_norm_eps)
-    writer.add_rope_freq_base(config.rope_parameters["rope_theta"])
+    if family == "gpt2":
+        writer.add_layer_norm_eps(config.layer_norm_epsilon)
+    else:
+        writer.add_head_count_kv(config.num_key_value_heads)
+        writer.add_layer_norm_rms_eps(config.rms_norm_eps)
+        writer.add_rope_freq_base(config.rope_parameters["rope_theta"])
+    if family == "qwen3":
+        writer.add_key_length(config.head_dim)
+        writer.add_value_length(config.head_dim)
+    architecture = next(key for key, value in gguf.MODEL_ARCH_NAMES.items() if value == family)
+    names = gguf.get_tensor_name_map(architecture, config.num_hidden_layers)
     for name, parameter in model.named_parameters():
         values = parameter.detach().numpy()
-        if name == "model.embed_tokens.weight":
-            target = "token_embd.weight"
-        elif name == "model.norm.weight":
-            target = "output_norm.weight"
-        else:
-            _, _, layer, module = name.split(".", 3)
-            target = f"blk.{layer}.{GGUF_NAMES[module.rsplit('.', 1)[0]]}.weight"
-        if "q_proj" in name:
+        if ".c_" in name and values.ndim == 2:
+            values = np.ascontiguousarray(values.T)  # GPT-2 keeps [inputs, outputs]
+        if family == "llama" and "q_proj" in name:
             values = interleave_rope(values, config.num_attention_heads)
-        if "k_proj" in name:
+        if family == "llama" and "k_proj" in name:
             values = interleave_rope(values, config.num_key_value_heads)
-        if is_q8(name):
-            quantized = gguf.quants.quantize(values, gguf.GGMLQuantizationType.Q8_0)
-            writer.add_tensor(target, quantized, raw_dtype=gguf.GGMLQuantizationType.Q8_0)
-        else:
-            writer.add_tensor(target, values.astype(np.float16 if is_f16(name) else np.float32))
+        kind = tensor_type(name, parameter)
+        writer.add_tensor(names.get_name(name, try_suffixes=(".weight", ".bias")),
+                          gguf.quants.quantize(values, kind), raw_dtype=kind)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
@@ -128,7 +205,7 @@ def write_model(name: str, output: pathlib.Path, seed: int) -> None:
     for file in path.iterdir():
         file.chmod(0o644)  # save_file makes files that only their owner can read
     if name == "llama":
-        write_gguf(model, output / "llama.gguf")
+        write_gguf(model, output / "llama.gguf", lambda name, _: Q8_0 if is_q8(name) else F16 if is_f16(name) else F32)
     print(f"{name}: logits of spread {logits.std():.3f}, largest {logits.abs().max():.2f}")
 
 
@@ -140,6 +217,8 @@ def main() -> None:
     arguments = parser.parse_args()
     for index, name in enumerate(MODELS):
         write_model(name, arguments.output, arguments.seed * len(MODELS) + index)
+    for index, name in enumerate(FAMILIES):
+        write_family(name, arguments.output, arguments.seed * len(FAMILIES) + index)
 
 
 if __name__ == "__main__":

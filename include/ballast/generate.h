@@ -11,6 +11,8 @@
 #include <string_view>
 #include <vector>
 
+#include "ballast/cache.h"
+
 namespace ballast {
 
 struct GenerateOptions {
@@ -21,6 +23,7 @@ struct GenerateOptions {
   double repetition_penalty = 1;  ///< Keskar et al. 2019; divides positive logits of tokens seen in the last 64
   std::uint64_t seed = 0;
   std::vector<std::string> stop{};  ///< generation ends before any of these
+  CacheOptions cache{};
 };
 
 struct GenerateResult {

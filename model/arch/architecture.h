@@ -7,48 +7,55 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "ballast/spec.h"
 #include "model/arch/config_reader.h"
+#include "model/arch/role.h"
 #include "model/checkpoint/gguf.h"
 
 namespace ballast::model {
 
-/// What a tensor is for. Those from kAttentionNorm on exist once per block.
-enum class Role {
-  kEmbedding,
-  kFinalNorm,
-  kHead,
-  kAttentionNorm,
-  kQuery,
-  kKey,
-  kValue,
-  kAttentionOutput,
-  kMlpNorm,
-  kGate,
-  kUp,
-  kDown,
-};
-
-/// Names of a tensor's module; "{}" stands for the block's index, ".weight" or ".bias" is appended.
+/// Names of a role's tensors in a checkpoint. The first "{}" stands for the block's index, the second for the expert's.
+/// ".weight" or ".bias" is appended for a linear and a norm ("weight" or "bias" behind a final underscore), nothing for
+/// the roles that are a vector of their own. A role may have several lines: the first that a checkpoint holds counts.
 struct TensorNames {
   Role role;
   std::string_view huggingface;
   std::string_view gguf;
 };
 
+/// Linears that a checkpoint keeps as one matrix. The roles' lines in the names are how ballast writes them.
+struct FusedTensor {
+  /// The rows are cut into this many runs; in each, every part has its share of its rows, in the order of `parts`.
+  enum class Runs { kOne, kHeads, kKeyValueHeads };
+
+  std::string_view huggingface;
+  std::string_view gguf;
+  std::span<const Role> parts;
+  Runs runs = Runs::kOne;
+};
+
 struct Architecture {
-  std::string_view model_type;         ///< of config.json
-  std::string_view gguf_architecture;  ///< general.architecture of a GGUF; empty when there is none
-  std::span<const TensorNames> names;
+  std::string_view model_type = {};         ///< of config.json
+  std::string_view gguf_architecture = {};  ///< general.architecture of a GGUF; empty when there is none
+  std::span<const TensorNames> names = {};
+  std::span<const FusedTensor> fused = {};
 
   /// Reads a config.json. Throws Error naming the field.
-  ModelSpec (*describe)(const ConfigReader& config);
+  ModelSpec (*describe)(const ConfigReader& config) = nullptr;
 
-  /// The config.json that a GGUF's metadata amounts to.
-  nlohmann::json (*config_from_gguf)(const GgufFile& file);
+  /// The config.json that a GGUF's metadata amounts to; null when there is no GGUF of the family.
+  nlohmann::json (*config_from_gguf)(const GgufFile& file) = nullptr;
 
-  /// Whether GGUF stores the rows of q and k with RoPE pairs side by side (2i, 2i+1) instead of (i, i + head_size/2).
+  /// Names may also stand without this in front.
+  std::string_view optional_prefix = {};
+
+  /// Whether the blocks' matrices are stored [inputs, outputs] in a Hugging Face checkpoint.
+  bool transposed_linears = false;
+
+  /// Whether rows of q and k are stored with RoPE pairs side by side (2i, 2i+1) instead of (i, i + rotary_size / 2).
+  bool huggingface_interleaves_rope = false;
   bool gguf_interleaves_rope = false;
 };
 
@@ -56,9 +63,15 @@ struct Architecture {
 const Architecture& architecture_for_model_type(std::string_view model_type, std::string_view place);
 const Architecture& architecture_for_gguf(std::string_view name, std::string_view place);
 
-/// "model.layers.3.self_attn.q_proj". Precondition: the architecture has the role.
-std::string module_name(const Architecture& architecture, Role role, std::size_t layer);
-std::string gguf_module_name(const Architecture& architecture, Role role, std::size_t layer);
+/// "model.layers.3.self_attn.q_proj": the first of a role's names. Precondition: the architecture has the role.
+std::string module_name(const Architecture& architecture, Role role, std::size_t layer = 0, std::size_t expert = 0);
+
+/// All names that a role may have in a checkpoint of either kind, the likeliest first.
+std::vector<std::string> stored_names(const Architecture& architecture, Role role, bool gguf, std::size_t layer,
+                                      std::size_t expert);
+
+/// A pattern of TensorNames with its indices filled in.
+std::string fill_in(std::string_view pattern, std::size_t layer, std::size_t expert);
 
 }  // namespace ballast::model
 

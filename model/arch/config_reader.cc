@@ -10,7 +10,8 @@ namespace ballast::model {
 
 namespace {
 constexpr std::int64_t kLargestSize = std::int64_t{1} << 31;
-}
+constexpr std::size_t kMostLayers = 65536;
+}  // namespace
 
 ConfigReader::ConfigReader(const nlohmann::json& object, std::string place)
     : object_(object), place_(std::move(place)) {
@@ -27,14 +28,28 @@ const nlohmann::json& ConfigReader::at(std::string_view field) const {
   return *object_.find(field);
 }
 
-std::size_t ConfigReader::size(std::string_view field) const {
+std::size_t ConfigReader::whole(std::string_view field, std::int64_t least) const {
   const nlohmann::json& value = at(field);
   if (!value.is_number_integer()) fail(field, "must be a whole number, is " + value.dump());
   const bool too_large = value.is_number_unsigned() && value.get<std::uint64_t>() >= kLargestSize;
-  if (too_large || value.get<std::int64_t>() < 1) {
-    fail(field, "must lie between 1 and 2^31 - 1, is " + value.dump());
+  if (too_large || value.get<std::int64_t>() < least) {
+    fail(field, "must lie between " + std::to_string(least) + " and 2^31 - 1, is " + value.dump());
   }
   return value.get<std::size_t>();
+}
+
+std::size_t ConfigReader::size(std::string_view field) const {
+  return whole(field, 1);
+}
+
+std::size_t ConfigReader::layers(std::string_view field) const {
+  const std::size_t layers = size(field);
+  if (layers > kMostLayers) fail(field, std::to_string(layers) + " blocks are more than any model has");
+  return layers;
+}
+
+std::size_t ConfigReader::count(std::string_view field, std::size_t fallback) const {
+  return has(field) ? whole(field, 0) : fallback;
 }
 
 std::size_t ConfigReader::size(std::string_view field, std::size_t fallback) const {

@@ -3,6 +3,7 @@
 #define BALLAST_MODEL_ARCH_CONFIG_READER_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -20,6 +21,13 @@ class ConfigReader {
   std::size_t size(std::string_view field) const;
   std::size_t size(std::string_view field, std::size_t fallback) const;
 
+  /// A number of blocks. So that a list or a loop of one entry per block is harmless before any tensor has been looked
+  /// at, it is at most 65,536.
+  std::size_t layers(std::string_view field) const;
+
+  /// A whole number in [0, 2^31).
+  std::size_t count(std::string_view field, std::size_t fallback) const;
+
   /// A finite number.
   double number(std::string_view field) const;
   double number(std::string_view field, double fallback) const;
@@ -36,6 +44,7 @@ class ConfigReader {
   [[noreturn]] void fail(std::string_view field, std::string_view problem) const;
 
  private:
+  std::size_t whole(std::string_view field, std::int64_t least) const;
   const nlohmann::json& at(std::string_view field) const;
 
   const nlohmann::json& object_;

@@ -1,37 +1,29 @@
 #include <algorithm>
-#include <array>
 #include <cassert>
 
 #include "ballast/error.h"
 #include "model/arch/architecture.h"
-#include "model/arch/llama.h"
+#include "model/arch/architectures.h"
 
 namespace ballast::model {
 
 namespace {
 
-const std::array kArchitectures = {&kLlama};
+constexpr const Architecture* kArchitectures[] = {
+#define BALLAST_ADDRESS(name) &name,
+    BALLAST_ARCHITECTURES(BALLAST_ADDRESS)
+#undef BALLAST_ADDRESS
+};
 
 const Architecture& find(std::string_view name, std::string_view Architecture::* key, std::string_view place) {
   std::string known;
   for (const Architecture* architecture : kArchitectures) {
-    if (architecture->*key == name && !name.empty()) return *architecture;
-    known += (known.empty() ? "" : ", ") + std::string(architecture->*key);
+    const std::string_view candidate = architecture->*key;
+    if (candidate.empty()) continue;
+    if (candidate == name) return *architecture;
+    known += (known.empty() ? "" : ", ") + std::string(candidate);
   }
   throw Error(place, "architecture '" + std::string(name) + "' is not supported; supported: " + known);
-}
-
-std::string fill_in(std::string_view pattern, std::size_t layer) {
-  std::string name(pattern);
-  const std::size_t at = name.find("{}");
-  if (at != std::string::npos) name.replace(at, 2, std::to_string(layer));
-  return name;
-}
-
-const TensorNames& names_of(const Architecture& architecture, Role role) {
-  const auto it = std::ranges::find(architecture.names, role, &TensorNames::role);
-  assert(it != architecture.names.end());
-  return *it;
 }
 
 }  // namespace
@@ -44,12 +36,33 @@ const Architecture& architecture_for_gguf(std::string_view name, std::string_vie
   return find(name, &Architecture::gguf_architecture, place);
 }
 
-std::string module_name(const Architecture& architecture, Role role, std::size_t layer) {
-  return fill_in(names_of(architecture, role).huggingface, layer);
+std::string fill_in(std::string_view pattern, std::size_t layer, std::size_t expert) {
+  std::string name(pattern);
+  for (const std::size_t index : {layer, expert}) {
+    const std::size_t at = name.find("{}");
+    if (at != std::string::npos) name.replace(at, 2, std::to_string(index));
+  }
+  return name;
 }
 
-std::string gguf_module_name(const Architecture& architecture, Role role, std::size_t layer) {
-  return fill_in(names_of(architecture, role).gguf, layer);
+std::string module_name(const Architecture& architecture, Role role, std::size_t layer, std::size_t expert) {
+  const auto it = std::ranges::find(architecture.names, role, &TensorNames::role);
+  // A head that has no bias in the original may get one by a fold.
+  if (role == Role::kHeadBias && it == architecture.names.end())
+    return module_name(architecture, Role::kHead) + ".bias";
+  assert(it != architecture.names.end());
+  return fill_in(it->huggingface, layer, expert);
+}
+
+std::vector<std::string> stored_names(const Architecture& architecture, Role role, bool gguf, std::size_t layer,
+                                      std::size_t expert) {
+  std::vector<std::string> names;
+  for (const TensorNames& entry : architecture.names) {
+    const std::string_view pattern = gguf ? entry.gguf : entry.huggingface;
+    if (entry.role == role && !pattern.empty()) names.push_back(fill_in(pattern, layer, expert));
+  }
+  if (role == Role::kHeadBias && names.empty()) names.push_back(module_name(architecture, role));
+  return names;
 }
 
 }  // namespace ballast::model

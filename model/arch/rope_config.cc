@@ -13,8 +13,6 @@ namespace ballast::model {
 
 namespace {
 
-constexpr double kDefaultTheta = 10000.0;
-
 // Llama 3.1 to 3.3 share these; only the factor differs (8 or 32).
 constexpr double kLlama3LowFrequency = 1.0;
 constexpr double kLlama3HighFrequency = 4.0;
@@ -26,15 +24,40 @@ double positive(const ConfigReader& config, std::string_view field) {
   return value;
 }
 
-RopeSpec read_scaling(const ConfigReader& config, double theta) {
-  RopeSpec rope;
-  rope.theta = theta;
+// YaRN's growth of the logits with the stretch (arXiv:2309.00071, section 3.4).
+double yarn_magnitude(double factor, double weight) {
+  return factor <= 1 ? 1.0 : 0.1 * weight * std::log(factor) + 1.0;
+}
+
+void read_yarn(const ConfigReader& config, RopeSpec& rope) {
+  rope.scaling = RopeSpec::Scaling::kYarn;
+  rope.original_context = positive(config, "original_max_position_embeddings");
+  rope.beta_fast = config.has("beta_fast") ? positive(config, "beta_fast") : rope.beta_fast;
+  rope.beta_slow = config.has("beta_slow") ? positive(config, "beta_slow") : rope.beta_slow;
+  rope.truncate = config.flag("truncate", true);
+  const double some = config.number("mscale", 0);
+  const double all = config.number("mscale_all_dim", 0);
+  if (config.has("attention_factor")) {
+    rope.amplitude = positive(config, "attention_factor");
+  } else if (some != 0 && all != 0) {
+    rope.amplitude = yarn_magnitude(rope.factor, some) / yarn_magnitude(rope.factor, all);
+  } else {
+    rope.amplitude = yarn_magnitude(rope.factor, 1);
+  }
+}
+
+void read_scaling(const ConfigReader& config, RopeSpec& rope) {
   const std::string type = config.text("rope_type", config.text("type", "default"));
-  if (type == "default") return rope;
+  if (type == "default") return;
+  if (type != "linear" && type != "llama3" && type != "yarn") {
+    config.fail("rope_type", "'" + type + "' is not supported; supported: default, linear, llama3, yarn");
+  }
   rope.factor = positive(config, "factor");
   if (type == "linear") {
     rope.scaling = RopeSpec::Scaling::kLinear;
-  } else if (type == "llama3") {
+  } else if (type == "yarn") {
+    read_yarn(config, rope);
+  } else {
     rope.scaling = RopeSpec::Scaling::kLlama3;
     rope.low_freq_factor = positive(config, "low_freq_factor");
     rope.high_freq_factor = positive(config, "high_freq_factor");
@@ -42,42 +65,80 @@ RopeSpec read_scaling(const ConfigReader& config, double theta) {
     if (rope.high_freq_factor <= rope.low_freq_factor) {
       config.fail("high_freq_factor", "must be larger than low_freq_factor");
     }
-  } else {
-    config.fail("rope_type", "'" + type + "' is not supported; supported: default, linear, llama3");
   }
-  return rope;
+}
+
+// The channels of a head that are rotated: an even number, the fraction rounded down.
+std::size_t rotary_size(const ConfigReader& config, std::string_view field, double partial, std::size_t head_size) {
+  if (!(partial > 0 && partial <= 1)) config.fail(field, "must lie above 0 and at most at 1");
+  const auto size = static_cast<std::size_t>(partial * static_cast<double>(head_size));
+  if (size == 0 || size % 2 != 0) {
+    config.fail(field, "makes " + std::to_string(size) + " of a head's " + std::to_string(head_size) +
+                           " channels rotate; it must be an even number");
+  }
+  return size;
+}
+
+// A pair turns this often within the original context at channel `result` of `rotary_size` (YaRN, equation 17).
+double yarn_channel(const RopeSpec& rope, double turns) {
+  return static_cast<double>(rope.rotary_size) * std::log(rope.original_context / (turns * 2 * std::numbers::pi)) /
+         (2 * std::log(rope.theta));
 }
 
 // What `rope_freqs.weight` would hold for these parameters: the plain frequencies over the stretched ones.
-std::vector<double> frequency_factors(const RopeSpec& rope, std::size_t head_size) {
+std::vector<double> frequency_factors(const RopeSpec& rope) {
   RopeSpec plain;
   plain.theta = rope.theta;
-  std::vector<double> factors = rope_frequencies(plain, head_size);
-  const std::vector<double> stretched = rope_frequencies(rope, head_size);
+  plain.rotary_size = rope.rotary_size;
+  std::vector<double> factors = rope_frequencies(plain);
+  const std::vector<double> stretched = rope_frequencies(rope);
   for (std::size_t i = 0; i < factors.size(); ++i) factors[i] /= stretched[i];
   return factors;
 }
 
 }  // namespace
 
-RopeSpec read_rope(const ConfigReader& config) {
-  if (config.has("rope_parameters")) {
-    const ConfigReader parameters = config.object("rope_parameters");
-    const double theta = parameters.has("rope_theta") ? positive(parameters, "rope_theta") : kDefaultTheta;
-    return read_scaling(parameters, theta);
-  }
-  const double theta = config.has("rope_theta") ? positive(config, "rope_theta") : kDefaultTheta;
-  if (config.has("rope_scaling")) return read_scaling(config.object("rope_scaling"), theta);
+RopeSpec read_rope(const ConfigReader& config, std::size_t head_size, double partial) {
   RopeSpec rope;
-  rope.theta = theta;
+  const bool nested = config.has("rope_parameters");
+  const ConfigReader parameters = nested ? config.object("rope_parameters") : config;
+  // Other names are those of GPT-NeoX before transformers 5 and of Megatron-LM.
+  for (const char* field : {"rotary_emb_base", "rotary_base", "rope_theta"}) {
+    if (parameters.has(field)) rope.theta = positive(parameters, field);
+  }
+  const ConfigReader* source = &config;
+  std::string field = "head_dim";
+  for (const char* candidate : {"rotary_pct", "rotary_percent", "partial_rotary_factor"}) {
+    for (const ConfigReader* reader : {&config, &parameters}) {
+      if (!reader->has(candidate)) continue;
+      partial = reader->number(candidate);
+      field = candidate;
+      source = reader;
+    }
+  }
+  rope.rotary_size = rotary_size(*source, field, partial, head_size);
+  if (nested) {
+    read_scaling(parameters, rope);
+  } else if (config.has("rope_scaling")) {
+    read_scaling(config.object("rope_scaling"), rope);
+  }
   return rope;
+}
+
+double yarn_attention_factor(const ConfigReader& config) {
+  const char* field = config.has("rope_parameters") ? "rope_parameters" : "rope_scaling";
+  if (!config.has(field)) return 1.0;
+  const ConfigReader parameters = config.object(field);
+  if (parameters.text("rope_type", parameters.text("type", "default")) == "default") return 1.0;
+  const double weight = parameters.number("mscale_all_dim", 0);
+  return weight == 0 ? 1.0 : yarn_magnitude(positive(parameters, "factor"), weight);
 }
 
 nlohmann::json rope_parameters_from_gguf(const GgufFile& file, std::string_view prefix, std::size_t head_size) {
   const ConfigReader metadata(file.config(), file.path().string());
   const std::string base = std::string(prefix) + "rope.";
   nlohmann::json parameters = {{"rope_type", "default"},
-                               {"rope_theta", metadata.number(base + "freq_base", kDefaultTheta)}};
+                               {"rope_theta", metadata.number(base + "freq_base", RopeSpec{}.theta)}};
   const std::string scaling = metadata.text(base + "scaling.type", "none");
   if (scaling == "linear") {
     parameters["rope_type"] = "linear";
@@ -98,11 +159,12 @@ nlohmann::json rope_parameters_from_gguf(const GgufFile& file, std::string_view 
   RopeSpec guess;
   guess.scaling = RopeSpec::Scaling::kLlama3;
   guess.theta = parameters["rope_theta"].get<double>();
+  guess.rotary_size = head_size;
   guess.factor = *std::ranges::max_element(stored);
   guess.low_freq_factor = kLlama3LowFrequency;
   guess.high_freq_factor = kLlama3HighFrequency;
   guess.original_context = kLlama3Context;
-  const std::vector<double> expected = frequency_factors(guess, head_size);
+  const std::vector<double> expected = frequency_factors(guess);
   const bool same = std::ranges::equal(stored, expected,
                                        [](float a, double b) { return std::abs(double{a} - b) <= 1e-4 * std::abs(b); });
   if (!same) throw Error(place, "holds other factors than Llama 3's: convert from the Hugging Face checkpoint instead");
@@ -114,19 +176,35 @@ nlohmann::json rope_parameters_from_gguf(const GgufFile& file, std::string_view 
   return parameters;
 }
 
-std::vector<double> rope_frequencies(const RopeSpec& rope, std::size_t head_size) {
-  std::vector<double> frequencies(head_size / 2);
-  for (std::size_t i = 0; i < frequencies.size(); ++i) {
-    double frequency = std::pow(rope.theta, -2.0 * static_cast<double>(i) / static_cast<double>(head_size));
-    if (rope.scaling == RopeSpec::Scaling::kLinear) {
-      frequency /= rope.factor;
-    } else if (rope.scaling == RopeSpec::Scaling::kLlama3) {
-      // Slow pairs are stretched, fast ones are not, those between are blended (Llama 3.1's model code).
-      const double turns = rope.original_context * frequency / (2.0 * std::numbers::pi);
-      const double blend =
-          std::clamp((turns - rope.low_freq_factor) / (rope.high_freq_factor - rope.low_freq_factor), 0.0, 1.0);
-      frequency *= (1.0 - blend) / rope.factor + blend;
+std::vector<double> rope_frequencies(const RopeSpec& rope) {
+  std::vector<double> frequencies(rope.rotary_size / 2);
+  double first = 0;
+  double last = 0;
+  if (rope.scaling == RopeSpec::Scaling::kYarn) {
+    first = yarn_channel(rope, rope.beta_fast);
+    last = yarn_channel(rope, rope.beta_slow);
+    if (rope.truncate) {
+      first = std::floor(first);
+      last = std::ceil(last);
     }
+    first = std::max(first, 0.0);
+    last = std::min(last, static_cast<double>(rope.rotary_size) - 1);
+    if (first == last) last += 0.001;  // as the authors' code avoids the division by zero
+  }
+  for (std::size_t i = 0; i < frequencies.size(); ++i) {
+    double frequency = std::pow(rope.theta, -2.0 * static_cast<double>(i) / static_cast<double>(rope.rotary_size));
+    // The share of a pair that is left as it is: fast pairs are not stretched, slow ones are, those between are
+    // blended.
+    double blend = 1;
+    if (rope.scaling == RopeSpec::Scaling::kLinear) {
+      blend = 0;
+    } else if (rope.scaling == RopeSpec::Scaling::kLlama3) {
+      const double turns = rope.original_context * frequency / (2.0 * std::numbers::pi);
+      blend = std::clamp((turns - rope.low_freq_factor) / (rope.high_freq_factor - rope.low_freq_factor), 0.0, 1.0);
+    } else if (rope.scaling == RopeSpec::Scaling::kYarn) {
+      blend = 1 - std::clamp((static_cast<double>(i) - first) / (last - first), 0.0, 1.0);
+    }
+    if (rope.scaling != RopeSpec::Scaling::kNone) frequency *= (1.0 - blend) / rope.factor + blend;
     frequencies[i] = frequency;
   }
   return frequencies;

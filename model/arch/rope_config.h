@@ -12,15 +12,19 @@
 
 namespace ballast::model {
 
-/// From `rope_parameters` (transformers 5) or `rope_theta` and `rope_scaling` (before). Throws Error for unknown types.
-RopeSpec read_rope(const ConfigReader& config);
+/// From `rope_parameters` (transformers 5) or `rope_theta` and `rope_scaling` (before), for heads of `head_size`, of
+/// which the fraction `partial` is rotated unless the config says otherwise. Throws Error for unknown types.
+RopeSpec read_rope(const ConfigReader& config, std::size_t head_size, double partial = 1.0);
+
+/// YaRN's factor for the softmax's scale, as DeepSeek applies it: its square multiplies the scale (arXiv:2309.00071).
+double yarn_attention_factor(const ConfigReader& config);
 
 /// `rope_parameters` for a GGUF whose keys begin with `prefix` ("llama."). Llama 3's stretching is stored there as one
 /// factor per frequency (rope_freqs.weight): its parameters are recovered from them, or an Error thrown.
 nlohmann::json rope_parameters_from_gguf(const GgufFile& file, std::string_view prefix, std::size_t head_size);
 
-/// Angle per position of each pair: head_size / 2 values.
-std::vector<double> rope_frequencies(const RopeSpec& rope, std::size_t head_size);
+/// Angle per position of each pair: rotary_size / 2 values.
+std::vector<double> rope_frequencies(const RopeSpec& rope);
 
 }  // namespace ballast::model
 

@@ -133,6 +133,22 @@ TEST_CASE("an empty prompt and a model without tokenizer are refused") {
   CHECK(error_message([] { const Generator other(test::golden_model("llama")); }) == Contains("has no tokenizer.json"));
 }
 
+TEST_CASE("an encoder does not generate, and says so") {
+  const test::TemporaryDirectory directory;
+  test::TinyModel model = test::read_model(test::golden_model("bert"));
+  // As many words as the tokenizer has bytes; the tables' rows beyond those that there were are zeros.
+  model.config["vocab_size"] = 262;
+  for (const char* name : {"bert.embeddings.word_embeddings.weight", "cls.predictions.bias"}) {
+    Tensor& tensor = model.at(name);
+    tensor.values.resize(tensor.values.size() / 67 * 262);
+    tensor.shape[0] = 262;
+  }
+  model.tokenizer = test::tiny_tokenizer_json();
+  Generator generator(model.write(directory / "bert"));
+  CHECK(error_message([&] { generator.generate("hello", {}); }) ==
+        Contains("bert: is an encoder: it does not continue text"));
+}
+
 TEST_CASE("a chat remembers what was said") {
   const Alphabet alphabet;
   // A template of the ChatML family, written out as characters that the tiny tokenizer has.

@@ -19,8 +19,16 @@ using nlohmann::json;
 using test::Contains;
 using test::error_message;
 
-RopeSpec read(const json& config) {
-  return read_rope(ConfigReader(config, "config.json"));
+RopeSpec read(const json& config, std::size_t head_size = 64) {
+  return read_rope(ConfigReader(config, "config.json"), head_size);
+}
+
+/// Rotation without stretching.
+std::vector<double> plain_frequencies(double theta, std::size_t rotary_size) {
+  RopeSpec rope;
+  rope.theta = theta;
+  rope.rotary_size = rotary_size;
+  return rope_frequencies(rope);
 }
 
 std::string refusal(const json& config) {
@@ -62,8 +70,8 @@ TEST_CASE("both generations of configurations mean the same") {
 }
 
 TEST_CASE("a rotary embedding that is not known is refused by name") {
-  CHECK(refusal({{"rope_scaling", {{"type", "yarn"}, {"factor", 4}}}}) ==
-        "config.json: rope_scaling: rope_type: 'yarn' is not supported; supported: default, linear, llama3");
+  CHECK(refusal({{"rope_scaling", {{"type", "dynamic"}, {"factor", 4}}}}) ==
+        "config.json: rope_scaling: rope_type: 'dynamic' is not supported; supported: default, linear, llama3, yarn");
   CHECK(refusal({{"rope_parameters", {{"rope_type", 3}}}}) ==
         "config.json: rope_parameters: rope_type: must be a string, is 3");
   CHECK(refusal({{"rope_scaling", "linear"}}) == "config.json: rope_scaling: must be an object, is \"linear\"");
@@ -83,23 +91,18 @@ TEST_CASE("a rotary embedding with a missing or absurd number is refused by fiel
 }
 
 TEST_CASE("frequencies fall geometrically and linear scaling divides them") {
-  RopeSpec rope;
-  const std::vector<double> plain = rope_frequencies(rope, 8);
+  const std::vector<double> plain = plain_frequencies(10000, 8);
   REQUIRE(plain.size() == 4);
   CHECK(plain[0] == 1.0);
   CHECK(plain[1] == doctest::Approx(0.1));
   CHECK(plain[3] == doctest::Approx(0.001));
-  rope.scaling = RopeSpec::Scaling::kLinear;
-  rope.factor = 4;
-  CHECK(rope_frequencies(rope, 8)[3] == doctest::Approx(0.001 / 4));
+  const RopeSpec linear = read({{"rope_scaling", {{"type", "linear"}, {"factor", 4}}}}, 8);
+  CHECK(rope_frequencies(linear)[3] == doctest::Approx(0.001 / 4));
 }
 
 TEST_CASE("Llama 3 leaves fast pairs, stretches slow ones and blends between") {
-  RopeSpec rope = read({{"rope_theta", 500000.0}, {"rope_scaling", kLlama3}});
-  RopeSpec plain;
-  plain.theta = rope.theta;
-  const std::vector<double> before = rope_frequencies(plain, 128);
-  const std::vector<double> after = rope_frequencies(rope, 128);
+  const std::vector<double> before = plain_frequencies(500000, 128);
+  const std::vector<double> after = rope_frequencies(read({{"rope_theta", 500000.0}, {"rope_scaling", kLlama3}}, 128));
   std::size_t blended = 0;
   for (std::size_t i = 0; i < before.size(); ++i) {
     const double wavelength = 2 * std::numbers::pi / before[i];
@@ -117,15 +120,80 @@ TEST_CASE("Llama 3 leaves fast pairs, stretches slow ones and blends between") {
   CHECK(blended > 0);
 }
 
+TEST_CASE("a part of a head's channels is rotated when a configuration of any generation says so") {
+  CHECK(read(json::object(), 12).rotary_size == 12);
+  CHECK(read_rope(ConfigReader(json::object(), "config.json"), 12, 0.5).rotary_size == 6);
+  CHECK(read({{"partial_rotary_factor", 0.25}}).rotary_size == 16);
+  CHECK(read({{"rotary_pct", 0.25}}).rotary_size == 16);
+  CHECK(read({{"rope_parameters", {{"partial_rotary_factor", 0.4}}}}, 80).rotary_size == 32);
+  CHECK(plain_frequencies(10000, 16).size() == 8);  // and its frequencies fall as if it were the whole head
+}
+
+TEST_CASE("a part of a head that cannot be rotated is refused by field") {
+  CHECK(refusal({{"rotary_pct", 0}}) == "config.json: rotary_pct: must lie above 0 and at most at 1");
+  CHECK(refusal({{"partial_rotary_factor", 1.5}}) ==
+        "config.json: partial_rotary_factor: must lie above 0 and at most at 1");
+  CHECK(refusal({{"rope_parameters", {{"partial_rotary_factor", 0.1}}}}) == "no error");  // 6 of 64
+  CHECK(refusal({{"rope_parameters", {{"partial_rotary_factor", 0.05}}}}) ==
+        "config.json: rope_parameters: partial_rotary_factor: makes 3 of a head's 64 channels rotate; "
+        "it must be an even number");
+}
+
+// Computed by transformers 5.23's _compute_yarn_parameters for heads of 16.
+TEST_CASE("YaRN's frequencies and amplitude are those of transformers") {
+  const struct {
+    json parameters;
+    std::vector<double> frequencies;
+    double amplitude;
+  } cases[] = {
+      {{{"factor", 4.0}, {"original_max_position_embeddings", 2048}, {"beta_fast", 32}, {"beta_slow", 1}},
+       {1.0, 0.31622776, 0.1, 0.025693506, 0.0062499996, 0.0013834966, 0.00025000001, 7.9056947e-05},
+       1.138629436111989},
+      {{{"factor", 40.0}, {"original_max_position_embeddings", 4096}, {"mscale", 0.7}, {"mscale_all_dim", 0.9}},
+       {1.0, 0.31622776, 0.1, 0.023914725, 0.0051249997, 0.00084986218, 2.4999999e-05, 7.9056945e-06},
+       0.9446113842984986},
+      {{{"factor", 8.0}, {"original_max_position_embeddings", 128}, {"truncate", false}, {"attention_factor", 1.5}},
+       {1.0, 0.2105391, 0.033156611, 0.0039528473, 0.00125, 0.00039528473, 0.00012500001, 3.9528473e-05},
+       1.5},
+  };
+  for (const auto& [parameters, frequencies, amplitude] : cases) {
+    const RopeSpec rope = read({{"rope_parameters", changed(parameters, "rope_type", "yarn")}}, 16);
+    CHECK(rope.scaling == RopeSpec::Scaling::kYarn);
+    CHECK(rope.amplitude == doctest::Approx(amplitude).epsilon(1e-12));
+    const std::vector<double> got = rope_frequencies(rope);
+    REQUIRE(got.size() == frequencies.size());
+    for (std::size_t i = 0; i < got.size(); ++i) CHECK(got[i] == doctest::Approx(frequencies[i]).epsilon(1e-6));
+  }
+}
+
+TEST_CASE("YaRN scales the softmax only where all dimensions have a magnitude") {
+  const auto factor = [](const json& config) { return yarn_attention_factor(ConfigReader(config, "config.json")); };
+  const json yarn = {{"type", "yarn"}, {"factor", 40.0}, {"mscale_all_dim", 0.7}};
+  CHECK(factor(json::object()) == 1.0);
+  CHECK(factor({{"rope_scaling", without(yarn, "mscale_all_dim")}}) == 1.0);
+  CHECK(factor({{"rope_scaling", yarn}}) == doctest::Approx(0.1 * 0.7 * std::log(40.0) + 1));
+  CHECK(factor({{"rope_scaling", changed(yarn, "factor", 1)}}) == 1.0);
+}
+
+TEST_CASE("YaRN with a missing or absurd number is refused by field") {
+  const json yarn = {{"rope_type", "yarn"}, {"factor", 4.0}, {"original_max_position_embeddings", 2048}};
+  CHECK(refusal({{"rope_scaling", without(yarn, "original_max_position_embeddings")}}) ==
+        "config.json: rope_scaling: original_max_position_embeddings: missing");
+  for (const char* field : {"factor", "beta_fast", "beta_slow", "attention_factor"}) {
+    CHECK(refusal({{"rope_scaling", changed(yarn, field, 0)}}) ==
+          "config.json: rope_scaling: " + std::string(field) + ": must be positive");
+  }
+  CHECK(refusal({{"rope_scaling", changed(yarn, "truncate", 1)}}) ==
+        "config.json: rope_scaling: truncate: must be true or false, is 1");
+}
+
 /// A GGUF that holds nothing but these factors, `change` times the ones of Llama 3 with factor 32.
 std::string gguf_with_factors(float change) {
   json parameters = kLlama3;
   parameters["factor"] = 32.0;
   const std::vector<double> stretched =
-      rope_frequencies(read({{"rope_theta", 500000.0}, {"rope_scaling", parameters}}), 64);
-  RopeSpec plain;
-  plain.theta = 500000.0;
-  const std::vector<double> before = rope_frequencies(plain, 64);
+      rope_frequencies(read({{"rope_theta", 500000.0}, {"rope_scaling", parameters}}));
+  const std::vector<double> before = plain_frequencies(500000, 64);
   test::GgufBytes file;
   file.string("general.architecture", "llama").number("llama.rope.freq_base", 6, 500000.0F);
   file.tensor("rope_freqs.weight", {32}, 0, 0);

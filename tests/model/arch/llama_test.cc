@@ -1,55 +1,76 @@
-#include "model/arch/llama.h"
-
 #include <doctest/doctest.h>
 
+#include <cstdint>
 #include <string>
 
-#include "error_message.h"
+#include "described.h"
 
 namespace ballast::model {
 namespace {
 
 using nlohmann::json;
+using test::Contains;
+using test::described;
 using test::error_message;
 
-json minimal_config() {
-  return {{"num_hidden_layers", 2},
-          {"hidden_size", 24},
-          {"num_attention_heads", 6},
-          {"intermediate_size", 40},
-          {"vocab_size", 67}};
-}
-
-ModelSpec describe(const json& config) {
-  return kLlama.describe(ConfigReader(config, "config.json"));
-}
+const json kMinimal = {{"model_type", "llama"},    {"num_hidden_layers", 2},  {"hidden_size", 24},
+                       {"num_attention_heads", 6}, {"intermediate_size", 40}, {"vocab_size", 67}};
 
 std::string refusal(const char* field, const json& value) {
-  json config = minimal_config();
-  config[field] = value;
-  return error_message([&] { describe(config); });
+  return test::refusal_of_field(kMinimal, field, value);
 }
 
 TEST_CASE("a minimal configuration gets Llama's defaults") {
-  const ModelSpec spec = describe(minimal_config());
+  const ModelSpec spec = described(kMinimal);
   CHECK(spec.layers == 2);
   CHECK(spec.kv_heads == 6);
   CHECK(spec.head_size == 4);
+  CHECK(spec.value_size == 4);
+  CHECK(spec.attention_scale == 0.5);
   CHECK(spec.context_length == 2048);
-  CHECK(spec.norm_epsilon == 1e-6);
+  CHECK(spec.norm.kind == NormSpec::Kind::kRms);
+  CHECK(spec.norm.epsilon == 1e-6);
+  CHECK(spec.layout == BlockLayout::kPreNorm);
+  CHECK(spec.positions == PositionKind::kRope);
   CHECK(spec.rope.theta == 10000.0);
-  CHECK(!spec.attention_bias);
-  CHECK(!spec.mlp_bias);
+  CHECK(spec.rope.rotary_size == 4);
+  CHECK(spec.causal);
+  CHECK(spec.gated_mlp);
+  CHECK(spec.activation == Activation::kSilu);
+  CHECK(!spec.biases.query);
+  CHECK(!spec.biases.attention_output);
+  CHECK(!spec.biases.down);
   CHECK(!spec.tied_embeddings);
 }
 
+TEST_CASE("Llama's flags give every linear of attention or MLP a bias") {
+  const ModelSpec attention = described(test::with_field(kMinimal, "attention_bias", true));
+  CHECK(attention.biases.query);
+  CHECK(attention.biases.key);
+  CHECK(attention.biases.value);
+  CHECK(attention.biases.attention_output);
+  CHECK(!attention.biases.up);
+  const ModelSpec mlp = described(test::with_field(kMinimal, "mlp_bias", true));
+  CHECK(mlp.biases.up);
+  CHECK(mlp.biases.down);
+  CHECK(!mlp.biases.query);
+}
+
 TEST_CASE("a head size of its own needs no relation to the hidden size") {
-  json config = minimal_config();
-  config["num_attention_heads"] = 5;
-  CHECK(error_message([&] { describe(config); }) ==
-        "config.json: num_attention_heads: must divide hidden_size when head_dim is not given");
+  json config = test::with_field(kMinimal, "num_attention_heads", 5);
+  CHECK(error_message([&] { described(config); }) ==
+        "config.json: num_attention_heads: must divide the hidden size when head_dim is not given");
   config["head_dim"] = 8;
-  CHECK(describe(config).head_size == 8);
+  CHECK(described(config).head_size == 8);
+}
+
+TEST_CASE("heads that do not divide are refused by field") {
+  CHECK(refusal("num_key_value_heads", 4) ==
+        "config.json: num_key_value_heads: 4 does not divide the 6 attention heads");
+  CHECK(refusal("num_key_value_heads", 12) ==
+        "config.json: num_key_value_heads: 12 does not divide the 6 attention heads");
+  CHECK(refusal("head_dim", 7) ==
+        "config.json: head_dim: makes 7 of a head's 7 channels rotate; it must be an even number");
 }
 
 TEST_CASE("a size that is none is refused by field") {
@@ -75,15 +96,15 @@ TEST_CASE("other fields of a wrong type are refused by field") {
   CHECK(refusal("attention_bias", 1) == "config.json: attention_bias: must be true or false, is 1");
   CHECK(refusal("mlp_bias", "false") == "config.json: mlp_bias: must be true or false, is \"false\"");
   CHECK(refusal("tie_word_embeddings", 0) == "config.json: tie_word_embeddings: must be true or false, is 0");
-  CHECK(refusal("hidden_act", "gelu") == "config.json: hidden_act: 'gelu' is not supported; supported: silu");
+  CHECK(refusal("hidden_act", "mish") == Contains("config.json: hidden_act: 'mish' is not supported; supported: silu"));
   CHECK(refusal("rope_scaling", 3) == "config.json: rope_scaling: must be an object, is 3");
 }
 
 TEST_CASE("an architecture that is not known is refused with those that are") {
   CHECK(error_message([] { architecture_for_model_type("mamba", "config.json"); }) ==
-        "config.json: architecture 'mamba' is not supported; supported: llama");
+        Contains("config.json: architecture 'mamba' is not supported; supported: llama, mistral, qwen2"));
   CHECK(error_message([] { architecture_for_gguf("", "m.gguf"); }) ==
-        "m.gguf: architecture '' is not supported; supported: llama");
+        Contains("m.gguf: architecture '' is not supported; supported: llama, qwen2"));
 }
 
 }  // namespace

@@ -1,0 +1,25 @@
+// How a run keeps the keys and values of the tokens that it has seen.
+#ifndef BALLAST_CACHE_H_
+#define BALLAST_CACHE_H_
+
+#include <cstddef>
+
+namespace ballast {
+
+struct CacheOptions {
+  enum class Type {
+    kF32,
+    kF16,
+    kInt8,  ///< a scale per token and head; tokens that calibration found massive stay in 16 bits
+  };
+  Type type = Type::kF16;
+
+  /// Rolling cache after StreamingLLM (arXiv:2309.17453): the first `sinks` tokens are kept, then the last `window`,
+  /// with positions by place in the cache, in constant memory. 0: everything is kept.
+  std::size_t window = 0;
+  std::size_t sinks = 0;  ///< only with a window
+};
+
+}  // namespace ballast
+
+#endif  // BALLAST_CACHE_H_

@@ -1,0 +1,32 @@
+// The list of architectures, each defined in a file of its name.
+#ifndef BALLAST_MODEL_ARCH_ARCHITECTURES_H_
+#define BALLAST_MODEL_ARCH_ARCHITECTURES_H_
+
+#include "model/arch/architecture.h"
+
+/// One line each.
+#define BALLAST_ARCHITECTURES(ADD) \
+  ADD(kLlama)                      \
+  ADD(kMistral)                    \
+  ADD(kQwen2)                      \
+  ADD(kQwen3)                      \
+  ADD(kQwen3Next)                  \
+  ADD(kGpt2)                       \
+  ADD(kGptNeox)                    \
+  ADD(kBert)                       \
+  ADD(kDeepseekV2)                 \
+  ADD(kDeepseekV3)                 \
+  ADD(kPalm)                       \
+  ADD(kGopher)                     \
+  ADD(kMegatron)                   \
+  ADD(kPhi)
+
+namespace ballast::model {
+
+#define BALLAST_DECLARE(name) extern const Architecture name;
+BALLAST_ARCHITECTURES(BALLAST_DECLARE)
+#undef BALLAST_DECLARE
+
+}  // namespace ballast::model
+
+#endif  // BALLAST_MODEL_ARCH_ARCHITECTURES_H_

@@ -1,0 +1,67 @@
+// BERT: an encoder with norms behind the residual, token types and a head that restores masked words.
+#include <array>
+
+#include "model/arch/architectures.h"
+#include "model/arch/decoder_config.h"
+
+namespace ballast::model {
+
+namespace {
+
+constexpr std::array<TensorNames, 17> kNames{{
+    {Role::kEmbedding, "bert.embeddings.word_embeddings", ""},
+    {Role::kPositionEmbedding, "bert.embeddings.position_embeddings", ""},
+    {Role::kTokenTypeEmbedding, "bert.embeddings.token_type_embeddings", ""},
+    {Role::kEmbeddingNorm, "bert.embeddings.LayerNorm", ""},
+    {Role::kHeadTransform, "cls.predictions.transform.dense", ""},
+    {Role::kHeadNorm, "cls.predictions.transform.LayerNorm", ""},
+    {Role::kHead, "cls.predictions.decoder", ""},
+    {Role::kHeadBias, "cls.predictions.bias", ""},
+    {Role::kHeadBias, "cls.predictions.decoder.bias", ""},
+    {Role::kQuery, "bert.encoder.layer.{}.attention.self.query", ""},
+    {Role::kKey, "bert.encoder.layer.{}.attention.self.key", ""},
+    {Role::kValue, "bert.encoder.layer.{}.attention.self.value", ""},
+    {Role::kAttentionOutput, "bert.encoder.layer.{}.attention.output.dense", ""},
+    {Role::kAttentionNorm, "bert.encoder.layer.{}.attention.output.LayerNorm", ""},
+    {Role::kUp, "bert.encoder.layer.{}.intermediate.dense", ""},
+    {Role::kDown, "bert.encoder.layer.{}.output.dense", ""},
+    {Role::kMlpNorm, "bert.encoder.layer.{}.output.LayerNorm", ""},
+}};
+
+ModelSpec describe(const ConfigReader& config) {
+  ModelSpec spec;
+  spec.layers = config.layers("num_hidden_layers");
+  spec.hidden_size = config.size("hidden_size");
+  spec.vocab_size = config.size("vocab_size");
+  spec.context_length = config.size("max_position_embeddings", 512);
+  spec.mlp_size = config.size("intermediate_size");
+  spec.tied_embeddings = config.flag("tie_word_embeddings", true);
+  spec.norm = {.kind = NormSpec::Kind::kLayer, .epsilon = config.number("layer_norm_eps", 1e-12), .bias = true};
+  spec.layout = BlockLayout::kPostNorm;
+  spec.causal = false;
+  spec.positions = PositionKind::kLearned;
+  spec.activation = read_activation(config, "hidden_act", "gelu");
+  spec.gated_mlp = false;
+  spec.biases = {
+      .query = true, .key = true, .value = true, .attention_output = true, .up = true, .down = true, .head = true};
+  spec.token_types = config.size("type_vocab_size", 2);
+  spec.embedding_norm = true;
+  spec.head_transform = true;
+  read_heads(config, "num_attention_heads", "num_attention_heads", spec);
+  if (config.flag("is_decoder", false)) config.fail("is_decoder", "true is not supported");
+  const std::string positions = config.text("position_embedding_type", "absolute");
+  if (positions != "absolute") {
+    config.fail("position_embedding_type", "'" + positions + "' is not supported; supported: absolute");
+  }
+  return spec;
+}
+
+}  // namespace
+
+constinit const Architecture kBert = {
+    .model_type = "bert",
+    .names = kNames,
+    .describe = describe,
+};
+
+}  // namespace ballast::model

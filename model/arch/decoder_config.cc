@@ -1,0 +1,152 @@
+#include "model/arch/decoder_config.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <string>
+
+#include "ballast/error.h"
+#include "model/arch/rope_config.h"
+
+namespace ballast::model {
+
+namespace {
+
+struct ActivationName {
+  std::string_view name;
+  Activation activation;
+};
+constexpr std::array<ActivationName, 7> kActivations{{
+    {"silu", Activation::kSilu},
+    {"swish", Activation::kSilu},
+    {"gelu", Activation::kGelu},
+    {"gelu_new", Activation::kGeluTanh},
+    {"gelu_fast", Activation::kGeluTanh},
+    {"gelu_pytorch_tanh", Activation::kGeluTanh},
+    {"relu", Activation::kRelu},
+}};
+
+}  // namespace
+
+ModelSpec read_llama_line(const ConfigReader& config) {
+  ModelSpec spec;
+  spec.layers = config.layers("num_hidden_layers");
+  spec.hidden_size = config.size("hidden_size");
+  spec.vocab_size = config.size("vocab_size");
+  spec.context_length = config.size("max_position_embeddings", 2048);
+  spec.mlp_size = config.size("intermediate_size");
+  spec.tied_embeddings = config.flag("tie_word_embeddings", false);
+  spec.norm.epsilon = config.number("rms_norm_eps", 1e-6);
+  spec.activation = read_activation(config, "hidden_act", "silu");
+  read_heads(config, "num_attention_heads", "num_key_value_heads", spec);
+  spec.rope = read_rope(config, spec.head_size);
+  return spec;
+}
+
+void read_heads(const ConfigReader& config, std::string_view heads, std::string_view kv_heads, ModelSpec& spec) {
+  spec.heads = config.size(heads);
+  spec.kv_heads = config.size(kv_heads, spec.heads);
+  if (spec.heads % spec.kv_heads != 0) {
+    config.fail(kv_heads, std::to_string(spec.kv_heads) + " does not divide the " + std::to_string(spec.heads) +
+                              " attention heads");
+  }
+  if (!config.has("head_dim") && spec.hidden_size % spec.heads != 0) {
+    config.fail(heads, "must divide the hidden size when head_dim is not given");
+  }
+  spec.head_size = config.size("head_dim", spec.hidden_size / spec.heads);
+  spec.value_size = spec.head_size;
+  spec.attention_scale = 1.0 / std::sqrt(static_cast<double>(spec.head_size));
+}
+
+Activation read_activation(const ConfigReader& config, std::string_view field, std::string_view fallback) {
+  const std::string name = config.text(field, fallback);
+  std::string known;
+  for (const ActivationName& entry : kActivations) {
+    if (entry.name == name) return entry.activation;
+    known += (known.empty() ? "" : ", ") + std::string(entry.name);
+  }
+  config.fail(field, "'" + name + "' is not supported; supported: " + known);
+}
+
+std::vector<std::size_t> read_windows(const ConfigReader& config, std::size_t layers) {
+  if (!config.has("sliding_window")) return {};
+  std::vector<std::size_t> windows(layers, config.size("sliding_window"));
+  if (!config.has("layer_types")) return windows;
+  check_layer_types(config, {"full_attention", "sliding_attention"});
+  const nlohmann::json& types = config.json().at("layer_types");
+  if (types.size() != layers) {
+    config.fail("layer_types",
+                "has " + std::to_string(types.size()) + " entries for " + std::to_string(layers) + " layers");
+  }
+  for (std::size_t layer = 0; layer < layers; ++layer) {
+    if (types[layer] == "full_attention") windows[layer] = 0;
+  }
+  return windows;
+}
+
+void check_layer_types(const ConfigReader& config, std::initializer_list<std::string_view> known) {
+  if (!config.has("layer_types")) return;
+  const nlohmann::json& types = config.json().at("layer_types");
+  if (!types.is_array()) config.fail("layer_types", "must be a list");
+  std::string list;
+  for (const std::string_view name : known) list += (list.empty() ? "" : ", ") + std::string(name);
+  for (std::size_t layer = 0; layer < types.size(); ++layer) {
+    const bool supported =
+        types[layer].is_string() && std::ranges::find(known, types[layer].get<std::string>()) != known.end();
+    if (!supported) {
+      config.fail("layer_types",
+                  types[layer].dump() + " (layer " + std::to_string(layer) + ") is not supported; supported: " + list);
+    }
+  }
+}
+
+nlohmann::json llama_line_from_gguf(const GgufFile& file, std::string_view architecture) {
+  const ConfigReader metadata(file.config(), file.path().string());
+  const std::string prefix = std::string(architecture) + ".";
+  const auto key = [&](std::string_view name) { return prefix + std::string(name); };
+  if (metadata.has(key("expert_count")) && metadata.number(key("expert_count")) > 0) {
+    metadata.fail(key("expert_count"),
+                  "a GGUF with experts is not supported: convert from the Hugging Face checkpoint");
+  }
+  const std::size_t hidden = metadata.size(key("embedding_length"));
+  const std::size_t heads = metadata.size(key("attention.head_count"));
+  const std::size_t head_size = metadata.size(key("attention.key_length"), hidden / heads);
+  if (const std::size_t rotated = metadata.size(key("rope.dimension_count"), head_size); rotated != head_size) {
+    metadata.fail(key("rope.dimension_count"), "is " + std::to_string(rotated) + ", the heads have " +
+                                                   std::to_string(head_size) + " channels: not supported");
+  }
+  nlohmann::json config = {
+      {"model_type", architecture},
+      {"hidden_act", "silu"},
+      {"num_hidden_layers", metadata.size(key("block_count"))},
+      {"hidden_size", hidden},
+      {"num_attention_heads", heads},
+      {"num_key_value_heads", metadata.size(key("attention.head_count_kv"), heads)},
+      {"head_dim", head_size},
+      {"intermediate_size", metadata.size(key("feed_forward_length"))},
+      {"vocab_size", gguf_vocab_size(file)},
+      {"max_position_embeddings", metadata.size(key("context_length"), 2048)},
+      {"rms_norm_eps", metadata.number(key("attention.layer_norm_rms_epsilon"))},
+      {"rope_parameters", rope_parameters_from_gguf(file, prefix, head_size)},
+      {"tie_word_embeddings", !file.contains("output.weight")},
+  };
+  copy_token_ids(file, config);
+  return config;
+}
+
+void copy_token_ids(const GgufFile& file, nlohmann::json& config) {
+  for (const char* key : {"bos_token_id", "eos_token_id"}) {
+    const auto it = file.config().find("tokenizer.ggml." + std::string(key));
+    if (it != file.config().end()) config[key] = *it;
+  }
+}
+
+std::size_t gguf_vocab_size(const GgufFile& file) {
+  const TensorView embedding = file.tensor("token_embd.weight");
+  if (embedding.shape.size() != 2) {
+    throw Error(file.path().string() + ": token_embd.weight", "has shape " + shape_string(embedding.shape));
+  }
+  return static_cast<std::size_t>(embedding.shape[0]);
+}
+
+}  // namespace ballast::model

@@ -1,0 +1,65 @@
+// Fields of a config.json that many families share, and how they are written in a GGUF.
+#ifndef BALLAST_MODEL_ARCH_DECODER_CONFIG_H_
+#define BALLAST_MODEL_ARCH_DECODER_CONFIG_H_
+
+#include <array>
+#include <cstddef>
+#include <initializer_list>
+#include <nlohmann/json.hpp>
+#include <string_view>
+#include <vector>
+
+#include "ballast/spec.h"
+#include "model/arch/architecture.h"
+#include "model/arch/config_reader.h"
+#include "model/checkpoint/gguf.h"
+
+namespace ballast::model {
+
+/// Names of the Llama line: Llama, Mistral, Qwen2, Qwen3 and all that took over its modules.
+inline constexpr std::array<TensorNames, 15> kLlamaNames{{
+    {Role::kEmbedding, "model.embed_tokens", "token_embd"},
+    {Role::kFinalNorm, "model.norm", "output_norm"},
+    {Role::kHead, "lm_head", "output"},
+    {Role::kAttentionNorm, "model.layers.{}.input_layernorm", "blk.{}.attn_norm"},
+    {Role::kQuery, "model.layers.{}.self_attn.q_proj", "blk.{}.attn_q"},
+    {Role::kKey, "model.layers.{}.self_attn.k_proj", "blk.{}.attn_k"},
+    {Role::kValue, "model.layers.{}.self_attn.v_proj", "blk.{}.attn_v"},
+    {Role::kQueryNorm, "model.layers.{}.self_attn.q_norm", "blk.{}.attn_q_norm"},
+    {Role::kKeyNorm, "model.layers.{}.self_attn.k_norm", "blk.{}.attn_k_norm"},
+    {Role::kOutputGate, "model.layers.{}.self_attn.g_proj", ""},
+    {Role::kAttentionOutput, "model.layers.{}.self_attn.o_proj", "blk.{}.attn_output"},
+    {Role::kMlpNorm, "model.layers.{}.post_attention_layernorm", "blk.{}.ffn_norm"},
+    {Role::kGate, "model.layers.{}.mlp.gate_proj", "blk.{}.ffn_gate"},
+    {Role::kUp, "model.layers.{}.mlp.up_proj", "blk.{}.ffn_up"},
+    {Role::kDown, "model.layers.{}.mlp.down_proj", "blk.{}.ffn_down"},
+}};
+
+/// A decoder of the Llama line without biases: sizes, heads, RMSNorm, RoPE, gated MLP, tied embeddings.
+ModelSpec read_llama_line(const ConfigReader& config);
+
+/// Heads of equal sizes: `heads` must divide the hidden size, unless a head_dim is given, and be a multiple of the key
+/// and value heads. Sets the attention's scale. Precondition: spec.hidden_size.
+void read_heads(const ConfigReader& config, std::string_view heads, std::string_view kv_heads, ModelSpec& spec);
+
+/// The activation that a field names. Throws Error listing those that there are.
+Activation read_activation(const ConfigReader& config, std::string_view field, std::string_view fallback);
+
+/// Windows per layer from `sliding_window` and, where it exists, `layer_types`; empty when there is no window.
+std::vector<std::size_t> read_windows(const ConfigReader& config, std::size_t layers);
+
+/// Throws Error naming the first of `layer_types` that is not among `known`.
+void check_layer_types(const ConfigReader& config, std::initializer_list<std::string_view> known);
+
+/// The config.json of a GGUF of the Llama line, with model type and keys of `architecture`.
+nlohmann::json llama_line_from_gguf(const GgufFile& file, std::string_view architecture);
+
+/// Token ids that begin and end a text, from a GGUF's metadata into config.json's fields.
+void copy_token_ids(const GgufFile& file, nlohmann::json& config);
+
+/// Number of rows of a GGUF's embedding.
+std::size_t gguf_vocab_size(const GgufFile& file);
+
+}  // namespace ballast::model
+
+#endif  // BALLAST_MODEL_ARCH_DECODER_CONFIG_H_

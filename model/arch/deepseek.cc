@@ -1,0 +1,151 @@
+// DeepSeek-V2 and V3: latent attention, routed and shared experts, of which whole groups are left out for a token.
+#include <array>
+#include <cmath>
+
+#include "model/arch/architectures.h"
+#include "model/arch/decoder_config.h"
+#include "model/arch/rope_config.h"
+
+namespace ballast::model {
+
+namespace {
+
+constexpr std::array<TensorNames, 26> kNames{{
+    {Role::kEmbedding, "model.embed_tokens", ""},
+    {Role::kFinalNorm, "model.norm", ""},
+    {Role::kHead, "lm_head", ""},
+    {Role::kAttentionNorm, "model.layers.{}.input_layernorm", ""},
+    {Role::kQueryDown, "model.layers.{}.self_attn.q_a_proj", ""},
+    {Role::kQueryDownNorm, "model.layers.{}.self_attn.q_a_layernorm", ""},
+    {Role::kQuery, "model.layers.{}.self_attn.q_b_proj", ""},
+    {Role::kQuery, "model.layers.{}.self_attn.q_proj", ""},
+    {Role::kKeyValueDown, "model.layers.{}.self_attn.kv_a_proj", ""},
+    {Role::kKeyValueDownNorm, "model.layers.{}.self_attn.kv_a_layernorm", ""},
+    {Role::kKeyPosition, "model.layers.{}.self_attn.k_rope_proj", ""},
+    {Role::kKey, "model.layers.{}.self_attn.k_b_proj", ""},
+    {Role::kValue, "model.layers.{}.self_attn.v_b_proj", ""},
+    {Role::kAttentionOutput, "model.layers.{}.self_attn.o_proj", ""},
+    {Role::kMlpNorm, "model.layers.{}.post_attention_layernorm", ""},
+    {Role::kGate, "model.layers.{}.mlp.gate_proj", ""},
+    {Role::kUp, "model.layers.{}.mlp.up_proj", ""},
+    {Role::kDown, "model.layers.{}.mlp.down_proj", ""},
+    {Role::kRouter, "model.layers.{}.mlp.gate", ""},
+    {Role::kRouterCorrection, "model.layers.{}.mlp.gate.e_score_correction_bias", ""},
+    {Role::kSharedGate, "model.layers.{}.mlp.shared_experts.gate_proj", ""},
+    {Role::kSharedUp, "model.layers.{}.mlp.shared_experts.up_proj", ""},
+    {Role::kSharedDown, "model.layers.{}.mlp.shared_experts.down_proj", ""},
+    {Role::kExpertGate, "model.layers.{}.mlp.experts.{}.gate_proj", ""},
+    {Role::kExpertUp, "model.layers.{}.mlp.experts.{}.up_proj", ""},
+    {Role::kExpertDown, "model.layers.{}.mlp.experts.{}.down_proj", ""},
+}};
+
+constexpr std::array kDownParts = {Role::kKeyValueDown, Role::kKeyPosition};
+constexpr std::array kUpParts = {Role::kKey, Role::kValue};
+constexpr std::array<FusedTensor, 2> kFused{{
+    {"model.layers.{}.self_attn.kv_a_proj_with_mqa", "", kDownParts, FusedTensor::Runs::kOne},
+    {"model.layers.{}.self_attn.kv_b_proj", "", kUpParts, FusedTensor::Runs::kHeads},
+}};
+
+// The norms of the latent vectors have this whatever rms_norm_eps says (as transformers and DeepSeek's own code).
+constexpr double kLatentEpsilon = 1e-6;
+
+ModelSpec describe_attention(const ConfigReader& config) {
+  ModelSpec spec;
+  spec.layers = config.layers("num_hidden_layers");
+  spec.hidden_size = config.size("hidden_size");
+  spec.vocab_size = config.size("vocab_size");
+  spec.context_length = config.size("max_position_embeddings", 2048);
+  spec.mlp_size = config.size("intermediate_size");
+  spec.tied_embeddings = config.flag("tie_word_embeddings", false);
+  spec.norm.epsilon = config.number("rms_norm_eps", 1e-6);
+  spec.activation = read_activation(config, "hidden_act", "silu");
+
+  spec.heads = config.size("num_attention_heads");
+  if (config.size("num_key_value_heads", spec.heads) != spec.heads) {
+    config.fail("num_key_value_heads", "must be num_attention_heads: latent attention has a key for every head");
+  }
+  spec.kv_heads = spec.heads;
+  const std::size_t rotated = config.size("qk_rope_head_dim");
+  spec.head_size = config.size("qk_nope_head_dim") + rotated;
+  spec.value_size = config.size("v_head_dim");
+  spec.rope = read_rope(config, rotated);
+  const double factor = yarn_attention_factor(config);
+  spec.attention_scale = factor * factor / std::sqrt(static_cast<double>(spec.head_size));
+  spec.latent = LatentSpec{.query_rank = config.count("q_lora_rank", 0),
+                           .key_value_rank = config.size("kv_lora_rank"),
+                           .epsilon = kLatentEpsilon};
+  spec.biases.latent = spec.biases.attention_output = config.flag("attention_bias", false);
+  spec.biases.up = spec.biases.down = config.flag("mlp_bias", false);
+  if (!config.flag("rope_interleave", true)) config.fail("rope_interleave", "false is not supported");
+  return spec;
+}
+
+ExpertSpec describe_experts(const ConfigReader& config) {
+  ExpertSpec experts;
+  experts.first_layer = config.count("first_k_dense_replace", 0);
+  experts.count = config.size("n_routed_experts");
+  experts.per_token = config.size("num_experts_per_tok");
+  experts.size = config.size("moe_intermediate_size");
+  experts.shared_size = experts.size * config.count("n_shared_experts", 0);
+  experts.scale = config.number("routed_scaling_factor", 1.0);
+  experts.groups = config.size("n_group", 1);
+  experts.groups_per_token = config.size("topk_group", 1);
+  if (config.has("moe_layer_freq") && config.size("moe_layer_freq") != 1) {
+    config.fail("moe_layer_freq", "must be 1, is " + std::to_string(config.size("moe_layer_freq")));
+  }
+  if (experts.count % experts.groups != 0) config.fail("n_group", "must divide n_routed_experts");
+  if (experts.groups_per_token > experts.groups) config.fail("topk_group", "must be at most n_group");
+  if (experts.per_token > experts.groups_per_token * (experts.count / experts.groups)) {
+    config.fail("num_experts_per_tok", "is more than the experts of topk_group groups");
+  }
+  return experts;
+}
+
+ModelSpec describe_v2(const ConfigReader& config) {
+  ModelSpec spec = describe_attention(config);
+  ExpertSpec experts = describe_experts(config);
+  const std::string method = config.text("topk_method", "greedy");
+  if (method == "greedy") {
+    experts.groups = experts.groups_per_token = 1;
+  } else if (method != "group_limited_greedy") {
+    config.fail("topk_method", "'" + method + "' is not supported; supported: greedy, group_limited_greedy");
+  }
+  const std::string scoring = config.text("scoring_func", "softmax");
+  if (scoring != "softmax") config.fail("scoring_func", "'" + scoring + "' is not supported; supported: softmax");
+  // DeepSeek's code and transformers disagree on what it would mean.
+  if (config.flag("norm_topk_prob", false)) config.fail("norm_topk_prob", "true is not supported");
+  spec.experts = experts;
+  return spec;
+}
+
+ModelSpec describe_v3(const ConfigReader& config) {
+  ModelSpec spec = describe_attention(config);
+  ExpertSpec experts = describe_experts(config);
+  experts.scoring = ExpertSpec::Scoring::kSigmoid;
+  experts.group_score = ExpertSpec::GroupScore::kTopTwoSum;
+  experts.correction_bias = true;
+  experts.normalize = config.flag("norm_topk_prob", true);
+  if (experts.count / experts.groups < 2) config.fail("n_group", "leaves fewer than two experts to a group");
+  spec.experts = experts;
+  return spec;
+}
+
+}  // namespace
+
+constinit const Architecture kDeepseekV2 = {
+    .model_type = "deepseek_v2",
+    .names = kNames,
+    .fused = kFused,
+    .describe = describe_v2,
+    .huggingface_interleaves_rope = true,
+};
+
+constinit const Architecture kDeepseekV3 = {
+    .model_type = "deepseek_v3",
+    .names = kNames,
+    .fused = kFused,
+    .describe = describe_v3,
+    .huggingface_interleaves_rope = true,
+};
+
+}  // namespace ballast::model

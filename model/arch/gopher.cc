@@ -1,0 +1,26 @@
+// Gopher's blocks (arXiv:2112.11446): RMSNorm in front of attention and MLP, a plain MLP, biases on every linear. Its
+// relative positions are not supported: queries and keys are rotated. Names and fields are those of the Llama line.
+#include "model/arch/architectures.h"
+#include "model/arch/decoder_config.h"
+
+namespace ballast::model {
+
+namespace {
+
+ModelSpec describe(const ConfigReader& config) {
+  ModelSpec spec = read_llama_line(config);
+  spec.activation = read_activation(config, "hidden_act", "gelu");
+  spec.gated_mlp = false;
+  spec.biases = {.query = true, .key = true, .value = true, .attention_output = true, .up = true, .down = true};
+  return spec;
+}
+
+}  // namespace
+
+constinit const Architecture kGopher = {
+    .model_type = "gopher",
+    .names = kLlamaNames,
+    .describe = describe,
+};
+
+}  // namespace ballast::model

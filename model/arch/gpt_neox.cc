@@ -1,0 +1,63 @@
+// GPT-NeoX and Pythia: queries, keys and values of a head side by side, parallel residual, partial RoPE, LayerNorm.
+#include <array>
+
+#include "model/arch/architectures.h"
+#include "model/arch/decoder_config.h"
+#include "model/arch/rope_config.h"
+
+namespace ballast::model {
+
+namespace {
+
+constexpr std::array<TensorNames, 11> kNames{{
+    {Role::kEmbedding, "gpt_neox.embed_in", "token_embd"},
+    {Role::kFinalNorm, "gpt_neox.final_layer_norm", "output_norm"},
+    {Role::kHead, "embed_out", "output"},
+    {Role::kAttentionNorm, "gpt_neox.layers.{}.input_layernorm", "blk.{}.attn_norm"},
+    {Role::kQuery, "gpt_neox.layers.{}.attention.query", ""},
+    {Role::kKey, "gpt_neox.layers.{}.attention.key", ""},
+    {Role::kValue, "gpt_neox.layers.{}.attention.value", ""},
+    {Role::kAttentionOutput, "gpt_neox.layers.{}.attention.dense", "blk.{}.attn_output"},
+    {Role::kMlpNorm, "gpt_neox.layers.{}.post_attention_layernorm", "blk.{}.ffn_norm"},
+    {Role::kUp, "gpt_neox.layers.{}.mlp.dense_h_to_4h", "blk.{}.ffn_up"},
+    {Role::kDown, "gpt_neox.layers.{}.mlp.dense_4h_to_h", "blk.{}.ffn_down"},
+}};
+
+constexpr std::array kAttentionParts = {Role::kQuery, Role::kKey, Role::kValue};
+constexpr std::array<FusedTensor, 1> kFused{
+    {{"gpt_neox.layers.{}.attention.query_key_value", "", kAttentionParts, FusedTensor::Runs::kHeads}}};
+
+ModelSpec describe(const ConfigReader& config) {
+  ModelSpec spec;
+  spec.layers = config.layers("num_hidden_layers");
+  spec.hidden_size = config.size("hidden_size");
+  spec.vocab_size = config.size("vocab_size");
+  spec.context_length = config.size("max_position_embeddings", 2048);
+  spec.mlp_size = config.size("intermediate_size");
+  spec.tied_embeddings = config.flag("tie_word_embeddings", false);
+  spec.norm = {.kind = NormSpec::Kind::kLayer, .epsilon = config.number("layer_norm_eps", 1e-5), .bias = true};
+  spec.layout = config.flag("use_parallel_residual", true) ? BlockLayout::kParallel : BlockLayout::kPreNorm;
+  spec.activation = read_activation(config, "hidden_act", "gelu");
+  spec.gated_mlp = false;
+  const bool attention_bias = config.flag("attention_bias", true);
+  spec.biases = {.query = attention_bias,
+                 .key = attention_bias,
+                 .value = attention_bias,
+                 .attention_output = attention_bias,
+                 .up = true,
+                 .down = true};
+  read_heads(config, "num_attention_heads", "num_attention_heads", spec);
+  spec.rope = read_rope(config, spec.head_size, 0.25);
+  return spec;
+}
+
+}  // namespace
+
+constinit const Architecture kGptNeox = {
+    .model_type = "gpt_neox",
+    .names = kNames,
+    .fused = kFused,
+    .describe = describe,
+};
+
+}  // namespace ballast::model

@@ -1,0 +1,104 @@
+// Megatron-LM's GPT (Megatron-core's names and arguments): queries, keys and values of a group side by side, gate and
+// up in one matrix; norms may be part of the linear behind them, as Transformer Engine keeps them.
+#include <array>
+
+#include "model/arch/architectures.h"
+#include "model/arch/decoder_config.h"
+#include "model/arch/rope_config.h"
+
+namespace ballast::model {
+
+namespace {
+
+constexpr std::array<TensorNames, 17> kNames{{
+    {Role::kEmbedding, "embedding.word_embeddings", ""},
+    {Role::kPositionEmbedding, "embedding.position_embeddings", ""},
+    {Role::kFinalNorm, "decoder.final_layernorm", ""},
+    {Role::kHead, "output_layer", ""},
+    {Role::kAttentionNorm, "decoder.layers.{}.input_layernorm", ""},
+    {Role::kAttentionNorm, "decoder.layers.{}.self_attention.linear_qkv.layer_norm_", ""},
+    {Role::kQuery, "decoder.layers.{}.self_attention.linear_q", ""},
+    {Role::kKey, "decoder.layers.{}.self_attention.linear_k", ""},
+    {Role::kValue, "decoder.layers.{}.self_attention.linear_v", ""},
+    {Role::kQueryNorm, "decoder.layers.{}.self_attention.q_layernorm", ""},
+    {Role::kKeyNorm, "decoder.layers.{}.self_attention.k_layernorm", ""},
+    {Role::kAttentionOutput, "decoder.layers.{}.self_attention.linear_proj", ""},
+    {Role::kMlpNorm, "decoder.layers.{}.pre_mlp_layernorm", ""},
+    {Role::kMlpNorm, "decoder.layers.{}.mlp.linear_fc1.layer_norm_", ""},
+    {Role::kGate, "decoder.layers.{}.mlp.linear_gate", ""},
+    {Role::kUp, "decoder.layers.{}.mlp.linear_up", ""},
+    {Role::kDown, "decoder.layers.{}.mlp.linear_fc2", ""},
+}};
+
+// A plain MLP has no gate: its rows are then none, and the whole matrix is `up`.
+constexpr std::array kAttentionParts = {Role::kQuery, Role::kKey, Role::kValue};
+constexpr std::array kMlpParts = {Role::kGate, Role::kUp};
+constexpr std::array<FusedTensor, 2> kFused{{
+    {"decoder.layers.{}.self_attention.linear_qkv", "", kAttentionParts, FusedTensor::Runs::kKeyValueHeads},
+    {"decoder.layers.{}.mlp.linear_fc1", "", kMlpParts, FusedTensor::Runs::kOne},
+}};
+
+void read_positions(const ConfigReader& config, ModelSpec& spec) {
+  const std::string type = config.text("position_embedding_type", "learned_absolute");
+  if (type == "learned_absolute") {
+    spec.positions = PositionKind::kLearned;
+  } else if (type == "none") {
+    spec.positions = PositionKind::kNone;
+  } else if (type != "rope") {
+    config.fail("position_embedding_type", "'" + type + "' is not supported; supported: learned_absolute, rope, none");
+  }
+  if (config.flag("rotary_interleaved", false)) config.fail("rotary_interleaved", "true is not supported");
+  if (type == "rope") spec.rope = read_rope(config, spec.head_size);
+}
+
+ModelSpec describe(const ConfigReader& config) {
+  ModelSpec spec;
+  spec.layers = config.layers("num_layers");
+  spec.hidden_size = config.size("hidden_size");
+  spec.vocab_size = config.size("vocab_size");
+  spec.context_length = config.size("max_position_embeddings");
+  spec.mlp_size = config.size("ffn_hidden_size", 4 * spec.hidden_size);
+  spec.tied_embeddings = !config.flag("untie_embeddings_and_output_weights", false);
+  read_heads(config, "num_attention_heads", "num_query_groups", spec);
+  if (config.has("kv_channels") && config.size("kv_channels") != spec.head_size) {
+    config.fail("kv_channels", "must be hidden_size / num_attention_heads");
+  }
+  read_positions(config, spec);
+
+  const std::string norm = config.text("normalization", "LayerNorm");
+  if (norm != "LayerNorm" && norm != "RMSNorm") {
+    config.fail("normalization", "'" + norm + "' is not supported; supported: LayerNorm, RMSNorm");
+  }
+  spec.norm.kind = norm == "RMSNorm" ? NormSpec::Kind::kRms : NormSpec::Kind::kLayer;
+  spec.norm.bias = norm == "LayerNorm";
+  spec.norm.epsilon = config.number("layernorm_epsilon", 1e-5);
+  spec.norm.gain_offset = config.flag("apply_layernorm_1p", false) ? 1.0 : 0.0;
+  spec.query_key_norm = config.flag("qk_layernorm", false);
+  if (spec.query_key_norm && spec.norm.kind != NormSpec::Kind::kRms) {
+    config.fail("qk_layernorm", "true is only supported with normalization 'RMSNorm'");
+  }
+
+  spec.gated_mlp = config.flag("swiglu", false);
+  spec.activation = spec.gated_mlp ? Activation::kSilu : Activation::kGelu;
+  if (config.flag("squared_relu", false)) config.fail("squared_relu", "true is not supported");
+  const bool linear_bias = config.flag("add_bias_linear", true);
+  const bool attention_bias = linear_bias || config.flag("add_qkv_bias", false);
+  spec.biases = {.query = attention_bias,
+                 .key = attention_bias,
+                 .value = attention_bias,
+                 .attention_output = linear_bias,
+                 .up = linear_bias,
+                 .down = linear_bias};
+  return spec;
+}
+
+}  // namespace
+
+constinit const Architecture kMegatron = {
+    .model_type = "megatron",
+    .names = kNames,
+    .fused = kFused,
+    .describe = describe,
+};
+
+}  // namespace ballast::model

@@ -1,0 +1,23 @@
+// Mistral: Llama with a sliding window in every layer. Its GGUFs say "llama".
+#include "model/arch/architectures.h"
+#include "model/arch/decoder_config.h"
+
+namespace ballast::model {
+
+namespace {
+
+ModelSpec describe(const ConfigReader& config) {
+  ModelSpec spec = read_llama_line(config);
+  spec.windows = read_windows(config, spec.layers);
+  return spec;
+}
+
+}  // namespace
+
+constinit const Architecture kMistral = {
+    .model_type = "mistral",
+    .names = kLlamaNames,
+    .describe = describe,
+};
+
+}  // namespace ballast::model

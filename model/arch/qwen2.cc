@@ -1,0 +1,40 @@
+// Qwen2 and Qwen2.5: Llama with biases on queries, keys and values; a few channels of the keys' bias are huge.
+#include <algorithm>
+
+#include "model/arch/architectures.h"
+#include "model/arch/decoder_config.h"
+
+namespace ballast::model {
+
+namespace {
+
+ModelSpec describe(const ConfigReader& config) {
+  ModelSpec spec = read_llama_line(config);
+  spec.biases.query = spec.biases.key = spec.biases.value = true;
+  if (!config.flag("use_sliding_window", false)) return spec;
+  spec.windows = read_windows(config, spec.layers);
+  if (!config.has("layer_types") && !spec.windows.empty()) {
+    // Before layer_types existed: the first layers see everything.
+    const std::size_t full = config.count("max_window_layers", 28);
+    for (std::size_t layer = 0; layer < std::min(full, spec.layers); ++layer) spec.windows[layer] = 0;
+  }
+  return spec;
+}
+
+nlohmann::json config_from_gguf(const GgufFile& file) {
+  nlohmann::json config = llama_line_from_gguf(file, "qwen2");
+  config["architectures"] = {"Qwen2ForCausalLM"};
+  return config;
+}
+
+}  // namespace
+
+constinit const Architecture kQwen2 = {
+    .model_type = "qwen2",
+    .gguf_architecture = "qwen2",
+    .names = kLlamaNames,
+    .describe = describe,
+    .config_from_gguf = config_from_gguf,
+};
+
+}  // namespace ballast::model

@@ -1,0 +1,35 @@
+// Qwen3: Llama with a norm over each head of queries and keys.
+#include "model/arch/architectures.h"
+#include "model/arch/decoder_config.h"
+
+namespace ballast::model {
+
+namespace {
+
+ModelSpec describe(const ConfigReader& config) {
+  ModelSpec spec = read_llama_line(config);
+  BiasSpec& biases = spec.biases;
+  biases.query = biases.key = biases.value = biases.attention_output = config.flag("attention_bias", false);
+  spec.query_key_norm = true;
+  if (config.flag("use_sliding_window", false)) spec.windows = read_windows(config, spec.layers);
+  return spec;
+}
+
+nlohmann::json config_from_gguf(const GgufFile& file) {
+  nlohmann::json config = llama_line_from_gguf(file, "qwen3");
+  config["architectures"] = {"Qwen3ForCausalLM"};
+  config["attention_bias"] = file.contains("blk.0.attn_q.bias");
+  return config;
+}
+
+}  // namespace
+
+constinit const Architecture kQwen3 = {
+    .model_type = "qwen3",
+    .gguf_architecture = "qwen3",
+    .names = kLlamaNames,
+    .describe = describe,
+    .config_from_gguf = config_from_gguf,
+};
+
+}  // namespace ballast::model

@@ -1,0 +1,102 @@
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "described.h"
+
+namespace ballast::model {
+namespace {
+
+using nlohmann::json;
+using test::described;
+using test::with_field;
+
+json config_of(const char* model_type) {
+  return {{"model_type", model_type},
+          {"num_hidden_layers", 3},
+          {"hidden_size", 32},
+          {"num_attention_heads", 4},
+          {"intermediate_size", 40},
+          {"moe_intermediate_size", 12},
+          {"vocab_size", 10},
+          {"kv_lora_rank", 12},
+          {"q_lora_rank", nullptr},
+          {"qk_nope_head_dim", 8},
+          {"qk_rope_head_dim", 4},
+          {"v_head_dim", 6},
+          {"n_routed_experts", 6},
+          {"n_shared_experts", 2},
+          {"num_experts_per_tok", 2},
+          {"first_k_dense_replace", 1},
+          {"n_group", 3},
+          {"topk_group", 2}};
+}
+
+std::string refusal(const char* model_type, const char* field, const json& value) {
+  return test::refusal_of_field(config_of(model_type), field, value);
+}
+
+TEST_CASE("DeepSeek's heads have plain and rotated channels, and values of a size of their own") {
+  const ModelSpec spec = described(config_of("deepseek_v3"));
+  CHECK(spec.head_size == 12);
+  CHECK(spec.value_size == 6);
+  CHECK(spec.kv_heads == 4);
+  CHECK(spec.rope.rotary_size == 4);
+  REQUIRE(spec.latent.has_value());
+  CHECK(spec.latent->query_rank == 0);
+  CHECK(spec.latent->key_value_rank == 12);
+  CHECK(described(with_field(config_of("deepseek_v3"), "q_lora_rank", 16)).latent->query_rank == 16);
+  CHECK(!spec.has_experts(0));
+  CHECK(spec.has_experts(1));
+  CHECK(spec.experts->shared_size == 24);
+}
+
+TEST_CASE("YaRN with a magnitude for all dimensions scales DeepSeek's softmax by its square") {
+  const json yarn = {{"type", "yarn"},
+                     {"factor", 4.0},
+                     {"original_max_position_embeddings", 16},
+                     {"mscale", 0.7},
+                     {"mscale_all_dim", 0.9}};
+  const double factor = 0.1 * 0.9 * std::log(4.0) + 1;
+  CHECK(described(config_of("deepseek_v2")).attention_scale == doctest::Approx(1 / std::sqrt(12.0)));
+  CHECK(described(with_field(config_of("deepseek_v2"), "rope_scaling", yarn)).attention_scale ==
+        doctest::Approx(factor * factor / std::sqrt(12.0)));
+}
+
+TEST_CASE("V3 routes by sigmoids with a correction, V2 by a softmax, greedily unless it says otherwise") {
+  const ExpertSpec v3 = *described(config_of("deepseek_v3")).experts;
+  CHECK(v3.scoring == ExpertSpec::Scoring::kSigmoid);
+  CHECK(v3.group_score == ExpertSpec::GroupScore::kTopTwoSum);
+  CHECK(v3.correction_bias);
+  CHECK(v3.normalize);
+  CHECK(v3.groups == 3);
+  const ExpertSpec v2 = *described(config_of("deepseek_v2")).experts;
+  CHECK(v2.scoring == ExpertSpec::Scoring::kSoftmax);
+  CHECK(v2.group_score == ExpertSpec::GroupScore::kMax);
+  CHECK(!v2.correction_bias);
+  CHECK(v2.groups == 1);
+  CHECK(described(with_field(config_of("deepseek_v2"), "topk_method", "group_limited_greedy")).experts->groups == 3);
+}
+
+TEST_CASE("DeepSeek's settings that are not supported or make no sense are refused by field") {
+  CHECK(refusal("deepseek_v3", "num_key_value_heads", 2) ==
+        test::Contains("config.json: num_key_value_heads: must be num_attention_heads"));
+  CHECK(refusal("deepseek_v3", "rope_interleave", false) == "config.json: rope_interleave: false is not supported");
+  CHECK(refusal("deepseek_v3", "n_group", 4) == "config.json: n_group: must divide n_routed_experts");
+  CHECK(refusal("deepseek_v3", "n_group", 6) == test::Contains("n_group: leaves fewer than two experts to a group"));
+  CHECK(refusal("deepseek_v3", "topk_group", 4) == "config.json: topk_group: must be at most n_group");
+  CHECK(refusal("deepseek_v3", "num_experts_per_tok", 5) ==
+        "config.json: num_experts_per_tok: is more than the experts of topk_group groups");
+  CHECK(refusal("deepseek_v3", "moe_layer_freq", 2) == "config.json: moe_layer_freq: must be 1, is 2");
+  CHECK(refusal("deepseek_v3", "qk_rope_head_dim", 3) == test::Contains("must be an even number"));
+  CHECK(refusal("deepseek_v3", "kv_lora_rank", -1) ==
+        "config.json: kv_lora_rank: must lie between 1 and 2^31 - 1, is -1");
+  CHECK(refusal("deepseek_v2", "topk_method", "noaux_tc") ==
+        "config.json: topk_method: 'noaux_tc' is not supported; supported: greedy, group_limited_greedy");
+  CHECK(refusal("deepseek_v2", "scoring_func", "sigmoid") ==
+        "config.json: scoring_func: 'sigmoid' is not supported; supported: softmax");
+  CHECK(refusal("deepseek_v2", "norm_topk_prob", true) == "config.json: norm_topk_prob: true is not supported");
+}
+
+}  // namespace
+}  // namespace ballast::model

@@ -1,0 +1,64 @@
+#include <doctest/doctest.h>
+
+#include <vector>
+
+#include "described.h"
+
+namespace ballast::model {
+namespace {
+
+using nlohmann::json;
+using test::described;
+using test::with_field;
+using Windows = std::vector<std::size_t>;
+
+json config_of(const char* model_type) {
+  return {{"model_type", model_type}, {"num_hidden_layers", 3}, {"hidden_size", 32},         {"num_attention_heads", 4},
+          {"intermediate_size", 40},  {"vocab_size", 10},       {"use_sliding_window", true}};
+}
+
+TEST_CASE("Mistral's window holds for every layer, and null means none") {
+  CHECK(described(with_field(config_of("mistral"), "sliding_window", 7)).windows == Windows{7, 7, 7});
+  CHECK(described(with_field(config_of("mistral"), "sliding_window", nullptr)).windows.empty());
+  CHECK(described(config_of("mistral")).window(2) == 0);
+}
+
+TEST_CASE("Qwen2's window holds for the layers from max_window_layers on, and only when it is used") {
+  json config = with_field(config_of("qwen2"), "sliding_window", 7);
+  CHECK(described(config).windows == Windows{0, 0, 0});  // 28 layers see everything when nothing is said
+  config["max_window_layers"] = 1;
+  CHECK(described(config).windows == Windows{0, 7, 7});
+  config["layer_types"] = {"sliding_attention", "full_attention", "sliding_attention"};
+  CHECK(described(config).windows == Windows{7, 0, 7});
+  config["use_sliding_window"] = false;
+  CHECK(described(config).windows.empty());
+}
+
+TEST_CASE("Qwen2 has biases on queries, keys and values; Qwen3 norms over heads") {
+  const ModelSpec qwen2 = described(config_of("qwen2"));
+  CHECK(qwen2.biases.key);
+  CHECK(!qwen2.biases.attention_output);
+  CHECK(!qwen2.query_key_norm);
+  const ModelSpec qwen3 = described(config_of("qwen3"));
+  CHECK(!qwen3.biases.key);
+  CHECK(qwen3.query_key_norm);
+}
+
+TEST_CASE("an absurd number of layers is refused before a window is noted for each") {
+  CHECK(
+      test::refusal_of_field(with_field(config_of("mistral"), "sliding_window", 7), "num_hidden_layers", 2147483646) ==
+      "config.json: num_hidden_layers: 2147483646 blocks are more than any model has");
+}
+
+TEST_CASE("layer types that are not known or do not fit the layers are refused") {
+  const json config = with_field(config_of("qwen3"), "sliding_window", 7);
+  const auto refusal = [&](const json& types) { return test::refusal_of_field(config, "layer_types", types); };
+  CHECK(refusal({"full_attention", "full_attention"}) == "config.json: layer_types: has 2 entries for 3 layers");
+  CHECK(refusal({"full_attention", "mamba", "full_attention"}) ==
+        "config.json: layer_types: \"mamba\" (layer 1) is not supported; supported: full_attention, sliding_attention");
+  CHECK(test::refusal_of_field(config, "sliding_window", -1) ==
+        "config.json: sliding_window: must lie between 1 and 2^31 - 1, is -1");
+}
+
+}  // namespace
+}  // namespace ballast::model

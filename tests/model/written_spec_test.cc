@@ -1,0 +1,79 @@
+#include "model/written_spec.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "error_message.h"
+
+namespace ballast::model {
+namespace {
+
+using nlohmann::json;
+using test::error_message;
+
+ModelSpec read_into(ModelSpec spec, const json& written) {
+  read_written_spec(ConfigReader(written, "config.json: ballast"), spec);
+  return spec;
+}
+
+std::string refusal(const char* field, const json& value) {
+  json written = written_spec(ModelSpec{});
+  written[field] = value;
+  return error_message([&] { read_into(ModelSpec{}, written); });
+}
+
+TEST_CASE("what folds changed survives being written") {
+  ModelSpec folded;
+  folded.norm = {.kind = NormSpec::Kind::kLayer, .bias = true};
+  for (bool BiasSpec::* flag : {&BiasSpec::query, &BiasSpec::attention_output, &BiasSpec::up, &BiasSpec::head}) {
+    folded.biases.*flag = true;
+  }
+  ModelSpec original;
+  original.norm.epsilon = 1e-3;
+  original.norm.gain_offset = 1;
+  original.biases.key = original.biases.down = true;
+  original.heads = 4;
+  const ModelSpec read = read_into(original, json::parse(written_spec(folded).dump()));
+  CHECK(read.norm.kind == NormSpec::Kind::kLayer);
+  CHECK(read.norm.bias);
+  CHECK(read.norm.gain_offset == 0);
+  CHECK(read.biases.query);
+  CHECK(!read.biases.key);
+  CHECK(!read.biases.value);
+  CHECK(read.biases.attention_output);
+  CHECK(!read.biases.latent);
+  CHECK(read.biases.up);
+  CHECK(!read.biases.down);
+  CHECK(read.biases.head);
+  CHECK(read.norm.epsilon == 1e-3);
+  CHECK(read.heads == 4);
+
+  folded.norm = {};
+  CHECK(read_into(original, written_spec(folded)).norm.kind == NormSpec::Kind::kRms);
+}
+
+TEST_CASE("a written spec that makes no sense is refused by field") {
+  CHECK(refusal("version", 2) == "config.json: ballast: version: is 2, this program reads version 1");
+  CHECK(refusal("version", nullptr) == "config.json: ballast: version: missing");
+  CHECK(refusal("norm", "batch") == "config.json: ballast: norm: must be 'rms' or 'layer'");
+  CHECK(refusal("norm_bias", 1) == "config.json: ballast: norm_bias: must be true or false, is 1");
+  CHECK(refusal("biases", nullptr) == "config.json: ballast: biases: missing");
+  CHECK(refusal("biases", {{"key", "yes"}}) == "config.json: ballast: biases: key: must be true or false, is \"yes\"");
+}
+
+TEST_CASE("massive tokens are a list of ids, or unknown") {
+  const auto read = [](const json& config) {
+    return read_massive_tokens(ConfigReader(config, "config.json: ballast"));
+  };
+  CHECK(!read(json::object()).has_value());
+  CHECK(read({{"massive_tokens", json::array()}})->empty());
+  CHECK(*read({{"massive_tokens", {-1, 198}}}) == std::vector<int>{-1, 198});
+  CHECK(error_message([&] { read({{"massive_tokens", 5}}); }) ==
+        "config.json: ballast: massive_tokens: must be a list");
+  CHECK(error_message([&] { read({{"massive_tokens", {1.5}}}); }) ==
+        "config.json: ballast: massive_tokens: must hold whole numbers, has 1.5");
+}
+
+}  // namespace
+}  // namespace ballast::model

@@ -1,0 +1,32 @@
+// A config.json as its architecture describes it.
+#ifndef BALLAST_TESTS_SUPPORT_DESCRIBED_H_
+#define BALLAST_TESTS_SUPPORT_DESCRIBED_H_
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "error_message.h"
+#include "model/arch/architecture.h"
+
+namespace ballast::test {
+
+inline ModelSpec described(const nlohmann::json& config) {
+  const std::string type = config.at("model_type");
+  return model::architecture_for_model_type(type, "config.json").describe(model::ConfigReader(config, "config.json"));
+}
+
+/// `config` with one field changed; null stands for an absent one.
+inline nlohmann::json with_field(nlohmann::json config, const std::string& field, const nlohmann::json& value) {
+  config[field] = value;
+  return config;
+}
+
+/// What the architecture says to `config` with one field changed, or "no error".
+inline std::string refusal_of_field(const nlohmann::json& config, const std::string& field,
+                                    const nlohmann::json& value) {
+  return error_message([&] { described(with_field(config, field, value)); });
+}
+
+}  // namespace ballast::test
+
+#endif  // BALLAST_TESTS_SUPPORT_DESCRIBED_H_

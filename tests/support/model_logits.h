@@ -1,0 +1,43 @@
+// Logits of a whole model, for comparing it with another.
+#ifndef BALLAST_TESTS_SUPPORT_MODEL_LOGITS_H_
+#define BALLAST_TESTS_SUPPORT_MODEL_LOGITS_H_
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstddef>
+#include <filesystem>
+#include <vector>
+
+#include "model/model.h"
+
+namespace ballast::test {
+
+/// [40][vocab] for tokens that differ, on a model of at least 67 tokens.
+inline std::vector<float> logits_of(const std::filesystem::path& path) {
+  model::Model model(path);
+  std::vector<int> ids(40);
+  for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int>(i * 23 % 67);
+  ids[0] = 1;
+  model::KeyValueCache cache = model.make_exact_cache(ids.size());
+  const model::SequenceTokens sequence[] = {{ids, &cache}};
+  std::vector<float> logits(ids.size() * model.spec().vocab_size);
+  model.logits(model.forward(sequence).data(), ids.size(), logits.data());
+  return logits;
+}
+
+/// Root mean square of the difference over that of `expected`.
+inline double distance(const std::vector<float>& got, const std::vector<float>& expected) {
+  REQUIRE(got.size() == expected.size());
+  double error = 0;
+  double size = 0;
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    error += std::pow(double{got[i]} - double{expected[i]}, 2);
+    size += std::pow(double{expected[i]}, 2);
+  }
+  return std::sqrt(error / size);
+}
+
+}  // namespace ballast::test
+
+#endif  // BALLAST_TESTS_SUPPORT_MODEL_LOGITS_H_

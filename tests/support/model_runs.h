@@ -1,0 +1,103 @@
+// Whole models run over token ids, and what they should give.
+#ifndef BALLAST_TESTS_SUPPORT_MODEL_RUNS_H_
+#define BALLAST_TESTS_SUPPORT_MODEL_RUNS_H_
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ballast/cache.h"
+#include "model/checkpoint/safetensors_file.h"
+#include "model/model.h"
+#include "tiny_model.h"
+
+namespace ballast::test {
+
+/// Golden models that continue texts: encoders see all tokens at once.
+inline constexpr std::array kGoldenDecoders = {"llama",    "llama3",     "mistral",     "qwen2",       "qwen3", "gpt2",
+                                               "gpt_neox", "qwen3_next", "deepseek_v2", "deepseek_v3", "phi"};
+inline constexpr std::array kGoldenEncoders = {"bert"};
+
+/// Golden GGUF files; each has a directory of its family beside it.
+inline constexpr std::array kGoldenGgufs = {"llama", "qwen2", "qwen3", "gpt2"};
+
+inline std::vector<std::string> golden_names() {
+  std::vector<std::string> names(kGoldenDecoders.begin(), kGoldenDecoders.end());
+  names.insert(names.end(), kGoldenEncoders.begin(), kGoldenEncoders.end());
+  return names;
+}
+
+/// A golden model's expected.safetensors.
+struct Golden {
+  std::size_t tokens = 0;
+  std::vector<std::vector<int>> ids;
+  std::vector<std::vector<float>> logits;  ///< of each sequence, [tokens][vocab]
+};
+
+inline Golden read_golden(const std::string& name) {
+  const model::SafetensorsFile file(golden_model(name) / "expected.safetensors");
+  const TensorView& ids = file.tensor("input_ids");
+  const TensorView& logits = file.tensor("logits");
+  Golden golden;
+  golden.tokens = static_cast<std::size_t>(ids.shape[1]);
+  for (std::size_t b = 0; b < static_cast<std::size_t>(ids.shape[0]); ++b) {
+    std::vector<std::int64_t> wide(golden.tokens);
+    std::memcpy(wide.data(), ids.bytes.data() + b * wide.size() * sizeof wide[0], wide.size() * sizeof wide[0]);
+    golden.ids.emplace_back(wide.begin(), wide.end());
+    std::vector<float> rows(golden.tokens * static_cast<std::size_t>(logits.shape[2]));
+    std::memcpy(rows.data(), logits.bytes.data() + b * rows.size() * sizeof rows[0], rows.size() * sizeof rows[0]);
+    golden.logits.push_back(std::move(rows));
+  }
+  return golden;
+}
+
+inline std::vector<float> logits_of(model::Model& model, std::span<const float> hidden) {
+  const std::size_t rows = hidden.size() / model.spec().hidden_size;
+  std::vector<float> logits(rows * model.spec().vocab_size);
+  model.logits(hidden.data(), rows, logits.data());
+  return logits;
+}
+
+/// Runs `ids` in pieces of `piece` tokens.
+inline std::vector<float> run_in_pieces(model::Model& model, const std::vector<int>& ids, std::size_t piece,
+                                        CacheOptions::Type type = CacheOptions::Type::kF32) {
+  model::KeyValueCache cache = model.make_cache({.type = type}, ids.size(), piece);
+  std::vector<float> logits;
+  for (std::size_t begin = 0; begin < ids.size(); begin += piece) {
+    const model::SequenceTokens sequence[] = {
+        {std::span(ids).subspan(begin, std::min(piece, ids.size() - begin)), &cache}};
+    const std::vector<float> part = logits_of(model, model.forward(sequence));
+    logits.insert(logits.end(), part.begin(), part.end());
+  }
+  return logits;
+}
+
+inline std::vector<float> run_at_once(model::Model& model, const std::vector<int>& ids) {
+  return run_in_pieces(model, ids, ids.size());
+}
+
+/// Largest difference over the spread of what was expected.
+template <typename Expected>
+double relative_error(const std::vector<float>& got, const std::vector<Expected>& expected) {
+  REQUIRE(got.size() == expected.size());
+  double largest = 0;
+  double squares = 0;
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    // In this order a value that is not a number stays in the result.
+    largest = std::max(std::abs(double{got[i]} - double{expected[i]}), largest);
+    squares += double{expected[i]} * double{expected[i]};
+  }
+  return largest / std::sqrt(squares / static_cast<double>(got.size()));
+}
+
+}  // namespace ballast::test
+
+#endif  // BALLAST_TESTS_SUPPORT_MODEL_RUNS_H_
