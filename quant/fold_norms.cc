@@ -1,35 +1,22 @@
 #include <algorithm>
 #include <cmath>
 
+#include "quant/fold_arithmetic.h"
 #include "quant/passes.h"
 
 namespace ballast::quant {
 
 namespace {
 
-void scale_columns(WorkingLinear& linear, const std::vector<float>& gain) {
-  float largest = 0;
-  for (const float value : gain) largest = std::max(largest, std::abs(value));
-  linear.absmax *= largest;
-  if (linear.values.empty()) return;
-#pragma omp parallel for
-  for (std::size_t r = 0; r < linear.rows; ++r) {
-    float* row = linear.values.data() + r * linear.cols;
-    for (std::size_t c = 0; c < linear.cols; ++c) row[c] = static_cast<float>(double{row[c]} * double{gain[c]});
-  }
-}
+// A bias that stays in the norm is divided by the gain; one that would become larger than this keeps its channel's
+// gain, so that it still fits every type that norms are stored in.
+constexpr float kLargestBias = 60000.0F;
 
-// The norm's output without its gain. A channel whose gain was 0 becomes visible, but meets a column of zeros.
-void unscale(ChannelStatistics& channels, const std::vector<float>& gain) {
-  for (std::size_t c = 0; c < gain.size(); ++c) {
-    const float factor = gain[c] == 0 ? 0 : 1 / gain[c];
-    channels.min[c] *= factor;
-    channels.max[c] *= factor;
-    if (factor < 0) std::swap(channels.min[c], channels.max[c]);
-    channels.mean[c] *= factor;
-    channels.mean_square[c] *= factor * factor;
-    channels.ordinary_absmax[c] *= std::abs(factor);
-  }
+/// What of a channel's gain can leave the norm: all of it, or 1 where the bias would not survive.
+float leaving_gain(const WorkingNorm& norm, std::size_t channel) {
+  const float gain = norm.gain[channel];
+  if (norm.bias.empty() || norm.bias[channel] == 0) return gain;
+  return std::abs(norm.bias[channel]) <= kLargestBias * std::abs(gain) ? gain : 1.0F;
 }
 
 class FoldNorms : public Pass {
@@ -37,10 +24,18 @@ class FoldNorms : public Pass {
   void run(WorkingBlock& block) override {
     for (WorkingInput& input : block.inputs) {
       if (!input.norm) continue;
-      std::vector<float>& gain = block.norms[*input.norm].gain;
+      WorkingNorm& norm = block.norms[*input.norm];
+      std::vector<float> gain(norm.gain.size());
+      std::vector<float> inverse(gain.size());
+      for (std::size_t c = 0; c < gain.size(); ++c) {
+        gain[c] = leaving_gain(norm, c);
+        // A channel whose gain was 0 becomes visible, but meets a column of zeros.
+        inverse[c] = gain[c] == 0 ? 0 : 1 / gain[c];
+        norm.gain[c] = gain[c] == norm.gain[c] ? 1.0F : norm.gain[c];
+        if (!norm.bias.empty() && gain[c] != 0) norm.bias[c] /= gain[c];
+      }
       for (const std::size_t reader : input.readers) scale_columns(block.linears[reader], gain);
-      if (input.statistics) unscale(input.statistics->channels, gain);
-      std::ranges::fill(gain, 1.0F);
+      if (input.statistics) scale_channels(input.statistics->channels, inverse);
       ++norms_;
       linears_ += input.readers.size();
     }

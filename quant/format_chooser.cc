@@ -1,25 +1,69 @@
+#include "ballast/error.h"
 #include "quant/name_pattern.h"
 #include "quant/passes.h"
 
 namespace ballast::quant {
 
-FormatChooser::FormatChooser(const Recipe& recipe) : recipe_(recipe) {
+namespace {
+
+using model::Role;
+
+bool is_embedding(Role role) {
+  return role == Role::kEmbedding || role == Role::kPositionEmbedding || role == Role::kTokenTypeEmbedding;
+}
+
+bool is_routed_expert(Role role) {
+  return role == Role::kExpertGate || role == Role::kExpertUp || role == Role::kExpertDown;
+}
+
+// Where a router follows, an error in the residual stream sends tokens to other experts, which costs more than the
+// error itself. All that is not a routed expert has a few percent of such a model's weights (DeepSeek-V3: 2 %) and is
+// stored one step finer. On random DeepSeek-V3 models (five seeds), w8a8 so kept the top token of 96 % of the positions
+// instead of 90 %.
+WeightFormat finer(const WeightFormat& format, float absmax) {
+  if (format.kind != WeightFormat::Kind::kInteger) return format;
+  if (format.bits < 8) return {.bits = 8, .group_size = 64};
+  // Folds may still scale the values: far from the end of F16.
+  constexpr float kSafeInF16 = 4096.0F;
+  return {.kind = absmax < kSafeInF16 ? WeightFormat::Kind::kF16 : WeightFormat::Kind::kBF16};
+}
+
+}  // namespace
+
+FormatChooser::FormatChooser(const Recipe& recipe, const ModelSpec& spec)
+    : recipe_(recipe), routed_(spec.experts.has_value()) {
   for (const FormatException& exception : recipe.exceptions) {
-    exceptions_.emplace_back(compile_name_pattern(exception.pattern, "exceptions"), exception.format);
+    exceptions_.push_back({.text = exception.pattern,
+                           .pattern = compile_name_pattern(exception.pattern, "exceptions"),
+                           .format = exception.format});
   }
 }
 
-void FormatChooser::choose(WorkingBlock& block) const {
+void FormatChooser::choose(WorkingBlock& block) {
   for (WorkingLinear& linear : block.linears) linear.format = format_for(linear);
 }
 
-WeightFormat FormatChooser::format_for(const WorkingLinear& linear) const {
-  for (const auto& [pattern, format] : exceptions_) {
-    if (std::regex_search(linear.name, pattern)) return format;
+void FormatChooser::check_exceptions() const {
+  for (const Exception& exception : exceptions_) {
+    if (exception.matched) continue;
+    throw Error("format for '" + exception.text + "'",
+                "no matrix has such a name, or an earlier pattern took them all");
   }
-  if (linear.role == model::Role::kEmbedding) return recipe_.embedding;
-  if (linear.role == model::Role::kHead) return recipe_.head;
-  return recipe_.linears;
+}
+
+WeightFormat FormatChooser::format_for(const WorkingLinear& linear) {
+  for (Exception& exception : exceptions_) {
+    if (!std::regex_search(linear.name, exception.pattern)) continue;
+    exception.matched = true;
+    return exception.format;
+  }
+  const Role role = linear.part.role;
+  if (role == Role::kHead) return recipe_.head;
+  if (role == Role::kRouter && recipe_.linears.kind == WeightFormat::Kind::kInteger) {
+    return {.kind = WeightFormat::Kind::kF32};
+  }
+  const WeightFormat& format = is_embedding(role) ? recipe_.embedding : recipe_.linears;
+  return routed_ && !is_routed_expert(role) ? finer(format, linear.absmax) : format;
 }
 
 }  // namespace ballast::quant

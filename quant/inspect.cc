@@ -6,6 +6,7 @@
 
 #include "ballast/error.h"
 #include "ballast/recipe.h"
+#include "model/block_structure.h"
 #include "model/model.h"
 #include "model/model_source.h"
 #include "model/tensor_groups.h"
@@ -83,15 +84,11 @@ class Summary {
 
   void advise() {
     std::vector<std::string>& advice = summary_.advice;
-    const ModelSpec& spec = source_.spec();
     if (source_.quantization()) {
       advice.push_back("quantized by ballast: run it as it is; convert again only from the original");
       return;
     }
-    advice.push_back(
-        "fold the gains of " + std::to_string(2 * spec.layers) + " norms into the linears behind them (exact)" +
-        (spec.tied_embeddings ? "; the final norm keeps its gain, because the head is the embedding" : ""));
-    if (spec.attention_bias) advice.push_back("keep the biases of q, k, v and o as they are");
+    advice.push_back("fold gains and biases where that is exact: convert --explain says which, and why");
     for (const char* scheme : {"w8a8", "w4a16"}) advice.push_back(estimate(scheme));
   }
 
@@ -105,9 +102,11 @@ class Summary {
     const ModelSpec& spec = source_.spec();
     const auto table = static_cast<double>(spec.vocab_size * spec.hidden_size);
     double in_blocks = 0;
-    for (const model::Role role : model::block_linears()) {
-      const auto [rows, cols] = source_.matrix_shape(role);
-      in_blocks += static_cast<double>(rows * cols * spec.layers);
+    for (std::size_t layer = 0; layer < spec.layers; ++layer) {
+      for (const model::Part& part : model::block_linears(spec, layer)) {
+        const auto [rows, cols] = model::matrix_shape(spec, part.role);
+        in_blocks += static_cast<double>(rows * cols);
+      }
     }
     const double outliers = recipe.outlier_fraction * 2 * in_blocks;
     const double total =
@@ -126,8 +125,23 @@ json rope_json(const RopeSpec& rope) {
   json result = {{"theta", rope.theta}};
   if (rope.scaling == RopeSpec::Scaling::kLinear) result["scaling"] = "linear";
   if (rope.scaling == RopeSpec::Scaling::kLlama3) result["scaling"] = "llama3";
+  if (rope.scaling == RopeSpec::Scaling::kYarn) result["scaling"] = "yarn";
+  result["rotary_size"] = rope.rotary_size;
   if (rope.scaling != RopeSpec::Scaling::kNone) result["factor"] = rope.factor;
   return result;
+}
+
+const char* layout_name(BlockLayout layout) {
+  switch (layout) {
+    case BlockLayout::kPostNorm:
+      return "post-norm";
+    case BlockLayout::kParallel:
+      return "parallel";
+    case BlockLayout::kParallelShared:
+      return "parallel, shared norm";
+    default:
+      return "pre-norm";
+  }
 }
 
 }  // namespace
@@ -156,7 +170,12 @@ std::string model_summary_json(const ModelSummary& summary) {
                  {"mlp_size", spec.mlp_size},
                  {"vocab_size", spec.vocab_size},
                  {"context_length", spec.context_length},
-                 {"rope", rope_json(spec.rope)},
+                 {"norm", spec.norm.kind == NormSpec::Kind::kRms ? "rms" : "layer"},
+                 {"layout", layout_name(spec.layout)},
+                 {"causal", spec.causal},
+                 {"positions", spec.positions == PositionKind::kRope      ? "rope"
+                               : spec.positions == PositionKind::kLearned ? "learned"
+                                                                          : "none"},
                  {"tied_embeddings", spec.tied_embeddings},
                  {"parameters", summary.parameters},
                  {"file_bytes", summary.file_bytes},
@@ -164,6 +183,9 @@ std::string model_summary_json(const ModelSummary& summary) {
                  {"tensor_groups", groups},
                  {"tokenizer", summary.tokenizer},
                  {"advice", summary.advice}};
+  if (spec.positions == PositionKind::kRope) result["rope"] = rope_json(spec.rope);
+  if (!spec.windows.empty()) result["windows"] = spec.windows;
+  if (spec.experts) result["experts"] = spec.experts->count;
   if (!summary.recipe.empty()) result["recipe"] = json::parse(summary.recipe, nullptr, false);
   return result.dump(-1, ' ', false, json::error_handler_t::replace);
 }

@@ -1,14 +1,30 @@
 #include "quant/passes.h"
 
+#include <utility>
+
 namespace ballast::quant {
 
-std::vector<std::unique_ptr<Pass>> make_passes(const Recipe& recipe) {
+namespace {
+
+bool has_foldable_biases(const ModelSpec& spec) {
+  return spec.norm.bias || spec.biases.key || spec.biases.value;
+}
+
+}  // namespace
+
+std::vector<std::unique_ptr<Pass>> make_passes(const Recipe& recipe, ModelSpec& spec) {
   std::vector<std::unique_ptr<Pass>> passes;
-  if (recipe.fold_norms) passes.push_back(make_fold_norms());
-  if (recipe.outlier_fraction > 0) {
-    passes.push_back(make_split_outliers(recipe.outlier_fraction, recipe.activations));
-  }
-  passes.push_back(make_quantize());
+  const auto add = [&](std::unique_ptr<Pass> pass) {
+    pass->change(spec);
+    passes.push_back(std::move(pass));
+  };
+  if (recipe.fold_biases && has_foldable_biases(spec)) add(make_fold_biases(spec));
+  if (recipe.fold_norms) add(make_fold_norms());
+  if (recipe.center_norms && spec.norm.kind == NormSpec::Kind::kLayer) add(make_center_norms(spec));
+  if (recipe.equalize) add(make_equalize(spec));
+  if (recipe.rotate_values) add(make_rotate_values(spec));
+  if (recipe.outlier_fraction > 0) add(make_split_outliers(recipe.outlier_fraction, recipe.activations));
+  add(make_quantize());
   return passes;
 }
 

@@ -5,7 +5,6 @@
 #include <memory>
 #include <regex>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "ballast/recipe.h"
@@ -13,30 +12,65 @@
 
 namespace ballast::quant {
 
-/// A pass must come to the same formats, outlier columns and statistics on a block without values (a plan).
+/// A pass must come to the same formats, bounds and numbers of outlier columns on a block without values (a plan).
 class Pass {
  public:
   virtual ~Pass() = default;
   virtual void run(WorkingBlock& block) = 0;
 
+  /// What the spec is behind this pass.
+  virtual void change(ModelSpec&) const {}
+
   /// What was done to all blocks, in one line.
   virtual std::string note() const = 0;
 };
 
-/// Norm gains into the linears that read the norm's output (exact): W[r][c] *= gain[c] in F64, gain = 1.
+/// Biases that need not be where they are (exact; fold_rules.h says which): those of norms into the biases of the
+/// linears that read them, W beta in F64; those of values into the output projection's; those of keys are dropped, or
+/// the part of them that is not rotated. Biases that the spec then has for a whole kind of linears are created as
+/// zeros.
+std::unique_ptr<Pass> make_fold_biases(const ModelSpec& spec);
+
+/// Norm gains into the linears that read the norm's output (exact): W[r][c] *= gain[c] in F64, gain = 1. A bias that is
+/// still in the norm is divided by the gain.
 std::unique_ptr<Pass> make_fold_norms();
+
+/// LayerNorm to RMSNorm (exact): takes their mean out of all hidden vectors that embeddings and linears write, as
+/// SliceGPT does (Ashkboos et al. 2024, arXiv:2401.15024). Does nothing and says why where it is not legal.
+std::unique_ptr<Pass> make_center_norms(const ModelSpec& spec);
+
+/// Value channels against the output projection's columns, up's against down's (exact): one factor s for each, a power
+/// of two near sqrt(range of columns / range of rows), so that both sides have the same range (cross-layer
+/// equalization, Nagel et al. 2019, arXiv:1906.04721). Which channels are large then depends on the values: a plan
+/// knows their number only.
+std::unique_ptr<Pass> make_equalize(const ModelSpec& spec);
+
+/// An orthogonal rotation of the values of each head, undone by the output projection (exact; QuaRot, Ashkboos et al.
+/// 2024, arXiv:2404.00456): a Hadamard matrix on runs of the largest power of two that divides a head.
+std::unique_ptr<Pass> make_rotate_values(const ModelSpec& spec);
 
 /// Sets the format of every matrix of a block, as the recipe says. Not a pass: it decides, it changes nothing yet.
 class FormatChooser {
  public:
-  explicit FormatChooser(const Recipe& recipe);
-  void choose(WorkingBlock& block) const;
+  FormatChooser(const Recipe& recipe, const ModelSpec& spec);
+  void choose(WorkingBlock& block);
+
+  /// Throws Error naming an exception's pattern that no matrix so far has matched.
+  void check_exceptions() const;
 
  private:
-  WeightFormat format_for(const WorkingLinear& linear) const;
+  struct Exception {
+    std::string text;
+    std::regex pattern;
+    WeightFormat format;
+    bool matched = false;
+  };
+
+  WeightFormat format_for(const WorkingLinear& linear);
 
   Recipe recipe_;
-  std::vector<std::pair<std::regex, WeightFormat>> exceptions_;
+  bool routed_;
+  std::vector<Exception> exceptions_;
 };
 
 /// Picks the input channels that stay in 16 bits, `fraction` of each input's: those with the largest magnitudes where
@@ -47,8 +81,9 @@ std::unique_ptr<Pass> make_split_outliers(double fraction, Recipe::Activations a
 /// Rounds every matrix to the nearest values of its format.
 std::unique_ptr<Pass> make_quantize();
 
-/// The passes that a recipe names, in order.
-std::vector<std::unique_ptr<Pass>> make_passes(const Recipe& recipe);
+/// The passes that a recipe names, in order; each is made for the spec that the ones before it leave. `spec` becomes
+/// that of the result.
+std::vector<std::unique_ptr<Pass>> make_passes(const Recipe& recipe, ModelSpec& spec);
 
 }  // namespace ballast::quant
 

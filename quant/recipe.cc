@@ -1,6 +1,7 @@
 #include "ballast/recipe.h"
 
 #include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
 
 #include "ballast/error.h"
@@ -64,9 +65,24 @@ std::vector<FormatException> parse_exceptions(const json& list, std::string_view
   return exceptions;
 }
 
+struct Switch {
+  std::string_view name;
+  bool Recipe::* field;
+};
+
+constexpr std::array<Switch, 7> kSwitches{{
+    {"fold_norms", &Recipe::fold_norms},
+    {"fold_biases", &Recipe::fold_biases},
+    {"center_norms", &Recipe::center_norms},
+    {"equalize", &Recipe::equalize},
+    {"rotate_values", &Recipe::rotate_values},
+    {"untie_head", &Recipe::untie_head},
+    {"activation_groups", &Recipe::activation_groups},
+}};
+
 void set_field(Recipe& recipe, const std::string& key, const json& value, std::string_view place) {
-  if (key == "fold_norms") {
-    recipe.fold_norms = value.get<bool>();
+  if (const auto it = std::ranges::find(kSwitches, key, &Switch::name); it != kSwitches.end()) {
+    recipe.*it->field = value.get<bool>();
   } else if (key == "outlier_fraction") {
     recipe.outlier_fraction = value.get<double>();
     if (!(recipe.outlier_fraction >= 0 && recipe.outlier_fraction <= 0.5)) {
@@ -86,8 +102,6 @@ void set_field(Recipe& recipe, const std::string& key, const json& value, std::s
       throw Error(std::string(place) + ": activations", "must be \"float\" or \"int8\", is " + value.dump());
     }
     recipe.activations = name == "int8" ? Activations::kInt8 : Activations::kFloat;
-  } else if (key == "activation_groups") {
-    recipe.activation_groups = value.get<bool>();
   } else if (key != "scheme") {
     throw Error(std::string(place), "unknown field '" + key + "' in the recipe");
   }
@@ -117,15 +131,14 @@ std::string recipe_json(const Recipe& recipe) {
   for (const FormatException& exception : recipe.exceptions) {
     exceptions.push_back({{"pattern", exception.pattern}, {"format", format_name(exception.format)}});
   }
-  const json result = {{"scheme", recipe.scheme},
-                       {"fold_norms", recipe.fold_norms},
-                       {"outlier_fraction", recipe.outlier_fraction},
-                       {"linears", format_name(recipe.linears)},
-                       {"embedding", format_name(recipe.embedding)},
-                       {"head", format_name(recipe.head)},
-                       {"exceptions", exceptions},
-                       {"activations", recipe.activations == Activations::kInt8 ? "int8" : "float"},
-                       {"activation_groups", recipe.activation_groups}};
+  json result = {{"scheme", recipe.scheme},
+                 {"outlier_fraction", recipe.outlier_fraction},
+                 {"linears", format_name(recipe.linears)},
+                 {"embedding", format_name(recipe.embedding)},
+                 {"head", format_name(recipe.head)},
+                 {"exceptions", exceptions},
+                 {"activations", recipe.activations == Activations::kInt8 ? "int8" : "float"}};
+  for (const auto& [name, field] : kSwitches) result[std::string(name)] = recipe.*field;
   return result.dump(2) + "\n";
 }
 

@@ -21,32 +21,45 @@ float largest_magnitude(const std::vector<float>& values) {
 
 }  // namespace
 
-WorkingBlockLoader::WorkingBlockLoader(const model::ModelSource& source, const Statistics* statistics)
-    : source_(source), statistics_(statistics) {}
-
-std::uint64_t WorkingBlockLoader::stored_bytes(Role role, std::size_t layer) const {
-  return source_.checkpoint().tensor(source_.stored_name(role, layer)).bytes.size();
+WorkingLinear* WorkingBlock::find(Role role, std::size_t expert) {
+  const auto it = std::ranges::find(linears, model::Part{role, expert}, &WorkingLinear::part);
+  return it == linears.end() ? nullptr : &*it;
 }
 
-WorkingLinear WorkingBlockLoader::load_linear(Role role, std::size_t layer, bool values) const {
+WorkingBlockLoader::WorkingBlockLoader(const model::ModelSource& source, const Statistics* statistics, bool untie_head)
+    : source_(source), statistics_(statistics), own_head_(untie_head || !source.spec().tied_embeddings) {}
+
+WorkingLinear WorkingBlockLoader::load_linear(model::Part part, std::size_t layer, bool values) const {
+  // A head that is being untied starts as a copy of the embedding.
+  const bool copied = part.role == Role::kHead && source_.spec().tied_embeddings;
+  const Role stored = copied ? Role::kEmbedding : part.role;
   WorkingLinear linear;
-  linear.role = role;
-  linear.name = source_.name(role, layer);
-  model::FloatWeights weights = source_.float_weights(role, layer);
+  linear.part = part;
+  linear.name = source_.name(part.role, layer, part.expert);
+  model::FloatWeights weights = source_.float_weights(stored, layer, part.expert);
   linear.rows = weights.rows;
   linear.cols = weights.cols;
   linear.absmax = largest_magnitude(weights.values);
-  linear.bias = source_.bias(role, layer);
-  linear.bytes_before = stored_bytes(role, layer);
+  linear.bias = source_.bias(part.role, layer, part.expert);
+  linear.bytes_before = copied ? 0 : source_.stored_bytes(stored, layer, part.expert);
   if (values) linear.values = std::move(weights.values);
   return linear;
 }
 
-WorkingNorm WorkingBlockLoader::load_norm(Role role, std::size_t layer) const {
-  return {.role = role,
-          .name = source_.name(role, layer),
-          .gain = source_.vector(role, layer),
-          .bytes_before = stored_bytes(role, layer)};
+void WorkingBlockLoader::add_norm(WorkingBlock& block, Role role, std::size_t layer) const {
+  model::Norm norm = source_.norm(role, layer);
+  block.norms.push_back({.role = role,
+                         .name = source_.name(role, layer),
+                         .gain = std::move(norm.gain),
+                         .bias = std::move(norm.bias),
+                         .bytes_before = source_.stored_bytes(role, layer)});
+}
+
+void WorkingBlockLoader::add_vector(WorkingBlock& block, Role role, std::size_t layer) const {
+  block.vectors.push_back({.role = role,
+                           .name = source_.name(role, layer),
+                           .values = source_.vector(role, layer),
+                           .bytes_before = source_.stored_bytes(role, layer)});
 }
 
 void WorkingBlockLoader::add_input(WorkingBlock& block, std::vector<std::size_t> readers,
@@ -54,8 +67,12 @@ void WorkingBlockLoader::add_input(WorkingBlock& block, std::vector<std::size_t>
   WorkingInput input{.readers = std::move(readers), .norm = norm, .statistics = {}};
   if (statistics_ != nullptr) {
     const WorkingLinear& reader = block.linears[input.readers.front()];
+    // The head of a model that is being untied was measured under the embedding's name.
+    const std::string measured = reader.part.role == Role::kHead && source_.spec().tied_embeddings
+                                     ? source_.name(Role::kEmbedding)
+                                     : reader.name;
     const auto it = std::ranges::find_if(statistics_->inputs, [&](const LinearInputStatistics& candidate) {
-      return std::ranges::find(candidate.linears, reader.name) != candidate.linears.end();
+      return std::ranges::find(candidate.linears, measured) != candidate.linears.end();
     });
     if (it == statistics_->inputs.end() || it->channels.min.size() != reader.cols) {
       throw Error("statistics", "they are of another model: no input of " + std::to_string(reader.cols) +
@@ -66,29 +83,62 @@ void WorkingBlockLoader::add_input(WorkingBlock& block, std::vector<std::size_t>
   block.inputs.push_back(std::move(input));
 }
 
-WorkingBlock WorkingBlockLoader::load(std::size_t index, bool values) const {
-  WorkingBlock block;
+WorkingBlock WorkingBlockLoader::load_front(bool values) const {
   const ModelSpec& spec = source_.spec();
-  if (index == 0) {
-    block.linears.push_back(load_linear(Role::kEmbedding, 0, values));
-    if (spec.tied_embeddings) add_input(block, {0}, {});  // it is read as the head, behind the final norm
-    return block;
+  WorkingBlock block;
+  block.linears.push_back(load_linear({Role::kEmbedding}, 0, values));
+  if (spec.positions == PositionKind::kLearned) {
+    block.linears.push_back(load_linear({Role::kPositionEmbedding}, 0, values));
   }
-  if (index == spec.layers + 1) {
-    block.norms.push_back(load_norm(Role::kFinalNorm, 0));
-    if (!spec.tied_embeddings) {
-      block.linears.push_back(load_linear(Role::kHead, 0, values));
-      add_input(block, {0}, 0);
-    }
-    return block;
+  if (spec.token_types > 0) block.linears.push_back(load_linear({Role::kTokenTypeEmbedding}, 0, values));
+  if (spec.embedding_norm) add_norm(block, Role::kEmbeddingNorm, 0);
+  if (!own_head_) add_input(block, {0}, {});  // it is read as the head, behind the final norm
+  return block;
+}
+
+WorkingBlock WorkingBlockLoader::load_back(bool values) const {
+  const ModelSpec& spec = source_.spec();
+  WorkingBlock block;
+  std::optional<std::size_t> norm;
+  if (spec.has_final_norm()) {
+    norm = 0;
+    add_norm(block, Role::kFinalNorm, 0);
   }
+  if (spec.head_transform) {
+    block.linears.push_back(load_linear({Role::kHeadTransform}, 0, values));
+    add_input(block, {0}, norm);
+    norm = block.norms.size();
+    add_norm(block, Role::kHeadNorm, 0);
+  }
+  if (own_head_) {
+    block.linears.push_back(load_linear({Role::kHead}, 0, values));
+    add_input(block, {block.linears.size() - 1}, norm);
+  }
+  if (spec.biases.head) add_vector(block, Role::kHeadBias, 0);
+  return block;
+}
+
+WorkingBlock WorkingBlockLoader::load(std::size_t index, bool values) const {
+  const ModelSpec& spec = source_.spec();
+  if (index == 0) return load_front(values);
+  if (index == spec.layers + 1) return load_back(values);
   const std::size_t layer = index - 1;
-  for (const Role role : model::block_norms()) block.norms.push_back(load_norm(role, layer));
-  for (const Role role : model::block_linears()) block.linears.push_back(load_linear(role, layer, values));
-  add_input(block, {0, 1, 2}, 0);
-  add_input(block, {3}, {});
-  add_input(block, {4, 5}, 1);
-  add_input(block, {6}, {});
+  WorkingBlock block;
+  for (const Role role : model::block_norms(spec)) add_norm(block, role, layer);
+  for (const model::BlockInput& input : model::block_inputs(spec, layer)) {
+    std::vector<std::size_t> readers;
+    for (const model::Part& part : input.readers) {
+      readers.push_back(block.linears.size());
+      block.linears.push_back(load_linear(part, layer, values));
+    }
+    std::optional<std::size_t> norm;
+    if (input.norm) {
+      const auto it = std::ranges::find(block.norms, *input.norm, &WorkingNorm::role);
+      norm = static_cast<std::size_t>(it - block.norms.begin());
+    }
+    add_input(block, std::move(readers), norm);
+  }
+  if (spec.has_experts(layer) && spec.experts->correction_bias) add_vector(block, Role::kRouterCorrection, layer);
   return block;
 }
 

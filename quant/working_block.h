@@ -10,19 +10,20 @@
 
 #include "ballast/recipe.h"
 #include "ballast/statistics.h"
+#include "model/block_structure.h"
 #include "model/model_source.h"
 #include "model/quantized_tensor.h"
 
 namespace ballast::quant {
 
 struct WorkingLinear {
-  model::Role role{};
+  model::Part part;
   std::string name;
   std::size_t rows = 0;
   std::size_t cols = 0;
   std::vector<float> values;  ///< [rows][cols]; empty while a conversion is only being planned
-  std::vector<float> bias;
-  float absmax = 0;  ///< bound on |values|, known while planning too
+  std::vector<float> bias;    ///< [rows], or empty; there while planning too
+  float absmax = 0;           ///< bound on |values|, known while planning too
   std::uint64_t bytes_before = 0;
 
   WeightFormat format;
@@ -33,43 +34,60 @@ struct WorkingLinear {
 struct WorkingNorm {
   model::Role role{};
   std::string name;
-  std::vector<float> gain;
+  std::vector<float> gain;  ///< what the normalized value is multiplied with: the family's offset is in it
+  std::vector<float> bias;  ///< or empty
+  std::uint64_t bytes_before = 0;
+};
+
+/// A role that is one vector: the head's bias, a router's correction.
+struct WorkingVector {
+  model::Role role{};
+  std::string name;  ///< of the tensor
+  std::vector<float> values;
   std::uint64_t bytes_before = 0;
 };
 
 /// One input that linears share. Indices point into the block's lists.
 struct WorkingInput {
   std::vector<std::size_t> readers;
-  std::optional<std::size_t> norm;                  ///< that writes it, when a norm does
+  std::optional<std::size_t> norm;                  ///< that writes it, when nobody else reads what it writes
   std::optional<LinearInputStatistics> statistics;  ///< of the input as it is after the passes so far
 };
 
-/// A transformer block, or the part before the first (embedding) or behind the last one (final norm, head).
+/// A transformer block, or the part before the first (embeddings) or behind the last one (final norm, head).
 struct WorkingBlock {
   std::vector<WorkingNorm> norms;
   std::vector<WorkingLinear> linears;
+  std::vector<WorkingVector> vectors;
   std::vector<WorkingInput> inputs;
+
+  /// The linear of a role, null when the block has none.
+  WorkingLinear* find(model::Role role, std::size_t expert = 0);
 };
 
 /// Where a conversion's blocks come from. With `values` false only shapes, norms and bounds are filled in: passes run
 /// on that too, which tells what the output will look like before anything is written.
 class WorkingBlockLoader {
  public:
-  /// `statistics` may be null. Throws Error when they belong to another model.
-  WorkingBlockLoader(const model::ModelSource& source, const Statistics* statistics);
+  /// `statistics` may be null. `untie_head` gives a model whose head is its embedding a head of its own. Throws Error
+  /// when the statistics belong to another model.
+  WorkingBlockLoader(const model::ModelSource& source, const Statistics* statistics, bool untie_head = false);
 
-  /// 0: the embedding; 1 .. layers: the blocks; layers + 1: final norm and head.
+  /// 0: the embeddings; 1 .. layers: the blocks; layers + 1: final norm and head.
   std::size_t count() const { return source_.spec().layers + 2; }
   WorkingBlock load(std::size_t index, bool values) const;
 
  private:
-  WorkingLinear load_linear(model::Role role, std::size_t layer, bool values) const;
-  WorkingNorm load_norm(model::Role role, std::size_t layer) const;
+  WorkingBlock load_front(bool values) const;
+  WorkingBlock load_back(bool values) const;
+  WorkingLinear load_linear(model::Part part, std::size_t layer, bool values) const;
+  void add_norm(WorkingBlock& block, model::Role role, std::size_t layer) const;
+  void add_vector(WorkingBlock& block, model::Role role, std::size_t layer) const;
   void add_input(WorkingBlock& block, std::vector<std::size_t> readers, std::optional<std::size_t> norm) const;
-  std::uint64_t stored_bytes(model::Role role, std::size_t layer) const;
 
   const model::ModelSource& source_;
   const Statistics* statistics_;
+  bool own_head_;
 };
 
 }  // namespace ballast::quant

@@ -67,6 +67,11 @@ void add_recipe_flags(CLI::App& command, RecipeFlags& flags) {
       ->option_text("REGEX=FORMAT")
       ->allow_extra_args(false);
   command.add_flag("--no-fold-norms", flags.no_fold_norms, "Leave the norms' gains where they are");
+  command.add_flag("--no-fold-biases", flags.no_fold_biases, "Leave biases where they are, needed or not");
+  command.add_flag("--no-center-norms", flags.no_center_norms, "Leave LayerNorms as they are");
+  command.add_flag("--equalize", flags.equalize, "Give V and O, and up and down, equal ranges by channel (exact)");
+  command.add_flag("--rotate-values", flags.rotate_values, "Rotate the values of each head (exact)");
+  command.add_flag("--untie-head", flags.untie_head, "Give a head that is the embedding a matrix of its own");
 }
 
 Recipe recipe_from_flags(const RecipeFlags& flags) {
@@ -89,6 +94,11 @@ Recipe recipe_from_flags(const RecipeFlags& flags) {
   if (flags.embedding) recipe.embedding = format_of("--embedding", *flags.embedding);
   if (flags.head) recipe.head = format_of("--head", *flags.head);
   if (flags.no_fold_norms) recipe.fold_norms = false;
+  if (flags.no_fold_biases) recipe.fold_biases = false;
+  if (flags.no_center_norms) recipe.center_norms = false;
+  if (flags.equalize) recipe.equalize = true;
+  if (flags.rotate_values) recipe.rotate_values = true;
+  if (flags.untie_head) recipe.untie_head = true;
 
   // The first that matches wins: the flags' come before the file's.
   std::vector<FormatException> exceptions;

@@ -26,6 +26,11 @@ struct RecipeFlags {
   std::optional<std::string> head;
   std::vector<std::string> formats;  ///< "REGEX=FORMAT"
   bool no_fold_norms = false;
+  bool no_fold_biases = false;
+  bool no_center_norms = false;
+  bool equalize = false;
+  bool rotate_values = false;
+  bool untie_head = false;
 };
 
 void add_recipe_flags(CLI::App& command, RecipeFlags& flags);

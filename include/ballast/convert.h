@@ -16,8 +16,8 @@ namespace ballast {
 
 struct ConvertOptions {
   Recipe recipe = recipe_for_scheme("w8a8");
-  std::optional<std::filesystem::path> statistics;  ///< needed for outliers; absent: a short calibration runs first
-  bool replace = false;                             ///< an existing output, once the new one is complete
+  std::optional<std::filesystem::path> statistics{};  ///< needed for outliers; absent: a short calibration runs first
+  bool replace = false;                               ///< an existing output, once the new one is complete
 };
 
 /// Tensors that were treated alike.

@@ -35,8 +35,13 @@ struct FormatException {
 struct Recipe {
   enum class Activations { kFloat, kInt8 };
 
-  std::string scheme;             ///< the name it started from: "w8a8"
-  bool fold_norms = true;         ///< norm gains into the linears that read them
+  std::string scheme;          ///< the name it started from: "w8a8"
+  bool fold_norms = true;      ///< norm gains into the linears that read them
+  bool fold_biases = true;     ///< biases of norms and values into those behind them; what softmax cancels is dropped
+  bool center_norms = true;    ///< LayerNorm to RMSNorm, where that is exact
+  bool equalize = false;       ///< V against O and up against down: equal ranges
+  bool rotate_values = false;  ///< values of each head by a Hadamard matrix
+  bool untie_head = false;     ///< a head that is the embedding becomes a matrix of its own, so that folds reach it
   double outlier_fraction = 0.0;  ///< of each linear's input channels, kept in 16 bits; 0: none
   WeightFormat linears;
   WeightFormat embedding;                   ///< and the head, when it is the same tensor

@@ -11,7 +11,7 @@
 
 #include "ballast/calibrate.h"
 #include "error_message.h"
-#include "model/model.h"
+#include "model_logits.h"
 #include "temporary_directory.h"
 #include "tiny_model.h"
 #include "tiny_tokenizer.h"
@@ -21,8 +21,10 @@ namespace ballast {
 namespace {
 
 using test::Contains;
+using test::distance;
 using test::error_message;
 using test::golden_model;
+using test::logits_of;
 using test::TemporaryDirectory;
 namespace fs = std::filesystem;
 
@@ -42,30 +44,6 @@ ConvertOptions measured_options(const std::string& scheme, const std::string& go
   ConvertOptions options = options_for(scheme);
   options.statistics = statistics;
   return options;
-}
-
-std::vector<float> logits_of(const fs::path& path) {
-  model::Model model(path);
-  std::vector<int> ids(40);
-  for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int>(i * 23 % 67);
-  ids[0] = 1;
-  model::KeyValueCache cache = model.make_cache(ids.size(), kernels::FloatType::kF32);
-  const model::SequenceTokens sequence[] = {{ids, &cache}};
-  std::vector<float> logits(ids.size() * model.spec().vocab_size);
-  model.logits(model.forward(sequence).data(), ids.size(), logits.data());
-  return logits;
-}
-
-/// Root mean square of the difference over that of `expected`.
-double distance(const std::vector<float>& got, const std::vector<float>& expected) {
-  REQUIRE(got.size() == expected.size());
-  double error = 0;
-  double size = 0;
-  for (std::size_t i = 0; i < got.size(); ++i) {
-    error += std::pow(double{got[i]} - double{expected[i]}, 2);
-    size += std::pow(double{expected[i]}, 2);
-  }
-  return std::sqrt(error / size);
 }
 
 double conversion_error(const fs::path& model, const ConvertOptions& options) {
@@ -105,7 +83,7 @@ TEST_CASE("the exact passes leave the logits and set the folded gains to 1") {
 TEST_CASE("without folding a conversion to F32 keeps every value") {
   const TemporaryDirectory directory;
   ConvertOptions options = options_for("f32");
-  options.recipe.fold_norms = false;
+  options.recipe.fold_norms = options.recipe.fold_biases = options.recipe.center_norms = false;
   convert(golden_model("llama3"), directory / "out", options);
   const test::TinyModel converted = test::read_model(directory / "out");
   const test::TinyModel original = test::read_model(golden_model("llama3"));

@@ -162,8 +162,9 @@ TEST_CASE("a plan comes to the bounds, columns and statistics of the run") {
   WorkingBlock plan = sample_block();
   for (WorkingLinear& linear : plan.linears) linear.values.clear();
   for (WorkingBlock* block : {&run, &plan}) {
-    FormatChooser(recipe).choose(*block);
-    for (const auto& pass : make_passes(recipe)) pass->run(*block);
+    ModelSpec spec;
+    FormatChooser(recipe, spec).choose(*block);
+    for (const auto& pass : make_passes(recipe, spec)) pass->run(*block);
   }
   for (std::size_t i = 0; i < run.linears.size(); ++i) {
     CHECK(plan.linears[i].absmax == run.linears[i].absmax);
@@ -182,7 +183,7 @@ TEST_CASE("the first exception that matches a name decides its format") {
   WorkingBlock block;
   const auto add = [&](model::Role role, const char* name) {
     WorkingLinear& linear = block.linears.emplace_back();
-    linear.role = role;
+    linear.part.role = role;
     linear.name = name;
   };
   add(model::Role::kDown, "model.layers.1.mlp.down_proj");
@@ -190,7 +191,7 @@ TEST_CASE("the first exception that matches a name decides its format") {
   add(model::Role::kUp, "model.layers.2.mlp.up_proj");
   add(model::Role::kEmbedding, "model.embed_tokens");
   add(model::Role::kHead, "lm_head");
-  FormatChooser(recipe).choose(block);
+  FormatChooser(recipe, ModelSpec{}).choose(block);
   std::vector<std::string> formats;
   for (const WorkingLinear& linear : block.linears) formats.push_back(format_name(linear.format));
   CHECK(formats == std::vector<std::string>{"int8-g32", "bf16", "int4-g32-asym", "f16", "int8-channel"});
@@ -199,7 +200,19 @@ TEST_CASE("the first exception that matches a name decides its format") {
 TEST_CASE("a pattern that is no regular expression is refused, however the recipe was made") {
   Recipe recipe = recipe_for_scheme("w4a16");
   recipe.exceptions = {{"(", parse_format("bf16")}};
-  CHECK(error_message([&] { FormatChooser{recipe}; }) == Contains("'(' is not a regular expression"));
+  CHECK(error_message([&] { FormatChooser(recipe, ModelSpec{}); }) == Contains("'(' is not a regular expression"));
+}
+
+TEST_CASE("a format for a matrix that does not exist is refused by its pattern") {
+  Recipe recipe = recipe_for_scheme("w4a16");
+  recipe.exceptions = {{"down_proj", parse_format("bf16")}, {"downproj", parse_format("f16")}};
+  FormatChooser chooser(recipe, ModelSpec{});
+  WorkingBlock block;
+  block.linears.emplace_back().name = "model.layers.0.mlp.down_proj";
+  chooser.choose(block);
+  CHECK(block.linears.front().format == parse_format("bf16"));
+  CHECK(error_message([&] { chooser.check_exceptions(); }) ==
+        Contains("format for 'downproj': no matrix has such a name"));
 }
 
 }  // namespace

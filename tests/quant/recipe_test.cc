@@ -22,7 +22,8 @@ TEST_CASE("every scheme's recipe survives its JSON") {
   for (const std::string& scheme : scheme_names()) {
     CAPTURE(scheme);
     Recipe recipe = recipe_for_scheme(scheme);
-    recipe.fold_norms = false;
+    recipe.fold_norms = recipe.fold_biases = recipe.center_norms = false;
+    recipe.equalize = recipe.rotate_values = recipe.untie_head = true;
     recipe.outlier_fraction = 0.03;
     recipe.exceptions = {{"down_proj$", parse_format("int8-channel-asym")}, {"^lm\"_head\\.", parse_format("f16")}};
     const std::string text = recipe_json(recipe);
@@ -30,6 +31,11 @@ TEST_CASE("every scheme's recipe survives its JSON") {
     CHECK(recipe_json(back) == text);
     CHECK(back.scheme == scheme);
     CHECK(!back.fold_norms);
+    CHECK(!back.fold_biases);
+    CHECK(!back.center_norms);
+    CHECK(back.equalize);
+    CHECK(back.rotate_values);
+    CHECK(back.untie_head);
     CHECK(back.outlier_fraction == 0.03);
     CHECK(back.linears == recipe.linears);
     CHECK(back.embedding == recipe.embedding);
@@ -53,6 +59,8 @@ TEST_CASE("a recipe file gives only what differs from its scheme") {
 TEST_CASE("schemes mean what their names say") {
   for (const std::string& scheme : scheme_names()) {
     const Recipe recipe = recipe_for_scheme(scheme);
+    CHECK((recipe.fold_norms && recipe.fold_biases && recipe.center_norms));
+    CHECK(!(recipe.equalize || recipe.rotate_values || recipe.untie_head));
     if (scheme == "f32" || scheme == "bf16") {
       CHECK(format_name(recipe.linears) == scheme);
       CHECK(recipe.outlier_fraction == 0);

@@ -54,7 +54,9 @@ expect 1 1 "stats: exists already" calibrate missing-model -o stats
 expect 2 2 "--threads" inspect missing-model --threads 1
 expect 2 2 "whole number from 1" eval missing-model --text file -t 0
 expect 2 2 "whole number from 2" eval missing-model --text file --context 1
-expect 2 2 "not supported yet" bench missing-model --kv int8
+expect 2 2 "int4 not in" bench missing-model --kv int4
+expect 2 2 "requires --window" run missing-model -p text --sinks 4
+expect 2 2 "whole number from 2" eval missing-model --text file --stream 1
 expect 2 2 "above 0 and at most 1" run missing-model -p text --top-p 0
 expect 2 2 "PROMPT is missing" run missing-model
 expect 2 2 "nothing to measure" bench missing-model -p 0 -n 0
@@ -62,6 +64,8 @@ expect 2 2 "excludes" convert missing-model -o dir --scheme w8a8 --recipe file.j
 expect 2 2 "excludes" convert missing-model -o dir --symmetric --asymmetric
 expect 2 2 "there are f32" convert missing-model -o dir --scheme w3a3
 expect 2 2 "like 1.5%" convert missing-model -o dir --outliers 2
+expect 2 2 "OUT_DIR is missing" convert missing-model
+expect 1 1 "^ballast: missing-model: " convert missing-model --explain
 expect 2 2 "not a regular expression" convert missing-model -o dir --format '(=bf16'
 expect 1 1 "file.json: " convert missing-model -o dir --recipe file.json
 

@@ -28,7 +28,8 @@ TEST_CASE("flags change what they name and nothing else") {
   flags.embedding = "bf16";
   flags.head = "int8-g64";
   flags.formats = {"down=proj=int8-g32", "^x=f16"};
-  flags.no_fold_norms = true;
+  flags.no_fold_norms = flags.no_fold_biases = flags.no_center_norms = true;
+  flags.equalize = flags.rotate_values = flags.untie_head = true;
 
   Recipe expected = recipe_for_scheme("w8a8");
   expected.linears = parse_format("int4-channel-asym");
@@ -37,7 +38,8 @@ TEST_CASE("flags change what they name and nothing else") {
   expected.embedding = parse_format("bf16");
   expected.head = parse_format("int8-g64");
   expected.exceptions = {{"down=proj", parse_format("int8-g32")}, {"^x", parse_format("f16")}};
-  expected.fold_norms = false;
+  expected.fold_norms = expected.fold_biases = expected.center_norms = false;
+  expected.equalize = expected.rotate_values = expected.untie_head = true;
   CHECK(recipe_json(recipe_from_flags(flags)) == recipe_json(expected));
 }
 

@@ -1,0 +1,205 @@
+#include "ballast/explain.h"
+
+#include <nlohmann/json.hpp>
+#include <set>
+#include <utility>
+
+#include "model/arch/architecture.h"
+#include "model/block_structure.h"
+#include "model/model_source.h"
+#include "model/tensor_groups.h"
+#include "quant/fold_rules.h"
+
+namespace ballast {
+
+namespace {
+
+using model::Part;
+using model::Role;
+using quant::KeyBiasRuling;
+using quant::Ruling;
+using Outcome = FoldLine::Outcome;
+
+class Explanation {
+ public:
+  Explanation(const ModelSpec& spec, const Recipe& recipe)
+      : spec_(spec), recipe_(recipe), architecture_(model::architecture_for_model_type(spec.architecture, "explain")) {
+    if (recipe.untie_head) spec_.tied_embeddings = false;
+    untied_ = spec.tied_embeddings && recipe.untie_head;
+  }
+
+  std::vector<FoldLine> run() {
+    if (spec_.embedding_norm) add_norm(Role::kEmbeddingNorm, {});
+    // Layers differ in their MLPs at most: those before the first with experts, and the others.
+    add_block(0);
+    add_block(spec_.layers - 1);
+    if (spec_.has_final_norm()) {
+      add_norm(Role::kFinalNorm, {{spec_.head_transform ? Role::kHeadTransform : Role::kHead}});
+    }
+    if (spec_.head_transform) {
+      add_linear(Role::kHeadTransform);
+      add_norm(Role::kHeadNorm, {{Role::kHead}});
+    }
+    if (spec_.biases.head) add_kept(name(Role::kHead) + " bias", quant::why_bias_stays(spec_, Role::kHeadBias));
+    add_head();
+    add_free_transformations();
+    return std::move(lines_);
+  }
+
+ private:
+  std::string name(Role role) const { return model::group_name(model::module_name(architecture_, role)); }
+
+  void add(FoldLine line) {
+    if (said_.insert(line.what).second) lines_.push_back(std::move(line));
+  }
+
+  void add_kept(std::string what, std::string reason) {
+    add({.what = std::move(what), .outcome = Outcome::kKept, .into = {}, .reason = std::move(reason)});
+  }
+
+  void add_fold(std::string what, const Ruling& ruling, bool wanted, std::string_view flag, std::string into) {
+    if (!ruling.legal) {
+      add_kept(std::move(what), ruling.reason);
+    } else if (!wanted) {
+      add_kept(std::move(what), "could be folded, but the recipe has " + std::string(flag) + " off");
+    } else {
+      add({.what = std::move(what), .outcome = Outcome::kFolded, .into = std::move(into), .reason = ruling.reason});
+    }
+  }
+
+  void add_norm(Role norm, const std::vector<Part>& readers) {
+    std::string names;
+    std::string biases;
+    for (const Part& reader : readers) {
+      if (reader.expert > 0) continue;
+      names += (names.empty() ? "" : ", ") + name(reader.role);
+      biases += (biases.empty() ? "" : ", ") + name(reader.role) + " bias";
+    }
+    add_fold(name(norm) + " gain", quant::gain_fold(spec_, norm), recipe_.fold_norms, "fold_norms", names);
+    if (model::norm_spec(spec_, norm).bias) {
+      add_fold(name(norm) + " bias", quant::norm_bias_fold(spec_, norm), recipe_.fold_biases, "fold_biases", biases);
+    }
+  }
+
+  void add_block(std::size_t layer) {
+    const std::vector<model::BlockInput> inputs = model::block_inputs(spec_, layer);
+    std::set<Role> norms;
+    for (const model::BlockInput& input : inputs) {
+      if (input.norm && norms.insert(*input.norm).second) add_norm(*input.norm, input.readers);
+      for (const Part& reader : input.readers) {
+        if (reader.expert == 0) add_linear(reader.role);
+      }
+    }
+    for (const Role norm : model::block_norms(spec_)) {
+      if (!norms.contains(norm)) add_norm(norm, {});
+    }
+  }
+
+  void add_linear(Role role) {
+    if (!model::has_bias(spec_, role)) return;
+    const std::string what = name(role) + " bias";
+    switch (role) {
+      case Role::kValue:
+        add_fold(what, quant::value_bias_fold(spec_), recipe_.fold_biases, "fold_biases",
+                 name(Role::kAttentionOutput) + " bias");
+        break;
+      case Role::kKey:
+        add_key_bias(what);
+        break;
+      default:
+        add_kept(what, quant::why_bias_stays(spec_, role));
+    }
+  }
+
+  void add_key_bias(const std::string& what) {
+    KeyBiasRuling ruling = quant::key_bias_drop(spec_);
+    if (ruling.drop == KeyBiasRuling::Drop::kNone) {
+      add_kept(what, ruling.reason);
+    } else if (!recipe_.fold_biases) {
+      add_kept(what, "could be dropped, but the recipe has fold_biases off");
+    } else {
+      const bool whole = ruling.drop == KeyBiasRuling::Drop::kWhole;
+      add({.what = what,
+           .outcome = whole ? Outcome::kDropped : Outcome::kPartDropped,
+           .into = {},
+           .reason = std::move(ruling.reason)});
+    }
+  }
+
+  void add_head() {
+    if (untied_) {
+      add({.what = "head",
+           .outcome = Outcome::kApplied,
+           .into = {},
+           .reason = "untied from the embedding, as the recipe asks: it takes the space of a matrix of its own"});
+    } else if (spec_.tied_embeddings) {
+      add_kept("head", "it is the embedding; folds into it need a matrix of its own (--untie-head)");
+    } else {
+      add_kept("head", "a matrix of its own");
+    }
+  }
+
+  void add_free(std::string what, const Ruling& ruling, bool wanted, std::string_view field) {
+    if (ruling.legal && !wanted) {
+      add_kept(std::move(what), "possible (" + ruling.reason + "), but the recipe has " + std::string(field) + " off");
+    } else {
+      add({.what = std::move(what),
+           .outcome = ruling.legal ? Outcome::kApplied : Outcome::kKept,
+           .into = {},
+           .reason = ruling.reason});
+    }
+  }
+
+  void add_free_transformations() {
+    add_free("LayerNorm to RMSNorm", quant::layer_norm_to_rms(spec_), recipe_.center_norms, "center_norms");
+    add_free("scaling of values against the output projection", quant::value_scaling(spec_), recipe_.equalize,
+             "equalize");
+    add_free("scaling of up against down", quant::up_scaling(spec_), recipe_.equalize, "equalize");
+    add_free("rotation of each head's values", quant::value_rotation(spec_), recipe_.rotate_values, "rotate_values");
+  }
+
+  ModelSpec spec_;
+  const Recipe& recipe_;
+  const model::Architecture& architecture_;
+  bool untied_ = false;
+  std::set<std::string> said_;
+  std::vector<FoldLine> lines_;
+};
+
+}  // namespace
+
+std::string fold_outcome_name(FoldLine::Outcome outcome) {
+  switch (outcome) {
+    case Outcome::kKept:
+      return "kept";
+    case Outcome::kFolded:
+      return "folded";
+    case Outcome::kDropped:
+      return "dropped";
+    case Outcome::kPartDropped:
+      return "part dropped";
+    case Outcome::kApplied:
+      return "applied";
+  }
+  return {};
+}
+
+std::vector<FoldLine> explain_folds(const ModelSpec& spec, const Recipe& recipe) {
+  return Explanation(spec, recipe).run();
+}
+
+std::vector<FoldLine> explain_folds(const std::filesystem::path& model, const Recipe& recipe) {
+  return explain_folds(model::ModelSource(model).spec(), recipe);
+}
+
+std::string fold_lines_json(const std::vector<FoldLine>& lines) {
+  nlohmann::json folds = nlohmann::json::array();
+  for (const FoldLine& line : lines) {
+    nlohmann::json entry = {{"what", line.what}, {"outcome", fold_outcome_name(line.outcome)}, {"reason", line.reason}};
+    if (!line.into.empty()) entry["into"] = line.into;
+    folds.push_back(std::move(entry));
+  }
+  return nlohmann::json{{"folds", folds}}.dump();
+}
+
+}  // namespace ballast

@@ -1,0 +1,180 @@
+#include "quant/fold_rules.h"
+
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "error_message.h"
+#include "model/arch/architecture.h"
+#include "model/block_structure.h"
+
+namespace ballast::quant {
+namespace {
+
+using model::Role;
+using nlohmann::json;
+using test::Contains;
+using Drop = KeyBiasRuling::Drop;
+
+const json kDecoder = {
+    {"vocab_size", 257},        {"hidden_size", 64},        {"num_hidden_layers", 3},        {"num_attention_heads", 4},
+    {"num_key_value_heads", 2}, {"intermediate_size", 160}, {"max_position_embeddings", 256}};
+
+ModelSpec spec_of(const std::string& model_type, const json& more = json::object()) {
+  json config = kDecoder;
+  config.update(more);
+  const model::Architecture& architecture = model::architecture_for_model_type(model_type, "test");
+  ModelSpec spec = architecture.describe(model::ConfigReader(config, "config.json"));
+  spec.architecture = model_type;
+  return spec;
+}
+
+ModelSpec gpt2() {
+  return spec_of("gpt2", {{"n_layer", 3}, {"n_embd", 64}, {"n_head", 4}, {"n_positions", 256}});
+}
+
+ModelSpec qwen3_next() {
+  return spec_of("qwen3_next", {{"attention_bias", true},
+                                {"layer_types", {"full_attention", "full_attention", "full_attention"}},
+                                {"mlp_only_layers", {0, 1, 2}}});
+}
+
+ModelSpec deepseek_v3() {
+  return spec_of("deepseek_v3", {{"num_key_value_heads", 4},
+                                 {"moe_intermediate_size", 48},
+                                 {"n_routed_experts", 8},
+                                 {"num_experts_per_tok", 2},
+                                 {"n_group", 2},
+                                 {"topk_group", 1},
+                                 {"n_shared_experts", 1},
+                                 {"first_k_dense_replace", 1},
+                                 {"q_lora_rank", 32},
+                                 {"kv_lora_rank", 24},
+                                 {"qk_nope_head_dim", 16},
+                                 {"qk_rope_head_dim", 8},
+                                 {"v_head_dim", 16}});
+}
+
+TEST_CASE("without positions in queries and keys the keys' bias is dropped") {
+  for (const ModelSpec& spec : {gpt2(), spec_of("bert")}) {
+    CAPTURE(spec.architecture);
+    CHECK(key_bias_drop(spec).drop == Drop::kWhole);
+    CHECK(key_bias_drop(spec).reason == Contains("which softmax drops"));
+    CHECK(value_bias_fold(spec).legal);
+  }
+}
+
+TEST_CASE("under RoPE the keys' bias stays, sliding window or not") {
+  for (const char* type : {"llama", "mistral", "qwen2", "gopher"}) {
+    CAPTURE(type);
+    const ModelSpec spec = spec_of(type, {{"sliding_window", 16}, {"use_sliding_window", true}});
+    CHECK(key_bias_drop(spec).drop == Drop::kNone);
+    CHECK(key_bias_drop(spec).reason == Contains("rotated"));
+    CHECK(value_bias_fold(spec).legal);
+    CHECK(value_rotation(spec).legal);
+  }
+}
+
+TEST_CASE("where part of a head is rotated the rest of the keys' bias is dropped") {
+  const ModelSpec spec = spec_of("gpt_neox");
+  CHECK(key_bias_drop(spec).drop == Drop::kUnrotated);
+  CHECK(key_bias_drop(spec).reason == Contains("channels from 4 on of each head are not rotated"));
+}
+
+TEST_CASE("a key norm keeps the keys' bias even where nothing is rotated") {
+  ModelSpec spec = gpt2();
+  spec.query_key_norm = true;
+  CHECK(key_bias_drop(spec).drop == Drop::kNone);
+  CHECK(key_bias_drop(spec).reason == Contains("key norm"));
+  CHECK(!gain_fold(spec_of("qwen3"), Role::kKeyNorm).legal);
+  CHECK(!gain_fold(spec, Role::kQueryNorm).legal);
+}
+
+TEST_CASE("an output gate keeps the values' bias, and only one by element their rotation") {
+  ModelSpec spec = qwen3_next();
+  CHECK(!value_bias_fold(spec).legal);
+  CHECK(value_bias_fold(spec).reason == Contains("gate multiplies it, by element"));
+  CHECK(!value_rotation(spec).legal);
+  CHECK(value_scaling(spec).legal);
+  CHECK(key_bias_drop(spec).drop == Drop::kNone);
+  CHECK(key_bias_drop(spec).reason == Contains("key norm"));
+  spec.output_gate = OutputGate::kPerHead;
+  CHECK(!value_bias_fold(spec).legal);
+  CHECK(value_bias_fold(spec).reason == Contains("by head"));
+  CHECK(value_rotation(spec).legal);
+}
+
+TEST_CASE("latent vectors' norms fold, and the plain part of a latent key needs no bias") {
+  const ModelSpec spec = deepseek_v3();
+  CHECK(gain_fold(spec, Role::kQueryDownNorm).legal);
+  CHECK(gain_fold(spec, Role::kKeyValueDownNorm).legal);
+  CHECK(gain_fold(spec, Role::kMlpNorm).legal);
+  CHECK(key_bias_drop(spec).drop == Drop::kWhole);
+  CHECK(value_scaling(spec).legal);
+  CHECK(value_rotation(spec).legal);
+  CHECK(why_bias_stays(spec, Role::kKeyValueDown) == Contains("norm stands behind it"));
+  CHECK(why_bias_stays(spec, Role::kKeyPosition) == Contains("rotated"));
+}
+
+TEST_CASE("a norm folds exactly when the structure says that only linears read it") {
+  for (const ModelSpec& spec : {spec_of("llama"), gpt2(), spec_of("bert"), spec_of("gpt_neox"), qwen3_next(),
+                                deepseek_v3(), spec_of("palm", {{"num_key_value_heads", 1}}), spec_of("qwen3")}) {
+    CAPTURE(spec.architecture);
+    for (std::size_t layer = 0; layer < spec.layers; ++layer) {
+      for (const Role norm : model::block_norms(spec)) {
+        bool read_by_linears = false;
+        for (const model::BlockInput& input : model::block_inputs(spec, layer)) {
+          read_by_linears |= input.norm == norm;
+        }
+        CHECK(gain_fold(spec, norm).legal == read_by_linears);
+      }
+    }
+  }
+}
+
+TEST_CASE("the final norm folds into a head of its own only") {
+  ModelSpec spec = spec_of("llama");
+  CHECK(gain_fold(spec, Role::kFinalNorm).legal);
+  spec.tied_embeddings = true;
+  CHECK(!gain_fold(spec, Role::kFinalNorm).legal);
+  CHECK(gain_fold(spec, Role::kFinalNorm).reason == Contains("--untie-head"));
+  ModelSpec bert = spec_of("bert");
+  CHECK(!gain_fold(bert, Role::kHeadNorm).legal);
+  bert.tied_embeddings = false;
+  CHECK(norm_bias_fold(bert, Role::kHeadNorm).legal);
+}
+
+TEST_CASE("LayerNorm becomes RMSNorm only where linears alone write the stream and the head is free") {
+  CHECK(layer_norm_to_rms(spec_of("gpt_neox")).legal);
+  CHECK(!layer_norm_to_rms(gpt2()).legal);
+  ModelSpec untied = gpt2();
+  untied.tied_embeddings = false;
+  CHECK(layer_norm_to_rms(untied).legal);
+  untied.embedding_norm = true;
+  CHECK(!layer_norm_to_rms(untied).legal);
+  ModelSpec bert = spec_of("bert");
+  bert.tied_embeddings = false;
+  CHECK(!layer_norm_to_rms(bert).legal);
+  CHECK(!layer_norm_to_rms(spec_of("llama")).legal);
+}
+
+TEST_CASE("a router's norm keeps its bias and gives its gain") {
+  ModelSpec spec = deepseek_v3();
+  spec.norm = {.kind = NormSpec::Kind::kLayer, .epsilon = 1e-5, .bias = true};
+  CHECK(norm_bias_fold(spec, Role::kAttentionNorm).legal);
+  CHECK(!norm_bias_fold(spec, Role::kMlpNorm).legal);
+  CHECK(gain_fold(spec, Role::kMlpNorm).legal);
+  spec.layout = BlockLayout::kParallelShared;
+  CHECK(!norm_bias_fold(spec, Role::kAttentionNorm).legal);
+}
+
+TEST_CASE("up scales against down through a gate or a ReLU") {
+  CHECK(up_scaling(spec_of("llama")).legal);
+  CHECK(!up_scaling(gpt2()).legal);
+  CHECK(up_scaling(spec_of("gopher", {{"hidden_act", "relu"}})).legal);
+  CHECK(!up_scaling(spec_of("gopher")).legal);
+}
+
+}  // namespace
+}  // namespace ballast::quant

@@ -1,0 +1,239 @@
+// center_norms, equalize and rotate_values: what they do to a block and what they leave.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "quant/passes.h"
+#include "working_layer.h"
+
+namespace ballast::quant {
+namespace {
+
+using model::Role;
+using test::LayerValues;
+using test::Random;
+using test::Tokens;
+
+constexpr double kRounding = 2e-6;
+
+struct Run {
+  WorkingBlock block;
+  WorkingBlock original;
+  LayerValues before;
+  LayerValues after;
+  std::string note;
+};
+
+/// Random rows and columns of very different sizes, and statistics.
+Run run_pass(const ModelSpec& spec, Pass& pass) {
+  Random random(5);
+  Run run;
+  run.block = test::random_layer(spec, random);
+  for (WorkingLinear& linear : run.block.linears) {
+    const test::Vector sizes = random.vector(linear.rows, -6, 6);
+    for (std::size_t i = 0; i < linear.values.size(); ++i) {
+      linear.values[i] *= static_cast<float>(std::exp2(sizes[i / linear.cols]));
+      linear.absmax = std::max(linear.absmax, std::abs(linear.values[i]));
+    }
+  }
+  const Tokens residual = random.tokens(9, spec.hidden_size);
+  test::measure(spec, run.block, residual);
+  run.original = run.block;
+  run.before = test::run_layer(spec, run.block, residual);
+  pass.run(run.block);
+  run.note = pass.note();
+  ModelSpec after = spec;
+  pass.change(after);
+  run.after = test::run_layer(after, run.block, residual);
+  for (const WorkingLinear& linear : run.block.linears) {
+    for (const float value : linear.values) CHECK(std::abs(value) <= linear.absmax);
+  }
+  WorkingBlock plan = run.original;
+  for (WorkingLinear& linear : plan.linears) linear.values.clear();
+  pass.run(plan);
+  for (std::size_t i = 0; i < plan.linears.size(); ++i) {
+    CHECK(plan.linears[i].absmax == run.block.linears[i].absmax);
+    CHECK(plan.linears[i].bias.size() == run.block.linears[i].bias.size());
+  }
+  return run;
+}
+
+void check_same_function(const Run& run) {
+  CHECK(test::relative_change(run.before.attention_output, run.after.attention_output) < kRounding);
+  CHECK(test::relative_change(run.before.mlp_output, run.after.mlp_output) < kRounding);
+}
+
+void check_untouched(const Run& run) {
+  for (std::size_t i = 0; i < run.block.linears.size(); ++i) {
+    CHECK(run.block.linears[i].values == run.original.linears[i].values);
+    CHECK(run.block.linears[i].bias == run.original.linears[i].bias);
+  }
+}
+
+const ChannelStatistics& statistics_of(const Run& run, Role reader) {
+  for (const WorkingInput& input : run.block.inputs) {
+    if (run.block.linears[input.readers.front()].part.role == reader) return input.statistics->channels;
+  }
+  FAIL("no such input");
+  return run.block.inputs.front().statistics->channels;
+}
+
+TEST_CASE("centring takes the mean out of what a block writes, and nothing else") {
+  const ModelSpec spec = test::small_layer_norm_spec();
+  const auto pass = make_center_norms(spec);
+  const Run run = run_pass(spec, *pass);
+  // The residual stream here is not centred: compare behind LayerNorms, not behind the RMSNorms that follow.
+  const LayerValues layer_norm = [&] {
+    Random random(6);
+    return test::run_layer(spec, run.block, random.tokens(9, spec.hidden_size));
+  }();
+  const LayerValues expected = [&] {
+    Random random(6);
+    return test::run_layer(spec, run.original, random.tokens(9, spec.hidden_size));
+  }();
+  for (const auto& [got, original] : {std::pair{&layer_norm.attention_output, &expected.attention_output},
+                                      std::pair{&layer_norm.mlp_output, &expected.mlp_output}}) {
+    Tokens centered = *original;
+    for (test::Vector& output : centered) output = test::centered(output);
+    CHECK(test::relative_change(centered, *got) < kRounding);
+  }
+  ModelSpec after = spec;
+  pass->change(after);
+  CHECK(after.norm.kind == NormSpec::Kind::kRms);
+}
+
+TEST_CASE("all tables that are added to the residual stream are centred") {
+  const ModelSpec spec = test::small_layer_norm_spec();
+  Random random(1);
+  WorkingBlock block;
+  for (const Role role : {Role::kEmbedding, Role::kPositionEmbedding, Role::kTokenTypeEmbedding}) {
+    WorkingLinear& table = block.linears.emplace_back();
+    table.part.role = role;
+    table.rows = 4;
+    table.cols = 12;
+    table.values = test::floats(random.vector(48));
+    table.absmax = 1;
+  }
+  make_center_norms(spec)->run(block);
+  for (const WorkingLinear& table : block.linears) {
+    for (std::size_t r = 0; r < table.rows; ++r) {
+      double sum = 0;
+      for (std::size_t c = 0; c < table.cols; ++c) sum += double{table.values[r * table.cols + c]};
+      CHECK(std::abs(sum) < 1e-6);
+    }
+  }
+}
+
+TEST_CASE("centring does nothing and says why where a norm writes the stream or the head is the embedding") {
+  ModelSpec tied = test::small_layer_norm_spec();
+  tied.tied_embeddings = true;
+  ModelSpec post = test::small_layer_norm_spec();
+  post.embedding_norm = true;
+  for (const ModelSpec& spec : {tied, post}) {
+    const auto pass = make_center_norms(spec);
+    check_untouched(run_pass(spec, *pass));
+    ModelSpec after = spec;
+    pass->change(after);
+    CHECK(after.norm.kind == NormSpec::Kind::kLayer);
+    CHECK(pass->note().starts_with("center_norms: the LayerNorms stay, because "));
+  }
+}
+
+double spread(const WorkingLinear& linear, bool of_columns) {
+  std::vector<double> ranges(of_columns ? linear.cols : linear.rows, 0.0);
+  for (std::size_t i = 0; i < linear.values.size(); ++i) {
+    double& range = ranges[of_columns ? i % linear.cols : i / linear.cols];
+    range = std::max(range, std::abs(double{linear.values[i]}));
+  }
+  return *std::ranges::max_element(ranges) / *std::ranges::min_element(ranges);
+}
+
+TEST_CASE("equalizing moves powers of two between matrices and changes no product") {
+  for (const bool gated : {true, false}) {
+    for (const std::size_t kv_heads : {1, 2, 4}) {
+      ModelSpec spec = test::small_spec();
+      spec.kv_heads = kv_heads;
+      spec.gated_mlp = gated;
+      spec.activation = gated ? Activation::kSilu : Activation::kRelu;
+      spec.output_gate = OutputGate::kPerElement;
+      spec.biases = {.value = true, .up = true};
+      const auto pass = make_equalize(spec);
+      const Run run = run_pass(spec, *pass);
+      // Powers of two: the outputs agree to the last bits of F64.
+      CHECK(test::relative_change(run.before.attention_output, run.after.attention_output) < 1e-13);
+      CHECK(test::relative_change(run.before.mlp_output, run.after.mlp_output) < 1e-13);
+      WorkingBlock original = run.original;
+      WorkingBlock block = run.block;
+      CHECK(spread(*block.find(Role::kUp), false) < 0.5 * spread(*original.find(Role::kUp), false));
+      CHECK(statistics_of(run, Role::kDown).max == test::channel_statistics(run.after.mlp_hidden).max);
+      CHECK(statistics_of(run, Role::kAttentionOutput).min == test::channel_statistics(run.after.attention_mixed).min);
+      CHECK(run.note == "equalize: 2 pairs of matrices share their ranges");
+    }
+  }
+}
+
+TEST_CASE("through an activation that is not linear up and down keep their ranges") {
+  ModelSpec spec = test::small_spec();
+  spec.gated_mlp = false;
+  spec.activation = Activation::kSilu;
+  const auto pass = make_equalize(spec);
+  Run run = run_pass(spec, *pass);
+  check_same_function(run);
+  CHECK(run.block.find(Role::kUp)->values == run.original.find(Role::kUp)->values);
+  CHECK(run.block.find(Role::kValue)->values != run.original.find(Role::kValue)->values);
+}
+
+TEST_CASE("experts are equalized each for itself") {
+  ModelSpec spec = test::small_spec();
+  spec.experts = ExpertSpec{.count = 3, .per_token = 1, .size = 4, .shared_size = 5};
+  Random random(3);
+  WorkingBlock block = test::random_layer(spec, random);
+  for (WorkingLinear& linear : block.linears) {
+    if (linear.part == model::Part{Role::kExpertUp, 1}) {
+      for (float& value : linear.values) value *= 64;
+      linear.absmax *= 64;
+    }
+  }
+  const WorkingBlock before = block;
+  const auto pass = make_equalize(spec);
+  pass->run(block);
+  CHECK(pass->note() == "equalize: 5 pairs of matrices share their ranges");
+  WorkingBlock original = before;
+  CHECK(block.find(Role::kExpertUp, 1)->values != original.find(Role::kExpertUp, 1)->values);
+  CHECK(block.find(Role::kRouter)->values == original.find(Role::kRouter)->values);
+}
+
+TEST_CASE("rotating values turns their bias too and changes no product") {
+  for (const OutputGate gate : {OutputGate::kNone, OutputGate::kPerHead}) {
+    for (const std::size_t head_size : {8, 12}) {
+      ModelSpec spec = test::small_spec();
+      spec.head_size = spec.value_size = head_size;
+      spec.output_gate = gate;
+      spec.biases.value = true;
+      const auto pass = make_rotate_values(spec);
+      Run run = run_pass(spec, *pass);
+      check_same_function(run);
+      CHECK(run.block.find(Role::kValue)->bias != run.original.find(Role::kValue)->bias);
+      const ChannelStatistics expected = test::channel_statistics(run.after.attention_mixed);
+      const ChannelStatistics& got = statistics_of(run, Role::kAttentionOutput);
+      for (std::size_t c = 0; c < expected.mean.size(); ++c) {
+        CHECK(got.mean[c] == doctest::Approx(expected.mean[c]).epsilon(1e-3));
+      }
+    }
+  }
+}
+
+TEST_CASE("behind an elementwise gate values are not rotated") {
+  ModelSpec spec = test::small_spec();
+  spec.output_gate = OutputGate::kPerElement;
+  const auto pass = make_rotate_values(spec);
+  check_untouched(run_pass(spec, *pass));
+  CHECK(pass->note() ==
+        "rotate_values: nothing is rotated, because the output gate multiplies each channel of a head "
+        "by a factor of its own");
+}
+
+}  // namespace
+}  // namespace ballast::quant

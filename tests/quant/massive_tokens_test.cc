@@ -1,0 +1,69 @@
+// What calibration reports as massive is what a run of the converted model keeps in 16 bits.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <vector>
+
+#include "ballast/calibrate.h"
+#include "ballast/convert.h"
+#include "ballast/statistics.h"
+#include "model/model.h"
+#include "temporary_directory.h"
+#include "tiny_model.h"
+
+namespace ballast {
+namespace {
+
+// Of tests/data/models/llama3: the token with which texts begin drives a massive activation.
+constexpr int kMassiveToken = 1;
+
+Statistics measured() {
+  CalibrateOptions options;
+  options.samples = 2;
+  options.length = 16;
+  return calibrate(test::golden_model("llama3"), options);
+}
+
+/// Tokens that an INT8 cache holds in 16 bits after a model has read `ids`.
+std::size_t kept_in_16_bits(model::Model& model, const std::vector<int>& ids) {
+  model::KeyValueCache cache = model.make_cache({.type = CacheOptions::Type::kInt8}, ids.size(), ids.size());
+  const model::SequenceTokens sequence[] = {{ids, &cache}};
+  model.forward(sequence);
+  CHECK(cache.flags_without_place() == 0);
+  return cache.flagged_tokens(0);
+}
+
+TEST_CASE("the tokens that calibration found massive are those that a run keeps in 16 bits") {
+  const test::TemporaryDirectory directory;
+  const Statistics statistics = measured();
+  std::vector<int> reported;
+  for (const MassiveToken& token : statistics.massive_tokens) reported.push_back(token.token);
+  REQUIRE(std::ranges::find(reported, MassiveToken::kFirst) != reported.end());
+  save_statistics(statistics, directory / "stats", false);
+  convert(test::golden_model("llama3"), directory / "converted", {.statistics = directory / "stats"});
+
+  model::Model model(directory / "converted");
+  CHECK(model.source().massive_tokens() == reported);
+  CHECK(kept_in_16_bits(model, {kMassiveToken, 5, 6, 7, 8, 9}) == 1);
+}
+
+TEST_CASE("a delimiter that calibration found massive is kept wherever it stands") {
+  const test::TemporaryDirectory directory;
+  Statistics statistics = measured();
+  statistics.massive_tokens.push_back({.token = 7, .position = 3, .token_text = ".", .samples = 2});
+  save_statistics(statistics, directory / "stats", false);
+  convert(test::golden_model("llama3"), directory / "converted", {.statistics = directory / "stats"});
+
+  model::Model model(directory / "converted");
+  CHECK(kept_in_16_bits(model, {kMassiveToken, 5, 7, 6, 7, 9}) == 3);
+}
+
+TEST_CASE("a model that was never calibrated keeps its first four tokens") {
+  model::Model model(test::golden_model("llama3"));
+  CHECK(!model.source().massive_tokens());
+  CHECK(kept_in_16_bits(model, {5, 6, 7, 8, 9, 10}) == 4);
+}
+
+}  // namespace
+}  // namespace ballast
