@@ -108,7 +108,7 @@ class Calibration {
     massive_rows_.assign(rows(), 0);
     OutputMagnitudes output(hidden_size());
     for (std::size_t s = 0; s < samples_.size(); ++s) {
-      outer.embed(samples_[s], hidden_of(s));
+      outer.embed(samples_[s], 0, hidden_of(s));
       output.add(hidden_of(s), s * options_.length,
                  std::span(massive_rows_).subspan(s * options_.length, options_.length));
     }
@@ -119,14 +119,8 @@ class Calibration {
     const model::BlockWeights block = source_.block(layer - 1);
     const ModelSpec& spec = source_.spec();
     std::vector<InputRanges> inputs;
-    inputs.push_back({{block.query.name, block.key.name, block.value.name}, ChannelRanges(hidden_size())});
-    inputs.push_back({{block.attention_output.name}, ChannelRanges(block.attention_output.cols())});
-    inputs.push_back({{block.gate.name, block.up.name}, ChannelRanges(hidden_size())});
-    inputs.push_back({{block.down.name}, ChannelRanges(spec.mlp_size)});
-    const std::size_t queries = spec.heads * spec.head_size;
-    const std::size_t keys = spec.kv_heads * spec.head_size;
-    ChannelRanges key_ranges(keys);
-    ChannelRanges value_ranges(keys);
+    ChannelRanges key_ranges(spec.kv_heads * spec.head_size);
+    ChannelRanges value_ranges(spec.kv_heads * spec.value_size);
     OutputMagnitudes output(hidden_size());
     std::vector<double> share(spec.heads);
 
@@ -134,12 +128,17 @@ class Calibration {
     const std::vector<std::uint8_t> entering = massive_rows_;
     for (std::size_t first = 0; first < samples_.size(); first += at_once) {
       const std::size_t count = std::min(at_once, samples_.size() - first);
-      std::vector<model::KeyValueCache> caches(
-          count, model::KeyValueCache(spec, 1, options_.length, kernels::FloatType::kF32));
+      std::vector<model::KeyValueCache> caches;
+      for (std::size_t i = 0; i < count; ++i) {
+        caches.emplace_back(model::cache_shape(spec),
+                            model::KeyValueCacheOptions{.type = kernels::CacheType::kF32, .capacity = options_.length});
+      }
       std::vector<model::BatchSequence> batch;
       batch.reserve(count);
       for (model::KeyValueCache& cache : caches) batch.push_back({.tokens = options_.length, .cache = &cache});
-      model::forward_block(spec, block, rope_, batch, 0, hidden_of(first), activations_, {.first_token_share = true});
+      rope_.look_up(batch, angles_);
+      model::forward_block(spec, block, layer - 1, angles_, batch, 0, hidden_of(first), activations_,
+                           {.record_inputs = true, .first_token_share = true});
 
       // A token counts as massive when it carries massive values into the block or out of it.
       const std::size_t first_row = first * options_.length;
@@ -149,12 +148,9 @@ class Calibration {
       std::vector<std::uint8_t> massive(leaving.begin(), leaving.end());
       for (std::size_t r = 0; r < count_rows; ++r) massive[r] |= entering[first_row + r];
 
-      inputs[0].ranges.add(activations_.attention_input.data(), hidden_size(), massive);
-      inputs[1].ranges.add(activations_.attention_output.data(), queries, massive);
-      inputs[2].ranges.add(activations_.mlp_input.data(), hidden_size(), massive);
-      inputs[3].ranges.add(activations_.mlp_hidden.data(), spec.mlp_size, massive);
-      key_ranges.add(activations_.query_key_value.data() + queries, activations_.row_size, massive);
-      value_ranges.add(activations_.query_key_value.data() + queries + keys, activations_.row_size, massive);
+      add_inputs(massive, inputs);
+      key_ranges.add(activations_.keys.rows, activations_.keys.stride, massive);
+      value_ranges.add(activations_.values.rows, activations_.values.stride, massive);
       for (std::size_t i = 0; i < activations_.first_token_share.size(); ++i) {
         share[i % spec.heads] += activations_.first_token_share[i];
       }
@@ -163,13 +159,29 @@ class Calibration {
 
     for (InputRanges& input : inputs) finish_input(std::move(input));
     statistics_.key_values.push_back({key_ranges.finish(), value_ranges.finish()});
-    // The first token's query sees only itself: it says nothing about sinks.
-    const auto samples = static_cast<double>(samples_.size());
-    const auto later_queries = static_cast<double>(samples_.size() * (options_.length - 1));
+    // In a decoder the first token's query sees only itself: it says nothing about sinks.
+    const std::size_t silent = spec.causal ? samples_.size() : 0;
+    const auto queries = static_cast<double>(samples_.size() * options_.length - silent);
     for (const double sum : share) {
-      statistics_.sink_share.push_back(static_cast<float>((sum - samples) / later_queries));
+      statistics_.sink_share.push_back(static_cast<float>((sum - static_cast<double>(silent)) / queries));
     }
     finish_output(layer, output);
+  }
+
+  // What the block's linears read in the batch that just passed; `massive` has an entry per token.
+  void add_inputs(const std::vector<std::uint8_t>& massive, std::vector<InputRanges>& inputs) {
+    for (std::size_t i = 0; i < activations_.inputs.size(); ++i) {
+      const model::LinearInput& input = activations_.inputs[i];
+      const std::size_t cols = input.linears.front()->cols();
+      if (i == inputs.size()) {
+        std::vector<std::string> names;
+        for (const model::Linear* linear : input.linears) names.push_back(linear->name);
+        inputs.push_back({std::move(names), ChannelRanges(cols)});
+      }
+      std::vector<std::uint8_t> flags;
+      for (const std::size_t token : input.tokens) flags.push_back(massive[token]);
+      if (input.count > 0) inputs[i].ranges.add(input.rows, cols, input.tokens.empty() ? massive : flags);
+    }
   }
 
   void finish_input(InputRanges input) {
@@ -221,12 +233,16 @@ class Calibration {
 
   void measure_head(const model::OuterWeights& outer) {
     InputRanges input{{outer.head_linear().name}, ChannelRanges(hidden_size())};
-    std::vector<float> normalized(options_.length * hidden_size());
+    InputRanges transform{{}, ChannelRanges(hidden_size())};
+    if (outer.head_transform()) transform.linears.push_back(outer.head_transform()->name);
+    std::vector<float> prepared(options_.length * hidden_size());
     for (std::size_t s = 0; s < samples_.size(); ++s) {
-      outer.normalize(hidden_of(s), options_.length, normalized.data());
-      input.ranges.add(normalized.data(), hidden_size(),
-                       std::span(massive_rows_).subspan(s * options_.length, options_.length));
+      const auto massive = std::span(massive_rows_).subspan(s * options_.length, options_.length);
+      outer.prepare_head(hidden_of(s), options_.length, prepared.data(), activations_.quantized);
+      input.ranges.add(prepared.data(), hidden_size(), massive);
+      if (outer.head_transform()) transform.ranges.add(hidden_of(s), hidden_size(), massive);
     }
+    if (outer.head_transform()) finish_input(std::move(transform));
     finish_input(std::move(input));
   }
 
@@ -278,6 +294,7 @@ class Calibration {
   const Progress& progress_;
   std::unique_ptr<model::Tokenizer> tokenizer_;
   model::RopeTable rope_{source_.spec()};
+  model::RopeAngles angles_;
   Samples samples_;
   std::vector<float> hidden_;               ///< [samples][length][hidden], the residual stream between blocks
   std::vector<std::uint8_t> massive_rows_;  ///< tokens that leave the last block with massive values

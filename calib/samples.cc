@@ -34,7 +34,9 @@ int first_token(const model::ModelSource& source) {
   const auto tokenizer = model::load_tokenizer(source.checkpoint());
   if (tokenizer != nullptr && tokenizer->bos()) return *tokenizer->bos();
   if (tokenizer != nullptr && tokenizer->eos()) return *tokenizer->eos();
-  return source.spec().stop_tokens.empty() ? 0 : source.spec().stop_tokens.front();
+  const std::vector<int>& stops = source.spec().stop_tokens;
+  const bool known = !stops.empty() && static_cast<std::size_t>(stops.front()) < source.spec().vocab_size;
+  return known ? stops.front() : 0;
 }
 
 // Extends every sequence by one token drawn from its row of logits.
@@ -63,7 +65,7 @@ Samples sample_group(model::Model& model, int first, std::size_t count, std::siz
     options.temperature = 1.0;
     options.seed = seed + i;
     samplers.emplace_back(options);
-    caches.push_back(model.make_cache(length, kernels::FloatType::kF16));
+    caches.push_back(model.make_cache({}, length, 1));
   }
   std::vector<float> logits(count * vocab_size);
   std::vector<model::SequenceTokens> batch(count);
@@ -73,6 +75,40 @@ Samples sample_group(model::Model& model, int first, std::size_t count, std::siz
     extend(sequences, samplers, logits, vocab_size);
   }
   return sequences;
+}
+
+// An encoder writes no text from left to right: random tokens are replaced by what the model puts in their places,
+// which after a few rounds are texts that it finds likely (Gibbs sampling, arXiv:1902.04094, all places at once).
+Samples resample_group(model::Model& model, std::size_t count, std::size_t length, std::uint64_t seed) {
+  constexpr std::size_t kRounds = 4;
+  const std::size_t vocab_size = model.spec().vocab_size;
+  Samples sequences(count);
+  std::vector<float> logits(length * vocab_size);
+  for (std::size_t i = 0; i < count; ++i) {
+    std::mt19937_64 random(seed + i);
+    std::vector<int>& ids = sequences[i];
+    for (std::size_t t = 0; t < length; ++t) ids.push_back(static_cast<int>(random() % vocab_size));
+    GenerateOptions options;
+    options.temperature = 1.0;
+    options.seed = seed + i;
+    model::Sampler sampler(options);
+    for (std::size_t round = 0; round < kRounds; ++round) {
+      model::KeyValueCache cache = model.make_exact_cache(length);
+      const model::SequenceTokens sequence[] = {{ids, &cache}};
+      model.logits(model.forward(sequence).data(), length, logits.data());
+      for (std::size_t t = 0; t < length; ++t) ids[t] = sampler.sample({logits.data() + t * vocab_size, vocab_size});
+    }
+  }
+  return sequences;
+}
+
+// What belongs around every text takes the place of the sample's own ends, so that its length stays.
+void add_special_tokens(const model::Tokenizer& tokenizer, std::vector<int>& sample) {
+  const std::vector<int>& prefix = tokenizer.prefix();
+  const std::vector<int>& suffix = tokenizer.suffix();
+  if (prefix.size() + suffix.size() >= sample.size()) return;
+  std::ranges::copy(prefix, sample.begin());
+  std::ranges::copy(suffix, sample.end() - static_cast<std::ptrdiff_t>(suffix.size()));
 }
 
 }  // namespace
@@ -93,7 +129,7 @@ Samples samples_from_text(const model::Tokenizer& tokenizer, const CalibrateOpti
   for (const std::size_t chunk : choose(chunks, std::min(chunks, options.samples), options.seed)) {
     const auto begin = ids.begin() + static_cast<std::ptrdiff_t>(chunk * options.length);
     samples.emplace_back(begin, begin + static_cast<std::ptrdiff_t>(options.length));
-    if (tokenizer.adds_bos()) samples.back().front() = *tokenizer.bos();
+    add_special_tokens(tokenizer, samples.back());
   }
   return samples;
 }
@@ -108,7 +144,9 @@ Samples samples_from_model(const std::filesystem::path& path, const CalibrateOpt
     const std::size_t count = std::min(kSequencesAtOnce, options.samples - samples.size());
     // Seeds of different runs stay apart as long as a run has fewer than 2^20 samples.
     const std::uint64_t seed = (options.seed << 20) + samples.size();
-    for (auto& sample : sample_group(model, first, count, options.length, seed)) samples.push_back(std::move(sample));
+    Samples group = model.spec().causal ? sample_group(model, first, count, options.length, seed)
+                                        : resample_group(model, count, options.length, seed);
+    for (auto& sample : group) samples.push_back(std::move(sample));
   }
   if (progress) progress("writing text", samples.size(), options.samples);
   return samples;

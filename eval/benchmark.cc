@@ -48,8 +48,12 @@ class ModelBenchmark {
   ModelBenchmark(const std::filesystem::path& path, const BenchmarkOptions& options, const Progress& progress)
       : options_(options), progress_(progress), start_(Clock::now()), model_(path) {
     result_.load_seconds = seconds_since(start_);
-    const std::size_t needed = options.depth + std::max(options.prompt, options.generate);
+    const bool rolling = options.cache.window > 0;
+    const std::size_t needed = rolling ? 0 : options.depth + std::max(options.prompt, options.generate);
     if (options.repetitions == 0) throw Error("repetitions", "must be at least 1");
+    if (!model_.spec().causal && (options.generate > 0 || options.depth > 0)) {
+      throw Error(path.string(), "is an encoder, which generates nothing: measure prompts only (-n 0 -d 0)");
+    }
     if (needed > model_.spec().context_length) {
       throw Error("benchmark", std::to_string(needed) + " tokens do not fit the model's context of " +
                                    std::to_string(model_.spec().context_length));
@@ -98,7 +102,7 @@ class ModelBenchmark {
 
   model::KeyValueCache make_cache() const {
     const std::size_t capacity = options_.depth + std::max(options_.prompt, options_.generate);
-    return model_.make_cache(capacity, kernels::FloatType::kF16);
+    return model_.make_cache(options_.cache, capacity, kPromptBatch);
   }
 
   void run_prompt(model::KeyValueCache& cache, std::size_t tokens) {
@@ -119,7 +123,7 @@ class ModelBenchmark {
     if (options_.depth > 0) run_prompt(cache, options_.depth);
     std::vector<double> speeds;
     for (std::size_t i = 0; i <= options_.repetitions; ++i) {
-      cache.truncate(options_.depth);
+      if (!cache.rolling()) cache.truncate(options_.depth);  // a rolling one goes on: its work stays the same
       const Clock::time_point start = Clock::now();
       test(cache);
       if (i > 0) speeds.push_back(static_cast<double>(tokens) / seconds_since(start));

@@ -47,37 +47,59 @@ double quantile(std::vector<double> values, double fraction) {
   return values[static_cast<std::size_t>(at)];
 }
 
-std::size_t checked_context(const EvaluateOptions& options, const model::Model& model) {
+// Tokens of a stream that pass the model at once.
+constexpr std::size_t kStreamBatch = 512;
+
+// Stretches of a stream whose perplexities are told apart.
+constexpr std::size_t kStreamSegments = 50;
+
+eval::SequenceRunner make_runner(model::Model& model, const EvaluateOptions& options) {
+  if (options.stream > 0) return {model, model.make_cache(options.cache, options.stream, kStreamBatch)};
+  return {model, model.make_cache(options.cache, options.context, options.context)};
+}
+
+void check_options(const EvaluateOptions& options, const model::Model& model) {
+  if (!model.spec().causal) {
+    throw Error(model.source().checkpoint().path().string(),
+                "is an encoder: it does not predict what comes next; compare it by verify");
+  }
+  if (options.stream > 0) {
+    if (options.stream < 2) throw Error("stream", "must be at least 2 tokens");
+    return;
+  }
+  if (options.cache.window > 0)
+    throw Error("window", "only rolls along a stream: say how many tokens to score (--stream)");
   if (options.context < 4) throw Error("context", "must be at least 4 tokens");
   if (options.context > model.spec().context_length) {
     throw Error("context", std::to_string(options.context) + " is more than the model's " +
                                std::to_string(model.spec().context_length));
   }
-  return options.context;
 }
 
 class TextEvaluation {
  public:
   TextEvaluation(const std::filesystem::path& path, const EvaluateOptions& options, const Progress& progress)
-      : options_(options), progress_(progress), model_(path), runner_(model_, checked_context(options, model_)) {
+      : options_(options), progress_(progress), model_(path) {
+    check_options(options, model_);
+    runner_.emplace(make_runner(model_, options));
     if (!options.reference) return;
     reference_ = std::make_unique<model::Model>(*options.reference);
     if (reference_->spec().vocab_size != model_.spec().vocab_size) {
       throw Error(options.reference->string(), "has another vocabulary than the model it shall be compared with");
     }
-    reference_runner_ = std::make_unique<eval::ChunkRunner>(*reference_, options.context);
+    reference_runner_.emplace(make_runner(*reference_, options));
   }
 
   Evaluation run() {
     const std::vector<int> ids = read_ids();
-    const std::size_t chunks = ids.size() / options_.context;
     Evaluation result;
-    result.chunks = options_.chunks == 0 ? chunks : std::min(chunks, options_.chunks);
-    for (std::size_t i = 0; i < result.chunks; ++i) {
-      std::vector<int> chunk(ids.begin() + static_cast<std::ptrdiff_t>(i * options_.context),
-                             ids.begin() + static_cast<std::ptrdiff_t>((i + 1) * options_.context));
-      score_chunk(chunk);
-      if (progress_) progress_("evaluating", i + 1, result.chunks);
+    if (options_.stream > 0) {
+      result.chunks = 1;
+      score_stream(std::span(ids).first(options_.stream));
+      result.segments = segments();
+      result.cache_bytes = runner_->cache().memory_bytes();
+    } else {
+      result.chunks = score_chunks(ids);
     }
     result.tokens = scores_.nll.size();
     result.ppl = std::exp(mean(scores_.nll));
@@ -101,28 +123,74 @@ class TextEvaluation {
     std::vector<int> ids = tokenizer->encode(model::read_text_file(options_.text_file));
     if (tokenizer->adds_bos()) bos_ = tokenizer->bos();
     if (bos_) ids.insert(ids.begin(), *bos_);
-    if (ids.size() < options_.context) {
-      throw Error(options_.text_file.string(), "holds " + std::to_string(ids.size()) +
-                                                   " tokens, fewer than one chunk of " +
-                                                   std::to_string(options_.context));
+    const std::size_t least = options_.stream > 0 ? options_.stream : options_.context;
+    if (ids.size() < least) {
+      throw Error(options_.text_file.string(), "holds " + std::to_string(ids.size()) + " tokens, fewer than " +
+                                                   (options_.stream > 0 ? "a stream of " : "one chunk of ") +
+                                                   std::to_string(least));
     }
     return ids;
+  }
+
+  std::size_t score_chunks(const std::vector<int>& ids) {
+    const std::size_t there = ids.size() / options_.context;
+    const std::size_t chunks = options_.chunks == 0 ? there : std::min(there, options_.chunks);
+    for (std::size_t i = 0; i < chunks; ++i) {
+      std::vector<int> chunk(ids.begin() + static_cast<std::ptrdiff_t>(i * options_.context),
+                             ids.begin() + static_cast<std::ptrdiff_t>((i + 1) * options_.context));
+      score_chunk(chunk);
+      if (progress_) progress_("evaluating", i + 1, chunks);
+    }
+    return chunks;
   }
 
   void score_chunk(std::vector<int>& chunk) {
     if (bos_) chunk.front() = *bos_;
     const Clock::time_point start = Clock::now();
-    runner_.run(chunk);
-    if (reference_runner_) reference_runner_->run(chunk);
+    runner_->restart();
+    runner_->run(chunk);
+    if (reference_runner_) {
+      reference_runner_->restart();
+      reference_runner_->run(chunk);
+    }
     // Position p predicts token p + 1; the last token of a chunk predicts what is not in it.
-    const std::size_t last = options_.context - 1;
-    for (std::size_t first = options_.context / 2; first < last; first += eval::kLogitRows) {
-      const std::size_t count = std::min(eval::kLogitRows, last - first);
-      const float* logits = runner_.logits(first, count).data();
-      const float* reference = reference_runner_ ? reference_runner_->logits(first, count).data() : nullptr;
-      score_rows(std::span(chunk).subspan(first + 1, count), logits, reference);
+    score_run(std::span(chunk).subspan(1), options_.context / 2, options_.context - 1);
+    seconds_ += std::chrono::duration<double>(Clock::now() - start).count();
+  }
+
+  // Every token from the second on, in the context of all before it that the cache still has.
+  void score_stream(std::span<const int> ids) {
+    const Clock::time_point start = Clock::now();
+    for (std::size_t first = 0; first + 1 < ids.size(); first += kStreamBatch) {
+      const std::size_t count = std::min(kStreamBatch, ids.size() - 1 - first);
+      runner_->run(ids.subspan(first, count));
+      if (reference_runner_) reference_runner_->run(ids.subspan(first, count));
+      score_run(ids.subspan(first + 1, count), 0, count);
+      if (progress_) progress_("evaluating", first + count, ids.size() - 1);
     }
     seconds_ += std::chrono::duration<double>(Clock::now() - start).count();
+  }
+
+  // Scores positions begin ... end - 1 of the last run; `next` holds the token behind each position.
+  void score_run(std::span<const int> next, std::size_t begin, std::size_t end) {
+    for (std::size_t first = begin; first < end; first += eval::kLogitRows) {
+      const std::size_t count = std::min(eval::kLogitRows, end - first);
+      const float* logits = runner_->logits(first, count).data();
+      const float* reference = reference_runner_ ? reference_runner_->logits(first, count).data() : nullptr;
+      score_rows(next.subspan(first, count), logits, reference);
+    }
+  }
+
+  std::vector<StreamSegment> segments() const {
+    const std::size_t size = (scores_.nll.size() + kStreamSegments - 1) / kStreamSegments;
+    std::vector<StreamSegment> list;
+    for (std::size_t first = 0; first < scores_.nll.size(); first += size) {
+      const std::size_t count = std::min(size, scores_.nll.size() - first);
+      const auto begin = scores_.nll.begin() + static_cast<std::ptrdiff_t>(first);
+      const std::vector<double> part(begin, begin + static_cast<std::ptrdiff_t>(count));
+      list.push_back({.first = first + 1, .tokens = count, .ppl = std::exp(mean(part))});
+    }
+    return list;
   }
 
   void score_rows(std::span<const int> targets, const float* logits, const float* reference) {
@@ -156,9 +224,9 @@ class TextEvaluation {
   const EvaluateOptions& options_;
   const Progress& progress_;
   model::Model model_;
-  eval::ChunkRunner runner_;
+  std::optional<eval::SequenceRunner> runner_;
   std::unique_ptr<model::Model> reference_;
-  std::unique_ptr<eval::ChunkRunner> reference_runner_;
+  std::optional<eval::SequenceRunner> reference_runner_;
   std::optional<int> bos_;
   Scores scores_;
   double seconds_ = 0;
@@ -185,6 +253,14 @@ std::string evaluation_json(const Evaluation& evaluation) {
   add("kl_mean", evaluation.kl_mean);
   add("kl_p99", evaluation.kl_p99);
   add("top1_agreement", evaluation.top1_agreement);
+  if (!evaluation.segments.empty()) {
+    nlohmann::json segments = nlohmann::json::array();
+    for (const StreamSegment& segment : evaluation.segments) {
+      segments.push_back({{"first", segment.first}, {"tokens", segment.tokens}, {"ppl", segment.ppl}});
+    }
+    result["segments"] = segments;
+    result["cache_bytes"] = evaluation.cache_bytes;
+  }
   return result.dump();
 }
 

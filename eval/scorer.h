@@ -4,22 +4,29 @@
 
 #include <cstddef>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "model/model.h"
 
 namespace ballast::eval {
 
-/// Runs one sequence at a time through a model from an empty cache.
-class ChunkRunner {
+/// Runs one sequence after the other through a model.
+class SequenceRunner {
  public:
-  ChunkRunner(model::Model& model, std::size_t capacity);
+  SequenceRunner(model::Model& model, model::KeyValueCache cache) : model_(model), cache_(std::move(cache)) {}
 
-  /// Last block's output for all of `ids`, [ids.size()][hidden_size], kept until the next call.
+  /// The next tokens begin a new sequence.
+  void restart() { cache_.truncate(0); }
+
+  /// Continues the sequence. Returns the last block's output for all of `ids`, [ids.size()][hidden_size], kept until
+  /// the next call.
   std::span<const float> run(std::span<const int> ids);
 
   /// logits [count][vocab_size] of positions first ... of the last run, kept until the next call.
   std::span<const float> logits(std::size_t first, std::size_t count);
+
+  const model::KeyValueCache& cache() const { return cache_; }
 
  private:
   model::Model& model_;

@@ -77,11 +77,12 @@ double standard_deviation(const std::vector<float>& values) {
 Verification verify(const std::filesystem::path& path, const std::filesystem::path& expected_path, double tolerance) {
   model::Model model(path);
   const Expected expected = read_expected(expected_path, model.spec().vocab_size);
-  eval::ChunkRunner runner(model, expected.tokens);
+  eval::SequenceRunner runner(model, model.make_exact_cache(expected.tokens));
 
   Verification result;
   std::size_t same_top = 0;
   for (std::size_t b = 0; b < expected.batch; ++b) {
+    runner.restart();
     runner.run(std::span(expected.ids).subspan(b * expected.tokens, expected.tokens));
     for (std::size_t first = 0; first < expected.tokens; first += eval::kLogitRows) {
       const std::size_t count = std::min(eval::kLogitRows, expected.tokens - first);

@@ -4,6 +4,7 @@
 
 #include "ballast/benchmark.h"
 #include "report/text.h"
+#include "tools/cache_flags.h"
 #include "tools/commands.h"
 #include "tools/console.h"
 #include "tools/job.h"
@@ -17,16 +18,9 @@ namespace {
 struct BenchFlags {
   std::filesystem::path model;
   BenchmarkOptions options;
-  std::string cache_type = "f16";
   bool json = false;
   JobFlags job;
 };
-
-std::string check_cache_type(const std::string& type) {
-  if (type == "f16") return {};
-  if (type == "int8") return "int8 is not supported yet; use f16";
-  return "'" + type + "' is no type of cache; use f16";
-}
 
 std::string benchmark_page(const Benchmark& benchmark) {
   Table machine({{}, {}});
@@ -73,10 +67,7 @@ void add_bench(CLI::App& program, Action& action) {
   add_count("-n,--generate", options.generate, 0, "Tokens of the generation test; 0: none");
   add_count("-d,--depth", options.depth, 0, "Tokens already in the cache");
   add_count("-r,--repetitions", options.repetitions, 1, "Rounds that count; one more is run first");
-  command->add_option("--kv", flags->cache_type, "Type of the key-value cache: f16")
-      ->type_name("TYPE")
-      ->capture_default_str()
-      ->check(check_cache_type);
+  add_cache_flags(*command, options.cache);
   command->add_flag("--json", flags->json, "Print one JSON object");
   add_threads_flag(*command, flags->job);
   add_quiet_flag(*command, flags->job);

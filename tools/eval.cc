@@ -4,6 +4,7 @@
 
 #include "ballast/evaluate.h"
 #include "report/text.h"
+#include "tools/cache_flags.h"
 #include "tools/commands.h"
 #include "tools/console.h"
 #include "tools/job.h"
@@ -21,6 +22,17 @@ struct EvalFlags {
   JobFlags job;
 };
 
+/// How the perplexity develops along a stream.
+std::string segment_table(const Evaluation& evaluation) {
+  if (evaluation.segments.empty()) return {};
+  using enum Table::Align;
+  Table table({{"from token", kRight}, {"tokens", kRight}, {"perplexity", kRight}});
+  for (const StreamSegment& segment : evaluation.segments) {
+    table.add_row({report::count(segment.first), report::count(segment.tokens), format_fixed(segment.ppl, 2)});
+  }
+  return "\n" + table.text();
+}
+
 std::string evaluation_sheet(const Evaluation& evaluation) {
   Table sheet({{}, {}});
   sheet.add_row({"perplexity", format_fixed(evaluation.ppl, 4) + " ± " + format_fixed(evaluation.ppl_stderr, 4)});
@@ -31,12 +43,17 @@ std::string evaluation_sheet(const Evaluation& evaluation) {
     sheet.add_row({"KL divergence", divergence});
   }
   if (evaluation.top1_agreement) sheet.add_row({"same top token", format_percent(*evaluation.top1_agreement, 2)});
-  sheet.add_row(
-      {"tokens scored", report::count(evaluation.tokens) + " in " + report::count(evaluation.chunks) + " chunks"});
+  if (evaluation.segments.empty()) {
+    sheet.add_row(
+        {"tokens scored", report::count(evaluation.tokens) + " in " + report::count(evaluation.chunks) + " chunks"});
+  } else {
+    sheet.add_row({"tokens scored", report::count(evaluation.tokens) + " in one stream"});
+    sheet.add_row({"cache", format_bytes(evaluation.cache_bytes)});
+  }
   sheet.add_row({"tensor files", format_bytes(evaluation.file_bytes) + ", " +
                                      format_fixed(evaluation.bits_per_weight, 2) + " bits per weight"});
   sheet.add_row({"time", format_duration(evaluation.seconds)});
-  return sheet.text();
+  return sheet.text() + segment_table(evaluation);
 }
 
 int run_eval(const EvalFlags& flags) {
@@ -66,10 +83,17 @@ void add_eval(CLI::App& program, Action& action) {
       ->type_name("N")
       ->capture_default_str()
       ->check(whole_number(0));
+  command->add_option("--stream", options.stream, "Score the first N tokens as one sequence instead of chunks")
+      ->type_name("N")
+      ->check(whole_number(2));
+  add_cache_flags(*command, options.cache);
   command->add_flag("--json", flags->json, "Print one JSON object");
   add_threads_flag(*command, flags->job);
   add_quiet_flag(*command, flags->job);
-  command->footer("Example:\n  ballast eval smollm2-w8a8 --text wiki.txt --reference SmolLM2-135M --chunks 24");
+  command->footer(
+      "Examples:\n"
+      "  ballast eval smollm2-w8a8 --text wiki.txt --reference SmolLM2-135M --chunks 24\n"
+      "  ballast eval smollm2-w8a8 --text wiki.txt --stream 50000 --window 1020 --sinks 4");
   command->callback([flags, &action] { action = [flags] { return run_eval(*flags); }; });
 }
 

@@ -1,5 +1,6 @@
 #include "ballast/inspect.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <sstream>
@@ -19,22 +20,84 @@ struct InspectFlags {
   bool json = false;
 };
 
+std::string biases_line(const BiasSpec& biases) {
+  std::string line;
+  const auto add = [&](bool flag, const char* name) {
+    if (flag) line += (line.empty() ? "" : ", ") + std::string(name);
+  };
+  add(biases.query, "q");
+  add(biases.key, "k");
+  add(biases.value, "v");
+  add(biases.latent, "latent");
+  add(biases.attention_output, "output");
+  add(biases.up, "up");
+  add(biases.down, "down");
+  add(biases.head, "head");
+  return line.empty() ? "none" : line;
+}
+
 std::string attention_line(const ModelSpec& spec) {
   std::string line = std::to_string(spec.heads) + " heads of " + std::to_string(spec.head_size);
   if (spec.kv_heads != spec.heads) line += ", " + std::to_string(spec.kv_heads) + " for keys and values";
-  return line + (spec.attention_bias ? ", with bias" : "");
+  if (spec.latent) {
+    line += ", values of " + std::to_string(spec.value_size) + ", through latent vectors of " +
+            std::to_string(spec.latent->key_value_rank);
+  }
+  if (!spec.causal) line += ", both ways";
+  if (spec.query_key_norm) line += ", norm on q and k";
+  if (spec.output_gate == OutputGate::kPerElement) line += ", output gate per element";
+  if (spec.output_gate == OutputGate::kPerHead) line += ", output gate per head";
+  const std::size_t windows = spec.layers - static_cast<std::size_t>(std::ranges::count(spec.windows, 0U));
+  if (!spec.windows.empty() && windows > 0) {
+    line += ", window of " + report::count(std::ranges::max(spec.windows)) + " tokens";
+    if (windows < spec.layers) line += " in " + std::to_string(windows) + " layers";
+  }
+  return line;
 }
 
-std::string rope_line(const RopeSpec& rope) {
-  const std::string line = "RoPE, theta " + report::number(rope.theta);
+std::string positions_line(const ModelSpec& spec) {
+  if (spec.positions == PositionKind::kLearned) return "learned";
+  if (spec.positions == PositionKind::kNone) return "none";
+  const RopeSpec& rope = spec.rope;
+  std::string line = "RoPE, theta " + report::number(rope.theta);
+  if (rope.rotary_size != spec.head_size) line += ", " + std::to_string(rope.rotary_size) + " channels of a head";
   switch (rope.scaling) {
     case RopeSpec::Scaling::kNone:
       return line;
     case RopeSpec::Scaling::kLinear:
       return line + ", stretched by " + report::number(rope.factor);
     case RopeSpec::Scaling::kLlama3:
-      return line + ", stretched by " + report::number(rope.factor) + " (llama3) from " +
+    case RopeSpec::Scaling::kYarn:
+      return line + ", stretched by " + report::number(rope.factor) +
+             (rope.scaling == RopeSpec::Scaling::kYarn ? " (yarn) from " : " (llama3) from ") +
              report::number(rope.original_context) + " tokens";
+  }
+  return line;
+}
+
+std::string block_line(const ModelSpec& spec) {
+  const std::string norm = spec.norm.kind == NormSpec::Kind::kRms ? "RMSNorm" : "LayerNorm";
+  switch (spec.layout) {
+    case BlockLayout::kPostNorm:
+      return norm + " behind attention and MLP";
+    case BlockLayout::kParallel:
+      return norm + " before attention and MLP, which are parallel";
+    case BlockLayout::kParallelShared:
+      return norm + " before attention and MLP, which share it";
+    default:
+      return norm + " before attention and MLP";
+  }
+}
+
+std::string mlp_line(const ModelSpec& spec) {
+  std::string line = report::count(spec.mlp_size) + (spec.gated_mlp ? ", gated" : "");
+  if (!spec.experts) return line;
+  const ExpertSpec& experts = *spec.experts;
+  line = std::to_string(experts.count) + " experts of " + report::count(experts.size) + ", " +
+         std::to_string(experts.per_token) + " per token";
+  if (experts.shared_size > 0) line += ", and a shared one of " + report::count(experts.shared_size);
+  if (experts.first_layer > 0) {
+    line += "; " + report::count(spec.mlp_size) + " in the first " + std::to_string(experts.first_layer) + " layers";
   }
   return line;
 }
@@ -46,8 +109,10 @@ std::string model_sheet(const ModelSummary& summary) {
   sheet.add_row({"layers", std::to_string(spec.layers)});
   sheet.add_row({"hidden size", report::count(spec.hidden_size)});
   sheet.add_row({"attention", attention_line(spec)});
-  sheet.add_row({"positions", rope_line(spec.rope)});
-  sheet.add_row({"MLP size", report::count(spec.mlp_size) + (spec.mlp_bias ? ", with bias" : "")});
+  sheet.add_row({"positions", positions_line(spec)});
+  sheet.add_row({"block", block_line(spec)});
+  sheet.add_row({"MLP size", mlp_line(spec)});
+  sheet.add_row({"biases", biases_line(spec.biases)});
   sheet.add_row({"vocabulary", report::count(spec.vocab_size) + " tokens" +
                                    (spec.tied_embeddings ? ", the head is the embedding" : "")});
   sheet.add_row({"context", report::count(spec.context_length) + " tokens"});

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "ballast/generate.h"
+#include "tools/cache_flags.h"
 #include "tools/chat.h"
 #include "tools/commands.h"
 #include "tools/console.h"
@@ -80,6 +81,7 @@ void add_run(CLI::App& program, Action& action) {
   command->add_option("-p,--prompt", flags->prompt, "Text to continue; - reads it from standard input")
       ->type_name("PROMPT");
   add_sampling_flags(*command, flags->options);
+  add_cache_flags(*command, flags->options.cache);
   command->add_flag("--chat", flags->chat, "Answer the prompt as a chat message; without -p each line of input is one");
   add_threads_flag(*command, flags->job);
   command->add_flag("-q,--quiet", flags->job.quiet, "No timing on standard error");

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "ballast/cache.h"
 #include "ballast/progress.h"
 
 namespace ballast {
@@ -17,6 +18,7 @@ struct BenchmarkOptions {
   std::size_t generate = 128;   ///< tokens of the generation test; 0: none
   std::size_t depth = 0;        ///< tokens already in the cache
   std::size_t repetitions = 5;  ///< one more is run first and discarded
+  CacheOptions cache{};
 };
 
 struct BenchmarkResult {

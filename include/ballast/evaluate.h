@@ -7,7 +7,9 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "ballast/cache.h"
 #include "ballast/progress.h"
 
 namespace ballast {
@@ -17,6 +19,17 @@ struct EvaluateOptions {
   std::optional<std::filesystem::path> reference;  ///< model to compare with, usually the unquantized original
   std::size_t context = 512;                       ///< tokens per chunk; chunks do not overlap
   std::size_t chunks = 0;                          ///< at most this many; 0: all of the text
+
+  /// Score this many tokens as one sequence instead of chunks, every one from the second on, with the cache below.
+  std::size_t stream = 0;
+  CacheOptions cache{.type = CacheOptions::Type::kF32};  ///< F32 so that weights are compared, not caches
+};
+
+/// A stretch of a stream.
+struct StreamSegment {
+  std::size_t first = 0;   ///< position of its first token
+  std::size_t tokens = 0;  ///< scored
+  double ppl = 0;
 };
 
 /// As llama.cpp's perplexity tool defines it: the text is tokenized once and cut into chunks, the first token of each
@@ -32,7 +45,9 @@ struct Evaluation {
   std::optional<double> top1_agreement;  ///< share of positions with the same most likely token
   std::uint64_t file_bytes = 0;          ///< of the model's tensor files
   double bits_per_weight = 0;
-  double seconds = 0;  ///< spent in the forward passes
+  double seconds = 0;                   ///< spent in the forward passes
+  std::vector<StreamSegment> segments;  ///< of a stream, else empty
+  std::uint64_t cache_bytes = 0;        ///< of a stream's cache
 };
 
 Evaluation evaluate(const std::filesystem::path& model, const EvaluateOptions& options, const Progress& progress = {});

@@ -189,5 +189,12 @@ TEST_CASE("what cannot be evaluated is refused") {
         Contains("has no tokenizer.json"));
 }
 
+TEST_CASE("an encoder is refused before its text is looked at") {
+  EvaluateOptions options;
+  options.text_file = "no such file";
+  CHECK(error_message([&] { evaluate(test::golden_model("bert"), options); }) ==
+        Contains("bert: is an encoder: it does not predict what comes next; compare it by verify"));
+}
+
 }  // namespace
 }  // namespace ballast

@@ -10,6 +10,7 @@
 #include "ballast/evaluate.h"
 #include "error_message.h"
 #include "file_bytes.h"
+#include "model_runs.h"
 #include "temporary_directory.h"
 #include "tiny_model.h"
 #include "with_threads.h"
@@ -40,30 +41,28 @@ std::string expected_bytes(const std::vector<std::int64_t>& ids, const Shape& id
                          std::string(reinterpret_cast<const char*>(logits.data()), logits.size() * sizeof(float)));
 }
 
+void check_met(const std::filesystem::path& model, const std::string& expected) {
+  CAPTURE(model.string());
+  const Verification result = verify(model, golden_model(expected) / "expected.safetensors");
+  CHECK(result.relative_error <= 1e-4);
+  CHECK(result.max_abs_error > 0);
+  CHECK(result.kl_mean <= 1e-6);
+  CHECK(result.top1_agreement == 1.0);
+  CHECK(result.ok);
+}
+
 TEST_CASE("the logits of transformers are met") {
-  const struct {
-    const char* model;
-    const char* expected;
-  } cases[] = {{"llama", "llama"}, {"llama3", "llama3"}, {"llama.gguf", "llama"}};
-  for (const auto& [model, expected] : cases) {
-    CAPTURE(model);
-    const Verification result = verify(golden_model(model), expected_of(expected));
-    CHECK(result.relative_error <= 1e-4);
-    CHECK(result.max_abs_error > 0);
-    CHECK(result.kl_mean <= 1e-6);
-    CHECK(result.top1_agreement == 1.0);
-    CHECK(result.ok);
-  }
+  for (const std::string& name : test::golden_names()) check_met(golden_model(name), name);
+  for (const std::string name : {"llama", "qwen3", "gpt2"}) check_met(golden_model(name + ".gguf"), name);
 }
 
 TEST_CASE("the logits of transformers are met after the exact passes") {
-  for (const char* name : {"llama", "llama3"}) {
-    CAPTURE(name);
+  for (const std::string& name : test::golden_names()) {
     const TemporaryDirectory directory;
     ConvertOptions options;
     options.recipe = recipe_for_scheme("f32");
-    convert(golden_model(name), directory / "out", options);
-    CHECK(verify(directory / "out", expected_of(name)).relative_error <= 1e-4);
+    convert(golden_model(name), directory / name, options);
+    check_met(directory / name, name);
   }
 }
 

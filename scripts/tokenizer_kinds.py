@@ -1,0 +1,219 @@
+"""Small tokenizers of the kinds that are not byte-level BPE in a tokenizer.json, for compare_tokenizer.py.
+
+Each is written as the files that models are published with, together with a function that gives the ids the original
+library has for a text, without special tokens around it.
+"""
+
+import json
+import re
+
+SPACE_MARK = "\u2581"
+CHAT_TOKENS = ["<|im_start|>", "<|im_end|>"]
+
+
+def write_json(path, value):
+    path.write_text(json.dumps(value, ensure_ascii=False, separators=(",", ":")), encoding="utf-8")
+
+
+def train_sentencepiece(path, texts, vocab_size, model_type, **options):
+    """A tokenizer.model; returns its protocol buffer."""
+    import io
+
+    import sentencepiece
+    from sentencepiece import sentencepiece_model_pb2
+
+    lines = [line for text in texts for line in text.replace("\0", "").split("\n") if line.strip()]
+    trained = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(lines), model_writer=trained, model_type=model_type, vocab_size=vocab_size,
+        num_threads=1, minloglevel=2, hard_vocab_limit=model_type == "bpe", **options)
+    path.write_bytes(trained.getvalue())
+    return sentencepiece_model_pb2.ModelProto.FromString(trained.getvalue())
+
+
+def sentencepiece_ids(proto, added, later_prefix=False):
+    """Ids by the library for the text between added tokens; only the first text gets the space in front.
+
+    None where two ways to cut a text are equally likely: which one is taken differs between versions of the library.
+    """
+    import sentencepiece
+
+    first = sentencepiece.SentencePieceProcessor(model_proto=proto.SerializeToString())
+    changed = type(proto).FromString(proto.SerializeToString())
+    changed.normalizer_spec.add_dummy_prefix = changed.normalizer_spec.add_dummy_prefix and later_prefix
+    later = sentencepiece.SentencePieceProcessor(model_proto=changed.SerializeToString())
+    pattern = re.compile("(" + "|".join(re.escape(token) for token in sorted(added, key=len, reverse=True)) + ")")
+
+    def is_ambiguous(processor, part):
+        if proto.trainer_spec.model_type != 1:
+            return False
+        ways = processor.nbest_encode(part, nbest_size=2, out_type=int)
+        scores = [sum(processor.get_score(i) for i in ids) for ids in ways]
+        return len(scores) > 1 and abs(scores[0] - scores[1]) < 1e-3
+
+    def encode(text):
+        ids, at = [], 0
+        for part in pattern.split(text):
+            if part in added:
+                ids.append(added[part])
+            elif part:
+                processor = later if at else first
+                if is_ambiguous(processor, part):
+                    return None
+                ids += processor.encode(part)
+            at += len(part)
+        return ids
+
+    return encode
+
+
+def sentencepiece_directory(folder, texts, vocab_size, model_type, **options):
+    proto = train_sentencepiece(folder / "tokenizer.model", texts, vocab_size, model_type, **options)
+    added = {p.piece: i for i, p in enumerate(proto.pieces) if p.type in (2, 3)}
+    added |= {token: len(proto.pieces) + i for i, token in enumerate(CHAT_TOKENS)}
+    decoder = {str(i): {"content": token, "special": True, "normalized": False, "lstrip": False, "rstrip": False,
+                        "single_word": False} for token, i in added.items()}
+    write_json(folder / "tokenizer_config.json", {
+        "tokenizer_class": "LlamaTokenizer", "legacy": False, "add_bos_token": True, "add_eos_token": False,
+        "added_tokens_decoder": decoder, "bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"})
+    return proto, sentencepiece_ids(proto, added)
+
+
+def merges_of(vocab):
+    """As transformers makes them from a SentencePiece model: pieces in the order of their ids, all their halves."""
+    merges = []
+    for piece, rank in vocab.items():
+        halves = [(piece[:i], piece[i:]) for i in range(1, len(piece))]
+        merges += sorted((rank, len(a), len(b), a, b) for a, b in halves if a in vocab and b in vocab)
+    return [(a, b) for _, _, _, a, b in sorted(merges)]
+
+
+def byte_fallback_bpe(proto, kind):
+    """Llama 2's and Mistral's tokenizer.json: spaces are replaced by the normalizer or by the pre-tokenizer."""
+    import tokenizers
+    from tokenizers import decoders, normalizers, pre_tokenizers, processors
+
+    vocab = {p.piece: i for i, p in enumerate(proto.pieces)}
+    usual = {p.piece: i for i, p in enumerate(proto.pieces) if p.type == 1}
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE(
+        vocab=vocab, merges=merges_of(usual), unk_token="<unk>", fuse_unk=True, byte_fallback=True))
+    if kind == "normalizer":
+        tokenizer.normalizer = normalizers.Sequence(
+            [normalizers.Prepend(SPACE_MARK), normalizers.Replace(" ", SPACE_MARK)])
+    else:
+        tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(SPACE_MARK, kind, split=kind == "always")
+    tokenizer.decoder = decoders.Sequence([decoders.Replace(SPACE_MARK, " "), decoders.ByteFallback(), decoders.Fuse(),
+                                           decoders.Strip(" ", 1, 0)])
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="<s> $A", pair="<s> $A $B", special_tokens=[("<s>", vocab["<s>"])])
+    tokenizer.add_special_tokens(["<unk>", "<s>", "</s>"] + CHAT_TOKENS)
+    return tokenizer
+
+
+def unigram(proto, byte_fallback):
+    import tokenizers
+    from tokenizers import decoders, normalizers, pre_tokenizers, processors
+
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.Unigram(
+        [(p.piece, p.score) for p in proto.pieces], proto.trainer_spec.unk_id, byte_fallback))
+    tokenizer.normalizer = normalizers.Sequence(
+        [normalizers.NFKC(), normalizers.Replace(tokenizers.Regex(" {2,}"), " "), normalizers.Strip(False, True)])
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(SPACE_MARK, "always", split=True)
+    tokenizer.decoder = decoders.Sequence([decoders.ByteFallback(), decoders.Metaspace(SPACE_MARK, "always")])
+    tokenizer.post_processor = processors.TemplateProcessing(single="$A </s>", pair="$A </s> $B </s>",
+                                                            special_tokens=[("</s>", 2)])
+    tokenizer.add_special_tokens(["<unk>", "<s>", "</s>"] + CHAT_TOKENS)
+    return tokenizer
+
+
+def word_piece(texts, vocab_size, lowercase):
+    import tokenizers
+    from tokenizers import decoders, normalizers, pre_tokenizers, processors
+
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.WordPiece(unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=lowercase)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.decoder = decoders.WordPiece()
+    tokenizer.train_from_iterator(
+        texts, tokenizers.trainers.WordPieceTrainer(vocab_size=vocab_size, special_tokens=special, show_progress=False))
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=[("[CLS]", 2), ("[SEP]", 3)])
+    return tokenizer
+
+
+def write_gguf(path, proto):
+    import gguf
+
+    writer = gguf.GGUFWriter(path, "llama")
+    writer.add_tokenizer_model("llama")
+    writer.add_token_list([p.piece for p in proto.pieces])
+    writer.add_token_scores([p.score for p in proto.pieces])
+    writer.add_token_types([p.type for p in proto.pieces])
+    writer.add_bos_token_id(proto.trainer_spec.bos_id)
+    writer.add_eos_token_id(proto.trainer_spec.eos_id)
+    writer.add_unk_token_id(proto.trainer_spec.unk_id)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.close()
+
+
+def library_ids(tokenizer):
+    return lambda text: tokenizer.encode(text, add_special_tokens=False).ids
+
+
+def write_kinds(root, texts, vocab_size, train_byte_level):
+    """Writes every kind into a folder of its own below `root`; yields name, what to open, and the original's ids.
+
+    `train_byte_level(name)` gives a byte-level tokenizer of compare_tokenizer.py's family `name`.
+    """
+
+    def folder(name):
+        path = root / name
+        path.mkdir(parents=True, exist_ok=True)
+        return path
+
+    # A vocabulary must hold 256 byte tokens and some of the characters at least.
+    size = max(vocab_size, 700)
+    path = folder("sentencepiece_bpe")
+    bpe, encode = sentencepiece_directory(
+        path, texts, size, "bpe", byte_fallback=True, character_coverage=0.98, split_digits=True,
+        normalization_rule_name="identity", remove_extra_whitespaces=False, allow_whitespace_only_pieces=True)
+    yield path.name, path, encode
+    path = folder("sentencepiece_unigram")
+    yield path.name, path, sentencepiece_directory(path, texts, size, "unigram", character_coverage=0.98,
+                                                         normalization_rule_name="identity")[1]
+
+    path = folder("gguf_llama")
+    write_gguf(path / "tokenizer.gguf", bpe)
+    added = {p.piece: i for i, p in enumerate(bpe.pieces) if p.type in (2, 3)}
+    yield path.name, path / "tokenizer.gguf", sentencepiece_ids(bpe, added, later_prefix=True)
+
+    tokenizers = {"llama_" + kind: byte_fallback_bpe(bpe, kind) for kind in ("normalizer", "first", "always", "never")}
+    with_bytes = train_sentencepiece(path / "unused.model", texts, size, "unigram", byte_fallback=True,
+                                     character_coverage=0.98)
+    (path / "unused.model").unlink()
+    tokenizers["unigram_bytes"] = unigram(with_bytes, True)
+    tokenizers["unigram_unknown"] = unigram(with_bytes, False)
+    tokenizers["bert_cased"] = word_piece(texts, size, False)
+    tokenizers["bert_uncased"] = word_piece(texts, size, True)
+    for name, tokenizer in tokenizers.items():
+        path = folder(name)
+        write_json(path / "tokenizer.json", json.loads(tokenizer.to_str()))
+        yield name, path, library_ids(tokenizer)
+
+    path = folder("bert_vocab_txt")
+    tokens = sorted(tokenizers["bert_uncased"].get_vocab().items(), key=lambda item: item[1])
+    (path / "vocab.txt").write_text("".join(token + "\n" for token, _ in tokens), encoding="utf-8")
+    write_json(path / "tokenizer_config.json", {"tokenizer_class": "BertTokenizer", "do_lower_case": True})
+    yield path.name, path, library_ids(tokenizers["bert_uncased"])
+
+    for family, tokenizer_class in (("gpt2", "GPT2Tokenizer"), ("qwen2", "Qwen2Tokenizer")):
+        tokenizer = train_byte_level(family)
+        path = folder(family + "_files")
+        tokenizer.model.save(str(path))
+        decoder = {str(i): {"content": token.content, "special": True} for i, token in
+                   tokenizer.get_added_tokens_decoder().items()}
+        write_json(path / "tokenizer_config.json", {"tokenizer_class": tokenizer_class,
+                                                    "added_tokens_decoder": decoder})
+        yield path.name, path, library_ids(tokenizer)
