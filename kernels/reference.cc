@@ -140,7 +140,8 @@ void matmul(const QuantizedView& view, const QuantizedActivations& activations, 
         const int zero = zero_at(view, r, g);
         std::int64_t sum = 0;
         for (std::size_t c = g * view.group_size; c < std::min(view.cols, (g + 1) * view.group_size); ++c) {
-          sum += (code_at(view.codes, view.cols, view.bits, r, c) - zero) * activations.codes[i * view.cols + c];
+          const std::int64_t code = code_at(view.codes, view.cols, view.bits, r, c) - zero;
+          sum += code * activations.codes[i * view.cols + c];
         }
         total += static_cast<double>(sum) * scale_at(view, r, g) * activations.scales[i * groups + g];
       }

@@ -41,9 +41,10 @@ struct Generator::State {
     const auto shared = std::ranges::mismatch(ids, cached_ids).in1 - ids.begin();
     // The last token's logits are needed, so at least that one runs.
     std::size_t keep = std::min(static_cast<std::size_t>(shared), ids.size() - 1);
-    const bool fits = cache && (cache->rolling() || cache->capacity() >= capacity);
+    const bool fits = cache && cache_options == options && (cache->rolling() || cache->capacity() >= capacity);
     if (!fits || !cache->can_truncate_to(keep)) {
       cache.emplace(model.make_cache(options, capacity, kPromptBatch));
+      cache_options = options;
       keep = 0;
     }
     cache->truncate(keep);
@@ -115,6 +116,7 @@ struct Generator::State {
   model::Model model;
   std::unique_ptr<model::Tokenizer> tokenizer;
   std::optional<model::KeyValueCache> cache;
+  CacheOptions cache_options;  ///< that it was made with
   std::vector<int> cached_ids;
   std::vector<float> logits;
   std::vector<model::ChatMessage> messages;

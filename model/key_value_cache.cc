@@ -19,7 +19,7 @@ KeyValueCache::KeyValueCache(const CacheShape& shape, const KeyValueCacheOptions
       keys_(make_store(shape.key_size)),
       values_(make_store(shape.value_size)),
       flagged_rows_(int8() ? options.layers * capacity_ : 0, kNotFlagged),
-      flagged_places_used_(int8() ? options.layers * options.flagged_capacity : 0, 0) {
+      places_taken_(int8() ? options.layers : 0) {
   assert(rolling() ? options.largest_append > 0 : options.sinks == 0);
 }
 
@@ -32,17 +32,19 @@ KeyValueCache::Store KeyValueCache::make_store(std::size_t size) const {
                      kernels::cache_type_bytes(sink_type()));
   if (int8()) {
     store.scales.resize(rows);
-    store.flagged.resize(options_.layers * options_.flagged_capacity * shape_.kv_heads * size);
+    store.flagged.resize(options_.layers);
   }
   return store;
 }
 
 std::size_t KeyValueCache::Store::bytes() const {
-  return rows.size() + scales.size() * sizeof(float) + flagged.size() * sizeof(std::uint16_t) + sinks.size();
+  std::size_t total = rows.size() + scales.size() * sizeof(float) + sinks.size();
+  for (const auto& layer : flagged) total += layer.size() * sizeof(std::uint16_t);
+  return total;
 }
 
 std::size_t KeyValueCache::memory_bytes() const {
-  return keys_.bytes() + values_.bytes() + flagged_rows_.size() * sizeof(std::int32_t) + flagged_places_used_.size();
+  return keys_.bytes() + values_.bytes() + flagged_rows_.size() * sizeof(std::int32_t);
 }
 
 std::size_t KeyValueCache::bytes_in_use() const {
@@ -81,13 +83,12 @@ kernels::WritableRows KeyValueCache::writable_sinks(Store& store, std::size_t la
 
 kernels::CachedRows KeyValueCache::view_rows(const Store& store, std::size_t layer) const {
   const std::size_t first_row = layer * shape_.kv_heads * capacity_;
-  const std::size_t first_flagged = layer * options_.flagged_capacity * shape_.kv_heads * store.size;
   return {.data = store.rows.data() + first_row * store.size * kernels::cache_type_bytes(options_.type),
           .type = options_.type,
           .capacity = capacity_,
           .scales = int8() ? store.scales.data() + first_row : nullptr,
           .exact_rows = int8() ? flagged_rows_.data() + layer * capacity_ : nullptr,
-          .exact = int8() ? store.flagged.data() + first_flagged : nullptr};
+          .exact = int8() ? store.flagged[layer].data() : nullptr};
 }
 
 kernels::CachedRows KeyValueCache::view_sinks(const Store& store, std::size_t layer) const {
@@ -139,35 +140,28 @@ void KeyValueCache::append(std::size_t layer, const float* keys, std::size_t key
 void KeyValueCache::release_flagged(std::size_t layer, std::size_t position) {
   std::int32_t& row = flagged_rows(layer)[position % capacity_];
   if (row == kNotFlagged) return;
-  flagged_places_used_[layer * options_.flagged_capacity + static_cast<std::size_t>(row)] = 0;
+  places_taken_[layer][static_cast<std::size_t>(row)] = 0;
   row = kNotFlagged;
 }
 
 void KeyValueCache::keep_flagged(std::size_t layer, std::size_t position, const float* keys, const float* values) {
-  const auto places =
-      std::span(flagged_places_used_).subspan(layer * options_.flagged_capacity, options_.flagged_capacity);
-  const auto place = std::find(places.begin(), places.end(), 0);
-  if (place == places.end()) {
-    ++flags_without_place_;
-    return;
-  }
-  *place = 1;
-  const auto row = static_cast<std::size_t>(place - places.begin());
+  std::vector<std::uint8_t>& taken = places_taken_[layer];
+  const auto row = static_cast<std::size_t>(std::find(taken.begin(), taken.end(), 0) - taken.begin());
+  if (row == taken.size()) taken.push_back(0);
+  taken[row] = 1;
   flagged_rows(layer)[position % capacity_] = static_cast<std::int32_t>(row);
   const auto keep = [&](Store& store, const float* src) {
     const std::size_t values_per_token = shape_.kv_heads * store.size;
-    kernels::from_float(src, values_per_token, kernels::FloatType::kF16,
-                        store.flagged.data() + (layer * options_.flagged_capacity + row) * values_per_token);
+    std::vector<std::uint16_t>& rows = store.flagged[layer];
+    rows.resize(std::max(rows.size(), (row + 1) * values_per_token));
+    kernels::from_float(src, values_per_token, kernels::FloatType::kF16, rows.data() + row * values_per_token);
   };
   keep(keys_, keys);
   keep(values_, values);
 }
 
 std::size_t KeyValueCache::flagged_tokens(std::size_t layer) const {
-  if (!int8()) return 0;
-  const auto places =
-      std::span(flagged_places_used_).subspan(layer * options_.flagged_capacity, options_.flagged_capacity);
-  return static_cast<std::size_t>(std::count(places.begin(), places.end(), 1));
+  return int8() ? static_cast<std::size_t>(std::ranges::count(places_taken_[layer], 1)) : 0;
 }
 
 void KeyValueCache::advance(std::size_t count) {

@@ -27,9 +27,6 @@ struct KeyValueCacheOptions {
   std::size_t window = 0;
   std::size_t sinks = 0;
   std::size_t largest_append = 0;  ///< with a window: most tokens appended at once, at least 1
-  /// INT8: tokens per layer that append() can keep in 16 bits. The first ones that are flagged have these places; one
-  /// that the window leaves behind gives its place back.
-  std::size_t flagged_capacity = 64;
 };
 
 /// One sequence. A cache of one layer serves a pass that runs layer after layer (calibration).
@@ -57,37 +54,37 @@ class KeyValueCache {
 
   /// Bytes that attention reads for one new token.
   std::size_t bytes_in_use() const;
-  /// Bytes that the cache holds, from its construction on.
+  /// Bytes that the cache holds: constant, but for the flagged tokens of an INT8 cache.
   std::size_t memory_bytes() const;
 
   /// Appends `count` tokens' keys and values (heads side by side, rows the strides apart) to one layer, behind the
-  /// cache's length. An INT8 cache keeps a token whose flag is not 0 in F16 as long as flagged_capacity lasts; flags is
-  /// [count], or empty for none.
+  /// cache's length. An INT8 cache keeps a token whose flag is not 0 in F16 as long as it holds it; flags is [count],
+  /// or empty for none.
   void append(std::size_t layer, const float* keys, std::size_t key_stride, const float* values,
               std::size_t value_stride, std::size_t count, std::span<const std::uint8_t> flags = {});
 
   /// Once all layers have them, `count` more tokens belong to the cache.
   void advance(std::size_t count);
 
-  /// Flagged tokens of one layer now in 16 bits, and those of all layers so far that found no place.
+  /// Flagged tokens of one layer now in 16 bits.
   std::size_t flagged_tokens(std::size_t layer) const;
-  std::size_t flags_without_place() const { return flags_without_place_; }
 
   /// False when a token that is seen from position `length` on has been overwritten.
   bool can_truncate_to(std::size_t length) const;
   void truncate(std::size_t length);
 
-  /// A layer with `appended` tokens behind the cache's length. Valid until the cache is moved or destroyed.
+  /// A layer with `appended` tokens behind the cache's length. Valid until the next append, or until the cache is
+  /// moved.
   kernels::KeyValueView view(std::size_t layer, std::size_t appended) const;
 
  private:
   /// Keys, or values, of all layers.
   struct Store {
-    std::size_t size = 0;                ///< of one head
-    std::vector<std::byte> rows;         ///< [layers][kv_heads][capacity][size]
-    std::vector<float> scales;           ///< INT8: [layers][kv_heads][capacity]
-    std::vector<std::uint16_t> flagged;  ///< INT8: F16 [layers][flagged_capacity][kv_heads][size]
-    std::vector<std::byte> sinks;        ///< [layers][kv_heads][sinks][size]
+    std::size_t size = 0;                             ///< of one head
+    std::vector<std::byte> rows;                      ///< [layers][kv_heads][capacity][size]
+    std::vector<float> scales;                        ///< INT8: [layers][kv_heads][capacity]
+    std::vector<std::vector<std::uint16_t>> flagged;  ///< INT8: of each layer, F16 [places][kv_heads][size]
+    std::vector<std::byte> sinks;                     ///< [layers][kv_heads][sinks][size]
 
     std::size_t bytes() const;
   };
@@ -112,9 +109,8 @@ class KeyValueCache {
   std::size_t written_ = 0;  ///< positions before this one have been written at some time
   Store keys_;
   Store values_;
-  std::vector<std::int32_t> flagged_rows_;         ///< INT8: [layers][capacity], as CachedRows::exact_rows
-  std::vector<std::uint8_t> flagged_places_used_;  ///< INT8: [layers][flagged_capacity]
-  std::size_t flags_without_place_ = 0;
+  std::vector<std::int32_t> flagged_rows_;               ///< INT8: [layers][capacity], as CachedRows::exact_rows
+  std::vector<std::vector<std::uint8_t>> places_taken_;  ///< INT8: of each layer, [places]
 };
 
 }  // namespace ballast::model

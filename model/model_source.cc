@@ -33,15 +33,13 @@ QuantizationConfig read_quantization(const nlohmann::json& json, const std::stri
   return config;
 }
 
-std::vector<int> stop_tokens(const nlohmann::json& config) {
+std::vector<int> stop_tokens(const ConfigReader& config) {
   std::vector<int> ids;
-  const auto it = config.find("eos_token_id");
-  if (it == config.end()) return ids;
-  if (it->is_number_integer()) ids.push_back(it->get<int>());
-  if (it->is_array()) {
-    for (const auto& id : *it) {
-      if (id.is_number_integer()) ids.push_back(id.get<int>());
-    }
+  if (!config.has("eos_token_id")) return ids;
+  const nlohmann::json& value = config.json().at("eos_token_id");
+  for (const nlohmann::json& id : value.is_array() ? value : nlohmann::json::array({value})) {
+    if (!is_token_id(id, -1)) config.fail("eos_token_id", "must be a token's id, is " + id.dump());
+    if (id.get<int>() >= 0) ids.push_back(id.get<int>());  // older configurations write -1 for none
   }
   return ids;
 }
@@ -66,7 +64,7 @@ ModelSource::ModelSource(const std::filesystem::path& path) : checkpoint_(open_c
   layout_.architecture = architecture_;
   spec_ = architecture_->describe(config);
   spec_.architecture = architecture_->model_type;
-  spec_.stop_tokens = stop_tokens(config_);
+  spec_.stop_tokens = stop_tokens(config);
   if (config.has(kWrittenSpecField)) {
     layout_.written_by_ballast = true;
     read_written_spec(config.object(kWrittenSpecField), spec_);
@@ -79,21 +77,45 @@ ModelSource::ModelSource(const std::filesystem::path& path) : checkpoint_(open_c
     // Some checkpoints leave the flag at its default and the head out.
     spec_.tied_embeddings = !checkpoint_->contains(stored(Role::kHead, 0, 0).module + ".weight");
   }
-  check_extent();
+  check_tensors();
 }
 
-// Numbers of layers and sizes of heads decide how much memory is taken before all tensors have been looked at.
-void ModelSource::check_extent() const {
-  for (const std::size_t layer : {std::size_t{0}, spec_.layers - 1}) {
-    const StoredMatrix matrix = stored(Role::kQuery, layer, 0);
-    const std::string name = tensor_name(matrix.module, "weight");
-    const Shape shape = checkpoint_->tensor(name).shape;
-    const auto rows = static_cast<std::int64_t>(matrix.stored_rows);
-    if (shape.size() != 2 || shape[matrix.transposed ? 1 : 0] != rows) {
-      throw Error(place(name), "has shape " + shape_string(shape) + ", config.json gives " + std::to_string(rows) +
-                                   (matrix.transposed ? " columns" : " rows"));
+// Names and shapes of everything, before any of it takes memory: no values are read.
+void ModelSource::check_tensors() const {
+  const auto check_linear = [&](Role role, std::size_t layer, std::size_t expert) {
+    const StoredMatrix matrix = stored(role, layer, expert);
+    const bool quantized = quantization_ && quantization_->tensors.contains(name(role, layer, expert));
+    if (!quantized) checked_matrix(matrix, matrix_shape(spec_, role).second);  // its parts are checked when it is read
+    if (has_bias(spec_, role)) {
+      checked_tensor(tensor_name(matrix.module, "bias"), {static_cast<std::int64_t>(matrix.stored_rows)});
     }
+  };
+  const auto check_vector = [&](Role role, const char* suffix, std::size_t layer) {
+    checked_tensor(find_vector(layout_, *checkpoint_, role, suffix, layer),
+                   {static_cast<std::int64_t>(matrix_shape(spec_, role).second)});
+  };
+  const auto check_norm = [&](Role role, std::size_t layer) {
+    check_vector(role, "weight", layer);
+    if (norm_spec(spec_, role).bias) check_vector(role, "bias", layer);
+  };
+  check_linear(Role::kEmbedding, 0, 0);
+  if (spec_.positions == PositionKind::kLearned) check_linear(Role::kPositionEmbedding, 0, 0);
+  if (spec_.token_types > 0) check_linear(Role::kTokenTypeEmbedding, 0, 0);
+  if (spec_.embedding_norm) check_norm(Role::kEmbeddingNorm, 0);
+  // The last block first: a wrong number of layers shows before all of them have been looked at.
+  for (std::size_t i = 0; i < spec_.layers; ++i) {
+    const std::size_t layer = (i + spec_.layers - 1) % spec_.layers;
+    for (const Part& part : block_linears(spec_, layer)) check_linear(part.role, layer, part.expert);
+    for (const Role norm : block_norms(spec_)) check_norm(norm, layer);
+    if (spec_.has_experts(layer) && spec_.experts->correction_bias) check_vector(Role::kRouterCorrection, "", layer);
   }
+  if (spec_.has_final_norm()) check_norm(Role::kFinalNorm, 0);
+  if (spec_.head_transform) {
+    check_linear(Role::kHeadTransform, 0, 0);
+    check_norm(Role::kHeadNorm, 0);
+  }
+  if (!spec_.tied_embeddings) check_linear(Role::kHead, 0, 0);
+  if (spec_.biases.head) check_vector(Role::kHeadBias, "", 0);
 }
 
 std::string ModelSource::name(Role role, std::size_t layer, std::size_t expert) const {
@@ -213,9 +235,10 @@ Linear ModelSource::linear(Role role, std::size_t layer, std::size_t expert) con
   const auto [rows, cols] = matrix_shape(spec_, role);
   const std::string module = name(role, layer, expert);
   std::optional<Linear> quantized = quantized_linear(module, rows, cols);
-  Linear linear = quantized ? *std::move(quantized) : Linear{};
+  const bool integers = quantized.has_value();
+  Linear linear = integers ? *std::move(quantized) : Linear{};
   linear.name = module;
-  if (quantized) {
+  if (integers) {
     linear.bias = bias(role, layer, expert);
     return linear;
   }

@@ -73,7 +73,7 @@ class ModelSource {
   void release_block(std::size_t layer) const;
 
  private:
-  void check_extent() const;
+  void check_tensors() const;
   StoredMatrix stored(Role role, std::size_t layer, std::size_t expert) const;
   TensorView checked_tensor(const std::string& name, const Shape& shape) const;
   TensorView checked_matrix(const StoredMatrix& matrix, std::size_t cols) const;

@@ -41,7 +41,7 @@ std::optional<std::vector<int>> read_massive_tokens(const ConfigReader& config) 
   const nlohmann::json& list = config.json().at(kMassiveTokensField);
   if (!list.is_array()) config.fail(kMassiveTokensField, "must be a list");
   for (const nlohmann::json& id : list) {
-    if (!id.is_number_integer()) config.fail(kMassiveTokensField, "must hold whole numbers, has " + id.dump());
+    if (!is_token_id(id, -1)) config.fail(kMassiveTokensField, "must hold token ids, has " + id.dump());
     tokens.push_back(id.get<int>());
   }
   return tokens;
@@ -55,10 +55,10 @@ void read_written_spec(const ConfigReader& config, ModelSpec& spec) {
   const std::string norm = config.text("norm", "");
   if (norm != "rms" && norm != "layer") config.fail("norm", "must be 'rms' or 'layer'");
   spec.norm.kind = norm == "rms" ? NormSpec::Kind::kRms : NormSpec::Kind::kLayer;
-  spec.norm.bias = config.flag("norm_bias", false);
+  spec.norm.bias = config.flag("norm_bias");
   spec.norm.gain_offset = 0;
   const ConfigReader biases = config.object("biases");
-  for (const BiasField& field : kBiases) spec.biases.*field.flag = biases.flag(field.name, false);
+  for (const BiasField& field : kBiases) spec.biases.*field.flag = biases.flag(field.name);
 }
 
 }  // namespace ballast::model

@@ -292,7 +292,9 @@ class Conversion {
     model::write_file_atomically(directory / "config.json", config.dump(2) + "\n", false);
     model::write_file_atomically(directory / "recipe.json", recipe_json(options_.recipe), false);
     if (source_.checkpoint().kind() == model::Checkpoint::Kind::kGguf) {
-      for (const model::TokenizerFile& file : model::require_tokenizer(source_)->files()) {
+      const auto tokenizer = model::load_tokenizer(source_.checkpoint());
+      if (tokenizer == nullptr) return;
+      for (const model::TokenizerFile& file : tokenizer->files()) {
         model::write_file_atomically(directory / file.name, file.content, false);
       }
       return;

@@ -134,8 +134,6 @@ class Explanation {
            .reason = "untied from the embedding, as the recipe asks: it takes the space of a matrix of its own"});
     } else if (spec_.tied_embeddings) {
       add_kept("head", "it is the embedding; folds into it need a matrix of its own (--untie-head)");
-    } else {
-      add_kept("head", "a matrix of its own");
     }
   }
 

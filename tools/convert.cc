@@ -94,12 +94,14 @@ void add_convert(CLI::App& program, Action& action) {
   auto flags = std::make_shared<ConvertFlags>();
   CLI::App* command = program.add_subcommand("convert", "Quantize a model");
   command->add_option("MODEL", flags->model, kModelHelp)->required()->type_name("");
-  command->add_option("-o,--output", flags->output, "Directory to write")->type_name("OUT_DIR");
+  CLI::Option* output = command->add_option("-o,--output", flags->output, "Directory to write")->type_name("OUT_DIR");
   add_recipe_flags(*command, flags->recipe);
   command->add_option("--stats", flags->statistics, "What calibrate measured [a short calibration runs first]")
       ->type_name("STATS");
-  command->add_flag("--explain", flags->explain,
-                    "Write nothing; say of every bias and gain what would become of it, and why");
+  command
+      ->add_flag("--explain", flags->explain,
+                 "Write nothing; say of every bias and gain what would become of it, and why")
+      ->excludes(output);
   command->add_flag("--json", flags->json, "Print one JSON object");
   command->add_flag("--force", flags->force, "Replace an existing directory, once the new one is complete");
   add_threads_flag(*command, flags->job);

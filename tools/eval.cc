@@ -75,17 +75,20 @@ void add_eval(CLI::App& program, Action& action) {
   command->add_option("--text", options.text_file, "Text to score, UTF-8")->required()->type_name("FILE");
   command->add_option("--reference", options.reference, "Model to compare with, usually the original")
       ->type_name("MODEL");
-  command->add_option("--context", options.context, "Tokens per chunk; the second half of each is scored")
-      ->type_name("N")
-      ->capture_default_str()
-      ->check(whole_number(2));
-  command->add_option("--chunks", options.chunks, "At most this many chunks; 0: all of the text")
-      ->type_name("N")
-      ->capture_default_str()
-      ->check(whole_number(0));
+  CLI::Option* context =
+      command->add_option("--context", options.context, "Tokens per chunk; the second half of each is scored")
+          ->type_name("N")
+          ->capture_default_str()
+          ->check(whole_number(2));
+  CLI::Option* chunks = command->add_option("--chunks", options.chunks, "At most this many chunks; 0: all of the text")
+                            ->type_name("N")
+                            ->capture_default_str()
+                            ->check(whole_number(0));
   command->add_option("--stream", options.stream, "Score the first N tokens as one sequence instead of chunks")
       ->type_name("N")
-      ->check(whole_number(2));
+      ->check(whole_number(2))
+      ->excludes(context)
+      ->excludes(chunks);
   add_cache_flags(*command, options.cache);
   command->add_flag("--json", flags->json, "Print one JSON object");
   add_threads_flag(*command, flags->job);

@@ -18,6 +18,8 @@ struct CacheOptions {
   /// with positions by place in the cache, in constant memory. 0: everything is kept.
   std::size_t window = 0;
   std::size_t sinks = 0;  ///< only with a window
+
+  bool operator==(const CacheOptions&) const = default;
 };
 
 }  // namespace ballast

@@ -36,7 +36,7 @@ ModelSpec describe(const ConfigReader& config) {
   spec.context_length = config.size("max_position_embeddings", 512);
   spec.mlp_size = config.size("intermediate_size");
   spec.tied_embeddings = config.flag("tie_word_embeddings", true);
-  spec.norm = {.kind = NormSpec::Kind::kLayer, .epsilon = config.number("layer_norm_eps", 1e-12), .bias = true};
+  spec.norm = {.kind = NormSpec::Kind::kLayer, .epsilon = config.positive("layer_norm_eps", 1e-12), .bias = true};
   spec.layout = BlockLayout::kPostNorm;
   spec.causal = false;
   spec.positions = PositionKind::kLearned;

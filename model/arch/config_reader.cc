@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <utility>
 
 #include "ballast/error.h"
@@ -48,8 +49,12 @@ std::size_t ConfigReader::layers(std::string_view field) const {
   return layers;
 }
 
+std::size_t ConfigReader::count(std::string_view field) const {
+  return whole(field, 0);
+}
+
 std::size_t ConfigReader::count(std::string_view field, std::size_t fallback) const {
-  return has(field) ? whole(field, 0) : fallback;
+  return has(field) ? count(field) : fallback;
 }
 
 std::size_t ConfigReader::size(std::string_view field, std::size_t fallback) const {
@@ -66,8 +71,21 @@ double ConfigReader::number(std::string_view field, double fallback) const {
   return has(field) ? number(field) : fallback;
 }
 
+double ConfigReader::positive(std::string_view field) const {
+  const double value = number(field);
+  if (value <= 0) fail(field, "must be positive");
+  return value;
+}
+
+double ConfigReader::positive(std::string_view field, double fallback) const {
+  return has(field) ? positive(field) : fallback;
+}
+
 bool ConfigReader::flag(std::string_view field, bool fallback) const {
-  if (!has(field)) return fallback;
+  return has(field) ? flag(field) : fallback;
+}
+
+bool ConfigReader::flag(std::string_view field) const {
   const nlohmann::json& value = at(field);
   if (!value.is_boolean()) fail(field, "must be true or false, is " + value.dump());
   return value.get<bool>();
@@ -88,6 +106,12 @@ ConfigReader ConfigReader::object(std::string_view field) const {
 
 void ConfigReader::fail(std::string_view field, std::string_view problem) const {
   throw Error(place_ + ": " + std::string(field), problem);
+}
+
+bool is_token_id(const nlohmann::json& value, int least) {
+  if (!value.is_number_integer()) return false;
+  if (value.is_number_unsigned()) return value.get<std::uint64_t>() <= std::numeric_limits<int>::max();
+  return value.get<std::int64_t>() >= least && value.get<std::int64_t>() <= std::numeric_limits<int>::max();
 }
 
 }  // namespace ballast::model

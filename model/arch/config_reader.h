@@ -26,12 +26,18 @@ class ConfigReader {
   std::size_t layers(std::string_view field) const;
 
   /// A whole number in [0, 2^31).
+  std::size_t count(std::string_view field) const;
   std::size_t count(std::string_view field, std::size_t fallback) const;
 
   /// A finite number.
   double number(std::string_view field) const;
   double number(std::string_view field, double fallback) const;
 
+  /// A finite number above 0.
+  double positive(std::string_view field) const;
+  double positive(std::string_view field, double fallback) const;
+
+  bool flag(std::string_view field) const;
   bool flag(std::string_view field, bool fallback) const;
   std::string text(std::string_view field, std::string_view fallback) const;
 
@@ -50,6 +56,9 @@ class ConfigReader {
   const nlohmann::json& object_;
   std::string place_;
 };
+
+/// Whether a value is a whole number from `least` on that fits an int.
+bool is_token_id(const nlohmann::json& value, int least);
 
 }  // namespace ballast::model
 

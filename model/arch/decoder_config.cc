@@ -36,24 +36,27 @@ ModelSpec read_llama_line(const ConfigReader& config) {
   spec.context_length = config.size("max_position_embeddings", 2048);
   spec.mlp_size = config.size("intermediate_size");
   spec.tied_embeddings = config.flag("tie_word_embeddings", false);
-  spec.norm.epsilon = config.number("rms_norm_eps", 1e-6);
+  spec.norm.epsilon = config.positive("rms_norm_eps", 1e-6);
   spec.activation = read_activation(config, "hidden_act", "silu");
-  read_heads(config, "num_attention_heads", "num_key_value_heads", spec);
+  read_heads(config, "num_attention_heads", "num_key_value_heads", spec, "head_dim");
   spec.rope = read_rope(config, spec.head_size);
   return spec;
 }
 
-void read_heads(const ConfigReader& config, std::string_view heads, std::string_view kv_heads, ModelSpec& spec) {
+void read_heads(const ConfigReader& config, std::string_view heads, std::string_view kv_heads, ModelSpec& spec,
+                std::string_view head_size) {
   spec.heads = config.size(heads);
   spec.kv_heads = config.size(kv_heads, spec.heads);
   if (spec.heads % spec.kv_heads != 0) {
     config.fail(kv_heads, std::to_string(spec.kv_heads) + " does not divide the " + std::to_string(spec.heads) +
                               " attention heads");
   }
-  if (!config.has("head_dim") && spec.hidden_size % spec.heads != 0) {
-    config.fail(heads, "must divide the hidden size when head_dim is not given");
+  const bool given = !head_size.empty() && config.has(head_size);
+  if (!given && spec.hidden_size % spec.heads != 0) {
+    config.fail(heads, "must divide the hidden size" +
+                           (head_size.empty() ? "" : " when " + std::string(head_size) + " is not given"));
   }
-  spec.head_size = config.size("head_dim", spec.hidden_size / spec.heads);
+  spec.head_size = given ? config.size(head_size) : spec.hidden_size / spec.heads;
   spec.value_size = spec.head_size;
   spec.attention_scale = 1.0 / std::sqrt(static_cast<double>(spec.head_size));
 }
@@ -69,22 +72,19 @@ Activation read_activation(const ConfigReader& config, std::string_view field, s
 }
 
 std::vector<std::size_t> read_windows(const ConfigReader& config, std::size_t layers) {
-  if (!config.has("sliding_window")) return {};
-  std::vector<std::size_t> windows(layers, config.size("sliding_window"));
+  const bool none = config.json().contains("sliding_window") && !config.has("sliding_window");
+  if (none) return {};
+  std::vector<std::size_t> windows(layers, config.size("sliding_window", 4096));
   if (!config.has("layer_types")) return windows;
-  check_layer_types(config, {"full_attention", "sliding_attention"});
+  check_layer_types(config, layers, {"full_attention", "sliding_attention"});
   const nlohmann::json& types = config.json().at("layer_types");
-  if (types.size() != layers) {
-    config.fail("layer_types",
-                "has " + std::to_string(types.size()) + " entries for " + std::to_string(layers) + " layers");
-  }
   for (std::size_t layer = 0; layer < layers; ++layer) {
     if (types[layer] == "full_attention") windows[layer] = 0;
   }
   return windows;
 }
 
-void check_layer_types(const ConfigReader& config, std::initializer_list<std::string_view> known) {
+void check_layer_types(const ConfigReader& config, std::size_t layers, std::initializer_list<std::string_view> known) {
   if (!config.has("layer_types")) return;
   const nlohmann::json& types = config.json().at("layer_types");
   if (!types.is_array()) config.fail("layer_types", "must be a list");
@@ -97,6 +97,10 @@ void check_layer_types(const ConfigReader& config, std::initializer_list<std::st
       config.fail("layer_types",
                   types[layer].dump() + " (layer " + std::to_string(layer) + ") is not supported; supported: " + list);
     }
+  }
+  if (types.size() != layers) {
+    config.fail("layer_types",
+                "has " + std::to_string(types.size()) + " entries for " + std::to_string(layers) + " layers");
   }
 }
 
@@ -115,6 +119,14 @@ nlohmann::json llama_line_from_gguf(const GgufFile& file, std::string_view archi
     metadata.fail(key("rope.dimension_count"), "is " + std::to_string(rotated) + ", the heads have " +
                                                    std::to_string(head_size) + " channels: not supported");
   }
+  if (const std::size_t size = metadata.size(key("attention.value_length"), head_size); size != head_size) {
+    metadata.fail(key("attention.value_length"), "is " + std::to_string(size) + ", the keys have " +
+                                                     std::to_string(head_size) + " channels: not supported");
+  }
+  if (metadata.has(key("attention.sliding_window")) && metadata.number(key("attention.sliding_window")) > 0) {
+    metadata.fail(key("attention.sliding_window"),
+                  "a window is not supported in a GGUF: convert from the Hugging Face checkpoint");
+  }
   nlohmann::json config = {
       {"model_type", architecture},
       {"hidden_act", "silu"},
@@ -126,7 +138,7 @@ nlohmann::json llama_line_from_gguf(const GgufFile& file, std::string_view archi
       {"intermediate_size", metadata.size(key("feed_forward_length"))},
       {"vocab_size", gguf_vocab_size(file)},
       {"max_position_embeddings", metadata.size(key("context_length"), 2048)},
-      {"rms_norm_eps", metadata.number(key("attention.layer_norm_rms_epsilon"))},
+      {"rms_norm_eps", metadata.positive(key("attention.layer_norm_rms_epsilon"))},
       {"rope_parameters", rope_parameters_from_gguf(file, prefix, head_size)},
       {"tie_word_embeddings", !file.contains("output.weight")},
   };

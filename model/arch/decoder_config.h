@@ -38,18 +38,21 @@ inline constexpr std::array<TensorNames, 15> kLlamaNames{{
 /// A decoder of the Llama line without biases: sizes, heads, RMSNorm, RoPE, gated MLP, tied embeddings.
 ModelSpec read_llama_line(const ConfigReader& config);
 
-/// Heads of equal sizes: `heads` must divide the hidden size, unless a head_dim is given, and be a multiple of the key
-/// and value heads. Sets the attention's scale. Precondition: spec.hidden_size.
-void read_heads(const ConfigReader& config, std::string_view heads, std::string_view kv_heads, ModelSpec& spec);
+/// Heads of equal sizes, from the fields of these names: `heads` must divide the hidden size, unless the family has a
+/// field `head_size` and it is given, and be a multiple of the key and value heads. Sets the attention's scale.
+/// Precondition: spec.hidden_size.
+void read_heads(const ConfigReader& config, std::string_view heads, std::string_view kv_heads, ModelSpec& spec,
+                std::string_view head_size = {});
 
 /// The activation that a field names. Throws Error listing those that there are.
 Activation read_activation(const ConfigReader& config, std::string_view field, std::string_view fallback);
 
-/// Windows per layer from `sliding_window` and, where it exists, `layer_types`; empty when there is no window.
+/// Windows per layer from `sliding_window` and, where it exists, `layer_types`; empty when `sliding_window` is null.
+/// Absent it is 4096, as in the configuration classes of Mistral, Qwen2 and Qwen3.
 std::vector<std::size_t> read_windows(const ConfigReader& config, std::size_t layers);
 
-/// Throws Error naming the first of `layer_types` that is not among `known`.
-void check_layer_types(const ConfigReader& config, std::initializer_list<std::string_view> known);
+/// Throws Error naming the first of `layer_types` that is not among `known`, or when there is not one for each layer.
+void check_layer_types(const ConfigReader& config, std::size_t layers, std::initializer_list<std::string_view> known);
 
 /// The config.json of a GGUF of the Llama line, with model type and keys of `architecture`.
 nlohmann::json llama_line_from_gguf(const GgufFile& file, std::string_view architecture);

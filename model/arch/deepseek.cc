@@ -57,7 +57,7 @@ ModelSpec describe_attention(const ConfigReader& config) {
   spec.context_length = config.size("max_position_embeddings", 2048);
   spec.mlp_size = config.size("intermediate_size");
   spec.tied_embeddings = config.flag("tie_word_embeddings", false);
-  spec.norm.epsilon = config.number("rms_norm_eps", 1e-6);
+  spec.norm.epsilon = config.positive("rms_norm_eps", 1e-6);
   spec.activation = read_activation(config, "hidden_act", "silu");
 
   spec.heads = config.size("num_attention_heads");
@@ -80,16 +80,28 @@ ModelSpec describe_attention(const ConfigReader& config) {
   return spec;
 }
 
-ExpertSpec describe_experts(const ConfigReader& config) {
+// More experts than any model has; fewer than would take memory before a tensor is looked at.
+constexpr std::size_t kMostExperts = 65536;
+
+void check_method(const ConfigReader& config, std::string_view field, std::string_view only) {
+  const std::string value = config.text(field, only);
+  if (value != only) config.fail(field, "'" + value + "' is not supported; supported: " + std::string(only));
+}
+
+// What V2 and V3 have in common. Their configuration classes differ in their defaults, so nothing has one here.
+ExpertSpec describe_experts(const ConfigReader& config, bool grouped) {
   ExpertSpec experts;
-  experts.first_layer = config.count("first_k_dense_replace", 0);
+  experts.first_layer = config.count("first_k_dense_replace");
   experts.count = config.size("n_routed_experts");
+  if (experts.count > kMostExperts) config.fail("n_routed_experts", "must be at most " + std::to_string(kMostExperts));
   experts.per_token = config.size("num_experts_per_tok");
   experts.size = config.size("moe_intermediate_size");
-  experts.shared_size = experts.size * config.count("n_shared_experts", 0);
-  experts.scale = config.number("routed_scaling_factor", 1.0);
-  experts.groups = config.size("n_group", 1);
-  experts.groups_per_token = config.size("topk_group", 1);
+  experts.shared_size = experts.size * config.count("n_shared_experts");
+  experts.scale = config.number("routed_scaling_factor");
+  if (grouped) {
+    experts.groups = config.size("n_group");
+    experts.groups_per_token = config.size("topk_group");
+  }
   if (config.has("moe_layer_freq") && config.size("moe_layer_freq") != 1) {
     config.fail("moe_layer_freq", "must be 1, is " + std::to_string(config.size("moe_layer_freq")));
   }
@@ -103,24 +115,22 @@ ExpertSpec describe_experts(const ConfigReader& config) {
 
 ModelSpec describe_v2(const ConfigReader& config) {
   ModelSpec spec = describe_attention(config);
-  ExpertSpec experts = describe_experts(config);
   const std::string method = config.text("topk_method", "greedy");
-  if (method == "greedy") {
-    experts.groups = experts.groups_per_token = 1;
-  } else if (method != "group_limited_greedy") {
+  if (method != "greedy" && method != "group_limited_greedy") {
     config.fail("topk_method", "'" + method + "' is not supported; supported: greedy, group_limited_greedy");
   }
-  const std::string scoring = config.text("scoring_func", "softmax");
-  if (scoring != "softmax") config.fail("scoring_func", "'" + scoring + "' is not supported; supported: softmax");
+  check_method(config, "scoring_func", "softmax");
   // DeepSeek's code and transformers disagree on what it would mean.
   if (config.flag("norm_topk_prob", false)) config.fail("norm_topk_prob", "true is not supported");
-  spec.experts = experts;
+  spec.experts = describe_experts(config, method == "group_limited_greedy");
   return spec;
 }
 
 ModelSpec describe_v3(const ConfigReader& config) {
   ModelSpec spec = describe_attention(config);
-  ExpertSpec experts = describe_experts(config);
+  check_method(config, "scoring_func", "sigmoid");
+  check_method(config, "topk_method", "noaux_tc");
+  ExpertSpec experts = describe_experts(config, true);
   experts.scoring = ExpertSpec::Scoring::kSigmoid;
   experts.group_score = ExpertSpec::GroupScore::kTopTwoSum;
   experts.correction_bias = true;

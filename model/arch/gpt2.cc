@@ -35,7 +35,7 @@ ModelSpec describe(const ConfigReader& config) {
   spec.context_length = config.size("n_positions", 1024);
   spec.mlp_size = config.size("n_inner", 4 * spec.hidden_size);
   spec.tied_embeddings = config.flag("tie_word_embeddings", true);
-  spec.norm = {.kind = NormSpec::Kind::kLayer, .epsilon = config.number("layer_norm_epsilon", 1e-5), .bias = true};
+  spec.norm = {.kind = NormSpec::Kind::kLayer, .epsilon = config.positive("layer_norm_epsilon", 1e-5), .bias = true};
   spec.positions = PositionKind::kLearned;
   spec.activation = read_activation(config, "activation_function", "gelu_new");
   spec.gated_mlp = false;

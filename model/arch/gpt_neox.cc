@@ -10,17 +10,17 @@ namespace ballast::model {
 namespace {
 
 constexpr std::array<TensorNames, 11> kNames{{
-    {Role::kEmbedding, "gpt_neox.embed_in", "token_embd"},
-    {Role::kFinalNorm, "gpt_neox.final_layer_norm", "output_norm"},
-    {Role::kHead, "embed_out", "output"},
-    {Role::kAttentionNorm, "gpt_neox.layers.{}.input_layernorm", "blk.{}.attn_norm"},
+    {Role::kEmbedding, "gpt_neox.embed_in", ""},
+    {Role::kFinalNorm, "gpt_neox.final_layer_norm", ""},
+    {Role::kHead, "embed_out", ""},
+    {Role::kAttentionNorm, "gpt_neox.layers.{}.input_layernorm", ""},
     {Role::kQuery, "gpt_neox.layers.{}.attention.query", ""},
     {Role::kKey, "gpt_neox.layers.{}.attention.key", ""},
     {Role::kValue, "gpt_neox.layers.{}.attention.value", ""},
-    {Role::kAttentionOutput, "gpt_neox.layers.{}.attention.dense", "blk.{}.attn_output"},
-    {Role::kMlpNorm, "gpt_neox.layers.{}.post_attention_layernorm", "blk.{}.ffn_norm"},
-    {Role::kUp, "gpt_neox.layers.{}.mlp.dense_h_to_4h", "blk.{}.ffn_up"},
-    {Role::kDown, "gpt_neox.layers.{}.mlp.dense_4h_to_h", "blk.{}.ffn_down"},
+    {Role::kAttentionOutput, "gpt_neox.layers.{}.attention.dense", ""},
+    {Role::kMlpNorm, "gpt_neox.layers.{}.post_attention_layernorm", ""},
+    {Role::kUp, "gpt_neox.layers.{}.mlp.dense_h_to_4h", ""},
+    {Role::kDown, "gpt_neox.layers.{}.mlp.dense_4h_to_h", ""},
 }};
 
 constexpr std::array kAttentionParts = {Role::kQuery, Role::kKey, Role::kValue};
@@ -35,7 +35,7 @@ ModelSpec describe(const ConfigReader& config) {
   spec.context_length = config.size("max_position_embeddings", 2048);
   spec.mlp_size = config.size("intermediate_size");
   spec.tied_embeddings = config.flag("tie_word_embeddings", false);
-  spec.norm = {.kind = NormSpec::Kind::kLayer, .epsilon = config.number("layer_norm_eps", 1e-5), .bias = true};
+  spec.norm = {.kind = NormSpec::Kind::kLayer, .epsilon = config.positive("layer_norm_eps", 1e-5), .bias = true};
   spec.layout = config.flag("use_parallel_residual", true) ? BlockLayout::kParallel : BlockLayout::kPreNorm;
   spec.activation = read_activation(config, "hidden_act", "gelu");
   spec.gated_mlp = false;

@@ -47,11 +47,26 @@ void read_positions(const ConfigReader& config, ModelSpec& spec) {
   } else if (type != "rope") {
     config.fail("position_embedding_type", "'" + type + "' is not supported; supported: learned_absolute, rope, none");
   }
-  if (config.flag("rotary_interleaved", false)) config.fail("rotary_interleaved", "true is not supported");
   if (type == "rope") spec.rope = read_rope(config, spec.head_size);
 }
 
+// Arguments that change the result and that nothing here can do.
+void refuse_others(const ConfigReader& config) {
+  for (const char* flag : {"rotary_interleaved", "squared_relu", "use_rope_scaling", "multi_latent_attention"}) {
+    if (config.flag(flag, false)) config.fail(flag, "true is not supported");
+  }
+  for (const char* field : {"rotary_seq_len_interpolation_factor", "window_size", "num_moe_experts"}) {
+    if (config.has(field)) config.fail(field, config.json().at(field).dump() + " is not supported");
+  }
+}
+
+// Megatron-LM's argument, or Megatron-core's name for it.
+bool either(const ConfigReader& config, std::string_view argument, std::string_view core_name) {
+  return config.flag(argument, config.flag(core_name, false));
+}
+
 ModelSpec describe(const ConfigReader& config) {
+  refuse_others(config);
   ModelSpec spec;
   spec.layers = config.layers("num_layers");
   spec.hidden_size = config.size("hidden_size");
@@ -71,16 +86,17 @@ ModelSpec describe(const ConfigReader& config) {
   }
   spec.norm.kind = norm == "RMSNorm" ? NormSpec::Kind::kRms : NormSpec::Kind::kLayer;
   spec.norm.bias = norm == "LayerNorm";
-  spec.norm.epsilon = config.number("layernorm_epsilon", 1e-5);
-  spec.norm.gain_offset = config.flag("apply_layernorm_1p", false) ? 1.0 : 0.0;
+  spec.norm.epsilon = config.positive("layernorm_epsilon", 1e-5);
+  spec.norm.gain_offset = either(config, "apply_layernorm_1p", "layernorm_zero_centered_gamma") ? 1.0 : 0.0;
   spec.query_key_norm = config.flag("qk_layernorm", false);
   if (spec.query_key_norm && spec.norm.kind != NormSpec::Kind::kRms) {
     config.fail("qk_layernorm", "true is only supported with normalization 'RMSNorm'");
   }
 
-  spec.gated_mlp = config.flag("swiglu", false);
-  spec.activation = spec.gated_mlp ? Activation::kSilu : Activation::kGelu;
-  if (config.flag("squared_relu", false)) config.fail("squared_relu", "true is not supported");
+  spec.gated_mlp = either(config, "swiglu", "gated_linear_unit");
+  // The fused kernel computes GELU by tanh.
+  const bool by_tanh = config.flag("openai_gelu", false) || config.flag("bias_gelu_fusion", false);
+  spec.activation = spec.gated_mlp ? Activation::kSilu : by_tanh ? Activation::kGeluTanh : Activation::kGelu;
   const bool linear_bias = config.flag("add_bias_linear", true);
   const bool attention_bias = linear_bias || config.flag("add_qkv_bias", false);
   spec.biases = {.query = attention_bias,

@@ -9,6 +9,8 @@ namespace {
 ModelSpec describe(const ConfigReader& config) {
   ModelSpec spec = read_llama_line(config);
   spec.windows = read_windows(config, spec.layers);
+  // transformers gives every layer the window, whatever layer_types says: only what agrees is let through.
+  if (!spec.windows.empty()) check_layer_types(config, spec.layers, {"sliding_attention"});
   return spec;
 }
 

@@ -13,7 +13,7 @@ ModelSpec describe(const ConfigReader& config) {
   spec.kv_heads = 1;
   spec.tied_embeddings = config.flag("tie_word_embeddings", true);
   spec.norm.kind = NormSpec::Kind::kLayer;
-  spec.norm.epsilon = config.number("layer_norm_eps", 1e-6);
+  spec.norm.epsilon = config.positive("layer_norm_eps", 1e-6);
   spec.layout = BlockLayout::kParallelShared;
   return spec;
 }

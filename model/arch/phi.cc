@@ -31,7 +31,7 @@ ModelSpec describe(const ConfigReader& config) {
   spec.context_length = config.size("max_position_embeddings", 2048);
   spec.mlp_size = config.size("intermediate_size");
   spec.tied_embeddings = config.flag("tie_word_embeddings", false);
-  spec.norm = {.kind = NormSpec::Kind::kLayer, .epsilon = config.number("layer_norm_eps", 1e-5), .bias = true};
+  spec.norm = {.kind = NormSpec::Kind::kLayer, .epsilon = config.positive("layer_norm_eps", 1e-5), .bias = true};
   spec.layout = BlockLayout::kParallelShared;
   spec.activation = read_activation(config, "hidden_act", "gelu_new");
   spec.gated_mlp = false;

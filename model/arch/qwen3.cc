@@ -7,6 +7,8 @@ namespace ballast::model {
 namespace {
 
 ModelSpec describe(const ConfigReader& config) {
+  // The configuration class has a default that no other family has.
+  if (!config.has("head_dim")) config.fail("head_dim", "missing");
   ModelSpec spec = read_llama_line(config);
   BiasSpec& biases = spec.biases;
   biases.query = biases.key = biases.value = biases.attention_output = config.flag("attention_bias", false);

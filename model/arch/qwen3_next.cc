@@ -29,11 +29,13 @@ void check_plain_mlps(const ConfigReader& config, std::size_t layers) {
 }
 
 ModelSpec describe(const ConfigReader& config) {
+  // The configuration class has a default that no other family has.
+  if (!config.has("head_dim")) config.fail("head_dim", "missing");
   ModelSpec spec = read_llama_line(config);
   if (!config.has("layer_types")) {
     config.fail("layer_types", "missing: three of four layers are 'linear_attention' then, which is not supported");
   }
-  check_layer_types(config, {"full_attention"});
+  check_layer_types(config, spec.layers, {"full_attention"});
   check_plain_mlps(config, spec.layers);
   spec.rope = read_rope(config, spec.head_size, 0.25);
   BiasSpec& biases = spec.biases;

@@ -10,7 +10,7 @@ namespace ballast::model {
 namespace {
 
 constexpr const Architecture* kArchitectures[] = {
-#define BALLAST_ADDRESS(name) &name,
+#define BALLAST_ADDRESS(name) &(name),
     BALLAST_ARCHITECTURES(BALLAST_ADDRESS)
 #undef BALLAST_ADDRESS
 };

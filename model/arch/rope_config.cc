@@ -18,12 +18,6 @@ constexpr double kLlama3LowFrequency = 1.0;
 constexpr double kLlama3HighFrequency = 4.0;
 constexpr double kLlama3Context = 8192.0;
 
-double positive(const ConfigReader& config, std::string_view field) {
-  const double value = config.number(field);
-  if (value <= 0) config.fail(field, "must be positive");
-  return value;
-}
-
 // YaRN's growth of the logits with the stretch (arXiv:2309.00071, section 3.4).
 double yarn_magnitude(double factor, double weight) {
   return factor <= 1 ? 1.0 : 0.1 * weight * std::log(factor) + 1.0;
@@ -31,14 +25,14 @@ double yarn_magnitude(double factor, double weight) {
 
 void read_yarn(const ConfigReader& config, RopeSpec& rope) {
   rope.scaling = RopeSpec::Scaling::kYarn;
-  rope.original_context = positive(config, "original_max_position_embeddings");
-  rope.beta_fast = config.has("beta_fast") ? positive(config, "beta_fast") : rope.beta_fast;
-  rope.beta_slow = config.has("beta_slow") ? positive(config, "beta_slow") : rope.beta_slow;
+  rope.original_context = config.positive("original_max_position_embeddings");
+  rope.beta_fast = config.positive("beta_fast", rope.beta_fast);
+  rope.beta_slow = config.positive("beta_slow", rope.beta_slow);
   rope.truncate = config.flag("truncate", true);
   const double some = config.number("mscale", 0);
   const double all = config.number("mscale_all_dim", 0);
   if (config.has("attention_factor")) {
-    rope.amplitude = positive(config, "attention_factor");
+    rope.amplitude = config.positive("attention_factor");
   } else if (some != 0 && all != 0) {
     rope.amplitude = yarn_magnitude(rope.factor, some) / yarn_magnitude(rope.factor, all);
   } else {
@@ -52,16 +46,16 @@ void read_scaling(const ConfigReader& config, RopeSpec& rope) {
   if (type != "linear" && type != "llama3" && type != "yarn") {
     config.fail("rope_type", "'" + type + "' is not supported; supported: default, linear, llama3, yarn");
   }
-  rope.factor = positive(config, "factor");
+  rope.factor = config.positive("factor");
   if (type == "linear") {
     rope.scaling = RopeSpec::Scaling::kLinear;
   } else if (type == "yarn") {
     read_yarn(config, rope);
   } else {
     rope.scaling = RopeSpec::Scaling::kLlama3;
-    rope.low_freq_factor = positive(config, "low_freq_factor");
-    rope.high_freq_factor = positive(config, "high_freq_factor");
-    rope.original_context = positive(config, "original_max_position_embeddings");
+    rope.low_freq_factor = config.positive("low_freq_factor");
+    rope.high_freq_factor = config.positive("high_freq_factor");
+    rope.original_context = config.positive("original_max_position_embeddings");
     if (rope.high_freq_factor <= rope.low_freq_factor) {
       config.fail("high_freq_factor", "must be larger than low_freq_factor");
     }
@@ -103,8 +97,10 @@ RopeSpec read_rope(const ConfigReader& config, std::size_t head_size, double par
   const bool nested = config.has("rope_parameters");
   const ConfigReader parameters = nested ? config.object("rope_parameters") : config;
   // Other names are those of GPT-NeoX before transformers 5 and of Megatron-LM.
-  for (const char* field : {"rotary_emb_base", "rotary_base", "rope_theta"}) {
-    if (parameters.has(field)) rope.theta = positive(parameters, field);
+  for (const char* field : {"rope_theta", "rotary_base", "rotary_emb_base"}) {
+    for (const ConfigReader* reader : {&config, &parameters}) {
+      if (reader->has(field)) rope.theta = reader->positive(field);
+    }
   }
   const ConfigReader* source = &config;
   std::string field = "head_dim";
@@ -118,6 +114,7 @@ RopeSpec read_rope(const ConfigReader& config, std::size_t head_size, double par
   }
   rope.rotary_size = rotary_size(*source, field, partial, head_size);
   if (nested) {
+    if (config.has("rope_scaling")) config.fail("rope_scaling", "stands beside rope_parameters: only one can be meant");
     read_scaling(parameters, rope);
   } else if (config.has("rope_scaling")) {
     read_scaling(config.object("rope_scaling"), rope);
@@ -131,7 +128,7 @@ double yarn_attention_factor(const ConfigReader& config) {
   const ConfigReader parameters = config.object(field);
   if (parameters.text("rope_type", parameters.text("type", "default")) == "default") return 1.0;
   const double weight = parameters.number("mscale_all_dim", 0);
-  return weight == 0 ? 1.0 : yarn_magnitude(positive(parameters, "factor"), weight);
+  return weight == 0 ? 1.0 : yarn_magnitude(parameters.positive("factor"), weight);
 }
 
 nlohmann::json rope_parameters_from_gguf(const GgufFile& file, std::string_view prefix, std::size_t head_size) {
@@ -142,7 +139,7 @@ nlohmann::json rope_parameters_from_gguf(const GgufFile& file, std::string_view 
   const std::string scaling = metadata.text(base + "scaling.type", "none");
   if (scaling == "linear") {
     parameters["rope_type"] = "linear";
-    parameters["factor"] = positive(metadata, base + "scaling.factor");
+    parameters["factor"] = metadata.positive(base + "scaling.factor");
   } else if (scaling != "none") {
     metadata.fail(base + "scaling.type", "'" + scaling + "' is not supported; supported: none, linear");
   }

@@ -9,11 +9,4 @@ std::string decode(const Tokenizer& tokenizer, std::span<const int> ids) {
   return text + decoder.finish();
 }
 
-std::vector<int> encode_with_special_tokens(const Tokenizer& tokenizer, std::string_view text) {
-  std::vector<int> ids = tokenizer.encode(text);
-  ids.insert(ids.begin(), tokenizer.prefix().begin(), tokenizer.prefix().end());
-  ids.insert(ids.end(), tokenizer.suffix().begin(), tokenizer.suffix().end());
-  return ids;
-}
-
 }  // namespace ballast::model

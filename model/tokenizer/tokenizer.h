@@ -66,9 +66,6 @@ class Tokenizer {
   virtual const std::string& chat_template() const = 0;
 };
 
-/// The ids of `text` with prefix and suffix around them.
-std::vector<int> encode_with_special_tokens(const Tokenizer& tokenizer, std::string_view text);
-
 /// The text of `ids`, special tokens left out.
 std::string decode(const Tokenizer& tokenizer, std::span<const int> ids);
 

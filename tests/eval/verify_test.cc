@@ -86,7 +86,7 @@ TEST_CASE("a wrong logit is seen, its error relative to the spread of what was e
   const TemporaryDirectory directory;
   // A model that gives logit 10 for the next token and 0 for the others.
   const auto path = test::successor_model({1, 2, 3, 0}, 10).write(directory / "model");
-  std::vector<float> logits(2 * 264);
+  std::vector<float> logits(std::size_t{2} * 264);
   logits[1] = 10;
   logits[264 + 3] = 10;
   logits[264 + 100] = 0.5F;
@@ -110,7 +110,7 @@ TEST_CASE("expected files of a wrong shape or type are refused") {
     return error_message([&] { verify(golden_model("llama"), test::write_file(directory / "e", bytes)); });
   };
   const std::vector<std::int64_t> ids = {1, 2};
-  std::vector<float> logits(2 * 67);
+  std::vector<float> logits(std::size_t{2} * 67);
   logits[0] = 1;
   CHECK(refusal(expected_bytes(ids, {1, 2}, logits, {1, 2, 67})) == "no error");
   CHECK(refusal(expected_bytes(ids, {2}, logits, {1, 2, 67})) ==
@@ -118,14 +118,14 @@ TEST_CASE("expected files of a wrong shape or type are refused") {
   CHECK(refusal(expected_bytes(ids, {2, 1}, logits, {1, 2, 67})) ==
         Contains("logits: has shape [1, 2, 67], the model gives [2, 1, 67]"));
   CHECK(refusal(expected_bytes(ids, {1, 2}, logits, {2, 67})) == Contains("logits: has shape [2, 67]"));
-  CHECK(refusal(expected_bytes(ids, {1, 2}, std::vector<float>(2 * 66), {1, 2, 66})) ==
+  CHECK(refusal(expected_bytes(ids, {1, 2}, std::vector<float>(std::size_t{2} * 66), {1, 2, 66})) ==
         Contains("logits: has shape [1, 2, 66], the model gives [1, 2, 67]"));
   CHECK(refusal(expected_bytes({}, {0, 2}, {}, {0, 2, 67})) == Contains("input_ids: is empty"));
   CHECK(refusal(expected_bytes({1, -2}, {1, 2}, logits, {1, 2, 67})) == Contains("input_ids: holds the id -2"));
   CHECK(refusal(expected_bytes({1, 1LL << 40}, {1, 2}, logits, {1, 2, 67})) == Contains("holds the id 1099511627776"));
   CHECK(refusal(expected_bytes({1, 67}, {1, 2}, logits, {1, 2, 67})) ==
         Contains("token 67: not in the model's vocabulary"));
-  CHECK(refusal(expected_bytes(ids, {1, 2}, std::vector<float>(2 * 67, 4), {1, 2, 67})) ==
+  CHECK(refusal(expected_bytes(ids, {1, 2}, std::vector<float>(std::size_t{2} * 67, 4), {1, 2, 67})) ==
         Contains("logits: are all the same"));
   logits[5] = std::nanf("");
   CHECK(refusal(expected_bytes(ids, {1, 2}, logits, {1, 2, 67})) == Contains("logits"));

@@ -9,18 +9,27 @@
 #include "model/checkpoint/strict_json.h"
 #include "model/written_spec.h"
 
+namespace ballast::model {
+namespace {
+
+void describe(std::string_view text) {
+  const nlohmann::json config = parse_strict_json(text, "config.json");
+  if (!config.is_object()) return;
+  const ConfigReader reader(config, "config.json");
+  ModelSpec spec = architecture_for_model_type(reader.text("model_type", ""), "config.json").describe(reader);
+  if (!reader.has(kWrittenSpecField)) return;
+  const ConfigReader written = reader.object(kWrittenSpecField);
+  read_written_spec(written, spec);
+  read_massive_tokens(written);
+}
+
+}  // namespace
+}  // namespace ballast::model
+
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  using namespace ballast;
   try {
-    const nlohmann::json config = model::parse_strict_json({reinterpret_cast<const char*>(data), size}, "config.json");
-    if (!config.is_object()) return 0;
-    const model::ConfigReader reader(config, "config.json");
-    ModelSpec spec = model::architecture_for_model_type(reader.text("model_type", ""), "config.json").describe(reader);
-    if (!reader.has(model::kWrittenSpecField)) return 0;
-    const model::ConfigReader written = reader.object(model::kWrittenSpecField);
-    model::read_written_spec(written, spec);
-    model::read_massive_tokens(written);
-  } catch (const Error&) {
+    ballast::model::describe({reinterpret_cast<const char*>(data), size});
+  } catch (const ballast::Error&) {  // NOLINT(bugprone-empty-catch): a refusal is what most inputs deserve
   }
   return 0;
 }

@@ -103,6 +103,26 @@ TEST_CASE("a prompt is continued alike whatever the generator did before") {
   CHECK(used.generate("hello there", options).text == expected);
 }
 
+TEST_CASE("another kind of cache is taken when it is asked for, whatever the generator had before") {
+  // A model that attends: with a short window it goes on differently.
+  const test::TemporaryDirectory directory;
+  test::TinyModel model = test::random_model({.weights = 0.6F});
+  model.tokenizer = test::tiny_tokenizer_json();
+  const auto path = model.write(directory / "model");
+  const std::string prompt = "abcdefghijklmnopqrst";
+  GenerateOptions all;
+  all.max_tokens = 12;
+  GenerateOptions few = all;
+  few.cache.window = 2;
+  const std::string with_all = Generator(path).generate(prompt, all).text;
+  const std::string with_few = Generator(path).generate(prompt, few).text;
+  REQUIRE(with_all != with_few);
+  Generator generator(path);
+  CHECK(generator.generate(prompt, few).text == with_few);
+  CHECK(generator.generate(prompt, all).text == with_all);
+  CHECK(generator.generate(prompt, few).text == with_few);
+}
+
 TEST_CASE("a seed gives the same text every time") {
   const test::TemporaryDirectory directory;
   test::TinyModel model = test::random_model();

@@ -62,7 +62,7 @@ constexpr std::array<TensorNames, 4> kNames{{
 }};
 constexpr std::array kParts = {Role::kQuery, Role::kKey, Role::kValue};
 
-Rows rows_in(FusedTensor::Runs runs, Role role, ModelSpec spec = small_spec()) {
+Rows rows_in(FusedTensor::Runs runs, Role role, const ModelSpec& spec = small_spec()) {
   const std::array<FusedTensor, 1> fused{{{"block.{}.qkv", "", kParts, runs}}};
   const Architecture architecture = {.names = kNames, .fused = fused};
   const StorageLayout layout = {.architecture = &architecture};

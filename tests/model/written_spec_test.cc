@@ -59,7 +59,9 @@ TEST_CASE("a written spec that makes no sense is refused by field") {
   CHECK(refusal("norm", "batch") == "config.json: ballast: norm: must be 'rms' or 'layer'");
   CHECK(refusal("norm_bias", 1) == "config.json: ballast: norm_bias: must be true or false, is 1");
   CHECK(refusal("biases", nullptr) == "config.json: ballast: biases: missing");
-  CHECK(refusal("biases", {{"key", "yes"}}) == "config.json: ballast: biases: key: must be true or false, is \"yes\"");
+  CHECK(refusal("biases", {{"query", "yes"}}) ==
+        "config.json: ballast: biases: query: must be true or false, is \"yes\"");
+  CHECK(refusal("biases", {{"query", true}}) == "config.json: ballast: biases: key: missing");
 }
 
 TEST_CASE("massive tokens are a list of ids, or unknown") {
@@ -72,7 +74,7 @@ TEST_CASE("massive tokens are a list of ids, or unknown") {
   CHECK(error_message([&] { read({{"massive_tokens", 5}}); }) ==
         "config.json: ballast: massive_tokens: must be a list");
   CHECK(error_message([&] { read({{"massive_tokens", {1.5}}}); }) ==
-        "config.json: ballast: massive_tokens: must hold whole numbers, has 1.5");
+        "config.json: ballast: massive_tokens: must hold token ids, has 1.5");
 }
 
 }  // namespace

@@ -17,9 +17,14 @@ using nlohmann::json;
 using test::Contains;
 using Drop = KeyBiasRuling::Drop;
 
-const json kDecoder = {
-    {"vocab_size", 257},        {"hidden_size", 64},        {"num_hidden_layers", 3},        {"num_attention_heads", 4},
-    {"num_key_value_heads", 2}, {"intermediate_size", 160}, {"max_position_embeddings", 256}};
+const json kDecoder = {{"vocab_size", 257},
+                       {"hidden_size", 64},
+                       {"num_hidden_layers", 3},
+                       {"num_attention_heads", 4},
+                       {"num_key_value_heads", 2},
+                       {"intermediate_size", 160},
+                       {"max_position_embeddings", 256},
+                       {"head_dim", 16}};
 
 ModelSpec spec_of(const std::string& model_type, const json& more = json::object()) {
   json config = kDecoder;
@@ -45,6 +50,7 @@ ModelSpec deepseek_v3() {
                                  {"moe_intermediate_size", 48},
                                  {"n_routed_experts", 8},
                                  {"num_experts_per_tok", 2},
+                                 {"routed_scaling_factor", 2.5},
                                  {"n_group", 2},
                                  {"topk_group", 1},
                                  {"n_shared_experts", 1},

@@ -26,7 +26,8 @@ inline nlohmann::json tiny_tokenizer_json() {
   for (int byte = 0; byte < 256; ++byte) {
     if (is_printable(byte)) add(static_cast<char32_t>(byte));
   }
-  for (char32_t character = 256; id < 256; ++character) add(character);
+  char32_t substitute = 256;
+  while (id < 256) add(substitute++);
   for (const char* token : {"he", "ll", "hell", "hello", "Ġhello"}) vocab[token] = id++;
   const nlohmann::json end = {{"id", id}, {"content", "<|end|>"}, {"special", true}, {"normalized", false}};
   return {{"added_tokens", nlohmann::json::array({end})},

@@ -28,6 +28,7 @@ json config_of(const char* model_type) {
           {"n_shared_experts", 2},
           {"num_experts_per_tok", 2},
           {"first_k_dense_replace", 1},
+          {"routed_scaling_factor", 2.0},
           {"n_group", 3},
           {"topk_group", 2}};
 }
@@ -95,6 +96,14 @@ TEST_CASE("DeepSeek's settings that are not supported or make no sense are refus
         "config.json: topk_method: 'noaux_tc' is not supported; supported: greedy, group_limited_greedy");
   CHECK(refusal("deepseek_v2", "scoring_func", "sigmoid") ==
         "config.json: scoring_func: 'sigmoid' is not supported; supported: softmax");
+  CHECK(refusal("deepseek_v3", "scoring_func", "softmax") ==
+        "config.json: scoring_func: 'softmax' is not supported; supported: sigmoid");
+  CHECK(refusal("deepseek_v3", "topk_method", "greedy") ==
+        "config.json: topk_method: 'greedy' is not supported; supported: noaux_tc");
+  CHECK(refusal("deepseek_v3", "n_routed_experts", 1 << 30) == "config.json: n_routed_experts: must be at most 65536");
+  for (const char* field : {"routed_scaling_factor", "n_group", "topk_group", "n_shared_experts"}) {
+    CHECK(refusal("deepseek_v3", field, nullptr) == "config.json: " + std::string(field) + ": missing");
+  }
   CHECK(refusal("deepseek_v2", "norm_topk_prob", true) == "config.json: norm_topk_prob: true is not supported");
 }
 

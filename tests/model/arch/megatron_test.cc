@@ -11,7 +11,6 @@ namespace {
 
 using nlohmann::json;
 using test::described;
-using test::RoleTensor;
 using test::RoleTensors;
 using test::TinyModel;
 

@@ -13,14 +13,18 @@ using test::with_field;
 using Windows = std::vector<std::size_t>;
 
 json config_of(const char* model_type) {
-  return {{"model_type", model_type}, {"num_hidden_layers", 3}, {"hidden_size", 32},         {"num_attention_heads", 4},
-          {"intermediate_size", 40},  {"vocab_size", 10},       {"use_sliding_window", true}};
+  return {
+      {"model_type", model_type}, {"num_hidden_layers", 3}, {"hidden_size", 32},          {"num_attention_heads", 4},
+      {"intermediate_size", 40},  {"vocab_size", 10},       {"use_sliding_window", true}, {"head_dim", 8}};
 }
 
 TEST_CASE("Mistral's window holds for every layer, and null means none") {
   CHECK(described(with_field(config_of("mistral"), "sliding_window", 7)).windows == Windows{7, 7, 7});
   CHECK(described(with_field(config_of("mistral"), "sliding_window", nullptr)).windows.empty());
-  CHECK(described(config_of("mistral")).window(2) == 0);
+  CHECK(described(config_of("mistral")).windows == Windows{4096, 4096, 4096});  // transformers' default
+  json mixed = with_field(config_of("mistral"), "sliding_window", 7);
+  mixed["layer_types"] = {"sliding_attention", "full_attention", "sliding_attention"};
+  CHECK(test::error_message([&] { described(mixed); }) == test::Contains("\"full_attention\" (layer 1)"));
 }
 
 TEST_CASE("Qwen2's window holds for the layers from max_window_layers on, and only when it is used") {
