@@ -29,13 +29,7 @@ constexpr std::array<TensorNames, 17> kNames{{
 }};
 
 ModelSpec describe(const ConfigReader& config) {
-  ModelSpec spec;
-  spec.layers = config.layers("num_hidden_layers");
-  spec.hidden_size = config.size("hidden_size");
-  spec.vocab_size = config.size("vocab_size");
-  spec.context_length = config.size("max_position_embeddings", 512);
-  spec.mlp_size = config.size("intermediate_size");
-  spec.tied_embeddings = config.flag("tie_word_embeddings", true);
+  ModelSpec spec = read_sizes(config, 512, true);
   spec.norm = {.kind = NormSpec::Kind::kLayer, .epsilon = config.positive("layer_norm_eps", 1e-12), .bias = true};
   spec.layout = BlockLayout::kPostNorm;
   spec.causal = false;

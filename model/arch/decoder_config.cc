@@ -28,14 +28,19 @@ constexpr std::array<ActivationName, 7> kActivations{{
 
 }  // namespace
 
-ModelSpec read_llama_line(const ConfigReader& config) {
+ModelSpec read_sizes(const ConfigReader& config, std::size_t default_context, bool tied_by_default) {
   ModelSpec spec;
   spec.layers = config.layers("num_hidden_layers");
   spec.hidden_size = config.size("hidden_size");
   spec.vocab_size = config.size("vocab_size");
-  spec.context_length = config.size("max_position_embeddings", 2048);
+  spec.context_length = config.size("max_position_embeddings", default_context);
   spec.mlp_size = config.size("intermediate_size");
-  spec.tied_embeddings = config.flag("tie_word_embeddings", false);
+  spec.tied_embeddings = config.flag("tie_word_embeddings", tied_by_default);
+  return spec;
+}
+
+ModelSpec read_llama_line(const ConfigReader& config) {
+  ModelSpec spec = read_sizes(config);
   spec.norm.epsilon = config.positive("rms_norm_eps", 1e-6);
   spec.activation = read_activation(config, "hidden_act", "silu");
   read_heads(config, "num_attention_heads", "num_key_value_heads", spec, "head_dim");

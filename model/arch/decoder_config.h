@@ -35,6 +35,10 @@ inline constexpr std::array<TensorNames, 15> kLlamaNames{{
     {Role::kDown, "model.layers.{}.mlp.down_proj", "blk.{}.ffn_down"},
 }};
 
+/// Sizes and the tied head from the fields that most families name alike, with the context and the flag that their
+/// configuration classes have by default.
+ModelSpec read_sizes(const ConfigReader& config, std::size_t default_context = 2048, bool tied_by_default = false);
+
 /// A decoder of the Llama line without biases: sizes, heads, RMSNorm, RoPE, gated MLP, tied embeddings.
 ModelSpec read_llama_line(const ConfigReader& config);
 

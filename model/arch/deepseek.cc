@@ -50,13 +50,7 @@ constexpr std::array<FusedTensor, 2> kFused{{
 constexpr double kLatentEpsilon = 1e-6;
 
 ModelSpec describe_attention(const ConfigReader& config) {
-  ModelSpec spec;
-  spec.layers = config.layers("num_hidden_layers");
-  spec.hidden_size = config.size("hidden_size");
-  spec.vocab_size = config.size("vocab_size");
-  spec.context_length = config.size("max_position_embeddings", 2048);
-  spec.mlp_size = config.size("intermediate_size");
-  spec.tied_embeddings = config.flag("tie_word_embeddings", false);
+  ModelSpec spec = read_sizes(config);
   spec.norm.epsilon = config.positive("rms_norm_eps", 1e-6);
   spec.activation = read_activation(config, "hidden_act", "silu");
 

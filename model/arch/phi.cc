@@ -24,13 +24,7 @@ constexpr std::array<TensorNames, 11> kNames{{
 }};
 
 ModelSpec describe(const ConfigReader& config) {
-  ModelSpec spec;
-  spec.layers = config.layers("num_hidden_layers");
-  spec.hidden_size = config.size("hidden_size");
-  spec.vocab_size = config.size("vocab_size");
-  spec.context_length = config.size("max_position_embeddings", 2048);
-  spec.mlp_size = config.size("intermediate_size");
-  spec.tied_embeddings = config.flag("tie_word_embeddings", false);
+  ModelSpec spec = read_sizes(config);
   spec.norm = {.kind = NormSpec::Kind::kLayer, .epsilon = config.positive("layer_norm_eps", 1e-5), .bias = true};
   spec.layout = BlockLayout::kParallelShared;
   spec.activation = read_activation(config, "hidden_act", "gelu_new");
