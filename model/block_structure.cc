@@ -197,37 +197,58 @@ std::pair<std::size_t, std::size_t> matrix_shape(const ModelSpec& spec, Role rol
   }
 }
 
-bool has_bias(const ModelSpec& spec, Role role) {
+bool BiasSpec::* bias_flag(Role role) {
   switch (role) {
     case Role::kQuery:
     case Role::kOutputGate:
-      return spec.biases.query;
+      return &BiasSpec::query;
     case Role::kKey:
-      return spec.biases.key;
+      return &BiasSpec::key;
     case Role::kValue:
-      return spec.biases.value;
+      return &BiasSpec::value;
     case Role::kAttentionOutput:
-      return spec.biases.attention_output;
+      return &BiasSpec::attention_output;
     case Role::kQueryDown:
     case Role::kKeyValueDown:
     case Role::kKeyPosition:
-      return spec.biases.latent;
+      return &BiasSpec::latent;
     case Role::kSharedGate:
     case Role::kSharedUp:
     case Role::kExpertGate:
     case Role::kExpertUp:
     case Role::kGate:
     case Role::kUp:
-      return spec.biases.up;
+      return &BiasSpec::up;
     case Role::kSharedDown:
     case Role::kExpertDown:
     case Role::kDown:
-      return spec.biases.down;
-    case Role::kHeadTransform:
-      return true;
+      return &BiasSpec::down;
+    case Role::kHeadBias:
+      return &BiasSpec::head;
     default:
-      return is_norm(role) && norm_spec(spec, role).bias;
+      return nullptr;
   }
+}
+
+bool has_bias(const ModelSpec& spec, Role role) {
+  if (bool BiasSpec::* flag = bias_flag(role)) return spec.biases.*flag;
+  return role == Role::kHeadTransform || (is_norm(role) && norm_spec(spec, role).bias);
+}
+
+std::vector<Role> outer_roles(const ModelSpec& spec) {
+  std::vector<Role> roles = {Role::kEmbedding};
+  const auto add = [&](bool there, Role role) {
+    if (there) roles.push_back(role);
+  };
+  add(spec.positions == PositionKind::kLearned, Role::kPositionEmbedding);
+  add(spec.token_types > 0, Role::kTokenTypeEmbedding);
+  add(spec.embedding_norm, Role::kEmbeddingNorm);
+  add(spec.has_final_norm(), Role::kFinalNorm);
+  add(spec.head_transform, Role::kHeadTransform);
+  add(spec.head_transform, Role::kHeadNorm);
+  add(!spec.tied_embeddings, Role::kHead);
+  add(spec.biases.head, Role::kHeadBias);
+  return roles;
 }
 
 }  // namespace ballast::model

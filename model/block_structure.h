@@ -35,6 +35,9 @@ std::vector<Role> block_norms(const ModelSpec& spec);
 /// The linears of block_inputs, flat.
 std::vector<Part> block_linears(const ModelSpec& spec, std::size_t layer);
 
+/// What stands before the first block and behind the last one, in the order of the forward pass.
+std::vector<Role> outer_roles(const ModelSpec& spec);
+
 bool is_norm(Role role);
 
 /// A role that is one vector, stored under a full name of its own.
@@ -45,6 +48,10 @@ NormSpec norm_spec(const ModelSpec& spec, Role role);
 
 /// [outputs, inputs] of a linear; [1, channels] of a norm or a vector.
 std::pair<std::size_t, std::size_t> matrix_shape(const ModelSpec& spec, Role role);
+
+/// The flag that says whether a linear has a bias (the head's is kHeadBias, a vector of its own); null for what has
+/// none or always has one.
+bool BiasSpec::* bias_flag(Role role);
 
 bool has_bias(const ModelSpec& spec, Role role);
 

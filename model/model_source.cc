@@ -82,40 +82,32 @@ ModelSource::ModelSource(const std::filesystem::path& path) : checkpoint_(open_c
 
 // Names and shapes of everything, before any of it takes memory: no values are read.
 void ModelSource::check_tensors() const {
-  const auto check_linear = [&](Role role, std::size_t layer, std::size_t expert) {
-    const StoredMatrix matrix = stored(role, layer, expert);
-    const bool quantized = quantization_ && quantization_->tensors.contains(name(role, layer, expert));
-    if (!quantized) checked_matrix(matrix, matrix_shape(spec_, role).second);  // its parts are checked when it is read
-    if (has_bias(spec_, role)) {
-      checked_tensor(tensor_name(matrix.module, "bias"), {static_cast<std::int64_t>(matrix.stored_rows)});
-    }
-  };
-  const auto check_vector = [&](Role role, const char* suffix, std::size_t layer) {
-    checked_tensor(find_vector(layout_, *checkpoint_, role, suffix, layer),
-                   {static_cast<std::int64_t>(matrix_shape(spec_, role).second)});
-  };
-  const auto check_norm = [&](Role role, std::size_t layer) {
-    check_vector(role, "weight", layer);
-    if (norm_spec(spec_, role).bias) check_vector(role, "bias", layer);
-  };
-  check_linear(Role::kEmbedding, 0, 0);
-  if (spec_.positions == PositionKind::kLearned) check_linear(Role::kPositionEmbedding, 0, 0);
-  if (spec_.token_types > 0) check_linear(Role::kTokenTypeEmbedding, 0, 0);
-  if (spec_.embedding_norm) check_norm(Role::kEmbeddingNorm, 0);
+  for (const Role role : outer_roles(spec_)) check_role(role, 0);
   // The last block first: a wrong number of layers shows before all of them have been looked at.
   for (std::size_t i = 0; i < spec_.layers; ++i) {
     const std::size_t layer = (i + spec_.layers - 1) % spec_.layers;
-    for (const Part& part : block_linears(spec_, layer)) check_linear(part.role, layer, part.expert);
-    for (const Role norm : block_norms(spec_)) check_norm(norm, layer);
-    if (spec_.has_experts(layer) && spec_.experts->correction_bias) check_vector(Role::kRouterCorrection, "", layer);
+    for (const Part& part : block_linears(spec_, layer)) check_role(part.role, layer, part.expert);
+    for (const Role norm : block_norms(spec_)) check_role(norm, layer);
+    if (spec_.has_experts(layer) && spec_.experts->correction_bias) check_role(Role::kRouterCorrection, layer);
   }
-  if (spec_.has_final_norm()) check_norm(Role::kFinalNorm, 0);
-  if (spec_.head_transform) {
-    check_linear(Role::kHeadTransform, 0, 0);
-    check_norm(Role::kHeadNorm, 0);
+}
+
+void ModelSource::check_role(Role role, std::size_t layer, std::size_t expert) const {
+  const auto [rows, cols] = matrix_shape(spec_, role);
+  if (is_norm(role) || is_vector(role)) {
+    const Shape shape = {static_cast<std::int64_t>(cols)};
+    checked_tensor(find_vector(layout_, *checkpoint_, role, "weight", layer), shape);
+    if (is_norm(role) && has_bias(spec_, role)) {
+      checked_tensor(find_vector(layout_, *checkpoint_, role, "bias", layer), shape);
+    }
+    return;
   }
-  if (!spec_.tied_embeddings) check_linear(Role::kHead, 0, 0);
-  if (spec_.biases.head) check_vector(Role::kHeadBias, "", 0);
+  const StoredMatrix matrix = stored(role, layer, expert);
+  const bool quantized = quantization_ && quantization_->tensors.contains(name(role, layer, expert));
+  if (!quantized) checked_matrix(matrix, cols);  // the parts of one that is are checked when it is read
+  if (has_bias(spec_, role)) {
+    checked_tensor(tensor_name(matrix.module, "bias"), {static_cast<std::int64_t>(matrix.stored_rows)});
+  }
 }
 
 std::string ModelSource::name(Role role, std::size_t layer, std::size_t expert) const {

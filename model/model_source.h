@@ -74,6 +74,7 @@ class ModelSource {
 
  private:
   void check_tensors() const;
+  void check_role(Role role, std::size_t layer, std::size_t expert = 0) const;
   StoredMatrix stored(Role role, std::size_t layer, std::size_t expert) const;
   TensorView checked_tensor(const std::string& name, const Shape& shape) const;
   TensorView checked_matrix(const StoredMatrix& matrix, std::size_t cols) const;

@@ -85,11 +85,7 @@ class Equalize : public Pass {
       std::vector<float> inverse(repeated.size());
       std::ranges::transform(repeated, inverse.begin(), [](float factor) { return 1.0F / factor; });
       scale_columns(*consumer, inverse);
-      for (WorkingInput& input : block.inputs) {
-        if (&block.linears[input.readers.front()] == consumer && input.statistics) {
-          scale_channels(input.statistics->channels, repeated);
-        }
-      }
+      if (ChannelStatistics* channels = block.input_statistics(*consumer)) scale_channels(*channels, repeated);
     }
     producer->absmax = producer_bound;
     consumer->absmax = consumer_bound;

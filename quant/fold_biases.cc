@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <iterator>
 
 #include "model/block_structure.h"
 #include "quant/fold_arithmetic.h"
@@ -11,42 +12,15 @@ namespace {
 
 using model::Role;
 
-/// The flag that gives a linear of this role its bias: the inverse of model::has_bias.
+/// A linear of this role gets a bias, if it can have one.
 void require_bias(BiasSpec& biases, Role role) {
-  switch (role) {
-    case Role::kQuery:
-    case Role::kOutputGate:
-      biases.query = true;
-      break;
-    case Role::kKey:
-      biases.key = true;
-      break;
-    case Role::kValue:
-      biases.value = true;
-      break;
-    case Role::kQueryDown:
-    case Role::kKeyValueDown:
-    case Role::kKeyPosition:
-      biases.latent = true;
-      break;
-    case Role::kGate:
-    case Role::kUp:
-      biases.up = true;
-      break;
-    case Role::kHead:
-      biases.head = true;
-      break;
-    default:
-      break;  // the head's transform always has one; a router is no legal reader
-  }
+  if (bool BiasSpec::* flag = model::bias_flag(role == Role::kHead ? Role::kHeadBias : role)) biases.*flag = true;
 }
 
 /// All norms that have a bias when norms have one.
 std::vector<Role> norms_with_bias(const ModelSpec& spec) {
   std::vector<Role> norms = model::block_norms(spec);
-  if (spec.embedding_norm) norms.push_back(Role::kEmbeddingNorm);
-  if (spec.has_final_norm()) norms.push_back(Role::kFinalNorm);
-  if (spec.head_transform) norms.push_back(Role::kHeadNorm);
+  std::ranges::copy_if(model::outer_roles(spec), std::back_inserter(norms), model::is_norm);
   std::erase_if(norms, [&](Role norm) { return !model::norm_spec(spec, norm).bias; });
   return norms;
 }
@@ -137,11 +111,7 @@ class FoldBiases : public Pass {
     if (value == nullptr || value->bias.empty()) return;
     const std::vector<float> constant = repeat_for_heads(value->bias, spec_);
     add_constant_input(*output, constant);
-    for (WorkingInput& input : block.inputs) {
-      if (&block.linears[input.readers.front()] == output && input.statistics) {
-        shift_channels(input.statistics->channels, constant);
-      }
-    }
+    if (ChannelStatistics* channels = block.input_statistics(*output)) shift_channels(*channels, constant);
     value->bias.clear();
     ++values_;
   }

@@ -92,11 +92,7 @@ class RotateValues : public Pass {
         rotate(output->values.data() + r * output->cols, output->cols, 1, block_);
       }
     }
-    for (WorkingInput& input : block.inputs) {
-      if (&block.linears[input.readers.front()] == output && input.statistics) {
-        rotate_channels(input.statistics->channels, block_);
-      }
-    }
+    if (ChannelStatistics* channels = block.input_statistics(*output)) rotate_channels(*channels, block_);
     const float growth = std::sqrt(static_cast<float>(block_));
     value->absmax *= growth;
     output->absmax *= growth;

@@ -26,6 +26,14 @@ WorkingLinear* WorkingBlock::find(Role role, std::size_t expert) {
   return it == linears.end() ? nullptr : &*it;
 }
 
+ChannelStatistics* WorkingBlock::input_statistics(const WorkingLinear& reader) {
+  const auto index = static_cast<std::size_t>(&reader - linears.data());
+  const auto it = std::ranges::find_if(inputs, [&](const WorkingInput& input) {
+    return std::ranges::find(input.readers, index) != input.readers.end();
+  });
+  return it == inputs.end() || !it->statistics ? nullptr : &it->statistics->channels;
+}
+
 WorkingBlockLoader::WorkingBlockLoader(const model::ModelSource& source, const Statistics* statistics, bool untie_head)
     : source_(source), statistics_(statistics), own_head_(untie_head || !source.spec().tied_embeddings) {}
 

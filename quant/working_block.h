@@ -63,6 +63,9 @@ struct WorkingBlock {
 
   /// The linear of a role, null when the block has none.
   WorkingLinear* find(model::Role role, std::size_t expert = 0);
+
+  /// Statistics of what one of the block's linears reads, null when there are none.
+  ChannelStatistics* input_statistics(const WorkingLinear& reader);
 };
 
 /// Where a conversion's blocks come from. With `values` false only shapes, norms and bounds are filled in: passes run
