@@ -9,8 +9,7 @@
 #include <hwy/foreach_target.h>  // IWYU pragma: keep
 #include <hwy/highway.h>
 // After highway.h:
-#include <hwy/contrib/math/math-inl.h>
-
+#include "kernels/exp-inl.h"
 #include "kernels/simd-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -22,7 +21,7 @@ using Vector = hn::VFromD<Tag>;
 /// 1 + exp(-x). Beyond 88 exp leaves F32, and what is divided by this is 0 to F32's precision anyway.
 HWY_INLINE Vector one_plus_exp_neg(Vector x) {
   const Tag df;
-  return hn::Add(hn::Set(df, 1.0F), hn::Exp(df, hn::Min(hn::Neg(x), hn::Set(df, 88.0F))));
+  return hn::Add(hn::Set(df, 1.0F), exp_of(df, hn::Neg(x)));
 }
 
 struct Silu {
@@ -43,7 +42,7 @@ struct Gelu {
     polynomial = hn::MulAdd(t, polynomial, hn::Set(df, -0.284496736F));
     polynomial = hn::Mul(t, hn::MulAdd(t, polynomial, hn::Set(df, 0.254829592F)));
     const auto half_magnitude = hn::Mul(magnitude, hn::Set(df, -0.5F));
-    const auto tail = hn::Mul(hn::Mul(polynomial, hn::Set(df, 0.5F)), hn::Exp(df, hn::Mul(half_magnitude, magnitude)));
+    const auto tail = hn::Mul(hn::Mul(polynomial, hn::Set(df, 0.5F)), exp_of(df, hn::Mul(half_magnitude, magnitude)));
     return hn::Mul(x, hn::IfThenElse(hn::Lt(x, hn::Zero(df)), tail, hn::Sub(one, tail)));
   }
 };

@@ -1,6 +1,6 @@
 #include "kernels/float_matrix.h"
 
-#include <algorithm>
+#include <type_traits>
 
 #include "kernels/parallel.h"
 #include "kernels/scratch.h"
@@ -15,103 +15,129 @@
 HWY_BEFORE_NAMESPACE();
 namespace ballast::kernels::HWY_NAMESPACE {
 
-/// Dot products of one row of activations with four rows of weights.
+/// Dot product of one row of weights with one of activations. Rows are taken one after the other, because a core reads
+/// one stream twice as fast as four that run side by side (BF16, rows of 576 and 1536, Zen 4).
 template <class T>
-HWY_INLINE void dot_four_rows(const T* HWY_RESTRICT wei, std::size_t stride, const float* HWY_RESTRICT src,
-                              std::size_t cols, float* HWY_RESTRICT sums) {
+HWY_INLINE float dot_row(const T* HWY_RESTRICT wei, const float* HWY_RESTRICT src, std::size_t cols) {
   const FloatTag df;
   const std::size_t lanes = hn::Lanes(df);
   auto c0 = hn::Zero(df), c1 = c0, c2 = c0, c3 = c0;
   std::size_t c = 0;
-  for (; c + lanes <= cols; c += lanes) {
-    const auto a = hn::LoadU(df, src + c);
-    c0 = hn::MulAdd(a, load_as_float(df, wei + c), c0);
-    c1 = hn::MulAdd(a, load_as_float(df, wei + stride + c), c1);
-    c2 = hn::MulAdd(a, load_as_float(df, wei + 2 * stride + c), c2);
-    c3 = hn::MulAdd(a, load_as_float(df, wei + 3 * stride + c), c3);
+  for (; c + 4 * lanes <= cols; c += 4 * lanes) {
+    c0 = hn::MulAdd(hn::LoadU(df, src + c), load_as_float(df, wei + c), c0);
+    c1 = hn::MulAdd(hn::LoadU(df, src + c + lanes), load_as_float(df, wei + c + lanes), c1);
+    c2 = hn::MulAdd(hn::LoadU(df, src + c + 2 * lanes), load_as_float(df, wei + c + 2 * lanes), c2);
+    c3 = hn::MulAdd(hn::LoadU(df, src + c + 3 * lanes), load_as_float(df, wei + c + 3 * lanes), c3);
   }
-  const std::size_t left = cols - c;
-  if (left != 0) {
-    const auto a = hn::LoadN(df, src + c, left);
-    c0 = hn::MulAdd(a, load_as_float_n(df, wei + c, left), c0);
-    c1 = hn::MulAdd(a, load_as_float_n(df, wei + stride + c, left), c1);
-    c2 = hn::MulAdd(a, load_as_float_n(df, wei + 2 * stride + c, left), c2);
-    c3 = hn::MulAdd(a, load_as_float_n(df, wei + 3 * stride + c, left), c3);
+  for (; c + lanes <= cols; c += lanes) c0 = hn::MulAdd(hn::LoadU(df, src + c), load_as_float(df, wei + c), c0);
+  if (const std::size_t left = cols - c; left != 0) {
+    c1 = hn::MulAdd(hn::LoadN(df, src + c, left), load_as_float_n(df, wei + c, left), c1);
   }
-  sums[0] = hn::ReduceSum(df, c0);
-  sums[1] = hn::ReduceSum(df, c1);
-  sums[2] = hn::ReduceSum(df, c2);
-  sums[3] = hn::ReduceSum(df, c3);
+  return hn::ReduceSum(df, hn::Add(hn::Add(c0, c1), hn::Add(c2, c3)));
+}
+
+template <class T>
+HWY_NOINLINE void multiply_rows(const FloatOutput& output, std::size_t begin, std::size_t end, const float* src,
+                                std::size_t m) {
+  const std::size_t cols = output.matrix->cols;
+  const T* row = static_cast<const T*>(output.matrix->data) + begin * cols;
+  for (std::size_t r = begin; r < end; ++r, row += cols) {
+    for (std::size_t i = 0; i < m; ++i) {
+      float& dst = output.dst[i * output.stride + r];
+      const float sum = dot_row(row, src + i * cols, cols) + (output.bias == nullptr ? 0.0F : output.bias[r]);
+      dst = output.accumulate ? dst + sum : sum;
+    }
+  }
+}
+
+void multiply_rows_of_type(const FloatOutput& output, std::size_t begin, std::size_t end, const float* src,
+                           std::size_t m) {
+  switch (output.matrix->type) {
+    case FloatType::kF32:
+      return multiply_rows<float>(output, begin, end, src, m);
+    case FloatType::kF16:
+      return multiply_rows<hwy::float16_t>(output, begin, end, src, m);
+    case FloatType::kBF16:
+      return multiply_rows<hwy::bfloat16_t>(output, begin, end, src, m);
+  }
 }
 
 /// Few tokens: the weights are read once, in order, from where they lie.
-template <class T>
-void multiply_few(const FloatMatrix& wei, const float* src, std::size_t m, const float* bias, float* dst,
-                  std::size_t dst_stride) {
-  const T* data = static_cast<const T*>(wei.data);
-  parallel_ranges((wei.rows + 3) / 4, threads_for(m * wei.rows * wei.cols),
-                  [&](std::size_t begin, std::size_t end) HWY_ATTR {
-                    for (std::size_t quad = begin; quad < end; ++quad) {
-                      const std::size_t row = 4 * quad;
-                      const std::size_t rows = HWY_MIN(wei.rows - row, std::size_t{4});
-                      for (std::size_t i = 0; i < m; ++i) {
-                        float sums[4];
-                        const float* token = src + i * wei.cols;
-                        if (rows == 4) {
-                          dot_four_rows(data + row * wei.cols, wei.cols, token, wei.cols, sums);
-                        } else {  // the last few rows, one at a time: four times the same, of which one is kept
-                          for (std::size_t r = 0; r < rows; ++r) {
-                            float same[4];
-                            dot_four_rows(data + (row + r) * wei.cols, 0, token, wei.cols, same);
-                            sums[r] = same[0];
-                          }
-                        }
-                        for (std::size_t r = 0; r < rows; ++r) {
-                          dst[i * dst_stride + row + r] = sums[r] + (bias == nullptr ? 0.0F : bias[row + r]);
-                        }
-                      }
-                    }
-                  });
-}
-
-void multiply_many(const FloatMatrix& wei, const float* src, std::size_t m, const float* bias, float* dst,
-                   std::size_t dst_stride) {
-  const FloatTag df;
-  const std::size_t lanes = hn::Lanes(df);
-  const std::size_t width = panel_rows();
-  const std::size_t panels = (wei.rows + width - 1) / width;
-  const std::size_t threads = threads_for(m * wei.rows * wei.cols);
-  const TokenBlocks blocks(m, kTileRows, panels, threads);
-  const ThreadScratch scratch(threads, width * wei.cols);
-  const char* data = static_cast<const char*>(wei.data);
-  parallel_tasks(panels * blocks.count, threads, [&](std::size_t task, std::size_t thread) HWY_ATTR {
-    const std::size_t row = task / blocks.count * width;
-    const std::size_t rows = HWY_MIN(width, wei.rows - row);
-    const std::size_t first = task % blocks.count * blocks.size;
-    float* panel = scratch.of(thread);
-    decode_panel(data + row * wei.cols * float_type_bytes(wei.type), wei.type, wei.cols, rows, wei.cols, panel);
-    const auto bias0 = load_or_zero(df, bias, row, wei.rows);
-    const auto bias1 = load_or_zero(df, bias, row + lanes, wei.rows);
-    float* out = dst + first * dst_stride + row;
-    multiply_panel(src + first * wei.cols, HWY_MIN(blocks.size, m - first), wei.cols, panel, width, wei.cols,
-                   [&](std::size_t i, auto c0, auto c1) HWY_ATTR {
-                     store_pair(df, hn::Add(c0, bias0), hn::Add(c1, bias1), rows, out + i * dst_stride);
-                   });
+void multiply_few(std::span<const FloatOutput> outputs, std::size_t rows, const float* src, std::size_t m) {
+  const std::size_t threads = threads_for(m * rows * outputs.front().matrix->cols);
+  parallel_ranges(rows, threads, [&](std::size_t begin, std::size_t end) HWY_ATTR {
+    std::size_t first = 0;  // of the output's rows, counted through all of them
+    for (const FloatOutput& output : outputs) {
+      const std::size_t last = first + output.matrix->rows;
+      const std::size_t from = HWY_MAX(begin, first), to = HWY_MIN(end, last);
+      if (from < to) multiply_rows_of_type(output, from - first, to - first, src, m);
+      first = last;
+    }
   });
 }
 
-void matmul(const FloatMatrix& wei, const float* src, std::size_t m, const float* bias, float* dst,
-            std::size_t dst_stride) {
+std::size_t panels_of(const FloatMatrix& matrix) {
+  return (matrix.rows + panel_rows() - 1) / panel_rows();
+}
+
+/// Tokens `first` .. `first` + `count` times one panel of weights, which is decoded to `decoded`.
+void multiply_one_panel(const FloatOutput& output, std::size_t panel, const float* src, std::size_t first,
+                        std::size_t count, float* decoded) {
+  const FloatTag df;
+  const FloatMatrix& wei = *output.matrix;
+  const std::size_t row = panel * panel_rows();
+  const std::size_t rows = HWY_MIN(panel_rows(), wei.rows - row);
+  const char* data = static_cast<const char*>(wei.data);
+  decode_panel(data + row * wei.cols * float_type_bytes(wei.type), wei.type, wei.cols, rows, wei.cols, decoded);
+  const auto bias0 = load_or_zero(df, output.bias, row, wei.rows);
+  const auto bias1 = load_or_zero(df, output.bias, row + hn::Lanes(df), wei.rows);
+  float* dst = output.dst + first * output.stride + row;
+  const auto multiply = [&](auto accumulate) HWY_ATTR {
+    multiply_panel(src + first * wei.cols, count, wei.cols, decoded, panel_rows(), wei.cols,
+                   [&](std::size_t i, auto c0, auto c1) HWY_ATTR {
+                     float* to = dst + i * output.stride;
+                     c0 = hn::Add(c0, bias0);
+                     c1 = hn::Add(c1, bias1);
+                     if constexpr (accumulate.value) {
+                       c0 = hn::Add(c0, load_or_zero(df, to, 0, rows));
+                       c1 = hn::Add(c1, load_or_zero(df, to, hn::Lanes(df), rows));
+                     }
+                     store_pair(df, c0, c1, rows, to);
+                   });
+  };
+  if (output.accumulate) {
+    multiply(std::true_type());
+  } else {
+    multiply(std::false_type());
+  }
+}
+
+void multiply_many(std::span<const FloatOutput> outputs, std::size_t rows, const float* src, std::size_t m) {
+  const std::size_t cols = outputs.front().matrix->cols;
+  const std::size_t threads = threads_for(m * rows * cols);
+  std::size_t panels = 0;
+  for (const FloatOutput& output : outputs) panels += panels_of(*output.matrix);
+  const TokenBlocks blocks(m, kTileRows, panels, threads);
+  const ThreadScratch scratch(threads, panel_rows() * cols);
+  parallel_tasks(panels * blocks.count, threads, [&](std::size_t task, std::size_t thread) HWY_ATTR {
+    std::size_t panel = task / blocks.count;
+    const FloatOutput* output = outputs.data();
+    for (; panel >= panels_of(*output->matrix); ++output) panel -= panels_of(*output->matrix);
+    const std::size_t first = task % blocks.count * blocks.size;
+    multiply_one_panel(*output, panel, src, first, HWY_MIN(blocks.size, m - first), scratch.of(thread));
+  });
+}
+
+void matmul(std::span<const FloatOutput> outputs, const float* src, std::size_t m) {
   // Below this a panel costs more to transpose than it saves (SmolLM2's shapes, F16, Zen 4).
   constexpr std::size_t kFewTokens = 7;
-  if (m > kFewTokens) return multiply_many(wei, src, m, bias, dst, dst_stride);
-  switch (wei.type) {
-    case FloatType::kF32:
-      return multiply_few<float>(wei, src, m, bias, dst, dst_stride);
-    case FloatType::kF16:
-      return multiply_few<hwy::float16_t>(wei, src, m, bias, dst, dst_stride);
-    case FloatType::kBF16:
-      return multiply_few<hwy::bfloat16_t>(wei, src, m, bias, dst, dst_stride);
+  std::size_t rows = 0;
+  for (const FloatOutput& output : outputs) rows += output.matrix->rows;
+  if (m == 0 || rows == 0) return;
+  if (m > kFewTokens) {
+    multiply_many(outputs, rows, src, m);
+  } else {
+    multiply_few(outputs, rows, src, m);
   }
 }
 
@@ -166,10 +192,8 @@ HWY_EXPORT(matmul);
 HWY_EXPORT(to_float);
 HWY_EXPORT(from_float);
 
-void matmul(const FloatMatrix& wei, const float* src, std::size_t m, const float* bias, float* dst,
-            std::size_t dst_stride) {
-  if (m == 0 || wei.rows == 0) return;
-  HWY_DYNAMIC_DISPATCH(matmul)(wei, src, m, bias, dst, dst_stride);
+void matmul(std::span<const FloatOutput> outputs, const float* src, std::size_t m) {
+  HWY_DYNAMIC_DISPATCH(matmul)(outputs, src, m);
 }
 
 void to_float(const void* src, FloatType type, std::size_t count, float* dst) {

@@ -3,6 +3,7 @@
 #define BALLAST_KERNELS_FLOAT_MATRIX_H_
 
 #include <cstddef>
+#include <span>
 
 namespace ballast::kernels {
 
@@ -20,11 +21,19 @@ struct FloatMatrix {
   std::size_t cols = 0;
 };
 
-/// dst[i][r] = bias[r] + sum_c src[i][c] * wei[r][c] for i < m, summed in F32.
-/// src is [m][wei.cols] dense, dst has rows `dst_stride` floats apart, bias is [wei.rows] or null.
-/// Runs on all OpenMP threads; the result does not depend on their number.
-void matmul(const FloatMatrix& wei, const float* src, std::size_t m, const float* bias, float* dst,
-            std::size_t dst_stride);
+/// Where the product with one matrix goes: rows `stride` floats apart.
+struct FloatOutput {
+  const FloatMatrix* matrix = nullptr;
+  const float* bias = nullptr;  ///< [rows], or null
+  float* dst = nullptr;
+  std::size_t stride = 0;
+  bool accumulate = false;  ///< add to dst
+};
+
+/// dst[i][r] (+)= bias[r] + sum_c src[i][c] * matrix[r][c] for i < m and every output, summed in F32. The matrices have
+/// the same cols, src is [m][cols] dense, and no dst is a part of it. The result does not depend on the number of
+/// threads.
+void matmul(std::span<const FloatOutput> outputs, const float* src, std::size_t m);
 
 /// `count` values to F32 and back; to 16 bits ties round to even. Single-threaded.
 void to_float(const void* src, FloatType type, std::size_t count, float* dst);

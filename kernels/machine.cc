@@ -13,6 +13,7 @@
 #include <hwy/foreach_target.h>  // IWYU pragma: keep
 #include <hwy/highway.h>
 
+#include "kernels/dot-inl.h"
 #include "kernels/simd-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -42,21 +43,20 @@ std::int32_t read_all(const std::int32_t* HWY_RESTRICT src, std::size_t count) {
 /// Factors change from round to round, or the compiler would multiply once.
 double multiply_int8(std::size_t rounds, std::int32_t& result) {
   const Int32Tag di32;
-  const hn::Repartition<std::uint8_t, Int32Tag> du8;
-  const hn::Repartition<std::int8_t, Int32Tag> di8;
+  const DotByteTag du8;
   const auto w = hn::Set(du8, static_cast<std::uint8_t>(result + 3));
   auto c0 = hn::Set(di32, 0), c1 = hn::Set(di32, 1), c2 = hn::Set(di32, 2), c3 = hn::Set(di32, 3);
   auto c4 = hn::Set(di32, 4), c5 = hn::Set(di32, 5), c6 = hn::Set(di32, 6), c7 = hn::Set(di32, 7);
   for (std::size_t i = 0; i < rounds; ++i) {
-    const auto a = hn::BitCast(di8, hn::Set(di32, static_cast<std::int32_t>(i)));
-    c0 = hn::SumOfMulQuadAccumulate(di32, w, a, c0);
-    c1 = hn::SumOfMulQuadAccumulate(di32, w, a, c1);
-    c2 = hn::SumOfMulQuadAccumulate(di32, w, a, c2);
-    c3 = hn::SumOfMulQuadAccumulate(di32, w, a, c3);
-    c4 = hn::SumOfMulQuadAccumulate(di32, w, a, c4);
-    c5 = hn::SumOfMulQuadAccumulate(di32, w, a, c5);
-    c6 = hn::SumOfMulQuadAccumulate(di32, w, a, c6);
-    c7 = hn::SumOfMulQuadAccumulate(di32, w, a, c7);
+    const auto a = hn::BitCast(DotSignedByteTag(), hn::Set(di32, static_cast<std::int32_t>(i)));
+    c0 = dot_codes(w, a, c0);
+    c1 = dot_codes(w, a, c1);
+    c2 = dot_codes(w, a, c2);
+    c3 = dot_codes(w, a, c3);
+    c4 = dot_codes(w, a, c4);
+    c5 = dot_codes(w, a, c5);
+    c6 = dot_codes(w, a, c6);
+    c7 = dot_codes(w, a, c7);
   }
   c0 = hn::Add(hn::Add(hn::Add(c0, c1), hn::Add(c2, c3)), hn::Add(hn::Add(c4, c5), hn::Add(c6, c7)));
   result = hn::GetLane(c0);

@@ -1,21 +1,57 @@
-// The one way in which kernels use threads: OpenMP, so that oneDNN and ballast share a pool.
+// The one way in which kernels use threads, OpenMP's. Alone, a call wakes and
+// joins them, which takes microseconds; inside with_team they wait for the next call, and handing it over takes a
+// fraction of one.
 #ifndef BALLAST_KERNELS_PARALLEL_H_
 #define BALLAST_KERNELS_PARALLEL_H_
 
-#include <omp.h>
-
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <cstddef>
-#include <cstdint>
 
 namespace ballast::kernels {
 
-/// Threads worth using for `operations` elementary operations: one when already inside a parallel region, or when the
-/// work is shorter than the few microseconds that waking a thread takes.
+/// Threads that the caller can hand work to: OpenMP's, or those of the team that it leads; one when the caller is
+/// itself such a thread.
+std::size_t available_threads();
+
+/// Threads worth using for `operations` elementary operations: one when the work is shorter than handing it over.
 inline std::size_t threads_for(std::size_t operations) {
   constexpr std::size_t kOperationsWorthAThread = 16384;
-  if (operations < kOperationsWorthAThread || omp_in_parallel() != 0) return 1;
-  return static_cast<std::size_t>(omp_get_max_threads());
+  return operations < kOperationsWorthAThread ? 1 : available_threads();
+}
+
+namespace parallel_internal {
+
+/// A callable without its type. It must not throw: it runs on other threads.
+struct Work {
+  void (*call)(const void* body, std::size_t part);
+  const void* body;
+
+  void operator()(std::size_t part) const { call(body, part); }
+};
+
+template <class Body>
+Work work_of(const Body& body) {
+  return {[](const void* erased, std::size_t part) { (*static_cast<const Body*>(erased))(part); }, &body};
+}
+
+/// Calls work(part) once for every part, parts 1 and up on other threads where they are free. Returns when all are
+/// done. parts <= available_threads().
+void run_parts(std::size_t parts, const Work& work);
+
+void lead_team(const Work& body);
+
+}  // namespace parallel_internal
+
+/// Calls body() on this thread while the other OpenMP threads stand by for the parallel calls in it. All kernels of one
+/// step of a model belong in one. Inside another one, or inside an OpenMP region, it only calls body(). What body
+/// throws comes out; the bodies of parallel calls must not throw. A `#pragma omp parallel` inside, oneDNN's included,
+/// gets one thread: hand such work out in parallel_tasks.
+template <class Body>
+void with_team(const Body& body) {
+  const auto call = [&body](std::size_t) { body(); };
+  parallel_internal::lead_team(parallel_internal::work_of(call));
 }
 
 /// Calls body(task, thread) for every task; whichever thread is free takes the next one.
@@ -26,10 +62,15 @@ void parallel_tasks(std::size_t tasks, std::size_t threads, const Body& body) {
     for (std::size_t task = 0; task < tasks; ++task) body(task, std::size_t{0});
     return;
   }
-#pragma omp parallel for schedule(dynamic) num_threads(static_cast<int>(threads))
-  for (std::int64_t task = 0; task < static_cast<std::int64_t>(tasks); ++task) {
-    body(static_cast<std::size_t>(task), static_cast<std::size_t>(omp_get_thread_num()));
-  }
+  std::atomic<std::size_t> next{0};
+  const auto take_tasks = [&](std::size_t thread) {
+    for (;;) {
+      const std::size_t task = next.fetch_add(1, std::memory_order_relaxed);
+      if (task >= tasks) return;
+      body(task, thread);
+    }
+  };
+  parallel_internal::run_parts(threads, parallel_internal::work_of(take_tasks));
 }
 
 /// Calls body(begin, end) with one contiguous, equal share of 0 .. count per thread: for work bound by memory.
@@ -40,14 +81,33 @@ void parallel_ranges(std::size_t count, std::size_t threads, const Body& body) {
     if (count != 0) body(std::size_t{0}, count);
     return;
   }
-#pragma omp parallel num_threads(static_cast<int>(threads))
-  {
-    const std::size_t team = static_cast<std::size_t>(omp_get_num_threads());
-    const std::size_t thread = static_cast<std::size_t>(omp_get_thread_num());
-    const std::size_t begin = count * thread / team;
-    const std::size_t end = count * (thread + 1) / team;
-    if (begin < end) body(begin, end);
-  }
+  const auto take_share = [&](std::size_t share) { body(count * share / threads, count * (share + 1) / threads); };
+  parallel_internal::run_parts(threads, parallel_internal::work_of(take_share));
+}
+
+inline constexpr std::size_t kMostHomes = 64;
+
+/// Calls body(home, task, thread) for tasks 0 .. tasks of every home. A thread takes those of its own home first, so
+/// that what they touch stays in its caches from call to call; then it helps the other homes. homes <= threads,
+/// kMostHomes.
+template <class Body>
+void parallel_homes(std::size_t homes, std::size_t tasks, std::size_t threads, const Body& body) {
+  struct alignas(64) Counter {
+    std::atomic<std::size_t> next{0};
+  };
+  std::array<Counter, kMostHomes> counters;
+  const auto take_tasks = [&](std::size_t thread) {
+    for (std::size_t i = 0; i < homes; ++i) {
+      const std::size_t home = (thread + i) % homes;
+      for (;;) {
+        const std::size_t task = counters[home].next.fetch_add(1, std::memory_order_relaxed);
+        if (task >= tasks) break;
+        body(home, task, thread);
+      }
+    }
+  };
+  if (threads <= 1) return take_tasks(0);
+  parallel_internal::run_parts(threads, parallel_internal::work_of(take_tasks));
 }
 
 /// How a matmul cuts `m` tokens for tasks of one weight panel each: whole tiles, and enough tasks to keep `threads`

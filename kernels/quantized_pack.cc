@@ -5,6 +5,7 @@
 #include <string>
 
 #include "ballast/error.h"
+#include "kernels/bit_packing.h"
 #include "kernels/float_matrix.h"
 #include "kernels/parallel.h"
 #include "kernels/quantized_storage.h"
@@ -13,39 +14,78 @@
 namespace ballast::kernels {
 namespace {
 
-std::uint8_t nibble(const std::uint8_t* row, std::size_t index) {
-  return static_cast<std::uint8_t>((row[index / 2] >> (index % 2 * 4)) & 15);
-}
+/// Where the bytes of one row of a panel's block lie: those of a quad are 4 side by side, its vectors `width` quads
+/// apart.
+struct BlockPlaces {
+  std::size_t width;
 
-/// The codes of up to 8 columns, zeros after the last.
-void read_codes(const std::uint8_t* row, int bits, std::size_t first, std::size_t count, std::uint8_t* codes) {
-  std::memset(codes, 0, GroupLayout::kPairColumns);
+  std::size_t low_bits(std::size_t pair) const { return pair * width * kQuadColumns; }
+  std::size_t quad(std::size_t quad) const { return quad * width * kQuadColumns; }
+  std::size_t high_bits(std::size_t index) const { return low_bits(kBlockQuads / 2) + index * width * kQuadColumns; }
+};
+
+/// Writes the 32 codes of one row of a block, whose bytes in the first vector start at `dst`.
+void pack_block(const std::uint8_t* codes, int bits, std::size_t width, std::uint8_t* dst) {
+  const BlockPlaces places{width};
   if (bits == 8) {
-    std::memcpy(codes, row + first, count);
-  } else {
-    for (std::size_t i = 0; i < count; ++i) codes[i] = nibble(row, first + i);
+    for (std::size_t quad = 0; quad < kBlockQuads; ++quad) {
+      std::memcpy(dst + places.quad(quad), codes + quad * kQuadColumns, kQuadColumns);
+    }
+    return;
+  }
+  for (std::size_t pair = 0; pair < kBlockQuads / 2; ++pair) {
+    const std::uint8_t* first = codes + 2 * pair * kQuadColumns;
+    for (std::size_t i = 0; i < kQuadColumns; ++i) {
+      dst[places.low_bits(pair) + i] = static_cast<std::uint8_t>((first[i] & 15) | (first[kQuadColumns + i] << 4));
+    }
+  }
+  if (bits == 4) return;
+  const std::size_t high = static_cast<std::size_t>(bits) - 4;
+  const std::size_t quads_of_byte = 8 / high;
+  for (std::size_t quad = 0; quad < kBlockQuads; quad += quads_of_byte) {
+    for (std::size_t i = 0; i < kQuadColumns; ++i) {
+      unsigned byte = 0;
+      for (std::size_t k = 0; k < quads_of_byte; ++k) {
+        byte |= static_cast<unsigned>(codes[(quad + k) * kQuadColumns + i] >> 4) << (k * high);
+      }
+      dst[places.high_bits(quad / quads_of_byte) + i] = static_cast<std::uint8_t>(byte);
+    }
   }
 }
 
-void pack_row_codes(const QuantizedView& view, const GroupLayout& layout, std::size_t row, std::size_t width,
-                    std::uint8_t* panel, std::size_t row_in_panel) {
-  const std::uint8_t* src = view.codes.data() + row * packed_row_bytes(view.cols, view.bits);
-  const std::size_t vector_bytes = width * 4;
-  std::uint8_t* dst = panel + row_in_panel * 4;
-  for (std::size_t group = 0; group < layout.groups; ++group) {
-    const std::size_t begin = group * layout.group_size;
-    const std::size_t end = begin + layout.columns_in(group);
-    for (std::size_t col = begin; col < end; col += GroupLayout::kPairColumns) {
-      std::uint8_t codes[GroupLayout::kPairColumns];
-      read_codes(src, view.bits, col, std::min(end - col, GroupLayout::kPairColumns), codes);
-      if (view.bits == 8) {
-        std::memcpy(dst, codes, 4);
-        std::memcpy(dst + vector_bytes, codes + 4, 4);
-        dst += 2 * vector_bytes;
-      } else {
-        for (std::size_t i = 0; i < 4; ++i) dst[i] = static_cast<std::uint8_t>(codes[i] | (codes[4 + i] << 4));
-        dst += vector_bytes;
+/// The inverse.
+void unpack_block(const std::uint8_t* src, int bits, std::size_t width, std::uint8_t* codes) {
+  const BlockPlaces places{width};
+  for (std::size_t quad = 0; quad < kBlockQuads; ++quad) {
+    for (std::size_t i = 0; i < kQuadColumns; ++i) {
+      std::uint8_t& code = codes[quad * kQuadColumns + i];
+      if (bits == 8) {
+        code = src[places.quad(quad) + i];
+        continue;
       }
+      code = static_cast<std::uint8_t>((src[places.low_bits(quad / 2) + i] >> (quad % 2 * 4)) & 15);
+      if (bits == 4) continue;
+      const std::size_t high = static_cast<std::size_t>(bits) - 4;
+      const std::size_t quads_of_byte = 8 / high;
+      const unsigned byte = src[places.high_bits(quad / quads_of_byte) + i];
+      code = static_cast<std::uint8_t>(code | (byte >> (quad % quads_of_byte * high) & ((1U << high) - 1)) << 4);
+    }
+  }
+}
+
+/// Packs one row into its places in a panel; `row` receives its codes on the way.
+void pack_row_codes(const QuantizedView& view, const QuantizedMatrix::Storage& s, std::size_t row_index,
+                    std::span<std::uint8_t> row, std::uint8_t* dst) {
+  unpack_codes(view.codes.data() + row_index * packed_row_bytes(view.cols, view.bits), view.bits, row);
+  for (std::size_t group = 0; group < s.layout.groups; ++group) {
+    const std::size_t begin = group * s.layout.group_size;
+    const std::size_t end = begin + s.layout.columns_in(group);
+    for (std::size_t col = begin; col < end; col += kBlockColumns) {
+      std::uint8_t codes[kBlockColumns] = {};
+      const std::size_t count = std::min(end - col, kBlockColumns);
+      for (std::size_t i = 0; i < count; ++i) codes[i] = row[col + i] ^ s.sign_flip;
+      pack_block(codes, s.bits, s.width, dst);
+      dst += s.block_bytes();
     }
   }
 }
@@ -61,56 +101,75 @@ float value_of(std::uint16_t bits, bool bf16) {
   return value;
 }
 
+/// What a thread needs to pack rows.
+struct RowScratch {
+  std::vector<std::uint8_t> codes, zeros;
+};
+
+void pack_panel(const QuantizedView& view, QuantizedMatrix::Storage& s, std::size_t panel, RowScratch& scratch) {
+  const std::size_t groups = s.layout.groups;
+  const std::size_t outliers = s.outlier_columns.size();
+  std::uint8_t* codes = s.codes.data() + panel * s.panel_bytes();
+  std::uint16_t* scales = s.scales.data() + panel * groups * s.width;
+  std::uint8_t* zeros = s.symmetric() ? nullptr : s.zeros.data() + panel * groups * s.width;
+  std::uint16_t* weights = s.outlier_weights.data() + panel * outliers * s.width;
+  const std::size_t rows = std::min(s.width, s.rows - panel * s.width);
+  if (rows < s.width) {  // missing rows are computed too, and must not be garbage
+    std::memset(codes, 0, s.panel_bytes());
+    std::memset(scales, 0, groups * s.width * sizeof(std::uint16_t));
+    if (zeros != nullptr) std::memset(zeros, 0, groups * s.width);
+    if (outliers != 0) std::memset(weights, 0, outliers * s.width * sizeof(std::uint16_t));
+  }
+  for (std::size_t r = 0; r < rows; ++r) {
+    const std::size_t row = panel * s.width + r;
+    pack_row_codes(view, s, row, scratch.codes, codes + r * kQuadColumns);
+    pack_row_values(view.outlier_weights.data() + row * outliers * 2, outliers, s.width, weights + r);
+    if (zeros != nullptr) {
+      unpack_codes(view.zeros.data() + row * packed_row_bytes(view.groups(), view.bits), view.bits, scratch.zeros);
+    }
+    const std::byte* row_scales = view.scales.data() + row * view.groups() * 2;
+    for (std::size_t g = 0; g < groups; ++g) {  // parts of a group share its scale and zero
+      const std::size_t of_view = g * s.layout.group_size / view.group_size;
+      std::memcpy(scales + g * s.width + r, row_scales + 2 * of_view, 2);
+      if (zeros != nullptr) zeros[g * s.width + r] = scratch.zeros[of_view];
+    }
+  }
+}
+
 }  // namespace
 
 QuantizedMatrix::QuantizedMatrix(const QuantizedView& view) : storage_(std::make_unique<Storage>()) {
-  assert(view.bits == 4 || view.bits == 8);
+  assert(view.bits == 4 || view.bits == 5 || view.bits == 6 || view.bits == 8);
   assert(view.group_size > 0);
-  if (view.group_size > kLargestGroup) {
-    throw Error("quantized matrix", "groups of " + std::to_string(view.group_size) + " columns overflow 32-bit sums, " +
-                                        "convert with groups of at most " + std::to_string(kLargestGroup));
-  }
   Storage& s = *storage_;
   s.rows = view.rows;
   s.bits = view.bits;
   s.layout = GroupLayout(view.cols, view.group_size);
+  s.view_group_size = view.group_size;
+  if (s.layout.group_size > kLargestGroup) {
+    throw Error("quantized matrix", "groups of " + std::to_string(view.group_size) + " columns overflow 32-bit sums, " +
+                                        "convert with groups of a multiple of " +
+                                        std::to_string(GroupLayout::kWidestPart));
+  }
   s.width = 2 * vector_lanes();
   s.panels = (view.rows + s.width - 1) / s.width;
   s.bf16_scales = view.scale_type == DType::kBF16;
   s.bf16_outliers = view.outlier_type == DType::kBF16;
+  s.sign_flip = view.bits == 8 && !multiplies_unsigned_codes() ? 128 : 0;
   s.outlier_columns.assign(view.outlier_columns.begin(), view.outlier_columns.end());
-
-  const std::size_t groups = s.layout.groups;
-  const std::size_t outliers = s.outlier_columns.size();
   s.codes.grow(s.panels * s.panel_bytes());
-  s.scales.grow(s.panels * groups * s.width);
-  if (!view.zeros.empty()) s.zeros.grow(s.panels * groups * s.width);
-  s.outlier_weights.grow(s.panels * outliers * s.width);
+  s.scales.grow(s.panels * s.layout.groups * s.width);
+  if (!view.zeros.empty()) s.zeros.grow(s.panels * s.layout.groups * s.width);
+  s.outlier_weights.grow(s.panels * s.outlier_columns.size() * s.width);
 
-  parallel_tasks(s.panels, threads_for(view.rows * view.cols), [&](std::size_t panel, std::size_t) {
-    std::uint8_t* codes = s.codes.data() + panel * s.panel_bytes();
-    std::uint16_t* scales = s.scales.data() + panel * groups * s.width;
-    std::uint8_t* zeros = s.symmetric() ? nullptr : s.zeros.data() + panel * groups * s.width;
-    std::uint16_t* weights = s.outlier_weights.data() + panel * outliers * s.width;
-    const std::size_t rows = std::min(s.width, s.rows - panel * s.width);
-    if (rows < s.width) {  // missing rows are computed too, and must not be garbage
-      std::memset(codes, 0, s.panel_bytes());
-      std::memset(scales, 0, groups * s.width * sizeof(std::uint16_t));
-      if (zeros != nullptr) std::memset(zeros, 0, groups * s.width);
-      if (outliers != 0) std::memset(weights, 0, outliers * s.width * sizeof(std::uint16_t));
-    }
-    for (std::size_t r = 0; r < rows; ++r) {
-      const std::size_t row = panel * s.width + r;
-      pack_row_codes(view, s.layout, row, s.width, codes, r);
-      pack_row_values(view.scales.data() + row * groups * 2, groups, s.width, scales + r);
-      pack_row_values(view.outlier_weights.data() + row * outliers * 2, outliers, s.width, weights + r);
-      if (zeros == nullptr) continue;
-      const std::uint8_t* zero_row = view.zeros.data() + row * packed_row_bytes(groups, view.bits);
-      for (std::size_t g = 0; g < groups; ++g) {
-        zeros[g * s.width + r] = view.bits == 8 ? zero_row[g] : nibble(zero_row, g);
-      }
-    }
-  });
+  const std::size_t threads = threads_for(view.rows * view.cols);
+  std::vector<RowScratch> scratch(threads);
+  for (RowScratch& one : scratch) {
+    one.codes.resize(view.cols);
+    one.zeros.resize(view.groups());
+  }
+  parallel_tasks(s.panels, threads,
+                 [&](std::size_t panel, std::size_t thread) { pack_panel(view, s, panel, scratch[thread]); });
 }
 
 QuantizedMatrix::~QuantizedMatrix() = default;
@@ -123,16 +182,18 @@ std::size_t QuantizedMatrix::rows() const {
 std::size_t QuantizedMatrix::cols() const {
   return storage_->layout.cols;
 }
-std::size_t QuantizedMatrix::group_size() const {
-  return storage_->layout.group_size;
-}
-std::span<const std::int32_t> QuantizedMatrix::outlier_columns() const {
-  return storage_->outlier_columns;
-}
 
 std::size_t QuantizedMatrix::bytes() const {
   return storage_->codes.bytes() + storage_->scales.bytes() + storage_->zeros.bytes() +
          storage_->outlier_weights.bytes();
+}
+
+ActivationFormat QuantizedMatrix::activation_format(int bits, bool scale_per_group) const {
+  return {.cols = cols(),
+          .group_size = storage_->view_group_size,
+          .bits = bits,
+          .scale_per_group = scale_per_group,
+          .outlier_columns = storage_->outlier_columns};
 }
 
 void QuantizedMatrix::decode_row(std::size_t row, float* dst) const {
@@ -140,14 +201,20 @@ void QuantizedMatrix::decode_row(std::size_t row, float* dst) const {
   assert(row < s.rows);
   const std::size_t panel = row / s.width;
   const std::size_t r = row % s.width;
+  const std::uint8_t* codes = s.panel_codes(panel) + r * kQuadColumns;
   for (std::size_t group = 0; group < s.layout.groups; ++group) {
     const std::size_t at = group * s.width + r;
     const float scale = value_of(s.panel_scales(panel)[at], s.bf16_scales);
     const int zero = s.symmetric() ? s.default_zero() : s.panel_zeros(panel)[at];
     const std::size_t begin = group * s.layout.group_size;
-    const std::size_t padded_begin = group * s.layout.group_pairs * GroupLayout::kPairColumns;
-    for (std::size_t c = 0; c < s.layout.columns_in(group); ++c) {
-      dst[begin + c] = static_cast<float>(s.code(panel, r, padded_begin + c) - zero) * scale;
+    const std::size_t end = begin + s.layout.columns_in(group);
+    for (std::size_t col = begin; col < end; col += kBlockColumns) {
+      std::uint8_t block[kBlockColumns];
+      unpack_block(codes, s.bits, s.width, block);
+      codes += s.block_bytes();
+      for (std::size_t i = 0; i < std::min(end - col, kBlockColumns); ++i) {
+        dst[col + i] = static_cast<float>((block[i] ^ s.sign_flip) - zero) * scale;
+      }
     }
   }
   for (std::size_t j = 0; j < s.outlier_columns.size(); ++j) {

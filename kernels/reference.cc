@@ -20,7 +20,12 @@ FloatType float_type(DType dtype) {
 
 int code_at(std::span<const std::uint8_t> codes, std::size_t count, int bits, std::size_t row, std::size_t index) {
   const std::uint8_t* begin = codes.data() + row * packed_row_bytes(count, bits);
-  return bits == 8 ? begin[index] : (begin[index / 2] >> (index % 2 * 4)) & 15;
+  int code = 0;
+  for (int bit = 0; bit < bits; ++bit) {
+    const std::size_t at = index * static_cast<std::size_t>(bits) + static_cast<std::size_t>(bit);
+    code |= ((begin[at / 8] >> (at % 8)) & 1) << bit;
+  }
+  return code;
 }
 
 int zero_at(const QuantizedView& view, std::size_t row, std::size_t group) {
@@ -108,42 +113,42 @@ void matmul(std::span<const float> wei, std::size_t rows, std::size_t cols, cons
   }
 }
 
-QuantizedActivations quantize(const float* src, std::size_t m, const ActivationFormat& format) {
-  const std::size_t groups = (format.cols + format.group_size - 1) / format.group_size;
-  QuantizedActivations result{std::vector<std::int8_t>(m * format.cols), std::vector<float>(m * groups)};
+IntegerActivations quantize(const float* src, std::size_t m, const ActivationFormat& format) {
+  IntegerActivations result{std::vector<std::int32_t>(m * format.cols), std::vector<float>(m * format.cols)};
+  const float top = format.bits == 16 ? 32512.0F : 127.0F;
+  const std::size_t group = format.bits == 8 ? (format.scale_per_group ? format.group_size : format.cols)
+                            : format.group_size >= format.cols || format.group_size % 128 == 0
+                                ? std::min<std::size_t>(format.group_size, 128)
+                                : format.group_size;
   for (std::size_t i = 0; i < m; ++i) {
     std::vector<float> row(src + i * format.cols, src + (i + 1) * format.cols);
     for (const std::int32_t column : format.outlier_columns) row[static_cast<std::size_t>(column)] = 0.0F;
-    std::vector<float> maxima(groups, 0.0F);
-    for (std::size_t c = 0; c < format.cols; ++c) {
-      maxima[c / format.group_size] = std::max(maxima[c / format.group_size], std::fabs(row[c]));
-    }
-    if (!format.scale_per_group)
-      std::fill(maxima.begin(), maxima.end(), *std::max_element(maxima.begin(), maxima.end()));
-    for (std::size_t g = 0; g < groups; ++g) result.scales[i * groups + g] = maxima[g] / 127.0F;
-    for (std::size_t c = 0; c < format.cols; ++c) {
-      const float maximum = maxima[c / format.group_size];
-      const float code = maximum == 0.0F ? 0.0F : std::nearbyint(row[c] * (127.0F / maximum));
-      result.codes[i * format.cols + c] = static_cast<std::int8_t>(code);
+    for (std::size_t begin = 0; begin < format.cols; begin += group) {
+      const std::size_t end = std::min(format.cols, begin + group);
+      float maximum = 0.0F;
+      for (std::size_t c = begin; c < end; ++c) maximum = std::max(maximum, std::fabs(row[c]));
+      for (std::size_t c = begin; c < end; ++c) {
+        const float code = maximum == 0.0F ? 0.0F : std::nearbyint(row[c] * (top / maximum));
+        result.codes[i * format.cols + c] = static_cast<std::int32_t>(code);
+        result.scales[i * format.cols + c] = maximum / top;
+      }
     }
   }
   return result;
 }
 
-void matmul(const QuantizedView& view, const QuantizedActivations& activations, const float* src, std::size_t m,
+void matmul(const QuantizedView& view, const IntegerActivations& activations, const float* src, std::size_t m,
             const float* bias, float* dst, std::size_t dst_stride) {
-  const std::size_t groups = view.groups();
   for (std::size_t i = 0; i < m; ++i) {
+    const std::int32_t* codes = activations.codes.data() + i * view.cols;
+    const float* scales = activations.scales.data() + i * view.cols;
     for (std::size_t r = 0; r < view.rows; ++r) {
       double total = bias == nullptr ? 0.0 : bias[r];
-      for (std::size_t g = 0; g < groups; ++g) {
-        const int zero = zero_at(view, r, g);
-        std::int64_t sum = 0;
-        for (std::size_t c = g * view.group_size; c < std::min(view.cols, (g + 1) * view.group_size); ++c) {
-          const std::int64_t code = code_at(view.codes, view.cols, view.bits, r, c) - zero;
-          sum += code * activations.codes[i * view.cols + c];
-        }
-        total += static_cast<double>(sum) * scale_at(view, r, g) * activations.scales[i * groups + g];
+      for (std::size_t c = 0; c < view.cols; ++c) {
+        const std::size_t g = c / view.group_size;
+        const std::int64_t code = code_at(view.codes, view.cols, view.bits, r, c) - zero_at(view, r, g);
+        const std::int64_t product = code * codes[c];
+        total += static_cast<double>(product) * scale_at(view, r, g) * scales[c];
       }
       for (std::size_t j = 0; j < view.outlier_columns.size(); ++j) {
         total += outlier_at(view, r, j) * src[i * view.cols + static_cast<std::size_t>(view.outlier_columns[j])];

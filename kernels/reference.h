@@ -34,16 +34,20 @@ std::vector<float> decode(const QuantizedView& view);
 void matmul(std::span<const float> wei, std::size_t rows, std::size_t cols, const float* src, std::size_t m,
             const float* bias, float* dst, std::size_t dst_stride);
 
-/// Activations quantized as ActivationFormat says, in its plainest layout.
-struct QuantizedActivations {
-  std::vector<std::int8_t> codes;  ///< [m][cols]
-  std::vector<float> scales;       ///< [m][groups]
+/// Activations quantized as ActivationFormat says, in their plainest layout.
+struct IntegerActivations {
+  std::vector<std::int32_t> codes;  ///< [m][cols]
+  std::vector<float> scales;        ///< [m][cols]: each value's
 };
-QuantizedActivations quantize(const float* src, std::size_t m, const ActivationFormat& format);
+IntegerActivations quantize(const float* src, std::size_t m, const ActivationFormat& format);
 
 /// The product with quantized activations: integers exactly, then F64.
-void matmul(const QuantizedView& view, const QuantizedActivations& activations, const float* src, std::size_t m,
+void matmul(const QuantizedView& view, const IntegerActivations& activations, const float* src, std::size_t m,
             const float* bias, float* dst, std::size_t dst_stride);
+
+/// A query or key of one head, rotated as INT8 keys are before they are rounded: in F32, every sum of a pair in the
+/// kernels' order, so that codes are equal.
+std::vector<float> rotate_head(const float* src, std::size_t size);
 
 /// One sequence of attention.
 void attention(const AttentionShape& shape, const AttentionSequence& sequence);

@@ -16,7 +16,7 @@ namespace ballast {
 struct BenchmarkOptions {
   std::size_t prompt = 512;     ///< tokens of the prompt test; 0: none
   std::size_t generate = 128;   ///< tokens of the generation test; 0: none
-  std::size_t depth = 0;        ///< tokens already in the cache
+  std::size_t depth = 0;        ///< tokens already in the cache; may exceed the context, unless positions are learned
   std::size_t repetitions = 5;  ///< one more is run first and discarded
   CacheOptions cache{};
 };

@@ -8,11 +8,12 @@ namespace ballast {
 
 struct CacheOptions {
   enum class Type {
+    kAuto,  ///< INT8 for a model whose activations are INT8, else F16
     kF32,
     kF16,
     kInt8,  ///< a scale per token and head; tokens that calibration found massive stay in 16 bits
   };
-  Type type = Type::kF16;
+  Type type = Type::kAuto;
 
   /// Rolling cache after StreamingLLM (arXiv:2309.17453): the first `sinks` tokens are kept, then the last `window`,
   /// with positions by place in the cache, in constant memory. 0: everything is kept.

@@ -22,7 +22,8 @@ struct EvaluateOptions {
 
   /// Score this many tokens as one sequence instead of chunks, every one from the second on, with the cache below.
   std::size_t stream = 0;
-  CacheOptions cache{.type = CacheOptions::Type::kF32};  ///< F32 so that weights are compared, not caches
+  /// F32 unless said otherwise, so that weights are compared, not caches. The reference's is F32 always.
+  CacheOptions cache{.type = CacheOptions::Type::kF32};
 };
 
 /// A stretch of a stream.

@@ -10,7 +10,7 @@
 
 namespace ballast {
 
-/// Bytes of one row of `count` codes of `bits` bits (4 or 8); 4-bit codes lie two to a byte, the first one low.
+/// Bytes of one row of `count` codes of `bits` bits (4, 5, 6 or 8): one string of bits, the first code lowest.
 constexpr std::size_t packed_row_bytes(std::size_t count, int bits) {
   return (count * static_cast<std::size_t>(bits) + 7) / 8;
 }
@@ -23,7 +23,7 @@ constexpr std::size_t packed_row_bytes(std::size_t count, int bits) {
 struct QuantizedView {
   std::size_t rows = 0;
   std::size_t cols = 0;
-  int bits = 8;                                   ///< 4 or 8
+  int bits = 8;                                   ///< 4, 5, 6 or 8
   std::size_t group_size = 0;                     ///< columns that share a scale; cols for per-channel
   std::span<const std::uint8_t> codes;            ///< [rows][packed_row_bytes(cols, bits)]
   DType scale_type = DType::kF16;                 ///< kF16 or kBF16

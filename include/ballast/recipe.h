@@ -13,14 +13,14 @@ namespace ballast {
 struct WeightFormat {
   enum class Kind { kF32, kF16, kBF16, kInteger };
   Kind kind = Kind::kInteger;
-  int bits = 8;                ///< kInteger: 4 or 8
+  int bits = 8;                ///< kInteger: 4, 5, 6 or 8
   std::size_t group_size = 0;  ///< kInteger: 32, 64, 128, or 0 for one scale per output channel
   bool symmetric = true;       ///< kInteger: no zero points
 
   bool operator==(const WeightFormat&) const = default;
 };
 
-/// "f32", "bf16", "int8-g64", "int4-g32-asym", "int8-channel".
+/// "f32", "bf16", "int8-g64", "int4-g32-asym", "int6-channel".
 std::string format_name(const WeightFormat& format);
 
 /// The inverse of format_name. Throws Error listing what there is.

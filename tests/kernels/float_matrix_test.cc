@@ -15,7 +15,8 @@ const Shape kShapes[] = {{1, 1, 1},   {1, 1, 9},   {3, 2, 5},   {15, 17, 3},  {1
 
 std::vector<float> run(const FloatMatrix& matrix, const std::vector<float>& src, std::size_t m, const float* bias) {
   std::vector<float> dst(m * (matrix.rows + 3), kUntouched);
-  matmul(matrix, src.data(), m, bias, dst.data(), matrix.rows + 3);
+  const FloatOutput output[] = {{.matrix = &matrix, .bias = bias, .dst = dst.data(), .stride = matrix.rows + 3}};
+  matmul(output, src.data(), m);
   return dst;
 }
 
@@ -67,6 +68,43 @@ TEST_CASE("rows of a float matmul of 8 tokens and more do not depend on how many
       CHECK(std::equal(some.begin(), some.end(), all.begin()));
     }
   });
+}
+
+TEST_CASE("float matmuls of one input give what each gives alone, and add it where that is asked for") {
+  constexpr std::size_t kCols = 50;
+  const EncodedFloats first(random_floats(70 * kCols, 1), FloatType::kBF16);
+  const EncodedFloats second(random_floats(3 * kCols, 2), FloatType::kF32);
+  const EncodedFloats third(random_floats(45 * kCols, 3), FloatType::kF16);
+  const FloatMatrix matrices[] = {{first.data(), FloatType::kBF16, 70, kCols},
+                                  {second.data(), FloatType::kF32, 3, kCols},
+                                  {third.data(), FloatType::kF16, 45, kCols}};
+  const std::vector<float> bias = random_floats(70, 4);
+  for (const std::size_t m : {1, 5, 40}) {
+    const std::vector<float> src = random_floats(m * kCols, 5);
+    for_every_target([&] {
+      std::vector<std::vector<float>> dst;
+      std::vector<std::vector<float>> expected;
+      std::vector<FloatOutput> outputs;
+      for (const FloatMatrix& matrix : matrices) {
+        expected.push_back(run(matrix, src, m, bias.data()));
+        dst.push_back(expected.back());
+        const bool accumulate = matrix.rows != 3;
+        for (float& value : dst.back()) value = value == kUntouched ? kUntouched : 0.25F;
+        for (float& value : expected.back()) value += accumulate && value != kUntouched ? 0.25F : 0.0F;
+        outputs.push_back({.matrix = &matrix,
+                           .bias = bias.data(),
+                           .dst = dst.back().data(),
+                           .stride = matrix.rows + 3,
+                           .accumulate = accumulate});
+      }
+      const bool done = with_threads(3, [&] {
+        matmul(outputs, src.data(), m);
+        return true;
+      });
+      CHECK(done);
+      CHECK(dst == expected);
+    });
+  }
 }
 
 TEST_CASE("a float matmul inside a parallel region gives the same result") {

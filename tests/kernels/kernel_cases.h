@@ -3,7 +3,6 @@
 #define BALLAST_TESTS_KERNELS_KERNEL_CASES_H_
 
 #include <doctest/doctest.h>
-#include <hwy/targets.h>
 #include <omp.h>
 
 #include <cmath>
@@ -14,21 +13,13 @@
 #include <string>
 #include <vector>
 
+#include "every_target.h"
 #include "kernels/float_matrix.h"
 #include "kernels/reference.h"
 
 namespace ballast::kernels {
 
-/// Calls body() once for every instruction set of this machine, with kernels dispatched to it.
-template <class Body>
-void for_every_target(const Body& body) {
-  for (const std::int64_t target : hwy::SupportedAndGeneratedTargets()) {
-    CAPTURE(std::string(hwy::TargetName(target)));
-    hwy::SetSupportedTargetsForTest(target);
-    body();
-    hwy::SetSupportedTargetsForTest(0);
-  }
-}
+using test::for_every_target;
 
 /// body() with a number of OpenMP threads.
 template <class Body>

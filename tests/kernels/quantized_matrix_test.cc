@@ -1,9 +1,11 @@
 #include "kernels/quantized_matrix.h"
 
+#include <algorithm>
 #include <array>
 
 #include "ballast/error.h"
 #include "kernel_cases.h"
+#include "kernels/bit_packing.h"
 #include "kernels/quantized_storage.h"
 
 namespace ballast::kernels {
@@ -54,27 +56,23 @@ struct RandomMatrix {
  private:
   /// Makes a code its group's zero point, as the format demands of outlier columns.
   void set_code(std::size_t row, std::size_t column) {
-    const std::size_t group = column / view.group_size;
-    const auto get = [&](const std::vector<std::uint8_t>& from, std::size_t count, std::size_t index) {
-      const std::uint8_t* begin = from.data() + row * packed_row_bytes(count, view.bits);
-      return view.bits == 8 ? begin[index] : (begin[index / 2] >> (index % 2 * 4)) & 15;
-    };
-    const int zero = zeros.empty() ? 1 << (view.bits - 1) : get(zeros, view.groups(), group);
-    std::uint8_t* begin = codes.data() + row * packed_row_bytes(view.cols, view.bits);
-    if (view.bits == 8) {
-      begin[column] = static_cast<std::uint8_t>(zero);
-    } else {
-      const int other = begin[column / 2] & (column % 2 == 0 ? 0xF0 : 0x0F);
-      begin[column / 2] = static_cast<std::uint8_t>(other | (zero << (column % 2 * 4)));
+    std::vector<std::uint8_t> row_zeros(view.groups(), static_cast<std::uint8_t>(1 << (view.bits - 1)));
+    if (!zeros.empty()) {
+      unpack_codes(zeros.data() + row * packed_row_bytes(view.groups(), view.bits), view.bits, row_zeros);
     }
+    std::uint8_t* packed = codes.data() + row * packed_row_bytes(view.cols, view.bits);
+    std::vector<std::uint8_t> row_codes(view.cols);
+    unpack_codes(packed, view.bits, row_codes);
+    row_codes[column] = row_zeros[column / view.group_size];
+    pack_codes(row_codes, view.bits, packed);
   }
 };
 
 std::vector<QuantizedCase> cases() {
   std::vector<QuantizedCase> all;
-  for (const int bits : {4, 8}) {
+  for (const int bits : {4, 5, 6, 8}) {
     for (const bool symmetric : {true, false}) {
-      const bool bf16 = symmetric == (bits == 4);
+      const bool bf16 = symmetric == (bits < 6);
       all.push_back({1, 1, 1, 1, bits, symmetric, {}, bf16});
       all.push_back({1, 5, 2, 9, bits, symmetric, {4}, bf16});
       all.push_back({33, 31, 31, 3, bits, symmetric, {}, bf16});
@@ -87,14 +85,28 @@ std::vector<QuantizedCase> cases() {
       all.push_back({130, 12, 6, 29, bits, symmetric, {}, bf16});
       all.push_back({2, 1030, 1030, 8, bits, symmetric, {}, bf16});
       all.push_back({40, 96, 32, 70, bits, symmetric, {2, 3, 94}, bf16});
+      all.push_back({3, 520, 256, 5, bits, symmetric, {300}, bf16});
     }
   }
   return all;
 }
 
-ActivationFormat format_of(const QuantizedMatrix& matrix, bool per_group) {
-  return {matrix.cols(), matrix.group_size(), per_group,
-          std::vector<std::int32_t>(matrix.outlier_columns().begin(), matrix.outlier_columns().end())};
+/// Every way in which activations can meet the matrix of a case.
+std::vector<ActivationFormat> formats_of(const QuantizedCase& c) {
+  return {{c.cols, c.group_size, 8, false, c.outliers},
+          {c.cols, c.group_size, 8, true, c.outliers},
+          {c.cols, c.group_size, 16, true, c.outliers}};
+}
+
+/// m x rows products, in rows one float longer, which must stay as they are.
+std::vector<float> multiply(const QuantizedMatrix& matrix, const std::vector<float>& src, std::size_t m,
+                            const ActivationFormat& format, const float* bias) {
+  QuantizedActivations activations;
+  activations.quantize(RowSource(src.data(), matrix.cols()), m, format);
+  std::vector<float> dst(m * (matrix.rows() + 1), kUntouched / 1e5F);
+  const QuantizedOutput product[] = {{&matrix, bias, dst.data(), matrix.rows() + 1}};
+  matmul(activations, product);
+  return dst;
 }
 
 void check_against(const std::vector<float>& actual, const std::vector<float>& expected, const QuantizedCase& c) {
@@ -108,42 +120,79 @@ void check_against(const std::vector<float>& actual, const std::vector<float>& e
   CHECK(relative_error(actual, expected) <= 2e-7 * std::sqrt(static_cast<double>(16 + c.cols)));
 }
 
-TEST_CASE("a quantized matmul with INT8 activations agrees with exact integers on every target") {
+TEST_CASE("a quantized matmul agrees with exact integers on every target") {
   for (const QuantizedCase& c : cases()) {
     const RandomMatrix random(c);
     std::vector<float> src = random_floats(c.m * c.cols, 5);
     std::fill_n(src.begin(), c.cols, 0.0F);  // a token of zeros
     const std::vector<float> bias = random_floats(c.rows, 6);
-    for (const bool per_group : {false, true}) {
-      const ActivationFormat format{c.cols, c.group_size, per_group, c.outliers};
+    for (const ActivationFormat& format : formats_of(c)) {
+      CAPTURE(format.bits);
       std::vector<float> expected(c.m * (c.rows + 1), kUntouched / 1e5F);
       reference::matmul(random.view, reference::quantize(src.data(), c.m, format), src.data(), c.m, bias.data(),
                         expected.data(), c.rows + 1);
       for_every_target([&] {
         const QuantizedMatrix matrix(random.view);
-        Int8Activations activations;
-        activations.quantize(src.data(), c.m, format);
-        std::vector<float> actual(expected.size(), kUntouched / 1e5F);
-        matrix.matmul(activations, c.m, bias.data(), actual.data(), c.rows + 1);
-        check_against(actual, expected, c);
+        CHECK(matrix.activation_format(format.bits, format.scale_per_group) == format);
+        check_against(multiply(matrix, src, c.m, format, bias.data()), expected, c);
       });
     }
   }
 }
 
-TEST_CASE("a quantized matmul with float activations agrees with the decoded matrix on every target") {
+TEST_CASE("integers of one group are exact on every target") {
+  // Scales of 1 and a largest magnitude of 127: the F32 results are the integers themselves.
+  for (QuantizedCase c : cases()) {
+    c.outliers.clear();
+    c.group_size = c.cols = std::min<std::size_t>(c.cols, 128);
+    RandomMatrix random(c);
+    std::fill(random.scales.begin(), random.scales.end(), c.bf16 ? std::uint16_t{0x3F80} : std::uint16_t{0x3C00});
+    std::vector<float> src = random_floats(c.m * c.cols, 5, 127.0F);
+    for (float& value : src) value = std::clamp(std::nearbyint(value), -127.0F, 127.0F);
+    for (std::size_t i = 0; i < c.m; ++i) src[i * c.cols] = 127.0F;
+    std::vector<float> expected(c.m * (c.rows + 1), kUntouched / 1e5F);
+    reference::matmul(reference::decode(random.view), c.rows, c.cols, src.data(), c.m, nullptr, expected.data(),
+                      c.rows + 1);
+    for_every_target(
+        [&] { CHECK(multiply(QuantizedMatrix(random.view), src, c.m, formats_of(c)[0], nullptr) == expected); });
+  }
+}
+
+TEST_CASE("activations of 16 bits lose next to nothing against floats") {
   for (const QuantizedCase& c : cases()) {
     const RandomMatrix random(c);
     const std::vector<float> src = random_floats(c.m * c.cols, 5);
-    const std::vector<float> bias = random_floats(c.rows, 6);
     std::vector<float> expected(c.m * (c.rows + 1), kUntouched / 1e5F);
-    reference::matmul(reference::decode(random.view), c.rows, c.cols, src.data(), c.m, bias.data(), expected.data(),
+    reference::matmul(reference::decode(random.view), c.rows, c.cols, src.data(), c.m, nullptr, expected.data(),
                       c.rows + 1);
+    const std::vector<float> actual = multiply(QuantizedMatrix(random.view), src, c.m, formats_of(c)[2], nullptr);
+    CHECK(relative_error(actual, expected) <= 1e-4);  // a code is off by at most 1 in 65,024 of its group's largest
+  }
+}
+
+TEST_CASE("several matrices at once, and sums onto what is there, give what they give alone") {
+  const RandomMatrix first({50, 96, 32, 0, 4, false, {5}, false});
+  const RandomMatrix second({33, 96, 32, 0, 6, true, {5}, false});
+  const std::vector<float> earlier = random_floats(9 * 34, 3);
+  for (const std::size_t m : {1, 9}) {
+    const std::vector<float> src = random_floats(m * 96, 2);
     for_every_target([&] {
-      const QuantizedMatrix matrix(random.view);
-      std::vector<float> actual(expected.size(), kUntouched / 1e5F);
-      matrix.matmul(src.data(), c.m, bias.data(), actual.data(), c.rows + 1);
-      check_against(actual, expected, c);
+      const QuantizedMatrix matrices[] = {QuantizedMatrix(first.view), QuantizedMatrix(second.view)};
+      const ActivationFormat format = matrices[0].activation_format(8, true);
+      const std::vector<float> expected_first = multiply(matrices[0], src, m, format, nullptr);
+      const std::vector<float> alone = multiply(matrices[1], src, m, format, nullptr);
+      std::vector<float> dst_first(m * 51, kUntouched / 1e5F);
+      std::vector<float> dst_second(earlier.begin(), earlier.begin() + static_cast<std::ptrdiff_t>(m * 34));
+      QuantizedActivations activations;
+      activations.quantize(RowSource(src.data(), 96), m, format);
+      const QuantizedOutput products[] = {{&matrices[0], nullptr, dst_first.data(), 51},
+                                          {&matrices[1], nullptr, dst_second.data(), 34, true}};
+      matmul(activations, products);
+      CHECK(dst_first == expected_first);
+      for (std::size_t i = 0; i < m; ++i) {
+        for (std::size_t r = 0; r < 33; ++r) CHECK(dst_second[i * 34 + r] == earlier[i * 34 + r] + alone[i * 34 + r]);
+        CHECK(dst_second[i * 34 + 33] == earlier[i * 34 + 33]);
+      }
     });
   }
 }
@@ -162,27 +211,31 @@ TEST_CASE("decode_row gives back every row exactly") {
 }
 
 TEST_CASE("quantizing activations gives the reference's codes, scales and sums on every target") {
-  for (const bool per_group : {false, true}) {
-    for (const QuantizedCase& c : cases()) {
-      const ActivationFormat format{c.cols, c.group_size, per_group, c.outliers};
+  for (const QuantizedCase& c : cases()) {
+    for (const ActivationFormat& format : formats_of(c)) {
       std::vector<float> src = random_floats(c.m * c.cols, 8, 3.0F);
       for (const std::int32_t column : c.outliers) src[static_cast<std::size_t>(column)] = 23855.0F;
-      const reference::QuantizedActivations expected = reference::quantize(src.data(), c.m, format);
+      const reference::IntegerActivations expected = reference::quantize(src.data(), c.m, format);
       for_every_target([&] {
-        Int8Activations activations;
-        activations.quantize(src.data(), c.m, format);
-        const Int8Activations::Storage& s = activations.storage();
+        QuantizedActivations activations;
+        activations.quantize(RowSource(src.data(), c.cols), c.m, format);
+        const QuantizedActivations::Storage& s = activations.storage();
+        const std::size_t padded = s.layout.padded_cols();
         for (std::size_t i = 0; i < c.m; ++i) {
           for (std::size_t g = 0; g < s.layout.groups; ++g) {
-            REQUIRE(s.scales.data()[i * s.layout.groups + g] == expected.scales[i * s.layout.groups + g]);
-            std::int32_t sum = 0;
-            const std::int8_t* codes =
-                s.codes.data() + i * s.layout.padded_cols() + g * s.layout.group_pairs * GroupLayout::kPairColumns;
+            const std::int8_t* codes = s.codes.data() + i * s.planes() * padded + s.layout.padded_begin(g);
+            std::int32_t sums[2] = {0, 0};
             for (std::size_t k = 0; k < s.layout.columns_in(g); ++k) {
-              REQUIRE(codes[k] == expected.codes[i * c.cols + g * c.group_size + k]);
-              sum += codes[k];
+              const std::size_t at = i * c.cols + g * s.layout.group_size + k;
+              const int code = format.bits == 8 ? codes[k] : codes[k] * kPlaneFactor + codes[padded + k];
+              REQUIRE(code == expected.codes[at]);
+              REQUIRE(s.scales.data()[i * s.layout.groups + g] == expected.scales[at]);
+              sums[0] -= codes[k];
+              if (format.bits == 16) sums[1] -= codes[padded + k];
             }
-            REQUIRE(s.sums.data()[i * s.layout.groups + g] == sum);
+            for (std::size_t plane = 0; plane < s.planes(); ++plane) {
+              REQUIRE(s.negated_sums.data()[(i * s.planes() + plane) * s.layout.groups + g] == sums[plane]);
+            }
           }
         }
       });
@@ -195,9 +248,26 @@ TEST_CASE("ties of activations round to even") {
   const std::array<float, 8> src = {127.0F, 0.5F, 1.5F, 2.5F, -0.5F, -1.5F, -2.5F, 125.5F};
   const std::array<int, 8> expected = {127, 0, 2, 2, 0, -2, -2, 126};
   for_every_target([&] {
-    Int8Activations activations;
-    activations.quantize(src.data(), 1, {8, 8, false, {}});
+    QuantizedActivations activations;
+    activations.quantize(RowSource(src.data(), 8), 1, {8, 8, 8, false, {}});
     for (std::size_t i = 0; i < 8; ++i) CHECK(activations.storage().codes.data()[i] == expected[i]);
+  });
+}
+
+TEST_CASE("rows made on the way are quantized as rows that lie in memory") {
+  const std::vector<float> src = random_floats(5 * 70, 4);
+  const ActivationFormat format{70, 32, 8, true, {3}};
+  for_every_target([&] {
+    QuantizedActivations from_memory, on_the_way;
+    from_memory.quantize(RowSource(src.data(), 70), 5, format);
+    const auto make = [&](std::size_t row, float* scratch) {
+      return static_cast<const float*>(std::copy_n(src.data() + row * 70, 70, scratch) - 70);
+    };
+    on_the_way.quantize(RowSource(make), 5, format);
+    const auto& a = from_memory.storage();
+    const auto& b = on_the_way.storage();
+    CHECK(std::equal(a.codes.data(), a.codes.data() + 5 * a.layout.padded_cols(), b.codes.data()));
+    CHECK(std::equal(a.outliers.data(), a.outliers.data() + 5, b.outliers.data()));
   });
 }
 
@@ -212,21 +282,21 @@ TEST_CASE("the largest sums of a wide per-channel matrix do not overflow") {
   view.codes = codes;
   view.scales = std::as_bytes(std::span(scales));
   const std::vector<float> src(cols, -127.0F);
-  for_every_target([&] {
-    const QuantizedMatrix matrix(view);
-    Int8Activations activations;
-    activations.quantize(src.data(), 1, format_of(matrix, false));
-    float dst[2];
-    matrix.matmul(activations, 1, nullptr, dst, 2);
-    CHECK(dst[0] == 128.0F * 127.0F * cols);
-    CHECK(dst[1] == -127.0F * 127.0F * cols);
-  });
+  for (const int bits : {8, 16}) {
+    for_every_target([&] {
+      const QuantizedMatrix matrix(view);
+      const std::vector<float> dst = multiply(matrix, src, 1, matrix.activation_format(bits, false), nullptr);
+      CHECK(dst[0] == doctest::Approx(128.0F * 127.0F * cols));
+      CHECK(dst[1] == doctest::Approx(-127.0F * 127.0F * cols));
+    });
+  }
 }
 
 TEST_CASE("groups too wide for 32-bit sums are refused") {
   QuantizedView view;
   view.rows = 1;
-  view.cols = view.group_size = kLargestGroup + 1;
+  view.group_size = kLargestGroup + 1;
+  view.cols = 2 * view.group_size;  // a group that is the whole row could be cut
   CHECK_THROWS_AS(QuantizedMatrix{view}, Error);
 }
 
@@ -236,39 +306,34 @@ TEST_CASE("quantized products and codes do not depend on the number of threads")
     const std::vector<float> src = random_floats(m * 160, 2);
     for_every_target([&] {
       const QuantizedMatrix matrix(random.view);
-      const auto run = [&] {
-        std::vector<float> both(2 * m * 200);
-        Int8Activations activations;
-        activations.quantize(src.data(), m, format_of(matrix, true));
-        matrix.matmul(activations, m, nullptr, both.data(), 200);
-        matrix.matmul(src.data(), m, nullptr, both.data() + m * 200, 200);
-        return both;
-      };
-      const std::vector<float> one = with_threads(1, run);
-      CHECK(one == with_threads(2, run));
-      CHECK(one == with_threads(5, run));
+      for (const int bits : {8, 16}) {
+        const auto run = [&] { return multiply(matrix, src, m, matrix.activation_format(bits, true), nullptr); };
+        const std::vector<float> one = with_threads(1, run);
+        CHECK(one == with_threads(2, run));
+        CHECK(one == with_threads(5, run));
+      }
     });
   }
 }
 
-TEST_CASE("a token's INT8 product does not depend on the tokens beside it") {
-  const RandomMatrix random({48, 96, 32, 0, 4, true, {5}, false});
-  const std::vector<float> src = random_floats(40 * 96, 2);
-  for_every_target([&] {
-    const QuantizedMatrix matrix(random.view);
-    const auto run = [&](std::size_t m) {
-      Int8Activations activations;
-      activations.quantize(src.data(), m, format_of(matrix, false));
-      std::vector<float> dst(m * 48);
-      matrix.matmul(activations, m, nullptr, dst.data(), 48);
-      return dst;
-    };
-    const std::vector<float> all = run(40);
-    for (const std::size_t m : {1, 5, 6, 7, 13}) {
-      const std::vector<float> some = run(m);
-      CHECK(std::equal(some.begin(), some.end(), all.begin()));
+TEST_CASE("a token's product does not depend on the tokens beside it") {
+  for (const int weight_bits : {4, 5, 6, 8}) {
+    for (const bool symmetric : {true, false}) {
+      const RandomMatrix random({48, 96, 32, 0, weight_bits, symmetric, {5}, false});
+      const std::vector<float> src = random_floats(40 * 96, 2);
+      for_every_target([&] {
+        const QuantizedMatrix matrix(random.view);
+        for (const int bits : {8, 16}) {
+          const ActivationFormat format = matrix.activation_format(bits, true);
+          const std::vector<float> all = multiply(matrix, src, 40, format, nullptr);
+          for (const std::size_t m : {1, 2, 3, 5, 6, 7, 13}) {
+            const std::vector<float> some = multiply(matrix, src, m, format, nullptr);
+            CHECK(std::equal(some.begin(), some.end(), all.begin()));
+          }
+        }
+      });
     }
-  });
+  }
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "kernels/elementwise.h"
+#include "kernels/rope.h"
 
 #include "kernel_cases.h"
 
@@ -28,22 +28,6 @@ TEST_CASE("rope rotates pairs half a rotary size apart and nothing else") {
         const bool rotated = in_row < heads * c.head_stride && in_row % c.head_stride < c.rotary_size;
         if (!rotated) REQUIRE(actual[i] == x[i]);
       }
-    });
-  }
-}
-
-TEST_CASE("add adds every value, on any number of threads") {
-  for (const std::size_t size : {1, 17, 100'003}) {
-    const std::vector<float> src = random_floats(size, 1), before = random_floats(size, 2);
-    for_every_target([&] {
-      const auto run = [&] {
-        std::vector<float> dst = before;
-        add(src.data(), size, dst.data());
-        return dst;
-      };
-      const std::vector<float> one = with_threads(1, run);
-      for (std::size_t i = 0; i < size; ++i) REQUIRE(one[i] == before[i] + src[i]);
-      CHECK(one == with_threads(2, run));
     });
   }
 }

@@ -1,6 +1,6 @@
-// Rotary positions and the residual. Parallel over tokens.
-#ifndef BALLAST_KERNELS_ELEMENTWISE_H_
-#define BALLAST_KERNELS_ELEMENTWISE_H_
+// Rotary positions. Parallel over tokens.
+#ifndef BALLAST_KERNELS_ROPE_H_
+#define BALLAST_KERNELS_ROPE_H_
 
 #include <cstddef>
 
@@ -12,9 +12,6 @@ namespace ballast::kernels {
 void rope(float* x, std::size_t m, std::size_t heads, std::size_t head_stride, std::size_t rotary_size,
           std::size_t row_stride, const float* cos, const float* sin);
 
-/// dst += src over `count` values.
-void add(const float* src, std::size_t count, float* dst);
-
 }  // namespace ballast::kernels
 
-#endif  // BALLAST_KERNELS_ELEMENTWISE_H_
+#endif  // BALLAST_KERNELS_ROPE_H_

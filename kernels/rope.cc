@@ -1,9 +1,9 @@
-#include "kernels/elementwise.h"
+#include "kernels/rope.h"
 
 #include "kernels/parallel.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/elementwise.cc"
+#define HWY_TARGET_INCLUDE "kernels/rope.cc"
 #include <hwy/foreach_target.h>  // IWYU pragma: keep
 #include <hwy/highway.h>
 
@@ -24,10 +24,6 @@ void rope_row(float* x, std::size_t heads, std::size_t head_stride, std::size_t 
   }
 }
 
-void add_range(const float* src, std::size_t count, float* dst) {
-  for_vectors(count, [&](auto load, auto store) HWY_ATTR { store(hn::Add(load(dst), load(src)), dst); });
-}
-
 }  // namespace ballast::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -35,7 +31,6 @@ HWY_AFTER_NAMESPACE();
 namespace ballast::kernels {
 
 HWY_EXPORT(rope_row);
-HWY_EXPORT(add_range);
 
 void rope(float* x, std::size_t m, std::size_t heads, std::size_t head_stride, std::size_t rotary_size,
           std::size_t row_stride, const float* cos, const float* sin) {
@@ -46,12 +41,6 @@ void rope(float* x, std::size_t m, std::size_t heads, std::size_t head_stride, s
       run(x + i * row_stride, heads, head_stride, rotary_size, cos + i * half, sin + i * half);
     }
   });
-}
-
-void add(const float* src, std::size_t count, float* dst) {
-  const auto run = HWY_DYNAMIC_POINTER(add_range);
-  parallel_ranges(count, threads_for(count),
-                  [&](std::size_t begin, std::size_t end) { run(src + begin, end - begin, dst + begin); });
 }
 
 }  // namespace ballast::kernels

@@ -1,0 +1,69 @@
+// Products with F32, F16 and BF16 weights.
+#include <benchmark/benchmark.h>
+
+#include <cstring>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bench/limits.h"
+#include "bench/random_data.h"
+#include "bench/shapes.h"
+#include "kernels/float_matrix.h"
+
+namespace ballast::bench {
+namespace {
+
+using kernels::FloatType;
+
+/// Copies of one matrix, used in turn.
+class Weights {
+ public:
+  Weights(const LinearShape& shape, FloatType type)
+      : bytes_(shape.rows * shape.cols * kernels::float_type_bytes(type)),
+        copies_(copies_beyond_caches(bytes_)),
+        memory_(std::make_unique_for_overwrite<char[]>(bytes_ * copies_)) {
+    kernels::from_float(random_floats(shape.rows * shape.cols).data(), shape.rows * shape.cols, type, memory_.get());
+    for (std::size_t i = 1; i < copies_; ++i) std::memcpy(memory_.get() + i * bytes_, memory_.get(), bytes_);
+  }
+
+  std::size_t bytes() const { return bytes_; }
+  const char* next() { return memory_.get() + turn_++ % copies_ * bytes_; }
+
+ private:
+  std::size_t bytes_;
+  std::size_t copies_;
+  std::unique_ptr<char[]> memory_;
+  std::size_t turn_ = 0;
+};
+
+void float_matmul(benchmark::State& state, const LinearShape& shape, std::size_t m, FloatType type) {
+  Weights weights(shape, type);
+  const std::vector<float> src = random_floats(m * shape.cols);
+  std::vector<float> dst(m * shape.rows);
+  for (auto _ : state) {
+    const kernels::FloatMatrix matrix{weights.next(), type, shape.rows, shape.cols};
+    const kernels::FloatOutput output[] = {{.matrix = &matrix, .dst = dst.data(), .stride = shape.rows}};
+    kernels::matmul(output, src.data(), m);
+  }
+  report(state, matmul_work(m, shape.rows, shape.cols, weights.bytes(), limits().f32_gflops));
+}
+
+const bool kRegistered = [] {
+  const std::pair<const char*, FloatType> types[] = {
+      {"f32", FloatType::kF32}, {"f16", FloatType::kF16}, {"bf16", FloatType::kBF16}};
+  for (const auto& [name, type] : types) {
+    for_each_product([&](const LinearShape& shape, std::size_t m) {
+      const std::string full = std::string("float_matmul/") + name + "/" + shape.name() + "/m:" + std::to_string(m);
+      benchmark::RegisterBenchmark(
+          full.c_str(), [shape, m, kind = type](benchmark::State& state) { float_matmul(state, shape, m, kind); })
+          ->UseRealTime()
+          ->Unit(benchmark::kMicrosecond);
+    });
+  }
+  return true;
+}();
+
+}  // namespace
+}  // namespace ballast::bench

@@ -1,0 +1,47 @@
+// The linears of the models that kernels are measured on, as the forward pass multiplies them: q, k and v in one, gate
+// and up in one.
+#ifndef BALLAST_BENCH_SHAPES_H_
+#define BALLAST_BENCH_SHAPES_H_
+
+#include <cstddef>
+#include <string>
+
+namespace ballast::bench {
+
+struct LinearShape {
+  const char* model = "";
+  const char* linear = "";
+  std::size_t rows = 0;  ///< outputs
+  std::size_t cols = 0;  ///< inputs
+  bool head = false;     ///< multiplies the last token of a prompt only
+
+  std::string name() const { return std::string(model) + "/" + linear; }
+};
+
+inline constexpr LinearShape kLinearShapes[] = {
+    {"SmolLM2-135M", "qkv", 960, 576},          {"SmolLM2-135M", "o", 576, 576},
+    {"SmolLM2-135M", "gate_up", 3072, 576},     {"SmolLM2-135M", "down", 576, 1536},
+    {"SmolLM2-135M", "head", 49152, 576, true}, {"Qwen2.5-1.5B", "qkv", 2048, 1536},
+    {"Qwen2.5-1.5B", "o", 1536, 1536},          {"Qwen2.5-1.5B", "gate_up", 17920, 1536},
+    {"Qwen2.5-1.5B", "down", 1536, 8960},       {"Qwen2.5-1.5B", "head", 151936, 1536, true},
+    {"Qwen2.5-7B", "qkv", 4608, 3584},          {"Qwen2.5-7B", "o", 3584, 3584},
+    {"Qwen2.5-7B", "gate_up", 37888, 3584},     {"Qwen2.5-7B", "down", 3584, 18944},
+    {"Qwen2.5-7B", "head", 152064, 3584, true},
+};
+
+/// Tokens multiplied at once: generation, several sequences, prompts.
+inline constexpr std::size_t kTokenCounts[] = {1, 4, 16, 64, 512};
+
+/// Calls body(shape, m) for every shape with the numbers of tokens that meet it.
+template <class Body>
+void for_each_product(const Body& body) {
+  for (const LinearShape& shape : kLinearShapes) {
+    for (const std::size_t m : kTokenCounts) {
+      if (!shape.head || m <= 4) body(shape, m);
+    }
+  }
+}
+
+}  // namespace ballast::bench
+
+#endif  // BALLAST_BENCH_SHAPES_H_
