@@ -25,6 +25,9 @@ using Clock = std::chrono::steady_clock;
 // Prompt tokens that pass the model at once, as llama-bench's default.
 constexpr std::size_t kPromptBatch = 512;
 
+// Positions up to here are exact in F32, and sizes of caches far from overflow.
+constexpr std::size_t kMostTokens = std::size_t{1} << 24;
+
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
@@ -48,15 +51,18 @@ class ModelBenchmark {
   ModelBenchmark(const std::filesystem::path& path, const BenchmarkOptions& options, const Progress& progress)
       : options_(options), progress_(progress), start_(Clock::now()), model_(path) {
     result_.load_seconds = seconds_since(start_);
-    const bool rolling = options.cache.window > 0;
-    const std::size_t needed = rolling ? 0 : options.depth + std::max(options.prompt, options.generate);
     if (options.repetitions == 0) throw Error("repetitions", "must be at least 1");
     if (!model_.spec().causal && (options.generate > 0 || options.depth > 0)) {
       throw Error(path.string(), "is an encoder, which generates nothing: measure prompts only (-n 0 -d 0)");
     }
-    if (needed > model_.spec().context_length) {
-      throw Error("benchmark", std::to_string(needed) + " tokens do not fit the model's context of " +
-                                   std::to_string(model_.spec().context_length));
+    if (std::max({options.depth, options.prompt, options.generate}) > kMostTokens) {
+      throw Error("benchmark", "more than " + std::to_string(kMostTokens) + " tokens: measure fewer");
+    }
+    // Rotated positions go on beyond the context: its tokens mean nothing to the model, but cost what others do.
+    const std::size_t needed = options.depth + std::max(options.prompt, options.generate);
+    if (model_.spec().positions == PositionKind::kLearned && needed > model_.spec().context_length) {
+      throw Error("benchmark", std::to_string(needed) + " tokens do not fit the model's table of " +
+                                   std::to_string(model_.spec().context_length) + " positions: measure fewer");
     }
   }
 
@@ -84,11 +90,9 @@ class ModelBenchmark {
   }
 
  private:
-  // Tokens per second if the multiply-add units never waited: all weights once per token, the head once per prompt.
+  // Tokens per second if the multiply-add units never waited.
   std::function<double()> prompt_limit() {
-    const auto weights = static_cast<double>(model_.block_weights());
-    const double per_token =
-        weights + static_cast<double>(model_.head_weights()) / static_cast<double>(options_.prompt);
+    const double per_token = model_.prompt_weights(options_.prompt);
     return [=, this] { return result_.int8_gops * 1e9 / (2 * per_token); };
   }
 
@@ -106,14 +110,17 @@ class ModelBenchmark {
   }
 
   void run_prompt(model::KeyValueCache& cache, std::size_t tokens) {
-    std::vector<float> logits(model_.spec().vocab_size);
+    logits_.resize(model_.spec().vocab_size);
     while (tokens > 0) {
-      std::vector<int> ids(std::min(tokens, kPromptBatch));
-      for (int& id : ids) id = static_cast<int>(random_() % model_.spec().vocab_size);
-      const model::SequenceTokens sequence[] = {{ids, &cache}};
-      const std::span<const float> hidden = model_.forward(sequence);
-      tokens -= ids.size();
-      if (tokens == 0) model_.logits(hidden.last(model_.spec().hidden_size).data(), 1, logits.data());
+      ids_.resize(std::min(tokens, kPromptBatch));
+      for (int& id : ids_) id = static_cast<int>(random_() % model_.spec().vocab_size);
+      const model::SequenceTokens sequence = {ids_, &cache};
+      tokens -= ids_.size();
+      if (tokens == 0) {
+        model_.next_logits(sequence, logits_.data());
+      } else {
+        model_.forward({&sequence, 1});
+      }
     }
   }
 
@@ -143,6 +150,8 @@ class ModelBenchmark {
   Clock::time_point start_;
   model::Model model_;
   std::mt19937_64 random_{0};
+  std::vector<int> ids_;
+  std::vector<float> logits_;
   Benchmark result_;
   std::vector<std::function<double()>> limits_;  ///< of the results, known once the machine is measured
 };

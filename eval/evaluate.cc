@@ -53,9 +53,9 @@ constexpr std::size_t kStreamBatch = 512;
 // Stretches of a stream whose perplexities are told apart.
 constexpr std::size_t kStreamSegments = 50;
 
-eval::SequenceRunner make_runner(model::Model& model, const EvaluateOptions& options) {
-  if (options.stream > 0) return {model, model.make_cache(options.cache, options.stream, kStreamBatch)};
-  return {model, model.make_cache(options.cache, options.context, options.context)};
+eval::SequenceRunner make_runner(model::Model& model, const EvaluateOptions& options, const CacheOptions& cache) {
+  if (options.stream > 0) return {model, model.make_cache(cache, options.stream, kStreamBatch)};
+  return {model, model.make_cache(cache, options.context, options.context)};
 }
 
 void check_options(const EvaluateOptions& options, const model::Model& model) {
@@ -81,13 +81,15 @@ class TextEvaluation {
   TextEvaluation(const std::filesystem::path& path, const EvaluateOptions& options, const Progress& progress)
       : options_(options), progress_(progress), model_(path) {
     check_options(options, model_);
-    runner_.emplace(make_runner(model_, options));
+    runner_.emplace(make_runner(model_, options, options.cache));
     if (!options.reference) return;
     reference_ = std::make_unique<model::Model>(*options.reference);
     if (reference_->spec().vocab_size != model_.spec().vocab_size) {
       throw Error(options.reference->string(), "has another vocabulary than the model it shall be compared with");
     }
-    reference_runner_.emplace(make_runner(*reference_, options));
+    CacheOptions exact = options.cache;  // or the comparison would not see what the cache costs
+    exact.type = CacheOptions::Type::kF32;
+    reference_runner_.emplace(make_runner(*reference_, options, exact));
   }
 
   Evaluation run() {

@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "ballast/spec.h"
+#include "kernels/attention.h"
+#include "kernels/key_bias.h"
 #include "kernels/quantized_matrix.h"
 #include "model/key_value_cache.h"
 #include "model/weights.h"
@@ -54,8 +56,8 @@ struct BlockActivations {
   std::vector<float> query_latent, key_value_latent, key_position, plain_keys, sink_queries;
   std::vector<float> mlp_input, mlp_hidden, mlp_up;
   std::vector<float> router_logits, expert_input, expert_hidden, expert_up, expert_output;
-  std::vector<float> projected, mlp_projected;
-  kernels::Int8Activations quantized;
+  std::vector<kernels::AttentionSequence> attention_sequences;
+  kernels::QuantizedActivations quantized;
 };
 
 /// cos and sin of the angles by which a batch's tokens are rotated, [tokens][rotary_size / 2] each; the same in every
@@ -63,6 +65,7 @@ struct BlockActivations {
 struct RopeAngles {
   std::vector<float> cos, sin;            ///< at the tokens' positions
   std::vector<float> slot_cos, slot_sin;  ///< at their places in a rolling cache, as the sinks see them; else empty
+  const kernels::KeyRotation* rotation = nullptr;  ///< at any position
 };
 
 /// Empty angles for a model that rotates nothing. `angles` is reused from batch to batch.
@@ -70,6 +73,7 @@ class RopeTable {
  public:
   explicit RopeTable(const ModelSpec& spec);
 
+  /// The angles refer to this table.
   void look_up(std::span<const BatchSequence> batch, RopeAngles& angles) const;
 
  private:
@@ -78,11 +82,20 @@ class RopeTable {
 
   std::vector<double> frequencies_;
   double amplitude_ = 1.0;
+  kernels::KeyRotation rotation_;
 };
+
+/// Whether a last block can leave out what only tokens before the last one need.
+inline bool can_keep_last_only(const ModelSpec& spec) {
+  return spec.layout == BlockLayout::kPreNorm;
+}
 
 struct ForwardOptions {
   bool record_inputs = false;      ///< fill BlockActivations::inputs
   bool first_token_share = false;  ///< also sum up the attention that each head gives to the first token
+  /// After this block only the last token of each sequence is wanted: hidden's first rows receive these, one for each
+  /// sequence. The others leave their keys and values behind. Only where can_keep_last_only.
+  bool last_only = false;
 };
 
 /// hidden [tokens][hidden_size] goes in and comes out; the batch's keys and values are appended to layer `cache_layer`

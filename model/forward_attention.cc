@@ -2,8 +2,8 @@
 
 #include "kernels/activation.h"
 #include "kernels/attention.h"
-#include "kernels/elementwise.h"
 #include "kernels/norm.h"
+#include "kernels/rope.h"
 #include "model/block_structure.h"
 #include "model/forward_parts.h"
 
@@ -24,20 +24,21 @@ struct RowLayout {
 };
 
 /// Queries, keys and values of plain attention, and the output gate.
-void project(const BlockPass& pass, const RowLayout& layout, const float* input) {
+void project(const BlockPass& pass, const RowLayout& layout, const LinearRows& input) {
   const BlockWeights& block = pass.block;
   BlockActivations& a = pass.activations;
   float* row = a.query_key_value.data();
-  std::vector<LinearOutput> outputs = {{&block.query, row, layout.size},
-                                       {&block.key, row + layout.keys, layout.size},
-                                       {&block.value, row + layout.values, layout.size}};
-  if (block.output_gate) outputs.push_back({&*block.output_gate, a.output_gate.data(), block.output_gate->rows()});
-  pass.apply_linears(outputs, input, pass.tokens);
+  LinearOutputs outputs;
+  outputs.add({&block.query, row, layout.size});
+  outputs.add({&block.key, row + layout.keys, layout.size});
+  outputs.add({&block.value, row + layout.values, layout.size});
+  if (block.output_gate) outputs.add({&*block.output_gate, a.output_gate.data(), block.output_gate->rows()});
+  pass.apply_linears(outputs.all(), input, pass.tokens);
 }
 
 /// The same through the latent vectors. Keys are put together from their plain and their common rotated part, which is
 /// rotated later, in every head.
-void project_latent(const BlockPass& pass, const RowLayout& layout, const float* input) {
+void project_latent(const BlockPass& pass, const RowLayout& layout, const LinearRows& input) {
   const ModelSpec& spec = pass.spec;
   const BlockWeights& block = pass.block;
   const LatentWeights& latent = *block.latent;
@@ -52,26 +53,26 @@ void project_latent(const BlockPass& pass, const RowLayout& layout, const float*
   grow(a.plain_keys, m * spec.kv_heads * plain);
   float* row = a.query_key_value.data();
 
-  std::vector<LinearOutput> down;
+  LinearOutputs down;
   if (latent.query_down) {
-    down.push_back({&*latent.query_down, a.query_latent.data(), spec.latent->query_rank});
+    down.add({&*latent.query_down, a.query_latent.data(), spec.latent->query_rank});
   } else {
-    down.push_back({&block.query, row, layout.size});
+    down.add({&block.query, row, layout.size});
   }
-  down.push_back({&latent.key_value_down, a.key_value_latent.data(), rank});
-  down.push_back({&latent.key_position, a.key_position.data(), rotary});
-  if (block.output_gate) down.push_back({&*block.output_gate, a.output_gate.data(), block.output_gate->rows()});
-  pass.apply_linears(down, input, m);
+  down.add({&latent.key_value_down, a.key_value_latent.data(), rank});
+  down.add({&latent.key_position, a.key_position.data(), rotary});
+  if (block.output_gate) down.add({&*block.output_gate, a.output_gate.data(), block.output_gate->rows()});
+  pass.apply_linears(down.all(), input, m);
 
   if (latent.query_down) {
     latent.query_down_norm.apply(a.query_latent.data(), m, a.query_latent.data());
     const LinearOutput query[] = {{&block.query, row, layout.size}};
-    pass.apply_linears(query, a.query_latent.data(), m);
+    pass.apply_linears(query, {a.query_latent.data(), spec.latent->query_rank}, m);
   }
   latent.key_value_down_norm.apply(a.key_value_latent.data(), m, a.key_value_latent.data());
   const LinearOutput up[] = {{&block.key, a.plain_keys.data(), spec.kv_heads * plain},
                              {&block.value, row + layout.values, layout.size}};
-  pass.apply_linears(up, a.key_value_latent.data(), m);
+  pass.apply_linears(up, {a.key_value_latent.data(), rank}, m);
   for (std::size_t i = 0; i < m; ++i) {
     for (std::size_t head = 0; head < spec.kv_heads; ++head) {
       float* key = row + i * layout.size + layout.keys + head * spec.head_size;
@@ -104,7 +105,25 @@ void place(const BlockPass& pass, const RowLayout& layout) {
   rotate(pass.spec, rows, pass.tokens, pass.spec.heads + pass.spec.kv_heads, layout.size, angles.cos, angles.sin);
 }
 
-void attend(const BlockPass& pass, const RowLayout& layout) {
+/// What every key has in common but for its rotation, which INT8 caches leave out.
+kernels::KeyBias key_bias(const BlockPass& pass) {
+  const ModelSpec& spec = pass.spec;
+  const bool added_last = !spec.latent && !spec.query_key_norm && spec.positions == PositionKind::kRope;
+  if (!added_last || pass.block.key.bias.empty()) return {};
+  return {.values = pass.block.key.bias.data(), .rotation = pass.angles.rotation};
+}
+
+/// Moves the row of each sequence's last token to the front.
+void keep_last_rows(std::span<const BatchSequence> batch, std::size_t row_size, float* rows) {
+  std::size_t end = 0;
+  for (std::size_t i = 0; i < batch.size(); ++i) {
+    end += batch[i].tokens;
+    if (end - 1 != i) std::copy_n(rows + (end - 1) * row_size, row_size, rows + i * row_size);
+  }
+}
+
+/// Returns how many rows of attention_output it wrote.
+std::size_t attend(const BlockPass& pass, const RowLayout& layout) {
   const ModelSpec& spec = pass.spec;
   BlockActivations& a = pass.activations;
   if (pass.options.first_token_share) a.first_token_share.assign(pass.batch.size() * spec.heads, 0.0);
@@ -123,35 +142,45 @@ void attend(const BlockPass& pass, const RowLayout& layout) {
                                          .causal = spec.causal,
                                          .window = window,
                                          .sinks = kind.sinks()};
-  std::vector<kernels::AttentionSequence> sequences;
-  sequences.reserve(pass.batch.size());
+  std::vector<kernels::AttentionSequence>& sequences = a.attention_sequences;
+  sequences.clear();
   std::size_t first_row = 0;
+  std::size_t written = 0;
   for (const BatchSequence& sequence : pass.batch) {
     float* rows = a.query_key_value.data() + first_row * layout.size;
+    const kernels::KeyBias bias = key_bias(pass);
+    const std::size_t pairs = bias.values == nullptr ? 0 : bias.rotation->pairs();
     sequence.cache->append(pass.cache_layer, rows + layout.keys, layout.size, rows + layout.values, layout.size,
-                           sequence.tokens, sequence.massive);
+                           sequence.tokens, sequence.massive,
+                           {.bias = bias,
+                            .cos = pass.angles.cos.data() + first_row * pairs,
+                            .sin = pass.angles.sin.data() + first_row * pairs});
+    const std::size_t left_out = pass.options.last_only ? sequence.tokens - 1 : 0;
     kernels::AttentionSequence entry;
-    entry.q = rows;
+    entry.q = rows + left_out * layout.size;
     entry.q_stride = layout.size;
-    entry.queries = sequence.tokens;
+    entry.queries = sequence.tokens - left_out;
     entry.kv = sequence.cache->view(pass.cache_layer, sequence.tokens);
-    entry.out = a.attention_output.data() + first_row * spec.heads * spec.value_size;
+    entry.kv.key_bias = bias;
+    entry.out = a.attention_output.data() + written * spec.heads * spec.value_size;
     if (pass.options.first_token_share) {
       entry.first_token_share = a.first_token_share.data() + sequences.size() * spec.heads;
     }
     if (!pass.angles.slot_cos.empty()) {
-      entry.sink_q = a.sink_queries.data() + first_row * layout.keys;
+      entry.sink_q = a.sink_queries.data() + (first_row + left_out) * layout.keys;
       entry.sink_q_stride = layout.keys;
     }
     sequences.push_back(entry);
     first_row += sequence.tokens;
+    written += entry.queries;
   }
   kernels::attention(shape, sequences);
+  return written;
 }
 
 }  // namespace
 
-void forward_attention(const BlockPass& pass, const float* input, float* dst) {
+std::size_t forward_attention(const BlockPass& pass, const LinearRows& input, float* hidden) {
   const ModelSpec& spec = pass.spec;
   const BlockWeights& block = pass.block;
   BlockActivations& a = pass.activations;
@@ -176,16 +205,21 @@ void forward_attention(const BlockPass& pass, const float* input, float* dst) {
   place(pass, layout);
   a.keys = {rows + layout.keys, layout.size};
   a.values = {rows + layout.values, layout.size};
-  attend(pass, layout);
+  const std::size_t left = attend(pass, layout);
+  if (pass.options.last_only) {
+    keep_last_rows(pass.batch, spec.hidden_size, hidden);
+    if (block.output_gate) keep_last_rows(pass.batch, block.output_gate->rows(), a.output_gate.data());
+  }
   if (spec.output_gate == OutputGate::kPerElement) {
-    kernels::multiply_sigmoid(a.attention_output.data(), m, spec.heads * spec.value_size, a.output_gate.data(),
+    kernels::multiply_sigmoid(a.attention_output.data(), left, spec.heads * spec.value_size, a.output_gate.data(),
                               spec.heads * spec.value_size);
   } else if (spec.output_gate == OutputGate::kPerHead) {
-    kernels::multiply_sigmoid_heads(a.attention_output.data(), m, spec.heads, spec.value_size, a.output_gate.data(),
+    kernels::multiply_sigmoid_heads(a.attention_output.data(), left, spec.heads, spec.value_size, a.output_gate.data(),
                                     spec.heads);
   }
-  const LinearOutput output[] = {{&block.attention_output, dst, spec.hidden_size}};
-  pass.apply_linears(output, a.attention_output.data(), m);
+  const LinearOutput output[] = {{&block.attention_output, hidden, spec.hidden_size, true}};
+  pass.apply_linears(output, {a.attention_output.data(), spec.heads * spec.value_size}, left);
+  return left;
 }
 
 }  // namespace ballast::model

@@ -1,3 +1,7 @@
+#ifdef __linux__
+#include <malloc.h>
+#endif
+
 #include <algorithm>
 #include <chrono>
 #include <memory>
@@ -21,6 +25,15 @@ using Clock = std::chrono::steady_clock;
 // Prompt tokens that pass the model at once.
 constexpr std::size_t kPromptBatch = 512;
 
+// Parsing leaves several times what the tokenizer takes, free but in the process.
+std::unique_ptr<model::Tokenizer> read_tokenizer(const model::ModelSource& source) {
+  std::unique_ptr<model::Tokenizer> tokenizer = model::require_tokenizer(source);
+#ifdef __GLIBC__
+  ::malloc_trim(0);
+#endif
+  return tokenizer;
+}
+
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
@@ -28,8 +41,11 @@ double seconds_since(Clock::time_point start) {
 }  // namespace
 
 struct Generator::State {
-  explicit State(const std::filesystem::path& model_path)
-      : path(model_path.string()), model(model_path), tokenizer(model::require_tokenizer(model.source())) {}
+  explicit State(const std::filesystem::path& model_path) : State(std::make_unique<model::ModelSource>(model_path)) {}
+
+  // The tokenizer comes first: what reading it takes for a moment then does not stand beside the weights.
+  explicit State(std::unique_ptr<model::ModelSource> source)
+      : path(source->checkpoint().path().string()), tokenizer(read_tokenizer(*source)), model(std::move(source)) {}
 
   bool ends_text(int token) const {
     const std::vector<int>& stops = model.spec().stop_tokens;
@@ -57,11 +73,14 @@ struct Generator::State {
     logits.resize(model.spec().vocab_size);
     while (!ids.empty()) {
       const std::span<const int> part = ids.first(std::min(kPromptBatch, ids.size()));
-      const model::SequenceTokens sequence[] = {{part, &*cache}};
-      const std::span<const float> hidden = model.forward(sequence);
-      cached_ids.insert(cached_ids.end(), part.begin(), part.end());
+      const model::SequenceTokens sequence = {part, &*cache};
       ids = ids.subspan(part.size());
-      if (ids.empty()) model.logits(hidden.last(model.spec().hidden_size).data(), 1, logits.data());
+      if (ids.empty()) {
+        model.next_logits(sequence, logits.data());
+      } else {
+        model.forward({&sequence, 1});
+      }
+      cached_ids.insert(cached_ids.end(), part.begin(), part.end());
     }
   }
 
@@ -84,6 +103,10 @@ struct Generator::State {
     GenerateResult result;
     result.prompt_tokens = ids.size();
     const std::size_t limit = rolling ? options.max_tokens : std::min(options.max_tokens, context - ids.size());
+    // Room for a page of text, so that a token of an ordinary answer costs no allocation.
+    constexpr std::size_t kPage = 4096;
+    result.text.reserve(kPage);
+    cached_ids.reserve(ids.size() + std::min(limit, kPage));
     const auto show = [&](const std::string& text) {
       result.text += text;
       if (!text.empty() && on_text && !on_text(text)) result.finish = GenerateResult::Finish::kCancelled;
@@ -113,8 +136,8 @@ struct Generator::State {
   }
 
   std::string path;
-  model::Model model;
   std::unique_ptr<model::Tokenizer> tokenizer;
+  model::Model model;
   std::optional<model::KeyValueCache> cache;
   CacheOptions cache_options;  ///< that it was made with
   std::vector<int> cached_ids;

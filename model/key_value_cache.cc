@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cassert>
 
+#include "kernels/key_bias.h"
+#include "kernels/rope.h"
+
 namespace ballast::model {
 
 namespace {
@@ -16,22 +19,23 @@ KeyValueCache::KeyValueCache(const CacheShape& shape, const KeyValueCacheOptions
       options_(options),
       // The first query of an append still sees the window before it when the last token has been stored.
       capacity_(options.window == 0 ? options.capacity : options.window + options.largest_append),
-      keys_(make_store(shape.key_size)),
-      values_(make_store(shape.value_size)),
+      keys_(make_store(kernels::RowKind::kKeys, shape.key_size)),
+      values_(make_store(kernels::RowKind::kValues, shape.value_size)),
       flagged_rows_(int8() ? options.layers * capacity_ : 0, kNotFlagged),
       places_taken_(int8() ? options.layers : 0) {
   assert(rolling() ? options.largest_append > 0 : options.sinks == 0);
 }
 
-KeyValueCache::Store KeyValueCache::make_store(std::size_t size) const {
+KeyValueCache::Store KeyValueCache::make_store(kernels::RowKind kind, std::size_t size) const {
   Store store;
+  store.kind = kind;
   store.size = size;
-  const std::size_t rows = options_.layers * shape_.kv_heads * capacity_;
-  store.rows.resize(rows * size * kernels::cache_type_bytes(options_.type));
-  store.sinks.resize(options_.layers * shape_.kv_heads * options_.sinks * size *
-                     kernels::cache_type_bytes(sink_type()));
+  store.row_bytes = kernels::stored_row_bytes(options_.type, kind, size);
+  store.sink_bytes = kernels::stored_row_bytes(sink_type(), kind, size);
+  store.rows.resize(options_.layers * layer_rows() * store.row_bytes);
+  store.sinks.resize(options_.layers * shape_.kv_heads * options_.sinks * store.sink_bytes);
   if (int8()) {
-    store.scales.resize(rows);
+    store.scales.resize(options_.layers * layer_rows());
     store.flagged.resize(options_.layers);
   }
   return store;
@@ -50,11 +54,10 @@ std::size_t KeyValueCache::memory_bytes() const {
 std::size_t KeyValueCache::bytes_in_use() const {
   const std::size_t sinks = std::min(length_, options_.sinks);
   const std::size_t others = rolling() ? std::min(length_ - sinks, options_.window) : length_;
-  const std::size_t sizes = shape_.key_size + shape_.value_size;
   const std::size_t scale_bytes = int8() ? 2 * sizeof(float) : 0;
   return options_.layers * shape_.kv_heads *
-         (others * (sizes * kernels::cache_type_bytes(options_.type) + scale_bytes) +
-          sinks * sizes * kernels::cache_type_bytes(sink_type()));
+         (others * (keys_.row_bytes + values_.row_bytes + scale_bytes) +
+          sinks * (keys_.sink_bytes + values_.sink_bytes));
 }
 
 std::size_t KeyValueCache::slot(std::size_t position) const {
@@ -62,9 +65,10 @@ std::size_t KeyValueCache::slot(std::size_t position) const {
 }
 
 kernels::WritableRows KeyValueCache::writable_rows(Store& store, std::size_t layer) const {
-  const std::size_t first_row = layer * shape_.kv_heads * capacity_;
-  return {.data = store.rows.data() + first_row * store.size * kernels::cache_type_bytes(options_.type),
+  const std::size_t first_row = layer * layer_rows();
+  return {.data = store.rows.data() + first_row * store.row_bytes,
           .type = options_.type,
+          .kind = store.kind,
           .scales = int8() ? store.scales.data() + first_row : nullptr,
           .heads = shape_.kv_heads,
           .capacity = capacity_,
@@ -73,8 +77,9 @@ kernels::WritableRows KeyValueCache::writable_rows(Store& store, std::size_t lay
 
 kernels::WritableRows KeyValueCache::writable_sinks(Store& store, std::size_t layer) const {
   const std::size_t first_row = layer * shape_.kv_heads * options_.sinks;
-  return {.data = store.sinks.data() + first_row * store.size * kernels::cache_type_bytes(sink_type()),
+  return {.data = store.sinks.data() + first_row * store.sink_bytes,
           .type = sink_type(),
+          .kind = store.kind,
           .scales = nullptr,
           .heads = shape_.kv_heads,
           .capacity = options_.sinks,
@@ -82,20 +87,22 @@ kernels::WritableRows KeyValueCache::writable_sinks(Store& store, std::size_t la
 }
 
 kernels::CachedRows KeyValueCache::view_rows(const Store& store, std::size_t layer) const {
-  const std::size_t first_row = layer * shape_.kv_heads * capacity_;
-  return {.data = store.rows.data() + first_row * store.size * kernels::cache_type_bytes(options_.type),
+  const std::size_t first_row = layer * layer_rows();
+  return {.data = store.rows.data() + first_row * store.row_bytes,
           .type = options_.type,
+          .kind = store.kind,
           .capacity = capacity_,
           .scales = int8() ? store.scales.data() + first_row : nullptr,
           .exact_rows = int8() ? flagged_rows_.data() + layer * capacity_ : nullptr,
-          .exact = int8() ? store.flagged[layer].data() : nullptr};
+          .exact = int8() && !store.flagged[layer].empty() ? store.flagged[layer].data() : nullptr};
 }
 
 kernels::CachedRows KeyValueCache::view_sinks(const Store& store, std::size_t layer) const {
   if (options_.sinks == 0) return {};
   const std::size_t first_row = layer * shape_.kv_heads * options_.sinks;
-  return {.data = store.sinks.data() + first_row * store.size * kernels::cache_type_bytes(sink_type()),
+  return {.data = store.sinks.data() + first_row * store.sink_bytes,
           .type = sink_type(),
+          .kind = store.kind,
           .capacity = options_.sinks,
           .scales = nullptr,
           .exact_rows = nullptr,
@@ -115,18 +122,48 @@ std::size_t KeyValueCache::sinks_among(std::size_t count) const {
   return std::min(count, options_.sinks - std::min(options_.sinks, length_));
 }
 
+/// Those of `count` rows that are sinks.
+void KeyValueCache::append_sinks(Store& store, std::size_t layer, const float* src, std::size_t stride,
+                                 std::size_t count) {
+  const std::size_t sinks = sinks_among(count);
+  if (sinks != 0) kernels::store_rows(src, stride, sinks, length_, writable_sinks(store, layer));
+}
+
+/// Those that are not.
 void KeyValueCache::append_rows(Store& store, std::size_t layer, const float* src, std::size_t stride,
                                 std::size_t count) {
   const std::size_t sinks = sinks_among(count);
-  if (sinks != 0) kernels::store_rows(src, stride, sinks, length_, writable_sinks(store, layer));
   kernels::store_rows(src + sinks * stride, stride, count - sinks, length_ + sinks, writable_rows(store, layer));
 }
 
+/// The keys, [count][kv_heads * key_size] and dense, less the bias at each position.
+const float* KeyValueCache::without_bias(const float* keys, std::size_t stride, std::size_t count,
+                                         const AppendedBias& bias) {
+  const std::size_t size = shape_.kv_heads * shape_.key_size;
+  unbiased_.resize(count * size);
+  for (std::size_t i = 0; i < count; ++i) std::copy_n(bias.bias.values, size, unbiased_.data() + i * size);
+  const kernels::KeyRotation& rotation = *bias.bias.rotation;
+  kernels::rope(unbiased_.data() + rotation.offset(), count, shape_.kv_heads, shape_.key_size, 2 * rotation.pairs(),
+                size, bias.cos, bias.sin);
+  for (std::size_t i = 0; i < count; ++i) {
+    float* row = unbiased_.data() + i * size;
+    for (std::size_t c = 0; c < size; ++c) row[c] = keys[i * stride + c] - row[c];
+  }
+  return unbiased_.data();
+}
+
 void KeyValueCache::append(std::size_t layer, const float* keys, std::size_t key_stride, const float* values,
-                           std::size_t value_stride, std::size_t count, std::span<const std::uint8_t> flags) {
+                           std::size_t value_stride, std::size_t count, std::span<const std::uint8_t> flags,
+                           const AppendedBias& bias) {
   assert(layer < options_.layers && count <= room());
   assert(flags.empty() || flags.size() == count);
-  append_rows(keys_, layer, keys, key_stride, count);
+  append_sinks(keys_, layer, keys, key_stride, count);
+  append_sinks(values_, layer, values, value_stride, count);
+  if (int8() && bias.bias.values != nullptr) {
+    append_rows(keys_, layer, without_bias(keys, key_stride, count, bias), shape_.kv_heads * shape_.key_size, count);
+  } else {
+    append_rows(keys_, layer, keys, key_stride, count);
+  }
   append_rows(values_, layer, values, value_stride, count);
   written_ = std::max(written_, length_ + count);
   if (!int8()) return;

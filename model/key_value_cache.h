@@ -29,6 +29,13 @@ struct KeyValueCacheOptions {
   std::size_t largest_append = 0;  ///< with a window: most tokens appended at once, at least 1
 };
 
+/// What appended keys have in common: a bias, rotated at their positions by angles [count][pairs].
+struct AppendedBias {
+  kernels::KeyBias bias{};
+  const float* cos = nullptr;
+  const float* sin = nullptr;
+};
+
 /// One sequence. A cache of one layer serves a pass that runs layer after layer (calibration).
 ///
 /// Keys come in rotated at their token's position, length() onwards. A rolling cache keeps the window in a ring and the
@@ -59,9 +66,10 @@ class KeyValueCache {
 
   /// Appends `count` tokens' keys and values (heads side by side, rows the strides apart) to one layer, behind the
   /// cache's length. An INT8 cache keeps a token whose flag is not 0 in F16 as long as it holds it; flags is [count],
-  /// or empty for none.
+  /// or empty for none. It keeps keys without their bias, except for flagged ones and sinks: the view needs it too.
   void append(std::size_t layer, const float* keys, std::size_t key_stride, const float* values,
-              std::size_t value_stride, std::size_t count, std::span<const std::uint8_t> flags = {});
+              std::size_t value_stride, std::size_t count, std::span<const std::uint8_t> flags = {},
+              const AppendedBias& bias = {});
 
   /// Once all layers have them, `count` more tokens belong to the cache.
   void advance(std::size_t count);
@@ -80,9 +88,12 @@ class KeyValueCache {
  private:
   /// Keys, or values, of all layers.
   struct Store {
+    kernels::RowKind kind = kernels::RowKind::kKeys;
     std::size_t size = 0;                             ///< of one head
-    std::vector<std::byte> rows;                      ///< [layers][kv_heads][capacity][size]
-    std::vector<float> scales;                        ///< INT8: [layers][kv_heads][capacity]
+    std::size_t row_bytes = 0;                        ///< of one head and token as stored
+    std::size_t sink_bytes = 0;                       ///< the same of a sink
+    std::vector<std::byte> rows;                      ///< [layers], each as kernels::CachedRows says
+    std::vector<float> scales;                        ///< INT8: [layers][kv_heads][stored slots]
     std::vector<std::vector<std::uint16_t>> flagged;  ///< INT8: of each layer, F16 [places][kv_heads][size]
     std::vector<std::byte> sinks;                     ///< [layers][kv_heads][sinks][size]
 
@@ -92,12 +103,16 @@ class KeyValueCache {
   bool int8() const { return options_.type == kernels::CacheType::kInt8; }
   kernels::CacheType sink_type() const { return int8() ? kernels::CacheType::kF16 : options_.type; }
   std::size_t sinks_among(std::size_t count) const;
-  Store make_store(std::size_t size) const;
+  /// Rows of all heads in one layer of a main store.
+  std::size_t layer_rows() const { return shape_.kv_heads * kernels::stored_slots(options_.type, capacity_); }
+  Store make_store(kernels::RowKind kind, std::size_t size) const;
   kernels::WritableRows writable_rows(Store& store, std::size_t layer) const;
   kernels::WritableRows writable_sinks(Store& store, std::size_t layer) const;
   kernels::CachedRows view_rows(const Store& store, std::size_t layer) const;
   kernels::CachedRows view_sinks(const Store& store, std::size_t layer) const;
+  void append_sinks(Store& store, std::size_t layer, const float* src, std::size_t stride, std::size_t count);
   void append_rows(Store& store, std::size_t layer, const float* src, std::size_t stride, std::size_t count);
+  const float* without_bias(const float* keys, std::size_t stride, std::size_t count, const AppendedBias& bias);
   std::int32_t* flagged_rows(std::size_t layer) { return flagged_rows_.data() + layer * capacity_; }
   void release_flagged(std::size_t layer, std::size_t position);
   void keep_flagged(std::size_t layer, std::size_t position, const float* keys, const float* values);
@@ -109,6 +124,7 @@ class KeyValueCache {
   std::size_t written_ = 0;  ///< positions before this one have been written at some time
   Store keys_;
   Store values_;
+  std::vector<float> unbiased_;                          ///< reused from append to append
   std::vector<std::int32_t> flagged_rows_;               ///< INT8: [layers][capacity], as CachedRows::exact_rows
   std::vector<std::vector<std::uint8_t>> places_taken_;  ///< INT8: of each layer, [places]
 };

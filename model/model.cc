@@ -2,10 +2,14 @@
 #include "model/tokenizer/tokenizer_check.h"
 
 #include <algorithm>
+#include <exception>
+#include <utility>
 
 #include "ballast/error.h"
 #include "ballast/statistics.h"
 #include "kernels/activation.h"
+#include "kernels/parallel.h"
+#include "kernels/scratch.h"
 
 namespace ballast::model {
 
@@ -50,24 +54,25 @@ void OuterWeights::embed(std::span<const int> ids, std::size_t position, float* 
                 "the model has learned positions up to " + std::to_string(positions_->rows() - 1) + " only");
   }
   const std::size_t size = spec_.hidden_size;
-#pragma omp parallel for
-  for (std::size_t i = 0; i < ids.size(); ++i) {
+  const std::size_t threads = kernels::threads_for(ids.size() * size);
+  const kernels::ThreadScratch scratch(threads, positions_ ? size : 0);
+  kernels::parallel_tasks(ids.size(), threads, [&](std::size_t i, std::size_t thread) {
     float* row = hidden + i * size;
     decode_row(embedding_, static_cast<std::size_t>(ids[i]), row);
     if (positions_) {
-      std::vector<float> place(size);
-      decode_row(*positions_, position + i, place.data());
+      float* place = scratch.of(thread);
+      decode_row(*positions_, position + i, place);
       for (std::size_t c = 0; c < size; ++c) row[c] += place[c];
     }
     if (!token_type_.empty()) {
       for (std::size_t c = 0; c < size; ++c) row[c] += token_type_[c];
     }
-  }
+  });
   if (spec_.embedding_norm) embedding_norm_.apply(hidden, ids.size(), hidden);
 }
 
 void OuterWeights::prepare_head(const float* hidden, std::size_t m, float* dst,
-                                kernels::Int8Activations& scratch) const {
+                                kernels::QuantizedActivations& scratch) const {
   if (spec_.has_final_norm()) {
     final_norm_.apply(hidden, m, dst);
     hidden = dst;
@@ -75,7 +80,7 @@ void OuterWeights::prepare_head(const float* hidden, std::size_t m, float* dst,
   if (head_transform_) {
     std::vector<float> transformed(m * spec_.hidden_size);
     const LinearOutput output[] = {{&*head_transform_, transformed.data(), spec_.hidden_size}};
-    apply(output, hidden, m, scratch);
+    apply(output, LinearRows(hidden, spec_.hidden_size), m, scratch);
     kernels::activate(spec_.activation, transformed.data(), transformed.size());
     head_norm_.apply(transformed.data(), m, dst);
     hidden = dst;
@@ -83,9 +88,10 @@ void OuterWeights::prepare_head(const float* hidden, std::size_t m, float* dst,
   if (hidden != dst) std::copy_n(hidden, m * spec_.hidden_size, dst);
 }
 
-void OuterWeights::head(const float* prepared, std::size_t m, float* logits, kernels::Int8Activations& scratch) const {
+void OuterWeights::head(const float* prepared, std::size_t m, float* logits,
+                        kernels::QuantizedActivations& scratch) const {
   const LinearOutput output[] = {{&head_linear(), logits, spec_.vocab_size}};
-  apply(output, prepared, m, scratch);
+  apply(output, LinearRows(prepared, spec_.hidden_size), m, scratch);
 }
 
 std::size_t OuterWeights::weights() const {
@@ -101,56 +107,103 @@ std::size_t OuterWeights::streamed_bytes() const {
   return head_linear().bytes() + (head_transform_ ? head_transform_->bytes() : 0);
 }
 
-Model::Model(const std::filesystem::path& path)
-    : source_(std::make_unique<ModelSource>(path)), outer_(*source_), rope_(source_->spec()) {
+Model::Model(const std::filesystem::path& path) : Model(std::make_unique<ModelSource>(path)) {}
+
+Model::Model(std::unique_ptr<ModelSource> source)
+    : source_(std::move(source)), outer_(*source_), rope_(source_->spec()) {
   source_->checkpoint().verify_checksums();
-  blocks_.reserve(spec().layers);
-  for (std::size_t layer = 0; layer < spec().layers; ++layer) blocks_.push_back(source_->block(layer));
+  // A thread per block, because a block has too many small parts for all threads to meet at each.
+  blocks_.resize(spec().layers);
+  std::vector<std::exception_ptr> failures(spec().layers);
+  kernels::parallel_tasks(spec().layers, kernels::available_threads(), [&](std::size_t layer, std::size_t) {
+    try {
+      blocks_[layer] = source_->block(layer);
+    } catch (...) {
+      failures[layer] = std::current_exception();
+    }
+  });
+  for (const std::exception_ptr& failure : failures) {
+    if (failure) std::rethrow_exception(failure);
+  }
 }
 
-std::vector<std::uint8_t> Model::massive(std::span<const int> ids, std::size_t position) const {
+void Model::flag_massive(std::span<const int> ids, std::size_t position, std::vector<std::uint8_t>& flags) const {
   // Without a calibration: StreamingLLM's figure for how many of the first tokens draw attention (arXiv:2309.17453).
   constexpr std::size_t kFirstTokens = 4;
   const std::optional<std::vector<int>>& known = source_->massive_tokens();
-  std::vector<std::uint8_t> flags;
+  flags.clear();
   for (std::size_t i = 0; i < ids.size(); ++i) {
     const auto listed = [&](int token) { return std::ranges::find(*known, token) != known->end(); };
     const bool flag =
         known ? listed(ids[i]) || (position + i == 0 && listed(MassiveToken::kFirst)) : position + i < kFirstTokens;
     flags.push_back(flag ? 1 : 0);
   }
-  return flags;
 }
 
 std::span<const float> Model::forward(std::span<const SequenceTokens> batch) {
-  std::vector<BatchSequence> sequences;
-  std::size_t tokens = 0;
-  for (const SequenceTokens& sequence : batch) tokens += sequence.ids.size();
-  hidden_.resize(tokens * spec().hidden_size);
-  std::vector<std::vector<std::uint8_t>> flags;
-  std::size_t first = 0;
-  for (const SequenceTokens& sequence : batch) {
-    const std::size_t position = sequence.cache->length();
-    outer_.embed(sequence.ids, position, hidden_.data() + first * spec().hidden_size);
-    sequences.push_back({.tokens = sequence.ids.size(), .cache = sequence.cache});
-    if (sequence.cache->type() == kernels::CacheType::kInt8) {
-      flags.push_back(massive(sequence.ids, position));
-      sequences.back().massive = flags.back();
-    }
-    first += sequence.ids.size();
-  }
-  rope_.look_up(sequences, angles_);
-  for (std::size_t layer = 0; layer < blocks_.size(); ++layer) {
-    forward_block(spec(), blocks_[layer], layer, angles_, sequences, layer, hidden_.data(), activations_);
-  }
-  for (const BatchSequence& sequence : sequences) sequence.cache->advance(sequence.tokens);
+  run(batch, {});
   return hidden_;
 }
 
+void Model::run(std::span<const SequenceTokens> batch, const ForwardOptions& last_block) {
+  std::size_t tokens = 0;
+  for (const SequenceTokens& sequence : batch) tokens += sequence.ids.size();
+  hidden_.resize(tokens * spec().hidden_size);
+  sequences_.clear();
+  if (flags_.size() < batch.size()) flags_.resize(batch.size());
+  kernels::with_team([&] {
+    std::size_t first = 0;
+    for (const SequenceTokens& sequence : batch) {
+      const std::size_t position = sequence.cache->length();
+      outer_.embed(sequence.ids, position, hidden_.data() + first * spec().hidden_size);
+      BatchSequence entry = {.tokens = sequence.ids.size(), .cache = sequence.cache};
+      if (sequence.cache->type() == kernels::CacheType::kInt8) {
+        std::vector<std::uint8_t>& flags = flags_[sequences_.size()];
+        flag_massive(sequence.ids, position, flags);
+        entry.massive = flags;
+      }
+      sequences_.push_back(entry);
+      first += sequence.ids.size();
+    }
+    rope_.look_up(sequences_, angles_);
+    for (std::size_t layer = 0; layer < blocks_.size(); ++layer) {
+      forward_block(spec(), blocks_[layer], layer, angles_, sequences_, layer, hidden_.data(), activations_,
+                    layer + 1 == blocks_.size() ? last_block : ForwardOptions{});
+    }
+  });
+  for (const BatchSequence& sequence : sequences_) sequence.cache->advance(sequence.tokens);
+}
+
 void Model::logits(const float* hidden, std::size_t m, float* logits) {
-  prepared_.resize(m * spec().hidden_size);
-  outer_.prepare_head(hidden, m, prepared_.data(), activations_.quantized);
-  outer_.head(prepared_.data(), m, logits, activations_.quantized);
+  if (prepared_.size() < m * spec().hidden_size) prepared_.resize(m * spec().hidden_size);
+  kernels::with_team([&] {
+    outer_.prepare_head(hidden, m, prepared_.data(), activations_.quantized);
+    outer_.head(prepared_.data(), m, logits, activations_.quantized);
+  });
+}
+
+void Model::next_logits(const SequenceTokens& sequence, float* logits) {
+  kernels::with_team([&] {
+    const ForwardOptions last_block = {.last_only = can_keep_last_only(spec())};
+    run({&sequence, 1}, last_block);
+    const std::size_t row = last_block.last_only ? 0 : sequence.ids.size() - 1;
+    this->logits(hidden_.data() + row * spec().hidden_size, 1, logits);
+  });
+}
+
+kernels::CacheType Model::cache_type(CacheOptions::Type type) const {
+  switch (type) {
+    case CacheOptions::Type::kF32:
+      return kernels::CacheType::kF32;
+    case CacheOptions::Type::kF16:
+      return kernels::CacheType::kF16;
+    case CacheOptions::Type::kInt8:
+      return kernels::CacheType::kInt8;
+    case CacheOptions::Type::kAuto:
+      break;
+  }
+  const bool int8_activations = source_->quantization() && source_->quantization()->int8_activations;
+  return int8_activations ? kernels::CacheType::kInt8 : kernels::CacheType::kF16;
 }
 
 KeyValueCache Model::make_cache(const CacheOptions& options, std::size_t capacity, std::size_t largest_append) const {
@@ -165,13 +218,9 @@ KeyValueCache Model::make_cache(const CacheOptions& options, std::size_t capacit
                               " tokens with the sinks are more than the model's " + "context of " +
                               std::to_string(spec().context_length));
   }
-  using Type = CacheOptions::Type;
-  const kernels::CacheType type = options.type == Type::kF32   ? kernels::CacheType::kF32
-                                  : options.type == Type::kF16 ? kernels::CacheType::kF16
-                                                               : kernels::CacheType::kInt8;
   return {cache_shape(spec()),
           {.layers = spec().layers,
-           .type = type,
+           .type = cache_type(options.type),
            .capacity = capacity,
            .window = options.window,
            .sinks = options.sinks,
@@ -196,18 +245,20 @@ std::size_t Model::streamed_bytes() const {
   return static_cast<std::size_t>(bytes);
 }
 
-std::size_t Model::block_weights() const {
-  double count = 0;
+double Model::prompt_weights(std::size_t tokens) const {
+  const auto size = [](const Linear& linear) { return static_cast<double>(linear.rows() * linear.cols()); };
+  double each = 0;
+  double last = size(outer_.head_linear());
   for (const BlockWeights& block : blocks_) {
+    const bool ends = &block == &blocks_.back() && can_keep_last_only(spec());
+    bool before_attention = true;  // the order of for_each_linear
     for_each_linear(block, expert_share(), [&](const Linear& linear, double share) {
-      count += share * static_cast<double>(linear.rows() * linear.cols());
+      if (&linear == &block.attention_output) before_attention = false;
+      const bool gate = block.output_gate && &linear == &*block.output_gate;
+      (ends && !before_attention && !gate ? last : each) += share * size(linear);
     });
   }
-  return static_cast<std::size_t>(count);
-}
-
-std::size_t Model::head_weights() const {
-  return outer_.head_linear().rows() * outer_.head_linear().cols();
+  return each + last / static_cast<double>(tokens);
 }
 
 std::size_t Model::all_weights() const {

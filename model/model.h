@@ -27,10 +27,10 @@ class OuterWeights {
   void embed(std::span<const int> ids, std::size_t position, float* hidden) const;
 
   /// What the head reads, [m][hidden_size], which may be `hidden`.
-  void prepare_head(const float* hidden, std::size_t m, float* dst, kernels::Int8Activations& scratch) const;
+  void prepare_head(const float* hidden, std::size_t m, float* dst, kernels::QuantizedActivations& scratch) const;
 
   /// logits [m][vocab_size] of prepared rows.
-  void head(const float* prepared, std::size_t m, float* logits, kernels::Int8Activations& scratch) const;
+  void head(const float* prepared, std::size_t m, float* logits, kernels::QuantizedActivations& scratch) const;
 
   const Linear& head_linear() const { return head_ ? *head_ : embedding_; }
   const std::optional<Linear>& head_transform() const { return head_transform_; }  ///< reads the last block's output
@@ -60,6 +60,7 @@ class Model {
  public:
   /// Loads all weights. Throws Error.
   explicit Model(const std::filesystem::path& path);
+  explicit Model(std::unique_ptr<ModelSource> source);
 
   const ModelSource& source() const { return *source_; }
   const ModelSpec& spec() const { return source_->spec(); }
@@ -71,6 +72,9 @@ class Model {
   /// logits [m][vocab_size] for rows of hidden values.
   void logits(const float* hidden, std::size_t m, float* logits);
 
+  /// Both for one sequence, of whose last token the logits [vocab_size] are wanted: without waking threads in between.
+  void next_logits(const SequenceTokens& sequence, float* logits);
+
   /// A cache for all layers in which `capacity` tokens fit, or any number when it rolls; at most `largest_append` of
   /// them come at once. Throws Error when the model cannot be run so.
   KeyValueCache make_cache(const CacheOptions& options, std::size_t capacity, std::size_t largest_append) const;
@@ -81,22 +85,27 @@ class Model {
   /// Bytes of weights that one token's forward pass reads, head included.
   std::size_t streamed_bytes() const;
 
-  /// Elements of the matrices that one token is multiplied with in the blocks and in the head, and of everything.
-  std::size_t block_weights() const;
-  std::size_t head_weights() const;
+  /// Elements of the matrices that each token of a prompt is multiplied with, on average; and those of the whole model.
+  double prompt_weights(std::size_t tokens) const;
   std::size_t all_weights() const;
 
  private:
+  /// forward, the last block with options of its own; leaves its output in hidden_.
+  void run(std::span<const SequenceTokens> batch, const ForwardOptions& last_block);
+  kernels::CacheType cache_type(CacheOptions::Type type) const;
   double expert_share() const;  ///< of the experts, that one token passes
 
-  /// Which of consecutive tokens an INT8 cache shall keep in 16 bits.
-  std::vector<std::uint8_t> massive(std::span<const int> ids, std::size_t position) const;
+  /// flags: which of consecutive tokens an INT8 cache shall keep in 16 bits.
+  void flag_massive(std::span<const int> ids, std::size_t position, std::vector<std::uint8_t>& flags) const;
 
   std::unique_ptr<ModelSource> source_;
   std::vector<BlockWeights> blocks_;
   OuterWeights outer_;
   RopeTable rope_;
   RopeAngles angles_;
+  // Reused from call to call, so that a token costs no allocation.
+  std::vector<BatchSequence> sequences_;
+  std::vector<std::vector<std::uint8_t>> flags_;  ///< of the sequences
   BlockActivations activations_;
   std::vector<float> hidden_;
   std::vector<float> prepared_;

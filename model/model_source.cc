@@ -212,13 +212,8 @@ std::optional<Linear> ModelSource::quantized_linear(const std::string& name, std
   if (format == quantization_->tensors.end() || format->second.kind != WeightFormat::Kind::kInteger) return {};
   Linear linear;
   kernels::QuantizedMatrix matrix = load_quantized_matrix(*checkpoint_, name, format->second, rows, cols);
-  if (quantization_->int8_activations) {
-    const auto outliers = matrix.outlier_columns();
-    linear.activations = kernels::ActivationFormat{.cols = cols,
-                                                   .group_size = matrix.group_size(),
-                                                   .scale_per_group = quantization_->activation_groups,
-                                                   .outlier_columns = {outliers.begin(), outliers.end()}};
-  }
+  linear.activations =
+      matrix.activation_format(quantization_->int8_activations ? 8 : 16, quantization_->activation_groups);
   linear.weights = std::move(matrix);
   return linear;
 }

@@ -7,6 +7,7 @@
 
 #include "ballast/error.h"
 #include "kernels/logits.h"
+#include "kernels/statistics.h"
 
 namespace ballast::model {
 namespace {
@@ -35,13 +36,12 @@ Sampler::Sampler(const GenerateOptions& options)
 }
 
 void Sampler::remember(int token) {
-  recent_.push_back(token);
-  if (recent_.size() > kPenaltyWindow) recent_.pop_front();
+  recent_[remembered_++ % kPenaltyWindow] = token;
 }
 
 int Sampler::sample(std::span<const float> logits) {
   if (logits.empty()) throw Error("logits", "there are none");
-  if (!std::all_of(logits.begin(), logits.end(), [](float logit) { return std::isfinite(logit); })) {
+  if (!kernels::all_finite(logits.data(), logits.size())) {
     throw Error("logits", "the model's output is not finite; its weights are damaged or do not fit their type");
   }
   if (repetition_penalty_ != 1) logits = penalize(logits);
@@ -55,7 +55,7 @@ int Sampler::sample(std::span<const float> logits) {
 std::span<const float> Sampler::penalize(std::span<const float> logits) {
   penalized_.assign(logits.begin(), logits.end());
   const auto penalty = static_cast<float>(repetition_penalty_);
-  for (const int token : recent_) {
+  for (const int token : std::span(recent_).first(std::min(remembered_, kPenaltyWindow))) {
     const auto index = static_cast<std::size_t>(token);
     if (index >= logits.size()) continue;
     penalized_[index] = logits[index] > 0 ? logits[index] / penalty : logits[index] * penalty;

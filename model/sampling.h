@@ -2,8 +2,8 @@
 #ifndef BALLAST_MODEL_SAMPLING_H_
 #define BALLAST_MODEL_SAMPLING_H_
 
+#include <array>
 #include <cstddef>
-#include <deque>
 #include <random>
 #include <span>
 #include <vector>
@@ -45,7 +45,8 @@ class Sampler {
   double top_p_;
   double repetition_penalty_;
   std::mt19937_64 random_;
-  std::deque<int> recent_;
+  std::array<int, kPenaltyWindow> recent_{};  ///< in a ring
+  std::size_t remembered_ = 0;                ///< in all
   std::vector<float> penalized_;
   std::vector<Candidate> candidates_;
 };

@@ -16,6 +16,7 @@ struct PlainFormat {
 };
 constexpr std::array<PlainFormat, 3> kPlain{{{Kind::kF32, "f32"}, {Kind::kF16, "f16"}, {Kind::kBF16, "bf16"}}};
 
+constexpr std::array<int, 4> kBits = {8, 6, 5, 4};
 constexpr std::array<std::size_t, 4> kGroupSizes = {32, 64, 128, 0};
 
 }  // namespace
@@ -32,7 +33,7 @@ WeightFormat parse_format(std::string_view name) {
   for (const PlainFormat& plain : kPlain) {
     if (plain.name == name) return {.kind = plain.kind};
   }
-  for (const int bits : {8, 4}) {
+  for (const int bits : kBits) {
     for (const std::size_t group_size : kGroupSizes) {
       for (const bool symmetric : {true, false}) {
         const WeightFormat format = {
@@ -41,10 +42,10 @@ WeightFormat parse_format(std::string_view name) {
       }
     }
   }
-  throw Error(
-      "format '" + std::string(name) + "'",
-      "unknown; there are f32, f16, bf16 and int8 or int4 with -g32, -g64, -g128 or -channel, and -asym behind it "
-      "(int4-g32-asym)");
+  throw Error("format '" + std::string(name) + "'",
+              "unknown; there are f32, f16, bf16 and int8, int6, int5 or int4 with -g32, -g64, -g128 or -channel, and "
+              "-asym behind it "
+              "(int4-g32-asym)");
 }
 
 }  // namespace ballast

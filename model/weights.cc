@@ -1,8 +1,11 @@
 #include "model/weights.h"
 
+#include <algorithm>
+#include <array>
 #include <cassert>
 
 #include "kernels/norm.h"
+#include "kernels/parallel.h"
 
 namespace ballast::model {
 
@@ -23,26 +26,91 @@ std::size_t Linear::bytes() const {
   return std::get<kernels::QuantizedMatrix>(weights).bytes();
 }
 
-void apply(std::span<const LinearOutput> outputs, const float* src, std::size_t m, kernels::Int8Activations& scratch) {
-  const kernels::ActivationFormat* quantized_as = nullptr;
-  for (const LinearOutput& output : outputs) {
-    const Linear& linear = *output.linear;
-    const float* bias = linear.bias.empty() ? nullptr : linear.bias.data();
-    if (const auto* plain = std::get_if<FloatMatrixHolder>(&linear.weights)) {
-      kernels::matmul(plain->matrix, src, m, bias, output.dst, output.stride);
-      continue;
+namespace {
+
+/// Products of one input with several linears, those of a kind run together.
+class ProductBatch {
+ public:
+  ProductBatch(const LinearRows& rows, std::size_t m, kernels::QuantizedActivations& activations)
+      : rows_(rows), m_(m), activations_(activations) {}
+
+  void add(const LinearOutput& output) {
+    if (std::holds_alternative<FloatMatrixHolder>(output.linear->weights)) {
+      add_float(output);
+    } else {
+      add_quantized(output);
     }
-    const auto& matrix = std::get<kernels::QuantizedMatrix>(linear.weights);
-    if (!linear.activations) {
-      matrix.matmul(src, m, bias, output.dst, output.stride);
-      continue;
-    }
-    if (quantized_as == nullptr || *quantized_as != *linear.activations) {
-      scratch.quantize(src, m, *linear.activations);
-      quantized_as = &*linear.activations;
-    }
-    matrix.matmul(scratch, m, bias, output.dst, output.stride);
   }
+
+  void run() {
+    if (floats_ != 0) kernels::matmul(std::span(float_products_).first(floats_), rows_.all(m_), m_);
+    if (quantized_ != 0) kernels::matmul(activations_, std::span(quantized_products_).first(quantized_));
+    floats_ = quantized_ = 0;
+  }
+
+ private:
+  static constexpr std::size_t kMost = 4;  // queries, keys, values and a gate
+
+  static const float* bias_of(const Linear& linear) { return linear.bias.empty() ? nullptr : linear.bias.data(); }
+
+  void add_float(const LinearOutput& output) {
+    if (floats_ == kMost) run();
+    float_products_[floats_++] = {.matrix = &std::get<FloatMatrixHolder>(output.linear->weights).matrix,
+                                  .bias = bias_of(*output.linear),
+                                  .dst = output.dst,
+                                  .stride = output.stride,
+                                  .accumulate = output.accumulate};
+  }
+
+  void add_quantized(const LinearOutput& output) {
+    const Linear& linear = *output.linear;
+    const bool same_form = format_ != nullptr && *format_ == *linear.activations;
+    if (!same_form || quantized_ == kMost) run();
+    if (!same_form) {
+      format_ = &*linear.activations;
+      activations_.quantize(rows_.source(), m_, *format_);
+    }
+    quantized_products_[quantized_++] = {.matrix = &std::get<kernels::QuantizedMatrix>(linear.weights),
+                                         .bias = bias_of(linear),
+                                         .dst = output.dst,
+                                         .stride = output.stride,
+                                         .accumulate = output.accumulate};
+  }
+
+  const LinearRows& rows_;
+  std::size_t m_;
+  kernels::QuantizedActivations& activations_;
+  const kernels::ActivationFormat* format_ = nullptr;  ///< in which activations_ holds the rows, or null
+  std::array<kernels::FloatOutput, kMost> float_products_{};
+  std::array<kernels::QuantizedOutput, kMost> quantized_products_{};
+  std::size_t floats_ = 0;
+  std::size_t quantized_ = 0;
+};
+
+}  // namespace
+
+const float* LinearRows::all(std::size_t count) const {
+  if (const float* rows = source_.in_memory()) return rows;
+  constexpr std::size_t kOperationsOfAValue = 8;
+  kernels::parallel_ranges(count, kernels::threads_for(count * cols_ * kOperationsOfAValue),
+                           [&](std::size_t begin, std::size_t end) {
+                             for (std::size_t i = begin; i < end; ++i) {
+                               float* row = dense_ + i * cols_;
+                               if (const float* made = source_.row(i, row); made != row) std::copy_n(made, cols_, row);
+                             }
+                           });
+  return dense_;
+}
+
+void apply(std::span<const LinearOutput> outputs, const LinearRows& rows, std::size_t count,
+           kernels::QuantizedActivations& scratch) {
+  const bool in_memory = std::ranges::any_of(outputs, [](const LinearOutput& output) {
+    return std::holds_alternative<FloatMatrixHolder>(output.linear->weights);
+  });
+  const LinearRows input = in_memory ? rows.in_memory(count) : rows;
+  ProductBatch batch(input, count, scratch);
+  for (const LinearOutput& output : outputs) batch.add(output);
+  batch.run();
 }
 
 void decode_row(const Linear& linear, std::size_t row, float* dst) {

@@ -25,9 +25,8 @@ struct FloatMatrixHolder {
 struct Linear {
   std::string name;  ///< "model.layers.0.self_attn.q_proj"
   std::variant<FloatMatrixHolder, kernels::QuantizedMatrix> weights;
-  std::vector<float> bias;  ///< empty when there is none
-  /// Set when the input shall be quantized to INT8 in this way.
-  std::optional<kernels::ActivationFormat> activations;
+  std::vector<float> bias;                               ///< empty when there is none
+  std::optional<kernels::ActivationFormat> activations;  ///< how a quantized matrix wants its input
 
   std::size_t rows() const;
   std::size_t cols() const;
@@ -39,11 +38,37 @@ struct LinearOutput {
   const Linear* linear = nullptr;
   float* dst = nullptr;
   std::size_t stride = 0;
+  bool accumulate = false;  ///< add to dst, which may not be a part of what is read
 };
 
-/// Runs linears that read the same input src [m][cols], quantizing it once for those that want the same form.
-/// `scratch` is reused from call to call.
-void apply(std::span<const LinearOutput> outputs, const float* src, std::size_t m, kernels::Int8Activations& scratch);
+/// Rows of `cols` values that linears read. They may be made while they are read, so that what makes them (a norm, an
+/// activation) is no pass of its own. Making may use up what they are made from: rows are read once, by source() or
+/// all().
+class LinearRows {
+ public:
+  /// Dense rows in memory.
+  LinearRows(const float* rows, std::size_t cols) : source_(rows, cols), cols_(cols) {}
+
+  /// Rows to be made. Readers that want all of them in memory have them written to `dense` [count][cols] first.
+  LinearRows(const kernels::RowSource& source, std::size_t cols, float* dense)
+      : source_(source), cols_(cols), dense_(dense) {}
+
+  const kernels::RowSource& source() const { return source_; }
+  const float* all(std::size_t count) const;
+
+  /// The same rows in memory.
+  LinearRows in_memory(std::size_t count) const { return {all(count), cols_}; }
+
+ private:
+  kernels::RowSource source_;
+  std::size_t cols_;
+  float* dense_ = nullptr;
+};
+
+/// Runs linears that read the same `count` rows, quantizing them once for those that want the same form. `scratch` is
+/// reused from call to call.
+void apply(std::span<const LinearOutput> outputs, const LinearRows& rows, std::size_t count,
+           kernels::QuantizedActivations& scratch);
 
 /// Row `row` of a matrix in F32: an embedding look-up. dst is [cols].
 void decode_row(const Linear& linear, std::size_t row, float* dst);

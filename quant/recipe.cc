@@ -33,7 +33,7 @@ Recipe integer_recipe(std::string_view scheme, const WeightFormat& linears, Acti
   recipe.embedding = recipe.head = {.bits = 8, .group_size = 64};
   recipe.activations = activations;
   recipe.activation_groups = activations == Activations::kInt8;
-  if (linears.bits == 4) {
+  if (linears.bits < 8) {
     recipe.outlier_fraction = kInt4OutlierFraction;
   } else if (activations == Activations::kInt8) {
     recipe.outlier_fraction = kInt8OutlierFraction;

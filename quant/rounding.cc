@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/bit_packing.h"
 #include "kernels/float_matrix.h"
 
 namespace ballast::quant {
@@ -99,17 +100,6 @@ class RowRounder {
   int middle_;
 };
 
-void pack(std::span<const std::uint8_t> codes, int bits, std::uint8_t* packed) {
-  if (bits == 8) {
-    std::ranges::copy(codes, packed);
-    return;
-  }
-  for (std::size_t i = 0; i < codes.size(); i += 2) {
-    const unsigned high = i + 1 < codes.size() ? codes[i + 1] : 0U;
-    packed[i / 2] = static_cast<std::uint8_t>(codes[i] | (high << 4));
-  }
-}
-
 }  // namespace
 
 DType half_type_for(float absmax) {
@@ -161,9 +151,10 @@ model::QuantizedTensor round_to_nearest(std::span<const float> values, std::size
         scales[g] = grid.scale;
         zeros[g] = static_cast<std::uint8_t>(grid.zero);
       }
-      pack(codes, format.bits, tensor.codes.data() + r * packed_row_bytes(cols, format.bits));
+      kernels::pack_codes(codes, format.bits, tensor.codes.data() + r * packed_row_bytes(cols, format.bits));
       kernels::from_float(scales.data(), groups, float_type(tensor.scale_type), tensor.scales.data() + r * groups);
-      if (!format.symmetric) pack(zeros, format.bits, tensor.zeros.data() + r * packed_row_bytes(groups, format.bits));
+      if (!format.symmetric)
+        kernels::pack_codes(zeros, format.bits, tensor.zeros.data() + r * packed_row_bytes(groups, format.bits));
       if (outliers == 0) continue;
       for (std::size_t j = 0; j < outliers; ++j) split[j] = row[static_cast<std::size_t>(outlier_columns[j])];
       kernels::from_float(split.data(), outliers, float_type(tensor.outlier_type),

@@ -123,15 +123,13 @@ std::string conversion_plan(const Statistics& statistics, const Findings& findin
               "stretches the channels apart.") +
          outlier_item(statistics, findings) + token_item(statistics, findings) +
          item("Everything else becomes integers <code>quantize</code>",
-              "Weights in 8 or 4 bits in small groups with a scale each; activations in 8 bits or left in floating "
-              "point, "
-              "as the scheme says.") +
-         item("Keys and values stay as they are",
+              "Weights in 4 to 8 bits in small groups with a scale each; activations in 8 or 16 bits, as the scheme "
+              "says.") +
+         item("Keys and values are cached in 8 bits, or 16 <code>--kv</code>",
               findings.sink_heads > 0
-                  ? "Conversion does not touch attention itself: scores, the sinks found here and the values they read "
-                    "are computed in floating point."
-                  : "Conversion does not touch attention itself: scores, keys and values are computed in floating "
-                    "point.") +
+                  ? "Conversion does not touch attention itself; the tokens with massive values, which feed the sinks "
+                    "found here, stay in 16 bits."
+                  : "Conversion does not touch attention itself; tokens with massive values stay in 16 bits.") +
          "</dl>\n";
 }
 

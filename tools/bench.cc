@@ -69,7 +69,7 @@ void add_bench(CLI::App& program, Action& action) {
   add_count("-r,--repetitions", options.repetitions, 1, "Rounds that count; one more is run first");
   add_cache_flags(*command, options.cache);
   command->add_flag("--json", flags->json, "Print one JSON object");
-  add_threads_flag(*command, flags->job);
+  add_thread_flags(*command, flags->job);
   add_quiet_flag(*command, flags->job);
   command->footer("Example:\n  ballast bench smollm2-w8a8 -p 512 -n 128 -t 2");
   command->callback([flags, &action] { action = [flags] { return run_bench(*flags); }; });

@@ -104,10 +104,10 @@ void add_convert(CLI::App& program, Action& action) {
       ->excludes(output);
   command->add_flag("--json", flags->json, "Print one JSON object");
   command->add_flag("--force", flags->force, "Replace an existing directory, once the new one is complete");
-  add_threads_flag(*command, flags->job);
+  add_thread_flags(*command, flags->job);
   add_quiet_flag(*command, flags->job);
   command->footer(
-      "FORMAT is f32, f16, bf16, or like int8-g64, int4-g32-asym, int8-channel.\n\n"
+      "FORMAT is f32, f16, bf16, or like int8-g64, int4-g32-asym, int6-channel, int5-g128.\n\n"
       "Example:\n"
       "  ballast convert SmolLM2-135M -o smollm2-w4a16 --scheme w4a16 --stats smollm2.stats \\\n"
       "      --group-size 32 --asymmetric --format 'layers\\.0\\..*down_proj=int8-g64'");

@@ -91,7 +91,7 @@ void add_eval(CLI::App& program, Action& action) {
       ->excludes(chunks);
   add_cache_flags(*command, options.cache);
   command->add_flag("--json", flags->json, "Print one JSON object");
-  add_threads_flag(*command, flags->job);
+  add_thread_flags(*command, flags->job);
   add_quiet_flag(*command, flags->job);
   command->footer(
       "Examples:\n"

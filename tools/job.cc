@@ -7,12 +7,14 @@
 
 namespace ballast::tools {
 
-void add_threads_flag(CLI::App& command, JobFlags& flags) {
+void add_thread_flags(CLI::App& command, JobFlags& flags) {
   // More than any pool of threads is good for, and few enough that starting them does not fail.
   constexpr std::size_t kMostThreads = 1024;
-  command.add_option("-t,--threads", flags.threads, "Threads [OMP_NUM_THREADS, else the physical cores available]")
+  command
+      .add_option("-t,--threads", flags.threads.count, "Threads [OMP_NUM_THREADS, else the physical cores available]")
       ->type_name("N")
       ->check(whole_number(1, kMostThreads));
+  command.add_flag("--pin", flags.threads.pin, "Keep each thread on a core of its own");
 }
 
 void add_quiet_flag(CLI::App& command, JobFlags& flags) {

@@ -3,21 +3,21 @@
 #define BALLAST_TOOLS_JOB_H_
 
 #include <CLI/CLI.hpp>
-#include <cstddef>
 #include <optional>
 
 #include "ballast/progress.h"
 #include "tools/interrupt.h"
 #include "tools/progress_bar.h"
+#include "tools/threads.h"
 
 namespace ballast::tools {
 
 struct JobFlags {
-  std::optional<std::size_t> threads;
+  ThreadOptions threads;
   bool quiet = false;
 };
 
-void add_threads_flag(CLI::App& command, JobFlags& flags);
+void add_thread_flags(CLI::App& command, JobFlags& flags);
 void add_quiet_flag(CLI::App& command, JobFlags& flags);
 
 /// A job under way: sets the threads, shows progress unless quiet, and turns an interrupt into Interrupted, thrown from

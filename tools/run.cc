@@ -83,7 +83,7 @@ void add_run(CLI::App& program, Action& action) {
   add_sampling_flags(*command, flags->options);
   add_cache_flags(*command, flags->options.cache);
   command->add_flag("--chat", flags->chat, "Answer the prompt as a chat message; without -p each line of input is one");
-  add_threads_flag(*command, flags->job);
+  add_thread_flags(*command, flags->job);
   command->add_flag("-q,--quiet", flags->job.quiet, "No timing on standard error");
   command->footer(
       "Examples:\n"

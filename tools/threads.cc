@@ -3,10 +3,14 @@
 #include <omp.h>
 #include <sched.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <set>
 #include <string>
+#include <vector>
+
+#include "tools/cpu_quota.h"
 
 namespace ballast::tools {
 namespace {
@@ -19,23 +23,45 @@ std::string core_of(int cpu) {
   return std::getline(file, siblings) && !siblings.empty() ? siblings : number;
 }
 
+// The first CPU of every core that this process may run on.
+std::vector<int> core_cpus() {
+  cpu_set_t allowed;
+  std::vector<int> cpus;
+  // It fails on machines with more CPUs than the set holds.
+  if (::sched_getaffinity(0, sizeof allowed, &allowed) != 0) return cpus;
+  std::set<std::string> cores;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (CPU_ISSET(cpu, &allowed) && cores.insert(core_of(cpu)).second) cpus.push_back(cpu);
+  }
+  return cpus;
+}
+
+// Thread i of the pool to core i; threads beyond the last core begin again. Where the system refuses, it stays free.
+void pin_threads(const std::vector<int>& cpus) {
+#pragma omp parallel
+  {
+    cpu_set_t own;
+    CPU_ZERO(&own);
+    CPU_SET(cpus[static_cast<std::size_t>(omp_get_thread_num()) % cpus.size()], &own);
+    ::sched_setaffinity(0, sizeof own, &own);
+  }
+}
+
 }  // namespace
 
 std::size_t available_cores() {
-  cpu_set_t cpus;
-  // It fails on machines with more CPUs than the set holds; OpenMP asks with a larger one.
-  if (::sched_getaffinity(0, sizeof cpus, &cpus) != 0) return static_cast<std::size_t>(omp_get_num_procs());
-  std::set<std::string> cores;
-  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-    if (CPU_ISSET(cpu, &cpus)) cores.insert(core_of(cpu));
-  }
-  return cores.size();
+  const std::size_t counted = core_cpus().size();
+  const std::size_t cores = counted > 0 ? counted : static_cast<std::size_t>(omp_get_num_procs());
+  return std::min(cores, cpu_quota().value_or(cores));
 }
 
-void use_threads(std::optional<std::size_t> threads) {
+void use_threads(const ThreadOptions& options) {
   const char* environment = std::getenv("OMP_NUM_THREADS");
-  if (!threads && environment != nullptr && *environment != '\0') return;
-  omp_set_num_threads(static_cast<int>(threads.value_or(available_cores())));
+  if (options.count || environment == nullptr || *environment == '\0') {
+    omp_set_num_threads(static_cast<int>(options.count.value_or(available_cores())));
+  }
+  if (!options.pin) return;
+  if (const std::vector<int> cpus = core_cpus(); !cpus.empty()) pin_threads(cpus);
 }
 
 }  // namespace ballast::tools

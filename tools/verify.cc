@@ -59,7 +59,7 @@ void add_verify(CLI::App& program, Action& action) {
       ->capture_default_str()
       ->check(real_number([](double value) { return value >= 0; }, "not below 0"));
   command->add_flag("--json", flags->json, "Print one JSON object");
-  add_threads_flag(*command, flags->job);
+  add_thread_flags(*command, flags->job);
   command->footer(
       "Exits with 1 when the error is above the tolerance.\n\n"
       "Example:\n  ballast verify SmolLM2-135M --expected logits.safetensors --tolerance 1e-4");

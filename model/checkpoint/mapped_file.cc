@@ -61,10 +61,12 @@ MappedFile::MappedFile(MappedFile&& other) noexcept
 void release_pages(std::span<const std::byte> part) {
   const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
   const auto start = reinterpret_cast<std::uintptr_t>(part.data());
-  const std::uintptr_t first = (start + page - 1) / page * page;
-  const std::uintptr_t last = (start + part.size()) / page * page;
+  // Pages that a neighbour shares go too: they come back when it is touched, while those of hundreds of small tensors
+  // would add up if they stayed.
+  const std::size_t before = start % page;
+  const std::size_t length = (before + part.size() + page - 1) / page * page;
   // Only a hint: when the kernel refuses it, the pages stay and nothing else changes.
-  if (first < last) ::madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
+  if (length > 0) ::madvise(const_cast<std::byte*>(part.data() - before), length, MADV_DONTNEED);
 }
 
 }  // namespace ballast::model

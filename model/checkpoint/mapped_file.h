@@ -27,7 +27,7 @@ class MappedFile {
   std::span<const std::byte> bytes_;
 };
 
-/// Drops the pages that lie wholly inside `part` of a map from memory; they come back from the file when touched.
+/// Drops the pages of `part` of a map from memory; they come back from the file when touched.
 void release_pages(std::span<const std::byte> part);
 
 }  // namespace ballast::model

@@ -157,6 +157,7 @@ void SafetensorsFile::verify_checksums() const {
 #pragma omp parallel for schedule(dynamic) reduction(min : first_bad)
   for (std::size_t i = 0; i < sums.size(); ++i) {
     if (checksum_of(sums[i].bytes) != *sums[i].expected) first_bad = std::min(first_bad, i);
+    release_pages(sums[i].bytes);  // else the whole file would stay in memory beside what is made of it
   }
   if (first_bad < sums.size()) {
     throw Error(tensor_place(path().string(), *sums[first_bad].name), "checksum differs: the file is damaged");

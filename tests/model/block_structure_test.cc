@@ -90,7 +90,11 @@ TEST_CASE("a forward pass records the inputs that the structure names") {
       BlockActivations activations;
       RopeAngles angles;
       rope.look_up(batch, angles);
+      std::vector<float> unrecorded = hidden;
       forward_block(spec, block, layer, angles, batch, 0, hidden.data(), activations, {.record_inputs = true});
+      BlockActivations others;
+      forward_block(spec, block, layer, angles, batch, 0, unrecorded.data(), others);
+      CHECK(hidden == unrecorded);
 
       const std::vector<BlockInput> inputs = block_inputs(spec, layer);
       REQUIRE(activations.inputs.size() == inputs.size());

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "error_message.h"
@@ -66,6 +67,24 @@ TEST_CASE("token by token with a cache equals all at once") {
       CHECK(relative_error(run_in_pieces(model, ids, piece), at_once) <= kRounding);
     }
     CHECK(relative_error(run_in_pieces(model, ids, 1, CacheOptions::Type::kF16), at_once) <= 2e-2);
+  }
+}
+
+TEST_CASE("the next token's logits are the last of all, and leave the same cache behind") {
+  for (const char* name : test::kGoldenDecoders) {
+    CAPTURE(name);
+    const std::vector<int> ids = read_golden(name).ids[0];
+    Model model(golden_model(name));
+    const std::size_t vocab = model.spec().vocab_size;
+    const std::vector<float> at_once = run_at_once(model, ids);
+    KeyValueCache cache = model.make_exact_cache(ids.size());
+    std::vector<float> logits(vocab);
+    const std::size_t half = ids.size() / 2;
+    for (const auto& [first, count] : {std::pair{std::size_t{0}, half}, {half, ids.size() - half}}) {
+      model.next_logits({std::span(ids).subspan(first, count), &cache}, logits.data());
+      const float* expected = at_once.data() + (first + count - 1) * vocab;
+      CHECK(relative_error(logits, std::vector<float>(expected, expected + vocab)) <= kRounding);
+    }
   }
 }
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "kernels/attention.h"
-#include "kernels/elementwise.h"
 #include "kernels/reference.h"
+#include "kernels/rope.h"
 
 namespace ballast::model {
 namespace {
@@ -67,7 +67,7 @@ TEST_CASE("a cache counts the bytes of the tokens that attention reads") {
   CHECK(cache.bytes_in_use() == 7 * 2 * 1 * (3 + 4) * 2);
   KeyValueCache rolling(kSmall, {.layers = 7, .type = CacheType::kInt8, .window = 20, .sinks = 4, .largest_append = 8});
   rolling.advance(1000);
-  CHECK(rolling.bytes_in_use() == 7 * 2 * (20 * (3 + 4 + 8) + 4 * (3 + 4) * 2));
+  CHECK(rolling.bytes_in_use() == 7 * 2 * (20 * (4 + 16 + 8) + 4 * (3 + 4) * 2));  // codes in whole vectors
 }
 
 TEST_CASE("a rolling cache keeps its memory, whatever it is fed") {

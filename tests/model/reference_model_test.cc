@@ -107,7 +107,8 @@ double block_error(const ModelSpec& spec, unsigned seed) {
   const BatchSequence batch[] = {{kTokens, &cache}};
   BlockActivations activations;
   RopeAngles angles;
-  RopeTable(spec).look_up(batch, angles);
+  const RopeTable rope(spec);
+  rope.look_up(batch, angles);
   forward_block(spec, block, 0, angles, batch, 0, hidden.data(), activations);
   return test::relative_error(hidden, expected);
 }

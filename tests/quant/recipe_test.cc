@@ -81,14 +81,15 @@ TEST_CASE("every format is found by its name") {
   for (const char* name : {"", "int8", "int3-g32", "int8-g16", "int8-g032", "int8-g32-sym", "INT8-g32", "f32 "}) {
     CAPTURE(name);
     CHECK(error_message([&] { parse_format(name); }) ==
-          Contains("format '" + std::string(name) + "': unknown; there are f32, f16, bf16 and int8 or int4 with -g32"));
+          Contains("format '" + std::string(name) +
+                   "': unknown; there are f32, f16, bf16 and int8, int6, int5 or int4 with -g32"));
   }
 }
 
 TEST_CASE("what is unknown in a recipe is refused by name") {
   CHECK(refusal(R"({"liners": "int8-g32"})") == "r.json: unknown field 'liners' in the recipe");
   CHECK(refusal(R"({"scheme": "w2a2"})") == "scheme 'w2a2': unknown; there are f32, bf16, w8a16, w8a8, w4a16, w4a8");
-  CHECK(refusal(R"({"head": "int5-g32"})") == Contains("format 'int5-g32': unknown"));
+  CHECK(refusal(R"({"head": "int3-g32"})") == Contains("format 'int3-g32': unknown"));
   CHECK(refusal(R"({"activations": "int4"})") == R"(r.json: activations: must be "float" or "int8", is "int4")");
   CHECK(refusal(R"({"exceptions": [{"pattern": "a", "format": "f16", "bits": 3}]})") ==
         Contains("r.json: exceptions: only 'pattern' and 'format' may stand in {\"bits\":3"));

@@ -35,7 +35,7 @@ float largest_of(const std::vector<float>& values) {
 
 std::vector<WeightFormat> integer_formats() {
   std::vector<WeightFormat> formats;
-  for (const int bits : {4, 8}) {
+  for (const int bits : {4, 5, 6, 8}) {
     for (const std::size_t group_size : {0, 32, 64, 128}) {
       for (const bool symmetric : {true, false}) {
         formats.push_back({.bits = bits, .group_size = group_size, .symmetric = symmetric});
@@ -53,8 +53,12 @@ float sixteen_bit(const std::vector<std::uint16_t>& stored, DType type, std::siz
 
 int unpacked(const std::vector<std::uint8_t>& packed, int bits, std::size_t row_bytes, std::size_t row,
              std::size_t at) {
-  if (bits == 8) return packed[row * row_bytes + at];
-  return packed[row * row_bytes + at / 2] >> (at % 2 * 4) & 15;
+  int code = 0;
+  for (std::size_t bit = 0; bit < static_cast<std::size_t>(bits); ++bit) {
+    const std::size_t place = at * static_cast<std::size_t>(bits) + bit;
+    code |= (packed[row * row_bytes + place / 8] >> (place % 8) & 1) << bit;
+  }
+  return code;
 }
 
 /// One weight as docs/format.md defines it.
@@ -145,7 +149,7 @@ TEST_CASE("a group of zeros has scale 0 and decodes to zeros") {
   std::vector<float> values = random_values(kRows * kCols, 0, 1);
   for (std::size_t c = 32; c < 64; ++c) values[2 * kCols + c] = 0;
   for (const bool symmetric : {true, false}) {
-    for (const int bits : {4, 8}) {
+    for (const int bits : {4, 5, 6, 8}) {
       const QuantizedTensor tensor =
           round_to_nearest(values, kRows, kCols, {.bits = bits, .group_size = 32, .symmetric = symmetric}, {}, 1);
       for (std::size_t c = 32; c < 64; ++c) {
@@ -160,7 +164,7 @@ TEST_CASE("a group of zeros has scale 0 and decodes to zeros") {
 TEST_CASE("zero is a value of every asymmetric grid, also of one whose values all have one sign") {
   for (const float center : {5.0F, -5.0F}) {
     const std::vector<float> values = random_values(kRows * kCols, center, 1);
-    for (const int bits : {4, 8}) {
+    for (const int bits : {4, 5, 6, 8}) {
       const QuantizedTensor tensor = round_to_nearest(
           values, kRows, kCols, {.bits = bits, .group_size = 32, .symmetric = false}, {}, largest_of(values));
       const int top = (1 << bits) - 1;

@@ -1,9 +1,11 @@
 #!/bin/sh
 # What the program promises to a shell: exit codes, one line for each failure, silence where it was promised.
-# usage: cli_test.sh PROGRAM
+# usage: cli_test.sh [EMULATOR [OPTION]...] PROGRAM
 set -u
-ballast=$1
 work=$(mktemp -d) || exit 1
+program=
+for word in "$@"; do program="$program '$(printf '%s\n' "$word" | sed "s/'/'\\\\''/g")'"; done
+ballast() { eval "$program \"\$@\""; }
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
 failures=0
@@ -18,7 +20,7 @@ fail() {
 expect() {
   code=$1 lines=$2 words=$3
   shift 3
-  "$ballast" "$@" >out 2>err </dev/null
+  ballast "$@" >out 2>err </dev/null
   got=$?
   [ $got -eq "$code" ] || fail "'$*' exits with $got, not $code"
   [ "$(wc -l <err)" -eq "$lines" ] || fail "'$*' prints another number of lines than $lines"
@@ -27,13 +29,13 @@ expect() {
 }
 
 for command in inspect calibrate convert verify eval run bench; do
-  "$ballast" $command --help >out 2>err || fail "$command --help"
+  ballast $command --help >out 2>err || fail "$command --help"
   grep -q "ballast $command .*[-A-Za-z]" out && grep -q '^Example' out || fail "$command --help shows no example"
   expect 2 2 "Try 'ballast $command --help'" $command --no-such-option
   expect 2 2 "MODEL" $command
 done
-"$ballast" --help >out 2>err && grep -q 'convert' out || fail "--help"
-"$ballast" --version >out 2>err && grep -Eq '^ballast [0-9]+\.[0-9]+\.[0-9]+$' out || fail "--version"
+ballast --help >out 2>err && grep -q 'convert' out || fail "--help"
+ballast --version >out 2>err && grep -Eq '^ballast [0-9]+\.[0-9]+\.[0-9]+$' out || fail "--version"
 
 expect 2 2 "command is missing"
 expect 2 2 "no-such-command" no-such-command
@@ -71,16 +73,16 @@ expect 1 1 "file.json: " convert missing-model -o dir --recipe file.json
 
 # Standard output that cannot be written is a failure; that nobody reads any more is not.
 if [ -e /dev/full ]; then
-  "$ballast" --version >/dev/full 2>err && fail "a full disk goes unnoticed"
+  ballast --version >/dev/full 2>err && fail "a full disk goes unnoticed"
   grep -q '^ballast: standard output: ' err || fail "a full disk is not named"
 fi
-"$ballast" --version >&- 2>err && fail "a closed standard output goes unnoticed"
+ballast --version >&- 2>err && fail "a closed standard output goes unnoticed"
 {
   sleep 1
-  "$ballast" --help 2>err
+  ballast --help 2>err
   echo $? >code
 } | true
 [ "$(cat code)" -eq 0 ] && [ ! -s err ] || fail "a closed pipe is not met quietly"
-"$ballast" inspect missing-model 2>&- && fail "a failure without standard error goes unnoticed"
+ballast inspect missing-model 2>&- && fail "a failure without standard error goes unnoticed"
 
 [ $failures -eq 0 ] || { echo "$failures failures" >&2; exit 1; }

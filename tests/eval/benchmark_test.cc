@@ -1,0 +1,42 @@
+#include "ballast/benchmark.h"
+
+#include <doctest/doctest.h>
+
+#include <cstddef>
+#include <filesystem>
+
+#include "error_message.h"
+
+namespace ballast {
+namespace {
+
+const std::filesystem::path kModels = std::filesystem::path(BALLAST_TEST_DATA) / "models";
+
+// Both models have a context of 64.
+constexpr BenchmarkOptions kBeyondContext{.prompt = 8, .generate = 4, .depth = 100, .repetitions = 1, .cache = {}};
+
+TEST_CASE("speed is measured behind more tokens than the context where positions are rotated") {
+  const Benchmark measured = benchmark(kModels / "llama", kBeyondContext);
+  REQUIRE(measured.results.size() == 2);
+  CHECK(measured.results[0].test == "pp8 @ d100");
+  CHECK(measured.results[1].test == "tg4 @ d100");
+  for (const BenchmarkResult& result : measured.results) {
+    CHECK(result.tokens_per_second > 0);
+    CHECK(result.fraction_of_limit > 0);
+  }
+}
+
+TEST_CASE("a benchmark beyond a table of positions is refused") {
+  const auto run = [] { benchmark(kModels / "gpt2", kBeyondContext); };
+  CHECK(test::error_message(run) == test::Contains("108 tokens do not fit the model's table of 64 positions"));
+}
+
+TEST_CASE("a benchmark of more tokens than memory could hold is refused") {
+  BenchmarkOptions options = kBeyondContext;
+  options.depth = std::size_t{1} << 60;
+  const auto run = [&] { benchmark(kModels / "llama", options); };
+  CHECK(test::error_message(run) == test::Contains("more than 16777216 tokens"));
+}
+
+}  // namespace
+}  // namespace ballast
