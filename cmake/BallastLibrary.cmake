@@ -15,8 +15,8 @@ set_target_properties(ballast PROPERTIES LINKER_LANGUAGE CXX)
 target_compile_features(ballast PUBLIC cxx_std_23)
 target_include_directories(ballast INTERFACE "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>"
                                              "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>")
-target_link_libraries(ballast PUBLIC hwy::hwy DNNL::dnnl OpenMP::OpenMP_CXX PkgConfig::PCRE2 PkgConfig::UTF8PROC
-                                     PkgConfig::XXHASH PkgConfig::SENTENCEPIECE)
+target_link_libraries(ballast PUBLIC hwy::hwy OpenMP::OpenMP_CXX PkgConfig::PCRE2
+                                     PkgConfig::UTF8PROC PkgConfig::XXHASH PkgConfig::SENTENCEPIECE)
 
 install(TARGETS ballast EXPORT ballast ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/ballast" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"

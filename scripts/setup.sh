@@ -3,7 +3,8 @@
 # missing, so it can be run again at any time.
 #
 #   scripts/setup.sh         to build ballast and run it
-#   scripts/setup.sh --dev   and what scripts/test.sh needs: clang's formatter, linter and fuzzer, ccache
+#   scripts/setup.sh --dev   and what scripts/test.sh needs: clang's formatter, linter and fuzzer, ccache, and for ARM
+#                            the cross compiler and qemu
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export LC_ALL=C
@@ -11,7 +12,8 @@ export LC_ALL=C
 packages=(ca-certificates cmake g++ git ninja-build pkg-config python3 python3-pip
   libpcre2-dev libutf8proc-dev libxxhash-dev libsentencepiece-dev
   libdnnl-dev libhwy-dev nlohmann-json3-dev libcli11-dev doctest-dev libbenchmark-dev)
-dev_packages=(ccache clang-19 clang-format-19 clang-tidy-19 libclang-rt-19-dev libomp-19-dev)
+dev_packages=(ccache clang-19 clang-format-19 clang-tidy-19 libclang-rt-19-dev libomp-19-dev
+  g++-aarch64-linux-gnu qemu-user)
 # The versions that cmake/BallastDependencies.cmake asks for.
 declare -A minimum=([cmake]=3.25 [g++]=4:12 [libdnnl-dev]=3.5 [libhwy-dev]=1.2 [nlohmann-json3-dev]=3.11
   [libcli11-dev]=2.4 [doctest-dev]=2.4.11 [libbenchmark-dev]=1.8)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# All that must hold before a change goes in: format, build, lint, tests under sanitizers, tests of the release build on
-# every SIMD target. What a continuous integration runs (there, CI=true makes warnings errors). The release build's tests
-# are last, so that their summary ends the output.
+# All that must hold before a change goes in: format, build, lint, tests under sanitizers, tests for ARM under qemu, tests
+# of the release build on every SIMD target. What a continuous integration runs (there, CI=true makes warnings errors).
+# The release build's tests are last, so that their summary ends the output.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -34,6 +34,12 @@ configure_and_build asan-ubsan
 
 step "tests with sanitizers"
 ctest --preset asan-ubsan
+
+# On an ARM machine all the other steps are tests for ARM.
+if [[ $(uname -m) != aarch64 ]]; then
+  step "ARM"
+  scripts/test_aarch64.sh "${options[@]}"
+fi
 
 step "tests"
 ctest --preset release

@@ -1,0 +1,5 @@
+# Which of Highway's instruction sets the kernels are compiled for: all that differ in what kernels use. HWY_NEON is
+# HWY_NEON_WITHOUT_AES with encryption, HWY_SVE2 is HWY_SVE with more operations on integers than these.
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64)$")
+  add_compile_definitions("HWY_DISABLED_TARGETS=(HWY_NEON|HWY_SVE2)")
+endif()

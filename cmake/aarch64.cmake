@@ -1,0 +1,25 @@
+# Toolchain: builds for ARM with Debian's cross compiler, against the packages that scripts/setup_aarch64.sh unpacks,
+# and runs what it built under qemu. The CPU to be is named by the environment's QEMU_CPU: scripts/test_aarch64.sh.
+set(CMAKE_SYSTEM_NAME Linux)
+set(CMAKE_SYSTEM_PROCESSOR aarch64)
+set(triple aarch64-linux-gnu)
+set(CMAKE_CXX_COMPILER ${triple}-g++)
+# gcc before 13.2 compiles Highway's target for dot products and BF16 only on top of ARMv8.2, and Highway leaves it out.
+# So what this builds needs such a processor (since 2018).
+set(CMAKE_CXX_FLAGS_INIT "-march=armv8.2-a -DHWY_BROKEN_TARGETS=0")
+set(CMAKE_LIBRARY_ARCHITECTURE ${triple})
+
+# Nothing of the host's is taken: its libraries are for another machine, its headers may be of another version.
+set(BALLAST_AARCH64_ROOT "${CMAKE_CURRENT_LIST_DIR}/../build/aarch64-root" CACHE PATH "Unpacked arm64 packages")
+list(APPEND CMAKE_TRY_COMPILE_PLATFORM_VARIABLES BALLAST_AARCH64_ROOT)
+file(REAL_PATH "${BALLAST_AARCH64_ROOT}" root)
+set(CMAKE_FIND_ROOT_PATH "${root}")
+set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
+set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)
+set(CMAKE_FIND_ROOT_PATH_MODE_INCLUDE ONLY)
+set(CMAKE_FIND_ROOT_PATH_MODE_PACKAGE ONLY)
+set(ENV{PKG_CONFIG_LIBDIR} "${root}/usr/lib/${triple}/pkgconfig:${root}/usr/share/pkgconfig")
+set(ENV{PKG_CONFIG_SYSROOT_DIR} "${root}")
+
+# The loader and the C and C++ libraries come with the cross compiler; the others by the programs' run path.
+set(CMAKE_CROSSCOMPILING_EMULATOR qemu-aarch64 -L /usr/${triple})

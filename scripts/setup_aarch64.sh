@@ -1,0 +1,70 @@
+#!/usr/bin/env bash
+# Unpacks Debian's arm64 packages of what ballast is built from into a folder of the build, for the preset aarch64. After
+# scripts/setup.sh --dev, which installs the cross compiler and qemu. Needs no root and installs nothing: apt is run with
+# its state in a folder of its own, as if on an empty ARM machine with this machine's package sources.
+#
+#   scripts/setup_aarch64.sh     fills build/aarch64-root; does nothing when that is complete
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+export LC_ALL=C
+[[ $# -eq 0 ]] || {
+  echo "usage: scripts/setup_aarch64.sh" >&2
+  exit 2
+}
+
+root=$PWD/build/aarch64-root
+packages=(libhwy-dev libpcre2-dev libutf8proc-dev libxxhash-dev libsentencepiece-dev
+  nlohmann-json3-dev libcli11-dev doctest-dev)
+complete=$root/packages
+
+if [[ -e $complete && $(head -n 1 "$complete") == "${packages[*]}" ]]; then
+  echo "setup_aarch64: $root is complete"
+  exit 0
+fi
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+mkdir -p "$work"/lists/partial "$work"/cache/archives/partial "$work/debs" "$work/root"
+: >"$work/status"
+# Debian 12 has these too old: scripts/setup.sh added Debian 13's suite, at a priority at which nothing is taken unasked.
+printf 'Package: libhwy* libcli11-dev doctest-dev\nPin: release n=trixie\nPin-Priority: 990\n' >"$work/preferences"
+cat >"$work/apt.conf" <<EOF
+APT::Architecture "arm64";
+APT::Architectures { "arm64"; };
+APT::Sandbox::User "";
+Acquire::Languages "none";
+Acquire::Retries "3";
+Dir::State "$work";
+Dir::State::status "$work/status";
+Dir::Cache "$work/cache";
+Dir::Etc::preferences "$work/preferences";
+EOF
+export APT_CONFIG=$work/apt.conf
+
+# Runs a command with its output in a log, shown only if it fails.
+quietly() {
+  "$@" >"$work/log" 2>&1 || {
+    tail -n 20 "$work/log" >&2
+    return 1
+  }
+}
+
+echo "setup_aarch64: reading the lists of arm64 packages"
+# A source of somebody else's that fails must not stop the rest; what is really missing shows at the download.
+quietly apt-get -q update ||
+  echo "setup_aarch64: apt-get update reported errors (above); going on with the lists there are" >&2
+# The shared libraries behind the development packages. The C and C++ libraries come with the cross compiler.
+mapfile -t libraries < <(apt-cache depends "${packages[@]}" | awk '$1 == "Depends:" && $2 ~ /^lib/ { print $2 }' |
+  grep -v -e '-dev$' | sort -u)
+echo "setup_aarch64: unpacking ${packages[*]} ${libraries[*]}"
+cd "$work/debs"
+quietly apt-get -q download "${packages[@]}" "${libraries[@]}" || {
+  echo "setup_aarch64: apt-get download failed (above)" >&2
+  exit 1
+}
+for package in *.deb; do dpkg-deb -x "$package" "$work/root"; done
+printf '%s\n' "${packages[*]}" *.deb >"$work/root/packages"
+mkdir -p "$(dirname "$root")"
+rm -rf "$root"
+chmod 755 "$work/root"
+mv "$work/root" "$root"
