@@ -1,0 +1,119 @@
+"""What is measured, and how another program is run for it."""
+
+import contextlib
+import dataclasses
+import itertools
+import pathlib
+import re
+import shutil
+import subprocess
+
+
+class PeerError(Exception):
+    """One line: what went wrong, where, and what to do."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Workload:
+    """A prompt and a generation behind `depth` tokens that are in the cache already; 0 tokens: not measured."""
+
+    depth: int
+    prompt: int
+    generate: int
+
+    def prompt_test(self) -> str:
+        return test_name("pp", self.prompt, self.depth)
+
+    def generate_test(self) -> str:
+        return test_name("tg", self.generate, self.depth)
+
+
+@dataclasses.dataclass(frozen=True)
+class Speed:
+    test: str  # as test_name() spells it
+    tokens_per_second: float
+    fraction_of_limit: float | None = None  # of read bandwidth or INT8 peak, from those who measure it
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """One round of one program."""
+
+    round: int
+    program: str
+    variant: str
+    speed: Speed
+
+
+def test_name(kind: str, tokens: int, depth: int) -> str:
+    return f"{kind}{tokens}" + (f"@{depth}" if depth else "")
+
+
+def parse_tests(names: list[str]) -> list[Workload]:
+    """Tests like pp512, tg128, pp512@4096; those of one depth share a workload, which is filled only once."""
+    prompts, generations = {}, {}
+    for name in names:
+        match = re.fullmatch(r"(pp|tg)([1-9]\d*)(?:@(\d+))?", name)
+        if not match:
+            raise ValueError(f"{name}: a test is like pp512, tg128 or pp512@4096")
+        kind = prompts if match[1] == "pp" else generations
+        kind.setdefault(int(match[3] or 0), []).append(int(match[2]))
+    workloads = []
+    for depth in sorted(prompts | generations):
+        pairs = itertools.zip_longest(prompts.get(depth, []), generations.get(depth, []), fillvalue=0)
+        workloads += [Workload(depth, prompt, generate) for prompt, generate in pairs]
+    return workloads
+
+
+def run(command: list) -> str:
+    """Standard output of a program; its last words in the error when it fails."""
+    words = [str(word) for word in command]
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, errors="replace", check=False,
+                              stdin=subprocess.DEVNULL)
+    except OSError as error:
+        raise PeerError(f"{words[0]}: does not start ({error.strerror})") from error
+    if done.returncode != 0:
+        said = (done.stderr.strip() or done.stdout.strip() or "without a word").splitlines()[-1]
+        raise PeerError(f"{words[0]}: failed with code {done.returncode}: {said}")
+    return done.stdout
+
+
+@contextlib.contextmanager
+def reading(origin):
+    """Around code that takes apart what `origin`, a program or a file, holds: what does not fit becomes a PeerError."""
+    try:
+        yield
+    except OSError as error:
+        raise PeerError(f"{origin}: {error.strerror or error}") from error
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        raise PeerError(f"{origin}: is not of the form expected ({type(error).__name__}: {error})") from error
+
+
+def make(target: pathlib.Path, source: pathlib.Path, write) -> pathlib.Path:
+    """`target`, made from `source` by `write(temporary path)` unless it is there from an earlier run."""
+    source_note = target.with_name(target.name + ".source")
+    if target.exists():
+        before = source_note.read_text(encoding="utf-8") if source_note.exists() else "a model not recorded"
+        if before != str(source.resolve()):
+            raise PeerError(f"{target}: made from {before}, not {source.resolve()}; delete it or give another --out")
+        return target
+    target.parent.mkdir(parents=True, exist_ok=True)
+    partial = target.with_name(target.name + ".part")
+    discard(partial)  # left by a run that was killed
+    try:
+        write(partial)
+        if not partial.exists():
+            raise PeerError(f"{target}: was not written, though no error was reported")
+        source_note.write_text(str(source.resolve()), encoding="utf-8")
+        partial.rename(target)
+    finally:
+        discard(partial)
+    return target
+
+
+def discard(path: pathlib.Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
