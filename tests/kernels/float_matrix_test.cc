@@ -45,7 +45,7 @@ TEST_CASE("a float matmul agrees with the reference on every target, for every s
 }
 
 TEST_CASE("a float matmul does not depend on the number of threads") {
-  const EncodedFloats weights(random_floats(200 * 130, 1), FloatType::kF16);
+  const EncodedFloats weights(random_floats(std::size_t{200} * 130, 1), FloatType::kF16);
   const FloatMatrix matrix{weights.data(), FloatType::kF16, 200, 130};
   for (const std::size_t m : {1, 4, 5, 64, 301}) {
     const std::vector<float> src = random_floats(m * 130, 2);
@@ -58,9 +58,9 @@ TEST_CASE("a float matmul does not depend on the number of threads") {
 }
 
 TEST_CASE("rows of a float matmul of 8 tokens and more do not depend on how many run beside them") {
-  const EncodedFloats weights(random_floats(70 * 50, 1), FloatType::kBF16);
+  const EncodedFloats weights(random_floats(std::size_t{70} * 50, 1), FloatType::kBF16);
   const FloatMatrix matrix{weights.data(), FloatType::kBF16, 70, 50};
-  const std::vector<float> src = random_floats(100 * 50, 2);
+  const std::vector<float> src = random_floats(std::size_t{100} * 50, 2);
   for_every_target([&] {
     const std::vector<float> all = run(matrix, src, 100, nullptr);
     for (const std::size_t m : {8, 11, 12, 13, 99}) {
@@ -108,9 +108,9 @@ TEST_CASE("float matmuls of one input give what each gives alone, and add it whe
 }
 
 TEST_CASE("a float matmul inside a parallel region gives the same result") {
-  const EncodedFloats weights(random_floats(64 * 64, 1), FloatType::kF16);
+  const EncodedFloats weights(random_floats(std::size_t{64} * 64, 1), FloatType::kF16);
   const FloatMatrix matrix{weights.data(), FloatType::kF16, 64, 64};
-  const std::vector<float> src = random_floats(64 * 64, 2);
+  const std::vector<float> src = random_floats(std::size_t{64} * 64, 2);
   const std::vector<float> expected = run(matrix, src, 64, nullptr);
   std::vector<std::vector<float>> results(4);
 #pragma omp parallel for num_threads(2)

@@ -173,7 +173,7 @@ TEST_CASE("activations of 16 bits lose next to nothing against floats") {
 TEST_CASE("several matrices at once, and sums onto what is there, give what they give alone") {
   const RandomMatrix first({50, 96, 32, 0, 4, false, {5}, false});
   const RandomMatrix second({33, 96, 32, 0, 6, true, {5}, false});
-  const std::vector<float> earlier = random_floats(9 * 34, 3);
+  const std::vector<float> earlier = random_floats(std::size_t{9} * 34, 3);
   for (const std::size_t m : {1, 9}) {
     const std::vector<float> src = random_floats(m * 96, 2);
     for_every_target([&] {
@@ -255,7 +255,7 @@ TEST_CASE("ties of activations round to even") {
 }
 
 TEST_CASE("rows made on the way are quantized as rows that lie in memory") {
-  const std::vector<float> src = random_floats(5 * 70, 4);
+  const std::vector<float> src = random_floats(std::size_t{5} * 70, 4);
   const ActivationFormat format{70, 32, 8, true, {3}};
   for_every_target([&] {
     QuantizedActivations from_memory, on_the_way;
@@ -320,7 +320,7 @@ TEST_CASE("a token's product does not depend on the tokens beside it") {
   for (const int weight_bits : {4, 5, 6, 8}) {
     for (const bool symmetric : {true, false}) {
       const RandomMatrix random({48, 96, 32, 0, weight_bits, symmetric, {5}, false});
-      const std::vector<float> src = random_floats(40 * 96, 2);
+      const std::vector<float> src = random_floats(std::size_t{40} * 96, 2);
       for_every_target([&] {
         const QuantizedMatrix matrix(random.view);
         for (const int bits : {8, 16}) {
