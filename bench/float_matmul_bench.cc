@@ -54,13 +54,10 @@ const bool kRegistered = [] {
   const std::pair<const char*, FloatType> types[] = {
       {"f32", FloatType::kF32}, {"f16", FloatType::kF16}, {"bf16", FloatType::kBF16}};
   for (const auto& [name, type] : types) {
-    for_each_product([&](const LinearShape& shape, std::size_t m) {
-      const std::string full = std::string("float_matmul/") + name + "/" + shape.name() + "/m:" + std::to_string(m);
-      benchmark::RegisterBenchmark(
-          full.c_str(), [shape, m, kind = type](benchmark::State& state) { float_matmul(state, shape, m, kind); })
-          ->UseRealTime()
-          ->Unit(benchmark::kMicrosecond);
-    });
+    register_products(std::string("float_matmul/") + name, 1,
+                      [kind = type](benchmark::State& state, const LinearShape& shape, std::size_t m) {
+                        float_matmul(state, shape, m, kind);
+                      });
   }
   return true;
 }();

@@ -55,16 +55,12 @@ void onednn_matmul(benchmark::State& state, const LinearShape& shape, std::size_
 }
 
 const bool kRegistered = [] {
+  constexpr std::size_t kLeast = 16;  // below, it would be no alternative: its strength is large products
   for (const Types& types : kTypes) {
-    for_each_product([&](const LinearShape& shape, std::size_t m) {
-      if (m < 16) return;  // below, it would be no alternative: its strength is large products
-      const std::string name =
-          std::string("onednn_matmul/") + types.name + "/" + shape.name() + "/m:" + std::to_string(m);
-      benchmark::RegisterBenchmark(
-          name.c_str(), [shape, m, types](benchmark::State& state) { onednn_matmul(state, shape, m, types); })
-          ->UseRealTime()
-          ->Unit(benchmark::kMicrosecond);
-    });
+    register_products(std::string("onednn_matmul/") + types.name, kLeast,
+                      [types](benchmark::State& state, const LinearShape& shape, std::size_t m) {
+                        onednn_matmul(state, shape, m, types);
+                      });
   }
   return true;
 }();

@@ -106,13 +106,10 @@ void quantized_matmul(benchmark::State& state, const LinearShape& shape, std::si
 
 const bool kRegistered = [] {
   for (const Format& format : kFormats) {
-    for_each_product([&](const LinearShape& shape, std::size_t m) {
-      const std::string name = "quantized_matmul/" + format.name() + "/" + shape.name() + "/m:" + std::to_string(m);
-      benchmark::RegisterBenchmark(
-          name.c_str(), [shape, m, format](benchmark::State& state) { quantized_matmul(state, shape, m, format); })
-          ->UseRealTime()
-          ->Unit(benchmark::kMicrosecond);
-    });
+    register_products("quantized_matmul/" + format.name(), 1,
+                      [format](benchmark::State& state, const LinearShape& shape, std::size_t m) {
+                        quantized_matmul(state, shape, m, format);
+                      });
   }
   return true;
 }();

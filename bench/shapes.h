@@ -3,6 +3,8 @@
 #ifndef BALLAST_BENCH_SHAPES_H_
 #define BALLAST_BENCH_SHAPES_H_
 
+#include <benchmark/benchmark.h>
+
 #include <cstddef>
 #include <string>
 
@@ -40,6 +42,18 @@ void for_each_product(const Body& body) {
       if (!shape.head || m <= 4) body(shape, m);
     }
   }
+}
+
+/// Registers KIND/MODEL/LINEAR/m:M with run(state, shape, m) for every product of `least` tokens or more.
+template <class Run>
+void register_products(const std::string& kind, std::size_t least, const Run& run) {
+  for_each_product([&](const LinearShape& shape, std::size_t m) {
+    if (m < least) return;
+    const std::string name = kind + "/" + shape.name() + "/m:" + std::to_string(m);
+    benchmark::RegisterBenchmark(name.c_str(), [shape, m, run](benchmark::State& state) { run(state, shape, m); })
+        ->UseRealTime()
+        ->Unit(benchmark::kMicrosecond);
+  });
 }
 
 }  // namespace ballast::bench

@@ -31,11 +31,12 @@ inline constexpr bool kUnsignedCodes = HWY_ARCH_X86 != 0 && HWY_TARGET <= HWY_AV
 /// SSSE3 to AVX-512 without VNNI add two products of bytes in 16 bits, which saturate (vpmaddubsw).
 inline constexpr bool kPairwiseProducts = HWY_ARCH_X86 != 0 && !kUnsignedCodes;
 
-/// Four consecutive INT8 values in every lane.
-HWY_INLINE DotSignedBytes broadcast_quad(const std::int8_t* src) {
+/// Four consecutive bytes in every INT32 lane.
+template <class T, class DI>
+HWY_INLINE hn::VFromD<hn::Repartition<T, DI>> broadcast_quad(DI di32, const T* src) {
   std::int32_t quad;
   std::memcpy(&quad, src, sizeof(quad));
-  return hn::BitCast(DotSignedByteTag(), hn::Set(DotIntTag(), quad));
+  return hn::BitCast(hn::Repartition<T, DI>(), hn::Set(di32, quad));
 }
 
 HWY_INLINE DotInt add_pairs_of_16_bits(hn::VFromD<hn::Repartition<std::int16_t, DotIntTag>> pairs, DotInt sum) {

@@ -17,8 +17,6 @@
 HWY_BEFORE_NAMESPACE();
 namespace ballast::kernels::HWY_NAMESPACE {
 
-using FloatTag = hn::ScalableTag<float>;
-
 HWY_INLINE std::size_t panel_rows() {
   return 2 * hn::Lanes(FloatTag());
 }

@@ -11,8 +11,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 
+#include "kernels/dot-inl.h"
 #include "kernels/simd-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -40,14 +40,6 @@ HWY_INLINE AttentionQuads<T> load_quads(const T* src) {
   return hn::LoadU(hn::Repartition<T, AttentionIntTag>(), src);
 }
 
-/// Four codes in every lane.
-template <class T>
-HWY_INLINE AttentionQuads<T> repeat_quad(const T* src) {
-  std::int32_t quad;
-  std::memcpy(&quad, src, sizeof(quad));
-  return hn::BitCast(hn::Repartition<T, AttentionIntTag>(), hn::Set(AttentionIntTag(), quad));
-}
-
 template <std::size_t kVectors, class Row, class Vector>
 HWY_INLINE void accumulate_quads(Row row, Vector v0, Vector v1, Vector v2, Vector v3, AttentionInt& c0,
                                  AttentionInt& c1, AttentionInt& c2, AttentionInt& c3) {
@@ -61,7 +53,7 @@ HWY_INLINE void accumulate_quads(Row row, Vector v0, Vector v1, Vector v2, Vecto
 
 /// Adds to every row's `starts` value the products of `quads` quads and hands its kVectors (1 or 4) vectors to
 /// store(row, c0, c1, c2, c3). Rows lie `row_stride` codes apart, the vectors of one quad and those of the next
-/// `vector_stride`. One of the two sides is unsigned. Named variables, as in multiply_tile.
+/// `vector_stride`. One of the two sides is unsigned. Named variables, as in multiply_code_tile.
 template <std::size_t kRows, std::size_t kVectors, class R, class V, class Store>
 HWY_INLINE void multiply_quads(const R* HWY_RESTRICT rows, std::size_t row_stride, const V* HWY_RESTRICT vectors,
                                std::size_t vector_stride, std::size_t quads, const std::int32_t* starts,
@@ -80,21 +72,21 @@ HWY_INLINE void multiply_quads(const R* HWY_RESTRICT rows, std::size_t row_strid
     const auto v1 = kVectors > 1 ? load_quads(vectors + bytes) : v0;
     const auto v2 = kVectors > 1 ? load_quads(vectors + 2 * bytes) : v0;
     const auto v3 = kVectors > 1 ? load_quads(vectors + 3 * bytes) : v0;
-    accumulate_quads<kVectors>(repeat_quad(rows), v0, v1, v2, v3, c00, c01, c02, c03);
+    accumulate_quads<kVectors>(broadcast_quad(di32, rows), v0, v1, v2, v3, c00, c01, c02, c03);
     if constexpr (kRows > 1) {
-      accumulate_quads<kVectors>(repeat_quad(rows + row_stride), v0, v1, v2, v3, c10, c11, c12, c13);
+      accumulate_quads<kVectors>(broadcast_quad(di32, rows + row_stride), v0, v1, v2, v3, c10, c11, c12, c13);
     }
     if constexpr (kRows > 2) {
-      accumulate_quads<kVectors>(repeat_quad(rows + 2 * row_stride), v0, v1, v2, v3, c20, c21, c22, c23);
+      accumulate_quads<kVectors>(broadcast_quad(di32, rows + 2 * row_stride), v0, v1, v2, v3, c20, c21, c22, c23);
     }
     if constexpr (kRows > 3) {
-      accumulate_quads<kVectors>(repeat_quad(rows + 3 * row_stride), v0, v1, v2, v3, c30, c31, c32, c33);
+      accumulate_quads<kVectors>(broadcast_quad(di32, rows + 3 * row_stride), v0, v1, v2, v3, c30, c31, c32, c33);
     }
     if constexpr (kRows > 4) {
-      accumulate_quads<kVectors>(repeat_quad(rows + 4 * row_stride), v0, v1, v2, v3, c40, c41, c42, c43);
+      accumulate_quads<kVectors>(broadcast_quad(di32, rows + 4 * row_stride), v0, v1, v2, v3, c40, c41, c42, c43);
     }
     if constexpr (kRows > 5) {
-      accumulate_quads<kVectors>(repeat_quad(rows + 5 * row_stride), v0, v1, v2, v3, c50, c51, c52, c53);
+      accumulate_quads<kVectors>(broadcast_quad(di32, rows + 5 * row_stride), v0, v1, v2, v3, c50, c51, c52, c53);
     }
     rows += 4;
     vectors += vector_stride;

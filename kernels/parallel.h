@@ -42,6 +42,16 @@ void run_parts(std::size_t parts, const Work& work);
 
 void lead_team(const Work& body);
 
+/// Calls body(task) for every task below `tasks` that no other thread takes.
+template <class Body>
+void take_tasks(std::atomic<std::size_t>& next, std::size_t tasks, const Body& body) {
+  for (;;) {
+    const std::size_t task = next.fetch_add(1, std::memory_order_relaxed);
+    if (task >= tasks) return;
+    body(task);
+  }
+}
+
 }  // namespace parallel_internal
 
 /// Calls body() on this thread while the other OpenMP threads stand by for the parallel calls in it. All kernels of one
@@ -63,14 +73,10 @@ void parallel_tasks(std::size_t tasks, std::size_t threads, const Body& body) {
     return;
   }
   std::atomic<std::size_t> next{0};
-  const auto take_tasks = [&](std::size_t thread) {
-    for (;;) {
-      const std::size_t task = next.fetch_add(1, std::memory_order_relaxed);
-      if (task >= tasks) return;
-      body(task, thread);
-    }
+  const auto work = [&](std::size_t thread) {
+    parallel_internal::take_tasks(next, tasks, [&](std::size_t task) { body(task, thread); });
   };
-  parallel_internal::run_parts(threads, parallel_internal::work_of(take_tasks));
+  parallel_internal::run_parts(threads, parallel_internal::work_of(work));
 }
 
 /// Calls body(begin, end) with one contiguous, equal share of 0 .. count per thread: for work bound by memory.
@@ -96,18 +102,14 @@ void parallel_homes(std::size_t homes, std::size_t tasks, std::size_t threads, c
     std::atomic<std::size_t> next{0};
   };
   std::array<Counter, kMostHomes> counters;
-  const auto take_tasks = [&](std::size_t thread) {
+  const auto work = [&](std::size_t thread) {
     for (std::size_t i = 0; i < homes; ++i) {
       const std::size_t home = (thread + i) % homes;
-      for (;;) {
-        const std::size_t task = counters[home].next.fetch_add(1, std::memory_order_relaxed);
-        if (task >= tasks) break;
-        body(home, task, thread);
-      }
+      parallel_internal::take_tasks(counters[home].next, tasks, [&](std::size_t task) { body(home, task, thread); });
     }
   };
-  if (threads <= 1) return take_tasks(0);
-  parallel_internal::run_parts(threads, parallel_internal::work_of(take_tasks));
+  if (threads <= 1) return work(0);
+  parallel_internal::run_parts(threads, parallel_internal::work_of(work));
 }
 
 /// How a matmul cuts `m` tokens for tasks of one weight panel each: whole tiles, and enough tasks to keep `threads`

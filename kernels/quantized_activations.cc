@@ -22,19 +22,6 @@ struct TokenCodes {
   std::int32_t* negated_sums;
 };
 
-/// Sets the values of outlier columns to 0 in a copy of `src`.
-HWY_INLINE void copy_kept(const float* HWY_RESTRICT src, const std::uint32_t* HWY_RESTRICT kept, std::size_t count,
-                          float* HWY_RESTRICT dst) {
-  const hn::ScalableTag<float> df;
-  const hn::RebindToUnsigned<decltype(df)> du32;
-  const std::size_t lanes = hn::Lanes(df);
-  std::size_t i = 0;
-  for (; i + lanes <= count; i += lanes) {
-    hn::StoreU(hn::And(hn::LoadU(df, src + i), hn::BitCast(df, hn::LoadU(du32, kept + i))), df, dst + i);
-  }
-  for (; i < count; ++i) dst[i] = kept[i] != 0 ? src[i] : 0.0F;
-}
-
 void quantize_token(const float* src, const QuantizedActivations::Storage& s, const TokenCodes& token) {
   const GroupLayout& layout = s.layout;
   const std::size_t padded_cols = layout.padded_cols();
@@ -73,11 +60,13 @@ void quantize_row(const RowSource& rows, std::size_t token, float* scratch, Quan
   const std::size_t planes = s.planes();
   const float* row = rows.row(token, scratch);
   if (outliers != 0) {
+    float* rest = std::copy_n(row, cols, scratch + cols) - cols;
     for (std::size_t j = 0; j < outliers; ++j) {
-      s.outliers.data()[token * outliers + j] = row[s.format.outlier_columns[j]];
+      const std::int32_t column = s.format.outlier_columns[j];
+      s.outliers.data()[token * outliers + j] = row[column];
+      rest[column] = 0.0F;
     }
-    copy_kept(row, s.kept.data(), cols, scratch + cols);
-    row = scratch + cols;
+    row = rest;
   }
   quantize_token(row, s,
                  {s.codes.data() + token * planes * s.layout.padded_cols(), s.scales.data() + token * s.layout.groups,
@@ -121,9 +110,6 @@ void QuantizedActivations::quantize(const RowSource& rows, std::size_t m, const 
   if (!(s.format == format)) {
     s.format = format;
     s.layout = GroupLayout(format.cols, format.group_size);
-    s.kept.grow(format.cols);
-    std::fill_n(s.kept.data(), format.cols, ~std::uint32_t{0});
-    for (const std::int32_t column : format.outlier_columns) s.kept.data()[column] = 0;
   }
   s.m = m;
   s.codes.grow(m * s.planes() * s.layout.padded_cols());

@@ -61,7 +61,7 @@ struct PanelStore {
   bool accumulate;
 
   HWY_INLINE void operator()(std::size_t token, QuantFloat c0, QuantFloat c1) const {
-    const QuantFloatTag df;
+    const FloatTag df;
     const std::size_t lanes = hn::Lanes(df);
     float* out = dst + token * stride;
     if (bias != nullptr) {
@@ -88,9 +88,9 @@ template <int kBits>
 HWY_NOINLINE void multiply_one_token(const QuantizedActivations::Storage& src, const PanelView& panel,
                                      const PanelStore& store) {
   if (src.planes() == 1) {
-    multiply_tile<1, 1, kBits>(src, 0, panel, store);
+    multiply_code_tile<1, 1, kBits>(src, 0, panel, store);
   } else {
-    multiply_tile<1, 2, kBits>(src, 0, panel, store);
+    multiply_code_tile<1, 2, kBits>(src, 0, panel, store);
   }
 }
 
@@ -101,11 +101,11 @@ HWY_NOINLINE void multiply_tokens(const QuantizedActivations::Storage& src, std:
   constexpr std::size_t kTokensOf16Bits = kTileRowsOfCodes / 2;
   if (src.planes() == 1) {
     for (std::size_t i = first; i < last; i += kTokens) {
-      multiply_tile_of<kTokens, 1, 8>(last - i, src, i, panel, store);
+      multiply_code_tile_of<kTokens, 1, 8>(last - i, src, i, panel, store);
     }
   } else {
     for (std::size_t i = first; i < last; i += kTokensOf16Bits) {
-      multiply_tile_of<kTokensOf16Bits, 2, 8>(last - i, src, i, panel, store);
+      multiply_code_tile_of<kTokensOf16Bits, 2, 8>(last - i, src, i, panel, store);
     }
   }
 }

@@ -14,29 +14,25 @@
 namespace ballast::kernels {
 namespace {
 
-/// Where the bytes of one row of a panel's block lie: those of a quad are 4 side by side, its vectors `width` quads
-/// apart.
-struct BlockPlaces {
-  std::size_t width;
-
-  std::size_t low_bits(std::size_t pair) const { return pair * width * kQuadColumns; }
-  std::size_t quad(std::size_t quad) const { return quad * width * kQuadColumns; }
-  std::size_t high_bits(std::size_t index) const { return low_bits(kBlockQuads / 2) + index * width * kQuadColumns; }
-};
+/// Where the 4 bytes of one row lie in piece `index` of a panel's block, a piece being the bytes of all its rows: at 8
+/// bits a quad, else a pair of quads, and behind the pairs what lies above their low 4 bits.
+constexpr std::size_t piece(std::size_t index, std::size_t width) {
+  return index * width * kQuadColumns;
+}
+constexpr std::size_t kFirstHighPiece = kBlockQuads / 2;
 
 /// Writes the 32 codes of one row of a block, whose bytes in the first vector start at `dst`.
 void pack_block(const std::uint8_t* codes, int bits, std::size_t width, std::uint8_t* dst) {
-  const BlockPlaces places{width};
   if (bits == 8) {
     for (std::size_t quad = 0; quad < kBlockQuads; ++quad) {
-      std::memcpy(dst + places.quad(quad), codes + quad * kQuadColumns, kQuadColumns);
+      std::memcpy(dst + piece(quad, width), codes + quad * kQuadColumns, kQuadColumns);
     }
     return;
   }
   for (std::size_t pair = 0; pair < kBlockQuads / 2; ++pair) {
     const std::uint8_t* first = codes + 2 * pair * kQuadColumns;
     for (std::size_t i = 0; i < kQuadColumns; ++i) {
-      dst[places.low_bits(pair) + i] = static_cast<std::uint8_t>((first[i] & 15) | (first[kQuadColumns + i] << 4));
+      dst[piece(pair, width) + i] = static_cast<std::uint8_t>((first[i] & 15) | (first[kQuadColumns + i] << 4));
     }
   }
   if (bits == 4) return;
@@ -48,26 +44,25 @@ void pack_block(const std::uint8_t* codes, int bits, std::size_t width, std::uin
       for (std::size_t k = 0; k < quads_of_byte; ++k) {
         byte |= static_cast<unsigned>(codes[(quad + k) * kQuadColumns + i] >> 4) << (k * high);
       }
-      dst[places.high_bits(quad / quads_of_byte) + i] = static_cast<std::uint8_t>(byte);
+      dst[piece(kFirstHighPiece + quad / quads_of_byte, width) + i] = static_cast<std::uint8_t>(byte);
     }
   }
 }
 
 /// The inverse.
 void unpack_block(const std::uint8_t* src, int bits, std::size_t width, std::uint8_t* codes) {
-  const BlockPlaces places{width};
   for (std::size_t quad = 0; quad < kBlockQuads; ++quad) {
     for (std::size_t i = 0; i < kQuadColumns; ++i) {
       std::uint8_t& code = codes[quad * kQuadColumns + i];
       if (bits == 8) {
-        code = src[places.quad(quad) + i];
+        code = src[piece(quad, width) + i];
         continue;
       }
-      code = static_cast<std::uint8_t>((src[places.low_bits(quad / 2) + i] >> (quad % 2 * 4)) & 15);
+      code = static_cast<std::uint8_t>((src[piece(quad / 2, width) + i] >> (quad % 2 * 4)) & 15);
       if (bits == 4) continue;
       const std::size_t high = static_cast<std::size_t>(bits) - 4;
       const std::size_t quads_of_byte = 8 / high;
-      const unsigned byte = src[places.high_bits(quad / quads_of_byte) + i];
+      const unsigned byte = src[piece(kFirstHighPiece + quad / quads_of_byte, width) + i];
       code = static_cast<std::uint8_t>(code | (byte >> (quad % quads_of_byte * high) & ((1U << high) - 1)) << 4);
     }
   }

@@ -18,8 +18,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace ballast::kernels::HWY_NAMESPACE {
 
-using QuantFloatTag = hn::ScalableTag<float>;
-using QuantFloat = hn::VFromD<QuantFloatTag>;
+using QuantFloat = hn::VFromD<FloatTag>;
 
 /// Rows of codes in a tile: two INT32 and two F32 accumulators each.
 inline constexpr std::size_t kTileRowsOfCodes = kManyRegisters ? 6 : 2;
@@ -53,7 +52,7 @@ HWY_INLINE PanelView panel_view(const QuantizedMatrix::Storage& s, std::size_t p
 
 /// 16-bit floats of either kind; the branch is the same for a whole matrix.
 HWY_INLINE QuantFloat load_16_bit(const std::uint16_t* HWY_RESTRICT src, bool bf16) {
-  const QuantFloatTag df;
+  const FloatTag df;
   return bf16 ? load_as_float(df, reinterpret_cast<const hwy::bfloat16_t*>(src))
               : load_as_float(df, reinterpret_cast<const hwy::float16_t*>(src));
 }
@@ -85,8 +84,8 @@ HWY_INLINE void start_group(const PanelView& panel, std::size_t at, std::int32_t
 template <bool kSmall>
 HWY_INLINE void multiply_pair(const std::int8_t* HWY_RESTRICT src, DotBytes w00, DotBytes w10, DotBytes w01,
                               DotBytes w11, DotInt& i0, DotInt& i1) {
-  const auto a0 = broadcast_quad(src);
-  const auto a1 = broadcast_quad(src + kQuadColumns);
+  const auto a0 = broadcast_quad(DotIntTag(), src);
+  const auto a1 = broadcast_quad(DotIntTag(), src + kQuadColumns);
   if constexpr (kSmall) {
     i0 = dot_small_weights(w00, a0, i0);
     i1 = dot_small_weights(w01, a0, i1);
@@ -101,7 +100,7 @@ HWY_INLINE void multiply_pair(const std::int8_t* HWY_RESTRICT src, DotBytes w00,
 }
 
 HWY_INLINE void multiply_both(float factor, QuantFloat& f0, QuantFloat& f1) {
-  const auto v = hn::Set(QuantFloatTag(), factor);
+  const auto v = hn::Set(FloatTag(), factor);
   f0 = hn::Mul(f0, v);
   f1 = hn::Mul(f1, v);
 }
@@ -116,13 +115,13 @@ HWY_INLINE void add_group(QuantFloat f0, QuantFloat f1, bool scaled, float scale
 
 /// A token's group from its two planes.
 HWY_INLINE QuantFloat join_planes(DotInt high, DotInt low) {
-  const QuantFloatTag df;
+  const FloatTag df;
   return hn::MulAdd(hn::ConvertTo(df, high), hn::Set(df, static_cast<float>(kPlaneFactor)), hn::ConvertTo(df, low));
 }
 
 /// Adds activation * weight for one outlier column of one token.
 HWY_INLINE void add_outlier(float activation, QuantFloat w0, QuantFloat w1, QuantFloat& c0, QuantFloat& c1) {
-  const auto a = hn::Set(QuantFloatTag(), activation);
+  const auto a = hn::Set(FloatTag(), activation);
   c0 = hn::MulAdd(a, w0, c0);
   c1 = hn::MulAdd(a, w1, c1);
 }
@@ -130,12 +129,12 @@ HWY_INLINE void add_outlier(float activation, QuantFloat w0, QuantFloat w1, Quan
 /// Multiplies kTokens tokens of kPlanes rows of codes each, from token `first` on, with a panel of kBits-bit codes and
 /// hands each token's two vectors to store(token, c0, c1). A group's integers are exact in F32 up to 2^24.
 template <std::size_t kTokens, std::size_t kPlanes, int kBits, class Store>
-HWY_INLINE void multiply_tile(const QuantizedActivations::Storage& src, std::size_t first, const PanelView& panel,
-                              const Store& store) {
+HWY_INLINE void multiply_code_tile(const QuantizedActivations::Storage& src, std::size_t first, const PanelView& panel,
+                                   const Store& store) {
   constexpr std::size_t kRows = kTokens * kPlanes;
   static_assert(kRows <= 6 && (kPlanes == 1 || kPlanes == 2));
   constexpr bool kSmall = kBits < 8;
-  const QuantFloatTag df;
+  const FloatTag df;
   const DotIntTag di32;
   const std::size_t lanes = hn::Lanes(df);
   const GroupLayout& layout = *panel.layout;
@@ -238,12 +237,12 @@ HWY_INLINE void multiply_tile(const QuantizedActivations::Storage& src, std::siz
 
 /// The same for up to kTokens tokens.
 template <std::size_t kTokens, std::size_t kPlanes, int kBits, class Store>
-HWY_INLINE void multiply_tile_of(std::size_t tokens, const QuantizedActivations::Storage& src, std::size_t first,
-                                 const PanelView& panel, const Store& store) {
+HWY_INLINE void multiply_code_tile_of(std::size_t tokens, const QuantizedActivations::Storage& src, std::size_t first,
+                                      const PanelView& panel, const Store& store) {
   if (tokens >= kTokens) {
-    multiply_tile<kTokens, kPlanes, kBits>(src, first, panel, store);
+    multiply_code_tile<kTokens, kPlanes, kBits>(src, first, panel, store);
   } else if constexpr (kTokens > 1) {
-    multiply_tile_of<kTokens - 1, kPlanes, kBits>(tokens, src, first, panel, store);
+    multiply_code_tile_of<kTokens - 1, kPlanes, kBits>(tokens, src, first, panel, store);
   }
 }
 

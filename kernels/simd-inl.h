@@ -17,6 +17,8 @@ namespace ballast::kernels::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
+using FloatTag = hn::ScalableTag<float>;
+
 /// Registers decide how large a tile can be: AVX-512 and ARM have 32 vectors, the others 16.
 inline constexpr bool kManyRegisters = HWY_ARCH_ARM_A64 != 0 || HWY_TARGET <= HWY_AVX3;
 
