@@ -2,7 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
+#include <string>
+#include <type_traits>
+#include <utility>
 
 #include "kernels/statistics.h"
 
@@ -37,43 +41,59 @@ void add_magnitudes(const float* values, std::size_t count, std::vector<std::uin
   }
 }
 
+std::vector<std::vector<Peak>> gather_peaks(Ranks& ranks, const std::vector<Peak>& mine) {
+  static_assert(std::is_trivially_copyable_v<Peak>);
+  const std::span<const std::byte> bytes = std::as_bytes(std::span(mine));
+  std::vector<std::vector<Peak>> all;
+  for (const std::string& part : ranks.gather({reinterpret_cast<const char*>(bytes.data()), bytes.size()})) {
+    std::vector<Peak>& peaks = all.emplace_back(part.size() / sizeof(Peak));
+    if (!part.empty()) std::memcpy(peaks.data(), part.data(), part.size());
+  }
+  return all;
+}
+
 }  // namespace
 
 bool is_massive(double magnitude, double median) {
   return magnitude > kMassiveMagnitude && magnitude >= kMassiveRatio * median;
 }
 
-ChannelRanges::Sums::Sums(std::size_t channels)
-    : min(channels, std::numeric_limits<float>::infinity()),
-      max(channels, -std::numeric_limits<float>::infinity()),
-      sum(channels),
-      sum_squares(channels) {}
+ChannelRanges::Kind::Kind(std::size_t channels)
+    : min(channels, std::numeric_limits<float>::infinity()), max(channels, -std::numeric_limits<float>::infinity()) {}
 
-ChannelRanges::ChannelRanges(std::size_t channels) : channels_(channels), ordinary_(channels), massive_(channels) {}
+ChannelRanges::ChannelRanges(std::size_t channels)
+    : channels_(channels), ordinary_(channels), massive_(channels), sums_(4 * channels, SumOrder::kFixed) {}
 
 void ChannelRanges::add(const float* rows, std::size_t stride, RowFlags massive) {
   for (std::size_t begin = 0; begin < massive.size();) {
     std::size_t end = begin + 1;
     while (end < massive.size() && massive[end] == massive[begin]) ++end;
-    Sums& sums = massive[begin] != 0 ? massive_ : ordinary_;
-    sums.rows += end - begin;
-    kernels::accumulate_columns(rows + begin * stride, end - begin, channels_, stride,
-                                {.min = sums.min.data(),
-                                 .max = sums.max.data(),
-                                 .sum = sums.sum.data(),
-                                 .sum_squares = sums.sum_squares.data()});
+    Kind& kind = massive[begin] != 0 ? massive_ : ordinary_;
+    double* sums = sums_.shard().data() + (massive[begin] != 0 ? 2 * channels_ : 0);
+    kind.rows += end - begin;
+    kernels::accumulate_columns(
+        rows + begin * stride, end - begin, channels_, stride,
+        {.min = kind.min.data(), .max = kind.max.data(), .sum = sums, .sum_squares = sums + channels_});
     begin = end;
   }
 }
 
-ChannelStatistics ChannelRanges::finish() const {
+ChannelStatistics ChannelRanges::finish(Ranks& ranks) {
+  for (Kind* kind : {&ordinary_, &massive_}) {
+    ranks.sum(std::span(&kind->rows, 1));
+    ranks.minimum(kind->min);
+    ranks.maximum(kind->max);
+  }
+  const std::vector<double> sums = sums_.finish(ranks);
   const auto rows = static_cast<double>(ordinary_.rows + massive_.rows);
   ChannelStatistics statistics;
   for (std::size_t c = 0; c < channels_; ++c) {
+    const double sum = sums[c] + sums[2 * channels_ + c];
+    const double sum_squares = sums[channels_ + c] + sums[3 * channels_ + c];
     statistics.min.push_back(std::min(ordinary_.min[c], massive_.min[c]));
     statistics.max.push_back(std::max(ordinary_.max[c], massive_.max[c]));
-    statistics.mean.push_back(static_cast<float>((ordinary_.sum[c] + massive_.sum[c]) / rows));
-    statistics.mean_square.push_back(static_cast<float>((ordinary_.sum_squares[c] + massive_.sum_squares[c]) / rows));
+    statistics.mean.push_back(static_cast<float>(sum / rows));
+    statistics.mean_square.push_back(static_cast<float>(sum_squares / rows));
     statistics.ordinary_absmax.push_back(
         ordinary_.rows == 0 ? 0.0F : std::max(std::abs(ordinary_.min[c]), std::abs(ordinary_.max[c])));
   }
@@ -108,6 +128,24 @@ void OutputMagnitudes::add(const float* rows, std::size_t first_row, std::span<s
       }
     }
   }
+}
+
+// Ranks hold ascending rows, so that the first of equal peaks stays the first.
+void OutputMagnitudes::merge(Ranks& ranks) {
+  ranks.sum(std::span(histogram_));
+  std::vector<Peak> peaks;
+  for (const std::vector<Peak>& others : gather_peaks(ranks, channel_peaks_)) {
+    if (peaks.empty()) peaks = others;
+    for (std::size_t c = 0; c < channels_; ++c) {
+      if (std::abs(others[c].value) > std::abs(peaks[c].value)) peaks[c] = others[c];
+    }
+  }
+  channel_peaks_ = std::move(peaks);
+  std::vector<Peak> candidates;
+  for (const std::vector<Peak>& others : gather_peaks(ranks, candidates_)) {
+    candidates.insert(candidates.end(), others.begin(), others.end());
+  }
+  candidates_ = std::move(candidates);
 }
 
 double OutputMagnitudes::median() const {

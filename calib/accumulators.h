@@ -7,14 +7,16 @@
 #include <span>
 #include <vector>
 
+#include "ballast/ranks.h"
 #include "ballast/statistics.h"
+#include "calib/sharded_sum.h"
 
 namespace ballast::calib {
 
 /// Whether a token carries massive values, one entry per row.
 using RowFlags = std::span<const std::uint8_t>;
 
-/// Ranges per channel, ordinary and massive tokens apart.
+/// Ranges per channel, ordinary and massive tokens apart. Rows come shard by shard: see ShardedSum.
 class ChannelRanges {
  public:
   explicit ChannelRanges(std::size_t channels);
@@ -22,19 +24,23 @@ class ChannelRanges {
   /// Folds rows [flags.size()][channels] in, `stride` floats apart.
   void add(const float* rows, std::size_t stride, RowFlags massive);
 
-  ChannelStatistics finish() const;
+  void end_shard(std::size_t index) { sums_.end_shard(index); }
+
+  /// Of the rows of all ranks, which all call it once.
+  ChannelStatistics finish(Ranks& ranks);
 
  private:
-  struct Sums {
-    explicit Sums(std::size_t channels);
-    std::size_t rows = 0;
+  /// Of one of the two kinds of tokens.
+  struct Kind {
+    explicit Kind(std::size_t channels);
+    std::uint64_t rows = 0;
     std::vector<float> min, max;
-    std::vector<double> sum, sum_squares;
   };
 
   std::size_t channels_;
-  Sums ordinary_;
-  Sums massive_;
+  Kind ordinary_;
+  Kind massive_;
+  ShardedSum<double> sums_;  ///< [ordinary, massive][sum, sum of squares][channels]
 };
 
 /// A large value of a block's output; `row` counts tokens over all samples.
@@ -52,6 +58,9 @@ class OutputMagnitudes {
   /// Folds rows [massive.size()][channels] in, the first of which is row `first_row` of all, and flags those that hold
   /// a massive value by the median of these rows.
   void add(const float* rows, std::size_t first_row, std::span<std::uint8_t> massive);
+
+  /// What all ranks have seen, on each of them; rows count over all ranks.
+  void merge(Ranks& ranks);
 
   double median() const;
 

@@ -1,16 +1,19 @@
 #include "ballast/calibrate.h"
 
 #include <algorithm>
-#include <cmath>
-#include <map>
 #include <memory>
-#include <set>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "ballast/error.h"
 #include "calib/accumulators.h"
+#include "calib/calibration_plan.h"
+#include "calib/calibration_state.h"
+#include "calib/findings.h"
+#include "calib/job_state.h"
 #include "calib/samples.h"
+#include "calib/sharded_sum.h"
 #include "kernels/statistics.h"
 #include "model/forward.h"
 #include "model/model.h"
@@ -21,27 +24,10 @@ namespace ballast {
 namespace {
 
 using calib::ChannelRanges;
+using calib::IndexRange;
+using calib::JobState;
 using calib::OutputMagnitudes;
-using calib::Peak;
 using calib::Samples;
-
-// Tokens that pass a block at once: enough to amortize the unpacking of weights, while activations stay in the cache.
-constexpr std::size_t kBatchTokens = 1024;
-
-constexpr std::size_t kTopValues = 10;
-
-// Size of the map for the report.
-constexpr std::size_t kMapTokens = 32;
-constexpr std::size_t kMapLargestChannels = 16;
-constexpr std::size_t kMapChannels = 80;
-
-/// The first tokens' activations of the sample that holds the largest value seen so far.
-struct MapCandidate {
-  float largest = 0;
-  std::size_t layer = 0;
-  std::size_t sample = 0;
-  std::vector<float> rows;
-};
 
 /// A linear input that is being measured.
 struct InputRanges {
@@ -49,31 +35,71 @@ struct InputRanges {
   ChannelRanges ranges;
 };
 
+/// What one block's batches are folded into.
+struct BlockAccumulators {
+  explicit BlockAccumulators(const ModelSpec& spec)
+      : keys(spec.kv_heads * spec.head_size),
+        values(spec.kv_heads * spec.value_size),
+        output(spec.hidden_size),
+        first_token_share(spec.heads, calib::SumOrder::kFixed) {}
+
+  void end_shard(std::size_t shard) {
+    for (InputRanges& input : inputs) input.ranges.end_shard(shard);
+    keys.end_shard(shard);
+    values.end_shard(shard);
+    first_token_share.end_shard(shard);
+  }
+
+  std::vector<InputRanges> inputs;  ///< filled by the first batch
+  ChannelRanges keys;
+  ChannelRanges values;
+  OutputMagnitudes output;
+  calib::ShardedSum<double> first_token_share;
+};
+
+calib::JobKey key_of(const std::filesystem::path& model, const CalibrateOptions& options, const Ranks& ranks) {
+  calib::JobKey key;
+  key.add("job", "calibrate").add_file(model);
+  for (const auto& text : options.text_files) key.add_file(text);
+  key.add("samples", options.samples).add("length", options.length).add("seed", options.seed);
+  key.add("rank", ranks.rank()).add("ranks", ranks.size());
+  return key;
+}
+
 class Calibration {
  public:
   Calibration(const std::filesystem::path& model, const CalibrateOptions& options, const Progress& progress)
       : source_(model),
         options_(options),
+        ranks_(options.ranks == nullptr ? single_rank() : *options.ranks),
         progress_(progress),
         tokenizer_(model::load_tokenizer(source_.checkpoint())) {}
 
   Statistics run() {
     check_options();
-    load_samples();
-    const ModelSpec& spec = source_.spec();
-    statistics_.model = std::filesystem::path(source_.checkpoint().path()).filename().string();
-    statistics_.samples = samples_.size();
-    statistics_.length = options_.length;
-    statistics_.seed = options_.seed;
-    statistics_.heads = spec.heads;
-    const model::OuterWeights outer(source_);
-    embed(outer);
-    for (std::size_t layer = 1; layer <= spec.layers; ++layer) {
-      run_block(layer);
-      if (progress_) progress_("calibrating", layer, spec.layers);
+    if (!options_.state_folder.empty()) {
+      state_.emplace(JobState::folder_of(options_.state_folder, ranks_),
+                     key_of(source_.checkpoint().path(), options_, ranks_));
     }
+    const ModelSpec& spec = source_.spec();
+    const model::OuterWeights outer(source_);
+    load_samples(outer);
+    mine_ = calib::samples_of_rank(ranks_.rank(), ranks_.size(), samples_.size());
+    hidden_.resize(mine_.size() * options_.length * hidden_size());
+    massive_rows_.assign(mine_.size() * options_.length, 0);
+    const std::optional<std::size_t> restored =
+        state_ ? calib::restore_progress(*state_, ranks_, progress_so_far()) : std::nullopt;
+    if (!restored) begin(outer);
+    for (std::size_t layer = restored.value_or(0) + 1; layer <= spec.layers; ++layer) {
+      run_block(layer);
+      if (state_) calib::save_progress(*state_, ranks_, layer, progress_so_far());
+    }
+    if (progress_) progress_("calibrating", spec.layers, spec.layers);
     measure_head(outer);
-    summarize();
+    findings_.describe(statistics_);
+    if (state_ && !state_->problem().empty() && ranks_.first() && options_.on_message) {
+      options_.on_message(state_->problem());
+    }
     return std::move(statistics_);
   }
 
@@ -85,91 +111,116 @@ class Calibration {
       throw Error("length", std::to_string(options_.length) + " is more than the model's context of " +
                                 std::to_string(source_.spec().context_length));
     }
+    calib::check_sharing(options_.samples, ranks_);
   }
 
-  void load_samples() {
+  void load_samples(const model::OuterWeights& outer) {
     if (options_.text_files.empty()) {
-      samples_ = calib::samples_from_model(source_.checkpoint().path(), options_, progress_);
+      tell_plan(outer, options_.samples);
+      samples_ = calib::samples_from_model(source_.checkpoint().path(), options_, ranks_, state_ ? &*state_ : nullptr,
+                                           progress_);
       statistics_.text = "sampled from the model";
-      return;
+    } else {
+      samples_ = calib::samples_from_text(*model::require_tokenizer(source_), options_);
+      for (const auto& path : options_.text_files) {
+        statistics_.text += (statistics_.text.empty() ? "" : ", ") + path.filename().string();
+      }
+      tell_plan(outer, samples_.size());
     }
-    samples_ = calib::samples_from_text(*model::require_tokenizer(source_), options_);
-    for (const auto& path : options_.text_files) {
-      statistics_.text += (statistics_.text.empty() ? "" : ", ") + path.filename().string();
-    }
+    calib::check_sharing(samples_.size(), ranks_);
   }
 
-  std::size_t rows() const { return samples_.size() * options_.length; }
-  std::size_t hidden_size() const { return source_.spec().hidden_size; }
-  float* hidden_of(std::size_t sample) { return hidden_.data() + sample * options_.length * hidden_size(); }
+  void tell_plan(const model::OuterWeights& outer, std::size_t samples) const {
+    const JobPlan plan = calib::plan_calibration(source_, outer, options_, samples, ranks_);
+    if (ranks_.first() && options_.on_plan) options_.on_plan(plan);
+  }
 
-  void embed(const model::OuterWeights& outer) {
-    hidden_.resize(rows() * hidden_size());
-    massive_rows_.assign(rows(), 0);
+  calib::CalibrationProgress progress_so_far() { return {hidden_, massive_rows_, findings_, statistics_}; }
+
+  std::size_t hidden_size() const { return source_.spec().hidden_size; }
+  std::size_t row_of(std::size_t sample) const { return (sample - mine_.begin) * options_.length; }
+  float* hidden_of(std::size_t sample) { return hidden_.data() + row_of(sample) * hidden_size(); }
+
+  void begin(const model::OuterWeights& outer) {
+    statistics_.model = std::filesystem::path(source_.checkpoint().path()).filename().string();
+    statistics_.samples = samples_.size();
+    statistics_.length = options_.length;
+    statistics_.seed = options_.seed;
+    statistics_.heads = source_.spec().heads;
+    for (const std::vector<int>& sample : samples_) {
+      statistics_.tokens.insert(statistics_.tokens.end(), sample.begin(), sample.end());
+    }
     OutputMagnitudes output(hidden_size());
-    for (std::size_t s = 0; s < samples_.size(); ++s) {
+    for (std::size_t s = mine_.begin; s < mine_.end; ++s) {
       outer.embed(samples_[s], 0, hidden_of(s));
-      output.add(hidden_of(s), s * options_.length,
-                 std::span(massive_rows_).subspan(s * options_.length, options_.length));
+      output.add(hidden_of(s), s * options_.length, std::span(massive_rows_).subspan(row_of(s), options_.length));
     }
     finish_output(0, output);
   }
 
   void run_block(std::size_t layer) {
     const model::BlockWeights block = source_.block(layer - 1);
-    const ModelSpec& spec = source_.spec();
-    std::vector<InputRanges> inputs;
-    ChannelRanges key_ranges(spec.kv_heads * spec.head_size);
-    ChannelRanges value_ranges(spec.kv_heads * spec.value_size);
-    OutputMagnitudes output(hidden_size());
-    std::vector<double> share(spec.heads);
-
-    const std::size_t at_once = std::max<std::size_t>(1, kBatchTokens / options_.length);
-    const std::vector<std::uint8_t> entering = massive_rows_;
-    for (std::size_t first = 0; first < samples_.size(); first += at_once) {
-      const std::size_t count = std::min(at_once, samples_.size() - first);
-      std::vector<model::KeyValueCache> caches;
-      for (std::size_t i = 0; i < count; ++i) {
-        caches.emplace_back(model::cache_shape(spec),
-                            model::KeyValueCacheOptions{.type = kernels::CacheType::kF32, .capacity = options_.length});
+    BlockAccumulators sums(source_.spec());
+    const std::size_t at_once = std::max<std::size_t>(1, calib::kBatchTokens / options_.length);
+    const IndexRange shards = calib::shards_of(ranks_.rank(), ranks_.size());
+    for (std::size_t shard = shards.begin; shard < shards.end; ++shard) {
+      const IndexRange samples = calib::samples_of_shard(shard, samples_.size());
+      for (std::size_t first = samples.begin; first < samples.end; first += at_once) {
+        run_batch(layer, block, {first, std::min(first + at_once, samples.end)}, shard, sums);
       }
-      std::vector<model::BatchSequence> batch;
-      batch.reserve(count);
-      for (model::KeyValueCache& cache : caches) batch.push_back({.tokens = options_.length, .cache = &cache});
-      rope_.look_up(batch, angles_);
-      model::forward_block(spec, block, layer - 1, angles_, batch, 0, hidden_of(first), activations_,
-                           {.record_inputs = true, .first_token_share = true});
-
-      // A token counts as massive when it carries massive values into the block or out of it.
-      const std::size_t first_row = first * options_.length;
-      const std::size_t count_rows = count * options_.length;
-      const std::span<std::uint8_t> leaving = std::span(massive_rows_).subspan(first_row, count_rows);
-      output.add(hidden_of(first), first_row, leaving);
-      std::vector<std::uint8_t> massive(leaving.begin(), leaving.end());
-      for (std::size_t r = 0; r < count_rows; ++r) massive[r] |= entering[first_row + r];
-
-      add_inputs(massive, inputs);
-      key_ranges.add(activations_.keys.rows, activations_.keys.stride, massive);
-      value_ranges.add(activations_.values.rows, activations_.values.stride, massive);
-      for (std::size_t i = 0; i < activations_.first_token_share.size(); ++i) {
-        share[i % spec.heads] += activations_.first_token_share[i];
-      }
+      sums.end_shard(shard);
     }
     source_.release_block(layer - 1);
+    finish_block(layer, sums);
+  }
 
-    for (InputRanges& input : inputs) finish_input(std::move(input));
-    statistics_.key_values.push_back({key_ranges.finish(), value_ranges.finish()});
+  void run_batch(std::size_t layer, const model::BlockWeights& block, IndexRange samples, std::size_t shard,
+                 BlockAccumulators& sums) {
+    const ModelSpec& spec = source_.spec();
+    if (progress_)
+      progress_("calibrating", layer - 1, spec.layers);  // a block may take long: an interrupt ends it here
+    std::vector<model::KeyValueCache> caches;
+    for (std::size_t i = 0; i < samples.size(); ++i) {
+      caches.emplace_back(model::cache_shape(spec),
+                          model::KeyValueCacheOptions{.type = kernels::CacheType::kF32, .capacity = options_.length});
+    }
+    std::vector<model::BatchSequence> batch;
+    batch.reserve(samples.size());
+    for (model::KeyValueCache& cache : caches) batch.push_back({.tokens = options_.length, .cache = &cache});
+    rope_.look_up(batch, angles_);
+    model::forward_block(spec, block, layer - 1, angles_, batch, 0, hidden_of(samples.begin), activations_,
+                         {.record_inputs = true, .first_token_share = true});
+
+    // A token counts as massive when it carries massive values into the block or out of it.
+    const std::span<std::uint8_t> flags =
+        std::span(massive_rows_).subspan(row_of(samples.begin), samples.size() * options_.length);
+    std::vector<std::uint8_t> massive(flags.begin(), flags.end());
+    sums.output.add(hidden_of(samples.begin), samples.begin * options_.length, flags);
+    for (std::size_t r = 0; r < flags.size(); ++r) massive[r] |= flags[r];
+
+    add_inputs(massive, shard, sums.inputs);
+    sums.keys.add(activations_.keys.rows, activations_.keys.stride, massive);
+    sums.values.add(activations_.values.rows, activations_.values.stride, massive);
+    const std::span<double> share = sums.first_token_share.shard();
+    for (std::size_t i = 0; i < activations_.first_token_share.size(); ++i) {
+      share[i % spec.heads] += activations_.first_token_share[i];
+    }
+  }
+
+  void finish_block(std::size_t layer, BlockAccumulators& sums) {
+    for (InputRanges& input : sums.inputs) finish_input(std::move(input));
+    statistics_.key_values.push_back({sums.keys.finish(ranks_), sums.values.finish(ranks_)});
     // In a decoder the first token's query sees only itself: it says nothing about sinks.
-    const std::size_t silent = spec.causal ? samples_.size() : 0;
+    const std::size_t silent = source_.spec().causal ? samples_.size() : 0;
     const auto queries = static_cast<double>(samples_.size() * options_.length - silent);
-    for (const double sum : share) {
+    for (const double sum : sums.first_token_share.finish(ranks_)) {
       statistics_.sink_share.push_back(static_cast<float>((sum - static_cast<double>(silent)) / queries));
     }
-    finish_output(layer, output);
+    finish_output(layer, sums.output);
   }
 
   // What the block's linears read in the batch that just passed; `massive` has an entry per token.
-  void add_inputs(const std::vector<std::uint8_t>& massive, std::vector<InputRanges>& inputs) {
+  void add_inputs(const std::vector<std::uint8_t>& massive, std::size_t shard, std::vector<InputRanges>& inputs) {
     for (std::size_t i = 0; i < activations_.inputs.size(); ++i) {
       const model::LinearInput& input = activations_.inputs[i];
       const std::size_t cols = input.linears.front()->cols();
@@ -177,6 +228,10 @@ class Calibration {
         std::vector<std::string> names;
         for (const model::Linear* linear : input.linears) names.push_back(linear->name);
         inputs.push_back({std::move(names), ChannelRanges(cols)});
+        // Shards before the first batch had no samples.
+        for (std::size_t empty = calib::shards_of(ranks_.rank(), ranks_.size()).begin; empty < shard; ++empty) {
+          inputs.back().ranges.end_shard(empty);
+        }
       }
       std::vector<std::uint8_t> flags;
       for (const std::size_t token : input.tokens) flags.push_back(massive[token]);
@@ -185,50 +240,27 @@ class Calibration {
   }
 
   void finish_input(InputRanges input) {
-    statistics_.inputs.push_back({.linears = std::move(input.linears), .channels = input.ranges.finish()});
+    statistics_.inputs.push_back({.linears = std::move(input.linears), .channels = input.ranges.finish(ranks_)});
   }
 
-  void finish_output(std::size_t layer, const OutputMagnitudes& output) {
+  void finish_output(std::size_t layer, OutputMagnitudes& output) {
     if (!kernels::all_finite(hidden_.data(), hidden_.size())) {
       throw Error(source_.checkpoint().path().string(),
                   "layer " + std::to_string(layer) + " gives values that are not finite");
     }
-    LayerStatistics layer_statistics;
-    layer_statistics.layer = layer;
-    layer_statistics.median = output.median();
-    for (const Peak& peak : output.top(kTopValues)) layer_statistics.top.push_back(describe(peak));
-    const TopValue& largest = layer_statistics.top.front();
-    layer_statistics.massive = calib::is_massive(std::abs(largest.value), layer_statistics.median);
-    for (const Peak& peak : output.massive()) {
-      const std::size_t sample = peak.row / options_.length;
-      const std::size_t position = peak.row % options_.length;
-      massive_channels_[peak.channel].insert(sample);
-      const int token = position == 0 ? MassiveToken::kFirst : samples_[sample][position];
-      MassiveSeen& seen = massive_tokens_[token];
-      seen.position = seen.samples.empty() ? position : std::min(seen.position, position);
-      seen.samples.insert(sample);
-    }
-    if (std::abs(largest.value) > map_.largest) {
-      const std::size_t values = std::min(kMapTokens, options_.length) * hidden_size();
-      const float* rows = hidden_of(largest.sample);
-      map_ = {std::abs(largest.value), layer, largest.sample, {rows, rows + values}};
-    }
-    statistics_.layers.push_back(std::move(layer_statistics));
+    output.merge(ranks_);
+    statistics_.layers.push_back(findings_.add(
+        layer, output, [this](std::size_t sample, std::size_t count) { return first_rows(sample, count); }));
   }
 
-  TopValue describe(const Peak& peak) const {
-    TopValue value;
-    value.value = peak.value;
-    value.sample = peak.row / options_.length;
-    value.position = peak.row % options_.length;
-    value.token = samples_[value.sample][value.position];
-    value.token_text = token_text(value.token);
-    value.channel = peak.channel;
-    return value;
-  }
-
-  std::string token_text(int token) const {
-    return tokenizer_ == nullptr ? "" : model::replace_invalid_utf8(tokenizer_->token_bytes(token));
+  // Of a sample that one of the ranks holds.
+  std::vector<float> first_rows(std::size_t sample, std::size_t count) {
+    std::vector<float> rows(count * hidden_size());
+    if (sample >= mine_.begin && sample < mine_.end) std::copy_n(hidden_of(sample), rows.size(), rows.begin());
+    std::size_t owner = 0;
+    while (calib::samples_of_rank(owner, ranks_.size(), samples_.size()).end <= sample) ++owner;
+    ranks_.broadcast(std::as_writable_bytes(std::span(rows)), owner);
+    return rows;
   }
 
   void measure_head(const model::OuterWeights& outer) {
@@ -236,72 +268,36 @@ class Calibration {
     InputRanges transform{{}, ChannelRanges(hidden_size())};
     if (outer.head_transform()) transform.linears.push_back(outer.head_transform()->name);
     std::vector<float> prepared(options_.length * hidden_size());
-    for (std::size_t s = 0; s < samples_.size(); ++s) {
-      const auto massive = std::span(massive_rows_).subspan(s * options_.length, options_.length);
-      outer.prepare_head(hidden_of(s), options_.length, prepared.data(), activations_.quantized);
-      input.ranges.add(prepared.data(), hidden_size(), massive);
-      if (outer.head_transform()) transform.ranges.add(hidden_of(s), hidden_size(), massive);
+    const IndexRange shards = calib::shards_of(ranks_.rank(), ranks_.size());
+    for (std::size_t shard = shards.begin; shard < shards.end; ++shard) {
+      const IndexRange samples = calib::samples_of_shard(shard, samples_.size());
+      for (std::size_t s = samples.begin; s < samples.end; ++s) {
+        const auto massive = std::span(massive_rows_).subspan(row_of(s), options_.length);
+        outer.prepare_head(hidden_of(s), options_.length, prepared.data(), activations_.quantized);
+        input.ranges.add(prepared.data(), hidden_size(), massive);
+        if (outer.head_transform()) transform.ranges.add(hidden_of(s), hidden_size(), massive);
+      }
+      input.ranges.end_shard(shard);
+      transform.ranges.end_shard(shard);
     }
     if (outer.head_transform()) finish_input(std::move(transform));
     finish_input(std::move(input));
   }
 
-  void summarize() {
-    for (const auto& [channel, samples] : massive_channels_) {
-      statistics_.massive_channels.push_back({.channel = channel, .samples = samples.size()});
-    }
-    for (const auto& [token, seen] : massive_tokens_) {
-      statistics_.massive_tokens.push_back({.token = token,
-                                            .position = seen.position,
-                                            .token_text = token == MassiveToken::kFirst ? "" : token_text(token),
-                                            .samples = seen.samples.size()});
-    }
-    std::ranges::stable_sort(statistics_.massive_tokens, std::ranges::greater{}, &MassiveToken::samples);
-    draw_map();
-  }
-
-  void draw_map() {
-    const std::size_t tokens = map_.rows.size() / hidden_size();
-    std::vector<std::pair<float, std::size_t>> largest;
-    for (std::size_t c = 0; c < hidden_size(); ++c) {
-      float absmax = 0;
-      for (std::size_t t = 0; t < tokens; ++t) absmax = std::max(absmax, std::abs(map_.rows[t * hidden_size() + c]));
-      largest.emplace_back(absmax, c);
-    }
-    std::ranges::stable_sort(largest, std::ranges::greater{}, &std::pair<float, std::size_t>::first);
-    std::set<std::size_t> channels;
-    for (std::size_t i = 0; i < std::min(kMapLargestChannels, largest.size()); ++i) channels.insert(largest[i].second);
-    const std::size_t step = std::max<std::size_t>(1, hidden_size() / (kMapChannels - kMapLargestChannels));
-    for (std::size_t c = 0; c < hidden_size() && channels.size() < kMapChannels; c += step) channels.insert(c);
-
-    statistics_.map.layer = map_.layer;
-    statistics_.map.channels.assign(channels.begin(), channels.end());
-    for (std::size_t t = 0; t < tokens; ++t) {
-      statistics_.map.tokens.push_back(token_text(samples_[map_.sample][t]));
-      for (const std::size_t c : channels) {
-        statistics_.map.magnitudes.push_back(std::abs(map_.rows[t * hidden_size() + c]));
-      }
-    }
-  }
-
-  struct MassiveSeen {
-    std::size_t position = 0;
-    std::set<std::size_t> samples;
-  };
-
   model::ModelSource source_;
   const CalibrateOptions& options_;
+  Ranks& ranks_;
   const Progress& progress_;
   std::unique_ptr<model::Tokenizer> tokenizer_;
   model::RopeTable rope_{source_.spec()};
   model::RopeAngles angles_;
-  Samples samples_;
-  std::vector<float> hidden_;               ///< [samples][length][hidden], the residual stream between blocks
+  std::optional<JobState> state_;
+  Samples samples_;                         ///< of all ranks
+  IndexRange mine_;                         ///< this rank's
+  std::vector<float> hidden_;               ///< [mine][length][hidden], the residual stream between blocks
   std::vector<std::uint8_t> massive_rows_;  ///< tokens that leave the last block with massive values
   model::BlockActivations activations_;
-  MapCandidate map_;
-  std::map<std::size_t, std::set<std::size_t>> massive_channels_;
-  std::map<int, MassiveSeen> massive_tokens_;
+  calib::Findings findings_{samples_, tokenizer_.get()};
   Statistics statistics_;
 };
 
@@ -309,6 +305,12 @@ class Calibration {
 
 Statistics calibrate(const std::filesystem::path& model, const CalibrateOptions& options, const Progress& progress) {
   return Calibration(model, options, progress).run();
+}
+
+void discard_calibration_state(const CalibrateOptions& options) {
+  if (options.state_folder.empty()) return;
+  const Ranks& ranks = options.ranks == nullptr ? single_rank() : *options.ranks;
+  JobState::remove_folder(JobState::folder_of(options.state_folder, ranks));
 }
 
 }  // namespace ballast

@@ -1,11 +1,14 @@
 #include "calib/samples.h"
 
 #include <algorithm>
+#include <cstring>
 #include <exception>
+#include <optional>
 #include <random>
 #include <string>
 
 #include "ballast/error.h"
+#include "calib/sharded_sum.h"
 #include "model/model.h"
 #include "model/sampling.h"
 #include "model/text_file.h"
@@ -14,8 +17,20 @@ namespace ballast::calib {
 
 namespace {
 
-// Sequences that are sampled side by side: enough rows to keep the matrices busy, few enough for their caches.
-constexpr std::size_t kSequencesAtOnce = 32;
+// A product of fewer rows is summed in another order, which would make texts depend on how many are written at once.
+constexpr std::size_t kFewestAtOnce = 8;
+
+/// Counts tokens over all groups.
+struct TokenProgress {
+  const Progress& report;
+  std::size_t done;
+  std::size_t total;
+
+  void add(std::size_t tokens) {
+    done += tokens;
+    if (report) report("writing text", std::min(done, total), total);
+  }
+};
 
 // The first `count` entries of a random permutation of 0 .. size - 1, ascending. Written out because the standard
 // library's shuffle and distributions differ between implementations.
@@ -55,31 +70,41 @@ void extend(Samples& sequences, std::vector<model::Sampler>& samplers, const std
   if (failure) std::rethrow_exception(failure);
 }
 
-Samples sample_group(model::Model& model, int first, std::size_t count, std::size_t length, std::uint64_t seed) {
+GenerateOptions at_random(std::uint64_t seed) {
+  GenerateOptions options;
+  options.temperature = 1.0;
+  options.seed = seed;
+  return options;
+}
+
+Samples sample_group(model::Model& model, int first, std::size_t count, std::size_t length, std::uint64_t seed,
+                     TokenProgress& progress) {
   const std::size_t vocab_size = model.spec().vocab_size;
-  Samples sequences(count, std::vector<int>{first});
+  const std::size_t at_once = std::max(count, kFewestAtOnce);
+  Samples sequences(at_once, std::vector<int>{first});
   std::vector<model::Sampler> samplers;
   std::vector<model::KeyValueCache> caches;
-  for (std::size_t i = 0; i < count; ++i) {
-    GenerateOptions options;
-    options.temperature = 1.0;
-    options.seed = seed + i;
-    samplers.emplace_back(options);
+  for (std::size_t i = 0; i < at_once; ++i) {
+    samplers.emplace_back(at_random(seed + i));
     caches.push_back(model.make_cache({}, length, 1));
   }
-  std::vector<float> logits(count * vocab_size);
-  std::vector<model::SequenceTokens> batch(count);
+  std::vector<float> logits(at_once * vocab_size);
+  std::vector<model::SequenceTokens> batch(at_once);
+  progress.add(count);
   while (sequences.front().size() < length) {
-    for (std::size_t i = 0; i < count; ++i) batch[i] = {std::span(&sequences[i].back(), 1), &caches[i]};
-    model.logits(model.forward(batch).data(), count, logits.data());
+    for (std::size_t i = 0; i < at_once; ++i) batch[i] = {std::span(&sequences[i].back(), 1), &caches[i]};
+    model.logits(model.forward(batch).data(), at_once, logits.data());
     extend(sequences, samplers, logits, vocab_size);
+    progress.add(count);
   }
+  sequences.resize(count);
   return sequences;
 }
 
 // An encoder writes no text from left to right: random tokens are replaced by what the model puts in their places,
 // which after a few rounds are texts that it finds likely (Gibbs sampling, arXiv:1902.04094, all places at once).
-Samples resample_group(model::Model& model, std::size_t count, std::size_t length, std::uint64_t seed) {
+Samples resample_group(model::Model& model, std::size_t count, std::size_t length, std::uint64_t seed,
+                       TokenProgress& progress) {
   constexpr std::size_t kRounds = 4;
   const std::size_t vocab_size = model.spec().vocab_size;
   Samples sequences(count);
@@ -88,18 +113,56 @@ Samples resample_group(model::Model& model, std::size_t count, std::size_t lengt
     std::mt19937_64 random(seed + i);
     std::vector<int>& ids = sequences[i];
     for (std::size_t t = 0; t < length; ++t) ids.push_back(static_cast<int>(random() % vocab_size));
-    GenerateOptions options;
-    options.temperature = 1.0;
-    options.seed = seed + i;
-    model::Sampler sampler(options);
+    model::Sampler sampler(at_random(seed + i));
     for (std::size_t round = 0; round < kRounds; ++round) {
       model::KeyValueCache cache = model.make_exact_cache(length);
       const model::SequenceTokens sequence[] = {{ids, &cache}};
       model.logits(model.forward(sequence).data(), length, logits.data());
       for (std::size_t t = 0; t < length; ++t) ids[t] = sampler.sample({logits.data() + t * vocab_size, vocab_size});
+      progress.add(length / kRounds);
     }
   }
   return sequences;
+}
+
+std::string bytes_of(const Samples& samples) {
+  std::string bytes;
+  for (const std::vector<int>& ids : samples) {
+    bytes.append(reinterpret_cast<const char*>(ids.data()), ids.size() * sizeof(int));
+  }
+  return bytes;
+}
+
+void append_samples(const std::string& bytes, std::size_t length, Samples& samples) {
+  for (std::size_t begin = 0; begin < bytes.size(); begin += length * sizeof(int)) {
+    std::memcpy(samples.emplace_back(length).data(), bytes.data() + begin, length * sizeof(int));
+  }
+}
+
+/// The texts of one rank, group after group.
+std::string write_texts(const std::filesystem::path& path, const CalibrateOptions& options, IndexRange mine,
+                        JobState* state, const Progress& progress) {
+  std::optional<model::Model> model;  // loaded when a text is missing
+  std::string texts;
+  TokenProgress tokens{progress, 0, mine.size() * options.length};
+  for (std::size_t begin = mine.begin; begin < mine.end; begin += kSequencesAtOnce) {
+    const std::size_t count = std::min(kSequencesAtOnce, mine.end - begin);
+    const std::string name = "texts." + std::to_string(begin);
+    std::optional<std::string> group = state == nullptr ? std::nullopt : state->get(name);
+    if (group && group->size() == count * options.length * sizeof(int)) {
+      tokens.add(count * options.length);
+    } else {
+      if (!model) model.emplace(path);
+      // Seeds of different runs stay apart as long as a run has fewer than 2^20 samples.
+      const std::uint64_t seed = (options.seed << 20) + begin;
+      group = bytes_of(model->spec().causal
+                           ? sample_group(*model, first_token(model->source()), count, options.length, seed, tokens)
+                           : resample_group(*model, count, options.length, seed, tokens));
+      if (state != nullptr) state->put(name, *group);
+    }
+    texts += *group;
+  }
+  return texts;
 }
 
 // What belongs around every text takes the place of the sample's own ends, so that its length stays.
@@ -134,21 +197,13 @@ Samples samples_from_text(const model::Tokenizer& tokenizer, const CalibrateOpti
   return samples;
 }
 
-Samples samples_from_model(const std::filesystem::path& path, const CalibrateOptions& options,
-                           const Progress& progress) {
-  model::Model model(path);
-  const int first = first_token(model.source());
+Samples samples_from_model(const std::filesystem::path& path, const CalibrateOptions& options, Ranks& ranks,
+                           JobState* state, const Progress& progress) {
+  const IndexRange mine = samples_of_rank(ranks.rank(), ranks.size(), options.samples);
   Samples samples;
-  while (samples.size() < options.samples) {
-    if (progress) progress("writing text", samples.size(), options.samples);
-    const std::size_t count = std::min(kSequencesAtOnce, options.samples - samples.size());
-    // Seeds of different runs stay apart as long as a run has fewer than 2^20 samples.
-    const std::uint64_t seed = (options.seed << 20) + samples.size();
-    Samples group = model.spec().causal ? sample_group(model, first, count, options.length, seed)
-                                        : resample_group(model, count, options.length, seed);
-    for (auto& sample : group) samples.push_back(std::move(sample));
+  for (const std::string& texts : ranks.gather(write_texts(path, options, mine, state, progress))) {
+    append_samples(texts, options.length, samples);
   }
-  if (progress) progress("writing text", samples.size(), options.samples);
   return samples;
 }
 

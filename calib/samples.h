@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "ballast/calibrate.h"
+#include "ballast/ranks.h"
+#include "calib/job_state.h"
 #include "model/tokenizer/tokenizer.h"
 
 namespace ballast::calib {
@@ -16,9 +18,14 @@ using Samples = std::vector<std::vector<int>>;
 /// the text. Throws Error when the text does not fill one chunk.
 Samples samples_from_text(const model::Tokenizer& tokenizer, const CalibrateOptions& options);
 
-/// Samples options.samples texts of options.length tokens from the model at temperature 1.
-Samples samples_from_model(const std::filesystem::path& model, const CalibrateOptions& options,
-                           const Progress& progress);
+/// Samples options.samples texts of options.length tokens from the model at temperature 1, each by a seed of its own:
+/// the ranks share the work, and the texts are the same for any number of them. What is done is kept in `state`, if
+/// there is one.
+Samples samples_from_model(const std::filesystem::path& model, const CalibrateOptions& options, Ranks& ranks,
+                           JobState* state, const Progress& progress);
+
+/// Texts that the model writes side by side.
+inline constexpr std::size_t kSequencesAtOnce = 64;
 
 }  // namespace ballast::calib
 

@@ -7,6 +7,7 @@
 
 #include "ballast/error.h"
 #include "ballast/statistics.h"
+#include "model/checkpoint/mapped_file.h"
 #include "model/checkpoint/safetensors_file.h"
 #include "model/checkpoint/safetensors_writer.h"
 
@@ -16,23 +17,27 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int kVersion = 1;
+constexpr int kVersion = 2;
+constexpr const char* kTokens = "samples.tokens";
 
 /// Tensors of the file by name; the views' bytes live in the Statistics that is being saved.
 class TensorSet {
  public:
   void add(const std::string& name, std::span<const float> values) {
-    if (!values.empty()) tensors_[name] = values;
+    tensors_[name] = {"F32", {values.size()}, std::as_bytes(values)};
+  }
+  void add_rows(const std::string& name, std::span<const int> values, std::size_t rows) {
+    tensors_[name] = {"I32", {rows, rows == 0 ? 0 : values.size() / rows}, std::as_bytes(values)};
   }
 
   /// The file's bytes: header length, header, data.
   std::string serialize(const std::string& metadata) const {
     json header = {{"__metadata__", {{"ballast.statistics", metadata}}}};
     std::size_t offset = 0;
-    for (const auto& [name, values] : tensors_) {
+    for (const auto& [name, tensor] : tensors_) {
       header[name] = {
-          {"dtype", "F32"}, {"shape", {values.size()}}, {"data_offsets", {offset, offset + values.size_bytes()}}};
-      offset += values.size_bytes();
+          {"dtype", tensor.dtype}, {"shape", tensor.shape}, {"data_offsets", {offset, offset + tensor.bytes.size()}}};
+      offset += tensor.bytes.size();
     }
     std::string text = header.dump(-1, ' ', false, json::error_handler_t::replace);
     text.resize((text.size() + 7) / 8 * 8, ' ');
@@ -40,14 +45,20 @@ class TensorSet {
     std::string file(sizeof length, '\0');
     std::memcpy(file.data(), &length, sizeof length);
     file += text;
-    for (const auto& [name, values] : tensors_) {
-      file.append(reinterpret_cast<const char*>(values.data()), values.size_bytes());
+    for (const auto& [name, tensor] : tensors_) {
+      file.append(reinterpret_cast<const char*>(tensor.bytes.data()), tensor.bytes.size());
     }
     return file;
   }
 
  private:
-  std::map<std::string, std::span<const float>> tensors_;
+  static_assert(sizeof(int) == 4);
+  struct Tensor {
+    const char* dtype = "";
+    std::vector<std::size_t> shape;
+    std::span<const std::byte> bytes;
+  };
+  std::map<std::string, Tensor> tensors_;
 };
 
 // The vectors of a ChannelStatistics by the names that they have in the file.
@@ -150,6 +161,19 @@ Statistics parse_metadata(const json& metadata, const std::string& place) {
   return statistics;
 }
 
+template <typename T>
+std::vector<T> copy_of(const model::SafetensorsContent& content, const std::string& name, DType dtype,
+                       std::string_view place) {
+  const auto found = content.tensors.find(name);
+  const std::string tensor = std::string(place) + ": " + name;
+  if (found == content.tensors.end()) throw Error(tensor, "is missing: calibrate again");
+  const TensorView& view = found->second;
+  if (view.dtype != dtype) throw Error(tensor, "must be " + std::string(dtype_info(dtype).name));
+  std::vector<T> values(view.bytes.size() / sizeof(T));
+  if (!values.empty()) std::memcpy(values.data(), view.bytes.data(), view.bytes.size());
+  return values;
+}
+
 void check_consistent(const Statistics& statistics, const std::string& place) {
   const auto check = [&](const ChannelStatistics& channels) {
     const std::size_t size = channels.min.size();
@@ -163,6 +187,12 @@ void check_consistent(const Statistics& statistics, const std::string& place) {
     check(layer.keys);
     check(layer.values);
   }
+  if (statistics.samples == 0 || statistics.tokens.size() / statistics.samples != statistics.length ||
+      statistics.tokens.size() % statistics.samples != 0) {
+    throw Error(place, "holds " + std::to_string(statistics.tokens.size()) + " tokens, not " +
+                           std::to_string(statistics.samples) + " samples of " + std::to_string(statistics.length) +
+                           ": calibrate again");
+  }
   if (statistics.map.magnitudes.size() != statistics.map.tokens.size() * statistics.map.channels.size() ||
       statistics.sink_share.size() != statistics.key_values.size() * statistics.heads) {
     throw Error(place, "the statistics' tables do not have the size they state: calibrate again");
@@ -171,32 +201,40 @@ void check_consistent(const Statistics& statistics, const std::string& place) {
 
 }  // namespace
 
-void save_statistics(const Statistics& statistics, const std::filesystem::path& path, bool replace) {
+std::string serialize_statistics(const Statistics& statistics) {
   TensorSet tensors;
+  tensors.add_rows(kTokens, statistics.tokens, statistics.samples);
   for_each_vector(statistics,
                   [&](const std::string& name, const std::vector<float>& values) { tensors.add(name, values); });
   const std::string metadata = metadata_json(statistics).dump(-1, ' ', false, json::error_handler_t::replace);
-  model::write_file_atomically(path, tensors.serialize(metadata), replace);
+  return tensors.serialize(metadata);
+}
+
+Statistics parse_statistics(std::string_view file, std::string_view place) {
+  const model::SafetensorsContent content = model::parse_safetensors(std::as_bytes(std::span(file)), place);
+  const auto metadata = content.metadata.find("ballast.statistics");
+  if (metadata == content.metadata.end()) throw Error(place, "is not a statistics file of ballast calibrate");
+  Statistics statistics;
+  try {
+    statistics = parse_metadata(json::parse(metadata->second), std::string(place));
+  } catch (const json::exception& error) {
+    throw Error(place, std::string("the statistics' metadata is damaged: ") + error.what());
+  }
+  for_each_vector(statistics, [&](const std::string& name, std::vector<float>& values) {
+    values = copy_of<float>(content, name, DType::kF32, place);
+  });
+  statistics.tokens = copy_of<int>(content, kTokens, DType::kI32, place);
+  check_consistent(statistics, std::string(place));
+  return statistics;
+}
+
+void save_statistics(const Statistics& statistics, const std::filesystem::path& path, bool replace) {
+  model::write_file_atomically(path, serialize_statistics(statistics), replace);
 }
 
 Statistics load_statistics(const std::filesystem::path& path) {
-  const model::SafetensorsFile file(path);
-  const auto metadata = file.metadata().find("ballast.statistics");
-  if (metadata == file.metadata().end()) throw Error(path.string(), "is not a statistics file of ballast calibrate");
-  Statistics statistics;
-  try {
-    statistics = parse_metadata(json::parse(metadata->second), path.string());
-  } catch (const json::exception& error) {
-    throw Error(path.string(), std::string("the statistics' metadata is damaged: ") + error.what());
-  }
-  for_each_vector(statistics, [&](const std::string& name, std::vector<float>& values) {
-    const TensorView& view = file.tensor(name);
-    if (view.dtype != DType::kF32) throw Error(path.string() + ": " + name, "must be F32");
-    values.resize(view.bytes.size() / sizeof(float));
-    std::memcpy(values.data(), view.bytes.data(), view.bytes.size());
-  });
-  check_consistent(statistics, path.string());
-  return statistics;
+  const model::MappedFile file(path);
+  return parse_statistics(file.text(), path.string());
 }
 
 std::string statistics_json(const Statistics& statistics) {

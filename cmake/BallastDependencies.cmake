@@ -1,7 +1,7 @@
 # Everything that ballast stands on, found once. A missing package is named together with what installs it. The versions
 # are those that scripts/setup.sh looks for.
 
-# ballast_find(NAME DEBIAN_PACKAGE [VERSION] [CONFIG])
+# ballast_find(NAME DEBIAN_PACKAGE [VERSION] [CONFIG|MODULE])
 macro(ballast_find name debian_package)
   find_package(${name} ${ARGN} QUIET)
   if(NOT ${name}_FOUND)
@@ -18,7 +18,7 @@ macro(ballast_find_module prefix module debian_package)
 endmacro()
 
 function(ballast_missing what debian_package found)
-  string(REGEX REPLACE "[; ]+(CONFIG)?" " " what "${what}")
+  string(REGEX REPLACE "[; ]+(CONFIG|MODULE)?" " " what "${what}")
   string(STRIP "${what}" what)
   if(found)
     string(APPEND what " or later (found ${found})")
@@ -33,6 +33,7 @@ endif()
 ballast_find(nlohmann_json nlohmann-json3-dev 3.11 CONFIG)
 ballast_find(CLI11 libcli11-dev 2.4 CONFIG)
 ballast_find(OpenMP g++)
+ballast_find(OpenBLAS libopenblas-serial-dev MODULE)
 ballast_find(PkgConfig pkg-config)
 ballast_find_module(PCRE2 libpcre2-8 libpcre2-dev)
 ballast_find_module(UTF8PROC libutf8proc libutf8proc-dev)

@@ -15,7 +15,7 @@ set_target_properties(ballast PROPERTIES LINKER_LANGUAGE CXX)
 target_compile_features(ballast PUBLIC cxx_std_23)
 target_include_directories(ballast INTERFACE "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>"
                                              "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>")
-target_link_libraries(ballast PUBLIC hwy::hwy OpenMP::OpenMP_CXX PkgConfig::PCRE2
+target_link_libraries(ballast PUBLIC hwy::hwy OpenMP::OpenMP_CXX OpenBLAS::OpenBLAS PkgConfig::PCRE2
                                      PkgConfig::UTF8PROC PkgConfig::XXHASH PkgConfig::SENTENCEPIECE)
 
 install(TARGETS ballast EXPORT ballast ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
@@ -28,4 +28,5 @@ configure_package_config_file("${PROJECT_SOURCE_DIR}/cmake/ballast-config.cmake.
                               INSTALL_DESTINATION "${CMAKE_INSTALL_LIBDIR}/cmake/ballast")
 write_basic_package_version_file("${PROJECT_BINARY_DIR}/ballast-config-version.cmake" COMPATIBILITY SameMinorVersion)
 install(FILES "${PROJECT_BINARY_DIR}/ballast-config.cmake" "${PROJECT_BINARY_DIR}/ballast-config-version.cmake"
+              "${PROJECT_SOURCE_DIR}/cmake/FindOpenBLAS.cmake"
         DESTINATION "${CMAKE_INSTALL_LIBDIR}/cmake/ballast")

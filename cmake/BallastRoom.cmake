@@ -17,6 +17,7 @@ function(ballast_room folder)
   file(CREATE_LINK "${PROJECT_SOURCE_DIR}/${folder}" "${root}/${name}" SYMBOLIC)
 
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/${folder}/*.cc")
+  list(FILTER sources EXCLUDE REGEX "/mpi/[^/]*$")  # a module of its own: BallastMpi.cmake
   if(sources)
     add_library(${target} OBJECT ${sources})
     set(scope PUBLIC)

@@ -21,5 +21,7 @@ set(CMAKE_FIND_ROOT_PATH_MODE_PACKAGE ONLY)
 set(ENV{PKG_CONFIG_LIBDIR} "${root}/usr/lib/${triple}/pkgconfig:${root}/usr/share/pkgconfig")
 set(ENV{PKG_CONFIG_SYSROOT_DIR} "${root}")
 
-# The loader and the C and C++ libraries come with the cross compiler; the others by the programs' run path.
+# The loader and the C and C++ libraries come with the cross compiler; the others by the programs' run path, of the kind
+# that also serves what libraries need themselves (OpenBLAS needs Fortran's).
+set(CMAKE_EXE_LINKER_FLAGS_INIT -Wl,--disable-new-dtags)
 set(CMAKE_CROSSCOMPILING_EMULATOR qemu-aarch64 -L /usr/${triple})

@@ -13,7 +13,7 @@ export LC_ALL=C
 }
 
 root=$PWD/build/aarch64-root
-packages=(libhwy-dev libpcre2-dev libutf8proc-dev libxxhash-dev libsentencepiece-dev
+packages=(libhwy-dev libpcre2-dev libutf8proc-dev libxxhash-dev libsentencepiece-dev libopenblas-serial-dev
   nlohmann-json3-dev libcli11-dev doctest-dev)
 complete=$root/packages
 
@@ -56,6 +56,7 @@ quietly apt-get -q update ||
 # The shared libraries behind the development packages. The C and C++ libraries come with the cross compiler.
 mapfile -t libraries < <(apt-cache depends "${packages[@]}" | awk '$1 == "Depends:" && $2 ~ /^lib/ { print $2 }' |
   grep -v -e '-dev$' | sort -u)
+libraries+=(libgfortran5) # behind OpenBLAS; the cross compiler for C++ does not bring it
 echo "setup_aarch64: unpacking ${packages[*]} ${libraries[*]}"
 cd "$work/debs"
 quietly apt-get -q download "${packages[@]}" "${libraries[@]}" || {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace ballast {
@@ -91,6 +92,7 @@ struct Statistics {
   std::size_t samples = 0;
   std::size_t length = 0;  ///< tokens per sample
   std::uint64_t seed = 0;
+  std::vector<int> tokens;  ///< [samples][length], what was run: conversion runs it again
   std::size_t heads = 0;
   std::vector<LayerStatistics> layers;  ///< layers + 1 entries, the embedding first
   std::vector<MassiveChannel> massive_channels;
@@ -101,11 +103,15 @@ struct Statistics {
   ActivationMap map;
 };
 
-/// One safetensors file: vectors as tensors, the rest as JSON in its metadata. Written whole or not at all; an existing
-/// file is an Error unless `replace`.
+/// One safetensors file: vectors as tensors, the rest as JSON in its metadata. Same statistics, same bytes.
+std::string serialize_statistics(const Statistics& statistics);
+
+/// Throws Error naming `place` when `file` is not a complete statistics file.
+Statistics parse_statistics(std::string_view file, std::string_view place);
+
+/// Written whole or not at all; an existing file is an Error unless `replace`.
 void save_statistics(const Statistics& statistics, const std::filesystem::path& path, bool replace);
 
-/// Throws Error naming the file when it is not a complete statistics file.
 Statistics load_statistics(const std::filesystem::path& path);
 
 /// The object that `ballast calibrate --json` prints; see the README. `top` values per layer are cut to 3.

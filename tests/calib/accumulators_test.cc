@@ -19,6 +19,11 @@ std::vector<float> random_rows(std::size_t count) {
   return values;
 }
 
+ChannelStatistics finished(ChannelRanges& ranges) {
+  ranges.end_shard(0);
+  return ranges.finish(single_rank());
+}
+
 TEST_CASE("channel ranges agree with a naive computation, massive tokens apart") {
   constexpr std::size_t kRows = 11;
   constexpr std::size_t kChannels = 5;
@@ -28,7 +33,7 @@ TEST_CASE("channel ranges agree with a naive computation, massive tokens apart")
   massive[0] = massive[4] = massive[5] = 1;
   ChannelRanges ranges(kChannels);
   ranges.add(rows.data(), kStride, massive);
-  const ChannelStatistics got = ranges.finish();
+  const ChannelStatistics got = finished(ranges);
   for (std::size_t c = 0; c < kChannels; ++c) {
     float low = 1e9F;
     float high = -1e9F;
@@ -57,7 +62,7 @@ TEST_CASE("where all tokens are massive no ordinary range is made up") {
   const std::vector<std::uint8_t> massive = {1};
   ChannelRanges ranges(2);
   ranges.add(rows.data(), 2, massive);
-  const ChannelStatistics got = ranges.finish();
+  const ChannelStatistics got = finished(ranges);
   CHECK(got.ordinary_absmax == std::vector<float>{0, 0});
   CHECK(got.min == std::vector<float>{1, -2});
 }
@@ -74,7 +79,7 @@ TEST_CASE("batch boundaries and threads do not change channel ranges") {
       const std::size_t count = std::min(batch, kRows - first);
       ranges.add(rows.data() + first * kChannels, kChannels, std::span(massive).subspan(first, count));
     }
-    return ranges.finish();
+    return finished(ranges);
   };
   const ChannelStatistics whole = test::with_threads(1, [&] { return in_batches(kRows); });
   for (const std::size_t batch : {1, 3, 16}) {

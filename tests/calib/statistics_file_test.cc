@@ -33,6 +33,8 @@ Statistics sample_statistics() {
   statistics.text = "text.txt, \xE2\x82\xAC.txt";
   statistics.samples = 3;
   statistics.length = 16;
+  statistics.tokens = std::vector<int>(48, 7);
+  statistics.tokens[5] = 49151;
   statistics.seed = 18446744073709551615U;
   statistics.heads = 2;
   statistics.layers = {{.layer = 0, .median = 0.1, .top = {}, .massive = false},
@@ -90,6 +92,7 @@ TEST_CASE("statistics come back from their file as they were") {
   CHECK(after.inputs[0].linears == before.inputs[0].linears);
   CHECK(after.inputs[0].channels.mean_square == before.inputs[0].channels.mean_square);
   CHECK(after.key_values[0].values.ordinary_absmax == before.key_values[0].values.ordinary_absmax);
+  CHECK(after.tokens == before.tokens);
   CHECK(after.map.magnitudes == before.map.magnitudes);
   CHECK(file_bytes(after) == file_bytes(before));
 }
@@ -121,7 +124,7 @@ TEST_CASE("a file of something else is refused") {
 
 TEST_CASE("metadata that is damaged is refused with what is wrong") {
   CHECK(refusal(with_metadata([](json&) {})) == "no error");
-  CHECK(refusal(with_metadata([](json& m) { m["version"] = 2; })) == Contains("calibrate again"));
+  CHECK(refusal(with_metadata([](json& m) { m["version"] = 1; })) == Contains("calibrate again"));
   CHECK(refusal(with_metadata([](json& m) { m.erase("heads"); })) == Contains("the statistics' metadata is damaged: "));
   CHECK(refusal(with_metadata([](json& m) { m["layers"][0]["median"] = "x"; })) == Contains("metadata is damaged"));
   CHECK(refusal(with_metadata([](json& m) { m["layers"] = 3; })) == Contains("stats: "));
@@ -141,7 +144,10 @@ TEST_CASE("vectors that do not fit each other are refused") {
   CHECK(refusal(file_bytes(statistics)) == Contains("do not have the size they state"));
   statistics = sample_statistics();
   statistics.inputs[1].channels.max.clear();
-  CHECK(refusal(file_bytes(statistics)) == Contains("inputs.1.max"));
+  CHECK(refusal(file_bytes(statistics)) == Contains("differ in length"));
+  statistics = sample_statistics();
+  statistics.tokens.resize(45);
+  CHECK(refusal(file_bytes(statistics)) == Contains("holds 45 tokens, not 3 samples of 16"));
 }
 
 TEST_CASE("the JSON names layers, channels, sinks and linears") {

@@ -1,0 +1,90 @@
+#include "calib/calibration_plan.h"
+
+#include <algorithm>
+
+#include "calib/plan.h"
+#include "calib/samples.h"
+#include "calib/sharded_sum.h"
+
+namespace ballast::calib {
+
+namespace {
+
+// Norms, activations, softmax and the accumulation of statistics over the time of the products (SmolLM2-135M, Zen 4).
+constexpr double kBesidesProducts = 1.35;
+
+/// What a rank takes, whose samples are `samples`.
+class Forecast {
+ public:
+  Forecast(const model::ModelSource& source, const model::OuterWeights& outer, const CalibrateOptions& options)
+      : spec_(source.spec()),
+        options_(options),
+        held_(resident_memory()),
+        block_(block_costs(spec_, source.block(spec_.layers - 1))) {
+    source.release_block(spec_.layers - 1);
+    outer_weights_ = static_cast<double>(outer.head_linear().rows() * outer.head_linear().cols());
+    outer_bytes_ = outer.streamed_bytes();
+  }
+
+  std::uint64_t memory(std::size_t samples) const {
+    return held_ + std::max(blocks_memory(samples), writing_memory(samples));
+  }
+
+  double seconds(std::size_t samples) const {
+    const double tokens = static_cast<double>(samples * options_.length);
+    const double blocks = tokens * static_cast<double>(spec_.layers) *
+                          (block_.multiply_adds + attention_multiply_adds(spec_, options_.length));
+    double seconds = blocks / multiply_adds_per_second(kBatchTokens);
+    if (options_.text_files.empty()) {
+      seconds += (blocks + tokens * outer_weights_) / multiply_adds_per_second(texts_at_once(samples));
+    }
+    return seconds * kBesidesProducts;
+  }
+
+ private:
+  std::size_t texts_at_once(std::size_t samples) const {
+    return spec_.causal ? std::min(samples, kSequencesAtOnce) : options_.length;
+  }
+
+  // Everything but the residual stream is the same for any number of samples. What stands outside the blocks was read
+  // when it was checked: it is held already.
+  std::uint64_t blocks_memory(std::size_t samples) const {
+    const std::uint64_t batch = std::max(kBatchTokens, options_.length);
+    const std::uint64_t stream = spec_.hidden_size * sizeof(float) + 1;
+    return samples * options_.length * stream + batch * (block_.activation_bytes + block_.cache_bytes) +
+           block_.weight_bytes;
+  }
+
+  // While the model writes its own text it is there whole.
+  std::uint64_t writing_memory(std::size_t samples) const {
+    if (!options_.text_files.empty()) return 0;
+    const std::uint64_t at_once = spec_.causal ? texts_at_once(samples) : 1;
+    const std::uint64_t logits = texts_at_once(samples) * spec_.vocab_size * sizeof(float);
+    const std::uint64_t candidates = at_once * spec_.vocab_size * 2 * sizeof(double);
+    // Caches of 16 bits.
+    return spec_.layers * (block_.weight_bytes + at_once * options_.length * block_.cache_bytes / 2) + outer_bytes_ +
+           logits + candidates;
+  }
+
+  const ModelSpec& spec_;
+  const CalibrateOptions& options_;
+  std::uint64_t held_ = 0;
+  BlockCosts block_;
+  double outer_weights_ = 0;
+  std::uint64_t outer_bytes_ = 0;
+};
+
+}  // namespace
+
+JobPlan plan_calibration(const model::ModelSource& source, const model::OuterWeights& outer,
+                         const CalibrateOptions& options, std::size_t samples, const Ranks& ranks) {
+  const Forecast forecast(source, outer, options);
+  const std::size_t mine = samples_of_rank(ranks.rank(), ranks.size(), samples).size();
+  JobPlan plan = plan_memory(
+      {.samples = samples, .length = options.length, .ranks = ranks.size()},
+      [&](std::size_t own) { return forecast.memory(own); }, mine);
+  if (options.on_plan) plan.seconds = forecast.seconds(mine);  // measuring speed takes a moment
+  return plan;
+}
+
+}  // namespace ballast::calib

@@ -1,0 +1,24 @@
+// What calibration expects to take.
+#ifndef BALLAST_CALIB_CALIBRATION_PLAN_H_
+#define BALLAST_CALIB_CALIBRATION_PLAN_H_
+
+#include <cstddef>
+
+#include "ballast/calibrate.h"
+#include "ballast/plan.h"
+#include "ballast/ranks.h"
+#include "model/model.h"
+
+namespace ballast::calib {
+
+/// Tokens that pass a block at once: enough to amortize the unpacking of weights, while activations stay in the cache.
+inline constexpr std::size_t kBatchTokens = 1024;
+
+/// For `samples` samples over all ranks. Throws Error when this rank's part does not fit the memory available, naming
+/// the most samples that do.
+JobPlan plan_calibration(const model::ModelSource& source, const model::OuterWeights& outer,
+                         const CalibrateOptions& options, std::size_t samples, const Ranks& ranks);
+
+}  // namespace ballast::calib
+
+#endif  // BALLAST_CALIB_CALIBRATION_PLAN_H_

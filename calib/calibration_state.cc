@@ -1,0 +1,106 @@
+#include "calib/calibration_state.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace ballast::calib {
+
+namespace {
+
+// A layer's blobs are these names and its number; the last one written says that all are there.
+constexpr std::string_view kHidden = "hidden.";
+constexpr std::string_view kFindings = "findings.";
+constexpr std::string_view kStatistics = "statistics.";
+
+std::string blob(std::string_view name, std::size_t layer) {
+  return std::string(name) + std::to_string(layer);
+}
+
+std::vector<std::size_t> saved_layers(const JobState& state) {
+  std::vector<std::size_t> layers;
+  for (const std::string& name : state.names()) {
+    if (!name.starts_with(kStatistics)) continue;
+    std::size_t layer = 0;
+    std::from_chars(name.data() + kStatistics.size(), name.data() + name.size(), layer);
+    layers.push_back(layer);
+  }
+  return layers;
+}
+
+void erase_layer(JobState& state, std::size_t layer) {
+  for (const std::string_view name : {kStatistics, kFindings, kHidden}) state.erase(blob(name, layer));
+}
+
+/// A layer's blobs; absent when one is missing or damaged.
+struct SavedLayer {
+  std::string statistics;
+  std::string findings;
+  std::string hidden;
+};
+
+std::optional<SavedLayer> find(const JobState& state, std::size_t layer, std::size_t hidden_bytes) {
+  std::optional<std::string> statistics = state.get(blob(kStatistics, layer));
+  std::optional<std::string> findings = state.get(blob(kFindings, layer));
+  std::optional<std::string> hidden = state.get(blob(kHidden, layer));
+  if (!statistics || !findings || !hidden || hidden->size() != hidden_bytes) return std::nullopt;
+  return SavedLayer{*std::move(statistics), *std::move(findings), *std::move(hidden)};
+}
+
+void restore(const SavedLayer& saved, const CalibrationProgress& progress) {
+  const std::size_t hidden_bytes = std::span(progress.hidden).size_bytes();
+  std::memcpy(progress.hidden.data(), saved.hidden.data(), hidden_bytes);
+  std::memcpy(progress.massive_rows.data(), saved.hidden.data() + hidden_bytes, progress.massive_rows.size());
+  progress.findings.restore(saved.findings);
+  progress.statistics = parse_statistics(saved.statistics, "saved progress");
+}
+
+// The least of what the ranks give.
+std::size_t least(Ranks& ranks, std::size_t value) {
+  std::size_t least = value;
+  const std::string mine(reinterpret_cast<const char*>(&value), sizeof value);
+  for (const std::string& bytes : ranks.gather(mine)) {
+    std::size_t other = 0;
+    std::memcpy(&other, bytes.data(), sizeof other);
+    least = std::min(least, other);
+  }
+  return least;
+}
+
+}  // namespace
+
+void save_progress(JobState& state, Ranks& ranks, std::size_t layer, const CalibrationProgress& progress) {
+  std::uint8_t worth = state.worth_saving() ? 1 : 0;
+  ranks.broadcast(std::as_writable_bytes(std::span(&worth, 1)), 0);
+  if (worth == 0) return;
+  const std::vector<std::size_t> before = saved_layers(state);
+  state.save_stage([&] {
+    state.put(blob(kHidden, layer),
+              {std::as_bytes(std::span(progress.hidden)), std::as_bytes(std::span(progress.massive_rows))});
+    state.put(blob(kFindings, layer), progress.findings.serialize());
+    state.put(blob(kStatistics, layer), serialize_statistics(progress.statistics));
+  });
+  // A kill may come between two ranks' saving: what came before goes when all have the new one.
+  ranks.barrier();
+  for (const std::size_t old : before) {
+    if (old != layer) erase_layer(state, old);
+  }
+}
+
+std::optional<std::size_t> restore_progress(const JobState& state, Ranks& ranks, const CalibrationProgress& progress) {
+  const std::vector<std::size_t> layers = saved_layers(state);
+  const auto newest = std::ranges::max_element(layers);
+  // Counted from 1, so that 0 is none.
+  const std::size_t common = least(ranks, newest == layers.end() ? 0 : *newest + 1);
+  if (common == 0) return std::nullopt;
+  const std::optional<SavedLayer> saved =
+      find(state, common - 1, std::span(progress.hidden).size_bytes() + progress.massive_rows.size());
+  if (least(ranks, saved ? 1 : 0) == 0) return std::nullopt;  // nothing was changed on any rank
+  restore(*saved, progress);
+  return common - 1;
+}
+
+}  // namespace ballast::calib
