@@ -25,40 +25,32 @@ std::size_t elements(const Linear& linear) {
 
 }  // namespace
 
-OuterWeights::OuterWeights(const ModelSource& source)
-    : spec_(source.spec()), embedding_(source.linear(Role::kEmbedding)) {
-  if (spec_.positions == PositionKind::kLearned) positions_ = source.linear(Role::kPositionEmbedding);
-  if (spec_.token_types > 0) {
-    token_type_.resize(spec_.hidden_size);
-    decode_row(source.linear(Role::kTokenTypeEmbedding), 0, token_type_.data());
+Embedding::Embedding(const ModelSpec& spec, const BlockParts& parts)
+    : hidden_size_(spec.hidden_size), token_types_(spec.token_types), table_(parts.linear({Role::kEmbedding})) {
+  if (spec.positions == PositionKind::kLearned) positions_ = parts.linear({Role::kPositionEmbedding});
+  if (spec.token_types > 0) {
+    token_type_.resize(spec.hidden_size);
+    decode_row(parts.linear({Role::kTokenTypeEmbedding}), 0, token_type_.data());
   }
-  if (spec_.embedding_norm) embedding_norm_ = source.norm(Role::kEmbeddingNorm);
-  if (spec_.has_final_norm()) final_norm_ = source.norm(Role::kFinalNorm);
-  if (spec_.head_transform) {
-    head_transform_ = source.linear(Role::kHeadTransform);
-    head_norm_ = source.norm(Role::kHeadNorm);
-  }
-  if (!spec_.tied_embeddings) head_ = source.linear(Role::kHead);
-  if (spec_.biases.head) (head_ ? *head_ : embedding_).bias = source.vector(Role::kHeadBias);
+  if (spec.embedding_norm) norm_ = parts.norm(Role::kEmbeddingNorm);
 }
 
-void OuterWeights::embed(std::span<const int> ids, std::size_t position, float* hidden) const {
+void Embedding::embed(std::span<const int> ids, std::size_t position, float* hidden) const {
   for (const int id : ids) {
-    if (id < 0 || static_cast<std::size_t>(id) >= spec_.vocab_size) {
-      throw Error("token " + std::to_string(id),
-                  "not in the model's vocabulary of " + std::to_string(spec_.vocab_size));
+    if (id < 0 || static_cast<std::size_t>(id) >= table_.rows()) {
+      throw Error("token " + std::to_string(id), "not in the model's vocabulary of " + std::to_string(table_.rows()));
     }
   }
   if (positions_ && position + ids.size() > positions_->rows()) {
     throw Error("position " + std::to_string(position + ids.size() - 1),
                 "the model has learned positions up to " + std::to_string(positions_->rows() - 1) + " only");
   }
-  const std::size_t size = spec_.hidden_size;
+  const std::size_t size = hidden_size_;
   const std::size_t threads = kernels::threads_for(ids.size() * size);
   const kernels::ThreadScratch scratch(threads, positions_ ? size : 0);
   kernels::parallel_tasks(ids.size(), threads, [&](std::size_t i, std::size_t thread) {
     float* row = hidden + i * size;
-    decode_row(embedding_, static_cast<std::size_t>(ids[i]), row);
+    decode_row(table_, static_cast<std::size_t>(ids[i]), row);
     if (positions_) {
       float* place = scratch.of(thread);
       decode_row(*positions_, position + i, place);
@@ -68,7 +60,22 @@ void OuterWeights::embed(std::span<const int> ids, std::size_t position, float* 
       for (std::size_t c = 0; c < size; ++c) row[c] += token_type_[c];
     }
   });
-  if (spec_.embedding_norm) embedding_norm_.apply(hidden, ids.size(), hidden);
+  if (!norm_.gain.empty()) norm_.apply(hidden, ids.size(), hidden);
+}
+
+std::size_t Embedding::weights() const {
+  return elements(table_) + (positions_ ? elements(*positions_) : 0) + token_type_.size() * token_types_ +
+         elements(norm_);
+}
+
+OuterWeights::OuterWeights(const ModelSpec& spec, const BlockParts& parts) : spec_(spec), embedding_(spec, parts) {
+  if (spec_.has_final_norm()) final_norm_ = parts.norm(Role::kFinalNorm);
+  if (spec_.head_transform) {
+    head_transform_ = parts.linear({Role::kHeadTransform});
+    head_norm_ = parts.norm(Role::kHeadNorm);
+  }
+  if (!spec_.tied_embeddings) head_ = parts.linear({Role::kHead});
+  if (spec_.biases.head) (head_ ? *head_ : embedding_.table()).bias = parts.vector(Role::kHeadBias);
 }
 
 void OuterWeights::prepare_head(const float* hidden, std::size_t m, float* dst,
@@ -95,9 +102,8 @@ void OuterWeights::head(const float* prepared, std::size_t m, float* logits,
 }
 
 std::size_t OuterWeights::weights() const {
-  std::size_t count = elements(embedding_) + token_type_.size() * spec_.token_types + elements(embedding_norm_) +
-                      elements(final_norm_) + elements(head_norm_);
-  for (const std::optional<Linear>* linear : {&positions_, &head_transform_, &head_}) {
+  std::size_t count = embedding_.weights() + elements(final_norm_) + elements(head_norm_);
+  for (const std::optional<Linear>* linear : {&head_transform_, &head_}) {
     if (*linear) count += elements(**linear);
   }
   return count;

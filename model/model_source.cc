@@ -256,52 +256,14 @@ Linear ModelSource::linear(Role role, std::size_t layer, std::size_t expert) con
   return linear;
 }
 
-MlpWeights ModelSource::mlp(Role gate, Role up, Role down, std::size_t layer, std::size_t expert) const {
-  MlpWeights weights;
-  if (spec_.gated_mlp) weights.gate = linear(gate, layer, expert);
-  weights.up = linear(up, layer, expert);
-  weights.down = linear(down, layer, expert);
-  return weights;
+BlockParts ModelSource::parts(std::size_t layer) const {
+  return {.linear = [this, layer](Part part) { return linear(part.role, layer, part.expert); },
+          .norm = [this, layer](Role role) { return norm(role, layer); },
+          .vector = [this, layer](Role role) { return vector(role, layer); }};
 }
 
 BlockWeights ModelSource::block(std::size_t layer) const {
-  BlockWeights block;
-  block.attention_norm = norm(Role::kAttentionNorm, layer);
-  if (spec_.layout != BlockLayout::kParallelShared) block.mlp_norm = norm(Role::kMlpNorm, layer);
-  if (spec_.latent) {
-    LatentWeights& latent = block.latent.emplace();
-    if (spec_.latent->query_rank > 0) {
-      latent.query_down = linear(Role::kQueryDown, layer);
-      latent.query_down_norm = norm(Role::kQueryDownNorm, layer);
-    }
-    latent.key_value_down = linear(Role::kKeyValueDown, layer);
-    latent.key_value_down_norm = norm(Role::kKeyValueDownNorm, layer);
-    latent.key_position = linear(Role::kKeyPosition, layer);
-  }
-  block.query = linear(Role::kQuery, layer);
-  block.key = linear(Role::kKey, layer);
-  block.value = linear(Role::kValue, layer);
-  if (spec_.query_key_norm) {
-    block.query_norm = norm(Role::kQueryNorm, layer);
-    block.key_norm = norm(Role::kKeyNorm, layer);
-  }
-  if (spec_.output_gate != OutputGate::kNone) block.output_gate = linear(Role::kOutputGate, layer);
-  block.attention_output = linear(Role::kAttentionOutput, layer);
-  if (!spec_.has_experts(layer)) {
-    block.mlp = mlp(Role::kGate, Role::kUp, Role::kDown, layer);
-    return block;
-  }
-  ExpertWeights routed;
-  routed.router = linear(Role::kRouter, layer);
-  if (spec_.experts->correction_bias) routed.correction = vector(Role::kRouterCorrection, layer);
-  if (spec_.experts->shared_size > 0) {
-    routed.shared = mlp(Role::kSharedGate, Role::kSharedUp, Role::kSharedDown, layer);
-  }
-  for (std::size_t i = 0; i < spec_.experts->count; ++i) {
-    routed.experts.push_back(mlp(Role::kExpertGate, Role::kExpertUp, Role::kExpertDown, layer, i));
-  }
-  block.mlp = std::move(routed);
-  return block;
+  return assemble_block(spec_, layer, parts(layer));
 }
 
 void ModelSource::release_block(std::size_t layer) const {

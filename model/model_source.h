@@ -15,6 +15,7 @@
 #include "ballast/recipe.h"
 #include "ballast/spec.h"
 #include "model/arch/architecture.h"
+#include "model/block_parts.h"
 #include "model/checkpoint/checkpoint.h"
 #include "model/stored_matrix.h"
 #include "model/weights.h"
@@ -63,6 +64,7 @@ class ModelSource {
   Linear linear(Role role, std::size_t layer = 0, std::size_t expert = 0) const;
   Norm norm(Role role, std::size_t layer = 0) const;
   std::vector<float> vector(Role role, std::size_t layer = 0) const;  ///< one of is_vector
+  BlockParts parts(std::size_t layer = 0) const;
   BlockWeights block(std::size_t layer) const;
 
   /// A plain matrix in F32. Precondition: the model is not quantized by ballast.
@@ -80,7 +82,6 @@ class ModelSource {
   TensorView checked_matrix(const StoredMatrix& matrix, std::size_t cols) const;
   std::vector<float> floats(const std::string& name, const Shape& shape) const;
   std::optional<Linear> quantized_linear(const std::string& name, std::size_t rows, std::size_t cols) const;
-  MlpWeights mlp(Role gate, Role up, Role down, std::size_t layer, std::size_t expert = 0) const;
   std::string place(const std::string& tensor) const;
 
   std::unique_ptr<Checkpoint> checkpoint_;

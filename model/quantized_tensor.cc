@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "ballast/error.h"
+#include "model/scale_codes.h"
 
 namespace ballast::model {
 
@@ -22,6 +23,7 @@ class PartReader {
   PartReader(const Checkpoint& checkpoint, std::string module) : checkpoint_(checkpoint), module_(std::move(module)) {}
 
   std::string name(std::string_view part) const { return module_ + "." + std::string(part); }
+  std::string place(std::string_view part) const { return checkpoint_.path().string() + ": " + name(part); }
   bool contains(std::string_view part) const { return checkpoint_.contains(name(part)); }
 
   TensorView get(std::string_view part, std::initializer_list<DType> types, const Shape& shape) const {
@@ -35,9 +37,7 @@ class PartReader {
     return view;
   }
 
-  [[noreturn]] void fail(std::string_view part, const std::string& problem) const {
-    throw Error(checkpoint_.path().string() + ": " + name(part), problem);
-  }
+  [[noreturn]] void fail(std::string_view part, const std::string& problem) const { throw Error(place(part), problem); }
 
  private:
   const Checkpoint& checkpoint_;
@@ -87,6 +87,25 @@ std::size_t first_not_finite(const std::byte* bytes, std::size_t count, Word exp
   return first;
 }
 
+/// Scales of 8 bits as the 16-bit ones that they stand for, [rows][groups]; their type goes to `type`.
+std::vector<std::uint16_t> read_shared_scales(const PartReader& parts, std::int64_t rows, std::int64_t groups,
+                                              DType& type) {
+  const TensorView codes = parts.get("weight_scale", {DType::kU8}, {rows, groups});
+  const TensorView row_scales = parts.get("weight_row_scale", {DType::kF16, DType::kBF16}, {rows});
+  check_finite(row_scales, parts.place("weight_row_scale"));
+  type = row_scales.dtype;
+  const auto width = static_cast<std::size_t>(groups);
+  std::vector<std::uint16_t> scales(codes.bytes.size());
+  for (std::size_t r = 0; r < static_cast<std::size_t>(rows); ++r) {
+    std::uint16_t row_scale = 0;
+    std::memcpy(&row_scale, row_scales.bytes.data() + r * sizeof row_scale, sizeof row_scale);
+    if ((row_scale & 0x8000U) != 0) parts.fail("weight_row_scale", "value " + std::to_string(r) + " is negative");
+    decode_scales(row_scale, as_bytes(codes).subspan(r * width, width), type,
+                  std::span(scales).subspan(r * width, width));
+  }
+  return scales;
+}
+
 }  // namespace
 
 QuantizedView QuantizedTensor::view() const {
@@ -97,6 +116,8 @@ QuantizedView QuantizedTensor::view() const {
           .codes = codes,
           .scale_type = scale_type,
           .scales = std::as_bytes(std::span(scales)),
+          .scale_codes = scale_codes,
+          .row_scales = std::as_bytes(std::span(row_scales)),
           .zeros = zeros,
           .outlier_columns = outlier_columns,
           .outlier_type = outlier_type,
@@ -108,7 +129,13 @@ std::vector<QuantizedPart> quantized_parts(const std::string& module, const Quan
   std::vector<QuantizedPart> parts;
   parts.push_back({{module + ".weight", DType::kU8, {rows, signed_size(packed_row_bytes(view.cols, view.bits))}},
                    std::as_bytes(view.codes)});
-  parts.push_back({{module + ".weight_scale", view.scale_type, {rows, signed_size(view.groups())}}, view.scales});
+  const Shape groups = {rows, signed_size(view.groups())};
+  if (view.row_scales.empty()) {
+    parts.push_back({{module + ".weight_scale", view.scale_type, groups}, view.scales});
+  } else {
+    parts.push_back({{module + ".weight_scale", DType::kU8, groups}, std::as_bytes(view.scale_codes)});
+    parts.push_back({{module + ".weight_row_scale", view.scale_type, {rows}}, view.row_scales});
+  }
   if (!view.zeros.empty()) {
     parts.push_back(
         {{module + ".weight_zero", DType::kU8, {rows, signed_size(packed_row_bytes(view.groups(), view.bits))}},
@@ -132,11 +159,17 @@ kernels::QuantizedMatrix load_quantized_matrix(const Checkpoint& checkpoint, con
   view.group_size = format.group_size == 0 ? cols : format.group_size;
   const std::int64_t row_count = signed_size(rows);
   view.codes = as_bytes(parts.get("weight", {DType::kU8}, {row_count, signed_size(packed_row_bytes(cols, view.bits))}));
-  const TensorView scales =
-      parts.get("weight_scale", {DType::kF16, DType::kBF16}, {row_count, signed_size(view.groups())});
-  check_finite(scales, checkpoint.path().string() + ": " + parts.name("weight_scale"));
-  view.scale_type = scales.dtype;
-  view.scales = scales.bytes;
+  std::vector<std::uint16_t> decoded_scales;
+  if (format.scale_bits == 8) {
+    decoded_scales = read_shared_scales(parts, row_count, signed_size(view.groups()), view.scale_type);
+    view.scales = std::as_bytes(std::span(decoded_scales));
+  } else {
+    const TensorView scales =
+        parts.get("weight_scale", {DType::kF16, DType::kBF16}, {row_count, signed_size(view.groups())});
+    check_finite(scales, parts.place("weight_scale"));
+    view.scale_type = scales.dtype;
+    view.scales = scales.bytes;
+  }
   if (!format.symmetric) {
     view.zeros = as_bytes(
         parts.get("weight_zero", {DType::kU8}, {row_count, signed_size(packed_row_bytes(view.groups(), view.bits))}));
@@ -146,7 +179,7 @@ kernels::QuantizedMatrix load_quantized_matrix(const Checkpoint& checkpoint, con
     columns = read_outlier_columns(parts, checkpoint, cols);
     const TensorView weights =
         parts.get("outlier_weight", {DType::kF16, DType::kBF16}, {row_count, signed_size(columns.size())});
-    check_finite(weights, checkpoint.path().string() + ": " + parts.name("outlier_weight"));
+    check_finite(weights, parts.place("outlier_weight"));
     view.outlier_columns = columns;
     view.outlier_type = weights.dtype;
     view.outlier_weights = weights.bytes;

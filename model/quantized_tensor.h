@@ -27,6 +27,8 @@ struct QuantizedTensor {
   std::vector<std::uint8_t> codes;
   DType scale_type = DType::kF16;
   std::vector<std::uint16_t> scales;
+  std::vector<std::uint8_t> scale_codes;
+  std::vector<std::uint16_t> row_scales;
   std::vector<std::uint8_t> zeros;
   std::vector<std::int32_t> outlier_columns;
   DType outlier_type = DType::kF16;

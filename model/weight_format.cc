@@ -26,7 +26,8 @@ std::string format_name(const WeightFormat& format) {
     if (plain.kind == format.kind) return std::string(plain.name);
   }
   const std::string group = format.group_size == 0 ? "channel" : "g" + std::to_string(format.group_size);
-  return "int" + std::to_string(format.bits) + "-" + group + (format.symmetric ? "" : "-asym");
+  return "int" + std::to_string(format.bits) + "-" + group + (format.symmetric ? "" : "-asym") +
+         (format.scale_bits == 8 ? "-s8" : "");
 }
 
 WeightFormat parse_format(std::string_view name) {
@@ -36,16 +37,21 @@ WeightFormat parse_format(std::string_view name) {
   for (const int bits : kBits) {
     for (const std::size_t group_size : kGroupSizes) {
       for (const bool symmetric : {true, false}) {
-        const WeightFormat format = {
-            .kind = Kind::kInteger, .bits = bits, .group_size = group_size, .symmetric = symmetric};
-        if (format_name(format) == name) return format;
+        for (const int scale_bits : {16, 8}) {
+          if (scale_bits == 8 && group_size == 0) continue;  // its one scale per row has nothing to be shared with
+          const WeightFormat format = {.kind = Kind::kInteger,
+                                       .bits = bits,
+                                       .group_size = group_size,
+                                       .symmetric = symmetric,
+                                       .scale_bits = scale_bits};
+          if (format_name(format) == name) return format;
+        }
       }
     }
   }
   throw Error("format '" + std::string(name) + "'",
-              "unknown; there are f32, f16, bf16 and int8, int6, int5 or int4 with -g32, -g64, -g128 or -channel, and "
-              "-asym behind it "
-              "(int4-g32-asym)");
+              "unknown; there are f32, f16, bf16 and int8, int6, int5 or int4 with -g32, -g64, -g128 or -channel, "
+              "-asym behind it, and -s8 last except for -channel (int4-g32-asym, int5-g64-asym-s8)");
 }
 
 }  // namespace ballast

@@ -33,6 +33,8 @@ Recipe integer_recipe(std::string_view scheme, const WeightFormat& linears, Acti
   recipe.embedding = recipe.head = {.bits = 8, .group_size = 64};
   recipe.activations = activations;
   recipe.activation_groups = activations == Activations::kInt8;
+  recipe.rounding = Recipe::Rounding::kGptq;
+  recipe.smooth = true;
   if (linears.bits < 8) {
     recipe.outlier_fraction = kInt4OutlierFraction;
   } else if (activations == Activations::kInt8) {
@@ -70,14 +72,27 @@ struct Switch {
   bool Recipe::* field;
 };
 
-constexpr std::array<Switch, 7> kSwitches{{
+constexpr std::array<Switch, 9> kSwitches{{
     {"fold_norms", &Recipe::fold_norms},
     {"fold_biases", &Recipe::fold_biases},
     {"center_norms", &Recipe::center_norms},
     {"equalize", &Recipe::equalize},
+    {"smooth", &Recipe::smooth},
+    {"rotate", &Recipe::rotate},
     {"rotate_values", &Recipe::rotate_values},
     {"untie_head", &Recipe::untie_head},
     {"activation_groups", &Recipe::activation_groups},
+}};
+
+struct RoundingName {
+  Recipe::Rounding rounding;
+  std::string_view name;
+};
+
+constexpr std::array<RoundingName, 3> kRoundings{{
+    {Recipe::Rounding::kNearest, "nearest"},
+    {Recipe::Rounding::kScaleSearch, "search"},
+    {Recipe::Rounding::kGptq, "gptq"},
 }};
 
 void set_field(Recipe& recipe, const std::string& key, const json& value, std::string_view place) {
@@ -96,6 +111,13 @@ void set_field(Recipe& recipe, const std::string& key, const json& value, std::s
     recipe.head = parse_format(value.get<std::string>());
   } else if (key == "exceptions") {
     recipe.exceptions = parse_exceptions(value, place);
+  } else if (key == "target_bytes") {
+    if (!value.is_number_unsigned()) {
+      throw Error(std::string(place) + ": target_bytes", "must be a whole number of bytes, is " + value.dump());
+    }
+    recipe.target_bytes = value.get<std::uint64_t>();
+  } else if (key == "rounding") {
+    recipe.rounding = parse_rounding(value.get<std::string>(), place);
   } else if (key == "activations") {
     const auto name = value.get<std::string>();
     if (name != "float" && name != "int8") {
@@ -108,6 +130,18 @@ void set_field(Recipe& recipe, const std::string& key, const json& value, std::s
 }
 
 }  // namespace
+
+std::string_view rounding_name(Recipe::Rounding rounding) {
+  return std::ranges::find(kRoundings, rounding, &RoundingName::rounding)->name;
+}
+
+Recipe::Rounding parse_rounding(std::string_view name, std::string_view place) {
+  const auto it = std::ranges::find(kRoundings, name, &RoundingName::name);
+  if (it != kRoundings.end()) return it->rounding;
+  std::string known;
+  for (const RoundingName& rounding : kRoundings) known += (known.empty() ? "" : ", ") + std::string(rounding.name);
+  throw Error(std::string(place) + ": rounding", "'" + std::string(name) + "' is unknown; there are " + known);
+}
 
 const std::vector<std::string>& scheme_names() {
   static const std::vector<std::string> names = [] {
@@ -137,6 +171,8 @@ std::string recipe_json(const Recipe& recipe) {
                  {"embedding", format_name(recipe.embedding)},
                  {"head", format_name(recipe.head)},
                  {"exceptions", exceptions},
+                 {"target_bytes", recipe.target_bytes},
+                 {"rounding", rounding_name(recipe.rounding)},
                  {"activations", recipe.activations == Activations::kInt8 ? "int8" : "float"}};
   for (const auto& [name, field] : kSwitches) result[std::string(name)] = recipe.*field;
   return result.dump(2) + "\n";

@@ -28,6 +28,8 @@ struct QuantizedView {
   std::span<const std::uint8_t> codes;            ///< [rows][packed_row_bytes(cols, bits)]
   DType scale_type = DType::kF16;                 ///< kF16 or kBF16
   std::span<const std::byte> scales;              ///< [rows][groups()]
+  std::span<const std::uint8_t> scale_codes;      ///< 8-bit scales: [rows][groups()], what `scales` is stored as
+  std::span<const std::byte> row_scales;          ///< 8-bit scales: [rows] in scale_type
   std::span<const std::uint8_t> zeros;            ///< [rows][packed_row_bytes(groups(), bits)], empty when symmetric
   std::span<const std::int32_t> outlier_columns;  ///< ascending
   DType outlier_type = DType::kF16;               ///< kF16 or kBF16

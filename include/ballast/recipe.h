@@ -3,6 +3,7 @@
 #define BALLAST_RECIPE_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,11 +17,12 @@ struct WeightFormat {
   int bits = 8;                ///< kInteger: 4, 5, 6 or 8
   std::size_t group_size = 0;  ///< kInteger: 32, 64, 128, or 0 for one scale per output channel
   bool symmetric = true;       ///< kInteger: no zero points
+  int scale_bits = 16;         ///< kInteger: 16, or (with groups) 8: a 16-bit scale per row, 8-bit codes for its groups
 
   bool operator==(const WeightFormat&) const = default;
 };
 
-/// "f32", "bf16", "int8-g64", "int4-g32-asym", "int6-channel".
+/// "f32", "bf16", "int8-g64", "int4-g32-asym", "int6-channel", "int5-g32-asym-s8".
 std::string format_name(const WeightFormat& format);
 
 /// The inverse of format_name. Throws Error listing what there is.
@@ -35,11 +37,17 @@ struct FormatException {
 struct Recipe {
   enum class Activations { kFloat, kInt8 };
 
+  /// How a matrix becomes integers: each weight to the nearest of a grid over its group's range; of the grid with the
+  /// smallest error in the output; or so that the weights of a row make up for each other's errors (GPTQ).
+  enum class Rounding { kNearest, kScaleSearch, kGptq };
+
   std::string scheme;          ///< the name it started from: "w8a8"
   bool fold_norms = true;      ///< norm gains into the linears that read them
   bool fold_biases = true;     ///< biases of norms and values into those behind them; what softmax cancels is dropped
   bool center_norms = true;    ///< LayerNorm to RMSNorm, where that is exact
   bool equalize = false;       ///< V against O and up against down: equal ranges
+  bool smooth = false;         ///< what linears read, channel by channel, against their columns
+  bool rotate = false;         ///< the residual stream by a Hadamard matrix
   bool rotate_values = false;  ///< values of each head by a Hadamard matrix
   bool untie_head = false;     ///< a head that is the embedding becomes a matrix of its own, so that folds reach it
   double outlier_fraction = 0.0;  ///< of each linear's input channels, kept in 16 bits; 0: none
@@ -47,9 +55,17 @@ struct Recipe {
   WeightFormat embedding;                   ///< and the head, when it is the same tensor
   WeightFormat head;                        ///< when it is a tensor of its own
   std::vector<FormatException> exceptions;  ///< the first that matches wins
+  Rounding rounding = Rounding::kNearest;
+  /// Bytes of the tensor files that shall not be exceeded; formats are then chosen matrix by matrix, for all but those
+  /// of `exceptions`, and so are the columns that keep 16 bits. 0: formats are those above.
+  std::uint64_t target_bytes = 0;
   Activations activations = Activations::kFloat;
   bool activation_groups = false;  ///< kInt8: a scale per token and group, else per token
 };
+
+/// "nearest", "search", "gptq", and back. Throws Error at `place` listing what there is.
+std::string_view rounding_name(Recipe::Rounding rounding);
+Recipe::Rounding parse_rounding(std::string_view name, std::string_view place);
 
 /// Names accepted by --scheme, in the order of falling size.
 const std::vector<std::string>& scheme_names();

@@ -21,6 +21,7 @@ using test::error_message;
 constexpr std::size_t kRows = 3;
 constexpr std::size_t kCols = 37;  // odd, with a short last group
 constexpr WeightFormat kFormat = {.bits = 4, .group_size = 32, .symmetric = false};
+constexpr WeightFormat kFormatOf8BitScales = {.bits = 4, .group_size = 32, .symmetric = false, .scale_bits = 8};
 
 std::uint16_t half(float value) {
   std::uint16_t bits = 0;
@@ -48,6 +49,19 @@ QuantizedTensor sample_tensor() {
   }
   for (const float weight : {100.0F, -7.0F, 0.125F, 3.0F, -2.5F, 60000.0F})
     tensor.outlier_weights.push_back(half(weight));
+  return tensor;
+}
+
+/// The same codes with scales that are row_scale * code / 256.
+QuantizedTensor sample_of_8_bit_scales() {
+  QuantizedTensor tensor = sample_tensor();
+  for (const float scale : {2.0F, 0.0F, 1.0F}) tensor.row_scales.push_back(half(scale));
+  tensor.scale_codes = {64, 255, 0, 7, 3, 128};
+  tensor.scales.clear();
+  for (std::size_t i = 0; i < tensor.scale_codes.size(); ++i) {
+    const float row_scale = i < 2 ? 2.0F : i < 4 ? 0.0F : 1.0F;
+    tensor.scales.push_back(half(row_scale * static_cast<float>(tensor.scale_codes[i]) / 256));
+  }
   return tensor;
 }
 
@@ -102,24 +116,66 @@ struct Stored {
   }
 };
 
-std::string refusal(const std::function<void(Stored&)>& change) {
+std::string refusal(Stored stored, const WeightFormat& format, const std::function<void(Stored&)>& change) {
   const test::TemporaryDirectory directory;
-  Stored stored(sample_tensor());
   change(stored);
   const auto checkpoint = stored.write(directory.path());
-  return error_message([&] { load_quantized_matrix(*checkpoint, "m", kFormat, kRows, kCols); });
+  return error_message([&] { load_quantized_matrix(*checkpoint, "m", format, kRows, kCols); });
+}
+
+std::string refusal(const std::function<void(Stored&)>& change) {
+  return refusal(Stored(sample_tensor()), kFormat, change);
+}
+
+std::string refusal_of_8_bit_scales(const std::function<void(Stored&)>& change) {
+  return refusal(Stored(sample_of_8_bit_scales()), kFormatOf8BitScales, change);
 }
 
 TEST_CASE("a quantized matrix comes back from its parts as it was") {
-  const test::TemporaryDirectory directory;
-  const QuantizedTensor tensor = sample_tensor();
-  const auto checkpoint = Stored(tensor).write(directory.path());
-  const kernels::QuantizedMatrix matrix = load_quantized_matrix(*checkpoint, "m", kFormat, kRows, kCols);
-  std::vector<float> row(kCols);
-  for (std::size_t r = 0; r < kRows; ++r) {
-    matrix.decode_row(r, row.data());
-    for (std::size_t c = 0; c < kCols; ++c) CHECK(row[c] == expected_weight(tensor, r, c));
+  for (const WeightFormat& format : {kFormat, kFormatOf8BitScales}) {
+    CAPTURE(format.scale_bits);
+    const test::TemporaryDirectory directory;
+    const QuantizedTensor tensor = format.scale_bits == 8 ? sample_of_8_bit_scales() : sample_tensor();
+    const auto checkpoint = Stored(tensor).write(directory.path());
+    const kernels::QuantizedMatrix matrix = load_quantized_matrix(*checkpoint, "m", format, kRows, kCols);
+    std::vector<float> row(kCols);
+    for (std::size_t r = 0; r < kRows; ++r) {
+      matrix.decode_row(r, row.data());
+      for (std::size_t c = 0; c < kCols; ++c) CHECK(row[c] == expected_weight(tensor, r, c));
+    }
   }
+}
+
+TEST_CASE("scales of 8 bits are a byte for each group and 16 bits for each row") {
+  const Stored stored(sample_of_8_bit_scales());
+  const TensorPlan& codes = stored.plans[stored.index("m.weight_scale")];
+  CHECK(codes.dtype == DType::kU8);
+  CHECK(codes.shape == Shape{3, 2});
+  const TensorPlan& rows = stored.plans[stored.index("m.weight_row_scale")];
+  CHECK(rows.dtype == DType::kF16);
+  CHECK(rows.shape == Shape{3});
+}
+
+TEST_CASE("what is wrong with scales of 8 bits is named") {
+  CHECK(refusal_of_8_bit_scales([](Stored& s) { s.drop("m.weight_row_scale"); }) ==
+        Contains("has no tensor \"m.weight_row_scale\""));
+  CHECK(refusal_of_8_bit_scales([](Stored& s) { s.plans[s.index("m.weight_row_scale")].dtype = DType::kI16; }) ==
+        Contains("m.weight_row_scale: has type I16"));
+  CHECK(refusal_of_8_bit_scales([](Stored& s) { s.plans[s.index("m.weight_row_scale")].shape = {3, 1}; }) ==
+        Contains("m.weight_row_scale: has shape [3, 1], expected [3]"));
+  CHECK(refusal_of_8_bit_scales([](Stored& s) { s.plans[s.index("m.weight_scale")].shape = {2, 3}; }) ==
+        Contains("m.weight_scale: has shape [2, 3], expected [3, 2]"));
+  const auto with_row_scale = [](std::uint16_t bits) {
+    return refusal_of_8_bit_scales([=](Stored& stored) {
+      std::memcpy(stored.bytes[stored.index("m.weight_row_scale")].data() + sizeof bits, &bits, sizeof bits);
+    });
+  };
+  CHECK(with_row_scale(0x7C00) == Contains("m.weight_row_scale: value 1 is NaN or infinite"));
+  CHECK(with_row_scale(half(-1)) == Contains("m.weight_row_scale: value 1 is negative"));
+  // The scales of one kind under the name of the other.
+  CHECK(refusal(Stored(sample_tensor()), kFormatOf8BitScales, [](Stored&) {}) ==
+        Contains("m.weight_scale: has type F16"));
+  CHECK(refusal(Stored(sample_of_8_bit_scales()), kFormat, [](Stored&) {}) == Contains("m.weight_scale: has type U8"));
 }
 
 TEST_CASE("a missing part is named") {

@@ -39,6 +39,8 @@ std::vector<WeightFormat> integer_formats() {
     for (const std::size_t group_size : {0, 32, 64, 128}) {
       for (const bool symmetric : {true, false}) {
         formats.push_back({.bits = bits, .group_size = group_size, .symmetric = symmetric});
+        if (group_size == 0) continue;
+        formats.push_back({.bits = bits, .group_size = group_size, .symmetric = symmetric, .scale_bits = 8});
       }
     }
   }
@@ -237,13 +239,19 @@ TEST_CASE("the result does not depend on the number of threads") {
   const std::vector<float> values = random_values(kRows * kCols, 0.2F, 1);
   const std::vector<std::int32_t> columns = {7, 100};
   for (const WeightFormat& format : integer_formats()) {
-    const auto run = [&] { return round_to_nearest(values, kRows, kCols, format, columns, 1.2F); };
-    const QuantizedTensor one = test::with_threads(1, run);
-    const QuantizedTensor three = test::with_threads(3, run);
-    CHECK(one.codes == three.codes);
-    CHECK(one.scales == three.scales);
-    CHECK(one.zeros == three.zeros);
-    CHECK(one.outlier_weights == three.outlier_weights);
+    for (const GridMethod method : {GridMethod::kRange, GridMethod::kSearch}) {
+      const auto run = [&] {
+        return round_to_nearest(values, kRows, kCols, format, columns, 1.2F, {.method = method});
+      };
+      const QuantizedTensor one = test::with_threads(1, run);
+      const QuantizedTensor three = test::with_threads(3, run);
+      CHECK(one.codes == three.codes);
+      CHECK(one.scales == three.scales);
+      CHECK(one.scale_codes == three.scale_codes);
+      CHECK(one.row_scales == three.row_scales);
+      CHECK(one.zeros == three.zeros);
+      CHECK(one.outlier_weights == three.outlier_weights);
+    }
   }
 }
 
@@ -263,6 +271,20 @@ TEST_CASE("a plan has the sizes and types of the result") {
       CHECK(planned[i].bytes.size() == written[i].bytes.size());
     }
   }
+}
+
+TEST_CASE("scales of 8 bits take a byte for each group and two for each row") {
+  const auto scale_bytes = [](int scale_bits) {
+    const QuantizedTensor plan = empty_quantized(
+        kRows, kCols, {.bits = 4, .group_size = 32, .symmetric = true, .scale_bits = scale_bits}, {}, 1);
+    std::size_t bytes = 0;
+    for (const model::QuantizedPart& part : model::quantized_parts("m", plan.view())) {
+      if (part.plan.name.ends_with("scale")) bytes += part.bytes.size();
+    }
+    return bytes;
+  };
+  CHECK(scale_bytes(16) == kRows * 5 * 2);
+  CHECK(scale_bytes(8) == kRows * (5 + 2));
 }
 
 }  // namespace
