@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <span>
@@ -9,29 +10,31 @@
 
 #include "ballast/calibrate.h"
 #include "ballast/error.h"
-#include "kernels/float_matrix.h"
+#include "model/checkpoint/safetensors_layout.h"
 #include "model/checkpoint/safetensors_writer.h"
 #include "model/model.h"
 #include "model/model_source.h"
-#include "model/quantized_tensor.h"
-#include "model/tensor_groups.h"
 #include "model/tokenizer/tokenizer.h"
 #include "model/tokenizer/tokenizer_check.h"
 #include "model/written_spec.h"
+#include "quant/block_writer.h"
+#include "quant/conversion_plan.h"
+#include "quant/conversion_state.h"
 #include "quant/passes.h"
+#include "quant/prepared_blocks.h"
+#include "quant/runnable_block.h"
+#include "quant/sample_stream.h"
+#include "quant/sensitivity.h"
 #include "quant/working_block.h"
 
 namespace ballast {
 
 namespace {
 
-using model::QuantizedPart;
 using model::TensorPlan;
 using nlohmann::json;
+using Values = quant::PreparedBlocks::Values;
 using quant::WorkingBlock;
-using quant::WorkingLinear;
-using quant::WorkingNorm;
-using quant::WorkingVector;
 
 // What travels beside the weights when it exists.
 constexpr std::array kCompanions = {"tokenizer.json",
@@ -45,34 +48,19 @@ constexpr std::array kCompanions = {"tokenizer.json",
                                     "tokenizer.model",
                                     "vocab.txt"};
 
-// A calibration that finds the outlier channels of a model whose user gave no statistics: on SmolLM2-135M the channels
-// it picks give the same KL as those of 128 samples within 5 %.
-constexpr std::size_t kOwnSamples = 16;
-constexpr std::size_t kOwnLength = 256;
+// Of an input's columns, where formats are chosen: each is multiplied in F32 while the model runs.
+constexpr double kMostOutliers = 0.03;
 
-DType dtype_of(WeightFormat::Kind kind) {
-  switch (kind) {
-    case WeightFormat::Kind::kF16:
-      return DType::kF16;
-    case WeightFormat::Kind::kBF16:
-      return DType::kBF16;
-    default:
-      return DType::kF32;
+/// Tokens of at most `most` of the statistics' samples, evenly taken.
+std::vector<int> used_samples(const Statistics& statistics, std::size_t most) {
+  const std::size_t count = std::min(most, statistics.samples);
+  std::vector<int> tokens;
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto first =
+        statistics.tokens.begin() + static_cast<std::ptrdiff_t>(i * statistics.samples / count * statistics.length);
+    tokens.insert(tokens.end(), first, first + static_cast<std::ptrdiff_t>(statistics.length));
   }
-}
-
-/// Values in the type in which they are stored.
-std::vector<std::byte> encode(std::span<const float> values, DType dtype) {
-  std::vector<std::byte> bytes(values.size() * dtype_info(dtype).block_bytes);
-  const kernels::FloatType type = dtype == DType::kF16    ? kernels::FloatType::kF16
-                                  : dtype == DType::kBF16 ? kernels::FloatType::kBF16
-                                                          : kernels::FloatType::kF32;
-  kernels::from_float(values.data(), values.size(), type, bytes.data());
-  return bytes;
-}
-
-Shape matrix_shape(const WorkingLinear& linear) {
-  return {static_cast<std::int64_t>(linear.rows), static_cast<std::int64_t>(linear.cols)};
+  return tokens;
 }
 
 class Conversion {
@@ -85,31 +73,36 @@ class Conversion {
   }
 
   ConvertReport run(const std::filesystem::path& output) {
+    check_recipe();
     check_tokenizer();
     check_replaceable(output);
-    model::AtomicDirectory directory(output, options_.replace);
-    load_statistics_if_needed();
-    const quant::WorkingBlockLoader loader(source_, statistics_ ? &*statistics_ : nullptr, options_.recipe.untie_head);
+    // Only the first rank writes; what the others would is the same.
+    std::optional<model::AtomicDirectory> directory;
+    if (ranks().first()) directory.emplace(output, options_.replace);
+    find_statistics(output);
+    if (runs_samples()) {
+      state_.emplace(calib::JobState::folder_beside(output), job_key(), ranks());
+      tell_state_problem();
+      if (state_->blocks() > 0) tell("going on behind block " + std::to_string(state_->blocks() - 1));
+    }
+    if (runs_samples()) tell_plan();
+    if (options_.recipe.target_bytes > 0) allocation_ = find_allocation();
 
-    std::vector<TensorPlan> plan;
-    for_each_block(loader, false, "planning", [&](const WorkingBlock& block) { plan_block(block, plan); });
-    model::SafetensorsWriter writer(directory.path(), std::move(plan), {{"format", "pt"}});
-    const auto passes =
-        for_each_block(loader, true, "converting", [&](const WorkingBlock& block) { write_block(block, writer); });
-    writer.finish();
-    write_companions(directory.path());
-    directory.commit();
-
-    ConvertReport report;
-    report.groups = groups_.finish();
-    if (unties_head()) report.notes.push_back(untied_head_note(report.groups));
-    for (const auto& pass : passes) report.notes.push_back(pass->note());
-    report.bytes_before = source_.checkpoint().file_bytes();
-    report.bytes_after = writer.file_bytes();
-    std::uint64_t weights = 0;
-    for (const TensorGroupReport& group : report.groups) weights += group.weights;
-    report.bits_per_weight = 8.0 * static_cast<double>(report.bytes_after) / static_cast<double>(weights);
-    return report;
+    std::optional<model::SafetensorsWriter> writer;
+    std::vector<TensorPlan> tensors = plan();
+    if (directory)
+      writer.emplace(directory->path(), std::move(tensors), std::map<std::string, std::string>{{"format", "pt"}});
+    const std::vector<std::string> notes = convert_blocks(writer ? &*writer : nullptr);
+    std::uint64_t bytes = 0;
+    if (directory) {
+      writer->finish();
+      bytes = writer->file_bytes();
+      write_companions(directory->path());
+      directory->commit();
+    }
+    if (state_) state_->remove();
+    discard_calibration_state(calibration_);
+    return report(notes, bytes);
   }
 
  private:
@@ -119,6 +112,13 @@ class Conversion {
     const auto head = std::ranges::find(groups, source_.name(model::Role::kHead), &TensorGroupReport::name);
     return "untie_head: the head is a matrix of its own now and takes " + std::to_string(head->bytes_after) +
            " bytes more";
+  }
+
+  void check_recipe() const {
+    if (options_.recipe.target_bytes > 0 && options_.recipe.linears.kind != WeightFormat::Kind::kInteger) {
+      throw Error("target size", "needs a recipe that makes integers, not " + format_name(options_.recipe.linears));
+    }
+    if (options_.calibration.samples == 0) throw Error("samples", "must be at least 1");
   }
 
   // Replacing must not cost anybody a directory that holds something else.
@@ -138,136 +138,239 @@ class Conversion {
     model::check_tokenizer(*tokenizer, source_.spec().vocab_size, source_.config(), model_.string());
   }
 
-  void load_statistics_if_needed() {
+  bool rounds_with_samples() const { return options_.recipe.rounding == Recipe::Rounding::kGptq; }
+
+  bool runs_samples() const { return rounds_with_samples() || options_.recipe.target_bytes > 0; }
+
+  bool needs_statistics() const {
+    return runs_samples() || options_.recipe.outlier_fraction > 0 || options_.recipe.smooth ||
+           options_.recipe.rounding != Recipe::Rounding::kNearest;
+  }
+
+  Ranks& ranks() const { return options_.calibration.ranks != nullptr ? *options_.calibration.ranks : single_rank(); }
+
+  void tell(const std::string& message) const {
+    if (options_.calibration.on_message && ranks().first()) options_.calibration.on_message(message);
+  }
+
+  /// Once.
+  void tell_state_problem() {
+    if (state_->problem().empty() || state_problem_told_) return;
+    tell("a kill would lose what is done: " + state_->problem());
+    state_problem_told_ = true;
+  }
+
+  void tell_plan() const {
+    const JobPlan plan =
+        quant::plan_conversion(source_.spec(),
+                               {.rounds_with_samples = rounds_with_samples(),
+                                .chooses_formats = options_.recipe.target_bytes > 0 && !state_->allocation(),
+                                .smooths = options_.recipe.smooth,
+                                .probe_samples = options_.probe_samples},
+                               statistics_->length, sharing());
+    if (options_.calibration.on_plan && ranks().first()) options_.calibration.on_plan(plan);
+  }
+
+  void find_statistics(const std::filesystem::path& output) {
+    calibration_ = options_.calibration;
+    calibration_.length = std::min(calibration_.length, source_.spec().context_length);
+    calibration_.state_folder.clear();
     if (options_.statistics) {
       statistics_ = load_statistics(*options_.statistics);
-    } else if (options_.recipe.outlier_fraction > 0) {
-      CalibrateOptions own;
-      own.samples = kOwnSamples;
-      own.length = std::min(kOwnLength, source_.spec().context_length);
-      statistics_ = calibrate(model_, own, progress_);
+    } else if (needs_statistics()) {
+      // Kept until the conversion is complete: one that goes on after a kill finds it done.
+      const std::filesystem::path beside = calib::JobState::folder_beside(output);
+      calibration_.state_folder = beside.parent_path() / (beside.filename().string() + "-calibration");
+      statistics_ = calibrate(model_, calibration_, progress_);
+    }
+    if (statistics_) samples_ = used_samples(*statistics_, options_.calibration.samples);
+    if (runs_samples()) calib::check_sharing(samples().count(), ranks());
+  }
+
+  quant::ConversionInput input() const {
+    return {.source = source_,
+            .recipe = options_.recipe,
+            .statistics = statistics_ ? &*statistics_ : nullptr,
+            .allocation = allocation_ ? &*allocation_ : nullptr};
+  }
+
+  quant::SampleTokens samples() const { return {.ids = samples_, .length = statistics_ ? statistics_->length : 0}; }
+
+  quant::SampleSharing sharing() const {
+    return {.ranks = &ranks(),
+            .order = options_.deterministic ? calib::SumOrder::kFixed : calib::SumOrder::kAny,
+            .samples = samples().count()};
+  }
+
+  /// All that the result depends on.
+  calib::JobKey job_key() const {
+    calib::JobKey key;
+    key.add("job", "convert").add_file(model_).add("recipe", recipe_json(options_.recipe));
+    if (options_.statistics) key.add_file(*options_.statistics);
+    key.add("samples", options_.calibration.samples).add("length", calibration_.length);
+    key.add("seed", calibration_.seed).add("probe samples", options_.probe_samples);
+    for (const auto& text : calibration_.text_files) key.add_file(text);
+    return key.add("deterministic", options_.deterministic ? 1 : 0);
+  }
+
+  quant::Allocation find_allocation() {
+    if (std::optional<quant::Allocation> saved = state_->allocation()) return *std::move(saved);
+    quant::Allocation allocation = allocate_formats();
+    state_->save(allocation);
+    return allocation;
+  }
+
+  /// Formats of all matrices that fit into the target.
+  quant::Allocation allocate_formats() {
+    const std::uint64_t target = options_.recipe.target_bytes;
+    const std::vector<quant::InputChoice> choices = weigh_formats();
+    // What the file holds besides the matrices depends on their formats a little, through its header.
+    std::uint64_t besides = 0;
+    constexpr int kRounds = 10;
+    for (int round = 0; round < kRounds; ++round) {
+      if (besides >= target) {
+        throw Error("target size", std::to_string(target) +
+                                       " bytes are too few: without its matrices the model takes " +
+                                       std::to_string(besides));
+      }
+      allocation_ = quant::allocate(choices, target - besides);
+      const std::uint64_t file = model::plan_safetensors(plan(), {{"format", "pt"}}, "plan").file_bytes;
+      if (round > 0 && file <= target) return *std::move(allocation_);
+      besides = round == 0 ? file - allocation_->bytes : besides + (file - target);
+    }
+    throw Error("target size",
+                "no choice of formats was found that takes at most " + std::to_string(target) + " bytes");
+  }
+
+  std::vector<quant::InputChoice> weigh_formats() {
+    quant::PreparedBlocks blocks(input());
+    quant::SensitivityAnalysis analysis(blocks.spec(), samples(),
+                                        {.probe_samples = options_.probe_samples,
+                                         .most_outliers = options_.recipe.outlier_fraction > 0 ? kMostOutliers : 0,
+                                         .int8_activations = options_.recipe.activations == Recipe::Activations::kInt8,
+                                         .sharing = sharing(),
+                                         .pulse = pulse()});
+    WorkingBlock front = blocks.load(0, Values::kAll);
+    analysis.add_front(front);
+    for (std::size_t layer = 0; layer < blocks.spec().layers; ++layer) {
+      WorkingBlock block = blocks.load(layer + 1, Values::kAll);
+      analysis.add_block(block, layer);
+      report_progress("weighing formats", layer + 1, blocks.spec().layers);
+    }
+    WorkingBlock back = blocks.load(blocks.count() - 1, Values::kAll);
+    return analysis.finish(front, back);
+  }
+
+  std::vector<TensorPlan> plan() {
+    std::vector<TensorPlan> plan;
+    quant::PreparedBlocks blocks(input());
+    written_spec_ = blocks.spec();
+    const auto quantize = quant::make_quantize(options_.recipe.rounding);
+    for (std::size_t i = 0; i < blocks.count(); ++i) {
+      WorkingBlock block = blocks.load(i, Values::kNone);
+      quantize->run(block);
+      for (const quant::StoredModule& module : store(block)) {
+        for (const quant::StoredTensor& tensor : module.tensors) plan.push_back(tensor.plan);
+      }
+      report_progress("planning", i + 1, blocks.count());
+    }
+    return plan;
+  }
+
+  /// Returns what was done, a line for each pass. The writer is null on all ranks but the first.
+  std::vector<std::string> convert_blocks(model::SafetensorsWriter* writer) {
+    quant::PreparedBlocks blocks(input());
+    const auto quantize = quant::make_quantize(options_.recipe.rounding);
+    quant::SampleStream stream(blocks.spec(), samples().length, pulse());
+    const std::size_t done = state_ ? state_->blocks() : 0;
+    for (std::size_t i = 0; i < blocks.count(); ++i) {
+      WorkingBlock block = blocks.load(i, i < done ? Values::kNone : Values::kAll);
+      std::vector<quant::StoredModule> modules;
+      if (i < done) {
+        quantize->run(block);
+        modules = store(block);
+        if (writer != nullptr) state_->restore(i, modules);
+      } else {
+        if (i == done && done > 0 && rounds_with_samples()) resume(stream);
+        round_block(block, i, *quantize, stream);
+        modules = store(block);
+        if (state_) {
+          state_->save(i, modules, stream.hidden());
+          tell_state_problem();
+        }
+      }
+      if (writer != nullptr) write(modules, *writer);
+      stored_.add(modules);
+      report_progress("converting", i + 1, blocks.count());
+    }
+    std::vector<std::string> notes = blocks.notes();
+    notes.push_back(quantize->note());
+    return notes;
+  }
+
+  static void write(const std::vector<quant::StoredModule>& modules, model::SafetensorsWriter& writer) {
+    for (const quant::StoredModule& module : modules) {
+      for (const quant::StoredTensor& tensor : module.tensors) writer.write(tensor.plan.name, tensor.bytes);
     }
   }
 
-  // Runs fresh passes over all blocks, one in memory at a time, and returns them for their notes.
-  template <typename Visit>
-  std::vector<std::unique_ptr<quant::Pass>> for_each_block(const quant::WorkingBlockLoader& loader, bool values,
-                                                           std::string_view stage, const Visit& visit) {
-    quant::FormatChooser formats(options_.recipe, source_.spec());
-    written_spec_ = source_.spec();
-    if (unties_head()) written_spec_.tied_embeddings = false;
-    auto passes = quant::make_passes(options_.recipe, written_spec_);
-    for (std::size_t i = 0; i < loader.count(); ++i) {
-      WorkingBlock block = loader.load(i, values);
-      formats.choose(block);
-      for (const auto& pass : passes) pass->run(block);
-      visit(block);
-      if (i > 0 && i <= source_.spec().layers) source_.release_block(i - 1);
-      if (progress_) progress_(stage, i + 1, loader.count());
+  void resume(quant::SampleStream& stream) const {
+    const quant::SampleTokens own = quant::own_samples(samples(), sharing());
+    stream.hidden().resize(own.ids.size() * written_spec_.hidden_size);
+    state_->restore_samples(stream.hidden());
+  }
+
+  /// Rounds a block by what its linears read when all blocks before it are rounded.
+  void round_block(WorkingBlock& block, std::size_t index, quant::Pass& quantize, quant::SampleStream& stream) {
+    if (!rounds_with_samples()) return quantize.run(block);
+    const auto parts = [&] {
+      return quant::runnable_parts(block, written_spec_, quant::activation_rounding(options_.recipe));
+    };
+    if (index == 0) {
+      quantize.run(block);
+      stream.embed(model::Embedding(written_spec_, parts()), quant::own_samples(samples(), sharing()));
+      return;
     }
-    formats.check_exceptions();
-    return passes;
+    if (index > written_spec_.layers) return quantize.run(block);
+    const std::size_t layer = index - 1;
+    quant::attach_moments(stream.measure(model::assemble_block(written_spec_, layer, parts()), layer, sharing(),
+                                         quant::SampleStream::Then::kStay),
+                          block);
+    quantize.run(block);
+    if (layer + 1 < written_spec_.layers) stream.advance(model::assemble_block(written_spec_, layer, parts()), layer);
   }
 
   // Norms and biases are few and sensitive: they keep 32 bits beside integers.
-  DType small_type() const { return dtype_of(options_.recipe.linears.kind); }
+  DType small_type() const { return quant::float_dtype(options_.recipe.linears.kind); }
 
-  static TensorPlan vector_plan(const std::string& name, const std::vector<float>& values, DType dtype) {
-    return {name, dtype, {static_cast<std::int64_t>(values.size())}};
+  std::vector<quant::StoredModule> store(const WorkingBlock& block) const {
+    return quant::store_block(block, small_type(), written_spec_.norm.bias);
   }
 
-  void plan_block(const WorkingBlock& block, std::vector<TensorPlan>& plan) const {
-    for (const WorkingNorm& norm : block.norms) {
-      plan.push_back(vector_plan(model::tensor_name(norm.name, "weight"), norm.gain, small_type()));
-      if (written_spec_.norm.bias && !norm.bias.empty()) {
-        plan.push_back(vector_plan(model::tensor_name(norm.name, "bias"), norm.bias, small_type()));
-      }
-    }
-    for (const WorkingLinear& linear : block.linears) {
-      if (linear.quantized) {
-        for (const QuantizedPart& part : model::quantized_parts(linear.name, linear.quantized->view())) {
-          plan.push_back(part.plan);
-        }
-      } else {
-        plan.push_back({linear.name + ".weight", dtype_of(linear.format.kind), matrix_shape(linear)});
-      }
-      if (!linear.bias.empty()) plan.push_back(vector_plan(linear.name + ".bias", linear.bias, small_type()));
-    }
-    for (const WorkingVector& vector : block.vectors) {
-      plan.push_back(vector_plan(vector.name, vector.values, small_type()));
-    }
+  ConvertReport report(const std::vector<std::string>& notes, std::uint64_t bytes) {
+    ConvertReport report;
+    report.groups = stored_.groups(input().allocation);
+    if (unties_head()) report.notes.push_back(untied_head_note(report.groups));
+    report.notes.insert(report.notes.end(), notes.begin(), notes.end());
+    report.bytes_before = source_.checkpoint().file_bytes();
+    report.bytes_after = bytes;
+    std::uint64_t weights = 0;
+    for (const TensorGroupReport& group : report.groups) weights += group.weights;
+    report.bits_per_weight = 8.0 * static_cast<double>(bytes) / static_cast<double>(weights);
+    if (allocation_) report.divergence = allocation_->cost;
+    return report;
   }
 
-  void write_block(const WorkingBlock& block, model::SafetensorsWriter& writer) {
-    for (const WorkingNorm& norm : block.norms) {
-      std::uint64_t bytes = write_floats(writer, model::tensor_name(norm.name, "weight"), norm.gain, small_type());
-      std::size_t weights = norm.gain.size();
-      if (written_spec_.norm.bias && !norm.bias.empty()) {
-        bytes += write_floats(writer, model::tensor_name(norm.name, "bias"), norm.bias, small_type());
-        weights += norm.bias.size();
-      }
-      report_small(norm.name, weights, norm.bytes_before, bytes);
-    }
-    for (const WorkingLinear& linear : block.linears) write_linear(linear, writer);
-    for (const WorkingVector& vector : block.vectors) {
-      const std::uint64_t bytes = write_floats(writer, vector.name, vector.values, small_type());
-      report_small(vector.name, vector.values.size(), vector.bytes_before, bytes);
-    }
+  void report_progress(std::string_view stage, std::size_t done, std::size_t total) {
+    step_ = {std::string(stage), done, total};
+    if (progress_) progress_(stage, done, total);
   }
 
-  void report_small(const std::string& name, std::size_t weights, std::uint64_t before, std::uint64_t after) {
-    report_tensor({.name = name,
-                   .format = std::string(dtype_info(small_type()).name),
-                   .tensors = 1,
-                   .weights = weights,
-                   .bytes_before = before,
-                   .bytes_after = after});
-  }
-
-  void report_tensor(TensorGroupReport row) {
-    groups_.add(
-        std::move(row), [](const auto& a, const auto& b) { return a.format == b.format; },
-        [](TensorGroupReport& group, const TensorGroupReport& tensor) {
-          group.weights += tensor.weights;
-          group.bytes_before += tensor.bytes_before;
-          group.bytes_after += tensor.bytes_after;
-        });
-  }
-
-  void write_linear(const WorkingLinear& linear, model::SafetensorsWriter& writer) {
-    std::uint64_t bytes = 0;
-    std::string format = format_name(linear.format);
-    if (linear.quantized) {
-      for (const QuantizedPart& part : model::quantized_parts(linear.name, linear.quantized->view())) {
-        writer.write(part.plan.name, part.bytes);
-        bytes += part.bytes.size();
-      }
-      formats_[linear.name] = format;
-      if (const std::size_t outliers = linear.outlier_columns.size(); outliers > 0) {
-        format += " + " + std::to_string(outliers) + " columns " +
-                  (linear.quantized->outlier_type == DType::kF16 ? "f16" : "bf16");
-      }
-    } else {
-      bytes += write_floats(writer, linear.name + ".weight", linear.values, dtype_of(linear.format.kind));
-    }
-    if (!linear.bias.empty()) bytes += write_floats(writer, linear.name + ".bias", linear.bias, small_type());
-    report_tensor({.name = linear.name,
-                   .format = format,
-                   .tensors = 1,
-                   .weights = linear.rows * linear.cols,
-                   .bytes_before = linear.bytes_before,
-                   .bytes_after = bytes});
-  }
-
-  static std::uint64_t write_floats(model::SafetensorsWriter& writer, const std::string& name,
-                                    std::span<const float> values, DType dtype) {
-    if (dtype == DType::kF32) {
-      writer.write(name, std::as_bytes(values));
-      return values.size_bytes();
-    }
-    const std::vector<std::byte> bytes = encode(values, dtype);
-    writer.write(name, bytes);
-    return bytes.size();
+  /// Within a step, so that an interrupt need not wait for its end.
+  std::function<void()> pulse() {
+    return [this] {
+      if (progress_ && step_.total > 0) progress_(step_.stage, step_.done, step_.total);
+    };
   }
 
   void write_companions(const std::filesystem::path& directory) const {
@@ -281,13 +384,13 @@ class Conversion {
       for (const MassiveToken& token : statistics_->massive_tokens) massive.push_back(token.token);
       config[model::kWrittenSpecField][model::kMassiveTokensField] = massive;
     }
-    if (!formats_.empty()) {
+    if (!stored_.formats().empty()) {
       config["quantization_config"] = {
           {"quant_method", "ballast"},
           {"version", model::kQuantizationVersion},
           {"activations", options_.recipe.activations == Recipe::Activations::kInt8 ? "int8" : "float"},
           {"activation_groups", options_.recipe.activation_groups},
-          {"tensors", formats_}};
+          {"tensors", stored_.formats()}};
     }
     model::write_file_atomically(directory / "config.json", config.dump(2) + "\n", false);
     model::write_file_atomically(directory / "recipe.json", recipe_json(options_.recipe), false);
@@ -311,10 +414,20 @@ class Conversion {
   const ConvertOptions& options_;
   const Progress& progress_;
   model::ModelSource source_;
+  CalibrateOptions calibration_;  ///< as it is run when there are no statistics
   std::optional<Statistics> statistics_;
+  std::vector<int> samples_;                     ///< tokens of those that run while the model is rounded
+  std::optional<quant::ConversionState> state_;  ///< of conversions that take long
+  bool state_problem_told_ = false;
+  std::optional<quant::Allocation> allocation_;
+  struct Step {
+    std::string stage{};
+    std::size_t done = 0;
+    std::size_t total = 0;
+  };
+  Step step_{};             ///< the last that was reported
   ModelSpec written_spec_;  ///< behind all passes
-  std::map<std::string, std::string> formats_;
-  model::GroupedTensors<TensorGroupReport> groups_;
+  quant::StoredReport stored_;
 };
 
 }  // namespace
@@ -333,13 +446,17 @@ std::string convert_report_json(const ConvertReport& report) {
                       {"weights", group.weights},
                       {"bytes_before", group.bytes_before},
                       {"bytes_after", group.bytes_after}});
+    if (!report.divergence) continue;
+    groups.back()["cost"] = group.cost;
+    groups.back()["next_gain"] = group.next_gain;
   }
-  return json{{"notes", report.notes},
+  json object{{"notes", report.notes},
               {"groups", groups},
               {"bytes_before", report.bytes_before},
               {"bytes_after", report.bytes_after},
-              {"bits_per_weight", report.bits_per_weight}}
-      .dump();
+              {"bits_per_weight", report.bits_per_weight}};
+  if (report.divergence) object["expected_divergence"] = *report.divergence;
+  return object.dump();
 }
 
 }  // namespace ballast

@@ -39,15 +39,6 @@ float balancing_factor(float producer, float consumer) {
   return std::exp2(std::nearbyint(0.5F * (std::log2(consumer) - std::log2(producer))));
 }
 
-void scale_rows(WorkingLinear& linear, const std::vector<float>& factors) {
-  for (std::size_t r = 0; r < linear.bias.size(); ++r) linear.bias[r] *= factors[r];
-#pragma omp parallel for
-  for (std::size_t r = 0; r < linear.rows; ++r) {
-    float* row = linear.values.data() + r * linear.cols;
-    for (std::size_t c = 0; c < linear.cols; ++c) row[c] *= factors[r];
-  }
-}
-
 class Equalize : public Pass {
  public:
   explicit Equalize(const ModelSpec& spec)

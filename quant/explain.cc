@@ -9,6 +9,7 @@
 #include "model/model_source.h"
 #include "model/tensor_groups.h"
 #include "quant/fold_rules.h"
+#include "quant/passes.h"
 
 namespace ballast {
 
@@ -150,10 +151,22 @@ class Explanation {
 
   void add_free_transformations() {
     add_free("LayerNorm to RMSNorm", quant::layer_norm_to_rms(spec_), recipe_.center_norms, "center_norms");
-    add_free("scaling of values against the output projection", quant::value_scaling(spec_), recipe_.equalize,
-             "equalize");
-    add_free("scaling of up against down", quant::up_scaling(spec_), recipe_.equalize, "equalize");
+    const bool scaled = recipe_.equalize || recipe_.smooth;
+    add_free("scaling of what norms write against what reads it", quant::gain_fold(spec_, Role::kAttentionNorm),
+             recipe_.smooth, "smooth");
+    add_free("scaling of values against the output projection", quant::value_scaling(spec_), scaled,
+             "equalize and smooth");
+    add_free("scaling of up against down", quant::up_scaling(spec_), scaled, "equalize and smooth");
+    add_free("rotation of the residual stream", quant::residual_rotation(folded_spec(), recipe_.fold_norms),
+             recipe_.rotate, "rotate");
     add_free("rotation of each head's values", quant::value_rotation(spec_), recipe_.rotate_values, "rotate_values");
+  }
+
+  /// What the folds of norms leave, which decides what can follow.
+  ModelSpec folded_spec() const {
+    ModelSpec folded = spec_;
+    quant::make_passes(recipe_, folded);
+    return folded;
   }
 
   ModelSpec spec_;

@@ -17,6 +17,16 @@ void scale_columns(WorkingLinear& linear, std::span<const float> factors) {
   }
 }
 
+void scale_rows(WorkingLinear& linear, std::span<const float> factors) {
+  for (std::size_t r = 0; r < linear.bias.size(); ++r) linear.bias[r] *= factors[r];
+  if (linear.values.empty()) return;
+#pragma omp parallel for
+  for (std::size_t r = 0; r < linear.rows; ++r) {
+    float* row = linear.values.data() + r * linear.cols;
+    for (std::size_t c = 0; c < linear.cols; ++c) row[c] *= factors[r];
+  }
+}
+
 std::vector<double> product(const WorkingLinear& linear, std::span<const float> input) {
   std::vector<double> output(linear.rows, 0.0);
   if (linear.values.empty()) return output;

@@ -14,6 +14,10 @@ namespace ballast::quant {
 /// W[r][c] *= factors[c], and its bound with it.
 void scale_columns(WorkingLinear& linear, std::span<const float> factors);
 
+/// W[r][c] *= factors[r], and bias[r] with it. The bound on the values is left to the caller, who may know a tighter
+/// one.
+void scale_rows(WorkingLinear& linear, std::span<const float> factors);
+
 /// bias += W input: what a constant part of the input adds to every output. Creates the bias.
 void add_constant_input(WorkingLinear& linear, std::span<const float> input);
 

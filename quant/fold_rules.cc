@@ -1,5 +1,7 @@
 #include "quant/fold_rules.h"
 
+#include "quant/hadamard.h"
+
 namespace ballast::quant {
 
 using model::Role;
@@ -116,6 +118,24 @@ Ruling value_rotation(const ModelSpec& spec) {
     return {false, "the output gate multiplies each channel of a head by a factor of its own"};
   }
   return {true, "attention mixes tokens, not channels, and the output projection turns each head back"};
+}
+
+Ruling residual_rotation(const ModelSpec& spec, bool norms_are_folded) {
+  if (spec.layout == BlockLayout::kPostNorm || spec.embedding_norm) {
+    return {false, "norms write the residual stream, and their gains hold for the channels as they were"};
+  }
+  if (spec.norm.kind == NormSpec::Kind::kLayer) {
+    return {false, "a LayerNorm subtracts the mean over the channels as they were"};
+  }
+  if (spec.tied_embeddings) {
+    return {false, "the final norm's gain must be folded into the head, which is the embedding (--untie-head)"};
+  }
+  if (!norms_are_folded) return {false, "the norms keep their gains, and the recipe has fold_norms off"};
+  if (spec.norm.bias) return {false, "the norms keep biases, which no rotation of the stream passes"};
+  if (!Hadamard::of_order(spec.hidden_size)) {
+    return {false, "no Hadamard matrix of order " + std::to_string(spec.hidden_size) + " is known here"};
+  }
+  return {true, "RMSNorm without a gain keeps only directions, and all linears that read the stream turn it back"};
 }
 
 std::string why_bias_stays(const ModelSpec& spec, Role linear) {

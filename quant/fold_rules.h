@@ -44,6 +44,9 @@ Ruling up_scaling(const ModelSpec& spec);
 /// An orthogonal matrix on the values of each head, taken back by the output projection's columns.
 Ruling value_rotation(const ModelSpec& spec);
 
+/// An orthogonal matrix on the residual stream, taken back by the columns of all linears that read it.
+Ruling residual_rotation(const ModelSpec& spec, bool norms_are_folded);
+
 /// Why the bias of a linear stays that no fold above is about: queries, MLP, output, head.
 std::string why_bias_stays(const ModelSpec& spec, model::Role linear);
 

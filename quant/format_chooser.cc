@@ -40,7 +40,11 @@ FormatChooser::FormatChooser(const Recipe& recipe, const ModelSpec& spec)
 }
 
 void FormatChooser::choose(WorkingBlock& block) {
-  for (WorkingLinear& linear : block.linears) linear.format = format_for(linear);
+  for (WorkingLinear& linear : block.linears) {
+    const WeightFormat* asked = asked_format(linear);
+    linear.format = asked != nullptr ? *asked : usual_format(linear);
+    linear.free_format = asked == nullptr && linear.format.kind == WeightFormat::Kind::kInteger;
+  }
 }
 
 void FormatChooser::check_exceptions() const {
@@ -51,19 +55,24 @@ void FormatChooser::check_exceptions() const {
   }
 }
 
-WeightFormat FormatChooser::format_for(const WorkingLinear& linear) {
+const WeightFormat* FormatChooser::asked_format(const WorkingLinear& linear) {
   for (Exception& exception : exceptions_) {
     if (!std::regex_search(linear.name, exception.pattern)) continue;
     exception.matched = true;
-    return exception.format;
+    return &exception.format;
   }
+  return nullptr;
+}
+
+WeightFormat FormatChooser::usual_format(const WorkingLinear& linear) const {
   const Role role = linear.part.role;
   if (role == Role::kHead) return recipe_.head;
   if (role == Role::kRouter && recipe_.linears.kind == WeightFormat::Kind::kInteger) {
     return {.kind = WeightFormat::Kind::kF32};
   }
   const WeightFormat& format = is_embedding(role) ? recipe_.embedding : recipe_.linears;
-  return routed_ && !is_routed_expert(role) ? finer(format, linear.absmax) : format;
+  // With a target size, measured costs decide.
+  return routed_ && recipe_.target_bytes == 0 && !is_routed_expert(role) ? finer(format, linear.absmax) : format;
 }
 
 }  // namespace ballast::quant

@@ -42,8 +42,8 @@ class Summary {
  private:
   // A quantized matrix's parts count as one tensor, under the name of its module.
   void add(const std::string& name, const TensorView& view) {
-    static constexpr std::string_view kParts[] = {".weight_scale", ".weight_zero", ".outlier_columns",
-                                                  ".outlier_weight"};
+    static constexpr std::string_view kParts[] = {".weight_scale", ".weight_row_scale", ".weight_zero",
+                                                  ".outlier_columns", ".outlier_weight"};
     TensorGroup row{.name = name,
                     .type = std::string(dtype_info(view.dtype).name),
                     .tensors = 1,
@@ -97,7 +97,7 @@ class Summary {
     const auto bytes = [](const WeightFormat& format, double weights) {
       const double group = format.group_size == 0 ? 1e9 : static_cast<double>(format.group_size);
       const double zeros = format.symmetric ? 0 : format.bits;
-      return weights / 8 * (format.bits + (16 + zeros) / group);
+      return weights / 8 * (format.bits + (format.scale_bits + zeros) / group);
     };
     const ModelSpec& spec = source_.spec();
     const auto table = static_cast<double>(spec.vocab_size * spec.hidden_size);

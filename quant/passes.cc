@@ -21,10 +21,13 @@ std::vector<std::unique_ptr<Pass>> make_passes(const Recipe& recipe, ModelSpec& 
   if (recipe.fold_biases && has_foldable_biases(spec)) add(make_fold_biases(spec));
   if (recipe.fold_norms) add(make_fold_norms());
   if (recipe.center_norms && spec.norm.kind == NormSpec::Kind::kLayer) add(make_center_norms(spec));
+  if (recipe.rotate) add(make_rotate_residual(spec, recipe.fold_norms));
   if (recipe.equalize) add(make_equalize(spec));
   if (recipe.rotate_values) add(make_rotate_values(spec));
-  if (recipe.outlier_fraction > 0) add(make_split_outliers(recipe.outlier_fraction, recipe.activations));
-  add(make_quantize());
+  if (recipe.smooth) add(make_smooth(recipe, spec));
+  // With a target size, the columns that keep 16 bits are chosen together with the formats.
+  if (recipe.outlier_fraction > 0 && recipe.target_bytes == 0)
+    add(make_split_outliers(recipe.outlier_fraction, recipe.activations));
   return passes;
 }
 

@@ -45,6 +45,17 @@ std::unique_ptr<Pass> make_center_norms(const ModelSpec& spec);
 /// knows their number only.
 std::unique_ptr<Pass> make_equalize(const ModelSpec& spec);
 
+/// Every channel of what linears read, divided by a factor s in its producer (a norm's gain, the values, up) that the
+/// linears' columns take back (exact; SmoothQuant, Xiao et al. 2022, arXiv:2211.10438, and AWQ, Lin et al. 2023,
+/// arXiv:2306.00978): s = activation^a / weight^b, where for each input those a and b are taken, or none, with the
+/// smallest expected error of the output. Linears that stay in F32 get a = b = 1/2. Needs statistics.
+std::unique_ptr<Pass> make_smooth(const Recipe& recipe, const ModelSpec& spec);
+
+/// An orthogonal rotation of the residual stream (exact; QuaRot, Ashkboos et al. 2024, arXiv:2404.00456, and SpinQuant,
+/// Liu et al. 2024, arXiv:2405.16406): what writes it writes x R, what reads it undoes that. R is a Hadamard matrix
+/// with random signs, the same for every model of a size. Does nothing and says why where it is not legal.
+std::unique_ptr<Pass> make_rotate_residual(const ModelSpec& spec, bool norms_are_folded);
+
 /// An orthogonal rotation of the values of each head, undone by the output projection (exact; QuaRot, Ashkboos et al.
 /// 2024, arXiv:2404.00456): a Hadamard matrix on runs of the largest power of two that divides a head.
 std::unique_ptr<Pass> make_rotate_values(const ModelSpec& spec);
@@ -66,7 +77,9 @@ class FormatChooser {
     bool matched = false;
   };
 
-  WeightFormat format_for(const WorkingLinear& linear);
+  /// The format of the first exception that matches, null when none does.
+  const WeightFormat* asked_format(const WorkingLinear& linear);
+  WeightFormat usual_format(const WorkingLinear& linear) const;
 
   Recipe recipe_;
   bool routed_;
@@ -78,8 +91,8 @@ class FormatChooser {
 /// activations need none).
 std::unique_ptr<Pass> make_split_outliers(double fraction, Recipe::Activations activations);
 
-/// Rounds every matrix to the nearest values of its format.
-std::unique_ptr<Pass> make_quantize();
+/// Rounds every matrix to its format. kScaleSearch weighs errors by the statistics of the input, where there are any.
+std::unique_ptr<Pass> make_quantize(Recipe::Rounding rounding);
 
 /// The passes that a recipe names, in order; each is made for the spec that the ones before it leave. `spec` becomes
 /// that of the result.

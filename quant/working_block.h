@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "model/block_structure.h"
 #include "model/model_source.h"
 #include "model/quantized_tensor.h"
+#include "quant/input_moments.h"
 
 namespace ballast::quant {
 
@@ -27,6 +29,7 @@ struct WorkingLinear {
   std::uint64_t bytes_before = 0;
 
   WeightFormat format;
+  bool free_format = false;  ///< integers that nobody asked for by name: an allocation may choose others
   std::vector<std::int32_t> outlier_columns;
   std::optional<model::QuantizedTensor> quantized;  ///< set by the pass that quantizes
 };
@@ -52,6 +55,7 @@ struct WorkingInput {
   std::vector<std::size_t> readers;
   std::optional<std::size_t> norm;                  ///< that writes it, when nobody else reads what it writes
   std::optional<LinearInputStatistics> statistics;  ///< of the input as it is after the passes so far
+  std::shared_ptr<const InputMoments> moments{};    ///< the same, in pairs of channels; null when not measured
 };
 
 /// A transformer block, or the part before the first (embeddings) or behind the last one (final norm, head).

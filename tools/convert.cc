@@ -7,11 +7,14 @@
 #include <vector>
 
 #include "ballast/explain.h"
+#include "ballast/inspect.h"
 #include "report/text.h"
 #include "tools/commands.h"
 #include "tools/console.h"
 #include "tools/job.h"
 #include "tools/option_checks.h"
+#include "tools/plan_line.h"
+#include "tools/ranked_job.h"
 #include "tools/recipe_flags.h"
 #include "tools/table.h"
 #include "tools/units.h"
@@ -24,6 +27,12 @@ struct ConvertFlags {
   std::optional<std::filesystem::path> output;
   RecipeFlags recipe;
   std::optional<std::filesystem::path> statistics;
+  std::string preset = "balanced";
+  bool preset_given = false;
+  std::vector<std::filesystem::path> text_files;
+  std::optional<std::size_t> samples;
+  std::optional<double> target_bits;
+  bool deterministic = false;
   bool explain = false;
   bool force = false;
   bool json = false;
@@ -36,13 +45,23 @@ std::string conversion_page(const ConvertFlags& flags, const ConvertReport& repo
   if (!page.empty()) page += "\n";
 
   using enum Table::Align;
-  Table table(
-      {{"tensors"}, {"format"}, {"count", kRight}, {"before", kRight}, {"after", kRight}, {"bits/weight", kRight}});
+  std::vector<Table::Column> columns = {{"tensors"},        {"format"},        {"count", kRight},
+                                        {"before", kRight}, {"after", kRight}, {"bits/weight", kRight}};
+  const bool allocated = report.divergence.has_value();
+  if (allocated) columns.insert(columns.end(), {{"costs KL", kRight}, {"next MB saves", kRight}});
+  Table table(columns);
   for (const TensorGroupReport& group : report.groups) {
     const double bits =
         group.weights == 0 ? 0 : 8 * static_cast<double>(group.bytes_after) / static_cast<double>(group.weights);
-    table.add_row({report::printable(group.name), group.format, report::count(group.tensors),
-                   format_bytes(group.bytes_before), format_bytes(group.bytes_after), format_fixed(bits, 2)});
+    std::vector<std::string> row = {report::printable(group.name),   group.format,
+                                    report::count(group.tensors),    format_bytes(group.bytes_before),
+                                    format_bytes(group.bytes_after), format_fixed(bits, 2)};
+    if (allocated) {
+      const bool chosen = group.cost > 0 || group.next_gain > 0;
+      row.push_back(chosen ? format_fixed(group.cost, 6) : "");
+      row.push_back(chosen ? format_fixed(group.next_gain * 1e6, 6) : "");
+    }
+    table.add_row(row);
   }
   return page + table.text() + "\n" + flags.output->string() + ": " + format_bytes(report.bytes_before) + " became " +
          format_bytes(report.bytes_after) + ", " + format_fixed(report.bits_per_weight, 2) + " bits per weight\n";
@@ -75,17 +94,49 @@ int run_explain(const ConvertFlags& flags) {
   return kExitDone;
 }
 
+ConvertOptions options_from_flags(const ConvertFlags& flags) {
+  ConvertOptions options{.recipe = recipe_from_flags(flags.recipe),
+                         .statistics = flags.statistics,
+                         .deterministic = flags.deterministic,
+                         .replace = flags.force};
+  const Recipe::Rounding asked = options.recipe.rounding;
+  apply_preset(preset_by_name(flags.preset), options);
+  // The preset's rounding is for those who named the preset and no rounding.
+  if (!flags.preset_given || flags.recipe.rounding) options.recipe.rounding = asked;
+  options.calibration.text_files = flags.text_files;
+  if (flags.samples) options.calibration.samples = *flags.samples;
+  if (flags.target_bits) {
+    const double bytes = *flags.target_bits * static_cast<double>(inspect(flags.model).parameters) / 8;
+    constexpr double kMost = 1e18;
+    if (!(bytes >= 1 && bytes <= kMost)) throw UsageError("--target-bpw: the size that it means is out of range");
+    options.recipe.target_bytes = static_cast<std::uint64_t>(bytes);
+  }
+  return options;
+}
+
+int convert_on(Ranks& ranks, const ConvertFlags& flags) {
+  ConvertOptions options = options_from_flags(flags);
+  options.calibration.ranks = &ranks;
+  options.calibration.on_message = [](const std::string& message) { print_message("ballast: " + message + "\n"); };
+  // Of a calibration, when there are no statistics, and of what comes behind it.
+  const bool calibrates = !flags.statistics;
+  std::size_t plans = 0;
+  options.calibration.on_plan = [&](const JobPlan& plan) {
+    const std::string job = calibrates && plans++ == 0 ? "calibration" : "conversion";
+    if (!flags.job.quiet) print_message(plan_line(job, plan, ranks));
+  };
+  const ConvertReport report = [&] {
+    Job job(flags_of_rank(flags.job, ranks));
+    return convert(flags.model, *flags.output, options, job.progress());
+  }();
+  if (ranks.first()) print(flags.json ? convert_report_json(report) + "\n" : conversion_page(flags, report));
+  return kExitDone;
+}
+
 int run_convert(const ConvertFlags& flags) {
   if (flags.explain) return run_explain(flags);
   if (!flags.output) throw UsageError("-o OUT_DIR is missing (only --explain writes nothing)");
-  const ConvertOptions options{
-      .recipe = recipe_from_flags(flags.recipe), .statistics = flags.statistics, .replace = flags.force};
-  const ConvertReport report = [&] {
-    Job job(flags.job);
-    return convert(flags.model, *flags.output, options, job.progress());
-  }();
-  print(flags.json ? convert_report_json(report) + "\n" : conversion_page(flags, report));
-  return kExitDone;
+  return run_on_ranks([&](Ranks& ranks) { return convert_on(ranks, flags); });
 }
 
 }  // namespace
@@ -98,6 +149,28 @@ void add_convert(CLI::App& program, Action& action) {
   add_recipe_flags(*command, flags->recipe);
   command->add_option("--stats", flags->statistics, "What calibrate measured [a short calibration runs first]")
       ->type_name("STATS");
+  std::vector<std::string> names;
+  std::string costs;
+  for (const Preset& preset : presets()) {
+    names.push_back(preset.name);
+    costs += "  " + preset.name + ": " + preset.description + "\n";
+  }
+  CLI::Option* preset = command->add_option("--preset", flags->preset, "How much work goes into it, see below")
+                            ->type_name(CLI::detail::join(names, "|"))
+                            ->check(CLI::IsMember(names).description(""))
+                            ->capture_default_str();
+  command->add_option("--text", flags->text_files, "Text to calibrate with, UTF-8; repeatable [sampled from the model]")
+      ->option_text("FILE")
+      ->allow_extra_args(false)
+      ->excludes("--stats");
+  command->add_option("--samples", flags->samples, "Pieces of text that run through the model [the preset's]")
+      ->type_name("N")
+      ->check(whole_number(1));
+  command->add_option("--target-bpw", flags->target_bits, "The same as bits per weight")
+      ->type_name("BITS")
+      ->check(CLI::PositiveNumber.description(""))
+      ->excludes("--target-size");
+  command->add_flag("--deterministic", flags->deterministic, "The same bytes for any number of ranks (mpirun)");
   command
       ->add_flag("--explain", flags->explain,
                  "Write nothing; say of every bias and gain what would become of it, and why")
@@ -106,12 +179,15 @@ void add_convert(CLI::App& program, Action& action) {
   command->add_flag("--force", flags->force, "Replace an existing directory, once the new one is complete");
   add_thread_flags(*command, flags->job);
   add_quiet_flag(*command, flags->job);
-  command->footer(
-      "FORMAT is f32, f16, bf16, or like int8-g64, int4-g32-asym, int6-channel, int5-g128.\n\n"
-      "Example:\n"
-      "  ballast convert SmolLM2-135M -o smollm2-w4a16 --scheme w4a16 --stats smollm2.stats \\\n"
-      "      --group-size 32 --asymmetric --format 'layers\\.0\\..*down_proj=int8-g64'");
-  command->callback([flags, &action] { action = [flags] { return run_convert(*flags); }; });
+  command->footer("Presets:\n" + costs +
+                  "\nFORMAT is f32, f16, bf16, or like int8-g64, int4-g32-asym, int6-channel, int5-g128-s8.\n\n"
+                  "Example:\n"
+                  "  ballast convert SmolLM2-135M -o smollm2-w4a16 --scheme w4a16 --stats smollm2.stats \\\n"
+                  "      --group-size 32 --asymmetric --format 'layers\\.0\\..*down_proj=int8-g64'");
+  command->callback([flags, preset, &action] {
+    flags->preset_given = preset->count() > 0;
+    action = [flags] { return run_convert(*flags); };
+  });
 }
 
 }  // namespace ballast::tools

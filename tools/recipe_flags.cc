@@ -8,6 +8,7 @@
 #include "ballast/error.h"
 #include "model/text_file.h"
 #include "tools/option_checks.h"
+#include "tools/units.h"
 
 namespace ballast::tools {
 namespace {
@@ -24,14 +25,19 @@ WeightFormat format_of(const char* option, const std::string& name) {
 }
 
 void change_linears(const RecipeFlags& flags, WeightFormat& linears) {
-  if (!flags.bits && !flags.group_size && !flags.symmetric && !flags.asymmetric) return;
+  if (!flags.bits && !flags.group_size && !flags.scale_bits && !flags.symmetric && !flags.asymmetric) return;
   if (linears.kind != WeightFormat::Kind::kInteger) {
-    throw UsageError("--bits, --group-size, --symmetric and --asymmetric need a scheme that quantizes, not " +
-                     format_name(linears) + " weights");
+    throw UsageError(
+        "--bits, --group-size, --scale-bits, --symmetric and --asymmetric need a scheme that quantizes, not " +
+        format_name(linears) + " weights");
   }
   if (flags.bits) linears.bits = *flags.bits;
   if (flags.group_size) linears.group_size = *flags.group_size == "channel" ? 0 : std::stoul(*flags.group_size);
+  if (flags.scale_bits) linears.scale_bits = *flags.scale_bits;
   if (flags.symmetric || flags.asymmetric) linears.symmetric = flags.symmetric;
+  if (linears.scale_bits == 8 && linears.group_size == 0) {
+    throw UsageError("scales of 8 bits need a --group-size other than channel");
+  }
 }
 
 }  // namespace
@@ -49,11 +55,25 @@ void add_recipe_flags(CLI::App& command, RecipeFlags& flags) {
   command.add_option("--group-size", flags.group_size, "Weights that share a scale: 32, 64, 128 or channel")
       ->type_name("N")
       ->check(CLI::IsMember({"32", "64", "128", "channel"}).description(""));
+  command.add_option("--scale-bits", flags.scale_bits, "Of the groups' scales: 16 or 8")
+      ->type_name("N")
+      ->check(CLI::IsMember({16, 8}).description(""));
   CLI::Option* symmetric =
       command.add_flag("--symmetric", flags.symmetric, "Weights without zero points")->option_text(" ");
   command.add_flag("--asymmetric", flags.asymmetric, "Weights with a zero point per group")
       ->option_text(" ")
       ->excludes(symmetric);
+  command
+      .add_option("--rounding", flags.rounding,
+                  "Weights to the nearest values of their group's range, of the range with the least error, or one "
+                  "column after the other (GPTQ)")
+      ->type_name("nearest|search|gptq")
+      ->check(CLI::IsMember({"nearest", "search", "gptq"}).description(""));
+  command
+      .add_option(
+          "--target-size", flags.target_size,
+          "Largest size of the tensor files: formats are chosen matrix by matrix, the scheme gives the activations")
+      ->type_name("SIZE");
   command.add_option("--outliers", flags.outliers, "Input channels of each linear kept in 16 bits: none or PERCENT%")
       ->type_name("SHARE");
   command
@@ -70,6 +90,10 @@ void add_recipe_flags(CLI::App& command, RecipeFlags& flags) {
   command.add_flag("--no-fold-biases", flags.no_fold_biases, "Leave biases where they are, needed or not");
   command.add_flag("--no-center-norms", flags.no_center_norms, "Leave LayerNorms as they are");
   command.add_flag("--equalize", flags.equalize, "Give V and O, and up and down, equal ranges by channel (exact)");
+  CLI::Option* smooth = command.add_flag(
+      "--smooth", flags.smooth, "Scale what linears read against their columns (exact) [schemes of integers do]");
+  command.add_flag("--no-smooth", flags.no_smooth, "Leave it as it is")->excludes(smooth);
+  command.add_flag("--rotate", flags.rotate, "Rotate the residual stream (exact)");
   command.add_flag("--rotate-values", flags.rotate_values, "Rotate the values of each head (exact)");
   command.add_flag("--untie-head", flags.untie_head, "Give a head that is the embedding a matrix of its own");
 }
@@ -84,6 +108,16 @@ Recipe recipe_from_flags(const RecipeFlags& flags) {
     }
   }();
   change_linears(flags, recipe.linears);
+  if (flags.target_size && (flags.embedding || flags.head || flags.bits || flags.group_size || flags.scale_bits)) {
+    throw UsageError(
+        "--target-size chooses what --bits, --group-size, --scale-bits, --embedding and --head would say; "
+        "--format fixes a matrix's format");
+  }
+  if (flags.target_size && recipe.linears.kind != WeightFormat::Kind::kInteger) {
+    throw UsageError("--target-size needs a scheme of integers, not " + recipe.scheme);
+  }
+  if (flags.target_size) recipe.target_bytes = parse_bytes("--target-size", *flags.target_size);
+  if (flags.rounding) recipe.rounding = parse_rounding(*flags.rounding, "recipe");
   if (flags.outliers) recipe.outlier_fraction = parse_outliers(*flags.outliers);
   if (flags.activation_scales) {
     if (recipe.activations != Recipe::Activations::kInt8) {
@@ -97,6 +131,9 @@ Recipe recipe_from_flags(const RecipeFlags& flags) {
   if (flags.no_fold_biases) recipe.fold_biases = false;
   if (flags.no_center_norms) recipe.center_norms = false;
   if (flags.equalize) recipe.equalize = true;
+  if (flags.smooth) recipe.smooth = true;
+  if (flags.no_smooth) recipe.smooth = false;
+  if (flags.rotate) recipe.rotate = true;
   if (flags.rotate_values) recipe.rotate_values = true;
   if (flags.untie_head) recipe.untie_head = true;
 

@@ -18,8 +18,11 @@ struct RecipeFlags {
   std::optional<std::filesystem::path> file;
   std::optional<int> bits;
   std::optional<std::string> group_size;
+  std::optional<int> scale_bits;
   bool symmetric = false;
   bool asymmetric = false;
+  std::optional<std::string> rounding;     ///< "nearest", "search" or "gptq"
+  std::optional<std::string> target_size;  ///< "92MB"
   std::optional<std::string> outliers;
   std::optional<std::string> activation_scales;  ///< "token" or "group"
   std::optional<std::string> embedding;
@@ -29,6 +32,9 @@ struct RecipeFlags {
   bool no_fold_biases = false;
   bool no_center_norms = false;
   bool equalize = false;
+  bool smooth = false;
+  bool no_smooth = false;
+  bool rotate = false;
   bool rotate_values = false;
   bool untie_head = false;
 };

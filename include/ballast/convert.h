@@ -7,8 +7,10 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "ballast/calibrate.h"
 #include "ballast/progress.h"
 #include "ballast/recipe.h"
 
@@ -16,9 +18,40 @@ namespace ballast {
 
 struct ConvertOptions {
   Recipe recipe = recipe_for_scheme("w8a8");
-  std::optional<std::filesystem::path> statistics{};  ///< needed for outliers; absent: a short calibration runs first
-  bool replace = false;                               ///< an existing output, once the new one is complete
+
+  /// Of `calibrate`; absent: one with `calibration` runs first, where the recipe needs any.
+  std::optional<std::filesystem::path> statistics{};
+
+  /// Of its samples, or the statistics' samples, at most so many run through the model while it is rounded. Its ranks
+  /// share the work, its callbacks are told of the calibration and of what comes behind it; its state folder is not
+  /// used.
+  CalibrateOptions calibration{.samples = 32};
+  std::size_t probe_samples = 1;  ///< on which allocation measures what rounding each matrix costs
+
+  /// Same bytes for any number of ranks, for some more memory.
+  bool deterministic = false;
+
+  bool replace = false;  ///< an existing output, once the new one is complete
 };
+
+/// How much work goes into a conversion, by name.
+struct Preset {
+  std::string name;         ///< "balanced"
+  std::string description;  ///< what it does and what it costs
+  Recipe::Rounding rounding = Recipe::Rounding::kGptq;
+  std::size_t samples = 0;
+  std::size_t length = 0;  ///< of the samples, in tokens
+  std::size_t probe_samples = 0;
+};
+
+/// The quickest first.
+const std::vector<Preset>& presets();
+
+/// Throws Error listing what there is.
+const Preset& preset_by_name(std::string_view name);
+
+/// Recipes that keep floats are not changed.
+void apply_preset(const Preset& preset, ConvertOptions& options);
 
 /// Tensors that were treated alike.
 struct TensorGroupReport {
@@ -28,6 +61,9 @@ struct TensorGroupReport {
   std::uint64_t weights = 0;  ///< elements
   std::uint64_t bytes_before = 0;
   std::uint64_t bytes_after = 0;
+  // With a target size:
+  double cost = 0;       ///< divergence expected from its rounding, nats per token
+  double next_gain = 0;  ///< how much of it a further byte for one of them would save
 };
 
 struct ConvertReport {
@@ -35,11 +71,13 @@ struct ConvertReport {
   std::vector<TensorGroupReport> groups;
   std::uint64_t bytes_before = 0;  ///< of the tensor files
   std::uint64_t bytes_after = 0;
-  double bits_per_weight = 0;  ///< 8 * bytes_after / number of weights
+  double bits_per_weight = 0;        ///< 8 * bytes_after / number of weights
+  std::optional<double> divergence;  ///< that rounding is expected to cost, when there was a target size
 };
 
 /// Works block by block: one block's weights are in memory at a time. The directory appears under its name only when it
-/// is complete. Same input, same bytes, for any number of threads. Throws Error.
+/// is complete. What is done is kept beside it (".NAME.resume") until then, so that the same call goes on after a kill
+/// and gives the same bytes. Same input, same bytes, for any number of threads. Throws Error.
 ConvertReport convert(const std::filesystem::path& model, const std::filesystem::path& output,
                       const ConvertOptions& options, const Progress& progress = {});
 

@@ -114,7 +114,10 @@ TEST_CASE("what a conversion costs does not depend on the instruction set") {
   for (const char* scheme : {"w8a8", "w4a8", "w4a16"}) {
     CAPTURE(scheme);
     const fs::path out = directory / scheme;
-    convert(golden_model("llama3"), out, measured_options(scheme, "llama3"));
+    ConvertOptions options = measured_options(scheme, "llama3");
+    options.recipe.rounding = Recipe::Rounding::kNearest;
+    options.recipe.smooth = false;
+    convert(golden_model("llama3"), out, options);
     const std::vector<float> original = logits_of(golden_model("llama3"));
     const std::size_t vocab = original.size() / 40;
     std::vector<double> costs;
@@ -153,6 +156,31 @@ TEST_CASE("every format loads and runs, and every bit more is closer") {
         CHECK(error[8] < error[4] / 3);
       }
     }
+  }
+}
+
+TEST_CASE("searched grids are closer than those of the range, also with scales of 8 bits") {
+  const TemporaryDirectory directory;
+  ConvertOptions options = measured_options("w4a16", "llama3");
+  const auto size_with = [&](const char* format, const char* name) {
+    options.recipe.linears = parse_format(format);
+    return convert(golden_model("llama3"), directory / name, options).bytes_after;
+  };
+  const auto error_of = [&](const char* name) {
+    return distance(logits_of(directory / name), logits_of(golden_model("llama3")));
+  };
+  options.recipe.rounding = Recipe::Rounding::kNearest;
+  size_with("int4-g32-asym", "nearest");
+  options.recipe.rounding = Recipe::Rounding::kScaleSearch;
+  size_with("int4-g32-asym", "search");
+  size_with("int4-g32-asym-s8", "search-s8");
+  CHECK(error_of("search") < error_of("nearest"));
+  CHECK(error_of("search-s8") < error_of("nearest"));
+  for (const char* format : {"int8-g64-s8", "int6-g128-asym-s8", "int5-g32-s8"}) {
+    CAPTURE(format);
+    const std::uint64_t reported = size_with(format, format);
+    CHECK(reported == fs::file_size(directory / format / "model.safetensors"));
+    CHECK(error_of(format) < error_of("nearest"));
   }
 }
 
@@ -218,6 +246,7 @@ TEST_CASE("statistics that were saved decide the outliers") {
   const fs::path path = model.write(directory / "model");
   save_statistics(calibrate(path, {.text_files = {}, .samples = 2, .length = 16}), directory / "stats", false);
   ConvertOptions options = options_for("w8a8");
+  options.recipe.smooth = false;  // it would make the channel as large as the others
   options.statistics = directory / "stats";
   convert(path, directory / "out", options);
   const model::ModelSource converted(directory / "out");

@@ -132,14 +132,15 @@ TEST_CASE("every gain and bias of a model has one line") {
     CHECK(!line.reason.empty());
     CHECK((line.outcome == Outcome::kFolded) == !line.into.empty());
   }
-  CHECK(names == std::vector<std::string>{"transformer.h.*.ln_1 gain", "transformer.h.*.ln_1 bias",
-                                          "transformer.h.*.attn.q_attn bias", "transformer.h.*.attn.k_attn bias",
-                                          "transformer.h.*.attn.v_attn bias", "transformer.h.*.attn.c_proj bias",
-                                          "transformer.h.*.ln_2 gain", "transformer.h.*.ln_2 bias",
-                                          "transformer.h.*.mlp.c_fc bias", "transformer.h.*.mlp.c_proj bias",
-                                          "transformer.ln_f gain", "transformer.ln_f bias", "head",
-                                          "LayerNorm to RMSNorm", "scaling of values against the output projection",
-                                          "scaling of up against down", "rotation of each head's values"});
+  CHECK(names == std::vector<std::string>{
+                     "transformer.h.*.ln_1 gain", "transformer.h.*.ln_1 bias", "transformer.h.*.attn.q_attn bias",
+                     "transformer.h.*.attn.k_attn bias", "transformer.h.*.attn.v_attn bias",
+                     "transformer.h.*.attn.c_proj bias", "transformer.h.*.ln_2 gain", "transformer.h.*.ln_2 bias",
+                     "transformer.h.*.mlp.c_fc bias", "transformer.h.*.mlp.c_proj bias", "transformer.ln_f gain",
+                     "transformer.ln_f bias", "head", "LayerNorm to RMSNorm",
+                     "scaling of what norms write against what reads it",
+                     "scaling of values against the output projection", "scaling of up against down",
+                     "rotation of the residual stream", "rotation of each head's values"});
 }
 
 TEST_CASE("what the recipe has off is kept, and the line says so") {
@@ -155,13 +156,15 @@ TEST_CASE("what the recipe has off is kept, and the line says so") {
 
 TEST_CASE("an untied head lets the final norm fold and LayerNorms become RMSNorms") {
   Recipe recipe = recipe_for_scheme("f32");
-  recipe.untie_head = recipe.equalize = recipe.rotate_values = true;
+  recipe.untie_head = recipe.equalize = recipe.smooth = recipe.rotate = recipe.rotate_values = true;
   const std::vector<FoldLine> lines = explain_folds(gpt2(), recipe);
   CHECK(line_about(lines, "head").outcome == Outcome::kApplied);
   CHECK(line_about(lines, "transformer.ln_f gain").into == "lm_head");
   CHECK(line_about(lines, "LayerNorm to RMSNorm").outcome == Outcome::kApplied);
   CHECK(line_about(lines, "rotation of each head's values").outcome == Outcome::kApplied);
   CHECK(line_about(lines, "scaling of up against down").outcome == Outcome::kKept);
+  CHECK(line_about(lines, "scaling of what norms write against what reads it").outcome == Outcome::kApplied);
+  CHECK(line_about(lines, "rotation of the residual stream").outcome == Outcome::kApplied);
 }
 
 TEST_CASE("layers with experts and without are both explained") {

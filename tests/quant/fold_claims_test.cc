@@ -419,6 +419,39 @@ TEST_CASE("LayerNorm is RMSNorm of a centred stream, and pre-norm streams can be
   });
 }
 
+TEST_CASE("the residual stream rotates between RMSNorms without gain, and not through a gain or a LayerNorm") {
+  for_random_tensors([](Random& random) {
+    const Tokens embeddings = random.tokens(kTokens, kHidden);
+    const Matrix into = random.matrix(8, kHidden);
+    const Matrix back = random.matrix(kHidden, 8);
+    const Vector bias = random.vector(kHidden);
+    const Matrix head = random.matrix(5, kHidden);
+    const Vector gain = random.vector(kHidden, 0.2, 3);
+    const Matrix rotation = orthogonal_heads(random, 1, kHidden);
+    const auto run = [&](bool rotated, const auto& norm) {
+      // The rotation is applied to what writes the stream, its transpose to what reads it.
+      const auto write = [&](const Vector& x) { return rotated ? affine(rotation, x) : x; };
+      const Matrix reads = rotated ? multiply(into, transpose(rotation)) : into;
+      const Matrix last = rotated ? multiply(head, transpose(rotation)) : head;
+      Tokens result;
+      for (const Vector& embedding : embeddings) {
+        Vector x = write(embedding);
+        Vector hidden = affine(reads, norm(x));
+        for (double& value : hidden) value = std::tanh(value);
+        x = plus(x, write(affine(back, hidden, bias)));
+        result.push_back(affine(last, norm(x)));
+      }
+      return result;
+    };
+    const auto rms = [](const Vector& x) { return rms_normalized(x); };
+    const auto rms_with_gain = [&](const Vector& x) { return times(rms_normalized(x), gain); };
+    const auto layer = [](const Vector& x) { return layer_normalized(x); };
+    check_same(run(false, rms), run(true, rms));
+    check_different(run(false, rms_with_gain), run(true, rms_with_gain));
+    check_different(run(false, layer), run(true, layer));
+  });
+}
+
 TEST_CASE("up scales against down with a gate or a ReLU, and not through another activation or a negative factor") {
   enum class Kind { kGated, kRelu, kGelu };
   for (const Kind kind : {Kind::kGated, Kind::kRelu, Kind::kGelu}) {

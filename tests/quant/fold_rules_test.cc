@@ -182,5 +182,25 @@ TEST_CASE("up scales against down through a gate or a ReLU") {
   CHECK(!up_scaling(spec_of("gopher")).legal);
 }
 
+TEST_CASE("the residual stream rotates between RMSNorms without gain and bias, and with a head of its own") {
+  for (const char* type : {"llama", "mistral", "qwen3"}) {
+    CAPTURE(type);
+    ModelSpec spec = spec_of(type);
+    spec.tied_embeddings = true;
+    CHECK(residual_rotation(spec, true).reason == Contains("--untie-head"));
+    spec.tied_embeddings = false;
+    CHECK(residual_rotation(spec, true).legal);
+    CHECK(residual_rotation(spec, false).reason == Contains("fold_norms off"));
+    spec.norm.bias = true;
+    CHECK(residual_rotation(spec, true).reason == Contains("keep biases"));
+  }
+  CHECK(residual_rotation(deepseek_v3(), true).legal);
+  CHECK(residual_rotation(gpt2(), true).reason == Contains("LayerNorm"));
+  CHECK(residual_rotation(spec_of("bert"), true).reason == Contains("norms write the residual stream"));
+  ModelSpec odd = spec_of("llama", {{"tie_word_embeddings", false}});
+  odd.hidden_size = 66;
+  CHECK(residual_rotation(odd, true).reason == "no Hadamard matrix of order 66 is known here");
+}
+
 }  // namespace
 }  // namespace ballast::quant

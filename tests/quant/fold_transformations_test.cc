@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "pass_run.h"
 #include "quant/passes.h"
 #include "working_layer.h"
 
@@ -12,73 +13,15 @@ namespace ballast::quant {
 namespace {
 
 using model::Role;
+using test::check_same_function;
+using test::check_untouched;
+using test::kRounding;
 using test::LayerValues;
 using test::Random;
+using test::Run;
+using test::run_pass;
+using test::statistics_of;
 using test::Tokens;
-
-constexpr double kRounding = 2e-6;
-
-struct Run {
-  WorkingBlock block;
-  WorkingBlock original;
-  LayerValues before;
-  LayerValues after;
-  std::string note;
-};
-
-/// Random rows and columns of very different sizes, and statistics.
-Run run_pass(const ModelSpec& spec, Pass& pass) {
-  Random random(5);
-  Run run;
-  run.block = test::random_layer(spec, random);
-  for (WorkingLinear& linear : run.block.linears) {
-    const test::Vector sizes = random.vector(linear.rows, -6, 6);
-    for (std::size_t i = 0; i < linear.values.size(); ++i) {
-      linear.values[i] *= static_cast<float>(std::exp2(sizes[i / linear.cols]));
-      linear.absmax = std::max(linear.absmax, std::abs(linear.values[i]));
-    }
-  }
-  const Tokens residual = random.tokens(9, spec.hidden_size);
-  test::measure(spec, run.block, residual);
-  run.original = run.block;
-  run.before = test::run_layer(spec, run.block, residual);
-  pass.run(run.block);
-  run.note = pass.note();
-  ModelSpec after = spec;
-  pass.change(after);
-  run.after = test::run_layer(after, run.block, residual);
-  for (const WorkingLinear& linear : run.block.linears) {
-    for (const float value : linear.values) CHECK(std::abs(value) <= linear.absmax);
-  }
-  WorkingBlock plan = run.original;
-  for (WorkingLinear& linear : plan.linears) linear.values.clear();
-  pass.run(plan);
-  for (std::size_t i = 0; i < plan.linears.size(); ++i) {
-    CHECK(plan.linears[i].absmax == run.block.linears[i].absmax);
-    CHECK(plan.linears[i].bias.size() == run.block.linears[i].bias.size());
-  }
-  return run;
-}
-
-void check_same_function(const Run& run) {
-  CHECK(test::relative_change(run.before.attention_output, run.after.attention_output) < kRounding);
-  CHECK(test::relative_change(run.before.mlp_output, run.after.mlp_output) < kRounding);
-}
-
-void check_untouched(const Run& run) {
-  for (std::size_t i = 0; i < run.block.linears.size(); ++i) {
-    CHECK(run.block.linears[i].values == run.original.linears[i].values);
-    CHECK(run.block.linears[i].bias == run.original.linears[i].bias);
-  }
-}
-
-const ChannelStatistics& statistics_of(const Run& run, Role reader) {
-  for (const WorkingInput& input : run.block.inputs) {
-    if (run.block.linears[input.readers.front()].part.role == reader) return input.statistics->channels;
-  }
-  FAIL("no such input");
-  return run.block.inputs.front().statistics->channels;
-}
 
 TEST_CASE("centring takes the mean out of what a block writes, and nothing else") {
   const ModelSpec spec = test::small_layer_norm_spec();

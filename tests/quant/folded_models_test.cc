@@ -33,6 +33,18 @@ ConvertOptions all_passes() {
   return options;
 }
 
+ConvertOptions smoothed() {
+  ConvertOptions options = default_passes();
+  options.recipe.smooth = true;
+  return options;
+}
+
+ConvertOptions rotated() {
+  ConvertOptions options = all_passes();
+  options.recipe.rotate = options.recipe.smooth = true;
+  return options;
+}
+
 ModelSpec converted_spec(const std::string& name, const ConvertOptions& options) {
   const TemporaryDirectory directory;
   convert(golden_model(name), directory / "out", options);
@@ -43,10 +55,24 @@ TEST_CASE("all exact passes together leave the logits of every architecture") {
   for (const char* name : kArchitectures) {
     CAPTURE(name);
     const std::vector<float> expected = logits_of(golden_model(name));
-    for (const ConvertOptions& options : {default_passes(), all_passes()}) {
+    for (const ConvertOptions& options : {default_passes(), all_passes(), smoothed(), rotated()}) {
       const TemporaryDirectory directory;
       convert(golden_model(name), directory / "out", options);
       CHECK(distance(logits_of(directory / "out"), expected) <= 1e-5);
+    }
+  }
+}
+
+TEST_CASE("smoothed and rotated integers come to the sizes and types that were planned") {
+  for (const char* name : kArchitectures) {
+    for (const char* scheme : {"w8a8", "w4a16"}) {
+      CAPTURE(name);
+      CAPTURE(scheme);
+      ConvertOptions options;
+      options.recipe = recipe_for_scheme(scheme);
+      options.recipe.smooth = options.recipe.rotate = options.recipe.untie_head = true;
+      const TemporaryDirectory directory;
+      CHECK(convert(golden_model(name), directory / "out", options).bytes_after > 0);
     }
   }
 }

@@ -23,8 +23,9 @@ TEST_CASE("every scheme's recipe survives its JSON") {
     CAPTURE(scheme);
     Recipe recipe = recipe_for_scheme(scheme);
     recipe.fold_norms = recipe.fold_biases = recipe.center_norms = false;
-    recipe.equalize = recipe.rotate_values = recipe.untie_head = true;
+    recipe.equalize = recipe.smooth = recipe.rotate = recipe.rotate_values = recipe.untie_head = true;
     recipe.outlier_fraction = 0.03;
+    recipe.rounding = Recipe::Rounding::kScaleSearch;
     recipe.exceptions = {{"down_proj$", parse_format("int8-channel-asym")}, {"^lm\"_head\\.", parse_format("f16")}};
     const std::string text = recipe_json(recipe);
     const Recipe back = parse_recipe(text, "r.json");
@@ -34,9 +35,12 @@ TEST_CASE("every scheme's recipe survives its JSON") {
     CHECK(!back.fold_biases);
     CHECK(!back.center_norms);
     CHECK(back.equalize);
+    CHECK(back.smooth);
+    CHECK(back.rotate);
     CHECK(back.rotate_values);
     CHECK(back.untie_head);
     CHECK(back.outlier_fraction == 0.03);
+    CHECK(back.rounding == Recipe::Rounding::kScaleSearch);
     CHECK(back.linears == recipe.linears);
     CHECK(back.embedding == recipe.embedding);
     CHECK(back.head == recipe.head);
@@ -60,7 +64,10 @@ TEST_CASE("schemes mean what their names say") {
   for (const std::string& scheme : scheme_names()) {
     const Recipe recipe = recipe_for_scheme(scheme);
     CHECK((recipe.fold_norms && recipe.fold_biases && recipe.center_norms));
-    CHECK(!(recipe.equalize || recipe.rotate_values || recipe.untie_head));
+    CHECK(!(recipe.equalize || recipe.rotate || recipe.rotate_values || recipe.untie_head));
+    const bool integers = recipe.linears.kind == WeightFormat::Kind::kInteger;
+    CHECK(recipe.smooth == integers);
+    CHECK((recipe.rounding == Recipe::Rounding::kGptq) == integers);
     if (scheme == "f32" || scheme == "bf16") {
       CHECK(format_name(recipe.linears) == scheme);
       CHECK(recipe.outlier_fraction == 0);
@@ -75,10 +82,11 @@ TEST_CASE("schemes mean what their names say") {
 
 TEST_CASE("every format is found by its name") {
   for (const char* name : {"f32", "f16", "bf16", "int8-g32", "int8-g64-asym", "int8-channel", "int4-g32-asym",
-                           "int4-g128", "int4-channel-asym"}) {
+                           "int4-g128", "int4-channel-asym", "int5-g64-s8", "int4-g32-asym-s8"}) {
     CHECK(format_name(parse_format(name)) == name);
   }
-  for (const char* name : {"", "int8", "int3-g32", "int8-g16", "int8-g032", "int8-g32-sym", "INT8-g32", "f32 "}) {
+  for (const char* name : {"", "int8", "int3-g32", "int8-g16", "int8-g032", "int8-g32-sym", "INT8-g32", "f32 ",
+                           "int8-channel-s8", "int4-g32-s8-asym", "int4-g32-s16"}) {
     CAPTURE(name);
     CHECK(error_message([&] { parse_format(name); }) ==
           Contains("format '" + std::string(name) +
@@ -90,6 +98,7 @@ TEST_CASE("what is unknown in a recipe is refused by name") {
   CHECK(refusal(R"({"liners": "int8-g32"})") == "r.json: unknown field 'liners' in the recipe");
   CHECK(refusal(R"({"scheme": "w2a2"})") == "scheme 'w2a2': unknown; there are f32, bf16, w8a16, w8a8, w4a16, w4a8");
   CHECK(refusal(R"({"head": "int3-g32"})") == Contains("format 'int3-g32': unknown"));
+  CHECK(refusal(R"({"rounding": "up"})") == "r.json: rounding: 'up' is unknown; there are nearest, search, gptq");
   CHECK(refusal(R"({"activations": "int4"})") == R"(r.json: activations: must be "float" or "int8", is "int4")");
   CHECK(refusal(R"({"exceptions": [{"pattern": "a", "format": "f16", "bits": 3}]})") ==
         Contains("r.json: exceptions: only 'pattern' and 'format' may stand in {\"bits\":3"));

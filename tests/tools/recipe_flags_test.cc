@@ -23,24 +23,34 @@ TEST_CASE("flags change what they name and nothing else") {
   flags.bits = 4;
   flags.group_size = "channel";
   flags.asymmetric = true;
+  flags.rounding = "search";
   flags.outliers = "1.5%";
   flags.activation_scales = "token";
   flags.embedding = "bf16";
   flags.head = "int8-g64";
   flags.formats = {"down=proj=int8-g32", "^x=f16"};
   flags.no_fold_norms = flags.no_fold_biases = flags.no_center_norms = true;
-  flags.equalize = flags.rotate_values = flags.untie_head = true;
+  flags.equalize = flags.smooth = flags.rotate = flags.rotate_values = flags.untie_head = true;
 
   Recipe expected = recipe_for_scheme("w8a8");
   expected.linears = parse_format("int4-channel-asym");
+  expected.rounding = Recipe::Rounding::kScaleSearch;
   expected.outlier_fraction = 0.015;
   expected.activation_groups = false;
   expected.embedding = parse_format("bf16");
   expected.head = parse_format("int8-g64");
   expected.exceptions = {{"down=proj", parse_format("int8-g32")}, {"^x", parse_format("f16")}};
   expected.fold_norms = expected.fold_biases = expected.center_norms = false;
-  expected.equalize = expected.rotate_values = expected.untie_head = true;
+  expected.equalize = expected.smooth = expected.rotate = expected.rotate_values = expected.untie_head = true;
   CHECK(recipe_json(recipe_from_flags(flags)) == recipe_json(expected));
+}
+
+TEST_CASE("scales of 8 bits are for groups") {
+  RecipeFlags flags;
+  flags.scale_bits = 8;
+  CHECK(recipe_from_flags(flags).linears == parse_format("int8-g64-s8"));
+  flags.group_size = "channel";
+  CHECK_THROWS_AS(recipe_from_flags(flags), UsageError);
 }
 
 TEST_CASE("flags beside a recipe file override it, and their exceptions come first") {

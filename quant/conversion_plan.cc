@@ -1,0 +1,140 @@
+#include "quant/conversion_plan.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "calib/plan.h"
+#include "kernels/parallel.h"
+#include "model/block_structure.h"
+
+namespace ballast::quant {
+
+namespace {
+
+// Seconds that one core takes for a weight (SmolLM2-135M and Qwen2.5-1.5B's shape, Zen 4).
+constexpr double kGridSearch = 1.1e-7;    // the best of all ranges of a group, once
+constexpr double kSmoothSearch = 6e-8;    // on a part of the rows, for all strengths
+constexpr double kLoadAndStore = 2.5e-8;  // decoding, passes, packing, checksum
+// Over the products of a forward pass: attention's softmax, norms, activations.
+constexpr double kBesidesProducts = 1.3;
+// Quantized blocks over those in floating point.
+constexpr double kQuantizedPass = 0.7;
+// LAPACK on one core, in multiply-adds of F64 over those of F32 that a core does in products.
+constexpr double kFactorShare = 0.35;
+
+/// Sums over the matrices of all blocks.
+struct BlockWork {
+  double weights = 0;
+  double matrices = 0;            ///< that are rounded alone by a probe
+  double products = 0;            ///< multiply-adds per token of a forward pass
+  double moments = 0;             ///< multiply-adds per token
+  double factors = 0;             ///< multiply-adds
+  double compensation = 0;        ///< multiply-adds of GPTQ
+  double sampled_weights = 0;     ///< on which formats are compared
+  std::uint64_t block_bytes = 0;  ///< F32 values of the largest block
+  std::uint64_t moment_bytes = 0;
+  std::uint64_t factor_bytes = 0;
+  std::uint64_t matrix_bytes = 0;  ///< F32 values of the largest matrix
+};
+
+constexpr double kSampledRows = 96;
+
+BlockWork block_work(const ModelSpec& spec, std::size_t length) {
+  BlockWork work;
+  for (std::size_t layer = 0; layer < spec.layers; ++layer) {
+    const double share = spec.has_experts(layer)
+                             ? static_cast<double>(spec.experts->per_token) / static_cast<double>(spec.experts->count)
+                             : 1.0;
+    std::uint64_t block_bytes = 0;
+    std::uint64_t moment_bytes = 0;
+    for (const model::BlockInput& input : model::block_inputs(spec, layer)) {
+      const double cols = static_cast<double>(model::matrix_shape(spec, input.readers.front().role).second);
+      work.moments += 0.6 * cols * cols;  // a little more than half of them: they are symmetric
+      work.factors += cols * cols * cols / 3;
+      moment_bytes += static_cast<std::uint64_t>(cols * cols) * sizeof(float);
+      // The matrix that is factorized in F64, and what comes of it.
+      work.factor_bytes = std::max(work.factor_bytes, static_cast<std::uint64_t>(cols * cols) * 12);
+      for (const model::Part& reader : input.readers) {
+        const double rows = static_cast<double>(model::matrix_shape(spec, reader.role).first);
+        const bool expert = reader.role == model::Role::kExpertGate || reader.role == model::Role::kExpertUp ||
+                            reader.role == model::Role::kExpertDown;
+        work.weights += rows * cols;
+        work.matrices += expert && reader.expert > 0 ? 0 : 1;
+        work.products += rows * cols * (expert ? share : 1.0);
+        work.compensation += 0.5 * rows * cols * cols;
+        work.sampled_weights += std::min(rows, 1.5 * kSampledRows) * cols;
+        const auto bytes = static_cast<std::uint64_t>(rows * cols) * sizeof(float);
+        block_bytes += bytes;
+        work.matrix_bytes = std::max(work.matrix_bytes, bytes);
+      }
+    }
+    work.products += calib::attention_multiply_adds(spec, length);
+    work.block_bytes = std::max(work.block_bytes, block_bytes);
+    work.moment_bytes = std::max(work.moment_bytes, moment_bytes);
+  }
+  return work;
+}
+
+double seconds_of(const ModelSpec& spec, const BlockWork& block, const ConversionWork& work, double tokens,
+                  std::size_t length, std::size_t ranks) {
+  constexpr std::size_t kBatch = 1024;
+  const double speed = calib::multiply_adds_per_second(kBatch);
+  const auto threads = static_cast<double>(kernels::available_threads());
+  const double head = static_cast<double>(spec.vocab_size) * static_cast<double>(spec.hidden_size);
+  const double layers = static_cast<double>(spec.layers);
+  const double pass = tokens * block.products * kBesidesProducts / speed;
+  const double measuring = tokens * block.moments / speed + block.factors / (speed / threads * kFactorShare);
+  double seconds = (block.weights + head) * kLoadAndStore / threads;
+  if (work.smooths) seconds += block.weights * kSmoothSearch / threads;
+  if (work.rounds_with_samples) {
+    seconds += pass * (1 + kQuantizedPass) + measuring + block.compensation / speed +
+               (block.weights + head) * kGridSearch / threads;
+  }
+  if (work.chooses_formats) {
+    constexpr double kCandidates = 12;
+    const double probes = block.matrices / static_cast<double>(ranks);
+    const double probe_tokens = static_cast<double>(work.probe_samples * length);
+    seconds += (block.weights + head) * kLoadAndStore / threads + pass + measuring;
+    seconds += block.sampled_weights * kCandidates * kGridSearch / threads;
+    // Each probe passes its block and those behind it: half of all, on average. Its error takes a product more.
+    seconds += probe_tokens * block.products / layers * kBesidesProducts * (0.5 * layers + 1.5) * probes / speed;
+    seconds += 2 * block.compensation / speed;
+    seconds += 0.5 * probe_tokens * head * probes / speed;
+  }
+  return seconds;
+}
+
+std::uint64_t memory_of(const ModelSpec& spec, const BlockWork& block, const ConversionWork& work, std::size_t samples,
+                        std::size_t length, calib::SumOrder order, std::size_t ranks) {
+  constexpr std::uint64_t kBatch = 1024;
+  const std::uint64_t stream = length * spec.hidden_size * sizeof(float);
+  const std::uint64_t embedding = spec.vocab_size * spec.hidden_size * sizeof(float);
+  const std::uint64_t activations = kBatch * sizeof(float) * (8 * spec.hidden_size + 3 * spec.mlp_size);
+  // Values, the runnable copy of what is rounded, what is written.
+  std::uint64_t memory = samples * stream + activations + 2 * block.block_bytes;
+  memory += (order == calib::SumOrder::kFixed ? 4 : 1) * block.moment_bytes + block.factor_bytes;
+  memory += 2 * block.matrix_bytes;
+  std::uint64_t choosing = 0;
+  if (work.chooses_formats) {
+    const auto probes = static_cast<std::uint64_t>(block.matrices) / ranks + 2;
+    choosing = embedding + probes * work.probe_samples * stream;
+  }
+  // The embedding is loaded, rounded and gone before the first block, unless formats are being chosen.
+  return calib::resident_memory() + std::max(memory + choosing, 3 * embedding);
+}
+
+}  // namespace
+
+JobPlan plan_conversion(const ModelSpec& spec, const ConversionWork& work, std::size_t length,
+                        const SampleSharing& sharing) {
+  const std::size_t ranks = sharing.ranks->size();
+  const std::size_t own = calib::samples_of_rank(sharing.ranks->rank(), ranks, sharing.samples).size();
+  const BlockWork block = block_work(spec, length);
+  JobPlan plan = calib::plan_memory(
+      {.samples = sharing.samples, .length = length, .ranks = ranks},
+      [&](std::size_t samples) { return memory_of(spec, block, work, samples, length, sharing.order, ranks); }, own);
+  plan.seconds = seconds_of(spec, block, work, static_cast<double>(own * length), length, ranks);
+  return plan;
+}
+
+}  // namespace ballast::quant

@@ -1,0 +1,26 @@
+// What a conversion that runs samples expects to take.
+#ifndef BALLAST_QUANT_CONVERSION_PLAN_H_
+#define BALLAST_QUANT_CONVERSION_PLAN_H_
+
+#include "ballast/plan.h"
+#include "ballast/recipe.h"
+#include "ballast/spec.h"
+#include "quant/sample_stream.h"
+
+namespace ballast::quant {
+
+struct ConversionWork {
+  bool rounds_with_samples = false;  ///< GPTQ
+  bool chooses_formats = false;      ///< for a target size
+  bool smooths = false;
+  std::size_t probe_samples = 0;
+};
+
+/// Memory of this rank and time, for samples of `length` tokens shared as `sharing` says. Measures how fast this
+/// machine multiplies. Throws Error when the memory is not available, naming the most samples that fit.
+JobPlan plan_conversion(const ModelSpec& spec, const ConversionWork& work, std::size_t length,
+                        const SampleSharing& sharing);
+
+}  // namespace ballast::quant
+
+#endif  // BALLAST_QUANT_CONVERSION_PLAN_H_

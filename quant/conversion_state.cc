@@ -1,0 +1,135 @@
+#include "quant/conversion_state.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+#include "ballast/error.h"
+
+namespace ballast::quant {
+
+namespace {
+
+using nlohmann::json;
+
+constexpr std::string_view kAllocation = "allocation";
+// Followed by the block's number.
+constexpr std::string_view kBlock = "block.";
+constexpr std::string_view kSamples = "samples.";
+
+std::string blob(std::string_view name, std::size_t block) {
+  return std::string(name) + std::to_string(block);
+}
+
+json to_json(const MatrixAllocation& matrix) {
+  return {{"name", matrix.name},
+          {"format", format_name(matrix.format)},
+          {"outlier_columns", matrix.outlier_columns},
+          {"bytes", matrix.bytes},
+          {"cost", matrix.cost},
+          {"next_gain", matrix.next_gain}};
+}
+
+MatrixAllocation from_json(const json& object) {
+  return {.name = object.at("name"),
+          .format = parse_format(object.at("format").get<std::string>()),
+          .outlier_columns = object.at("outlier_columns"),
+          .bytes = object.at("bytes"),
+          .cost = object.at("cost"),
+          .next_gain = object.at("next_gain")};
+}
+
+// The least of what the ranks give.
+std::uint64_t least(Ranks& ranks, std::uint64_t value) {
+  for (const std::string& given : ranks.gather(std::to_string(value))) {
+    std::uint64_t other = 0;
+    std::from_chars(given.data(), given.data() + given.size(), other);
+    value = std::min(value, other);
+  }
+  return value;
+}
+
+}  // namespace
+
+ConversionState::ConversionState(const std::filesystem::path& folder, const calib::JobKey& key, Ranks& ranks)
+    : ranks_(ranks), state_(calib::JobState::folder_of(folder, ranks), key) {
+  const std::vector<std::string> names = state_.names();
+  std::size_t newest = 0;  // counted from 1
+  for (const std::string& name : names) {
+    if (!name.starts_with(kSamples)) continue;
+    std::size_t block = 0;
+    std::from_chars(name.data() + kSamples.size(), name.data() + name.size(), block);
+    newest = std::max(newest, block + 1);
+  }
+  const std::size_t common = least(ranks, newest);
+  bool whole = common > 0 && std::ranges::find(names, blob(kSamples, common - 1)) != names.end();
+  // Only the first rank writes the output, so only it keeps blocks.
+  for (std::size_t i = 0; ranks.first() && whole && i < common; ++i)
+    whole = std::ranges::find(names, blob(kBlock, i)) != names.end();
+  blocks_ = least(ranks, whole ? common : 0);
+}
+
+std::optional<Allocation> ConversionState::allocation() const {
+  const std::optional<std::string> saved = state_.get(kAllocation);
+  if (least(ranks_, saved ? 1 : 0) == 0) return {};
+  const json object = json::parse(*saved);
+  Allocation allocation{.matrices = {}, .bytes = object.at("bytes"), .cost = object.at("cost")};
+  for (const json& matrix : object.at("matrices")) allocation.matrices.push_back(from_json(matrix));
+  return allocation;
+}
+
+void ConversionState::save(const Allocation& allocation) {
+  json matrices = json::array();
+  for (const MatrixAllocation& matrix : allocation.matrices) matrices.push_back(to_json(matrix));
+  state_.put(kAllocation, json{{"bytes", allocation.bytes}, {"cost", allocation.cost}, {"matrices", matrices}}.dump());
+}
+
+void ConversionState::restore(std::size_t block, std::vector<StoredModule>& modules) const {
+  const std::optional<std::string> saved = state_.get(blob(kBlock, block));
+  if (!saved || saved->size() != planned_bytes(modules)) {
+    throw Error("saved progress", "block " + std::to_string(block) + " is damaged: remove the .resume folder");
+  }
+  const std::byte* next = reinterpret_cast<const std::byte*>(saved->data());
+  for (StoredModule& module : modules) {
+    for (StoredTensor& tensor : module.tensors) {
+      tensor.bytes.assign(next, next + planned_bytes(tensor.plan));
+      next += tensor.bytes.size();
+    }
+  }
+}
+
+void ConversionState::restore_samples(std::span<float> samples) const {
+  const std::optional<std::string> saved = state_.get(blob(kSamples, blocks_ - 1));
+  if (!saved || saved->size() != samples.size_bytes()) {
+    throw Error("saved progress", "the samples are damaged: remove the .resume folder");
+  }
+  std::memcpy(samples.data(), saved->data(), saved->size());
+}
+
+void ConversionState::save(std::size_t block, const std::vector<StoredModule>& modules,
+                           std::span<const float> samples) {
+  std::string bytes;
+  bytes.reserve(planned_bytes(modules));
+  for (const StoredModule& module : modules) {
+    for (const StoredTensor& tensor : module.tensors) {
+      bytes.append(reinterpret_cast<const char*>(tensor.bytes.data()), tensor.bytes.size());
+    }
+  }
+  if (ranks_.first()) state_.put(blob(kBlock, block), bytes);
+  std::uint8_t worth = state_.worth_saving() ? 1 : 0;
+  ranks_.broadcast(std::as_writable_bytes(std::span(&worth, 1)), 0);
+  if (worth == 0) return;
+  state_.save_stage([&] { state_.put(blob(kSamples, block), {std::as_bytes(samples)}); });
+  // A kill may come between two ranks' saving: what came before goes when all have the new one.
+  ranks_.barrier();
+  for (std::size_t old = 0; old < block; ++old) state_.erase(blob(kSamples, old));
+}
+
+void ConversionState::remove() {
+  ranks_.barrier();
+  state_.remove();
+}
+
+}  // namespace ballast::quant

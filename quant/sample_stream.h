@@ -1,0 +1,87 @@
+// The calibration samples on their way through a model that is being converted, block by block.
+#ifndef BALLAST_QUANT_SAMPLE_STREAM_H_
+#define BALLAST_QUANT_SAMPLE_STREAM_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ballast/spec.h"
+#include "model/forward.h"
+#include "model/model.h"
+#include "quant/working_block.h"
+
+namespace ballast::quant {
+
+/// Sequences of `length` tokens each, one after the other.
+struct SampleTokens {
+  std::span<const int> ids;
+  std::size_t length = 0;
+
+  std::size_t count() const { return length == 0 ? 0 : ids.size() / length; }
+
+  /// The first `count` of them.
+  SampleTokens first(std::size_t count) const { return {ids.first(count * length), length}; }
+};
+
+/// How a job's samples are spread over ranks, and sums over them formed.
+struct SampleSharing {
+  Ranks* ranks = &single_rank();
+  calib::SumOrder order = calib::SumOrder::kAny;
+  std::size_t samples = 0;  ///< of all ranks together
+};
+
+/// The part of all samples that a rank has.
+SampleTokens own_samples(const SampleTokens& all, const SampleSharing& sharing);
+
+/// Moments of what some linears of a block read, over the samples of all ranks.
+struct MeasuredInput {
+  std::vector<std::string> linears;
+  InputMoments moments;
+};
+
+/// Gives a block's inputs what was measured of them.
+void attach_moments(std::vector<MeasuredInput> measured, WorkingBlock& block);
+
+/// The residual stream of samples between two blocks, [samples * length][hidden].
+class SampleStream {
+ public:
+  /// `pulse` is called after every few samples that a block ran, and may throw.
+  SampleStream(const ModelSpec& spec, std::size_t length, std::function<void()> pulse = {});
+
+  std::vector<float>& hidden() { return hidden_; }
+  const std::vector<float>& hidden() const { return hidden_; }
+
+  /// Samples in front of the first block, behind those that are there already.
+  void embed(const model::Embedding& embedding, const SampleTokens& tokens);
+
+  /// Samples move on to behind a block, at most `at_once` of them side by side.
+  void advance(const model::BlockWeights& block, std::size_t layer, std::size_t at_once = SIZE_MAX);
+
+  /// What the block's linears read. The samples are a rank's own ones; they stay where they are, or move on, too.
+  enum class Then { kStay, kAdvance };
+  std::vector<MeasuredInput> measure(const model::BlockWeights& block, std::size_t layer, const SampleSharing& sharing,
+                                     Then then);
+
+ private:
+  using Visit = std::function<void(const model::BlockActivations&)>;
+
+  /// Runs samples `hidden`, a few at a time, in place; `visit` sees each batch's recorded inputs.
+  void run(const model::BlockWeights& block, std::size_t layer, std::span<float> hidden, const Visit& visit);
+  std::size_t batch_values() const;
+
+  ModelSpec spec_;
+  std::size_t length_;
+  std::function<void()> pulse_;
+  model::RopeTable rope_;
+  model::RopeAngles angles_;
+  model::BlockActivations activations_;
+  std::vector<float> hidden_;
+};
+
+}  // namespace ballast::quant
+
+#endif  // BALLAST_QUANT_SAMPLE_STREAM_H_

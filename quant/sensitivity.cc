@@ -1,0 +1,421 @@
+#include "quant/sensitivity.h"
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <numeric>
+#include <optional>
+#include <utility>
+
+#include "ballast/error.h"
+#include "kernels/float_matrix.h"
+#include "kernels/logits.h"
+#include "quant/rounding.h"
+#include "quant/runnable_block.h"
+
+namespace ballast::quant {
+
+namespace {
+
+// What each matrix is rounded to alone: an error large enough to show above F32's, small enough to be in proportion.
+constexpr WeightFormat kProbeFormat = {.bits = 4, .group_size = 32, .symmetric = false};
+
+// Rows of a matrix on which formats are compared.
+constexpr std::size_t kSampledRows = 96;
+
+const ActivationRounding kFine = {.bits = 16, .scale_per_group = true};
+
+std::vector<WeightFormat> candidate_formats() {
+  std::vector<WeightFormat> formats;
+  for (const std::size_t group_size : {std::size_t{32}, std::size_t{64}, std::size_t{128}}) {
+    for (const int bits : {4, 5, 6, 8}) {
+      formats.push_back({.bits = bits, .group_size = group_size, .symmetric = bits == 8, .scale_bits = 8});
+    }
+  }
+  return formats;
+}
+
+/// Squared error of each column of a matrix of which every n-th row is rounded, scaled up to all rows.
+std::vector<double> column_errors(const WorkingLinear& linear, const WeightFormat& format,
+                                  std::span<const float> importance) {
+  const std::size_t step = std::max<std::size_t>(1, linear.rows / kSampledRows);
+  const std::size_t sampled = (linear.rows + step - 1) / step;
+  std::vector<float> rows(sampled * linear.cols);
+  for (std::size_t i = 0; i < sampled; ++i) {
+    std::copy_n(linear.values.data() + i * step * linear.cols, linear.cols, rows.data() + i * linear.cols);
+  }
+  const DType scale_type = half_type_for(linear.absmax);
+  const CodeRange range(format);
+  const std::vector<std::uint8_t> kept(linear.cols, 1);
+  std::vector<float> squares(rows.size());
+#pragma omp parallel
+  {
+    GridFinder finder(format, scale_type, GridMethod::kSearch, kept, importance);
+    RowGrids grids;
+#pragma omp for
+    for (std::size_t i = 0; i < sampled; ++i) {
+      const std::span<const float> row = std::span(rows).subspan(i * linear.cols, linear.cols);
+      finder.find(row, grids);
+      for (std::size_t c = 0; c < linear.cols; ++c) {
+        const GroupGrid& grid = grids.groups[c / format.group_size];
+        const float difference = row[c] - value_of(code_of(row[c], grid, range), grid);
+        squares[i * linear.cols + c] = difference * difference;
+      }
+    }
+  }
+  std::vector<double> errors(linear.cols);
+  for (std::size_t i = 0; i < sampled; ++i) {
+    for (std::size_t c = 0; c < linear.cols; ++c) errors[c] += double{squares[i * linear.cols + c]};
+  }
+  const double scale = static_cast<double>(linear.rows) / static_cast<double>(sampled);
+  for (std::size_t c = 0; c < linear.cols; ++c) errors[c] *= scale * double{importance[c]};
+  return errors;
+}
+
+/// Squared error of a matrix's outputs over the tokens behind `moments`; without these, of its weights.
+double output_error(const WorkingLinear& linear, const InputMoments* moments, std::span<const float> importance) {
+  std::vector<float> difference(linear.values.size());
+  const model::Linear rounded = runnable_linear(linear, kFine);
+  const auto& matrix = std::get<kernels::QuantizedMatrix>(rounded.weights);
+#pragma omp parallel for
+  for (std::size_t r = 0; r < linear.rows; ++r) {
+    float* row = difference.data() + r * linear.cols;
+    matrix.decode_row(r, row);
+    for (std::size_t c = 0; c < linear.cols; ++c) row[c] = linear.values[r * linear.cols + c] - row[c];
+  }
+  double error = 0;
+  if (moments == nullptr) {
+    for (std::size_t i = 0; i < difference.size(); ++i) {
+      error += double{difference[i]} * double{difference[i]} * double{importance[i % linear.cols]};
+    }
+    return error;
+  }
+  std::vector<float> products(difference.size());
+  const kernels::FloatMatrix second = {
+      .data = moments->second.data(), .type = kernels::FloatType::kF32, .rows = linear.cols, .cols = linear.cols};
+  const kernels::FloatOutput output = {.matrix = &second, .dst = products.data(), .stride = linear.cols};
+  kernels::matmul({&output, 1}, difference.data(), linear.rows);
+  for (std::size_t i = 0; i < difference.size(); ++i) error += double{difference[i]} * double{products[i]};
+  return std::max(0.0, error);
+}
+
+/// What rounding a matrix's input to INT8 costs: a token's grid is as wide as its group's largest channel.
+class ActivationErrors {
+ public:
+  ActivationErrors(const WorkingLinear& linear, const InputMoments& moments)
+      : energy_(linear.cols), weights_(linear.cols) {
+    for (std::size_t c = 0; c < linear.cols; ++c) energy_[c] = double{moments.second[c * linear.cols + c]};
+    for (std::size_t i = 0; i < linear.values.size(); ++i) {
+      weights_[i % linear.cols] += double{linear.values[i]} * double{linear.values[i]};
+    }
+  }
+
+  /// Squared error of the output, summed over tokens.
+  double total(std::size_t group_size) const {
+    double error = 0;
+    for (std::size_t begin = 0; begin < energy_.size(); begin += group_size) {
+      const std::size_t end = std::min(energy_.size(), begin + group_size);
+      error += *std::max_element(energy_.begin() + signed_size(begin), energy_.begin() + signed_size(end)) *
+               error_per_energy(begin, end);
+    }
+    return error;
+  }
+
+  /// What of it each column takes along when it keeps 16 bits.
+  std::vector<float> gains() const {
+    constexpr std::size_t kGroup = 64;
+    std::vector<float> gains(energy_.size());
+    for (std::size_t begin = 0; begin < energy_.size(); begin += kGroup) {
+      const std::size_t end = std::min(energy_.size(), begin + kGroup);
+      std::vector<std::size_t> columns(end - begin);
+      std::iota(columns.begin(), columns.end(), begin);
+      std::ranges::stable_sort(columns, std::ranges::greater{}, [&](std::size_t c) { return energy_[c]; });
+      // Two channels of one size help only together: each gets the best average of it and some behind it.
+      constexpr std::size_t kTogether = 4;
+      for (std::size_t i = 0; i + 1 < columns.size(); ++i) {
+        double best = 0;
+        for (std::size_t j = i + 1; j < std::min(columns.size(), i + 1 + kTogether); ++j) {
+          best = std::max(best, (energy_[columns[i]] - energy_[columns[j]]) / static_cast<double>(j - i));
+        }
+        gains[columns[i]] = static_cast<float>(best * error_per_energy(begin, end));
+      }
+    }
+    return gains;
+  }
+
+ private:
+  static std::ptrdiff_t signed_size(std::size_t size) { return static_cast<std::ptrdiff_t>(size); }
+
+  /// Of the columns of a group, per energy of its largest channel.
+  double error_per_energy(std::size_t begin, std::size_t end) const {
+    constexpr double kPeak = 3.0;  // a group's largest value over its largest channel's root mean square
+    const double weights =
+        std::accumulate(weights_.begin() + signed_size(begin), weights_.begin() + signed_size(end), 0.0);
+    return kPeak * kPeak / (127.0 * 127.0) / 12.0 * weights;  // errors spread over a step have a twelfth of its square
+  }
+
+  std::vector<double> energy_;   ///< of each channel, summed over tokens
+  std::vector<double> weights_;  ///< squares of each column, summed up
+};
+
+std::uint64_t bytes_of(const WorkingLinear& linear, const WeightFormat& format) {
+  const std::uint64_t rows = linear.rows;
+  const std::uint64_t groups = (linear.cols + format.group_size - 1) / format.group_size;
+  std::uint64_t bytes = rows * packed_row_bytes(linear.cols, format.bits);
+  bytes += format.scale_bits == 8 ? rows * (groups + 2) : rows * groups * 2;
+  if (!format.symmetric) bytes += rows * packed_row_bytes(groups, format.bits);
+  return bytes;
+}
+
+void round_to_probe(WorkingLinear& linear) {
+  linear.quantized = round_to_nearest(linear.values, linear.rows, linear.cols, kProbeFormat, {}, linear.absmax);
+}
+
+bool is_routed_expert(model::Role role) {
+  return role == model::Role::kExpertGate || role == model::Role::kExpertUp || role == model::Role::kExpertDown;
+}
+
+/// What an error in each channel costs when nothing was measured but single channels.
+std::vector<float> channel_importance(const WorkingInput& input, model::Role role, std::size_t cols) {
+  std::vector<float> equal(cols, 1.0F);
+  if (!input.statistics) return equal;
+  if (is_routed_expert(role)) return std::vector<float>(cols, 0.0F);  // no token was sent there: nothing is lost
+  std::vector<float> importance = input.statistics->channels.mean_square;
+  double mean = 0;
+  for (const float value : importance) mean += double{value} / static_cast<double>(cols);
+  if (!(mean > 0)) return equal;
+  for (float& value : importance) value += static_cast<float>(kDamping * mean);
+  return importance;
+}
+
+// Positions whose logits are compared at once.
+constexpr std::size_t kLogitRows = 64;
+
+struct LogitScratch {
+  kernels::QuantizedActivations activations;
+  std::vector<float> prepared;
+  std::vector<float> logits;
+};
+
+/// Logits of some positions at a time, from the last block's output.
+class LogitRows {
+ public:
+  LogitRows(const ModelSpec& spec, std::shared_ptr<const model::OuterWeights> outer, std::span<const float> hidden)
+      : spec_(&spec), outer_(std::move(outer)), hidden_(hidden) {}
+
+  /// Valid as long as the scratch is not used again.
+  std::span<const float> compute(std::size_t first, std::size_t count, LogitScratch& scratch) const {
+    scratch.prepared.resize(count * spec_->hidden_size);
+    scratch.logits.resize(count * spec_->vocab_size);
+    outer_->prepare_head(hidden_.data() + first * spec_->hidden_size, count, scratch.prepared.data(),
+                         scratch.activations);
+    outer_->head(scratch.prepared.data(), count, scratch.logits.data(), scratch.activations);
+    return scratch.logits;
+  }
+
+ private:
+  const ModelSpec* spec_;
+  std::shared_ptr<const model::OuterWeights> outer_;
+  std::span<const float> hidden_;
+};
+
+/// The parts before the blocks and behind them.
+model::BlockParts joint_parts(const WorkingBlock& front, const WorkingBlock& back, const ModelSpec& spec) {
+  const auto has = [](const auto& list, const auto& key, auto field) {
+    return std::ranges::find(list, key, field) != list.end();
+  };
+  const model::BlockParts before = runnable_parts(front, spec, kFine);
+  const model::BlockParts behind = runnable_parts(back, spec, kFine);
+  return {.linear =
+              [&front, has, before, behind](model::Part part) {
+                return has(front.linears, part, &WorkingLinear::part) ? before.linear(part) : behind.linear(part);
+              },
+          .norm =
+              [&front, has, before, behind](model::Role role) {
+                return has(front.norms, role, &WorkingNorm::role) ? before.norm(role) : behind.norm(role);
+              },
+          .vector = behind.vector};
+}
+
+}  // namespace
+
+SensitivityAnalysis::SensitivityAnalysis(const ModelSpec& spec, const SampleTokens& tokens,
+                                         const SensitivityOptions& options)
+    : spec_(spec),
+      tokens_(tokens),
+      options_(options),
+      samples_(spec, tokens.length, options.pulse),
+      base_(spec, tokens.length, options.pulse),
+      streams_(spec, tokens.length, options.pulse) {
+  options_.probe_samples = std::min(options_.probe_samples, tokens.count());
+}
+
+void SensitivityAnalysis::add_input(WorkingBlock& block, const WorkingInput& input, BlockProbes& probes) {
+  std::vector<WorkingLinear*> linears;
+  for (const std::size_t reader : input.readers) {
+    if (block.linears[reader].free_format) linears.push_back(&block.linears[reader]);
+  }
+  if (linears.empty()) return;
+  const std::size_t cols = linears.front()->cols;
+  const std::vector<float> importance = input.moments != nullptr
+                                            ? factorize(*input.moments, {}, kDamping).importance
+                                            : channel_importance(input, linears.front()->part.role, cols);
+  InputChoice choice{.cols = cols, .matrices = {}, .most_outliers = 0};
+  choice.most_outliers = static_cast<std::size_t>(options_.most_outliers * static_cast<double>(cols));
+  for (WorkingLinear* linear : linears) {
+    BlockProbe& block_probe = probes[linear->part.role];
+    block_probe.linears.push_back(linear);
+    block_probe.probe.role = linear->part.role;
+    block_probe.probe.matrices.emplace_back(choices_.size(), choice.matrices.size());
+    round_to_probe(*linear);
+    block_probe.probe.error += output_error(*linear, input.moments.get(), importance);
+    linear->quantized.reset();
+
+    MatrixChoice& matrix = choice.matrices.emplace_back();
+    matrix.name = linear->name;
+    matrix.rows = linear->rows;
+    std::optional<ActivationErrors> activations;
+    if (options_.int8_activations && input.moments != nullptr) activations.emplace(*linear, *input.moments);
+    if (activations) matrix.outlier_gains = activations->gains();
+    for (const WeightFormat& format : candidate_formats()) {
+      FormatOption option{.format = format, .bytes = bytes_of(*linear, format), .column_costs = {}, .cost = 0};
+      for (const double error : column_errors(*linear, format, importance)) {
+        option.column_costs.push_back(static_cast<float>(error));
+        option.cost += error;
+      }
+      if (activations) option.activation_cost = activations->total(format.group_size);
+      matrix.options.push_back(std::move(option));
+    }
+  }
+  choices_.push_back(std::move(choice));
+}
+
+bool SensitivityAnalysis::begin_probe(BlockProbe& block_probe) {
+  probes_.push_back(std::move(block_probe.probe));
+  return is_own(probes_.size() - 1);
+}
+
+bool SensitivityAnalysis::is_own(std::size_t probe) const {
+  return probe % options_.sharing.ranks->size() == options_.sharing.ranks->rank();
+}
+
+void SensitivityAnalysis::add_front(WorkingBlock& front) {
+  const auto embedding = [&] { return model::Embedding(spec_, runnable_parts(front, spec_, kFine)); };
+  const SampleTokens probe_tokens = tokens_.first(options_.probe_samples);
+  samples_.embed(embedding(), own_samples(tokens_, options_.sharing));
+  base_.embed(embedding(), probe_tokens);
+  BlockProbes probes;
+  if (front.inputs.empty()) {  // the embedding is no head: nothing reads through it
+    WorkingInput table{.readers = {0}, .norm = {}, .statistics = {}};
+    add_input(front, table, probes);
+    if (!choices_.empty()) choices_.back().most_outliers = 0;
+  }
+  for (const WorkingInput& input : front.inputs) add_input(front, input, probes);
+  for (auto& [role, block_probe] : probes) {
+    block_probe.probe.in_front = true;
+    if (begin_probe(block_probe)) {
+      for (WorkingLinear* linear : block_probe.linears) round_to_probe(*linear);
+      streams_.embed(embedding(), probe_tokens);
+      for (WorkingLinear* linear : block_probe.linears) linear->quantized.reset();
+    }
+  }
+}
+
+void SensitivityAnalysis::add_block(WorkingBlock& block, std::size_t layer) {
+  const auto weights = [&] { return model::assemble_block(spec_, layer, runnable_parts(block, spec_, kFine)); };
+  attach_moments(samples_.measure(weights(), layer, options_.sharing, SampleStream::Then::kAdvance), block);
+  BlockProbes probes;
+  for (const WorkingInput& input : block.inputs) add_input(block, input, probes);
+  // No batch holds samples of two probes: which probes a rank has must not show in a float sum.
+  streams_.advance(weights(), layer, options_.probe_samples);
+  // Most blocks are alike: space for all at once.
+  streams_.hidden().reserve((spec_.layers * probes.size() / options_.sharing.ranks->size() + 2) *
+                            base_.hidden().size());
+  for (auto& [role, block_probe] : probes) {
+    if (!begin_probe(block_probe)) continue;
+    for (WorkingLinear* linear : block_probe.linears) round_to_probe(*linear);
+    SampleStream changed(spec_, tokens_.length);
+    changed.hidden() = base_.hidden();
+    changed.advance(weights(), layer);
+    streams_.hidden().insert(streams_.hidden().end(), changed.hidden().begin(), changed.hidden().end());
+    for (WorkingLinear* linear : block_probe.linears) linear->quantized.reset();
+  }
+  base_.advance(weights(), layer);
+}
+
+void SensitivityAnalysis::measure_divergence(WorkingBlock& front, WorkingBlock& back, BlockProbes& back_probes) {
+  const auto outer = [&] {
+    return std::make_shared<const model::OuterWeights>(spec_, joint_parts(front, back, spec_));
+  };
+  const auto plain = outer();
+  LogitRows base(spec_, plain, base_.hidden());
+  const std::size_t stream = base_.hidden().size();
+  std::vector<std::pair<std::size_t, LogitRows>> changed;  // this rank's probes
+  for (std::size_t i = 0; i < probes_.size(); ++i) {
+    if (!is_own(i)) continue;
+    // An embedding that is the head too was rounded in both places.
+    WorkingLinear* rounded = probes_[i].in_front ? front.find(probes_[i].role) : nullptr;
+    if (rounded != nullptr) round_to_probe(*rounded);
+    const std::span<const float> hidden = std::span(streams_.hidden()).subspan(changed.size() * stream, stream);
+    changed.emplace_back(i, LogitRows(spec_, rounded != nullptr ? outer() : plain, hidden));
+    if (rounded != nullptr) rounded->quantized.reset();
+  }
+  for (auto& [role, block_probe] : back_probes) {
+    if (!begin_probe(block_probe)) continue;
+    for (WorkingLinear* linear : block_probe.linears) round_to_probe(*linear);
+    changed.emplace_back(probes_.size() - 1, LogitRows(spec_, outer(), base_.hidden()));
+    for (WorkingLinear* linear : block_probe.linears) linear->quantized.reset();
+  }
+
+  std::vector<double> divergence(probes_.size());
+  std::vector<double> row_divergence(kLogitRows);
+  LogitScratch base_scratch;
+  LogitScratch scratch;
+  std::size_t scored = 0;
+  for (std::size_t sample = 0; sample < options_.probe_samples; ++sample) {
+    // As in evaluation, where little has been read yet says little.
+    for (std::size_t position = tokens_.length / 2; position < tokens_.length; position += kLogitRows) {
+      const std::size_t count = std::min(kLogitRows, tokens_.length - position);
+      const std::size_t first = sample * tokens_.length + position;
+      const std::span<const float> expected = base.compute(first, count, base_scratch);
+      for (auto& [probe, rows] : changed) {
+        const std::span<const float> logits = rows.compute(first, count, scratch);
+#pragma omp parallel for
+        for (std::size_t r = 0; r < count; ++r) {
+          row_divergence[r] = kernels::kl_divergence(expected.data() + r * spec_.vocab_size,
+                                                     logits.data() + r * spec_.vocab_size, spec_.vocab_size);
+        }
+        for (std::size_t r = 0; r < count; ++r) divergence[probe] += row_divergence[r];
+      }
+      scored += count;
+    }
+  }
+  options_.sharing.ranks->sum(divergence);  // each was measured by one rank: nothing is rounded
+  for (std::size_t i = 0; i < probes_.size(); ++i) {
+    if (probes_[i].error == 0) continue;
+    if (!std::isfinite(divergence[i])) {
+      throw Error(choices_[probes_[i].matrices.front().first].matrices.front().name,
+                  "the model gives values that are not finite when this matrix is rounded");
+    }
+    const double cost_of_error = divergence[i] / static_cast<double>(scored) / probes_[i].error;
+    for (const auto& [input, matrix] : probes_[i].matrices) {
+      for (float& gain : choices_[input].matrices[matrix].outlier_gains) {
+        gain = static_cast<float>(double{gain} * cost_of_error);
+      }
+      for (FormatOption& option : choices_[input].matrices[matrix].options) {
+        option.cost *= cost_of_error;
+        option.activation_cost *= cost_of_error;
+        for (float& cost : option.column_costs) cost = static_cast<float>(double{cost} * cost_of_error);
+      }
+    }
+  }
+}
+
+std::vector<InputChoice> SensitivityAnalysis::finish(WorkingBlock& front, WorkingBlock& back) {
+  BlockProbes probes;
+  for (const WorkingInput& input : back.inputs) add_input(back, input, probes);
+  measure_divergence(front, back, probes);
+  return std::move(choices_);
+}
+
+}  // namespace ballast::quant

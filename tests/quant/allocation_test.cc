@@ -1,0 +1,126 @@
+#include "quant/allocation.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "described.h"
+#include "error_message.h"
+
+namespace ballast::quant {
+namespace {
+
+using test::Contains;
+using test::error_message;
+
+/// A matrix whose cost falls by four with every bit, in groups of 32 and, a little dearer in cost and cheaper in bytes,
+/// of 64.
+MatrixChoice matrix(const std::string& name, std::size_t rows, std::size_t cols, double sensitivity) {
+  MatrixChoice choice{.name = name, .rows = rows, .options = {}, .outlier_gains = {}};
+  for (const std::size_t group : {std::size_t{32}, std::size_t{64}}) {
+    for (const int bits : {4, 5, 6, 8}) {
+      FormatOption option;
+      option.format = {.bits = bits, .group_size = group, .symmetric = false, .scale_bits = 8};
+      option.bytes = rows * (cols * static_cast<std::size_t>(bits) / 8 + cols / group);
+      option.column_costs.resize(cols);
+      for (std::size_t c = 0; c < cols; ++c) {
+        const double size = c == 3 ? 30 : 1 + 0.01 * static_cast<double>(c);
+        option.column_costs[c] =
+            static_cast<float>(sensitivity * size * std::pow(0.25, bits) * (group == 64 ? 1.2 : 1));
+        option.cost += double{option.column_costs[c]};
+      }
+      choice.options.push_back(option);
+    }
+  }
+  return choice;
+}
+
+std::vector<InputChoice> small_model() {
+  std::vector<InputChoice> inputs;
+  inputs.push_back({.cols = 64, .matrices = {matrix("q", 64, 64, 1), matrix("v", 16, 64, 40)}, .most_outliers = 2});
+  inputs.push_back({.cols = 128, .matrices = {matrix("down", 64, 128, 5)}, .most_outliers = 4});
+  inputs.push_back({.cols = 64, .matrices = {matrix("embedding", 300, 64, 0.2)}, .most_outliers = 0});
+  return inputs;
+}
+
+TEST_CASE("an allocation fits, uses what it has and costs less the more it has") {
+  double before = std::numeric_limits<double>::infinity();
+  for (const std::uint64_t budget : {20'000, 22'000, 24'000, 26'000, 28'000, 30'000}) {
+    CAPTURE(budget);
+    const Allocation allocation = allocate(small_model(), budget);
+    CHECK(allocation.bytes <= budget);
+    std::uint64_t bytes = 0;
+    double cost = 0;
+    for (const MatrixAllocation& matrix : allocation.matrices) {
+      bytes += matrix.bytes;
+      cost += matrix.cost;
+    }
+    CHECK(bytes == allocation.bytes);
+    CHECK(cost == doctest::Approx(allocation.cost));
+    CHECK(allocation.cost < before);
+    before = allocation.cost;
+  }
+}
+
+TEST_CASE("matrices that read one input have one group size and keep the same columns") {
+  const Allocation allocation = allocate(small_model(), 26'000);
+  const MatrixAllocation* q = allocation.find("q");
+  const MatrixAllocation* v = allocation.find("v");
+  REQUIRE(q != nullptr);
+  REQUIRE(v != nullptr);
+  CHECK(q->format.group_size == v->format.group_size);
+  CHECK(q->outlier_columns == v->outlier_columns);
+  CHECK(v->format.bits > q->format.bits);  // it matters forty times as much
+  CHECK(allocation.find("embedding")->outlier_columns.empty());
+  CHECK(allocation.find("nothing") == nullptr);
+}
+
+TEST_CASE("no choice of formats within the budget costs less") {
+  // Exhaustively, without outlier columns.
+  std::vector<InputChoice> inputs = small_model();
+  for (InputChoice& input : inputs) input.most_outliers = 0;
+  const std::uint64_t budget = 26'000;
+  double best = std::numeric_limits<double>::infinity();
+  const auto& q = inputs[0].matrices[0].options;
+  const auto& v = inputs[0].matrices[1].options;
+  for (const FormatOption& a : q) {
+    for (const FormatOption& b : v) {
+      if (a.format.group_size != b.format.group_size) continue;
+      for (const FormatOption& c : inputs[1].matrices[0].options) {
+        for (const FormatOption& d : inputs[2].matrices[0].options) {
+          if (a.bytes + b.bytes + c.bytes + d.bytes > budget) continue;
+          best = std::min(best, a.cost + b.cost + c.cost + d.cost);
+        }
+      }
+    }
+  }
+  // Lagrange's method finds the corners of the curve; what lies between them is filled up greedily.
+  CHECK(allocate(inputs, budget).cost <= 1.25 * best);
+  CHECK(allocate(inputs, budget).cost >= best);
+}
+
+TEST_CASE("a column that matters much keeps 16 bits where that is worth its bytes") {
+  for (const std::uint64_t budget : {20'500, 22'000}) {
+    CAPTURE(budget);
+    const Allocation allocation = allocate(small_model(), budget);
+    const std::vector<std::int32_t>& columns = allocation.find("down")->outlier_columns;
+    CHECK(std::ranges::find(columns, 3) != columns.end());
+  }
+}
+
+TEST_CASE("what a further byte would buy is what the next better format gives") {
+  const Allocation allocation = allocate(small_model(), 24'000);
+  for (const MatrixAllocation& matrix : allocation.matrices) {
+    CAPTURE(matrix.name);
+    CHECK((matrix.next_gain > 0) == (matrix.format.bits < 8));
+  }
+}
+
+TEST_CASE("a budget that nothing fits into is refused with the least that does") {
+  CHECK(error_message([] { allocate(small_model(), 10'000); }) == Contains("target size: the matrices take at least"));
+}
+
+}  // namespace
+}  // namespace ballast::quant

@@ -1,0 +1,195 @@
+#include "quant/gptq.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <random>
+#include <vector>
+
+#include "kernels/quantized_matrix.h"
+#include "quant/rounding.h"
+#include "with_threads.h"
+
+namespace ballast::quant {
+namespace {
+
+constexpr std::size_t kTokens = 300;
+
+/// Inputs whose channels depend on each other and differ in size.
+std::vector<float> correlated_inputs(std::size_t cols, std::uint64_t seed) {
+  std::mt19937_64 engine(seed);
+  std::normal_distribution<float> normal;
+  constexpr std::size_t kSources = 12;
+  std::vector<float> mixing(cols * kSources);
+  for (float& value : mixing) value = normal(engine);
+  std::vector<float> inputs(kTokens * cols);
+  for (std::size_t t = 0; t < kTokens; ++t) {
+    std::vector<float> sources(kSources);
+    for (float& value : sources) value = normal(engine);
+    for (std::size_t c = 0; c < cols; ++c) {
+      float value = 0.3F * normal(engine);
+      for (std::size_t s = 0; s < kSources; ++s) value += mixing[c * kSources + s] * sources[s];
+      inputs[t * cols + c] = value * std::exp(0.02F * static_cast<float>(c % 37));
+    }
+  }
+  return inputs;
+}
+
+WorkingLinear random_linear(std::size_t rows, std::size_t cols, const WeightFormat& format) {
+  std::mt19937_64 engine(rows * 1000 + cols);
+  std::normal_distribution<float> normal;
+  WorkingLinear linear;
+  linear.rows = rows;
+  linear.cols = cols;
+  linear.format = format;
+  linear.values.resize(rows * cols);
+  for (float& value : linear.values) linear.absmax = std::max(linear.absmax, std::abs(value = normal(engine)));
+  return linear;
+}
+
+InputMoments moments_of(const std::vector<float>& inputs, std::size_t cols) {
+  MomentSum sum(cols, calib::SumOrder::kAny);
+  // In two unequal batches.
+  sum.add(inputs.data(), 100);
+  sum.add(inputs.data() + 100 * cols, kTokens - 100);
+  sum.end_shard(0);
+  return sum.finish(single_rank());
+}
+
+/// Squared error of all outputs over all tokens, in F64.
+double output_error(const WorkingLinear& linear, const model::QuantizedTensor& rounded,
+                    const std::vector<float>& inputs) {
+  const kernels::QuantizedMatrix matrix(rounded.view());
+  std::vector<float> row(linear.cols);
+  double error = 0;
+  for (std::size_t r = 0; r < linear.rows; ++r) {
+    matrix.decode_row(r, row.data());
+    for (std::size_t t = 0; t < kTokens; ++t) {
+      double difference = 0;
+      for (std::size_t c = 0; c < linear.cols; ++c) {
+        difference +=
+            (double{linear.values[r * linear.cols + c]} - double{row[c]}) * double{inputs[t * linear.cols + c]};
+      }
+      error += difference * difference;
+    }
+  }
+  return error;
+}
+
+TEST_CASE("moments are the sums of products of the inputs") {
+  for (const std::size_t cols : {std::size_t{1}, std::size_t{33}, std::size_t{300}}) {
+    CAPTURE(cols);
+    const std::vector<float> inputs = correlated_inputs(cols, 7);
+    const InputMoments moments = moments_of(inputs, cols);
+    CHECK(moments.rows == kTokens);
+    for (std::size_t i = 0; i < cols; i += 7) {
+      for (std::size_t j = 0; j < cols; j += 5) {
+        double expected = 0;
+        double size = 0;
+        for (std::size_t t = 0; t < kTokens; ++t) {
+          const double product = double{inputs[t * cols + i]} * double{inputs[t * cols + j]};
+          expected += product;
+          size += std::abs(product);
+        }
+        CHECK(std::abs(double{moments.second[i * cols + j]} - expected) <= 1e-5 * size);
+        CHECK(moments.second[i * cols + j] == moments.second[j * cols + i]);
+      }
+    }
+  }
+}
+
+TEST_CASE("a factor inverts the damped moments in its order, kept columns last") {
+  constexpr std::size_t kCols = 40;
+  const InputMoments moments = moments_of(correlated_inputs(kCols, 3), kCols);
+  const std::vector<std::int32_t> kept = {4, 17};
+  const MomentFactor factor = factorize(moments, kept, 0.01);
+  CHECK(factor.order[kCols - 2] + factor.order[kCols - 1] == 21);
+  double trace = 0;
+  for (std::size_t c = 0; c < kCols; ++c) trace += double{moments.second[c * kCols + c]};
+  const auto damped = [&](std::size_t a, std::size_t b) {
+    const auto i = static_cast<std::size_t>(factor.order[a]);
+    const auto j = static_cast<std::size_t>(factor.order[b]);
+    return double{moments.second[i * kCols + j]} + (a == b ? 0.01 * trace / kCols : 0);
+  };
+  // R^T R H must be the identity.
+  for (std::size_t i = 0; i < kCols; ++i) {
+    for (std::size_t j = 0; j < kCols; ++j) {
+      double sum = 0;
+      for (std::size_t k = 0; k < kCols; ++k) {
+        double inverse = 0;
+        for (std::size_t p = 0; p <= std::min(i, k); ++p) {
+          inverse += double{factor.upper[p * kCols + i]} * double{factor.upper[p * kCols + k]};
+        }
+        sum += inverse * damped(k, j);
+      }
+      CHECK(std::abs(sum - (i == j ? 1.0 : 0.0)) <= 1e-3);
+    }
+  }
+}
+
+TEST_CASE("GPTQ has less output error than rounding to the nearest of the same grids, and tells how much") {
+  for (const char* name :
+       {"int4-g32-asym", "int4-g32", "int5-g64-asym-s8", "int6-g32-s8", "int8-g64", "int4-channel"}) {
+    for (const std::size_t cols : {std::size_t{72}, std::size_t{160}}) {
+      CAPTURE(name);
+      CAPTURE(cols);
+      const std::vector<float> inputs = correlated_inputs(cols, 11);
+      const WorkingLinear linear = random_linear(23, cols, parse_format(name));
+      const MomentFactor factor = factorize(moments_of(inputs, cols), {}, 0.01);
+      const GptqResult result = round_gptq(linear, factor);
+      const double nearest =
+          output_error(linear,
+                       round_to_nearest(linear.values, linear.rows, cols, linear.format, {}, linear.absmax,
+                                        {.method = GridMethod::kSearch, .importance = factor.importance}),
+                       inputs);
+      const double error = output_error(linear, result.tensor, inputs);
+      CHECK(error < 0.7 * nearest);
+      // What it tells has the damping in it.
+      CHECK(result.error >= 0.99 * error);
+      CHECK(result.error <= 3 * error);
+    }
+  }
+}
+
+TEST_CASE("columns that keep 16 bits make up for the others") {
+  constexpr std::size_t kCols = 96;
+  const std::vector<float> inputs = correlated_inputs(kCols, 5);
+  WorkingLinear linear = random_linear(16, kCols, parse_format("int4-g32-asym"));
+  const InputMoments moments = moments_of(inputs, kCols);
+  const double without = output_error(linear, round_gptq(linear, factorize(moments, {}, 0.01)).tensor, inputs);
+  linear.outlier_columns = {3, 40, 95};
+  const GptqResult result = round_gptq(linear, factorize(moments, linear.outlier_columns, 0.01));
+  CHECK(result.tensor.outlier_columns == linear.outlier_columns);
+  CHECK(output_error(linear, result.tensor, inputs) < 0.9 * without);
+}
+
+TEST_CASE("a channel that is always zero costs nothing and breaks nothing") {
+  constexpr std::size_t kCols = 64;
+  std::vector<float> inputs = correlated_inputs(kCols, 9);
+  for (std::size_t t = 0; t < kTokens; ++t) inputs[t * kCols + 6] = 0;
+  const WorkingLinear linear = random_linear(8, kCols, parse_format("int4-g32-asym"));
+  const GptqResult result = round_gptq(linear, factorize(moments_of(inputs, kCols), {}, 0.01));
+  CHECK(std::isfinite(result.error));
+  CHECK(output_error(linear, result.tensor, inputs) <= result.error);
+  const InputMoments nothing = moments_of(std::vector<float>(kTokens * kCols), kCols);
+  CHECK(std::isfinite(round_gptq(linear, factorize(nothing, {}, 0.01)).error));
+}
+
+TEST_CASE("GPTQ gives the same bytes for any number of threads") {
+  constexpr std::size_t kCols = 200;
+  const std::vector<float> inputs = correlated_inputs(kCols, 2);
+  const WorkingLinear linear = random_linear(50, kCols, parse_format("int4-g64-asym-s8"));
+  std::vector<model::QuantizedTensor> tensors;
+  for (const int threads : {1, 2, 3}) {
+    test::with_threads(
+        threads, [&] { tensors.push_back(round_gptq(linear, factorize(moments_of(inputs, kCols), {}, 0.01)).tensor); });
+  }
+  for (const model::QuantizedTensor& tensor : tensors) {
+    CHECK(tensor.codes == tensors.front().codes);
+    CHECK(tensor.scale_codes == tensors.front().scale_codes);
+    CHECK(tensor.zeros == tensors.front().zeros);
+  }
+}
+
+}  // namespace
+}  // namespace ballast::quant

@@ -1,0 +1,180 @@
+// Conversions that choose formats and round with samples, as a whole.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <map>
+#include <string>
+
+#include "ballast/calibrate.h"
+#include "ballast/convert.h"
+#include "described.h"
+#include "error_message.h"
+#include "file_bytes.h"
+#include "model_logits.h"
+#include "temporary_directory.h"
+#include "tiny_model.h"
+
+namespace ballast {
+namespace {
+
+using test::Contains;
+using test::distance;
+using test::error_message;
+using test::golden_model;
+using test::logits_of;
+using test::TemporaryDirectory;
+namespace fs = std::filesystem;
+
+ConvertOptions short_options(const std::string& scheme, std::uint64_t target_bytes) {
+  ConvertOptions options;
+  options.recipe = recipe_for_scheme(scheme);
+  options.recipe.target_bytes = target_bytes;
+  options.calibration.samples = 8;
+  options.calibration.length = 16;
+  return options;
+}
+
+std::map<std::string, std::string> files_of(const fs::path& directory) {
+  std::map<std::string, std::string> files;
+  for (const auto& entry : fs::directory_iterator(directory)) {
+    files[entry.path().filename().string()] = test::read_file(entry.path());
+  }
+  return files;
+}
+
+std::uint64_t size_of(const std::string& golden, const std::string& linears) {
+  const TemporaryDirectory directory;
+  ConvertOptions options = short_options("w8a16", 0);
+  options.recipe.rounding = Recipe::Rounding::kNearest;
+  options.recipe.linears = options.recipe.embedding = options.recipe.head = parse_format(linears);
+  return convert(golden_model(golden), directory / "out", options).bytes_after;
+}
+
+TEST_CASE("a target size is kept, and more bytes are closer to the original") {
+  for (const char* golden : {"llama3", "gpt2", "deepseek_v3"}) {
+    CAPTURE(golden);
+    const std::uint64_t least = size_of(golden, "int5-g64");
+    const std::uint64_t most = size_of(golden, "int8-g32");
+    double before = 1e30;
+    for (const double share : {0.7, 0.85, 0.97}) {
+      CAPTURE(share);
+      const TemporaryDirectory directory;
+      const std::uint64_t target = least + static_cast<std::uint64_t>(share * static_cast<double>(most - least));
+      const ConvertReport report = convert(golden_model(golden), directory / "out", short_options("w4a16", target));
+      CHECK(report.bytes_after <= target);
+      CHECK(static_cast<double>(report.bytes_after) >= 0.9 * static_cast<double>(target));
+      CHECK(report.bytes_after == fs::file_size(directory / "out" / "model.safetensors"));
+      REQUIRE(report.divergence.has_value());
+      CHECK(*report.divergence > 0);
+      const double error = distance(logits_of(directory / "out"), logits_of(golden_model(golden)));
+      CHECK(error < before);
+      before = error;
+    }
+  }
+}
+
+TEST_CASE("a target size that cannot be kept is refused with what is needed") {
+  const TemporaryDirectory directory;
+  CHECK(error_message([&] { convert(golden_model("llama3"), directory / "out", short_options("w4a16", 1000)); }) ==
+        Contains("target size"));
+  CHECK_FALSE(fs::exists(directory / "out"));
+}
+
+TEST_CASE("formats that were asked for by name stay in a target size") {
+  const TemporaryDirectory directory;
+  ConvertOptions options = short_options("w4a8", size_of("llama3", "int8-g64"));
+  options.recipe.exceptions = {{"\\.1\\..*down_proj", parse_format("int8-channel")}};
+  const ConvertReport report = convert(golden_model("llama3"), directory / "out", options);
+  CHECK(test::read_file(directory / "out" / "config.json").find("\"model.layers.1.mlp.down_proj\": \"int8-channel\"") !=
+        std::string::npos);
+}
+
+TEST_CASE("rounding with samples is closer than rounding to nearest") {
+  for (const char* golden : {"llama3", "qwen2"}) {
+    CAPTURE(golden);
+    std::map<Recipe::Rounding, double> errors;
+    for (const Recipe::Rounding rounding : {Recipe::Rounding::kNearest, Recipe::Rounding::kGptq}) {
+      const TemporaryDirectory directory;
+      ConvertOptions options = short_options("w4a16", 0);
+      options.calibration.samples = 64;
+      options.recipe.rounding = rounding;
+      convert(golden_model(golden), directory / "out", options);
+      errors[rounding] = distance(logits_of(directory / "out"), logits_of(golden_model(golden)));
+    }
+    CHECK(errors[Recipe::Rounding::kGptq] < errors[Recipe::Rounding::kNearest]);
+  }
+}
+
+void stop_everywhere(Recipe::Rounding rounding) {
+  const std::uint64_t target = size_of("llama3", "int8-g64");
+  const auto options = [&] {
+    ConvertOptions result = short_options("w4a8", target);
+    result.recipe.rounding = rounding;
+    return result;
+  };
+  const TemporaryDirectory directory;
+  convert(golden_model("llama3"), directory / "whole", options());
+  struct Stopped {};
+  for (std::size_t step = 1;; ++step) {
+    CAPTURE(step);
+    const fs::path out = directory / ("out" + std::to_string(step));
+    std::size_t calls = 0;
+    bool stopped = false;
+    try {
+      convert(golden_model("llama3"), out, options(), [&](std::string_view, std::size_t, std::size_t) {
+        if (++calls == step) throw Stopped{};
+      });
+    } catch (const Stopped&) {
+      stopped = true;
+    }
+    if (!stopped) {
+      CHECK(step > 10);
+      break;
+    }
+    CHECK_FALSE(fs::exists(out));
+    convert(golden_model("llama3"), out, options());
+    CHECK(files_of(out) == files_of(directory / "whole"));
+  }
+  // Nothing is left beside the outputs.
+  for (const auto& entry : fs::directory_iterator(directory / ".")) {
+    CHECK(entry.path().filename().string().front() != '.');
+  }
+}
+
+TEST_CASE("a conversion that was stopped anywhere goes on and ends the same") {
+  stop_everywhere(Recipe::Rounding::kGptq);
+}
+
+TEST_CASE("so does one that chooses formats and rounds without samples") {
+  stop_everywhere(Recipe::Rounding::kScaleSearch);
+}
+
+TEST_CASE("fixed sums of few samples are those of all of them") {
+  // Shards without samples come first.
+  double errors[2];
+  for (const bool deterministic : {false, true}) {
+    const TemporaryDirectory directory;
+    ConvertOptions options = short_options("w4a16", 0);
+    options.calibration.samples = 5;
+    options.deterministic = deterministic;
+    convert(golden_model("llama3"), directory / "out", options);
+    errors[deterministic ? 1 : 0] = distance(logits_of(directory / "out"), logits_of(golden_model("llama3")));
+  }
+  CHECK(errors[1] == doctest::Approx(errors[0]).epsilon(0.05));
+}
+
+TEST_CASE("another recipe does not go on where the first was stopped") {
+  const TemporaryDirectory directory;
+  struct Stopped {};
+  const auto stop_late = [](std::string_view stage, std::size_t done, std::size_t) {
+    if (stage == "converting" && done == 2) throw Stopped{};
+  };
+  CHECK_THROWS_AS(convert(golden_model("llama3"), directory / "out", short_options("w4a16", 0), stop_late), Stopped);
+  convert(golden_model("llama3"), directory / "out", short_options("w8a8", 0));
+  convert(golden_model("llama3"), directory / "fresh", short_options("w8a8", 0));
+  CHECK(files_of(directory / "out") == files_of(directory / "fresh"));
+}
+
+}  // namespace
+}  // namespace ballast

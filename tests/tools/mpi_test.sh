@@ -1,0 +1,78 @@
+#!/bin/sh
+# Jobs under mpirun: the same statistics for any number of ranks, one line for a failure, and no rank left behind.
+# usage: mpi_test.sh MPIRUN PROGRAM MODEL
+set -u
+mpirun=$1 program=$2 model=$3
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+failures=0
+export OMP_NUM_THREADS=1
+
+fail() {
+  echo "FAILED: $*" >&2
+  sed 's/^/    /' err >&2
+  failures=$((failures + 1))
+}
+
+# A container has neither an agent to start ranks through nor more cores than it says; root must mean it.
+ranks() {
+  count=$1
+  shift
+  OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_plm_rsh_agent='' OMPI_MCA_rmaps_base_oversubscribe=1 \
+    OMPI_MCA_hwloc_base_binding_policy=none OMPI_MCA_mpi_yield_when_idle=1 \
+    timeout 300 "$mpirun" -n "$count" "$program" "$@" >out 2>err </dev/null
+}
+
+"$program" calibrate "$model" -o one.stats --samples 16 --length 8 >out 2>err || fail "calibrate"
+for count in 2 3 4 8; do
+  ranks $count calibrate "$model" -o "$count.stats" --samples 16 --length 8 || fail "$count ranks"
+  cmp one.stats "$count.stats" || fail "$count ranks give other statistics"
+  [ "$(grep -c '^measured ' out)" -eq 1 ] || fail "$count ranks print more than once"
+done
+[ "$(find . -name '.*.resume*' | wc -l)" -eq 0 ] || fail "saved progress is left behind"
+
+# Conversions: with formats chosen, the same bytes.
+size=$("$program" inspect "$model" --json | sed 's/.*"file_bytes":\([0-9]*\).*/\1/')
+for flags in "--scheme w4a8" "--scheme w4a16 --target-size $((size * 3 / 5))"; do
+  rm -rf conv-*
+  for count in 1 2 4; do
+    ranks $count convert "$model" -o conv-$count $flags --stats one.stats --samples 16 --deterministic ||
+      fail "convert $flags on $count ranks"
+    cmp conv-1/model.safetensors conv-$count/model.safetensors || fail "$count ranks convert ($flags) to other bytes"
+  done
+done
+ranks 2 convert "$model" -o conv-any --scheme w4a8 --stats one.stats --samples 16 || fail "convert in any order"
+ranks 2 convert "$model" -o conv-few --stats one.stats --samples 3 && fail "too few samples to convert with pass"
+[ "$(grep -c '^ballast: samples: 3 are too few' err)" -eq 1 ] || fail "too few samples are not told once"
+[ "$(find . -name '.conv*' | wc -l)" -eq 0 ] || fail "a conversion leaves saved progress behind"
+
+ranks 2 calibrate "$model" -o few.stats --samples 3 --length 8 && fail "too few samples to share pass"
+[ "$(grep -c '^ballast: samples: 3 are too few' err)" -eq 1 ] || fail "too few samples are not told once"
+ranks 2 calibrate missing-model -o no.stats && fail "a missing model passes"
+[ "$(grep -c '^ballast: missing-model: ' err)" -eq 1 ] || fail "a missing model is not told once"
+ranks 2 inspect "$model"
+[ $? -eq 2 ] || fail "inspect under mpirun is not wrong usage"
+[ "$(grep -c '^ballast: inspect runs as one process' err)" -eq 1 ] || fail "inspect under mpirun is not told once"
+
+# Killed in the middle, all ranks go on together. Each tells its process id first.
+ranks 2 calibrate "$model" -o two.stats --samples 64 --length 64 || fail "2 ranks"
+cat >telling <<END
+#!/bin/sh
+echo \$\$ >>"$work/processes"
+exec "$program" "\$@"
+END
+chmod +x telling
+plain=$program
+program=$work/telling
+for delay in 0.3 0.6 1; do
+  : >processes
+  ranks 2 calibrate "$model" -o killed.stats --samples 64 --length 64 --force &
+  sleep $delay
+  xargs -r kill -9 <processes 2>/dev/null
+  wait
+done
+program=$plain
+ranks 2 calibrate "$model" -o killed.stats --samples 64 --length 64 --force || fail "the last of 2 ranks"
+cmp two.stats killed.stats || fail "going on gives other statistics"
+exit $((failures > 0))
