@@ -2,6 +2,12 @@
 
 namespace ballast::eval {
 
+bool SequenceRunner::truncate(std::size_t length) {
+  if (length > cache_.length() || !cache_.can_truncate_to(length)) return false;
+  cache_.truncate(length);
+  return true;
+}
+
 std::span<const float> SequenceRunner::run(std::span<const int> ids) {
   const model::SequenceTokens sequence[] = {{ids, &cache_}};
   const std::span<const float> hidden = model_.forward(sequence);

@@ -19,6 +19,10 @@ class SequenceRunner {
   /// The next tokens begin a new sequence.
   void restart() { cache_.truncate(0); }
 
+  /// The next tokens come behind the first `length` of the sequence, which keep their keys and values. Returns false,
+  /// and does nothing, when those are not all there any more.
+  bool truncate(std::size_t length);
+
   /// Continues the sequence. Returns the last block's output for all of `ids`, [ids.size()][hidden_size], kept until
   /// the next call.
   std::span<const float> run(std::span<const int> ids);

@@ -3,10 +3,9 @@
 
 #include "ballast/report.h"
 #include "report/calibration_text.h"
-#include "report/colours.h"
 #include "report/figures.h"
 #include "report/findings.h"
-#include "report/style.h"
+#include "report/page.h"
 #include "report/table.h"
 #include "report/text.h"
 
@@ -14,31 +13,23 @@ namespace ballast {
 namespace report {
 namespace {
 
-std::string fact(const std::string& value, std::string_view meaning) {
-  return "<div><dt>" + std::string(meaning) + "</dt><dd>" + value + "</dd></div>\n";
-}
-
 std::string facts(const Statistics& statistics, const Findings& findings) {
-  std::string html;
+  std::vector<Fact> facts;
   if (findings.largest) {
-    html += fact(number(std::abs(findings.largest->value.value)), "largest magnitude");
+    facts.push_back({number(std::abs(findings.largest->value.value)), "largest magnitude"});
     if (std::isfinite(findings.largest->ratio())) {
-      html += fact(number(findings.largest->ratio()) + "×", "the median of its layer");
+      facts.push_back({number(findings.largest->ratio()) + "×", "the median of its layer"});
     }
   }
   if (!statistics.sink_share.empty()) {
-    html +=
-        fact(count(findings.sink_heads) + " of " + count(statistics.sink_share.size()), "heads are attention sinks");
+    facts.push_back(
+        {count(findings.sink_heads) + " of " + count(statistics.sink_share.size()), "heads are attention sinks"});
   }
   if (findings.inputs > 0) {
-    html += fact(count(findings.inputs_with_outliers) + " of " + count(findings.inputs),
-                 "linear inputs have outlier channels");
+    facts.push_back({count(findings.inputs_with_outliers) + " of " + count(findings.inputs),
+                     "linear inputs have outlier channels"});
   }
-  return html.empty() ? html : "<dl class=\"facts\">\n" + html + "</dl>\n";
-}
-
-std::string section(std::string_view heading, const std::string& content) {
-  return "<section>\n<h2>" + std::string(heading) + "</h2>\n" + content + "</section>\n";
+  return facts_html(facts);
 }
 
 std::string massive_tables(const Statistics& statistics) {
@@ -69,22 +60,21 @@ std::string massive_tables(const Statistics& statistics) {
 std::string calibration_page(const Statistics& statistics) {
   using namespace report;  // NOLINT(google-build-using-namespace): this function is the room's front
   const Findings findings(statistics);
-  const std::string model = statistics.model.empty() ? "unnamed model" : escape(printable(statistics.model));
-  return "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-         "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>" +
-         model + ": calibration report</title>\n<style>" + kStyle + ramp_css() +
-         "</style>\n</head>\n<body>\n<main>\n<header>\n<p class=\"eyebrow\">Calibration report · <strong>" + model +
-         "</strong></p>\n<h1>" + escape(headline(statistics, findings)) + "</h1>\n" + lead(statistics, findings) +
-         "<p class=\"provenance\">" + provenance(statistics) + "</p>\n</header>\n" + facts(statistics, findings) +
-         section("Magnitudes by layer", magnitude_figure(statistics, findings)) +
-         section("Where the largest values stand", activation_map_figure(statistics)) +
-         section("Massive channels and tokens", massive_tables(statistics)) +
-         section("Attention sinks", sink_figure(statistics, findings)) +
-         section("What the linears read", linear_figure(findings)) +
-         section("Keys and values", key_value_figure(statistics)) +
-         section("What conversion does about it", conversion_plan(statistics, findings)) +
-         "<footer>Layers count from 1; layer 0 is the embedding. Written by ballast.</footer>\n"
-         "</main>\n</body>\n</html>\n";
+  const std::string model = statistics.model.empty() ? "unnamed model" : printable(statistics.model);
+  Page page;
+  page.title = model + ": calibration report";
+  page.eyebrow = "Calibration report · <strong>" + escape(model) + "</strong>";
+  page.headline = headline(statistics, findings);
+  page.header = lead(statistics, findings) + "<p class=\"provenance\">" + provenance(statistics) + "</p>\n";
+  page.content = facts(statistics, findings) + section("Magnitudes by layer", magnitude_figure(statistics, findings)) +
+                 section("Where the largest values stand", activation_map_figure(statistics)) +
+                 section("Massive channels and tokens", massive_tables(statistics)) +
+                 section("Attention sinks", sink_figure(statistics, findings)) +
+                 section("What the linears read", linear_figure(findings)) +
+                 section("Keys and values", key_value_figure(statistics)) +
+                 section("What conversion does about it", conversion_plan(statistics, findings));
+  page.footer = "Layers count from 1; layer 0 is the embedding. Written by ballast.";
+  return page_html(page);
 }
 
 }  // namespace ballast

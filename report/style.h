@@ -72,6 +72,13 @@ text.end { text-anchor: end; }
 .line.s3 { stroke: var(--s3); } .line.s4 { stroke: var(--s4); } .line.s5 { stroke: var(--s5); }
 .dot.s0 { fill: var(--s0); } .dot.s1 { fill: var(--s1); } .dot.s2 { fill: var(--s2); }
 .dot.s3 { fill: var(--s3); } .dot.s4 { fill: var(--s4); } .dot.s5 { fill: var(--s5); }
+.frontier { stroke-width: 1.5; opacity: 0.55; }
+.point { outline: none; }
+.point .halo { fill: transparent; }
+.point:hover .halo, .point:focus-visible .halo { fill: var(--hover); stroke: var(--ink); stroke-width: 0.75; }
+.tip { position: fixed; z-index: 1; max-width: 24rem; padding: 0.5rem 0.75rem; background: var(--card); color: var(--ink);
+       border: 1px solid var(--soft); border-radius: 0.4rem; font-size: 0.875rem; line-height: 1.45; white-space: pre-wrap;
+       pointer-events: none; }
 .legend { display: flex; flex-wrap: wrap; gap: 0.25rem 1.25rem; margin: 0 0 0.75rem; padding: 0; list-style: none;
           font-size: 0.875rem; line-height: 1.4; }
 .legend li { display: flex; align-items: baseline; gap: 0.5rem; min-width: 0; overflow-wrap: anywhere; }

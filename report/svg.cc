@@ -54,6 +54,14 @@ void Svg::rectangle(const Box& box, std::string_view classes, std::string_view t
   code_ += tooltip.empty() ? "/>\n" : "><title>" + escape(tooltip) + "</title></rect>\n";
 }
 
+void Svg::begin_group(std::string_view classes, std::string_view tooltip) {
+  code_ += "<g" + attribute("class", classes) + " tabindex=\"0\"><title>" + escape(tooltip) + "</title>\n";
+}
+
+void Svg::end_group() {
+  code_ += "</g>\n";
+}
+
 void Svg::path(std::string_view data, std::string_view classes) {
   code_ += "<path" + attribute("class", classes) + attribute("d", data) + "/>\n";
 }

@@ -43,6 +43,11 @@ class Svg {
   void polyline(const std::vector<Point>& points, std::string_view classes);
   void circle(Point centre, double radius, std::string_view classes);
   void rectangle(const Box& box, std::string_view classes, std::string_view tooltip = {});
+
+  /// What is drawn until end_group() belongs together and shows `tooltip`; the keyboard reaches it, too.
+  void begin_group(std::string_view classes, std::string_view tooltip);
+  void end_group();
+
   void path(std::string_view data, std::string_view classes);
   void text(Point baseline, std::string_view content, std::string_view classes);
 

@@ -170,6 +170,14 @@ std::string round_number(double value) {
   return digits;
 }
 
+std::string significant(double value, int digits) {
+  if (!std::isfinite(value)) return "–";
+  std::array<char, 40> text{};
+  const auto end =
+      std::to_chars(text.data(), text.data() + text.size(), std::abs(value), std::chars_format::general, digits).ptr;
+  return (value < 0 ? "−" : "") + std::string(text.data(), end);
+}
+
 std::string percent(double share) {
   if (!std::isfinite(share)) return "–";
   const double hundredths = share * 100;

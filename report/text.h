@@ -29,6 +29,9 @@ std::string count(std::size_t value);
 /// The same without zeros at the end of a fraction, for round values: "0.1", "10".
 std::string round_number(double value);
 
+/// With so many digits that count, where a reader compares values: 3 digits of 0.010489 are "0.0105".
+std::string significant(double value, int digits);
+
 /// "41 %", "0.3 %".
 std::string percent(double share);
 

@@ -4,18 +4,22 @@
 #include <cmath>
 #include <filesystem>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "ballast/error.h"
 #include "ballast/report.h"
+#include "calib/job_state.h"
 #include "model/checkpoint/safetensors_writer.h"
 #include "report/text.h"
 #include "tools/commands.h"
 #include "tools/console.h"
 #include "tools/job.h"
 #include "tools/option_checks.h"
+#include "tools/plan_line.h"
+#include "tools/ranked_job.h"
 #include "tools/table.h"
 #include "tools/units.h"
 
@@ -123,21 +127,42 @@ void refuse_existing(const fs::path& path, bool force) {
   }
 }
 
+std::string json_with_plan(const Statistics& statistics, const JobPlan& plan) {
+  auto result = nlohmann::json::parse(statistics_json(statistics));
+  result["plan"] = {{"memory_bytes", plan.memory_bytes}, {"seconds", plan.seconds}};
+  return result.dump() + "\n";
+}
+
+int calibrate_on(Ranks& ranks, const CalibrateFlags& flags) {
+  CalibrateOptions options = flags.options;
+  JobPlan plan;
+  options.ranks = &ranks;
+  options.state_folder = calib::JobState::folder_beside(flags.output);
+  options.on_plan = [&](const JobPlan& told) {
+    plan = told;
+    if (!flags.job.quiet) print_message(plan_line("calibration", plan, ranks));
+  };
+  options.on_message = [](const std::string& message) { print_message("ballast: " + message + "\n"); };
+  const Statistics statistics = [&] {
+    Job job(flags_of_rank(flags.job, ranks));
+    return calibrate(flags.model, options, job.progress());
+  }();
+  if (ranks.first()) {
+    save_statistics(statistics, flags.output, flags.force);
+    if (flags.report) model::write_file_atomically(*flags.report, calibration_page(statistics), flags.force);
+    print(flags.json
+              ? json_with_plan(statistics, plan)
+              : summary_sheet(flags, statistics) + "\n" + layer_table(statistics) + "\n" + outlier_table(statistics));
+  }
+  ranks.barrier();  // what the others keep may still be needed until the output is there
+  discard_calibration_state(options);
+  return kExitDone;
+}
+
 int run_calibrate(const CalibrateFlags& flags) {
   refuse_existing(flags.output, flags.force);
   if (flags.report) refuse_existing(*flags.report, flags.force);
-  const Statistics statistics = [&] {
-    Job job(flags.job);
-    return calibrate(flags.model, flags.options, job.progress());
-  }();
-  save_statistics(statistics, flags.output, flags.force);
-  if (flags.report) model::write_file_atomically(*flags.report, calibration_page(statistics), flags.force);
-  if (flags.json) {
-    print(statistics_json(statistics) + "\n");
-  } else {
-    print(summary_sheet(flags, statistics) + "\n" + layer_table(statistics) + "\n" + outlier_table(statistics));
-  }
-  return kExitDone;
+  return run_on_ranks([&](Ranks& ranks) { return calibrate_on(ranks, flags); });
 }
 
 }  // namespace
@@ -168,7 +193,10 @@ void add_calibrate(CLI::App& program, Action& action) {
   command->add_flag("--force", flags->force, "Replace existing files");
   add_thread_flags(*command, flags->job);
   add_quiet_flag(*command, flags->job);
-  command->footer("Example:\n  ballast calibrate SmolLM2-135M -o smollm2.stats --text wiki.txt --report smollm2.html");
+  command->footer(
+      "Example:\n  ballast calibrate SmolLM2-135M -o smollm2.stats --text wiki.txt --report smollm2.html\n"
+      "  mpirun -n 4 ballast calibrate SmolLM2-135M -o smollm2.stats\n\n"
+      "What was interrupted goes on when the same command is given again.");
   command->callback([flags, &action] { action = [flags] { return run_calibrate(*flags); }; });
 }
 

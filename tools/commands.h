@@ -16,6 +16,7 @@ void add_calibrate(CLI::App& program, Action& action);
 void add_convert(CLI::App& program, Action& action);
 void add_verify(CLI::App& program, Action& action);
 void add_eval(CLI::App& program, Action& action);
+void add_sweep(CLI::App& program, Action& action);
 void add_run(CLI::App& program, Action& action);
 void add_bench(CLI::App& program, Action& action);
 

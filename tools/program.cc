@@ -4,12 +4,15 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <exception>
 #include <new>
 #include <string>
 
+#include "ballast/ranks.h"
 #include "tools/commands.h"
 #include "tools/console.h"
+#include "tools/failure.h"
 #include "tools/interrupt.h"
 #include "tools/option_checks.h"
 
@@ -23,9 +26,16 @@ constexpr const char* kExample = R"(Example:
 
 'ballast COMMAND --help' tells more about a command.)";
 
-void print_error(std::string message) {
-  std::replace(message.begin(), message.end(), '\n', ' ');
-  print_message("ballast: " + message + "\n");
+// Of the others every process would do the same work and print the same.
+constexpr std::array kSharedByRanks = {"calibrate", "convert"};
+
+void refuse_idle_ranks(const CLI::App& program) {
+  if (launched_ranks() == 1) return;
+  for (const CLI::App* command : program.get_subcommands()) {
+    if (std::ranges::find(kSharedByRanks, command->get_name()) == kSharedByRanks.end()) {
+      throw UsageError(command->get_name() + " runs as one process: start it without mpirun");
+    }
+  }
 }
 
 // Of the subcommand that was named, else of the program.
@@ -36,6 +46,7 @@ std::string help_command(const CLI::App& program) {
 }
 
 int usage_error(const CLI::App& program, const std::string& message) {
+  if (leave_to_first_rank()) return kExitUsage;
   print_error(message);
   print_message("Try '" + help_command(program) + "'.\n");
   return kExitUsage;
@@ -44,6 +55,7 @@ int usage_error(const CLI::App& program, const std::string& message) {
 int parse_and_run(CLI::App& program, const Action& action, int argc, const char* const* argv) {
   try {
     program.parse(argc, argv);
+    refuse_idle_ranks(program);
     if (!action) throw UsageError("a command is missing");
     return action();
   } catch (const CLI::CallForHelp&) {
@@ -89,21 +101,14 @@ int run_program(int argc, const char* const* argv) {
     program.footer(kExample);
     program.require_subcommand(0, 1);
     Action action;
-    for (const auto add : {add_inspect, add_calibrate, add_convert, add_verify, add_eval, add_run, add_bench}) {
+    for (const auto add :
+         {add_inspect, add_calibrate, add_convert, add_verify, add_eval, add_sweep, add_run, add_bench}) {
       add(program, action);
     }
     return parse_and_run(program, action, argc, argv);
-  } catch (const OutputClosed&) {
-    return kExitDone;
-  } catch (const Interrupted& interrupt) {
-    print_error(interrupt.what());
-    return interrupt.exit_code();
-  } catch (const std::bad_alloc&) {
-    print_error("out of memory");
-  } catch (const std::exception& error) {
-    print_error(error.what());
+  } catch (...) {
+    return report_failure();
   }
-  return kExitFailed;
 }
 
 }  // namespace ballast::tools

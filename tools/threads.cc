@@ -2,6 +2,7 @@
 
 #include <omp.h>
 #include <sched.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -10,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "ballast/ranks.h"
 #include "tools/cpu_quota.h"
 
 namespace ballast::tools {
@@ -21,6 +23,13 @@ std::string core_of(int cpu) {
   std::ifstream file("/sys/devices/system/cpu/cpu" + number + "/topology/thread_siblings_list");
   std::string siblings;
   return std::getline(file, siblings) && !siblings.empty() ? siblings : number;
+}
+
+// Ranks that share this process' CPUs: none when the launcher gave each its own.
+std::size_t ranks_on_these_cpus() {
+  cpu_set_t allowed;
+  if (::sched_getaffinity(0, sizeof allowed, &allowed) != 0) return launched_ranks_here();
+  return CPU_COUNT(&allowed) < ::sysconf(_SC_NPROCESSORS_ONLN) ? 1 : launched_ranks_here();
 }
 
 // The first CPU of every core that this process may run on.
@@ -52,7 +61,7 @@ void pin_threads(const std::vector<int>& cpus) {
 std::size_t available_cores() {
   const std::size_t counted = core_cpus().size();
   const std::size_t cores = counted > 0 ? counted : static_cast<std::size_t>(omp_get_num_procs());
-  return std::min(cores, cpu_quota().value_or(cores));
+  return std::max<std::size_t>(1, std::min(cores, cpu_quota().value_or(cores)) / ranks_on_these_cpus());
 }
 
 void use_threads(const ThreadOptions& options) {

@@ -12,8 +12,9 @@ struct ThreadOptions {
   bool pin = false;                  ///< keep each thread on a core of its own
 };
 
-/// Physical cores among the CPUs that this process may run on, no more than its control group's quota pays for: a
-/// second thread on a core gains nothing where both wait for the same multipliers or the same memory.
+/// Physical cores among the CPUs that this process may run on, no more than its control group's quota pays for,
+/// divided among the ranks that share them: a second thread on a core gains nothing where both wait for the same
+/// multipliers or the same memory.
 std::size_t available_cores();
 
 /// Sets up the OpenMP pool.

@@ -22,6 +22,15 @@ struct EvaluateOptions {
 
   /// Score this many tokens as one sequence instead of chunks, every one from the second on, with the cache below.
   std::size_t stream = 0;
+  /// Where the reference's logits are kept, so that the next model compared with it on the same chunks need not wait
+  /// for it: a directory, made when missing. 4 bytes per position and id of the vocabulary. Not for a stream.
+  std::optional<std::filesystem::path> reference_cache;
+
+  /// Also tell figures by position, from all positions and not only from those that are scored.
+  bool per_position = false;
+  /// Also list this many positions that diverge most from the reference: scored ones, with `per_position` any.
+  std::size_t worst = 0;
+
   /// F32 unless said otherwise, so that weights are compared, not caches. The reference's is F32 always.
   CacheOptions cache{.type = CacheOptions::Type::kF32};
 };
@@ -31,6 +40,37 @@ struct StreamSegment {
   std::size_t first = 0;   ///< position of its first token
   std::size_t tokens = 0;  ///< scored
   double ppl = 0;
+  std::optional<double> kl_mean{};
+};
+
+/// Positions 0, 1, 2-3, 4-7, ... of all chunks, each twice as many as the one before: what stands first (attention
+/// sinks, massive tokens) is told apart.
+struct PositionRange {
+  std::size_t first = 0;   ///< position in the chunk
+  std::size_t last = 0;    ///< belongs to it
+  std::size_t tokens = 0;  ///< predictions made from these positions, in all chunks
+  double ppl = 0;
+  std::optional<double> reference_ppl{};
+  std::optional<double> kl_mean{};
+};
+
+/// A token of the vocabulary and how probable a model finds it.
+struct Prediction {
+  int id = 0;
+  std::string text{};  ///< bytes, which may be a part of a UTF-8 sequence
+  double probability = 0;
+};
+
+/// A position whose prediction diverges from the reference's.
+struct DivergentToken {
+  std::size_t chunk = 0;
+  std::size_t position = 0;          ///< in the chunk, of the last token that the models saw
+  std::string context{};             ///< the last few tokens up to it, bytes
+  Prediction next{};                 ///< the token that follows in the text, and the model's probability
+  double reference_probability = 0;  ///< of the same token
+  Prediction top{};                  ///< what the model finds most probable
+  Prediction reference_top{};        ///< what the reference does
+  double kl = 0;
 };
 
 /// As llama.cpp's perplexity tool defines it: the text is tokenized once and cut into chunks, the first token of each
@@ -46,9 +86,11 @@ struct Evaluation {
   std::optional<double> top1_agreement;  ///< share of positions with the same most likely token
   std::uint64_t file_bytes = 0;          ///< of the model's tensor files
   double bits_per_weight = 0;
-  double seconds = 0;                   ///< spent in the forward passes
-  std::vector<StreamSegment> segments;  ///< of a stream, else empty
-  std::uint64_t cache_bytes = 0;        ///< of a stream's cache
+  double seconds = 0;                    ///< spent in the forward passes
+  std::vector<StreamSegment> segments;   ///< of a stream, else empty
+  std::uint64_t cache_bytes = 0;         ///< of a stream's cache
+  std::vector<PositionRange> positions;  ///< with EvaluateOptions::per_position, ascending
+  std::vector<DivergentToken> worst;     ///< with EvaluateOptions::worst, the most divergent first
 };
 
 Evaluation evaluate(const std::filesystem::path& model, const EvaluateOptions& options, const Progress& progress = {});

@@ -40,14 +40,29 @@ class Ballast:
                           result["fraction_of_limit"]) for result in figures["results"]]
 
 
+def require_llama_tools(binaries: pathlib.Path, tools: tuple[str, ...]) -> None:
+    for program in tools:
+        if not os.access(binaries / program, os.X_OK):
+            raise PeerError(f"{binaries}: holds no {program}, build llama.cpp's tools")
+
+
+def llama_bench(program: pathlib.Path, model: pathlib.Path, load: Workload, threads: int) -> list[Speed]:
+    """What one round of llama-bench measures, with a cache of its default type or, behind many tokens, INT8."""
+    cache = ["-fa", "1", "-ctk", "q8_0", "-ctv", "q8_0"] if load.depth else []
+    output = run([program, "-m", model, "-p", load.prompt, "-n", load.generate, "-d", load.depth, "-r", 1,
+                  "-t", threads, "-o", "json", *cache])
+    with reading(f"output of {program}"):
+        return [Speed(test_name("pp", row["n_prompt"], load.depth) if row["n_prompt"] else
+                      test_name("tg", row["n_gen"], load.depth), float(row["avg_ts"]))
+                for row in json.loads(output)]
+
+
 class LlamaCpp:
     name = "llama.cpp"
     variants = ("Q8_0", "Q4_0")
 
     def __init__(self, binaries: pathlib.Path, gguf: pathlib.Path | None, threads: int):
-        for program in ("llama-bench", "llama-quantize"):
-            if not os.access(binaries / program, os.X_OK):
-                raise PeerError(f"{binaries}: holds no {program}, build llama.cpp's tools")
+        require_llama_tools(binaries, ("llama-bench", "llama-quantize"))
         self._binaries = binaries
         self._gguf = gguf
         self._threads = threads
@@ -65,14 +80,7 @@ class LlamaCpp:
         self._models[variant] = make(work / f"llama-{variant}.gguf", self._gguf or model, quantize)
 
     def measure(self, variant: str, load: Workload) -> list[Speed]:
-        cache = ["-fa", "1", "-ctk", "q8_0", "-ctv", "q8_0"] if load.depth else []
-        program = self._binaries / "llama-bench"
-        output = run([program, "-m", self._models[variant], "-p", load.prompt, "-n", load.generate, "-d", load.depth,
-                      "-r", 1, "-t", self._threads, "-o", "json", *cache])
-        with reading(f"output of {program}"):
-            return [Speed(test_name("pp", row["n_prompt"], load.depth) if row["n_prompt"] else
-                          test_name("tg", row["n_gen"], load.depth), float(row["avg_ts"]))
-                    for row in json.loads(output)]
+        return llama_bench(self._binaries / "llama-bench", self._models[variant], load, self._threads)
 
 
 class OpenVino:

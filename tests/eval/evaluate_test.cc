@@ -2,10 +2,13 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "ballast/convert.h"
@@ -43,6 +46,11 @@ test::TinyModel alphabet_model(float logit) {
   std::vector<int> successors(256);
   std::iota(successors.begin(), successors.end(), 1);
   return test::successor_model(successors, logit);
+}
+
+std::string without_seconds(Evaluation evaluation) {
+  evaluation.seconds = 0;
+  return evaluation_json(evaluation);
 }
 
 std::string varied_text() {
@@ -155,6 +163,146 @@ TEST_CASE("figures do not depend on the number of threads") {
   CHECK(test::with_threads(1, run) == test::with_threads(2, run));
 }
 
+TEST_CASE("stored logits of the reference give the same figures, and are used again") {
+  Case example(test::random_model(), varied_text(), 12);
+  EvaluateOptions options = example.options;
+  options.reference = test::random_model({.weights = 0.1F}).write(example.directory / "reference");
+  const std::string computed = without_seconds(evaluate(example.model, options));
+  options.reference_cache = example.directory / "cache" / "logits";
+  std::vector<std::string> stages;
+  const Progress progress = [&](std::string_view stage, std::size_t, std::size_t) { stages.emplace_back(stage); };
+  CHECK(without_seconds(evaluate(example.model, options, progress)) == computed);
+  CHECK(std::ranges::count(stages, "running the reference") == 8);
+  stages.clear();
+  CHECK(without_seconds(evaluate(example.model, options, progress)) == computed);
+  CHECK(std::ranges::count(stages, "running the reference") == 0);
+
+  SUBCASE("a copy of the reference elsewhere has the same") {
+    std::filesystem::copy(*options.reference, example.directory / "copy");
+    options.reference = example.directory / "copy";
+    CHECK(without_seconds(evaluate(example.model, options, progress)) == computed);
+    CHECK(std::ranges::count(stages, "running the reference") == 0);
+  }
+  SUBCASE("other weights, chunks, lengths and positions have others") {
+    options.chunks = 3;
+    evaluate(example.model, options, progress);
+    CHECK(std::ranges::count(stages, "running the reference") == 3);
+    options.context = 10;
+    evaluate(example.model, options, progress);
+    CHECK(std::ranges::count(stages, "running the reference") == 6);
+    options.per_position = true;
+    evaluate(example.model, options, progress);
+    CHECK(std::ranges::count(stages, "running the reference") == 9);
+    options.reference = test::random_model({.weights = 0.11F}).write(example.directory / "other");
+    evaluate(example.model, options, progress);
+    CHECK(std::ranges::count(stages, "running the reference") == 12);
+  }
+  SUBCASE("a damaged file is refused") {
+    const auto entry = std::filesystem::directory_iterator(*options.reference_cache)->path() / "model.safetensors";
+    std::string bytes = test::read_file(entry);
+    bytes[bytes.size() - 3] ^= 0x10;
+    test::write_file(entry, bytes);
+    CHECK(error_message([&] { evaluate(example.model, options); }) == Contains("model.safetensors: is damaged"));
+  }
+}
+
+TEST_CASE("figures by position are those of all positions, in ranges that double") {
+  Case example(test::random_model(), varied_text(), 12);
+  EvaluateOptions options = example.options;
+  options.reference = test::random_model({.weights = 0.1F}).write(example.directory / "reference");
+  const Evaluation plain = evaluate(example.model, options);
+  CHECK(plain.positions.empty());
+  options.per_position = true;
+  const Evaluation result = evaluate(example.model, options);
+  CHECK(result.ppl == plain.ppl);
+  CHECK(*result.kl_mean == *plain.kl_mean);
+  const std::vector<std::pair<std::size_t, std::size_t>> ranges = {{0, 0}, {1, 1}, {2, 3}, {4, 7}, {8, 10}};
+  REQUIRE(result.positions.size() == ranges.size());
+  for (std::size_t i = 0; i < ranges.size(); ++i) {
+    CHECK(result.positions[i].first == ranges[i].first);
+    CHECK(result.positions[i].last == ranges[i].second);
+    CHECK(result.positions[i].tokens == 8 * (ranges[i].second + 1 - ranges[i].first));
+    CHECK(*result.positions[i].kl_mean > 0);
+  }
+  // A stream of a chunk's length sees what its positions see.
+  EvaluateOptions stream = options;
+  stream.stream = 12;
+  options.chunks = 1;
+  const Evaluation one = evaluate(example.model, options);
+  const Evaluation streamed = evaluate(example.model, stream);
+  REQUIRE(streamed.positions.size() == one.positions.size());
+  double kl = 0;
+  for (std::size_t i = 0; i < one.positions.size(); ++i) {
+    CHECK(streamed.positions[i].ppl == doctest::Approx(one.positions[i].ppl).epsilon(1e-5));
+    CHECK(*streamed.positions[i].kl_mean == doctest::Approx(*one.positions[i].kl_mean).epsilon(1e-4));
+    kl += *streamed.positions[i].kl_mean * static_cast<double>(streamed.positions[i].tokens);
+  }
+  CHECK(*streamed.kl_mean == doctest::Approx(kl / 11));
+  CHECK(streamed.segments.size() == 11);
+  CHECK(*streamed.segments[0].kl_mean == doctest::Approx(*streamed.positions[0].kl_mean));
+}
+
+TEST_CASE("a long chunk has at most 16 ranges of positions, which cover it") {
+  test::TinyModel tiny = test::random_model({.hidden = 8, .layers = 1, .heads = 1, .kv_heads = 1, .mlp = 8});
+  Case example(tiny, std::string(40'000, 'x'), 12);
+  example.options.stream = 40'000;
+  example.options.per_position = true;
+  example.options.cache.window = 16;
+  const Evaluation result = evaluate(example.model, example.options);
+  REQUIRE(result.positions.size() == 16);
+  CHECK(result.positions.back().first == 16'384);
+  CHECK(result.positions.back().last == 39'998);
+}
+
+TEST_CASE("the worst predictions are those where the models differ most, worst first") {
+  // Both know the alphabet; the model believes that 'x' follows 'c', the reference that 'd' does.
+  std::vector<int> successors(256);
+  std::iota(successors.begin(), successors.end(), 1);
+  const int c = 'c' - '!';
+  Case example(alphabet_model(6), "ababcdefabcdefgh", 8);
+  const Case reference(alphabet_model(6), "", 8);
+  successors[c] = 'x' - '!';
+  test::TinyModel wrong = test::successor_model(successors, 6);
+  wrong.tokenizer = test::tiny_tokenizer_json();
+  example.model = wrong.write(example.directory / "wrong");
+  EvaluateOptions options = example.options;
+  options.reference = reference.model;
+  options.worst = 2;
+  const Evaluation result = evaluate(example.model, options);
+  REQUIRE(result.worst.size() == 2);
+  const DivergentToken& worst = result.worst[0];
+  CHECK(worst.chunk == 0);
+  CHECK(worst.position == 4);
+  CHECK(worst.context == "ababc");
+  CHECK(worst.next.text == "d");
+  CHECK(worst.top.text == "x");
+  CHECK(worst.reference_top.text == "d");
+  const double sure = std::exp(6.0) / (std::exp(6.0) + kVocab - 1);
+  CHECK(worst.top.probability == doctest::Approx(sure).epsilon(1e-4));
+  CHECK(worst.reference_probability == doctest::Approx(sure).epsilon(1e-4));
+  CHECK(worst.next.probability == doctest::Approx(sure / std::exp(6.0)).epsilon(1e-4));
+  CHECK(worst.kl > 1);
+  CHECK(result.worst[1].kl == doctest::Approx(0));
+  CHECK(result.worst[1].position == 5);
+
+  // The second chunk's 'c' stands in its first half, which only --per-position looks at.
+  options.per_position = true;
+  const Evaluation all = evaluate(example.model, options);
+  CHECK(all.worst[0].chunk == 0);
+  CHECK(all.worst[1].chunk == 1);
+  CHECK(all.worst[1].position == 2);
+  const auto json = nlohmann::json::parse(evaluation_json(all));
+  CHECK(json["worst"][1]["context"] == "abc");
+  CHECK(json["worst"][1]["top"]["text"] == "x");
+  CHECK(json["positions"][2]["first"] == 2);
+}
+
+TEST_CASE("a part of a character in the worst list leaves the JSON valid") {
+  Evaluation evaluation;
+  evaluation.worst.push_back({.context = "\xe4\xb8", .next = {.text = "\xad"}});
+  CHECK(nlohmann::json::parse(evaluation_json(evaluation))["worst"][0]["next"]["text"] == "\xef\xbf\xbd");
+}
+
 TEST_CASE("the JSON has a reference's figures only when there is one") {
   const Case example(test::random_model(), varied_text(), 10);
   EvaluateOptions options = example.options;
@@ -172,7 +320,7 @@ TEST_CASE("what cannot be evaluated is refused") {
   const Case example(test::random_model(), "hello", 8);
   EvaluateOptions options = example.options;
   const auto refusal = [&] { return error_message([&] { evaluate(example.model, options); }); };
-  CHECK(refusal() == Contains("text.txt: holds 1 tokens, fewer than one chunk of 8"));
+  CHECK(refusal() == Contains("text.txt: holds 1 tokens, fewer than the 8 that are scored together"));
   options.context = 3;
   CHECK(refusal() == "context: must be at least 4 tokens");
   options.context = 65;
@@ -180,6 +328,17 @@ TEST_CASE("what cannot be evaluated is refused") {
   options.context = std::size_t{1} << 60;
   CHECK(refusal() == "context: 1152921504606846976 is more than the model's 64");
   options.context = 8;
+  options.worst = 3;
+  CHECK(refusal() == "worst: lists what diverges most from a reference: name one");
+  options.worst = 0;
+  options.reference_cache = example.directory / "cache";
+  CHECK(refusal() == "reference cache: keeps a reference's logits: name a reference");
+  options.reference = example.model;
+  options.stream = 8;
+  CHECK(refusal() == "reference cache: keeps logits of chunks, not of a stream");
+  options.stream = 0;
+  options.reference = std::nullopt;
+  options.reference_cache = std::nullopt;
   options.text_file = example.directory / "none.txt";
   CHECK(refusal() == Contains("none.txt"));
   options.text_file = example.options.text_file;

@@ -28,7 +28,7 @@ expect() {
   [ ! -s out ] || fail "'$*' prints to standard output"
 }
 
-for command in inspect calibrate convert verify eval run bench; do
+for command in inspect calibrate convert verify eval sweep run bench; do
   ballast $command --help >out 2>err || fail "$command --help"
   grep -q "ballast $command .*[-A-Za-z]" out && grep -q '^Example' out || fail "$command --help shows no example"
   expect 2 2 "Try 'ballast $command --help'" $command --no-such-option
@@ -41,7 +41,8 @@ expect 2 2 "command is missing"
 expect 2 2 "no-such-command" no-such-command
 
 # A path that is not there is a failure, not wrong usage: one line that names it.
-for command in "inspect" "calibrate -o stats" "convert -o dir" "verify --expected file" "eval --text file" "run -p text" \
+for command in "inspect" "calibrate -o stats" "convert -o dir" "verify --expected file" "eval --text file" \
+  "sweep --text file -o dir" "run -p text" \
   "bench -p 1 -n 1 -r 1"; do
   # shellcheck disable=SC2086
   expect 1 1 "^ballast: missing-model: " $command missing-model
@@ -59,9 +60,18 @@ expect 2 2 "whole number from 2" eval missing-model --text file --context 1
 expect 2 2 "int4 not in" bench missing-model --kv int4
 expect 2 2 "requires --window" run missing-model -p text --sinks 4
 expect 2 2 "whole number from 2" eval missing-model --text file --stream 1
+expect 2 2 "--text FILE or --choices FILE" eval missing-model
+expect 2 2 "--text excludes --choices" eval missing-model --text file --choices file
+expect 2 2 "requires --reference" eval missing-model --text file --worst 3
+expect 1 1 "^ballast: missing-model: " eval missing-model --choices file
 expect 2 2 "above 0 and at most 1" run missing-model -p text --top-p 0
 expect 2 2 "PROMPT is missing" run missing-model
 expect 2 2 "nothing to measure" bench missing-model -p 0 -n 0
+expect 2 2 "there are f32" sweep missing-model --text file -o dir --schemes w8a8,w3a3
+expect 2 2 "quick not in" sweep missing-model --text file -o dir --preset quick
+expect 2 2 "a size like 92MB" sweep missing-model --text file -o dir --sizes 92MB,large
+expect 2 2 "excludes" sweep missing-model --text file -o dir --stats a --calibration-text b
+expect 1 1 "peers.csv: " sweep missing-model --text file -o dir --peers peers.csv
 expect 2 2 "excludes" convert missing-model -o dir --scheme w8a8 --recipe file.json
 expect 2 2 "excludes" convert missing-model -o dir --symmetric --asymmetric
 expect 2 2 "there are f32" convert missing-model -o dir --scheme w3a3

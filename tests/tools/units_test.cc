@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <limits>
 
+#include "tools/option_checks.h"
+
 namespace ballast::tools {
 namespace {
 
@@ -21,6 +23,26 @@ TEST_CASE("a size that rounds up to 1000 is shown in the next unit") {
   CHECK(format_bytes(999'949) == "999.9 kB");
   CHECK(format_bytes(999'950) == "1.00 MB");
   CHECK(format_bytes(9'999) == "10.0 kB");
+}
+
+TEST_CASE("a size that a user writes is read in units of 1000 or 1024, or in bytes") {
+  CHECK(parse_bytes("--sizes", "92MB") == 92'000'000);
+  CHECK(parse_bytes("--sizes", "105.5 mb") == 105'500'000);
+  CHECK(parse_bytes("--sizes", "1.5GiB") == 1'610'612'736);
+  CHECK(parse_bytes("--sizes", "3kB") == 3000);
+  CHECK(parse_bytes("--sizes", "96000000") == 96'000'000);
+  CHECK(parse_bytes("--sizes", "17 B") == 17);
+  CHECK(parse_bytes("--sizes", "0.0921 TB") == 92'100'000'000);
+}
+
+TEST_CASE("what is no size is refused with the option's name") {
+  for (const char* text :
+       {"", "MB", "92 XB", "92M", "-1MB", "0", "nan", "inf", "1e3", "92MBs", "99999999 TB", "9MB2"}) {
+    CAPTURE(text);
+    CHECK_THROWS_AS(parse_bytes("--sizes", text), UsageError);
+  }
+  CHECK_THROWS_WITH(parse_bytes("--sizes", "9x"),
+                    "--sizes: '9x' must be a size like 92MB, 1.5GiB or a number of bytes");
 }
 
 TEST_CASE("durations grow coarser as they grow longer") {

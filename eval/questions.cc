@@ -1,0 +1,86 @@
+#include "eval/questions.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "ballast/error.h"
+#include "model/checkpoint/strict_json.h"
+#include "model/checkpoint/text.h"
+#include "model/text_file.h"
+#include "model/tokenizer/checked_json.h"
+
+namespace ballast::eval {
+namespace {
+
+constexpr std::string_view kWhiteSpace = " \t\n\v\f\r";
+
+Question parse_question(std::string_view line, std::string place) {
+  const nlohmann::json value = model::parse_strict_json(line, place);
+  const model::CheckedJson entry(value, place + ": ");
+  Question question;
+  question.text = entry.at("question").string();
+  const model::CheckedJson choices = entry.at("choices");
+  for (const model::CheckedJson& choice : choices.elements()) {
+    question.choices.push_back(choice.string());
+    if (question.choices.back().empty()) choice.fail("is empty");
+  }
+  if (question.choices.size() < 2) choices.fail("must be at least two");
+  const model::CheckedJson answer = entry.at("answer");
+  const std::int64_t index = answer.integer();
+  if (index < 0 || static_cast<std::uint64_t>(index) >= question.choices.size()) {
+    answer.fail(model::concat("is ", index, ", but must be from 0 to ", question.choices.size() - 1));
+  }
+  question.answer = static_cast<std::size_t>(index);
+  question.place = std::move(place);
+  return question;
+}
+
+}  // namespace
+
+std::vector<Question> read_questions(const std::filesystem::path& file) {
+  const std::string text = model::read_text_file(file);
+  std::vector<Question> questions;
+  std::size_t number = 0;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    const std::string_view line = std::string_view(text).substr(begin, end - begin);
+    begin = end + 1;
+    ++number;
+    if (line.find_first_not_of(kWhiteSpace) == std::string_view::npos) continue;
+    questions.push_back(parse_question(line, model::concat(file.string(), ":", number)));
+  }
+  if (questions.empty()) throw Error(file.string(), "holds no questions");
+  return questions;
+}
+
+ContinuationIds encode_continuation(const model::Tokenizer& tokenizer, std::string_view context,
+                                    std::string_view continuation, const std::string& place) {
+  const std::size_t kept = context.find_last_not_of(kWhiteSpace) + 1;  // 0 when there is nothing else
+  const std::string whole = std::string(context) + std::string(continuation);
+  const auto encode = [&](std::string_view text) {
+    std::vector<int> ids = tokenizer.prefix();
+    const std::vector<int> more = tokenizer.encode(text);
+    ids.insert(ids.end(), more.begin(), more.end());
+    return ids;
+  };
+  ContinuationIds ids;
+  ids.context = encode(context.substr(0, kept));
+  const std::vector<int> both = encode(whole);
+  if (both.size() <= ids.context.size()) {
+    throw Error(place, "the choice " + model::in_quotes(continuation) + " adds no token to the question");
+  }
+  ids.continuation.assign(both.begin() + static_cast<std::ptrdiff_t>(ids.context.size()), both.end());
+  if (ids.context.empty()) {
+    const std::optional<int> first = tokenizer.bos() ? tokenizer.bos() : tokenizer.eos();
+    if (!first) throw Error(place, "the question is empty, and the model has no token that begins a text");
+    ids.context.push_back(first.value());
+  }
+  return ids;
+}
+
+std::size_t character_count(std::string_view utf8) {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(utf8, [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80; }));
+}
+
+}  // namespace ballast::eval

@@ -1,0 +1,43 @@
+// Questions with several answers, as texts and as tokens.
+#ifndef BALLAST_EVAL_QUESTIONS_H_
+#define BALLAST_EVAL_QUESTIONS_H_
+
+#include <cstddef>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/tokenizer/tokenizer.h"
+
+namespace ballast::eval {
+
+struct Question {
+  std::string text;
+  std::vector<std::string> choices;  ///< at least two, none of them empty
+  std::size_t answer = 0;            ///< index of the right one
+  std::string place;                 ///< "FILE:LINE"
+};
+
+/// As ChoiceOptions::questions_file says. Throws Error naming file and line.
+std::vector<Question> read_questions(const std::filesystem::path& file);
+
+/// What the model is given, and what is scored.
+struct ContinuationIds {
+  std::vector<int> context;       ///< at least one
+  std::vector<int> continuation;  ///< at least one
+};
+
+/// The tokens of `context` and those that `continuation` adds to them: both are encoded together, so that a token may
+/// span the border only if it is not one of the context alone (lm-evaluation-harness, `_encode_pair`). White space at
+/// the end of the context goes to the continuation. Where the context is empty, BOS or else EOS stands for it. Throws
+/// Error(place, ...) when the continuation adds no token.
+ContinuationIds encode_continuation(const model::Tokenizer& tokenizer, std::string_view context,
+                                    std::string_view continuation, const std::string& place);
+
+/// Characters of UTF-8 text.
+std::size_t character_count(std::string_view utf8);
+
+}  // namespace ballast::eval
+
+#endif  // BALLAST_EVAL_QUESTIONS_H_

@@ -1,0 +1,109 @@
+#include "eval/reference_logits.h"
+
+#include <limits>
+#include <span>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "ballast/error.h"
+#include "calib/job_state.h"
+#include "eval/scorer.h"
+#include "model/checkpoint/safetensors_writer.h"
+#include "model/checkpoint/text.h"
+#include "model/model.h"
+
+namespace ballast::eval {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string tensor_name(std::size_t chunk, const PositionRun& run) {
+  return model::concat(chunk, ".", run.first);
+}
+
+std::string text_checksum(const std::string& text) {
+  return model::checksum_of(std::as_bytes(std::span(text)));
+}
+
+// Everything that the logits depend on, and which of them are kept.
+std::string key_of(const model::Checkpoint& reference, const TextChunks& chunks) {
+  return text_checksum(model::concat("F32 logits, program ", calib::JobKey().digest(), ", model ",
+                                     content_identity(reference), ", tokens ",
+                                     model::checksum_of(std::as_bytes(std::span(chunks.ids))), " in chunks of ",
+                                     chunks.size, " from ", chunks.first, " and ", chunks.headline));
+}
+
+void write_logits(const fs::path& target, std::unique_ptr<model::ModelSource> source, const TextChunks& chunks,
+                  const Progress& progress) {
+  const auto vocab_size = static_cast<std::int64_t>(source->spec().vocab_size);
+  std::vector<model::TensorPlan> plan;
+  for (std::size_t i = 0; i < chunks.count(); ++i) {
+    for (const PositionRun& run : chunks.runs()) {
+      plan.push_back({tensor_name(i, run), DType::kF32, {static_cast<std::int64_t>(run.count), vocab_size}});
+    }
+  }
+  model::AtomicDirectory directory(target, false);
+  // One file, whatever its size. The space is taken here, before the work.
+  model::SafetensorsWriter writer(directory.path(), std::move(plan), {}, std::numeric_limits<std::uint64_t>::max());
+  model::Model reference(std::move(source));
+  SequenceRunner runner(reference, reference.make_exact_cache(chunks.size));
+  for (std::size_t i = 0; i < chunks.count(); ++i) {
+    runner.restart();
+    runner.run(chunks.chunk(i));
+    for (const PositionRun& run : chunks.runs()) {
+      writer.write(tensor_name(i, run), std::as_bytes(runner.logits(run.first, run.count)));
+    }
+    if (progress) progress("running the reference", i + 1, chunks.count());
+  }
+  writer.finish();
+  directory.commit();
+}
+
+}  // namespace
+
+std::string content_identity(const model::Checkpoint& checkpoint) {
+  const std::vector<std::string>& names = checkpoint.names();
+  std::vector<std::string> sums(names.size());
+#pragma omp parallel for schedule(dynamic)
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const TensorView view = checkpoint.tensor(names[i]);
+    sums[i] = model::concat(names[i], " ", dtype_info(view.dtype).name, " ", shape_string(view.shape), " ",
+                            model::checksum_of(view.bytes), "\n");
+    checkpoint.release(names[i]);
+  }
+  std::string all = checkpoint.config().dump() + "\n";
+  for (const std::string& sum : sums) all += sum;
+  return text_checksum(all);
+}
+
+ReferenceLogits::ReferenceLogits(const fs::path& directory, std::unique_ptr<model::ModelSource> reference,
+                                 const TextChunks& chunks, const Progress& progress)
+    : vocab_size_(reference->spec().vocab_size) {
+  std::error_code error;
+  fs::create_directories(directory, error);
+  if (error) throw Error(directory.string(), "cannot be created: " + error.message());
+  const fs::path target = directory / key_of(reference->checkpoint(), chunks);
+  try {
+    if (!fs::exists(target, error)) write_logits(target, std::move(reference), chunks, progress);
+  } catch (const Error&) {
+    if (!fs::exists(target, error)) throw;  // else another process wrote the same meanwhile
+  }
+  map_ = std::make_unique<model::SafetensorsFile>(target / "model.safetensors");
+}
+
+const float* ReferenceLogits::rows(std::size_t chunk, const PositionRun& run) {
+  if (!touched_.empty()) model::release_pages(touched_);  // or the whole file would be in memory in the end
+  const std::string name = tensor_name(chunk, run);
+  const TensorView& view = map_->tensor(name);
+  const Shape shape = {static_cast<std::int64_t>(run.count), static_cast<std::int64_t>(vocab_size_)};
+  const auto expected = map_->metadata().find(std::string(model::kChecksumPrefix) + name);
+  if (view.dtype != DType::kF32 || view.shape != shape || expected == map_->metadata().end() ||
+      expected->second != model::checksum_of(view.bytes)) {
+    throw Error(map_->path().string(), "is damaged: remove its directory, and it will be made again");
+  }
+  touched_ = view.bytes;
+  return reinterpret_cast<const float*>(view.bytes.data());
+}
+
+}  // namespace ballast::eval

@@ -1,0 +1,45 @@
+// A reference's logits on disk, so that many models are compared with one that runs once.
+#ifndef BALLAST_EVAL_REFERENCE_LOGITS_H_
+#define BALLAST_EVAL_REFERENCE_LOGITS_H_
+
+#include <cstddef>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "ballast/progress.h"
+#include "eval/text_chunks.h"
+#include "model/checkpoint/safetensors_file.h"
+#include "model/model_source.h"
+
+namespace ballast::eval {
+
+/// What the checkpoint's tensors and configuration hold, as 16 hexadecimal digits: equal for copies, wherever they lie.
+/// Reads every byte of the model.
+std::string content_identity(const model::Checkpoint& checkpoint);
+
+/// F32 logits of the looked-at positions of every chunk: DIRECTORY/KEY/model.safetensors with tensors
+/// "CHUNK.POSITION" of [positions][vocab_size], one per run. KEY stands for the reference's content, the tokens and the
+/// positions, so that a file never serves another question. Written whole or not at all; mapped when read.
+class ReferenceLogits {
+ public:
+  /// Opens what `directory` holds, or else loads the reference, runs it over all chunks and writes the file first. The
+  /// file takes 4 bytes per position and id of the vocabulary: 50 MB per scored half of 512 tokens for 49,152 ids.
+  /// Throws Error.
+  ReferenceLogits(const std::filesystem::path& directory, std::unique_ptr<model::ModelSource> reference,
+                  const TextChunks& chunks, const Progress& progress);
+
+  /// Logits [run.count][vocab_size] of one of a chunk's runs, compared with the file's checksum. Valid until the next
+  /// call.
+  const float* rows(std::size_t chunk, const PositionRun& run);
+
+ private:
+  std::size_t vocab_size_;
+  std::unique_ptr<model::SafetensorsFile> map_;
+  std::span<const std::byte> touched_;
+};
+
+}  // namespace ballast::eval
+
+#endif  // BALLAST_EVAL_REFERENCE_LOGITS_H_

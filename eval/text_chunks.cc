@@ -1,0 +1,42 @@
+#include "eval/text_chunks.h"
+
+#include <algorithm>
+#include <string>
+
+#include "ballast/error.h"
+#include "eval/scorer.h"
+#include "model/text_file.h"
+
+namespace ballast::eval {
+
+std::vector<PositionRun> TextChunks::runs() const {
+  std::vector<PositionRun> list;
+  const auto add = [&](std::size_t begin, std::size_t stop) {
+    for (std::size_t at = begin; at < stop; at += kLogitRows) list.push_back({at, std::min(kLogitRows, stop - at)});
+  };
+  add(first, headline);
+  add(headline, end());
+  return list;
+}
+
+TextChunks read_chunks(const std::filesystem::path& text_file, const model::Tokenizer& tokenizer, std::size_t size,
+                       std::size_t most) {
+  TextChunks chunks;
+  chunks.size = size;
+  chunks.ids = tokenizer.encode(model::read_text_file(text_file));
+  const bool adds_bos = tokenizer.adds_bos();
+  const int bos = tokenizer.bos().value_or(0);
+  if (adds_bos) chunks.ids.insert(chunks.ids.begin(), bos);
+  if (chunks.ids.size() < size) {
+    throw Error(text_file.string(), "holds " + std::to_string(chunks.ids.size()) + " tokens, fewer than the " +
+                                        std::to_string(size) + " that are scored together");
+  }
+  const std::size_t count = most == 0 ? chunks.count() : std::min(most, chunks.count());
+  chunks.ids.resize(count * size);
+  if (adds_bos) {
+    for (std::size_t i = 0; i < count; ++i) chunks.ids[i * size] = bos;
+  }
+  return chunks;
+}
+
+}  // namespace ballast::eval

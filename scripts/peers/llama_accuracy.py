@@ -1,0 +1,82 @@
+"""llama.cpp's quantization of a model, with an importance matrix, and what it costs in accuracy."""
+
+import dataclasses
+import pathlib
+import re
+
+from .programs import llama_bench, require_llama_tools
+from .runs import PeerError, Workload, discard, make, reading, run
+
+SPEED = Workload(depth=0, prompt=512, generate=128)
+
+
+@dataclasses.dataclass(frozen=True)
+class Accuracy:
+    """One variant beside the F16 original; what llama-perplexity prints of it."""
+
+    name: str
+    file_mb: float  # 10^6 bytes
+    kl: float
+    top1: float  # share of positions with the same most likely token
+    speeds: dict[str, float]  # tokens per second by test, empty when not measured
+
+
+class LlamaAccuracy:
+    """Files of WORK are used again; see make()."""
+
+    def __init__(self, binaries: pathlib.Path, original: pathlib.Path, work: pathlib.Path, threads: int):
+        require_llama_tools(binaries, ("llama-bench", "llama-imatrix", "llama-perplexity", "llama-quantize"))
+        self._binaries = binaries
+        self._original = original
+        self._work = work
+        self._threads = threads
+        self._logits = work / "llama-logits.bin"
+        self._importance = None
+
+    def weigh(self, text: pathlib.Path, chunks: int) -> None:
+        """The importance of the weights' columns, from so many chunks of a calibration text; 0: all of it."""
+        self._importance = make(
+            self._work / f"llama-imatrix{chunks or ''}.gguf", text,
+            lambda path: self._run("llama-imatrix", "-m", self._original, "-f", text, "--no-escape",
+                                   "--chunks", chunks or -1, "-o", path))
+
+    def keep_logits(self, text: pathlib.Path, context: int, chunks: int) -> None:
+        """The original's logits on the text that will be scored: 2 bytes for each of half the tokens and id."""
+        self._run("llama-perplexity", "-m", self._original, "-f", text, "--no-escape", "-c", context,
+                  "--chunks", chunks or -1, "--save-all-logits", self._logits)
+
+    def discard_logits(self) -> None:
+        discard(self._logits)
+
+    def measure(self, variant: str, with_speed: bool) -> Accuracy:
+        model = make(self._work / f"{self._importance.stem}-{variant}.gguf", self._original,
+                     lambda path: self._quantize(variant, path))
+        output = self._run("llama-perplexity", "-m", model, "--kl-divergence", "--kl-divergence-base", self._logits)
+        speeds = llama_bench(self._binaries / "llama-bench", model, SPEED, self._threads) if with_speed else []
+        return Accuracy(variant, model.stat().st_size / 1e6, printed(output, r"Mean +KLD: +([-0-9.]+)"),
+                        printed(output, r"Same top p: +([0-9.]+)") / 100,
+                        {speed.test: speed.tokens_per_second for speed in speeds})
+
+    def _quantize(self, variant: str, path: pathlib.Path) -> None:
+        run([self._binaries / "llama-quantize", "--imatrix", self._importance, self._original, path, variant,
+             self._threads])
+
+    def _run(self, program: str, *arguments) -> str:
+        return run([self._binaries / program, *arguments, "-t", self._threads])
+
+
+def printed(output: str, pattern: str) -> float:
+    match = re.search(pattern, output)
+    if not match:
+        raise PeerError(f"llama-perplexity printed nothing like {pattern!r}: a version with other output?")
+    with reading("output of llama-perplexity"):
+        return float(match[1])
+
+
+def write_original(converter: pathlib.Path, python: pathlib.Path, model: pathlib.Path,
+                   work: pathlib.Path) -> pathlib.Path:
+    """The model as an F16 GGUF with its vocabulary, by llama.cpp's own converter."""
+    if not converter.is_file():
+        raise PeerError(f"{converter}: is not there; it is convert_hf_to_gguf.py of llama.cpp's sources")
+    return make(work / "llama-f16.gguf", model,
+                lambda path: run([python, converter, "--outtype", "f16", "--outfile", path, model]))

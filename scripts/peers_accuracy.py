@@ -1,0 +1,111 @@
+#!/usr/bin/env python3
+"""Measures how accurate llama.cpp's quantization of a model is, for `ballast sweep --peers` to draw beside its own.
+
+    peers_accuracy.py --model SmolLM2-135M --converter llama.cpp/convert_hf_to_gguf.py \\
+        --llama-bin llama.cpp/build/bin --text wiki.txt --calibration-text wiki-train.txt --chunks 24 --out peers.csv
+
+Makes an importance matrix from the calibration text, quantizes with it, and compares each result with the F16 original
+by llama-perplexity: chunks of --context tokens, the second half of each scored, as `ballast eval` does. The original is
+made by llama.cpp's own converter, which needs a Python with torch and transformers (--python); --gguf is one made
+before. What is made stays in --work and is used again.
+
+Writes a CSV with the columns name, program, file_mb, kl, top1, and with --bench the speeds pp512 and tg128.
+"""
+
+import argparse
+import csv
+import os
+import pathlib
+import sys
+
+from peers import llama_accuracy
+from peers.runs import PeerError, discard
+
+VARIANTS = "IQ4_NL,Q4_K_M,Q5_K_M,Q6_K,Q8_0"
+
+
+def say(text: str) -> None:
+    print(f"peers_accuracy: {text}", file=sys.stderr, flush=True)
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", type=pathlib.Path, metavar="DIR",
+                        help="Hugging Face directory, needed where there is no --gguf")
+    parser.add_argument("--llama-bin", type=pathlib.Path, required=True, metavar="DIR",
+                        help="holds llama-quantize, llama-imatrix, llama-perplexity and llama-bench")
+    parser.add_argument("--gguf", type=pathlib.Path, metavar="FILE", help="the model as an F16 GGUF")
+    parser.add_argument("--converter", type=pathlib.Path, metavar="FILE",
+                        help="convert_hf_to_gguf.py in llama.cpp's sources, where there is no --gguf")
+    parser.add_argument("--python", type=pathlib.Path, default=pathlib.Path(sys.executable),
+                        help="that runs the converter (default: this one)")
+    parser.add_argument("--text", type=pathlib.Path, required=True, metavar="FILE", help="text to score")
+    parser.add_argument("--calibration-text", type=pathlib.Path, required=True, metavar="FILE",
+                        help="text for the importance matrix")
+    parser.add_argument("--calibration-chunks", type=int, default=0, metavar="N",
+                        help="at most so many chunks of 512 tokens of it; 0: all (default)")
+    parser.add_argument("--variants", default=VARIANTS, metavar="LIST", help="(default %(default)s)")
+    parser.add_argument("--context", type=int, default=512, metavar="N", help="tokens per chunk (default %(default)s)")
+    parser.add_argument("--chunks", type=int, default=0, metavar="N", help="at most this many; 0: all (default)")
+    parser.add_argument("--bench", action="store_true", help="also measure speed, on a machine that does nothing else")
+    parser.add_argument("--threads", type=int, metavar="N", default=len(os.sched_getaffinity(0)),
+                        help="(default: the processors available, %(default)s)")
+    parser.add_argument("--work", type=pathlib.Path, metavar="DIR", help="for models (default: OUT.work)")
+    parser.add_argument("--out", type=pathlib.Path, required=True, metavar="FILE.csv")
+    arguments = parser.parse_args()
+    if arguments.gguf is None and (arguments.model is None or arguments.converter is None):
+        parser.error("either --gguf is needed, or --model and --converter")
+    if arguments.work is None:
+        arguments.work = arguments.out.with_name(arguments.out.name + ".work")
+    return arguments
+
+
+def measure(arguments: argparse.Namespace) -> list[llama_accuracy.Accuracy]:
+    arguments.work.mkdir(parents=True, exist_ok=True)
+    original = arguments.gguf or llama_accuracy.write_original(
+        arguments.converter, arguments.python, arguments.model, arguments.work)
+    peer = llama_accuracy.LlamaAccuracy(arguments.llama_bin, original, arguments.work, arguments.threads)
+    say("importance matrix")
+    peer.weigh(arguments.calibration_text, arguments.calibration_chunks)
+    try:
+        say("the original's logits")
+        peer.keep_logits(arguments.text, arguments.context, arguments.chunks)
+        results = []
+        for variant in arguments.variants.split(","):
+            results.append(peer.measure(variant, arguments.bench))
+            say(f"{variant}: {results[-1].file_mb:.1f} MB, KL {results[-1].kl:.4f}")
+        return results
+    finally:
+        peer.discard_logits()
+
+
+def write_csv(path: pathlib.Path, results: list[llama_accuracy.Accuracy]) -> None:
+    tests = list(dict.fromkeys(test for result in results for test in result.speeds))
+    partial = path.with_name(path.name + ".part")
+    try:
+        with partial.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow(["name", "program", "file_mb", "kl", "top1", *tests])
+            for result in results:
+                writer.writerow([result.name, "llama.cpp", f"{result.file_mb:.3f}", result.kl, f"{result.top1:.5f}",
+                                 *(result.speeds.get(test, "") for test in tests)])
+        partial.rename(path)
+    finally:
+        discard(partial)
+
+
+def main() -> None:
+    arguments = parse_arguments()
+    try:
+        write_csv(arguments.out, measure(arguments))
+    except PeerError as error:
+        sys.exit(f"peers_accuracy: {error}")
+    except OSError as error:
+        place = f"{error.filename}: {error.strerror}" if error.filename else error
+        sys.exit(f"peers_accuracy: {place}")
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,74 @@
+#include "tools/sweep_recipes.h"
+
+#include <doctest/doctest.h>
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "ballast/error.h"
+#include "temporary_directory.h"
+#include "tools/option_checks.h"
+
+namespace ballast::tools {
+namespace {
+
+TEST_CASE("schemes, sizes and files become recipes under names of their own") {
+  const test::TemporaryDirectory directory;
+  const auto file = test::write_file(directory / "five bits.json", R"({"scheme": "w4a16", "linears": "int5-g32"})");
+  const std::vector<SweepRecipe> recipes =
+      sweep_recipes({.schemes = {"w8a8", "w4a8@92MB"}, .sizes = {"0.1GB"}, .files = {file}});
+  REQUIRE(recipes.size() == 4);
+  CHECK(recipes[0].name == "w8a8");
+  CHECK(recipes[0].conversion.recipe.scheme == "w8a8");
+  CHECK(recipes[0].conversion.recipe.target_bytes == 0);
+  CHECK(recipes[1].name == "w4a8@92MB");
+  CHECK(recipes[1].conversion.recipe.scheme == "w4a8");
+  CHECK(recipes[1].conversion.recipe.target_bytes == 92'000'000);
+  CHECK(recipes[2].name == "w4a16@0.1GB");
+  CHECK(recipes[2].conversion.recipe.target_bytes == 100'000'000);
+  CHECK(recipes[3].name == "five_bits");
+  CHECK(recipes[3].conversion.recipe.linears.bits == 5);
+}
+
+TEST_CASE("without flags the sizes are spread over what a model of so many weights can take") {
+  CHECK(sweep_recipes({}).empty());
+  for (const std::uint64_t weights : {std::uint64_t{1'000'000}, std::uint64_t{134'515'008}}) {
+    std::set<std::string> names;
+    std::size_t sized = 0;
+    for (const SweepRecipe& recipe : default_recipes(weights, "fast")) {
+      CHECK(names.insert(recipe.name).second);
+      const std::uint64_t target = recipe.conversion.recipe.target_bytes;
+      if (target == 0) continue;
+      CHECK(target * 8 > weights * 4);
+      CHECK(target * 8 < weights * 8);
+      ++sized;
+    }
+    CHECK(sized >= 4);
+    for (const char* scheme : {"w8a8", "w8a16"}) CHECK(names.contains(scheme));
+  }
+}
+
+TEST_CASE("a preset says how schemes are rounded; a recipe in a file says so itself") {
+  const test::TemporaryDirectory directory;
+  const auto file = test::write_file(directory / "own.json", R"({"scheme": "w4a16", "rounding": "nearest"})");
+  const std::vector<SweepRecipe> recipes =
+      sweep_recipes({.schemes = {"w4a8", "bf16"}, .files = {file}, .preset = "best"});
+  const Preset& best = preset_by_name("best");
+  CHECK(recipes[0].conversion.recipe.rounding == best.rounding);
+  CHECK(recipes[1].conversion.recipe.linears.kind == WeightFormat::Kind::kBF16);
+  CHECK(recipes[2].conversion.recipe.rounding == Recipe::Rounding::kNearest);
+  for (const SweepRecipe& recipe : recipes) CHECK(recipe.conversion.calibration.samples == best.samples);
+}
+
+TEST_CASE("flags that mean nothing are wrong usage, a bad file is a failure") {
+  CHECK_THROWS_AS(sweep_recipes({.schemes = {"w3a3"}}), UsageError);
+  CHECK_THROWS_AS(sweep_recipes({.schemes = {"w8a8@"}}), UsageError);
+  CHECK_THROWS_AS(sweep_recipes({.schemes = {"w3a3@92MB"}}), UsageError);
+  CHECK_THROWS_WITH_AS(sweep_recipes({.sizes = {"big"}}),
+                       "--sizes: 'big' must be a size like 92MB, 1.5GiB or a number of bytes", UsageError);
+  CHECK_THROWS_AS(sweep_recipes({.files = {"no-such.json"}}), Error);
+}
+
+}  // namespace
+}  // namespace ballast::tools
