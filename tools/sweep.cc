@@ -97,6 +97,8 @@ void tell_failures(const Sweep& sweep) {
 }
 
 int run_sweep(const SweepFlags& flags) {
+  // What costs nothing to refuse comes first.
+  const std::vector<SweepPeer> peers = flags.peers ? read_peers(*flags.peers) : std::vector<SweepPeer>();
   SweepOptions options = flags.options;
   options.recipes = sweep_recipes(flags.recipes);
   if (options.recipes.empty()) options.recipes = default_recipes(inspect(flags.model).parameters, flags.recipes.preset);
@@ -106,7 +108,6 @@ int run_sweep(const SweepFlags& flags) {
   options.calibration.length = preset.length;
   options.program = program_identity();
   if (!flags.bench) options.benchmark.reset();
-  const std::vector<SweepPeer> peers = flags.peers ? read_peers(*flags.peers) : std::vector<SweepPeer>();
   const Sweep result = [&] {
     Job job(flags.job);
     return sweep(flags.model, flags.output, options, job.progress());
@@ -144,7 +145,7 @@ void add_sweep(CLI::App& program, Action& action) {
   command->add_option("--context", options.context, "Tokens per chunk; the second half of each is scored")
       ->type_name("N")
       ->capture_default_str()
-      ->check(whole_number(2));
+      ->check(whole_number(4));
   command->add_option("--chunks", options.chunks, "At most this many chunks; 0: all of the text")
       ->type_name("N")
       ->capture_default_str()
