@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include "calib/sharded_sum.h"
+
 namespace ballast::calib {
 
 namespace {
@@ -58,18 +60,6 @@ void restore(const SavedLayer& saved, const CalibrationProgress& progress) {
   progress.statistics = parse_statistics(saved.statistics, "saved progress");
 }
 
-// The least of what the ranks give.
-std::size_t least(Ranks& ranks, std::size_t value) {
-  std::size_t least = value;
-  const std::string mine(reinterpret_cast<const char*>(&value), sizeof value);
-  for (const std::string& bytes : ranks.gather(mine)) {
-    std::size_t other = 0;
-    std::memcpy(&other, bytes.data(), sizeof other);
-    least = std::min(least, other);
-  }
-  return least;
-}
-
 }  // namespace
 
 void save_progress(JobState& state, Ranks& ranks, std::size_t layer, const CalibrationProgress& progress) {
@@ -94,11 +84,11 @@ std::optional<std::size_t> restore_progress(const JobState& state, Ranks& ranks,
   const std::vector<std::size_t> layers = saved_layers(state);
   const auto newest = std::ranges::max_element(layers);
   // Counted from 1, so that 0 is none.
-  const std::size_t common = least(ranks, newest == layers.end() ? 0 : *newest + 1);
+  const std::size_t common = least_of_ranks(ranks, newest == layers.end() ? 0 : *newest + 1);
   if (common == 0) return std::nullopt;
   const std::optional<SavedLayer> saved =
       find(state, common - 1, std::span(progress.hidden).size_bytes() + progress.massive_rows.size());
-  if (least(ranks, saved ? 1 : 0) == 0) return std::nullopt;  // nothing was changed on any rank
+  if (least_of_ranks(ranks, saved ? 1 : 0) == 0) return std::nullopt;  // nothing was changed on any rank
   restore(*saved, progress);
   return common - 1;
 }

@@ -1,5 +1,7 @@
 #include "calib/sharded_sum.h"
 
+#include <algorithm>
+#include <cstring>
 #include <string>
 
 #include "ballast/error.h"
@@ -8,6 +10,16 @@
 #include <utility>
 
 namespace ballast::calib {
+
+std::uint64_t least_of_ranks(Ranks& ranks, std::uint64_t value) {
+  const std::string mine(reinterpret_cast<const char*>(&value), sizeof value);
+  for (const std::string& bytes : ranks.gather(mine)) {
+    std::uint64_t other = 0;
+    std::memcpy(&other, bytes.data(), sizeof other);
+    value = std::min(value, other);
+  }
+  return value;
+}
 
 void check_sharing(std::size_t samples, const Ranks& ranks) {
   if (ranks.size() > kShards) {

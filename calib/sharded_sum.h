@@ -3,6 +3,7 @@
 #define BALLAST_CALIB_SHARDED_SUM_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -27,6 +28,9 @@ IndexRange samples_of_rank(std::size_t rank, std::size_t ranks, std::size_t samp
 
 /// Throws Error when some rank would have no samples, or there are more ranks than shards.
 void check_sharing(std::size_t samples, const Ranks& ranks);
+
+/// The least of what the ranks give: what all of them have. On every rank.
+std::uint64_t least_of_ranks(Ranks& ranks, std::uint64_t value);
 
 enum class SumOrder {
   kFixed,  ///< shards are added pairwise in a tree: the same bytes for any number of ranks, at up to 4 arrays of memory

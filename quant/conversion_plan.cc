@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "calib/calibration_plan.h"
 #include "calib/plan.h"
 #include "kernels/parallel.h"
 #include "model/block_structure.h"
@@ -56,8 +57,7 @@ BlockWork block_work(const ModelSpec& spec, std::size_t length) {
       work.factor_bytes = std::max(work.factor_bytes, static_cast<std::uint64_t>(cols * cols) * 12);
       for (const model::Part& reader : input.readers) {
         const double rows = static_cast<double>(model::matrix_shape(spec, reader.role).first);
-        const bool expert = reader.role == model::Role::kExpertGate || reader.role == model::Role::kExpertUp ||
-                            reader.role == model::Role::kExpertDown;
+        const bool expert = is_routed_expert(reader.role);
         work.weights += rows * cols;
         work.matrices += expert && reader.expert > 0 ? 0 : 1;
         work.products += rows * cols * (expert ? share : 1.0);
@@ -77,8 +77,7 @@ BlockWork block_work(const ModelSpec& spec, std::size_t length) {
 
 double seconds_of(const ModelSpec& spec, const BlockWork& block, const ConversionWork& work, double tokens,
                   std::size_t length, std::size_t ranks) {
-  constexpr std::size_t kBatch = 1024;
-  const double speed = calib::multiply_adds_per_second(kBatch);
+  const double speed = calib::multiply_adds_per_second(calib::kBatchTokens);
   const auto threads = static_cast<double>(kernels::available_threads());
   const double head = static_cast<double>(spec.vocab_size) * static_cast<double>(spec.hidden_size);
   const double layers = static_cast<double>(spec.layers);
@@ -106,10 +105,9 @@ double seconds_of(const ModelSpec& spec, const BlockWork& block, const Conversio
 
 std::uint64_t memory_of(const ModelSpec& spec, const BlockWork& block, const ConversionWork& work, std::size_t samples,
                         std::size_t length, calib::SumOrder order, std::size_t ranks) {
-  constexpr std::uint64_t kBatch = 1024;
   const std::uint64_t stream = length * spec.hidden_size * sizeof(float);
   const std::uint64_t embedding = spec.vocab_size * spec.hidden_size * sizeof(float);
-  const std::uint64_t activations = kBatch * sizeof(float) * (8 * spec.hidden_size + 3 * spec.mlp_size);
+  const std::uint64_t activations = calib::kBatchTokens * sizeof(float) * (8 * spec.hidden_size + 3 * spec.mlp_size);
   // Values, the runnable copy of what is rounded, what is written.
   std::uint64_t memory = samples * stream + activations + 2 * block.block_bytes;
   memory += (order == calib::SumOrder::kFixed ? 4 : 1) * block.moment_bytes + block.factor_bytes;

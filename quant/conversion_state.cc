@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "ballast/error.h"
+#include "calib/sharded_sum.h"
 
 namespace ballast::quant {
 
@@ -41,16 +42,6 @@ MatrixAllocation from_json(const json& object) {
           .next_gain = object.at("next_gain")};
 }
 
-// The least of what the ranks give.
-std::uint64_t least(Ranks& ranks, std::uint64_t value) {
-  for (const std::string& given : ranks.gather(std::to_string(value))) {
-    std::uint64_t other = 0;
-    std::from_chars(given.data(), given.data() + given.size(), other);
-    value = std::min(value, other);
-  }
-  return value;
-}
-
 }  // namespace
 
 ConversionState::ConversionState(const std::filesystem::path& folder, const calib::JobKey& key, Ranks& ranks)
@@ -63,17 +54,17 @@ ConversionState::ConversionState(const std::filesystem::path& folder, const cali
     std::from_chars(name.data() + kSamples.size(), name.data() + name.size(), block);
     newest = std::max(newest, block + 1);
   }
-  const std::size_t common = least(ranks, newest);
+  const std::size_t common = calib::least_of_ranks(ranks, newest);
   bool whole = common > 0 && std::ranges::find(names, blob(kSamples, common - 1)) != names.end();
   // Only the first rank writes the output, so only it keeps blocks.
   for (std::size_t i = 0; ranks.first() && whole && i < common; ++i)
     whole = std::ranges::find(names, blob(kBlock, i)) != names.end();
-  blocks_ = least(ranks, whole ? common : 0);
+  blocks_ = calib::least_of_ranks(ranks, whole ? common : 0);
 }
 
 std::optional<Allocation> ConversionState::allocation() const {
   const std::optional<std::string> saved = state_.get(kAllocation);
-  if (least(ranks_, saved ? 1 : 0) == 0) return {};
+  if (calib::least_of_ranks(ranks_, saved ? 1 : 0) == 0) return {};
   const json object = json::parse(*saved);
   Allocation allocation{.matrices = {}, .bytes = object.at("bytes"), .cost = object.at("cost")};
   for (const json& matrix : object.at("matrices")) allocation.matrices.push_back(from_json(matrix));

@@ -12,10 +12,6 @@ bool is_embedding(Role role) {
   return role == Role::kEmbedding || role == Role::kPositionEmbedding || role == Role::kTokenTypeEmbedding;
 }
 
-bool is_routed_expert(Role role) {
-  return role == Role::kExpertGate || role == Role::kExpertUp || role == Role::kExpertDown;
-}
-
 // Where a router follows, an error in the residual stream sends tokens to other experts, which costs more than the
 // error itself. All that is not a routed expert has a few percent of such a model's weights (DeepSeek-V3: 2 %) and is
 // stored one step finer. On random DeepSeek-V3 models (five seeds), w8a8 so kept the top token of 96 % of the positions

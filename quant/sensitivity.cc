@@ -171,10 +171,6 @@ void round_to_probe(WorkingLinear& linear) {
   linear.quantized = round_to_nearest(linear.values, linear.rows, linear.cols, kProbeFormat, {}, linear.absmax);
 }
 
-bool is_routed_expert(model::Role role) {
-  return role == model::Role::kExpertGate || role == model::Role::kExpertUp || role == model::Role::kExpertDown;
-}
-
 /// What an error in each channel costs when nothing was measured but single channels.
 std::vector<float> channel_importance(const WorkingInput& input, model::Role role, std::size_t cols) {
   std::vector<float> equal(cols, 1.0F);

@@ -21,6 +21,10 @@ float largest_magnitude(const std::vector<float>& values) {
 
 }  // namespace
 
+bool is_routed_expert(Role role) {
+  return role == Role::kExpertGate || role == Role::kExpertUp || role == Role::kExpertDown;
+}
+
 WorkingLinear* WorkingBlock::find(Role role, std::size_t expert) {
   const auto it = std::ranges::find(linears, model::Part{role, expert}, &WorkingLinear::part);
   return it == linears.end() ? nullptr : &*it;

@@ -50,6 +50,9 @@ struct WorkingVector {
   std::uint64_t bytes_before = 0;
 };
 
+/// A matrix of one of the experts that a router chooses from.
+bool is_routed_expert(model::Role role);
+
 /// One input that linears share. Indices point into the block's lists.
 struct WorkingInput {
   std::vector<std::size_t> readers;

@@ -12,6 +12,7 @@
 #include "ballast/calibrate.h"
 #include "error_message.h"
 #include "every_target.h"
+#include "file_bytes.h"
 #include "kernels/logits.h"
 #include "model_logits.h"
 #include "temporary_directory.h"
@@ -25,6 +26,7 @@ namespace {
 using test::Contains;
 using test::distance;
 using test::error_message;
+using test::files_of;
 using test::golden_model;
 using test::logits_of;
 using test::TemporaryDirectory;
@@ -52,14 +54,6 @@ double conversion_error(const fs::path& model, const ConvertOptions& options) {
   const TemporaryDirectory directory;
   convert(model, directory / "out", options);
   return distance(logits_of(directory / "out"), logits_of(model));
-}
-
-std::map<std::string, std::string> files_of(const fs::path& directory) {
-  std::map<std::string, std::string> files;
-  for (const auto& entry : fs::directory_iterator(directory)) {
-    files[entry.path().filename().string()] = test::read_file(entry.path());
-  }
-  return files;
 }
 
 TEST_CASE("the exact passes leave the logits and set the folded gains to 1") {

@@ -21,6 +21,7 @@ namespace {
 using test::Contains;
 using test::distance;
 using test::error_message;
+using test::files_of;
 using test::golden_model;
 using test::logits_of;
 using test::TemporaryDirectory;
@@ -33,14 +34,6 @@ ConvertOptions short_options(const std::string& scheme, std::uint64_t target_byt
   options.calibration.samples = 8;
   options.calibration.length = 16;
   return options;
-}
-
-std::map<std::string, std::string> files_of(const fs::path& directory) {
-  std::map<std::string, std::string> files;
-  for (const auto& entry : fs::directory_iterator(directory)) {
-    files[entry.path().filename().string()] = test::read_file(entry.path());
-  }
-  return files;
 }
 
 std::uint64_t size_of(const std::string& golden, const std::string& linears) {

@@ -5,9 +5,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <filesystem>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
+
+#include "temporary_directory.h"
 
 namespace ballast::test {
 
@@ -68,6 +72,15 @@ struct GgufBytes {
     return file + data;
   }
 };
+
+/// The files of a directory by name.
+inline std::map<std::string, std::string> files_of(const std::filesystem::path& directory) {
+  std::map<std::string, std::string> files;
+  for (const auto& entry : std::filesystem::directory_iterator(directory)) {
+    files[entry.path().filename().string()] = read_file(entry.path());
+  }
+  return files;
+}
 
 }  // namespace ballast::test
 
