@@ -13,6 +13,17 @@ namespace ballast::model {
 
 namespace {
 
+std::set<std::string> module_names(const ConfigReader& reader, const std::string& field) {
+  std::set<std::string> names;
+  const nlohmann::json& list = reader.json().at(field);
+  if (!list.is_array()) reader.fail(field, "must be a list of modules' names, is " + list.dump());
+  for (const nlohmann::json& name : list) {
+    if (!name.is_string()) reader.fail(field, "must be a list of modules' names, has " + name.dump());
+    names.insert(name.get<std::string>());
+  }
+  return names;
+}
+
 QuantizationConfig read_quantization(const nlohmann::json& json, const std::string& place) {
   const ConfigReader reader(json, place + ": quantization_config");
   const std::string method = reader.text("quant_method", "");
@@ -26,6 +37,7 @@ QuantizationConfig read_quantization(const nlohmann::json& json, const std::stri
   if (activations != "float" && activations != "int8") reader.fail("activations", "must be 'float' or 'int8'");
   config.int8_activations = activations == "int8";
   config.activation_groups = reader.flag("activation_groups", false);
+  if (reader.has("wide_inputs")) config.wide_inputs = module_names(reader, "wide_inputs");
   const ConfigReader tensors = reader.object("tensors");
   for (const auto& [name, format] : tensors.json().items()) {
     config.tensors[name] = parse_format(tensors.text(name, ""));
@@ -212,8 +224,8 @@ std::optional<Linear> ModelSource::quantized_linear(const std::string& name, std
   if (format == quantization_->tensors.end() || format->second.kind != WeightFormat::Kind::kInteger) return {};
   Linear linear;
   kernels::QuantizedMatrix matrix = load_quantized_matrix(*checkpoint_, name, format->second, rows, cols);
-  linear.activations =
-      matrix.activation_format(quantization_->int8_activations ? 8 : 16, quantization_->activation_groups);
+  const bool int8 = quantization_->int8_activations && !quantization_->wide_inputs.contains(name);
+  linear.activations = matrix.activation_format(int8 ? 8 : 16, quantization_->activation_groups);
   linear.weights = std::move(matrix);
   return linear;
 }

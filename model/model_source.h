@@ -9,6 +9,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,7 @@ namespace ballast::model {
 struct QuantizationConfig {
   bool int8_activations = false;
   bool activation_groups = false;
+  std::set<std::string> wide_inputs;            ///< modules whose input keeps 16 bits all the same
   std::map<std::string, WeightFormat> tensors;  ///< by module name; those that are not listed are plain
 };
 

@@ -56,6 +56,7 @@ StoredModule store_linear(const WorkingLinear& linear, DType small) {
   StoredModule module{.name = linear.name,
                       .format = format_of(linear),
                       .quantized = linear.quantized.has_value(),
+                      .wide_input = linear.activations == Recipe::Activations::kFloat,
                       .weights = linear.rows * linear.cols,
                       .bytes_before = linear.bytes_before,
                       .tensors = {}};
@@ -120,6 +121,7 @@ std::uint64_t planned_bytes(const std::vector<StoredModule>& modules) {
 void StoredReport::add(const std::vector<StoredModule>& modules) {
   for (const StoredModule& module : modules) {
     if (module.quantized) formats_[module.name] = module.format.substr(0, module.format.find(' '));
+    if (module.quantized && module.wide_input) wide_inputs_.push_back(module.name);
     modules_.push_back({.name = module.name,
                         .format = module.format,
                         .tensors = 1,

@@ -27,6 +27,7 @@ struct StoredModule {
   std::string name;
   std::string format;  ///< of the weights, for reports
   bool quantized = false;
+  bool wide_input = false;  ///< quantized: what it reads keeps 16 bits
   std::size_t weights = 0;  ///< elements
   std::uint64_t bytes_before = 0;
   std::vector<StoredTensor> tensors;
@@ -54,9 +55,13 @@ class StoredReport {
   /// Format of each quantized module by name.
   const std::map<std::string, std::string>& formats() const { return formats_; }
 
+  /// Names of the quantized modules whose input keeps 16 bits.
+  const std::vector<std::string>& wide_inputs() const { return wide_inputs_; }
+
  private:
   std::vector<TensorGroupReport> modules_;
   std::map<std::string, std::string> formats_;
+  std::vector<std::string> wide_inputs_;
 };
 
 }  // namespace ballast::quant

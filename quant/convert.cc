@@ -247,7 +247,6 @@ class Conversion {
     quant::SensitivityAnalysis analysis(blocks.spec(), samples(),
                                         {.probe_samples = options_.probe_samples,
                                          .most_outliers = options_.recipe.outlier_fraction > 0 ? kMostOutliers : 0,
-                                         .int8_activations = options_.recipe.activations == Recipe::Activations::kInt8,
                                          .sharing = sharing(),
                                          .pulse = pulse()});
     WorkingBlock front = blocks.load(0, Values::kAll);
@@ -324,7 +323,7 @@ class Conversion {
   void round_block(WorkingBlock& block, std::size_t index, quant::Pass& quantize, quant::SampleStream& stream) {
     if (!rounds_with_samples()) return quantize.run(block);
     const auto parts = [&] {
-      return quant::runnable_parts(block, written_spec_, quant::activation_rounding(options_.recipe));
+      return quant::runnable_parts(block, written_spec_, quant::activation_roundings(options_.recipe));
     };
     if (index == 0) {
       quantize.run(block);
@@ -391,6 +390,9 @@ class Conversion {
           {"activations", options_.recipe.activations == Recipe::Activations::kInt8 ? "int8" : "float"},
           {"activation_groups", options_.recipe.activation_groups},
           {"tensors", stored_.formats()}};
+      if (options_.recipe.activations == Recipe::Activations::kInt8) {
+        config["quantization_config"]["wide_inputs"] = stored_.wide_inputs();
+      }
     }
     model::write_file_atomically(directory / "config.json", config.dump(2) + "\n", false);
     model::write_file_atomically(directory / "recipe.json", recipe_json(options_.recipe), false);

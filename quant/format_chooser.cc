@@ -27,7 +27,9 @@ WeightFormat finer(const WeightFormat& format, float absmax) {
 }  // namespace
 
 FormatChooser::FormatChooser(const Recipe& recipe, const ModelSpec& spec)
-    : recipe_(recipe), routed_(spec.experts.has_value()) {
+    : recipe_(recipe),
+      head_(spec.tied_embeddings && !recipe.untie_head ? Role::kEmbedding : Role::kHead),
+      routed_(spec.experts.has_value()) {
   for (const FormatException& exception : recipe.exceptions) {
     exceptions_.push_back({.text = exception.pattern,
                            .pattern = compile_name_pattern(exception.pattern, "exceptions"),
@@ -39,6 +41,8 @@ void FormatChooser::choose(WorkingBlock& block) {
   for (WorkingLinear& linear : block.linears) {
     const WeightFormat* asked = asked_format(linear);
     linear.format = asked != nullptr ? *asked : usual_format(linear);
+    const bool wide = recipe_.wide_head && linear.part.role == head_;
+    linear.activations = wide ? Recipe::Activations::kFloat : recipe_.activations;
     linear.free_format = asked == nullptr && linear.format.kind == WeightFormat::Kind::kInteger;
   }
 }

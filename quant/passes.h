@@ -82,6 +82,7 @@ class FormatChooser {
   WeightFormat usual_format(const WorkingLinear& linear) const;
 
   Recipe recipe_;
+  model::Role head_;  ///< the role whose matrix computes the logits
   bool routed_;
   std::vector<Exception> exceptions_;
 };
@@ -89,7 +90,7 @@ class FormatChooser {
 /// Picks the input channels that stay in 16 bits, `fraction` of each input's: those with the largest magnitudes where
 /// activations become INT8, those with the most energy where only the weights are rounded (8-bit weights beside float
 /// activations need none).
-std::unique_ptr<Pass> make_split_outliers(double fraction, Recipe::Activations activations);
+std::unique_ptr<Pass> make_split_outliers(double fraction);
 
 /// Rounds every matrix to its format. kScaleSearch weighs errors by the statistics of the input, where there are any.
 std::unique_ptr<Pass> make_quantize(Recipe::Rounding rounding);

@@ -72,7 +72,7 @@ struct Switch {
   bool Recipe::* field;
 };
 
-constexpr std::array<Switch, 9> kSwitches{{
+constexpr std::array<Switch, 10> kSwitches{{
     {"fold_norms", &Recipe::fold_norms},
     {"fold_biases", &Recipe::fold_biases},
     {"center_norms", &Recipe::center_norms},
@@ -82,6 +82,7 @@ constexpr std::array<Switch, 9> kSwitches{{
     {"rotate_values", &Recipe::rotate_values},
     {"untie_head", &Recipe::untie_head},
     {"activation_groups", &Recipe::activation_groups},
+    {"wide_head", &Recipe::wide_head},
 }};
 
 struct RoundingName {

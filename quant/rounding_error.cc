@@ -73,6 +73,7 @@ SampledRows::SampledRows(const WorkingLinear& linear)
       cols(linear.cols),
       share(static_cast<double>(rows) / static_cast<double>(linear.rows)),
       format(linear.format),
+      activations(linear.activations),
       absmax(linear.absmax) {
   values.reserve(rows * cols);
   for (std::size_t i = 0; i < rows; ++i) {
@@ -89,15 +90,15 @@ float ordinary_rms(const ChannelStatistics& channels, std::size_t channel) {
 double rounding_error(std::span<const SampledRows> readers, const ChannelStatistics& channels, const Recipe& recipe) {
   std::vector<std::int32_t> outliers;
   const bool split = recipe.outlier_fraction > 0 && std::ranges::any_of(readers, [&](const SampledRows& reader) {
-                       return keeps_outliers(reader.format, recipe.activations);
+                       return keeps_outliers(reader.format, reader.activations);
                      });
-  if (split) outliers = outlier_channels(channels, recipe.outlier_fraction, recipe.activations);
+  if (split) outliers = outlier_channels(channels, recipe.outlier_fraction, readers.front().activations);
   const std::vector<double> mean_squares(channels.mean_square.begin(), channels.mean_square.end());
   double error = 0;
   for (const SampledRows& reader : readers) {
     if (reader.format.kind != WeightFormat::Kind::kInteger) continue;
     double sum = weight_error(reader, outliers, mean_squares);
-    if (recipe.activations == Recipe::Activations::kInt8) {
+    if (reader.activations == Recipe::Activations::kInt8) {
       const bool grouped = recipe.activation_groups && reader.format.group_size > 0;
       const std::size_t group_size = grouped ? reader.format.group_size : reader.cols;
       sum += weighted_energy(reader, activation_noise(channels, outliers, group_size));

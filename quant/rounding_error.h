@@ -22,6 +22,7 @@ struct SampledRows {
   double share = 1;  ///< of the matrix's rows
   std::vector<float> values;
   WeightFormat format;
+  Recipe::Activations activations{};
   float absmax = 0;
 };
 

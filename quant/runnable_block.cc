@@ -6,8 +6,14 @@
 
 namespace ballast::quant {
 
-ActivationRounding activation_rounding(const Recipe& recipe) {
-  if (recipe.activations == Recipe::Activations::kInt8) return {.bits = 8, .scale_per_group = recipe.activation_groups};
+ActivationRoundings activation_roundings(const Recipe& recipe) {
+  return [grouped = recipe.activation_groups](const WorkingLinear& linear) -> ActivationRounding {
+    if (linear.activations == Recipe::Activations::kInt8) return {.bits = 8, .scale_per_group = grouped};
+    return {};
+  };
+}
+
+ActivationRounding fine_rounding(const WorkingLinear& /*linear*/) {
   return {};
 }
 
@@ -29,11 +35,11 @@ model::Linear runnable_linear(const WorkingLinear& linear, const ActivationRound
 }
 
 model::BlockParts runnable_parts(const WorkingBlock& block, const ModelSpec& spec,
-                                 const ActivationRounding& activations) {
+                                 const ActivationRoundings& activations) {
   const auto linear = [&block, activations](model::Part part) {
     const auto it = std::ranges::find(block.linears, part, &WorkingLinear::part);
     assert(it != block.linears.end());
-    return runnable_linear(*it, activations);
+    return runnable_linear(*it, activations(*it));
   };
   const auto norm = [&block, spec](model::Role role) {
     const auto it = std::ranges::find(block.norms, role, &WorkingNorm::role);

@@ -2,26 +2,35 @@
 #ifndef BALLAST_QUANT_RUNNABLE_BLOCK_H_
 #define BALLAST_QUANT_RUNNABLE_BLOCK_H_
 
+#include <functional>
+
 #include "ballast/recipe.h"
 #include "model/block_parts.h"
 #include "quant/working_block.h"
 
 namespace ballast::quant {
 
-/// How quantized matrices of a recipe want their inputs.
+/// How a quantized matrix wants its input.
 struct ActivationRounding {
   int bits = 16;
   bool scale_per_group = true;
 };
 
-ActivationRounding activation_rounding(const Recipe& recipe);
-
 /// What one matrix computes: quantized when it is, as it will be read back, else in F32. A matrix in F32 is a view.
 model::Linear runnable_linear(const WorkingLinear& linear, const ActivationRounding& activations);
 
+/// Each matrix's own rounding.
+using ActivationRoundings = std::function<ActivationRounding(const WorkingLinear&)>;
+
+/// Of a recipe's model when it runs.
+ActivationRoundings activation_roundings(const Recipe& recipe);
+
+/// 16 bits for all.
+ActivationRounding fine_rounding(const WorkingLinear& linear);
+
 /// The parts of `block`, which must outlive what is made of them. `spec` is the one behind the passes so far.
 model::BlockParts runnable_parts(const WorkingBlock& block, const ModelSpec& spec,
-                                 const ActivationRounding& activations);
+                                 const ActivationRoundings& activations);
 
 }  // namespace ballast::quant
 

@@ -23,8 +23,6 @@ constexpr WeightFormat kProbeFormat = {.bits = 4, .group_size = 32, .symmetric =
 // Rows of a matrix on which formats are compared.
 constexpr std::size_t kSampledRows = 96;
 
-const ActivationRounding kFine = {.bits = 16, .scale_per_group = true};
-
 std::vector<WeightFormat> candidate_formats() {
   std::vector<WeightFormat> formats;
   for (const std::size_t group_size : {std::size_t{32}, std::size_t{64}, std::size_t{128}}) {
@@ -75,7 +73,7 @@ std::vector<double> column_errors(const WorkingLinear& linear, const WeightForma
 /// Squared error of a matrix's outputs over the tokens behind `moments`; without these, of its weights.
 double output_error(const WorkingLinear& linear, const InputMoments* moments, std::span<const float> importance) {
   std::vector<float> difference(linear.values.size());
-  const model::Linear rounded = runnable_linear(linear, kFine);
+  const model::Linear rounded = runnable_linear(linear, fine_rounding(linear));
   const auto& matrix = std::get<kernels::QuantizedMatrix>(rounded.weights);
 #pragma omp parallel for
   for (std::size_t r = 0; r < linear.rows; ++r) {
@@ -220,8 +218,8 @@ model::BlockParts joint_parts(const WorkingBlock& front, const WorkingBlock& bac
   const auto has = [](const auto& list, const auto& key, auto field) {
     return std::ranges::find(list, key, field) != list.end();
   };
-  const model::BlockParts before = runnable_parts(front, spec, kFine);
-  const model::BlockParts behind = runnable_parts(back, spec, kFine);
+  const model::BlockParts before = runnable_parts(front, spec, fine_rounding);
+  const model::BlockParts behind = runnable_parts(back, spec, fine_rounding);
   return {.linear =
               [&front, has, before, behind](model::Part part) {
                 return has(front.linears, part, &WorkingLinear::part) ? before.linear(part) : behind.linear(part);
@@ -271,7 +269,8 @@ void SensitivityAnalysis::add_input(WorkingBlock& block, const WorkingInput& inp
     matrix.name = linear->name;
     matrix.rows = linear->rows;
     std::optional<ActivationErrors> activations;
-    if (options_.int8_activations && input.moments != nullptr) activations.emplace(*linear, *input.moments);
+    if (linear->activations == Recipe::Activations::kInt8 && input.moments != nullptr)
+      activations.emplace(*linear, *input.moments);
     if (activations) matrix.outlier_gains = activations->gains();
     for (const WeightFormat& format : candidate_formats()) {
       FormatOption option{.format = format, .bytes = bytes_of(*linear, format), .column_costs = {}, .cost = 0};
@@ -296,7 +295,7 @@ bool SensitivityAnalysis::is_own(std::size_t probe) const {
 }
 
 void SensitivityAnalysis::add_front(WorkingBlock& front) {
-  const auto embedding = [&] { return model::Embedding(spec_, runnable_parts(front, spec_, kFine)); };
+  const auto embedding = [&] { return model::Embedding(spec_, runnable_parts(front, spec_, fine_rounding)); };
   const SampleTokens probe_tokens = tokens_.first(options_.probe_samples);
   samples_.embed(embedding(), own_samples(tokens_, options_.sharing));
   base_.embed(embedding(), probe_tokens);
@@ -318,7 +317,7 @@ void SensitivityAnalysis::add_front(WorkingBlock& front) {
 }
 
 void SensitivityAnalysis::add_block(WorkingBlock& block, std::size_t layer) {
-  const auto weights = [&] { return model::assemble_block(spec_, layer, runnable_parts(block, spec_, kFine)); };
+  const auto weights = [&] { return model::assemble_block(spec_, layer, runnable_parts(block, spec_, fine_rounding)); };
   attach_moments(samples_.measure(weights(), layer, options_.sharing, SampleStream::Then::kAdvance), block);
   BlockProbes probes;
   for (const WorkingInput& input : block.inputs) add_input(block, input, probes);

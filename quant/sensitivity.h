@@ -17,7 +17,6 @@ namespace ballast::quant {
 struct SensitivityOptions {
   std::size_t probe_samples = 1;  ///< samples on which divergence is measured
   double most_outliers = 0;       ///< share of an input's columns that may keep 16 bits
-  bool int8_activations = false;  ///< columns are also worth what they do to the activations' grids
   SampleSharing sharing{};        ///< its ranks share the samples and the probes
   std::function<void()> pulse{};  ///< see SampleStream
 };

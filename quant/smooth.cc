@@ -64,8 +64,7 @@ struct ChannelSizes {
   std::vector<bool> used;  ///< neither is zero
 };
 
-ChannelSizes channel_sizes(std::span<const SampledRows> readers, const ChannelStatistics& channels,
-                           Recipe::Activations activations) {
+ChannelSizes channel_sizes(std::span<const SampledRows> readers, const ChannelStatistics& channels) {
   const std::size_t count = channels.min.size();
   ChannelSizes sizes{std::vector<double>(count), std::vector<double>(count), std::vector<bool>(count)};
   std::vector<double> energy(count, 0.0);
@@ -75,7 +74,7 @@ ChannelSizes channel_sizes(std::span<const SampledRows> readers, const ChannelSt
     }
   }
   // An INT8 grid is as wide as the largest ordinary value; rounded weights cost by the energy that they meet.
-  const bool ranges = activations == Recipe::Activations::kInt8 && !channels.ordinary_absmax.empty();
+  const bool ranges = readers.front().activations == Recipe::Activations::kInt8 && !channels.ordinary_absmax.empty();
   for (std::size_t c = 0; c < count; ++c) {
     const float size = ranges ? channels.ordinary_absmax[c] : ordinary_rms(channels, c);
     sizes.used[c] = size > 0 && energy[c] > 0;
@@ -136,7 +135,7 @@ class Smooth : public Pass {
       readers.emplace_back(linear);
     }
     const ChannelStatistics& channels = input.statistics->channels;
-    const ChannelSizes sizes = channel_sizes(readers, channels, recipe_.activations);
+    const ChannelSizes sizes = channel_sizes(readers, channels);
     const std::size_t sharing = producer == nullptr ? 1 : channels.min.size() / producer->rows;
     if (!rounded) {
       if (!float32) return {};

@@ -30,6 +30,7 @@ struct WorkingLinear {
 
   WeightFormat format;
   bool free_format = false;  ///< integers that nobody asked for by name: an allocation may choose others
+  Recipe::Activations activations = Recipe::Activations::kFloat;  ///< what it reads when its weights are integers
   std::vector<std::int32_t> outlier_columns;
   std::optional<model::QuantizedTensor> quantized;  ///< set by the pass that quantizes
 };

@@ -61,6 +61,7 @@ struct Recipe {
   std::uint64_t target_bytes = 0;
   Activations activations = Activations::kFloat;
   bool activation_groups = false;  ///< kInt8: a scale per token and group, else per token
+  bool wide_head = true;           ///< kInt8: the head's input keeps 16 bits; a prompt's last token alone passes it
 };
 
 /// "nearest", "search", "gptq", and back. Throws Error at `place` listing what there is.

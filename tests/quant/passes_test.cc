@@ -123,10 +123,10 @@ TEST_CASE("folding a norm rescales the statistics of its output, and no others")
 
 TEST_CASE("the channel that is large is split off for all readers of an input") {
   WorkingBlock block = sample_block();
-  make_split_outliers(0.1, Activations::kInt8)->run(block);  // 0.8 channels: 1
+  make_split_outliers(0.1)->run(block);  // 0.8 channels: 1
   for (const std::size_t reader : {0, 1}) CHECK(block.linears[reader].outlier_columns == std::vector<std::int32_t>{3});
   block = sample_block();
-  make_split_outliers(0.25, Activations::kInt8)->run(block);
+  make_split_outliers(0.25)->run(block);
   CHECK(block.linears[0].outlier_columns == std::vector<std::int32_t>{3, 6});
 }
 
@@ -136,7 +136,7 @@ TEST_CASE("beside float activations the energy decides, and 8-bit weights need n
   ChannelStatistics& channels = block.inputs[0].statistics->channels;
   channels.max[3] = 1000;  // once
   channels.mean_square[5] = 10000;
-  make_split_outliers(0.1, Activations::kFloat)->run(block);
+  make_split_outliers(0.1)->run(block);
   CHECK(block.linears[0].outlier_columns == std::vector<std::int32_t>{5});
   CHECK(block.linears[2].outlier_columns.empty());  // 8 bits
 }
@@ -145,14 +145,14 @@ TEST_CASE("linears that stay in floats are not split") {
   WorkingBlock block = sample_block();
   for (WorkingLinear& linear : block.linears) linear.format = {.kind = WeightFormat::Kind::kBF16};
   block.inputs[0].statistics.reset();
-  make_split_outliers(0.1, Activations::kInt8)->run(block);
+  make_split_outliers(0.1)->run(block);
   for (const WorkingLinear& linear : block.linears) CHECK(linear.outlier_columns.empty());
 }
 
 TEST_CASE("splitting without statistics is refused") {
   WorkingBlock block = sample_block();
   block.inputs[0].statistics.reset();
-  CHECK(error_message([&] { make_split_outliers(0.1, Activations::kInt8)->run(block); }) ==
+  CHECK(error_message([&] { make_split_outliers(0.1)->run(block); }) ==
         Contains("split_outliers: needs the statistics of a calibration"));
 }
 
