@@ -187,6 +187,38 @@ const MatrixAllocation* Allocation::find(const std::string& name) const {
   return it == matrices.end() ? nullptr : &*it;
 }
 
+void widen_inputs(std::vector<InputChoice>& inputs, double share) {
+  struct Candidate {
+    InputChoice* input;
+    double products = 0;  ///< multiply-adds per token
+    double cost = 0;
+  };
+  std::vector<Candidate> candidates;
+  double products = 0;
+  for (InputChoice& input : inputs) {
+    Candidate candidate{.input = &input};
+    for (const MatrixChoice& matrix : input.matrices) {
+      candidate.products += static_cast<double>(matrix.rows) * static_cast<double>(input.cols);
+      candidate.cost += std::ranges::min(matrix.options, {}, &FormatOption::activation_cost).activation_cost;
+    }
+    if (candidate.cost == 0) continue;
+    products += candidate.products;
+    candidates.push_back(candidate);
+  }
+  std::ranges::stable_sort(candidates, std::ranges::greater{},
+                           [](const Candidate& candidate) { return candidate.cost / candidate.products; });
+  double rest = share * products;
+  for (const Candidate& candidate : candidates) {
+    if (candidate.products > rest) continue;
+    rest -= candidate.products;
+    candidate.input->wide = true;
+    for (MatrixChoice& matrix : candidate.input->matrices) {
+      matrix.outlier_gains.clear();
+      for (FormatOption& option : matrix.options) option.activation_cost = 0;
+    }
+  }
+}
+
 Allocation allocate(const std::vector<InputChoice>& inputs, std::uint64_t budget) {
   // Prices at which nothing and everything is worth its bytes.
   double dear = 1.0;
@@ -223,6 +255,7 @@ Allocation allocate(const std::vector<InputChoice>& inputs, std::uint64_t budget
       allocation.matrices.push_back({.name = matrix.name,
                                      .format = option.format,
                                      .outlier_columns = choice.outliers,
+                                     .wide_input = inputs[i].wide,
                                      .bytes = option.bytes + outlier_bytes(matrix.rows, choice.outliers.size()),
                                      .cost = cost_of(matrix, option, choice.outliers),
                                      .next_gain = next.bytes == 0 ? 0 : next.gain_per_byte()});
@@ -237,6 +270,7 @@ void apply_allocation(const Allocation& allocation, WorkingBlock& block) {
     if (chosen == nullptr) continue;
     linear.format = chosen->format;
     linear.outlier_columns = chosen->outlier_columns;
+    if (chosen->wide_input) linear.activations = Recipe::Activations::kFloat;
   }
 }
 

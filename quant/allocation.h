@@ -37,12 +37,14 @@ struct InputChoice {
   std::size_t cols = 0;
   std::vector<MatrixChoice> matrices;
   std::size_t most_outliers = 0;  ///< columns that may keep 16 bits
+  bool wide = false;              ///< it was decided that the input keeps 16 bits
 };
 
 struct MatrixAllocation {
   std::string name;
   WeightFormat format;
   std::vector<std::int32_t> outlier_columns;  ///< ascending
+  bool wide_input = false;                    ///< what it reads keeps 16 bits, whatever the recipe says
   std::uint64_t bytes = 0;                    ///< of weights, scales, zeros and outlier columns
   double cost = 0;                            ///< divergence expected from it
   double next_gain = 0;                       ///< divergence that each further byte would save, at best
@@ -59,6 +61,10 @@ struct Allocation {
 
 /// Bytes that `columns` outlier columns take in a matrix of so many rows.
 std::uint64_t outlier_bytes(std::size_t rows, std::size_t columns);
+
+/// Inputs whose rounding to INT8 costs most for the multiply-adds behind it are made wide, as long as these are at most
+/// `share` of all multiply-adds behind inputs that are rounded.
+void widen_inputs(std::vector<InputChoice>& inputs, double share);
 
 /// The choice of the smallest sum of costs within `budget` bytes, by Lagrange's method: at a price per byte each input
 /// chooses for itself; the price is what the budget leaves. What then is left is spent on the best single changes that

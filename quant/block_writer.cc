@@ -92,6 +92,10 @@ DType float_dtype(WeightFormat::Kind kind) {
   }
 }
 
+DType small_type(const Recipe& recipe) {
+  return float_dtype(recipe.linears.kind);
+}
+
 std::vector<StoredModule> store_block(const WorkingBlock& block, DType small, bool norm_bias) {
   std::vector<StoredModule> modules;
   for (const WorkingNorm& norm : block.norms) modules.push_back(store_norm(norm, small, norm_bias));

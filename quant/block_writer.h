@@ -36,6 +36,9 @@ struct StoredModule {
 /// The type in which weights of a format that is no integer are stored.
 DType float_dtype(WeightFormat::Kind kind);
 
+/// Of norms and biases: few and sensitive, they keep 32 bits beside integers.
+DType small_type(const Recipe& recipe);
+
 /// All modules of a block in the order in which they are written. Norms, biases and vectors have the type `small`;
 /// norms keep their bias when `norm_bias`. A block without values gives plans without bytes.
 std::vector<StoredModule> store_block(const WorkingBlock& block, DType small, bool norm_bias);

@@ -7,8 +7,6 @@ namespace ballast::quant {
 
 namespace {
 
-using model::Role;
-
 /// Values[i * stride] loses its mean over i.
 void center(float* values, std::size_t count, std::size_t stride) {
   double sum = 0;
@@ -41,20 +39,12 @@ class CenterNorms : public Pass {
   void run(WorkingBlock& block) override {
     if (!ruling_.legal) return;
     for (WorkingLinear& linear : block.linears) {
-      switch (linear.part.role) {
-        case Role::kEmbedding:
-        case Role::kPositionEmbedding:
-        case Role::kTokenTypeEmbedding:
-          center_rows(linear);
-          break;
-        case Role::kAttentionOutput:
-        case Role::kDown:
-        case Role::kSharedDown:
-        case Role::kExpertDown:
-          center_columns(linear);
-          break;
-        default:
-          continue;
+      if (is_embedding(linear.part.role)) {
+        center_rows(linear);
+      } else if (writes_stream(linear.part.role)) {
+        center_columns(linear);
+      } else {
+        continue;
       }
       linear.absmax *= 2;  // a mean is at most as large as the largest value
       ++matrices_;

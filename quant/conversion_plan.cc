@@ -7,6 +7,8 @@
 #include "calib/plan.h"
 #include "kernels/parallel.h"
 #include "model/block_structure.h"
+#include "quant/output_error.h"
+#include "quant/sensitivity.h"
 
 namespace ballast::quant {
 
@@ -38,8 +40,6 @@ struct BlockWork {
   std::uint64_t matrix_bytes = 0;  ///< F32 values of the largest matrix
 };
 
-constexpr double kSampledRows = 96;
-
 BlockWork block_work(const ModelSpec& spec, std::size_t length) {
   BlockWork work;
   for (std::size_t layer = 0; layer < spec.layers; ++layer) {
@@ -62,7 +62,7 @@ BlockWork block_work(const ModelSpec& spec, std::size_t length) {
         work.matrices += expert && reader.expert > 0 ? 0 : 1;
         work.products += rows * cols * (expert ? share : 1.0);
         work.compensation += 0.5 * rows * cols * cols;
-        work.sampled_weights += std::min(rows, 1.5 * kSampledRows) * cols;
+        work.sampled_weights += std::min(rows, 1.5 * static_cast<double>(kComparedRows)) * cols;
         const auto bytes = static_cast<std::uint64_t>(rows * cols) * sizeof(float);
         block_bytes += bytes;
         work.matrix_bytes = std::max(work.matrix_bytes, bytes);
@@ -90,11 +90,11 @@ double seconds_of(const ModelSpec& spec, const BlockWork& block, const Conversio
                (block.weights + head) * kGridSearch / threads;
   }
   if (work.chooses_formats) {
-    constexpr double kCandidates = 12;
+    const auto candidates = static_cast<double>(candidate_formats().size());
     const double probes = block.matrices / static_cast<double>(ranks);
     const double probe_tokens = static_cast<double>(work.probe_samples * length);
     seconds += (block.weights + head) * kLoadAndStore / threads + pass + measuring;
-    seconds += block.sampled_weights * kCandidates * kGridSearch / threads;
+    seconds += block.sampled_weights * candidates * kGridSearch / threads;
     // Each probe passes its block and those behind it: half of all, on average. Its error takes a product more.
     seconds += probe_tokens * block.products / layers * kBesidesProducts * (0.5 * layers + 1.5) * probes / speed;
     seconds += 2 * block.compensation / speed;

@@ -28,6 +28,7 @@ json to_json(const MatrixAllocation& matrix) {
   return {{"name", matrix.name},
           {"format", format_name(matrix.format)},
           {"outlier_columns", matrix.outlier_columns},
+          {"wide_input", matrix.wide_input},
           {"bytes", matrix.bytes},
           {"cost", matrix.cost},
           {"next_gain", matrix.next_gain}};
@@ -37,6 +38,7 @@ MatrixAllocation from_json(const json& object) {
   return {.name = object.at("name"),
           .format = parse_format(object.at("format").get<std::string>()),
           .outlier_columns = object.at("outlier_columns"),
+          .wide_input = object.at("wide_input"),
           .bytes = object.at("bytes"),
           .cost = object.at("cost"),
           .next_gain = object.at("next_gain")};

@@ -1,10 +1,8 @@
 #include "ballast/convert.h"
 
 #include <algorithm>
-#include <array>
 #include <functional>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <span>
 #include <utility>
 
@@ -16,8 +14,8 @@
 #include "model/model_source.h"
 #include "model/tokenizer/tokenizer.h"
 #include "model/tokenizer/tokenizer_check.h"
-#include "model/written_spec.h"
 #include "quant/block_writer.h"
+#include "quant/companions.h"
 #include "quant/conversion_plan.h"
 #include "quant/conversion_state.h"
 #include "quant/passes.h"
@@ -32,24 +30,14 @@ namespace ballast {
 namespace {
 
 using model::TensorPlan;
-using nlohmann::json;
 using Values = quant::PreparedBlocks::Values;
 using quant::WorkingBlock;
 
-// What travels beside the weights when it exists.
-constexpr std::array kCompanions = {"tokenizer.json",
-                                    "tokenizer_config.json",
-                                    "special_tokens_map.json",
-                                    "chat_template.jinja",
-                                    "generation_config.json",
-                                    "vocab.json",
-                                    "merges.txt",
-                                    "added_tokens.json",
-                                    "tokenizer.model",
-                                    "vocab.txt"};
-
 // Of an input's columns, where formats are chosen: each is multiplied in F32 while the model runs.
 constexpr double kMostOutliers = 0.03;
+
+// Where formats are chosen, of the multiply-adds beside INT8 inputs: an input of 16 bits doubles theirs.
+constexpr double kMostWide = 0.06;
 
 /// Tokens of at most `most` of the statistics' samples, evenly taken.
 std::vector<int> used_samples(const Statistics& statistics, std::size_t most) {
@@ -97,7 +85,12 @@ class Conversion {
     if (directory) {
       writer->finish();
       bytes = writer->file_bytes();
-      write_companions(directory->path());
+      quant::write_companions({.source = source_,
+                               .spec = written_spec_,
+                               .recipe = options_.recipe,
+                               .statistics = statistics_ ? &*statistics_ : nullptr,
+                               .stored = stored_},
+                              directory->path());
       directory->commit();
     }
     if (state_) state_->remove();
@@ -223,7 +216,8 @@ class Conversion {
   /// Formats of all matrices that fit into the target.
   quant::Allocation allocate_formats() {
     const std::uint64_t target = options_.recipe.target_bytes;
-    const std::vector<quant::InputChoice> choices = weigh_formats();
+    std::vector<quant::InputChoice> choices = weigh_formats();
+    quant::widen_inputs(choices, kMostWide);
     // What the file holds besides the matrices depends on their formats a little, through its header.
     std::uint64_t besides = 0;
     constexpr int kRounds = 10;
@@ -332,23 +326,24 @@ class Conversion {
     }
     if (index > written_spec_.layers) return quantize.run(block);
     const std::size_t layer = index - 1;
-    quant::attach_moments(stream.measure(model::assemble_block(written_spec_, layer, parts()), layer, sharing(),
-                                         quant::SampleStream::Then::kStay),
-                          block);
+    stream.measure(model::assemble_block(written_spec_, layer, parts()), layer, sharing(),
+                   quant::SampleStream::Then::kStay, block);
     quantize.run(block);
     if (layer + 1 < written_spec_.layers) stream.advance(model::assemble_block(written_spec_, layer, parts()), layer);
   }
 
-  // Norms and biases are few and sensitive: they keep 32 bits beside integers.
-  DType small_type() const { return quant::float_dtype(options_.recipe.linears.kind); }
-
   std::vector<quant::StoredModule> store(const WorkingBlock& block) const {
-    return quant::store_block(block, small_type(), written_spec_.norm.bias);
+    return quant::store_block(block, quant::small_type(options_.recipe), written_spec_.norm.bias);
   }
 
   ConvertReport report(const std::vector<std::string>& notes, std::uint64_t bytes) {
     ConvertReport report;
     report.groups = stored_.groups(input().allocation);
+    if (!stored_.wide_inputs().empty() && options_.recipe.activations == Recipe::Activations::kInt8) {
+      report.notes.push_back("activations: INT8, but 16 bits in front of " +
+                             std::to_string(stored_.wide_inputs().size()) + " of " +
+                             std::to_string(stored_.formats().size()) + " matrices");
+    }
     if (unties_head()) report.notes.push_back(untied_head_note(report.groups));
     report.notes.insert(report.notes.end(), notes.begin(), notes.end());
     report.bytes_before = source_.checkpoint().file_bytes();
@@ -370,46 +365,6 @@ class Conversion {
     return [this] {
       if (progress_ && step_.total > 0) progress_(step_.stage, step_.done, step_.total);
     };
-  }
-
-  void write_companions(const std::filesystem::path& directory) const {
-    json config = source_.config();
-    config.erase("torch_dtype");
-    config["dtype"] = small_type() == DType::kBF16 ? "bfloat16" : small_type() == DType::kF16 ? "float16" : "float32";
-    config["tie_word_embeddings"] = written_spec_.tied_embeddings;
-    config[model::kWrittenSpecField] = model::written_spec(written_spec_);
-    if (statistics_) {
-      json massive = json::array();
-      for (const MassiveToken& token : statistics_->massive_tokens) massive.push_back(token.token);
-      config[model::kWrittenSpecField][model::kMassiveTokensField] = massive;
-    }
-    if (!stored_.formats().empty()) {
-      config["quantization_config"] = {
-          {"quant_method", "ballast"},
-          {"version", model::kQuantizationVersion},
-          {"activations", options_.recipe.activations == Recipe::Activations::kInt8 ? "int8" : "float"},
-          {"activation_groups", options_.recipe.activation_groups},
-          {"tensors", stored_.formats()}};
-      if (options_.recipe.activations == Recipe::Activations::kInt8) {
-        config["quantization_config"]["wide_inputs"] = stored_.wide_inputs();
-      }
-    }
-    model::write_file_atomically(directory / "config.json", config.dump(2) + "\n", false);
-    model::write_file_atomically(directory / "recipe.json", recipe_json(options_.recipe), false);
-    if (source_.checkpoint().kind() == model::Checkpoint::Kind::kGguf) {
-      const auto tokenizer = model::load_tokenizer(source_.checkpoint());
-      if (tokenizer == nullptr) return;
-      for (const model::TokenizerFile& file : tokenizer->files()) {
-        model::write_file_atomically(directory / file.name, file.content, false);
-      }
-      return;
-    }
-    for (const char* name : kCompanions) {
-      std::error_code error;
-      if (!std::filesystem::exists(model_ / name)) continue;
-      std::filesystem::copy_file(model_ / name, directory / name, error);
-      if (error) throw Error((directory / name).string(), error.message());
-    }
   }
 
   std::filesystem::path model_;
@@ -437,28 +392,6 @@ class Conversion {
 ConvertReport convert(const std::filesystem::path& model, const std::filesystem::path& output,
                       const ConvertOptions& options, const Progress& progress) {
   return Conversion(model, options, progress).run(output);
-}
-
-std::string convert_report_json(const ConvertReport& report) {
-  json groups = json::array();
-  for (const TensorGroupReport& group : report.groups) {
-    groups.push_back({{"name", group.name},
-                      {"format", group.format},
-                      {"tensors", group.tensors},
-                      {"weights", group.weights},
-                      {"bytes_before", group.bytes_before},
-                      {"bytes_after", group.bytes_after}});
-    if (!report.divergence) continue;
-    groups.back()["cost"] = group.cost;
-    groups.back()["next_gain"] = group.next_gain;
-  }
-  json object{{"notes", report.notes},
-              {"groups", groups},
-              {"bytes_before", report.bytes_before},
-              {"bytes_after", report.bytes_after},
-              {"bits_per_weight", report.bits_per_weight}};
-  if (report.divergence) object["expected_divergence"] = *report.divergence;
-  return object.dump();
 }
 
 }  // namespace ballast

@@ -1,4 +1,5 @@
 #include "ballast/error.h"
+#include "model/forward.h"
 #include "quant/name_pattern.h"
 #include "quant/passes.h"
 
@@ -7,10 +8,6 @@ namespace ballast::quant {
 namespace {
 
 using model::Role;
-
-bool is_embedding(Role role) {
-  return role == Role::kEmbedding || role == Role::kPositionEmbedding || role == Role::kTokenTypeEmbedding;
-}
 
 // Where a router follows, an error in the residual stream sends tokens to other experts, which costs more than the
 // error itself. All that is not a routed expert has a few percent of such a model's weights (DeepSeek-V3: 2 %) and is
@@ -26,10 +23,7 @@ WeightFormat finer(const WeightFormat& format, float absmax) {
 
 }  // namespace
 
-FormatChooser::FormatChooser(const Recipe& recipe, const ModelSpec& spec)
-    : recipe_(recipe),
-      head_(spec.tied_embeddings && !recipe.untie_head ? Role::kEmbedding : Role::kHead),
-      routed_(spec.experts.has_value()) {
+FormatChooser::FormatChooser(const Recipe& recipe, const ModelSpec& spec) : recipe_(recipe), spec_(spec) {
   for (const FormatException& exception : recipe.exceptions) {
     exceptions_.push_back({.text = exception.pattern,
                            .pattern = compile_name_pattern(exception.pattern, "exceptions"),
@@ -37,14 +31,21 @@ FormatChooser::FormatChooser(const Recipe& recipe, const ModelSpec& spec)
   }
 }
 
-void FormatChooser::choose(WorkingBlock& block) {
+void FormatChooser::choose(WorkingBlock& block, std::size_t index) {
   for (WorkingLinear& linear : block.linears) {
     const WeightFormat* asked = asked_format(linear);
     linear.format = asked != nullptr ? *asked : usual_format(linear);
-    const bool wide = recipe_.wide_head && linear.part.role == head_;
+    const bool wide = recipe_.wide_end && reads_last_token_only(linear.part.role, index);
     linear.activations = wide ? Recipe::Activations::kFloat : recipe_.activations;
     linear.free_format = asked == nullptr && linear.format.kind == WeightFormat::Kind::kInteger;
   }
+}
+
+bool FormatChooser::reads_last_token_only(Role role, std::size_t index) const {
+  const Role head = spec_.tied_embeddings && !recipe_.untie_head ? Role::kEmbedding : Role::kHead;
+  if (role == head) return spec_.causal;
+  // In the order of a block.
+  return model::can_keep_last_only(spec_) && index == spec_.layers && role >= Role::kAttentionOutput;
 }
 
 void FormatChooser::check_exceptions() const {
@@ -72,7 +73,7 @@ WeightFormat FormatChooser::usual_format(const WorkingLinear& linear) const {
   }
   const WeightFormat& format = is_embedding(role) ? recipe_.embedding : recipe_.linears;
   // With a target size, measured costs decide.
-  return routed_ && recipe_.target_bytes == 0 && !is_routed_expert(role) ? finer(format, linear.absmax) : format;
+  return spec_.experts && recipe_.target_bytes == 0 && !is_routed_expert(role) ? finer(format, linear.absmax) : format;
 }
 
 }  // namespace ballast::quant

@@ -14,15 +14,18 @@ namespace {
 // Of the symmetric sums only rows' parts up to the diagonal are computed, in bands of this many rows.
 constexpr std::size_t kBand = 256;
 
-/// dst [cols][rows] = src^T.
-void transpose(const float* src, std::size_t rows, std::size_t cols, std::vector<float>& dst) {
+/// dst [cols][rows] = src^T, each row of src multiplied with its weight, if there are any.
+void transpose(const float* src, std::size_t rows, std::size_t cols, std::span<const float> weights,
+               std::vector<float>& dst) {
   dst.resize(rows * cols);
   constexpr std::size_t kTile = 32;
 #pragma omp parallel for
   for (std::size_t c0 = 0; c0 < cols; c0 += kTile) {
     for (std::size_t r0 = 0; r0 < rows; r0 += kTile) {
       for (std::size_t c = c0; c < std::min(cols, c0 + kTile); ++c) {
-        for (std::size_t r = r0; r < std::min(rows, r0 + kTile); ++r) dst[c * rows + r] = src[r * cols + c];
+        for (std::size_t r = r0; r < std::min(rows, r0 + kTile); ++r) {
+          dst[c * rows + r] = src[r * cols + c] * (weights.empty() ? 1.0F : weights[r]);
+        }
       }
     }
   }
@@ -30,10 +33,10 @@ void transpose(const float* src, std::size_t rows, std::size_t cols, std::vector
 
 }  // namespace
 
-void MomentSum::add(const float* inputs, std::size_t rows) {
+void MomentSum::add(const float* inputs, std::size_t rows, std::span<const float> weights) {
   if (rows == 0) return;
   rows_ += rows;
-  transpose(inputs, rows, cols_, transposed_);
+  transpose(inputs, rows, cols_, weights, transposed_);
   const std::span<float> sums = sum_.shard();
   for (std::size_t first = 0; first < cols_; first += kBand) {
     const std::size_t end = std::min(cols_, first + kBand);

@@ -12,7 +12,7 @@
 
 namespace ballast::quant {
 
-/// sum x x^T over tokens.
+/// sum x x^T over tokens, with whatever weights they have.
 struct InputMoments {
   std::size_t cols = 0;
   std::uint64_t rows = 0;     ///< tokens
@@ -24,8 +24,8 @@ class MomentSum {
  public:
   MomentSum(std::size_t cols, calib::SumOrder order) : cols_(cols), sum_(cols * cols, order) {}
 
-  /// Adds inputs [rows][cols] of the present shard.
-  void add(const float* inputs, std::size_t rows);
+  /// Adds inputs [rows][cols] of the present shard, each multiplied with its weight; none: with 1.
+  void add(const float* inputs, std::size_t rows, std::span<const float> weights = {});
   void end_shard(std::size_t index) { sum_.end_shard(index); }
 
   /// All ranks call it once and hold the same bytes then.

@@ -64,7 +64,8 @@ std::unique_ptr<Pass> make_rotate_values(const ModelSpec& spec);
 class FormatChooser {
  public:
   FormatChooser(const Recipe& recipe, const ModelSpec& spec);
-  void choose(WorkingBlock& block);
+  /// `index` counts as WorkingBlockLoader does.
+  void choose(WorkingBlock& block, std::size_t index);
 
   /// Throws Error naming an exception's pattern that no matrix so far has matched.
   void check_exceptions() const;
@@ -81,9 +82,11 @@ class FormatChooser {
   const WeightFormat* asked_format(const WorkingLinear& linear);
   WeightFormat usual_format(const WorkingLinear& linear) const;
 
+  /// Whether what a matrix reads is needed of a prompt's last token alone.
+  bool reads_last_token_only(model::Role role, std::size_t index) const;
+
   Recipe recipe_;
-  model::Role head_;  ///< the role whose matrix computes the logits
-  bool routed_;
+  ModelSpec spec_;
   std::vector<Exception> exceptions_;
 };
 

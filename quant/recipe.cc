@@ -82,7 +82,7 @@ constexpr std::array<Switch, 10> kSwitches{{
     {"rotate_values", &Recipe::rotate_values},
     {"untie_head", &Recipe::untie_head},
     {"activation_groups", &Recipe::activation_groups},
-    {"wide_head", &Recipe::wide_head},
+    {"wide_end", &Recipe::wide_end},
 }};
 
 struct RoundingName {

@@ -29,20 +29,12 @@ class RotateResidual : public Pass {
   void run(WorkingBlock& block) override {
     if (!ruling_.legal) return;
     for (WorkingLinear& linear : block.linears) {
-      switch (linear.part.role) {
-        case Role::kEmbedding:
-        case Role::kPositionEmbedding:
-        case Role::kTokenTypeEmbedding:
-          rotate_rows(linear, *rotation_);
-          break;
-        case Role::kAttentionOutput:
-        case Role::kDown:
-        case Role::kSharedDown:
-        case Role::kExpertDown:
-          rotate_columns(linear, *rotation_);
-          break;
-        default:
-          continue;
+      if (is_embedding(linear.part.role)) {
+        rotate_rows(linear, *rotation_);
+      } else if (writes_stream(linear.part.role)) {
+        rotate_columns(linear, *rotation_);
+      } else {
+        continue;
       }
       ++writers_;
     }

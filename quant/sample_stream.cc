@@ -1,6 +1,8 @@
 #include "quant/sample_stream.h"
 
 #include <algorithm>
+#include <cassert>
+#include <cmath>
 #include <memory>
 #include <utility>
 
@@ -10,22 +12,34 @@ namespace ballast::quant {
 
 namespace {
 
+/// Of each token's values [tokens][size]; a token of zeros counts as one of ones.
+std::vector<float> inverse_rms(std::span<const float> values, std::size_t size) {
+  std::vector<float> inverse;
+  for (; !values.empty(); values = values.subspan(size)) {
+    double squares = 0;
+    for (const float value : values.first(size)) squares += double{value} * double{value};
+    inverse.push_back(squares > 0 ? static_cast<float>(std::sqrt(static_cast<double>(size) / squares)) : 1.0F);
+  }
+  return inverse;
+}
+
 /// Adds up the moments of all inputs of a block, batch after batch.
 class MomentCollector {
  public:
-  explicit MomentCollector(const SampleSharing& sharing) : sharing_(sharing) {}
+  MomentCollector(const SampleSharing& sharing, WorkingBlock& block) : sharing_(sharing), block_(block) {}
 
-  void add(const model::BlockActivations& activations) {
+  /// `behind` is the stream behind the block, [tokens][hidden].
+  void add(const model::BlockActivations& activations, std::span<const float> behind, std::size_t hidden) {
+    const std::vector<float> loudness = inverse_rms(behind, hidden);
+    std::vector<float> weights;
     for (std::size_t i = 0; i < activations.inputs.size(); ++i) {
       const model::LinearInput& input = activations.inputs[i];
-      if (i == inputs_.size()) {
-        std::vector<std::string> names;
-        for (const model::Linear* linear : input.linears) names.push_back(linear->name);
-        inputs_.push_back({std::move(names), MomentSum(input.linears.front()->cols(), sharing_.order)});
-        // Shards before the first batch had no samples.
-        for (const std::size_t empty : ended_) inputs_.back().sum.end_shard(empty);
+      if (i == inputs_.size()) begin(input);
+      weights.clear();
+      for (std::size_t row = 0; inputs_[i].writes_stream && row < input.count; ++row) {
+        weights.push_back(loudness[input.tokens.empty() ? row : input.tokens[row]]);
       }
-      inputs_[i].sum.add(input.rows, input.count);
+      inputs_[i].sum.add(input.rows, input.count, weights);
     }
   }
 
@@ -34,19 +48,35 @@ class MomentCollector {
     ended_.push_back(index);
   }
 
-  std::vector<MeasuredInput> finish() {
-    std::vector<MeasuredInput> measured;
-    for (Input& input : inputs_) measured.push_back({std::move(input.linears), input.sum.finish(*sharing_.ranks)});
-    return measured;
+  void finish() {
+    for (Input& input : inputs_) {
+      InputMoments moments = input.sum.finish(*sharing_.ranks);
+      if (moments.rows == 0) continue;  // an expert that no token was sent to
+      input.working->moments = std::make_shared<const InputMoments>(std::move(moments));
+    }
   }
 
  private:
   struct Input {
-    std::vector<std::string> linears;
+    WorkingInput* working;
+    bool writes_stream;
     MomentSum sum;
   };
 
+  void begin(const model::LinearInput& input) {
+    const std::string& name = input.linears.front()->name;
+    const auto it = std::ranges::find_if(block_.inputs, [&](const WorkingInput& candidate) {
+      return std::ranges::any_of(candidate.readers, [&](std::size_t r) { return block_.linears[r].name == name; });
+    });
+    assert(it != block_.inputs.end());
+    const bool writes_stream = quant::writes_stream(block_.linears[it->readers.front()].part.role);
+    inputs_.push_back({&*it, writes_stream, MomentSum(input.linears.front()->cols(), sharing_.order)});
+    // Shards before the first batch had no samples.
+    for (const std::size_t empty : ended_) inputs_.back().sum.end_shard(empty);
+  }
+
   const SampleSharing& sharing_;
+  WorkingBlock& block_;
   std::vector<Input> inputs_;
   std::vector<std::size_t> ended_;  ///< shards
 };
@@ -56,17 +86,6 @@ class MomentCollector {
 SampleTokens own_samples(const SampleTokens& all, const SampleSharing& sharing) {
   const calib::IndexRange own = calib::samples_of_rank(sharing.ranks->rank(), sharing.ranks->size(), all.count());
   return {all.ids.subspan(own.begin * all.length, own.size() * all.length), all.length};
-}
-
-void attach_moments(std::vector<MeasuredInput> measured, WorkingBlock& block) {
-  for (WorkingInput& input : block.inputs) {
-    const std::string& reader = block.linears[input.readers.front()].name;
-    const auto it = std::ranges::find_if(measured, [&](const MeasuredInput& candidate) {
-      return std::ranges::find(candidate.linears, reader) != candidate.linears.end();
-    });
-    if (it == measured.end() || it->moments.rows == 0) continue;  // an expert that no token was sent to
-    input.moments = std::make_shared<const InputMoments>(std::move(it->moments));
-  }
 }
 
 SampleStream::SampleStream(const ModelSpec& spec, std::size_t length, std::function<void()> pulse)
@@ -100,7 +119,7 @@ void SampleStream::run(const model::BlockWeights& block, std::size_t layer, std:
     rope_.look_up(batch, angles_);
     model::forward_block(spec_, block, layer, angles_, batch, 0, rows.data(), activations_,
                          {.record_inputs = visit != nullptr});
-    if (visit) visit(activations_);
+    if (visit) visit(activations_, rows);
     if (pulse_) pulse_();
     hidden = hidden.subspan(rows.size());
   }
@@ -114,27 +133,29 @@ void SampleStream::advance(const model::BlockWeights& block, std::size_t layer, 
   }
 }
 
-std::vector<MeasuredInput> SampleStream::measure(const model::BlockWeights& block, std::size_t layer,
-                                                 const SampleSharing& sharing, Then then) {
-  MomentCollector collector(sharing);
-  const Visit visit = [&](const model::BlockActivations& activations) { collector.add(activations); };
+void SampleStream::measure(const model::BlockWeights& weights, std::size_t layer, const SampleSharing& sharing,
+                           Then then, WorkingBlock& block) {
+  MomentCollector collector(sharing, block);
+  const Visit visit = [&](const model::BlockActivations& activations, std::span<const float> behind) {
+    collector.add(activations, behind, spec_.hidden_size);
+  };
   std::span<float> rest = hidden_;
   const calib::IndexRange shards = calib::shards_of(sharing.ranks->rank(), sharing.ranks->size());
   for (std::size_t shard = shards.begin; shard < shards.end; ++shard) {
     std::span<float> samples =
         rest.first(calib::samples_of_shard(shard, sharing.samples).size() * length_ * spec_.hidden_size);
     rest = rest.subspan(samples.size());
-    if (then == Then::kAdvance) run(block, layer, samples, visit);
+    if (then == Then::kAdvance) run(weights, layer, samples, visit);
     std::vector<float> passing;
     while (then == Then::kStay && !samples.empty()) {
       const std::span<float> batch = samples.first(std::min(batch_values(), samples.size()));
       passing.assign(batch.begin(), batch.end());
-      run(block, layer, passing, visit);
+      run(weights, layer, passing, visit);
       samples = samples.subspan(batch.size());
     }
     collector.end_shard(shard);
   }
-  return collector.finish();
+  collector.finish();
 }
 
 }  // namespace ballast::quant

@@ -37,15 +37,6 @@ struct SampleSharing {
 /// The part of all samples that a rank has.
 SampleTokens own_samples(const SampleTokens& all, const SampleSharing& sharing);
 
-/// Moments of what some linears of a block read, over the samples of all ranks.
-struct MeasuredInput {
-  std::vector<std::string> linears;
-  InputMoments moments;
-};
-
-/// Gives a block's inputs what was measured of them.
-void attach_moments(std::vector<MeasuredInput> measured, WorkingBlock& block);
-
 /// The residual stream of samples between two blocks, [samples * length][hidden].
 class SampleStream {
  public:
@@ -61,15 +52,21 @@ class SampleStream {
   /// Samples move on to behind a block, at most `at_once` of them side by side.
   void advance(const model::BlockWeights& block, std::size_t layer, std::size_t at_once = SIZE_MAX);
 
-  /// What the block's linears read. The samples are a rank's own ones; they stay where they are, or move on, too.
+  /// Gives the inputs of `block` the moments of what its linears read, over the samples of all ranks; `weights` are
+  /// what runs of it. The samples are a rank's own ones; they stay where they are, or move on, too.
+  ///
+  /// In front of linears that write the stream, a token counts by what the next norm will make of an error there: by
+  /// the inverse of its mean square behind the block. Else a massive token, whose errors no norm lets through, would
+  /// outweigh all others.
   enum class Then { kStay, kAdvance };
-  std::vector<MeasuredInput> measure(const model::BlockWeights& block, std::size_t layer, const SampleSharing& sharing,
-                                     Then then);
+  void measure(const model::BlockWeights& weights, std::size_t layer, const SampleSharing& sharing, Then then,
+               WorkingBlock& block);
 
  private:
-  using Visit = std::function<void(const model::BlockActivations&)>;
+  using Visit = std::function<void(const model::BlockActivations&, std::span<const float> behind)>;
 
-  /// Runs samples `hidden`, a few at a time, in place; `visit` sees each batch's recorded inputs.
+  /// Runs samples `hidden`, a few at a time, in place; `visit` sees each batch's recorded inputs, and the stream behind
+  /// the block.
   void run(const model::BlockWeights& block, std::size_t layer, std::span<float> hidden, const Visit& visit);
   std::size_t batch_values() const;
 

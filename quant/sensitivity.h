@@ -14,6 +14,9 @@
 
 namespace ballast::quant {
 
+/// What a matrix whose format is free may become.
+std::vector<WeightFormat> candidate_formats();
+
 struct SensitivityOptions {
   std::size_t probe_samples = 1;  ///< samples on which divergence is measured
   double most_outliers = 0;       ///< share of an input's columns that may keep 16 bits

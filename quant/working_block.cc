@@ -25,6 +25,15 @@ bool is_routed_expert(Role role) {
   return role == Role::kExpertGate || role == Role::kExpertUp || role == Role::kExpertDown;
 }
 
+bool is_embedding(Role role) {
+  return role == Role::kEmbedding || role == Role::kPositionEmbedding || role == Role::kTokenTypeEmbedding;
+}
+
+bool writes_stream(Role role) {
+  return role == Role::kAttentionOutput || role == Role::kDown || role == Role::kSharedDown ||
+         role == Role::kExpertDown;
+}
+
 WorkingLinear* WorkingBlock::find(Role role, std::size_t expert) {
   const auto it = std::ranges::find(linears, model::Part{role, expert}, &WorkingLinear::part);
   return it == linears.end() ? nullptr : &*it;

@@ -54,6 +54,12 @@ struct WorkingVector {
 /// A matrix of one of the experts that a router chooses from.
 bool is_routed_expert(model::Role role);
 
+/// A table of vectors that begin the residual stream.
+bool is_embedding(model::Role role);
+
+/// A matrix whose outputs are added to the residual stream.
+bool writes_stream(model::Role role);
+
 /// One input that linears share. Indices point into the block's lists.
 struct WorkingInput {
   std::vector<std::size_t> readers;

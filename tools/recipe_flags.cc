@@ -81,7 +81,10 @@ void add_recipe_flags(CLI::App& command, RecipeFlags& flags) {
                   "INT8 activations' scales: per token, or per token and group")
       ->type_name("token|group")
       ->check(CLI::IsMember({"token", "group"}).description(""));
-  command.add_flag("--no-wide-head", flags.no_wide_head, "INT8 activations for the head, too, not 16 bits");
+  command.add_flag(
+      "--no-wide-end", flags.no_wide_end,
+      "INT8 activations also where only the last token of a prompt passes: at the end of the last block, in the "
+      "head");
   command.add_option("--embedding", flags.embedding, "Format of the embedding")->type_name("FORMAT");
   command.add_option("--head", flags.head, "Format of a head that is not the embedding")->type_name("FORMAT");
   command.add_option("--format", flags.formats, "Format of the tensors whose name matches; repeatable")
@@ -126,7 +129,7 @@ Recipe recipe_from_flags(const RecipeFlags& flags) {
     }
     recipe.activation_groups = *flags.activation_scales == "group";
   }
-  if (flags.no_wide_head) recipe.wide_head = false;
+  if (flags.no_wide_end) recipe.wide_end = false;
   if (flags.embedding) recipe.embedding = format_of("--embedding", *flags.embedding);
   if (flags.head) recipe.head = format_of("--head", *flags.head);
   if (flags.no_fold_norms) recipe.fold_norms = false;

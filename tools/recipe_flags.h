@@ -36,7 +36,7 @@ struct RecipeFlags {
   bool no_smooth = false;
   bool rotate = false;
   bool rotate_values = false;
-  bool no_wide_head = false;
+  bool no_wide_end = false;
   bool untie_head = false;
 };
 

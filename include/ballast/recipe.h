@@ -61,7 +61,9 @@ struct Recipe {
   std::uint64_t target_bytes = 0;
   Activations activations = Activations::kFloat;
   bool activation_groups = false;  ///< kInt8: a scale per token and group, else per token
-  bool wide_head = true;           ///< kInt8: the head's input keeps 16 bits; a prompt's last token alone passes it
+  /// kInt8: inputs that only the last token of a prompt has, which thus cost no time, keep 16 bits: those of the head,
+  /// and where the layout allows it of all behind the last block's attention.
+  bool wide_end = true;
 };
 
 /// "nearest", "search", "gptq", and back. Throws Error at `place` listing what there is.

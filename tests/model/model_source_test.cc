@@ -145,6 +145,14 @@ TEST_CASE("a model that another program quantized is refused by method") {
   const nlohmann::json tensors = {{"lm_head", "int3-g32"}};
   CHECK(refusal_of_field("quantization_config", {{"quant_method", "ballast"}, {"version", 1}, {"tensors", tensors}}) ==
         Contains("format 'int3-g32': unknown"));
+  const auto wide = [](const nlohmann::json& inputs) -> nlohmann::json {
+    return {
+        {"quant_method", "ballast"}, {"version", 1}, {"wide_inputs", inputs}, {"tensors", nlohmann::json::object()}};
+  };
+  CHECK(refusal_of_field("quantization_config", wide("lm_head")) ==
+        Contains("wide_inputs: must be a list of modules' names, is \"lm_head\""));
+  CHECK(refusal_of_field("quantization_config", wide({"lm_head", 3})) ==
+        Contains("wide_inputs: must be a list of modules' names, has 3"));
 }
 
 TEST_CASE("a tensor that does not match its checksum is refused") {

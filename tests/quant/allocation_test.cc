@@ -77,6 +77,53 @@ TEST_CASE("matrices that read one input have one group size and keep the same co
   CHECK(allocation.find("nothing") == nullptr);
 }
 
+TEST_CASE("inputs that INT8 costs most for their multiply-adds are made wide, as far as the share goes") {
+  std::vector<InputChoice> inputs = small_model();  // of 80 * 64, 64 * 128 and 300 * 64 weights
+  const auto set_costs = [&](std::size_t input, double fine, double coarse) {
+    for (MatrixChoice& matrix : inputs[input].matrices) {
+      matrix.outlier_gains.assign(inputs[input].cols, 0.001F);
+      for (FormatOption& option : matrix.options) {
+        option.activation_cost = option.format.group_size == 32 ? fine : coarse;
+      }
+    }
+  };
+  set_costs(0, 1, 9);  // two matrices: 2 for 5,120
+  set_costs(1, 3, 4);  // 3 for 8,192
+  const auto wide = [&](double share) {
+    std::vector<InputChoice> changed = inputs;
+    widen_inputs(changed, share);
+    std::vector<bool> result;
+    for (const InputChoice& input : changed) {
+      result.push_back(input.wide);
+      for (const MatrixChoice& matrix : input.matrices) {
+        CHECK((!input.wide || matrix.outlier_gains.empty()));
+        CHECK((!input.wide || matrix.options.back().activation_cost == 0));
+      }
+    }
+    return result;
+  };
+  CHECK(wide(0.3) == std::vector<bool>{false, false, false});
+  CHECK(wide(0.39) == std::vector<bool>{true, false, false});
+  CHECK(wide(0.7) == std::vector<bool>{true, false, false});
+  CHECK(wide(1) == std::vector<bool>{true, true, false});  // the last is not rounded at all
+  set_costs(1, 5, 6);
+  CHECK(wide(0.39) == std::vector<bool>{true, false, false});  // what does not fit is passed over
+  CHECK(wide(0.7) == std::vector<bool>{false, true, false});
+
+  widen_inputs(inputs, 0.7);
+  const Allocation allocation = allocate(inputs, 26'000);
+  CHECK(allocation.find("down")->wide_input);
+  CHECK(!allocation.find("q")->wide_input);
+  WorkingBlock block;
+  for (const char* name : {"down", "q"}) {
+    block.linears.emplace_back().name = name;
+    block.linears.back().activations = Recipe::Activations::kInt8;
+  }
+  apply_allocation(allocation, block);
+  CHECK(block.linears[0].activations == Recipe::Activations::kFloat);
+  CHECK(block.linears[1].activations == Recipe::Activations::kInt8);
+}
+
 TEST_CASE("no choice of formats within the budget costs less") {
   // Exhaustively, without outlier columns.
   std::vector<InputChoice> inputs = small_model();

@@ -253,6 +253,30 @@ TEST_CASE("statistics that were saved decide the outliers") {
   CHECK(conversion_error(path, options) < 0.9 * conversion_error(path, plain));
 }
 
+TEST_CASE("beside INT8 activations, what only a prompt's last token passes reads 16 bits unless the recipe says no") {
+  for (const char* golden : {"llama3", "llama"}) {  // the head is the embedding, or not
+    CAPTURE(golden);
+    for (const bool wide : {true, false}) {
+      CAPTURE(wide);
+      const TemporaryDirectory directory;
+      ConvertOptions options = measured_options("w8a8", golden);
+      options.recipe.wide_end = wide;
+      convert(golden_model(golden), directory / "out", options);
+      const model::ModelSource converted(directory / "out");
+      const bool tied = converted.spec().tied_embeddings;
+      const model::Linear head = converted.linear(tied ? model::Role::kEmbedding : model::Role::kHead);
+      CHECK(head.activations.value().bits == (wide ? 16 : 8));
+      const std::size_t last = converted.spec().layers - 1;
+      for (const model::Role role : {model::Role::kAttentionOutput, model::Role::kGate, model::Role::kDown}) {
+        CHECK(converted.linear(role, last).activations.value().bits == (wide ? 16 : 8));
+        CHECK(converted.linear(role, last - 1).activations.value().bits == 8);
+      }
+      CHECK(converted.linear(model::Role::kValue, last).activations.value().bits == 8);
+      CHECK(converted.quantization()->wide_inputs.size() == (wide ? 5 : 0));
+    }
+  }
+}
+
 TEST_CASE("statistics of another model are refused") {
   const TemporaryDirectory directory;
   save_statistics(calibrate(golden_model("llama3"), {.text_files = {}, .samples = 1, .length = 8}), directory / "stats",

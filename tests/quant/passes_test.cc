@@ -77,6 +77,7 @@ WorkingBlock sample_block() {
     for (std::size_t i = 0; i < kRows * kCols; ++i) linear.values.push_back(std::sin(static_cast<float>(i + 1)));
     linear.absmax = 1;
     linear.format = {.bits = 8, .group_size = 32};
+    linear.activations = Activations::kInt8;
     block.linears.push_back(std::move(linear));
   }
   LinearInputStatistics statistics{.linears = {"q", "k"}, .channels = statistics_of(with_gain(), kCols)};
@@ -132,6 +133,7 @@ TEST_CASE("the channel that is large is split off for all readers of an input") 
 
 TEST_CASE("beside float activations the energy decides, and 8-bit weights need no split") {
   WorkingBlock block = sample_block();
+  for (WorkingLinear& linear : block.linears) linear.activations = Activations::kFloat;
   block.linears[0].format = {.bits = 4, .group_size = 32};
   ChannelStatistics& channels = block.inputs[0].statistics->channels;
   channels.max[3] = 1000;  // once
@@ -164,7 +166,7 @@ TEST_CASE("a plan comes to the bounds, columns and statistics of the run") {
   for (WorkingLinear& linear : plan.linears) linear.values.clear();
   for (WorkingBlock* block : {&run, &plan}) {
     ModelSpec spec;
-    FormatChooser(recipe, spec).choose(*block);
+    FormatChooser(recipe, spec).choose(*block, 1);
     for (const auto& pass : make_passes(recipe, spec)) pass->run(*block);
     make_quantize(recipe.rounding)->run(*block);
   }
@@ -193,7 +195,7 @@ TEST_CASE("the first exception that matches a name decides its format") {
   add(model::Role::kUp, "model.layers.2.mlp.up_proj");
   add(model::Role::kEmbedding, "model.embed_tokens");
   add(model::Role::kHead, "lm_head");
-  FormatChooser(recipe, ModelSpec{}).choose(block);
+  FormatChooser(recipe, ModelSpec{}).choose(block, 1);
   std::vector<std::string> formats;
   for (const WorkingLinear& linear : block.linears) formats.push_back(format_name(linear.format));
   CHECK(formats == std::vector<std::string>{"int8-g32", "bf16", "int4-g32-asym", "f16", "int8-channel"});
@@ -211,7 +213,7 @@ TEST_CASE("a format for a matrix that does not exist is refused by its pattern")
   FormatChooser chooser(recipe, ModelSpec{});
   WorkingBlock block;
   block.linears.emplace_back().name = "model.layers.0.mlp.down_proj";
-  chooser.choose(block);
+  chooser.choose(block, 1);
   CHECK(block.linears.front().format == parse_format("bf16"));
   CHECK(error_message([&] { chooser.check_exceptions(); }) ==
         Contains("format for 'downproj': no matrix has such a name"));

@@ -33,9 +33,12 @@ Recipe smoothing(const char* scheme, double outliers = 0) {
 }
 
 /// Sets the format of all linears, and makes a few channels of every input large.
-auto prepared(const WeightFormat& format) {
-  return [format](WorkingBlock& block) {
-    for (WorkingLinear& linear : block.linears) linear.format = format;
+auto prepared(const WeightFormat& format, Recipe::Activations activations = Recipe::Activations::kFloat) {
+  return [format, activations](WorkingBlock& block) {
+    for (WorkingLinear& linear : block.linears) {
+      linear.format = format;
+      linear.activations = activations;
+    }
     for (WorkingNorm& norm : block.norms) norm.gain[3] *= 40;
   };
 }
@@ -112,7 +115,7 @@ TEST_CASE("the expected error falls or stays") {
       const Recipe recipe = smoothing(scheme, outliers);
       const ModelSpec spec = test::small_spec();
       const auto pass = make_smooth(recipe, spec);
-      Run run = run_pass(spec, *pass, prepared(recipe.linears));
+      Run run = run_pass(spec, *pass, prepared(recipe.linears, recipe.activations));
       const double before = error_of(run.original, recipe);
       const double after = error_of(run.block, recipe);
       CHECK(after <= before);
@@ -144,6 +147,7 @@ TEST_CASE("the expected error is that of rounded products, within a factor of tw
     linear.values = test::floats(random.vector(linear.rows * linear.cols));
     linear.absmax = 1;
     linear.format = recipe.linears;
+    linear.activations = recipe.activations;
     const test::Vector sizes = random.vector(linear.cols, 0.2, 2);
     test::Tokens tokens = random.tokens(200, linear.cols);
     for (test::Vector& token : tokens) token = test::times(token, sizes);

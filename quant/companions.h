@@ -1,0 +1,29 @@
+// What a converted model consists of besides its tensors.
+#ifndef BALLAST_QUANT_COMPANIONS_H_
+#define BALLAST_QUANT_COMPANIONS_H_
+
+#include <filesystem>
+
+#include "ballast/recipe.h"
+#include "ballast/spec.h"
+#include "ballast/statistics.h"
+#include "model/model_source.h"
+#include "quant/block_writer.h"
+
+namespace ballast::quant {
+
+/// What is told of a conversion in its output.
+struct ConvertedModel {
+  const model::ModelSource& source;
+  const ModelSpec& spec;  ///< behind all passes
+  const Recipe& recipe;
+  const Statistics* statistics = nullptr;
+  const StoredReport& stored;
+};
+
+/// Writes config.json, recipe.json and the tokenizer's files. Throws Error.
+void write_companions(const ConvertedModel& model, const std::filesystem::path& directory);
+
+}  // namespace ballast::quant
+
+#endif  // BALLAST_QUANT_COMPANIONS_H_

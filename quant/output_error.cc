@@ -1,0 +1,130 @@
+#include "quant/output_error.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "kernels/float_matrix.h"
+#include "quant/group_grid.h"
+#include "quant/rounding.h"
+#include "quant/runnable_block.h"
+
+namespace ballast::quant {
+
+namespace {
+
+std::ptrdiff_t signed_size(std::size_t size) {
+  return static_cast<std::ptrdiff_t>(size);
+}
+
+}  // namespace
+
+std::vector<double> column_errors(const WorkingLinear& linear, const WeightFormat& format,
+                                  std::span<const float> importance) {
+  const std::size_t step = std::max<std::size_t>(1, linear.rows / kComparedRows);
+  const std::size_t sampled = (linear.rows + step - 1) / step;
+  std::vector<float> rows(sampled * linear.cols);
+  for (std::size_t i = 0; i < sampled; ++i) {
+    std::copy_n(linear.values.data() + i * step * linear.cols, linear.cols, rows.data() + i * linear.cols);
+  }
+  const DType scale_type = half_type_for(linear.absmax);
+  const CodeRange range(format);
+  const std::vector<std::uint8_t> kept(linear.cols, 1);
+  std::vector<float> squares(rows.size());
+#pragma omp parallel
+  {
+    GridFinder finder(format, scale_type, GridMethod::kSearch, kept, importance);
+    RowGrids grids;
+#pragma omp for
+    for (std::size_t i = 0; i < sampled; ++i) {
+      const std::span<const float> row = std::span(rows).subspan(i * linear.cols, linear.cols);
+      finder.find(row, grids);
+      for (std::size_t c = 0; c < linear.cols; ++c) {
+        const GroupGrid& grid = grids.groups[c / format.group_size];
+        const float difference = row[c] - value_of(code_of(row[c], grid, range), grid);
+        squares[i * linear.cols + c] = difference * difference;
+      }
+    }
+  }
+  std::vector<double> errors(linear.cols);
+  for (std::size_t i = 0; i < sampled; ++i) {
+    for (std::size_t c = 0; c < linear.cols; ++c) errors[c] += double{squares[i * linear.cols + c]};
+  }
+  const double scale = static_cast<double>(linear.rows) / static_cast<double>(sampled);
+  for (std::size_t c = 0; c < linear.cols; ++c) errors[c] *= scale * double{importance[c]};
+  return errors;
+}
+
+double output_error(const WorkingLinear& linear, const InputMoments* moments, std::span<const float> importance) {
+  std::vector<float> difference(linear.values.size());
+  const model::Linear rounded = runnable_linear(linear, fine_rounding(linear));
+  const auto& matrix = std::get<kernels::QuantizedMatrix>(rounded.weights);
+#pragma omp parallel for
+  for (std::size_t r = 0; r < linear.rows; ++r) {
+    float* row = difference.data() + r * linear.cols;
+    matrix.decode_row(r, row);
+    for (std::size_t c = 0; c < linear.cols; ++c) row[c] = linear.values[r * linear.cols + c] - row[c];
+  }
+  double error = 0;
+  if (moments == nullptr) {
+    for (std::size_t i = 0; i < difference.size(); ++i) {
+      error += double{difference[i]} * double{difference[i]} * double{importance[i % linear.cols]};
+    }
+    return error;
+  }
+  std::vector<float> products(difference.size());
+  const kernels::FloatMatrix second = {
+      .data = moments->second.data(), .type = kernels::FloatType::kF32, .rows = linear.cols, .cols = linear.cols};
+  const kernels::FloatOutput output = {.matrix = &second, .dst = products.data(), .stride = linear.cols};
+  kernels::matmul({&output, 1}, difference.data(), linear.rows);
+  for (std::size_t i = 0; i < difference.size(); ++i) error += double{difference[i]} * double{products[i]};
+  return std::max(0.0, error);
+}
+
+ActivationErrors::ActivationErrors(const WorkingLinear& linear, const InputMoments& moments)
+    : energy_(linear.cols), weights_(linear.cols) {
+  for (std::size_t c = 0; c < linear.cols; ++c) energy_[c] = double{moments.second[c * linear.cols + c]};
+  for (std::size_t i = 0; i < linear.values.size(); ++i) {
+    weights_[i % linear.cols] += double{linear.values[i]} * double{linear.values[i]};
+  }
+}
+
+double ActivationErrors::total(std::size_t group_size) const {
+  double error = 0;
+  for (std::size_t begin = 0; begin < energy_.size(); begin += group_size) {
+    const std::size_t end = std::min(energy_.size(), begin + group_size);
+    error += *std::max_element(energy_.begin() + signed_size(begin), energy_.begin() + signed_size(end)) *
+             error_per_energy(begin, end);
+  }
+  return error;
+}
+
+std::vector<float> ActivationErrors::gains() const {
+  constexpr std::size_t kGroup = 64;
+  std::vector<float> gains(energy_.size());
+  for (std::size_t begin = 0; begin < energy_.size(); begin += kGroup) {
+    const std::size_t end = std::min(energy_.size(), begin + kGroup);
+    std::vector<std::size_t> columns(end - begin);
+    std::iota(columns.begin(), columns.end(), begin);
+    std::ranges::stable_sort(columns, std::ranges::greater{}, [&](std::size_t c) { return energy_[c]; });
+    // Two channels of one size help only together: each gets the best average of it and some behind it.
+    constexpr std::size_t kTogether = 4;
+    for (std::size_t i = 0; i + 1 < columns.size(); ++i) {
+      double best = 0;
+      for (std::size_t j = i + 1; j < std::min(columns.size(), i + 1 + kTogether); ++j) {
+        best = std::max(best, (energy_[columns[i]] - energy_[columns[j]]) / static_cast<double>(j - i));
+      }
+      gains[columns[i]] = static_cast<float>(best * error_per_energy(begin, end));
+    }
+  }
+  return gains;
+}
+
+double ActivationErrors::error_per_energy(std::size_t begin, std::size_t end) const {
+  constexpr double kPeak = 3.0;  // a group's largest value over its largest channel's root mean square
+  const double weights =
+      std::accumulate(weights_.begin() + signed_size(begin), weights_.begin() + signed_size(end), 0.0);
+  return kPeak * kPeak / (127.0 * 127.0) / 12.0 * weights;  // errors spread over a step have a twelfth of its square
+}
+
+}  // namespace ballast::quant

@@ -1,0 +1,86 @@
+#include "quant/sample_stream.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "quant/runnable_block.h"
+#include "tiny_model.h"
+
+namespace ballast::quant {
+namespace {
+
+constexpr std::size_t kLength = 8;
+
+double mean_square(const float* values, std::size_t size) {
+  return std::inner_product(values, values + size, values, 0.0) / static_cast<double>(size);
+}
+
+/// Runs one sample through a block, in place; the inputs' rows are valid until the next one.
+void run_sample(const ModelSpec& spec, const model::BlockWeights& weights, std::size_t layer, float* hidden,
+                model::BlockActivations& activations) {
+  const model::RopeTable rope(spec);
+  model::RopeAngles angles;
+  model::KeyValueCache cache(model::cache_shape(spec), {.type = kernels::CacheType::kF32, .capacity = kLength});
+  const model::BatchSequence batch[] = {{kLength, &cache}};
+  rope.look_up(batch, angles);
+  model::forward_block(spec, weights, layer, angles, batch, 0, hidden, activations, {.record_inputs = true});
+}
+
+TEST_CASE("in front of what writes the stream, a token counts by the inverse of its mean square behind the block") {
+  for (const std::string golden : {"llama3", "deepseek_v3"}) {  // the second has experts, which see some of the tokens
+    CAPTURE(golden);
+    const model::ModelSource source(test::golden_model(golden));
+    const ModelSpec& spec = source.spec();
+    const std::size_t layer = spec.layers - 1;
+    const WorkingBlockLoader loader(source, nullptr);
+    WorkingBlock block = loader.load(layer + 1, true);
+    const model::BlockWeights weights = model::assemble_block(spec, layer, runnable_parts(block, spec, fine_rounding));
+
+    std::vector<int> ids(2 * kLength);
+    for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int>(i * 7 % 31);
+    const WorkingBlock front = loader.load(0, true);
+    SampleStream stream(spec, kLength);
+    stream.embed(model::Embedding(spec, runnable_parts(front, spec, fine_rounding)), {ids, kLength});
+    for (float& value : std::span(stream.hidden()).first(spec.hidden_size)) value *= 1000;  // a massive token
+    std::vector<float> hidden = stream.hidden();
+    stream.measure(weights, layer, {.samples = 2}, SampleStream::Then::kAdvance, block);
+
+    std::vector<std::vector<double>> energies(block.inputs.size());
+    for (std::size_t sample = 0; sample < 2; ++sample) {
+      float* rows = hidden.data() + sample * kLength * spec.hidden_size;
+      model::BlockActivations activations;
+      run_sample(spec, weights, layer, rows, activations);
+      for (const model::LinearInput& input : activations.inputs) {
+        for (std::size_t i = 0; i < block.inputs.size(); ++i) {
+          const WorkingLinear& reader = block.linears[block.inputs[i].readers.front()];
+          if (reader.name != input.linears.front()->name) continue;
+          if (input.count > 0) energies[i].resize(reader.cols);
+          for (std::size_t row = 0; row < input.count; ++row) {
+            const float* token = rows + (input.tokens.empty() ? row : input.tokens[row]) * spec.hidden_size;
+            const double weight = writes_stream(reader.part.role) ? 1 / mean_square(token, spec.hidden_size) : 1;
+            for (std::size_t c = 0; c < reader.cols; ++c) {
+              energies[i][c] += weight * std::pow(double{input.rows[row * reader.cols + c]}, 2);
+            }
+          }
+        }
+      }
+    }
+    CHECK(hidden == stream.hidden());
+    for (std::size_t i = 0; i < block.inputs.size(); ++i) {
+      CAPTURE(block.linears[block.inputs[i].readers.front()].name);
+      REQUIRE((block.inputs[i].moments != nullptr) == !energies[i].empty());
+      if (energies[i].empty()) continue;
+      const InputMoments& moments = *block.inputs[i].moments;
+      for (std::size_t c = 0; c < moments.cols; ++c) {
+        CHECK(moments.second[c * moments.cols + c] == doctest::Approx(energies[i][c]).epsilon(1e-4));
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ballast::quant
