@@ -134,8 +134,8 @@ def write_csv(path: pathlib.Path, results: list[Accuracy]) -> None:
             writer = csv.writer(file, lineterminator="\n")
             writer.writerow(["name", "program", "file_mb", "kl", "top1", *tests])
             for result in results:
-                writer.writerow([result.name, result.program, f"{result.file_mb:.3f}", result.kl, f"{result.top1:.5f}",
-                                 *(result.speeds.get(test, "") for test in tests)])
+                writer.writerow([result.name, result.program, f"{result.file_mb:.3f}", f"{result.kl:.6g}",
+                                 f"{result.top1:.5f}", *(result.speeds.get(test, "") for test in tests)])
         partial.rename(path)
     finally:
         discard(partial)

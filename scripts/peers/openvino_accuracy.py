@@ -21,15 +21,14 @@ class Weights:
 
 
 INT4 = {"mode": "INT4_ASYM", "group_size": 32, "ratio": 1.0}
-AWQ = {"awq": True, "scale_estimation": True}
+AWQ_SE = {"awq": True, "scale_estimation": True}
 
-# INT4 leaves the embedding and the head at 8 bits, but for ALL
+# INT4 leaves the embedding and the head at 8 bits, but for ALL.
 WEIGHTS = {
     "INT8": Weights({"mode": "INT8_ASYM"}),
     "INT4": Weights(INT4),
-    "INT4-AWQ-SE": Weights(INT4 | AWQ, calibrated=True),
-    "INT4-ALL-AWQ-SE": Weights(INT4 | AWQ | {"all_layers": True}, calibrated=True),
-    "INT4-GPTQ-SE": Weights(INT4 | {"gptq": True, "scale_estimation": True}, calibrated=True),
+    "INT4-AWQ-SE": Weights(INT4 | AWQ_SE, calibrated=True),
+    "INT4-ALL-AWQ-SE": Weights(INT4 | AWQ_SE | {"all_layers": True}, calibrated=True),
 }
 INT8_ACTIVATIONS = "-A8"  # ends the name of a variant that quantizes them on the fly
 VARIANTS = [weights + suffix for weights in WEIGHTS for suffix in ("", INT8_ACTIVATIONS)]
