@@ -1,13 +1,19 @@
 #!/usr/bin/env python3
-"""Measures how accurate llama.cpp's quantization of a model is, for `ballast sweep --peers` to draw beside its own.
+"""Measures how accurate other programs' quantizations of a model are, for `ballast sweep --peers` to draw beside ours.
 
     peers_accuracy.py --model SmolLM2-135M --converter llama.cpp/convert_hf_to_gguf.py \\
-        --llama-bin llama.cpp/build/bin --text wiki.txt --calibration-text wiki-train.txt --chunks 24 --out peers.csv
+        --llama-bin llama.cpp/build/bin --openvino-python openvino/bin/python \\
+        --text wiki.txt --calibration-text wiki-train.txt --chunks 24 --out peers.csv
 
-Makes an importance matrix from the calibration text, quantizes with it, and compares each result with the F16 original
-by llama-perplexity: chunks of --context tokens, the second half of each scored, as `ballast eval` does. The original is
-made by llama.cpp's own converter, which needs a Python with torch and transformers (--python); --gguf is one made
-before. What is made stays in --work and is used again.
+Each result is compared with the original in chunks of --context tokens, the second half of each scored, as `ballast
+eval` does. A program that is not given is left out. What is made stays in --work and is used again.
+
+llama.cpp quantizes with an importance matrix from the calibration text, and llama-perplexity compares with the F16
+original. That is made by llama.cpp's own converter, which needs a Python with torch and transformers (--python); --gguf
+is one made before.
+
+OpenVINO's models are quantized by NNCF and compared with OpenVINO's F32 original, in F32 but for what a variant with
+-A8 at its end takes in INT8. docs/performance.md says what the environment needs.
 
 Writes a CSV with the columns name, program, file_mb, kl, top1, and with --bench the speeds pp512 and tg128.
 """
@@ -18,10 +24,11 @@ import os
 import pathlib
 import sys
 
-from peers import llama_accuracy
-from peers.runs import PeerError, discard
+from peers import llama_accuracy, openvino_accuracy
+from peers.runs import Accuracy, PeerError, discard
 
-VARIANTS = "IQ4_NL,Q4_K_M,Q5_K_M,Q6_K,Q8_0"
+LLAMA_VARIANTS = "IQ4_NL,Q4_K_M,Q5_K_M,Q6_K,Q8_0"
+OPENVINO_VARIANTS = "INT8,INT8-A8,INT4-AWQ-SE,INT4-AWQ-SE-A8,INT4-ALL-AWQ-SE"
 
 
 def say(text: str) -> None:
@@ -31,8 +38,8 @@ def say(text: str) -> None:
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", type=pathlib.Path, metavar="DIR",
-                        help="Hugging Face directory, needed where there is no --gguf")
-    parser.add_argument("--llama-bin", type=pathlib.Path, required=True, metavar="DIR",
+                        help="Hugging Face directory; llama.cpp alone does without where there is --gguf")
+    parser.add_argument("--llama-bin", type=pathlib.Path, metavar="DIR",
                         help="holds llama-quantize, llama-imatrix, llama-perplexity and llama-bench")
     parser.add_argument("--gguf", type=pathlib.Path, metavar="FILE", help="the model as an F16 GGUF")
     parser.add_argument("--converter", type=pathlib.Path, metavar="FILE",
@@ -41,10 +48,15 @@ def parse_arguments() -> argparse.Namespace:
                         help="that runs the converter (default: this one)")
     parser.add_argument("--text", type=pathlib.Path, required=True, metavar="FILE", help="text to score")
     parser.add_argument("--calibration-text", type=pathlib.Path, required=True, metavar="FILE",
-                        help="text for the importance matrix")
+                        help="text for what looks at activations")
     parser.add_argument("--calibration-chunks", type=int, default=0, metavar="N",
                         help="at most so many chunks of 512 tokens of it; 0: all (default)")
-    parser.add_argument("--variants", default=VARIANTS, metavar="LIST", help="(default %(default)s)")
+    parser.add_argument("--variants", default=LLAMA_VARIANTS, metavar="LIST",
+                        help="of llama.cpp (default %(default)s)")
+    parser.add_argument("--openvino-python", type=pathlib.Path, metavar="PYTHON",
+                        help="of an environment with openvino-genai, optimum-intel and nncf")
+    parser.add_argument("--openvino-variants", default=OPENVINO_VARIANTS, metavar="LIST",
+                        help=f"of {', '.join(openvino_accuracy.VARIANTS)} (default %(default)s)")
     parser.add_argument("--context", type=int, default=512, metavar="N", help="tokens per chunk (default %(default)s)")
     parser.add_argument("--chunks", type=int, default=0, metavar="N", help="at most this many; 0: all (default)")
     parser.add_argument("--bench", action="store_true", help="also measure speed, on a machine that does nothing else")
@@ -53,15 +65,29 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--work", type=pathlib.Path, metavar="DIR", help="for models (default: OUT.work)")
     parser.add_argument("--out", type=pathlib.Path, required=True, metavar="FILE.csv")
     arguments = parser.parse_args()
-    if arguments.gguf is None and (arguments.model is None or arguments.converter is None):
-        parser.error("either --gguf is needed, or --model and --converter")
+    if arguments.llama_bin is None and arguments.openvino_python is None:
+        parser.error("one of --llama-bin and --openvino-python is needed")
+    if arguments.llama_bin and arguments.gguf is None and (arguments.model is None or arguments.converter is None):
+        parser.error("for llama.cpp either --gguf is needed, or --model and --converter")
+    if arguments.openvino_python and arguments.model is None:
+        parser.error("for OpenVINO --model is needed")
+    arguments.openvino_variants = arguments.openvino_variants.split(",")
+    for variant in arguments.openvino_variants:
+        if variant not in openvino_accuracy.VARIANTS:
+            parser.error(f"{variant}: OpenVINO's variants are {', '.join(openvino_accuracy.VARIANTS)}")
+    for text in (arguments.text, arguments.calibration_text):
+        if not text.is_file():
+            parser.error(f"{text}: is not there")
     if arguments.work is None:
         arguments.work = arguments.out.with_name(arguments.out.name + ".work")
     return arguments
 
 
-def measure(arguments: argparse.Namespace) -> list[llama_accuracy.Accuracy]:
-    arguments.work.mkdir(parents=True, exist_ok=True)
+def tell(result: Accuracy) -> None:
+    say(f"{result.program} {result.name}: {result.file_mb:.1f} MB, KL {result.kl:.4f}")
+
+
+def measure_llama(arguments: argparse.Namespace) -> list[Accuracy]:
     original = arguments.gguf or llama_accuracy.write_original(
         arguments.converter, arguments.python, arguments.model, arguments.work)
     peer = llama_accuracy.LlamaAccuracy(arguments.llama_bin, original, arguments.work, arguments.threads)
@@ -73,13 +99,34 @@ def measure(arguments: argparse.Namespace) -> list[llama_accuracy.Accuracy]:
         results = []
         for variant in arguments.variants.split(","):
             results.append(peer.measure(variant, arguments.bench))
-            say(f"{variant}: {results[-1].file_mb:.1f} MB, KL {results[-1].kl:.4f}")
+            tell(results[-1])
         return results
     finally:
         peer.discard_logits()
 
 
-def write_csv(path: pathlib.Path, results: list[llama_accuracy.Accuracy]) -> None:
+def measure_openvino(arguments: argparse.Namespace) -> list[Accuracy]:
+    say("OpenVINO's original")
+    peer = openvino_accuracy.OpenVinoAccuracy(arguments.openvino_python, arguments.model, arguments.work,
+                                              arguments.threads)
+    models = {}
+    for variant in arguments.openvino_variants:
+        say(f"OpenVINO {variant}: model")
+        models[variant] = peer.quantize(variant, arguments.calibration_text, arguments.calibration_chunks)
+    say("OpenVINO: comparing")
+    results = peer.measure(models, arguments.text, arguments.context, arguments.chunks, arguments.bench)
+    for result in results:
+        tell(result)
+    return results
+
+
+def measure(arguments: argparse.Namespace) -> list[Accuracy]:
+    arguments.work.mkdir(parents=True, exist_ok=True)
+    results = measure_llama(arguments) if arguments.llama_bin else []
+    return results + (measure_openvino(arguments) if arguments.openvino_python else [])
+
+
+def write_csv(path: pathlib.Path, results: list[Accuracy]) -> None:
     tests = list(dict.fromkeys(test for result in results for test in result.speeds))
     partial = path.with_name(path.name + ".part")
     try:
@@ -87,8 +134,8 @@ def write_csv(path: pathlib.Path, results: list[llama_accuracy.Accuracy]) -> Non
             writer = csv.writer(file, lineterminator="\n")
             writer.writerow(["name", "program", "file_mb", "kl", "top1", *tests])
             for result in results:
-                writer.writerow([result.name, "llama.cpp", f"{result.file_mb:.3f}", result.kl, f"{result.top1:.5f}",
-                                 *(result.speeds.get(test, "") for test in tests)])
+                writer.writerow([result.name, result.program, f"{result.file_mb:.3f}", f"{result.kl:.6g}",
+                                 f"{result.top1:.5f}", *(result.speeds.get(test, "") for test in tests)])
         partial.rename(path)
     finally:
         discard(partial)

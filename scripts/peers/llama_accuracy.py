@@ -1,24 +1,10 @@
 """llama.cpp's quantization of a model, with an importance matrix, and what it costs in accuracy."""
 
-import dataclasses
 import pathlib
 import re
 
 from .programs import llama_bench, require_llama_tools
-from .runs import PeerError, Workload, discard, make, reading, run
-
-SPEED = Workload(depth=0, prompt=512, generate=128)
-
-
-@dataclasses.dataclass(frozen=True)
-class Accuracy:
-    """One variant beside the F16 original; what llama-perplexity prints of it."""
-
-    name: str
-    file_mb: float  # 10^6 bytes
-    kl: float
-    top1: float  # share of positions with the same most likely token
-    speeds: dict[str, float]  # tokens per second by test, empty when not measured
+from .runs import SPEED, Accuracy, PeerError, discard, make, reading, run
 
 
 class LlamaAccuracy:
@@ -53,7 +39,7 @@ class LlamaAccuracy:
                      lambda path: self._quantize(variant, path))
         output = self._run("llama-perplexity", "-m", model, "--kl-divergence", "--kl-divergence-base", self._logits)
         speeds = llama_bench(self._binaries / "llama-bench", model, SPEED, self._threads) if with_speed else []
-        return Accuracy(variant, model.stat().st_size / 1e6, printed(output, r"Mean +KLD: +([-0-9.]+)"),
+        return Accuracy(variant, "llama.cpp", model.stat().st_size / 1e6, printed(output, r"Mean +KLD: +([-0-9.]+)"),
                         printed(output, r"Same top p: +([0-9.]+)") / 100,
                         {speed.test: speed.tokens_per_second for speed in speeds})
 

@@ -83,22 +83,38 @@ class LlamaCpp:
         return llama_bench(self._binaries / "llama-bench", self._models[variant], load, self._threads)
 
 
+def require_openvino(python: pathlib.Path) -> None:
+    run([python, "-c", "import openvino_genai, optimum.intel, nncf"])
+
+
+def export_openvino(python: pathlib.Path, model: pathlib.Path, target: pathlib.Path, weights: str, *options) -> None:
+    run([python.parent / "optimum-cli", "export", "openvino", "--model", model, "--task", "text-generation-with-past",
+         "--weight-format", weights, *options, target])
+
+
+def openvino_bench(python: pathlib.Path, model: pathlib.Path, load: Workload, threads: int) -> list[Speed]:
+    """What one round of LLMPipeline measures."""
+    child = pathlib.Path(__file__).with_name("openvino_child.py")
+    output = run([python, child, model, threads, load.depth, load.prompt, load.generate])
+    tests = {"prompt": load.prompt_test(), "generate": load.generate_test()}
+    with reading(f"output of {child.name}"):
+        return [Speed(tests[kind], float(figure)) for kind, figure in json.loads(output.splitlines()[-1]).items()]
+
+
 class OpenVino:
     name = "OpenVINO"
     variants = ("int8", "int4")
 
     def __init__(self, python: pathlib.Path, threads: int):
-        run([python, "-c", "import openvino_genai, optimum.intel, nncf"])
+        require_openvino(python)
         self._python = python
         self._threads = threads
         self._models = {}
 
     def prepare(self, variant: str, model: pathlib.Path, work: pathlib.Path) -> None:
-        exporter = [self._python.parent / "optimum-cli", "export", "openvino", "--model", model,
-                    "--task", "text-generation-with-past", "--weight-format", variant]
-        if variant == "int4":
-            exporter += ["--sym", "--ratio", "1.0", "--group-size", self._group_size(model)]
-        self._models[variant] = make(work / f"openvino-{variant}", model, lambda path: run([*exporter, path]))
+        options = ["--sym", "--ratio", "1.0", "--group-size", self._group_size(model)] if variant == "int4" else []
+        self._models[variant] = make(work / f"openvino-{variant}", model,
+                                     lambda path: export_openvino(self._python, model, path, variant, *options))
 
     def _group_size(self, model: pathlib.Path) -> int:
         """128, or the largest below that divides the model's sizes: NNCF leaves matrices of others at 8 bits."""
@@ -109,9 +125,4 @@ class OpenVino:
             return next(group for group in (128, 64, 32, 16) if all(size % group == 0 for size in sizes) or group == 16)
 
     def measure(self, variant: str, load: Workload) -> list[Speed]:
-        child = pathlib.Path(__file__).with_name("openvino_child.py")
-        output = run([self._python, child, self._models[variant], self._threads, load.depth, load.prompt,
-                      load.generate])
-        tests = {"prompt": load.prompt_test(), "generate": load.generate_test()}
-        with reading(f"output of {child.name}"):
-            return [Speed(tests[kind], float(figure)) for kind, figure in json.loads(output.splitlines()[-1]).items()]
+        return openvino_bench(self._python, self._models[variant], load, self._threads)

@@ -28,6 +28,9 @@ class Workload:
         return test_name("tg", self.generate, self.depth)
 
 
+SPEED = Workload(depth=0, prompt=512, generate=128)  # of a model whose accuracy is measured
+
+
 @dataclasses.dataclass(frozen=True)
 class Speed:
     test: str  # as test_name() spells it
@@ -43,6 +46,18 @@ class Run:
     program: str
     variant: str
     speed: Speed
+
+
+@dataclasses.dataclass(frozen=True)
+class Accuracy:
+    """One variant of one program beside the original that it was made from."""
+
+    name: str
+    program: str
+    file_mb: float  # 10^6 bytes
+    kl: float
+    top1: float  # share of positions with the same most likely token
+    speeds: dict[str, float]  # tokens per second by test, empty when not measured
 
 
 def test_name(kind: str, tokens: int, depth: int) -> str:
