@@ -13,7 +13,8 @@ namespace {
 /// Adds up the moments of all inputs of a block, batch after batch.
 class MomentCollector {
  public:
-  explicit MomentCollector(const SampleSharing& sharing) : sharing_(sharing) {}
+  MomentCollector(const SampleSharing& sharing, std::size_t length, std::size_t prefix)
+      : sharing_(sharing), length_(length), prefix_(prefix) {}
 
   void add(const model::BlockActivations& activations) {
     for (std::size_t i = 0; i < activations.inputs.size(); ++i) {
@@ -25,7 +26,7 @@ class MomentCollector {
         // Shards before the first batch had no samples.
         for (const std::size_t empty : ended_) inputs_.back().sum.end_shard(empty);
       }
-      inputs_[i].sum.add(input.rows, input.count);
+      add_rows(input, inputs_[i].sum);
     }
   }
 
@@ -46,7 +47,22 @@ class MomentCollector {
     MomentSum sum;
   };
 
+  /// All but those of the prefix.
+  void add_rows(const model::LinearInput& input, MomentSum& sum) const {
+    const auto measured = [&](std::size_t row) {
+      return (input.tokens.empty() ? row : input.tokens[row]) % length_ >= prefix_;
+    };
+    for (std::size_t begin = 0; begin < input.count;) {
+      std::size_t end = begin + 1;
+      while (end < input.count && measured(end) == measured(begin)) ++end;
+      if (measured(begin)) sum.add(input.rows + begin * input.linears.front()->cols(), end - begin);
+      begin = end;
+    }
+  }
+
   const SampleSharing& sharing_;
+  std::size_t length_;
+  std::size_t prefix_;
   std::vector<Input> inputs_;
   std::vector<std::size_t> ended_;  ///< shards
 };
@@ -55,7 +71,7 @@ class MomentCollector {
 
 SampleTokens own_samples(const SampleTokens& all, const SampleSharing& sharing) {
   const calib::IndexRange own = calib::samples_of_rank(sharing.ranks->rank(), sharing.ranks->size(), all.count());
-  return {all.ids.subspan(own.begin * all.length, own.size() * all.length), all.length};
+  return {all.ids.subspan(own.begin * all.length, own.size() * all.length), all.length, all.prefix};
 }
 
 void attach_moments(std::vector<MeasuredInput> measured, WorkingBlock& block) {
@@ -69,8 +85,8 @@ void attach_moments(std::vector<MeasuredInput> measured, WorkingBlock& block) {
   }
 }
 
-SampleStream::SampleStream(const ModelSpec& spec, std::size_t length, std::function<void()> pulse)
-    : spec_(spec), length_(length), pulse_(std::move(pulse)), rope_(spec) {}
+SampleStream::SampleStream(const ModelSpec& spec, const SampleTokens& tokens, std::function<void()> pulse)
+    : spec_(spec), length_(tokens.length), prefix_(tokens.prefix), pulse_(std::move(pulse)), rope_(spec) {}
 
 std::size_t SampleStream::batch_values() const {
   return std::max<std::size_t>(1, calib::kBatchTokens / length_) * length_ * spec_.hidden_size;
@@ -116,7 +132,7 @@ void SampleStream::advance(const model::BlockWeights& block, std::size_t layer, 
 
 std::vector<MeasuredInput> SampleStream::measure(const model::BlockWeights& block, std::size_t layer,
                                                  const SampleSharing& sharing, Then then) {
-  MomentCollector collector(sharing);
+  MomentCollector collector(sharing, length_, prefix_);
   const Visit visit = [&](const model::BlockActivations& activations) { collector.add(activations); };
   std::span<float> rest = hidden_;
   const calib::IndexRange shards = calib::shards_of(sharing.ranks->rank(), sharing.ranks->size());

@@ -20,11 +20,13 @@ namespace ballast::quant {
 struct SampleTokens {
   std::span<const int> ids;
   std::size_t length = 0;
+  std::size_t prefix =
+      0;  ///< of each sequence's tokens, those that stand in front of every text: they are not measured
 
   std::size_t count() const { return length == 0 ? 0 : ids.size() / length; }
 
   /// The first `count` of them.
-  SampleTokens first(std::size_t count) const { return {ids.first(count * length), length}; }
+  SampleTokens first(std::size_t count) const { return {ids.first(count * length), length, prefix}; }
 };
 
 /// How a job's samples are spread over ranks, and sums over them formed.
@@ -49,8 +51,8 @@ void attach_moments(std::vector<MeasuredInput> measured, WorkingBlock& block);
 /// The residual stream of samples between two blocks, [samples * length][hidden].
 class SampleStream {
  public:
-  /// `pulse` is called after every few samples that a block ran, and may throw.
-  SampleStream(const ModelSpec& spec, std::size_t length, std::function<void()> pulse = {});
+  /// For samples of the shape of `tokens`. `pulse` is called after every few samples that a block ran, and may throw.
+  SampleStream(const ModelSpec& spec, const SampleTokens& tokens, std::function<void()> pulse = {});
 
   std::vector<float>& hidden() { return hidden_; }
   const std::vector<float>& hidden() const { return hidden_; }
@@ -75,6 +77,7 @@ class SampleStream {
 
   ModelSpec spec_;
   std::size_t length_;
+  std::size_t prefix_;
   std::function<void()> pulse_;
   model::RopeTable rope_;
   model::RopeAngles angles_;

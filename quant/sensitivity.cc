@@ -240,9 +240,9 @@ SensitivityAnalysis::SensitivityAnalysis(const ModelSpec& spec, const SampleToke
     : spec_(spec),
       tokens_(tokens),
       options_(options),
-      samples_(spec, tokens.length, options.pulse),
-      base_(spec, tokens.length, options.pulse),
-      streams_(spec, tokens.length, options.pulse) {
+      samples_(spec, tokens, options.pulse),
+      base_(spec, tokens, options.pulse),
+      streams_(spec, tokens, options.pulse) {
   options_.probe_samples = std::min(options_.probe_samples, tokens.count());
 }
 
@@ -330,7 +330,7 @@ void SensitivityAnalysis::add_block(WorkingBlock& block, std::size_t layer) {
   for (auto& [role, block_probe] : probes) {
     if (!begin_probe(block_probe)) continue;
     for (WorkingLinear* linear : block_probe.linears) round_to_probe(*linear);
-    SampleStream changed(spec_, tokens_.length);
+    SampleStream changed(spec_, tokens_);
     changed.hidden() = base_.hidden();
     changed.advance(weights(), layer);
     streams_.hidden().insert(streams_.hidden().end(), changed.hidden().begin(), changed.hidden().end());
@@ -370,7 +370,8 @@ void SensitivityAnalysis::measure_divergence(WorkingBlock& front, WorkingBlock& 
   std::size_t scored = 0;
   for (std::size_t sample = 0; sample < options_.probe_samples; ++sample) {
     // As in evaluation, where little has been read yet says little.
-    for (std::size_t position = tokens_.length / 2; position < tokens_.length; position += kLogitRows) {
+    for (std::size_t position = tokens_.prefix + (tokens_.length - tokens_.prefix) / 2; position < tokens_.length;
+         position += kLogitRows) {
       const std::size_t count = std::min(kLogitRows, tokens_.length - position);
       const std::size_t first = sample * tokens_.length + position;
       const std::span<const float> expected = base.compute(first, count, base_scratch);

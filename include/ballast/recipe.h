@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "ballast/prefix.h"
+
 namespace ballast {
 
 /// How a matrix of weights is stored.
@@ -61,6 +63,7 @@ struct Recipe {
   std::uint64_t target_bytes = 0;
   Activations activations = Activations::kFloat;
   bool activation_groups = false;  ///< kInt8: a scale per token and group, else per token
+  Prefix prefix{};                 ///< in front of every sequence; a model that has one keeps it
 };
 
 /// "nearest", "search", "gptq", and back. Throws Error at `place` listing what there is.
