@@ -384,6 +384,10 @@ class Conversion {
     report.groups = stored_.groups(input().allocation);
     if (unties_head()) report.notes.push_back(untied_head_note(report.groups));
     report.notes.insert(report.notes.end(), notes.begin(), notes.end());
+    if (!prefix_.empty()) {
+      report.notes.push_back("prefix: tokens " + prefix_name({.tokens = prefix_}) +
+                             " stand in front of every sequence, in the cache");
+    }
     report.bytes_before = source_.checkpoint().file_bytes();
     report.bytes_after = bytes;
     std::uint64_t weights = 0;
