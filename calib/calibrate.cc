@@ -184,14 +184,14 @@ class Calibration {
 
   void run_block(std::size_t layer) {
     const model::BlockWeights block = source_.block(layer - 1);
-    const model::KeyValueCache begin = run_prefix(layer, block);
+    const model::KeyValueCache behind_prefix = run_prefix(layer, block);
     BlockAccumulators sums(source_.spec());
     const std::size_t at_once = std::max<std::size_t>(1, calib::kBatchTokens / options_.length);
     const IndexRange shards = calib::shards_of(ranks_.rank(), ranks_.size());
     for (std::size_t shard = shards.begin; shard < shards.end; ++shard) {
       const IndexRange samples = calib::samples_of_shard(shard, samples_.size());
       for (std::size_t first = samples.begin; first < samples.end; first += at_once) {
-        run_batch(layer, block, begin, {first, std::min(first + at_once, samples.end)}, shard, sums);
+        run_batch(layer, block, behind_prefix, {first, std::min(first + at_once, samples.end)}, shard, sums);
       }
       sums.end_shard(shard);
     }
@@ -212,11 +212,11 @@ class Calibration {
     return cache;
   }
 
-  void run_batch(std::size_t layer, const model::BlockWeights& block, const model::KeyValueCache& begin,
+  void run_batch(std::size_t layer, const model::BlockWeights& block, const model::KeyValueCache& behind_prefix,
                  IndexRange samples, std::size_t shard, BlockAccumulators& sums) {
     const ModelSpec& spec = source_.spec();
     if (progress_) progress_(stage_, layer - 1, spec.layers);  // a block may take long: an interrupt ends it here
-    std::vector<model::KeyValueCache> caches(samples.size(), begin);
+    std::vector<model::KeyValueCache> caches(samples.size(), behind_prefix);
     std::vector<model::BatchSequence> batch;
     batch.reserve(samples.size());
     for (model::KeyValueCache& cache : caches) batch.push_back({.tokens = options_.length, .cache = &cache});
