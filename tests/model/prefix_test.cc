@@ -115,7 +115,6 @@ TEST_CASE("a damaged prefix in config.json is told in one line") {
   };
   CHECK(refusal(kPrefix) == "no error");
   CHECK(refusal("7,3") == Contains("prefix_tokens: must be a list of token ids"));
-  CHECK(refusal(nullptr) == Contains("prefix_tokens: must be a list of token ids"));
   CHECK(refusal(nlohmann::json::array()) == Contains("prefix_tokens: must be a list of token ids"));
   CHECK(refusal({3, -1}) == Contains("prefix_tokens: must hold token ids, has -1"));
   CHECK(refusal({3, 1.5}) == Contains("prefix_tokens: must hold token ids, has 1.5"));
