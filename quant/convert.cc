@@ -53,7 +53,8 @@ constexpr std::array kCompanions = {"tokenizer.json",
 // Of an input's columns, where formats are chosen: each is multiplied in F32 while the model runs.
 constexpr double kMostOutliers = 0.03;
 
-/// Tokens of at most `most` of the statistics' samples, evenly taken, each behind the prefix.
+/// Tokens of at most `most` of the statistics' samples, evenly taken, each behind the prefix. That counts in what is
+/// measured on them, for the rounded matrices make its keys and values, too.
 std::vector<int> used_samples(const Statistics& statistics, std::size_t most) {
   const std::size_t count = std::min(most, statistics.samples);
   std::vector<int> tokens;
@@ -313,7 +314,7 @@ class Conversion {
   std::vector<std::string> convert_blocks(model::SafetensorsWriter* writer) {
     quant::PreparedBlocks blocks(input());
     const auto quantize = quant::make_quantize(options_.recipe.rounding);
-    quant::SampleStream stream(blocks.spec(), samples(), pulse());
+    quant::SampleStream stream(blocks.spec(), samples().length, pulse());
     const std::size_t done = state_ ? state_->blocks() : 0;
     for (std::size_t i = 0; i < blocks.count(); ++i) {
       WorkingBlock block = blocks.load(i, i < done ? Values::kNone : Values::kAll);

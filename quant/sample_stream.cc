@@ -13,8 +13,7 @@ namespace {
 /// Adds up the moments of all inputs of a block, batch after batch.
 class MomentCollector {
  public:
-  MomentCollector(const SampleSharing& sharing, std::size_t length, std::size_t prefix)
-      : sharing_(sharing), length_(length), prefix_(prefix) {}
+  explicit MomentCollector(const SampleSharing& sharing) : sharing_(sharing) {}
 
   void add(const model::BlockActivations& activations) {
     for (std::size_t i = 0; i < activations.inputs.size(); ++i) {
@@ -26,7 +25,7 @@ class MomentCollector {
         // Shards before the first batch had no samples.
         for (const std::size_t empty : ended_) inputs_.back().sum.end_shard(empty);
       }
-      add_rows(input, inputs_[i].sum);
+      inputs_[i].sum.add(input.rows, input.count);
     }
   }
 
@@ -47,22 +46,7 @@ class MomentCollector {
     MomentSum sum;
   };
 
-  /// All but those of the prefix.
-  void add_rows(const model::LinearInput& input, MomentSum& sum) const {
-    const auto measured = [&](std::size_t row) {
-      return (input.tokens.empty() ? row : input.tokens[row]) % length_ >= prefix_;
-    };
-    for (std::size_t begin = 0; begin < input.count;) {
-      std::size_t end = begin + 1;
-      while (end < input.count && measured(end) == measured(begin)) ++end;
-      if (measured(begin)) sum.add(input.rows + begin * input.linears.front()->cols(), end - begin);
-      begin = end;
-    }
-  }
-
   const SampleSharing& sharing_;
-  std::size_t length_;
-  std::size_t prefix_;
   std::vector<Input> inputs_;
   std::vector<std::size_t> ended_;  ///< shards
 };
@@ -85,8 +69,8 @@ void attach_moments(std::vector<MeasuredInput> measured, WorkingBlock& block) {
   }
 }
 
-SampleStream::SampleStream(const ModelSpec& spec, const SampleTokens& tokens, std::function<void()> pulse)
-    : spec_(spec), length_(tokens.length), prefix_(tokens.prefix), pulse_(std::move(pulse)), rope_(spec) {}
+SampleStream::SampleStream(const ModelSpec& spec, std::size_t length, std::function<void()> pulse)
+    : spec_(spec), length_(length), pulse_(std::move(pulse)), rope_(spec) {}
 
 std::size_t SampleStream::batch_values() const {
   return std::max<std::size_t>(1, calib::kBatchTokens / length_) * length_ * spec_.hidden_size;
@@ -132,7 +116,7 @@ void SampleStream::advance(const model::BlockWeights& block, std::size_t layer, 
 
 std::vector<MeasuredInput> SampleStream::measure(const model::BlockWeights& block, std::size_t layer,
                                                  const SampleSharing& sharing, Then then) {
-  MomentCollector collector(sharing, length_, prefix_);
+  MomentCollector collector(sharing);
   const Visit visit = [&](const model::BlockActivations& activations) { collector.add(activations); };
   std::span<float> rest = hidden_;
   const calib::IndexRange shards = calib::shards_of(sharing.ranks->rank(), sharing.ranks->size());

@@ -20,8 +20,7 @@ namespace ballast::quant {
 struct SampleTokens {
   std::span<const int> ids;
   std::size_t length = 0;
-  std::size_t prefix =
-      0;  ///< of each sequence's tokens, those that stand in front of every text: they are not measured
+  std::size_t prefix = 0;  ///< of a sequence's tokens, those of the model's prefix: its text begins behind them
 
   std::size_t count() const { return length == 0 ? 0 : ids.size() / length; }
 
@@ -51,8 +50,8 @@ void attach_moments(std::vector<MeasuredInput> measured, WorkingBlock& block);
 /// The residual stream of samples between two blocks, [samples * length][hidden].
 class SampleStream {
  public:
-  /// For samples of the shape of `tokens`. `pulse` is called after every few samples that a block ran, and may throw.
-  SampleStream(const ModelSpec& spec, const SampleTokens& tokens, std::function<void()> pulse = {});
+  /// `pulse` is called after every few samples that a block ran, and may throw.
+  SampleStream(const ModelSpec& spec, std::size_t length, std::function<void()> pulse = {});
 
   std::vector<float>& hidden() { return hidden_; }
   const std::vector<float>& hidden() const { return hidden_; }
@@ -77,7 +76,6 @@ class SampleStream {
 
   ModelSpec spec_;
   std::size_t length_;
-  std::size_t prefix_;
   std::function<void()> pulse_;
   model::RopeTable rope_;
   model::RopeAngles angles_;

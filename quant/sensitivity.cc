@@ -240,9 +240,9 @@ SensitivityAnalysis::SensitivityAnalysis(const ModelSpec& spec, const SampleToke
     : spec_(spec),
       tokens_(tokens),
       options_(options),
-      samples_(spec, tokens, options.pulse),
-      base_(spec, tokens, options.pulse),
-      streams_(spec, tokens, options.pulse) {
+      samples_(spec, tokens.length, options.pulse),
+      base_(spec, tokens.length, options.pulse),
+      streams_(spec, tokens.length, options.pulse) {
   options_.probe_samples = std::min(options_.probe_samples, tokens.count());
 }
 
@@ -330,7 +330,7 @@ void SensitivityAnalysis::add_block(WorkingBlock& block, std::size_t layer) {
   for (auto& [role, block_probe] : probes) {
     if (!begin_probe(block_probe)) continue;
     for (WorkingLinear* linear : block_probe.linears) round_to_probe(*linear);
-    SampleStream changed(spec_, tokens_);
+    SampleStream changed(spec_, tokens_.length);
     changed.hidden() = base_.hidden();
     changed.advance(weights(), layer);
     streams_.hidden().insert(streams_.hidden().end(), changed.hidden().begin(), changed.hidden().end());

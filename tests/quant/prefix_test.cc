@@ -13,7 +13,6 @@
 #include "file_bytes.h"
 #include "model/model.h"
 #include "model_runs.h"
-#include "quant/sample_stream.h"
 #include "temporary_directory.h"
 #include "tiny_model.h"
 
@@ -125,34 +124,6 @@ TEST_CASE("nothing that a conversion without a prefix writes speaks of one") {
   recipe.prefix.tokens = kPrefix;
   CHECK(parse_recipe(recipe_json(recipe), "r.json").prefix == recipe.prefix);
   CHECK(error_message([] { parse_recipe(R"({"prefix": "7,"})", "r.json"); }) == Contains("r.json: prefix: '7,'"));
-}
-
-TEST_CASE("moments are of the tokens behind the prefix") {
-  const model::ModelSource source(golden_model("llama3"));
-  const ModelSpec& spec = source.spec();
-  std::vector<int> ids;
-  for (int i = 0; i < 24; ++i) ids.push_back(i * 23 % 67);
-  const quant::SampleSharing sharing{.samples = 2};
-  const auto measured = [&](std::size_t prefix) {
-    const quant::SampleTokens tokens{.ids = ids, .length = 12, .prefix = prefix};
-    quant::SampleStream stream(spec, tokens);
-    stream.embed(model::Embedding(spec, source.parts()), tokens);
-    return stream.measure(source.block(0), 0, sharing, quant::SampleStream::Then::kStay);
-  };
-  const auto all = measured(0);
-  const auto some = measured(3);
-  REQUIRE(some.size() == all.size());
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    CHECK(all[i].moments.rows == 24);
-    CHECK(some[i].moments.rows == 18);
-  }
-  // The first input's rows are norms of embeddings: those of six tokens are missing.
-  const auto trace = [](const quant::InputMoments& moments) {
-    double sum = 0;
-    for (std::size_t c = 0; c < moments.cols; ++c) sum += double{moments.second[c * moments.cols + c]};
-    return sum;
-  };
-  CHECK(trace(some.front().moments) == doctest::Approx(0.75 * trace(all.front().moments)).epsilon(0.05));
 }
 
 }  // namespace
