@@ -12,6 +12,7 @@
 #include "calib/calibration_state.h"
 #include "calib/findings.h"
 #include "calib/job_state.h"
+#include "calib/prefix.h"
 #include "calib/samples.h"
 #include "calib/sharded_sum.h"
 #include "kernels/statistics.h"
@@ -57,35 +58,47 @@ struct BlockAccumulators {
   calib::ShardedSum<double> first_token_share;
 };
 
-calib::JobKey key_of(const std::filesystem::path& model, const CalibrateOptions& options, const Ranks& ranks) {
+calib::JobKey key_of(const std::filesystem::path& model, const CalibrateOptions& options,
+                     const std::vector<int>& prefix, const Ranks& ranks) {
   calib::JobKey key;
   key.add("job", "calibrate").add_file(model);
   for (const auto& text : options.text_files) key.add_file(text);
   key.add("samples", options.samples).add("length", options.length).add("seed", options.seed);
-  key.add("rank", ranks.rank()).add("ranks", ranks.size());
+  key.add("prefix", prefix_name({.tokens = prefix})).add("rank", ranks.rank()).add("ranks", ranks.size());
   return key;
+}
+
+/// Where the progress of the run is kept that finds an automatic prefix.
+std::filesystem::path finding_folder(const std::filesystem::path& state_folder) {
+  return state_folder.parent_path() / (state_folder.filename().string() + "-prefix");
 }
 
 class Calibration {
  public:
-  Calibration(const std::filesystem::path& model, const CalibrateOptions& options, const Progress& progress)
-      : source_(model),
+  /// `stage` is what progress says. `known`: statistics of the same samples, or null.
+  Calibration(const model::ModelSource& source, const CalibrateOptions& options, std::vector<int> prefix,
+              std::string stage, const Progress& progress, const Statistics* known = nullptr)
+      : source_(source),
         options_(options),
+        prefix_(std::move(prefix)),
+        stage_(std::move(stage)),
+        known_(known),
         ranks_(options.ranks == nullptr ? single_rank() : *options.ranks),
         progress_(progress),
         tokenizer_(model::load_tokenizer(source_.checkpoint())) {}
 
-  Statistics run() {
+  /// Keeps what is done in the folder, unless that is empty.
+  Statistics run(const std::filesystem::path& state_folder) {
     check_options();
-    if (!options_.state_folder.empty()) {
-      state_.emplace(JobState::folder_of(options_.state_folder, ranks_),
-                     key_of(source_.checkpoint().path(), options_, ranks_));
+    if (!state_folder.empty()) {
+      state_.emplace(JobState::folder_of(state_folder, ranks_),
+                     key_of(source_.checkpoint().path(), options_, prefix_, ranks_));
     }
     const ModelSpec& spec = source_.spec();
     const model::OuterWeights outer(source_);
     load_samples(outer);
     mine_ = calib::samples_of_rank(ranks_.rank(), ranks_.size(), samples_.size());
-    hidden_.resize(mine_.size() * options_.length * hidden_size());
+    hidden_.resize((mine_.size() * options_.length + prefix_.size()) * hidden_size());
     massive_rows_.assign(mine_.size() * options_.length, 0);
     const std::optional<std::size_t> restored =
         state_ ? calib::restore_progress(*state_, ranks_, progress_so_far()) : std::nullopt;
@@ -94,7 +107,7 @@ class Calibration {
       run_block(layer);
       if (state_) calib::save_progress(*state_, ranks_, layer, progress_so_far());
     }
-    if (progress_) progress_("calibrating", spec.layers, spec.layers);
+    if (progress_) progress_(stage_, spec.layers, spec.layers);
     measure_head(outer);
     findings_.describe(statistics_);
     if (state_ && !state_->problem().empty() && ranks_.first() && options_.on_message) {
@@ -107,15 +120,23 @@ class Calibration {
   void check_options() const {
     if (options_.samples == 0) throw Error("samples", "must be at least 1");
     if (options_.length < 2) throw Error("length", "must be at least 2");
-    if (options_.length > source_.spec().context_length) {
-      throw Error("length", std::to_string(options_.length) + " is more than the model's context of " +
-                                std::to_string(source_.spec().context_length));
+    const std::size_t context = source_.spec().context_length - prefix_.size();
+    if (options_.length > context) {
+      throw Error("length",
+                  std::to_string(options_.length) + " is more than the model's context of " + std::to_string(context));
     }
     calib::check_sharing(options_.samples, ranks_);
   }
 
   void load_samples(const model::OuterWeights& outer) {
-    if (options_.text_files.empty()) {
+    if (known_ != nullptr) {
+      for (auto ids = known_->tokens.begin(); ids != known_->tokens.end();) {
+        const auto end = ids + static_cast<std::ptrdiff_t>(known_->length);
+        samples_.emplace_back(ids, end);
+        ids = end;
+      }
+      statistics_.text = known_->text;
+    } else if (options_.text_files.empty()) {
       tell_plan(outer, options_.samples);
       samples_ = calib::samples_from_model(source_.checkpoint().path(), options_, ranks_, state_ ? &*state_ : nullptr,
                                            progress_);
@@ -140,6 +161,7 @@ class Calibration {
   std::size_t hidden_size() const { return source_.spec().hidden_size; }
   std::size_t row_of(std::size_t sample) const { return (sample - mine_.begin) * options_.length; }
   float* hidden_of(std::size_t sample) { return hidden_.data() + row_of(sample) * hidden_size(); }
+  float* hidden_of_prefix() { return hidden_.data() + mine_.size() * options_.length * hidden_size(); }
 
   void begin(const model::OuterWeights& outer) {
     statistics_.model = std::filesystem::path(source_.checkpoint().path()).filename().string();
@@ -147,12 +169,14 @@ class Calibration {
     statistics_.length = options_.length;
     statistics_.seed = options_.seed;
     statistics_.heads = source_.spec().heads;
+    statistics_.prefix = prefix_;
     for (const std::vector<int>& sample : samples_) {
       statistics_.tokens.insert(statistics_.tokens.end(), sample.begin(), sample.end());
     }
+    outer.embed(prefix_, 0, hidden_of_prefix());
     OutputMagnitudes output(hidden_size());
     for (std::size_t s = mine_.begin; s < mine_.end; ++s) {
-      outer.embed(samples_[s], 0, hidden_of(s));
+      outer.embed(samples_[s], prefix_.size(), hidden_of(s));
       output.add(hidden_of(s), s * options_.length, std::span(massive_rows_).subspan(row_of(s), options_.length));
     }
     finish_output(0, output);
@@ -160,13 +184,14 @@ class Calibration {
 
   void run_block(std::size_t layer) {
     const model::BlockWeights block = source_.block(layer - 1);
+    const model::KeyValueCache behind_prefix = run_prefix(layer, block);
     BlockAccumulators sums(source_.spec());
     const std::size_t at_once = std::max<std::size_t>(1, calib::kBatchTokens / options_.length);
     const IndexRange shards = calib::shards_of(ranks_.rank(), ranks_.size());
     for (std::size_t shard = shards.begin; shard < shards.end; ++shard) {
       const IndexRange samples = calib::samples_of_shard(shard, samples_.size());
       for (std::size_t first = samples.begin; first < samples.end; first += at_once) {
-        run_batch(layer, block, {first, std::min(first + at_once, samples.end)}, shard, sums);
+        run_batch(layer, block, behind_prefix, {first, std::min(first + at_once, samples.end)}, shard, sums);
       }
       sums.end_shard(shard);
     }
@@ -174,16 +199,24 @@ class Calibration {
     finish_block(layer, sums);
   }
 
-  void run_batch(std::size_t layer, const model::BlockWeights& block, IndexRange samples, std::size_t shard,
-                 BlockAccumulators& sums) {
+  /// The cache with which every sample passes the block. What comes behind does not change the prefix: it passes once.
+  model::KeyValueCache run_prefix(std::size_t layer, const model::BlockWeights& block) {
     const ModelSpec& spec = source_.spec();
-    if (progress_)
-      progress_("calibrating", layer - 1, spec.layers);  // a block may take long: an interrupt ends it here
-    std::vector<model::KeyValueCache> caches;
-    for (std::size_t i = 0; i < samples.size(); ++i) {
-      caches.emplace_back(model::cache_shape(spec),
-                          model::KeyValueCacheOptions{.type = kernels::CacheType::kF32, .capacity = options_.length});
-    }
+    model::KeyValueCache cache(model::cache_shape(spec),
+                               {.type = kernels::CacheType::kF32, .capacity = prefix_.size() + options_.length});
+    if (prefix_.empty()) return cache;
+    const model::BatchSequence sequence = {.tokens = prefix_.size(), .cache = &cache};
+    rope_.look_up({&sequence, 1}, angles_);
+    model::forward_block(spec, block, layer - 1, angles_, {&sequence, 1}, 0, hidden_of_prefix(), activations_);
+    cache.advance(prefix_.size());
+    return cache;
+  }
+
+  void run_batch(std::size_t layer, const model::BlockWeights& block, const model::KeyValueCache& behind_prefix,
+                 IndexRange samples, std::size_t shard, BlockAccumulators& sums) {
+    const ModelSpec& spec = source_.spec();
+    if (progress_) progress_(stage_, layer - 1, spec.layers);  // a block may take long: an interrupt ends it here
+    std::vector<model::KeyValueCache> caches(samples.size(), behind_prefix);
     std::vector<model::BatchSequence> batch;
     batch.reserve(samples.size());
     for (model::KeyValueCache& cache : caches) batch.push_back({.tokens = options_.length, .cache = &cache});
@@ -211,7 +244,7 @@ class Calibration {
     for (InputRanges& input : sums.inputs) finish_input(std::move(input));
     statistics_.key_values.push_back({sums.keys.finish(ranks_), sums.values.finish(ranks_)});
     // In a decoder the first token's query sees only itself: it says nothing about sinks.
-    const std::size_t silent = source_.spec().causal ? samples_.size() : 0;
+    const std::size_t silent = source_.spec().causal && prefix_.empty() ? samples_.size() : 0;
     const auto queries = static_cast<double>(samples_.size() * options_.length - silent);
     for (const double sum : sums.first_token_share.finish(ranks_)) {
       statistics_.sink_share.push_back(static_cast<float>((sum - static_cast<double>(silent)) / queries));
@@ -284,33 +317,46 @@ class Calibration {
     finish_input(std::move(input));
   }
 
-  model::ModelSource source_;
+  const model::ModelSource& source_;
   const CalibrateOptions& options_;
+  std::vector<int> prefix_;
+  std::string stage_;
+  const Statistics* known_;
   Ranks& ranks_;
   const Progress& progress_;
   std::unique_ptr<model::Tokenizer> tokenizer_;
   model::RopeTable rope_{source_.spec()};
   model::RopeAngles angles_;
   std::optional<JobState> state_;
-  Samples samples_;                         ///< of all ranks
-  IndexRange mine_;                         ///< this rank's
-  std::vector<float> hidden_;               ///< [mine][length][hidden], the residual stream between blocks
+  Samples samples_;            ///< of all ranks
+  IndexRange mine_;            ///< this rank's
+  std::vector<float> hidden_;  ///< the residual stream between blocks: [mine][length][hidden], [prefix][hidden]
   std::vector<std::uint8_t> massive_rows_;  ///< tokens that leave the last block with massive values
   model::BlockActivations activations_;
-  calib::Findings findings_{samples_, tokenizer_.get()};
+  calib::Findings findings_{samples_, prefix_, tokenizer_.get()};
   Statistics statistics_;
 };
 
 }  // namespace
 
 Statistics calibrate(const std::filesystem::path& model, const CalibrateOptions& options, const Progress& progress) {
-  return Calibration(model, options, progress).run();
+  const model::ModelSource source(model);
+  std::vector<int> prefix = calib::fixed_prefix(source, options.prefix);
+  if (!options.prefix.automatic || !prefix.empty()) {
+    return Calibration(source, options, std::move(prefix), "calibrating", progress).run(options.state_folder);
+  }
+  const std::filesystem::path folder =
+      options.state_folder.empty() ? options.state_folder : finding_folder(options.state_folder);
+  const Statistics bare = Calibration(source, options, {}, "finding the prefix", progress).run(folder);
+  prefix = calib::massive_prefix(source, bare, model.string());
+  return Calibration(source, options, std::move(prefix), "calibrating", progress, &bare).run(options.state_folder);
 }
 
 void discard_calibration_state(const CalibrateOptions& options) {
   if (options.state_folder.empty()) return;
   const Ranks& ranks = options.ranks == nullptr ? single_rank() : *options.ranks;
   JobState::remove_folder(JobState::folder_of(options.state_folder, ranks));
+  JobState::remove_folder(JobState::folder_of(finding_folder(options.state_folder), ranks));
 }
 
 }  // namespace ballast

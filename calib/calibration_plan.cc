@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "calib/plan.h"
+#include "calib/prefix.h"
 #include "calib/samples.h"
 #include "calib/sharded_sum.h"
 
@@ -34,7 +35,8 @@ class Forecast {
     const double tokens = static_cast<double>(samples * options_.length);
     const double blocks = tokens * static_cast<double>(spec_.layers) *
                           (block_.multiply_adds + attention_multiply_adds(spec_, options_.length));
-    double seconds = blocks / multiply_adds_per_second(kBatchTokens);
+    const double passes = options_.prefix.automatic ? 2 : 1;
+    double seconds = passes * blocks / multiply_adds_per_second(kBatchTokens);
     if (options_.text_files.empty()) {
       seconds += (blocks + tokens * outer_weights_) / multiply_adds_per_second(texts_at_once(samples));
     }
@@ -51,8 +53,9 @@ class Forecast {
   std::uint64_t blocks_memory(std::size_t samples) const {
     const std::uint64_t batch = std::max(kBatchTokens, options_.length);
     const std::uint64_t stream = spec_.hidden_size * sizeof(float) + 1;
-    return samples * options_.length * stream + batch * (block_.activation_bytes + block_.cache_bytes) +
-           block_.weight_bytes;
+    const std::uint64_t prefixes = (batch / options_.length + 1) * most_tokens(options_.prefix);
+    return samples * options_.length * stream + batch * block_.activation_bytes +
+           (batch + prefixes) * block_.cache_bytes + block_.weight_bytes;
   }
 
   // While the model writes its own text it is there whole.

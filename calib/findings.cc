@@ -31,7 +31,8 @@ LayerStatistics Findings::add(std::size_t layer, const OutputMagnitudes& output,
     const std::size_t sample = peak.row / length();
     const std::size_t position = peak.row % length();
     massive_channels_[peak.channel].insert(sample);
-    const int token = position == 0 ? MassiveToken::kFirst : samples_[sample][position];
+    const bool first = position == 0 && prefix_.empty();
+    const int token = first ? MassiveToken::kFirst : samples_[sample][position];
     MassiveSeen& seen = massive_tokens_[token];
     seen.position = seen.samples.empty() ? position : std::min(seen.position, position);
     seen.samples.insert(sample);

@@ -23,8 +23,9 @@ class Findings {
   /// The first rows of a sample's output of the present layer, `count` of them, one after the other.
   using RowsOf = std::function<std::vector<float>(std::size_t sample, std::size_t count)>;
 
-  /// Both arguments must outlive this; without a tokenizer tokens have no text.
-  Findings(const Samples& samples, const model::Tokenizer* tokenizer) : samples_(samples), tokenizer_(tokenizer) {}
+  /// All arguments must outlive this; without a tokenizer tokens have no text.
+  Findings(const Samples& samples, const std::vector<int>& prefix, const model::Tokenizer* tokenizer)
+      : samples_(samples), prefix_(prefix), tokenizer_(tokenizer) {}
 
   /// A layer's output, seen whole.
   LayerStatistics add(std::size_t layer, const OutputMagnitudes& output, const RowsOf& rows);
@@ -55,6 +56,7 @@ class Findings {
   ActivationMap draw_map() const;
 
   const Samples& samples_;
+  const std::vector<int>& prefix_;  ///< in front of every sample
   const model::Tokenizer* tokenizer_;
   MapCandidate map_;
   std::map<std::size_t, std::set<std::size_t>> massive_channels_;

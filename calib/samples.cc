@@ -8,6 +8,7 @@
 #include <string>
 
 #include "ballast/error.h"
+#include "calib/prefix.h"
 #include "calib/sharded_sum.h"
 #include "model/model.h"
 #include "model/sampling.h"
@@ -44,16 +45,6 @@ std::vector<std::size_t> choose(std::size_t size, std::size_t count, std::uint64
   return indices;
 }
 
-// What the model's texts begin with: BOS, or the token that ends the text before.
-int first_token(const model::ModelSource& source) {
-  const auto tokenizer = model::load_tokenizer(source.checkpoint());
-  if (tokenizer != nullptr && tokenizer->bos()) return *tokenizer->bos();
-  if (tokenizer != nullptr && tokenizer->eos()) return *tokenizer->eos();
-  const std::vector<int>& stops = source.spec().stop_tokens;
-  const bool known = !stops.empty() && static_cast<std::size_t>(stops.front()) < source.spec().vocab_size;
-  return known ? stops.front() : 0;
-}
-
 // Extends every sequence by one token drawn from its row of logits.
 void extend(Samples& sequences, std::vector<model::Sampler>& samplers, const std::vector<float>& logits,
             std::size_t vocab_size) {
@@ -83,11 +74,8 @@ Samples sample_group(model::Model& model, int first, std::size_t count, std::siz
   const std::size_t at_once = std::max(count, kFewestAtOnce);
   Samples sequences(at_once, std::vector<int>{first});
   std::vector<model::Sampler> samplers;
-  std::vector<model::KeyValueCache> caches;
-  for (std::size_t i = 0; i < at_once; ++i) {
-    samplers.emplace_back(at_random(seed + i));
-    caches.push_back(model.make_cache({}, length, 1));
-  }
+  std::vector<model::KeyValueCache> caches(at_once, model.make_cache({}, length, 1));
+  for (std::size_t i = 0; i < at_once; ++i) samplers.emplace_back(at_random(seed + i));
   std::vector<float> logits(at_once * vocab_size);
   std::vector<model::SequenceTokens> batch(at_once);
   progress.add(count);

@@ -109,7 +109,7 @@ json metadata_json(const Statistics& statistics) {
   }
   json inputs = json::array();
   for (const LinearInputStatistics& input : statistics.inputs) inputs.push_back(input.linears);
-  return {
+  json metadata = {
       {"version", kVersion},
       {"model", statistics.model},
       {"text", statistics.text},
@@ -123,6 +123,8 @@ json metadata_json(const Statistics& statistics) {
       {"inputs", inputs},
       {"map",
        {{"layer", statistics.map.layer}, {"tokens", statistics.map.tokens}, {"channels", statistics.map.channels}}}};
+  if (!statistics.prefix.empty()) metadata["prefix"] = statistics.prefix;
+  return metadata;
 }
 
 Statistics parse_metadata(const json& metadata, const std::string& place) {
@@ -137,6 +139,7 @@ Statistics parse_metadata(const json& metadata, const std::string& place) {
   statistics.length = metadata.at("length");
   statistics.seed = metadata.at("seed");
   statistics.heads = metadata.at("heads");
+  if (metadata.contains("prefix")) statistics.prefix = metadata.at("prefix").get<std::vector<int>>();
   for (const json& layer : metadata.at("layers")) {
     LayerStatistics entry{layer.at("layer"), layer.at("median"), {}, layer.at("massive")};
     for (const json& top : layer.at("top")) {
@@ -272,9 +275,14 @@ std::string statistics_json(const Statistics& statistics) {
           {{"name", name}, {"absmax_ratio", input.absmax_ratio()}, {"outlier_channels", input.outlier_channels()}});
     }
   }
-  const json result = {{"layers", layers},           {"massive_channels", channels}, {"massive_tokens", tokens},
-                       {"sink_heads", sinks},        {"linears", linears},           {"samples", statistics.samples},
-                       {"length", statistics.length}};
+  const json result = {{"layers", layers},
+                       {"massive_channels", channels},
+                       {"massive_tokens", tokens},
+                       {"sink_heads", sinks},
+                       {"linears", linears},
+                       {"samples", statistics.samples},
+                       {"length", statistics.length},
+                       {"prefix", statistics.prefix}};
   return result.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 

@@ -60,9 +60,9 @@ class ModelBenchmark {
     }
     // Rotated positions go on beyond the context: its tokens mean nothing to the model, but cost what others do.
     const std::size_t needed = options.depth + std::max(options.prompt, options.generate);
-    if (model_.spec().positions == PositionKind::kLearned && needed > model_.spec().context_length) {
+    if (model_.spec().positions == PositionKind::kLearned && needed > model_.context_length()) {
       throw Error("benchmark", std::to_string(needed) + " tokens do not fit the model's table of " +
-                                   std::to_string(model_.spec().context_length) + " positions: measure fewer");
+                                   std::to_string(model_.context_length()) + " positions: measure fewer");
     }
   }
 
@@ -104,7 +104,7 @@ class ModelBenchmark {
     return [=, this] { return result_.read_gb_s * 1e9 / bytes; };
   }
 
-  model::KeyValueCache make_cache() const {
+  model::KeyValueCache make_cache() {
     const std::size_t capacity = options_.depth + std::max(options_.prompt, options_.generate);
     return model_.make_cache(options_.cache, capacity, kPromptBatch);
   }

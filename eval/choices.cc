@@ -152,7 +152,7 @@ class ChoiceTest {
       vocab_size = model.spec().vocab_size;
       check_reference(vocab_size);
       tasks_ = encode_questions(eval::read_questions(options_.questions_file), *tokenizer, options_.delimiter,
-                                model.spec().context_length);
+                                model.context_length());
       result.questions = tasks_.size();
       result.model = figures(model, options_.cache, "answering");
       result.file_bytes = model.source().checkpoint().file_bytes();

@@ -45,9 +45,9 @@ void check_options(const EvaluateOptions& options, const model::Model& model) {
   if (options.cache.window > 0)
     throw Error("window", "only rolls along a stream: say how many tokens to score (--stream)");
   if (options.context < 4) throw Error("context", "must be at least 4 tokens");
-  if (options.context > model.spec().context_length) {
+  if (options.context > model.context_length()) {
     throw Error("context", std::to_string(options.context) + " is more than the model's " +
-                               std::to_string(model.spec().context_length));
+                               std::to_string(model.context_length()));
   }
 }
 

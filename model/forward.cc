@@ -99,7 +99,7 @@ void RopeTable::fill(std::span<const BatchSequence> batch, bool in_slots, std::v
     const std::size_t threads = kernels::threads_for(sequence.tokens * pairs * kOperationsOfAnAngle);
     kernels::parallel_ranges(sequence.tokens, threads, [&](std::size_t begin, std::size_t end) {
       for (std::size_t i = begin; i < end; ++i) {
-        std::size_t position = sequence.cache->length() + i;
+        std::size_t position = sequence.cache->position() + i;
         if (in_slots) position = sequence.cache->slot(position);
         for (std::size_t pair = 0; pair < pairs; ++pair) {
           const double angle = static_cast<double>(position) * frequencies_[pair];

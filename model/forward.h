@@ -21,7 +21,7 @@ inline CacheShape cache_shape(const ModelSpec& spec) {
   return {.kv_heads = spec.kv_heads, .key_size = spec.head_size, .value_size = spec.value_size};
 }
 
-/// Consecutive tokens of one sequence, at positions cache->length() ... The tokens of a batch lie one sequence after
+/// Consecutive tokens of one sequence, at positions cache->position() ... The tokens of a batch lie one sequence after
 /// the other.
 struct BatchSequence {
   std::size_t tokens = 0;

@@ -89,7 +89,7 @@ struct Generator::State {
                      const std::function<bool(std::string_view)>& on_text) {
     if (ids.empty()) throw Error("prompt", "is empty");
     const bool rolling = options.cache.window > 0;
-    const std::size_t context = model.spec().context_length;
+    const std::size_t context = model.context_length();
     if (!model.spec().causal) throw Error(path, "is an encoder: it does not continue text");
     if (!rolling && ids.size() >= context) {
       throw Error("prompt",

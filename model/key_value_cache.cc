@@ -207,23 +207,25 @@ void KeyValueCache::advance(std::size_t count) {
 }
 
 bool KeyValueCache::can_truncate_to(std::size_t length) const {
-  if (length > length_) return false;
+  const std::size_t end = prefix_ + length;
+  if (end > length_) return false;
   if (!rolling()) return true;
   // The ring still holds a position unless one a capacity later was written. The next query sees back to this one:
-  const std::size_t seen = length + 1 - std::min(length + 1, options_.window);
+  const std::size_t seen = end + 1 - std::min(end + 1, options_.window);
   const std::size_t oldest = std::max(options_.sinks, seen);
-  return oldest >= length || oldest + capacity_ >= written_;
+  return oldest >= end || oldest + capacity_ >= written_;
 }
 
 void KeyValueCache::truncate(std::size_t length) {
   assert(can_truncate_to(length));
+  const std::size_t end = prefix_ + length;
   if (int8()) {
     for (std::size_t layer = 0; layer < options_.layers; ++layer) {
-      const std::size_t first = std::max(length, options_.sinks);
+      const std::size_t first = std::max(end, options_.sinks);
       for (std::size_t position = first; position < length_; ++position) release_flagged(layer, position);
     }
   }
-  length_ = length;
+  length_ = end;
 }
 
 }  // namespace ballast::model

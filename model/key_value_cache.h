@@ -38,9 +38,9 @@ struct AppendedBias {
 
 /// One sequence. A cache of one layer serves a pass that runs layer after layer (calibration).
 ///
-/// Keys come in rotated at their token's position, length() onwards. A rolling cache keeps the window in a ring and the
-/// sinks beside it, in 16 bits at least. Seen from position p they stand in slots 0 .. sinks + window - 1: within the
-/// window RoPE sees the same differences as between slots; what meets the sinks is a query rotated at slot(p)
+/// Keys come in rotated at their token's position, position() onwards. A rolling cache keeps the window in a ring and
+/// the sinks beside it, in 16 bits at least. Seen from position p they stand in slots 0 .. sinks + window - 1: within
+/// the window RoPE sees the same differences as between slots; what meets the sinks is a query rotated at slot(p)
 /// (AttentionSequence::sink_q).
 class KeyValueCache {
  public:
@@ -52,10 +52,15 @@ class KeyValueCache {
   std::size_t sinks() const { return options_.sinks; }
   std::size_t slot(std::size_t position) const;
 
-  /// Tokens so far, those that a rolling cache dropped included.
-  std::size_t length() const { return length_; }
-  /// Tokens that the main store holds: all that fit, or a rolling cache's ring.
-  std::size_t capacity() const { return capacity_; }
+  /// The tokens so far become the prefix, which stands in front of every sequence: lengths count behind it from now on.
+  void hold_prefix() { prefix_ = length_; }
+
+  /// Tokens so far, those that a rolling cache dropped included, those of the prefix not.
+  std::size_t length() const { return length_ - prefix_; }
+  /// Where the next token stands, counted over prefix and tokens.
+  std::size_t position() const { return length_; }
+  /// Tokens that fit behind the prefix; of a rolling cache, those of its ring.
+  std::size_t capacity() const { return rolling() ? capacity_ : capacity_ - prefix_; }
   /// Tokens that may be appended at once.
   std::size_t room() const { return rolling() ? options_.largest_append : capacity_ - length_; }
 
@@ -77,7 +82,7 @@ class KeyValueCache {
   /// Flagged tokens of one layer now in 16 bits.
   std::size_t flagged_tokens(std::size_t layer) const;
 
-  /// False when a token that is seen from position `length` on has been overwritten.
+  /// Of lengths behind the prefix. False when a token that is seen from there on has been overwritten.
   bool can_truncate_to(std::size_t length) const;
   void truncate(std::size_t length);
 
@@ -120,7 +125,8 @@ class KeyValueCache {
   CacheShape shape_;
   KeyValueCacheOptions options_;
   std::size_t capacity_;
-  std::size_t length_ = 0;
+  std::size_t length_ = 0;   ///< of the prefix and what is behind it
+  std::size_t prefix_ = 0;   ///< tokens that truncate() keeps
   std::size_t written_ = 0;  ///< positions before this one have been written at some time
   Store keys_;
   Store values_;

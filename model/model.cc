@@ -137,12 +137,13 @@ void Model::flag_massive(std::span<const int> ids, std::size_t position, std::ve
   // Without a calibration: StreamingLLM's figure for how many of the first tokens draw attention (arXiv:2309.17453).
   constexpr std::size_t kFirstTokens = 4;
   const std::optional<std::vector<int>>& known = source_->massive_tokens();
+  const std::size_t prefix = source_->prefix_tokens().size();
   flags.clear();
   for (std::size_t i = 0; i < ids.size(); ++i) {
     const auto listed = [&](int token) { return std::ranges::find(*known, token) != known->end(); };
     const bool flag =
         known ? listed(ids[i]) || (position + i == 0 && listed(MassiveToken::kFirst)) : position + i < kFirstTokens;
-    flags.push_back(flag ? 1 : 0);
+    flags.push_back(flag || position + i < prefix ? 1 : 0);
   }
 }
 
@@ -160,7 +161,7 @@ void Model::run(std::span<const SequenceTokens> batch, const ForwardOptions& las
   kernels::with_team([&] {
     std::size_t first = 0;
     for (const SequenceTokens& sequence : batch) {
-      const std::size_t position = sequence.cache->length();
+      const std::size_t position = sequence.cache->position();
       outer_.embed(sequence.ids, position, hidden_.data() + first * spec().hidden_size);
       BatchSequence entry = {.tokens = sequence.ids.size(), .cache = sequence.cache};
       if (sequence.cache->type() == kernels::CacheType::kInt8) {
@@ -212,28 +213,35 @@ kernels::CacheType Model::cache_type(CacheOptions::Type type) const {
   return int8_activations ? kernels::CacheType::kInt8 : kernels::CacheType::kF16;
 }
 
-KeyValueCache Model::make_cache(const CacheOptions& options, std::size_t capacity, std::size_t largest_append) const {
+KeyValueCache Model::make_cache(const CacheOptions& options, std::size_t capacity, std::size_t largest_append) {
   const std::string place = source_->checkpoint().path().string();
   if (options.window == 0 && options.sinks > 0) throw Error("sinks", "need a window");
   if (options.window > 0 && !spec().causal) throw Error(place, "is an encoder: every token sees all, no window moves");
   if (options.window > 0 && spec().positions == PositionKind::kLearned) {
     throw Error(place, "has learned positions, which a rolling cache cannot renumber");
   }
-  if (options.window + options.sinks > spec().context_length) {
+  if (options.window + options.sinks > context_length()) {
     throw Error("window", std::to_string(options.window + options.sinks) +
                               " tokens with the sinks are more than the model's " + "context of " +
-                              std::to_string(spec().context_length));
+                              std::to_string(context_length()));
   }
-  return {cache_shape(spec()),
-          {.layers = spec().layers,
-           .type = cache_type(options.type),
-           .capacity = capacity,
-           .window = options.window,
-           .sinks = options.sinks,
-           .largest_append = std::max<std::size_t>(1, largest_append)}};
+  const std::vector<int>& prefix = source_->prefix_tokens();
+  KeyValueCache cache(cache_shape(spec()),
+                      {.layers = spec().layers,
+                       .type = cache_type(options.type),
+                       .capacity = prefix.size() + capacity,
+                       .window = options.window,
+                       .sinks = options.window == 0 ? 0 : prefix.size() + options.sinks,
+                       .largest_append = std::max({std::size_t{1}, largest_append, prefix.size()})});
+  if (!prefix.empty()) {
+    const SequenceTokens sequence = {prefix, &cache};
+    run({&sequence, 1}, {});
+    cache.hold_prefix();
+  }
+  return cache;
 }
 
-KeyValueCache Model::make_exact_cache(std::size_t capacity) const {
+KeyValueCache Model::make_exact_cache(std::size_t capacity) {
   return make_cache({.type = CacheOptions::Type::kF32}, capacity, capacity);
 }
 

@@ -97,11 +97,15 @@ class Model {
   void next_logits(const SequenceTokens& sequence, float* logits);
 
   /// A cache for all layers in which `capacity` tokens fit, or any number when it rolls; at most `largest_append` of
-  /// them come at once. Throws Error when the model cannot be run so.
-  KeyValueCache make_cache(const CacheOptions& options, std::size_t capacity, std::size_t largest_append) const;
+  /// them come at once. The model's prefix stands in it, and in front of every sequence that it is cut back for; it
+  /// counts in none of these figures. A rolling cache keeps it as sinks. Throws Error when the model cannot be run so.
+  KeyValueCache make_cache(const CacheOptions& options, std::size_t capacity, std::size_t largest_append);
 
   /// The same in F32, for exact comparisons.
-  KeyValueCache make_exact_cache(std::size_t capacity) const;
+  KeyValueCache make_exact_cache(std::size_t capacity);
+
+  /// Tokens of a sequence that the model was trained to see at once, the prefix in front of them not counted.
+  std::size_t context_length() const { return spec().context_length - source_->prefix_tokens().size(); }
 
   /// Bytes of weights that one token's forward pass reads, head included.
   std::size_t streamed_bytes() const;

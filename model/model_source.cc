@@ -6,6 +6,7 @@
 #include "ballast/error.h"
 #include "kernels/statistics.h"
 #include "model/block_structure.h"
+#include "model/prefix.h"
 #include "model/quantized_tensor.h"
 #include "model/written_spec.h"
 
@@ -81,6 +82,8 @@ ModelSource::ModelSource(const std::filesystem::path& path) : checkpoint_(open_c
     layout_.written_by_ballast = true;
     read_written_spec(config.object(kWrittenSpecField), spec_);
     massive_tokens_ = read_massive_tokens(config.object(kWrittenSpecField));
+    prefix_tokens_ = read_prefix_tokens(config.object(kWrittenSpecField));
+    if (!prefix_tokens_.empty()) check_prefix(spec_, prefix_tokens_, file + "/config.json");
   }
   if (config.has("quantization_config")) {
     quantization_ = read_quantization(config_.at("quantization_config"), file + "/config.json");

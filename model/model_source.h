@@ -56,6 +56,9 @@ class ModelSource {
   /// model was never calibrated.
   const std::optional<std::vector<int>>& massive_tokens() const { return massive_tokens_; }
 
+  /// Tokens that stand in front of every sequence, in the cache; mostly none.
+  const std::vector<int>& prefix_tokens() const { return prefix_tokens_; }
+
   /// Hugging Face name of a role's module as ballast writes it: "model.layers.3.mlp.up_proj".
   std::string name(Role role, std::size_t layer = 0, std::size_t expert = 0) const;
 
@@ -93,6 +96,7 @@ class ModelSource {
   ModelSpec spec_;
   std::optional<QuantizationConfig> quantization_;
   std::optional<std::vector<int>> massive_tokens_;
+  std::vector<int> prefix_tokens_;
 };
 
 }  // namespace ballast::model

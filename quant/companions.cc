@@ -50,6 +50,7 @@ json config_of(const ConvertedModel& model) {
     for (const MassiveToken& token : model.statistics->massive_tokens) massive.push_back(token.token);
     written[model::kMassiveTokensField] = massive;
   }
+  if (!model.prefix.empty()) written[model::kPrefixTokensField] = model.prefix;
   if (!model.stored.formats().empty()) {
     config["quantization_config"] = quantization_config(model.recipe, model.stored);
   }

@@ -3,6 +3,7 @@
 #define BALLAST_QUANT_COMPANIONS_H_
 
 #include <filesystem>
+#include <vector>
 
 #include "ballast/recipe.h"
 #include "ballast/spec.h"
@@ -17,6 +18,7 @@ struct ConvertedModel {
   const model::ModelSource& source;
   const ModelSpec& spec;  ///< behind all passes
   const Recipe& recipe;
+  const std::vector<int>& prefix;  ///< in front of every sequence
   const Statistics* statistics = nullptr;
   const StoredReport& stored;
 };

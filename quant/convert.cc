@@ -8,10 +8,12 @@
 
 #include "ballast/calibrate.h"
 #include "ballast/error.h"
+#include "calib/prefix.h"
 #include "model/checkpoint/safetensors_layout.h"
 #include "model/checkpoint/safetensors_writer.h"
 #include "model/model.h"
 #include "model/model_source.h"
+#include "model/prefix.h"
 #include "model/tokenizer/tokenizer.h"
 #include "model/tokenizer/tokenizer_check.h"
 #include "quant/block_writer.h"
@@ -39,13 +41,15 @@ constexpr double kMostOutliers = 0.03;
 // Where formats are chosen, of the multiply-adds beside INT8 inputs: an input of 16 bits doubles theirs.
 constexpr double kMostWide = 0.06;
 
-/// Tokens of at most `most` of the statistics' samples, evenly taken.
+/// Tokens of at most `most` of the statistics' samples, evenly taken, each behind the prefix. That counts in what is
+/// measured on them, for the rounded matrices make its keys and values, too.
 std::vector<int> used_samples(const Statistics& statistics, std::size_t most) {
   const std::size_t count = std::min(most, statistics.samples);
   std::vector<int> tokens;
   for (std::size_t i = 0; i < count; ++i) {
     const auto first =
         statistics.tokens.begin() + static_cast<std::ptrdiff_t>(i * statistics.samples / count * statistics.length);
+    tokens.insert(tokens.end(), statistics.prefix.begin(), statistics.prefix.end());
     tokens.insert(tokens.end(), first, first + static_cast<std::ptrdiff_t>(statistics.length));
   }
   return tokens;
@@ -88,6 +92,7 @@ class Conversion {
       quant::write_companions({.source = source_,
                                .spec = written_spec_,
                                .recipe = options_.recipe,
+                               .prefix = prefix_,
                                .statistics = statistics_ ? &*statistics_ : nullptr,
                                .stored = stored_},
                               directory->path());
@@ -136,6 +141,11 @@ class Conversion {
   bool runs_samples() const { return rounds_with_samples() || options_.recipe.target_bytes > 0; }
 
   bool needs_statistics() const {
+    return uses_statistics() || (options_.recipe.prefix.automatic && source_.prefix_tokens().empty());
+  }
+
+  /// For more than finding the prefix.
+  bool uses_statistics() const {
     return runs_samples() || options_.recipe.outlier_fraction > 0 || options_.recipe.smooth ||
            options_.recipe.rounding != Recipe::Rounding::kNearest;
   }
@@ -160,24 +170,45 @@ class Conversion {
                                 .chooses_formats = options_.recipe.target_bytes > 0 && !state_->allocation(),
                                 .smooths = options_.recipe.smooth,
                                 .probe_samples = options_.probe_samples},
-                               statistics_->length, sharing());
+                               samples().length, sharing());
     if (options_.calibration.on_plan && ranks().first()) options_.calibration.on_plan(plan);
   }
 
   void find_statistics(const std::filesystem::path& output) {
     calibration_ = options_.calibration;
-    calibration_.length = std::min(calibration_.length, source_.spec().context_length);
+    calibration_.prefix = options_.recipe.prefix;
     calibration_.state_folder.clear();
+    prefix_ = calib::fixed_prefix(source_, options_.recipe.prefix);
+    const std::size_t context = source_.spec().context_length;
+    const std::size_t room = std::max(calib::most_tokens(calibration_.prefix), prefix_.size());
+    calibration_.length = std::min(calibration_.length, context - std::min(context, room));
     if (options_.statistics) {
       statistics_ = load_statistics(*options_.statistics);
+      check_prefix_of_statistics();
     } else if (needs_statistics()) {
       // Kept until the conversion is complete: one that goes on after a kill finds it done.
       const std::filesystem::path beside = calib::JobState::folder_beside(output);
       calibration_.state_folder = beside.parent_path() / (beside.filename().string() + "-calibration");
       statistics_ = calibrate(model_, calibration_, progress_);
+      prefix_ = statistics_->prefix;
     }
     if (statistics_) samples_ = used_samples(*statistics_, options_.calibration.samples);
     if (runs_samples()) calib::check_sharing(samples().count(), ranks());
+  }
+
+  /// What was measured behind another prefix says little about this one.
+  void check_prefix_of_statistics() {
+    const std::string place = options_.statistics->string();
+    const bool find = options_.recipe.prefix.automatic && prefix_.empty();
+    if (find) {
+      prefix_ = statistics_->prefix.empty() ? calib::massive_prefix(source_, *statistics_, place) : statistics_->prefix;
+      model::check_prefix(source_.spec(), prefix_, place);
+    }
+    if (statistics_->prefix == prefix_ || (find && !uses_statistics())) return;
+    const std::string measured = prefix_name({.tokens = statistics_->prefix});
+    const std::string wanted = prefix_name({.tokens = prefix_});
+    throw Error(place, "was measured with the prefix " + measured + ", not " + wanted + ": convert with --prefix " +
+                           measured + ", or calibrate with --prefix " + wanted);
   }
 
   quant::ConversionInput input() const {
@@ -187,7 +218,10 @@ class Conversion {
             .allocation = allocation_ ? &*allocation_ : nullptr};
   }
 
-  quant::SampleTokens samples() const { return {.ids = samples_, .length = statistics_ ? statistics_->length : 0}; }
+  quant::SampleTokens samples() const {
+    if (!statistics_) return {};
+    return {.ids = samples_, .length = prefix_.size() + statistics_->length, .prefix = prefix_.size()};
+  }
 
   quant::SampleSharing sharing() const {
     return {.ranks = &ranks(),
@@ -346,6 +380,10 @@ class Conversion {
     }
     if (unties_head()) report.notes.push_back(untied_head_note(report.groups));
     report.notes.insert(report.notes.end(), notes.begin(), notes.end());
+    if (!prefix_.empty()) {
+      report.notes.push_back("prefix: tokens " + prefix_name({.tokens = prefix_}) +
+                             " stand in front of every sequence, in the cache");
+    }
     report.bytes_before = source_.checkpoint().file_bytes();
     report.bytes_after = bytes;
     std::uint64_t weights = 0;
@@ -373,7 +411,8 @@ class Conversion {
   model::ModelSource source_;
   CalibrateOptions calibration_;  ///< as it is run when there are no statistics
   std::optional<Statistics> statistics_;
-  std::vector<int> samples_;                     ///< tokens of those that run while the model is rounded
+  std::vector<int> prefix_;   ///< in front of every sequence
+  std::vector<int> samples_;  ///< tokens of those that run while the model is rounded, each behind it
   std::optional<quant::ConversionState> state_;  ///< of conversions that take long
   bool state_problem_told_ = false;
   std::optional<quant::Allocation> allocation_;

@@ -27,6 +27,7 @@ class Summary {
   ModelSummary run() {
     const model::Checkpoint& checkpoint = source_.checkpoint();
     summary_.spec = source_.spec();
+    summary_.prefix = source_.prefix_tokens();
     summary_.file_bytes = checkpoint.file_bytes();
     for (const std::string& name : checkpoint.names()) add(name, checkpoint.tensor(name));
     summary_.groups = groups_.finish();
@@ -186,6 +187,7 @@ std::string model_summary_json(const ModelSummary& summary) {
   if (spec.positions == PositionKind::kRope) result["rope"] = rope_json(spec.rope);
   if (!spec.windows.empty()) result["windows"] = spec.windows;
   if (spec.experts) result["experts"] = spec.experts->count;
+  if (!summary.prefix.empty()) result["prefix"] = summary.prefix;
   if (!summary.recipe.empty()) result["recipe"] = json::parse(summary.recipe, nullptr, false);
   return result.dump(-1, ' ', false, json::error_handler_t::replace);
 }

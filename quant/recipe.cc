@@ -125,6 +125,8 @@ void set_field(Recipe& recipe, const std::string& key, const json& value, std::s
       throw Error(std::string(place) + ": activations", "must be \"float\" or \"int8\", is " + value.dump());
     }
     recipe.activations = name == "int8" ? Activations::kInt8 : Activations::kFloat;
+  } else if (key == "prefix") {
+    recipe.prefix = parse_prefix(value.get<std::string>(), std::string(place) + ": prefix");
   } else if (key != "scheme") {
     throw Error(std::string(place), "unknown field '" + key + "' in the recipe");
   }
@@ -176,6 +178,7 @@ std::string recipe_json(const Recipe& recipe) {
                  {"rounding", rounding_name(recipe.rounding)},
                  {"activations", recipe.activations == Activations::kInt8 ? "int8" : "float"}};
   for (const auto& [name, field] : kSwitches) result[std::string(name)] = recipe.*field;
+  if (!recipe.prefix.none()) result["prefix"] = prefix_name(recipe.prefix);
   return result.dump(2) + "\n";
 }
 

@@ -85,7 +85,7 @@ class MomentCollector {
 
 SampleTokens own_samples(const SampleTokens& all, const SampleSharing& sharing) {
   const calib::IndexRange own = calib::samples_of_rank(sharing.ranks->rank(), sharing.ranks->size(), all.count());
-  return {all.ids.subspan(own.begin * all.length, own.size() * all.length), all.length};
+  return {all.ids.subspan(own.begin * all.length, own.size() * all.length), all.length, all.prefix};
 }
 
 SampleStream::SampleStream(const ModelSpec& spec, std::size_t length, std::function<void()> pulse)

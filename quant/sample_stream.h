@@ -20,11 +20,12 @@ namespace ballast::quant {
 struct SampleTokens {
   std::span<const int> ids;
   std::size_t length = 0;
+  std::size_t prefix = 0;  ///< of a sequence's tokens, those of the model's prefix: its text begins behind them
 
   std::size_t count() const { return length == 0 ? 0 : ids.size() / length; }
 
   /// The first `count` of them.
-  SampleTokens first(std::size_t count) const { return {ids.first(count * length), length}; }
+  SampleTokens first(std::size_t count) const { return {ids.first(count * length), length, prefix}; }
 };
 
 /// How a job's samples are spread over ranks, and sums over them formed.

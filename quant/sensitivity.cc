@@ -244,7 +244,8 @@ void SensitivityAnalysis::measure_divergence(WorkingBlock& front, WorkingBlock& 
   std::size_t scored = 0;
   for (std::size_t sample = 0; sample < options_.probe_samples; ++sample) {
     // As in evaluation, where little has been read yet says little.
-    for (std::size_t position = tokens_.length / 2; position < tokens_.length; position += kLogitRows) {
+    for (std::size_t position = tokens_.prefix + (tokens_.length - tokens_.prefix) / 2; position < tokens_.length;
+         position += kLogitRows) {
       const std::size_t count = std::min(kLogitRows, tokens_.length - position);
       const std::size_t first = sample * tokens_.length + position;
       const std::span<const float> expected = base.compute(first, count, base_scratch);

@@ -19,6 +19,7 @@
 #include "tools/job.h"
 #include "tools/option_checks.h"
 #include "tools/plan_line.h"
+#include "tools/prefix_flag.h"
 #include "tools/ranked_job.h"
 #include "tools/table.h"
 #include "tools/units.h"
@@ -32,6 +33,7 @@ struct CalibrateFlags {
   fs::path model;
   fs::path output;
   CalibrateOptions options;
+  std::optional<std::string> prefix;
   std::optional<fs::path> report;
   bool json = false;
   bool force = false;
@@ -73,6 +75,7 @@ std::string summary_sheet(const CalibrateFlags& flags, const Statistics& statist
   sheet.add_row({"measured", report::counted(statistics.samples, "sample", "samples") + " of " +
                                  report::counted(statistics.length, "token", "tokens") + ", " +
                                  report::printable(statistics.text)});
+  if (!statistics.prefix.empty()) sheet.add_row({"behind the prefix", prefix_name({.tokens = statistics.prefix})});
   sheet.add_row({"massive values", massive_line(statistics)});
   if (!statistics.massive_tokens.empty()) sheet.add_row({"their tokens", massive_tokens_line(statistics)});
   sheet.add_row({"attention sinks", sinks_line(statistics)});
@@ -137,6 +140,7 @@ int calibrate_on(Ranks& ranks, const CalibrateFlags& flags) {
   CalibrateOptions options = flags.options;
   JobPlan plan;
   options.ranks = &ranks;
+  if (flags.prefix) options.prefix = prefix_from_flag(*flags.prefix);
   options.state_folder = calib::JobState::folder_beside(flags.output);
   options.on_plan = [&](const JobPlan& told) {
     plan = told;
@@ -188,6 +192,7 @@ void add_calibrate(CLI::App& program, Action& action) {
   command->add_option("--seed", options.seed, "Of the choice of samples, or of the sampling")
       ->type_name("N")
       ->capture_default_str();
+  add_prefix_flag(*command, flags->prefix);
   command->add_option("--report", flags->report, "Page to draw from the statistics")->type_name("FILE.html");
   command->add_flag("--json", flags->json, "Print one JSON object");
   command->add_flag("--force", flags->force, "Replace existing files");

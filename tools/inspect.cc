@@ -6,6 +6,7 @@
 #include <sstream>
 #include <string>
 
+#include "ballast/prefix.h"
 #include "report/text.h"
 #include "tools/commands.h"
 #include "tools/console.h"
@@ -116,6 +117,7 @@ std::string model_sheet(const ModelSummary& summary) {
   sheet.add_row({"vocabulary", report::count(spec.vocab_size) + " tokens" +
                                    (spec.tied_embeddings ? ", the head is the embedding" : "")});
   sheet.add_row({"context", report::count(spec.context_length) + " tokens"});
+  if (!summary.prefix.empty()) sheet.add_row({"prefix", "tokens " + prefix_name({.tokens = summary.prefix})});
   sheet.add_row({"tokenizer", report::printable(summary.tokenizer)});
   sheet.add_row({"parameters", report::count(summary.parameters)});
   sheet.add_row({"tensor files", format_bytes(summary.file_bytes) + ", " + format_fixed(summary.bits_per_weight, 2) +

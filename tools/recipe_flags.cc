@@ -8,6 +8,7 @@
 #include "ballast/error.h"
 #include "model/text_file.h"
 #include "tools/option_checks.h"
+#include "tools/prefix_flag.h"
 #include "tools/units.h"
 
 namespace ballast::tools {
@@ -90,6 +91,7 @@ void add_recipe_flags(CLI::App& command, RecipeFlags& flags) {
   command.add_option("--format", flags.formats, "Format of the tensors whose name matches; repeatable")
       ->option_text("REGEX=FORMAT")
       ->allow_extra_args(false);
+  add_prefix_flag(command, flags.prefix);
   command.add_flag("--no-fold-norms", flags.no_fold_norms, "Leave the norms' gains where they are");
   command.add_flag("--no-fold-biases", flags.no_fold_biases, "Leave biases where they are, needed or not");
   command.add_flag("--no-center-norms", flags.no_center_norms, "Leave LayerNorms as they are");
@@ -132,6 +134,7 @@ Recipe recipe_from_flags(const RecipeFlags& flags) {
   if (flags.no_wide_end) recipe.wide_end = false;
   if (flags.embedding) recipe.embedding = format_of("--embedding", *flags.embedding);
   if (flags.head) recipe.head = format_of("--head", *flags.head);
+  if (flags.prefix) recipe.prefix = prefix_from_flag(*flags.prefix);
   if (flags.no_fold_norms) recipe.fold_norms = false;
   if (flags.no_fold_biases) recipe.fold_biases = false;
   if (flags.no_center_norms) recipe.center_norms = false;

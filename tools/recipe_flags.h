@@ -28,6 +28,7 @@ struct RecipeFlags {
   std::optional<std::string> embedding;
   std::optional<std::string> head;
   std::vector<std::string> formats;  ///< "REGEX=FORMAT"
+  std::optional<std::string> prefix;
   bool no_fold_norms = false;
   bool no_fold_biases = false;
   bool no_center_norms = false;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "ballast/plan.h"
+#include "ballast/prefix.h"
 #include "ballast/progress.h"
 #include "ballast/ranks.h"
 #include "ballast/statistics.h"
@@ -21,6 +22,9 @@ struct CalibrateOptions {
   std::size_t samples = 128;                        ///< fewer when the text is shorter
   std::size_t length = 512;                         ///< tokens per sample
   std::uint64_t seed = 0;                           ///< of the choice of samples, or of the sampling
+  /// In front of every sample; the statistics are of the samples' own tokens. A model that has one keeps it. When it is
+  /// automatic, the samples run once without it to find it.
+  Prefix prefix{};
 
   Ranks* ranks = nullptr;  ///< that share the samples, at most 8; null: this process does it alone
   /// Where what is done is kept from block to block, so that the same call goes on after a kill and gives the same

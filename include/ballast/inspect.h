@@ -28,6 +28,7 @@ struct ModelSummary {
   std::vector<TensorGroup> groups;
   std::string tokenizer;            ///< "byte-level BPE, 49152 tokens, 17 special", or why there is none
   std::string recipe;               ///< JSON of the recipe that made it, empty for an original
+  std::vector<int> prefix;          ///< ids of the tokens that stand in front of every sequence
   std::vector<std::string> advice;  ///< what ballast would do with it, a line each
 };
 

@@ -38,7 +38,7 @@ struct MassiveChannel {
 /// A token that carries massive values: whatever stands first in a sample, or one (a delimiter) that repeats.
 struct MassiveToken {
   static constexpr int kFirst = -1;
-  int token = kFirst;        ///< kFirst: the token at position 0, whichever it is
+  int token = kFirst;        ///< kFirst: the token at position 0, whichever it is (with a prefix none)
   std::size_t position = 0;  ///< the earliest at which it was massive
   std::string token_text;    ///< empty for kFirst
   std::size_t samples = 0;   ///< in which it is massive
@@ -93,12 +93,15 @@ struct Statistics {
   std::size_t length = 0;  ///< tokens per sample
   std::uint64_t seed = 0;
   std::vector<int> tokens;  ///< [samples][length], what was run: conversion runs it again
+  std::vector<int> prefix;  ///< what stood in front of every sample; not counted or measured anywhere here
   std::size_t heads = 0;
   std::vector<LayerStatistics> layers;  ///< layers + 1 entries, the embedding first
   std::vector<MassiveChannel> massive_channels;
   std::vector<MassiveToken> massive_tokens;
-  std::vector<float> sink_share;              ///< [layers][heads]: mean attention on the first token, over queries 1...
-  std::vector<LinearInputStatistics> inputs;  ///< in the order of the forward pass
+  /// [layers][heads]: mean attention on the first token, that of the prefix if there is one, over all queries behind
+  /// it.
+  std::vector<float> sink_share;
+  std::vector<LinearInputStatistics> inputs;   ///< in the order of the forward pass
   std::vector<KeyValueStatistics> key_values;  ///< [layers]
   ActivationMap map;
 };
