@@ -6,6 +6,7 @@
 
 #include "ballast/error.h"
 #include "model/checkpoint/safetensors_writer.h"
+#include "model/prefix.h"
 #include "model/tokenizer/tokenizer.h"
 #include "model/written_spec.h"
 

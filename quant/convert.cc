@@ -361,7 +361,7 @@ class Conversion {
     if (index > written_spec_.layers) return quantize.run(block);
     const std::size_t layer = index - 1;
     stream.measure(model::assemble_block(written_spec_, layer, parts()), layer, sharing(),
-                   quant::SampleStream::Then::kStay, block);
+                   quant::SampleStream::Then::kStay, quant::SampleStream::What::kMoments, block);
     quantize.run(block);
     if (layer + 1 < written_spec_.layers) stream.advance(model::assemble_block(written_spec_, layer, parts()), layer);
   }

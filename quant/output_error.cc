@@ -1,7 +1,6 @@
 #include "quant/output_error.h"
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 #include "kernels/float_matrix.h"
@@ -10,14 +9,6 @@
 #include "quant/runnable_block.h"
 
 namespace ballast::quant {
-
-namespace {
-
-std::ptrdiff_t signed_size(std::size_t size) {
-  return static_cast<std::ptrdiff_t>(size);
-}
-
-}  // namespace
 
 std::vector<double> column_errors(const WorkingLinear& linear, const WeightFormat& format,
                                   std::span<const float> importance) {
@@ -81,50 +72,38 @@ double output_error(const WorkingLinear& linear, const InputMoments* moments, st
   return std::max(0.0, error);
 }
 
-ActivationErrors::ActivationErrors(const WorkingLinear& linear, const InputMoments& moments)
-    : energy_(linear.cols), weights_(linear.cols) {
-  for (std::size_t c = 0; c < linear.cols; ++c) energy_[c] = double{moments.second[c * linear.cols + c]};
+ActivationErrors::ActivationErrors(const WorkingLinear& linear, const InputPeaks& peaks)
+    : peaks_(peaks), weights_(linear.cols) {
   for (std::size_t i = 0; i < linear.values.size(); ++i) {
     weights_[i % linear.cols] += double{linear.values[i]} * double{linear.values[i]};
   }
 }
 
 double ActivationErrors::total(std::size_t group_size) const {
+  const std::vector<float>& squares = peaks_.of_group_size(group_size);
   double error = 0;
-  for (std::size_t begin = 0; begin < energy_.size(); begin += group_size) {
-    const std::size_t end = std::min(energy_.size(), begin + group_size);
-    error += *std::max_element(energy_.begin() + signed_size(begin), energy_.begin() + signed_size(end)) *
-             error_per_energy(begin, end);
+  for (std::size_t g = 0; g < squares.size(); ++g) {
+    const std::size_t begin = g * group_size;
+    error += double{squares[g]} * error_per_square(begin, std::min(weights_.size(), begin + group_size));
   }
   return error;
 }
 
 std::vector<float> ActivationErrors::gains() const {
-  constexpr std::size_t kGroup = 64;
-  std::vector<float> gains(energy_.size());
-  for (std::size_t begin = 0; begin < energy_.size(); begin += kGroup) {
-    const std::size_t end = std::min(energy_.size(), begin + kGroup);
-    std::vector<std::size_t> columns(end - begin);
-    std::iota(columns.begin(), columns.end(), begin);
-    std::ranges::stable_sort(columns, std::ranges::greater{}, [&](std::size_t c) { return energy_[c]; });
-    // Two channels of one size help only together: each gets the best average of it and some behind it.
-    constexpr std::size_t kTogether = 4;
-    for (std::size_t i = 0; i + 1 < columns.size(); ++i) {
-      double best = 0;
-      for (std::size_t j = i + 1; j < std::min(columns.size(), i + 1 + kTogether); ++j) {
-        best = std::max(best, (energy_[columns[i]] - energy_[columns[j]]) / static_cast<double>(j - i));
-      }
-      gains[columns[i]] = static_cast<float>(best * error_per_energy(begin, end));
-    }
+  constexpr std::size_t kGroup = InputPeaks::kGroupSizes.front();
+  std::vector<float> gains(weights_.size());
+  for (std::size_t begin = 0; begin < gains.size(); begin += kGroup) {
+    const std::size_t end = std::min(gains.size(), begin + kGroup);
+    const double error = error_per_square(begin, end);
+    for (std::size_t c = begin; c < end; ++c) gains[c] = static_cast<float>(double{peaks_.excess[c]} * error);
   }
   return gains;
 }
 
-double ActivationErrors::error_per_energy(std::size_t begin, std::size_t end) const {
-  constexpr double kPeak = 3.0;  // a group's largest value over its largest channel's root mean square
-  const double weights =
-      std::accumulate(weights_.begin() + signed_size(begin), weights_.begin() + signed_size(end), 0.0);
-  return kPeak * kPeak / (127.0 * 127.0) / 12.0 * weights;  // errors spread over a step have a twelfth of its square
+double ActivationErrors::error_per_square(std::size_t begin, std::size_t end) const {
+  double weights = 0;
+  for (std::size_t c = begin; c < end; ++c) weights += weights_[c];
+  return weights / (127.0 * 127.0) / 12.0;  // errors spread over a step have a twelfth of its square
 }
 
 }  // namespace ballast::quant

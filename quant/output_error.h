@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "quant/input_moments.h"
+#include "quant/input_peaks.h"
 #include "quant/working_block.h"
 
 namespace ballast::quant {
@@ -22,22 +23,22 @@ std::vector<double> column_errors(const WorkingLinear& linear, const WeightForma
 /// Squared error of a rounded matrix's outputs over the tokens behind `moments`; without these (null), of its weights.
 double output_error(const WorkingLinear& linear, const InputMoments* moments, std::span<const float> importance);
 
-/// What rounding a matrix's input to INT8 costs: a token's grid is as wide as its group's largest channel.
+/// What rounding a matrix's input to INT8 costs, with a scale per token and group: squared error of the output, summed
+/// over the tokens behind `peaks`.
 class ActivationErrors {
  public:
-  ActivationErrors(const WorkingLinear& linear, const InputMoments& moments);
+  ActivationErrors(const WorkingLinear& linear, const InputPeaks& peaks);
 
-  /// Squared error of the output, summed over tokens, with a scale per token and group.
   double total(std::size_t group_size) const;
 
   /// What of it each column takes along when it keeps 16 bits.
   std::vector<float> gains() const;
 
  private:
-  /// Of the columns of a group, per energy of its largest channel.
-  double error_per_energy(std::size_t begin, std::size_t end) const;
+  /// Of the columns of a group, per square of its largest value.
+  double error_per_square(std::size_t begin, std::size_t end) const;
 
-  std::vector<double> energy_;   ///< of each channel, summed over tokens
+  const InputPeaks& peaks_;
   std::vector<double> weights_;  ///< squares of each column, summed up
 };
 

@@ -4,6 +4,7 @@
 #include <cassert>
 #include <cmath>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "calib/calibration_plan.h"
@@ -26,7 +27,8 @@ std::vector<float> inverse_rms(std::span<const float> values, std::size_t size) 
 /// Adds up the moments of all inputs of a block, batch after batch.
 class MomentCollector {
  public:
-  MomentCollector(const SampleSharing& sharing, WorkingBlock& block) : sharing_(sharing), block_(block) {}
+  MomentCollector(const SampleSharing& sharing, bool peaks, WorkingBlock& block)
+      : sharing_(sharing), peaks_(peaks), block_(block) {}
 
   /// `behind` is the stream behind the block, [tokens][hidden].
   void add(const model::BlockActivations& activations, std::span<const float> behind, std::size_t hidden) {
@@ -39,20 +41,24 @@ class MomentCollector {
       for (std::size_t row = 0; inputs_[i].writes_stream && row < input.count; ++row) {
         weights.push_back(loudness[input.tokens.empty() ? row : input.tokens[row]]);
       }
-      inputs_[i].sum.add(input.rows, input.count, weights);
+      inputs_[i].moments.add(input.rows, input.count, weights);
+      if (inputs_[i].peaks) inputs_[i].peaks->add(input.rows, input.count, weights);
     }
   }
 
   void end_shard(std::size_t index) {
-    for (Input& input : inputs_) input.sum.end_shard(index);
+    for (Input& input : inputs_) input.end_shard(index);
     ended_.push_back(index);
   }
 
   void finish() {
     for (Input& input : inputs_) {
-      InputMoments moments = input.sum.finish(*sharing_.ranks);
+      InputMoments moments = input.moments.finish(*sharing_.ranks);
+      std::optional<InputPeaks> peaks;
+      if (input.peaks) peaks = input.peaks->finish(*sharing_.ranks);
       if (moments.rows == 0) continue;  // an expert that no token was sent to
       input.working->moments = std::make_shared<const InputMoments>(std::move(moments));
+      if (peaks) input.working->peaks = std::make_shared<const InputPeaks>(*std::move(peaks));
     }
   }
 
@@ -60,7 +66,13 @@ class MomentCollector {
   struct Input {
     WorkingInput* working;
     bool writes_stream;
-    MomentSum sum;
+    MomentSum moments;
+    std::optional<PeakSum> peaks;
+
+    void end_shard(std::size_t index) {
+      moments.end_shard(index);
+      if (peaks) peaks->end_shard(index);
+    }
   };
 
   void begin(const model::LinearInput& input) {
@@ -69,13 +81,17 @@ class MomentCollector {
       return std::ranges::any_of(candidate.readers, [&](std::size_t r) { return block_.linears[r].name == name; });
     });
     assert(it != block_.inputs.end());
-    const bool writes_stream = quant::writes_stream(block_.linears[it->readers.front()].part.role);
-    inputs_.push_back({&*it, writes_stream, MomentSum(input.linears.front()->cols(), sharing_.order)});
+    const WorkingLinear& reader = block_.linears[it->readers.front()];
+    inputs_.push_back(
+        {&*it, quant::writes_stream(reader.part.role), MomentSum(reader.cols, sharing_.order), std::nullopt});
+    if (peaks_ && reader.activations == Recipe::Activations::kInt8)
+      inputs_.back().peaks.emplace(reader.cols, sharing_.order);
     // Shards before the first batch had no samples.
-    for (const std::size_t empty : ended_) inputs_.back().sum.end_shard(empty);
+    for (const std::size_t empty : ended_) inputs_.back().end_shard(empty);
   }
 
   const SampleSharing& sharing_;
+  bool peaks_;
   WorkingBlock& block_;
   std::vector<Input> inputs_;
   std::vector<std::size_t> ended_;  ///< shards
@@ -134,8 +150,8 @@ void SampleStream::advance(const model::BlockWeights& block, std::size_t layer, 
 }
 
 void SampleStream::measure(const model::BlockWeights& weights, std::size_t layer, const SampleSharing& sharing,
-                           Then then, WorkingBlock& block) {
-  MomentCollector collector(sharing, block);
+                           Then then, What what, WorkingBlock& block) {
+  MomentCollector collector(sharing, what == What::kAlsoPeaks, block);
   const Visit visit = [&](const model::BlockActivations& activations, std::span<const float> behind) {
     collector.add(activations, behind, spec_.hidden_size);
   };

@@ -53,15 +53,17 @@ class SampleStream {
   /// Samples move on to behind a block, at most `at_once` of them side by side.
   void advance(const model::BlockWeights& block, std::size_t layer, std::size_t at_once = SIZE_MAX);
 
-  /// Gives the inputs of `block` the moments of what its linears read, over the samples of all ranks; `weights` are
-  /// what runs of it. The samples are a rank's own ones; they stay where they are, or move on, too.
+  /// Gives the inputs of `block` the moments, and if asked to where they become INT8 the peaks, of what its linears
+  /// read, over the samples of all ranks; `weights` are what runs of it. The samples are a rank's own ones; they stay
+  /// where they are, or move on, too.
   ///
   /// In front of linears that write the stream, a token counts by what the next norm will make of an error there: by
   /// the inverse of its mean square behind the block. Else a massive token, whose errors no norm lets through, would
   /// outweigh all others.
   enum class Then { kStay, kAdvance };
+  enum class What { kMoments, kAlsoPeaks };
   void measure(const model::BlockWeights& weights, std::size_t layer, const SampleSharing& sharing, Then then,
-               WorkingBlock& block);
+               What what, WorkingBlock& block);
 
  private:
   using Visit = std::function<void(const model::BlockActivations&, std::span<const float> behind)>;

@@ -144,8 +144,7 @@ void SensitivityAnalysis::add_input(WorkingBlock& block, const WorkingInput& inp
     matrix.name = linear->name;
     matrix.rows = linear->rows;
     std::optional<ActivationErrors> activations;
-    if (linear->activations == Recipe::Activations::kInt8 && input.moments != nullptr)
-      activations.emplace(*linear, *input.moments);
+    if (input.peaks != nullptr) activations.emplace(*linear, *input.peaks);
     if (activations) matrix.outlier_gains = activations->gains();
     for (const WeightFormat& format : candidate_formats()) {
       FormatOption option{.format = format, .bytes = bytes_of(*linear, format), .column_costs = {}, .cost = 0};
@@ -193,7 +192,8 @@ void SensitivityAnalysis::add_front(WorkingBlock& front) {
 
 void SensitivityAnalysis::add_block(WorkingBlock& block, std::size_t layer) {
   const auto weights = [&] { return model::assemble_block(spec_, layer, runnable_parts(block, spec_, fine_rounding)); };
-  samples_.measure(weights(), layer, options_.sharing, SampleStream::Then::kAdvance, block);
+  samples_.measure(weights(), layer, options_.sharing, SampleStream::Then::kAdvance, SampleStream::What::kAlsoPeaks,
+                   block);
   BlockProbes probes;
   for (const WorkingInput& input : block.inputs) add_input(block, input, probes);
   // No batch holds samples of two probes: which probes a rank has must not show in a float sum.

@@ -15,6 +15,7 @@
 #include "model/model_source.h"
 #include "model/quantized_tensor.h"
 #include "quant/input_moments.h"
+#include "quant/input_peaks.h"
 
 namespace ballast::quant {
 
@@ -66,6 +67,7 @@ struct WorkingInput {
   std::optional<std::size_t> norm;                  ///< that writes it, when nobody else reads what it writes
   std::optional<LinearInputStatistics> statistics;  ///< of the input as it is after the passes so far
   std::shared_ptr<const InputMoments> moments{};    ///< the same, in pairs of channels; null when not measured
+  std::shared_ptr<const InputPeaks> peaks{};        ///< where the input becomes INT8; null when not measured
 };
 
 /// A transformer block, or the part before the first (embeddings) or behind the last one (final norm, head).

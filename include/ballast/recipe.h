@@ -66,7 +66,7 @@ struct Recipe {
   /// kInt8: inputs that only the last token of a prompt has, which thus cost no time, keep 16 bits: those of the head,
   /// and where the layout allows it of all behind the last block's attention.
   bool wide_end = true;
-  Prefix prefix{};                 ///< in front of every sequence; a model that has one keeps it
+  Prefix prefix{};  ///< in front of every sequence; a model that has one keeps it
 };
 
 /// "nearest", "search", "gptq", and back. Throws Error at `place` listing what there is.

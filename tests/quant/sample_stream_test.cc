@@ -47,7 +47,7 @@ TEST_CASE("in front of what writes the stream, a token counts by the inverse of 
     stream.embed(model::Embedding(spec, runnable_parts(front, spec, fine_rounding)), {ids, kLength});
     for (float& value : std::span(stream.hidden()).first(spec.hidden_size)) value *= 1000;  // a massive token
     std::vector<float> hidden = stream.hidden();
-    stream.measure(weights, layer, {.samples = 2}, SampleStream::Then::kAdvance, block);
+    stream.measure(weights, layer, {.samples = 2}, SampleStream::Then::kAdvance, SampleStream::What::kMoments, block);
 
     std::vector<std::vector<double>> energies(block.inputs.size());
     for (std::size_t sample = 0; sample < 2; ++sample) {
