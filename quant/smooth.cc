@@ -64,7 +64,11 @@ struct ChannelSizes {
   std::vector<bool> used;  ///< neither is zero
 };
 
-ChannelSizes channel_sizes(std::span<const SampledRows> readers, const ChannelStatistics& channels) {
+/// An input's channels may be as large as their root mean square, by which rounded weights cost, or as their largest
+/// ordinary value, which sets INT8 grids.
+enum class SizeKind { kRms, kRange };
+
+ChannelSizes channel_sizes(std::span<const SampledRows> readers, const ChannelStatistics& channels, SizeKind kind) {
   const std::size_t count = channels.min.size();
   ChannelSizes sizes{std::vector<double>(count), std::vector<double>(count), std::vector<bool>(count)};
   std::vector<double> energy(count, 0.0);
@@ -73,10 +77,8 @@ ChannelSizes channel_sizes(std::span<const SampledRows> readers, const ChannelSt
       energy[i % count] += std::pow(double{reader.values[i]}, 2) / reader.share;
     }
   }
-  // An INT8 grid is as wide as the largest ordinary value; rounded weights cost by the energy that they meet.
-  const bool ranges = readers.front().activations == Recipe::Activations::kInt8 && !channels.ordinary_absmax.empty();
   for (std::size_t c = 0; c < count; ++c) {
-    const float size = ranges ? channels.ordinary_absmax[c] : ordinary_rms(channels, c);
+    const float size = kind == SizeKind::kRange ? channels.ordinary_absmax[c] : ordinary_rms(channels, c);
     sizes.used[c] = size > 0 && energy[c] > 0;
     if (!sizes.used[c]) continue;
     sizes.activations[c] = std::log2(double{size});
@@ -135,20 +137,25 @@ class Smooth : public Pass {
       readers.emplace_back(linear);
     }
     const ChannelStatistics& channels = input.statistics->channels;
-    const ChannelSizes sizes = channel_sizes(readers, channels);
     const std::size_t sharing = producer == nullptr ? 1 : channels.min.size() / producer->rows;
     if (!rounded) {
       if (!float32) return {};
-      return factors_of(kBalanced, sizes, sharing);
+      return factors_of(kBalanced, channel_sizes(readers, channels, SizeKind::kRms), sharing);
     }
     double best_error = rounding_error(readers, channels, recipe_);
     std::optional<std::vector<float>> best;
-    for (const Strength& strength : candidate_strengths()) {
-      std::vector<float> factors = factors_of(strength, sizes, sharing);
-      const double error = error_with(factors, readers, channels);
-      if (!(error < best_error)) continue;
-      best_error = error;
-      best = std::move(factors);
+    std::vector<SizeKind> kinds = {SizeKind::kRms};
+    const bool int8 = readers.front().activations == Recipe::Activations::kInt8;
+    if (int8 && !channels.ordinary_absmax.empty()) kinds.push_back(SizeKind::kRange);
+    for (const SizeKind kind : kinds) {
+      const ChannelSizes sizes = channel_sizes(readers, channels, kind);
+      for (const Strength& strength : candidate_strengths()) {
+        std::vector<float> factors = factors_of(strength, sizes, sharing);
+        const double error = error_with(factors, readers, channels);
+        if (!(error < best_error)) continue;
+        best_error = error;
+        best = std::move(factors);
+      }
     }
     return best;
   }
