@@ -39,7 +39,7 @@ using quant::WorkingBlock;
 constexpr double kMostOutliers = 0.03;
 
 // Where formats are chosen, of the multiply-adds beside INT8 inputs: an input of 16 bits doubles theirs.
-constexpr double kMostWide = 0.06;
+constexpr double kMostWide = 0.15;
 
 /// Tokens of at most `most` of the statistics' samples, evenly taken, each behind the prefix. That counts in what is
 /// measured on them, for the rounded matrices make its keys and values, too.
