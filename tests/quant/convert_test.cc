@@ -241,6 +241,7 @@ TEST_CASE("statistics that were saved decide the outliers") {
   save_statistics(calibrate(path, {.text_files = {}, .samples = 2, .length = 16}), directory / "stats", false);
   ConvertOptions options = options_for("w8a8");
   options.recipe.smooth = false;  // it would make the channel as large as the others
+  options.recipe.wide_end = false;
   options.statistics = directory / "stats";
   convert(path, directory / "out", options);
   const model::ModelSource converted(directory / "out");
@@ -353,7 +354,7 @@ TEST_CASE("a converted model with a flipped bit is refused") {
   convert(golden_model("llama"), directory / "out", measured_options("w8a8", "llama"));
   const fs::path file = directory / "out" / "model.safetensors";
   const std::string bytes = test::read_file(file);
-  for (const std::size_t from_end : {1U, 1000U, 20000U}) {
+  for (const std::size_t from_end : {1U, 1000U, 10000U}) {
     std::string damaged = bytes;
     char& byte = damaged[damaged.size() - from_end];
     byte = static_cast<char>(byte ^ 4);
