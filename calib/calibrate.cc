@@ -345,6 +345,11 @@ Statistics calibrate(const std::filesystem::path& model, const CalibrateOptions&
   if (!options.prefix.automatic || !prefix.empty()) {
     return Calibration(source, options, std::move(prefix), "calibrating", progress).run(options.state_folder);
   }
+  const std::size_t context = source.spec().context_length;
+  if (options.length + calib::most_tokens(options.prefix) > context) {
+    throw Error("length", std::to_string(options.length) + " leaves no room for a prefix in the model's context of " +
+                              std::to_string(context));
+  }
   const std::filesystem::path folder =
       options.state_folder.empty() ? options.state_folder : finding_folder(options.state_folder);
   const Statistics bare = Calibration(source, options, {}, "finding the prefix", progress).run(folder);

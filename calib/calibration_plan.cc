@@ -20,6 +20,7 @@ class Forecast {
   Forecast(const model::ModelSource& source, const model::OuterWeights& outer, const CalibrateOptions& options)
       : spec_(source.spec()),
         options_(options),
+        finds_prefix_(options.prefix.automatic && source.prefix_tokens().empty()),
         held_(resident_memory()),
         block_(block_costs(spec_, source.block(spec_.layers - 1))) {
     source.release_block(spec_.layers - 1);
@@ -35,7 +36,7 @@ class Forecast {
     const double tokens = static_cast<double>(samples * options_.length);
     const double blocks = tokens * static_cast<double>(spec_.layers) *
                           (block_.multiply_adds + attention_multiply_adds(spec_, options_.length));
-    const double passes = options_.prefix.automatic ? 2 : 1;
+    const double passes = finds_prefix_ ? 2 : 1;
     double seconds = passes * blocks / multiply_adds_per_second(kBatchTokens);
     if (options_.text_files.empty()) {
       seconds += (blocks + tokens * outer_weights_) / multiply_adds_per_second(texts_at_once(samples));
@@ -71,6 +72,7 @@ class Forecast {
 
   const ModelSpec& spec_;
   const CalibrateOptions& options_;
+  bool finds_prefix_;
   std::uint64_t held_ = 0;
   BlockCosts block_;
   double outer_weights_ = 0;

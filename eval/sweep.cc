@@ -99,9 +99,16 @@ class SweepRun {
     const std::string place = model_.string();
     if (!summary.recipe.empty()) throw Error(place, "is quantized already: sweep the original");
     if (!summary.spec.causal) throw Error(place, "is an encoder, which has no perplexity to compare");
-    if (options_.context > summary.spec.context_length) {
-      throw Error("context", std::to_string(options_.context) + " is more than the model's " +
-                                 std::to_string(summary.spec.context_length));
+    const std::size_t context = summary.spec.context_length - summary.prefix.size();
+    if (options_.context > context) {
+      throw Error("context", std::to_string(options_.context) + " is more than the model's " + std::to_string(context));
+    }
+    for (const SweepRecipe& recipe : options_.recipes) {
+      const Prefix& prefix = recipe.conversion.recipe.prefix;
+      if (!prefix.automatic && prefix.tokens.empty()) continue;
+      throw Error(recipe.name,
+                  "gives the model a prefix: a sweep measures recipes that leave its function alone; "
+                  "convert and evaluate it by itself");
     }
     return summary;
   }
@@ -116,7 +123,7 @@ class SweepRun {
 
   void calibrate_once() {
     CalibrateOptions own = options_.calibration;
-    own.length = std::min(own.length, summary_.spec.context_length);
+    own.length = std::min(own.length, summary_.spec.context_length - summary_.prefix.size());
     eval::SweepKey key;
     key.add("program", options_.program).add("model", model_identity_);
     for (const fs::path& text : own.text_files) key.add_file("text", text);

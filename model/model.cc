@@ -226,18 +226,19 @@ KeyValueCache Model::make_cache(const CacheOptions& options, std::size_t capacit
                               std::to_string(context_length()));
   }
   const std::vector<int>& prefix = source_->prefix_tokens();
-  KeyValueCache cache(cache_shape(spec()),
-                      {.layers = spec().layers,
-                       .type = cache_type(options.type),
-                       .capacity = prefix.size() + capacity,
-                       .window = options.window,
-                       .sinks = options.window == 0 ? 0 : prefix.size() + options.sinks,
-                       .largest_append = std::max({std::size_t{1}, largest_append, prefix.size()})});
-  if (!prefix.empty()) {
-    const SequenceTokens sequence = {prefix, &cache};
+  const std::size_t piece = std::max<std::size_t>(1, largest_append);
+  KeyValueCache cache(cache_shape(spec()), {.layers = spec().layers,
+                                            .type = cache_type(options.type),
+                                            .capacity = prefix.size() + capacity,
+                                            .window = options.window,
+                                            .sinks = options.window == 0 ? 0 : prefix.size() + options.sinks,
+                                            .largest_append = piece});
+  for (std::span<const int> rest = prefix; !rest.empty();) {
+    const SequenceTokens sequence = {rest.first(std::min(rest.size(), piece)), &cache};
     run({&sequence, 1}, {});
-    cache.hold_prefix();
+    rest = rest.subspan(sequence.ids.size());
   }
+  if (!prefix.empty()) cache.hold_prefix();
   return cache;
 }
 

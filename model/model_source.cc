@@ -43,6 +43,9 @@ QuantizationConfig read_quantization(const nlohmann::json& json, const std::stri
   for (const auto& [name, format] : tensors.json().items()) {
     config.tensors[name] = parse_format(tensors.text(name, ""));
   }
+  for (const std::string& name : config.wide_inputs) {
+    if (!config.tensors.contains(name)) reader.fail("wide_inputs", "'" + name + "' is not among the tensors");
+  }
   return config;
 }
 

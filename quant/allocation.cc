@@ -198,7 +198,7 @@ void widen_inputs(std::vector<InputChoice>& inputs, double share) {
   for (InputChoice& input : inputs) {
     Candidate candidate{.input = &input};
     for (const MatrixChoice& matrix : input.matrices) {
-      candidate.products += static_cast<double>(matrix.rows) * static_cast<double>(input.cols);
+      candidate.products += input.share * static_cast<double>(matrix.rows) * static_cast<double>(input.cols);
       candidate.cost += std::ranges::min(matrix.options, {}, &FormatOption::activation_cost).activation_cost;
     }
     if (candidate.cost == 0) continue;
@@ -270,7 +270,13 @@ void apply_allocation(const Allocation& allocation, WorkingBlock& block) {
     if (chosen == nullptr) continue;
     linear.format = chosen->format;
     linear.outlier_columns = chosen->outlier_columns;
-    if (chosen->wide_input) linear.activations = Recipe::Activations::kFloat;
+    if (!chosen->wide_input) continue;
+    // All readers of an input meet it in one form, those whose format was given by name as well.
+    for (const WorkingInput& input : block.inputs) {
+      const auto is_linear = [&](std::size_t reader) { return &block.linears[reader] == &linear; };
+      if (std::ranges::none_of(input.readers, is_linear)) continue;
+      for (const std::size_t reader : input.readers) block.linears[reader].activations = Recipe::Activations::kFloat;
+    }
   }
 }
 

@@ -37,6 +37,7 @@ struct InputChoice {
   std::size_t cols = 0;
   std::vector<MatrixChoice> matrices;
   std::size_t most_outliers = 0;  ///< columns that may keep 16 bits
+  double share = 1;               ///< of the tokens that pass here, in the mean: an expert sees some
   bool wide = false;              ///< it was decided that the input keeps 16 bits
 };
 

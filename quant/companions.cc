@@ -46,7 +46,8 @@ json config_of(const ConvertedModel& model) {
   config["dtype"] = type == DType::kBF16 ? "bfloat16" : type == DType::kF16 ? "float16" : "float32";
   config["tie_word_embeddings"] = model.spec.tied_embeddings;
   json& written = config[model::kWrittenSpecField] = model::written_spec(model.spec);
-  if (model.statistics != nullptr) {
+  // Those that were measured without the prefix are ordinary behind it.
+  if (model.statistics != nullptr && model.statistics->prefix == model.prefix) {
     json massive = json::array();
     for (const MassiveToken& token : model.statistics->massive_tokens) massive.push_back(token.token);
     written[model::kMassiveTokensField] = massive;

@@ -84,7 +84,8 @@ double seconds_of(const ModelSpec& spec, const BlockWork& block, const Conversio
   const double pass = tokens * block.products * kBesidesProducts / speed;
   const double measuring = tokens * block.moments / speed + block.factors / (speed / threads * kFactorShare);
   double seconds = (block.weights + head) * kLoadAndStore / threads;
-  if (work.smooths) seconds += block.weights * kSmoothSearch / threads;
+  // Beside INT8 activations by two sizes of channels.
+  if (work.smooths) seconds += block.weights * kSmoothSearch * (work.int8_activations ? 2 : 1) / threads;
   if (work.rounds_with_samples) {
     seconds += pass * (1 + kQuantizedPass) + measuring + block.compensation / speed +
                (block.weights + head) * kGridSearch / threads;

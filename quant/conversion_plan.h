@@ -13,6 +13,7 @@ struct ConversionWork {
   bool rounds_with_samples = false;  ///< GPTQ
   bool chooses_formats = false;      ///< for a target size
   bool smooths = false;
+  bool int8_activations = false;
   std::size_t probe_samples = 0;
 };
 

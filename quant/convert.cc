@@ -116,6 +116,10 @@ class Conversion {
     if (options_.recipe.target_bytes > 0 && options_.recipe.linears.kind != WeightFormat::Kind::kInteger) {
       throw Error("target size", "needs a recipe that makes integers, not " + format_name(options_.recipe.linears));
     }
+    if (options_.recipe.target_bytes > 0 && options_.recipe.activations == Recipe::Activations::kInt8 &&
+        !options_.recipe.activation_groups) {
+      throw Error("target size", "needs scales of activations per token and group: formats are weighed with these");
+    }
     if (options_.calibration.samples == 0) throw Error("samples", "must be at least 1");
   }
 
@@ -169,6 +173,7 @@ class Conversion {
                                {.rounds_with_samples = rounds_with_samples(),
                                 .chooses_formats = options_.recipe.target_bytes > 0 && !state_->allocation(),
                                 .smooths = options_.recipe.smooth,
+                                .int8_activations = options_.recipe.activations == Recipe::Activations::kInt8,
                                 .probe_samples = options_.probe_samples},
                                samples().length, sharing());
     if (options_.calibration.on_plan && ranks().first()) options_.calibration.on_plan(plan);
@@ -207,8 +212,9 @@ class Conversion {
     if (statistics_->prefix == prefix_ || (find && !uses_statistics())) return;
     const std::string measured = prefix_name({.tokens = statistics_->prefix});
     const std::string wanted = prefix_name({.tokens = prefix_});
-    throw Error(place, "was measured with the prefix " + measured + ", not " + wanted + ": convert with --prefix " +
-                           measured + ", or calibrate with --prefix " + wanted);
+    const std::string other = source_.prefix_tokens().empty() ? "convert with --prefix " + measured + ", or " : "";
+    throw Error(place, "was measured with the prefix " + measured + ", not " + wanted + ": " + other +
+                           "calibrate with --prefix " + wanted);
   }
 
   quant::ConversionInput input() const {

@@ -13,33 +13,34 @@ namespace ballast::quant {
 
 namespace {
 
-/// Of each token's values [tokens][size]; a token of zeros counts as one of ones.
-std::vector<float> inverse_rms(std::span<const float> values, std::size_t size) {
-  std::vector<float> inverse;
+/// What an RMSNorm multiplies each token's values [tokens][hidden] with.
+std::vector<float> norm_factors(std::span<const float> values, const ModelSpec& spec) {
+  const std::size_t size = spec.hidden_size;
+  std::vector<float> factors;
   for (; !values.empty(); values = values.subspan(size)) {
     double squares = 0;
     for (const float value : values.first(size)) squares += double{value} * double{value};
-    inverse.push_back(squares > 0 ? static_cast<float>(std::sqrt(static_cast<double>(size) / squares)) : 1.0F);
+    factors.push_back(static_cast<float>(1 / std::sqrt(squares / static_cast<double>(size) + spec.norm.epsilon)));
   }
-  return inverse;
+  return factors;
 }
 
-/// Adds up the moments of all inputs of a block, batch after batch.
-class MomentCollector {
+/// Adds up the moments, and the peaks, of all inputs of a block, batch after batch.
+class InputCollector {
  public:
-  MomentCollector(const SampleSharing& sharing, bool peaks, WorkingBlock& block)
+  InputCollector(const SampleSharing& sharing, bool peaks, WorkingBlock& block)
       : sharing_(sharing), peaks_(peaks), block_(block) {}
 
   /// `behind` is the stream behind the block, [tokens][hidden].
-  void add(const model::BlockActivations& activations, std::span<const float> behind, std::size_t hidden) {
-    const std::vector<float> loudness = inverse_rms(behind, hidden);
+  void add(const model::BlockActivations& activations, std::span<const float> behind, const ModelSpec& spec) {
+    const std::vector<float> token_weights = norm_factors(behind, spec);
     std::vector<float> weights;
     for (std::size_t i = 0; i < activations.inputs.size(); ++i) {
       const model::LinearInput& input = activations.inputs[i];
       if (i == inputs_.size()) begin(input);
       weights.clear();
       for (std::size_t row = 0; inputs_[i].writes_stream && row < input.count; ++row) {
-        weights.push_back(loudness[input.tokens.empty() ? row : input.tokens[row]]);
+        weights.push_back(token_weights[input.tokens.empty() ? row : input.tokens[row]]);
       }
       inputs_[i].moments.add(input.rows, input.count, weights);
       if (inputs_[i].peaks) inputs_[i].peaks->add(input.rows, input.count, weights);
@@ -151,9 +152,9 @@ void SampleStream::advance(const model::BlockWeights& block, std::size_t layer, 
 
 void SampleStream::measure(const model::BlockWeights& weights, std::size_t layer, const SampleSharing& sharing,
                            Then then, What what, WorkingBlock& block) {
-  MomentCollector collector(sharing, what == What::kAlsoPeaks, block);
+  InputCollector collector(sharing, what == What::kAlsoPeaks, block);
   const Visit visit = [&](const model::BlockActivations& activations, std::span<const float> behind) {
-    collector.add(activations, behind, spec_.hidden_size);
+    collector.add(activations, behind, spec_);
   };
   std::span<float> rest = hidden_;
   const calib::IndexRange shards = calib::shards_of(sharing.ranks->rank(), sharing.ranks->size());

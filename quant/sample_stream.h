@@ -58,8 +58,8 @@ class SampleStream {
   /// where they are, or move on, too.
   ///
   /// In front of linears that write the stream, a token counts by what the next norm will make of an error there: by
-  /// the inverse of its mean square behind the block. Else a massive token, whose errors no norm lets through, would
-  /// outweigh all others.
+  /// the inverse of its mean square behind the block (about alike for all where the block ends with a norm). Else a
+  /// massive token, whose errors no norm lets through, would outweigh all others.
   enum class Then { kStay, kAdvance };
   enum class What { kMoments, kAlsoPeaks };
   void measure(const model::BlockWeights& weights, std::size_t layer, const SampleSharing& sharing, Then then,

@@ -130,6 +130,9 @@ void SensitivityAnalysis::add_input(WorkingBlock& block, const WorkingInput& inp
                                             ? factorize(*input.moments, {}, kDamping).importance
                                             : channel_importance(input, linears.front()->part.role, cols);
   InputChoice choice{.cols = cols, .matrices = {}, .most_outliers = 0};
+  if (is_routed_expert(linears.front()->part.role)) {
+    choice.share = static_cast<double>(spec_.experts->per_token) / static_cast<double>(spec_.experts->count);
+  }
   choice.most_outliers = static_cast<std::size_t>(options_.most_outliers * static_cast<double>(cols));
   for (WorkingLinear* linear : linears) {
     BlockProbe& block_probe = probes[linear->part.role];
@@ -263,12 +266,13 @@ void SensitivityAnalysis::measure_divergence(WorkingBlock& front, WorkingBlock& 
   }
   options_.sharing.ranks->sum(divergence);  // each was measured by one rank: nothing is rounded
   for (std::size_t i = 0; i < probes_.size(); ++i) {
-    if (probes_[i].error == 0) continue;
     if (!std::isfinite(divergence[i])) {
       throw Error(choices_[probes_[i].matrices.front().first].matrices.front().name,
                   "the model gives values that are not finite when this matrix is rounded");
     }
-    const double cost_of_error = divergence[i] / static_cast<double>(scored) / probes_[i].error;
+    // Matrices that lie on the probe's grids show nothing; they cost nothing in any format either.
+    const double error = probes_[i].error;
+    const double cost_of_error = error == 0 ? 0 : divergence[i] / static_cast<double>(scored) / error;
     for (const auto& [input, matrix] : probes_[i].matrices) {
       for (float& gain : choices_[input].matrices[matrix].outlier_gains) {
         gain = static_cast<float>(double{gain} * cost_of_error);

@@ -153,6 +153,8 @@ TEST_CASE("a model that another program quantized is refused by method") {
         Contains("wide_inputs: must be a list of modules' names, is \"lm_head\""));
   CHECK(refusal_of_field("quantization_config", wide({"lm_head", 3})) ==
         Contains("wide_inputs: must be a list of modules' names, has 3"));
+  CHECK(refusal_of_field("quantization_config", wide({"lm_hat"})) ==
+        Contains("wide_inputs: 'lm_hat' is not among the tensors"));
 }
 
 TEST_CASE("a tensor that does not match its checksum is refused") {

@@ -115,13 +115,17 @@ TEST_CASE("inputs that INT8 costs most for their multiply-adds are made wide, as
   CHECK(allocation.find("down")->wide_input);
   CHECK(!allocation.find("q")->wide_input);
   WorkingBlock block;
-  for (const char* name : {"down", "q"}) {
+  for (const char* name : {"down", "fixed", "q"}) {
     block.linears.emplace_back().name = name;
     block.linears.back().activations = Recipe::Activations::kInt8;
   }
+  block.inputs.resize(2);
+  block.inputs[0].readers = {0, 1};  // the second's format was given by name
+  block.inputs[1].readers = {2};
   apply_allocation(allocation, block);
   CHECK(block.linears[0].activations == Recipe::Activations::kFloat);
-  CHECK(block.linears[1].activations == Recipe::Activations::kInt8);
+  CHECK(block.linears[1].activations == Recipe::Activations::kFloat);
+  CHECK(block.linears[2].activations == Recipe::Activations::kInt8);
 }
 
 TEST_CASE("no choice of formats within the budget costs less") {

@@ -22,7 +22,7 @@ InputPeaks peaks_of(const std::vector<float>& inputs, std::size_t cols, std::spa
 }
 
 TEST_CASE("peaks are the largest squares of each token's groups, short ones too") {
-  std::vector<float> inputs(2 * 80, 0.5F);
+  std::vector<float> inputs(160, 0.5F);
   inputs[3] = -4;        // first token, first group
   inputs[40] = 2;        // its second group
   inputs[79] = 3;        // its last, of 16 channels

@@ -37,7 +37,7 @@ done
 
 # Conversions: with formats chosen, the same bytes.
 size=$("$program" inspect "$model" --json | sed 's/.*"file_bytes":\([0-9]*\).*/\1/')
-for flags in "--scheme w4a8" "--scheme w4a16 --target-size $((size * 3 / 5))"; do
+for flags in "--scheme w4a8" "--scheme w4a16 --target-size $((size * 3 / 5))" "--scheme w4a8 --target-size $((size * 3 / 5))"; do
   rm -rf conv-*
   for count in 1 2 4; do
     ranks $count convert "$model" -o conv-$count $flags --stats one.stats --samples 16 --deterministic ||
