@@ -7,7 +7,7 @@
 
 #include "bench/limits.h"
 #include "bench/random_data.h"
-#include "kernels/attention.h"
+#include "kernels/attention/attention.h"
 
 namespace ballast::bench {
 namespace {

@@ -10,7 +10,7 @@
 #include "bench/limits.h"
 #include "bench/random_data.h"
 #include "bench/shapes.h"
-#include "kernels/float_matrix.h"
+#include "kernels/matrix/float_matrix.h"
 
 namespace ballast::bench {
 namespace {

@@ -11,7 +11,7 @@
 #include "bench/limits.h"
 #include "bench/random_data.h"
 #include "bench/shapes.h"
-#include "kernels/quantized_matrix.h"
+#include "kernels/matrix/quantized_matrix.h"
 
 namespace ballast::bench {
 namespace {

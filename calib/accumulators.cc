@@ -62,7 +62,7 @@ ChannelRanges::Kind::Kind(std::size_t channels)
     : min(channels, std::numeric_limits<float>::infinity()), max(channels, -std::numeric_limits<float>::infinity()) {}
 
 ChannelRanges::ChannelRanges(std::size_t channels)
-    : channels_(channels), ordinary_(channels), massive_(channels), sums_(4 * channels, SumOrder::kFixed) {}
+    : channels_(channels), ordinary_(channels), massive_(channels), sums_(4 * channels, jobs::SumOrder::kFixed) {}
 
 void ChannelRanges::add(const float* rows, std::size_t stride, RowFlags massive) {
   for (std::size_t begin = 0; begin < massive.size();) {

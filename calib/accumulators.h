@@ -9,7 +9,7 @@
 
 #include "ballast/ranks.h"
 #include "ballast/statistics.h"
-#include "calib/sharded_sum.h"
+#include "jobs/sharded_sum.h"
 
 namespace ballast::calib {
 
@@ -40,7 +40,7 @@ class ChannelRanges {
   std::size_t channels_;
   Kind ordinary_;
   Kind massive_;
-  ShardedSum<double> sums_;  ///< [ordinary, massive][sum, sum of squares][channels]
+  jobs::ShardedSum<double> sums_;  ///< [ordinary, massive][sum, sum of squares][channels]
 };
 
 /// A large value of a block's output; `row` counts tokens over all samples.

@@ -10,25 +10,25 @@
 #include "calib/accumulators.h"
 #include "calib/calibration_plan.h"
 #include "calib/calibration_state.h"
-#include "calib/findings.h"
-#include "calib/job_state.h"
+#include "calib/massive_activation_tracker.h"
 #include "calib/prefix.h"
 #include "calib/samples.h"
-#include "calib/sharded_sum.h"
+#include "jobs/job_state.h"
+#include "jobs/sharded_sum.h"
 #include "kernels/statistics.h"
-#include "model/forward.h"
+#include "model/forward/forward.h"
 #include "model/model.h"
-#include "model/tokenizer/tokenizer.h"
+#include "text/tokenizer.h"
 
 namespace ballast {
 
 namespace {
 
 using calib::ChannelRanges;
-using calib::IndexRange;
-using calib::JobState;
 using calib::OutputMagnitudes;
 using calib::Samples;
+using jobs::IndexRange;
+using jobs::JobState;
 
 /// A linear input that is being measured.
 struct InputRanges {
@@ -42,7 +42,7 @@ struct BlockAccumulators {
       : keys(spec.kv_heads * spec.head_size),
         values(spec.kv_heads * spec.value_size),
         output(spec.hidden_size),
-        first_token_share(spec.heads, calib::SumOrder::kFixed) {}
+        first_token_share(spec.heads, jobs::SumOrder::kFixed) {}
 
   void end_shard(std::size_t shard) {
     for (InputRanges& input : inputs) input.ranges.end_shard(shard);
@@ -55,12 +55,12 @@ struct BlockAccumulators {
   ChannelRanges keys;
   ChannelRanges values;
   OutputMagnitudes output;
-  calib::ShardedSum<double> first_token_share;
+  jobs::ShardedSum<double> first_token_share;
 };
 
-calib::JobKey key_of(const std::filesystem::path& model, const CalibrateOptions& options,
-                     const std::vector<int>& prefix, const Ranks& ranks) {
-  calib::JobKey key;
+jobs::JobKey key_of(const std::filesystem::path& model, const CalibrateOptions& options, const std::vector<int>& prefix,
+                    const Ranks& ranks) {
+  jobs::JobKey key;
   key.add("job", "calibrate").add_file(model);
   for (const auto& text : options.text_files) key.add_file(text);
   key.add("samples", options.samples).add("length", options.length).add("seed", options.seed);
@@ -85,7 +85,7 @@ class Calibration {
         known_(known),
         ranks_(options.ranks == nullptr ? single_rank() : *options.ranks),
         progress_(progress),
-        tokenizer_(model::load_tokenizer(source_.checkpoint())) {}
+        tokenizer_(text::load_tokenizer(source_.checkpoint())) {}
 
   /// Keeps what is done in the folder, unless that is empty.
   Statistics run(const std::filesystem::path& state_folder) {
@@ -97,7 +97,7 @@ class Calibration {
     const ModelSpec& spec = source_.spec();
     const model::OuterWeights outer(source_);
     load_samples(outer);
-    mine_ = calib::samples_of_rank(ranks_.rank(), ranks_.size(), samples_.size());
+    mine_ = jobs::samples_of_rank(ranks_.rank(), ranks_.size(), samples_.size());
     hidden_.resize((mine_.size() * options_.length + prefix_.size()) * hidden_size());
     massive_rows_.assign(mine_.size() * options_.length, 0);
     const std::optional<std::size_t> restored =
@@ -125,7 +125,7 @@ class Calibration {
       throw Error("length",
                   std::to_string(options_.length) + " is more than the model's context of " + std::to_string(context));
     }
-    calib::check_sharing(options_.samples, ranks_);
+    jobs::check_sharing(options_.samples, ranks_);
   }
 
   void load_samples(const model::OuterWeights& outer) {
@@ -148,7 +148,7 @@ class Calibration {
       }
       tell_plan(outer, samples_.size());
     }
-    calib::check_sharing(samples_.size(), ranks_);
+    jobs::check_sharing(samples_.size(), ranks_);
   }
 
   void tell_plan(const model::OuterWeights& outer, std::size_t samples) const {
@@ -187,9 +187,9 @@ class Calibration {
     const model::KeyValueCache behind_prefix = run_prefix(layer, block);
     BlockAccumulators sums(source_.spec());
     const std::size_t at_once = std::max<std::size_t>(1, calib::kBatchTokens / options_.length);
-    const IndexRange shards = calib::shards_of(ranks_.rank(), ranks_.size());
+    const IndexRange shards = jobs::shards_of(ranks_.rank(), ranks_.size());
     for (std::size_t shard = shards.begin; shard < shards.end; ++shard) {
-      const IndexRange samples = calib::samples_of_shard(shard, samples_.size());
+      const IndexRange samples = jobs::samples_of_shard(shard, samples_.size());
       for (std::size_t first = samples.begin; first < samples.end; first += at_once) {
         run_batch(layer, block, behind_prefix, {first, std::min(first + at_once, samples.end)}, shard, sums);
       }
@@ -262,7 +262,7 @@ class Calibration {
         for (const model::Linear* linear : input.linears) names.push_back(linear->name);
         inputs.push_back({std::move(names), ChannelRanges(cols)});
         // Shards before the first batch had no samples.
-        for (std::size_t empty = calib::shards_of(ranks_.rank(), ranks_.size()).begin; empty < shard; ++empty) {
+        for (std::size_t empty = jobs::shards_of(ranks_.rank(), ranks_.size()).begin; empty < shard; ++empty) {
           inputs.back().ranges.end_shard(empty);
         }
       }
@@ -291,7 +291,7 @@ class Calibration {
     std::vector<float> rows(count * hidden_size());
     if (sample >= mine_.begin && sample < mine_.end) std::copy_n(hidden_of(sample), rows.size(), rows.begin());
     std::size_t owner = 0;
-    while (calib::samples_of_rank(owner, ranks_.size(), samples_.size()).end <= sample) ++owner;
+    while (jobs::samples_of_rank(owner, ranks_.size(), samples_.size()).end <= sample) ++owner;
     ranks_.broadcast(std::as_writable_bytes(std::span(rows)), owner);
     return rows;
   }
@@ -301,9 +301,9 @@ class Calibration {
     InputRanges transform{{}, ChannelRanges(hidden_size())};
     if (outer.head_transform()) transform.linears.push_back(outer.head_transform()->name);
     std::vector<float> prepared(options_.length * hidden_size());
-    const IndexRange shards = calib::shards_of(ranks_.rank(), ranks_.size());
+    const IndexRange shards = jobs::shards_of(ranks_.rank(), ranks_.size());
     for (std::size_t shard = shards.begin; shard < shards.end; ++shard) {
-      const IndexRange samples = calib::samples_of_shard(shard, samples_.size());
+      const IndexRange samples = jobs::samples_of_shard(shard, samples_.size());
       for (std::size_t s = samples.begin; s < samples.end; ++s) {
         const auto massive = std::span(massive_rows_).subspan(row_of(s), options_.length);
         outer.prepare_head(hidden_of(s), options_.length, prepared.data(), activations_.quantized);
@@ -324,7 +324,7 @@ class Calibration {
   const Statistics* known_;
   Ranks& ranks_;
   const Progress& progress_;
-  std::unique_ptr<model::Tokenizer> tokenizer_;
+  std::unique_ptr<text::Tokenizer> tokenizer_;
   model::RopeTable rope_{source_.spec()};
   model::RopeAngles angles_;
   std::optional<JobState> state_;
@@ -333,7 +333,7 @@ class Calibration {
   std::vector<float> hidden_;  ///< the residual stream between blocks: [mine][length][hidden], [prefix][hidden]
   std::vector<std::uint8_t> massive_rows_;  ///< tokens that leave the last block with massive values
   model::BlockActivations activations_;
-  calib::Findings findings_{samples_, prefix_, tokenizer_.get()};
+  calib::MassiveActivationTracker findings_{samples_, prefix_, tokenizer_.get()};
   Statistics statistics_;
 };
 

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-#include "calib/plan.h"
 #include "calib/prefix.h"
 #include "calib/samples.h"
-#include "calib/sharded_sum.h"
+#include "jobs/plan.h"
+#include "jobs/sharded_sum.h"
 
 namespace ballast::calib {
 
@@ -21,8 +21,8 @@ class Forecast {
       : spec_(source.spec()),
         options_(options),
         finds_prefix_(options.prefix.automatic && source.prefix_tokens().empty()),
-        held_(resident_memory()),
-        block_(block_costs(spec_, source.block(spec_.layers - 1))) {
+        held_(jobs::resident_memory()),
+        block_(jobs::block_costs(spec_, source.block(spec_.layers - 1))) {
     source.release_block(spec_.layers - 1);
     outer_weights_ = static_cast<double>(outer.head_linear().rows() * outer.head_linear().cols());
     outer_bytes_ = outer.streamed_bytes();
@@ -35,11 +35,11 @@ class Forecast {
   double seconds(std::size_t samples) const {
     const double tokens = static_cast<double>(samples * options_.length);
     const double blocks = tokens * static_cast<double>(spec_.layers) *
-                          (block_.multiply_adds + attention_multiply_adds(spec_, options_.length));
+                          (block_.multiply_adds + jobs::attention_multiply_adds(spec_, options_.length));
     const double passes = finds_prefix_ ? 2 : 1;
-    double seconds = passes * blocks / multiply_adds_per_second(kBatchTokens);
+    double seconds = passes * blocks / jobs::multiply_adds_per_second(kBatchTokens);
     if (options_.text_files.empty()) {
-      seconds += (blocks + tokens * outer_weights_) / multiply_adds_per_second(texts_at_once(samples));
+      seconds += (blocks + tokens * outer_weights_) / jobs::multiply_adds_per_second(texts_at_once(samples));
     }
     return seconds * kBesidesProducts;
   }
@@ -74,7 +74,7 @@ class Forecast {
   const CalibrateOptions& options_;
   bool finds_prefix_;
   std::uint64_t held_ = 0;
-  BlockCosts block_;
+  jobs::BlockCosts block_;
   double outer_weights_ = 0;
   std::uint64_t outer_bytes_ = 0;
 };
@@ -84,8 +84,8 @@ class Forecast {
 JobPlan plan_calibration(const model::ModelSource& source, const model::OuterWeights& outer,
                          const CalibrateOptions& options, std::size_t samples, const Ranks& ranks) {
   const Forecast forecast(source, outer, options);
-  const std::size_t mine = samples_of_rank(ranks.rank(), ranks.size(), samples).size();
-  JobPlan plan = plan_memory(
+  const std::size_t mine = jobs::samples_of_rank(ranks.rank(), ranks.size(), samples).size();
+  JobPlan plan = jobs::plan_memory(
       {.samples = samples, .length = options.length, .ranks = ranks.size()},
       [&](std::size_t own) { return forecast.memory(own); }, mine);
   if (options.on_plan) plan.seconds = forecast.seconds(mine);  // measuring speed takes a moment

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "calib/sharded_sum.h"
+#include "jobs/sharded_sum.h"
 
 namespace ballast::calib {
 
@@ -22,7 +22,7 @@ std::string blob(std::string_view name, std::size_t layer) {
   return std::string(name) + std::to_string(layer);
 }
 
-std::vector<std::size_t> saved_layers(const JobState& state) {
+std::vector<std::size_t> saved_layers(const jobs::JobState& state) {
   std::vector<std::size_t> layers;
   for (const std::string& name : state.names()) {
     if (!name.starts_with(kStatistics)) continue;
@@ -33,7 +33,7 @@ std::vector<std::size_t> saved_layers(const JobState& state) {
   return layers;
 }
 
-void erase_layer(JobState& state, std::size_t layer) {
+void erase_layer(jobs::JobState& state, std::size_t layer) {
   for (const std::string_view name : {kStatistics, kFindings, kHidden}) state.erase(blob(name, layer));
 }
 
@@ -44,7 +44,7 @@ struct SavedLayer {
   std::string hidden;
 };
 
-std::optional<SavedLayer> find(const JobState& state, std::size_t layer, std::size_t hidden_bytes) {
+std::optional<SavedLayer> find(const jobs::JobState& state, std::size_t layer, std::size_t hidden_bytes) {
   std::optional<std::string> statistics = state.get(blob(kStatistics, layer));
   std::optional<std::string> findings = state.get(blob(kFindings, layer));
   std::optional<std::string> hidden = state.get(blob(kHidden, layer));
@@ -62,7 +62,7 @@ void restore(const SavedLayer& saved, const CalibrationProgress& progress) {
 
 }  // namespace
 
-void save_progress(JobState& state, Ranks& ranks, std::size_t layer, const CalibrationProgress& progress) {
+void save_progress(jobs::JobState& state, Ranks& ranks, std::size_t layer, const CalibrationProgress& progress) {
   std::uint8_t worth = state.worth_saving() ? 1 : 0;
   ranks.broadcast(std::as_writable_bytes(std::span(&worth, 1)), 0);
   if (worth == 0) return;
@@ -80,15 +80,16 @@ void save_progress(JobState& state, Ranks& ranks, std::size_t layer, const Calib
   }
 }
 
-std::optional<std::size_t> restore_progress(const JobState& state, Ranks& ranks, const CalibrationProgress& progress) {
+std::optional<std::size_t> restore_progress(const jobs::JobState& state, Ranks& ranks,
+                                            const CalibrationProgress& progress) {
   const std::vector<std::size_t> layers = saved_layers(state);
   const auto newest = std::ranges::max_element(layers);
   // Counted from 1, so that 0 is none.
-  const std::size_t common = least_of_ranks(ranks, newest == layers.end() ? 0 : *newest + 1);
+  const std::size_t common = jobs::least_of_ranks(ranks, newest == layers.end() ? 0 : *newest + 1);
   if (common == 0) return std::nullopt;
   const std::optional<SavedLayer> saved =
       find(state, common - 1, std::span(progress.hidden).size_bytes() + progress.massive_rows.size());
-  if (least_of_ranks(ranks, saved ? 1 : 0) == 0) return std::nullopt;  // nothing was changed on any rank
+  if (jobs::least_of_ranks(ranks, saved ? 1 : 0) == 0) return std::nullopt;  // nothing was changed on any rank
   restore(*saved, progress);
   return common - 1;
 }

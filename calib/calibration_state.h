@@ -9,8 +9,8 @@
 
 #include "ballast/ranks.h"
 #include "ballast/statistics.h"
-#include "calib/findings.h"
-#include "calib/job_state.h"
+#include "calib/massive_activation_tracker.h"
+#include "jobs/job_state.h"
 
 namespace ballast::calib {
 
@@ -18,15 +18,16 @@ namespace ballast::calib {
 struct CalibrationProgress {
   std::vector<float>& hidden;
   std::vector<std::uint8_t>& massive_rows;
-  Findings& findings;
+  MassiveActivationTracker& findings;
   Statistics& statistics;
 };
 
 /// Saves what is there after `layer`, on all ranks or on none; the first rank decides whether it is worth its time.
-void save_progress(JobState& state, Ranks& ranks, std::size_t layer, const CalibrationProgress& progress);
+void save_progress(jobs::JobState& state, Ranks& ranks, std::size_t layer, const CalibrationProgress& progress);
 
 /// The last layer that all ranks have saved, whose progress is then restored; empty when there is none.
-std::optional<std::size_t> restore_progress(const JobState& state, Ranks& ranks, const CalibrationProgress& progress);
+std::optional<std::size_t> restore_progress(const jobs::JobState& state, Ranks& ranks,
+                                            const CalibrationProgress& progress);
 
 }  // namespace ballast::calib
 

@@ -5,12 +5,12 @@
 #include <memory>
 
 #include "ballast/error.h"
-#include "model/prefix.h"
-#include "model/tokenizer/tokenizer.h"
+#include "model/source/prefix.h"
+#include "text/tokenizer.h"
 
 namespace ballast {
 
-std::string prefix_name(const Prefix& prefix) {
+std::string prefix_name(const CachedPrefix& prefix) {
   if (prefix.automatic) return "auto";
   if (prefix.tokens.empty()) return "none";
   std::string name;
@@ -18,8 +18,8 @@ std::string prefix_name(const Prefix& prefix) {
   return name;
 }
 
-Prefix parse_prefix(std::string_view name, std::string_view place) {
-  Prefix prefix;
+CachedPrefix parse_prefix(std::string_view name, std::string_view context) {
+  CachedPrefix prefix;
   if (name == "none") return prefix;
   if (name == "auto") return {.automatic = true};
   const char* next = name.data();
@@ -28,7 +28,7 @@ Prefix parse_prefix(std::string_view name, std::string_view place) {
     int id = 0;
     const auto [stop, error] = std::from_chars(next, end, id);
     if (error != std::errc{} || id < 0 || (stop != end && *stop != ',')) {
-      throw Error(std::string(place), "'" + std::string(name) + "' must be none, auto or token ids, like 198,0");
+      throw Error(std::string(context), "'" + std::string(name) + "' must be none, auto or token ids, like 198,0");
     }
     prefix.tokens.push_back(id);
     if (stop == end) return prefix;
@@ -38,25 +38,25 @@ Prefix parse_prefix(std::string_view name, std::string_view place) {
 
 namespace calib {
 
-std::size_t most_tokens(const Prefix& prefix) {
+std::size_t most_tokens(const CachedPrefix& prefix) {
   return prefix.automatic ? kMostPrefixTokens : prefix.tokens.size();
 }
 
-std::vector<int> fixed_prefix(const model::ModelSource& source, const Prefix& asked) {
-  const std::string place = source.checkpoint().path().string();
+std::vector<int> fixed_prefix(const model::ModelSource& source, const CachedPrefix& asked) {
+  const std::string context = source.checkpoint().path().string();
   const std::vector<int>& own = source.prefix_tokens();
   if (!own.empty()) {
     if (asked.none() || asked.automatic || asked.tokens == own) return own;
-    throw Error(place, "has the prefix " + prefix_name({.tokens = own}) + " already: start from the original");
+    throw Error(context, "has the prefix " + prefix_name({.tokens = own}) + " already: start from the original");
   }
-  if (!asked.none()) model::check_prefix(source.spec(), asked.tokens, place);
+  if (!asked.none()) model::check_prefix(source.spec(), asked.tokens, context);
   return asked.tokens;
 }
 
 std::vector<int> massive_prefix(const model::ModelSource& source, const Statistics& statistics,
-                                const std::string& place) {
+                                const std::string& context) {
   if (statistics.massive_tokens.empty()) {
-    throw Error(place, "no token is massive, so there is nothing for a prefix to take: leave it out");
+    throw Error(context, "no token is massive, so there is nothing for a prefix to take: leave it out");
   }
   std::size_t massive = 0;
   for (const MassiveToken& token : statistics.massive_tokens) massive += token.samples;
@@ -72,12 +72,12 @@ std::vector<int> massive_prefix(const model::ModelSource& source, const Statisti
     }
   }
   if (first) tokens.push_back(begin);
-  model::check_prefix(source.spec(), tokens, place);
+  model::check_prefix(source.spec(), tokens, context);
   return tokens;
 }
 
 int first_token(const model::ModelSource& source) {
-  const auto tokenizer = model::load_tokenizer(source.checkpoint());
+  const auto tokenizer = text::load_tokenizer(source.checkpoint());
   if (tokenizer != nullptr && tokenizer->bos()) return *tokenizer->bos();
   if (tokenizer != nullptr && tokenizer->eos()) return *tokenizer->eos();
   const std::vector<int>& stops = source.spec().stop_tokens;

@@ -9,10 +9,10 @@
 
 #include "ballast/error.h"
 #include "calib/prefix.h"
-#include "calib/sharded_sum.h"
+#include "engine/sampling.h"
+#include "files/text_file.h"
+#include "jobs/sharded_sum.h"
 #include "model/model.h"
-#include "model/sampling.h"
-#include "model/text_file.h"
 
 namespace ballast::calib {
 
@@ -46,7 +46,7 @@ std::vector<std::size_t> choose(std::size_t size, std::size_t count, std::uint64
 }
 
 // Extends every sequence by one token drawn from its row of logits.
-void extend(Samples& sequences, std::vector<model::Sampler>& samplers, const std::vector<float>& logits,
+void extend(Samples& sequences, std::vector<engine::Sampler>& samplers, const std::vector<float>& logits,
             std::size_t vocab_size) {
   std::exception_ptr failure;
 #pragma omp parallel for
@@ -73,7 +73,7 @@ Samples sample_group(model::Model& model, int first, std::size_t count, std::siz
   const std::size_t vocab_size = model.spec().vocab_size;
   const std::size_t at_once = std::max(count, kFewestAtOnce);
   Samples sequences(at_once, std::vector<int>{first});
-  std::vector<model::Sampler> samplers;
+  std::vector<engine::Sampler> samplers;
   std::vector<model::KeyValueCache> caches(at_once, model.make_cache({}, length, 1));
   for (std::size_t i = 0; i < at_once; ++i) samplers.emplace_back(at_random(seed + i));
   std::vector<float> logits(at_once * vocab_size);
@@ -101,7 +101,7 @@ Samples resample_group(model::Model& model, std::size_t count, std::size_t lengt
     std::mt19937_64 random(seed + i);
     std::vector<int>& ids = sequences[i];
     for (std::size_t t = 0; t < length; ++t) ids.push_back(static_cast<int>(random() % vocab_size));
-    model::Sampler sampler(at_random(seed + i));
+    engine::Sampler sampler(at_random(seed + i));
     for (std::size_t round = 0; round < kRounds; ++round) {
       model::KeyValueCache cache = model.make_exact_cache(length);
       const model::SequenceTokens sequence[] = {{ids, &cache}};
@@ -128,8 +128,8 @@ void append_samples(const std::string& bytes, std::size_t length, Samples& sampl
 }
 
 /// The texts of one rank, group after group.
-std::string write_texts(const std::filesystem::path& path, const CalibrateOptions& options, IndexRange mine,
-                        JobState* state, const Progress& progress) {
+std::string write_texts(const std::filesystem::path& path, const CalibrateOptions& options, jobs::IndexRange mine,
+                        jobs::JobState* state, const Progress& progress) {
   std::optional<model::Model> model;  // loaded when a text is missing
   std::string texts;
   TokenProgress tokens{progress, 0, mine.size() * options.length};
@@ -154,8 +154,8 @@ std::string write_texts(const std::filesystem::path& path, const CalibrateOption
 }
 
 // What belongs around every text takes the place of the sample's own ends, so that its length stays.
-void add_special_tokens(const model::Tokenizer& tokenizer, std::vector<int>& sample) {
-  const std::vector<int>& prefix = tokenizer.prefix();
+void add_special_tokens(const text::Tokenizer& tokenizer, std::vector<int>& sample) {
+  const std::vector<int>& prefix = tokenizer.leading_special_tokens();
   const std::vector<int>& suffix = tokenizer.suffix();
   if (prefix.size() + suffix.size() >= sample.size()) return;
   std::ranges::copy(prefix, sample.begin());
@@ -164,10 +164,10 @@ void add_special_tokens(const model::Tokenizer& tokenizer, std::vector<int>& sam
 
 }  // namespace
 
-Samples samples_from_text(const model::Tokenizer& tokenizer, const CalibrateOptions& options) {
+Samples samples_from_text(const text::Tokenizer& tokenizer, const CalibrateOptions& options) {
   std::vector<int> ids;
   for (const auto& path : options.text_files) {
-    const std::vector<int> more = tokenizer.encode(model::read_text_file(path));
+    const std::vector<int> more = tokenizer.encode(files::read_text_file(path));
     ids.insert(ids.end(), more.begin(), more.end());
   }
   const std::size_t chunks = ids.size() / options.length;
@@ -186,8 +186,8 @@ Samples samples_from_text(const model::Tokenizer& tokenizer, const CalibrateOpti
 }
 
 Samples samples_from_model(const std::filesystem::path& path, const CalibrateOptions& options, Ranks& ranks,
-                           JobState* state, const Progress& progress) {
-  const IndexRange mine = samples_of_rank(ranks.rank(), ranks.size(), options.samples);
+                           jobs::JobState* state, const Progress& progress) {
+  const jobs::IndexRange mine = jobs::samples_of_rank(ranks.rank(), ranks.size(), options.samples);
   Samples samples;
   for (const std::string& texts : ranks.gather(write_texts(path, options, mine, state, progress))) {
     append_samples(texts, options.length, samples);

@@ -7,8 +7,8 @@
 
 #include "ballast/calibrate.h"
 #include "ballast/ranks.h"
-#include "calib/job_state.h"
-#include "model/tokenizer/tokenizer.h"
+#include "jobs/job_state.h"
+#include "text/tokenizer.h"
 
 namespace ballast::calib {
 
@@ -16,13 +16,13 @@ using Samples = std::vector<std::vector<int>>;
 
 /// Cuts the texts into chunks of options.length tokens and picks options.samples of them by the seed, in the order of
 /// the text. Throws Error when the text does not fill one chunk.
-Samples samples_from_text(const model::Tokenizer& tokenizer, const CalibrateOptions& options);
+Samples samples_from_text(const text::Tokenizer& tokenizer, const CalibrateOptions& options);
 
 /// Samples options.samples texts of options.length tokens from the model at temperature 1, each by a seed of its own:
 /// the ranks share the work, and the texts are the same for any number of them. What is done is kept in `state`, if
 /// there is one.
 Samples samples_from_model(const std::filesystem::path& model, const CalibrateOptions& options, Ranks& ranks,
-                           JobState* state, const Progress& progress);
+                           jobs::JobState* state, const Progress& progress);
 
 /// Texts that the model writes side by side.
 inline constexpr std::size_t kSequencesAtOnce = 64;

@@ -7,9 +7,9 @@
 
 #include "ballast/error.h"
 #include "ballast/statistics.h"
-#include "model/checkpoint/mapped_file.h"
-#include "model/checkpoint/safetensors_file.h"
-#include "model/checkpoint/safetensors_writer.h"
+#include "files/mapped_file.h"
+#include "files/safetensors/safetensors_file.h"
+#include "files/safetensors/safetensors_writer.h"
 
 namespace ballast {
 
@@ -127,10 +127,10 @@ json metadata_json(const Statistics& statistics) {
   return metadata;
 }
 
-Statistics parse_metadata(const json& metadata, const std::string& place) {
+Statistics parse_metadata(const json& metadata, const std::string& context) {
   if (metadata.at("version") != kVersion) {
-    throw Error(place, "statistics of version " + metadata.at("version").dump() + ", this program reads version " +
-                           std::to_string(kVersion) + ": calibrate again");
+    throw Error(context, "statistics of version " + metadata.at("version").dump() + ", this program reads version " +
+                             std::to_string(kVersion) + ": calibrate again");
   }
   Statistics statistics;
   statistics.model = metadata.at("model");
@@ -165,10 +165,10 @@ Statistics parse_metadata(const json& metadata, const std::string& place) {
 }
 
 template <typename T>
-std::vector<T> copy_of(const model::SafetensorsContent& content, const std::string& name, DType dtype,
-                       std::string_view place) {
+std::vector<T> copy_of(const files::SafetensorsContent& content, const std::string& name, DType dtype,
+                       std::string_view context) {
   const auto found = content.tensors.find(name);
-  const std::string tensor = std::string(place) + ": " + name;
+  const std::string tensor = std::string(context) + ": " + name;
   if (found == content.tensors.end()) throw Error(tensor, "is missing: calibrate again");
   const TensorView& view = found->second;
   if (view.dtype != dtype) throw Error(tensor, "must be " + std::string(dtype_info(dtype).name));
@@ -177,12 +177,12 @@ std::vector<T> copy_of(const model::SafetensorsContent& content, const std::stri
   return values;
 }
 
-void check_consistent(const Statistics& statistics, const std::string& place) {
+void check_consistent(const Statistics& statistics, const std::string& context) {
   const auto check = [&](const ChannelStatistics& channels) {
     const std::size_t size = channels.min.size();
     if (size == 0 || channels.max.size() != size || channels.mean.size() != size ||
         channels.mean_square.size() != size || channels.ordinary_absmax.size() != size) {
-      throw Error(place, "the statistics' vectors differ in length: calibrate again");
+      throw Error(context, "the statistics' vectors differ in length: calibrate again");
     }
   };
   for (const LinearInputStatistics& input : statistics.inputs) check(input.channels);
@@ -192,13 +192,13 @@ void check_consistent(const Statistics& statistics, const std::string& place) {
   }
   if (statistics.samples == 0 || statistics.tokens.size() / statistics.samples != statistics.length ||
       statistics.tokens.size() % statistics.samples != 0) {
-    throw Error(place, "holds " + std::to_string(statistics.tokens.size()) + " tokens, not " +
-                           std::to_string(statistics.samples) + " samples of " + std::to_string(statistics.length) +
-                           ": calibrate again");
+    throw Error(context, "holds " + std::to_string(statistics.tokens.size()) + " tokens, not " +
+                             std::to_string(statistics.samples) + " samples of " + std::to_string(statistics.length) +
+                             ": calibrate again");
   }
   if (statistics.map.magnitudes.size() != statistics.map.tokens.size() * statistics.map.channels.size() ||
       statistics.sink_share.size() != statistics.key_values.size() * statistics.heads) {
-    throw Error(place, "the statistics' tables do not have the size they state: calibrate again");
+    throw Error(context, "the statistics' tables do not have the size they state: calibrate again");
   }
 }
 
@@ -213,30 +213,30 @@ std::string serialize_statistics(const Statistics& statistics) {
   return tensors.serialize(metadata);
 }
 
-Statistics parse_statistics(std::string_view file, std::string_view place) {
-  const model::SafetensorsContent content = model::parse_safetensors(std::as_bytes(std::span(file)), place);
+Statistics parse_statistics(std::string_view file, std::string_view context) {
+  const files::SafetensorsContent content = files::parse_safetensors(std::as_bytes(std::span(file)), context);
   const auto metadata = content.metadata.find("ballast.statistics");
-  if (metadata == content.metadata.end()) throw Error(place, "is not a statistics file of ballast calibrate");
+  if (metadata == content.metadata.end()) throw Error(context, "is not a statistics file of ballast calibrate");
   Statistics statistics;
   try {
-    statistics = parse_metadata(json::parse(metadata->second), std::string(place));
+    statistics = parse_metadata(json::parse(metadata->second), std::string(context));
   } catch (const json::exception& error) {
-    throw Error(place, std::string("the statistics' metadata is damaged: ") + error.what());
+    throw Error(context, std::string("the statistics' metadata is damaged: ") + error.what());
   }
   for_each_vector(statistics, [&](const std::string& name, std::vector<float>& values) {
-    values = copy_of<float>(content, name, DType::kF32, place);
+    values = copy_of<float>(content, name, DType::kF32, context);
   });
-  statistics.tokens = copy_of<int>(content, kTokens, DType::kI32, place);
-  check_consistent(statistics, std::string(place));
+  statistics.tokens = copy_of<int>(content, kTokens, DType::kI32, context);
+  check_consistent(statistics, std::string(context));
   return statistics;
 }
 
 void save_statistics(const Statistics& statistics, const std::filesystem::path& path, bool replace) {
-  model::write_file_atomically(path, serialize_statistics(statistics), replace);
+  files::write_file_atomically(path, serialize_statistics(statistics), replace);
 }
 
 Statistics load_statistics(const std::filesystem::path& path) {
-  const model::MappedFile file(path);
+  const files::MappedFile file(path);
   return parse_statistics(file.text(), path.string());
 }
 

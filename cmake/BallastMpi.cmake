@@ -5,7 +5,7 @@ set_property(CACHE BALLAST_MPI PROPERTY STRINGS AUTO ON OFF)
 include(GNUInstallDirs)
 # From the folder of the installed program to that of libraries.
 file(RELATIVE_PATH libraries "${CMAKE_INSTALL_FULL_BINDIR}" "${CMAKE_INSTALL_FULL_LIBDIR}")
-set_property(SOURCE "${PROJECT_SOURCE_DIR}/calib/ranks.cc"
+set_property(SOURCE "${PROJECT_SOURCE_DIR}/jobs/ranks.cc"
              APPEND PROPERTY COMPILE_DEFINITIONS "BALLAST_LIBRARIES=\"${libraries}\"")
 
 set(BALLAST_HAS_MPI OFF)
@@ -19,11 +19,11 @@ if(BALLAST_MPI)
 endif()
 
 if(BALLAST_HAS_MPI)
-  add_library(ballast_mpi MODULE "${PROJECT_SOURCE_DIR}/calib/mpi/mpi_ranks.cc")
+  add_library(ballast_mpi MODULE "${PROJECT_SOURCE_DIR}/jobs/mpi/mpi_ranks.cc")
   ballast_warnings(ballast_mpi)
   target_compile_definitions(ballast_mpi PRIVATE BALLAST_VERSION="${PROJECT_VERSION}")
   # Headers alone: the module must not bring a second copy of the program's code.
-  target_include_directories(ballast_mpi PRIVATE $<TARGET_PROPERTY:ballast_calib,INTERFACE_INCLUDE_DIRECTORIES>)
+  target_include_directories(ballast_mpi PRIVATE $<TARGET_PROPERTY:ballast_jobs,INTERFACE_INCLUDE_DIRECTORIES>)
   target_link_libraries(ballast_mpi PRIVATE MPI::MPI_CXX)
   set_target_properties(ballast_mpi PROPERTIES LIBRARY_OUTPUT_DIRECTORY "${CMAKE_RUNTIME_OUTPUT_DIRECTORY}")
   install(TARGETS ballast_mpi LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")

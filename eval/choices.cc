@@ -26,7 +26,7 @@ struct Task {
   std::size_t answer = 0;
 };
 
-std::vector<Task> encode_questions(const std::vector<eval::Question>& questions, const model::Tokenizer& tokenizer,
+std::vector<Task> encode_questions(const std::vector<eval::Question>& questions, const text::Tokenizer& tokenizer,
                                    const std::string& delimiter, std::size_t context_length) {
   std::vector<Task> tasks;
   for (const eval::Question& question : questions) {

@@ -178,7 +178,7 @@ class TextEvaluation {
   const Progress& progress_;
   model::Model model_;
   std::optional<eval::SequenceRunner> runner_;
-  std::unique_ptr<model::Tokenizer> tokenizer_;
+  std::unique_ptr<text::Tokenizer> tokenizer_;
   eval::TextChunks chunks_;
   std::unique_ptr<model::Model> reference_;  ///< unless its logits are stored
   std::optional<eval::SequenceRunner> reference_runner_;

@@ -40,7 +40,7 @@ std::vector<PositionRange> position_ranges(const TextChunks& chunks, std::span<c
 }
 
 std::vector<DivergentToken> most_divergent(const TextChunks& chunks, std::span<const TokenScore> scores,
-                                           std::size_t count, const model::Tokenizer& tokenizer) {
+                                           std::size_t count, const text::Tokenizer& tokenizer) {
   std::vector<std::size_t> order(scores.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   count = std::min(count, order.size());

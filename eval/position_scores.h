@@ -9,7 +9,7 @@
 #include "ballast/evaluate.h"
 #include "eval/text_chunks.h"
 #include "eval/token_scores.h"
-#include "model/tokenizer/tokenizer.h"
+#include "text/tokenizer.h"
 
 namespace ballast::eval {
 
@@ -19,7 +19,7 @@ std::vector<PositionRange> position_ranges(const TextChunks& chunks, std::span<c
 
 /// The `count` largest divergences; the earlier position first where they are equal.
 std::vector<DivergentToken> most_divergent(const TextChunks& chunks, std::span<const TokenScore> scores,
-                                           std::size_t count, const model::Tokenizer& tokenizer);
+                                           std::size_t count, const text::Tokenizer& tokenizer);
 
 }  // namespace ballast::eval
 

@@ -4,10 +4,10 @@
 #include <optional>
 
 #include "ballast/error.h"
-#include "model/checkpoint/strict_json.h"
-#include "model/checkpoint/text.h"
-#include "model/text_file.h"
-#include "model/tokenizer/checked_json.h"
+#include "files/checked_json.h"
+#include "files/strict_json.h"
+#include "files/text.h"
+#include "files/text_file.h"
 
 namespace ballast::eval {
 namespace {
@@ -15,20 +15,20 @@ namespace {
 constexpr std::string_view kWhiteSpace = " \t\n\v\f\r";
 
 Question parse_question(std::string_view line, std::string place) {
-  const nlohmann::json value = model::parse_strict_json(line, place);
-  const model::CheckedJson entry(value, place + ": ");
+  const nlohmann::json value = files::parse_strict_json(line, place);
+  const files::CheckedJson entry(value, place + ": ");
   Question question;
   question.text = entry.at("question").string();
-  const model::CheckedJson choices = entry.at("choices");
-  for (const model::CheckedJson& choice : choices.elements()) {
+  const files::CheckedJson choices = entry.at("choices");
+  for (const files::CheckedJson& choice : choices.elements()) {
     question.choices.push_back(choice.string());
     if (question.choices.back().empty()) choice.fail("is empty");
   }
   if (question.choices.size() < 2) choices.fail("must be at least two");
-  const model::CheckedJson answer = entry.at("answer");
+  const files::CheckedJson answer = entry.at("answer");
   const std::int64_t index = answer.integer();
   if (index < 0 || static_cast<std::uint64_t>(index) >= question.choices.size()) {
-    answer.fail(model::concat("is ", index, ", but must be from 0 to ", question.choices.size() - 1));
+    answer.fail(files::concat("is ", index, ", but must be from 0 to ", question.choices.size() - 1));
   }
   question.answer = static_cast<std::size_t>(index);
   question.place = std::move(place);
@@ -38,7 +38,7 @@ Question parse_question(std::string_view line, std::string place) {
 }  // namespace
 
 std::vector<Question> read_questions(const std::filesystem::path& file) {
-  const std::string text = model::read_text_file(file);
+  const std::string text = files::read_text_file(file);
   std::vector<Question> questions;
   std::size_t number = 0;
   for (std::size_t begin = 0; begin < text.size();) {
@@ -47,18 +47,18 @@ std::vector<Question> read_questions(const std::filesystem::path& file) {
     begin = end + 1;
     ++number;
     if (line.find_first_not_of(kWhiteSpace) == std::string_view::npos) continue;
-    questions.push_back(parse_question(line, model::concat(file.string(), ":", number)));
+    questions.push_back(parse_question(line, files::concat(file.string(), ":", number)));
   }
   if (questions.empty()) throw Error(file.string(), "holds no questions");
   return questions;
 }
 
-ContinuationIds encode_continuation(const model::Tokenizer& tokenizer, std::string_view context,
+ContinuationIds encode_continuation(const text::Tokenizer& tokenizer, std::string_view context,
                                     std::string_view continuation, const std::string& place) {
   const std::size_t kept = context.find_last_not_of(kWhiteSpace) + 1;  // 0 when there is nothing else
   const std::string whole = std::string(context) + std::string(continuation);
   const auto encode = [&](std::string_view text) {
-    std::vector<int> ids = tokenizer.prefix();
+    std::vector<int> ids = tokenizer.leading_special_tokens();
     const std::vector<int> more = tokenizer.encode(text);
     ids.insert(ids.end(), more.begin(), more.end());
     return ids;
@@ -67,7 +67,7 @@ ContinuationIds encode_continuation(const model::Tokenizer& tokenizer, std::stri
   ids.context = encode(context.substr(0, kept));
   const std::vector<int> both = encode(whole);
   if (both.size() <= ids.context.size()) {
-    throw Error(place, "the choice " + model::in_quotes(continuation) + " adds no token to the question");
+    throw Error(place, "the choice " + files::in_quotes(continuation) + " adds no token to the question");
   }
   ids.continuation.assign(both.begin() + static_cast<std::ptrdiff_t>(ids.context.size()), both.end());
   if (ids.context.empty()) {

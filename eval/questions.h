@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "model/tokenizer/tokenizer.h"
+#include "text/tokenizer.h"
 
 namespace ballast::eval {
 
@@ -32,7 +32,7 @@ struct ContinuationIds {
 /// span the border only if it is not one of the context alone (lm-evaluation-harness, `_encode_pair`). White space at
 /// the end of the context goes to the continuation. Where the context is empty, BOS or else EOS stands for it. Throws
 /// Error(place, ...) when the continuation adds no token.
-ContinuationIds encode_continuation(const model::Tokenizer& tokenizer, std::string_view context,
+ContinuationIds encode_continuation(const text::Tokenizer& tokenizer, std::string_view context,
                                     std::string_view continuation, const std::string& place);
 
 /// Characters of UTF-8 text.

@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "ballast/error.h"
-#include "calib/job_state.h"
 #include "eval/scorer.h"
-#include "model/checkpoint/safetensors_writer.h"
-#include "model/checkpoint/text.h"
+#include "files/safetensors/safetensors_writer.h"
+#include "files/text.h"
+#include "jobs/job_state.h"
 #include "model/model.h"
 
 namespace ballast::eval {
@@ -19,33 +19,33 @@ namespace {
 namespace fs = std::filesystem;
 
 std::string tensor_name(std::size_t chunk, const PositionRun& run) {
-  return model::concat(chunk, ".", run.first);
+  return files::concat(chunk, ".", run.first);
 }
 
 std::string text_checksum(const std::string& text) {
-  return model::checksum_of(std::as_bytes(std::span(text)));
+  return files::checksum_of(std::as_bytes(std::span(text)));
 }
 
 // Everything that the logits depend on, and which of them are kept.
-std::string key_of(const model::Checkpoint& reference, const TextChunks& chunks) {
-  return text_checksum(model::concat("F32 logits, program ", calib::JobKey().digest(), ", model ",
+std::string key_of(const files::Checkpoint& reference, const TextChunks& chunks) {
+  return text_checksum(files::concat("F32 logits, program ", jobs::JobKey().digest(), ", model ",
                                      content_identity(reference), ", tokens ",
-                                     model::checksum_of(std::as_bytes(std::span(chunks.ids))), " in chunks of ",
+                                     files::checksum_of(std::as_bytes(std::span(chunks.ids))), " in chunks of ",
                                      chunks.size, " from ", chunks.first, " and ", chunks.headline));
 }
 
 void write_logits(const fs::path& target, std::unique_ptr<model::ModelSource> source, const TextChunks& chunks,
                   const Progress& progress) {
   const auto vocab_size = static_cast<std::int64_t>(source->spec().vocab_size);
-  std::vector<model::TensorPlan> plan;
+  std::vector<files::TensorPlan> plan;
   for (std::size_t i = 0; i < chunks.count(); ++i) {
     for (const PositionRun& run : chunks.runs()) {
       plan.push_back({tensor_name(i, run), DType::kF32, {static_cast<std::int64_t>(run.count), vocab_size}});
     }
   }
-  model::AtomicDirectory directory(target, false);
+  files::AtomicDirectory directory(target, false);
   // One file, whatever its size. The space is taken here, before the work.
-  model::SafetensorsWriter writer(directory.path(), std::move(plan), {}, std::numeric_limits<std::uint64_t>::max());
+  files::SafetensorsWriter writer(directory.path(), std::move(plan), {}, std::numeric_limits<std::uint64_t>::max());
   model::Model reference(std::move(source));
   SequenceRunner runner(reference, reference.make_exact_cache(chunks.size));
   for (std::size_t i = 0; i < chunks.count(); ++i) {
@@ -62,14 +62,14 @@ void write_logits(const fs::path& target, std::unique_ptr<model::ModelSource> so
 
 }  // namespace
 
-std::string content_identity(const model::Checkpoint& checkpoint) {
+std::string content_identity(const files::Checkpoint& checkpoint) {
   const std::vector<std::string>& names = checkpoint.names();
   std::vector<std::string> sums(names.size());
 #pragma omp parallel for schedule(dynamic)
   for (std::size_t i = 0; i < names.size(); ++i) {
     const TensorView view = checkpoint.tensor(names[i]);
-    sums[i] = model::concat(names[i], " ", dtype_info(view.dtype).name, " ", shape_string(view.shape), " ",
-                            model::checksum_of(view.bytes), "\n");
+    sums[i] = files::concat(names[i], " ", dtype_info(view.dtype).name, " ", shape_string(view.shape), " ",
+                            files::checksum_of(view.bytes), "\n");
     checkpoint.release(names[i]);
   }
   std::string all = checkpoint.config().dump() + "\n";
@@ -89,17 +89,17 @@ ReferenceLogits::ReferenceLogits(const fs::path& directory, std::unique_ptr<mode
   } catch (const Error&) {
     if (!fs::exists(target, error)) throw;  // else another process wrote the same meanwhile
   }
-  map_ = std::make_unique<model::SafetensorsFile>(target / "model.safetensors");
+  map_ = std::make_unique<files::SafetensorsFile>(target / "model.safetensors");
 }
 
 const float* ReferenceLogits::rows(std::size_t chunk, const PositionRun& run) {
-  if (!touched_.empty()) model::release_pages(touched_);  // or the whole file would be in memory in the end
+  if (!touched_.empty()) files::release_pages(touched_);  // or the whole file would be in memory in the end
   const std::string name = tensor_name(chunk, run);
   const TensorView& view = map_->tensor(name);
   const Shape shape = {static_cast<std::int64_t>(run.count), static_cast<std::int64_t>(vocab_size_)};
-  const auto expected = map_->metadata().find(std::string(model::kChecksumPrefix) + name);
+  const auto expected = map_->metadata().find(std::string(files::kChecksumPrefix) + name);
   if (view.dtype != DType::kF32 || view.shape != shape || expected == map_->metadata().end() ||
-      expected->second != model::checksum_of(view.bytes)) {
+      expected->second != files::checksum_of(view.bytes)) {
     throw Error(map_->path().string(), "is damaged: remove its directory, and it will be made again");
   }
   touched_ = view.bytes;

@@ -10,14 +10,14 @@
 
 #include "ballast/progress.h"
 #include "eval/text_chunks.h"
-#include "model/checkpoint/safetensors_file.h"
-#include "model/model_source.h"
+#include "files/safetensors/safetensors_file.h"
+#include "model/source/model_source.h"
 
 namespace ballast::eval {
 
 /// What the checkpoint's tensors and configuration hold, as 16 hexadecimal digits: equal for copies, wherever they lie.
 /// Reads every byte of the model.
-std::string content_identity(const model::Checkpoint& checkpoint);
+std::string content_identity(const files::Checkpoint& checkpoint);
 
 /// F32 logits of the looked-at positions of every chunk: DIRECTORY/KEY/model.safetensors with tensors
 /// "CHUNK.POSITION" of [positions][vocab_size], one per run. KEY stands for the reference's content, the tokens and the
@@ -36,7 +36,7 @@ class ReferenceLogits {
 
  private:
   std::size_t vocab_size_;
-  std::unique_ptr<model::SafetensorsFile> map_;
+  std::unique_ptr<files::SafetensorsFile> map_;
   std::span<const std::byte> touched_;
 };
 

@@ -5,7 +5,7 @@
 
 #include "ballast/error.h"
 #include "eval/scorer.h"
-#include "model/text_file.h"
+#include "files/text_file.h"
 
 namespace ballast::eval {
 
@@ -19,11 +19,11 @@ std::vector<PositionRun> TextChunks::runs() const {
   return list;
 }
 
-TextChunks read_chunks(const std::filesystem::path& text_file, const model::Tokenizer& tokenizer, std::size_t size,
+TextChunks read_chunks(const std::filesystem::path& text_file, const text::Tokenizer& tokenizer, std::size_t size,
                        std::size_t most) {
   TextChunks chunks;
   chunks.size = size;
-  chunks.ids = tokenizer.encode(model::read_text_file(text_file));
+  chunks.ids = tokenizer.encode(files::read_text_file(text_file));
   const bool adds_bos = tokenizer.adds_bos();
   const int bos = tokenizer.bos().value_or(0);
   if (adds_bos) chunks.ids.insert(chunks.ids.begin(), bos);

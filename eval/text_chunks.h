@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "model/tokenizer/tokenizer.h"
+#include "text/tokenizer.h"
 
 namespace ballast::eval {
 
@@ -38,7 +38,7 @@ struct TextChunks {
 /// The file as llama.cpp's perplexity tool cuts it: tokenized once, chunks of `size` tokens without overlap, what fills
 /// none left out, the first token of each replaced by BOS where the tokenizer adds one. At most `most` chunks, 0: all.
 /// `first` and `headline` stay 0. Throws Error when the text does not fill one.
-TextChunks read_chunks(const std::filesystem::path& text_file, const model::Tokenizer& tokenizer, std::size_t size,
+TextChunks read_chunks(const std::filesystem::path& text_file, const text::Tokenizer& tokenizer, std::size_t size,
                        std::size_t most);
 
 }  // namespace ballast::eval

@@ -6,8 +6,8 @@
 #include "ballast/error.h"
 #include "ballast/evaluate.h"
 #include "eval/scorer.h"
+#include "files/safetensors/safetensors_file.h"
 #include "kernels/logits.h"
-#include "model/checkpoint/safetensors_file.h"
 
 namespace ballast {
 
@@ -22,10 +22,10 @@ struct Expected {
   std::vector<float> logits;  ///< [batch][tokens][vocab]
 };
 
-std::vector<int> read_ids(const TensorView& view, const std::string& place) {
+std::vector<int> read_ids(const TensorView& view, const std::string& context) {
   if (view.shape.size() != 2 || (view.dtype != DType::kI64 && view.dtype != DType::kI32)) {
-    throw Error(place, "must be I64 or I32 [batch, tokens], is " + std::string(dtype_info(view.dtype).name) + " " +
-                           shape_string(view.shape));
+    throw Error(context, "must be I64 or I32 [batch, tokens], is " + std::string(dtype_info(view.dtype).name) + " " +
+                             shape_string(view.shape));
   }
   std::vector<int> ids(static_cast<std::size_t>(element_count(view.shape)));
   for (std::size_t i = 0; i < ids.size(); ++i) {
@@ -37,14 +37,14 @@ std::vector<int> read_ids(const TensorView& view, const std::string& place) {
       std::memcpy(&narrow, view.bytes.data() + i * sizeof narrow, sizeof narrow);
       id = narrow;
     }
-    if (id < 0 || id > INT32_MAX) throw Error(place, "holds the id " + std::to_string(id));
+    if (id < 0 || id > INT32_MAX) throw Error(context, "holds the id " + std::to_string(id));
     ids[i] = static_cast<int>(id);
   }
   return ids;
 }
 
 Expected read_expected(const std::filesystem::path& path, std::size_t vocab_size) {
-  const model::SafetensorsFile file(path);
+  const files::SafetensorsFile file(path);
   const TensorView& ids = file.tensor("input_ids");
   const TensorView& logits = file.tensor("logits");
   Expected expected;
@@ -59,7 +59,7 @@ Expected read_expected(const std::filesystem::path& path, std::size_t vocab_size
   }
   if (expected.ids.empty()) throw Error(path.string() + ": input_ids", "is empty");
   expected.logits.resize(static_cast<std::size_t>(element_count(logits.shape)));
-  model::decode_floats(logits, path.string() + ": logits", expected.logits.data());
+  files::decode_floats(logits, path.string() + ": logits", expected.logits.data());
   return expected;
 }
 

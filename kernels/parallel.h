@@ -91,21 +91,22 @@ void parallel_ranges(std::size_t count, std::size_t threads, const Body& body) {
   parallel_internal::run_parts(threads, parallel_internal::work_of(take_share));
 }
 
-inline constexpr std::size_t kMostHomes = 64;
+inline constexpr std::size_t kMostPartitions = 64;
 
 /// Calls body(home, task, thread) for tasks 0 .. tasks of every home. A thread takes those of its own home first, so
 /// that what they touch stays in its caches from call to call; then it helps the other homes. homes <= threads,
-/// kMostHomes.
+/// kMostPartitions.
 template <class Body>
-void parallel_homes(std::size_t homes, std::size_t tasks, std::size_t threads, const Body& body) {
+void parallel_partitions(std::size_t partitions, std::size_t tasks, std::size_t threads, const Body& body) {
   struct alignas(64) Counter {
     std::atomic<std::size_t> next{0};
   };
-  std::array<Counter, kMostHomes> counters;
+  std::array<Counter, kMostPartitions> counters;
   const auto work = [&](std::size_t thread) {
-    for (std::size_t i = 0; i < homes; ++i) {
-      const std::size_t home = (thread + i) % homes;
-      parallel_internal::take_tasks(counters[home].next, tasks, [&](std::size_t task) { body(home, task, thread); });
+    for (std::size_t i = 0; i < partitions; ++i) {
+      const std::size_t partition = (thread + i) % partitions;
+      parallel_internal::take_tasks(counters[partition].next, tasks,
+                                    [&](std::size_t task) { body(partition, task, thread); });
     }
   };
   if (threads <= 1) return work(0);

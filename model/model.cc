@@ -1,5 +1,5 @@
 #include "model/model.h"
-#include "model/tokenizer/tokenizer_check.h"
+#include "text/tokenizer_check.h"
 
 #include <algorithm>
 #include <exception>
@@ -286,14 +286,14 @@ std::size_t Model::all_weights() const {
   return count;
 }
 
-std::unique_ptr<Tokenizer> require_tokenizer(const ModelSource& source) {
+std::unique_ptr<text::Tokenizer> require_tokenizer(const ModelSource& source) {
   const std::string place = source.checkpoint().path().string();
-  std::unique_ptr<Tokenizer> tokenizer = load_tokenizer(source.checkpoint());
+  std::unique_ptr<text::Tokenizer> tokenizer = text::load_tokenizer(source.checkpoint());
   if (tokenizer == nullptr)
     throw Error(place,
                 "has no tokenizer.json, tokenizer.model or bare vocabulary, which "
                 "this command needs to read text");
-  check_embedding_rows(*tokenizer, source.spec().vocab_size, place);
+  text::check_embedding_rows(*tokenizer, source.spec().vocab_size, place);
   return tokenizer;
 }
 

@@ -10,10 +10,10 @@
 
 #include "ballast/cache.h"
 #include "ballast/spec.h"
-#include "model/forward.h"
-#include "model/model_source.h"
-#include "model/tokenizer/tokenizer.h"
+#include "model/forward/forward.h"
+#include "model/source/model_source.h"
 #include "model/weights.h"
+#include "text/tokenizer.h"
 
 namespace ballast::model {
 
@@ -137,7 +137,7 @@ class Model {
 };
 
 /// The tokenizer that a model needs for text. Throws Error when it has none or when it has more ids than the embedding.
-std::unique_ptr<Tokenizer> require_tokenizer(const ModelSource& source);
+std::unique_ptr<text::Tokenizer> require_tokenizer(const ModelSource& source);
 
 }  // namespace ballast::model
 

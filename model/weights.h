@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "ballast/spec.h"
-#include "kernels/float_matrix.h"
-#include "kernels/quantized_matrix.h"
+#include "kernels/matrix/float_matrix.h"
+#include "kernels/matrix/quantized_matrix.h"
 
 namespace ballast::model {
 

@@ -4,11 +4,11 @@
 #include <cmath>
 
 #include "calib/calibration_plan.h"
-#include "calib/plan.h"
+#include "jobs/plan.h"
 #include "kernels/parallel.h"
 #include "model/block_structure.h"
-#include "quant/output_error.h"
-#include "quant/sensitivity.h"
+#include "quant/search/output_error.h"
+#include "quant/search/sensitivity.h"
 
 namespace ballast::quant {
 
@@ -68,7 +68,7 @@ BlockWork block_work(const ModelSpec& spec, std::size_t length) {
         work.matrix_bytes = std::max(work.matrix_bytes, bytes);
       }
     }
-    work.products += calib::attention_multiply_adds(spec, length);
+    work.products += jobs::attention_multiply_adds(spec, length);
     work.block_bytes = std::max(work.block_bytes, block_bytes);
     work.moment_bytes = std::max(work.moment_bytes, moment_bytes);
   }
@@ -77,7 +77,7 @@ BlockWork block_work(const ModelSpec& spec, std::size_t length) {
 
 double seconds_of(const ModelSpec& spec, const BlockWork& block, const ConversionWork& work, double tokens,
                   std::size_t length, std::size_t ranks) {
-  const double speed = calib::multiply_adds_per_second(calib::kBatchTokens);
+  const double speed = jobs::multiply_adds_per_second(calib::kBatchTokens);
   const auto threads = static_cast<double>(kernels::available_threads());
   const double head = static_cast<double>(spec.vocab_size) * static_cast<double>(spec.hidden_size);
   const double layers = static_cast<double>(spec.layers);
@@ -105,13 +105,13 @@ double seconds_of(const ModelSpec& spec, const BlockWork& block, const Conversio
 }
 
 std::uint64_t memory_of(const ModelSpec& spec, const BlockWork& block, const ConversionWork& work, std::size_t samples,
-                        std::size_t length, calib::SumOrder order, std::size_t ranks) {
+                        std::size_t length, jobs::SumOrder order, std::size_t ranks) {
   const std::uint64_t stream = length * spec.hidden_size * sizeof(float);
   const std::uint64_t embedding = spec.vocab_size * spec.hidden_size * sizeof(float);
   const std::uint64_t activations = calib::kBatchTokens * sizeof(float) * (8 * spec.hidden_size + 3 * spec.mlp_size);
   // Values, the runnable copy of what is rounded, what is written.
   std::uint64_t memory = samples * stream + activations + 2 * block.block_bytes;
-  memory += (order == calib::SumOrder::kFixed ? 4 : 1) * block.moment_bytes + block.factor_bytes;
+  memory += (order == jobs::SumOrder::kFixed ? 4 : 1) * block.moment_bytes + block.factor_bytes;
   memory += 2 * block.matrix_bytes;
   std::uint64_t choosing = 0;
   if (work.chooses_formats) {
@@ -119,7 +119,7 @@ std::uint64_t memory_of(const ModelSpec& spec, const BlockWork& block, const Con
     choosing = embedding + probes * work.probe_samples * stream;
   }
   // The embedding is loaded, rounded and gone before the first block, unless formats are being chosen.
-  return calib::resident_memory() + std::max(memory + choosing, 3 * embedding);
+  return jobs::resident_memory() + std::max(memory + choosing, 3 * embedding);
 }
 
 }  // namespace
@@ -127,9 +127,9 @@ std::uint64_t memory_of(const ModelSpec& spec, const BlockWork& block, const Con
 JobPlan plan_conversion(const ModelSpec& spec, const ConversionWork& work, std::size_t length,
                         const SampleSharing& sharing) {
   const std::size_t ranks = sharing.ranks->size();
-  const std::size_t own = calib::samples_of_rank(sharing.ranks->rank(), ranks, sharing.samples).size();
+  const std::size_t own = jobs::samples_of_rank(sharing.ranks->rank(), ranks, sharing.samples).size();
   const BlockWork block = block_work(spec, length);
-  JobPlan plan = calib::plan_memory(
+  JobPlan plan = jobs::plan_memory(
       {.samples = sharing.samples, .length = length, .ranks = ranks},
       [&](std::size_t samples) { return memory_of(spec, block, work, samples, length, sharing.order, ranks); }, own);
   plan.seconds = seconds_of(spec, block, work, static_cast<double>(own * length), length, ranks);

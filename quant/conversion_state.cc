@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "ballast/error.h"
-#include "calib/sharded_sum.h"
+#include "jobs/sharded_sum.h"
 
 namespace ballast::quant {
 
@@ -28,7 +28,7 @@ json to_json(const MatrixAllocation& matrix) {
   return {{"name", matrix.name},
           {"format", format_name(matrix.format)},
           {"outlier_columns", matrix.outlier_columns},
-          {"wide_input", matrix.wide_input},
+          {"int16_activations", matrix.int16_activations},
           {"bytes", matrix.bytes},
           {"cost", matrix.cost},
           {"next_gain", matrix.next_gain}};
@@ -38,7 +38,7 @@ MatrixAllocation from_json(const json& object) {
   return {.name = object.at("name"),
           .format = parse_format(object.at("format").get<std::string>()),
           .outlier_columns = object.at("outlier_columns"),
-          .wide_input = object.at("wide_input"),
+          .int16_activations = object.at("int16_activations"),
           .bytes = object.at("bytes"),
           .cost = object.at("cost"),
           .next_gain = object.at("next_gain")};
@@ -46,8 +46,8 @@ MatrixAllocation from_json(const json& object) {
 
 }  // namespace
 
-ConversionState::ConversionState(const std::filesystem::path& folder, const calib::JobKey& key, Ranks& ranks)
-    : ranks_(ranks), state_(calib::JobState::folder_of(folder, ranks), key) {
+ConversionState::ConversionState(const std::filesystem::path& folder, const jobs::JobKey& key, Ranks& ranks)
+    : ranks_(ranks), state_(jobs::JobState::folder_of(folder, ranks), key) {
   const std::vector<std::string> names = state_.names();
   std::size_t newest = 0;  // counted from 1
   for (const std::string& name : names) {
@@ -56,17 +56,17 @@ ConversionState::ConversionState(const std::filesystem::path& folder, const cali
     std::from_chars(name.data() + kSamples.size(), name.data() + name.size(), block);
     newest = std::max(newest, block + 1);
   }
-  const std::size_t common = calib::least_of_ranks(ranks, newest);
+  const std::size_t common = jobs::least_of_ranks(ranks, newest);
   bool whole = common > 0 && std::ranges::find(names, blob(kSamples, common - 1)) != names.end();
   // Only the first rank writes the output, so only it keeps blocks.
   for (std::size_t i = 0; ranks.first() && whole && i < common; ++i)
     whole = std::ranges::find(names, blob(kBlock, i)) != names.end();
-  blocks_ = calib::least_of_ranks(ranks, whole ? common : 0);
+  blocks_ = jobs::least_of_ranks(ranks, whole ? common : 0);
 }
 
 std::optional<Allocation> ConversionState::allocation() const {
   const std::optional<std::string> saved = state_.get(kAllocation);
-  if (calib::least_of_ranks(ranks_, saved ? 1 : 0) == 0) return {};
+  if (jobs::least_of_ranks(ranks_, saved ? 1 : 0) == 0) return {};
   const json object = json::parse(*saved);
   Allocation allocation{.matrices = {}, .bytes = object.at("bytes"), .cost = object.at("cost")};
   for (const json& matrix : object.at("matrices")) allocation.matrices.push_back(from_json(matrix));

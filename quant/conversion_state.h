@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "ballast/ranks.h"
-#include "calib/job_state.h"
-#include "quant/allocation.h"
-#include "quant/block_writer.h"
+#include "jobs/job_state.h"
+#include "quant/search/allocation.h"
+#include "quant/write/block_writer.h"
 
 namespace ballast::quant {
 
@@ -20,7 +20,7 @@ namespace ballast::quant {
 /// a folder of its own; a stage counts when all ranks have it. All calls are made by all ranks.
 class ConversionState {
  public:
-  ConversionState(const std::filesystem::path& folder, const calib::JobKey& key, Ranks& ranks);
+  ConversionState(const std::filesystem::path& folder, const jobs::JobKey& key, Ranks& ranks);
 
   std::optional<Allocation> allocation() const;
   void save(const Allocation& allocation);
@@ -45,7 +45,7 @@ class ConversionState {
 
  private:
   Ranks& ranks_;
-  calib::JobState state_;
+  jobs::JobState state_;
   std::size_t blocks_ = 0;
 };
 

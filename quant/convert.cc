@@ -9,29 +9,29 @@
 #include "ballast/calibrate.h"
 #include "ballast/error.h"
 #include "calib/prefix.h"
-#include "model/checkpoint/safetensors_layout.h"
-#include "model/checkpoint/safetensors_writer.h"
+#include "files/safetensors/safetensors_layout.h"
+#include "files/safetensors/safetensors_writer.h"
 #include "model/model.h"
-#include "model/model_source.h"
-#include "model/prefix.h"
-#include "model/tokenizer/tokenizer.h"
-#include "model/tokenizer/tokenizer_check.h"
-#include "quant/block_writer.h"
-#include "quant/companions.h"
+#include "model/source/model_source.h"
+#include "model/source/prefix.h"
 #include "quant/conversion_plan.h"
 #include "quant/conversion_state.h"
-#include "quant/passes.h"
+#include "quant/passes/passes.h"
 #include "quant/prepared_blocks.h"
 #include "quant/runnable_block.h"
 #include "quant/sample_stream.h"
-#include "quant/sensitivity.h"
+#include "quant/search/sensitivity.h"
 #include "quant/working_block.h"
+#include "quant/write/block_writer.h"
+#include "quant/write/metadata_files.h"
+#include "text/tokenizer.h"
+#include "text/tokenizer_check.h"
 
 namespace ballast {
 
 namespace {
 
-using model::TensorPlan;
+using files::TensorPlan;
 using Values = quant::PreparedBlocks::Values;
 using quant::WorkingBlock;
 
@@ -39,7 +39,7 @@ using quant::WorkingBlock;
 constexpr double kMostOutliers = 0.03;
 
 // Where formats are chosen, of the multiply-adds beside INT8 inputs: an input of 16 bits doubles theirs.
-constexpr double kMostWide = 0.15;
+constexpr double kMostInt16Activations = 0.15;
 
 /// Tokens of at most `most` of the statistics' samples, evenly taken, each behind the prefix. That counts in what is
 /// measured on them, for the rounded matrices make its keys and values, too.
@@ -69,18 +69,18 @@ class Conversion {
     check_tokenizer();
     check_replaceable(output);
     // Only the first rank writes; what the others would is the same.
-    std::optional<model::AtomicDirectory> directory;
+    std::optional<files::AtomicDirectory> directory;
     if (ranks().first()) directory.emplace(output, options_.replace);
     find_statistics(output);
     if (runs_samples()) {
-      state_.emplace(calib::JobState::folder_beside(output), job_key(), ranks());
+      state_.emplace(jobs::JobState::folder_beside(output), job_key(), ranks());
       tell_state_problem();
       if (state_->blocks() > 0) tell("going on behind block " + std::to_string(state_->blocks() - 1));
     }
     if (runs_samples()) tell_plan();
     if (options_.recipe.target_bytes > 0) allocation_ = find_allocation();
 
-    std::optional<model::SafetensorsWriter> writer;
+    std::optional<files::SafetensorsWriter> writer;
     std::vector<TensorPlan> tensors = plan();
     if (directory)
       writer.emplace(directory->path(), std::move(tensors), std::map<std::string, std::string>{{"format", "pt"}});
@@ -89,13 +89,13 @@ class Conversion {
     if (directory) {
       writer->finish();
       bytes = writer->file_bytes();
-      quant::write_companions({.source = source_,
-                               .spec = written_spec_,
-                               .recipe = options_.recipe,
-                               .prefix = prefix_,
-                               .statistics = statistics_ ? &*statistics_ : nullptr,
-                               .stored = stored_},
-                              directory->path());
+      quant::write_metadata_files({.source = source_,
+                                   .spec = written_spec_,
+                                   .recipe = options_.recipe,
+                                   .prefix = prefix_,
+                                   .statistics = statistics_ ? &*statistics_ : nullptr,
+                                   .stored = stored_},
+                                  directory->path());
       directory->commit();
     }
     if (state_) state_->remove();
@@ -135,9 +135,9 @@ class Conversion {
 
   // A tokenizer that does not belong to the embedding would give a model that talks nonsense without any error.
   void check_tokenizer() const {
-    const auto tokenizer = model::load_tokenizer(source_.checkpoint());
+    const auto tokenizer = text::load_tokenizer(source_.checkpoint());
     if (tokenizer == nullptr) return;  // tiny test models have none
-    model::check_tokenizer(*tokenizer, source_.spec().vocab_size, source_.config(), model_.string());
+    text::check_tokenizer(*tokenizer, source_.spec().vocab_size, source_.config(), model_.string());
   }
 
   bool rounds_with_samples() const { return options_.recipe.rounding == Recipe::Rounding::kGptq; }
@@ -192,13 +192,13 @@ class Conversion {
       check_prefix_of_statistics();
     } else if (needs_statistics()) {
       // Kept until the conversion is complete: one that goes on after a kill finds it done.
-      const std::filesystem::path beside = calib::JobState::folder_beside(output);
+      const std::filesystem::path beside = jobs::JobState::folder_beside(output);
       calibration_.state_folder = beside.parent_path() / (beside.filename().string() + "-calibration");
       statistics_ = calibrate(model_, calibration_, progress_);
       prefix_ = statistics_->prefix;
     }
     if (statistics_) samples_ = used_samples(*statistics_, options_.calibration.samples);
-    if (runs_samples()) calib::check_sharing(samples().count(), ranks());
+    if (runs_samples()) jobs::check_sharing(samples().count(), ranks());
   }
 
   /// What was measured behind another prefix says little about this one.
@@ -231,13 +231,13 @@ class Conversion {
 
   quant::SampleSharing sharing() const {
     return {.ranks = &ranks(),
-            .order = options_.deterministic ? calib::SumOrder::kFixed : calib::SumOrder::kAny,
+            .order = options_.deterministic ? jobs::SumOrder::kFixed : jobs::SumOrder::kAny,
             .samples = samples().count()};
   }
 
   /// All that the result depends on.
-  calib::JobKey job_key() const {
-    calib::JobKey key;
+  jobs::JobKey job_key() const {
+    jobs::JobKey key;
     key.add("job", "convert").add_file(model_).add("recipe", recipe_json(options_.recipe));
     if (options_.statistics) key.add_file(*options_.statistics);
     key.add("samples", options_.calibration.samples).add("length", calibration_.length);
@@ -257,7 +257,7 @@ class Conversion {
   quant::Allocation allocate_formats() {
     const std::uint64_t target = options_.recipe.target_bytes;
     std::vector<quant::InputChoice> choices = weigh_formats();
-    quant::widen_inputs(choices, kMostWide);
+    quant::assign_int16_activations(choices, kMostInt16Activations);
     // What the file holds besides the matrices depends on their formats a little, through its header.
     std::uint64_t besides = 0;
     constexpr int kRounds = 10;
@@ -268,7 +268,7 @@ class Conversion {
                                        std::to_string(besides));
       }
       allocation_ = quant::allocate(choices, target - besides);
-      const std::uint64_t file = model::plan_safetensors(plan(), {{"format", "pt"}}, "plan").file_bytes;
+      const std::uint64_t file = files::plan_safetensors(plan(), {{"format", "pt"}}, "plan").file_bytes;
       if (round > 0 && file <= target) return *std::move(allocation_);
       besides = round == 0 ? file - allocation_->bytes : besides + (file - target);
     }
@@ -282,7 +282,7 @@ class Conversion {
                                         {.probe_samples = options_.probe_samples,
                                          .most_outliers = options_.recipe.outlier_fraction > 0 ? kMostOutliers : 0,
                                          .sharing = sharing(),
-                                         .pulse = pulse()});
+                                         .check_cancelled = check_cancelled()});
     WorkingBlock front = blocks.load(0, Values::kAll);
     analysis.add_front(front);
     for (std::size_t layer = 0; layer < blocks.spec().layers; ++layer) {
@@ -311,10 +311,10 @@ class Conversion {
   }
 
   /// Returns what was done, a line for each pass. The writer is null on all ranks but the first.
-  std::vector<std::string> convert_blocks(model::SafetensorsWriter* writer) {
+  std::vector<std::string> convert_blocks(files::SafetensorsWriter* writer) {
     quant::PreparedBlocks blocks(input());
     const auto quantize = quant::make_quantize(options_.recipe.rounding);
-    quant::SampleStream stream(blocks.spec(), samples().length, pulse());
+    quant::SampleStream stream(blocks.spec(), samples().length, check_cancelled());
     const std::size_t done = state_ ? state_->blocks() : 0;
     for (std::size_t i = 0; i < blocks.count(); ++i) {
       WorkingBlock block = blocks.load(i, i < done ? Values::kNone : Values::kAll);
@@ -341,7 +341,7 @@ class Conversion {
     return notes;
   }
 
-  static void write(const std::vector<quant::StoredModule>& modules, model::SafetensorsWriter& writer) {
+  static void write(const std::vector<quant::StoredModule>& modules, files::SafetensorsWriter& writer) {
     for (const quant::StoredModule& module : modules) {
       for (const quant::StoredTensor& tensor : module.tensors) writer.write(tensor.plan.name, tensor.bytes);
     }
@@ -379,9 +379,9 @@ class Conversion {
   ConvertReport report(const std::vector<std::string>& notes, std::uint64_t bytes) {
     ConvertReport report;
     report.groups = stored_.groups(input().allocation);
-    if (!stored_.wide_inputs().empty() && options_.recipe.activations == Recipe::Activations::kInt8) {
+    if (!stored_.int16_activation_modules().empty() && options_.recipe.activations == Recipe::Activations::kInt8) {
       report.notes.push_back("activations: INT8, but 16 bits in front of " +
-                             std::to_string(stored_.wide_inputs().size()) + " of " +
+                             std::to_string(stored_.int16_activation_modules().size()) + " of " +
                              std::to_string(stored_.formats().size()) + " matrices");
     }
     if (unties_head()) report.notes.push_back(untied_head_note(report.groups));
@@ -405,7 +405,7 @@ class Conversion {
   }
 
   /// Within a step, so that an interrupt need not wait for its end.
-  std::function<void()> pulse() {
+  std::function<void()> check_cancelled() {
     return [this] {
       if (progress_ && step_.total > 0) progress_(step_.stage, step_.done, step_.total);
     };

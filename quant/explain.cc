@@ -6,10 +6,10 @@
 
 #include "model/arch/architecture.h"
 #include "model/block_structure.h"
-#include "model/model_source.h"
-#include "model/tensor_groups.h"
-#include "quant/fold_rules.h"
-#include "quant/passes.h"
+#include "model/source/model_source.h"
+#include "model/source/tensor_groups.h"
+#include "quant/passes/fold_rules.h"
+#include "quant/passes/passes.h"
 
 namespace ballast {
 
@@ -17,8 +17,8 @@ namespace {
 
 using model::Part;
 using model::Role;
+using quant::FoldLegality;
 using quant::KeyBiasRuling;
-using quant::Ruling;
 using Outcome = FoldLine::Outcome;
 
 class Explanation {
@@ -58,7 +58,7 @@ class Explanation {
     add({.what = std::move(what), .outcome = Outcome::kKept, .into = {}, .reason = std::move(reason)});
   }
 
-  void add_fold(std::string what, const Ruling& ruling, bool wanted, std::string_view flag, std::string into) {
+  void add_fold(std::string what, const FoldLegality& ruling, bool wanted, std::string_view flag, std::string into) {
     if (!ruling.legal) {
       add_kept(std::move(what), ruling.reason);
     } else if (!wanted) {
@@ -138,7 +138,7 @@ class Explanation {
     }
   }
 
-  void add_free(std::string what, const Ruling& ruling, bool wanted, std::string_view field) {
+  void add_free(std::string what, const FoldLegality& ruling, bool wanted, std::string_view field) {
     if (ruling.legal && !wanted) {
       add_kept(std::move(what), "possible (" + ruling.reason + "), but the recipe has " + std::string(field) + " off");
     } else {

@@ -4,11 +4,11 @@
 
 namespace ballast::quant {
 
-std::regex compile_name_pattern(const std::string& pattern, std::string_view place) {
+std::regex compile_name_pattern(const std::string& pattern, std::string_view context) {
   try {
     return std::regex(pattern, std::regex::ECMAScript);
   } catch (const std::regex_error& error) {
-    throw Error(place, "'" + pattern + "' is not a regular expression: " + error.what());
+    throw Error(context, "'" + pattern + "' is not a regular expression: " + error.what());
   }
 }
 

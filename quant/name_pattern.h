@@ -8,8 +8,8 @@
 
 namespace ballast::quant {
 
-/// ECMAScript, to be searched anywhere in a name. Throws Error, beginning with `place`, when it is none.
-std::regex compile_name_pattern(const std::string& pattern, std::string_view place);
+/// ECMAScript, to be searched anywhere in a name. Throws Error, beginning with `context`, when it is none.
+std::regex compile_name_pattern(const std::string& pattern, std::string_view context);
 
 }  // namespace ballast::quant
 

@@ -9,9 +9,9 @@
 
 #include "ballast/recipe.h"
 #include "ballast/statistics.h"
-#include "model/model_source.h"
-#include "quant/allocation.h"
-#include "quant/passes.h"
+#include "model/source/model_source.h"
+#include "quant/passes/passes.h"
+#include "quant/search/allocation.h"
 #include "quant/working_block.h"
 
 namespace ballast::quant {

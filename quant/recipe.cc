@@ -55,16 +55,16 @@ const std::vector<Recipe>& scheme_recipes() {
   return recipes;
 }
 
-std::vector<FormatException> parse_exceptions(const json& list, std::string_view place) {
-  const std::string field = std::string(place) + ": exceptions";
+std::vector<FormatOverride> parse_overrides(const json& list, std::string_view context) {
+  const std::string field = std::string(context) + ": exceptions";
   if (!list.is_array()) throw Error(field, "must be a list, is " + list.dump());
-  std::vector<FormatException> exceptions;
+  std::vector<FormatOverride> overrides;
   for (const json& entry : list) {
-    exceptions.push_back({entry.at("pattern").get<std::string>(), parse_format(entry.at("format").get<std::string>())});
+    overrides.push_back({entry.at("pattern").get<std::string>(), parse_format(entry.at("format").get<std::string>())});
     if (entry.size() != 2) throw Error(field, "only 'pattern' and 'format' may stand in " + entry.dump());
-    quant::compile_name_pattern(exceptions.back().pattern, field);
+    quant::compile_name_pattern(overrides.back().pattern, field);
   }
-  return exceptions;
+  return overrides;
 }
 
 struct Switch {
@@ -82,7 +82,7 @@ constexpr std::array<Switch, 10> kSwitches{{
     {"rotate_values", &Recipe::rotate_values},
     {"untie_head", &Recipe::untie_head},
     {"activation_groups", &Recipe::activation_groups},
-    {"wide_end", &Recipe::wide_end},
+    {"wide_end", &Recipe::int16_activations_at_end},
 }};
 
 struct RoundingName {
@@ -96,13 +96,13 @@ constexpr std::array<RoundingName, 3> kRoundings{{
     {Recipe::Rounding::kGptq, "gptq"},
 }};
 
-void set_field(Recipe& recipe, const std::string& key, const json& value, std::string_view place) {
+void set_field(Recipe& recipe, const std::string& key, const json& value, std::string_view context) {
   if (const auto it = std::ranges::find(kSwitches, key, &Switch::name); it != kSwitches.end()) {
     recipe.*it->field = value.get<bool>();
   } else if (key == "outlier_fraction") {
     recipe.outlier_fraction = value.get<double>();
     if (!(recipe.outlier_fraction >= 0 && recipe.outlier_fraction <= 0.5)) {
-      throw Error(std::string(place) + ": outlier_fraction", "must lie between 0 and 0.5, is " + value.dump());
+      throw Error(std::string(context) + ": outlier_fraction", "must lie between 0 and 0.5, is " + value.dump());
     }
   } else if (key == "linears") {
     recipe.linears = parse_format(value.get<std::string>());
@@ -111,24 +111,24 @@ void set_field(Recipe& recipe, const std::string& key, const json& value, std::s
   } else if (key == "head") {
     recipe.head = parse_format(value.get<std::string>());
   } else if (key == "exceptions") {
-    recipe.exceptions = parse_exceptions(value, place);
+    recipe.overrides = parse_overrides(value, context);
   } else if (key == "target_bytes") {
     if (!value.is_number_unsigned()) {
-      throw Error(std::string(place) + ": target_bytes", "must be a whole number of bytes, is " + value.dump());
+      throw Error(std::string(context) + ": target_bytes", "must be a whole number of bytes, is " + value.dump());
     }
     recipe.target_bytes = value.get<std::uint64_t>();
   } else if (key == "rounding") {
-    recipe.rounding = parse_rounding(value.get<std::string>(), place);
+    recipe.rounding = parse_rounding(value.get<std::string>(), context);
   } else if (key == "activations") {
     const auto name = value.get<std::string>();
     if (name != "float" && name != "int8") {
-      throw Error(std::string(place) + ": activations", "must be \"float\" or \"int8\", is " + value.dump());
+      throw Error(std::string(context) + ": activations", "must be \"float\" or \"int8\", is " + value.dump());
     }
     recipe.activations = name == "int8" ? Activations::kInt8 : Activations::kFloat;
   } else if (key == "prefix") {
-    recipe.prefix = parse_prefix(value.get<std::string>(), std::string(place) + ": prefix");
+    recipe.prefix = parse_prefix(value.get<std::string>(), std::string(context) + ": prefix");
   } else if (key != "scheme") {
-    throw Error(std::string(place), "unknown field '" + key + "' in the recipe");
+    throw Error(std::string(context), "unknown field '" + key + "' in the recipe");
   }
 }
 
@@ -138,12 +138,12 @@ std::string_view rounding_name(Recipe::Rounding rounding) {
   return std::ranges::find(kRoundings, rounding, &RoundingName::rounding)->name;
 }
 
-Recipe::Rounding parse_rounding(std::string_view name, std::string_view place) {
+Recipe::Rounding parse_rounding(std::string_view name, std::string_view context) {
   const auto it = std::ranges::find(kRoundings, name, &RoundingName::name);
   if (it != kRoundings.end()) return it->rounding;
   std::string known;
   for (const RoundingName& rounding : kRoundings) known += (known.empty() ? "" : ", ") + std::string(rounding.name);
-  throw Error(std::string(place) + ": rounding", "'" + std::string(name) + "' is unknown; there are " + known);
+  throw Error(std::string(context) + ": rounding", "'" + std::string(name) + "' is unknown; there are " + known);
 }
 
 const std::vector<std::string>& scheme_names() {
@@ -164,16 +164,16 @@ Recipe recipe_for_scheme(std::string_view scheme) {
 }
 
 std::string recipe_json(const Recipe& recipe) {
-  json exceptions = json::array();
-  for (const FormatException& exception : recipe.exceptions) {
-    exceptions.push_back({{"pattern", exception.pattern}, {"format", format_name(exception.format)}});
+  json overrides = json::array();
+  for (const FormatOverride& format_override : recipe.overrides) {
+    overrides.push_back({{"pattern", format_override.pattern}, {"format", format_name(format_override.format)}});
   }
   json result = {{"scheme", recipe.scheme},
                  {"outlier_fraction", recipe.outlier_fraction},
                  {"linears", format_name(recipe.linears)},
                  {"embedding", format_name(recipe.embedding)},
                  {"head", format_name(recipe.head)},
-                 {"exceptions", exceptions},
+                 {"exceptions", overrides},
                  {"target_bytes", recipe.target_bytes},
                  {"rounding", rounding_name(recipe.rounding)},
                  {"activations", recipe.activations == Activations::kInt8 ? "int8" : "float"}};
@@ -182,15 +182,15 @@ std::string recipe_json(const Recipe& recipe) {
   return result.dump(2) + "\n";
 }
 
-Recipe parse_recipe(std::string_view text, std::string_view place) {
+Recipe parse_recipe(std::string_view text, std::string_view context) {
   try {
     const json parsed = json::parse(text);
-    if (!parsed.is_object()) throw Error(std::string(place), "a recipe must be a JSON object");
+    if (!parsed.is_object()) throw Error(std::string(context), "a recipe must be a JSON object");
     Recipe recipe = recipe_for_scheme(parsed.value("scheme", "w8a8"));
-    for (const auto& [key, value] : parsed.items()) set_field(recipe, key, value, place);
+    for (const auto& [key, value] : parsed.items()) set_field(recipe, key, value, context);
     return recipe;
-  } catch (const json::exception& error) {
-    throw Error(std::string(place), std::string("not a recipe: ") + error.what());
+  } catch (const json::format_override& error) {
+    throw Error(std::string(context), std::string("not a recipe: ") + error.what());
   }
 }
 

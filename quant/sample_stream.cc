@@ -54,11 +54,11 @@ class InputCollector {
 
   void finish() {
     for (Input& input : inputs_) {
-      InputMoments moments = input.moments.finish(*sharing_.ranks);
+      Hessian moments = input.moments.finish(*sharing_.ranks);
       std::optional<InputPeaks> peaks;
       if (input.peaks) peaks = input.peaks->finish(*sharing_.ranks);
       if (moments.rows == 0) continue;  // an expert that no token was sent to
-      input.working->moments = std::make_shared<const InputMoments>(std::move(moments));
+      input.working->moments = std::make_shared<const Hessian>(std::move(moments));
       if (peaks) input.working->peaks = std::make_shared<const InputPeaks>(*std::move(peaks));
     }
   }
@@ -67,7 +67,7 @@ class InputCollector {
   struct Input {
     WorkingInput* working;
     bool writes_stream;
-    MomentSum moments;
+    HessianSum moments;
     std::optional<PeakSum> peaks;
 
     void end_shard(std::size_t index) {
@@ -84,7 +84,7 @@ class InputCollector {
     assert(it != block_.inputs.end());
     const WorkingLinear& reader = block_.linears[it->readers.front()];
     inputs_.push_back(
-        {&*it, quant::writes_stream(reader.part.role), MomentSum(reader.cols, sharing_.order), std::nullopt});
+        {&*it, quant::writes_stream(reader.part.role), HessianSum(reader.cols, sharing_.order), std::nullopt});
     if (peaks_ && reader.activations == Recipe::Activations::kInt8)
       inputs_.back().peaks.emplace(reader.cols, sharing_.order);
     // Shards before the first batch had no samples.
@@ -101,12 +101,12 @@ class InputCollector {
 }  // namespace
 
 SampleTokens own_samples(const SampleTokens& all, const SampleSharing& sharing) {
-  const calib::IndexRange own = calib::samples_of_rank(sharing.ranks->rank(), sharing.ranks->size(), all.count());
+  const jobs::IndexRange own = jobs::samples_of_rank(sharing.ranks->rank(), sharing.ranks->size(), all.count());
   return {all.ids.subspan(own.begin * all.length, own.size() * all.length), all.length, all.prefix};
 }
 
-SampleStream::SampleStream(const ModelSpec& spec, std::size_t length, std::function<void()> pulse)
-    : spec_(spec), length_(length), pulse_(std::move(pulse)), rope_(spec) {}
+SampleStream::SampleStream(const ModelSpec& spec, std::size_t length, std::function<void()> check_cancelled)
+    : spec_(spec), length_(length), pulse_(std::move(check_cancelled)), rope_(spec) {}
 
 std::size_t SampleStream::batch_values() const {
   return std::max<std::size_t>(1, calib::kBatchTokens / length_) * length_ * spec_.hidden_size;
@@ -157,10 +157,10 @@ void SampleStream::measure(const model::BlockWeights& weights, std::size_t layer
     collector.add(activations, behind, spec_);
   };
   std::span<float> rest = hidden_;
-  const calib::IndexRange shards = calib::shards_of(sharing.ranks->rank(), sharing.ranks->size());
+  const jobs::IndexRange shards = jobs::shards_of(sharing.ranks->rank(), sharing.ranks->size());
   for (std::size_t shard = shards.begin; shard < shards.end; ++shard) {
     std::span<float> samples =
-        rest.first(calib::samples_of_shard(shard, sharing.samples).size() * length_ * spec_.hidden_size);
+        rest.first(jobs::samples_of_shard(shard, sharing.samples).size() * length_ * spec_.hidden_size);
     rest = rest.subspan(samples.size());
     if (then == Then::kAdvance) run(weights, layer, samples, visit);
     std::vector<float> passing;

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "ballast/spec.h"
-#include "model/forward.h"
+#include "model/forward/forward.h"
 #include "model/model.h"
 #include "quant/working_block.h"
 
@@ -31,7 +31,7 @@ struct SampleTokens {
 /// How a job's samples are spread over ranks, and sums over them formed.
 struct SampleSharing {
   Ranks* ranks = &single_rank();
-  calib::SumOrder order = calib::SumOrder::kAny;
+  jobs::SumOrder order = jobs::SumOrder::kAny;
   std::size_t samples = 0;  ///< of all ranks together
 };
 
@@ -41,8 +41,8 @@ SampleTokens own_samples(const SampleTokens& all, const SampleSharing& sharing);
 /// The residual stream of samples between two blocks, [samples * length][hidden].
 class SampleStream {
  public:
-  /// `pulse` is called after every few samples that a block ran, and may throw.
-  SampleStream(const ModelSpec& spec, std::size_t length, std::function<void()> pulse = {});
+  /// `check_cancelled` is called after every few samples that a block ran, and may throw.
+  SampleStream(const ModelSpec& spec, std::size_t length, std::function<void()> check_cancelled = {});
 
   std::vector<float>& hidden() { return hidden_; }
   const std::vector<float>& hidden() const { return hidden_; }

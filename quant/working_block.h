@@ -12,10 +12,10 @@
 #include "ballast/recipe.h"
 #include "ballast/statistics.h"
 #include "model/block_structure.h"
-#include "model/model_source.h"
-#include "model/quantized_tensor.h"
-#include "quant/input_moments.h"
-#include "quant/input_peaks.h"
+#include "model/source/model_source.h"
+#include "model/source/quantized_tensor.h"
+#include "quant/rounding/hessian.h"
+#include "quant/search/input_peaks.h"
 
 namespace ballast::quant {
 
@@ -66,7 +66,7 @@ struct WorkingInput {
   std::vector<std::size_t> readers;
   std::optional<std::size_t> norm;                  ///< that writes it, when nobody else reads what it writes
   std::optional<LinearInputStatistics> statistics;  ///< of the input as it is after the passes so far
-  std::shared_ptr<const InputMoments> moments{};    ///< the same, in pairs of channels; null when not measured
+  std::shared_ptr<const Hessian> moments{};         ///< the same, in pairs of channels; null when not measured
   std::shared_ptr<const InputPeaks> peaks{};        ///< where the input becomes INT8; null when not measured
 };
 

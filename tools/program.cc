@@ -10,11 +10,11 @@
 #include <string>
 
 #include "ballast/ranks.h"
-#include "tools/commands.h"
-#include "tools/console.h"
-#include "tools/failure.h"
-#include "tools/interrupt.h"
-#include "tools/option_checks.h"
+#include "tools/commands/commands.h"
+#include "tools/commands/option_checks.h"
+#include "tools/terminal/console.h"
+#include "tools/terminal/failure.h"
+#include "tools/terminal/interrupt.h"
 
 namespace ballast::tools {
 namespace {

@@ -24,11 +24,11 @@ struct CalibrateOptions {
   std::uint64_t seed = 0;                           ///< of the choice of samples, or of the sampling
   /// In front of every sample; the statistics are of the samples' own tokens. A model that has one keeps it. When it is
   /// automatic, the samples run once without it to find it.
-  Prefix prefix{};
+  CachedPrefix prefix{};
 
   Ranks* ranks = nullptr;  ///< that share the samples, at most 8; null: this process does it alone
   /// Where what is done is kept from block to block, so that the same call goes on after a kill and gives the same
-  /// statistics; empty: nowhere. Each rank has a folder of its own there (calib/job_state.h).
+  /// statistics; empty: nowhere. Each rank has a folder of its own there (jobs/job_state.h).
   std::filesystem::path state_folder{};
   std::function<void(const JobPlan&)> on_plan{};         ///< told on the first rank before the work begins
   std::function<void(const std::string&)> on_message{};  ///< what else is worth a line; on the first rank

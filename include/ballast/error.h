@@ -15,8 +15,8 @@ class Error : public std::runtime_error {
   explicit Error(const std::string& message) : std::runtime_error(message) {}
 
   /// "PLACE: PROBLEM", where PLACE is a file, "file: tensor" or an option.
-  Error(std::string_view place, std::string_view problem)
-      : std::runtime_error(std::string(place) + ": " + std::string(problem)) {}
+  Error(std::string_view context, std::string_view problem)
+      : std::runtime_error(std::string(context) + ": " + std::string(problem)) {}
 };
 
 }  // namespace ballast

@@ -29,7 +29,7 @@ class Ranks {
   bool first() const { return rank() == 0; }
 
   /// Element by element over all ranks, in place: the same bytes on every rank. Float sums depend on the number of
-  /// ranks by their rounding; calib/sharded_sum.h has those that do not.
+  /// ranks by their rounding; jobs/sharded_sum.h has those that do not.
   virtual void sum(std::span<float> values) = 0;
   virtual void sum(std::span<double> values) = 0;
   virtual void sum(std::span<std::uint64_t> values) = 0;

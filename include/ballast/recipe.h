@@ -31,7 +31,7 @@ std::string format_name(const WeightFormat& format);
 WeightFormat parse_format(std::string_view name);
 
 /// A format for the tensors whose name matches a regular expression (ECMAScript, searched anywhere in the name).
-struct FormatException {
+struct FormatOverride {
   std::string pattern;
   WeightFormat format;
 };
@@ -54,24 +54,24 @@ struct Recipe {
   bool untie_head = false;     ///< a head that is the embedding becomes a matrix of its own, so that folds reach it
   double outlier_fraction = 0.0;  ///< of each linear's input channels, kept in 16 bits; 0: none
   WeightFormat linears;
-  WeightFormat embedding;                   ///< and the head, when it is the same tensor
-  WeightFormat head;                        ///< when it is a tensor of its own
-  std::vector<FormatException> exceptions;  ///< the first that matches wins
+  WeightFormat embedding;                 ///< and the head, when it is the same tensor
+  WeightFormat head;                      ///< when it is a tensor of its own
+  std::vector<FormatOverride> overrides;  ///< the first that matches wins
   Rounding rounding = Rounding::kNearest;
   /// Bytes of the tensor files that shall not be exceeded; formats are then chosen matrix by matrix, for all but those
-  /// of `exceptions`, and so are the columns that keep 16 bits. 0: formats are those above.
+  /// of `overrides`, and so are the columns that keep 16 bits. 0: formats are those above.
   std::uint64_t target_bytes = 0;
   Activations activations = Activations::kFloat;
   bool activation_groups = false;  ///< kInt8: a scale per token and group, else per token
   /// kInt8: inputs that only the last token of a prompt has, which thus cost no time, keep 16 bits: those of the head,
   /// and where the layout allows it of all behind the last block's attention.
-  bool wide_end = true;
-  Prefix prefix{};  ///< in front of every sequence; a model that has one keeps it
+  bool int16_activations_at_end = true;
+  CachedPrefix prefix{};  ///< in front of every sequence; a model that has one keeps it
 };
 
-/// "nearest", "search", "gptq", and back. Throws Error at `place` listing what there is.
+/// "nearest", "search", "gptq", and back. Throws Error at `context` listing what there is.
 std::string_view rounding_name(Recipe::Rounding rounding);
-Recipe::Rounding parse_rounding(std::string_view name, std::string_view place);
+Recipe::Rounding parse_rounding(std::string_view name, std::string_view context);
 
 /// Names accepted by --scheme, in the order of falling size.
 const std::vector<std::string>& scheme_names();
@@ -80,9 +80,9 @@ const std::vector<std::string>& scheme_names();
 Recipe recipe_for_scheme(std::string_view scheme);
 
 /// JSON text of a recipe and back. parse_recipe starts from the scheme that the text names, so that a file may give
-/// only what differs; unknown keys are an Error naming them. `place` is the file, for messages.
+/// only what differs; unknown keys are an Error naming them. `context` is the file, for messages.
 std::string recipe_json(const Recipe& recipe);
-Recipe parse_recipe(std::string_view json, std::string_view place);
+Recipe parse_recipe(std::string_view json, std::string_view context);
 
 }  // namespace ballast
 

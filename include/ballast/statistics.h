@@ -109,8 +109,8 @@ struct Statistics {
 /// One safetensors file: vectors as tensors, the rest as JSON in its metadata. Same statistics, same bytes.
 std::string serialize_statistics(const Statistics& statistics);
 
-/// Throws Error naming `place` when `file` is not a complete statistics file.
-Statistics parse_statistics(std::string_view file, std::string_view place);
+/// Throws Error naming `context` when `file` is not a complete statistics file.
+Statistics parse_statistics(std::string_view file, std::string_view context);
 
 /// Written whole or not at all; an existing file is an Error unless `replace`.
 void save_statistics(const Statistics& statistics, const std::filesystem::path& path, bool replace);

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "ballast/spec.h"
+#include "files/gguf/gguf.h"
 #include "model/arch/config_reader.h"
 #include "model/arch/role.h"
-#include "model/checkpoint/gguf.h"
 
 namespace ballast::model {
 
@@ -46,7 +46,7 @@ struct Architecture {
   ModelSpec (*describe)(const ConfigReader& config) = nullptr;
 
   /// The config.json that a GGUF's metadata amounts to; null when there is no GGUF of the family.
-  nlohmann::json (*config_from_gguf)(const GgufFile& file) = nullptr;
+  nlohmann::json (*config_from_gguf)(const files::GgufFile& file) = nullptr;
 
   /// Names may also stand without this in front.
   std::string_view optional_prefix = {};
@@ -60,8 +60,8 @@ struct Architecture {
 };
 
 /// Throws Error listing the known architectures.
-const Architecture& architecture_for_model_type(std::string_view model_type, std::string_view place);
-const Architecture& architecture_for_gguf(std::string_view name, std::string_view place);
+const Architecture& architecture_for_model_type(std::string_view model_type, std::string_view context);
+const Architecture& architecture_for_gguf(std::string_view name, std::string_view context);
 
 /// "model.layers.3.self_attn.q_proj": the first of a role's names. Precondition: the architecture has the role.
 std::string module_name(const Architecture& architecture, Role role, std::size_t layer = 0, std::size_t expert = 0);

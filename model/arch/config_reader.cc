@@ -14,9 +14,9 @@ constexpr std::int64_t kLargestSize = std::int64_t{1} << 31;
 constexpr std::size_t kMostLayers = 65536;
 }  // namespace
 
-ConfigReader::ConfigReader(const nlohmann::json& object, std::string place)
-    : object_(object), place_(std::move(place)) {
-  if (!object_.is_object()) throw Error(place_, "not a JSON object");
+ConfigReader::ConfigReader(const nlohmann::json& object, std::string context)
+    : object_(object), context_(std::move(context)) {
+  if (!object_.is_object()) throw Error(context_, "not a JSON object");
 }
 
 bool ConfigReader::has(std::string_view field) const {
@@ -101,11 +101,11 @@ std::string ConfigReader::text(std::string_view field, std::string_view fallback
 ConfigReader ConfigReader::object(std::string_view field) const {
   const nlohmann::json& value = at(field);
   if (!value.is_object()) fail(field, "must be an object, is " + value.dump());
-  return {value, place_ + ": " + std::string(field)};
+  return {value, context_ + ": " + std::string(field)};
 }
 
 void ConfigReader::fail(std::string_view field, std::string_view problem) const {
-  throw Error(place_ + ": " + std::string(field), problem);
+  throw Error(context_ + ": " + std::string(field), problem);
 }
 
 bool is_token_id(const nlohmann::json& value, int least) {

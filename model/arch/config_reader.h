@@ -10,10 +10,10 @@
 
 namespace ballast::model {
 
-/// A view of one JSON object; `place` ("dir/config.json") and the path of the object go into messages.
+/// A view of one JSON object; `context` ("dir/config.json") and the path of the object go into messages.
 class ConfigReader {
  public:
-  ConfigReader(const nlohmann::json& object, std::string place);
+  ConfigReader(const nlohmann::json& object, std::string context);
 
   bool has(std::string_view field) const;  ///< present and not null
 
@@ -54,7 +54,7 @@ class ConfigReader {
   const nlohmann::json& at(std::string_view field) const;
 
   const nlohmann::json& object_;
-  std::string place_;
+  std::string context_;
 };
 
 /// Whether a value is a whole number from `least` on that fits an int.

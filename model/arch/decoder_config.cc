@@ -109,7 +109,7 @@ void check_layer_types(const ConfigReader& config, std::size_t layers, std::init
   }
 }
 
-nlohmann::json llama_line_from_gguf(const GgufFile& file, std::string_view architecture) {
+nlohmann::json llama_line_from_gguf(const files::GgufFile& file, std::string_view architecture) {
   const ConfigReader metadata(file.config(), file.path().string());
   const std::string prefix = std::string(architecture) + ".";
   const auto key = [&](std::string_view name) { return prefix + std::string(name); };
@@ -151,14 +151,14 @@ nlohmann::json llama_line_from_gguf(const GgufFile& file, std::string_view archi
   return config;
 }
 
-void copy_token_ids(const GgufFile& file, nlohmann::json& config) {
+void copy_token_ids(const files::GgufFile& file, nlohmann::json& config) {
   for (const char* key : {"bos_token_id", "eos_token_id"}) {
     const auto it = file.config().find("tokenizer.ggml." + std::string(key));
     if (it != file.config().end()) config[key] = *it;
   }
 }
 
-std::size_t gguf_vocab_size(const GgufFile& file) {
+std::size_t gguf_vocab_size(const files::GgufFile& file) {
   const TensorView embedding = file.tensor("token_embd.weight");
   if (embedding.shape.size() != 2) {
     throw Error(file.path().string() + ": token_embd.weight", "has shape " + shape_string(embedding.shape));

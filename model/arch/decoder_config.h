@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "ballast/spec.h"
+#include "files/gguf/gguf.h"
 #include "model/arch/architecture.h"
 #include "model/arch/config_reader.h"
-#include "model/checkpoint/gguf.h"
 
 namespace ballast::model {
 
@@ -59,13 +59,13 @@ std::vector<std::size_t> read_windows(const ConfigReader& config, std::size_t la
 void check_layer_types(const ConfigReader& config, std::size_t layers, std::initializer_list<std::string_view> known);
 
 /// The config.json of a GGUF of the Llama line, with model type and keys of `architecture`.
-nlohmann::json llama_line_from_gguf(const GgufFile& file, std::string_view architecture);
+nlohmann::json llama_line_from_gguf(const files::GgufFile& file, std::string_view architecture);
 
 /// Token ids that begin and end a text, from a GGUF's metadata into config.json's fields.
-void copy_token_ids(const GgufFile& file, nlohmann::json& config);
+void copy_token_ids(const files::GgufFile& file, nlohmann::json& config);
 
 /// Number of rows of a GGUF's embedding.
-std::size_t gguf_vocab_size(const GgufFile& file);
+std::size_t gguf_vocab_size(const files::GgufFile& file);
 
 }  // namespace ballast::model
 

@@ -48,7 +48,7 @@ ModelSpec describe(const ConfigReader& config) {
   return spec;
 }
 
-nlohmann::json config_from_gguf(const GgufFile& file) {
+nlohmann::json config_from_gguf(const files::GgufFile& file) {
   const ConfigReader metadata(file.config(), file.path().string());
   nlohmann::json config = {
       {"architectures", {"GPT2LMHeadModel"}},

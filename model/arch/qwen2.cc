@@ -21,7 +21,7 @@ ModelSpec describe(const ConfigReader& config) {
   return spec;
 }
 
-nlohmann::json config_from_gguf(const GgufFile& file) {
+nlohmann::json config_from_gguf(const files::GgufFile& file) {
   nlohmann::json config = llama_line_from_gguf(file, "qwen2");
   config["architectures"] = {"Qwen2ForCausalLM"};
   return config;

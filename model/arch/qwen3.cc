@@ -17,7 +17,7 @@ ModelSpec describe(const ConfigReader& config) {
   return spec;
 }
 
-nlohmann::json config_from_gguf(const GgufFile& file) {
+nlohmann::json config_from_gguf(const files::GgufFile& file) {
   nlohmann::json config = llama_line_from_gguf(file, "qwen3");
   config["architectures"] = {"Qwen3ForCausalLM"};
   config["attention_bias"] = file.contains("blk.0.attn_q.bias");

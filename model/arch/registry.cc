@@ -15,7 +15,7 @@ constexpr const Architecture* kArchitectures[] = {
 #undef BALLAST_ADDRESS
 };
 
-const Architecture& find(std::string_view name, std::string_view Architecture::* key, std::string_view place) {
+const Architecture& find(std::string_view name, std::string_view Architecture::* key, std::string_view context) {
   std::string known;
   for (const Architecture* architecture : kArchitectures) {
     const std::string_view candidate = architecture->*key;
@@ -23,17 +23,17 @@ const Architecture& find(std::string_view name, std::string_view Architecture::*
     if (candidate == name) return *architecture;
     known += (known.empty() ? "" : ", ") + std::string(candidate);
   }
-  throw Error(place, "architecture '" + std::string(name) + "' is not supported; supported: " + known);
+  throw Error(context, "architecture '" + std::string(name) + "' is not supported; supported: " + known);
 }
 
 }  // namespace
 
-const Architecture& architecture_for_model_type(std::string_view model_type, std::string_view place) {
-  return find(model_type, &Architecture::model_type, place);
+const Architecture& architecture_for_model_type(std::string_view model_type, std::string_view context) {
+  return find(model_type, &Architecture::model_type, context);
 }
 
-const Architecture& architecture_for_gguf(std::string_view name, std::string_view place) {
-  return find(name, &Architecture::gguf_architecture, place);
+const Architecture& architecture_for_gguf(std::string_view name, std::string_view context) {
+  return find(name, &Architecture::gguf_architecture, context);
 }
 
 std::string fill_in(std::string_view pattern, std::size_t layer, std::size_t expert) {

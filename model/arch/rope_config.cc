@@ -131,7 +131,7 @@ double yarn_attention_factor(const ConfigReader& config) {
   return weight == 0 ? 1.0 : yarn_magnitude(parameters.positive("factor"), weight);
 }
 
-nlohmann::json rope_parameters_from_gguf(const GgufFile& file, std::string_view prefix, std::size_t head_size) {
+nlohmann::json rope_parameters_from_gguf(const files::GgufFile& file, std::string_view prefix, std::size_t head_size) {
   const ConfigReader metadata(file.config(), file.path().string());
   const std::string base = std::string(prefix) + "rope.";
   nlohmann::json parameters = {{"rope_type", "default"},
@@ -146,12 +146,13 @@ nlohmann::json rope_parameters_from_gguf(const GgufFile& file, std::string_view 
   if (!file.contains("rope_freqs.weight")) return parameters;
 
   const TensorView view = file.tensor("rope_freqs.weight");
-  const std::string place = file.path().string() + ": rope_freqs.weight";
+  const std::string context = file.path().string() + ": rope_freqs.weight";
   if (element_count(view.shape) != static_cast<std::int64_t>(head_size / 2)) {
-    throw Error(place, "has shape " + shape_string(view.shape) + ", expected [" + std::to_string(head_size / 2) + "]");
+    throw Error(context,
+                "has shape " + shape_string(view.shape) + ", expected [" + std::to_string(head_size / 2) + "]");
   }
   std::vector<float> stored(head_size / 2);
-  decode_floats(view, place, stored.data());
+  files::decode_floats(view, context, stored.data());
 
   RopeSpec guess;
   guess.scaling = RopeSpec::Scaling::kLlama3;
@@ -164,7 +165,8 @@ nlohmann::json rope_parameters_from_gguf(const GgufFile& file, std::string_view 
   const std::vector<double> expected = frequency_factors(guess);
   const bool same = std::ranges::equal(stored, expected,
                                        [](float a, double b) { return std::abs(double{a} - b) <= 1e-4 * std::abs(b); });
-  if (!same) throw Error(place, "holds other factors than Llama 3's: convert from the Hugging Face checkpoint instead");
+  if (!same)
+    throw Error(context, "holds other factors than Llama 3's: convert from the Hugging Face checkpoint instead");
   parameters["rope_type"] = "llama3";
   parameters["factor"] = guess.factor;
   parameters["low_freq_factor"] = guess.low_freq_factor;

@@ -7,8 +7,8 @@
 #include <string_view>
 
 #include "ballast/spec.h"
+#include "files/gguf/gguf.h"
 #include "model/arch/config_reader.h"
-#include "model/checkpoint/gguf.h"
 
 namespace ballast::model {
 
@@ -21,7 +21,7 @@ double yarn_attention_factor(const ConfigReader& config);
 
 /// `rope_parameters` for a GGUF whose keys begin with `prefix` ("llama."). Llama 3's stretching is stored there as one
 /// factor per frequency (rope_freqs.weight): its parameters are recovered from them, or an Error thrown.
-nlohmann::json rope_parameters_from_gguf(const GgufFile& file, std::string_view prefix, std::size_t head_size);
+nlohmann::json rope_parameters_from_gguf(const files::GgufFile& file, std::string_view prefix, std::size_t head_size);
 
 /// Angle per position of each pair: rotary_size / 2 values.
 std::vector<double> rope_frequencies(const RopeSpec& rope);

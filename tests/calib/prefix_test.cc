@@ -37,7 +37,7 @@ struct TextModel {
   float& embedding(int token, std::size_t channel) {
     return model.at("model.embed_tokens.weight").values[static_cast<std::size_t>(token) * 32 + channel];
   }
-  Statistics measure(const Prefix& prefix, std::size_t from = 0) const {
+  Statistics measure(const CachedPrefix& prefix, std::size_t from = 0) const {
     const auto file = test::write_file(directory / "text.txt", text.substr(from));
     return calibrate(directory / "model",
                      {.text_files = {file}, .samples = 1, .length = text.size() - from, .prefix = prefix});
@@ -49,7 +49,8 @@ MassiveToken seen(int token, std::size_t samples) {
 }
 
 TEST_CASE("a prefix survives its name, and a bad name is refused") {
-  for (const Prefix& prefix : {Prefix{}, Prefix{.automatic = true}, Prefix{.tokens = {198, 0}}}) {
+  for (const CachedPrefix& prefix :
+       {CachedPrefix{}, CachedPrefix{.automatic = true}, CachedPrefix{.tokens = {198, 0}}}) {
     CHECK(parse_prefix(prefix_name(prefix), "place") == prefix);
   }
   for (const char* name : {"", ",", "1,", "-1", "1,-2", "1 2", "x", "99999999999"}) {

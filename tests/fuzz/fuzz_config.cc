@@ -5,15 +5,15 @@
 #include <string_view>
 
 #include "ballast/error.h"
+#include "files/strict_json.h"
 #include "model/arch/architecture.h"
-#include "model/checkpoint/strict_json.h"
-#include "model/written_spec.h"
+#include "model/source/written_spec.h"
 
 namespace ballast::model {
 namespace {
 
 void describe(std::string_view text) {
-  const nlohmann::json config = parse_strict_json(text, "config.json");
+  const nlohmann::json config = files::parse_strict_json(text, "config.json");
   if (!config.is_object()) return;
   const ConfigReader reader(config, "config.json");
   ModelSpec spec = architecture_for_model_type(reader.text("model_type", ""), "config.json").describe(reader);

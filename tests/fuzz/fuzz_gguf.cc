@@ -4,17 +4,17 @@
 #include <span>
 #include <vector>
 
-#include "model/checkpoint/checkpoint.h"
-#include "model/checkpoint/gguf_parser.h"
+#include "files/checkpoint.h"
+#include "files/gguf/gguf_parser.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace ballast;
   const auto bytes = std::as_bytes(std::span(data, size));
   try {
-    const model::GgufContent content = model::parse_gguf(bytes, "fuzz");
+    const files::GgufContent content = files::parse_gguf(bytes, "fuzz");
     for (const auto& [key, position] : content.value_positions) {
       try {
-        model::read_gguf_value(bytes, position, "fuzz");
+        files::read_gguf_value(bytes, position, "fuzz");
       } catch (const Error&) {  // long arrays may hold strings that are not UTF-8
       }
     }
@@ -22,7 +22,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       // A block of 18 bytes holds 32 elements, so there are at most twice as many as bytes.
       std::vector<float> values(static_cast<std::size_t>(element_count(view.shape)));
       try {
-        model::decode_floats(view, name, values.data());
+        files::decode_floats(view, name, values.data());
       } catch (const Error&) {  // integers, or values that are not finite
       }
     }

@@ -4,18 +4,18 @@
 #include <span>
 #include <vector>
 
-#include "model/checkpoint/checkpoint.h"
-#include "model/checkpoint/safetensors_file.h"
+#include "files/checkpoint.h"
+#include "files/safetensors/safetensors_file.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace ballast;
   try {
-    const model::SafetensorsContent content = model::parse_safetensors(std::as_bytes(std::span(data, size)), "fuzz");
+    const files::SafetensorsContent content = files::parse_safetensors(std::as_bytes(std::span(data, size)), "fuzz");
     for (const auto& [name, view] : content.tensors) {
       // What passed the checks has no more elements than the file has bytes.
       std::vector<float> values(static_cast<std::size_t>(element_count(view.shape)));
       try {
-        model::decode_floats(view, name, values.data());
+        files::decode_floats(view, name, values.data());
       } catch (const Error&) {  // integers, or values that are not finite
       }
     }

@@ -8,12 +8,12 @@
 
 #include "../support/tiny_tokenizer.h"
 #include "ballast/error.h"
-#include "model/tokenizer/tokenizer.h"
+#include "text/tokenizer.h"
 
 namespace {
 
-using ballast::model::StreamDecoder;
-using ballast::model::Tokenizer;
+using ballast::text::StreamDecoder;
+using ballast::text::Tokenizer;
 
 std::string streamed(const Tokenizer& tokenizer, std::string_view text) {
   StreamDecoder decoder(tokenizer);
@@ -25,16 +25,16 @@ std::string streamed(const Tokenizer& tokenizer, std::string_view text) {
 void check_round_trip(std::string_view text) {
   static const std::unique_ptr<Tokenizer> tokenizer = ballast::test::make_tiny_tokenizer();
   if (text.find("<|end|>") != std::string_view::npos) return;
-  if (streamed(*tokenizer, text) != ballast::model::replace_invalid_utf8(text)) std::abort();
+  if (streamed(*tokenizer, text) != ballast::text::replace_invalid_utf8(text)) std::abort();
 }
 
 void try_tokenizer(std::string_view json, std::string_view text) {
-  ballast::model::TokenizerSource source;
+  ballast::text::TokenizerSource source;
   source.tokenizer_file = "tokenizer.json";
   source.tokenizer_data = json;
   source.config_file = "tokenizer_config.json";
   try {
-    const std::unique_ptr<Tokenizer> tokenizer = ballast::model::make_tokenizer(std::move(source));
+    const std::unique_ptr<Tokenizer> tokenizer = ballast::text::make_tokenizer(std::move(source));
     const auto size = static_cast<int>(tokenizer->vocab_size());
     for (const int id : tokenizer->encode(text)) {
       if (id < 0 || id >= size) std::abort();

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "kernel_cases.h"
-#include "kernels/attention.h"
-#include "kernels/key_bias.h"
+#include "kernels/attention/attention.h"
+#include "kernels/attention/key_bias.h"
 
 namespace ballast::kernels {
 

@@ -1,4 +1,4 @@
-#include "kernels/bit_packing.h"
+#include "kernels/matrix/bit_packing.h"
 
 #include <doctest/doctest.h>
 

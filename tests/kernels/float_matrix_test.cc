@@ -1,4 +1,4 @@
-#include "kernels/float_matrix.h"
+#include "kernels/matrix/float_matrix.h"
 
 #include "kernel_cases.h"
 

@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "every_target.h"
-#include "kernels/float_matrix.h"
-#include "kernels/reference.h"
+#include "kernels/matrix/float_matrix.h"
+#include "kernels/reference/reference.h"
 
 namespace ballast::kernels {
 

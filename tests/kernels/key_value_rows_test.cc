@@ -1,4 +1,4 @@
-#include "kernels/key_value_rows.h"
+#include "kernels/attention/key_value_rows.h"
 
 #include "kernel_cases.h"
 

@@ -55,17 +55,18 @@ TEST_CASE("every task of every home runs once, in a team and without one") {
   for (const int omp_threads : {1, 2, 5, 70}) {
     alone_and_in_a_team(omp_threads, [] {
       const std::size_t threads = threads_for(kMuchWork);
-      for (const std::size_t homes : {std::size_t{1}, std::size_t{2}, kMostHomes}) {
-        if (homes > threads) continue;
+      for (const std::size_t partitions : {std::size_t{1}, std::size_t{2}, kMostPartitions}) {
+        if (partitions > threads) continue;
         for (const std::size_t tasks : {0, 1, 3, 100}) {
-          CAPTURE(homes);
+          CAPTURE(partitions);
           CAPTURE(tasks);
-          std::vector<int> runs(homes * tasks);
-          parallel_homes(homes, tasks, threads, [&](std::size_t home, std::size_t task, std::size_t thread) {
-            ++runs[home * tasks + task];
-            if (thread >= threads) runs[home * tasks + task] = -1;
-          });
-          CHECK(runs == std::vector<int>(homes * tasks, 1));
+          std::vector<int> runs(partitions * tasks);
+          parallel_partitions(partitions, tasks, threads,
+                              [&](std::size_t partition, std::size_t task, std::size_t thread) {
+                                ++runs[partition * tasks + task];
+                                if (thread >= threads) runs[partition * tasks + task] = -1;
+                              });
+          CHECK(runs == std::vector<int>(partitions * tasks, 1));
         }
       }
     });

@@ -1,12 +1,12 @@
-#include "kernels/quantized_matrix.h"
+#include "kernels/matrix/quantized_matrix.h"
 
 #include <algorithm>
 #include <array>
 
 #include "ballast/error.h"
 #include "kernel_cases.h"
-#include "kernels/bit_packing.h"
-#include "kernels/quantized_storage.h"
+#include "kernels/matrix/bit_packing.h"
+#include "kernels/matrix/quantized_storage.h"
 
 namespace ballast::kernels {
 namespace {

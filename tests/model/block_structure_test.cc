@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "model/forward.h"
-#include "model/model_source.h"
+#include "model/forward/forward.h"
+#include "model/source/model_source.h"
 #include "model_runs.h"
 #include "tiny_model.h"
 

@@ -1,4 +1,4 @@
-#include "model/forward.h"
+#include "model/forward/forward.h"
 
 #include <doctest/doctest.h>
 

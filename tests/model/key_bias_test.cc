@@ -5,10 +5,10 @@
 #include <random>
 #include <vector>
 
-#include "kernels/attention.h"
-#include "kernels/key_bias.h"
+#include "kernels/attention/attention.h"
+#include "kernels/attention/key_bias.h"
 #include "kernels/rope.h"
-#include "model/key_value_cache.h"
+#include "model/forward/key_value_cache.h"
 #include "model_runs.h"
 #include "tiny_model.h"
 

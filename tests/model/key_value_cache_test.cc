@@ -1,4 +1,4 @@
-#include "model/key_value_cache.h"
+#include "model/forward/key_value_cache.h"
 
 #include <doctest/doctest.h>
 
@@ -7,8 +7,8 @@
 #include <random>
 #include <vector>
 
-#include "kernels/attention.h"
-#include "kernels/reference.h"
+#include "kernels/attention/attention.h"
+#include "kernels/reference/reference.h"
 #include "kernels/rope.h"
 
 namespace ballast::model {

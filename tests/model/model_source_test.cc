@@ -1,4 +1,4 @@
-#include "model/model_source.h"
+#include "model/source/model_source.h"
 
 #include <doctest/doctest.h>
 
@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "error_message.h"
+#include "files/safetensors/safetensors_writer.h"
 #include "model/block_structure.h"
-#include "model/checkpoint/safetensors_writer.h"
 #include "model/model.h"
-#include "model/written_spec.h"
+#include "model/source/written_spec.h"
 #include "model_runs.h"
 #include "role_tensors.h"
 #include "temporary_directory.h"
@@ -161,9 +161,9 @@ TEST_CASE("a tensor that does not match its checksum is refused") {
   const test::TemporaryDirectory directory;
   const TinyModel model = test::random_model();
   test::write_file(directory / "config.json", model.config.dump());
-  std::vector<TensorPlan> plan;
+  std::vector<files::TensorPlan> plan;
   for (const auto& [name, tensor] : model.tensors) plan.push_back({name, DType::kF32, tensor.shape});
-  SafetensorsWriter writer(directory.path(), plan, {});
+  files::SafetensorsWriter writer(directory.path(), plan, {});
   for (const auto& [name, tensor] : model.tensors) writer.write(name, std::as_bytes(std::span(tensor.values)));
   writer.finish();
   CHECK(error_message([&] { const Model loaded(directory.path()); }) == "no error");

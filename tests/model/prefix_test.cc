@@ -1,5 +1,5 @@
 // A model with a prefix runs every text as if the prefix stood in front of it.
-#include "model/prefix.h"
+#include "model/source/prefix.h"
 
 #include <doctest/doctest.h>
 
@@ -9,7 +9,7 @@
 
 #include "error_message.h"
 #include "model/model.h"
-#include "model/written_spec.h"
+#include "model/source/written_spec.h"
 #include "model_runs.h"
 #include "temporary_directory.h"
 #include "tiny_model.h"

@@ -1,4 +1,4 @@
-#include "model/quantized_tensor.h"
+#include "model/source/quantized_tensor.h"
 
 #include <doctest/doctest.h>
 
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "error_message.h"
-#include "kernels/float_matrix.h"
+#include "kernels/matrix/float_matrix.h"
 #include "temporary_directory.h"
 
 namespace ballast::model {
@@ -83,7 +83,7 @@ float expected_weight(const QuantizedTensor& tensor, std::size_t row, std::size_
 
 /// Parts under their plans, which a test may change, written as a model's directory.
 struct Stored {
-  std::vector<TensorPlan> plans;
+  std::vector<files::TensorPlan> plans;
   std::vector<std::vector<std::byte>> bytes;
 
   explicit Stored(const QuantizedTensor& tensor) {
@@ -107,12 +107,12 @@ struct Stored {
     bytes.erase(bytes.begin() + at);
   }
 
-  std::unique_ptr<Checkpoint> write(const std::filesystem::path& directory) const {
+  std::unique_ptr<files::Checkpoint> write(const std::filesystem::path& directory) const {
     test::write_file(directory / "config.json", "{}");
-    SafetensorsWriter writer(directory, plans, {});
+    files::SafetensorsWriter writer(directory, plans, {});
     for (std::size_t i = 0; i < plans.size(); ++i) writer.write(plans[i].name, bytes[i]);
     writer.finish();
-    return open_checkpoint(directory);
+    return files::open_checkpoint(directory);
   }
 };
 
@@ -148,10 +148,10 @@ TEST_CASE("a quantized matrix comes back from its parts as it was") {
 
 TEST_CASE("scales of 8 bits are a byte for each group and 16 bits for each row") {
   const Stored stored(sample_of_8_bit_scales());
-  const TensorPlan& codes = stored.plans[stored.index("m.weight_scale")];
+  const files::TensorPlan& codes = stored.plans[stored.index("m.weight_scale")];
   CHECK(codes.dtype == DType::kU8);
   CHECK(codes.shape == Shape{3, 2});
-  const TensorPlan& rows = stored.plans[stored.index("m.weight_row_scale")];
+  const files::TensorPlan& rows = stored.plans[stored.index("m.weight_row_scale")];
   CHECK(rows.dtype == DType::kF16);
   CHECK(rows.shape == Shape{3});
 }

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "model/forward.h"
+#include "model/forward/forward.h"
 #include "model_runs.h"
 
 namespace ballast::model {

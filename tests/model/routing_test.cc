@@ -1,4 +1,4 @@
-#include "model/routing.h"
+#include "model/forward/routing.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "model/stored_matrix.h"
+#include "model/source/stored_matrix.h"
 
 #include <doctest/doctest.h>
 
@@ -18,9 +18,9 @@ namespace {
 using Rows = std::vector<std::size_t>;
 
 /// A checkpoint that has names and numbers of rows, and nothing else.
-class Names : public Checkpoint {
+class Names : public files::Checkpoint {
  public:
-  explicit Names(std::map<std::string, std::int64_t> rows) : Checkpoint("names"), rows_(std::move(rows)) {
+  explicit Names(std::map<std::string, std::int64_t> rows) : files::Checkpoint("names"), rows_(std::move(rows)) {
     for (const auto& [name, count] : rows_) names_.push_back(name);
   }
 

@@ -1,4 +1,4 @@
-#include "model/written_spec.h"
+#include "model/source/written_spec.h"
 
 #include <doctest/doctest.h>
 

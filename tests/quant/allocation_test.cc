@@ -1,4 +1,4 @@
-#include "quant/allocation.h"
+#include "quant/search/allocation.h"
 
 #include <doctest/doctest.h>
 
@@ -91,13 +91,13 @@ TEST_CASE("inputs that INT8 costs most for their multiply-adds are made wide, as
   set_costs(1, 3, 4);  // 3 for 8,192
   const auto wide = [&](double share) {
     std::vector<InputChoice> changed = inputs;
-    widen_inputs(changed, share);
+    assign_int16_activations(changed, share);
     std::vector<bool> result;
     for (const InputChoice& input : changed) {
-      result.push_back(input.wide);
+      result.push_back(input.int16_activations);
       for (const MatrixChoice& matrix : input.matrices) {
-        CHECK((!input.wide || matrix.outlier_gains.empty()));
-        CHECK((!input.wide || matrix.options.back().activation_cost == 0));
+        CHECK((!input.int16_activations || matrix.outlier_gains.empty()));
+        CHECK((!input.int16_activations || matrix.options.back().activation_cost == 0));
       }
     }
     return result;
@@ -110,10 +110,10 @@ TEST_CASE("inputs that INT8 costs most for their multiply-adds are made wide, as
   CHECK(wide(0.39) == std::vector<bool>{true, false, false});  // what does not fit is passed over
   CHECK(wide(0.7) == std::vector<bool>{false, true, false});
 
-  widen_inputs(inputs, 0.7);
+  assign_int16_activations(inputs, 0.7);
   const Allocation allocation = allocate(inputs, 26'000);
-  CHECK(allocation.find("down")->wide_input);
-  CHECK(!allocation.find("q")->wide_input);
+  CHECK(allocation.find("down")->int16_activations);
+  CHECK(!allocation.find("q")->int16_activations);
   WorkingBlock block;
   for (const char* name : {"down", "fixed", "q"}) {
     block.linears.emplace_back().name = name;

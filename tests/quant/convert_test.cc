@@ -183,8 +183,7 @@ TEST_CASE("embedding, head and exceptions get the formats that they were given")
   ConvertOptions options = measured_options("w4a16", "llama3");
   options.recipe.embedding = parse_format("int8-channel");
   options.recipe.head = parse_format("bf16");
-  options.recipe.exceptions = {{"layers\\.1\\..*down_proj", parse_format("int8-g32")},
-                               {"o_proj$", parse_format("f16")}};
+  options.recipe.overrides = {{"layers\\.1\\..*down_proj", parse_format("int8-g32")}, {"o_proj$", parse_format("f16")}};
   const ConvertReport report = convert(golden_model("llama3"), directory / "out", options);
   const model::ModelSource converted(directory / "out");
   REQUIRE(converted.quantization().has_value());
@@ -210,7 +209,7 @@ TEST_CASE("embedding, head and exceptions get the formats that they were given")
 TEST_CASE("a converted model carries the recipe that made it") {
   const TemporaryDirectory directory;
   ConvertOptions options = measured_options("w8a8", "llama");
-  options.recipe.exceptions = {{"down_proj", parse_format("bf16")}};
+  options.recipe.overrides = {{"down_proj", parse_format("bf16")}};
   convert(golden_model("llama"), directory / "out", options);
   const std::string text = test::read_file(directory / "out" / "recipe.json");
   CHECK(recipe_json(parse_recipe(text, "recipe.json")) == recipe_json(options.recipe));
@@ -241,7 +240,7 @@ TEST_CASE("statistics that were saved decide the outliers") {
   save_statistics(calibrate(path, {.text_files = {}, .samples = 2, .length = 16}), directory / "stats", false);
   ConvertOptions options = options_for("w8a8");
   options.recipe.smooth = false;  // it would make the channel as large as the others
-  options.recipe.wide_end = false;
+  options.recipe.int16_activations_at_end = false;
   options.statistics = directory / "stats";
   convert(path, directory / "out", options);
   const model::ModelSource converted(directory / "out");
@@ -261,7 +260,7 @@ TEST_CASE("beside INT8 activations, what only a prompt's last token passes reads
       CAPTURE(wide);
       const TemporaryDirectory directory;
       ConvertOptions options = measured_options("w8a8", golden);
-      options.recipe.wide_end = wide;
+      options.recipe.int16_activations_at_end = wide;
       convert(golden_model(golden), directory / "out", options);
       const model::ModelSource converted(directory / "out");
       const bool tied = converted.spec().tied_embeddings;
@@ -273,7 +272,7 @@ TEST_CASE("beside INT8 activations, what only a prompt's last token passes reads
         CHECK(converted.linear(role, last - 1).activations.value().bits == 8);
       }
       CHECK(converted.linear(model::Role::kValue, last).activations.value().bits == 8);
-      CHECK(converted.quantization()->wide_inputs.size() == (wide ? 5 : 0));
+      CHECK(converted.quantization()->int16_activation_modules.size() == (wide ? 5 : 0));
     }
   }
 }

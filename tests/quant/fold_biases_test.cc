@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "quant/passes.h"
+#include "quant/passes/passes.h"
 #include "working_layer.h"
 
 namespace ballast::quant {
@@ -50,7 +50,7 @@ Folded fold(const ModelSpec& spec, unsigned seed = 1) {
   folded.before = test::run_layer(spec, folded.block, residual);
   const auto pass = make_fold_biases(spec);
   pass->run(folded.block);
-  pass->change(folded.spec);
+  pass->update_spec(folded.spec);
   folded.after = test::run_layer(folded.spec, folded.block, residual);
   folded.note = pass->note();
   return folded;
@@ -169,7 +169,7 @@ TEST_CASE("norms that write the residual stream keep their bias") {
   const WorkingBlock before = block;
   const auto pass = make_fold_biases(spec);
   pass->run(block);
-  pass->change(spec);
+  pass->update_spec(spec);
   CHECK(spec.norm.bias);
   CHECK(!spec.biases.key);
   CHECK(!spec.biases.value);
@@ -185,7 +185,7 @@ TEST_CASE("in front of a router a norm keeps its bias") {
   const WorkingBlock before = block;
   const auto pass = make_fold_biases(spec);
   pass->run(block);
-  pass->change(spec);
+  pass->update_spec(spec);
   CHECK(spec.norm.bias);
   CHECK(block.norms[0].bias == std::vector<float>(spec.hidden_size, 0.0F));
   CHECK(block.norms[1].bias == before.norms[1].bias);
@@ -223,7 +223,7 @@ TEST_CASE("the final norm's bias becomes that of an untied head, created or adde
     const test::Vector constant = test::output_of(block.linears[0], test::doubles(block.norms[0].bias));
     const auto pass = make_fold_biases(spec);
     pass->run(block);
-    pass->change(spec);
+    pass->update_spec(spec);
     CHECK(spec.biases.head);
     CHECK(!spec.norm.bias);
     REQUIRE(block.vectors.size() == 1);

@@ -1,4 +1,4 @@
-#include "quant/fold_rules.h"
+#include "quant/passes/fold_rules.h"
 
 #include <doctest/doctest.h>
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "pass_run.h"
-#include "quant/passes.h"
+#include "quant/passes/passes.h"
 #include "working_layer.h"
 
 namespace ballast::quant {
@@ -43,7 +43,7 @@ TEST_CASE("centring takes the mean out of what a block writes, and nothing else"
     CHECK(test::relative_change(centered, *got) < kRounding);
   }
   ModelSpec after = spec;
-  pass->change(after);
+  pass->update_spec(after);
   CHECK(after.norm.kind == NormSpec::Kind::kRms);
 }
 
@@ -78,7 +78,7 @@ TEST_CASE("centring does nothing and says why where a norm writes the stream or 
     const auto pass = make_center_norms(spec);
     check_untouched(run_pass(spec, *pass));
     ModelSpec after = spec;
-    pass->change(after);
+    pass->update_spec(after);
     CHECK(after.norm.kind == NormSpec::Kind::kLayer);
     CHECK(pass->note().starts_with("center_norms: the LayerNorms stay, because "));
   }

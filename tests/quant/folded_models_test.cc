@@ -5,7 +5,7 @@
 #include <string>
 
 #include "ballast/convert.h"
-#include "model/model_source.h"
+#include "model/source/model_source.h"
 #include "model_logits.h"
 #include "temporary_directory.h"
 #include "tiny_model.h"

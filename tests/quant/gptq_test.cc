@@ -1,4 +1,4 @@
-#include "quant/gptq.h"
+#include "quant/rounding/gptq.h"
 
 #include <doctest/doctest.h>
 
@@ -6,8 +6,8 @@
 #include <random>
 #include <vector>
 
-#include "kernels/quantized_matrix.h"
-#include "quant/rounding.h"
+#include "kernels/matrix/quantized_matrix.h"
+#include "quant/rounding/rounding.h"
 #include "with_threads.h"
 
 namespace ballast::quant {
@@ -47,8 +47,8 @@ WorkingLinear random_linear(std::size_t rows, std::size_t cols, const WeightForm
   return linear;
 }
 
-InputMoments moments_of(const std::vector<float>& inputs, std::size_t cols) {
-  MomentSum sum(cols, calib::SumOrder::kAny);
+Hessian moments_of(const std::vector<float>& inputs, std::size_t cols) {
+  HessianSum sum(cols, jobs::SumOrder::kAny);
   // In two unequal batches.
   sum.add(inputs.data(), 100);
   sum.add(inputs.data() + 100 * cols, kTokens - 100);
@@ -80,7 +80,7 @@ TEST_CASE("moments are the sums of products of the inputs") {
   for (const std::size_t cols : {std::size_t{1}, std::size_t{33}, std::size_t{300}}) {
     CAPTURE(cols);
     const std::vector<float> inputs = correlated_inputs(cols, 7);
-    const InputMoments moments = moments_of(inputs, cols);
+    const Hessian moments = moments_of(inputs, cols);
     CHECK(moments.rows == kTokens);
     for (std::size_t i = 0; i < cols; i += 7) {
       for (std::size_t j = 0; j < cols; j += 5) {
@@ -91,8 +91,8 @@ TEST_CASE("moments are the sums of products of the inputs") {
           expected += product;
           size += std::abs(product);
         }
-        CHECK(std::abs(double{moments.second[i * cols + j]} - expected) <= 1e-5 * size);
-        CHECK(moments.second[i * cols + j] == moments.second[j * cols + i]);
+        CHECK(std::abs(double{moments.values[i * cols + j]} - expected) <= 1e-5 * size);
+        CHECK(moments.values[i * cols + j] == moments.values[j * cols + i]);
       }
     }
   }
@@ -100,16 +100,16 @@ TEST_CASE("moments are the sums of products of the inputs") {
 
 TEST_CASE("a factor inverts the damped moments in its order, kept columns last") {
   constexpr std::size_t kCols = 40;
-  const InputMoments moments = moments_of(correlated_inputs(kCols, 3), kCols);
+  const Hessian moments = moments_of(correlated_inputs(kCols, 3), kCols);
   const std::vector<std::int32_t> kept = {4, 17};
-  const MomentFactor factor = factorize(moments, kept, 0.01);
+  const InverseCholesky factor = factorize(moments, kept, 0.01);
   CHECK(factor.order[kCols - 2] + factor.order[kCols - 1] == 21);
   double trace = 0;
-  for (std::size_t c = 0; c < kCols; ++c) trace += double{moments.second[c * kCols + c]};
+  for (std::size_t c = 0; c < kCols; ++c) trace += double{moments.values[c * kCols + c]};
   const auto damped = [&](std::size_t a, std::size_t b) {
     const auto i = static_cast<std::size_t>(factor.order[a]);
     const auto j = static_cast<std::size_t>(factor.order[b]);
-    return double{moments.second[i * kCols + j]} + (a == b ? 0.01 * trace / kCols : 0);
+    return double{moments.values[i * kCols + j]} + (a == b ? 0.01 * trace / kCols : 0);
   };
   // R^T R H must be the identity.
   for (std::size_t i = 0; i < kCols; ++i) {
@@ -135,7 +135,7 @@ TEST_CASE("GPTQ has less output error than rounding to the nearest of the same g
       CAPTURE(cols);
       const std::vector<float> inputs = correlated_inputs(cols, 11);
       const WorkingLinear linear = random_linear(23, cols, parse_format(name));
-      const MomentFactor factor = factorize(moments_of(inputs, cols), {}, 0.01);
+      const InverseCholesky factor = factorize(moments_of(inputs, cols), {}, 0.01);
       const GptqResult result = round_gptq(linear, factor);
       const double nearest =
           output_error(linear,
@@ -155,7 +155,7 @@ TEST_CASE("columns that keep 16 bits make up for the others") {
   constexpr std::size_t kCols = 96;
   const std::vector<float> inputs = correlated_inputs(kCols, 5);
   WorkingLinear linear = random_linear(16, kCols, parse_format("int4-g32-asym"));
-  const InputMoments moments = moments_of(inputs, kCols);
+  const Hessian moments = moments_of(inputs, kCols);
   const double without = output_error(linear, round_gptq(linear, factorize(moments, {}, 0.01)).tensor, inputs);
   linear.outlier_columns = {3, 40, 95};
   const GptqResult result = round_gptq(linear, factorize(moments, linear.outlier_columns, 0.01));
@@ -171,7 +171,7 @@ TEST_CASE("a channel that is always zero costs nothing and breaks nothing") {
   const GptqResult result = round_gptq(linear, factorize(moments_of(inputs, kCols), {}, 0.01));
   CHECK(std::isfinite(result.error));
   CHECK(output_error(linear, result.tensor, inputs) <= result.error);
-  const InputMoments nothing = moments_of(std::vector<float>(kTokens * kCols), kCols);
+  const Hessian nothing = moments_of(std::vector<float>(kTokens * kCols), kCols);
   CHECK(std::isfinite(round_gptq(linear, factorize(nothing, {}, 0.01)).error));
 }
 

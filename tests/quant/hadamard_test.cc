@@ -1,4 +1,4 @@
-#include "quant/hadamard.h"
+#include "quant/passes/hadamard.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "quant/input_peaks.h"
+#include "quant/search/input_peaks.h"
 
 #include <doctest/doctest.h>
 
@@ -6,13 +6,13 @@
 #include <random>
 #include <vector>
 
-#include "quant/output_error.h"
+#include "quant/search/output_error.h"
 
 namespace ballast::quant {
 namespace {
 
 InputPeaks peaks_of(const std::vector<float>& inputs, std::size_t cols, std::span<const float> weights = {}) {
-  PeakSum sum(cols, calib::SumOrder::kAny);
+  PeakSum sum(cols, jobs::SumOrder::kAny);
   const std::size_t rows = inputs.size() / cols;
   const std::size_t first = rows / 3;  // in two unequal batches
   sum.add(inputs.data(), first, weights.empty() ? weights : weights.first(first));

@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
 
 const std::vector<int> kPrefix = {9, 1};
 
-ConvertOptions behind(const Prefix& prefix, const char* scheme = "f32",
+ConvertOptions behind(const CachedPrefix& prefix, const char* scheme = "f32",
                       const std::optional<fs::path>& statistics = {}) {
   ConvertOptions options{.recipe = recipe_for_scheme(scheme), .statistics = statistics};
   options.recipe.prefix = prefix;
@@ -35,7 +35,7 @@ ConvertOptions behind(const Prefix& prefix, const char* scheme = "f32",
   return options;
 }
 
-fs::path save_measured(const fs::path& path, const fs::path& model, const Prefix& prefix) {
+fs::path save_measured(const fs::path& path, const fs::path& model, const CachedPrefix& prefix) {
   save_statistics(calibrate(model, {.samples = 2, .length = 16, .prefix = prefix}), path, true);
   return path;
 }
@@ -83,7 +83,7 @@ TEST_CASE("statistics of another prefix are refused") {
   const test::TemporaryDirectory directory;
   const fs::path bare = save_measured(directory / "bare", golden_model("llama3"), {});
   const fs::path other = save_measured(directory / "other", golden_model("llama3"), {.tokens = {5}});
-  const auto refusal = [&](const Prefix& prefix, const char* scheme, const fs::path& statistics) {
+  const auto refusal = [&](const CachedPrefix& prefix, const char* scheme, const fs::path& statistics) {
     return error_message(
         [&] { convert(golden_model("llama3"), directory / "out", behind(prefix, scheme, statistics)); });
   };
@@ -96,7 +96,7 @@ TEST_CASE("statistics of another prefix are refused") {
 
 TEST_CASE("a prefix that the model cannot have is refused") {
   const test::TemporaryDirectory directory;
-  const auto refusal = [&](const char* model, const Prefix& prefix) {
+  const auto refusal = [&](const char* model, const CachedPrefix& prefix) {
     return error_message([&] { convert(golden_model(model), directory / "out", behind(prefix)); });
   };
   CHECK(refusal("llama3", {.tokens = {67}}) == Contains("token 67, which is not in the model's vocabulary of 67"));

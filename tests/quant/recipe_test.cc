@@ -24,10 +24,10 @@ TEST_CASE("every scheme's recipe survives its JSON") {
     Recipe recipe = recipe_for_scheme(scheme);
     recipe.fold_norms = recipe.fold_biases = recipe.center_norms = false;
     recipe.equalize = recipe.smooth = recipe.rotate = recipe.rotate_values = recipe.untie_head = true;
-    recipe.wide_end = false;
+    recipe.int16_activations_at_end = false;
     recipe.outlier_fraction = 0.03;
     recipe.rounding = Recipe::Rounding::kScaleSearch;
-    recipe.exceptions = {{"down_proj$", parse_format("int8-channel-asym")}, {"^lm\"_head\\.", parse_format("f16")}};
+    recipe.overrides = {{"down_proj$", parse_format("int8-channel-asym")}, {"^lm\"_head\\.", parse_format("f16")}};
     const std::string text = recipe_json(recipe);
     const Recipe back = parse_recipe(text, "r.json");
     CHECK(recipe_json(back) == text);
@@ -40,7 +40,7 @@ TEST_CASE("every scheme's recipe survives its JSON") {
     CHECK(back.rotate);
     CHECK(back.rotate_values);
     CHECK(back.untie_head);
-    CHECK(!back.wide_end);
+    CHECK(!back.int16_activations_at_end);
     CHECK(back.outlier_fraction == 0.03);
     CHECK(back.rounding == Recipe::Rounding::kScaleSearch);
     CHECK(back.linears == recipe.linears);
@@ -48,9 +48,9 @@ TEST_CASE("every scheme's recipe survives its JSON") {
     CHECK(back.head == recipe.head);
     CHECK(back.activations == recipe.activations);
     CHECK(back.activation_groups == recipe.activation_groups);
-    REQUIRE(back.exceptions.size() == 2);
-    CHECK(back.exceptions[1].pattern == "^lm\"_head\\.");
-    CHECK(back.exceptions[0].format == recipe.exceptions[0].format);
+    REQUIRE(back.overrides.size() == 2);
+    CHECK(back.overrides[1].pattern == "^lm\"_head\\.");
+    CHECK(back.overrides[0].format == recipe.overrides[0].format);
   }
 }
 

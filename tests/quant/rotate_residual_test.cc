@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "quant/passes.h"
+#include "quant/passes/passes.h"
 #include "working_layer.h"
 
 namespace ballast::quant {

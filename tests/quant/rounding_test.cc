@@ -1,4 +1,4 @@
-#include "quant/rounding.h"
+#include "quant/rounding/rounding.h"
 
 #include <doctest/doctest.h>
 
@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "kernels/float_matrix.h"
-#include "kernels/quantized_matrix.h"
+#include "kernels/matrix/float_matrix.h"
+#include "kernels/matrix/quantized_matrix.h"
 #include "with_threads.h"
 
 namespace ballast::quant {
@@ -57,8 +57,8 @@ int unpacked(const std::vector<std::uint8_t>& packed, int bits, std::size_t row_
              std::size_t at) {
   int code = 0;
   for (std::size_t bit = 0; bit < static_cast<std::size_t>(bits); ++bit) {
-    const std::size_t place = at * static_cast<std::size_t>(bits) + bit;
-    code |= (packed[row * row_bytes + place / 8] >> (place % 8) & 1) << bit;
+    const std::size_t context = at * static_cast<std::size_t>(bits) + bit;
+    code |= (packed[row * row_bytes + context / 8] >> (context % 8) & 1) << bit;
   }
   return code;
 }

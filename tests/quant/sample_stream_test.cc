@@ -74,9 +74,9 @@ TEST_CASE("in front of what writes the stream, a token counts by the inverse of 
       CAPTURE(block.linears[block.inputs[i].readers.front()].name);
       REQUIRE((block.inputs[i].moments != nullptr) == !energies[i].empty());
       if (energies[i].empty()) continue;
-      const InputMoments& moments = *block.inputs[i].moments;
+      const Hessian& moments = *block.inputs[i].moments;
       for (std::size_t c = 0; c < moments.cols; ++c) {
-        CHECK(moments.second[c * moments.cols + c] == doctest::Approx(energies[i][c]).epsilon(1e-4));
+        CHECK(moments.values[c * moments.cols + c] == doctest::Approx(energies[i][c]).epsilon(1e-4));
       }
     }
   }

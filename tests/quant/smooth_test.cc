@@ -6,11 +6,11 @@
 #include <vector>
 
 #include "error_message.h"
-#include "kernels/quantized_matrix.h"
+#include "kernels/matrix/quantized_matrix.h"
 #include "pass_run.h"
-#include "quant/passes.h"
-#include "quant/rounding.h"
-#include "quant/rounding_error.h"
+#include "quant/passes/passes.h"
+#include "quant/rounding/rounding.h"
+#include "quant/rounding/rounding_error.h"
 #include "working_layer.h"
 
 namespace ballast::quant {

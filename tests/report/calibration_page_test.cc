@@ -6,7 +6,7 @@
 
 #include "ballast/report.h"
 #include "html_page.h"
-#include "report/findings.h"
+#include "report/calibration/calibration_summary.h"
 
 using ballast::ChannelStatistics;
 using ballast::MassiveToken;
@@ -142,7 +142,7 @@ TEST_CASE("kinds of linears come from any architecture's names") {
                                  channels({1, 2})});
   }
   statistics.inputs.push_back({{"score"}, channels({1, 2})});
-  const ballast::report::Findings findings(statistics);
+  const ballast::report::CalibrationSummary findings(statistics);
   REQUIRE(findings.kinds.size() == 3);
   CHECK(findings.kinds[0].name == "attn.c_attn");
   CHECK(findings.kinds[1].name == "mlp.experts.*.w1, w3, router");

@@ -1,10 +1,10 @@
-#include "report/scale.h"
+#include "report/chart/scale.h"
 
 #include <doctest/doctest.h>
 
 #include <limits>
 
-#include "report/colours.h"
+#include "report/chart/colours.h"
 
 using ballast::report::Scale;
 using ballast::report::whole_ticks;

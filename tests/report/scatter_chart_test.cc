@@ -1,4 +1,4 @@
-#include "report/scatter_chart.h"
+#include "report/chart/scatter_chart.h"
 
 #include <doctest/doctest.h>
 

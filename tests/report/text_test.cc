@@ -1,4 +1,4 @@
-#include "report/text.h"
+#include "report/chart/text.h"
 
 #include <doctest/doctest.h>
 

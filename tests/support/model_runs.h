@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "ballast/cache.h"
-#include "model/checkpoint/safetensors_file.h"
+#include "files/safetensors/safetensors_file.h"
 #include "model/model.h"
 #include "tiny_model.h"
 
@@ -43,7 +43,7 @@ struct Golden {
 };
 
 inline Golden read_golden(const std::string& name) {
-  const model::SafetensorsFile file(golden_model(name) / "expected.safetensors");
+  const files::SafetensorsFile file(golden_model(name) / "expected.safetensors");
   const TensorView& ids = file.tensor("input_ids");
   const TensorView& logits = file.tensor("logits");
   Golden golden;

@@ -9,7 +9,7 @@
 #include <functional>
 #include <string>
 
-#include "quant/passes.h"
+#include "quant/passes/passes.h"
 #include "working_layer.h"
 
 namespace ballast::test {
@@ -48,7 +48,7 @@ inline Run run_pass(
   pass.run(run.block);
   run.note = pass.note();
   ModelSpec after = spec;
-  pass.change(after);
+  pass.update_spec(after);
   run.after = run_layer(after, run.block, residual);
   for (const quant::WorkingLinear& linear : run.block.linears) {
     for (const float value : linear.values) CHECK(std::abs(value) <= linear.absmax);

@@ -11,7 +11,7 @@
 
 #include "ballast/spec.h"
 #include "model/arch/rope_config.h"
-#include "model/routing.h"
+#include "model/forward/routing.h"
 #include "role_tensors.h"
 
 namespace ballast::test {
@@ -224,7 +224,7 @@ class ReferenceModel {
     }
   }
 
-  void place(Rows& rows, Role norm_role, std::size_t layer, std::size_t heads) const {
+  void context(Rows& rows, Role norm_role, std::size_t layer, std::size_t heads) const {
     for (std::size_t t = 0; t < rows.size(); ++t) {
       for (std::size_t head = 0; head < heads; ++head) {
         double* values = rows[t].data() + head * spec_.head_size;
@@ -236,8 +236,8 @@ class ReferenceModel {
 
   Rows attention(std::size_t layer, const Rows& x) const {
     Projected p = project(layer, x);
-    place(p.q, Role::kQueryNorm, layer, spec_.heads);
-    place(p.k, Role::kKeyNorm, layer, spec_.kv_heads);
+    context(p.q, Role::kQueryNorm, layer, spec_.heads);
+    context(p.k, Role::kKeyNorm, layer, spec_.kv_heads);
     const std::size_t window = spec_.window(layer);
     Rows mixed;
     for (std::size_t t = 0; t < x.size(); ++t) {

@@ -13,7 +13,7 @@
 
 #include "model/arch/architecture.h"
 #include "model/block_structure.h"
-#include "model/model_source.h"
+#include "model/source/model_source.h"
 #include "tiny_model.h"
 
 namespace ballast::test {

@@ -16,8 +16,8 @@
 
 #include "ballast/tensor.h"
 #include "file_bytes.h"
-#include "model/checkpoint/checkpoint.h"
-#include "model/checkpoint/safetensors_file.h"
+#include "files/checkpoint.h"
+#include "files/safetensors/safetensors_file.h"
 #include "temporary_directory.h"
 
 namespace ballast::test {
@@ -57,14 +57,14 @@ struct TinyModel {
 
 /// A directory with plain weights, read back.
 inline TinyModel read_model(const std::filesystem::path& directory) {
-  const auto checkpoint = model::open_checkpoint(directory);
+  const auto checkpoint = files::open_checkpoint(directory);
   TinyModel result{.config = checkpoint->config(), .tensors = {}, .tokenizer = nullptr};
   for (const std::string& name : checkpoint->names()) {
     const TensorView view = checkpoint->tensor(name);
     Tensor& tensor = result.tensors[name];
     tensor.shape = view.shape;
     tensor.values.resize(static_cast<std::size_t>(element_count(view.shape)));
-    model::decode_floats(view, name, tensor.values.data());
+    files::decode_floats(view, name, tensor.values.data());
   }
   return result;
 }

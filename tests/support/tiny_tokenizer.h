@@ -7,8 +7,8 @@
 #include <string>
 #include <utility>
 
-#include "model/tokenizer/json_tokenizer.h"
-#include "model/tokenizer/utf8.h"
+#include "text/readers/json_tokenizer.h"
+#include "text/unicode/utf8.h"
 
 namespace ballast::test {
 
@@ -20,7 +20,7 @@ inline nlohmann::json tiny_tokenizer_json() {
   int id = 0;
   const auto add = [&](char32_t character) {
     std::string text;
-    model::append_utf8(character, text);
+    text::append_utf8(character, text);
     vocab[text] = id++;
   };
   for (int byte = 0; byte < 256; ++byte) {
@@ -40,16 +40,16 @@ inline nlohmann::json tiny_tokenizer_json() {
             {"merges", nlohmann::json::array({"h e", "l l", "he ll", "hell o", "Ġ hello"})}}}};
 }
 
-inline std::unique_ptr<model::Tokenizer> make_tiny_tokenizer(const nlohmann::json& tokenizer = tiny_tokenizer_json(),
-                                                             nlohmann::json config = nlohmann::json::object(),
-                                                             std::string chat_template = {}) {
-  model::TokenizerSource source;
+inline std::unique_ptr<text::Tokenizer> make_tiny_tokenizer(const nlohmann::json& tokenizer = tiny_tokenizer_json(),
+                                                            nlohmann::json config = nlohmann::json::object(),
+                                                            std::string chat_template = {}) {
+  text::TokenizerSource source;
   source.tokenizer_file = "tokenizer.json";
   source.tokenizer_data = tokenizer.dump();
   source.config_file = "tokenizer_config.json";
   source.config = std::move(config);
   source.chat_template = std::move(chat_template);
-  return model::make_tokenizer(std::move(source));
+  return text::make_tokenizer(std::move(source));
 }
 
 }  // namespace ballast::test

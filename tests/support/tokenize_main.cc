@@ -14,19 +14,19 @@
 #include <string_view>
 
 #include "ballast/error.h"
-#include "model/checkpoint/gguf.h"
-#include "model/tokenizer/tokenizer.h"
-#include "model/tokenizer/tokenizer_files.h"
+#include "files/gguf/gguf.h"
+#include "text/readers/tokenizer_files.h"
+#include "text/tokenizer.h"
 
 namespace {
 
 using ballast::Error;
-using ballast::model::Tokenizer;
+using ballast::text::Tokenizer;
 
 std::unique_ptr<Tokenizer> open_tokenizer(const std::filesystem::path& path) {
   std::unique_ptr<Tokenizer> tokenizer = std::filesystem::is_directory(path)
-                                             ? ballast::model::read_tokenizer_directory(path)
-                                             : ballast::model::load_tokenizer(*ballast::model::open_gguf(path));
+                                             ? ballast::text::read_tokenizer_directory(path)
+                                             : ballast::text::load_tokenizer(*ballast::files::open_gguf(path));
   if (!tokenizer) throw Error(path.string(), "has no tokenizer");
   return tokenizer;
 }
@@ -48,7 +48,7 @@ void run(int argc, char** argv) {
   const std::unique_ptr<Tokenizer> tokenizer = open_tokenizer(argv[1]);
   if (argc == 3) {
     const std::filesystem::path directory = argv[2];
-    for (const ballast::model::TokenizerFile& file : tokenizer->files()) {
+    for (const ballast::text::TokenizerFile& file : tokenizer->files()) {
       std::ofstream(directory / file.name, std::ios::binary) << file.content;
     }
   }

@@ -1,4 +1,4 @@
-#include "tools/evaluation_text.h"
+#include "tools/commands/evaluation_text.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "tools/progress_bar.h"
+#include "tools/terminal/progress_bar.h"
 
 #include <doctest/doctest.h>
 
@@ -8,7 +8,7 @@
 #include <string_view>
 #include <utility>
 
-#include "tools/table.h"
+#include "tools/terminal/table.h"
 
 namespace ballast::tools {
 namespace {

@@ -1,4 +1,4 @@
-#include "tools/table.h"
+#include "tools/terminal/table.h"
 
 #include <doctest/doctest.h>
 

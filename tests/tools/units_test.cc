@@ -1,11 +1,11 @@
-#include "tools/units.h"
+#include "tools/terminal/units.h"
 
 #include <doctest/doctest.h>
 
 #include <cstdint>
 #include <limits>
 
-#include "tools/option_checks.h"
+#include "tools/commands/option_checks.h"
 
 namespace ballast::tools {
 namespace {

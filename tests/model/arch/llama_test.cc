@@ -77,13 +77,14 @@ TEST_CASE("a size that is none is refused by field") {
   for (const char* field : {"num_hidden_layers", "hidden_size", "num_attention_heads", "num_key_value_heads",
                             "head_dim", "intermediate_size", "vocab_size", "max_position_embeddings"}) {
     CAPTURE(field);
-    const std::string place = "config.json: " + std::string(field) + ": ";
-    CHECK(refusal(field, -3) == place + "must lie between 1 and 2^31 - 1, is -3");
-    CHECK(refusal(field, 0) == place + "must lie between 1 and 2^31 - 1, is 0");
-    CHECK(refusal(field, std::uint64_t{1} << 63) == place + "must lie between 1 and 2^31 - 1, is 9223372036854775808");
-    CHECK(refusal(field, "32") == place + "must be a whole number, is \"32\"");
-    CHECK(refusal(field, 32.5) == place + "must be a whole number, is 32.5");
-    CHECK(refusal(field, json::array({32})) == place + "must be a whole number, is [32]");
+    const std::string context = "config.json: " + std::string(field) + ": ";
+    CHECK(refusal(field, -3) == context + "must lie between 1 and 2^31 - 1, is -3");
+    CHECK(refusal(field, 0) == context + "must lie between 1 and 2^31 - 1, is 0");
+    CHECK(refusal(field, std::uint64_t{1} << 63) ==
+          context + "must lie between 1 and 2^31 - 1, is 9223372036854775808");
+    CHECK(refusal(field, "32") == context + "must be a whole number, is \"32\"");
+    CHECK(refusal(field, 32.5) == context + "must be a whole number, is 32.5");
+    CHECK(refusal(field, json::array({32})) == context + "must be a whole number, is [32]");
   }
   for (const char* field :
        {"num_hidden_layers", "hidden_size", "num_attention_heads", "intermediate_size", "vocab_size"}) {

@@ -80,10 +80,10 @@ TEST_CASE("a rotary embedding that is not known is refused by name") {
 TEST_CASE("a rotary embedding with a missing or absurd number is refused by field") {
   for (const char* field : {"factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"}) {
     CAPTURE(field);
-    const std::string place = "config.json: rope_scaling: " + std::string(field) + ": ";
-    CHECK(refusal({{"rope_scaling", without(kLlama3, field)}}) == place + "missing");
-    CHECK(refusal({{"rope_scaling", changed(kLlama3, field, -1)}}) == place + "must be positive");
-    CHECK(refusal({{"rope_scaling", changed(kLlama3, field, "8")}}) == place + "must be a number, is \"8\"");
+    const std::string context = "config.json: rope_scaling: " + std::string(field) + ": ";
+    CHECK(refusal({{"rope_scaling", without(kLlama3, field)}}) == context + "missing");
+    CHECK(refusal({{"rope_scaling", changed(kLlama3, field, -1)}}) == context + "must be positive");
+    CHECK(refusal({{"rope_scaling", changed(kLlama3, field, "8")}}) == context + "must be a number, is \"8\"");
   }
   CHECK(refusal({{"rope_scaling", changed(kLlama3, "high_freq_factor", 1)}}) ==
         Contains("high_freq_factor: must be larger than low_freq_factor"));
@@ -205,7 +205,7 @@ std::string gguf_with_factors(float change) {
 }
 
 json from_gguf(const std::filesystem::path& path, std::size_t head_size) {
-  return rope_parameters_from_gguf(*open_gguf(path), "llama.", head_size);
+  return rope_parameters_from_gguf(*files::open_gguf(path), "llama.", head_size);
 }
 
 TEST_CASE("Llama 3's parameters are recovered from a GGUF's factors") {

@@ -1,0 +1,126 @@
+#include "calib/massive_activation_tracker.h"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+namespace ballast::calib {
+
+namespace {
+
+using nlohmann::json;
+
+constexpr std::size_t kTopValues = 10;
+
+// Size of the map for the report.
+constexpr std::size_t kMapTokens = 32;
+constexpr std::size_t kMapLargestChannels = 16;
+constexpr std::size_t kMapChannels = 80;
+
+}  // namespace
+
+LayerStatistics MassiveActivationTracker::add(std::size_t layer, const OutputMagnitudes& output, const RowsOf& rows) {
+  LayerStatistics statistics;
+  statistics.layer = layer;
+  statistics.median = output.median();
+  for (const Peak& peak : output.top(kTopValues)) statistics.top.push_back(top_value(peak));
+  const TopValue& largest = statistics.top.front();
+  statistics.massive = is_massive(std::abs(largest.value), statistics.median);
+  for (const Peak& peak : output.massive()) {
+    const std::size_t sample = peak.row / length();
+    const std::size_t position = peak.row % length();
+    massive_channels_[peak.channel].insert(sample);
+    const bool first = position == 0 && prefix_.empty();
+    const int token = first ? MassiveToken::kFirst : samples_[sample][position];
+    MassiveSeen& seen = massive_tokens_[token];
+    seen.position = seen.samples.empty() ? position : std::min(seen.position, position);
+    seen.samples.insert(sample);
+  }
+  if (std::abs(largest.value) > map_.largest) {
+    const std::size_t tokens = std::min(kMapTokens, length());
+    map_ = {std::abs(largest.value), layer, largest.sample, rows(largest.sample, tokens)};
+  }
+  return statistics;
+}
+
+TopValue MassiveActivationTracker::top_value(const Peak& peak) const {
+  TopValue value;
+  value.value = peak.value;
+  value.sample = peak.row / length();
+  value.position = peak.row % length();
+  value.token = samples_[value.sample][value.position];
+  value.token_text = token_text(value.token);
+  value.channel = peak.channel;
+  return value;
+}
+
+std::string MassiveActivationTracker::token_text(int token) const {
+  return tokenizer_ == nullptr ? "" : text::replace_invalid_utf8(tokenizer_->token_bytes(token));
+}
+
+void MassiveActivationTracker::describe(Statistics& statistics) const {
+  for (const auto& [channel, samples] : massive_channels_) {
+    statistics.massive_channels.push_back({.channel = channel, .samples = samples.size()});
+  }
+  for (const auto& [token, seen] : massive_tokens_) {
+    statistics.massive_tokens.push_back({.token = token,
+                                         .position = seen.position,
+                                         .token_text = token == MassiveToken::kFirst ? "" : token_text(token),
+                                         .samples = seen.samples.size()});
+  }
+  std::ranges::stable_sort(statistics.massive_tokens, std::ranges::greater{}, &MassiveToken::samples);
+  statistics.map = draw_map();
+}
+
+ActivationMap MassiveActivationTracker::draw_map() const {
+  const std::size_t tokens = std::min(kMapTokens, length());
+  const std::size_t width = map_.rows.size() / tokens;
+  std::vector<std::pair<float, std::size_t>> largest;
+  for (std::size_t c = 0; c < width; ++c) {
+    float absmax = 0;
+    for (std::size_t t = 0; t < tokens; ++t) absmax = std::max(absmax, std::abs(map_.rows[t * width + c]));
+    largest.emplace_back(absmax, c);
+  }
+  std::ranges::stable_sort(largest, std::ranges::greater{}, &std::pair<float, std::size_t>::first);
+  std::set<std::size_t> channels;
+  for (std::size_t i = 0; i < std::min(kMapLargestChannels, largest.size()); ++i) channels.insert(largest[i].second);
+  const std::size_t step = std::max<std::size_t>(1, width / (kMapChannels - kMapLargestChannels));
+  for (std::size_t c = 0; c < width && channels.size() < kMapChannels; c += step) channels.insert(c);
+
+  ActivationMap map;
+  map.layer = map_.layer;
+  map.channels.assign(channels.begin(), channels.end());
+  for (std::size_t t = 0; t < tokens; ++t) {
+    map.tokens.push_back(token_text(samples_[map_.sample][t]));
+    for (const std::size_t c : channels) map.magnitudes.push_back(std::abs(map_.rows[t * width + c]));
+  }
+  return map;
+}
+
+std::string MassiveActivationTracker::serialize() const {
+  json tokens = json::array();
+  for (const auto& [token, seen] : massive_tokens_) tokens.push_back({token, seen.position, seen.samples});
+  json channels = json::array();
+  for (const auto& [channel, samples] : massive_channels_) channels.push_back({channel, samples});
+  const json all = {
+      {"channels", channels}, {"tokens", tokens}, {"map", {map_.largest, map_.layer, map_.sample, map_.rows}}};
+  std::string bytes;
+  json::to_cbor(all, bytes);
+  return bytes;
+}
+
+void MassiveActivationTracker::restore(std::string_view bytes) {
+  const json all = json::from_cbor(bytes);
+  massive_channels_.clear();
+  for (const json& entry : all.at("channels")) {
+    massive_channels_[entry.at(0)] = entry.at(1).get<std::set<std::size_t>>();
+  }
+  massive_tokens_.clear();
+  for (const json& entry : all.at("tokens"))
+    massive_tokens_[entry.at(0)] = {entry.at(1), entry.at(2).get<std::set<std::size_t>>()};
+  const json& map = all.at("map");
+  map_ = {map.at(0), map.at(1), map.at(2), map.at(3).get<std::vector<float>>()};
+}
+
+}  // namespace ballast::calib

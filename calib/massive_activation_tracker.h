@@ -1,0 +1,68 @@
+// What is remarkable in the outputs of blocks: their largest values, the channels and tokens that carry massive ones,
+// and the map for the report.
+#ifndef BALLAST_CALIB_MASSIVE_ACTIVATION_TRACKER_H_
+#define BALLAST_CALIB_MASSIVE_ACTIVATION_TRACKER_H_
+
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ballast/statistics.h"
+#include "calib/accumulators.h"
+#include "calib/samples.h"
+#include "text/tokenizer.h"
+
+namespace ballast::calib {
+
+class MassiveActivationTracker {
+ public:
+  /// The first rows of a sample's output of the present layer, `count` of them, one after the other.
+  using RowsOf = std::function<std::vector<float>(std::size_t sample, std::size_t count)>;
+
+  /// All arguments must outlive this; without a tokenizer tokens have no text.
+  MassiveActivationTracker(const Samples& samples, const std::vector<int>& prefix, const text::Tokenizer* tokenizer)
+      : samples_(samples), prefix_(prefix), tokenizer_(tokenizer) {}
+
+  /// A layer's output, seen whole.
+  LayerStatistics add(std::size_t layer, const OutputMagnitudes& output, const RowsOf& rows);
+
+  /// The massive channels and tokens and the map of all layers.
+  void describe(Statistics& statistics) const;
+
+  /// For going on after a kill.
+  std::string serialize() const;
+  void restore(std::string_view bytes);
+
+ private:
+  /// The first tokens' activations of the sample that holds the largest value seen so far.
+  struct MapCandidate {
+    float largest = 0;
+    std::size_t layer = 0;
+    std::size_t sample = 0;
+    std::vector<float> rows;
+  };
+  struct MassiveSeen {
+    std::size_t position = 0;
+    std::set<std::size_t> samples;
+  };
+
+  std::size_t length() const { return samples_.front().size(); }
+  TopValue top_value(const Peak& peak) const;
+  std::string token_text(int token) const;
+  ActivationMap draw_map() const;
+
+  const Samples& samples_;
+  const std::vector<int>& prefix_;  ///< in front of every sample
+  const text::Tokenizer* tokenizer_;
+  MapCandidate map_;
+  std::map<std::size_t, std::set<std::size_t>> massive_channels_;
+  std::map<int, MassiveSeen> massive_tokens_;
+};
+
+}  // namespace ballast::calib
+
+#endif  // BALLAST_CALIB_MASSIVE_ACTIVATION_TRACKER_H_

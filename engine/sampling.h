@@ -1,0 +1,56 @@
+// The choice of the next token from a row of logits.
+#ifndef BALLAST_ENGINE_SAMPLING_H_
+#define BALLAST_ENGINE_SAMPLING_H_
+
+#include <array>
+#include <cstddef>
+#include <random>
+#include <span>
+#include <vector>
+
+#include "ballast/generate.h"
+
+namespace ballast::engine {
+
+/// Picks tokens as GenerateOptions says. The repetition penalty comes first, then temperature, top-k and top-p (over
+/// what top-k left), in the order of Hugging Face's transformers. The same seed and logits give the same tokens on
+/// every platform: no distribution of the standard library takes part, whose results differ between implementations.
+class Sampler {
+ public:
+  /// Throws Error when an option is out of its range.
+  explicit Sampler(const GenerateOptions& options);
+
+  /// Counts a token of the prompt as seen, for the repetition penalty.
+  void remember(int token);
+
+  /// The next token; it is remembered. Throws Error when the logits are NaN or infinite.
+  int sample(std::span<const float> logits);
+
+  /// Tokens back to which the repetition penalty looks.
+  static constexpr std::size_t kPenaltyWindow = 64;
+
+ private:
+  struct Candidate {
+    double weight;  ///< proportional to its probability, 1 for the likeliest
+    int token;
+  };
+
+  std::span<const float> penalize(std::span<const float> logits);
+  int draw(std::span<const float> logits, float largest);
+  void keep_likeliest();
+  int draw_candidate();
+
+  double temperature_;
+  std::size_t top_k_;
+  double top_p_;
+  double repetition_penalty_;
+  std::mt19937_64 random_;
+  std::array<int, kPenaltyWindow> recent_{};  ///< in a ring
+  std::size_t remembered_ = 0;                ///< in all
+  std::vector<float> penalized_;
+  std::vector<Candidate> candidates_;
+};
+
+}  // namespace ballast::engine
+
+#endif  // BALLAST_ENGINE_SAMPLING_H_

@@ -1,0 +1,195 @@
+#include "ballast/inspect.h"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "ballast/error.h"
+#include "ballast/recipe.h"
+#include "files/text_file.h"
+#include "model/block_structure.h"
+#include "model/model.h"
+#include "model/source/model_source.h"
+#include "model/source/tensor_groups.h"
+#include "text/tokenizer.h"
+
+namespace ballast {
+
+namespace {
+
+using nlohmann::json;
+
+/// Adds up the tensors of a checkpoint.
+class Summary {
+ public:
+  explicit Summary(const model::ModelSource& source) : source_(source) {}
+
+  ModelSummary run() {
+    const files::Checkpoint& checkpoint = source_.checkpoint();
+    summary_.spec = source_.spec();
+    summary_.prefix = source_.prefix_tokens();
+    summary_.file_bytes = checkpoint.file_bytes();
+    for (const std::string& name : checkpoint.names()) add(name, checkpoint.tensor(name));
+    summary_.groups = groups_.finish();
+    summary_.bits_per_weight =
+        8.0 * static_cast<double>(summary_.file_bytes) / static_cast<double>(summary_.parameters);
+    describe_tokenizer();
+    const std::filesystem::path recipe = checkpoint.path() / "recipe.json";
+    if (std::filesystem::is_regular_file(recipe)) summary_.recipe = files::read_text_file(recipe);
+    advise();
+    return std::move(summary_);
+  }
+
+ private:
+  // A quantized matrix's parts count as one tensor, under the name of its module.
+  void add(const std::string& name, const TensorView& view) {
+    static constexpr std::string_view kParts[] = {".weight_scale", ".weight_row_scale", ".weight_zero",
+                                                  ".outlier_columns", ".outlier_weight"};
+    TensorGroup row{.name = name,
+                    .type = std::string(dtype_info(view.dtype).name),
+                    .tensors = 1,
+                    .weights = static_cast<std::uint64_t>(element_count(view.shape)),
+                    .bytes = view.bytes.size()};
+    if (source_.quantization()) {
+      const auto& formats = source_.quantization()->tensors;
+      const std::string module = name.substr(0, name.rfind('.'));
+      if (const auto it = formats.find(module);
+          it != formats.end() && it->second.kind == WeightFormat::Kind::kInteger) {
+        row.type = format_name(it->second);
+        const std::string_view part = std::string_view(name).substr(module.size());
+        if (part == ".weight") row.weights = row.weights * 8 / static_cast<unsigned>(it->second.bits);
+        for (const std::string_view known : kParts) {
+          if (part == known) row.weights = 0;
+        }
+        row.name = module + ".weight";
+        row.tensors = part == ".weight" ? 1 : 0;
+      }
+    }
+    summary_.parameters += row.weights;
+    groups_.add(
+        std::move(row), [](const auto& a, const auto& b) { return a.type == b.type; },
+        [](TensorGroup& group, const TensorGroup& tensor) {
+          group.weights += tensor.weights;
+          group.bytes += tensor.bytes;
+        });
+  }
+
+  void describe_tokenizer() {
+    try {
+      const auto tokenizer = text::load_tokenizer(source_.checkpoint());
+      summary_.tokenizer = tokenizer == nullptr ? "none" : tokenizer->description();
+    } catch (const Error& error) {
+      summary_.tokenizer = error.what();
+    }
+  }
+
+  void advise() {
+    std::vector<std::string>& advice = summary_.advice;
+    if (source_.quantization()) {
+      advice.push_back("quantized by ballast: run it as it is; convert again only from the original");
+      return;
+    }
+    advice.push_back("fold gains and biases where that is exact: convert --explain says which, and why");
+    for (const char* scheme : {"w8a8", "w4a16"}) advice.push_back(estimate(scheme));
+  }
+
+  std::string estimate(std::string_view scheme) const {
+    const Recipe recipe = recipe_for_scheme(scheme);
+    const auto bytes = [](const WeightFormat& format, double weights) {
+      const double group = format.group_size == 0 ? 1e9 : static_cast<double>(format.group_size);
+      const double zeros = format.symmetric ? 0 : format.bits;
+      return weights / 8 * (format.bits + (format.scale_bits + zeros) / group);
+    };
+    const ModelSpec& spec = source_.spec();
+    const auto table = static_cast<double>(spec.vocab_size * spec.hidden_size);
+    double in_blocks = 0;
+    for (std::size_t layer = 0; layer < spec.layers; ++layer) {
+      for (const model::Part& part : model::block_linears(spec, layer)) {
+        const auto [rows, cols] = model::matrix_shape(spec, part.role);
+        in_blocks += static_cast<double>(rows * cols);
+      }
+    }
+    const double outliers = recipe.outlier_fraction * 2 * in_blocks;
+    const double total =
+        bytes(recipe.linears, in_blocks) + outliers + bytes(recipe.embedding, spec.tied_embeddings ? table : 2 * table);
+    return "convert --scheme " + std::string(scheme) + ": about " + std::to_string(std::lround(total / 1e6)) +
+           " MB, linears " + format_name(recipe.linears) + ", embedding " + format_name(recipe.embedding) +
+           (recipe.outlier_fraction > 0 ? ", the largest input channels in 16 bits" : "");
+  }
+
+  const model::ModelSource& source_;
+  ModelSummary summary_;
+  model::GroupedTensors<TensorGroup> groups_;
+};
+
+json rope_json(const RopeSpec& rope) {
+  json result = {{"theta", rope.theta}};
+  if (rope.scaling == RopeSpec::Scaling::kLinear) result["scaling"] = "linear";
+  if (rope.scaling == RopeSpec::Scaling::kLlama3) result["scaling"] = "llama3";
+  if (rope.scaling == RopeSpec::Scaling::kYarn) result["scaling"] = "yarn";
+  result["rotary_size"] = rope.rotary_size;
+  if (rope.scaling != RopeSpec::Scaling::kNone) result["factor"] = rope.factor;
+  return result;
+}
+
+const char* layout_name(BlockLayout layout) {
+  switch (layout) {
+    case BlockLayout::kPostNorm:
+      return "post-norm";
+    case BlockLayout::kParallel:
+      return "parallel";
+    case BlockLayout::kParallelShared:
+      return "parallel, shared norm";
+    default:
+      return "pre-norm";
+  }
+}
+
+}  // namespace
+
+ModelSummary inspect(const std::filesystem::path& model) {
+  const model::ModelSource source(model);
+  return Summary(source).run();
+}
+
+std::string model_summary_json(const ModelSummary& summary) {
+  const ModelSpec& spec = summary.spec;
+  json groups = json::array();
+  for (const TensorGroup& group : summary.groups) {
+    groups.push_back({{"name", group.name},
+                      {"type", group.type},
+                      {"tensors", group.tensors},
+                      {"weights", group.weights},
+                      {"bytes", group.bytes}});
+  }
+  json result = {{"architecture", spec.architecture},
+                 {"layers", spec.layers},
+                 {"hidden_size", spec.hidden_size},
+                 {"heads", spec.heads},
+                 {"kv_heads", spec.kv_heads},
+                 {"head_size", spec.head_size},
+                 {"mlp_size", spec.mlp_size},
+                 {"vocab_size", spec.vocab_size},
+                 {"context_length", spec.context_length},
+                 {"norm", spec.norm.kind == NormSpec::Kind::kRms ? "rms" : "layer"},
+                 {"layout", layout_name(spec.layout)},
+                 {"causal", spec.causal},
+                 {"positions", spec.positions == PositionKind::kRope      ? "rope"
+                               : spec.positions == PositionKind::kLearned ? "learned"
+                                                                          : "none"},
+                 {"tied_embeddings", spec.tied_embeddings},
+                 {"parameters", summary.parameters},
+                 {"file_bytes", summary.file_bytes},
+                 {"bits_per_weight", summary.bits_per_weight},
+                 {"tensor_groups", groups},
+                 {"tokenizer", summary.tokenizer},
+                 {"advice", summary.advice}};
+  if (spec.positions == PositionKind::kRope) result["rope"] = rope_json(spec.rope);
+  if (!spec.windows.empty()) result["windows"] = spec.windows;
+  if (spec.experts) result["experts"] = spec.experts->count;
+  if (!summary.prefix.empty()) result["prefix"] = summary.prefix;
+  if (!summary.recipe.empty()) result["recipe"] = json::parse(summary.recipe, nullptr, false);
+  return result.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+}  // namespace ballast

@@ -1,0 +1,42 @@
+#include "files/checkpoint.h"
+
+#include <array>
+#include <fstream>
+#include <string_view>
+#include <system_error>
+
+#include "files/gguf/gguf.h"
+#include "files/huggingface_checkpoint.h"
+
+namespace ballast::files {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kWhatModelMayBe =
+    "a model is a Hugging Face directory, a .gguf file, or a directory that ballast wrote";
+
+bool is_gguf(const fs::path& path) {
+  if (path.extension() == ".gguf") return true;
+  std::array<char, 4> start{};
+  std::ifstream(path, std::ios::binary).read(start.data(), start.size());
+  return std::string_view(start.data(), start.size()) == "GGUF";
+}
+
+}  // namespace
+
+std::unique_ptr<Checkpoint> open_checkpoint(const fs::path& path) {
+  if (path.empty()) throw Error("MODEL", std::string("the path is empty; ") + kWhatModelMayBe);
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  if (!fs::exists(status)) {
+    throw Error(path.string(), error && error != std::errc::no_such_file_or_directory
+                                   ? "cannot be examined: " + error.message()
+                                   : std::string("does not exist; ") + kWhatModelMayBe);
+  }
+  if (fs::is_directory(status)) return open_huggingface(path);
+  if (fs::is_regular_file(status) && is_gguf(path)) return open_gguf(path);
+  throw Error(path.string(), std::string("is neither a directory nor GGUF; ") + kWhatModelMayBe);
+}
+
+}  // namespace ballast::files

@@ -1,0 +1,73 @@
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <optional>
+#include <string>
+
+#include "files/checkpoint.h"
+#include "files/gguf/ggml_blocks.h"
+#include "kernels/matrix/float_matrix.h"
+#include "kernels/statistics.h"
+
+namespace ballast::files {
+namespace {
+
+// Elements that one thread decodes at a time: whole blocks of every type, and small enough to be checked in cache.
+constexpr std::size_t kChunk = 16 * 1024;
+
+std::optional<kernels::FloatType> float_type(DType dtype) {
+  switch (dtype) {
+    case DType::kF32:
+      return kernels::FloatType::kF32;
+    case DType::kF16:
+      return kernels::FloatType::kF16;
+    case DType::kBF16:
+      return kernels::FloatType::kBF16;
+    default:
+      return std::nullopt;
+  }
+}
+
+// "[3, 17]" for an element's index.
+std::string position_string(std::size_t index, const Shape& shape) {
+  Shape position(shape.size());
+  for (std::size_t axis = shape.size(); axis-- > 0;) {
+    position[axis] = static_cast<std::int64_t>(index) % shape[axis];
+    index /= static_cast<std::size_t>(shape[axis]);
+  }
+  return shape_string(position);
+}
+
+}  // namespace
+
+void decode_floats(const TensorView& view, std::string_view context, float* dst) {
+  const DTypeInfo& info = dtype_info(view.dtype);
+  const std::optional<kernels::FloatType> type = float_type(view.dtype);
+  if (!type && info.block_elements == 1) {
+    throw Error(context, "holds " + std::string(info.name) + ", where floating values are expected");
+  }
+  const auto count = static_cast<std::size_t>(element_count(view.shape));
+  assert(view.bytes.size() == count / info.block_elements * info.block_bytes);
+
+  std::size_t first_bad = count;
+#pragma omp parallel for schedule(static) reduction(min : first_bad)
+  for (std::size_t start = 0; start < count; start += kChunk) {
+    const std::size_t chunk = std::min(kChunk, count - start);
+    const std::byte* src = view.bytes.data() + start / info.block_elements * info.block_bytes;
+    if (type) {
+      kernels::to_float(src, *type, chunk, dst + start);
+    } else {
+      decode_ggml_blocks(view.dtype, src, chunk / info.block_elements, dst + start);
+    }
+    if (!kernels::all_finite(dst + start, chunk)) {
+      const float* bad = std::find_if(dst + start, dst + start + chunk, [](float x) { return !std::isfinite(x); });
+      first_bad = std::min(first_bad, static_cast<std::size_t>(bad - dst));
+    }
+  }
+  if (first_bad < count) {
+    throw Error(context, "element " + position_string(first_bad, view.shape) + " is " +
+                             (std::isnan(dst[first_bad]) ? "not a number" : "infinite") + "; the weights are damaged");
+  }
+}
+
+}  // namespace ballast::files

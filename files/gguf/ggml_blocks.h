@@ -1,0 +1,18 @@
+// GGUF's quantized blocks as floats.
+#ifndef BALLAST_FILES_GGUF_GGML_BLOCKS_H_
+#define BALLAST_FILES_GGUF_GGML_BLOCKS_H_
+
+#include <cstddef>
+
+#include "ballast/tensor.h"
+
+namespace ballast::files {
+
+/// Decodes `blocks` consecutive blocks of a kQ* type; dst holds blocks * dtype_info(dtype).block_elements floats.
+/// Exact: the products of a 16-bit scale, a 6-bit scale and a code fit a float's 24 bits. Single-threaded.
+/// Layouts follow the descriptions of ggml's formats (ggml-common.h of llama.cpp names the fields).
+void decode_ggml_blocks(DType dtype, const std::byte* src, std::size_t blocks, float* dst);
+
+}  // namespace ballast::files
+
+#endif  // BALLAST_FILES_GGUF_GGML_BLOCKS_H_

@@ -1,0 +1,23 @@
+// GGUF v2/v3 files: metadata, vocabulary and tensors.
+#ifndef BALLAST_FILES_GGUF_GGUF_H_
+#define BALLAST_FILES_GGUF_GGUF_H_
+
+#include "files/checkpoint.h"
+
+namespace ballast::files {
+
+/// A Checkpoint that also gives the long metadata arrays that config() leaves out.
+class GgufFile : public Checkpoint {
+ public:
+  using Checkpoint::Checkpoint;
+
+  /// The whole value of a metadata key, arrays of any length included; null when the key is absent.
+  virtual nlohmann::json metadata(std::string_view key) const = 0;
+};
+
+/// Throws Error naming file, offset and reason.
+std::unique_ptr<GgufFile> open_gguf(const std::filesystem::path& path);
+
+}  // namespace ballast::files
+
+#endif  // BALLAST_FILES_GGUF_GGUF_H_

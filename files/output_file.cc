@@ -1,0 +1,77 @@
+#include "files/output_file.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include "ballast/error.h"
+#include "files/text.h"
+
+namespace ballast::files {
+namespace {
+
+// `error` is an errno value; `needed` the bytes that did not fit, when space was asked for.
+[[noreturn]] void fail(const std::filesystem::path& path, std::string_view action, int error,
+                       std::uint64_t needed = 0) {
+  const std::string reason = std::generic_category().message(error);
+  if (error == ENOSPC || error == EDQUOT || error == EFBIG) {
+    throw Error(path.string(), concat("disk full: ", action, " needs ", needed, " bytes (", reason, ")"));
+  }
+  throw Error(path.string(), concat("cannot ", action, ": ", reason));
+}
+
+}  // namespace
+
+OutputFile::OutputFile(std::filesystem::path path)
+    : path_(std::move(path)), fd_(::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)) {
+  if (fd_ < 0) fail(path_, "create", errno);
+}
+
+OutputFile::~OutputFile() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+OutputFile::OutputFile(OutputFile&& other) noexcept
+    : path_(std::move(other.path_)), fd_(std::exchange(other.fd_, -1)) {}
+
+void OutputFile::reserve(std::uint64_t bytes) {
+  if (bytes == 0) return;
+  int status = 0;
+  do {
+    status = ::fallocate(fd_, 0, 0, static_cast<off_t>(bytes));
+  } while (status != 0 && errno == EINTR);
+  if (status != 0 && errno != EOPNOTSUPP && errno != ENOSYS) fail(path_, "reserve", errno, bytes);
+}
+
+void OutputFile::write_at(std::uint64_t position, std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::pwrite(fd_, bytes.data(), bytes.size(), static_cast<off_t>(position));
+    if (written < 0) {
+      if (errno == EINTR) continue;
+      fail(path_, "write", errno, bytes.size());
+    }
+    bytes = bytes.subspan(static_cast<std::size_t>(written));
+    position += static_cast<std::uint64_t>(written);
+  }
+}
+
+void OutputFile::sync_and_close() {
+  if (::fsync(fd_) != 0) fail(path_, "sync", errno);
+  if (::close(std::exchange(fd_, -1)) != 0) fail(path_, "close", errno);
+}
+
+void sync_directory(const std::filesystem::path& directory) {
+  const int fd = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) fail(directory, "open", errno);
+  const int status = ::fsync(fd);
+  const int error = errno;
+  ::close(fd);
+  // Some network file systems cannot sync a directory; they order its changes themselves.
+  if (status != 0 && error != EINVAL) fail(directory, "sync", error);
+}
+
+}  // namespace ballast::files

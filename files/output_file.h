@@ -1,0 +1,42 @@
+// A file being written, with every failure reported.
+#ifndef BALLAST_FILES_OUTPUT_FILE_H_
+#define BALLAST_FILES_OUTPUT_FILE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+
+namespace ballast::files {
+
+/// Every member throws Error naming the file and the system's reason; on a full disk also the bytes that were needed.
+class OutputFile {
+ public:
+  /// Creates the file, which must not exist.
+  explicit OutputFile(std::filesystem::path path);
+  ~OutputFile();
+  OutputFile(OutputFile&& other) noexcept;
+  OutputFile& operator=(OutputFile&&) = delete;
+
+  const std::filesystem::path& path() const { return path_; }
+
+  /// Takes the space of the whole file from the disk now, where the file system can, so that a full disk is known
+  /// before the work and not after it.
+  void reserve(std::uint64_t bytes);
+
+  void write_at(std::uint64_t position, std::span<const std::byte> bytes);
+
+  /// Waits until the data is on the disk and closes.
+  void sync_and_close();
+
+ private:
+  std::filesystem::path path_;
+  int fd_;
+};
+
+/// Makes a directory's entries durable: a file's creation or renaming is on the disk only after this.
+void sync_directory(const std::filesystem::path& directory);
+
+}  // namespace ballast::files
+
+#endif  // BALLAST_FILES_OUTPUT_FILE_H_

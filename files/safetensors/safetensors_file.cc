@@ -1,0 +1,168 @@
+#include "files/safetensors/safetensors_file.h"
+
+#include <xxhash.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cinttypes>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "files/strict_json.h"
+#include "files/text.h"
+
+static_assert(std::endian::native == std::endian::little, "safetensors and GGUF are little-endian, as is ballast");
+
+namespace ballast::files {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::size_t kLengthBytes = 8;
+constexpr std::uint64_t kMaxHeaderBytes = 100'000'000;  // the format's own limit
+constexpr std::size_t kHeaderDepth = 4;                 // header, tensor, shape; one to spare
+
+std::uint64_t header_length(std::span<const std::byte> file, std::string_view context) {
+  if (file.size() < kLengthBytes) {
+    throw Error(context, concat("byte 0: a file of ", file.size(), " bytes is too short for safetensors"));
+  }
+  std::uint64_t length = 0;
+  std::memcpy(&length, file.data(), sizeof(length));
+  if (length > kMaxHeaderBytes) {
+    throw Error(context, concat("byte 0: header length ", length, " exceeds the format's limit of ", kMaxHeaderBytes,
+                                "; not a safetensors file?"));
+  }
+  if (length > file.size() - kLengthBytes) {
+    throw Error(context,
+                concat("byte 0: header length ", length, " exceeds the file's ", file.size(), " bytes; truncated?"));
+  }
+  return length;
+}
+
+const json& member(const json& entry, const char* key, json::value_t type, const std::string& context) {
+  const auto found = entry.find(key);
+  if (found == entry.end()) throw Error(context, concat("has no ", key));
+  if (found->type() != type) throw Error(context, concat(key, " is of JSON type ", found->type_name()));
+  return *found;
+}
+
+DType parse_dtype(const std::string& name, const std::string& context) {
+  std::string known;
+  for (const DTypeInfo& info : kDTypes) {
+    if (info.block_elements > 1) continue;  // GGUF's blocks do not occur here
+    if (info.name == name) return info.dtype;
+    known += (known.empty() ? "" : ", ") + std::string(info.name);
+  }
+  throw Error(context, "type " + in_quotes(name) + " is not one that ballast reads (" + known + ")");
+}
+
+Shape parse_shape(const json& sizes, const std::string& context) {
+  Shape shape;
+  for (const json& size : sizes) {
+    if (!size.is_number_unsigned() || size.get<std::uint64_t>() > std::uint64_t{INT64_MAX}) {
+      throw Error(context, "shape holds " + in_quotes(size.dump()) + ", which is not a size");
+    }
+    shape.push_back(size.get<std::int64_t>());
+  }
+  return shape;
+}
+
+TensorView parse_entry(const json& entry, std::span<const std::byte> data, std::size_t data_start,
+                       const std::string& context) {
+  if (!entry.is_object()) throw Error(context, "its entry in the header is not an object");
+  TensorView view;
+  view.dtype =
+      parse_dtype(member(entry, "dtype", json::value_t::string, context).get_ref<const std::string&>(), context);
+  view.shape = parse_shape(member(entry, "shape", json::value_t::array, context), context);
+  const json& offsets = member(entry, "data_offsets", json::value_t::array, context);
+  if (offsets.size() != 2 || !offsets[0].is_number_unsigned() || !offsets[1].is_number_unsigned()) {
+    throw Error(context, "data_offsets is not a pair of positions");
+  }
+  const auto begin = offsets[0].get<std::uint64_t>();
+  const auto end = offsets[1].get<std::uint64_t>();
+  if (begin > end) throw Error(context, concat("data_offsets [", begin, ", ", end, "] end before they begin"));
+  if (end > data.size()) {
+    throw Error(context, concat("data_offsets [", begin, ", ", end, "] lie outside the ", data.size(),
+                                " bytes of data at byte ", data_start, "; truncated?"));
+  }
+  const std::size_t expected = tensor_bytes(view.dtype, view.shape, context);
+  if (end - begin != expected) {
+    throw Error(context,
+                concat("byte ", data_start + begin, ": holds ", end - begin, " bytes, but ",
+                       dtype_info(view.dtype).name, " of shape ", shape_string(view.shape), " takes ", expected));
+  }
+  view.bytes = data.subspan(begin, expected);
+  return view;
+}
+
+}  // namespace
+
+std::string checksum_of(std::span<const std::byte> bytes) {
+  std::array<char, 17> digits{};
+  std::snprintf(digits.data(), digits.size(), "%016" PRIx64, std::uint64_t{XXH3_64bits(bytes.data(), bytes.size())});
+  return digits.data();
+}
+
+SafetensorsContent parse_safetensors(std::span<const std::byte> file, std::string_view context) {
+  const std::uint64_t length = header_length(file, context);
+  const std::string_view text(reinterpret_cast<const char*>(file.data()) + kLengthBytes, length);
+  const json header = parse_strict_json(text, context, kLengthBytes, kHeaderDepth);
+  if (!header.is_object()) throw Error(context, "byte 8: the header is not a JSON object");
+
+  const std::size_t data_start = kLengthBytes + length;
+  const std::span<const std::byte> data = file.subspan(data_start);
+  SafetensorsContent content;
+  for (const auto& [name, entry] : header.get_ref<const json::object_t&>()) {
+    if (name == "__metadata__") {
+      if (!entry.is_object()) throw Error(context, "__metadata__ is not an object");
+      for (const auto& [key, value] : entry.get_ref<const json::object_t&>()) {
+        if (!value.is_string()) throw Error(context, "__metadata__ " + in_quotes(key) + " is not a string");
+        content.metadata.emplace(key, value.get_ref<const std::string&>());
+      }
+      continue;
+    }
+    content.tensors.emplace(name, parse_entry(entry, data, data_start, tensor_context(context, name)));
+  }
+  refuse_overlaps(content.tensors, file, context);
+  return content;
+}
+
+SafetensorsFile::SafetensorsFile(const std::filesystem::path& path)
+    : file_(path), content_(parse_safetensors(file_.bytes(), file_.path().string())) {}
+
+const TensorView& SafetensorsFile::tensor(std::string_view name) const {
+  const auto found = content_.tensors.find(name);
+  if (found == content_.tensors.end()) throw Error(path().string(), "has no tensor " + in_quotes(name));
+  return found->second;
+}
+
+void SafetensorsFile::verify_checksums() const {
+  struct Sum {
+    const std::string* name;
+    const std::string* expected;
+    std::span<const std::byte> bytes;
+  };
+  std::vector<Sum> sums;
+  for (const auto& [key, value] : content_.metadata) {
+    if (!key.starts_with(kChecksumPrefix)) continue;
+    const auto found = content_.tensors.find(std::string_view(key).substr(kChecksumPrefix.size()));
+    if (found == content_.tensors.end())
+      throw Error(path().string(), in_quotes(key) + " is the checksum of no tensor here");
+    sums.push_back({&found->first, &value, found->second.bytes});
+  }
+  std::size_t first_bad = sums.size();
+#pragma omp parallel for schedule(dynamic) reduction(min : first_bad)
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    if (checksum_of(sums[i].bytes) != *sums[i].expected) first_bad = std::min(first_bad, i);
+    release_pages(sums[i].bytes);  // else the whole file would stay in memory beside what is made of it
+  }
+  if (first_bad < sums.size()) {
+    throw Error(tensor_context(path().string(), *sums[first_bad].name), "checksum differs: the file is damaged");
+  }
+}
+
+}  // namespace ballast::files

@@ -1,0 +1,81 @@
+// Writing tensors as safetensors, in one file or in shards, complete or not at all.
+#ifndef BALLAST_FILES_SAFETENSORS_SAFETENSORS_WRITER_H_
+#define BALLAST_FILES_SAFETENSORS_SAFETENSORS_WRITER_H_
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ballast/tensor.h"
+
+namespace ballast::files {
+
+/// What will be written: known before any value is, so that the header can come first.
+struct TensorPlan {
+  std::string name;
+  DType dtype = DType::kF32;
+  Shape shape;
+};
+
+/// Writes the planned tensors into `directory`: model.safetensors, or above `shard_bytes`
+/// model-00001-of-0000N.safetensors with model.safetensors.index.json. Tensors arrive in the order of the plan, one
+/// write each, so that one tensor is in memory at a time. The XXH3-64 checksum of each tensor goes into the metadata as
+/// "xxh3.NAME" (16 hex digits). "format": "pt" is added, without which transformers does not load a file. Space is
+/// taken from the disk at once. Same plan, values and metadata give the same bytes. Throws Error naming the file when
+/// the disk is full or fails.
+class SafetensorsWriter {
+ public:
+  SafetensorsWriter(const std::filesystem::path& directory, std::vector<TensorPlan> plan,
+                    std::map<std::string, std::string> metadata,
+                    std::uint64_t shard_bytes = std::uint64_t{5} * 1000 * 1000 * 1000);
+  ~SafetensorsWriter();
+  SafetensorsWriter(const SafetensorsWriter&) = delete;
+  SafetensorsWriter& operator=(const SafetensorsWriter&) = delete;
+
+  /// The next tensor of the plan; `name` and the number of bytes must match it (std::logic_error otherwise).
+  void write(std::string_view name, std::span<const std::byte> bytes);
+
+  /// Fills in checksums, syncs and closes. Every planned tensor must have been written.
+  void finish();
+
+  /// Bytes of all tensor files; valid after finish().
+  std::uint64_t file_bytes() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+/// A directory that appears under its final name only when complete. Created beside `target` as `.NAME.partial-PID`;
+/// commit() moves it there (replacing an existing one when `replace`), the destructor removes what was not committed.
+/// Leftovers of processes that no longer run are removed when a new one starts.
+class AtomicDirectory {
+ public:
+  /// Throws Error when target exists and not `replace`, or when its parent cannot be written.
+  AtomicDirectory(std::filesystem::path target, bool replace);
+  ~AtomicDirectory();
+  AtomicDirectory(const AtomicDirectory&) = delete;
+  AtomicDirectory& operator=(const AtomicDirectory&) = delete;
+
+  const std::filesystem::path& path() const { return temporary_; }
+  void commit();
+
+ private:
+  std::filesystem::path target_;
+  std::filesystem::path temporary_;
+  bool replace_;
+  bool committed_ = false;
+  int lock_ = -1;  // descriptor whose lock shows other processes that this one is at work
+};
+
+/// Writes a small file the same way: temporary name, sync, rename. Throws Error naming the file.
+/// An existing file is an Error unless `replace`.
+void write_file_atomically(const std::filesystem::path& path, std::string_view content, bool replace);
+
+}  // namespace ballast::files
+
+#endif  // BALLAST_FILES_SAFETENSORS_SAFETENSORS_WRITER_H_

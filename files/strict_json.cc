@@ -1,0 +1,107 @@
+#include "files/strict_json.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ballast/error.h"
+#include "files/mapped_file.h"
+#include "files/text.h"
+
+namespace ballast::files {
+namespace {
+
+using nlohmann::json;
+
+// Builds the value from the parser's events. The library's parser with a callback could check the same, but takes time
+// that grows with the square of an object's size.
+class StrictBuilder : public nlohmann::json_sax<json> {
+ public:
+  StrictBuilder(std::string_view context, std::size_t offset, std::size_t max_depth)
+      : context_(context), offset_(offset), max_depth_(max_depth) {}
+
+  json take() { return std::move(root_); }
+
+  bool null() override { return add(nullptr); }
+  bool boolean(bool value) override { return add(value); }
+  bool number_integer(number_integer_t value) override { return add(value); }
+  bool number_unsigned(number_unsigned_t value) override { return add(value); }
+  bool number_float(number_float_t value, const string_t&) override { return add(value); }
+  bool string(string_t& value) override { return add(std::move(value)); }
+  bool binary(binary_t& value) override { return add(std::move(value)); }
+  bool start_object(std::size_t) override { return open(json::object()); }
+  bool start_array(std::size_t) override { return open(json::array()); }
+  bool end_object() override { return close(); }
+  bool end_array() override { return close(); }
+
+  bool key(string_t& name) override {
+    const auto [place_of_value, is_new] = open_.back()->get_ref<json::object_t&>().emplace(name, nullptr);
+    if (!is_new) throw Error(context_, "key " + in_quotes(name) + " is there twice");
+    value_of_key_ = &place_of_value->second;
+    return true;
+  }
+
+  bool parse_error(std::size_t position, const std::string&, const nlohmann::detail::exception& error) override {
+    // "[json.exception.parse_error.101] parse error at line 1, column 7: REASON; last read: ..."
+    std::string reason = error.what();
+    if (const auto column = reason.find("column "); column != std::string::npos) {
+      if (const auto colon = reason.find(": ", column); colon != std::string::npos) reason.erase(0, colon + 2);
+    }
+    if (const auto read = reason.find("; last read"); read != std::string::npos) reason.erase(read);
+    throw Error(context_, concat("byte ", offset_ + (position == 0 ? 0 : position - 1), ": not valid JSON: ", reason));
+  }
+
+ private:
+  template <typename Value>
+  bool add(Value&& value) {
+    place_for_value() = std::forward<Value>(value);
+    return true;
+  }
+
+  bool open(json&& empty) {
+    if (open_.size() >= max_depth_) {
+      throw Error(context_, concat("JSON nested more than ", max_depth_, " levels deep"));
+    }
+    json& container = place_for_value();
+    container = std::move(empty);
+    open_.push_back(&container);
+    return true;
+  }
+
+  bool close() {
+    open_.pop_back();
+    return true;
+  }
+
+  json& place_for_value() {
+    if (open_.empty()) return root_;
+    if (open_.back()->is_object()) return *value_of_key_;
+    return open_.back()->get_ref<json::array_t&>().emplace_back();
+  }
+
+  std::string_view context_;
+  std::size_t offset_;
+  std::size_t max_depth_;
+  json root_;
+  std::vector<json*> open_;  // objects and arrays around the next value; only the last one grows, so pointers hold
+  json* value_of_key_ = nullptr;
+};
+
+}  // namespace
+
+nlohmann::json parse_strict_json(std::string_view text, std::string_view context, std::size_t offset,
+                                 std::size_t max_depth) {
+  StrictBuilder builder(context, offset, max_depth);
+  json::sax_parse(text.begin(), text.end(), &builder);
+  return builder.take();
+}
+
+nlohmann::json read_json_object(const std::filesystem::path& path) {
+  const MappedFile file(path);
+  json value = parse_strict_json(file.text(), path.string());
+  if (!value.is_object())
+    throw Error(path.string(), concat("byte 0: a JSON object is expected, not ", value.type_name()));
+  return value;
+}
+
+}  // namespace ballast::files

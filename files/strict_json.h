@@ -1,0 +1,22 @@
+// JSON from files that nobody vouches for.
+#ifndef BALLAST_FILES_STRICT_JSON_H_
+#define BALLAST_FILES_STRICT_JSON_H_
+
+#include <cstddef>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+namespace ballast::files {
+
+/// Parses `text`, which starts at byte `offset` of the file `context`. Unlike the library's own parser it refuses an
+/// object that names a key twice and nesting deeper than `max_depth`. Throws Error naming place and byte.
+nlohmann::json parse_strict_json(std::string_view text, std::string_view context, std::size_t offset = 0,
+                                 std::size_t max_depth = 64);
+
+/// The file's JSON object. Throws Error naming the file when it cannot be read, is not JSON, or is not an object.
+nlohmann::json read_json_object(const std::filesystem::path& path);
+
+}  // namespace ballast::files
+
+#endif  // BALLAST_FILES_STRICT_JSON_H_

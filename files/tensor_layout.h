@@ -1,0 +1,31 @@
+// What every reader of tensor files has to check about where tensors lie.
+#ifndef BALLAST_FILES_TENSOR_LAYOUT_H_
+#define BALLAST_FILES_TENSOR_LAYOUT_H_
+
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "ballast/tensor.h"
+
+namespace ballast::files {
+
+/// Tensors of one file by name; views into the file's bytes.
+using TensorTable = std::map<std::string, TensorView, std::less<>>;
+
+/// Bytes that a dense tensor takes. Throws Error(place, ...) when sizes do not fit memory or the last dimension is not
+/// whole blocks of `dtype`.
+std::size_t tensor_bytes(DType dtype, const Shape& shape, std::string_view context);
+
+/// "FILE: tensor \"NAME\"", as messages name a tensor.
+std::string tensor_context(std::string_view file, std::string_view name);
+
+/// Throws Error naming two tensors of `tensors` that share bytes of `file`.
+void refuse_overlaps(const TensorTable& tensors, std::span<const std::byte> file, std::string_view context);
+
+}  // namespace ballast::files
+
+#endif  // BALLAST_FILES_TENSOR_LAYOUT_H_

@@ -1,0 +1,15 @@
+// Text that a user names, as the string that a tokenizer reads.
+#ifndef BALLAST_FILES_TEXT_FILE_H_
+#define BALLAST_FILES_TEXT_FILE_H_
+
+#include <filesystem>
+#include <string>
+
+namespace ballast::files {
+
+/// The whole file. Throws Error naming it when it cannot be read or is empty.
+std::string read_text_file(const std::filesystem::path& path);
+
+}  // namespace ballast::files
+
+#endif  // BALLAST_FILES_TEXT_FILE_H_

@@ -1,0 +1,245 @@
+#include "jobs/job_state.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <fstream>
+#include <memory>
+#include <system_error>
+#include <utility>
+
+#include "ballast/error.h"
+#include "files/output_file.h"
+#include "files/safetensors/safetensors_file.h"
+
+namespace ballast::jobs {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kKeyFile = "key";
+constexpr std::string_view kBlobSuffix = ".blob";
+constexpr std::string_view kPartialSuffix = ".partial";
+constexpr std::size_t kHeadBytes = std::size_t{1} << 16;
+
+struct BlobHeader {
+  std::array<char, 8> magic{'B', 'A', 'L', 'B', 'L', 'O', 'B', '1'};
+  std::uint64_t checksum = 0;
+};
+
+std::string head_of(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string head(kHeadBytes, '\0');
+  file.read(head.data(), static_cast<std::streamsize>(head.size()));
+  head.resize(static_cast<std::size_t>(file.gcount()));
+  return head;
+}
+
+// The program that runs, so that one built anew does not go on with what another one began.
+fs::path this_program() {
+  std::error_code ignored;
+  return fs::read_symlink("/proc/self/exe", ignored);
+}
+
+// From `position` to the end.
+std::optional<std::string> read_rest(std::ifstream& file, const fs::path& path, std::size_t position) {
+  std::error_code error;
+  const std::uintmax_t size = fs::file_size(path, error);
+  if (!file || error || size < position) return std::nullopt;
+  std::string bytes(size - position, '\0');
+  file.seekg(static_cast<std::streamoff>(position));
+  file.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  if (!file) return std::nullopt;
+  return bytes;
+}
+
+std::uint64_t checksum_of(std::initializer_list<std::span<const std::byte>> parts) {
+  const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state(XXH3_createState(), XXH3_freeState);
+  XXH3_64bits_reset(state.get());
+  for (const auto part : parts) XXH3_64bits_update(state.get(), part.data(), part.size());
+  return XXH3_64bits_digest(state.get());
+}
+
+}  // namespace
+
+JobKey::JobKey() {
+  add("version", BALLAST_VERSION).add_file(this_program());
+}
+
+JobKey& JobKey::add(std::string_view name, std::string_view value) {
+  // With its length before it, no value can pass for another name and value.
+  text_.append(name).append("=").append(std::to_string(value.size())).append(":").append(value).append("\n");
+  return *this;
+}
+
+JobKey& JobKey::add(std::string_view name, std::uint64_t value) {
+  return add(name, std::to_string(value));
+}
+
+JobKey& JobKey::add_file(const fs::path& path) {
+  std::error_code ignored;
+  if (fs::is_directory(path, ignored)) {
+    std::vector<fs::path> files;
+    for (const fs::directory_entry& entry : fs::directory_iterator(path, ignored)) {
+      if (!entry.is_directory(ignored)) files.push_back(entry.path());
+    }
+    std::ranges::sort(files);
+    add("directory", path.string());
+    for (const fs::path& file : files) add_file(file);
+    return *this;
+  }
+  add("file", path.string());
+  struct stat status{};
+  if (::stat(path.c_str(), &status) != 0) return add("missing", "");
+  add("size", static_cast<std::uint64_t>(status.st_size));
+  add("changed", std::to_string(status.st_mtim.tv_sec) + "." + std::to_string(status.st_mtim.tv_nsec));
+  return add("head", head_of(path));
+}
+
+std::string JobKey::digest() const {
+  return files::checksum_of(std::as_bytes(std::span(text_)));
+}
+
+fs::path JobState::folder_beside(const fs::path& output) {
+  fs::path normal = output.lexically_normal();
+  if (!normal.has_filename()) normal = normal.parent_path();
+  return normal.parent_path() / ("." + normal.filename().string() + ".resume");
+}
+
+fs::path JobState::folder_of(const fs::path& folder, const Ranks& ranks) {
+  if (ranks.size() == 1) return folder;
+  return folder.string() + "-" + std::to_string(ranks.rank() + 1) + "-of-" + std::to_string(ranks.size());
+}
+
+JobState::JobState(fs::path folder, const JobKey& key) : folder_(std::move(folder)), digest_(key.digest()) {
+  open();
+}
+
+JobState::~JobState() {
+  if (lock_ < 0) return;
+  if (names().empty()) remove();
+  if (lock_ >= 0) ::close(lock_);
+}
+
+void JobState::open() {
+  std::error_code error;
+  fs::create_directory(folder_, error);
+  const fs::path key = folder_ / kKeyFile;
+  lock_ = error ? -1 : ::open(key.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  if (lock_ < 0) {
+    give_up("cannot be created: " + (error ? error.message() : std::generic_category().message(errno)));
+    return;
+  }
+  if (::flock(lock_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    ::close(std::exchange(lock_, -1));
+    throw Error(folder_.string(), "another ballast is at work on the same output; wait for it or name another output");
+  }
+  std::ifstream present(key, std::ios::binary);
+  if (read_rest(present, key, 0) == digest_) return;
+  empty(folder_);
+  const bool written = ::ftruncate(lock_, 0) == 0 &&
+                       ::pwrite(lock_, digest_.data(), digest_.size(), 0) == static_cast<ssize_t>(digest_.size());
+  if (!written) give_up("cannot be written: " + std::generic_category().message(errno));
+}
+
+fs::path JobState::path_of(std::string_view name) const {
+  return folder_ / (std::string(name) + std::string(kBlobSuffix));
+}
+
+std::optional<std::string> JobState::get(std::string_view name) const {
+  if (!problem_.empty()) return std::nullopt;
+  const fs::path path = path_of(name);
+  std::ifstream file(path, std::ios::binary);
+  const BlobHeader expected;
+  BlobHeader header;
+  file.read(reinterpret_cast<char*>(&header), sizeof header);
+  std::optional<std::string> bytes = read_rest(file, path, sizeof header);
+  if (!bytes || header.magic != expected.magic) return std::nullopt;
+  if (header.checksum != checksum_of({std::as_bytes(std::span(*bytes))})) return std::nullopt;
+  return bytes;
+}
+
+std::vector<std::string> JobState::names() const {
+  std::vector<std::string> names;
+  std::error_code ignored;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder_, ignored)) {
+    const fs::path& path = entry.path();
+    if (path.extension() == kBlobSuffix) names.push_back(path.stem().string());
+  }
+  std::ranges::sort(names);
+  return names;
+}
+
+bool JobState::put(std::string_view name, std::initializer_list<std::span<const std::byte>> parts) {
+  if (!problem_.empty()) return false;
+  const fs::path path = path_of(name);
+  const fs::path partial = path.string() + std::string(kPartialSuffix);
+  try {
+    fs::remove(partial);
+    // Not synced: what a killed process wrote is there all the same, and the checksum tells when a machine crashed.
+    files::OutputFile file(partial);
+    BlobHeader header;
+    header.checksum = checksum_of(parts);
+    file.write_at(0, std::as_bytes(std::span(&header, 1)));
+    std::uint64_t position = sizeof header;
+    for (const auto part : parts) {
+      file.write_at(position, part);
+      position += part.size();
+    }
+    fs::rename(partial, path);
+  } catch (const std::exception& error) {
+    give_up(error.what());
+    return false;
+  }
+  return true;
+}
+
+bool JobState::put(std::string_view name, std::string_view bytes) {
+  return put(name, {std::as_bytes(std::span(bytes))});
+}
+
+void JobState::erase(std::string_view name) {
+  std::error_code ignored;
+  fs::remove(path_of(name), ignored);
+}
+
+bool JobState::worth_saving() const {
+  return problem_.empty() && Clock::now() - last_saved_ >= 10 * saving_;
+}
+
+void JobState::empty(const fs::path& folder) {
+  std::error_code ignored;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, ignored)) {
+    const fs::path& path = entry.path();
+    if (path.extension() == kBlobSuffix || path.extension() == kPartialSuffix) fs::remove(path, ignored);
+  }
+}
+
+// Files of somebody else's in the folder stay, and the folder with them.
+void JobState::remove() {
+  if (lock_ < 0) return;
+  remove_folder(folder_);
+  ::close(std::exchange(lock_, -1));
+  problem_ = "is removed";
+}
+
+void JobState::remove_folder(const fs::path& folder) {
+  empty(folder);
+  std::error_code ignored;
+  fs::remove(folder / kKeyFile, ignored);
+  fs::remove(folder, ignored);
+}
+
+void JobState::give_up(const std::string& problem) {
+  remove();
+  problem_ = folder_.string() + ": " + problem + "; going on, but a killed job will begin anew";
+}
+
+}  // namespace ballast::jobs

@@ -1,0 +1,103 @@
+#include <mpi.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <string_view>
+
+#include "jobs/mpi/module.h"
+
+namespace ballast::jobs {
+
+namespace {
+
+// MPI counts in int.
+constexpr std::size_t kMostAtOnce = std::size_t{1} << 28;
+
+// Calls visit(begin, count) for pieces of `size` elements that MPI can count.
+template <typename Visit>
+void for_each_piece(std::size_t size, const Visit& visit) {
+  for (std::size_t begin = 0; begin < size; begin += kMostAtOnce) {
+    visit(begin, static_cast<int>(std::min(kMostAtOnce, size - begin)));
+  }
+}
+
+class MpiRanks final : public Ranks {
+ public:
+  MpiRanks() {
+    int provided = 0;
+    // Other threads compute, this one talks.
+    MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
+    MPI_Comm_size(MPI_COMM_WORLD, &size_);
+  }
+  ~MpiRanks() override { MPI_Finalize(); }
+
+  std::size_t rank() const override { return static_cast<std::size_t>(rank_); }
+  std::size_t size() const override { return static_cast<std::size_t>(size_); }
+
+  void sum(std::span<float> values) override { reduce(values, MPI_FLOAT, MPI_SUM); }
+  void sum(std::span<double> values) override { reduce(values, MPI_DOUBLE, MPI_SUM); }
+  void sum(std::span<std::uint64_t> values) override { reduce(values, MPI_UINT64_T, MPI_SUM); }
+  void minimum(std::span<float> values) override { reduce(values, MPI_FLOAT, MPI_MIN); }
+  void maximum(std::span<float> values) override { reduce(values, MPI_FLOAT, MPI_MAX); }
+
+  void broadcast(std::span<std::byte> bytes, std::size_t root) override {
+    for_each_piece(bytes.size(), [&](std::size_t begin, int count) {
+      MPI_Bcast(bytes.data() + begin, count, MPI_BYTE, static_cast<int>(root), MPI_COMM_WORLD);
+    });
+  }
+
+  void send(std::span<const std::byte> bytes, std::size_t to) override {
+    for_each_piece(bytes.size(), [&](std::size_t begin, int count) {
+      MPI_Send(bytes.data() + begin, count, MPI_BYTE, static_cast<int>(to), 0, MPI_COMM_WORLD);
+    });
+  }
+
+  void receive(std::span<std::byte> bytes, std::size_t from) override {
+    for_each_piece(bytes.size(), [&](std::size_t begin, int count) {
+      MPI_Recv(bytes.data() + begin, count, MPI_BYTE, static_cast<int>(from), 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    });
+  }
+
+  std::vector<std::string> gather(const std::string& bytes) override {
+    std::vector<std::uint64_t> sizes(size());
+    sizes[rank()] = bytes.size();
+    sum(sizes);
+    std::vector<std::string> all;
+    for (std::size_t r = 0; r < size(); ++r) {
+      all.push_back(r == rank() ? bytes : std::string(sizes[r], '\0'));
+      broadcast(std::as_writable_bytes(std::span(all.back())), r);
+    }
+    return all;
+  }
+
+  void barrier() override { MPI_Barrier(MPI_COMM_WORLD); }
+
+  [[noreturn]] void end_all(int exit_code) override {
+    MPI_Abort(MPI_COMM_WORLD, exit_code);
+    std::_Exit(exit_code);
+  }
+
+ private:
+  // An Allreduce may round differently on each rank; what one rank has summed up is the same for all.
+  template <typename T>
+  void reduce(std::span<T> values, MPI_Datatype type, MPI_Op operation) {
+    for_each_piece(values.size(), [&](std::size_t begin, int count) {
+      T* piece = values.data() + begin;
+      MPI_Reduce(rank_ == 0 ? MPI_IN_PLACE : piece, piece, count, type, operation, 0, MPI_COMM_WORLD);
+      MPI_Bcast(piece, count, type, 0, MPI_COMM_WORLD);
+    });
+  }
+
+  int rank_ = 0;
+  int size_ = 1;
+};
+
+}  // namespace
+
+}  // namespace ballast::jobs
+
+extern "C" ballast::Ranks* ballast_open_mpi_ranks(const char* version) {
+  if (std::string_view(version) != BALLAST_VERSION) return nullptr;
+  return new ballast::calib::MpiRanks();
+}

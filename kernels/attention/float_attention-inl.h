@@ -1,0 +1,144 @@
+// Attention over float caches: blocks of keys and values decoded to F32, F32 products.
+#if defined(BALLAST_KERNELS_ATTENTION_FLOAT_ATTENTION_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef BALLAST_KERNELS_ATTENTION_FLOAT_ATTENTION_INL_H_
+#undef BALLAST_KERNELS_ATTENTION_FLOAT_ATTENTION_INL_H_
+#else
+#define BALLAST_KERNELS_ATTENTION_FLOAT_ATTENTION_INL_H_
+#endif
+
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <limits>
+
+#include "kernels/attention/attention_task.h"
+#include "kernels/attention/exp2-inl.h"
+#include "kernels/attention/key_value_rows.h"
+#include "kernels/matrix/float_tile-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace ballast::kernels::HWY_NAMESPACE {
+
+/// `count` <= kAttentionKeys slots side by side, of one key head, in keys or values of `size` floats each.
+struct FloatBlock {
+  const CachedRows& rows;
+  std::size_t head;
+  std::size_t slot;
+  std::size_t count;
+  std::size_t size;
+
+  const char* row(std::size_t i) const {
+    const std::size_t at = (head * rows.capacity + slot + i) * size;
+    return static_cast<const char*>(rows.data) + at * float_type_bytes(type());
+  }
+  FloatType type() const { return float_type(rows.type); }
+};
+
+/// Scores of `rows` queries with a block of keys.
+HWY_INLINE void score_float_block(const FloatBlock& keys, std::size_t rows, const AttentionScratch& scratch) {
+  const FloatTag df;
+  const std::size_t width = panel_rows();
+  for (std::size_t key = 0; key < keys.count; key += width) {
+    const std::size_t wide = HWY_MIN(width, keys.count - key);
+    float* scores = scratch.scores + key;
+    decode_panel(keys.row(key), keys.type(), keys.size, wide, keys.size, scratch.panel);
+    multiply_panel(scratch.q, rows, keys.size, scratch.panel, width, keys.size,
+                   [&](std::size_t row, auto c0, auto c1)
+                       HWY_ATTR { store_pair(df, c0, c1, wide, scores + row * kAttentionKeys); });
+  }
+}
+
+/// What a row's sums and total so far are multiplied with when its maximum rises.
+HWY_INLINE float raise_maximum(float new_maximum, float& maximum) {
+  const float rescale = std::exp2(maximum - new_maximum);  // 0 from -infinity
+  maximum = new_maximum;
+  return rescale;
+}
+
+/// Softmax weights of `valid` scores in place, zeros up to `count`; updates the row's maximum and total.
+HWY_INLINE void softmax_block(float* HWY_RESTRICT scores, std::size_t valid, std::size_t count, float& maximum,
+                              float& total, float& rescale) {
+  const FloatTag df;
+  const std::size_t lanes = hn::Lanes(df);
+  rescale = 1.0F;
+  if (valid == 0) {
+    std::fill_n(scores, count, 0.0F);
+    return;
+  }
+  const auto lowest = hn::Set(df, -std::numeric_limits<float>::infinity());
+  auto max = hn::Set(df, maximum);
+  std::size_t i = 0;
+  for (; i + lanes <= valid; i += lanes) max = hn::Max(max, hn::LoadU(df, scores + i));
+  if (i < valid) {
+    max = hn::Max(max, hn::IfThenElse(hn::FirstN(df, valid - i), hn::LoadN(df, scores + i, valid - i), lowest));
+  }
+  rescale = raise_maximum(hn::ReduceMax(df, max), maximum);
+  const auto weight_of = [df, shift = maximum](auto score)
+                             HWY_ATTR { return exp2_of<Exp2Accuracy::kFloat>(df, hn::Sub(score, hn::Set(df, shift))); };
+  auto sum = hn::Zero(df);
+  for (i = 0; i + lanes <= valid; i += lanes) {
+    const auto weight = weight_of(hn::LoadU(df, scores + i));
+    sum = hn::Add(sum, weight);
+    hn::StoreU(weight, df, scores + i);
+  }
+  if (i < valid) {
+    const std::size_t left = valid - i;
+    const auto weight = hn::IfThenElseZero(hn::FirstN(df, left), weight_of(hn::LoadN(df, scores + i, left)));
+    sum = hn::Add(sum, weight);
+    hn::StoreN(weight, df, scores + i, left);
+  }
+  std::fill_n(scores + valid, count - valid, 0.0F);
+  total = total * rescale + hn::ReduceSum(df, sum);
+}
+
+/// sums = sums * rescale + weights . values
+HWY_INLINE void accumulate_float_values(std::size_t value_size, std::size_t rows, std::size_t count,
+                                        const AttentionScratch& scratch) {
+  const FloatTag df;
+  const std::size_t lanes = hn::Lanes(df);
+  const std::size_t width = panel_rows();
+  for (std::size_t c = 0; c < value_size; c += width) {
+    const std::size_t wide = HWY_MIN(width, value_size - c);
+    float* sums = scratch.rows.sums + c;
+    multiply_panel(scratch.scores, rows, kAttentionKeys, scratch.values + c, value_size, count,
+                   [&](std::size_t row, auto c0, auto c1) HWY_ATTR {
+                     const auto rescale = hn::Set(df, scratch.rescale[row]);
+                     float* sum = sums + row * scratch.rows.sum_size;
+                     store_pair(df, hn::MulAdd(load_or_zero(df, sum, 0, wide), rescale, c0),
+                                hn::MulAdd(load_or_zero(df, sum, lanes, wide), rescale, c1), wide, sum);
+                   });
+  }
+}
+
+/// Adds the positions `range` of a part, of which queries see what visible(query) says, to the rows' running softmax.
+template <class Visible>
+HWY_INLINE void attend_float_keys(const AttentionShape& shape, const AttentionTask& task, const AttentionPart& part,
+                                  const PositionRange& range, const Visible& visible, const AttentionScratch& scratch) {
+  const std::size_t group = shape.heads / shape.kv_heads;
+  const std::size_t rows = task.queries * group;
+  for (std::size_t key = range.begin, count = 0; key < range.end; key += count) {
+    const std::size_t slot = key % part.keys.capacity;
+    count = std::min({kAttentionKeys, range.end - key, part.keys.capacity - slot});
+    score_float_block({part.keys, task.kv_head, slot, count, shape.head_size}, rows, scratch);
+    for (std::size_t row = 0; row < rows; ++row) {
+      const PositionRange seen = visible(row / group);
+      const std::size_t begin = std::clamp(seen.begin, key, key + count) - key;
+      const std::size_t end = std::clamp(seen.end, key, key + count) - key;
+      float* scores = scratch.scores + row * kAttentionKeys;
+      if (key == 0 && begin == 0 && end != 0) scratch.rows.first_score[row] = scores[0];
+      std::fill_n(scores, begin, 0.0F);
+      softmax_block(scores + begin, end - begin, count - begin, scratch.rows.maximum[row], scratch.rows.total[row],
+                    scratch.rescale[row]);
+    }
+    const FloatBlock values = {part.values, task.kv_head, slot, count, shape.output_size()};
+    decode_values(values.row(0), values.type(), count * values.size, scratch.values);
+    accumulate_float_values(values.size, rows, count, scratch);
+  }
+}
+
+}  // namespace ballast::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // BALLAST_KERNELS_ATTENTION_FLOAT_ATTENTION_INL_H_

@@ -1,0 +1,88 @@
+#include "kernels/attention/key_value_rows.h"
+
+#include <algorithm>
+
+#include "kernels/parallel.h"
+#include "kernels/scratch.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/attention/key_value_rows.cc"
+#include <hwy/foreach_target.h>  // IWYU pragma: keep
+#include <hwy/highway.h>
+// After highway.h:
+#include "kernels/attention/head_rotation-inl.h"
+#include "kernels/matrix/integer_rounding-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace ballast::kernels::HWY_NAMESPACE {
+
+/// Quantizes a row of one head to where its codes belong, padding included; returns its scale. `rotated` is scratch,
+/// [size].
+float quantize_row(const float* src, RowKind kind, std::size_t size, std::size_t slot, float* rotated,
+                   std::uint8_t* head) {
+  if (kind == RowKind::kKeys) {
+    rotate_head(src, size, rotated);
+    src = rotated;
+  }
+  constexpr std::size_t kPiece = 64;
+  HWY_ALIGN std::int8_t codes[kPiece];
+  const std::uint8_t offset = kind == RowKind::kKeys ? 128 : 0;
+  const std::size_t step = kind == RowKind::kKeys ? kPanelTokens * 4 : 16;  // from four codes of the row to the next
+  const std::size_t neighbor = kind == RowKind::kKeys ? 1 : 4;
+  const std::size_t stored = stored_size(CacheType::kInt8, kind, size);
+  const float maximum = absolute_maximum(src, size);
+  std::uint8_t* dst = head + code_index(kind, size, slot, 0);
+  float scale = 0.0F;
+  for (std::size_t first = 0; first < stored; first += kPiece) {
+    const std::size_t count = std::min(kPiece, size - std::min(size, first));
+    std::fill_n(codes + count, kPiece - count, std::int8_t{0});
+    std::int32_t code_sum;  // of no use here
+    scale = quantize_group(src + std::min(size, first), count, maximum, codes, code_sum);
+    for (std::size_t c = 0; c < std::min(kPiece, stored - first); c += 4, dst += step) {
+      for (std::size_t i = 0; i < 4; ++i) {
+        dst[i * neighbor] = static_cast<std::uint8_t>(static_cast<std::uint8_t>(codes[c + i]) ^ offset);
+      }
+    }
+  }
+  return scale;
+}
+
+}  // namespace ballast::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace ballast::kernels {
+
+HWY_EXPORT(quantize_row);
+
+namespace {
+
+void store_row(const float* src, std::size_t head, std::size_t slot, const WritableRows& dst, float* scratch) {
+  const std::size_t slots = stored_slots(dst.type, dst.capacity);
+  const std::size_t row_bytes = stored_row_bytes(dst.type, dst.kind, dst.size);
+  char* rows = static_cast<char*>(dst.data) + head * slots * row_bytes;
+  if (dst.type == CacheType::kInt8) {
+    dst.scales[head * slots + slot] = HWY_DYNAMIC_DISPATCH(quantize_row)(src, dst.kind, dst.size, slot, scratch,
+                                                                         reinterpret_cast<std::uint8_t*>(rows));
+  } else {
+    from_float(src, dst.size, float_type(dst.type), rows + slot * row_bytes);
+  }
+}
+
+}  // namespace
+
+void store_rows(const float* src, std::size_t stride, std::size_t count, std::size_t first, const WritableRows& dst) {
+  const std::size_t threads = std::min(threads_for(count * dst.heads * dst.size), std::max<std::size_t>(1, count));
+  const ThreadScratch scratch(threads, dst.size);
+  parallel_tasks(threads, threads, [&](std::size_t task, std::size_t thread) {
+    for (std::size_t i = count * task / threads; i < count * (task + 1) / threads; ++i) {
+      const std::size_t slot = (first + i) % dst.capacity;
+      for (std::size_t head = 0; head < dst.heads; ++head) {
+        store_row(src + i * stride + head * dst.size, head, slot, dst, scratch.of(thread));
+      }
+    }
+  });
+}
+
+}  // namespace ballast::kernels
+#endif  // HWY_ONCE

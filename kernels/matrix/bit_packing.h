@@ -1,0 +1,20 @@
+// Rows of 4-, 5-, 6- and 8-bit codes as they lie on disk: one bit string, the first code lowest.
+#ifndef BALLAST_KERNELS_MATRIX_BIT_PACKING_H_
+#define BALLAST_KERNELS_MATRIX_BIT_PACKING_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace ballast::kernels {
+
+/// Writes codes, each below 2^bits, to the packed_row_bytes(codes.size(), bits) bytes at `packed`; bits after the last
+/// one are 0.
+void pack_codes(std::span<const std::uint8_t> codes, int bits, std::uint8_t* packed);
+
+/// The inverse: fills `codes`, and reads no byte more than they take.
+void unpack_codes(const std::uint8_t* packed, int bits, std::span<std::uint8_t> codes);
+
+}  // namespace ballast::kernels
+
+#endif  // BALLAST_KERNELS_MATRIX_BIT_PACKING_H_

@@ -1,0 +1,44 @@
+// Products of F32 activations with F32, F16 or BF16 weights that stay where they are (usually a mapped file).
+#ifndef BALLAST_KERNELS_MATRIX_FLOAT_MATRIX_H_
+#define BALLAST_KERNELS_MATRIX_FLOAT_MATRIX_H_
+
+#include <cstddef>
+#include <span>
+
+namespace ballast::kernels {
+
+enum class FloatType { kF32, kF16, kBF16 };
+
+constexpr std::size_t float_type_bytes(FloatType type) {
+  return type == FloatType::kF32 ? 4 : 2;
+}
+
+/// View of weights [rows = outputs, cols = inputs], row-major and dense; the address need not be aligned.
+struct FloatMatrix {
+  const void* data = nullptr;
+  FloatType type = FloatType::kF32;
+  std::size_t rows = 0;
+  std::size_t cols = 0;
+};
+
+/// Where the product with one matrix goes: rows `stride` floats apart.
+struct FloatOutput {
+  const FloatMatrix* matrix = nullptr;
+  const float* bias = nullptr;  ///< [rows], or null
+  float* dst = nullptr;
+  std::size_t stride = 0;
+  bool accumulate = false;  ///< add to dst
+};
+
+/// dst[i][r] (+)= bias[r] + sum_c src[i][c] * matrix[r][c] for i < m and every output, summed in F32. The matrices have
+/// the same cols, src is [m][cols] dense, and no dst is a part of it. The result does not depend on the number of
+/// threads.
+void matmul(std::span<const FloatOutput> outputs, const float* src, std::size_t m);
+
+/// `count` values to F32 and back; to 16 bits ties round to even. Single-threaded.
+void to_float(const void* src, FloatType type, std::size_t count, float* dst);
+void from_float(const float* src, std::size_t count, FloatType type, void* dst);
+
+}  // namespace ballast::kernels
+
+#endif  // BALLAST_KERNELS_MATRIX_FLOAT_MATRIX_H_

@@ -1,0 +1,119 @@
+// Codes of a panel as the dot products want them: a vector of bytes for each quad and vector of rows.
+#if defined(BALLAST_KERNELS_MATRIX_QUANTIZED_CODES_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef BALLAST_KERNELS_MATRIX_QUANTIZED_CODES_INL_H_
+#undef BALLAST_KERNELS_MATRIX_QUANTIZED_CODES_INL_H_
+#else
+#define BALLAST_KERNELS_MATRIX_QUANTIZED_CODES_INL_H_
+#endif
+
+#include <hwy/highway.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/matrix/dot-inl.h"
+#include "kernels/matrix/quantized_storage.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace ballast::kernels::HWY_NAMESPACE {
+
+/// Bits shifted left (kShift > 0) or right, then masked. Shifts 16-bit lanes: there are none of bytes.
+template <int kShift>
+HWY_INLINE DotBytes shift_and_mask(DotBytes bytes, int mask) {
+  const hn::Repartition<std::uint16_t, DotByteTag> du16;
+  const auto wide = hn::BitCast(du16, bytes);
+  const auto shifted =
+      kShift >= 0 ? hn::ShiftLeft<(kShift >= 0 ? kShift : 0)>(wide) : hn::ShiftRight<(kShift >= 0 ? 0 : -kShift)>(wide);
+  return hn::And(hn::BitCast(DotByteTag(), shifted), hn::Set(DotByteTag(), static_cast<std::uint8_t>(mask)));
+}
+
+/// What 5- and 6-bit codes of quad kQuad of a block have above their low 4 bits, in place.
+template <int kBits, int kQuad>
+HWY_INLINE DotBytes high_bits(DotBytes high) {
+  if constexpr (kBits == 6) return shift_and_mask<4 - 2 * (kQuad % 4)>(high, 0x30);
+  return shift_and_mask<4 - kQuad>(high, 0x10);
+}
+
+/// Quads 2 kPair and 2 kPair + 1 of a block, of one vector of rows. `codes` points to that vector's first bytes.
+template <int kBits, int kPair>
+HWY_INLINE void load_pair(const std::uint8_t* HWY_RESTRICT codes, DotBytes& first, DotBytes& second) {
+  const DotByteTag du8;
+  const std::size_t bytes = hn::Lanes(du8);
+  constexpr std::size_t kVector = 2 * std::size_t{kPair};  // of 4-bit codes; between them those of the other rows
+  if constexpr (kBits == 8) {
+    first = hn::LoadU(du8, codes + 2 * kVector * bytes);
+    second = hn::LoadU(du8, codes + (2 * kVector + 2) * bytes);
+  } else {
+    const auto nibbles = hn::LoadU(du8, codes + kVector * bytes);
+    first = hn::And(nibbles, hn::Set(du8, std::uint8_t{15}));
+    second = shift_and_mask<-4>(nibbles, 15);
+    if constexpr (kBits != 4) {
+      constexpr std::size_t kHighVector = 8 + (kBits == 6 ? kVector / 4 * 2 : 0);
+      const auto high = hn::LoadU(du8, codes + kHighVector * bytes);
+      first = hn::Or(first, high_bits<kBits, 2 * kPair>(high));
+      second = hn::Or(second, high_bits<kBits, 2 * kPair + 1>(high));
+    }
+  }
+}
+
+/// Calls body(pair, w00, w10, w01, w11) for the 4 pairs of quads of a block: quads 0 and 1 of the first vector of rows,
+/// then of the second.
+template <int kBits, int kPair = 0, class Body>
+HWY_INLINE void for_pairs_of_block(const std::uint8_t* HWY_RESTRICT codes, const Body& body) {
+  if constexpr (kPair < 4) {
+    DotBytes w00, w10, w01, w11;
+    load_pair<kBits, kPair>(codes, w00, w10);
+    load_pair<kBits, kPair>(codes + hn::Lanes(DotByteTag()), w01, w11);
+    body(kPair, w00, w10, w01, w11);
+    for_pairs_of_block<kBits, kPair + 1>(codes, body);
+  }
+}
+
+/// Bytes of a block of a panel.
+template <int kBits>
+HWY_INLINE std::size_t block_bytes() {
+  return 2 * hn::Lanes(DotByteTag()) * kBits;
+}
+
+/// Zero points of one vector of rows in every byte of their quads; `zeros` null means the default.
+HWY_INLINE DotBytes spread_zeros(const std::uint8_t* zeros, int default_zero) {
+  const DotIntTag di32;
+  if (zeros == nullptr) return hn::Set(DotByteTag(), static_cast<std::uint8_t>(default_zero));
+  const auto wide = hn::PromoteTo(di32, hn::LoadU(hn::Rebind<std::uint8_t, DotIntTag>(), zeros));
+  const auto pairs = hn::Or(wide, hn::ShiftLeft<8>(wide));
+  return hn::BitCast(DotByteTag(), hn::Or(pairs, hn::ShiftLeft<16>(pairs)));
+}
+
+/// A panel of 4, 5 or 6 bits as 8-bit codes whose zero point is the default one: code - zero + 128, or without the 128
+/// where codes are signed. Its blocks come to lie as those of an 8-bit panel.
+template <int kBits>
+void expand_panel(const GroupLayout& layout, const std::uint8_t* HWY_RESTRICT codes,
+                  const std::uint8_t* HWY_RESTRICT zeros, std::uint8_t* HWY_RESTRICT dst) {
+  const DotByteTag du8;
+  const std::size_t bytes = hn::Lanes(du8);
+  const std::size_t lanes = hn::Lanes(DotIntTag());
+  const auto middle = hn::Set(du8, std::uint8_t{kUnsignedCodes ? 128 : 0});
+  for (std::size_t g = 0; g < layout.groups; ++g) {
+    const std::uint8_t* group_zeros = zeros == nullptr ? nullptr : zeros + g * 2 * lanes;
+    const auto shift0 = hn::Sub(middle, spread_zeros(group_zeros, 1 << (kBits - 1)));
+    const auto shift1 =
+        hn::Sub(middle, spread_zeros(group_zeros == nullptr ? nullptr : group_zeros + lanes, 1 << (kBits - 1)));
+    for (std::size_t b = 0; b < layout.blocks_in(g); ++b) {
+      for_pairs_of_block<kBits>(codes,
+                                [&](std::size_t pair, DotBytes w00, DotBytes w10, DotBytes w01, DotBytes w11) HWY_ATTR {
+                                  std::uint8_t* quads = dst + pair * 4 * bytes;
+                                  hn::StoreU(hn::Add(w00, shift0), du8, quads);
+                                  hn::StoreU(hn::Add(w01, shift1), du8, quads + bytes);
+                                  hn::StoreU(hn::Add(w10, shift0), du8, quads + 2 * bytes);
+                                  hn::StoreU(hn::Add(w11, shift1), du8, quads + 3 * bytes);
+                                });
+      codes += block_bytes<kBits>();
+      dst += block_bytes<8>();
+    }
+  }
+}
+
+}  // namespace ballast::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // BALLAST_KERNELS_MATRIX_QUANTIZED_CODES_INL_H_

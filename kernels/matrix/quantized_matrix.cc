@@ -1,0 +1,196 @@
+// Products of quantized matrices. quantized_pack.cc builds them.
+#include "kernels/matrix/quantized_matrix.h"
+
+#include <cassert>
+
+#include "kernels/matrix/quantized_storage.h"
+#include "kernels/parallel.h"
+#include "kernels/scratch.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/matrix/quantized_matrix.cc"
+#include <hwy/foreach_target.h>  // IWYU pragma: keep
+#include <hwy/highway.h>
+
+#include "kernels/matrix/quantized_tile-inl.h"
+
+namespace ballast::kernels {
+#ifndef BALLAST_KERNELS_QUANTIZED_MATRIX_ONCE_
+#define BALLAST_KERNELS_QUANTIZED_MATRIX_ONCE_
+
+/// The panels of several matrices, counted through.
+struct OutputPanels {
+  std::span<const QuantizedOutput> outputs;
+  std::size_t count = 0;
+  std::size_t weights = 0;
+  std::size_t most_expanded_bytes = 0;  ///< of one panel of fewer than 8 bits
+
+  explicit OutputPanels(std::span<const QuantizedOutput> all) : outputs(all) {
+    for (const QuantizedOutput& output : outputs) {
+      const QuantizedMatrix::Storage& s = output.matrix->storage();
+      count += s.panels;
+      weights += s.rows * s.layout.cols;
+      if (s.bits < 8) most_expanded_bytes = std::max(most_expanded_bytes, s.layout.padded_cols() * s.width);
+    }
+  }
+
+  /// Finds the output that panel `index` belongs to, and makes it the index within that.
+  const QuantizedOutput& find(std::size_t& index) const {
+    std::size_t at = 0;
+    while (index >= outputs[at].matrix->storage().panels) index -= outputs[at++].matrix->storage().panels;
+    return outputs[at];
+  }
+};
+
+#endif  // BALLAST_KERNELS_QUANTIZED_MATRIX_ONCE_
+}  // namespace ballast::kernels
+
+HWY_BEFORE_NAMESPACE();
+namespace ballast::kernels::HWY_NAMESPACE {
+
+bool unsigned_codes() {
+  return kUnsignedCodes;
+}
+
+/// Adds bias and earlier content, and stores a panel's part of dst.
+struct PanelStore {
+  const float* bias;  ///< null, or of this panel's rows
+  std::size_t rows;
+  float* dst;
+  std::size_t stride;
+  bool accumulate;
+
+  HWY_INLINE void operator()(std::size_t token, QuantFloat c0, QuantFloat c1) const {
+    const FloatTag df;
+    const std::size_t lanes = hn::Lanes(df);
+    float* out = dst + token * stride;
+    if (bias != nullptr) {
+      c0 = hn::Add(c0, load_or_zero(df, bias, 0, rows));
+      c1 = hn::Add(c1, load_or_zero(df, bias, lanes, rows));
+    }
+    if (accumulate) {
+      c0 = hn::Add(c0, load_or_zero(df, out, 0, rows));
+      c1 = hn::Add(c1, load_or_zero(df, out, lanes, rows));
+    }
+    store_pair(df, c0, c1, rows, out);
+  }
+};
+
+HWY_INLINE PanelStore panel_store(const QuantizedOutput& output, std::size_t panel) {
+  const QuantizedMatrix::Storage& s = output.matrix->storage();
+  const std::size_t row = panel * s.width;
+  return {output.bias == nullptr ? nullptr : output.bias + row, HWY_MIN(s.width, s.rows - row), output.dst + row,
+          output.stride, output.accumulate};
+}
+
+/// One token with codes as they lie in memory.
+template <int kBits>
+HWY_NOINLINE void multiply_one_token(const QuantizedActivations::Storage& src, const PanelView& panel,
+                                     const PanelStore& store) {
+  if (src.planes() == 1) {
+    multiply_code_tile<1, 1, kBits>(src, 0, panel, store);
+  } else {
+    multiply_code_tile<1, 2, kBits>(src, 0, panel, store);
+  }
+}
+
+/// Tokens first .. last with 8-bit codes.
+HWY_NOINLINE void multiply_tokens(const QuantizedActivations::Storage& src, std::size_t first, std::size_t last,
+                                  const PanelView& panel, const PanelStore& store) {
+  constexpr std::size_t kTokens = kTileRowsOfCodes;
+  constexpr std::size_t kTokensOf16Bits = kTileRowsOfCodes / 2;
+  if (src.planes() == 1) {
+    for (std::size_t i = first; i < last; i += kTokens) {
+      multiply_code_tile_of<kTokens, 1, 8>(last - i, src, i, panel, store);
+    }
+  } else {
+    for (std::size_t i = first; i < last; i += kTokensOf16Bits) {
+      multiply_code_tile_of<kTokensOf16Bits, 2, 8>(last - i, src, i, panel, store);
+    }
+  }
+}
+
+/// Panel `p` with codes of 8 bits: as it is, or expanded into `scratch`.
+HWY_NOINLINE PanelView eight_bit_panel(const QuantizedMatrix::Storage& s, std::size_t p, std::uint8_t* scratch) {
+  PanelView panel = panel_view(s, p);
+  if (s.bits == 8) return panel;
+  switch (s.bits) {
+    case 4:
+      expand_panel<4>(s.layout, panel.codes, panel.zeros, scratch);
+      break;
+    case 5:
+      expand_panel<5>(s.layout, panel.codes, panel.zeros, scratch);
+      break;
+    default:
+      expand_panel<6>(s.layout, panel.codes, panel.zeros, scratch);
+      break;
+  }
+  panel.codes = scratch;
+  panel.zeros = nullptr;  // taken off
+  return panel;
+}
+
+void multiply_panel_by_one(const QuantizedActivations::Storage& src, const QuantizedOutput& output, std::size_t index) {
+  const QuantizedMatrix::Storage& s = output.matrix->storage();
+  const PanelView panel = panel_view(s, index);
+  const PanelStore store = panel_store(output, index);
+  switch (s.bits) {
+    case 4:
+      return multiply_one_token<4>(src, panel, store);
+    case 5:
+      return multiply_one_token<5>(src, panel, store);
+    case 6:
+      return multiply_one_token<6>(src, panel, store);
+    default:
+      return multiply_one_token<8>(src, panel, store);
+  }
+}
+
+void multiply_all(const QuantizedActivations::Storage& src, const OutputPanels& panels) {
+  const std::size_t threads = threads_for(src.m * panels.weights / 4);
+  if (src.m == 1) {
+    parallel_ranges(panels.count, threads, [&](std::size_t begin, std::size_t end) HWY_ATTR {
+      for (std::size_t p = begin; p < end; ++p) {
+        std::size_t index = p;
+        const QuantizedOutput& output = panels.find(index);
+        multiply_panel_by_one(src, output, index);
+      }
+    });
+    return;
+  }
+  const TokenPartitions partitions(src.m, threads);
+  const ThreadScratch scratch(threads, panels.most_expanded_bytes / sizeof(float));
+  parallel_partitions(partitions.count, panels.count, threads,
+                      [&](std::size_t partition, std::size_t task, std::size_t thread) HWY_ATTR {
+                        std::size_t index = task;
+                        const QuantizedOutput& output = panels.find(index);
+                        const PanelView panel = eight_bit_panel(output.matrix->storage(), index,
+                                                                reinterpret_cast<std::uint8_t*>(scratch.of(thread)));
+                        multiply_tokens(src, partitions.begin(partition), partitions.begin(partition + 1), panel,
+                                        panel_store(output, index));
+                      });
+}
+
+}  // namespace ballast::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace ballast::kernels {
+
+HWY_EXPORT(unsigned_codes);
+HWY_EXPORT(multiply_all);
+
+bool multiplies_unsigned_codes() {
+  return HWY_DYNAMIC_DISPATCH(unsigned_codes)();
+}
+
+void matmul(const QuantizedActivations& src, std::span<const QuantizedOutput> outputs) {
+  for ([[maybe_unused]] const QuantizedOutput& output : outputs) {
+    assert(src.storage().format ==
+           output.matrix->activation_format(src.storage().format.bits, src.storage().format.scale_per_group));
+  }
+  if (src.m() != 0) HWY_DYNAMIC_DISPATCH(multiply_all)(src.storage(), OutputPanels(outputs));
+}
+
+}  // namespace ballast::kernels
+#endif  // HWY_ONCE

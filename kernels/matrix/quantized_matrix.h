@@ -1,0 +1,120 @@
+// Products of quantized activations with INT8, INT6, INT5 or INT4 weights repacked for this machine.
+#ifndef BALLAST_KERNELS_MATRIX_QUANTIZED_MATRIX_H_
+#define BALLAST_KERNELS_MATRIX_QUANTIZED_MATRIX_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "ballast/quantized.h"
+
+namespace ballast::kernels {
+
+/// How activations become symmetric integers: 8 bits, in [-127, 127], or 16, in [-32512, 32512], which the kernels
+/// multiply as two planes of 8 bits.
+struct ActivationFormat {
+  std::size_t cols = 0;
+  std::size_t group_size = 0;    ///< the groups of the weights that they meet
+  int bits = 8;                  ///< 8 or 16
+  bool scale_per_group = false;  ///< 8 bits: a scale per token and group, else per token. 16: always, groups <= 128
+  std::vector<std::int32_t> outlier_columns;  ///< left out of scale and codes, kept in F32
+
+  bool operator==(const ActivationFormat&) const = default;
+};
+
+/// Gives rows one at a time, so that what makes them need not be a pass of its own. Does not own what it refers to.
+class RowSource {
+ public:
+  /// Dense rows that lie in memory, [][cols].
+  RowSource(const float* rows, std::size_t cols) : context_(rows), cols_(cols) {}
+
+  /// make(row, scratch) returns row `row`, or writes its `cols` values to `scratch` and returns that. Called from
+  /// several threads.
+  template <class Make>
+  explicit RowSource(const Make& make)
+      : context_(&make), make_([](const void* context, std::size_t row, float* scratch) {
+          return (*static_cast<const Make*>(context))(row, scratch);
+        }) {}
+
+  template <class Make>
+  explicit RowSource(const Make&& make) = delete;  // it would be gone before it is called
+
+  /// All rows, when they lie in memory; else null.
+  const float* in_memory() const { return make_ == nullptr ? static_cast<const float*>(context_) : nullptr; }
+
+  const float* row(std::size_t row, float* scratch) const {
+    return make_ != nullptr ? make_(context_, row, scratch) : static_cast<const float*>(context_) + row * cols_;
+  }
+
+ private:
+  const void* context_;
+  std::size_t cols_ = 0;
+  const float* (*make_)(const void* context, std::size_t row, float* scratch) = nullptr;
+};
+
+/// Activations of `m` tokens, quantized. Reused from call to call: `quantize` allocates only to grow.
+class QuantizedActivations {
+ public:
+  QuantizedActivations();
+  ~QuantizedActivations();
+  QuantizedActivations(QuantizedActivations&&) noexcept;
+  QuantizedActivations& operator=(QuantizedActivations&&) noexcept;
+
+  /// Quantizes m rows of format.cols values. Ties round to even; an all-zero token or group gets scale 0.
+  void quantize(const RowSource& rows, std::size_t m, const ActivationFormat& format);
+
+  std::size_t m() const;
+
+  struct Storage;
+  const Storage& storage() const { return *storage_; }
+
+ private:
+  std::unique_ptr<Storage> storage_;
+};
+
+/// Owner of a quantized matrix in the layout of the machine's kernels. Immutable once built.
+class QuantizedMatrix {
+ public:
+  /// Repacks on all threads. The view's memory is not needed afterwards. Preconditions (checked by the loader): sizes
+  /// agree, scales are finite, outlier columns ascend and lie in range.
+  explicit QuantizedMatrix(const QuantizedView& view);
+  ~QuantizedMatrix();
+  QuantizedMatrix(QuantizedMatrix&&) noexcept;
+  QuantizedMatrix& operator=(QuantizedMatrix&&) noexcept;
+
+  std::size_t rows() const;
+  std::size_t cols() const;
+  std::size_t bytes() const;  ///< memory held; what one token's product streams
+
+  /// How activations must be quantized that meet this matrix.
+  ActivationFormat activation_format(int bits, bool scale_per_group) const;
+
+  /// Row `row` in F32, outlier columns included, for embedding look-ups. dst is [cols].
+  void decode_row(std::size_t row, float* dst) const;
+
+  struct Storage;
+  const Storage& storage() const { return *storage_; }
+
+ private:
+  std::unique_ptr<Storage> storage_;
+};
+
+/// One matrix's part of a product: dst[i][r] = bias[r] + sum_c src[i][c] * w[r][c], or that added to dst.
+struct QuantizedOutput {
+  const QuantizedMatrix* matrix = nullptr;
+  const float* bias = nullptr;  ///< [rows], or null
+  float* dst = nullptr;         ///< [m][rows], rows `stride` floats apart
+  std::size_t stride = 0;
+  bool accumulate = false;  ///< dst += instead of dst =
+};
+
+/// Multiplies the same activations with several matrices at once, each of which must want them in the format that they
+/// have. Codes multiply in INT32 within a group; groups and outlier columns are summed in F32. The result for a token
+/// depends neither on the tokens beside it nor on the number of threads.
+void matmul(const QuantizedActivations& src, std::span<const QuantizedOutput> outputs);
+
+}  // namespace ballast::kernels
+
+#endif  // BALLAST_KERNELS_MATRIX_QUANTIZED_MATRIX_H_

@@ -1,0 +1,252 @@
+// Tiles of quantized products: a panel of weights times a few rows of INT8 codes.
+#if defined(BALLAST_KERNELS_MATRIX_QUANTIZED_TILE_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef BALLAST_KERNELS_MATRIX_QUANTIZED_TILE_INL_H_
+#undef BALLAST_KERNELS_MATRIX_QUANTIZED_TILE_INL_H_
+#else
+#define BALLAST_KERNELS_MATRIX_QUANTIZED_TILE_INL_H_
+#endif
+
+#include <hwy/highway.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/matrix/quantized_codes-inl.h"
+#include "kernels/matrix/quantized_storage.h"
+#include "kernels/simd-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace ballast::kernels::HWY_NAMESPACE {
+
+using QuantFloat = hn::VFromD<FloatTag>;
+
+/// Rows of codes in a tile: two INT32 and two F32 accumulators each.
+inline constexpr std::size_t kTileRowsOfCodes = kManyRegisters ? 6 : 2;
+
+/// One panel of weights; codes of 4, 5 or 6 bits may have been expanded to 8.
+struct PanelView {
+  const std::uint8_t* codes;
+  const std::uint16_t* scales;
+  const std::uint8_t* zeros;  ///< null when all are the default
+  const std::uint16_t* outliers;
+  std::size_t outlier_count;
+  bool bf16_scales;
+  bool bf16_outliers;
+  int default_zero;
+  int sign_flip;  ///< what was taken off 8-bit codes
+  const GroupLayout* layout;
+};
+
+HWY_INLINE PanelView panel_view(const QuantizedMatrix::Storage& s, std::size_t panel) {
+  return {s.panel_codes(panel),
+          s.panel_scales(panel),
+          s.panel_zeros(panel),
+          s.panel_outliers(panel),
+          s.outlier_columns.size(),
+          s.bf16_scales,
+          s.bf16_outliers,
+          s.default_zero(),
+          s.sign_flip,
+          &s.layout};
+}
+
+/// 16-bit floats of either kind; the branch is the same for a whole matrix.
+HWY_INLINE QuantFloat load_16_bit(const std::uint16_t* HWY_RESTRICT src, bool bf16) {
+  const FloatTag df;
+  return bf16 ? load_as_float(df, reinterpret_cast<const hwy::bfloat16_t*>(src))
+              : load_as_float(df, reinterpret_cast<const hwy::float16_t*>(src));
+}
+
+/// Zero points of the codes as they are multiplied.
+HWY_INLINE DotInt load_zeros(const PanelView& panel, std::size_t at) {
+  const DotIntTag di32;
+  if (panel.zeros == nullptr) return hn::Set(di32, panel.default_zero - panel.sign_flip);
+  const auto zeros = hn::PromoteTo(di32, hn::LoadU(hn::Rebind<std::uint8_t, DotIntTag>(), panel.zeros + at));
+  return hn::Sub(zeros, hn::Set(di32, panel.sign_flip));
+}
+
+/// What a row's sums of a group start from, given minus the sum of its activations: -(zero . activations). 8-bit codes
+/// at the default zero need no multiplication.
+template <int kBits>
+HWY_INLINE void start_group(const PanelView& panel, std::size_t at, std::int32_t negated_sum, DotInt& i0, DotInt& i1) {
+  const DotIntTag di32;
+  if (kBits == 8 && panel.zeros == nullptr) {
+    i0 = kUnsignedCodes ? hn::ShiftLeft<7>(hn::Set(di32, negated_sum)) : hn::Zero(di32);
+    i1 = i0;
+  } else {
+    const auto factor = hn::Set(di32, negated_sum);
+    i0 = hn::Mul(load_zeros(panel, at), factor);
+    i1 = hn::Mul(load_zeros(panel, at + hn::Lanes(di32)), factor);
+  }
+}
+
+/// Sums of products of one row's pair of quads with two vectors of rows of weights.
+template <bool kSmall>
+HWY_INLINE void multiply_pair(const std::int8_t* HWY_RESTRICT src, DotBytes w00, DotBytes w10, DotBytes w01,
+                              DotBytes w11, DotInt& i0, DotInt& i1) {
+  const auto a0 = broadcast_quad(DotIntTag(), src);
+  const auto a1 = broadcast_quad(DotIntTag(), src + kQuadColumns);
+  if constexpr (kSmall) {
+    i0 = dot_small_weights(w00, a0, i0);
+    i1 = dot_small_weights(w01, a0, i1);
+    i0 = dot_small_weights(w10, a1, i0);
+    i1 = dot_small_weights(w11, a1, i1);
+  } else {
+    i0 = dot_codes(w00, a0, i0);
+    i1 = dot_codes(w01, a0, i1);
+    i0 = dot_codes(w10, a1, i0);
+    i1 = dot_codes(w11, a1, i1);
+  }
+}
+
+HWY_INLINE void multiply_both(float factor, QuantFloat& f0, QuantFloat& f1) {
+  const auto v = hn::Set(FloatTag(), factor);
+  f0 = hn::Mul(f0, v);
+  f1 = hn::Mul(f1, v);
+}
+
+/// Adds a token's group, its integers summed, to the token's result.
+HWY_INLINE void add_group(QuantFloat f0, QuantFloat f1, bool scaled, float scale, QuantFloat s0, QuantFloat s1,
+                          QuantFloat& c0, QuantFloat& c1) {
+  if (scaled) multiply_both(scale, f0, f1);
+  c0 = hn::MulAdd(f0, s0, c0);
+  c1 = hn::MulAdd(f1, s1, c1);
+}
+
+/// A token's group from its two planes.
+HWY_INLINE QuantFloat join_planes(DotInt high, DotInt low) {
+  const FloatTag df;
+  return hn::MulAdd(hn::ConvertTo(df, high), hn::Set(df, static_cast<float>(kPlaneFactor)), hn::ConvertTo(df, low));
+}
+
+/// Adds activation * weight for one outlier column of one token.
+HWY_INLINE void add_outlier(float activation, QuantFloat w0, QuantFloat w1, QuantFloat& c0, QuantFloat& c1) {
+  const auto a = hn::Set(FloatTag(), activation);
+  c0 = hn::MulAdd(a, w0, c0);
+  c1 = hn::MulAdd(a, w1, c1);
+}
+
+/// Multiplies kTokens tokens of kPlanes rows of codes each, from token `first` on, with a panel of kBits-bit codes and
+/// hands each token's two vectors to store(token, c0, c1). A group's integers are exact in F32 up to 2^24.
+template <std::size_t kTokens, std::size_t kPlanes, int kBits, class Store>
+HWY_INLINE void multiply_code_tile(const QuantizedActivations::Storage& src, std::size_t first, const PanelView& panel,
+                                   const Store& store) {
+  constexpr std::size_t kRows = kTokens * kPlanes;
+  static_assert(kRows <= 6 && (kPlanes == 1 || kPlanes == 2));
+  constexpr bool kSmall = kBits < 8;
+  const FloatTag df;
+  const DotIntTag di32;
+  const std::size_t lanes = hn::Lanes(df);
+  const GroupLayout& layout = *panel.layout;
+  const std::size_t stride = layout.padded_cols();
+  const std::size_t groups = layout.groups;
+  const bool group_scales = src.format.scale_per_group;
+  const std::int8_t* a = src.codes.data() + first * kPlanes * stride;
+  const float* scales = src.scales.data() + first * groups;
+  const std::int32_t* sums = src.negated_sums.data() + first * kPlanes * groups;
+  const std::uint8_t* codes = panel.codes;
+  auto c00 = hn::Zero(df), c01 = c00;
+  auto c10 = c00, c11 = c00;
+  auto c20 = c00, c21 = c00;
+  auto c30 = c00, c31 = c00;
+  auto c40 = c00, c41 = c00;
+  auto c50 = c00, c51 = c00;
+  for (std::size_t g = 0; g < groups; ++g) {
+    const std::size_t at = g * 2 * lanes;
+    auto i00 = hn::Zero(di32), i01 = i00;
+    auto i10 = i00, i11 = i00;
+    auto i20 = i00, i21 = i00;
+    auto i30 = i00, i31 = i00;
+    auto i40 = i00, i41 = i00;
+    auto i50 = i00, i51 = i00;
+    start_group<kBits>(panel, at, sums[g], i00, i01);
+    if constexpr (kRows > 1) start_group<kBits>(panel, at, sums[groups + g], i10, i11);
+    if constexpr (kRows > 2) start_group<kBits>(panel, at, sums[2 * groups + g], i20, i21);
+    if constexpr (kRows > 3) start_group<kBits>(panel, at, sums[3 * groups + g], i30, i31);
+    if constexpr (kRows > 4) start_group<kBits>(panel, at, sums[4 * groups + g], i40, i41);
+    if constexpr (kRows > 5) start_group<kBits>(panel, at, sums[5 * groups + g], i50, i51);
+    const std::size_t blocks = layout.blocks_in(g);
+    for (std::size_t b = 0; b < blocks; ++b) {
+      for_pairs_of_block<kBits>(codes,
+                                [&](std::size_t, DotBytes w00, DotBytes w10, DotBytes w01, DotBytes w11) HWY_ATTR {
+                                  multiply_pair<kSmall>(a, w00, w10, w01, w11, i00, i01);
+                                  if constexpr (kRows > 1)
+                                    multiply_pair<kSmall>(a + stride, w00, w10, w01, w11, i10, i11);
+                                  if constexpr (kRows > 2)
+                                    multiply_pair<kSmall>(a + 2 * stride, w00, w10, w01, w11, i20, i21);
+                                  if constexpr (kRows > 3)
+                                    multiply_pair<kSmall>(a + 3 * stride, w00, w10, w01, w11, i30, i31);
+                                  if constexpr (kRows > 4)
+                                    multiply_pair<kSmall>(a + 4 * stride, w00, w10, w01, w11, i40, i41);
+                                  if constexpr (kRows > 5)
+                                    multiply_pair<kSmall>(a + 5 * stride, w00, w10, w01, w11, i50, i51);
+                                  a += 2 * kQuadColumns;
+                                });
+      codes += block_bytes<kBits>();
+    }
+    const auto s0 = load_16_bit(panel.scales + at, panel.bf16_scales);
+    const auto s1 = load_16_bit(panel.scales + at + lanes, panel.bf16_scales);
+    if constexpr (kPlanes == 2) {
+      add_group(join_planes(i00, i10), join_planes(i01, i11), true, scales[g], s0, s1, c00, c01);
+      if constexpr (kTokens > 1) {
+        add_group(join_planes(i20, i30), join_planes(i21, i31), true, scales[groups + g], s0, s1, c10, c11);
+      }
+      if constexpr (kTokens > 2) {
+        add_group(join_planes(i40, i50), join_planes(i41, i51), true, scales[2 * groups + g], s0, s1, c20, c21);
+      }
+    } else {
+      const auto add = [&](std::size_t token, DotInt i0, DotInt i1, QuantFloat& c0, QuantFloat& c1) HWY_ATTR {
+        add_group(hn::ConvertTo(df, i0), hn::ConvertTo(df, i1), group_scales, scales[token * groups + g], s0, s1, c0,
+                  c1);
+      };
+      add(0, i00, i01, c00, c01);
+      if constexpr (kTokens > 1) add(1, i10, i11, c10, c11);
+      if constexpr (kTokens > 2) add(2, i20, i21, c20, c21);
+      if constexpr (kTokens > 3) add(3, i30, i31, c30, c31);
+      if constexpr (kTokens > 4) add(4, i40, i41, c40, c41);
+      if constexpr (kTokens > 5) add(5, i50, i51, c50, c51);
+    }
+  }
+  if (kPlanes == 1 && !group_scales) {
+    multiply_both(scales[0], c00, c01);
+    if constexpr (kTokens > 1) multiply_both(scales[groups], c10, c11);
+    if constexpr (kTokens > 2) multiply_both(scales[2 * groups], c20, c21);
+    if constexpr (kTokens > 3) multiply_both(scales[3 * groups], c30, c31);
+    if constexpr (kTokens > 4) multiply_both(scales[4 * groups], c40, c41);
+    if constexpr (kTokens > 5) multiply_both(scales[5 * groups], c50, c51);
+  }
+  const std::size_t outliers = panel.outlier_count;
+  const float* o = src.outliers.data() + first * outliers;
+  for (std::size_t j = 0; j < outliers; ++j) {
+    const auto w0 = load_16_bit(panel.outliers + j * 2 * lanes, panel.bf16_outliers);
+    const auto w1 = load_16_bit(panel.outliers + j * 2 * lanes + lanes, panel.bf16_outliers);
+    add_outlier(o[j], w0, w1, c00, c01);
+    if constexpr (kTokens > 1) add_outlier(o[outliers + j], w0, w1, c10, c11);
+    if constexpr (kTokens > 2) add_outlier(o[2 * outliers + j], w0, w1, c20, c21);
+    if constexpr (kTokens > 3) add_outlier(o[3 * outliers + j], w0, w1, c30, c31);
+    if constexpr (kTokens > 4) add_outlier(o[4 * outliers + j], w0, w1, c40, c41);
+    if constexpr (kTokens > 5) add_outlier(o[5 * outliers + j], w0, w1, c50, c51);
+  }
+  store(first, c00, c01);
+  if constexpr (kTokens > 1) store(first + 1, c10, c11);
+  if constexpr (kTokens > 2) store(first + 2, c20, c21);
+  if constexpr (kTokens > 3) store(first + 3, c30, c31);
+  if constexpr (kTokens > 4) store(first + 4, c40, c41);
+  if constexpr (kTokens > 5) store(first + 5, c50, c51);
+}
+
+/// The same for up to kTokens tokens.
+template <std::size_t kTokens, std::size_t kPlanes, int kBits, class Store>
+HWY_INLINE void multiply_code_tile_of(std::size_t tokens, const QuantizedActivations::Storage& src, std::size_t first,
+                                      const PanelView& panel, const Store& store) {
+  if (tokens >= kTokens) {
+    multiply_code_tile<kTokens, kPlanes, kBits>(src, first, panel, store);
+  } else if constexpr (kTokens > 1) {
+    multiply_code_tile_of<kTokens - 1, kPlanes, kBits>(tokens, src, first, panel, store);
+  }
+}
+
+}  // namespace ballast::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // BALLAST_KERNELS_MATRIX_QUANTIZED_TILE_INL_H_

@@ -1,0 +1,109 @@
+// One block's forward pass over a batch of sequences, leaving what went through it where calibration can look.
+#ifndef BALLAST_MODEL_FORWARD_FORWARD_H_
+#define BALLAST_MODEL_FORWARD_FORWARD_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "ballast/spec.h"
+#include "kernels/attention/attention.h"
+#include "kernels/attention/key_bias.h"
+#include "kernels/matrix/quantized_matrix.h"
+#include "model/forward/key_value_cache.h"
+#include "model/weights.h"
+
+namespace ballast::model {
+
+/// What a model's tokens leave in a layer's cache.
+inline CacheShape cache_shape(const ModelSpec& spec) {
+  return {.kv_heads = spec.kv_heads, .key_size = spec.head_size, .value_size = spec.value_size};
+}
+
+/// Consecutive tokens of one sequence, at positions cache->position() ... The tokens of a batch lie one sequence after
+/// the other.
+struct BatchSequence {
+  std::size_t tokens = 0;
+  KeyValueCache* cache = nullptr;
+  std::span<const std::uint8_t> massive{};  ///< per token: not 0 keeps it in 16 bits in an INT8 cache; or empty
+};
+
+/// What some linears of a block read together.
+struct LinearInput {
+  std::vector<const Linear*> linears;
+  const float* rows = nullptr;  ///< [count][cols], dense
+  std::size_t count = 0;
+  std::vector<std::size_t> tokens;  ///< of the batch, for each row; empty: all of them in order
+};
+
+/// Rows of a block's keys or values.
+struct StridedRows {
+  const float* rows = nullptr;
+  std::size_t stride = 0;
+};
+
+/// Buffers that a block writes, reused from block to block; rows are the batch's tokens.
+struct BlockActivations {
+  // What calibration looks at, valid until the next block.
+  std::vector<LinearInput> inputs;        ///< in the order of the forward pass; only when asked for
+  StridedRows keys;                       ///< [tokens][kv_heads * head_size], rotated
+  StridedRows values;                     ///< [tokens][kv_heads * value_size]
+  std::vector<double> first_token_share;  ///< [sequences][heads]; only when asked for
+
+  // Not of interest outside.
+  std::vector<float> attention_input, query_key_value, attention_output, output_gate;
+  std::vector<float> query_latent, key_value_latent, key_position, plain_keys, sink_queries;
+  std::vector<float> mlp_input, mlp_hidden, mlp_up;
+  std::vector<float> router_logits, expert_input, expert_hidden, expert_up, expert_output;
+  std::vector<kernels::AttentionSequence> attention_sequences;
+  kernels::QuantizedActivations quantized;
+};
+
+/// cos and sin of the angles by which a batch's tokens are rotated, [tokens][rotary_size / 2] each; the same in every
+/// block.
+struct RopeAngles {
+  std::vector<float> cos, sin;            ///< at the tokens' positions
+  std::vector<float> slot_cos, slot_sin;  ///< at their places in a rolling cache, as the sinks see them; else empty
+  const kernels::KeyRotation* rotation = nullptr;  ///< at any position
+};
+
+/// Empty angles for a model that rotates nothing. `angles` is reused from batch to batch.
+class RopeTable {
+ public:
+  explicit RopeTable(const ModelSpec& spec);
+
+  /// The angles refer to this table.
+  void look_up(std::span<const BatchSequence> batch, RopeAngles& angles) const;
+
+ private:
+  void fill(std::span<const BatchSequence> batch, bool in_slots, std::vector<float>& cos,
+            std::vector<float>& sin) const;
+
+  std::vector<double> frequencies_;
+  double amplitude_ = 1.0;
+  kernels::KeyRotation rotation_;
+};
+
+/// Whether a last block can leave out what only tokens before the last one need.
+inline bool can_keep_last_only(const ModelSpec& spec) {
+  return spec.layout == BlockLayout::kPreNorm;
+}
+
+struct ForwardOptions {
+  bool record_inputs = false;      ///< fill BlockActivations::inputs
+  bool first_token_share = false;  ///< also sum up the attention that each head gives to the first token
+  /// After this block only the last token of each sequence is wanted: hidden's first rows receive these, one for each
+  /// sequence. The others leave their keys and values behind. Only where can_keep_last_only.
+  bool last_only = false;
+};
+
+/// hidden [tokens][hidden_size] goes in and comes out; the batch's keys and values are appended to layer `cache_layer`
+/// of each sequence's cache, without advancing it. `layer` is the block's place in the model.
+void forward_block(const ModelSpec& spec, const BlockWeights& block, std::size_t layer, const RopeAngles& angles,
+                   std::span<const BatchSequence> batch, std::size_t cache_layer, float* hidden,
+                   BlockActivations& activations, const ForwardOptions& options = {});
+
+}  // namespace ballast::model
+
+#endif  // BALLAST_MODEL_FORWARD_FORWARD_H_

@@ -1,0 +1,25 @@
+// Which experts a token passes, and with which weights.
+#ifndef BALLAST_MODEL_FORWARD_ROUTING_H_
+#define BALLAST_MODEL_FORWARD_ROUTING_H_
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "ballast/spec.h"
+
+namespace ballast::model {
+
+struct ExpertChoice {
+  std::size_t expert = 0;
+  float weight = 0;
+};
+
+/// The experts of one token from the router's logits [count], by ascending number. `correction` [count] or empty.
+/// Groups and experts of equal scores: the first ones win.
+std::vector<ExpertChoice> choose_experts(const ExpertSpec& spec, std::span<const float> logits,
+                                         std::span<const float> correction);
+
+}  // namespace ballast::model
+
+#endif  // BALLAST_MODEL_FORWARD_ROUTING_H_

@@ -1,0 +1,294 @@
+#include "model/source/model_source.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "ballast/error.h"
+#include "kernels/statistics.h"
+#include "model/block_structure.h"
+#include "model/source/prefix.h"
+#include "model/source/quantized_tensor.h"
+#include "model/source/written_spec.h"
+
+namespace ballast::model {
+
+namespace {
+
+std::set<std::string> module_names(const ConfigReader& reader, const std::string& field) {
+  std::set<std::string> names;
+  const nlohmann::json& list = reader.json().at(field);
+  if (!list.is_array()) reader.fail(field, "must be a list of modules' names, is " + list.dump());
+  for (const nlohmann::json& name : list) {
+    if (!name.is_string()) reader.fail(field, "must be a list of modules' names, has " + name.dump());
+    names.insert(name.get<std::string>());
+  }
+  return names;
+}
+
+QuantizationConfig read_quantization(const nlohmann::json& json, const std::string& context) {
+  const ConfigReader reader(json, context + ": quantization_config");
+  const std::string method = reader.text("quant_method", "");
+  if (method != "ballast") reader.fail("quant_method", "'" + method + "' is not supported: start from the original");
+  if (reader.size("version") != kQuantizationVersion) {
+    reader.fail("version", "is " + std::to_string(reader.size("version")) + ", this program reads version " +
+                               std::to_string(kQuantizationVersion));
+  }
+  QuantizationConfig config;
+  const std::string activations = reader.text("activations", "float");
+  if (activations != "float" && activations != "int8") reader.fail("activations", "must be 'float' or 'int8'");
+  config.int8_activations = activations == "int8";
+  config.activation_groups = reader.flag("activation_groups", false);
+  if (reader.has("wide_inputs")) config.int16_activation_modules = module_names(reader, "wide_inputs");
+  const ConfigReader tensors = reader.object("tensors");
+  for (const auto& [name, format] : tensors.json().items()) {
+    config.tensors[name] = parse_format(tensors.text(name, ""));
+  }
+  for (const std::string& name : config.int16_activation_modules) {
+    if (!config.tensors.contains(name)) reader.fail("wide_inputs", "'" + name + "' is not among the tensors");
+  }
+  return config;
+}
+
+std::vector<int> stop_tokens(const ConfigReader& config) {
+  std::vector<int> ids;
+  if (!config.has("eos_token_id")) return ids;
+  const nlohmann::json& value = config.json().at("eos_token_id");
+  for (const nlohmann::json& id : value.is_array() ? value : nlohmann::json::array({value})) {
+    if (!is_token_id(id, -1)) config.fail("eos_token_id", "must be a token's id, is " + id.dump());
+    if (id.get<int>() >= 0) ids.push_back(id.get<int>());  // older configurations write -1 for none
+  }
+  return ids;
+}
+
+}  // namespace
+
+ModelSource::ModelSource(const std::filesystem::path& path) : checkpoint_(files::open_checkpoint(path)) {
+  const std::string file = checkpoint_->path().string();
+  layout_.gguf = checkpoint_->kind() == files::Checkpoint::Kind::kGguf;
+  if (layout_.gguf) {
+    const auto& gguf = dynamic_cast<const files::GgufFile&>(*checkpoint_);
+    const ConfigReader metadata(gguf.config(), file);
+    architecture_ = &architecture_for_gguf(metadata.text("general.architecture", ""), file);
+    config_ = architecture_->config_from_gguf(gguf);
+  } else {
+    config_ = checkpoint_->config();
+  }
+  const ConfigReader config(config_, file + "/config.json");
+  if (architecture_ == nullptr) {
+    architecture_ = &architecture_for_model_type(config.text("model_type", ""), file + "/config.json");
+  }
+  layout_.architecture = architecture_;
+  spec_ = architecture_->describe(config);
+  spec_.architecture = architecture_->model_type;
+  spec_.stop_tokens = stop_tokens(config);
+  if (config.has(kWrittenSpecField)) {
+    layout_.written_by_ballast = true;
+    read_written_spec(config.object(kWrittenSpecField), spec_);
+    massive_tokens_ = read_massive_tokens(config.object(kWrittenSpecField));
+    prefix_tokens_ = read_prefix_tokens(config.object(kWrittenSpecField));
+    if (!prefix_tokens_.empty()) check_prefix(spec_, prefix_tokens_, file + "/config.json");
+  }
+  if (config.has("quantization_config")) {
+    quantization_ = read_quantization(config_.at("quantization_config"), file + "/config.json");
+  }
+  if (!spec_.tied_embeddings && !config.has("tie_word_embeddings")) {
+    // Some checkpoints leave the flag at its default and the head out.
+    spec_.tied_embeddings = !checkpoint_->contains(stored(Role::kHead, 0, 0).module + ".weight");
+  }
+  check_tensors();
+}
+
+// Names and shapes of everything, before any of it takes memory: no values are read.
+void ModelSource::check_tensors() const {
+  for (const Role role : outer_roles(spec_)) check_role(role, 0);
+  // The last block first: a wrong number of layers shows before all of them have been looked at.
+  for (std::size_t i = 0; i < spec_.layers; ++i) {
+    const std::size_t layer = (i + spec_.layers - 1) % spec_.layers;
+    for (const Part& part : block_linears(spec_, layer)) check_role(part.role, layer, part.expert);
+    for (const Role norm : block_norms(spec_)) check_role(norm, layer);
+    if (spec_.has_experts(layer) && spec_.experts->correction_bias) check_role(Role::kRouterCorrection, layer);
+  }
+}
+
+void ModelSource::check_role(Role role, std::size_t layer, std::size_t expert) const {
+  const auto [rows, cols] = matrix_shape(spec_, role);
+  if (is_norm(role) || is_vector(role)) {
+    const Shape shape = {static_cast<std::int64_t>(cols)};
+    checked_tensor(find_vector(layout_, *checkpoint_, role, "weight", layer), shape);
+    if (is_norm(role) && has_bias(spec_, role)) {
+      checked_tensor(find_vector(layout_, *checkpoint_, role, "bias", layer), shape);
+    }
+    return;
+  }
+  const StoredMatrix matrix = stored(role, layer, expert);
+  const bool quantized = quantization_ && quantization_->tensors.contains(name(role, layer, expert));
+  if (!quantized) checked_matrix(matrix, cols);  // the parts of one that is are checked when it is read
+  if (has_bias(spec_, role)) {
+    checked_tensor(tensor_name(matrix.module, "bias"), {static_cast<std::int64_t>(matrix.stored_rows)});
+  }
+}
+
+std::string ModelSource::name(Role role, std::size_t layer, std::size_t expert) const {
+  return module_name(*architecture_, role, layer, expert);
+}
+
+std::string ModelSource::context(const std::string& tensor) const {
+  return checkpoint_->path().string() + ": " + tensor;
+}
+
+StoredMatrix ModelSource::stored(Role role, std::size_t layer, std::size_t expert) const {
+  return find_matrix(layout_, spec_, *checkpoint_, role, layer, expert);
+}
+
+std::uint64_t ModelSource::stored_bytes(Role role, std::size_t layer, std::size_t expert) const {
+  const auto size = [&](const std::string& tensor) { return checkpoint_->tensor(tensor).bytes.size(); };
+  if (is_vector(role)) return size(find_vector(layout_, *checkpoint_, role, "", layer));
+  if (is_norm(role)) {
+    std::uint64_t bytes = size(find_vector(layout_, *checkpoint_, role, "weight", layer));
+    if (norm_spec(spec_, role).bias) bytes += size(find_vector(layout_, *checkpoint_, role, "bias", layer));
+    return bytes;
+  }
+  const StoredMatrix matrix = stored(role, layer, expert);
+  return size(tensor_name(matrix.module, "weight")) / matrix.stored_rows * matrix_shape(spec_, role).first;
+}
+
+TensorView ModelSource::checked_tensor(const std::string& name, const Shape& shape) const {
+  TensorView view = checkpoint_->tensor(name);
+  if (view.shape != shape) {
+    throw Error(context(name), "has shape " + shape_string(view.shape) + ", config.json gives " + shape_string(shape));
+  }
+  return view;
+}
+
+TensorView ModelSource::checked_matrix(const StoredMatrix& matrix, std::size_t cols) const {
+  Shape shape = {static_cast<std::int64_t>(matrix.stored_rows), static_cast<std::int64_t>(cols)};
+  if (matrix.transposed) std::swap(shape[0], shape[1]);
+  return checked_tensor(tensor_name(matrix.module, "weight"), shape);
+}
+
+std::vector<float> ModelSource::floats(const std::string& name, const Shape& shape) const {
+  const TensorView view = checked_tensor(name, shape);
+  std::vector<float> values(static_cast<std::size_t>(element_count(shape)));
+  files::decode_floats(view, context(name), values.data());
+  return values;
+}
+
+std::vector<float> ModelSource::vector(Role role, std::size_t layer) const {
+  return floats(find_vector(layout_, *checkpoint_, role, "", layer),
+                {static_cast<std::int64_t>(matrix_shape(spec_, role).second)});
+}
+
+Norm ModelSource::norm(Role role, std::size_t layer) const {
+  const NormSpec spec = norm_spec(spec_, role);
+  const Shape shape = {static_cast<std::int64_t>(matrix_shape(spec_, role).second)};
+  Norm norm{.kind = spec.kind, .epsilon = static_cast<float>(spec.epsilon), .gain = {}, .bias = {}};
+  norm.gain = floats(find_vector(layout_, *checkpoint_, role, "weight", layer), shape);
+  for (float& gain : norm.gain) gain += static_cast<float>(spec.gain_offset);
+  if (spec.bias) norm.bias = floats(find_vector(layout_, *checkpoint_, role, "bias", layer), shape);
+  return norm;
+}
+
+std::vector<float> ModelSource::bias(Role role, std::size_t layer, std::size_t expert) const {
+  if (!has_bias(spec_, role)) return {};
+  const StoredMatrix matrix = stored(role, layer, expert);
+  std::vector<float> values =
+      floats(tensor_name(matrix.module, "bias"), {static_cast<std::int64_t>(matrix.stored_rows)});
+  if (matrix.rows.empty()) return values;
+  std::vector<float> own;
+  own.reserve(matrix.rows.size());
+  for (const std::size_t row : matrix.rows) own.push_back(values[row]);
+  return own;
+}
+
+FloatWeights ModelSource::float_weights(Role role, std::size_t layer, std::size_t expert) const {
+  const auto [rows, cols] = matrix_shape(spec_, role);
+  const StoredMatrix matrix = stored(role, layer, expert);
+  const TensorView view = checked_matrix(matrix, cols);
+  FloatWeights weights{rows, cols, {}};
+  std::vector<float> all(matrix.stored_rows * cols);
+  files::decode_floats(view, context(tensor_name(matrix.module, "weight")), all.data());
+  if (!matrix.transposed && matrix.rows.empty()) {
+    weights.values = std::move(all);
+    return weights;
+  }
+  weights.values.resize(rows * cols);
+  for (std::size_t r = 0; r < rows; ++r) {
+    const std::size_t from = matrix.rows.empty() ? r : matrix.rows[r];
+    float* row = weights.values.data() + r * cols;
+    if (!matrix.transposed) {
+      std::copy_n(all.data() + from * cols, cols, row);
+    } else {
+      for (std::size_t c = 0; c < cols; ++c) row[c] = all[c * matrix.stored_rows + from];
+    }
+  }
+  return weights;
+}
+
+std::optional<Linear> ModelSource::quantized_linear(const std::string& name, std::size_t rows, std::size_t cols) const {
+  if (!quantization_) return {};
+  const auto format = quantization_->tensors.find(name);
+  if (format == quantization_->tensors.end() || format->second.kind != WeightFormat::Kind::kInteger) return {};
+  Linear linear;
+  kernels::QuantizedMatrix matrix = load_quantized_matrix(*checkpoint_, name, format->second, rows, cols);
+  const bool int8 = quantization_->int8_activations && !quantization_->int16_activation_modules.contains(name);
+  linear.activations = matrix.activation_format(int8 ? 8 : 16, quantization_->activation_groups);
+  linear.weights = std::move(matrix);
+  return linear;
+}
+
+Linear ModelSource::linear(Role role, std::size_t layer, std::size_t expert) const {
+  const auto [rows, cols] = matrix_shape(spec_, role);
+  const std::string module = name(role, layer, expert);
+  std::optional<Linear> quantized = quantized_linear(module, rows, cols);
+  const bool integers = quantized.has_value();
+  Linear linear = integers ? *std::move(quantized) : Linear{};
+  linear.name = module;
+  if (integers) {
+    linear.bias = bias(role, layer, expert);
+    return linear;
+  }
+
+  const StoredMatrix matrix = stored(role, layer, expert);
+  const TensorView view = checked_matrix(matrix, cols);
+  FloatMatrixHolder holder;
+  holder.matrix = {.data = view.bytes.data(), .type = kernels::FloatType::kF32, .rows = rows, .cols = cols};
+  const bool plain = view.dtype == DType::kF32 || view.dtype == DType::kF16 || view.dtype == DType::kBF16;
+  // Rows that follow each other in the file can be read where they are.
+  const bool in_order = std::ranges::adjacent_find(
+                            matrix.rows, [](std::size_t a, std::size_t b) { return b != a + 1; }) == matrix.rows.end();
+  if (plain && in_order && !matrix.transposed) {
+    holder.matrix.type = view.dtype == DType::kF16    ? kernels::FloatType::kF16
+                         : view.dtype == DType::kBF16 ? kernels::FloatType::kBF16
+                                                      : kernels::FloatType::kF32;
+    if (!matrix.rows.empty()) {
+      holder.matrix.data =
+          view.bytes.data() + matrix.rows.front() * cols * kernels::float_type_bytes(holder.matrix.type);
+    }
+    check_finite(view, context(tensor_name(matrix.module, "weight")));
+  } else {
+    holder.owned = float_weights(role, layer, expert).values;
+    holder.matrix.data = holder.owned.data();
+  }
+  linear.weights = std::move(holder);
+  linear.bias = bias(role, layer, expert);  // after the matrix: where that is missing, it is the one to be named
+  return linear;
+}
+
+BlockParts ModelSource::parts(std::size_t layer) const {
+  return {.linear = [this, layer](Part part) { return linear(part.role, layer, part.expert); },
+          .norm = [this, layer](Role role) { return norm(role, layer); },
+          .vector = [this, layer](Role role) { return vector(role, layer); }};
+}
+
+BlockWeights ModelSource::block(std::size_t layer) const {
+  return assemble_block(spec_, layer, parts(layer));
+}
+
+void ModelSource::release_block(std::size_t layer) const {
+  for (const Part& part : block_linears(spec_, layer)) {
+    const std::string tensor = tensor_name(stored(part.role, layer, part.expert).module, "weight");
+    if (checkpoint_->contains(tensor)) checkpoint_->release(tensor);
+  }
+}
+
+}  // namespace ballast::model

@@ -1,0 +1,104 @@
+// A model's files together with what they mean: the architecture, the spec, and tensors by role.
+#ifndef BALLAST_MODEL_SOURCE_MODEL_SOURCE_H_
+#define BALLAST_MODEL_SOURCE_MODEL_SOURCE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "ballast/recipe.h"
+#include "ballast/spec.h"
+#include "files/checkpoint.h"
+#include "model/arch/architecture.h"
+#include "model/block_parts.h"
+#include "model/source/stored_matrix.h"
+#include "model/weights.h"
+
+namespace ballast::model {
+
+/// How a directory that ballast wrote is quantized: config.json's `quantization_config`.
+struct QuantizationConfig {
+  bool int8_activations = false;
+  bool activation_groups = false;
+  std::set<std::string> int16_activation_modules;  ///< modules whose input keeps 16 bits all the same
+  std::map<std::string, WeightFormat> tensors;     ///< by module name; those that are not listed are plain
+};
+
+/// One module's weights in F32, for passes and exports.
+struct FloatWeights {
+  std::size_t rows = 0;
+  std::size_t cols = 0;
+  std::vector<float> values;  ///< [rows][cols]
+};
+
+/// Open files of one model. Loading checks shapes against the spec and that values are finite. Thread-safe.
+class ModelSource {
+ public:
+  /// Throws Error.
+  explicit ModelSource(const std::filesystem::path& path);
+
+  const ModelSpec& spec() const { return spec_; }
+  const Architecture& architecture() const { return *architecture_; }
+  const files::Checkpoint& checkpoint() const { return *checkpoint_; }
+
+  /// The Hugging Face configuration, translated when the source is a GGUF.
+  const nlohmann::json& config() const { return config_; }
+  const std::optional<QuantizationConfig>& quantization() const { return quantization_; }
+
+  /// Ids of tokens that calibration found to carry massive activations, -1 for whatever stands first; absent when the
+  /// model was never calibrated.
+  const std::optional<std::vector<int>>& massive_tokens() const { return massive_tokens_; }
+
+  /// Tokens that stand in front of every sequence, in the cache; mostly none.
+  const std::vector<int>& prefix_tokens() const { return prefix_tokens_; }
+
+  /// Hugging Face name of a role's module as ballast writes it: "model.layers.3.mlp.up_proj".
+  std::string name(Role role, std::size_t layer = 0, std::size_t expert = 0) const;
+
+  /// Bytes that a role's matrix, norm (with its bias) or vector takes in this checkpoint.
+  std::uint64_t stored_bytes(Role role, std::size_t layer = 0, std::size_t expert = 0) const;
+
+  /// Ready to run: views of the map where possible, owned copies otherwise, repacked when quantized.
+  Linear linear(Role role, std::size_t layer = 0, std::size_t expert = 0) const;
+  Norm norm(Role role, std::size_t layer = 0) const;
+  std::vector<float> vector(Role role, std::size_t layer = 0) const;  ///< one of is_vector
+  BlockParts parts(std::size_t layer = 0) const;
+  BlockWeights block(std::size_t layer) const;
+
+  /// A plain matrix in F32. Precondition: the model is not quantized by ballast.
+  FloatWeights float_weights(Role role, std::size_t layer = 0, std::size_t expert = 0) const;
+  std::vector<float> bias(Role role, std::size_t layer = 0, std::size_t expert = 0) const;  ///< empty when it has none
+
+  /// Tells the kernel that a block's pages are not needed for now.
+  void release_block(std::size_t layer) const;
+
+ private:
+  void check_tensors() const;
+  void check_role(Role role, std::size_t layer, std::size_t expert = 0) const;
+  StoredMatrix stored(Role role, std::size_t layer, std::size_t expert) const;
+  TensorView checked_tensor(const std::string& name, const Shape& shape) const;
+  TensorView checked_matrix(const StoredMatrix& matrix, std::size_t cols) const;
+  std::vector<float> floats(const std::string& name, const Shape& shape) const;
+  std::optional<Linear> quantized_linear(const std::string& name, std::size_t rows, std::size_t cols) const;
+  std::string context(const std::string& tensor) const;
+
+  std::unique_ptr<files::Checkpoint> checkpoint_;
+  const Architecture* architecture_ = nullptr;
+  StorageLayout layout_;
+  nlohmann::json config_;
+  ModelSpec spec_;
+  std::optional<QuantizationConfig> quantization_;
+  std::optional<std::vector<int>> massive_tokens_;
+  std::vector<int> prefix_tokens_;
+};
+
+}  // namespace ballast::model
+
+#endif  // BALLAST_MODEL_SOURCE_MODEL_SOURCE_H_

@@ -1,0 +1,35 @@
+#include "model/source/prefix.h"
+
+#include "ballast/error.h"
+
+namespace ballast::model {
+
+std::vector<int> read_prefix_tokens(const ConfigReader& config) {
+  if (!config.has(kPrefixTokensField)) return {};
+  const nlohmann::json& list = config.json().at(kPrefixTokensField);
+  if (!list.is_array() || list.empty())
+    config.fail(kPrefixTokensField, "must be a list of token ids, is " + list.dump());
+  std::vector<int> tokens;
+  for (const nlohmann::json& id : list) {
+    if (!is_token_id(id, 0)) config.fail(kPrefixTokensField, "must hold token ids, has " + id.dump());
+    tokens.push_back(id.get<int>());
+  }
+  return tokens;
+}
+
+void check_prefix(const ModelSpec& spec, std::span<const int> tokens, const std::string& context) {
+  if (!spec.causal) throw Error(context, "is an encoder, where every token sees all: it cannot have a prefix");
+  for (const int id : tokens) {
+    if (id < 0 || static_cast<std::size_t>(id) >= spec.vocab_size) {
+      throw Error(context, "the prefix holds token " + std::to_string(id) +
+                               ", which is not in the model's vocabulary of " + std::to_string(spec.vocab_size));
+    }
+  }
+  // A text of one token has nothing to predict.
+  if (tokens.size() + 2 > spec.context_length) {
+    throw Error(context, "a prefix of " + std::to_string(tokens.size()) + " tokens leaves no room for text in the " +
+                             "model's context of " + std::to_string(spec.context_length));
+  }
+}
+
+}  // namespace ballast::model

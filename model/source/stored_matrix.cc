@@ -1,0 +1,158 @@
+#include "model/source/stored_matrix.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "model/block_structure.h"
+
+namespace ballast::model {
+
+namespace {
+
+std::string without_prefix(const std::string& name, std::string_view prefix) {
+  return !prefix.empty() && name.starts_with(prefix) ? name.substr(prefix.size()) : name;
+}
+
+/// Rows that a part has in a matrix of several; none when the model has no such part.
+std::size_t part_rows(const ModelSpec& spec, Role part) {
+  const bool absent =
+      (part == Role::kGate && !spec.gated_mlp) || (part == Role::kOutputGate && spec.output_gate == OutputGate::kNone);
+  return absent ? 0 : matrix_shape(spec, part).first;
+}
+
+std::size_t run_count(const ModelSpec& spec, FusedTensor::Runs runs) {
+  switch (runs) {
+    case FusedTensor::Runs::kHeads:
+      return spec.heads;
+    case FusedTensor::Runs::kKeyValueHeads:
+      return spec.kv_heads;
+    default:
+      return 1;
+  }
+}
+
+/// The shared tensor's row for each row of `role`.
+std::vector<std::size_t> rows_in_fused(const FusedTensor& fused, const ModelSpec& spec, Role role) {
+  const std::size_t runs = run_count(spec, fused.runs);
+  std::size_t run_size = 0;
+  std::size_t offset = 0;
+  for (const Role part : fused.parts) {
+    if (part == role) offset = run_size;
+    run_size += part_rows(spec, part) / runs;
+  }
+  const std::size_t in_run = part_rows(spec, role) / runs;
+  std::vector<std::size_t> rows;
+  rows.reserve(in_run * runs);
+  for (std::size_t run = 0; run < runs; ++run) {
+    for (std::size_t i = 0; i < in_run; ++i) rows.push_back(run * run_size + offset + i);
+  }
+  return rows;
+}
+
+/// Row 2i + j of a head's rotated part is row j * rotary_size/2 + i of the forward pass.
+std::vector<std::size_t> undo_rope_interleaving(const ModelSpec& spec, Role role, std::size_t count) {
+  const bool shared = role == Role::kKeyPosition;
+  const std::size_t head_size = shared ? spec.rope.rotary_size : spec.head_size;
+  const std::size_t begin = shared ? 0 : rotary_offset(spec);
+  const std::size_t half = spec.rope.rotary_size / 2;
+  std::vector<std::size_t> rows(count);
+  std::iota(rows.begin(), rows.end(), std::size_t{0});
+  for (std::size_t head = 0; head < count / head_size; ++head) {
+    const std::size_t first = head * head_size + begin;
+    for (std::size_t i = 0; i < 2 * half; ++i) rows[first + i] = first + 2 * (i % half) + i / half;
+  }
+  return rows;
+}
+
+bool rope_is_interleaved(const StorageLayout& layout, const ModelSpec& spec, Role role) {
+  if (layout.written_by_ballast || spec.positions != PositionKind::kRope) return false;
+  const Architecture& architecture = *layout.architecture;
+  if (!(layout.gguf ? architecture.gguf_interleaves_rope : architecture.huggingface_interleaves_rope)) return false;
+  const bool rotated_key = role == (spec.latent ? Role::kKeyPosition : Role::kKey);
+  return role == Role::kQuery || rotated_key;
+}
+
+/// Sizes of heads come from the config: a list of rows is made only for as many as the file really has.
+bool has_stored_rows(const StoredMatrix& stored, const files::Checkpoint& checkpoint) {
+  const Shape shape = checkpoint.tensor(tensor_name(stored.module, "weight")).shape;
+  return shape.size() == 2 && shape[stored.transposed ? 1 : 0] == static_cast<std::int64_t>(stored.stored_rows);
+}
+
+}  // namespace
+
+std::string tensor_name(const std::string& module, const std::string& suffix) {
+  return module + (module.ends_with('_') ? "" : ".") + suffix;
+}
+
+StoredMatrix find_matrix(const StorageLayout& layout, const ModelSpec& spec, const files::Checkpoint& checkpoint,
+                         Role role, std::size_t layer, std::size_t expert) {
+  const Architecture& architecture = *layout.architecture;
+  const std::size_t rows = matrix_shape(spec, role).first;
+  const bool in_block = role >= Role::kAttentionNorm;
+  StoredMatrix stored;
+  stored.stored_rows = rows;
+  stored.transposed = architecture.transposed_linears && in_block && !layout.gguf && !layout.written_by_ballast;
+
+  const auto take = [&](const std::string& name) {
+    for (const std::string& candidate : {name, without_prefix(name, architecture.optional_prefix)}) {
+      if (!checkpoint.contains(tensor_name(candidate, "weight"))) continue;
+      stored.module = candidate;
+      return true;
+    }
+    return false;
+  };
+  bool found = false;
+  std::string missing;
+  if (!layout.written_by_ballast) {
+    for (const FusedTensor& fused : architecture.fused) {
+      const std::string_view pattern = layout.gguf ? fused.gguf : fused.huggingface;
+      if (pattern.empty() || std::ranges::find(fused.parts, role) == fused.parts.end()) continue;
+      missing = fill_in(pattern, layer, expert);
+      found = take(missing);
+      if (!found) continue;
+      stored.stored_rows = 0;
+      for (const Role part : fused.parts) stored.stored_rows += part_rows(spec, part);
+      if (has_stored_rows(stored, checkpoint)) stored.rows = rows_in_fused(fused, spec, role);
+    }
+  }
+  if (!found) {
+    const auto names = stored_names(architecture, role, layout.gguf, layer, expert);
+    found = std::ranges::any_of(names, take);
+    if (missing.empty() && !names.empty()) missing = names.front();
+  }
+  if (!found) stored.module = missing;
+  if (!found || !has_stored_rows(stored, checkpoint)) return stored;
+  if (rope_is_interleaved(layout, spec, role)) {
+    std::vector<std::size_t> order = undo_rope_interleaving(spec, role, rows);
+    if (!stored.rows.empty()) {
+      for (std::size_t& row : order) row = stored.rows[row];
+    }
+    stored.rows = std::move(order);
+  }
+  return stored;
+}
+
+std::string find_vector(const StorageLayout& layout, const files::Checkpoint& checkpoint, Role role,
+                        const std::string& suffix, std::size_t layer) {
+  const Architecture& architecture = *layout.architecture;
+  const auto names = stored_names(architecture, role, layout.gguf, layer, 0);
+  // The first checkpoints of BERT were translated from TensorFlow, names included.
+  const std::string old_suffix = suffix == "weight" ? "gamma" : "beta";
+  for (const std::string& module : names) {
+    for (const std::string& candidate : {module, without_prefix(module, architecture.optional_prefix)}) {
+      if (is_vector(role)) {
+        if (checkpoint.contains(candidate)) return candidate;
+        continue;
+      }
+      for (const std::string& ending : {suffix, old_suffix}) {
+        std::string name = tensor_name(candidate, ending);
+        if (checkpoint.contains(name)) return name;
+      }
+    }
+  }
+  const std::string first = names.empty() ? "" : names.front();
+  return is_vector(role) ? first : tensor_name(first, suffix);
+}
+
+}  // namespace ballast::model

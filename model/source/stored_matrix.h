@@ -1,0 +1,43 @@
+// Where a role's matrix lies in a checkpoint: in a tensor of its own, or as rows of one that several roles share.
+#ifndef BALLAST_MODEL_SOURCE_STORED_MATRIX_H_
+#define BALLAST_MODEL_SOURCE_STORED_MATRIX_H_
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "ballast/spec.h"
+#include "files/checkpoint.h"
+#include "model/arch/architecture.h"
+
+namespace ballast::model {
+
+struct StoredMatrix {
+  std::string module;             ///< the tensor's name before ".weight"
+  std::size_t stored_rows = 0;    ///< outputs of the whole tensor
+  bool transposed = false;        ///< stored [inputs, outputs]
+  std::vector<std::size_t> rows;  ///< the tensor's row for each row of the role; empty: all, as they are
+};
+
+/// How a checkpoint names and lays out its tensors.
+struct StorageLayout {
+  const Architecture* architecture = nullptr;
+  bool gguf = false;
+  bool written_by_ballast = false;  ///< every role has a tensor of its own, rows in the order of the forward pass
+};
+
+/// Where a linear or an embedding is. When the checkpoint has neither a tensor of its own nor a shared one for it, the
+/// result names the one that is missing; when the one that it has is not of `stored_rows`, `rows` stays empty.
+StoredMatrix find_matrix(const StorageLayout& layout, const ModelSpec& spec, const files::Checkpoint& checkpoint,
+                         Role role, std::size_t layer, std::size_t expert);
+
+/// Full name of a norm's gain ("weight") or bias ("bias"), or of a role that is a vector (no suffix).
+std::string find_vector(const StorageLayout& layout, const files::Checkpoint& checkpoint, Role role,
+                        const std::string& suffix, std::size_t layer);
+
+/// "layers.0.mlp.down_proj" + "weight". A module that ends in an underscore takes no dot.
+std::string tensor_name(const std::string& module, const std::string& suffix);
+
+}  // namespace ballast::model
+
+#endif  // BALLAST_MODEL_SOURCE_STORED_MATRIX_H_

@@ -1,0 +1,64 @@
+#include "model/source/written_spec.h"
+
+#include <array>
+#include <string>
+
+namespace ballast::model {
+
+namespace {
+
+constexpr std::size_t kVersion = 1;
+
+struct BiasField {
+  const char* name;
+  bool BiasSpec::* flag;
+};
+constexpr std::array<BiasField, 8> kBiases{{
+    {"query", &BiasSpec::query},
+    {"key", &BiasSpec::key},
+    {"value", &BiasSpec::value},
+    {"attention_output", &BiasSpec::attention_output},
+    {"latent", &BiasSpec::latent},
+    {"up", &BiasSpec::up},
+    {"down", &BiasSpec::down},
+    {"head", &BiasSpec::head},
+}};
+
+}  // namespace
+
+nlohmann::json written_spec(const ModelSpec& spec) {
+  nlohmann::json biases = nlohmann::json::object();
+  for (const BiasField& field : kBiases) biases[field.name] = spec.biases.*field.flag;
+  return {{"version", kVersion},
+          {"norm", spec.norm.kind == NormSpec::Kind::kRms ? "rms" : "layer"},
+          {"norm_bias", spec.norm.bias},
+          {"biases", biases}};
+}
+
+std::optional<std::vector<int>> read_massive_tokens(const ConfigReader& config) {
+  if (!config.has(kMassiveTokensField)) return {};
+  std::vector<int> tokens;
+  const nlohmann::json& list = config.json().at(kMassiveTokensField);
+  if (!list.is_array()) config.fail(kMassiveTokensField, "must be a list");
+  for (const nlohmann::json& id : list) {
+    if (!is_token_id(id, -1)) config.fail(kMassiveTokensField, "must hold token ids, has " + id.dump());
+    tokens.push_back(id.get<int>());
+  }
+  return tokens;
+}
+
+void read_written_spec(const ConfigReader& config, ModelSpec& spec) {
+  if (config.size("version") != kVersion) {
+    config.fail("version", "is " + std::to_string(config.size("version")) + ", this program reads version " +
+                               std::to_string(kVersion));
+  }
+  const std::string norm = config.text("norm", "");
+  if (norm != "rms" && norm != "layer") config.fail("norm", "must be 'rms' or 'layer'");
+  spec.norm.kind = norm == "rms" ? NormSpec::Kind::kRms : NormSpec::Kind::kLayer;
+  spec.norm.bias = config.flag("norm_bias");
+  spec.norm.gain_offset = 0;
+  const ConfigReader biases = config.object("biases");
+  for (const BiasField& field : kBiases) spec.biases.*field.flag = biases.flag(field.name);
+}
+
+}  // namespace ballast::model

@@ -1,0 +1,29 @@
+// What a conversion made of a model's spec: the field "ballast" of a written config.json, beside the original's fields.
+#ifndef BALLAST_MODEL_SOURCE_WRITTEN_SPEC_H_
+#define BALLAST_MODEL_SOURCE_WRITTEN_SPEC_H_
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <vector>
+
+#include "ballast/spec.h"
+#include "model/arch/config_reader.h"
+
+namespace ballast::model {
+
+/// Name of the field; a checkpoint that has it keeps every role in a tensor of its own.
+inline constexpr const char* kWrittenSpecField = "ballast";
+
+/// What folds can change: kind and bias of the norms, which linears have a bias. Gains are stored without offset.
+nlohmann::json written_spec(const ModelSpec& spec);
+
+/// Field of the same object: MassiveToken::token of the statistics that a conversion had; absent when it had none.
+inline constexpr const char* kMassiveTokensField = "massive_tokens";
+std::optional<std::vector<int>> read_massive_tokens(const ConfigReader& config);
+
+/// Sets these in a spec that was read from the original's fields. Throws Error naming the field.
+void read_written_spec(const ConfigReader& config, ModelSpec& spec);
+
+}  // namespace ballast::model
+
+#endif  // BALLAST_MODEL_SOURCE_WRITTEN_SPEC_H_

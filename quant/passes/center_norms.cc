@@ -1,0 +1,74 @@
+#include <vector>
+
+#include "quant/passes/fold_rules.h"
+#include "quant/passes/passes.h"
+
+namespace ballast::quant {
+
+namespace {
+
+/// Values[i * stride] loses its mean over i.
+void center(float* values, std::size_t count, std::size_t stride) {
+  double sum = 0;
+  for (std::size_t i = 0; i < count; ++i) sum += double{values[i * stride]};
+  const double mean = sum / static_cast<double>(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    values[i * stride] = static_cast<float>(double{values[i * stride]} - mean);
+  }
+}
+
+/// A table of which a row is looked up: its rows lie along the hidden channels.
+void center_rows(WorkingLinear& table) {
+  if (table.values.empty()) return;
+#pragma omp parallel for
+  for (std::size_t r = 0; r < table.rows; ++r) center(table.values.data() + r * table.cols, table.cols, 1);
+}
+
+/// A linear that writes hidden channels: its columns and its bias lie along them.
+void center_columns(WorkingLinear& linear) {
+  if (!linear.bias.empty()) center(linear.bias.data(), linear.rows, 1);
+  if (linear.values.empty()) return;
+#pragma omp parallel for
+  for (std::size_t c = 0; c < linear.cols; ++c) center(linear.values.data() + c, linear.rows, linear.cols);
+}
+
+class CenterNorms : public Pass {
+ public:
+  explicit CenterNorms(const ModelSpec& spec) : ruling_(layer_norm_to_rms(spec)) {}
+
+  void run(WorkingBlock& block) override {
+    if (!ruling_.legal) return;
+    for (WorkingLinear& linear : block.linears) {
+      if (is_embedding(linear.part.role)) {
+        center_rows(linear);
+      } else if (writes_stream(linear.part.role)) {
+        center_columns(linear);
+      } else {
+        continue;
+      }
+      linear.absmax *= 2;  // a mean is at most as large as the largest value
+      ++matrices_;
+    }
+  }
+
+  void update_spec(ModelSpec& spec) const override {
+    if (ruling_.legal) spec.norm.kind = NormSpec::Kind::kRms;
+  }
+
+  std::string note() const override {
+    if (!ruling_.legal) return "center_norms: the LayerNorms stay, because " + ruling_.reason;
+    return "center_norms: LayerNorms became RMSNorms, " + std::to_string(matrices_) + " matrices are centred";
+  }
+
+ private:
+  FoldLegality ruling_;
+  std::size_t matrices_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Pass> make_center_norms(const ModelSpec& spec) {
+  return std::make_unique<CenterNorms>(spec);
+}
+
+}  // namespace ballast::quant

@@ -1,0 +1,114 @@
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "quant/passes/fold_arithmetic.h"
+#include "quant/passes/fold_rules.h"
+#include "quant/passes/passes.h"
+
+namespace ballast::quant {
+
+namespace {
+
+using model::Role;
+
+/// Largest magnitude of each row.
+std::vector<float> row_ranges(const WorkingLinear& linear) {
+  std::vector<float> ranges(linear.rows, 0.0F);
+#pragma omp parallel for
+  for (std::size_t r = 0; r < linear.rows; ++r) {
+    const float* row = linear.values.data() + r * linear.cols;
+    for (std::size_t c = 0; c < linear.cols; ++c) ranges[r] = std::max(ranges[r], std::abs(row[c]));
+  }
+  return ranges;
+}
+
+std::vector<float> column_ranges(const WorkingLinear& linear) {
+  std::vector<float> ranges(linear.cols, 0.0F);
+  for (std::size_t r = 0; r < linear.rows; ++r) {
+    const float* row = linear.values.data() + r * linear.cols;
+    for (std::size_t c = 0; c < linear.cols; ++c) ranges[c] = std::max(ranges[c], std::abs(row[c]));
+  }
+  return ranges;
+}
+
+/// sqrt(consumer / producer) to the nearest power of two: multiplying by that rounds nothing.
+float balancing_factor(float producer, float consumer) {
+  if (producer == 0 || consumer == 0) return 1.0F;
+  return std::exp2(std::nearbyint(0.5F * (std::log2(consumer) - std::log2(producer))));
+}
+
+class Equalize : public Pass {
+ public:
+  explicit Equalize(const ModelSpec& spec)
+      : spec_(spec), values_(value_scaling(spec).legal), up_(up_scaling(spec).legal) {}
+
+  void run(WorkingBlock& block) override {
+    if (values_) balance(block, Role::kValue, Role::kAttentionOutput, 0);
+    if (!up_) return;
+    balance(block, Role::kUp, Role::kDown, 0);
+    balance(block, Role::kSharedUp, Role::kSharedDown, 0);
+    const std::size_t experts = spec_.experts ? spec_.experts->count : 0;
+    for (std::size_t i = 0; i < experts; ++i) balance(block, Role::kExpertUp, Role::kExpertDown, i);
+  }
+
+  std::string note() const override {
+    return "equalize: " + std::to_string(pairs_) + " pairs of matrices share their ranges" +
+           (up_ ? "" : "; up and down do not, because " + up_scaling(spec_).reason);
+  }
+
+ private:
+  /// Rows of the producer times s, columns of the consumer divided by s.
+  void balance(WorkingBlock& block, Role from, Role to, std::size_t expert) {
+    WorkingLinear* producer = block.find(from, expert);
+    WorkingLinear* consumer = block.find(to, expert);
+    if (producer == nullptr || consumer == nullptr) return;
+    ++pairs_;
+    // With s = sqrt(c / p), s p and c / s are sqrt(p c); s is off by at most sqrt(2). Holds while planning, too.
+    const float bound = std::sqrt(2.0F * producer->absmax * consumer->absmax);
+    const float producer_bound = std::max(producer->absmax, bound);
+    const float consumer_bound = std::max(consumer->absmax, bound);
+    if (!producer->values.empty()) {
+      const std::vector<float> factors = factors_for(*producer, *consumer);
+      scale_rows(*producer, factors);
+      const std::vector<float> repeated = from == Role::kValue ? repeat_for_heads(factors, spec_) : factors;
+      std::vector<float> inverse(repeated.size());
+      std::ranges::transform(repeated, inverse.begin(), [](float factor) { return 1.0F / factor; });
+      scale_columns(*consumer, inverse);
+      if (ChannelStatistics* channels = block.input_statistics(*consumer)) scale_channels(*channels, repeated);
+    }
+    producer->absmax = producer_bound;
+    consumer->absmax = consumer_bound;
+  }
+
+  /// One per row of the producer. A value channel has one for all heads that share it.
+  std::vector<float> factors_for(const WorkingLinear& producer, const WorkingLinear& consumer) const {
+    const std::vector<float> rows = row_ranges(producer);
+    const std::vector<float> columns = column_ranges(consumer);
+    std::vector<float> factors(rows.size());
+    const std::size_t sharing = columns.size() / rows.size();
+    const std::size_t size = sharing == 1 ? rows.size() : spec_.value_size;
+    for (std::size_t r = 0; r < rows.size(); ++r) {
+      float largest = 0;
+      for (std::size_t head = 0; head < sharing; ++head) {
+        largest = std::max(largest, columns[((r / size) * sharing + head) * size + r % size]);
+      }
+      factors[r] = balancing_factor(rows[r], largest);
+    }
+    return factors;
+  }
+
+  ModelSpec spec_;
+  bool values_;
+  bool up_;
+  std::size_t pairs_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Pass> make_equalize(const ModelSpec& spec) {
+  return std::make_unique<Equalize>(spec);
+}
+
+}  // namespace ballast::quant

@@ -1,0 +1,90 @@
+#include "quant/passes/fold_arithmetic.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace ballast::quant {
+
+void scale_columns(WorkingLinear& linear, std::span<const float> factors) {
+  float largest = 0;
+  for (const float value : factors) largest = std::max(largest, std::abs(value));
+  linear.absmax *= largest;
+  if (linear.values.empty()) return;
+#pragma omp parallel for
+  for (std::size_t r = 0; r < linear.rows; ++r) {
+    float* row = linear.values.data() + r * linear.cols;
+    for (std::size_t c = 0; c < linear.cols; ++c) row[c] = static_cast<float>(double{row[c]} * double{factors[c]});
+  }
+}
+
+void scale_rows(WorkingLinear& linear, std::span<const float> factors) {
+  for (std::size_t r = 0; r < linear.bias.size(); ++r) linear.bias[r] *= factors[r];
+  if (linear.values.empty()) return;
+#pragma omp parallel for
+  for (std::size_t r = 0; r < linear.rows; ++r) {
+    float* row = linear.values.data() + r * linear.cols;
+    for (std::size_t c = 0; c < linear.cols; ++c) row[c] *= factors[r];
+  }
+}
+
+std::vector<double> product(const WorkingLinear& linear, std::span<const float> input) {
+  std::vector<double> output(linear.rows, 0.0);
+  if (linear.values.empty()) return output;
+#pragma omp parallel for
+  for (std::size_t r = 0; r < linear.rows; ++r) {
+    const float* row = linear.values.data() + r * linear.cols;
+    double sum = 0;
+    for (std::size_t c = 0; c < linear.cols; ++c) sum += double{row[c]} * double{input[c]};
+    output[r] = sum;
+  }
+  return output;
+}
+
+void add_to_bias(std::vector<float>& bias, std::span<const double> addend) {
+  bias.resize(addend.size(), 0.0F);
+  for (std::size_t r = 0; r < bias.size(); ++r) bias[r] = static_cast<float>(double{bias[r]} + addend[r]);
+}
+
+void add_constant_input(WorkingLinear& linear, std::span<const float> input) {
+  add_to_bias(linear.bias, product(linear, input));
+}
+
+std::vector<float> repeat_for_heads(std::span<const float> values, const ModelSpec& spec) {
+  std::vector<float> repeated;
+  repeated.reserve(spec.heads * spec.value_size);
+  for (std::size_t head = 0; head < spec.heads; ++head) {
+    const std::size_t value_head = head / (spec.heads / spec.kv_heads);
+    const auto channels = values.subspan(value_head * spec.value_size, spec.value_size);
+    repeated.insert(repeated.end(), channels.begin(), channels.end());
+  }
+  return repeated;
+}
+
+void scale_channels(ChannelStatistics& channels, std::span<const float> factors) {
+  for (std::size_t c = 0; c < factors.size(); ++c) {
+    const float factor = factors[c];
+    channels.min[c] *= factor;
+    channels.max[c] *= factor;
+    if (factor < 0) std::swap(channels.min[c], channels.max[c]);
+    channels.mean[c] *= factor;
+    channels.mean_square[c] *= factor * factor;
+    if (!channels.ordinary_absmax.empty()) channels.ordinary_absmax[c] *= std::abs(factor);
+  }
+}
+
+void shift_channels(ChannelStatistics& channels, std::span<const float> shift) {
+  for (std::size_t c = 0; c < shift.size(); ++c) {
+    const double b = shift[c];
+    const double mean = channels.mean[c];
+    const double mean_square = channels.mean_square[c] - 2 * b * mean + b * b;
+    channels.min[c] -= shift[c];
+    channels.max[c] -= shift[c];
+    channels.mean[c] = static_cast<float>(mean - b);
+    channels.mean_square[c] = static_cast<float>(std::max(mean_square, (mean - b) * (mean - b)));
+    if (channels.ordinary_absmax.empty()) continue;
+    // Which side the ordinary tokens' extreme lies on is not recorded: the tighter of two bounds.
+    channels.ordinary_absmax[c] = std::min(channels.ordinary_absmax[c] + std::abs(shift[c]), channels.absmax(c));
+  }
+}
+
+}  // namespace ballast::quant

@@ -1,0 +1,59 @@
+#include <algorithm>
+#include <cmath>
+
+#include "quant/passes/fold_arithmetic.h"
+#include "quant/passes/passes.h"
+
+namespace ballast::quant {
+
+namespace {
+
+// A bias that stays in the norm is divided by the gain; one that would become larger than this keeps its channel's
+// gain, so that it still fits every type that norms are stored in.
+constexpr float kLargestBias = 60000.0F;
+
+/// What of a channel's gain can leave the norm: all of it, or 1 where the bias would not survive.
+float leaving_gain(const WorkingNorm& norm, std::size_t channel) {
+  const float gain = norm.gain[channel];
+  if (norm.bias.empty() || norm.bias[channel] == 0) return gain;
+  return std::abs(norm.bias[channel]) <= kLargestBias * std::abs(gain) ? gain : 1.0F;
+}
+
+class FoldNorms : public Pass {
+ public:
+  void run(WorkingBlock& block) override {
+    for (WorkingInput& input : block.inputs) {
+      if (!input.norm) continue;
+      WorkingNorm& norm = block.norms[*input.norm];
+      std::vector<float> gain(norm.gain.size());
+      std::vector<float> inverse(gain.size());
+      for (std::size_t c = 0; c < gain.size(); ++c) {
+        gain[c] = leaving_gain(norm, c);
+        // A channel whose gain was 0 becomes visible, but meets a column of zeros.
+        inverse[c] = gain[c] == 0 ? 0 : 1 / gain[c];
+        norm.gain[c] = gain[c] == norm.gain[c] ? 1.0F : norm.gain[c];
+        if (!norm.bias.empty() && gain[c] != 0) norm.bias[c] /= gain[c];
+      }
+      for (const std::size_t reader : input.readers) scale_columns(block.linears[reader], gain);
+      if (input.statistics) scale_channels(input.statistics->channels, inverse);
+      ++norms_;
+      linears_ += input.readers.size();
+    }
+  }
+
+  std::string note() const override {
+    return "fold_norms: " + std::to_string(norms_) + " norm gains folded into " + std::to_string(linears_) + " linears";
+  }
+
+ private:
+  std::size_t norms_ = 0;
+  std::size_t linears_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Pass> make_fold_norms() {
+  return std::make_unique<FoldNorms>();
+}
+
+}  // namespace ballast::quant

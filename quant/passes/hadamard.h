@@ -1,0 +1,39 @@
+// Hadamard matrices: entries of +1 and -1, rows that are orthogonal.
+#ifndef BALLAST_QUANT_PASSES_HADAMARD_H_
+#define BALLAST_QUANT_PASSES_HADAMARD_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace ballast::quant {
+
+/// R = diag(signs) (H_core x H_2 x ... x H_2) / sqrt(order): orthogonal, and every entry has the same magnitude, so
+/// that one large channel spreads over all. Immutable.
+class Hadamard {
+ public:
+  /// Without signs. The core is the smallest that gives the order: 1, or 4 k by Paley's constructions over a prime q
+  /// (R. Paley 1933, "On orthogonal matrices"): q + 1 for q = 3 mod 4, 2 (q + 1) for q = 1 mod 4. None: no such core.
+  static std::optional<Hadamard> of_order(std::size_t order);
+
+  /// The same with signs that depend on the seed alone.
+  static std::optional<Hadamard> with_random_signs(std::size_t order, std::uint64_t seed);
+
+  std::size_t order() const { return core_order_ * power_; }
+
+  /// x[order] becomes x R. `scratch` is resized to what it takes.
+  void apply(double* x, std::vector<double>& scratch) const;
+
+ private:
+  Hadamard(std::size_t core_order, std::size_t power);
+
+  std::size_t core_order_;
+  std::size_t power_;               ///< of two
+  std::vector<std::int8_t> core_;   ///< [core_order][core_order]
+  std::vector<std::int8_t> signs_;  ///< [order], or empty
+};
+
+}  // namespace ballast::quant
+
+#endif  // BALLAST_QUANT_PASSES_HADAMARD_H_

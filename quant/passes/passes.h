@@ -1,0 +1,107 @@
+// The steps of a conversion. Each sees one block at a time, in order.
+#ifndef BALLAST_QUANT_PASSES_PASSES_H_
+#define BALLAST_QUANT_PASSES_PASSES_H_
+
+#include <memory>
+#include <regex>
+#include <string>
+#include <vector>
+
+#include "ballast/recipe.h"
+#include "quant/working_block.h"
+
+namespace ballast::quant {
+
+/// A pass must come to the same formats, bounds and numbers of outlier columns on a block without values (a plan).
+class Pass {
+ public:
+  virtual ~Pass() = default;
+  virtual void run(WorkingBlock& block) = 0;
+
+  /// What the spec is behind this pass.
+  virtual void update_spec(ModelSpec&) const {}
+
+  /// What was done to all blocks, in one line.
+  virtual std::string note() const = 0;
+};
+
+/// Biases that need not be where they are (exact; fold_rules.h says which): those of norms into the biases of the
+/// linears that read them, W beta in F64; those of values into the output projection's; those of keys are dropped, or
+/// the part of them that is not rotated. Biases that the spec then has for a whole kind of linears are created as
+/// zeros.
+std::unique_ptr<Pass> make_fold_biases(const ModelSpec& spec);
+
+/// Norm gains into the linears that read the norm's output (exact): W[r][c] *= gain[c] in F64, gain = 1. A bias that is
+/// still in the norm is divided by the gain.
+std::unique_ptr<Pass> make_fold_norms();
+
+/// LayerNorm to RMSNorm (exact): takes their mean out of all hidden vectors that embeddings and linears write, as
+/// SliceGPT does (Ashkboos et al. 2024, arXiv:2401.15024). Does nothing and says why where it is not legal.
+std::unique_ptr<Pass> make_center_norms(const ModelSpec& spec);
+
+/// Value channels against the output projection's columns, up's against down's (exact): one factor s for each, a power
+/// of two near sqrt(range of columns / range of rows), so that both sides have the same range (cross-layer
+/// equalization, Nagel et al. 2019, arXiv:1906.04721). Which channels are large then depends on the values: a plan
+/// knows their number only.
+std::unique_ptr<Pass> make_equalize(const ModelSpec& spec);
+
+/// Every channel of what linears read, divided by a factor s in its producer (a norm's gain, the values, up) that the
+/// linears' columns take back (exact; SmoothQuant, Xiao et al. 2022, arXiv:2211.10438, and AWQ, Lin et al. 2023,
+/// arXiv:2306.00978): s = activation^a / weight^b, where for each input those a and b are taken, or none, with the
+/// smallest expected error of the output. Linears that stay in F32 get a = b = 1/2. Needs statistics.
+std::unique_ptr<Pass> make_smooth(const Recipe& recipe, const ModelSpec& spec);
+
+/// An orthogonal rotation of the residual stream (exact; QuaRot, Ashkboos et al. 2024, arXiv:2404.00456, and SpinQuant,
+/// Liu et al. 2024, arXiv:2405.16406): what writes it writes x R, what reads it undoes that. R is a Hadamard matrix
+/// with random signs, the same for every model of a size. Does nothing and says why where it is not legal.
+std::unique_ptr<Pass> make_rotate_residual(const ModelSpec& spec, bool norms_are_folded);
+
+/// An orthogonal rotation of the values of each head, undone by the output projection (exact; QuaRot, Ashkboos et al.
+/// 2024, arXiv:2404.00456): a Hadamard matrix on runs of the largest power of two that divides a head.
+std::unique_ptr<Pass> make_rotate_values(const ModelSpec& spec);
+
+/// Sets the format of every matrix of a block, as the recipe says. Not a pass: it decides, it changes nothing yet.
+class FormatChooser {
+ public:
+  FormatChooser(const Recipe& recipe, const ModelSpec& spec);
+  /// `index` counts as WorkingBlockLoader does.
+  void choose(WorkingBlock& block, std::size_t index);
+
+  /// Throws Error naming an exception's pattern that no matrix so far has matched.
+  void check_exceptions() const;
+
+ private:
+  struct Exception {
+    std::string text;
+    std::regex pattern;
+    WeightFormat format;
+    bool matched = false;
+  };
+
+  /// The format of the first exception that matches, null when none does.
+  const WeightFormat* asked_format(const WorkingLinear& linear);
+  WeightFormat usual_format(const WorkingLinear& linear) const;
+
+  /// Whether what a matrix reads is needed of a prompt's last token alone.
+  bool reads_last_token_only(model::Role role, std::size_t index) const;
+
+  Recipe recipe_;
+  ModelSpec spec_;
+  std::vector<Exception> exceptions_;
+};
+
+/// Picks the input channels that stay in 16 bits, `fraction` of each input's: those with the largest magnitudes where
+/// activations become INT8, those with the most energy where only the weights are rounded (8-bit weights beside float
+/// activations need none).
+std::unique_ptr<Pass> make_split_outliers(double fraction);
+
+/// Rounds every matrix to its format. kScaleSearch weighs errors by the statistics of the input, where there are any.
+std::unique_ptr<Pass> make_quantize(Recipe::Rounding rounding);
+
+/// The passes that a recipe names, in order; each is made for the spec that the ones before it leave. `spec` becomes
+/// that of the result.
+std::vector<std::unique_ptr<Pass>> make_passes(const Recipe& recipe, ModelSpec& spec);
+
+}  // namespace ballast::quant
+
+#endif  // BALLAST_QUANT_PASSES_PASSES_H_

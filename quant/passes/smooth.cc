@@ -1,0 +1,252 @@
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ballast/error.h"
+#include "quant/passes/fold_arithmetic.h"
+#include "quant/passes/fold_rules.h"
+#include "quant/passes/passes.h"
+#include "quant/rounding/rounding_error.h"
+
+namespace ballast::quant {
+
+namespace {
+
+using model::Role;
+
+// Factors lie within this and its inverse, so that bounds on values are known before the values are and no scale of a
+// group leaves F16's range.
+constexpr float kLargestFactor = 16.0F;
+
+// The search's grid: exponents in eighths.
+constexpr int kStrengths = 8;
+
+/// s = activation^activation_power / weight^weight_power.
+struct Strength {
+  double activation_power = 0;
+  double weight_power = 0;
+};
+
+/// SmoothQuant's proposal where nothing is rounded that could tell a better one.
+constexpr Strength kBalanced = {0.5, 0.5};
+
+/// SmoothQuant's (powers add up to 1) and AWQ's (activations alone).
+std::vector<Strength> candidate_strengths() {
+  std::vector<Strength> candidates;
+  for (int i = 0; i <= kStrengths; ++i) {
+    const double power = static_cast<double>(i) / kStrengths;
+    candidates.push_back({power, 1 - power});
+    if (i > 0 && i < kStrengths) candidates.push_back({power, 0});
+  }
+  return candidates;
+}
+
+/// What writes a linear's input and could take a factor per row.
+struct ProducerRole {
+  Role reader;
+  Role producer;
+};
+constexpr std::array<ProducerRole, 4> kMatrixProducers{{
+    {Role::kAttentionOutput, Role::kValue},
+    {Role::kDown, Role::kUp},
+    {Role::kSharedDown, Role::kSharedUp},
+    {Role::kExpertDown, Role::kExpertUp},
+}};
+
+/// Logarithms to base 2, from which all strengths make their factors.
+struct ChannelSizes {
+  std::vector<double> activations;
+  std::vector<double> weights;
+  std::vector<bool> used;  ///< neither is zero
+};
+
+/// An input's channels may be as large as their root mean square, by which rounded weights cost, or as their largest
+/// ordinary value, which sets INT8 grids.
+enum class SizeKind { kRms, kRange };
+
+ChannelSizes channel_sizes(std::span<const SampledRows> readers, const ChannelStatistics& channels, SizeKind kind) {
+  const std::size_t count = channels.min.size();
+  ChannelSizes sizes{std::vector<double>(count), std::vector<double>(count), std::vector<bool>(count)};
+  std::vector<double> energy(count, 0.0);
+  for (const SampledRows& reader : readers) {
+    for (std::size_t i = 0; i < reader.values.size(); ++i) {
+      energy[i % count] += std::pow(double{reader.values[i]}, 2) / reader.share;
+    }
+  }
+  for (std::size_t c = 0; c < count; ++c) {
+    const float size = kind == SizeKind::kRange ? channels.ordinary_absmax[c] : ordinary_rms(channels, c);
+    sizes.used[c] = size > 0 && energy[c] > 0;
+    if (!sizes.used[c]) continue;
+    sizes.activations[c] = std::log2(double{size});
+    sizes.weights[c] = 0.5 * std::log2(energy[c]);
+  }
+  return sizes;
+}
+
+class Smooth : public Pass {
+ public:
+  Smooth(const Recipe& recipe, const ModelSpec& spec) : recipe_(recipe), spec_(spec) {}
+
+  void run(WorkingBlock& block) override {
+    for (WorkingInput& input : block.inputs) {
+      WorkingNorm* norm = input.norm ? &block.norms[*input.norm] : nullptr;
+      WorkingLinear* matrix = norm == nullptr ? matrix_producer(block, input) : nullptr;
+      if (norm == nullptr && matrix == nullptr) continue;
+      if (!input.statistics) throw Error("smooth", "needs the statistics of a calibration (--stats)");
+      ++inputs_;
+      const std::optional<std::vector<float>> factors = choose_factors(block, input, matrix);
+      if (factors) {
+        ++smoothed_;
+        apply(block, input, *factors, norm, matrix);
+      }
+      // Alike for all factors, so that a plan comes to the same.
+      for (const std::size_t reader : input.readers) block.linears[reader].absmax *= kLargestFactor;
+      if (matrix != nullptr) matrix->absmax *= kLargestFactor;
+    }
+  }
+
+  std::string note() const override {
+    return "smooth: " + std::to_string(smoothed_) + " of " + std::to_string(inputs_) +
+           " inputs are scaled by channel against the linears that read them";
+  }
+
+ private:
+  WorkingLinear* matrix_producer(WorkingBlock& block, const WorkingInput& input) const {
+    const model::Part& reader = block.linears[input.readers.front()].part;
+    const auto it = std::ranges::find(kMatrixProducers, reader.role, &ProducerRole::reader);
+    if (it == kMatrixProducers.end()) return nullptr;
+    const FoldLegality ruling = it->producer == Role::kValue ? value_scaling(spec_) : up_scaling(spec_);
+    return ruling.legal ? block.find(it->producer, reader.expert) : nullptr;
+  }
+
+  /// One factor per channel of the input, or none where leaving it alone is best, or in a plan.
+  std::optional<std::vector<float>> choose_factors(const WorkingBlock& block, const WorkingInput& input,
+                                                   const WorkingLinear* producer) const {
+    std::vector<SampledRows> readers;
+    bool rounded = false;
+    bool float32 = true;
+    for (const std::size_t reader : input.readers) {
+      const WorkingLinear& linear = block.linears[reader];
+      if (linear.values.empty()) return {};
+      rounded |= linear.format.kind == WeightFormat::Kind::kInteger;
+      float32 &= linear.format.kind == WeightFormat::Kind::kF32;
+      readers.emplace_back(linear);
+    }
+    const ChannelStatistics& channels = input.statistics->channels;
+    const std::size_t sharing = producer == nullptr ? 1 : channels.min.size() / producer->rows;
+    if (!rounded) {
+      if (!float32) return {};
+      return factors_of(kBalanced, channel_sizes(readers, channels, SizeKind::kRms), sharing);
+    }
+    double best_error = rounding_error(readers, channels, recipe_);
+    std::optional<std::vector<float>> best;
+    std::vector<SizeKind> kinds = {SizeKind::kRms};
+    const bool int8 = readers.front().activations == Recipe::Activations::kInt8;
+    if (int8 && !channels.ordinary_absmax.empty()) kinds.push_back(SizeKind::kRange);
+    for (const SizeKind kind : kinds) {
+      const ChannelSizes sizes = channel_sizes(readers, channels, kind);
+      for (const Strength& strength : candidate_strengths()) {
+        std::vector<float> factors = factors_of(strength, sizes, sharing);
+        const double error = error_with(factors, readers, channels);
+        if (!(error < best_error)) continue;
+        best_error = error;
+        best = std::move(factors);
+      }
+    }
+    return best;
+  }
+
+  double error_with(const std::vector<float>& factors, std::vector<SampledRows> readers,
+                    ChannelStatistics channels) const {
+    std::vector<float> inverse(factors.size());
+    std::ranges::transform(factors, inverse.begin(), [](float factor) { return 1 / factor; });
+    scale_channels(channels, inverse);
+    for (SampledRows& reader : readers) {
+      for (std::size_t i = 0; i < reader.values.size(); ++i) reader.values[i] *= factors[i % reader.cols];
+      reader.absmax *= kLargestFactor;
+    }
+    return rounding_error(readers, channels, recipe_);
+  }
+
+  /// Around 1 in the geometric mean. Heads that share a value head share its factors.
+  std::vector<float> factors_of(const Strength& strength, const ChannelSizes& sizes, std::size_t sharing) const {
+    const std::size_t count = sizes.used.size();
+    std::vector<double> logarithms(count, 0.0);
+    double sum = 0;
+    std::size_t used = 0;
+    for (std::size_t c = 0; c < count; ++c) {
+      if (!sizes.used[c]) continue;
+      logarithms[c] = strength.activation_power * sizes.activations[c] - strength.weight_power * sizes.weights[c];
+      sum += logarithms[c];
+      ++used;
+    }
+    const double mean = used == 0 ? 0 : sum / static_cast<double>(used);
+    for (std::size_t c = 0; c < count; ++c) logarithms[c] = sizes.used[c] ? logarithms[c] - mean : 0;
+    if (sharing > 1) average_over_heads(logarithms, sharing);
+    std::vector<float> factors(count);
+    const double largest = std::log2(double{kLargestFactor});
+    std::ranges::transform(logarithms, factors.begin(), [&](double logarithm) {
+      return static_cast<float>(std::exp2(std::clamp(logarithm, -largest, largest)));
+    });
+    return factors;
+  }
+
+  void average_over_heads(std::vector<double>& logarithms, std::size_t sharing) const {
+    const std::size_t size = spec_.value_size;
+    for (std::size_t first = 0; first < logarithms.size(); first += sharing * size) {
+      for (std::size_t i = 0; i < size; ++i) {
+        double sum = 0;
+        for (std::size_t head = 0; head < sharing; ++head) sum += logarithms[first + head * size + i];
+        for (std::size_t head = 0; head < sharing; ++head) {
+          logarithms[first + head * size + i] = sum / static_cast<double>(sharing);
+        }
+      }
+    }
+  }
+
+  void apply(WorkingBlock& block, WorkingInput& input, const std::vector<float>& factors, WorkingNorm* norm,
+             WorkingLinear* matrix) const {
+    std::vector<float> inverse(factors.size());
+    std::ranges::transform(factors, inverse.begin(), [](float factor) { return 1 / factor; });
+    for (const std::size_t reader : input.readers) {
+      WorkingLinear& linear = block.linears[reader];
+      const float bound = linear.absmax;
+      scale_columns(linear, factors);
+      linear.absmax = bound;
+    }
+    scale_channels(input.statistics->channels, inverse);
+    if (norm != nullptr) {
+      for (std::size_t c = 0; c < norm->gain.size(); ++c) norm->gain[c] *= inverse[c];
+      for (std::size_t c = 0; c < norm->bias.size(); ++c) norm->bias[c] *= inverse[c];
+      return;
+    }
+    scale_rows(*matrix, of_value_heads(inverse, matrix->rows));
+  }
+
+  /// What repeat_for_heads repeats.
+  std::vector<float> of_value_heads(const std::vector<float>& repeated, std::size_t rows) const {
+    if (repeated.size() == rows) return repeated;
+    const std::size_t size = spec_.value_size;
+    const std::size_t sharing = repeated.size() / rows;
+    std::vector<float> factors(rows);
+    for (std::size_t r = 0; r < rows; ++r) factors[r] = repeated[r / size * sharing * size + r % size];
+    return factors;
+  }
+
+  Recipe recipe_;
+  ModelSpec spec_;
+  std::size_t inputs_ = 0;
+  std::size_t smoothed_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Pass> make_smooth(const Recipe& recipe, const ModelSpec& spec) {
+  return std::make_unique<Smooth>(recipe, spec);
+}
+
+}  // namespace ballast::quant

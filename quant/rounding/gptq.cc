@@ -1,0 +1,146 @@
+#include "quant/rounding/gptq.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "kernels/matrix/float_matrix.h"
+#include "quant/rounding/rounding.h"
+
+namespace ballast::quant {
+
+namespace {
+
+// Columns rounded before the rest of the matrix hears of their errors.
+constexpr std::size_t kBlock = 64;
+
+kernels::FloatMatrix matrix_view(const std::vector<float>& data, std::size_t rows, std::size_t cols) {
+  return {.data = data.data(), .type = kernels::FloatType::kF32, .rows = rows, .cols = cols};
+}
+
+/// dst [m][matrix.rows] (+)= src [m][matrix.cols] matrix^T.
+void multiply(const kernels::FloatMatrix& matrix, const float* src, std::size_t m, float* dst, std::size_t stride,
+              bool accumulate) {
+  const kernels::FloatOutput output = {.matrix = &matrix, .dst = dst, .stride = stride, .accumulate = accumulate};
+  kernels::matmul({&output, 1}, src, m);
+}
+
+class Gptq {
+ public:
+  Gptq(const WorkingLinear& linear, const InverseCholesky& factor)
+      : linear_(linear),
+        factor_(factor),
+        rows_(linear.rows),
+        cols_(linear.cols),
+        values_(rows_ * cols_),
+        group_size_(linear.format.group_size == 0 ? cols_ : linear.format.group_size),
+        range_(linear.format),
+        quantized_mask_(quantized_mask(cols_, linear.outlier_columns)) {
+#pragma omp parallel for
+    for (std::size_t r = 0; r < rows_; ++r) {
+      for (std::size_t j = 0; j < cols_; ++j) values_[r * cols_ + j] = linear.values[r * cols_ + column(j)];
+    }
+  }
+
+  GptqResult run() {
+    GptqResult result;
+    result.tensor = empty_quantized(rows_, cols_, linear_.format, linear_.outlier_columns, linear_.absmax);
+    find_grids(result.tensor.scale_type);
+    codes_.resize(rows_ * cols_);
+    errors_.resize(rows_ * kBlock);
+    std::vector<double> row_errors(rows_);
+    for (std::size_t begin = 0; begin < cols_; begin += kBlock) {
+      const std::size_t end = std::min(cols_, begin + kBlock);
+#pragma omp parallel for schedule(static)
+      for (std::size_t r = 0; r < rows_; ++r) row_errors[r] += round_block(r, begin, end);
+      tell_rest(begin, end);
+    }
+    for (const double error : row_errors) result.error += error;
+#pragma omp parallel
+    {
+      std::vector<float> values(cols_);
+#pragma omp for
+      for (std::size_t r = 0; r < rows_; ++r) {
+        in_place(r, values);
+        store_row(values, std::span(codes_).subspan(r * cols_, cols_), grids_[r], r, result.tensor);
+      }
+    }
+    return result;
+  }
+
+ private:
+  std::size_t column(std::size_t rank) const { return static_cast<std::size_t>(factor_.order[rank]); }
+
+  /// A row's values with their columns where they belong.
+  void in_place(std::size_t r, std::span<float> values) const {
+    for (std::size_t j = 0; j < cols_; ++j) values[column(j)] = values_[r * cols_ + j];
+  }
+
+  void find_grids(DType scale_type) {
+    grids_.resize(rows_);
+#pragma omp parallel
+    {
+      GridFinder finder(linear_.format, scale_type, GridMethod::kSearch, quantized_mask_, factor_.importance);
+      std::vector<float> values(cols_);
+#pragma omp for
+      for (std::size_t r = 0; r < rows_; ++r) {
+        in_place(r, values);
+        finder.find(values, grids_[r]);
+      }
+    }
+  }
+
+  double round_block(std::size_t r, std::size_t begin, std::size_t end) {
+    float* row = values_.data() + r * cols_;
+    double error = 0;
+    for (std::size_t j = begin; j < end; ++j) {
+      const std::size_t c = column(j);
+      const float* upper = factor_.upper.data() + j * cols_;
+      const QuantParams& grid = grids_[r].groups[c / group_size_];
+      // An outlier column loses next to nothing in 16 bits.
+      const int code = quantized_mask_[c] != 0 ? code_of(row[j], grid, range_) : grid.zero_point;
+      const float rounded = quantized_mask_[c] != 0 ? value_of(code, grid) : row[j];
+      codes_[r * cols_ + c] = static_cast<std::uint8_t>(code);
+      const float scaled = (row[j] - rounded) / upper[j];
+      error += double{scaled} * double{scaled};
+      errors_[r * kBlock + (j - begin)] = -scaled;
+      for (std::size_t k = j + 1; k < end; ++k) row[k] -= scaled * upper[k];
+    }
+    return error;
+  }
+
+  /// Columns behind a block take over its errors.
+  void tell_rest(std::size_t begin, std::size_t end) {
+    if (end == cols_) return;
+    const std::size_t rest = cols_ - end;
+    weights_.resize(rest * kBlock);
+#pragma omp parallel for
+    for (std::size_t k = 0; k < rest; ++k) {
+      for (std::size_t j = begin; j < end; ++j) {
+        weights_[k * kBlock + (j - begin)] = factor_.upper[j * cols_ + end + k];
+      }
+    }
+    multiply(matrix_view(weights_, rest, kBlock), errors_.data(), rows_, values_.data() + end, cols_, true);
+  }
+
+  const WorkingLinear& linear_;
+  const InverseCholesky& factor_;
+  std::size_t rows_;
+  std::size_t cols_;
+  std::vector<float> values_;  ///< [rows][place]
+  std::size_t group_size_;
+  QuantRange range_;
+  std::vector<std::uint8_t> quantized_mask_;
+  std::vector<RowGrids> grids_;  ///< [rows]
+  std::vector<std::uint8_t> codes_;
+  std::vector<float> errors_;   ///< [rows][kBlock], scaled and negated
+  std::vector<float> weights_;  ///< [rest][kBlock]
+};
+
+}  // namespace
+
+GptqResult round_gptq(const WorkingLinear& linear, const InverseCholesky& factor) {
+  return Gptq(linear, factor).run();
+}
+
+}  // namespace ballast::quant

@@ -1,0 +1,23 @@
+// GPTQ (Frantar et al. 2022, arXiv:2210.17323): a matrix is rounded column after column, and the columns still to come
+// take over the output error made so far.
+#ifndef BALLAST_QUANT_ROUNDING_GPTQ_H_
+#define BALLAST_QUANT_ROUNDING_GPTQ_H_
+
+#include "model/source/quantized_tensor.h"
+#include "quant/rounding/hessian.h"
+#include "quant/working_block.h"
+
+namespace ballast::quant {
+
+struct GptqResult {
+  model::QuantizedTensor tensor;
+  double error = 0;  ///< sum over outputs and calibration tokens of the squared output error, damping included
+};
+
+/// Rounds a matrix with values to its format. Columns are taken in the factor's order; the grids of all groups are
+/// fixed before (static groups), found for what a column's error costs. Same bytes for any number of threads.
+GptqResult round_gptq(const WorkingLinear& linear, const InverseCholesky& factor);
+
+}  // namespace ballast::quant
+
+#endif  // BALLAST_QUANT_ROUNDING_GPTQ_H_

@@ -1,0 +1,112 @@
+#include "quant/rounding/hessian.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "ballast/error.h"
+#include "kernels/matrix/float_matrix.h"
+#include "quant/rounding/lapack.h"
+
+namespace ballast::quant {
+
+namespace {
+
+// Of the symmetric sums only rows' parts up to the diagonal are computed, in bands of this many rows.
+constexpr std::size_t kBand = 256;
+
+/// dst [cols][rows] = src^T, each row of src multiplied with its weight, if there are any.
+void transpose(const float* src, std::size_t rows, std::size_t cols, std::span<const float> weights,
+               std::vector<float>& dst) {
+  dst.resize(rows * cols);
+  constexpr std::size_t kTile = 32;
+#pragma omp parallel for
+  for (std::size_t c0 = 0; c0 < cols; c0 += kTile) {
+    for (std::size_t r0 = 0; r0 < rows; r0 += kTile) {
+      for (std::size_t c = c0; c < std::min(cols, c0 + kTile); ++c) {
+        for (std::size_t r = r0; r < std::min(rows, r0 + kTile); ++r) {
+          dst[c * rows + r] = src[r * cols + c] * (weights.empty() ? 1.0F : weights[r]);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+
+void HessianSum::add(const float* inputs, std::size_t rows, std::span<const float> weights) {
+  if (rows == 0) return;
+  rows_ += rows;
+  transpose(inputs, rows, cols_, weights, transposed_);
+  const std::span<float> sums = sum_.shard();
+  for (std::size_t first = 0; first < cols_; first += kBand) {
+    const std::size_t end = std::min(cols_, first + kBand);
+    const kernels::FloatMatrix left = {
+        .data = transposed_.data(), .type = kernels::FloatType::kF32, .rows = end, .cols = rows};
+    const kernels::FloatOutput output = {
+        .matrix = &left, .dst = sums.data() + first * cols_, .stride = cols_, .accumulate = true};
+    kernels::matmul({&output, 1}, transposed_.data() + first * rows, end - first);
+  }
+}
+
+Hessian HessianSum::finish(Ranks& ranks) {
+  Hessian moments{.cols = cols_, .rows = rows_, .values = sum_.finish(ranks)};
+  ranks.sum(std::span(&moments.rows, 1));
+  for (std::size_t r = 0; r < cols_; ++r) {
+    for (std::size_t c = 0; c < r; ++c) moments.values[c * cols_ + r] = moments.values[r * cols_ + c];
+  }
+  transposed_ = {};
+  return moments;
+}
+
+InverseCholesky factorize(const Hessian& moments, std::span<const std::int32_t> outlier_columns, double damping) {
+  const std::size_t n = moments.cols;
+  const std::vector<float>& values = moments.values;
+  InverseCholesky factor;
+  factor.cols = n;
+  std::vector<std::uint8_t> is_outlier(n);
+  for (const std::int32_t column : outlier_columns) is_outlier[static_cast<std::size_t>(column)] = 1;
+  double trace = 0;
+  for (std::size_t c = 0; c < n; ++c) trace += double{values[c * n + c]};
+  const double damp = trace > 0 ? damping * trace / static_cast<double>(n) : 1.0;
+
+  factor.order.resize(n);
+  std::iota(factor.order.begin(), factor.order.end(), 0);
+  const auto energy = [&](std::int32_t column) {
+    const auto c = static_cast<std::size_t>(column);
+    return values[c * n + c];
+  };
+  // Outlier columns lose nothing, so they come last, where they can make up for the others.
+  std::ranges::stable_sort(factor.order, [&](std::int32_t a, std::int32_t b) {
+    const bool a_outlier = is_outlier[static_cast<std::size_t>(a)] != 0;
+    const bool b_outlier = is_outlier[static_cast<std::size_t>(b)] != 0;
+    return a_outlier != b_outlier ? b_outlier : energy(a) > energy(b);
+  });
+
+  // H = U U^T with U upper is the Cholesky factorization of H in reversed order; R = U^-1.
+  std::vector<double> reversed(n * n);
+#pragma omp parallel for
+  for (std::size_t i = 0; i < n; ++i) {
+    const auto row = static_cast<std::size_t>(factor.order[n - 1 - i]);
+    for (std::size_t j = 0; j < n; ++j) {
+      const auto column = static_cast<std::size_t>(factor.order[n - 1 - j]);
+      reversed[i * n + j] = double{values[row * n + column]} + (i == j ? damp : 0.0);
+    }
+  }
+  if (!invert_cholesky(reversed, n)) {
+    throw Error("calibration", "the values moments of an input of " + std::to_string(n) +
+                                   " channels cannot be factorized: more damping is needed");
+  }
+  factor.upper.resize(n * n);
+  factor.importance.resize(n);
+#pragma omp parallel for
+  for (std::size_t j = 0; j < n; ++j) {
+    for (std::size_t k = j; k < n; ++k) {
+      factor.upper[j * n + k] = static_cast<float>(reversed[(n - 1 - j) * n + (n - 1 - k)]);
+    }
+    const float diagonal = factor.upper[j * n + j];
+    factor.importance[static_cast<std::size_t>(factor.order[j])] = 1 / (diagonal * diagonal);
+  }
+  return factor;
+}
+
+}  // namespace ballast::quant

@@ -1,0 +1,61 @@
+// Second moments of what linears read, over calibration's tokens: the Hessian of the linears' squared output error.
+#ifndef BALLAST_QUANT_ROUNDING_HESSIAN_H_
+#define BALLAST_QUANT_ROUNDING_HESSIAN_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "ballast/ranks.h"
+#include "jobs/sharded_sum.h"
+
+namespace ballast::quant {
+
+/// sum x x^T over tokens, with whatever weights they have.
+struct Hessian {
+  std::size_t cols = 0;
+  std::uint64_t rows = 0;     ///< tokens
+  std::vector<float> values;  ///< [cols][cols], symmetric
+};
+
+/// Forms them, one batch after the other, the samples' shards on this rank in ascending order (jobs/sharded_sum.h).
+class HessianSum {
+ public:
+  HessianSum(std::size_t cols, jobs::SumOrder order) : cols_(cols), sum_(cols * cols, order) {}
+
+  /// Adds inputs [rows][cols] of the present shard, each multiplied with its weight; none: with 1.
+  void add(const float* inputs, std::size_t rows, std::span<const float> weights = {});
+  void end_shard(std::size_t index) { sum_.end_shard(index); }
+
+  /// All ranks call it once and hold the same bytes then.
+  Hessian finish(Ranks& ranks);
+
+ private:
+  std::size_t cols_;
+  std::uint64_t rows_ = 0;
+  jobs::ShardedSum<float> sum_;
+  std::vector<float> transposed_;  ///< scratch, [cols][rows of a batch]
+};
+
+/// What rounding a matrix one column after the other needs to know of its input: H = sum x x^T, damped, as
+/// H^-1 = R^T R with R upper triangular, in the order in which columns are rounded.
+struct InverseCholesky {
+  std::size_t cols = 0;
+  std::vector<std::int32_t> order;  ///< column of each rank: by falling energy, those that keep 16 bits last
+  std::vector<float> upper;         ///< R [rank][rank]
+
+  /// 1 / R_jj^2 by column: what a unit of squared rounding error in it costs, once the columns behind it make up for it
+  /// as well as they can.
+  std::vector<float> importance;
+};
+
+/// GPTQ's share of the diagonal's mean that is added to the diagonal.
+inline constexpr double kDamping = 0.01;
+
+/// `damping` times the mean of the diagonal is added to it. `outlier_columns` keep 16 bits.
+InverseCholesky factorize(const Hessian& moments, std::span<const std::int32_t> outlier_columns, double damping);
+
+}  // namespace ballast::quant
+
+#endif  // BALLAST_QUANT_ROUNDING_HESSIAN_H_

@@ -1,0 +1,108 @@
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "quant/passes/passes.h"
+#include "quant/rounding/gptq.h"
+#include "quant/rounding/rounding.h"
+
+namespace ballast::quant {
+
+namespace {
+
+using Rounding = Recipe::Rounding;
+
+// What an error in each column of a reader of this input costs; empty when nothing is known about the input.
+std::vector<float> column_importance(const ChannelStatistics* input, std::span<const std::uint8_t> kept) {
+  if (input == nullptr || input->mean_square.empty()) return {};
+  double sum = 0;
+  double count = 0;
+  for (std::size_t c = 0; c < kept.size(); ++c) {
+    if (kept[c] == 0) continue;
+    sum += double{input->mean_square[c]};
+    count += 1;
+  }
+  if (!(sum > 0)) return {};
+  std::vector<float> importance(input->mean_square);
+  for (float& value : importance) value = static_cast<float>(double{value} + kDamping * sum / count);
+  return importance;
+}
+
+bool is_integer(const WorkingLinear& linear) {
+  return linear.format.kind == WeightFormat::Kind::kInteger;
+}
+
+class Quantize : public Pass {
+ public:
+  explicit Quantize(Rounding rounding) : rounding_(rounding) {}
+
+  void run(WorkingBlock& block) override {
+    for (const WorkingInput& input : block.inputs) {
+      if (input.moments != nullptr) round_readers(block, input);
+    }
+    for (WorkingLinear& linear : block.linears) {
+      ++matrices_[format_name(linear.format)];
+      if (!is_integer(linear) || linear.quantized) continue;
+      const bool planning = linear.values.empty();
+      linear.quantized =
+          planning ? empty_quantized(linear.rows, linear.cols, linear.format, linear.outlier_columns, linear.absmax)
+                   : rounded(linear, block.input_statistics(linear));
+    }
+  }
+
+  std::string note() const override {
+    std::string text;
+    for (const auto& [format, count] : matrices_) {
+      text +=
+          (text.empty() ? "" : ", ") + std::to_string(count) + (count == 1 ? " matrix to " : " matrices to ") + format;
+    }
+    switch (rounding_) {
+      case Rounding::kNearest:
+        return "quantize: " + text + ", rounded to nearest";
+      case Rounding::kScaleSearch:
+        return "quantize: " + text + ", rounded to nearest in the ranges with the least error";
+      case Rounding::kGptq:
+        return "quantize: " + text + ", rounded one column after the other (GPTQ)";
+    }
+    return {};
+  }
+
+ private:
+  // With GPTQ, the matrices that read what was measured.
+  static void round_readers(WorkingBlock& block, const WorkingInput& input) {
+    // Readers leave out the same columns, but for those whose format was asked for.
+    std::optional<InverseCholesky> factor;
+    std::vector<std::int32_t> factor_columns;
+    for (const std::size_t reader : input.readers) {
+      WorkingLinear& linear = block.linears[reader];
+      if (!is_integer(linear)) continue;
+      if (!factor || factor_columns != linear.outlier_columns) {
+        factor_columns = linear.outlier_columns;
+        factor = factorize(*input.moments, factor_columns, kDamping);
+      }
+      linear.quantized = round_gptq(linear, *factor).tensor;
+    }
+  }
+
+  model::QuantizedTensor rounded(const WorkingLinear& linear, const ChannelStatistics* input) const {
+    RoundingOptions options;
+    std::vector<float> importance;
+    if (rounding_ != Rounding::kNearest) {
+      importance = column_importance(input, quantized_mask(linear.cols, linear.outlier_columns));
+      options = {.method = GridMethod::kSearch, .importance = importance};
+    }
+    return round_to_nearest(linear.values, linear.rows, linear.cols, linear.format, linear.outlier_columns,
+                            linear.absmax, options);
+  }
+
+  Rounding rounding_;
+  std::map<std::string, std::size_t> matrices_;
+};
+
+}  // namespace
+
+std::unique_ptr<Pass> make_quantize(Rounding rounding) {
+  return std::make_unique<Quantize>(rounding);
+}
+
+}  // namespace ballast::quant

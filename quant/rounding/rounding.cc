@@ -1,0 +1,102 @@
+#include "quant/rounding/rounding.h"
+
+#include <algorithm>
+
+#include "kernels/matrix/bit_packing.h"
+#include "kernels/matrix/float_matrix.h"
+#include "model/source/scale_codes.h"
+
+namespace ballast::quant {
+
+namespace {
+
+// F16 holds magnitudes up to 65,504 and loses digits below 6e-5; a scale is a 254th to a 7th of its group's largest
+// value.
+constexpr float kLargestF16 = 60000.0F;
+constexpr float kSmallestF16 = 1e-3F;
+
+}  // namespace
+
+DType half_type_for(float absmax) {
+  return absmax < kLargestF16 && (absmax == 0 || absmax > kSmallestF16) ? DType::kF16 : DType::kBF16;
+}
+
+model::QuantizedTensor empty_quantized(std::size_t rows, std::size_t cols, const WeightFormat& format,
+                                       std::span<const std::int32_t> outlier_columns, float absmax) {
+  model::QuantizedTensor tensor;
+  tensor.rows = rows;
+  tensor.cols = cols;
+  tensor.bits = format.bits;
+  tensor.group_size = format.group_size == 0 ? cols : format.group_size;
+  const std::size_t groups = tensor.view().groups();
+  tensor.codes.resize(rows * packed_row_bytes(cols, format.bits));
+  tensor.scale_type = half_type_for(absmax);
+  tensor.scales.resize(rows * groups);
+  if (format.scale_bits == 8) {
+    tensor.scale_codes.resize(rows * groups);
+    tensor.row_scales.resize(rows);
+  }
+  if (!format.symmetric) tensor.zeros.resize(rows * packed_row_bytes(groups, format.bits));
+  tensor.outlier_columns.assign(outlier_columns.begin(), outlier_columns.end());
+  tensor.outlier_type = half_type_for(absmax);
+  tensor.outlier_weights.resize(rows * outlier_columns.size());
+  return tensor;
+}
+
+std::vector<std::uint8_t> quantized_mask(std::size_t cols, std::span<const std::int32_t> outlier_columns) {
+  std::vector<std::uint8_t> quantized_mask(cols, 1);
+  for (const std::int32_t column : outlier_columns) quantized_mask[static_cast<std::size_t>(column)] = 0;
+  return quantized_mask;
+}
+
+void store_row(std::span<const float> values, std::span<const std::uint8_t> codes, const RowGrids& grids,
+               std::size_t row, model::QuantizedTensor& tensor) {
+  const std::size_t groups = grids.groups.size();
+  const std::size_t outliers = tensor.outlier_columns.size();
+  kernels::pack_codes(codes, tensor.bits, tensor.codes.data() + row * packed_row_bytes(tensor.cols, tensor.bits));
+
+  std::vector<float> floats(std::max(groups, outliers));
+  for (std::size_t g = 0; g < groups; ++g) floats[g] = grids.groups[g].scale;
+  kernels::from_float(floats.data(), groups, model::scale_float_type(tensor.scale_type),
+                      tensor.scales.data() + row * groups);
+  if (!tensor.row_scales.empty()) {
+    tensor.row_scales[row] = grids.row_scale;
+    std::ranges::copy(grids.scale_codes, tensor.scale_codes.begin() + static_cast<std::ptrdiff_t>(row * groups));
+  }
+  if (!tensor.zeros.empty()) {
+    std::vector<std::uint8_t> zeros(groups);
+    for (std::size_t g = 0; g < groups; ++g) zeros[g] = static_cast<std::uint8_t>(grids.groups[g].zero_point);
+    kernels::pack_codes(zeros, tensor.bits, tensor.zeros.data() + row * packed_row_bytes(groups, tensor.bits));
+  }
+  for (std::size_t j = 0; j < outliers; ++j) floats[j] = values[static_cast<std::size_t>(tensor.outlier_columns[j])];
+  kernels::from_float(floats.data(), outliers, model::scale_float_type(tensor.outlier_type),
+                      tensor.outlier_weights.data() + row * outliers);
+}
+
+model::QuantizedTensor round_to_nearest(std::span<const float> values, std::size_t rows, std::size_t cols,
+                                        const WeightFormat& format, std::span<const std::int32_t> outlier_columns,
+                                        float absmax, const RoundingOptions& options) {
+  model::QuantizedTensor tensor = empty_quantized(rows, cols, format, outlier_columns, absmax);
+  const std::vector<std::uint8_t> quantized_mask = quantized_mask(cols, outlier_columns);
+  const QuantRange range(format);
+
+#pragma omp parallel
+  {
+    GridFinder finder(format, tensor.scale_type, options.method, quantized_mask, options.importance);
+    RowGrids grids;
+    std::vector<std::uint8_t> codes(cols);
+#pragma omp for
+    for (std::size_t r = 0; r < rows; ++r) {
+      const std::span<const float> row = values.subspan(r * cols, cols);
+      finder.find(row, grids);
+      for (std::size_t c = 0; c < cols; ++c) {
+        const QuantParams& grid = grids.groups[c / tensor.group_size];
+        codes[c] = static_cast<std::uint8_t>(quantized_mask[c] != 0 ? code_of(row[c], grid, range) : grid.zero_point);
+      }
+      store_row(row, codes, grids, r, tensor);
+    }
+  }
+  return tensor;
+}
+
+}  // namespace ballast::quant

@@ -1,0 +1,45 @@
+// Rounding a matrix to integers.
+#ifndef BALLAST_QUANT_ROUNDING_ROUNDING_H_
+#define BALLAST_QUANT_ROUNDING_ROUNDING_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "ballast/recipe.h"
+#include "model/source/quantized_tensor.h"
+#include "quant/rounding/quant_params.h"
+
+namespace ballast::quant {
+
+/// The 16-bit type in which values of this magnitude are stored: F16, or BF16 where F16 would overflow or lose digits.
+DType half_type_for(float absmax);
+
+struct RoundingOptions {
+  GridMethod method = GridMethod::kRange;
+  std::span<const float> importance{};  ///< [cols], see GridFinder
+};
+
+/// values [rows][cols] to the nearest codes of `format` (kInteger); ties to even. The grids are found row by row,
+/// without the columns listed in `outlier_columns`, which are kept in 16 bits. `absmax` is a bound on |values| that
+/// picks the 16-bit types. Parallel over rows; the result does not depend on the number of threads.
+model::QuantizedTensor round_to_nearest(std::span<const float> values, std::size_t rows, std::size_t cols,
+                                        const WeightFormat& format, std::span<const std::int32_t> outlier_columns,
+                                        float absmax, const RoundingOptions& options = {});
+
+/// The same tensor with all sizes and types in place but without its values: for plans, and for store_row.
+model::QuantizedTensor empty_quantized(std::size_t rows, std::size_t cols, const WeightFormat& format,
+                                       std::span<const std::int32_t> outlier_columns, float absmax);
+
+/// [cols]: 0 for outlier columns, 1 for the others.
+std::vector<std::uint8_t> quantized_mask(std::size_t cols, std::span<const std::int32_t> outlier_columns);
+
+/// Puts row `row` into a tensor made by empty_quantized: codes[cols], the grids they belong to, and of values[cols] the
+/// outlier columns. An outlier column's code must be its group's zero. Rows may be stored from several threads.
+void store_row(std::span<const float> values, std::span<const std::uint8_t> codes, const RowGrids& grids,
+               std::size_t row, model::QuantizedTensor& tensor);
+
+}  // namespace ballast::quant
+
+#endif  // BALLAST_QUANT_ROUNDING_ROUNDING_H_

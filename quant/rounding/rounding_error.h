@@ -1,0 +1,42 @@
+// What rounding will do to the outputs of linears that share an input, as far as statistics of single channels tell.
+#ifndef BALLAST_QUANT_ROUNDING_ROUNDING_ERROR_H_
+#define BALLAST_QUANT_ROUNDING_ROUNDING_ERROR_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "ballast/recipe.h"
+#include "ballast/statistics.h"
+#include "quant/working_block.h"
+
+namespace ballast::quant {
+
+/// An even sample of a matrix's rows: enough to compare ways of preparing it.
+struct SampledRows {
+  explicit SampledRows(const WorkingLinear& linear);
+
+  std::size_t rows = 0;
+  std::size_t cols = 0;
+  double share = 1;  ///< of the matrix's rows
+  std::vector<float> values;
+  WeightFormat format;
+  Recipe::Activations activations{};
+  float absmax = 0;
+};
+
+/// Root of a channel's mean square, without what massive tokens add beyond the largest ordinary value.
+float ordinary_rms(const ChannelStatistics& channels, std::size_t channel);
+
+/// The expected squared error of the outputs of all `readers`, summed over the outputs, for one token:
+///     sum_c mean_square[c] sum_r (W - round(W))[r][c]^2
+///     + with INT8 activations, sum_c step(c)^2 / 12 sum_r W[r][c]^2
+/// where step is a 127th of the largest magnitude in the channel's group, of which the root mean square over tokens is
+/// taken as the 4-norm of the channels' (E max x^2 <= sqrt(E sum x^4)). Outlier columns are left out of both, as the
+/// recipe will leave them out. Errors of different channels count as independent.
+double rounding_error(std::span<const SampledRows> readers, const ChannelStatistics& channels, const Recipe& recipe);
+
+}  // namespace ballast::quant
+
+#endif  // BALLAST_QUANT_ROUNDING_ROUNDING_ERROR_H_

@@ -1,0 +1,283 @@
+#include "quant/search/allocation.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <set>
+
+#include "ballast/error.h"
+
+namespace ballast::quant {
+
+namespace {
+
+/// What an input chose: an option for each of its matrices, and the columns that keep 16 bits.
+struct Choice {
+  std::vector<std::size_t> options;
+  std::vector<std::int32_t> outliers;  ///< ascending
+  std::uint64_t bytes = 0;
+  double cost = 0;
+};
+
+/// Of the sum of all columns' values, what is left without some of them.
+double sum_without(double sum, const std::vector<float>& values, const std::vector<std::int32_t>& columns) {
+  for (const std::int32_t column : columns) sum -= double{values[static_cast<std::size_t>(column)]};
+  return std::max(0.0, sum);
+}
+
+double cost_without(const FormatOption& option, const std::vector<std::int32_t>& outliers) {
+  return sum_without(option.cost, option.column_costs, outliers);
+}
+
+/// All that a matrix costs in a format, its input's rounding included.
+double cost_of(const MatrixChoice& matrix, const FormatOption& option, const std::vector<std::int32_t>& outliers) {
+  const double activations = matrix.outlier_gains.empty()
+                                 ? option.activation_cost
+                                 : sum_without(option.activation_cost, matrix.outlier_gains, outliers);
+  return cost_without(option, outliers) + activations;
+}
+
+void total(const InputChoice& input, Choice& choice) {
+  choice.bytes = 0;
+  choice.cost = 0;
+  for (std::size_t m = 0; m < input.matrices.size(); ++m) {
+    const FormatOption& option = input.matrices[m].options[choice.options[m]];
+    choice.bytes += option.bytes + outlier_bytes(input.matrices[m].rows, choice.outliers.size());
+    choice.cost += cost_of(input.matrices[m], option, choice.outliers);
+  }
+}
+
+// Among the options of one group size the cheapest at a price per byte.
+std::size_t cheapest(const MatrixChoice& matrix, std::size_t group_size, const std::vector<std::int32_t>& outliers,
+                     double lambda) {
+  std::size_t best = matrix.options.size();
+  double best_total = std::numeric_limits<double>::infinity();
+  for (std::size_t i = 0; i < matrix.options.size(); ++i) {
+    const FormatOption& option = matrix.options[i];
+    if (option.format.group_size != group_size) continue;
+    const double sum = cost_without(option, outliers) + lambda * static_cast<double>(option.bytes);
+    if (sum < best_total) {
+      best_total = sum;
+      best = i;
+    }
+  }
+  return best;
+}
+
+// The columns that are worth their bytes at this price.
+std::vector<std::int32_t> columns_worth_cost(const InputChoice& input, const std::vector<std::size_t>& options,
+                                             double lambda) {
+  if (input.most_outliers == 0) return {};
+  std::vector<double> gains(input.cols);
+  double bytes = 0;
+  for (std::size_t m = 0; m < input.matrices.size(); ++m) {
+    bytes += static_cast<double>(outlier_bytes(input.matrices[m].rows, 1));
+    const FormatOption& option = input.matrices[m].options[options[m]];
+    const std::vector<float>& besides = input.matrices[m].outlier_gains;
+    for (std::size_t c = 0; c < input.cols; ++c) {
+      gains[c] += double{option.column_costs[c]} + (besides.empty() ? 0.0 : double{besides[c]});
+    }
+  }
+  std::vector<std::int32_t> columns(input.cols);
+  std::iota(columns.begin(), columns.end(), 0);
+  std::ranges::stable_sort(columns, std::ranges::greater{}, [&](auto c) { return gains[static_cast<std::size_t>(c)]; });
+  std::size_t count = 0;
+  while (count < std::min(input.most_outliers, input.cols) &&
+         gains[static_cast<std::size_t>(columns[count])] > lambda * bytes) {
+    ++count;
+  }
+  columns.resize(count);
+  std::ranges::sort(columns);
+  return columns;
+}
+
+Choice choose(const InputChoice& input, double lambda) {
+  constexpr int kRounds = 3;  // formats and columns depend on each other; they settle at once
+  std::set<std::size_t> group_sizes;
+  for (const FormatOption& option : input.matrices.front().options) group_sizes.insert(option.format.group_size);
+  Choice best;
+  double best_total = std::numeric_limits<double>::infinity();
+  for (const std::size_t group_size : group_sizes) {
+    Choice choice;
+    for (int round = 0; round < kRounds; ++round) {
+      choice.options.clear();
+      for (const MatrixChoice& matrix : input.matrices) {
+        choice.options.push_back(cheapest(matrix, group_size, choice.outliers, lambda));
+      }
+      choice.outliers = columns_worth_cost(input, choice.options, lambda);
+    }
+    total(input, choice);
+    const double sum = choice.cost + lambda * static_cast<double>(choice.bytes);
+    if (sum < best_total) {
+      best_total = sum;
+      best = std::move(choice);
+    }
+  }
+  return best;
+}
+
+struct Solution {
+  std::vector<Choice> choices;
+  std::uint64_t bytes = 0;
+};
+
+Solution solve(const std::vector<InputChoice>& inputs, double lambda) {
+  Solution solution;
+  for (const InputChoice& input : inputs) {
+    solution.choices.push_back(choose(input, lambda));
+    solution.bytes += solution.choices.back().bytes;
+  }
+  return solution;
+}
+
+/// Another option for one matrix of an input, its columns and group size as they are.
+struct Upgrade {
+  std::size_t option = 0;
+  std::uint64_t bytes = 0;  ///< more than now
+  double gain = 0;
+  double gain_per_byte() const { return gain / static_cast<double>(bytes); }
+};
+
+// The one that saves most per byte, of those that fit.
+Upgrade best_upgrade(const MatrixChoice& matrix, std::size_t chosen, const std::vector<std::int32_t>& outliers,
+                     std::uint64_t room) {
+  const FormatOption& now = matrix.options[chosen];
+  Upgrade best;
+  for (std::size_t i = 0; i < matrix.options.size(); ++i) {
+    const FormatOption& option = matrix.options[i];
+    if (option.format.group_size != now.format.group_size || option.bytes <= now.bytes) continue;
+    const Upgrade upgrade = {i, option.bytes - now.bytes, cost_without(now, outliers) - cost_without(option, outliers)};
+    if (upgrade.bytes > room || upgrade.gain <= 0) continue;
+    if (best.bytes == 0 || upgrade.gain_per_byte() > best.gain_per_byte()) best = upgrade;
+  }
+  return best;
+}
+
+void greedy_fill(const std::vector<InputChoice>& inputs, std::uint64_t budget, Solution& solution) {
+  while (true) {
+    Upgrade best;
+    std::size_t best_input = 0;
+    std::size_t best_matrix = 0;
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      const Choice& choice = solution.choices[i];
+      for (std::size_t m = 0; m < choice.options.size(); ++m) {
+        const Upgrade upgrade =
+            best_upgrade(inputs[i].matrices[m], choice.options[m], choice.outliers, budget - solution.bytes);
+        if (upgrade.bytes == 0 || (best.bytes != 0 && upgrade.gain_per_byte() <= best.gain_per_byte())) continue;
+        best = upgrade;
+        best_input = i;
+        best_matrix = m;
+      }
+    }
+    if (best.bytes == 0) return;
+    solution.choices[best_input].options[best_matrix] = best.option;
+    solution.bytes += best.bytes;
+  }
+}
+
+}  // namespace
+
+std::uint64_t outlier_bytes(std::size_t rows, std::size_t columns) {
+  return columns * (2 * static_cast<std::uint64_t>(rows) + sizeof(std::int32_t));
+}
+
+const MatrixAllocation* Allocation::find(const std::string& name) const {
+  const auto it = std::ranges::find(matrices, name, &MatrixAllocation::name);
+  return it == matrices.end() ? nullptr : &*it;
+}
+
+void assign_int16_activations(std::vector<InputChoice>& inputs, double share) {
+  struct Candidate {
+    InputChoice* input;
+    double products = 0;  ///< multiply-adds per token
+    double cost = 0;
+  };
+  std::vector<Candidate> candidates;
+  double products = 0;
+  for (InputChoice& input : inputs) {
+    Candidate candidate{.input = &input};
+    for (const MatrixChoice& matrix : input.matrices) {
+      candidate.products += input.share * static_cast<double>(matrix.rows) * static_cast<double>(input.cols);
+      candidate.cost += std::ranges::min(matrix.options, {}, &FormatOption::activation_cost).activation_cost;
+    }
+    if (candidate.cost == 0) continue;
+    products += candidate.products;
+    candidates.push_back(candidate);
+  }
+  std::ranges::stable_sort(candidates, std::ranges::greater{},
+                           [](const Candidate& candidate) { return candidate.cost / candidate.products; });
+  double rest = share * products;
+  for (const Candidate& candidate : candidates) {
+    if (candidate.products > rest) continue;
+    rest -= candidate.products;
+    candidate.input->wide = true;
+    for (MatrixChoice& matrix : candidate.input->matrices) {
+      matrix.outlier_gains.clear();
+      for (FormatOption& option : matrix.options) option.activation_cost = 0;
+    }
+  }
+}
+
+Allocation allocate(const std::vector<InputChoice>& inputs, std::uint64_t budget) {
+  // Prices at which nothing and everything is worth its bytes.
+  double lambda_high = 1.0;
+  double lambda_low = 1e-30;
+  Solution solution = solve(inputs, lambda_high);
+  if (solution.bytes > budget) {
+    throw Error("target size", "the matrices take at least " + std::to_string(solution.bytes) + " bytes, and " +
+                                   std::to_string(budget) + " are left for them");
+  }
+  constexpr int kSteps = 100;
+  for (int step = 0; step < kSteps; ++step) {
+    const double lambda = std::sqrt(lambda_high * lambda_low);
+    Solution candidate = solve(inputs, lambda);
+    if (candidate.bytes <= budget) {
+      lambda_high = lambda;
+      solution = std::move(candidate);
+    } else {
+      lambda_low = lambda;
+    }
+  }
+  greedy_fill(inputs, budget, solution);
+
+  Allocation allocation;
+  allocation.bytes = solution.bytes;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    Choice& choice = solution.choices[i];
+    total(inputs[i], choice);
+    allocation.cost += choice.cost;
+    for (std::size_t m = 0; m < choice.options.size(); ++m) {
+      const MatrixChoice& matrix = inputs[i].matrices[m];
+      const FormatOption& option = matrix.options[choice.options[m]];
+      const Upgrade next =
+          best_upgrade(matrix, choice.options[m], choice.outliers, std::numeric_limits<std::uint64_t>::max());
+      allocation.matrices.push_back({.name = matrix.name,
+                                     .format = option.format,
+                                     .outlier_columns = choice.outliers,
+                                     .int16_activations = inputs[i].int16_activations,
+                                     .bytes = option.bytes + outlier_bytes(matrix.rows, choice.outliers.size()),
+                                     .cost = cost_of(matrix, option, choice.outliers),
+                                     .next_gain = next.bytes == 0 ? 0 : next.gain_per_byte()});
+    }
+  }
+  return allocation;
+}
+
+void apply_allocation(const Allocation& allocation, WorkingBlock& block) {
+  for (WorkingLinear& linear : block.linears) {
+    const MatrixAllocation* chosen = allocation.find(linear.name);
+    if (chosen == nullptr) continue;
+    linear.format = chosen->format;
+    linear.outlier_columns = chosen->outlier_columns;
+    if (!chosen->int16_activations) continue;
+    // All readers of an input meet it in one form, those whose format was given by name as well.
+    for (const WorkingInput& input : block.inputs) {
+      const auto is_linear = [&](std::size_t reader) { return &block.linears[reader] == &linear; };
+      if (std::ranges::none_of(input.readers, is_linear)) continue;
+      for (const std::size_t reader : input.readers) block.linears[reader].activations = Recipe::Activations::kFloat;
+    }
+  }
+}
+
+}  // namespace ballast::quant

@@ -1,0 +1,80 @@
+// Which format each matrix gets when the whole model has to fit into a number of bytes.
+#ifndef BALLAST_QUANT_SEARCH_ALLOCATION_H_
+#define BALLAST_QUANT_SEARCH_ALLOCATION_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ballast/recipe.h"
+#include "quant/working_block.h"
+
+namespace ballast::quant {
+
+/// One way to store a matrix.
+struct FormatOption {
+  WeightFormat format;
+  std::uint64_t bytes = 0;
+  /// Divergence that rounding each column adds, so that a column kept in 16 bits saves its part. [cols]
+  std::vector<float> column_costs;
+  double cost = 0;             ///< their sum
+  double activation_cost = 0;  ///< divergence that rounding the input in groups of this size adds
+};
+
+struct MatrixChoice {
+  std::string name;
+  std::size_t rows = 0;
+  std::vector<FormatOption> options;  ///< at least one
+  /// Divergence that leaving a column out saves besides, because the activations of the others then have a finer grid.
+  /// [cols], or empty.
+  std::vector<float> outlier_gains;
+};
+
+/// Matrices that read the same values. Their formats must have one group size and they keep the same columns in 16
+/// bits, because their input is quantized once.
+struct InputChoice {
+  std::size_t cols = 0;
+  std::vector<MatrixChoice> matrices;
+  std::size_t most_outliers = 0;   ///< columns that may keep 16 bits
+  double share = 1;                ///< of the tokens that pass here, in the mean: an expert sees some
+  bool int16_activations = false;  ///< it was decided that the input keeps 16 bits
+};
+
+struct MatrixAllocation {
+  std::string name;
+  WeightFormat format;
+  std::vector<std::int32_t> outlier_columns;  ///< ascending
+  bool int16_activations = false;             ///< what it reads keeps 16 bits, whatever the recipe says
+  std::uint64_t bytes = 0;                    ///< of weights, scales, zeros and outlier columns
+  double cost = 0;                            ///< divergence expected from it
+  double next_gain = 0;                       ///< divergence that each further byte would save, at best
+};
+
+struct Allocation {
+  std::vector<MatrixAllocation> matrices;  ///< in the order of the choices
+  std::uint64_t bytes = 0;
+  double cost = 0;
+
+  /// Null when the matrix is none of them.
+  const MatrixAllocation* find(const std::string& name) const;
+};
+
+/// Bytes that `columns` outlier columns take in a matrix of so many rows.
+std::uint64_t outlier_bytes(std::size_t rows, std::size_t columns);
+
+/// Inputs whose rounding to INT8 costs most for the multiply-adds behind it are made wide, as long as these are at most
+/// `share` of all multiply-adds behind inputs that are rounded.
+void assign_int16_activations(std::vector<InputChoice>& inputs, double share);
+
+/// The choice of the smallest sum of costs within `budget` bytes, by Lagrange's method: at a price per byte each input
+/// chooses for itself; the price is what the budget leaves. What then is left is spent on the best single changes that
+/// fit. Deterministic. Throws Error naming the least bytes when nothing fits.
+Allocation allocate(const std::vector<InputChoice>& inputs, std::uint64_t budget);
+
+/// Gives the matrices of a block what was chosen for them.
+void apply_allocation(const Allocation& allocation, WorkingBlock& block);
+
+}  // namespace ballast::quant
+
+#endif  // BALLAST_QUANT_SEARCH_ALLOCATION_H_

@@ -1,0 +1,50 @@
+// How wide the grids are on which an input becomes INT8: each token's group has one as wide as its largest value.
+#ifndef BALLAST_QUANT_SEARCH_INPUT_PEAKS_H_
+#define BALLAST_QUANT_SEARCH_INPUT_PEAKS_H_
+
+#include <array>
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "ballast/ranks.h"
+#include "jobs/sharded_sum.h"
+
+namespace ballast::quant {
+
+/// Sums over tokens, with the weights that they have in Hessian.
+struct InputPeaks {
+  static constexpr std::array<std::size_t, 3> kGroupSizes = {32, 64, 128};
+
+  /// Squares of the largest values of each group, by index into kGroupSizes. [groups]
+  std::array<std::vector<float>, kGroupSizes.size()> squares;
+
+  /// By how much the squares of groups of kGroupSizes[0] fall without a channel. Two channels of a group that are about
+  /// as large help only together: each then counts for half of both. [cols]
+  std::vector<float> excess;
+
+  const std::vector<float>& of_group_size(std::size_t group_size) const;
+};
+
+/// Forms them as HessianSum forms moments.
+class PeakSum {
+ public:
+  PeakSum(std::size_t cols, jobs::SumOrder order);
+
+  /// Adds inputs [rows][cols] of the present shard, each value multiplied with its row's weight; none: with 1.
+  void add(const float* inputs, std::size_t rows, std::span<const float> weights);
+  void end_shard(std::size_t index) { sum_.end_shard(index); }
+
+  /// All ranks call it once and hold the same bytes then.
+  InputPeaks finish(Ranks& ranks);
+
+ private:
+  std::size_t groups(std::size_t size) const { return (cols_ + size - 1) / size; }
+
+  std::size_t cols_;
+  jobs::ShardedSum<float> sum_;  ///< the arrays of InputPeaks one behind the other
+};
+
+}  // namespace ballast::quant
+
+#endif  // BALLAST_QUANT_SEARCH_INPUT_PEAKS_H_

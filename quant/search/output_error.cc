@@ -1,0 +1,109 @@
+#include "quant/search/output_error.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "kernels/matrix/float_matrix.h"
+#include "quant/rounding/quant_params.h"
+#include "quant/rounding/rounding.h"
+#include "quant/runnable_block.h"
+
+namespace ballast::quant {
+
+std::vector<double> column_errors(const WorkingLinear& linear, const WeightFormat& format,
+                                  std::span<const float> importance) {
+  const std::size_t step = std::max<std::size_t>(1, linear.rows / kComparedRows);
+  const std::size_t sampled = (linear.rows + step - 1) / step;
+  std::vector<float> rows(sampled * linear.cols);
+  for (std::size_t i = 0; i < sampled; ++i) {
+    std::copy_n(linear.values.data() + i * step * linear.cols, linear.cols, rows.data() + i * linear.cols);
+  }
+  const DType scale_type = half_type_for(linear.absmax);
+  const QuantRange range(format);
+  const std::vector<std::uint8_t> kept(linear.cols, 1);
+  std::vector<float> squares(rows.size());
+#pragma omp parallel
+  {
+    GridFinder finder(format, scale_type, GridMethod::kSearch, kept, importance);
+    RowGrids grids;
+#pragma omp for
+    for (std::size_t i = 0; i < sampled; ++i) {
+      const std::span<const float> row = std::span(rows).subspan(i * linear.cols, linear.cols);
+      finder.find(row, grids);
+      for (std::size_t c = 0; c < linear.cols; ++c) {
+        const QuantParams& grid = grids.groups[c / format.group_size];
+        const float difference = row[c] - value_of(code_of(row[c], grid, range), grid);
+        squares[i * linear.cols + c] = difference * difference;
+      }
+    }
+  }
+  std::vector<double> errors(linear.cols);
+  for (std::size_t i = 0; i < sampled; ++i) {
+    for (std::size_t c = 0; c < linear.cols; ++c) errors[c] += double{squares[i * linear.cols + c]};
+  }
+  const double scale = static_cast<double>(linear.rows) / static_cast<double>(sampled);
+  for (std::size_t c = 0; c < linear.cols; ++c) errors[c] *= scale * double{importance[c]};
+  return errors;
+}
+
+double output_error(const WorkingLinear& linear, const Hessian* moments, std::span<const float> importance) {
+  std::vector<float> difference(linear.values.size());
+  const model::Linear rounded = runnable_linear(linear, fine_rounding(linear));
+  const auto& matrix = std::get<kernels::QuantizedMatrix>(rounded.weights);
+#pragma omp parallel for
+  for (std::size_t r = 0; r < linear.rows; ++r) {
+    float* row = difference.data() + r * linear.cols;
+    matrix.decode_row(r, row);
+    for (std::size_t c = 0; c < linear.cols; ++c) row[c] = linear.values[r * linear.cols + c] - row[c];
+  }
+  double error = 0;
+  if (moments == nullptr) {
+    for (std::size_t i = 0; i < difference.size(); ++i) {
+      error += double{difference[i]} * double{difference[i]} * double{importance[i % linear.cols]};
+    }
+    return error;
+  }
+  std::vector<float> products(difference.size());
+  const kernels::FloatMatrix second = {
+      .data = moments->second.data(), .type = kernels::FloatType::kF32, .rows = linear.cols, .cols = linear.cols};
+  const kernels::FloatOutput output = {.matrix = &second, .dst = products.data(), .stride = linear.cols};
+  kernels::matmul({&output, 1}, difference.data(), linear.rows);
+  for (std::size_t i = 0; i < difference.size(); ++i) error += double{difference[i]} * double{products[i]};
+  return std::max(0.0, error);
+}
+
+ActivationErrors::ActivationErrors(const WorkingLinear& linear, const InputPeaks& peaks)
+    : peaks_(peaks), weights_(linear.cols) {
+  for (std::size_t i = 0; i < linear.values.size(); ++i) {
+    weights_[i % linear.cols] += double{linear.values[i]} * double{linear.values[i]};
+  }
+}
+
+double ActivationErrors::total(std::size_t group_size) const {
+  const std::vector<float>& squares = peaks_.of_group_size(group_size);
+  double error = 0;
+  for (std::size_t g = 0; g < squares.size(); ++g) {
+    const std::size_t begin = g * group_size;
+    error += double{squares[g]} * error_per_square(begin, std::min(weights_.size(), begin + group_size));
+  }
+  return error;
+}
+
+std::vector<float> ActivationErrors::gains() const {
+  constexpr std::size_t kGroup = InputPeaks::kGroupSizes.front();
+  std::vector<float> gains(weights_.size());
+  for (std::size_t begin = 0; begin < gains.size(); begin += kGroup) {
+    const std::size_t end = std::min(gains.size(), begin + kGroup);
+    const double error = error_per_square(begin, end);
+    for (std::size_t c = begin; c < end; ++c) gains[c] = static_cast<float>(double{peaks_.excess[c]} * error);
+  }
+  return gains;
+}
+
+double ActivationErrors::error_per_square(std::size_t begin, std::size_t end) const {
+  double weights = 0;
+  for (std::size_t c = begin; c < end; ++c) weights += weights_[c];
+  return weights / (127.0 * 127.0) / 12.0;  // errors spread over a step have a twelfth of its square
+}
+
+}  // namespace ballast::quant

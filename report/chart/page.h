@@ -1,0 +1,37 @@
+// What every page has: its frame, sections, and a row of figures that catch the eye.
+#ifndef BALLAST_REPORT_CHART_PAGE_H_
+#define BALLAST_REPORT_CHART_PAGE_H_
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ballast::report {
+
+struct Page {
+  std::string title;     ///< of the window. Plain text
+  std::string eyebrow;   ///< above the headline. HTML
+  std::string headline;  ///< plain text
+  std::string header;    ///< what stands below it. HTML
+  std::string content;   ///< HTML
+  std::string footer;    ///< HTML
+  std::string script;    ///< JavaScript, may be empty: the page must be complete without it
+};
+
+/// The whole document with its style sheet, and nothing loaded from elsewhere.
+std::string page_html(const Page& page);
+
+/// `heading` and `content` are HTML.
+std::string section(std::string_view heading, const std::string& content);
+
+struct Fact {
+  std::string value;  ///< HTML, as `meaning`
+  std::string meaning;
+};
+
+/// Nothing for no facts.
+std::string facts_html(const std::vector<Fact>& facts);
+
+}  // namespace ballast::report
+
+#endif  // BALLAST_REPORT_CHART_PAGE_H_

@@ -1,0 +1,66 @@
+// One SVG picture, written element by element.
+#ifndef BALLAST_REPORT_CHART_SVG_H_
+#define BALLAST_REPORT_CHART_SVG_H_
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ballast::report {
+
+/// A figure is drawn twice, for narrow and for wide windows, so that its text keeps a legible size without scrolling.
+/// The style sheet shows one of the two.
+enum class Width { kNarrow, kWide };
+
+/// Widths of the two drawings in their own units, about one CSS pixel each. Both are set in 12 px text.
+double units(Width width);
+
+/// What a screen reader says of a picture. Plain text.
+struct PictureText {
+  std::string title;
+  std::string description;
+};
+
+struct Point {
+  double x = 0;
+  double y = 0;
+};
+
+struct Box {
+  double x = 0;
+  double y = 0;
+  double width = 0;
+  double height = 0;
+};
+
+/// Texts and tooltips are escaped here; classes ("grid", "tick end") name rules of the style sheet.
+class Svg {
+ public:
+  /// `id` must be unique on the page.
+  Svg(std::string_view id, Width width, double height, const PictureText& text);
+
+  void line(Point from, Point to, std::string_view classes);
+  void polyline(const std::vector<Point>& points, std::string_view classes);
+  void circle(Point centre, double radius, std::string_view classes);
+  void rectangle(const Box& box, std::string_view classes, std::string_view tooltip = {});
+
+  /// What is drawn until end_group() belongs together and shows `tooltip`; the keyboard reaches it, too.
+  void begin_group(std::string_view classes, std::string_view tooltip);
+  void end_group();
+
+  void path(std::string_view data, std::string_view classes);
+  void text(Point baseline, std::string_view content, std::string_view classes);
+
+  /// `content` read from bottom to top, centred on a point: the name of a vertical axis.
+  void vertical_text(Point centre, std::string_view content, std::string_view classes);
+
+  /// The finished element.
+  std::string finish() &&;
+
+ private:
+  std::string code_;
+};
+
+}  // namespace ballast::report
+
+#endif  // BALLAST_REPORT_CHART_SVG_H_

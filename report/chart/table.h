@@ -1,0 +1,48 @@
+// HTML tables and the paragraphs around them.
+#ifndef BALLAST_REPORT_CHART_TABLE_H_
+#define BALLAST_REPORT_CHART_TABLE_H_
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ballast::report {
+
+/// Cells are HTML. Columns hold text, set left, or numbers, set right.
+class Table {
+ public:
+  struct Column {
+    std::string heading;
+    bool is_number = true;
+  };
+
+  Table(std::string_view caption, const std::vector<Column>& columns);
+
+  /// One cell per column.
+  void add_row(const std::vector<std::string>& cells);
+
+  /// The table in a box that scrolls when the window is narrower.
+  std::string html() const;
+
+  /// The same behind a line that opens it.
+  std::string folded_html() const;
+
+ private:
+  std::string table_html(bool with_caption) const;
+
+  std::string caption_;
+  std::vector<Column> columns_;
+  std::string rows_;
+};
+
+/// A token's text in a fixed-width font with everything visible.
+std::string token_html(std::string_view token_text);
+
+std::string paragraph(std::string_view html);
+
+/// In place of a figure without data.
+std::string nothing_recorded();
+
+}  // namespace ballast::report
+
+#endif  // BALLAST_REPORT_CHART_TABLE_H_

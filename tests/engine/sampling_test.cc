@@ -1,0 +1,127 @@
+#include "engine/sampling.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <limits>
+#include <map>
+#include <set>
+#include <vector>
+
+#include "ballast/error.h"
+
+namespace ballast::engine {
+namespace {
+
+std::map<int, int> count_draws(const GenerateOptions& options, const std::vector<float>& logits, int draws) {
+  Sampler sampler(options);
+  std::map<int, int> counts;
+  for (int i = 0; i < draws; ++i) ++counts[sampler.sample(logits)];
+  return counts;
+}
+
+std::set<int> drawn_tokens(const GenerateOptions& options, const std::vector<float>& logits) {
+  std::set<int> tokens;
+  for (const auto& [token, count] : count_draws(options, logits, 2000)) tokens.insert(token);
+  return tokens;
+}
+
+TEST_CASE("temperature 0 takes the likeliest token, the first one on a tie") {
+  Sampler sampler(GenerateOptions{});
+  CHECK(sampler.sample(std::vector<float>{1, 5, 5, -3}) == 1);
+}
+
+TEST_CASE("tokens come as often as the softmax at the temperature says") {
+  GenerateOptions options{.temperature = 2, .stop = {}};
+  const std::vector<float> logits{0, 2, 4, -40};
+  const std::map<int, int> counts = count_draws(options, logits, 100000);
+  const double total = 1 + std::exp(1.0) + std::exp(2.0);
+  for (const int token : {0, 1, 2}) {
+    const double share = std::exp(token) / total;
+    const double deviation = std::sqrt(share * (1 - share) / 100000);
+    CHECK(std::abs(counts.at(token) / 100000.0 - share) < 4 * deviation);
+  }
+}
+
+TEST_CASE("one seed gives one sequence, and it is this one on every platform") {
+  GenerateOptions options{.temperature = 1, .seed = 7, .stop = {}};
+  const std::vector<float> logits(1000, 0.0F);
+  Sampler sampler(options);
+  std::vector<int> tokens;
+  for (int i = 0; i < 4; ++i) tokens.push_back(sampler.sample(logits));
+  // floor(1000 * u) of std::mt19937_64(7), whose raw output the standard fixes.
+  std::mt19937_64 random(7);
+  for (const int token : tokens) CHECK(token == static_cast<int>(static_cast<double>(random() >> 11) * 0x1p-53 * 1000));
+
+  Sampler again(options);
+  for (const int token : tokens) CHECK(again.sample(logits) == token);
+  options.seed = 8;
+  Sampler other(options);
+  std::vector<int> others;
+  for (int i = 0; i < 4; ++i) others.push_back(other.sample(logits));
+  CHECK(others != tokens);
+}
+
+TEST_CASE("top-k keeps the k likeliest, the lower ids on a tie") {
+  const std::vector<float> logits{1, 3, 2, 2, 2, 0};
+  CHECK(drawn_tokens({.temperature = 1, .top_k = 3, .stop = {}}, logits) == std::set<int>{1, 2, 3});
+  CHECK(drawn_tokens({.temperature = 1, .top_k = 1, .stop = {}}, logits) == std::set<int>{1});
+  CHECK(drawn_tokens({.temperature = 1, .top_k = 60, .stop = {}}, logits).size() == 6);
+}
+
+TEST_CASE("top-p keeps the fewest likeliest tokens that reach it") {
+  // Probabilities 0.4, 0.3, 0.2, 0.1.
+  const std::vector<float> logits{std::log(0.1F), std::log(0.3F), std::log(0.4F), std::log(0.2F)};
+  CHECK(drawn_tokens({.temperature = 1, .top_p = 0.05, .stop = {}}, logits) == std::set<int>{2});
+  CHECK(drawn_tokens({.temperature = 1, .top_p = 0.5, .stop = {}}, logits) == std::set<int>{1, 2});
+  CHECK(drawn_tokens({.temperature = 1, .top_p = 0.85, .stop = {}}, logits) == std::set<int>{1, 2, 3});
+  CHECK(drawn_tokens({.temperature = 1, .top_p = 1, .stop = {}}, logits).size() == 4);
+}
+
+TEST_CASE("top-p counts over what top-k left") {
+  // Of the two kept, 0.4 and 0.3, the first has 0.57.
+  const std::vector<float> logits{std::log(0.1F), std::log(0.3F), std::log(0.4F), std::log(0.2F)};
+  CHECK(drawn_tokens({.temperature = 1, .top_k = 2, .top_p = 0.55, .stop = {}}, logits) == std::set<int>{2});
+}
+
+TEST_CASE("the repetition penalty makes seen tokens less likely, whatever the sign of their logit") {
+  Sampler sampler(GenerateOptions{.repetition_penalty = 2, .stop = {}});
+  const std::vector<float> positive{3, 2};
+  CHECK(sampler.sample(positive) == 0);
+  CHECK(sampler.sample(positive) == 1);
+  CHECK(sampler.sample(positive) == 0);
+
+  Sampler with_prompt(GenerateOptions{.repetition_penalty = 2, .stop = {}});
+  with_prompt.remember(1);
+  CHECK(with_prompt.sample(std::vector<float>{-3, -2}) == 0);
+}
+
+TEST_CASE("a token seen twice is penalized once, and no longer than the window") {
+  Sampler sampler(GenerateOptions{.repetition_penalty = 2, .stop = {}});
+  sampler.remember(0);
+  sampler.remember(0);
+  CHECK(sampler.sample(std::vector<float>{3, 1}) == 0);
+  for (std::size_t i = 0; i < Sampler::kPenaltyWindow; ++i) sampler.remember(2);
+  CHECK(sampler.sample(std::vector<float>{3, 2}) == 0);
+}
+
+TEST_CASE("tokens of vanishing weight are never drawn and extreme logits do not overflow") {
+  const std::vector<float> logits{-3e38F, 3e38F, -3e38F};
+  CHECK(drawn_tokens({.temperature = 1e-300, .stop = {}}, logits) == std::set<int>{1});
+  CHECK(drawn_tokens({.temperature = 1, .top_p = 0.9, .stop = {}}, logits) == std::set<int>{1});
+}
+
+TEST_CASE("options out of range and logits that are no numbers are refused") {
+  CHECK_THROWS_AS(Sampler({.temperature = -1, .stop = {}}), Error);
+  CHECK_THROWS_AS(Sampler({.temperature = std::nan(""), .stop = {}}), Error);
+  CHECK_THROWS_AS(Sampler({.top_p = 0, .stop = {}}), Error);
+  CHECK_THROWS_AS(Sampler({.top_p = 1.5, .stop = {}}), Error);
+  CHECK_THROWS_AS(Sampler({.repetition_penalty = 0, .stop = {}}), Error);
+  Sampler sampler(GenerateOptions{});
+  CHECK_THROWS_AS(sampler.sample(std::vector<float>{}), Error);
+  CHECK_THROWS_AS(sampler.sample(std::vector<float>{0, std::nanf("")}), Error);
+  CHECK_THROWS_AS(sampler.sample(std::vector<float>{0, std::numeric_limits<float>::infinity()}), Error);
+}
+
+}  // namespace
+}  // namespace ballast::engine

@@ -1,0 +1,185 @@
+#include "files/gguf/gguf.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "error_message.h"
+#include "file_bytes.h"
+#include "files/gguf/gguf_parser.h"
+#include "temporary_directory.h"
+
+namespace ballast::files {
+namespace {
+
+using test::Contains;
+using test::error_message;
+using test::gguf_string;
+using test::GgufBytes;
+using test::raw;
+
+constexpr std::uint32_t kU32 = 4, kF32 = 6, kBool = 7, kString = 8, kArray = 9;
+
+std::string refusal(const std::string& file) {
+  return error_message([&] { parse_gguf(test::as_bytes(file), "m.gguf"); });
+}
+std::string refusal(const GgufBytes& file) {
+  return refusal(file.bytes());
+}
+
+std::string array(std::uint32_t type, std::uint64_t count, const std::string& values) {
+  return raw(type) + raw(count) + values;
+}
+
+GgufBytes small_file() {
+  std::string tokens;
+  for (int i = 0; i < 100; ++i) tokens += gguf_string("t" + std::to_string(i));
+  GgufBytes file;
+  file.string("general.architecture", "llama").number("llama.block_count", kU32, std::uint32_t{30});
+  file.number("llama.eps", kF32, 0.5f).number("flag", kBool, std::uint8_t{1});
+  file.value_bytes("few", kArray, array(kU32, 2, raw(std::uint32_t{7}) + raw(std::uint32_t{8})));
+  file.value_bytes("tokens", kArray, array(kString, 100, tokens));
+  file.value_bytes("nested", kArray, array(kArray, 2, array(kBool, 1, raw(std::uint8_t{0})) + array(kU32, 0, "")));
+  file.tensor("a", {3, 2}, 0, 0).tensor("q", {64, 1}, 2, 32);
+  file.data = std::string(32 + 36, 'x');
+  return file;
+}
+
+TEST_CASE("metadata and tensors are read, shapes outermost first") {
+  for (const std::uint32_t version : {2u, 3u}) {
+    GgufBytes file = small_file();
+    file.version = version;
+    const std::string bytes = file.bytes();
+    const GgufContent content = parse_gguf(test::as_bytes(bytes), "m");
+    CHECK(content.config == nlohmann::json::parse(R"({"general.architecture":"llama","llama.block_count":30,
+        "llama.eps":0.5,"flag":true,"few":[7,8],"nested":[[false],[]]})"));
+    CHECK(content.tensors.at("a").shape == Shape{2, 3});
+    CHECK(content.tensors.at("q").dtype == DType::kQ4_0);
+    CHECK(content.tensors.at("q").bytes.size() == 36);
+    CHECK(content.tensors.at("q").bytes.data() - content.tensors.at("a").bytes.data() == 32);
+  }
+}
+
+TEST_CASE("a file on disk gives long arrays when asked for") {
+  const test::TemporaryDirectory directory;
+  const auto path = test::write_file(directory / "m.gguf", small_file().bytes());
+  const auto file = open_gguf(path);
+  CHECK(file->kind() == Checkpoint::Kind::kGguf);
+  CHECK(file->names() == std::vector<std::string>{"a", "q"});
+  CHECK(file->metadata("tokens").size() == 100);
+  CHECK(file->metadata("tokens")[99] == "t99");
+  CHECK(file->metadata("few") == nlohmann::json::array({7, 8}));
+  CHECK(file->metadata("none").is_null());
+  CHECK(error_message([&] { file->tensor("b"); }) == path.string() + ": has no tensor \"b\"");
+}
+
+TEST_CASE("the alignment of the file is used") {
+  GgufBytes file;
+  file.number("general.alignment", kU32, std::uint32_t{256}).tensor("a", {1}, 0, 0).tensor("b", {1}, 0, 256);
+  file.data = std::string(260, 'x');
+  const std::string bytes = file.bytes(256);
+  CHECK(parse_gguf(test::as_bytes(bytes), "m").tensors.at("a").bytes.data() - test::as_bytes(bytes).data() == 256);
+}
+
+TEST_CASE("a file cut at any byte is refused, never read past its end") {
+  const std::string whole = small_file().bytes();
+  CHECK(refusal(whole) == "no error");
+  for (std::size_t size = 0; size < whole.size(); ++size) {
+    CAPTURE(size);
+    // A copy of its own, so that a sanitizer sees a read past the end.
+    CHECK(refusal(std::string(whole, 0, size)) == Contains("m.gguf: "));
+  }
+}
+
+TEST_CASE("signature and version are checked") {
+  CHECK(refusal("GGML12345678901234567890") == Contains("byte 0: does not begin with \"GGUF\""));
+  const auto of_version = [](std::uint32_t version) {
+    GgufBytes file;
+    file.version = version;
+    return refusal(file);
+  };
+  CHECK(of_version(1) == "m.gguf: byte 4: GGUF version 1; ballast reads versions 2 and 3");
+  CHECK(of_version(4) == Contains("GGUF version 4"));
+  CHECK(of_version(0x03000000) == Contains("byte 4: a big-endian GGUF"));
+}
+
+TEST_CASE("counts that the file cannot hold are refused") {
+  GgufBytes counts;
+  counts.tensor_count = ~std::uint64_t{0};
+  CHECK(refusal(counts) ==
+        Contains("byte 8: 18446744073709551615 tensors and 0 metadata entries cannot be in the 8 bytes"));
+  counts.tensor_count = 0;
+  counts.metadata_count = std::uint64_t{1} << 63;
+  CHECK(refusal(counts) == Contains("9223372036854775808 metadata entries cannot be in"));
+  GgufBytes file;
+  file.value_bytes("k", kArray, array(kU32, std::uint64_t{1} << 62, ""));
+  CHECK(refusal(file) == Contains("an array of 4611686018427387904 elements runs past the end"));
+  GgufBytes strings;
+  strings.value_bytes("k", kArray, array(kString, 1000, gguf_string("a")));
+  CHECK(refusal(strings) == Contains("an array of 1000 elements runs past the end"));
+  GgufBytes text;
+  text.value_bytes("k", kString, raw(~std::uint64_t{0}) + "a");
+  CHECK(refusal(text) == Contains("string of 18446744073709551615 bytes runs past the end"));
+}
+
+TEST_CASE("metadata that is not what the format says is refused") {
+  CHECK(refusal(GgufBytes().value_bytes("k", 13, "")) == Contains("unknown value type 13"));
+  CHECK(refusal(GgufBytes().number("k", kBool, std::uint8_t{7})) == Contains("a truth value is 0 or 1, not 7"));
+  CHECK(refusal(GgufBytes().string("k", "\xff")) == Contains("is not UTF-8"));
+  CHECK(refusal(GgufBytes().string("\xc0\xaf", "v")) == Contains("is not a name in UTF-8"));
+  CHECK(refusal(GgufBytes().string("", "v")) == Contains("is not a name"));
+  CHECK(refusal(GgufBytes().string("k", "v").string("k", "w")) == Contains("metadata key \"k\" is there twice"));
+  std::string deep;
+  for (int i = 0; i < 1000; ++i) deep += array(kArray, 1, "");
+  CHECK(refusal(GgufBytes().value_bytes("k", kArray, deep)) == Contains("arrays nested more than 4 deep"));
+}
+
+TEST_CASE("an alignment that makes no sense is refused") {
+  for (const std::uint32_t alignment : {0u, 1u, 24u, 0x80000000u}) {
+    CHECK(refusal(GgufBytes().number("general.alignment", kU32, alignment)) ==
+          Contains("not a power of two from 8 to 65536"));
+  }
+  CHECK(refusal(GgufBytes().string("general.alignment", "32")) == Contains("not a power of two"));
+}
+
+TEST_CASE("tensors that the file cannot hold are refused") {
+  const auto one = [](std::initializer_list<std::uint64_t> sizes, std::uint32_t type, std::uint64_t offset) {
+    GgufBytes file;
+    file.tensor("t", sizes, type, offset);
+    file.data = std::string(64, 'x');
+    return refusal(file);
+  };
+  CHECK(one({16}, 0, 0) == "no error");
+  CHECK(one({17}, 0, 0) == Contains("68 bytes at offset 0 lie outside the 64 bytes of data"));
+  CHECK(one({1}, 0, 64) == Contains("lie outside"));
+  CHECK(one({1}, 0, ~std::uint64_t{31}) == Contains("lie outside"));
+  CHECK(one({1}, 0, 4) == Contains("at offset 4 is not aligned to 32 bytes"));
+  CHECK(one({1}, 20, 0) == Contains("is of type 20 (IQ4_NL); ballast reads F32, F16, Q4_0"));
+  CHECK(one({1}, 99, 0) == Contains("is of type 99 (unknown)"));
+  CHECK(one({1, 1, 1, 1, 1}, 0, 0) == Contains("has 5 dimensions; at most 4"));
+  CHECK(one({33}, 2, 0) == Contains("not whole blocks of 32 elements, as Q4_0 needs"));
+  CHECK(one({}, 2, 0) == Contains("not whole blocks"));
+  CHECK(one({~std::uint64_t{0}}, 0, 0) == Contains("has size 18446744073709551615"));
+  CHECK(one({1ull << 40, 1ull << 40}, 0, 0) == Contains("not a size that memory can hold"));
+  CHECK(one({1ull << 62}, 0, 0) == Contains("does not fit memory"));
+}
+
+TEST_CASE("tensors with one name or one place are refused") {
+  GgufBytes twice;
+  twice.tensor("t", {1}, 0, 0).tensor("t", {1}, 0, 32).data = std::string(64, 'x');
+  CHECK(refusal(twice) == Contains("tensor \"t\": byte"));
+  CHECK(refusal(twice) == Contains("is there twice"));
+  GgufBytes shared;
+  shared.tensor("t", {9}, 0, 0).tensor("u", {1}, 0, 32).data = std::string(64, 'x');
+  CHECK(refusal(shared) == Contains("tensors \"t\" and \"u\" overlap"));
+}
+
+TEST_CASE("a part of a split model is refused with what to do") {
+  const test::TemporaryDirectory directory;
+  const auto path =
+      test::write_file(directory / "m.gguf", GgufBytes().number("split.count", 2, std::uint16_t{3}).bytes());
+  CHECK(error_message([&] { open_gguf(path); }) == Contains("is one of 3 parts of a model; merge them first"));
+}
+
+}  // namespace
+}  // namespace ballast::files

@@ -1,0 +1,130 @@
+#include "files/safetensors/safetensors_file.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "error_message.h"
+#include "file_bytes.h"
+#include "temporary_directory.h"
+
+namespace ballast::files {
+namespace {
+
+using test::Contains;
+using test::error_message;
+using test::safetensors_bytes;
+
+std::string refusal(const std::string& file) {
+  return error_message([&] { parse_safetensors(test::as_bytes(file), "m.safetensors"); });
+}
+
+// A header with one entry, over 16 bytes of data.
+std::string one(const std::string& entry) {
+  return refusal(safetensors_bytes("{\"t\":" + entry + "}", std::string(16, 'x')));
+}
+
+TEST_CASE("tensors and metadata are found where the header says") {
+  const std::string file = safetensors_bytes(
+      R"({"__metadata__":{"k":"v"},"b":{"dtype":"F16","shape":[2,3],"data_offsets":[4,16]},)"
+      R"("a":{"dtype":"U8","shape":[],"data_offsets":[1,2]},"none":{"dtype":"F32","shape":[0,5],"data_offsets":[0,0]}}  )",
+      "0123456789abcdef");
+  const SafetensorsContent content = parse_safetensors(test::as_bytes(file), "m");
+  CHECK(content.metadata.at("k") == "v");
+  CHECK(content.tensors.size() == 3);
+  const TensorView& b = content.tensors.at("b");
+  CHECK(b.dtype == DType::kF16);
+  CHECK(b.shape == Shape{2, 3});
+  CHECK(std::string(reinterpret_cast<const char*>(b.bytes.data()), b.bytes.size()) == "456789abcdef");
+  CHECK(content.tensors.at("a").bytes.size() == 1);
+  CHECK(content.tensors.at("none").bytes.empty());
+}
+
+TEST_CASE("a file shorter than its header says is refused") {
+  CHECK(refusal("") == "m.safetensors: byte 0: a file of 0 bytes is too short for safetensors");
+  CHECK(refusal("1234567") == Contains("a file of 7 bytes is too short"));
+  CHECK(refusal(test::raw(std::uint64_t{1} << 63)) ==
+        Contains("header length 9223372036854775808 exceeds the format's limit"));
+  CHECK(refusal(test::raw(~std::uint64_t{0}) + "{}") == Contains("exceeds the format's limit"));
+  CHECK(refusal(test::raw(std::uint64_t{3}) + "{}") ==
+        Contains("header length 3 exceeds the file's 10 bytes; truncated?"));
+  CHECK(refusal(test::raw(std::uint64_t{0})) == Contains("byte 8: not valid JSON"));
+}
+
+TEST_CASE("a header that is not what the format says is refused") {
+  CHECK(refusal(safetensors_bytes("[]", "")) == Contains("byte 8: the header is not a JSON object"));
+  CHECK(refusal(safetensors_bytes("{\"\xc3\":{}}", "")) == Contains("UTF-8"));
+  CHECK(refusal(safetensors_bytes("{\"a\":[[[[[[]]]]]]}", "")) == Contains("nested more than 4 levels"));
+  CHECK(refusal(safetensors_bytes("{\"__metadata__\":3}", "")) == Contains("__metadata__ is not an object"));
+  CHECK(refusal(safetensors_bytes("{\"__metadata__\":{\"n\":1}}", "")) ==
+        Contains("__metadata__ \"n\" is not a string"));
+  CHECK(one("3") == Contains("tensor \"t\": its entry in the header is not an object"));
+  CHECK(one("{}") == Contains("has no dtype"));
+  CHECK(one(R"({"dtype":"F8","shape":[1],"data_offsets":[0,1]})") ==
+        Contains("type \"F8\" is not one that ballast reads (F32,"));
+  CHECK(one(R"({"dtype":"Q4_0","shape":[32],"data_offsets":[0,18]})") == Contains("\"Q4_0\" is not one"));
+  CHECK(one(R"({"dtype":"U8","shape":3,"data_offsets":[0,1]})") == Contains("shape is of JSON type number"));
+  CHECK(one(R"({"dtype":"U8","shape":[1],"data_offsets":[0]})") == Contains("data_offsets is not a pair of positions"));
+  CHECK(one(R"({"dtype":"U8","shape":[1],"data_offsets":[0,1.5]})") == Contains("data_offsets is not a pair"));
+}
+
+TEST_CASE("a name that occurs twice is refused") {
+  const std::string entry = R"("t":{"dtype":"U8","shape":[1],"data_offsets":[0,1]})";
+  CHECK(refusal(safetensors_bytes("{" + entry + "," + entry + "}", "x")) == Contains("key \"t\" is there twice"));
+}
+
+TEST_CASE("tensors outside the file are refused") {
+  CHECK(one(R"({"dtype":"U8","shape":[17],"data_offsets":[0,17]})") ==
+        Contains("lie outside the 16 bytes of data at byte"));
+  CHECK(one(R"({"dtype":"U8","shape":[1],"data_offsets":[5,4]})") == Contains("end before they begin"));
+  CHECK(one(R"({"dtype":"U8","shape":[1],"data_offsets":[0,18446744073709551615]})") == Contains("lie outside"));
+  CHECK(one(R"({"dtype":"U8","shape":[1],"data_offsets":[-1,1]})") == Contains("not a pair of positions"));
+}
+
+TEST_CASE("sizes that do not agree or overflow are refused") {
+  CHECK(one(R"({"dtype":"F32","shape":[3],"data_offsets":[0,16]})") ==
+        Contains("holds 16 bytes, but F32 of shape [3] takes 12"));
+  CHECK(one(R"({"dtype":"F32","shape":[-1],"data_offsets":[0,16]})") ==
+        Contains("shape holds \"-1\", which is not a size"));
+  CHECK(one(R"({"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,0]})") ==
+        Contains("not a size that memory can hold"));
+  CHECK(one(R"({"dtype":"F32","shape":[9223372036854775807],"data_offsets":[0,16]})") ==
+        Contains("does not fit memory"));
+  CHECK(one(R"({"dtype":"F32","shape":[9223372036854775808],"data_offsets":[0,16]})") ==
+        Contains("which is not a size"));
+}
+
+TEST_CASE("tensors that share bytes are refused") {
+  const std::string file = safetensors_bytes(R"({"b":{"dtype":"U8","shape":[4],"data_offsets":[3,7]},)"
+                                             R"("a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}})",
+                                             std::string(8, 'x'));
+  CHECK(refusal(file) == Contains("tensors \"a\" and \"b\" overlap"));
+}
+
+TEST_CASE("control characters in a name do not reach a message") {
+  CHECK(refusal(safetensors_bytes("{\"a\\nb\":3}", "")) == Contains("tensor \"a\\nb\""));
+}
+
+TEST_CASE("damage is found by the checksum, and the tensor is named") {
+  const test::TemporaryDirectory directory;
+  const std::string sum = checksum_of(test::as_bytes("data"));
+  const std::string header =
+      R"({"__metadata__":{"xxh3.t":")" + sum + R"("},"t":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}})";
+  const auto good = test::write_file(directory / "good.safetensors", safetensors_bytes(header, "data"));
+  const auto bad = test::write_file(directory / "bad.safetensors", safetensors_bytes(header, "dafa"));
+  CHECK_NOTHROW(SafetensorsFile(good).verify_checksums());
+  CHECK(error_message([&] { SafetensorsFile(bad).verify_checksums(); }) ==
+        bad.string() + ": tensor \"t\": checksum differs: the file is damaged");
+  CHECK(error_message([&] { SafetensorsFile(good).tensor("u"); }) == good.string() + ": has no tensor \"u\"");
+}
+
+TEST_CASE("what is not a regular file is refused by name") {
+  const test::TemporaryDirectory directory;
+  CHECK(error_message([&] { SafetensorsFile(directory.path()); }) ==
+        directory.path().string() + ": is a directory; a file is expected");
+  CHECK(error_message([&] { SafetensorsFile("/dev/null"); }) == "/dev/null: is not a regular file");
+  CHECK(error_message([&] { SafetensorsFile(directory / "none"); }) == Contains("cannot be opened: No such file"));
+}
+
+}  // namespace
+}  // namespace ballast::files

@@ -1,0 +1,117 @@
+#include "jobs/job_state.h"
+
+#include <doctest/doctest.h>
+
+#include <fstream>
+#include <string>
+
+#include "error_message.h"
+#include "temporary_directory.h"
+
+namespace ballast::jobs {
+namespace {
+
+namespace fs = std::filesystem;
+using test::Contains;
+using test::error_message;
+using test::TemporaryDirectory;
+
+JobKey key(std::string_view option) {
+  JobKey key;
+  key.add("option", option);
+  return key;
+}
+
+TEST_CASE("a job finds what the one before it saved, and nothing after it was done") {
+  const TemporaryDirectory directory;
+  const fs::path folder = JobState::folder_beside(directory / "out.stats");
+  CHECK(folder == directory / ".out.stats.resume");
+  {
+    JobState state(folder, key("a"));
+    CHECK_FALSE(state.get("hidden"));
+    CHECK(state.put("hidden", std::string("1\0002", 3)));
+    CHECK(state.put("hidden", std::string("4\0005", 3)));
+    CHECK(state.put("other", ""));
+    CHECK(state.put("gone", "x"));
+    state.erase("gone");
+  }
+  {
+    JobState state(folder, key("a"));
+    CHECK(state.names() == std::vector<std::string>{"hidden", "other"});
+    CHECK(state.get("hidden") == std::string("4\0005", 3));
+    CHECK(state.get("other") == "");
+    state.remove();
+  }
+  CHECK_FALSE(fs::exists(folder));
+}
+
+TEST_CASE("a job of another key begins anew") {
+  const TemporaryDirectory directory;
+  {
+    JobState(directory / "state", key("a")).put("blob", "x");
+  }
+  CHECK_FALSE(JobState(directory / "state", key("b")).get("blob"));
+  CHECK_FALSE(fs::exists(directory / "state"));  // nothing was saved, nothing is left
+}
+
+TEST_CASE("a key changes with a file's content, its time, and the files of a directory") {
+  const TemporaryDirectory directory;
+  const auto digest = [&] { return JobKey().add_file(directory / "model").digest(); };
+  const std::string missing = digest();
+  fs::create_directory(directory / "model");
+  const std::string none = digest();
+  CHECK(missing != none);
+  test::write_file(directory / "model" / "a", "1");
+  const std::string one = digest();
+  CHECK(one != none);
+  CHECK(one == digest());
+  test::write_file(directory / "model" / "a", "2");
+  CHECK(one != digest());
+  const std::string two = digest();
+  fs::last_write_time(directory / "model" / "a", fs::file_time_type::clock::now() + std::chrono::hours(1));
+  CHECK(two != digest());
+}
+
+TEST_CASE("a damaged blob is none") {
+  const TemporaryDirectory directory;
+  {
+    JobState(directory / "state", key("a")).put("blob", "content");
+  }
+  const fs::path file = directory / "state" / "blob.blob";
+  std::string bytes = test::read_file(file);
+  bytes.back() ^= 1;
+  test::write_file(file, bytes);
+  CHECK_FALSE(JobState(directory / "state", key("a")).get("blob"));
+  test::write_file(file, bytes.substr(0, 5));
+  CHECK_FALSE(JobState(directory / "state", key("a")).get("blob"));
+}
+
+TEST_CASE("two processes do not work in one folder") {
+  const TemporaryDirectory directory;
+  const JobState state(directory / "state", key("a"));
+  CHECK(error_message([&] { JobState(directory / "state", key("a")); }) == Contains("another ballast"));
+}
+
+TEST_CASE("where nothing can be saved the job goes on and knows why") {
+  const TemporaryDirectory directory;
+  test::write_file(directory / "file", "");
+  JobState state(directory / "file" / "state", key("a"));
+  CHECK_FALSE(state.put("blob", "x"));
+  CHECK_FALSE(state.worth_saving());
+  CHECK(state.problem().find("cannot be created") != std::string::npos);
+}
+
+TEST_CASE("a disk that fills up while saving ends the saving and leaves nothing") {
+  const TemporaryDirectory directory;
+  JobState state(directory / "state", key("a"));
+  CHECK(state.put("blob", "x"));
+  fs::create_directory(directory / "state" / "next.blob.partial");  // stands in the way of the file
+  test::write_file(directory / "state" / "next.blob.partial" / "x", "");
+  CHECK_FALSE(state.put("next", "y"));
+  CHECK_FALSE(state.problem().empty());
+  CHECK_FALSE(state.put("blob", "x"));
+  CHECK_FALSE(fs::exists(directory / "state" / "blob.blob"));
+}
+
+}  // namespace
+}  // namespace ballast::jobs

@@ -1,0 +1,193 @@
+#include "quant/rounding/quant_params.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "kernels/matrix/float_matrix.h"
+#include "model/source/scale_codes.h"
+
+namespace ballast::quant {
+namespace {
+
+constexpr std::size_t kCols = 300;  // the last group is short for every group size
+constexpr std::size_t kRows = 20;
+
+std::vector<WeightFormat> grouped_formats() {
+  std::vector<WeightFormat> formats;
+  for (const int bits : {4, 5, 6, 8}) {
+    for (const std::size_t group_size : {32, 128}) {
+      for (const bool symmetric : {true, false}) {
+        for (const int scale_bits : {16, 8}) {
+          formats.push_back({.bits = bits, .group_size = group_size, .symmetric = symmetric, .scale_bits = scale_bits});
+        }
+      }
+    }
+  }
+  return formats;
+}
+
+/// Values as matrices have them: many small, few large.
+std::vector<float> bell_shaped(float center) {
+  std::mt19937 random(11);
+  std::vector<float> values(kRows * kCols);
+  for (float& value : values) {
+    value = center;
+    for (int i = 0; i < 6; ++i) value += 0.05F * (static_cast<float>(random() % 2001) / 1000.0F - 1.0F);
+    if (random() % 50 == 0) value *= 2.5F;
+  }
+  return values;
+}
+
+std::vector<float> uneven_importance() {
+  std::mt19937 random(12);
+  std::vector<float> importance(kCols);
+  for (float& value : importance) value = std::exp2(static_cast<float>(random() % 8));
+  return importance;
+}
+
+const std::vector<std::uint8_t>& kept() {
+  static const std::vector<std::uint8_t> all = [] {
+    std::vector<std::uint8_t> marks(kCols, 1);
+    marks[3] = marks[40] = 0;
+    return marks;
+  }();
+  return all;
+}
+
+/// Weighted squared error of all rows.
+double error_of(const std::vector<float>& values, const WeightFormat& format, GridMethod method,
+                const std::vector<float>& importance, const std::vector<float>& weights) {
+  GridFinder finder(format, DType::kF16, method, kept(), importance);
+  const QuantRange range(format);
+  RowGrids grids;
+  double error = 0;
+  for (std::size_t r = 0; r < kRows; ++r) {
+    const auto row = std::span(values).subspan(r * kCols, kCols);
+    finder.find(row, grids);
+    for (std::size_t c = 0; c < kCols; ++c) {
+      if (kept()[c] == 0) continue;
+      const QuantParams& grid = grids.groups[c / format.group_size];
+      const double difference = double{row[c]} - double{value_of(code_of(row[c], grid, range), grid)};
+      error += double{weights[c]} * difference * difference;
+    }
+  }
+  return error;
+}
+
+TEST_CASE("searched grids have no larger error than those over the range, and at few bits a smaller one") {
+  const std::vector<float> ones(kCols, 1.0F);
+  for (const float center : {0.0F, 0.05F}) {
+    const std::vector<float> values = bell_shaped(center);
+    for (const WeightFormat& format : grouped_formats()) {
+      CAPTURE(center);
+      CAPTURE(format_name(format));
+      const double range = error_of(values, format, GridMethod::kRange, {}, ones);
+      const double search = error_of(values, format, GridMethod::kSearch, {}, ones);
+      CHECK(search <= range);
+      if (format.bits == 4) CHECK(search < 0.92 * range);
+    }
+  }
+}
+
+TEST_CASE("importance moves the grids to where it is high") {
+  const std::vector<float> values = bell_shaped(0);
+  const std::vector<float> importance = uneven_importance();
+  for (const WeightFormat& format : grouped_formats()) {
+    CAPTURE(format_name(format));
+    const double weighted = error_of(values, format, GridMethod::kSearch, importance, importance);
+    const double unweighted = error_of(values, format, GridMethod::kSearch, {}, importance);
+    CHECK(weighted < unweighted);
+  }
+}
+
+TEST_CASE("scales of 8 bits cost little accuracy") {
+  const std::vector<float> ones(kCols, 1.0F);
+  const std::vector<float> values = bell_shaped(0.02F);
+  for (WeightFormat format : grouped_formats()) {
+    if (format.symmetric || format.scale_bits == 16) continue;
+    CAPTURE(format_name(format));
+    const double of_8_bits = error_of(values, format, GridMethod::kSearch, {}, ones);
+    format.scale_bits = 16;
+    CHECK(of_8_bits < 1.08 * error_of(values, format, GridMethod::kSearch, {}, ones));
+  }
+}
+
+TEST_CASE("scales of 8 bits are what their codes and the row's scale decode to, and positive") {
+  const std::vector<float> values = bell_shaped(0.02F);
+  for (const WeightFormat& format : grouped_formats()) {
+    if (format.scale_bits == 16) continue;
+    CAPTURE(format_name(format));
+    for (const DType type : {DType::kF16, DType::kBF16}) {
+      for (const GridMethod method : {GridMethod::kRange, GridMethod::kSearch}) {
+        GridFinder finder(format, type, method, kept());
+        RowGrids grids;
+        int highest = 0;
+        for (std::size_t r = 0; r < kRows; ++r) {
+          finder.find(std::span(values).subspan(r * kCols, kCols), grids);
+          REQUIRE(grids.scale_codes.size() == grids.groups.size());
+          std::vector<std::uint16_t> bits(grids.groups.size());
+          model::decode_scales(grids.row_scale, grids.scale_codes, type, bits);
+          std::vector<float> scales(bits.size());
+          kernels::to_float(bits.data(), type == DType::kF16 ? kernels::FloatType::kF16 : kernels::FloatType::kBF16,
+                            bits.size(), scales.data());
+          for (std::size_t g = 0; g < scales.size(); ++g) {
+            CHECK(grids.groups[g].scale == scales[g]);
+            CHECK(scales[g] >= 0);
+            highest = std::max(highest, int{grids.scale_codes[g]});
+          }
+        }
+        CHECK(highest >= 253);  // the codes' range is used
+      }
+    }
+  }
+}
+
+TEST_CASE("groups and rows of zeros have scale 0 and code to their zero") {
+  std::vector<float> row(kCols, 0.0F);
+  for (const WeightFormat& format : grouped_formats()) {
+    CAPTURE(format_name(format));
+    for (const GridMethod method : {GridMethod::kRange, GridMethod::kSearch}) {
+      for (const bool all : {true, false}) {
+        for (std::size_t c = 128; c < 256; ++c) row[c] = all ? 0.0F : 0.5F - static_cast<float>(c % 7);
+        GridFinder finder(format, DType::kF16, method, kept());
+        RowGrids grids;
+        finder.find(row, grids);
+        CHECK(grids.groups[0].scale == 0);
+        CHECK(grids.groups[0].zero_point == (format.symmetric ? QuantRange(format).symmetric_zero_point : 0));
+        CHECK((grids.groups[128 / format.group_size].scale == 0) == all);
+      }
+    }
+  }
+}
+
+TEST_CASE("a group far below its row's largest, or one that no error counts in, still has a grid") {
+  std::vector<float> row = bell_shaped(0);
+  row.resize(kCols);
+  for (std::size_t c = 0; c < 128; ++c) row[c] *= 1e-6F;
+  std::vector<float> importance(kCols, 1.0F);
+  for (std::size_t c = 128; c < 256; ++c) importance[c] = 0;
+  for (const WeightFormat& format : grouped_formats()) {
+    CAPTURE(format_name(format));
+    for (const GridMethod method : {GridMethod::kRange, GridMethod::kSearch}) {
+      GridFinder finder(format, DType::kF16, method, kept(), importance);
+      const QuantRange range(format);
+      RowGrids grids;
+      finder.find(row, grids);
+      for (std::size_t c = 0; c < kCols; ++c) {
+        const QuantParams& grid = grids.groups[c / format.group_size];
+        CHECK(std::isfinite(grid.scale));
+        CHECK(grid.zero_point >= 0);
+        CHECK(grid.zero_point <= range.qmax);
+        if (kept()[c] != 0 && c < 128) CHECK(std::abs(value_of(code_of(row[c], grid, range), grid)) <= 0.02F);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ballast::quant

@@ -1,0 +1,128 @@
+#include "text/subword/bpe.h"
+
+#include <algorithm>
+#include <map>
+#include <random>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "doctest/doctest.h"
+
+namespace ballast::text {
+namespace {
+
+// Letters a-d and random merges of what there is so far.
+BpeVocabulary random_vocabulary(unsigned seed, int merges) {
+  std::mt19937 random(seed);
+  BpeVocabulary vocabulary;
+  for (const char letter : std::string("abcd")) {
+    vocabulary.tokens.emplace_back(1, letter);
+  }
+  for (int i = 0; i < merges; ++i) {
+    const int size = static_cast<int>(vocabulary.tokens.size());
+    const int left = static_cast<int>(random() % static_cast<unsigned>(size));
+    const int right = static_cast<int>(random() % static_cast<unsigned>(size));
+    const std::string bytes =
+        vocabulary.tokens[static_cast<std::size_t>(left)] + vocabulary.tokens[static_cast<std::size_t>(right)];
+    const auto found = std::find(vocabulary.tokens.begin(), vocabulary.tokens.end(), bytes);
+    const int result = static_cast<int>(found - vocabulary.tokens.begin());
+    if (found == vocabulary.tokens.end()) vocabulary.tokens.push_back(bytes);
+    vocabulary.merges.push_back({left, right, result});
+  }
+  return vocabulary;
+}
+
+// The definition: merge the leftmost pair of the lowest rank until there is none.
+std::vector<int> merge_naively(const BpeVocabulary& vocabulary, const std::string& piece) {
+  std::map<std::pair<int, int>, std::pair<int, int>> rules;
+  for (std::size_t rank = 0; rank < vocabulary.merges.size(); ++rank) {
+    const BpeVocabulary::Merge& merge = vocabulary.merges[rank];
+    rules[{merge.left, merge.right}] = {static_cast<int>(rank), merge.result};
+  }
+  std::vector<int> ids;
+  for (const char c : piece) ids.push_back(c - 'a');
+  while (true) {
+    std::size_t best = ids.size();
+    std::pair<int, int> best_rule;
+    for (std::size_t i = 0; i + 1 < ids.size(); ++i) {
+      const auto rule = rules.find({ids[i], ids[i + 1]});
+      if (rule == rules.end() || (best < ids.size() && rule->second.first >= best_rule.first)) continue;
+      best = i;
+      best_rule = rule->second;
+    }
+    if (best == ids.size()) return ids;
+    ids[best] = best_rule.second;
+    ids.erase(ids.begin() + static_cast<std::ptrdiff_t>(best) + 1);
+  }
+}
+
+std::string random_piece(std::mt19937& random, std::size_t length) {
+  std::string piece(length, 'a');
+  for (char& c : piece) c = static_cast<char>('a' + random() % 4);
+  return piece;
+}
+
+std::vector<int> encode(const Bpe& bpe, const std::string& piece) {
+  std::vector<int> ids;
+  bpe.encode(piece, ids);
+  return ids;
+}
+
+TEST_CASE("merging with a queue gives what the definition gives") {
+  std::mt19937 random(7);
+  for (unsigned seed = 0; seed < 30; ++seed) {
+    const BpeVocabulary vocabulary = random_vocabulary(seed, 40);
+    const Bpe bpe(vocabulary);
+    for (int i = 0; i < 50; ++i) {
+      const std::string piece = random_piece(random, random() % 30);
+      CAPTURE(piece);
+      const std::vector<int> expected = merge_naively(vocabulary, piece);
+      CHECK(encode(bpe, piece) == expected);
+      CHECK(encode(bpe, piece) == expected);  // now remembered
+    }
+  }
+}
+
+TEST_CASE("threads that share a tokenizer agree") {
+  const BpeVocabulary vocabulary = random_vocabulary(1, 40);
+  const Bpe bpe(vocabulary);
+  std::vector<std::vector<int>> results(4);
+  std::vector<std::thread> threads;
+  for (std::vector<int>& ids : results) {
+    threads.emplace_back([&] {
+      std::mt19937 random(3);
+      for (int i = 0; i < 2000; ++i) bpe.encode(random_piece(random, 1 + random() % 6), ids);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const std::vector<int>& ids : results) CHECK(ids == results[0]);
+}
+
+TEST_CASE("a token that merging does not reach stays whole only with ignore_merges") {
+  BpeVocabulary vocabulary;
+  for (const char* text : {"a", "b", "ab"}) vocabulary.tokens.emplace_back(text);
+  CHECK(encode(Bpe(vocabulary), "ab") == std::vector<int>{0, 1});
+  vocabulary.ignore_merges = true;
+  CHECK(encode(Bpe(vocabulary), "ab") == std::vector<int>{2});
+}
+
+TEST_CASE("bytes that are no token are left out, or stand as the unknown token") {
+  BpeVocabulary vocabulary;
+  for (const char* text : {"a", "?"}) vocabulary.tokens.emplace_back(text);
+  CHECK(encode(Bpe(vocabulary), "xayza") == std::vector<int>{0, 0});
+  vocabulary.unknown = 1;
+  CHECK(encode(Bpe(vocabulary), "xayza") == std::vector<int>{1, 0, 1, 1, 0});
+  vocabulary.fuse_unknown = true;
+  CHECK(encode(Bpe(vocabulary), "xayza") == std::vector<int>{1, 0, 1, 0});
+}
+
+TEST_CASE("one piece of 200,000 bytes is no problem") {
+  const Bpe bpe(random_vocabulary(2, 40));
+  std::mt19937 random(5);
+  CHECK(!encode(bpe, random_piece(random, 200'000)).empty());
+}
+
+}  // namespace
+}  // namespace ballast::text

@@ -1,0 +1,235 @@
+#include "text/tokenizer.h"
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "doctest/doctest.h"
+#include "error_message.h"
+#include "temporary_directory.h"
+#include "text/readers/tokenizer_files.h"
+#include "tiny_tokenizer.h"
+
+namespace ballast::text {
+namespace {
+
+using nlohmann::json;
+using test::Contains;
+using test::error_message;
+using test::make_tiny_tokenizer;
+using test::tiny_tokenizer_json;
+using Ids = std::vector<int>;
+
+constexpr int kHello = 259;
+constexpr int kSpaceHello = 260;
+constexpr int kEnd = 261;
+constexpr int kAdded = 262;
+
+json with_added(json token) {
+  json tokenizer = tiny_tokenizer_json();
+  token["id"] = kAdded;
+  tokenizer["added_tokens"].push_back(std::move(token));
+  return tokenizer;
+}
+
+Ids encode(const json& tokenizer, std::string_view text) {
+  return make_tiny_tokenizer(tokenizer)->encode(text);
+}
+
+std::string refusal(const json& tokenizer, const json& config = json::object()) {
+  return error_message([&] { make_tiny_tokenizer(tokenizer, config); });
+}
+
+TEST_CASE("text becomes ids and ids become text") {
+  const auto tokenizer = make_tiny_tokenizer();
+  CHECK(tokenizer->encode("hello hello<|end|>") == Ids{kHello, kSpaceHello, kEnd});
+  CHECK(tokenizer->token_bytes(kSpaceHello) == " hello");
+  CHECK(tokenizer->token_bytes(kEnd) == "<|end|>");
+  CHECK(tokenizer->is_special(kEnd));
+  CHECK_FALSE(tokenizer->is_special(kHello));
+  CHECK(tokenizer->vocab_size() == 262);
+  CHECK(tokenizer->description() == "byte-level BPE, 262 tokens, 1 special");
+  CHECK(tokenizer->encode("").empty());
+}
+
+TEST_CASE("ids that no token has give nothing") {
+  const auto tokenizer = make_tiny_tokenizer();
+  for (const int id : {-1, 262, 1 << 30}) {
+    CHECK(tokenizer->token_bytes(id).empty());
+    CHECK_FALSE(tokenizer->is_special(id));
+  }
+}
+
+TEST_CASE("every byte survives encoding and decoding") {
+  const auto tokenizer = make_tiny_tokenizer();
+  std::string text;
+  for (char32_t c = 0; c < 0x3000; ++c) append_utf8(c, text);
+  std::string decoded;
+  for (const int id : tokenizer->encode(text)) decoded += tokenizer->token_bytes(id);
+  CHECK(decoded == text);
+}
+
+TEST_CASE("the longest of the added tokens that begin at a place is taken") {
+  const json tokenizer = with_added({{"content", "<|end|>>"}, {"special", true}});
+  CHECK(encode(tokenizer, "<|end|>>") == Ids{kAdded});
+  CHECK(encode(tokenizer, "<|end|>hello") == Ids{kEnd, kHello});
+}
+
+TEST_CASE("lstrip and rstrip take white space along") {
+  CHECK(encode(with_added({{"content", "<t>"}, {"lstrip", true}}), "hello \n<t> hello") ==
+        Ids{kHello, kAdded, kSpaceHello});
+  CHECK(encode(with_added({{"content", "<t>"}, {"rstrip", true}}), "hello<t> \xC2\xA0 <t>") ==
+        Ids{kHello, kAdded, kAdded});
+}
+
+TEST_CASE("a single_word token is not found within a word") {
+  const json tokenizer = with_added({{"content", "ll"}, {"single_word", true}});
+  // "ll" is in the vocabulary as 257: an added token keeps that id.
+  CHECK(refusal(tokenizer) == Contains("has id 262, but elsewhere it has id 257"));
+  const json word = with_added({{"content", "zz"}, {"single_word", true}});
+  CHECK(encode(word, "zz") == Ids{kAdded});
+  CHECK(encode(word, "hello.zz").back() == kAdded);
+  CHECK(encode(word, "azz").size() == 3);
+  CHECK(encode(word, "zz_").size() == 3);
+  CHECK(encode(word, "zz\xC3\xA9").size() == 4);
+}
+
+TEST_CASE("a normalized token is found in normalized text, another one in the text as it came") {
+  json tokenizer = with_added({{"content", "\xE1\xBB\x87"}, {"normalized", true}});
+  tokenizer["normalizer"] = {{"type", "NFC"}};
+  const std::string decomposed = "e\xCC\xA3\xCC\x82";
+  CHECK(encode(tokenizer, decomposed) == Ids{kAdded});
+  tokenizer["added_tokens"][1]["normalized"] = false;
+  CHECK(encode(tokenizer, decomposed).size() == 3);
+}
+
+TEST_CASE("the configuration's tokens are found too") {
+  const json decoder = {{"262", {{"content", "<x>"}, {"special", true}}}};
+  const json config = {{"added_tokens_decoder", decoder},
+                       {"eos_token", {{"content", "<x>"}}},
+                       {"pad_token", "not there"},
+                       {"bos_token", "hello"}};
+  const auto tokenizer = make_tiny_tokenizer(tiny_tokenizer_json(), config);
+  CHECK(tokenizer->encode("<x>hello") == Ids{kAdded, kHello});
+  CHECK(tokenizer->eos() == kAdded);
+  CHECK(tokenizer->bos() == kHello);
+  CHECK(tokenizer->is_special(kHello));
+  CHECK_FALSE(tokenizer->adds_bos());
+}
+
+TEST_CASE("bos is added when the template or the configuration says so") {
+  json tokenizer = tiny_tokenizer_json();
+  const json special = {{"<|end|>", {{"id", "<|end|>"}, {"ids", json::array({kEnd})}}}};
+  const json first = {{"SpecialToken", {{"id", "<|end|>"}}}};
+  tokenizer["post_processor"] = {{"type", "TemplateProcessing"},
+                                 {"single", json::array({first, {{"Sequence", {{"id", "A"}}}}})},
+                                 {"special_tokens", special}};
+  CHECK(make_tiny_tokenizer(tokenizer)->adds_bos());
+  CHECK(make_tiny_tokenizer(tokenizer)->bos() == kEnd);
+  CHECK_FALSE(make_tiny_tokenizer(tokenizer, {{"add_bos_token", false}})->adds_bos());
+  CHECK(make_tiny_tokenizer(tiny_tokenizer_json(), {{"add_bos_token", true}, {"bos_token", "<|end|>"}})->adds_bos());
+  tokenizer["post_processor"]["special_tokens"]["<|end|>"]["ids"] = json::array({999});
+  CHECK(refusal(tokenizer) == "tokenizer.json: post_processor: no token has id 999");
+}
+
+TEST_CASE("kinds and options that are not supported are named") {
+  const auto with = [](const char* key, json value) {
+    json tokenizer = tiny_tokenizer_json();
+    tokenizer["model"][key] = std::move(value);
+    return tokenizer;
+  };
+  CHECK(refusal(with("type", "WordLevel")) ==
+        "tokenizer.json: model.type: \"WordLevel\" is not supported; BPE, Unigram and WordPiece are");
+  CHECK(refusal(with("end_of_word_suffix", "</w>")) == Contains("model.end_of_word_suffix"));
+  json tokenizer = tiny_tokenizer_json();
+  tokenizer["normalizer"] = {{"type", "Precompiled"}};
+  CHECK(refusal(tokenizer) == "tokenizer.json: normalizer: normalizer \"Precompiled\" is not supported");
+  tokenizer["normalizer"] = nullptr;
+  tokenizer["post_processor"] = {{"type", "Unheard"}};
+  CHECK(refusal(tokenizer) == Contains("post-processor \"Unheard\""));
+  tokenizer["post_processor"] = nullptr;
+  tokenizer["decoder"] = {{"type", "CTC"}};
+  CHECK(refusal(tokenizer) == Contains("decoder \"CTC\""));
+}
+
+TEST_CASE("damaged vocabularies and merges are refused with their place") {
+  json tokenizer = tiny_tokenizer_json();
+  json& model = tokenizer["model"];
+  const json vocab = model["vocab"];
+  model["vocab"]["extra"] = 5;
+  CHECK(refusal(tokenizer) == Contains("tokenizer.json: model.vocab: id 5 is given twice"));
+  model["vocab"]["extra"] = -1;
+  CHECK(refusal(tokenizer) == Contains("-1 cannot be a token's id"));
+  model["vocab"]["extra"] = "5";
+  CHECK(refusal(tokenizer) == Contains("the id of \"extra\" is not a whole number"));
+  model["vocab"]["extra"] = 16'000'000;
+  CHECK(refusal(tokenizer) == Contains("have ids up to 16000000"));
+  model["vocab"]["extra"] = 18446744073709551615u;
+  CHECK(refusal(tokenizer) == Contains("too large"));
+  model["vocab"] = vocab;
+  const json broken_merges[] = {{"q z"}, {"h e l"}, {5}, {{"h"}}, {"nospace"}, {{"h", 5}}, {{"unknown", "e"}}};
+  for (const json& merges : broken_merges) {
+    CAPTURE(merges.dump());
+    model["merges"] = merges.is_array() ? merges : json::array({merges});
+    CHECK(refusal(tokenizer) == Contains("tokenizer.json: model.merges: merge 0"));
+  }
+  model["merges"] = "none";
+  CHECK(refusal(tokenizer) == "tokenizer.json: model.merges: must be an array, is string");
+  model.erase("vocab");
+  CHECK(refusal(tokenizer) == "tokenizer.json: model: \"vocab\" is missing");
+}
+
+TEST_CASE("wrong types anywhere in the file are an Error") {
+  const json whole = tiny_tokenizer_json().flatten();
+  std::size_t tried = 0;
+  for (const auto& [path, value] : whole.items()) {
+    if (path.starts_with("/model/vocab") || value.is_null()) continue;
+    json tokenizer = tiny_tokenizer_json();
+    tokenizer[json::json_pointer(path)] = json::object({{"wrong", 1}});
+    CAPTURE(path);
+    CHECK(refusal(tokenizer) == Contains("tokenizer.json: "));
+    ++tried;
+  }
+  CHECK(tried > 10);
+  CHECK(refusal(json::array()) == "tokenizer.json: must be an object, is array");
+  CHECK(refusal(tiny_tokenizer_json(), {{"eos_token", 5}}) == Contains("tokenizer_config.json: eos_token"));
+  CHECK(refusal(tiny_tokenizer_json(), {{"chat_template", 5}}) == Contains("tokenizer_config.json: chat_template"));
+}
+
+TEST_CASE("merges may be written as pairs") {
+  json tokenizer = tiny_tokenizer_json();
+  tokenizer["model"]["merges"] = json::array({{"h", "e"}, {"l", "l"}, {"he", "ll"}, {"hell", "o"}});
+  CHECK(encode(tokenizer, "hello") == Ids{kHello});
+}
+
+TEST_CASE("a tokenizer gives back the files that it was read from") {
+  const json config = {{"eos_token", "<|end|>"}, {"anything", {1, 2}}};
+  const auto tokenizer = make_tiny_tokenizer(tiny_tokenizer_json(), config);
+  REQUIRE(tokenizer->files().size() == 2);
+  CHECK(tokenizer->files()[0].name == "tokenizer.json");
+  CHECK(json::parse(tokenizer->files()[0].content) == tiny_tokenizer_json());
+  CHECK(tokenizer->files()[1].name == "tokenizer_config.json");
+  CHECK(json::parse(tokenizer->files()[1].content) == config);
+}
+
+TEST_CASE("a directory without a tokenizer gives none, one with another kind names it") {
+  const test::TemporaryDirectory directory;
+  CHECK(read_tokenizer_directory(directory.path()) == nullptr);
+  std::ofstream(directory.path() / "tekken.json") << "x";
+  CHECK(error_message([&] { read_tokenizer_directory(directory.path()); }) == Contains("Tekken"));
+}
+
+TEST_CASE("a directory's files belong together, config.json names bos and eos where they do not") {
+  const test::TemporaryDirectory directory;
+  std::ofstream(directory.path() / "tokenizer.json") << tiny_tokenizer_json();
+  std::ofstream(directory.path() / "chat_template.jinja") << "template";
+  const auto tokenizer =
+      read_tokenizer_directory(directory.path(), {{"eos_token_id", {kEnd, 0}}, {"bos_token_id", 5000}});
+  CHECK(tokenizer->chat_template() == "template");
+  CHECK(json::parse(tokenizer->files()[1].content) == json{{"chat_template", "template"}});
+  CHECK(tokenizer->eos() == kEnd);
+  CHECK_FALSE(tokenizer->bos().has_value());
+}
+
+}  // namespace
+}  // namespace ballast::text

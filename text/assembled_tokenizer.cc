@@ -1,0 +1,112 @@
+#include "text/assembled_tokenizer.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "ballast/error.h"
+#include "text/pipeline/added_tokens.h"
+
+namespace ballast::text {
+namespace {
+
+// Positions within a piece are 32-bit.
+constexpr std::size_t kMaxTextBytes = std::size_t{1} << 31;
+
+std::vector<AddedToken> raw_tokens(const std::vector<AddedToken>& added) {
+  std::vector<AddedToken> tokens;
+  std::ranges::copy_if(added, std::back_inserter(tokens), [](const AddedToken& token) { return !token.normalized; });
+  return tokens;
+}
+
+class AssembledTokenizer : public Tokenizer {
+ public:
+  AssembledTokenizer(TokenizerSource source, TokenizerParts parts)
+      : source_(std::move(source)),
+        data_name_(std::move(parts.data_name)),
+        kind_(std::move(parts.kind)),
+        encoder_(std::move(parts.encoder)),
+        byte_level_(parts.byte_level),
+        drops_first_space_(parts.drops_first_space),
+        bos_(parts.special.bos),
+        eos_(parts.special.eos),
+        frame_(std::move(parts.special.frame)),
+        raw_tokens_(raw_tokens(parts.special.added)),
+        bytes_(std::move(parts.token_bytes)),
+        special_(parts.special.size, false) {
+    bytes_.resize(parts.special.size);
+    for (const AddedToken& token : parts.special.added) {
+      const auto index = static_cast<std::size_t>(token.id);
+      bytes_[index] = token.content;
+      special_[index] = token.special;
+    }
+  }
+
+  std::vector<int> encode(std::string_view text) const override {
+    if (text.size() >= kMaxTextBytes) {
+      throw Error(source_.tokenizer_file, "texts of 2 GB and more cannot be tokenized in one piece");
+    }
+    const std::string valid = replace_invalid_utf8(text);
+    std::vector<int> ids;
+    raw_tokens_.scan(
+        valid, [&](std::string_view between) { encoder_->encode(between, between.data() == valid.data(), ids); },
+        [&](int id) { ids.push_back(id); });
+    return ids;
+  }
+
+  std::string token_bytes(int id) const override { return contains(id) ? bytes_[static_cast<std::size_t>(id)] : ""; }
+  bool is_byte_level() const override { return byte_level_; }
+  bool drops_first_space() const override { return drops_first_space_; }
+  bool is_special(int id) const override { return contains(id) && special_[static_cast<std::size_t>(id)]; }
+  std::size_t vocab_size() const override { return bytes_.size(); }
+  const std::vector<int>& leading_special_tokens() const override { return frame_.prefix; }
+  const std::vector<int>& suffix() const override { return frame_.suffix; }
+  std::optional<int> bos() const override { return bos_; }
+  std::optional<int> eos() const override { return eos_; }
+
+  std::string description() const override {
+    const auto tokens = std::ranges::count_if(bytes_, [](const std::string& bytes) { return !bytes.empty(); });
+    return kind_ + ", " + std::to_string(tokens) + " tokens, " + std::to_string(std::ranges::count(special_, true)) +
+           " special";
+  }
+
+  std::vector<TokenizerFile> files() const override {
+    return {{data_name_, source_.tokenizer_data}, {"tokenizer_config.json", source_.config.dump(2) + "\n"}};
+  }
+  const std::string& chat_template() const override { return source_.chat_template; }
+
+ private:
+  bool contains(int id) const { return id >= 0 && static_cast<std::size_t>(id) < bytes_.size(); }
+
+  TokenizerSource source_;
+  std::string data_name_;
+  std::string kind_;
+  std::unique_ptr<TextEncoder> encoder_;
+  bool byte_level_;
+  bool drops_first_space_;
+  std::optional<int> bos_;
+  std::optional<int> eos_;
+  TextFrame frame_;
+  AddedTokenFinder raw_tokens_;
+  std::vector<std::string> bytes_;  // by id; empty for ids that are not used
+  std::vector<bool> special_;
+};
+
+}  // namespace
+
+std::unique_ptr<Tokenizer> assemble_tokenizer(TokenizerSource source, TokenizerParts parts) {
+  const auto in_vocabulary = [&](std::optional<int> id) {
+    return id && *id >= 0 && static_cast<std::size_t>(*id) < parts.special.size ? id : std::nullopt;
+  };
+  if (!parts.special.bos) parts.special.bos = in_vocabulary(source.bos);
+  if (!parts.special.eos) parts.special.eos = in_vocabulary(source.eos);
+  const files::CheckedJson config(source.config, source.config_file + ": ");
+  source.chat_template = read_chat_template(config, std::move(source.chat_template));
+  // Whoever writes the configuration elsewhere keeps a template that stood in a file of its own.
+  if (!source.chat_template.empty() && !source.config.contains("chat_template")) {
+    source.config["chat_template"] = source.chat_template;
+  }
+  return std::make_unique<AssembledTokenizer>(std::move(source), std::move(parts));
+}
+
+}  // namespace ballast::text

@@ -1,0 +1,56 @@
+// Tokens that are looked for in the text itself, before it is cut into pieces: special tokens and a user's own.
+#ifndef BALLAST_TEXT_PIPELINE_ADDED_TOKENS_H_
+#define BALLAST_TEXT_PIPELINE_ADDED_TOKENS_H_
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "files/checked_json.h"
+#include "text/unicode/byte_trie.h"
+
+namespace ballast::text {
+
+/// One entry of `added_tokens` in a tokenizer.json.
+struct AddedToken {
+  int id = 0;
+  std::string content;
+  bool special = false;
+  bool normalized = false;   ///< looked for in normalized text, else in the text as it came
+  bool single_word = false;  ///< only where no word character touches it
+  bool lstrip = false;       ///< takes the white space before it along
+  bool rstrip = false;       ///< and behind it
+};
+
+/// `node` without its id, which stands elsewhere in tokenizer_config.json.
+AddedToken read_added_token(const files::CheckedJson& node);
+
+/// Finds added tokens from left to right, the longest one where several begin. Immutable; safe to use from several
+/// threads.
+class AddedTokenFinder {
+ public:
+  /// Contents must not be empty.
+  explicit AddedTokenFinder(std::vector<AddedToken> tokens);
+
+  /// Gives what lies between the tokens to `on_text` (never empty) and the tokens' ids to `on_token`, in order.
+  void scan(std::string_view text, const std::function<void(std::string_view)>& on_text,
+            const std::function<void(int)>& on_token) const;
+
+ private:
+  struct Match {
+    std::size_t begin;
+    std::size_t end;
+    const AddedToken* token;
+  };
+
+  std::optional<Match> next_match(std::string_view text, std::size_t position) const;
+
+  std::vector<AddedToken> tokens_;
+  ByteTrie index_of_;  // contents to places in tokens_
+};
+
+}  // namespace ballast::text
+
+#endif  // BALLAST_TEXT_PIPELINE_ADDED_TOKENS_H_

@@ -1,0 +1,42 @@
+// What happens to text before it is cut into pieces.
+#ifndef BALLAST_TEXT_PIPELINE_NORMALIZER_H_
+#define BALLAST_TEXT_PIPELINE_NORMALIZER_H_
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "files/checked_json.h"
+
+namespace ballast::text {
+
+/// The `normalizer` of a tokenizer.json. Immutable; safe to use from several threads.
+class Normalizer {
+ public:
+  /// Knows Sequence, NFC, NFD, NFKC, NFKD, Lowercase, StripAccents, Strip, Prepend, Replace and BertNormalizer; throws
+  /// Error naming any other node.
+  explicit Normalizer(const std::optional<files::CheckedJson>& node);
+
+  /// `text` (valid UTF-8) normalized; `storage` holds the result where it differs, and must outlive it.
+  std::string_view normalize(std::string_view text, std::string& storage) const;
+
+ private:
+  struct Step {
+    std::function<std::string(std::string_view)> apply;
+    bool changes_ascii = true;
+  };
+
+  void add_node(const files::CheckedJson& node, int depth);
+  void add_strip(const files::CheckedJson& node);
+  void add_prepend(const files::CheckedJson& node);
+  void add_replace(const files::CheckedJson& node);
+  void add_bert(const files::CheckedJson& node);
+
+  std::vector<Step> steps_;
+};
+
+}  // namespace ballast::text
+
+#endif  // BALLAST_TEXT_PIPELINE_NORMALIZER_H_

@@ -1,0 +1,22 @@
+// The special tokens that belong around every text.
+#ifndef BALLAST_TEXT_PIPELINE_POST_PROCESSOR_H_
+#define BALLAST_TEXT_PIPELINE_POST_PROCESSOR_H_
+
+#include <vector>
+
+#include "files/checked_json.h"
+
+namespace ballast::text {
+
+struct TextFrame {
+  std::vector<int> prefix;
+  std::vector<int> suffix;
+};
+
+/// What the `post_processor` of a tokenizer.json adds to a single text. Knows Sequence, TemplateProcessing,
+/// BertProcessing, RobertaProcessing and ByteLevel (which adds nothing); throws Error naming any other node.
+TextFrame read_post_processor(const files::CheckedJson& node);
+
+}  // namespace ballast::text
+
+#endif  // BALLAST_TEXT_PIPELINE_POST_PROCESSOR_H_

@@ -1,0 +1,24 @@
+// What GGUF files call by one name: normalizer, pre-tokenizer and options of a family of tokenizers.
+#ifndef BALLAST_TEXT_PIPELINE_PRE_TOKENIZER_FAMILIES_H_
+#define BALLAST_TEXT_PIPELINE_PRE_TOKENIZER_FAMILIES_H_
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string_view>
+
+namespace ballast::text {
+
+struct PreTokenizerFamily {
+  nlohmann::json normalizer;     ///< as in a tokenizer.json; null for none
+  nlohmann::json pre_tokenizer;  ///< as in a tokenizer.json
+  bool ignore_merges = false;
+  bool adds_bos = false;  ///< where the file does not say
+};
+
+/// The family that `name`, a value of tokenizer.ggml.pre, stands for, as the original models' tokenizer.json have it;
+/// nothing when it is not known.
+std::optional<PreTokenizerFamily> pre_tokenizer_family(std::string_view name);
+
+}  // namespace ballast::text
+
+#endif  // BALLAST_TEXT_PIPELINE_PRE_TOKENIZER_FAMILIES_H_

@@ -1,0 +1,43 @@
+// From a token as the vocabulary spells it to bytes of text.
+#ifndef BALLAST_TEXT_PIPELINE_TOKEN_DECODER_H_
+#define BALLAST_TEXT_PIPELINE_TOKEN_DECODER_H_
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "files/checked_json.h"
+
+namespace ballast::text {
+
+/// The `decoder` of a tokenizer.json, token by token.
+class TokenDecoder {
+ public:
+  /// Knows Sequence, ByteLevel, Metaspace, WordPiece, Replace, ByteFallback, Fuse and a Strip of one leading space;
+  /// throws Error naming any other node. Without a decoder tokens are their own text, or `byte_level` as it says.
+  TokenDecoder(const std::optional<files::CheckedJson>& decoder, bool byte_level);
+
+  std::string bytes(std::string_view token) const;
+
+  /// Whether the space that the first token of a text begins with belongs to the tokenizer, not to the text.
+  bool drops_first_space() const { return drops_first_space_; }
+
+ private:
+  void add_node(const files::CheckedJson& node, int depth);
+  void add_strip(const files::CheckedJson& node);
+
+  bool byte_level_ = false;
+  bool byte_tokens_ = false;
+  bool drops_first_space_ = false;
+  std::optional<std::string> continuing_prefix_;  // WordPiece: other tokens begin a word
+  std::vector<std::pair<std::string, std::string>> replacements_;
+};
+
+/// `text` with every `from` (not empty) replaced by `to`.
+std::string replace_all(std::string_view text, std::string_view from, std::string_view to);
+
+}  // namespace ballast::text
+
+#endif  // BALLAST_TEXT_PIPELINE_TOKEN_DECODER_H_

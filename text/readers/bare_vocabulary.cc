@@ -1,0 +1,111 @@
+#include "text/readers/bare_vocabulary.h"
+
+#include <array>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "ballast/error.h"
+#include "files/checked_json.h"
+#include "files/mapped_file.h"
+#include "files/strict_json.h"
+#include "files/text.h"
+#include "text/pipeline/pre_tokenizer_families.h"
+#include "text/readers/tokenizer_json_parts.h"
+#include "text/subword/vocabulary.h"
+
+namespace ballast::text {
+namespace {
+
+using nlohmann::json;
+
+std::vector<std::string> read_lines(const std::filesystem::path& path) {
+  const std::string text(files::MappedFile(path).text());
+  if (!files::is_utf8(text)) throw Error(path.string(), "is not UTF-8");
+  std::vector<std::string> lines;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    std::string line = text.substr(begin, end - begin);
+    if (line.ends_with('\r')) line.pop_back();
+    lines.push_back(std::move(line));
+    begin = end + 1;
+  }
+  return lines;
+}
+
+// The content of the named special token; `otherwise`, which the configuration then gets, where it names none.
+std::string special_token(json& config, const char* name, const char* otherwise) {
+  if (!config.contains(name) || config[name].is_null()) config[name] = otherwise;
+  const json& node = config[name];
+  if (node.is_object() && node.contains("content") && node["content"].is_string()) return node["content"];
+  if (!node.is_string()) throw Error("tokenizer_config.json", std::string(name) + " must be a string");
+  return node;
+}
+
+}  // namespace
+
+json read_word_piece_files(const std::filesystem::path& vocab_txt, json& config) {
+  json vocab = json::object();
+  const std::vector<std::string> lines = read_lines(vocab_txt);
+  if (lines.size() > kMaxTokenId) throw Error(vocab_txt.string(), "has too many lines for a vocabulary");
+  for (std::size_t id = 0; id < lines.size(); ++id) {
+    if (!vocab.emplace(lines[id], id).second) {
+      throw Error(vocab_txt.string(),
+                  "line " + std::to_string(id + 1) + ": token " + files::in_quotes(lines[id]) + " is there twice");
+    }
+  }
+  json added = json::array();
+  const auto add_special = [&](const char* name, const char* otherwise) {
+    const std::string token = special_token(config, name, otherwise);
+    if (vocab.contains(token)) added.push_back(added_token(vocab[token].get<std::size_t>(), token, true));
+    return token;
+  };
+  const std::string unknown = add_special("unk_token", "[UNK]");
+  const std::string begin = add_special("cls_token", "[CLS]");
+  const std::string end = add_special("sep_token", "[SEP]");
+  add_special("pad_token", "[PAD]");
+  add_special("mask_token", "[MASK]");
+  for (const std::string& token : {begin, end}) {
+    if (!vocab.contains(token)) throw Error(vocab_txt.string(), "has no token " + files::in_quotes(token));
+  }
+  const files::CheckedJson checked(config, "tokenizer_config.json: ");
+  const std::optional<files::CheckedJson> accents = checked.find("strip_accents");
+  json normalizer = {{"type", "BertNormalizer"},
+                     {"clean_text", true},
+                     {"handle_chinese_chars", checked.flag("tokenize_chinese_chars", true)},
+                     {"strip_accents", accents ? json(accents->boolean()) : json(nullptr)},
+                     {"lowercase", checked.flag("do_lower_case", true)}};
+  json frame = frame_template({{begin, vocab[begin]}}, {{end, vocab[end]}});
+  return {{"version", "1.0"},
+          {"added_tokens", std::move(added)},
+          {"normalizer", std::move(normalizer)},
+          {"pre_tokenizer", {{"type", "BertPreTokenizer"}}},
+          {"post_processor", std::move(frame)},
+          {"decoder", {{"type", "WordPiece"}, {"prefix", "##"}, {"cleanup", true}}},
+          {"model",
+           {{"type", "WordPiece"},
+            {"unk_token", unknown},
+            {"continuing_subword_prefix", "##"},
+            {"max_input_chars_per_word", 100},
+            {"vocab", std::move(vocab)}}}};
+}
+
+json read_bpe_files(const std::filesystem::path& vocab_json, const std::filesystem::path& merges_txt,
+                    const std::string& family_name, json& config) {
+  std::optional<PreTokenizerFamily> family = pre_tokenizer_family(family_name);
+  if (!family) throw Error(vocab_json.string(), "no family of tokenizers is called " + files::in_quotes(family_name));
+  json vocab = files::read_json_object(vocab_json);
+  json merges = json::array();
+  for (std::string& line : read_lines(merges_txt)) {
+    if (!line.empty() && !(merges.empty() && line.starts_with("#version"))) merges.push_back(std::move(line));
+  }
+  json added = json::array();
+  const std::string end = special_token(config, "eos_token", "<|endoftext|>");
+  if (vocab.contains(end) && vocab[end].is_number_unsigned()) {
+    added.push_back(added_token(vocab[end].get<std::size_t>(), end, true));
+  }
+  return byte_level_tokenizer_json(*std::move(family), std::move(vocab), std::move(merges), std::move(added),
+                                   json(nullptr));
+}
+
+}  // namespace ballast::text

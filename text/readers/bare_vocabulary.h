@@ -1,0 +1,22 @@
+// Vocabularies from before tokenizer.json: vocab.txt (BERT), vocab.json with merges.txt (GPT-2, Qwen2).
+#ifndef BALLAST_TEXT_READERS_BARE_VOCABULARY_H_
+#define BALLAST_TEXT_READERS_BARE_VOCABULARY_H_
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace ballast::text {
+
+/// The tokenizer.json that such files stand for, and what tokenizer_config.json leaves to the tokenizer's class. Both
+/// complete `config` with the names of special tokens that their class has where it gives none. Throw Error naming the
+/// file.
+nlohmann::json read_word_piece_files(const std::filesystem::path& vocab_txt, nlohmann::json& config);
+
+/// `family`: a name that pre_tokenizer_family knows.
+nlohmann::json read_bpe_files(const std::filesystem::path& vocab_json, const std::filesystem::path& merges_txt,
+                              const std::string& family, nlohmann::json& config);
+
+}  // namespace ballast::text
+
+#endif  // BALLAST_TEXT_READERS_BARE_VOCABULARY_H_

@@ -1,0 +1,18 @@
+// The tokenizer in a GGUF's metadata, brought into the form of Hugging Face's files.
+#ifndef BALLAST_TEXT_READERS_GGUF_TOKENIZER_H_
+#define BALLAST_TEXT_READERS_GGUF_TOKENIZER_H_
+
+#include <optional>
+
+#include "files/gguf/gguf.h"
+#include "text/readers/tokenizer_source.h"
+
+namespace ballast::text {
+
+/// Nothing when the file has no tokenizer. Throws Error naming file and key; a `tokenizer.ggml.model` other than "gpt2"
+/// and "llama" and a `tokenizer.ggml.pre` that is not known are named.
+std::optional<TokenizerSource> read_gguf_tokenizer(const files::GgufFile& file);
+
+}  // namespace ballast::text
+
+#endif  // BALLAST_TEXT_READERS_GGUF_TOKENIZER_H_

@@ -1,0 +1,17 @@
+// Tokenizers as a tokenizer.json describes them.
+#ifndef BALLAST_TEXT_READERS_JSON_TOKENIZER_H_
+#define BALLAST_TEXT_READERS_JSON_TOKENIZER_H_
+
+#include <memory>
+
+#include "text/readers/tokenizer_source.h"
+#include "text/tokenizer.h"
+
+namespace ballast::text {
+
+/// Throws Error naming file and JSON path, or the kind of model when it is not supported.
+std::unique_ptr<Tokenizer> make_tokenizer(TokenizerSource source);
+
+}  // namespace ballast::text
+
+#endif  // BALLAST_TEXT_READERS_JSON_TOKENIZER_H_

@@ -1,0 +1,113 @@
+#include "text/readers/tokenizer_files.h"
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "ballast/error.h"
+#include "files/mapped_file.h"
+#include "files/strict_json.h"
+#include "files/text.h"
+#include "text/readers/bare_vocabulary.h"
+#include "text/readers/json_tokenizer.h"
+#include "text/subword/sentencepiece_tokenizer.h"
+#include "text/subword/vocabulary.h"
+
+namespace ballast::text {
+namespace {
+
+constexpr const char* kTokenizerJson = "tokenizer.json";
+
+// "bos_token_id": one id, or several of which the first counts. The model's file may speak of ids that the tokenizer
+// does not have; those name no token here.
+std::optional<int> model_token(const nlohmann::json& model_config, const char* name) {
+  if (!model_config.is_object() || !model_config.contains(name)) return std::nullopt;
+  const nlohmann::json& value = model_config[name];
+  const nlohmann::json& id = value.is_array() && !value.empty() ? value[0] : value;
+  if (!id.is_number_integer()) return std::nullopt;
+  const auto number = id.get<std::int64_t>();
+  return number >= 0 && number <= kMaxTokenId ? std::optional(static_cast<int>(number)) : std::nullopt;
+}
+
+// What older files spread over tokenizer_config.json, special_tokens_map.json and added_tokens.json, as the first would
+// say it. A tokenizer.json has the same inside.
+void add_separate_tokens(const std::filesystem::path& directory, nlohmann::json& config) {
+  const std::filesystem::path names = directory / "special_tokens_map.json";
+  if (std::filesystem::exists(names)) {
+    const nlohmann::json map = files::read_json_object(names);
+    for (const auto& [name, token] : map.items()) {
+      if (name.ends_with("_token") && !config.contains(name)) config[name] = token;
+    }
+  }
+  const std::filesystem::path added = directory / "added_tokens.json";
+  if (!std::filesystem::exists(added) || config.contains("added_tokens_decoder")) return;
+  const nlohmann::json ids = files::read_json_object(added);
+  for (const auto& [content, id] : ids.items()) {
+    const int value = read_token_id(files::CheckedJson(id, added.string() + ": " + content));
+    config["added_tokens_decoder"][std::to_string(value)] = {{"content", content}, {"special", false}};
+  }
+}
+
+// The class of tokenizers that vocab.json and merges.txt belong to, under the name that GGUF files have for it.
+std::string bpe_family(const nlohmann::json& config, const nlohmann::json& model_config, const std::string& file) {
+  const auto text = [](const nlohmann::json& object, const char* key) {
+    return object.is_object() && object.contains(key) && object[key].is_string() ? object[key].get<std::string>()
+                                                                                 : std::string();
+  };
+  std::string name = text(config, "tokenizer_class");
+  if (name.empty()) name = text(model_config, "model_type");
+  if (name.starts_with("GPT2Tokenizer") || name == "gpt2") return "gpt-2";
+  if (name.starts_with("Qwen2Tokenizer") || name == "qwen2" || name == "qwen3") return "qwen2";
+  throw Error(file, "how text is cut for it is known for GPT2Tokenizer and Qwen2Tokenizer only" +
+                        (name.empty() ? std::string() : ", not for " + files::in_quotes(name)) +
+                        "; save a tokenizer.json with transformers' save_pretrained");
+}
+
+}  // namespace
+
+std::unique_ptr<Tokenizer> read_tokenizer_directory(const std::filesystem::path& directory,
+                                                    const nlohmann::json& model_config) {
+  const auto exists = [&](const char* name) { return std::filesystem::exists(directory / name); };
+  TokenizerSource source;
+  const std::filesystem::path config = directory / "tokenizer_config.json";
+  source.config_file = config.string();
+  if (exists("tokenizer_config.json")) source.config = files::read_json_object(config);
+  if (exists("chat_template.jinja")) source.chat_template = files::MappedFile(directory / "chat_template.jinja").text();
+  source.bos = model_token(model_config, "bos_token_id");
+  source.eos = model_token(model_config, "eos_token_id");
+
+  const auto use = [&](const char* name) {
+    source.tokenizer_file = (directory / name).string();
+    if (name != kTokenizerJson) add_separate_tokens(directory, source.config);
+  };
+  if (exists(kTokenizerJson)) {
+    use(kTokenizerJson);
+    source.tokenizer_data = files::MappedFile(directory / kTokenizerJson).text();
+    return make_tokenizer(std::move(source));
+  }
+  if (exists("tokenizer.model")) {
+    use("tokenizer.model");
+    source.tokenizer_data = files::MappedFile(directory / "tokenizer.model").text();
+    return make_sentencepiece_tokenizer(std::move(source));
+  }
+  if (exists("vocab.txt")) {
+    use("vocab.txt");
+    source.tokenizer_data = read_word_piece_files(directory / "vocab.txt", source.config).dump();
+    return make_tokenizer(std::move(source));
+  }
+  if (exists("vocab.json") && exists("merges.txt")) {
+    use("vocab.json");
+    const std::string family = bpe_family(source.config, model_config, source.tokenizer_file);
+    source.tokenizer_data =
+        read_bpe_files(directory / "vocab.json", directory / "merges.txt", family, source.config).dump();
+    return make_tokenizer(std::move(source));
+  }
+  if (exists("tekken.json")) {
+    throw Error((directory / "tekken.json").string(),
+                "Tekken's own file is not supported; use the tokenizer.json of the same model");
+  }
+  return nullptr;
+}
+
+}  // namespace ballast::text

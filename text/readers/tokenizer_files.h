@@ -1,0 +1,21 @@
+// The tokenizer files of a Hugging Face directory.
+#ifndef BALLAST_TEXT_READERS_TOKENIZER_FILES_H_
+#define BALLAST_TEXT_READERS_TOKENIZER_FILES_H_
+
+#include <filesystem>
+#include <memory>
+
+#include "text/tokenizer.h"
+
+namespace ballast::text {
+
+/// From tokenizer.json or, without one, tokenizer.model (SentencePiece), vocab.txt (WordPiece) or vocab.json with
+/// merges.txt (byte-level BPE of GPT-2 or Qwen2), and tokenizer_config.json, special_tokens_map.json, added_tokens.json
+/// and chat_template.jinja in `directory`; `model_config` (config.json) names bos and eos where they do not. Null when
+/// there is no tokenizer file at all. Throws Error.
+std::unique_ptr<Tokenizer> read_tokenizer_directory(const std::filesystem::path& directory,
+                                                    const nlohmann::json& model_config = nlohmann::json::object());
+
+}  // namespace ballast::text
+
+#endif  // BALLAST_TEXT_READERS_TOKENIZER_FILES_H_

@@ -1,0 +1,164 @@
+#include "text/readers/tokenizer_reader.h"
+
+#include <algorithm>
+#include <charconv>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+
+#include "files/text.h"
+#include "text/subword/vocabulary.h"
+
+namespace ballast::text {
+namespace {
+
+// A special token is written "name" or {"content": "name", ...}.
+std::string content_of(const files::CheckedJson& token) {
+  return token.value().is_object() ? token.at("content").string() : token.string();
+}
+
+// The added tokens of all sources, one for each content.
+class AddedTokenTable {
+ public:
+  explicit AddedTokenTable(const std::vector<std::string>& vocabulary) {
+    for (std::size_t id = 0; id < vocabulary.size(); ++id) {
+      const std::string& text = vocabulary[id];
+      if (!text.empty()) id_of_.emplace(text, static_cast<int>(id));
+    }
+    for (const auto& [text, id] : id_of_) text_of_.emplace(id, text);
+  }
+
+  // A later description of the same token replaces the earlier one.
+  void add(const files::CheckedJson& node, AddedToken token) {
+    if (token.content.empty()) return;  // as transformers does: nothing to look for
+    const auto [known_id, is_new_content] = id_of_.emplace(token.content, token.id);
+    const auto [known_text, is_new_id] = text_of_.emplace(token.id, token.content);
+    if (known_id->second != token.id || known_text->second != token.content) {
+      node.fail("token " + files::in_quotes(token.content) + " has id " + std::to_string(token.id) + ", but " +
+                (known_id->second != token.id ? "elsewhere it has id " + std::to_string(known_id->second)
+                                              : "that is the id of " + files::in_quotes(known_text->second)));
+    }
+    const auto [context, is_new_token] = place_of_.emplace(token.content, tokens_.size());
+    if (is_new_token) {
+      tokens_.push_back(std::move(token));
+    } else {
+      tokens_[context->second] = std::move(token);
+    }
+  }
+
+  bool contains(const std::string& content) const { return place_of_.contains(content); }
+
+  std::optional<int> find_id(const std::string& content) const {
+    const auto found = id_of_.find(content);
+    return found == id_of_.end() ? std::nullopt : std::optional(found->second);
+  }
+
+  bool has_id(int id) const { return text_of_.contains(id); }
+  std::size_t ids() const { return text_of_.size(); }
+  std::vector<AddedToken> take() { return std::move(tokens_); }
+
+ private:
+  std::unordered_map<std::string, int> id_of_;
+  std::unordered_map<int, std::string> text_of_;
+  std::unordered_map<std::string, std::size_t> place_of_;
+  std::vector<AddedToken> tokens_;
+};
+
+void add_configured_tokens(const files::CheckedJson& config, AddedTokenTable& table) {
+  if (const std::optional<files::CheckedJson> decoder = config.find("added_tokens_decoder")) {
+    for (const auto& [key, value] : decoder->object().get_ref<const nlohmann::json::object_t&>()) {
+      const files::CheckedJson node(value, decoder->context() + "." + key);
+      AddedToken token = read_added_token(node);
+      const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), token.id);
+      if (error != std::errc() || end != key.data() + key.size() || token.id < 0 || token.id > kMaxTokenId) {
+        decoder->fail(files::in_quotes(key) + " cannot be a token's id");
+      }
+      table.add(node, std::move(token));
+    }
+  }
+  // Named tokens are special even where no list of added tokens has them. One that is not in the vocabulary would get
+  // an id that the model has no embedding for; it is left out.
+  for (const std::string_view name :
+       {"bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"}) {
+    const std::optional<files::CheckedJson> node = config.find(name);
+    if (!node) continue;
+    AddedToken token;
+    token.content = content_of(*node);
+    token.special = true;
+    const std::optional<int> id = table.find_id(token.content);
+    if (!id || table.contains(token.content)) continue;
+    token.id = *id;
+    table.add(*node, std::move(token));
+  }
+}
+
+std::optional<int> named_token(const files::CheckedJson& config, std::string_view name, const AddedTokenTable& table) {
+  const std::optional<files::CheckedJson> node = config.find(name);
+  return node ? table.find_id(content_of(*node)) : std::nullopt;
+}
+
+// The template's tokens, unless the configuration says whether BOS and EOS are added: that goes first, as in
+// transformers.
+TextFrame read_frame(const files::CheckedJson& tokenizer, const files::CheckedJson& config,
+                     const SpecialTokens& special, const AddedTokenTable& table) {
+  TextFrame frame;
+  if (const std::optional<files::CheckedJson> node = tokenizer.find("post_processor")) {
+    frame = read_post_processor(*node);
+    for (const std::vector<int>* ids : {&frame.prefix, &frame.suffix}) {
+      for (const int id : *ids) {
+        if (!table.has_id(id)) node->fail("no token has id " + std::to_string(id));
+      }
+    }
+  }
+  const auto override_with = [&](std::string_view key, std::optional<int> token, std::vector<int>& ids) {
+    const std::optional<files::CheckedJson> node = config.find(key);
+    if (!node) return;
+    ids.clear();
+    if (node->boolean() && token) ids.push_back(*token);
+  };
+  override_with("add_bos_token", special.bos, frame.prefix);
+  override_with("add_eos_token", special.eos, frame.suffix);
+  return frame;
+}
+
+}  // namespace
+
+SpecialTokens read_special_tokens(const files::CheckedJson& tokenizer, const files::CheckedJson& config,
+                                  const std::vector<std::string>& vocabulary) {
+  AddedTokenTable table(vocabulary);
+  if (const std::optional<files::CheckedJson> list = tokenizer.find("added_tokens")) {
+    for (const files::CheckedJson& node : list->elements()) {
+      AddedToken token = read_added_token(node);
+      token.id = read_token_id(node.at("id"));
+      table.add(node, std::move(token));
+    }
+  }
+  add_configured_tokens(config, table);
+
+  SpecialTokens special;
+  special.bos = named_token(config, "bos_token", table);
+  special.eos = named_token(config, "eos_token", table);
+  special.frame = read_frame(tokenizer, config, special, table);
+  if (!special.frame.prefix.empty()) special.bos = special.frame.prefix.front();
+  special.added = table.take();
+
+  special.size = vocabulary.size();
+  for (const AddedToken& token : special.added) {
+    special.size = std::max(special.size, static_cast<std::size_t>(token.id) + 1);
+  }
+  check_dense(tokenizer.at("model"), table.ids(), special.size);
+  return special;
+}
+
+std::string read_chat_template(const files::CheckedJson& config, std::string separate) {
+  if (!separate.empty()) return separate;
+  const std::optional<files::CheckedJson> node = config.find("chat_template");
+  if (!node) return {};
+  if (node->value().is_string()) return node->string();
+  for (const files::CheckedJson& candidate : node->elements()) {
+    if (candidate.at("name").string() == "default") return candidate.at("template").string();
+  }
+  return {};
+}
+
+}  // namespace ballast::text

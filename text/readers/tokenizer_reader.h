@@ -1,0 +1,34 @@
+// What tokenizer.json and tokenizer_config.json say beside the model: added and special tokens, the chat template.
+#ifndef BALLAST_TEXT_READERS_TOKENIZER_READER_H_
+#define BALLAST_TEXT_READERS_TOKENIZER_READER_H_
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "files/checked_json.h"
+#include "text/pipeline/added_tokens.h"
+#include "text/pipeline/post_processor.h"
+
+namespace ballast::text {
+
+struct SpecialTokens {
+  std::vector<AddedToken> added;
+  std::size_t size = 0;  ///< largest id + 1, the vocabulary's own included
+  std::optional<int> bos;
+  std::optional<int> eos;
+  TextFrame frame;  ///< what belongs around every text
+};
+
+/// `vocabulary`: the model's tokens by id, empty for ids that no token has. Throws Error where a file contradicts
+/// itself or the vocabulary.
+SpecialTokens read_special_tokens(const files::CheckedJson& tokenizer, const files::CheckedJson& config,
+                                  const std::vector<std::string>& vocabulary);
+
+/// `separate` (from a file of its own) or, when that is empty, the configuration's template; empty when there is none.
+std::string read_chat_template(const files::CheckedJson& config, std::string separate);
+
+}  // namespace ballast::text
+
+#endif  // BALLAST_TEXT_READERS_TOKENIZER_READER_H_

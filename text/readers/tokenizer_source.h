@@ -1,0 +1,24 @@
+// What a tokenizer is made from.
+#ifndef BALLAST_TEXT_READERS_TOKENIZER_SOURCE_H_
+#define BALLAST_TEXT_READERS_TOKENIZER_SOURCE_H_
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+namespace ballast::text {
+
+/// Other forms (a GGUF's metadata, vocab.txt) are brought into this one first.
+struct TokenizerSource {
+  std::string tokenizer_file;                        ///< names `tokenizer_data` in messages
+  std::string tokenizer_data;                        ///< text of tokenizer.json, or bytes of tokenizer.model
+  std::string config_file;                           ///< names `config` in messages
+  nlohmann::json config = nlohmann::json::object();  ///< tokenizer_config.json
+  std::string chat_template;                         ///< empty: the one in `config`, if any
+  std::optional<int> bos;                            ///< where `config` names none
+  std::optional<int> eos;
+};
+
+}  // namespace ballast::text
+
+#endif  // BALLAST_TEXT_READERS_TOKENIZER_SOURCE_H_

@@ -1,0 +1,47 @@
+#include "text/subword/subword_model.h"
+
+#include <utility>
+
+#include "files/text.h"
+#include "text/readers/bpe_reader.h"
+#include "text/subword/bpe.h"
+#include "text/subword/unigram.h"
+#include "text/subword/vocabulary.h"
+#include "text/subword/word_piece.h"
+
+namespace ballast::text {
+namespace {
+
+// Files from before the field existed have no type.
+std::string type_of(const files::CheckedJson& model) {
+  if (const std::optional<files::CheckedJson> type = model.find("type")) return type->string();
+  if (model.find("merges")) return "BPE";
+  if (model.find("continuing_subword_prefix")) return "WordPiece";
+  if (model.find("unk_id")) return "Unigram";
+  model.fail("has no type and no merges");
+}
+
+}  // namespace
+
+VocabularyModel read_subword_model(const files::CheckedJson& model, bool byte_level) {
+  const std::string type = type_of(model);
+  if (type == "Unigram") {
+    auto unigram = std::make_unique<Unigram>(model);
+    std::vector<std::string> texts = unigram->texts();
+    return {"Unigram", std::move(texts), std::move(unigram)};
+  }
+  if (type != "BPE" && type != "WordPiece") {
+    const std::optional<files::CheckedJson> node = model.find("type");
+    (node ? *node : model).fail(files::in_quotes(type) + " is not supported; BPE, Unigram and WordPiece are");
+  }
+  const files::CheckedJson vocab = model.at("vocab");
+  Vocabulary vocabulary = read_vocabulary(vocab);
+  if (type == "WordPiece") {
+    auto word_piece = std::make_unique<WordPiece>(model, vocabulary);
+    return {"WordPiece", std::move(vocabulary.texts), std::move(word_piece)};
+  }
+  auto bpe = std::make_unique<Bpe>(read_bpe(model, vocabulary, byte_level));
+  return {byte_level ? "byte-level BPE" : "BPE", std::move(vocabulary.texts), std::move(bpe)};
+}
+
+}  // namespace ballast::text

@@ -1,0 +1,42 @@
+// What turns a piece of text into ids: BPE, Unigram or WordPiece.
+#ifndef BALLAST_TEXT_SUBWORD_SUBWORD_MODEL_H_
+#define BALLAST_TEXT_SUBWORD_SUBWORD_MODEL_H_
+
+#include <array>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "files/checked_json.h"
+
+namespace ballast::text {
+
+/// Immutable but for caches; safe to use from several threads.
+class SubwordModel {
+ public:
+  virtual ~SubwordModel() = default;
+
+  /// Appends the ids of `piece`, which is valid UTF-8.
+  virtual void encode(std::string_view piece, std::vector<int>& ids) const = 0;
+};
+
+/// The ids of the tokens "<0x00>" to "<0xFF>", which spell characters that a vocabulary does not have; -1 where one is
+/// missing.
+using ByteTokens = std::array<int, 256>;
+
+/// A model as a tokenizer.json has it.
+struct VocabularyModel {
+  std::string kind;                ///< "BPE"
+  std::vector<std::string> texts;  ///< tokens by id as the file spells them; empty for ids that no token has
+  std::unique_ptr<SubwordModel> model;
+};
+
+/// The `model` of a tokenizer.json. `byte_level`: the vocabulary is written in the byte alphabet (byte_alphabet.h).
+/// Throws Error naming file and path for another type and for whatever does not fit together.
+VocabularyModel read_subword_model(const files::CheckedJson& model, bool byte_level);
+
+}  // namespace ballast::text
+
+#endif  // BALLAST_TEXT_SUBWORD_SUBWORD_MODEL_H_

@@ -1,0 +1,39 @@
+// The unigram language model of SentencePiece (Kudo 2018): of all ways to cut a text, the most likely one.
+#ifndef BALLAST_TEXT_SUBWORD_UNIGRAM_H_
+#define BALLAST_TEXT_SUBWORD_UNIGRAM_H_
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "text/subword/subword_model.h"
+#include "text/unicode/byte_trie.h"
+
+namespace ballast::text {
+
+/// Immutable; safe to use from several threads.
+class Unigram : public SubwordModel {
+ public:
+  /// `model` is a `model` of type Unigram. Throws Error naming file and path.
+  explicit Unigram(const files::CheckedJson& model);
+
+  /// Viterbi's search. A run of characters that no token spells becomes byte tokens, or one unknown token.
+  void encode(std::string_view piece, std::vector<int>& ids) const override;
+
+  const std::vector<std::string>& texts() const { return texts_; }
+
+ private:
+  void add_unknown(std::string_view run, std::vector<int>& ids) const;
+
+  std::vector<std::string> texts_;  // by id
+  std::vector<double> scores_;      // logarithms of probabilities, by id
+  ByteTrie id_of_;
+  int unknown_ = -1;
+  double unknown_score_ = 0;
+  std::optional<ByteTokens> byte_tokens_;
+};
+
+}  // namespace ballast::text
+
+#endif  // BALLAST_TEXT_SUBWORD_UNIGRAM_H_

@@ -1,0 +1,78 @@
+#include "text/subword/vocabulary.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdint>
+
+#include "files/text.h"
+
+namespace ballast::text {
+
+int read_token_id(const files::CheckedJson& node) {
+  const std::int64_t id = node.integer();
+  if (id < 0 || id > kMaxTokenId) node.fail(std::to_string(id) + " cannot be a token's id");
+  return static_cast<int>(id);
+}
+
+void check_dense(const files::CheckedJson& node, std::size_t ids, std::size_t size) {
+  constexpr std::size_t kAlwaysAllowed = 4096;
+  if (size > 2 * ids + kAlwaysAllowed) {
+    node.fail(std::to_string(ids) + " tokens have ids up to " + std::to_string(size - 1) + "; the file is damaged");
+  }
+}
+
+std::optional<int> Vocabulary::find(std::string_view text) const {
+  const auto found = id_of.find(text);
+  return found == id_of.end() ? std::nullopt : std::optional(found->second);
+}
+
+Vocabulary read_vocabulary(const files::CheckedJson& vocab) {
+  Vocabulary vocabulary;
+  vocabulary.id_of.reserve(vocab.object().size());
+  std::size_t size = 0;
+  for (const auto& [text, id] : vocab.object().get_ref<const nlohmann::json::object_t&>()) {
+    if (!id.is_number_integer()) vocab.fail("the id of " + files::in_quotes(text) + " is not a whole number");
+    const int value = read_token_id(files::CheckedJson(id, vocab.context()));
+    vocabulary.id_of.emplace(text, value);
+    size = std::max(size, static_cast<std::size_t>(value) + 1);
+  }
+  check_dense(vocab, vocabulary.id_of.size(), size);
+
+  vocabulary.texts.resize(size);
+  std::vector<bool> taken(size, false);
+  for (const auto& [text, id] : vocabulary.id_of) {
+    const auto index = static_cast<std::size_t>(id);
+    if (taken[index]) vocab.fail("id " + std::to_string(id) + " is given twice, once to " + files::in_quotes(text));
+    taken[index] = true;
+    vocabulary.texts[index] = text;
+  }
+  return vocabulary;
+}
+
+std::optional<unsigned char> byte_of_token(std::string_view text) {
+  if (text.size() != 6 || !text.starts_with("<0x") || text[5] != '>') return std::nullopt;
+  unsigned byte = 0;
+  const auto [end, error] = std::from_chars(text.data() + 3, text.data() + 5, byte, 16);
+  if (error != std::errc() || end != text.data() + 5) return std::nullopt;
+  return static_cast<unsigned char>(byte);
+}
+
+std::string byte_token(unsigned char byte) {
+  constexpr std::string_view kDigits = "0123456789ABCDEF";
+  return std::string("<0x") + kDigits[byte >> 4] + kDigits[byte & 15u] + '>';
+}
+
+std::optional<ByteTokens> find_byte_tokens(const std::vector<std::string>& texts) {
+  ByteTokens tokens;
+  tokens.fill(-1);
+  bool any = false;
+  for (std::size_t id = 0; id < texts.size(); ++id) {
+    const std::optional<unsigned char> byte = byte_of_token(texts[id]);
+    if (!byte || texts[id] != byte_token(*byte)) continue;
+    tokens[*byte] = static_cast<int>(id);
+    any = true;
+  }
+  return any ? std::optional(tokens) : std::nullopt;
+}
+
+}  // namespace ballast::text

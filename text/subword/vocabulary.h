@@ -1,0 +1,48 @@
+// The tokens of a vocabulary and their ids, as files give them.
+#ifndef BALLAST_TEXT_SUBWORD_VOCABULARY_H_
+#define BALLAST_TEXT_SUBWORD_VOCABULARY_H_
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "files/checked_json.h"
+#include "text/subword/subword_model.h"
+
+namespace ballast::text {
+
+/// Ids above this are taken for damage: the largest vocabularies have 2.6e5.
+inline constexpr int kMaxTokenId = 1 << 24;
+
+/// A token's id. Throws Error when it is negative or absurd.
+int read_token_id(const files::CheckedJson& node);
+
+/// Throws Error when `ids` different ids go up to `size` - 1 with more holes than padding explains.
+void check_dense(const files::CheckedJson& node, std::size_t ids, std::size_t size);
+
+/// A JSON object of texts and ids.
+struct Vocabulary {
+  std::vector<std::string> texts;                   ///< by id; empty for ids that no token has
+  std::unordered_map<std::string_view, int> id_of;  ///< views of the JSON's own keys
+
+  std::optional<int> find(std::string_view text) const;
+};
+
+/// Throws Error when two tokens have one id, and for ids that cannot be. `vocab` must outlive the result's id_of.
+Vocabulary read_vocabulary(const files::CheckedJson& vocab);
+
+/// The byte that `text` ("<0x0A>") names.
+std::optional<unsigned char> byte_of_token(std::string_view text);
+
+/// "<0x0A>" for 10.
+std::string byte_token(unsigned char byte);
+
+/// The byte tokens among `texts`. Nothing when there is none.
+std::optional<ByteTokens> find_byte_tokens(const std::vector<std::string>& texts);
+
+}  // namespace ballast::text
+
+#endif  // BALLAST_TEXT_SUBWORD_VOCABULARY_H_

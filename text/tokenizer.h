@@ -1,0 +1,117 @@
+// Text to token ids and back.
+#ifndef BALLAST_TEXT_TOKENIZER_H_
+#define BALLAST_TEXT_TOKENIZER_H_
+
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "files/checkpoint.h"
+
+namespace ballast::text {
+
+struct TokenizerFile {
+  std::string name;
+  std::string content;
+};
+
+/// Immutable; safe to use from several threads.
+class Tokenizer {
+ public:
+  virtual ~Tokenizer() = default;
+
+  /// Ids as transformers gives them with add_special_tokens=False; special tokens written out in the text are
+  /// recognised. Invalid UTF-8 is read as U+FFFD, as Python's errors="replace" does.
+  virtual std::vector<int> encode(std::string_view text) const = 0;
+
+  /// Bytes of one token; they may be a part of a UTF-8 sequence. Special tokens decode to their text; ids that no token
+  /// has (rows that pad the embedding) to nothing.
+  virtual std::string token_bytes(int id) const = 0;
+
+  /// Whether the token is special (not shown to a reader).
+  virtual bool is_special(int id) const = 0;
+
+  /// Largest id + 1.
+  virtual std::size_t vocab_size() const = 0;
+
+  /// Whether the vocabulary is made of bytes, so that every text survives encoding and decoding.
+  virtual bool is_byte_level() const = 0;
+
+  /// Whether a space at the very beginning of decoded text is the tokenizer's own (it puts one in front of every text)
+  /// and not a part of the text.
+  virtual bool drops_first_space() const = 0;
+
+  /// What the original puts around every text with add_special_tokens=True; often nothing, or BOS in front.
+  virtual const std::vector<int>& leading_special_tokens() const = 0;
+  virtual const std::vector<int>& suffix() const = 0;
+  bool adds_bos() const { return !leading_special_tokens().empty() && bos() == leading_special_tokens().front(); }
+
+  /// The tokens that begin and end a text.
+  virtual std::optional<int> bos() const = 0;
+  virtual std::optional<int> eos() const = 0;
+
+  /// One line for `inspect`: "byte-level BPE, 49152 tokens, 17 special".
+  virtual std::string description() const = 0;
+
+  /// The tokenizer as Hugging Face's files: as they were read, or made from a GGUF's metadata or bare vocabularies. The
+  /// configuration includes the chat template wherever that stood.
+  virtual std::vector<TokenizerFile> files() const = 0;
+
+  /// The chat template's Jinja text, empty when the model has none.
+  virtual const std::string& chat_template() const = 0;
+};
+
+/// The text of `ids`, special tokens left out.
+std::string decode(const Tokenizer& tokenizer, std::span<const int> ids);
+
+/// From the tokenizer's files beside a Hugging Face checkpoint (tokenizer_files.h) or from a GGUF's metadata. Throws
+/// Error naming the file, or the kind of tokenizer when it is not supported. Returns null when a Hugging Face directory
+/// has no tokenizer file at all, or a GGUF no tokenizer.ggml.model.
+std::unique_ptr<Tokenizer> load_tokenizer(const files::Checkpoint& checkpoint);
+
+/// Turns token ids into text as they come, holding back bytes until they are whole UTF-8 sequences.
+class StreamDecoder {
+ public:
+  enum class Begin {
+    kOfText,      ///< the first id begins a text
+    kWithinText,  ///< it continues one
+  };
+
+  explicit StreamDecoder(const Tokenizer& tokenizer, Begin begin = Begin::kOfText)
+      : tokenizer_(tokenizer), drop_space_(begin == Begin::kOfText && tokenizer.drops_first_space()) {}
+
+  /// Text that can be shown now that `id` has come; special tokens give none.
+  std::string push(int id);
+
+  /// What is still held back at the end, with U+FFFD for what never became whole.
+  std::string finish();
+
+ private:
+  const Tokenizer& tokenizer_;
+  bool drop_space_;  // the text has not begun yet
+  std::string pending_;
+};
+
+/// `text` with every maximal subpart that is not UTF-8 replaced by U+FFFD, as Python's errors="replace" does.
+std::string replace_invalid_utf8(std::string_view text);
+
+struct ChatMessage {
+  std::string role;  ///< "system", "user" or "assistant"
+  std::string content;
+};
+
+/// The prompt for a conversation, ending where the assistant's answer begins; BOS is a part of it where the template
+/// writes one. Recognises the known families of templates (chat_families.h); throws Error naming the family or the
+/// template's beginning when it is another one, when there is none, and for a conversation that the template refuses.
+/// `today`: for templates that write the date; the local date by default.
+std::string apply_chat_template(const Tokenizer& tokenizer, const std::vector<ChatMessage>& messages,
+                                std::optional<std::chrono::year_month_day> today = std::nullopt);
+
+}  // namespace ballast::text
+
+#endif  // BALLAST_TEXT_TOKENIZER_H_

@@ -1,0 +1,38 @@
+#include "text/unicode/byte_alphabet.h"
+
+#include <array>
+
+#include "text/unicode/utf8.h"
+
+namespace ballast::text {
+namespace {
+
+// Bytes that are printable characters in Latin-1 stand for themselves, the others follow from U+0100 in order.
+constexpr bool is_own_character(int byte) {
+  return (byte >= '!' && byte <= '~') || (byte >= 0xA1 && byte <= 0xAC) || (byte >= 0xAE && byte <= 0xFF);
+}
+
+// Index: code point; value: byte or -1.
+constexpr auto kByteOf = [] {
+  std::array<int, 0x200> table{};
+  table.fill(-1);
+  std::size_t next = 0x100;
+  for (int byte = 0; byte < 256; ++byte) table[is_own_character(byte) ? static_cast<std::size_t>(byte) : next++] = byte;
+  return table;
+}();
+
+}  // namespace
+
+std::optional<std::string> bytes_of_alphabet(std::string_view text) {
+  std::string bytes;
+  bytes.reserve(text.size());
+  while (!text.empty()) {
+    const char32_t character = first_code_point(text);
+    if (character >= kByteOf.size() || kByteOf[character] < 0) return std::nullopt;
+    bytes += static_cast<char>(kByteOf[character]);
+    text.remove_prefix(character < 0x80 ? 1 : 2);
+  }
+  return bytes;
+}
+
+}  // namespace ballast::text

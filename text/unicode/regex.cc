@@ -1,0 +1,84 @@
+#include "text/unicode/regex.h"
+
+#include <array>
+#include <new>
+
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
+
+#include "ballast/error.h"
+#include "files/text.h"
+#include "text/unicode/regex_syntax.h"
+#include "text/unicode/utf8.h"
+
+namespace ballast::text {
+namespace {
+
+std::string pcre2_message(int code) {
+  std::array<PCRE2_UCHAR, 256> buffer{};
+  pcre2_get_error_message(code, buffer.data(), buffer.size());
+  return reinterpret_cast<const char*>(buffer.data());
+}
+
+// What a thread needs to match any expression; only the whole match is asked for.
+struct MatchState {
+  std::unique_ptr<pcre2_match_data, void (*)(pcre2_match_data*)> data{pcre2_match_data_create(1, nullptr),
+                                                                      pcre2_match_data_free};
+  std::unique_ptr<pcre2_match_context, void (*)(pcre2_match_context*)> context{pcre2_match_context_create(nullptr),
+                                                                               pcre2_match_context_free};
+  // Expressions that repeat a group need more than the 32 kB that compiled code takes from the stack by itself.
+  std::unique_ptr<pcre2_jit_stack, void (*)(pcre2_jit_stack*)> stack{pcre2_jit_stack_create(32 << 10, 8 << 20, nullptr),
+                                                                     pcre2_jit_stack_free};
+
+  MatchState() {
+    if (!data || !context) throw std::bad_alloc();
+    if (stack) pcre2_jit_stack_assign(context.get(), nullptr, stack.get());
+  }
+};
+
+MatchState& thread_match_state() {
+  thread_local MatchState state;
+  return state;
+}
+
+}  // namespace
+
+void Regex::FreeCode::operator()(pcre2_real_code_8* code) const {
+  pcre2_code_free(code);
+}
+
+Regex Regex::from_pattern(std::string_view pattern, std::string_view place) {
+  return Regex(pcre2_from_oniguruma(pattern, place), PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE, place);
+}
+
+Regex Regex::from_literal(std::string_view text, std::string_view place) {
+  return Regex(text, PCRE2_UTF | PCRE2_LITERAL, place);
+}
+
+Regex::Regex(std::string_view pattern, unsigned options, std::string_view place) : place_(place) {
+  const std::unique_ptr<pcre2_compile_context, void (*)(pcre2_compile_context*)> context(
+      pcre2_compile_context_create(nullptr), pcre2_compile_context_free);
+  if (!context) throw std::bad_alloc();
+  pcre2_set_newline(context.get(), PCRE2_NEWLINE_LF);
+
+  int error = 0;
+  std::size_t offset = 0;
+  code_.reset(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(), options, &error, &offset,
+                            context.get()));
+  if (!code_)
+    throw Error(place, "the expression " + files::in_quotes(pattern) + " does not compile: " + pcre2_message(error));
+  // Where there is no compiler for this processor the interpreter does the work.
+  pcre2_jit_compile(code_.get(), PCRE2_JIT_COMPLETE);
+}
+
+std::optional<Regex::Match> Regex::find(std::string_view subject, std::size_t start) const {
+  MatchState& state = thread_match_state();
+  const int result = pcre2_match(code_.get(), reinterpret_cast<PCRE2_SPTR>(subject.data()), subject.size(), start,
+                                 PCRE2_NO_UTF_CHECK, state.data.get(), state.context.get());
+  if (result == PCRE2_ERROR_NOMATCH) return std::nullopt;
+  if (result < 0) throw Error(place_, "the expression failed on a text: " + pcre2_message(result));
+  const std::size_t* ends = pcre2_get_ovector_pointer(state.data.get());
+  return Match{ends[0], ends[1]};
+}
+
+}  // namespace ballast::text

@@ -1,0 +1,47 @@
+// Regular expressions as the pre-tokenizers of Hugging Face's tokenizers understand them, executed by PCRE2.
+#ifndef BALLAST_TEXT_UNICODE_REGEX_H_
+#define BALLAST_TEXT_UNICODE_REGEX_H_
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+struct pcre2_real_code_8;
+
+namespace ballast::text {
+
+/// Immutable; safe to use from several threads.
+class Regex {
+ public:
+  struct Match {
+    std::size_t begin;
+    std::size_t end;
+  };
+
+  /// `pattern` in Oniguruma's syntax (the library that the expressions were written for). Throws Error naming `context`
+  /// when it does not compile or uses something that PCRE2 reads differently.
+  static Regex from_pattern(std::string_view pattern, std::string_view context);
+
+  /// Matches `text` literally.
+  static Regex from_literal(std::string_view text, std::string_view context);
+
+  /// The first match in `subject` (valid UTF-8) that begins at `start` or later. Throws Error when the expression
+  /// exceeds PCRE2's limits on this subject.
+  std::optional<Match> find(std::string_view subject, std::size_t start) const;
+
+ private:
+  struct FreeCode {
+    void operator()(pcre2_real_code_8* code) const;
+  };
+
+  Regex(std::string_view pattern, unsigned options, std::string_view context);
+
+  std::unique_ptr<pcre2_real_code_8, FreeCode> code_;
+  std::string context_;
+};
+
+}  // namespace ballast::text
+
+#endif  // BALLAST_TEXT_UNICODE_REGEX_H_

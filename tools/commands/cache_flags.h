@@ -1,0 +1,16 @@
+// The flags that say how a run keeps keys and values.
+#ifndef BALLAST_TOOLS_COMMANDS_CACHE_FLAGS_H_
+#define BALLAST_TOOLS_COMMANDS_CACHE_FLAGS_H_
+
+#include <CLI/CLI.hpp>
+
+#include "ballast/cache.h"
+
+namespace ballast::tools {
+
+/// --kv, --window and --sinks. The defaults are those that `options` has.
+void add_cache_flags(CLI::App& command, CacheOptions& options);
+
+}  // namespace ballast::tools
+
+#endif  // BALLAST_TOOLS_COMMANDS_CACHE_FLAGS_H_

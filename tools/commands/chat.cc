@@ -1,0 +1,50 @@
+#include "tools/commands/chat.h"
+
+#include <csignal>
+#include <string>
+
+#include "tools/commands/commands.h"
+#include "tools/commands/generation_output.h"
+#include "tools/terminal/console.h"
+#include "tools/terminal/interrupt.h"
+#include "tools/terminal/line_input.h"
+
+namespace ballast::tools {
+namespace {
+
+constexpr const char* kHint = "Ctrl-C stops an answer, Ctrl-D leaves.\n";
+
+void answer(Generator& generator, const std::string& message, const GenerateOptions& options, bool quiet) {
+  GenerationOutput output;
+  const GenerateResult result = generator.chat(message, options, [&](std::string_view text) {
+    output.write(text);
+    return pending_interrupt() == 0;
+  });
+  output.finish();
+  if (!quiet) print_message(timing_line(result) + "\n");
+}
+
+}  // namespace
+
+int converse(Generator& generator, const GenerateOptions& options, bool quiet) {
+  const InterruptGuard guard;
+  const bool typed = input_is_terminal();
+  if (typed) print_message(kHint);
+  LineInput input;
+  std::string message;
+  while (true) {
+    if (typed) print_message("> ");
+    const LineInput::Status status = input.next(message);
+    if (status != LineInput::Status::kLine) {
+      if (typed) print_message("\n");
+      return status == LineInput::Status::kEnd ? kExitDone : throw Interrupted(pending_interrupt());
+    }
+    if (message.empty()) continue;
+    answer(generator, message, options, quiet);
+    // Only Ctrl-C at a terminal means the answer alone.
+    if (pending_interrupt() != 0 && (!typed || pending_interrupt() != SIGINT)) throw Interrupted(pending_interrupt());
+    forget_interrupt();
+  }
+}
+
+}  // namespace ballast::tools

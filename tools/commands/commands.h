@@ -1,0 +1,31 @@
+// The subcommands of the program, one file each.
+#ifndef BALLAST_TOOLS_COMMANDS_COMMANDS_H_
+#define BALLAST_TOOLS_COMMANDS_COMMANDS_H_
+
+#include <CLI/CLI.hpp>
+#include <functional>
+
+namespace ballast::tools {
+
+/// What the command line asked for, once it has been parsed; returns the exit code.
+using Action = std::function<int()>;
+
+// Each adds its subcommand to `program`; parsing it stores into `action`, which must live as long as `program`.
+void add_inspect(CLI::App& program, Action& action);
+void add_calibrate(CLI::App& program, Action& action);
+void add_convert(CLI::App& program, Action& action);
+void add_verify(CLI::App& program, Action& action);
+void add_eval(CLI::App& program, Action& action);
+void add_sweep(CLI::App& program, Action& action);
+void add_run(CLI::App& program, Action& action);
+void add_bench(CLI::App& program, Action& action);
+
+inline constexpr int kExitDone = 0;
+inline constexpr int kExitFailed = 1;
+inline constexpr int kExitUsage = 2;
+
+inline constexpr const char* kModelHelp = "A Hugging Face directory, a .gguf file, or a directory that ballast wrote";
+
+}  // namespace ballast::tools
+
+#endif  // BALLAST_TOOLS_COMMANDS_COMMANDS_H_

@@ -1,0 +1,193 @@
+#include "ballast/convert.h"
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ballast/explain.h"
+#include "ballast/inspect.h"
+#include "report/chart/text.h"
+#include "tools/commands/commands.h"
+#include "tools/commands/job.h"
+#include "tools/commands/option_checks.h"
+#include "tools/commands/plan_line.h"
+#include "tools/commands/ranked_job.h"
+#include "tools/commands/recipe_flags.h"
+#include "tools/terminal/console.h"
+#include "tools/terminal/table.h"
+#include "tools/terminal/units.h"
+
+namespace ballast::tools {
+namespace {
+
+struct ConvertFlags {
+  std::filesystem::path model;
+  std::optional<std::filesystem::path> output;
+  RecipeFlags recipe;
+  std::optional<std::filesystem::path> statistics;
+  std::string preset = "balanced";
+  bool preset_given = false;
+  std::vector<std::filesystem::path> text_files;
+  std::optional<std::size_t> samples;
+  std::optional<double> target_bits;
+  bool deterministic = false;
+  bool explain = false;
+  bool force = false;
+  bool json = false;
+  JobFlags job;
+};
+
+std::string conversion_page(const ConvertFlags& flags, const ConvertReport& report) {
+  std::string page;
+  for (const std::string& note : report.notes) page += "- " + note + "\n";
+  if (!page.empty()) page += "\n";
+
+  using enum Table::Align;
+  std::vector<Table::Column> columns = {{"tensors"},        {"format"},        {"count", kRight},
+                                        {"before", kRight}, {"after", kRight}, {"bits/weight", kRight}};
+  const bool allocated = report.divergence.has_value();
+  if (allocated) columns.insert(columns.end(), {{"costs KL", kRight}, {"next MB saves", kRight}});
+  Table table(columns);
+  for (const TensorGroupReport& group : report.groups) {
+    const double bits =
+        group.weights == 0 ? 0 : 8 * static_cast<double>(group.bytes_after) / static_cast<double>(group.weights);
+    std::vector<std::string> row = {report::printable(group.name),   group.format,
+                                    report::count(group.tensors),    format_bytes(group.bytes_before),
+                                    format_bytes(group.bytes_after), format_fixed(bits, 2)};
+    if (allocated) {
+      const bool chosen = group.cost > 0 || group.next_gain > 0;
+      row.push_back(chosen ? format_fixed(group.cost, 6) : "");
+      row.push_back(chosen ? format_fixed(group.next_gain * 1e6, 6) : "");
+    }
+    table.add_row(row);
+  }
+  return page + table.text() + "\n" + flags.output->string() + ": " + format_bytes(report.bytes_before) + " became " +
+         format_bytes(report.bytes_after) + ", " + format_fixed(report.bits_per_weight, 2) + " bits per weight\n";
+}
+
+// Where a fold goes, without the block's path when that is the same as the folded part's.
+std::string target_of(const FoldLine& line) {
+  const std::size_t block = line.what.find("*.");
+  if (block == std::string::npos) return line.into;
+  const std::string path = line.what.substr(0, block + 2);
+  std::string target = line.into;
+  for (std::size_t at = target.find(path); at != std::string::npos; at = target.find(path)) {
+    target.erase(at, path.size());
+  }
+  return target;
+}
+
+std::string explanation_page(const std::vector<FoldLine>& lines) {
+  Table table({{"bias, gain or transformation"}, {"is"}, {"because"}});
+  for (const FoldLine& line : lines) {
+    const std::string outcome = fold_outcome_name(line.outcome) + (line.into.empty() ? "" : " into " + target_of(line));
+    table.add_row({line.what, outcome, line.reason});
+  }
+  return table.text();
+}
+
+int run_explain(const ConvertFlags& flags) {
+  const std::vector<FoldLine> lines = explain_folds(flags.model, recipe_from_flags(flags.recipe));
+  print(flags.json ? fold_lines_json(lines) + "\n" : explanation_page(lines));
+  return kExitDone;
+}
+
+ConvertOptions options_from_flags(const ConvertFlags& flags) {
+  ConvertOptions options{.recipe = recipe_from_flags(flags.recipe),
+                         .statistics = flags.statistics,
+                         .deterministic = flags.deterministic,
+                         .replace = flags.force};
+  const Recipe::Rounding asked = options.recipe.rounding;
+  apply_preset(preset_by_name(flags.preset), options);
+  // The preset's rounding is for those who named the preset and no rounding.
+  if (!flags.preset_given || flags.recipe.rounding) options.recipe.rounding = asked;
+  options.calibration.text_files = flags.text_files;
+  if (flags.samples) options.calibration.samples = *flags.samples;
+  if (flags.target_bits) {
+    const double bytes = *flags.target_bits * static_cast<double>(inspect(flags.model).parameters) / 8;
+    constexpr double kMost = 1e18;
+    if (!(bytes >= 1 && bytes <= kMost)) throw UsageError("--target-bpw: the size that it means is out of range");
+    options.recipe.target_bytes = static_cast<std::uint64_t>(bytes);
+  }
+  return options;
+}
+
+int convert_on(Ranks& ranks, const ConvertFlags& flags) {
+  ConvertOptions options = options_from_flags(flags);
+  options.calibration.ranks = &ranks;
+  options.calibration.on_message = [](const std::string& message) { print_message("ballast: " + message + "\n"); };
+  // Of a calibration, when there are no statistics, and of what comes behind it.
+  const bool calibrates = !flags.statistics;
+  std::size_t plans = 0;
+  options.calibration.on_plan = [&](const JobPlan& plan) {
+    const std::string job = calibrates && plans++ == 0 ? "calibration" : "conversion";
+    if (!flags.job.quiet) print_message(plan_line(job, plan, ranks));
+  };
+  const ConvertReport report = [&] {
+    Job job(flags_of_rank(flags.job, ranks));
+    return convert(flags.model, *flags.output, options, job.progress());
+  }();
+  if (ranks.first()) print(flags.json ? convert_report_json(report) + "\n" : conversion_page(flags, report));
+  return kExitDone;
+}
+
+int run_convert(const ConvertFlags& flags) {
+  if (flags.explain) return run_explain(flags);
+  if (!flags.output) throw UsageError("-o OUT_DIR is missing (only --explain writes nothing)");
+  return run_on_ranks([&](Ranks& ranks) { return convert_on(ranks, flags); });
+}
+
+}  // namespace
+
+void add_convert(CLI::App& program, Action& action) {
+  auto flags = std::make_shared<ConvertFlags>();
+  CLI::App* command = program.add_subcommand("convert", "Quantize a model");
+  command->add_option("MODEL", flags->model, kModelHelp)->required()->type_name("");
+  CLI::Option* output = command->add_option("-o,--output", flags->output, "Directory to write")->type_name("OUT_DIR");
+  add_recipe_flags(*command, flags->recipe);
+  command->add_option("--stats", flags->statistics, "What calibrate measured [a short calibration runs first]")
+      ->type_name("STATS");
+  std::vector<std::string> names;
+  std::string costs;
+  for (const Preset& preset : presets()) {
+    names.push_back(preset.name);
+    costs += "  " + preset.name + ": " + preset.description + "\n";
+  }
+  CLI::Option* preset = command->add_option("--preset", flags->preset, "How much work goes into it, see below")
+                            ->type_name(CLI::detail::join(names, "|"))
+                            ->check(CLI::IsMember(names).description(""))
+                            ->capture_default_str();
+  command->add_option("--text", flags->text_files, "Text to calibrate with, UTF-8; repeatable [sampled from the model]")
+      ->option_text("FILE")
+      ->allow_extra_args(false)
+      ->excludes("--stats");
+  command->add_option("--samples", flags->samples, "Pieces of text that run through the model [the preset's]")
+      ->type_name("N")
+      ->check(whole_number(1));
+  command->add_option("--target-bpw", flags->target_bits, "The same as bits per weight")
+      ->type_name("BITS")
+      ->check(CLI::PositiveNumber.description(""))
+      ->excludes("--target-size");
+  command->add_flag("--deterministic", flags->deterministic, "The same bytes for any number of ranks (mpirun)");
+  command
+      ->add_flag("--explain", flags->explain,
+                 "Write nothing; say of every bias and gain what would become of it, and why")
+      ->excludes(output);
+  command->add_flag("--json", flags->json, "Print one JSON object");
+  command->add_flag("--force", flags->force, "Replace an existing directory, once the new one is complete");
+  add_thread_flags(*command, flags->job);
+  add_quiet_flag(*command, flags->job);
+  command->footer("Presets:\n" + costs +
+                  "\nFORMAT is f32, f16, bf16, or like int8-g64, int4-g32-asym, int6-channel, int5-g128-s8.\n\n"
+                  "Example:\n"
+                  "  ballast convert SmolLM2-135M -o smollm2-w4a16 --scheme w4a16 --stats smollm2.stats \\\n"
+                  "      --group-size 32 --asymmetric --format 'layers\\.0\\..*down_proj=int8-g64'");
+  command->callback([flags, preset, &action] {
+    flags->preset_given = preset->count() > 0;
+    action = [flags] { return run_convert(*flags); };
+  });
+}
+
+}  // namespace ballast::tools

@@ -1,0 +1,120 @@
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "ballast/choices.h"
+#include "ballast/evaluate.h"
+#include "tools/commands/cache_flags.h"
+#include "tools/commands/commands.h"
+#include "tools/commands/evaluation_text.h"
+#include "tools/commands/job.h"
+#include "tools/commands/option_checks.h"
+#include "tools/terminal/console.h"
+
+namespace ballast::tools {
+namespace {
+
+// More of them than anyone reads.
+constexpr std::uint64_t kMostWorst = 100'000;
+
+struct EvalFlags {
+  std::filesystem::path model;
+  EvaluateOptions options;
+  std::optional<std::filesystem::path> questions;
+  std::string delimiter = ChoiceOptions{}.delimiter;
+  bool json = false;
+  JobFlags job;
+};
+
+int run_choices(const EvalFlags& flags) {
+  ChoiceOptions options;
+  options.questions_file = *flags.questions;
+  options.reference = flags.options.reference;
+  options.delimiter = flags.delimiter;
+  options.cache = flags.options.cache;
+  const ChoiceEvaluation evaluation = [&] {
+    Job job(flags.job);
+    return evaluate_choices(flags.model, options, job.progress());
+  }();
+  print(flags.json ? choice_evaluation_json(evaluation) + "\n" : choice_sheet(evaluation));
+  return kExitDone;
+}
+
+int run_eval(const EvalFlags& flags) {
+  if (flags.questions) return run_choices(flags);
+  if (flags.options.text_file.empty()) throw UsageError("say what to score: --text FILE or --choices FILE");
+  const Evaluation evaluation = [&] {
+    Job job(flags.job);
+    return evaluate(flags.model, flags.options, job.progress());
+  }();
+  print(flags.json ? evaluation_json(evaluation) + "\n" : evaluation_sheet(evaluation));
+  return kExitDone;
+}
+
+}  // namespace
+
+void add_eval(CLI::App& program, Action& action) {
+  auto flags = std::make_shared<EvalFlags>();
+  EvaluateOptions& options = flags->options;
+  CLI::App* command = program.add_subcommand("eval", "Measure perplexity, and divergence from another model");
+  command->add_option("MODEL", flags->model, kModelHelp)->required()->type_name("");
+  CLI::Option* text = command->add_option("--text", options.text_file, "Text to score, UTF-8")->type_name("FILE");
+  CLI::Option* reference =
+      command->add_option("--reference", options.reference, "Model to compare with, usually the original")
+          ->type_name("MODEL");
+  CLI::Option* context =
+      command->add_option("--context", options.context, "Tokens per chunk; the second half of each is scored")
+          ->type_name("N")
+          ->capture_default_str()
+          ->check(whole_number(2));
+  CLI::Option* chunks = command->add_option("--chunks", options.chunks, "At most this many chunks; 0: all of the text")
+                            ->type_name("N")
+                            ->capture_default_str()
+                            ->check(whole_number(0));
+  CLI::Option* stream =
+      command->add_option("--stream", options.stream, "Score the first N tokens as one sequence instead of chunks")
+          ->type_name("N")
+          ->check(whole_number(2))
+          ->excludes(context)
+          ->excludes(chunks);
+  CLI::Option* reference_cache =
+      command
+          ->add_option("--reference-cache", options.reference_cache,
+                       "Keep the reference's logits here, for other models on the same chunks")
+          ->type_name("DIR")
+          ->needs(reference)
+          ->excludes(stream);
+  CLI::Option* per_position =
+      command->add_flag("--per-position", options.per_position, "Tell figures by position in the chunk");
+  CLI::Option* worst =
+      command->add_option("--worst", options.worst, "List the N positions that diverge most from the reference")
+          ->type_name("N")
+          ->check(whole_number(1, kMostWorst))
+          ->needs(reference);
+  CLI::Option* choices =
+      command
+          ->add_option(
+              "--choices", flags->questions,
+              "Multiple choice instead of a text: lines {\"question\": ..., \"choices\": [...], \"answer\": 0}")
+          ->type_name("FILE.jsonl");
+  for (CLI::Option* option : {text, context, chunks, stream, reference_cache, per_position, worst}) {
+    choices->excludes(option);
+  }
+  command->add_option("--delimiter", flags->delimiter, "What stands between question and choice; else a space")
+      ->type_name("TEXT")
+      ->needs(choices);
+  add_cache_flags(*command, options.cache);
+  command->add_flag("--json", flags->json, "Print one JSON object");
+  add_thread_flags(*command, flags->job);
+  add_quiet_flag(*command, flags->job);
+  command->footer(
+      "Examples:\n"
+      "  ballast eval smollm2-w8a8 --text wiki.txt --reference SmolLM2-135M --chunks 24\n"
+      "  ballast eval smollm2-w8a8 --text wiki.txt --stream 50000 --window 1020 --sinks 4\n"
+      "  ballast eval smollm2-w8a8 --reference SmolLM2-135M --choices questions.jsonl");
+  command->callback([flags, &action] { action = [flags] { return run_eval(*flags); }; });
+}
+
+}  // namespace ballast::tools

@@ -1,0 +1,149 @@
+#include "tools/commands/evaluation_text.h"
+
+#include <cstddef>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "report/chart/text.h"
+#include "tools/terminal/table.h"
+#include "tools/terminal/units.h"
+
+namespace ballast::tools {
+namespace {
+
+// Columns of a worst prediction's text that are shown.
+constexpr std::size_t kContextColumns = 28;
+constexpr std::size_t kTokenColumns = 16;
+
+std::string optional_figure(const std::optional<double>& value) {
+  return value ? format_figure(*value) : std::string();
+}
+
+/// How the perplexity develops along a stream.
+std::string segment_table(const Evaluation& evaluation) {
+  if (evaluation.segments.empty()) return {};
+  using enum Table::Align;
+  std::vector<Table::Column> columns = {{"from token", kRight}, {"tokens", kRight}, {"perplexity", kRight}};
+  const bool divergence = evaluation.kl_mean.has_value();
+  if (divergence) columns.push_back({"KL", kRight});
+  Table table(std::move(columns));
+  for (const StreamSegment& segment : evaluation.segments) {
+    std::vector<std::string> row = {report::count(segment.first), report::count(segment.tokens),
+                                    format_fixed(segment.ppl, 2)};
+    if (divergence) row.push_back(optional_figure(segment.kl_mean));
+    table.add_row(std::move(row));
+  }
+  return "\n" + table.text();
+}
+
+/// Where in the chunks it is hard, and where the models differ.
+std::string position_table(const Evaluation& evaluation) {
+  if (evaluation.positions.empty()) return {};
+  using enum Table::Align;
+  std::vector<Table::Column> columns = {{"position", kRight}, {"tokens", kRight}, {"perplexity", kRight}};
+  const bool reference = evaluation.kl_mean.has_value();
+  if (reference) columns.insert(columns.end(), {{"reference's", kRight}, {"KL", kRight}});
+  Table table(std::move(columns));
+  for (const PositionRange& range : evaluation.positions) {
+    std::string place = std::to_string(range.first);
+    if (range.last > range.first) place += "–" + std::to_string(range.last);
+    std::vector<std::string> row = {place, report::count(range.tokens), format_fixed(range.ppl, 2)};
+    if (reference) {
+      row.push_back(format_fixed(*range.reference_ppl, 2));
+      row.push_back(optional_figure(range.kl_mean));
+    }
+    table.add_row(std::move(row));
+  }
+  return "\n" + table.text();
+}
+
+/// The end of a text, which may begin in the middle of a character.
+std::string shown_context(std::string_view bytes) {
+  while (!bytes.empty() && (static_cast<unsigned char>(bytes.front()) & 0xC0U) == 0x80) bytes.remove_prefix(1);
+  std::string text = report::printable(bytes);
+  if (display_width(text) <= kContextColumns) return text;
+  std::size_t begin = 0;
+  while (display_width(std::string_view(text).substr(begin)) >= kContextColumns) {
+    do {
+      ++begin;
+    } while ((static_cast<unsigned char>(text[begin]) & 0xC0U) == 0x80);
+  }
+  return "…" + text.substr(begin);
+}
+
+std::string shown_token(const Prediction& prediction, double probability) {
+  return report::shortened(report::visible(prediction.text), kTokenColumns) + " " + format_percent(probability);
+}
+
+/// The predictions that differ most.
+std::string worst_table(const Evaluation& evaluation) {
+  if (evaluation.worst.empty()) return {};
+  using enum Table::Align;
+  Table table({{"KL", kRight},
+               {"chunk", kRight},
+               {"position", kRight},
+               {"text before", kRight},
+               {"what follows"},
+               {"the reference's top"},
+               {"the model's top"}});
+  for (const DivergentToken& token : evaluation.worst) {
+    table.add_row(
+        {format_figure(token.kl), std::to_string(token.chunk), std::to_string(token.position),
+         shown_context(token.context),
+         shown_token(token.next, token.reference_probability) + " → " + format_percent(token.next.probability),
+         shown_token(token.reference_top, token.reference_top.probability),
+         shown_token(token.top, token.top.probability)});
+  }
+  return "\n" + table.text();
+}
+
+}  // namespace
+
+std::string evaluation_sheet(const Evaluation& evaluation) {
+  Table sheet({{}, {}});
+  sheet.add_row({"perplexity", format_fixed(evaluation.ppl, 4) + " ± " + format_fixed(evaluation.ppl_stderr, 4)});
+  if (evaluation.reference_ppl) sheet.add_row({"reference's", format_fixed(*evaluation.reference_ppl, 4)});
+  if (evaluation.kl_mean) {
+    std::string divergence = format_figure(*evaluation.kl_mean) + " nats per token";
+    if (evaluation.kl_p99) divergence += ", 99 % below " + format_figure(*evaluation.kl_p99);
+    sheet.add_row({"KL divergence", divergence});
+  }
+  if (evaluation.top1_agreement) sheet.add_row({"same top token", format_percent(*evaluation.top1_agreement, 2)});
+  if (evaluation.segments.empty()) {
+    sheet.add_row(
+        {"tokens scored", report::count(evaluation.tokens) + " in " + report::count(evaluation.chunks) + " chunks"});
+  } else {
+    sheet.add_row({"tokens scored", report::count(evaluation.tokens) + " in one stream"});
+    sheet.add_row({"cache", format_bytes(evaluation.cache_bytes)});
+  }
+  sheet.add_row({"tensor files", format_bytes(evaluation.file_bytes) + ", " +
+                                     format_fixed(evaluation.bits_per_weight, 2) + " bits per weight"});
+  sheet.add_row({"time", format_duration(evaluation.seconds)});
+  return sheet.text() + segment_table(evaluation) + position_table(evaluation) + worst_table(evaluation);
+}
+
+std::string choice_sheet(const ChoiceEvaluation& evaluation) {
+  const auto share = [](double value, double error) {
+    return format_percent(value, 2) + " ± " + format_fixed(error * 100, 2);
+  };
+  Table sheet({{}, {}});
+  sheet.add_row({"right answers", share(evaluation.model.acc, evaluation.model.acc_stderr)});
+  sheet.add_row({"by characters", share(evaluation.model.acc_norm, evaluation.model.acc_norm_stderr)});
+  if (evaluation.reference) {
+    sheet.add_row({"reference's", share(evaluation.reference->acc, evaluation.reference->acc_stderr)});
+    sheet.add_row({"by characters", share(evaluation.reference->acc_norm, evaluation.reference->acc_norm_stderr)});
+  }
+  if (evaluation.agreement && evaluation.agreement_norm) {
+    sheet.add_row({"same answers", format_percent(*evaluation.agreement, 2) + ", by characters " +
+                                       format_percent(*evaluation.agreement_norm, 2)});
+  }
+  sheet.add_row({"questions", report::count(evaluation.questions)});
+  sheet.add_row({"tensor files", format_bytes(evaluation.file_bytes) + ", " +
+                                     format_fixed(evaluation.bits_per_weight, 2) + " bits per weight"});
+  sheet.add_row({"time", format_duration(evaluation.seconds)});
+  return sheet.text();
+}
+
+}  // namespace ballast::tools

@@ -1,0 +1,17 @@
+// Figures of an evaluation as a person reads them on a terminal.
+#ifndef BALLAST_TOOLS_COMMANDS_EVALUATION_TEXT_H_
+#define BALLAST_TOOLS_COMMANDS_EVALUATION_TEXT_H_
+
+#include <string>
+
+#include "ballast/choices.h"
+#include "ballast/evaluate.h"
+
+namespace ballast::tools {
+
+std::string evaluation_sheet(const Evaluation& evaluation);
+std::string choice_sheet(const ChoiceEvaluation& evaluation);
+
+}  // namespace ballast::tools
+
+#endif  // BALLAST_TOOLS_COMMANDS_EVALUATION_TEXT_H_

@@ -1,0 +1,171 @@
+#include "ballast/inspect.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <sstream>
+#include <string>
+
+#include "ballast/prefix.h"
+#include "report/chart/text.h"
+#include "tools/commands/commands.h"
+#include "tools/terminal/console.h"
+#include "tools/terminal/table.h"
+#include "tools/terminal/units.h"
+
+namespace ballast::tools {
+namespace {
+
+struct InspectFlags {
+  std::filesystem::path model;
+  bool json = false;
+};
+
+std::string biases_line(const BiasSpec& biases) {
+  std::string line;
+  const auto add = [&](bool flag, const char* name) {
+    if (flag) line += (line.empty() ? "" : ", ") + std::string(name);
+  };
+  add(biases.query, "q");
+  add(biases.key, "k");
+  add(biases.value, "v");
+  add(biases.latent, "latent");
+  add(biases.attention_output, "output");
+  add(biases.up, "up");
+  add(biases.down, "down");
+  add(biases.head, "head");
+  return line.empty() ? "none" : line;
+}
+
+std::string attention_line(const ModelSpec& spec) {
+  std::string line = std::to_string(spec.heads) + " heads of " + std::to_string(spec.head_size);
+  if (spec.kv_heads != spec.heads) line += ", " + std::to_string(spec.kv_heads) + " for keys and values";
+  if (spec.latent) {
+    line += ", values of " + std::to_string(spec.value_size) + ", through latent vectors of " +
+            std::to_string(spec.latent->key_value_rank);
+  }
+  if (!spec.causal) line += ", both ways";
+  if (spec.query_key_norm) line += ", norm on q and k";
+  if (spec.output_gate == OutputGate::kPerElement) line += ", output gate per element";
+  if (spec.output_gate == OutputGate::kPerHead) line += ", output gate per head";
+  const std::size_t windows = spec.layers - static_cast<std::size_t>(std::ranges::count(spec.windows, 0U));
+  if (!spec.windows.empty() && windows > 0) {
+    line += ", window of " + report::count(std::ranges::max(spec.windows)) + " tokens";
+    if (windows < spec.layers) line += " in " + std::to_string(windows) + " layers";
+  }
+  return line;
+}
+
+std::string positions_line(const ModelSpec& spec) {
+  if (spec.positions == PositionKind::kLearned) return "learned";
+  if (spec.positions == PositionKind::kNone) return "none";
+  const RopeSpec& rope = spec.rope;
+  std::string line = "RoPE, theta " + report::number(rope.theta);
+  if (rope.rotary_size != spec.head_size) line += ", " + std::to_string(rope.rotary_size) + " channels of a head";
+  switch (rope.scaling) {
+    case RopeSpec::Scaling::kNone:
+      return line;
+    case RopeSpec::Scaling::kLinear:
+      return line + ", stretched by " + report::number(rope.factor);
+    case RopeSpec::Scaling::kLlama3:
+    case RopeSpec::Scaling::kYarn:
+      return line + ", stretched by " + report::number(rope.factor) +
+             (rope.scaling == RopeSpec::Scaling::kYarn ? " (yarn) from " : " (llama3) from ") +
+             report::number(rope.original_context) + " tokens";
+  }
+  return line;
+}
+
+std::string block_line(const ModelSpec& spec) {
+  const std::string norm = spec.norm.kind == NormSpec::Kind::kRms ? "RMSNorm" : "LayerNorm";
+  switch (spec.layout) {
+    case BlockLayout::kPostNorm:
+      return norm + " behind attention and MLP";
+    case BlockLayout::kParallel:
+      return norm + " before attention and MLP, which are parallel";
+    case BlockLayout::kParallelShared:
+      return norm + " before attention and MLP, which share it";
+    default:
+      return norm + " before attention and MLP";
+  }
+}
+
+std::string mlp_line(const ModelSpec& spec) {
+  std::string line = report::count(spec.mlp_size) + (spec.gated_mlp ? ", gated" : "");
+  if (!spec.experts) return line;
+  const ExpertSpec& experts = *spec.experts;
+  line = std::to_string(experts.count) + " experts of " + report::count(experts.size) + ", " +
+         std::to_string(experts.per_token) + " per token";
+  if (experts.shared_size > 0) line += ", and a shared one of " + report::count(experts.shared_size);
+  if (experts.first_layer > 0) {
+    line += "; " + report::count(spec.mlp_size) + " in the first " + std::to_string(experts.first_layer) + " layers";
+  }
+  return line;
+}
+
+std::string model_sheet(const ModelSummary& summary) {
+  const ModelSpec& spec = summary.spec;
+  Table sheet({{}, {}});
+  sheet.add_row({"architecture", spec.architecture});
+  sheet.add_row({"layers", std::to_string(spec.layers)});
+  sheet.add_row({"hidden size", report::count(spec.hidden_size)});
+  sheet.add_row({"attention", attention_line(spec)});
+  sheet.add_row({"positions", positions_line(spec)});
+  sheet.add_row({"block", block_line(spec)});
+  sheet.add_row({"MLP size", mlp_line(spec)});
+  sheet.add_row({"biases", biases_line(spec.biases)});
+  sheet.add_row({"vocabulary", report::count(spec.vocab_size) + " tokens" +
+                                   (spec.tied_embeddings ? ", the head is the embedding" : "")});
+  sheet.add_row({"context", report::count(spec.context_length) + " tokens"});
+  if (!summary.prefix.empty()) sheet.add_row({"prefix", "tokens " + prefix_name({.tokens = summary.prefix})});
+  sheet.add_row({"tokenizer", report::printable(summary.tokenizer)});
+  sheet.add_row({"parameters", report::count(summary.parameters)});
+  sheet.add_row({"tensor files", format_bytes(summary.file_bytes) + ", " + format_fixed(summary.bits_per_weight, 2) +
+                                     " bits per weight"});
+  return sheet.text();
+}
+
+std::string group_table(const ModelSummary& summary) {
+  using enum Table::Align;
+  Table table({{"tensors"}, {"type"}, {"count", kRight}, {"weights", kRight}, {"size", kRight}});
+  for (const TensorGroup& group : summary.groups) {
+    table.add_row({report::printable(group.name), group.type, report::count(group.tensors),
+                   report::count(group.weights), format_bytes(group.bytes)});
+  }
+  return table.text();
+}
+
+// The JSON of a recipe, as it lies in the model's folder.
+std::string recipe_lines(const std::string& recipe) {
+  std::istringstream text(recipe);
+  std::string lines = "\nThe recipe that made it:\n";
+  for (std::string line; std::getline(text, line);) lines += "  " + report::printable(line) + "\n";
+  return lines;
+}
+
+int run_inspect(const InspectFlags& flags) {
+  const ModelSummary summary = inspect(flags.model);
+  if (flags.json) {
+    print(model_summary_json(summary) + "\n");
+    return kExitDone;
+  }
+  std::string page = model_sheet(summary) + "\n" + group_table(summary);
+  if (!summary.recipe.empty()) page += recipe_lines(summary.recipe);
+  if (!summary.advice.empty()) page += "\nWhat ballast would do:\n";
+  for (const std::string& line : summary.advice) page += "  - " + line + "\n";
+  print(page);
+  return kExitDone;
+}
+
+}  // namespace
+
+void add_inspect(CLI::App& program, Action& action) {
+  auto flags = std::make_shared<InspectFlags>();
+  CLI::App* command = program.add_subcommand("inspect", "Say what a model is made of");
+  command->add_option("MODEL", flags->model, kModelHelp)->required()->type_name("");
+  command->add_flag("--json", flags->json, "Print one JSON object");
+  command->footer("Example:\n  ballast inspect SmolLM2-135M");
+  command->callback([flags, &action] { action = [flags] { return run_inspect(*flags); }; });
+}
+
+}  // namespace ballast::tools

@@ -1,0 +1,39 @@
+// What every command that computes has in common: its flags, its progress, and how an interrupt ends it.
+#ifndef BALLAST_TOOLS_COMMANDS_JOB_H_
+#define BALLAST_TOOLS_COMMANDS_JOB_H_
+
+#include <CLI/CLI.hpp>
+#include <optional>
+
+#include "ballast/progress.h"
+#include "tools/terminal/interrupt.h"
+#include "tools/terminal/progress_bar.h"
+#include "tools/threads.h"
+
+namespace ballast::tools {
+
+struct JobFlags {
+  ThreadOptions threads;
+  bool quiet = false;
+};
+
+void add_thread_flags(CLI::App& command, JobFlags& flags);
+void add_quiet_flag(CLI::App& command, JobFlags& flags);
+
+/// A job under way: sets the threads, shows progress unless quiet, and turns an interrupt into Interrupted, thrown from
+/// the job's next step.
+class Job {
+ public:
+  explicit Job(const JobFlags& flags);
+
+  /// Valid as long as the Job.
+  Progress progress();
+
+ private:
+  InterruptGuard guard_;
+  std::optional<ProgressBar> bar_;
+};
+
+}  // namespace ballast::tools
+
+#endif  // BALLAST_TOOLS_COMMANDS_JOB_H_

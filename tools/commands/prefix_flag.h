@@ -1,0 +1,20 @@
+// The flag of calibrate and convert that says which tokens stand in front of every sequence.
+#ifndef BALLAST_TOOLS_COMMANDS_PREFIX_FLAG_H_
+#define BALLAST_TOOLS_COMMANDS_PREFIX_FLAG_H_
+
+#include <CLI/CLI.hpp>
+#include <optional>
+#include <string>
+
+#include "ballast/prefix.h"
+
+namespace ballast::tools {
+
+void add_prefix_flag(CLI::App& command, std::optional<std::string>& prefix);
+
+/// Throws UsageError.
+CachedPrefix prefix_from_flag(const std::string& text);
+
+}  // namespace ballast::tools
+
+#endif  // BALLAST_TOOLS_COMMANDS_PREFIX_FLAG_H_

@@ -1,0 +1,21 @@
+// Commands whose work the processes that mpirun started share.
+#ifndef BALLAST_TOOLS_COMMANDS_RANKED_JOB_H_
+#define BALLAST_TOOLS_COMMANDS_RANKED_JOB_H_
+
+#include <functional>
+
+#include "ballast/ranks.h"
+#include "tools/commands/job.h"
+
+namespace ballast::tools {
+
+/// Runs `job` as one of the ranks, or alone where there was no launcher. When it fails on one rank, that rank prints
+/// its error and ends all the others.
+int run_on_ranks(const std::function<int(Ranks&)>& job);
+
+/// Flags under which all ranks but the first show nothing.
+JobFlags flags_of_rank(JobFlags flags, const Ranks& ranks);
+
+}  // namespace ballast::tools
+
+#endif  // BALLAST_TOOLS_COMMANDS_RANKED_JOB_H_

@@ -1,0 +1,182 @@
+#include "tools/commands/recipe_flags.h"
+
+#include <charconv>
+#include <cstddef>
+#include <regex>
+#include <system_error>
+
+#include "ballast/error.h"
+#include "files/text_file.h"
+#include "tools/commands/option_checks.h"
+#include "tools/commands/prefix_flag.h"
+#include "tools/terminal/units.h"
+
+namespace ballast::tools {
+namespace {
+
+/// A larger share is no longer an format_override.
+constexpr double kMostOutlierPercent = 50;
+
+WeightFormat format_of(const char* option, const std::string& name) {
+  try {
+    return parse_format(name);
+  } catch (const Error& error) {
+    throw UsageError(std::string(option) + ": " + error.what());
+  }
+}
+
+void change_linears(const RecipeFlags& flags, WeightFormat& linears) {
+  if (!flags.bits && !flags.group_size && !flags.scale_bits && !flags.symmetric && !flags.asymmetric) return;
+  if (linears.kind != WeightFormat::Kind::kInteger) {
+    throw UsageError(
+        "--bits, --group-size, --scale-bits, --symmetric and --asymmetric need a scheme that quantizes, not " +
+        format_name(linears) + " weights");
+  }
+  if (flags.bits) linears.bits = *flags.bits;
+  if (flags.group_size) linears.group_size = *flags.group_size == "channel" ? 0 : std::stoul(*flags.group_size);
+  if (flags.scale_bits) linears.scale_bits = *flags.scale_bits;
+  if (flags.symmetric || flags.asymmetric) linears.symmetric = flags.symmetric;
+  if (linears.scale_bits == 8 && linears.group_size == 0) {
+    throw UsageError("scales of 8 bits need a --group-size other than channel");
+  }
+}
+
+}  // namespace
+
+void add_recipe_flags(CLI::App& command, RecipeFlags& flags) {
+  CLI::Option* scheme =
+      command.add_option("--scheme", flags.scheme, "One of " + CLI::detail::join(scheme_names(), ", "))
+          ->option_text("SCHEME [" + flags.scheme + "]");
+  command.add_option("--recipe", flags.file, "Recipe to start from instead of a scheme; flags override it")
+      ->option_text("FILE.json")
+      ->excludes(scheme);
+  command.add_option("--bits", flags.bits, "Of the linears' weights: 4, 5, 6 or 8")
+      ->type_name("N")
+      ->check(CLI::IsMember({4, 5, 6, 8}).description(""));
+  command.add_option("--group-size", flags.group_size, "Weights that share a scale: 32, 64, 128 or channel")
+      ->type_name("N")
+      ->check(CLI::IsMember({"32", "64", "128", "channel"}).description(""));
+  command.add_option("--scale-bits", flags.scale_bits, "Of the groups' scales: 16 or 8")
+      ->type_name("N")
+      ->check(CLI::IsMember({16, 8}).description(""));
+  CLI::Option* symmetric =
+      command.add_flag("--symmetric", flags.symmetric, "Weights without zero points")->option_text(" ");
+  command.add_flag("--asymmetric", flags.asymmetric, "Weights with a zero point per group")
+      ->option_text(" ")
+      ->excludes(symmetric);
+  command
+      .add_option("--rounding", flags.rounding,
+                  "Weights to the nearest values of their group's range, of the range with the least error, or one "
+                  "column after the other (GPTQ)")
+      ->type_name("nearest|search|gptq")
+      ->check(CLI::IsMember({"nearest", "search", "gptq"}).description(""));
+  command
+      .add_option(
+          "--target-size", flags.target_size,
+          "Largest size of the tensor files: formats are chosen matrix by matrix, the scheme gives the activations")
+      ->type_name("SIZE");
+  command.add_option("--outliers", flags.outliers, "Input channels of each linear kept in 16 bits: none or PERCENT%")
+      ->type_name("SHARE");
+  command
+      .add_option("--activation-scales", flags.activation_scales,
+                  "INT8 activations' scales: per token, or per token and group")
+      ->type_name("token|group")
+      ->check(CLI::IsMember({"token", "group"}).description(""));
+  command.add_flag(
+      "--no-wide-end", flags.no_wide_end,
+      "INT8 activations also where only the last token of a prompt passes: at the end of the last block, in the "
+      "head");
+  command.add_option("--embedding", flags.embedding, "Format of the embedding")->type_name("FORMAT");
+  command.add_option("--head", flags.head, "Format of a head that is not the embedding")->type_name("FORMAT");
+  command.add_option("--format", flags.formats, "Format of the tensors whose name matches; repeatable")
+      ->option_text("REGEX=FORMAT")
+      ->allow_extra_args(false);
+  add_prefix_flag(command, flags.prefix);
+  command.add_flag("--no-fold-norms", flags.no_fold_norms, "Leave the norms' gains where they are");
+  command.add_flag("--no-fold-biases", flags.no_fold_biases, "Leave biases where they are, needed or not");
+  command.add_flag("--no-center-norms", flags.no_center_norms, "Leave LayerNorms as they are");
+  command.add_flag("--equalize", flags.equalize, "Give V and O, and up and down, equal ranges by channel (exact)");
+  CLI::Option* smooth = command.add_flag(
+      "--smooth", flags.smooth, "Scale what linears read against their columns (exact) [schemes of integers do]");
+  command.add_flag("--no-smooth", flags.no_smooth, "Leave it as it is")->excludes(smooth);
+  command.add_flag("--rotate", flags.rotate, "Rotate the residual stream (exact)");
+  command.add_flag("--rotate-values", flags.rotate_values, "Rotate the values of each head (exact)");
+  command.add_flag("--untie-head", flags.untie_head, "Give a head that is the embedding a matrix of its own");
+}
+
+Recipe recipe_from_flags(const RecipeFlags& flags) {
+  Recipe recipe = [&] {
+    if (flags.file) return parse_recipe(files::read_text_file(*flags.file), flags.file->string());
+    try {
+      return recipe_for_scheme(flags.scheme);
+    } catch (const Error& error) {
+      throw UsageError(std::string("--scheme: ") + error.what());
+    }
+  }();
+  change_linears(flags, recipe.linears);
+  if (flags.target_size && (flags.embedding || flags.head || flags.bits || flags.group_size || flags.scale_bits)) {
+    throw UsageError(
+        "--target-size chooses what --bits, --group-size, --scale-bits, --embedding and --head would say; "
+        "--format fixes a matrix's format");
+  }
+  if (flags.target_size && recipe.linears.kind != WeightFormat::Kind::kInteger) {
+    throw UsageError("--target-size needs a scheme of integers, not " + recipe.scheme);
+  }
+  if (flags.target_size) recipe.target_bytes = parse_bytes("--target-size", *flags.target_size);
+  if (flags.rounding) recipe.rounding = parse_rounding(*flags.rounding, "recipe");
+  if (flags.outliers) recipe.outlier_fraction = parse_outliers(*flags.outliers);
+  if (flags.activation_scales) {
+    if (recipe.activations != Recipe::Activations::kInt8) {
+      throw UsageError("--activation-scales needs a scheme that quantizes activations (w8a8, w4a8)");
+    }
+    recipe.activation_groups = *flags.activation_scales == "group";
+  }
+  if (flags.no_wide_end) recipe.int16_activations_at_end = false;
+  if (flags.embedding) recipe.embedding = format_of("--embedding", *flags.embedding);
+  if (flags.head) recipe.head = format_of("--head", *flags.head);
+  if (flags.prefix) recipe.prefix = prefix_from_flag(*flags.prefix);
+  if (flags.no_fold_norms) recipe.fold_norms = false;
+  if (flags.no_fold_biases) recipe.fold_biases = false;
+  if (flags.no_center_norms) recipe.center_norms = false;
+  if (flags.equalize) recipe.equalize = true;
+  if (flags.smooth) recipe.smooth = true;
+  if (flags.no_smooth) recipe.smooth = false;
+  if (flags.rotate) recipe.rotate = true;
+  if (flags.rotate_values) recipe.rotate_values = true;
+  if (flags.untie_head) recipe.untie_head = true;
+
+  // The first that matches wins: the flags' come before the file's.
+  std::vector<FormatOverride> overrides;
+  for (const std::string& format : flags.formats) overrides.push_back(parse_format_override(format));
+  recipe.overrides.insert(recipe.overrides.begin(), overrides.begin(), overrides.end());
+  return recipe;
+}
+
+double parse_outliers(const std::string& text) {
+  if (text == "none") return 0;
+  double percent = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, percent);
+  // Written so that NaN is refused, too.
+  const bool in_range = percent >= 0 && percent <= kMostOutlierPercent;
+  if (error != std::errc{} || stop == text.data() || std::string(stop, end) != "%" || !in_range) {
+    throw UsageError("--outliers: '" + text + "' must be none or a share from 0% to 50%, like 1.5%");
+  }
+  return percent / 100;
+}
+
+FormatOverride parse_format_override(const std::string& text) {
+  const std::size_t cut = text.rfind('=');
+  if (cut == std::string::npos || cut == 0) {
+    throw UsageError("--format: '" + text + "' must be REGEX=FORMAT, like 'down_proj=int8-g64'");
+  }
+  FormatOverride format_override{.pattern = text.substr(0, cut), .format = format_of("--format", text.substr(cut + 1))};
+  try {
+    std::regex(format_override.pattern, std::regex::ECMAScript);
+  } catch (const std::regex_error& error) {
+    throw UsageError("--format: '" + format_override.pattern + "' is not a regular expression: " + error.what());
+  }
+  return format_override;
+}
+
+}  // namespace ballast::tools

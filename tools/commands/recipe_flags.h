@@ -1,0 +1,58 @@
+// The flags of `convert` that say what the recipe shall be.
+#ifndef BALLAST_TOOLS_COMMANDS_RECIPE_FLAGS_H_
+#define BALLAST_TOOLS_COMMANDS_RECIPE_FLAGS_H_
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ballast/recipe.h"
+
+namespace ballast::tools {
+
+/// What is absent leaves the recipe file or the scheme as it is.
+struct RecipeFlags {
+  std::string scheme = "w8a8";
+  std::optional<std::filesystem::path> file;
+  std::optional<int> bits;
+  std::optional<std::string> group_size;
+  std::optional<int> scale_bits;
+  bool symmetric = false;
+  bool asymmetric = false;
+  std::optional<std::string> rounding;     ///< "nearest", "search" or "gptq"
+  std::optional<std::string> target_size;  ///< "92MB"
+  std::optional<std::string> outliers;
+  std::optional<std::string> activation_scales;  ///< "token" or "group"
+  std::optional<std::string> embedding;
+  std::optional<std::string> head;
+  std::vector<std::string> formats;  ///< "REGEX=FORMAT"
+  std::optional<std::string> prefix;
+  bool no_fold_norms = false;
+  bool no_fold_biases = false;
+  bool no_center_norms = false;
+  bool equalize = false;
+  bool smooth = false;
+  bool no_smooth = false;
+  bool rotate = false;
+  bool rotate_values = false;
+  bool no_wide_end = false;
+  bool untie_head = false;
+};
+
+void add_recipe_flags(CLI::App& command, RecipeFlags& flags);
+
+/// The file's recipe or the scheme's, changed by the other flags. Throws Error for a bad file, UsageError for flags
+/// that contradict it.
+Recipe recipe_from_flags(const RecipeFlags& flags);
+
+/// "none" or "1.5%" as a share of channels. Throws UsageError.
+double parse_outliers(const std::string& text);
+
+/// "REGEX=FORMAT", cut at the last "=". Throws UsageError.
+FormatOverride parse_format_override(const std::string& text);
+
+}  // namespace ballast::tools
+
+#endif  // BALLAST_TOOLS_COMMANDS_RECIPE_FLAGS_H_

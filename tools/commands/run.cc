@@ -1,0 +1,95 @@
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "ballast/generate.h"
+#include "tools/commands/cache_flags.h"
+#include "tools/commands/chat.h"
+#include "tools/commands/commands.h"
+#include "tools/commands/generation_output.h"
+#include "tools/commands/job.h"
+#include "tools/commands/option_checks.h"
+#include "tools/terminal/console.h"
+#include "tools/terminal/line_input.h"
+#include "tools/threads.h"
+
+namespace ballast::tools {
+namespace {
+
+struct RunFlags {
+  std::filesystem::path model;
+  std::optional<std::string> prompt;
+  GenerateOptions options;
+  bool chat = false;
+  JobFlags job;
+};
+
+int run_run(const RunFlags& flags) {
+  if (!flags.prompt && !flags.chat) throw UsageError("-p PROMPT is missing (-p - reads it from standard input)");
+  use_threads(flags.job.threads);
+  Generator generator(flags.model);
+  if (!flags.prompt) return converse(generator, flags.options, flags.job.quiet);
+
+  const std::string prompt = *flags.prompt == "-" ? read_input() : *flags.prompt;
+  GenerationOutput output;
+  const auto on_text = [&](std::string_view text) {
+    output.write(text);
+    return true;
+  };
+  const GenerateResult result =
+      flags.chat ? generator.chat(prompt, flags.options, on_text) : generator.generate(prompt, flags.options, on_text);
+  output.finish();
+  if (!flags.job.quiet) print_message(timing_line(result) + "\n");
+  return kExitDone;
+}
+
+void add_sampling_flags(CLI::App& command, GenerateOptions& options) {
+  command.add_option("-n,--tokens", options.max_tokens, "Most tokens to generate")
+      ->type_name("N")
+      ->capture_default_str()
+      ->check(whole_number(1));
+  command.add_option("--temperature", options.temperature, "0: the most likely token always")
+      ->type_name("T")
+      ->capture_default_str()
+      ->check(real_number([](double value) { return value >= 0; }, "not below 0"));
+  command.add_option("--top-k", options.top_k, "Choose among the K most likely tokens; 0: no limit")
+      ->type_name("K")
+      ->capture_default_str()
+      ->check(whole_number(0));
+  command.add_option("--top-p", options.top_p, "Choose among the most likely tokens that make up this probability")
+      ->type_name("P")
+      ->capture_default_str()
+      ->check(real_number([](double value) { return value > 0 && value <= 1; }, "above 0 and at most 1"));
+  command.add_option("--repetition-penalty", options.repetition_penalty, "Above 1: recent tokens become less likely")
+      ->type_name("X")
+      ->capture_default_str()
+      ->check(real_number([](double value) { return value > 0; }, "above 0"));
+  command.add_option("--seed", options.seed, "Of the random choice")->type_name("N")->capture_default_str();
+  command.add_option("--stop", options.stop, "End before this text; repeatable")
+      ->option_text("TEXT")
+      ->allow_extra_args(false)
+      ->check([](const std::string& text) { return text.empty() ? "must not be empty" : ""; });
+}
+
+}  // namespace
+
+void add_run(CLI::App& program, Action& action) {
+  auto flags = std::make_shared<RunFlags>();
+  CLI::App* command = program.add_subcommand("run", "Continue a text, or chat");
+  command->add_option("MODEL", flags->model, kModelHelp)->required()->type_name("");
+  command->add_option("-p,--prompt", flags->prompt, "Text to continue; - reads it from standard input")
+      ->type_name("PROMPT");
+  add_sampling_flags(*command, flags->options);
+  add_cache_flags(*command, flags->options.cache);
+  command->add_flag("--chat", flags->chat, "Answer the prompt as a chat message; without -p each line of input is one");
+  add_thread_flags(*command, flags->job);
+  command->add_flag("-q,--quiet", flags->job.quiet, "No timing on standard error");
+  command->footer(
+      "Examples:\n"
+      "  ballast run smollm2-w8a8 -p 'The ship took on' -n 64\n"
+      "  ballast run smollm2-w8a8 --chat --temperature 0.7 --top-p 0.9");
+  command->callback([flags, &action] { action = [flags] { return run_run(*flags); }; });
+}
+
+}  // namespace ballast::tools

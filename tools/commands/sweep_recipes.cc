@@ -1,0 +1,102 @@
+#include "tools/commands/sweep_recipes.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "ballast/error.h"
+#include "files/text_file.h"
+#include "tools/commands/option_checks.h"
+#include "tools/terminal/units.h"
+
+namespace ballast::tools {
+namespace {
+
+SweepRecipe scheme_recipe(const std::string& scheme, const Preset& preset) {
+  try {
+    SweepRecipe recipe{.name = scheme};
+    recipe.conversion.recipe = recipe_for_scheme(scheme);
+    apply_preset(preset, recipe.conversion);
+    return recipe;
+  } catch (const Error& error) {
+    throw UsageError(std::string("--schemes: ") + error.what());
+  }
+}
+
+SweepRecipe sized_recipe(const std::string& scheme, std::string_view option, const std::string& size,
+                         const Preset& preset) {
+  SweepRecipe recipe = scheme_recipe(scheme, preset);
+  recipe.name += "@" + size;
+  recipe.conversion.recipe.target_bytes = parse_bytes(option, size);
+  return recipe;
+}
+
+SweepRecipe parse_scheme(const std::string& text, const Preset& preset) {
+  const std::size_t at = text.find('@');
+  if (at == std::string::npos) return scheme_recipe(text, preset);
+  return sized_recipe(text.substr(0, at), "--schemes", text.substr(at + 1), preset);
+}
+
+SweepRecipe read_recipe(const std::filesystem::path& path, const Preset& preset) {
+  SweepRecipe recipe{.name = path.stem().string()};
+  // Names of files may hold what names of recipes do not.
+  std::ranges::replace(recipe.name, ' ', '_');
+  apply_preset(preset, recipe.conversion);
+  recipe.conversion.recipe = parse_recipe(files::read_text_file(path), path.string());
+  return recipe;
+}
+
+// To whole megabytes where there are many.
+std::string size_name(double bytes) {
+  const double megabytes = bytes / 1e6;
+  return format_fixed(megabytes, megabytes < 10 ? 2 : 0) + "MB";
+}
+
+}  // namespace
+
+void add_sweep_recipe_flags(CLI::App& command, SweepRecipeFlags& flags) {
+  command
+      .add_option("--schemes", flags.schemes,
+                  "As of convert, or with a size: w4a8@92MB [w8a16, w8a8, and sizes of w4a16 and w4a8]")
+      ->option_text("A,B,...")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  command.add_option("--sizes", flags.sizes, std::string("Sizes of ") + kSizedScheme + ": 92MB,105MB")
+      ->option_text("A,B,...")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  command.add_option("--recipe", flags.files, "A recipe to try; repeatable")
+      ->option_text("FILE.json")
+      ->allow_extra_args(false);
+  std::vector<std::string> names;
+  for (const Preset& preset : presets()) names.push_back(preset.name);
+  command
+      .add_option("--preset", flags.preset,
+                  "How much work goes into each conversion; recipes say themselves how they round")
+      ->option_text(CLI::detail::join(names, "|") + " [" + flags.preset + "]")
+      ->check(CLI::IsMember(names).description(""));
+}
+
+std::vector<SweepRecipe> sweep_recipes(const SweepRecipeFlags& flags) {
+  const Preset& preset = preset_by_name(flags.preset);
+  std::vector<SweepRecipe> recipes;
+  for (const std::string& scheme : flags.schemes) recipes.push_back(parse_scheme(scheme, preset));
+  for (const std::string& size : flags.sizes) recipes.push_back(sized_recipe(kSizedScheme, "--sizes", size, preset));
+  for (const std::filesystem::path& file : flags.files) recipes.push_back(read_recipe(file, preset));
+  return recipes;
+}
+
+std::vector<SweepRecipe> default_recipes(std::uint64_t weights, const std::string& preset_name) {
+  const Preset& preset = preset_by_name(preset_name);
+  // Of the files for each weight. Below 4.75 even 4 bits in groups, with their scales, find no room.
+  constexpr std::array kBits = {7.0, 6.25, 5.5, 4.75};
+  std::vector<SweepRecipe> recipes = {scheme_recipe("w8a16", preset), scheme_recipe("w8a8", preset)};
+  for (const char* scheme : {"w4a16", "w4a8"}) {
+    for (const double bits : kBits) {
+      recipes.push_back(sized_recipe(scheme, "size", size_name(bits / 8 * static_cast<double>(weights)), preset));
+    }
+  }
+  return recipes;
+}
+
+}  // namespace ballast::tools

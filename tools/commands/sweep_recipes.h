@@ -1,0 +1,35 @@
+// The recipes that `sweep` shall try, from its flags.
+#ifndef BALLAST_TOOLS_COMMANDS_SWEEP_RECIPES_H_
+#define BALLAST_TOOLS_COMMANDS_SWEEP_RECIPES_H_
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "ballast/sweep.h"
+
+namespace ballast::tools {
+
+struct SweepRecipeFlags {
+  std::vector<std::string> schemes{};          ///< "w8a8", "w4a8@92MB"
+  std::vector<std::string> sizes{};            ///< "92MB": of kSizedScheme
+  std::vector<std::filesystem::path> files{};  ///< recipes, named by their file
+  std::string preset = "balanced";             ///< of the schemes; of the files all but the rounding
+};
+
+/// The scheme of a size that names none: the activations that cost no accuracy.
+inline constexpr const char* kSizedScheme = "w4a16";
+
+void add_sweep_recipe_flags(CLI::App& command, SweepRecipeFlags& flags);
+
+/// In the order schemes, sizes, files. Throws UsageError for flags that mean nothing, Error for a bad file.
+std::vector<SweepRecipe> sweep_recipes(const SweepRecipeFlags& flags);
+
+/// What is tried when no flag names anything: from 8 bits for a weight to fewer than 5, for a model of so many weights.
+std::vector<SweepRecipe> default_recipes(std::uint64_t weights, const std::string& preset);
+
+}  // namespace ballast::tools
+
+#endif  // BALLAST_TOOLS_COMMANDS_SWEEP_RECIPES_H_

@@ -1,0 +1,71 @@
+#include "tools/terminal/console.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
+
+#include "ballast/error.h"
+
+namespace ballast::tools {
+namespace {
+
+// 0, or the error that stopped it.
+int write_all(int descriptor, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = ::write(descriptor, text.data(), text.size());
+    if (written >= 0) {
+      text.remove_prefix(static_cast<std::size_t>(written));
+    } else if (errno == EAGAIN) {
+      // Somebody else made the descriptor non-blocking.
+      pollfd writable{.fd = descriptor, .events = POLLOUT, .revents = 0};
+      ::poll(&writable, 1, -1);
+    } else if (errno != EINTR) {
+      return errno;
+    }
+  }
+  return 0;
+}
+
+}  // namespace
+
+void prepare_standard_streams() {
+  std::signal(SIGPIPE, SIG_IGN);
+  // Opened the wrong way round, so that using them still fails as it would have.
+  for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (::fcntl(descriptor, F_GETFD) != -1) continue;
+    ::open("/dev/null", descriptor == STDIN_FILENO ? O_WRONLY : O_RDONLY);  // the lowest free one: `descriptor`
+  }
+}
+
+void print(std::string_view text) {
+  const int error = write_all(STDOUT_FILENO, text);
+  if (error == EPIPE) throw OutputClosed();
+  if (error != 0) throw Error("standard output", std::strerror(error));
+}
+
+void print_message(std::string_view text) {
+  write_all(STDERR_FILENO, text);
+}
+
+bool input_is_terminal() {
+  return ::isatty(STDIN_FILENO) == 1;
+}
+
+bool messages_are_on_terminal() {
+  const char* terminal = std::getenv("TERM");
+  return ::isatty(STDERR_FILENO) == 1 && (terminal == nullptr || std::string_view(terminal) != "dumb");
+}
+
+std::size_t terminal_width() {
+  winsize size{};
+  return ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
+
+}  // namespace ballast::tools
