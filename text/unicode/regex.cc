@@ -47,26 +47,26 @@ void Regex::FreeCode::operator()(pcre2_real_code_8* code) const {
   pcre2_code_free(code);
 }
 
-Regex Regex::from_pattern(std::string_view pattern, std::string_view place) {
-  return Regex(pcre2_from_oniguruma(pattern, place), PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE, place);
+Regex Regex::from_pattern(std::string_view pattern, std::string_view context) {
+  return Regex(pcre2_from_oniguruma(pattern, context), PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE, context);
 }
 
-Regex Regex::from_literal(std::string_view text, std::string_view place) {
-  return Regex(text, PCRE2_UTF | PCRE2_LITERAL, place);
+Regex Regex::from_literal(std::string_view text, std::string_view context) {
+  return Regex(text, PCRE2_UTF | PCRE2_LITERAL, context);
 }
 
-Regex::Regex(std::string_view pattern, unsigned options, std::string_view place) : place_(place) {
-  const std::unique_ptr<pcre2_compile_context, void (*)(pcre2_compile_context*)> context(
+Regex::Regex(std::string_view pattern, unsigned options, std::string_view context) : context_(context) {
+  const std::unique_ptr<pcre2_compile_context, void (*)(pcre2_compile_context*)> compile_context(
       pcre2_compile_context_create(nullptr), pcre2_compile_context_free);
-  if (!context) throw std::bad_alloc();
-  pcre2_set_newline(context.get(), PCRE2_NEWLINE_LF);
+  if (!compile_context) throw std::bad_alloc();
+  pcre2_set_newline(compile_context.get(), PCRE2_NEWLINE_LF);
 
   int error = 0;
   std::size_t offset = 0;
   code_.reset(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(), options, &error, &offset,
-                            context.get()));
+                            compile_context.get()));
   if (!code_)
-    throw Error(place, "the expression " + files::in_quotes(pattern) + " does not compile: " + pcre2_message(error));
+    throw Error(context, "the expression " + files::in_quotes(pattern) + " does not compile: " + pcre2_message(error));
   // Where there is no compiler for this processor the interpreter does the work.
   pcre2_jit_compile(code_.get(), PCRE2_JIT_COMPLETE);
 }
@@ -76,7 +76,7 @@ std::optional<Regex::Match> Regex::find(std::string_view subject, std::size_t st
   const int result = pcre2_match(code_.get(), reinterpret_cast<PCRE2_SPTR>(subject.data()), subject.size(), start,
                                  PCRE2_NO_UTF_CHECK, state.data.get(), state.context.get());
   if (result == PCRE2_ERROR_NOMATCH) return std::nullopt;
-  if (result < 0) throw Error(place_, "the expression failed on a text: " + pcre2_message(result));
+  if (result < 0) throw Error(context_, "the expression failed on a text: " + pcre2_message(result));
   const std::size_t* ends = pcre2_get_ovector_pointer(state.data.get());
   return Match{ends[0], ends[1]};
 }
