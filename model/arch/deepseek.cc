@@ -49,7 +49,7 @@ constexpr std::array<FusedTensor, 2> kFused{{
 // The norms of the latent vectors have this whatever rms_norm_eps says (as transformers and DeepSeek's own code).
 constexpr double kLatentEpsilon = 1e-6;
 
-ModelSpec describe_attention(const ConfigReader& config) {
+ModelSpec describe_attention(const files::JsonReader& config) {
   ModelSpec spec = read_sizes(config);
   spec.norm.epsilon = config.positive("rms_norm_eps", 1e-6);
   spec.activation = read_activation(config, "hidden_act", "silu");
@@ -77,13 +77,13 @@ ModelSpec describe_attention(const ConfigReader& config) {
 // More experts than any model has; fewer than would take memory before a tensor is looked at.
 constexpr std::size_t kMostExperts = 65536;
 
-void check_method(const ConfigReader& config, std::string_view field, std::string_view only) {
+void check_method(const files::JsonReader& config, std::string_view field, std::string_view only) {
   const std::string value = config.text(field, only);
   if (value != only) config.fail(field, "'" + value + "' is not supported; supported: " + std::string(only));
 }
 
 // What V2 and V3 have in common. Their configuration classes differ in their defaults, so nothing has one here.
-ExpertSpec describe_experts(const ConfigReader& config, bool grouped) {
+ExpertSpec describe_experts(const files::JsonReader& config, bool grouped) {
   ExpertSpec experts;
   experts.first_layer = config.count("first_k_dense_replace");
   experts.count = config.size("n_routed_experts");
@@ -107,7 +107,7 @@ ExpertSpec describe_experts(const ConfigReader& config, bool grouped) {
   return experts;
 }
 
-ModelSpec describe_v2(const ConfigReader& config) {
+ModelSpec describe_v2(const files::JsonReader& config) {
   ModelSpec spec = describe_attention(config);
   const std::string method = config.text("topk_method", "greedy");
   if (method != "greedy" && method != "group_limited_greedy") {
@@ -120,7 +120,7 @@ ModelSpec describe_v2(const ConfigReader& config) {
   return spec;
 }
 
-ModelSpec describe_v3(const ConfigReader& config) {
+ModelSpec describe_v3(const files::JsonReader& config) {
   ModelSpec spec = describe_attention(config);
   check_method(config, "scoring_func", "sigmoid");
   check_method(config, "topk_method", "noaux_tc");

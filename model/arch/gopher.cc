@@ -7,7 +7,7 @@ namespace ballast::model {
 
 namespace {
 
-ModelSpec describe(const ConfigReader& config) {
+ModelSpec describe(const files::JsonReader& config) {
   ModelSpec spec = read_llama_line(config);
   spec.activation = read_activation(config, "hidden_act", "gelu");
   spec.gated_mlp = false;

@@ -6,7 +6,7 @@ namespace ballast::model {
 
 namespace {
 
-ModelSpec describe(const ConfigReader& config) {
+ModelSpec describe(const files::JsonReader& config) {
   ModelSpec spec = read_llama_line(config);
   BiasSpec& biases = spec.biases;
   biases.query = biases.key = biases.value = biases.attention_output = config.flag("attention_bias", false);

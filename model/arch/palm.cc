@@ -7,7 +7,7 @@ namespace ballast::model {
 
 namespace {
 
-ModelSpec describe(const ConfigReader& config) {
+ModelSpec describe(const files::JsonReader& config) {
   ModelSpec spec = read_llama_line(config);
   if (config.size("num_key_value_heads", 1) != 1) config.fail("num_key_value_heads", "must be 1");
   spec.kv_heads = 1;

@@ -23,7 +23,7 @@ constexpr std::array<TensorNames, 11> kNames{{
     {Role::kDown, "model.layers.{}.mlp.fc2", ""},
 }};
 
-ModelSpec describe(const ConfigReader& config) {
+ModelSpec describe(const files::JsonReader& config) {
   ModelSpec spec = read_sizes(config);
   spec.norm = {.kind = NormSpec::Kind::kLayer, .epsilon = config.positive("layer_norm_eps", 1e-5), .bias = true};
   spec.layout = BlockLayout::kParallelShared;
