@@ -1,13 +1,15 @@
 // Attention over caches of several depths at the shapes of real models.
 #include <benchmark/benchmark.h>
 
+#include <cstddef>
 #include <cstdint>
-#include <utility>
+#include <list>
 #include <vector>
 
 #include "bench/limits.h"
 #include "bench/random_data.h"
 #include "kernels/attention/attention.h"
+#include "kernels/scratch.h"
 
 namespace ballast::bench {
 namespace {
@@ -15,33 +17,31 @@ namespace {
 using kernels::CacheType;
 using kernels::RowKind;
 
-/// Keys or values of one layer.
-class CacheRows {
+/// Keys and values of one layer.
+class CachedLayer {
  public:
-  CacheRows(CacheType type, RowKind kind, std::size_t heads, std::size_t length, std::size_t size)
-      : rows_{.type = type, .kind = kind, .heads = heads, .capacity = length, .size = size},
-        data_(heads * kernels::stored_slots(type, length) * kernels::stored_row_bytes(type, kind, size)),
-        scales_(type == CacheType::kInt8 ? heads * kernels::stored_slots(type, length) : 0) {
-    rows_.data = data_.data();
-    rows_.scales = scales_.data();
-    kernels::store_rows(random_floats(length * heads * size).data(), heads * size, length, 0, rows_);
+  CachedLayer(CacheType type, std::size_t heads, std::size_t length, std::size_t size)
+      : layout_(type, heads, size, size) {
+    const std::vector<float> rows = random_floats(length * heads * size);
+    std::vector<std::byte*> writable;
+    for (std::size_t first = 0; first < length; first += kernels::kPageTokens) {
+      writable.push_back(memory_.emplace_back(layout_.bytes()).data());
+      pages_.push_back({.data = writable.back(), .fp16_rows = nullptr});
+    }
+    for (const RowKind kind : {RowKind::kKeys, RowKind::kValues}) {
+      kernels::store_rows(rows.data(), heads * size, length, layout_, kind, writable, 0);
+    }
   }
 
-  kernels::CachedRows view() const {
-    return {.data = data_.data(),
-            .type = rows_.type,
-            .kind = rows_.kind,
-            .capacity = rows_.capacity,
-            .scales = scales_.data(),
-            .exact_rows = nullptr,
-            .exact = nullptr};
+  kernels::KeyValueView view(std::size_t length) const {
+    return {.layout = &layout_, .pages = pages_, .order = {}, .key_bias = {}, .length = length};
   }
-  std::size_t bytes() const { return data_.size() + scales_.size() * sizeof(float); }
+  std::size_t bytes() const { return pages_.size() * layout_.bytes(); }
 
  private:
-  kernels::WritableRows rows_;
-  std::vector<char> data_;
-  std::vector<float> scales_;
+  kernels::PageLayout layout_;
+  std::vector<kernels::AlignedArray<std::byte>> memory_;
+  std::vector<kernels::CachePage> pages_;
 };
 
 /// The last `queries` of depth + queries tokens. One query walks through as many layers as leave the caches.
@@ -49,25 +49,23 @@ void cached_attention(benchmark::State& state, CacheType type) {
   const auto argument = [&](int i) { return static_cast<std::size_t>(state.range(i)); };
   const std::size_t heads = argument(0), kv_heads = argument(1), size = argument(2);
   const std::size_t queries = argument(3), length = argument(4) + queries;
-  std::vector<std::pair<CacheRows, CacheRows>> layers;
+  std::list<CachedLayer> layers;
   std::size_t bytes = 0;
   do {
-    layers.emplace_back(CacheRows(type, RowKind::kKeys, kv_heads, length, size),
-                        CacheRows(type, RowKind::kValues, kv_heads, length, size));
-    bytes = layers.back().first.bytes() + layers.back().second.bytes();
+    bytes = layers.emplace_back(type, kv_heads, length, size).bytes();
   } while (queries == 1 && layers.size() < copies_beyond_caches(bytes));
   const std::vector<float> q = random_floats(queries * heads * size);
   std::vector<float> out(q.size());
   const kernels::AttentionShape shape = {.heads = heads, .kv_heads = kv_heads, .head_size = size, .scale = 0.1F};
-  std::size_t turn = 0;
+  auto layer = layers.begin();
   for (auto _ : state) {
-    const auto& [keys, values] = layers[turn++ % layers.size()];
     const kernels::AttentionSequence sequence = {.q = q.data(),
                                                  .q_stride = heads * size,
                                                  .queries = queries,
-                                                 .kv = {.keys = keys.view(), .values = values.view(), .length = length},
+                                                 .kv = layer->view(length),
                                                  .out = out.data()};
     kernels::attention(shape, {&sequence, 1});
+    if (++layer == layers.end()) layer = layers.begin();
   }
   const double seen = static_cast<double>(length) - static_cast<double>(queries - 1) / 2;
   report(state, {.operations = 4.0 * static_cast<double>(heads * size * queries) * seen,

@@ -202,7 +202,7 @@ class Calibration {
   /// The cache with which every sample passes the block. What comes behind does not change the prefix: it passes once.
   model::KeyValueCache run_prefix(std::size_t layer, const model::BlockWeights& block) {
     const ModelSpec& spec = source_.spec();
-    model::KeyValueCache cache(model::cache_shape(spec),
+    model::KeyValueCache cache({model::cache_shape(spec)},
                                {.type = kernels::CacheType::kF32, .capacity = prefix_.size() + options_.length});
     if (prefix_.empty()) return cache;
     const model::BatchSequence sequence = {.tokens = prefix_.size(), .cache = &cache};

@@ -173,12 +173,11 @@ void Model::check_cache_options(const CacheOptions& options) const {
 KeyValueCache Model::make_cache(const CacheOptions& options, std::size_t capacity) const {
   check_cache_options(options);
   const std::vector<int>& prefix = source_->prefix_tokens();
-  KeyValueCache cache(cache_shape(spec()), {.layers = spec().layers,
-                                            .type = cache_type(options.type),
-                                            .capacity = prefix.size() + capacity,
-                                            .window = options.window,
-                                            .sinks = options.window == 0 ? 0 : prefix.size() + options.sinks,
-                                            .largest_append = kPassTokens});
+  KeyValueCache cache(cache_shapes(spec()), {.type = cache_type(options.type),
+                                             .capacity = prefix.size() + capacity,
+                                             .window = options.window,
+                                             .sinks = options.window == 0 ? 0 : prefix.size() + options.sinks,
+                                             .largest_append = kPassTokens});
   if (!prefix.empty()) {
     Workspace workspace;
     const SequenceTokens sequence = {.ids = prefix, .cache = &cache};

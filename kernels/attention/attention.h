@@ -5,12 +5,11 @@
 #include <cstddef>
 #include <span>
 
-#include "kernels/attention/key_value_rows.h"
+#include "kernels/attention/key_value_pages.h"
 
 namespace ballast::kernels {
 
-/// Which keys a query at position p sees: all up to its own; with a window W, positions p - W < i <= p, and besides
-/// them the first `sinks` positions (attention sinks, arXiv:2309.17453).
+/// What all sequences of a call have in common.
 struct AttentionShape {
   std::size_t heads = 0;
   std::size_t kv_heads = 0;    ///< divides heads; head h reads key head h / (heads / kv_heads)
@@ -18,19 +17,21 @@ struct AttentionShape {
   float scale = 1.0F;          ///< multiplies q.k
   std::size_t value_size = 0;  ///< of values and outputs; 0: head_size
   bool causal = true;          ///< false: every query sees all positions (an encoder), without a window
-  std::size_t window = 0;      ///< 0: none
-  std::size_t sinks = 0;       ///< of no effect without a window
 
   std::size_t output_size() const { return value_size == 0 ? head_size : value_size; }
 };
 
-/// One sequence's queries: the last `queries` of the cache's `length` positions.
+/// One sequence's queries: the last `queries` of the cache's `length` positions. A query at position p sees all
+/// positions up to its own; with a window W, positions p - W < i <= p, and besides them the first `sinks` positions
+/// (attention sinks, arXiv:2309.17453).
 struct AttentionSequence {
   const float* q = nullptr;  ///< [queries][heads * head_size], rows `q_stride` floats apart
   std::size_t q_stride = 0;
   std::size_t queries = 0;
-  KeyValueView kv{};
+  KeyValueView kv{};  ///< of any type and length, whatever the other sequences have
   float* out = nullptr;  ///< [queries][heads * output_size()], dense
+  std::size_t window = 0;  ///< 0: none
+  std::size_t sinks = 0;   ///< of no effect without a window
   /// Null, or [heads]: receives the sum over queries of the softmax weight on position 0.
   double* first_token_share = nullptr;
   /// The queries that meet the sinks, laid out as q; null: q. In a rolling cache the keys are rotated at their own
@@ -40,8 +41,9 @@ struct AttentionSequence {
   std::size_t sink_q_stride = 0;
 };
 
-/// Online softmax over blocks of keys, sums in F32. Threads share out heads, sequences and blocks of queries; the
-/// result does not depend on their number.
+/// Online softmax over blocks of keys, sums in F32. Threads share out heads, sequences, blocks of queries and parts of
+/// the positions. Batch-invariant: a query's output is the same bits whatever other queries and sequences are in the
+/// call, whatever pages hold its keys, and for any number of threads.
 void attention(const AttentionShape& shape, std::span<const AttentionSequence> sequences);
 
 }  // namespace ballast::kernels

@@ -8,15 +8,28 @@
 #include <numbers>
 
 #include "kernels/attention/attention.h"
-#include "kernels/attention/key_value_rows.h"
+#include "kernels/attention/key_bias.h"
+#include "kernels/attention/key_value_pages.h"
 
 namespace ballast::kernels {
 
 /// Rows are pairs (query, head of the group). 96 rows make decoding a block of keys 8 % of the work, and scores, keys,
 /// values and sums of heads of 64 take 170 KB: L2.
 inline constexpr std::size_t kAttentionRows = 96;
-inline constexpr std::size_t kAttentionKeys = 128;
-static_assert(kAttentionKeys % kPanelTokens == 0);
+
+/// Keys that a row meets at once: those of a page, from a multiple of this position on.
+inline constexpr std::size_t kAttentionKeys = kPageTokens;
+
+/// Positions whose softmax is computed on its own, from a multiple of this position on, and merged with the others' in
+/// order. As nothing but a position decides which part it belongs to, the order of all sums is the same whether the
+/// parts of a query are tasks of their own or follow each other in one.
+inline constexpr std::size_t kAttentionPart = 512;
+static_assert(kAttentionPart % kAttentionKeys == 0);
+
+/// Where the part of a position ends.
+inline std::size_t part_end(std::size_t position) {
+  return (position / kAttentionPart + 1) * kAttentionPart;
+}
 
 /// Most rows that meet a block of INT8 keys before they meet its values: their scores stay in L1.
 inline constexpr std::size_t kMostInt8TileRows = 6;
@@ -35,16 +48,15 @@ inline PositionRange intersection(const PositionRange& a, const PositionRange& b
   return {begin, std::max(begin, std::min(a.end, b.end))};
 }
 
-/// What one task computes: a block of queries of one sequence with one key head, for all heads that share it, over one
-/// part of the positions.
+/// What one task computes: a block of queries of one sequence with one key head, for all heads that share it.
 struct AttentionTask {
   const AttentionSequence* sequence;
   std::size_t kv_head;
   std::size_t first_query;
   std::size_t queries;
-  PositionRange part;         ///< of what is not seen as a sink
   bool sinks;                 ///< whether the sinks of a window belong to it
-  float* partial;             ///< null, or where AttentionRows go that others' are merged with
+  PositionRange range;        ///< of what is not seen as a sink; may be empty
+  float* partial;             ///< null, or where the AttentionRows of its only part go, to be merged with others'
   double* first_token_share;  ///< null, or [heads that share a key head]: this task's part
 
   std::size_t position(std::size_t query) const {
@@ -52,25 +64,54 @@ struct AttentionTask {
   }
 };
 
-/// Queries over a store of keys and values, from which a query sees one range of positions.
-struct AttentionPart {
-  const float* q;
-  std::size_t q_stride;
-  const CachedRows& keys;
-  const CachedRows& values;
-  bool sinks;
-};
-
-/// The positions that a query at `position` sees in a part. Both ends ascend with the query's position.
-inline PositionRange visible_positions(const AttentionShape& shape, bool sinks, std::size_t length,
+/// The positions that a query at `position` sees, as sinks or apart from them. Both ends ascend with the position.
+inline PositionRange visible_positions(const AttentionShape& shape, const AttentionSequence& sequence, bool sinks,
                                        std::size_t position) {
   const std::size_t end = position + 1;
-  if (sinks) return {0, std::min(shape.sinks, end)};
-  if (!shape.causal) return {0, length};
-  if (shape.window == 0) return {0, end};
-  const std::size_t begin = std::max(shape.sinks, end - std::min(end, shape.window));
+  if (sinks) return {0, std::min(sequence.sinks, end)};
+  if (!shape.causal) return {0, sequence.kv.length};
+  if (sequence.window == 0) return {0, end};
+  const std::size_t begin = std::max(sequence.sinks, end - std::min(end, sequence.window));
   return {begin, std::max(begin, end)};
 }
+
+/// Those among the positions of a block of keys that queries meet.
+struct AttentionBlock {
+  const PageLayout& layout;
+  const CachePage& page;
+  std::size_t head;
+  std::size_t first_position;  ///< of the page
+  std::size_t begin;           ///< slots
+  std::size_t end;
+
+  AttentionBlock(const KeyValueView& kv, std::size_t kv_head, std::size_t position, std::size_t last_end)
+      : layout(*kv.layout),
+        page(kv.page_of(position)),
+        head(kv_head),
+        first_position(position - position % kAttentionKeys),
+        begin(position - first_position),
+        end(std::min(kAttentionKeys, last_end - first_position)) {}
+
+  std::size_t count() const { return end - begin; }
+  PositionRange positions() const { return {first_position + begin, first_position + end}; }
+  const std::byte* rows(RowKind kind) const { return page.data + layout.rows_at(kind, head); }
+
+  // Of INT8 pages.
+  const std::uint8_t* key_codes() const { return reinterpret_cast<const std::uint8_t*>(rows(RowKind::kKeys)); }
+  const std::int8_t* value_codes() const { return reinterpret_cast<const std::int8_t*>(rows(RowKind::kValues)); }
+  const float* scales(RowKind kind) const {
+    return reinterpret_cast<const float*>(page.data + layout.scales_at(kind, head));
+  }
+  /// A slot's F16 row, PageLayout::kNoFp16Row for none.
+  std::int8_t fp16_number(std::size_t slot) const {
+    return reinterpret_cast<const std::int8_t*>(page.data + layout.fp16_numbers_at())[slot];
+  }
+  /// What stands for the codes in a slot that has an F16 row.
+  const std::uint16_t* fp16_values(RowKind kind, std::size_t slot) const {
+    return page.fp16_rows + static_cast<std::size_t>(fp16_number(slot)) * layout.fp16_row_size() +
+           layout.fp16_values_at(kind, head);
+  }
+};
 
 /// What queries are multiplied with, so that scores are logarithms to base 2.
 inline float score_factor(const AttentionShape& shape) {
@@ -131,24 +172,25 @@ struct KeyBiasScratch {
   float* constants;     ///< [rows]: from values that are not rotated
   float* turned;        ///< [kMostInt8TileRows][2 * pairs]: coefficients from a panel's start on
   float* angles;        ///< [panels of a block][2 * pairs]: cos, then sin, of the panels' starts
-  double* next;         ///< [2 * pairs]: the same of the panel behind the last one, exact enough to go on from
+  KeyRotation::FarGroup far;
 
   KeyBiasScratch(FloatCutter& cutter, std::size_t rows, std::size_t head_size)
       : coefficients(cutter.take(rows * head_size)),
         constants(cutter.take(rows)),
         turned(cutter.take(kMostInt8TileRows * head_size)),
         angles(cutter.take(kAttentionKeys / kPanelTokens * head_size)),
-        next(cutter.take_as<double>(head_size)) {}
+        far{cutter.take_as<double>(head_size), cutter.take_as<std::size_t>(1)} {}
 };
 
 /// A task's working memory.
 struct AttentionScratch {
   FloatCutter cutter;
   AttentionRows rows;
+  AttentionRows part;  ///< of a part that is not the first
   float* q;        ///< [rows][head_size], times the scale and log2(e)
   float* scores;   ///< [rows][kAttentionKeys], then softmax weights
-  float* panel;    ///< float keys, [head_size][panel rows]; or a block's exact keys among INT8 ones
-  float* values;   ///< [kAttentionKeys][value_size]: float values, or a block's exact ones
+  float* panel;    ///< float keys, [head_size][panel rows]; or a block's F16 keys among INT8 ones
+  float* values;   ///< [kAttentionKeys][value_size]: float values, or a block's F16 ones among INT8 ones
   float* rescale;  ///< [rows]: what sums so far are multiplied with
 
   // For INT8 caches.
@@ -158,6 +200,7 @@ struct AttentionScratch {
   std::int32_t* q_starts;  ///< [rows]: what takes the 128 out that is added to keys
   float* value_scales;     ///< [kAttentionKeys]: 0 for values that are not read from codes
   std::uint8_t* weights;   ///< [kMostInt8TileRows][kAttentionKeys]
+  std::uint8_t* fp16_slots;  ///< [kAttentionKeys]: of the block's F16 rows
   KeyBiasScratch bias;
 
   static std::size_t floats(std::size_t rows, std::size_t head_size, std::size_t value_size) {
@@ -167,6 +210,7 @@ struct AttentionScratch {
   AttentionScratch(float* memory, std::size_t row_count, std::size_t head_size, std::size_t value_size)
       : cutter(memory),
         rows(cutter, row_count, value_size),
+        part(cutter, row_count, value_size),
         q(cutter.take(row_count * head_size)),
         scores(cutter.take(std::max(row_count, kMostInt8TileRows) * kAttentionKeys)),
         panel(cutter.take(kAttentionKeys * head_size)),
@@ -178,6 +222,7 @@ struct AttentionScratch {
         q_starts(cutter.take_as<std::int32_t>(row_count)),
         value_scales(cutter.take(kAttentionKeys)),
         weights(cutter.take_as<std::uint8_t>(kMostInt8TileRows * kAttentionKeys)),
+        fp16_slots(cutter.take_as<std::uint8_t>(kAttentionKeys)),
         bias(cutter, row_count, head_size) {}
 
  private:

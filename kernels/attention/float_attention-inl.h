@@ -15,36 +15,24 @@
 
 #include "kernels/attention/attention_task.h"
 #include "kernels/attention/exp2-inl.h"
-#include "kernels/attention/key_value_rows.h"
+#include "kernels/attention/key_value_pages.h"
 #include "kernels/matrix/float_tile-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace ballast::kernels::HWY_NAMESPACE {
 
-/// `count` <= kAttentionKeys slots side by side, of one key head, in keys or values of `size` floats each.
-struct FloatBlock {
-  const CachedRows& rows;
-  std::size_t head;
-  std::size_t slot;
-  std::size_t count;
-  std::size_t size;
-
-  const char* row(std::size_t i) const {
-    const std::size_t at = (head * rows.capacity + slot + i) * size;
-    return static_cast<const char*>(rows.data) + at * float_type_bytes(type());
-  }
-  FloatType type() const { return float_type(rows.type); }
-};
-
 /// Scores of `rows` queries with a block of keys.
-HWY_INLINE void score_float_block(const FloatBlock& keys, std::size_t rows, const AttentionScratch& scratch) {
+HWY_INLINE void score_float_block(const AttentionBlock& block, std::size_t rows, const AttentionScratch& scratch) {
   const FloatTag df;
   const std::size_t width = panel_rows();
-  for (std::size_t key = 0; key < keys.count; key += width) {
-    const std::size_t wide = HWY_MIN(width, keys.count - key);
+  const std::size_t size = block.layout.size(RowKind::kKeys);
+  const FloatType type = float_type(block.layout.type());
+  for (std::size_t key = 0; key < block.count(); key += width) {
+    const std::size_t wide = HWY_MIN(width, block.count() - key);
     float* scores = scratch.scores + key;
-    decode_panel(keys.row(key), keys.type(), keys.size, wide, keys.size, scratch.panel);
-    multiply_panel(scratch.q, rows, keys.size, scratch.panel, width, keys.size,
+    const std::byte* keys = block.rows(RowKind::kKeys) + (block.begin + key) * block.layout.row_bytes(RowKind::kKeys);
+    decode_panel(keys, type, size, wide, size, scratch.panel);
+    multiply_panel(scratch.q, rows, size, scratch.panel, width, size,
                    [&](std::size_t row, auto c0, auto c1)
                        HWY_ATTR { store_pair(df, c0, c1, wide, scores + row * kAttentionKeys); });
   }
@@ -94,15 +82,18 @@ HWY_INLINE void softmax_block(float* HWY_RESTRICT scores, std::size_t valid, std
 }
 
 /// sums = sums * rescale + weights . values
-HWY_INLINE void accumulate_float_values(std::size_t value_size, std::size_t rows, std::size_t count,
+HWY_INLINE void accumulate_float_values(const AttentionBlock& block, std::size_t rows,
                                         const AttentionScratch& scratch) {
   const FloatTag df;
   const std::size_t lanes = hn::Lanes(df);
   const std::size_t width = panel_rows();
-  for (std::size_t c = 0; c < value_size; c += width) {
-    const std::size_t wide = HWY_MIN(width, value_size - c);
+  const std::size_t size = block.layout.size(RowKind::kValues);
+  const std::byte* values = block.rows(RowKind::kValues) + block.begin * block.layout.row_bytes(RowKind::kValues);
+  decode_values(values, float_type(block.layout.type()), block.count() * size, scratch.values);
+  for (std::size_t c = 0; c < size; c += width) {
+    const std::size_t wide = HWY_MIN(width, size - c);
     float* sums = scratch.rows.sums + c;
-    multiply_panel(scratch.scores, rows, kAttentionKeys, scratch.values + c, value_size, count,
+    multiply_panel(scratch.scores, rows, kAttentionKeys, scratch.values + c, size, block.count(),
                    [&](std::size_t row, auto c0, auto c1) HWY_ATTR {
                      const auto rescale = hn::Set(df, scratch.rescale[row]);
                      float* sum = sums + row * scratch.rows.sum_size;
@@ -112,30 +103,21 @@ HWY_INLINE void accumulate_float_values(std::size_t value_size, std::size_t rows
   }
 }
 
-/// Adds the positions `range` of a part, of which queries see what visible(query) says, to the rows' running softmax.
+/// Adds a block to the rows' running softmax; a row sees visible(row), which lies within the block's positions.
 template <class Visible>
-HWY_INLINE void attend_float_keys(const AttentionShape& shape, const AttentionTask& task, const AttentionPart& part,
-                                  const PositionRange& range, const Visible& visible, const AttentionScratch& scratch) {
-  const std::size_t group = shape.heads / shape.kv_heads;
-  const std::size_t rows = task.queries * group;
-  for (std::size_t key = range.begin, count = 0; key < range.end; key += count) {
-    const std::size_t slot = key % part.keys.capacity;
-    count = std::min({kAttentionKeys, range.end - key, part.keys.capacity - slot});
-    score_float_block({part.keys, task.kv_head, slot, count, shape.head_size}, rows, scratch);
-    for (std::size_t row = 0; row < rows; ++row) {
-      const PositionRange seen = visible(row / group);
-      const std::size_t begin = std::clamp(seen.begin, key, key + count) - key;
-      const std::size_t end = std::clamp(seen.end, key, key + count) - key;
-      float* scores = scratch.scores + row * kAttentionKeys;
-      if (key == 0 && begin == 0 && end != 0) scratch.rows.first_score[row] = scores[0];
-      std::fill_n(scores, begin, 0.0F);
-      softmax_block(scores + begin, end - begin, count - begin, scratch.rows.maximum[row], scratch.rows.total[row],
-                    scratch.rescale[row]);
-    }
-    const FloatBlock values = {part.values, task.kv_head, slot, count, shape.output_size()};
-    decode_values(values.row(0), values.type(), count * values.size, scratch.values);
-    accumulate_float_values(values.size, rows, count, scratch);
+HWY_INLINE void attend_float_block(const AttentionBlock& block, std::size_t rows, const Visible& visible,
+                                   const AttentionScratch& scratch) {
+  score_float_block(block, rows, scratch);
+  const std::size_t first = block.first_position + block.begin;
+  for (std::size_t row = 0; row < rows; ++row) {
+    const PositionRange seen = visible(row);
+    float* scores = scratch.scores + row * kAttentionKeys;
+    if (seen.begin == 0 && seen.end != 0) scratch.rows.first_score[row] = scores[0];
+    std::fill_n(scores, seen.begin - first, 0.0F);
+    softmax_block(scores + (seen.begin - first), seen.size(), block.end + block.first_position - seen.begin,
+                  scratch.rows.maximum[row], scratch.rows.total[row], scratch.rescale[row]);
   }
+  accumulate_float_values(block, rows, scratch);
 }
 
 }  // namespace ballast::kernels::HWY_NAMESPACE

@@ -29,6 +29,7 @@ HWY_INLINE void prepare_key_bias(const KeyBias& bias, std::size_t head, std::siz
   const float* b = bias.values + head * head_size;
   const float* b1 = b + rotation.offset();
   const float* b2 = b1 + pairs;
+  *scratch.bias.far.number = KeyRotation::FarGroup::kNone;
   for (std::size_t row = 0; row < rows; ++row) {
     const float* q = scratch.q + row * head_size;
     const float* q1 = q + rotation.offset();
@@ -50,29 +51,21 @@ HWY_INLINE void prepare_key_bias(const KeyBias& bias, std::size_t head, std::siz
   }
 }
 
-/// Angles of the `panels` panels from `position` on; returns where the last one ends. scratch.next holds the angles at
-/// `reached`, so that a panel behind another costs no new cos and sin.
-HWY_INLINE double prepare_panel_angles(const KeyRotation& rotation, double position, double reached, std::size_t panels,
-                                       const KeyBiasScratch& scratch) {
-  const std::size_t pairs = rotation.pairs();
-  if (position != reached) rotation.at(position, scratch.next, scratch.next + pairs);
-  for (std::size_t panel = 0; panel < panels; ++panel) {
-    for (std::size_t j = 0; j < 2 * pairs; ++j) {
-      scratch.angles[panel * 2 * pairs + j] = static_cast<float>(scratch.next[j]);
-    }
-    rotation.advance_panel(scratch.next, scratch.next + pairs);
+/// Angles of the panels of the block that begins at `position`.
+HWY_INLINE void prepare_panel_angles(const KeyRotation& rotation, std::size_t position, const KeyBiasScratch& scratch) {
+  for (std::size_t panel = 0; panel < kAttentionKeys / kPanelTokens; ++panel) {
+    rotation.panel_angles(position / kPanelTokens + panel, scratch.far, scratch.angles + panel * 2 * rotation.pairs());
   }
-  return position + static_cast<double>(panels * kPanelTokens);
 }
 
-/// Adds to a tile's scores with the `panels` panels of a block, whose starts' angles are scratch.bias's.
-HWY_INLINE void add_key_bias(const KeyRotation& rotation, std::size_t first_row, std::size_t rows, std::size_t panels,
-                             std::size_t head_size, const AttentionScratch& scratch) {
+/// Adds to a tile's scores with a range of keys, whole panels of a block, whose starts' angles are scratch.bias's.
+HWY_INLINE void add_key_bias(const KeyRotation& rotation, std::size_t first_row, std::size_t rows,
+                             const PositionRange& keys, std::size_t head_size, const AttentionScratch& scratch) {
   const FloatTag df;
   const std::size_t lanes = hn::Lanes(df);
   const std::size_t width = panel_rows();
   const std::size_t pairs = rotation.pairs();
-  for (std::size_t panel = 0; panel < panels; ++panel) {
+  for (std::size_t panel = keys.begin / kPanelTokens; panel < keys.end / kPanelTokens; ++panel) {
     const float* panel_cos = scratch.bias.angles + panel * 2 * pairs;
     const float* panel_sin = panel_cos + pairs;
     for (std::size_t row = 0; row < rows; ++row) {

@@ -12,12 +12,17 @@ constexpr std::size_t kSlack = 128;  // two vectors of 2048 bits
 
 KeyRotation::KeyRotation(std::span<const double> frequencies, double amplitude, std::size_t offset)
     : frequencies_(frequencies.begin(), frequencies.end()),
-      panel_cos_(pairs()),
-      panel_sin_(pairs()),
+      groups_(kGroups * 2 * pairs()),
+      panels_(kGroupPanels * 2 * pairs()),
       table_(2 * pairs() * kPanelTokens + kSlack),
       offset_(offset),
       amplitude_(static_cast<float>(amplitude)) {
-  at(static_cast<double>(kPanelTokens), panel_cos_.data(), panel_sin_.data());
+  for (std::size_t group = 0; group < kGroups; ++group) {
+    at(static_cast<double>(group * kGroupPanels * kPanelTokens), groups_.data() + group * 2 * pairs());
+  }
+  for (std::size_t panel = 0; panel < kGroupPanels; ++panel) {
+    at(static_cast<double>(panel * kPanelTokens), panels_.data() + panel * 2 * pairs());
+  }
   for (std::size_t j = 0; j < pairs(); ++j) {
     for (std::size_t token = 0; token < kPanelTokens; ++token) {
       const double angle = static_cast<double>(token) * frequencies_[j];
@@ -27,18 +32,26 @@ KeyRotation::KeyRotation(std::span<const double> frequencies, double amplitude, 
   }
 }
 
-void KeyRotation::at(double position, double* cos, double* sin) const {
+void KeyRotation::at(double position, double* angles) const {
   for (std::size_t j = 0; j < pairs(); ++j) {
-    cos[j] = std::cos(position * frequencies_[j]);
-    sin[j] = std::sin(position * frequencies_[j]);
+    angles[j] = std::cos(position * frequencies_[j]);
+    angles[pairs() + j] = std::sin(position * frequencies_[j]);
   }
 }
 
-void KeyRotation::advance_panel(double* cos, double* sin) const {
+void KeyRotation::panel_angles(std::size_t panel, const FarGroup& far, float* angles) const {
+  const std::size_t group = panel / kGroupPanels;
+  if (group >= kGroups && *far.number != group) {
+    at(static_cast<double>(group * kGroupPanels * kPanelTokens), far.angles);
+    *far.number = group;
+  }
+  const double* start = group < kGroups ? groups_.data() + group * 2 * pairs() : far.angles;
+  const double* turn = panels_.data() + panel % kGroupPanels * 2 * pairs();
   for (std::size_t j = 0; j < pairs(); ++j) {
-    const double c = cos[j] * panel_cos_[j] - sin[j] * panel_sin_[j];
-    sin[j] = sin[j] * panel_cos_[j] + cos[j] * panel_sin_[j];
-    cos[j] = c;
+    const double cos = start[j], sin = start[pairs() + j];
+    const double turn_cos = turn[j], turn_sin = turn[pairs() + j];
+    angles[j] = static_cast<float>(cos * turn_cos - sin * turn_sin);
+    angles[pairs() + j] = static_cast<float>(sin * turn_cos + cos * turn_sin);
   }
 }
 

@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "kernels/attention/key_value_rows.h"
+#include "kernels/attention/key_value_pages.h"
 
 namespace ballast::kernels {
 
@@ -24,18 +24,30 @@ class KeyRotation {
   std::size_t offset() const { return offset_; }
   float amplitude() const { return amplitude_; }
 
-  /// cos, then sin, of every frequency for the tokens of a panel: [2 * pairs()][kPanelTokens], and behind them as much
-  /// as the longest vectors read beyond the last.
+  /// cos, then sin, of every frequency for the tokens of a panel: [2 * pairs()][kPanelTokens], and after them as much as
+  /// the longest vectors read beyond the last.
   const float* table() const { return table_.data(); }
 
-  /// Writes cos and sin of position * frequency, [pairs()] each.
-  void at(double position, double* cos, double* sin) const;
-  /// The same one panel further on, from the last.
-  void advance_panel(double* cos, double* sin) const;
+  /// Writes cos, then sin, of position * frequency, [2 * pairs()].
+  void at(double position, double* angles) const;
+  /// Angles of a group of panels, [2 * pairs()], that no table has.
+  struct FarGroup {
+    double* angles;
+    std::size_t* number;  ///< of the group; kNone at first
+    static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
+  };
+  /// The same for position panel * kPanelTokens: a function of the panel alone, not of those before it. `far` keeps what
+  /// panels side by side have in common beyond the tables.
+  void panel_angles(std::size_t panel, const FarGroup& far, float* angles) const;
 
  private:
+  /// A panel's angles are those of its group's start, turned by those of its place in the group.
+  static constexpr std::size_t kGroupPanels = 64;
+  static constexpr std::size_t kGroups = 64;
+
   std::vector<double> frequencies_;
-  std::vector<double> panel_cos_, panel_sin_;  ///< by how much a panel rotates
+  std::vector<double> groups_;  ///< [kGroups][2 * pairs()]: angles of the first groups' starts
+  std::vector<double> panels_;  ///< [kGroupPanels][2 * pairs()]: of the panels of the first group
   std::vector<float> table_;
   std::size_t offset_ = 0;
   float amplitude_ = 1.0F;

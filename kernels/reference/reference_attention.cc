@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <numbers>
 #include <vector>
 
@@ -10,34 +11,35 @@ namespace ballast::kernels::reference {
 namespace {
 
 /// Does a query at position p see position i?
-bool sees(const AttentionShape& shape, std::size_t p, std::size_t i) {
+bool sees(const AttentionShape& shape, const AttentionSequence& sequence, std::size_t p, std::size_t i) {
   if (!shape.causal) return true;
   if (i > p) return false;
-  return shape.window == 0 || i + shape.window > p || i < shape.sinks;
+  return sequence.window == 0 || i + sequence.window > p || i < sequence.sinks;
 }
 
-/// The row of `rows.exact` that stands for a position's codes; -1 for none.
-std::int32_t exact_row(const CachedRows& rows, std::size_t position) {
-  if (rows.exact_rows == nullptr || rows.exact == nullptr) return -1;
-  return rows.exact_rows[position % rows.capacity];
+/// The F16 row that stands for a position's codes; PageLayout::kNoFp16Row for none.
+std::int8_t fp16_number(const KeyValueView& kv, std::size_t position) {
+  const CachePage& page = kv.page_of(position);
+  if (kv.layout->type() != CacheType::kInt8 || page.fp16_rows == nullptr) return PageLayout::kNoFp16Row;
+  return static_cast<std::int8_t>(page.data[kv.layout->fp16_numbers_at() + position % kPageTokens]);
 }
 
 /// One value of the row of a position.
-double read_row(const CachedRows& rows, std::size_t heads, std::size_t head, std::size_t size, std::size_t position,
-                std::size_t c) {
-  const std::size_t slot = position % rows.capacity;
-  if (rows.type != CacheType::kInt8) {
-    return read_value(rows.data, float_type(rows.type), (head * rows.capacity + slot) * size + c);
+double read_row(const KeyValueView& kv, RowKind kind, std::size_t head, std::size_t position, std::size_t c) {
+  const PageLayout& layout = *kv.layout;
+  const CachePage& page = kv.page_of(position);
+  const std::size_t slot = position % kPageTokens;
+  const std::byte* rows = page.data + layout.rows_at(kind, head);
+  if (layout.type() != CacheType::kInt8) {
+    return read_value(rows, float_type(layout.type()), slot * layout.size(kind) + c);
   }
-  if (const std::int32_t exact = exact_row(rows, position); exact >= 0) {
-    return read_value(rows.exact, FloatType::kF16, (static_cast<std::size_t>(exact) * heads + head) * size + c);
+  if (const std::int8_t number = fp16_number(kv, position); number != PageLayout::kNoFp16Row) {
+    const std::size_t row = static_cast<std::size_t>(number) * layout.fp16_row_size();
+    return read_value(page.fp16_rows, FloatType::kF16, row + layout.fp16_values_at(kind, head) + c);
   }
-  const std::size_t slots = stored_slots(rows.type, rows.capacity);
-  const auto* codes =
-      static_cast<const std::uint8_t*>(rows.data) + head * slots * stored_row_bytes(rows.type, rows.kind, size);
-  const int code = codes[code_index(rows.kind, size, slot, c)];
-  const int value = rows.kind == RowKind::kKeys ? code - 128 : static_cast<std::int8_t>(code);
-  return static_cast<double>(value) * rows.scales[head * slots + slot];
+  const int code = std::to_integer<int>(rows[code_index(kind, layout.size(kind), slot, c)]);
+  const int value = kind == RowKind::kKeys ? code - 128 : static_cast<std::int8_t>(code);
+  return static_cast<double>(value) * read_value(page.data + layout.scales_at(kind, head), FloatType::kF32, slot);
 }
 
 /// What a key bias, rotated at a position, adds to the product of a query with its key.
@@ -46,14 +48,15 @@ double bias_score(const KeyBias& bias, const AttentionShape& shape, std::size_t 
   const KeyRotation& rotation = *bias.rotation;
   const std::size_t pairs = rotation.pairs();
   std::vector<double> key(bias.values + kv_head * shape.head_size, bias.values + (kv_head + 1) * shape.head_size);
-  std::vector<double> cos(pairs), sin(pairs);
-  rotation.at(static_cast<double>(position), cos.data(), sin.data());
+  std::vector<double> angles(2 * pairs);
+  rotation.at(static_cast<double>(position), angles.data());
   for (std::size_t j = 0; j < pairs; ++j) {
     double& x = key[rotation.offset() + j];
     double& y = key[rotation.offset() + pairs + j];
     const double a = x, b = y;
-    x = (a * cos[j] - b * sin[j]) * rotation.amplitude();
-    y = (b * cos[j] + a * sin[j]) * rotation.amplitude();
+    const double cos = angles[j], sin = angles[pairs + j];
+    x = (a * cos - b * sin) * rotation.amplitude();
+    y = (b * cos + a * sin) * rotation.amplitude();
   }
   double sum = 0.0;
   for (std::size_t c = 0; c < shape.head_size; ++c) sum += q[c] * key[c];
@@ -104,16 +107,15 @@ void attention(const AttentionShape& shape, const AttentionSequence& sequence) {
       std::vector<double> weights(kv.length, -INFINITY);
       const std::vector<float> rounded = rounded_query(sequence.q + i * sequence.q_stride + h * shape.head_size, shape);
       for (std::size_t j = 0; j < kv.length; ++j) {
-        if (!sees(shape, position, j)) continue;
-        const bool sink = shape.window != 0 && j < shape.sinks;
+        if (!sees(shape, sequence, position, j)) continue;
+        const bool sink = sequence.window != 0 && j < sequence.sinks;
         const float* q = sink && sequence.sink_q != nullptr ? sequence.sink_q + i * sequence.sink_q_stride
                                                             : sequence.q + i * sequence.q_stride;
-        const CachedRows& keys = sink && kv.sink_keys.data != nullptr ? kv.sink_keys : kv.keys;
-        const bool codes = keys.type == CacheType::kInt8 && exact_row(keys, j) < 0;
+        const bool codes = kv.layout->type() == CacheType::kInt8 && fp16_number(kv, j) == PageLayout::kNoFp16Row;
         const float* query = codes ? rounded.data() : q + h * shape.head_size;
         weights[j] = 0.0;
         for (std::size_t c = 0; c < shape.head_size; ++c) {
-          weights[j] += query[c] * read_row(keys, shape.kv_heads, kv_head, shape.head_size, j, c);
+          weights[j] += query[c] * read_row(kv, RowKind::kKeys, kv_head, j, c);
         }
         if (codes && kv.key_bias.values != nullptr) {
           weights[j] += bias_score(kv.key_bias, shape, kv_head, q + h * shape.head_size, j);
@@ -127,9 +129,7 @@ void attention(const AttentionShape& shape, const AttentionSequence& sequence) {
         double sum = 0.0;
         for (std::size_t j = 0; j < kv.length; ++j) {
           if (weights[j] == 0.0) continue;
-          const bool own_store = shape.window != 0 && j < shape.sinks && kv.sink_values.data != nullptr;
-          const CachedRows& values = own_store ? kv.sink_values : kv.values;
-          sum += weights[j] * read_row(values, shape.kv_heads, kv_head, value_size, j, c);
+          sum += weights[j] * read_row(kv, RowKind::kValues, kv_head, j, c);
         }
         sequence.out[(i * shape.heads + h) * value_size + c] = static_cast<float>(sum / total);
       }

@@ -16,9 +16,12 @@
 
 namespace ballast::model {
 
-/// What a model's tokens leave in a layer's cache.
+/// What a model's tokens leave in a layer's cache, and in all of them.
 inline CacheShape cache_shape(const ModelSpec& spec) {
   return {.kv_heads = spec.kv_heads, .key_size = spec.head_size, .value_size = spec.value_size};
+}
+inline std::vector<CacheShape> cache_shapes(const ModelSpec& spec) {
+  return std::vector<CacheShape>(spec.layers, cache_shape(spec));
 }
 
 /// Consecutive tokens of one sequence, at positions cache->position() ... The tokens of a batch lie one sequence after

@@ -125,26 +125,23 @@ void keep_wanted_rows(std::span<const BatchSequence> batch, std::size_t row_size
   }
 }
 
+/// Of two windows, 0 for none.
+std::size_t narrower_window(std::size_t a, std::size_t b) {
+  return a == 0 || b == 0 ? std::max(a, b) : std::min(a, b);
+}
+
 /// Returns how many rows of attention_output it wrote.
 std::size_t attend(const BlockPass& pass, const RowLayout& layout) {
   const ModelSpec& spec = pass.spec;
   BlockActivations& a = pass.activations;
   if (pass.options.first_token_share) a.first_token_share.assign(pass.batch.size() * spec.heads, 0.0);
 
-  // All sequences of a batch have caches of one kind.
-  const KeyValueCache& kind = *pass.batch.front().cache;
-  const std::size_t own_window = spec.window(pass.layer);
-  const std::size_t window = kind.window() == 0 ? own_window
-                             : own_window == 0  ? kind.window()
-                                                : std::min(kind.window(), own_window);
   const kernels::AttentionShape shape = {.heads = spec.heads,
                                          .kv_heads = spec.kv_heads,
                                          .head_size = spec.head_size,
                                          .scale = static_cast<float>(spec.attention_scale),
                                          .value_size = spec.value_size,
-                                         .causal = spec.causal,
-                                         .window = window,
-                                         .sinks = kind.sinks()};
+                                         .causal = spec.causal};
   std::vector<kernels::AttentionSequence>& sequences = a.attention_sequences;
   sequences.clear();
   std::size_t first_row = 0;
@@ -166,10 +163,12 @@ std::size_t attend(const BlockPass& pass, const RowLayout& layout) {
     entry.kv = sequence.cache->view(pass.cache_layer, sequence.tokens);
     entry.kv.key_bias = bias;
     entry.out = a.attention_output.data() + written * spec.heads * spec.value_size;
+    entry.window = narrower_window(spec.window(pass.layer), sequence.cache->window());
+    entry.sinks = sequence.cache->sinks();
     if (pass.options.first_token_share) {
       entry.first_token_share = a.first_token_share.data() + sequences.size() * spec.heads;
     }
-    if (!pass.angles.slot_cos.empty()) {
+    if (entry.sinks != 0 && !pass.angles.slot_cos.empty()) {
       entry.sink_q = a.sink_queries.data() + (first_row + left_out) * layout.keys;
       entry.sink_q_stride = layout.keys;
     }

@@ -1,204 +1,150 @@
 #include "model/forward/key_value_cache.h"
 
 #include <algorithm>
+#include <array>
 #include <cassert>
+#include <string>
 
+#include "ballast/error.h"
 #include "kernels/attention/key_bias.h"
 #include "kernels/rope.h"
+#include "kernels/scratch.h"
 
 namespace ballast::model {
 
+using kernels::kPageTokens;
+using kernels::RowKind;
+
 namespace {
 
-constexpr std::int32_t kNotFlagged = -1;
+constexpr std::size_t pages_for(std::size_t tokens) {
+  return (tokens + kPageTokens - 1) / kPageTokens;
+}
+
+/// In a ring: the first query of an append still sees the window before it when the last token has been stored.
+kernels::PageOrder page_order(const KeyValueCacheOptions& options) {
+  if (options.window == 0) return {};
+  return {.fixed = pages_for(options.sinks), .ring = pages_for(options.window + options.largest_append)};
+}
+
+/// The keys [count][heads * key_size], dense, less the bias at each position. Kept until this thread's next call.
+const float* without_bias(const float* keys, std::size_t stride, std::size_t count, const kernels::PageLayout& layout,
+                          const AppendedBias& bias) {
+  static thread_local kernels::AlignedArray<float> unbiased;
+  const std::size_t head_size = layout.size(RowKind::kKeys);
+  const std::size_t size = layout.heads() * head_size;
+  unbiased.grow(count * size);
+  float* rows = unbiased.data();
+  for (std::size_t i = 0; i < count; ++i) std::copy_n(bias.bias.values, size, rows + i * size);
+  const kernels::KeyRotation& rotation = *bias.bias.rotation;
+  kernels::rope(rows + rotation.offset(), count, layout.heads(), head_size, 2 * rotation.pairs(), size, bias.cos,
+                bias.sin);
+  for (std::size_t i = 0; i < count; ++i) {
+    for (std::size_t c = 0; c < size; ++c) rows[i * size + c] = keys[i * stride + c] - rows[i * size + c];
+  }
+  return rows;
+}
 
 }  // namespace
 
-KeyValueCache::KeyValueCache(const CacheShape& shape, const KeyValueCacheOptions& options)
-    : shape_(shape),
-      options_(options),
-      // The first query of an append still sees the window before it when the last token has been stored.
-      capacity_(options.window == 0 ? options.capacity : options.window + options.largest_append),
-      keys_(make_store(kernels::RowKind::kKeys, shape.key_size)),
-      values_(make_store(kernels::RowKind::kValues, shape.value_size)),
-      flagged_rows_(int8() ? options.layers * capacity_ : 0, kNotFlagged),
-      places_taken_(int8() ? options.layers : 0) {
+KeyValueCache::KeyValueCache(const std::vector<CacheShape>& layers, const KeyValueCacheOptions& options)
+    : options_(options), order_(page_order(options)) {
   assert(rolling() ? options.largest_append > 0 : options.sinks == 0);
-}
-
-KeyValueCache::Store KeyValueCache::make_store(kernels::RowKind kind, std::size_t size) const {
-  Store store;
-  store.kind = kind;
-  store.size = size;
-  store.row_bytes = kernels::stored_row_bytes(options_.type, kind, size);
-  store.sink_bytes = kernels::stored_row_bytes(sink_type(), kind, size);
-  store.rows.resize(options_.layers * layer_rows() * store.row_bytes);
-  store.sinks.resize(options_.layers * shape_.kv_heads * options_.sinks * store.sink_bytes);
-  if (int8()) {
-    store.scales.resize(options_.layers * layer_rows());
-    store.flagged.resize(options_.layers);
+  if (options_.pool == nullptr) options_.pool = PagePool::make();
+  layers_.reserve(layers.size());
+  for (const CacheShape& shape : layers) {
+    layers_.emplace_back(
+        kernels::PageLayout(options.type, shape.kv_heads, shape.key_size, shape.value_size), options_.pool);
   }
-  return store;
-}
-
-std::size_t KeyValueCache::Store::bytes() const {
-  std::size_t total = rows.size() + scales.size() * sizeof(float) + sinks.size();
-  for (const auto& layer : flagged) total += layer.size() * sizeof(std::uint16_t);
-  return total;
 }
 
 std::size_t KeyValueCache::memory_bytes() const {
-  return keys_.bytes() + values_.bytes() + flagged_rows_.size() * sizeof(std::int32_t);
+  std::size_t total = 0;
+  for (const LayerPages& layer : layers_) total += layer.bytes();
+  return total;
 }
 
 std::size_t KeyValueCache::bytes_in_use() const {
   const std::size_t sinks = std::min(length_, options_.sinks);
   const std::size_t others = rolling() ? std::min(length_ - sinks, options_.window) : length_;
-  const std::size_t scale_bytes = int8() ? 2 * sizeof(float) : 0;
-  return options_.layers * shape_.kv_heads *
-         (others * (keys_.row_bytes + values_.row_bytes + scale_bytes) +
-          sinks * (keys_.sink_bytes + values_.sink_bytes));
+  std::size_t total = 0;
+  for (const LayerPages& pages : layers_) {
+    const kernels::PageLayout& layout = pages.layout();
+    const std::size_t row_bytes = layout.row_bytes(RowKind::kKeys) + layout.row_bytes(RowKind::kValues);
+    if (int8()) {
+      total += others * layout.heads() * (row_bytes + 2 * sizeof(float));
+      total += sinks * layout.fp16_row_size() * sizeof(std::uint16_t);
+    } else {
+      total += (others + sinks) * layout.heads() * row_bytes;
+    }
+  }
+  return total;
 }
 
 std::size_t KeyValueCache::slot(std::size_t position) const {
   return rolling() ? std::min(position, options_.sinks + options_.window - 1) : position;
 }
 
-kernels::WritableRows KeyValueCache::writable_rows(Store& store, std::size_t layer) const {
-  const std::size_t first_row = layer * layer_rows();
-  return {.data = store.rows.data() + first_row * store.row_bytes,
-          .type = options_.type,
-          .kind = store.kind,
-          .scales = int8() ? store.scales.data() + first_row : nullptr,
-          .heads = shape_.kv_heads,
-          .capacity = capacity_,
-          .size = store.size};
-}
-
-kernels::WritableRows KeyValueCache::writable_sinks(Store& store, std::size_t layer) const {
-  const std::size_t first_row = layer * shape_.kv_heads * options_.sinks;
-  return {.data = store.sinks.data() + first_row * store.sink_bytes,
-          .type = sink_type(),
-          .kind = store.kind,
-          .scales = nullptr,
-          .heads = shape_.kv_heads,
-          .capacity = options_.sinks,
-          .size = store.size};
-}
-
-kernels::CachedRows KeyValueCache::view_rows(const Store& store, std::size_t layer) const {
-  const std::size_t first_row = layer * layer_rows();
-  return {.data = store.rows.data() + first_row * store.row_bytes,
-          .type = options_.type,
-          .kind = store.kind,
-          .capacity = capacity_,
-          .scales = int8() ? store.scales.data() + first_row : nullptr,
-          .exact_rows = int8() ? flagged_rows_.data() + layer * capacity_ : nullptr,
-          .exact = int8() && !store.flagged[layer].empty() ? store.flagged[layer].data() : nullptr};
-}
-
-kernels::CachedRows KeyValueCache::view_sinks(const Store& store, std::size_t layer) const {
-  if (options_.sinks == 0) return {};
-  const std::size_t first_row = layer * shape_.kv_heads * options_.sinks;
-  return {.data = store.sinks.data() + first_row * store.sink_bytes,
-          .type = sink_type(),
-          .kind = store.kind,
-          .capacity = options_.sinks,
-          .scales = nullptr,
-          .exact_rows = nullptr,
-          .exact = nullptr};
-}
-
 kernels::KeyValueView KeyValueCache::view(std::size_t layer, std::size_t appended) const {
-  return {.keys = view_rows(keys_, layer),
-          .values = view_rows(values_, layer),
-          .sink_keys = view_sinks(keys_, layer),
-          .sink_values = view_sinks(values_, layer),
+  return {.layout = &layers_[layer].layout(),
+          .pages = layers_[layer].view(),
+          .order = order_,
+          .key_bias = {},
           .length = length_ + appended};
 }
 
-/// How many of the next `count` tokens are sinks of a rolling cache.
-std::size_t KeyValueCache::sinks_among(std::size_t count) const {
-  return std::min(count, options_.sinks - std::min(options_.sinks, length_));
-}
-
-/// Those of `count` rows that are sinks.
-void KeyValueCache::append_sinks(Store& store, std::size_t layer, const float* src, std::size_t stride,
-                                 std::size_t count) {
-  const std::size_t sinks = sinks_among(count);
-  if (sinks != 0) kernels::store_rows(src, stride, sinks, length_, writable_sinks(store, layer));
-}
-
-/// Those that are not.
-void KeyValueCache::append_rows(Store& store, std::size_t layer, const float* src, std::size_t stride,
-                                std::size_t count) {
-  const std::size_t sinks = sinks_among(count);
-  kernels::store_rows(src + sinks * stride, stride, count - sinks, length_ + sinks, writable_rows(store, layer));
-}
-
-/// The keys, [count][kv_heads * key_size] and dense, less the bias at each position.
-const float* KeyValueCache::without_bias(const float* keys, std::size_t stride, std::size_t count,
-                                         const AppendedBias& bias) {
-  const std::size_t size = shape_.kv_heads * shape_.key_size;
-  unbiased_.resize(count * size);
-  for (std::size_t i = 0; i < count; ++i) std::copy_n(bias.bias.values, size, unbiased_.data() + i * size);
-  const kernels::KeyRotation& rotation = *bias.bias.rotation;
-  kernels::rope(unbiased_.data() + rotation.offset(), count, shape_.kv_heads, shape_.key_size, 2 * rotation.pairs(),
-                size, bias.cos, bias.sin);
-  for (std::size_t i = 0; i < count; ++i) {
-    float* row = unbiased_.data() + i * size;
-    for (std::size_t c = 0; c < size; ++c) row[c] = keys[i * stride + c] - row[c];
+void KeyValueCache::check_room(std::size_t count) const {
+  if (count <= room()) return;
+  const std::string what = std::to_string(count) + " tokens at once do not fit ";
+  if (rolling()) {
+    throw Error("key-value cache", what + "a rolling cache that takes " + std::to_string(room()) + ": append fewer");
   }
-  return unbiased_.data();
+  throw Error("key-value cache", what + "after " + std::to_string(length_) + " of " +
+                                     std::to_string(options_.capacity) + ": shorten the text or make it larger");
+}
+
+/// Rows of the `count` tokens after the cache's length, to pages that are the layer's own.
+void KeyValueCache::store(LayerPages& pages, RowKind kind, const float* src, std::size_t stride,
+                          std::size_t count) const {
+  constexpr std::size_t kPagesAtOnce = 16;
+  std::array<std::byte*, kPagesAtOnce> targets;
+  std::size_t stored = 0;
+  while (stored < count) {
+    const std::size_t slot = (length_ + stored) % kPageTokens;
+    const std::size_t part = std::min(count - stored, kPagesAtOnce * kPageTokens - slot);
+    for (std::size_t i = 0; i < pages_for(slot + part); ++i) {
+      targets[i] = pages.own_page(order_.page_of(length_ + stored + i * kPageTokens));
+    }
+    kernels::store_rows(src + stored * stride, stride, part, pages.layout(), kind, targets, slot);
+    stored += part;
+  }
 }
 
 void KeyValueCache::append(std::size_t layer, const float* keys, std::size_t key_stride, const float* values,
-                           std::size_t value_stride, std::size_t count, std::span<const std::uint8_t> flags,
+                           std::size_t value_stride, std::size_t count, std::span<const std::uint8_t> fp16_tokens,
                            const AppendedBias& bias) {
-  assert(layer < options_.layers && count <= room());
-  assert(flags.empty() || flags.size() == count);
-  append_sinks(keys_, layer, keys, key_stride, count);
-  append_sinks(values_, layer, values, value_stride, count);
+  assert(layer < layers_.size() && (fp16_tokens.empty() || fp16_tokens.size() == count));
+  check_room(count);
+  LayerPages& pages = layers_[layer];
   if (int8() && bias.bias.values != nullptr) {
-    append_rows(keys_, layer, without_bias(keys, key_stride, count, bias), shape_.kv_heads * shape_.key_size, count);
+    const std::size_t size = pages.layout().heads() * pages.layout().size(RowKind::kKeys);
+    store(pages, RowKind::kKeys, without_bias(keys, key_stride, count, pages.layout(), bias), size, count);
   } else {
-    append_rows(keys_, layer, keys, key_stride, count);
+    store(pages, RowKind::kKeys, keys, key_stride, count);
   }
-  append_rows(values_, layer, values, value_stride, count);
+  store(pages, RowKind::kValues, values, value_stride, count);
   written_ = std::max(written_, length_ + count);
   if (!int8()) return;
-  for (std::size_t i = sinks_among(count); i < count; ++i) release_flagged(layer, length_ + i);
-  if (flags.empty()) return;
-  for (std::size_t i = sinks_among(count); i < count; ++i) {
-    if (flags[i] != 0) keep_flagged(layer, length_ + i, keys + i * key_stride, values + i * value_stride);
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::size_t position = length_ + i;
+    const std::size_t page = order_.page_of(position);
+    const bool fp16 = position < options_.sinks || (!fp16_tokens.empty() && fp16_tokens[i] != 0);
+    if (fp16) {
+      pages.read_fp16(page, position % kPageTokens, keys + i * key_stride, values + i * value_stride);
+    } else {
+      pages.read_codes(page, position % kPageTokens);
+    }
   }
-}
-
-void KeyValueCache::release_flagged(std::size_t layer, std::size_t position) {
-  std::int32_t& row = flagged_rows(layer)[position % capacity_];
-  if (row == kNotFlagged) return;
-  places_taken_[layer][static_cast<std::size_t>(row)] = 0;
-  row = kNotFlagged;
-}
-
-void KeyValueCache::keep_flagged(std::size_t layer, std::size_t position, const float* keys, const float* values) {
-  std::vector<std::uint8_t>& taken = places_taken_[layer];
-  const auto row = static_cast<std::size_t>(std::find(taken.begin(), taken.end(), 0) - taken.begin());
-  if (row == taken.size()) taken.push_back(0);
-  taken[row] = 1;
-  flagged_rows(layer)[position % capacity_] = static_cast<std::int32_t>(row);
-  const auto keep = [&](Store& store, const float* src) {
-    const std::size_t values_per_token = shape_.kv_heads * store.size;
-    std::vector<std::uint16_t>& rows = store.flagged[layer];
-    rows.resize(std::max(rows.size(), (row + 1) * values_per_token));
-    kernels::from_float(src, values_per_token, kernels::FloatType::kF16, rows.data() + row * values_per_token);
-  };
-  keep(keys_, keys);
-  keep(values_, values);
-}
-
-std::size_t KeyValueCache::flagged_tokens(std::size_t layer) const {
-  return int8() ? static_cast<std::size_t>(std::ranges::count(places_taken_[layer], 1)) : 0;
 }
 
 void KeyValueCache::advance(std::size_t count) {
@@ -206,26 +152,39 @@ void KeyValueCache::advance(std::size_t count) {
   written_ = std::max(written_, length_);
 }
 
+std::size_t KeyValueCache::fp16_tokens(std::size_t layer) const {
+  std::size_t count = 0;
+  const auto add = [&](std::size_t position) {
+    if (layers_[layer].reads_fp16(order_.page_of(position), position % kPageTokens)) ++count;
+  };
+  const std::size_t fixed = rolling() ? std::min(order_.fixed * kPageTokens, length_) : 0;
+  for (std::size_t position = 0; position < fixed; ++position) add(position);
+  const std::size_t first = rolling() ? std::max(fixed, length_ - std::min(length_, ring_tokens())) : 0;
+  for (std::size_t position = first; position < length_; ++position) add(position);
+  return count;
+}
+
 bool KeyValueCache::can_truncate_to(std::size_t length) const {
   const std::size_t end = prefix_ + length;
   if (end > length_) return false;
   if (!rolling()) return true;
-  // The ring still holds a position unless one a capacity later was written. The next query sees back to this one:
+  // The ring still holds a position unless one a round later was written. The next query sees back to this one:
   const std::size_t seen = end + 1 - std::min(end + 1, options_.window);
-  const std::size_t oldest = std::max(options_.sinks, seen);
-  return oldest >= end || oldest + capacity_ >= written_;
+  const std::size_t oldest = std::max(order_.fixed * kPageTokens, seen);
+  return oldest >= end || oldest + ring_tokens() >= written_;
 }
 
 void KeyValueCache::truncate(std::size_t length) {
   assert(can_truncate_to(length));
-  const std::size_t end = prefix_ + length;
-  if (int8()) {
-    for (std::size_t layer = 0; layer < options_.layers; ++layer) {
-      const std::size_t first = std::max(end, options_.sinks);
-      for (std::size_t position = first; position < length_; ++position) release_flagged(layer, position);
-    }
-  }
-  length_ = end;
+  length_ = prefix_ + length;
+  if (rolling()) return;
+  for (LayerPages& pages : layers_) pages.keep_first(pages_for(length_));
+}
+
+KeyValueCache KeyValueCache::fork(std::size_t length) const {
+  KeyValueCache copy = *this;
+  copy.truncate(length);
+  return copy;
 }
 
 }  // namespace ballast::model

@@ -3,7 +3,9 @@
 #define BALLAST_TESTS_KERNELS_ATTENTION_CASE_H_
 
 #include <algorithm>
-#include <limits>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
 #include <ostream>
 #include <span>
 #include <vector>
@@ -26,15 +28,15 @@ struct AttentionCase {
   bool causal = true;
   std::size_t window = 0;
   std::size_t sinks = 0;
-  std::size_t ring = 0;        ///< 0: all positions are kept; else the ring's capacity, with the sinks beside it
-  std::size_t flag_every = 0;  ///< INT8: every so many tokens, one is kept in F16
+  std::size_t ring = 0;        ///< 0: all positions are kept; else positions that a ring after the sinks' pages holds
+  std::size_t fp16_every = 0;  ///< INT8: every so many tokens, one is kept in F16; in a ring also all sinks
   float key_bias = 0.0F;       ///< INT8: spread of a bias that keys lack; the last of each head is not rotated
 };
 
 inline std::ostream& operator<<(std::ostream& out, const AttentionCase& c) {
   return out << c.heads << '/' << c.kv_heads << " heads of " << c.head_size << '/' << c.value_size << ", " << c.queries
              << " queries of " << c.length << ", type " << static_cast<int>(c.type) << ", window " << c.window << '+'
-             << c.sinks << ", ring " << c.ring << ", flags " << c.flag_every << ", bias " << c.key_bias << ", spread "
+             << c.sinks << ", ring " << c.ring << ", F16 every " << c.fp16_every << ", bias " << c.key_bias << ", spread "
              << c.spread;
 }
 
@@ -43,106 +45,94 @@ struct AttentionResult {
   std::vector<double> share;
 };
 
-/// Keys or values as a cache holds them; slots that no position has written hold NaN or, in INT8, a NaN scale.
+/// Keys and values as a cache holds them; slots that no position has written hold NaN or, in INT8, NaN scales.
 class CacheCase {
  public:
-  CacheCase(const AttentionCase& c, RowKind kind, std::size_t size, unsigned seed)
-      : heads_(c.kv_heads),
-        kind_(kind),
-        size_(size),
-        type_(c.type),
-        capacity_(c.ring == 0 ? c.length + 3 : c.ring),
-        values_(random_floats(c.length * c.kv_heads * size, seed)),
-        rows_(encoded(c.type, capacity_, c.ring == 0 ? 0 : c.sinks, c.length)),
-        sinks_(encoded(sink_type(), c.sinks, 0, std::min(c.sinks, c.length))) {
-    if (c.type != CacheType::kInt8) return;
-    exact_rows_.assign(capacity_, -1);
-    if (c.flag_every == 0) return;
-    std::vector<float> kept;
-    const std::size_t first = c.length - std::min(c.length, capacity_);
-    for (std::size_t position = first; position < c.length; position += c.flag_every) {
-      exact_rows_[position % capacity_] = static_cast<std::int32_t>(exact_.size() / (heads_ * size_));
-      for (const float value : row(position)) exact_.push_back(reference::float_to_half(value, FloatType::kF16));
+  CacheCase(const AttentionCase& c, std::size_t value_size, unsigned seed)
+      : layout_(c.type, c.kv_heads, c.head_size, value_size) {
+    if (c.ring != 0) order_ = {.fixed = pages_for(c.sinks), .ring = pages_for(c.ring)};
+    pages_.resize(c.ring == 0 ? pages_for(c.length + 3) : order_.fixed + order_.ring);
+    for (Page& page : pages_) {
+      page.bytes.assign(layout_.bytes(), std::byte{0xff});  // no slot has an F16 row
+      page.fp16_rows.resize(kPageTokens * layout_.fp16_row_size());
+      view_.push_back({.data = page.bytes.data(), .fp16_rows = page.fp16_rows.data()});
+    }
+    const std::vector<float> keys = random_floats(c.length * c.kv_heads * c.head_size, seed);
+    const std::vector<float> values = random_floats(c.length * c.kv_heads * value_size, seed + 1);
+    for (std::size_t position = 0; position < c.length; ++position) {
+      const auto row_of = [&](const std::vector<float>& all) {
+        return std::span(all).subspan(position * all.size() / c.length, all.size() / c.length);
+      };
+      const bool fp16 = (c.fp16_every != 0 && position % c.fp16_every == 0) || (c.ring != 0 && position < c.sinks);
+      write(position, RowKind::kKeys, row_of(keys), fp16);
+      write(position, RowKind::kValues, row_of(values), fp16);
     }
   }
 
-  CachedRows view() const {
-    CachedRows rows = rows_.view(type_, kind_, capacity_);
-    if (type_ == CacheType::kInt8) rows.exact_rows = exact_rows_.data();
-    rows.exact = exact_.data();
-    return rows;
+  KeyValueView view(std::size_t length) const {
+    return {.layout = &layout_, .pages = view_, .order = order_, .key_bias = {}, .length = length};
   }
-  /// Gives all INT8 rows one scale.
-  void set_scales(float scale) { std::fill(rows_.scales.begin(), rows_.scales.end(), scale); }
 
-  CachedRows sink_view(std::size_t sinks) const { return sinks_.view(sink_type(), kind_, sinks); }
+  /// Gives all INT8 rows of values one scale.
+  void set_value_scales(float scale) {
+    for (Page& page : pages_) {
+      for (std::size_t head = 0; head < layout_.heads(); ++head) {
+        auto* scales = reinterpret_cast<float*>(page.bytes.data() + layout_.scales_at(RowKind::kValues, head));
+        std::fill_n(scales, kPageTokens, scale);
+      }
+    }
+  }
 
  private:
-  struct Encoded {
-    std::vector<char> bytes;
-    std::vector<float> scales;
-
-    CachedRows view(CacheType type, RowKind kind, std::size_t capacity) const {
-      return {.data = bytes.data() + 1,  // an odd address
-              .type = type,
-              .kind = kind,
-              .capacity = capacity,
-              .scales = scales.empty() ? nullptr : scales.data(),
-              .exact_rows = nullptr,
-              .exact = nullptr};
-    }
+  struct Page {
+    std::vector<std::byte> bytes;
+    std::vector<std::uint16_t> fp16_rows;
   };
 
-  CacheType sink_type() const { return type_ == CacheType::kInt8 ? CacheType::kF16 : type_; }
+  static std::size_t pages_for(std::size_t tokens) { return (tokens + kPageTokens - 1) / kPageTokens; }
 
-  std::span<const float> row(std::size_t position) const {
-    return std::span(values_).subspan(position * heads_ * size_, heads_ * size_);
-  }
-
-  Encoded encoded(CacheType type, std::size_t capacity, std::size_t first, std::size_t end) const {
-    Encoded result;
-    const std::size_t slots = stored_slots(type, capacity);
-    const std::size_t head_bytes = slots * stored_row_bytes(type, kind_, size_);
-    result.bytes.assign(1 + heads_ * head_bytes, '\xff');
-    if (type == CacheType::kInt8) result.scales.assign(heads_ * slots, NAN);
-    for (std::size_t position = first; position < end; ++position) {
-      for (std::size_t head = 0; head < heads_; ++head) {
-        encode(row(position).subspan(head * size_, size_), type, position % capacity,
-               result.bytes.data() + 1 + head * head_bytes,
-               result.scales.empty() ? nullptr : &result.scales[head * slots]);
+  /// One token's rows of all heads.
+  void write(std::size_t position, RowKind kind, std::span<const float> row, bool fp16) {
+    Page& page = pages_[order_.page_of(position)];
+    const std::size_t slot = position % kPageTokens;
+    const std::size_t size = layout_.size(kind);
+    for (std::size_t head = 0; head < layout_.heads(); ++head) {
+      const std::vector<float> values(row.begin() + static_cast<std::ptrdiff_t>(head * size),
+                                      row.begin() + static_cast<std::ptrdiff_t>((head + 1) * size));
+      if (layout_.type() == CacheType::kInt8) {
+        write_codes(values, kind, head, slot, page);
+      } else {
+        const EncodedFloats encoded(values, float_type(layout_.type()));
+        std::memcpy(page.bytes.data() + layout_.rows_at(kind, head) + slot * layout_.row_bytes(kind), encoded.data(),
+                    layout_.row_bytes(kind));
       }
     }
-    return result;
+    if (layout_.type() != CacheType::kInt8) return;
+    const std::size_t number = (5 * slot + 3) % kPageTokens;
+    page.bytes[layout_.fp16_numbers_at() + slot] =
+        static_cast<std::byte>(fp16 ? number : static_cast<std::size_t>(PageLayout::kNoFp16Row));
+    if (!fp16) return;
+    std::uint16_t* dst = page.fp16_rows.data() + number * layout_.fp16_row_size() + layout_.fp16_values_at(kind, 0);
+    for (const float value : row) *dst++ = reference::float_to_half(value, FloatType::kF16);
   }
 
-  void encode(std::span<const float> values, CacheType type, std::size_t slot, char* head, float* scales) const {
-    if (type == CacheType::kInt8) {
-      std::vector<float> row(values.begin(), values.end());
-      if (kind_ == RowKind::kKeys) row = reference::rotate_head(values.data(), values.size());
-      const reference::IntegerActivations codes = reference::quantize(
-          row.data(), 1, {.cols = values.size(), .group_size = values.size(), .outlier_columns = {}});
-      for (std::size_t c = 0; c < stored_size(type, kind_, size_); ++c) {
-        const int code = c < values.size() ? codes.codes[c] : 0;
-        head[code_index(kind_, size_, slot, c)] = static_cast<char>(kind_ == RowKind::kKeys ? code + 128 : code);
-      }
-      scales[slot] = codes.scales[0];
-    } else {
-      const EncodedFloats encoded(std::vector<float>(values.begin(), values.end()), float_type(type));
-      const std::size_t bytes = stored_row_bytes(type, kind_, size_);
-      std::memcpy(head + slot * bytes, encoded.data(), bytes);
+  void write_codes(std::vector<float> row, RowKind kind, std::size_t head, std::size_t slot, Page& page) const {
+    if (kind == RowKind::kKeys) row = reference::rotate_head(row.data(), row.size());
+    const reference::IntegerActivations codes = reference::quantize(
+        row.data(), 1, {.cols = row.size(), .group_size = row.size(), .outlier_columns = {}});
+    std::byte* rows = page.bytes.data() + layout_.rows_at(kind, head);
+    for (std::size_t c = 0; c < stored_size(CacheType::kInt8, kind, row.size()); ++c) {
+      const int code = c < row.size() ? codes.codes[c] : 0;
+      rows[code_index(kind, row.size(), slot, c)] = static_cast<std::byte>(kind == RowKind::kKeys ? code + 128 : code);
     }
+    std::memcpy(page.bytes.data() + layout_.scales_at(kind, head) + slot * sizeof(float), &codes.scales[0],
+                sizeof(float));
   }
 
-  std::size_t heads_;
-  RowKind kind_;
-  std::size_t size_;
-  CacheType type_;
-  std::size_t capacity_;
-  std::vector<float> values_;  ///< [length][heads][size]
-  Encoded rows_;
-  Encoded sinks_;
-  std::vector<std::int32_t> exact_rows_;
-  std::vector<std::uint16_t> exact_;
+  PageLayout layout_;
+  PageOrder order_;
+  std::vector<Page> pages_;
+  std::vector<CachePage> view_;
 };
 
 /// Queries, a cache, and room for results.
@@ -152,7 +142,7 @@ struct AttentionData {
   std::size_t q_stride;
   std::vector<float> q, sink_q, bias;
   KeyRotation rotation;
-  CacheCase keys, values;
+  CacheCase cache;
 
   AttentionData(const AttentionCase& attention_case, unsigned seed)
       : c(attention_case),
@@ -161,31 +151,34 @@ struct AttentionData {
               .head_size = c.head_size,
               .scale = 0.7F / std::sqrt(static_cast<float>(c.head_size)),
               .value_size = c.value_size,
-              .causal = c.causal,
-              .window = c.window,
-              .sinks = c.sinks},
+              .causal = c.causal},
         q_stride(c.heads * c.head_size + 5),
         q(random_floats(c.queries * q_stride, seed, c.spread)),
         sink_q(random_floats(c.queries * c.heads * c.head_size, seed + 3, c.spread)),
         bias(random_floats(c.kv_heads * c.head_size, seed + 4, c.key_bias)),
         rotation(frequencies((c.head_size - 1) / 2), 1.25, (c.head_size - 1) % 2),
-        keys(c, RowKind::kKeys, c.head_size, seed + 1),
-        values(c, RowKind::kValues, shape.output_size(), seed + 2) {}
+        cache(c, shape.output_size(), seed + 1) {}
 
   AttentionSequence sequence(AttentionResult& result) const {
-    result.out.assign(c.queries * c.heads * shape.output_size(), 0.0F);
     result.share.assign(c.heads, -1.0);
-    AttentionSequence sequence = {.q = q.data(),
+    AttentionSequence all = piece(0, c.queries, result.out);
+    all.first_token_share = result.share.data();
+    return all;
+  }
+
+  /// `count` queries, without those before and after them.
+  AttentionSequence piece(std::size_t first, std::size_t count, std::vector<float>& out) const {
+    out.assign(count * c.heads * shape.output_size(), 0.0F);
+    AttentionSequence sequence = {.q = q.data() + first * q_stride,
                                   .q_stride = q_stride,
-                                  .queries = c.queries,
-                                  .kv = {.keys = keys.view(), .values = values.view(), .length = c.length},
-                                  .out = result.out.data(),
-                                  .first_token_share = result.share.data()};
+                                  .queries = count,
+                                  .kv = cache.view(c.length - c.queries + first + count),
+                                  .out = out.data(),
+                                  .window = c.window,
+                                  .sinks = c.sinks};
     if (c.key_bias != 0.0F) sequence.kv.key_bias = {bias.data(), &rotation};
     if (c.ring != 0 && c.sinks != 0) {
-      sequence.kv.sink_keys = keys.sink_view(c.sinks);
-      sequence.kv.sink_values = values.sink_view(c.sinks);
-      sequence.sink_q = sink_q.data();
+      sequence.sink_q = sink_q.data() + first * c.heads * c.head_size;
       sequence.sink_q_stride = c.heads * c.head_size;
     }
     return sequence;

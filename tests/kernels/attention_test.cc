@@ -2,6 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
+#include <random>
+#include <span>
+#include <vector>
 
 #include "attention_case.h"
 #include "kernel_cases.h"
@@ -67,7 +71,7 @@ const AttentionCase kCases[] = {
 };
 
 TEST_CASE("attention agrees with the reference on every target, for every shape and cache type") {
-  for (const CacheType type : {CacheType::kF32, CacheType::kF16, CacheType::kBF16, CacheType::kInt8}) {
+  for (const CacheType type : {CacheType::kF32, CacheType::kF16, CacheType::kInt8}) {
     for (AttentionCase c : kCases) {
       c.type = type;
       for (const float spread : {1.0F, 300.0F}) {  // 300: softmax picks single keys, and scores reach hundreds
@@ -125,8 +129,8 @@ TEST_CASE("sinks are seen before the window begins, at its edge and beyond") {
 }
 
 TEST_CASE(
-    "a ring that wrapped, with its sinks beside it and queries of their own for them, agrees with the reference") {
-  for (const CacheType type : {CacheType::kF32, CacheType::kF16, CacheType::kBF16, CacheType::kInt8}) {
+    "a ring that wrapped, with its sinks before it and queries of their own for them, agrees with the reference") {
+  for (const CacheType type : {CacheType::kF32, CacheType::kF16, CacheType::kInt8}) {
     for (const std::size_t sinks : {0, 1, 4}) {
       for (const std::size_t window : {1, 5, 130}) {
         for (const std::size_t queries : {1, 20, 140}) {
@@ -148,7 +152,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("INT8 keys and values stay within their rounding of the exact result, and flagged tokens keep their digits") {
+TEST_CASE("INT8 keys and values stay within their rounding of the exact result, and FP16 tokens keep their digits") {
   AttentionCase c = {.heads = 4, .kv_heads = 2, .head_size = 64, .queries = 30, .length = 200};
   c.type = CacheType::kF32;
   const AttentionResult exact = AttentionData(c, 11).reference_result();
@@ -156,7 +160,7 @@ TEST_CASE("INT8 keys and values stay within their rounding of the exact result, 
   const AttentionResult rounded = AttentionData(c, 11).reference_result();
   // Values round by 1/254 of their row's maximum (about 3 of a deviation of 1), scores by as much, averaged over many.
   CHECK(relative_error(rounded.out, exact.out) <= 0.05);
-  c.flag_every = 1;
+  c.fp16_every = 1;
   CHECK(relative_error(AttentionData(c, 11).reference_result().out, exact.out) <= 2e-3);
 }
 
@@ -167,7 +171,7 @@ TEST_CASE("equal weights of equal scales lose nothing in INT8: integer products 
       c.type = CacheType::kInt8;
       c.spread = 0.0F;  // queries of zeros: every key weighs the same
       AttentionData data(c, 17);
-      data.values.set_scales(0.5F);
+      data.cache.set_value_scales(0.5F);
       const AttentionResult expected = data.reference_result();
       for_every_target([&] {
         CAPTURE(c);
@@ -177,11 +181,11 @@ TEST_CASE("equal weights of equal scales lose nothing in INT8: integer products 
   }
 }
 
-TEST_CASE("attention reads flagged INT8 tokens from where they are kept, on every target") {
-  for (const std::size_t flag_every : {1, 2, 7, 33}) {
+TEST_CASE("attention reads FP16 tokens among INT8 ones from where they are kept, on every target") {
+  for (const std::size_t fp16_every : {1, 2, 7, 33}) {
     for (AttentionCase c : kCases) {
       c.type = CacheType::kInt8;
-      c.flag_every = flag_every;
+      c.fp16_every = fp16_every;
       check_attention(c);
     }
     check_attention({.heads = 4,
@@ -194,16 +198,16 @@ TEST_CASE("attention reads flagged INT8 tokens from where they are kept, on ever
                      .window = 40,
                      .sinks = 4,
                      .ring = 44,
-                     .flag_every = flag_every});
+                     .fp16_every = fp16_every});
   }
 }
 
-TEST_CASE("a bias that INT8 keys lack is added to their scores, around a ring and beside flagged tokens") {
-  for (const std::size_t flag_every : {0, 7}) {
+TEST_CASE("a bias that INT8 keys lack is added to their scores, around a ring and beside FP16 tokens") {
+  for (const std::size_t fp16_every : {0, 7}) {
     for (const float bias : {0.5F, 30.0F}) {
       for (AttentionCase c : kCases) {
         c.type = CacheType::kInt8;
-        c.flag_every = flag_every;
+        c.fp16_every = fp16_every;
         c.key_bias = bias;
         check_attention(c);
       }
@@ -217,7 +221,7 @@ TEST_CASE("a bias that INT8 keys lack is added to their scores, around a ring an
                        .window = 300,
                        .sinks = 4,
                        .ring = 304,
-                       .flag_every = flag_every,
+                       .fp16_every = fp16_every,
                        .key_bias = bias});
     }
   }
@@ -237,6 +241,124 @@ TEST_CASE("long caches are split among tasks and merged, for every type") {
                          .window = window,
                          .sinks = window == 0 ? std::size_t{0} : 4});
       }
+    }
+  }
+}
+
+/// Cuts of `total` into runs of random lengths, about as many short as long ones.
+std::vector<std::size_t> random_runs(std::size_t total, std::mt19937& random) {
+  std::vector<std::size_t> runs;
+  while (total > 0) {
+    const std::size_t most = std::min<std::size_t>(total, std::size_t{1} << (random() % 10));
+    runs.push_back(1 + random() % most);
+    total -= runs.back();
+  }
+  return runs;
+}
+
+/// All queries of some sequences, cut into random pieces that come in random company; each sequence's pieces in order.
+std::vector<std::vector<float>> in_random_batches(const std::vector<AttentionData>& sequences, std::mt19937& random) {
+  struct Piece {
+    std::size_t sequence;
+    std::size_t first;
+    std::size_t count;
+  };
+  std::vector<std::vector<float>> outputs(sequences.size());
+  std::vector<Piece> pieces;
+  for (std::size_t s = 0; s < sequences.size(); ++s) {
+    outputs[s].resize(sequences[s].c.queries * sequences[s].c.heads * sequences[s].shape.output_size());
+    std::size_t first = 0;
+    for (const std::size_t count : random_runs(sequences[s].c.queries, random)) {
+      pieces.push_back({s, first, count});
+      first += count;
+    }
+  }
+  std::shuffle(pieces.begin(), pieces.end(), random);
+  std::span<const Piece> rest = pieces;
+  while (!rest.empty()) {
+    const std::span<const Piece> batch = rest.first(std::min<std::size_t>(rest.size(), 1 + random() % 8));
+    rest = rest.subspan(batch.size());
+    std::vector<std::vector<float>> out(batch.size());
+    std::vector<AttentionSequence> entries;
+    for (std::size_t i = 0; i < batch.size(); ++i) {
+      entries.push_back(sequences[batch[i].sequence].piece(batch[i].first, batch[i].count, out[i]));
+    }
+    attention(sequences.front().shape, entries);
+    for (std::size_t i = 0; i < batch.size(); ++i) {
+      const std::size_t row = out[i].size() / batch[i].count;
+      std::ranges::copy(out[i], outputs[batch[i].sequence].begin() + static_cast<std::ptrdiff_t>(batch[i].first * row));
+    }
+  }
+  return outputs;
+}
+
+bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+/// Sequences that one call may hold: they differ in cache type, length, window and sinks.
+std::vector<AttentionData> mixed_sequences(const AttentionCase& shape) {
+  std::vector<AttentionData> sequences;
+  unsigned seed = 40;
+  for (const CacheType type : {CacheType::kF32, CacheType::kF16, CacheType::kInt8}) {
+    for (const std::size_t length : {3, 700, 1300}) {
+      for (const std::size_t window : {0, 100, 600}) {
+        AttentionCase c = shape;
+        c.type = type;
+        c.length = length;
+        c.queries = std::min<std::size_t>(length, 650);
+        c.window = window;
+        c.sinks = window == 0 ? 0 : length % 7;
+        c.fp16_every = window == 100 ? 3 : 50;
+        c.key_bias = length == 700 ? 5.0F : 0.0F;
+        sequences.emplace_back(c, seed += 10);
+      }
+    }
+  }
+  return sequences;
+}
+
+TEST_CASE(
+    "a query's output is the same bits alone, in any batch of sequences of any cache type, length and window, in a "
+    "piece of any length, and for any number of threads") {
+  const AttentionCase shapes[] = {{.heads = 6, .kv_heads = 2, .head_size = 24, .value_size = 40},
+                                  {.heads = 2, .kv_heads = 1, .head_size = 5, .value_size = 1},
+                                  {.heads = 7, .kv_heads = 1, .head_size = 64}};
+  std::mt19937 random(1);
+  for (const AttentionCase& shape : shapes) {
+    const std::vector<AttentionData> sequences = mixed_sequences(shape);
+    for_every_target([&] {
+      std::vector<std::vector<float>> alone;
+      for (const AttentionData& data : sequences) alone.push_back(with_threads(1, [&] { return data.result().out; }));
+      for (const int threads : {1, 2, 5}) {
+        const auto batched = with_threads(threads, [&] { return in_random_batches(sequences, random); });
+        for (std::size_t s = 0; s < sequences.size(); ++s) {
+          CAPTURE(sequences[s].c);
+          CHECK(same_bits(batched[s], alone[s]));
+        }
+      }
+    });
+  }
+}
+
+TEST_CASE("one query over a long cache is the same bits whether its parts are shared out or not") {
+  for (const CacheType type : {CacheType::kF32, CacheType::kF16, CacheType::kInt8}) {
+    for (const std::size_t window : {0, 1500}) {
+      AttentionCase c = {.heads = 4, .kv_heads = 2, .head_size = 32, .queries = 2, .length = 3000, .type = type};
+      c.window = window;
+      c.sinks = window == 0 ? 0 : 4;
+      c.fp16_every = 100;
+      c.key_bias = 3.0F;
+      const AttentionData data(c, 5);
+      for_every_target([&] {
+        CAPTURE(c);
+        const AttentionResult one = with_threads(1, [&] { return data.result(); });
+        for (const int threads : {2, 16}) {
+          const AttentionResult more = with_threads(threads, [&] { return data.result(); });
+          CHECK(same_bits(more.out, one.out));
+          CHECK(more.share == one.share);
+        }
+      });
     }
   }
 }

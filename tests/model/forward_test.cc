@@ -183,8 +183,8 @@ TEST_CASE("the share of attention on the first token is that of a softmax") {
   const BlockWeights block = source.block(0);
   std::vector<float> hidden(6 * spec.hidden_size);
   for (std::size_t i = 0; i < hidden.size(); ++i) hidden[i] = std::sin(static_cast<float>(i));
-  KeyValueCache first(cache_shape(spec), {.type = kernels::CacheType::kF32, .capacity = 8});
-  KeyValueCache second(cache_shape(spec), {.type = kernels::CacheType::kF32, .capacity = 8});
+  KeyValueCache first({cache_shape(spec)}, {.type = kernels::CacheType::kF32, .capacity = 8});
+  KeyValueCache second({cache_shape(spec)}, {.type = kernels::CacheType::kF32, .capacity = 8});
   const BatchSequence batch[] = {{1, &first}, {5, &second}};
   BlockActivations activations;
   RopeAngles angles;

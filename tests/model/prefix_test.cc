@@ -76,11 +76,11 @@ TEST_CASE("an INT8 cache keeps the prefix in 16 bits") {
   const test::TemporaryDirectory directory;
   Model model(written_model(directory / "model", {1, 2, 3, 4, 5, 6}));
   KeyValueCache cache = model.make_cache({.type = CacheOptions::Type::kInt8}, 16);
-  CHECK(cache.flagged_tokens(0) == 6);
+  CHECK(cache.fp16_tokens(0) == 6);
   test::run_tokens(model, text_ids(16), cache);
-  CHECK(cache.flagged_tokens(0) == 6);
+  CHECK(cache.fp16_tokens(0) == 6);
   cache.truncate(0);
-  CHECK(cache.flagged_tokens(1) == 6);
+  CHECK(cache.fp16_tokens(1) == 6);
 }
 
 TEST_CASE("a rolling cache keeps the prefix as sinks") {

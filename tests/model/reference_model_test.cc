@@ -103,7 +103,7 @@ double block_error(const ModelSpec& spec, unsigned seed) {
     expected.insert(expected.end(), row.begin(), row.end());
   }
 
-  KeyValueCache cache(cache_shape(spec), {.type = kernels::CacheType::kF32, .capacity = kTokens});
+  KeyValueCache cache({cache_shape(spec)}, {.type = kernels::CacheType::kF32, .capacity = kTokens});
   const BatchSequence batch[] = {{kTokens, &cache}};
   BlockActivations activations;
   RopeAngles angles;

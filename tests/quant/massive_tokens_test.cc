@@ -30,7 +30,7 @@ Statistics measured() {
 std::size_t kept_in_16_bits(const model::Model& model, const std::vector<int>& ids) {
   model::KeyValueCache cache = model.make_cache({.type = CacheOptions::Type::kInt8}, ids.size());
   test::run_tokens(model, ids, cache);
-  return cache.flagged_tokens(0);
+  return cache.fp16_tokens(0);
 }
 
 TEST_CASE("the tokens that calibration found massive are those that a run keeps in 16 bits") {

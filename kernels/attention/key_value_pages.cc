@@ -1,4 +1,4 @@
-#include "kernels/attention/key_value_rows.h"
+#include "kernels/attention/key_value_pages.h"
 
 #include <algorithm>
 
@@ -6,7 +6,7 @@
 #include "kernels/scratch.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/attention/key_value_rows.cc"
+#define HWY_TARGET_INCLUDE "kernels/attention/key_value_pages.cc"
 #include <hwy/foreach_target.h>  // IWYU pragma: keep
 #include <hwy/highway.h>
 // After highway.h:
@@ -55,30 +55,51 @@ namespace ballast::kernels {
 
 HWY_EXPORT(quantize_row);
 
+PageLayout::PageLayout(CacheType type, std::size_t heads, std::size_t key_size, std::size_t value_size)
+    : type_(type), heads_(heads) {
+  keys_ = add_rows(RowKind::kKeys, key_size);
+  values_ = add_rows(RowKind::kValues, value_size);
+  fp16_numbers_at_ = bytes_;
+  if (type == CacheType::kInt8 && heads != 0) bytes_ += kPageTokens * sizeof(std::int8_t);
+}
+
+/// What lies side by side of one kind; every part fills whole cache lines.
+PageLayout::Rows PageLayout::add_rows(RowKind kind, std::size_t size) {
+  Rows rows = {.size = size, .row_bytes = stored_row_bytes(type_, kind, size), .rows_at = bytes_, .scales_at = 0};
+  bytes_ += heads_ * kPageTokens * rows.row_bytes;
+  rows.scales_at = bytes_;
+  if (type_ == CacheType::kInt8) bytes_ += heads_ * kPageTokens * sizeof(float);
+  return rows;
+}
+
 namespace {
 
-void store_row(const float* src, std::size_t head, std::size_t slot, const WritableRows& dst, float* scratch) {
-  const std::size_t slots = stored_slots(dst.type, dst.capacity);
-  const std::size_t row_bytes = stored_row_bytes(dst.type, dst.kind, dst.size);
-  char* rows = static_cast<char*>(dst.data) + head * slots * row_bytes;
-  if (dst.type == CacheType::kInt8) {
-    dst.scales[head * slots + slot] = HWY_DYNAMIC_DISPATCH(quantize_row)(src, dst.kind, dst.size, slot, scratch,
-                                                                         reinterpret_cast<std::uint8_t*>(rows));
+void store_row(const float* src, const PageLayout& layout, RowKind kind, std::size_t head, std::byte* page,
+               std::size_t slot, float* scratch) {
+  std::byte* rows = page + layout.rows_at(kind, head);
+  if (layout.type() == CacheType::kInt8) {
+    const float scale = HWY_DYNAMIC_DISPATCH(quantize_row)(src, kind, layout.size(kind), slot, scratch,
+                                                           reinterpret_cast<std::uint8_t*>(rows));
+    reinterpret_cast<float*>(page + layout.scales_at(kind, head))[slot] = scale;
   } else {
-    from_float(src, dst.size, float_type(dst.type), rows + slot * row_bytes);
+    from_float(src, layout.size(kind), float_type(layout.type()), rows + slot * layout.row_bytes(kind));
   }
 }
 
 }  // namespace
 
-void store_rows(const float* src, std::size_t stride, std::size_t count, std::size_t first, const WritableRows& dst) {
-  const std::size_t threads = std::min(threads_for(count * dst.heads * dst.size), std::max<std::size_t>(1, count));
-  const ThreadScratch scratch(threads, dst.size);
+void store_rows(const float* src, std::size_t src_stride, std::size_t count, const PageLayout& layout, RowKind kind,
+                std::span<std::byte* const> pages, std::size_t first_slot) {
+  const std::size_t size = layout.size(kind);
+  const std::size_t threads =
+      std::min(threads_for(count * layout.heads() * size), std::max<std::size_t>(1, count));
+  const ThreadScratch scratch(threads, size);
   parallel_tasks(threads, threads, [&](std::size_t task, std::size_t thread) {
     for (std::size_t i = count * task / threads; i < count * (task + 1) / threads; ++i) {
-      const std::size_t slot = (first + i) % dst.capacity;
-      for (std::size_t head = 0; head < dst.heads; ++head) {
-        store_row(src + i * stride + head * dst.size, head, slot, dst, scratch.of(thread));
+      const std::size_t slot = first_slot + i;
+      for (std::size_t head = 0; head < layout.heads(); ++head) {
+        store_row(src + i * src_stride + head * size, layout, kind, head, pages[slot / kPageTokens],
+                  slot % kPageTokens, scratch.of(thread));
       }
     }
   });

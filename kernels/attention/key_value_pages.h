@@ -1,0 +1,153 @@
+// How keys and values lie in a cache: in pages of consecutive positions, as floats or as INT8 with exceptions.
+#ifndef BALLAST_KERNELS_ATTENTION_KEY_VALUE_PAGES_H_
+#define BALLAST_KERNELS_ATTENTION_KEY_VALUE_PAGES_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "kernels/matrix/float_matrix.h"
+
+namespace ballast::kernels {
+
+enum class CacheType {
+  kF32,
+  kF16,
+  kInt8,  ///< symmetric, one scale per token and head
+};
+
+/// Of a type other than kInt8.
+constexpr FloatType float_type(CacheType type) {
+  return type == CacheType::kF32 ? FloatType::kF32 : FloatType::kF16;
+}
+
+/// Floats lie alike in both; INT8 codes as integer dot products of four read them, once written and often read:
+/// keys [slots / kPanelTokens][size / 4][kPanelTokens][4], with 128 added to each code (the unsigned side of a
+/// product), values [slots / 4][size][4]. Sizes are rounded up to whole parts. No vector length shows in either.
+enum class RowKind { kKeys, kValues };
+
+/// The slots of a panel of INT8 keys: four vectors of 512 bits, a whole number of shorter ones.
+inline constexpr std::size_t kPanelTokens = 64;
+
+/// The slots of a page; the token at position p lies in slot p % kPageTokens.
+inline constexpr std::size_t kPageTokens = 128;
+static_assert(kPageTokens % kPanelTokens == 0);
+
+/// Values per row, padding included.
+constexpr std::size_t stored_size(CacheType type, RowKind kind, std::size_t size) {
+  if (type != CacheType::kInt8) return size;
+  return kind == RowKind::kKeys ? (size + 3) / 4 * 4 : (size + 15) / 16 * 16;
+}
+
+/// Bytes of one row.
+constexpr std::size_t stored_row_bytes(CacheType type, RowKind kind, std::size_t size) {
+  return stored_size(type, kind, size) * (type == CacheType::kInt8 ? 1 : float_type_bytes(float_type(type)));
+}
+
+/// Where an INT8 code of one head lies.
+constexpr std::size_t code_index(RowKind kind, std::size_t size, std::size_t slot, std::size_t c) {
+  const std::size_t stored = stored_size(CacheType::kInt8, kind, size);
+  return kind == RowKind::kKeys
+             ? slot / kPanelTokens * kPanelTokens * stored + c / 4 * kPanelTokens * 4 + slot % kPanelTokens * 4 + c % 4
+             : slot / 4 * stored * 4 + c * 4 + slot % 4;
+}
+
+/// What a page holds of kPageTokens tokens in one layer: rows [heads][kPageTokens][size] of keys and of values, floats
+/// or codes as RowKind says. With INT8 also every row's scale (value = code * scale), and for every slot the number of
+/// the F16 row that is read in place of its codes. The F16 rows lie outside the page: one for each FP16 token, keys of
+/// all heads [heads][key_size], then values. A layout of no heads is of a layer that keeps nothing.
+class PageLayout {
+ public:
+  static constexpr std::int8_t kNoFp16Row = -1;
+
+  PageLayout() = default;
+  PageLayout(CacheType type, std::size_t heads, std::size_t key_size, std::size_t value_size);
+
+  CacheType type() const { return type_; }
+  std::size_t heads() const { return heads_; }
+  std::size_t size(RowKind kind) const { return of(kind).size; }  ///< of a head's row
+  std::size_t row_bytes(RowKind kind) const { return of(kind).row_bytes; }
+  std::size_t bytes() const { return bytes_; }  ///< of a page; to be aligned as for hwy::AllocateAligned
+
+  // Bytes from a page's start on.
+  std::size_t rows_at(RowKind kind, std::size_t head) const {
+    return of(kind).rows_at + head * kPageTokens * of(kind).row_bytes;
+  }
+  /// kInt8: float [kPageTokens] of a head.
+  std::size_t scales_at(RowKind kind, std::size_t head) const {
+    return of(kind).scales_at + head * kPageTokens * sizeof(float);
+  }
+  /// kInt8: std::int8_t [kPageTokens], a slot's F16 row or kNoFp16Row.
+  std::size_t fp16_numbers_at() const { return fp16_numbers_at_; }
+
+  /// Values of one token's F16 row, and where those of one head begin.
+  std::size_t fp16_row_size() const { return heads_ * (keys_.size + values_.size); }
+  std::size_t fp16_values_at(RowKind kind, std::size_t head) const {
+    return kind == RowKind::kKeys ? head * keys_.size : heads_ * keys_.size + head * values_.size;
+  }
+
+ private:
+  struct Rows {
+    std::size_t size = 0;
+    std::size_t row_bytes = 0;
+    std::size_t rows_at = 0;
+    std::size_t scales_at = 0;
+  };
+
+  const Rows& of(RowKind kind) const { return kind == RowKind::kKeys ? keys_ : values_; }
+  Rows add_rows(RowKind kind, std::size_t size);
+
+  CacheType type_ = CacheType::kF32;
+  std::size_t heads_ = 0;
+  std::size_t bytes_ = 0;
+  Rows keys_;
+  Rows values_;
+  std::size_t fp16_numbers_at_ = 0;
+};
+
+/// View of a page.
+struct CachePage {
+  const std::byte* data = nullptr;
+  const std::uint16_t* fp16_rows = nullptr;  ///< [rows][fp16_row_size()]; null: none
+};
+
+class KeyRotation;
+
+/// What a projection adds to the keys of a layer before they are rotated; see key_bias.h.
+struct KeyBias {
+  const float* values = nullptr;  ///< [kv_heads][head_size]; null: none
+  const KeyRotation* rotation = nullptr;
+};
+
+/// Which of a cache's pages holds a position. The first `fixed` pages hold the first positions for good; those after them
+/// are a ring of `ring` pages that the positions after those go around.
+struct PageOrder {
+  std::size_t fixed = static_cast<std::size_t>(-1);
+  std::size_t ring = 0;
+
+  std::size_t page_of(std::size_t position) const {
+    const std::size_t page = position / kPageTokens;
+    return page < fixed ? page : fixed + (page - fixed) % ring;
+  }
+};
+
+/// What attention reads of one sequence in one layer. Slots that no position has written hold anything.
+struct KeyValueView {
+  const PageLayout* layout = nullptr;
+  std::span<const CachePage> pages{};
+  PageOrder order{};
+  KeyBias key_bias{};      ///< what codes of keys lack: the bias, rotated at each key's position; F16 rows have it
+  std::size_t length = 0;  ///< positions so far, the queries' own included
+
+  const CachePage& page_of(std::size_t position) const { return pages[order.page_of(position)]; }
+};
+
+/// Stores rows [count][heads * size] (`src_stride` floats apart) of keys or values in the slots from `first_slot` of the
+/// first page on, through as many pages as it takes. To F16 and INT8 ties round to even; an INT8 row of zeros has scale
+/// 0. The slots' numbers of F16 rows stay as they are.
+void store_rows(const float* src, std::size_t src_stride, std::size_t count, const PageLayout& layout, RowKind kind,
+                std::span<std::byte* const> pages, std::size_t first_slot);
+
+}  // namespace ballast::kernels
+
+#endif  // BALLAST_KERNELS_ATTENTION_KEY_VALUE_PAGES_H_

@@ -1,0 +1,98 @@
+#include "model/forward/layer_pages.h"
+
+#include <algorithm>
+#include <bitset>
+#include <cassert>
+#include <cstring>
+#include <utility>
+
+namespace ballast::model {
+
+using kernels::kPageTokens;
+using kernels::PageLayout;
+
+std::size_t LayerPages::bytes() const {
+  std::size_t total = 0;
+  for (const Page& page : pages_) {
+    if (page.data) total += page.data.bytes();
+    if (page.fp16_rows) total += page.fp16_rows.bytes();
+  }
+  return total;
+}
+
+std::byte* LayerPages::own_page(std::size_t index) {
+  if (index >= pages_.size()) {
+    pages_.resize(index + 1);
+    view_.resize(index + 1);
+  }
+  PageRef& data = pages_[index].data;
+  if (!data) {
+    data = pool_->take(layout_.bytes());
+    if (layout_.type() == kernels::CacheType::kInt8) {
+      std::fill_n(fp16_numbers(index), kPageTokens, PageLayout::kNoFp16Row);
+    }
+  } else if (data.shared()) {
+    PageRef copy = pool_->take(layout_.bytes());
+    std::memcpy(copy.data(), data.data(), layout_.bytes());
+    data = std::move(copy);
+  }
+  view_[index].data = data.data();
+  return data.data();
+}
+
+std::int8_t* LayerPages::fp16_numbers(std::size_t index) const {
+  return reinterpret_cast<std::int8_t*>(pages_[index].data.data() + layout_.fp16_numbers_at());
+}
+
+bool LayerPages::reads_fp16(std::size_t index, std::size_t slot) const {
+  return layout_.type() == kernels::CacheType::kInt8 && fp16_numbers(index)[slot] != PageLayout::kNoFp16Row;
+}
+
+void LayerPages::read_codes(std::size_t index, std::size_t slot) {
+  fp16_numbers(index)[slot] = PageLayout::kNoFp16Row;
+}
+
+void LayerPages::read_fp16(std::size_t index, std::size_t slot, const float* keys, const float* values) {
+  read_codes(index, slot);  // its own row, if it has one, may be taken
+  const std::size_t row = free_fp16_row(index);
+  make_fp16_row(index, row);
+  fp16_numbers(index)[slot] = static_cast<std::int8_t>(row);
+  auto* dst = reinterpret_cast<std::uint16_t*>(pages_[index].fp16_rows.data()) + row * layout_.fp16_row_size();
+  const std::size_t key_values = layout_.heads() * layout_.size(kernels::RowKind::kKeys);
+  kernels::from_float(keys, key_values, kernels::FloatType::kF16, dst);
+  kernels::from_float(values, layout_.fp16_row_size() - key_values, kernels::FloatType::kF16, dst + key_values);
+}
+
+/// The first row that no slot refers to.
+std::size_t LayerPages::free_fp16_row(std::size_t index) const {
+  std::bitset<kPageTokens> taken;
+  for (const std::int8_t number : std::span(fp16_numbers(index), kPageTokens)) {
+    if (number != PageLayout::kNoFp16Row) taken.set(static_cast<std::size_t>(number));
+  }
+  std::size_t row = 0;
+  while (taken[row]) ++row;
+  return row;
+}
+
+/// Sees to it that a row has memory, and that nobody else reads it.
+void LayerPages::make_fp16_row(std::size_t index, std::size_t row) {
+  constexpr std::size_t kFewest = 4;
+  const std::size_t row_bytes = layout_.fp16_row_size() * sizeof(std::uint16_t);
+  PageRef& rows = pages_[index].fp16_rows;
+  const std::size_t bytes = rows ? rows.bytes() : 0;
+  if (rows && !rows.shared() && (row + 1) * row_bytes <= bytes) return;
+  std::size_t needed = std::max(bytes, kFewest * row_bytes);
+  while (needed < (row + 1) * row_bytes) needed *= 2;
+  PageRef more = pool_->take(needed);
+  if (rows) std::memcpy(more.data(), rows.data(), bytes);
+  rows = std::move(more);
+  view_[index].fp16_rows = reinterpret_cast<const std::uint16_t*>(rows.data());
+}
+
+void LayerPages::keep_first(std::size_t count) {
+  if (count >= pages_.size()) return;
+  pages_.resize(count);
+  view_.resize(count);
+}
+
+}  // namespace ballast::model

@@ -1,0 +1,59 @@
+// The pages that one sequence has in one layer.
+#ifndef BALLAST_MODEL_FORWARD_LAYER_PAGES_H_
+#define BALLAST_MODEL_FORWARD_LAYER_PAGES_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "kernels/attention/key_value_pages.h"
+#include "model/forward/page_pool.h"
+
+namespace ballast::model {
+
+/// Copies share all pages; whoever writes to a shared one first gets a copy of it. 
+class LayerPages {
+ public:
+  LayerPages(const kernels::PageLayout& layout, std::shared_ptr<PagePool> pool)
+      : layout_(layout), pool_(std::move(pool)) {}
+
+  const kernels::PageLayout& layout() const { return layout_; }
+  std::size_t bytes() const;  ///< that the layer holds, shared or not
+
+  /// Page `index`, to be written: it is there and nobody else's from now on. Throws std::bad_alloc.
+  std::byte* own_page(std::size_t index);
+
+  // INT8: what a slot of an own page reads. The first sees to the codes, the second also to the F16 row that it comes
+  // with: keys [heads * key_size] and values [heads * value_size].
+  void read_codes(std::size_t index, std::size_t slot);
+  void read_fp16(std::size_t index, std::size_t slot, const float* keys, const float* values);
+  bool reads_fp16(std::size_t index, std::size_t slot) const;
+
+  /// Gives back all pages but the first `count`.
+  void keep_first(std::size_t count);
+
+  /// Pages as attention reads them. Valid until one is added.
+  std::span<const kernels::CachePage> view() const { return view_; }
+
+ private:
+  struct Page {
+    PageRef data;
+    PageRef fp16_rows;  ///< as many as fit; those that a slot refers to are in use
+  };
+
+  std::int8_t* fp16_numbers(std::size_t index) const;
+  std::size_t free_fp16_row(std::size_t index) const;
+  void make_fp16_row(std::size_t index, std::size_t row);
+
+  kernels::PageLayout layout_;
+  std::shared_ptr<PagePool> pool_;
+  std::vector<Page> pages_;
+  std::vector<kernels::CachePage> view_;  ///< of pages_
+};
+
+}  // namespace ballast::model
+
+#endif  // BALLAST_MODEL_FORWARD_LAYER_PAGES_H_

@@ -1,0 +1,88 @@
+// Memory for the pages of caches: handed out, shared, and used again.
+#ifndef BALLAST_MODEL_FORWARD_PAGE_POOL_H_
+#define BALLAST_MODEL_FORWARD_PAGE_POOL_H_
+
+#include <atomic>
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "kernels/scratch.h"
+
+namespace ballast::model {
+
+class PagePool;
+
+/// A share of a page from a pool, or none. Copies share the page; with the last of them it goes back to its pool, which
+/// lives as long as a share. Several threads may hold, copy and drop shares of one page, each a PageRef of its own; who
+/// finds it unshared may write to it.
+class PageRef {
+ public:
+  PageRef() = default;
+  PageRef(const PageRef& other) : pool_(other.pool_), page_(other.page_) {
+    if (page_ != nullptr) page_->shares.fetch_add(1, std::memory_order_relaxed);
+  }
+  PageRef(PageRef&& other) noexcept : pool_(std::move(other.pool_)), page_(std::exchange(other.page_, nullptr)) {}
+  PageRef& operator=(PageRef other) noexcept {
+    std::swap(pool_, other.pool_);
+    std::swap(page_, other.page_);
+    return *this;
+  }
+  ~PageRef();
+
+  explicit operator bool() const { return page_ != nullptr; }
+  std::byte* data() const { return page_->memory.data(); }
+  std::size_t bytes() const { return page_->memory.size(); }
+
+  /// Whether there are other shares. What they read happened before a call that returns false.
+  bool shared() const { return page_->shares.load(std::memory_order_acquire) != 1; }
+
+ private:
+  friend class PagePool;
+
+  struct Page {
+    explicit Page(std::size_t bytes) : memory(bytes) {}
+
+    kernels::AlignedArray<std::byte> memory;
+    std::atomic<std::size_t> shares{0};
+    Page* next_free = nullptr;
+  };
+
+  PageRef(std::shared_ptr<PagePool> pool, Page* page) : pool_(std::move(pool)), page_(page) {
+    page_->shares.store(1, std::memory_order_relaxed);
+  }
+
+  std::shared_ptr<PagePool> pool_;
+  Page* page_ = nullptr;
+};
+
+/// Pages of any sizes; those given back are handed out again, and returned to the system with the pool. Thread-safe.
+class PagePool : public std::enable_shared_from_this<PagePool> {
+ public:
+  static std::shared_ptr<PagePool> make() { return std::shared_ptr<PagePool>(new PagePool); }
+
+  /// A page of this size, aligned for any vector and with any content. Throws std::bad_alloc.
+  PageRef take(std::size_t bytes);
+
+  std::size_t bytes_in_use() const;  ///< of pages handed out, a shared one counted once
+  std::size_t bytes() const;         ///< of all pages
+
+ private:
+  friend class PageRef;
+
+  PagePool() = default;
+  void give_back(PageRef::Page* page);
+
+  mutable std::mutex mutex_;
+  std::vector<std::unique_ptr<PageRef::Page>> pages_;
+  std::map<std::size_t, PageRef::Page*> free_;  ///< by size, the first of a list
+  std::size_t bytes_in_use_ = 0;
+  std::size_t bytes_ = 0;
+};
+
+}  // namespace ballast::model
+
+#endif  // BALLAST_MODEL_FORWARD_PAGE_POOL_H_
