@@ -11,6 +11,7 @@
 #include "ballast/error.h"
 #include "eval/questions.h"
 #include "eval/scorer.h"
+#include "files/utf8.h"
 #include "kernels/logits.h"
 #include "model/model.h"
 
@@ -46,7 +47,7 @@ std::vector<Task> encode_questions(const std::vector<eval::Question>& questions,
         ids.context.erase(ids.context.begin(), ids.context.end() - static_cast<std::ptrdiff_t>(room));
       }
       task.choices.push_back(std::move(ids));
-      task.lengths.push_back(static_cast<double>(eval::character_count(choice)));
+      task.lengths.push_back(static_cast<double>(files::count_code_points(choice)));
     }
   }
   return tasks;

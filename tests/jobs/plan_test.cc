@@ -1,41 +1,51 @@
 #include "jobs/plan.h"
 
 #include <doctest/doctest.h>
+#include <unistd.h>
 
-#include <filesystem>
-#include <limits>
-#include <string>
+#include <cstdint>
+#include <vector>
 
-#include "temporary_directory.h"
+#include "error_message.h"
+#include "jobs/costs.h"
+#include "jobs/memory.h"
 
 namespace ballast::jobs {
 namespace {
 
-namespace fs = std::filesystem;
+using test::Contains;
 
-void limit(const fs::path& group, const std::string& most, std::size_t used, std::size_t files) {
-  fs::create_directories(group);
-  test::write_file(group / "memory.max", most + "\n");
-  test::write_file(group / "memory.current", std::to_string(used) + "\n");
-  test::write_file(group / "memory.stat", "anon 5\nfile " + std::to_string(files) + "\n");
+TEST_CASE("what this process holds grows with what it touches") {
+  constexpr std::size_t kBytes = std::size_t{64} << 20;
+  const std::uint64_t before = resident_memory();
+  const std::vector<char> touched(kBytes, 1);
+  CHECK(resident_memory() >= before + kBytes * 9 / 10);
+  CHECK(touched.back() == 1);
 }
 
-TEST_CASE("the tightest control group above a process limits its memory, files that can be dropped left out") {
-  const test::TemporaryDirectory root;
-  CHECK(group_memory(root / "none", "a/b") == std::numeric_limits<std::uint64_t>::max());
-  limit(root / "a", "1000", 700, 500);
-  limit(root / "a" / "b", "max", 0, 0);
-  CHECK(group_memory(root / ".", "a/b") == 800);
-  limit(root / "a" / "b", "900", 300, 0);
-  CHECK(group_memory(root / ".", "a/b") == 600);
-  limit(root / "a" / "b", "200", 300, 0);
-  CHECK(group_memory(root / ".", "a/b") == 0);
+TEST_CASE("what is available is more than this process holds and at most what the machine has") {
+  const std::uint64_t machine =
+      static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  CHECK(available_memory() > std::uint64_t{1} << 20);
+  CHECK(available_memory() < machine);
 }
 
-TEST_CASE("this process' memory and the machine's speed are known") {
-  CHECK(resident_memory() > 1000000);
-  CHECK(available_memory() > 0);
+TEST_CASE("the machine's speed is known") {
   CHECK(multiply_adds_per_second(8) > 1e6);
+}
+
+TEST_CASE("a job that fits is planned; of one that does not, the most samples that do are told") {
+  const PlannedSamples job{.samples = 1000, .length = 512, .ranks = 2};
+  const JobPlan plan = plan_memory(job, [](std::size_t own) { return own; }, 500);
+  CHECK(plan.memory_bytes == 500);
+  CHECK(plan.available_bytes > plan.memory_bytes);
+
+  // 301 of a rank's samples are too many, so 600 of both ranks' together fit.
+  const auto memory = [](std::size_t own) { return own > 300 ? ~std::uint64_t{0} : own; };
+  const auto refusal = [&](const auto& needed) { return test::error_message([&] { plan_memory(job, needed, 500); }); };
+  CHECK(refusal(memory) == Contains("memory: 1000 samples of 512 tokens take "));
+  CHECK(refusal(memory) == Contains("--samples 600 would fit"));
+  CHECK(refusal([](std::size_t /*own*/) { return ~std::uint64_t{0}; }) == Contains("no number of samples fits"));
 }
 
 }  // namespace

@@ -11,7 +11,7 @@
 
 #include "ballast/error.h"
 #include "ballast/report.h"
-#include "files/safetensors/safetensors_writer.h"
+#include "files/atomic_output.h"
 #include "jobs/job_state.h"
 #include "report/chart/text.h"
 #include "tools/commands/commands.h"
