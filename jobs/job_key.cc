@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ballast/error.h"
+#include "ballast/version.h"
 #include "files/content_hash.h"
 #include "files/mapped_file.h"
 
@@ -31,9 +32,10 @@ std::string head_of(const fs::path& path) {
 const std::string& program_identity() {
   static const std::string identity = [] {
     try {
-      return BALLAST_VERSION " (build " + files::content_digits(files::MappedFile("/proc/self/exe").bytes()) + ")";
+      return std::string(version()) + " (build " + files::content_digits(files::MappedFile("/proc/self/exe").bytes()) +
+             ")";
     } catch (const Error&) {
-      return std::string(BALLAST_VERSION);  // a program may be executable and not readable
+      return std::string(version());  // a program may be executable and not readable
     }
   }();
   return identity;

@@ -15,23 +15,27 @@ namespace {
 
 using test::Contains;
 
-TEST_CASE("what this process holds grows with what it touches") {
-  constexpr std::size_t kBytes = std::size_t{64} << 20;
+TEST_CASE("the memory of this process grows by what it touches") {
+  constexpr std::size_t kTouched = std::size_t{64} << 20;
   const std::uint64_t before = resident_memory();
-  const std::vector<char> touched(kBytes, 1);
-  CHECK(resident_memory() >= before + kBytes * 9 / 10);
-  CHECK(touched.back() == 1);
+  const std::vector<char> touched(kTouched, 1);
+  const std::uint64_t grown = resident_memory() - before;
+  CHECK(touched[kTouched / 2] == 1);
+  CHECK(grown > kTouched * 9 / 10);
+  CHECK(grown < kTouched * 3 / 2);
 }
 
-TEST_CASE("what is available is more than this process holds and at most what the machine has") {
-  const std::uint64_t machine =
-      static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
-  CHECK(available_memory() > std::uint64_t{1} << 20);
+TEST_CASE("a process may take no more memory than the machine has") {
+  const auto pages = static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES));
+  const std::uint64_t machine = pages * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  CHECK(available_memory() > 0);
   CHECK(available_memory() < machine);
 }
 
-TEST_CASE("the machine's speed is known") {
-  CHECK(multiply_adds_per_second(8) > 1e6);
+TEST_CASE("the machine's speed lies between an emulator's and a thousand cores'") {
+  const double speed = multiply_adds_per_second(8);
+  CHECK(speed > 1e6);
+  CHECK(speed < 1e15);
 }
 
 TEST_CASE("a job that fits is planned; of one that does not, the most samples that do are told") {
