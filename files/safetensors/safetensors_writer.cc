@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "files/atomic_output.h"
 #include "files/content_hash.h"
 #include "files/output_file.h"
 #include "files/safetensors/safetensors_file.h"
