@@ -8,11 +8,10 @@
 
 #include "ballast/error.h"
 #include "calib/accumulators.h"
-#include "calib/calibration_plan.h"
+#include "calib/calibration_samples.h"
 #include "calib/calibration_state.h"
 #include "calib/massive_activation_tracker.h"
 #include "calib/prefix.h"
-#include "calib/samples.h"
 #include "jobs/job_state.h"
 #include "jobs/sharded_sum.h"
 #include "kernels/statistics.h"
@@ -89,7 +88,7 @@ class Calibration {
 
   /// Keeps what is done in the folder, unless that is empty.
   Statistics run(const std::filesystem::path& state_folder) {
-    check_options();
+    calib::check_options(options_, source_, prefix_.size(), ranks_);
     if (!state_folder.empty()) {
       state_.emplace(JobState::folder_of(state_folder, ranks_),
                      key_of(source_.checkpoint().path(), options_, prefix_, ranks_));
@@ -97,6 +96,7 @@ class Calibration {
     const ModelSpec& spec = source_.spec();
     const model::OuterWeights outer(source_);
     load_samples(outer);
+    jobs::check_sharing(samples_.size(), ranks_);
     mine_ = jobs::samples_of_rank(ranks_.rank(), ranks_.size(), samples_.size());
     hidden_.resize((mine_.size() * options_.length + prefix_.size()) * hidden_size());
     massive_rows_.assign(mine_.size() * options_.length, 0);
@@ -117,43 +117,12 @@ class Calibration {
   }
 
  private:
-  void check_options() const {
-    if (options_.samples == 0) throw Error("samples", "must be at least 1");
-    if (options_.length < 2) throw Error("length", "must be at least 2");
-    const std::size_t context = source_.spec().context_length - prefix_.size();
-    if (options_.length > context) {
-      throw Error("length",
-                  std::to_string(options_.length) + " is more than the model's context of " + std::to_string(context));
-    }
-    jobs::check_sharing(options_.samples, ranks_);
-  }
-
   void load_samples(const model::OuterWeights& outer) {
-    if (known_ != nullptr) {
-      for (auto ids = known_->tokens.begin(); ids != known_->tokens.end();) {
-        const auto end = ids + static_cast<std::ptrdiff_t>(known_->length);
-        samples_.emplace_back(ids, end);
-        ids = end;
-      }
-      statistics_.text = known_->text;
-    } else if (options_.text_files.empty()) {
-      tell_plan(outer, options_.samples);
-      samples_ = calib::samples_from_model(source_.checkpoint().path(), options_, ranks_, state_ ? &*state_ : nullptr,
-                                           progress_);
-      statistics_.text = "sampled from the model";
-    } else {
-      samples_ = calib::samples_from_text(*model::require_tokenizer(source_), options_);
-      for (const auto& path : options_.text_files) {
-        statistics_.text += (statistics_.text.empty() ? "" : ", ") + path.filename().string();
-      }
-      tell_plan(outer, samples_.size());
-    }
-    jobs::check_sharing(samples_.size(), ranks_);
-  }
-
-  void tell_plan(const model::OuterWeights& outer, std::size_t samples) const {
-    const JobPlan plan = calib::plan_calibration(source_, outer, options_, samples, ranks_);
-    if (ranks_.first() && options_.on_plan) options_.on_plan(plan);
+    calib::ChosenSamples chosen = known_ != nullptr ? calib::samples_of(*known_)
+                                                    : calib::choose_samples(source_, outer, options_, ranks_,
+                                                                            state_ ? &*state_ : nullptr, progress_);
+    samples_ = std::move(chosen.samples);
+    statistics_.text = std::move(chosen.text);
   }
 
   calib::CalibrationProgress progress_so_far() { return {hidden_, massive_rows_, findings_, statistics_}; }
@@ -184,14 +153,14 @@ class Calibration {
 
   void run_block(std::size_t layer) {
     const model::BlockWeights block = source_.block(layer - 1);
-    const model::KeyValueCache behind_prefix = run_prefix(layer, block);
+    const model::KeyValueCache after_prefix = run_prefix(layer, block);
     BlockAccumulators sums(source_.spec());
     const std::size_t at_once = std::max<std::size_t>(1, calib::kBatchTokens / options_.length);
     const IndexRange shards = jobs::shards_of(ranks_.rank(), ranks_.size());
     for (std::size_t shard = shards.begin; shard < shards.end; ++shard) {
       const IndexRange samples = jobs::samples_of_shard(shard, samples_.size());
       for (std::size_t first = samples.begin; first < samples.end; first += at_once) {
-        run_batch(layer, block, behind_prefix, {first, std::min(first + at_once, samples.end)}, shard, sums);
+        run_batch(layer, block, after_prefix, {first, std::min(first + at_once, samples.end)}, shard, sums);
       }
       sums.end_shard(shard);
     }
@@ -199,7 +168,7 @@ class Calibration {
     finish_block(layer, sums);
   }
 
-  /// The cache with which every sample passes the block. What comes behind does not change the prefix: it passes once.
+  /// The cache with which every sample passes the block. What comes after does not change the prefix: it passes once.
   model::KeyValueCache run_prefix(std::size_t layer, const model::BlockWeights& block) {
     const ModelSpec& spec = source_.spec();
     model::KeyValueCache cache({model::cache_shape(spec)},
@@ -212,11 +181,11 @@ class Calibration {
     return cache;
   }
 
-  void run_batch(std::size_t layer, const model::BlockWeights& block, const model::KeyValueCache& behind_prefix,
+  void run_batch(std::size_t layer, const model::BlockWeights& block, const model::KeyValueCache& after_prefix,
                  IndexRange samples, std::size_t shard, BlockAccumulators& sums) {
     const ModelSpec& spec = source_.spec();
     if (progress_) progress_(stage_, layer - 1, spec.layers);  // a block may take long: an interrupt ends it here
-    std::vector<model::KeyValueCache> caches(samples.size(), behind_prefix);
+    std::vector<model::KeyValueCache> caches(samples.size(), after_prefix);
     std::vector<model::BatchSequence> batch;
     batch.reserve(samples.size());
     for (model::KeyValueCache& cache : caches) batch.push_back({.tokens = options_.length, .cache = &cache});

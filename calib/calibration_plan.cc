@@ -4,6 +4,8 @@
 
 #include "calib/prefix.h"
 #include "calib/samples.h"
+#include "jobs/costs.h"
+#include "jobs/memory.h"
 #include "jobs/plan.h"
 #include "jobs/sharded_sum.h"
 

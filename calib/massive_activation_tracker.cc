@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "files/json_reader.h"
+#include "files/utf8.h"
 
 namespace ballast::calib {
 
@@ -63,7 +64,7 @@ TopValue MassiveActivationTracker::top_value(const Peak& peak) const {
 }
 
 std::string MassiveActivationTracker::token_text(int token) const {
-  return tokenizer_ == nullptr ? "" : text::replace_invalid_utf8(tokenizer_->token_bytes(token));
+  return tokenizer_ == nullptr ? "" : files::replace_invalid_utf8(tokenizer_->token_bytes(token));
 }
 
 void MassiveActivationTracker::describe(Statistics& statistics) const {

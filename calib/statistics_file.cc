@@ -7,10 +7,10 @@
 
 #include "ballast/error.h"
 #include "ballast/statistics.h"
+#include "files/atomic_output.h"
 #include "files/json_reader.h"
 #include "files/mapped_file.h"
 #include "files/safetensors/safetensors_file.h"
-#include "files/safetensors/safetensors_writer.h"
 #include "files/strict_json.h"
 #include "files/text.h"
 

@@ -11,6 +11,7 @@
 #include "ballast/error.h"
 #include "eval/questions.h"
 #include "eval/scorer.h"
+#include "files/utf8.h"
 #include "kernels/logits.h"
 #include "model/model.h"
 
@@ -46,7 +47,7 @@ std::vector<Task> encode_questions(const std::vector<eval::Question>& questions,
         ids.context.erase(ids.context.begin(), ids.context.end() - static_cast<std::ptrdiff_t>(room));
       }
       task.choices.push_back(std::move(ids));
-      task.lengths.push_back(static_cast<double>(eval::character_count(choice)));
+      task.lengths.push_back(static_cast<double>(files::count_code_points(choice)));
     }
   }
   return tasks;
@@ -146,13 +147,14 @@ class ChoiceTest {
     ChoiceEvaluation result;
     std::size_t vocab_size = 0;
     {
-      model::Model model(path);
-      if (!model.spec().causal) throw Error(path.string(), "is an encoder: it does not predict what comes next");
+      auto source = std::make_unique<model::ModelSource>(path);
+      if (!source->spec().causal) throw Error(path.string(), "is an encoder: it does not predict what comes next");
+      const std::vector<eval::Question> questions = eval::read_questions(options_.questions_file);
+      model::Model model(std::move(source));
       const auto tokenizer = model::require_tokenizer(model.source());
       vocab_size = model.spec().vocab_size;
       check_reference(vocab_size);
-      tasks_ = encode_questions(eval::read_questions(options_.questions_file), *tokenizer, options_.delimiter,
-                                model.context_length());
+      tasks_ = encode_questions(questions, *tokenizer, options_.delimiter, model.context_length());
       result.questions = tasks_.size();
       result.model = figures(model, options_.cache, "answering");
       result.file_bytes = model.source().checkpoint().file_bytes();

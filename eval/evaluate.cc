@@ -28,11 +28,7 @@ eval::SequenceRunner make_runner(const model::Model& model, const EvaluateOption
   return {model, model.make_cache(cache, options.context)};
 }
 
-void check_options(const EvaluateOptions& options, const model::Model& model) {
-  if (!model.spec().causal) {
-    throw Error(model.source().checkpoint().path().string(),
-                "is an encoder: it does not predict what comes next; compare it by verify");
-  }
+void check_options(const EvaluateOptions& options, const model::ModelSource& source) {
   if (!options.reference) {
     if (options.worst > 0) throw Error("worst", "lists what diverges most from a reference: name one");
     if (options.reference_cache) throw Error("reference cache", "keeps a reference's logits: name a reference");
@@ -45,21 +41,48 @@ void check_options(const EvaluateOptions& options, const model::Model& model) {
   if (options.cache.window > 0)
     throw Error("window", "only rolls along a stream: say how many tokens to score (--stream)");
   if (options.context < 4) throw Error("context", "must be at least 4 tokens");
-  if (options.context > model.context_length()) {
-    throw Error("context", std::to_string(options.context) + " is more than the model's " +
-                               std::to_string(model.context_length()));
+  const std::size_t most = source.spec().context_length - source.prefix_tokens().size();
+  if (options.context > most) {
+    throw Error("context", std::to_string(options.context) + " is more than the model's " + std::to_string(most));
   }
+}
+
+void require_causal(const model::ModelSource& source) {
+  if (source.spec().causal) return;
+  throw Error(source.checkpoint().path().string(),
+              "is an encoder: it does not predict what comes next; compare it by verify");
+}
+
+std::unique_ptr<model::ModelSource> open_reference(const EvaluateOptions& options, const model::ModelSource& source) {
+  if (!options.reference) return nullptr;
+  auto reference = std::make_unique<model::ModelSource>(*options.reference);
+  if (reference->spec().vocab_size != source.spec().vocab_size) {
+    throw Error(options.reference->string(), "has another vocabulary than the model it shall be compared with");
+  }
+  return reference;
+}
+
+eval::TextChunks cut_text(std::string_view text, const text::Tokenizer& tokenizer, const EvaluateOptions& options) {
+  const bool stream = options.stream > 0;
+  eval::TextChunks chunks = eval::cut_text(text, options.text_file.string(), tokenizer,
+                                           stream ? options.stream : options.context, stream ? 1 : options.chunks);
+  chunks.headline = stream ? 0 : options.context / 2;
+  chunks.first = options.per_position ? 0 : chunks.headline;
+  return chunks;
 }
 
 class TextEvaluation {
  public:
-  TextEvaluation(const std::filesystem::path& path, const EvaluateOptions& options, const Progress& progress)
-      : options_(options), progress_(progress), model_(path) {
-    check_options(options, model_);
-    runner_.emplace(make_runner(model_, options, options.cache));
-    std::unique_ptr<model::ModelSource> reference = open_reference();
-    tokenizer_ = model::require_tokenizer(model_.source());
-    read_text();
+  /// `reference` may be null. Weights are loaded when nothing else can be refused.
+  TextEvaluation(std::unique_ptr<model::ModelSource> source, std::unique_ptr<model::ModelSource> reference,
+                 std::string_view text, const EvaluateOptions& options, const Progress& progress)
+      : options_(options),
+        progress_(progress),
+        tokenizer_(model::require_tokenizer(*source)),
+        chunks_(cut_text(text, *tokenizer_, options)),
+        model_(std::move(source)),
+        runner_(make_runner(model_, options, options.cache)),
+        scores_(chunks_.count() * chunks_.positions()) {
     if (reference) prepare_reference(std::move(reference));
   }
 
@@ -69,7 +92,7 @@ class TextEvaluation {
     if (options_.stream > 0) {
       score_stream();
       result.segments = eval::stream_segments(scores_, options_.reference.has_value());
-      result.cache_bytes = runner_->cache().memory_bytes();
+      result.cache_bytes = runner_.cache().memory_bytes();
     } else {
       for (std::size_t i = 0; i < chunks_.count(); ++i) {
         score_chunk(i);
@@ -88,24 +111,6 @@ class TextEvaluation {
   }
 
  private:
-  std::unique_ptr<model::ModelSource> open_reference() const {
-    if (!options_.reference) return nullptr;
-    auto reference = std::make_unique<model::ModelSource>(*options_.reference);
-    if (reference->spec().vocab_size != model_.spec().vocab_size) {
-      throw Error(options_.reference->string(), "has another vocabulary than the model it shall be compared with");
-    }
-    return reference;
-  }
-
-  void read_text() {
-    const bool stream = options_.stream > 0;
-    chunks_ = eval::read_chunks(options_.text_file, *tokenizer_, stream ? options_.stream : options_.context,
-                                stream ? 1 : options_.chunks);
-    chunks_.headline = stream ? 0 : options_.context / 2;
-    chunks_.first = options_.per_position ? 0 : chunks_.headline;
-    scores_.resize(chunks_.count() * chunks_.positions());
-  }
-
   void prepare_reference(std::unique_ptr<model::ModelSource> source) {
     if (options_.reference_cache) {
       stored_reference_.emplace(*options_.reference_cache, std::move(source), chunks_, progress_);
@@ -120,8 +125,8 @@ class TextEvaluation {
   void score_chunk(std::size_t i) {
     const Clock::time_point start = Clock::now();
     const std::span<const int> chunk = chunks_.chunk(i);
-    runner_->restart();
-    runner_->run(chunk);
+    runner_.restart();
+    runner_.run(chunk);
     if (reference_runner_) {
       reference_runner_->restart();
       reference_runner_->run(chunk);
@@ -140,7 +145,7 @@ class TextEvaluation {
       if (run.first == batch_end) {
         batch = batch_end;
         batch_end = std::min(batch + kStreamBatch, chunks_.end());
-        runner_->run(ids.subspan(batch, batch_end - batch));
+        runner_.run(ids.subspan(batch, batch_end - batch));
         if (reference_runner_) reference_runner_->run(ids.subspan(batch, batch_end - batch));
       }
       score_run(0, batch, run);
@@ -152,7 +157,7 @@ class TextEvaluation {
   // Scores positions of what last passed the models, whose first token is `offset` in the chunk.
   void score_run(std::size_t chunk, std::size_t offset, const eval::PositionRun& run) {
     const std::size_t at = run.first - offset;
-    const float* logits = runner_->logits(at, run.count).data();
+    const float* logits = runner_.logits(at, run.count).data();
     const float* reference = nullptr;
     if (reference_runner_) reference = reference_runner_->logits(at, run.count).data();
     if (stored_reference_) reference = stored_reference_->rows(chunk, run);
@@ -176,10 +181,10 @@ class TextEvaluation {
 
   const EvaluateOptions& options_;
   const Progress& progress_;
-  model::Model model_;
-  std::optional<eval::SequenceRunner> runner_;
   std::unique_ptr<text::Tokenizer> tokenizer_;
   eval::TextChunks chunks_;
+  model::Model model_;
+  eval::SequenceRunner runner_;
   std::unique_ptr<model::Model> reference_;  ///< unless its logits are stored
   std::optional<eval::SequenceRunner> reference_runner_;
   std::optional<eval::ReferenceLogits> stored_reference_;
@@ -190,7 +195,12 @@ class TextEvaluation {
 }  // namespace
 
 Evaluation evaluate(const std::filesystem::path& model, const EvaluateOptions& options, const Progress& progress) {
-  return TextEvaluation(model, options, progress).run();
+  auto source = std::make_unique<model::ModelSource>(model);
+  require_causal(*source);
+  const std::string text = files::read_text_file(options.text_file);
+  check_options(options, *source);
+  std::unique_ptr<model::ModelSource> reference = open_reference(options, *source);
+  return TextEvaluation(std::move(source), std::move(reference), text, options, progress).run();
 }
 
 }  // namespace ballast

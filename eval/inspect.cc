@@ -7,10 +7,10 @@
 #include "ballast/error.h"
 #include "ballast/recipe.h"
 #include "files/text_file.h"
-#include "model/block_structure.h"
 #include "model/model.h"
 #include "model/source/model_source.h"
 #include "model/source/tensor_groups.h"
+#include "quant/size_estimate.h"
 #include "text/tokenizer.h"
 
 namespace ballast {
@@ -85,6 +85,9 @@ class Summary {
 
   void advise() {
     std::vector<std::string>& advice = summary_.advice;
+    if (std::filesystem::exists(source_.checkpoint().path() / "modules.json")) {
+      advice.push_back("a folder of sentence-transformers: the transformer alone is read, not the modules after it");
+    }
     if (source_.quantization()) {
       advice.push_back("quantized by ballast: run it as it is; convert again only from the original");
       return;
@@ -95,24 +98,8 @@ class Summary {
 
   std::string estimate(std::string_view scheme) const {
     const Recipe recipe = recipe_for_scheme(scheme);
-    const auto bytes = [](const WeightFormat& format, double weights) {
-      const double group = format.group_size == 0 ? 1e9 : static_cast<double>(format.group_size);
-      const double zeros = format.symmetric ? 0 : format.bits;
-      return weights / 8 * (format.bits + (format.scale_bits + zeros) / group);
-    };
-    const ModelSpec& spec = source_.spec();
-    const auto table = static_cast<double>(spec.vocab_size * spec.hidden_size);
-    double in_blocks = 0;
-    for (std::size_t layer = 0; layer < spec.layers; ++layer) {
-      for (const model::Part& part : model::block_linears(spec, layer)) {
-        const auto [rows, cols] = model::matrix_shape(spec, part.role);
-        in_blocks += static_cast<double>(rows * cols);
-      }
-    }
-    const double outliers = recipe.outlier_fraction * 2 * in_blocks;
-    const double total =
-        bytes(recipe.linears, in_blocks) + outliers + bytes(recipe.embedding, spec.tied_embeddings ? table : 2 * table);
-    return "convert --scheme " + std::string(scheme) + ": about " + std::to_string(std::lround(total / 1e6)) +
+    const double megabytes = static_cast<double>(quant::estimated_bytes(recipe, source_.spec())) / 1e6;
+    return "convert --scheme " + std::string(scheme) + ": about " + std::to_string(std::lround(megabytes)) +
            " MB, linears " + format_name(recipe.linears) + ", embedding " + format_name(recipe.embedding) +
            (recipe.outlier_fraction > 0 ? ", the largest input channels in 16 bits" : "");
   }

@@ -78,9 +78,4 @@ ContinuationIds encode_continuation(const text::Tokenizer& tokenizer, std::strin
   return ids;
 }
 
-std::size_t character_count(std::string_view utf8) {
-  return static_cast<std::size_t>(
-      std::ranges::count_if(utf8, [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80; }));
-}
-
 }  // namespace ballast::eval

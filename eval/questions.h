@@ -35,9 +35,6 @@ struct ContinuationIds {
 ContinuationIds encode_continuation(const text::Tokenizer& tokenizer, std::string_view context,
                                     std::string_view continuation, const std::string& place);
 
-/// Characters of UTF-8 text.
-std::size_t character_count(std::string_view utf8);
-
 }  // namespace ballast::eval
 
 #endif  // BALLAST_EVAL_QUESTIONS_H_

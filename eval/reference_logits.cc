@@ -8,9 +8,11 @@
 
 #include "ballast/error.h"
 #include "eval/scorer.h"
+#include "files/atomic_output.h"
+#include "files/content_hash.h"
 #include "files/safetensors/safetensors_writer.h"
 #include "files/text.h"
-#include "jobs/job_state.h"
+#include "jobs/job_key.h"
 #include "model/model.h"
 
 namespace ballast::eval {
@@ -22,16 +24,12 @@ std::string tensor_name(std::size_t chunk, const PositionRun& run) {
   return files::concat(chunk, ".", run.first);
 }
 
-std::string text_checksum(const std::string& text) {
-  return files::checksum_of(std::as_bytes(std::span(text)));
-}
-
 // Everything that the logits depend on, and which of them are kept.
 std::string key_of(const files::Checkpoint& reference, const TextChunks& chunks) {
-  return text_checksum(files::concat("F32 logits, program ", jobs::JobKey().digest(), ", model ",
-                                     content_identity(reference), ", tokens ",
-                                     files::checksum_of(std::as_bytes(std::span(chunks.ids))), " in chunks of ",
-                                     chunks.size, " from ", chunks.first, " and ", chunks.headline));
+  jobs::JobKey key;
+  key.add("job", "F32 logits").add("model", content_identity(reference));
+  key.add("tokens", files::content_digits(std::as_bytes(std::span(chunks.ids)))).add("chunk", chunks.size);
+  return key.add("first", chunks.first).add("headline", chunks.headline).digest();
 }
 
 void write_logits(const fs::path& target, std::unique_ptr<model::ModelSource> source, const TextChunks& chunks,
@@ -69,12 +67,12 @@ std::string content_identity(const files::Checkpoint& checkpoint) {
   for (std::size_t i = 0; i < names.size(); ++i) {
     const TensorView view = checkpoint.tensor(names[i]);
     sums[i] = files::concat(names[i], " ", dtype_info(view.dtype).name, " ", shape_string(view.shape), " ",
-                            files::checksum_of(view.bytes), "\n");
+                            files::content_digits(view.bytes), "\n");
     checkpoint.release(names[i]);
   }
   std::string all = checkpoint.config().dump() + "\n";
   for (const std::string& sum : sums) all += sum;
-  return text_checksum(all);
+  return files::content_digits(all);
 }
 
 ReferenceLogits::ReferenceLogits(const fs::path& directory, std::unique_ptr<model::ModelSource> reference,
@@ -99,7 +97,7 @@ const float* ReferenceLogits::rows(std::size_t chunk, const PositionRun& run) {
   const Shape shape = {static_cast<std::int64_t>(run.count), static_cast<std::int64_t>(vocab_size_)};
   const auto expected = map_->metadata().find(std::string(files::kChecksumPrefix) + name);
   if (view.dtype != DType::kF32 || view.shape != shape || expected == map_->metadata().end() ||
-      expected->second != files::checksum_of(view.bytes)) {
+      expected->second != files::content_digits(view.bytes)) {
     throw Error(map_->path().string(), "is damaged: remove its directory, and it will be made again");
   }
   touched_ = view.bytes;

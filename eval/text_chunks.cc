@@ -5,7 +5,6 @@
 
 #include "ballast/error.h"
 #include "eval/scorer.h"
-#include "files/text_file.h"
 
 namespace ballast::eval {
 
@@ -19,17 +18,17 @@ std::vector<PositionRun> TextChunks::runs() const {
   return list;
 }
 
-TextChunks read_chunks(const std::filesystem::path& text_file, const text::Tokenizer& tokenizer, std::size_t size,
-                       std::size_t most) {
+TextChunks cut_text(std::string_view text, const std::string& context, const text::Tokenizer& tokenizer,
+                    std::size_t size, std::size_t most) {
   TextChunks chunks;
   chunks.size = size;
-  chunks.ids = tokenizer.encode(files::read_text_file(text_file));
+  chunks.ids = tokenizer.encode(text);
   const bool adds_bos = tokenizer.adds_bos();
   const int bos = tokenizer.bos().value_or(0);
   if (adds_bos) chunks.ids.insert(chunks.ids.begin(), bos);
   if (chunks.ids.size() < size) {
-    throw Error(text_file.string(), "holds " + std::to_string(chunks.ids.size()) + " tokens, fewer than the " +
-                                        std::to_string(size) + " that are scored together");
+    throw Error(context, "holds " + std::to_string(chunks.ids.size()) + " tokens, fewer than the " +
+                             std::to_string(size) + " that are scored together");
   }
   const std::size_t count = most == 0 ? chunks.count() : std::min(most, chunks.count());
   chunks.ids.resize(count * size);

@@ -35,11 +35,11 @@ struct TextChunks {
   std::vector<PositionRun> runs() const;
 };
 
-/// The file as llama.cpp's perplexity tool cuts it: tokenized once, chunks of `size` tokens without overlap, what fills
+/// The text as llama.cpp's perplexity tool cuts it: tokenized once, chunks of `size` tokens without overlap, what fills
 /// none left out, the first token of each replaced by BOS where the tokenizer adds one. At most `most` chunks, 0: all.
-/// `first` and `headline` stay 0. Throws Error when the text does not fill one.
-TextChunks read_chunks(const std::filesystem::path& text_file, const text::Tokenizer& tokenizer, std::size_t size,
-                       std::size_t most);
+/// `first` and `headline` stay 0. Throws Error at `context`, the text's file, when the text does not fill one.
+TextChunks cut_text(std::string_view text, const std::string& context, const text::Tokenizer& tokenizer,
+                    std::size_t size, std::size_t most);
 
 }  // namespace ballast::eval
 

@@ -1,3 +1,5 @@
+#include "files/atomic_output.h"
+
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -12,7 +14,6 @@
 
 #include "ballast/error.h"
 #include "files/output_file.h"
-#include "files/safetensors/safetensors_writer.h"
 #include "files/text.h"
 
 namespace ballast::files {

@@ -6,6 +6,7 @@
 #include <system_error>
 #include <utility>
 
+#include "files/checkpoint_hint.h"
 #include "files/json_reader.h"
 #include "files/safetensors/safetensors_file.h"
 #include "files/strict_json.h"
@@ -116,25 +117,12 @@ std::vector<SafetensorsFile> open_shards(const fs::path& directory) {
   return files;
 }
 
-// What else lies in a directory without safetensors, for a message that helps.
-std::string hint_for(const fs::path& directory) {
-  std::error_code ignored;
-  for (const fs::directory_entry& entry : fs::directory_iterator(directory, ignored)) {
-    if (entry.path().extension() == ".gguf") return "; to read the GGUF file in it, name " + entry.path().string();
-  }
-  for (const fs::directory_entry& entry : fs::directory_iterator(directory, ignored)) {
-    if (entry.path().extension() == ".bin" || entry.path().extension() == ".pth") {
-      return "; PyTorch's " + entry.path().filename().string() + " is not read, save the model as safetensors";
-    }
-  }
-  return "";
-}
-
 }  // namespace
 
 std::unique_ptr<Checkpoint> open_huggingface(const fs::path& directory) {
   if (!is_there(directory / "config.json")) {
-    throw Error(directory.string(), "has no config.json, so it is not a model's directory" + hint_for(directory));
+    throw Error(directory.string(),
+                "has no config.json, so it is not a model's directory" + checkpoint_hint(directory, nullptr));
   }
   json config = read_json_object(directory / "config.json");
   std::vector<SafetensorsFile> files;
@@ -144,7 +132,7 @@ std::unique_ptr<Checkpoint> open_huggingface(const fs::path& directory) {
     files = open_shards(directory);
   } else {
     throw Error(directory.string(),
-                std::string("has neither ") + kSingleFile + " nor " + kIndexFile + hint_for(directory));
+                std::string("has neither ") + kSingleFile + " nor " + kIndexFile + checkpoint_hint(directory, config));
   }
   return std::make_unique<HuggingFaceCheckpoint>(directory, std::move(config), std::move(files));
 }

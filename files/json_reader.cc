@@ -5,6 +5,7 @@
 
 #include "ballast/error.h"
 #include "files/text.h"
+#include "files/utf8.h"
 
 namespace ballast::files {
 namespace {

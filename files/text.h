@@ -1,4 +1,4 @@
-// Strings that come from files: checked, and made fit for a one-line message.
+// Strings that come from files, made fit for a one-line message.
 #ifndef BALLAST_FILES_TEXT_H_
 #define BALLAST_FILES_TEXT_H_
 
@@ -7,8 +7,6 @@
 #include <string_view>
 
 namespace ballast::files {
-
-bool is_utf8(std::string_view text);
 
 /// In double quotes, with control characters escaped, invalid UTF-8 replaced and long text cut.
 std::string in_quotes(std::string_view text);

@@ -2,21 +2,18 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
-#include <xxhash.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <fstream>
-#include <memory>
 #include <system_error>
 #include <utility>
 
 #include "ballast/error.h"
+#include "files/content_hash.h"
 #include "files/output_file.h"
-#include "files/safetensors/safetensors_file.h"
 
 namespace ballast::jobs {
 
@@ -27,26 +24,11 @@ namespace fs = std::filesystem;
 constexpr std::string_view kKeyFile = "key";
 constexpr std::string_view kBlobSuffix = ".blob";
 constexpr std::string_view kPartialSuffix = ".partial";
-constexpr std::size_t kHeadBytes = std::size_t{1} << 16;
 
 struct BlobHeader {
   std::array<char, 8> magic{'B', 'A', 'L', 'B', 'L', 'O', 'B', '1'};
   std::uint64_t checksum = 0;
 };
-
-std::string head_of(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string head(kHeadBytes, '\0');
-  file.read(head.data(), static_cast<std::streamsize>(head.size()));
-  head.resize(static_cast<std::size_t>(file.gcount()));
-  return head;
-}
-
-// The program that runs, so that one built anew does not go on with what another one began.
-fs::path this_program() {
-  std::error_code ignored;
-  return fs::read_symlink("/proc/self/exe", ignored);
-}
 
 // From `position` to the end.
 std::optional<std::string> read_rest(std::ifstream& file, const fs::path& path, std::size_t position) {
@@ -60,52 +42,7 @@ std::optional<std::string> read_rest(std::ifstream& file, const fs::path& path, 
   return bytes;
 }
 
-std::uint64_t checksum_of(std::initializer_list<std::span<const std::byte>> parts) {
-  const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state(XXH3_createState(), XXH3_freeState);
-  XXH3_64bits_reset(state.get());
-  for (const auto part : parts) XXH3_64bits_update(state.get(), part.data(), part.size());
-  return XXH3_64bits_digest(state.get());
-}
-
 }  // namespace
-
-JobKey::JobKey() {
-  add("version", BALLAST_VERSION).add_file(this_program());
-}
-
-JobKey& JobKey::add(std::string_view name, std::string_view value) {
-  // With its length before it, no value can pass for another name and value.
-  text_.append(name).append("=").append(std::to_string(value.size())).append(":").append(value).append("\n");
-  return *this;
-}
-
-JobKey& JobKey::add(std::string_view name, std::uint64_t value) {
-  return add(name, std::to_string(value));
-}
-
-JobKey& JobKey::add_file(const fs::path& path) {
-  std::error_code ignored;
-  if (fs::is_directory(path, ignored)) {
-    std::vector<fs::path> files;
-    for (const fs::directory_entry& entry : fs::directory_iterator(path, ignored)) {
-      if (!entry.is_directory(ignored)) files.push_back(entry.path());
-    }
-    std::ranges::sort(files);
-    add("directory", path.string());
-    for (const fs::path& file : files) add_file(file);
-    return *this;
-  }
-  add("file", path.string());
-  struct stat status{};
-  if (::stat(path.c_str(), &status) != 0) return add("missing", "");
-  add("size", static_cast<std::uint64_t>(status.st_size));
-  add("changed", std::to_string(status.st_mtim.tv_sec) + "." + std::to_string(status.st_mtim.tv_nsec));
-  return add("head", head_of(path));
-}
-
-std::string JobKey::digest() const {
-  return files::checksum_of(std::as_bytes(std::span(text_)));
-}
 
 fs::path JobState::folder_beside(const fs::path& output) {
   fs::path normal = output.lexically_normal();
@@ -162,7 +99,7 @@ std::optional<std::string> JobState::get(std::string_view name) const {
   file.read(reinterpret_cast<char*>(&header), sizeof header);
   std::optional<std::string> bytes = read_rest(file, path, sizeof header);
   if (!bytes || header.magic != expected.magic) return std::nullopt;
-  if (header.checksum != checksum_of({std::as_bytes(std::span(*bytes))})) return std::nullopt;
+  if (header.checksum != files::content_hash({std::as_bytes(std::span(*bytes))})) return std::nullopt;
   return bytes;
 }
 
@@ -186,7 +123,7 @@ bool JobState::put(std::string_view name, std::initializer_list<std::span<const 
     // Not synced: what a killed process wrote is there all the same, and the checksum tells when a machine crashed.
     files::OutputFile file(partial);
     BlobHeader header;
-    header.checksum = checksum_of(parts);
+    header.checksum = files::content_hash(parts);
     file.write_at(0, std::as_bytes(std::span(&header, 1)));
     std::uint64_t position = sizeof header;
     for (const auto part : parts) {

@@ -22,27 +22,9 @@
 #include <vector>
 
 #include "ballast/ranks.h"
+#include "jobs/job_key.h"
 
 namespace ballast::jobs {
-
-/// Names the files that a job reads and how it reads them; two jobs with the same key do the same work. The version of
-/// ballast and the identity of the running program take part by themselves.
-class JobKey {
- public:
-  JobKey();
-
-  JobKey& add(std::string_view name, std::string_view value);
-  JobKey& add(std::string_view name, std::uint64_t value);
-
-  /// A file by its name, size, time of change and first 64 KB; a directory by all files in it. A path that does not
-  /// exist takes part as that.
-  JobKey& add_file(const std::filesystem::path& path);
-
-  std::string digest() const;
-
- private:
-  std::string text_;
-};
 
 class JobState {
  public:

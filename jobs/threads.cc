@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "ballast/ranks.h"
-#include "jobs/cpu_quota.h"
+#include "jobs/control_group.h"
 
 namespace ballast {
 
@@ -62,7 +62,8 @@ void pin_threads(const std::vector<int>& cpus) {
 std::size_t available_cores() {
   const std::size_t counted = core_cpus().size();
   const std::size_t cores = counted > 0 ? counted : static_cast<std::size_t>(omp_get_num_procs());
-  return std::max<std::size_t>(1, std::min(cores, jobs::cpu_quota().value_or(cores)) / ranks_on_these_cpus());
+  return std::max<std::size_t>(
+      1, std::min(cores, jobs::ControlGroup().processors().value_or(cores)) / ranks_on_these_cpus());
 }
 
 void use_threads(const ThreadOptions& options) {

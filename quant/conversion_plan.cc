@@ -4,6 +4,8 @@
 #include <cmath>
 
 #include "calib/calibration_plan.h"
+#include "jobs/costs.h"
+#include "jobs/memory.h"
 #include "jobs/plan.h"
 #include "kernels/parallel.h"
 #include "model/block_structure.h"

@@ -9,6 +9,7 @@
 #include "ballast/calibrate.h"
 #include "ballast/error.h"
 #include "calib/prefix.h"
+#include "files/atomic_output.h"
 #include "files/safetensors/safetensors_layout.h"
 #include "files/safetensors/safetensors_writer.h"
 #include "model/model.h"

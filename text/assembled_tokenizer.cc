@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "ballast/error.h"
+#include "files/utf8.h"
 #include "text/pipeline/added_tokens.h"
 
 namespace ballast::text {
@@ -46,7 +47,7 @@ class AssembledTokenizer : public Tokenizer {
     if (text.size() >= kMaxTextBytes) {
       throw Error(source_.tokenizer_file, "texts of 2 GB and more cannot be tokenized in one piece");
     }
-    const std::string valid = replace_invalid_utf8(text);
+    const std::string valid = files::replace_invalid_utf8(text);
     std::vector<int> ids;
     raw_tokens_.scan(
         valid, [&](std::string_view between) { encoder_->encode(between, between.data() == valid.data(), ids); },

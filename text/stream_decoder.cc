@@ -1,5 +1,5 @@
+#include "files/utf8.h"
 #include "text/tokenizer.h"
-#include "text/unicode/utf8.h"
 
 namespace ballast::text {
 
@@ -12,17 +12,17 @@ std::string StreamDecoder::push(int id) {
   // Only the last step can be truncated: three bytes at most are held back.
   std::size_t ready = 0;
   while (ready < pending_.size()) {
-    const Utf8Step step = utf8_step(pending_, ready);
-    if (step.kind == Utf8Step::Kind::kTruncated) break;
+    const files::Utf8Step step = files::utf8_step(pending_, ready);
+    if (step.kind == files::Utf8Step::Kind::kTruncated) break;
     ready += step.length;
   }
-  std::string text = replace_invalid_utf8(std::string_view(pending_).substr(0, ready));
+  std::string text = files::replace_invalid_utf8(std::string_view(pending_).substr(0, ready));
   pending_.erase(0, ready);
   return text;
 }
 
 std::string StreamDecoder::finish() {
-  std::string text = replace_invalid_utf8(pending_);
+  std::string text = files::replace_invalid_utf8(pending_);
   pending_.clear();
   return text;
 }

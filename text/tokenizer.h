@@ -98,9 +98,6 @@ class StreamDecoder {
   std::string pending_;
 };
 
-/// `text` with every maximal subpart that is not UTF-8 replaced by U+FFFD, as Python's errors="replace" does.
-std::string replace_invalid_utf8(std::string_view text);
-
 /// The prompt for a conversation, ending where the assistant's answer begins; BOS is a part of it where the template
 /// writes one. Recognises the known families of templates (chat_families.h); throws Error naming the family or the
 /// template's beginning when it is another one, when there is none, and for a conversation that the template refuses.

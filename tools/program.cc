@@ -12,7 +12,7 @@
 #include "ballast/ranks.h"
 #include "ballast/version.h"
 #include "tools/commands/commands.h"
-#include "tools/commands/option_checks.h"
+#include "tools/flags/option_checks.h"
 #include "tools/terminal/console.h"
 #include "tools/terminal/failure.h"
 #include "tools/terminal/interrupt.h"

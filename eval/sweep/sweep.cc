@@ -11,6 +11,7 @@
 #include "ballast/statistics.h"
 #include "eval/reference_logits.h"
 #include "eval/sweep/sweep_folder.h"
+#include "jobs/job_key.h"
 #include "jobs/job_state.h"
 #include "model/model.h"
 
@@ -23,12 +24,12 @@ namespace fs = std::filesystem;
 // Weights and tokenizer, wherever they lie.
 std::string model_identity(const fs::path& path) {
   const model::ModelSource source(path);
-  eval::SweepKey key;
+  jobs::JobKey key;
   key.add("model", eval::content_identity(source.checkpoint()));
   for (const text::TokenizerFile& file : model::require_tokenizer(source)->files()) {
     key.add(file.name, file.content);
   }
-  return key.digits();
+  return key.digest();
 }
 
 std::string name_of(const fs::path& path) {
@@ -80,7 +81,7 @@ class SweepRun {
     result_.original_bits_per_weight = summary_.bits_per_weight;
     result_.text = name_of(options_.text_file);
     result_.context = options_.context;
-    result_.program = options_.program;
+    result_.program = jobs::program_identity();
     for (const SweepRecipe& recipe : options_.recipes) {
       stage_ = recipe.name + " (" + std::to_string(result_.rows.size() + 1) + " of " +
                std::to_string(options_.recipes.size()) + ")";
@@ -124,30 +125,27 @@ class SweepRun {
   void calibrate_once() {
     CalibrateOptions own = options_.calibration;
     own.length = std::min(own.length, summary_.spec.context_length - summary_.prefix.size());
-    eval::SweepKey key;
-    key.add("program", options_.program).add("model", model_identity_);
-    for (const fs::path& text : own.text_files) key.add_file("text", text);
-    key.add("samples", std::to_string(own.samples)).add("length", std::to_string(own.length));
-    key.add("seed", std::to_string(own.seed));
-    if (folder_.holds(statistics_, key.digits())) return;
+    jobs::JobKey key;
+    key.add("job", "calibrate").add("model", model_identity_);
+    for (const fs::path& text : own.text_files) key.add_content("text", text);
+    key.add("samples", own.samples).add("length", own.length).add("seed", own.seed);
+    if (folder_.holds(statistics_, key.digest())) return;
     stage_ = "all recipes";
     own.state_folder = jobs::JobState::folder_beside(statistics_);
     folder_.begin(statistics_);
     save_statistics(calibrate(model_, own, progress()), statistics_, true);
     discard_calibration_state(own);
-    folder_.complete(statistics_, key.digits());
+    folder_.complete(statistics_, key.digest());
   }
 
   std::string key_of(const SweepRecipe& recipe) const {
-    eval::SweepKey key;
-    key.add("program", options_.program).add("model", model_identity_).add_file("statistics", statistics_);
+    jobs::JobKey key;
+    key.add("job", "sweep").add("model", model_identity_).add_content("statistics", statistics_);
     key.add("recipe", recipe_json(recipe.conversion.recipe));
-    key.add("samples", std::to_string(recipe.conversion.calibration.samples));
-    key.add("probe samples", std::to_string(recipe.conversion.probe_samples));
-    key.add("deterministic", recipe.conversion.deterministic ? "yes" : "no");
-    key.add_file("text", options_.text_file).add("context", std::to_string(options_.context));
-    key.add("chunks", std::to_string(options_.chunks));
-    return key.digits();
+    key.add("samples", recipe.conversion.calibration.samples).add("probe samples", recipe.conversion.probe_samples);
+    key.add("deterministic", recipe.conversion.deterministic ? 1 : 0);
+    key.add_content("text", options_.text_file).add("context", options_.context).add("chunks", options_.chunks);
+    return key.digest();
   }
 
   SweepRow measure(const SweepRecipe& recipe) {

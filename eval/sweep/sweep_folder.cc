@@ -1,14 +1,12 @@
 #include "eval/sweep/sweep_folder.h"
 
 #include <nlohmann/json.hpp>
-#include <span>
 #include <system_error>
 
 #include "ballast/error.h"
 #include "eval/sweep/sweep_row.h"
+#include "files/atomic_output.h"
 #include "files/mapped_file.h"
-#include "files/safetensors/safetensors_file.h"
-#include "files/safetensors/safetensors_writer.h"
 #include "files/strict_json.h"
 
 namespace ballast::eval {
@@ -16,10 +14,6 @@ namespace ballast::eval {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string checksum(std::string_view text) {
-  return files::checksum_of(std::as_bytes(std::span(text.data(), text.size())));
-}
 
 fs::path key_file(const fs::path& output) {
   return output.string() + ".key";
@@ -38,20 +32,6 @@ void remove_tree(const fs::path& path) {
 }
 
 }  // namespace
-
-// A value stands as its checksum, which has no line ends: no two lists of values give the same text.
-SweepKey& SweepKey::add(std::string_view what, std::string_view value) {
-  text_.append(what).append(" ").append(checksum(value)).append("\n");
-  return *this;
-}
-
-SweepKey& SweepKey::add_file(std::string_view what, const fs::path& path) {
-  return add(what, files::MappedFile(path).text());
-}
-
-std::string SweepKey::digits() const {
-  return checksum(text_);
-}
 
 SweepFolder::SweepFolder(fs::path directory) : directory_(std::move(directory)) {
   std::error_code error;

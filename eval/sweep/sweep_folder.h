@@ -11,20 +11,6 @@
 
 namespace ballast::eval {
 
-/// What a result depends on, taken together into 16 hexadecimal digits.
-class SweepKey {
- public:
-  SweepKey& add(std::string_view what, std::string_view value);
-
-  /// The content of a file; its name does not count. Throws Error when it cannot be read.
-  SweepKey& add_file(std::string_view what, const std::filesystem::path& path);
-
-  std::string digits() const;
-
- private:
-  std::string text_;
-};
-
 /// DIRECTORY/runs/KEY.json: what was measured of a recipe. models/NAME and calibration.stats: outputs, each with a file
 /// NAME.key beside it once it is complete, which says what it was made from. reference/: the original's logits.
 class SweepFolder {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "files/text.h"
+#include "files/utf8.h"
 
 namespace ballast::files {
 namespace {

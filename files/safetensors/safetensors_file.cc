@@ -1,17 +1,13 @@
 #include "files/safetensors/safetensors_file.h"
 
-#include <xxhash.h>
-
 #include <algorithm>
-#include <array>
 #include <bit>
-#include <cinttypes>
 #include <cstdint>
-#include <cstdio>
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "files/content_hash.h"
 #include "files/json_reader.h"
 #include "files/strict_json.h"
 #include "files/text.h"
@@ -80,12 +76,6 @@ TensorView parse_entry(const JsonReader& entry, std::span<const std::byte> data,
 
 }  // namespace
 
-std::string checksum_of(std::span<const std::byte> bytes) {
-  std::array<char, 17> digits{};
-  std::snprintf(digits.data(), digits.size(), "%016" PRIx64, std::uint64_t{XXH3_64bits(bytes.data(), bytes.size())});
-  return digits.data();
-}
-
 SafetensorsContent parse_safetensors(std::span<const std::byte> file, std::string_view context) {
   const std::uint64_t length = header_length(file, context);
   const std::string_view text(reinterpret_cast<const char*>(file.data()) + kLengthBytes, length);
@@ -134,7 +124,7 @@ void SafetensorsFile::verify_checksums() const {
   std::size_t first_bad = sums.size();
 #pragma omp parallel for schedule(dynamic) reduction(min : first_bad)
   for (std::size_t i = 0; i < sums.size(); ++i) {
-    if (checksum_of(sums[i].bytes) != *sums[i].expected) first_bad = std::min(first_bad, i);
+    if (content_digits(sums[i].bytes) != *sums[i].expected) first_bad = std::min(first_bad, i);
     release_pages(sums[i].bytes);  // else the whole file would stay in memory beside what is made of it
   }
   if (first_bad < sums.size()) {

@@ -14,11 +14,8 @@
 
 namespace ballast::files {
 
-/// The metadata key that holds a tensor's XXH3-64 checksum is this and the tensor's name.
+/// The metadata key that holds a tensor's content_digits() is this and the tensor's name.
 inline constexpr std::string_view kChecksumPrefix = "xxh3.";
-
-/// XXH3-64 as 16 hexadecimal digits.
-std::string checksum_of(std::span<const std::byte> bytes);
 
 /// What a safetensors file says; tensors are views of the bytes it was parsed from.
 struct SafetensorsContent {

@@ -7,6 +7,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "files/atomic_output.h"
+#include "files/content_hash.h"
 #include "files/output_file.h"
 #include "files/safetensors/safetensors_file.h"
 #include "files/safetensors/safetensors_layout.h"
@@ -39,7 +41,7 @@ class Shard {
   void write(std::string_view name, std::span<const std::byte> bytes) {
     require(name == plan_[next_].name && bytes.size() == layout_.sizes[next_], "a tensor is not the next of the plan");
     file_.write_at(layout_.positions[next_], bytes);
-    layout_.header.replace(layout_.checksum_positions[next_], 16, checksum_of(bytes));
+    layout_.header.replace(layout_.checksum_positions[next_], 16, content_digits(bytes));
     ++next_;
   }
 

@@ -34,7 +34,6 @@ struct SweepOptions {
 
   std::optional<BenchmarkOptions> benchmark = BenchmarkOptions{};  ///< absent: speed is not measured
   bool keep_models = false;                                        ///< in DIRECTORY/models, under the recipes' names
-  std::string program{};  ///< what tells this build from others: a result of another is not taken for this one's
 };
 
 /// How many of a model's weights are stored in a format, and what they take.
@@ -60,7 +59,7 @@ struct Sweep {
   std::string text{};         ///< name of the file
   std::string calibration{};  ///< "128 samples of 512 tokens of text.txt"
   std::size_t context = 0;
-  std::string program{};
+  std::string program{};         ///< version and build that measured
   std::vector<SweepRow> rows{};  ///< in the order of the recipes
 };
 

@@ -2,26 +2,11 @@
 #include "model/forward/forward.h"
 #include "quant/name_pattern.h"
 #include "quant/passes/passes.h"
+#include "quant/search/usual_format.h"
 
 namespace ballast::quant {
 
-namespace {
-
 using model::Role;
-
-// Where a router follows, an error in the residual stream sends tokens to other experts, which costs more than the
-// error itself. All that is not a routed expert has a few percent of such a model's weights (DeepSeek-V3: 2 %) and is
-// stored one step finer. On random DeepSeek-V3 models (five seeds), w8a8 so kept the top token of 96 % of the positions
-// instead of 90 %.
-WeightFormat finer(const WeightFormat& format, float absmax) {
-  if (format.kind != WeightFormat::Kind::kInteger) return format;
-  if (format.bits < 8) return {.bits = 8, .group_size = 64};
-  // Folds may still scale the values: far from the end of F16.
-  constexpr float kSafeInF16 = 4096.0F;
-  return {.kind = absmax < kSafeInF16 ? WeightFormat::Kind::kF16 : WeightFormat::Kind::kBF16};
-}
-
-}  // namespace
 
 FormatChooser::FormatChooser(const Recipe& recipe, const ModelSpec& spec) : recipe_(recipe), spec_(spec) {
   for (const FormatOverride& format_override : recipe.overrides) {
@@ -66,14 +51,7 @@ const WeightFormat* FormatChooser::asked_format(const WorkingLinear& linear) {
 }
 
 WeightFormat FormatChooser::usual_format(const WorkingLinear& linear) const {
-  const Role role = linear.part.role;
-  if (role == Role::kHead) return recipe_.head;
-  if (role == Role::kRouter && recipe_.linears.kind == WeightFormat::Kind::kInteger) {
-    return {.kind = WeightFormat::Kind::kF32};
-  }
-  const WeightFormat& format = is_embedding(role) ? recipe_.embedding : recipe_.linears;
-  // With a target size, measured costs decide.
-  return spec_.experts && recipe_.target_bytes == 0 && !is_routed_expert(role) ? finer(format, linear.absmax) : format;
+  return quant::usual_format(recipe_, spec_, linear.part.role, linear.absmax);
 }
 
 }  // namespace ballast::quant

@@ -5,7 +5,7 @@
 #include <system_error>
 
 #include "ballast/error.h"
-#include "files/safetensors/safetensors_writer.h"
+#include "files/atomic_output.h"
 #include "model/source/prefix.h"
 #include "model/source/written_spec.h"
 #include "text/tokenizer.h"

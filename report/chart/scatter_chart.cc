@@ -10,6 +10,7 @@
 
 #include "report/chart/scale.h"
 #include "report/chart/text.h"
+#include "text/unicode/characters.h"
 
 namespace ballast::report {
 namespace {
@@ -144,7 +145,7 @@ class Drawing {
 
   void draw_label(const ScatterPoint& point) {
     const std::string label = shortened(point.label, kLabelColumns);
-    const double width = kCharacterWidth * static_cast<double>(label_columns(label));
+    const double width = kCharacterWidth * static_cast<double>(text::display_width(label));
     const Point at = place(point);
     const double near = kRadius + 4;
     const std::array<Box, 6> places = {{{at.x + near, at.y - kLabelHeight / 2, width, kLabelHeight},
@@ -157,12 +158,6 @@ class Drawing {
     if (box == places.end()) return;
     taken_.push_back(*box);
     svg_.text({box->x, box->y + kLabelHeight - 2}, label, "code");
-  }
-
-  // Characters: names of recipes are ASCII, those of others nearly so.
-  static std::size_t label_columns(const std::string& label) {
-    return static_cast<std::size_t>(
-        std::ranges::count_if(label, [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80; }));
   }
 
   bool is_free(const Box& box) const {

@@ -6,32 +6,14 @@
 #include <cmath>
 #include <cstdint>
 
+#include "files/utf8.h"
+#include "text/unicode/characters.h"
+
 namespace ballast::report {
 namespace {
 
-struct CodePoint {
-  std::uint32_t value = 0;
-  std::size_t bytes = 0;  // 0: the byte here starts no valid UTF-8 sequence
-};
-
-CodePoint decode(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const std::uint32_t lead = byte(0);
-  if (lead < 0x80) return {lead, 1};
-  const std::size_t bytes = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
-  if (lead < 0xC2 || lead > 0xF4 || text.size() < bytes) return {};
-  std::uint32_t value = lead & (0xFFU >> (bytes + 1));
-  for (std::size_t i = 1; i < bytes; ++i) {
-    if ((byte(i) & 0xC0U) != 0x80) return {};
-    value = value << 6 | (byte(i) & 0x3FU);
-  }
-  constexpr std::array<std::uint32_t, 5> kSmallest = {0, 0, 0x80, 0x800, 0x10000};
-  if (value < kSmallest[bytes] || value > 0x10FFFF || (value >= 0xD800 && value <= 0xDFFF)) return {};
-  return {value, bytes};
-}
-
 // Control characters, line separators, and the formatting characters that hide or reorder the text around them.
-bool invisible(std::uint32_t c) {
+bool is_invisible(char32_t c) {
   return c < 0x20 || (c >= 0x7F && c <= 0xA0) || c == 0xAD || c == 0x61C || c == 0x180E ||
          (c >= 0x200B && c <= 0x200F) || (c >= 0x2028 && c <= 0x202E) || (c >= 0x2060 && c <= 0x206F) || c == 0xFEFF ||
          (c >= 0xFFF9 && c <= 0xFFFB) || (c & 0xFFFEU) == 0xFFFE || c >= 0xE0000;
@@ -69,23 +51,25 @@ std::string with_separators(std::string digits) {
 std::string shown(std::string_view text, std::string_view space) {
   std::string result;
   while (!text.empty()) {
-    const CodePoint c = decode(text);
-    if (c.bytes == 0) {
+    const files::Utf8Step step = files::utf8_step(text, 0);
+    const bool whole = step.kind == files::Utf8Step::Kind::kWhole;
+    const char32_t c = whole ? files::first_code_point(text) : 0;
+    if (!whole) {
       result += "\\x" + hexadecimal(static_cast<unsigned char>(text[0]));
-    } else if (c.value == ' ') {
+    } else if (c == ' ') {
       result += space;
-    } else if (c.value == '\n') {
+    } else if (c == '\n') {
       result += "\\n";
-    } else if (c.value == '\r') {
+    } else if (c == '\r') {
       result += "\\r";
-    } else if (c.value == '\t') {
+    } else if (c == '\t') {
       result += "\\t";
-    } else if (invisible(c.value)) {
-      result += "\\u{" + hexadecimal(c.value) + "}";
+    } else if (is_invisible(c)) {
+      result += "\\u{" + hexadecimal(c) + "}";
     } else {
-      result += text.substr(0, c.bytes);
+      result += text.substr(0, step.length);
     }
-    text.remove_prefix(std::max<std::size_t>(c.bytes, 1));
+    text.remove_prefix(whole ? step.length : 1);
   }
   return result;
 }
@@ -127,18 +111,8 @@ std::string printable(std::string_view text) {
 }
 
 std::string shortened(std::string_view utf8, std::size_t columns) {
-  // Hangul, CJK, full-width forms and emoji take two columns; a rough rule is enough to keep labels in their margin.
-  const auto width = [](std::uint32_t c) -> std::size_t { return c >= 0x1100 && (c < 0x2000 || c >= 0x2E80) ? 2 : 1; };
-  std::size_t used = 0;
-  std::size_t keep = 0;  // bytes that fit with "…" after them
-  for (std::size_t i = 0; i < utf8.size();) {
-    const CodePoint c = decode(utf8.substr(i));
-    used += width(c.value);
-    if (used > columns) return std::string(utf8.substr(0, keep)) + "…";
-    i += std::max<std::size_t>(c.bytes, 1);
-    if (used < columns) keep = i;
-  }
-  return std::string(utf8);
+  if (text::display_width(utf8) <= columns) return std::string(utf8);
+  return std::string(text::first_columns(utf8, columns - 1)) + "…";
 }
 
 std::string count(std::size_t value) {

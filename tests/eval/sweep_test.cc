@@ -57,7 +57,6 @@ struct Case {
     options.calibration.samples = 2;
     options.calibration.length = 16;
     options.benchmark.reset();
-    options.program = "test";
   }
 
   Sweep run() {
@@ -163,9 +162,6 @@ TEST_CASE("what a result depends on makes it another result") {
   }
   SUBCASE("the calibration text") {
     test::write_file(example.options.calibration.text_files[0], varied_text(13));
-  }
-  SUBCASE("the program") {
-    example.options.program = "another";
   }
   SUBCASE("the model") {
     test::TinyModel other = test::random_model({.weights = 0.1F});

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "error_message.h"
-#include "files/safetensors/safetensors_writer.h"
+#include "files/atomic_output.h"
 #include "temporary_directory.h"
 
 namespace ballast::files {

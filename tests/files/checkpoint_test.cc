@@ -67,8 +67,28 @@ TEST_CASE("a directory that lacks something is told what") {
   write_file(directory / "config.json", "{}");
   CHECK(refusal(directory.path()) == Contains("has neither model.safetensors nor model.safetensors.index.json"));
   write_file(directory / "pytorch_model.bin", "");
-  CHECK(refusal(directory.path()) ==
-        Contains("PyTorch's pytorch_model.bin is not read, save the model as safetensors"));
+  write_file(directory / "a.bin", "");
+  CHECK(
+      refusal(directory.path()) ==
+      Contains("PyTorch's pytorch_model.bin is not read: to save it as safetensors beside it, run there python3 -c "
+               "\"from transformers import AutoModelForCausalLM as M; M.from_pretrained('.').save_pretrained('.')\""));
+  write_file(directory / "config.json", R"({"architectures":["GPT2LMHeadModel"]})");
+  CHECK(refusal(directory.path()) == Contains("from transformers import GPT2LMHeadModel as M"));
+  write_file(directory / "config.json", R"({"architectures":["a; b"]})");
+  CHECK(refusal(directory.path()) == Contains("from transformers import AutoModelForCausalLM as M"));
+}
+
+TEST_CASE("a folder of PyTorch or sentence-transformers without a configuration is told what to do") {
+  const test::TemporaryDirectory directory;
+  write_file(directory / "consolidated.00.pth", "");
+  CHECK(refusal(directory.path()) == Contains("consolidated.00.pth alone is not read: save the model with"));
+  write_file(directory / "modules.json", "[]");
+  CHECK(refusal(directory.path()) == Contains("is a folder of sentence-transformers without a transformer"));
+  std::filesystem::create_directory(directory / "0_Transformer");
+  write_file(directory / "0_Transformer" / "config.json", "{}");
+  std::filesystem::create_directory(directory / "1_Pooling");
+  write_file(directory / "1_Pooling" / "config.json", "{}");
+  CHECK(refusal(directory.path()) == Contains(": name the model in it, " + (directory / "0_Transformer").string()));
 }
 
 TEST_CASE("a damaged config.json is named with the place in it") {

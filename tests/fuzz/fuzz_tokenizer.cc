@@ -8,6 +8,7 @@
 
 #include "../support/tiny_tokenizer.h"
 #include "ballast/error.h"
+#include "files/utf8.h"
 #include "text/tokenizer.h"
 
 namespace {
@@ -25,7 +26,7 @@ std::string streamed(const Tokenizer& tokenizer, std::string_view text) {
 void check_round_trip(std::string_view text) {
   static const std::unique_ptr<Tokenizer> tokenizer = ballast::test::make_tiny_tokenizer();
   if (text.find("<|end|>") != std::string_view::npos) return;
-  if (streamed(*tokenizer, text) != ballast::text::replace_invalid_utf8(text)) std::abort();
+  if (streamed(*tokenizer, text) != ballast::files::replace_invalid_utf8(text)) std::abort();
 }
 
 void try_tokenizer(std::string_view json, std::string_view text) {

@@ -54,24 +54,6 @@ TEST_CASE("a job of another key begins anew") {
   CHECK_FALSE(fs::exists(directory / "state"));  // nothing was saved, nothing is left
 }
 
-TEST_CASE("a key changes with a file's content, its time, and the files of a directory") {
-  const TemporaryDirectory directory;
-  const auto digest = [&] { return JobKey().add_file(directory / "model").digest(); };
-  const std::string missing = digest();
-  fs::create_directory(directory / "model");
-  const std::string none = digest();
-  CHECK(missing != none);
-  test::write_file(directory / "model" / "a", "1");
-  const std::string one = digest();
-  CHECK(one != none);
-  CHECK(one == digest());
-  test::write_file(directory / "model" / "a", "2");
-  CHECK(one != digest());
-  const std::string two = digest();
-  fs::last_write_time(directory / "model" / "a", fs::file_time_type::clock::now() + std::chrono::hours(1));
-  CHECK(two != digest());
-}
-
 TEST_CASE("a damaged blob is none") {
   const TemporaryDirectory directory;
   {

@@ -3,36 +3,17 @@
 #include <doctest/doctest.h>
 #include <unistd.h>
 
-#include <filesystem>
-#include <limits>
-#include <string>
+#include <cstdint>
 #include <vector>
 
-#include "temporary_directory.h"
+#include "error_message.h"
+#include "jobs/costs.h"
+#include "jobs/memory.h"
 
 namespace ballast::jobs {
 namespace {
 
-namespace fs = std::filesystem;
-
-void limit(const fs::path& group, const std::string& most, std::size_t used, std::size_t files) {
-  fs::create_directories(group);
-  test::write_file(group / "memory.max", most + "\n");
-  test::write_file(group / "memory.current", std::to_string(used) + "\n");
-  test::write_file(group / "memory.stat", "anon 5\nfile " + std::to_string(files) + "\n");
-}
-
-TEST_CASE("the tightest control group above a process limits its memory, files that can be dropped left out") {
-  const test::TemporaryDirectory root;
-  CHECK(group_memory(root / "none", "a/b") == std::numeric_limits<std::uint64_t>::max());
-  limit(root / "a", "1000", 700, 500);
-  limit(root / "a" / "b", "max", 0, 0);
-  CHECK(group_memory(root / ".", "a/b") == 800);
-  limit(root / "a" / "b", "900", 300, 0);
-  CHECK(group_memory(root / ".", "a/b") == 600);
-  limit(root / "a" / "b", "200", 300, 0);
-  CHECK(group_memory(root / ".", "a/b") == 0);
-}
+using test::Contains;
 
 TEST_CASE("the memory of this process grows by what it touches") {
   constexpr std::size_t kTouched = std::size_t{64} << 20;
@@ -55,6 +36,20 @@ TEST_CASE("the machine's speed lies between an emulator's and a thousand cores'"
   const double speed = multiply_adds_per_second(8);
   CHECK(speed > 1e6);
   CHECK(speed < 1e15);
+}
+
+TEST_CASE("a job that fits is planned; of one that does not, the most samples that do are told") {
+  const PlannedSamples job{.samples = 1000, .length = 512, .ranks = 2};
+  const JobPlan plan = plan_memory(job, [](std::size_t own) { return own; }, 500);
+  CHECK(plan.memory_bytes == 500);
+  CHECK(plan.available_bytes > plan.memory_bytes);
+
+  // 301 of a rank's samples are too many, so 600 of both ranks' together fit.
+  const auto memory = [](std::size_t own) { return own > 300 ? ~std::uint64_t{0} : own; };
+  const auto refusal = [&](const auto& needed) { return test::error_message([&] { plan_memory(job, needed, 500); }); };
+  CHECK(refusal(memory) == Contains("memory: 1000 samples of 512 tokens take "));
+  CHECK(refusal(memory) == Contains("--samples 600 would fit"));
+  CHECK(refusal([](std::size_t /*own*/) { return ~std::uint64_t{0}; }) == Contains("no number of samples fits"));
 }
 
 }  // namespace

@@ -7,8 +7,8 @@
 #include <string>
 #include <utility>
 
+#include "files/utf8.h"
 #include "text/readers/json_tokenizer.h"
-#include "text/unicode/utf8.h"
 
 namespace ballast::test {
 
@@ -20,7 +20,7 @@ inline nlohmann::json tiny_tokenizer_json() {
   int id = 0;
   const auto add = [&](char32_t character) {
     std::string text;
-    text::append_utf8(character, text);
+    files::append_utf8(character, text);
     vocab[text] = id++;
   };
   for (int byte = 0; byte < 256; ++byte) {

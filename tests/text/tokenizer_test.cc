@@ -6,6 +6,7 @@
 
 #include "doctest/doctest.h"
 #include "error_message.h"
+#include "files/utf8.h"
 #include "temporary_directory.h"
 #include "text/readers/tokenizer_files.h"
 #include "tiny_tokenizer.h"
@@ -63,7 +64,7 @@ TEST_CASE("ids that no token has give nothing") {
 TEST_CASE("every byte survives encoding and decoding") {
   const auto tokenizer = make_tiny_tokenizer();
   std::string text;
-  for (char32_t c = 0; c < 0x3000; ++c) append_utf8(c, text);
+  for (char32_t c = 0; c < 0x3000; ++c) files::append_utf8(c, text);
   std::string decoded;
   for (const int id : tokenizer->encode(text)) decoded += tokenizer->token_bytes(id);
   CHECK(decoded == text);

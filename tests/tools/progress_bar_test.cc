@@ -8,7 +8,7 @@
 #include <string_view>
 #include <utility>
 
-#include "tools/terminal/table.h"
+#include "text/unicode/characters.h"
 
 namespace ballast::tools {
 namespace {
@@ -85,7 +85,7 @@ TEST_CASE("the line never reaches the last column, however narrow the terminal")
     ProgressBar bar(screen.terminal());
     bar.update("r\u00e9sum\u00e9 \u6f22\u5b57", 3, 10);
     const std::string line = screen.take().substr(std::string_view("\r\033[K").size());
-    CHECK(display_width(line) < std::max<std::size_t>(columns, 2));
+    CHECK(text::display_width(line) < std::max<std::size_t>(columns, 2));
   }
 }
 

@@ -1,4 +1,4 @@
-#include "tools/commands/recipe_flags.h"
+#include "tools/flags/recipe_flags.h"
 
 #include <doctest/doctest.h>
 
@@ -7,7 +7,7 @@
 #include <string>
 
 #include "ballast/error.h"
-#include "tools/commands/option_checks.h"
+#include "tools/flags/option_checks.h"
 
 namespace ballast::tools {
 namespace {

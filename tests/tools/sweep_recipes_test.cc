@@ -1,4 +1,4 @@
-#include "tools/commands/sweep_recipes.h"
+#include "tools/flags/sweep_recipes.h"
 
 #include <doctest/doctest.h>
 
@@ -8,7 +8,7 @@
 
 #include "ballast/error.h"
 #include "temporary_directory.h"
-#include "tools/commands/option_checks.h"
+#include "tools/flags/option_checks.h"
 
 namespace ballast::tools {
 namespace {

@@ -25,13 +25,5 @@ TEST_CASE("a table without titles has no line for them") {
         "long  2\n");
 }
 
-TEST_CASE("width is counted in columns of the terminal, not in bytes") {
-  CHECK(display_width("") == 0);
-  CHECK(display_width("caf\u00e9 \u00b1") == 6);
-  CHECK(display_width("\u6f22\u5b57") == 4);
-  CHECK(display_width("e\u0301") == 1);
-  CHECK(display_width("a\xffz") == 3);
-}
-
 }  // namespace
 }  // namespace ballast::tools

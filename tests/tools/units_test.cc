@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "tools/commands/option_checks.h"
+#include "tools/flags/option_checks.h"
 
 namespace ballast::tools {
 namespace {

@@ -4,10 +4,10 @@
 #include <memory>
 
 #include "files/text.h"
+#include "files/utf8.h"
 #include "text/pipeline/token_decoder.h"
 #include "text/unicode/regex.h"
 #include "text/unicode/text_transforms.h"
-#include "text/unicode/utf8.h"
 
 namespace ballast::text {
 namespace {
@@ -24,7 +24,7 @@ std::string replace_matches(const Regex& regex, std::string_view text, std::stri
     result.append(text.substr(done, match->begin - done)).append(content);
     done = match->end;
     search = match->end;
-    if (match->begin == match->end) search += search < text.size() ? utf8_step(text, search).length : 1;
+    if (match->begin == match->end) search += search < text.size() ? files::utf8_step(text, search).length : 1;
   }
   return result.append(text.substr(done));
 }

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "files/text.h"
+#include "files/utf8.h"
 #include "text/pipeline/token_decoder.h"
-#include "text/unicode/utf8.h"
 
 namespace ballast::text {
 namespace {
@@ -170,7 +170,7 @@ void PreTokenizer::run_split(const Split& split, std::string_view text, const Pi
     const std::optional<Regex::Match> match = split.regex.find(text, search);
     if (!match) break;
     if (match->begin == match->end && last_end == match->end) {
-      search += search < text.size() ? utf8_step(text, search).length : 1;
+      search += search < text.size() ? files::utf8_step(text, search).length : 1;
       continue;
     }
     if (match->begin > piece_end) add_part(match->begin, split.invert);

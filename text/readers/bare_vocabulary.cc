@@ -10,6 +10,7 @@
 #include "files/mapped_file.h"
 #include "files/strict_json.h"
 #include "files/text.h"
+#include "files/utf8.h"
 #include "text/pipeline/pre_tokenizer_families.h"
 #include "text/readers/tokenizer_json_parts.h"
 #include "text/readers/tokenizer_reader.h"

@@ -10,6 +10,7 @@
 #include "ballast/error.h"
 #include "files/json_reader.h"
 #include "files/text.h"
+#include "files/utf8.h"
 #include "text/pipeline/pre_tokenizer_families.h"
 #include "text/readers/tokenizer_json_parts.h"
 #include "text/subword/vocabulary.h"
@@ -152,7 +153,7 @@ json merges_of_scores(const files::GgufFile& file, const Texts& texts, const jso
     if (byte_of_token(text)) continue;
     const double score = scores[id.get<std::size_t>()].number();
     for (std::size_t cut = 1; cut < text.size(); ++cut) {
-      if ((static_cast<unsigned char>(text[cut]) & 0xC0u) == 0x80u) continue;  // within a character
+      if (files::continues_code_point(text[cut])) continue;
       const std::string_view left = std::string_view(text).substr(0, cut);
       const std::string_view right = std::string_view(text).substr(cut);
       if (vocab.contains(left) && vocab.contains(right)) merges.push_back({score, left, right});

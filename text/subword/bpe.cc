@@ -4,7 +4,7 @@
 #include <queue>
 #include <utility>
 
-#include "text/unicode/utf8.h"
+#include "files/utf8.h"
 
 namespace ballast::text {
 namespace {
@@ -87,7 +87,7 @@ void Bpe::add_units(std::string_view piece, std::vector<Symbol>& symbols) const 
   const auto byte_token = [&](char c) { return (*vocabulary_.byte_tokens)[static_cast<unsigned char>(c)]; };
   bool last_unknown = false;
   while (!piece.empty()) {
-    const std::size_t length = vocabulary_.unit == BpeVocabulary::Unit::kByte ? 1 : utf8_step(piece, 0).length;
+    const std::size_t length = vocabulary_.unit == BpeVocabulary::Unit::kByte ? 1 : files::utf8_step(piece, 0).length;
     const std::string_view unit = piece.substr(0, length);
     piece.remove_prefix(length);
     const int id = id_of_unit(unit);

@@ -8,6 +8,7 @@
 
 #include "ballast/error.h"
 #include "files/text.h"
+#include "files/utf8.h"
 #include "text/assembled_tokenizer.h"
 #include "text/pipeline/token_decoder.h"
 #include "text/subword/vocabulary.h"

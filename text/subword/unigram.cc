@@ -8,8 +8,8 @@
 
 #include "ballast/error.h"
 #include "files/text.h"
+#include "files/utf8.h"
 #include "text/subword/vocabulary.h"
-#include "text/unicode/utf8.h"
 
 namespace ballast::text {
 namespace {
@@ -57,7 +57,7 @@ void Unigram::encode(std::string_view piece, std::vector<int>& ids) const {
     if (total > end.score) end = {total, begin, id};
   };
   for (std::size_t begin = 0; begin < piece.size();) {
-    const std::size_t character = utf8_step(piece, begin).length;
+    const std::size_t character = files::utf8_step(piece, begin).length;
     bool spells_character = false;
     id_of_.for_each_prefix(piece.substr(begin), [&](std::size_t length, int id) {
       consider(begin, length, scores_[static_cast<std::size_t>(id)], id);

@@ -3,16 +3,13 @@
 #include <algorithm>
 
 #include "files/text.h"
+#include "files/utf8.h"
 
 namespace ballast::text {
 namespace {
 
 // What Hugging Face's library takes where a file does not say.
 constexpr std::size_t kDefaultMaxCharacters = 100;
-
-bool is_continuation(char c) {
-  return (static_cast<unsigned char>(c) & 0xC0u) == 0x80u;
-}
 
 }  // namespace
 
@@ -30,9 +27,8 @@ WordPiece::WordPiece(const files::JsonReader& model, const Vocabulary& vocabular
 }
 
 void WordPiece::encode(std::string_view word, std::vector<int>& ids) const {
-  const auto continuations = static_cast<std::size_t>(std::ranges::count_if(word, is_continuation));
   const std::size_t before = ids.size();
-  if (word.size() - continuations <= max_characters_ && add_pieces(word, ids)) return;
+  if (files::count_code_points(word) <= max_characters_ && add_pieces(word, ids)) return;
   ids.resize(before);
   ids.push_back(unknown_);
 }
@@ -44,7 +40,7 @@ bool WordPiece::add_pieces(std::string_view word, std::vector<int>& ids) const {
     std::size_t length = std::min(word.size() - begin, longest_ - std::min(longest_, mark));
     candidate.assign(continuing_prefix_, 0, mark).append(word.substr(begin, length));
     while (length > 0) {
-      const bool ends_character = begin + length == word.size() || !is_continuation(word[begin + length]);
+      const bool ends_character = begin + length == word.size() || !files::continues_code_point(word[begin + length]);
       const auto found = ends_character ? id_of_.find(candidate) : id_of_.end();
       if (found != id_of_.end()) {
         ids.push_back(found->second);

@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "text/unicode/utf8.h"
+#include "files/utf8.h"
 
 namespace ballast::text {
 namespace {
@@ -27,7 +27,7 @@ std::optional<std::string> bytes_of_alphabet(std::string_view text) {
   std::string bytes;
   bytes.reserve(text.size());
   while (!text.empty()) {
-    const char32_t character = first_code_point(text);
+    const char32_t character = files::first_code_point(text);
     if (character >= kByteOf.size() || kByteOf[character] < 0) return std::nullopt;
     bytes += static_cast<char>(kByteOf[character]);
     text.remove_prefix(character < 0x80 ? 1 : 2);

@@ -8,8 +8,8 @@
 
 #include "ballast/error.h"
 #include "files/text.h"
+#include "files/utf8.h"
 #include "text/unicode/regex_syntax.h"
-#include "text/unicode/utf8.h"
 
 namespace ballast::text {
 namespace {

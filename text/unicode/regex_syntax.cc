@@ -2,7 +2,7 @@
 
 #include "ballast/error.h"
 #include "files/text.h"
-#include "text/unicode/utf8.h"
+#include "files/utf8.h"
 
 namespace ballast::text {
 namespace {

@@ -9,7 +9,8 @@
 #include <utility>
 
 #include "ballast/error.h"
-#include "text/unicode/utf8.h"
+#include "files/utf8.h"
+#include "text/unicode/characters.h"
 
 namespace ballast::text {
 namespace {
@@ -17,8 +18,8 @@ namespace {
 template <typename Visit>
 void for_each_code_point(std::string_view text, const Visit& visit) {
   for (std::size_t position = 0; position < text.size();) {
-    const std::size_t length = utf8_step(text, position).length;
-    visit(first_code_point(text.substr(position, length)), text.substr(position, length));
+    const std::size_t length = files::utf8_step(text, position).length;
+    visit(files::first_code_point(text.substr(position, length)), text.substr(position, length));
     position += length;
   }
 }
@@ -86,7 +87,7 @@ std::string lowercase(std::string_view text) {
     if (code_point == kDottedI) {
       result += "i\xCC\x87";
     } else {
-      append_utf8(static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(code_point))), result);
+      files::append_utf8(static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(code_point))), result);
     }
   });
   return result;
@@ -131,10 +132,11 @@ std::string space_ideographs(std::string_view text) {
 }
 
 std::string_view strip(std::string_view text, bool left, bool right) {
-  while (left && !text.empty() && is_white_space(first_code_point(text))) text.remove_prefix(utf8_step(text, 0).length);
+  while (left && !text.empty() && is_white_space(files::first_code_point(text)))
+    text.remove_prefix(files::utf8_step(text, 0).length);
   while (right && !text.empty()) {
-    const std::size_t last = last_code_point_begin(text);
-    if (!is_white_space(first_code_point(text.substr(last)))) break;
+    const std::size_t last = files::last_code_point_begin(text);
+    if (!is_white_space(files::first_code_point(text.substr(last)))) break;
     text = text.substr(0, last);
   }
   return text;

@@ -4,10 +4,10 @@
 
 #include "ballast/benchmark.h"
 #include "report/chart/text.h"
-#include "tools/commands/cache_flags.h"
 #include "tools/commands/commands.h"
 #include "tools/commands/job.h"
-#include "tools/commands/option_checks.h"
+#include "tools/flags/cache_flags.h"
+#include "tools/flags/option_checks.h"
 #include "tools/terminal/console.h"
 #include "tools/terminal/table.h"
 #include "tools/terminal/units.h"

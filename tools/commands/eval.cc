@@ -1,16 +1,17 @@
 #include <cstdint>
 #include <filesystem>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <string>
 
 #include "ballast/choices.h"
 #include "ballast/evaluate.h"
-#include "tools/commands/cache_flags.h"
 #include "tools/commands/commands.h"
 #include "tools/commands/evaluation_text.h"
 #include "tools/commands/job.h"
-#include "tools/commands/option_checks.h"
+#include "tools/flags/cache_flags.h"
+#include "tools/flags/option_checks.h"
 #include "tools/terminal/console.h"
 
 namespace ballast::tools {
@@ -53,6 +54,19 @@ int run_eval(const EvalFlags& flags) {
   return kExitDone;
 }
 
+/// `of_texts`: options that say how a text is scored.
+void add_choice_flags(CLI::App& command, EvalFlags& flags, std::initializer_list<CLI::Option*> of_texts) {
+  CLI::Option* choices =
+      command
+          .add_option("--choices", flags.questions,
+                      "Multiple choice instead of a text: lines {\"question\": ..., \"choices\": [...], \"answer\": 0}")
+          ->type_name("FILE.jsonl");
+  for (CLI::Option* option : of_texts) choices->excludes(option);
+  command.add_option("--delimiter", flags.delimiter, "What stands between question and choice; else a space")
+      ->type_name("TEXT")
+      ->needs(choices);
+}
+
 }  // namespace
 
 void add_eval(CLI::App& program, Action& action) {
@@ -93,18 +107,7 @@ void add_eval(CLI::App& program, Action& action) {
           ->type_name("N")
           ->check(whole_number(1, kMostWorst))
           ->needs(reference);
-  CLI::Option* choices =
-      command
-          ->add_option(
-              "--choices", flags->questions,
-              "Multiple choice instead of a text: lines {\"question\": ..., \"choices\": [...], \"answer\": 0}")
-          ->type_name("FILE.jsonl");
-  for (CLI::Option* option : {text, context, chunks, stream, reference_cache, per_position, worst}) {
-    choices->excludes(option);
-  }
-  command->add_option("--delimiter", flags->delimiter, "What stands between question and choice; else a space")
-      ->type_name("TEXT")
-      ->needs(choices);
+  add_choice_flags(*command, *flags, {text, context, chunks, stream, reference_cache, per_position, worst});
   add_cache_flags(*command, options.cache);
   command->add_flag("--json", flags->json, "Print one JSON object");
   add_thread_flags(*command, flags->job);

@@ -6,7 +6,9 @@
 #include <utility>
 #include <vector>
 
+#include "files/utf8.h"
 #include "report/chart/text.h"
+#include "text/unicode/characters.h"
 #include "tools/terminal/table.h"
 #include "tools/terminal/units.h"
 
@@ -61,16 +63,10 @@ std::string position_table(const Evaluation& evaluation) {
 
 /// The end of a text, which may begin in the middle of a character.
 std::string shown_context(std::string_view bytes) {
-  while (!bytes.empty() && (static_cast<unsigned char>(bytes.front()) & 0xC0U) == 0x80) bytes.remove_prefix(1);
-  std::string text = report::printable(bytes);
-  if (display_width(text) <= kContextColumns) return text;
-  std::size_t begin = 0;
-  while (display_width(std::string_view(text).substr(begin)) >= kContextColumns) {
-    do {
-      ++begin;
-    } while ((static_cast<unsigned char>(text[begin]) & 0xC0U) == 0x80);
-  }
-  return "…" + text.substr(begin);
+  while (!bytes.empty() && files::continues_code_point(bytes.front())) bytes.remove_prefix(1);
+  const std::string shown = report::printable(bytes);
+  if (text::display_width(shown) <= kContextColumns) return shown;
+  return "…" + std::string(text::last_columns(shown, kContextColumns - 1));
 }
 
 std::string shown_token(const Prediction& prediction, double probability) {

@@ -3,7 +3,7 @@
 #include <string_view>
 
 #include "ballast/threads.h"
-#include "tools/commands/option_checks.h"
+#include "tools/flags/option_checks.h"
 
 namespace ballast::tools {
 

@@ -6,12 +6,12 @@
 
 #include "ballast/generate.h"
 #include "ballast/threads.h"
-#include "tools/commands/cache_flags.h"
 #include "tools/commands/chat.h"
 #include "tools/commands/commands.h"
 #include "tools/commands/generation_output.h"
 #include "tools/commands/job.h"
-#include "tools/commands/option_checks.h"
+#include "tools/flags/cache_flags.h"
+#include "tools/flags/option_checks.h"
 #include "tools/terminal/console.h"
 #include "tools/terminal/line_input.h"
 

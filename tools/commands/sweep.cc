@@ -10,15 +10,12 @@
 #include "ballast/error.h"
 #include "ballast/inspect.h"
 #include "ballast/report.h"
-#include "ballast/version.h"
-#include "files/mapped_file.h"
-#include "files/safetensors/safetensors_file.h"
-#include "files/safetensors/safetensors_writer.h"
+#include "files/atomic_output.h"
 #include "report/chart/text.h"
 #include "tools/commands/commands.h"
 #include "tools/commands/job.h"
-#include "tools/commands/option_checks.h"
-#include "tools/commands/sweep_recipes.h"
+#include "tools/flags/option_checks.h"
+#include "tools/flags/sweep_recipes.h"
 #include "tools/terminal/console.h"
 #include "tools/terminal/table.h"
 #include "tools/terminal/units.h"
@@ -38,12 +35,6 @@ struct SweepFlags {
   bool json = false;
   JobFlags job;
 };
-
-// The version, and what tells builds of it apart: changed code or flags may give other figures.
-std::string program_identity() {
-  const files::MappedFile program("/proc/self/exe");
-  return std::string(version()) + " (build " + files::checksum_of(program.bytes()) + ")";
-}
 
 std::string speed_cell(const SweepRow& row, const std::string& test) {
   const auto it = std::ranges::find(row.benchmark->results, test, &BenchmarkResult::test);
@@ -107,7 +98,6 @@ int run_sweep(const SweepFlags& flags) {
   const Preset& preset = preset_by_name(flags.recipes.preset);
   options.calibration.samples = preset.samples;
   options.calibration.length = preset.length;
-  options.program = program_identity();
   if (!flags.bench) options.benchmark.reset();
   const Sweep result = [&] {
     Job job(flags.job);

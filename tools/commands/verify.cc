@@ -7,7 +7,7 @@
 #include "ballast/threads.h"
 #include "tools/commands/commands.h"
 #include "tools/commands/job.h"
-#include "tools/commands/option_checks.h"
+#include "tools/flags/option_checks.h"
 #include "tools/terminal/console.h"
 #include "tools/terminal/table.h"
 #include "tools/terminal/units.h"

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "report/chart/text.h"
+#include "text/unicode/characters.h"
 #include "tools/terminal/console.h"
-#include "tools/terminal/table.h"
 #include "tools/terminal/units.h"
 
 namespace ballast::tools {
@@ -28,15 +28,6 @@ std::string steps(std::size_t done, std::size_t total) {
 
 double share(std::size_t done, std::size_t total) {
   return total == 0 ? 0 : static_cast<double>(done) / static_cast<double>(total);
-}
-
-// The first `columns` of `text`, in whole characters.
-std::string cut_to_width(std::string text, std::size_t columns) {
-  while (display_width(text) > columns) {
-    while (!text.empty() && (static_cast<unsigned char>(text.back()) & 0xC0) == 0x80) text.pop_back();
-    text.pop_back();
-  }
-  return text;
 }
 
 }  // namespace
@@ -85,14 +76,14 @@ void ProgressBar::draw(std::size_t done, std::size_t total, double now) {
   // The last column stays free: some terminals wrap when it is written.
   const std::size_t columns = std::max<std::size_t>(screen_.width(), 2) - 1;
   std::string line = report::printable(stage_);
-  const std::size_t used = display_width(line) + figures.size() + 6;  // two gaps and the brackets
+  const std::size_t used = text::display_width(line) + figures.size() + 6;  // two gaps and the brackets
   if (total != 0 && used + kShortestBar <= columns) {
     const std::size_t length = std::min(columns - used, kLongestBar);
     const auto filled = static_cast<std::size_t>(share(done, total) * static_cast<double>(length));
     line += "  [" + std::string(filled, '#') + std::string(length - filled, '-') + "]";
   }
   line += "  " + figures;
-  screen_.write(std::string(kEraseLine) + cut_to_width(std::move(line), columns));
+  screen_.write(std::string(kEraseLine) + std::string(text::first_columns(line, columns)));
   drawn_ = true;
 }
 

@@ -1,24 +1,12 @@
 #include "tools/terminal/table.h"
 
-#include <utf8proc.h>
-
 #include <algorithm>
 #include <cassert>
 #include <utility>
 
-namespace ballast::tools {
+#include "text/unicode/characters.h"
 
-std::size_t display_width(std::string_view text) {
-  std::size_t width = 0;
-  while (!text.empty()) {
-    utf8proc_int32_t codepoint = -1;
-    const auto* bytes = reinterpret_cast<const utf8proc_uint8_t*>(text.data());
-    const utf8proc_ssize_t length = utf8proc_iterate(bytes, static_cast<utf8proc_ssize_t>(text.size()), &codepoint);
-    width += static_cast<std::size_t>(length > 0 ? utf8proc_charwidth(codepoint) : 1);
-    text.remove_prefix(length > 0 ? static_cast<std::size_t>(length) : 1);
-  }
-  return width;
-}
+namespace ballast::tools {
 
 Table::Table(std::vector<Column> columns) {
   std::vector<std::string> titles;
@@ -39,7 +27,7 @@ void Table::add_row(std::vector<std::string> cells) {
 std::string Table::text() const {
   std::vector<std::size_t> widths(alignments_.size(), 0);
   for (const std::vector<std::string>& row : rows_) {
-    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], display_width(row[i]));
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], text::display_width(row[i]));
   }
   std::string all;
   for (const std::vector<std::string>& row : rows_) all += line(row, widths) + "\n";
@@ -49,7 +37,7 @@ std::string Table::text() const {
 std::string Table::line(const std::vector<std::string>& cells, const std::vector<std::size_t>& widths) const {
   std::string joined;
   for (std::size_t i = 0; i < cells.size(); ++i) {
-    const std::string padding(widths[i] - display_width(cells[i]), ' ');
+    const std::string padding(widths[i] - text::display_width(cells[i]), ' ');
     if (i != 0) joined += "  ";
     joined += alignments_[i] == Align::kLeft ? cells[i] + padding : padding + cells[i];
   }

@@ -9,9 +9,6 @@
 
 namespace ballast::tools {
 
-/// Columns that UTF-8 text takes on a terminal.
-std::size_t display_width(std::string_view text);
-
 class Table {
  public:
   enum class Align { kLeft, kRight };

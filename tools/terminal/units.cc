@@ -11,7 +11,7 @@
 #include <string_view>
 #include <system_error>
 
-#include "tools/commands/option_checks.h"
+#include "tools/flags/option_checks.h"
 
 namespace ballast::tools {
 namespace {

@@ -1,4 +1,4 @@
-#include "tools/commands/sweep_recipes.h"
+#include "tools/flags/sweep_recipes.h"
 
 #include <algorithm>
 #include <array>
@@ -6,7 +6,7 @@
 
 #include "ballast/error.h"
 #include "files/text_file.h"
-#include "tools/commands/option_checks.h"
+#include "tools/flags/option_checks.h"
 #include "tools/terminal/units.h"
 
 namespace ballast::tools {

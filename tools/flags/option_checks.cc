@@ -1,4 +1,4 @@
-#include "tools/commands/option_checks.h"
+#include "tools/flags/option_checks.h"
 
 #include <charconv>
 #include <cmath>

@@ -1,6 +1,6 @@
 // The recipes that `sweep` shall try, from its flags.
-#ifndef BALLAST_TOOLS_COMMANDS_SWEEP_RECIPES_H_
-#define BALLAST_TOOLS_COMMANDS_SWEEP_RECIPES_H_
+#ifndef BALLAST_TOOLS_FLAGS_SWEEP_RECIPES_H_
+#define BALLAST_TOOLS_FLAGS_SWEEP_RECIPES_H_
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
@@ -32,4 +32,4 @@ std::vector<SweepRecipe> default_recipes(std::uint64_t weights, const std::strin
 
 }  // namespace ballast::tools
 
-#endif  // BALLAST_TOOLS_COMMANDS_SWEEP_RECIPES_H_
+#endif  // BALLAST_TOOLS_FLAGS_SWEEP_RECIPES_H_

@@ -1,6 +1,6 @@
 // The flags that say how a run keeps keys and values.
-#ifndef BALLAST_TOOLS_COMMANDS_CACHE_FLAGS_H_
-#define BALLAST_TOOLS_COMMANDS_CACHE_FLAGS_H_
+#ifndef BALLAST_TOOLS_FLAGS_CACHE_FLAGS_H_
+#define BALLAST_TOOLS_FLAGS_CACHE_FLAGS_H_
 
 #include <CLI/CLI.hpp>
 
@@ -13,4 +13,4 @@ void add_cache_flags(CLI::App& command, CacheOptions& options);
 
 }  // namespace ballast::tools
 
-#endif  // BALLAST_TOOLS_COMMANDS_CACHE_FLAGS_H_
+#endif  // BALLAST_TOOLS_FLAGS_CACHE_FLAGS_H_

@@ -1,6 +1,6 @@
 // Checks of option values while the command line is parsed: what they refuse is wrong usage.
-#ifndef BALLAST_TOOLS_COMMANDS_OPTION_CHECKS_H_
-#define BALLAST_TOOLS_COMMANDS_OPTION_CHECKS_H_
+#ifndef BALLAST_TOOLS_FLAGS_OPTION_CHECKS_H_
+#define BALLAST_TOOLS_FLAGS_OPTION_CHECKS_H_
 
 #include <cstdint>
 #include <functional>
@@ -28,4 +28,4 @@ OptionCheck real_number(std::function<bool(double)> accepts, std::string range);
 
 }  // namespace ballast::tools
 
-#endif  // BALLAST_TOOLS_COMMANDS_OPTION_CHECKS_H_
+#endif  // BALLAST_TOOLS_FLAGS_OPTION_CHECKS_H_

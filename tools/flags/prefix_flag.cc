@@ -1,7 +1,7 @@
-#include "tools/commands/prefix_flag.h"
+#include "tools/flags/prefix_flag.h"
 
 #include "ballast/error.h"
-#include "tools/commands/option_checks.h"
+#include "tools/flags/option_checks.h"
 
 namespace ballast::tools {
 

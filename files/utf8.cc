@@ -1,11 +1,10 @@
-#include "text/unicode/utf8.h"
+#include "files/utf8.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 
-#include "text/tokenizer.h"
-
-namespace ballast::text {
+namespace ballast::files {
 namespace {
 
 constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
@@ -70,6 +69,14 @@ Utf8Step utf8_step(std::string_view text, std::size_t position) {
   return {Utf8Step::Kind::kWhole, lead.length};
 }
 
+bool is_utf8(std::string_view text) {
+  return valid_prefix(text) == text.size();
+}
+
+std::size_t count_code_points(std::string_view text) {
+  return text.size() - static_cast<std::size_t>(std::ranges::count_if(text, continues_code_point));
+}
+
 char32_t first_code_point(std::string_view text) {
   const auto byte = static_cast<unsigned char>(text[0]);
   const std::size_t length = lead_of(byte).length;
@@ -81,7 +88,7 @@ char32_t first_code_point(std::string_view text) {
 
 std::size_t last_code_point_begin(std::string_view text) {
   std::size_t begin = text.size() - 1;
-  while (begin > 0 && (static_cast<unsigned char>(text[begin]) & 0xC0u) == 0x80u) --begin;
+  while (begin > 0 && continues_code_point(text[begin])) --begin;
   return begin;
 }
 
@@ -104,11 +111,6 @@ void append_utf8(char32_t code_point, std::string& text) {
   }
 }
 
-bool is_white_space(char32_t c) {
-  return (c >= 0x09 && c <= 0x0D) || c == 0x20 || c == 0x85 || c == 0xA0 || c == 0x1680 ||
-         (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F || c == 0x3000;
-}
-
 std::string replace_invalid_utf8(std::string_view text) {
   std::string valid;
   valid.reserve(text.size());
@@ -121,4 +123,4 @@ std::string replace_invalid_utf8(std::string_view text) {
   }
 }
 
-}  // namespace ballast::text
+}  // namespace ballast::files

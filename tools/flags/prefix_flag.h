@@ -1,6 +1,6 @@
 // The flag of calibrate and convert that says which tokens stand in front of every sequence.
-#ifndef BALLAST_TOOLS_COMMANDS_PREFIX_FLAG_H_
-#define BALLAST_TOOLS_COMMANDS_PREFIX_FLAG_H_
+#ifndef BALLAST_TOOLS_FLAGS_PREFIX_FLAG_H_
+#define BALLAST_TOOLS_FLAGS_PREFIX_FLAG_H_
 
 #include <CLI/CLI.hpp>
 #include <optional>
@@ -17,4 +17,4 @@ CachedPrefix prefix_from_flag(const std::string& text);
 
 }  // namespace ballast::tools
 
-#endif  // BALLAST_TOOLS_COMMANDS_PREFIX_FLAG_H_
+#endif  // BALLAST_TOOLS_FLAGS_PREFIX_FLAG_H_

@@ -1,14 +1,12 @@
-#include "text/unicode/utf8.h"
+#include "files/utf8.h"
 
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "doctest/doctest.h"
-#include "text/tokenizer.h"
-#include "tiny_tokenizer.h"
 
-namespace ballast::text {
+namespace ballast::files {
 namespace {
 
 const std::string kBad = "\xEF\xBF\xBD";
@@ -32,7 +30,10 @@ TEST_CASE("invalid UTF-8 is replaced maximal subpart by maximal subpart, as Pyth
       {std::string("\0\xC3\xA9\0", 4), std::string("\0\xC3\xA9\0", 4)},
       {"12345678\xE2\x82", "12345678" + kBad},
   };
-  for (const auto& [bytes, text] : cases) CHECK(replace_invalid_utf8(bytes) == text);
+  for (const auto& [bytes, text] : cases) {
+    CHECK(replace_invalid_utf8(bytes) == text);
+    CHECK(is_utf8(bytes) == (bytes == text));
+  }
 }
 
 TEST_CASE("every code point is written and read back") {
@@ -47,33 +48,10 @@ TEST_CASE("every code point is written and read back") {
   }
 }
 
-std::vector<std::string> streamed(const Tokenizer& tokenizer, const std::vector<int>& ids) {
-  StreamDecoder decoder(tokenizer);
-  std::vector<std::string> texts;
-  for (const int id : ids) texts.push_back(decoder.push(id));
-  texts.push_back(decoder.finish());
-  return texts;
-}
-
-TEST_CASE("a stream shows a character only when all its bytes have come") {
-  const auto tokenizer = test::make_tiny_tokenizer();
-  const std::vector<int> ids = tokenizer->encode("a\xF0\x9F\x98\x80!");
-  REQUIRE(ids.size() == 6);
-  CHECK(streamed(*tokenizer, ids) == std::vector<std::string>{"a", "", "", "", "\xF0\x9F\x98\x80", "!", ""});
-}
-
-TEST_CASE("a stream replaces what never becomes a character") {
-  const auto tokenizer = test::make_tiny_tokenizer();
-  const std::vector<int> smile = tokenizer->encode("\xF0\x9F\x98\x80");
-  const int a = tokenizer->encode("a")[0];
-  CHECK(streamed(*tokenizer, {smile[0], smile[1], a}) == std::vector<std::string>{"", "", kBad + "a", ""});
-  CHECK(streamed(*tokenizer, {a, smile[0]}) == std::vector<std::string>{"a", "", kBad});
-}
-
-TEST_CASE("a stream leaves special tokens out") {
-  const auto tokenizer = test::make_tiny_tokenizer();
-  CHECK(streamed(*tokenizer, tokenizer->encode("hello<|end|>!")) == std::vector<std::string>{"hello", "", "!", ""});
+TEST_CASE("code points are counted") {
+  CHECK(count_code_points("") == 0);
+  CHECK(count_code_points("caf\xC3\xA9 \xE2\x82\xAC") == 6);
 }
 
 }  // namespace
-}  // namespace ballast::text
+}  // namespace ballast::files

@@ -1,14 +1,14 @@
 // UTF-8 as bytes: where sequences end, what is broken, single code points.
-#ifndef BALLAST_TEXT_UNICODE_UTF8_H_
-#define BALLAST_TEXT_UNICODE_UTF8_H_
+#ifndef BALLAST_FILES_UTF8_H_
+#define BALLAST_FILES_UTF8_H_
 
 #include <cstddef>
 #include <string>
 #include <string_view>
 
-namespace ballast::text {
+namespace ballast::files {
 
-/// What stands at one position of a byte string.
+/// What is at one position of a byte string.
 struct Utf8Step {
   enum class Kind {
     kWhole,      ///< a code point
@@ -22,6 +22,19 @@ struct Utf8Step {
 /// `position` < text.size().
 Utf8Step utf8_step(std::string_view text, std::size_t position);
 
+bool is_utf8(std::string_view text);
+
+/// With U+FFFD for every maximal subpart that is not UTF-8, as Python does.
+std::string replace_invalid_utf8(std::string_view text);
+
+/// Whether a byte continues a code point that an earlier one began.
+constexpr bool continues_code_point(char byte) {
+  return (static_cast<unsigned char>(byte) & 0xC0u) == 0x80u;
+}
+
+/// Code points of valid `text`.
+std::size_t count_code_points(std::string_view text);
+
 /// The code point at the beginning of non-empty, valid `text`.
 char32_t first_code_point(std::string_view text);
 
@@ -30,9 +43,6 @@ std::size_t last_code_point_begin(std::string_view text);
 
 void append_utf8(char32_t code_point, std::string& text);
 
-/// The property White_Space, which `\s` stands for in the expressions of Hugging Face's tokenizers.
-bool is_white_space(char32_t code_point);
+}  // namespace ballast::files
 
-}  // namespace ballast::text
-
-#endif  // BALLAST_TEXT_UNICODE_UTF8_H_
+#endif  // BALLAST_FILES_UTF8_H_

@@ -1,4 +1,4 @@
-#include "tools/commands/recipe_flags.h"
+#include "tools/flags/recipe_flags.h"
 
 #include <charconv>
 #include <cstddef>
@@ -7,8 +7,8 @@
 
 #include "ballast/error.h"
 #include "files/text_file.h"
-#include "tools/commands/option_checks.h"
-#include "tools/commands/prefix_flag.h"
+#include "tools/flags/option_checks.h"
+#include "tools/flags/prefix_flag.h"
 #include "tools/terminal/units.h"
 
 namespace ballast::tools {

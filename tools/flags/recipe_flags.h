@@ -1,6 +1,6 @@
 // The flags of `convert` that say what the recipe shall be.
-#ifndef BALLAST_TOOLS_COMMANDS_RECIPE_FLAGS_H_
-#define BALLAST_TOOLS_COMMANDS_RECIPE_FLAGS_H_
+#ifndef BALLAST_TOOLS_FLAGS_RECIPE_FLAGS_H_
+#define BALLAST_TOOLS_FLAGS_RECIPE_FLAGS_H_
 
 #include <CLI/CLI.hpp>
 #include <filesystem>
@@ -55,4 +55,4 @@ FormatOverride parse_format_override(const std::string& text);
 
 }  // namespace ballast::tools
 
-#endif  // BALLAST_TOOLS_COMMANDS_RECIPE_FLAGS_H_
+#endif  // BALLAST_TOOLS_FLAGS_RECIPE_FLAGS_H_

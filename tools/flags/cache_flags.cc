@@ -1,9 +1,9 @@
-#include "tools/commands/cache_flags.h"
+#include "tools/flags/cache_flags.h"
 
 #include <map>
 #include <string>
 
-#include "tools/commands/option_checks.h"
+#include "tools/flags/option_checks.h"
 
 namespace ballast::tools {
 

@@ -1,0 +1,56 @@
+#include "calib/calibration_samples.h"
+
+#include "ballast/error.h"
+#include "calib/calibration_plan.h"
+#include "jobs/sharded_sum.h"
+
+namespace ballast::calib {
+
+namespace {
+
+void tell_plan(const model::ModelSource& source, const model::OuterWeights& outer, const CalibrateOptions& options,
+               std::size_t samples, Ranks& ranks) {
+  const JobPlan plan = plan_calibration(source, outer, options, samples, ranks);
+  if (ranks.first() && options.on_plan) options.on_plan(plan);
+}
+
+}  // namespace
+
+void check_options(const CalibrateOptions& options, const model::ModelSource& source, std::size_t prefix,
+                   const Ranks& ranks) {
+  if (options.samples == 0) throw Error("samples", "must be at least 1");
+  if (options.length < 2) throw Error("length", "must be at least 2");
+  const std::size_t context = source.spec().context_length - prefix;
+  if (options.length > context) {
+    throw Error("length",
+                std::to_string(options.length) + " is more than the model's context of " + std::to_string(context));
+  }
+  jobs::check_sharing(options.samples, ranks);
+}
+
+ChosenSamples choose_samples(const model::ModelSource& source, const model::OuterWeights& outer,
+                             const CalibrateOptions& options, Ranks& ranks, jobs::JobState* state,
+                             const Progress& progress) {
+  if (options.text_files.empty()) {
+    tell_plan(source, outer, options, options.samples, ranks);
+    return {samples_from_model(source.checkpoint().path(), options, ranks, state, progress), "sampled from the model"};
+  }
+  ChosenSamples chosen{samples_from_text(*model::require_tokenizer(source), options), {}};
+  for (const auto& path : options.text_files) {
+    chosen.text += (chosen.text.empty() ? "" : ", ") + path.filename().string();
+  }
+  tell_plan(source, outer, options, chosen.samples.size(), ranks);
+  return chosen;
+}
+
+ChosenSamples samples_of(const Statistics& statistics) {
+  ChosenSamples chosen{{}, statistics.text};
+  for (auto ids = statistics.tokens.begin(); ids != statistics.tokens.end();) {
+    const auto end = ids + static_cast<std::ptrdiff_t>(statistics.length);
+    chosen.samples.emplace_back(ids, end);
+    ids = end;
+  }
+  return chosen;
+}
+
+}  // namespace ballast::calib

@@ -1,0 +1,24 @@
+// The one hash of contents, XXH3-64: of tensors, saved progress, and what results are known by. It finds damage and
+// tells contents apart; it does not stand up to somebody who looks for two contents with one hash.
+#ifndef BALLAST_FILES_CONTENT_HASH_H_
+#define BALLAST_FILES_CONTENT_HASH_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace ballast::files {
+
+/// Of the parts one after the other.
+std::uint64_t content_hash(std::initializer_list<std::span<const std::byte>> parts);
+
+/// As 16 hexadecimal digits.
+std::string content_digits(std::span<const std::byte> bytes);
+std::string content_digits(std::string_view text);
+
+}  // namespace ballast::files
+
+#endif  // BALLAST_FILES_CONTENT_HASH_H_

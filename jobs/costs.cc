@@ -1,0 +1,51 @@
+#include "jobs/costs.h"
+
+#include <chrono>
+#include <vector>
+
+#include "kernels/matrix/float_matrix.h"
+#include "model/forward/forward.h"
+
+namespace ballast::jobs {
+
+double multiply_adds_per_second(std::size_t m) {
+  constexpr std::size_t kSize = 1024;
+  constexpr auto kEnough = std::chrono::milliseconds(150);
+  const std::vector<float> source(m * kSize, 0.5F);
+  const std::vector<std::uint16_t> weights(kSize * kSize, 0x3800);  // F16 for 0.5
+  std::vector<float> product(m * kSize);
+  const kernels::FloatMatrix matrix{weights.data(), kernels::FloatType::kF16, kSize, kSize};
+  const kernels::FloatOutput output[] = {{.matrix = &matrix, .dst = product.data(), .stride = kSize}};
+  kernels::matmul(output, source.data(), m);  // starts the threads
+  const auto begin = std::chrono::steady_clock::now();
+  std::chrono::duration<double> taken{};
+  double done = 0;
+  do {
+    kernels::matmul(output, source.data(), m);
+    done += static_cast<double>(m) * kSize * kSize;
+    taken = std::chrono::steady_clock::now() - begin;
+  } while (taken < kEnough);
+  return done / taken.count();
+}
+
+BlockCosts block_costs(const ModelSpec& spec, const model::BlockWeights& block) {
+  BlockCosts costs;
+  const double expert_share =
+      spec.experts ? static_cast<double>(spec.experts->per_token) / static_cast<double>(spec.experts->count) : 1.0;
+  double written = 2.0 * static_cast<double>(spec.hidden_size);  // what the two norms write
+  model::for_each_linear(block, expert_share, [&](const model::Linear& linear, double share) {
+    costs.multiply_adds += share * static_cast<double>(linear.rows()) * static_cast<double>(linear.cols());
+    costs.weight_bytes += linear.bytes();
+    written += share * static_cast<double>(linear.rows());
+  });
+  costs.activation_bytes = static_cast<std::uint64_t>(written * sizeof(float));
+  costs.cache_bytes = spec.kv_heads * (spec.head_size + spec.value_size) * sizeof(float);
+  return costs;
+}
+
+double attention_multiply_adds(const ModelSpec& spec, std::size_t length) {
+  const double seen = static_cast<double>(length) * (spec.causal ? 0.5 : 1.0);
+  return seen * static_cast<double>(spec.heads * (spec.head_size + spec.value_size));
+}
+
+}  // namespace ballast::jobs

@@ -1,0 +1,86 @@
+#include "jobs/job_key.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <fstream>
+#include <system_error>
+#include <vector>
+
+#include "ballast/error.h"
+#include "ballast/version.h"
+#include "files/content_hash.h"
+#include "files/mapped_file.h"
+
+namespace ballast::jobs {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string head_of(const fs::path& path) {
+  constexpr std::size_t kHeadBytes = std::size_t{1} << 16;
+  std::ifstream file(path, std::ios::binary);
+  std::string head(kHeadBytes, '\0');
+  file.read(head.data(), static_cast<std::streamsize>(head.size()));
+  head.resize(static_cast<std::size_t>(file.gcount()));
+  return head;
+}
+
+}  // namespace
+
+const std::string& program_identity() {
+  static const std::string identity = [] {
+    try {
+      return std::string(version()) + " (build " + files::content_digits(files::MappedFile("/proc/self/exe").bytes()) +
+             ")";
+    } catch (const Error&) {
+      return std::string(version());  // a program may be executable and not readable
+    }
+  }();
+  return identity;
+}
+
+JobKey::JobKey() {
+  add("program", program_identity());
+}
+
+JobKey& JobKey::add(std::string_view name, std::string_view value) {
+  // With its length before it, no value can pass for another name and value.
+  text_.append(name).append("=").append(std::to_string(value.size())).append(":").append(value).append("\n");
+  return *this;
+}
+
+JobKey& JobKey::add(std::string_view name, std::uint64_t value) {
+  return add(name, std::to_string(value));
+}
+
+JobKey& JobKey::add_file(const fs::path& path) {
+  std::error_code ignored;
+  if (fs::is_directory(path, ignored)) {
+    std::vector<fs::path> files;
+    for (const fs::directory_entry& entry : fs::directory_iterator(path, ignored)) {
+      if (!entry.is_directory(ignored)) files.push_back(entry.path());
+    }
+    std::ranges::sort(files);
+    add("directory", path.string());
+    for (const fs::path& file : files) add_file(file);
+    return *this;
+  }
+  add("file", path.string());
+  struct stat status{};
+  if (::stat(path.c_str(), &status) != 0) return add("missing", "");
+  add("size", static_cast<std::uint64_t>(status.st_size));
+  add("changed", std::to_string(status.st_mtim.tv_sec) + "." + std::to_string(status.st_mtim.tv_nsec));
+  return add("head", head_of(path));
+}
+
+JobKey& JobKey::add_content(std::string_view name, const fs::path& path) {
+  return add(name, files::content_digits(files::MappedFile(path).bytes()));
+}
+
+std::string JobKey::digest() const {
+  return files::content_digits(text_);
+}
+
+}  // namespace ballast::jobs
