@@ -22,8 +22,9 @@ class Forecast {
         options_(options),
         finds_prefix_(options.prefix.automatic && source.prefix_tokens().empty()),
         held_(jobs::resident_memory()),
-        block_(jobs::block_costs(spec_, source.block(spec_.layers - 1))) {
-    source.release_block(spec_.layers - 1);
+        last_layer_(spec_.layers.size() - 1),
+        block_(jobs::block_costs(spec_, last_layer_, source.block(last_layer_))) {
+    source.release_block(last_layer_);
     outer_weights_ = static_cast<double>(outer.head_linear().rows() * outer.head_linear().cols());
     outer_bytes_ = outer.streamed_bytes();
   }
@@ -34,8 +35,8 @@ class Forecast {
 
   double seconds(std::size_t samples) const {
     const double tokens = static_cast<double>(samples * options_.length);
-    const double blocks = tokens * static_cast<double>(spec_.layers) *
-                          (block_.multiply_adds + jobs::attention_multiply_adds(spec_, options_.length));
+    const double blocks = tokens * static_cast<double>(spec_.layers.size()) *
+                          (block_.multiply_adds + jobs::attention_multiply_adds(spec_, last_layer_, options_.length));
     const double passes = finds_prefix_ ? 2 : 1;
     double seconds = passes * blocks / jobs::multiply_adds_per_second(kBatchTokens);
     if (options_.text_files.empty()) {
@@ -66,14 +67,15 @@ class Forecast {
     const std::uint64_t logits = texts_at_once(samples) * spec_.vocab_size * sizeof(float);
     const std::uint64_t candidates = at_once * spec_.vocab_size * 2 * sizeof(double);
     // Caches of 16 bits.
-    return spec_.layers * (block_.weight_bytes + at_once * options_.length * block_.cache_bytes / 2) + outer_bytes_ +
-           logits + candidates;
+    return spec_.layers.size() * (block_.weight_bytes + at_once * options_.length * block_.cache_bytes / 2) +
+           outer_bytes_ + logits + candidates;
   }
 
   const ModelSpec& spec_;
   const CalibrateOptions& options_;
   bool finds_prefix_;
   std::uint64_t held_ = 0;
+  std::size_t last_layer_;  ///< stands for all: of a model's layers the last ones are the largest
   jobs::BlockCosts block_;
   double outer_weights_ = 0;
   std::uint64_t outer_bytes_ = 0;

@@ -60,7 +60,7 @@ class ModelBenchmark {
     }
     // Rotated positions go on beyond the context: its tokens mean nothing to the model, but cost what others do.
     const std::size_t needed = options.depth + std::max(options.prompt, options.generate);
-    if (model_.spec().positions == PositionKind::kLearned && needed > model_.context_length()) {
+    if (model_.spec().learned_positions && needed > model_.context_length()) {
       throw Error("benchmark", std::to_string(needed) + " tokens do not fit the model's table of " +
                                    std::to_string(model_.context_length()) + " positions: measure fewer");
     }

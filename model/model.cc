@@ -27,7 +27,7 @@ std::size_t elements(const Linear& linear) {
 
 Embedding::Embedding(const ModelSpec& spec, const BlockParts& parts)
     : hidden_size_(spec.hidden_size), token_types_(spec.token_types), table_(parts.linear({Role::kEmbedding})) {
-  if (spec.positions == PositionKind::kLearned) positions_ = parts.linear({Role::kPositionEmbedding});
+  if (spec.learned_positions) positions_ = parts.linear({Role::kPositionEmbedding});
   if (spec.token_types > 0) {
     token_type_.resize(spec.hidden_size);
     decode_row(parts.linear({Role::kTokenTypeEmbedding}), 0, token_type_.data());
@@ -88,7 +88,7 @@ void OuterWeights::prepare_head(const float* hidden, std::size_t m, float* dst,
     std::vector<float> transformed(m * spec_.hidden_size);
     const LinearOutput output[] = {{&*head_transform_, transformed.data(), spec_.hidden_size}};
     apply(output, LinearRows(hidden, spec_.hidden_size), m, scratch);
-    kernels::activate(spec_.activation, transformed.data(), transformed.size());
+    kernels::activate(*spec_.head_transform, transformed.data(), transformed.size());
     head_norm_.apply(transformed.data(), m, dst);
     hidden = dst;
   }
@@ -119,9 +119,10 @@ Model::Model(std::unique_ptr<ModelSource> source)
     : source_(std::move(source)), outer_(*source_), rope_(source_->spec()) {
   source_->checkpoint().verify_checksums();
   // A thread per block, because a block has too many small parts for all threads to meet at each.
-  blocks_.resize(spec().layers);
-  std::vector<std::exception_ptr> failures(spec().layers);
-  kernels::parallel_tasks(spec().layers, kernels::available_threads(), [&](std::size_t layer, std::size_t) {
+  const std::size_t layers = spec().layers.size();
+  blocks_.resize(layers);
+  std::vector<std::exception_ptr> failures(layers);
+  kernels::parallel_tasks(layers, kernels::available_threads(), [&](std::size_t layer, std::size_t) {
     try {
       blocks_[layer] = source_->block(layer);
     } catch (...) {
@@ -217,7 +218,7 @@ KeyValueCache Model::make_cache(const CacheOptions& options, std::size_t capacit
   const std::string place = source_->checkpoint().path().string();
   if (options.window == 0 && options.sinks > 0) throw Error("sinks", "need a window");
   if (options.window > 0 && !spec().causal) throw Error(place, "is an encoder: every token sees all, no window moves");
-  if (options.window > 0 && spec().positions == PositionKind::kLearned) {
+  if (options.window > 0 && spec().learned_positions) {
     throw Error(place, "has learned positions, which a rolling cache cannot renumber");
   }
   if (options.window + options.sinks > context_length()) {
@@ -227,12 +228,13 @@ KeyValueCache Model::make_cache(const CacheOptions& options, std::size_t capacit
   }
   const std::vector<int>& prefix = source_->prefix_tokens();
   const std::size_t piece = std::max<std::size_t>(1, largest_append);
-  KeyValueCache cache(cache_shape(spec()), {.layers = spec().layers,
-                                            .type = cache_type(options.type),
-                                            .capacity = prefix.size() + capacity,
-                                            .window = options.window,
-                                            .sinks = options.window == 0 ? 0 : prefix.size() + options.sinks,
-                                            .largest_append = piece});
+  KeyValueCache cache(cache_shape(spec().layers.front()),
+                      {.layers = spec().layers.size(),
+                       .type = cache_type(options.type),
+                       .capacity = prefix.size() + capacity,
+                       .window = options.window,
+                       .sinks = options.window == 0 ? 0 : prefix.size() + options.sinks,
+                       .largest_append = piece});
   for (std::span<const int> rest = prefix; !rest.empty();) {
     const SequenceTokens sequence = {rest.first(std::min(rest.size(), piece)), &cache};
     run({&sequence, 1}, {});
@@ -246,15 +248,10 @@ KeyValueCache Model::make_exact_cache(std::size_t capacity) {
   return make_cache({.type = CacheOptions::Type::kF32}, capacity, capacity);
 }
 
-double Model::expert_share() const {
-  if (!spec().experts) return 1.0;
-  return static_cast<double>(spec().experts->per_token) / static_cast<double>(spec().experts->count);
-}
-
 std::size_t Model::streamed_bytes() const {
   auto bytes = static_cast<double>(outer_.streamed_bytes());
-  for (const BlockWeights& block : blocks_) {
-    for_each_linear(block, expert_share(),
+  for (std::size_t layer = 0; layer < blocks_.size(); ++layer) {
+    for_each_linear(blocks_[layer], spec().layers[layer].mlp.expert_share(),
                     [&](const Linear& linear, double share) { bytes += share * static_cast<double>(linear.bytes()); });
   }
   return static_cast<std::size_t>(bytes);
@@ -264,10 +261,11 @@ double Model::prompt_weights(std::size_t tokens) const {
   const auto size = [](const Linear& linear) { return static_cast<double>(linear.rows() * linear.cols()); };
   double each = 0;
   double last = size(outer_.head_linear());
-  for (const BlockWeights& block : blocks_) {
-    const bool ends = &block == &blocks_.back() && can_keep_last_only(spec());
+  for (std::size_t layer = 0; layer < blocks_.size(); ++layer) {
+    const BlockWeights& block = blocks_[layer];
+    const bool ends = layer + 1 == blocks_.size() && can_keep_last_only(spec());
     bool before_attention = true;  // the order of for_each_linear
-    for_each_linear(block, expert_share(), [&](const Linear& linear, double share) {
+    for_each_linear(block, spec().layers[layer].mlp.expert_share(), [&](const Linear& linear, double share) {
       if (&linear == &block.attention_output) before_attention = false;
       const bool gate = block.output_gate && &linear == &*block.output_gate;
       (ends && !before_attention && !gate ? last : each) += share * size(linear);

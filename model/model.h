@@ -118,7 +118,6 @@ class Model {
   /// forward, the last block with options of its own; leaves its output in hidden_.
   void run(std::span<const SequenceTokens> batch, const ForwardOptions& last_block);
   kernels::CacheType cache_type(CacheOptions::Type type) const;
-  double expert_share() const;  ///< of the experts, that one token passes
 
   /// flags: which of consecutive tokens an INT8 cache shall keep in 16 bits.
   void flag_massive(std::span<const int> ids, std::size_t position, std::vector<std::uint8_t>& flags) const;

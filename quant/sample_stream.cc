@@ -127,7 +127,7 @@ void SampleStream::run(const model::BlockWeights& block, std::size_t layer, std:
     const std::size_t count = rows.size() / (length_ * spec_.hidden_size);
     std::vector<model::KeyValueCache> caches;
     for (std::size_t i = 0; i < count; ++i) {
-      caches.emplace_back(model::cache_shape(spec_),
+      caches.emplace_back(model::cache_shape(spec_.layers[layer]),
                           model::KeyValueCacheOptions{.type = kernels::CacheType::kF32, .capacity = length_});
     }
     std::vector<model::BatchSequence> batch;

@@ -6,8 +6,8 @@
 
 #include "kernels/parallel.h"
 #include "model/arch/rope_config.h"
-#include "model/block_structure.h"
 #include "model/forward/forward_parts.h"
+#include "model/mixer/attention_kinds.h"
 
 namespace ballast::model {
 
@@ -74,24 +74,44 @@ void merge_inputs(std::vector<LinearInput>& inputs) {
 }  // namespace
 
 RopeTable::RopeTable(const ModelSpec& spec) {
-  if (spec.positions != PositionKind::kRope) return;
-  frequencies_ = rope_frequencies(spec.rope);
-  amplitude_ = spec.rope.amplitude;
-  rotation_ = kernels::KeyRotation(frequencies_, amplitude_, rotary_offset(spec));
+  for (const LayerSpec& layer : spec.layers) {
+    of_layer_.emplace_back();
+    if (layer.attention() == nullptr || !layer.attention()->rope) continue;
+    const RopeSpec& rope = *layer.attention()->rope;
+    const std::size_t offset = rotary_offset(layer);
+    const auto known = std::ranges::find_if(
+        rotations_, [&](const Rotation& other) { return other.spec == rope && other.offset == offset; });
+    of_layer_.back() = static_cast<std::size_t>(known - rotations_.begin());
+    if (known != rotations_.end()) continue;
+    std::vector<double> frequencies = rope_frequencies(rope);
+    kernels::KeyRotation keys(frequencies, rope.amplitude, offset);
+    rotations_.push_back({rope, offset, std::move(frequencies), std::move(keys)});
+  }
+}
+
+const AngleSet& RopeAngles::of_layer(std::size_t layer) const {
+  static const AngleSet none;
+  const std::optional<std::size_t> set = table_->of_layer_[layer];
+  return set ? sets_[*set] : none;
 }
 
 void RopeTable::look_up(std::span<const BatchSequence> batch, RopeAngles& angles) const {
   const bool rolling = std::ranges::any_of(batch, [](const BatchSequence& s) { return s.cache->sinks() > 0; });
-  angles.rotation = &rotation_;
-  fill(batch, false, angles.cos, angles.sin);
-  angles.slot_cos.clear();
-  angles.slot_sin.clear();
-  if (rolling) fill(batch, true, angles.slot_cos, angles.slot_sin);
+  angles.table_ = this;
+  angles.sets_.resize(rotations_.size());
+  for (std::size_t i = 0; i < rotations_.size(); ++i) {
+    AngleSet& set = angles.sets_[i];
+    set.rotation = &rotations_[i].keys;
+    rotations_[i].fill(batch, false, set.cos, set.sin);
+    set.slot_cos.clear();
+    set.slot_sin.clear();
+    if (rolling) rotations_[i].fill(batch, true, set.slot_cos, set.slot_sin);
+  }
 }
 
-void RopeTable::fill(std::span<const BatchSequence> batch, bool in_slots, std::vector<float>& cos,
-                     std::vector<float>& sin) const {
-  const std::size_t pairs = frequencies_.size();
+void RopeTable::Rotation::fill(std::span<const BatchSequence> batch, bool in_slots, std::vector<float>& cos,
+                               std::vector<float>& sin) const {
+  const std::size_t pairs = frequencies.size();
   cos.resize(count_tokens(batch) * pairs);
   sin.resize(cos.size());
   std::size_t first = 0;
@@ -102,9 +122,9 @@ void RopeTable::fill(std::span<const BatchSequence> batch, bool in_slots, std::v
         std::size_t position = sequence.cache->position() + i;
         if (in_slots) position = sequence.cache->slot(position);
         for (std::size_t pair = 0; pair < pairs; ++pair) {
-          const double angle = static_cast<double>(position) * frequencies_[pair];
-          cos[(first + i) * pairs + pair] = static_cast<float>(std::cos(angle) * amplitude_);
-          sin[(first + i) * pairs + pair] = static_cast<float>(std::sin(angle) * amplitude_);
+          const double angle = static_cast<double>(position) * frequencies[pair];
+          cos[(first + i) * pairs + pair] = static_cast<float>(std::cos(angle) * spec.amplitude);
+          sin[(first + i) * pairs + pair] = static_cast<float>(std::sin(angle) * spec.amplitude);
         }
       }
     });
@@ -136,8 +156,8 @@ void forward_block(const ModelSpec& spec, const BlockWeights& block, std::size_t
                    BlockActivations& activations, const ForwardOptions& options) {
   const BlockPass pass = {.spec = spec,
                           .block = block,
-                          .layer = layer,
-                          .angles = angles,
+                          .layer = spec.layers[layer],
+                          .angles = angles.of_layer(layer),
                           .batch = batch,
                           .cache_layer = cache_layer,
                           .activations = activations,

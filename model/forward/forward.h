@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -16,9 +17,11 @@
 
 namespace ballast::model {
 
-/// What a model's tokens leave in a layer's cache.
-inline CacheShape cache_shape(const ModelSpec& spec) {
-  return {.kv_heads = spec.kv_heads, .key_size = spec.head_size, .value_size = spec.value_size};
+/// What a token leaves in a layer's cache; nothing where the layer's mixer is no attention.
+inline CacheShape cache_shape(const LayerSpec& layer) {
+  const AttentionSpec* attention = layer.attention();
+  if (attention == nullptr) return {};
+  return {.kv_heads = attention->kv_heads, .key_size = attention->head_size, .value_size = attention->value_size};
 }
 
 /// Consecutive tokens of one sequence, at positions cache->position() ... The tokens of a batch lie one sequence after
@@ -60,29 +63,50 @@ struct BlockActivations {
   kernels::QuantizedActivations quantized;
 };
 
-/// cos and sin of the angles by which a batch's tokens are rotated, [tokens][rotary_size / 2] each; the same in every
-/// block.
-struct RopeAngles {
+/// cos and sin of the angles by which a batch's tokens are rotated, [tokens][rotary_size / 2] each.
+struct AngleSet {
   std::vector<float> cos, sin;            ///< at the tokens' positions
   std::vector<float> slot_cos, slot_sin;  ///< at their places in a rolling cache, as the sinks see them; else empty
   const kernels::KeyRotation* rotation = nullptr;  ///< at any position
 };
 
-/// Empty angles for a model that rotates nothing. `angles` is reused from batch to batch.
+class RopeTable;
+
+/// The angles of all layers: layers that rotate alike share a set.
+class RopeAngles {
+ public:
+  /// Empty where the layer rotates nothing.
+  const AngleSet& of_layer(std::size_t layer) const;
+
+ private:
+  friend class RopeTable;
+  const RopeTable* table_ = nullptr;
+  std::vector<AngleSet> sets_;
+};
+
+/// The rotations of a model's layers.
 class RopeTable {
  public:
   explicit RopeTable(const ModelSpec& spec);
 
-  /// The angles refer to this table.
+  /// The angles refer to this table; they are reused from batch to batch.
   void look_up(std::span<const BatchSequence> batch, RopeAngles& angles) const;
 
  private:
-  void fill(std::span<const BatchSequence> batch, bool in_slots, std::vector<float>& cos,
-            std::vector<float>& sin) const;
+  friend class RopeAngles;
 
-  std::vector<double> frequencies_;
-  double amplitude_ = 1.0;
-  kernels::KeyRotation rotation_;
+  struct Rotation {
+    RopeSpec spec;
+    std::size_t offset = 0;  ///< of the rotated channels in a head
+    std::vector<double> frequencies;
+    kernels::KeyRotation keys;
+
+    void fill(std::span<const BatchSequence> batch, bool in_slots, std::vector<float>& cos,
+              std::vector<float>& sin) const;
+  };
+
+  std::vector<Rotation> rotations_;
+  std::vector<std::optional<std::size_t>> of_layer_;  ///< index of the layer's rotation, if it has one
 };
 
 /// Whether a last block can leave out what only tokens before the last one need.

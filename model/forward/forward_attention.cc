@@ -4,8 +4,8 @@
 #include "kernels/attention/attention.h"
 #include "kernels/norm.h"
 #include "kernels/rope.h"
-#include "model/block_structure.h"
 #include "model/forward/forward_parts.h"
+#include "model/mixer/attention_kinds.h"
 
 namespace ballast::model {
 
@@ -13,7 +13,7 @@ namespace {
 
 /// Places in a row of queries, keys and values.
 struct RowLayout {
-  explicit RowLayout(const ModelSpec& spec)
+  explicit RowLayout(const AttentionSpec& spec)
       : keys(spec.heads * spec.head_size),
         values(keys + spec.kv_heads * spec.head_size),
         size(values + spec.kv_heads * spec.value_size) {}
@@ -39,15 +39,16 @@ void project(const BlockPass& pass, const RowLayout& layout, const LinearRows& i
 /// The same through the latent vectors. Keys are put together from their plain and their common rotated part, which is
 /// rotated later, in every head.
 void project_latent(const BlockPass& pass, const RowLayout& layout, const LinearRows& input) {
-  const ModelSpec& spec = pass.spec;
+  const LatentAttentionSpec& sizes = *pass.layer.latent();
+  const AttentionSpec& spec = sizes.attention;
   const BlockWeights& block = pass.block;
   const LatentWeights& latent = *block.latent;
   BlockActivations& a = pass.activations;
   const std::size_t m = pass.tokens;
-  const std::size_t rotary = spec.rope.rotary_size;
+  const std::size_t rotary = rotary_size(spec);
   const std::size_t plain = spec.head_size - rotary;
-  const std::size_t rank = spec.latent->key_value_rank;
-  grow(a.query_latent, m * spec.latent->query_rank);
+  const std::size_t rank = sizes.key_value_rank;
+  grow(a.query_latent, m * sizes.query_rank);
   grow(a.key_value_latent, m * rank);
   grow(a.key_position, m * rotary);
   grow(a.plain_keys, m * spec.kv_heads * plain);
@@ -55,7 +56,7 @@ void project_latent(const BlockPass& pass, const RowLayout& layout, const Linear
 
   LinearOutputs down;
   if (latent.query_down) {
-    down.add({&*latent.query_down, a.query_latent.data(), spec.latent->query_rank});
+    down.add({&*latent.query_down, a.query_latent.data(), sizes.query_rank});
   } else {
     down.add({&block.query, row, layout.size});
   }
@@ -67,7 +68,7 @@ void project_latent(const BlockPass& pass, const RowLayout& layout, const Linear
   if (latent.query_down) {
     latent.query_down_norm.apply(a.query_latent.data(), m, a.query_latent.data());
     const LinearOutput query[] = {{&block.query, row, layout.size}};
-    pass.apply_linears(query, {a.query_latent.data(), spec.latent->query_rank}, m);
+    pass.apply_linears(query, {a.query_latent.data(), sizes.query_rank}, m);
   }
   latent.key_value_down_norm.apply(a.key_value_latent.data(), m, a.key_value_latent.data());
   const LinearOutput up[] = {{&block.key, a.plain_keys.data(), spec.kv_heads * plain},
@@ -82,16 +83,18 @@ void project_latent(const BlockPass& pass, const RowLayout& layout, const Linear
   }
 }
 
-void rotate(const ModelSpec& spec, float* rows, std::size_t tokens, std::size_t heads, std::size_t stride,
+void rotate(const LayerSpec& layer, float* rows, std::size_t tokens, std::size_t heads, std::size_t stride,
             const std::vector<float>& cos, const std::vector<float>& sin) {
-  kernels::rope(rows + rotary_offset(spec), tokens, heads, spec.head_size, spec.rope.rotary_size, stride, cos.data(),
-                sin.data());
+  const AttentionSpec& attention = *layer.attention();
+  kernels::rope(rows + rotary_offset(layer), tokens, heads, attention.head_size, rotary_size(attention), stride,
+                cos.data(), sin.data());
 }
 
 /// Rotates queries and keys; in a rolling cache the sinks meet queries of their own.
 void apply_rope(const BlockPass& pass, const RowLayout& layout) {
-  if (pass.spec.positions != PositionKind::kRope) return;
-  const RopeAngles& angles = pass.angles;
+  const AttentionSpec& attention = *pass.layer.attention();
+  if (!attention.rope) return;
+  const AngleSet& angles = pass.angles;
   BlockActivations& a = pass.activations;
   float* rows = a.query_key_value.data();
   if (!angles.slot_cos.empty()) {
@@ -99,16 +102,16 @@ void apply_rope(const BlockPass& pass, const RowLayout& layout) {
     for (std::size_t i = 0; i < pass.tokens; ++i) {
       std::copy_n(rows + i * layout.size, layout.keys, a.sink_queries.data() + i * layout.keys);
     }
-    rotate(pass.spec, a.sink_queries.data(), pass.tokens, pass.spec.heads, layout.keys, angles.slot_cos,
+    rotate(pass.layer, a.sink_queries.data(), pass.tokens, attention.heads, layout.keys, angles.slot_cos,
            angles.slot_sin);
   }
-  rotate(pass.spec, rows, pass.tokens, pass.spec.heads + pass.spec.kv_heads, layout.size, angles.cos, angles.sin);
+  rotate(pass.layer, rows, pass.tokens, attention.heads + attention.kv_heads, layout.size, angles.cos, angles.sin);
 }
 
 /// What every key has in common but for its rotation, which INT8 caches leave out.
 kernels::KeyBias key_bias(const BlockPass& pass) {
-  const ModelSpec& spec = pass.spec;
-  const bool added_last = !spec.latent && !spec.query_key_norm && spec.positions == PositionKind::kRope;
+  const AttentionSpec& attention = *pass.layer.attention();
+  const bool added_last = pass.layer.latent() == nullptr && !attention.query_key_norm && attention.rope;
   if (!added_last || pass.block.key.bias.empty()) return {};
   return {.values = pass.block.key.bias.data(), .rotation = pass.angles.rotation};
 }
@@ -124,22 +127,22 @@ void keep_last_rows(std::span<const BatchSequence> batch, std::size_t row_size, 
 
 /// Returns how many rows of attention_output it wrote.
 std::size_t attend(const BlockPass& pass, const RowLayout& layout) {
-  const ModelSpec& spec = pass.spec;
+  const AttentionSpec& spec = *pass.layer.attention();
   BlockActivations& a = pass.activations;
   if (pass.options.first_token_share) a.first_token_share.assign(pass.batch.size() * spec.heads, 0.0);
 
   // All sequences of a batch have caches of one kind.
   const KeyValueCache& kind = *pass.batch.front().cache;
-  const std::size_t own_window = spec.window(pass.layer);
+  const std::size_t own_window = spec.window;
   const std::size_t window = kind.window() == 0 ? own_window
                              : own_window == 0  ? kind.window()
                                                 : std::min(kind.window(), own_window);
   const kernels::AttentionShape shape = {.heads = spec.heads,
                                          .kv_heads = spec.kv_heads,
                                          .head_size = spec.head_size,
-                                         .scale = static_cast<float>(spec.attention_scale),
+                                         .scale = static_cast<float>(spec.scale),
                                          .value_size = spec.value_size,
-                                         .causal = spec.causal,
+                                         .causal = pass.spec.causal,
                                          .window = window,
                                          .sinks = kind.sinks()};
   std::vector<kernels::AttentionSequence>& sequences = a.attention_sequences;
@@ -181,7 +184,8 @@ std::size_t attend(const BlockPass& pass, const RowLayout& layout) {
 }  // namespace
 
 std::size_t forward_attention(const BlockPass& pass, const LinearRows& input, float* hidden) {
-  const ModelSpec& spec = pass.spec;
+  const AttentionSpec& spec = *pass.layer.attention();
+  const std::size_t hidden_size = pass.spec.hidden_size;
   const BlockWeights& block = pass.block;
   BlockActivations& a = pass.activations;
   const RowLayout layout(spec);
@@ -191,7 +195,7 @@ std::size_t forward_attention(const BlockPass& pass, const LinearRows& input, fl
   if (block.output_gate) grow(a.output_gate, m * block.output_gate->rows());
   float* rows = a.query_key_value.data();
 
-  if (spec.latent) {
+  if (pass.layer.latent() != nullptr) {
     project_latent(pass, layout, input);
   } else {
     project(pass, layout, input);
@@ -207,17 +211,14 @@ std::size_t forward_attention(const BlockPass& pass, const LinearRows& input, fl
   a.values = {rows + layout.values, layout.size};
   const std::size_t left = attend(pass, layout);
   if (pass.options.last_only) {
-    keep_last_rows(pass.batch, spec.hidden_size, hidden);
+    keep_last_rows(pass.batch, hidden_size, hidden);
     if (block.output_gate) keep_last_rows(pass.batch, block.output_gate->rows(), a.output_gate.data());
   }
-  if (spec.output_gate == OutputGate::kPerElement) {
+  if (spec.output_gate) {
     kernels::multiply_sigmoid(a.attention_output.data(), left, spec.heads * spec.value_size, a.output_gate.data(),
                               spec.heads * spec.value_size);
-  } else if (spec.output_gate == OutputGate::kPerHead) {
-    kernels::multiply_sigmoid_heads(a.attention_output.data(), left, spec.heads, spec.value_size, a.output_gate.data(),
-                                    spec.heads);
   }
-  const LinearOutput output[] = {{&block.attention_output, hidden, spec.hidden_size, true}};
+  const LinearOutput output[] = {{&block.attention_output, hidden, hidden_size, true}};
   pass.apply_linears(output, {a.attention_output.data(), spec.heads * spec.value_size}, left);
   return left;
 }

@@ -26,8 +26,8 @@ class LinearOutputs {
 struct BlockPass {
   const ModelSpec& spec;
   const BlockWeights& block;
-  std::size_t layer;
-  const RopeAngles& angles;
+  const LayerSpec& layer;
+  const AngleSet& angles;
   std::span<const BatchSequence> batch;
   std::size_t cache_layer;
   BlockActivations& activations;

@@ -44,8 +44,7 @@ void FormatChooser::choose(WorkingBlock& block, std::size_t index) {
 bool FormatChooser::reads_last_token_only(Role role, std::size_t index) const {
   const Role head = spec_.tied_embeddings && !recipe_.untie_head ? Role::kEmbedding : Role::kHead;
   if (role == head) return spec_.causal;
-  // In the order of a block.
-  return model::can_keep_wanted_only(spec_) && index == spec_.layers && role >= Role::kAttentionOutput;
+  return model::can_keep_last_only(spec_) && index == spec_.layers.size() && model::role_row(role).after_mixing;
 }
 
 void FormatChooser::check_exceptions() const {
@@ -73,7 +72,9 @@ WeightFormat FormatChooser::usual_format(const WorkingLinear& linear) const {
   }
   const WeightFormat& format = is_embedding(role) ? recipe_.embedding : recipe_.linears;
   // With a target size, measured costs decide.
-  return spec_.experts && recipe_.target_bytes == 0 && !is_routed_expert(role) ? finer(format, linear.absmax) : format;
+  return model::has_experts(spec_) && recipe_.target_bytes == 0 && !is_routed_expert(role)
+             ? finer(format, linear.absmax)
+             : format;
 }
 
 }  // namespace ballast::quant

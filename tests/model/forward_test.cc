@@ -182,37 +182,38 @@ TEST_CASE("an id outside the vocabulary is refused") {
 TEST_CASE("the share of attention on the first token is that of a softmax") {
   const ModelSource source(golden_model("llama3"));
   const ModelSpec& spec = source.spec();
+  const AttentionSpec& attention = *spec.layers[0].attention();
   const RopeTable rope(spec);
   const BlockWeights block = source.block(0);
   std::vector<float> hidden(6 * spec.hidden_size);
   for (std::size_t i = 0; i < hidden.size(); ++i) hidden[i] = std::sin(static_cast<float>(i));
-  KeyValueCache first(cache_shape(spec), {.type = kernels::CacheType::kF32, .capacity = 8});
-  KeyValueCache second(cache_shape(spec), {.type = kernels::CacheType::kF32, .capacity = 8});
+  KeyValueCache first(cache_shape(spec.layers[0]), {.type = kernels::CacheType::kF32, .capacity = 8});
+  KeyValueCache second(cache_shape(spec.layers[0]), {.type = kernels::CacheType::kF32, .capacity = 8});
   const BatchSequence batch[] = {{1, &first}, {5, &second}};
   BlockActivations activations;
   RopeAngles angles;
   rope.look_up(batch, angles);
   forward_block(spec, block, 0, angles, batch, 0, hidden.data(), activations, {.first_token_share = true});
-  REQUIRE(activations.first_token_share.size() == 2 * spec.heads);
-  for (std::size_t head = 0; head < spec.heads; ++head) {
+  REQUIRE(activations.first_token_share.size() == 2 * attention.heads);
+  for (std::size_t head = 0; head < attention.heads; ++head) {
     CHECK(activations.first_token_share[head] == doctest::Approx(1));  // one token sees only itself
     double expected = 0;
     for (std::size_t i = 1; i < 6; ++i) {
-      const float* q = activations.query_key_value.data() + i * activations.keys.stride + head * spec.head_size;
+      const float* q = activations.query_key_value.data() + i * activations.keys.stride + head * attention.head_size;
       double first_weight = 0;
       double sum = 0;
       for (std::size_t j = 1; j <= i; ++j) {
-        const float* k =
-            activations.keys.rows + j * activations.keys.stride + head / (spec.heads / spec.kv_heads) * spec.head_size;
+        const float* k = activations.keys.rows + j * activations.keys.stride +
+                         head / (attention.heads / attention.kv_heads) * attention.head_size;
         double score = 0;
-        for (std::size_t c = 0; c < spec.head_size; ++c) score += double{q[c]} * double{k[c]};
-        const double weight = std::exp(score / std::sqrt(static_cast<double>(spec.head_size)));
+        for (std::size_t c = 0; c < attention.head_size; ++c) score += double{q[c]} * double{k[c]};
+        const double weight = std::exp(score / std::sqrt(static_cast<double>(attention.head_size)));
         if (j == 1) first_weight = weight;
         sum += weight;
       }
       expected += first_weight / sum;
     }
-    CHECK(activations.first_token_share[spec.heads + head] == doctest::Approx(expected).epsilon(1e-4));
+    CHECK(activations.first_token_share[attention.heads + head] == doctest::Approx(expected).epsilon(1e-4));
   }
 }
 

@@ -1,4 +1,5 @@
 #include "reference_model.h"
+#include "layers.h"
 
 #include <doctest/doctest.h>
 
@@ -40,7 +41,7 @@ Linear make_linear(const RoleTensor& tensor) {
 }
 
 Norm make_norm(const ModelSpec& spec, Role role, const RoleTensor& tensor) {
-  const NormSpec kind = norm_spec(spec, role);
+  const NormSpec kind = norm_spec(spec, 0, role);
   Norm norm{.kind = kind.kind, .epsilon = static_cast<float>(kind.epsilon), .gain = tensor.weight, .bias = tensor.bias};
   for (float& gain : norm.gain) gain += static_cast<float>(kind.gain_offset);
   return norm;
@@ -56,14 +57,14 @@ BlockWeights make_block(const ModelSpec& spec, const RoleTensors& tensors) {
   block.query = linear(Role::kQuery);
   block.key = linear(Role::kKey);
   block.value = linear(Role::kValue);
-  if (spec.query_key_norm) {
+  if (test::attention_of(spec).query_key_norm) {
     block.query_norm = norm(Role::kQueryNorm);
     block.key_norm = norm(Role::kKeyNorm);
   }
-  if (spec.output_gate != OutputGate::kNone) block.output_gate = linear(Role::kOutputGate);
+  if (test::attention_of(spec).output_gate) block.output_gate = linear(Role::kOutputGate);
   block.attention_output = linear(Role::kAttentionOutput);
   MlpWeights mlp;
-  if (spec.gated_mlp) mlp.gate = linear(Role::kGate);
+  if (test::mlp_of(spec).gated) mlp.gate = linear(Role::kGate);
   mlp.up = linear(Role::kUp);
   mlp.down = linear(Role::kDown);
   block.mlp = std::move(mlp);
@@ -72,16 +73,11 @@ BlockWeights make_block(const ModelSpec& spec, const RoleTensors& tensors) {
 
 ModelSpec small_spec() {
   ModelSpec spec;
-  spec.layers = 1;
   spec.hidden_size = 20;
   spec.vocab_size = 3;
-  spec.heads = 4;
-  spec.kv_heads = 2;
-  spec.head_size = 6;
-  spec.value_size = 6;
-  spec.attention_scale = 0.4;
-  spec.rope.rotary_size = 6;
-  spec.mlp_size = 28;
+  const AttentionSpec attention = {
+      .heads = 4, .kv_heads = 2, .head_size = 6, .value_size = 6, .scale = 0.4, .rope = RopeSpec{.rotary_size = 6}};
+  spec.layers = {{.mixer = attention, .mlp = {.size = 28}}};
   return spec;
 }
 
@@ -103,7 +99,7 @@ double block_error(const ModelSpec& spec, unsigned seed) {
     expected.insert(expected.end(), row.begin(), row.end());
   }
 
-  KeyValueCache cache(cache_shape(spec), {.type = kernels::CacheType::kF32, .capacity = kTokens});
+  KeyValueCache cache(cache_shape(spec.layers[0]), {.type = kernels::CacheType::kF32, .capacity = kTokens});
   const BatchSequence batch[] = {{kTokens, &cache}};
   BlockActivations activations;
   RopeAngles angles;
@@ -113,23 +109,21 @@ double block_error(const ModelSpec& spec, unsigned seed) {
   return test::relative_error(hidden, expected);
 }
 
-TEST_CASE("an attention's output is gated per head or per element, with and without a bias") {
-  for (const OutputGate gate : {OutputGate::kPerHead, OutputGate::kPerElement}) {
-    for (const bool bias : {false, true}) {
-      ModelSpec spec = small_spec();
-      spec.output_gate = gate;
-      spec.biases.query = spec.biases.value = bias;
-      CAPTURE(bias);
-      const double error = block_error(spec, 3);
-      CHECK(error <= 1e-5);
-      // The gate matters: its values are not all the same.
-      const RoleTensors gated = test::random_tensors(spec, 3);
-      const ReferenceModel::Rows input(1, ReferenceModel::Row(spec.hidden_size, 0.5));
-      const double with = ReferenceModel(spec, gated).block(0, input)[0][0];
-      ModelSpec ungated = spec;
-      ungated.output_gate = OutputGate::kNone;
-      CHECK(std::abs(with - ReferenceModel(ungated, gated).block(0, input)[0][0]) > 1e-3);
-    }
+TEST_CASE("an attention's output is gated per element, with and without a bias") {
+  for (const bool bias : {false, true}) {
+    ModelSpec spec = small_spec();
+    test::attention_of(spec).output_gate = true;
+    spec.biases.query = spec.biases.value = bias;
+    CAPTURE(bias);
+    const double error = block_error(spec, 3);
+    CHECK(error <= 1e-5);
+    // The gate matters: its values are not all the same.
+    const RoleTensors gated = test::random_tensors(spec, 3);
+    const ReferenceModel::Rows input(1, ReferenceModel::Row(spec.hidden_size, 0.5));
+    const double with = ReferenceModel(spec, gated).block(0, input)[0][0];
+    ModelSpec ungated = spec;
+    test::attention_of(ungated).output_gate = false;
+    CHECK(std::abs(with - ReferenceModel(ungated, gated).block(0, input)[0][0]) > 1e-3);
   }
 }
 
@@ -140,22 +134,23 @@ TEST_CASE("a block of any make is what the spec says") {
                                       BlockLayout::kParallelShared};
   constexpr Activation kActivations[] = {Activation::kSilu, Activation::kGelu, Activation::kGeluTanh,
                                          Activation::kRelu};
-  constexpr OutputGate kGates[] = {OutputGate::kNone, OutputGate::kPerHead, OutputGate::kPerElement};
   for (unsigned trial = 0; trial < 200; ++trial) {
     ModelSpec spec = small_spec();
+    AttentionSpec& attention = test::attention_of(spec);
+    MlpSpec& mlp = test::mlp_of(spec);
     spec.layout = kLayouts[random() % 4];
     spec.norm.kind = coin() ? NormSpec::Kind::kRms : NormSpec::Kind::kLayer;
     spec.norm.bias = coin();
     spec.norm.gain_offset = coin() ? 1.0 : 0.0;
-    spec.kv_heads = std::size_t{1} << random() % 3;
+    attention.kv_heads = std::size_t{1} << random() % 3;
     spec.causal = random() % 4 != 0;
-    spec.positions = coin() ? PositionKind::kRope : PositionKind::kNone;
-    spec.rope.rotary_size = 2 + 2 * (random() % 3);
-    if (spec.causal && coin()) spec.windows = {1 + random() % 9};
-    spec.query_key_norm = coin();
-    spec.output_gate = kGates[random() % 3];
-    spec.activation = kActivations[random() % 4];
-    spec.gated_mlp = coin();
+    attention.rope.reset();
+    if (coin()) attention.rope = RopeSpec{.rotary_size = 2 + 2 * (random() % 3)};
+    if (spec.causal && coin()) attention.window = 1 + random() % 9;
+    attention.query_key_norm = coin();
+    attention.output_gate = coin();
+    mlp.activation = kActivations[random() % 4];
+    mlp.gated = coin();
     for (bool BiasSpec::* flag : {&BiasSpec::query, &BiasSpec::key, &BiasSpec::value, &BiasSpec::attention_output,
                                   &BiasSpec::up, &BiasSpec::down}) {
       spec.biases.*flag = coin();
