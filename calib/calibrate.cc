@@ -194,7 +194,7 @@ class Calibration {
 
   void run_block(std::size_t layer) {
     const model::BlockWeights block = source_.block(layer - 1);
-    const model::KeyValueCache behind_prefix = run_prefix(layer, block);
+    const model::SequenceState after_prefix = run_prefix(layer, block);
     const AttentionSpec* attention = source_.spec().layers[layer - 1].attention();
     BlockAccumulators sums(hidden_size(), attention == nullptr ? AttentionSpec{} : *attention);
     const std::size_t at_once = std::max<std::size_t>(1, calib::kBatchTokens / options_.length);
@@ -202,7 +202,7 @@ class Calibration {
     for (std::size_t shard = shards.begin; shard < shards.end; ++shard) {
       const IndexRange samples = jobs::samples_of_shard(shard, samples_.size());
       for (std::size_t first = samples.begin; first < samples.end; first += at_once) {
-        run_batch(layer, block, behind_prefix, {first, std::min(first + at_once, samples.end)}, shard, sums);
+        run_batch(layer, block, after_prefix, {first, std::min(first + at_once, samples.end)}, shard, sums);
       }
       sums.end_shard(shard);
     }
@@ -210,28 +210,28 @@ class Calibration {
     finish_block(layer, sums);
   }
 
-  /// The cache with which every sample passes the block. What comes behind does not change the prefix: it passes once.
-  model::KeyValueCache run_prefix(std::size_t layer, const model::BlockWeights& block) {
+  /// The state with which every sample enters the block. What follows does not change the prefix: it passes once.
+  model::SequenceState run_prefix(std::size_t layer, const model::BlockWeights& block) {
     const ModelSpec& spec = source_.spec();
-    model::KeyValueCache cache(model::cache_shape(spec.layers[layer - 1]),
+    model::SequenceState state(spec, layer - 1,
                                {.type = kernels::CacheType::kF32, .capacity = prefix_.size() + options_.length});
-    if (prefix_.empty()) return cache;
-    const model::BatchSequence sequence = {.tokens = prefix_.size(), .cache = &cache};
+    if (prefix_.empty()) return state;
+    const model::BatchSequence sequence = {.tokens = prefix_.size(), .state = &state};
     rope_.look_up({&sequence, 1}, angles_);
     model::forward_block(spec, block, layer - 1, angles_, {&sequence, 1}, 0, hidden_of_prefix(), activations_);
-    cache.advance(prefix_.size());
-    return cache;
+    state.advance(prefix_.size());
+    return state;
   }
 
-  void run_batch(std::size_t layer, const model::BlockWeights& block, const model::KeyValueCache& behind_prefix,
+  void run_batch(std::size_t layer, const model::BlockWeights& block, const model::SequenceState& after_prefix,
                  IndexRange samples, std::size_t shard, BlockAccumulators& sums) {
     const ModelSpec& spec = source_.spec();
     if (progress_)
       progress_(stage_, layer - 1, spec.layers.size());  // a block may take long: an interrupt ends it here
-    std::vector<model::KeyValueCache> caches(samples.size(), behind_prefix);
+    std::vector<model::SequenceState> states(samples.size(), after_prefix);
     std::vector<model::BatchSequence> batch;
     batch.reserve(samples.size());
-    for (model::KeyValueCache& cache : caches) batch.push_back({.tokens = options_.length, .cache = &cache});
+    for (model::SequenceState& state : states) batch.push_back({.tokens = options_.length, .state = &state});
     rope_.look_up(batch, angles_);
     model::forward_block(spec, block, layer - 1, angles_, batch, 0, hidden_of(samples.begin), activations_,
                          {.record_inputs = true, .first_token_share = true});

@@ -125,7 +125,8 @@ double multiply_adds_per_second(std::size_t m) {
 BlockCosts block_costs(const ModelSpec& spec, std::size_t layer, const model::BlockWeights& block) {
   BlockCosts costs;
   double written = 2.0 * static_cast<double>(spec.hidden_size);  // what the two norms write
-  model::for_each_linear(block, spec.layers[layer].mlp.expert_share(), [&](const model::Linear& linear, double share) {
+  model::for_each_linear(block, [&](const model::Linear& linear, model::Role role) {
+    const double share = model::token_share(spec.layers[layer], role);
     costs.multiply_adds += share * static_cast<double>(linear.rows()) * static_cast<double>(linear.cols());
     costs.weight_bytes += linear.bytes();
     written += share * static_cast<double>(linear.rows());

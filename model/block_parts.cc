@@ -14,18 +14,6 @@ MlpWeights assemble_mlp(const MlpSpec& spec, const BlockParts& parts, Part gate,
   return weights;
 }
 
-LatentWeights assemble_latent(const LatentAttentionSpec& spec, const BlockParts& parts) {
-  LatentWeights latent;
-  if (spec.query_rank > 0) {
-    latent.query_down = parts.linear({Role::kQueryDown});
-    latent.query_down_norm = parts.norm(Role::kQueryDownNorm);
-  }
-  latent.key_value_down = parts.linear({Role::kKeyValueDown});
-  latent.key_value_down_norm = parts.norm(Role::kKeyValueDownNorm);
-  latent.key_position = parts.linear({Role::kKeyPosition});
-  return latent;
-}
-
 ExpertWeights assemble_experts(const MlpSpec& spec, const BlockParts& parts) {
   const ExpertSpec& experts = *spec.experts;
   ExpertWeights routed;
@@ -45,20 +33,10 @@ ExpertWeights assemble_experts(const MlpSpec& spec, const BlockParts& parts) {
 
 BlockWeights assemble_block(const ModelSpec& spec, std::size_t layer, const BlockParts& parts) {
   const LayerSpec& own = spec.layers[layer];
-  const AttentionSpec& attention = *own.attention();
   BlockWeights block;
   block.attention_norm = parts.norm(Role::kAttentionNorm);
   if (spec.layout != BlockLayout::kParallelShared) block.mlp_norm = parts.norm(Role::kMlpNorm);
-  if (own.latent() != nullptr) block.latent = assemble_latent(*own.latent(), parts);
-  block.query = parts.linear({Role::kQuery});
-  block.key = parts.linear({Role::kKey});
-  block.value = parts.linear({Role::kValue});
-  if (attention.query_key_norm) {
-    block.query_norm = parts.norm(Role::kQueryNorm);
-    block.key_norm = parts.norm(Role::kKeyNorm);
-  }
-  if (attention.output_gate) block.output_gate = parts.linear({Role::kOutputGate});
-  block.attention_output = parts.linear({Role::kAttentionOutput});
+  block.mixer = mixer_kind(own).assemble(spec, layer, parts);
   if (own.mlp.experts) {
     block.mlp = assemble_experts(own.mlp, parts);
   } else {

@@ -7,7 +7,9 @@
 #include "kernels/parallel.h"
 #include "model/arch/rope_config.h"
 #include "model/forward/forward_parts.h"
+#include "model/forward/sequence_state.h"
 #include "model/mixer/attention_kinds.h"
+#include "model/mixer/mixer.h"
 
 namespace ballast::model {
 
@@ -32,7 +34,8 @@ void forward_pre_norm(const BlockPass& pass, float* hidden) {
   };
   const auto attention_row = normalized_by(pass.block.attention_norm);
   BlockPass rest = pass;
-  rest.tokens = forward_attention(pass, {kernels::RowSource(attention_row), size, a.attention_input.data()}, hidden);
+  rest.tokens =
+      pass.block.mixer->forward(pass, {kernels::RowSource(attention_row), size, a.attention_input.data()}, hidden);
   if (rest.tokens == 0) return;
   const auto mlp_row = normalized_by(pass.block.mlp_norm);
   forward_mlp(rest, {kernels::RowSource(mlp_row), size, a.mlp_input.data()}, hidden);
@@ -42,7 +45,7 @@ void forward_post_norm(const BlockPass& pass, float* hidden) {
   BlockActivations& a = pass.activations;
   const std::size_t size = pass.tokens * pass.spec.hidden_size;
   std::copy_n(hidden, size, a.attention_input.data());
-  forward_attention(pass, {a.attention_input.data(), pass.spec.hidden_size}, hidden);
+  pass.block.mixer->forward(pass, {a.attention_input.data(), pass.spec.hidden_size}, hidden);
   pass.block.attention_norm.apply(hidden, pass.tokens, hidden);
   std::copy_n(hidden, size, a.mlp_input.data());
   forward_mlp(pass, {a.mlp_input.data(), pass.spec.hidden_size}, hidden);
@@ -57,7 +60,7 @@ void forward_parallel(const BlockPass& pass, float* hidden) {
     pass.block.mlp_norm.apply(hidden, pass.tokens, a.mlp_input.data());
     mlp_input = a.mlp_input.data();
   }
-  forward_attention(pass, {a.attention_input.data(), pass.spec.hidden_size}, hidden);
+  pass.block.mixer->forward(pass, {a.attention_input.data(), pass.spec.hidden_size}, hidden);
   forward_mlp(pass, {mlp_input, pass.spec.hidden_size}, hidden);
 }
 
@@ -97,7 +100,7 @@ const AngleSet& RopeAngles::of_layer(std::size_t layer) const {
 }
 
 void RopeTable::look_up(std::span<const BatchSequence> batch, RopeAngles& angles) const {
-  const bool rolling = std::ranges::any_of(batch, [](const BatchSequence& s) { return s.cache->sinks() > 0; });
+  const bool rolling = std::ranges::any_of(batch, [](const BatchSequence& s) { return s.state->cache().sinks() > 0; });
   angles.table_ = this;
   angles.sets_.resize(rotations_.size());
   for (std::size_t i = 0; i < rotations_.size(); ++i) {
@@ -120,8 +123,8 @@ void RopeTable::Rotation::fill(std::span<const BatchSequence> batch, bool in_slo
     const std::size_t threads = kernels::threads_for(sequence.tokens * pairs * kOperationsOfAnAngle);
     kernels::parallel_ranges(sequence.tokens, threads, [&](std::size_t begin, std::size_t end) {
       for (std::size_t i = begin; i < end; ++i) {
-        std::size_t position = sequence.cache->position() + i;
-        if (in_slots) position = sequence.cache->slot(position);
+        std::size_t position = sequence.state->position() + i;
+        if (in_slots) position = sequence.state->cache().slot(position);
         for (std::size_t pair = 0; pair < pairs; ++pair) {
           const double angle = static_cast<double>(position) * frequencies[pair];
           cos[(first + i) * pairs + pair] = static_cast<float>(std::cos(angle) * spec.amplitude);
@@ -152,15 +155,26 @@ void BlockPass::apply_linears(std::span<const LinearOutput> outputs, const Linea
   if (count > 0) apply(outputs, kept, count, activations.quantized);
 }
 
+void keep_wanted_rows(std::span<const BatchSequence> batch, std::size_t row_size, float* rows) {
+  float* to = rows;
+  const float* end = rows;
+  for (const BatchSequence& sequence : batch) {
+    end += sequence.tokens * row_size;
+    const std::size_t count = sequence.wanted * row_size;
+    if (end - count != to) std::copy_n(end - count, count, to);  // towards the front: they may overlap
+    to += count;
+  }
+}
+
 void forward_block(const ModelSpec& spec, const BlockWeights& block, std::size_t layer, const RopeAngles& angles,
-                   std::span<const BatchSequence> batch, std::size_t cache_layer, float* hidden,
+                   std::span<const BatchSequence> batch, std::size_t state_layer, float* hidden,
                    BlockActivations& activations, const ForwardOptions& options) {
   const BlockPass pass = {.spec = spec,
                           .block = block,
                           .layer = spec.layers[layer],
                           .angles = angles.of_layer(layer),
                           .batch = batch,
-                          .cache_layer = cache_layer,
+                          .state_layer = state_layer,
                           .activations = activations,
                           .options = options,
                           .tokens = count_tokens(batch)};

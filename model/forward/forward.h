@@ -12,23 +12,16 @@
 #include "kernels/attention/attention.h"
 #include "kernels/attention/key_bias.h"
 #include "kernels/matrix/quantized_matrix.h"
-#include "model/forward/key_value_cache.h"
+#include "model/forward/sequence_state.h"
 #include "model/weights.h"
 
 namespace ballast::model {
 
-/// What a token leaves in a layer's cache; nothing where the layer's mixer is no attention.
-inline CacheShape cache_shape(const LayerSpec& layer) {
-  const AttentionSpec* attention = layer.attention();
-  if (attention == nullptr) return {};
-  return {.kv_heads = attention->kv_heads, .key_size = attention->head_size, .value_size = attention->value_size};
-}
-
-/// Consecutive tokens of one sequence, at positions cache->position() ... The tokens of a batch lie one sequence after
+/// Consecutive tokens of one sequence, at positions state->position() ... The tokens of a batch lie one sequence after
 /// the other.
 struct BatchSequence {
   std::size_t tokens = 0;
-  KeyValueCache* cache = nullptr;
+  SequenceState* state = nullptr;
   std::span<const std::uint8_t> fp16_tokens{};  ///< per token: not 0 keeps it in F16 in an INT8 cache; or empty
   std::size_t wanted = 0;                       ///< by ForwardOptions::wanted_only, the last so many tokens
 };
@@ -124,10 +117,10 @@ struct ForwardOptions {
   bool wanted_only = false;
 };
 
-/// hidden [tokens][hidden_size] goes in and comes out; the batch's keys and values are appended to layer `cache_layer`
-/// of each sequence's cache, without advancing it. `layer` is the block's place in the model.
+/// hidden [tokens][hidden_size] goes in and comes out; layer `state_layer` of each sequence's state takes the batch's
+/// tokens in, without advancing it. `layer` is the block's place in the model.
 void forward_block(const ModelSpec& spec, const BlockWeights& block, std::size_t layer, const RopeAngles& angles,
-                   std::span<const BatchSequence> batch, std::size_t cache_layer, float* hidden,
+                   std::span<const BatchSequence> batch, std::size_t state_layer, float* hidden,
                    BlockActivations& activations, const ForwardOptions& options = {});
 
 }  // namespace ballast::model

@@ -1,4 +1,4 @@
-// The two halves of a block, between its norms.
+// What the two halves of a block, mixer and MLP, are written with.
 #ifndef BALLAST_MODEL_FORWARD_FORWARD_PARTS_H_
 #define BALLAST_MODEL_FORWARD_FORWARD_PARTS_H_
 
@@ -29,7 +29,7 @@ struct BlockPass {
   const LayerSpec& layer;
   const AngleSet& angles;
   std::span<const BatchSequence> batch;
-  std::size_t cache_layer;
+  std::size_t state_layer;
   BlockActivations& activations;
   const ForwardOptions& options;
   std::size_t tokens;
@@ -47,12 +47,11 @@ inline void grow(std::vector<float>& buffer, std::size_t size) {
   if (buffer.size() < size) buffer.resize(size);
 }
 
-/// hidden [tokens][hidden] += output projection of the attention over input [tokens][hidden], which may be made from
-/// hidden but does not lie in it. Returns the rows of hidden that go on: all, or by wanted_only those of the wanted
-/// tokens.
-std::size_t forward_attention(const BlockPass& pass, const LinearRows& input, float* hidden);
+/// Moves the rows of each sequence's wanted tokens to the front.
+void keep_wanted_rows(std::span<const BatchSequence> batch, std::size_t row_size, float* rows);
 
-/// hidden [tokens][hidden] += MLP of input [tokens][hidden], as above; plain or by experts.
+/// hidden [tokens][hidden] += MLP of input [tokens][hidden], which may be made from hidden but does not lie in it;
+/// plain or by experts.
 void forward_mlp(const BlockPass& pass, const LinearRows& input, float* hidden);
 
 }  // namespace ballast::model

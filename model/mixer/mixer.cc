@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "ballast/error.h"
+#include "model/forward/key_value_cache.h"
 #include "model/mixer/attention_kinds.h"
 
 namespace ballast::model {
@@ -51,6 +52,11 @@ std::optional<ValuePath> value_path(const LayerSpec& layer) {
   const MixerKind& kind = mixer_kind(layer);
   if (kind.value_path == nullptr) return {};
   return kind.value_path(layer);
+}
+
+CacheShape cache_shape(const LayerSpec& layer) {
+  const MixerKind& kind = mixer_kind(layer);
+  return kind.cache_shape == nullptr ? CacheShape{} : kind.cache_shape(layer);
 }
 
 }  // namespace ballast::model

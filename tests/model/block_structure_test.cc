@@ -79,8 +79,8 @@ TEST_CASE("a forward pass records the inputs that the structure names") {
     const RopeTable rope(spec);
     for (std::size_t layer = 0; layer < spec.layers.size(); ++layer) {
       const BlockWeights block = source.block(layer);
-      KeyValueCache cache(cache_shape(spec.layers[layer]), {.type = kernels::CacheType::kF32, .capacity = 4});
-      const BatchSequence batch[] = {{4, &cache}};
+      SequenceState state(spec, layer, {.type = kernels::CacheType::kF32, .capacity = 4});
+      const BatchSequence batch[] = {{4, &state}};
       std::vector<float> hidden(4 * spec.hidden_size);
       for (std::size_t i = 0; i < hidden.size(); ++i) hidden[i] = static_cast<float>(i * 37 % 19) / 9.0F - 1.0F;
       BlockActivations activations;

@@ -47,28 +47,11 @@ Norm make_norm(const ModelSpec& spec, Role role, const RoleTensor& tensor) {
   return norm;
 }
 
-/// The first block of a model with plain attention and a plain MLP.
 BlockWeights make_block(const ModelSpec& spec, const RoleTensors& tensors) {
-  const auto linear = [&](Role role) { return make_linear(tensors.at({role, 0, 0})); };
-  const auto norm = [&](Role role) { return make_norm(spec, role, tensors.at({role, 0, 0})); };
-  BlockWeights block;
-  block.attention_norm = norm(Role::kAttentionNorm);
-  if (spec.layout != BlockLayout::kParallelShared) block.mlp_norm = norm(Role::kMlpNorm);
-  block.query = linear(Role::kQuery);
-  block.key = linear(Role::kKey);
-  block.value = linear(Role::kValue);
-  if (test::attention_of(spec).query_key_norm) {
-    block.query_norm = norm(Role::kQueryNorm);
-    block.key_norm = norm(Role::kKeyNorm);
-  }
-  if (test::attention_of(spec).output_gate) block.output_gate = linear(Role::kOutputGate);
-  block.attention_output = linear(Role::kAttentionOutput);
-  MlpWeights mlp;
-  if (test::mlp_of(spec).gated) mlp.gate = linear(Role::kGate);
-  mlp.up = linear(Role::kUp);
-  mlp.down = linear(Role::kDown);
-  block.mlp = std::move(mlp);
-  return block;
+  return assemble_block(spec, 0,
+                        {.linear = [&](Part part) { return make_linear(tensors.at({part.role, 0, part.expert})); },
+                         .norm = [&](Role role) { return make_norm(spec, role, tensors.at({role, 0, 0})); },
+                         .vector = [&](Role role) { return tensors.at({role, 0, 0}).weight; }});
 }
 
 ModelSpec small_spec() {
@@ -99,8 +82,8 @@ double block_error(const ModelSpec& spec, unsigned seed) {
     expected.insert(expected.end(), row.begin(), row.end());
   }
 
-  KeyValueCache cache(cache_shape(spec.layers[0]), {.type = kernels::CacheType::kF32, .capacity = kTokens});
-  const BatchSequence batch[] = {{kTokens, &cache}};
+  SequenceState state(spec, 0, {.type = kernels::CacheType::kF32, .capacity = kTokens});
+  const BatchSequence batch[] = {{kTokens, &state}};
   BlockActivations activations;
   RopeAngles angles;
   const RopeTable rope(spec);

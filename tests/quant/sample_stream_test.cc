@@ -24,9 +24,8 @@ void run_sample(const ModelSpec& spec, const model::BlockWeights& weights, std::
                 model::BlockActivations& activations) {
   const model::RopeTable rope(spec);
   model::RopeAngles angles;
-  model::KeyValueCache cache(model::cache_shape(spec.layers[layer]),
-                             {.type = kernels::CacheType::kF32, .capacity = kLength});
-  const model::BatchSequence batch[] = {{kLength, &cache}};
+  model::SequenceState state(spec, layer, {.type = kernels::CacheType::kF32, .capacity = kLength});
+  const model::BatchSequence batch[] = {{kLength, &state}};
   rope.look_up(batch, angles);
   model::forward_block(spec, weights, layer, angles, batch, 0, hidden, activations, {.record_inputs = true});
 }

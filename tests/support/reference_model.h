@@ -23,6 +23,7 @@ class ReferenceModel {
   using Rows = std::vector<Row>;  ///< one per token
   using Role = model::Role;
 
+  virtual ~ReferenceModel() = default;
   ReferenceModel(const ModelSpec& spec, const RoleTensors& tensors) : spec_(spec), tensors_(tensors) {
     for (const LayerSpec& layer : spec.layers) {
       const AttentionSpec* attention = layer.attention();
@@ -53,11 +54,11 @@ class ReferenceModel {
   /// The residual stream after a block.
   Rows block(std::size_t layer, const Rows& x) const {
     if (spec_.layout == BlockLayout::kPostNorm) {
-      const Rows y = norm(Role::kAttentionNorm, layer, sum(x, attention(layer, x)));
+      const Rows y = norm(Role::kAttentionNorm, layer, sum(x, mix(layer, x)));
       return norm(Role::kMlpNorm, layer, sum(y, mlp(layer, y)));
     }
     const Rows normed = norm(Role::kAttentionNorm, layer, x);
-    const Rows attended = sum(x, attention(layer, normed));
+    const Rows attended = sum(x, mix(layer, normed));
     switch (spec_.layout) {
       case BlockLayout::kParallelShared:
         return sum(attended, mlp(layer, normed));
@@ -68,7 +69,7 @@ class ReferenceModel {
     }
   }
 
- private:
+ protected:
   const RoleTensor& at(Role role, std::size_t layer = 0, std::size_t expert = 0) const {
     return tensors_.at({role, layer, expert});
   }
@@ -250,7 +251,8 @@ class ReferenceModel {
     }
   }
 
-  Rows attention(std::size_t layer, const Rows& x) const {
+  /// What the layer's mixer adds to the stream.
+  virtual Rows mix(std::size_t layer, const Rows& x) const {
     const AttentionSpec& spec = *spec_.layers[layer].attention();
     Projected p = project(layer, x);
     context(p.q, Role::kQueryNorm, layer, spec.heads);
@@ -290,6 +292,7 @@ class ReferenceModel {
     return linear(Role::kAttentionOutput, layer, mixed);
   }
 
+ private:
   const ModelSpec& spec_;
   const RoleTensors& tensors_;
   std::vector<std::vector<double>> frequencies_;  ///< of each layer
