@@ -36,6 +36,10 @@ BlockWeights assemble_block(const ModelSpec& spec, std::size_t layer, const Bloc
   BlockWeights block;
   block.attention_norm = parts.norm(Role::kAttentionNorm);
   if (spec.layout != BlockLayout::kParallelShared) block.mlp_norm = parts.norm(Role::kMlpNorm);
+  if (spec.post_norms) {
+    block.attention_post_norm = parts.norm(Role::kAttentionPostNorm);
+    block.mlp_post_norm = parts.norm(Role::kMlpPostNorm);
+  }
   block.mixer = mixer_kind(own).assemble(spec, layer, parts);
   if (own.mlp.experts) {
     block.mlp = assemble_experts(own.mlp, parts);

@@ -220,7 +220,10 @@ double Model::prompt_weights(std::size_t tokens) const {
 std::size_t Model::all_weights() const {
   std::size_t count = outer_.weights();
   for (const BlockWeights& block : blocks_) {
-    count += block.attention_norm.elements() + block.mlp_norm.elements();
+    for (const Norm* norm :
+         {&block.attention_norm, &block.attention_post_norm, &block.mlp_norm, &block.mlp_post_norm}) {
+      count += norm->elements();
+    }
     block.mixer->for_each_norm([&](const Norm& norm) { count += norm.elements(); });
     for_each_linear(block, [&](const Linear& linear, Role) { count += linear.elements(); });
   }

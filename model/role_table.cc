@@ -25,6 +25,10 @@ bool has_head_transform(const ModelSpec& spec, const LayerSpec& /*layer*/) {
   return spec.head_transform.has_value();
 }
 
+bool has_post_norms(const ModelSpec& spec, const LayerSpec& /*layer*/) {
+  return spec.post_norms;
+}
+
 const char* activation_follows(const LayerSpec& /*layer*/) {
   return "the activation stands behind it";
 }
@@ -158,8 +162,9 @@ const char* weighted_by_router(const LayerSpec& /*layer*/) {
   return "the router's weights multiply it, differently for every token";
 }
 
-constexpr std::array<RoleRow, 13> kBlockRows{{
+constexpr std::array<RoleRow, 15> kBlockRows{{
     {.role = Role::kAttentionNorm, .kind = Kind::kNorm, .shape = hidden_vector},
+    {.role = Role::kAttentionPostNorm, .kind = Kind::kNorm, .shape = hidden_vector, .present = has_post_norms},
     {.role = Role::kMlpNorm,
      .kind = Kind::kNorm,
      .shape = hidden_vector,
@@ -181,6 +186,7 @@ constexpr std::array<RoleRow, 13> kBlockRows{{
     kShared[0],
     kShared[1],
     kShared[2],
+    {.role = Role::kMlpPostNorm, .kind = Kind::kNorm, .shape = hidden_vector, .present = has_post_norms},
     kExpert[0],
     kExpert[1],
     with_reason(kExpert[2], weighted_by_router),

@@ -105,8 +105,10 @@ struct ExpertWeights {
 struct BlockWeights {
   Norm attention_norm;  ///< of what the mixer reads or has added
   std::unique_ptr<const Mixer> mixer;
+  Norm attention_post_norm;  ///< of what the mixer returns; its gain is empty when there is none
   Norm mlp_norm;
   std::variant<MlpWeights, ExpertWeights> mlp;
+  Norm mlp_post_norm;
 };
 
 /// Calls visit(linear, role) for every linear of a block.

@@ -165,7 +165,13 @@ struct ModelSpec {
 
   NormSpec norm;
   BlockLayout layout = BlockLayout::kPreNorm;
+  bool post_norms = false;      ///< a norm of what mixer and MLP return, beside those that the layout has
+  double residual_scale = 1.0;  ///< multiplies what is added to the residual stream, after that norm
   std::vector<LayerSpec> layers;
+
+  double embedding_scale = 1.0;  ///< multiplies the embeddings
+  double logit_scale = 1.0;
+  double logit_cap = 0.0;  ///< a logit x, scaled, becomes cap tanh(x / cap); 0: it stays
 
   BiasSpec biases;
   std::size_t token_types = 0;               ///< rows of a table of which row 0 is added to every embedding

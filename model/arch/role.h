@@ -31,10 +31,12 @@ enum class Role : std::uint16_t {
   kKeyNorm,
   kOutputGate,
   kAttentionOutput,
+  kAttentionPostNorm,  ///< of what the mixer, whatever it is, returns
   kMlpNorm,
   kGate,
   kUp,
   kDown,
+  kMlpPostNorm,  ///< of what the MLP or the experts return
   kRouter,
   kRouterCorrection,  ///< a vector of its own
   kSharedGate,

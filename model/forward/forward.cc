@@ -23,6 +23,40 @@ std::size_t count_tokens(std::span<const BatchSequence> batch) {
   return tokens;
 }
 
+/// hidden += what a half of the block has returned for `count` rows, normalized and scaled as the spec says.
+void add_returned(const BlockPass& pass, const Norm& norm, std::size_t count, float* hidden) {
+  float* returned = pass.activations.returned.data();
+  if (!norm.gain.empty()) norm.apply(returned, count, returned);
+  const auto scale = static_cast<float>(pass.spec.residual_scale);
+  const std::size_t size = count * pass.spec.hidden_size;
+  kernels::parallel_ranges(size, kernels::threads_for(size), [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i) hidden[i] += scale * returned[i];
+  });
+}
+
+/// Where a half of the block adds what it returns: the stream, unless something happens to it first.
+float* destination(const BlockPass& pass, float* hidden) {
+  if (!pass.spec.post_norms && pass.spec.residual_scale == 1.0) return hidden;
+  pass.activations.returned.assign(pass.tokens * pass.spec.hidden_size, 0.0F);
+  return pass.activations.returned.data();
+}
+
+/// Mixer::forward, as the layout's first half.
+std::size_t forward_mixer(const BlockPass& pass, const LinearRows& input, float* hidden) {
+  float* dst = destination(pass, hidden);
+  const std::size_t left = pass.block.mixer->forward(pass, input, dst);
+  if (dst == hidden) return left;
+  if (pass.options.wanted_only) keep_wanted_rows(pass.batch, pass.spec.hidden_size, hidden);
+  add_returned(pass, pass.block.attention_post_norm, left, hidden);
+  return left;
+}
+
+void forward_second_half(const BlockPass& pass, const LinearRows& input, float* hidden) {
+  float* dst = destination(pass, hidden);
+  forward_mlp(pass, input, dst);
+  if (dst != hidden) add_returned(pass, pass.block.mlp_post_norm, pass.tokens, hidden);
+}
+
 void forward_pre_norm(const BlockPass& pass, float* hidden) {
   BlockActivations& a = pass.activations;
   const std::size_t size = pass.spec.hidden_size;
@@ -34,21 +68,20 @@ void forward_pre_norm(const BlockPass& pass, float* hidden) {
   };
   const auto attention_row = normalized_by(pass.block.attention_norm);
   BlockPass rest = pass;
-  rest.tokens =
-      pass.block.mixer->forward(pass, {kernels::RowSource(attention_row), size, a.attention_input.data()}, hidden);
+  rest.tokens = forward_mixer(pass, {kernels::RowSource(attention_row), size, a.attention_input.data()}, hidden);
   if (rest.tokens == 0) return;
   const auto mlp_row = normalized_by(pass.block.mlp_norm);
-  forward_mlp(rest, {kernels::RowSource(mlp_row), size, a.mlp_input.data()}, hidden);
+  forward_second_half(rest, {kernels::RowSource(mlp_row), size, a.mlp_input.data()}, hidden);
 }
 
 void forward_post_norm(const BlockPass& pass, float* hidden) {
   BlockActivations& a = pass.activations;
   const std::size_t size = pass.tokens * pass.spec.hidden_size;
   std::copy_n(hidden, size, a.attention_input.data());
-  pass.block.mixer->forward(pass, {a.attention_input.data(), pass.spec.hidden_size}, hidden);
+  forward_mixer(pass, {a.attention_input.data(), pass.spec.hidden_size}, hidden);
   pass.block.attention_norm.apply(hidden, pass.tokens, hidden);
   std::copy_n(hidden, size, a.mlp_input.data());
-  forward_mlp(pass, {a.mlp_input.data(), pass.spec.hidden_size}, hidden);
+  forward_second_half(pass, {a.mlp_input.data(), pass.spec.hidden_size}, hidden);
   pass.block.mlp_norm.apply(hidden, pass.tokens, hidden);
 }
 
@@ -60,8 +93,8 @@ void forward_parallel(const BlockPass& pass, float* hidden) {
     pass.block.mlp_norm.apply(hidden, pass.tokens, a.mlp_input.data());
     mlp_input = a.mlp_input.data();
   }
-  pass.block.mixer->forward(pass, {a.attention_input.data(), pass.spec.hidden_size}, hidden);
-  forward_mlp(pass, {mlp_input, pass.spec.hidden_size}, hidden);
+  forward_mixer(pass, {a.attention_input.data(), pass.spec.hidden_size}, hidden);
+  forward_second_half(pass, {mlp_input, pass.spec.hidden_size}, hidden);
 }
 
 // What two halves of a block read together was recorded by each of them.

@@ -13,6 +13,8 @@ namespace {
 
 constexpr const char* kTiedHead = "the head is the embedding, which is also read without this norm (--untie-head)";
 
+constexpr const char* kAddsToStream = "what it writes is added to the residual stream";
+
 /// Whether only linears read what a norm writes.
 FoldLegality read_by_linears_only(const ModelSpec& spec, std::size_t layer, Role norm) {
   switch (norm) {
@@ -24,6 +26,9 @@ FoldLegality read_by_linears_only(const ModelSpec& spec, std::size_t layer, Role
       return {false, "the score stands behind it, no linear"};
     case Role::kEmbeddingNorm:
       return {false, "it writes the residual stream itself, which all blocks add to"};
+    case Role::kAttentionPostNorm:
+    case Role::kMlpPostNorm:
+      return {false, kAddsToStream};
     case Role::kQueryDownNorm:
     case Role::kKeyValueDownNorm:
       return {true, "only linears read the latent vector"};
@@ -76,6 +81,8 @@ FoldLegality layer_norm_to_rms(const ModelSpec& spec) {
   if (spec.layout == BlockLayout::kPostNorm) {
     return {false, "norms write the residual stream, and a gain behind a norm shifts the mean again"};
   }
+  if (spec.post_norms)
+    return {false, "norms write what is added to the residual stream, and their gains shift the mean"};
   if (spec.embedding_norm)
     return {false, "the embedding's norm writes the residual stream, and its gain shifts the mean"};
   if (spec.head_transform) return {false, "the head's norm reads an activation's output, whose mean is not 0"};
@@ -111,6 +118,10 @@ FoldLegality up_scaling(const MlpSpec& mlp) {
 FoldLegality residual_rotation(const ModelSpec& spec, bool norms_are_folded) {
   if (spec.layout == BlockLayout::kPostNorm || spec.embedding_norm) {
     return {false, "norms write the residual stream, and their gains hold for the channels as they were"};
+  }
+  if (spec.post_norms) {
+    return {false,
+            "norms write what is added to the residual stream, and their gains hold for the channels as they were"};
   }
   if (spec.norm.kind == NormSpec::Kind::kLayer) {
     return {false, "a LayerNorm subtracts the mean over the channels as they were"};

@@ -1,5 +1,4 @@
 #include "reference_model.h"
-#include "layers.h"
 
 #include <doctest/doctest.h>
 
@@ -10,7 +9,10 @@
 #include <utility>
 #include <vector>
 
+#include "layers.h"
+#include "model/block_parts.h"
 #include "model/forward/forward.h"
+#include "model/outer_weights.h"
 #include "model_runs.h"
 
 namespace ballast::model {
@@ -47,11 +49,11 @@ Norm make_norm(const ModelSpec& spec, Role role, const RoleTensor& tensor) {
   return norm;
 }
 
-BlockWeights make_block(const ModelSpec& spec, const RoleTensors& tensors) {
-  return assemble_block(spec, 0,
-                        {.linear = [&](Part part) { return make_linear(tensors.at({part.role, 0, part.expert})); },
-                         .norm = [&](Role role) { return make_norm(spec, role, tensors.at({role, 0, 0})); },
-                         .vector = [&](Role role) { return tensors.at({role, 0, 0}).weight; }});
+/// Of the first block, and of what lies around the blocks.
+BlockParts parts_of(const ModelSpec& spec, const RoleTensors& tensors) {
+  return {.linear = [&](Part part) { return make_linear(tensors.at({part.role, 0, part.expert})); },
+          .norm = [&](Role role) { return make_norm(spec, role, tensors.at({role, 0, 0})); },
+          .vector = [&](Role role) { return tensors.at({role, 0, 0}).weight; }};
 }
 
 ModelSpec small_spec() {
@@ -67,7 +69,7 @@ ModelSpec small_spec() {
 /// How far forward_block is from the reference on nine random tokens, over the spread of what the block adds.
 double block_error(const ModelSpec& spec, unsigned seed) {
   const RoleTensors tensors = test::random_tensors(spec, seed);
-  const BlockWeights block = make_block(spec, tensors);
+  const BlockWeights block = assemble_block(spec, 0, parts_of(spec, tensors));
   constexpr std::size_t kTokens = 9;
   std::mt19937 random(seed);
   std::vector<float> hidden(kTokens * spec.hidden_size);
@@ -127,6 +129,8 @@ TEST_CASE("a block of any make is what the spec says") {
     spec.norm.gain_offset = coin() ? 1.0 : 0.0;
     attention.kv_heads = std::size_t{1} << random() % 3;
     spec.causal = random() % 4 != 0;
+    spec.post_norms = coin();
+    spec.residual_scale = coin() ? 0.3 : 1.0;
     attention.rope.reset();
     if (coin()) attention.rope = RopeSpec{.rotary_size = 2 + 2 * (random() % 3)};
     if (spec.causal && coin()) attention.window = 1 + random() % 9;
@@ -140,6 +144,34 @@ TEST_CASE("a block of any make is what the spec says") {
     }
     CAPTURE(trial);
     CHECK(block_error(spec, trial) <= 2e-5);
+  }
+}
+
+TEST_CASE("embeddings and logits are scaled, and logits capped") {
+  ModelSpec spec;
+  spec.hidden_size = 12;
+  spec.vocab_size = 30;
+  spec.embedding_scale = 3.5;
+  spec.logit_scale = 0.25;
+  const std::vector<int> ids = {3, 29, 0, 7};
+  for (const bool tied : {false, true}) {
+    for (const double cap : {0.0, 0.5}) {
+      spec.tied_embeddings = tied;
+      spec.logit_cap = cap;
+      const RoleTensors tensors = test::random_tensors(spec, 7);
+      const OuterWeights outer(spec, parts_of(spec, tensors));
+      std::vector<float> hidden(ids.size() * spec.hidden_size);
+      std::vector<float> logits(ids.size() * spec.vocab_size);
+      kernels::QuantizedActivations scratch;
+      outer.embed(ids, 0, hidden.data());
+      // The final norm would hide the embeddings' scale, so that they are looked at by themselves.
+      const std::vector<float>& table = tensors.at({Role::kEmbedding, 0, 0}).weight;
+      for (std::size_t c = 0; c < spec.hidden_size; ++c) CHECK(hidden[c] == 3.5F * table[3 * spec.hidden_size + c]);
+      outer.prepare_head(hidden.data(), ids.size(), hidden.data(), scratch);
+      outer.head(hidden.data(), ids.size(), logits.data(), scratch);
+      CHECK(test::relative_error(logits, ReferenceModel(spec, tensors).logits(ids)) <= 1e-5);
+      if (cap > 0) CHECK(std::ranges::all_of(logits, [](float logit) { return std::abs(logit) < 0.5F; }));
+    }
   }
 }
 

@@ -46,6 +46,10 @@ class ReferenceModel {
     std::vector<double> result;
     for (Row& row : x) {
       if (spec_.biases.head) add(at(Role::kHeadBias).weight, row);
+      for (double& logit : row) logit *= spec_.logit_scale;
+      for (double& logit : row) {
+        if (spec_.logit_cap > 0) logit = spec_.logit_cap * std::tanh(logit / spec_.logit_cap);
+      }
       result.insert(result.end(), row.begin(), row.end());
     }
     return result;
@@ -54,18 +58,18 @@ class ReferenceModel {
   /// The residual stream after a block.
   Rows block(std::size_t layer, const Rows& x) const {
     if (spec_.layout == BlockLayout::kPostNorm) {
-      const Rows y = norm(Role::kAttentionNorm, layer, sum(x, mix(layer, x)));
-      return norm(Role::kMlpNorm, layer, sum(y, mlp(layer, y)));
+      const Rows y = norm(Role::kAttentionNorm, layer, sum(x, mixed(layer, x)));
+      return norm(Role::kMlpNorm, layer, sum(y, transformed(layer, y)));
     }
     const Rows normed = norm(Role::kAttentionNorm, layer, x);
-    const Rows attended = sum(x, mix(layer, normed));
+    const Rows attended = sum(x, mixed(layer, normed));
     switch (spec_.layout) {
       case BlockLayout::kParallelShared:
-        return sum(attended, mlp(layer, normed));
+        return sum(attended, transformed(layer, normed));
       case BlockLayout::kParallel:
-        return sum(attended, mlp(layer, norm(Role::kMlpNorm, layer, x)));
+        return sum(attended, transformed(layer, norm(Role::kMlpNorm, layer, x)));
       default:
-        return sum(attended, mlp(layer, norm(Role::kMlpNorm, layer, attended)));
+        return sum(attended, transformed(layer, norm(Role::kMlpNorm, layer, attended)));
     }
   }
 
@@ -85,6 +89,18 @@ class ReferenceModel {
     return a;
   }
 
+  /// What the two halves of a block add to the stream.
+  Rows mixed(std::size_t layer, const Rows& x) const { return added(Role::kAttentionPostNorm, layer, mix(layer, x)); }
+  Rows transformed(std::size_t layer, const Rows& x) const { return added(Role::kMlpPostNorm, layer, mlp(layer, x)); }
+
+  Rows added(Role post_norm, std::size_t layer, Rows y) const {
+    if (spec_.post_norms) y = norm(post_norm, layer, y);
+    for (Row& row : y) {
+      for (double& value : row) value *= spec_.residual_scale;
+    }
+    return y;
+  }
+
   Rows embed(const std::vector<int>& ids) const {
     Rows x;
     const auto add_row = [&](Role role, std::size_t row) {
@@ -94,6 +110,7 @@ class ReferenceModel {
     for (std::size_t t = 0; t < ids.size(); ++t) {
       x.emplace_back(spec_.hidden_size, 0.0);
       add_row(Role::kEmbedding, static_cast<std::size_t>(ids[t]));
+      for (double& value : x.back()) value *= spec_.embedding_scale;
       if (spec_.learned_positions) add_row(Role::kPositionEmbedding, t);
       if (spec_.token_types > 0) add_row(Role::kTokenTypeEmbedding, 0);
     }
@@ -251,7 +268,7 @@ class ReferenceModel {
     }
   }
 
-  /// What the layer's mixer adds to the stream.
+  /// What the layer's mixer returns.
   virtual Rows mix(std::size_t layer, const Rows& x) const {
     const AttentionSpec& spec = *spec_.layers[layer].attention();
     Projected p = project(layer, x);

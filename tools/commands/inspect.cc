@@ -106,7 +106,7 @@ std::string positions_line(const ModelSpec& spec) {
   return line;
 }
 
-std::string block_line(const ModelSpec& spec) {
+std::string layout_line(const ModelSpec& spec) {
   const std::string norm = spec.norm.kind == NormSpec::Kind::kRms ? "RMSNorm" : "LayerNorm";
   switch (spec.layout) {
     case BlockLayout::kPostNorm:
@@ -118,6 +118,10 @@ std::string block_line(const ModelSpec& spec) {
     default:
       return norm + " before attention and MLP";
   }
+}
+
+std::string block_line(const ModelSpec& spec) {
+  return layout_line(spec) + (spec.post_norms ? ", and of what both add" : "");
 }
 
 std::string mlp_line(const ModelSpec& spec) {
