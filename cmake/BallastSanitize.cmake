@@ -14,6 +14,19 @@ if(BALLAST_SANITIZE)
   endif()
 endif()
 
+# BALLAST_SANITIZE_THREAD: ThreadSanitizer. It knows nothing of the barriers of gcc's OpenMP; clang's has a tool, Archer,
+# that tells it (tests/CMakeLists.txt loads it). Which instruction set runs is no matter here.
+option(BALLAST_SANITIZE_THREAD "Build with ThreadSanitizer (clang)" OFF)
+
+if(BALLAST_SANITIZE_THREAD)
+  if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+    message(FATAL_ERROR "BALLAST_SANITIZE_THREAD needs clang: cmake --preset tsan")
+  endif()
+  add_compile_options(-fsanitize=thread -O1 -g1)
+  add_link_options(-fsanitize=thread)
+  add_compile_definitions(HWY_COMPILE_ONLY_STATIC)
+endif()
+
 # For the room that holds SIMD code: four times faster to compile (41 s, 11 s) than with stack variables guarded by scope.
 function(ballast_sanitize_simd target)
   if(BALLAST_SANITIZE)

@@ -15,6 +15,7 @@
 #include "eval/questions.h"
 #include "kernels/logits.h"
 #include "model/model.h"
+#include "model_runs.h"
 #include "temporary_directory.h"
 #include "tiny_model.h"
 #include "tiny_tokenizer.h"

@@ -21,7 +21,6 @@ namespace {
 using test::error_message;
 using test::Golden;
 using test::golden_model;
-using test::logits_of;
 using test::read_golden;
 using test::relative_error;
 using test::run_at_once;

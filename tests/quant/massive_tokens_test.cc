@@ -9,6 +9,7 @@
 #include "ballast/convert.h"
 #include "ballast/statistics.h"
 #include "model/model.h"
+#include "model_runs.h"
 #include "temporary_directory.h"
 #include "tiny_model.h"
 
