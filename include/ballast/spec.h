@@ -54,14 +54,14 @@ struct RopeSpec {
 /// Softmax attention. Sizes count channels.
 struct AttentionSpec {
   std::size_t heads = 0;
-  std::size_t kv_heads = 0;      ///< divides heads
-  std::size_t head_size = 0;     ///< of queries and keys
-  std::size_t value_size = 0;    ///< of a head's values
-  double scale = 0;              ///< multiplies q.k
-  std::size_t window = 0;        ///< how many tokens back a query sees, itself included; 0: all
-  std::optional<RopeSpec> rope;  ///< how queries and keys are rotated; empty: they are not
-  bool query_key_norm = false;   ///< RMSNorm over each head of q and of k, before rotation
-  bool output_gate = false;      ///< a sigmoid multiplies the output by element, before the output projection
+  std::size_t kv_heads = 0;        ///< divides heads
+  std::size_t head_size = 0;       ///< of queries and keys
+  std::size_t value_size = 0;      ///< of a head's values
+  double scale = 0;                ///< multiplies q.k
+  std::size_t window = 0;          ///< how many tokens back a query sees, itself included; 0: all
+  std::optional<RopeSpec> rope{};  ///< how queries and keys are rotated; empty: they are not
+  bool query_key_norm = false;     ///< RMSNorm over each head of q and of k, before rotation
+  bool output_gate = false;        ///< a sigmoid multiplies the output by element, before the output projection
 
   bool operator==(const AttentionSpec&) const = default;
 };
@@ -115,7 +115,7 @@ struct MlpSpec {
   std::size_t size = 0;  ///< hidden channels, where there are no experts
   Activation activation = Activation::kSilu;
   bool gated = true;  ///< down(activation(gate(x)) * up(x)), else down(activation(up(x)))
-  std::optional<ExpertSpec> experts;
+  std::optional<ExpertSpec> experts{};
 
   double expert_share() const { return experts ? experts->share() : 1.0; }
 

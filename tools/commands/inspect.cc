@@ -125,7 +125,8 @@ std::string block_line(const ModelSpec& spec) {
 }
 
 std::string mlp_line(const ModelSpec& spec) {
-  const auto first = std::ranges::find_if(spec.layers, [](const LayerSpec& layer) { return layer.mlp.experts; });
+  const auto routed = [](const LayerSpec& layer) { return layer.mlp.experts.has_value(); };
+  const auto first = std::ranges::find_if(spec.layers, routed);
   const MlpSpec& plain = spec.layers.front().mlp;
   if (first == spec.layers.end()) return report::count(plain.size) + (plain.gated ? ", gated" : "");
   const ExpertSpec& experts = *first->mlp.experts;

@@ -67,18 +67,19 @@ TEST_CASE("YaRN with a magnitude for all dimensions scales DeepSeek's softmax by
 }
 
 TEST_CASE("V3 routes by sigmoids with a correction, V2 by a softmax, greedily unless it says otherwise") {
-  const ExpertSpec v3 = *described(config_of("deepseek_v3")).experts;
+  const ExpertSpec v3 = *described(config_of("deepseek_v3")).layers[1].mlp.experts;
   CHECK(v3.scoring == ExpertSpec::Scoring::kSigmoid);
   CHECK(v3.group_score == ExpertSpec::GroupScore::kTopTwoSum);
   CHECK(v3.correction_bias);
   CHECK(v3.normalize);
   CHECK(v3.groups == 3);
-  const ExpertSpec v2 = *described(config_of("deepseek_v2")).experts;
+  const ExpertSpec v2 = *described(config_of("deepseek_v2")).layers[1].mlp.experts;
   CHECK(v2.scoring == ExpertSpec::Scoring::kSoftmax);
   CHECK(v2.group_score == ExpertSpec::GroupScore::kMax);
   CHECK(!v2.correction_bias);
   CHECK(v2.groups == 1);
-  CHECK(described(with_field(config_of("deepseek_v2"), "topk_method", "group_limited_greedy")).experts->groups == 3);
+  const ModelSpec grouped = described(with_field(config_of("deepseek_v2"), "topk_method", "group_limited_greedy"));
+  CHECK(grouped.layers[1].mlp.experts->groups == 3);
 }
 
 TEST_CASE("DeepSeek's settings that are not supported or make no sense are refused by field") {

@@ -37,7 +37,7 @@ TEST_CASE("GPT-2 has learned positions, a tied head and an MLP of four times the
   CHECK(test::mlp_of(spec).activation == Activation::kGeluTanh);
   CHECK(spec.tied_embeddings);
   CHECK(test::attention_of(spec).scale == doctest::Approx(1 / std::sqrt(8.0)));
-  CHECK(described(with_field(kGpt2Config, "scale_attn_weights", false)).attention_scale == 1.0);
+  CHECK(described(with_field(kGpt2Config, "scale_attn_weights", false)).layers[0].attention()->scale == 1.0);
 }
 
 TEST_CASE("GPT-2's settings that are not supported or make no sense are refused by field") {
@@ -61,7 +61,7 @@ TEST_CASE("GPT-NeoX adds attention and MLP in parallel and rotates a quarter of 
   CHECK(!spec.tied_embeddings);
   CHECK(described(with_field(kNeoxConfig, "use_parallel_residual", false)).layout == BlockLayout::kPreNorm);
   CHECK(!described(with_field(kNeoxConfig, "attention_bias", false)).biases.key);
-  CHECK(described(with_field(kNeoxConfig, "rotary_emb_base", 500)).rope.theta == 500.0);
+  CHECK(described(with_field(kNeoxConfig, "rotary_emb_base", 500)).layers[0].attention()->rope->theta == 500.0);
 }
 
 TEST_CASE("BERT sees both ways, has norms behind the residual and a head that restores words") {

@@ -62,7 +62,7 @@ TEST_CASE("a head size of its own needs no relation to the hidden size") {
   CHECK(error_message([&] { described(config); }) ==
         "config.json: num_attention_heads: must divide the hidden size when head_dim is not given");
   config["head_dim"] = 8;
-  CHECK(described(config).head_size == 8);
+  CHECK(described(config).layers[0].attention()->head_size == 8);
 }
 
 TEST_CASE("heads that do not divide are refused by field") {
