@@ -169,6 +169,11 @@ void RopeTable::Rotation::fill(std::span<const BatchSequence> batch, bool in_slo
   }
 }
 
+float* BlockPass::buffer(std::size_t index, std::size_t size) const {
+  grow(activations.of_mixer[index], size);
+  return activations.of_mixer[index].data();
+}
+
 void BlockPass::record(std::vector<const Linear*> linears, const float* rows, std::size_t count,
                        std::vector<std::size_t> row_tokens) const {
   activations.inputs.push_back(

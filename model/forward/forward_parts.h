@@ -22,6 +22,10 @@ class LinearOutputs {
   std::size_t count_ = 0;
 };
 
+inline void grow(std::vector<float>& buffer, std::size_t size) {
+  if (buffer.size() < size) buffer.resize(size);
+}
+
 /// One block's pass.
 struct BlockPass {
   const ModelSpec& spec;
@@ -34,7 +38,11 @@ struct BlockPass {
   const ForwardOptions& options;
   std::size_t tokens;
 
-  /// Runs linears that read `count` rows, and records that if it is asked for. `row_tokens` as LinearInput's.
+  /// One of four buffers for mixers that have none of their own among the activations, of at least `size` values.
+  float* buffer(std::size_t index, std::size_t size) const;
+
+  /// Runs linears that read `count` rows, and records that if it is asked for: rows in memory must then stay until the
+  /// next block, as those among the activations do. `row_tokens` as LinearInput's.
   void apply_linears(std::span<const LinearOutput> outputs, const LinearRows& rows, std::size_t count,
                      std::span<const std::size_t> row_tokens = {}) const;
 
@@ -43,9 +51,6 @@ struct BlockPass {
               std::vector<std::size_t> row_tokens = {}) const;
 };
 
-inline void grow(std::vector<float>& buffer, std::size_t size) {
-  if (buffer.size() < size) buffer.resize(size);
-}
 
 /// Moves the rows of each sequence's wanted tokens to the front.
 void keep_wanted_rows(std::span<const BatchSequence> batch, std::size_t row_size, float* rows);

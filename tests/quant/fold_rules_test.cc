@@ -9,6 +9,7 @@
 #include "layers.h"
 #include "model/arch/architecture.h"
 #include "model/block_structure.h"
+#include "model/mixer/mixer.h"
 
 namespace ballast::quant {
 namespace {

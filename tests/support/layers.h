@@ -30,12 +30,6 @@ inline void make_latent(ModelSpec& spec, std::size_t query_rank, std::size_t key
   }
 }
 
-/// Gives all layers what the first one has.
-inline void repeat_first_layer(ModelSpec& spec) {
-  const LayerSpec first = spec.layers.front();
-  spec.layers.assign(spec.layers.size(), first);
-}
-
 }  // namespace ballast::test
 
 #endif  // BALLAST_TESTS_SUPPORT_LAYERS_H_
