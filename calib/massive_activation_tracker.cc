@@ -5,6 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "files/json_reader.h"
+
 namespace ballast::calib {
 
 namespace {
@@ -17,6 +19,11 @@ constexpr std::size_t kTopValues = 10;
 constexpr std::size_t kMapTokens = 32;
 constexpr std::size_t kMapLargestChannels = 16;
 constexpr std::size_t kMapChannels = 80;
+
+std::set<std::size_t> sample_set(const files::JsonReader& list) {
+  const std::vector<std::size_t> samples = list.integers<std::size_t>();
+  return {samples.begin(), samples.end()};
+}
 
 }  // namespace
 
@@ -111,16 +118,21 @@ std::string MassiveActivationTracker::serialize() const {
 }
 
 void MassiveActivationTracker::restore(std::string_view bytes) {
-  const json all = json::from_cbor(bytes);
+  const json all = json::from_cbor(bytes, true, false);
+  const files::JsonReader reader(all, "saved progress");
   massive_channels_.clear();
-  for (const json& entry : all.at("channels")) {
-    massive_channels_[entry.at(0)] = entry.at(1).get<std::set<std::size_t>>();
+  for (const files::JsonReader& entry : reader.at("channels").elements()) {
+    const std::vector<files::JsonReader> values = entry.tuple(2);
+    massive_channels_[values[0].integer<std::size_t>()] = sample_set(values[1]);
   }
   massive_tokens_.clear();
-  for (const json& entry : all.at("tokens"))
-    massive_tokens_[entry.at(0)] = {entry.at(1), entry.at(2).get<std::set<std::size_t>>()};
-  const json& map = all.at("map");
-  map_ = {map.at(0), map.at(1), map.at(2), map.at(3).get<std::vector<float>>()};
+  for (const files::JsonReader& entry : reader.at("tokens").elements()) {
+    const std::vector<files::JsonReader> values = entry.tuple(3);
+    massive_tokens_[values[0].integer<int>()] = {values[1].integer<std::size_t>(), sample_set(values[2])};
+  }
+  const std::vector<files::JsonReader> map = reader.at("map").tuple(4);
+  map_ = {static_cast<float>(map[0].number()), map[1].integer<std::size_t>(), map[2].integer<std::size_t>(), {}};
+  for (const files::JsonReader& value : map[3].elements()) map_.rows.push_back(static_cast<float>(value.number()));
 }
 
 }  // namespace ballast::calib

@@ -7,9 +7,12 @@
 
 #include "ballast/error.h"
 #include "ballast/statistics.h"
+#include "files/json_reader.h"
 #include "files/mapped_file.h"
 #include "files/safetensors/safetensors_file.h"
 #include "files/safetensors/safetensors_writer.h"
+#include "files/strict_json.h"
+#include "files/text.h"
 
 namespace ballast {
 
@@ -17,7 +20,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int kVersion = 2;
+constexpr std::size_t kVersion = 2;
 constexpr const char* kTokens = "samples.tokens";
 
 /// Tensors of the file by name; the views' bytes live in the Statistics that is being saved.
@@ -127,40 +130,53 @@ json metadata_json(const Statistics& statistics) {
   return metadata;
 }
 
-Statistics parse_metadata(const json& metadata, const std::string& context) {
-  if (metadata.at("version") != kVersion) {
-    throw Error(context, "statistics of version " + metadata.at("version").dump() + ", this program reads version " +
-                             std::to_string(kVersion) + ": calibrate again");
+LayerStatistics parse_layer(const files::JsonReader& layer) {
+  LayerStatistics statistics{
+      layer.at("layer").integer<std::size_t>(), layer.number("median"), {}, layer.flag("massive")};
+  for (const files::JsonReader& top : layer.at("top").elements()) {
+    statistics.top.push_back({static_cast<float>(top.number("value")), top.at("sample").integer<std::size_t>(),
+                              top.at("position").integer<std::size_t>(), top.at("token").integer<int>(),
+                              top.text("token_text"), top.at("channel").integer<std::size_t>()});
+  }
+  return statistics;
+}
+
+void parse_massive(const files::JsonReader& metadata, Statistics& statistics) {
+  for (const files::JsonReader& channel : metadata.at("massive_channels").elements()) {
+    statistics.massive_channels.push_back(
+        {channel.at("channel").integer<std::size_t>(), channel.at("samples").integer<std::size_t>()});
+  }
+  for (const files::JsonReader& token : metadata.at("massive_tokens").elements()) {
+    statistics.massive_tokens.push_back({token.at("token").integer<int>(), token.at("position").integer<std::size_t>(),
+                                         token.text("token_text"), token.at("samples").integer<std::size_t>()});
+  }
+}
+
+Statistics parse_metadata(const files::JsonReader& metadata, std::string_view context) {
+  if (const std::size_t version = metadata.size("version"); version != kVersion) {
+    throw Error(context, files::concat("statistics of version ", version, ", this program reads version ", kVersion,
+                                       ": calibrate again"));
   }
   Statistics statistics;
-  statistics.model = metadata.at("model");
-  statistics.text = metadata.at("text");
-  statistics.samples = metadata.at("samples");
-  statistics.length = metadata.at("length");
-  statistics.seed = metadata.at("seed");
-  statistics.heads = metadata.at("heads");
-  if (metadata.contains("prefix")) statistics.prefix = metadata.at("prefix").get<std::vector<int>>();
-  for (const json& layer : metadata.at("layers")) {
-    LayerStatistics entry{layer.at("layer"), layer.at("median"), {}, layer.at("massive")};
-    for (const json& top : layer.at("top")) {
-      entry.top.push_back({top.at("value"), top.at("sample"), top.at("position"), top.at("token"), top.at("token_text"),
-                           top.at("channel")});
-    }
-    statistics.layers.push_back(std::move(entry));
+  statistics.model = metadata.text("model");
+  statistics.text = metadata.text("text");
+  statistics.samples = metadata.count("samples");
+  statistics.length = metadata.count("length");
+  statistics.seed = metadata.at("seed").integer<std::uint64_t>();
+  statistics.heads = metadata.count("heads");
+  if (metadata.has("prefix")) statistics.prefix = metadata.at("prefix").integers<int>(0);
+  for (const files::JsonReader& layer : metadata.at("layers").elements()) {
+    statistics.layers.push_back(parse_layer(layer));
   }
-  for (const json& channel : metadata.at("massive_channels")) {
-    statistics.massive_channels.push_back({channel.at("channel"), channel.at("samples")});
+  parse_massive(metadata, statistics);
+  for (const files::JsonReader& linears : metadata.at("inputs").elements()) {
+    statistics.inputs.push_back({linears.strings(), {}});
   }
-  for (const json& token : metadata.at("massive_tokens")) {
-    statistics.massive_tokens.push_back(
-        {token.at("token"), token.at("position"), token.at("token_text"), token.at("samples")});
-  }
-  for (const json& linears : metadata.at("inputs")) statistics.inputs.push_back({linears, {}});
   statistics.key_values.resize(statistics.layers.empty() ? 0 : statistics.layers.size() - 1);
-  const json& map = metadata.at("map");
-  statistics.map.layer = map.at("layer");
-  statistics.map.tokens = map.at("tokens").get<std::vector<std::string>>();
-  statistics.map.channels = map.at("channels").get<std::vector<std::size_t>>();
+  const files::JsonReader map = metadata.at("map");
+  statistics.map.layer = map.at("layer").integer<std::size_t>();
+  statistics.map.tokens = map.at("tokens").strings();
+  statistics.map.channels = map.at("channels").integers<std::size_t>();
   return statistics;
 }
 
@@ -218,12 +234,9 @@ Statistics parse_statistics(std::string_view file, std::string_view context) {
   const files::SafetensorsContent content = files::parse_safetensors(std::as_bytes(std::span(file)), context);
   const auto metadata = content.metadata.find("ballast.statistics");
   if (metadata == content.metadata.end()) throw Error(context, "is not a statistics file of ballast calibrate");
-  Statistics statistics;
-  try {
-    statistics = parse_metadata(json::parse(metadata->second), std::string(context));
-  } catch (const json::exception& error) {
-    throw Error(context, std::string("the statistics' metadata is damaged: ") + error.what());
-  }
+  const std::string place = std::string(context) + ": the statistics' metadata is damaged";
+  const json parsed = files::parse_strict_json(metadata->second, place);
+  Statistics statistics = parse_metadata(files::JsonReader(parsed, place), context);
   for_each_vector(statistics, [&](const std::string& name, std::vector<float>& values) {
     values = copy_of<float>(content, name, DType::kF32, context);
   });

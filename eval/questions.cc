@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "ballast/error.h"
-#include "files/checked_json.h"
+#include "files/json_reader.h"
 #include "files/strict_json.h"
 #include "files/text.h"
 #include "files/text_file.h"
@@ -16,16 +16,16 @@ constexpr std::string_view kWhiteSpace = " \t\n\v\f\r";
 
 Question parse_question(std::string_view line, std::string place) {
   const nlohmann::json value = files::parse_strict_json(line, place);
-  const files::CheckedJson entry(value, place + ": ");
+  const files::JsonReader entry(value, place);
   Question question;
   question.text = entry.at("question").string();
-  const files::CheckedJson choices = entry.at("choices");
-  for (const files::CheckedJson& choice : choices.elements()) {
+  const files::JsonReader choices = entry.at("choices");
+  for (const files::JsonReader& choice : choices.elements()) {
     question.choices.push_back(choice.string());
     if (question.choices.back().empty()) choice.fail("is empty");
   }
   if (question.choices.size() < 2) choices.fail("must be at least two");
-  const files::CheckedJson answer = entry.at("answer");
+  const files::JsonReader answer = entry.at("answer");
   const std::int64_t index = answer.integer();
   if (index < 0 || static_cast<std::uint64_t>(index) >= question.choices.size()) {
     answer.fail(files::concat("is ", index, ", but must be from 0 to ", question.choices.size() - 1));

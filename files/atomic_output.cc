@@ -21,7 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 
 [[noreturn]] void fail(const fs::path& path, std::string_view action, int error) {
-  throw Error(path.string(), concat("cannot ", action, ": ", std::generic_category().message(error)));
+  throw FileError(path.string(), concat("cannot ", action, ": ", std::generic_category().message(error)));
 }
 
 // "DIR/NAME/" and a link to a directory are the directory itself.
@@ -148,8 +148,8 @@ AtomicDirectory::AtomicDirectory(fs::path target, bool replace)
   remove_leftovers(target_);
   std::error_code error;
   if (!fs::create_directory(temporary_, error)) {
-    if (!error) throw Error(target_.string(), "is being written by another process, in " + temporary_.string());
-    throw Error(parent_of(target_).string(), "cannot be written: " + error.message());
+    if (!error) throw FileError(target_.string(), "is being written by another process, in " + temporary_.string());
+    throw FileError(parent_of(target_).string(), "cannot be written: " + error.message());
   }
   lock_ = DirectoryLock(temporary_).release_descriptor();
 }
@@ -179,7 +179,7 @@ void AtomicDirectory::commit() {
       sync_directory(parent_of(target_));
     }
   } catch (const fs::filesystem_error& error) {
-    throw Error(target_.string(), "cannot be completed: " + error.code().message());
+    throw FileError(target_.string(), "cannot be completed: " + error.code().message());
   }
 }
 

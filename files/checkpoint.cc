@@ -30,9 +30,9 @@ std::unique_ptr<Checkpoint> open_checkpoint(const fs::path& path) {
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
   if (!fs::exists(status)) {
-    throw Error(path.string(), error && error != std::errc::no_such_file_or_directory
-                                   ? "cannot be examined: " + error.message()
-                                   : std::string("does not exist; ") + kWhatModelMayBe);
+    throw FileError(path.string(), error && error != std::errc::no_such_file_or_directory
+                                       ? "cannot be examined: " + error.message()
+                                       : std::string("does not exist; ") + kWhatModelMayBe);
   }
   if (fs::is_directory(status)) return open_huggingface(path);
   if (fs::is_regular_file(status) && is_gguf(path)) return open_gguf(path);

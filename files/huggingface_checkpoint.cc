@@ -6,6 +6,7 @@
 #include <system_error>
 #include <utility>
 
+#include "files/json_reader.h"
 #include "files/safetensors/safetensors_file.h"
 #include "files/strict_json.h"
 #include "files/text.h"
@@ -91,15 +92,11 @@ std::vector<SafetensorsFile> open_shards(const fs::path& directory) {
   const fs::path index_path = directory / kIndexFile;
   const std::string context = index_path.string();
   const json index = read_json_object(index_path);
-  const auto map = index.find("weight_map");
-  if (map == index.end() || !map->is_object()) throw Error(context, "has no object \"weight_map\"");
-
+  const auto map = JsonReader(index, context).at("weight_map").members();
   std::set<std::string> shard_names;
-  for (const auto& [tensor, shard] : map->get_ref<const json::object_t&>()) {
-    if (!shard.is_string()) throw Error(context, "weight_map " + in_quotes(tensor) + " is not a file name");
-    const auto& name = shard.get_ref<const std::string&>();
-    check_shard_name(name, context);
-    shard_names.insert(name);
+  for (const auto& [tensor, shard] : map) {
+    check_shard_name(shard.string(), context);
+    shard_names.insert(shard.string());
   }
 
   std::vector<SafetensorsFile> files;
@@ -109,8 +106,8 @@ std::vector<SafetensorsFile> open_shards(const fs::path& directory) {
     file_index.emplace(name, files.size());
     files.emplace_back(directory / name);
   }
-  for (const auto& [tensor, shard] : map->get_ref<const json::object_t&>()) {
-    const SafetensorsFile& file = files[file_index.at(shard.get_ref<const std::string&>())];
+  for (const auto& [tensor, shard] : map) {
+    const SafetensorsFile& file = files[file_index.at(shard.string())];
     if (!file.tensors().contains(tensor)) {
       throw Error(tensor_context(file.path().string(), tensor),
                   std::string("is missing, though ") + kIndexFile + " says it is here");

@@ -31,7 +31,7 @@ class Descriptor {
 };
 
 [[noreturn]] void throw_errno(const std::filesystem::path& path, const std::string& what) {
-  throw Error(path.string(), what + ": " + std::generic_category().message(errno));
+  throw FileError(path.string(), what + ": " + std::generic_category().message(errno));
 }
 
 }  // namespace
@@ -42,8 +42,8 @@ MappedFile::MappedFile(std::filesystem::path path) : path_(std::move(path)) {
   if (file.get() < 0) throw_errno(path_, "cannot be opened");
   struct stat info{};
   if (::fstat(file.get(), &info) != 0) throw_errno(path_, "cannot be examined");
-  if (S_ISDIR(info.st_mode)) throw Error(path_.string(), "is a directory; a file is expected");
-  if (!S_ISREG(info.st_mode)) throw Error(path_.string(), "is not a regular file");
+  if (S_ISDIR(info.st_mode)) throw FileError(path_.string(), "is a directory; a file is expected");
+  if (!S_ISREG(info.st_mode)) throw FileError(path_.string(), "is not a regular file");
   const auto size = static_cast<std::size_t>(info.st_size);
   if (size == 0) return;  // an empty range cannot be mapped
   void* address = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.get(), 0);

@@ -19,9 +19,9 @@ namespace {
                        std::uint64_t needed = 0) {
   const std::string reason = std::generic_category().message(error);
   if (error == ENOSPC || error == EDQUOT || error == EFBIG) {
-    throw Error(path.string(), concat("disk full: ", action, " needs ", needed, " bytes (", reason, ")"));
+    throw FileError(path.string(), concat("disk full: ", action, " needs ", needed, " bytes (", reason, ")"));
   }
-  throw Error(path.string(), concat("cannot ", action, ": ", reason));
+  throw FileError(path.string(), concat("cannot ", action, ": ", reason));
 }
 
 }  // namespace

@@ -7,6 +7,8 @@
 #include <string_view>
 
 #include "ballast/error.h"
+#include "files/json_reader.h"
+#include "files/strict_json.h"
 #include "jobs/sharded_sum.h"
 
 namespace ballast::quant {
@@ -15,6 +17,7 @@ namespace {
 
 using nlohmann::json;
 
+constexpr std::string_view kContext = "saved progress";
 constexpr std::string_view kAllocation = "allocation";
 // Followed by the block's number.
 constexpr std::string_view kBlock = "block.";
@@ -34,14 +37,14 @@ json to_json(const MatrixAllocation& matrix) {
           {"next_gain", matrix.next_gain}};
 }
 
-MatrixAllocation from_json(const json& object) {
-  return {.name = object.at("name"),
-          .format = parse_format(object.at("format").get<std::string>()),
-          .outlier_columns = object.at("outlier_columns"),
-          .int16_activations = object.at("int16_activations"),
-          .bytes = object.at("bytes"),
-          .cost = object.at("cost"),
-          .next_gain = object.at("next_gain")};
+MatrixAllocation parse_matrix(const files::JsonReader& matrix) {
+  return {.name = matrix.text("name"),
+          .format = parse_format(matrix.text("format")),
+          .outlier_columns = matrix.at("outlier_columns").integers<std::int32_t>(0),
+          .int16_activations = matrix.flag("int16_activations"),
+          .bytes = matrix.at("bytes").integer<std::uint64_t>(),
+          .cost = matrix.number("cost"),
+          .next_gain = matrix.number("next_gain")};
 }
 
 }  // namespace
@@ -67,9 +70,13 @@ ConversionState::ConversionState(const std::filesystem::path& folder, const jobs
 std::optional<Allocation> ConversionState::allocation() const {
   const std::optional<std::string> saved = state_.get(kAllocation);
   if (jobs::least_of_ranks(ranks_, saved ? 1 : 0) == 0) return {};
-  const json object = json::parse(*saved);
-  Allocation allocation{.matrices = {}, .bytes = object.at("bytes"), .cost = object.at("cost")};
-  for (const json& matrix : object.at("matrices")) allocation.matrices.push_back(from_json(matrix));
+  const json object = files::parse_strict_json(*saved, kContext);
+  const files::JsonReader reader(object, std::string(kContext));
+  Allocation allocation{
+      .matrices = {}, .bytes = reader.at("bytes").integer<std::uint64_t>(), .cost = reader.number("cost")};
+  for (const files::JsonReader& matrix : reader.at("matrices").elements()) {
+    allocation.matrices.push_back(parse_matrix(matrix));
+  }
   return allocation;
 }
 
@@ -82,7 +89,7 @@ void ConversionState::save(const Allocation& allocation) {
 void ConversionState::restore(std::size_t block, std::vector<StoredModule>& modules) const {
   const std::optional<std::string> saved = state_.get(blob(kBlock, block));
   if (!saved || saved->size() != planned_bytes(modules)) {
-    throw Error("saved progress", "block " + std::to_string(block) + " is damaged: remove the .resume folder");
+    throw Error(kContext, "block " + std::to_string(block) + " is damaged: remove the .resume folder");
   }
   const std::byte* next = reinterpret_cast<const std::byte*>(saved->data());
   for (StoredModule& module : modules) {
@@ -96,7 +103,7 @@ void ConversionState::restore(std::size_t block, std::vector<StoredModule>& modu
 void ConversionState::restore_samples(std::span<float> samples) const {
   const std::optional<std::string> saved = state_.get(blob(kSamples, blocks_ - 1));
   if (!saved || saved->size() != samples.size_bytes()) {
-    throw Error("saved progress", "the samples are damaged: remove the .resume folder");
+    throw Error(kContext, "the samples are damaged: remove the .resume folder");
   }
   std::memcpy(samples.data(), saved->data(), saved->size());
 }

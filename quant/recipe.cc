@@ -5,6 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include "ballast/error.h"
+#include "files/json_reader.h"
+#include "files/strict_json.h"
 #include "quant/name_pattern.h"
 
 namespace ballast {
@@ -55,14 +57,12 @@ const std::vector<Recipe>& scheme_recipes() {
   return recipes;
 }
 
-std::vector<FormatOverride> parse_overrides(const json& list, std::string_view context) {
-  const std::string field = std::string(context) + ": exceptions";
-  if (!list.is_array()) throw Error(field, "must be a list, is " + list.dump());
+std::vector<FormatOverride> parse_overrides(const files::JsonReader& list) {
   std::vector<FormatOverride> overrides;
-  for (const json& entry : list) {
-    overrides.push_back({entry.at("pattern").get<std::string>(), parse_format(entry.at("format").get<std::string>())});
-    if (entry.size() != 2) throw Error(field, "only 'pattern' and 'format' may stand in " + entry.dump());
-    quant::compile_name_pattern(overrides.back().pattern, field);
+  for (const files::JsonReader& entry : list.elements()) {
+    overrides.push_back({entry.text("pattern"), parse_format(entry.text("format"))});
+    if (entry.json().size() != 2) entry.fail("only 'pattern' and 'format' may be in " + entry.json().dump());
+    quant::compile_name_pattern(overrides.back().pattern, entry.context());
   }
   return overrides;
 }
@@ -96,39 +96,34 @@ constexpr std::array<RoundingName, 3> kRoundings{{
     {Recipe::Rounding::kGptq, "gptq"},
 }};
 
-void set_field(Recipe& recipe, const std::string& key, const json& value, std::string_view context) {
+void set_field(Recipe& recipe, std::string_view key, const files::JsonReader& value, std::string_view context) {
   if (const auto it = std::ranges::find(kSwitches, key, &Switch::name); it != kSwitches.end()) {
-    recipe.*it->field = value.get<bool>();
+    recipe.*it->field = value.boolean();
   } else if (key == "outlier_fraction") {
-    recipe.outlier_fraction = value.get<double>();
+    recipe.outlier_fraction = value.number();
     if (!(recipe.outlier_fraction >= 0 && recipe.outlier_fraction <= 0.5)) {
-      throw Error(std::string(context) + ": outlier_fraction", "must lie between 0 and 0.5, is " + value.dump());
+      value.fail("must lie between 0 and 0.5, is " + value.json().dump());
     }
   } else if (key == "linears") {
-    recipe.linears = parse_format(value.get<std::string>());
+    recipe.linears = parse_format(value.string());
   } else if (key == "embedding") {
-    recipe.embedding = parse_format(value.get<std::string>());
+    recipe.embedding = parse_format(value.string());
   } else if (key == "head") {
-    recipe.head = parse_format(value.get<std::string>());
+    recipe.head = parse_format(value.string());
   } else if (key == "exceptions") {
-    recipe.overrides = parse_overrides(value, context);
+    recipe.overrides = parse_overrides(value);
   } else if (key == "target_bytes") {
-    if (!value.is_number_unsigned()) {
-      throw Error(std::string(context) + ": target_bytes", "must be a whole number of bytes, is " + value.dump());
-    }
-    recipe.target_bytes = value.get<std::uint64_t>();
+    recipe.target_bytes = value.integer<std::uint64_t>();
   } else if (key == "rounding") {
-    recipe.rounding = parse_rounding(value.get<std::string>(), context);
+    recipe.rounding = parse_rounding(value.string(), context);
   } else if (key == "activations") {
-    const auto name = value.get<std::string>();
-    if (name != "float" && name != "int8") {
-      throw Error(std::string(context) + ": activations", "must be \"float\" or \"int8\", is " + value.dump());
-    }
-    recipe.activations = name == "int8" ? Activations::kInt8 : Activations::kFloat;
+    const bool int8 = value.string() == "int8";
+    if (!int8 && value.string() != "float") value.fail("must be \"float\" or \"int8\", is " + value.json().dump());
+    recipe.activations = int8 ? Activations::kInt8 : Activations::kFloat;
   } else if (key == "prefix") {
-    recipe.prefix = parse_prefix(value.get<std::string>(), std::string(context) + ": prefix");
+    recipe.prefix = parse_prefix(value.string(), value.context());
   } else if (key != "scheme") {
-    throw Error(std::string(context), "unknown field '" + key + "' in the recipe");
+    throw Error(context, "unknown field '" + std::string(key) + "' in the recipe");
   }
 }
 
@@ -183,15 +178,11 @@ std::string recipe_json(const Recipe& recipe) {
 }
 
 Recipe parse_recipe(std::string_view text, std::string_view context) {
-  try {
-    const json parsed = json::parse(text);
-    if (!parsed.is_object()) throw Error(std::string(context), "a recipe must be a JSON object");
-    Recipe recipe = recipe_for_scheme(parsed.value("scheme", "w8a8"));
-    for (const auto& [key, value] : parsed.items()) set_field(recipe, key, value, context);
-    return recipe;
-  } catch (const json::exception& error) {
-    throw Error(std::string(context), std::string("not a recipe: ") + error.what());
-  }
+  const json parsed = files::parse_strict_json(text, context);
+  const files::JsonReader reader(parsed, std::string(context));
+  Recipe recipe = recipe_for_scheme(reader.text("scheme", "w8a8"));
+  for (const auto& [key, value] : reader.members()) set_field(recipe, key, value, context);
+  return recipe;
 }
 
 }  // namespace ballast

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes tests/fuzz/corpus/{safetensors,gguf,config}: small valid files that fuzzing starts from."""
+"""Writes tests/fuzz/corpus/{safetensors,gguf,config,statistics,recipe,quantized}: small valid files that fuzzing starts from."""
 
 import json
 import pathlib
@@ -45,7 +45,56 @@ def write(folder: str, name: str, content: bytes) -> None:
     path.write_bytes(content)
 
 
+def tensors(values: dict[str, tuple[str, list[int], bytes]], metadata: dict[str, str]) -> bytes:
+    header: dict = {"__metadata__": metadata}
+    data = b""
+    for name, (kind, shape, content) in values.items():
+        header[name] = {"dtype": kind, "shape": shape, "data_offsets": [len(data), len(data) + len(content)]}
+        data += content
+    return safetensors(header, data)
+
+
+def statistics() -> bytes:
+    """Two channels, a layer, a sample of two tokens."""
+    top = {"channel": 1, "position": 0, "sample": 0, "token": 7, "token_text": "a", "value": -2385.5}
+    metadata = {"version": 2, "model": "m", "text": "t", "samples": 1, "length": 2, "seed": 3, "heads": 1,
+                "layers": [{"layer": 0, "massive": False, "median": 0.1, "top": []},
+                           {"layer": 1, "massive": True, "median": 1.5, "top": [top]}],
+                "massive_channels": [{"channel": 1, "samples": 1}],
+                "massive_tokens": [{"position": 0, "samples": 1, "token": -1, "token_text": ""}],
+                "inputs": [["model.layers.0.self_attn.q_proj"]], "map": {"channels": [1], "layer": 1, "tokens": ["a"]}}
+    values = {"samples.tokens": ("I32", [1, 2], struct.pack("<2i", 7, 8)), "sink_share": ("F32", [1], struct.pack("<f", .25)),
+              "map": ("F32", [1], struct.pack("<f", 400))}
+    ranges = {"min": (-2, -1), "max": (2, 2), "mean": (0, .5), "mean_square": (1.5, 1), "ordinary_absmax": (1, 2)}
+    for group in ("inputs.0", "keys.0", "values.0"):
+        for name, pair in ranges.items():
+            values[f"{group}.{name}"] = ("F32", [2], struct.pack("<2f", *pair))
+    return tensors(values, {"ballast.statistics": json.dumps(metadata)})
+
+
+def quantized() -> dict[str, bytes]:
+    """A matrix [4, 64] named "m" for each way in which one is stored; fuzz_quantized.cc knows the formats by these names."""
+    def codes(bits: int, count: int) -> tuple[str, list[int], bytes]:
+        width = (count * bits + 7) // 8
+        return "U8", [4, width], bytes(i * 37 % 256 for i in range(4 * width))
+
+    half = struct.pack("<e", 0.01)
+    outliers = {"m.outlier_columns": ("I32", [2], struct.pack("<2i", 3, 60)), "m.outlier_weight": ("F16", [4, 2], half * 8)}
+    return {
+        "int8-g32": tensors({"m.weight": codes(8, 64), "m.weight_scale": ("F16", [4, 2], half * 8)}, {}),
+        "int4-g32-asym": tensors({"m.weight": codes(4, 64), "m.weight_scale": ("F16", [4, 2], half * 8),
+                                  "m.weight_zero": codes(4, 2)} | outliers, {}),
+        "int5-g32-s8": tensors({"m.weight": codes(5, 64), "m.weight_scale": ("U8", [4, 2], bytes(range(8))),
+                                "m.weight_row_scale": ("F16", [4], half * 4)} | outliers, {})}
+
+
 def main() -> None:
+    write("statistics", "small", statistics())
+    write("recipe", "w4a16", json.dumps({
+        "scheme": "w4a16", "rounding": "gptq", "outlier_fraction": 0.01, "target_bytes": 92000000, "smooth": True,
+        "exceptions": [{"pattern": "down_proj$", "format": "bf16"}], "linears": "int4-g32", "prefix": "198,0"}).encode())
+    for name, content in quantized().items():
+        write("quantized", name, content)
     write("safetensors", "floats", safetensors(
         {"__metadata__": {"format": "pt", "xxh3.a": "0123456789abcdef"},
          "a": {"dtype": "F32", "shape": [2, 2], "data_offsets": [0, 16]},

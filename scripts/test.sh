@@ -1,9 +1,22 @@
 #!/usr/bin/env bash
-# All that must hold before a change goes in: format, build, lint, tests under sanitizers, tests for ARM under qemu, tests
-# of the release build on every SIMD target. What a continuous integration runs (there, CI=true makes warnings errors).
-# The release build's tests are last, so that their summary ends the output.
+# All that must hold before a change goes in: format and structure, build, lint, tests under sanitizers, tests of the release
+# build on every SIMD target of this machine. The release build's tests are last, so that their summary ends the output.
+#
+#   scripts/test.sh          these
+#   scripts/test.sh --all    and what takes as long again: ThreadSanitizer, a minute of fuzzing for each reader, and the tests
+#                            for ARM under qemu. Continuous integration runs this (there, CI=true makes warnings errors).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+all=false
+case "${1:-}" in
+  "") ;;
+  --all) all=true ;;
+  *)
+    echo "usage: scripts/test.sh [--all]" >&2
+    exit 2
+    ;;
+esac
 
 step() { printf '\n== %s (%d s)\n' "$*" "$SECONDS"; }
 
@@ -35,10 +48,19 @@ configure_and_build asan-ubsan
 step "tests with sanitizers"
 ctest --preset asan-ubsan
 
-# On an ARM machine all the other steps are tests for ARM.
-if [[ $(uname -m) != aarch64 ]]; then
-  step "ARM"
-  scripts/test_aarch64.sh "${options[@]}"
+if [[ $all == true ]]; then
+  step "threads"
+  configure_and_build tsan
+  ctest --preset tsan
+
+  step "fuzzing"
+  scripts/fuzz.sh 60
+
+  # On an ARM machine all the other steps are tests for ARM.
+  if [[ $(uname -m) != aarch64 ]]; then
+    step "ARM"
+    scripts/test_aarch64.sh "${options[@]}"
+  fi
 fi
 
 step "tests"

@@ -100,7 +100,7 @@ std::unique_ptr<Tokenizer> assemble_tokenizer(TokenizerSource source, TokenizerP
   };
   if (!parts.special.bos) parts.special.bos = in_vocabulary(source.bos);
   if (!parts.special.eos) parts.special.eos = in_vocabulary(source.eos);
-  const files::CheckedJson config(source.config, source.config_file + ": ");
+  const files::JsonReader config(source.config, source.config_file);
   source.chat_template = read_chat_template(config, std::move(source.chat_template));
   // Whoever writes the configuration elsewhere keeps a template that stood in a file of its own.
   if (!source.chat_template.empty() && !source.config.contains("chat_template")) {

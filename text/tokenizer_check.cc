@@ -1,24 +1,14 @@
 #include "text/tokenizer_check.h"
 
-#include <cstdint>
 #include <vector>
 
 #include "ballast/error.h"
+#include "files/json_reader.h"
+#include "files/text.h"
+#include "text/subword/vocabulary.h"
 
 namespace ballast::text {
 namespace {
-
-void check_special_id(const Tokenizer& tokenizer, const char* name, const nlohmann::json& value,
-                      const std::string& context) {
-  if (!value.is_number_integer()) return;
-  const auto id = value.get<std::int64_t>();
-  // Older configurations write -1 for a token that there is none of.
-  if (id < 0) return;
-  const auto size = static_cast<std::int64_t>(tokenizer.vocab_size());
-  if (id < size && !tokenizer.token_bytes(static_cast<int>(id)).empty()) return;
-  throw Error(context, std::string("config.json: ") + name + " is " + std::to_string(id) +
-                           ", which the tokenizer does not have: they do not belong together");
-}
 
 void check_round_trip(const Tokenizer& tokenizer, const std::string& context) {
   const std::string text = "Round trip: 12 caf\xC3\xA9s, \xE2\x82\xAC 3.50\n";
@@ -43,14 +33,13 @@ void check_embedding_rows(const Tokenizer& tokenizer, std::size_t rows, const st
 void check_tokenizer(const Tokenizer& tokenizer, std::size_t rows, const nlohmann::json& model_config,
                      const std::string& context) {
   check_embedding_rows(tokenizer, rows, context);
+  const files::JsonReader config(model_config, context + ": config.json");
   for (const char* name : {"bos_token_id", "eos_token_id", "pad_token_id"}) {
-    if (!model_config.is_object() || !model_config.contains(name)) continue;
-    const nlohmann::json& value = model_config[name];
-    if (!value.is_array()) {
-      check_special_id(tokenizer, name, value, context);
-      continue;
+    for (const int id : read_token_ids(config, name)) {
+      if (!tokenizer.token_bytes(id).empty()) continue;
+      throw Error(context, files::concat("config.json: ", name, " is ", id,
+                                         ", which the tokenizer does not have: they do not belong together"));
     }
-    for (const nlohmann::json& id : value) check_special_id(tokenizer, name, id, context);
   }
   check_round_trip(tokenizer, context);
 }

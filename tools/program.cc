@@ -10,6 +10,7 @@
 #include <string>
 
 #include "ballast/ranks.h"
+#include "ballast/version.h"
 #include "tools/commands/commands.h"
 #include "tools/commands/option_checks.h"
 #include "tools/terminal/console.h"
@@ -95,7 +96,7 @@ int run_program(int argc, const char* const* argv) {
   try {
     CLI::App program("Makes language models small and fast on CPUs without losing what their outliers carry.",
                      "ballast");
-    program.set_version_flag("--version", "ballast " BALLAST_VERSION, "Print the version and exit");
+    program.set_version_flag("--version", "ballast " + std::string(version()), "Print the version and exit");
     program.set_help_flag("-h,--help", "Print this help and exit");
     program.get_formatter()->column_width(32);
     program.footer(kExample);

@@ -70,7 +70,9 @@ fs::path SweepFolder::model(const std::string& recipe_name) const {
 std::optional<SweepRow> SweepFolder::load(const std::string& key) const {
   const fs::path path = run_file(key);
   if (std::error_code error; !fs::exists(path, error)) return std::nullopt;
-  return parse_row(files::read_json_object(path), path.string());
+  const nlohmann::json row = files::read_json_object(path);
+  const std::string damaged = ": is not what a sweep writes (remove it, and it is measured again)";
+  return parse_row(files::JsonReader(row, path.string() + damaged));
 }
 
 void SweepFolder::store(const std::string& key, const SweepRow& row) const {

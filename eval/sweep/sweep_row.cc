@@ -1,53 +1,45 @@
 #include "eval/sweep/sweep_row.h"
 
-#include "ballast/error.h"
-
 namespace ballast::eval {
 
 namespace {
 
 using nlohmann::json;
 
-template <typename Value>
-void read(const json& object, const char* name, Value& value) {
-  object.at(name).get_to(value);
+std::optional<double> optional_number(const files::JsonReader& object, std::string_view field) {
+  return object.has(field) ? std::optional(object.number(field)) : std::nullopt;
 }
 
-void read(const json& object, const char* name, std::optional<double>& value) {
-  if (object.contains(name)) value = object.at(name).get<double>();
-}
-
-Evaluation parse_evaluation(const json& object) {
+Evaluation parse_evaluation(const files::JsonReader& object) {
   Evaluation evaluation;
-  read(object, "chunks", evaluation.chunks);
-  read(object, "tokens", evaluation.tokens);
-  read(object, "ppl", evaluation.ppl);
-  read(object, "ppl_stderr", evaluation.ppl_stderr);
-  read(object, "reference_ppl", evaluation.reference_ppl);
-  read(object, "kl_mean", evaluation.kl_mean);
-  read(object, "kl_p99", evaluation.kl_p99);
-  read(object, "top1_agreement", evaluation.top1_agreement);
-  read(object, "file_bytes", evaluation.file_bytes);
-  read(object, "bits_per_weight", evaluation.bits_per_weight);
+  evaluation.chunks = object.count("chunks");
+  evaluation.tokens = object.at("tokens").integer<std::size_t>();
+  evaluation.ppl = object.number("ppl");
+  evaluation.ppl_stderr = object.number("ppl_stderr");
+  evaluation.reference_ppl = optional_number(object, "reference_ppl");
+  evaluation.kl_mean = optional_number(object, "kl_mean");
+  evaluation.kl_p99 = optional_number(object, "kl_p99");
+  evaluation.top1_agreement = optional_number(object, "top1_agreement");
+  evaluation.file_bytes = object.at("file_bytes").integer<std::uint64_t>();
+  evaluation.bits_per_weight = object.number("bits_per_weight");
   return evaluation;
 }
 
-Benchmark parse_benchmark(const json& object) {
+Benchmark parse_benchmark(const files::JsonReader& object) {
   Benchmark benchmark;
-  const json& machine = object.at("machine");
-  read(machine, "cpu", benchmark.cpu);
-  read(machine, "simd_target", benchmark.simd_target);
-  read(machine, "threads", benchmark.threads);
-  read(machine, "read_gb_s", benchmark.read_gb_s);
-  read(machine, "int8_gops", benchmark.int8_gops);
-  for (const json& entry : object.at("results")) {
-    BenchmarkResult& result = benchmark.results.emplace_back();
-    read(entry, "test", result.test);
-    read(entry, "tokens_per_second", result.tokens_per_second);
-    read(entry, "stddev", result.stddev);
-    read(entry, "fraction_of_limit", result.fraction_of_limit);
+  const files::JsonReader machine = object.at("machine");
+  benchmark.cpu = machine.text("cpu");
+  benchmark.simd_target = machine.text("simd_target");
+  benchmark.threads = machine.at("threads").integer<decltype(benchmark.threads)>();
+  benchmark.read_gb_s = machine.number("read_gb_s");
+  benchmark.int8_gops = machine.number("int8_gops");
+  for (const files::JsonReader& entry : object.at("results").elements()) {
+    benchmark.results.push_back({.test = entry.text("test"),
+                                 .tokens_per_second = entry.number("tokens_per_second"),
+                                 .stddev = entry.number("stddev"),
+                                 .fraction_of_limit = entry.number("fraction_of_limit")});
   }
-  read(object, "load_seconds", benchmark.load_seconds);
+  benchmark.load_seconds = object.number("load_seconds");
   return benchmark;
 }
 
@@ -70,22 +62,17 @@ json row_json(const SweepRow& row) {
   return object;
 }
 
-SweepRow parse_row(const json& object, const std::string& context) {
-  try {
-    SweepRow row;
-    row.recipe = object.at("recipe").dump();
-    for (const json& entry : object.at("formats")) {
-      SweepFormat& format = row.formats.emplace_back();
-      read(entry, "name", format.name);
-      read(entry, "weights", format.weights);
-      read(entry, "bytes", format.bytes);
-    }
-    if (object.contains("evaluation")) row.evaluation = parse_evaluation(object.at("evaluation"));
-    if (object.contains("benchmark")) row.benchmark = parse_benchmark(object.at("benchmark"));
-    return row;
-  } catch (const json::exception&) {
-    throw Error(context, "is not what a sweep writes: remove it, and it is measured again");
+SweepRow parse_row(const files::JsonReader& object) {
+  SweepRow row;
+  row.recipe = object.at("recipe").json().dump();
+  for (const files::JsonReader& entry : object.at("formats").elements()) {
+    row.formats.push_back({.name = entry.text("name"),
+                           .weights = entry.at("weights").integer<std::uint64_t>(),
+                           .bytes = entry.at("bytes").integer<std::uint64_t>()});
   }
+  if (object.has("evaluation")) row.evaluation = parse_evaluation(object.at("evaluation"));
+  if (object.has("benchmark")) row.benchmark = parse_benchmark(object.at("benchmark"));
+  return row;
 }
 
 }  // namespace ballast::eval

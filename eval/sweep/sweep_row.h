@@ -6,14 +6,15 @@
 #include <string>
 
 #include "ballast/sweep.h"
+#include "files/json_reader.h"
 
 namespace ballast::eval {
 
 /// What was measured, without name, error, and what depends on when it was: the time it took, the process' memory.
 nlohmann::json row_json(const SweepRow& row);
 
-/// The inverse of row_json(). Throws Error naming `context`.
-SweepRow parse_row(const nlohmann::json& json, const std::string& context);
+/// The inverse of row_json().
+SweepRow parse_row(const files::JsonReader& object);
 
 }  // namespace ballast::eval
 

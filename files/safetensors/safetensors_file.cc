@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "files/json_reader.h"
 #include "files/strict_json.h"
 #include "files/text.h"
 
@@ -43,47 +44,25 @@ std::uint64_t header_length(std::span<const std::byte> file, std::string_view co
   return length;
 }
 
-const json& member(const json& entry, const char* key, json::value_t type, const std::string& context) {
-  const auto found = entry.find(key);
-  if (found == entry.end()) throw Error(context, concat("has no ", key));
-  if (found->type() != type) throw Error(context, concat(key, " is of JSON type ", found->type_name()));
-  return *found;
-}
-
-DType parse_dtype(const std::string& name, const std::string& context) {
+DType parse_dtype(const JsonReader& entry) {
+  const std::string name = entry.text("dtype");
   std::string known;
   for (const DTypeInfo& info : kDTypes) {
     if (info.block_elements > 1) continue;  // GGUF's blocks do not occur here
     if (info.name == name) return info.dtype;
     known += (known.empty() ? "" : ", ") + std::string(info.name);
   }
-  throw Error(context, "type " + in_quotes(name) + " is not one that ballast reads (" + known + ")");
+  entry.fail("type " + in_quotes(name) + " is not one that ballast reads (" + known + ")");
 }
 
-Shape parse_shape(const json& sizes, const std::string& context) {
-  Shape shape;
-  for (const json& size : sizes) {
-    if (!size.is_number_unsigned() || size.get<std::uint64_t>() > std::uint64_t{INT64_MAX}) {
-      throw Error(context, "shape holds " + in_quotes(size.dump()) + ", which is not a size");
-    }
-    shape.push_back(size.get<std::int64_t>());
-  }
-  return shape;
-}
-
-TensorView parse_entry(const json& entry, std::span<const std::byte> data, std::size_t data_start,
-                       const std::string& context) {
-  if (!entry.is_object()) throw Error(context, "its entry in the header is not an object");
+TensorView parse_entry(const JsonReader& entry, std::span<const std::byte> data, std::size_t data_start) {
+  const std::string context = entry.context();
   TensorView view;
-  view.dtype =
-      parse_dtype(member(entry, "dtype", json::value_t::string, context).get_ref<const std::string&>(), context);
-  view.shape = parse_shape(member(entry, "shape", json::value_t::array, context), context);
-  const json& offsets = member(entry, "data_offsets", json::value_t::array, context);
-  if (offsets.size() != 2 || !offsets[0].is_number_unsigned() || !offsets[1].is_number_unsigned()) {
-    throw Error(context, "data_offsets is not a pair of positions");
-  }
-  const auto begin = offsets[0].get<std::uint64_t>();
-  const auto end = offsets[1].get<std::uint64_t>();
+  view.dtype = parse_dtype(entry);
+  view.shape = entry.at("shape").integers<std::int64_t>(0);
+  const std::vector<JsonReader> offsets = entry.at("data_offsets").tuple(2);
+  const auto begin = offsets[0].integer<std::uint64_t>();
+  const auto end = offsets[1].integer<std::uint64_t>();
   if (begin > end) throw Error(context, concat("data_offsets [", begin, ", ", end, "] end before they begin"));
   if (end > data.size()) {
     throw Error(context, concat("data_offsets [", begin, ", ", end, "] lie outside the ", data.size(),
@@ -118,14 +97,12 @@ SafetensorsContent parse_safetensors(std::span<const std::byte> file, std::strin
   SafetensorsContent content;
   for (const auto& [name, entry] : header.get_ref<const json::object_t&>()) {
     if (name == "__metadata__") {
-      if (!entry.is_object()) throw Error(context, "__metadata__ is not an object");
-      for (const auto& [key, value] : entry.get_ref<const json::object_t&>()) {
-        if (!value.is_string()) throw Error(context, "__metadata__ " + in_quotes(key) + " is not a string");
-        content.metadata.emplace(key, value.get_ref<const std::string&>());
+      for (const auto& [key, value] : JsonReader(entry, concat(context, ": __metadata__")).members()) {
+        content.metadata.emplace(key, value.string());
       }
       continue;
     }
-    content.tensors.emplace(name, parse_entry(entry, data, data_start, tensor_context(context, name)));
+    content.tensors.emplace(name, parse_entry(JsonReader(entry, tensor_context(context, name)), data, data_start));
   }
   refuse_overlaps(content.tensors, file, context);
   return content;

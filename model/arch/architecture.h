@@ -11,7 +11,7 @@
 
 #include "ballast/spec.h"
 #include "files/gguf/gguf.h"
-#include "model/arch/config_reader.h"
+#include "files/json_reader.h"
 #include "model/arch/role.h"
 
 namespace ballast::model {
@@ -43,7 +43,7 @@ struct Architecture {
   std::span<const FusedTensor> fused = {};
 
   /// Reads a config.json. Throws Error naming the field.
-  ModelSpec (*describe)(const ConfigReader& config) = nullptr;
+  ModelSpec (*describe)(const files::JsonReader& config) = nullptr;
 
   /// The config.json that a GGUF's metadata amounts to; null when there is no GGUF of the family.
   nlohmann::json (*config_from_gguf)(const files::GgufFile& file) = nullptr;

@@ -28,7 +28,7 @@ constexpr std::array<TensorNames, 17> kNames{{
     {Role::kMlpNorm, "bert.encoder.layer.{}.output.LayerNorm", ""},
 }};
 
-ModelSpec describe(const ConfigReader& config) {
+ModelSpec describe(const files::JsonReader& config) {
   DecoderConfig encoder = read_sizes(config, 512, true);
   ModelSpec& spec = encoder.spec;
   spec.norm = {.kind = NormSpec::Kind::kLayer, .epsilon = config.positive("layer_norm_eps", 1e-12), .bias = true};

@@ -34,9 +34,16 @@ ModelSpec DecoderConfig::finish() const {
   return finished;
 }
 
-DecoderConfig read_sizes(const ConfigReader& config, std::size_t default_context, bool tied_by_default) {
+std::size_t read_layer_count(const files::JsonReader& config, std::string_view field) {
+  constexpr std::size_t kMostLayers = 65536;
+  const std::size_t layers = config.size(field);
+  if (layers > kMostLayers) config.fail(field, std::to_string(layers) + " blocks are more than any model has");
+  return layers;
+}
+
+DecoderConfig read_sizes(const files::JsonReader& config, std::size_t default_context, bool tied_by_default) {
   DecoderConfig decoder;
-  decoder.layers = config.layers("num_hidden_layers");
+  decoder.layers = read_layer_count(config, "num_hidden_layers");
   decoder.spec.hidden_size = config.size("hidden_size");
   decoder.spec.vocab_size = config.size("vocab_size");
   decoder.spec.context_length = config.size("max_position_embeddings", default_context);
@@ -45,7 +52,7 @@ DecoderConfig read_sizes(const ConfigReader& config, std::size_t default_context
   return decoder;
 }
 
-DecoderConfig read_llama_line(const ConfigReader& config) {
+DecoderConfig read_llama_line(const files::JsonReader& config) {
   DecoderConfig decoder = read_sizes(config);
   decoder.spec.norm.epsilon = config.positive("rms_norm_eps", 1e-6);
   decoder.mlp.activation = read_activation(config, "hidden_act", "silu");
@@ -55,7 +62,7 @@ DecoderConfig read_llama_line(const ConfigReader& config) {
   return decoder;
 }
 
-AttentionSpec read_heads(const ConfigReader& config, std::string_view heads, std::string_view kv_heads,
+AttentionSpec read_heads(const files::JsonReader& config, std::string_view heads, std::string_view kv_heads,
                          std::size_t hidden_size, std::string_view head_size) {
   AttentionSpec attention;
   attention.heads = config.size(heads);
@@ -75,7 +82,7 @@ AttentionSpec read_heads(const ConfigReader& config, std::string_view heads, std
   return attention;
 }
 
-Activation read_activation(const ConfigReader& config, std::string_view field, std::string_view fallback) {
+Activation read_activation(const files::JsonReader& config, std::string_view field, std::string_view fallback) {
   const std::string name = config.text(field, fallback);
   std::string known;
   for (const ActivationName& entry : kActivations) {
@@ -85,13 +92,13 @@ Activation read_activation(const ConfigReader& config, std::string_view field, s
   config.fail(field, "'" + name + "' is not supported; supported: " + known);
 }
 
-std::vector<std::size_t> read_windows(const ConfigReader& config, std::size_t layers) {
+std::vector<std::size_t> read_windows(const files::JsonReader& config, std::size_t layers) {
   const bool none = config.json().contains("sliding_window") && !config.has("sliding_window");
   if (none) return {};
   std::vector<std::size_t> windows(layers, config.size("sliding_window", 4096));
   if (!config.has("layer_types")) return windows;
   check_layer_types(config, layers, {"full_attention", "sliding_attention"});
-  const nlohmann::json& types = config.json().at("layer_types");
+  const std::vector<std::string> types = config.at("layer_types").strings();
   for (std::size_t layer = 0; layer < layers; ++layer) {
     if (types[layer] == "full_attention") windows[layer] = 0;
   }
@@ -102,19 +109,15 @@ void set_windows(ModelSpec& spec, const std::vector<std::size_t>& windows) {
   for (std::size_t layer = 0; layer < windows.size(); ++layer) spec.layers[layer].attention()->window = windows[layer];
 }
 
-void check_layer_types(const ConfigReader& config, std::size_t layers, std::initializer_list<std::string_view> known) {
+void check_layer_types(const files::JsonReader& config, std::size_t layers,
+                       std::initializer_list<std::string_view> known) {
   if (!config.has("layer_types")) return;
-  const nlohmann::json& types = config.json().at("layer_types");
-  if (!types.is_array()) config.fail("layer_types", "must be a list");
   std::string list;
   for (const std::string_view name : known) list += (list.empty() ? "" : ", ") + std::string(name);
-  for (std::size_t layer = 0; layer < types.size(); ++layer) {
-    const bool supported =
-        types[layer].is_string() && std::ranges::find(known, types[layer].get<std::string>()) != known.end();
-    if (!supported) {
-      config.fail("layer_types",
-                  types[layer].dump() + " (layer " + std::to_string(layer) + ") is not supported; supported: " + list);
-    }
+  const std::vector<files::JsonReader> types = config.at("layer_types").elements();
+  for (const files::JsonReader& type : types) {
+    if (std::ranges::find(known, type.string()) != known.end()) continue;
+    type.fail("'" + type.string() + "' is not supported; supported: " + list);
   }
   if (types.size() != layers) {
     config.fail("layer_types",
@@ -123,7 +126,7 @@ void check_layer_types(const ConfigReader& config, std::size_t layers, std::init
 }
 
 nlohmann::json llama_line_from_gguf(const files::GgufFile& file, std::string_view architecture) {
-  const ConfigReader metadata(file.config(), file.path().string());
+  const files::JsonReader metadata(file.config(), file.path().string());
   const std::string prefix = std::string(architecture) + ".";
   const auto key = [&](std::string_view name) { return prefix + std::string(name); };
   if (metadata.has(key("expert_count")) && metadata.number(key("expert_count")) > 0) {

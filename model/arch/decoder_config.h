@@ -11,8 +11,8 @@
 
 #include "ballast/spec.h"
 #include "files/gguf/gguf.h"
+#include "files/json_reader.h"
 #include "model/arch/architecture.h"
-#include "model/arch/config_reader.h"
 
 namespace ballast::model {
 
@@ -46,30 +46,36 @@ struct DecoderConfig {
   ModelSpec finish() const;
 };
 
+/// A number of blocks. So that a list or a loop of one entry for each is harmless before any tensor has been looked at,
+/// it is at most 65,536.
+std::size_t read_layer_count(const files::JsonReader& config, std::string_view field);
+
 /// Sizes and the tied head from the fields that most families name alike, with the context and the flag that their
 /// configuration classes have by default.
-DecoderConfig read_sizes(const ConfigReader& config, std::size_t default_context = 2048, bool tied_by_default = false);
+DecoderConfig read_sizes(const files::JsonReader& config, std::size_t default_context = 2048,
+                         bool tied_by_default = false);
 
 /// A decoder of the Llama line without biases: sizes, heads, RMSNorm, RoPE, gated MLP, tied embeddings.
-DecoderConfig read_llama_line(const ConfigReader& config);
+DecoderConfig read_llama_line(const files::JsonReader& config);
 
 /// Heads of equal sizes, from the fields of these names: `heads` must divide the hidden size, unless the family has a
 /// field `head_size` and it is given, and be a multiple of the key and value heads. With the scale, without rotation.
-AttentionSpec read_heads(const ConfigReader& config, std::string_view heads, std::string_view kv_heads,
+AttentionSpec read_heads(const files::JsonReader& config, std::string_view heads, std::string_view kv_heads,
                          std::size_t hidden_size, std::string_view head_size = {});
 
 /// The activation that a field names. Throws Error listing those that there are.
-Activation read_activation(const ConfigReader& config, std::string_view field, std::string_view fallback);
+Activation read_activation(const files::JsonReader& config, std::string_view field, std::string_view fallback);
 
 /// Windows per layer from `sliding_window` and, where it exists, `layer_types`; empty when `sliding_window` is null.
 /// Absent it is 4096, as in the configuration classes of Mistral, Qwen2 and Qwen3.
-std::vector<std::size_t> read_windows(const ConfigReader& config, std::size_t layers);
+std::vector<std::size_t> read_windows(const files::JsonReader& config, std::size_t layers);
 
 /// Gives every layer its window; none where `windows` is empty. Precondition: all layers attend.
 void set_windows(ModelSpec& spec, const std::vector<std::size_t>& windows);
 
 /// Throws Error naming the first of `layer_types` that is not among `known`, or when there is not one for each layer.
-void check_layer_types(const ConfigReader& config, std::size_t layers, std::initializer_list<std::string_view> known);
+void check_layer_types(const files::JsonReader& config, std::size_t layers,
+                       std::initializer_list<std::string_view> known);
 
 /// The config.json of a GGUF of the Llama line, with model type and keys of `architecture`.
 nlohmann::json llama_line_from_gguf(const files::GgufFile& file, std::string_view architecture);

@@ -50,7 +50,7 @@ constexpr std::array<FusedTensor, 2> kFused{{
 constexpr double kLatentEpsilon = 1e-6;
 
 // All but the experts.
-ModelSpec describe_dense(const ConfigReader& config) {
+ModelSpec describe_dense(const files::JsonReader& config) {
   DecoderConfig decoder = read_sizes(config);
   ModelSpec& spec = decoder.spec;
   spec.norm.epsilon = config.positive("rms_norm_eps", 1e-6);
@@ -82,13 +82,13 @@ ModelSpec describe_dense(const ConfigReader& config) {
 // More experts than any model has; fewer than would take memory before a tensor is looked at.
 constexpr std::size_t kMostExperts = 65536;
 
-void check_method(const ConfigReader& config, std::string_view field, std::string_view only) {
+void check_method(const files::JsonReader& config, std::string_view field, std::string_view only) {
   const std::string value = config.text(field, only);
   if (value != only) config.fail(field, "'" + value + "' is not supported; supported: " + std::string(only));
 }
 
 // What V2 and V3 have in common. Their configuration classes differ in their defaults, so nothing has one here.
-ExpertSpec describe_experts(const ConfigReader& config, bool grouped) {
+ExpertSpec describe_experts(const files::JsonReader& config, bool grouped) {
   ExpertSpec experts;
   experts.count = config.size("n_routed_experts");
   if (experts.count > kMostExperts) config.fail("n_routed_experts", "must be at most " + std::to_string(kMostExperts));
@@ -111,12 +111,12 @@ ExpertSpec describe_experts(const ConfigReader& config, bool grouped) {
   return experts;
 }
 
-void set_experts(const ConfigReader& config, const ExpertSpec& experts, ModelSpec& spec) {
+void set_experts(const files::JsonReader& config, const ExpertSpec& experts, ModelSpec& spec) {
   const std::size_t first = config.count("first_k_dense_replace");
   for (std::size_t layer = first; layer < spec.layers.size(); ++layer) spec.layers[layer].mlp.experts = experts;
 }
 
-ModelSpec describe_v2(const ConfigReader& config) {
+ModelSpec describe_v2(const files::JsonReader& config) {
   ModelSpec spec = describe_dense(config);
   const std::string method = config.text("topk_method", "greedy");
   if (method != "greedy" && method != "group_limited_greedy") {
@@ -129,7 +129,7 @@ ModelSpec describe_v2(const ConfigReader& config) {
   return spec;
 }
 
-ModelSpec describe_v3(const ConfigReader& config) {
+ModelSpec describe_v3(const files::JsonReader& config) {
   ModelSpec spec = describe_dense(config);
   check_method(config, "scoring_func", "sigmoid");
   check_method(config, "topk_method", "noaux_tc");

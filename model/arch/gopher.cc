@@ -7,7 +7,7 @@ namespace ballast::model {
 
 namespace {
 
-ModelSpec describe(const ConfigReader& config) {
+ModelSpec describe(const files::JsonReader& config) {
   DecoderConfig decoder = read_llama_line(config);
   decoder.mlp.activation = read_activation(config, "hidden_act", "gelu");
   decoder.mlp.gated = false;

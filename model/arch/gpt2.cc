@@ -27,10 +27,10 @@ constexpr std::array kAttentionParts = {Role::kQuery, Role::kKey, Role::kValue};
 constexpr std::array<FusedTensor, 1> kFused{
     {{"transformer.h.{}.attn.c_attn", "blk.{}.attn_qkv", kAttentionParts, FusedTensor::Runs::kOne}}};
 
-ModelSpec describe(const ConfigReader& config) {
+ModelSpec describe(const files::JsonReader& config) {
   DecoderConfig decoder;
   ModelSpec& spec = decoder.spec;
-  decoder.layers = config.layers("n_layer");
+  decoder.layers = read_layer_count(config, "n_layer");
   spec.hidden_size = config.size("n_embd");
   spec.vocab_size = config.size("vocab_size");
   spec.context_length = config.size("n_positions", 1024);
@@ -50,7 +50,7 @@ ModelSpec describe(const ConfigReader& config) {
 }
 
 nlohmann::json config_from_gguf(const files::GgufFile& file) {
-  const ConfigReader metadata(file.config(), file.path().string());
+  const files::JsonReader metadata(file.config(), file.path().string());
   nlohmann::json config = {
       {"architectures", {"GPT2LMHeadModel"}},
       {"model_type", "gpt2"},

@@ -27,7 +27,7 @@ constexpr std::array kAttentionParts = {Role::kQuery, Role::kKey, Role::kValue};
 constexpr std::array<FusedTensor, 1> kFused{
     {{"gpt_neox.layers.{}.attention.query_key_value", "", kAttentionParts, FusedTensor::Runs::kHeads}}};
 
-ModelSpec describe(const ConfigReader& config) {
+ModelSpec describe(const files::JsonReader& config) {
   DecoderConfig decoder = read_sizes(config);
   ModelSpec& spec = decoder.spec;
   spec.norm = {.kind = NormSpec::Kind::kLayer, .epsilon = config.positive("layer_norm_eps", 1e-5), .bias = true};

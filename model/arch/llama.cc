@@ -6,7 +6,7 @@ namespace ballast::model {
 
 namespace {
 
-ModelSpec describe(const ConfigReader& config) {
+ModelSpec describe(const files::JsonReader& config) {
   DecoderConfig decoder = read_llama_line(config);
   BiasSpec& biases = decoder.spec.biases;
   biases.query = biases.key = biases.value = biases.attention_output = config.flag("attention_bias", false);

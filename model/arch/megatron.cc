@@ -38,7 +38,7 @@ constexpr std::array<FusedTensor, 2> kFused{{
     {"decoder.layers.{}.mlp.linear_fc1", "", kMlpParts, FusedTensor::Runs::kOne},
 }};
 
-void read_positions(const ConfigReader& config, DecoderConfig& decoder) {
+void read_positions(const files::JsonReader& config, DecoderConfig& decoder) {
   const std::string type = config.text("position_embedding_type", "learned_absolute");
   if (type == "learned_absolute") {
     decoder.spec.learned_positions = true;
@@ -50,7 +50,7 @@ void read_positions(const ConfigReader& config, DecoderConfig& decoder) {
 }
 
 // Arguments that change the result and that nothing here can do.
-void refuse_others(const ConfigReader& config) {
+void refuse_others(const files::JsonReader& config) {
   for (const char* flag : {"rotary_interleaved", "squared_relu", "use_rope_scaling", "multi_latent_attention"}) {
     if (config.flag(flag, false)) config.fail(flag, "true is not supported");
   }
@@ -60,15 +60,15 @@ void refuse_others(const ConfigReader& config) {
 }
 
 // Megatron-LM's argument, or Megatron-core's name for it.
-bool either(const ConfigReader& config, std::string_view argument, std::string_view core_name) {
+bool either(const files::JsonReader& config, std::string_view argument, std::string_view core_name) {
   return config.flag(argument, config.flag(core_name, false));
 }
 
-ModelSpec describe(const ConfigReader& config) {
+ModelSpec describe(const files::JsonReader& config) {
   refuse_others(config);
   DecoderConfig decoder;
   ModelSpec& spec = decoder.spec;
-  decoder.layers = config.layers("num_layers");
+  decoder.layers = read_layer_count(config, "num_layers");
   spec.hidden_size = config.size("hidden_size");
   spec.vocab_size = config.size("vocab_size");
   spec.context_length = config.size("max_position_embeddings");

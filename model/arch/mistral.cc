@@ -6,7 +6,7 @@ namespace ballast::model {
 
 namespace {
 
-ModelSpec describe(const ConfigReader& config) {
+ModelSpec describe(const files::JsonReader& config) {
   ModelSpec spec = read_llama_line(config).finish();
   const std::vector<std::size_t> windows = read_windows(config, spec.layers.size());
   // transformers gives every layer the window, whatever layer_types says: only what agrees is let through.

@@ -7,7 +7,7 @@ namespace ballast::model {
 
 namespace {
 
-ModelSpec describe(const ConfigReader& config) {
+ModelSpec describe(const files::JsonReader& config) {
   DecoderConfig decoder = read_llama_line(config);
   ModelSpec& spec = decoder.spec;
   if (config.size("num_key_value_heads", 1) != 1) config.fail("num_key_value_heads", "must be 1");

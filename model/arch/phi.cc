@@ -23,7 +23,7 @@ constexpr std::array<TensorNames, 11> kNames{{
     {Role::kDown, "model.layers.{}.mlp.fc2", ""},
 }};
 
-ModelSpec describe(const ConfigReader& config) {
+ModelSpec describe(const files::JsonReader& config) {
   DecoderConfig decoder = read_sizes(config);
   ModelSpec& spec = decoder.spec;
   spec.norm = {.kind = NormSpec::Kind::kLayer, .epsilon = config.positive("layer_norm_eps", 1e-5), .bias = true};

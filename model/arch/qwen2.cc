@@ -8,7 +8,7 @@ namespace ballast::model {
 
 namespace {
 
-ModelSpec describe(const ConfigReader& config) {
+ModelSpec describe(const files::JsonReader& config) {
   ModelSpec spec = read_llama_line(config).finish();
   spec.biases.query = spec.biases.key = spec.biases.value = true;
   if (!config.flag("use_sliding_window", false)) return spec;

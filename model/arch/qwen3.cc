@@ -6,7 +6,7 @@ namespace ballast::model {
 
 namespace {
 
-ModelSpec describe(const ConfigReader& config) {
+ModelSpec describe(const files::JsonReader& config) {
   // The configuration class has a default that no other family has.
   if (!config.has("head_dim")) config.fail("head_dim", "missing");
   DecoderConfig decoder = read_llama_line(config);

@@ -16,19 +16,19 @@ constexpr std::array kQueryParts = {Role::kQuery, Role::kOutputGate};
 constexpr std::array<FusedTensor, 1> kFused{
     {{"model.layers.{}.self_attn.q_proj", "", kQueryParts, FusedTensor::Runs::kHeads}}};
 
-void check_plain_mlps(const ConfigReader& config, std::size_t layers) {
+void check_plain_mlps(const files::JsonReader& config, std::size_t layers) {
   if (config.count("num_experts", 512) == 0) return;
   const std::size_t step = config.size("decoder_sparse_step", 1);
-  const nlohmann::json plain =
-      config.has("mlp_only_layers") ? config.json().at("mlp_only_layers") : nlohmann::json::array();
+  std::vector<std::size_t> plain;
+  if (config.has("mlp_only_layers")) plain = config.at("mlp_only_layers").integers<std::size_t>();
   for (std::size_t layer = 0; layer < layers; ++layer) {
-    if ((layer + 1) % step != 0 || std::ranges::find(plain, nlohmann::json(layer)) != plain.end()) continue;
+    if ((layer + 1) % step != 0 || std::ranges::find(plain, layer) != plain.end()) continue;
     config.fail("mlp_only_layers",
                 "layer " + std::to_string(layer) + " has experts, which are not supported for this architecture");
   }
 }
 
-ModelSpec describe(const ConfigReader& config) {
+ModelSpec describe(const files::JsonReader& config) {
   // The configuration class has a default that no other family has.
   if (!config.has("head_dim")) config.fail("head_dim", "missing");
   DecoderConfig decoder = read_llama_line(config);

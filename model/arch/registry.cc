@@ -27,7 +27,7 @@ const Architecture& find(std::string_view name, std::string_view Architecture::*
     if (candidate == name) return *architecture;
     known += (known.empty() ? "" : ", ") + std::string(candidate);
   }
-  throw Error(context, "architecture '" + std::string(name) + "' is not supported; supported: " + known);
+  throw UnsupportedError(context, "architecture '" + std::string(name) + "' is not supported; supported: " + known);
 }
 
 }  // namespace

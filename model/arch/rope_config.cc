@@ -23,7 +23,7 @@ double yarn_magnitude(double factor, double weight) {
   return factor <= 1 ? 1.0 : 0.1 * weight * std::log(factor) + 1.0;
 }
 
-void read_yarn(const ConfigReader& config, RopeSpec& rope) {
+void read_yarn(const files::JsonReader& config, RopeSpec& rope) {
   rope.scaling = RopeSpec::Scaling::kYarn;
   rope.original_context = config.positive("original_max_position_embeddings");
   rope.beta_fast = config.positive("beta_fast", rope.beta_fast);
@@ -40,7 +40,7 @@ void read_yarn(const ConfigReader& config, RopeSpec& rope) {
   }
 }
 
-void read_scaling(const ConfigReader& config, RopeSpec& rope) {
+void read_scaling(const files::JsonReader& config, RopeSpec& rope) {
   const std::string type = config.text("rope_type", config.text("type", "default"));
   if (type == "default") return;
   if (type != "linear" && type != "llama3" && type != "yarn") {
@@ -63,7 +63,8 @@ void read_scaling(const ConfigReader& config, RopeSpec& rope) {
 }
 
 // The channels of a head that are rotated: an even number, the fraction rounded down.
-std::size_t rotary_size(const ConfigReader& config, std::string_view field, double partial, std::size_t head_size) {
+std::size_t rotary_size(const files::JsonReader& config, std::string_view field, double partial,
+                        std::size_t head_size) {
   if (!(partial > 0 && partial <= 1)) config.fail(field, "must lie above 0 and at most at 1");
   const auto size = static_cast<std::size_t>(partial * static_cast<double>(head_size));
   if (size == 0 || size % 2 != 0) {
@@ -92,20 +93,20 @@ std::vector<double> frequency_factors(const RopeSpec& rope) {
 
 }  // namespace
 
-RopeSpec read_rope(const ConfigReader& config, std::size_t head_size, double partial) {
+RopeSpec read_rope(const files::JsonReader& config, std::size_t head_size, double partial) {
   RopeSpec rope;
   const bool nested = config.has("rope_parameters");
-  const ConfigReader parameters = nested ? config.object("rope_parameters") : config;
+  const files::JsonReader parameters = nested ? config.object("rope_parameters") : config;
   // Other names are those of GPT-NeoX before transformers 5 and of Megatron-LM.
   for (const char* field : {"rope_theta", "rotary_base", "rotary_emb_base"}) {
-    for (const ConfigReader* reader : {&config, &parameters}) {
+    for (const files::JsonReader* reader : {&config, &parameters}) {
       if (reader->has(field)) rope.theta = reader->positive(field);
     }
   }
-  const ConfigReader* source = &config;
+  const files::JsonReader* source = &config;
   std::string field = "head_dim";
   for (const char* candidate : {"rotary_pct", "rotary_percent", "partial_rotary_factor"}) {
-    for (const ConfigReader* reader : {&config, &parameters}) {
+    for (const files::JsonReader* reader : {&config, &parameters}) {
       if (!reader->has(candidate)) continue;
       partial = reader->number(candidate);
       field = candidate;
@@ -122,17 +123,17 @@ RopeSpec read_rope(const ConfigReader& config, std::size_t head_size, double par
   return rope;
 }
 
-double yarn_attention_factor(const ConfigReader& config) {
+double yarn_attention_factor(const files::JsonReader& config) {
   const char* field = config.has("rope_parameters") ? "rope_parameters" : "rope_scaling";
   if (!config.has(field)) return 1.0;
-  const ConfigReader parameters = config.object(field);
+  const files::JsonReader parameters = config.object(field);
   if (parameters.text("rope_type", parameters.text("type", "default")) == "default") return 1.0;
   const double weight = parameters.number("mscale_all_dim", 0);
   return weight == 0 ? 1.0 : yarn_magnitude(parameters.positive("factor"), weight);
 }
 
 nlohmann::json rope_parameters_from_gguf(const files::GgufFile& file, std::string_view prefix, std::size_t head_size) {
-  const ConfigReader metadata(file.config(), file.path().string());
+  const files::JsonReader metadata(file.config(), file.path().string());
   const std::string base = std::string(prefix) + "rope.";
   nlohmann::json parameters = {{"rope_type", "default"},
                                {"rope_theta", metadata.number(base + "freq_base", RopeSpec{}.theta)}};

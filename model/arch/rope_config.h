@@ -8,16 +8,16 @@
 
 #include "ballast/spec.h"
 #include "files/gguf/gguf.h"
-#include "model/arch/config_reader.h"
+#include "files/json_reader.h"
 
 namespace ballast::model {
 
 /// From `rope_parameters` (transformers 5) or `rope_theta` and `rope_scaling` (before), for heads of `head_size`, of
 /// which the fraction `partial` is rotated unless the config says otherwise. Throws Error for unknown types.
-RopeSpec read_rope(const ConfigReader& config, std::size_t head_size, double partial = 1.0);
+RopeSpec read_rope(const files::JsonReader& config, std::size_t head_size, double partial = 1.0);
 
 /// YaRN's factor for the softmax's scale, as DeepSeek applies it: its square multiplies the scale (arXiv:2309.00071).
-double yarn_attention_factor(const ConfigReader& config);
+double yarn_attention_factor(const files::JsonReader& config);
 
 /// `rope_parameters` for a GGUF whose keys begin with `prefix` ("llama."). Llama 3's stretching is stored there as one
 /// factor per frequency (rope_freqs.weight): its parameters are recovered from them, or an Error thrown.

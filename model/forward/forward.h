@@ -53,7 +53,7 @@ struct BlockActivations {
   std::vector<float> attention_input, query_key_value, attention_output, output_gate;
   std::vector<float> query_latent, key_value_latent, key_position, plain_keys, sink_queries;
   std::vector<float> mlp_input, mlp_hidden, mlp_up;
-  std::vector<float> returned;  ///< by mixer or MLP, where it is not added as it is
+  std::vector<float> returned;                 ///< by mixer or MLP, where it is not added as it is
   std::array<std::vector<float>, 4> of_mixer;  ///< BlockPass::buffer
   std::vector<float> router_logits, expert_input, expert_hidden, expert_up, expert_output;
   std::vector<kernels::AttentionSequence> attention_sequences;

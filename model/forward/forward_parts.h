@@ -51,7 +51,6 @@ struct BlockPass {
               std::vector<std::size_t> row_tokens = {}) const;
 };
 
-
 /// Moves the rows of each sequence's wanted tokens to the front.
 void keep_wanted_rows(std::span<const BatchSequence> batch, std::size_t row_size, float* rows);
 

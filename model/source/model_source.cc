@@ -9,24 +9,13 @@
 #include "model/source/prefix.h"
 #include "model/source/quantized_tensor.h"
 #include "model/source/written_spec.h"
+#include "text/subword/vocabulary.h"
 
 namespace ballast::model {
 
 namespace {
 
-std::set<std::string> module_names(const ConfigReader& reader, const std::string& field) {
-  std::set<std::string> names;
-  const nlohmann::json& list = reader.json().at(field);
-  if (!list.is_array()) reader.fail(field, "must be a list of modules' names, is " + list.dump());
-  for (const nlohmann::json& name : list) {
-    if (!name.is_string()) reader.fail(field, "must be a list of modules' names, has " + name.dump());
-    names.insert(name.get<std::string>());
-  }
-  return names;
-}
-
-QuantizationConfig read_quantization(const nlohmann::json& json, const std::string& context) {
-  const ConfigReader reader(json, context + ": quantization_config");
+QuantizationConfig read_quantization(const files::JsonReader& reader) {
   const std::string method = reader.text("quant_method", "");
   if (method != "ballast") reader.fail("quant_method", "'" + method + "' is not supported: start from the original");
   if (reader.size("version") != kQuantizationVersion) {
@@ -38,26 +27,16 @@ QuantizationConfig read_quantization(const nlohmann::json& json, const std::stri
   if (activations != "float" && activations != "int8") reader.fail("activations", "must be 'float' or 'int8'");
   config.int8_activations = activations == "int8";
   config.activation_groups = reader.flag("activation_groups", false);
-  if (reader.has("wide_inputs")) config.int16_activation_modules = module_names(reader, "wide_inputs");
-  const ConfigReader tensors = reader.object("tensors");
-  for (const auto& [name, format] : tensors.json().items()) {
-    config.tensors[name] = parse_format(tensors.text(name, ""));
+  if (const auto names = reader.find("wide_inputs")) {
+    for (std::string& name : names->strings()) config.int16_activation_modules.insert(std::move(name));
+  }
+  for (const auto& [name, format] : reader.at("tensors").members()) {
+    config.tensors.emplace(name, parse_format(format.string()));
   }
   for (const std::string& name : config.int16_activation_modules) {
     if (!config.tensors.contains(name)) reader.fail("wide_inputs", "'" + name + "' is not among the tensors");
   }
   return config;
-}
-
-std::vector<int> stop_tokens(const ConfigReader& config) {
-  std::vector<int> ids;
-  if (!config.has("eos_token_id")) return ids;
-  const nlohmann::json& value = config.json().at("eos_token_id");
-  for (const nlohmann::json& id : value.is_array() ? value : nlohmann::json::array({value})) {
-    if (!is_token_id(id, -1)) config.fail("eos_token_id", "must be a token's id, is " + id.dump());
-    if (id.get<int>() >= 0) ids.push_back(id.get<int>());  // older configurations write -1 for none
-  }
-  return ids;
 }
 
 }  // namespace
@@ -67,20 +46,20 @@ ModelSource::ModelSource(const std::filesystem::path& path) : checkpoint_(files:
   layout_.gguf = checkpoint_->kind() == files::Checkpoint::Kind::kGguf;
   if (layout_.gguf) {
     const auto& gguf = dynamic_cast<const files::GgufFile&>(*checkpoint_);
-    const ConfigReader metadata(gguf.config(), file);
+    const files::JsonReader metadata(gguf.config(), file);
     architecture_ = &architecture_for_gguf(metadata.text("general.architecture", ""), file);
     config_ = architecture_->config_from_gguf(gguf);
   } else {
     config_ = checkpoint_->config();
   }
-  const ConfigReader config(config_, file + "/config.json");
+  const files::JsonReader config(config_, file + "/config.json");
   if (architecture_ == nullptr) {
     architecture_ = &architecture_for_model_type(config.text("model_type", ""), file + "/config.json");
   }
   layout_.architecture = architecture_;
   spec_ = architecture_->describe(config);
   spec_.architecture = architecture_->model_type;
-  spec_.stop_tokens = stop_tokens(config);
+  spec_.stop_tokens = text::read_token_ids(config, "eos_token_id");
   if (config.has(kWrittenSpecField)) {
     layout_.written_by_ballast = true;
     read_written_spec(config.object(kWrittenSpecField), spec_);
@@ -88,9 +67,7 @@ ModelSource::ModelSource(const std::filesystem::path& path) : checkpoint_(files:
     prefix_tokens_ = read_prefix_tokens(config.object(kWrittenSpecField));
     if (!prefix_tokens_.empty()) check_prefix(spec_, prefix_tokens_, file + "/config.json");
   }
-  if (config.has("quantization_config")) {
-    quantization_ = read_quantization(config_.at("quantization_config"), file + "/config.json");
-  }
+  if (config.has("quantization_config")) quantization_ = read_quantization(config.object("quantization_config"));
   if (!spec_.tied_embeddings && !config.has("tie_word_embeddings")) {
     // Some checkpoints leave the flag at its default and the head out.
     spec_.tied_embeddings = !checkpoint_->contains(stored(Role::kHead, 0, 0).module + ".weight");

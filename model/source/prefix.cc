@@ -4,16 +4,11 @@
 
 namespace ballast::model {
 
-std::vector<int> read_prefix_tokens(const ConfigReader& config) {
-  if (!config.has(kPrefixTokensField)) return {};
-  const nlohmann::json& list = config.json().at(kPrefixTokensField);
-  if (!list.is_array() || list.empty())
-    config.fail(kPrefixTokensField, "must be a list of token ids, is " + list.dump());
-  std::vector<int> tokens;
-  for (const nlohmann::json& id : list) {
-    if (!is_token_id(id, 0)) config.fail(kPrefixTokensField, "must hold token ids, has " + id.dump());
-    tokens.push_back(id.get<int>());
-  }
+std::vector<int> read_prefix_tokens(const files::JsonReader& config) {
+  const std::optional<files::JsonReader> list = config.find(kPrefixTokensField);
+  if (!list) return {};
+  std::vector<int> tokens = list->integers<int>(0);
+  if (tokens.empty()) list->fail("must be a list of token ids, is empty");
   return tokens;
 }
 

@@ -35,19 +35,12 @@ nlohmann::json written_spec(const ModelSpec& spec) {
           {"biases", biases}};
 }
 
-std::optional<std::vector<int>> read_massive_tokens(const ConfigReader& config) {
+std::optional<std::vector<int>> read_massive_tokens(const files::JsonReader& config) {
   if (!config.has(kMassiveTokensField)) return {};
-  std::vector<int> tokens;
-  const nlohmann::json& list = config.json().at(kMassiveTokensField);
-  if (!list.is_array()) config.fail(kMassiveTokensField, "must be a list");
-  for (const nlohmann::json& id : list) {
-    if (!is_token_id(id, -1)) config.fail(kMassiveTokensField, "must hold token ids, has " + id.dump());
-    tokens.push_back(id.get<int>());
-  }
-  return tokens;
+  return config.at(kMassiveTokensField).integers<int>(-1);
 }
 
-void read_written_spec(const ConfigReader& config, ModelSpec& spec) {
+void read_written_spec(const files::JsonReader& config, ModelSpec& spec) {
   if (config.size("version") != kVersion) {
     config.fail("version", "is " + std::to_string(config.size("version")) + ", this program reads version " +
                                std::to_string(kVersion));
@@ -57,7 +50,7 @@ void read_written_spec(const ConfigReader& config, ModelSpec& spec) {
   spec.norm.kind = norm == "rms" ? NormSpec::Kind::kRms : NormSpec::Kind::kLayer;
   spec.norm.bias = config.flag("norm_bias");
   spec.norm.gain_offset = 0;
-  const ConfigReader biases = config.object("biases");
+  const files::JsonReader biases = config.object("biases");
   for (const BiasField& field : kBiases) spec.biases.*field.flag = biases.flag(field.name);
 }
 

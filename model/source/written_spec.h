@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "ballast/spec.h"
-#include "model/arch/config_reader.h"
+#include "files/json_reader.h"
 
 namespace ballast::model {
 
@@ -19,10 +19,10 @@ nlohmann::json written_spec(const ModelSpec& spec);
 
 /// Field of the same object: MassiveToken::token of the statistics that a conversion had; absent when it had none.
 inline constexpr const char* kMassiveTokensField = "massive_tokens";
-std::optional<std::vector<int>> read_massive_tokens(const ConfigReader& config);
+std::optional<std::vector<int>> read_massive_tokens(const files::JsonReader& config);
 
 /// Sets these in a spec that was read from the original's fields. Throws Error naming the field.
-void read_written_spec(const ConfigReader& config, ModelSpec& spec);
+void read_written_spec(const files::JsonReader& config, ModelSpec& spec);
 
 }  // namespace ballast::model
 

@@ -175,16 +175,16 @@ TEST_CASE("questions that cannot be read are refused by file and line") {
   };
   const std::string good = line("a", {"b", "c"}, 0);
   CHECK(refusal(good + "{\"question\": \"a\",\n") == Contains("q.jsonl:2: byte "));
-  CHECK(refusal(good + "\n[1]\n") == Contains("q.jsonl:3: must be an object, is array"));
-  CHECK(refusal(R"({"choices": ["b", "c"], "answer": 0})") == Contains("q.jsonl:1: \"question\" is missing"));
+  CHECK(refusal(good + "\n[1]\n") == Contains("q.jsonl:3: must be an object, is [1]"));
+  CHECK(refusal(R"({"choices": ["b", "c"], "answer": 0})") == Contains("q.jsonl:1: question: missing"));
   CHECK(refusal(R"({"question": 5, "choices": ["b", "c"], "answer": 0})") ==
-        Contains("q.jsonl:1: question: must be a string, is number"));
+        Contains("q.jsonl:1: question: must be a string, is"));
   CHECK(refusal(line("a", {"b"}, 0)) == Contains("q.jsonl:1: choices: must be at least two"));
   CHECK(refusal(line("a", {"b", ""}, 0)) == Contains("q.jsonl:1: choices[1]: is empty"));
   CHECK(refusal(good + line("a", {"b", "c"}, 2)) == Contains("q.jsonl:2: answer: is 2, but must be from 0 to 1"));
   CHECK(refusal(line("a", {"b", "c"}, -1)) == Contains("q.jsonl:1: answer: is -1, but must be from 0 to 1"));
   CHECK(refusal(R"({"question": "a", "choices": ["b", "c"], "answer": "B"})") ==
-        Contains("q.jsonl:1: answer: must be a whole number, is string"));
+        Contains("q.jsonl:1: answer: must be a whole number, is"));
   CHECK(refusal(R"({"question": "a", "choices": ["b", "c"], "answer": 0, "answer": 1})") == Contains("q.jsonl:1: "));
   CHECK(refusal("{\"question\": \"\xff\", \"choices\": [\"b\", \"c\"], \"answer\": 0}") == Contains("q.jsonl:1: "));
   CHECK(refusal(" \n\n") == Contains("q.jsonl: holds no questions"));

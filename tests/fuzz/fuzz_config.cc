@@ -15,10 +15,10 @@ namespace {
 void describe(std::string_view text) {
   const nlohmann::json config = files::parse_strict_json(text, "config.json");
   if (!config.is_object()) return;
-  const ConfigReader reader(config, "config.json");
+  const files::JsonReader reader(config, "config.json");
   ModelSpec spec = architecture_for_model_type(reader.text("model_type", ""), "config.json").describe(reader);
   if (!reader.has(kWrittenSpecField)) return;
-  const ConfigReader written = reader.object(kWrittenSpecField);
+  const files::JsonReader written = reader.object(kWrittenSpecField);
   read_written_spec(written, spec);
   read_massive_tokens(written);
 }

@@ -109,10 +109,10 @@ TEST_CASE("a damaged prefix in config.json is told in one line") {
     return error_message([&] { ModelSource(written_model(directory / "model", prefix)); });
   };
   CHECK(refusal(kPrefix) == "no error");
-  CHECK(refusal("7,3") == Contains("prefix_tokens: must be a list of token ids"));
-  CHECK(refusal(nlohmann::json::array()) == Contains("prefix_tokens: must be a list of token ids"));
-  CHECK(refusal({3, -1}) == Contains("prefix_tokens: must hold token ids, has -1"));
-  CHECK(refusal({3, 1.5}) == Contains("prefix_tokens: must hold token ids, has 1.5"));
+  CHECK(refusal("7,3") == Contains("prefix_tokens: must be a list"));
+  CHECK(refusal(nlohmann::json::array()) == Contains("prefix_tokens: must be a list"));
+  CHECK(refusal({3, -1}) == Contains("prefix_tokens[1]: must lie between 0 and 2^31 - 1, is -1"));
+  CHECK(refusal({3, 1.5}) == Contains("prefix_tokens[1]: must be a whole number, is 1.5"));
   CHECK(refusal({3, 264}) == Contains("config.json: the prefix holds token 264"));
   CHECK(refusal(std::vector<int>(63, 1)) == Contains("leaves no room for text"));
 }

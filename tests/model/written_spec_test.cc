@@ -13,7 +13,7 @@ using nlohmann::json;
 using test::error_message;
 
 ModelSpec read_into(ModelSpec spec, const json& written) {
-  read_written_spec(ConfigReader(written, "config.json: ballast"), spec);
+  read_written_spec(files::JsonReader(written, "config.json: ballast"), spec);
   return spec;
 }
 
@@ -60,21 +60,21 @@ TEST_CASE("a written spec that makes no sense is refused by field") {
   CHECK(refusal("norm_bias", 1) == "config.json: ballast: norm_bias: must be true or false, is 1");
   CHECK(refusal("biases", nullptr) == "config.json: ballast: biases: missing");
   CHECK(refusal("biases", {{"query", "yes"}}) ==
-        "config.json: ballast: biases: query: must be true or false, is \"yes\"");
-  CHECK(refusal("biases", {{"query", true}}) == "config.json: ballast: biases: key: missing");
+        "config.json: ballast: biases.query: must be true or false, is \"yes\"");
+  CHECK(refusal("biases", {{"query", true}}) == "config.json: ballast: biases.key: missing");
 }
 
 TEST_CASE("massive tokens are a list of ids, or unknown") {
   const auto read = [](const json& config) {
-    return read_massive_tokens(ConfigReader(config, "config.json: ballast"));
+    return read_massive_tokens(files::JsonReader(config, "config.json: ballast"));
   };
   CHECK(!read(json::object()).has_value());
   CHECK(read({{"massive_tokens", json::array()}})->empty());
   CHECK(*read({{"massive_tokens", {-1, 198}}}) == std::vector<int>{-1, 198});
   CHECK(error_message([&] { read({{"massive_tokens", 5}}); }) ==
-        "config.json: ballast: massive_tokens: must be a list");
+        "config.json: ballast: massive_tokens: must be a list, is 5");
   CHECK(error_message([&] { read({{"massive_tokens", {1.5}}}); }) ==
-        "config.json: ballast: massive_tokens: must hold token ids, has 1.5");
+        "config.json: ballast: massive_tokens[0]: must be a whole number, is 1.5");
 }
 
 }  // namespace

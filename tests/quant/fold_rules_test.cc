@@ -32,7 +32,7 @@ ModelSpec spec_of(const std::string& model_type, const json& more = json::object
   json config = kDecoder;
   config.update(more);
   const model::Architecture& architecture = model::architecture_for_model_type(model_type, "test");
-  ModelSpec spec = architecture.describe(model::ConfigReader(config, "config.json"));
+  ModelSpec spec = architecture.describe(files::JsonReader(config, "config.json"));
   spec.architecture = model_type;
   return spec;
 }

@@ -103,20 +103,20 @@ TEST_CASE("what is unknown in a recipe is refused by name") {
   CHECK(refusal(R"({"rounding": "up"})") == "r.json: rounding: 'up' is unknown; there are nearest, search, gptq");
   CHECK(refusal(R"({"activations": "int4"})") == R"(r.json: activations: must be "float" or "int8", is "int4")");
   CHECK(refusal(R"({"exceptions": [{"pattern": "a", "format": "f16", "bits": 3}]})") ==
-        Contains("r.json: exceptions: only 'pattern' and 'format' may stand in {\"bits\":3"));
+        Contains("r.json: exceptions[0]: only 'pattern' and 'format' may be in {\"bits\":3"));
 }
 
 TEST_CASE("a pattern that is no regular expression is refused") {
   CHECK(refusal(R"({"exceptions": [{"pattern": "layers\\.(0|1", "format": "f16"}]})") ==
-        Contains("r.json: exceptions: 'layers\\.(0|1' is not a regular expression: "));
+        Contains("r.json: exceptions[0]: 'layers\\.(0|1' is not a regular expression: "));
 }
 
 TEST_CASE("a field of a wrong type or range is refused") {
-  CHECK(refusal("") == Contains("r.json: not a recipe: "));
-  CHECK(refusal("[]") == "r.json: a recipe must be a JSON object");
-  CHECK(refusal(R"({"scheme": 8})") == Contains("r.json: not a recipe: "));
-  CHECK(refusal(R"({"fold_norms": 1})") == Contains("r.json: not a recipe: "));
-  CHECK(refusal(R"({"exceptions": [{"pattern": "a"}]})") == Contains("r.json: not a recipe: "));
+  CHECK(refusal("") == Contains("r.json: byte 0: not valid JSON"));
+  CHECK(refusal("[]") == "r.json: must be an object, is []");
+  CHECK(refusal(R"({"scheme": 8})") == "r.json: scheme: must be a string, is 8");
+  CHECK(refusal(R"({"fold_norms": 1})") == "r.json: fold_norms: must be true or false, is 1");
+  CHECK(refusal(R"({"exceptions": [{"pattern": "a"}]})") == "r.json: exceptions[0].format: missing");
   CHECK(refusal(R"({"exceptions": {"pattern": "a", "format": "f16"}})") ==
         Contains("r.json: exceptions: must be a list"));
   CHECK(refusal(R"({"outlier_fraction": 0.6})") == "r.json: outlier_fraction: must lie between 0 and 0.5, is 0.6");

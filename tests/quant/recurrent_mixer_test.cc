@@ -159,7 +159,7 @@ constexpr std::array<model::TensorNames, 16> kNames{{
     {Role::kDown, "model.layers.{}.mlp.down_proj", ""},
 }};
 
-ModelSpec describe(const model::ConfigReader& config) {
+ModelSpec describe(const files::JsonReader& config) {
   ModelSpec spec = model::read_llama_line(config).finish();
   for (std::size_t layer = 0; layer < spec.layers.size(); layer += 2) {
     spec.layers[layer].mixer = RegisteredMixerSpec{.name = "decay", .sizes = {{"channels", config.size("channels")}}};
@@ -207,7 +207,7 @@ class HybridReference : public test::ReferenceModel {
 
 /// A checkpoint with random weights.
 struct Hybrid {
-  ModelSpec spec = describe(model::ConfigReader(kConfig, "config.json"));
+  ModelSpec spec = describe(files::JsonReader(kConfig, "config.json"));
   test::RoleTensors tensors = test::random_tensors(spec, 5);
   test::TemporaryDirectory directory;
   std::filesystem::path path = test::named_model(kConfig, tensors).write(directory / "model");

@@ -12,7 +12,7 @@ namespace ballast::test {
 
 inline ModelSpec described(const nlohmann::json& config) {
   const std::string type = config.at("model_type");
-  return model::architecture_for_model_type(type, "config.json").describe(model::ConfigReader(config, "config.json"));
+  return model::architecture_for_model_type(type, "config.json").describe(files::JsonReader(config, "config.json"));
 }
 
 /// `config` with one field changed; null stands for an absent one.

@@ -102,9 +102,9 @@ TEST_CASE("metadata that cannot be a byte-level tokenizer are refused by key") {
   tokens[5] = tokens[6];
   CHECK(refusal("tokenizer.ggml.tokens", tokens) == Contains("is there twice"));
   tokens[5] = "\xFF";
-  CHECK(refusal("tokenizer.ggml.tokens", tokens) == Contains("element 5 is not UTF-8"));
+  CHECK(refusal("tokenizer.ggml.tokens", tokens) == Contains("tokenizer.ggml.tokens[5]: is not UTF-8"));
   tokens[5] = 7;
-  CHECK(refusal("tokenizer.ggml.tokens", tokens) == Contains("element 5 must be a string"));
+  CHECK(refusal("tokenizer.ggml.tokens", tokens) == Contains("tokenizer.ggml.tokens[5]: must be a string"));
 }
 
 }  // namespace

@@ -172,10 +172,11 @@ TEST_CASE("damaged Unigram and WordPiece models are refused with their place") {
   };
   CHECK(with("unigram_bytes", "vocab", json::array()) == "tokenizer.json: model.vocab: has no tokens");
   CHECK(with("unigram_bytes", "vocab", json::array({json::array({"a", "b"})})) ==
-        Contains("element 0 must be a token and its score"));
+        Contains("model.vocab[0]: must have 2 elements"));
   CHECK(with("unigram_bytes", "unk_id", 100000) == Contains("model.unk_id: is 100000, there are"));
   CHECK(with("bert_cased", "unk_token", "?!?") == Contains("\"?!?\" is not in the vocabulary"));
-  CHECK(with("bert_cased", "max_input_chars_per_word", 0) == Contains("must be at least 1"));
+  CHECK(with("bert_cased", "max_input_chars_per_word", 0) ==
+        Contains("max_input_chars_per_word: must lie between 1 and"));
 }
 
 TEST_CASE("a tokenizer that does not belong to the model is refused") {

@@ -19,7 +19,7 @@ const json kByteLevel = {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"u
 
 Pieces pieces(const json& node, std::string_view text) {
   Pieces result;
-  const PreTokenizer pre_tokenizer(files::CheckedJson(node, "file: pre_tokenizer"));
+  const PreTokenizer pre_tokenizer(files::JsonReader(node, "file: pre_tokenizer"));
   pre_tokenizer.split(text, true, [&](std::string_view piece) { result.emplace_back(piece); });
   return result;
 }

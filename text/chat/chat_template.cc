@@ -37,8 +37,9 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 9> kOthers{{
     what = name;
     break;
   }
-  throw Error("chat template", "it is " + what + " and begins with " + files::in_quotes(chat_template.substr(0, 60)) +
-                                   "; supported are " + known + "; give a plain prompt instead");
+  throw UnsupportedError("chat template", "it is " + what + " and begins with " +
+                                              files::in_quotes(chat_template.substr(0, 60)) + "; supported are " +
+                                              known + "; give a plain prompt instead");
 }
 
 std::chrono::year_month_day local_date() {

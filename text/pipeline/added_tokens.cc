@@ -52,7 +52,7 @@ std::size_t strip_right(std::string_view text, std::size_t end) {
 
 }  // namespace
 
-AddedToken read_added_token(const files::CheckedJson& node) {
+AddedToken read_added_token(const files::JsonReader& node) {
   AddedToken token;
   token.content = node.at("content").string();
   token.special = node.flag("special", false);

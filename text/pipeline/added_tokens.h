@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "files/checked_json.h"
+#include "files/json_reader.h"
 #include "text/unicode/byte_trie.h"
 
 namespace ballast::text {
@@ -25,7 +25,7 @@ struct AddedToken {
 };
 
 /// `node` without its id, which stands elsewhere in tokenizer_config.json.
-AddedToken read_added_token(const files::CheckedJson& node);
+AddedToken read_added_token(const files::JsonReader& node);
 
 /// Finds added tokens from left to right, the longest one where several begin. Immutable; safe to use from several
 /// threads.

@@ -31,18 +31,18 @@ std::string replace_matches(const Regex& regex, std::string_view text, std::stri
 
 }  // namespace
 
-Normalizer::Normalizer(const std::optional<files::CheckedJson>& node) {
+Normalizer::Normalizer(const std::optional<files::JsonReader>& node) {
   if (node) add_node(*node, 0);
 }
 
-void Normalizer::add_node(const files::CheckedJson& node, int depth) {
+void Normalizer::add_node(const files::JsonReader& node, int depth) {
   if (depth > kMaxDepth) node.fail("nested too deep");
-  const std::string& type = node.type();
+  const std::string type = node.text("type");
   const auto add_form = [&](UnicodeForm form) {
     steps_.push_back({[form](std::string_view text) { return to_unicode_form(text, form); }, false});
   };
   if (type == "Sequence") {
-    for (const files::CheckedJson& child : node.at("normalizers").elements()) add_node(child, depth + 1);
+    for (const files::JsonReader& child : node.at("normalizers").elements()) add_node(child, depth + 1);
   } else if (type == "NFC") {
     add_form(UnicodeForm::kNfc);
   } else if (type == "NFD") {
@@ -68,22 +68,22 @@ void Normalizer::add_node(const files::CheckedJson& node, int depth) {
   }
 }
 
-void Normalizer::add_strip(const files::CheckedJson& node) {
+void Normalizer::add_strip(const files::JsonReader& node) {
   const bool left = node.flag("strip_left", true);
   const bool right = node.flag("strip_right", true);
   steps_.push_back({[left, right](std::string_view text) { return std::string(strip(text, left, right)); }});
 }
 
-void Normalizer::add_prepend(const files::CheckedJson& node) {
+void Normalizer::add_prepend(const files::JsonReader& node) {
   steps_.push_back({[content = node.at("prepend").string()](std::string_view text) {
     return text.empty() ? std::string() : content + std::string(text);
   }});
 }
 
-void Normalizer::add_replace(const files::CheckedJson& node) {
-  const files::CheckedJson pattern = node.at("pattern");
+void Normalizer::add_replace(const files::JsonReader& node) {
+  const files::JsonReader pattern = node.at("pattern");
   const std::string content = node.at("content").string();
-  if (const std::optional<files::CheckedJson> literal = pattern.find("String")) {
+  if (const std::optional<files::JsonReader> literal = pattern.find("String")) {
     if (literal->string().empty()) literal->fail("is empty");
     steps_.push_back(
         {[from = literal->string(), content](std::string_view text) { return replace_all(text, from, content); }});
@@ -94,7 +94,7 @@ void Normalizer::add_replace(const files::CheckedJson& node) {
   steps_.push_back({[regex, content](std::string_view text) { return replace_matches(*regex, text, content); }});
 }
 
-void Normalizer::add_bert(const files::CheckedJson& node) {
+void Normalizer::add_bert(const files::JsonReader& node) {
   const bool lower = node.flag("lowercase", true);
   if (node.flag("clean_text", true)) steps_.push_back({clean_text});
   if (node.flag("handle_chinese_chars", true)) steps_.push_back({space_ideographs, false});

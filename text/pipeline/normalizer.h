@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "files/checked_json.h"
+#include "files/json_reader.h"
 
 namespace ballast::text {
 
@@ -17,7 +17,7 @@ class Normalizer {
  public:
   /// Knows Sequence, NFC, NFD, NFKC, NFKD, Lowercase, StripAccents, Strip, Prepend, Replace and BertNormalizer; throws
   /// Error naming any other node.
-  explicit Normalizer(const std::optional<files::CheckedJson>& node);
+  explicit Normalizer(const std::optional<files::JsonReader>& node);
 
   /// `text` (valid UTF-8) normalized; `storage` holds the result where it differs, and must outlive it.
   std::string_view normalize(std::string_view text, std::string& storage) const;
@@ -28,11 +28,11 @@ class Normalizer {
     bool changes_ascii = true;
   };
 
-  void add_node(const files::CheckedJson& node, int depth);
-  void add_strip(const files::CheckedJson& node);
-  void add_prepend(const files::CheckedJson& node);
-  void add_replace(const files::CheckedJson& node);
-  void add_bert(const files::CheckedJson& node);
+  void add_node(const files::JsonReader& node, int depth);
+  void add_strip(const files::JsonReader& node);
+  void add_prepend(const files::JsonReader& node);
+  void add_replace(const files::JsonReader& node);
+  void add_bert(const files::JsonReader& node);
 
   std::vector<Step> steps_;
 };

@@ -10,19 +10,19 @@ namespace {
 
 constexpr int kMaxDepth = 16;
 
-TextFrame read_template(const files::CheckedJson& node) {
+TextFrame read_template(const files::JsonReader& node) {
   TextFrame frame;
   bool after_text = false;
-  for (const files::CheckedJson& part : node.at("single").elements()) {
-    const std::optional<files::CheckedJson> token = part.find("SpecialToken");
+  for (const files::JsonReader& part : node.at("single").elements()) {
+    const std::optional<files::JsonReader> token = part.find("SpecialToken");
     if (!token) {
       if (after_text) part.fail("the text stands twice in the template");
       part.at("Sequence");
       after_text = true;
       continue;
     }
-    const files::CheckedJson special = node.at("special_tokens").at(token->at("id").string());
-    for (const files::CheckedJson& id : special.at("ids").elements()) {
+    const files::JsonReader special = node.at("special_tokens").at(token->at("id").string());
+    for (const files::JsonReader& id : special.at("ids").elements()) {
       (after_text ? frame.suffix : frame.prefix).push_back(read_token_id(id));
     }
   }
@@ -31,15 +31,13 @@ TextFrame read_template(const files::CheckedJson& node) {
 }
 
 // ["[SEP]", 102]
-int read_named_id(const files::CheckedJson& pair) {
-  const std::vector<files::CheckedJson> parts = pair.elements();
-  if (parts.size() != 2) pair.fail("must be a token and its id");
-  return read_token_id(parts[1]);
+int read_named_id(const files::JsonReader& pair) {
+  return read_token_id(pair.tuple(2)[1]);
 }
 
-TextFrame read_node(const files::CheckedJson& node, int depth) {
+TextFrame read_node(const files::JsonReader& node, int depth) {
   if (depth > kMaxDepth) node.fail("nested too deep");
-  const std::string& type = node.type();
+  const std::string type = node.text("type");
   if (type == "ByteLevel") return {};
   if (type == "TemplateProcessing") return read_template(node);
   if (type == "BertProcessing" || type == "RobertaProcessing") {
@@ -47,7 +45,7 @@ TextFrame read_node(const files::CheckedJson& node, int depth) {
   }
   if (type != "Sequence") node.fail("post-processor " + files::in_quotes(type) + " is not supported");
   TextFrame frame;
-  for (const files::CheckedJson& child : node.at("processors").elements()) {
+  for (const files::JsonReader& child : node.at("processors").elements()) {
     const TextFrame outer = read_node(child, depth + 1);
     frame.prefix.insert(frame.prefix.begin(), outer.prefix.begin(), outer.prefix.end());
     frame.suffix.insert(frame.suffix.end(), outer.suffix.begin(), outer.suffix.end());
@@ -57,7 +55,7 @@ TextFrame read_node(const files::CheckedJson& node, int depth) {
 
 }  // namespace
 
-TextFrame read_post_processor(const files::CheckedJson& node) {
+TextFrame read_post_processor(const files::JsonReader& node) {
   return read_node(node, 0);
 }
 

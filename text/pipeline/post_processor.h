@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "files/checked_json.h"
+#include "files/json_reader.h"
 
 namespace ballast::text {
 
@@ -15,7 +15,7 @@ struct TextFrame {
 
 /// What the `post_processor` of a tokenizer.json adds to a single text. Knows Sequence, TemplateProcessing,
 /// BertProcessing, RobertaProcessing and ByteLevel (which adds nothing); throws Error naming any other node.
-TextFrame read_post_processor(const files::CheckedJson& node);
+TextFrame read_post_processor(const files::JsonReader& node);
 
 }  // namespace ballast::text
 

@@ -22,23 +22,23 @@ constexpr std::string_view kPunctuation = R"([!-/:-@\[-`{-~\p{P}])";
 
 }  // namespace
 
-PreTokenizer::PreTokenizer(const std::optional<files::CheckedJson>& node) {
+PreTokenizer::PreTokenizer(const std::optional<files::JsonReader>& node) {
   if (node) add_node(*node, 0);
 }
 
-void PreTokenizer::add_node(const files::CheckedJson& node, int depth) {
+void PreTokenizer::add_node(const files::JsonReader& node, int depth) {
   if (depth > kMaxDepth) node.fail("nested too deep");
   if (byte_level_) node.fail("a step after ByteLevel is not supported");
-  const std::string& type = node.type();
+  const std::string type = node.text("type");
   if (type == "Sequence") {
-    for (const files::CheckedJson& child : node.at("pretokenizers").elements()) add_node(child, depth + 1);
+    for (const files::JsonReader& child : node.at("pretokenizers").elements()) add_node(child, depth + 1);
   } else if (type == "Split") {
     add_split(node);
   } else if (type == "Digits") {
     const std::string_view digits = node.flag("individual_digits", false) ? R"(\p{N})" : R"(\p{N}+)";
     add_pattern(digits, node, Behavior::kIsolated);
   } else if (type == "Punctuation") {
-    const std::optional<files::CheckedJson> name = node.find("behavior");
+    const std::optional<files::JsonReader> name = node.find("behavior");
     add_pattern(kPunctuation, node, name ? behavior(*name) : Behavior::kIsolated);
   } else if (type == "Whitespace") {
     add_pattern(R"(\w+|[^\w\s]+)", node, Behavior::kRemoved, true);
@@ -56,27 +56,27 @@ void PreTokenizer::add_node(const files::CheckedJson& node, int depth) {
   }
 }
 
-void PreTokenizer::add_split(const files::CheckedJson& node) {
-  const files::CheckedJson pattern = node.at("pattern");
-  const std::optional<files::CheckedJson> literal = pattern.find("String");
+void PreTokenizer::add_split(const files::JsonReader& node) {
+  const files::JsonReader pattern = node.at("pattern");
+  const std::optional<files::JsonReader> literal = pattern.find("String");
   Regex regex = literal ? Regex::from_literal(literal->string(), literal->context())
                         : Regex::from_pattern(pattern.at("Regex").string(), pattern.context());
   steps_.push_back(Split{std::move(regex), behavior(node.at("behavior")), node.flag("invert", false)});
 }
 
 // The mapping of bytes to printable characters is left out: the vocabulary is kept as bytes instead.
-void PreTokenizer::add_byte_level(const files::CheckedJson& node) {
+void PreTokenizer::add_byte_level(const files::JsonReader& node) {
   if (node.at("add_prefix_space").boolean()) steps_.emplace_back(PrefixSpace{});
   if (node.flag("use_regex", true)) add_pattern(kGpt2Expression, node, Behavior::kIsolated);
   byte_level_ = true;
 }
 
-void PreTokenizer::add_metaspace(const files::CheckedJson& node) {
+void PreTokenizer::add_metaspace(const files::JsonReader& node) {
   using Prepend = Metaspace::Prepend;
-  const files::CheckedJson replacement = node.at("replacement");
+  const files::JsonReader replacement = node.at("replacement");
   if (replacement.string().empty()) replacement.fail("is empty");
   Prepend prepend = node.flag("add_prefix_space", true) ? Prepend::kAlways : Prepend::kNever;
-  if (const std::optional<files::CheckedJson> scheme = node.find("prepend_scheme")) {
+  if (const std::optional<files::JsonReader> scheme = node.find("prepend_scheme")) {
     const std::string& name = scheme->string();
     if (name != "always" && name != "first" && name != "never")
       scheme->fail(files::in_quotes(name) + " is not supported");
@@ -89,12 +89,12 @@ void PreTokenizer::add_metaspace(const files::CheckedJson& node) {
   }
 }
 
-void PreTokenizer::add_pattern(std::string_view pattern, const files::CheckedJson& node, Behavior behavior,
+void PreTokenizer::add_pattern(std::string_view pattern, const files::JsonReader& node, Behavior behavior,
                                bool invert) {
   steps_.push_back(Split{Regex::from_pattern(pattern, node.context()), behavior, invert});
 }
 
-PreTokenizer::Behavior PreTokenizer::behavior(const files::CheckedJson& name) {
+PreTokenizer::Behavior PreTokenizer::behavior(const files::JsonReader& name) {
   constexpr std::array<std::pair<std::string_view, Behavior>, 5> kNames{{
       {"Isolated", Behavior::kIsolated},
       {"Removed", Behavior::kRemoved},

@@ -9,7 +9,7 @@
 #include <variant>
 #include <vector>
 
-#include "files/checked_json.h"
+#include "files/json_reader.h"
 #include "text/unicode/regex.h"
 
 namespace ballast::text {
@@ -22,7 +22,7 @@ class PreTokenizer {
  public:
   /// Knows Sequence, Split, Digits, Punctuation, Whitespace, WhitespaceSplit, BertPreTokenizer, Metaspace and
   /// ByteLevel; throws Error naming any other node. Without a node a text is one piece.
-  explicit PreTokenizer(const std::optional<files::CheckedJson>& node);
+  explicit PreTokenizer(const std::optional<files::JsonReader>& node);
 
   /// Gives the pieces of `text` (valid UTF-8) in order, none empty. `begins_input`: nothing was before `text` in the
   /// input that it is a part of.
@@ -50,12 +50,12 @@ class PreTokenizer {
   };
   using Step = std::variant<Split, PrefixSpace, Metaspace>;
 
-  void add_node(const files::CheckedJson& node, int depth);
-  void add_split(const files::CheckedJson& node);
-  void add_byte_level(const files::CheckedJson& node);
-  void add_metaspace(const files::CheckedJson& node);
-  void add_pattern(std::string_view pattern, const files::CheckedJson& node, Behavior behavior, bool invert = false);
-  static Behavior behavior(const files::CheckedJson& name);
+  void add_node(const files::JsonReader& node, int depth);
+  void add_split(const files::JsonReader& node);
+  void add_byte_level(const files::JsonReader& node);
+  void add_metaspace(const files::JsonReader& node);
+  void add_pattern(std::string_view pattern, const files::JsonReader& node, Behavior behavior, bool invert = false);
+  static Behavior behavior(const files::JsonReader& name);
   static bool belong_together(Behavior behavior, bool last_matched, bool next_matches);
 
   void run(std::size_t step, std::string_view text, bool begins_input, const PieceSink& sink) const;

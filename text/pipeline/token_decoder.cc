@@ -11,16 +11,15 @@ constexpr int kMaxDepth = 16;
 
 }  // namespace
 
-TokenDecoder::TokenDecoder(const std::optional<files::CheckedJson>& decoder, bool byte_level)
-    : byte_level_(byte_level) {
+TokenDecoder::TokenDecoder(const std::optional<files::JsonReader>& decoder, bool byte_level) : byte_level_(byte_level) {
   if (decoder) add_node(*decoder, 0);
 }
 
-void TokenDecoder::add_node(const files::CheckedJson& node, int depth) {
+void TokenDecoder::add_node(const files::JsonReader& node, int depth) {
   if (depth > kMaxDepth) node.fail("nested too deep");
-  const std::string& type = node.type();
+  const std::string type = node.text("type");
   if (type == "Sequence") {
-    for (const files::CheckedJson& child : node.at("decoders").elements()) add_node(child, depth + 1);
+    for (const files::JsonReader& child : node.at("decoders").elements()) add_node(child, depth + 1);
   } else if (type == "ByteLevel") {
     byte_level_ = true;
   } else if (type == "ByteFallback") {
@@ -28,13 +27,13 @@ void TokenDecoder::add_node(const files::CheckedJson& node, int depth) {
   } else if (type == "Strip") {
     add_strip(node);
   } else if (type == "Replace") {
-    const files::CheckedJson from = node.at("pattern").at("String");
+    const files::JsonReader from = node.at("pattern").at("String");
     if (from.string().empty()) from.fail("is empty");
     replacements_.emplace_back(from.string(), node.at("content").string());
   } else if (type == "Metaspace") {
     replacements_.emplace_back(node.at("replacement").string(), " ");
     if (replacements_.back().first.empty()) node.at("replacement").fail("is empty");
-    const std::optional<files::CheckedJson> scheme = node.find("prepend_scheme");
+    const std::optional<files::JsonReader> scheme = node.find("prepend_scheme");
     drops_first_space_ = scheme ? scheme->string() != "never" : node.flag("add_prefix_space", true);
   } else if (type == "WordPiece") {
     continuing_prefix_ = node.at("prefix").string();
@@ -44,7 +43,7 @@ void TokenDecoder::add_node(const files::CheckedJson& node, int depth) {
   }
 }
 
-void TokenDecoder::add_strip(const files::CheckedJson& node) {
+void TokenDecoder::add_strip(const files::JsonReader& node) {
   const std::int64_t start = node.at("start").integer();
   if (start == 0 && node.at("stop").integer() == 0) return;
   if (node.at("content").string() != " " || start != 1 || node.at("stop").integer() != 0) {

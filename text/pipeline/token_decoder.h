@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "files/checked_json.h"
+#include "files/json_reader.h"
 
 namespace ballast::text {
 
@@ -17,7 +17,7 @@ class TokenDecoder {
  public:
   /// Knows Sequence, ByteLevel, Metaspace, WordPiece, Replace, ByteFallback, Fuse and a Strip of one leading space;
   /// throws Error naming any other node. Without a decoder tokens are their own text, or `byte_level` as it says.
-  TokenDecoder(const std::optional<files::CheckedJson>& decoder, bool byte_level);
+  TokenDecoder(const std::optional<files::JsonReader>& decoder, bool byte_level);
 
   std::string bytes(std::string_view token) const;
 
@@ -25,8 +25,8 @@ class TokenDecoder {
   bool drops_first_space() const { return drops_first_space_; }
 
  private:
-  void add_node(const files::CheckedJson& node, int depth);
-  void add_strip(const files::CheckedJson& node);
+  void add_node(const files::JsonReader& node, int depth);
+  void add_strip(const files::JsonReader& node);
 
   bool byte_level_ = false;
   bool byte_tokens_ = false;

@@ -6,12 +6,13 @@
 #include <vector>
 
 #include "ballast/error.h"
-#include "files/checked_json.h"
+#include "files/json_reader.h"
 #include "files/mapped_file.h"
 #include "files/strict_json.h"
 #include "files/text.h"
 #include "text/pipeline/pre_tokenizer_families.h"
 #include "text/readers/tokenizer_json_parts.h"
+#include "text/readers/tokenizer_reader.h"
 #include "text/subword/vocabulary.h"
 
 namespace ballast::text {
@@ -36,10 +37,7 @@ std::vector<std::string> read_lines(const std::filesystem::path& path) {
 // The content of the named special token; `otherwise`, which the configuration then gets, where it names none.
 std::string special_token(json& config, const char* name, const char* otherwise) {
   if (!config.contains(name) || config[name].is_null()) config[name] = otherwise;
-  const json& node = config[name];
-  if (node.is_object() && node.contains("content") && node["content"].is_string()) return node["content"];
-  if (!node.is_string()) throw Error("tokenizer_config.json", std::string(name) + " must be a string");
-  return node;
+  return read_token_content(files::JsonReader(config, "tokenizer_config.json").at(name));
 }
 
 }  // namespace
@@ -68,8 +66,8 @@ json read_word_piece_files(const std::filesystem::path& vocab_txt, json& config)
   for (const std::string& token : {begin, end}) {
     if (!vocab.contains(token)) throw Error(vocab_txt.string(), "has no token " + files::in_quotes(token));
   }
-  const files::CheckedJson checked(config, "tokenizer_config.json: ");
-  const std::optional<files::CheckedJson> accents = checked.find("strip_accents");
+  const files::JsonReader checked(config, "tokenizer_config.json");
+  const std::optional<files::JsonReader> accents = checked.find("strip_accents");
   json normalizer = {{"type", "BertNormalizer"},
                      {"clean_text", true},
                      {"handle_chinese_chars", checked.flag("tokenize_chinese_chars", true)},

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "ballast/error.h"
-#include "files/checked_json.h"
+#include "files/json_reader.h"
 #include "files/text.h"
 #include "text/pipeline/pre_tokenizer_families.h"
 #include "text/readers/tokenizer_json_parts.h"
@@ -31,27 +31,19 @@ class Metadata {
   Metadata& operator=(const Metadata&) = delete;
 
   bool absent() const { return value_.is_null(); }
-  const files::CheckedJson* operator->() const { return &checked_; }
-  const files::CheckedJson& operator*() const { return checked_; }
+  const files::JsonReader* operator->() const { return &checked_; }
+  const files::JsonReader& operator*() const { return checked_; }
 
  private:
   json value_;
-  files::CheckedJson checked_;
+  files::JsonReader checked_;
 };
 
-// Element `index` of an array of strings; GGUF does not promise UTF-8, JSON needs it.
-const std::string& text_at(const files::CheckedJson& list, std::size_t index) {
-  const json& element = list.value()[index];
-  if (!element.is_string()) list.fail("element " + std::to_string(index) + " must be a string");
-  const auto& text = element.get_ref<const std::string&>();
-  if (!files::is_utf8(text)) list.fail("element " + std::to_string(index) + " is not UTF-8: " + files::in_quotes(text));
+// GGUF does not promise UTF-8, JSON needs it.
+const std::string& valid_text(const files::JsonReader& element) {
+  const std::string& text = element.string();
+  if (!files::is_utf8(text)) element.fail("is not UTF-8: " + files::in_quotes(text));
   return text;
-}
-
-std::int64_t type_at(const files::CheckedJson& types, std::size_t index) {
-  const json& element = types.value()[index];
-  if (!element.is_number_integer()) types.fail("element " + std::to_string(index) + " must be a whole number");
-  return element.get<std::int64_t>();
 }
 
 struct Tokens {
@@ -59,22 +51,31 @@ struct Tokens {
   json added = json::array();
 };
 
-Tokens read_tokens(const files::GgufFile& file, const Metadata& texts) {
-  const Metadata types(file, "tokenizer.ggml.token_type");
-  const std::size_t count = texts->array().size();
-  if (count > kMaxTokenId) texts->fail(std::to_string(count) + " tokens are too many");
-  if (!types.absent() && types->array().size() != count) {
-    types->fail("has " + std::to_string(types->array().size()) + " elements for " + std::to_string(count) + " tokens");
+// tokenizer.ggml.tokens
+using Texts = std::vector<files::JsonReader>;
+
+// A list with an element for each token.
+std::vector<files::JsonReader> elements_for(const Texts& texts, const Metadata& list) {
+  std::vector<files::JsonReader> elements = list->elements();
+  if (elements.size() != texts.size()) {
+    list->fail(files::concat("has ", elements.size(), " elements for ", texts.size(), " tokens"));
   }
+  return elements;
+}
+
+Tokens read_tokens(const files::GgufFile& file, const Texts& texts) {
+  const Metadata type_list(file, "tokenizer.ggml.token_type");
+  const std::vector<files::JsonReader> types =
+      type_list.absent() ? std::vector<files::JsonReader>() : elements_for(texts, type_list);
   Tokens tokens;
-  for (std::size_t id = 0; id < count; ++id) {
-    const std::string& text = text_at(*texts, id);
-    const std::int64_t type = types.absent() ? kNormal : type_at(*types, id);
+  for (std::size_t id = 0; id < texts.size(); ++id) {
+    const std::string& text = valid_text(texts[id]);
+    const std::int64_t type = types.empty() ? kNormal : types[id].integer();
     // Fills the vocabulary up to the number of the embedding's rows.
     if (type == kUnused) continue;
     if (!tokens.vocab.emplace(text, id).second) {
-      texts->fail("token " + files::in_quotes(text) + " is there twice, with ids " + tokens.vocab[text].dump() +
-                  " and " + std::to_string(id));
+      texts[id].fail("token " + files::in_quotes(text) + " is there twice, with ids " + tokens.vocab[text].dump() +
+                     " and " + std::to_string(id));
     }
     if (type == kControl || type == kUserDefined || type == kUnknown) {
       tokens.added.push_back(added_token(id, text, type != kUserDefined));
@@ -85,8 +86,8 @@ Tokens read_tokens(const files::GgufFile& file, const Metadata& texts) {
 
 json read_merges(const files::GgufFile& file) {
   const Metadata merges(file, "tokenizer.ggml.merges");
-  for (std::size_t i = 0; i < merges->array().size(); ++i) text_at(*merges, i);
-  return merges->value();
+  for (const files::JsonReader& merge : merges->elements()) valid_text(merge);
+  return merges->json();
 }
 
 PreTokenizerFamily read_family(const files::GgufFile& file) {
@@ -98,17 +99,15 @@ PreTokenizerFamily read_family(const files::GgufFile& file) {
 }
 
 // The text of the token that `key` names by id; nothing when the file has no such key.
-std::optional<std::string> named_token(const files::GgufFile& file, const Metadata& texts, const std::string& key) {
+std::optional<std::string> named_token(const files::GgufFile& file, const Texts& texts, const std::string& key) {
   const Metadata id(file, key);
   if (id.absent()) return std::nullopt;
   const auto index = static_cast<std::size_t>(read_token_id(*id));
-  if (index >= texts->array().size()) {
-    id->fail("is " + std::to_string(index) + ", there are " + std::to_string(texts->array().size()) + " tokens");
-  }
-  return text_at(*texts, index);
+  if (index >= texts.size()) id->fail(files::concat("is ", index, ", there are ", texts.size(), " tokens"));
+  return valid_text(texts[index]);
 }
 
-json read_config(const files::GgufFile& file, const Metadata& texts) {
+json read_config(const files::GgufFile& file, const Texts& texts) {
   json config = {{"tokenizer_class", "PreTrainedTokenizerFast"}, {"clean_up_tokenization_spaces", false}};
   constexpr std::array<std::pair<const char*, const char*>, 4> kNames{
       {{"bos_token", "tokenizer.ggml.bos_token_id"},
@@ -145,22 +144,18 @@ struct ScoredMerge {
 };
 
 // SentencePiece merges the pair whose result has the highest score; written as a list that says the same.
-json merges_of_scores(const files::GgufFile& file, const Metadata& texts, const json& vocab) {
-  const Metadata scores(file, "tokenizer.ggml.scores");
-  if (scores->array().size() != texts->array().size()) {
-    scores->fail("has " + std::to_string(scores->array().size()) + " elements for " +
-                 std::to_string(texts->array().size()) + " tokens");
-  }
+json merges_of_scores(const files::GgufFile& file, const Texts& texts, const json& vocab) {
+  const Metadata score_list(file, "tokenizer.ggml.scores");
+  const std::vector<files::JsonReader> scores = elements_for(texts, score_list);
   std::vector<ScoredMerge> merges;
   for (const auto& [text, id] : vocab.get_ref<const json::object_t&>()) {
     if (byte_of_token(text)) continue;
-    const json& score = scores->value()[id.get<std::size_t>()];
-    if (!score.is_number()) scores->fail("element " + id.dump() + " must be a number");
+    const double score = scores[id.get<std::size_t>()].number();
     for (std::size_t cut = 1; cut < text.size(); ++cut) {
       if ((static_cast<unsigned char>(text[cut]) & 0xC0u) == 0x80u) continue;  // within a character
       const std::string_view left = std::string_view(text).substr(0, cut);
       const std::string_view right = std::string_view(text).substr(cut);
-      if (vocab.contains(left) && vocab.contains(right)) merges.push_back({score.get<double>(), left, right});
+      if (vocab.contains(left) && vocab.contains(right)) merges.push_back({score, left, right});
     }
   }
   std::ranges::sort(merges, [](const ScoredMerge& a, const ScoredMerge& b) {
@@ -173,7 +168,7 @@ json merges_of_scores(const files::GgufFile& file, const Metadata& texts, const 
   return list;
 }
 
-json sentencepiece_json(const files::GgufFile& file, const Metadata& texts, json& config) {
+json sentencepiece_json(const files::GgufFile& file, const Texts& texts, json& config) {
   Tokens tokens = read_tokens(file, texts);
   json frame = read_frame(file, true, tokens.vocab, config);
   const Metadata adds_space(file, "tokenizer.ggml.add_space_prefix");
@@ -183,7 +178,7 @@ json sentencepiece_json(const files::GgufFile& file, const Metadata& texts, json
                                       std::move(frame));
 }
 
-json byte_level_json(const files::GgufFile& file, const Metadata& texts, json& config) {
+json byte_level_json(const files::GgufFile& file, const Texts& texts, json& config) {
   PreTokenizerFamily family = read_family(file);
   Tokens tokens = read_tokens(file, texts);
   json frame = read_frame(file, family.adds_bos, tokens.vocab, config);
@@ -201,7 +196,9 @@ std::optional<TokenizerSource> read_gguf_tokenizer(const files::GgufFile& file) 
     model->fail("tokenizer " + files::in_quotes(model->string()) +
                 " is not supported; byte-level BPE (\"gpt2\") and SentencePiece's BPE (\"llama\") are");
   }
-  const Metadata texts(file, "tokenizer.ggml.tokens");
+  const Metadata tokens(file, "tokenizer.ggml.tokens");
+  const Texts texts = tokens->elements();
+  if (texts.size() > kMaxTokenId) tokens->fail(std::to_string(texts.size()) + " tokens are too many");
   json config = read_config(file, texts);
   const json tokenizer = sentencepiece ? sentencepiece_json(file, texts, config) : byte_level_json(file, texts, config);
 

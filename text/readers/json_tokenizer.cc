@@ -4,7 +4,7 @@
 #include <iterator>
 #include <utility>
 
-#include "files/checked_json.h"
+#include "files/json_reader.h"
 #include "files/strict_json.h"
 #include "text/assembled_tokenizer.h"
 #include "text/pipeline/added_tokens.h"
@@ -62,8 +62,8 @@ class Pipeline : public TextEncoder {
 
 std::unique_ptr<Tokenizer> make_tokenizer(TokenizerSource source) {
   const nlohmann::json value = files::parse_strict_json(source.tokenizer_data, source.tokenizer_file);
-  const files::CheckedJson json(value, source.tokenizer_file + ": ");
-  const files::CheckedJson config(source.config, source.config_file + ": ");
+  const files::JsonReader json(value, source.tokenizer_file);
+  const files::JsonReader config(source.config, source.config_file);
   PreTokenizer pre_tokenizer(json.find("pre_tokenizer"));
   const bool byte_level = pre_tokenizer.is_byte_level();
   VocabularyModel model = read_subword_model(json.at("model"), byte_level);

@@ -19,15 +19,10 @@ namespace {
 
 constexpr const char* kTokenizerJson = "tokenizer.json";
 
-// "bos_token_id": one id, or several of which the first counts. The model's file may speak of ids that the tokenizer
-// does not have; those name no token here.
-std::optional<int> model_token(const nlohmann::json& model_config, const char* name) {
-  if (!model_config.is_object() || !model_config.contains(name)) return std::nullopt;
-  const nlohmann::json& value = model_config[name];
-  const nlohmann::json& id = value.is_array() && !value.empty() ? value[0] : value;
-  if (!id.is_number_integer()) return std::nullopt;
-  const auto number = id.get<std::int64_t>();
-  return number >= 0 && number <= kMaxTokenId ? std::optional(static_cast<int>(number)) : std::nullopt;
+// Of several the first counts. The model's file may speak of ids that the tokenizer does not have.
+std::optional<int> model_token(const files::JsonReader& model_config, std::string_view field) {
+  const std::vector<int> ids = read_token_ids(model_config, field);
+  return ids.empty() ? std::nullopt : std::optional(ids.front());
 }
 
 // What older files spread over tokenizer_config.json, special_tokens_map.json and added_tokens.json, as the first would
@@ -43,20 +38,16 @@ void add_separate_tokens(const std::filesystem::path& directory, nlohmann::json&
   const std::filesystem::path added = directory / "added_tokens.json";
   if (!std::filesystem::exists(added) || config.contains("added_tokens_decoder")) return;
   const nlohmann::json ids = files::read_json_object(added);
-  for (const auto& [content, id] : ids.items()) {
-    const int value = read_token_id(files::CheckedJson(id, added.string() + ": " + content));
+  for (const auto& [content, id] : files::JsonReader(ids, added.string()).members()) {
+    const int value = read_token_id(id);
     config["added_tokens_decoder"][std::to_string(value)] = {{"content", content}, {"special", false}};
   }
 }
 
 // The class of tokenizers that vocab.json and merges.txt belong to, under the name that GGUF files have for it.
-std::string bpe_family(const nlohmann::json& config, const nlohmann::json& model_config, const std::string& file) {
-  const auto text = [](const nlohmann::json& object, const char* key) {
-    return object.is_object() && object.contains(key) && object[key].is_string() ? object[key].get<std::string>()
-                                                                                 : std::string();
-  };
-  std::string name = text(config, "tokenizer_class");
-  if (name.empty()) name = text(model_config, "model_type");
+std::string bpe_family(const files::JsonReader& config, const files::JsonReader& model_config,
+                       const std::string& file) {
+  const std::string name = config.text("tokenizer_class", model_config.text("model_type", ""));
   if (name.starts_with("GPT2Tokenizer") || name == "gpt2") return "gpt-2";
   if (name.starts_with("Qwen2Tokenizer") || name == "qwen2" || name == "qwen3") return "qwen2";
   throw Error(file, "how text is cut for it is known for GPT2Tokenizer and Qwen2Tokenizer only" +
@@ -67,7 +58,8 @@ std::string bpe_family(const nlohmann::json& config, const nlohmann::json& model
 }  // namespace
 
 std::unique_ptr<Tokenizer> read_tokenizer_directory(const std::filesystem::path& directory,
-                                                    const nlohmann::json& model_config) {
+                                                    const nlohmann::json& model_config_json) {
+  const files::JsonReader model_config(model_config_json, (directory / "config.json").string());
   const auto exists = [&](const char* name) { return std::filesystem::exists(directory / name); };
   TokenizerSource source;
   const std::filesystem::path config = directory / "tokenizer_config.json";
@@ -98,7 +90,8 @@ std::unique_ptr<Tokenizer> read_tokenizer_directory(const std::filesystem::path&
   }
   if (exists("vocab.json") && exists("merges.txt")) {
     use("vocab.json");
-    const std::string family = bpe_family(source.config, model_config, source.tokenizer_file);
+    const std::string family =
+        bpe_family(files::JsonReader(source.config, source.config_file), model_config, source.tokenizer_file);
     source.tokenizer_data =
         read_bpe_files(directory / "vocab.json", directory / "merges.txt", family, source.config).dump();
     return make_tokenizer(std::move(source));

@@ -12,11 +12,6 @@
 namespace ballast::text {
 namespace {
 
-// A special token is written "name" or {"content": "name", ...}.
-std::string content_of(const files::CheckedJson& token) {
-  return token.value().is_object() ? token.at("content").string() : token.string();
-}
-
 // The added tokens of all sources, one for each content.
 class AddedTokenTable {
  public:
@@ -29,7 +24,7 @@ class AddedTokenTable {
   }
 
   // A later description of the same token replaces the earlier one.
-  void add(const files::CheckedJson& node, AddedToken token) {
+  void add(const files::JsonReader& node, AddedToken token) {
     if (token.content.empty()) return;  // as transformers does: nothing to look for
     const auto [known_id, is_new_content] = id_of_.emplace(token.content, token.id);
     const auto [known_text, is_new_id] = text_of_.emplace(token.id, token.content);
@@ -64,10 +59,9 @@ class AddedTokenTable {
   std::vector<AddedToken> tokens_;
 };
 
-void add_configured_tokens(const files::CheckedJson& config, AddedTokenTable& table) {
-  if (const std::optional<files::CheckedJson> decoder = config.find("added_tokens_decoder")) {
-    for (const auto& [key, value] : decoder->object().get_ref<const nlohmann::json::object_t&>()) {
-      const files::CheckedJson node(value, decoder->context() + "." + key);
+void add_configured_tokens(const files::JsonReader& config, AddedTokenTable& table) {
+  if (const std::optional<files::JsonReader> decoder = config.find("added_tokens_decoder")) {
+    for (const auto& [key, node] : decoder->members()) {
       AddedToken token = read_added_token(node);
       const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), token.id);
       if (error != std::errc() || end != key.data() + key.size() || token.id < 0 || token.id > kMaxTokenId) {
@@ -80,10 +74,10 @@ void add_configured_tokens(const files::CheckedJson& config, AddedTokenTable& ta
   // an id that the model has no embedding for; it is left out.
   for (const std::string_view name :
        {"bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"}) {
-    const std::optional<files::CheckedJson> node = config.find(name);
+    const std::optional<files::JsonReader> node = config.find(name);
     if (!node) continue;
     AddedToken token;
-    token.content = content_of(*node);
+    token.content = read_token_content(*node);
     token.special = true;
     const std::optional<int> id = table.find_id(token.content);
     if (!id || table.contains(token.content)) continue;
@@ -92,17 +86,17 @@ void add_configured_tokens(const files::CheckedJson& config, AddedTokenTable& ta
   }
 }
 
-std::optional<int> named_token(const files::CheckedJson& config, std::string_view name, const AddedTokenTable& table) {
-  const std::optional<files::CheckedJson> node = config.find(name);
-  return node ? table.find_id(content_of(*node)) : std::nullopt;
+std::optional<int> named_token(const files::JsonReader& config, std::string_view name, const AddedTokenTable& table) {
+  const std::optional<files::JsonReader> node = config.find(name);
+  return node ? table.find_id(read_token_content(*node)) : std::nullopt;
 }
 
 // The template's tokens, unless the configuration says whether BOS and EOS are added: that goes first, as in
 // transformers.
-TextFrame read_frame(const files::CheckedJson& tokenizer, const files::CheckedJson& config,
-                     const SpecialTokens& special, const AddedTokenTable& table) {
+TextFrame read_frame(const files::JsonReader& tokenizer, const files::JsonReader& config, const SpecialTokens& special,
+                     const AddedTokenTable& table) {
   TextFrame frame;
-  if (const std::optional<files::CheckedJson> node = tokenizer.find("post_processor")) {
+  if (const std::optional<files::JsonReader> node = tokenizer.find("post_processor")) {
     frame = read_post_processor(*node);
     for (const std::vector<int>* ids : {&frame.prefix, &frame.suffix}) {
       for (const int id : *ids) {
@@ -111,7 +105,7 @@ TextFrame read_frame(const files::CheckedJson& tokenizer, const files::CheckedJs
     }
   }
   const auto override_with = [&](std::string_view key, std::optional<int> token, std::vector<int>& ids) {
-    const std::optional<files::CheckedJson> node = config.find(key);
+    const std::optional<files::JsonReader> node = config.find(key);
     if (!node) return;
     ids.clear();
     if (node->boolean() && token) ids.push_back(*token);
@@ -123,11 +117,15 @@ TextFrame read_frame(const files::CheckedJson& tokenizer, const files::CheckedJs
 
 }  // namespace
 
-SpecialTokens read_special_tokens(const files::CheckedJson& tokenizer, const files::CheckedJson& config,
+std::string read_token_content(const files::JsonReader& token) {
+  return token.json().is_object() ? token.text("content") : token.string();
+}
+
+SpecialTokens read_special_tokens(const files::JsonReader& tokenizer, const files::JsonReader& config,
                                   const std::vector<std::string>& vocabulary) {
   AddedTokenTable table(vocabulary);
-  if (const std::optional<files::CheckedJson> list = tokenizer.find("added_tokens")) {
-    for (const files::CheckedJson& node : list->elements()) {
+  if (const std::optional<files::JsonReader> list = tokenizer.find("added_tokens")) {
+    for (const files::JsonReader& node : list->elements()) {
       AddedToken token = read_added_token(node);
       token.id = read_token_id(node.at("id"));
       table.add(node, std::move(token));
@@ -150,12 +148,12 @@ SpecialTokens read_special_tokens(const files::CheckedJson& tokenizer, const fil
   return special;
 }
 
-std::string read_chat_template(const files::CheckedJson& config, std::string separate) {
+std::string read_chat_template(const files::JsonReader& config, std::string separate) {
   if (!separate.empty()) return separate;
-  const std::optional<files::CheckedJson> node = config.find("chat_template");
+  const std::optional<files::JsonReader> node = config.find("chat_template");
   if (!node) return {};
-  if (node->value().is_string()) return node->string();
-  for (const files::CheckedJson& candidate : node->elements()) {
+  if (node->json().is_string()) return node->string();
+  for (const files::JsonReader& candidate : node->elements()) {
     if (candidate.at("name").string() == "default") return candidate.at("template").string();
   }
   return {};

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "files/checked_json.h"
+#include "files/json_reader.h"
 #include "text/pipeline/added_tokens.h"
 #include "text/pipeline/post_processor.h"
 
@@ -23,11 +23,14 @@ struct SpecialTokens {
 
 /// `vocabulary`: the model's tokens by id, empty for ids that no token has. Throws Error where a file contradicts
 /// itself or the vocabulary.
-SpecialTokens read_special_tokens(const files::CheckedJson& tokenizer, const files::CheckedJson& config,
+SpecialTokens read_special_tokens(const files::JsonReader& tokenizer, const files::JsonReader& config,
                                   const std::vector<std::string>& vocabulary);
 
+/// The text of a special token, which is written "name" or {"content": "name", ...}.
+std::string read_token_content(const files::JsonReader& token);
+
 /// `separate` (from a file of its own) or, when that is empty, the configuration's template; empty when there is none.
-std::string read_chat_template(const files::CheckedJson& config, std::string separate);
+std::string read_chat_template(const files::JsonReader& config, std::string separate);
 
 }  // namespace ballast::text
 

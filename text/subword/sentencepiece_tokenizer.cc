@@ -90,7 +90,7 @@ std::string bytes_of_piece(const std::string& piece, bool is_byte) {
 }  // namespace
 
 std::unique_ptr<Tokenizer> make_sentencepiece_tokenizer(TokenizerSource source) {
-  const files::CheckedJson given(source.config, source.config_file + ": ");
+  const files::JsonReader given(source.config, source.config_file);
   const bool first_prefix = given.flag("add_prefix_space", true);
   const bool later_prefix = first_prefix && given.flag("legacy", false);
   auto encoder = std::make_unique<SentencePieceEncoder>(source, first_prefix, later_prefix);
@@ -109,8 +109,8 @@ std::unique_ptr<Tokenizer> make_sentencepiece_tokenizer(TokenizerSource source) 
   parts.kind = "SentencePiece";
   parts.drops_first_space = first_prefix;
   const nlohmann::json listed = {{"added_tokens", own_added_tokens(model)}, {"model", nlohmann::json::object()}};
-  const files::CheckedJson json(listed, source.tokenizer_file + ": ");
-  const files::CheckedJson config(source.config, source.config_file + ": ");
+  const files::JsonReader json(listed, source.tokenizer_file);
+  const files::JsonReader config(source.config, source.config_file);
   parts.special = read_special_tokens(json, config, texts);
   parts.encoder = std::move(encoder);
   return assemble_tokenizer(std::move(source), std::move(parts));

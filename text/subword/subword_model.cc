@@ -13,8 +13,8 @@ namespace ballast::text {
 namespace {
 
 // Files from before the field existed have no type.
-std::string type_of(const files::CheckedJson& model) {
-  if (const std::optional<files::CheckedJson> type = model.find("type")) return type->string();
+std::string type_of(const files::JsonReader& model) {
+  if (const std::optional<files::JsonReader> type = model.find("type")) return type->string();
   if (model.find("merges")) return "BPE";
   if (model.find("continuing_subword_prefix")) return "WordPiece";
   if (model.find("unk_id")) return "Unigram";
@@ -23,7 +23,7 @@ std::string type_of(const files::CheckedJson& model) {
 
 }  // namespace
 
-VocabularyModel read_subword_model(const files::CheckedJson& model, bool byte_level) {
+VocabularyModel read_subword_model(const files::JsonReader& model, bool byte_level) {
   const std::string type = type_of(model);
   if (type == "Unigram") {
     auto unigram = std::make_unique<Unigram>(model);
@@ -31,10 +31,10 @@ VocabularyModel read_subword_model(const files::CheckedJson& model, bool byte_le
     return {"Unigram", std::move(texts), std::move(unigram)};
   }
   if (type != "BPE" && type != "WordPiece") {
-    const std::optional<files::CheckedJson> node = model.find("type");
+    const std::optional<files::JsonReader> node = model.find("type");
     (node ? *node : model).fail(files::in_quotes(type) + " is not supported; BPE, Unigram and WordPiece are");
   }
-  const files::CheckedJson vocab = model.at("vocab");
+  const files::JsonReader vocab = model.at("vocab");
   Vocabulary vocabulary = read_vocabulary(vocab);
   if (type == "WordPiece") {
     auto word_piece = std::make_unique<WordPiece>(model, vocabulary);

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "files/checked_json.h"
+#include "files/json_reader.h"
 
 namespace ballast::text {
 
@@ -35,7 +35,7 @@ struct VocabularyModel {
 
 /// The `model` of a tokenizer.json. `byte_level`: the vocabulary is written in the byte alphabet (byte_alphabet.h).
 /// Throws Error naming file and path for another type and for whatever does not fit together.
-VocabularyModel read_subword_model(const files::CheckedJson& model, bool byte_level);
+VocabularyModel read_subword_model(const files::JsonReader& model, bool byte_level);
 
 }  // namespace ballast::text
 

@@ -26,23 +26,20 @@ struct Best {
 
 }  // namespace
 
-Unigram::Unigram(const files::CheckedJson& model) {
-  const files::CheckedJson vocab = model.at("vocab");
-  const std::size_t count = vocab.array().size();
+Unigram::Unigram(const files::JsonReader& model) {
+  const files::JsonReader vocab = model.at("vocab");
+  const std::vector<files::JsonReader> entries = vocab.elements();
+  const std::size_t count = entries.size();
   if (count == 0) vocab.fail("has no tokens");
   if (count > kMaxTokenId) vocab.fail(std::to_string(count) + " tokens are too many");
   for (std::size_t id = 0; id < count; ++id) {
-    const nlohmann::json& entry = vocab.value()[id];
-    if (!entry.is_array() || entry.size() != 2 || !entry[0].is_string() || !entry[1].is_number() ||
-        !std::isfinite(entry[1].get<double>())) {
-      vocab.fail("element " + std::to_string(id) + " must be a token and its score");
-    }
-    texts_.push_back(entry[0].get<std::string>());
-    scores_.push_back(entry[1].get<double>());
+    const std::vector<files::JsonReader> entry = entries[id].tuple(2);  // a token and its score
+    texts_.push_back(entry[0].string());
+    scores_.push_back(entry[1].number());
     if (!texts_.back().empty()) id_of_.insert(texts_.back(), static_cast<int>(id));
   }
   unknown_score_ = *std::ranges::min_element(scores_) - kUnknownPenalty;
-  if (const std::optional<files::CheckedJson> unknown = model.find("unk_id")) {
+  if (const std::optional<files::JsonReader> unknown = model.find("unk_id")) {
     unknown_ = read_token_id(*unknown);
     if (static_cast<std::size_t>(unknown_) >= count) {
       unknown->fail("is " + std::to_string(unknown_) + ", there are " + std::to_string(count) + " tokens");

@@ -16,7 +16,7 @@ namespace ballast::text {
 class Unigram : public SubwordModel {
  public:
   /// `model` is a `model` of type Unigram. Throws Error naming file and path.
-  explicit Unigram(const files::CheckedJson& model);
+  explicit Unigram(const files::JsonReader& model);
 
   /// Viterbi's search. A run of characters that no token spells becomes byte tokens, or one unknown token.
   void encode(std::string_view piece, std::vector<int>& ids) const override;

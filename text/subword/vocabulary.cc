@@ -8,13 +8,19 @@
 
 namespace ballast::text {
 
-int read_token_id(const files::CheckedJson& node) {
-  const std::int64_t id = node.integer();
-  if (id < 0 || id > kMaxTokenId) node.fail(std::to_string(id) + " cannot be a token's id");
-  return static_cast<int>(id);
+int read_token_id(const files::JsonReader& node) {
+  return node.integer<int>(0, kMaxTokenId);
 }
 
-void check_dense(const files::CheckedJson& node, std::size_t ids, std::size_t size) {
+std::vector<int> read_token_ids(const files::JsonReader& config, std::string_view field) {
+  const std::optional<files::JsonReader> value = config.find(field);
+  if (!value) return {};
+  std::vector<int> ids = value->json().is_array() ? value->integers<int>(-1) : std::vector{value->integer<int>(-1)};
+  std::erase(ids, -1);
+  return ids;
+}
+
+void check_dense(const files::JsonReader& node, std::size_t ids, std::size_t size) {
   constexpr std::size_t kAlwaysAllowed = 4096;
   if (size > 2 * ids + kAlwaysAllowed) {
     node.fail(std::to_string(ids) + " tokens have ids up to " + std::to_string(size - 1) + "; the file is damaged");
@@ -26,13 +32,13 @@ std::optional<int> Vocabulary::find(std::string_view text) const {
   return found == id_of.end() ? std::nullopt : std::optional(found->second);
 }
 
-Vocabulary read_vocabulary(const files::CheckedJson& vocab) {
+Vocabulary read_vocabulary(const files::JsonReader& vocab) {
   Vocabulary vocabulary;
-  vocabulary.id_of.reserve(vocab.object().size());
+  const auto members = vocab.members();
+  vocabulary.id_of.reserve(members.size());
   std::size_t size = 0;
-  for (const auto& [text, id] : vocab.object().get_ref<const nlohmann::json::object_t&>()) {
-    if (!id.is_number_integer()) vocab.fail("the id of " + files::in_quotes(text) + " is not a whole number");
-    const int value = read_token_id(files::CheckedJson(id, vocab.context()));
+  for (const auto& [text, id] : members) {
+    const int value = read_token_id(id);
     vocabulary.id_of.emplace(text, value);
     size = std::max(size, static_cast<std::size_t>(value) + 1);
   }

@@ -9,7 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "files/checked_json.h"
+#include "files/json_reader.h"
 #include "text/subword/subword_model.h"
 
 namespace ballast::text {
@@ -18,10 +18,14 @@ namespace ballast::text {
 inline constexpr int kMaxTokenId = 1 << 24;
 
 /// A token's id. Throws Error when it is negative or absurd.
-int read_token_id(const files::CheckedJson& node);
+int read_token_id(const files::JsonReader& node);
+
+/// The token ids in a field of a model's config.json, "eos_token_id" and the like: one, a list, or none. Left out is
+/// -1, which older configurations write for none. Throws Error for anything else.
+std::vector<int> read_token_ids(const files::JsonReader& config, std::string_view field);
 
 /// Throws Error when `ids` different ids go up to `size` - 1 with more holes than padding explains.
-void check_dense(const files::CheckedJson& node, std::size_t ids, std::size_t size);
+void check_dense(const files::JsonReader& node, std::size_t ids, std::size_t size);
 
 /// A JSON object of texts and ids.
 struct Vocabulary {
@@ -32,7 +36,7 @@ struct Vocabulary {
 };
 
 /// Throws Error when two tokens have one id, and for ids that cannot be. `vocab` must outlive the result's id_of.
-Vocabulary read_vocabulary(const files::CheckedJson& vocab);
+Vocabulary read_vocabulary(const files::JsonReader& vocab);
 
 /// The byte that `text` ("<0x0A>") names.
 std::optional<unsigned char> byte_of_token(std::string_view text);

@@ -8,7 +8,7 @@ namespace ballast::text {
 namespace {
 
 // What Hugging Face's library takes where a file does not say.
-constexpr std::int64_t kDefaultMaxCharacters = 100;
+constexpr std::size_t kDefaultMaxCharacters = 100;
 
 bool is_continuation(char c) {
   return (static_cast<unsigned char>(c) & 0xC0u) == 0x80u;
@@ -16,21 +16,17 @@ bool is_continuation(char c) {
 
 }  // namespace
 
-WordPiece::WordPiece(const files::CheckedJson& model, const Vocabulary& vocabulary) {
+WordPiece::WordPiece(const files::JsonReader& model, const Vocabulary& vocabulary) {
   for (const auto& [text, id] : vocabulary.id_of) {
     id_of_.emplace(text, id);
     longest_ = std::max(longest_, text.size());
   }
-  const files::CheckedJson unknown = model.at("unk_token");
+  const files::JsonReader unknown = model.at("unk_token");
   const std::optional<int> id = vocabulary.find(unknown.string());
   if (!id) unknown.fail(files::in_quotes(unknown.string()) + " is not in the vocabulary");
   unknown_ = *id;
-  const std::optional<files::CheckedJson> prefix = model.find("continuing_subword_prefix");
-  continuing_prefix_ = prefix ? prefix->string() : "##";
-  const std::optional<files::CheckedJson> limit = model.find("max_input_chars_per_word");
-  const std::int64_t characters = limit ? limit->integer() : kDefaultMaxCharacters;
-  if (characters < 1) limit->fail("must be at least 1, is " + std::to_string(characters));
-  max_characters_ = static_cast<std::size_t>(characters);
+  continuing_prefix_ = model.text("continuing_subword_prefix", "##");
+  max_characters_ = model.size("max_input_chars_per_word", kDefaultMaxCharacters);
 }
 
 void WordPiece::encode(std::string_view word, std::vector<int>& ids) const {

@@ -17,7 +17,7 @@ namespace ballast::text {
 class WordPiece : public SubwordModel {
  public:
   /// `model` is a `model` of type WordPiece, `vocabulary` its own. Throws Error naming file and path.
-  WordPiece(const files::CheckedJson& model, const Vocabulary& vocabulary);
+  WordPiece(const files::JsonReader& model, const Vocabulary& vocabulary);
 
   /// One word; a word that the vocabulary cannot spell becomes one unknown token.
   void encode(std::string_view word, std::vector<int>& ids) const override;

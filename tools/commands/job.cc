@@ -2,8 +2,8 @@
 
 #include <string_view>
 
+#include "ballast/threads.h"
 #include "tools/commands/option_checks.h"
-#include "tools/threads.h"
 
 namespace ballast::tools {
 

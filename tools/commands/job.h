@@ -6,9 +6,9 @@
 #include <optional>
 
 #include "ballast/progress.h"
+#include "ballast/threads.h"
 #include "tools/terminal/interrupt.h"
 #include "tools/terminal/progress_bar.h"
-#include "tools/threads.h"
 
 namespace ballast::tools {
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "ballast/generate.h"
+#include "ballast/threads.h"
 #include "tools/commands/cache_flags.h"
 #include "tools/commands/chat.h"
 #include "tools/commands/commands.h"
@@ -13,7 +14,6 @@
 #include "tools/commands/option_checks.h"
 #include "tools/terminal/console.h"
 #include "tools/terminal/line_input.h"
-#include "tools/threads.h"
 
 namespace ballast::tools {
 namespace {

@@ -10,6 +10,7 @@
 #include "ballast/error.h"
 #include "ballast/inspect.h"
 #include "ballast/report.h"
+#include "ballast/version.h"
 #include "files/mapped_file.h"
 #include "files/safetensors/safetensors_file.h"
 #include "files/safetensors/safetensors_writer.h"
@@ -41,7 +42,7 @@ struct SweepFlags {
 // The version, and what tells builds of it apart: changed code or flags may give other figures.
 std::string program_identity() {
   const files::MappedFile program("/proc/self/exe");
-  return BALLAST_VERSION " (build " + files::checksum_of(program.bytes()) + ")";
+  return std::string(version()) + " (build " + files::checksum_of(program.bytes()) + ")";
 }
 
 std::string speed_cell(const SweepRow& row, const std::string& test) {

@@ -4,13 +4,13 @@
 
 #include "ballast/error.h"
 #include "ballast/evaluate.h"
+#include "ballast/threads.h"
 #include "tools/commands/commands.h"
 #include "tools/commands/job.h"
 #include "tools/commands/option_checks.h"
 #include "tools/terminal/console.h"
 #include "tools/terminal/table.h"
 #include "tools/terminal/units.h"
-#include "tools/threads.h"
 
 namespace ballast::tools {
 namespace {

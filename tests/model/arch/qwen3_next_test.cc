@@ -30,11 +30,11 @@ TEST_CASE("Qwen3-Next's full attention has a gate per element, norms over heads 
 
 TEST_CASE("a layer of linear attention is refused by type and place") {
   CHECK(refusal("layer_types", {"full_attention", "linear_attention"}) ==
-        "config.json: layer_types: \"linear_attention\" (layer 1) is not supported; supported: full_attention");
+        "config.json: layer_types[1]: 'linear_attention' is not supported; supported: full_attention");
   CHECK(refusal("layer_types", nullptr) == test::Contains("config.json: layer_types: missing: three of four layers are "
                                                           "'linear_attention' then"));
-  CHECK(refusal("layer_types", "full_attention") == "config.json: layer_types: must be a list");
-  CHECK(refusal("layer_types", {"full_attention", 7}) == test::Contains("layer_types: 7 (layer 1) is not supported"));
+  CHECK(refusal("layer_types", "full_attention") == "config.json: layer_types: must be a list, is \"full_attention\"");
+  CHECK(refusal("layer_types", {"full_attention", 7}) == test::Contains("layer_types[1]: must be a string, is 7"));
 }
 
 TEST_CASE("Qwen3-Next's experts are refused by layer") {

@@ -20,7 +20,7 @@ using test::Contains;
 using test::error_message;
 
 RopeSpec read(const json& config, std::size_t head_size = 64) {
-  return read_rope(ConfigReader(config, "config.json"), head_size);
+  return read_rope(files::JsonReader(config, "config.json"), head_size);
 }
 
 /// Rotation without stretching.
@@ -71,16 +71,16 @@ TEST_CASE("both generations of configurations mean the same") {
 
 TEST_CASE("a rotary embedding that is not known is refused by name") {
   CHECK(refusal({{"rope_scaling", {{"type", "dynamic"}, {"factor", 4}}}}) ==
-        "config.json: rope_scaling: rope_type: 'dynamic' is not supported; supported: default, linear, llama3, yarn");
+        "config.json: rope_scaling.rope_type: 'dynamic' is not supported; supported: default, linear, llama3, yarn");
   CHECK(refusal({{"rope_parameters", {{"rope_type", 3}}}}) ==
-        "config.json: rope_parameters: rope_type: must be a string, is 3");
+        "config.json: rope_parameters.rope_type: must be a string, is 3");
   CHECK(refusal({{"rope_scaling", "linear"}}) == "config.json: rope_scaling: must be an object, is \"linear\"");
 }
 
 TEST_CASE("a rotary embedding with a missing or absurd number is refused by field") {
   for (const char* field : {"factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"}) {
     CAPTURE(field);
-    const std::string context = "config.json: rope_scaling: " + std::string(field) + ": ";
+    const std::string context = "config.json: rope_scaling." + std::string(field) + ": ";
     CHECK(refusal({{"rope_scaling", without(kLlama3, field)}}) == context + "missing");
     CHECK(refusal({{"rope_scaling", changed(kLlama3, field, -1)}}) == context + "must be positive");
     CHECK(refusal({{"rope_scaling", changed(kLlama3, field, "8")}}) == context + "must be a number, is \"8\"");
@@ -122,7 +122,7 @@ TEST_CASE("Llama 3 leaves fast pairs, stretches slow ones and blends between") {
 
 TEST_CASE("a part of a head's channels is rotated when a configuration of any generation says so") {
   CHECK(read(json::object(), 12).rotary_size == 12);
-  CHECK(read_rope(ConfigReader(json::object(), "config.json"), 12, 0.5).rotary_size == 6);
+  CHECK(read_rope(files::JsonReader(json::object(), "config.json"), 12, 0.5).rotary_size == 6);
   CHECK(read({{"partial_rotary_factor", 0.25}}).rotary_size == 16);
   CHECK(read({{"rotary_pct", 0.25}}).rotary_size == 16);
   CHECK(read({{"rope_parameters", {{"partial_rotary_factor", 0.4}}}}, 80).rotary_size == 32);
@@ -135,7 +135,7 @@ TEST_CASE("a part of a head that cannot be rotated is refused by field") {
         "config.json: partial_rotary_factor: must lie above 0 and at most at 1");
   CHECK(refusal({{"rope_parameters", {{"partial_rotary_factor", 0.1}}}}) == "no error");  // 6 of 64
   CHECK(refusal({{"rope_parameters", {{"partial_rotary_factor", 0.05}}}}) ==
-        "config.json: rope_parameters: partial_rotary_factor: makes 3 of a head's 64 channels rotate; "
+        "config.json: rope_parameters.partial_rotary_factor: makes 3 of a head's 64 channels rotate; "
         "it must be an even number");
 }
 
@@ -167,7 +167,9 @@ TEST_CASE("YaRN's frequencies and amplitude are those of transformers") {
 }
 
 TEST_CASE("YaRN scales the softmax only where all dimensions have a magnitude") {
-  const auto factor = [](const json& config) { return yarn_attention_factor(ConfigReader(config, "config.json")); };
+  const auto factor = [](const json& config) {
+    return yarn_attention_factor(files::JsonReader(config, "config.json"));
+  };
   const json yarn = {{"type", "yarn"}, {"factor", 40.0}, {"mscale_all_dim", 0.7}};
   CHECK(factor(json::object()) == 1.0);
   CHECK(factor({{"rope_scaling", without(yarn, "mscale_all_dim")}}) == 1.0);
@@ -178,13 +180,13 @@ TEST_CASE("YaRN scales the softmax only where all dimensions have a magnitude") 
 TEST_CASE("YaRN with a missing or absurd number is refused by field") {
   const json yarn = {{"rope_type", "yarn"}, {"factor", 4.0}, {"original_max_position_embeddings", 2048}};
   CHECK(refusal({{"rope_scaling", without(yarn, "original_max_position_embeddings")}}) ==
-        "config.json: rope_scaling: original_max_position_embeddings: missing");
+        "config.json: rope_scaling.original_max_position_embeddings: missing");
   for (const char* field : {"factor", "beta_fast", "beta_slow", "attention_factor"}) {
     CHECK(refusal({{"rope_scaling", changed(yarn, field, 0)}}) ==
-          "config.json: rope_scaling: " + std::string(field) + ": must be positive");
+          "config.json: rope_scaling." + std::string(field) + ": must be positive");
   }
   CHECK(refusal({{"rope_scaling", changed(yarn, "truncate", 1)}}) ==
-        "config.json: rope_scaling: truncate: must be true or false, is 1");
+        "config.json: rope_scaling.truncate: must be true or false, is 1");
 }
 
 /// A GGUF that holds nothing but these factors, `change` times the ones of Llama 3 with factor 32.

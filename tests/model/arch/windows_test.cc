@@ -66,7 +66,7 @@ TEST_CASE("layer types that are not known or do not fit the layers are refused")
   const auto refusal = [&](const json& types) { return test::refusal_of_field(config, "layer_types", types); };
   CHECK(refusal({"full_attention", "full_attention"}) == "config.json: layer_types: has 2 entries for 3 layers");
   CHECK(refusal({"full_attention", "mamba", "full_attention"}) ==
-        "config.json: layer_types: \"mamba\" (layer 1) is not supported; supported: full_attention, sliding_attention");
+        "config.json: layer_types[1]: 'mamba' is not supported; supported: full_attention, sliding_attention");
   CHECK(test::refusal_of_field(config, "sliding_window", -1) ==
         "config.json: sliding_window: must lie between 1 and 2^31 - 1, is -1");
 }

@@ -1,11 +1,11 @@
-// How many threads a command computes with, and where.
-#ifndef BALLAST_TOOLS_THREADS_H_
-#define BALLAST_TOOLS_THREADS_H_
+// How many threads compute, and where.
+#ifndef BALLAST_THREADS_H_
+#define BALLAST_THREADS_H_
 
 #include <cstddef>
 #include <optional>
 
-namespace ballast::tools {
+namespace ballast {
 
 struct ThreadOptions {
   std::optional<std::size_t> count;  ///< else what OMP_NUM_THREADS says, else available_cores()
@@ -17,9 +17,10 @@ struct ThreadOptions {
 /// multipliers or the same memory.
 std::size_t available_cores();
 
-/// Sets up the OpenMP pool.
+/// Sets up the pool of OpenMP threads that work begun by this thread is shared with. Call it before the first model is
+/// loaded; not from several threads at once.
 void use_threads(const ThreadOptions& options);
 
-}  // namespace ballast::tools
+}  // namespace ballast
 
-#endif  // BALLAST_TOOLS_THREADS_H_
+#endif  // BALLAST_THREADS_H_

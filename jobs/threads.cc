@@ -1,4 +1,4 @@
-#include "tools/threads.h"
+#include "ballast/threads.h"
 
 #include <omp.h>
 #include <sched.h>
@@ -14,7 +14,8 @@
 #include "ballast/ranks.h"
 #include "jobs/cpu_quota.h"
 
-namespace ballast::tools {
+namespace ballast {
+
 namespace {
 
 // The CPUs that share a core with `cpu`, as the kernel lists them ("0,64"); its own number where that is not known.
@@ -73,4 +74,4 @@ void use_threads(const ThreadOptions& options) {
   if (const std::vector<int> cpus = core_cpus(); !cpus.empty()) pin_threads(cpus);
 }
 
-}  // namespace ballast::tools
+}  // namespace ballast

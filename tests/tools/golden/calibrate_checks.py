@@ -1,0 +1,91 @@
+"""calibrate: the page, the object, the statistics file and the report."""
+
+import json
+import re
+
+from golden import safetensors, shapes
+from golden.suite import PROGRESS, Suite, near
+
+SAMPLES = ("--text", "calibration.txt", "--samples", 16, "--length", 64)
+
+
+def check_massive_values(suite: Suite) -> None:
+    found = suite.json("calibrate", "llama3", "-o", "llama3.stats", *SAMPLES, shape=shapes.CALIBRATE)
+    suite.same("calibrate finds the massive channel", found["massive_channels"], [3])
+    suite.same("calibrate finds the massive token", found["massive_tokens"],
+               [{"token": -1, "position": 0, "text": "", "samples": 16}])
+    suite.same("layers count from 0, the embedding, which alone is massive here",
+               [(layer["layer"], layer["massive"]) for layer in found["layers"]], [(0, True), (1, False), (2, False)])
+    top = found["layers"][0]["top"]
+    suite.same("the largest value is told with its place", top[0],
+               {"value": 400.0, "sample": 0, "position": 0, "token": "<s>", "channel": 3})
+    suite.same("three values of each layer are told", [len(layer["top"]) for layer in found["layers"]], [3, 3, 3])
+    for layer, median, largest in ((0, 0.14171, 400), (1, 0.5375, 395.81), (2, 0.8251, 398.05)):
+        row = found["layers"][layer]
+        suite.check(f"median and largest value of layer {layer} are what they were",
+                    near(row["median"], median) and near(row["top"][0]["value"], largest), row)
+    suite.same("linears are told in the order of the forward pass, the head last",
+               [linear["name"].removeprefix("model.layers.") for linear in found["linears"]],
+               [f"{layer}.{name}" for layer in (0, 1) for name in
+                ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj", "mlp.gate_proj",
+                 "mlp.up_proj", "mlp.down_proj")] + ["lm_head"])
+    suite.same("samples, length and prefix are told", [found[name] for name in ("samples", "length", "prefix")],
+               [16, 64, []])
+
+
+def check_statistics_file(suite: Suite) -> None:
+    metadata, tensors = safetensors.read(suite.work / "llama3.stats")
+    about = json.loads(metadata["ballast.statistics"])
+    suite.same("the statistics say what they were made of",
+               [about[name] for name in ("version", "model", "text", "samples", "length", "seed", "heads")],
+               [2, "llama3", "calibration.txt", 16, 64, 0, 4])
+    suite.same("the samples' tokens are kept", tensors["samples.tokens"][:2], ("I32", [16, 64]))
+    vectors = {"min", "max", "mean", "mean_square", "ordinary_absmax"}
+    names = {f"{kind}.{i}.{vector}" for kind, count in (("inputs", 9), ("keys", 2), ("values", 2))
+             for i in range(count) for vector in vectors} | {"sink_share", "map", "samples.tokens"}
+    suite.same("the statistics hold their tensors", sorted(tensors), sorted(names))
+
+
+def check_page(suite: Suite) -> None:
+    run = suite.succeeds("calibrate", "llama3", "-o", "again.stats", "--report", "report.html", *SAMPLES)
+    suite.check("the same command gives the same statistics", suite.bytes_of("again.stats") ==
+                suite.bytes_of("llama3.stats"), run)
+    suite.golden_text("calibrate prints its page", "pages/calibrate_llama3.txt", run.out, figures_apart)
+    suite.prints("the plan is told on standard error, then the progress in plain lines", r"(?s).+",
+                 rf"ballast: calibration: expecting [^\n]+; [^\n]+ available\n{PROGRESS}+", run)
+    page = (suite.work / "report.html").read_text()
+    suite.check("the report is a page that loads nothing from elsewhere",
+                page.startswith("<!DOCTYPE html>") and not re.search(r"(src|href)=[\"']?(http|//)", page), page[:300])
+    quiet = suite.succeeds("calibrate", "llama3", "-o", "quiet.stats", "-q", *SAMPLES)
+    suite.check("with -q calibrate says nothing on standard error", quiet.err == "", quiet)
+    suite.same("calibrate leaves its outputs alone", suite.left_in("again", "quiet", "report"),
+               ["again.stats", "quiet.stats", "report.html"])
+
+
+# Threads and instruction sets add in another order.
+def figures_apart(text: str) -> str:
+    return re.sub(r"(\d\.\d)\d+", r"\1", text)
+
+
+def check_sampled_text(suite: Suite) -> None:
+    for model in ("llama3", "bert", "gpt2.gguf"):
+        run = suite.succeeds("calibrate", model, "-o", f"sampled-{model}", "--samples", 8, "--length", 16)
+        suite.check(f"without --text {model} writes its own", run.out.startswith(
+            "measured         8 samples of 16 tokens, sampled from the model\n"), run)
+        suite.check(f"progress tells that {model} writes", re.search(r"^writing text: \d+/\d+", run.err, re.M), run)
+
+
+def check_existing_output(suite: Suite) -> None:
+    (suite.work / "kept").write_text("precious")
+    for flags in (["-o", "kept"], ["-o", "new", "--report", "kept"]):
+        # Said before any work: even of a model that is not there.
+        run = suite.run("calibrate", "missing-model", *flags)
+        suite.check(f"calibrate {' '.join(flags)} refuses to replace a file",
+                    run.code == 1 and run.out == "" and run.err ==
+                    "ballast: kept: exists already; give another name, or --force to replace it\n", run)
+    suite.same("what calibrate refuses to replace is as it was", (suite.work / "kept").read_text(), "precious")
+    suite.succeeds("calibrate", "llama3", "-o", "kept", "--force", *SAMPLES)
+    suite.check("--force replaces it", suite.bytes_of("kept") == suite.bytes_of("llama3.stats"))
+
+
+GROUPS = (check_massive_values, check_statistics_file, check_page, check_sampled_text, check_existing_output)

@@ -1,0 +1,93 @@
+"""eval: chunks, streams and multiple choice, as it is and against a reference."""
+
+import re
+
+from golden import shapes
+from golden.suite import PROGRESS, Suite, near
+
+CHUNKS = ("--text", "text.txt", "--context", 32, "--chunks", 4)
+TOKENS = 4 * 15  # of the second half of each chunk; llama.cpp does not count its first one
+
+
+def quantized(suite: Suite) -> str:
+    if not (suite.work / "llama3-rounded").exists():
+        suite.succeeds("convert", "llama3", "-o", "llama3-rounded", "-q", "--text", "calibration.txt")
+    return "llama3-rounded"
+
+
+def check_chunks(suite: Suite) -> None:
+    figures = suite.json("eval", "llama3", *CHUNKS, shape=shapes.EVAL)
+    suite.same("chunks and scored tokens are llama.cpp's", (figures["chunks"], figures["tokens"]), (4, TOKENS))
+    suite.same("the size of the tensor files is told", figures["file_bytes"], 56520)
+    suite.check("perplexity is what it was", near(figures["ppl"], 121.124), figures)
+    itself = suite.json("eval", "llama3", *CHUNKS, "--reference", "llama3", shape=shapes.EVAL_REFERENCE)
+    suite.check("a model does not diverge from itself", abs(itself["kl_mean"]) < 1e-6 and
+                itself["top1_agreement"] == 1 and itself["ppl"] == itself["reference_ppl"] == figures["ppl"], itself)
+    rounded = suite.json("eval", quantized(suite), *CHUNKS, "--reference", "llama3", shape=shapes.EVAL_REFERENCE)
+    suite.check("w8a8 lets it diverge a little", 1e-6 < rounded["kl_mean"] < 1e-3 and
+                rounded["kl_p99"] > rounded["kl_mean"] and near(rounded["reference_ppl"], figures["ppl"]), rounded)
+
+
+def check_details(suite: Suite) -> None:
+    details = suite.json("eval", quantized(suite), *CHUNKS, "--reference", "llama3", "--per-position", "--worst", 3,
+                         shape=shapes.EVAL_DETAILS)
+    ranges = details["positions"]
+    suite.check("positions cover the chunk", ranges[0]["first"] == 0 and ranges[-1]["last"] == 30 and
+                sum(positions["tokens"] for positions in ranges) == 4 * 31, ranges)
+    costs = [token["kl"] for token in details["worst"]]
+    suite.check("the worst are told, the worst first", len(costs) == 3 and costs == sorted(costs, reverse=True), costs)
+
+
+def check_page(suite: Suite) -> None:
+    run = suite.succeeds("eval", quantized(suite), *CHUNKS, "--reference", "llama3", "--per-position", "--worst", 2)
+    suite.prints("eval prints its page, and progress in plain lines on standard error",
+                 r"perplexity      [\d.]+ ± [\d.]+\nreference's     [\d.]+\n"
+                 r"KL divergence   [\de.-]+ nats per token, 99 % below [\de.-]+\nsame top token  [\d.]+ %\n"
+                 r"tokens scored   60 in 4 chunks\ntensor files    [^\n]+\ntime            [^\n]+\n"
+                 r"\nposition +tokens +perplexity +reference's +KL\n( *[\d–]+ +\d+ +[\d.]+ +[\d.]+ +[\de.-]+\n)+\n"
+                 r" +KL  chunk  position  +text before  what follows +the reference's top +the model's top\n"
+                 r"([^\n]+\n){2}",
+                 f"{PROGRESS}+", run)
+    quiet = suite.succeeds("eval", "llama3", *CHUNKS, "-q")
+    suite.check("with -q eval says nothing on standard error", quiet.err == "", quiet)
+
+
+def check_reference_cache(suite: Suite) -> None:
+    flags = ("eval", quantized(suite), *CHUNKS, "--reference", "llama3", "--reference-cache", "logits")
+    first, second = (suite.json(*flags, shape=shapes.EVAL_REFERENCE) for _ in range(2))
+    for figures in (first, second):
+        figures.pop("seconds")
+    suite.same("a reference's kept logits give the same figures", second, first)
+    suite.check("with kept logits the reference does not run again", "reference" not in suite.run(*flags).err)
+
+
+def check_stream(suite: Suite) -> None:
+    flags = ("eval", "llama3", "--text", "text.txt", "--stream", 200, "--window", 16, "--sinks", 2)
+    figures = suite.json(*flags, shape=shapes.EVAL_STREAM)
+    suite.check("a stream scores all tokens but the first, in segments that follow each other",
+                figures["tokens"] == 199 == sum(part["tokens"] for part in figures["segments"]), figures)
+    smaller = suite.json(*flags, "--kv", "int8", shape=shapes.EVAL_STREAM)
+    suite.check("an INT8 cache is smaller than F32's", smaller["cache_bytes"] < figures["cache_bytes"], smaller)
+    run = suite.succeeds(*flags)
+    suite.check("a stream's page tells cache and segments",
+                re.search(r"^tokens scored  199 in one stream\ncache  +[^\n]+\n", run.out, re.M) and
+                "\nfrom token  tokens  perplexity\n" in run.out, run)
+
+
+def check_choices(suite: Suite) -> None:
+    flags = ("eval", quantized(suite), "--reference", "llama3", "--choices", "questions.jsonl")
+    figures = suite.json(*flags, shape=shapes.EVAL_CHOICES)
+    suite.same("every question is answered", (figures["questions"], len(figures["answers"]),
+               [len(answer["log_likelihoods"]) for answer in figures["answers"]]), (6, 6, [2] * 6))
+    for answer in figures["answers"]:
+        likely = answer["log_likelihoods"]
+        suite.same("the more likely choice is picked", answer["pick"], likely.index(max(likely)))
+    right = sum(answer["pick"] == i % 2 for i, answer in enumerate(figures["answers"]))
+    suite.check("the share of right answers is told", near(figures["acc"], right / 6), figures)
+    run = suite.succeeds(*flags)
+    suite.same("multiple choice prints its rows", [re.split("  +", line)[0] for line in run.out.splitlines()],
+               ["right answers", "by characters", "reference's", "by characters", "same answers", "questions",
+                "tensor files", "time"])
+
+
+GROUPS = (check_chunks, check_details, check_page, check_reference_cache, check_stream, check_choices)

@@ -1,0 +1,93 @@
+"""What the checks work on: the models of tests/data/models, with a tokenizer for their 67 ids, and texts."""
+
+import array
+import json
+import math
+import pathlib
+import random
+import shutil
+import string
+
+MODELS = pathlib.Path(__file__).resolve().parents[2] / "data" / "models"
+FAMILIES = sorted(path.name for path in MODELS.iterdir() if path.is_dir())
+GGUFS = sorted(path.name for path in MODELS.iterdir() if path.suffix == ".gguf")
+
+SPECIAL = ["<unk>", "<s>", "<|im_start|>", "<|im_end|>"]
+MERGES = ["t h", "h e", "i n", "e r", "a n", "r e", "▁ t", "▁ a"]
+CHARACTERS = ["▁", "\n", ".", *string.ascii_letters]
+CHATML = ("{% for message in messages %}{{'<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>'"
+          " + '\\n'}}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}")
+
+
+def write_tokenizer(folder: pathlib.Path) -> None:
+    """Letters and some pairs of them, as BPE; chats in ChatML."""
+    names = SPECIAL + CHARACTERS + [merge.replace(" ", "") for merge in MERGES]
+    tokenizer = {
+        "added_tokens": [{"id": i, "content": name, "special": True, "normalized": False}
+                         for i, name in enumerate(SPECIAL)],
+        "normalizer": None,
+        "pre_tokenizer": {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": True},
+        "post_processor": {"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "<s>", "type_id": 0}},
+                                                                    {"Sequence": {"id": "A", "type_id": 0}}],
+                           "pair": [], "special_tokens": {"<s>": {"id": "<s>", "ids": [1], "tokens": ["<s>"]}}},
+        "decoder": {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": True},
+        "model": {"type": "BPE", "unk_token": "<unk>", "vocab": {name: i for i, name in enumerate(names)},
+                  "merges": MERGES},
+    }
+    (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
+    config = {"bos_token": "<s>", "eos_token": "<|im_end|>", "unk_token": "<unk>", "chat_template": CHATML}
+    (folder / "tokenizer_config.json").write_text(json.dumps(config))
+
+
+def copy_model(name: str, folder: pathlib.Path) -> None:
+    """The family `name` with a tokenizer, and what `verify` expects of it beside: NAME.expected.safetensors."""
+    shutil.copytree(MODELS / name, folder)
+    (folder / "expected.safetensors").rename(folder.with_name(folder.name + ".expected.safetensors"))
+    write_tokenizer(folder)
+
+
+def text(words: int, seed: int) -> str:
+    """The same letters on every machine."""
+    source = random.Random(seed)
+    return " ".join("".join(source.choice(string.ascii_lowercase) for _ in range(source.randint(1, 7)))
+                    for _ in range(words)) + ".\n"
+
+
+def write_inputs(work: pathlib.Path) -> None:
+    for name in FAMILIES:
+        copy_model(name, work / name)
+    for name in GGUFS:
+        shutil.copy(MODELS / name, work / name)
+    (work / "text.txt").write_text(text(400, 1))
+    (work / "calibration.txt").write_text(text(1200, 2))
+    questions = [{"question": f"what is {word}", "choices": ["the one", "another"], "answer": i % 2}
+                 for i, word in enumerate(text(6, 3).rstrip(".\n").split())]
+    (work / "questions.jsonl").write_text("".join(json.dumps(question) + "\n" for question in questions))
+
+
+def write_large_model(folder: pathlib.Path, hidden: int = 192, layers: int = 6, mlp: int = 512) -> None:
+    """A Llama that is large enough to be caught at work: 3 million weights, of random values that repeat."""
+    source = random.Random(5)
+    values = array.array("f", (source.gauss(0, 1) for _ in range(4099)))
+    shapes = {"model.embed_tokens.weight": (67, hidden), "model.norm.weight": (hidden,)}
+    for layer in range(layers):
+        block = f"model.layers.{layer}."
+        shapes |= {f"{block}self_attn.{part}_proj.weight": (hidden, hidden) for part in "qkvo"}
+        shapes |= {f"{block}mlp.{part}_proj.weight": (mlp, hidden) for part in ("gate", "up")}
+        shapes |= {f"{block}mlp.down_proj.weight": (hidden, mlp), f"{block}input_layernorm.weight": (hidden,),
+                   f"{block}post_attention_layernorm.weight": (hidden,)}
+    header, data = {}, bytearray()
+    for name, shape in shapes.items():
+        scale = 1 / shape[-1] ** 0.5 if len(shape) == 2 else 1
+        scaled = array.array("f", (value * scale for value in values)).tobytes()
+        size = 4 * math.prod(shape)
+        header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [len(data), len(data) + size]}
+        data += (scaled * (size // len(scaled) + 1))[:size]
+    config = json.loads((MODELS / "llama" / "config.json").read_text())
+    config |= {"hidden_size": hidden, "num_hidden_layers": layers, "intermediate_size": mlp, "head_dim": hidden // 4,
+               "num_key_value_heads": 4, "max_position_embeddings": 512}
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps(config))
+    text = json.dumps(header).encode()
+    (folder / "model.safetensors").write_bytes(len(text).to_bytes(8, "little") + text + data)
+    write_tokenizer(folder)

@@ -1,0 +1,128 @@
+"""Signals: a job that is under way ends with 128 + signal, one line, and nothing half-written.
+
+Jobs are signalled when they tell of their progress, and are so long that they cannot be done by then.
+"""
+
+import re
+import signal
+import subprocess
+import threading
+
+from golden import fixtures, safetensors
+from golden.suite import Run, Suite
+
+UNENDING = ("-n", 100000000, "--window", 16, "--sinks", 2)
+
+
+def signalled(suite: Suite, sign: str, number: signal.Signals, *arguments, stream: str = "stderr", stdin: str = "",
+              prelude: tuple[str, ...] = ()) -> Run:
+    """Sends `number` once a line of `stream` matches `sign`, a regular expression."""
+    words = tuple(str(argument) for argument in arguments)
+    process = subprocess.Popen([*prelude, *suite.program, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, cwd=suite.work, bufsize=0)
+    process.stdin.write(stdin.encode())
+    watched = getattr(process, stream)
+    seen = b""
+    while not re.search(sign, seen.decode(errors="replace"), re.M):
+        byte = watched.read(1)
+        if not byte:
+            break
+        seen += byte
+    process.send_signal(number)
+    rest = {"stdout": b"", "stderr": b""}
+    with process.stdin:  # its end, not the signal, would end a chat
+        readers = [threading.Thread(target=lambda name=name: rest.update({name: getattr(process, name).read()}))
+                   for name in rest]
+        for reader in readers:
+            reader.start()
+        for reader in readers:
+            reader.join()
+    rest[stream] = seen + rest[stream]
+    process.stdout.close()
+    process.stderr.close()
+    return Run(words, process.wait(), rest["stdout"].decode(errors="replace"), rest["stderr"].decode(errors="replace"))
+
+
+def large_model(suite: Suite) -> None:
+    if not (suite.work / "large").exists():
+        fixtures.write_large_model(suite.work / "large")
+
+
+def check_jobs(suite: Suite) -> None:
+    large_model(suite)
+    (suite.work / "long.txt").write_text(fixtures.text(8000, 4))
+    # While it calibrates, while it converts, and while it measures.
+    text = ("--text", "long.txt")
+    jobs = {
+        "calibrate": (r"^writing text: ", ("calibrate", "large", "-o", "stopped")),
+        "calibrate --text": (r"^calibrating: ", ("calibrate", "large", "-o", "stopped", *text, "--length", 256)),
+        "convert": (r"^calibrating: ", ("convert", "large", "-o", "stopped", *text)),
+        "convert --rounding": (r"^(planning|converting): ",
+                               ("convert", "large", "-o", "stopped", *text, "--samples", 2)),
+        "convert --target-size": (r"^weighing formats: ", ("convert", "large", "-o", "stopped", *text, "--samples", 2,
+                                                          "--target-size", "5MB")),
+        "eval": (r"^evaluating: ", ("eval", "large", *text, "--context", 64)),
+        "eval --reference": (r"^(running the reference|evaluating): ",
+                             ("eval", "large", *text, "--context", 64, "--reference", "large")),
+        "sweep": (r"^w8a8 \(1 of 1\): ", ("sweep", "large", *text, "--calibration-text", "text.txt", "--preset", "fast",
+                                         "--schemes", "w8a8", "-o", "stopped-sweep")),
+        "bench": (r"^pp16: ", ("bench", "large", "-p", 16, "-n", 16, "-r", 1000000)),
+    }
+    for name, (sign, arguments) in jobs.items():
+        run = signalled(suite, sign, signal.SIGINT, *arguments)
+        told = run.err.endswith("\nballast: interrupted\n") and run.err.count("interrupted") == 1
+        suite.check(f"an interrupted '{name}' exits with 130 and ends with one line",
+                    run.code == 130 and run.out == "" and told, run)
+        # What is done so far is kept, to go on from.
+        kept = re.compile(r"\.stopped\.resume[\w-]*|stopped-sweep")
+        suite.same(f"an interrupted '{name}' leaves no output, whole or in part",
+                   [left for left in suite.left_in("stopped") if not kept.fullmatch(left)], [])
+    names = [path.name for path in (suite.work / "stopped-sweep").iterdir()]
+    suite.check("an interrupted sweep has no results", names and
+                not any(name.startswith(("results", "index")) for name in names), names)
+
+
+def check_generation(suite: Suite) -> None:
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        run = signalled(suite, ".", number, "run", "mistral", "-p", "the cat", *UNENDING, stream="stdout")
+        suite.check(f"{number.name} ends an unending text with {128 + number} and one line",
+                    run.code == 128 + number and run.err == "ballast: interrupted\n", run)
+    chat = signalled(suite, ".", signal.SIGINT, "run", "mistral", "--chat", *UNENDING, stream="stdout",
+                     stdin="the cat\n")
+    suite.check("without a terminal an interrupt ends a chat", chat.code == 130 and chat.err.count("\n") == 2 and
+                chat.err.endswith("\nballast: interrupted\n"), chat)
+
+
+def check_ignored_interrupts(suite: Suite) -> None:
+    run = signalled(suite, r"^writing text: ", signal.SIGINT, "calibrate", "llama3", "-o", "ignored", "--samples", 256,
+                    "--length", 16, prelude=("sh", "-c", 'trap "" INT; exec "$@"', "sh"))
+    suite.check("an interrupt that is ignored from the start stays so",
+                run.code == 0 and "interrupted" not in run.err and suite.left_in("ignored") == ["ignored"], run)
+
+
+def check_going_on(suite: Suite) -> None:
+    large_model(suite)
+    calibrate = ("calibrate", "large", "--samples", 72, "--length", 16, "-o")
+    suite.succeeds(*calibrate, "undisturbed.stats")
+    stopped = signalled(suite, r"^calibrating: 0/", signal.SIGTERM, *calibrate, "resumed.stats")
+    suite.check("a terminated calibration exits with 143", stopped.code == 143, stopped)
+    suite.same("what it has done so far is kept beside the output", suite.left_in("resumed"), [".resumed.stats.resume"])
+    resumed = suite.succeeds(*calibrate, "resumed.stats")
+    written = re.search(r"^writing text: (\d+)/", resumed.err, re.M)
+    suite.check("the same command goes on: the first 64 texts, which are saved, are not written again",
+                not written or int(written[1]) >= 64 * 16, resumed)
+    suite.check("and ends with the same bytes", suite.bytes_of("resumed.stats") == suite.bytes_of("undisturbed.stats"))
+    suite.same("finished, it keeps no progress", suite.left_in("resumed"), ["resumed.stats"])
+
+    convert = ("convert", "large", "--stats", "undisturbed.stats", "--preset", "fast", "-o")
+    suite.succeeds(*convert, "undisturbed")
+    stopped = signalled(suite, r"^converting: ", signal.SIGINT, *convert, "resumed")
+    suite.check("an interrupted conversion exits with 130", stopped.code == 130, stopped)
+    suite.succeeds(*convert, "resumed")
+    suite.same("a conversion goes on and ends with the same bytes",
+               safetensors.hashes(suite.work / "resumed" / "model.safetensors"),
+               safetensors.hashes(suite.work / "undisturbed" / "model.safetensors"))
+    suite.same("finished, the conversion keeps no progress", suite.left_in("resumed"), ["resumed", "resumed.stats"])
+
+
+GROUPS = (check_jobs, check_generation, check_ignored_interrupts, check_going_on)

@@ -1,0 +1,75 @@
+"""run and bench."""
+
+import re
+
+from golden import shapes
+from golden.suite import PROGRESS, Suite
+
+CONTINUATION = "ZSrrrrrSSrrdSSSrrrDSSSrr\n"  # of phi, to "the cat"
+TIMING = r"prompt: \d+ tokens?, [\d.]+ tokens/s; generated: \d+ tokens?(, [\d.]+ tokens/s)?\n"
+
+
+def check_continuation(suite: Suite) -> None:
+    # An F32 cache keeps the instruction sets' differences in the last bits as small as they are.
+    flags = ("run", "phi", "-p", "the cat", "-n", 24, "--kv", "f32")
+    run = suite.succeeds(*flags)
+    suite.same("run continues the text as it did, and ends with a new line", run.out, CONTINUATION)
+    suite.check("run tells its speed on standard error", re.fullmatch(TIMING, run.err), run)
+    quiet = suite.succeeds(*flags, "-q")
+    suite.same("-q tells the text alone", (quiet.out, quiet.err), (run.out, ""))
+    piped = suite.succeeds("run", "phi", "-p", "-", *flags[4:], "-q", stdin="the cat")
+    suite.same("-p - reads the prompt from standard input", piped.out, run.out)
+    stopped = suite.succeeds(*flags, "-q", "--stop", "SS")
+    suite.same("--stop ends before its text", stopped.out, "ZSrrrrr\n")
+    sampled = [suite.succeeds(*flags, "-q", "--temperature", 1, "--seed", seed).out for seed in (1, 1, 2)]
+    suite.check("a seed makes sampling repeatable", sampled[0] == sampled[1] != sampled[2], sampled)
+    suite.same("the most likely token alone is no choice", suite.succeeds(
+        *flags, "-q", "--temperature", 1, "--top-k", 1, "--seed", 5).out, run.out)
+    rolling = suite.succeeds("run", "phi", "-p", "the cat", "-n", 200, "--window", 16, "--sinks", 2)
+    suite.check("a rolling cache goes on beyond the context", "generated: 200 tokens" in rolling.err, rolling)
+    full = suite.succeeds("run", "phi", "-p", "the cat", "-n", 200)
+    suite.check("without one, generation ends with the context", "generated: 56 tokens" in full.err, full)
+
+
+
+
+
+def check_chat(suite: Suite) -> None:
+    once = suite.succeeds("run", "phi", "--chat", "-p", "the cat", "-n", 8, "--kv", "f32")
+    suite.check("a chat message is answered", once.out.strip() and re.fullmatch(TIMING, once.err), once)
+    talk = suite.succeeds("run", "phi", "--chat", "-n", 4, "--kv", "f32", stdin="the cat\n\nand\n")
+    suite.check("each line of input is a message, empty ones are none",
+                re.fullmatch(TIMING * 2, talk.err) and talk.out.startswith(once.out[:2]), talk)
+    plain = suite.run("run", "llama.gguf", "--chat", "-p", "the cat")
+    suite.check("a model without tokenizer is refused with one line", plain.code == 1 and plain.out == "" and
+                re.fullmatch(r"ballast: llama\.gguf: [^\n]+\n", plain.err), plain)
+
+
+def check_refusals(suite: Suite) -> None:
+    encoder = suite.run("run", "bert", "-p", "text")
+    suite.check("an encoder continues nothing", encoder.code == 1 and encoder.out == "" and
+                re.fullmatch(r"ballast: bert: [^\n]+\n", encoder.err), encoder)
+    long = suite.run("run", "phi", "-p", "a b c " * 40)
+    suite.check("a prompt longer than the context is refused with one line", long.code == 1 and long.out == "" and
+                long.err.count("\n") == 1, long)
+
+
+def check_bench(suite: Suite) -> None:
+    flags = ("bench", "llama3", "-p", 16, "-n", 8, "-r", 2, "-t", 1)
+    figures = suite.json(*flags, shape=shapes.BENCH)
+    suite.same("bench names its tests as llama-bench does", [result["test"] for result in figures["results"]],
+               ["pp16", "tg8"])
+    suite.check("speeds, limits and threads are told", figures["machine"]["threads"] == 1 and all(
+        result["tokens_per_second"] > 0 and result["fraction_of_limit"] > 0 for result in figures["results"]), figures)
+    run = suite.succeeds("bench", "llama3", "-p", 16, "-n", 0, "-r", 2, "-t", 1, "-d", 4)
+    suite.prints("bench prints its page, and progress in plain lines on standard error",
+                 r"processor     [^\n]+\ninstructions  \w+\nthreads       1\nmemory reads  [\d.]+ GB/s\n"
+                 r"INT8 peak     \d+ Gop/s\nload time     [\d.]+ s\npeak memory   [^\n]+\n\n"
+                 r"test +tokens/s +± deviation +of the limit\npp16 @ d4 +[\d.]+ +± [\d.]+ +[\d.]+ %\n",
+                 f"{PROGRESS}+", run)
+    refused = suite.run("bench", "gpt2", "-p", 65, "-n", 0)
+    suite.check("bench refuses what a table of positions does not hold", refused.code == 1 and refused.out == "" and
+                refused.err.count("\n") == 1, refused)
+
+
+GROUPS = (check_continuation, check_chat, check_refusals, check_bench)

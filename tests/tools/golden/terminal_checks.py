@@ -1,0 +1,110 @@
+"""On a terminal a bar is drawn; elsewhere progress is plain lines, which the other checks see."""
+
+import fcntl
+import os
+import pty
+import re
+import signal
+import struct
+import subprocess
+import termios
+import threading
+
+from golden.suite import Suite
+
+CALIBRATE = ("calibrate", "llama3", "--samples", "16", "--length", "64", "--text", "calibration.txt", "--force", "-o",
+             "terminal.stats")
+ERASE = "\r\x1b[K"
+
+
+class Terminal:
+    """The program with standard error, and if asked standard input, on a terminal."""
+
+    def __init__(self, suite: Suite, words: tuple[str, ...], columns: int, kind: str, typing: bool = False):
+        self.master, slave = pty.openpty()
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+        self.process = subprocess.Popen([*suite.program, *words], cwd=suite.work, stderr=slave, stdout=subprocess.PIPE,
+                                        stdin=slave if typing else subprocess.DEVNULL, env={**os.environ, "TERM": kind})
+        os.close(slave)
+        self.text = ""
+
+    def read(self, until: str = r"(?!)") -> str:
+        """Up to what `until`, a regular expression, finds in all that was read, or to the end."""
+        while not re.search(until, self.text):
+            try:
+                data = os.read(self.master, 4096)
+            except OSError:  # the other end is closed
+                break
+            if not data:
+                break
+            self.text += data.decode(errors="replace")
+        return self.text
+
+    def type(self, text: str) -> None:
+        os.write(self.master, text.encode())
+
+    def end(self) -> tuple[int, str]:
+        self.read()
+        out = self.process.stdout.read().decode(errors="replace")
+        os.close(self.master)
+        return self.process.wait(), out
+
+
+def check_bar(suite: Suite) -> None:
+    for columns in (100, 40):
+        terminal = Terminal(suite, CALIBRATE, columns, "xterm")
+        code, out = terminal.end()
+        plan, *drawn = terminal.text.split(ERASE)
+        # Where the time that is left takes the bar's room, figures are drawn alone.
+        bars = [re.fullmatch(r"calibrating(  \[[#-]+\])?  \d/2  \d+ %(  .+ left)?", line) for line in drawn[:-1]]
+        planned = re.fullmatch(r"ballast: calibration: expecting [^\n]+\n", plan)
+        suite.check(f"on a terminal of {columns} columns a bar is drawn in one line, and erased at the end",
+                    code == 0 and planned and drawn[-1] == "" and all(bars) and bars[0][1], repr(terminal.text))
+        suite.check(f"no line of the bar is as wide as {columns} columns", all(len(bar) < columns for bar in drawn),
+                    repr(drawn))
+        suite.check("standard output has no part of it", "\x1b" not in out and "\r" not in out and
+                    out.startswith("measured  "), repr(out))
+    quiet = Terminal(suite, (*CALIBRATE, "-q"), 80, "xterm")
+    suite.check("with -q nothing is drawn", quiet.end()[0] == 0 and quiet.text == "", repr(quiet.text))
+
+
+def check_dumb_terminal(suite: Suite) -> None:
+    terminal = Terminal(suite, CALIBRATE, 80, "dumb")
+    code, _ = terminal.end()
+    suite.check("on a dumb terminal progress is plain lines", code == 0 and "\x1b" not in terminal.text and
+                re.search(r"calibrating: 0/2\r\n", terminal.text) and "calibrating: 2/2, took" in terminal.text,
+                repr(terminal.text))
+
+
+def check_interrupted_bar(suite: Suite) -> None:
+    words = ("calibrate", "llama3", "-o", "stopped-bar", "--samples", "20000", "--length", "16")
+    terminal = Terminal(suite, words, 80, "xterm")
+    terminal.read(r"writing text")
+    terminal.process.send_signal(signal.SIGINT)
+    code, out = terminal.end()
+    suite.check("an interrupt erases the bar, then tells of itself in a line of its own", code == 130 and out == "" and
+                terminal.text.endswith(ERASE + "ballast: interrupted\r\n"), repr(terminal.text[-200:]))
+
+
+def check_chat(suite: Suite) -> None:
+    words = ("run", "mistral", "--chat", "-n", "100000000", "--window", "16", "--sinks", "2")
+    terminal = Terminal(suite, words, 80, "xterm", typing=True)
+    terminal.read(r"> \Z")
+    suite.check("a chat on a terminal tells how to stop and to leave, then asks",
+                terminal.text == "Ctrl-C stops an answer, Ctrl-D leaves.\r\n> ", repr(terminal.text))
+    terminal.type("the cat\n")
+    answer = terminal.process.stdout
+    answered = answer.read(1)
+    # More of it may come until the signal arrives than a pipe holds.
+    drain = threading.Thread(target=answer.read)
+    drain.start()
+    terminal.process.send_signal(signal.SIGINT)
+    terminal.read(r"generated: [^\r]*\r\n> \Z")
+    terminal.type("\x04")
+    terminal.read()
+    drain.join()
+    suite.check("Ctrl-C stops the answer alone, Ctrl-D leaves with 0", terminal.end()[0] == 0 and answered and
+                "interrupted" not in terminal.text, repr(terminal.text))
+
+
+GROUPS = (check_bar, check_dumb_terminal, check_interrupted_bar, check_chat)
