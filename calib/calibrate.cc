@@ -37,11 +37,12 @@ struct InputRanges {
 
 /// What one block's batches are folded into.
 struct BlockAccumulators {
-  explicit BlockAccumulators(const ModelSpec& spec)
-      : keys(spec.kv_heads * spec.head_size),
-        values(spec.kv_heads * spec.value_size),
-        output(spec.hidden_size),
-        first_token_share(spec.heads, jobs::SumOrder::kFixed) {}
+  /// Keys, values and shares have no channels where the layer does not attend.
+  BlockAccumulators(std::size_t hidden_size, const AttentionSpec& attention)
+      : keys(attention.kv_heads * attention.head_size),
+        values(attention.kv_heads * attention.value_size),
+        output(hidden_size),
+        first_token_share(attention.heads, jobs::SumOrder::kFixed) {}
 
   void end_shard(std::size_t shard) {
     for (InputRanges& input : inputs) input.ranges.end_shard(shard);
@@ -56,6 +57,15 @@ struct BlockAccumulators {
   OutputMagnitudes output;
   jobs::ShardedSum<double> first_token_share;
 };
+
+/// Of the layer with the most.
+std::size_t most_heads(const ModelSpec& spec) {
+  std::size_t heads = 0;
+  for (const LayerSpec& layer : spec.layers) {
+    if (layer.attention() != nullptr) heads = std::max(heads, layer.attention()->heads);
+  }
+  return heads;
+}
 
 jobs::JobKey key_of(const std::filesystem::path& model, const CalibrateOptions& options, const std::vector<int>& prefix,
                     const Ranks& ranks) {
@@ -103,11 +113,11 @@ class Calibration {
     const std::optional<std::size_t> restored =
         state_ ? calib::restore_progress(*state_, ranks_, progress_so_far()) : std::nullopt;
     if (!restored) begin(outer);
-    for (std::size_t layer = restored.value_or(0) + 1; layer <= spec.layers; ++layer) {
+    for (std::size_t layer = restored.value_or(0) + 1; layer <= spec.layers.size(); ++layer) {
       run_block(layer);
       if (state_) calib::save_progress(*state_, ranks_, layer, progress_so_far());
     }
-    if (progress_) progress_(stage_, spec.layers, spec.layers);
+    if (progress_) progress_(stage_, spec.layers.size(), spec.layers.size());
     measure_head(outer);
     findings_.describe(statistics_);
     if (state_ && !state_->problem().empty() && ranks_.first() && options_.on_message) {
@@ -137,7 +147,7 @@ class Calibration {
     statistics_.samples = samples_.size();
     statistics_.length = options_.length;
     statistics_.seed = options_.seed;
-    statistics_.heads = source_.spec().heads;
+    statistics_.heads = most_heads(source_.spec());
     statistics_.prefix = prefix_;
     for (const std::vector<int>& sample : samples_) {
       statistics_.tokens.insert(statistics_.tokens.end(), sample.begin(), sample.end());
@@ -153,8 +163,9 @@ class Calibration {
 
   void run_block(std::size_t layer) {
     const model::BlockWeights block = source_.block(layer - 1);
-    const model::KeyValueCache after_prefix = run_prefix(layer, block);
-    BlockAccumulators sums(source_.spec());
+    const model::SequenceState after_prefix = run_prefix(layer, block);
+    const AttentionSpec* attention = source_.spec().layers[layer - 1].attention();
+    BlockAccumulators sums(hidden_size(), attention == nullptr ? AttentionSpec{} : *attention);
     const std::size_t at_once = std::max<std::size_t>(1, calib::kBatchTokens / options_.length);
     const IndexRange shards = jobs::shards_of(ranks_.rank(), ranks_.size());
     for (std::size_t shard = shards.begin; shard < shards.end; ++shard) {
@@ -168,27 +179,28 @@ class Calibration {
     finish_block(layer, sums);
   }
 
-  /// The cache with which every sample passes the block. What comes after does not change the prefix: it passes once.
-  model::KeyValueCache run_prefix(std::size_t layer, const model::BlockWeights& block) {
+  /// The state with which every sample enters the block. What follows does not change the prefix: it passes once.
+  model::SequenceState run_prefix(std::size_t layer, const model::BlockWeights& block) {
     const ModelSpec& spec = source_.spec();
-    model::KeyValueCache cache({model::cache_shape(spec)},
+    model::SequenceState state(spec, layer - 1,
                                {.type = kernels::CacheType::kF32, .capacity = prefix_.size() + options_.length});
-    if (prefix_.empty()) return cache;
-    const model::BatchSequence sequence = {.tokens = prefix_.size(), .cache = &cache};
+    if (prefix_.empty()) return state;
+    const model::BatchSequence sequence = {.tokens = prefix_.size(), .state = &state};
     rope_.look_up({&sequence, 1}, angles_);
     model::forward_block(spec, block, layer - 1, angles_, {&sequence, 1}, 0, hidden_of_prefix(), activations_);
-    cache.advance(prefix_.size());
-    return cache;
+    state.advance(prefix_.size());
+    return state;
   }
 
-  void run_batch(std::size_t layer, const model::BlockWeights& block, const model::KeyValueCache& after_prefix,
+  void run_batch(std::size_t layer, const model::BlockWeights& block, const model::SequenceState& after_prefix,
                  IndexRange samples, std::size_t shard, BlockAccumulators& sums) {
     const ModelSpec& spec = source_.spec();
-    if (progress_) progress_(stage_, layer - 1, spec.layers);  // a block may take long: an interrupt ends it here
-    std::vector<model::KeyValueCache> caches(samples.size(), after_prefix);
+    if (progress_)
+      progress_(stage_, layer - 1, spec.layers.size());  // a block may take long: an interrupt ends it here
+    std::vector<model::SequenceState> states(samples.size(), after_prefix);
     std::vector<model::BatchSequence> batch;
     batch.reserve(samples.size());
-    for (model::KeyValueCache& cache : caches) batch.push_back({.tokens = options_.length, .cache = &cache});
+    for (model::SequenceState& state : states) batch.push_back({.tokens = options_.length, .state = &state});
     rope_.look_up(batch, angles_);
     model::forward_block(spec, block, layer - 1, angles_, batch, 0, hidden_of(samples.begin), activations_,
                          {.record_inputs = true, .first_token_share = true});
@@ -201,11 +213,15 @@ class Calibration {
     for (std::size_t r = 0; r < flags.size(); ++r) massive[r] |= flags[r];
 
     add_inputs(massive, shard, sums.inputs);
+    if (spec.layers[layer - 1].attention() != nullptr) add_attention(massive, sums);
+  }
+
+  void add_attention(const std::vector<std::uint8_t>& massive, BlockAccumulators& sums) const {
     sums.keys.add(activations_.keys.rows, activations_.keys.stride, massive);
     sums.values.add(activations_.values.rows, activations_.values.stride, massive);
     const std::span<double> share = sums.first_token_share.shard();
     for (std::size_t i = 0; i < activations_.first_token_share.size(); ++i) {
-      share[i % spec.heads] += activations_.first_token_share[i];
+      share[i % share.size()] += activations_.first_token_share[i];
     }
   }
 
@@ -218,6 +234,7 @@ class Calibration {
     for (const double sum : sums.first_token_share.finish(ranks_)) {
       statistics_.sink_share.push_back(static_cast<float>((sum - static_cast<double>(silent)) / queries));
     }
+    statistics_.sink_share.resize(layer * statistics_.heads);
     finish_output(layer, sums.output);
   }
 

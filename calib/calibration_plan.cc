@@ -8,6 +8,7 @@
 #include "jobs/memory.h"
 #include "jobs/plan.h"
 #include "jobs/sharded_sum.h"
+#include "model/block_structure.h"
 
 namespace ballast::calib {
 
@@ -15,6 +16,23 @@ namespace {
 
 // Norms, activations, softmax and the accumulation of statistics over the time of the products (SmolLM2-135M, Zen 4).
 constexpr double kBesidesProducts = 1.35;
+
+/// The layer with the most weights, the last of equal ones.
+std::size_t largest_layer(const ModelSpec& spec) {
+  std::size_t largest = 0;
+  std::size_t most = 0;
+  for (std::size_t layer = 0; layer < spec.layers.size(); ++layer) {
+    std::size_t weights = 0;
+    for (const model::Part& part : model::block_linears(spec, layer)) {
+      const auto [rows, cols] = model::matrix_shape(spec, layer, part.role);
+      weights += rows * cols;
+    }
+    if (weights < most) continue;
+    largest = layer;
+    most = weights;
+  }
+  return largest;
+}
 
 /// What a rank takes, whose samples are `samples`.
 class Forecast {
@@ -24,8 +42,9 @@ class Forecast {
         options_(options),
         finds_prefix_(options.prefix.automatic && source.prefix_tokens().empty()),
         held_(jobs::resident_memory()),
-        block_(jobs::block_costs(spec_, source.block(spec_.layers - 1))) {
-    source.release_block(spec_.layers - 1);
+        layer_(largest_layer(spec_)),
+        block_(jobs::block_costs(spec_, layer_, source.block(layer_))) {
+    source.release_block(layer_);
     outer_weights_ = static_cast<double>(outer.head_linear().rows() * outer.head_linear().cols());
     outer_bytes_ = outer.streamed_bytes();
   }
@@ -36,8 +55,8 @@ class Forecast {
 
   double seconds(std::size_t samples) const {
     const double tokens = static_cast<double>(samples * options_.length);
-    const double blocks = tokens * static_cast<double>(spec_.layers) *
-                          (block_.multiply_adds + jobs::attention_multiply_adds(spec_, options_.length));
+    const double blocks = tokens * static_cast<double>(spec_.layers.size()) *
+                          (block_.multiply_adds + jobs::attention_multiply_adds(spec_, layer_, options_.length));
     const double passes = finds_prefix_ ? 2 : 1;
     double seconds = passes * blocks / jobs::multiply_adds_per_second(kBatchTokens);
     if (options_.text_files.empty()) {
@@ -68,14 +87,15 @@ class Forecast {
     const std::uint64_t logits = texts_at_once(samples) * spec_.vocab_size * sizeof(float);
     const std::uint64_t candidates = at_once * spec_.vocab_size * 2 * sizeof(double);
     // Caches of 16 bits.
-    return spec_.layers * (block_.weight_bytes + at_once * options_.length * block_.cache_bytes / 2) + outer_bytes_ +
-           logits + candidates;
+    return spec_.layers.size() * (block_.weight_bytes + at_once * options_.length * block_.cache_bytes / 2) +
+           outer_bytes_ + logits + candidates;
   }
 
   const ModelSpec& spec_;
   const CalibrateOptions& options_;
   bool finds_prefix_;
   std::uint64_t held_ = 0;
+  std::size_t layer_;  ///< the costs of all are forecast from this one
   jobs::BlockCosts block_;
   double outer_weights_ = 0;
   std::uint64_t outer_bytes_ = 0;

@@ -70,17 +70,17 @@ Samples sample_group(const model::Model& model, int first, std::size_t count, st
   const std::size_t vocab_size = model.spec().vocab_size;
   Samples sequences(count, std::vector<int>{first});
   std::vector<engine::Sampler> samplers;
-  std::vector<model::KeyValueCache> caches;
+  std::vector<model::SequenceState> states;
   for (std::size_t i = 0; i < count; ++i) {
     samplers.emplace_back(at_random(seed + i));
-    caches.push_back(model.make_cache({}, length));
+    states.push_back(model.make_state({}, length));
   }
   std::vector<float> logits(count * vocab_size);
   std::vector<model::SequenceTokens> batch(count);
   model::Workspace workspace;
   progress.add(count);
   while (sequences.front().size() < length) {
-    for (std::size_t i = 0; i < count; ++i) batch[i] = {std::span(&sequences[i].back(), 1), &caches[i], 1};
+    for (std::size_t i = 0; i < count; ++i) batch[i] = {std::span(&sequences[i].back(), 1), &states[i], 1};
     model.logits(model.forward(batch, workspace).data(), count, logits.data(), workspace);
     extend(sequences, samplers, logits, vocab_size);
     progress.add(count);
@@ -103,8 +103,8 @@ Samples resample_group(const model::Model& model, std::size_t count, std::size_t
     for (std::size_t t = 0; t < length; ++t) ids.push_back(static_cast<int>(random() % vocab_size));
     engine::Sampler sampler(at_random(seed + i));
     for (std::size_t round = 0; round < kRounds; ++round) {
-      model::KeyValueCache cache = model.make_exact_cache(length);
-      const model::SequenceTokens sequence = {ids, &cache, length};
+      model::SequenceState state = model.make_exact_state(length);
+      const model::SequenceTokens sequence = {ids, &state, length};
       model.logits(model.forward({&sequence, 1}, workspace).data(), length, logits.data(), workspace);
       for (std::size_t t = 0; t < length; ++t) ids[t] = sampler.sample({logits.data() + t * vocab_size, vocab_size});
       progress.add(length / kRounds);

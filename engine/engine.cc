@@ -43,7 +43,7 @@ void Engine::run(std::span<Call* const> calls) {
   sequences_.clear();
   for (Call* call : calls) {
     try {
-      for (const Sequence* sequence : call->sequences) model_.check(sequence->pending(), sequence->cache());
+      for (const Sequence* sequence : call->sequences) model_.check(sequence->pending(), sequence->state());
       sequences_.insert(sequences_.end(), call->sequences.begin(), call->sequences.end());
     } catch (...) {
       call->failure = std::current_exception();
@@ -62,7 +62,7 @@ void Engine::forward() {
   batch_.clear();
   for (Sequence* sequence : sequences_) {
     const std::span<const int> ids = sequence->pending();
-    batch_.push_back({.ids = ids, .cache = &sequence->cache_, .wanted = std::min(sequence->wanted_, ids.size())});
+    batch_.push_back({.ids = ids, .state = &sequence->state_, .wanted = std::min(sequence->wanted_, ids.size())});
     sequence->logits_.resize(batch_.back().wanted * model_.spec().vocab_size);
   }
   kernels::with_team([&] { write_logits(model_.forward(batch_, workspace_)); });

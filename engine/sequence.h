@@ -21,8 +21,8 @@ class Sequence {
 
   const std::vector<int>& tokens() const { return tokens_; }
   std::span<const int> pending() const { return std::span(tokens_).subspan(run()); }
-  std::size_t run() const { return cache_.length(); }  ///< of the tokens, the first so many have run
-  const model::KeyValueCache& cache() const { return cache_; }
+  std::size_t run() const { return state_.length(); }  ///< of the tokens, the first so many have run
+  const model::SequenceState& state() const { return state_; }
 
   /// Whether it can hold `capacity` tokens and keeps them as `options` says.
   bool suits(const CacheOptions& options, std::size_t capacity) const;
@@ -49,7 +49,7 @@ class Sequence {
   friend class Engine;
 
   CacheOptions options_;
-  model::KeyValueCache cache_;
+  model::SequenceState state_;
   std::vector<int> tokens_;
   std::size_t wanted_ = 1;
   std::vector<float> logits_;

@@ -57,7 +57,7 @@ class ModelBenchmark {
     }
     // Rotated positions go on beyond the context: its tokens mean nothing to the model, but cost what others do.
     const std::size_t needed = options.depth + std::max(options.prompt, options.generate);
-    if (model_.spec().positions == PositionKind::kLearned && needed > model_.context_length()) {
+    if (model_.spec().learned_positions && needed > model_.context_length()) {
       throw Error("benchmark", std::to_string(needed) + " tokens do not fit the model's table of " +
                                    std::to_string(model_.context_length()) + " positions: measure fewer");
     }
@@ -69,12 +69,12 @@ class ModelBenchmark {
     result_.threads = static_cast<std::size_t>(omp_get_max_threads());
     if (options_.prompt > 0) {
       measure("pp" + std::to_string(options_.prompt), options_.prompt, prompt_limit(),
-              [&](model::KeyValueCache& cache) { run_prompt(cache, options_.prompt); });
+              [&](model::SequenceState& state) { run_prompt(state, options_.prompt); });
     }
     if (options_.generate > 0) {
       measure("tg" + std::to_string(options_.generate), options_.generate, generation_limit(),
-              [&](model::KeyValueCache& cache) {
-                for (std::size_t i = 0; i < options_.generate; ++i) run_prompt(cache, 1);
+              [&](model::SequenceState& state) {
+                for (std::size_t i = 0; i < options_.generate; ++i) run_prompt(state, 1);
               });
     }
     result_.peak_rss_bytes = peak_rss_bytes();  // before the machine's measurement takes memory of its own
@@ -95,33 +95,34 @@ class ModelBenchmark {
 
   // Tokens per second if memory never waited: weights, and the cache at its mean length.
   std::function<double()> generation_limit() {
-    model::KeyValueCache cache = make_cache();
-    cache.advance(options_.depth + options_.generate / 2);
-    const auto bytes = static_cast<double>(model_.streamed_bytes() + cache.bytes_in_use());
+    model::SequenceState state = make_state();
+    state.advance(options_.depth + options_.generate / 2);
+    const auto bytes = static_cast<double>(model_.streamed_bytes() + state.bytes_in_use());
     return [=, this] { return result_.read_gb_s * 1e9 / bytes; };
   }
 
-  model::KeyValueCache make_cache() {
+  model::SequenceState make_state() {
     const std::size_t capacity = options_.depth + std::max(options_.prompt, options_.generate);
-    return model_.make_cache(options_.cache, capacity);
+    return model_.make_state(options_.cache, capacity);
   }
 
-  void run_prompt(model::KeyValueCache& cache, std::size_t tokens) {
+  void run_prompt(model::SequenceState& state, std::size_t tokens) {
     logits_.resize(model_.spec().vocab_size);
     ids_.resize(tokens);
     for (int& id : ids_) id = static_cast<int>(random_() % model_.spec().vocab_size);
-    model_.next_logits(ids_, cache, logits_.data(), workspace_);
+    model_.next_logits(ids_, state, logits_.data(), workspace_);
   }
 
   template <typename Test>
   void measure(const std::string& name, std::size_t tokens, const std::function<double()>& limit, const Test& test) {
-    model::KeyValueCache cache = make_cache();
-    if (options_.depth > 0) run_prompt(cache, options_.depth);
+    model::SequenceState state = make_state();
+    if (options_.depth > 0) run_prompt(state, options_.depth);
     std::vector<double> speeds;
     for (std::size_t i = 0; i <= options_.repetitions; ++i) {
-      if (!cache.rolling()) cache.truncate(options_.depth);  // a rolling one goes on: its work stays the same
+      // What cannot be cut goes on: its work stays the same.
+      if (!state.cache().rolling() && state.can_truncate_to(options_.depth)) state.truncate(options_.depth);
       const Clock::time_point start = Clock::now();
-      test(cache);
+      test(state);
       if (i > 0) speeds.push_back(static_cast<double>(tokens) / seconds_since(start));
       if (progress_) progress_(name, i + 1, options_.repetitions + 1);
     }

@@ -67,7 +67,7 @@ std::size_t longest_sequence(const std::vector<Task>& tasks) {
 class ChoiceScorer {
  public:
   ChoiceScorer(const model::Model& model, const CacheOptions& cache, std::size_t longest)
-      : model_(model), runner_(model, model.make_cache(cache, longest)) {}
+      : model_(model), runner_(model, model.make_state(cache, longest)) {}
 
   ChoiceAnswer answer(const Task& task) {
     ChoiceAnswer answer;

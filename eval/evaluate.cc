@@ -24,8 +24,8 @@ constexpr std::size_t kStreamBatch = 512;
 static_assert(kStreamBatch % eval::kLogitRows == 0);
 
 eval::SequenceRunner make_runner(const model::Model& model, const EvaluateOptions& options, const CacheOptions& cache) {
-  if (options.stream > 0) return {model, model.make_cache(cache, options.stream)};
-  return {model, model.make_cache(cache, options.context)};
+  if (options.stream > 0) return {model, model.make_state(cache, options.stream)};
+  return {model, model.make_state(cache, options.context)};
 }
 
 void check_options(const EvaluateOptions& options, const model::ModelSource& source) {
@@ -92,7 +92,7 @@ class TextEvaluation {
     if (options_.stream > 0) {
       score_stream();
       result.segments = eval::stream_segments(scores_, options_.reference.has_value());
-      result.cache_bytes = runner_.cache().memory_bytes();
+      result.cache_bytes = runner_.state().memory_bytes();
     } else {
       for (std::size_t i = 0; i < chunks_.count(); ++i) {
         score_chunk(i);

@@ -1,5 +1,6 @@
 #include "ballast/inspect.h"
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -132,6 +133,27 @@ const char* layout_name(BlockLayout layout) {
   }
 }
 
+const char* positions_name(const ModelSpec& spec) {
+  const AttentionSpec* attention = spec.first_attention();
+  if (attention != nullptr && attention->rope) return "rope";
+  return spec.learned_positions ? "learned" : "none";
+}
+
+/// Sizes of the first layer that attends, and the windows of all.
+void add_attention(const ModelSpec& spec, json& result) {
+  const AttentionSpec* attention = spec.first_attention();
+  if (attention == nullptr) return;
+  result["heads"] = attention->heads;
+  result["kv_heads"] = attention->kv_heads;
+  result["head_size"] = attention->head_size;
+  if (attention->rope) result["rope"] = rope_json(*attention->rope);
+  std::vector<std::size_t> windows;
+  for (const LayerSpec& layer : spec.layers) {
+    windows.push_back(layer.attention() == nullptr ? 0 : layer.attention()->window);
+  }
+  if (std::ranges::any_of(windows, [](std::size_t window) { return window > 0; })) result["windows"] = windows;
+}
+
 }  // namespace
 
 ModelSummary inspect(const std::filesystem::path& model) {
@@ -150,20 +172,15 @@ std::string model_summary_json(const ModelSummary& summary) {
                       {"bytes", group.bytes}});
   }
   json result = {{"architecture", spec.architecture},
-                 {"layers", spec.layers},
+                 {"layers", spec.layers.size()},
                  {"hidden_size", spec.hidden_size},
-                 {"heads", spec.heads},
-                 {"kv_heads", spec.kv_heads},
-                 {"head_size", spec.head_size},
-                 {"mlp_size", spec.mlp_size},
+                 {"mlp_size", spec.layers.front().mlp.size},
                  {"vocab_size", spec.vocab_size},
                  {"context_length", spec.context_length},
                  {"norm", spec.norm.kind == NormSpec::Kind::kRms ? "rms" : "layer"},
                  {"layout", layout_name(spec.layout)},
                  {"causal", spec.causal},
-                 {"positions", spec.positions == PositionKind::kRope      ? "rope"
-                               : spec.positions == PositionKind::kLearned ? "learned"
-                                                                          : "none"},
+                 {"positions", positions_name(spec)},
                  {"tied_embeddings", spec.tied_embeddings},
                  {"parameters", summary.parameters},
                  {"file_bytes", summary.file_bytes},
@@ -171,9 +188,10 @@ std::string model_summary_json(const ModelSummary& summary) {
                  {"tensor_groups", groups},
                  {"tokenizer", summary.tokenizer},
                  {"advice", summary.advice}};
-  if (spec.positions == PositionKind::kRope) result["rope"] = rope_json(spec.rope);
-  if (!spec.windows.empty()) result["windows"] = spec.windows;
-  if (spec.experts) result["experts"] = spec.experts->count;
+  add_attention(spec, result);
+  for (const LayerSpec& layer : spec.layers) {
+    if (layer.mlp.experts) result["experts"] = layer.mlp.experts->count;
+  }
   if (!summary.prefix.empty()) result["prefix"] = summary.prefix;
   if (!summary.recipe.empty()) result["recipe"] = json::parse(summary.recipe, nullptr, false);
   return result.dump(-1, ' ', false, json::error_handler_t::replace);

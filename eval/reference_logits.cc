@@ -45,7 +45,7 @@ void write_logits(const fs::path& target, std::unique_ptr<model::ModelSource> so
   // One file, whatever its size. The space is taken here, before the work.
   files::SafetensorsWriter writer(directory.path(), std::move(plan), {}, std::numeric_limits<std::uint64_t>::max());
   model::Model reference(std::move(source));
-  SequenceRunner runner(reference, reference.make_exact_cache(chunks.size));
+  SequenceRunner runner(reference, reference.make_exact_state(chunks.size));
   for (std::size_t i = 0; i < chunks.count(); ++i) {
     runner.restart();
     runner.run(chunks.chunk(i));

@@ -3,13 +3,13 @@
 namespace ballast::eval {
 
 bool SequenceRunner::truncate(std::size_t length) {
-  if (length > cache_.length() || !cache_.can_truncate_to(length)) return false;
-  cache_.truncate(length);
+  if (length > state_.length() || !state_.can_truncate_to(length)) return false;
+  state_.truncate(length);
   return true;
 }
 
 std::span<const float> SequenceRunner::run(std::span<const int> ids) {
-  const model::SequenceTokens sequence = {.ids = ids, .cache = &cache_, .wanted = ids.size()};
+  const model::SequenceTokens sequence = {.ids = ids, .state = &state_, .wanted = ids.size()};
   const std::span<const float> hidden = model_.forward({&sequence, 1}, workspace_);
   hidden_.assign(hidden.begin(), hidden.end());
   return hidden_;

@@ -14,10 +14,10 @@ namespace ballast::eval {
 /// Runs one sequence after the other through a model.
 class SequenceRunner {
  public:
-  SequenceRunner(const model::Model& model, model::KeyValueCache cache) : model_(model), cache_(std::move(cache)) {}
+  SequenceRunner(const model::Model& model, model::SequenceState state) : model_(model), state_(std::move(state)) {}
 
   /// The next tokens begin a new sequence.
-  void restart() { cache_.truncate(0); }
+  void restart() { state_.truncate(0); }
 
   /// The next tokens come after the first `length` of the sequence, which keep their keys and values. Returns false,
   /// and does nothing, when those are not all there any more.
@@ -30,12 +30,12 @@ class SequenceRunner {
   /// logits [count][vocab_size] of positions first ... of the last run, kept until the next call.
   std::span<const float> logits(std::size_t first, std::size_t count);
 
-  const model::KeyValueCache& cache() const { return cache_; }
+  const model::SequenceState& state() const { return state_; }
 
  private:
   const model::Model& model_;
   model::Workspace workspace_;
-  model::KeyValueCache cache_;
+  model::SequenceState state_;
   std::vector<float> hidden_;
   std::vector<float> logits_;
 };

@@ -77,7 +77,7 @@ double standard_deviation(const std::vector<float>& values) {
 Verification verify(const std::filesystem::path& path, const std::filesystem::path& expected_path, double tolerance) {
   model::Model model(path);
   const Expected expected = read_expected(expected_path, model.spec().vocab_size);
-  eval::SequenceRunner runner(model, model.make_exact_cache(expected.tokens));
+  eval::SequenceRunner runner(model, model.make_exact_state(expected.tokens));
 
   Verification result;
   std::size_t same_top = 0;

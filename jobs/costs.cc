@@ -5,6 +5,7 @@
 
 #include "kernels/matrix/float_matrix.h"
 #include "model/forward/forward.h"
+#include "model/mixer/mixer.h"
 
 namespace ballast::jobs {
 
@@ -28,24 +29,26 @@ double multiply_adds_per_second(std::size_t m) {
   return done / taken.count();
 }
 
-BlockCosts block_costs(const ModelSpec& spec, const model::BlockWeights& block) {
+BlockCosts block_costs(const ModelSpec& spec, std::size_t layer, const model::BlockWeights& block) {
   BlockCosts costs;
-  const double expert_share =
-      spec.experts ? static_cast<double>(spec.experts->per_token) / static_cast<double>(spec.experts->count) : 1.0;
   double written = 2.0 * static_cast<double>(spec.hidden_size);  // what the two norms write
-  model::for_each_linear(block, expert_share, [&](const model::Linear& linear, double share) {
+  model::for_each_linear(block, [&](const model::Linear& linear, model::Role role) {
+    const double share = model::token_share(spec.layers[layer], role);
     costs.multiply_adds += share * static_cast<double>(linear.rows()) * static_cast<double>(linear.cols());
     costs.weight_bytes += linear.bytes();
     written += share * static_cast<double>(linear.rows());
   });
   costs.activation_bytes = static_cast<std::uint64_t>(written * sizeof(float));
-  costs.cache_bytes = spec.kv_heads * (spec.head_size + spec.value_size) * sizeof(float);
+  const model::CacheShape cache = model::cache_shape(spec.layers[layer]);
+  costs.cache_bytes = cache.kv_heads * (cache.key_size + cache.value_size) * sizeof(float);
   return costs;
 }
 
-double attention_multiply_adds(const ModelSpec& spec, std::size_t length) {
+double attention_multiply_adds(const ModelSpec& spec, std::size_t layer, std::size_t length) {
+  const AttentionSpec* attention = spec.layers[layer].attention();
+  if (attention == nullptr) return 0;
   const double seen = static_cast<double>(length) * (spec.causal ? 0.5 : 1.0);
-  return seen * static_cast<double>(spec.heads * (spec.head_size + spec.value_size));
+  return seen * static_cast<double>(attention->heads * (attention->head_size + attention->value_size));
 }
 
 }  // namespace ballast::jobs

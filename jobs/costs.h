@@ -21,10 +21,10 @@ struct BlockCosts {
   std::uint64_t cache_bytes = 0;       ///< per token, in F32
 };
 
-BlockCosts block_costs(const ModelSpec& spec, const model::BlockWeights& block);
+BlockCosts block_costs(const ModelSpec& spec, std::size_t layer, const model::BlockWeights& block);
 
 /// Multiply-adds of attention per token, in sequences of `length` tokens, of one block.
-double attention_multiply_adds(const ModelSpec& spec, std::size_t length);
+double attention_multiply_adds(const ModelSpec& spec, std::size_t layer, std::size_t length);
 
 }  // namespace ballast::jobs
 

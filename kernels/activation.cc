@@ -135,18 +135,5 @@ void multiply_sigmoid(float* x, std::size_t m, std::size_t size, const float* ga
   });
 }
 
-void multiply_sigmoid_heads(float* x, std::size_t m, std::size_t heads, std::size_t head_size, const float* gate,
-                            std::size_t gate_stride) {
-  const auto run = HWY_DYNAMIC_POINTER(multiply_row);
-  parallel_ranges(m, threads_for(m * heads * head_size), [&](std::size_t begin, std::size_t end) {
-    for (std::size_t i = begin; i < end; ++i) {
-      for (std::size_t h = 0; h < heads; ++h) {
-        const double factor = 1.0 / (1.0 + std::exp(-static_cast<double>(gate[i * gate_stride + h])));
-        run(x + (i * heads + h) * head_size, static_cast<float>(factor), head_size);
-      }
-    }
-  });
-}
-
 }  // namespace ballast::kernels
 #endif  // HWY_ONCE

@@ -17,11 +17,6 @@ void activate_multiply(Activation activation, const float* gate, const float* up
 /// x = x / (1 + exp(-gate)) elementwise: x is [m][size] dense, gate has rows `gate_stride` floats apart.
 void multiply_sigmoid(float* x, std::size_t m, std::size_t size, const float* gate, std::size_t gate_stride);
 
-/// The same with one gate per head: x is [m][heads * head_size] dense, gate [m][heads], rows `gate_stride` floats
-/// apart.
-void multiply_sigmoid_heads(float* x, std::size_t m, std::size_t heads, std::size_t head_size, const float* gate,
-                            std::size_t gate_stride);
-
 }  // namespace ballast::kernels
 
 #endif  // BALLAST_KERNELS_ACTIVATION_H_

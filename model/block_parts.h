@@ -11,7 +11,7 @@
 
 namespace ballast::model {
 
-/// Parts of one block, or of what stands around the blocks: a checkpoint's, or those of a conversion under way.
+/// Parts of one block, or of what lies around the blocks: a checkpoint's, or those of a conversion under way.
 struct BlockParts {
   std::function<Linear(Part)> linear;
   std::function<Norm(Role)> norm;

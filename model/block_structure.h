@@ -1,14 +1,14 @@
-// What the spec says about tensors: which there are, their shapes, and who reads what.
+// What the spec says about a model's tensors, from the rows of the role table: which there are, their shapes, and who
+// reads what.
 #ifndef BALLAST_MODEL_BLOCK_STRUCTURE_H_
 #define BALLAST_MODEL_BLOCK_STRUCTURE_H_
 
 #include <cstddef>
 #include <optional>
-#include <utility>
 #include <vector>
 
 #include "ballast/spec.h"
-#include "model/arch/role.h"
+#include "model/role_table.h"
 
 namespace ballast::model {
 
@@ -30,12 +30,15 @@ struct BlockInput {
 std::vector<BlockInput> block_inputs(const ModelSpec& spec, std::size_t layer);
 
 /// Norms of a block, in the order of the forward pass.
-std::vector<Role> block_norms(const ModelSpec& spec);
+std::vector<Role> block_norms(const ModelSpec& spec, std::size_t layer);
 
 /// The linears of block_inputs, flat.
 std::vector<Part> block_linears(const ModelSpec& spec, std::size_t layer);
 
-/// What stands before the first block and behind the last one, in the order of the forward pass.
+/// The vectors of a block.
+std::vector<Role> block_vectors(const ModelSpec& spec, std::size_t layer);
+
+/// What lies before the first block and after the last one, in the order of the forward pass.
 std::vector<Role> outer_roles(const ModelSpec& spec);
 
 bool is_norm(Role role);
@@ -43,22 +46,16 @@ bool is_norm(Role role);
 /// A role that is one vector, stored under a full name of its own.
 bool is_vector(Role role);
 
-/// Kind, epsilon, bias and offset of a norm: query and key norms and those of latent vectors are RMSNorms without bias.
-NormSpec norm_spec(const ModelSpec& spec, Role role);
+/// Kind, epsilon, bias and offset of a norm. Here and below `layer` is of no effect on roles outside of blocks.
+NormSpec norm_spec(const ModelSpec& spec, std::size_t layer, Role role);
 
 /// [outputs, inputs] of a linear; [1, channels] of a norm or a vector.
-std::pair<std::size_t, std::size_t> matrix_shape(const ModelSpec& spec, Role role);
+MatrixShape matrix_shape(const ModelSpec& spec, std::size_t layer, Role role);
 
-/// The flag that says whether a linear has a bias (the head's is kHeadBias, a vector of its own); null for what has
-/// none or always has one.
-bool BiasSpec::* bias_flag(Role role);
+bool has_bias(const ModelSpec& spec, std::size_t layer, Role role);
 
-bool has_bias(const ModelSpec& spec, Role role);
-
-/// Channels of a head before its rotated ones.
-inline std::size_t rotary_offset(const ModelSpec& spec) {
-  return spec.latent ? spec.head_size - spec.rope.rotary_size : 0;
-}
+/// Whether some layer has experts.
+bool has_experts(const ModelSpec& spec);
 
 }  // namespace ballast::model
 

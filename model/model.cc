@@ -18,9 +18,10 @@ Model::Model(std::unique_ptr<ModelSource> source)
     : source_(std::move(source)), outer_(*source_), rope_(source_->spec()) {
   source_->checkpoint().verify_checksums();
   // A thread per block, because a block has too many small parts for all threads to meet at each.
-  blocks_.resize(spec().layers);
-  std::vector<std::exception_ptr> failures(spec().layers);
-  kernels::parallel_tasks(spec().layers, kernels::available_threads(), [&](std::size_t layer, std::size_t) {
+  const std::size_t layers = spec().layers.size();
+  blocks_.resize(layers);
+  std::vector<std::exception_ptr> failures(layers);
+  kernels::parallel_tasks(layers, kernels::available_threads(), [&](std::size_t layer, std::size_t) {
     try {
       blocks_[layer] = source_->block(layer);
     } catch (...) {
@@ -46,7 +47,8 @@ void Model::flag_fp16_tokens(std::span<const int> ids, std::size_t position, std
   }
 }
 
-void Model::check(std::span<const int> ids, const KeyValueCache& cache) const {
+void Model::check(std::span<const int> ids, const SequenceState& state) const {
+  const KeyValueCache& cache = state.cache();
   outer_.check(ids, cache.position());
   if (!cache.rolling() && ids.size() > cache.room()) {
     throw Error("cache", "has room for " + std::to_string(cache.room()) + " more tokens, " +
@@ -55,7 +57,7 @@ void Model::check(std::span<const int> ids, const KeyValueCache& cache) const {
 }
 
 std::span<const float> Model::forward(std::span<const SequenceTokens> batch, Workspace& workspace) const {
-  for (const SequenceTokens& sequence : batch) check(sequence.ids, *sequence.cache);
+  for (const SequenceTokens& sequence : batch) check(sequence.ids, *sequence.state);
   std::size_t wanted = 0;
   for (const SequenceTokens& sequence : batch) wanted += sequence.wanted;
   workspace.output_.resize(wanted * spec().hidden_size);
@@ -83,7 +85,7 @@ bool Model::cut_pass(std::span<const SequenceTokens> batch, Workspace& workspace
     workspace.pieces_.push_back({.ids = batch[i].ids.subspan(first, count),
                                  .output_row = output_row + first_wanted + batch[i].wanted - batch[i].ids.size()});
     workspace.batch_.push_back(
-        {.tokens = count, .cache = batch[i].cache, .fp16_tokens = {}, .wanted = end - std::min(end, first_wanted)});
+        {.tokens = count, .state = batch[i].state, .fp16_tokens = {}, .wanted = end - std::min(end, first_wanted)});
     workspace.done_[i] = end;
     tokens += count;
   }
@@ -98,10 +100,10 @@ void Model::begin_pass(Workspace& workspace) const {
   for (std::size_t i = 0; i < workspace.pieces_.size(); ++i) {
     const std::span<const int> ids = workspace.pieces_[i].ids;
     BatchSequence& sequence = workspace.batch_[i];
-    const std::size_t position = sequence.cache->position();
+    const std::size_t position = sequence.state->position();
     outer_.embed(ids, position, hidden);
     hidden += ids.size() * spec().hidden_size;
-    if (sequence.cache->type() != kernels::CacheType::kInt8) continue;
+    if (sequence.state->cache().type() != kernels::CacheType::kInt8) continue;
     flag_fp16_tokens(ids, position, workspace.fp16_flags_[i]);
     sequence.fp16_tokens = workspace.fp16_flags_[i];
   }
@@ -119,7 +121,7 @@ void Model::run_pass(Workspace& workspace) const {
   const float* row = workspace.hidden_.data();
   for (std::size_t i = 0; i < workspace.pieces_.size(); ++i) {
     const BatchSequence& sequence = workspace.batch_[i];
-    sequence.cache->advance(sequence.tokens);
+    sequence.state->advance(sequence.tokens);
     if (!wanted_only) row += (sequence.tokens - sequence.wanted) * size;
     std::copy_n(row, sequence.wanted * size, workspace.output_.data() + workspace.pieces_[i].output_row * size);
     row += sequence.wanted * size;
@@ -135,8 +137,8 @@ void Model::logits(const float* hidden, std::size_t m, float* logits, Workspace&
   });
 }
 
-void Model::next_logits(std::span<const int> ids, KeyValueCache& cache, float* logits, Workspace& workspace) const {
-  const SequenceTokens sequence = {.ids = ids, .cache = &cache, .wanted = 1};
+void Model::next_logits(std::span<const int> ids, SequenceState& state, float* logits, Workspace& workspace) const {
+  const SequenceTokens sequence = {.ids = ids, .state = &state, .wanted = 1};
   kernels::with_team([&] { this->logits(forward({&sequence, 1}, workspace).data(), 1, logits, workspace); });
 }
 
@@ -160,7 +162,7 @@ void Model::check_cache_options(const CacheOptions& options) const {
   if (options.window == 0 && options.sinks > 0) throw Error("sinks", "need a window");
   if (options.window > 0 && !spec().causal)
     throw Error(context, "is an encoder: every token sees all, no window moves");
-  if (options.window > 0 && spec().positions == PositionKind::kLearned) {
+  if (options.window > 0 && spec().learned_positions) {
     throw Error(context, "has learned positions, which a rolling cache cannot renumber");
   }
   if (options.window + options.sinks > context_length()) {
@@ -170,37 +172,33 @@ void Model::check_cache_options(const CacheOptions& options) const {
   }
 }
 
-KeyValueCache Model::make_cache(const CacheOptions& options, std::size_t capacity) const {
+SequenceState Model::make_state(const CacheOptions& options, std::size_t capacity) const {
   check_cache_options(options);
   const std::vector<int>& prefix = source_->prefix_tokens();
-  KeyValueCache cache(cache_shapes(spec()), {.type = cache_type(options.type),
-                                             .capacity = prefix.size() + capacity,
-                                             .window = options.window,
-                                             .sinks = options.window == 0 ? 0 : prefix.size() + options.sinks,
-                                             .largest_append = kPassTokens});
+  SequenceState state(spec(), {.type = cache_type(options.type),
+                               .capacity = prefix.size() + capacity,
+                               .window = options.window,
+                               .sinks = options.window == 0 ? 0 : prefix.size() + options.sinks,
+                               .largest_append = kPassTokens});
   if (!prefix.empty()) {
     Workspace workspace;
-    const SequenceTokens sequence = {.ids = prefix, .cache = &cache};
+    const SequenceTokens sequence = {.ids = prefix, .state = &state};
     forward({&sequence, 1}, workspace);
-    cache.hold_prefix();
+    state.hold_prefix();
   }
-  return cache;
+  return state;
 }
 
-KeyValueCache Model::make_exact_cache(std::size_t capacity) const {
-  return make_cache({.type = CacheOptions::Type::kF32}, capacity);
-}
-
-double Model::expert_share() const {
-  if (!spec().experts) return 1.0;
-  return static_cast<double>(spec().experts->per_token) / static_cast<double>(spec().experts->count);
+SequenceState Model::make_exact_state(std::size_t capacity) const {
+  return make_state({.type = CacheOptions::Type::kF32}, capacity);
 }
 
 std::size_t Model::streamed_bytes() const {
   auto bytes = static_cast<double>(outer_.streamed_bytes());
-  for (const BlockWeights& block : blocks_) {
-    for_each_linear(block, expert_share(),
-                    [&](const Linear& linear, double share) { bytes += share * static_cast<double>(linear.bytes()); });
+  for (std::size_t layer = 0; layer < blocks_.size(); ++layer) {
+    for_each_linear(blocks_[layer], [&](const Linear& linear, Role role) {
+      bytes += token_share(spec().layers[layer], role) * static_cast<double>(linear.bytes());
+    });
   }
   return static_cast<std::size_t>(bytes);
 }
@@ -209,13 +207,11 @@ double Model::prompt_weights(std::size_t tokens) const {
   const auto size = [](const Linear& linear) { return static_cast<double>(linear.rows() * linear.cols()); };
   double each = 0;
   double last = size(outer_.head_linear());
-  for (const BlockWeights& block : blocks_) {
-    const bool ends = &block == &blocks_.back() && can_keep_wanted_only(spec());
-    bool before_attention = true;  // the order of for_each_linear
-    for_each_linear(block, expert_share(), [&](const Linear& linear, double share) {
-      if (&linear == &block.attention_output) before_attention = false;
-      const bool gate = block.output_gate && &linear == &*block.output_gate;
-      (ends && !before_attention && !gate ? last : each) += share * size(linear);
+  for (std::size_t layer = 0; layer < blocks_.size(); ++layer) {
+    const bool ends = layer + 1 == blocks_.size() && can_keep_wanted_only(spec());
+    for_each_linear(blocks_[layer], [&](const Linear& linear, Role role) {
+      const bool of_last_token = ends && role_row(role).after_mixing;
+      (of_last_token ? last : each) += token_share(spec().layers[layer], role) * size(linear);
     });
   }
   return each + last / static_cast<double>(tokens);
@@ -224,9 +220,12 @@ double Model::prompt_weights(std::size_t tokens) const {
 std::size_t Model::all_weights() const {
   std::size_t count = outer_.weights();
   for (const BlockWeights& block : blocks_) {
-    count += block.attention_norm.elements() + block.mlp_norm.elements() + block.query_norm.elements() +
-             block.key_norm.elements();
-    for_each_linear(block, 1.0, [&](const Linear& linear, double) { count += linear.elements(); });
+    for (const Norm* norm :
+         {&block.attention_norm, &block.attention_post_norm, &block.mlp_norm, &block.mlp_post_norm}) {
+      count += norm->elements();
+    }
+    block.mixer->for_each_norm([&](const Norm& norm) { count += norm.elements(); });
+    for_each_linear(block, [&](const Linear& linear, Role) { count += linear.elements(); });
   }
   return count;
 }

@@ -22,7 +22,7 @@ namespace ballast::model {
 /// Tokens that continue one sequence, any number of them, and what is wanted of them.
 struct SequenceTokens {
   std::span<const int> ids;
-  KeyValueCache* cache = nullptr;
+  SequenceState* state = nullptr;
   std::size_t wanted = 0;  ///< the last so many tokens' output; at most ids.size()
 };
 
@@ -56,10 +56,10 @@ class Workspace {
   std::vector<float> prepared_;
 };
 
-/// Immutable once loaded: any number of threads may run it, each with a workspace and caches of its own.
+/// Immutable once loaded: any number of threads may run it, each with a workspace and states of its own.
 ///
 /// A sequence's output is the same bits alone and in any batch, for any cut of its tokens into calls, any number of
-/// threads, and whether its beginning was run now or lay in the cache.
+/// threads, and whether its beginning was run now or lay in the state.
 class Model {
  public:
   /// Tokens that pass the blocks at once: what is longer is cut into passes.
@@ -73,26 +73,26 @@ class Model {
   const ModelSpec& spec() const { return source_->spec(); }
 
   /// Throws the Error that forward() would throw for tokens that continue a sequence, before anything has run.
-  void check(std::span<const int> ids, const KeyValueCache& cache) const;
+  void check(std::span<const int> ids, const SequenceState& state) const;
 
-  /// Runs all blocks over the batch and advances the caches. Returns the last block's output for the wanted tokens, one
+  /// Runs all blocks over the batch and advances the states. Returns the last block's output for the wanted tokens, one
   /// sequence after the other, [all wanted][hidden_size]; valid until the workspace's next use. Throws Error, with the
-  /// caches as they were, for a token that is not in the vocabulary or a cache without room.
+  /// states as they were, for a token that is not in the vocabulary or a cache without room.
   std::span<const float> forward(std::span<const SequenceTokens> batch, Workspace& workspace) const;
 
   /// logits [m][vocab_size] for rows of hidden values.
   void logits(const float* hidden, std::size_t m, float* logits, Workspace& workspace) const;
 
   /// Both for one sequence, of whose last token the logits [vocab_size] are wanted: without waking threads in between.
-  void next_logits(std::span<const int> ids, KeyValueCache& cache, float* logits, Workspace& workspace) const;
+  void next_logits(std::span<const int> ids, SequenceState& state, float* logits, Workspace& workspace) const;
 
-  /// A cache for all layers in which `capacity` tokens fit, or any number when it rolls. The model's prefix comes first
-  /// in it, before every sequence that it is cut back for; it does not count in `capacity`. A rolling cache keeps it as
-  /// sinks. Throws Error when the model cannot be run so.
-  KeyValueCache make_cache(const CacheOptions& options, std::size_t capacity) const;
+  /// The state of a sequence without tokens, with a cache in which `capacity` of them fit, or any number when it rolls.
+  /// The model's prefix comes first in it, before every sequence; it does not count in `capacity`. A rolling cache
+  /// keeps it as sinks. Throws Error when the model cannot be run so.
+  SequenceState make_state(const CacheOptions& options, std::size_t capacity) const;
 
   /// The same in F32, for exact comparisons.
-  KeyValueCache make_exact_cache(std::size_t capacity) const;
+  SequenceState make_exact_state(std::size_t capacity) const;
 
   /// Tokens of a sequence that the model was trained to see at once, the prefix before them not counted.
   std::size_t context_length() const { return spec().context_length - source_->prefix_tokens().size(); }
@@ -110,7 +110,6 @@ class Model {
   void begin_pass(Workspace& workspace) const;
   void run_pass(Workspace& workspace) const;
   kernels::CacheType cache_type(CacheOptions::Type type) const;
-  double expert_share() const;  ///< of the experts, that one token passes
 
   /// flags: which of consecutive tokens an INT8 cache shall keep in F16.
   void flag_fp16_tokens(std::span<const int> ids, std::size_t position, std::vector<std::uint8_t>& flags) const;

@@ -1,6 +1,7 @@
 #include "model/outer_weights.h"
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 
 #include "ballast/error.h"
@@ -11,8 +12,11 @@
 namespace ballast::model {
 
 Embedding::Embedding(const ModelSpec& spec, const BlockParts& parts)
-    : hidden_size_(spec.hidden_size), token_types_(spec.token_types), table_(parts.linear({Role::kEmbedding})) {
-  if (spec.positions == PositionKind::kLearned) positions_ = parts.linear({Role::kPositionEmbedding});
+    : hidden_size_(spec.hidden_size),
+      token_types_(spec.token_types),
+      scale_(static_cast<float>(spec.embedding_scale)),
+      table_(parts.linear({Role::kEmbedding})) {
+  if (spec.learned_positions) positions_ = parts.linear({Role::kPositionEmbedding});
   if (spec.token_types > 0) {
     token_type_.resize(spec.hidden_size);
     decode_row(parts.linear({Role::kTokenTypeEmbedding}), 0, token_type_.data());
@@ -40,6 +44,9 @@ void Embedding::embed(std::span<const int> ids, std::size_t position, float* hid
   kernels::parallel_tasks(ids.size(), threads, [&](std::size_t i, std::size_t thread) {
     float* row = hidden + i * size;
     decode_row(table_, static_cast<std::size_t>(ids[i]), row);
+    if (scale_ != 1) {
+      for (std::size_t c = 0; c < size; ++c) row[c] *= scale_;
+    }
     if (positions_) {
       float* position_row = scratch.of(thread);
       decode_row(*positions_, position + i, position_row);
@@ -77,7 +84,7 @@ void OuterWeights::prepare_head(const float* hidden, std::size_t m, float* dst,
     std::vector<float> transformed(m * spec_.hidden_size);
     const LinearOutput output[] = {{&*head_transform_, transformed.data(), spec_.hidden_size}};
     apply(output, LinearRows(hidden, spec_.hidden_size), m, scratch);
-    kernels::activate(spec_.activation, transformed.data(), transformed.size());
+    kernels::activate(*spec_.head_transform, transformed.data(), transformed.size());
     head_norm_.apply(transformed.data(), m, dst);
     hidden = dst;
   }
@@ -88,6 +95,21 @@ void OuterWeights::head(const float* prepared, std::size_t m, float* logits,
                         kernels::QuantizedActivations& scratch) const {
   const LinearOutput output[] = {{&head_linear(), logits, spec_.vocab_size}};
   apply(output, LinearRows(prepared, spec_.hidden_size), m, scratch);
+  if (spec_.logit_scale != 1.0 || spec_.logit_cap > 0) scale_and_cap(logits, m);
+}
+
+void OuterWeights::scale_and_cap(float* logits, std::size_t m) const {
+  constexpr std::size_t kOperationsOfTanh = 32;
+  const auto scale = static_cast<float>(spec_.logit_scale);
+  const auto cap = static_cast<float>(spec_.logit_cap);
+  const std::size_t size = m * spec_.vocab_size;
+  kernels::parallel_ranges(size, kernels::threads_for(size * kOperationsOfTanh),
+                           [&](std::size_t begin, std::size_t end) {
+                             for (std::size_t i = begin; i < end; ++i) {
+                               const float logit = scale * logits[i];
+                               logits[i] = cap > 0 ? cap * std::tanh(logit / cap) : logit;
+                             }
+                           });
 }
 
 std::size_t OuterWeights::weights() const {

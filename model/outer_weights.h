@@ -34,6 +34,7 @@ class Embedding {
  private:
   std::size_t hidden_size_;
   std::size_t token_types_;
+  float scale_;
   Linear table_;
   std::optional<Linear> positions_;
   std::vector<float> token_type_;  ///< the first row of its table, or empty
@@ -64,6 +65,8 @@ class OuterWeights {
   std::size_t streamed_bytes() const;                                              ///< that one token's logits read
 
  private:
+  void scale_and_cap(float* logits, std::size_t m) const;
+
   ModelSpec spec_;
   Embedding embedding_;
   Norm final_norm_;

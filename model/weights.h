@@ -3,6 +3,7 @@
 #define BALLAST_MODEL_WEIGHTS_H_
 
 #include <cstddef>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -12,6 +13,7 @@
 #include "ballast/spec.h"
 #include "kernels/matrix/float_matrix.h"
 #include "kernels/matrix/quantized_matrix.h"
+#include "model/mixer/mixer.h"
 
 namespace ballast::model {
 
@@ -99,49 +101,40 @@ struct ExpertWeights {
   std::optional<MlpWeights> shared;
 };
 
-/// What latent attention has in front of the projections into heads.
-struct LatentWeights {
-  std::optional<Linear> query_down;
-  Norm query_down_norm;
-  Linear key_value_down;
-  Norm key_value_down_norm;
-  Linear key_position;
-};
-
+/// Move-only.
 struct BlockWeights {
-  Norm attention_norm;
-  std::optional<LatentWeights> latent;
-  Linear query, key, value;
-  Norm query_norm, key_norm;
-  std::optional<Linear> output_gate;
-  Linear attention_output;
+  Norm attention_norm;  ///< of what the mixer reads or has added
+  std::unique_ptr<const Mixer> mixer;
+  Norm attention_post_norm;  ///< of what the mixer returns; its gain is empty when there is none
   Norm mlp_norm;
   std::variant<MlpWeights, ExpertWeights> mlp;
+  Norm mlp_post_norm;
 };
 
-/// Calls visit(linear, share) for every linear of a block; `share` of a token's forward passes use it.
+/// Calls visit(linear, role) for every linear of a block.
 template <typename Visit>
-void for_each_linear(const BlockWeights& block, double expert_share, const Visit& visit) {
-  const auto visit_mlp = [&](const MlpWeights& mlp, double share) {
-    if (mlp.gate) visit(*mlp.gate, share);
-    visit(mlp.up, share);
-    visit(mlp.down, share);
+void for_each_linear(const BlockWeights& block, const Visit& visit) {
+  const auto visit_mlp = [&](const MlpWeights& mlp, Role gate, Role up, Role down) {
+    if (mlp.gate) visit(*mlp.gate, gate);
+    visit(mlp.up, up);
+    visit(mlp.down, down);
   };
-  if (block.latent) {
-    if (block.latent->query_down) visit(*block.latent->query_down, 1.0);
-    visit(block.latent->key_value_down, 1.0);
-    visit(block.latent->key_position, 1.0);
-  }
-  for (const Linear* linear : {&block.query, &block.key, &block.value, &block.attention_output}) visit(*linear, 1.0);
-  if (block.output_gate) visit(*block.output_gate, 1.0);
+  block.mixer->for_each_linear(visit);
   if (const auto* plain = std::get_if<MlpWeights>(&block.mlp)) {
-    visit_mlp(*plain, 1.0);
+    visit_mlp(*plain, Role::kGate, Role::kUp, Role::kDown);
     return;
   }
   const auto& routed = std::get<ExpertWeights>(block.mlp);
-  visit(routed.router, 1.0);
-  if (routed.shared) visit_mlp(*routed.shared, 1.0);
-  for (const MlpWeights& expert : routed.experts) visit_mlp(expert, expert_share);
+  visit(routed.router, Role::kRouter);
+  if (routed.shared) visit_mlp(*routed.shared, Role::kSharedGate, Role::kSharedUp, Role::kSharedDown);
+  for (const MlpWeights& expert : routed.experts) {
+    visit_mlp(expert, Role::kExpertGate, Role::kExpertUp, Role::kExpertDown);
+  }
+}
+
+/// How many of a layer's linears of this role one token passes, on average, over how many there are.
+inline double token_share(const LayerSpec& layer, Role role) {
+  return role_row(role).place == RoleRow::Place::kExpert ? layer.mlp.expert_share() : 1.0;
 }
 
 }  // namespace ballast::model

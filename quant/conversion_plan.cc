@@ -44,21 +44,19 @@ struct BlockWork {
 
 BlockWork block_work(const ModelSpec& spec, std::size_t length) {
   BlockWork work;
-  for (std::size_t layer = 0; layer < spec.layers; ++layer) {
-    const double share = spec.has_experts(layer)
-                             ? static_cast<double>(spec.experts->per_token) / static_cast<double>(spec.experts->count)
-                             : 1.0;
+  for (std::size_t layer = 0; layer < spec.layers.size(); ++layer) {
+    const double share = spec.layers[layer].mlp.expert_share();
     std::uint64_t block_bytes = 0;
     std::uint64_t moment_bytes = 0;
     for (const model::BlockInput& input : model::block_inputs(spec, layer)) {
-      const double cols = static_cast<double>(model::matrix_shape(spec, input.readers.front().role).second);
+      const double cols = static_cast<double>(model::matrix_shape(spec, layer, input.readers.front().role).second);
       work.moments += 0.6 * cols * cols;  // a little more than half of them: they are symmetric
       work.factors += cols * cols * cols / 3;
       moment_bytes += static_cast<std::uint64_t>(cols * cols) * sizeof(float);
       // The matrix that is factorized in F64, and what comes of it.
       work.factor_bytes = std::max(work.factor_bytes, static_cast<std::uint64_t>(cols * cols) * 12);
       for (const model::Part& reader : input.readers) {
-        const double rows = static_cast<double>(model::matrix_shape(spec, reader.role).first);
+        const double rows = static_cast<double>(model::matrix_shape(spec, layer, reader.role).first);
         const bool expert = is_routed_expert(reader.role);
         work.weights += rows * cols;
         work.matrices += expert && reader.expert > 0 ? 0 : 1;
@@ -70,7 +68,7 @@ BlockWork block_work(const ModelSpec& spec, std::size_t length) {
         work.matrix_bytes = std::max(work.matrix_bytes, bytes);
       }
     }
-    work.products += jobs::attention_multiply_adds(spec, length);
+    work.products += jobs::attention_multiply_adds(spec, layer, length);
     work.block_bytes = std::max(work.block_bytes, block_bytes);
     work.moment_bytes = std::max(work.moment_bytes, moment_bytes);
   }
@@ -82,7 +80,7 @@ double seconds_of(const ModelSpec& spec, const BlockWork& block, const Conversio
   const double speed = jobs::multiply_adds_per_second(calib::kBatchTokens);
   const auto threads = static_cast<double>(kernels::available_threads());
   const double head = static_cast<double>(spec.vocab_size) * static_cast<double>(spec.hidden_size);
-  const double layers = static_cast<double>(spec.layers);
+  const double layers = static_cast<double>(spec.layers.size());
   const double pass = tokens * block.products * kBesidesProducts / speed;
   const double measuring = tokens * block.moments / speed + block.factors / (speed / threads * kFactorShare);
   double seconds = (block.weights + head) * kLoadAndStore / threads;
@@ -110,7 +108,9 @@ std::uint64_t memory_of(const ModelSpec& spec, const BlockWork& block, const Con
                         std::size_t length, jobs::SumOrder order, std::size_t ranks) {
   const std::uint64_t stream = length * spec.hidden_size * sizeof(float);
   const std::uint64_t embedding = spec.vocab_size * spec.hidden_size * sizeof(float);
-  const std::uint64_t activations = calib::kBatchTokens * sizeof(float) * (8 * spec.hidden_size + 3 * spec.mlp_size);
+  std::size_t mlp_size = 0;
+  for (const LayerSpec& layer : spec.layers) mlp_size = std::max(mlp_size, layer.mlp.size);
+  const std::uint64_t activations = calib::kBatchTokens * sizeof(float) * (8 * spec.hidden_size + 3 * mlp_size);
   // Values, the runnable copy of what is rounded, what is written.
   std::uint64_t memory = samples * stream + activations + 2 * block.block_bytes;
   memory += (order == jobs::SumOrder::kFixed ? 4 : 1) * block.moment_bytes + block.factor_bytes;

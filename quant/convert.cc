@@ -286,10 +286,10 @@ class Conversion {
                                          .check_cancelled = check_cancelled()});
     WorkingBlock front = blocks.load(0, Values::kAll);
     analysis.add_front(front);
-    for (std::size_t layer = 0; layer < blocks.spec().layers; ++layer) {
+    for (std::size_t layer = 0; layer < blocks.spec().layers.size(); ++layer) {
       WorkingBlock block = blocks.load(layer + 1, Values::kAll);
       analysis.add_block(block, layer);
-      report_progress("weighing formats", layer + 1, blocks.spec().layers);
+      report_progress("weighing formats", layer + 1, blocks.spec().layers.size());
     }
     WorkingBlock back = blocks.load(blocks.count() - 1, Values::kAll);
     return analysis.finish(front, back);
@@ -365,12 +365,13 @@ class Conversion {
       stream.embed(model::Embedding(written_spec_, parts()), quant::own_samples(samples(), sharing()));
       return;
     }
-    if (index > written_spec_.layers) return quantize.run(block);
+    if (index > written_spec_.layers.size()) return quantize.run(block);
     const std::size_t layer = index - 1;
     stream.measure(model::assemble_block(written_spec_, layer, parts()), layer, sharing(),
                    quant::SampleStream::Then::kStay, quant::SampleStream::What::kMoments, block);
     quantize.run(block);
-    if (layer + 1 < written_spec_.layers) stream.advance(model::assemble_block(written_spec_, layer, parts()), layer);
+    if (layer + 1 < written_spec_.layers.size())
+      stream.advance(model::assemble_block(written_spec_, layer, parts()), layer);
   }
 
   std::vector<quant::StoredModule> store(const WorkingBlock& block) const {

@@ -1,11 +1,14 @@
 #include "ballast/explain.h"
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "model/arch/architecture.h"
 #include "model/block_structure.h"
+#include "model/mixer/mixer.h"
 #include "model/source/model_source.h"
 #include "model/source/tensor_groups.h"
 #include "quant/passes/fold_rules.h"
@@ -30,18 +33,16 @@ class Explanation {
   }
 
   std::vector<FoldLine> run() {
-    if (spec_.embedding_norm) add_norm(Role::kEmbeddingNorm, {});
-    // Layers differ in their MLPs at most: those before the first with experts, and the others.
-    add_block(0);
-    add_block(spec_.layers - 1);
+    if (spec_.embedding_norm) add_norm(0, Role::kEmbeddingNorm, {});
+    for (std::size_t layer = 0; layer < spec_.layers.size(); ++layer) add_block(layer);
     if (spec_.has_final_norm()) {
-      add_norm(Role::kFinalNorm, {{spec_.head_transform ? Role::kHeadTransform : Role::kHead}});
+      add_norm(0, Role::kFinalNorm, {{spec_.head_transform ? Role::kHeadTransform : Role::kHead}});
     }
     if (spec_.head_transform) {
-      add_linear(Role::kHeadTransform);
-      add_norm(Role::kHeadNorm, {{Role::kHead}});
+      add_linear(0, Role::kHeadTransform);
+      add_norm(0, Role::kHeadNorm, {{Role::kHead}});
     }
-    if (spec_.biases.head) add_kept(name(Role::kHead) + " bias", quant::why_bias_stays(spec_, Role::kHeadBias));
+    if (spec_.biases.head) add_kept(name(Role::kHead) + " bias", quant::why_bias_stays({}, Role::kHeadBias));
     add_head();
     add_free_transformations();
     return std::move(lines_);
@@ -50,8 +51,9 @@ class Explanation {
  private:
   std::string name(Role role) const { return model::group_name(model::module_name(architecture_, role)); }
 
+  /// Layers that say the same of a group of tensors share a line.
   void add(FoldLine line) {
-    if (said_.insert(line.what).second) lines_.push_back(std::move(line));
+    if (said_.insert({line.what, line.outcome, line.reason}).second) lines_.push_back(std::move(line));
   }
 
   void add_kept(std::string what, std::string reason) {
@@ -68,7 +70,7 @@ class Explanation {
     }
   }
 
-  void add_norm(Role norm, const std::vector<Part>& readers) {
+  void add_norm(std::size_t layer, Role norm, const std::vector<Part>& readers) {
     std::string names;
     std::string biases;
     for (const Part& reader : readers) {
@@ -76,9 +78,10 @@ class Explanation {
       names += (names.empty() ? "" : ", ") + name(reader.role);
       biases += (biases.empty() ? "" : ", ") + name(reader.role) + " bias";
     }
-    add_fold(name(norm) + " gain", quant::gain_fold(spec_, norm), recipe_.fold_norms, "fold_norms", names);
-    if (model::norm_spec(spec_, norm).bias) {
-      add_fold(name(norm) + " bias", quant::norm_bias_fold(spec_, norm), recipe_.fold_biases, "fold_biases", biases);
+    add_fold(name(norm) + " gain", quant::gain_fold(spec_, layer, norm), recipe_.fold_norms, "fold_norms", names);
+    if (model::norm_spec(spec_, layer, norm).bias) {
+      add_fold(name(norm) + " bias", quant::norm_bias_fold(spec_, layer, norm), recipe_.fold_biases, "fold_biases",
+               biases);
     }
   }
 
@@ -86,34 +89,35 @@ class Explanation {
     const std::vector<model::BlockInput> inputs = model::block_inputs(spec_, layer);
     std::set<Role> norms;
     for (const model::BlockInput& input : inputs) {
-      if (input.norm && norms.insert(*input.norm).second) add_norm(*input.norm, input.readers);
+      if (input.norm && norms.insert(*input.norm).second) add_norm(layer, *input.norm, input.readers);
       for (const Part& reader : input.readers) {
-        if (reader.expert == 0) add_linear(reader.role);
+        if (reader.expert == 0) add_linear(layer, reader.role);
       }
     }
-    for (const Role norm : model::block_norms(spec_)) {
-      if (!norms.contains(norm)) add_norm(norm, {});
+    for (const Role norm : model::block_norms(spec_, layer)) {
+      if (!norms.contains(norm)) add_norm(layer, norm, {});
     }
   }
 
-  void add_linear(Role role) {
-    if (!model::has_bias(spec_, role)) return;
+  void add_linear(std::size_t index, Role role) {
+    if (!model::has_bias(spec_, index, role)) return;
     const std::string what = name(role) + " bias";
-    switch (role) {
-      case Role::kValue:
-        add_fold(what, quant::value_bias_fold(spec_), recipe_.fold_biases, "fold_biases",
-                 name(Role::kAttentionOutput) + " bias");
-        break;
-      case Role::kKey:
-        add_key_bias(what);
-        break;
-      default:
-        add_kept(what, quant::why_bias_stays(spec_, role));
+    if (model::role_row(role).place == model::RoleRow::Place::kBack) {
+      return add_kept(what, quant::why_bias_stays({}, role));
+    }
+    const LayerSpec& layer = spec_.layers[index];
+    const std::optional<model::ValuePath> path = model::value_path(layer);
+    if (path && path->value == role) {
+      add_fold(what, path->bias, recipe_.fold_biases, "fold_biases", name(path->output) + " bias");
+    } else if (role == Role::kKey) {
+      add_key_bias(layer, what);
+    } else {
+      add_kept(what, quant::why_bias_stays(layer, role));
     }
   }
 
-  void add_key_bias(const std::string& what) {
-    KeyBiasRuling ruling = quant::key_bias_drop(spec_);
+  void add_key_bias(const LayerSpec& layer, const std::string& what) {
+    KeyBiasRuling ruling = quant::key_bias_drop(layer);
     if (ruling.drop == KeyBiasRuling::Drop::kNone) {
       add_kept(what, ruling.reason);
     } else if (!recipe_.fold_biases) {
@@ -152,14 +156,26 @@ class Explanation {
   void add_free_transformations() {
     add_free("LayerNorm to RMSNorm", quant::layer_norm_to_rms(spec_), recipe_.center_norms, "center_norms");
     const bool scaled = recipe_.equalize || recipe_.smooth;
-    add_free("scaling of what norms write against what reads it", quant::gain_fold(spec_, Role::kAttentionNorm),
+    add_free("scaling of what norms write against what reads it", quant::gain_fold(spec_, 0, Role::kAttentionNorm),
              recipe_.smooth, "smooth");
-    add_free("scaling of values against the output projection", quant::value_scaling(spec_), scaled,
-             "equalize and smooth");
-    add_free("scaling of up against down", quant::up_scaling(spec_), scaled, "equalize and smooth");
+    for_each_value_path([&](const model::ValuePath& path) {
+      add_free("scaling of values against the output projection", path.scaling, scaled, "equalize and smooth");
+    });
+    for (const LayerSpec& layer : spec_.layers) {
+      add_free("scaling of up against down", quant::up_scaling(layer.mlp), scaled, "equalize and smooth");
+    }
     add_free("rotation of the residual stream", quant::residual_rotation(folded_spec(), recipe_.fold_norms),
              recipe_.rotate, "rotate");
-    add_free("rotation of each head's values", quant::value_rotation(spec_), recipe_.rotate_values, "rotate_values");
+    for_each_value_path([&](const model::ValuePath& path) {
+      add_free("rotation of each head's values", path.rotation, recipe_.rotate_values, "rotate_values");
+    });
+  }
+
+  template <typename Visit>
+  void for_each_value_path(const Visit& visit) const {
+    for (const LayerSpec& layer : spec_.layers) {
+      if (const std::optional<model::ValuePath> path = model::value_path(layer)) visit(*path);
+    }
   }
 
   /// What the folds of norms leave, which decides what can follow.
@@ -173,7 +189,7 @@ class Explanation {
   const Recipe& recipe_;
   const model::Architecture& architecture_;
   bool untied_ = false;
-  std::set<std::string> said_;
+  std::set<std::tuple<std::string, Outcome, std::string>> said_;
   std::vector<FoldLine> lines_;
 };
 

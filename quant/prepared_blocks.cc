@@ -13,7 +13,7 @@ PreparedBlocks::PreparedBlocks(const ConversionInput& input)
 
 WorkingBlock PreparedBlocks::load(std::size_t index, Values values) {
   WorkingBlock block = loader_.load(index, values == Values::kAll);
-  if (index > 0 && index <= spec_.layers) input_.source.release_block(index - 1);
+  if (index > 0 && index <= spec_.layers.size()) input_.source.release_block(index - 1);
   formats_.choose(block, index);
   for (const auto& pass : passes_) pass->run(block);
   if (input_.allocation != nullptr) apply_allocation(*input_.allocation, block);

@@ -44,7 +44,7 @@ model::BlockParts runnable_parts(const WorkingBlock& block, const ModelSpec& spe
   const auto norm = [&block, spec](model::Role role) {
     const auto it = std::ranges::find(block.norms, role, &WorkingNorm::role);
     assert(it != block.norms.end());
-    const NormSpec kind = model::norm_spec(spec, role);
+    const NormSpec kind = model::norm_spec(spec, block.layer.value_or(0), role);
     model::Norm result{.kind = kind.kind, .epsilon = static_cast<float>(kind.epsilon), .gain = it->gain, .bias = {}};
     if (kind.bias) result.bias = it->bias;
     return result;

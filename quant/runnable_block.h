@@ -28,7 +28,7 @@ ActivationRoundings activation_roundings(const Recipe& recipe);
 /// 16 bits for all.
 ActivationRounding fine_rounding(const WorkingLinear& linear);
 
-/// The parts of `block`, which must outlive what is made of them. `spec` is the one behind the passes so far.
+/// The parts of `block`, which must outlive what is made of them. `spec` is the one after the passes so far.
 model::BlockParts runnable_parts(const WorkingBlock& block, const ModelSpec& spec,
                                  const ActivationRoundings& activations);
 

@@ -125,14 +125,14 @@ void SampleStream::run(const model::BlockWeights& block, std::size_t layer, std:
   while (!hidden.empty()) {
     const std::span<float> rows = hidden.first(std::min(batch_values(), hidden.size()));
     const std::size_t count = rows.size() / (length_ * spec_.hidden_size);
-    std::vector<model::KeyValueCache> caches;
+    std::vector<model::SequenceState> states;
     for (std::size_t i = 0; i < count; ++i) {
-      caches.emplace_back(std::vector{model::cache_shape(spec_)},
+      states.emplace_back(spec_, layer,
                           model::KeyValueCacheOptions{.type = kernels::CacheType::kF32, .capacity = length_});
     }
     std::vector<model::BatchSequence> batch;
     batch.reserve(count);
-    for (model::KeyValueCache& cache : caches) batch.push_back({.tokens = length_, .cache = &cache});
+    for (model::SequenceState& state : states) batch.push_back({.tokens = length_, .state = &state});
     rope_.look_up(batch, angles_);
     model::forward_block(spec_, block, layer, angles_, batch, 0, rows.data(), activations_,
                          {.record_inputs = visit != nullptr});

@@ -10,8 +10,8 @@ namespace {
 
 using model::Role;
 
-double matrix_bytes(const Recipe& recipe, const ModelSpec& spec, Role role) {
-  const auto [rows, cols] = model::matrix_shape(spec, role);
+double matrix_bytes(const Recipe& recipe, const ModelSpec& spec, std::size_t layer, Role role) {
+  const auto [rows, cols] = model::matrix_shape(spec, layer, role);
   const auto weights = static_cast<double>(rows * cols);
   const WeightFormat format = usual_format(recipe, spec, role, 0);
   if (format.kind == WeightFormat::Kind::kF32) return 4 * weights;
@@ -26,11 +26,11 @@ double matrix_bytes(const Recipe& recipe, const ModelSpec& spec, Role role) {
 
 std::uint64_t estimated_bytes(const Recipe& recipe, const ModelSpec& spec) {
   double bytes = 0;
-  for (std::size_t layer = 0; layer < spec.layers; ++layer) {
-    for (const model::Part& part : model::block_linears(spec, layer)) bytes += matrix_bytes(recipe, spec, part.role);
+  for (std::size_t layer = 0; layer < spec.layers.size(); ++layer) {
+    for (const model::Part& part : model::block_linears(spec, layer)) bytes += matrix_bytes(recipe, spec, layer, part.role);
   }
   for (const Role role : model::outer_roles(spec)) {
-    if (!model::is_norm(role) && !model::is_vector(role)) bytes += matrix_bytes(recipe, spec, role);
+    if (!model::is_norm(role) && !model::is_vector(role)) bytes += matrix_bytes(recipe, spec, 0, role);
   }
   return static_cast<std::uint64_t>(bytes);
 }

@@ -22,16 +22,15 @@ float largest_magnitude(const std::vector<float>& values) {
 }  // namespace
 
 bool is_routed_expert(Role role) {
-  return role == Role::kExpertGate || role == Role::kExpertUp || role == Role::kExpertDown;
+  return model::role_row(role).place == model::RoleRow::Place::kExpert;
 }
 
 bool is_embedding(Role role) {
-  return role == Role::kEmbedding || role == Role::kPositionEmbedding || role == Role::kTokenTypeEmbedding;
+  return model::role_row(role).kind == model::RoleRow::Kind::kTable;
 }
 
 bool writes_stream(Role role) {
-  return role == Role::kAttentionOutput || role == Role::kDown || role == Role::kSharedDown ||
-         role == Role::kExpertDown;
+  return model::role_row(role).writes_stream;
 }
 
 WorkingLinear* WorkingBlock::find(Role role, std::size_t expert) {
@@ -108,12 +107,12 @@ WorkingBlock WorkingBlockLoader::load_front(bool values) const {
   const ModelSpec& spec = source_.spec();
   WorkingBlock block;
   block.linears.push_back(load_linear({Role::kEmbedding}, 0, values));
-  if (spec.positions == PositionKind::kLearned) {
+  if (spec.learned_positions) {
     block.linears.push_back(load_linear({Role::kPositionEmbedding}, 0, values));
   }
   if (spec.token_types > 0) block.linears.push_back(load_linear({Role::kTokenTypeEmbedding}, 0, values));
   if (spec.embedding_norm) add_norm(block, Role::kEmbeddingNorm, 0);
-  if (!own_head_) add_input(block, {0}, {});  // it is read as the head, behind the final norm
+  if (!own_head_) add_input(block, {0}, {});  // it is read as the head, after the final norm
   return block;
 }
 
@@ -142,10 +141,11 @@ WorkingBlock WorkingBlockLoader::load_back(bool values) const {
 WorkingBlock WorkingBlockLoader::load(std::size_t index, bool values) const {
   const ModelSpec& spec = source_.spec();
   if (index == 0) return load_front(values);
-  if (index == spec.layers + 1) return load_back(values);
+  if (index == spec.layers.size() + 1) return load_back(values);
   const std::size_t layer = index - 1;
   WorkingBlock block;
-  for (const Role role : model::block_norms(spec)) add_norm(block, role, layer);
+  block.layer = layer;
+  for (const Role role : model::block_norms(spec, layer)) add_norm(block, role, layer);
   for (const model::BlockInput& input : model::block_inputs(spec, layer)) {
     std::vector<std::size_t> readers;
     for (const model::Part& part : input.readers) {
@@ -159,7 +159,7 @@ WorkingBlock WorkingBlockLoader::load(std::size_t index, bool values) const {
     }
     add_input(block, std::move(readers), norm);
   }
-  if (spec.has_experts(layer) && spec.experts->correction_bias) add_vector(block, Role::kRouterCorrection, layer);
+  for (const Role role : model::block_vectors(spec, layer)) add_vector(block, role, layer);
   return block;
 }
 

@@ -70,8 +70,9 @@ struct WorkingInput {
   std::shared_ptr<const InputPeaks> peaks{};        ///< where the input becomes INT8; null when not measured
 };
 
-/// A transformer block, or the part before the first (embeddings) or behind the last one (final norm, head).
+/// A transformer block, or the part before the first (embeddings) or after the last one (final norm, head).
 struct WorkingBlock {
+  std::optional<std::size_t> layer;  ///< empty: no transformer block
   std::vector<WorkingNorm> norms;
   std::vector<WorkingLinear> linears;
   std::vector<WorkingVector> vectors;
@@ -93,7 +94,7 @@ class WorkingBlockLoader {
   WorkingBlockLoader(const model::ModelSource& source, const Statistics* statistics, bool untie_head = false);
 
   /// 0: the embeddings; 1 .. layers: the blocks; layers + 1: final norm and head.
-  std::size_t count() const { return source_.spec().layers + 2; }
+  std::size_t count() const { return source_.spec().layers.size() + 2; }
   WorkingBlock load(std::size_t index, bool values) const;
 
  private:

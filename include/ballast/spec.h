@@ -3,8 +3,10 @@
 #define BALLAST_SPEC_H_
 
 #include <cstddef>
+#include <map>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "ballast/activation.h"
@@ -25,7 +27,7 @@ struct NormSpec {
 
 /// How attention, MLP and their norms are put together. x is the residual stream.
 enum class BlockLayout {
-  kPreNorm,         ///< x += attention(norm(x)); x += mlp(norm'(x)); a final norm behind the last block
+  kPreNorm,         ///< x += attention(norm(x)); x += mlp(norm'(x)); a final norm after the last block
   kPostNorm,        ///< x = norm(x + attention(x)); x = norm'(x + mlp(x)); no final norm
   kParallel,        ///< x += attention(norm(x)) + mlp(norm'(x))
   kParallelShared,  ///< x += attention(norm(x)) + mlp(norm(x))
@@ -35,8 +37,7 @@ enum class BlockLayout {
 struct RopeSpec {
   enum class Scaling { kNone, kLinear, kLlama3, kYarn };
   double theta = 10000.0;
-  std::size_t rotary_size =
-      0;  ///< channels of a head that are rotated, its first ones (the last ones in a latent head)
+  std::size_t rotary_size = 0;  ///< channels of a head that are rotated: its first ones (its last in a latent head)
   Scaling scaling = Scaling::kNone;
   double factor = 1.0;            ///< kLinear, kLlama3, kYarn: positions are stretched by this
   double low_freq_factor = 1.0;   ///< kLlama3
@@ -46,31 +47,51 @@ struct RopeSpec {
   double beta_slow = 1.0;         ///< kYarn: turns below which a pair is stretched in full
   bool truncate = true;           ///< kYarn: the two bounds are rounded to whole channels
   double amplitude = 1.0;         ///< cos and sin are multiplied by this
+
+  bool operator==(const RopeSpec&) const = default;
 };
 
-/// Where a token's position enters.
-enum class PositionKind {
-  kRope,     ///< queries and keys are rotated
-  kLearned,  ///< a table is added to the embedding
-  kNone,
-};
+/// Softmax attention. Sizes count channels.
+struct AttentionSpec {
+  std::size_t heads = 0;
+  std::size_t kv_heads = 0;        ///< divides heads
+  std::size_t head_size = 0;       ///< of queries and keys
+  std::size_t value_size = 0;      ///< of a head's values
+  double scale = 0;                ///< multiplies q.k
+  std::size_t window = 0;          ///< how many tokens back a query sees, itself included; 0: all
+  std::optional<RopeSpec> rope{};  ///< how queries and keys are rotated; empty: they are not
+  bool query_key_norm = false;     ///< RMSNorm over each head of q and of k, before rotation
+  bool output_gate = false;        ///< a sigmoid multiplies the output by element, before the output projection
 
-/// A sigmoid that multiplies the attention's output before the output projection.
-enum class OutputGate { kNone, kPerHead, kPerElement };
+  bool operator==(const AttentionSpec&) const = default;
+};
 
 /// Latent attention (DeepSeek-V2, arXiv:2405.04434): queries, keys and values come out of narrow normalized vectors;
 /// the keys' rotated part is one vector that all heads share. A head's channels are first the plain, then the rotated.
-struct LatentSpec {
+struct LatentAttentionSpec {
+  AttentionSpec attention;
   std::size_t query_rank = 0;  ///< 0: queries are projected directly
   std::size_t key_value_rank = 0;
   double epsilon = 1e-6;  ///< of the latent vectors' norms
+
+  bool operator==(const LatentAttentionSpec&) const = default;
 };
+
+/// A mixer that was registered under a name (model/mixer/mixer.h), with whatever sizes it has.
+struct RegisteredMixerSpec {
+  std::string name;
+  std::map<std::string, std::size_t> sizes;
+
+  bool operator==(const RegisteredMixerSpec&) const = default;
+};
+
+/// What of a layer lets tokens see each other.
+using MixerSpec = std::variant<AttentionSpec, LatentAttentionSpec, RegisteredMixerSpec>;
 
 /// MLPs of which a router picks some for each token.
 struct ExpertSpec {
   enum class Scoring { kSoftmax, kSigmoid };
   enum class GroupScore { kMax, kTopTwoSum };  ///< of its experts' scores
-  std::size_t first_layer = 0;                 ///< layers before have a plain MLP
   std::size_t count = 0;
   std::size_t per_token = 0;
   std::size_t size = 0;         ///< hidden channels of one expert
@@ -82,6 +103,42 @@ struct ExpertSpec {
   bool correction_bias = false;  ///< added to the scores for the choice, not for the weights
   bool normalize = false;        ///< the chosen scores are divided by their sum
   double scale = 1.0;            ///< of the experts' weights
+
+  /// Of all experts, how many one token passes.
+  double share() const { return static_cast<double>(per_token) / static_cast<double>(count); }
+
+  bool operator==(const ExpertSpec&) const = default;
+};
+
+/// A layer's MLP, or the experts in its place.
+struct MlpSpec {
+  std::size_t size = 0;  ///< hidden channels, where there are no experts
+  Activation activation = Activation::kSilu;
+  bool gated = true;  ///< down(activation(gate(x)) * up(x)), else down(activation(up(x)))
+  std::optional<ExpertSpec> experts{};
+
+  double expert_share() const { return experts ? experts->share() : 1.0; }
+
+  bool operator==(const MlpSpec&) const = default;
+};
+
+/// One layer, without its norms and the order of things (BlockLayout), which all layers have in common.
+struct LayerSpec {
+  MixerSpec mixer;
+  MlpSpec mlp;
+
+  /// Heads, whether their keys and values are latent or not; null where the mixer is no attention.
+  const AttentionSpec* attention() const {
+    if (const auto* latent = std::get_if<LatentAttentionSpec>(&mixer)) return &latent->attention;
+    return std::get_if<AttentionSpec>(&mixer);
+  }
+  AttentionSpec* attention() {
+    if (auto* latent = std::get_if<LatentAttentionSpec>(&mixer)) return &latent->attention;
+    return std::get_if<AttentionSpec>(&mixer);
+  }
+  const LatentAttentionSpec* latent() const { return std::get_if<LatentAttentionSpec>(&mixer); }
+
+  bool operator==(const LayerSpec&) const = default;
 };
 
 /// Which linears have a bias.
@@ -99,45 +156,48 @@ struct BiasSpec {
 /// Sizes count elements.
 struct ModelSpec {
   std::string architecture;  ///< `model_type` of config.json: "llama"
-  std::size_t layers = 0;
   std::size_t hidden_size = 0;
   std::size_t vocab_size = 0;
   std::size_t context_length = 0;
-  bool tied_embeddings = false;  ///< the head is the embedding
+  bool tied_embeddings = false;    ///< the head is the embedding
+  bool causal = true;              ///< false: an encoder, every token sees all
+  bool learned_positions = false;  ///< a table of positions is added to the embedding
 
   NormSpec norm;
   BlockLayout layout = BlockLayout::kPreNorm;
+  bool post_norms = false;      ///< a norm of what mixer and MLP return, beside those that the layout has
+  double residual_scale = 1.0;  ///< multiplies what is added to the residual stream, after that norm
+  std::vector<LayerSpec> layers;
 
-  std::size_t heads = 0;
-  std::size_t kv_heads = 0;    ///< divides heads
-  std::size_t head_size = 0;   ///< of queries and keys
-  std::size_t value_size = 0;  ///< of a head's values
-  double attention_scale = 0;  ///< multiplies q.k
-  bool causal = true;          ///< false: an encoder, every token sees all
-  PositionKind positions = PositionKind::kRope;
-  RopeSpec rope;
-  std::vector<std::size_t> windows;  ///< per layer: how many tokens back a query sees, itself included; 0: all. May be
-                                     ///< empty: no layer has a window
-  bool query_key_norm = false;       ///< RMSNorm over each head of q and of k, before rotation
-  OutputGate output_gate = OutputGate::kNone;
-  std::optional<LatentSpec> latent;
-
-  std::size_t mlp_size = 0;
-  Activation activation = Activation::kSilu;
-  bool gated_mlp = true;  ///< down(activation(gate(x)) * up(x)), else down(activation(up(x)))
-  std::optional<ExpertSpec> experts;
+  double embedding_scale = 1.0;  ///< multiplies the embeddings
+  double logit_scale = 1.0;
+  double logit_cap = 0.0;  ///< a logit x, scaled, becomes cap tanh(x / cap); 0: it stays
 
   BiasSpec biases;
-  std::size_t token_types = 0;  ///< rows of a table of which row 0 is added to every embedding
-  bool embedding_norm = false;  ///< a norm behind the embedding
-  bool head_transform = false;  ///< linear, activation and norm before the head
+  std::size_t token_types = 0;               ///< rows of a table of which row 0 is added to every embedding
+  bool embedding_norm = false;               ///< a norm of the embedding
+  std::optional<Activation> head_transform;  ///< a linear, this activation and a norm before the head
 
   std::vector<int> stop_tokens;  ///< ids that end a generation
 
   bool has_final_norm() const { return layout != BlockLayout::kPostNorm; }
-  bool has_experts(std::size_t layer) const { return experts && layer >= experts->first_layer; }
-  std::size_t window(std::size_t layer) const { return windows.empty() ? 0 : windows[layer]; }
+
+  /// The first layer that attends, null when there is none.
+  const AttentionSpec* first_attention() const {
+    for (const LayerSpec& layer : layers) {
+      if (const AttentionSpec* attention = layer.attention()) return attention;
+    }
+    return nullptr;
+  }
 };
+
+/// Calls change(attention) for every layer that attends.
+template <typename Change>
+void for_each_attention(ModelSpec& spec, const Change& change) {
+  for (LayerSpec& layer : spec.layers) {
+    if (AttentionSpec* attention = layer.attention()) change(*attention);
+  }
+}
 
 }  // namespace ballast
 

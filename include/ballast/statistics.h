@@ -69,7 +69,7 @@ struct LinearInputStatistics {
   static constexpr double kOutlierRatio = 6.0;
 };
 
-/// Keys after rotation, and values; channel = kv_head * head_size + i.
+/// Keys after rotation, and values; channel = kv_head * head_size + i. Empty where a layer does not attend.
 struct KeyValueStatistics {
   ChannelStatistics keys;
   ChannelStatistics values;
@@ -92,14 +92,14 @@ struct Statistics {
   std::size_t samples = 0;
   std::size_t length = 0;  ///< tokens per sample
   std::uint64_t seed = 0;
-  std::vector<int> tokens;  ///< [samples][length], what was run: conversion runs it again
-  std::vector<int> prefix;  ///< what stood in front of every sample; not counted or measured anywhere here
-  std::size_t heads = 0;
+  std::vector<int> tokens;              ///< [samples][length], what was run: conversion runs it again
+  std::vector<int> prefix;              ///< what stood in front of every sample; not counted or measured anywhere here
+  std::size_t heads = 0;                ///< of the layer with the most
   std::vector<LayerStatistics> layers;  ///< layers + 1 entries, the embedding first
   std::vector<MassiveChannel> massive_channels;
   std::vector<MassiveToken> massive_tokens;
-  /// [layers][heads]: mean attention on the first token, that of the prefix if there is one, over all queries behind
-  /// it.
+  /// [layers][heads]: mean attention on the first token, that of the prefix if there is one, over all queries after it;
+  /// 0 for heads that a layer does not have.
   std::vector<float> sink_share;
   std::vector<LinearInputStatistics> inputs;   ///< in the order of the forward pass
   std::vector<KeyValueStatistics> key_values;  ///< [layers]

@@ -17,7 +17,7 @@
 namespace ballast::model {
 
 /// Names of a role's tensors in a checkpoint. The first "{}" stands for the block's index, the second for the expert's.
-/// ".weight" or ".bias" is appended for a linear and a norm ("weight" or "bias" behind a final underscore), nothing for
+/// ".weight" or ".bias" is appended for a linear and a norm ("weight" or "bias" after a final underscore), nothing for
 /// the roles that are a vector of their own. A role may have several lines: the first that a checkpoint holds counts.
 struct TensorNames {
   Role role;
@@ -48,7 +48,7 @@ struct Architecture {
   /// The config.json that a GGUF's metadata amounts to; null when there is no GGUF of the family.
   nlohmann::json (*config_from_gguf)(const files::GgufFile& file) = nullptr;
 
-  /// Names may also stand without this in front.
+  /// Names may also come without this at their beginning.
   std::string_view optional_prefix = {};
 
   /// Whether the blocks' matrices are stored [inputs, outputs] in a Hugging Face checkpoint.
@@ -58,6 +58,10 @@ struct Architecture {
   bool huggingface_interleaves_rope = false;
   bool gguf_interleaves_rope = false;
 };
+
+/// Makes an architecture known beside those of architectures.h, at the start of a program: it must outlive its use. Not
+/// thread-safe.
+void register_architecture(const Architecture& architecture);
 
 /// Throws Error listing the known architectures.
 const Architecture& architecture_for_model_type(std::string_view model_type, std::string_view context);

@@ -1,4 +1,4 @@
-// BERT: an encoder with norms behind the residual, token types and a head that restores masked words.
+// BERT: an encoder with norms after the residual, token types and a head that restores masked words.
 #include <array>
 
 #include "model/arch/architectures.h"
@@ -29,25 +29,26 @@ constexpr std::array<TensorNames, 17> kNames{{
 }};
 
 ModelSpec describe(const files::JsonReader& config) {
-  ModelSpec spec = read_sizes(config, 512, true);
+  DecoderConfig encoder = read_sizes(config, 512, true);
+  ModelSpec& spec = encoder.spec;
   spec.norm = {.kind = NormSpec::Kind::kLayer, .epsilon = config.positive("layer_norm_eps", 1e-12), .bias = true};
   spec.layout = BlockLayout::kPostNorm;
   spec.causal = false;
-  spec.positions = PositionKind::kLearned;
-  spec.activation = read_activation(config, "hidden_act", "gelu");
-  spec.gated_mlp = false;
+  spec.learned_positions = true;
+  encoder.mlp.activation = read_activation(config, "hidden_act", "gelu");
+  encoder.mlp.gated = false;
   spec.biases = {
       .query = true, .key = true, .value = true, .attention_output = true, .up = true, .down = true, .head = true};
   spec.token_types = config.size("type_vocab_size", 2);
   spec.embedding_norm = true;
-  spec.head_transform = true;
-  read_heads(config, "num_attention_heads", "num_attention_heads", spec);
+  spec.head_transform = encoder.mlp.activation;
+  encoder.attention = read_heads(config, "num_attention_heads", "num_attention_heads", spec.hidden_size);
   if (config.flag("is_decoder", false)) config.fail("is_decoder", "true is not supported");
   const std::string positions = config.text("position_embedding_type", "absolute");
   if (positions != "absolute") {
     config.fail("position_embedding_type", "'" + positions + "' is not supported; supported: absolute");
   }
-  return spec;
+  return encoder.finish();
 }
 
 }  // namespace

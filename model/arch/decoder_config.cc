@@ -28,6 +28,12 @@ constexpr std::array<ActivationName, 7> kActivations{{
 
 }  // namespace
 
+ModelSpec DecoderConfig::finish() const {
+  ModelSpec finished = spec;
+  finished.layers.assign(layers, {.mixer = attention, .mlp = mlp});
+  return finished;
+}
+
 std::size_t read_layer_count(const files::JsonReader& config, std::string_view field) {
   constexpr std::size_t kMostLayers = 65536;
   const std::size_t layers = config.size(field);
@@ -35,42 +41,45 @@ std::size_t read_layer_count(const files::JsonReader& config, std::string_view f
   return layers;
 }
 
-ModelSpec read_sizes(const files::JsonReader& config, std::size_t default_context, bool tied_by_default) {
-  ModelSpec spec;
-  spec.layers = read_layer_count(config, "num_hidden_layers");
-  spec.hidden_size = config.size("hidden_size");
-  spec.vocab_size = config.size("vocab_size");
-  spec.context_length = config.size("max_position_embeddings", default_context);
-  spec.mlp_size = config.size("intermediate_size");
-  spec.tied_embeddings = config.flag("tie_word_embeddings", tied_by_default);
-  return spec;
+DecoderConfig read_sizes(const files::JsonReader& config, std::size_t default_context, bool tied_by_default) {
+  DecoderConfig decoder;
+  decoder.layers = read_layer_count(config, "num_hidden_layers");
+  decoder.spec.hidden_size = config.size("hidden_size");
+  decoder.spec.vocab_size = config.size("vocab_size");
+  decoder.spec.context_length = config.size("max_position_embeddings", default_context);
+  decoder.mlp.size = config.size("intermediate_size");
+  decoder.spec.tied_embeddings = config.flag("tie_word_embeddings", tied_by_default);
+  return decoder;
 }
 
-ModelSpec read_llama_line(const files::JsonReader& config) {
-  ModelSpec spec = read_sizes(config);
-  spec.norm.epsilon = config.positive("rms_norm_eps", 1e-6);
-  spec.activation = read_activation(config, "hidden_act", "silu");
-  read_heads(config, "num_attention_heads", "num_key_value_heads", spec, "head_dim");
-  spec.rope = read_rope(config, spec.head_size);
-  return spec;
+DecoderConfig read_llama_line(const files::JsonReader& config) {
+  DecoderConfig decoder = read_sizes(config);
+  decoder.spec.norm.epsilon = config.positive("rms_norm_eps", 1e-6);
+  decoder.mlp.activation = read_activation(config, "hidden_act", "silu");
+  decoder.attention =
+      read_heads(config, "num_attention_heads", "num_key_value_heads", decoder.spec.hidden_size, "head_dim");
+  decoder.attention.rope = read_rope(config, decoder.attention.head_size);
+  return decoder;
 }
 
-void read_heads(const files::JsonReader& config, std::string_view heads, std::string_view kv_heads, ModelSpec& spec,
-                std::string_view head_size) {
-  spec.heads = config.size(heads);
-  spec.kv_heads = config.size(kv_heads, spec.heads);
-  if (spec.heads % spec.kv_heads != 0) {
-    config.fail(kv_heads, std::to_string(spec.kv_heads) + " does not divide the " + std::to_string(spec.heads) +
-                              " attention heads");
+AttentionSpec read_heads(const files::JsonReader& config, std::string_view heads, std::string_view kv_heads,
+                         std::size_t hidden_size, std::string_view head_size) {
+  AttentionSpec attention;
+  attention.heads = config.size(heads);
+  attention.kv_heads = config.size(kv_heads, attention.heads);
+  if (attention.heads % attention.kv_heads != 0) {
+    config.fail(kv_heads, std::to_string(attention.kv_heads) + " does not divide the " +
+                              std::to_string(attention.heads) + " attention heads");
   }
   const bool given = !head_size.empty() && config.has(head_size);
-  if (!given && spec.hidden_size % spec.heads != 0) {
+  if (!given && hidden_size % attention.heads != 0) {
     config.fail(heads, "must divide the hidden size" +
                            (head_size.empty() ? "" : " when " + std::string(head_size) + " is not given"));
   }
-  spec.head_size = given ? config.size(head_size) : spec.hidden_size / spec.heads;
-  spec.value_size = spec.head_size;
-  spec.attention_scale = 1.0 / std::sqrt(static_cast<double>(spec.head_size));
+  attention.head_size = given ? config.size(head_size) : hidden_size / attention.heads;
+  attention.value_size = attention.head_size;
+  attention.scale = 1.0 / std::sqrt(static_cast<double>(attention.head_size));
+  return attention;
 }
 
 Activation read_activation(const files::JsonReader& config, std::string_view field, std::string_view fallback) {
@@ -94,6 +103,10 @@ std::vector<std::size_t> read_windows(const files::JsonReader& config, std::size
     if (types[layer] == "full_attention") windows[layer] = 0;
   }
   return windows;
+}
+
+void set_windows(ModelSpec& spec, const std::vector<std::size_t>& windows) {
+  for (std::size_t layer = 0; layer < windows.size(); ++layer) spec.layers[layer].attention()->window = windows[layer];
 }
 
 void check_layer_types(const files::JsonReader& config, std::size_t layers,

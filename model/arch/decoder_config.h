@@ -35,22 +35,33 @@ inline constexpr std::array<TensorNames, 15> kLlamaNames{{
     {Role::kDown, "model.layers.{}.mlp.down_proj", "blk.{}.ffn_down"},
 }};
 
+/// A description under way of a model whose layers are alike, or nearly so: what differs is set after finish().
+struct DecoderConfig {
+  ModelSpec spec;  ///< without layers
+  std::size_t layers = 0;
+  AttentionSpec attention;
+  MlpSpec mlp;
+
+  /// The spec with as many layers of this attention and this MLP.
+  ModelSpec finish() const;
+};
+
 /// A number of blocks. So that a list or a loop of one entry for each is harmless before any tensor has been looked at,
 /// it is at most 65,536.
 std::size_t read_layer_count(const files::JsonReader& config, std::string_view field);
 
 /// Sizes and the tied head from the fields that most families name alike, with the context and the flag that their
 /// configuration classes have by default.
-ModelSpec read_sizes(const files::JsonReader& config, std::size_t default_context = 2048, bool tied_by_default = false);
+DecoderConfig read_sizes(const files::JsonReader& config, std::size_t default_context = 2048,
+                         bool tied_by_default = false);
 
 /// A decoder of the Llama line without biases: sizes, heads, RMSNorm, RoPE, gated MLP, tied embeddings.
-ModelSpec read_llama_line(const files::JsonReader& config);
+DecoderConfig read_llama_line(const files::JsonReader& config);
 
 /// Heads of equal sizes, from the fields of these names: `heads` must divide the hidden size, unless the family has a
-/// field `head_size` and it is given, and be a multiple of the key and value heads. Sets the attention's scale.
-/// Precondition: spec.hidden_size.
-void read_heads(const files::JsonReader& config, std::string_view heads, std::string_view kv_heads, ModelSpec& spec,
-                std::string_view head_size = {});
+/// field `head_size` and it is given, and be a multiple of the key and value heads. With the scale, without rotation.
+AttentionSpec read_heads(const files::JsonReader& config, std::string_view heads, std::string_view kv_heads,
+                         std::size_t hidden_size, std::string_view head_size = {});
 
 /// The activation that a field names. Throws Error listing those that there are.
 Activation read_activation(const files::JsonReader& config, std::string_view field, std::string_view fallback);
@@ -58,6 +69,9 @@ Activation read_activation(const files::JsonReader& config, std::string_view fie
 /// Windows per layer from `sliding_window` and, where it exists, `layer_types`; empty when `sliding_window` is null.
 /// Absent it is 4096, as in the configuration classes of Mistral, Qwen2 and Qwen3.
 std::vector<std::size_t> read_windows(const files::JsonReader& config, std::size_t layers);
+
+/// Gives every layer its window; none where `windows` is empty. Precondition: all layers attend.
+void set_windows(ModelSpec& spec, const std::vector<std::size_t>& windows);
 
 /// Throws Error naming the first of `layer_types` that is not among `known`, or when there is not one for each layer.
 void check_layer_types(const files::JsonReader& config, std::size_t layers,

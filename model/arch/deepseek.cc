@@ -49,28 +49,33 @@ constexpr std::array<FusedTensor, 2> kFused{{
 // The norms of the latent vectors have this whatever rms_norm_eps says (as transformers and DeepSeek's own code).
 constexpr double kLatentEpsilon = 1e-6;
 
-ModelSpec describe_attention(const files::JsonReader& config) {
-  ModelSpec spec = read_sizes(config);
+// All but the experts.
+ModelSpec describe_dense(const files::JsonReader& config) {
+  DecoderConfig decoder = read_sizes(config);
+  ModelSpec& spec = decoder.spec;
   spec.norm.epsilon = config.positive("rms_norm_eps", 1e-6);
-  spec.activation = read_activation(config, "hidden_act", "silu");
+  decoder.mlp.activation = read_activation(config, "hidden_act", "silu");
 
-  spec.heads = config.size("num_attention_heads");
-  if (config.size("num_key_value_heads", spec.heads) != spec.heads) {
+  LatentAttentionSpec latent;
+  AttentionSpec& attention = latent.attention;
+  attention.heads = config.size("num_attention_heads");
+  if (config.size("num_key_value_heads", attention.heads) != attention.heads) {
     config.fail("num_key_value_heads", "must be num_attention_heads: latent attention has a key for every head");
   }
-  spec.kv_heads = spec.heads;
+  attention.kv_heads = attention.heads;
   const std::size_t rotated = config.size("qk_rope_head_dim");
-  spec.head_size = config.size("qk_nope_head_dim") + rotated;
-  spec.value_size = config.size("v_head_dim");
-  spec.rope = read_rope(config, rotated);
+  attention.head_size = config.size("qk_nope_head_dim") + rotated;
+  attention.value_size = config.size("v_head_dim");
+  attention.rope = read_rope(config, rotated);
   const double factor = yarn_attention_factor(config);
-  spec.attention_scale = factor * factor / std::sqrt(static_cast<double>(spec.head_size));
-  spec.latent = LatentSpec{.query_rank = config.count("q_lora_rank", 0),
-                           .key_value_rank = config.size("kv_lora_rank"),
-                           .epsilon = kLatentEpsilon};
+  attention.scale = factor * factor / std::sqrt(static_cast<double>(attention.head_size));
+  latent.query_rank = config.count("q_lora_rank", 0);
+  latent.key_value_rank = config.size("kv_lora_rank");
+  latent.epsilon = kLatentEpsilon;
   spec.biases.latent = spec.biases.attention_output = config.flag("attention_bias", false);
   spec.biases.up = spec.biases.down = config.flag("mlp_bias", false);
   if (!config.flag("rope_interleave", true)) config.fail("rope_interleave", "false is not supported");
+  spec.layers.assign(decoder.layers, {.mixer = latent, .mlp = decoder.mlp});
   return spec;
 }
 
@@ -85,7 +90,6 @@ void check_method(const files::JsonReader& config, std::string_view field, std::
 // What V2 and V3 have in common. Their configuration classes differ in their defaults, so nothing has one here.
 ExpertSpec describe_experts(const files::JsonReader& config, bool grouped) {
   ExpertSpec experts;
-  experts.first_layer = config.count("first_k_dense_replace");
   experts.count = config.size("n_routed_experts");
   if (experts.count > kMostExperts) config.fail("n_routed_experts", "must be at most " + std::to_string(kMostExperts));
   experts.per_token = config.size("num_experts_per_tok");
@@ -107,8 +111,13 @@ ExpertSpec describe_experts(const files::JsonReader& config, bool grouped) {
   return experts;
 }
 
+void set_experts(const files::JsonReader& config, const ExpertSpec& experts, ModelSpec& spec) {
+  const std::size_t first = config.count("first_k_dense_replace");
+  for (std::size_t layer = first; layer < spec.layers.size(); ++layer) spec.layers[layer].mlp.experts = experts;
+}
+
 ModelSpec describe_v2(const files::JsonReader& config) {
-  ModelSpec spec = describe_attention(config);
+  ModelSpec spec = describe_dense(config);
   const std::string method = config.text("topk_method", "greedy");
   if (method != "greedy" && method != "group_limited_greedy") {
     config.fail("topk_method", "'" + method + "' is not supported; supported: greedy, group_limited_greedy");
@@ -116,12 +125,12 @@ ModelSpec describe_v2(const files::JsonReader& config) {
   check_method(config, "scoring_func", "softmax");
   // DeepSeek's code and transformers disagree on what it would mean.
   if (config.flag("norm_topk_prob", false)) config.fail("norm_topk_prob", "true is not supported");
-  spec.experts = describe_experts(config, method == "group_limited_greedy");
+  set_experts(config, describe_experts(config, method == "group_limited_greedy"), spec);
   return spec;
 }
 
 ModelSpec describe_v3(const files::JsonReader& config) {
-  ModelSpec spec = describe_attention(config);
+  ModelSpec spec = describe_dense(config);
   check_method(config, "scoring_func", "sigmoid");
   check_method(config, "topk_method", "noaux_tc");
   ExpertSpec experts = describe_experts(config, true);
@@ -130,7 +139,7 @@ ModelSpec describe_v3(const files::JsonReader& config) {
   experts.correction_bias = true;
   experts.normalize = config.flag("norm_topk_prob", true);
   if (experts.count / experts.groups < 2) config.fail("n_group", "leaves fewer than two experts to a group");
-  spec.experts = experts;
+  set_experts(config, experts, spec);
   return spec;
 }
 

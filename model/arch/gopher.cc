@@ -1,4 +1,4 @@
-// Gopher's blocks (arXiv:2112.11446): RMSNorm in front of attention and MLP, a plain MLP, biases on every linear. Its
+// Gopher's blocks (arXiv:2112.11446): RMSNorm before attention and MLP, a plain MLP, biases on every linear. Its
 // relative positions are not supported: queries and keys are rotated. Names and fields are those of the Llama line.
 #include "model/arch/architectures.h"
 #include "model/arch/decoder_config.h"
@@ -8,11 +8,11 @@ namespace ballast::model {
 namespace {
 
 ModelSpec describe(const files::JsonReader& config) {
-  ModelSpec spec = read_llama_line(config);
-  spec.activation = read_activation(config, "hidden_act", "gelu");
-  spec.gated_mlp = false;
-  spec.biases = {.query = true, .key = true, .value = true, .attention_output = true, .up = true, .down = true};
-  return spec;
+  DecoderConfig decoder = read_llama_line(config);
+  decoder.mlp.activation = read_activation(config, "hidden_act", "gelu");
+  decoder.mlp.gated = false;
+  decoder.spec.biases = {.query = true, .key = true, .value = true, .attention_output = true, .up = true, .down = true};
+  return decoder.finish();
 }
 
 }  // namespace

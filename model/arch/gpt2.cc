@@ -28,24 +28,25 @@ constexpr std::array<FusedTensor, 1> kFused{
     {{"transformer.h.{}.attn.c_attn", "blk.{}.attn_qkv", kAttentionParts, FusedTensor::Runs::kOne}}};
 
 ModelSpec describe(const files::JsonReader& config) {
-  ModelSpec spec;
-  spec.layers = read_layer_count(config, "n_layer");
+  DecoderConfig decoder;
+  ModelSpec& spec = decoder.spec;
+  decoder.layers = read_layer_count(config, "n_layer");
   spec.hidden_size = config.size("n_embd");
   spec.vocab_size = config.size("vocab_size");
   spec.context_length = config.size("n_positions", 1024);
-  spec.mlp_size = config.size("n_inner", 4 * spec.hidden_size);
+  decoder.mlp.size = config.size("n_inner", 4 * spec.hidden_size);
   spec.tied_embeddings = config.flag("tie_word_embeddings", true);
   spec.norm = {.kind = NormSpec::Kind::kLayer, .epsilon = config.positive("layer_norm_epsilon", 1e-5), .bias = true};
-  spec.positions = PositionKind::kLearned;
-  spec.activation = read_activation(config, "activation_function", "gelu_new");
-  spec.gated_mlp = false;
+  spec.learned_positions = true;
+  decoder.mlp.activation = read_activation(config, "activation_function", "gelu_new");
+  decoder.mlp.gated = false;
   spec.biases = {.query = true, .key = true, .value = true, .attention_output = true, .up = true, .down = true};
-  read_heads(config, "n_head", "n_head", spec);
-  if (!config.flag("scale_attn_weights", true)) spec.attention_scale = 1.0;
+  decoder.attention = read_heads(config, "n_head", "n_head", spec.hidden_size);
+  if (!config.flag("scale_attn_weights", true)) decoder.attention.scale = 1.0;
   if (config.flag("scale_attn_by_inverse_layer_idx", false)) {
     config.fail("scale_attn_by_inverse_layer_idx", "true is not supported");
   }
-  return spec;
+  return decoder.finish();
 }
 
 nlohmann::json config_from_gguf(const files::GgufFile& file) {

@@ -28,11 +28,12 @@ constexpr std::array<FusedTensor, 1> kFused{
     {{"gpt_neox.layers.{}.attention.query_key_value", "", kAttentionParts, FusedTensor::Runs::kHeads}}};
 
 ModelSpec describe(const files::JsonReader& config) {
-  ModelSpec spec = read_sizes(config);
+  DecoderConfig decoder = read_sizes(config);
+  ModelSpec& spec = decoder.spec;
   spec.norm = {.kind = NormSpec::Kind::kLayer, .epsilon = config.positive("layer_norm_eps", 1e-5), .bias = true};
   spec.layout = config.flag("use_parallel_residual", true) ? BlockLayout::kParallel : BlockLayout::kPreNorm;
-  spec.activation = read_activation(config, "hidden_act", "gelu");
-  spec.gated_mlp = false;
+  decoder.mlp.activation = read_activation(config, "hidden_act", "gelu");
+  decoder.mlp.gated = false;
   const bool attention_bias = config.flag("attention_bias", true);
   spec.biases = {.query = attention_bias,
                  .key = attention_bias,
@@ -40,9 +41,9 @@ ModelSpec describe(const files::JsonReader& config) {
                  .attention_output = attention_bias,
                  .up = true,
                  .down = true};
-  read_heads(config, "num_attention_heads", "num_attention_heads", spec);
-  spec.rope = read_rope(config, spec.head_size, 0.25);
-  return spec;
+  decoder.attention = read_heads(config, "num_attention_heads", "num_attention_heads", spec.hidden_size);
+  decoder.attention.rope = read_rope(config, decoder.attention.head_size, 0.25);
+  return decoder.finish();
 }
 
 }  // namespace

@@ -7,11 +7,11 @@ namespace ballast::model {
 namespace {
 
 ModelSpec describe(const files::JsonReader& config) {
-  ModelSpec spec = read_llama_line(config);
-  BiasSpec& biases = spec.biases;
+  DecoderConfig decoder = read_llama_line(config);
+  BiasSpec& biases = decoder.spec.biases;
   biases.query = biases.key = biases.value = biases.attention_output = config.flag("attention_bias", false);
   biases.up = biases.down = config.flag("mlp_bias", false);
-  return spec;
+  return decoder.finish();
 }
 
 nlohmann::json config_from_gguf(const files::GgufFile& file) {

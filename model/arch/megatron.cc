@@ -38,16 +38,15 @@ constexpr std::array<FusedTensor, 2> kFused{{
     {"decoder.layers.{}.mlp.linear_fc1", "", kMlpParts, FusedTensor::Runs::kOne},
 }};
 
-void read_positions(const files::JsonReader& config, ModelSpec& spec) {
+void read_positions(const files::JsonReader& config, DecoderConfig& decoder) {
   const std::string type = config.text("position_embedding_type", "learned_absolute");
   if (type == "learned_absolute") {
-    spec.positions = PositionKind::kLearned;
-  } else if (type == "none") {
-    spec.positions = PositionKind::kNone;
-  } else if (type != "rope") {
+    decoder.spec.learned_positions = true;
+  } else if (type == "rope") {
+    decoder.attention.rope = read_rope(config, decoder.attention.head_size);
+  } else if (type != "none") {
     config.fail("position_embedding_type", "'" + type + "' is not supported; supported: learned_absolute, rope, none");
   }
-  if (type == "rope") spec.rope = read_rope(config, spec.head_size);
 }
 
 // Arguments that change the result and that nothing here can do.
@@ -67,18 +66,19 @@ bool either(const files::JsonReader& config, std::string_view argument, std::str
 
 ModelSpec describe(const files::JsonReader& config) {
   refuse_others(config);
-  ModelSpec spec;
-  spec.layers = read_layer_count(config, "num_layers");
+  DecoderConfig decoder;
+  ModelSpec& spec = decoder.spec;
+  decoder.layers = read_layer_count(config, "num_layers");
   spec.hidden_size = config.size("hidden_size");
   spec.vocab_size = config.size("vocab_size");
   spec.context_length = config.size("max_position_embeddings");
-  spec.mlp_size = config.size("ffn_hidden_size", 4 * spec.hidden_size);
+  decoder.mlp.size = config.size("ffn_hidden_size", 4 * spec.hidden_size);
   spec.tied_embeddings = !config.flag("untie_embeddings_and_output_weights", false);
-  read_heads(config, "num_attention_heads", "num_query_groups", spec);
-  if (config.has("kv_channels") && config.size("kv_channels") != spec.head_size) {
+  decoder.attention = read_heads(config, "num_attention_heads", "num_query_groups", spec.hidden_size);
+  if (config.has("kv_channels") && config.size("kv_channels") != decoder.attention.head_size) {
     config.fail("kv_channels", "must be hidden_size / num_attention_heads");
   }
-  read_positions(config, spec);
+  read_positions(config, decoder);
 
   const std::string norm = config.text("normalization", "LayerNorm");
   if (norm != "LayerNorm" && norm != "RMSNorm") {
@@ -88,15 +88,15 @@ ModelSpec describe(const files::JsonReader& config) {
   spec.norm.bias = norm == "LayerNorm";
   spec.norm.epsilon = config.positive("layernorm_epsilon", 1e-5);
   spec.norm.gain_offset = either(config, "apply_layernorm_1p", "layernorm_zero_centered_gamma") ? 1.0 : 0.0;
-  spec.query_key_norm = config.flag("qk_layernorm", false);
-  if (spec.query_key_norm && spec.norm.kind != NormSpec::Kind::kRms) {
+  decoder.attention.query_key_norm = config.flag("qk_layernorm", false);
+  if (decoder.attention.query_key_norm && spec.norm.kind != NormSpec::Kind::kRms) {
     config.fail("qk_layernorm", "true is only supported with normalization 'RMSNorm'");
   }
 
-  spec.gated_mlp = either(config, "swiglu", "gated_linear_unit");
+  decoder.mlp.gated = either(config, "swiglu", "gated_linear_unit");
   // The fused kernel computes GELU by tanh.
   const bool by_tanh = config.flag("openai_gelu", false) || config.flag("bias_gelu_fusion", false);
-  spec.activation = spec.gated_mlp ? Activation::kSilu : by_tanh ? Activation::kGeluTanh : Activation::kGelu;
+  decoder.mlp.activation = decoder.mlp.gated ? Activation::kSilu : by_tanh ? Activation::kGeluTanh : Activation::kGelu;
   const bool linear_bias = config.flag("add_bias_linear", true);
   const bool attention_bias = linear_bias || config.flag("add_qkv_bias", false);
   spec.biases = {.query = attention_bias,
@@ -105,7 +105,7 @@ ModelSpec describe(const files::JsonReader& config) {
                  .attention_output = linear_bias,
                  .up = linear_bias,
                  .down = linear_bias};
-  return spec;
+  return decoder.finish();
 }
 
 }  // namespace

@@ -7,10 +7,11 @@ namespace ballast::model {
 namespace {
 
 ModelSpec describe(const files::JsonReader& config) {
-  ModelSpec spec = read_llama_line(config);
-  spec.windows = read_windows(config, spec.layers);
+  ModelSpec spec = read_llama_line(config).finish();
+  const std::vector<std::size_t> windows = read_windows(config, spec.layers.size());
   // transformers gives every layer the window, whatever layer_types says: only what agrees is let through.
-  if (!spec.windows.empty()) check_layer_types(config, spec.layers, {"sliding_attention"});
+  if (!windows.empty()) check_layer_types(config, spec.layers.size(), {"sliding_attention"});
+  set_windows(spec, windows);
   return spec;
 }
 

@@ -8,14 +8,15 @@ namespace ballast::model {
 namespace {
 
 ModelSpec describe(const files::JsonReader& config) {
-  ModelSpec spec = read_llama_line(config);
+  DecoderConfig decoder = read_llama_line(config);
+  ModelSpec& spec = decoder.spec;
   if (config.size("num_key_value_heads", 1) != 1) config.fail("num_key_value_heads", "must be 1");
-  spec.kv_heads = 1;
+  decoder.attention.kv_heads = 1;
   spec.tied_embeddings = config.flag("tie_word_embeddings", true);
   spec.norm.kind = NormSpec::Kind::kLayer;
   spec.norm.epsilon = config.positive("layer_norm_eps", 1e-6);
   spec.layout = BlockLayout::kParallelShared;
-  return spec;
+  return decoder.finish();
 }
 
 }  // namespace

@@ -24,17 +24,18 @@ constexpr std::array<TensorNames, 11> kNames{{
 }};
 
 ModelSpec describe(const files::JsonReader& config) {
-  ModelSpec spec = read_sizes(config);
+  DecoderConfig decoder = read_sizes(config);
+  ModelSpec& spec = decoder.spec;
   spec.norm = {.kind = NormSpec::Kind::kLayer, .epsilon = config.positive("layer_norm_eps", 1e-5), .bias = true};
   spec.layout = BlockLayout::kParallelShared;
-  spec.activation = read_activation(config, "hidden_act", "gelu_new");
-  spec.gated_mlp = false;
+  decoder.mlp.activation = read_activation(config, "hidden_act", "gelu_new");
+  decoder.mlp.gated = false;
   spec.biases = {
       .query = true, .key = true, .value = true, .attention_output = true, .up = true, .down = true, .head = true};
-  read_heads(config, "num_attention_heads", "num_key_value_heads", spec);
-  spec.rope = read_rope(config, spec.head_size, 0.5);
+  decoder.attention = read_heads(config, "num_attention_heads", "num_key_value_heads", spec.hidden_size);
+  decoder.attention.rope = read_rope(config, decoder.attention.head_size, 0.5);
   if (config.flag("qk_layernorm", false)) config.fail("qk_layernorm", "true is not supported");
-  return spec;
+  return decoder.finish();
 }
 
 }  // namespace

@@ -9,15 +9,16 @@ namespace ballast::model {
 namespace {
 
 ModelSpec describe(const files::JsonReader& config) {
-  ModelSpec spec = read_llama_line(config);
+  ModelSpec spec = read_llama_line(config).finish();
   spec.biases.query = spec.biases.key = spec.biases.value = true;
   if (!config.flag("use_sliding_window", false)) return spec;
-  spec.windows = read_windows(config, spec.layers);
-  if (!config.has("layer_types") && !spec.windows.empty()) {
+  std::vector<std::size_t> windows = read_windows(config, spec.layers.size());
+  if (!config.has("layer_types") && !windows.empty()) {
     // Before layer_types existed: the first layers see everything.
     const std::size_t full = config.count("max_window_layers", 28);
-    for (std::size_t layer = 0; layer < std::min(full, spec.layers); ++layer) spec.windows[layer] = 0;
+    for (std::size_t layer = 0; layer < std::min(full, windows.size()); ++layer) windows[layer] = 0;
   }
+  set_windows(spec, windows);
   return spec;
 }
 

@@ -9,11 +9,12 @@ namespace {
 ModelSpec describe(const files::JsonReader& config) {
   // The configuration class has a default that no other family has.
   if (!config.has("head_dim")) config.fail("head_dim", "missing");
-  ModelSpec spec = read_llama_line(config);
-  BiasSpec& biases = spec.biases;
+  DecoderConfig decoder = read_llama_line(config);
+  BiasSpec& biases = decoder.spec.biases;
   biases.query = biases.key = biases.value = biases.attention_output = config.flag("attention_bias", false);
-  spec.query_key_norm = true;
-  if (config.flag("use_sliding_window", false)) spec.windows = read_windows(config, spec.layers);
+  decoder.attention.query_key_norm = true;
+  ModelSpec spec = decoder.finish();
+  if (config.flag("use_sliding_window", false)) set_windows(spec, read_windows(config, decoder.layers));
   return spec;
 }
 

@@ -31,19 +31,19 @@ void check_plain_mlps(const files::JsonReader& config, std::size_t layers) {
 ModelSpec describe(const files::JsonReader& config) {
   // The configuration class has a default that no other family has.
   if (!config.has("head_dim")) config.fail("head_dim", "missing");
-  ModelSpec spec = read_llama_line(config);
+  DecoderConfig decoder = read_llama_line(config);
   if (!config.has("layer_types")) {
     config.fail("layer_types", "missing: three of four layers are 'linear_attention' then, which is not supported");
   }
-  check_layer_types(config, spec.layers, {"full_attention"});
-  check_plain_mlps(config, spec.layers);
-  spec.rope = read_rope(config, spec.head_size, 0.25);
-  BiasSpec& biases = spec.biases;
+  check_layer_types(config, decoder.layers, {"full_attention"});
+  check_plain_mlps(config, decoder.layers);
+  decoder.attention.rope = read_rope(config, decoder.attention.head_size, 0.25);
+  BiasSpec& biases = decoder.spec.biases;
   biases.query = biases.key = biases.value = biases.attention_output = config.flag("attention_bias", false);
-  spec.query_key_norm = true;
-  spec.output_gate = OutputGate::kPerElement;
-  spec.norm.gain_offset = 1.0;
-  return spec;
+  decoder.attention.query_key_norm = true;
+  decoder.attention.output_gate = true;
+  decoder.spec.norm.gain_offset = 1.0;
+  return decoder.finish();
 }
 
 }  // namespace

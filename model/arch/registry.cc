@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cassert>
+#include <vector>
 
 #include "ballast/error.h"
 #include "model/arch/architecture.h"
@@ -9,15 +10,18 @@ namespace ballast::model {
 
 namespace {
 
-constexpr const Architecture* kArchitectures[] = {
+std::vector<const Architecture*>& architectures() {
+  static std::vector<const Architecture*> known = {
 #define BALLAST_ADDRESS(name) &(name),
-    BALLAST_ARCHITECTURES(BALLAST_ADDRESS)
+      BALLAST_ARCHITECTURES(BALLAST_ADDRESS)
 #undef BALLAST_ADDRESS
-};
+  };
+  return known;
+}
 
 const Architecture& find(std::string_view name, std::string_view Architecture::* key, std::string_view context) {
   std::string known;
-  for (const Architecture* architecture : kArchitectures) {
+  for (const Architecture* architecture : architectures()) {
     const std::string_view candidate = architecture->*key;
     if (candidate.empty()) continue;
     if (candidate == name) return *architecture;
@@ -27,6 +31,10 @@ const Architecture& find(std::string_view name, std::string_view Architecture::*
 }
 
 }  // namespace
+
+void register_architecture(const Architecture& architecture) {
+  architectures().push_back(&architecture);
+}
 
 const Architecture& architecture_for_model_type(std::string_view model_type, std::string_view context) {
   return find(model_type, &Architecture::model_type, context);

@@ -2,10 +2,12 @@
 #ifndef BALLAST_MODEL_ARCH_ROLE_H_
 #define BALLAST_MODEL_ARCH_ROLE_H_
 
+#include <cstdint>
+
 namespace ballast::model {
 
-/// Those from kAttentionNorm on exist once per block, those from kExpertGate on once per expert.
-enum class Role {
+/// model/role_table.h says of each what it is and which models have it.
+enum class Role : std::uint16_t {
   kEmbedding,
   kPositionEmbedding,   ///< [context_length, hidden]
   kTokenTypeEmbedding,  ///< [token_types, hidden]
@@ -16,8 +18,8 @@ enum class Role {
   kHead,
   kHeadBias,  ///< a vector of its own, because the head's matrix may be the embedding's
 
-  kAttentionNorm,
-  kQueryDown,  ///< into the queries' latent vector
+  kAttentionNorm,  ///< of the block's first half, whatever its mixer is
+  kQueryDown,      ///< into the queries' latent vector
   kQueryDownNorm,
   kKeyValueDown,  ///< into the keys' and values' latent vector
   kKeyValueDownNorm,
@@ -29,10 +31,12 @@ enum class Role {
   kKeyNorm,
   kOutputGate,
   kAttentionOutput,
+  kAttentionPostNorm,  ///< of what the mixer, whatever it is, returns
   kMlpNorm,
   kGate,
   kUp,
   kDown,
+  kMlpPostNorm,  ///< of what the MLP or the experts return
   kRouter,
   kRouterCorrection,  ///< a vector of its own
   kSharedGate,
@@ -41,7 +45,14 @@ enum class Role {
   kExpertGate,
   kExpertUp,
   kExpertDown,
+
+  kFirstRegistered,  ///< mixers from outside (model/mixer/mixer.h) number theirs from here
 };
+
+/// The role of number `index` among those that mixers from outside bring.
+constexpr Role registered_role(std::uint16_t index) {
+  return static_cast<Role>(static_cast<std::uint16_t>(Role::kFirstRegistered) + index);
+}
 
 }  // namespace ballast::model
 

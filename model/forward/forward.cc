@@ -6,8 +6,10 @@
 
 #include "kernels/parallel.h"
 #include "model/arch/rope_config.h"
-#include "model/block_structure.h"
 #include "model/forward/forward_parts.h"
+#include "model/forward/sequence_state.h"
+#include "model/mixer/attention_kinds.h"
+#include "model/mixer/mixer.h"
 
 namespace ballast::model {
 
@@ -21,6 +23,40 @@ std::size_t count_tokens(std::span<const BatchSequence> batch) {
   return tokens;
 }
 
+/// hidden += what a half of the block has returned for `count` rows, normalized and scaled as the spec says.
+void add_returned(const BlockPass& pass, const Norm& norm, std::size_t count, float* hidden) {
+  float* returned = pass.activations.returned.data();
+  if (!norm.gain.empty()) norm.apply(returned, count, returned);
+  const auto scale = static_cast<float>(pass.spec.residual_scale);
+  const std::size_t size = count * pass.spec.hidden_size;
+  kernels::parallel_ranges(size, kernels::threads_for(size), [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i) hidden[i] += scale * returned[i];
+  });
+}
+
+/// Where a half of the block adds what it returns: the stream, unless something happens to it first.
+float* destination(const BlockPass& pass, float* hidden) {
+  if (!pass.spec.post_norms && pass.spec.residual_scale == 1.0) return hidden;
+  pass.activations.returned.assign(pass.tokens * pass.spec.hidden_size, 0.0F);
+  return pass.activations.returned.data();
+}
+
+/// Mixer::forward, as the layout's first half.
+std::size_t forward_mixer(const BlockPass& pass, const LinearRows& input, float* hidden) {
+  float* dst = destination(pass, hidden);
+  const std::size_t left = pass.block.mixer->forward(pass, input, dst);
+  if (dst == hidden) return left;
+  if (pass.options.wanted_only) keep_wanted_rows(pass.batch, pass.spec.hidden_size, hidden);
+  add_returned(pass, pass.block.attention_post_norm, left, hidden);
+  return left;
+}
+
+void forward_second_half(const BlockPass& pass, const LinearRows& input, float* hidden) {
+  float* dst = destination(pass, hidden);
+  forward_mlp(pass, input, dst);
+  if (dst != hidden) add_returned(pass, pass.block.mlp_post_norm, pass.tokens, hidden);
+}
+
 void forward_pre_norm(const BlockPass& pass, float* hidden) {
   BlockActivations& a = pass.activations;
   const std::size_t size = pass.spec.hidden_size;
@@ -32,20 +68,20 @@ void forward_pre_norm(const BlockPass& pass, float* hidden) {
   };
   const auto attention_row = normalized_by(pass.block.attention_norm);
   BlockPass rest = pass;
-  rest.tokens = forward_attention(pass, {kernels::RowSource(attention_row), size, a.attention_input.data()}, hidden);
+  rest.tokens = forward_mixer(pass, {kernels::RowSource(attention_row), size, a.attention_input.data()}, hidden);
   if (rest.tokens == 0) return;
   const auto mlp_row = normalized_by(pass.block.mlp_norm);
-  forward_mlp(rest, {kernels::RowSource(mlp_row), size, a.mlp_input.data()}, hidden);
+  forward_second_half(rest, {kernels::RowSource(mlp_row), size, a.mlp_input.data()}, hidden);
 }
 
 void forward_post_norm(const BlockPass& pass, float* hidden) {
   BlockActivations& a = pass.activations;
   const std::size_t size = pass.tokens * pass.spec.hidden_size;
   std::copy_n(hidden, size, a.attention_input.data());
-  forward_attention(pass, {a.attention_input.data(), pass.spec.hidden_size}, hidden);
+  forward_mixer(pass, {a.attention_input.data(), pass.spec.hidden_size}, hidden);
   pass.block.attention_norm.apply(hidden, pass.tokens, hidden);
   std::copy_n(hidden, size, a.mlp_input.data());
-  forward_mlp(pass, {a.mlp_input.data(), pass.spec.hidden_size}, hidden);
+  forward_second_half(pass, {a.mlp_input.data(), pass.spec.hidden_size}, hidden);
   pass.block.mlp_norm.apply(hidden, pass.tokens, hidden);
 }
 
@@ -57,8 +93,8 @@ void forward_parallel(const BlockPass& pass, float* hidden) {
     pass.block.mlp_norm.apply(hidden, pass.tokens, a.mlp_input.data());
     mlp_input = a.mlp_input.data();
   }
-  forward_attention(pass, {a.attention_input.data(), pass.spec.hidden_size}, hidden);
-  forward_mlp(pass, {mlp_input, pass.spec.hidden_size}, hidden);
+  forward_mixer(pass, {a.attention_input.data(), pass.spec.hidden_size}, hidden);
+  forward_second_half(pass, {mlp_input, pass.spec.hidden_size}, hidden);
 }
 
 // What two halves of a block read together was recorded by each of them.
@@ -75,24 +111,44 @@ void merge_inputs(std::vector<LinearInput>& inputs) {
 }  // namespace
 
 RopeTable::RopeTable(const ModelSpec& spec) {
-  if (spec.positions != PositionKind::kRope) return;
-  frequencies_ = rope_frequencies(spec.rope);
-  amplitude_ = spec.rope.amplitude;
-  rotation_ = kernels::KeyRotation(frequencies_, amplitude_, rotary_offset(spec));
+  for (const LayerSpec& layer : spec.layers) {
+    of_layer_.emplace_back();
+    if (layer.attention() == nullptr || !layer.attention()->rope) continue;
+    const RopeSpec& rope = *layer.attention()->rope;
+    const std::size_t offset = rotary_offset(layer);
+    const auto known = std::ranges::find_if(
+        rotations_, [&](const Rotation& other) { return other.spec == rope && other.offset == offset; });
+    of_layer_.back() = static_cast<std::size_t>(known - rotations_.begin());
+    if (known != rotations_.end()) continue;
+    std::vector<double> frequencies = rope_frequencies(rope);
+    kernels::KeyRotation keys(frequencies, rope.amplitude, offset);
+    rotations_.push_back({rope, offset, std::move(frequencies), std::move(keys)});
+  }
+}
+
+const AngleSet& RopeAngles::of_layer(std::size_t layer) const {
+  static const AngleSet none;
+  const std::optional<std::size_t> set = table_->of_layer_[layer];
+  return set ? sets_[*set] : none;
 }
 
 void RopeTable::look_up(std::span<const BatchSequence> batch, RopeAngles& angles) const {
-  const bool rolling = std::ranges::any_of(batch, [](const BatchSequence& s) { return s.cache->sinks() > 0; });
-  angles.rotation = &rotation_;
-  fill(batch, false, angles.cos, angles.sin);
-  angles.slot_cos.clear();
-  angles.slot_sin.clear();
-  if (rolling) fill(batch, true, angles.slot_cos, angles.slot_sin);
+  const bool rolling = std::ranges::any_of(batch, [](const BatchSequence& s) { return s.state->cache().sinks() > 0; });
+  angles.table_ = this;
+  angles.sets_.resize(rotations_.size());
+  for (std::size_t i = 0; i < rotations_.size(); ++i) {
+    AngleSet& set = angles.sets_[i];
+    set.rotation = &rotations_[i].keys;
+    rotations_[i].fill(batch, false, set.cos, set.sin);
+    set.slot_cos.clear();
+    set.slot_sin.clear();
+    if (rolling) rotations_[i].fill(batch, true, set.slot_cos, set.slot_sin);
+  }
 }
 
-void RopeTable::fill(std::span<const BatchSequence> batch, bool in_slots, std::vector<float>& cos,
-                     std::vector<float>& sin) const {
-  const std::size_t pairs = frequencies_.size();
+void RopeTable::Rotation::fill(std::span<const BatchSequence> batch, bool in_slots, std::vector<float>& cos,
+                               std::vector<float>& sin) const {
+  const std::size_t pairs = frequencies.size();
   cos.resize(count_tokens(batch) * pairs);
   sin.resize(cos.size());
   std::size_t first = 0;
@@ -100,17 +156,22 @@ void RopeTable::fill(std::span<const BatchSequence> batch, bool in_slots, std::v
     const std::size_t threads = kernels::threads_for(sequence.tokens * pairs * kOperationsOfAnAngle);
     kernels::parallel_ranges(sequence.tokens, threads, [&](std::size_t begin, std::size_t end) {
       for (std::size_t i = begin; i < end; ++i) {
-        std::size_t position = sequence.cache->position() + i;
-        if (in_slots) position = sequence.cache->slot(position);
+        std::size_t position = sequence.state->position() + i;
+        if (in_slots) position = sequence.state->cache().slot(position);
         for (std::size_t pair = 0; pair < pairs; ++pair) {
-          const double angle = static_cast<double>(position) * frequencies_[pair];
-          cos[(first + i) * pairs + pair] = static_cast<float>(std::cos(angle) * amplitude_);
-          sin[(first + i) * pairs + pair] = static_cast<float>(std::sin(angle) * amplitude_);
+          const double angle = static_cast<double>(position) * frequencies[pair];
+          cos[(first + i) * pairs + pair] = static_cast<float>(std::cos(angle) * spec.amplitude);
+          sin[(first + i) * pairs + pair] = static_cast<float>(std::sin(angle) * spec.amplitude);
         }
       }
     });
     first += sequence.tokens;
   }
+}
+
+float* BlockPass::buffer(std::size_t index, std::size_t size) const {
+  grow(activations.of_mixer[index], size);
+  return activations.of_mixer[index].data();
 }
 
 void BlockPass::record(std::vector<const Linear*> linears, const float* rows, std::size_t count,
@@ -132,15 +193,26 @@ void BlockPass::apply_linears(std::span<const LinearOutput> outputs, const Linea
   if (count > 0) apply(outputs, kept, count, activations.quantized);
 }
 
+void keep_wanted_rows(std::span<const BatchSequence> batch, std::size_t row_size, float* rows) {
+  float* to = rows;
+  const float* end = rows;
+  for (const BatchSequence& sequence : batch) {
+    end += sequence.tokens * row_size;
+    const std::size_t count = sequence.wanted * row_size;
+    if (end - count != to) std::copy_n(end - count, count, to);  // towards the front: they may overlap
+    to += count;
+  }
+}
+
 void forward_block(const ModelSpec& spec, const BlockWeights& block, std::size_t layer, const RopeAngles& angles,
-                   std::span<const BatchSequence> batch, std::size_t cache_layer, float* hidden,
+                   std::span<const BatchSequence> batch, std::size_t state_layer, float* hidden,
                    BlockActivations& activations, const ForwardOptions& options) {
   const BlockPass pass = {.spec = spec,
                           .block = block,
-                          .layer = layer,
-                          .angles = angles,
+                          .layer = spec.layers[layer],
+                          .angles = angles.of_layer(layer),
                           .batch = batch,
-                          .cache_layer = cache_layer,
+                          .state_layer = state_layer,
                           .activations = activations,
                           .options = options,
                           .tokens = count_tokens(batch)};

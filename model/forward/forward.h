@@ -2,8 +2,10 @@
 #ifndef BALLAST_MODEL_FORWARD_FORWARD_H_
 #define BALLAST_MODEL_FORWARD_FORWARD_H_
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -11,24 +13,16 @@
 #include "kernels/attention/attention.h"
 #include "kernels/attention/key_bias.h"
 #include "kernels/matrix/quantized_matrix.h"
-#include "model/forward/key_value_cache.h"
+#include "model/forward/sequence_state.h"
 #include "model/weights.h"
 
 namespace ballast::model {
 
-/// What a model's tokens leave in a layer's cache, and in all of them.
-inline CacheShape cache_shape(const ModelSpec& spec) {
-  return {.kv_heads = spec.kv_heads, .key_size = spec.head_size, .value_size = spec.value_size};
-}
-inline std::vector<CacheShape> cache_shapes(const ModelSpec& spec) {
-  return std::vector<CacheShape>(spec.layers, cache_shape(spec));
-}
-
-/// Consecutive tokens of one sequence, at positions cache->position() ... The tokens of a batch lie one sequence after
+/// Consecutive tokens of one sequence, at positions state->position() ... The tokens of a batch lie one sequence after
 /// the other.
 struct BatchSequence {
   std::size_t tokens = 0;
-  KeyValueCache* cache = nullptr;
+  SequenceState* state = nullptr;
   std::span<const std::uint8_t> fp16_tokens{};  ///< per token: not 0 keeps it in F16 in an INT8 cache; or empty
   std::size_t wanted = 0;                       ///< by ForwardOptions::wanted_only, the last so many tokens
 };
@@ -59,34 +53,57 @@ struct BlockActivations {
   std::vector<float> attention_input, query_key_value, attention_output, output_gate;
   std::vector<float> query_latent, key_value_latent, key_position, plain_keys, sink_queries;
   std::vector<float> mlp_input, mlp_hidden, mlp_up;
+  std::vector<float> returned;                 ///< by mixer or MLP, where it is not added as it is
+  std::array<std::vector<float>, 4> of_mixer;  ///< BlockPass::buffer
   std::vector<float> router_logits, expert_input, expert_hidden, expert_up, expert_output;
   std::vector<kernels::AttentionSequence> attention_sequences;
   kernels::QuantizedActivations quantized;
 };
 
-/// cos and sin of the angles by which a batch's tokens are rotated, [tokens][rotary_size / 2] each; the same in every
-/// block.
-struct RopeAngles {
+/// cos and sin of the angles by which a batch's tokens are rotated, [tokens][rotary_size / 2] each.
+struct AngleSet {
   std::vector<float> cos, sin;            ///< at the tokens' positions
   std::vector<float> slot_cos, slot_sin;  ///< at their places in a rolling cache, as the sinks see them; else empty
   const kernels::KeyRotation* rotation = nullptr;  ///< at any position
 };
 
-/// Empty angles for a model that rotates nothing. `angles` is reused from batch to batch.
+class RopeTable;
+
+/// The angles of all layers: layers that rotate alike share a set.
+class RopeAngles {
+ public:
+  /// Empty where the layer rotates nothing.
+  const AngleSet& of_layer(std::size_t layer) const;
+
+ private:
+  friend class RopeTable;
+  const RopeTable* table_ = nullptr;
+  std::vector<AngleSet> sets_;
+};
+
+/// The rotations of a model's layers.
 class RopeTable {
  public:
   explicit RopeTable(const ModelSpec& spec);
 
-  /// The angles refer to this table.
+  /// The angles refer to this table; they are reused from batch to batch.
   void look_up(std::span<const BatchSequence> batch, RopeAngles& angles) const;
 
  private:
-  void fill(std::span<const BatchSequence> batch, bool in_slots, std::vector<float>& cos,
-            std::vector<float>& sin) const;
+  friend class RopeAngles;
 
-  std::vector<double> frequencies_;
-  double amplitude_ = 1.0;
-  kernels::KeyRotation rotation_;
+  struct Rotation {
+    RopeSpec spec;
+    std::size_t offset = 0;  ///< of the rotated channels in a head
+    std::vector<double> frequencies;
+    kernels::KeyRotation keys;
+
+    void fill(std::span<const BatchSequence> batch, bool in_slots, std::vector<float>& cos,
+              std::vector<float>& sin) const;
+  };
+
+  std::vector<Rotation> rotations_;
+  std::vector<std::optional<std::size_t>> of_layer_;  ///< index of the layer's rotation, if it has one
 };
 
 /// Whether a last block can leave out what only unwanted tokens need.
@@ -103,10 +120,10 @@ struct ForwardOptions {
   bool wanted_only = false;
 };
 
-/// hidden [tokens][hidden_size] goes in and comes out; the batch's keys and values are appended to layer `cache_layer`
-/// of each sequence's cache, without advancing it. `layer` is the block's place in the model.
+/// hidden [tokens][hidden_size] goes in and comes out; layer `state_layer` of each sequence's state takes the batch's
+/// tokens in, without advancing it. `layer` is the block's place in the model.
 void forward_block(const ModelSpec& spec, const BlockWeights& block, std::size_t layer, const RopeAngles& angles,
-                   std::span<const BatchSequence> batch, std::size_t cache_layer, float* hidden,
+                   std::span<const BatchSequence> batch, std::size_t state_layer, float* hidden,
                    BlockActivations& activations, const ForwardOptions& options = {});
 
 }  // namespace ballast::model

@@ -34,7 +34,7 @@ struct ActivatedRows {
 void apply_down(const BlockPass& pass, const MlpWeights& mlp, float* hidden, const float* up, const LinearOutput& dst,
                 std::size_t count, std::span<const std::size_t> row_tokens = {}) {
   const std::size_t size = mlp.up.rows();
-  const ActivatedRows activated = {pass.spec.activation, mlp.gate.has_value(), size, hidden, up};
+  const ActivatedRows activated = {pass.layer.mlp.activation, mlp.gate.has_value(), size, hidden, up};
   pass.apply_linears({&dst, 1}, {kernels::RowSource(activated), size, hidden}, count, row_tokens);
 }
 
@@ -62,7 +62,7 @@ struct Assignment {
 };
 
 std::vector<Assignment> route(const BlockPass& pass, const ExpertWeights& routed) {
-  const ExpertSpec& spec = *pass.spec.experts;
+  const ExpertSpec& spec = *pass.layer.mlp.experts;
   std::vector<Assignment> assignments(spec.count);
   for (std::size_t token = 0; token < pass.tokens; ++token) {
     const std::span logits(pass.activations.router_logits.data() + token * spec.count, spec.count);
@@ -75,7 +75,7 @@ std::vector<Assignment> route(const BlockPass& pass, const ExpertWeights& routed
 }
 
 void forward_experts(const BlockPass& pass, const ExpertWeights& routed, const LinearRows& all_rows, float* hidden) {
-  const ExpertSpec& spec = *pass.spec.experts;
+  const ExpertSpec& spec = *pass.layer.mlp.experts;
   const std::size_t hidden_size = pass.spec.hidden_size;
   BlockActivations& a = pass.activations;
   const std::size_t rows = pass.tokens * spec.per_token;

@@ -1,4 +1,4 @@
-// The two halves of a block, between its norms.
+// What the two halves of a block, mixer and MLP, are written with.
 #ifndef BALLAST_MODEL_FORWARD_FORWARD_PARTS_H_
 #define BALLAST_MODEL_FORWARD_FORWARD_PARTS_H_
 
@@ -22,19 +22,27 @@ class LinearOutputs {
   std::size_t count_ = 0;
 };
 
+inline void grow(std::vector<float>& buffer, std::size_t size) {
+  if (buffer.size() < size) buffer.resize(size);
+}
+
 /// One block's pass.
 struct BlockPass {
   const ModelSpec& spec;
   const BlockWeights& block;
-  std::size_t layer;
-  const RopeAngles& angles;
+  const LayerSpec& layer;
+  const AngleSet& angles;
   std::span<const BatchSequence> batch;
-  std::size_t cache_layer;
+  std::size_t state_layer;
   BlockActivations& activations;
   const ForwardOptions& options;
   std::size_t tokens;
 
-  /// Runs linears that read `count` rows, and records that if it is asked for. `row_tokens` as LinearInput's.
+  /// One of four buffers for mixers that have none of their own among the activations, of at least `size` values.
+  float* buffer(std::size_t index, std::size_t size) const;
+
+  /// Runs linears that read `count` rows, and records that if it is asked for: rows in memory must then stay until the
+  /// next block, as those among the activations do. `row_tokens` as LinearInput's.
   void apply_linears(std::span<const LinearOutput> outputs, const LinearRows& rows, std::size_t count,
                      std::span<const std::size_t> row_tokens = {}) const;
 
@@ -43,16 +51,11 @@ struct BlockPass {
               std::vector<std::size_t> row_tokens = {}) const;
 };
 
-inline void grow(std::vector<float>& buffer, std::size_t size) {
-  if (buffer.size() < size) buffer.resize(size);
-}
+/// Moves the rows of each sequence's wanted tokens to the front.
+void keep_wanted_rows(std::span<const BatchSequence> batch, std::size_t row_size, float* rows);
 
-/// hidden [tokens][hidden] += output projection of the attention over input [tokens][hidden], which may be made from
-/// hidden but does not lie in it. Returns the rows of hidden that go on: all, or by wanted_only those of the wanted
-/// tokens.
-std::size_t forward_attention(const BlockPass& pass, const LinearRows& input, float* hidden);
-
-/// hidden [tokens][hidden] += MLP of input [tokens][hidden], as above; plain or by experts.
+/// hidden [tokens][hidden] += MLP of input [tokens][hidden], which may be made from hidden but does not lie in it;
+/// plain or by experts.
 void forward_mlp(const BlockPass& pass, const LinearRows& input, float* hidden);
 
 }  // namespace ballast::model

@@ -79,20 +79,21 @@ ModelSource::ModelSource(const std::filesystem::path& path) : checkpoint_(files:
 void ModelSource::check_tensors() const {
   for (const Role role : outer_roles(spec_)) check_role(role, 0);
   // The last block first: a wrong number of layers shows before all of them have been looked at.
-  for (std::size_t i = 0; i < spec_.layers; ++i) {
-    const std::size_t layer = (i + spec_.layers - 1) % spec_.layers;
+  const std::size_t layers = spec_.layers.size();
+  for (std::size_t i = 0; i < layers; ++i) {
+    const std::size_t layer = (i + layers - 1) % layers;
     for (const Part& part : block_linears(spec_, layer)) check_role(part.role, layer, part.expert);
-    for (const Role norm : block_norms(spec_)) check_role(norm, layer);
-    if (spec_.has_experts(layer) && spec_.experts->correction_bias) check_role(Role::kRouterCorrection, layer);
+    for (const Role norm : block_norms(spec_, layer)) check_role(norm, layer);
+    for (const Role vector : block_vectors(spec_, layer)) check_role(vector, layer);
   }
 }
 
 void ModelSource::check_role(Role role, std::size_t layer, std::size_t expert) const {
-  const auto [rows, cols] = matrix_shape(spec_, role);
+  const auto [rows, cols] = matrix_shape(spec_, layer, role);
   if (is_norm(role) || is_vector(role)) {
     const Shape shape = {static_cast<std::int64_t>(cols)};
     checked_tensor(find_vector(layout_, *checkpoint_, role, "weight", layer), shape);
-    if (is_norm(role) && has_bias(spec_, role)) {
+    if (is_norm(role) && has_bias(spec_, layer, role)) {
       checked_tensor(find_vector(layout_, *checkpoint_, role, "bias", layer), shape);
     }
     return;
@@ -100,7 +101,7 @@ void ModelSource::check_role(Role role, std::size_t layer, std::size_t expert) c
   const StoredMatrix matrix = stored(role, layer, expert);
   const bool quantized = quantization_ && quantization_->tensors.contains(name(role, layer, expert));
   if (!quantized) checked_matrix(matrix, cols);  // the parts of one that is are checked when it is read
-  if (has_bias(spec_, role)) {
+  if (has_bias(spec_, layer, role)) {
     checked_tensor(tensor_name(matrix.module, "bias"), {static_cast<std::int64_t>(matrix.stored_rows)});
   }
 }
@@ -122,11 +123,11 @@ std::uint64_t ModelSource::stored_bytes(Role role, std::size_t layer, std::size_
   if (is_vector(role)) return size(find_vector(layout_, *checkpoint_, role, "", layer));
   if (is_norm(role)) {
     std::uint64_t bytes = size(find_vector(layout_, *checkpoint_, role, "weight", layer));
-    if (norm_spec(spec_, role).bias) bytes += size(find_vector(layout_, *checkpoint_, role, "bias", layer));
+    if (norm_spec(spec_, layer, role).bias) bytes += size(find_vector(layout_, *checkpoint_, role, "bias", layer));
     return bytes;
   }
   const StoredMatrix matrix = stored(role, layer, expert);
-  return size(tensor_name(matrix.module, "weight")) / matrix.stored_rows * matrix_shape(spec_, role).first;
+  return size(tensor_name(matrix.module, "weight")) / matrix.stored_rows * matrix_shape(spec_, layer, role).first;
 }
 
 TensorView ModelSource::checked_tensor(const std::string& name, const Shape& shape) const {
@@ -152,12 +153,12 @@ std::vector<float> ModelSource::floats(const std::string& name, const Shape& sha
 
 std::vector<float> ModelSource::vector(Role role, std::size_t layer) const {
   return floats(find_vector(layout_, *checkpoint_, role, "", layer),
-                {static_cast<std::int64_t>(matrix_shape(spec_, role).second)});
+                {static_cast<std::int64_t>(matrix_shape(spec_, layer, role).second)});
 }
 
 Norm ModelSource::norm(Role role, std::size_t layer) const {
-  const NormSpec spec = norm_spec(spec_, role);
-  const Shape shape = {static_cast<std::int64_t>(matrix_shape(spec_, role).second)};
+  const NormSpec spec = norm_spec(spec_, layer, role);
+  const Shape shape = {static_cast<std::int64_t>(matrix_shape(spec_, layer, role).second)};
   Norm norm{.kind = spec.kind, .epsilon = static_cast<float>(spec.epsilon), .gain = {}, .bias = {}};
   norm.gain = floats(find_vector(layout_, *checkpoint_, role, "weight", layer), shape);
   for (float& gain : norm.gain) gain += static_cast<float>(spec.gain_offset);
@@ -166,7 +167,7 @@ Norm ModelSource::norm(Role role, std::size_t layer) const {
 }
 
 std::vector<float> ModelSource::bias(Role role, std::size_t layer, std::size_t expert) const {
-  if (!has_bias(spec_, role)) return {};
+  if (!has_bias(spec_, layer, role)) return {};
   const StoredMatrix matrix = stored(role, layer, expert);
   std::vector<float> values =
       floats(tensor_name(matrix.module, "bias"), {static_cast<std::int64_t>(matrix.stored_rows)});
@@ -178,7 +179,7 @@ std::vector<float> ModelSource::bias(Role role, std::size_t layer, std::size_t e
 }
 
 FloatWeights ModelSource::float_weights(Role role, std::size_t layer, std::size_t expert) const {
-  const auto [rows, cols] = matrix_shape(spec_, role);
+  const auto [rows, cols] = matrix_shape(spec_, layer, role);
   const StoredMatrix matrix = stored(role, layer, expert);
   const TensorView view = checked_matrix(matrix, cols);
   FloatWeights weights{rows, cols, {}};
@@ -214,7 +215,7 @@ std::optional<Linear> ModelSource::quantized_linear(const std::string& name, std
 }
 
 Linear ModelSource::linear(Role role, std::size_t layer, std::size_t expert) const {
-  const auto [rows, cols] = matrix_shape(spec_, role);
+  const auto [rows, cols] = matrix_shape(spec_, layer, role);
   const std::string module = name(role, layer, expert);
   std::optional<Linear> quantized = quantized_linear(module, rows, cols);
   const bool integers = quantized.has_value();

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "model/block_structure.h"
+#include "model/mixer/attention_kinds.h"
 
 namespace ballast::model {
 
@@ -14,34 +15,32 @@ std::string without_prefix(const std::string& name, std::string_view prefix) {
   return !prefix.empty() && name.starts_with(prefix) ? name.substr(prefix.size()) : name;
 }
 
-/// Rows that a part has in a matrix of several; none when the model has no such part.
-std::size_t part_rows(const ModelSpec& spec, Role part) {
-  const bool absent =
-      (part == Role::kGate && !spec.gated_mlp) || (part == Role::kOutputGate && spec.output_gate == OutputGate::kNone);
-  return absent ? 0 : matrix_shape(spec, part).first;
+/// Rows that a part has in a matrix of several; none when the layer has no such part.
+std::size_t part_rows(const ModelSpec& spec, std::size_t layer, Role part) {
+  return has_role(spec, spec.layers[layer], part) ? matrix_shape(spec, layer, part).first : 0;
 }
 
-std::size_t run_count(const ModelSpec& spec, FusedTensor::Runs runs) {
+std::size_t run_count(const LayerSpec& layer, FusedTensor::Runs runs) {
   switch (runs) {
     case FusedTensor::Runs::kHeads:
-      return spec.heads;
+      return layer.attention()->heads;
     case FusedTensor::Runs::kKeyValueHeads:
-      return spec.kv_heads;
+      return layer.attention()->kv_heads;
     default:
       return 1;
   }
 }
 
 /// The shared tensor's row for each row of `role`.
-std::vector<std::size_t> rows_in_fused(const FusedTensor& fused, const ModelSpec& spec, Role role) {
-  const std::size_t runs = run_count(spec, fused.runs);
+std::vector<std::size_t> rows_in_fused(const FusedTensor& fused, const ModelSpec& spec, std::size_t layer, Role role) {
+  const std::size_t runs = run_count(spec.layers[layer], fused.runs);
   std::size_t run_size = 0;
   std::size_t offset = 0;
   for (const Role part : fused.parts) {
     if (part == role) offset = run_size;
-    run_size += part_rows(spec, part) / runs;
+    run_size += part_rows(spec, layer, part) / runs;
   }
-  const std::size_t in_run = part_rows(spec, role) / runs;
+  const std::size_t in_run = part_rows(spec, layer, role) / runs;
   std::vector<std::size_t> rows;
   rows.reserve(in_run * runs);
   for (std::size_t run = 0; run < runs; ++run) {
@@ -51,11 +50,12 @@ std::vector<std::size_t> rows_in_fused(const FusedTensor& fused, const ModelSpec
 }
 
 /// Row 2i + j of a head's rotated part is row j * rotary_size/2 + i of the forward pass.
-std::vector<std::size_t> undo_rope_interleaving(const ModelSpec& spec, Role role, std::size_t count) {
+std::vector<std::size_t> undo_rope_interleaving(const LayerSpec& layer, Role role, std::size_t count) {
+  const AttentionSpec& attention = *layer.attention();
   const bool shared = role == Role::kKeyPosition;
-  const std::size_t head_size = shared ? spec.rope.rotary_size : spec.head_size;
-  const std::size_t begin = shared ? 0 : rotary_offset(spec);
-  const std::size_t half = spec.rope.rotary_size / 2;
+  const std::size_t head_size = shared ? rotary_size(attention) : attention.head_size;
+  const std::size_t begin = shared ? 0 : rotary_offset(layer);
+  const std::size_t half = rotary_size(attention) / 2;
   std::vector<std::size_t> rows(count);
   std::iota(rows.begin(), rows.end(), std::size_t{0});
   for (std::size_t head = 0; head < count / head_size; ++head) {
@@ -65,11 +65,11 @@ std::vector<std::size_t> undo_rope_interleaving(const ModelSpec& spec, Role role
   return rows;
 }
 
-bool rope_is_interleaved(const StorageLayout& layout, const ModelSpec& spec, Role role) {
-  if (layout.written_by_ballast || spec.positions != PositionKind::kRope) return false;
+bool rope_is_interleaved(const StorageLayout& layout, const LayerSpec& layer, Role role) {
+  if (layout.written_by_ballast || layer.attention() == nullptr || !layer.attention()->rope) return false;
   const Architecture& architecture = *layout.architecture;
   if (!(layout.gguf ? architecture.gguf_interleaves_rope : architecture.huggingface_interleaves_rope)) return false;
-  const bool rotated_key = role == (spec.latent ? Role::kKeyPosition : Role::kKey);
+  const bool rotated_key = role == (layer.latent() != nullptr ? Role::kKeyPosition : Role::kKey);
   return role == Role::kQuery || rotated_key;
 }
 
@@ -88,8 +88,9 @@ std::string tensor_name(const std::string& module, const std::string& suffix) {
 StoredMatrix find_matrix(const StorageLayout& layout, const ModelSpec& spec, const files::Checkpoint& checkpoint,
                          Role role, std::size_t layer, std::size_t expert) {
   const Architecture& architecture = *layout.architecture;
-  const std::size_t rows = matrix_shape(spec, role).first;
-  const bool in_block = role >= Role::kAttentionNorm;
+  const std::size_t rows = matrix_shape(spec, layer, role).first;
+  const RoleRow::Place place = role_row(role).place;
+  const bool in_block = place == RoleRow::Place::kBlock || place == RoleRow::Place::kExpert;
   StoredMatrix stored;
   stored.stored_rows = rows;
   stored.transposed = architecture.transposed_linears && in_block && !layout.gguf && !layout.written_by_ballast;
@@ -112,8 +113,8 @@ StoredMatrix find_matrix(const StorageLayout& layout, const ModelSpec& spec, con
       found = take(missing);
       if (!found) continue;
       stored.stored_rows = 0;
-      for (const Role part : fused.parts) stored.stored_rows += part_rows(spec, part);
-      if (has_stored_rows(stored, checkpoint)) stored.rows = rows_in_fused(fused, spec, role);
+      for (const Role part : fused.parts) stored.stored_rows += part_rows(spec, layer, part);
+      if (has_stored_rows(stored, checkpoint)) stored.rows = rows_in_fused(fused, spec, layer, role);
     }
   }
   if (!found) {
@@ -123,8 +124,8 @@ StoredMatrix find_matrix(const StorageLayout& layout, const ModelSpec& spec, con
   }
   if (!found) stored.module = missing;
   if (!found || !has_stored_rows(stored, checkpoint)) return stored;
-  if (rope_is_interleaved(layout, spec, role)) {
-    std::vector<std::size_t> order = undo_rope_interleaving(spec, role, rows);
+  if (in_block && rope_is_interleaved(layout, spec.layers[layer], role)) {
+    std::vector<std::size_t> order = undo_rope_interleaving(spec.layers[layer], role, rows);
     if (!stored.rows.empty()) {
       for (std::size_t& row : order) row = stored.rows[row];
     }

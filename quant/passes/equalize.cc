@@ -1,8 +1,10 @@
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "model/mixer/mixer.h"
 #include "quant/passes/fold_arithmetic.h"
 #include "quant/passes/fold_rules.h"
 #include "quant/passes/passes.h"
@@ -41,28 +43,35 @@ float balancing_factor(float producer, float consumer) {
 
 class Equalize : public Pass {
  public:
-  explicit Equalize(const ModelSpec& spec)
-      : spec_(spec), values_(value_scaling(spec).legal), up_(up_scaling(spec).legal) {}
+  explicit Equalize(const ModelSpec& spec) : spec_(spec) {
+    for (const LayerSpec& layer : spec.layers) {
+      const FoldLegality up = up_scaling(layer.mlp);
+      if (!up.legal && why_not_up_.empty()) why_not_up_ = up.reason;
+    }
+  }
 
   void run(WorkingBlock& block) override {
-    if (values_) balance(block, Role::kValue, Role::kAttentionOutput, 0);
-    if (!up_) return;
-    balance(block, Role::kUp, Role::kDown, 0);
-    balance(block, Role::kSharedUp, Role::kSharedDown, 0);
-    const std::size_t experts = spec_.experts ? spec_.experts->count : 0;
-    for (std::size_t i = 0; i < experts; ++i) balance(block, Role::kExpertUp, Role::kExpertDown, i);
+    if (!block.layer) return;
+    const LayerSpec& layer = spec_.layers[*block.layer];
+    const std::optional<model::ValuePath> path = model::value_path(layer);
+    if (path && path->scaling.legal) balance(block, {path->value}, {path->output}, HeadSharing(*path));
+    if (!up_scaling(layer.mlp).legal) return;
+    balance(block, {Role::kUp}, {Role::kDown});
+    balance(block, {Role::kSharedUp}, {Role::kSharedDown});
+    const std::size_t experts = layer.mlp.experts ? layer.mlp.experts->count : 0;
+    for (std::size_t i = 0; i < experts; ++i) balance(block, {Role::kExpertUp, i}, {Role::kExpertDown, i});
   }
 
   std::string note() const override {
     return "equalize: " + std::to_string(pairs_) + " pairs of matrices share their ranges" +
-           (up_ ? "" : "; up and down do not, because " + up_scaling(spec_).reason);
+           (why_not_up_.empty() ? "" : "; up and down do not, because " + why_not_up_);
   }
 
  private:
   /// Rows of the producer times s, columns of the consumer divided by s.
-  void balance(WorkingBlock& block, Role from, Role to, std::size_t expert) {
-    WorkingLinear* producer = block.find(from, expert);
-    WorkingLinear* consumer = block.find(to, expert);
+  void balance(WorkingBlock& block, model::Part from, model::Part to, const HeadSharing& heads = {}) {
+    WorkingLinear* producer = block.find(from.role, from.expert);
+    WorkingLinear* consumer = block.find(to.role, to.expert);
     if (producer == nullptr || consumer == nullptr) return;
     ++pairs_;
     // With s = sqrt(c / p), s p and c / s are sqrt(p c); s is off by at most sqrt(2). Holds while planning, too.
@@ -70,9 +79,9 @@ class Equalize : public Pass {
     const float producer_bound = std::max(producer->absmax, bound);
     const float consumer_bound = std::max(consumer->absmax, bound);
     if (!producer->values.empty()) {
-      const std::vector<float> factors = factors_for(*producer, *consumer);
+      const std::vector<float> factors = factors_for(*producer, *consumer, heads);
       scale_rows(*producer, factors);
-      const std::vector<float> repeated = from == Role::kValue ? repeat_for_heads(factors, spec_) : factors;
+      const std::vector<float> repeated = repeat_for_heads(factors, heads);
       std::vector<float> inverse(repeated.size());
       std::ranges::transform(repeated, inverse.begin(), [](float factor) { return 1.0F / factor; });
       scale_columns(*consumer, inverse);
@@ -83,16 +92,16 @@ class Equalize : public Pass {
   }
 
   /// One per row of the producer. A value channel has one for all heads that share it.
-  std::vector<float> factors_for(const WorkingLinear& producer, const WorkingLinear& consumer) const {
+  static std::vector<float> factors_for(const WorkingLinear& producer, const WorkingLinear& consumer,
+                                        const HeadSharing& heads) {
     const std::vector<float> rows = row_ranges(producer);
     const std::vector<float> columns = column_ranges(consumer);
     std::vector<float> factors(rows.size());
-    const std::size_t sharing = columns.size() / rows.size();
-    const std::size_t size = sharing == 1 ? rows.size() : spec_.value_size;
     for (std::size_t r = 0; r < rows.size(); ++r) {
       float largest = 0;
-      for (std::size_t head = 0; head < sharing; ++head) {
-        largest = std::max(largest, columns[((r / size) * sharing + head) * size + r % size]);
+      for (std::size_t head = 0; head < heads.sharing; ++head) {
+        const std::size_t first = ((r / heads.size) * heads.sharing + head) * heads.size;
+        largest = std::max(largest, columns[first + r % heads.size]);
       }
       factors[r] = balancing_factor(rows[r], largest);
     }
@@ -100,8 +109,7 @@ class Equalize : public Pass {
   }
 
   ModelSpec spec_;
-  bool values_;
-  bool up_;
+  std::string why_not_up_;  ///< of the first layer where it is not legal
   std::size_t pairs_ = 0;
 };
 

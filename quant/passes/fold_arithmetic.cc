@@ -49,13 +49,14 @@ void add_constant_input(WorkingLinear& linear, std::span<const float> input) {
   add_to_bias(linear.bias, product(linear, input));
 }
 
-std::vector<float> repeat_for_heads(std::span<const float> values, const ModelSpec& spec) {
+std::vector<float> repeat_for_heads(std::span<const float> values, const HeadSharing& heads) {
   std::vector<float> repeated;
-  repeated.reserve(spec.heads * spec.value_size);
-  for (std::size_t head = 0; head < spec.heads; ++head) {
-    const std::size_t value_head = head / (spec.heads / spec.kv_heads);
-    const auto channels = values.subspan(value_head * spec.value_size, spec.value_size);
-    repeated.insert(repeated.end(), channels.begin(), channels.end());
+  repeated.reserve(values.size() * heads.sharing);
+  for (std::size_t first = 0; first < values.size(); first += heads.size) {
+    const auto channels = values.subspan(first, heads.size);
+    for (std::size_t i = 0; i < heads.sharing; ++i) {
+      repeated.insert(repeated.end(), channels.begin(), channels.end());
+    }
   }
   return repeated;
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ballast/statistics.h"
+#include "model/mixer/value_path.h"
 #include "quant/working_block.h"
 
 namespace ballast::quant {
@@ -27,9 +28,18 @@ std::vector<double> product(const WorkingLinear& linear, std::span<const float> 
 /// bias += addend, rounded once. An empty bias counts as zeros.
 void add_to_bias(std::vector<float>& bias, std::span<const double> addend);
 
-/// A vector of one entry per value channel [kv_heads][value_size] as one per input of the output projection
-/// [heads][value_size]: heads / kv_heads neighbours share a value head.
-std::vector<float> repeat_for_heads(std::span<const float> values, const ModelSpec& spec);
+/// How the inputs of a linear come from the rows of another: `sharing` neighbouring heads of `size` channels read one
+/// head of rows.
+struct HeadSharing {
+  HeadSharing() = default;
+  explicit HeadSharing(const model::ValuePath& path) : size(path.head_size), sharing(path.sharing) {}
+
+  std::size_t size = 1;
+  std::size_t sharing = 1;
+};
+
+/// A vector of one entry per row as one per input.
+std::vector<float> repeat_for_heads(std::span<const float> values, const HeadSharing& heads);
 
 /// Statistics of x[c] * factors[c]. A channel that was always 0 stays so.
 void scale_channels(ChannelStatistics& channels, std::span<const float> factors);

@@ -1,7 +1,8 @@
 #include <algorithm>
-#include <iterator>
+#include <optional>
 
 #include "model/block_structure.h"
+#include "model/mixer/mixer.h"
 #include "quant/passes/fold_arithmetic.h"
 #include "quant/passes/fold_rules.h"
 #include "quant/passes/passes.h"
@@ -14,54 +15,79 @@ using model::Role;
 
 /// A linear of this role gets a bias, if it can have one.
 void require_bias(BiasSpec& biases, Role role) {
-  if (bool BiasSpec::* flag = model::bias_flag(role == Role::kHead ? Role::kHeadBias : role)) biases.*flag = true;
+  if (bool BiasSpec::* flag = model::role_row(role == Role::kHead ? Role::kHeadBias : role).bias_flag) {
+    biases.*flag = true;
+  }
 }
 
-/// All norms that have a bias when norms have one.
-std::vector<Role> norms_with_bias(const ModelSpec& spec) {
-  std::vector<Role> norms = model::block_norms(spec);
-  std::ranges::copy_if(model::outer_roles(spec), std::back_inserter(norms), model::is_norm);
-  std::erase_if(norms, [&](Role norm) { return !model::norm_spec(spec, norm).bias; });
-  return norms;
+/// What reads the norms outside of blocks.
+std::vector<model::BlockInput> outer_inputs(const ModelSpec& spec) {
+  return {{Role::kFinalNorm, {{spec.head_transform ? Role::kHeadTransform : Role::kHead}}},
+          {Role::kHeadNorm, {{Role::kHead}}}};
 }
 
-ModelSpec folded_spec(const ModelSpec& spec) {
-  ModelSpec after = spec;
-  BiasSpec& biases = after.biases;
-  std::vector<model::BlockInput> inputs = model::block_inputs(spec, 0);
-  inputs.push_back({Role::kFinalNorm, {{spec.head_transform ? Role::kHeadTransform : Role::kHead}}});
-  inputs.push_back({Role::kHeadNorm, {{Role::kHead}}});
-  after.norm.bias = false;
-  for (const Role norm : norms_with_bias(spec)) {
-    if (!norm_bias_fold(spec, norm).legal) {
+/// What folding the biases of some norms does to the flags.
+void fold_norms(const ModelSpec& spec, std::size_t layer, const std::vector<Role>& norms,
+                const std::vector<model::BlockInput>& inputs, ModelSpec& after) {
+  for (const Role norm : norms) {
+    if (!model::norm_spec(spec, layer, norm).bias) continue;
+    if (!norm_bias_fold(spec, layer, norm).legal) {
       after.norm.bias = true;  // one answer for all norms: those that are folded keep zeros
       continue;
     }
     for (const model::BlockInput& input : inputs) {
       if (input.norm != norm) continue;
-      for (const model::Part& reader : input.readers) require_bias(biases, reader.role);
+      for (const model::Part& reader : input.readers) require_bias(after.biases, reader.role);
     }
   }
-  if (biases.value && value_bias_fold(spec).legal) {
-    biases.value = false;
-    biases.attention_output = true;
+}
+
+/// The same of values. One flag speaks of all layers: where one keeps its bias, the others keep zeros.
+void fold_values(const ModelSpec& spec, ModelSpec& after) {
+  const BiasSpec before = after.biases;
+  const auto for_each_biased = [&](bool legal, const auto& visit) {
+    for (const LayerSpec& layer : spec.layers) {
+      const std::optional<model::ValuePath> path = model::value_path(layer);
+      if (!path || path->bias.legal != legal) continue;
+      bool BiasSpec::* flag = model::role_row(path->value).bias_flag;
+      if (flag != nullptr && before.*flag) visit(flag, *path);
+    }
+  };
+  for_each_biased(true, [&](bool BiasSpec::* flag, const model::ValuePath& path) {
+    after.biases.*flag = false;
+    require_bias(after.biases, path.output);
+  });
+  for_each_biased(false, [&](bool BiasSpec::* flag, const model::ValuePath&) { after.biases.*flag = true; });
+}
+
+bool drops_whole_key_bias(const LayerSpec& layer) {
+  return layer.attention() == nullptr || key_bias_drop(layer).drop == KeyBiasRuling::Drop::kWhole;
+}
+
+ModelSpec folded_spec(const ModelSpec& spec) {
+  ModelSpec after = spec;
+  after.norm.bias = false;
+  for (std::size_t layer = 0; layer < spec.layers.size(); ++layer) {
+    fold_norms(spec, layer, model::block_norms(spec, layer), model::block_inputs(spec, layer), after);
   }
-  if (key_bias_drop(spec).drop == KeyBiasRuling::Drop::kWhole) biases.key = false;
+  std::vector<Role> outer_norms = model::outer_roles(spec);
+  std::erase_if(outer_norms, [](Role role) { return !model::is_norm(role); });
+  fold_norms(spec, 0, outer_norms, outer_inputs(spec), after);
+  fold_values(spec, after);
+  if (std::ranges::all_of(spec.layers, drops_whole_key_bias)) after.biases.key = false;
   return after;
 }
 
 class FoldBiases : public Pass {
  public:
-  explicit FoldBiases(const ModelSpec& spec)
-      : spec_(spec),
-        after_(folded_spec(spec)),
-        fold_value_(value_bias_fold(spec).legal),
-        key_drop_(key_bias_drop(spec).drop) {}
+  explicit FoldBiases(const ModelSpec& spec) : spec_(spec), after_(folded_spec(spec)) {}
 
   void run(WorkingBlock& block) override {
     for (WorkingInput& input : block.inputs) fold_norm_bias(block, input);
-    if (fold_value_) fold_value_bias(block);
-    drop_key_bias(block);
+    if (block.layer) {
+      fold_value_bias(block);
+      drop_key_bias(block);
+    }
     fit(block);
   }
 
@@ -81,7 +107,7 @@ class FoldBiases : public Pass {
   void fold_norm_bias(WorkingBlock& block, WorkingInput& input) {
     if (!input.norm) return;
     WorkingNorm& norm = block.norms[*input.norm];
-    if (norm.bias.empty() || !norm_bias_fold(spec_, norm.role).legal) return;
+    if (norm.bias.empty() || !norm_bias_fold(spec_, block.layer.value_or(0), norm.role).legal) return;
     for (const std::size_t reader : input.readers) {
       WorkingLinear& linear = block.linears[reader];
       if (linear.part.role == Role::kHead) {
@@ -106,10 +132,12 @@ class FoldBiases : public Pass {
   }
 
   void fold_value_bias(WorkingBlock& block) {
-    WorkingLinear* value = block.find(Role::kValue);
-    WorkingLinear* output = block.find(Role::kAttentionOutput);
+    const std::optional<model::ValuePath> path = model::value_path(spec_.layers[*block.layer]);
+    if (!path || !path->bias.legal) return;
+    WorkingLinear* value = block.find(path->value);
+    WorkingLinear* output = block.find(path->output);
     if (value == nullptr || value->bias.empty()) return;
-    const std::vector<float> constant = repeat_for_heads(value->bias, spec_);
+    const std::vector<float> constant = repeat_for_heads(value->bias, HeadSharing(*path));
     add_constant_input(*output, constant);
     if (ChannelStatistics* channels = block.input_statistics(*output)) shift_channels(*channels, constant);
     value->bias.clear();
@@ -119,13 +147,16 @@ class FoldBiases : public Pass {
   void drop_key_bias(WorkingBlock& block) {
     WorkingLinear* key = block.find(Role::kKey);
     if (key == nullptr || key->bias.empty()) return;
-    if (key_drop_ == KeyBiasRuling::Drop::kWhole) {
+    const LayerSpec& layer = spec_.layers[*block.layer];
+    const KeyBiasRuling::Drop drop = key_bias_drop(layer).drop;
+    if (drop == KeyBiasRuling::Drop::kWhole) {
       key->bias.clear();
       ++keys_;
-    } else if (key_drop_ == KeyBiasRuling::Drop::kUnrotated) {
-      for (std::size_t head = 0; head < spec_.kv_heads; ++head) {
-        float* channels = key->bias.data() + head * spec_.head_size;
-        std::fill(channels + spec_.rope.rotary_size, channels + spec_.head_size, 0.0F);
+    } else if (drop == KeyBiasRuling::Drop::kUnrotated) {
+      const AttentionSpec& attention = *layer.attention();
+      for (std::size_t head = 0; head < attention.kv_heads; ++head) {
+        float* channels = key->bias.data() + head * attention.head_size;
+        std::fill(channels + attention.rope->rotary_size, channels + attention.head_size, 0.0F);
       }
       ++key_parts_;
     }
@@ -134,7 +165,7 @@ class FoldBiases : public Pass {
   /// One flag speaks of several linears and all layers: a bias that the spec now has is there, zeros if need be.
   void fit(WorkingBlock& block) const {
     for (WorkingLinear& linear : block.linears) {
-      if (model::has_bias(after_, linear.part.role)) linear.bias.resize(linear.rows, 0.0F);
+      if (model::has_bias(after_, block.layer.value_or(0), linear.part.role)) linear.bias.resize(linear.rows, 0.0F);
     }
     if (after_.norm.bias) return;
     for (WorkingNorm& norm : block.norms) norm.bias.clear();
@@ -142,8 +173,6 @@ class FoldBiases : public Pass {
 
   ModelSpec spec_;
   ModelSpec after_;
-  bool fold_value_;
-  KeyBiasRuling::Drop key_drop_;
   std::size_t norms_ = 0;
   std::size_t values_ = 0;
   std::size_t keys_ = 0;

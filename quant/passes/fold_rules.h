@@ -1,31 +1,27 @@
-// Which folds leave a model's function as it is. Passes that fold and the page that explains them ask here; the proofs
-// are in docs/folds.md.
+// Which folds leave a model's function as it is. Passes that fold and the page that explains them ask here, and, for
+// what passes through a mixer, the mixer (model/mixer/value_path.h); the proofs are in docs/folds.md.
 #ifndef BALLAST_QUANT_PASSES_FOLD_RULES_H_
 #define BALLAST_QUANT_PASSES_FOLD_RULES_H_
 
+#include <cstddef>
 #include <string>
 
 #include "ballast/spec.h"
 #include "model/arch/role.h"
+#include "model/mixer/value_path.h"
 
 namespace ballast::quant {
 
-struct FoldLegality {
-  bool legal = false;
-  std::string reason;  ///< why, or why not, as a user may read it
-};
+using model::FoldLegality;
 
-/// A norm's gain into the columns of all linears that read it.
-FoldLegality gain_fold(const ModelSpec& spec, model::Role norm);
+/// A norm's gain into the columns of all linears that read it. `layer` is of no effect on norms outside of blocks.
+FoldLegality gain_fold(const ModelSpec& spec, std::size_t layer, model::Role norm);
 
 /// A norm's bias into the biases of all linears that read it. Precondition: the norm has one.
-FoldLegality norm_bias_fold(const ModelSpec& spec, model::Role norm);
+FoldLegality norm_bias_fold(const ModelSpec& spec, std::size_t layer, model::Role norm);
 
 /// LayerNorm to RMSNorm, by centring all that is added to the residual stream.
 FoldLegality layer_norm_to_rms(const ModelSpec& spec);
-
-/// The values' bias, through the attention's weights, into the bias of the output projection.
-FoldLegality value_bias_fold(const ModelSpec& spec);
 
 /// How much of the keys' bias softmax cancels.
 struct KeyBiasRuling {
@@ -33,22 +29,16 @@ struct KeyBiasRuling {
   Drop drop = Drop::kNone;
   std::string reason;
 };
-KeyBiasRuling key_bias_drop(const ModelSpec& spec);
-
-/// A factor for each value channel, taken back by the output projection's columns.
-FoldLegality value_scaling(const ModelSpec& spec);
+KeyBiasRuling key_bias_drop(const LayerSpec& layer);
 
 /// A factor for each hidden channel of an MLP: up's rows, and down's columns the inverse. Factors must be positive.
-FoldLegality up_scaling(const ModelSpec& spec);
-
-/// An orthogonal matrix on the values of each head, taken back by the output projection's columns.
-FoldLegality value_rotation(const ModelSpec& spec);
+FoldLegality up_scaling(const MlpSpec& mlp);
 
 /// An orthogonal matrix on the residual stream, taken back by the columns of all linears that read it.
 FoldLegality residual_rotation(const ModelSpec& spec, bool norms_are_folded);
 
 /// Why the bias of a linear stays that no fold above is about: queries, MLP, output, head.
-std::string why_bias_stays(const ModelSpec& spec, model::Role linear);
+std::string why_bias_stays(const LayerSpec& layer, model::Role linear);
 
 }  // namespace ballast::quant
 

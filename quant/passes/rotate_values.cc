@@ -1,6 +1,9 @@
 #include <bit>
+#include <optional>
+#include <set>
 #include <string>
 
+#include "model/mixer/mixer.h"
 #include "quant/passes/fold_rules.h"
 #include "quant/passes/hadamard.h"
 #include "quant/passes/passes.h"
@@ -10,37 +13,46 @@ namespace ballast::quant {
 
 namespace {
 
-using model::Role;
-
 class RotateValues : public Pass {
  public:
-  explicit RotateValues(const ModelSpec& spec)
-      : ruling_(value_rotation(spec)), rotation_(*Hadamard::of_order(run_size(spec))) {}
+  explicit RotateValues(const ModelSpec& spec) : spec_(spec) {}
 
   void run(WorkingBlock& block) override {
-    WorkingLinear* value = block.find(Role::kValue);
-    WorkingLinear* output = block.find(Role::kAttentionOutput);
-    if (!ruling_.legal || value == nullptr || output == nullptr) return;
+    if (!block.layer) return;
+    const std::optional<model::ValuePath> path = model::value_path(spec_.layers[*block.layer]);
+    if (!path) return;
+    if (!path->rotation.legal) {
+      why_not_ = path->rotation.reason;
+      return;
+    }
     // Runs divide a head, so that they never reach across heads, and all heads are rotated alike.
-    rotate_columns(*value, rotation_);
-    rotate_rows(*output, rotation_);
-    if (ChannelStatistics* channels = block.input_statistics(*output)) rotate_channels(*channels, rotation_);
+    const Hadamard rotation = *Hadamard::of_order(run_size(*path));
+    WorkingLinear& output = *block.find(path->output);
+    rotate_columns(*block.find(path->value), rotation);
+    rotate_rows(output, rotation);
+    if (ChannelStatistics* channels = block.input_statistics(output)) rotate_channels(*channels, rotation);
     ++layers_;
+    runs_.insert(rotation.order());
   }
 
   std::string note() const override {
-    if (!ruling_.legal) return "rotate_values: nothing is rotated, because " + ruling_.reason;
-    return "rotate_values: values of " + std::to_string(layers_) + " layers rotated in runs of " +
-           std::to_string(rotation_.order()) + " channels";
+    if (layers_ == 0) return "rotate_values: nothing is rotated" + (why_not_.empty() ? "" : ", because " + why_not_);
+    std::string runs;
+    for (const std::size_t run : runs_) runs += (runs.empty() ? "" : " and ") + std::to_string(run);
+    return "rotate_values: values of " + std::to_string(layers_) + " layers rotated in runs of " + runs + " channels" +
+           (why_not_.empty() ? "" : "; others are not, because " + why_not_);
   }
 
  private:
   /// A power of two, of which there is always a matrix.
-  static std::size_t run_size(const ModelSpec& spec) { return std::size_t{1} << std::countr_zero(spec.value_size); }
+  static std::size_t run_size(const model::ValuePath& path) {
+    return std::size_t{1} << std::countr_zero(path.head_size);
+  }
 
-  FoldLegality ruling_;
-  Hadamard rotation_;
+  ModelSpec spec_;
   std::size_t layers_ = 0;
+  std::set<std::size_t> runs_;
+  std::string why_not_;  ///< of the last layer whose values are not rotated
 };
 
 }  // namespace

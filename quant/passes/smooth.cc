@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ballast/error.h"
+#include "model/mixer/mixer.h"
 #include "quant/passes/fold_arithmetic.h"
 #include "quant/passes/fold_rules.h"
 #include "quant/passes/passes.h"
@@ -45,17 +46,22 @@ std::vector<Strength> candidate_strengths() {
   return candidates;
 }
 
-/// What writes a linear's input and could take a factor per row.
+/// What writes a linear's input in an MLP and could take a factor per row.
 struct ProducerRole {
   Role reader;
   Role producer;
 };
-constexpr std::array<ProducerRole, 4> kMatrixProducers{{
-    {Role::kAttentionOutput, Role::kValue},
+constexpr std::array<ProducerRole, 3> kMlpProducers{{
     {Role::kDown, Role::kUp},
     {Role::kSharedDown, Role::kSharedUp},
     {Role::kExpertDown, Role::kExpertUp},
 }};
+
+/// The matrix that writes an input, if its rows can take factors.
+struct Producer {
+  WorkingLinear* linear = nullptr;
+  HeadSharing heads{};
+};
 
 /// Logarithms to base 2, from which all strengths make their factors.
 struct ChannelSizes {
@@ -94,18 +100,18 @@ class Smooth : public Pass {
   void run(WorkingBlock& block) override {
     for (WorkingInput& input : block.inputs) {
       WorkingNorm* norm = input.norm ? &block.norms[*input.norm] : nullptr;
-      WorkingLinear* matrix = norm == nullptr ? matrix_producer(block, input) : nullptr;
-      if (norm == nullptr && matrix == nullptr) continue;
+      const Producer matrix = norm == nullptr ? matrix_producer(block, input) : Producer{};
+      if (norm == nullptr && matrix.linear == nullptr) continue;
       if (!input.statistics) throw Error("smooth", "needs the statistics of a calibration (--stats)");
       ++inputs_;
-      const std::optional<std::vector<float>> factors = choose_factors(block, input, matrix);
+      const std::optional<std::vector<float>> factors = choose_factors(block, input, matrix.heads);
       if (factors) {
         ++smoothed_;
         apply(block, input, *factors, norm, matrix);
       }
       // Alike for all factors, so that a plan comes to the same.
       for (const std::size_t reader : input.readers) block.linears[reader].absmax *= kLargestFactor;
-      if (matrix != nullptr) matrix->absmax *= kLargestFactor;
+      if (matrix.linear != nullptr) matrix.linear->absmax *= kLargestFactor;
     }
   }
 
@@ -115,17 +121,22 @@ class Smooth : public Pass {
   }
 
  private:
-  WorkingLinear* matrix_producer(WorkingBlock& block, const WorkingInput& input) const {
+  Producer matrix_producer(WorkingBlock& block, const WorkingInput& input) const {
+    if (!block.layer) return {};
+    const LayerSpec& layer = spec_.layers[*block.layer];
     const model::Part& reader = block.linears[input.readers.front()].part;
-    const auto it = std::ranges::find(kMatrixProducers, reader.role, &ProducerRole::reader);
-    if (it == kMatrixProducers.end()) return nullptr;
-    const FoldLegality ruling = it->producer == Role::kValue ? value_scaling(spec_) : up_scaling(spec_);
-    return ruling.legal ? block.find(it->producer, reader.expert) : nullptr;
+    const std::optional<model::ValuePath> path = model::value_path(layer);
+    if (path && path->output == reader.role) {
+      return path->scaling.legal ? Producer{block.find(path->value), HeadSharing(*path)} : Producer{};
+    }
+    const auto it = std::ranges::find(kMlpProducers, reader.role, &ProducerRole::reader);
+    if (it == kMlpProducers.end() || !up_scaling(layer.mlp).legal) return {};
+    return {.linear = block.find(it->producer, reader.expert)};
   }
 
   /// One factor per channel of the input, or none where leaving it alone is best, or in a plan.
   std::optional<std::vector<float>> choose_factors(const WorkingBlock& block, const WorkingInput& input,
-                                                   const WorkingLinear* producer) const {
+                                                   const HeadSharing& heads) const {
     std::vector<SampledRows> readers;
     bool rounded = false;
     bool float32 = true;
@@ -137,10 +148,9 @@ class Smooth : public Pass {
       readers.emplace_back(linear);
     }
     const ChannelStatistics& channels = input.statistics->channels;
-    const std::size_t sharing = producer == nullptr ? 1 : channels.min.size() / producer->rows;
     if (!rounded) {
       if (!float32) return {};
-      return factors_of(kBalanced, channel_sizes(readers, channels, SizeKind::kRms), sharing);
+      return factors_of(kBalanced, channel_sizes(readers, channels, SizeKind::kRms), heads);
     }
     double best_error = rounding_error(readers, channels, recipe_);
     std::optional<std::vector<float>> best;
@@ -150,7 +160,7 @@ class Smooth : public Pass {
     for (const SizeKind kind : kinds) {
       const ChannelSizes sizes = channel_sizes(readers, channels, kind);
       for (const Strength& strength : candidate_strengths()) {
-        std::vector<float> factors = factors_of(strength, sizes, sharing);
+        std::vector<float> factors = factors_of(strength, sizes, heads);
         const double error = error_with(factors, readers, channels);
         if (!(error < best_error)) continue;
         best_error = error;
@@ -173,7 +183,7 @@ class Smooth : public Pass {
   }
 
   /// Around 1 in the geometric mean. Heads that share a value head share its factors.
-  std::vector<float> factors_of(const Strength& strength, const ChannelSizes& sizes, std::size_t sharing) const {
+  static std::vector<float> factors_of(const Strength& strength, const ChannelSizes& sizes, const HeadSharing& heads) {
     const std::size_t count = sizes.used.size();
     std::vector<double> logarithms(count, 0.0);
     double sum = 0;
@@ -186,7 +196,7 @@ class Smooth : public Pass {
     }
     const double mean = used == 0 ? 0 : sum / static_cast<double>(used);
     for (std::size_t c = 0; c < count; ++c) logarithms[c] = sizes.used[c] ? logarithms[c] - mean : 0;
-    if (sharing > 1) average_over_heads(logarithms, sharing);
+    if (heads.sharing > 1) average_over_heads(logarithms, heads);
     std::vector<float> factors(count);
     const double largest = std::log2(double{kLargestFactor});
     std::ranges::transform(logarithms, factors.begin(), [&](double logarithm) {
@@ -195,8 +205,8 @@ class Smooth : public Pass {
     return factors;
   }
 
-  void average_over_heads(std::vector<double>& logarithms, std::size_t sharing) const {
-    const std::size_t size = spec_.value_size;
+  static void average_over_heads(std::vector<double>& logarithms, const HeadSharing& heads) {
+    const auto [size, sharing] = heads;
     for (std::size_t first = 0; first < logarithms.size(); first += sharing * size) {
       for (std::size_t i = 0; i < size; ++i) {
         double sum = 0;
@@ -209,7 +219,7 @@ class Smooth : public Pass {
   }
 
   void apply(WorkingBlock& block, WorkingInput& input, const std::vector<float>& factors, WorkingNorm* norm,
-             WorkingLinear* matrix) const {
+             const Producer& matrix) const {
     std::vector<float> inverse(factors.size());
     std::ranges::transform(factors, inverse.begin(), [](float factor) { return 1 / factor; });
     for (const std::size_t reader : input.readers) {
@@ -224,16 +234,14 @@ class Smooth : public Pass {
       for (std::size_t c = 0; c < norm->bias.size(); ++c) norm->bias[c] *= inverse[c];
       return;
     }
-    scale_rows(*matrix, of_value_heads(inverse, matrix->rows));
+    scale_rows(*matrix.linear, of_rows(inverse, matrix.heads));
   }
 
   /// What repeat_for_heads repeats.
-  std::vector<float> of_value_heads(const std::vector<float>& repeated, std::size_t rows) const {
-    if (repeated.size() == rows) return repeated;
-    const std::size_t size = spec_.value_size;
-    const std::size_t sharing = repeated.size() / rows;
-    std::vector<float> factors(rows);
-    for (std::size_t r = 0; r < rows; ++r) factors[r] = repeated[r / size * sharing * size + r % size];
+  static std::vector<float> of_rows(const std::vector<float>& repeated, const HeadSharing& heads) {
+    const auto [size, sharing] = heads;
+    std::vector<float> factors(repeated.size() / sharing);
+    for (std::size_t r = 0; r < factors.size(); ++r) factors[r] = repeated[r / size * sharing * size + r % size];
     return factors;
   }
 

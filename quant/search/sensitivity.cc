@@ -131,7 +131,7 @@ void SensitivityAnalysis::add_input(WorkingBlock& block, const WorkingInput& inp
                                             : channel_importance(input, linears.front()->part.role, cols);
   InputChoice choice{.cols = cols, .matrices = {}, .most_outliers = 0};
   if (is_routed_expert(linears.front()->part.role)) {
-    choice.share = static_cast<double>(spec_.experts->per_token) / static_cast<double>(spec_.experts->count);
+    choice.share = spec_.layers[*block.layer].mlp.expert_share();
   }
   choice.most_outliers = static_cast<std::size_t>(options_.most_outliers * static_cast<double>(cols));
   for (WorkingLinear* linear : linears) {
@@ -202,7 +202,7 @@ void SensitivityAnalysis::add_block(WorkingBlock& block, std::size_t layer) {
   // No batch holds samples of two probes: which probes a rank has must not show in a float sum.
   streams_.advance(weights(), layer, options_.probe_samples);
   // Most blocks are alike: space for all at once.
-  streams_.hidden().reserve((spec_.layers * probes.size() / options_.sharing.ranks->size() + 2) *
+  streams_.hidden().reserve((spec_.layers.size() * probes.size() / options_.sharing.ranks->size() + 2) *
                             base_.hidden().size());
   for (auto& [role, block_probe] : probes) {
     if (!begin_probe(block_probe)) continue;

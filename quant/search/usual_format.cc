@@ -29,7 +29,7 @@ WeightFormat usual_format(const Recipe& recipe, const ModelSpec& spec, Role role
   }
   const WeightFormat& format = is_embedding(role) ? recipe.embedding : recipe.linears;
   // With a target size, measured costs decide.
-  return spec.experts && recipe.target_bytes == 0 && !is_routed_expert(role) ? finer(format, absmax) : format;
+  return model::has_experts(spec) && recipe.target_bytes == 0 && !is_routed_expert(role) ? finer(format, absmax) : format;
 }
 
 }  // namespace ballast::quant

@@ -92,9 +92,9 @@ TEST_CASE("statistics behind a prefix are of the samples' tokens at their places
   }
 
   model::Model run(model.directory / "model");
-  model::KeyValueCache cache = run.make_exact_cache(whole.tokens.size());
+  model::SequenceState state = run.make_exact_state(whole.tokens.size());
   model::Workspace workspace;
-  const model::SequenceTokens sequence = {whole.tokens, &cache, whole.tokens.size()};
+  const model::SequenceTokens sequence = {whole.tokens, &state, whole.tokens.size()};
   const std::span<const float> hidden = run.forward({&sequence, 1}, workspace);
   float largest = 0;
   for (std::size_t i = 32; i < hidden.size(); ++i) largest = std::max(largest, std::abs(hidden[i]));

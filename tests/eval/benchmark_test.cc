@@ -33,9 +33,9 @@ TEST_CASE("limits are the machine's figures over what a token of the model takes
   CHECK(limit(measured.results[0]) ==
         doctest::Approx(measured.int8_gops * 1e9 / (2 * model.prompt_weights(kBeyondContext.prompt))));
   // The weights, and the cache in the middle of the generation.
-  model::KeyValueCache cache = model.make_cache({}, kBeyondContext.depth + kBeyondContext.prompt);
-  cache.advance(kBeyondContext.depth + kBeyondContext.generate / 2);
-  const auto bytes = static_cast<double>(model.streamed_bytes() + cache.bytes_in_use());
+  model::SequenceState state = model.make_state({}, kBeyondContext.depth + kBeyondContext.prompt);
+  state.advance(kBeyondContext.depth + kBeyondContext.generate / 2);
+  const auto bytes = static_cast<double>(model.streamed_bytes() + state.bytes_in_use());
   CHECK(limit(measured.results[1]) == doctest::Approx(measured.read_gb_s * 1e9 / bytes));
 }
 

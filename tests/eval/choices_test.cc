@@ -56,8 +56,8 @@ double direct_log_likelihood(const std::filesystem::path& path, const std::vecto
   model::Model model(path);
   const std::size_t vocab_size = model.spec().vocab_size;
   const std::size_t count = ids.size() - 1;
-  model::KeyValueCache cache = model.make_exact_cache(count);
-  const std::vector<float> logits = test::run_tokens(model, std::span(ids).first(count), cache);
+  model::SequenceState state = model.make_exact_state(count);
+  const std::vector<float> logits = test::run_tokens(model, std::span(ids).first(count), state);
   double sum = 0;
   for (std::size_t i = ids.size() - scored; i < ids.size(); ++i) {
     const float* row = logits.data() + (i - 1) * vocab_size;

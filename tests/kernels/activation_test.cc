@@ -96,26 +96,5 @@ TEST_CASE("multiply_sigmoid gates every value by its own gate and reads nothing 
   }
 }
 
-TEST_CASE("multiply_sigmoid_heads gates whole heads") {
-  for (const std::size_t head_size : {1, 7, 16, 33, 128}) {
-    const std::size_t m = 4, heads = 3, stride = heads + 2;
-    const std::vector<float> x = random_floats(m * heads * head_size, 1);
-    std::vector<float> gate = random_floats(m * stride, 2, 5.0F);
-    gate[1] = -1e4F;
-    gate[stride] = 1e4F;
-    std::vector<float> element_gate;
-    for (std::size_t i = 0; i < m; ++i) {
-      for (std::size_t h = 0; h < heads; ++h) element_gate.insert(element_gate.end(), head_size, gate[i * stride + h]);
-    }
-    std::vector<float> expected = x;
-    reference::multiply_sigmoid(expected.data(), m, heads * head_size, element_gate.data(), heads * head_size);
-    for_every_target([&] {
-      std::vector<float> actual = x;
-      multiply_sigmoid_heads(actual.data(), m, heads, head_size, gate.data(), stride);
-      CHECK(relative_error(actual, expected) <= 1e-6);
-    });
-  }
-}
-
 }  // namespace
 }  // namespace ballast::kernels

@@ -17,35 +17,31 @@ namespace {
 
 using test::golden_model;
 
-std::size_t rows_of(const ModelSpec& spec, Role role) {
-  return matrix_shape(spec, role).first;
-}
-
 TEST_CASE("every linear of a block has a name of its own, a shape and a place in the checkpoint") {
   for (const std::string& name : test::golden_names()) {
     CAPTURE(name);
     const ModelSource source(golden_model(name));
     const ModelSpec& spec = source.spec();
-    for (std::size_t layer = 0; layer < spec.layers; ++layer) {
+    for (std::size_t layer = 0; layer < spec.layers.size(); ++layer) {
       std::set<std::string> names;
       for (const Part& part : block_linears(spec, layer)) {
         const std::string module = source.name(part.role, layer, part.expert);
         CAPTURE(module);
         CHECK(names.insert(module).second);
         const FloatWeights weights = source.float_weights(part.role, layer, part.expert);
-        CHECK(std::pair(weights.rows, weights.cols) == matrix_shape(spec, part.role));
+        CHECK(std::pair(weights.rows, weights.cols) == matrix_shape(spec, layer, part.role));
         CHECK(weights.values.size() == weights.rows * weights.cols);
         const std::size_t biases = source.bias(part.role, layer, part.expert).size();
-        CHECK(biases == (has_bias(spec, part.role) ? weights.rows : 0));
+        CHECK(biases == (has_bias(spec, layer, part.role) ? weights.rows : 0));
         CHECK(!is_norm(part.role));
         CHECK(!is_vector(part.role));
       }
-      for (const Role role : block_norms(spec)) {
+      for (const Role role : block_norms(spec, layer)) {
         CHECK(is_norm(role));
         CHECK(names.insert(source.name(role, layer)).second);
         const Norm norm = source.norm(role, layer);
-        CHECK(norm.gain.size() == matrix_shape(spec, role).second);
-        CHECK(norm.bias.size() == (norm_spec(spec, role).bias ? norm.gain.size() : 0));
+        CHECK(norm.gain.size() == matrix_shape(spec, layer, role).second);
+        CHECK(norm.bias.size() == (norm_spec(spec, layer, role).bias ? norm.gain.size() : 0));
       }
     }
   }
@@ -56,20 +52,20 @@ TEST_CASE("every linear reads one input, and every input one width") {
     CAPTURE(name);
     const ModelSource source(golden_model(name));
     const ModelSpec& spec = source.spec();
-    for (std::size_t layer = 0; layer < spec.layers; ++layer) {
+    for (std::size_t layer = 0; layer < spec.layers.size(); ++layer) {
       std::vector<Part> seen;
-      const std::vector<Role> norms = block_norms(spec);
+      const std::vector<Role> norms = block_norms(spec, layer);
       for (const BlockInput& input : block_inputs(spec, layer)) {
         REQUIRE(!input.readers.empty());
-        const std::size_t width = matrix_shape(spec, input.readers.front().role).second;
+        const std::size_t width = matrix_shape(spec, layer, input.readers.front().role).second;
         for (const Part& reader : input.readers) {
           CHECK(std::ranges::find(seen, reader) == seen.end());
           seen.push_back(reader);
-          CHECK(matrix_shape(spec, reader.role).second == width);
+          CHECK(matrix_shape(spec, layer, reader.role).second == width);
         }
         if (!input.norm) continue;
         CHECK(std::ranges::find(norms, *input.norm) != norms.end());
-        CHECK(matrix_shape(spec, *input.norm).second == width);
+        CHECK(matrix_shape(spec, layer, *input.norm).second == width);
       }
     }
   }
@@ -81,10 +77,10 @@ TEST_CASE("a forward pass records the inputs that the structure names") {
     const ModelSource source(golden_model(name));
     const ModelSpec& spec = source.spec();
     const RopeTable rope(spec);
-    for (std::size_t layer = 0; layer < spec.layers; ++layer) {
+    for (std::size_t layer = 0; layer < spec.layers.size(); ++layer) {
       const BlockWeights block = source.block(layer);
-      KeyValueCache cache({cache_shape(spec)}, {.type = kernels::CacheType::kF32, .capacity = 4});
-      const BatchSequence batch[] = {{4, &cache}};
+      SequenceState state(spec, layer, {.type = kernels::CacheType::kF32, .capacity = 4});
+      const BatchSequence batch[] = {{4, &state}};
       std::vector<float> hidden(4 * spec.hidden_size);
       for (std::size_t i = 0; i < hidden.size(); ++i) hidden[i] = static_cast<float>(i * 37 % 19) / 9.0F - 1.0F;
       BlockActivations activations;
@@ -109,8 +105,9 @@ TEST_CASE("a forward pass records the inputs that the structure names") {
   }
 }
 
-TEST_CASE("a norm in front of the linears can be folded, one behind the residual cannot") {
+TEST_CASE("a norm before the linears can be folded, one after the residual cannot") {
   ModelSpec spec;
+  spec.layers.resize(1);
   const auto norms_of_inputs = [&] {
     std::vector<std::optional<Role>> norms;
     for (const BlockInput& input : block_inputs(spec, 0)) norms.push_back(input.norm);
@@ -122,30 +119,27 @@ TEST_CASE("a norm in front of the linears can be folded, one behind the residual
   CHECK(norms_of_inputs() == Norms{Role::kAttentionNorm, {}, Role::kMlpNorm, {}});
   spec.layout = BlockLayout::kPostNorm;
   CHECK(norms_of_inputs() == Norms{{}, {}, {}, {}});
-  CHECK(block_norms(spec) == std::vector{Role::kAttentionNorm, Role::kMlpNorm});
+  CHECK(block_norms(spec, 0) == std::vector{Role::kAttentionNorm, Role::kMlpNorm});
   spec.layout = BlockLayout::kParallelShared;
   CHECK(norms_of_inputs() == Norms{Role::kAttentionNorm, {}, {}});
-  CHECK(block_norms(spec) == std::vector{Role::kAttentionNorm});
+  CHECK(block_norms(spec, 0) == std::vector{Role::kAttentionNorm});
   CHECK(block_inputs(spec, 0).front().readers ==
         std::vector<Part>{{Role::kQuery}, {Role::kKey}, {Role::kValue}, {Role::kGate}, {Role::kUp}});
 }
 
-TEST_CASE("an output gate has a row per head or per element") {
+TEST_CASE("an output gate has a row per element") {
   ModelSpec spec;
   spec.hidden_size = 10;
-  spec.heads = 4;
-  spec.value_size = 6;
-  spec.output_gate = OutputGate::kPerHead;
-  CHECK(rows_of(spec, Role::kOutputGate) == 4);
-  spec.output_gate = OutputGate::kPerElement;
-  CHECK(rows_of(spec, Role::kOutputGate) == 24);
+  spec.layers = {{.mixer = AttentionSpec{.heads = 4, .value_size = 6, .output_gate = true}, .mlp = {}}};
+  CHECK(matrix_shape(spec, 0, Role::kOutputGate) == MatrixShape{24, 10});
   const std::vector<Part> linears = block_linears(spec, 0);
   CHECK(std::ranges::find(linears, Part{Role::kOutputGate}) != linears.end());
 }
 
-TEST_CASE("layers before the first with experts have a plain MLP") {
+TEST_CASE("each layer has a plain MLP or experts") {
   ModelSpec spec;
-  spec.experts = ExpertSpec{.first_layer = 1, .count = 3, .per_token = 1, .size = 8, .shared_size = 4};
+  spec.layers.resize(2);
+  spec.layers[1].mlp.experts = ExpertSpec{.count = 3, .per_token = 1, .size = 8, .shared_size = 4};
   const auto has = [&](std::size_t layer, Role role) {
     return std::ranges::any_of(block_linears(spec, layer), [&](const Part& part) { return part.role == role; });
   };

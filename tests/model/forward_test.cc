@@ -76,12 +76,12 @@ TEST_CASE("the next token's logits are the last of all, and leave the same cache
     Model model(golden_model(name));
     const std::size_t vocab = model.spec().vocab_size;
     const std::vector<float> at_once = run_at_once(model, ids);
-    KeyValueCache cache = model.make_exact_cache(ids.size());
+    SequenceState state = model.make_exact_state(ids.size());
     Workspace workspace;
     std::vector<float> logits(vocab);
     const std::size_t half = ids.size() / 2;
     for (const auto& [first, count] : {std::pair{std::size_t{0}, half}, {half, ids.size() - half}}) {
-      model.next_logits(std::span(ids).subspan(first, count), cache, logits.data(), workspace);
+      model.next_logits(std::span(ids).subspan(first, count), state, logits.data(), workspace);
       const float* expected = at_once.data() + (first + count - 1) * vocab;
       CHECK(relative_error(logits, std::vector<float>(expected, expected + vocab)) <= kRounding);
     }
@@ -91,13 +91,13 @@ TEST_CASE("the next token's logits are the last of all, and leave the same cache
 TEST_CASE("a truncated cache continues as if the tokens behind had never been") {
   const std::vector<int> ids = read_golden("llama3").ids[0];
   Model model(golden_model("llama3"));
-  KeyValueCache cache = model.make_exact_cache(ids.size());
+  SequenceState state = model.make_exact_state(ids.size());
   const std::vector<int> other = {9, 8, 7};
-  test::run_tokens(model, std::span(ids).first(5), cache);
-  test::run_tokens(model, other, cache);
-  CHECK(cache.length() == 8);
-  cache.truncate(5);
-  const std::vector<float> continued = test::run_tokens(model, std::span(ids).subspan(5), cache);
+  test::run_tokens(model, std::span(ids).first(5), state);
+  test::run_tokens(model, other, state);
+  CHECK(state.length() == 8);
+  state.truncate(5);
+  const std::vector<float> continued = test::run_tokens(model, std::span(ids).subspan(5), state);
   std::vector<float> expected = run_at_once(model, ids);
   expected.erase(expected.begin(), expected.end() - static_cast<std::ptrdiff_t>(continued.size()));
   CHECK(relative_error(continued, expected) <= kRounding);
@@ -109,16 +109,16 @@ TEST_CASE("a batch of sequences of different length equals each sequence alone")
     const Golden golden = read_golden(name);
     const std::vector<int> second(golden.ids[1].begin(), golden.ids[1].begin() + 6);
     Model model(golden_model(name));
-    KeyValueCache first_cache = model.make_exact_cache(32);
-    KeyValueCache second_cache = model.make_exact_cache(20);
+    SequenceState first_state = model.make_exact_state(32);
+    SequenceState second_state = model.make_exact_state(20);
     std::vector<float> first_rows;
     std::vector<float> second_rows;
     // Twice, so that the caches differ in length when the second half begins.
     for (const auto& [from, first_count, second_count] : {std::tuple{0, 9, 2}, std::tuple{1, 5, 4}}) {
       const SequenceTokens batch[] = {
-          {std::span(golden.ids[0]).subspan(from == 0 ? 0 : 9, static_cast<std::size_t>(first_count)), &first_cache,
+          {std::span(golden.ids[0]).subspan(from == 0 ? 0 : 9, static_cast<std::size_t>(first_count)), &first_state,
            static_cast<std::size_t>(first_count)},
-          {std::span(second).subspan(from == 0 ? 0 : 2, static_cast<std::size_t>(second_count)), &second_cache,
+          {std::span(second).subspan(from == 0 ? 0 : 2, static_cast<std::size_t>(second_count)), &second_state,
            static_cast<std::size_t>(second_count)}};
       const std::vector<float> rows = test::run_batch(model, batch);
       const auto split = rows.begin() + first_count * static_cast<std::ptrdiff_t>(model.spec().vocab_size);
@@ -134,9 +134,9 @@ TEST_CASE("an encoder's sequences of one batch do not see each other") {
   const Golden golden = read_golden("bert");
   const std::vector<int> second(golden.ids[1].begin(), golden.ids[1].begin() + 6);
   Model model(golden_model("bert"));
-  KeyValueCache first_cache = model.make_exact_cache(14);
-  KeyValueCache second_cache = model.make_exact_cache(6);
-  const SequenceTokens batch[] = {{golden.ids[0], &first_cache, 14}, {second, &second_cache, 6}};
+  SequenceState first_state = model.make_exact_state(14);
+  SequenceState second_state = model.make_exact_state(6);
+  const SequenceTokens batch[] = {{golden.ids[0], &first_state, 14}, {second, &second_state, 6}};
   const std::vector<float> rows = test::run_batch(model, batch);
   const auto split = rows.begin() + static_cast<std::ptrdiff_t>(golden.logits[0].size());
   CHECK(relative_error(std::vector(rows.begin(), split), golden.logits[0]) <= 1e-4);
@@ -159,57 +159,58 @@ TEST_CASE("logits do not depend on the number of threads") {
 
 TEST_CASE("a position behind a table of learned positions is refused") {
   Model model(golden_model("gpt2"));
-  KeyValueCache cache = model.make_exact_cache(80);
+  SequenceState state = model.make_exact_state(80);
   const std::vector<int> ids(65, 2);
-  CHECK(error_message([&] { test::run_tokens(model, ids, cache); }) ==
+  CHECK(error_message([&] { test::run_tokens(model, ids, state); }) ==
         "position 64: the model has learned positions up to 63 only");
 }
 
 TEST_CASE("an id outside the vocabulary is refused") {
   Model model(golden_model("llama"));
-  KeyValueCache cache = model.make_exact_cache(4);
+  SequenceState state = model.make_exact_state(4);
   for (const int id : {-1, 67}) {
     const std::vector<int> ids = {1, id};
-    CHECK(error_message([&] { test::run_tokens(model, ids, cache); }) ==
+    CHECK(error_message([&] { test::run_tokens(model, ids, state); }) ==
           "token " + std::to_string(id) + ": not in the model's vocabulary of 67");
   }
-  CHECK(cache.length() == 0);
+  CHECK(state.length() == 0);
 }
 
 TEST_CASE("the share of attention on the first token is that of a softmax") {
   const ModelSource source(golden_model("llama3"));
   const ModelSpec& spec = source.spec();
+  const AttentionSpec& attention = *spec.layers[0].attention();
   const RopeTable rope(spec);
   const BlockWeights block = source.block(0);
   std::vector<float> hidden(6 * spec.hidden_size);
   for (std::size_t i = 0; i < hidden.size(); ++i) hidden[i] = std::sin(static_cast<float>(i));
-  KeyValueCache first({cache_shape(spec)}, {.type = kernels::CacheType::kF32, .capacity = 8});
-  KeyValueCache second({cache_shape(spec)}, {.type = kernels::CacheType::kF32, .capacity = 8});
+  SequenceState first(spec, 0, {.type = kernels::CacheType::kF32, .capacity = 8});
+  SequenceState second(spec, 0, {.type = kernels::CacheType::kF32, .capacity = 8});
   const BatchSequence batch[] = {{1, &first}, {5, &second}};
   BlockActivations activations;
   RopeAngles angles;
   rope.look_up(batch, angles);
   forward_block(spec, block, 0, angles, batch, 0, hidden.data(), activations, {.first_token_share = true});
-  REQUIRE(activations.first_token_share.size() == 2 * spec.heads);
-  for (std::size_t head = 0; head < spec.heads; ++head) {
+  REQUIRE(activations.first_token_share.size() == 2 * attention.heads);
+  for (std::size_t head = 0; head < attention.heads; ++head) {
     CHECK(activations.first_token_share[head] == doctest::Approx(1));  // one token sees only itself
     double expected = 0;
     for (std::size_t i = 1; i < 6; ++i) {
-      const float* q = activations.query_key_value.data() + i * activations.keys.stride + head * spec.head_size;
+      const float* q = activations.query_key_value.data() + i * activations.keys.stride + head * attention.head_size;
       double first_weight = 0;
       double sum = 0;
       for (std::size_t j = 1; j <= i; ++j) {
-        const float* k =
-            activations.keys.rows + j * activations.keys.stride + head / (spec.heads / spec.kv_heads) * spec.head_size;
+        const float* k = activations.keys.rows + j * activations.keys.stride +
+                         head / (attention.heads / attention.kv_heads) * attention.head_size;
         double score = 0;
-        for (std::size_t c = 0; c < spec.head_size; ++c) score += double{q[c]} * double{k[c]};
-        const double weight = std::exp(score / std::sqrt(static_cast<double>(spec.head_size)));
+        for (std::size_t c = 0; c < attention.head_size; ++c) score += double{q[c]} * double{k[c]};
+        const double weight = std::exp(score / std::sqrt(static_cast<double>(attention.head_size)));
         if (j == 1) first_weight = weight;
         sum += weight;
       }
       expected += first_weight / sum;
     }
-    CHECK(activations.first_token_share[spec.heads + head] == doctest::Approx(expected).epsilon(1e-4));
+    CHECK(activations.first_token_share[attention.heads + head] == doctest::Approx(expected).epsilon(1e-4));
   }
 }
 

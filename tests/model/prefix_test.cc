@@ -61,26 +61,26 @@ TEST_CASE("a text's logits are those that it has when the prefix is a part of it
 TEST_CASE("a cache that is cut back to nothing still holds the prefix") {
   const test::TemporaryDirectory directory;
   Model model(written_model(directory / "model", kPrefix));
-  KeyValueCache cache = model.make_exact_cache(16);
-  CHECK(cache.length() == 0);
-  CHECK(cache.capacity() == 16);
-  CHECK(cache.room() == 16);
-  const std::vector<float> first = test::run_tokens(model, text_ids(16), cache);
-  CHECK(cache.length() == 16);
-  CHECK(cache.room() == 0);
-  cache.truncate(0);
-  CHECK(test::run_tokens(model, text_ids(16), cache) == first);
+  SequenceState state = model.make_exact_state(16);
+  CHECK(state.length() == 0);
+  CHECK(state.cache().capacity() == 16);
+  CHECK(state.cache().room() == 16);
+  const std::vector<float> first = test::run_tokens(model, text_ids(16), state);
+  CHECK(state.length() == 16);
+  CHECK(state.cache().room() == 0);
+  state.truncate(0);
+  CHECK(test::run_tokens(model, text_ids(16), state) == first);
 }
 
 TEST_CASE("an INT8 cache keeps the prefix in 16 bits") {
   const test::TemporaryDirectory directory;
   Model model(written_model(directory / "model", {1, 2, 3, 4, 5, 6}));
-  KeyValueCache cache = model.make_cache({.type = CacheOptions::Type::kInt8}, 16);
-  CHECK(cache.fp16_tokens(0) == 6);
-  test::run_tokens(model, text_ids(16), cache);
-  CHECK(cache.fp16_tokens(0) == 6);
-  cache.truncate(0);
-  CHECK(cache.fp16_tokens(1) == 6);
+  SequenceState state = model.make_state({.type = CacheOptions::Type::kInt8}, 16);
+  CHECK(state.cache().fp16_tokens(0) == 6);
+  test::run_tokens(model, text_ids(16), state);
+  CHECK(state.cache().fp16_tokens(0) == 6);
+  state.truncate(0);
+  CHECK(state.cache().fp16_tokens(1) == 6);
 }
 
 TEST_CASE("a rolling cache keeps the prefix as sinks") {
@@ -88,19 +88,19 @@ TEST_CASE("a rolling cache keeps the prefix as sinks") {
   Model plain(test::random_model().write(directory / "plain"));
   Model model(written_model(directory / "prefixed", kPrefix));
   constexpr std::size_t kPiece = 4;
-  KeyValueCache cache = model.make_cache({.type = CacheOptions::Type::kF32, .window = 8, .sinks = 1}, 0);
-  KeyValueCache wanted =
-      plain.make_cache({.type = CacheOptions::Type::kF32, .window = 8, .sinks = kPrefix.size() + 1}, 0);
+  SequenceState state = model.make_state({.type = CacheOptions::Type::kF32, .window = 8, .sinks = 1}, 0);
+  SequenceState wanted =
+      plain.make_state({.type = CacheOptions::Type::kF32, .window = 8, .sinks = kPrefix.size() + 1}, 0);
   test::run_tokens(plain, kPrefix, wanted);
   const std::vector<int> ids = text_ids(40);
   for (std::size_t begin = 0; begin < ids.size(); begin += kPiece) {
     CAPTURE(begin);
     const auto from = ids.begin() + static_cast<std::ptrdiff_t>(begin);
     const std::vector<int> piece(from, from + kPiece);
-    CHECK(test::relative_error(test::run_tokens(model, piece, cache), test::run_tokens(plain, piece, wanted)) < 1e-5);
+    CHECK(test::relative_error(test::run_tokens(model, piece, state), test::run_tokens(plain, piece, wanted)) < 1e-5);
   }
-  CHECK(error_message([&] { model.make_cache({.window = 61}, 0); }) == "no error");
-  CHECK(error_message([&] { model.make_cache({.window = 62}, 0); }) == Contains("context of 61"));
+  CHECK(error_message([&] { model.make_state({.window = 61}, 0); }) == "no error");
+  CHECK(error_message([&] { model.make_state({.window = 62}, 0); }) == Contains("context of 61"));
 }
 
 TEST_CASE("a damaged prefix in config.json is told in one line") {

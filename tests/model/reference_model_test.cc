@@ -9,7 +9,10 @@
 #include <utility>
 #include <vector>
 
+#include "layers.h"
+#include "model/block_parts.h"
 #include "model/forward/forward.h"
+#include "model/outer_weights.h"
 #include "model_runs.h"
 
 namespace ballast::model {
@@ -40,55 +43,33 @@ Linear make_linear(const RoleTensor& tensor) {
 }
 
 Norm make_norm(const ModelSpec& spec, Role role, const RoleTensor& tensor) {
-  const NormSpec kind = norm_spec(spec, role);
+  const NormSpec kind = norm_spec(spec, 0, role);
   Norm norm{.kind = kind.kind, .epsilon = static_cast<float>(kind.epsilon), .gain = tensor.weight, .bias = tensor.bias};
   for (float& gain : norm.gain) gain += static_cast<float>(kind.gain_offset);
   return norm;
 }
 
-/// The first block of a model with plain attention and a plain MLP.
-BlockWeights make_block(const ModelSpec& spec, const RoleTensors& tensors) {
-  const auto linear = [&](Role role) { return make_linear(tensors.at({role, 0, 0})); };
-  const auto norm = [&](Role role) { return make_norm(spec, role, tensors.at({role, 0, 0})); };
-  BlockWeights block;
-  block.attention_norm = norm(Role::kAttentionNorm);
-  if (spec.layout != BlockLayout::kParallelShared) block.mlp_norm = norm(Role::kMlpNorm);
-  block.query = linear(Role::kQuery);
-  block.key = linear(Role::kKey);
-  block.value = linear(Role::kValue);
-  if (spec.query_key_norm) {
-    block.query_norm = norm(Role::kQueryNorm);
-    block.key_norm = norm(Role::kKeyNorm);
-  }
-  if (spec.output_gate != OutputGate::kNone) block.output_gate = linear(Role::kOutputGate);
-  block.attention_output = linear(Role::kAttentionOutput);
-  MlpWeights mlp;
-  if (spec.gated_mlp) mlp.gate = linear(Role::kGate);
-  mlp.up = linear(Role::kUp);
-  mlp.down = linear(Role::kDown);
-  block.mlp = std::move(mlp);
-  return block;
+/// Of the first block, and of what lies around the blocks.
+BlockParts parts_of(const ModelSpec& spec, const RoleTensors& tensors) {
+  return {.linear = [&](Part part) { return make_linear(tensors.at({part.role, 0, part.expert})); },
+          .norm = [&](Role role) { return make_norm(spec, role, tensors.at({role, 0, 0})); },
+          .vector = [&](Role role) { return tensors.at({role, 0, 0}).weight; }};
 }
 
 ModelSpec small_spec() {
   ModelSpec spec;
-  spec.layers = 1;
   spec.hidden_size = 20;
   spec.vocab_size = 3;
-  spec.heads = 4;
-  spec.kv_heads = 2;
-  spec.head_size = 6;
-  spec.value_size = 6;
-  spec.attention_scale = 0.4;
-  spec.rope.rotary_size = 6;
-  spec.mlp_size = 28;
+  const AttentionSpec attention = {
+      .heads = 4, .kv_heads = 2, .head_size = 6, .value_size = 6, .scale = 0.4, .rope = RopeSpec{.rotary_size = 6}};
+  spec.layers = {{.mixer = attention, .mlp = {.size = 28}}};
   return spec;
 }
 
 /// How far forward_block is from the reference on nine random tokens, over the spread of what the block adds.
 double block_error(const ModelSpec& spec, unsigned seed) {
   const RoleTensors tensors = test::random_tensors(spec, seed);
-  const BlockWeights block = make_block(spec, tensors);
+  const BlockWeights block = assemble_block(spec, 0, parts_of(spec, tensors));
   constexpr std::size_t kTokens = 9;
   std::mt19937 random(seed);
   std::vector<float> hidden(kTokens * spec.hidden_size);
@@ -103,8 +84,8 @@ double block_error(const ModelSpec& spec, unsigned seed) {
     expected.insert(expected.end(), row.begin(), row.end());
   }
 
-  KeyValueCache cache({cache_shape(spec)}, {.type = kernels::CacheType::kF32, .capacity = kTokens});
-  const BatchSequence batch[] = {{kTokens, &cache}};
+  SequenceState state(spec, 0, {.type = kernels::CacheType::kF32, .capacity = kTokens});
+  const BatchSequence batch[] = {{kTokens, &state}};
   BlockActivations activations;
   RopeAngles angles;
   const RopeTable rope(spec);
@@ -113,23 +94,21 @@ double block_error(const ModelSpec& spec, unsigned seed) {
   return test::relative_error(hidden, expected);
 }
 
-TEST_CASE("an attention's output is gated per head or per element, with and without a bias") {
-  for (const OutputGate gate : {OutputGate::kPerHead, OutputGate::kPerElement}) {
-    for (const bool bias : {false, true}) {
-      ModelSpec spec = small_spec();
-      spec.output_gate = gate;
-      spec.biases.query = spec.biases.value = bias;
-      CAPTURE(bias);
-      const double error = block_error(spec, 3);
-      CHECK(error <= 1e-5);
-      // The gate matters: its values are not all the same.
-      const RoleTensors gated = test::random_tensors(spec, 3);
-      const ReferenceModel::Rows input(1, ReferenceModel::Row(spec.hidden_size, 0.5));
-      const double with = ReferenceModel(spec, gated).block(0, input)[0][0];
-      ModelSpec ungated = spec;
-      ungated.output_gate = OutputGate::kNone;
-      CHECK(std::abs(with - ReferenceModel(ungated, gated).block(0, input)[0][0]) > 1e-3);
-    }
+TEST_CASE("an attention's output is gated per element, with and without a bias") {
+  for (const bool bias : {false, true}) {
+    ModelSpec spec = small_spec();
+    test::attention_of(spec).output_gate = true;
+    spec.biases.query = spec.biases.value = bias;
+    CAPTURE(bias);
+    const double error = block_error(spec, 3);
+    CHECK(error <= 1e-5);
+    // The gate matters: its values are not all the same.
+    const RoleTensors gated = test::random_tensors(spec, 3);
+    const ReferenceModel::Rows input(1, ReferenceModel::Row(spec.hidden_size, 0.5));
+    const double with = ReferenceModel(spec, gated).block(0, input)[0][0];
+    ModelSpec ungated = spec;
+    test::attention_of(ungated).output_gate = false;
+    CHECK(std::abs(with - ReferenceModel(ungated, gated).block(0, input)[0][0]) > 1e-3);
   }
 }
 
@@ -140,28 +119,59 @@ TEST_CASE("a block of any make is what the spec says") {
                                       BlockLayout::kParallelShared};
   constexpr Activation kActivations[] = {Activation::kSilu, Activation::kGelu, Activation::kGeluTanh,
                                          Activation::kRelu};
-  constexpr OutputGate kGates[] = {OutputGate::kNone, OutputGate::kPerHead, OutputGate::kPerElement};
   for (unsigned trial = 0; trial < 200; ++trial) {
     ModelSpec spec = small_spec();
+    AttentionSpec& attention = test::attention_of(spec);
+    MlpSpec& mlp = test::mlp_of(spec);
     spec.layout = kLayouts[random() % 4];
     spec.norm.kind = coin() ? NormSpec::Kind::kRms : NormSpec::Kind::kLayer;
     spec.norm.bias = coin();
     spec.norm.gain_offset = coin() ? 1.0 : 0.0;
-    spec.kv_heads = std::size_t{1} << random() % 3;
+    attention.kv_heads = std::size_t{1} << random() % 3;
     spec.causal = random() % 4 != 0;
-    spec.positions = coin() ? PositionKind::kRope : PositionKind::kNone;
-    spec.rope.rotary_size = 2 + 2 * (random() % 3);
-    if (spec.causal && coin()) spec.windows = {1 + random() % 9};
-    spec.query_key_norm = coin();
-    spec.output_gate = kGates[random() % 3];
-    spec.activation = kActivations[random() % 4];
-    spec.gated_mlp = coin();
+    spec.post_norms = coin();
+    spec.residual_scale = coin() ? 0.3 : 1.0;
+    attention.rope.reset();
+    if (coin()) attention.rope = RopeSpec{.rotary_size = 2 + 2 * (random() % 3)};
+    if (spec.causal && coin()) attention.window = 1 + random() % 9;
+    attention.query_key_norm = coin();
+    attention.output_gate = coin();
+    mlp.activation = kActivations[random() % 4];
+    mlp.gated = coin();
     for (bool BiasSpec::* flag : {&BiasSpec::query, &BiasSpec::key, &BiasSpec::value, &BiasSpec::attention_output,
                                   &BiasSpec::up, &BiasSpec::down}) {
       spec.biases.*flag = coin();
     }
     CAPTURE(trial);
     CHECK(block_error(spec, trial) <= 2e-5);
+  }
+}
+
+TEST_CASE("embeddings and logits are scaled, and logits capped") {
+  ModelSpec spec;
+  spec.hidden_size = 12;
+  spec.vocab_size = 30;
+  spec.embedding_scale = 3.5;
+  spec.logit_scale = 0.25;
+  const std::vector<int> ids = {3, 29, 0, 7};
+  for (const bool tied : {false, true}) {
+    for (const double cap : {0.0, 0.5}) {
+      spec.tied_embeddings = tied;
+      spec.logit_cap = cap;
+      const RoleTensors tensors = test::random_tensors(spec, 7);
+      const OuterWeights outer(spec, parts_of(spec, tensors));
+      std::vector<float> hidden(ids.size() * spec.hidden_size);
+      std::vector<float> logits(ids.size() * spec.vocab_size);
+      kernels::QuantizedActivations scratch;
+      outer.embed(ids, 0, hidden.data());
+      // The final norm would hide the embeddings' scale, so that they are looked at by themselves.
+      const std::vector<float>& table = tensors.at({Role::kEmbedding, 0, 0}).weight;
+      for (std::size_t c = 0; c < spec.hidden_size; ++c) CHECK(hidden[c] == 3.5F * table[3 * spec.hidden_size + c]);
+      outer.prepare_head(hidden.data(), ids.size(), hidden.data(), scratch);
+      outer.head(hidden.data(), ids.size(), logits.data(), scratch);
+      CHECK(test::relative_error(logits, ReferenceModel(spec, tensors).logits(ids)) <= 1e-5);
+      if (cap > 0) CHECK(std::ranges::all_of(logits, [](float logit) { return std::abs(logit) < 0.5F; }));
+    }
   }
 }
 

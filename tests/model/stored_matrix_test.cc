@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "layers.h"
 #include "model/arch/architectures.h"
 
 namespace ballast::model {
@@ -43,14 +44,11 @@ class Names : public files::Checkpoint {
 /// Four heads of 2, two for keys and values.
 ModelSpec small_spec() {
   ModelSpec spec;
-  spec.layers = 2;
   spec.hidden_size = 6;
-  spec.heads = 4;
-  spec.kv_heads = 2;
-  spec.head_size = spec.value_size = 2;
-  spec.rope.rotary_size = 2;
-  spec.mlp_size = 3;
   spec.vocab_size = 5;
+  const AttentionSpec attention = {
+      .heads = 4, .kv_heads = 2, .head_size = 2, .value_size = 2, .rope = RopeSpec{.rotary_size = 2}};
+  spec.layers.assign(2, {.mixer = attention, .mlp = {.size = 3}});
   return spec;
 }
 
@@ -66,10 +64,11 @@ Rows rows_in(FusedTensor::Runs runs, Role role, const ModelSpec& spec = small_sp
   const std::array<FusedTensor, 1> fused{{{"block.{}.qkv", "", kParts, runs}}};
   const Architecture architecture = {.names = kNames, .fused = fused};
   const StorageLayout layout = {.architecture = &architecture};
-  const StoredMatrix stored =
-      find_matrix(layout, spec, Names({{"block.1.qkv.weight", (spec.heads + 2 * spec.kv_heads) * 2}}), role, 1, 0);
+  const AttentionSpec& attention = *spec.layers[1].attention();
+  const std::size_t stored_rows = (attention.heads + 2 * attention.kv_heads) * 2;
+  const StoredMatrix stored = find_matrix(layout, spec, Names({{"block.1.qkv.weight", stored_rows}}), role, 1, 0);
   CHECK(stored.module == "block.1.qkv");
-  CHECK(stored.stored_rows == (spec.heads + 2 * spec.kv_heads) * 2);
+  CHECK(stored.stored_rows == stored_rows);
   return stored.rows;
 }
 
@@ -83,7 +82,7 @@ TEST_CASE("parts of a matrix lie one behind the other, or side by side in every 
   CHECK(rows_in(Runs::kKeyValueHeads, Role::kKey) == Rows{4, 5, 12, 13});
   CHECK(rows_in(Runs::kKeyValueHeads, Role::kValue) == Rows{6, 7, 14, 15});
   ModelSpec spec = small_spec();
-  spec.kv_heads = 4;
+  for_each_attention(spec, [](AttentionSpec& attention) { attention.kv_heads = 4; });
   CHECK(rows_in(Runs::kHeads, Role::kQuery, spec) == Rows{0, 1, 6, 7, 12, 13, 18, 19});
   CHECK(rows_in(Runs::kHeads, Role::kKey, spec) == Rows{2, 3, 8, 9, 14, 15, 20, 21});
   CHECK(rows_in(Runs::kHeads, Role::kValue, spec) == Rows{4, 5, 10, 11, 16, 17, 22, 23});
@@ -93,7 +92,9 @@ TEST_CASE("no list of rows is made for a tensor of another size") {
   const std::array<FusedTensor, 1> fused{{{"block.{}.qkv", "blk.{}.qkv", kParts, FusedTensor::Runs::kOne}}};
   const Architecture architecture = {.names = kNames, .fused = fused, .gguf_interleaves_rope = true};
   ModelSpec spec = small_spec();
-  spec.head_size = spec.rope.rotary_size = 2147483646;  // a list of these would take 64 GiB
+  for_each_attention(spec, [](AttentionSpec& attention) {
+    attention.head_size = attention.rope->rotary_size = 2147483646;  // a list of these would take 64 GiB
+  });
   const Names names({{"block.1.qkv.weight", 16}, {"blk.1.q.weight", 8}});
   CHECK(find_matrix({.architecture = &architecture}, spec, names, Role::kQuery, 1, 0).rows.empty());
   CHECK(find_matrix({.architecture = &architecture, .gguf = true}, spec, names, Role::kQuery, 1, 0).rows.empty());
@@ -109,7 +110,7 @@ TEST_CASE("a part that a model does not have takes no rows") {
   ModelSpec spec = small_spec();
   CHECK(find_matrix(layout, spec, names, Role::kUp, 0, 0).rows == Rows{3, 4, 5});
   CHECK(find_matrix(layout, spec, names, Role::kUp, 0, 0).stored_rows == 6);
-  spec.gated_mlp = false;
+  test::mlp_of(spec).gated = false;
   const Names plain({{"fc1.weight", 3}});
   CHECK(find_matrix(layout, spec, plain, Role::kUp, 0, 0).rows == Rows{0, 1, 2});
   CHECK(find_matrix(layout, spec, plain, Role::kUp, 0, 0).stored_rows == 3);
@@ -159,10 +160,11 @@ TEST_CASE("only a block's matrices are transposed, and only in the original chec
 
 TEST_CASE("interleaved pairs of rotated channels are taken apart, in queries and keys alone") {
   ModelSpec spec = small_spec();
-  spec.heads = 2;
-  spec.kv_heads = 1;
-  spec.head_size = spec.value_size = 6;
-  spec.rope.rotary_size = 4;
+  AttentionSpec& attention = test::attention_of(spec);
+  attention.heads = 2;
+  attention.kv_heads = 1;
+  attention.head_size = attention.value_size = 6;
+  attention.rope->rotary_size = 4;
   const Architecture architecture = {.names = kNames, .gguf_interleaves_rope = true};
   StorageLayout layout = {.architecture = &architecture, .gguf = true};
   const Names names({{"blk.0.q.weight", 12}, {"blk.0.k.weight", 6}, {"output.weight", 5}});
@@ -170,16 +172,17 @@ TEST_CASE("interleaved pairs of rotated channels are taken apart, in queries and
   CHECK(find_matrix(layout, spec, names, Role::kQuery, 0, 0).rows == Rows{0, 2, 1, 3, 4, 5, 6, 8, 7, 9, 10, 11});
   CHECK(find_matrix(layout, spec, names, Role::kKey, 0, 0).rows == Rows{0, 2, 1, 3, 4, 5});
   CHECK(find_matrix(layout, spec, names, Role::kHead, 0, 0).rows.empty());
-  spec.positions = PositionKind::kLearned;
+  attention.rope.reset();
   CHECK(find_matrix(layout, spec, names, Role::kQuery, 0, 0).rows.empty());
 }
 
 TEST_CASE("a latent head's rotated channels are its last ones, and its keys have them in a part of their own") {
   ModelSpec spec = small_spec();
-  spec.kv_heads = spec.heads = 2;
-  spec.head_size = 6;
-  spec.rope.rotary_size = 4;
-  spec.latent = LatentSpec{.query_rank = 3, .key_value_rank = 5};
+  AttentionSpec& heads = test::attention_of(spec);
+  heads.kv_heads = heads.heads = 2;
+  heads.head_size = 6;
+  heads.rope->rotary_size = 4;
+  test::make_latent(spec, 3, 5);
   const StorageLayout layout = {.architecture = &kDeepseekV3};
   const std::string attention = "model.layers.0.self_attn.";
   const Names names({{attention + "q_b_proj.weight", 12},

@@ -33,7 +33,7 @@ TEST_CASE("what folds changed survives being written") {
   original.norm.epsilon = 1e-3;
   original.norm.gain_offset = 1;
   original.biases.key = original.biases.down = true;
-  original.heads = 4;
+  original.layers.resize(4);
   const ModelSpec read = read_into(original, json::parse(written_spec(folded).dump()));
   CHECK(read.norm.kind == NormSpec::Kind::kLayer);
   CHECK(read.norm.bias);
@@ -47,7 +47,7 @@ TEST_CASE("what folds changed survives being written") {
   CHECK(!read.biases.down);
   CHECK(read.biases.head);
   CHECK(read.norm.epsilon == 1e-3);
-  CHECK(read.heads == 4);
+  CHECK(read.layers.size() == 4);
 
   folded.norm = {};
   CHECK(read_into(original, written_spec(folded)).norm.kind == NormSpec::Kind::kRms);

@@ -266,7 +266,7 @@ TEST_CASE("beside INT8 activations, what only a prompt's last token passes reads
       const bool tied = converted.spec().tied_embeddings;
       const model::Linear head = converted.linear(tied ? model::Role::kEmbedding : model::Role::kHead);
       CHECK(head.activations.value().bits == (wide ? 16 : 8));
-      const std::size_t last = converted.spec().layers - 1;
+      const std::size_t last = converted.spec().layers.size() - 1;
       for (const model::Role role : {model::Role::kAttentionOutput, model::Role::kGate, model::Role::kDown}) {
         CHECK(converted.linear(role, last).activations.value().bits == (wide ? 16 : 8));
         CHECK(converted.linear(role, last - 1).activations.value().bits == 8);

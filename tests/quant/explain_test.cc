@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "error_message.h"
+#include "layers.h"
 
 namespace ballast {
 namespace {
@@ -18,13 +19,11 @@ using Outcome = FoldLine::Outcome;
 ModelSpec decoder(const std::string& architecture) {
   ModelSpec spec;
   spec.architecture = architecture;
-  spec.layers = 3;
   spec.hidden_size = 64;
   spec.vocab_size = 257;
-  spec.heads = 4;
-  spec.kv_heads = 2;
-  spec.head_size = spec.value_size = spec.rope.rotary_size = 16;
-  spec.mlp_size = 160;
+  const AttentionSpec attention = {
+      .heads = 4, .kv_heads = 2, .head_size = 16, .value_size = 16, .rope = RopeSpec{.rotary_size = 16}};
+  spec.layers.assign(3, {.mixer = attention, .mlp = {.size = 160}});
   return spec;
 }
 
@@ -39,9 +38,12 @@ ModelSpec gpt2() {
   ModelSpec spec = decoder("gpt2");
   spec.tied_embeddings = true;
   spec.norm = {.kind = NormSpec::Kind::kLayer, .epsilon = 1e-5, .bias = true};
-  spec.positions = PositionKind::kLearned;
-  spec.gated_mlp = false;
-  spec.kv_heads = spec.heads;
+  spec.learned_positions = true;
+  for (LayerSpec& layer : spec.layers) {
+    layer.attention()->rope.reset();
+    layer.attention()->kv_heads = layer.attention()->heads;
+    layer.mlp.gated = false;
+  }
   spec.biases = {.query = true, .key = true, .value = true, .attention_output = true, .up = true, .down = true};
   return spec;
 }
@@ -50,7 +52,8 @@ ModelSpec bert() {
   ModelSpec spec = gpt2();
   spec.architecture = "bert";
   spec.layout = BlockLayout::kPostNorm;
-  spec.embedding_norm = spec.head_transform = true;
+  spec.embedding_norm = true;
+  spec.head_transform = Activation::kGelu;
   spec.biases.head = true;
   return spec;
 }
@@ -60,16 +63,15 @@ ModelSpec gpt_neox() {
   spec.architecture = "gpt_neox";
   spec.layout = BlockLayout::kParallel;
   spec.tied_embeddings = false;
-  spec.positions = PositionKind::kRope;
-  spec.rope.rotary_size = 4;
+  spec.learned_positions = false;
+  for_each_attention(spec, [](AttentionSpec& attention) { attention.rope = RopeSpec{.rotary_size = 4}; });
   return spec;
 }
 
 ModelSpec qwen3_next() {
   ModelSpec spec = decoder("qwen3_next");
   spec.biases = {.query = true, .key = true, .value = true, .attention_output = true};
-  spec.query_key_norm = true;
-  spec.output_gate = OutputGate::kPerElement;
+  for_each_attention(spec, [](AttentionSpec& attention) { attention.query_key_norm = attention.output_gate = true; });
   return spec;
 }
 
@@ -169,10 +171,14 @@ TEST_CASE("an untied head lets the final norm fold and LayerNorms become RMSNorm
 
 TEST_CASE("layers with experts and without are both explained") {
   ModelSpec spec = decoder("deepseek_v3");
-  spec.kv_heads = spec.heads;
-  spec.rope.rotary_size = 8;
-  spec.latent = LatentSpec{.query_rank = 0, .key_value_rank = 24};
-  spec.experts = ExpertSpec{.first_layer = 1, .count = 8, .per_token = 2, .size = 48, .shared_size = 48};
+  for_each_attention(spec, [](AttentionSpec& attention) {
+    attention.kv_heads = attention.heads;
+    attention.rope->rotary_size = 8;
+  });
+  test::make_latent(spec, 0, 24);
+  for (const std::size_t layer : {1, 2}) {
+    spec.layers[layer].mlp.experts = ExpertSpec{.count = 8, .per_token = 2, .size = 48, .shared_size = 48};
+  }
   spec.biases.latent = spec.biases.up = true;
   const std::vector<FoldLine> lines = explain_folds(spec, recipe_for_scheme("f32"));
   CHECK(line_about(lines, "model.layers.*.mlp.up_proj bias").outcome == Outcome::kKept);

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "layers.h"
 #include "quant/passes/passes.h"
 #include "working_layer.h"
 
@@ -59,10 +60,10 @@ Folded fold(const ModelSpec& spec, unsigned seed = 1) {
 void check_biases_follow_the_spec(Folded& folded) {
   for (const WorkingLinear& linear : folded.block.linears) {
     CAPTURE(static_cast<int>(linear.part.role));
-    CHECK(linear.bias.size() == (model::has_bias(folded.spec, linear.part.role) ? linear.rows : 0));
+    CHECK(linear.bias.size() == (model::has_bias(folded.spec, 0, linear.part.role) ? linear.rows : 0));
   }
   for (const WorkingNorm& norm : folded.block.norms) {
-    CHECK(norm.bias.empty() == !model::norm_spec(folded.spec, norm.role).bias);
+    CHECK(norm.bias.empty() == !model::norm_spec(folded.spec, 0, norm.role).bias);
   }
 }
 
@@ -91,7 +92,7 @@ TEST_CASE("biases that a fold needs are created for grouped heads") {
   ModelSpec spec = test::small_layer_norm_spec();
   spec.biases = {};
   for (const std::size_t kv_heads : {1, 2, 4}) {
-    spec.kv_heads = kv_heads;
+    test::attention_of(spec).kv_heads = kv_heads;
     Folded folded = fold(spec);
     check_same_function(folded.before, folded.after);
     check_biases_follow_the_spec(folded);
@@ -111,11 +112,11 @@ TEST_CASE("under RoPE the keys' bias stays, but for the part that is not rotated
   CHECK(full.spec.biases.key);
   for (const float value : full.block.find(Role::kKey)->bias) CHECK(value != 0);
 
-  spec.rope.rotary_size = 2;
+  test::attention_of(spec).rope = RopeSpec{.rotary_size = 2};
   Folded partial = fold(spec);
   check_same_function(partial.before, partial.after);
   const std::vector<float>& bias = partial.block.find(Role::kKey)->bias;
-  for (std::size_t i = 0; i < bias.size(); ++i) CHECK((bias[i] == 0) == (i % spec.head_size >= 2));
+  for (std::size_t i = 0; i < bias.size(); ++i) CHECK((bias[i] == 0) == (i % test::attention_of(spec).head_size >= 2));
   CHECK(
       partial.note ==
       "fold_biases: 0 norm biases and 1 value biases folded, 0 key biases dropped, of 1 the part that is not rotated");
@@ -124,26 +125,24 @@ TEST_CASE("under RoPE the keys' bias stays, but for the part that is not rotated
 TEST_CASE("behind an output gate and a key norm nothing is folded") {
   ModelSpec spec = test::small_spec();
   spec.biases = {.query = true, .key = true, .value = true, .attention_output = true};
-  spec.query_key_norm = true;
-  for (const OutputGate gate : {OutputGate::kPerHead, OutputGate::kPerElement}) {
-    spec.output_gate = gate;
-    Folded folded = fold(spec);
-    check_same_function(folded.before, folded.after);
-    check_biases_follow_the_spec(folded);
-    CHECK(folded.spec.biases.key);
-    CHECK(folded.spec.biases.value);
-    Random random(1);
-    const WorkingBlock original = test::random_layer(spec, random);
-    for (std::size_t i = 0; i < original.linears.size(); ++i) {
-      CHECK(folded.block.linears[i].bias == original.linears[i].bias);
-    }
+  test::attention_of(spec).query_key_norm = true;
+  test::attention_of(spec).output_gate = true;
+  Folded folded = fold(spec);
+  check_same_function(folded.before, folded.after);
+  check_biases_follow_the_spec(folded);
+  CHECK(folded.spec.biases.key);
+  CHECK(folded.spec.biases.value);
+  Random random(1);
+  const WorkingBlock original = test::random_layer(spec, random);
+  for (std::size_t i = 0; i < original.linears.size(); ++i) {
+    CHECK(folded.block.linears[i].bias == original.linears[i].bias);
   }
 }
 
 TEST_CASE("a norm's bias reaches the output gate, whose values' bias then stays") {
   ModelSpec spec = test::small_layer_norm_spec();
   spec.biases = {};
-  spec.output_gate = OutputGate::kPerElement;
+  test::attention_of(spec).output_gate = true;
   Folded folded = fold(spec);
   check_same_function(folded.before, folded.after);
   check_biases_follow_the_spec(folded);
@@ -154,7 +153,7 @@ TEST_CASE("a norm's bias reaches the output gate, whose values' bias then stays"
 TEST_CASE("one norm in front of attention and MLP gives its bias to both") {
   ModelSpec spec = test::small_layer_norm_spec();
   spec.layout = BlockLayout::kParallelShared;
-  spec.gated_mlp = true;
+  test::mlp_of(spec).gated = true;
   Folded folded = fold(spec);
   check_same_function(folded.before, folded.after);
   check_biases_follow_the_spec(folded);
@@ -178,8 +177,8 @@ TEST_CASE("norms that write the residual stream keep their bias") {
 
 TEST_CASE("in front of a router a norm keeps its bias") {
   ModelSpec spec = test::small_layer_norm_spec();
-  spec.gated_mlp = true;
-  spec.experts = ExpertSpec{.count = 3, .per_token = 1, .size = 4, .shared_size = 5};
+  test::mlp_of(spec).gated = true;
+  test::mlp_of(spec).experts = ExpertSpec{.count = 3, .per_token = 1, .size = 4, .shared_size = 5};
   Random random(1);
   WorkingBlock block = test::random_layer(spec, random);
   const WorkingBlock before = block;

@@ -180,14 +180,12 @@ TEST_CASE("the value's bias folds into the output's, whatever stands in the scor
 }
 
 TEST_CASE("an output gate keeps the value's bias where it is, and leaves the key's redundant") {
-  for (const Gate gate : {Gate::kPerHead, Gate::kPerElement}) {
-    for_random_tensors([&](Random& random) {
-      const Attention attention = random_attention(random, kHidden, {.gate = gate});
-      const Tokens tokens = random.tokens(kTokens, kHidden);
-      check_different(attend(attention, tokens), attend(with_folded_value_bias(attention), tokens));
-      check_same(attend(attention, tokens), attend(without_key_bias(attention), tokens));
-    });
-  }
+  for_random_tensors([&](Random& random) {
+    const Attention attention = random_attention(random, kHidden, {.gated = true});
+    const Tokens tokens = random.tokens(kTokens, kHidden);
+    check_different(attend(attention, tokens), attend(with_folded_value_bias(attention), tokens));
+    check_same(attend(attention, tokens), attend(without_key_bias(attention), tokens));
+  });
 }
 
 TEST_CASE("a sink in softmax keeps the biases of keys and values") {
@@ -199,10 +197,10 @@ TEST_CASE("a sink in softmax keeps the biases of keys and values") {
   });
 }
 
-TEST_CASE("value channels scale against the output projection under every gate") {
-  for (const Gate gate : {Gate::kNone, Gate::kPerHead, Gate::kPerElement}) {
+TEST_CASE("value channels scale against the output projection, gated or not") {
+  for (const bool gated : {false, true}) {
     for_random_tensors([&](Random& random) {
-      const Attention attention = random_attention(random, kHidden, {.rotary_size = 8, .gate = gate});
+      const Attention attention = random_attention(random, kHidden, {.rotary_size = 8, .gated = gated});
       const Tokens tokens = random.tokens(kTokens, kHidden);
       const Attention scaled = with_scaled_values(attention, random.vector(attention.value.rows, 0.25, 4));
       check_same(attend(attention, tokens), attend(scaled, tokens));
@@ -213,13 +211,13 @@ TEST_CASE("value channels scale against the output projection under every gate")
   }
 }
 
-TEST_CASE("a head's values rotate with their bias under every gate but an elementwise one") {
-  for (const Gate gate : {Gate::kNone, Gate::kPerHead, Gate::kPerElement}) {
+TEST_CASE("a head's values rotate with their bias unless they are gated") {
+  for (const bool gated : {false, true}) {
     for_random_tensors([&](Random& random) {
-      const Attention attention = random_attention(random, kHidden, {.rotary_size = 8, .gate = gate});
+      const Attention attention = random_attention(random, kHidden, {.rotary_size = 8, .gated = gated});
       const Tokens tokens = random.tokens(kTokens, kHidden);
       const Attention rotated = with_rotated_values(attention, 17);
-      if (gate == Gate::kPerElement) {
+      if (gated) {
         check_different(attend(attention, tokens), attend(rotated, tokens));
         return;
       }

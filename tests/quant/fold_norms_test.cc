@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "layers.h"
 #include "quant/passes/passes.h"
 #include "working_layer.h"
 
@@ -34,7 +35,7 @@ TEST_CASE("gains fold into all readers in every layout but post-norm") {
   for (const BlockLayout layout : {BlockLayout::kPreNorm, BlockLayout::kParallel, BlockLayout::kParallelShared}) {
     ModelSpec spec = test::small_spec();
     spec.layout = layout;
-    spec.output_gate = OutputGate::kPerHead;
+    test::attention_of(spec).output_gate = true;
     WorkingBlock block;
     check_same(fold(spec, block, [](WorkingBlock&) {}));
     for (const WorkingNorm& norm : block.norms) CHECK(norm.gain == std::vector<float>(spec.hidden_size, 1.0F));
@@ -70,7 +71,7 @@ TEST_CASE("a channel whose bias would not survive the division keeps its gain") 
 
 TEST_CASE("norms of queries and keys keep their gain") {
   ModelSpec spec = test::small_spec();
-  spec.query_key_norm = true;
+  test::attention_of(spec).query_key_norm = true;
   WorkingBlock block;
   check_same(fold(spec, block, [](WorkingBlock&) {}));
   for (const WorkingNorm& norm : block.norms) {
@@ -81,7 +82,7 @@ TEST_CASE("norms of queries and keys keep their gain") {
 
 TEST_CASE("a router's columns and all experts' take the gain") {
   ModelSpec spec = test::small_spec();
-  spec.experts = ExpertSpec{.count = 3, .per_token = 1, .size = 4, .shared_size = 5};
+  test::mlp_of(spec).experts = ExpertSpec{.count = 3, .per_token = 1, .size = 4, .shared_size = 5};
   Random random(3);
   WorkingBlock block = test::random_layer(spec, random);
   const WorkingBlock before = block;
@@ -99,9 +100,9 @@ TEST_CASE("a router's columns and all experts' take the gain") {
 
 TEST_CASE("the norms of latent vectors fold into what reads these") {
   ModelSpec spec = test::small_spec();
-  spec.kv_heads = spec.heads;
-  spec.rope.rotary_size = 2;
-  spec.latent = LatentSpec{.query_rank = 5, .key_value_rank = 6};
+  test::attention_of(spec).kv_heads = test::attention_of(spec).heads;
+  test::attention_of(spec).rope->rotary_size = 2;
+  test::make_latent(spec, 5, 6);
   Random random(3);
   WorkingBlock block = test::random_layer(spec, random);
   make_fold_norms()->run(block);

@@ -6,8 +6,10 @@
 #include <string>
 
 #include "error_message.h"
+#include "layers.h"
 #include "model/arch/architecture.h"
 #include "model/block_structure.h"
+#include "model/mixer/mixer.h"
 
 namespace ballast::quant {
 namespace {
@@ -62,12 +64,19 @@ ModelSpec deepseek_v3() {
                                  {"v_head_dim", 16}});
 }
 
+/// All models here have three layers.
+constexpr std::size_t kLast = 2;
+
+model::ValuePath values_of(const ModelSpec& spec) {
+  return *model::value_path(spec.layers.back());
+}
+
 TEST_CASE("without positions in queries and keys the keys' bias is dropped") {
   for (const ModelSpec& spec : {gpt2(), spec_of("bert")}) {
     CAPTURE(spec.architecture);
-    CHECK(key_bias_drop(spec).drop == Drop::kWhole);
-    CHECK(key_bias_drop(spec).reason == Contains("which softmax drops"));
-    CHECK(value_bias_fold(spec).legal);
+    CHECK(key_bias_drop(spec.layers.back()).drop == Drop::kWhole);
+    CHECK(key_bias_drop(spec.layers.back()).reason == Contains("which softmax drops"));
+    CHECK(values_of(spec).bias.legal);
   }
 }
 
@@ -75,65 +84,61 @@ TEST_CASE("under RoPE the keys' bias stays, sliding window or not") {
   for (const char* type : {"llama", "mistral", "qwen2", "gopher"}) {
     CAPTURE(type);
     const ModelSpec spec = spec_of(type, {{"sliding_window", 16}, {"use_sliding_window", true}});
-    CHECK(key_bias_drop(spec).drop == Drop::kNone);
-    CHECK(key_bias_drop(spec).reason == Contains("rotated"));
-    CHECK(value_bias_fold(spec).legal);
-    CHECK(value_rotation(spec).legal);
+    CHECK(key_bias_drop(spec.layers.back()).drop == Drop::kNone);
+    CHECK(key_bias_drop(spec.layers.back()).reason == Contains("rotated"));
+    CHECK(values_of(spec).bias.legal);
+    CHECK(values_of(spec).rotation.legal);
   }
 }
 
 TEST_CASE("where part of a head is rotated the rest of the keys' bias is dropped") {
   const ModelSpec spec = spec_of("gpt_neox");
-  CHECK(key_bias_drop(spec).drop == Drop::kUnrotated);
-  CHECK(key_bias_drop(spec).reason == Contains("channels from 4 on of each head are not rotated"));
+  CHECK(key_bias_drop(spec.layers.back()).drop == Drop::kUnrotated);
+  CHECK(key_bias_drop(spec.layers.back()).reason == Contains("channels from 4 on of each head are not rotated"));
 }
 
 TEST_CASE("a key norm keeps the keys' bias even where nothing is rotated") {
   ModelSpec spec = gpt2();
-  spec.query_key_norm = true;
-  CHECK(key_bias_drop(spec).drop == Drop::kNone);
-  CHECK(key_bias_drop(spec).reason == Contains("key norm"));
-  CHECK(!gain_fold(spec_of("qwen3"), Role::kKeyNorm).legal);
-  CHECK(!gain_fold(spec, Role::kQueryNorm).legal);
+  for_each_attention(spec, [](AttentionSpec& attention) { attention.query_key_norm = true; });
+  CHECK(key_bias_drop(spec.layers.back()).drop == Drop::kNone);
+  CHECK(key_bias_drop(spec.layers.back()).reason == Contains("key norm"));
+  CHECK(!gain_fold(spec_of("qwen3"), kLast, Role::kKeyNorm).legal);
+  CHECK(!gain_fold(spec, kLast, Role::kQueryNorm).legal);
 }
 
-TEST_CASE("an output gate keeps the values' bias, and only one by element their rotation") {
+TEST_CASE("an output gate keeps the values' bias and their rotation") {
   ModelSpec spec = qwen3_next();
-  CHECK(!value_bias_fold(spec).legal);
-  CHECK(value_bias_fold(spec).reason == Contains("gate multiplies it, by element"));
-  CHECK(!value_rotation(spec).legal);
-  CHECK(value_scaling(spec).legal);
-  CHECK(key_bias_drop(spec).drop == Drop::kNone);
-  CHECK(key_bias_drop(spec).reason == Contains("key norm"));
-  spec.output_gate = OutputGate::kPerHead;
-  CHECK(!value_bias_fold(spec).legal);
-  CHECK(value_bias_fold(spec).reason == Contains("by head"));
-  CHECK(value_rotation(spec).legal);
+  CHECK(!values_of(spec).bias.legal);
+  CHECK(values_of(spec).bias.reason == Contains("gate multiplies it, by element"));
+  CHECK(!values_of(spec).rotation.legal);
+  CHECK(values_of(spec).scaling.legal);
+  CHECK(key_bias_drop(spec.layers.back()).drop == Drop::kNone);
+  CHECK(key_bias_drop(spec.layers.back()).reason == Contains("key norm"));
 }
 
 TEST_CASE("latent vectors' norms fold, and the plain part of a latent key needs no bias") {
   const ModelSpec spec = deepseek_v3();
-  CHECK(gain_fold(spec, Role::kQueryDownNorm).legal);
-  CHECK(gain_fold(spec, Role::kKeyValueDownNorm).legal);
-  CHECK(gain_fold(spec, Role::kMlpNorm).legal);
-  CHECK(key_bias_drop(spec).drop == Drop::kWhole);
-  CHECK(value_scaling(spec).legal);
-  CHECK(value_rotation(spec).legal);
-  CHECK(why_bias_stays(spec, Role::kKeyValueDown) == Contains("norm stands behind it"));
-  CHECK(why_bias_stays(spec, Role::kKeyPosition) == Contains("rotated"));
+  CHECK(gain_fold(spec, kLast, Role::kQueryDownNorm).legal);
+  CHECK(gain_fold(spec, kLast, Role::kKeyValueDownNorm).legal);
+  CHECK(gain_fold(spec, kLast, Role::kMlpNorm).legal);
+  CHECK(key_bias_drop(spec.layers.back()).drop == Drop::kWhole);
+  CHECK(values_of(spec).scaling.legal);
+  CHECK(values_of(spec).rotation.legal);
+  CHECK(why_bias_stays(spec.layers.back(), Role::kKeyValueDown) == Contains("norm stands behind it"));
+  CHECK(why_bias_stays(spec.layers.back(), Role::kKeyPosition) == Contains("rotated"));
 }
 
 TEST_CASE("a norm folds exactly when the structure says that only linears read it") {
   for (const ModelSpec& spec : {spec_of("llama"), gpt2(), spec_of("bert"), spec_of("gpt_neox"), qwen3_next(),
                                 deepseek_v3(), spec_of("palm", {{"num_key_value_heads", 1}}), spec_of("qwen3")}) {
     CAPTURE(spec.architecture);
-    for (std::size_t layer = 0; layer < spec.layers; ++layer) {
-      for (const Role norm : model::block_norms(spec)) {
+    for (std::size_t layer = 0; layer < spec.layers.size(); ++layer) {
+      for (const Role norm : model::block_norms(spec, layer)) {
         bool read_by_linears = false;
         for (const model::BlockInput& input : model::block_inputs(spec, layer)) {
           read_by_linears |= input.norm == norm;
         }
-        CHECK(gain_fold(spec, norm).legal == read_by_linears);
+        CHECK(gain_fold(spec, layer, norm).legal == read_by_linears);
       }
     }
   }
@@ -141,14 +146,14 @@ TEST_CASE("a norm folds exactly when the structure says that only linears read i
 
 TEST_CASE("the final norm folds into a head of its own only") {
   ModelSpec spec = spec_of("llama");
-  CHECK(gain_fold(spec, Role::kFinalNorm).legal);
+  CHECK(gain_fold(spec, kLast, Role::kFinalNorm).legal);
   spec.tied_embeddings = true;
-  CHECK(!gain_fold(spec, Role::kFinalNorm).legal);
-  CHECK(gain_fold(spec, Role::kFinalNorm).reason == Contains("--untie-head"));
+  CHECK(!gain_fold(spec, kLast, Role::kFinalNorm).legal);
+  CHECK(gain_fold(spec, kLast, Role::kFinalNorm).reason == Contains("--untie-head"));
   ModelSpec bert = spec_of("bert");
-  CHECK(!gain_fold(bert, Role::kHeadNorm).legal);
+  CHECK(!gain_fold(bert, kLast, Role::kHeadNorm).legal);
   bert.tied_embeddings = false;
-  CHECK(norm_bias_fold(bert, Role::kHeadNorm).legal);
+  CHECK(norm_bias_fold(bert, kLast, Role::kHeadNorm).legal);
 }
 
 TEST_CASE("LayerNorm becomes RMSNorm only where linears alone write the stream and the head is free") {
@@ -168,18 +173,18 @@ TEST_CASE("LayerNorm becomes RMSNorm only where linears alone write the stream a
 TEST_CASE("a router's norm keeps its bias and gives its gain") {
   ModelSpec spec = deepseek_v3();
   spec.norm = {.kind = NormSpec::Kind::kLayer, .epsilon = 1e-5, .bias = true};
-  CHECK(norm_bias_fold(spec, Role::kAttentionNorm).legal);
-  CHECK(!norm_bias_fold(spec, Role::kMlpNorm).legal);
-  CHECK(gain_fold(spec, Role::kMlpNorm).legal);
+  CHECK(norm_bias_fold(spec, kLast, Role::kAttentionNorm).legal);
+  CHECK(!norm_bias_fold(spec, kLast, Role::kMlpNorm).legal);
+  CHECK(gain_fold(spec, kLast, Role::kMlpNorm).legal);
   spec.layout = BlockLayout::kParallelShared;
-  CHECK(!norm_bias_fold(spec, Role::kAttentionNorm).legal);
+  CHECK(!norm_bias_fold(spec, kLast, Role::kAttentionNorm).legal);
 }
 
 TEST_CASE("up scales against down through a gate or a ReLU") {
-  CHECK(up_scaling(spec_of("llama")).legal);
-  CHECK(!up_scaling(gpt2()).legal);
-  CHECK(up_scaling(spec_of("gopher", {{"hidden_act", "relu"}})).legal);
-  CHECK(!up_scaling(spec_of("gopher")).legal);
+  CHECK(up_scaling(test::mlp_of(spec_of("llama"))).legal);
+  CHECK(!up_scaling(test::mlp_of(gpt2())).legal);
+  CHECK(up_scaling(test::mlp_of(spec_of("gopher", {{"hidden_act", "relu"}}))).legal);
+  CHECK(!up_scaling(test::mlp_of(spec_of("gopher"))).legal);
 }
 
 TEST_CASE("the residual stream rotates between RMSNorms without gain and bias, and with a head of its own") {

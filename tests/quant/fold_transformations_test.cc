@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "layers.h"
 #include "pass_run.h"
 #include "quant/passes/passes.h"
 #include "working_layer.h"
@@ -97,10 +98,10 @@ TEST_CASE("equalizing moves powers of two between matrices and changes no produc
   for (const bool gated : {true, false}) {
     for (const std::size_t kv_heads : {1, 2, 4}) {
       ModelSpec spec = test::small_spec();
-      spec.kv_heads = kv_heads;
-      spec.gated_mlp = gated;
-      spec.activation = gated ? Activation::kSilu : Activation::kRelu;
-      spec.output_gate = OutputGate::kPerElement;
+      test::attention_of(spec).kv_heads = kv_heads;
+      test::mlp_of(spec).gated = gated;
+      test::mlp_of(spec).activation = gated ? Activation::kSilu : Activation::kRelu;
+      test::attention_of(spec).output_gate = true;
       spec.biases = {.value = true, .up = true};
       const auto pass = make_equalize(spec);
       const Run run = run_pass(spec, *pass);
@@ -119,8 +120,8 @@ TEST_CASE("equalizing moves powers of two between matrices and changes no produc
 
 TEST_CASE("through an activation that is not linear up and down keep their ranges") {
   ModelSpec spec = test::small_spec();
-  spec.gated_mlp = false;
-  spec.activation = Activation::kSilu;
+  test::mlp_of(spec).gated = false;
+  test::mlp_of(spec).activation = Activation::kSilu;
   const auto pass = make_equalize(spec);
   Run run = run_pass(spec, *pass);
   check_same_function(run);
@@ -130,7 +131,7 @@ TEST_CASE("through an activation that is not linear up and down keep their range
 
 TEST_CASE("experts are equalized each for itself") {
   ModelSpec spec = test::small_spec();
-  spec.experts = ExpertSpec{.count = 3, .per_token = 1, .size = 4, .shared_size = 5};
+  test::mlp_of(spec).experts = ExpertSpec{.count = 3, .per_token = 1, .size = 4, .shared_size = 5};
   Random random(3);
   WorkingBlock block = test::random_layer(spec, random);
   for (WorkingLinear& linear : block.linears) {
@@ -149,28 +150,25 @@ TEST_CASE("experts are equalized each for itself") {
 }
 
 TEST_CASE("rotating values turns their bias too and changes no product") {
-  for (const OutputGate gate : {OutputGate::kNone, OutputGate::kPerHead}) {
-    for (const std::size_t head_size : {8, 12}) {
-      ModelSpec spec = test::small_spec();
-      spec.head_size = spec.value_size = head_size;
-      spec.output_gate = gate;
-      spec.biases.value = true;
-      const auto pass = make_rotate_values(spec);
-      Run run = run_pass(spec, *pass);
-      check_same_function(run);
-      CHECK(run.block.find(Role::kValue)->bias != run.original.find(Role::kValue)->bias);
-      const ChannelStatistics expected = test::channel_statistics(run.after.attention_mixed);
-      const ChannelStatistics& got = statistics_of(run, Role::kAttentionOutput);
-      for (std::size_t c = 0; c < expected.mean.size(); ++c) {
-        CHECK(got.mean[c] == doctest::Approx(expected.mean[c]).epsilon(1e-3));
-      }
+  for (const std::size_t head_size : {8, 12}) {
+    ModelSpec spec = test::small_spec();
+    test::attention_of(spec).head_size = test::attention_of(spec).value_size = head_size;
+    spec.biases.value = true;
+    const auto pass = make_rotate_values(spec);
+    Run run = run_pass(spec, *pass);
+    check_same_function(run);
+    CHECK(run.block.find(Role::kValue)->bias != run.original.find(Role::kValue)->bias);
+    const ChannelStatistics expected = test::channel_statistics(run.after.attention_mixed);
+    const ChannelStatistics& got = statistics_of(run, Role::kAttentionOutput);
+    for (std::size_t c = 0; c < expected.mean.size(); ++c) {
+      CHECK(got.mean[c] == doctest::Approx(expected.mean[c]).epsilon(1e-3));
     }
   }
 }
 
-TEST_CASE("behind an elementwise gate values are not rotated") {
+TEST_CASE("before an elementwise gate values are not rotated") {
   ModelSpec spec = test::small_spec();
-  spec.output_gate = OutputGate::kPerElement;
+  test::attention_of(spec).output_gate = true;
   const auto pass = make_rotate_values(spec);
   check_untouched(run_pass(spec, *pass));
   CHECK(pass->note() ==

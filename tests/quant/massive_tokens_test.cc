@@ -28,9 +28,9 @@ Statistics measured() {
 
 /// Tokens that an INT8 cache holds in 16 bits after a model has read `ids`.
 std::size_t kept_in_16_bits(const model::Model& model, const std::vector<int>& ids) {
-  model::KeyValueCache cache = model.make_cache({.type = CacheOptions::Type::kInt8}, ids.size());
-  test::run_tokens(model, ids, cache);
-  return cache.fp16_tokens(0);
+  model::SequenceState state = model.make_state({.type = CacheOptions::Type::kInt8}, ids.size());
+  test::run_tokens(model, ids, state);
+  return state.cache().fp16_tokens(0);
 }
 
 TEST_CASE("the tokens that calibration found massive are those that a run keeps in 16 bits") {

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "layers.h"
 #include "quant/passes/passes.h"
 #include "working_layer.h"
 
@@ -37,8 +38,8 @@ TEST_CASE("a rotated block does to the rotated stream what it did to the stream"
     for (const bool gated : {true, false}) {
       ModelSpec spec = test::small_spec();
       spec.layout = layout;
-      spec.gated_mlp = gated;
-      spec.output_gate = OutputGate::kPerHead;
+      test::mlp_of(spec).gated = gated;
+      test::attention_of(spec).output_gate = true;
       spec.biases = {.query = true, .attention_output = true, .up = true, .down = true};
       Random random(4);
       WorkingBlock block = test::random_layer(spec, random);
@@ -82,10 +83,10 @@ TEST_CASE("one channel that is large spreads evenly over all") {
 
 TEST_CASE("what reads a latent vector is not rotated, and routers and experts are") {
   ModelSpec spec = test::small_spec();
-  spec.kv_heads = spec.heads;
-  spec.rope.rotary_size = 2;
-  spec.latent = LatentSpec{.query_rank = 5, .key_value_rank = 6};
-  spec.experts = ExpertSpec{.count = 3, .per_token = 1, .size = 4, .shared_size = 5};
+  test::attention_of(spec).kv_heads = test::attention_of(spec).heads;
+  test::attention_of(spec).rope->rotary_size = 2;
+  test::make_latent(spec, 5, 6);
+  test::mlp_of(spec).experts = ExpertSpec{.count = 3, .per_token = 1, .size = 4, .shared_size = 5};
   Random random(3);
   WorkingBlock block = test::random_layer(spec, random);
   WorkingBlock before = block;

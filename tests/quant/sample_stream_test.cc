@@ -24,8 +24,8 @@ void run_sample(const ModelSpec& spec, const model::BlockWeights& weights, std::
                 model::BlockActivations& activations) {
   const model::RopeTable rope(spec);
   model::RopeAngles angles;
-  model::KeyValueCache cache({model::cache_shape(spec)}, {.type = kernels::CacheType::kF32, .capacity = kLength});
-  const model::BatchSequence batch[] = {{kLength, &cache}};
+  model::SequenceState state(spec, layer, {.type = kernels::CacheType::kF32, .capacity = kLength});
+  const model::BatchSequence batch[] = {{kLength, &state}};
   rope.look_up(batch, angles);
   model::forward_block(spec, weights, layer, angles, batch, 0, hidden, activations, {.record_inputs = true});
 }
@@ -35,7 +35,7 @@ TEST_CASE("in front of what writes the stream, a token counts by the inverse of 
     CAPTURE(golden);
     const model::ModelSource source(test::golden_model(golden));
     const ModelSpec& spec = source.spec();
-    const std::size_t layer = spec.layers - 1;
+    const std::size_t layer = spec.layers.size() - 1;
     const WorkingBlockLoader loader(source, nullptr);
     WorkingBlock block = loader.load(layer + 1, true);
     const model::BlockWeights weights = model::assemble_block(spec, layer, runnable_parts(block, spec, fine_rounding));

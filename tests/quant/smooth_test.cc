@@ -7,6 +7,7 @@
 
 #include "error_message.h"
 #include "kernels/matrix/quantized_matrix.h"
+#include "layers.h"
 #include "pass_run.h"
 #include "quant/passes/passes.h"
 #include "quant/rounding/rounding.h"
@@ -43,15 +44,15 @@ auto prepared(const WeightFormat& format, Recipe::Activations activations = Reci
   };
 }
 
-TEST_CASE("smoothing changes no product, in every layout, grouping and with every gate") {
+TEST_CASE("smoothing changes no product, in every layout and grouping, with a gate or without") {
   for (const BlockLayout layout : {BlockLayout::kPreNorm, BlockLayout::kParallel, BlockLayout::kParallelShared}) {
     for (const std::size_t kv_heads : {1, 2, 4}) {
-      for (const OutputGate gate : {OutputGate::kNone, OutputGate::kPerHead, OutputGate::kPerElement}) {
+      for (const bool gated : {false, true}) {
         for (const char* format : {"f32", "int4-g32", "int8-g64"}) {
           ModelSpec spec = test::small_spec();
           spec.layout = layout;
-          spec.kv_heads = kv_heads;
-          spec.output_gate = gate;
+          test::attention_of(spec).kv_heads = kv_heads;
+          test::attention_of(spec).output_gate = gated;
           spec.biases = {.value = true, .up = true};
           const auto pass = make_smooth(smoothing(kScheme), spec);
           const Run run = run_pass(spec, *pass, prepared(parse_format(format)));

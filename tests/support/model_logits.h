@@ -20,8 +20,8 @@ inline std::vector<float> logits_of(const std::filesystem::path& path) {
   std::vector<int> ids(40);
   for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int>(i * 23 % 67);
   ids[0] = 1;
-  model::KeyValueCache cache = model.make_exact_cache(ids.size());
-  return run_tokens(model, ids, cache);
+  model::SequenceState state = model.make_exact_state(ids.size());
+  return run_tokens(model, ids, state);
 }
 
 /// Root mean square of the difference over that of `expected`.

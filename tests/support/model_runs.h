@@ -70,19 +70,19 @@ inline std::vector<float> run_batch(const model::Model& model, std::span<const m
 }
 
 /// Continues a sequence. Returns the logits of all tokens.
-inline std::vector<float> run_tokens(const model::Model& model, std::span<const int> ids, model::KeyValueCache& cache) {
-  const model::SequenceTokens sequence = {ids, &cache, ids.size()};
+inline std::vector<float> run_tokens(const model::Model& model, std::span<const int> ids, model::SequenceState& state) {
+  const model::SequenceTokens sequence = {ids, &state, ids.size()};
   return run_batch(model, {&sequence, 1});
 }
 
 /// Runs `ids` in pieces of `piece` tokens.
 inline std::vector<float> run_in_pieces(const model::Model& model, const std::vector<int>& ids, std::size_t piece,
                                         CacheOptions::Type type = CacheOptions::Type::kF32) {
-  model::KeyValueCache cache = model.make_cache({.type = type}, ids.size());
+  model::SequenceState state = model.make_state({.type = type}, ids.size());
   std::vector<float> logits;
   for (std::size_t begin = 0; begin < ids.size(); begin += piece) {
     const std::vector<float> part =
-        run_tokens(model, std::span(ids).subspan(begin, std::min(piece, ids.size() - begin)), cache);
+        run_tokens(model, std::span(ids).subspan(begin, std::min(piece, ids.size() - begin)), state);
     logits.insert(logits.end(), part.begin(), part.end());
   }
   return logits;

@@ -145,7 +145,6 @@ inline void rotate_positions(double* head, std::size_t rotated, std::size_t posi
   }
 }
 
-enum class Gate { kNone, kPerHead, kPerElement };
 enum class Mask { kNone, kCausal, kWindow };
 
 /// Multi-head attention with grouped heads and its projections. Empty biases are none.
@@ -158,7 +157,7 @@ struct Attention {
   bool query_key_norm = false;
   bool sink = false;
   double distance_penalty = 0;  ///< ALiBi: subtracted from a score per token of distance
-  Gate gate = Gate::kNone;
+  bool gated = false;           ///< a sigmoid multiplies the mixed values by element
   Matrix query{}, key{}, value{}, output{}, gate_weights{};
   Vector query_bias{}, key_bias{}, value_bias{}, output_bias{}, gate_bias{};
   Vector query_gain{}, key_gain{};  ///< of query_key_norm [head_size]
@@ -171,7 +170,7 @@ inline Attention random_attention(Random& random, std::size_t hidden, Attention 
   attention.key = random.matrix(keys, hidden);
   attention.value = random.matrix(keys, hidden);
   attention.output = random.matrix(hidden, queries);
-  attention.gate_weights = random.matrix(attention.gate == Gate::kPerHead ? attention.heads : queries, hidden);
+  attention.gate_weights = random.matrix(queries, hidden);
   attention.query_bias = random.vector(queries);
   attention.key_bias = random.vector(keys);
   attention.value_bias = random.vector(keys);
@@ -232,8 +231,7 @@ inline Tokens mix(const Attention& attention, const Tokens& tokens) {
       for (std::size_t c = 0; c < size; ++c) {
         double& sum = mixed[head * size + c];
         for (std::size_t j = 0; j < seen.size(); ++j) sum += weights[j] * values[seen[j]][from + c];
-        if (attention.gate == Gate::kPerHead) sum *= gate[head];
-        if (attention.gate == Gate::kPerElement) sum *= gate[head * size + c];
+        if (attention.gated) sum *= gate[head * size + c];
       }
     }
     results.push_back(std::move(mixed));

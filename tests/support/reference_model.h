@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstddef>
 #include <numbers>
+#include <optional>
 #include <vector>
 
 #include "ballast/spec.h"
@@ -22,48 +23,57 @@ class ReferenceModel {
   using Rows = std::vector<Row>;  ///< one per token
   using Role = model::Role;
 
+  virtual ~ReferenceModel() = default;
   ReferenceModel(const ModelSpec& spec, const RoleTensors& tensors) : spec_(spec), tensors_(tensors) {
-    if (spec.positions == PositionKind::kRope) frequencies_ = model::rope_frequencies(spec.rope);
+    for (const LayerSpec& layer : spec.layers) {
+      const AttentionSpec* attention = layer.attention();
+      const bool rotated = attention != nullptr && attention->rope;
+      frequencies_.push_back(rotated ? model::rope_frequencies(*attention->rope) : std::vector<double>{});
+    }
   }
 
   /// [tokens][vocab], one row after the other.
   std::vector<double> logits(const std::vector<int>& ids) const {
     Rows x = embed(ids);
-    for (std::size_t layer = 0; layer < spec_.layers; ++layer) x = block(layer, x);
+    for (std::size_t layer = 0; layer < spec_.layers.size(); ++layer) x = block(layer, x);
     if (spec_.has_final_norm()) x = norm(Role::kFinalNorm, 0, x);
     if (spec_.head_transform) {
       x = linear(Role::kHeadTransform, 0, x);
-      for (Row& row : x) activate(row);
+      for (Row& row : x) activate(*spec_.head_transform, row);
       x = norm(Role::kHeadNorm, 0, x);
     }
     x = linear(spec_.tied_embeddings ? Role::kEmbedding : Role::kHead, 0, x);
     std::vector<double> result;
     for (Row& row : x) {
       if (spec_.biases.head) add(at(Role::kHeadBias).weight, row);
+      for (double& logit : row) logit *= spec_.logit_scale;
+      for (double& logit : row) {
+        if (spec_.logit_cap > 0) logit = spec_.logit_cap * std::tanh(logit / spec_.logit_cap);
+      }
       result.insert(result.end(), row.begin(), row.end());
     }
     return result;
   }
 
-  /// The residual stream behind a block.
+  /// The residual stream after a block.
   Rows block(std::size_t layer, const Rows& x) const {
     if (spec_.layout == BlockLayout::kPostNorm) {
-      const Rows y = norm(Role::kAttentionNorm, layer, sum(x, attention(layer, x)));
-      return norm(Role::kMlpNorm, layer, sum(y, mlp(layer, y)));
+      const Rows y = norm(Role::kAttentionNorm, layer, sum(x, mixed(layer, x)));
+      return norm(Role::kMlpNorm, layer, sum(y, transformed(layer, y)));
     }
     const Rows normed = norm(Role::kAttentionNorm, layer, x);
-    const Rows attended = sum(x, attention(layer, normed));
+    const Rows attended = sum(x, mixed(layer, normed));
     switch (spec_.layout) {
       case BlockLayout::kParallelShared:
-        return sum(attended, mlp(layer, normed));
+        return sum(attended, transformed(layer, normed));
       case BlockLayout::kParallel:
-        return sum(attended, mlp(layer, norm(Role::kMlpNorm, layer, x)));
+        return sum(attended, transformed(layer, norm(Role::kMlpNorm, layer, x)));
       default:
-        return sum(attended, mlp(layer, norm(Role::kMlpNorm, layer, attended)));
+        return sum(attended, transformed(layer, norm(Role::kMlpNorm, layer, attended)));
     }
   }
 
- private:
+ protected:
   const RoleTensor& at(Role role, std::size_t layer = 0, std::size_t expert = 0) const {
     return tensors_.at({role, layer, expert});
   }
@@ -79,6 +89,18 @@ class ReferenceModel {
     return a;
   }
 
+  /// What the two halves of a block add to the stream.
+  Rows mixed(std::size_t layer, const Rows& x) const { return added(Role::kAttentionPostNorm, layer, mix(layer, x)); }
+  Rows transformed(std::size_t layer, const Rows& x) const { return added(Role::kMlpPostNorm, layer, mlp(layer, x)); }
+
+  Rows added(Role post_norm, std::size_t layer, Rows y) const {
+    if (spec_.post_norms) y = norm(post_norm, layer, y);
+    for (Row& row : y) {
+      for (double& value : row) value *= spec_.residual_scale;
+    }
+    return y;
+  }
+
   Rows embed(const std::vector<int>& ids) const {
     Rows x;
     const auto add_row = [&](Role role, std::size_t row) {
@@ -88,7 +110,8 @@ class ReferenceModel {
     for (std::size_t t = 0; t < ids.size(); ++t) {
       x.emplace_back(spec_.hidden_size, 0.0);
       add_row(Role::kEmbedding, static_cast<std::size_t>(ids[t]));
-      if (spec_.positions == PositionKind::kLearned) add_row(Role::kPositionEmbedding, t);
+      for (double& value : x.back()) value *= spec_.embedding_scale;
+      if (spec_.learned_positions) add_row(Role::kPositionEmbedding, t);
       if (spec_.token_types > 0) add_row(Role::kTokenTypeEmbedding, 0);
     }
     return spec_.embedding_norm ? norm(Role::kEmbeddingNorm, 0, x) : x;
@@ -131,9 +154,9 @@ class ReferenceModel {
     return {.kind = NormSpec::Kind::kRms, .epsilon = epsilon, .bias = false, .gain_offset = spec_.norm.gain_offset};
   }
 
-  void activate(Row& row) const {
+  static void activate(Activation activation, Row& row) {
     for (double& x : row) {
-      switch (spec_.activation) {
+      switch (activation) {
         case Activation::kSilu:
           x = x / (1 + std::exp(-x));
           break;
@@ -151,9 +174,10 @@ class ReferenceModel {
   }
 
   Rows one_mlp(Role gate, Role up, Role down, std::size_t layer, const Rows& x, std::size_t expert = 0) const {
-    Rows hidden = linear(spec_.gated_mlp ? gate : up, layer, x, expert);
-    for (Row& row : hidden) activate(row);
-    if (spec_.gated_mlp) {
+    const MlpSpec& mlp = spec_.layers[layer].mlp;
+    Rows hidden = linear(mlp.gated ? gate : up, layer, x, expert);
+    for (Row& row : hidden) activate(mlp.activation, row);
+    if (mlp.gated) {
       const Rows factors = linear(up, layer, x, expert);
       for (std::size_t t = 0; t < x.size(); ++t) {
         for (std::size_t i = 0; i < hidden[t].size(); ++i) hidden[t][i] *= factors[t][i];
@@ -163,15 +187,16 @@ class ReferenceModel {
   }
 
   Rows mlp(std::size_t layer, const Rows& x) const {
-    if (!spec_.has_experts(layer)) return one_mlp(Role::kGate, Role::kUp, Role::kDown, layer, x);
+    const std::optional<ExpertSpec>& experts = spec_.layers[layer].mlp.experts;
+    if (!experts) return one_mlp(Role::kGate, Role::kUp, Role::kDown, layer, x);
     Rows y(x.size(), Row(spec_.hidden_size, 0.0));
-    if (spec_.experts->shared_size > 0) y = one_mlp(Role::kSharedGate, Role::kSharedUp, Role::kSharedDown, layer, x);
+    if (experts->shared_size > 0) y = one_mlp(Role::kSharedGate, Role::kSharedUp, Role::kSharedDown, layer, x);
     const std::vector<float> correction =
-        spec_.experts->correction_bias ? at(Role::kRouterCorrection, layer).weight : std::vector<float>{};
+        experts->correction_bias ? at(Role::kRouterCorrection, layer).weight : std::vector<float>{};
     const Rows router = linear(Role::kRouter, layer, x);
     for (std::size_t t = 0; t < x.size(); ++t) {
       const std::vector<float> scores(router[t].begin(), router[t].end());
-      for (const model::ExpertChoice& choice : model::choose_experts(*spec_.experts, scores, correction)) {
+      for (const model::ExpertChoice& choice : model::choose_experts(*experts, scores, correction)) {
         const Rows out = one_mlp(Role::kExpertGate, Role::kExpertUp, Role::kExpertDown, layer, {x[t]}, choice.expert);
         for (std::size_t i = 0; i < out[0].size(); ++i) y[t][i] += double{choice.weight} * out[0][i];
       }
@@ -185,11 +210,12 @@ class ReferenceModel {
   };
 
   Projected project(std::size_t layer, const Rows& x) const {
-    if (!spec_.latent)
+    const LatentAttentionSpec* latent_spec = spec_.layers[layer].latent();
+    if (latent_spec == nullptr)
       return {linear(Role::kQuery, layer, x), linear(Role::kKey, layer, x), linear(Role::kValue, layer, x)};
-    const NormSpec latent_norm = plain_rms(spec_.latent->epsilon);
+    const NormSpec latent_norm = plain_rms(latent_spec->epsilon);
     Rows query_latent = x;
-    if (spec_.latent->query_rank > 0) {
+    if (latent_spec->query_rank > 0) {
       query_latent = linear(Role::kQueryDown, layer, x);
       for (Row& row : query_latent) normalize(latent_norm, at(Role::kQueryDownNorm, layer), row.data());
     }
@@ -197,7 +223,7 @@ class ReferenceModel {
     for (Row& row : latent) normalize(latent_norm, at(Role::kKeyValueDownNorm, layer), row.data());
     const Rows rotated = linear(Role::kKeyPosition, layer, x);
     const Rows plain = linear(Role::kKey, layer, latent);
-    const auto plain_size = static_cast<std::ptrdiff_t>(spec_.head_size - spec_.rope.rotary_size);
+    const auto plain_size = static_cast<std::ptrdiff_t>(plain_channels(latent_spec->attention));
     Rows keys;
     for (std::size_t t = 0; t < x.size(); ++t) {
       Row key;
@@ -210,13 +236,20 @@ class ReferenceModel {
     return {linear(Role::kQuery, layer, query_latent), keys, linear(Role::kValue, layer, latent)};
   }
 
-  void rotate(double* head, std::size_t position) const {
-    double* first = head + (spec_.latent ? spec_.head_size - spec_.rope.rotary_size : 0);
-    const std::size_t half = frequencies_.size();
+  static std::size_t plain_channels(const AttentionSpec& attention) {
+    return attention.head_size - attention.rope->rotary_size;
+  }
+
+  void rotate(std::size_t layer, double* head, std::size_t position) const {
+    const std::vector<double>& frequencies = frequencies_[layer];
+    const std::size_t half = frequencies.size();
+    if (half == 0) return;
+    const AttentionSpec& attention = *spec_.layers[layer].attention();
+    double* first = head + (spec_.layers[layer].latent() != nullptr ? plain_channels(attention) : 0);
     for (std::size_t i = 0; i < half; ++i) {
-      const double angle = static_cast<double>(position) * frequencies_[i];
-      const double cos = std::cos(angle) * spec_.rope.amplitude;
-      const double sin = std::sin(angle) * spec_.rope.amplitude;
+      const double angle = static_cast<double>(position) * frequencies[i];
+      const double cos = std::cos(angle) * attention.rope->amplitude;
+      const double sin = std::sin(angle) * attention.rope->amplitude;
       const double a = first[i];
       const double b = first[i + half];
       first[i] = a * cos - b * sin;
@@ -227,56 +260,59 @@ class ReferenceModel {
   void context(Rows& rows, Role norm_role, std::size_t layer, std::size_t heads) const {
     for (std::size_t t = 0; t < rows.size(); ++t) {
       for (std::size_t head = 0; head < heads; ++head) {
-        double* values = rows[t].data() + head * spec_.head_size;
-        if (spec_.query_key_norm) normalize(plain_rms(spec_.norm.epsilon), at(norm_role, layer), values);
-        rotate(values, t);
+        const AttentionSpec& attention = *spec_.layers[layer].attention();
+        double* values = rows[t].data() + head * attention.head_size;
+        if (attention.query_key_norm) normalize(plain_rms(spec_.norm.epsilon), at(norm_role, layer), values);
+        rotate(layer, values, t);
       }
     }
   }
 
-  Rows attention(std::size_t layer, const Rows& x) const {
+  /// What the layer's mixer returns.
+  virtual Rows mix(std::size_t layer, const Rows& x) const {
+    const AttentionSpec& spec = *spec_.layers[layer].attention();
     Projected p = project(layer, x);
-    context(p.q, Role::kQueryNorm, layer, spec_.heads);
-    context(p.k, Role::kKeyNorm, layer, spec_.kv_heads);
-    const std::size_t window = spec_.window(layer);
+    context(p.q, Role::kQueryNorm, layer, spec.heads);
+    context(p.k, Role::kKeyNorm, layer, spec.kv_heads);
+    const std::size_t window = spec.window;
     Rows mixed;
     for (std::size_t t = 0; t < x.size(); ++t) {
-      Row out(spec_.heads * spec_.value_size, 0.0);
+      Row out(spec.heads * spec.value_size, 0.0);
       const std::size_t first = window > 0 && t + 1 > window ? t + 1 - window : 0;
       const std::size_t end = spec_.causal ? t + 1 : x.size();
-      for (std::size_t head = 0; head < spec_.heads; ++head) {
-        const std::size_t group = head / (spec_.heads / spec_.kv_heads);
+      for (std::size_t head = 0; head < spec.heads; ++head) {
+        const std::size_t group = head / (spec.heads / spec.kv_heads);
         Row weights;
         double total = 0;
         for (std::size_t s = first; s < end; ++s) {
           double score = 0;
-          for (std::size_t c = 0; c < spec_.head_size; ++c) {
-            score += p.q[t][head * spec_.head_size + c] * p.k[s][group * spec_.head_size + c];
+          for (std::size_t c = 0; c < spec.head_size; ++c) {
+            score += p.q[t][head * spec.head_size + c] * p.k[s][group * spec.head_size + c];
           }
-          weights.push_back(std::exp(score * spec_.attention_scale));
+          weights.push_back(std::exp(score * spec.scale));
           total += weights.back();
         }
         for (std::size_t s = first; s < end; ++s) {
-          for (std::size_t c = 0; c < spec_.value_size; ++c) {
-            out[head * spec_.value_size + c] += weights[s - first] / total * p.v[s][group * spec_.value_size + c];
+          for (std::size_t c = 0; c < spec.value_size; ++c) {
+            out[head * spec.value_size + c] += weights[s - first] / total * p.v[s][group * spec.value_size + c];
           }
         }
       }
       mixed.push_back(out);
     }
-    if (spec_.output_gate != OutputGate::kNone) {
+    if (spec.output_gate) {
       const Rows gates = linear(Role::kOutputGate, layer, x);
-      const std::size_t span = spec_.output_gate == OutputGate::kPerHead ? spec_.value_size : 1;
       for (std::size_t t = 0; t < x.size(); ++t) {
-        for (std::size_t i = 0; i < mixed[t].size(); ++i) mixed[t][i] /= 1 + std::exp(-gates[t][i / span]);
+        for (std::size_t i = 0; i < mixed[t].size(); ++i) mixed[t][i] /= 1 + std::exp(-gates[t][i]);
       }
     }
     return linear(Role::kAttentionOutput, layer, mixed);
   }
 
+ private:
   const ModelSpec& spec_;
   const RoleTensors& tensors_;
-  std::vector<double> frequencies_;
+  std::vector<std::vector<double>> frequencies_;  ///< of each layer
 };
 
 }  // namespace ballast::test

@@ -34,11 +34,11 @@ using RoleTensors = std::map<std::tuple<model::Role, std::size_t, std::size_t>, 
 inline std::vector<model::Role> outer_roles(const ModelSpec& spec) {
   using model::Role;
   std::vector<Role> roles = {Role::kEmbedding};
-  if (spec.positions == PositionKind::kLearned) roles.push_back(Role::kPositionEmbedding);
+  if (spec.learned_positions) roles.push_back(Role::kPositionEmbedding);
   if (spec.token_types > 0) roles.push_back(Role::kTokenTypeEmbedding);
   if (spec.embedding_norm) roles.push_back(Role::kEmbeddingNorm);
   if (spec.has_final_norm()) roles.push_back(Role::kFinalNorm);
-  if (spec.head_transform) roles.insert(roles.end(), {Role::kHeadTransform, Role::kHeadNorm});
+  if (spec.head_transform.has_value()) roles.insert(roles.end(), {Role::kHeadTransform, Role::kHeadNorm});
   if (!spec.tied_embeddings) roles.push_back(Role::kHead);
   if (spec.biases.head) roles.push_back(Role::kHeadBias);
   return roles;
@@ -48,12 +48,10 @@ inline std::vector<model::Role> outer_roles(const ModelSpec& spec) {
 template <typename Visit>
 void for_each_role(const ModelSpec& spec, const Visit& visit) {
   for (const model::Role role : outer_roles(spec)) visit(role, std::size_t{0}, std::size_t{0});
-  for (std::size_t layer = 0; layer < spec.layers; ++layer) {
-    for (const model::Role role : model::block_norms(spec)) visit(role, layer, std::size_t{0});
+  for (std::size_t layer = 0; layer < spec.layers.size(); ++layer) {
+    for (const model::Role role : model::block_norms(spec, layer)) visit(role, layer, std::size_t{0});
     for (const model::Part& part : model::block_linears(spec, layer)) visit(part.role, layer, part.expert);
-    if (spec.has_experts(layer) && spec.experts->correction_bias) {
-      visit(model::Role::kRouterCorrection, layer, std::size_t{0});
-    }
+    for (const model::Role role : model::block_vectors(spec, layer)) visit(role, layer, std::size_t{0});
   }
 }
 
@@ -64,13 +62,14 @@ inline RoleTensors random_tensors(const ModelSpec& spec, unsigned seed) {
   RoleTensors tensors;
   for_each_role(spec, [&](model::Role role, std::size_t layer, std::size_t expert) {
     RoleTensor& tensor = tensors[{role, layer, expert}];
-    std::tie(tensor.rows, tensor.cols) = model::matrix_shape(spec, role);
+    std::tie(tensor.rows, tensor.cols) = model::matrix_shape(spec, layer, role);
     const bool matrix = !model::is_norm(role) && !model::is_vector(role);
     const float spread = matrix ? 0.7F / std::sqrt(static_cast<float>(tensor.cols)) : 0.3F;
-    const float center = model::is_norm(role) ? 1 - static_cast<float>(model::norm_spec(spec, role).gain_offset) : 0;
+    const float center =
+        model::is_norm(role) ? 1 - static_cast<float>(model::norm_spec(spec, layer, role).gain_offset) : 0;
     tensor.weight.resize(tensor.rows * tensor.cols);
     for (float& weight : tensor.weight) weight = center + spread * value();
-    if (!model::has_bias(spec, role)) return;
+    if (!model::has_bias(spec, layer, role)) return;
     tensor.bias.resize(matrix ? tensor.rows : tensor.cols);
     for (float& bias : tensor.bias) bias = 0.3F * value();
   });
@@ -81,10 +80,10 @@ inline RoleTensors read_tensors(const model::ModelSource& source) {
   RoleTensors tensors;
   for_each_role(source.spec(), [&](model::Role role, std::size_t layer, std::size_t expert) {
     RoleTensor& tensor = tensors[{role, layer, expert}];
-    std::tie(tensor.rows, tensor.cols) = model::matrix_shape(source.spec(), role);
+    std::tie(tensor.rows, tensor.cols) = model::matrix_shape(source.spec(), layer, role);
     if (model::is_norm(role)) {
       model::Norm norm = source.norm(role, layer);
-      const auto offset = static_cast<float>(model::norm_spec(source.spec(), role).gain_offset);
+      const auto offset = static_cast<float>(model::norm_spec(source.spec(), layer, role).gain_offset);
       for (float& gain : norm.gain) gain -= offset;
       tensor.weight = std::move(norm.gain);
       tensor.bias = std::move(norm.bias);

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "layers.h"
 #include "model/block_structure.h"
 #include "quant/working_block.h"
 #include "reference_attention.h"
@@ -19,16 +20,15 @@ namespace ballast::test {
 inline ModelSpec small_spec() {
   ModelSpec spec;
   spec.architecture = "llama";
-  spec.layers = 1;
   spec.hidden_size = 12;
   spec.vocab_size = 20;
-  spec.heads = 4;
-  spec.kv_heads = 2;
-  spec.head_size = spec.value_size = 8;
-  spec.attention_scale = 1 / std::sqrt(8.0);
-  spec.positions = PositionKind::kRope;
-  spec.rope.rotary_size = 8;
-  spec.mlp_size = 10;
+  const AttentionSpec attention = {.heads = 4,
+                                   .kv_heads = 2,
+                                   .head_size = 8,
+                                   .value_size = 8,
+                                   .scale = 1 / std::sqrt(8.0),
+                                   .rope = RopeSpec{.rotary_size = 8}};
+  spec.layers = {{.mixer = attention, .mlp = {.size = 10}}};
   return spec;
 }
 
@@ -36,9 +36,9 @@ inline ModelSpec small_spec() {
 inline ModelSpec small_layer_norm_spec() {
   ModelSpec spec = small_spec();
   spec.norm = {.kind = NormSpec::Kind::kLayer, .epsilon = 1e-6, .bias = true};
-  spec.positions = PositionKind::kLearned;
-  spec.rope.rotary_size = 0;
-  spec.gated_mlp = false;
+  spec.learned_positions = true;
+  attention_of(spec).rope.reset();
+  mlp_of(spec).gated = false;
   spec.biases = {.query = true, .key = true, .value = true, .attention_output = true, .up = true, .down = true};
   return spec;
 }
@@ -50,13 +50,14 @@ inline std::vector<float> floats(const Vector& values) {
 /// All linears and norms of a block of this spec with random values, biases where the spec has them.
 inline quant::WorkingBlock random_layer(const ModelSpec& spec, Random& random) {
   quant::WorkingBlock block;
+  block.layer = 0;
   std::vector<model::Role> norms;
-  for (const model::Role role : model::block_norms(spec)) {
-    const std::size_t size = model::matrix_shape(spec, role).second;
+  for (const model::Role role : model::block_norms(spec, 0)) {
+    const std::size_t size = model::matrix_shape(spec, 0, role).second;
     quant::WorkingNorm& norm = block.norms.emplace_back();
     norm.role = role;
     norm.gain = floats(random.vector(size, 0.2, 3));
-    if (model::norm_spec(spec, role).bias) norm.bias = floats(random.vector(size));
+    if (model::norm_spec(spec, 0, role).bias) norm.bias = floats(random.vector(size));
     norms.push_back(role);
   }
   for (const model::BlockInput& input : model::block_inputs(spec, 0)) {
@@ -69,9 +70,9 @@ inline quant::WorkingBlock random_layer(const ModelSpec& spec, Random& random) {
       quant::WorkingLinear& linear = block.linears.emplace_back();
       linear.part = part;
       linear.name = "linear" + std::to_string(block.linears.size());
-      std::tie(linear.rows, linear.cols) = model::matrix_shape(spec, part.role);
+      std::tie(linear.rows, linear.cols) = model::matrix_shape(spec, 0, part.role);
       linear.values = floats(random.vector(linear.rows * linear.cols));
-      if (model::has_bias(spec, part.role)) linear.bias = floats(random.vector(linear.rows));
+      if (model::has_bias(spec, 0, part.role)) linear.bias = floats(random.vector(linear.rows));
       linear.absmax = 1;
     }
   }
@@ -112,11 +113,13 @@ inline LayerValues run_layer(const ModelSpec& spec, quant::WorkingBlock block, c
   LayerValues values;
   const quant::WorkingNorm* attention_norm = nullptr;
   const quant::WorkingNorm* mlp_norm = nullptr;
-  Attention attention{.heads = spec.heads,
-                      .kv_heads = spec.kv_heads,
-                      .head_size = spec.head_size,
-                      .rotary_size = spec.positions == PositionKind::kRope ? spec.rope.rotary_size : 0,
-                      .query_key_norm = spec.query_key_norm};
+  const AttentionSpec& sizes = attention_of(spec);
+  const MlpSpec& mlp = mlp_of(spec);
+  Attention attention{.heads = sizes.heads,
+                      .kv_heads = sizes.kv_heads,
+                      .head_size = sizes.head_size,
+                      .rotary_size = sizes.rope ? sizes.rope->rotary_size : 0,
+                      .query_key_norm = sizes.query_key_norm};
   for (const quant::WorkingNorm& norm : block.norms) {
     if (norm.role == Role::kAttentionNorm) attention_norm = &norm;
     if (norm.role == Role::kMlpNorm) mlp_norm = &norm;
@@ -131,7 +134,7 @@ inline LayerValues run_layer(const ModelSpec& spec, quant::WorkingBlock block, c
   attention.key_bias = doubles(block.find(Role::kKey)->bias);
   attention.value_bias = doubles(block.find(Role::kValue)->bias);
   if (const quant::WorkingLinear* gate = block.find(Role::kOutputGate)) {
-    attention.gate = spec.output_gate == OutputGate::kPerHead ? Gate::kPerHead : Gate::kPerElement;
+    attention.gated = true;
     attention.gate_weights = matrix_of(*gate);
     attention.gate_bias = doubles(gate->bias);
   }
@@ -145,9 +148,9 @@ inline LayerValues run_layer(const ModelSpec& spec, quant::WorkingBlock block, c
   }
   for (const Vector& input : values.mlp_input) {
     Vector hidden = output_of(*block.find(Role::kUp), input);
-    const Vector gate = spec.gated_mlp ? output_of(*block.find(Role::kGate), input) : hidden;
+    const Vector gate = mlp.gated ? output_of(*block.find(Role::kGate), input) : hidden;
     for (std::size_t i = 0; i < hidden.size(); ++i) {
-      hidden[i] = activated(spec.activation, gate[i]) * (spec.gated_mlp ? hidden[i] : 1.0);
+      hidden[i] = activated(mlp.activation, gate[i]) * (mlp.gated ? hidden[i] : 1.0);
     }
     values.mlp_output.push_back(output_of(*block.find(Role::kDown), hidden));
     values.mlp_hidden.push_back(std::move(hidden));

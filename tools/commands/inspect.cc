@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <sstream>
 #include <string>
+#include <variant>
 
 #include "ballast/prefix.h"
 #include "report/chart/text.h"
@@ -37,31 +39,59 @@ std::string biases_line(const BiasSpec& biases) {
   return line.empty() ? "none" : line;
 }
 
-std::string attention_line(const ModelSpec& spec) {
-  std::string line = std::to_string(spec.heads) + " heads of " + std::to_string(spec.head_size);
-  if (spec.kv_heads != spec.heads) line += ", " + std::to_string(spec.kv_heads) + " for keys and values";
-  if (spec.latent) {
-    line += ", values of " + std::to_string(spec.value_size) + ", through latent vectors of " +
-            std::to_string(spec.latent->key_value_rank);
+/// "3 layers of toy_mixer": those that do not attend, by name.
+std::string other_mixers(const ModelSpec& spec) {
+  std::map<std::string, std::size_t> layers;
+  for (const LayerSpec& layer : spec.layers) {
+    if (const auto* other = std::get_if<RegisteredMixerSpec>(&layer.mixer)) ++layers[other->name];
   }
-  if (!spec.causal) line += ", both ways";
-  if (spec.query_key_norm) line += ", norm on q and k";
-  if (spec.output_gate == OutputGate::kPerElement) line += ", output gate per element";
-  if (spec.output_gate == OutputGate::kPerHead) line += ", output gate per head";
-  const std::size_t windows = spec.layers - static_cast<std::size_t>(std::ranges::count(spec.windows, 0U));
-  if (!spec.windows.empty() && windows > 0) {
-    line += ", window of " + report::count(std::ranges::max(spec.windows)) + " tokens";
-    if (windows < spec.layers) line += " in " + std::to_string(windows) + " layers";
+  std::string line;
+  for (const auto& [name, count] : layers) {
+    line += (line.empty() ? "" : ", ") + std::to_string(count) + " layers of " + report::printable(name);
   }
   return line;
 }
 
+std::string windows_of(const ModelSpec& spec) {
+  std::size_t widest = 0;
+  std::size_t layers = 0;
+  for (const LayerSpec& layer : spec.layers) {
+    const std::size_t window = layer.attention() == nullptr ? 0 : layer.attention()->window;
+    if (window > 0) ++layers;
+    widest = std::max(widest, window);
+  }
+  if (layers == 0) return "";
+  const std::string line = ", window of " + report::count(widest) + " tokens";
+  return layers < spec.layers.size() ? line + " in " + std::to_string(layers) + " layers" : line;
+}
+
+/// What the first layer that attends has.
+std::string attention_line(const ModelSpec& spec) {
+  const AttentionSpec* attention = spec.first_attention();
+  if (attention == nullptr) return "none";
+  std::string line = std::to_string(attention->heads) + " heads of " + std::to_string(attention->head_size);
+  if (attention->kv_heads != attention->heads) {
+    line += ", " + std::to_string(attention->kv_heads) + " for keys and values";
+  }
+  for (const LayerSpec& layer : spec.layers) {
+    if (layer.latent() == nullptr) continue;
+    line += ", values of " + std::to_string(attention->value_size) + ", through latent vectors of " +
+            std::to_string(layer.latent()->key_value_rank);
+    break;
+  }
+  if (!spec.causal) line += ", both ways";
+  if (attention->query_key_norm) line += ", norm on q and k";
+  if (attention->output_gate) line += ", output gate per element";
+  return line + windows_of(spec);
+}
+
 std::string positions_line(const ModelSpec& spec) {
-  if (spec.positions == PositionKind::kLearned) return "learned";
-  if (spec.positions == PositionKind::kNone) return "none";
-  const RopeSpec& rope = spec.rope;
+  if (spec.learned_positions) return "learned";
+  const AttentionSpec* attention = spec.first_attention();
+  if (attention == nullptr || !attention->rope) return "none";
+  const RopeSpec& rope = *attention->rope;
   std::string line = "RoPE, theta " + report::number(rope.theta);
-  if (rope.rotary_size != spec.head_size) line += ", " + std::to_string(rope.rotary_size) + " channels of a head";
+  if (rope.rotary_size != attention->head_size) line += ", " + std::to_string(rope.rotary_size) + " channels of a head";
   switch (rope.scaling) {
     case RopeSpec::Scaling::kNone:
       return line;
@@ -76,7 +106,7 @@ std::string positions_line(const ModelSpec& spec) {
   return line;
 }
 
-std::string block_line(const ModelSpec& spec) {
+std::string layout_line(const ModelSpec& spec) {
   const std::string norm = spec.norm.kind == NormSpec::Kind::kRms ? "RMSNorm" : "LayerNorm";
   switch (spec.layout) {
     case BlockLayout::kPostNorm:
@@ -90,15 +120,22 @@ std::string block_line(const ModelSpec& spec) {
   }
 }
 
+std::string block_line(const ModelSpec& spec) {
+  return layout_line(spec) + (spec.post_norms ? ", and of what both add" : "");
+}
+
 std::string mlp_line(const ModelSpec& spec) {
-  std::string line = report::count(spec.mlp_size) + (spec.gated_mlp ? ", gated" : "");
-  if (!spec.experts) return line;
-  const ExpertSpec& experts = *spec.experts;
-  line = std::to_string(experts.count) + " experts of " + report::count(experts.size) + ", " +
-         std::to_string(experts.per_token) + " per token";
+  const auto routed = [](const LayerSpec& layer) { return layer.mlp.experts.has_value(); };
+  const auto first = std::ranges::find_if(spec.layers, routed);
+  const MlpSpec& plain = spec.layers.front().mlp;
+  if (first == spec.layers.end()) return report::count(plain.size) + (plain.gated ? ", gated" : "");
+  const ExpertSpec& experts = *first->mlp.experts;
+  std::string line = std::to_string(experts.count) + " experts of " + report::count(experts.size) + ", " +
+                     std::to_string(experts.per_token) + " per token";
   if (experts.shared_size > 0) line += ", and a shared one of " + report::count(experts.shared_size);
-  if (experts.first_layer > 0) {
-    line += "; " + report::count(spec.mlp_size) + " in the first " + std::to_string(experts.first_layer) + " layers";
+  if (first != spec.layers.begin()) {
+    line +=
+        "; " + report::count(plain.size) + " in the first " + std::to_string(first - spec.layers.begin()) + " layers";
   }
   return line;
 }
@@ -107,9 +144,10 @@ std::string model_sheet(const ModelSummary& summary) {
   const ModelSpec& spec = summary.spec;
   Table sheet({{}, {}});
   sheet.add_row({"architecture", spec.architecture});
-  sheet.add_row({"layers", std::to_string(spec.layers)});
+  sheet.add_row({"layers", std::to_string(spec.layers.size())});
   sheet.add_row({"hidden size", report::count(spec.hidden_size)});
   sheet.add_row({"attention", attention_line(spec)});
+  if (const std::string others = other_mixers(spec); !others.empty()) sheet.add_row({"other mixers", others});
   sheet.add_row({"positions", positions_line(spec)});
   sheet.add_row({"block", block_line(spec)});
   sheet.add_row({"MLP size", mlp_line(spec)});

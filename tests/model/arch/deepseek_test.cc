@@ -39,17 +39,19 @@ std::string refusal(const char* model_type, const char* field, const json& value
 
 TEST_CASE("DeepSeek's heads have plain and rotated channels, and values of a size of their own") {
   const ModelSpec spec = described(config_of("deepseek_v3"));
-  CHECK(spec.head_size == 12);
-  CHECK(spec.value_size == 6);
-  CHECK(spec.kv_heads == 4);
-  CHECK(spec.rope.rotary_size == 4);
-  REQUIRE(spec.latent.has_value());
-  CHECK(spec.latent->query_rank == 0);
-  CHECK(spec.latent->key_value_rank == 12);
-  CHECK(described(with_field(config_of("deepseek_v3"), "q_lora_rank", 16)).latent->query_rank == 16);
-  CHECK(!spec.has_experts(0));
-  CHECK(spec.has_experts(1));
-  CHECK(spec.experts->shared_size == 24);
+  const LatentAttentionSpec* latent = spec.layers[2].latent();
+  REQUIRE(latent != nullptr);
+  CHECK(latent->attention.head_size == 12);
+  CHECK(latent->attention.value_size == 6);
+  CHECK(latent->attention.kv_heads == 4);
+  CHECK(latent->attention.rope->rotary_size == 4);
+  CHECK(latent->query_rank == 0);
+  CHECK(latent->key_value_rank == 12);
+  const ModelSpec with_rank = described(with_field(config_of("deepseek_v3"), "q_lora_rank", 16));
+  CHECK(with_rank.layers[0].latent()->query_rank == 16);
+  CHECK(!spec.layers[0].mlp.experts);
+  REQUIRE(spec.layers[1].mlp.experts);
+  CHECK(spec.layers[1].mlp.experts->shared_size == 24);
 }
 
 TEST_CASE("YaRN with a magnitude for all dimensions scales DeepSeek's softmax by its square") {
@@ -59,24 +61,25 @@ TEST_CASE("YaRN with a magnitude for all dimensions scales DeepSeek's softmax by
                      {"mscale", 0.7},
                      {"mscale_all_dim", 0.9}};
   const double factor = 0.1 * 0.9 * std::log(4.0) + 1;
-  CHECK(described(config_of("deepseek_v2")).attention_scale == doctest::Approx(1 / std::sqrt(12.0)));
-  CHECK(described(with_field(config_of("deepseek_v2"), "rope_scaling", yarn)).attention_scale ==
+  CHECK(described(config_of("deepseek_v2")).layers[0].attention()->scale == doctest::Approx(1 / std::sqrt(12.0)));
+  CHECK(described(with_field(config_of("deepseek_v2"), "rope_scaling", yarn)).layers[0].attention()->scale ==
         doctest::Approx(factor * factor / std::sqrt(12.0)));
 }
 
 TEST_CASE("V3 routes by sigmoids with a correction, V2 by a softmax, greedily unless it says otherwise") {
-  const ExpertSpec v3 = *described(config_of("deepseek_v3")).experts;
+  const ExpertSpec v3 = *described(config_of("deepseek_v3")).layers[1].mlp.experts;
   CHECK(v3.scoring == ExpertSpec::Scoring::kSigmoid);
   CHECK(v3.group_score == ExpertSpec::GroupScore::kTopTwoSum);
   CHECK(v3.correction_bias);
   CHECK(v3.normalize);
   CHECK(v3.groups == 3);
-  const ExpertSpec v2 = *described(config_of("deepseek_v2")).experts;
+  const ExpertSpec v2 = *described(config_of("deepseek_v2")).layers[1].mlp.experts;
   CHECK(v2.scoring == ExpertSpec::Scoring::kSoftmax);
   CHECK(v2.group_score == ExpertSpec::GroupScore::kMax);
   CHECK(!v2.correction_bias);
   CHECK(v2.groups == 1);
-  CHECK(described(with_field(config_of("deepseek_v2"), "topk_method", "group_limited_greedy")).experts->groups == 3);
+  const ModelSpec grouped = described(with_field(config_of("deepseek_v2"), "topk_method", "group_limited_greedy"));
+  CHECK(grouped.layers[1].mlp.experts->groups == 3);
 }
 
 TEST_CASE("DeepSeek's settings that are not supported or make no sense are refused by field") {

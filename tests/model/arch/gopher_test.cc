@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include "family_model.h"
+#include "layers.h"
 
 namespace ballast::model {
 namespace {
@@ -13,8 +14,8 @@ TEST_CASE("Gopher's block has RMSNorms in front, a plain MLP and biases on every
   const ModelSpec spec = test::described(kConfig);
   CHECK(spec.layout == BlockLayout::kPreNorm);
   CHECK(spec.norm.kind == NormSpec::Kind::kRms);
-  CHECK(!spec.gated_mlp);
-  CHECK(spec.activation == Activation::kGelu);
+  CHECK(!test::mlp_of(spec).gated);
+  CHECK(test::mlp_of(spec).activation == Activation::kGelu);
   for (const bool bias : {spec.biases.query, spec.biases.key, spec.biases.value, spec.biases.attention_output,
                           spec.biases.up, spec.biases.down}) {
     CHECK(bias);

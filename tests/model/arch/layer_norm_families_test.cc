@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "described.h"
+#include "layers.h"
 
 namespace ballast::model {
 namespace {
@@ -20,7 +21,7 @@ const json kBertConfig = {{"model_type", "bert"},     {"num_hidden_layers", 2}, 
 void check_biases_everywhere(const ModelSpec& spec) {
   CHECK(spec.norm.kind == NormSpec::Kind::kLayer);
   CHECK(spec.norm.bias);
-  CHECK(!spec.gated_mlp);
+  CHECK(!test::mlp_of(spec).gated);
   for (const bool bias : {spec.biases.query, spec.biases.key, spec.biases.value, spec.biases.attention_output,
                           spec.biases.up, spec.biases.down}) {
     CHECK(bias);
@@ -30,13 +31,13 @@ void check_biases_everywhere(const ModelSpec& spec) {
 TEST_CASE("GPT-2 has learned positions, a tied head and an MLP of four times the width when nothing is said") {
   const ModelSpec spec = described(kGpt2Config);
   check_biases_everywhere(spec);
-  CHECK(spec.positions == PositionKind::kLearned);
+  CHECK(spec.learned_positions);
   CHECK(spec.context_length == 1024);
-  CHECK(spec.mlp_size == 128);
-  CHECK(spec.activation == Activation::kGeluTanh);
+  CHECK(test::mlp_of(spec).size == 128);
+  CHECK(test::mlp_of(spec).activation == Activation::kGeluTanh);
   CHECK(spec.tied_embeddings);
-  CHECK(spec.attention_scale == doctest::Approx(1 / std::sqrt(8.0)));
-  CHECK(described(with_field(kGpt2Config, "scale_attn_weights", false)).attention_scale == 1.0);
+  CHECK(test::attention_of(spec).scale == doctest::Approx(1 / std::sqrt(8.0)));
+  CHECK(described(with_field(kGpt2Config, "scale_attn_weights", false)).layers[0].attention()->scale == 1.0);
 }
 
 TEST_CASE("GPT-2's settings that are not supported or make no sense are refused by field") {
@@ -55,12 +56,12 @@ TEST_CASE("GPT-NeoX adds attention and MLP in parallel and rotates a quarter of 
   const ModelSpec spec = described(kNeoxConfig);
   check_biases_everywhere(spec);
   CHECK(spec.layout == BlockLayout::kParallel);
-  CHECK(spec.rope.rotary_size == 4);
-  CHECK(spec.activation == Activation::kGelu);
+  CHECK(test::attention_of(spec).rope->rotary_size == 4);
+  CHECK(test::mlp_of(spec).activation == Activation::kGelu);
   CHECK(!spec.tied_embeddings);
   CHECK(described(with_field(kNeoxConfig, "use_parallel_residual", false)).layout == BlockLayout::kPreNorm);
   CHECK(!described(with_field(kNeoxConfig, "attention_bias", false)).biases.key);
-  CHECK(described(with_field(kNeoxConfig, "rotary_emb_base", 500)).rope.theta == 500.0);
+  CHECK(described(with_field(kNeoxConfig, "rotary_emb_base", 500)).layers[0].attention()->rope->theta == 500.0);
 }
 
 TEST_CASE("BERT sees both ways, has norms behind the residual and a head that restores words") {
@@ -69,7 +70,7 @@ TEST_CASE("BERT sees both ways, has norms behind the residual and a head that re
   CHECK(spec.layout == BlockLayout::kPostNorm);
   CHECK(!spec.has_final_norm());
   CHECK(!spec.causal);
-  CHECK(spec.positions == PositionKind::kLearned);
+  CHECK(spec.learned_positions);
   CHECK(spec.token_types == 2);
   CHECK(spec.embedding_norm);
   CHECK(spec.head_transform);

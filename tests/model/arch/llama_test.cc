@@ -4,6 +4,7 @@
 #include <string>
 
 #include "described.h"
+#include "layers.h"
 
 namespace ballast::model {
 namespace {
@@ -22,21 +23,21 @@ std::string refusal(const char* field, const json& value) {
 
 TEST_CASE("a minimal configuration gets Llama's defaults") {
   const ModelSpec spec = described(kMinimal);
-  CHECK(spec.layers == 2);
-  CHECK(spec.kv_heads == 6);
-  CHECK(spec.head_size == 4);
-  CHECK(spec.value_size == 4);
-  CHECK(spec.attention_scale == 0.5);
+  CHECK(spec.layers.size() == 2);
+  CHECK(test::attention_of(spec).kv_heads == 6);
+  CHECK(test::attention_of(spec).head_size == 4);
+  CHECK(test::attention_of(spec).value_size == 4);
+  CHECK(test::attention_of(spec).scale == 0.5);
   CHECK(spec.context_length == 2048);
   CHECK(spec.norm.kind == NormSpec::Kind::kRms);
   CHECK(spec.norm.epsilon == 1e-6);
   CHECK(spec.layout == BlockLayout::kPreNorm);
-  CHECK(spec.positions == PositionKind::kRope);
-  CHECK(spec.rope.theta == 10000.0);
-  CHECK(spec.rope.rotary_size == 4);
+  CHECK(test::attention_of(spec).rope);
+  CHECK(test::attention_of(spec).rope->theta == 10000.0);
+  CHECK(test::attention_of(spec).rope->rotary_size == 4);
   CHECK(spec.causal);
-  CHECK(spec.gated_mlp);
-  CHECK(spec.activation == Activation::kSilu);
+  CHECK(test::mlp_of(spec).gated);
+  CHECK(test::mlp_of(spec).activation == Activation::kSilu);
   CHECK(!spec.biases.query);
   CHECK(!spec.biases.attention_output);
   CHECK(!spec.biases.down);
@@ -61,7 +62,7 @@ TEST_CASE("a head size of its own needs no relation to the hidden size") {
   CHECK(error_message([&] { described(config); }) ==
         "config.json: num_attention_heads: must divide the hidden size when head_dim is not given");
   config["head_dim"] = 8;
-  CHECK(described(config).head_size == 8);
+  CHECK(described(config).layers[0].attention()->head_size == 8);
 }
 
 TEST_CASE("heads that do not divide are refused by field") {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "family_model.h"
+#include "layers.h"
 
 namespace ballast::model {
 namespace {
@@ -58,7 +59,7 @@ void fuse(TinyModel& model, const std::vector<std::string>& parts, const std::st
 /// Tensors as Megatron-core names them.
 TinyModel megatron_model(const json& config, const ModelSpec& spec, const RoleTensors& tensors) {
   TinyModel model = test::named_model(config, tensors);
-  for (std::size_t layer = 0; layer < spec.layers; ++layer) {
+  for (std::size_t layer = 0; layer < spec.layers.size(); ++layer) {
     const std::string block = "decoder.layers." + std::to_string(layer) + ".";
     const std::string attention = block + "self_attention.linear_";
     const std::string mlp = block + "mlp.linear_";
@@ -66,11 +67,11 @@ TinyModel megatron_model(const json& config, const ModelSpec& spec, const RoleTe
       const std::size_t cols = ending == ".weight" ? spec.hidden_size : 1;
       if (model.tensors.contains(attention + "q" + ending)) {
         fuse(model, {attention + "q" + ending, attention + "k" + ending, attention + "v" + ending},
-             attention + "qkv" + ending, spec.kv_heads, cols);
+             attention + "qkv" + ending, test::attention_of(spec).kv_heads, cols);
       }
       if (!model.tensors.contains(mlp + "up" + ending)) continue;
       std::vector<std::string> parts = {mlp + "up" + ending};
-      if (spec.gated_mlp) parts.insert(parts.begin(), mlp + "gate" + ending);
+      if (test::mlp_of(spec).gated) parts.insert(parts.begin(), mlp + "gate" + ending);
       fuse(model, parts, mlp + "fc1" + ending, 1, cols);
     }
   }
@@ -86,7 +87,7 @@ void rename(TinyModel& model, const std::string& from, const std::string& to) {
 
 /// Norms as Transformer Engine keeps them, inside the linear that reads them.
 void move_norms_into_linears(TinyModel& model, const ModelSpec& spec) {
-  for (std::size_t layer = 0; layer < spec.layers; ++layer) {
+  for (std::size_t layer = 0; layer < spec.layers.size(); ++layer) {
     const std::string block = "decoder.layers." + std::to_string(layer) + ".";
     for (const std::string ending : {"weight", "bias"}) {
       if (ending == "bias" && !spec.norm.bias) continue;
@@ -98,12 +99,12 @@ void move_norms_into_linears(TinyModel& model, const ModelSpec& spec) {
 
 TEST_CASE("Megatron's arguments without further ones describe GPT-2's block") {
   const ModelSpec spec = described(kConfig);
-  CHECK(spec.positions == PositionKind::kLearned);
+  CHECK(spec.learned_positions);
   CHECK(spec.norm.kind == NormSpec::Kind::kLayer);
   CHECK(spec.norm.bias);
-  CHECK(spec.mlp_size == 128);
-  CHECK(!spec.gated_mlp);
-  CHECK(spec.activation == Activation::kGelu);
+  CHECK(test::mlp_of(spec).size == 128);
+  CHECK(!test::mlp_of(spec).gated);
+  CHECK(test::mlp_of(spec).activation == Activation::kGelu);
   CHECK(spec.tied_embeddings);
   CHECK(spec.biases.query);
   CHECK(spec.biases.attention_output);
@@ -117,9 +118,9 @@ TEST_CASE("--add-qkv-bias gives biases to queries, keys and values alone") {
   CHECK(spec.biases.value);
   CHECK(!spec.biases.attention_output);
   CHECK(!spec.biases.up);
-  CHECK(spec.gated_mlp);
-  CHECK(spec.rope.theta == 5000.0);
-  CHECK(spec.rope.rotary_size == 4);
+  CHECK(test::mlp_of(spec).gated);
+  CHECK(test::attention_of(spec).rope->theta == 5000.0);
+  CHECK(test::attention_of(spec).rope->rotary_size == 4);
   CHECK(!spec.tied_embeddings);
 }
 

@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include "family_model.h"
+#include "layers.h"
 
 namespace ballast::model {
 namespace {
@@ -14,9 +15,9 @@ TEST_CASE("PaLM's block has one norm for attention and MLP, one key and value he
   CHECK(spec.layout == BlockLayout::kParallelShared);
   CHECK(spec.norm.kind == NormSpec::Kind::kLayer);
   CHECK(!spec.norm.bias);
-  CHECK(spec.kv_heads == 1);
-  CHECK(spec.gated_mlp);
-  CHECK(spec.activation == Activation::kSilu);
+  CHECK(test::attention_of(spec).kv_heads == 1);
+  CHECK(test::mlp_of(spec).gated);
+  CHECK(test::mlp_of(spec).activation == Activation::kSilu);
   CHECK(spec.tied_embeddings);
   CHECK(!spec.biases.query);
   CHECK(!spec.biases.down);

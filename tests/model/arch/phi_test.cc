@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include "described.h"
+#include "layers.h"
 
 namespace ballast::model {
 namespace {
@@ -13,10 +14,10 @@ TEST_CASE("Phi's block shares one LayerNorm between attention and a plain MLP, w
   CHECK(spec.layout == BlockLayout::kParallelShared);
   CHECK(spec.norm.kind == NormSpec::Kind::kLayer);
   CHECK(spec.norm.bias);
-  CHECK(!spec.gated_mlp);
-  CHECK(spec.activation == Activation::kGeluTanh);
-  CHECK(spec.rope.rotary_size == 4);
-  CHECK(spec.kv_heads == 4);
+  CHECK(!test::mlp_of(spec).gated);
+  CHECK(test::mlp_of(spec).activation == Activation::kGeluTanh);
+  CHECK(test::attention_of(spec).rope->rotary_size == 4);
+  CHECK(test::attention_of(spec).kv_heads == 4);
   CHECK(spec.biases.query);
   CHECK(spec.biases.attention_output);
   CHECK(spec.biases.down);

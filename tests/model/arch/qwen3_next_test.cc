@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include "described.h"
+#include "layers.h"
 
 namespace ballast::model {
 namespace {
@@ -19,12 +20,12 @@ std::string refusal(const char* field, const json& value) {
 
 TEST_CASE("Qwen3-Next's full attention has a gate per element, norms over heads and a quarter of them rotated") {
   const ModelSpec spec = test::described(kConfig);
-  CHECK(spec.output_gate == OutputGate::kPerElement);
-  CHECK(spec.query_key_norm);
-  CHECK(spec.rope.rotary_size == 4);
+  CHECK(test::attention_of(spec).output_gate);
+  CHECK(test::attention_of(spec).query_key_norm);
+  CHECK(test::attention_of(spec).rope->rotary_size == 4);
   CHECK(spec.norm.gain_offset == 1.0);
-  CHECK(spec.gated_mlp);
-  CHECK(!spec.experts);
+  CHECK(test::mlp_of(spec).gated);
+  CHECK(!test::mlp_of(spec).experts);
 }
 
 TEST_CASE("a layer of linear attention is refused by type and place") {

@@ -1,0 +1,77 @@
+#include "model/forward/sequence_state.h"
+
+#include <algorithm>
+#include <cassert>
+
+#include "model/mixer/mixer.h"
+
+namespace ballast::model {
+
+MixerStates::MixerStates(const MixerStates& other) {
+  for (const auto& state : other.states_) states_.push_back(state == nullptr ? nullptr : state->clone());
+}
+
+MixerStates& MixerStates::operator=(const MixerStates& other) {
+  if (this != &other) *this = MixerStates(other);
+  return *this;
+}
+
+bool MixerStates::empty() const {
+  return std::ranges::all_of(states_, [](const auto& state) { return state == nullptr; });
+}
+
+std::size_t MixerStates::memory_bytes() const {
+  std::size_t bytes = 0;
+  for (const auto& state : states_) bytes += state == nullptr ? 0 : state->memory_bytes();
+  return bytes;
+}
+
+namespace {
+
+std::vector<CacheShape> cache_shapes(const ModelSpec& spec) {
+  std::vector<CacheShape> shapes;
+  for (const LayerSpec& layer : spec.layers) shapes.push_back(cache_shape(layer));
+  return shapes;
+}
+
+std::unique_ptr<MixerState> make_mixer_state(const ModelSpec& spec, std::size_t layer) {
+  const MixerKind& kind = mixer_kind(spec.layers[layer]);
+  return kind.make_state == nullptr ? nullptr : kind.make_state(spec, layer);
+}
+
+}  // namespace
+
+SequenceState::SequenceState(const ModelSpec& spec, const KeyValueCacheOptions& options)
+    : cache_(cache_shapes(spec), options) {
+  for (std::size_t layer = 0; layer < spec.layers.size(); ++layer) mixers_.add(make_mixer_state(spec, layer));
+  beginning_ = mixers_;
+}
+
+SequenceState::SequenceState(const ModelSpec& spec, std::size_t layer, const KeyValueCacheOptions& options)
+    : cache_({cache_shape(spec.layers[layer])}, options) {
+  mixers_.add(make_mixer_state(spec, layer));
+  beginning_ = mixers_;
+}
+
+void SequenceState::hold_prefix() {
+  cache_.hold_prefix();
+  beginning_ = mixers_;
+}
+
+bool SequenceState::can_truncate_to(std::size_t length) const {
+  return cache_.can_truncate_to(length) && (mixers_.empty() || length == 0 || length == this->length());
+}
+
+void SequenceState::truncate(std::size_t length) {
+  assert(can_truncate_to(length));
+  if (length != this->length()) mixers_ = beginning_;
+  cache_.truncate(length);
+}
+
+void SequenceState::restore(const Snapshot& snapshot) {
+  assert(can_restore(snapshot));
+  cache_.truncate(snapshot.length);
+  mixers_ = snapshot.mixers;
+}
+
+}  // namespace ballast::model

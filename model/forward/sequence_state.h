@@ -1,0 +1,103 @@
+// What the layers of a model keep of one sequence.
+#ifndef BALLAST_MODEL_FORWARD_SEQUENCE_STATE_H_
+#define BALLAST_MODEL_FORWARD_SEQUENCE_STATE_H_
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "ballast/spec.h"
+#include "model/forward/key_value_cache.h"
+
+namespace ballast::model {
+
+/// What a mixer keeps of a sequence in one layer, beside keys and values. Its forward pass changes it token by token,
+/// and no token can be taken back.
+class MixerState {
+ public:
+  MixerState() = default;
+  MixerState(const MixerState&) = default;
+  MixerState& operator=(const MixerState&) = default;
+  virtual ~MixerState() = default;
+
+  virtual std::unique_ptr<MixerState> clone() const = 0;
+  virtual std::size_t memory_bytes() const = 0;
+};
+
+/// The states of some layers' mixers; null where a mixer has none. Copied by value.
+class MixerStates {
+ public:
+  MixerStates() = default;
+  MixerStates(const MixerStates& other);
+  MixerStates& operator=(const MixerStates& other);
+  MixerStates(MixerStates&&) = default;
+  MixerStates& operator=(MixerStates&&) = default;
+  ~MixerStates() = default;
+
+  void add(std::unique_ptr<MixerState> state) { states_.push_back(std::move(state)); }
+
+  MixerState* at(std::size_t index) { return states_[index].get(); }
+
+  /// No layer has a state.
+  bool empty() const;
+  std::size_t memory_bytes() const;
+
+ private:
+  std::vector<std::unique_ptr<MixerState>> states_;
+};
+
+/// One sequence: keys and values of the layers that attend, and the states of the others. Copied by value. Not
+/// thread-safe.
+class SequenceState {
+ public:
+  /// Of all layers of a model.
+  SequenceState(const ModelSpec& spec, const KeyValueCacheOptions& options);
+
+  /// Of one layer, for passes that run layer after layer (calibration): its index here is 0.
+  SequenceState(const ModelSpec& spec, std::size_t layer, const KeyValueCacheOptions& options);
+
+  KeyValueCache& cache() { return cache_; }
+  const KeyValueCache& cache() const { return cache_; }
+
+  /// The state of a layer's mixer; null where it has none.
+  MixerState* mixer(std::size_t layer) { return mixers_.at(layer); }
+
+  /// Once all layers have seen them, `count` more tokens belong to the sequence.
+  void advance(std::size_t count) { cache_.advance(count); }
+
+  /// The tokens so far become the prefix of KeyValueCache::hold_prefix.
+  void hold_prefix();
+
+  std::size_t length() const { return cache_.length(); }
+  std::size_t position() const { return cache_.position(); }
+
+  /// Whether the sequence can be cut back. Mixers with a state know no length but 0 and the one that they are at:
+  /// restore a snapshot then, or run the tokens again.
+  bool can_truncate_to(std::size_t length) const;
+  void truncate(std::size_t length);
+
+  /// The mixers' states at the sequence's length: with it the sequence can come back here after more tokens.
+  struct Snapshot {
+    std::size_t length = 0;
+    MixerStates mixers;
+  };
+  Snapshot snapshot() const { return {.length = length(), .mixers = mixers_}; }
+
+  /// Whether the cache still holds what a token at the snapshot's length sees. A snapshot is one of this sequence, or
+  /// of one that began with the same tokens up to it.
+  bool can_restore(const Snapshot& snapshot) const { return cache_.can_truncate_to(snapshot.length); }
+  void restore(const Snapshot& snapshot);
+
+  std::size_t memory_bytes() const { return cache_.memory_bytes() + mixers_.memory_bytes(); }
+  /// Bytes that one new token reads.
+  std::size_t bytes_in_use() const { return cache_.bytes_in_use() + mixers_.memory_bytes(); }
+
+ private:
+  KeyValueCache cache_;
+  MixerStates mixers_;
+  MixerStates beginning_;  ///< after the prefix
+};
+
+}  // namespace ballast::model
+
+#endif  // BALLAST_MODEL_FORWARD_SEQUENCE_STATE_H_

@@ -1,0 +1,90 @@
+// Attention whose queries, keys and values come straight from the block's input.
+#include <algorithm>
+#include <array>
+#include <memory>
+
+#include "model/mixer/attention_kinds.h"
+#include "model/mixer/head_attention.h"
+#include "model/mixer/head_roles.h"
+
+namespace ballast::model {
+
+namespace {
+
+class Attention final : public HeadAttention {
+ public:
+  Attention(const AttentionSpec& spec, const BlockParts& parts)
+      : HeadAttention(spec, parts),
+        query_(parts.linear({Role::kQuery})),
+        key_(parts.linear({Role::kKey})),
+        value_(parts.linear({Role::kValue})) {}
+
+  void for_each_linear(const std::function<void(const Linear&, Role)>& visit) const override {
+    visit(query_, Role::kQuery);
+    visit(key_, Role::kKey);
+    visit(value_, Role::kValue);
+    HeadAttention::for_each_linear(visit);
+  }
+
+ private:
+  void project(const BlockPass& pass, const HeadRow& layout, const LinearRows& input) const override {
+    float* row = pass.activations.query_key_value.data();
+    LinearOutputs outputs;
+    outputs.add({&query_, row, layout.size});
+    outputs.add({&key_, row + layout.keys, layout.size});
+    outputs.add({&value_, row + layout.values, layout.size});
+    add_output_gate(outputs, pass.activations);
+    pass.apply_linears(outputs.all(), input, pass.tokens);
+  }
+
+  kernels::KeyBias key_bias(const BlockPass& pass) const override {
+    const bool added_last = !has_head_norms() && pass.layer.attention()->rope;
+    if (!added_last || key_.bias.empty()) return {};
+    return {.values = key_.bias.data(), .rotation = pass.angles.rotation};
+  }
+
+  Linear query_, key_, value_;
+};
+
+constexpr std::array<RoleRow, 7> kRoles{{
+    {.role = Role::kQuery,
+     .shape =
+         [](const ModelSpec& spec, const LayerSpec& layer) {
+           return MatrixShape{layer.attention()->heads * layer.attention()->head_size, spec.hidden_size};
+         },
+     .bias_flag = &BiasSpec::query,
+     .reads = Role::kAttentionNorm,
+     .why_bias_stays = why_query_bias_stays},
+    {.role = Role::kKey,
+     .shape =
+         [](const ModelSpec& spec, const LayerSpec& layer) {
+           return MatrixShape{layer.attention()->kv_heads * layer.attention()->head_size, spec.hidden_size};
+         },
+     .bias_flag = &BiasSpec::key,
+     .reads = Role::kAttentionNorm},
+    {.role = Role::kValue,
+     .shape =
+         [](const ModelSpec& spec, const LayerSpec& layer) {
+           return MatrixShape{layer.attention()->kv_heads * layer.attention()->value_size, spec.hidden_size};
+         },
+     .bias_flag = &BiasSpec::value,
+     .reads = Role::kAttentionNorm},
+    kOutputGateRow,
+    kQueryNormRow,
+    kKeyNormRow,
+    kAttentionOutputRow,
+}};
+
+std::unique_ptr<const Mixer> assemble(const ModelSpec& spec, std::size_t layer, const BlockParts& parts) {
+  return std::make_unique<Attention>(*spec.layers[layer].attention(), parts);
+}
+
+}  // namespace
+
+constinit const MixerKind kAttention = {.name = "attention",
+                                        .roles = kRoles,
+                                        .assemble = assemble,
+                                        .cache_shape = cache_shape_of_heads,
+                                        .value_path = value_path_of_heads};
+
+}  // namespace ballast::model

@@ -1,0 +1,189 @@
+#include "model/mixer/head_attention.h"
+
+#include <algorithm>
+
+#include "kernels/activation.h"
+#include "kernels/attention/attention.h"
+#include "kernels/norm.h"
+#include "kernels/rope.h"
+#include "model/forward/sequence_state.h"
+#include "model/mixer/attention_kinds.h"
+#include "model/mixer/head_roles.h"
+
+namespace ballast::model {
+
+namespace {
+
+void rotate(const LayerSpec& layer, float* rows, std::size_t tokens, std::size_t heads, std::size_t stride,
+            const std::vector<float>& cos, const std::vector<float>& sin) {
+  const AttentionSpec& attention = *layer.attention();
+  kernels::rope(rows + rotary_offset(layer), tokens, heads, attention.head_size, rotary_size(attention), stride,
+                cos.data(), sin.data());
+}
+
+/// Rotates queries and keys; in a rolling cache the sinks meet queries of their own.
+void apply_rope(const BlockPass& pass, const HeadRow& layout) {
+  const AttentionSpec& attention = *pass.layer.attention();
+  if (!attention.rope) return;
+  const AngleSet& angles = pass.angles;
+  BlockActivations& a = pass.activations;
+  float* rows = a.query_key_value.data();
+  if (!angles.slot_cos.empty()) {
+    grow(a.sink_queries, pass.tokens * layout.keys);
+    for (std::size_t i = 0; i < pass.tokens; ++i) {
+      std::copy_n(rows + i * layout.size, layout.keys, a.sink_queries.data() + i * layout.keys);
+    }
+    rotate(pass.layer, a.sink_queries.data(), pass.tokens, attention.heads, layout.keys, angles.slot_cos,
+           angles.slot_sin);
+  }
+  rotate(pass.layer, rows, pass.tokens, attention.heads + attention.kv_heads, layout.size, angles.cos, angles.sin);
+}
+
+/// Of two windows, 0 for none.
+std::size_t narrower_window(std::size_t a, std::size_t b) {
+  return a == 0 || b == 0 ? std::max(a, b) : std::min(a, b);
+}
+
+}  // namespace
+
+ValuePath value_path_of_heads(const LayerSpec& layer) {
+  const AttentionSpec& attention = *layer.attention();
+  const char* gated = "the output gate multiplies it, by element and differently for every token";
+  ValuePath path = {.value = Role::kValue,
+                    .output = Role::kAttentionOutput,
+                    .head_size = attention.value_size,
+                    .sharing = attention.heads / attention.kv_heads,
+                    .bias = {true, attention.kv_heads == attention.heads
+                                       ? "a query's attention weights sum to 1"
+                                       : "a query's attention weights sum to 1; it is repeated for the heads that "
+                                         "share a value head"},
+                    .scaling = {true,
+                                "attention mixes tokens, not channels, and the output projection takes the "
+                                "factor back"},
+                    .rotation = {true,
+                                 "attention mixes tokens, not channels, and the output projection turns each "
+                                 "head back"}};
+  if (attention.output_gate) {
+    path.bias = {false, gated};
+    path.scaling.reason = "attention and gate work channel by channel, the output projection takes the factor back";
+    path.rotation = {false, "the output gate multiplies each channel of a head by a factor of its own"};
+  }
+  return path;
+}
+
+CacheShape cache_shape_of_heads(const LayerSpec& layer) {
+  const AttentionSpec& attention = *layer.attention();
+  return {.kv_heads = attention.kv_heads, .key_size = attention.head_size, .value_size = attention.value_size};
+}
+
+HeadAttention::HeadAttention(const AttentionSpec& spec, const BlockParts& parts) {
+  if (spec.query_key_norm) {
+    query_norm_ = parts.norm(Role::kQueryNorm);
+    key_norm_ = parts.norm(Role::kKeyNorm);
+  }
+  if (spec.output_gate) output_gate_ = parts.linear({Role::kOutputGate});
+  output_ = parts.linear({Role::kAttentionOutput});
+}
+
+void HeadAttention::for_each_linear(const std::function<void(const Linear&, Role)>& visit) const {
+  if (output_gate_) visit(*output_gate_, Role::kOutputGate);
+  visit(output_, Role::kAttentionOutput);
+}
+
+void HeadAttention::for_each_norm(const std::function<void(const Norm&)>& visit) const {
+  visit(query_norm_);
+  visit(key_norm_);
+}
+
+void HeadAttention::add_output_gate(LinearOutputs& outputs, BlockActivations& activations) const {
+  if (output_gate_) outputs.add({&*output_gate_, activations.output_gate.data(), output_gate_->rows()});
+}
+
+void HeadAttention::normalize_heads(const BlockPass& pass, const HeadRow& layout) const {
+  if (!has_head_norms()) return;
+  const AttentionSpec& spec = *pass.layer.attention();
+  float* rows = pass.activations.query_key_value.data();
+  kernels::rms_norm_heads(rows, pass.tokens, spec.heads, spec.head_size, layout.size, query_norm_.gain.data(),
+                          query_norm_.epsilon);
+  kernels::rms_norm_heads(rows + layout.keys, pass.tokens, spec.kv_heads, spec.head_size, layout.size,
+                          key_norm_.gain.data(), key_norm_.epsilon);
+}
+
+/// Returns how many rows of attention_output it wrote.
+std::size_t HeadAttention::attend(const BlockPass& pass, const HeadRow& layout) const {
+  const AttentionSpec& spec = *pass.layer.attention();
+  BlockActivations& a = pass.activations;
+  if (pass.options.first_token_share) a.first_token_share.assign(pass.batch.size() * spec.heads, 0.0);
+
+  const kernels::AttentionShape shape = {.heads = spec.heads,
+                                         .kv_heads = spec.kv_heads,
+                                         .head_size = spec.head_size,
+                                         .scale = static_cast<float>(spec.scale),
+                                         .value_size = spec.value_size,
+                                         .causal = pass.spec.causal};
+  std::vector<kernels::AttentionSequence>& sequences = a.attention_sequences;
+  sequences.clear();
+  std::size_t first_row = 0;
+  std::size_t written = 0;
+  for (const BatchSequence& sequence : pass.batch) {
+    float* rows = a.query_key_value.data() + first_row * layout.size;
+    KeyValueCache& cache = sequence.state->cache();
+    const kernels::KeyBias bias = key_bias(pass);
+    const std::size_t pairs = bias.values == nullptr ? 0 : bias.rotation->pairs();
+    cache.append(pass.state_layer, rows + layout.keys, layout.size, rows + layout.values, layout.size, sequence.tokens,
+                 sequence.fp16_tokens,
+                 {.bias = bias,
+                  .cos = pass.angles.cos.data() + first_row * pairs,
+                  .sin = pass.angles.sin.data() + first_row * pairs});
+    const std::size_t left_out = pass.options.wanted_only ? sequence.tokens - sequence.wanted : 0;
+    kernels::AttentionSequence entry;
+    entry.q = rows + left_out * layout.size;
+    entry.q_stride = layout.size;
+    entry.queries = sequence.tokens - left_out;
+    entry.kv = cache.view(pass.state_layer, sequence.tokens);
+    entry.kv.key_bias = bias;
+    entry.out = a.attention_output.data() + written * spec.heads * spec.value_size;
+    entry.window = narrower_window(spec.window, cache.window());
+    entry.sinks = cache.sinks();
+    if (pass.options.first_token_share) {
+      entry.first_token_share = a.first_token_share.data() + sequences.size() * spec.heads;
+    }
+    if (entry.sinks != 0 && !pass.angles.slot_cos.empty()) {
+      entry.sink_q = a.sink_queries.data() + (first_row + left_out) * layout.keys;
+      entry.sink_q_stride = layout.keys;
+    }
+    if (entry.queries > 0) sequences.push_back(entry);
+    first_row += sequence.tokens;
+    written += entry.queries;
+  }
+  kernels::attention(shape, sequences);
+  return written;
+}
+
+std::size_t HeadAttention::forward(const BlockPass& pass, const LinearRows& input, float* hidden) const {
+  const AttentionSpec& spec = *pass.layer.attention();
+  const std::size_t width = spec.heads * spec.value_size;
+  BlockActivations& a = pass.activations;
+  const HeadRow layout(spec);
+  grow(a.query_key_value, pass.tokens * layout.size);
+  grow(a.attention_output, pass.tokens * width);
+  if (output_gate_) grow(a.output_gate, pass.tokens * width);
+
+  project(pass, layout, input);
+  normalize_heads(pass, layout);
+  apply_rope(pass, layout);
+  a.keys = {a.query_key_value.data() + layout.keys, layout.size};
+  a.values = {a.query_key_value.data() + layout.values, layout.size};
+  const std::size_t left = attend(pass, layout);
+  if (left == 0) return 0;
+  if (pass.options.wanted_only) {
+    keep_wanted_rows(pass.batch, pass.spec.hidden_size, hidden);
+    if (output_gate_) keep_wanted_rows(pass.batch, width, a.output_gate.data());
+  }
+  if (output_gate_) kernels::multiply_sigmoid(a.attention_output.data(), left, width, a.output_gate.data(), width);
+  const LinearOutput output[] = {{&output_, hidden, pass.spec.hidden_size, true}};
+  pass.apply_linears(output, {a.attention_output.data(), width}, left);
+  return left;
+}
+
+}  // namespace ballast::model

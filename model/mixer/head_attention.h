@@ -1,0 +1,63 @@
+// Attention over heads, however their queries, keys and values come about.
+#ifndef BALLAST_MODEL_MIXER_HEAD_ATTENTION_H_
+#define BALLAST_MODEL_MIXER_HEAD_ATTENTION_H_
+
+#include <cstddef>
+#include <functional>
+#include <optional>
+
+#include "ballast/spec.h"
+#include "model/block_parts.h"
+#include "model/forward/forward_parts.h"
+#include "model/mixer/mixer.h"
+#include "model/weights.h"
+
+namespace ballast::model {
+
+/// Places in a row of queries, keys and values.
+struct HeadRow {
+  explicit HeadRow(const AttentionSpec& spec)
+      : keys(spec.heads * spec.head_size),
+        values(keys + spec.kv_heads * spec.head_size),
+        size(values + spec.kv_heads * spec.value_size) {}
+
+  std::size_t keys;
+  std::size_t values;
+  std::size_t size;
+};
+
+/// What plain and latent attention have in common: norms and rotation of queries and keys, the cache, the output gate
+/// and the output projection.
+class HeadAttention : public Mixer {
+ public:
+  std::size_t forward(const BlockPass& pass, const LinearRows& input, float* hidden) const final;
+  void for_each_linear(const std::function<void(const Linear&, Role)>& visit) const override;
+  void for_each_norm(const std::function<void(const Norm&)>& visit) const override;
+
+ protected:
+  HeadAttention(const AttentionSpec& spec, const BlockParts& parts);
+
+  /// Queries, keys and values of the input, neither normalized nor rotated, into activations.query_key_value, and what
+  /// the output gate makes of it into activations.output_gate.
+  virtual void project(const BlockPass& pass, const HeadRow& layout, const LinearRows& input) const = 0;
+
+  /// What every key has in common but for its rotation, which INT8 caches leave out.
+  virtual kernels::KeyBias key_bias(const BlockPass& pass) const = 0;
+
+  /// The linears that read the block's input end with the output gate, if there is one.
+  void add_output_gate(LinearOutputs& outputs, BlockActivations& activations) const;
+
+  bool has_head_norms() const { return !query_norm_.gain.empty(); }
+
+ private:
+  void normalize_heads(const BlockPass& pass, const HeadRow& layout) const;
+  std::size_t attend(const BlockPass& pass, const HeadRow& layout) const;
+
+  Norm query_norm_, key_norm_;  ///< their gains are empty where there are none
+  std::optional<Linear> output_gate_;
+  Linear output_;
+};
+
+}  // namespace ballast::model
+
+#endif  // BALLAST_MODEL_MIXER_HEAD_ATTENTION_H_

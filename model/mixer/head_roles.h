@@ -1,0 +1,70 @@
+// Rows of the role table that plain and latent attention have in common.
+#ifndef BALLAST_MODEL_MIXER_HEAD_ROLES_H_
+#define BALLAST_MODEL_MIXER_HEAD_ROLES_H_
+
+#include "ballast/spec.h"
+#include "model/forward/key_value_cache.h"
+#include "model/mixer/value_path.h"
+#include "model/role_table.h"
+
+namespace ballast::model {
+
+inline bool has_head_norms(const ModelSpec& /*spec*/, const LayerSpec& layer) {
+  return layer.attention()->query_key_norm;
+}
+
+inline MatrixShape head_vector(const ModelSpec& /*spec*/, const LayerSpec& layer) {
+  return {1, layer.attention()->head_size};
+}
+
+inline NormSpec head_norm(const ModelSpec& spec, const LayerSpec& /*layer*/) {
+  return {
+      .kind = NormSpec::Kind::kRms, .epsilon = spec.norm.epsilon, .bias = false, .gain_offset = spec.norm.gain_offset};
+}
+
+inline const char* why_query_bias_stays(const LayerSpec& layer) {
+  return layer.attention()->query_key_norm ? "the query norm stands behind it, and it meets every key differently"
+                                           : "it meets every key differently";
+}
+
+inline constexpr RoleRow kOutputGateRow = {
+    .role = Role::kOutputGate,
+    .shape =
+        [](const ModelSpec& spec, const LayerSpec& layer) {
+          return MatrixShape{layer.attention()->heads * layer.attention()->value_size, spec.hidden_size};
+        },
+    .present = [](const ModelSpec&, const LayerSpec& layer) { return layer.attention()->output_gate; },
+    .bias_flag = &BiasSpec::query,
+    .reads = Role::kAttentionNorm,
+    .why_bias_stays = [](const LayerSpec&) { return "the sigmoid stands behind it"; }};
+
+inline constexpr RoleRow kQueryNormRow = {.role = Role::kQueryNorm,
+                                          .kind = RoleRow::Kind::kNorm,
+                                          .shape = head_vector,
+                                          .present = has_head_norms,
+                                          .norm = head_norm};
+
+inline constexpr RoleRow kKeyNormRow = {.role = Role::kKeyNorm,
+                                        .kind = RoleRow::Kind::kNorm,
+                                        .shape = head_vector,
+                                        .present = has_head_norms,
+                                        .norm = head_norm};
+
+inline constexpr RoleRow kAttentionOutputRow = {
+    .role = Role::kAttentionOutput,
+    .shape =
+        [](const ModelSpec& spec, const LayerSpec& layer) {
+          return MatrixShape{spec.hidden_size, layer.attention()->heads * layer.attention()->value_size};
+        },
+    .bias_flag = &BiasSpec::attention_output,
+    .writes_stream = true,
+    .after_mixing = true};
+
+/// Attention's weights mix the values of all tokens, head by head: MixerKind::value_path of both kinds.
+ValuePath value_path_of_heads(const LayerSpec& layer);
+
+CacheShape cache_shape_of_heads(const LayerSpec& layer);
+
+}  // namespace ballast::model
+
+#endif  // BALLAST_MODEL_MIXER_HEAD_ROLES_H_

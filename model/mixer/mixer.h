@@ -1,0 +1,79 @@
+// What of a layer lets the tokens of a sequence see each other: attention, or something recurrent.
+#ifndef BALLAST_MODEL_MIXER_MIXER_H_
+#define BALLAST_MODEL_MIXER_MIXER_H_
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "ballast/spec.h"
+#include "model/mixer/value_path.h"
+#include "model/role_table.h"
+
+namespace ballast::model {
+
+struct BlockParts;
+struct BlockPass;
+struct CacheShape;
+struct Linear;
+class LinearRows;
+class MixerState;
+struct Norm;
+
+/// One layer's mixer with its weights. Immutable: any number of threads may run it.
+class Mixer {
+ public:
+  Mixer() = default;
+  Mixer(const Mixer&) = delete;
+  Mixer& operator=(const Mixer&) = delete;
+  virtual ~Mixer() = default;
+
+  /// hidden [tokens][hidden_size] += the output projection's output for input [tokens][hidden_size], which may be made
+  /// from hidden but does not lie in it. The sequences of pass.batch lie one after the other; a sequence's result is
+  /// the same bits in any batch and for any cut of its tokens into calls. Returns the rows of hidden that go on: all,
+  /// or by wanted_only those of the wanted tokens (keep_wanted_rows).
+  virtual std::size_t forward(const BlockPass& pass, const LinearRows& input, float* hidden) const = 0;
+
+  virtual void for_each_linear(const std::function<void(const Linear&, Role)>& visit) const = 0;
+  virtual void for_each_norm(const std::function<void(const Norm&)>& visit) const = 0;
+};
+
+/// One kind of mixer: a description and functions, shared by all layers that have it. Its output projection writes the
+/// residual stream, and its linears that read the block's input name Role::kAttentionNorm as what they read.
+struct MixerKind {
+  std::string_view name;           ///< as RegisteredMixerSpec::name says it
+  std::span<const RoleRow> roles;  ///< its linears, norms and vectors, in the order of the forward pass
+
+  std::unique_ptr<const Mixer> (*assemble)(const ModelSpec&, std::size_t layer, const BlockParts&) = nullptr;
+
+  /// Keys and values that a token leaves in the layer's cache; null: none.
+  CacheShape (*cache_shape)(const LayerSpec&) = nullptr;
+
+  /// What a layer keeps of a sequence beside keys and values, before its first token; null: nothing.
+  std::unique_ptr<MixerState> (*make_state)(const ModelSpec&, std::size_t layer) = nullptr;
+
+  /// Which folds pass through it; null when there is nothing that they could pass.
+  ValuePath (*value_path)(const LayerSpec&) = nullptr;
+};
+
+/// The kind that a layer's spec names. Throws Error for a name that nobody registered.
+const MixerKind& mixer_kind(const LayerSpec& layer);
+
+/// Makes a kind known, at the start of a program: `kind` must outlive it. Not thread-safe. Throws Error when its name
+/// or one of its roles (registered_role) is another kind's.
+void register_mixer(const MixerKind& kind);
+
+void for_each_mixer_kind(const std::function<void(const MixerKind&)>& visit);
+
+/// MixerKind::value_path of a layer, if it has one.
+std::optional<ValuePath> value_path(const LayerSpec& layer);
+
+/// MixerKind::cache_shape of a layer; no heads where it has none.
+CacheShape cache_shape(const LayerSpec& layer);
+
+}  // namespace ballast::model
+
+#endif  // BALLAST_MODEL_MIXER_MIXER_H_

@@ -1,0 +1,241 @@
+#include "model/role_table.h"
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+
+#include "model/mixer/mixer.h"
+
+namespace ballast::model {
+
+namespace {
+
+using Kind = RoleRow::Kind;
+using Place = RoleRow::Place;
+
+MatrixShape vocabulary(const ModelSpec& spec, const LayerSpec& /*layer*/) {
+  return {spec.vocab_size, spec.hidden_size};
+}
+
+MatrixShape hidden_vector(const ModelSpec& spec, const LayerSpec& /*layer*/) {
+  return {1, spec.hidden_size};
+}
+
+bool has_head_transform(const ModelSpec& spec, const LayerSpec& /*layer*/) {
+  return spec.head_transform.has_value();
+}
+
+bool has_post_norms(const ModelSpec& spec, const LayerSpec& /*layer*/) {
+  return spec.post_norms;
+}
+
+const char* activation_follows(const LayerSpec& /*layer*/) {
+  return "the activation stands behind it";
+}
+
+constexpr std::array<RoleRow, 9> kOuterRows{{
+    {.role = Role::kEmbedding, .kind = Kind::kTable, .place = Place::kFront, .shape = vocabulary},
+    {.role = Role::kPositionEmbedding,
+     .kind = Kind::kTable,
+     .place = Place::kFront,
+     .shape = [](const ModelSpec& spec,
+                 const LayerSpec&) { return MatrixShape{spec.context_length, spec.hidden_size}; },
+     .present = [](const ModelSpec& spec, const LayerSpec&) { return spec.learned_positions; }},
+    {.role = Role::kTokenTypeEmbedding,
+     .kind = Kind::kTable,
+     .place = Place::kFront,
+     .shape = [](const ModelSpec& spec, const LayerSpec&) { return MatrixShape{spec.token_types, spec.hidden_size}; },
+     .present = [](const ModelSpec& spec, const LayerSpec&) { return spec.token_types > 0; }},
+    {.role = Role::kEmbeddingNorm,
+     .kind = Kind::kNorm,
+     .place = Place::kFront,
+     .shape = hidden_vector,
+     .present = [](const ModelSpec& spec, const LayerSpec&) { return spec.embedding_norm; }},
+    {.role = Role::kFinalNorm,
+     .kind = Kind::kNorm,
+     .place = Place::kBack,
+     .shape = hidden_vector,
+     .present = [](const ModelSpec& spec, const LayerSpec&) { return spec.has_final_norm(); }},
+    {.role = Role::kHeadTransform,
+     .place = Place::kBack,
+     .shape = [](const ModelSpec& spec, const LayerSpec&) { return MatrixShape{spec.hidden_size, spec.hidden_size}; },
+     .present = has_head_transform,
+     .always_has_bias = true,
+     .reads = Role::kFinalNorm,
+     .why_bias_stays = activation_follows},
+    {.role = Role::kHeadNorm,
+     .kind = Kind::kNorm,
+     .place = Place::kBack,
+     .shape = hidden_vector,
+     .present = has_head_transform},
+    {.role = Role::kHead,
+     .place = Place::kBack,
+     .shape = vocabulary,
+     .present = [](const ModelSpec& spec, const LayerSpec&) { return !spec.tied_embeddings; }},
+    {.role = Role::kHeadBias,
+     .kind = Kind::kVector,
+     .place = Place::kBack,
+     .shape = [](const ModelSpec& spec, const LayerSpec&) { return MatrixShape{1, spec.vocab_size}; },
+     .present = [](const ModelSpec& spec, const LayerSpec&) { return spec.biases.head; },
+     .bias_flag = &BiasSpec::head,
+     .why_bias_stays = [](const LayerSpec&) { return "it is added to the logits"; }},
+}};
+
+const char* why_up_bias_stays(const LayerSpec& layer) {
+  return layer.mlp.gated ? "the gate multiplies it, differently for every token" : activation_follows(layer);
+}
+
+// Of one MLP of `size` hidden channels.
+template <std::size_t (*size)(const LayerSpec&)>
+MatrixShape inner_shape(const ModelSpec& spec, const LayerSpec& layer) {
+  return {size(layer), spec.hidden_size};
+}
+template <std::size_t (*size)(const LayerSpec&)>
+MatrixShape down_shape(const ModelSpec& spec, const LayerSpec& layer) {
+  return {spec.hidden_size, size(layer)};
+}
+
+std::size_t plain_size(const LayerSpec& layer) {
+  return layer.mlp.size;
+}
+std::size_t shared_size(const LayerSpec& layer) {
+  return layer.mlp.experts ? layer.mlp.experts->shared_size : 0;
+}
+std::size_t expert_size(const LayerSpec& layer) {
+  return layer.mlp.experts ? layer.mlp.experts->size : 0;
+}
+std::size_t expert_count(const LayerSpec& layer) {
+  return layer.mlp.experts ? layer.mlp.experts->count : 0;
+}
+
+bool is_plain(const ModelSpec& /*spec*/, const LayerSpec& layer) {
+  return !layer.mlp.experts;
+}
+bool is_routed(const ModelSpec& /*spec*/, const LayerSpec& layer) {
+  return layer.mlp.experts.has_value();
+}
+bool has_shared(const ModelSpec& /*spec*/, const LayerSpec& layer) {
+  return shared_size(layer) > 0;
+}
+
+template <bool (*present)(const ModelSpec&, const LayerSpec&)>
+bool when_gated(const ModelSpec& spec, const LayerSpec& layer) {
+  return layer.mlp.gated && present(spec, layer);
+}
+
+constexpr RoleRow mlp_linear(Role role, Place place) {
+  return {.role = role, .place = place, .after_mixing = true};
+}
+
+template <std::size_t (*size)(const LayerSpec&), bool (*present)(const ModelSpec&, const LayerSpec&)>
+constexpr std::array<RoleRow, 3> mlp_linears(Role gate, Role up, Role down, Place place) {
+  RoleRow gate_row = mlp_linear(gate, place);
+  gate_row.shape = inner_shape<size>;
+  gate_row.present = when_gated<present>;
+  gate_row.bias_flag = &BiasSpec::up;
+  gate_row.reads = Role::kMlpNorm;
+  gate_row.why_bias_stays = activation_follows;
+  RoleRow up_row = gate_row;
+  up_row.role = up;
+  up_row.present = present;
+  up_row.why_bias_stays = why_up_bias_stays;
+  RoleRow down_row = mlp_linear(down, place);
+  down_row.shape = down_shape<size>;
+  down_row.present = present;
+  down_row.bias_flag = &BiasSpec::down;
+  down_row.writes_stream = true;
+  return {gate_row, up_row, down_row};
+}
+
+constexpr auto kPlain = mlp_linears<plain_size, is_plain>(Role::kGate, Role::kUp, Role::kDown, Place::kBlock);
+constexpr auto kShared =
+    mlp_linears<shared_size, has_shared>(Role::kSharedGate, Role::kSharedUp, Role::kSharedDown, Place::kBlock);
+constexpr auto kExpert =
+    mlp_linears<expert_size, is_routed>(Role::kExpertGate, Role::kExpertUp, Role::kExpertDown, Place::kExpert);
+
+constexpr RoleRow with_reason(RoleRow row, const char* (*why_bias_stays)(const LayerSpec&)) {
+  row.why_bias_stays = why_bias_stays;
+  return row;
+}
+
+const char* weighted_by_router(const LayerSpec& /*layer*/) {
+  return "the router's weights multiply it, differently for every token";
+}
+
+constexpr std::array<RoleRow, 15> kBlockRows{{
+    {.role = Role::kAttentionNorm, .kind = Kind::kNorm, .shape = hidden_vector},
+    {.role = Role::kAttentionPostNorm, .kind = Kind::kNorm, .shape = hidden_vector, .present = has_post_norms},
+    {.role = Role::kMlpNorm,
+     .kind = Kind::kNorm,
+     .shape = hidden_vector,
+     .present = [](const ModelSpec& spec, const LayerSpec&) { return spec.layout != BlockLayout::kParallelShared; }},
+    kPlain[0],
+    kPlain[1],
+    kPlain[2],
+    {.role = Role::kRouter,
+     .shape = [](const ModelSpec& spec,
+                 const LayerSpec& layer) { return MatrixShape{expert_count(layer), spec.hidden_size}; },
+     .present = is_routed,
+     .reads = Role::kMlpNorm,
+     .after_mixing = true},
+    {.role = Role::kRouterCorrection,
+     .kind = Kind::kVector,
+     .shape = [](const ModelSpec&, const LayerSpec& layer) { return MatrixShape{1, expert_count(layer)}; },
+     .present = [](const ModelSpec&,
+                   const LayerSpec& layer) { return layer.mlp.experts && layer.mlp.experts->correction_bias; }},
+    kShared[0],
+    kShared[1],
+    kShared[2],
+    {.role = Role::kMlpPostNorm, .kind = Kind::kNorm, .shape = hidden_vector, .present = has_post_norms},
+    kExpert[0],
+    kExpert[1],
+    with_reason(kExpert[2], weighted_by_router),
+}};
+
+const RoleRow* find_row(std::span<const RoleRow> rows, Role role) {
+  const auto it = std::ranges::find(rows, role, &RoleRow::role);
+  return it == rows.end() ? nullptr : &*it;
+}
+
+const RoleRow* find_common_row(Role role) {
+  const RoleRow* outer = find_row(kOuterRows, role);
+  return outer != nullptr ? outer : find_row(kBlockRows, role);
+}
+
+const RoleRow* find_row(const LayerSpec& layer, Role role) {
+  const RoleRow* common = find_common_row(role);
+  return common != nullptr ? common : find_row(mixer_kind(layer).roles, role);
+}
+
+}  // namespace
+
+std::span<const RoleRow> outer_rows() {
+  return kOuterRows;
+}
+
+std::span<const RoleRow> block_rows() {
+  return kBlockRows;
+}
+
+const RoleRow& role_row(const LayerSpec& layer, Role role) {
+  const RoleRow* row = find_row(layer, role);
+  assert(row != nullptr);
+  return *row;
+}
+
+const RoleRow& role_row(Role role) {
+  if (const RoleRow* common = find_common_row(role)) return *common;
+  const RoleRow* row = nullptr;
+  for_each_mixer_kind([&](const MixerKind& kind) {
+    if (row == nullptr) row = find_row(kind.roles, role);
+  });
+  assert(row != nullptr);
+  return *row;
+}
+
+bool has_role(const ModelSpec& spec, const LayerSpec& layer, Role role) {
+  const RoleRow* row = find_row(layer, role);
+  return row != nullptr && (row->present == nullptr || row->present(spec, layer));
+}
+
+}  // namespace ballast::model
