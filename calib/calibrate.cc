@@ -8,6 +8,7 @@
 
 #include "ballast/error.h"
 #include "calib/accumulators.h"
+#include "calib/calibration_plan.h"
 #include "calib/calibration_samples.h"
 #include "calib/calibration_state.h"
 #include "calib/massive_activation_tracker.h"

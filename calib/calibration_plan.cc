@@ -70,7 +70,7 @@ class Forecast {
     return spec_.causal ? std::min(samples, kSequencesAtOnce) : options_.length;
   }
 
-  // Everything but the residual stream is the same for any number of samples. What stands outside the blocks was read
+  // Everything but the residual stream is the same for any number of samples. What is outside the blocks was read
   // when it was checked: it is held already.
   std::uint64_t blocks_memory(std::size_t samples) const {
     const std::uint64_t batch = std::max(kBatchTokens, options_.length);

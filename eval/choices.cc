@@ -89,7 +89,7 @@ class ChoiceScorer {
   double log_likelihood(const eval::ContinuationIds& ids) {
     run_context(ids.context);
     const std::span<const int> targets = ids.continuation;
-    double sum = log_probability(behind_context_.data(), targets[0]);
+    double sum = log_probability(after_context_.data(), targets[0]);
     if (targets.size() > 1) {
       runner_.run(targets.first(targets.size() - 1));
       for (std::size_t first = 1; first < targets.size(); first += eval::kLogitRows) {
@@ -112,7 +112,7 @@ class ChoiceScorer {
     runner_.restart();
     runner_.run(context);
     const std::span<const float> logits = runner_.logits(context.size() - 1, 1);
-    behind_context_.assign(logits.begin(), logits.end());
+    after_context_.assign(logits.begin(), logits.end());
     context_ = context;
   }
 
@@ -122,8 +122,8 @@ class ChoiceScorer {
 
   const model::Model& model_;
   eval::SequenceRunner runner_;
-  std::vector<int> context_;           ///< what ran last
-  std::vector<float> behind_context_;  ///< [vocab_size]
+  std::vector<int> context_;          ///< what ran last
+  std::vector<float> after_context_;  ///< [vocab_size]
 };
 
 // Standard error of a share of `count` draws, with the sample's variance.

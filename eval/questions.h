@@ -30,7 +30,7 @@ struct ContinuationIds {
 
 /// The tokens of `context` and those that `continuation` adds to them: both are encoded together, so that a token may
 /// span the border only if it is not one of the context alone (lm-evaluation-harness, `_encode_pair`). White space at
-/// the end of the context goes to the continuation. Where the context is empty, BOS or else EOS stands for it. Throws
+/// the end of the context goes to the continuation. Where the context is empty, BOS or else EOS is put there. Throws
 /// Error(place, ...) when the continuation adds no token.
 ContinuationIds encode_continuation(const text::Tokenizer& tokenizer, std::string_view context,
                                     std::string_view continuation, const std::string& place);

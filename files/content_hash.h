@@ -1,5 +1,5 @@
 // The one hash of contents, XXH3-64: of tensors, saved progress, and what results are known by. It finds damage and
-// tells contents apart; it does not stand up to somebody who looks for two contents with one hash.
+// tells contents apart; it is no defence against somebody who looks for two contents with one hash.
 #ifndef BALLAST_FILES_CONTENT_HASH_H_
 #define BALLAST_FILES_CONTENT_HASH_H_
 

@@ -33,8 +33,9 @@ configure_and_build() {
 step "packages"
 scripts/setup.sh --dev
 
-step "format"
+step "format and structure"
 scripts/format.sh --check
+scripts/check_structure.py
 
 step "release build"
 configure_and_build release

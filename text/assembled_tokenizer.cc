@@ -103,7 +103,7 @@ std::unique_ptr<Tokenizer> assemble_tokenizer(TokenizerSource source, TokenizerP
   if (!parts.special.eos) parts.special.eos = in_vocabulary(source.eos);
   const files::JsonReader config(source.config, source.config_file);
   source.chat_template = read_chat_template(config, std::move(source.chat_template));
-  // Whoever writes the configuration elsewhere keeps a template that stood in a file of its own.
+  // Whoever writes the configuration elsewhere keeps a template that was in a file of its own.
   if (!source.chat_template.empty() && !source.config.contains("chat_template")) {
     source.config["chat_template"] = source.chat_template;
   }

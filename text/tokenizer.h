@@ -60,7 +60,7 @@ class Tokenizer {
   virtual std::string description() const = 0;
 
   /// The tokenizer as Hugging Face's files: as they were read, or made from a GGUF's metadata or bare vocabularies. The
-  /// configuration includes the chat template wherever that stood.
+  /// configuration includes the chat template wherever that was.
   virtual std::vector<TokenizerFile> files() const = 0;
 
   /// The chat template's Jinja text, empty when the model has none.

@@ -31,7 +31,7 @@ class SweepFolder {
   /// Everything but name and error. Written whole or not at all.
   void store(const std::string& key, const SweepRow& row) const;
 
-  /// Whether `output` is complete and was made from what `key` stands for.
+  /// Whether `output` is complete and was made under `key`.
   bool holds(const std::filesystem::path& output, const std::string& key) const;
 
   /// To be called before `output` is written and after it is complete.

@@ -21,10 +21,10 @@ struct AddedToken {
   bool normalized = false;   ///< looked for in normalized text, else in the text as it came
   bool single_word = false;  ///< only where no word character touches it
   bool lstrip = false;       ///< takes the white space before it along
-  bool rstrip = false;       ///< and behind it
+  bool rstrip = false;       ///< and after it
 };
 
-/// `node` without its id, which stands elsewhere in tokenizer_config.json.
+/// `node` without its id, which is elsewhere in tokenizer_config.json.
 AddedToken read_added_token(const files::JsonReader& node);
 
 /// Finds added tokens from left to right, the longest one where several begin. Immutable; safe to use from several

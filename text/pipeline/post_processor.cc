@@ -16,7 +16,7 @@ TextFrame read_template(const files::JsonReader& node) {
   for (const files::JsonReader& part : node.at("single").elements()) {
     const std::optional<files::JsonReader> token = part.find("SpecialToken");
     if (!token) {
-      if (after_text) part.fail("the text stands twice in the template");
+      if (after_text) part.fail("the text is in the template twice");
       part.at("Sequence");
       after_text = true;
       continue;

@@ -45,7 +45,7 @@ class PreTokenizer {
   struct PrefixSpace {};
   struct Metaspace {
     enum class Prepend { kAlways, kFirst, kNever };
-    std::string replacement;  ///< stands for spaces
+    std::string replacement;  ///< for spaces
     Prepend prepend;
   };
   using Step = std::variant<Split, PrefixSpace, Metaspace>;

@@ -121,7 +121,7 @@ json read_config(const files::GgufFile& file, const Texts& texts) {
   return config;
 }
 
-// What puts BOS in front of a text and EOS behind it, as the file or else the kind of tokenizer wants it. The
+// What puts BOS before a text and EOS after it, as the file or else the kind of tokenizer wants it. The
 // configuration gets the same answer.
 json read_frame(const files::GgufFile& file, bool adds_bos_by_default, const json& vocab, json& config) {
   using Token = std::vector<std::pair<std::string, json>>;

@@ -118,7 +118,7 @@ int convert_on(Ranks& ranks, const ConvertFlags& flags) {
   ConvertOptions options = options_from_flags(flags);
   options.calibration.ranks = &ranks;
   options.calibration.on_message = [](const std::string& message) { print_message("ballast: " + message + "\n"); };
-  // Of a calibration, when there are no statistics, and of what comes behind it.
+  // Of a calibration, when there are no statistics, and of what comes after it.
   const bool calibrates = !flags.statistics;
   std::size_t plans = 0;
   options.calibration.on_plan = [&](const JobPlan& plan) {
