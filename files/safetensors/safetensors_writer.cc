@@ -26,33 +26,49 @@ void require(bool condition, const char* bug) {
 class Shard {
  public:
   Shard(fs::path path, std::vector<TensorPlan> plan, const std::map<std::string, std::string>& metadata)
-      : plan_(std::move(plan)), layout_(plan_safetensors(plan_, metadata, path.string())), file_(std::move(path)) {
+      : plan_(std::move(plan)),
+        metadata_(metadata),
+        layout_(plan_safetensors(plan_, metadata_, path.string())),
+        file_(std::move(path)) {
     file_.reserve(layout_.file_bytes);
   }
 
   const fs::path& path() const { return file_.path(); }
   const std::vector<TensorPlan>& plan() const { return plan_; }
-  bool complete() const { return next_ == plan_.size(); }
+  const TensorPlan& next() const { return plan_[checksums_.size()]; }
+  bool complete() const { return checksums_.size() == plan_.size(); }
   std::uint64_t file_bytes() const { return layout_.file_bytes; }
   std::uint64_t tensor_bytes() const { return layout_.file_bytes - layout_.header.size(); }
 
-  void write(std::string_view name, std::span<const std::byte> bytes) {
-    require(name == plan_[next_].name && bytes.size() == layout_.sizes[next_], "a tensor is not the next of the plan");
-    file_.write_at(layout_.positions[next_], bytes);
-    layout_.header.replace(layout_.checksum_positions[next_], 16, checksum_of(bytes));
-    ++next_;
+  void write(std::string_view name, DType dtype, std::span<const std::byte> bytes) {
+    const std::size_t index = checksums_.size();
+    require(name == plan_[index].name && bytes.size() == layout_.sizes[index], "a tensor is not the next of the plan");
+    require(dtype_info(dtype).block_bytes == dtype_info(plan_[index].dtype).block_bytes,
+            "a tensor's type has another size than planned");
+    plan_[index].dtype = dtype;
+    file_.write_at(layout_.positions[index], bytes);
+    checksums_.push_back(checksum_of(bytes));
   }
 
   void finish() {
+    const std::uint64_t planned_header = layout_.header.size();
+    layout_ = plan_safetensors(plan_, metadata_, path().string());
+    if (layout_.header.size() != planned_header) {
+      file_.move_tail(planned_header, layout_.header.size(), tensor_bytes());
+    }
+    for (std::size_t i = 0; i < checksums_.size(); ++i) {
+      layout_.header.replace(layout_.checksum_positions[i], checksums_[i].size(), checksums_[i]);
+    }
     file_.write_at(0, std::as_bytes(std::span(layout_.header)));
     file_.sync_and_close();
   }
 
  private:
   std::vector<TensorPlan> plan_;
+  std::map<std::string, std::string> metadata_;
   SafetensorsLayout layout_;
   OutputFile file_;
-  std::size_t next_ = 0;
+  std::vector<std::string> checksums_;  // of the tensors that are written
 };
 
 // The plan in runs of at most `shard_bytes` of tensor data; a larger tensor is a run of its own.
@@ -86,6 +102,12 @@ struct SafetensorsWriter::State {
   std::vector<Shard> shards;
   std::size_t current = 0;  // the shard that the next tensor goes to
 
+  Shard& shard_of_next() {
+    if (shards[current].complete()) ++current;
+    require(current < shards.size(), "more tensors are written than planned");
+    return shards[current];
+  }
+
   void write_index() const {
     nlohmann::json index;
     std::uint64_t total = 0;
@@ -112,10 +134,12 @@ SafetensorsWriter::SafetensorsWriter(const fs::path& directory, std::vector<Tens
 SafetensorsWriter::~SafetensorsWriter() = default;
 
 void SafetensorsWriter::write(std::string_view name, std::span<const std::byte> bytes) {
-  State& state = *state_;
-  if (state.shards[state.current].complete()) ++state.current;
-  require(state.current < state.shards.size(), "more tensors are written than planned");
-  state.shards[state.current].write(name, bytes);
+  Shard& shard = state_->shard_of_next();
+  shard.write(name, shard.next().dtype, bytes);
+}
+
+void SafetensorsWriter::write(std::string_view name, DType dtype, std::span<const std::byte> bytes) {
+  state_->shard_of_next().write(name, dtype, bytes);
 }
 
 void SafetensorsWriter::finish() {

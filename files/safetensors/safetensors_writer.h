@@ -14,7 +14,7 @@
 
 namespace ballast::files {
 
-/// What will be written: known before any value is, so that the header can come first.
+/// What will be written: known before any value is, so that the place of each tensor is.
 struct TensorPlan {
   std::string name;
   DType dtype = DType::kF32;
@@ -36,10 +36,13 @@ class SafetensorsWriter {
   SafetensorsWriter(const SafetensorsWriter&) = delete;
   SafetensorsWriter& operator=(const SafetensorsWriter&) = delete;
 
-  /// The next tensor of the plan; `name` and the number of bytes must match it (std::logic_error otherwise).
+  /// The next tensor of the plan; `name` and the number of bytes must match it (std::logic_error otherwise). Its type
+  /// may turn out to be another one than planned.
   void write(std::string_view name, std::span<const std::byte> bytes);
+  void write(std::string_view name, DType dtype, std::span<const std::byte> bytes);
 
-  /// Fills in checksums, syncs and closes. Every planned tensor must have been written.
+  /// Writes the headers, syncs and closes. Every planned tensor must have been written. Where other types than planned
+  /// make a header longer or shorter, the file's tensors are moved.
   void finish();
 
   /// Bytes of all tensor files; valid after finish().
