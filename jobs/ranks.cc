@@ -40,10 +40,10 @@ void* load_module() {
   const fs::path folder = fs::read_symlink("/proc/self/exe", ignored).parent_path();
   const fs::path places[] = {folder / jobs::kMpiModule, folder / BALLAST_LIBRARIES / jobs::kMpiModule,
                              jobs::kMpiModule};
-  for (const fs::path& context : places) {
-    if (context.has_parent_path() && !fs::exists(context, ignored)) continue;
+  for (const fs::path& candidate : places) {
+    if (candidate.has_parent_path() && !fs::exists(candidate, ignored)) continue;
     // Open MPI loads parts of its own, which look for its symbols among the global ones.
-    if (void* module = ::dlopen(context.c_str(), RTLD_NOW | RTLD_GLOBAL); module != nullptr) return module;
+    if (void* module = ::dlopen(candidate.c_str(), RTLD_NOW | RTLD_GLOBAL); module != nullptr) return module;
   }
   const char* reason = ::dlerror();
   throw Error(jobs::kMpiModule, std::string("cannot be loaded, which runs under mpirun need (") +
@@ -53,7 +53,7 @@ void* load_module() {
 
 }  // namespace
 
-namespace calib {
+namespace jobs {
 
 void SingleRank::send(std::span<const std::byte> /*bytes*/, std::size_t /*to*/) {
   assert(!"a single rank has nobody to talk to");
@@ -67,7 +67,7 @@ void SingleRank::end_all(int exit_code) {
   std::_Exit(exit_code);
 }
 
-}  // namespace calib
+}  // namespace jobs
 
 Ranks& single_rank() {
   static jobs::SingleRank rank;

@@ -189,7 +189,7 @@ Recipe parse_recipe(std::string_view text, std::string_view context) {
     Recipe recipe = recipe_for_scheme(parsed.value("scheme", "w8a8"));
     for (const auto& [key, value] : parsed.items()) set_field(recipe, key, value, context);
     return recipe;
-  } catch (const json::format_override& error) {
+  } catch (const json::exception& error) {
     throw Error(std::string(context), std::string("not a recipe: ") + error.what());
   }
 }

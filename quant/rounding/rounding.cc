@@ -44,9 +44,9 @@ model::QuantizedTensor empty_quantized(std::size_t rows, std::size_t cols, const
 }
 
 std::vector<std::uint8_t> quantized_mask(std::size_t cols, std::span<const std::int32_t> outlier_columns) {
-  std::vector<std::uint8_t> quantized_mask(cols, 1);
-  for (const std::int32_t column : outlier_columns) quantized_mask[static_cast<std::size_t>(column)] = 0;
-  return quantized_mask;
+  std::vector<std::uint8_t> mask(cols, 1);
+  for (const std::int32_t column : outlier_columns) mask[static_cast<std::size_t>(column)] = 0;
+  return mask;
 }
 
 void store_row(std::span<const float> values, std::span<const std::uint8_t> codes, const RowGrids& grids,
@@ -77,12 +77,12 @@ model::QuantizedTensor round_to_nearest(std::span<const float> values, std::size
                                         const WeightFormat& format, std::span<const std::int32_t> outlier_columns,
                                         float absmax, const RoundingOptions& options) {
   model::QuantizedTensor tensor = empty_quantized(rows, cols, format, outlier_columns, absmax);
-  const std::vector<std::uint8_t> quantized_mask = quantized_mask(cols, outlier_columns);
+  const std::vector<std::uint8_t> mask = quantized_mask(cols, outlier_columns);
   const QuantRange range(format);
 
 #pragma omp parallel
   {
-    GridFinder finder(format, tensor.scale_type, options.method, quantized_mask, options.importance);
+    GridFinder finder(format, tensor.scale_type, options.method, mask, options.importance);
     RowGrids grids;
     std::vector<std::uint8_t> codes(cols);
 #pragma omp for
@@ -91,7 +91,7 @@ model::QuantizedTensor round_to_nearest(std::span<const float> values, std::size
       finder.find(row, grids);
       for (std::size_t c = 0; c < cols; ++c) {
         const QuantParams& grid = grids.groups[c / tensor.group_size];
-        codes[c] = static_cast<std::uint8_t>(quantized_mask[c] != 0 ? code_of(row[c], grid, range) : grid.zero_point);
+        codes[c] = static_cast<std::uint8_t>(mask[c] != 0 ? code_of(row[c], grid, range) : grid.zero_point);
       }
       store_row(row, codes, grids, r, tensor);
     }

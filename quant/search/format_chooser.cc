@@ -45,7 +45,7 @@ bool FormatChooser::reads_last_token_only(Role role, std::size_t index) const {
   const Role head = spec_.tied_embeddings && !recipe_.untie_head ? Role::kEmbedding : Role::kHead;
   if (role == head) return spec_.causal;
   // In the order of a block.
-  return model::can_keep_last_only(spec_) && index == spec_.layers && role >= Role::kAttentionOutput;
+  return model::can_keep_wanted_only(spec_) && index == spec_.layers && role >= Role::kAttentionOutput;
 }
 
 void FormatChooser::check_exceptions() const {
