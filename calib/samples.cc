@@ -18,9 +18,6 @@ namespace ballast::calib {
 
 namespace {
 
-// A product of fewer rows is summed in another order, which would make texts depend on how many are written at once.
-constexpr std::size_t kFewestAtOnce = 8;
-
 /// Counts tokens over all groups.
 struct TokenProgress {
   const Progress& report;
@@ -68,35 +65,38 @@ GenerateOptions at_random(std::uint64_t seed) {
   return options;
 }
 
-Samples sample_group(model::Model& model, int first, std::size_t count, std::size_t length, std::uint64_t seed,
+Samples sample_group(const model::Model& model, int first, std::size_t count, std::size_t length, std::uint64_t seed,
                      TokenProgress& progress) {
   const std::size_t vocab_size = model.spec().vocab_size;
-  const std::size_t at_once = std::max(count, kFewestAtOnce);
-  Samples sequences(at_once, std::vector<int>{first});
+  Samples sequences(count, std::vector<int>{first});
   std::vector<engine::Sampler> samplers;
-  std::vector<model::KeyValueCache> caches(at_once, model.make_cache({}, length, 1));
-  for (std::size_t i = 0; i < at_once; ++i) samplers.emplace_back(at_random(seed + i));
-  std::vector<float> logits(at_once * vocab_size);
-  std::vector<model::SequenceTokens> batch(at_once);
+  std::vector<model::KeyValueCache> caches;
+  for (std::size_t i = 0; i < count; ++i) {
+    samplers.emplace_back(at_random(seed + i));
+    caches.push_back(model.make_cache({}, length));
+  }
+  std::vector<float> logits(count * vocab_size);
+  std::vector<model::SequenceTokens> batch(count);
+  model::Workspace workspace;
   progress.add(count);
   while (sequences.front().size() < length) {
-    for (std::size_t i = 0; i < at_once; ++i) batch[i] = {std::span(&sequences[i].back(), 1), &caches[i]};
-    model.logits(model.forward(batch).data(), at_once, logits.data());
+    for (std::size_t i = 0; i < count; ++i) batch[i] = {std::span(&sequences[i].back(), 1), &caches[i], 1};
+    model.logits(model.forward(batch, workspace).data(), count, logits.data(), workspace);
     extend(sequences, samplers, logits, vocab_size);
     progress.add(count);
   }
-  sequences.resize(count);
   return sequences;
 }
 
 // An encoder writes no text from left to right: random tokens are replaced by what the model puts in their places,
 // which after a few rounds are texts that it finds likely (Gibbs sampling, arXiv:1902.04094, all places at once).
-Samples resample_group(model::Model& model, std::size_t count, std::size_t length, std::uint64_t seed,
+Samples resample_group(const model::Model& model, std::size_t count, std::size_t length, std::uint64_t seed,
                        TokenProgress& progress) {
   constexpr std::size_t kRounds = 4;
   const std::size_t vocab_size = model.spec().vocab_size;
   Samples sequences(count);
   std::vector<float> logits(length * vocab_size);
+  model::Workspace workspace;
   for (std::size_t i = 0; i < count; ++i) {
     std::mt19937_64 random(seed + i);
     std::vector<int>& ids = sequences[i];
@@ -104,8 +104,8 @@ Samples resample_group(model::Model& model, std::size_t count, std::size_t lengt
     engine::Sampler sampler(at_random(seed + i));
     for (std::size_t round = 0; round < kRounds; ++round) {
       model::KeyValueCache cache = model.make_exact_cache(length);
-      const model::SequenceTokens sequence[] = {{ids, &cache}};
-      model.logits(model.forward(sequence).data(), length, logits.data());
+      const model::SequenceTokens sequence = {ids, &cache, length};
+      model.logits(model.forward({&sequence, 1}, workspace).data(), length, logits.data(), workspace);
       for (std::size_t t = 0; t < length; ++t) ids[t] = sampler.sample({logits.data() + t * vocab_size, vocab_size});
       progress.add(length / kRounds);
     }

@@ -22,9 +22,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Prompt tokens that pass the model at once, as llama-bench's default.
-constexpr std::size_t kPromptBatch = 512;
-
 // Positions up to here are exact in F32, and sizes of caches far from overflow.
 constexpr std::size_t kMostTokens = std::size_t{1} << 24;
 
@@ -106,22 +103,14 @@ class ModelBenchmark {
 
   model::KeyValueCache make_cache() {
     const std::size_t capacity = options_.depth + std::max(options_.prompt, options_.generate);
-    return model_.make_cache(options_.cache, capacity, kPromptBatch);
+    return model_.make_cache(options_.cache, capacity);
   }
 
   void run_prompt(model::KeyValueCache& cache, std::size_t tokens) {
     logits_.resize(model_.spec().vocab_size);
-    while (tokens > 0) {
-      ids_.resize(std::min(tokens, kPromptBatch));
-      for (int& id : ids_) id = static_cast<int>(random_() % model_.spec().vocab_size);
-      const model::SequenceTokens sequence = {ids_, &cache};
-      tokens -= ids_.size();
-      if (tokens == 0) {
-        model_.next_logits(sequence, logits_.data());
-      } else {
-        model_.forward({&sequence, 1});
-      }
-    }
+    ids_.resize(tokens);
+    for (int& id : ids_) id = static_cast<int>(random_() % model_.spec().vocab_size);
+    model_.next_logits(ids_, cache, logits_.data(), workspace_);
   }
 
   template <typename Test>
@@ -149,6 +138,7 @@ class ModelBenchmark {
   const Progress& progress_;
   Clock::time_point start_;
   model::Model model_;
+  model::Workspace workspace_;
   std::mt19937_64 random_{0};
   std::vector<int> ids_;
   std::vector<float> logits_;

@@ -65,8 +65,8 @@ std::size_t longest_sequence(const std::vector<Task>& tasks) {
 /// Log-likelihoods by one model. The question runs once, each choice continues from its cache.
 class ChoiceScorer {
  public:
-  ChoiceScorer(model::Model& model, const CacheOptions& cache, std::size_t longest)
-      : model_(model), runner_(model, model.make_cache(cache, longest, longest)) {}
+  ChoiceScorer(const model::Model& model, const CacheOptions& cache, std::size_t longest)
+      : model_(model), runner_(model, model.make_cache(cache, longest)) {}
 
   ChoiceAnswer answer(const Task& task) {
     ChoiceAnswer answer;
@@ -119,7 +119,7 @@ class ChoiceScorer {
     return double{logits[id]} - kernels::log_sum_exp(logits, model_.spec().vocab_size);
   }
 
-  model::Model& model_;
+  const model::Model& model_;
   eval::SequenceRunner runner_;
   std::vector<int> context_;           ///< what ran last
   std::vector<float> behind_context_;  ///< [vocab_size]
@@ -180,7 +180,7 @@ class ChoiceTest {
     }
   }
 
-  ChoiceFigures figures(model::Model& model, const CacheOptions& cache, std::string_view stage) {
+  ChoiceFigures figures(const model::Model& model, const CacheOptions& cache, std::string_view stage) {
     ChoiceScorer scorer(model, cache, longest_sequence(tasks_));
     ChoiceFigures figures;
     const Clock::time_point start = Clock::now();

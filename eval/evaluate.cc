@@ -23,9 +23,9 @@ using Clock = std::chrono::steady_clock;
 constexpr std::size_t kStreamBatch = 512;
 static_assert(kStreamBatch % eval::kLogitRows == 0);
 
-eval::SequenceRunner make_runner(model::Model& model, const EvaluateOptions& options, const CacheOptions& cache) {
-  if (options.stream > 0) return {model, model.make_cache(cache, options.stream, kStreamBatch)};
-  return {model, model.make_cache(cache, options.context, options.context)};
+eval::SequenceRunner make_runner(const model::Model& model, const EvaluateOptions& options, const CacheOptions& cache) {
+  if (options.stream > 0) return {model, model.make_cache(cache, options.stream)};
+  return {model, model.make_cache(cache, options.context)};
 }
 
 void check_options(const EvaluateOptions& options, const model::Model& model) {

@@ -9,15 +9,15 @@ bool SequenceRunner::truncate(std::size_t length) {
 }
 
 std::span<const float> SequenceRunner::run(std::span<const int> ids) {
-  const model::SequenceTokens sequence[] = {{ids, &cache_}};
-  const std::span<const float> hidden = model_.forward(sequence);
+  const model::SequenceTokens sequence = {.ids = ids, .cache = &cache_, .wanted = ids.size()};
+  const std::span<const float> hidden = model_.forward({&sequence, 1}, workspace_);
   hidden_.assign(hidden.begin(), hidden.end());
   return hidden_;
 }
 
 std::span<const float> SequenceRunner::logits(std::size_t first, std::size_t count) {
   logits_.resize(count * model_.spec().vocab_size);
-  model_.logits(hidden_.data() + first * model_.spec().hidden_size, count, logits_.data());
+  model_.logits(hidden_.data() + first * model_.spec().hidden_size, count, logits_.data(), workspace_);
   return logits_;
 }
 

@@ -14,12 +14,12 @@ namespace ballast::eval {
 /// Runs one sequence after the other through a model.
 class SequenceRunner {
  public:
-  SequenceRunner(model::Model& model, model::KeyValueCache cache) : model_(model), cache_(std::move(cache)) {}
+  SequenceRunner(const model::Model& model, model::KeyValueCache cache) : model_(model), cache_(std::move(cache)) {}
 
   /// The next tokens begin a new sequence.
   void restart() { cache_.truncate(0); }
 
-  /// The next tokens come behind the first `length` of the sequence, which keep their keys and values. Returns false,
+  /// The next tokens come after the first `length` of the sequence, which keep their keys and values. Returns false,
   /// and does nothing, when those are not all there any more.
   bool truncate(std::size_t length);
 
@@ -33,7 +33,8 @@ class SequenceRunner {
   const model::KeyValueCache& cache() const { return cache_; }
 
  private:
-  model::Model& model_;
+  const model::Model& model_;
+  model::Workspace workspace_;
   model::KeyValueCache cache_;
   std::vector<float> hidden_;
   std::vector<float> logits_;

@@ -1,117 +1,16 @@
 #include "model/model.h"
-#include "text/tokenizer_check.h"
 
 #include <algorithm>
 #include <exception>
+#include <string>
 #include <utility>
 
 #include "ballast/error.h"
 #include "ballast/statistics.h"
-#include "kernels/activation.h"
 #include "kernels/parallel.h"
-#include "kernels/scratch.h"
+#include "text/tokenizer_check.h"
 
 namespace ballast::model {
-
-namespace {
-
-std::size_t elements(const Norm& norm) {
-  return norm.gain.size() + norm.bias.size();
-}
-
-std::size_t elements(const Linear& linear) {
-  return linear.rows() * linear.cols() + linear.bias.size();
-}
-
-}  // namespace
-
-Embedding::Embedding(const ModelSpec& spec, const BlockParts& parts)
-    : hidden_size_(spec.hidden_size), token_types_(spec.token_types), table_(parts.linear({Role::kEmbedding})) {
-  if (spec.positions == PositionKind::kLearned) positions_ = parts.linear({Role::kPositionEmbedding});
-  if (spec.token_types > 0) {
-    token_type_.resize(spec.hidden_size);
-    decode_row(parts.linear({Role::kTokenTypeEmbedding}), 0, token_type_.data());
-  }
-  if (spec.embedding_norm) norm_ = parts.norm(Role::kEmbeddingNorm);
-}
-
-void Embedding::embed(std::span<const int> ids, std::size_t position, float* hidden) const {
-  for (const int id : ids) {
-    if (id < 0 || static_cast<std::size_t>(id) >= table_.rows()) {
-      throw Error("token " + std::to_string(id), "not in the model's vocabulary of " + std::to_string(table_.rows()));
-    }
-  }
-  if (positions_ && position + ids.size() > positions_->rows()) {
-    throw Error("position " + std::to_string(position + ids.size() - 1),
-                "the model has learned positions up to " + std::to_string(positions_->rows() - 1) + " only");
-  }
-  const std::size_t size = hidden_size_;
-  const std::size_t threads = kernels::threads_for(ids.size() * size);
-  const kernels::ThreadScratch scratch(threads, positions_ ? size : 0);
-  kernels::parallel_tasks(ids.size(), threads, [&](std::size_t i, std::size_t thread) {
-    float* row = hidden + i * size;
-    decode_row(table_, static_cast<std::size_t>(ids[i]), row);
-    if (positions_) {
-      float* place = scratch.of(thread);
-      decode_row(*positions_, position + i, place);
-      for (std::size_t c = 0; c < size; ++c) row[c] += place[c];
-    }
-    if (!token_type_.empty()) {
-      for (std::size_t c = 0; c < size; ++c) row[c] += token_type_[c];
-    }
-  });
-  if (!norm_.gain.empty()) norm_.apply(hidden, ids.size(), hidden);
-}
-
-std::size_t Embedding::weights() const {
-  return elements(table_) + (positions_ ? elements(*positions_) : 0) + token_type_.size() * token_types_ +
-         elements(norm_);
-}
-
-OuterWeights::OuterWeights(const ModelSpec& spec, const BlockParts& parts) : spec_(spec), embedding_(spec, parts) {
-  if (spec_.has_final_norm()) final_norm_ = parts.norm(Role::kFinalNorm);
-  if (spec_.head_transform) {
-    head_transform_ = parts.linear({Role::kHeadTransform});
-    head_norm_ = parts.norm(Role::kHeadNorm);
-  }
-  if (!spec_.tied_embeddings) head_ = parts.linear({Role::kHead});
-  if (spec_.biases.head) (head_ ? *head_ : embedding_.table()).bias = parts.vector(Role::kHeadBias);
-}
-
-void OuterWeights::prepare_head(const float* hidden, std::size_t m, float* dst,
-                                kernels::QuantizedActivations& scratch) const {
-  if (spec_.has_final_norm()) {
-    final_norm_.apply(hidden, m, dst);
-    hidden = dst;
-  }
-  if (head_transform_) {
-    std::vector<float> transformed(m * spec_.hidden_size);
-    const LinearOutput output[] = {{&*head_transform_, transformed.data(), spec_.hidden_size}};
-    apply(output, LinearRows(hidden, spec_.hidden_size), m, scratch);
-    kernels::activate(spec_.activation, transformed.data(), transformed.size());
-    head_norm_.apply(transformed.data(), m, dst);
-    hidden = dst;
-  }
-  if (hidden != dst) std::copy_n(hidden, m * spec_.hidden_size, dst);
-}
-
-void OuterWeights::head(const float* prepared, std::size_t m, float* logits,
-                        kernels::QuantizedActivations& scratch) const {
-  const LinearOutput output[] = {{&head_linear(), logits, spec_.vocab_size}};
-  apply(output, LinearRows(prepared, spec_.hidden_size), m, scratch);
-}
-
-std::size_t OuterWeights::weights() const {
-  std::size_t count = embedding_.weights() + elements(final_norm_) + elements(head_norm_);
-  for (const std::optional<Linear>* linear : {&head_transform_, &head_}) {
-    if (*linear) count += elements(**linear);
-  }
-  return count;
-}
-
-std::size_t OuterWeights::streamed_bytes() const {
-  return head_linear().bytes() + (head_transform_ ? head_transform_->bytes() : 0);
-}
 
 Model::Model(const std::filesystem::path& path) : Model(std::make_unique<ModelSource>(path)) {}
 
@@ -133,7 +32,7 @@ Model::Model(std::unique_ptr<ModelSource> source)
   }
 }
 
-void Model::flag_massive(std::span<const int> ids, std::size_t position, std::vector<std::uint8_t>& flags) const {
+void Model::flag_fp16_tokens(std::span<const int> ids, std::size_t position, std::vector<std::uint8_t>& flags) const {
   // Without a calibration: StreamingLLM's figure for how many of the first tokens draw attention (arXiv:2309.17453).
   constexpr std::size_t kFirstTokens = 4;
   const std::optional<std::vector<int>>& known = source_->massive_tokens();
@@ -147,55 +46,98 @@ void Model::flag_massive(std::span<const int> ids, std::size_t position, std::ve
   }
 }
 
-std::span<const float> Model::forward(std::span<const SequenceTokens> batch) {
-  run(batch, {});
-  return hidden_;
+void Model::check(std::span<const int> ids, const KeyValueCache& cache) const {
+  outer_.check(ids, cache.position());
+  if (!cache.rolling() && ids.size() > cache.room()) {
+    throw Error("cache", "has room for " + std::to_string(cache.room()) + " more tokens, " +
+                             std::to_string(ids.size()) + " come: make a longer one");
+  }
 }
 
-void Model::run(std::span<const SequenceTokens> batch, const ForwardOptions& last_block) {
+std::span<const float> Model::forward(std::span<const SequenceTokens> batch, Workspace& workspace) const {
+  for (const SequenceTokens& sequence : batch) check(sequence.ids, *sequence.cache);
+  std::size_t wanted = 0;
+  for (const SequenceTokens& sequence : batch) wanted += sequence.wanted;
+  workspace.output_.resize(wanted * spec().hidden_size);
+  workspace.done_.assign(batch.size(), 0);
+  kernels::with_team([&] {
+    while (cut_pass(batch, workspace)) run_pass(workspace);
+  });
+  return workspace.output_;
+}
+
+/// Chooses the next tokens of the sequences that have some left. Returns false when none has.
+bool Model::cut_pass(std::span<const SequenceTokens> batch, Workspace& workspace) const {
+  workspace.pieces_.clear();
+  workspace.batch_.clear();
   std::size_t tokens = 0;
-  for (const SequenceTokens& sequence : batch) tokens += sequence.ids.size();
-  hidden_.resize(tokens * spec().hidden_size);
-  sequences_.clear();
-  if (flags_.size() < batch.size()) flags_.resize(batch.size());
-  kernels::with_team([&] {
-    std::size_t first = 0;
-    for (const SequenceTokens& sequence : batch) {
-      const std::size_t position = sequence.cache->position();
-      outer_.embed(sequence.ids, position, hidden_.data() + first * spec().hidden_size);
-      BatchSequence entry = {.tokens = sequence.ids.size(), .cache = sequence.cache};
-      if (sequence.cache->type() == kernels::CacheType::kInt8) {
-        std::vector<std::uint8_t>& flags = flags_[sequences_.size()];
-        flag_massive(sequence.ids, position, flags);
-        entry.massive = flags;
-      }
-      sequences_.push_back(entry);
-      first += sequence.ids.size();
-    }
-    rope_.look_up(sequences_, angles_);
-    for (std::size_t layer = 0; layer < blocks_.size(); ++layer) {
-      forward_block(spec(), blocks_[layer], layer, angles_, sequences_, layer, hidden_.data(), activations_,
-                    layer + 1 == blocks_.size() ? last_block : ForwardOptions{});
-    }
-  });
-  for (const BatchSequence& sequence : sequences_) sequence.cache->advance(sequence.tokens);
+  std::size_t output_row = 0;  // of the sequence's first wanted token
+  for (std::size_t i = 0; i < batch.size() && tokens < kPassTokens; output_row += batch[i++].wanted) {
+    const std::size_t first = workspace.done_[i];
+    const std::size_t left = batch[i].ids.size() - first;
+    // Every token of an encoder sees all of its sequence.
+    const std::size_t count = spec().causal ? std::min(left, kPassTokens - tokens) : left;
+    if (count == 0) continue;
+    const std::size_t end = first + count;
+    const std::size_t first_wanted = std::max(first, batch[i].ids.size() - batch[i].wanted);
+    workspace.pieces_.push_back({.ids = batch[i].ids.subspan(first, count),
+                                 .output_row = output_row + first_wanted + batch[i].wanted - batch[i].ids.size()});
+    workspace.batch_.push_back(
+        {.tokens = count, .cache = batch[i].cache, .fp16_tokens = {}, .wanted = end - std::min(end, first_wanted)});
+    workspace.done_[i] = end;
+    tokens += count;
+  }
+  workspace.hidden_.resize(tokens * spec().hidden_size);
+  return tokens > 0;
 }
 
-void Model::logits(const float* hidden, std::size_t m, float* logits) {
-  if (prepared_.size() < m * spec().hidden_size) prepared_.resize(m * spec().hidden_size);
+/// Embeds the pass's tokens.
+void Model::begin_pass(Workspace& workspace) const {
+  if (workspace.fp16_flags_.size() < workspace.pieces_.size()) workspace.fp16_flags_.resize(workspace.pieces_.size());
+  float* hidden = workspace.hidden_.data();
+  for (std::size_t i = 0; i < workspace.pieces_.size(); ++i) {
+    const std::span<const int> ids = workspace.pieces_[i].ids;
+    BatchSequence& sequence = workspace.batch_[i];
+    const std::size_t position = sequence.cache->position();
+    outer_.embed(ids, position, hidden);
+    hidden += ids.size() * spec().hidden_size;
+    if (sequence.cache->type() != kernels::CacheType::kInt8) continue;
+    flag_fp16_tokens(ids, position, workspace.fp16_flags_[i]);
+    sequence.fp16_tokens = workspace.fp16_flags_[i];
+  }
+  rope_.look_up(workspace.batch_, workspace.angles_);
+}
+
+void Model::run_pass(Workspace& workspace) const {
+  begin_pass(workspace);
+  const bool wanted_only = can_keep_wanted_only(spec());
+  for (std::size_t layer = 0; layer < blocks_.size(); ++layer) {
+    forward_block(spec(), blocks_[layer], layer, workspace.angles_, workspace.batch_, layer, workspace.hidden_.data(),
+                  workspace.activations_, {.wanted_only = wanted_only && layer + 1 == blocks_.size()});
+  }
+  const std::size_t size = spec().hidden_size;
+  const float* row = workspace.hidden_.data();
+  for (std::size_t i = 0; i < workspace.pieces_.size(); ++i) {
+    const BatchSequence& sequence = workspace.batch_[i];
+    sequence.cache->advance(sequence.tokens);
+    if (!wanted_only) row += (sequence.tokens - sequence.wanted) * size;
+    std::copy_n(row, sequence.wanted * size, workspace.output_.data() + workspace.pieces_[i].output_row * size);
+    row += sequence.wanted * size;
+  }
+}
+
+void Model::logits(const float* hidden, std::size_t m, float* logits, Workspace& workspace) const {
+  std::vector<float>& prepared = workspace.prepared_;
+  if (prepared.size() < m * spec().hidden_size) prepared.resize(m * spec().hidden_size);
   kernels::with_team([&] {
-    outer_.prepare_head(hidden, m, prepared_.data(), activations_.quantized);
-    outer_.head(prepared_.data(), m, logits, activations_.quantized);
+    outer_.prepare_head(hidden, m, prepared.data(), workspace.activations_.quantized);
+    outer_.head(prepared.data(), m, logits, workspace.activations_.quantized);
   });
 }
 
-void Model::next_logits(const SequenceTokens& sequence, float* logits) {
-  kernels::with_team([&] {
-    const ForwardOptions last_block = {.last_only = can_keep_last_only(spec())};
-    run({&sequence, 1}, last_block);
-    const std::size_t row = last_block.last_only ? 0 : sequence.ids.size() - 1;
-    this->logits(hidden_.data() + row * spec().hidden_size, 1, logits);
-  });
+void Model::next_logits(std::span<const int> ids, KeyValueCache& cache, float* logits, Workspace& workspace) const {
+  const SequenceTokens sequence = {.ids = ids, .cache = &cache, .wanted = 1};
+  kernels::with_team([&] { this->logits(forward({&sequence, 1}, workspace).data(), 1, logits, workspace); });
 }
 
 kernels::CacheType Model::cache_type(CacheOptions::Type type) const {
@@ -213,37 +155,41 @@ kernels::CacheType Model::cache_type(CacheOptions::Type type) const {
   return int8_activations ? kernels::CacheType::kInt8 : kernels::CacheType::kF16;
 }
 
-KeyValueCache Model::make_cache(const CacheOptions& options, std::size_t capacity, std::size_t largest_append) {
-  const std::string place = source_->checkpoint().path().string();
+void Model::check_cache_options(const CacheOptions& options) const {
+  const std::string context = source_->checkpoint().path().string();
   if (options.window == 0 && options.sinks > 0) throw Error("sinks", "need a window");
-  if (options.window > 0 && !spec().causal) throw Error(place, "is an encoder: every token sees all, no window moves");
+  if (options.window > 0 && !spec().causal)
+    throw Error(context, "is an encoder: every token sees all, no window moves");
   if (options.window > 0 && spec().positions == PositionKind::kLearned) {
-    throw Error(place, "has learned positions, which a rolling cache cannot renumber");
+    throw Error(context, "has learned positions, which a rolling cache cannot renumber");
   }
   if (options.window + options.sinks > context_length()) {
     throw Error("window", std::to_string(options.window + options.sinks) +
                               " tokens with the sinks are more than the model's " + "context of " +
                               std::to_string(context_length()));
   }
+}
+
+KeyValueCache Model::make_cache(const CacheOptions& options, std::size_t capacity) const {
+  check_cache_options(options);
   const std::vector<int>& prefix = source_->prefix_tokens();
-  const std::size_t piece = std::max<std::size_t>(1, largest_append);
   KeyValueCache cache(cache_shape(spec()), {.layers = spec().layers,
                                             .type = cache_type(options.type),
                                             .capacity = prefix.size() + capacity,
                                             .window = options.window,
                                             .sinks = options.window == 0 ? 0 : prefix.size() + options.sinks,
-                                            .largest_append = piece});
-  for (std::span<const int> rest = prefix; !rest.empty();) {
-    const SequenceTokens sequence = {rest.first(std::min(rest.size(), piece)), &cache};
-    run({&sequence, 1}, {});
-    rest = rest.subspan(sequence.ids.size());
+                                            .largest_append = kPassTokens});
+  if (!prefix.empty()) {
+    Workspace workspace;
+    const SequenceTokens sequence = {.ids = prefix, .cache = &cache};
+    forward({&sequence, 1}, workspace);
+    cache.hold_prefix();
   }
-  if (!prefix.empty()) cache.hold_prefix();
   return cache;
 }
 
-KeyValueCache Model::make_exact_cache(std::size_t capacity) {
-  return make_cache({.type = CacheOptions::Type::kF32}, capacity, capacity);
+KeyValueCache Model::make_exact_cache(std::size_t capacity) const {
+  return make_cache({.type = CacheOptions::Type::kF32}, capacity);
 }
 
 double Model::expert_share() const {
@@ -265,7 +211,7 @@ double Model::prompt_weights(std::size_t tokens) const {
   double each = 0;
   double last = size(outer_.head_linear());
   for (const BlockWeights& block : blocks_) {
-    const bool ends = &block == &blocks_.back() && can_keep_last_only(spec());
+    const bool ends = &block == &blocks_.back() && can_keep_wanted_only(spec());
     bool before_attention = true;  // the order of for_each_linear
     for_each_linear(block, expert_share(), [&](const Linear& linear, double share) {
       if (&linear == &block.attention_output) before_attention = false;
@@ -279,21 +225,18 @@ double Model::prompt_weights(std::size_t tokens) const {
 std::size_t Model::all_weights() const {
   std::size_t count = outer_.weights();
   for (const BlockWeights& block : blocks_) {
-    count += elements(block.attention_norm) + elements(block.mlp_norm) + elements(block.query_norm) +
-             elements(block.key_norm);
-    for_each_linear(block, 1.0, [&](const Linear& linear, double) { count += elements(linear); });
+    count += block.attention_norm.elements() + block.mlp_norm.elements() + block.query_norm.elements() +
+             block.key_norm.elements();
+    for_each_linear(block, 1.0, [&](const Linear& linear, double) { count += linear.elements(); });
   }
   return count;
 }
 
 std::unique_ptr<text::Tokenizer> require_tokenizer(const ModelSource& source) {
-  const std::string place = source.checkpoint().path().string();
+  const std::string context = source.checkpoint().path().string();
   std::unique_ptr<text::Tokenizer> tokenizer = text::load_tokenizer(source.checkpoint());
-  if (tokenizer == nullptr)
-    throw Error(place,
-                "has no tokenizer.json, tokenizer.model or bare vocabulary, which "
-                "this command needs to read text");
-  text::check_embedding_rows(*tokenizer, source.spec().vocab_size, place);
+  if (tokenizer == nullptr) throw Error(context, text::kNoTokenizer);
+  text::check_embedding_rows(*tokenizer, source.spec().vocab_size, context);
   return tokenizer;
 }
 

@@ -26,6 +26,10 @@ std::size_t Linear::bytes() const {
   return std::get<kernels::QuantizedMatrix>(weights).bytes();
 }
 
+std::size_t Linear::elements() const {
+  return rows() * cols() + bias.size();
+}
+
 namespace {
 
 /// Products of one input with several linears, those of a kind run together.

@@ -30,7 +30,8 @@ struct Linear {
 
   std::size_t rows() const;
   std::size_t cols() const;
-  std::size_t bytes() const;  ///< that one token's product reads
+  std::size_t bytes() const;     ///< that one token's product reads
+  std::size_t elements() const;  ///< of matrix and bias
 };
 
 /// Where one linear of a group writes: rows `stride` floats apart.
@@ -79,6 +80,8 @@ struct Norm {
   float epsilon = 1e-5F;
   std::vector<float> gain;  ///< what the normalized value is multiplied with
   std::vector<float> bias;  ///< or empty
+
+  std::size_t elements() const { return gain.size() + bias.size(); }
 
   /// Normalizes src [m][gain.size()] into dst, which may be src.
   void apply(const float* src, std::size_t m, float* dst) const;

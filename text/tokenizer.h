@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "ballast/chat.h"
 #include "files/checkpoint.h"
 
 namespace ballast::text {
@@ -100,16 +101,11 @@ class StreamDecoder {
 /// `text` with every maximal subpart that is not UTF-8 replaced by U+FFFD, as Python's errors="replace" does.
 std::string replace_invalid_utf8(std::string_view text);
 
-struct ChatMessage {
-  std::string role;  ///< "system", "user" or "assistant"
-  std::string content;
-};
-
 /// The prompt for a conversation, ending where the assistant's answer begins; BOS is a part of it where the template
 /// writes one. Recognises the known families of templates (chat_families.h); throws Error naming the family or the
 /// template's beginning when it is another one, when there is none, and for a conversation that the template refuses.
 /// `today`: for templates that write the date; the local date by default.
-std::string apply_chat_template(const Tokenizer& tokenizer, const std::vector<ChatMessage>& messages,
+std::string apply_chat_template(const Tokenizer& tokenizer, std::span<const ChatMessage> messages,
                                 std::optional<std::chrono::year_month_day> today = std::nullopt);
 
 }  // namespace ballast::text

@@ -1,17 +1,19 @@
-// Running a model: prompts in, text out.
+// Generating text: prompts in, tokens out, one after the other.
 #ifndef BALLAST_GENERATE_H_
 #define BALLAST_GENERATE_H_
 
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "ballast/cache.h"
+#include "ballast/model.h"
 
 namespace ballast {
 
@@ -22,36 +24,63 @@ struct GenerateOptions {
   double top_p = 1;
   double repetition_penalty = 1;  ///< Keskar et al. 2019; divides positive logits of tokens seen in the last 64
   std::uint64_t seed = 0;
-  std::vector<std::string> stop{};  ///< generation ends before any of these
+  std::vector<std::string> stop{};        ///< generation ends before any of these
+  std::optional<std::size_t> logprobs{};  ///< tell each token's log-probability, and so many of the most likely ones
   CacheOptions cache{};
+};
+
+/// A token and the natural logarithm of its probability by the model's logits, before temperature and penalties.
+struct TokenLogprob {
+  int id = 0;
+  double logprob = 0;
+};
+
+struct GeneratedToken {
+  int id = 0;
+  double logprob = 0;             ///< with GenerateOptions::logprobs, else 0
+  std::vector<TokenLogprob> top;  ///< the most likely ones, the likeliest first
 };
 
 struct GenerateResult {
   enum class Finish { kStop, kLength, kCancelled };
   Finish finish = Finish::kLength;
   std::string text;
+  std::vector<GeneratedToken> tokens;  ///< one that ended the text included
   std::size_t prompt_tokens = 0;
-  std::size_t tokens = 0;
   double prompt_seconds = 0;
   double seconds = 0;  ///< of the generated tokens
 };
 
-/// A loaded model with one conversation. Not thread-safe.
+/// What one step of a generation brought. Views that hold until the callback returns.
+struct GenerateStep {
+  /// Text that is certain now: whole characters, no beginning of a stop string; may be empty.
+  std::string_view text;
+  const GeneratedToken* token = nullptr;  ///< null for text that was held back until the end
+};
+
+/// Returning false ends the generation.
+using OnGenerateStep = std::function<bool(const GenerateStep&)>;
+
+/// One conversation with a model. Calls come from one thread at a time; different generators of one model may be used
+/// from different threads, where their steps run as one batch. What a generator gives does not depend on the others.
 class Generator {
  public:
-  explicit Generator(const std::filesystem::path& model);
+  explicit Generator(const Model& model);
   ~Generator();
   Generator(Generator&&) noexcept;
   Generator& operator=(Generator&&) noexcept;
 
-  /// Continues `prompt`. `on_text` gets each piece of text as soon as it is certain (whole characters, no beginning of
-  /// a stop string); returning false ends the generation. Every call starts a new context.
-  GenerateResult generate(std::string_view prompt, const GenerateOptions& options,
-                          const std::function<bool(std::string_view)>& on_text = {});
+  /// Continues token ids, which begin a context. What they have in common with the last call's context is not read
+  /// again. Throws Error when there are none or more than the context has.
+  GenerateResult generate(std::span<const int> prompt, const GenerateOptions& options,
+                          const OnGenerateStep& on_step = {});
 
-  /// The same for one user message through the model's chat template, with all earlier messages of this Generator.
-  GenerateResult chat(std::string_view message, const GenerateOptions& options,
-                      const std::function<bool(std::string_view)>& on_text = {});
+  /// Continues a text, with the special tokens that belong around it.
+  GenerateResult generate(std::string_view prompt, const GenerateOptions& options, const OnGenerateStep& on_step = {});
+
+  /// Answers a conversation, system message and earlier turns included, by the model's chat template.
+  GenerateResult chat(std::span<const ChatMessage> messages, const GenerateOptions& options,
+                      const OnGenerateStep& on_step = {});
 
  private:
   struct State;

@@ -99,5 +99,5 @@ class MpiRanks final : public Ranks {
 
 extern "C" ballast::Ranks* ballast_open_mpi_ranks(const char* version) {
   if (std::string_view(version) != BALLAST_VERSION) return nullptr;
-  return new ballast::calib::MpiRanks();
+  return new ballast::jobs::MpiRanks();
 }

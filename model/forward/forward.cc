@@ -33,6 +33,7 @@ void forward_pre_norm(const BlockPass& pass, float* hidden) {
   const auto attention_row = normalized_by(pass.block.attention_norm);
   BlockPass rest = pass;
   rest.tokens = forward_attention(pass, {kernels::RowSource(attention_row), size, a.attention_input.data()}, hidden);
+  if (rest.tokens == 0) return;
   const auto mlp_row = normalized_by(pass.block.mlp_norm);
   forward_mlp(rest, {kernels::RowSource(mlp_row), size, a.mlp_input.data()}, hidden);
 }

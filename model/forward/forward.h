@@ -26,7 +26,8 @@ inline CacheShape cache_shape(const ModelSpec& spec) {
 struct BatchSequence {
   std::size_t tokens = 0;
   KeyValueCache* cache = nullptr;
-  std::span<const std::uint8_t> massive{};  ///< per token: not 0 keeps it in 16 bits in an INT8 cache; or empty
+  std::span<const std::uint8_t> fp16_tokens{};  ///< per token: not 0 keeps it in F16 in an INT8 cache; or empty
+  std::size_t wanted = 0;                       ///< by ForwardOptions::wanted_only, the last so many tokens
 };
 
 /// What some linears of a block read together.
@@ -85,17 +86,18 @@ class RopeTable {
   kernels::KeyRotation rotation_;
 };
 
-/// Whether a last block can leave out what only tokens before the last one need.
-inline bool can_keep_last_only(const ModelSpec& spec) {
+/// Whether a last block can leave out what only unwanted tokens need.
+inline bool can_keep_wanted_only(const ModelSpec& spec) {
   return spec.layout == BlockLayout::kPreNorm;
 }
 
 struct ForwardOptions {
   bool record_inputs = false;      ///< fill BlockActivations::inputs
   bool first_token_share = false;  ///< also sum up the attention that each head gives to the first token
-  /// After this block only the last token of each sequence is wanted: hidden's first rows receive these, one for each
-  /// sequence. The others leave their keys and values behind. Only where can_keep_last_only.
-  bool last_only = false;
+  /// After this block only BatchSequence::wanted tokens of each sequence are wanted: hidden's first rows receive these,
+  /// one sequence after the other. The others leave their keys and values in the cache. Only where
+  /// can_keep_wanted_only.
+  bool wanted_only = false;
 };
 
 /// hidden [tokens][hidden_size] goes in and comes out; the batch's keys and values are appended to layer `cache_layer`

@@ -113,12 +113,15 @@ kernels::KeyBias key_bias(const BlockPass& pass) {
   return {.values = pass.block.key.bias.data(), .rotation = pass.angles.rotation};
 }
 
-/// Moves the row of each sequence's last token to the front.
-void keep_last_rows(std::span<const BatchSequence> batch, std::size_t row_size, float* rows) {
-  std::size_t end = 0;
-  for (std::size_t i = 0; i < batch.size(); ++i) {
-    end += batch[i].tokens;
-    if (end - 1 != i) std::copy_n(rows + (end - 1) * row_size, row_size, rows + i * row_size);
+/// Moves the rows of each sequence's wanted tokens to the front.
+void keep_wanted_rows(std::span<const BatchSequence> batch, std::size_t row_size, float* rows) {
+  float* to = rows;
+  const float* end = rows;
+  for (const BatchSequence& sequence : batch) {
+    end += sequence.tokens * row_size;
+    const std::size_t count = sequence.wanted * row_size;
+    if (end - count != to) std::copy_n(end - count, count, to);  // towards the front: they may overlap
+    to += count;
   }
 }
 
@@ -151,11 +154,11 @@ std::size_t attend(const BlockPass& pass, const RowLayout& layout) {
     const kernels::KeyBias bias = key_bias(pass);
     const std::size_t pairs = bias.values == nullptr ? 0 : bias.rotation->pairs();
     sequence.cache->append(pass.cache_layer, rows + layout.keys, layout.size, rows + layout.values, layout.size,
-                           sequence.tokens, sequence.massive,
+                           sequence.tokens, sequence.fp16_tokens,
                            {.bias = bias,
                             .cos = pass.angles.cos.data() + first_row * pairs,
                             .sin = pass.angles.sin.data() + first_row * pairs});
-    const std::size_t left_out = pass.options.last_only ? sequence.tokens - 1 : 0;
+    const std::size_t left_out = pass.options.wanted_only ? sequence.tokens - sequence.wanted : 0;
     kernels::AttentionSequence entry;
     entry.q = rows + left_out * layout.size;
     entry.q_stride = layout.size;
@@ -170,7 +173,7 @@ std::size_t attend(const BlockPass& pass, const RowLayout& layout) {
       entry.sink_q = a.sink_queries.data() + (first_row + left_out) * layout.keys;
       entry.sink_q_stride = layout.keys;
     }
-    sequences.push_back(entry);
+    if (entry.queries > 0) sequences.push_back(entry);
     first_row += sequence.tokens;
     written += entry.queries;
   }
@@ -206,9 +209,10 @@ std::size_t forward_attention(const BlockPass& pass, const LinearRows& input, fl
   a.keys = {rows + layout.keys, layout.size};
   a.values = {rows + layout.values, layout.size};
   const std::size_t left = attend(pass, layout);
-  if (pass.options.last_only) {
-    keep_last_rows(pass.batch, spec.hidden_size, hidden);
-    if (block.output_gate) keep_last_rows(pass.batch, block.output_gate->rows(), a.output_gate.data());
+  if (left == 0) return 0;
+  if (pass.options.wanted_only) {
+    keep_wanted_rows(pass.batch, spec.hidden_size, hidden);
+    if (block.output_gate) keep_wanted_rows(pass.batch, block.output_gate->rows(), a.output_gate.data());
   }
   if (spec.output_gate == OutputGate::kPerElement) {
     kernels::multiply_sigmoid(a.attention_output.data(), left, spec.heads * spec.value_size, a.output_gate.data(),

@@ -48,7 +48,8 @@ inline void grow(std::vector<float>& buffer, std::size_t size) {
 }
 
 /// hidden [tokens][hidden] += output projection of the attention over input [tokens][hidden], which may be made from
-/// hidden but does not lie in it. Returns the rows of hidden that go on: all, or by last_only one for each sequence.
+/// hidden but does not lie in it. Returns the rows of hidden that go on: all, or by wanted_only those of the wanted
+/// tokens.
 std::size_t forward_attention(const BlockPass& pass, const LinearRows& input, float* hidden);
 
 /// hidden [tokens][hidden] += MLP of input [tokens][hidden], as above; plain or by experts.

@@ -211,7 +211,7 @@ void assign_int16_activations(std::vector<InputChoice>& inputs, double share) {
   for (const Candidate& candidate : candidates) {
     if (candidate.products > rest) continue;
     rest -= candidate.products;
-    candidate.input->wide = true;
+    candidate.input->int16_activations = true;
     for (MatrixChoice& matrix : candidate.input->matrices) {
       matrix.outlier_gains.clear();
       for (FormatOption& option : matrix.options) option.activation_cost = 0;

@@ -64,9 +64,9 @@ double output_error(const WorkingLinear& linear, const Hessian* moments, std::sp
     return error;
   }
   std::vector<float> products(difference.size());
-  const kernels::FloatMatrix second = {
-      .data = moments->second.data(), .type = kernels::FloatType::kF32, .rows = linear.cols, .cols = linear.cols};
-  const kernels::FloatOutput output = {.matrix = &second, .dst = products.data(), .stride = linear.cols};
+  const kernels::FloatMatrix hessian = {
+      .data = moments->values.data(), .type = kernels::FloatType::kF32, .rows = linear.cols, .cols = linear.cols};
+  const kernels::FloatOutput output = {.matrix = &hessian, .dst = products.data(), .stride = linear.cols};
   kernels::matmul({&output, 1}, difference.data(), linear.rows);
   for (std::size_t i = 0; i < difference.size(); ++i) error += double{difference[i]} * double{products[i]};
   return std::max(0.0, error);

@@ -93,8 +93,9 @@ TEST_CASE("statistics behind a prefix are of the samples' tokens at their places
 
   model::Model run(model.directory / "model");
   model::KeyValueCache cache = run.make_exact_cache(whole.tokens.size());
-  const model::SequenceTokens sequence[] = {{whole.tokens, &cache}};
-  const std::span<const float> hidden = run.forward(sequence);
+  model::Workspace workspace;
+  const model::SequenceTokens sequence = {whole.tokens, &cache, whole.tokens.size()};
+  const std::span<const float> hidden = run.forward({&sequence, 1}, workspace);
   float largest = 0;
   for (std::size_t i = 32; i < hidden.size(); ++i) largest = std::max(largest, std::abs(hidden[i]));
   CHECK(std::abs(behind.layers.back().top.front().value) == doctest::Approx(largest).epsilon(1e-5));

@@ -73,11 +73,11 @@ namespace {
 
 /// Allocations between the second token and the last but one.
 std::size_t allocations_of_tokens(const std::filesystem::path& path, const GenerateOptions& options) {
-  Generator generator(path);
+  Generator generator{Model(path)};
   generator.generate("ab", options);  // fills what calls keep
   std::vector<std::size_t> counts;
   counts.reserve(options.max_tokens + 1);
-  generator.generate("ab", options, [&](std::string_view) {
+  generator.generate("ab", options, [&](const GenerateStep&) {
     counts.push_back(allocations);
     return true;
   });

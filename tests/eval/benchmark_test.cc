@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "error_message.h"
+#include "model/model.h"
 
 namespace ballast {
 namespace {
@@ -20,10 +21,22 @@ TEST_CASE("speed is measured behind more tokens than the context where positions
   REQUIRE(measured.results.size() == 2);
   CHECK(measured.results[0].test == "pp8 @ d100");
   CHECK(measured.results[1].test == "tg4 @ d100");
-  for (const BenchmarkResult& result : measured.results) {
-    CHECK(result.tokens_per_second > 0);
-    CHECK(result.fraction_of_limit > 0);
-  }
+  for (const BenchmarkResult& result : measured.results) CHECK(result.tokens_per_second > 0);
+}
+
+TEST_CASE("limits are the machine's figures over what a token of the model takes") {
+  const Benchmark measured = benchmark(kModels / "llama", kBeyondContext);
+  REQUIRE(measured.results.size() == 2);
+  const model::Model model(kModels / "llama");
+  const auto limit = [](const BenchmarkResult& result) { return result.tokens_per_second / result.fraction_of_limit; };
+  // Two operations for each weight that a prompt's token meets.
+  CHECK(limit(measured.results[0]) ==
+        doctest::Approx(measured.int8_gops * 1e9 / (2 * model.prompt_weights(kBeyondContext.prompt))));
+  // The weights, and the cache in the middle of the generation.
+  model::KeyValueCache cache = model.make_cache({}, kBeyondContext.depth + kBeyondContext.prompt);
+  cache.advance(kBeyondContext.depth + kBeyondContext.generate / 2);
+  const auto bytes = static_cast<double>(model.streamed_bytes() + cache.bytes_in_use());
+  CHECK(limit(measured.results[1]) == doctest::Approx(measured.read_gb_s * 1e9 / bytes));
 }
 
 TEST_CASE("a benchmark beyond a table of positions is refused") {

@@ -56,9 +56,7 @@ double direct_log_likelihood(const std::filesystem::path& path, const std::vecto
   const std::size_t vocab_size = model.spec().vocab_size;
   const std::size_t count = ids.size() - 1;
   model::KeyValueCache cache = model.make_exact_cache(count);
-  const model::SequenceTokens sequence[] = {{std::span(ids).first(count), &cache}};
-  std::vector<float> logits(count * vocab_size);
-  model.logits(model.forward(sequence).data(), count, logits.data());
+  const std::vector<float> logits = test::run_tokens(model, std::span(ids).first(count), cache);
   double sum = 0;
   for (std::size_t i = ids.size() - scored; i < ids.size(); ++i) {
     const float* row = logits.data() + (i - 1) * vocab_size;

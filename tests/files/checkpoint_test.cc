@@ -91,7 +91,7 @@ struct Sharded {
     write_file(directory / "2.safetensors", tensor_file("b"));
     write_file(directory / "model.safetensors.index.json", index);
   }
-  std::string refusal() const { return ballast::model::refusal(directory.path()); }
+  std::string refusal() const { return ballast::files::refusal(directory.path()); }
 };
 
 TEST_CASE("shards are opened together") {

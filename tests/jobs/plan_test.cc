@@ -1,10 +1,12 @@
 #include "jobs/plan.h"
 
 #include <doctest/doctest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <limits>
 #include <string>
+#include <vector>
 
 #include "temporary_directory.h"
 
@@ -32,10 +34,27 @@ TEST_CASE("the tightest control group above a process limits its memory, files t
   CHECK(group_memory(root / ".", "a/b") == 0);
 }
 
-TEST_CASE("this process' memory and the machine's speed are known") {
-  CHECK(resident_memory() > 1000000);
+TEST_CASE("the memory of this process grows by what it touches") {
+  constexpr std::size_t kTouched = std::size_t{64} << 20;
+  const std::uint64_t before = resident_memory();
+  const std::vector<char> touched(kTouched, 1);
+  const std::uint64_t grown = resident_memory() - before;
+  CHECK(touched[kTouched / 2] == 1);
+  CHECK(grown > kTouched * 9 / 10);
+  CHECK(grown < kTouched * 3 / 2);
+}
+
+TEST_CASE("a process may take no more memory than the machine has") {
+  const auto pages = static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES));
+  const std::uint64_t machine = pages * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
   CHECK(available_memory() > 0);
-  CHECK(multiply_adds_per_second(8) > 1e6);
+  CHECK(available_memory() < machine);
+}
+
+TEST_CASE("the machine's speed lies between an emulator's and a thousand cores'") {
+  const double speed = multiply_adds_per_second(8);
+  CHECK(speed > 1e6);
+  CHECK(speed < 1e15);
 }
 
 }  // namespace

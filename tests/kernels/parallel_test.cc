@@ -91,14 +91,11 @@ TEST_CASE("thousands of calls follow each other in one team") {
 }
 
 TEST_CASE("a team works on several threads at once") {
+  if (omp_get_thread_limit() < 2) return;  // OMP_THREAD_LIMIT=1: there are none
   const bool several = with_threads(2, [] {
     bool met = false;
     with_team([&] {
-      if (available_threads() < 2) {
-        MESSAGE("skipped: OpenMP gives one thread");  // OMP_THREAD_LIMIT=1
-        met = true;
-        return;
-      }
+      if (available_threads() < 2) return;
       std::atomic<int> arrived{0};
       // Each waits for the other: one thread alone would never return.
       parallel_tasks(2, 2, [&](std::size_t, std::size_t) {

@@ -78,10 +78,11 @@ TEST_CASE("the next token's logits are the last of all, and leave the same cache
     const std::size_t vocab = model.spec().vocab_size;
     const std::vector<float> at_once = run_at_once(model, ids);
     KeyValueCache cache = model.make_exact_cache(ids.size());
+    Workspace workspace;
     std::vector<float> logits(vocab);
     const std::size_t half = ids.size() / 2;
     for (const auto& [first, count] : {std::pair{std::size_t{0}, half}, {half, ids.size() - half}}) {
-      model.next_logits({std::span(ids).subspan(first, count), &cache}, logits.data());
+      model.next_logits(std::span(ids).subspan(first, count), cache, logits.data(), workspace);
       const float* expected = at_once.data() + (first + count - 1) * vocab;
       CHECK(relative_error(logits, std::vector<float>(expected, expected + vocab)) <= kRounding);
     }
@@ -93,14 +94,11 @@ TEST_CASE("a truncated cache continues as if the tokens behind had never been") 
   Model model(golden_model("llama3"));
   KeyValueCache cache = model.make_exact_cache(ids.size());
   const std::vector<int> other = {9, 8, 7};
-  SequenceTokens sequence[] = {{std::span(ids).first(5), &cache}};
-  model.forward(sequence);
-  sequence[0].ids = other;
-  model.forward(sequence);
+  test::run_tokens(model, std::span(ids).first(5), cache);
+  test::run_tokens(model, other, cache);
   CHECK(cache.length() == 8);
   cache.truncate(5);
-  sequence[0].ids = std::span(ids).subspan(5);
-  const std::vector<float> continued = logits_of(model, model.forward(sequence));
+  const std::vector<float> continued = test::run_tokens(model, std::span(ids).subspan(5), cache);
   std::vector<float> expected = run_at_once(model, ids);
   expected.erase(expected.begin(), expected.end() - static_cast<std::ptrdiff_t>(continued.size()));
   CHECK(relative_error(continued, expected) <= kRounding);
@@ -119,9 +117,11 @@ TEST_CASE("a batch of sequences of different length equals each sequence alone")
     // Twice, so that the caches differ in length when the second half begins.
     for (const auto& [from, first_count, second_count] : {std::tuple{0, 9, 2}, std::tuple{1, 5, 4}}) {
       const SequenceTokens batch[] = {
-          {std::span(golden.ids[0]).subspan(from == 0 ? 0 : 9, static_cast<std::size_t>(first_count)), &first_cache},
-          {std::span(second).subspan(from == 0 ? 0 : 2, static_cast<std::size_t>(second_count)), &second_cache}};
-      const std::vector<float> rows = logits_of(model, model.forward(batch));
+          {std::span(golden.ids[0]).subspan(from == 0 ? 0 : 9, static_cast<std::size_t>(first_count)), &first_cache,
+           static_cast<std::size_t>(first_count)},
+          {std::span(second).subspan(from == 0 ? 0 : 2, static_cast<std::size_t>(second_count)), &second_cache,
+           static_cast<std::size_t>(second_count)}};
+      const std::vector<float> rows = test::run_batch(model, batch);
       const auto split = rows.begin() + first_count * static_cast<std::ptrdiff_t>(model.spec().vocab_size);
       first_rows.insert(first_rows.end(), rows.begin(), split);
       second_rows.insert(second_rows.end(), split, rows.end());
@@ -137,8 +137,8 @@ TEST_CASE("an encoder's sequences of one batch do not see each other") {
   Model model(golden_model("bert"));
   KeyValueCache first_cache = model.make_exact_cache(14);
   KeyValueCache second_cache = model.make_exact_cache(6);
-  const SequenceTokens batch[] = {{golden.ids[0], &first_cache}, {second, &second_cache}};
-  const std::vector<float> rows = logits_of(model, model.forward(batch));
+  const SequenceTokens batch[] = {{golden.ids[0], &first_cache, 14}, {second, &second_cache, 6}};
+  const std::vector<float> rows = test::run_batch(model, batch);
   const auto split = rows.begin() + static_cast<std::ptrdiff_t>(golden.logits[0].size());
   CHECK(relative_error(std::vector(rows.begin(), split), golden.logits[0]) <= 1e-4);
   CHECK(relative_error(std::vector(split, rows.end()), run_at_once(model, second)) <= kRounding);
@@ -162,8 +162,7 @@ TEST_CASE("a position behind a table of learned positions is refused") {
   Model model(golden_model("gpt2"));
   KeyValueCache cache = model.make_exact_cache(80);
   const std::vector<int> ids(65, 2);
-  const SequenceTokens sequence[] = {{ids, &cache}};
-  CHECK(error_message([&] { model.forward(sequence); }) ==
+  CHECK(error_message([&] { test::run_tokens(model, ids, cache); }) ==
         "position 64: the model has learned positions up to 63 only");
 }
 
@@ -172,8 +171,7 @@ TEST_CASE("an id outside the vocabulary is refused") {
   KeyValueCache cache = model.make_exact_cache(4);
   for (const int id : {-1, 67}) {
     const std::vector<int> ids = {1, id};
-    const SequenceTokens sequence[] = {{ids, &cache}};
-    CHECK(error_message([&] { model.forward(sequence); }) ==
+    CHECK(error_message([&] { test::run_tokens(model, ids, cache); }) ==
           "token " + std::to_string(id) + ": not in the model's vocabulary of 67");
   }
   CHECK(cache.length() == 0);

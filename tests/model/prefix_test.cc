@@ -43,11 +43,6 @@ fs::path written_model(const fs::path& directory, const nlohmann::json& prefix) 
   return model.write(directory);
 }
 
-std::vector<float> logits_behind(Model& model, const std::vector<int>& ids, KeyValueCache& cache) {
-  const SequenceTokens sequence[] = {{ids, &cache}};
-  return test::logits_of(model, model.forward(sequence));
-}
-
 TEST_CASE("a text's logits are those that it has when the prefix is a part of it") {
   const test::TemporaryDirectory directory;
   Model plain(test::random_model().write(directory / "plain"));
@@ -70,19 +65,19 @@ TEST_CASE("a cache that is cut back to nothing still holds the prefix") {
   CHECK(cache.length() == 0);
   CHECK(cache.capacity() == 16);
   CHECK(cache.room() == 16);
-  const std::vector<float> first = logits_behind(model, text_ids(16), cache);
+  const std::vector<float> first = test::run_tokens(model, text_ids(16), cache);
   CHECK(cache.length() == 16);
   CHECK(cache.room() == 0);
   cache.truncate(0);
-  CHECK(logits_behind(model, text_ids(16), cache) == first);
+  CHECK(test::run_tokens(model, text_ids(16), cache) == first);
 }
 
 TEST_CASE("an INT8 cache keeps the prefix in 16 bits") {
   const test::TemporaryDirectory directory;
   Model model(written_model(directory / "model", {1, 2, 3, 4, 5, 6}));
-  KeyValueCache cache = model.make_cache({.type = CacheOptions::Type::kInt8}, 16, 16);
+  KeyValueCache cache = model.make_cache({.type = CacheOptions::Type::kInt8}, 16);
   CHECK(cache.flagged_tokens(0) == 6);
-  logits_behind(model, text_ids(16), cache);
+  test::run_tokens(model, text_ids(16), cache);
   CHECK(cache.flagged_tokens(0) == 6);
   cache.truncate(0);
   CHECK(cache.flagged_tokens(1) == 6);
@@ -93,19 +88,19 @@ TEST_CASE("a rolling cache keeps the prefix as sinks") {
   Model plain(test::random_model().write(directory / "plain"));
   Model model(written_model(directory / "prefixed", kPrefix));
   constexpr std::size_t kPiece = 4;
-  KeyValueCache cache = model.make_cache({.type = CacheOptions::Type::kF32, .window = 8, .sinks = 1}, 0, kPiece);
+  KeyValueCache cache = model.make_cache({.type = CacheOptions::Type::kF32, .window = 8, .sinks = 1}, 0);
   KeyValueCache wanted =
-      plain.make_cache({.type = CacheOptions::Type::kF32, .window = 8, .sinks = kPrefix.size() + 1}, 0, kPiece);
-  logits_behind(plain, kPrefix, wanted);
+      plain.make_cache({.type = CacheOptions::Type::kF32, .window = 8, .sinks = kPrefix.size() + 1}, 0);
+  test::run_tokens(plain, kPrefix, wanted);
   const std::vector<int> ids = text_ids(40);
   for (std::size_t begin = 0; begin < ids.size(); begin += kPiece) {
     CAPTURE(begin);
     const auto from = ids.begin() + static_cast<std::ptrdiff_t>(begin);
     const std::vector<int> piece(from, from + kPiece);
-    CHECK(test::relative_error(logits_behind(model, piece, cache), logits_behind(plain, piece, wanted)) < 1e-5);
+    CHECK(test::relative_error(test::run_tokens(model, piece, cache), test::run_tokens(plain, piece, wanted)) < 1e-5);
   }
-  CHECK(error_message([&] { model.make_cache({.window = 61}, 0, 1); }) == "no error");
-  CHECK(error_message([&] { model.make_cache({.window = 62}, 0, 1); }) == Contains("context of 61"));
+  CHECK(error_message([&] { model.make_cache({.window = 61}, 0); }) == "no error");
+  CHECK(error_message([&] { model.make_cache({.window = 62}, 0); }) == Contains("context of 61"));
 }
 
 TEST_CASE("a damaged prefix in config.json is told in one line") {

@@ -26,10 +26,9 @@ Statistics measured() {
 }
 
 /// Tokens that an INT8 cache holds in 16 bits after a model has read `ids`.
-std::size_t kept_in_16_bits(model::Model& model, const std::vector<int>& ids) {
-  model::KeyValueCache cache = model.make_cache({.type = CacheOptions::Type::kInt8}, ids.size(), ids.size());
-  const model::SequenceTokens sequence[] = {{ids, &cache}};
-  model.forward(sequence);
+std::size_t kept_in_16_bits(const model::Model& model, const std::vector<int>& ids) {
+  model::KeyValueCache cache = model.make_cache({.type = CacheOptions::Type::kInt8}, ids.size());
+  test::run_tokens(model, ids, cache);
   return cache.flagged_tokens(0);
 }
 

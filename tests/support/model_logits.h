@@ -10,20 +10,18 @@
 #include <vector>
 
 #include "model/model.h"
+#include "model_runs.h"
 
 namespace ballast::test {
 
 /// [40][vocab] for tokens that differ, on a model of at least 67 tokens.
 inline std::vector<float> logits_of(const std::filesystem::path& path) {
-  model::Model model(path);
+  const model::Model model(path);
   std::vector<int> ids(40);
   for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int>(i * 23 % 67);
   ids[0] = 1;
   model::KeyValueCache cache = model.make_exact_cache(ids.size());
-  const model::SequenceTokens sequence[] = {{ids, &cache}};
-  std::vector<float> logits(ids.size() * model.spec().vocab_size);
-  model.logits(model.forward(sequence).data(), ids.size(), logits.data());
-  return logits;
+  return run_tokens(model, ids, cache);
 }
 
 /// Root mean square of the difference over that of `expected`.

@@ -59,28 +59,36 @@ inline Golden read_golden(const std::string& name) {
   return golden;
 }
 
-inline std::vector<float> logits_of(model::Model& model, std::span<const float> hidden) {
+/// Runs a batch. Returns the logits of all that it wants.
+inline std::vector<float> run_batch(const model::Model& model, std::span<const model::SequenceTokens> batch) {
+  model::Workspace workspace;
+  const std::span<const float> hidden = model.forward(batch, workspace);
   const std::size_t rows = hidden.size() / model.spec().hidden_size;
   std::vector<float> logits(rows * model.spec().vocab_size);
-  model.logits(hidden.data(), rows, logits.data());
+  if (rows > 0) model.logits(std::vector(hidden.begin(), hidden.end()).data(), rows, logits.data(), workspace);
   return logits;
 }
 
+/// Continues a sequence. Returns the logits of all tokens.
+inline std::vector<float> run_tokens(const model::Model& model, std::span<const int> ids, model::KeyValueCache& cache) {
+  const model::SequenceTokens sequence = {ids, &cache, ids.size()};
+  return run_batch(model, {&sequence, 1});
+}
+
 /// Runs `ids` in pieces of `piece` tokens.
-inline std::vector<float> run_in_pieces(model::Model& model, const std::vector<int>& ids, std::size_t piece,
+inline std::vector<float> run_in_pieces(const model::Model& model, const std::vector<int>& ids, std::size_t piece,
                                         CacheOptions::Type type = CacheOptions::Type::kF32) {
-  model::KeyValueCache cache = model.make_cache({.type = type}, ids.size(), piece);
+  model::KeyValueCache cache = model.make_cache({.type = type}, ids.size());
   std::vector<float> logits;
   for (std::size_t begin = 0; begin < ids.size(); begin += piece) {
-    const model::SequenceTokens sequence[] = {
-        {std::span(ids).subspan(begin, std::min(piece, ids.size() - begin)), &cache}};
-    const std::vector<float> part = logits_of(model, model.forward(sequence));
+    const std::vector<float> part =
+        run_tokens(model, std::span(ids).subspan(begin, std::min(piece, ids.size() - begin)), cache);
     logits.insert(logits.end(), part.begin(), part.end());
   }
   return logits;
 }
 
-inline std::vector<float> run_at_once(model::Model& model, const std::vector<int>& ids) {
+inline std::vector<float> run_at_once(const model::Model& model, const std::vector<int>& ids) {
   return run_in_pieces(model, ids, ids.size());
 }
 

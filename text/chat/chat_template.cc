@@ -50,8 +50,9 @@ std::chrono::year_month_day local_date() {
 
 }  // namespace
 
-std::string apply_chat_template(const Tokenizer& tokenizer, const std::vector<ChatMessage>& messages,
+std::string apply_chat_template(const Tokenizer& tokenizer, std::span<const ChatMessage> messages,
                                 std::optional<std::chrono::year_month_day> today) {
+  if (messages.empty()) throw Error("conversation", "has no message");
   const std::string& chat_template = tokenizer.chat_template();
   if (chat_template.empty()) throw Error("chat template", "the model has none; give a plain prompt instead");
   const auto text = [&](std::optional<int> token) { return token ? tokenizer.token_bytes(*token) : std::string(); };

@@ -2,6 +2,7 @@
 
 #include <csignal>
 #include <string>
+#include <vector>
 
 #include "tools/commands/commands.h"
 #include "tools/commands/generation_output.h"
@@ -14,14 +15,17 @@ namespace {
 
 constexpr const char* kHint = "Ctrl-C stops an answer, Ctrl-D leaves.\n";
 
-void answer(Generator& generator, const std::string& message, const GenerateOptions& options, bool quiet) {
+/// Answers the last message. Returns the answer, which may have been cut short.
+std::string answer(Generator& generator, const std::vector<ChatMessage>& messages, const GenerateOptions& options,
+                   bool quiet) {
   GenerationOutput output;
-  const GenerateResult result = generator.chat(message, options, [&](std::string_view text) {
-    output.write(text);
+  const GenerateResult result = generator.chat(messages, options, [&](const GenerateStep& step) {
+    output.write(step.text);
     return pending_interrupt() == 0;
   });
   output.finish();
   if (!quiet) print_message(timing_line(result) + "\n");
+  return result.text;
 }
 
 }  // namespace
@@ -31,6 +35,7 @@ int converse(Generator& generator, const GenerateOptions& options, bool quiet) {
   const bool typed = input_is_terminal();
   if (typed) print_message(kHint);
   LineInput input;
+  std::vector<ChatMessage> messages;
   std::string message;
   while (true) {
     if (typed) print_message("> ");
@@ -40,7 +45,8 @@ int converse(Generator& generator, const GenerateOptions& options, bool quiet) {
       return status == LineInput::Status::kEnd ? kExitDone : throw Interrupted(pending_interrupt());
     }
     if (message.empty()) continue;
-    answer(generator, message, options, quiet);
+    messages.push_back({"user", message});
+    messages.push_back({"assistant", answer(generator, messages, options, quiet)});
     // Only Ctrl-C at a terminal means the answer alone.
     if (pending_interrupt() != 0 && (!typed || pending_interrupt() != SIGINT)) throw Interrupted(pending_interrupt());
     forget_interrupt();

@@ -28,7 +28,7 @@ void GenerationOutput::finish() {
 
 std::string timing_line(const GenerateResult& result) {
   return "prompt: " + speed(result.prompt_tokens, result.prompt_seconds) +
-         "; generated: " + speed(result.tokens, result.seconds);
+         "; generated: " + speed(result.tokens.size(), result.seconds);
 }
 
 }  // namespace ballast::tools

@@ -2,6 +2,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "ballast/generate.h"
 #include "tools/commands/cache_flags.h"
@@ -28,17 +29,19 @@ struct RunFlags {
 int run_run(const RunFlags& flags) {
   if (!flags.prompt && !flags.chat) throw UsageError("-p PROMPT is missing (-p - reads it from standard input)");
   use_threads(flags.job.threads);
-  Generator generator(flags.model);
+  const Model model(flags.model);
+  Generator generator(model);
   if (!flags.prompt) return converse(generator, flags.options, flags.job.quiet);
 
   const std::string prompt = *flags.prompt == "-" ? read_input() : *flags.prompt;
   GenerationOutput output;
-  const auto on_text = [&](std::string_view text) {
-    output.write(text);
+  const auto on_step = [&](const GenerateStep& step) {
+    output.write(step.text);
     return true;
   };
-  const GenerateResult result =
-      flags.chat ? generator.chat(prompt, flags.options, on_text) : generator.generate(prompt, flags.options, on_text);
+  const std::vector<ChatMessage> conversation = {{"user", prompt}};
+  const GenerateResult result = flags.chat ? generator.chat(conversation, flags.options, on_step)
+                                           : generator.generate(prompt, flags.options, on_step);
   output.finish();
   if (!flags.job.quiet) print_message(timing_line(result) + "\n");
   return kExitDone;

@@ -1,0 +1,57 @@
+// From logits to shown text: the choice of tokens, their log-probabilities, stop strings and whole characters.
+#ifndef BALLAST_ENGINE_CONTINUATION_H_
+#define BALLAST_ENGINE_CONTINUATION_H_
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ballast/generate.h"
+#include "engine/sampling.h"
+#include "text/text_stream.h"
+#include "text/tokenizer.h"
+
+namespace ballast::engine {
+
+/// How one text goes on. Belongs to one thread at a time.
+class Continuation {
+ public:
+  /// `stop_tokens` end the text besides the tokenizer's own; both must outlive this. Without a tokenizer (null) there
+  /// are tokens and no text. Throws Error when an option is out of its range, or needs a tokenizer.
+  Continuation(const text::Tokenizer* tokenizer, const std::vector<int>& stop_tokens, text::StreamDecoder::Begin begin,
+               const GenerateOptions& options);
+
+  /// Tokens of the prompt, for the repetition penalty.
+  void see(std::span<const int> prompt);
+
+  /// Chooses the next token by a row of logits and takes it in. Throws Error when the logits are not finite.
+  GeneratedToken next(std::span<const float> logits);
+
+  /// Text that has become certain since the last call.
+  std::string take_text() { return std::exchange(text_, {}); }
+
+  /// Whether a stop token or a stop string has come.
+  bool stopped() const { return stopped_; }
+
+  /// Makes the text certain that was held back for a stop string or a character to become whole.
+  void finish();
+
+ private:
+  bool ends_text(int token) const;
+
+  const text::Tokenizer* tokenizer_;
+  const std::vector<int>& stop_tokens_;
+  std::optional<std::size_t> logprobs_;
+  Sampler sampler_;
+  text::TextStream stream_;
+  std::optional<text::StreamDecoder> decoder_;
+  std::string text_;
+  bool stopped_ = false;
+};
+
+}  // namespace ballast::engine
+
+#endif  // BALLAST_ENGINE_CONTINUATION_H_

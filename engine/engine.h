@@ -1,0 +1,57 @@
+// Runs many sequences over one model, prompts and single tokens in one ragged batch.
+#ifndef BALLAST_ENGINE_ENGINE_H_
+#define BALLAST_ENGINE_ENGINE_H_
+
+#include <condition_variable>
+#include <cstddef>
+#include <exception>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "engine/sequence.h"
+#include "model/model.h"
+
+namespace ballast::engine {
+
+/// May be called from any number of threads: calls that come while a step is running are put together into the next
+/// one, which one of them leads. What a sequence gets is the same bits whatever else is in the batch.
+class Engine {
+ public:
+  /// The model must outlive it.
+  explicit Engine(const model::Model& model) : model_(model) {}
+
+  /// Runs the pending tokens of each sequence and leaves the logits that it wants. Throws Error, with all sequences as
+  /// they were, for a token that is not in the vocabulary or more tokens than fit. A sequence is in one call at a time.
+  void step(std::span<Sequence* const> sequences);
+  void step(Sequence& sequence);
+
+ private:
+  /// A call of step().
+  struct Call {
+    std::span<Sequence* const> sequences;
+    bool done = false;
+    std::exception_ptr failure{};
+  };
+
+  void run(std::span<Call* const> calls);
+  void forward();
+  void write_logits(std::span<const float> hidden);
+
+  const model::Model& model_;
+  std::mutex mutex_;
+  std::condition_variable finished_;
+  bool led_ = false;            ///< a call leads a step
+  std::vector<Call*> waiting_;  ///< for the next step
+
+  // The leading call's alone; kept, so that a token costs no allocation.
+  std::vector<Call*> calls_;
+  std::vector<Sequence*> sequences_;
+  std::vector<model::SequenceTokens> batch_;
+  model::Workspace workspace_;
+  std::vector<float> logits_;
+};
+
+}  // namespace ballast::engine
+
+#endif  // BALLAST_ENGINE_ENGINE_H_

@@ -1,0 +1,21 @@
+// Log-probabilities of tokens by a row of logits.
+#ifndef BALLAST_ENGINE_LOG_PROBABILITIES_H_
+#define BALLAST_ENGINE_LOG_PROBABILITIES_H_
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "ballast/generate.h"
+
+namespace ballast::engine {
+
+/// The `count` most likely tokens, the likeliest first; of equal ones the lower id.
+std::vector<TokenLogprob> most_likely(std::span<const float> logits, double log_sum, std::size_t count);
+
+/// The token with its log-probability and those of the `top` most likely ones. `logits` must be finite.
+GeneratedToken with_log_probabilities(int token, std::span<const float> logits, std::size_t top);
+
+}  // namespace ballast::engine
+
+#endif  // BALLAST_ENGINE_LOG_PROBABILITIES_H_

@@ -1,0 +1,150 @@
+#include "ballast/model.h"
+
+#ifdef __linux__
+#include <malloc.h>
+#endif
+
+#include <algorithm>
+#include <functional>
+#include <utility>
+
+#include "ballast/error.h"
+#include "engine/model_state.h"
+#include "engine/sequence.h"
+#include "kernels/logits.h"
+#include "text/tokenizer_check.h"
+
+namespace ballast {
+
+namespace {
+
+// Rows of logits that are in memory at once.
+constexpr std::size_t kRows = 64;
+
+// Parsing leaves several times what the tokenizer takes, free but in the process.
+std::unique_ptr<text::Tokenizer> read_tokenizer(const model::ModelSource& source) {
+  std::unique_ptr<text::Tokenizer> tokenizer = text::load_tokenizer(source.checkpoint());
+  if (tokenizer != nullptr) {
+    text::check_embedding_rows(*tokenizer, source.spec().vocab_size, source.checkpoint().path().string());
+  }
+#ifdef __GLIBC__
+  ::malloc_trim(0);
+#endif
+  return tokenizer;
+}
+
+/// Runs ids as a sequence of its own and calls use(first, logits of the rows from first on) until the last row.
+void for_each_row_block(const model::Model& model, engine::Engine& engine, std::span<const int> ids,
+                        const std::function<void(std::size_t, std::span<const float>)>& use) {
+  if (ids.empty()) throw Error("token ids", "there are none");
+  if (ids.size() > model.context_length()) {
+    throw Error("token ids", std::to_string(ids.size()) + " do not fit the model's context of " +
+                                 std::to_string(model.context_length()));
+  }
+  engine::Sequence sequence(model, {.type = CacheOptions::Type::kF32}, ids.size());
+  // Every token of an encoder sees all of them.
+  const std::size_t rows = model.spec().causal ? kRows : ids.size();
+  for (std::size_t first = 0; first < ids.size(); first += rows) {
+    const std::size_t count = std::min(rows, ids.size() - first);
+    sequence.append(ids.subspan(first, count));
+    sequence.want(count);
+    engine.step(sequence);
+    use(first, sequence.logits());
+  }
+}
+
+}  // namespace
+
+// The tokenizer comes first: what reading it takes for a moment is gone before the weights come.
+Model::State::State(std::unique_ptr<model::ModelSource> source)
+    : path(source->checkpoint().path()),
+      own_tokenizer(read_tokenizer(*source)),
+      model(std::move(source)),
+      engine(model) {}
+
+Model::State::State(const std::filesystem::path& model_path)
+    : State(std::make_unique<model::ModelSource>(model_path)) {}
+
+const text::Tokenizer& Model::State::tokenizer() const {
+  if (own_tokenizer == nullptr) throw Error(path.string(), text::kNoTokenizer);
+  return *own_tokenizer;
+}
+
+Model::Model(const std::filesystem::path& path) : state_(std::make_shared<const State>(path)) {}
+Model::~Model() = default;
+Model::Model(const Model&) = default;
+Model& Model::operator=(const Model&) = default;
+Model::Model(Model&&) noexcept = default;
+Model& Model::operator=(Model&&) noexcept = default;
+
+const std::filesystem::path& Model::path() const {
+  return state_->path;
+}
+
+const ModelSpec& Model::spec() const {
+  return state_->model.spec();
+}
+
+std::size_t Model::context_length() const {
+  return state_->model.context_length();
+}
+
+bool Model::has_tokenizer() const {
+  return state_->own_tokenizer != nullptr;
+}
+
+std::vector<int> Model::encode(std::string_view text, bool special_tokens) const {
+  const text::Tokenizer& tokenizer = state_->tokenizer();
+  std::vector<int> ids = tokenizer.encode(text);
+  if (!special_tokens) return ids;
+  const std::vector<int>& leading = tokenizer.leading_special_tokens();
+  ids.insert(ids.begin(), leading.begin(), leading.end());
+  // An encoder's texts also end with special tokens; after them nothing could be continued.
+  if (!spec().causal) ids.insert(ids.end(), tokenizer.suffix().begin(), tokenizer.suffix().end());
+  return ids;
+}
+
+std::string Model::decode(std::span<const int> ids) const {
+  return text::decode(state_->tokenizer(), ids);
+}
+
+std::string Model::token_bytes(int id) const {
+  return state_->tokenizer().token_bytes(id);
+}
+
+std::vector<int> Model::stop_tokens() const {
+  std::vector<int> ids = spec().stop_tokens;
+  if (!has_tokenizer()) return ids;
+  const std::optional<int> eos = state_->tokenizer().eos();
+  if (eos && std::ranges::find(ids, *eos) == ids.end()) ids.push_back(*eos);
+  return ids;
+}
+
+std::string Model::chat_prompt(std::span<const ChatMessage> messages) const {
+  return text::apply_chat_template(state_->tokenizer(), messages);
+}
+
+Tensor Model::logits(std::span<const int> ids) const {
+  const std::size_t vocab_size = spec().vocab_size;
+  Tensor logits{.shape = {static_cast<std::int64_t>(ids.size()), static_cast<std::int64_t>(vocab_size)}, .values = {}};
+  for_each_row_block(state_->model, state_->engine, ids, [&](std::size_t, std::span<const float> rows) {
+    logits.values.insert(logits.values.end(), rows.begin(), rows.end());
+  });
+  return logits;
+}
+
+std::vector<double> Model::log_probabilities(std::span<const int> ids) const {
+  const std::size_t vocab_size = spec().vocab_size;
+  std::vector<double> scores;
+  for_each_row_block(state_->model, state_->engine, ids, [&](std::size_t first, std::span<const float> rows) {
+    for (std::size_t i = 0; i * vocab_size < rows.size() && first + i + 1 < ids.size(); ++i) {
+      const float* row = rows.data() + i * vocab_size;
+      const auto next = static_cast<std::size_t>(ids[first + i + 1]);
+      if (next >= vocab_size) break;  // the step that runs it says so
+      scores.push_back(double{row[next]} - kernels::log_sum_exp(row, vocab_size));
+    }
+  });
+  return scores;
+}
+
+}  // namespace ballast

@@ -1,0 +1,22 @@
+#include "engine/sequence.h"
+
+#include <algorithm>
+
+namespace ballast::engine {
+
+Sequence::Sequence(const model::Model& model, const CacheOptions& options, std::size_t capacity)
+    : options_(options), cache_(model.make_cache(options, capacity)) {}
+
+bool Sequence::suits(const CacheOptions& options, std::size_t capacity) const {
+  return options == options_ && (cache_.rolling() || cache_.capacity() >= capacity);
+}
+
+void Sequence::replace(std::span<const int> ids) {
+  const std::span<const int> seen = std::span(tokens_).first(run());
+  const auto common = static_cast<std::size_t>(std::ranges::mismatch(ids, seen).in1 - ids.begin());
+  const std::size_t kept = std::min(common, ids.size() - std::min<std::size_t>(ids.size(), 1));
+  cache_.truncate(cache_.can_truncate_to(kept) ? kept : 0);
+  tokens_.assign(ids.begin(), ids.end());
+}
+
+}  // namespace ballast::engine

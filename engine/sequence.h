@@ -1,0 +1,60 @@
+// Tokens of one text with what the model keeps of them, and what the next step shall give.
+#ifndef BALLAST_ENGINE_SEQUENCE_H_
+#define BALLAST_ENGINE_SEQUENCE_H_
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "ballast/cache.h"
+#include "model/model.h"
+
+namespace ballast::engine {
+
+/// Tokens come in by append(), a step of the engine runs those that have not run yet and leaves the logits that were
+/// wanted. Belongs to one thread at a time; the model must outlive it.
+class Sequence {
+ public:
+  /// Without tokens; `capacity` of them fit, or any number where the cache rolls. Throws Error when the model cannot be
+  /// run so.
+  Sequence(const model::Model& model, const CacheOptions& options, std::size_t capacity);
+
+  const std::vector<int>& tokens() const { return tokens_; }
+  std::span<const int> pending() const { return std::span(tokens_).subspan(run()); }
+  std::size_t run() const { return cache_.length(); }  ///< of the tokens, the first so many have run
+  const model::KeyValueCache& cache() const { return cache_; }
+
+  /// Whether it can hold `capacity` tokens and keeps them as `options` says.
+  bool suits(const CacheOptions& options, std::size_t capacity) const;
+
+  /// Tokens to run in the next step.
+  void append(std::span<const int> ids) { tokens_.insert(tokens_.end(), ids.begin(), ids.end()); }
+  void append(int id) { tokens_.push_back(id); }
+
+  /// Makes the tokens `ids`. What they have in common with those that have run stays, the rest becomes pending, at
+  /// least the last one, so that its logits can be had.
+  void replace(std::span<const int> ids);
+
+  /// Room for tokens to come, so that appending them allocates nothing.
+  void reserve(std::size_t tokens) { tokens_.reserve(tokens_.size() + tokens); }
+
+  /// Of the next step's tokens, the last so many whose logits are wanted.
+  std::size_t wanted() const { return wanted_; }
+  void want(std::size_t rows) { wanted_ = rows; }
+
+  /// [wanted()][vocab_size] after a step.
+  std::span<const float> logits() const { return logits_; }
+
+ private:
+  friend class Engine;
+
+  CacheOptions options_;
+  model::KeyValueCache cache_;
+  std::vector<int> tokens_;
+  std::size_t wanted_ = 1;
+  std::vector<float> logits_;
+};
+
+}  // namespace ballast::engine
+
+#endif  // BALLAST_ENGINE_SEQUENCE_H_

@@ -1,0 +1,105 @@
+#include "model/outer_weights.h"
+
+#include <algorithm>
+#include <string>
+
+#include "ballast/error.h"
+#include "kernels/activation.h"
+#include "kernels/parallel.h"
+#include "kernels/scratch.h"
+
+namespace ballast::model {
+
+Embedding::Embedding(const ModelSpec& spec, const BlockParts& parts)
+    : hidden_size_(spec.hidden_size), token_types_(spec.token_types), table_(parts.linear({Role::kEmbedding})) {
+  if (spec.positions == PositionKind::kLearned) positions_ = parts.linear({Role::kPositionEmbedding});
+  if (spec.token_types > 0) {
+    token_type_.resize(spec.hidden_size);
+    decode_row(parts.linear({Role::kTokenTypeEmbedding}), 0, token_type_.data());
+  }
+  if (spec.embedding_norm) norm_ = parts.norm(Role::kEmbeddingNorm);
+}
+
+void Embedding::check(std::span<const int> ids, std::size_t position) const {
+  for (const int id : ids) {
+    if (id < 0 || static_cast<std::size_t>(id) >= table_.rows()) {
+      throw Error("token " + std::to_string(id), "not in the model's vocabulary of " + std::to_string(table_.rows()));
+    }
+  }
+  if (positions_ && position + ids.size() > positions_->rows()) {
+    throw Error("position " + std::to_string(position + ids.size() - 1),
+                "the model has learned positions up to " + std::to_string(positions_->rows() - 1) + " only");
+  }
+}
+
+void Embedding::embed(std::span<const int> ids, std::size_t position, float* hidden) const {
+  check(ids, position);
+  const std::size_t size = hidden_size_;
+  const std::size_t threads = kernels::threads_for(ids.size() * size);
+  const kernels::ThreadScratch scratch(threads, positions_ ? size : 0);
+  kernels::parallel_tasks(ids.size(), threads, [&](std::size_t i, std::size_t thread) {
+    float* row = hidden + i * size;
+    decode_row(table_, static_cast<std::size_t>(ids[i]), row);
+    if (positions_) {
+      float* position_row = scratch.of(thread);
+      decode_row(*positions_, position + i, position_row);
+      for (std::size_t c = 0; c < size; ++c) row[c] += position_row[c];
+    }
+    if (!token_type_.empty()) {
+      for (std::size_t c = 0; c < size; ++c) row[c] += token_type_[c];
+    }
+  });
+  if (!norm_.gain.empty()) norm_.apply(hidden, ids.size(), hidden);
+}
+
+std::size_t Embedding::weights() const {
+  return table_.elements() + (positions_ ? positions_->elements() : 0) + token_type_.size() * token_types_ +
+         norm_.elements();
+}
+
+OuterWeights::OuterWeights(const ModelSpec& spec, const BlockParts& parts) : spec_(spec), embedding_(spec, parts) {
+  if (spec_.has_final_norm()) final_norm_ = parts.norm(Role::kFinalNorm);
+  if (spec_.head_transform) {
+    head_transform_ = parts.linear({Role::kHeadTransform});
+    head_norm_ = parts.norm(Role::kHeadNorm);
+  }
+  if (!spec_.tied_embeddings) head_ = parts.linear({Role::kHead});
+  if (spec_.biases.head) (head_ ? *head_ : embedding_.table()).bias = parts.vector(Role::kHeadBias);
+}
+
+void OuterWeights::prepare_head(const float* hidden, std::size_t m, float* dst,
+                                kernels::QuantizedActivations& scratch) const {
+  if (spec_.has_final_norm()) {
+    final_norm_.apply(hidden, m, dst);
+    hidden = dst;
+  }
+  if (head_transform_) {
+    std::vector<float> transformed(m * spec_.hidden_size);
+    const LinearOutput output[] = {{&*head_transform_, transformed.data(), spec_.hidden_size}};
+    apply(output, LinearRows(hidden, spec_.hidden_size), m, scratch);
+    kernels::activate(spec_.activation, transformed.data(), transformed.size());
+    head_norm_.apply(transformed.data(), m, dst);
+    hidden = dst;
+  }
+  if (hidden != dst) std::copy_n(hidden, m * spec_.hidden_size, dst);
+}
+
+void OuterWeights::head(const float* prepared, std::size_t m, float* logits,
+                        kernels::QuantizedActivations& scratch) const {
+  const LinearOutput output[] = {{&head_linear(), logits, spec_.vocab_size}};
+  apply(output, LinearRows(prepared, spec_.hidden_size), m, scratch);
+}
+
+std::size_t OuterWeights::weights() const {
+  std::size_t count = embedding_.weights() + final_norm_.elements() + head_norm_.elements();
+  for (const std::optional<Linear>* linear : {&head_transform_, &head_}) {
+    if (*linear) count += (*linear)->elements();
+  }
+  return count;
+}
+
+std::size_t OuterWeights::streamed_bytes() const {
+  return head_linear().bytes() + (head_transform_ ? head_transform_->bytes() : 0);
+}
+
+}  // namespace ballast::model

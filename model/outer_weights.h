@@ -1,0 +1,77 @@
+// What lies before a model's first block and after its last one: embeddings, the final norm, the head.
+#ifndef BALLAST_MODEL_OUTER_WEIGHTS_H_
+#define BALLAST_MODEL_OUTER_WEIGHTS_H_
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "ballast/spec.h"
+#include "kernels/matrix/quantized_matrix.h"
+#include "model/block_parts.h"
+#include "model/source/model_source.h"
+#include "model/weights.h"
+
+namespace ballast::model {
+
+/// What lies before the first block.
+class Embedding {
+ public:
+  Embedding(const ModelSpec& spec, const BlockParts& parts);
+
+  /// Throws Error for an id that is not in the vocabulary or a position that a table of positions does not have.
+  void check(std::span<const int> ids, std::size_t position) const;
+
+  /// Embeds consecutive tokens, the first of which is at `position`. hidden is [ids.size()][hidden_size]. Throws
+  /// what check() does.
+  void embed(std::span<const int> ids, std::size_t position, float* hidden) const;
+
+  const Linear& table() const { return table_; }
+  Linear& table() { return table_; }
+  std::size_t weights() const;  ///< elements of everything here
+
+ private:
+  std::size_t hidden_size_;
+  std::size_t token_types_;
+  Linear table_;
+  std::optional<Linear> positions_;
+  std::vector<float> token_type_;  ///< the first row of its table, or empty
+  Norm norm_;                      ///< its gain is empty when there is none
+};
+
+/// What lies before the first block and after the last one.
+class OuterWeights {
+ public:
+  explicit OuterWeights(const ModelSource& source) : OuterWeights(source.spec(), source.parts()) {}
+  OuterWeights(const ModelSpec& spec, const BlockParts& parts);
+
+  /// Embedding::check and embed.
+  void check(std::span<const int> ids, std::size_t position) const { embedding_.check(ids, position); }
+  void embed(std::span<const int> ids, std::size_t position, float* hidden) const {
+    embedding_.embed(ids, position, hidden);
+  }
+
+  /// What the head reads, [m][hidden_size], which may be `hidden`.
+  void prepare_head(const float* hidden, std::size_t m, float* dst, kernels::QuantizedActivations& scratch) const;
+
+  /// logits [m][vocab_size] of prepared rows.
+  void head(const float* prepared, std::size_t m, float* logits, kernels::QuantizedActivations& scratch) const;
+
+  const Linear& head_linear() const { return head_ ? *head_ : embedding_.table(); }
+  const std::optional<Linear>& head_transform() const { return head_transform_; }  ///< reads the last block's output
+  std::size_t weights() const;                                                     ///< elements of everything here
+  std::size_t streamed_bytes() const;                                              ///< that one token's logits read
+
+ private:
+  ModelSpec spec_;
+  Embedding embedding_;
+  Norm final_norm_;
+  std::optional<Linear> head_transform_;
+  Norm head_norm_;
+  std::optional<Linear> head_;  ///< empty when it is the embedding
+};
+
+}  // namespace ballast::model
+
+#endif  // BALLAST_MODEL_OUTER_WEIGHTS_H_
