@@ -5,9 +5,11 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <string_view>
+#include <utility>
 
 #include "ballast/error.h"
 #include "jobs/sharded_sum.h"
+#include "quant/saved_block.h"
 
 namespace ballast::quant {
 
@@ -24,8 +26,10 @@ std::string blob(std::string_view name, std::size_t block) {
   return std::string(name) + std::to_string(block);
 }
 
-json to_json(const MatrixAllocation& matrix) {
-  return {{"name", matrix.name},
+json to_json(const ModuleId& id, const MatrixAllocation& matrix) {
+  return {{"role", static_cast<int>(id.role)},
+          {"layer", id.layer},
+          {"expert", id.expert},
           {"format", format_name(matrix.format)},
           {"outlier_columns", matrix.outlier_columns},
           {"int16_activations", matrix.int16_activations},
@@ -34,9 +38,14 @@ json to_json(const MatrixAllocation& matrix) {
           {"next_gain", matrix.next_gain}};
 }
 
+ModuleId id_from_json(const json& object) {
+  return {.role = static_cast<model::Role>(object.at("role").get<int>()),
+          .layer = object.at("layer"),
+          .expert = object.at("expert")};
+}
+
 MatrixAllocation from_json(const json& object) {
-  return {.name = object.at("name"),
-          .format = parse_format(object.at("format").get<std::string>()),
+  return {.format = parse_format(object.at("format").get<std::string>()),
           .outlier_columns = object.at("outlier_columns"),
           .int16_activations = object.at("int16_activations"),
           .bytes = object.at("bytes"),
@@ -46,8 +55,21 @@ MatrixAllocation from_json(const json& object) {
 
 }  // namespace
 
-ConversionState::ConversionState(const std::filesystem::path& folder, const jobs::JobKey& key, Ranks& ranks)
-    : ranks_(ranks), state_(jobs::JobState::folder_of(folder, ranks), key) {
+ConversionState::ConversionState(const std::filesystem::path& folder, const jobs::JobKey& key, Ranks& ranks,
+                                 std::function<void(const std::string&)> tell)
+    : ranks_(ranks), state_(jobs::JobState::folder_of(folder, ranks), key), tell_(std::move(tell)) {
+  tell_problem();
+  find_blocks();
+  if (blocks_ > 0) tell_("going on after block " + std::to_string(blocks_ - 1));
+}
+
+void ConversionState::tell_problem() {
+  if (state_.problem().empty() || problem_told_) return;
+  tell_("a kill would lose what is done: " + state_.problem());
+  problem_told_ = true;
+}
+
+void ConversionState::find_blocks() {
   const std::vector<std::string> names = state_.names();
   std::size_t newest = 0;  // counted from 1
   for (const std::string& name : names) {
@@ -56,12 +78,12 @@ ConversionState::ConversionState(const std::filesystem::path& folder, const jobs
     std::from_chars(name.data() + kSamples.size(), name.data() + name.size(), block);
     newest = std::max(newest, block + 1);
   }
-  const std::size_t common = jobs::least_of_ranks(ranks, newest);
+  const std::size_t common = jobs::least_of_ranks(ranks_, newest);
   bool whole = common > 0 && std::ranges::find(names, blob(kSamples, common - 1)) != names.end();
   // Only the first rank writes the output, so only it keeps blocks.
-  for (std::size_t i = 0; ranks.first() && whole && i < common; ++i)
+  for (std::size_t i = 0; ranks_.first() && whole && i < common; ++i)
     whole = std::ranges::find(names, blob(kBlock, i)) != names.end();
-  blocks_ = jobs::least_of_ranks(ranks, whole ? common : 0);
+  blocks_ = jobs::least_of_ranks(ranks_, whole ? common : 0);
 }
 
 std::optional<Allocation> ConversionState::allocation() const {
@@ -69,28 +91,22 @@ std::optional<Allocation> ConversionState::allocation() const {
   if (jobs::least_of_ranks(ranks_, saved ? 1 : 0) == 0) return {};
   const json object = json::parse(*saved);
   Allocation allocation{.matrices = {}, .bytes = object.at("bytes"), .cost = object.at("cost")};
-  for (const json& matrix : object.at("matrices")) allocation.matrices.push_back(from_json(matrix));
+  for (const json& matrix : object.at("matrices")) allocation.matrices[id_from_json(matrix)] = from_json(matrix);
   return allocation;
 }
 
 void ConversionState::save(const Allocation& allocation) {
   json matrices = json::array();
-  for (const MatrixAllocation& matrix : allocation.matrices) matrices.push_back(to_json(matrix));
+  for (const auto& [id, matrix] : allocation.matrices) matrices.push_back(to_json(id, matrix));
   state_.put(kAllocation, json{{"bytes", allocation.bytes}, {"cost", allocation.cost}, {"matrices", matrices}}.dump());
 }
 
-void ConversionState::restore(std::size_t block, std::vector<StoredModule>& modules) const {
+std::vector<ConvertedModule> ConversionState::restore(std::size_t block, std::vector<ModulePlan> plan) const {
   const std::optional<std::string> saved = state_.get(blob(kBlock, block));
-  if (!saved || saved->size() != planned_bytes(modules)) {
+  if (!saved) {
     throw Error("saved progress", "block " + std::to_string(block) + " is damaged: remove the .resume folder");
   }
-  const std::byte* next = reinterpret_cast<const std::byte*>(saved->data());
-  for (StoredModule& module : modules) {
-    for (StoredTensor& tensor : module.tensors) {
-      tensor.bytes.assign(next, next + planned_bytes(tensor.plan));
-      next += tensor.bytes.size();
-    }
-  }
+  return restore_modules(*saved, std::move(plan));
 }
 
 void ConversionState::restore_samples(std::span<float> samples) const {
@@ -101,16 +117,14 @@ void ConversionState::restore_samples(std::span<float> samples) const {
   std::memcpy(samples.data(), saved->data(), saved->size());
 }
 
-void ConversionState::save(std::size_t block, const std::vector<StoredModule>& modules,
+void ConversionState::save(std::size_t block, std::span<const ConvertedModule> modules,
                            std::span<const float> samples) {
-  std::string bytes;
-  bytes.reserve(planned_bytes(modules));
-  for (const StoredModule& module : modules) {
-    for (const StoredTensor& tensor : module.tensors) {
-      bytes.append(reinterpret_cast<const char*>(tensor.bytes.data()), tensor.bytes.size());
-    }
-  }
-  if (ranks_.first()) state_.put(blob(kBlock, block), bytes);
+  if (ranks_.first()) state_.put(blob(kBlock, block), save_modules(modules));
+  save_samples(block, samples);
+  tell_problem();
+}
+
+void ConversionState::save_samples(std::size_t block, std::span<const float> samples) {
   std::uint8_t worth = state_.worth_saving() ? 1 : 0;
   ranks_.broadcast(std::as_writable_bytes(std::span(&worth, 1)), 0);
   if (worth == 0) return;

@@ -17,6 +17,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// transformers refuses files that do not say this.
+const std::pair<const std::string, std::string> kAlwaysThere = {"format", "pt"};
+
 // A caller's bug would leave a damaged file that looks whole, so it is found in release builds as well.
 void require(bool condition, const char* bug) {
   if (!condition) throw std::logic_error(std::string("SafetensorsWriter: ") + bug);
@@ -77,7 +80,7 @@ std::vector<std::vector<TensorPlan>> split_plan(std::vector<TensorPlan> plan, st
   std::vector<std::vector<TensorPlan>> shards(1);
   std::uint64_t size = 0;
   for (TensorPlan& tensor : plan) {
-    const std::uint64_t bytes = tensor_bytes(tensor.dtype, tensor.shape, tensor_context(context, tensor.name));
+    const std::uint64_t bytes = planned_bytes(tensor, context);
     if (!shards.back().empty() && (size > shard_bytes || bytes > shard_bytes - size)) {
       shards.emplace_back();
       size = 0;
@@ -96,6 +99,20 @@ std::string shard_name(std::size_t index, std::size_t count) {
 }
 
 }  // namespace
+
+std::uint64_t planned_bytes(const TensorPlan& tensor, std::string_view context) {
+  return tensor_bytes(tensor.dtype, tensor.shape, tensor_context(context, tensor.name));
+}
+
+std::uint64_t planned_file_bytes(std::vector<TensorPlan> plan, std::map<std::string, std::string> metadata,
+                                 std::uint64_t shard_bytes) {
+  metadata.insert(kAlwaysThere);
+  std::uint64_t bytes = 0;
+  for (const auto& shard : split_plan(std::move(plan), shard_bytes, "plan")) {
+    bytes += plan_safetensors(shard, metadata, "plan").file_bytes;
+  }
+  return bytes;
+}
 
 struct SafetensorsWriter::State {
   fs::path directory;
@@ -124,7 +141,7 @@ SafetensorsWriter::SafetensorsWriter(const fs::path& directory, std::vector<Tens
                                      std::map<std::string, std::string> metadata, std::uint64_t shard_bytes)
     : state_(std::make_unique<State>()) {
   state_->directory = directory;
-  metadata.emplace("format", "pt");  // transformers refuses files that do not say this
+  metadata.insert(kAlwaysThere);
   auto parts = split_plan(std::move(plan), shard_bytes, directory.string());
   for (std::size_t i = 0; i < parts.size(); ++i) {
     state_->shards.emplace_back(directory / shard_name(i, parts.size()), std::move(parts[i]), metadata);

@@ -8,6 +8,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ballast/tensor.h"
@@ -21,6 +22,16 @@ struct TensorPlan {
   Shape shape;
 };
 
+/// Of one tensor. Throws Error naming `context` when it does not fit memory.
+std::uint64_t planned_bytes(const TensorPlan& tensor, std::string_view context = "plan");
+
+/// Above so many bytes of tensors, files become shards.
+inline constexpr std::uint64_t kShardBytes = std::uint64_t{5} * 1000 * 1000 * 1000;
+
+/// Of all files that a SafetensorsWriter makes of a plan, headers included.
+std::uint64_t planned_file_bytes(std::vector<TensorPlan> plan, std::map<std::string, std::string> metadata = {},
+                                 std::uint64_t shard_bytes = kShardBytes);
+
 /// Writes the planned tensors into `directory`: model.safetensors, or above `shard_bytes`
 /// model-00001-of-0000N.safetensors with model.safetensors.index.json. Tensors arrive in the order of the plan, one
 /// write each, so that one tensor is in memory at a time. The XXH3-64 checksum of each tensor goes into the metadata as
@@ -30,8 +41,7 @@ struct TensorPlan {
 class SafetensorsWriter {
  public:
   SafetensorsWriter(const std::filesystem::path& directory, std::vector<TensorPlan> plan,
-                    std::map<std::string, std::string> metadata,
-                    std::uint64_t shard_bytes = std::uint64_t{5} * 1000 * 1000 * 1000);
+                    std::map<std::string, std::string> metadata, std::uint64_t shard_bytes = kShardBytes);
   ~SafetensorsWriter();
   SafetensorsWriter(const SafetensorsWriter&) = delete;
   SafetensorsWriter& operator=(const SafetensorsWriter&) = delete;
