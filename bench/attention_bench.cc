@@ -59,11 +59,8 @@ void cached_attention(benchmark::State& state, CacheType type) {
   const kernels::AttentionShape shape = {.heads = heads, .kv_heads = kv_heads, .head_size = size, .scale = 0.1F};
   auto layer = layers.begin();
   for (auto _ : state) {
-    const kernels::AttentionSequence sequence = {.q = q.data(),
-                                                 .q_stride = heads * size,
-                                                 .queries = queries,
-                                                 .kv = layer->view(length),
-                                                 .out = out.data()};
+    const kernels::AttentionSequence sequence = {
+        .q = q.data(), .q_stride = heads * size, .queries = queries, .kv = layer->view(length), .out = out.data()};
     kernels::attention(shape, {&sequence, 1});
     if (++layer == layers.end()) layer = layers.begin();
   }

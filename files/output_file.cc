@@ -3,10 +3,12 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <string>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "ballast/error.h"
 #include "files/text.h"
@@ -27,7 +29,7 @@ namespace {
 }  // namespace
 
 OutputFile::OutputFile(std::filesystem::path path)
-    : path_(std::move(path)), fd_(::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)) {
+    : path_(std::move(path)), fd_(::open(path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666)) {
   if (fd_ < 0) fail(path_, "create", errno);
 }
 
@@ -57,6 +59,29 @@ void OutputFile::write_at(std::uint64_t position, std::span<const std::byte> byt
     bytes = bytes.subspan(static_cast<std::size_t>(written));
     position += static_cast<std::uint64_t>(written);
   }
+}
+
+void OutputFile::read_at(std::uint64_t position, std::span<std::byte> bytes) const {
+  while (!bytes.empty()) {
+    const ssize_t got = ::pread(fd_, bytes.data(), bytes.size(), static_cast<off_t>(position));
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) fail(path_, "read back", got < 0 ? errno : EIO);
+    bytes = bytes.subspan(static_cast<std::size_t>(got));
+    position += static_cast<std::uint64_t>(got);
+  }
+}
+
+void OutputFile::move_tail(std::uint64_t from, std::uint64_t to, std::uint64_t size) {
+  constexpr std::uint64_t kPiece = std::uint64_t{8} << 20;
+  std::vector<std::byte> piece;
+  for (std::uint64_t done = 0; done < size; done += piece.size()) {
+    piece.resize(std::min(kPiece, size - done));
+    // From the end that is not overwritten before it was read.
+    const std::uint64_t offset = to > from ? size - done - piece.size() : done;
+    read_at(from + offset, piece);
+    write_at(to + offset, piece);
+  }
+  if (::ftruncate(fd_, static_cast<off_t>(to + size)) != 0) fail(path_, "resize", errno, to + size);
 }
 
 void OutputFile::sync_and_close() {

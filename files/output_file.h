@@ -26,10 +26,15 @@ class OutputFile {
 
   void write_at(std::uint64_t position, std::span<const std::byte> bytes);
 
+  /// Moves `size` bytes at `from` to `to`, a few at a time; the places may overlap. The file then ends after them.
+  void move_tail(std::uint64_t from, std::uint64_t to, std::uint64_t size);
+
   /// Waits until the data is on the disk and closes.
   void sync_and_close();
 
  private:
+  void read_at(std::uint64_t position, std::span<std::byte> bytes) const;
+
   std::filesystem::path path_;
   int fd_;
 };

@@ -12,7 +12,7 @@
 namespace ballast::jobs {
 
 /// The samples of a job are cut into this many contiguous shards, whatever the number of ranks; each rank works through
-/// a contiguous range of shards. With more ranks than shards some have nothing to do.
+/// a contiguous range of shards. A job has at most as many ranks as shards (check_sharing()).
 inline constexpr std::size_t kShards = 8;
 
 struct IndexRange {
@@ -70,7 +70,7 @@ class ShardedSum {
     std::vector<T> values;
   };
 
-  /// Adds a node behind the others and merges what makes up a whole node of twice the width.
+  /// Adds a node after the others and merges what makes up a whole node of twice the width.
   static void append(std::vector<Node>& nodes, Node node);
 
   void receive_before(Ranks& ranks, std::vector<Node>& nodes) const;

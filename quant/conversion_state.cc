@@ -5,11 +5,13 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <string_view>
+#include <utility>
 
 #include "ballast/error.h"
 #include "files/json_reader.h"
 #include "files/strict_json.h"
 #include "jobs/sharded_sum.h"
+#include "quant/saved_block.h"
 
 namespace ballast::quant {
 
@@ -27,8 +29,10 @@ std::string blob(std::string_view name, std::size_t block) {
   return std::string(name) + std::to_string(block);
 }
 
-json to_json(const MatrixAllocation& matrix) {
-  return {{"name", matrix.name},
+json to_json(const ModuleId& id, const MatrixAllocation& matrix) {
+  return {{"role", static_cast<int>(id.role)},
+          {"layer", id.layer},
+          {"expert", id.expert},
           {"format", format_name(matrix.format)},
           {"outlier_columns", matrix.outlier_columns},
           {"int16_activations", matrix.int16_activations},
@@ -37,9 +41,14 @@ json to_json(const MatrixAllocation& matrix) {
           {"next_gain", matrix.next_gain}};
 }
 
+ModuleId parse_id(const files::JsonReader& matrix) {
+  return {.role = static_cast<model::Role>(matrix.at("role").integer<int>()),
+          .layer = matrix.count("layer"),
+          .expert = matrix.count("expert")};
+}
+
 MatrixAllocation parse_matrix(const files::JsonReader& matrix) {
-  return {.name = matrix.text("name"),
-          .format = parse_format(matrix.text("format")),
+  return {.format = parse_format(matrix.text("format")),
           .outlier_columns = matrix.at("outlier_columns").integers<std::int32_t>(0),
           .int16_activations = matrix.flag("int16_activations"),
           .bytes = matrix.at("bytes").integer<std::uint64_t>(),
@@ -49,8 +58,21 @@ MatrixAllocation parse_matrix(const files::JsonReader& matrix) {
 
 }  // namespace
 
-ConversionState::ConversionState(const std::filesystem::path& folder, const jobs::JobKey& key, Ranks& ranks)
-    : ranks_(ranks), state_(jobs::JobState::folder_of(folder, ranks), key) {
+ConversionState::ConversionState(const std::filesystem::path& folder, const jobs::JobKey& key, Ranks& ranks,
+                                 std::function<void(const std::string&)> tell)
+    : ranks_(ranks), state_(jobs::JobState::folder_of(folder, ranks), key), tell_(std::move(tell)) {
+  tell_problem();
+  find_blocks();
+  if (blocks_ > 0) tell_("going on after block " + std::to_string(blocks_ - 1));
+}
+
+void ConversionState::tell_problem() {
+  if (state_.problem().empty() || problem_told_) return;
+  tell_("a kill would lose what is done: " + state_.problem());
+  problem_told_ = true;
+}
+
+void ConversionState::find_blocks() {
   const std::vector<std::string> names = state_.names();
   std::size_t newest = 0;  // counted from 1
   for (const std::string& name : names) {
@@ -59,12 +81,12 @@ ConversionState::ConversionState(const std::filesystem::path& folder, const jobs
     std::from_chars(name.data() + kSamples.size(), name.data() + name.size(), block);
     newest = std::max(newest, block + 1);
   }
-  const std::size_t common = jobs::least_of_ranks(ranks, newest);
+  const std::size_t common = jobs::least_of_ranks(ranks_, newest);
   bool whole = common > 0 && std::ranges::find(names, blob(kSamples, common - 1)) != names.end();
   // Only the first rank writes the output, so only it keeps blocks.
-  for (std::size_t i = 0; ranks.first() && whole && i < common; ++i)
+  for (std::size_t i = 0; ranks_.first() && whole && i < common; ++i)
     whole = std::ranges::find(names, blob(kBlock, i)) != names.end();
-  blocks_ = jobs::least_of_ranks(ranks, whole ? common : 0);
+  blocks_ = jobs::least_of_ranks(ranks_, whole ? common : 0);
 }
 
 std::optional<Allocation> ConversionState::allocation() const {
@@ -75,29 +97,23 @@ std::optional<Allocation> ConversionState::allocation() const {
   Allocation allocation{
       .matrices = {}, .bytes = reader.at("bytes").integer<std::uint64_t>(), .cost = reader.number("cost")};
   for (const files::JsonReader& matrix : reader.at("matrices").elements()) {
-    allocation.matrices.push_back(parse_matrix(matrix));
+    allocation.matrices[parse_id(matrix)] = parse_matrix(matrix);
   }
   return allocation;
 }
 
 void ConversionState::save(const Allocation& allocation) {
   json matrices = json::array();
-  for (const MatrixAllocation& matrix : allocation.matrices) matrices.push_back(to_json(matrix));
+  for (const auto& [id, matrix] : allocation.matrices) matrices.push_back(to_json(id, matrix));
   state_.put(kAllocation, json{{"bytes", allocation.bytes}, {"cost", allocation.cost}, {"matrices", matrices}}.dump());
 }
 
-void ConversionState::restore(std::size_t block, std::vector<StoredModule>& modules) const {
+std::vector<ConvertedModule> ConversionState::restore(std::size_t block, std::vector<ModulePlan> plan) const {
   const std::optional<std::string> saved = state_.get(blob(kBlock, block));
-  if (!saved || saved->size() != planned_bytes(modules)) {
+  if (!saved) {
     throw Error(kContext, "block " + std::to_string(block) + " is damaged: remove the .resume folder");
   }
-  const std::byte* next = reinterpret_cast<const std::byte*>(saved->data());
-  for (StoredModule& module : modules) {
-    for (StoredTensor& tensor : module.tensors) {
-      tensor.bytes.assign(next, next + planned_bytes(tensor.plan));
-      next += tensor.bytes.size();
-    }
-  }
+  return restore_modules(*saved, std::move(plan));
 }
 
 void ConversionState::restore_samples(std::span<float> samples) const {
@@ -108,16 +124,14 @@ void ConversionState::restore_samples(std::span<float> samples) const {
   std::memcpy(samples.data(), saved->data(), saved->size());
 }
 
-void ConversionState::save(std::size_t block, const std::vector<StoredModule>& modules,
+void ConversionState::save(std::size_t block, std::span<const ConvertedModule> modules,
                            std::span<const float> samples) {
-  std::string bytes;
-  bytes.reserve(planned_bytes(modules));
-  for (const StoredModule& module : modules) {
-    for (const StoredTensor& tensor : module.tensors) {
-      bytes.append(reinterpret_cast<const char*>(tensor.bytes.data()), tensor.bytes.size());
-    }
-  }
-  if (ranks_.first()) state_.put(blob(kBlock, block), bytes);
+  if (ranks_.first()) state_.put(blob(kBlock, block), save_modules(modules));
+  save_samples(block, samples);
+  tell_problem();
+}
+
+void ConversionState::save_samples(std::size_t block, std::span<const float> samples) {
   std::uint8_t worth = state_.worth_saving() ? 1 : 0;
   ranks_.broadcast(std::as_writable_bytes(std::span(&worth, 1)), 0);
   if (worth == 0) return;

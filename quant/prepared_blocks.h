@@ -13,11 +13,12 @@
 #include "quant/passes/passes.h"
 #include "quant/search/allocation.h"
 #include "quant/working_block.h"
+#include "quant/write/converted_module.h"
 
 namespace ballast::quant {
 
-/// What goes into a conversion; all of it must outlive who reads it.
-struct ConversionInput {
+/// What blocks are prepared from; all of it must outlive who reads it.
+struct PreparationInput {
   const model::ModelSource& source;
   const Recipe& recipe;
   const Statistics* statistics = nullptr;  ///< null: none were needed
@@ -26,16 +27,17 @@ struct ConversionInput {
 
 class PreparedBlocks {
  public:
-  explicit PreparedBlocks(const ConversionInput& input);
+  explicit PreparedBlocks(const PreparationInput& input);
 
-  /// In the order of the model: what stands before the blocks, the blocks, what stands behind them.
+  /// In the order of the model: what comes before the blocks, the blocks, what comes after them.
   std::size_t count() const { return loader_.count(); }
 
-  /// The spec behind the passes.
+  /// The spec after the passes.
   const ModelSpec& spec() const { return spec_; }
 
-  /// Block by block, from 0 on, each once. Without values, a block has shapes, formats and bounds only. Throws Error,
-  /// with the last one also when the recipe asks for a format for a matrix that there is not.
+  /// Block by block, from 0 on, each once. Without values, a block has shapes and formats only, and nothing of the
+  /// checkpoint is read. Throws Error, with the last one also when the recipe asks for a format for a matrix that there
+  /// is not.
   enum class Values { kNone, kAll };
   WorkingBlock load(std::size_t index, Values values);
 
@@ -43,12 +45,16 @@ class PreparedBlocks {
   std::vector<std::string> notes() const;
 
  private:
-  ConversionInput input_;
+  PreparationInput input_;
   WorkingBlockLoader loader_;
   FormatChooser formats_;
   ModelSpec spec_;
   std::vector<std::unique_ptr<Pass>> passes_;
 };
+
+/// All modules of the model that will be written, in the order of the model, from shapes alone. `input` may lack the
+/// statistics that the passes need. Throws Error when the recipe asks for a format for a matrix that there is not.
+std::vector<ModulePlan> plan_model(const PreparationInput& input);
 
 }  // namespace ballast::quant
 

@@ -27,7 +27,8 @@ double matrix_bytes(const Recipe& recipe, const ModelSpec& spec, std::size_t lay
 std::uint64_t estimated_bytes(const Recipe& recipe, const ModelSpec& spec) {
   double bytes = 0;
   for (std::size_t layer = 0; layer < spec.layers.size(); ++layer) {
-    for (const model::Part& part : model::block_linears(spec, layer)) bytes += matrix_bytes(recipe, spec, layer, part.role);
+    for (const model::Part& part : model::block_linears(spec, layer))
+      bytes += matrix_bytes(recipe, spec, layer, part.role);
   }
   for (const Role role : model::outer_roles(spec)) {
     if (!model::is_norm(role) && !model::is_vector(role)) bytes += matrix_bytes(recipe, spec, 0, role);

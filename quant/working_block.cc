@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 #include <utility>
 
 #include "ballast/error.h"
@@ -17,6 +18,12 @@ float largest_magnitude(const std::vector<float>& values) {
 #pragma omp parallel for reduction(max : largest)
   for (std::size_t i = 0; i < values.size(); ++i) largest = std::max(largest, std::abs(values[i]));
   return largest;
+}
+
+LinearInputStatistics nothing_measured(std::size_t channels) {
+  const std::vector<float> zeros(channels);
+  return {.linears = {},
+          .channels = {.min = zeros, .max = zeros, .mean = zeros, .mean_square = zeros, .ordinary_absmax = zeros}};
 }
 
 }  // namespace
@@ -56,49 +63,68 @@ WorkingLinear WorkingBlockLoader::load_linear(model::Part part, std::size_t laye
   WorkingLinear linear;
   linear.part = part;
   linear.name = source_.name(part.role, layer, part.expert);
-  model::FloatWeights weights = source_.float_weights(stored, layer, part.expert);
-  linear.rows = weights.rows;
-  linear.cols = weights.cols;
-  linear.absmax = largest_magnitude(weights.values);
-  linear.bias = source_.bias(part.role, layer, part.expert);
+  std::tie(linear.rows, linear.cols) = model::matrix_shape(source_.spec(), layer, stored);
   linear.bytes_before = copied ? 0 : source_.stored_bytes(stored, layer, part.expert);
-  if (values) linear.values = std::move(weights.values);
+  if (values) {
+    linear.values = source_.float_weights(stored, layer, part.expert).values;
+    linear.absmax = largest_magnitude(linear.values);
+    linear.bias = source_.bias(part.role, layer, part.expert);
+  } else if (model::has_bias(source_.spec(), layer, part.role)) {
+    linear.bias.resize(linear.rows);
+  }
   return linear;
 }
 
-void WorkingBlockLoader::add_norm(WorkingBlock& block, Role role, std::size_t layer) const {
-  model::Norm norm = source_.norm(role, layer);
-  block.norms.push_back({.role = role,
-                         .name = source_.name(role, layer),
-                         .gain = std::move(norm.gain),
-                         .bias = std::move(norm.bias),
-                         .bytes_before = source_.stored_bytes(role, layer)});
+void WorkingBlockLoader::add_norm(WorkingBlock& block, Role role, std::size_t layer, bool values) const {
+  WorkingNorm& norm = block.norms.emplace_back();
+  norm.role = role;
+  norm.name = source_.name(role, layer);
+  norm.bytes_before = source_.stored_bytes(role, layer);
+  if (values) {
+    model::Norm stored = source_.norm(role, layer);
+    norm.gain = std::move(stored.gain);
+    norm.bias = std::move(stored.bias);
+    return;
+  }
+  const std::size_t size = model::matrix_shape(source_.spec(), layer, role).second;
+  norm.gain.assign(size, 1.0F);
+  if (model::norm_spec(source_.spec(), layer, role).bias) norm.bias.resize(size);
 }
 
-void WorkingBlockLoader::add_vector(WorkingBlock& block, Role role, std::size_t layer) const {
-  block.vectors.push_back({.role = role,
-                           .name = source_.name(role, layer),
-                           .values = source_.vector(role, layer),
-                           .bytes_before = source_.stored_bytes(role, layer)});
+void WorkingBlockLoader::add_vector(WorkingBlock& block, Role role, std::size_t layer, bool values) const {
+  WorkingVector& vector = block.vectors.emplace_back();
+  vector.role = role;
+  vector.name = source_.name(role, layer);
+  vector.bytes_before = source_.stored_bytes(role, layer);
+  if (values) {
+    vector.values = source_.vector(role, layer);
+  } else {
+    vector.values.resize(model::matrix_shape(source_.spec(), layer, role).second);
+  }
+}
+
+LinearInputStatistics WorkingBlockLoader::statistics_of(const WorkingLinear& reader) const {
+  // The head of a model that is being untied was measured under the embedding's name.
+  const std::string measured =
+      reader.part.role == Role::kHead && source_.spec().tied_embeddings ? source_.name(Role::kEmbedding) : reader.name;
+  const auto it = std::ranges::find_if(statistics_->inputs, [&](const LinearInputStatistics& candidate) {
+    return std::ranges::find(candidate.linears, measured) != candidate.linears.end();
+  });
+  if (it == statistics_->inputs.end() || it->channels.min.size() != reader.cols) {
+    throw Error("statistics", "they are of another model: no input of " + std::to_string(reader.cols) +
+                                  " channels for " + reader.name);
+  }
+  return *it;
 }
 
 void WorkingBlockLoader::add_input(WorkingBlock& block, std::vector<std::size_t> readers,
-                                   std::optional<std::size_t> norm) const {
+                                   std::optional<std::size_t> norm, bool values) const {
+  const WorkingLinear& reader = block.linears[readers.front()];
   WorkingInput input{.readers = std::move(readers), .norm = norm, .statistics = {}};
   if (statistics_ != nullptr) {
-    const WorkingLinear& reader = block.linears[input.readers.front()];
-    // The head of a model that is being untied was measured under the embedding's name.
-    const std::string measured = reader.part.role == Role::kHead && source_.spec().tied_embeddings
-                                     ? source_.name(Role::kEmbedding)
-                                     : reader.name;
-    const auto it = std::ranges::find_if(statistics_->inputs, [&](const LinearInputStatistics& candidate) {
-      return std::ranges::find(candidate.linears, measured) != candidate.linears.end();
-    });
-    if (it == statistics_->inputs.end() || it->channels.min.size() != reader.cols) {
-      throw Error("statistics", "they are of another model: no input of " + std::to_string(reader.cols) +
-                                    " channels for " + reader.name);
-    }
-    input.statistics = *it;
+    input.statistics = statistics_of(reader);
+  } else if (!values) {
+    input.statistics = nothing_measured(reader.cols);
   }
   block.inputs.push_back(std::move(input));
 }
@@ -111,8 +137,8 @@ WorkingBlock WorkingBlockLoader::load_front(bool values) const {
     block.linears.push_back(load_linear({Role::kPositionEmbedding}, 0, values));
   }
   if (spec.token_types > 0) block.linears.push_back(load_linear({Role::kTokenTypeEmbedding}, 0, values));
-  if (spec.embedding_norm) add_norm(block, Role::kEmbeddingNorm, 0);
-  if (!own_head_) add_input(block, {0}, {});  // it is read as the head, after the final norm
+  if (spec.embedding_norm) add_norm(block, Role::kEmbeddingNorm, 0, values);
+  if (!own_head_) add_input(block, {0}, {}, values);  // it is read as the head, after the final norm
   return block;
 }
 
@@ -122,30 +148,27 @@ WorkingBlock WorkingBlockLoader::load_back(bool values) const {
   std::optional<std::size_t> norm;
   if (spec.has_final_norm()) {
     norm = 0;
-    add_norm(block, Role::kFinalNorm, 0);
+    add_norm(block, Role::kFinalNorm, 0, values);
   }
   if (spec.head_transform) {
     block.linears.push_back(load_linear({Role::kHeadTransform}, 0, values));
-    add_input(block, {0}, norm);
+    add_input(block, {0}, norm, values);
     norm = block.norms.size();
-    add_norm(block, Role::kHeadNorm, 0);
+    add_norm(block, Role::kHeadNorm, 0, values);
   }
   if (own_head_) {
     block.linears.push_back(load_linear({Role::kHead}, 0, values));
-    add_input(block, {block.linears.size() - 1}, norm);
+    add_input(block, {block.linears.size() - 1}, norm, values);
   }
-  if (spec.biases.head) add_vector(block, Role::kHeadBias, 0);
+  if (spec.biases.head) add_vector(block, Role::kHeadBias, 0, values);
   return block;
 }
 
-WorkingBlock WorkingBlockLoader::load(std::size_t index, bool values) const {
+WorkingBlock WorkingBlockLoader::load_block(std::size_t layer, bool values) const {
   const ModelSpec& spec = source_.spec();
-  if (index == 0) return load_front(values);
-  if (index == spec.layers.size() + 1) return load_back(values);
-  const std::size_t layer = index - 1;
   WorkingBlock block;
   block.layer = layer;
-  for (const Role role : model::block_norms(spec, layer)) add_norm(block, role, layer);
+  for (const Role role : model::block_norms(spec, layer)) add_norm(block, role, layer, values);
   for (const model::BlockInput& input : model::block_inputs(spec, layer)) {
     std::vector<std::size_t> readers;
     for (const model::Part& part : input.readers) {
@@ -157,10 +180,16 @@ WorkingBlock WorkingBlockLoader::load(std::size_t index, bool values) const {
       const auto it = std::ranges::find(block.norms, *input.norm, &WorkingNorm::role);
       norm = static_cast<std::size_t>(it - block.norms.begin());
     }
-    add_input(block, std::move(readers), norm);
+    add_input(block, std::move(readers), norm, values);
   }
-  for (const Role role : model::block_vectors(spec, layer)) add_vector(block, role, layer);
+  for (const Role role : model::block_vectors(spec, layer)) add_vector(block, role, layer, values);
   return block;
+}
+
+WorkingBlock WorkingBlockLoader::load(std::size_t index, bool values) const {
+  if (index == 0) return load_front(values);
+  if (index == source_.spec().layers.size() + 1) return load_back(values);
+  return load_block(index - 1, values);
 }
 
 }  // namespace ballast::quant

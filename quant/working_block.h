@@ -14,6 +14,7 @@
 #include "model/block_structure.h"
 #include "model/source/model_source.h"
 #include "model/source/quantized_tensor.h"
+#include "quant/module_id.h"
 #include "quant/rounding/hessian.h"
 #include "quant/search/input_peaks.h"
 
@@ -24,9 +25,9 @@ struct WorkingLinear {
   std::string name;
   std::size_t rows = 0;
   std::size_t cols = 0;
-  std::vector<float> values;  ///< [rows][cols]; empty while a conversion is only being planned
-  std::vector<float> bias;    ///< [rows], or empty; there while planning too
-  float absmax = 0;           ///< bound on |values|, known while planning too
+  std::vector<float> values;  ///< [rows][cols]; empty in a plan
+  std::vector<float> bias;    ///< [rows], or empty; in a plan zeros
+  float absmax = 0;           ///< bound on |values|; 0 in a plan
   std::uint64_t bytes_before = 0;
 
   WeightFormat format;
@@ -78,6 +79,10 @@ struct WorkingBlock {
   std::vector<WorkingVector> vectors;
   std::vector<WorkingInput> inputs;
 
+  ModuleId id_of(const WorkingLinear& linear) const {
+    return {linear.part.role, layer.value_or(0), linear.part.expert};
+  }
+
   /// The linear of a role, null when the block has none.
   WorkingLinear* find(model::Role role, std::size_t expert = 0);
 
@@ -85,8 +90,9 @@ struct WorkingBlock {
   ChannelStatistics* input_statistics(const WorkingLinear& reader);
 };
 
-/// Where a conversion's blocks come from. With `values` false only shapes, norms and bounds are filled in: passes run
-/// on that too, which tells what the output will look like before anything is written.
+/// Where a conversion's blocks come from. Without `values` nothing of the checkpoint is read: matrices have none, norms
+/// are ones, biases and vectors zeros, and so are statistics where there are none. Passes run on that too, which tells
+/// what the output will look like before any work is done.
 class WorkingBlockLoader {
  public:
   /// `statistics` may be null. `untie_head` gives a model whose head is its embedding a head of its own. Throws Error
@@ -100,10 +106,13 @@ class WorkingBlockLoader {
  private:
   WorkingBlock load_front(bool values) const;
   WorkingBlock load_back(bool values) const;
+  WorkingBlock load_block(std::size_t layer, bool values) const;
   WorkingLinear load_linear(model::Part part, std::size_t layer, bool values) const;
-  void add_norm(WorkingBlock& block, model::Role role, std::size_t layer) const;
-  void add_vector(WorkingBlock& block, model::Role role, std::size_t layer) const;
-  void add_input(WorkingBlock& block, std::vector<std::size_t> readers, std::optional<std::size_t> norm) const;
+  void add_norm(WorkingBlock& block, model::Role role, std::size_t layer, bool values) const;
+  void add_vector(WorkingBlock& block, model::Role role, std::size_t layer, bool values) const;
+  void add_input(WorkingBlock& block, std::vector<std::size_t> readers, std::optional<std::size_t> norm,
+                 bool values) const;
+  LinearInputStatistics statistics_of(const WorkingLinear& reader) const;
 
   const model::ModelSource& source_;
   const Statistics* statistics_;

@@ -19,6 +19,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// transformers refuses files that do not say this.
+const std::pair<const std::string, std::string> kAlwaysThere = {"format", "pt"};
+
 // A caller's bug would leave a damaged file that looks whole, so it is found in release builds as well.
 void require(bool condition, const char* bug) {
   if (!condition) throw std::logic_error(std::string("SafetensorsWriter: ") + bug);
@@ -28,33 +31,49 @@ void require(bool condition, const char* bug) {
 class Shard {
  public:
   Shard(fs::path path, std::vector<TensorPlan> plan, const std::map<std::string, std::string>& metadata)
-      : plan_(std::move(plan)), layout_(plan_safetensors(plan_, metadata, path.string())), file_(std::move(path)) {
+      : plan_(std::move(plan)),
+        metadata_(metadata),
+        layout_(plan_safetensors(plan_, metadata_, path.string())),
+        file_(std::move(path)) {
     file_.reserve(layout_.file_bytes);
   }
 
   const fs::path& path() const { return file_.path(); }
   const std::vector<TensorPlan>& plan() const { return plan_; }
-  bool complete() const { return next_ == plan_.size(); }
+  const TensorPlan& next() const { return plan_[checksums_.size()]; }
+  bool complete() const { return checksums_.size() == plan_.size(); }
   std::uint64_t file_bytes() const { return layout_.file_bytes; }
   std::uint64_t tensor_bytes() const { return layout_.file_bytes - layout_.header.size(); }
 
-  void write(std::string_view name, std::span<const std::byte> bytes) {
-    require(name == plan_[next_].name && bytes.size() == layout_.sizes[next_], "a tensor is not the next of the plan");
-    file_.write_at(layout_.positions[next_], bytes);
-    layout_.header.replace(layout_.checksum_positions[next_], 16, content_digits(bytes));
-    ++next_;
+  void write(std::string_view name, DType dtype, std::span<const std::byte> bytes) {
+    const std::size_t index = checksums_.size();
+    require(name == plan_[index].name && bytes.size() == layout_.sizes[index], "a tensor is not the next of the plan");
+    require(dtype_info(dtype).block_bytes == dtype_info(plan_[index].dtype).block_bytes,
+            "a tensor's type has another size than planned");
+    plan_[index].dtype = dtype;
+    file_.write_at(layout_.positions[index], bytes);
+    checksums_.push_back(content_digits(bytes));
   }
 
   void finish() {
+    const std::uint64_t planned_header = layout_.header.size();
+    layout_ = plan_safetensors(plan_, metadata_, path().string());
+    if (layout_.header.size() != planned_header) {
+      file_.move_tail(planned_header, layout_.header.size(), tensor_bytes());
+    }
+    for (std::size_t i = 0; i < checksums_.size(); ++i) {
+      layout_.header.replace(layout_.checksum_positions[i], checksums_[i].size(), checksums_[i]);
+    }
     file_.write_at(0, std::as_bytes(std::span(layout_.header)));
     file_.sync_and_close();
   }
 
  private:
   std::vector<TensorPlan> plan_;
+  std::map<std::string, std::string> metadata_;
   SafetensorsLayout layout_;
   OutputFile file_;
-  std::size_t next_ = 0;
+  std::vector<std::string> checksums_;  // of the tensors that are written
 };
 
 // The plan in runs of at most `shard_bytes` of tensor data; a larger tensor is a run of its own.
@@ -63,7 +82,7 @@ std::vector<std::vector<TensorPlan>> split_plan(std::vector<TensorPlan> plan, st
   std::vector<std::vector<TensorPlan>> shards(1);
   std::uint64_t size = 0;
   for (TensorPlan& tensor : plan) {
-    const std::uint64_t bytes = tensor_bytes(tensor.dtype, tensor.shape, tensor_context(context, tensor.name));
+    const std::uint64_t bytes = planned_bytes(tensor, context);
     if (!shards.back().empty() && (size > shard_bytes || bytes > shard_bytes - size)) {
       shards.emplace_back();
       size = 0;
@@ -83,10 +102,30 @@ std::string shard_name(std::size_t index, std::size_t count) {
 
 }  // namespace
 
+std::uint64_t planned_bytes(const TensorPlan& tensor, std::string_view context) {
+  return tensor_bytes(tensor.dtype, tensor.shape, tensor_context(context, tensor.name));
+}
+
+std::uint64_t planned_file_bytes(std::vector<TensorPlan> plan, std::map<std::string, std::string> metadata,
+                                 std::uint64_t shard_bytes) {
+  metadata.insert(kAlwaysThere);
+  std::uint64_t bytes = 0;
+  for (const auto& shard : split_plan(std::move(plan), shard_bytes, "plan")) {
+    bytes += plan_safetensors(shard, metadata, "plan").file_bytes;
+  }
+  return bytes;
+}
+
 struct SafetensorsWriter::State {
   fs::path directory;
   std::vector<Shard> shards;
   std::size_t current = 0;  // the shard that the next tensor goes to
+
+  Shard& shard_of_next() {
+    if (shards[current].complete()) ++current;
+    require(current < shards.size(), "more tensors are written than planned");
+    return shards[current];
+  }
 
   void write_index() const {
     nlohmann::json index;
@@ -104,7 +143,7 @@ SafetensorsWriter::SafetensorsWriter(const fs::path& directory, std::vector<Tens
                                      std::map<std::string, std::string> metadata, std::uint64_t shard_bytes)
     : state_(std::make_unique<State>()) {
   state_->directory = directory;
-  metadata.emplace("format", "pt");  // transformers refuses files that do not say this
+  metadata.insert(kAlwaysThere);
   auto parts = split_plan(std::move(plan), shard_bytes, directory.string());
   for (std::size_t i = 0; i < parts.size(); ++i) {
     state_->shards.emplace_back(directory / shard_name(i, parts.size()), std::move(parts[i]), metadata);
@@ -114,10 +153,12 @@ SafetensorsWriter::SafetensorsWriter(const fs::path& directory, std::vector<Tens
 SafetensorsWriter::~SafetensorsWriter() = default;
 
 void SafetensorsWriter::write(std::string_view name, std::span<const std::byte> bytes) {
-  State& state = *state_;
-  if (state.shards[state.current].complete()) ++state.current;
-  require(state.current < state.shards.size(), "more tensors are written than planned");
-  state.shards[state.current].write(name, bytes);
+  Shard& shard = state_->shard_of_next();
+  shard.write(name, shard.next().dtype, bytes);
+}
+
+void SafetensorsWriter::write(std::string_view name, DType dtype, std::span<const std::byte> bytes) {
+  state_->shard_of_next().write(name, dtype, bytes);
 }
 
 void SafetensorsWriter::finish() {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "ballast/calibrate.h"
+#include "ballast/plan.h"
 #include "ballast/progress.h"
 #include "ballast/recipe.h"
 
@@ -23,7 +24,7 @@ struct ConvertOptions {
   std::optional<std::filesystem::path> statistics{};
 
   /// Of its samples, or the statistics' samples, at most so many run through the model while it is rounded. Its ranks
-  /// share the work, its callbacks are told of the calibration and of what comes behind it; its state folder is not
+  /// share the work, its callbacks are told of the calibration and of what comes after it; its state folder is not
   /// used.
   CalibrateOptions calibration{.samples = 32};
   std::size_t probe_samples = 1;  ///< on which allocation measures what rounding each matrix costs
@@ -81,8 +82,34 @@ struct ConvertReport {
 ConvertReport convert(const std::filesystem::path& model, const std::filesystem::path& output,
                       const ConvertOptions& options, const Progress& progress = {});
 
-/// The object that `ballast convert --json` prints.
+/// What a conversion will make and take, as far as that is known before it begins.
+struct ConvertPlan {
+  /// Tensors that will be treated alike. With a target size formats are chosen while converting: then there are a
+  /// smallest and a largest one.
+  struct Group {
+    std::string name;    ///< "layers.*.mlp.down_proj"
+    std::string format;  ///< "int8-g64", "int4-g128-s8 to int8-g32-s8"
+    std::size_t tensors = 0;
+    std::uint64_t weights = 0;  ///< elements
+    std::uint64_t bytes_before = 0;
+    std::uint64_t least_bytes = 0;
+    std::uint64_t most_bytes = 0;
+  };
+  std::vector<Group> groups;
+  std::uint64_t bytes_before = 0;  ///< of the tensor files
+  std::uint64_t least_bytes = 0;   ///< a header may take a few bytes more
+  std::uint64_t most_bytes = 0;
+  bool calibrates = false;     ///< a calibration comes first, which tells its own plan
+  std::optional<JobPlan> job;  ///< where samples run through the model while it is converted
+};
+
+/// The plan of `convert` with these options, from the shapes of the model alone: no weight is read, which takes a
+/// moment for any model. Throws Error where convert() would before it begins.
+ConvertPlan plan_conversion(const std::filesystem::path& model, const ConvertOptions& options);
+
+/// The objects that `ballast convert --json` prints, without and with --dry-run.
 std::string convert_report_json(const ConvertReport& report);
+std::string convert_plan_json(const ConvertPlan& plan);
 
 }  // namespace ballast
 

@@ -30,8 +30,8 @@ namespace ballast::kernels::HWY_NAMESPACE {
 /// dst = src * factor + 0, which makes a zero positive; the arrays may be short.
 HWY_INLINE void scale_values(const float* src, std::size_t count, float factor, float* dst) {
   const auto scale = hn::Set(FloatTag(), factor);
-  for_vectors(count, [&](auto load, auto store)
-                         HWY_ATTR { store(hn::MulAdd(load(src), scale, hn::Zero(FloatTag())), dst); });
+  for_vectors(count,
+              [&](auto load, auto store) HWY_ATTR { store(hn::MulAdd(load(src), scale, hn::Zero(FloatTag())), dst); });
 }
 
 /// The task's queries, of which each row is one head's, times the scale; for INT8 keys also their codes and, where keys
@@ -53,8 +53,8 @@ void prepare_queries(const AttentionShape& shape, const AttentionTask& task, con
   }
 }
 
-/// Stores what the rows' queries give. A row's sums have met zeros of either sign from keys that other rows see: what is
-/// stored has none below 0, so that it does not depend on them.
+/// Stores what the rows' queries give. A row's sums have met zeros of either sign from keys that other rows see: what
+/// is stored has none below 0, so that it does not depend on them.
 void store_outputs(const AttentionShape& shape, const AttentionTask& task, const AttentionRows& rows) {
   const std::size_t group = shape.heads / shape.kv_heads;
   const std::size_t size = shape.output_size();
@@ -184,8 +184,8 @@ void attention(const AttentionShape& shape, std::span<const AttentionSequence> s
   AttentionPlan& plan = AttentionPlan::of_this_thread();
   plan.make(shape, sequences);
   const std::span<const AttentionTask> tasks = plan.tasks();
-  const ThreadScratch scratch(
-      plan.threads(), AttentionScratch::floats(plan.most_rows(), shape.head_size, shape.output_size()));
+  const ThreadScratch scratch(plan.threads(),
+                              AttentionScratch::floats(plan.most_rows(), shape.head_size, shape.output_size()));
   const auto attend_one = HWY_DYNAMIC_POINTER(attend);
   // The last queries see the most keys: longest tasks first keeps the threads even.
   parallel_tasks(tasks.size(), plan.threads(), [&](std::size_t i, std::size_t thread) {

@@ -28,8 +28,8 @@ struct AttentionSequence {
   const float* q = nullptr;  ///< [queries][heads * head_size], rows `q_stride` floats apart
   std::size_t q_stride = 0;
   std::size_t queries = 0;
-  KeyValueView kv{};  ///< of any type and length, whatever the other sequences have
-  float* out = nullptr;  ///< [queries][heads * output_size()], dense
+  KeyValueView kv{};       ///< of any type and length, whatever the other sequences have
+  float* out = nullptr;    ///< [queries][heads * output_size()], dense
   std::size_t window = 0;  ///< 0: none
   std::size_t sinks = 0;   ///< of no effect without a window
   /// Null, or [heads]: receives the sum over queries of the softmax weight on position 0.

@@ -187,19 +187,19 @@ struct AttentionScratch {
   FloatCutter cutter;
   AttentionRows rows;
   AttentionRows part;  ///< of a part that is not the first
-  float* q;        ///< [rows][head_size], times the scale and log2(e)
-  float* scores;   ///< [rows][kAttentionKeys], then softmax weights
-  float* panel;    ///< float keys, [head_size][panel rows]; or a block's F16 keys among INT8 ones
-  float* values;   ///< [kAttentionKeys][value_size]: float values, or a block's F16 ones among INT8 ones
-  float* rescale;  ///< [rows]: what sums so far are multiplied with
+  float* q;            ///< [rows][head_size], times the scale and log2(e)
+  float* scores;       ///< [rows][kAttentionKeys], then softmax weights
+  float* panel;        ///< float keys, [head_size][panel rows]; or a block's F16 keys among INT8 ones
+  float* values;       ///< [kAttentionKeys][value_size]: float values, or a block's F16 ones among INT8 ones
+  float* rescale;      ///< [rows]: what sums so far are multiplied with
 
   // For INT8 caches.
-  std::int8_t* q_codes;    ///< [rows][stored size of a key]
-  float* rotated;          ///< [head_size]: one query
-  float* q_scales;         ///< [rows], not 0
-  std::int32_t* q_starts;  ///< [rows]: what takes the 128 out that is added to keys
-  float* value_scales;     ///< [kAttentionKeys]: 0 for values that are not read from codes
-  std::uint8_t* weights;   ///< [kMostInt8TileRows][kAttentionKeys]
+  std::int8_t* q_codes;      ///< [rows][stored size of a key]
+  float* rotated;            ///< [head_size]: one query
+  float* q_scales;           ///< [rows], not 0
+  std::int32_t* q_starts;    ///< [rows]: what takes the 128 out that is added to keys
+  float* value_scales;       ///< [kAttentionKeys]: 0 for values that are not read from codes
+  std::uint8_t* weights;     ///< [kMostInt8TileRows][kAttentionKeys]
   std::uint8_t* fp16_slots;  ///< [kAttentionKeys]: of the block's F16 rows
   KeyBiasScratch bias;
 

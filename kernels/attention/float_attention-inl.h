@@ -32,9 +32,9 @@ HWY_INLINE void score_float_block(const AttentionBlock& block, std::size_t rows,
     float* scores = scratch.scores + key;
     const std::byte* keys = block.rows(RowKind::kKeys) + (block.begin + key) * block.layout.row_bytes(RowKind::kKeys);
     decode_panel(keys, type, size, wide, size, scratch.panel);
-    multiply_panel(scratch.q, rows, size, scratch.panel, width, size,
-                   [&](std::size_t row, auto c0, auto c1)
-                       HWY_ATTR { store_pair(df, c0, c1, wide, scores + row * kAttentionKeys); });
+    multiply_panel(scratch.q, rows, size, scratch.panel, width, size, [&](std::size_t row, auto c0, auto c1) HWY_ATTR {
+      store_pair(df, c0, c1, wide, scores + row * kAttentionKeys);
+    });
   }
 }
 

@@ -95,8 +95,8 @@ HWY_INLINE void score_int8_tile(const AttentionBlock& block, std::size_t first_r
 }
 
 /// Scores of FP16 tokens in place of those from codes, in the same unit.
-HWY_INLINE void score_fp16_tokens(const AttentionBlock& block, std::size_t fp16, std::size_t first_row, std::size_t rows,
-                                  const AttentionScratch& scratch) {
+HWY_INLINE void score_fp16_tokens(const AttentionBlock& block, std::size_t fp16, std::size_t first_row,
+                                  std::size_t rows, const AttentionScratch& scratch) {
   const FloatTag df;
   const std::size_t size = block.layout.size(RowKind::kKeys);
   for (std::size_t i = 0; i < fp16; ++i) {
@@ -146,8 +146,8 @@ HWY_INLINE RowWeights weigh_row(float* HWY_RESTRICT scores, const float* HWY_RES
   auto most0 = hn::Zero(df), most1 = most0;
   const auto weigh = [&](std::size_t i, auto& sum, auto& most) HWY_ATTR {
     const auto score = hn::LoadU(df, scores + i);
-    const auto weight = hn::IfThenElseZero(
-        hn::Gt(score, unseen), exp2_of<Exp2Accuracy::kWeight>(df, hn::MulAdd(score, scale, shift)));
+    const auto weight =
+        hn::IfThenElseZero(hn::Gt(score, unseen), exp2_of<Exp2Accuracy::kWeight>(df, hn::MulAdd(score, scale, shift)));
     sum = hn::Add(sum, weight);
     const auto scaled = hn::Mul(weight, hn::LoadU(df, value_scales + i));
     most = hn::Max(most, scaled);
@@ -200,9 +200,9 @@ HWY_INLINE void accumulate_int8_values(const AttentionBlock& block, std::size_t 
                                         });
   }
   for (; c < size; c += lanes) {
-    multiply_quads_of<kInt8TileRows, 1>(
-        rows, weight_codes, kAttentionKeys, codes + c * 4, size * 4, quads, kStarts,
-        [&](std::size_t row, auto c0, auto, auto, auto) HWY_ATTR { add(row, c0, sums + row * size + c); });
+    multiply_quads_of<kInt8TileRows, 1>(rows, weight_codes, kAttentionKeys, codes + c * 4, size * 4, quads, kStarts,
+                                        [&](std::size_t row, auto c0, auto, auto, auto)
+                                            HWY_ATTR { add(row, c0, sums + row * size + c); });
   }
 }
 
@@ -216,8 +216,7 @@ HWY_INLINE void accumulate_fp16_values(const AttentionBlock& block, std::size_t 
     if (weights[i] == 0.0F) continue;
     const auto weight = hn::Set(FloatTag(), weights[i]);
     const float* value = scratch.values + i * size;
-    for_vectors(size, [&](auto load, auto store)
-                          HWY_ATTR { store(hn::MulAdd(weight, load(value), load(sum)), sum); });
+    for_vectors(size, [&](auto load, auto store) HWY_ATTR { store(hn::MulAdd(weight, load(value), load(sum)), sum); });
   }
 }
 

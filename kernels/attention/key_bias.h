@@ -24,8 +24,8 @@ class KeyRotation {
   std::size_t offset() const { return offset_; }
   float amplitude() const { return amplitude_; }
 
-  /// cos, then sin, of every frequency for the tokens of a panel: [2 * pairs()][kPanelTokens], and after them as much as
-  /// the longest vectors read beyond the last.
+  /// cos, then sin, of every frequency for the tokens of a panel: [2 * pairs()][kPanelTokens], and after them as much
+  /// as the longest vectors read beyond the last.
   const float* table() const { return table_.data(); }
 
   /// Writes cos, then sin, of position * frequency, [2 * pairs()].
@@ -36,8 +36,8 @@ class KeyRotation {
     std::size_t* number;  ///< of the group; kNone at first
     static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
   };
-  /// The same for position panel * kPanelTokens: a function of the panel alone, not of those before it. `far` keeps what
-  /// panels side by side have in common beyond the tables.
+  /// The same for position panel * kPanelTokens: a function of the panel alone, not of those before it. `far` keeps
+  /// what panels side by side have in common beyond the tables.
   void panel_angles(std::size_t panel, const FarGroup& far, float* angles) const;
 
  private:

@@ -91,15 +91,14 @@ void store_row(const float* src, const PageLayout& layout, RowKind kind, std::si
 void store_rows(const float* src, std::size_t src_stride, std::size_t count, const PageLayout& layout, RowKind kind,
                 std::span<std::byte* const> pages, std::size_t first_slot) {
   const std::size_t size = layout.size(kind);
-  const std::size_t threads =
-      std::min(threads_for(count * layout.heads() * size), std::max<std::size_t>(1, count));
+  const std::size_t threads = std::min(threads_for(count * layout.heads() * size), std::max<std::size_t>(1, count));
   const ThreadScratch scratch(threads, size);
   parallel_tasks(threads, threads, [&](std::size_t task, std::size_t thread) {
     for (std::size_t i = count * task / threads; i < count * (task + 1) / threads; ++i) {
       const std::size_t slot = first_slot + i;
       for (std::size_t head = 0; head < layout.heads(); ++head) {
-        store_row(src + i * src_stride + head * size, layout, kind, head, pages[slot / kPageTokens],
-                  slot % kPageTokens, scratch.of(thread));
+        store_row(src + i * src_stride + head * size, layout, kind, head, pages[slot / kPageTokens], slot % kPageTokens,
+                  scratch.of(thread));
       }
     }
   });

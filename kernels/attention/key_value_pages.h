@@ -119,8 +119,8 @@ struct KeyBias {
   const KeyRotation* rotation = nullptr;
 };
 
-/// Which of a cache's pages holds a position. The first `fixed` pages hold the first positions for good; those after them
-/// are a ring of `ring` pages that the positions after those go around.
+/// Which of a cache's pages holds a position. The first `fixed` pages hold the first positions for good; those after
+/// them are a ring of `ring` pages that the positions after those go around.
 struct PageOrder {
   std::size_t fixed = static_cast<std::size_t>(-1);
   std::size_t ring = 0;
@@ -142,9 +142,9 @@ struct KeyValueView {
   const CachePage& page_of(std::size_t position) const { return pages[order.page_of(position)]; }
 };
 
-/// Stores rows [count][heads * size] (`src_stride` floats apart) of keys or values in the slots from `first_slot` of the
-/// first page on, through as many pages as it takes. To F16 and INT8 ties round to even; an INT8 row of zeros has scale
-/// 0. The slots' numbers of F16 rows stay as they are.
+/// Stores rows [count][heads * size] (`src_stride` floats apart) of keys or values in the slots from `first_slot` of
+/// the first page on, through as many pages as it takes. To F16 and INT8 ties round to even; an INT8 row of zeros has
+/// scale 0. The slots' numbers of F16 rows stay as they are.
 void store_rows(const float* src, std::size_t src_stride, std::size_t count, const PageLayout& layout, RowKind kind,
                 std::span<std::byte* const> pages, std::size_t first_slot);
 

@@ -53,8 +53,8 @@ KeyValueCache::KeyValueCache(const std::vector<CacheShape>& layers, const KeyVal
   if (options_.pool == nullptr) options_.pool = PagePool::make();
   layers_.reserve(layers.size());
   for (const CacheShape& shape : layers) {
-    layers_.emplace_back(
-        kernels::PageLayout(options.type, shape.kv_heads, shape.key_size, shape.value_size), options_.pool);
+    layers_.emplace_back(kernels::PageLayout(options.type, shape.kv_heads, shape.key_size, shape.value_size),
+                         options_.pool);
   }
 }
 

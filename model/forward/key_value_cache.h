@@ -28,7 +28,7 @@ struct KeyValueCacheOptions {
   /// constant memory. 0: all tokens are kept, and there are no sinks.
   std::size_t window = 0;
   std::size_t sinks = 0;
-  std::size_t largest_append = 0;           ///< with a window: most tokens appended at once, at least 1
+  std::size_t largest_append = 0;            ///< with a window: most tokens appended at once, at least 1
   std::shared_ptr<PagePool> pool = nullptr;  ///< where pages come from; null: a pool of the cache's own
 };
 
@@ -108,9 +108,9 @@ class KeyValueCache {
   KeyValueCacheOptions options_;
   kernels::PageOrder order_;
   std::vector<LayerPages> layers_;
-  std::size_t length_ = 0;            ///< of the prefix and what comes after it
-  std::size_t prefix_ = 0;            ///< tokens that truncate() keeps
-  std::size_t written_ = 0;           ///< positions before this one have been written at some time
+  std::size_t length_ = 0;   ///< of the prefix and what comes after it
+  std::size_t prefix_ = 0;   ///< tokens that truncate() keeps
+  std::size_t written_ = 0;  ///< positions before this one have been written at some time
 };
 
 }  // namespace ballast::model

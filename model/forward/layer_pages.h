@@ -14,7 +14,7 @@
 
 namespace ballast::model {
 
-/// Copies share all pages; whoever writes to a shared one first gets a copy of it. 
+/// Copies share all pages; whoever writes to a shared one first gets a copy of it.
 class LayerPages {
  public:
   LayerPages(const kernels::PageLayout& layout, std::shared_ptr<PagePool> pool)

@@ -202,30 +202,35 @@ FloatWeights ModelSource::float_weights(Role role, std::size_t layer, std::size_
   return weights;
 }
 
-std::optional<Linear> ModelSource::quantized_linear(const std::string& name, std::size_t rows, std::size_t cols) const {
-  if (!quantization_) return {};
-  const auto format = quantization_->tensors.find(name);
-  if (format == quantization_->tensors.end() || format->second.kind != WeightFormat::Kind::kInteger) return {};
+std::unique_ptr<const StoredQuantizedTensor> ModelSource::quantized_tensor(Role role, std::size_t layer,
+                                                                           std::size_t expert) const {
+  if (!quantization_) return nullptr;
+  const std::string module = name(role, layer, expert);
+  const auto format = quantization_->tensors.find(module);
+  if (format == quantization_->tensors.end() || format->second.kind != WeightFormat::Kind::kInteger) return nullptr;
+  const auto [rows, cols] = matrix_shape(spec_, role);
+  return std::make_unique<const StoredQuantizedTensor>(*checkpoint_, module, format->second, rows, cols);
+}
+
+std::optional<Linear> ModelSource::quantized_linear(Role role, std::size_t layer, std::size_t expert) const {
+  const auto stored = quantized_tensor(role, layer, expert);
+  if (stored == nullptr) return {};
   Linear linear;
-  kernels::QuantizedMatrix matrix = load_quantized_matrix(*checkpoint_, name, format->second, rows, cols);
-  const bool int8 = quantization_->int8_activations && !quantization_->int16_activation_modules.contains(name);
+  linear.name = name(role, layer, expert);
+  linear.bias = bias(role, layer, expert);
+  kernels::QuantizedMatrix matrix(stored->view());
+  stored->release();
+  const bool int8 = quantization_->int8_activations && !quantization_->int16_activation_modules.contains(linear.name);
   linear.activations = matrix.activation_format(int8 ? 8 : 16, quantization_->activation_groups);
   linear.weights = std::move(matrix);
   return linear;
 }
 
 Linear ModelSource::linear(Role role, std::size_t layer, std::size_t expert) const {
+  if (std::optional<Linear> quantized = quantized_linear(role, layer, expert)) return *std::move(quantized);
   const auto [rows, cols] = matrix_shape(spec_, layer, role);
-  const std::string module = name(role, layer, expert);
-  std::optional<Linear> quantized = quantized_linear(module, rows, cols);
-  const bool integers = quantized.has_value();
-  Linear linear = integers ? *std::move(quantized) : Linear{};
-  linear.name = module;
-  if (integers) {
-    linear.bias = bias(role, layer, expert);
-    return linear;
-  }
-
+  Linear linear;
+  linear.name = name(role, layer, expert);
   const StoredMatrix matrix = stored(role, layer, expert);
   const TensorView view = checked_matrix(matrix, cols);
   FloatMatrixHolder holder;

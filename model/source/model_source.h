@@ -18,6 +18,7 @@
 #include "files/checkpoint.h"
 #include "model/arch/architecture.h"
 #include "model/block_parts.h"
+#include "model/source/quantized_tensor.h"
 #include "model/source/stored_matrix.h"
 #include "model/weights.h"
 
@@ -72,6 +73,10 @@ class ModelSource {
   BlockParts parts(std::size_t layer = 0) const;
   BlockWeights block(std::size_t layer) const;
 
+  /// A matrix of integers as it is stored; null when it is plain. Valid as long as this.
+  std::unique_ptr<const StoredQuantizedTensor> quantized_tensor(Role role, std::size_t layer = 0,
+                                                                std::size_t expert = 0) const;
+
   /// A plain matrix in F32. Precondition: the model is not quantized by ballast.
   FloatWeights float_weights(Role role, std::size_t layer = 0, std::size_t expert = 0) const;
   std::vector<float> bias(Role role, std::size_t layer = 0, std::size_t expert = 0) const;  ///< empty when it has none
@@ -86,7 +91,7 @@ class ModelSource {
   TensorView checked_tensor(const std::string& name, const Shape& shape) const;
   TensorView checked_matrix(const StoredMatrix& matrix, std::size_t cols) const;
   std::vector<float> floats(const std::string& name, const Shape& shape) const;
-  std::optional<Linear> quantized_linear(const std::string& name, std::size_t rows, std::size_t cols) const;
+  std::optional<Linear> quantized_linear(Role role, std::size_t layer, std::size_t expert) const;
   std::string context(const std::string& tensor) const;
 
   std::unique_ptr<files::Checkpoint> checkpoint_;

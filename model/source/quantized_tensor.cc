@@ -90,23 +90,25 @@ std::size_t first_not_finite(const std::byte* bytes, std::size_t count, Word exp
   return first;
 }
 
-/// Scales of 8 bits as the 16-bit ones that they stand for, [rows][groups]; their type goes to `type`.
-std::vector<std::uint16_t> read_shared_scales(const PartReader& parts, std::int64_t rows, std::int64_t groups,
-                                              DType& type) {
-  const TensorView codes = parts.get("weight_scale", {DType::kU8}, {rows, groups});
-  const TensorView row_scales = parts.get("weight_row_scale", {DType::kF16, DType::kBF16}, {rows});
-  check_finite(row_scales, parts.context("weight_row_scale"));
-  type = row_scales.dtype;
-  const auto width = static_cast<std::size_t>(groups);
-  std::vector<std::uint16_t> scales(codes.bytes.size());
-  for (std::size_t r = 0; r < static_cast<std::size_t>(rows); ++r) {
+/// The 16-bit scales that those of 8 bits in `view` stand for, [rows][groups].
+std::vector<std::uint16_t> decode_all_scales(const PartReader& parts, const QuantizedView& view) {
+  const std::size_t width = view.groups();
+  std::vector<std::uint16_t> scales(view.scale_codes.size());
+  for (std::size_t r = 0; r < view.rows; ++r) {
     std::uint16_t row_scale = 0;
-    std::memcpy(&row_scale, row_scales.bytes.data() + r * sizeof row_scale, sizeof row_scale);
+    std::memcpy(&row_scale, view.row_scales.data() + r * sizeof row_scale, sizeof row_scale);
     if ((row_scale & 0x8000U) != 0) parts.fail("weight_row_scale", "value " + std::to_string(r) + " is negative");
-    decode_scales(row_scale, as_bytes(codes).subspan(r * width, width), type,
+    decode_scales(row_scale, view.scale_codes.subspan(r * width, width), view.scale_type,
                   std::span(scales).subspan(r * width, width));
   }
   return scales;
+}
+
+template <typename T>
+std::vector<T> values_of(std::span<const std::byte> bytes) {
+  std::vector<T> values(bytes.size() / sizeof(T));
+  std::memcpy(values.data(), bytes.data(), values.size() * sizeof(T));
+  return values;
 }
 
 }  // namespace
@@ -127,69 +129,111 @@ QuantizedView QuantizedTensor::view() const {
           .outlier_weights = std::as_bytes(std::span(outlier_weights))};
 }
 
-std::vector<QuantizedPart> quantized_parts(const std::string& module, const QuantizedView& view) {
-  const std::int64_t rows = signed_size(view.rows);
-  std::vector<QuantizedPart> parts;
-  parts.push_back({{module + ".weight", DType::kU8, {rows, signed_size(packed_row_bytes(view.cols, view.bits))}},
-                   std::as_bytes(view.codes)});
-  const Shape groups = {rows, signed_size(view.groups())};
-  if (view.row_scales.empty()) {
-    parts.push_back({{module + ".weight_scale", view.scale_type, groups}, view.scales});
+QuantizedTensor::QuantizedTensor(const QuantizedView& view)
+    : rows(view.rows),
+      cols(view.cols),
+      bits(view.bits),
+      group_size(view.group_size),
+      codes(view.codes.begin(), view.codes.end()),
+      scale_type(view.scale_type),
+      scales(values_of<std::uint16_t>(view.scales)),
+      scale_codes(view.scale_codes.begin(), view.scale_codes.end()),
+      row_scales(values_of<std::uint16_t>(view.row_scales)),
+      zeros(view.zeros.begin(), view.zeros.end()),
+      outlier_columns(view.outlier_columns.begin(), view.outlier_columns.end()),
+      outlier_type(view.outlier_type),
+      outlier_weights(values_of<std::uint16_t>(view.outlier_weights)) {}
+
+std::vector<files::TensorPlan> quantized_plans(const std::string& module, const QuantizedShape& shape) {
+  const WeightFormat& format = shape.format;
+  const std::int64_t rows = signed_size(shape.rows);
+  const std::size_t group_size = format.group_size == 0 ? shape.cols : format.group_size;
+  const std::size_t group_count = (shape.cols + group_size - 1) / group_size;
+  const auto packed = [&](std::size_t count) { return Shape{rows, signed_size(packed_row_bytes(count, format.bits))}; };
+  const Shape groups = {rows, signed_size(group_count)};
+  std::vector<files::TensorPlan> plans = {{module + ".weight", DType::kU8, packed(shape.cols)}};
+  if (format.scale_bits == 8) {
+    plans.push_back({module + ".weight_scale", DType::kU8, groups});
+    plans.push_back({module + ".weight_row_scale", shape.scale_type, {rows}});
   } else {
-    parts.push_back({{module + ".weight_scale", DType::kU8, groups}, std::as_bytes(view.scale_codes)});
-    parts.push_back({{module + ".weight_row_scale", view.scale_type, {rows}}, view.row_scales});
+    plans.push_back({module + ".weight_scale", shape.scale_type, groups});
   }
-  if (!view.zeros.empty()) {
-    parts.push_back(
-        {{module + ".weight_zero", DType::kU8, {rows, signed_size(packed_row_bytes(view.groups(), view.bits))}},
-         std::as_bytes(view.zeros)});
+  if (!format.symmetric) plans.push_back({module + ".weight_zero", DType::kU8, packed(group_count)});
+  if (shape.outlier_columns > 0) {
+    const std::int64_t count = signed_size(shape.outlier_columns);
+    plans.push_back({module + ".outlier_columns", DType::kI32, {count}});
+    plans.push_back({module + ".outlier_weight", shape.outlier_type, {rows, count}});
   }
+  return plans;
+}
+
+std::vector<QuantizedPart> quantized_parts(const std::string& module, const QuantizedView& view) {
+  const bool shared = !view.row_scales.empty();
+  std::vector<std::span<const std::byte>> bytes = {std::as_bytes(view.codes)};
+  bytes.push_back(shared ? std::as_bytes(view.scale_codes) : view.scales);
+  if (shared) bytes.push_back(view.row_scales);
+  if (!view.zeros.empty()) bytes.push_back(std::as_bytes(view.zeros));
   if (!view.outlier_columns.empty()) {
-    const std::int64_t count = signed_size(view.outlier_columns.size());
-    parts.push_back({{module + ".outlier_columns", DType::kI32, {count}}, std::as_bytes(view.outlier_columns)});
-    parts.push_back({{module + ".outlier_weight", view.outlier_type, {rows, count}}, view.outlier_weights});
+    bytes.push_back(std::as_bytes(view.outlier_columns));
+    bytes.push_back(view.outlier_weights);
   }
+  const std::vector<files::TensorPlan> plans = quantized_plans(module, {.rows = view.rows,
+                                                                        .cols = view.cols,
+                                                                        .format = {.bits = view.bits,
+                                                                                   .group_size = view.group_size,
+                                                                                   .symmetric = view.zeros.empty(),
+                                                                                   .scale_bits = shared ? 8 : 16},
+                                                                        .outlier_columns = view.outlier_columns.size(),
+                                                                        .scale_type = view.scale_type,
+                                                                        .outlier_type = view.outlier_type});
+  std::vector<QuantizedPart> parts;
+  for (std::size_t i = 0; i < plans.size(); ++i) parts.push_back({plans[i], bytes[i]});
   return parts;
 }
 
-kernels::QuantizedMatrix load_quantized_matrix(const files::Checkpoint& checkpoint, const std::string& module,
-                                               const WeightFormat& format, std::size_t rows, std::size_t cols) {
+StoredQuantizedTensor::StoredQuantizedTensor(const files::Checkpoint& checkpoint, const std::string& module,
+                                             const WeightFormat& format, std::size_t rows, std::size_t cols)
+    : checkpoint_(checkpoint), module_(module) {
   const PartReader parts(checkpoint, module);
-  QuantizedView view;
-  view.rows = rows;
-  view.cols = cols;
-  view.bits = format.bits;
-  view.group_size = format.group_size == 0 ? cols : format.group_size;
+  const auto types_16_bit = {DType::kF16, DType::kBF16};
+  view_.rows = rows;
+  view_.cols = cols;
+  view_.bits = format.bits;
+  view_.group_size = format.group_size == 0 ? cols : format.group_size;
   const std::int64_t row_count = signed_size(rows);
-  view.codes = as_bytes(parts.get("weight", {DType::kU8}, {row_count, signed_size(packed_row_bytes(cols, view.bits))}));
-  std::vector<std::uint16_t> decoded_scales;
+  const Shape groups = {row_count, signed_size(view_.groups())};
+  const auto packed = [&](std::string_view part, std::size_t count) {
+    return as_bytes(parts.get(part, {DType::kU8}, {row_count, signed_size(packed_row_bytes(count, format.bits))}));
+  };
+  const auto finite = [&](std::string_view part, const Shape& shape) {
+    const TensorView tensor = parts.get(part, types_16_bit, shape);
+    check_finite(tensor, parts.context(part));
+    return tensor;
+  };
+  view_.codes = packed("weight", cols);
   if (format.scale_bits == 8) {
-    decoded_scales = read_shared_scales(parts, row_count, signed_size(view.groups()), view.scale_type);
-    view.scales = std::as_bytes(std::span(decoded_scales));
+    view_.scale_codes = as_bytes(parts.get("weight_scale", {DType::kU8}, groups));
+    const TensorView row_scales = finite("weight_row_scale", {row_count});
+    view_.scale_type = row_scales.dtype;
+    view_.row_scales = row_scales.bytes;
+    decoded_scales_ = decode_all_scales(parts, view_);
+    view_.scales = std::as_bytes(std::span(decoded_scales_));
   } else {
-    const TensorView scales =
-        parts.get("weight_scale", {DType::kF16, DType::kBF16}, {row_count, signed_size(view.groups())});
-    check_finite(scales, parts.context("weight_scale"));
-    view.scale_type = scales.dtype;
-    view.scales = scales.bytes;
+    const TensorView scales = finite("weight_scale", groups);
+    view_.scale_type = scales.dtype;
+    view_.scales = scales.bytes;
   }
-  if (!format.symmetric) {
-    view.zeros = as_bytes(
-        parts.get("weight_zero", {DType::kU8}, {row_count, signed_size(packed_row_bytes(view.groups(), view.bits))}));
-  }
-  std::vector<std::int32_t> columns;
-  if (parts.contains("outlier_columns")) {
-    columns = read_outlier_columns(parts, checkpoint, cols);
-    const TensorView weights =
-        parts.get("outlier_weight", {DType::kF16, DType::kBF16}, {row_count, signed_size(columns.size())});
-    check_finite(weights, parts.context("outlier_weight"));
-    view.outlier_columns = columns;
-    view.outlier_type = weights.dtype;
-    view.outlier_weights = weights.bytes;
-  }
-  kernels::QuantizedMatrix matrix(view);
-  for (const char* part : {"weight", "weight_scale"}) checkpoint.release(parts.name(part));
-  return matrix;
+  if (!format.symmetric) view_.zeros = packed("weight_zero", view_.groups());
+  if (!parts.contains("outlier_columns")) return;
+  outlier_columns_ = read_outlier_columns(parts, checkpoint, cols);
+  const TensorView weights = finite("outlier_weight", {row_count, signed_size(outlier_columns_.size())});
+  view_.outlier_columns = outlier_columns_;
+  view_.outlier_type = weights.dtype;
+  view_.outlier_weights = weights.bytes;
+}
+
+void StoredQuantizedTensor::release() const {
+  for (const char* part : {".weight", ".weight_scale"}) checkpoint_.release(module_ + part);
 }
 
 void check_finite(const TensorView& view, const std::string& context) {

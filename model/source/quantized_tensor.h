@@ -1,9 +1,10 @@
-// A quantized matrix in a checkpoint: its parts' names, types and shapes. docs/format.md specifies them.
+// A quantized matrix, and its parts in a checkpoint: names, types and shapes. docs/format.md specifies them.
 #ifndef BALLAST_MODEL_SOURCE_QUANTIZED_TENSOR_H_
 #define BALLAST_MODEL_SOURCE_QUANTIZED_TENSOR_H_
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -11,7 +12,6 @@
 #include "ballast/recipe.h"
 #include "files/checkpoint.h"
 #include "files/safetensors/safetensors_writer.h"
-#include "kernels/matrix/quantized_matrix.h"
 
 namespace ballast::model {
 
@@ -20,6 +20,9 @@ inline constexpr std::size_t kQuantizationVersion = 1;
 
 /// Owner of what a QuantizedView shows.
 struct QuantizedTensor {
+  QuantizedTensor() = default;
+  explicit QuantizedTensor(const QuantizedView& view);  ///< a copy of all parts
+
   std::size_t rows = 0;
   std::size_t cols = 0;
   int bits = 8;
@@ -37,16 +40,49 @@ struct QuantizedTensor {
   QuantizedView view() const;
 };
 
-/// The tensors that hold a matrix of `module` on disk, in the order in which they are written.
+/// What the parts of a quantized matrix depend on.
+struct QuantizedShape {
+  std::size_t rows = 0;
+  std::size_t cols = 0;
+  WeightFormat format;              ///< kInteger
+  std::size_t outlier_columns = 0;  ///< kept in 16 bits
+  DType scale_type = DType::kF16;
+  DType outlier_type = DType::kF16;
+};
+
+/// The tensors that hold such a matrix of `module` on disk, in the order in which they are written.
+std::vector<files::TensorPlan> quantized_plans(const std::string& module, const QuantizedShape& shape);
+
+/// The same with what they hold.
 struct QuantizedPart {
   files::TensorPlan plan;
   std::span<const std::byte> bytes;
 };
 std::vector<QuantizedPart> quantized_parts(const std::string& module, const QuantizedView& view);
 
-/// Reads, checks (shapes, finite scales, ascending columns) and repacks. Throws Error naming file and tensor.
-kernels::QuantizedMatrix load_quantized_matrix(const files::Checkpoint& checkpoint, const std::string& module,
-                                               const WeightFormat& format, std::size_t rows, std::size_t cols);
+/// A quantized matrix as it lies in a checkpoint, checked. Valid as long as the checkpoint: large parts stay in its
+/// map.
+class StoredQuantizedTensor {
+ public:
+  /// Throws Error naming file and tensor where types, shapes or values (finite scales, ascending columns) are not what
+  /// docs/format.md says.
+  StoredQuantizedTensor(const files::Checkpoint& checkpoint, const std::string& module, const WeightFormat& format,
+                        std::size_t rows, std::size_t cols);
+  StoredQuantizedTensor(const StoredQuantizedTensor&) = delete;
+  StoredQuantizedTensor& operator=(const StoredQuantizedTensor&) = delete;
+
+  const QuantizedView& view() const { return view_; }
+
+  /// Tells the kernel that the large parts are not needed for now.
+  void release() const;
+
+ private:
+  const files::Checkpoint& checkpoint_;
+  std::string module_;
+  QuantizedView view_;
+  std::vector<std::uint16_t> decoded_scales_;  ///< of those that have 8 bits
+  std::vector<std::int32_t> outlier_columns_;
+};
 
 /// Throws Error naming the first value of an F32, F16 or BF16 tensor that is not finite.
 void check_finite(const TensorView& view, const std::string& context);

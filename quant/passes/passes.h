@@ -12,7 +12,7 @@
 
 namespace ballast::quant {
 
-/// A pass must come to the same formats, bounds and numbers of outlier columns on a block without values (a plan).
+/// A pass must come to the same formats, biases and numbers of outlier columns on a block without values (a plan).
 class Pass {
  public:
   virtual ~Pass() = default;
@@ -94,9 +94,6 @@ class FormatChooser {
 /// activations become INT8, those with the most energy where only the weights are rounded (8-bit weights beside float
 /// activations need none).
 std::unique_ptr<Pass> make_split_outliers(double fraction);
-
-/// Rounds every matrix to its format. kScaleSearch weighs errors by the statistics of the input, where there are any.
-std::unique_ptr<Pass> make_quantize(Recipe::Rounding rounding);
 
 /// The passes that a recipe names, in order; each is made for the spec that the ones before it leave. `spec` becomes
 /// that of the result.

@@ -44,7 +44,8 @@ class Gptq {
 
   GptqResult run() {
     GptqResult result;
-    result.tensor = empty_quantized(rows_, cols_, linear_.format, linear_.outlier_columns, linear_.absmax);
+    result.tensor =
+        empty_quantized(rows_, cols_, linear_.format, linear_.outlier_columns, half_type_for(linear_.absmax));
     find_grids(result.tensor.scale_type);
     codes_.resize(rows_ * cols_);
     errors_.resize(rows_ * kBlock);

@@ -1,8 +1,9 @@
-#include <map>
+#include "quant/rounding/quantize.h"
+
 #include <optional>
+#include <span>
 #include <vector>
 
-#include "quant/passes/passes.h"
 #include "quant/rounding/gptq.h"
 #include "quant/rounding/rounding.h"
 
@@ -32,77 +33,60 @@ bool is_integer(const WorkingLinear& linear) {
   return linear.format.kind == WeightFormat::Kind::kInteger;
 }
 
-class Quantize : public Pass {
- public:
-  explicit Quantize(Rounding rounding) : rounding_(rounding) {}
-
-  void run(WorkingBlock& block) override {
-    for (const WorkingInput& input : block.inputs) {
-      if (input.moments != nullptr) round_readers(block, input);
+/// With GPTQ, the matrices that read what was measured.
+void round_readers(WorkingBlock& block, const WorkingInput& input) {
+  // Readers leave out the same columns, but for those whose format was asked for.
+  std::optional<InverseCholesky> factor;
+  std::vector<std::int32_t> factor_columns;
+  for (const std::size_t reader : input.readers) {
+    WorkingLinear& linear = block.linears[reader];
+    if (!is_integer(linear)) continue;
+    if (!factor || factor_columns != linear.outlier_columns) {
+      factor_columns = linear.outlier_columns;
+      factor = factorize(*input.moments, factor_columns, kDamping);
     }
-    for (WorkingLinear& linear : block.linears) {
-      ++matrices_[format_name(linear.format)];
-      if (!is_integer(linear) || linear.quantized) continue;
-      const bool planning = linear.values.empty();
-      linear.quantized =
-          planning ? empty_quantized(linear.rows, linear.cols, linear.format, linear.outlier_columns, linear.absmax)
-                   : rounded(linear, block.input_statistics(linear));
-    }
+    linear.quantized = round_gptq(linear, *factor).tensor;
   }
+}
 
-  std::string note() const override {
-    std::string text;
-    for (const auto& [format, count] : matrices_) {
-      text +=
-          (text.empty() ? "" : ", ") + std::to_string(count) + (count == 1 ? " matrix to " : " matrices to ") + format;
-    }
-    switch (rounding_) {
-      case Rounding::kNearest:
-        return "quantize: " + text + ", rounded to nearest";
-      case Rounding::kScaleSearch:
-        return "quantize: " + text + ", rounded to nearest in the ranges with the least error";
-      case Rounding::kGptq:
-        return "quantize: " + text + ", rounded one column after the other (GPTQ)";
-    }
-    return {};
+model::QuantizedTensor rounded(const WorkingLinear& linear, const ChannelStatistics* input, Rounding rounding) {
+  RoundingOptions options;
+  std::vector<float> importance;
+  if (rounding != Rounding::kNearest) {
+    importance = column_importance(input, quantized_mask(linear.cols, linear.outlier_columns));
+    options = {.method = GridMethod::kSearch, .importance = importance};
   }
-
- private:
-  // With GPTQ, the matrices that read what was measured.
-  static void round_readers(WorkingBlock& block, const WorkingInput& input) {
-    // Readers leave out the same columns, but for those whose format was asked for.
-    std::optional<InverseCholesky> factor;
-    std::vector<std::int32_t> factor_columns;
-    for (const std::size_t reader : input.readers) {
-      WorkingLinear& linear = block.linears[reader];
-      if (!is_integer(linear)) continue;
-      if (!factor || factor_columns != linear.outlier_columns) {
-        factor_columns = linear.outlier_columns;
-        factor = factorize(*input.moments, factor_columns, kDamping);
-      }
-      linear.quantized = round_gptq(linear, *factor).tensor;
-    }
-  }
-
-  model::QuantizedTensor rounded(const WorkingLinear& linear, const ChannelStatistics* input) const {
-    RoundingOptions options;
-    std::vector<float> importance;
-    if (rounding_ != Rounding::kNearest) {
-      importance = column_importance(input, quantized_mask(linear.cols, linear.outlier_columns));
-      options = {.method = GridMethod::kSearch, .importance = importance};
-    }
-    return round_to_nearest(linear.values, linear.rows, linear.cols, linear.format, linear.outlier_columns,
-                            linear.absmax, options);
-  }
-
-  Rounding rounding_;
-  std::map<std::string, std::size_t> matrices_;
-};
+  return round_to_nearest(linear.values, linear.rows, linear.cols, linear.format, linear.outlier_columns, linear.absmax,
+                          options);
+}
 
 }  // namespace
 
-std::unique_ptr<Pass> make_quantize(Rounding rounding) {
-  return std::make_unique<Quantize>(rounding);
+void quantize(WorkingBlock& block, Rounding rounding) {
+  for (const WorkingInput& input : block.inputs) {
+    if (input.moments != nullptr) round_readers(block, input);
+  }
+  for (WorkingLinear& linear : block.linears) {
+    if (!is_integer(linear) || linear.quantized) continue;
+    linear.quantized = rounded(linear, block.input_statistics(linear), rounding);
+  }
+}
+
+std::string quantize_note(Rounding rounding, const std::map<std::string, std::size_t>& matrices) {
+  std::string text;
+  for (const auto& [format, count] : matrices) {
+    text +=
+        (text.empty() ? "" : ", ") + std::to_string(count) + (count == 1 ? " matrix to " : " matrices to ") + format;
+  }
+  switch (rounding) {
+    case Rounding::kNearest:
+      return "quantize: " + text + ", rounded to nearest";
+    case Rounding::kScaleSearch:
+      return "quantize: " + text + ", rounded to nearest in the ranges with the least error";
+    case Rounding::kGptq:
+      return "quantize: " + text + ", rounded one column after the other (GPTQ)";
+  }
+  return {};
 }
 
 }  // namespace ballast::quant

@@ -22,7 +22,7 @@ DType half_type_for(float absmax) {
 }
 
 model::QuantizedTensor empty_quantized(std::size_t rows, std::size_t cols, const WeightFormat& format,
-                                       std::span<const std::int32_t> outlier_columns, float absmax) {
+                                       std::span<const std::int32_t> outlier_columns, DType half_type) {
   model::QuantizedTensor tensor;
   tensor.rows = rows;
   tensor.cols = cols;
@@ -30,7 +30,7 @@ model::QuantizedTensor empty_quantized(std::size_t rows, std::size_t cols, const
   tensor.group_size = format.group_size == 0 ? cols : format.group_size;
   const std::size_t groups = tensor.view().groups();
   tensor.codes.resize(rows * packed_row_bytes(cols, format.bits));
-  tensor.scale_type = half_type_for(absmax);
+  tensor.scale_type = half_type;
   tensor.scales.resize(rows * groups);
   if (format.scale_bits == 8) {
     tensor.scale_codes.resize(rows * groups);
@@ -38,7 +38,7 @@ model::QuantizedTensor empty_quantized(std::size_t rows, std::size_t cols, const
   }
   if (!format.symmetric) tensor.zeros.resize(rows * packed_row_bytes(groups, format.bits));
   tensor.outlier_columns.assign(outlier_columns.begin(), outlier_columns.end());
-  tensor.outlier_type = half_type_for(absmax);
+  tensor.outlier_type = half_type;
   tensor.outlier_weights.resize(rows * outlier_columns.size());
   return tensor;
 }
@@ -76,7 +76,7 @@ void store_row(std::span<const float> values, std::span<const std::uint8_t> code
 model::QuantizedTensor round_to_nearest(std::span<const float> values, std::size_t rows, std::size_t cols,
                                         const WeightFormat& format, std::span<const std::int32_t> outlier_columns,
                                         float absmax, const RoundingOptions& options) {
-  model::QuantizedTensor tensor = empty_quantized(rows, cols, format, outlier_columns, absmax);
+  model::QuantizedTensor tensor = empty_quantized(rows, cols, format, outlier_columns, half_type_for(absmax));
   const std::vector<std::uint8_t> mask = quantized_mask(cols, outlier_columns);
   const QuantRange range(format);
 

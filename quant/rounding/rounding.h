@@ -28,9 +28,10 @@ model::QuantizedTensor round_to_nearest(std::span<const float> values, std::size
                                         const WeightFormat& format, std::span<const std::int32_t> outlier_columns,
                                         float absmax, const RoundingOptions& options = {});
 
-/// The same tensor with all sizes and types in place but without its values: for plans, and for store_row.
+/// The same tensor with all sizes and types in place but without its values, for store_row. `half_type` is that of
+/// scales and outlier columns.
 model::QuantizedTensor empty_quantized(std::size_t rows, std::size_t cols, const WeightFormat& format,
-                                       std::span<const std::int32_t> outlier_columns, float absmax);
+                                       std::span<const std::int32_t> outlier_columns, DType half_type);
 
 /// [cols]: 0 for outlier columns, 1 for the others.
 std::vector<std::uint8_t> quantized_mask(std::size_t cols, std::span<const std::int32_t> outlier_columns);

@@ -38,12 +38,17 @@ double cost_of(const MatrixChoice& matrix, const FormatOption& option, const std
   return cost_without(option, outliers) + activations;
 }
 
+std::uint64_t bytes_of(const MatrixChoice& matrix, const FormatOption& option,
+                       const std::vector<std::int32_t>& outliers) {
+  return option.bytes + outliers.size() * matrix.column_bytes;
+}
+
 void total(const InputChoice& input, Choice& choice) {
   choice.bytes = 0;
   choice.cost = 0;
   for (std::size_t m = 0; m < input.matrices.size(); ++m) {
     const FormatOption& option = input.matrices[m].options[choice.options[m]];
-    choice.bytes += option.bytes + outlier_bytes(input.matrices[m].rows, choice.outliers.size());
+    choice.bytes += bytes_of(input.matrices[m], option, choice.outliers);
     choice.cost += cost_of(input.matrices[m], option, choice.outliers);
   }
 }
@@ -72,7 +77,7 @@ std::vector<std::int32_t> columns_worth_cost(const InputChoice& input, const std
   std::vector<double> gains(input.cols);
   double bytes = 0;
   for (std::size_t m = 0; m < input.matrices.size(); ++m) {
-    bytes += static_cast<double>(outlier_bytes(input.matrices[m].rows, 1));
+    bytes += static_cast<double>(input.matrices[m].column_bytes);
     const FormatOption& option = input.matrices[m].options[options[m]];
     const std::vector<float>& besides = input.matrices[m].outlier_gains;
     for (std::size_t c = 0; c < input.cols; ++c) {
@@ -178,13 +183,9 @@ void greedy_fill(const std::vector<InputChoice>& inputs, std::uint64_t budget, S
 
 }  // namespace
 
-std::uint64_t outlier_bytes(std::size_t rows, std::size_t columns) {
-  return columns * (2 * static_cast<std::uint64_t>(rows) + sizeof(std::int32_t));
-}
-
-const MatrixAllocation* Allocation::find(const std::string& name) const {
-  const auto it = std::ranges::find(matrices, name, &MatrixAllocation::name);
-  return it == matrices.end() ? nullptr : &*it;
+const MatrixAllocation* Allocation::find(const ModuleId& id) const {
+  const auto it = matrices.find(id);
+  return it == matrices.end() ? nullptr : &it->second;
 }
 
 void assign_int16_activations(std::vector<InputChoice>& inputs, double share) {
@@ -252,13 +253,12 @@ Allocation allocate(const std::vector<InputChoice>& inputs, std::uint64_t budget
       const FormatOption& option = matrix.options[choice.options[m]];
       const Upgrade next =
           best_upgrade(matrix, choice.options[m], choice.outliers, std::numeric_limits<std::uint64_t>::max());
-      allocation.matrices.push_back({.name = matrix.name,
-                                     .format = option.format,
-                                     .outlier_columns = choice.outliers,
-                                     .int16_activations = inputs[i].int16_activations,
-                                     .bytes = option.bytes + outlier_bytes(matrix.rows, choice.outliers.size()),
-                                     .cost = cost_of(matrix, option, choice.outliers),
-                                     .next_gain = next.bytes == 0 ? 0 : next.gain_per_byte()});
+      allocation.matrices[matrix.id] = {.format = option.format,
+                                        .outlier_columns = choice.outliers,
+                                        .int16_activations = inputs[i].int16_activations,
+                                        .bytes = bytes_of(matrix, option, choice.outliers),
+                                        .cost = cost_of(matrix, option, choice.outliers),
+                                        .next_gain = next.bytes == 0 ? 0 : next.gain_per_byte()};
     }
   }
   return allocation;
@@ -266,7 +266,7 @@ Allocation allocate(const std::vector<InputChoice>& inputs, std::uint64_t budget
 
 void apply_allocation(const Allocation& allocation, WorkingBlock& block) {
   for (WorkingLinear& linear : block.linears) {
-    const MatrixAllocation* chosen = allocation.find(linear.name);
+    const MatrixAllocation* chosen = allocation.find(block.id_of(linear));
     if (chosen == nullptr) continue;
     linear.format = chosen->format;
     linear.outlier_columns = chosen->outlier_columns;
@@ -277,6 +277,15 @@ void apply_allocation(const Allocation& allocation, WorkingBlock& block) {
       if (std::ranges::none_of(input.readers, is_linear)) continue;
       for (const std::size_t reader : input.readers) block.linears[reader].activations = Recipe::Activations::kFloat;
     }
+  }
+}
+
+void apply_allocation(const Allocation& allocation, std::span<ModulePlan> plan) {
+  for (ModulePlan& module : plan) {
+    const MatrixAllocation* chosen = allocation.find(module.id);
+    if (chosen == nullptr) continue;
+    module.format = chosen->format;
+    module.outlier_columns = chosen->outlier_columns.size();
   }
 }
 

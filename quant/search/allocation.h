@@ -4,11 +4,15 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "ballast/recipe.h"
+#include "quant/module_id.h"
 #include "quant/working_block.h"
+#include "quant/write/converted_module.h"
 
 namespace ballast::quant {
 
@@ -23,9 +27,11 @@ struct FormatOption {
 };
 
 struct MatrixChoice {
-  std::string name;
+  ModuleId id;
+  std::string name;  ///< for messages
   std::size_t rows = 0;
   std::vector<FormatOption> options;  ///< at least one
+  std::uint64_t column_bytes = 0;     ///< of each column kept in 16 bits
   /// Divergence that leaving a column out saves besides, because the activations of the others then have a finer grid.
   /// [cols], or empty.
   std::vector<float> outlier_gains;
@@ -42,7 +48,6 @@ struct InputChoice {
 };
 
 struct MatrixAllocation {
-  std::string name;
   WeightFormat format;
   std::vector<std::int32_t> outlier_columns;  ///< ascending
   bool int16_activations = false;             ///< what it reads keeps 16 bits, whatever the recipe says
@@ -52,19 +57,16 @@ struct MatrixAllocation {
 };
 
 struct Allocation {
-  std::vector<MatrixAllocation> matrices;  ///< in the order of the choices
+  std::map<ModuleId, MatrixAllocation> matrices;
   std::uint64_t bytes = 0;
   double cost = 0;
 
   /// Null when the matrix is none of them.
-  const MatrixAllocation* find(const std::string& name) const;
+  const MatrixAllocation* find(const ModuleId& id) const;
 };
 
-/// Bytes that `columns` outlier columns take in a matrix of so many rows.
-std::uint64_t outlier_bytes(std::size_t rows, std::size_t columns);
-
-/// Inputs whose rounding to INT8 costs most for the multiply-adds behind it are made wide, as long as these are at most
-/// `share` of all multiply-adds behind inputs that are rounded.
+/// Inputs whose rounding to INT8 costs most for the multiply-adds that read them keep 16 bits, as long as these are at
+/// most `share` of all multiply-adds that read rounded inputs.
 void assign_int16_activations(std::vector<InputChoice>& inputs, double share);
 
 /// The choice of the smallest sum of costs within `budget` bytes, by Lagrange's method: at a price per byte each input
@@ -74,6 +76,9 @@ Allocation allocate(const std::vector<InputChoice>& inputs, std::uint64_t budget
 
 /// Gives the matrices of a block what was chosen for them.
 void apply_allocation(const Allocation& allocation, WorkingBlock& block);
+
+/// Gives a plan's matrices the formats and numbers of columns that were chosen for them.
+void apply_allocation(const Allocation& allocation, std::span<ModulePlan> plan);
 
 }  // namespace ballast::quant
 

@@ -8,10 +8,10 @@
 #include <utility>
 
 #include "ballast/error.h"
-#include "kernels/logits.h"
-#include "kernels/matrix/float_matrix.h"
 #include "quant/rounding/rounding.h"
 #include "quant/runnable_block.h"
+#include "quant/search/candidates.h"
+#include "quant/search/logit_rows.h"
 #include "quant/search/output_error.h"
 
 namespace ballast::quant {
@@ -20,15 +20,6 @@ namespace {
 
 // What each matrix is rounded to alone: an error large enough to show above F32's, small enough to be in proportion.
 constexpr WeightFormat kProbeFormat = {.bits = 4, .group_size = 32, .symmetric = false};
-
-std::uint64_t bytes_of(const WorkingLinear& linear, const WeightFormat& format) {
-  const std::uint64_t rows = linear.rows;
-  const std::uint64_t groups = (linear.cols + format.group_size - 1) / format.group_size;
-  std::uint64_t bytes = rows * packed_row_bytes(linear.cols, format.bits);
-  bytes += format.scale_bits == 8 ? rows * (groups + 2) : rows * groups * 2;
-  if (!format.symmetric) bytes += rows * packed_row_bytes(groups, format.bits);
-  return bytes;
-}
 
 void round_to_probe(WorkingLinear& linear) {
   linear.quantized = round_to_nearest(linear.values, linear.rows, linear.cols, kProbeFormat, {}, linear.absmax);
@@ -47,66 +38,7 @@ std::vector<float> channel_importance(const WorkingInput& input, model::Role rol
   return importance;
 }
 
-// Positions whose logits are compared at once.
-constexpr std::size_t kLogitRows = 64;
-
-struct LogitScratch {
-  kernels::QuantizedActivations activations;
-  std::vector<float> prepared;
-  std::vector<float> logits;
-};
-
-/// Logits of some positions at a time, from the last block's output.
-class LogitRows {
- public:
-  LogitRows(const ModelSpec& spec, std::shared_ptr<const model::OuterWeights> outer, std::span<const float> hidden)
-      : spec_(&spec), outer_(std::move(outer)), hidden_(hidden) {}
-
-  /// Valid as long as the scratch is not used again.
-  std::span<const float> compute(std::size_t first, std::size_t count, LogitScratch& scratch) const {
-    scratch.prepared.resize(count * spec_->hidden_size);
-    scratch.logits.resize(count * spec_->vocab_size);
-    outer_->prepare_head(hidden_.data() + first * spec_->hidden_size, count, scratch.prepared.data(),
-                         scratch.activations);
-    outer_->head(scratch.prepared.data(), count, scratch.logits.data(), scratch.activations);
-    return scratch.logits;
-  }
-
- private:
-  const ModelSpec* spec_;
-  std::shared_ptr<const model::OuterWeights> outer_;
-  std::span<const float> hidden_;
-};
-
-/// The parts before the blocks and behind them.
-model::BlockParts joint_parts(const WorkingBlock& front, const WorkingBlock& back, const ModelSpec& spec) {
-  const auto has = [](const auto& list, const auto& key, auto field) {
-    return std::ranges::find(list, key, field) != list.end();
-  };
-  const model::BlockParts before = runnable_parts(front, spec, fine_rounding);
-  const model::BlockParts behind = runnable_parts(back, spec, fine_rounding);
-  return {.linear =
-              [&front, has, before, behind](model::Part part) {
-                return has(front.linears, part, &WorkingLinear::part) ? before.linear(part) : behind.linear(part);
-              },
-          .norm =
-              [&front, has, before, behind](model::Role role) {
-                return has(front.norms, role, &WorkingNorm::role) ? before.norm(role) : behind.norm(role);
-              },
-          .vector = behind.vector};
-}
-
 }  // namespace
-
-std::vector<WeightFormat> candidate_formats() {
-  std::vector<WeightFormat> formats;
-  for (const std::size_t group_size : {std::size_t{32}, std::size_t{64}, std::size_t{128}}) {
-    for (const int bits : {4, 5, 6, 8}) {
-      formats.push_back({.bits = bits, .group_size = group_size, .symmetric = bits == 8, .scale_bits = 8});
-    }
-  }
-  return formats;
-}
 
 SensitivityAnalysis::SensitivityAnalysis(const ModelSpec& spec, const SampleTokens& tokens,
                                          const SensitivityOptions& options)
@@ -129,11 +61,11 @@ void SensitivityAnalysis::add_input(WorkingBlock& block, const WorkingInput& inp
   const std::vector<float> importance = input.moments != nullptr
                                             ? factorize(*input.moments, {}, kDamping).importance
                                             : channel_importance(input, linears.front()->part.role, cols);
-  InputChoice choice{.cols = cols, .matrices = {}, .most_outliers = 0};
+  InputChoice choice{.cols = cols, .matrices = {}};
   if (is_routed_expert(linears.front()->part.role)) {
     choice.share = spec_.layers[*block.layer].mlp.expert_share();
   }
-  choice.most_outliers = static_cast<std::size_t>(options_.most_outliers * static_cast<double>(cols));
+  bool holds_outliers = true;
   for (WorkingLinear* linear : linears) {
     BlockProbe& block_probe = probes[linear->part.role];
     block_probe.linears.push_back(linear);
@@ -143,23 +75,36 @@ void SensitivityAnalysis::add_input(WorkingBlock& block, const WorkingInput& inp
     block_probe.probe.error += output_error(*linear, input.moments.get(), importance);
     linear->quantized.reset();
 
-    MatrixChoice& matrix = choice.matrices.emplace_back();
-    matrix.name = linear->name;
-    matrix.rows = linear->rows;
-    std::optional<ActivationErrors> activations;
-    if (input.peaks != nullptr) activations.emplace(*linear, *input.peaks);
-    if (activations) matrix.outlier_gains = activations->gains();
-    for (const WeightFormat& format : candidate_formats()) {
-      FormatOption option{.format = format, .bytes = bytes_of(*linear, format), .column_costs = {}, .cost = 0};
-      for (const double error : column_errors(*linear, format, importance)) {
-        option.column_costs.push_back(static_cast<float>(error));
-        option.cost += error;
-      }
-      if (activations) option.activation_cost = activations->total(format.group_size);
-      matrix.options.push_back(std::move(option));
-    }
+    const std::uint64_t column_bytes = bytes_of_column(plan_linear(*linear, block.layer.value_or(0)), *options_.format);
+    holds_outliers &= column_bytes > 0;
+    choice.matrices.push_back({.id = block.id_of(*linear),
+                               .name = linear->name,
+                               .rows = linear->rows,
+                               .options = {},
+                               .column_bytes = column_bytes,
+                               .outlier_gains = {}});
+    add_options(*linear, input, importance, choice.matrices.back());
+  }
+  if (holds_outliers) {
+    choice.most_outliers = static_cast<std::size_t>(options_.most_outliers * static_cast<double>(cols));
   }
   choices_.push_back(std::move(choice));
+}
+
+void SensitivityAnalysis::add_options(const WorkingLinear& linear, const WorkingInput& input,
+                                      std::span<const float> importance, MatrixChoice& matrix) const {
+  std::optional<ActivationErrors> activations;
+  if (input.peaks != nullptr) activations.emplace(linear, *input.peaks);
+  if (activations) matrix.outlier_gains = activations->gains();
+  for (const ModulePlan& plan : candidate_plans(plan_linear(linear, matrix.id.layer), *options_.format)) {
+    FormatOption option{.format = plan.format, .bytes = options_.format->bytes(plan), .column_costs = {}, .cost = 0};
+    for (const double error : column_errors(linear, plan.format, importance)) {
+      option.column_costs.push_back(static_cast<float>(error));
+      option.cost += error;
+    }
+    if (activations) option.activation_cost = activations->total(plan.format.group_size);
+    matrix.options.push_back(std::move(option));
+  }
 }
 
 bool SensitivityAnalysis::begin_probe(BlockProbe& block_probe) {
@@ -217,71 +162,50 @@ void SensitivityAnalysis::add_block(WorkingBlock& block, std::size_t layer) {
 }
 
 void SensitivityAnalysis::measure_divergence(WorkingBlock& front, WorkingBlock& back, BlockProbes& back_probes) {
-  const auto outer = [&] {
-    return std::make_shared<const model::OuterWeights>(spec_, joint_parts(front, back, spec_));
-  };
-  const auto plain = outer();
-  LogitRows base(spec_, plain, base_.hidden());
+  const auto plain = outer_weights(spec_, front, back);
+  const LogitRows base(spec_, plain, base_.hidden());
   const std::size_t stream = base_.hidden().size();
-  std::vector<std::pair<std::size_t, LogitRows>> changed;  // this rank's probes
+  std::vector<std::size_t> own;  // this rank's probes
+  std::vector<LogitRows> changed;
   for (std::size_t i = 0; i < probes_.size(); ++i) {
     if (!is_own(i)) continue;
     // An embedding that is the head too was rounded in both places.
     WorkingLinear* rounded = probes_[i].in_front ? front.find(probes_[i].role) : nullptr;
     if (rounded != nullptr) round_to_probe(*rounded);
-    const std::span<const float> hidden = std::span(streams_.hidden()).subspan(changed.size() * stream, stream);
-    changed.emplace_back(i, LogitRows(spec_, rounded != nullptr ? outer() : plain, hidden));
+    const std::span<const float> hidden = std::span(streams_.hidden()).subspan(own.size() * stream, stream);
+    changed.emplace_back(spec_, rounded != nullptr ? outer_weights(spec_, front, back) : plain, hidden);
+    own.push_back(i);
     if (rounded != nullptr) rounded->quantized.reset();
   }
   for (auto& [role, block_probe] : back_probes) {
     if (!begin_probe(block_probe)) continue;
     for (WorkingLinear* linear : block_probe.linears) round_to_probe(*linear);
-    changed.emplace_back(probes_.size() - 1, LogitRows(spec_, outer(), base_.hidden()));
+    changed.emplace_back(spec_, outer_weights(spec_, front, back), base_.hidden());
+    own.push_back(probes_.size() - 1);
     for (WorkingLinear* linear : block_probe.linears) linear->quantized.reset();
   }
+  const std::vector<double> measured = mean_divergences(spec_, base, changed, tokens_, options_.probe_samples);
+  std::vector<double> divergences(probes_.size());
+  for (std::size_t i = 0; i < own.size(); ++i) divergences[own[i]] = measured[i];
+  options_.sharing.ranks->sum(divergences);  // each was measured by one rank: nothing is rounded
+  for (std::size_t i = 0; i < probes_.size(); ++i) set_costs(probes_[i], divergences[i]);
+}
 
-  std::vector<double> divergence(probes_.size());
-  std::vector<double> row_divergence(kLogitRows);
-  LogitScratch base_scratch;
-  LogitScratch scratch;
-  std::size_t scored = 0;
-  for (std::size_t sample = 0; sample < options_.probe_samples; ++sample) {
-    // As in evaluation, where little has been read yet says little.
-    for (std::size_t position = tokens_.prefix + (tokens_.length - tokens_.prefix) / 2; position < tokens_.length;
-         position += kLogitRows) {
-      const std::size_t count = std::min(kLogitRows, tokens_.length - position);
-      const std::size_t first = sample * tokens_.length + position;
-      const std::span<const float> expected = base.compute(first, count, base_scratch);
-      for (auto& [probe, rows] : changed) {
-        const std::span<const float> logits = rows.compute(first, count, scratch);
-#pragma omp parallel for
-        for (std::size_t r = 0; r < count; ++r) {
-          row_divergence[r] = kernels::kl_divergence(expected.data() + r * spec_.vocab_size,
-                                                     logits.data() + r * spec_.vocab_size, spec_.vocab_size);
-        }
-        for (std::size_t r = 0; r < count; ++r) divergence[probe] += row_divergence[r];
-      }
-      scored += count;
-    }
+void SensitivityAnalysis::set_costs(const Probe& probe, double divergence) {
+  if (!std::isfinite(divergence)) {
+    throw Error(choices_[probe.matrices.front().first].matrices.front().name,
+                "the model gives values that are not finite when this matrix is rounded");
   }
-  options_.sharing.ranks->sum(divergence);  // each was measured by one rank: nothing is rounded
-  for (std::size_t i = 0; i < probes_.size(); ++i) {
-    if (!std::isfinite(divergence[i])) {
-      throw Error(choices_[probes_[i].matrices.front().first].matrices.front().name,
-                  "the model gives values that are not finite when this matrix is rounded");
+  // Matrices that lie on the probe's grids show nothing; they cost nothing in any format either.
+  const double cost_of_error = probe.error == 0 ? 0 : divergence / probe.error;
+  for (const auto& [input, matrix] : probe.matrices) {
+    for (float& gain : choices_[input].matrices[matrix].outlier_gains) {
+      gain = static_cast<float>(double{gain} * cost_of_error);
     }
-    // Matrices that lie on the probe's grids show nothing; they cost nothing in any format either.
-    const double error = probes_[i].error;
-    const double cost_of_error = error == 0 ? 0 : divergence[i] / static_cast<double>(scored) / error;
-    for (const auto& [input, matrix] : probes_[i].matrices) {
-      for (float& gain : choices_[input].matrices[matrix].outlier_gains) {
-        gain = static_cast<float>(double{gain} * cost_of_error);
-      }
-      for (FormatOption& option : choices_[input].matrices[matrix].options) {
-        option.cost *= cost_of_error;
-        option.activation_cost *= cost_of_error;
-        for (float& cost : option.column_costs) cost = static_cast<float>(double{cost} * cost_of_error);
-      }
+    for (FormatOption& option : choices_[input].matrices[matrix].options) {
+      option.cost *= cost_of_error;
+      option.activation_cost *= cost_of_error;
+      for (float& cost : option.column_costs) cost = static_cast<float>(double{cost} * cost_of_error);
     }
   }
 }

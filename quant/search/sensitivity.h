@@ -5,19 +5,19 @@
 #include <cstddef>
 #include <functional>
 #include <map>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "quant/sample_stream.h"
 #include "quant/search/allocation.h"
 #include "quant/working_block.h"
+#include "quant/write/model_format.h"
 
 namespace ballast::quant {
 
-/// What a matrix whose format is free may become.
-std::vector<WeightFormat> candidate_formats();
-
 struct SensitivityOptions {
+  const ModelFormat* format = nullptr;      ///< that is written: what it holds, and at how many bytes
   std::size_t probe_samples = 1;            ///< samples on which divergence is measured
   double most_outliers = 0;                 ///< share of an input's columns that may keep 16 bits
   SampleSharing sharing{};                  ///< its ranks share the samples and the probes
@@ -42,7 +42,7 @@ class SensitivityAnalysis {
   void add_front(WorkingBlock& front);
   void add_block(WorkingBlock& block, std::size_t layer);
 
-  /// With what stands behind the last block; `front` is the same as before. Returns the choices in the order of the
+  /// With what comes after the last block; `front` is the same as before. Returns the choices in the order of the
   /// model.
   std::vector<InputChoice> finish(WorkingBlock& front, WorkingBlock& back);
 
@@ -63,17 +63,22 @@ class SensitivityAnalysis {
   using BlockProbes = std::map<model::Role, BlockProbe>;
 
   void add_input(WorkingBlock& block, const WorkingInput& input, BlockProbes& probes);
+  /// All formats that a matrix may have, with what each costs.
+  void add_options(const WorkingLinear& linear, const WorkingInput& input, std::span<const float> importance,
+                   MatrixChoice& matrix) const;
   /// Counts a probe in; whether this rank is the one to make it.
   bool begin_probe(BlockProbe& block_probe);
   bool is_own(std::size_t probe) const;
   void measure_divergence(WorkingBlock& front, WorkingBlock& back, BlockProbes& back_probes);
+  /// Turns the errors of a probe's matrices into divergences.
+  void set_costs(const Probe& probe, double divergence);
 
   ModelSpec spec_;
   SampleTokens tokens_;
   SensitivityOptions options_;
   SampleStream samples_;
   SampleStream base_;     ///< the probe samples in the unchanged model
-  SampleStream streams_;  ///< the probe samples behind each of this rank's probes, one probe after the other
+  SampleStream streams_;  ///< the probe samples after each of this rank's probes, one probe after the other
   std::vector<Probe> probes_;
   std::vector<InputChoice> choices_;
 };

@@ -29,7 +29,8 @@ WeightFormat usual_format(const Recipe& recipe, const ModelSpec& spec, Role role
   }
   const WeightFormat& format = is_embedding(role) ? recipe.embedding : recipe.linears;
   // With a target size, measured costs decide.
-  return model::has_experts(spec) && recipe.target_bytes == 0 && !is_routed_expert(role) ? finer(format, absmax) : format;
+  return model::has_experts(spec) && recipe.target_bytes == 0 && !is_routed_expert(role) ? finer(format, absmax)
+                                                                                         : format;
 }
 
 }  // namespace ballast::quant

@@ -7,6 +7,7 @@
 #include "ballast/error.h"
 #include "files/atomic_output.h"
 #include "model/source/prefix.h"
+#include "model/source/quantized_tensor.h"
 #include "model/source/written_spec.h"
 #include "text/tokenizer.h"
 
@@ -28,40 +29,32 @@ constexpr std::array kTokenizerFiles = {"tokenizer.json",
                                         "tokenizer.model",
                                         "vocab.txt"};
 
-json quantization_config(const Recipe& recipe, const StoredReport& stored) {
+json quantization_config(const Recipe& recipe, const QuantizedModules& quantized) {
   const bool int8 = recipe.activations == Recipe::Activations::kInt8;
   json config = {{"quant_method", "ballast"},
                  {"version", model::kQuantizationVersion},
                  {"activations", int8 ? "int8" : "float"},
                  {"activation_groups", recipe.activation_groups},
-                 {"tensors", stored.formats()}};
-  if (int8) config["wide_inputs"] = stored.int16_activation_modules();
+                 {"tensors", quantized.formats}};
+  if (int8) config["wide_inputs"] = quantized.int16_activations;
   return config;
 }
 
-json config_of(const ConvertedModel& model) {
-  json config = model.source.config();
+json config_of(const ModelMetadata& metadata, const QuantizedModules& quantized, DType dtype) {
+  json config = metadata.config;
   config.erase("torch_dtype");
-  const DType type = small_type(model.recipe);
-  config["dtype"] = type == DType::kBF16 ? "bfloat16" : type == DType::kF16 ? "float16" : "float32";
-  config["tie_word_embeddings"] = model.spec.tied_embeddings;
-  json& written = config[model::kWrittenSpecField] = model::written_spec(model.spec);
-  // Those that were measured without the prefix are ordinary behind it.
-  if (model.statistics != nullptr && model.statistics->prefix == model.prefix) {
-    json massive = json::array();
-    for (const MassiveToken& token : model.statistics->massive_tokens) massive.push_back(token.token);
-    written[model::kMassiveTokensField] = massive;
-  }
-  if (!model.prefix.empty()) written[model::kPrefixTokensField] = model.prefix;
-  if (!model.stored.formats().empty()) {
-    config["quantization_config"] = quantization_config(model.recipe, model.stored);
-  }
+  config["dtype"] = dtype == DType::kBF16 ? "bfloat16" : dtype == DType::kF16 ? "float16" : "float32";
+  config["tie_word_embeddings"] = metadata.spec.tied_embeddings;
+  json& written = config[model::kWrittenSpecField] = model::written_spec(metadata.spec);
+  if (metadata.massive_tokens) written[model::kMassiveTokensField] = *metadata.massive_tokens;
+  if (!metadata.prefix.empty()) written[model::kPrefixTokensField] = json(metadata.prefix);
+  if (!quantized.formats.empty()) config["quantization_config"] = quantization_config(metadata.recipe, quantized);
   return config;
 }
 
-void write_tokenizer(const model::ModelSource& source, const std::filesystem::path& directory) {
-  if (source.checkpoint().kind() == files::Checkpoint::Kind::kGguf) {
-    const auto tokenizer = text::load_tokenizer(source.checkpoint());
+void write_tokenizer(const files::Checkpoint& original, const std::filesystem::path& directory) {
+  if (original.kind() == files::Checkpoint::Kind::kGguf) {
+    const auto tokenizer = text::load_tokenizer(original);
     if (tokenizer == nullptr) return;
     for (const text::TokenizerFile& file : tokenizer->files()) {
       files::write_file_atomically(directory / file.name, file.content, false);
@@ -69,20 +62,21 @@ void write_tokenizer(const model::ModelSource& source, const std::filesystem::pa
     return;
   }
   for (const char* name : kTokenizerFiles) {
-    const std::filesystem::path original = source.checkpoint().path() / name;
-    if (!std::filesystem::exists(original)) continue;
+    const std::filesystem::path source = original.path() / name;
+    if (!std::filesystem::exists(source)) continue;
     std::error_code error;
-    std::filesystem::copy_file(original, directory / name, error);
+    std::filesystem::copy_file(source, directory / name, error);
     if (error) throw Error((directory / name).string(), error.message());
   }
 }
 
 }  // namespace
 
-void write_metadata_files(const ConvertedModel& model, const std::filesystem::path& directory) {
-  files::write_file_atomically(directory / "config.json", config_of(model).dump(2) + "\n", false);
-  files::write_file_atomically(directory / "recipe.json", recipe_json(model.recipe), false);
-  write_tokenizer(model.source, directory);
+void write_metadata_files(const ModelMetadata& metadata, const QuantizedModules& quantized, DType dtype,
+                          const std::filesystem::path& directory) {
+  files::write_file_atomically(directory / "config.json", config_of(metadata, quantized, dtype).dump(2) + "\n", false);
+  files::write_file_atomically(directory / "recipe.json", recipe_json(metadata.recipe), false);
+  write_tokenizer(metadata.original, directory);
 }
 
 }  // namespace ballast::quant

@@ -3,28 +3,24 @@
 #define BALLAST_QUANT_WRITE_METADATA_FILES_H_
 
 #include <filesystem>
+#include <map>
+#include <string>
 #include <vector>
 
-#include "ballast/recipe.h"
-#include "ballast/spec.h"
-#include "ballast/statistics.h"
-#include "model/source/model_source.h"
-#include "quant/write/block_writer.h"
+#include "ballast/tensor.h"
+#include "quant/write/model_format.h"
 
 namespace ballast::quant {
 
-/// What is told of a conversion in its output.
-struct ConvertedModel {
-  const model::ModelSource& source;
-  const ModelSpec& spec;  ///< behind all passes
-  const Recipe& recipe;
-  const std::vector<int>& prefix;  ///< in front of every sequence
-  const Statistics* statistics = nullptr;
-  const StoredReport& stored;
+/// The matrices of integers, by module name.
+struct QuantizedModules {
+  std::map<std::string, std::string> formats;  ///< "int4-g32-asym"
+  std::vector<std::string> int16_activations;  ///< those whose input keeps 16 bits
 };
 
-/// Writes config.json, recipe.json and the tokenizer's files. Throws Error.
-void write_metadata_files(const ConvertedModel& model, const std::filesystem::path& directory);
+/// Writes config.json, recipe.json and the tokenizer's files. `dtype` is the type of what is no matrix. Throws Error.
+void write_metadata_files(const ModelMetadata& metadata, const QuantizedModules& quantized, DType dtype,
+                          const std::filesystem::path& directory);
 
 }  // namespace ballast::quant
 

@@ -100,6 +100,36 @@ TEST_CASE("the same input gives the same bytes") {
   CHECK(test::read_file(one / "model.safetensors") == test::read_file(two / "model.safetensors"));
 }
 
+TEST_CASE("types that turn out other than planned give the file that a plan with them would") {
+  // Names of types that are a letter longer make a header longer than its padding.
+  constexpr std::size_t kTensors = 80;
+  const auto plan_of = [](DType dtype) {
+    std::vector<TensorPlan> plan;
+    for (std::size_t i = 0; i < kTensors; ++i) {
+      plan.push_back({"t" + std::to_string(i), dtype, {static_cast<std::int64_t>(i), 7}});
+    }
+    return plan;
+  };
+  const auto write = [&](DType planned, DType found, std::uint64_t shard_bytes) {
+    const test::TemporaryDirectory directory;
+    SafetensorsWriter writer(directory.path(), plan_of(planned), {}, shard_bytes);
+    for (const TensorPlan& tensor : plan_of(found)) {
+      writer.write(tensor.name, found, test::as_bytes(values_of(tensor)));
+    }
+    writer.finish();
+    auto files = test::files_of(directory.path());
+    std::uint64_t bytes = 0;
+    for (const auto& [name, content] : files) bytes += name.ends_with(".safetensors") ? content.size() : 0;
+    CHECK(writer.file_bytes() == bytes);
+    return files;
+  };
+  for (const std::uint64_t shard_bytes : {1'000'000, 10'000}) {
+    CHECK(write(DType::kF16, DType::kBF16, shard_bytes) == write(DType::kBF16, DType::kBF16, shard_bytes));
+    CHECK(write(DType::kBF16, DType::kF16, shard_bytes) == write(DType::kF16, DType::kF16, shard_bytes));
+    CHECK(write(DType::kF16, DType::kBF16, shard_bytes) != write(DType::kF16, DType::kF16, shard_bytes));
+  }
+}
+
 TEST_CASE("a flipped bit in a written model is found") {
   const test::TemporaryDirectory directory;
   test::write_file(directory / "config.json", "{}");
@@ -132,6 +162,7 @@ TEST_CASE("a caller that breaks its plan is stopped, in release builds too") {
   SafetensorsWriter writer(directory.path(), {{"a", DType::kU8, {4}}}, {});
   CHECK_THROWS_AS(writer.write("b", test::as_bytes("1234")), std::logic_error);
   CHECK_THROWS_AS(writer.write("a", test::as_bytes("123")), std::logic_error);
+  CHECK_THROWS_AS(writer.write("a", DType::kF32, test::as_bytes("1234")), std::logic_error);
   CHECK_THROWS_AS(writer.finish(), std::logic_error);
   writer.write("a", test::as_bytes("1234"));
   CHECK_THROWS_AS(writer.write("a", test::as_bytes("1234")), std::logic_error);

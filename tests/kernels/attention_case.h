@@ -36,8 +36,8 @@ struct AttentionCase {
 inline std::ostream& operator<<(std::ostream& out, const AttentionCase& c) {
   return out << c.heads << '/' << c.kv_heads << " heads of " << c.head_size << '/' << c.value_size << ", " << c.queries
              << " queries of " << c.length << ", type " << static_cast<int>(c.type) << ", window " << c.window << '+'
-             << c.sinks << ", ring " << c.ring << ", F16 every " << c.fp16_every << ", bias " << c.key_bias << ", spread "
-             << c.spread;
+             << c.sinks << ", ring " << c.ring << ", F16 every " << c.fp16_every << ", bias " << c.key_bias
+             << ", spread " << c.spread;
 }
 
 struct AttentionResult {
@@ -118,8 +118,8 @@ class CacheCase {
 
   void write_codes(std::vector<float> row, RowKind kind, std::size_t head, std::size_t slot, Page& page) const {
     if (kind == RowKind::kKeys) row = reference::rotate_head(row.data(), row.size());
-    const reference::IntegerActivations codes = reference::quantize(
-        row.data(), 1, {.cols = row.size(), .group_size = row.size(), .outlier_columns = {}});
+    const reference::IntegerActivations codes =
+        reference::quantize(row.data(), 1, {.cols = row.size(), .group_size = row.size(), .outlier_columns = {}});
     std::byte* rows = page.bytes.data() + layout_.rows_at(kind, head);
     for (std::size_t c = 0; c < stored_size(CacheType::kInt8, kind, row.size()); ++c) {
       const int code = c < row.size() ? codes.codes[c] : 0;

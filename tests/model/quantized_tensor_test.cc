@@ -10,6 +10,7 @@
 
 #include "error_message.h"
 #include "kernels/matrix/float_matrix.h"
+#include "kernels/matrix/quantized_matrix.h"
 #include "temporary_directory.h"
 
 namespace ballast::model {
@@ -120,7 +121,7 @@ std::string refusal(Stored stored, const WeightFormat& format, const std::functi
   const test::TemporaryDirectory directory;
   change(stored);
   const auto checkpoint = stored.write(directory.path());
-  return error_message([&] { load_quantized_matrix(*checkpoint, "m", format, kRows, kCols); });
+  return error_message([&] { StoredQuantizedTensor(*checkpoint, "m", format, kRows, kCols); });
 }
 
 std::string refusal(const std::function<void(Stored&)>& change) {
@@ -137,11 +138,33 @@ TEST_CASE("a quantized matrix comes back from its parts as it was") {
     const test::TemporaryDirectory directory;
     const QuantizedTensor tensor = format.scale_bits == 8 ? sample_of_8_bit_scales() : sample_tensor();
     const auto checkpoint = Stored(tensor).write(directory.path());
-    const kernels::QuantizedMatrix matrix = load_quantized_matrix(*checkpoint, "m", format, kRows, kCols);
+    const StoredQuantizedTensor stored(*checkpoint, "m", format, kRows, kCols);
+    const kernels::QuantizedMatrix matrix(stored.view());
     std::vector<float> row(kCols);
     for (std::size_t r = 0; r < kRows; ++r) {
       matrix.decode_row(r, row.data());
       for (std::size_t c = 0; c < kCols; ++c) CHECK(row[c] == expected_weight(tensor, r, c));
+    }
+  }
+}
+
+TEST_CASE("a copy of what was read is written as the same bytes") {
+  for (const WeightFormat& format : {kFormat, kFormatOf8BitScales}) {
+    CAPTURE(format.scale_bits);
+    const test::TemporaryDirectory directory;
+    const Stored original(format.scale_bits == 8 ? sample_of_8_bit_scales() : sample_tensor());
+    QuantizedTensor copy;
+    {
+      const auto checkpoint = original.write(directory.path());
+      copy = QuantizedTensor(StoredQuantizedTensor(*checkpoint, "m", format, kRows, kCols).view());
+    }
+    const Stored again(copy);
+    CHECK(again.bytes == original.bytes);
+    REQUIRE(again.plans.size() == original.plans.size());
+    for (std::size_t i = 0; i < again.plans.size(); ++i) {
+      CHECK(again.plans[i].name == original.plans[i].name);
+      CHECK(again.plans[i].dtype == original.plans[i].dtype);
+      CHECK(again.plans[i].shape == original.plans[i].shape);
     }
   }
 }

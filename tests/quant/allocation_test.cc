@@ -15,10 +15,18 @@ namespace {
 using test::Contains;
 using test::error_message;
 
+using model::Role;
+
+constexpr ModuleId kQuery = {.role = Role::kQuery, .layer = 3};
+constexpr ModuleId kValue = {.role = Role::kValue, .layer = 3};
+constexpr ModuleId kDown = {.role = Role::kDown, .layer = 3};
+constexpr ModuleId kEmbedding = {.role = Role::kEmbedding};
+
 /// A matrix whose cost falls by four with every bit, in groups of 32 and, a little dearer in cost and cheaper in bytes,
 /// of 64.
-MatrixChoice matrix(const std::string& name, std::size_t rows, std::size_t cols, double sensitivity) {
-  MatrixChoice choice{.name = name, .rows = rows, .options = {}, .outlier_gains = {}};
+MatrixChoice matrix(const ModuleId& id, std::size_t rows, std::size_t cols, double sensitivity) {
+  MatrixChoice choice{
+      .id = id, .name = {}, .rows = rows, .options = {}, .column_bytes = 2 * rows + 4, .outlier_gains = {}};
   for (const std::size_t group : {std::size_t{32}, std::size_t{64}}) {
     for (const int bits : {4, 5, 6, 8}) {
       FormatOption option;
@@ -39,9 +47,10 @@ MatrixChoice matrix(const std::string& name, std::size_t rows, std::size_t cols,
 
 std::vector<InputChoice> small_model() {
   std::vector<InputChoice> inputs;
-  inputs.push_back({.cols = 64, .matrices = {matrix("q", 64, 64, 1), matrix("v", 16, 64, 40)}, .most_outliers = 2});
-  inputs.push_back({.cols = 128, .matrices = {matrix("down", 64, 128, 5)}, .most_outliers = 4});
-  inputs.push_back({.cols = 64, .matrices = {matrix("embedding", 300, 64, 0.2)}, .most_outliers = 0});
+  inputs.push_back(
+      {.cols = 64, .matrices = {matrix(kQuery, 64, 64, 1), matrix(kValue, 16, 64, 40)}, .most_outliers = 2});
+  inputs.push_back({.cols = 128, .matrices = {matrix(kDown, 64, 128, 5)}, .most_outliers = 4});
+  inputs.push_back({.cols = 64, .matrices = {matrix(kEmbedding, 300, 64, 0.2)}, .most_outliers = 0});
   return inputs;
 }
 
@@ -53,7 +62,7 @@ TEST_CASE("an allocation fits, uses what it has and costs less the more it has")
     CHECK(allocation.bytes <= budget);
     std::uint64_t bytes = 0;
     double cost = 0;
-    for (const MatrixAllocation& matrix : allocation.matrices) {
+    for (const auto& [id, matrix] : allocation.matrices) {
       bytes += matrix.bytes;
       cost += matrix.cost;
     }
@@ -66,15 +75,16 @@ TEST_CASE("an allocation fits, uses what it has and costs less the more it has")
 
 TEST_CASE("matrices that read one input have one group size and keep the same columns") {
   const Allocation allocation = allocate(small_model(), 26'000);
-  const MatrixAllocation* q = allocation.find("q");
-  const MatrixAllocation* v = allocation.find("v");
+  const MatrixAllocation* q = allocation.find(kQuery);
+  const MatrixAllocation* v = allocation.find(kValue);
   REQUIRE(q != nullptr);
   REQUIRE(v != nullptr);
   CHECK(q->format.group_size == v->format.group_size);
   CHECK(q->outlier_columns == v->outlier_columns);
   CHECK(v->format.bits > q->format.bits);  // it matters forty times as much
-  CHECK(allocation.find("embedding")->outlier_columns.empty());
-  CHECK(allocation.find("nothing") == nullptr);
+  CHECK(allocation.find(kEmbedding)->outlier_columns.empty());
+  CHECK(allocation.find({.role = Role::kQuery, .layer = 2}) == nullptr);
+  CHECK(allocation.find({.role = Role::kQuery, .layer = 3, .expert = 1}) == nullptr);
 }
 
 TEST_CASE("inputs that INT8 costs most for their multiply-adds are made wide, as far as the share goes") {
@@ -112,11 +122,12 @@ TEST_CASE("inputs that INT8 costs most for their multiply-adds are made wide, as
 
   assign_int16_activations(inputs, 0.7);
   const Allocation allocation = allocate(inputs, 26'000);
-  CHECK(allocation.find("down")->int16_activations);
-  CHECK(!allocation.find("q")->int16_activations);
+  CHECK(allocation.find(kDown)->int16_activations);
+  CHECK(!allocation.find(kQuery)->int16_activations);
   WorkingBlock block;
-  for (const char* name : {"down", "fixed", "q"}) {
-    block.linears.emplace_back().name = name;
+  block.layer = 3;
+  for (const Role role : {Role::kDown, Role::kUp, Role::kQuery}) {
+    block.linears.emplace_back().part.role = role;
     block.linears.back().activations = Recipe::Activations::kInt8;
   }
   block.inputs.resize(2);
@@ -126,6 +137,13 @@ TEST_CASE("inputs that INT8 costs most for their multiply-adds are made wide, as
   CHECK(block.linears[0].activations == Recipe::Activations::kFloat);
   CHECK(block.linears[1].activations == Recipe::Activations::kFloat);
   CHECK(block.linears[2].activations == Recipe::Activations::kInt8);
+  CHECK(block.linears[0].format == allocation.find(kDown)->format);
+  CHECK(block.linears[1].format == WeightFormat{});
+
+  block.layer = 2;  // another block's matrices of the same roles
+  block.linears[0].format = {.bits = 6};
+  apply_allocation(allocation, block);
+  CHECK(block.linears[0].format == WeightFormat{.bits = 6});
 }
 
 TEST_CASE("no choice of formats within the budget costs less") {
@@ -156,15 +174,16 @@ TEST_CASE("a column that matters much keeps 16 bits where that is worth its byte
   for (const std::uint64_t budget : {20'500, 22'000}) {
     CAPTURE(budget);
     const Allocation allocation = allocate(small_model(), budget);
-    const std::vector<std::int32_t>& columns = allocation.find("down")->outlier_columns;
+    const std::vector<std::int32_t>& columns = allocation.find(kDown)->outlier_columns;
     CHECK(std::ranges::find(columns, 3) != columns.end());
   }
 }
 
 TEST_CASE("what a further byte would buy is what the next better format gives") {
   const Allocation allocation = allocate(small_model(), 24'000);
-  for (const MatrixAllocation& matrix : allocation.matrices) {
-    CAPTURE(matrix.name);
+  CHECK(allocation.matrices.size() == 4);
+  for (const auto& [id, matrix] : allocation.matrices) {
+    CAPTURE(static_cast<int>(id.role));
     CHECK((matrix.next_gain > 0) == (matrix.format.bits < 8));
   }
 }

@@ -259,27 +259,34 @@ TEST_CASE("a plan has the sizes and types of the result") {
   const std::vector<float> values = random_values(kRows * kCols, 0, 1e-7F);
   const std::vector<std::int32_t> columns = {1, 2, 3};
   for (const WeightFormat& format : integer_formats()) {
-    const QuantizedTensor plan = empty_quantized(kRows, kCols, format, columns, 1e-7F);
-    const QuantizedTensor result = round_to_nearest(values, kRows, kCols, format, columns, 1e-7F);
-    const auto planned = model::quantized_parts("m", plan.view());
-    const auto written = model::quantized_parts("m", result.view());
-    REQUIRE(planned.size() == written.size());
-    for (std::size_t i = 0; i < planned.size(); ++i) {
-      CHECK(planned[i].plan.name == written[i].plan.name);
-      CHECK(planned[i].plan.dtype == written[i].plan.dtype);
-      CHECK(planned[i].plan.shape == written[i].plan.shape);
-      CHECK(planned[i].bytes.size() == written[i].bytes.size());
+    for (const auto& outliers : {columns, {}}) {
+      const QuantizedTensor result = round_to_nearest(values, kRows, kCols, format, outliers, 1e-7F);
+      const auto planned = model::quantized_plans("m", {.rows = kRows,
+                                                        .cols = kCols,
+                                                        .format = format,
+                                                        .outlier_columns = outliers.size(),
+                                                        .scale_type = half_type_for(1e-7F),
+                                                        .outlier_type = half_type_for(1e-7F)});
+      const auto written = model::quantized_parts("m", result.view());
+      REQUIRE(planned.size() == written.size());
+      for (std::size_t i = 0; i < planned.size(); ++i) {
+        CHECK(planned[i].name == written[i].plan.name);
+        CHECK(planned[i].dtype == written[i].plan.dtype);
+        CHECK(planned[i].shape == written[i].plan.shape);
+        CHECK(files::planned_bytes(planned[i]) == written[i].bytes.size());
+      }
     }
   }
 }
 
 TEST_CASE("scales of 8 bits take a byte for each group and two for each row") {
   const auto scale_bytes = [](int scale_bits) {
-    const QuantizedTensor plan = empty_quantized(
-        kRows, kCols, {.bits = 4, .group_size = 32, .symmetric = true, .scale_bits = scale_bits}, {}, 1);
     std::size_t bytes = 0;
-    for (const model::QuantizedPart& part : model::quantized_parts("m", plan.view())) {
-      if (part.plan.name.ends_with("scale")) bytes += part.bytes.size();
+    for (const files::TensorPlan& plan : model::quantized_plans(
+             "m", {.rows = kRows,
+                   .cols = kCols,
+                   .format = {.bits = 4, .group_size = 32, .symmetric = true, .scale_bits = scale_bits}})) {
+      if (plan.name.ends_with("scale")) bytes += files::planned_bytes(plan);
     }
     return bytes;
   };

@@ -34,6 +34,7 @@ struct ConvertFlags {
   std::optional<double> target_bits;
   bool deterministic = false;
   bool explain = false;
+  bool dry_run = false;
   bool force = false;
   bool json = false;
   JobFlags job;
@@ -114,6 +115,29 @@ ConvertOptions options_from_flags(const ConvertFlags& flags) {
   return options;
 }
 
+std::string range_text(std::uint64_t least, std::uint64_t most) {
+  return least == most ? format_bytes(most) : format_bytes(least) + " to " + format_bytes(most);
+}
+
+std::string plan_page(const ConvertPlan& plan) {
+  using enum Table::Align;
+  Table table({{"tensors"}, {"format"}, {"count", kRight}, {"before", kRight}, {"after", kRight}});
+  for (const ConvertPlan::Group& group : plan.groups) {
+    table.add_row({report::printable(group.name), group.format, report::count(group.tensors),
+                   format_bytes(group.bytes_before), range_text(group.least_bytes, group.most_bytes)});
+  }
+  return table.text() + "\n" + format_bytes(plan.bytes_before) + " would become " +
+         range_text(plan.least_bytes, plan.most_bytes) + (plan.calibrates ? "; a calibration comes first\n" : "\n");
+}
+
+int run_dry(const ConvertFlags& flags) {
+  const Job job(flags.job);
+  const ConvertPlan plan = plan_conversion(flags.model, options_from_flags(flags));
+  if (plan.job && !flags.job.quiet) print_message(plan_line("conversion", *plan.job, single_rank()));
+  print(flags.json ? convert_plan_json(plan) + "\n" : plan_page(plan));
+  return kExitDone;
+}
+
 int convert_on(Ranks& ranks, const ConvertFlags& flags) {
   ConvertOptions options = options_from_flags(flags);
   options.calibration.ranks = &ranks;
@@ -135,7 +159,8 @@ int convert_on(Ranks& ranks, const ConvertFlags& flags) {
 
 int run_convert(const ConvertFlags& flags) {
   if (flags.explain) return run_explain(flags);
-  if (!flags.output) throw UsageError("-o OUT_DIR is missing (only --explain writes nothing)");
+  if (flags.dry_run) return run_dry(flags);
+  if (!flags.output) throw UsageError("-o OUT_DIR is missing (only --explain and --dry-run write nothing)");
   return run_on_ranks([&](Ranks& ranks) { return convert_on(ranks, flags); });
 }
 
@@ -175,6 +200,10 @@ void add_convert(CLI::App& program, Action& action) {
       ->add_flag("--explain", flags->explain,
                  "Write nothing; say of every bias and gain what would become of it, and why")
       ->excludes(output);
+  command
+      ->add_flag("--dry-run", flags->dry_run,
+                 "Write nothing; say what the formats, the size, the time and the memory would be")
+      ->excludes("--explain");
   command->add_flag("--json", flags->json, "Print one JSON object");
   command->add_flag("--force", flags->force, "Replace an existing directory, once the new one is complete");
   add_thread_flags(*command, flags->job);

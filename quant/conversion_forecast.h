@@ -1,6 +1,6 @@
 // What a conversion that runs samples expects to take.
-#ifndef BALLAST_QUANT_CONVERSION_PLAN_H_
-#define BALLAST_QUANT_CONVERSION_PLAN_H_
+#ifndef BALLAST_QUANT_CONVERSION_FORECAST_H_
+#define BALLAST_QUANT_CONVERSION_FORECAST_H_
 
 #include "ballast/plan.h"
 #include "ballast/recipe.h"
@@ -19,9 +19,9 @@ struct ConversionWork {
 
 /// Memory of this rank and time, for samples of `length` tokens shared as `sharing` says. Measures how fast this
 /// machine multiplies. Throws Error when the memory is not available, naming the most samples that fit.
-JobPlan plan_conversion(const ModelSpec& spec, const ConversionWork& work, std::size_t length,
-                        const SampleSharing& sharing);
+JobPlan forecast_conversion(const ModelSpec& spec, const ConversionWork& work, std::size_t length,
+                            const SampleSharing& sharing);
 
 }  // namespace ballast::quant
 
-#endif  // BALLAST_QUANT_CONVERSION_PLAN_H_
+#endif  // BALLAST_QUANT_CONVERSION_FORECAST_H_

@@ -1,4 +1,4 @@
-#include "quant/conversion_plan.h"
+#include "quant/conversion_forecast.h"
 
 #include <algorithm>
 #include <cmath>
@@ -9,8 +9,8 @@
 #include "jobs/plan.h"
 #include "kernels/parallel.h"
 #include "model/block_structure.h"
+#include "quant/search/candidates.h"
 #include "quant/search/output_error.h"
-#include "quant/search/sensitivity.h"
 
 namespace ballast::quant {
 
@@ -126,8 +126,8 @@ std::uint64_t memory_of(const ModelSpec& spec, const BlockWork& block, const Con
 
 }  // namespace
 
-JobPlan plan_conversion(const ModelSpec& spec, const ConversionWork& work, std::size_t length,
-                        const SampleSharing& sharing) {
+JobPlan forecast_conversion(const ModelSpec& spec, const ConversionWork& work, std::size_t length,
+                            const SampleSharing& sharing) {
   const std::size_t ranks = sharing.ranks->size();
   const std::size_t own = jobs::samples_of_rank(sharing.ranks->rank(), ranks, sharing.samples).size();
   const BlockWork block = block_work(spec, length);

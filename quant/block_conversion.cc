@@ -1,0 +1,68 @@
+#include "quant/block_conversion.h"
+
+#include <utility>
+
+#include "quant/rounding/quantize.h"
+#include "quant/runnable_block.h"
+
+namespace ballast::quant {
+
+using Values = PreparedBlocks::Values;
+
+BlockConversion::BlockConversion(const ConversionInputs& inputs, const Allocation* allocation, ConversionState* state,
+                                 StepReporter& steps)
+    : inputs_(inputs),
+      state_(state),
+      steps_(steps),
+      blocks_(inputs.preparation(allocation)),
+      stream_(blocks_.spec(), inputs.samples().length, steps.check_cancelled()) {}
+
+void BlockConversion::run(const Sink& sink) {
+  const std::size_t done = state_ != nullptr ? state_->blocks() : 0;
+  for (std::size_t i = 0; i < blocks_.count(); ++i) {
+    if (i == done && done > 0 && inputs_.rounds_with_samples()) restore_samples();
+    sink(i < done ? restore(i) : convert(i));
+    steps_.report("converting", i + 1, blocks_.count());
+  }
+}
+
+std::vector<ConvertedModule> BlockConversion::restore(std::size_t index) {
+  // The passes see it, too: their notes count all blocks.
+  std::vector<ModulePlan> plan = plan_modules(blocks_.load(index, Values::kNone), spec().norm.bias);
+  if (inputs_.ranks().first()) return state_->restore(index, std::move(plan));
+  std::vector<ConvertedModule> modules;
+  for (ModulePlan& module : plan) modules.emplace_back().plan = std::move(module);
+  return modules;
+}
+
+std::vector<ConvertedModule> BlockConversion::convert(std::size_t index) {
+  WorkingBlock block = blocks_.load(index, Values::kAll);
+  round(block, index);
+  std::vector<ConvertedModule> modules = take_modules(std::move(block), spec().norm.bias);
+  if (state_ != nullptr) state_->save(index, modules, stream_.hidden());
+  return modules;
+}
+
+void BlockConversion::restore_samples() {
+  const SampleTokens own = own_samples(inputs_.samples(), inputs_.sharing());
+  stream_.hidden().resize(own.ids.size() * spec().hidden_size);
+  state_->restore_samples(stream_.hidden());
+}
+
+void BlockConversion::round(WorkingBlock& block, std::size_t index) {
+  const Recipe::Rounding rounding = inputs_.recipe().rounding;
+  if (!inputs_.rounds_with_samples() || index > spec().layers.size()) return quantize(block, rounding);
+  const auto parts = [&] { return runnable_parts(block, spec(), activation_roundings(inputs_.recipe())); };
+  if (index == 0) {
+    quantize(block, rounding);
+    stream_.embed(model::Embedding(spec(), parts()), own_samples(inputs_.samples(), inputs_.sharing()));
+    return;
+  }
+  const std::size_t layer = index - 1;
+  stream_.measure(model::assemble_block(spec(), layer, parts()), layer, inputs_.sharing(), SampleStream::Then::kStay,
+                  SampleStream::What::kMoments, block);
+  quantize(block, rounding);
+  if (layer + 1 < spec().layers.size()) stream_.advance(model::assemble_block(spec(), layer, parts()), layer);
+}
+
+}  // namespace ballast::quant

@@ -1,0 +1,55 @@
+// The blocks of a conversion: prepared, rounded, and handed on one after the other.
+#ifndef BALLAST_QUANT_BLOCK_CONVERSION_H_
+#define BALLAST_QUANT_BLOCK_CONVERSION_H_
+
+#include <cstddef>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "quant/conversion_inputs.h"
+#include "quant/conversion_state.h"
+#include "quant/prepared_blocks.h"
+#include "quant/sample_stream.h"
+#include "quant/step_reporter.h"
+#include "quant/write/converted_module.h"
+
+namespace ballast::quant {
+
+class BlockConversion {
+ public:
+  /// `allocation` and `state` may be null: formats are the recipe's; nothing is saved. All must outlive this.
+  BlockConversion(const ConversionInputs& inputs, const Allocation* allocation, ConversionState* state,
+                  StepReporter& steps);
+
+  /// Called for the modules of each block, in order. On ranks but the first, those of blocks that were saved earlier
+  /// have no values.
+  using Sink = std::function<void(std::span<const ConvertedModule>)>;
+
+  /// Rounds block after block, each by what its linears read when all blocks before it are rounded; goes on after those
+  /// that are saved. Once. Throws Error.
+  void run(const Sink& sink);
+
+  /// The spec after the passes.
+  const ModelSpec& spec() const { return blocks_.spec(); }
+
+  /// What the passes did, a line for each.
+  std::vector<std::string> notes() const { return blocks_.notes(); }
+
+ private:
+  std::vector<ConvertedModule> restore(std::size_t index);
+  std::vector<ConvertedModule> convert(std::size_t index);
+  void restore_samples();
+  void round(WorkingBlock& block, std::size_t index);
+
+  const ConversionInputs& inputs_;
+  ConversionState* state_;
+  StepReporter& steps_;
+  PreparedBlocks blocks_;
+  SampleStream stream_;
+};
+
+}  // namespace ballast::quant
+
+#endif  // BALLAST_QUANT_BLOCK_CONVERSION_H_

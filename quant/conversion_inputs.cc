@@ -1,0 +1,166 @@
+#include "quant/conversion_inputs.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+#include "ballast/calibrate.h"
+#include "ballast/error.h"
+#include "calib/prefix.h"
+#include "model/source/prefix.h"
+#include "text/tokenizer.h"
+#include "text/tokenizer_check.h"
+
+namespace ballast::quant {
+
+namespace {
+
+/// Tokens of at most `most` of the statistics' samples, evenly taken, each after the prefix. That counts in what is
+/// measured on them, for the rounded matrices make its keys and values, too.
+std::vector<int> used_samples(const Statistics& statistics, std::size_t most) {
+  const std::size_t count = std::min(most, statistics.samples);
+  std::vector<int> tokens;
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto first =
+        statistics.tokens.begin() + static_cast<std::ptrdiff_t>(i * statistics.samples / count * statistics.length);
+    tokens.insert(tokens.end(), statistics.prefix.begin(), statistics.prefix.end());
+    tokens.insert(tokens.end(), first, first + static_cast<std::ptrdiff_t>(statistics.length));
+  }
+  return tokens;
+}
+
+}  // namespace
+
+ConversionInputs::ConversionInputs(std::filesystem::path model, const ConvertOptions& options)
+    : model_(std::move(model)), options_(options), source_(model_), calibration_(options.calibration) {
+  if (source_.quantization()) {
+    throw Error(model_.string(), "is quantized already; convert the original instead, rounding twice loses accuracy");
+  }
+  check_recipe();
+  check_tokenizer();
+  calibration_.prefix = recipe().prefix;
+  calibration_.state_folder.clear();
+  prefix_ = calib::fixed_prefix(source_, recipe().prefix);
+  const std::size_t context = source_.spec().context_length;
+  calibration_.length = std::min(calibration_.length, context - std::min(context, most_prefix_tokens()));
+}
+
+void ConversionInputs::check_recipe() const {
+  if (chooses_formats() && recipe().linears.kind != WeightFormat::Kind::kInteger) {
+    throw Error("target size", "needs a recipe that makes integers, not " + format_name(recipe().linears));
+  }
+  if (chooses_formats() && recipe().activations == Recipe::Activations::kInt8 && !recipe().activation_groups) {
+    throw Error("target size", "needs scales of activations per token and group: formats are weighed with these");
+  }
+  if (options_.calibration.samples == 0) throw Error("samples", "must be at least 1");
+}
+
+// A tokenizer that does not belong to the embedding would give a model that talks nonsense without any error.
+void ConversionInputs::check_tokenizer() const {
+  const auto tokenizer = text::load_tokenizer(source_.checkpoint());
+  if (tokenizer == nullptr) return;  // tiny test models have none
+  text::check_tokenizer(*tokenizer, source_.spec().vocab_size, source_.config(), model_.string());
+}
+
+/// For more than finding the prefix.
+bool ConversionInputs::uses_statistics() const {
+  return runs_samples() || recipe().outlier_fraction > 0 || recipe().smooth ||
+         recipe().rounding != Recipe::Rounding::kNearest;
+}
+
+bool ConversionInputs::needs_statistics() const {
+  return uses_statistics() || (recipe().prefix.automatic && source_.prefix_tokens().empty());
+}
+
+std::size_t ConversionInputs::most_prefix_tokens() const {
+  return std::max(calib::most_tokens(recipe().prefix), prefix_.size());
+}
+
+void ConversionInputs::gather(const std::filesystem::path& output, const Progress& progress) {
+  if (options_.statistics) {
+    statistics_ = load_statistics(*options_.statistics);
+    check_prefix_of_statistics();
+  } else if (needs_statistics()) {
+    const std::filesystem::path beside = jobs::JobState::folder_beside(output);
+    calibration_.state_folder = beside.parent_path() / (beside.filename().string() + "-calibration");
+    statistics_ = calibrate(model_, calibration_, progress);
+    prefix_ = statistics_->prefix;
+  }
+  if (statistics_) samples_ = used_samples(*statistics_, options_.calibration.samples);
+  if (runs_samples()) jobs::check_sharing(samples().count(), ranks());
+}
+
+void ConversionInputs::discard_calibration() const {
+  discard_calibration_state(calibration_);
+}
+
+/// What was measured after another prefix says little about this one.
+void ConversionInputs::check_prefix_of_statistics() {
+  const std::string place = options_.statistics->string();
+  const bool find = recipe().prefix.automatic && prefix_.empty();
+  if (find) {
+    prefix_ = statistics_->prefix.empty() ? calib::massive_prefix(source_, *statistics_, place) : statistics_->prefix;
+    model::check_prefix(source_.spec(), prefix_, place);
+  }
+  if (statistics_->prefix == prefix_ || (find && !uses_statistics())) return;
+  const std::string measured = prefix_name({.tokens = statistics_->prefix});
+  const std::string wanted = prefix_name({.tokens = prefix_});
+  const std::string other = source_.prefix_tokens().empty() ? "convert with --prefix " + measured + ", or " : "";
+  throw Error(place, "was measured with the prefix " + measured + ", not " + wanted + ": " + other +
+                         "calibrate with --prefix " + wanted);
+}
+
+SampleTokens ConversionInputs::samples() const {
+  if (!statistics_) return {};
+  return {.ids = samples_, .length = prefix_.size() + statistics_->length, .prefix = prefix_.size()};
+}
+
+SampleSharing ConversionInputs::sharing() const {
+  return {.ranks = &ranks(),
+          .order = options_.deterministic ? jobs::SumOrder::kFixed : jobs::SumOrder::kAny,
+          .samples = samples().count()};
+}
+
+PreparationInput ConversionInputs::preparation(const Allocation* allocation) const {
+  return {.source = source_, .recipe = recipe(), .statistics = statistics(), .allocation = allocation};
+}
+
+jobs::JobKey ConversionInputs::job_key() const {
+  jobs::JobKey key;
+  key.add("job", "convert").add_file(model_).add("recipe", recipe_json(recipe()));
+  if (options_.statistics) key.add_file(*options_.statistics);
+  key.add("samples", options_.calibration.samples).add("length", calibration_.length);
+  key.add("seed", calibration_.seed).add("probe samples", options_.probe_samples);
+  for (const auto& text : calibration_.text_files) key.add_file(text);
+  return key.add("deterministic", options_.deterministic ? 1 : 0);
+}
+
+JobPlan ConversionInputs::forecast(bool chooses_formats) const {
+  SampleSharing expected = sharing();
+  std::size_t length = samples().length;
+  if (!statistics_) {
+    expected.samples = options_.calibration.samples;
+    length = most_prefix_tokens() + calibration_.length;
+  }
+  return forecast_conversion(source_.spec(),
+                             {.rounds_with_samples = rounds_with_samples(),
+                              .chooses_formats = chooses_formats,
+                              .smooths = recipe().smooth,
+                              .int8_activations = recipe().activations == Recipe::Activations::kInt8,
+                              .probe_samples = options_.probe_samples},
+                             length, expected);
+}
+
+Ranks& ConversionInputs::ranks() const {
+  return options_.calibration.ranks != nullptr ? *options_.calibration.ranks : single_rank();
+}
+
+void ConversionInputs::tell(const std::string& message) const {
+  if (options_.calibration.on_message && ranks().first()) options_.calibration.on_message(message);
+}
+
+void ConversionInputs::tell(const JobPlan& plan) const {
+  if (options_.calibration.on_plan && ranks().first()) options_.calibration.on_plan(plan);
+}
+
+}  // namespace ballast::quant

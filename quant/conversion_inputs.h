@@ -1,0 +1,83 @@
+// What a conversion starts from.
+#ifndef BALLAST_QUANT_CONVERSION_INPUTS_H_
+#define BALLAST_QUANT_CONVERSION_INPUTS_H_
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ballast/convert.h"
+#include "jobs/job_state.h"
+#include "model/source/model_source.h"
+#include "quant/conversion_forecast.h"
+#include "quant/prepared_blocks.h"
+#include "quant/sample_stream.h"
+
+namespace ballast::quant {
+
+/// The model, the recipe, what calibration measured, and the samples that run while the model is rounded.
+class ConversionInputs {
+ public:
+  /// Opens the model. `options` must outlive this. Throws Error when model, recipe and tokenizer do not go together.
+  ConversionInputs(std::filesystem::path model, const ConvertOptions& options);
+
+  /// Loads the statistics, or measures them where the recipe needs any; what that calibration has done is kept beside
+  /// `output` until discard_calibration(), so that a conversion that goes on after a kill finds it done.
+  void gather(const std::filesystem::path& output, const Progress& progress);
+  void discard_calibration() const;
+
+  const ConvertOptions& options() const { return options_; }
+  const Recipe& recipe() const { return options_.recipe; }
+  const model::ModelSource& source() const { return source_; }
+  bool unties_head() const { return recipe().untie_head && source_.spec().tied_embeddings; }
+
+  bool rounds_with_samples() const { return recipe().rounding == Recipe::Rounding::kGptq; }
+  bool chooses_formats() const { return recipe().target_bytes > 0; }
+  bool runs_samples() const { return rounds_with_samples() || chooses_formats(); }
+
+  /// A calibration comes first.
+  bool calibrates() const { return !options_.statistics && needs_statistics(); }
+
+  // What gather() found.
+  const Statistics* statistics() const { return statistics_ ? &*statistics_ : nullptr; }
+  const std::vector<int>& prefix() const { return prefix_; }  ///< before every sequence
+  SampleTokens samples() const;
+  SampleSharing sharing() const;
+
+  /// Of all blocks; `allocation` may be null.
+  PreparationInput preparation(const Allocation* allocation) const;
+
+  /// All that the result depends on.
+  jobs::JobKey job_key() const;
+
+  /// Memory and time; `chooses_formats` is false when these are known already. Before gather() the samples are those
+  /// that were asked for. Throws Error when the memory is not available.
+  JobPlan forecast(bool chooses_formats) const;
+
+  Ranks& ranks() const;
+
+  /// On the first rank.
+  void tell(const std::string& message) const;
+  void tell(const JobPlan& plan) const;
+
+ private:
+  void check_recipe() const;
+  void check_tokenizer() const;
+  bool uses_statistics() const;
+  bool needs_statistics() const;
+  void check_prefix_of_statistics();
+  std::size_t most_prefix_tokens() const;
+
+  std::filesystem::path model_;
+  const ConvertOptions& options_;
+  model::ModelSource source_;
+  CalibrateOptions calibration_;  ///< as it is run when there are no statistics
+  std::vector<int> prefix_;
+  std::optional<Statistics> statistics_;
+  std::vector<int> samples_;  ///< tokens, each sample's after the prefix
+};
+
+}  // namespace ballast::quant
+
+#endif  // BALLAST_QUANT_CONVERSION_INPUTS_H_

@@ -1,0 +1,22 @@
+// Which module of a model is meant.
+#ifndef BALLAST_QUANT_MODULE_ID_H_
+#define BALLAST_QUANT_MODULE_ID_H_
+
+#include <compare>
+#include <cstddef>
+
+#include "model/arch/role.h"
+
+namespace ballast::quant {
+
+struct ModuleId {
+  model::Role role{};
+  std::size_t layer = 0;   ///< 0 for what is outside of the blocks
+  std::size_t expert = 0;  ///< among the routed ones
+
+  auto operator<=>(const ModuleId&) const = default;
+};
+
+}  // namespace ballast::quant
+
+#endif  // BALLAST_QUANT_MODULE_ID_H_

@@ -1,0 +1,23 @@
+// Rounding all matrices of a block.
+#ifndef BALLAST_QUANT_ROUNDING_QUANTIZE_H_
+#define BALLAST_QUANT_ROUNDING_QUANTIZE_H_
+
+#include <cstddef>
+#include <map>
+#include <string>
+
+#include "ballast/recipe.h"
+#include "quant/working_block.h"
+
+namespace ballast::quant {
+
+/// Rounds every matrix of integers to its format: by GPTQ where what it reads was measured, else to nearest. A search
+/// weighs errors by the statistics of the input, where there are any.
+void quantize(WorkingBlock& block, Recipe::Rounding rounding);
+
+/// What was done to all blocks, in one line: `matrices` counts them by format.
+std::string quantize_note(Recipe::Rounding rounding, const std::map<std::string, std::size_t>& matrices);
+
+}  // namespace ballast::quant
+
+#endif  // BALLAST_QUANT_ROUNDING_QUANTIZE_H_

@@ -1,0 +1,131 @@
+#include "quant/saved_block.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <utility>
+
+#include "ballast/error.h"
+#include "model/block_structure.h"
+#include "quant/rounding/rounding.h"
+#include "quant/write/float_type.h"
+
+namespace ballast::quant {
+
+namespace {
+
+/// Arrays one after the other, each after its size in bytes.
+class ArrayWriter {
+ public:
+  void add(const auto& array) {
+    const auto bytes = std::as_bytes(std::span(array));
+    const std::uint64_t size = bytes.size();
+    bytes_.append(reinterpret_cast<const char*>(&size), sizeof size);
+    bytes_.append(reinterpret_cast<const char*>(bytes.data()), size);
+  }
+
+  std::string finish() { return std::move(bytes_); }
+
+ private:
+  std::string bytes_;
+};
+
+class ArrayReader {
+ public:
+  explicit ArrayReader(std::string_view bytes) : bytes_(bytes) {}
+
+  std::span<const std::byte> next() {
+    std::uint64_t size = 0;
+    check(bytes_.size() >= sizeof size);
+    std::memcpy(&size, bytes_.data(), sizeof size);
+    bytes_.remove_prefix(sizeof size);
+    check(bytes_.size() >= size);
+    const auto array = std::as_bytes(std::span(bytes_.substr(0, size)));
+    bytes_.remove_prefix(size);
+    return array;
+  }
+
+  /// Fills `values`, which has the size that the array must have.
+  template <typename T>
+  void get(std::vector<T>& values) {
+    const std::span<const std::byte> array = next();
+    check(array.size() == values.size() * sizeof(T));
+    std::memcpy(values.data(), array.data(), array.size());
+  }
+
+  std::string text() {
+    const std::span<const std::byte> array = next();
+    return {reinterpret_cast<const char*>(array.data()), array.size()};
+  }
+
+  void finish() const { check(bytes_.empty()); }
+
+  static void check(bool whole) {
+    if (!whole) throw Error("saved progress", "a block is damaged: remove the .resume folder");
+  }
+
+ private:
+  std::string_view bytes_;
+};
+
+/// All arrays of a tensor in one order, for saving and restoring.
+template <typename Tensor, typename Visit>
+void for_each_array(Tensor& tensor, const Visit& visit) {
+  visit(tensor.codes);
+  visit(tensor.scales);
+  visit(tensor.scale_codes);
+  visit(tensor.row_scales);
+  visit(tensor.zeros);
+  visit(tensor.outlier_columns);
+  visit(tensor.outlier_weights);
+}
+
+std::size_t bias_size(const ModulePlan& plan) {
+  if (!plan.bias) return 0;
+  return model::is_norm(plan.id.role) ? plan.cols : plan.rows;
+}
+
+ConvertedModule restore_module(ModulePlan plan, ArrayReader& arrays) {
+  plan.format = parse_format(arrays.text());
+  plan.half_type = arrays.text() == dtype_info(DType::kF16).name ? DType::kF16 : DType::kBF16;
+  ConvertedModule module{.plan = std::move(plan), .values = {}, .quantized = {}, .bias = {}};
+  const ModulePlan& known = module.plan;
+  if (known.is_quantized()) {
+    const std::vector<std::int32_t> columns(known.outlier_columns);
+    module.quantized = empty_quantized(known.rows, known.cols, known.format, columns, known.half_type);
+    for_each_array(*module.quantized, [&](auto& array) { arrays.get(array); });
+  } else {
+    module.values = decode_floats(arrays.next(), float_dtype(known.format.kind));
+    ArrayReader::check(module.values.size() == known.rows * known.cols);
+  }
+  module.bias.resize(bias_size(known));
+  arrays.get(module.bias);
+  return module;
+}
+
+}  // namespace
+
+std::string save_modules(std::span<const ConvertedModule> modules) {
+  ArrayWriter arrays;
+  for (const ConvertedModule& module : modules) {
+    arrays.add(format_name(module.plan.format));
+    arrays.add(dtype_info(module.plan.half_type).name);
+    if (module.quantized) {
+      for_each_array(*module.quantized, [&](const auto& array) { arrays.add(array); });
+    } else {
+      arrays.add(encode_floats(module.values, float_dtype(module.plan.format.kind)));
+    }
+    arrays.add(module.bias);
+  }
+  return arrays.finish();
+}
+
+std::vector<ConvertedModule> restore_modules(std::string_view saved, std::vector<ModulePlan> plan) {
+  ArrayReader arrays(saved);
+  std::vector<ConvertedModule> modules;
+  for (ModulePlan& module : plan) modules.push_back(restore_module(std::move(module), arrays));
+  arrays.finish();
+  return modules;
+}
+
+}  // namespace ballast::quant

@@ -1,0 +1,22 @@
+// A converted block as a string of bytes, for going on after a kill.
+#ifndef BALLAST_QUANT_SAVED_BLOCK_H_
+#define BALLAST_QUANT_SAVED_BLOCK_H_
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "quant/write/converted_module.h"
+
+namespace ballast::quant {
+
+/// What of the modules a plan does not know: values, and their types.
+std::string save_modules(std::span<const ConvertedModule> modules);
+
+/// The modules again, from what was saved and the plan. Throws Error when they do not belong together.
+std::vector<ConvertedModule> restore_modules(std::string_view saved, std::vector<ModulePlan> plan);
+
+}  // namespace ballast::quant
+
+#endif  // BALLAST_QUANT_SAVED_BLOCK_H_

@@ -1,0 +1,37 @@
+// The formats that a search chooses from.
+#ifndef BALLAST_QUANT_SEARCH_CANDIDATES_H_
+#define BALLAST_QUANT_SEARCH_CANDIDATES_H_
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "ballast/recipe.h"
+#include "quant/write/model_format.h"
+
+namespace ballast::quant {
+
+/// What a matrix whose format is free may become, if its files can hold it.
+std::vector<WeightFormat> candidate_formats();
+
+/// A matrix in each of these formats that `format` holds, without bias and columns in 16 bits. Throws Error naming the
+/// matrix when there is none.
+std::vector<ModulePlan> candidate_plans(ModulePlan matrix, const ModelFormat& format);
+
+/// Bytes of each column of a matrix that is kept in 16 bits; 0: `format` holds none.
+std::uint64_t bytes_of_column(ModulePlan matrix, const ModelFormat& format);
+
+/// A model with all formats that may be chosen at their smallest, and at their largest. Columns in 16 bits come on top.
+struct PlanLimits {
+  std::vector<ModulePlan> least;
+  std::vector<ModulePlan> most;
+};
+PlanLimits plan_limits(std::span<const ModulePlan> model, const ModelFormat& format);
+
+/// Throws Error when `format` cannot hold a module as it is planned, or when the recipe's target is too small for the
+/// model even with the smallest formats.
+void check_plan(const Recipe& recipe, std::span<const ModulePlan> model, const ModelFormat& format);
+
+}  // namespace ballast::quant
+
+#endif  // BALLAST_QUANT_SEARCH_CANDIDATES_H_

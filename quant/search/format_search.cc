@@ -1,0 +1,75 @@
+#include "quant/search/format_search.h"
+
+#include <algorithm>
+#include <iterator>
+#include <string>
+
+#include "ballast/error.h"
+#include "quant/search/sensitivity.h"
+
+namespace ballast::quant {
+
+namespace {
+
+using Values = PreparedBlocks::Values;
+
+// Of an input's columns: each is multiplied in F32 while the model runs.
+constexpr double kMostOutliers = 0.03;
+
+// Of the multiply-adds beside INT8 inputs: an input of 16 bits doubles theirs.
+constexpr double kMostInt16Activations = 0.15;
+
+}  // namespace
+
+Allocation FormatSearch::run() {
+  const std::uint64_t target = inputs_.recipe().target_bytes;
+  std::vector<InputChoice> choices = weigh();
+  assign_int16_activations(choices, kMostInt16Activations);
+  // What the file holds besides the matrices depends on their formats a little, through its header.
+  std::uint64_t besides = 0;
+  constexpr int kRounds = 10;
+  for (int round = 0; round < kRounds; ++round) {
+    if (besides >= target) {
+      throw Error("target size", std::to_string(target) + " bytes are too few: without its matrices the model takes " +
+                                     std::to_string(besides));
+    }
+    Allocation allocation = allocate(choices, target - besides);
+    const std::uint64_t file = file_bytes(allocation);
+    if (round > 0 && file <= target) return allocation;
+    besides = round == 0 ? file - allocation.bytes : besides + (file - target);
+  }
+  throw Error("target size", "no choice of formats was found that takes at most " + std::to_string(target) + " bytes");
+}
+
+std::vector<InputChoice> FormatSearch::weigh() {
+  PreparedBlocks blocks(inputs_.preparation(nullptr));
+  const bool keeps_columns = inputs_.recipe().outlier_fraction > 0;
+  SensitivityAnalysis analysis(blocks.spec(), inputs_.samples(),
+                               {.format = &format_,
+                                .probe_samples = inputs_.options().probe_samples,
+                                .most_outliers = keeps_columns ? kMostOutliers : 0,
+                                .sharing = inputs_.sharing(),
+                                .check_cancelled = steps_.check_cancelled()});
+  const auto load = [&](std::size_t index) {
+    WorkingBlock block = blocks.load(index, Values::kAll);
+    std::ranges::move(plan_modules(block, blocks.spec().norm.bias), std::back_inserter(plan_));
+    return block;
+  };
+  WorkingBlock front = load(0);
+  analysis.add_front(front);
+  for (std::size_t layer = 0; layer < blocks.spec().layers.size(); ++layer) {
+    WorkingBlock block = load(layer + 1);
+    analysis.add_block(block, layer);
+    steps_.report("weighing formats", layer + 1, blocks.spec().layers.size());
+  }
+  WorkingBlock back = load(blocks.count() - 1);
+  return analysis.finish(front, back);
+}
+
+std::uint64_t FormatSearch::file_bytes(const Allocation& allocation) const {
+  std::vector<ModulePlan> plan = plan_;
+  apply_allocation(allocation, plan);
+  return format_.file_bytes(plan);
+}
+
+}  // namespace ballast::quant

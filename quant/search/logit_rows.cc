@@ -1,0 +1,79 @@
+#include "quant/search/logit_rows.h"
+
+#include <algorithm>
+
+#include "kernels/logits.h"
+#include "quant/runnable_block.h"
+
+namespace ballast::quant {
+
+namespace {
+
+// Positions whose logits are compared at once.
+constexpr std::size_t kPositions = 64;
+
+model::BlockParts joint_parts(const WorkingBlock& front, const WorkingBlock& back, const ModelSpec& spec) {
+  const auto has = [](const auto& list, const auto& key, auto field) {
+    return std::ranges::find(list, key, field) != list.end();
+  };
+  const model::BlockParts before = runnable_parts(front, spec, fine_rounding);
+  const model::BlockParts after = runnable_parts(back, spec, fine_rounding);
+  return {.linear =
+              [&front, has, before, after](model::Part part) {
+                return has(front.linears, part, &WorkingLinear::part) ? before.linear(part) : after.linear(part);
+              },
+          .norm =
+              [&front, has, before, after](model::Role role) {
+                return has(front.norms, role, &WorkingNorm::role) ? before.norm(role) : after.norm(role);
+              },
+          .vector = after.vector};
+}
+
+void add_divergences(std::span<const float> expected, std::span<const float> got, std::size_t vocab, double& sum) {
+  std::vector<double> rows(expected.size() / vocab);
+#pragma omp parallel for
+  for (std::size_t r = 0; r < rows.size(); ++r) {
+    rows[r] = kernels::kl_divergence(expected.data() + r * vocab, got.data() + r * vocab, vocab);
+  }
+  for (const double row : rows) sum += row;
+}
+
+}  // namespace
+
+std::shared_ptr<const model::OuterWeights> outer_weights(const ModelSpec& spec, const WorkingBlock& front,
+                                                         const WorkingBlock& back) {
+  return std::make_shared<const model::OuterWeights>(spec, joint_parts(front, back, spec));
+}
+
+std::span<const float> LogitRows::compute(std::size_t first, std::size_t count, Scratch& scratch) const {
+  scratch.prepared.resize(count * spec_->hidden_size);
+  scratch.logits.resize(count * spec_->vocab_size);
+  outer_->prepare_head(hidden_.data() + first * spec_->hidden_size, count, scratch.prepared.data(),
+                       scratch.activations);
+  outer_->head(scratch.prepared.data(), count, scratch.logits.data(), scratch.activations);
+  return scratch.logits;
+}
+
+std::vector<double> mean_divergences(const ModelSpec& spec, const LogitRows& base, std::span<const LogitRows> changed,
+                                     const SampleTokens& tokens, std::size_t samples) {
+  std::vector<double> divergences(changed.size());
+  LogitRows::Scratch base_scratch;
+  LogitRows::Scratch scratch;
+  std::size_t scored = 0;
+  for (std::size_t sample = 0; sample < samples; ++sample) {
+    for (std::size_t position = tokens.prefix + (tokens.length - tokens.prefix) / 2; position < tokens.length;
+         position += kPositions) {
+      const std::size_t count = std::min(kPositions, tokens.length - position);
+      const std::size_t first = sample * tokens.length + position;
+      const std::span<const float> expected = base.compute(first, count, base_scratch);
+      for (std::size_t i = 0; i < changed.size(); ++i) {
+        add_divergences(expected, changed[i].compute(first, count, scratch), spec.vocab_size, divergences[i]);
+      }
+      scored += count;
+    }
+  }
+  for (double& divergence : divergences) divergence /= static_cast<double>(scored);
+  return divergences;
+}
+
+}  // namespace ballast::quant

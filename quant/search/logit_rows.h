@@ -1,0 +1,51 @@
+// What a change to a model does to its predictions, from the residual stream after its last block.
+#ifndef BALLAST_QUANT_SEARCH_LOGIT_ROWS_H_
+#define BALLAST_QUANT_SEARCH_LOGIT_ROWS_H_
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "ballast/spec.h"
+#include "model/model.h"
+#include "quant/sample_stream.h"
+#include "quant/working_block.h"
+
+namespace ballast::quant {
+
+/// The weights before the blocks and after them, rounded or not. The blocks must outlive what is made of them.
+std::shared_ptr<const model::OuterWeights> outer_weights(const ModelSpec& spec, const WorkingBlock& front,
+                                                         const WorkingBlock& back);
+
+/// Logits of a model, a few positions at a time.
+class LogitRows {
+ public:
+  struct Scratch {
+    kernels::QuantizedActivations activations;
+    std::vector<float> prepared;
+    std::vector<float> logits;
+  };
+
+  /// `hidden` is the output of the last block, [positions][hidden]. The spec and `hidden` must outlive this.
+  LogitRows(const ModelSpec& spec, std::shared_ptr<const model::OuterWeights> outer, std::span<const float> hidden)
+      : spec_(&spec), outer_(std::move(outer)), hidden_(hidden) {}
+
+  /// [count][vocab]. Valid as long as the scratch is not used again.
+  std::span<const float> compute(std::size_t first, std::size_t count, Scratch& scratch) const;
+
+ private:
+  const ModelSpec* spec_;
+  std::shared_ptr<const model::OuterWeights> outer_;
+  std::span<const float> hidden_;
+};
+
+/// Mean divergence of each of `changed` from `base`, in nats per token, over the later half of the first `samples`
+/// samples: as in evaluation, where little has been read yet says little.
+std::vector<double> mean_divergences(const ModelSpec& spec, const LogitRows& base, std::span<const LogitRows> changed,
+                                     const SampleTokens& tokens, std::size_t samples);
+
+}  // namespace ballast::quant
+
+#endif  // BALLAST_QUANT_SEARCH_LOGIT_ROWS_H_

@@ -1,0 +1,140 @@
+#include "quant/write/ballast_format.h"
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <utility>
+
+#include "files/safetensors/safetensors_writer.h"
+#include "model/block_structure.h"
+#include "model/source/stored_matrix.h"
+#include "quant/write/float_type.h"
+#include "quant/write/metadata_files.h"
+
+namespace ballast::quant {
+
+namespace {
+
+using files::TensorPlan;
+
+constexpr std::array kBits = {4, 5, 6, 8};
+constexpr std::array<std::size_t, 4> kGroupSizes = {0, 32, 64, 128};
+
+std::int64_t signed_size(std::size_t size) {
+  return static_cast<std::int64_t>(size);
+}
+
+/// The tensors of a module in the order in which they are written.
+std::vector<TensorPlan> tensors_of(const ModulePlan& module, DType vector_type) {
+  const model::Role role = module.id.role;
+  const Shape channels = {signed_size(module.cols)};
+  if (model::is_vector(role)) return {{module.name, vector_type, channels}};
+  std::vector<TensorPlan> tensors;
+  if (model::is_norm(role)) {
+    tensors.push_back({model::tensor_name(module.name, "weight"), vector_type, channels});
+    if (module.bias) tensors.push_back({model::tensor_name(module.name, "bias"), vector_type, channels});
+    return tensors;
+  }
+  if (module.is_quantized()) {
+    tensors = model::quantized_plans(module.name, {.rows = module.rows,
+                                                   .cols = module.cols,
+                                                   .format = module.format,
+                                                   .outlier_columns = module.outlier_columns,
+                                                   .scale_type = module.half_type,
+                                                   .outlier_type = module.half_type});
+  } else {
+    tensors.push_back({module.name + ".weight",
+                       float_dtype(module.format.kind),
+                       {signed_size(module.rows), signed_size(module.cols)}});
+  }
+  if (module.bias) tensors.push_back({module.name + ".bias", vector_type, {signed_size(module.rows)}});
+  return tensors;
+}
+
+std::vector<TensorPlan> tensors_of(std::span<const ModulePlan> model, DType vector_type) {
+  std::vector<TensorPlan> tensors;
+  for (const ModulePlan& module : model)
+    std::ranges::move(tensors_of(module, vector_type), std::back_inserter(tensors));
+  return tensors;
+}
+
+class BallastWriter : public ModelWriter {
+ public:
+  BallastWriter(const std::filesystem::path& directory, std::span<const ModulePlan> model, DType vector_type)
+      : directory_(directory), vector_type_(vector_type), tensors_(directory, tensors_of(model, vector_type), {}) {}
+
+  void write(std::span<const ConvertedModule> block) override {
+    for (const ConvertedModule& module : block) write(module);
+  }
+
+  std::uint64_t finish(const ModelMetadata& metadata) override {
+    tensors_.finish();
+    write_metadata_files(metadata, quantized_, vector_type_, directory_);
+    return tensors_.file_bytes();
+  }
+
+ private:
+  void write(const ConvertedModule& module) {
+    const std::vector<TensorPlan> tensors = tensors_of(module.plan, vector_type_);
+    std::size_t next = 0;
+    if (module.quantized) {
+      for (const model::QuantizedPart& part : model::quantized_parts(module.plan.name, module.quantized->view())) {
+        tensors_.write(part.plan.name, part.plan.dtype, part.bytes);
+        ++next;
+      }
+      quantized_.formats[module.plan.name] = format_name(module.plan.format);
+      if (module.plan.int16_activations) quantized_.int16_activations.push_back(module.plan.name);
+    } else {
+      write(tensors[next++], module.values);
+    }
+    if (!module.bias.empty()) write(tensors[next], module.bias);
+  }
+
+  void write(const TensorPlan& tensor, std::span<const float> values) {
+    tensors_.write(tensor.name, tensor.dtype, encode_floats(values, tensor.dtype));
+  }
+
+  std::filesystem::path directory_;
+  DType vector_type_;
+  files::SafetensorsWriter tensors_;
+  QuantizedModules quantized_;
+};
+
+}  // namespace
+
+BallastFormat::BallastFormat(const Recipe& recipe) : vector_type_(float_dtype(recipe.linears.kind)) {}
+
+bool BallastFormat::holds(const ModulePlan& module) const {
+  const WeightFormat& format = module.format;
+  if (!module.is_quantized()) return module.outlier_columns == 0;
+  const bool scales = format.scale_bits == 16 || (format.scale_bits == 8 && format.group_size != 0);
+  return scales && std::ranges::find(kBits, format.bits) != kBits.end() &&
+         std::ranges::find(kGroupSizes, format.group_size) != kGroupSizes.end();
+}
+
+std::string BallastFormat::describe(const ModulePlan& module) const {
+  if (model::is_norm(module.id.role) || model::is_vector(module.id.role)) {
+    return std::string(dtype_info(vector_type_).name);
+  }
+  const std::string format = format_name(module.format);
+  if (module.outlier_columns == 0) return format;
+  return format + " + " + std::to_string(module.outlier_columns) + " columns " +
+         (module.half_type == DType::kF16 ? "f16" : "bf16");
+}
+
+std::uint64_t BallastFormat::bytes(const ModulePlan& module) const {
+  std::uint64_t bytes = 0;
+  for (const TensorPlan& tensor : tensors_of(module, vector_type_)) bytes += files::planned_bytes(tensor);
+  return bytes;
+}
+
+std::uint64_t BallastFormat::file_bytes(std::span<const ModulePlan> model) const {
+  return files::planned_file_bytes(tensors_of(model, vector_type_));
+}
+
+std::unique_ptr<ModelWriter> BallastFormat::open(const std::filesystem::path& directory,
+                                                 std::span<const ModulePlan> model) const {
+  return std::make_unique<BallastWriter>(directory, model, vector_type_);
+}
+
+}  // namespace ballast::quant

@@ -1,0 +1,58 @@
+// The modules of a converted model: as they are planned, and as they are handed to a writer.
+#ifndef BALLAST_QUANT_WRITE_CONVERTED_MODULE_H_
+#define BALLAST_QUANT_WRITE_CONVERTED_MODULE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ballast/recipe.h"
+#include "ballast/tensor.h"
+#include "model/source/quantized_tensor.h"
+#include "quant/module_id.h"
+#include "quant/working_block.h"
+
+namespace ballast::quant {
+
+/// A matrix, norm or vector of a model. Shapes alone say all of it but `half_type` and whether a matrix in 16-bit
+/// floats is F16 or BF16, which take the same bytes: a plan that has seen no weights says F16.
+struct ModulePlan {
+  ModuleId id;
+  std::string name;                                       ///< Hugging Face's, of the module; of a vector the tensor's
+  std::size_t rows = 1;                                   ///< outputs of a matrix
+  std::size_t cols = 0;                                   ///< inputs of a matrix, channels of a norm or a vector
+  WeightFormat format{.kind = WeightFormat::Kind::kF32};  ///< of a matrix; how others are stored is the writer's choice
+  bool free_format = false;         ///< integers that nobody asked for by name: a search may choose others
+  std::size_t outlier_columns = 0;  ///< of a matrix of integers, kept in 16 bits
+  DType half_type = DType::kF16;    ///< kF16 or kBF16: of the scales and outlier columns
+  bool bias = false;
+  bool int16_activations = false;  ///< the input of a matrix of integers keeps 16 bits
+  std::uint64_t bytes_before = 0;  ///< in the original
+
+  bool is_quantized() const { return format.kind == WeightFormat::Kind::kInteger; }
+  std::size_t weights() const;  ///< elements; a matrix' bias does not count
+};
+
+/// A module with its values.
+struct ConvertedModule {
+  ModulePlan plan;
+  std::vector<float> values;  ///< [rows][cols]: of a plain matrix, a norm's gains, a vector; empty where quantized
+  std::optional<model::QuantizedTensor> quantized;
+  std::vector<float> bias;  ///< [rows], of a norm [cols], or empty
+};
+
+/// A matrix of a block, with or without values.
+ModulePlan plan_linear(const WorkingLinear& linear, std::size_t layer);
+
+/// All modules of a block in the order in which they are written: norms, linears, vectors. Norms keep their bias when
+/// `norm_bias`. The block may have no values.
+std::vector<ModulePlan> plan_modules(const WorkingBlock& block, bool norm_bias);
+
+/// The same with the block's values, which are moved out of it.
+std::vector<ConvertedModule> take_modules(WorkingBlock&& block, bool norm_bias);
+
+}  // namespace ballast::quant
+
+#endif  // BALLAST_QUANT_WRITE_CONVERTED_MODULE_H_

@@ -1,0 +1,45 @@
+#include "quant/write/float_type.h"
+
+#include "kernels/matrix/float_matrix.h"
+
+namespace ballast::quant {
+
+namespace {
+
+kernels::FloatType float_type(DType dtype) {
+  switch (dtype) {
+    case DType::kF16:
+      return kernels::FloatType::kF16;
+    case DType::kBF16:
+      return kernels::FloatType::kBF16;
+    default:
+      return kernels::FloatType::kF32;
+  }
+}
+
+}  // namespace
+
+DType float_dtype(WeightFormat::Kind kind) {
+  switch (kind) {
+    case WeightFormat::Kind::kF16:
+      return DType::kF16;
+    case WeightFormat::Kind::kBF16:
+      return DType::kBF16;
+    default:
+      return DType::kF32;
+  }
+}
+
+std::vector<std::byte> encode_floats(std::span<const float> values, DType dtype) {
+  std::vector<std::byte> bytes(values.size() * dtype_info(dtype).block_bytes);
+  kernels::from_float(values.data(), values.size(), float_type(dtype), bytes.data());
+  return bytes;
+}
+
+std::vector<float> decode_floats(std::span<const std::byte> bytes, DType dtype) {
+  std::vector<float> values(bytes.size() / dtype_info(dtype).block_bytes);
+  kernels::to_float(bytes.data(), float_type(dtype), values.size(), values.data());
+  return values;
+}
+
+}  // namespace ballast::quant

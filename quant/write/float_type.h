@@ -1,0 +1,25 @@
+// Values in floating point as they are stored.
+#ifndef BALLAST_QUANT_WRITE_FLOAT_TYPE_H_
+#define BALLAST_QUANT_WRITE_FLOAT_TYPE_H_
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "ballast/recipe.h"
+#include "ballast/tensor.h"
+
+namespace ballast::quant {
+
+/// The type of weights that have this format; F32 for what goes along with integers.
+DType float_dtype(WeightFormat::Kind kind);
+
+/// `dtype` is kF32, kF16 or kBF16; ties round to even.
+std::vector<std::byte> encode_floats(std::span<const float> values, DType dtype);
+
+/// The inverse, which loses nothing.
+std::vector<float> decode_floats(std::span<const std::byte> bytes, DType dtype);
+
+}  // namespace ballast::quant
+
+#endif  // BALLAST_QUANT_WRITE_FLOAT_TYPE_H_

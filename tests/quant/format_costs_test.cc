@@ -1,0 +1,166 @@
+// What formats are expected to cost, against what they do cost.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "ballast/calibrate.h"
+#include "ballast/convert.h"
+#include "kernels/logits.h"
+#include "model_logits.h"
+#include "quant/search/format_search.h"
+#include "quant/write/ballast_format.h"
+#include "temporary_directory.h"
+#include "tiny_model.h"
+
+namespace ballast::quant {
+namespace {
+
+using test::TemporaryDirectory;
+namespace fs = std::filesystem;
+
+constexpr std::size_t kSamples = 8;
+constexpr std::size_t kLength = 32;
+
+/// A model whose matrices matter very differently.
+fs::path uneven_model(const fs::path& directory) {
+  test::TinyModel model = test::random_model({.hidden = 64, .layers = 3, .heads = 4, .head_size = 16, .mlp = 96});
+  for (auto& [name, tensor] : model.tensors) {
+    const float scale = name.find("0.self_attn.v_proj") != std::string::npos   ? 3.0F
+                        : name.find("1.mlp.down_proj") != std::string::npos    ? 2.5F
+                        : name.find("1.self_attn.q_proj") != std::string::npos ? 0.1F
+                        : name.find("2.mlp.up_proj") != std::string::npos      ? 0.2F
+                        : name.find("2.self_attn.o_proj") != std::string::npos ? 0.3F
+                                                                               : 1.0F;
+    for (float& value : tensor.values) value *= scale;
+  }
+  return model.write(directory);
+}
+
+/// Nothing but rounding, to the best grids, of the matrices that `overrides` name.
+Recipe plain_recipe(const std::string& scheme) {
+  Recipe recipe = recipe_for_scheme(scheme);
+  recipe.fold_norms = recipe.fold_biases = recipe.smooth = false;
+  recipe.rounding = Recipe::Rounding::kScaleSearch;
+  recipe.outlier_fraction = 0;
+  return recipe;
+}
+
+struct Cost {
+  std::string matrix;
+  WeightFormat format;
+  double predicted = 0;
+  double measured = 0;
+};
+
+/// Mean divergence over the later half of each sample, as weighing formats takes it.
+double divergence(const model::Model& original, const model::Model& changed, const Statistics& statistics) {
+  const std::size_t vocab = original.spec().vocab_size;
+  double sum = 0;
+  for (std::size_t sample = 0; sample < kSamples; ++sample) {
+    const std::vector<int> ids(statistics.tokens.begin() + static_cast<std::ptrdiff_t>(sample * kLength),
+                               statistics.tokens.begin() + static_cast<std::ptrdiff_t>((sample + 1) * kLength));
+    const auto logits = [&](const model::Model& model) {
+      model::KeyValueCache cache = model.make_exact_cache(kLength);
+      return test::run_tokens(model, ids, cache);
+    };
+    const std::vector<float> expected = logits(original);
+    const std::vector<float> got = logits(changed);
+    for (std::size_t i = kLength / 2; i < kLength; ++i) {
+      sum += kernels::kl_divergence(expected.data() + i * vocab, got.data() + i * vocab, vocab);
+    }
+  }
+  return sum / static_cast<double>(kSamples * kLength / 2);
+}
+
+/// Of every matrix alone in the finest, a middle and the coarsest format.
+std::vector<Cost> all_costs() {
+  const TemporaryDirectory directory;
+  const fs::path path = uneven_model(directory / "model");
+  const Statistics statistics = calibrate(path, {.samples = kSamples, .length = kLength});
+  save_statistics(statistics, directory / "stats", false);
+  ConvertOptions options{.recipe = plain_recipe("w4a16"), .statistics = directory / "stats"};
+  options.recipe.target_bytes = 1'000'000;
+  options.probe_samples = kSamples;
+  ConversionInputs inputs(path, options);
+  inputs.gather(directory / "none", {});
+  const Progress progress;
+  StepReporter steps(progress);
+  const BallastFormat format(options.recipe);
+
+  std::vector<Cost> costs;
+  for (const InputChoice& input : FormatSearch(inputs, format, steps).weigh()) {
+    for (const MatrixChoice& matrix : input.matrices) {
+      for (const FormatOption& option : matrix.options) {
+        const std::string name = format_name(option.format);
+        if (name != "int4-g128-asym-s8" && name != "int5-g32-asym-s8" && name != "int8-g32-s8") continue;
+        costs.push_back({.matrix = matrix.name, .format = option.format, .predicted = option.cost});
+      }
+    }
+  }
+  const model::Model original(path);
+  options.recipe = plain_recipe("f32");
+  for (Cost& cost : costs) {
+    options.recipe.overrides = {{"^" + cost.matrix + "$", cost.format}};
+    options.replace = true;
+    convert(path, directory / "out", options);
+    cost.measured = divergence(original, model::Model(directory / "out"), statistics);
+  }
+  return costs;
+}
+
+/// Spearman's rank correlation.
+double rank_correlation(const std::vector<double>& a, const std::vector<double>& b) {
+  const auto ranks = [](const std::vector<double>& values) {
+    std::vector<double> result;
+    for (const double value : values) {
+      const auto below = std::ranges::count_if(values, [&](double other) { return other < value; });
+      const auto equal = std::ranges::count(values, value);
+      result.push_back(static_cast<double>(below) + 0.5 * static_cast<double>(equal));
+    }
+    return result;
+  };
+  const std::vector<double> ranks_a = ranks(a);
+  const std::vector<double> ranks_b = ranks(b);
+  const double mean = 0.5 * static_cast<double>(a.size());
+  double ab = 0;
+  double aa = 0;
+  double bb = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    ab += (ranks_a[i] - mean) * (ranks_b[i] - mean);
+    aa += (ranks_a[i] - mean) * (ranks_a[i] - mean);
+    bb += (ranks_b[i] - mean) * (ranks_b[i] - mean);
+  }
+  return aa == 0 || bb == 0 ? 0 : ab / std::sqrt(aa * bb);
+}
+
+TEST_CASE("what a matrix is expected to cost in a format is what it costs") {
+  const std::vector<Cost> costs = all_costs();
+  REQUIRE(costs.size() == 3 * (2 + 3 * 7));
+  std::vector<double> ratios;
+  for (const char* name : {"int4-g128-asym-s8", "int5-g32-asym-s8", "int8-g32-s8"}) {
+    CAPTURE(name);
+    std::vector<double> predicted;
+    std::vector<double> measured;
+    for (const Cost& cost : costs) {
+      if (format_name(cost.format) != name) continue;
+      CAPTURE(cost.matrix);
+      CAPTURE(cost.predicted);
+      CAPTURE(cost.measured);
+      MESSAGE(name << " " << cost.matrix << " " << cost.predicted << " " << cost.measured << " ratio "
+                   << cost.predicted / cost.measured);
+      predicted.push_back(cost.predicted);
+      measured.push_back(cost.measured);
+      ratios.push_back(cost.predicted / cost.measured);
+    }
+    MESSAGE("rank correlation " << rank_correlation(predicted, measured));
+    CHECK(rank_correlation(predicted, measured) > 0.9);
+  }
+}
+
+}  // namespace
+}  // namespace ballast::quant
