@@ -11,6 +11,7 @@
 #include "eval/scorer.h"
 #include "eval/text_chunks.h"
 #include "eval/token_scores.h"
+#include "files/text_file.h"
 #include "model/model.h"
 
 namespace ballast {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "ballast/error.h"
+#include "files/atomic_output.h"
 #include "files/safetensors/safetensors_writer.h"
 #include "quant/block_conversion.h"
 #include "quant/conversion.h"
