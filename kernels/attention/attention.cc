@@ -1,3 +1,4 @@
+#define PF 8192
 // Partial redundancy elimination takes apart the types of the INT8 tile's accumulators, after which gcc keeps none of
 // them in registers: half the speed.
 #if defined(__GNUC__) && !defined(__clang__)
@@ -6,6 +7,7 @@
 
 #include "kernels/attention/attention.h"
 
+#include <hwy/cache_control.h>
 #include <algorithm>
 #include <cassert>
 #include <cmath>
@@ -89,6 +91,11 @@ void attend_range(const AttentionShape& shape, const AttentionTask& task, bool s
   clear_rows(scratch.rows, rows);
   for (std::size_t key = range.begin, end = 0; key < range.end; key = end) {
     const AttentionBlock block(sequence.kv, task.kv_head, key, range.end);
+    if (block.positions().end < range.end) {
+      const std::byte* p =
+          sequence.kv.page_of(block.positions().end).data + sequence.kv.layout->rows_at(RowKind::kKeys, task.kv_head);
+      for (std::size_t i = 0; i < PF; i += 64) hwy::Prefetch(p + i);
+    }
     const auto visible = [&](std::size_t row) {
       return intersection(visible_positions(shape, sequence, sinks, task.position(row / group)), block.positions());
     };

@@ -59,16 +59,15 @@ PageLayout::PageLayout(CacheType type, std::size_t heads, std::size_t key_size, 
     : type_(type), heads_(heads) {
   keys_ = add_rows(RowKind::kKeys, key_size);
   values_ = add_rows(RowKind::kValues, value_size);
-  fp16_numbers_at_ = bytes_;
-  if (type == CacheType::kInt8 && heads != 0) bytes_ += kPageTokens * sizeof(std::int8_t);
 }
 
-/// What lies side by side of one kind; every part fills whole cache lines.
+/// A head's rows of one kind after what is there already: whole cache lines, as kPageTokens times anything is.
 PageLayout::Rows PageLayout::add_rows(RowKind kind, std::size_t size) {
-  Rows rows = {.size = size, .row_bytes = stored_row_bytes(type_, kind, size), .rows_at = bytes_, .scales_at = 0};
-  bytes_ += heads_ * kPageTokens * rows.row_bytes;
-  rows.scales_at = bytes_;
-  if (type_ == CacheType::kInt8) bytes_ += heads_ * kPageTokens * sizeof(float);
+  static_assert(kPageTokens % kAlignment == 0);
+  Rows rows = {.size = size, .row_bytes = stored_row_bytes(type_, kind, size), .rows_at = head_bytes_, .scales_at = 0};
+  head_bytes_ += kPageTokens * rows.row_bytes;
+  rows.scales_at = head_bytes_;
+  if (type_ == CacheType::kInt8) head_bytes_ += kPageTokens * sizeof(float);
   return rows;
 }
 

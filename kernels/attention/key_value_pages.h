@@ -52,13 +52,15 @@ constexpr std::size_t code_index(RowKind kind, std::size_t size, std::size_t slo
              : slot / 4 * stored * 4 + c * 4 + slot % 4;
 }
 
-/// What a page holds of kPageTokens tokens in one layer: rows [heads][kPageTokens][size] of keys and of values, floats
-/// or codes as RowKind says. With INT8 also every row's scale (value = code * scale), and for every slot the number of
-/// the F16 row that is read in place of its codes. The F16 rows lie outside the page: one for each FP16 token, keys of
-/// all heads [heads][key_size], then values. A layout of no heads is of a layer that keeps nothing.
+/// What a page holds of kPageTokens tokens in one layer: for each head keys [kPageTokens][key_size], then values,
+/// floats or codes as RowKind says, in the order in which attention reads them. INT8 rows come before their scales
+/// (value = code * scale); after all heads follows for every slot the number of the F16 row that is read in place of
+/// its codes. The F16 rows lie outside the page: one for each FP16 token, keys of all heads [heads][key_size], then
+/// values. A layout of no heads is of a layer that keeps nothing.
 class PageLayout {
  public:
   static constexpr std::int8_t kNoFp16Row = -1;
+  static constexpr std::size_t kAlignment = 64;
 
   PageLayout() = default;
   PageLayout(CacheType type, std::size_t heads, std::size_t key_size, std::size_t value_size);
@@ -67,18 +69,17 @@ class PageLayout {
   std::size_t heads() const { return heads_; }
   std::size_t size(RowKind kind) const { return of(kind).size; }  ///< of a head's row
   std::size_t row_bytes(RowKind kind) const { return of(kind).row_bytes; }
-  std::size_t bytes() const { return bytes_; }  ///< of a page; to be aligned as for hwy::AllocateAligned
+  /// Of a page, whose address is a multiple of kAlignment.
+  std::size_t bytes() const {
+    return heads_ * head_bytes_ + (type_ == CacheType::kInt8 && heads_ != 0 ? kPageTokens : 0);
+  }
 
   // Bytes from a page's start on.
-  std::size_t rows_at(RowKind kind, std::size_t head) const {
-    return of(kind).rows_at + head * kPageTokens * of(kind).row_bytes;
-  }
+  std::size_t rows_at(RowKind kind, std::size_t head) const { return head * head_bytes_ + of(kind).rows_at; }
   /// kInt8: float [kPageTokens] of a head.
-  std::size_t scales_at(RowKind kind, std::size_t head) const {
-    return of(kind).scales_at + head * kPageTokens * sizeof(float);
-  }
+  std::size_t scales_at(RowKind kind, std::size_t head) const { return head * head_bytes_ + of(kind).scales_at; }
   /// kInt8: std::int8_t [kPageTokens], a slot's F16 row or kNoFp16Row.
-  std::size_t fp16_numbers_at() const { return fp16_numbers_at_; }
+  std::size_t fp16_numbers_at() const { return heads_ * head_bytes_; }
 
   /// Values of one token's F16 row, and where those of one head begin.
   std::size_t fp16_row_size() const { return heads_ * (keys_.size + values_.size); }
@@ -99,10 +100,9 @@ class PageLayout {
 
   CacheType type_ = CacheType::kF32;
   std::size_t heads_ = 0;
-  std::size_t bytes_ = 0;
+  std::size_t head_bytes_ = 0;
   Rows keys_;
   Rows values_;
-  std::size_t fp16_numbers_at_ = 0;
 };
 
 /// View of a page.

@@ -157,21 +157,24 @@ std::size_t KeyValueCache::fp16_tokens(std::size_t layer) const {
   const auto add = [&](std::size_t position) {
     if (layers_[layer].reads_fp16(order_.page_of(position), position % kPageTokens)) ++count;
   };
-  const std::size_t fixed = rolling() ? std::min(order_.fixed * kPageTokens, length_) : 0;
+  const std::size_t fixed = rolling() ? std::min(order_.fixed * kPageTokens, length_) : length_;
   for (std::size_t position = 0; position < fixed; ++position) add(position);
-  const std::size_t first = rolling() ? std::max(fixed, length_ - std::min(length_, ring_tokens())) : 0;
-  for (std::size_t position = first; position < length_; ++position) add(position);
+  for (std::size_t position = std::max(fixed, first_in_ring()); position < length_; ++position) add(position);
   return count;
+}
+
+/// The first position that no other one, a round later, has overwritten.
+std::size_t KeyValueCache::first_in_ring() const {
+  return written_ - std::min(written_, ring_tokens());
 }
 
 bool KeyValueCache::can_truncate_to(std::size_t length) const {
   const std::size_t end = prefix_ + length;
   if (end > length_) return false;
   if (!rolling()) return true;
-  // The ring still holds a position unless one a round later was written. The next query sees back to this one:
-  const std::size_t seen = end + 1 - std::min(end + 1, options_.window);
-  const std::size_t oldest = std::max(order_.fixed * kPageTokens, seen);
-  return oldest >= end || oldest + ring_tokens() >= written_;
+  // The next query sees back to this one in the ring:
+  const std::size_t oldest = std::max(order_.fixed * kPageTokens, end + 1 - std::min(end + 1, options_.window));
+  return oldest >= end || oldest >= first_in_ring();
 }
 
 void KeyValueCache::truncate(std::size_t length) {

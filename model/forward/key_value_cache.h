@@ -102,6 +102,7 @@ class KeyValueCache {
  private:
   bool int8() const { return options_.type == kernels::CacheType::kInt8; }
   std::size_t ring_tokens() const { return order_.ring * kernels::kPageTokens; }
+  std::size_t first_in_ring() const;
   void check_room(std::size_t count) const;
   void store(LayerPages& pages, kernels::RowKind kind, const float* src, std::size_t stride, std::size_t count) const;
 

@@ -7,6 +7,21 @@
 
 namespace ballast::model {
 
+namespace {
+
+std::vector<CacheShape> cache_shapes(const ModelSpec& spec) {
+  std::vector<CacheShape> shapes;
+  for (const LayerSpec& layer : spec.layers) shapes.push_back(cache_shape(layer));
+  return shapes;
+}
+
+std::unique_ptr<MixerState> make_mixer_state(const ModelSpec& spec, std::size_t layer) {
+  const MixerKind& kind = mixer_kind(spec.layers[layer]);
+  return kind.make_state == nullptr ? nullptr : kind.make_state(spec, layer);
+}
+
+}  // namespace
+
 MixerStates::MixerStates(const MixerStates& other) {
   for (const auto& state : other.states_) states_.push_back(state == nullptr ? nullptr : state->clone());
 }
@@ -25,21 +40,6 @@ std::size_t MixerStates::memory_bytes() const {
   for (const auto& state : states_) bytes += state == nullptr ? 0 : state->memory_bytes();
   return bytes;
 }
-
-namespace {
-
-std::vector<CacheShape> cache_shapes(const ModelSpec& spec) {
-  std::vector<CacheShape> shapes;
-  for (const LayerSpec& layer : spec.layers) shapes.push_back(cache_shape(layer));
-  return shapes;
-}
-
-std::unique_ptr<MixerState> make_mixer_state(const ModelSpec& spec, std::size_t layer) {
-  const MixerKind& kind = mixer_kind(spec.layers[layer]);
-  return kind.make_state == nullptr ? nullptr : kind.make_state(spec, layer);
-}
-
-}  // namespace
 
 SequenceState::SequenceState(const ModelSpec& spec, const KeyValueCacheOptions& options)
     : cache_(cache_shapes(spec), options) {

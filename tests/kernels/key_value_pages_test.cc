@@ -52,16 +52,17 @@ TEST_CASE("what a page holds lies side by side, aligned, and a layer of no heads
   for (const CacheType type : {CacheType::kF32, CacheType::kF16, CacheType::kInt8}) {
     const PageLayout layout(type, 3, 7, 20);
     std::size_t end = 0;
-    for (const RowKind kind : {RowKind::kKeys, RowKind::kValues}) {
-      for (std::size_t head = 0; head < 3; ++head) {
+    for (std::size_t head = 0; head < 3; ++head) {
+      for (const RowKind kind : {RowKind::kKeys, RowKind::kValues}) {
         CHECK(layout.rows_at(kind, head) == end);
-        CHECK(end % 64 == 0);
+        CHECK(end % PageLayout::kAlignment == 0);
         end += kPageTokens * layout.row_bytes(kind);
+        if (type != CacheType::kInt8) continue;
+        CHECK(layout.scales_at(kind, head) == end);
+        end += kPageTokens * sizeof(float);
       }
-      if (type != CacheType::kInt8) continue;
-      CHECK(layout.scales_at(kind, 0) == end);
-      end += 3 * kPageTokens * sizeof(float);
     }
+    CHECK(layout.fp16_numbers_at() == end);
     CHECK(layout.bytes() == end + (type == CacheType::kInt8 ? kPageTokens : 0));
     CHECK(PageLayout(type, 0, 7, 20).bytes() == 0);
   }

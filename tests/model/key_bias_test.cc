@@ -87,7 +87,7 @@ struct BiasedKeys {
   std::vector<float> outputs(CacheType type, bool bias_apart, const KeyValueCacheOptions& options) const {
     KeyValueCacheOptions own = options;
     own.type = type;
-    KeyValueCache cache(kShape, own);
+    KeyValueCache cache({kShape}, own);
     const kernels::KeyBias apart = {bias_apart ? bias.data() : nullptr, &rotation};
     std::vector<std::uint8_t> flags(kTokens, 0);
     flags[7] = 1;
@@ -101,14 +101,11 @@ struct BiasedKeys {
                                              .q_stride = kHeads * kSize,
                                              .queries = 50,
                                              .kv = cache.view(0, 50),
-                                             .out = out.data() + first * kHeads * kSize};
+                                             .out = out.data() + first * kHeads * kSize,
+                                             .window = options.window,
+                                             .sinks = options.sinks};
       sequence.kv.key_bias = apart;
-      kernels::attention({.heads = kHeads,
-                          .kv_heads = kShape.kv_heads,
-                          .head_size = kSize,
-                          .scale = 0.2F,
-                          .window = options.window,
-                          .sinks = options.sinks},
+      kernels::attention({.heads = kHeads, .kv_heads = kShape.kv_heads, .head_size = kSize, .scale = 0.2F},
                          {&sequence, 1});
       cache.advance(50);
     }

@@ -1,0 +1,73 @@
+#include "model/forward/page_pool.h"
+
+#include <doctest/doctest.h>
+
+#include <cstring>
+#include <thread>
+#include <vector>
+
+namespace ballast::model {
+namespace {
+
+TEST_CASE("a page given back is handed out again, and each size has its own") {
+  const std::shared_ptr<PagePool> pool = PagePool::make();
+  PageRef first = pool->take(100);
+  const std::byte* address = first.data();
+  CHECK(pool->bytes_in_use() == 100);
+  const PageRef other = pool->take(200);
+  first = PageRef();
+  CHECK(pool->bytes_in_use() == 200);
+  const PageRef larger = pool->take(200);
+  CHECK(larger.data() != address);
+  CHECK(pool->take(100).data() == address);
+  CHECK(pool->bytes() == 500);
+}
+
+TEST_CASE("a page goes back with its last share") {
+  const std::shared_ptr<PagePool> pool = PagePool::make();
+  PageRef first = pool->take(64);
+  CHECK(!first.shared());
+  PageRef second = first;
+  CHECK(first.shared());
+  CHECK(second.data() == first.data());
+  first = PageRef();
+  CHECK(!second.shared());
+  CHECK(pool->bytes_in_use() == 64);
+  const PageRef moved = std::move(second);
+  CHECK(!moved.shared());
+}
+
+TEST_CASE("a pool lives as long as a page") {
+  PageRef page;
+  {
+    const std::shared_ptr<PagePool> pool = PagePool::make();
+    page = pool->take(64);
+  }
+  std::memset(page.data(), 1, page.bytes());
+}
+
+TEST_CASE("threads take, share and drop pages at once, and whoever finds a page unshared may write to it") {
+  const std::shared_ptr<PagePool> pool = PagePool::make();
+  const PageRef common = pool->take(256);
+  std::memset(common.data(), 7, common.bytes());
+  std::vector<std::thread> threads;
+  std::vector<int> wrong(4, 0);
+  for (std::size_t t = 0; t < wrong.size(); ++t) {
+    threads.emplace_back([&, t, mine = common]() mutable {
+      for (int i = 0; i < 2000; ++i) {
+        PageRef own = pool->take(256);
+        std::memcpy(own.data(), mine.data(), own.bytes());
+        if (own.data()[i % 256] != std::byte{7}) ++wrong[t];
+        const PageRef share = own;
+        if (!own.shared()) ++wrong[t];
+        if (i % 3 == 0) mine = own;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const int count : wrong) CHECK(count == 0);
+  CHECK(pool->bytes_in_use() == 256);
+}
+
+}  // namespace
+}  // namespace ballast::model

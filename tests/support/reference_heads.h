@@ -1,0 +1,136 @@
+// Attention and latent attention once more, in plain loops in F64.
+#ifndef BALLAST_TESTS_SUPPORT_REFERENCE_HEADS_H_
+#define BALLAST_TESTS_SUPPORT_REFERENCE_HEADS_H_
+
+#include <cmath>
+#include <cstddef>
+#include <vector>
+
+#include "ballast/spec.h"
+#include "model/arch/rope_config.h"
+#include "reference_roles.h"
+
+namespace ballast::test {
+
+class ReferenceHeads : public ReferenceRoles {
+ public:
+  ReferenceHeads(const ModelSpec& spec, const RoleTensors& tensors) : ReferenceRoles(spec, tensors) {
+    for (const LayerSpec& layer : spec.layers) {
+      const AttentionSpec* attention = layer.attention();
+      const bool rotated = attention != nullptr && attention->rope;
+      frequencies_.push_back(rotated ? model::rope_frequencies(*attention->rope) : std::vector<double>{});
+    }
+  }
+
+  /// What the attention of a layer returns.
+  Rows attend(std::size_t layer, const Rows& x) const {
+    const AttentionSpec& spec = *spec_.layers[layer].attention();
+    Projected p = project(layer, x);
+    context(p.q, Role::kQueryNorm, layer, spec.heads);
+    context(p.k, Role::kKeyNorm, layer, spec.kv_heads);
+    const std::size_t window = spec.window;
+    Rows mixed;
+    for (std::size_t t = 0; t < x.size(); ++t) {
+      Row out(spec.heads * spec.value_size, 0.0);
+      const std::size_t first = window > 0 && t + 1 > window ? t + 1 - window : 0;
+      const std::size_t end = spec_.causal ? t + 1 : x.size();
+      for (std::size_t head = 0; head < spec.heads; ++head) {
+        const std::size_t group = head / (spec.heads / spec.kv_heads);
+        Row weights;
+        double total = 0;
+        for (std::size_t s = first; s < end; ++s) {
+          double score = 0;
+          for (std::size_t c = 0; c < spec.head_size; ++c) {
+            score += p.q[t][head * spec.head_size + c] * p.k[s][group * spec.head_size + c];
+          }
+          weights.push_back(std::exp(score * spec.scale));
+          total += weights.back();
+        }
+        for (std::size_t s = first; s < end; ++s) {
+          for (std::size_t c = 0; c < spec.value_size; ++c) {
+            out[head * spec.value_size + c] += weights[s - first] / total * p.v[s][group * spec.value_size + c];
+          }
+        }
+      }
+      mixed.push_back(out);
+    }
+    if (spec.output_gate) {
+      const Rows gates = linear(Role::kOutputGate, layer, x);
+      for (std::size_t t = 0; t < x.size(); ++t) {
+        for (std::size_t i = 0; i < mixed[t].size(); ++i) mixed[t][i] /= 1 + std::exp(-gates[t][i]);
+      }
+    }
+    return linear(Role::kAttentionOutput, layer, mixed);
+  }
+
+ private:
+  /// Queries, keys and values, [heads][size] in each row, not normalized and not rotated.
+  struct Projected {
+    Rows q, k, v;
+  };
+
+  Projected project(std::size_t layer, const Rows& x) const {
+    const LatentAttentionSpec* latent_spec = spec_.layers[layer].latent();
+    if (latent_spec == nullptr)
+      return {linear(Role::kQuery, layer, x), linear(Role::kKey, layer, x), linear(Role::kValue, layer, x)};
+    const NormSpec latent_norm = plain_rms(latent_spec->epsilon);
+    Rows query_latent = x;
+    if (latent_spec->query_rank > 0) {
+      query_latent = linear(Role::kQueryDown, layer, x);
+      for (Row& row : query_latent) normalize(latent_norm, at(Role::kQueryDownNorm, layer), row.data());
+    }
+    Rows latent = linear(Role::kKeyValueDown, layer, x);
+    for (Row& row : latent) normalize(latent_norm, at(Role::kKeyValueDownNorm, layer), row.data());
+    const Rows rotated = linear(Role::kKeyPosition, layer, x);
+    const Rows plain = linear(Role::kKey, layer, latent);
+    const auto plain_size = static_cast<std::ptrdiff_t>(plain_channels(latent_spec->attention));
+    Rows keys;
+    for (std::size_t t = 0; t < x.size(); ++t) {
+      Row key;
+      for (auto part = plain[t].begin(); part != plain[t].end(); part += plain_size) {
+        key.insert(key.end(), part, part + plain_size);
+        key.insert(key.end(), rotated[t].begin(), rotated[t].end());
+      }
+      keys.push_back(key);
+    }
+    return {linear(Role::kQuery, layer, query_latent), keys, linear(Role::kValue, layer, latent)};
+  }
+
+  static std::size_t plain_channels(const AttentionSpec& attention) {
+    return attention.head_size - attention.rope->rotary_size;
+  }
+
+  void rotate(std::size_t layer, double* head, std::size_t position) const {
+    const std::vector<double>& frequencies = frequencies_[layer];
+    const std::size_t half = frequencies.size();
+    if (half == 0) return;
+    const AttentionSpec& attention = *spec_.layers[layer].attention();
+    double* first = head + (spec_.layers[layer].latent() != nullptr ? plain_channels(attention) : 0);
+    for (std::size_t i = 0; i < half; ++i) {
+      const double angle = static_cast<double>(position) * frequencies[i];
+      const double cos = std::cos(angle) * attention.rope->amplitude;
+      const double sin = std::sin(angle) * attention.rope->amplitude;
+      const double a = first[i];
+      const double b = first[i + half];
+      first[i] = a * cos - b * sin;
+      first[i + half] = b * cos + a * sin;
+    }
+  }
+
+  void context(Rows& rows, Role norm_role, std::size_t layer, std::size_t heads) const {
+    for (std::size_t t = 0; t < rows.size(); ++t) {
+      for (std::size_t head = 0; head < heads; ++head) {
+        const AttentionSpec& attention = *spec_.layers[layer].attention();
+        double* values = rows[t].data() + head * attention.head_size;
+        if (attention.query_key_norm) normalize(plain_rms(spec_.norm.epsilon), at(norm_role, layer), values);
+        rotate(layer, values, t);
+      }
+    }
+  }
+
+  std::vector<std::vector<double>> frequencies_;  ///< of each layer
+};
+
+}  // namespace ballast::test
+
+#endif  // BALLAST_TESTS_SUPPORT_REFERENCE_HEADS_H_
