@@ -15,7 +15,7 @@
 namespace ballast::engine {
 
 /// May be called from any number of threads: calls that come while a step is running are put together into the next
-/// one, which one of them leads. What a sequence gets is the same bits whatever else is in the batch.
+/// one, which one of them leads. What a sequence gets does not depend on what else is in the batch: see model::Model.
 class Engine {
  public:
   /// The model must outlive it.

@@ -12,7 +12,7 @@
 #include "model/model.h"
 #include "model/source/model_source.h"
 #include "model/source/tensor_groups.h"
-#include "quant/size_estimate.h"
+#include "quant/search/size_estimate.h"
 #include "text/tokenizer.h"
 
 namespace ballast {

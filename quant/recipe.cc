@@ -7,7 +7,7 @@
 #include "ballast/error.h"
 #include "files/json_reader.h"
 #include "files/strict_json.h"
-#include "quant/name_pattern.h"
+#include "quant/search/name_pattern.h"
 
 namespace ballast {
 

@@ -62,7 +62,8 @@ struct GenerateStep {
 using OnGenerateStep = std::function<bool(const GenerateStep&)>;
 
 /// One conversation with a model. Calls come from one thread at a time; different generators of one model may be used
-/// from different threads, where their steps run as one batch. What a generator gives does not depend on the others.
+/// from different threads, where their steps run as one batch. With integer
+/// weights, what a generator gives does not depend on the others.
 class Generator {
  public:
   explicit Generator(const Model& model);

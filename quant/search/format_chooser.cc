@@ -1,7 +1,7 @@
 #include "ballast/error.h"
 #include "model/forward/forward.h"
-#include "quant/name_pattern.h"
 #include "quant/passes/passes.h"
+#include "quant/search/name_pattern.h"
 #include "quant/search/usual_format.h"
 
 namespace ballast::quant {

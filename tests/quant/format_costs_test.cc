@@ -65,8 +65,8 @@ double divergence(const model::Model& original, const model::Model& changed, con
     const std::vector<int> ids(statistics.tokens.begin() + static_cast<std::ptrdiff_t>(sample * kLength),
                                statistics.tokens.begin() + static_cast<std::ptrdiff_t>((sample + 1) * kLength));
     const auto logits = [&](const model::Model& model) {
-      model::KeyValueCache cache = model.make_exact_cache(kLength);
-      return test::run_tokens(model, ids, cache);
+      model::SequenceState state = model.make_exact_state(kLength);
+      return test::run_tokens(model, ids, state);
     };
     const std::vector<float> expected = logits(original);
     const std::vector<float> got = logits(changed);

@@ -143,7 +143,7 @@ TEST_CASE("a writer gets every module of the plan by role, those of a block toge
     convert_to(ToyFormat(written), golden_model(golden), directory / golden, options, {});
     CHECK(written.plan.size() == written.modules.size());
     const model::ModelSource source(golden_model(golden));
-    CHECK(written.fused.size() == source.spec().layers);
+    CHECK(written.fused.size() == source.spec().layers.size());
     for (const ModulePlan& plan : written.plan) {
       CAPTURE(plan.name);
       const ConvertedModule& module = written.modules.at(plan.id);

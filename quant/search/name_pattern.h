@@ -1,6 +1,6 @@
 // The regular expressions by which a recipe names tensors.
-#ifndef BALLAST_QUANT_NAME_PATTERN_H_
-#define BALLAST_QUANT_NAME_PATTERN_H_
+#ifndef BALLAST_QUANT_SEARCH_NAME_PATTERN_H_
+#define BALLAST_QUANT_SEARCH_NAME_PATTERN_H_
 
 #include <regex>
 #include <string>
@@ -13,4 +13,4 @@ std::regex compile_name_pattern(const std::string& pattern, std::string_view con
 
 }  // namespace ballast::quant
 
-#endif  // BALLAST_QUANT_NAME_PATTERN_H_
+#endif  // BALLAST_QUANT_SEARCH_NAME_PATTERN_H_

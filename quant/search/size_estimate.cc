@@ -1,4 +1,4 @@
-#include "quant/size_estimate.h"
+#include "quant/search/size_estimate.h"
 
 #include "model/block_structure.h"
 #include "quant/search/usual_format.h"

@@ -1,4 +1,4 @@
-#include "quant/name_pattern.h"
+#include "quant/search/name_pattern.h"
 
 #include "ballast/error.h"
 

@@ -1,6 +1,6 @@
 // What a conversion's weights will take, from shapes alone.
-#ifndef BALLAST_QUANT_SIZE_ESTIMATE_H_
-#define BALLAST_QUANT_SIZE_ESTIMATE_H_
+#ifndef BALLAST_QUANT_SEARCH_SIZE_ESTIMATE_H_
+#define BALLAST_QUANT_SEARCH_SIZE_ESTIMATE_H_
 
 #include <cstdint>
 
@@ -15,4 +15,4 @@ std::uint64_t estimated_bytes(const Recipe& recipe, const ModelSpec& spec);
 
 }  // namespace ballast::quant
 
-#endif  // BALLAST_QUANT_SIZE_ESTIMATE_H_
+#endif  // BALLAST_QUANT_SEARCH_SIZE_ESTIMATE_H_
