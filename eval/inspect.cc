@@ -7,6 +7,7 @@
 
 #include "ballast/error.h"
 #include "ballast/recipe.h"
+#include "files/strict_json.h"
 #include "files/text_file.h"
 #include "model/model.h"
 #include "model/source/model_source.h"
@@ -36,7 +37,10 @@ class Summary {
         8.0 * static_cast<double>(summary_.file_bytes) / static_cast<double>(summary_.parameters);
     describe_tokenizer();
     const std::filesystem::path recipe = checkpoint.path() / "recipe.json";
-    if (std::filesystem::is_regular_file(recipe)) summary_.recipe = files::read_text_file(recipe);
+    if (std::filesystem::is_regular_file(recipe)) {
+      summary_.recipe = files::read_text_file(recipe);
+      files::parse_strict_json(summary_.recipe, recipe.string());  // whoever shows it relies on that
+    }
     advise();
     return std::move(summary_);
   }
@@ -193,7 +197,7 @@ std::string model_summary_json(const ModelSummary& summary) {
     if (layer.mlp.experts) result["experts"] = layer.mlp.experts->count;
   }
   if (!summary.prefix.empty()) result["prefix"] = summary.prefix;
-  if (!summary.recipe.empty()) result["recipe"] = json::parse(summary.recipe, nullptr, false);
+  if (!summary.recipe.empty()) result["recipe"] = json::parse(summary.recipe);
   return result.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 

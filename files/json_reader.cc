@@ -36,10 +36,10 @@ JsonReader::JsonReader(const nlohmann::json& value, std::string context)
 
 std::string JsonReader::context() const {
   if (std::holds_alternative<std::monostate>(step_)) return container_->context;
-  const std::string inside = container_->context + (container_->is_file ? ": " : "");
-  if (const auto* index = std::get_if<std::size_t>(&step_)) return concat(inside, "[", *index, "]");
+  if (const auto* index = std::get_if<std::size_t>(&step_)) return concat(container_->context, "[", *index, "]");
   const std::string_view key = std::get<std::string_view>(step_);
-  return concat(inside, container_->is_file ? "" : ".", is_plain(key) ? std::string(key) : in_quotes(key));
+  return concat(container_->context, container_->is_file ? ": " : ".",
+                is_plain(key) ? std::string(key) : in_quotes(key));
 }
 
 std::shared_ptr<const JsonReader::Container> JsonReader::as_container() const {

@@ -2,6 +2,7 @@
 
 #include "files/gguf/gguf.h"
 #include "files/gguf/gguf_parser.h"
+#include "files/json_reader.h"
 #include "files/mapped_file.h"
 #include "files/text.h"
 
@@ -14,11 +15,10 @@ class MappedGguf : public GgufFile {
  public:
   explicit MappedGguf(const std::filesystem::path& path)
       : GgufFile(path), file_(path), content_(parse_gguf(file_.bytes(), path.string())) {
-    const auto parts = content_.config.find("split.count");
-    if (parts != content_.config.end() && parts->is_number_unsigned() && parts->get<std::uint64_t>() > 1) {
-      throw Error(path.string(),
-                  "is one of " + parts->dump() +
-                      " parts of a model; merge them first (llama-gguf-split --merge FIRST_PART OUT.gguf)");
+    const std::size_t parts = JsonReader(content_.config, path.string()).count("split.count", 1);
+    if (parts > 1) {
+      throw Error(path.string(), concat("is one of ", parts, " parts of a model; merge them first (llama-gguf-split ",
+                                        "--merge FIRST_PART OUT.gguf)"));
     }
     names_.reserve(content_.tensors.size());
     for (const auto& entry : content_.tensors) names_.push_back(entry.first);

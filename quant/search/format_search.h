@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "quant/conversion_inputs.h"
+#include "quant/conversion/conversion_inputs.h"
+#include "quant/conversion/step_reporter.h"
 #include "quant/search/allocation.h"
-#include "quant/step_reporter.h"
 #include "quant/write/model_format.h"
 
 namespace ballast::quant {

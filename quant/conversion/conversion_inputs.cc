@@ -1,4 +1,4 @@
-#include "quant/conversion_inputs.h"
+#include "quant/conversion/conversion_inputs.h"
 
 #include <algorithm>
 #include <cstddef>

@@ -1,6 +1,6 @@
 // What a conversion starts from.
-#ifndef BALLAST_QUANT_CONVERSION_INPUTS_H_
-#define BALLAST_QUANT_CONVERSION_INPUTS_H_
+#ifndef BALLAST_QUANT_CONVERSION_CONVERSION_INPUTS_H_
+#define BALLAST_QUANT_CONVERSION_CONVERSION_INPUTS_H_
 
 #include <filesystem>
 #include <optional>
@@ -10,7 +10,7 @@
 #include "ballast/convert.h"
 #include "jobs/job_state.h"
 #include "model/source/model_source.h"
-#include "quant/conversion_forecast.h"
+#include "quant/conversion/conversion_forecast.h"
 #include "quant/prepared_blocks.h"
 #include "quant/sample_stream.h"
 
@@ -80,4 +80,4 @@ class ConversionInputs {
 
 }  // namespace ballast::quant
 
-#endif  // BALLAST_QUANT_CONVERSION_INPUTS_H_
+#endif  // BALLAST_QUANT_CONVERSION_CONVERSION_INPUTS_H_

@@ -1,6 +1,6 @@
 // A converted block as a string of bytes, for going on after a kill.
-#ifndef BALLAST_QUANT_SAVED_BLOCK_H_
-#define BALLAST_QUANT_SAVED_BLOCK_H_
+#ifndef BALLAST_QUANT_CONVERSION_SAVED_BLOCK_H_
+#define BALLAST_QUANT_CONVERSION_SAVED_BLOCK_H_
 
 #include <span>
 #include <string>
@@ -19,4 +19,4 @@ std::vector<ConvertedModule> restore_modules(std::string_view saved, std::vector
 
 }  // namespace ballast::quant
 
-#endif  // BALLAST_QUANT_SAVED_BLOCK_H_
+#endif  // BALLAST_QUANT_CONVERSION_SAVED_BLOCK_H_

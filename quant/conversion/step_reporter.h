@@ -1,6 +1,6 @@
 // How far a job is, told at each step and checked for an interrupt within one.
-#ifndef BALLAST_QUANT_STEP_REPORTER_H_
-#define BALLAST_QUANT_STEP_REPORTER_H_
+#ifndef BALLAST_QUANT_CONVERSION_STEP_REPORTER_H_
+#define BALLAST_QUANT_CONVERSION_STEP_REPORTER_H_
 
 #include <cstddef>
 #include <functional>
@@ -38,4 +38,4 @@ class StepReporter {
 
 }  // namespace ballast::quant
 
-#endif  // BALLAST_QUANT_STEP_REPORTER_H_
+#endif  // BALLAST_QUANT_CONVERSION_STEP_REPORTER_H_

@@ -1,6 +1,6 @@
 // A conversion's progress, saved and found again, so that it goes on after a kill.
-#ifndef BALLAST_QUANT_CONVERSION_STATE_H_
-#define BALLAST_QUANT_CONVERSION_STATE_H_
+#ifndef BALLAST_QUANT_CONVERSION_CONVERSION_STATE_H_
+#define BALLAST_QUANT_CONVERSION_CONVERSION_STATE_H_
 
 #include <cstddef>
 #include <filesystem>
@@ -57,4 +57,4 @@ class ConversionState {
 
 }  // namespace ballast::quant
 
-#endif  // BALLAST_QUANT_CONVERSION_STATE_H_
+#endif  // BALLAST_QUANT_CONVERSION_CONVERSION_STATE_H_

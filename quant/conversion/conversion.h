@@ -1,6 +1,6 @@
 // Conversion to any kind of files.
-#ifndef BALLAST_QUANT_CONVERSION_H_
-#define BALLAST_QUANT_CONVERSION_H_
+#ifndef BALLAST_QUANT_CONVERSION_CONVERSION_H_
+#define BALLAST_QUANT_CONVERSION_CONVERSION_H_
 
 #include <filesystem>
 
@@ -15,4 +15,4 @@ ConvertReport convert_to(const ModelFormat& format, const std::filesystem::path&
 
 }  // namespace ballast::quant
 
-#endif  // BALLAST_QUANT_CONVERSION_H_
+#endif  // BALLAST_QUANT_CONVERSION_CONVERSION_H_

@@ -1,6 +1,6 @@
 // What a conversion that runs samples expects to take.
-#ifndef BALLAST_QUANT_CONVERSION_FORECAST_H_
-#define BALLAST_QUANT_CONVERSION_FORECAST_H_
+#ifndef BALLAST_QUANT_CONVERSION_CONVERSION_FORECAST_H_
+#define BALLAST_QUANT_CONVERSION_CONVERSION_FORECAST_H_
 
 #include "ballast/plan.h"
 #include "ballast/recipe.h"
@@ -24,4 +24,4 @@ JobPlan forecast_conversion(const ModelSpec& spec, const ConversionWork& work, s
 
 }  // namespace ballast::quant
 
-#endif  // BALLAST_QUANT_CONVERSION_FORECAST_H_
+#endif  // BALLAST_QUANT_CONVERSION_CONVERSION_FORECAST_H_

@@ -1,6 +1,6 @@
 // What is told of a conversion when it is done.
-#ifndef BALLAST_QUANT_CONVERSION_REPORT_H_
-#define BALLAST_QUANT_CONVERSION_REPORT_H_
+#ifndef BALLAST_QUANT_CONVERSION_CONVERSION_REPORT_H_
+#define BALLAST_QUANT_CONVERSION_CONVERSION_REPORT_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "ballast/convert.h"
-#include "quant/conversion_inputs.h"
+#include "quant/conversion/conversion_inputs.h"
 #include "quant/search/allocation.h"
 #include "quant/write/model_format.h"
 
@@ -54,4 +54,4 @@ ConvertReport conversion_report(const ConversionInputs& inputs, const ModuleTall
 
 }  // namespace ballast::quant
 
-#endif  // BALLAST_QUANT_CONVERSION_REPORT_H_
+#endif  // BALLAST_QUANT_CONVERSION_CONVERSION_REPORT_H_

@@ -1,6 +1,6 @@
 // The blocks of a conversion: prepared, rounded, and handed on one after the other.
-#ifndef BALLAST_QUANT_BLOCK_CONVERSION_H_
-#define BALLAST_QUANT_BLOCK_CONVERSION_H_
+#ifndef BALLAST_QUANT_CONVERSION_BLOCK_CONVERSION_H_
+#define BALLAST_QUANT_CONVERSION_BLOCK_CONVERSION_H_
 
 #include <cstddef>
 #include <functional>
@@ -8,11 +8,11 @@
 #include <string>
 #include <vector>
 
-#include "quant/conversion_inputs.h"
-#include "quant/conversion_state.h"
+#include "quant/conversion/conversion_inputs.h"
+#include "quant/conversion/conversion_state.h"
+#include "quant/conversion/step_reporter.h"
 #include "quant/prepared_blocks.h"
 #include "quant/sample_stream.h"
-#include "quant/step_reporter.h"
 #include "quant/write/converted_module.h"
 
 namespace ballast::quant {
@@ -52,4 +52,4 @@ class BlockConversion {
 
 }  // namespace ballast::quant
 
-#endif  // BALLAST_QUANT_BLOCK_CONVERSION_H_
+#endif  // BALLAST_QUANT_CONVERSION_BLOCK_CONVERSION_H_

@@ -4,7 +4,7 @@
 
 #include "ballast/convert.h"
 #include "model/source/tensor_groups.h"
-#include "quant/conversion_inputs.h"
+#include "quant/conversion/conversion_inputs.h"
 #include "quant/search/candidates.h"
 #include "quant/write/ballast_format.h"
 

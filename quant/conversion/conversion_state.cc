@@ -1,4 +1,4 @@
-#include "quant/conversion_state.h"
+#include "quant/conversion/conversion_state.h"
 
 #include <algorithm>
 #include <charconv>
@@ -11,7 +11,7 @@
 #include "files/json_reader.h"
 #include "files/strict_json.h"
 #include "jobs/sharded_sum.h"
-#include "quant/saved_block.h"
+#include "quant/conversion/saved_block.h"
 
 namespace ballast::quant {
 

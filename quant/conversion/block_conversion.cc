@@ -1,4 +1,4 @@
-#include "quant/block_conversion.h"
+#include "quant/conversion/block_conversion.h"
 
 #include <utility>
 

@@ -1,4 +1,4 @@
-#include "quant/conversion_forecast.h"
+#include "quant/conversion/conversion_forecast.h"
 
 #include <algorithm>
 #include <cmath>

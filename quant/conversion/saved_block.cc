@@ -1,4 +1,4 @@
-#include "quant/saved_block.h"
+#include "quant/conversion/saved_block.h"
 
 #include <cstddef>
 #include <cstdint>

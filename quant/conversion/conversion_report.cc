@@ -1,4 +1,4 @@
-#include "quant/conversion_report.h"
+#include "quant/conversion/conversion_report.h"
 
 #include <algorithm>
 #include <utility>
