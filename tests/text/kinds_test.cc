@@ -189,7 +189,8 @@ TEST_CASE("a tokenizer that does not belong to the model is refused") {
     CAPTURE(kind);
     CHECK_NOTHROW(check_tokenizer(*open(kind), open(kind)->vocab_size() + 64, {{"pad_token_id", 0}}, "m"));
   }
-  CHECK(error_message([&] { check_tokenizer(*open("removed"), 512, {}, "m"); }) == Contains("does not give back"));
+  CHECK(error_message([&] { check_tokenizer(*open("removed"), 512, nlohmann::json::object(), "m"); }) ==
+        Contains("does not give back"));
 }
 
 }  // namespace

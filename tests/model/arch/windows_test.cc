@@ -31,7 +31,8 @@ TEST_CASE("Mistral's window holds for every layer, and null means none") {
   CHECK(windows_of(config_of("mistral")) == Windows{4096, 4096, 4096});  // transformers' default
   json mixed = with_field(config_of("mistral"), "sliding_window", 7);
   mixed["layer_types"] = {"sliding_attention", "full_attention", "sliding_attention"};
-  CHECK(test::error_message([&] { described(mixed); }) == test::Contains("\"full_attention\" (layer 1)"));
+  CHECK(test::error_message([&] { described(mixed); }) ==
+        test::Contains("layer_types[1]: 'full_attention' is not supported"));
 }
 
 TEST_CASE("Qwen2's window holds for the layers from max_window_layers on, and only when it is used") {
