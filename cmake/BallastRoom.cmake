@@ -24,8 +24,8 @@ function(ballast_room folder)
     set(scope PUBLIC)
     ballast_warnings(${target})
     set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON)
-    if(NOT folder STREQUAL "kernels")  # each of its files is compiled once for every SIMD target, which takes the time
-      ballast_precompile(${target})
+    if(folder STREQUAL "kernels")  # foreach_target.h includes a file once for every SIMD target, and itself alone
+      set_target_properties(${target} PROPERTIES UNITY_BUILD OFF)
     endif()
   else()
     add_library(${target} INTERFACE)
@@ -43,26 +43,15 @@ function(ballast_room folder)
   set_property(GLOBAL APPEND PROPERTY BALLAST_ROOMS ${target})
 endfunction()
 
-# What most files of every room include: two thirds of the time that compiling one took. CI builds without (the ARM build,
-# BALLAST_PRECOMPILE=OFF), so that no file leans on it.
-option(BALLAST_PRECOMPILE "Precompile the headers of the standard library and of JSON" ON)
-function(ballast_precompile target)
-  if(BALLAST_PRECOMPILE)
-    target_precompile_headers(${target} PRIVATE <algorithm> <cmath> <cstddef> <cstdint> <filesystem> <functional> <map>
-                              <memory> <nlohmann/json.hpp> <optional> <span> <string> <string_view> <utility> <vector>
-                              ${ARGN})
-  endif()
-endfunction()
-
 # The warnings that every target of ballast is built with.
 function(ballast_warnings target)
   target_compile_options(${target} PRIVATE -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Wnon-virtual-dtor
                                            -Woverloaded-virtual -Wcast-qual
                                            # gcc 12 reports std::string concatenations, wrongly (PR105651)
                                            $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>)
-  if(BALLAST_PRECOMPILE AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-    # What it reports of the same once the library's headers are precompiled; the ARM build looks without.
-    target_compile_options(${target} PRIVATE -Wno-stringop-overflow -Wno-array-bounds)
+  if(CMAKE_UNITY_BUILD AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    # It takes what a class keeps to its own file for something that all who include it would see.
+    target_compile_options(${target} PRIVATE -Wno-subobject-linkage)
   endif()
   if(BALLAST_WERROR)
     target_compile_options(${target} PRIVATE -Werror)

@@ -37,7 +37,7 @@ fs::path resolve_target(const fs::path& target) {
   return unresolvable ? path : canonical;
 }
 
-bool is_there(const fs::path& path) {
+bool entry_exists(const fs::path& path) {
   std::error_code ignored;  // what cannot be examined fails when it is written, with its reason
   return fs::exists(fs::symlink_status(path, ignored));
 }
@@ -145,7 +145,7 @@ std::string exists_message() {
 
 AtomicDirectory::AtomicDirectory(fs::path target, bool replace)
     : target_(resolve_target(target)), temporary_(partial_path(target_)), replace_(replace) {
-  if (!replace_ && is_there(target_)) throw Error(target_.string(), exists_message());
+  if (!replace_ && entry_exists(target_)) throw Error(target_.string(), exists_message());
   remove_leftovers(target_);
   std::error_code error;
   if (!fs::create_directory(temporary_, error)) {
@@ -164,7 +164,7 @@ AtomicDirectory::~AtomicDirectory() {
 void AtomicDirectory::commit() {
   try {
     sync_tree(temporary_);
-    if (replace_ && is_there(target_)) {
+    if (replace_ && entry_exists(target_)) {
       exchange(temporary_, target_);
       sync_directory(parent_of(target_));
       committed_ = true;
@@ -188,7 +188,7 @@ void write_file_atomically(const fs::path& path, std::string_view content, bool 
   const fs::path target = resolve_target(path);
   if (std::error_code ignored; fs::is_directory(target, ignored))
     throw Error(target.string(), "is a directory; a file is expected");
-  if (!replace && is_there(target)) throw Error(target.string(), exists_message());
+  if (!replace && entry_exists(target)) throw Error(target.string(), exists_message());
   remove_leftovers(target);
   const fs::path temporary = partial_path(target);
   struct Cleanup {

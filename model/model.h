@@ -58,9 +58,8 @@ class Workspace {
 
 /// Immutable once loaded: any number of threads may run it, each with a workspace and states of its own.
 ///
-/// With integer weights a sequence's output is the same bits alone and in any batch, for any cut of its tokens into
-/// calls, any number of threads, and whether its beginning was run now or lay in the cache. Float weights sum in one
-/// order for up to 7 rows and in another one for more, so with them last bits may differ.
+/// A sequence's output is the same bits alone and in any batch, for any cut of its tokens into calls, any number of
+/// threads, and whether its beginning was run now or lay in the cache.
 class Model {
  public:
   /// Tokens that pass the blocks at once: what is longer is cut into passes.

@@ -1,4 +1,3 @@
-#define PF 8192
 // Partial redundancy elimination takes apart the types of the INT8 tile's accumulators, after which gcc keeps none of
 // them in registers: half the speed.
 #if defined(__GNUC__) && !defined(__clang__)
@@ -94,7 +93,7 @@ void attend_range(const AttentionShape& shape, const AttentionTask& task, bool s
     if (block.positions().end < range.end) {
       const std::byte* p =
           sequence.kv.page_of(block.positions().end).data + sequence.kv.layout->rows_at(RowKind::kKeys, task.kv_head);
-      for (std::size_t i = 0; i < PF; i += 64) hwy::Prefetch(p + i);
+      for (std::size_t i = 0; i < 8192; i += 64) hwy::Prefetch(p + i);
     }
     const auto visible = [&](std::size_t row) {
       return intersection(visible_positions(shape, sequence, sinks, task.position(row / group)), block.positions());

@@ -1,6 +1,6 @@
 #include "kernels/matrix/float_matrix.h"
 
-#include <type_traits>
+#include <cstddef>
 
 #include "kernels/parallel.h"
 #include "kernels/scratch.h"
@@ -15,129 +15,126 @@
 HWY_BEFORE_NAMESPACE();
 namespace ballast::kernels::HWY_NAMESPACE {
 
-/// Dot product of one row of weights with one of activations. Rows are taken one after the other, because a core reads
-/// one stream twice as fast as four that run side by side (BF16, rows of 576 and 1536, Zen 4).
-template <class T>
-HWY_INLINE float dot_row(const T* HWY_RESTRICT wei, const float* HWY_RESTRICT src, std::size_t cols) {
-  const FloatTag df;
-  const std::size_t lanes = hn::Lanes(df);
-  auto c0 = hn::Zero(df), c1 = c0, c2 = c0, c3 = c0;
-  std::size_t c = 0;
-  for (; c + 4 * lanes <= cols; c += 4 * lanes) {
-    c0 = hn::MulAdd(hn::LoadU(df, src + c), load_as_float(df, wei + c), c0);
-    c1 = hn::MulAdd(hn::LoadU(df, src + c + lanes), load_as_float(df, wei + c + lanes), c1);
-    c2 = hn::MulAdd(hn::LoadU(df, src + c + 2 * lanes), load_as_float(df, wei + c + 2 * lanes), c2);
-    c3 = hn::MulAdd(hn::LoadU(df, src + c + 3 * lanes), load_as_float(df, wei + c + 3 * lanes), c3);
-  }
-  for (; c + lanes <= cols; c += lanes) c0 = hn::MulAdd(hn::LoadU(df, src + c), load_as_float(df, wei + c), c0);
-  if (const std::size_t left = cols - c; left != 0) {
-    c1 = hn::MulAdd(hn::LoadN(df, src + c, left), load_as_float_n(df, wei + c, left), c1);
-  }
-  return hn::ReduceSum(df, hn::Add(hn::Add(c0, c1), hn::Add(c2, c3)));
-}
-
-template <class T>
-HWY_NOINLINE void multiply_rows(const FloatOutput& output, std::size_t begin, std::size_t end, const float* src,
-                                std::size_t m) {
-  const std::size_t cols = output.matrix->cols;
-  const T* row = static_cast<const T*>(output.matrix->data) + begin * cols;
-  for (std::size_t r = begin; r < end; ++r, row += cols) {
-    for (std::size_t i = 0; i < m; ++i) {
-      float& dst = output.dst[i * output.stride + r];
-      const float sum = dot_row(row, src + i * cols, cols) + (output.bias == nullptr ? 0.0F : output.bias[r]);
-      dst = output.accumulate ? dst + sum : sum;
-    }
-  }
-}
-
-void multiply_rows_of_type(const FloatOutput& output, std::size_t begin, std::size_t end, const float* src,
-                           std::size_t m) {
-  switch (output.matrix->type) {
-    case FloatType::kF32:
-      return multiply_rows<float>(output, begin, end, src, m);
-    case FloatType::kF16:
-      return multiply_rows<hwy::float16_t>(output, begin, end, src, m);
-    case FloatType::kBF16:
-      return multiply_rows<hwy::bfloat16_t>(output, begin, end, src, m);
-  }
-}
-
-/// Few tokens: the weights are read once, in order, from where they lie.
-void multiply_few(std::span<const FloatOutput> outputs, std::size_t rows, const float* src, std::size_t m) {
-  const std::size_t threads = threads_for(m * rows * outputs.front().matrix->cols);
-  parallel_ranges(rows, threads, [&](std::size_t begin, std::size_t end) HWY_ATTR {
-    std::size_t first = 0;  // of the output's rows, counted through all of them
-    for (const FloatOutput& output : outputs) {
-      const std::size_t last = first + output.matrix->rows;
-      const std::size_t from = HWY_MAX(begin, first), to = HWY_MIN(end, last);
-      if (from < to) multiply_rows_of_type(output, from - first, to - first, src, m);
-      first = last;
-    }
-  });
-}
-
 std::size_t panels_of(const FloatMatrix& matrix) {
   return (matrix.rows + panel_rows() - 1) / panel_rows();
 }
 
-/// Tokens `first` .. `first` + `count` times one panel of weights, which is decoded to `decoded`.
-void multiply_one_panel(const FloatOutput& output, std::size_t panel, const float* src, std::size_t first,
-                        std::size_t count, float* decoded) {
+/// One panel of an output's weights and what is added to its products.
+struct Panel {
+  const FloatOutput* output;
+  std::size_t row;
+  std::size_t rows;
+};
+
+/// Panels are counted through all outputs.
+Panel panel_at(std::span<const FloatOutput> outputs, std::size_t index) {
+  const FloatOutput* output = outputs.data();
+  for (; index >= panels_of(*output->matrix); ++output) index -= panels_of(*output->matrix);
+  const std::size_t row = index * panel_rows();
+  return {output, row, HWY_MIN(panel_rows(), output->matrix->rows - row)};
+}
+
+const std::byte* weights_of(const Panel& panel) {
+  const FloatMatrix& matrix = *panel.output->matrix;
+  return static_cast<const std::byte*>(matrix.data) + panel.row * matrix.cols * float_type_bytes(matrix.type);
+}
+
+/// Stores a token's two vectors of products.
+template <class V>
+HWY_INLINE void store_products(const Panel& panel, std::size_t token, V c0, V c1) {
   const FloatTag df;
-  const FloatMatrix& wei = *output.matrix;
-  const std::size_t row = panel * panel_rows();
-  const std::size_t rows = HWY_MIN(panel_rows(), wei.rows - row);
-  const char* data = static_cast<const char*>(wei.data);
-  decode_panel(data + row * wei.cols * float_type_bytes(wei.type), wei.type, wei.cols, rows, wei.cols, decoded);
-  const auto bias0 = load_or_zero(df, output.bias, row, wei.rows);
-  const auto bias1 = load_or_zero(df, output.bias, row + hn::Lanes(df), wei.rows);
-  float* dst = output.dst + first * output.stride + row;
-  const auto multiply = [&](auto accumulate) HWY_ATTR {
-    multiply_panel(src + first * wei.cols, count, wei.cols, decoded, panel_rows(), wei.cols,
-                   [&](std::size_t i, auto c0, auto c1) HWY_ATTR {
-                     float* to = dst + i * output.stride;
-                     c0 = hn::Add(c0, bias0);
-                     c1 = hn::Add(c1, bias1);
-                     if constexpr (accumulate.value) {
-                       c0 = hn::Add(c0, load_or_zero(df, to, 0, rows));
-                       c1 = hn::Add(c1, load_or_zero(df, to, hn::Lanes(df), rows));
-                     }
-                     store_pair(df, c0, c1, rows, to);
-                   });
-  };
+  const FloatOutput& output = *panel.output;
+  float* dst = output.dst + token * output.stride + panel.row;
+  c0 = hn::Add(c0, load_or_zero(df, output.bias, panel.row, output.matrix->rows));
+  c1 = hn::Add(c1, load_or_zero(df, output.bias, panel.row + hn::Lanes(df), output.matrix->rows));
   if (output.accumulate) {
-    multiply(std::true_type());
-  } else {
-    multiply(std::false_type());
+    c0 = hn::Add(c0, load_or_zero(df, dst, 0, panel.rows));
+    c1 = hn::Add(c1, load_or_zero(df, dst, hn::Lanes(df), panel.rows));
+  }
+  store_pair(df, c0, c1, panel.rows, dst);
+}
+
+/// At most a tile of tokens: weights are read once, and decoded a cache line of each row at a time. The rows of a panel
+/// are too many streams for a core to foresee, so what comes next is asked for.
+template <class T>
+HWY_NOINLINE void multiply_tokens(const Panel& panel, const float* src, std::size_t m) {
+  constexpr std::size_t kDepth = 64 / sizeof(T);
+  constexpr std::size_t kAhead = 128;  // columns
+  const FloatTag df;
+  const std::size_t cols = panel.output->matrix->cols;
+  const T* weights = reinterpret_cast<const T*>(weights_of(panel));
+  HWY_ALIGN float sums[kTileRows * 2 * hn::MaxLanes(df)] = {};
+  HWY_ALIGN float decoded[kDepth * 2 * hn::MaxLanes(df)];
+  for (std::size_t c = 0; c < cols; c += kDepth) {
+    const T* ahead = weights + c + kAhead + (c + kAhead < cols ? 0 : panel_rows() * cols - cols);
+    for (std::size_t r = 0; r < panel_rows(); ++r) prefetch_to_l2(ahead + r * cols);
+    const std::size_t depth = HWY_MIN(kDepth, cols - c);
+    decode_panel_of(weights + c, cols, panel.rows, depth, decoded);
+    multiply_tile_of<kTileRows>(
+        m, src + c, cols, decoded, panel_rows(), depth,
+        [&](std::size_t row, auto c0, auto c1) HWY_ATTR {
+          hn::StoreU(c0, df, sums + row * panel_rows());
+          hn::StoreU(c1, df, sums + row * panel_rows() + hn::Lanes(df));
+        },
+        [&](std::size_t row, auto& c0, auto& c1) HWY_ATTR {
+          c0 = hn::LoadU(df, sums + row * panel_rows());
+          c1 = hn::LoadU(df, sums + row * panel_rows() + hn::Lanes(df));
+        });
+  }
+  for (std::size_t i = 0; i < m; ++i) {
+    const float* sum = sums + i * panel_rows();
+    store_products(panel, i, hn::LoadU(df, sum), hn::LoadU(df, sum + hn::Lanes(df)));
   }
 }
 
-void multiply_many(std::span<const FloatOutput> outputs, std::size_t rows, const float* src, std::size_t m) {
+void multiply_few(std::span<const FloatOutput> outputs, std::size_t panels, const float* src, std::size_t m,
+                  std::size_t threads) {
+  parallel_ranges(panels, threads, [&](std::size_t begin, std::size_t end) HWY_ATTR {
+    for (std::size_t i = begin; i < end; ++i) {
+      const Panel panel = panel_at(outputs, i);
+      switch (panel.output->matrix->type) {
+        case FloatType::kF32:
+          multiply_tokens<float>(panel, src, m);
+          break;
+        case FloatType::kF16:
+          multiply_tokens<hwy::float16_t>(panel, src, m);
+          break;
+        case FloatType::kBF16:
+          multiply_tokens<hwy::bfloat16_t>(panel, src, m);
+          break;
+      }
+    }
+  });
+}
+
+/// A panel is decoded whole, for many tiles of tokens.
+void multiply_many(std::span<const FloatOutput> outputs, std::size_t panels, const float* src, std::size_t m,
+                   std::size_t threads) {
   const std::size_t cols = outputs.front().matrix->cols;
-  const std::size_t threads = threads_for(m * rows * cols);
-  std::size_t panels = 0;
-  for (const FloatOutput& output : outputs) panels += panels_of(*output.matrix);
   const TokenBlocks blocks(m, kTileRows, panels, threads);
   const ThreadScratch scratch(threads, panel_rows() * cols);
   parallel_tasks(panels * blocks.count, threads, [&](std::size_t task, std::size_t thread) HWY_ATTR {
-    std::size_t panel = task / blocks.count;
-    const FloatOutput* output = outputs.data();
-    for (; panel >= panels_of(*output->matrix); ++output) panel -= panels_of(*output->matrix);
+    const Panel panel = panel_at(outputs, task / blocks.count);
     const std::size_t first = task % blocks.count * blocks.size;
-    multiply_one_panel(*output, panel, src, first, HWY_MIN(blocks.size, m - first), scratch.of(thread));
+    float* decoded = scratch.of(thread);
+    decode_panel(weights_of(panel), panel.output->matrix->type, cols, panel.rows, cols, decoded);
+    multiply_panel(src + first * cols, HWY_MIN(blocks.size, m - first), cols, decoded, panel_rows(), cols,
+                   [&](std::size_t i, auto c0, auto c1) HWY_ATTR { store_products(panel, first + i, c0, c1); });
   });
 }
 
 void matmul(std::span<const FloatOutput> outputs, const float* src, std::size_t m) {
-  // Below this a panel costs more to transpose than it saves (SmolLM2's shapes, F16, Zen 4).
-  constexpr std::size_t kFewTokens = 7;
-  std::size_t rows = 0;
-  for (const FloatOutput& output : outputs) rows += output.matrix->rows;
+  std::size_t panels = 0, rows = 0;
+  for (const FloatOutput& output : outputs) {
+    panels += panels_of(*output.matrix);
+    rows += output.matrix->rows;
+  }
   if (m == 0 || rows == 0) return;
-  if (m > kFewTokens) {
-    multiply_many(outputs, rows, src, m);
+  const std::size_t threads = threads_for(m * rows * outputs.front().matrix->cols);
+  if (m <= kTileRows) {
+    multiply_few(outputs, panels, src, m, threads);
   } else {
-    multiply_few(outputs, rows, src, m);
+    multiply_many(outputs, panels, src, m, threads);
   }
 }
 

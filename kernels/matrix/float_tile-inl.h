@@ -45,6 +45,54 @@ inline void decode_values(const void* src, FloatType type, std::size_t count, fl
   }
 }
 
+#if !HWY_HAVE_SCALABLE
+/// A vector of blocks of 4 lanes, which hold 4 values of rows 0, 4, ..; rows are `stride` values apart.
+template <class D, class T>
+HWY_INLINE hn::VFromD<D> load_blocks(D d, const T* HWY_RESTRICT src, std::size_t stride) {
+  if constexpr (hn::MaxLanes(d) <= 4) {
+    return hn::LoadU(d, src);
+  } else {
+    const hn::Half<D> half;
+    return hn::Combine(d, load_blocks(half, src + hn::MaxLanes(half) * stride, stride), load_blocks(half, src, stride));
+  }
+}
+
+template <class DF>
+HWY_INLINE hn::VFromD<DF> load_blocks_as_float(DF df, const float* HWY_RESTRICT src, std::size_t stride) {
+  return load_blocks(df, src, stride);
+}
+/// 16-bit floats, loaded as integers as in load_as_float.
+template <class DF, class T>
+HWY_INLINE hn::VFromD<DF> load_blocks_as_float(DF df, const T* HWY_RESTRICT src, std::size_t stride) {
+  const hn::Rebind<std::uint16_t, DF> du16;
+  const auto bits = load_blocks(du16, reinterpret_cast<const std::uint16_t*>(src), stride);
+  return hn::PromoteTo(df, hn::BitCast(hn::Rebind<T, DF>(), bits));
+}
+
+/// Rows that are transposed together: a core's first cache keeps 8 lines that are a power of two apart, not 16.
+using RowGroupTag = hn::CappedTag<float, 8>;
+
+/// Transposes 4 columns of a group of rows; columns of `panel` are panel_rows() apart.
+template <class T>
+HWY_INLINE void transpose_columns(const T* HWY_RESTRICT src, std::size_t stride, float* HWY_RESTRICT panel) {
+  const RowGroupTag df;
+  const hn::RepartitionToWide<RowGroupTag> dw;
+  const std::size_t width = panel_rows();
+  const auto row0 = load_blocks_as_float(df, src, stride);
+  const auto row1 = load_blocks_as_float(df, src + stride, stride);
+  const auto row2 = load_blocks_as_float(df, src + 2 * stride, stride);
+  const auto row3 = load_blocks_as_float(df, src + 3 * stride, stride);
+  const auto lower01 = hn::BitCast(dw, hn::InterleaveLower(df, row0, row1));
+  const auto upper01 = hn::BitCast(dw, hn::InterleaveUpper(df, row0, row1));
+  const auto lower23 = hn::BitCast(dw, hn::InterleaveLower(df, row2, row3));
+  const auto upper23 = hn::BitCast(dw, hn::InterleaveUpper(df, row2, row3));
+  hn::StoreU(hn::BitCast(df, hn::InterleaveLower(dw, lower01, lower23)), df, panel);
+  hn::StoreU(hn::BitCast(df, hn::InterleaveUpper(dw, lower01, lower23)), df, panel + width);
+  hn::StoreU(hn::BitCast(df, hn::InterleaveLower(dw, upper01, upper23)), df, panel + 2 * width);
+  hn::StoreU(hn::BitCast(df, hn::InterleaveUpper(dw, upper01, upper23)), df, panel + 3 * width);
+}
+#endif
+
 /// Transposes `rows` <= panel_rows() rows of `cols` values, `stride` elements apart, into `panel`. Missing rows repeat
 /// the last one: what is computed from them is never stored.
 template <class T>
@@ -54,14 +102,23 @@ HWY_INLINE void decode_panel_of(const T* HWY_RESTRICT src, std::size_t stride, s
   const hn::FixedTag<float, 4> d4;
   const std::size_t lanes = hn::Lanes(df);
   const std::size_t width = panel_rows();
+  std::size_t first = 0;
+#if !HWY_HAVE_SCALABLE
+  if (rows == width) {
+    first = cols / 4 * 4;
+    for (std::size_t r = 0; r < width; r += hn::MaxLanes(RowGroupTag())) {
+      for (std::size_t c = 0; c < first; c += 4) transpose_columns(src + r * stride + c, stride, panel + c * width + r);
+    }
+  }
+#endif
   HWY_ALIGN float columns[4 * hn::MaxLanes(df)];
-  for (std::size_t r = 0; r < width; r += 4) {
+  for (std::size_t r = 0; r < width && first < cols; r += 4) {
     const T* row0 = src + HWY_MIN(r + 0, rows - 1) * stride;
     const T* row1 = src + HWY_MIN(r + 1, rows - 1) * stride;
     const T* row2 = src + HWY_MIN(r + 2, rows - 1) * stride;
     const T* row3 = src + HWY_MIN(r + 3, rows - 1) * stride;
     float* dst = panel + r;
-    std::size_t c = 0;
+    std::size_t c = first;
     for (; c + lanes <= cols; c += lanes) {
       hn::StoreInterleaved4(load_as_float(df, row0 + c), load_as_float(df, row1 + c), load_as_float(df, row2 + c),
                             load_as_float(df, row3 + c), df, columns);
@@ -95,13 +152,19 @@ HWY_INLINE void accumulate_row(DF df, float activation, V b0, V b1, V& c0, V& c1
   c1 = hn::MulAdd(a, b1, c1);
 }
 
+/// Sums that begin with 0.
+struct FromZero {
+  template <class V>
+  HWY_INLINE void operator()(std::size_t /*row*/, V& /*c0*/, V& /*c1*/) const {}
+};
+
 /// Multiplies kRows rows of src with one panel whose rows lie `panel_stride` floats apart, and hands the two vectors of
-/// each row to store(row, c0, c1). Sums run over `depth` in order whatever kRows is, so a result does not depend on how
-/// rows are cut into tiles. Named variables, because arrays of vectors neither exist on SVE nor stay in registers on
-/// gcc.
-template <std::size_t kRows, class Store>
+/// each row to store(row, c0, c1). load(row, c0, c1) may set what they begin with. Sums run over `depth` in order
+/// whatever kRows is, so a result depends neither on how rows are cut into tiles nor on how a depth is cut into calls.
+/// Named variables, because arrays of vectors neither exist on SVE nor stay in registers on gcc.
+template <std::size_t kRows, class Store, class Load = FromZero>
 HWY_INLINE void multiply_tile(const float* HWY_RESTRICT src, std::size_t stride, const float* HWY_RESTRICT panel,
-                              std::size_t panel_stride, std::size_t depth, const Store& store) {
+                              std::size_t panel_stride, std::size_t depth, const Store& store, const Load& load = {}) {
   const FloatTag df;
   const std::size_t lanes = hn::Lanes(df);
   auto c00 = hn::Zero(df), c01 = c00;
@@ -116,6 +179,18 @@ HWY_INLINE void multiply_tile(const float* HWY_RESTRICT src, std::size_t stride,
   auto c90 = c00, c91 = c00;
   auto ca0 = c00, ca1 = c00;
   auto cb0 = c00, cb1 = c00;
+  load(0, c00, c01);
+  if constexpr (kRows > 1) load(1, c10, c11);
+  if constexpr (kRows > 2) load(2, c20, c21);
+  if constexpr (kRows > 3) load(3, c30, c31);
+  if constexpr (kRows > 4) load(4, c40, c41);
+  if constexpr (kRows > 5) load(5, c50, c51);
+  if constexpr (kRows > 6) load(6, c60, c61);
+  if constexpr (kRows > 7) load(7, c70, c71);
+  if constexpr (kRows > 8) load(8, c80, c81);
+  if constexpr (kRows > 9) load(9, c90, c91);
+  if constexpr (kRows > 10) load(10, ca0, ca1);
+  if constexpr (kRows > 11) load(11, cb0, cb1);
   for (std::size_t k = 0; k < depth; ++k) {
     const auto b0 = hn::LoadU(df, panel);
     const auto b1 = hn::LoadU(df, panel + lanes);
@@ -148,13 +223,14 @@ HWY_INLINE void multiply_tile(const float* HWY_RESTRICT src, std::size_t stride,
   if constexpr (kRows > 11) store(11, cb0, cb1);
 }
 
-template <std::size_t kRows, class Store>
-HWY_INLINE void multiply_remaining_rows(std::size_t rows, const float* src, std::size_t stride, const float* panel,
-                                        std::size_t panel_stride, std::size_t depth, const Store& store) {
-  if (rows == kRows) {
-    multiply_tile<kRows>(src, stride, panel, panel_stride, depth, store);
-  } else if constexpr (kRows > 1) {
-    multiply_remaining_rows<kRows - 1>(rows, src, stride, panel, panel_stride, depth, store);
+template <std::size_t kMostRows, class Store, class Load = FromZero>
+HWY_INLINE void multiply_tile_of(std::size_t rows, const float* src, std::size_t stride, const float* panel,
+                                 std::size_t panel_stride, std::size_t depth, const Store& store,
+                                 const Load& load = {}) {
+  if (rows == kMostRows) {
+    multiply_tile<kMostRows>(src, stride, panel, panel_stride, depth, store, load);
+  } else if constexpr (kMostRows > 1) {
+    multiply_tile_of<kMostRows - 1>(rows, src, stride, panel, panel_stride, depth, store, load);
   }
 }
 
@@ -168,9 +244,9 @@ HWY_INLINE void multiply_panel(const float* src, std::size_t m, std::size_t stri
                              [&store, i](std::size_t row, auto c0, auto c1) HWY_ATTR { store(i + row, c0, c1); });
   }
   if (i < m) {
-    multiply_remaining_rows<kTileRows - 1>(m - i, src + i * stride, stride, panel, panel_stride, depth,
-                                           [&store, i](std::size_t row, auto c0, auto c1)
-                                               HWY_ATTR { store(i + row, c0, c1); });
+    multiply_tile_of<kTileRows - 1>(m - i, src + i * stride, stride, panel, panel_stride, depth,
+                                    [&store, i](std::size_t row, auto c0, auto c1)
+                                        HWY_ATTR { store(i + row, c0, c1); });
   }
 }
 

@@ -28,7 +28,6 @@ std::string key_value_figure(const Statistics& statistics) {
     const KeyValueStatistics& both = statistics.key_values[layer];
     for (const std::size_t which : {0, 1}) {
       const std::optional<ChannelRange> range = channel_range(which == 0 ? both.keys : both.values);
-      constexpr double kMissing = std::numeric_limits<double>::quiet_NaN();
       chart.series[2 * which].values.push_back(range ? range->largest : kMissing);
       chart.series[2 * which + 1].values.push_back(range ? range->median : kMissing);
       row.push_back(range ? number(range->largest) : "–");

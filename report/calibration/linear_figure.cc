@@ -12,8 +12,6 @@
 namespace ballast::report {
 namespace {
 
-constexpr double kMissing = std::numeric_limits<double>::quiet_NaN();
-
 std::vector<const LinearKind*> layered_kinds(const CalibrationSummary& findings) {
   std::vector<const LinearKind*> kinds;
   for (const LinearKind& kind : findings.kinds) {

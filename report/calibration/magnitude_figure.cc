@@ -12,7 +12,6 @@ namespace ballast::report {
 namespace {
 
 constexpr std::size_t kTopValues = 3;
-constexpr double kMissing = std::numeric_limits<double>::quiet_NaN();
 
 double top_magnitude(const LayerStatistics& layer, std::size_t rank) {
   return rank < layer.top.size() ? std::abs(static_cast<double>(layer.top[rank].value)) : kMissing;

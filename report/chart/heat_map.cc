@@ -23,9 +23,9 @@ std::string cell_path(double left, double top, double right, double bottom) {
          coordinate(left) + "z";
 }
 
-class Drawing {
+class HeatMapDrawing {
  public:
-  Drawing(const HeatMap& map, Width width)
+  HeatMapDrawing(const HeatMap& map, Width width)
       : map_(map),
         wide_(width == Width::kWide),
         label_columns_(wide_ ? map.label_columns : std::min<std::size_t>(map.label_columns, 11)),
@@ -167,7 +167,7 @@ class Drawing {
 
 std::string heat_map_html(const HeatMap& map) {
   if (map.rows == 0 || map.columns == 0) return {};
-  return Drawing(map, Width::kNarrow).draw() + Drawing(map, Width::kWide).draw();
+  return HeatMapDrawing(map, Width::kNarrow).draw() + HeatMapDrawing(map, Width::kWide).draw();
 }
 
 }  // namespace ballast::report

@@ -11,11 +11,9 @@
 namespace ballast::report {
 namespace {
 
-constexpr double kBottom = 44;  // tick labels and the axis' name
-
-class Drawing {
+class LineDrawing {
  public:
-  Drawing(const LineChart& chart, const Scale& scale, std::size_t layers, Width width)
+  LineDrawing(const LineChart& chart, const Scale& scale, std::size_t layers, Width width)
       : chart_(chart),
         scale_(scale),
         layers_(layers),
@@ -23,9 +21,9 @@ class Drawing {
         top_(wide_ ? 12 : 26),
         left_(wide_ ? 74 : 54),
         right_(units(width) - 8),
-        bottom_((wide_ ? 340 : 260) - kBottom),
+        bottom_((wide_ ? 340 : 260) - kAxisHeight),
         step_((right_ - left_) / static_cast<double>(layers)),
-        svg_(chart.id, width, bottom_ + kBottom, chart.text) {}
+        svg_(chart.id, width, bottom_ + kAxisHeight, chart.text) {}
 
   std::string draw() && {
     grounds();
@@ -148,8 +146,8 @@ std::string line_chart_html(const LineChart& chart) {
   }
   if (high <= 0) return {};
   const Scale scale = Scale::logarithmic(low, high);
-  return legend(chart) + Drawing(chart, scale, layers, Width::kNarrow).draw() +
-         Drawing(chart, scale, layers, Width::kWide).draw();
+  return legend(chart) + LineDrawing(chart, scale, layers, Width::kNarrow).draw() +
+         LineDrawing(chart, scale, layers, Width::kWide).draw();
 }
 
 }  // namespace ballast::report

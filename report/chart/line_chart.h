@@ -3,6 +3,7 @@
 #define BALLAST_REPORT_CHART_LINE_CHART_H_
 
 #include <cstddef>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,6 +11,9 @@
 #include "report/chart/svg.h"
 
 namespace ballast::report {
+
+/// A gap in a line.
+inline constexpr double kMissing = std::numeric_limits<double>::quiet_NaN();
 
 struct Series {
   std::string name;
@@ -22,7 +26,7 @@ struct LineChart {
   std::string id;  ///< unique on the page
   PictureText text;
   std::string y_name;
-  std::string unit;             ///< behind the values in tooltips: "×"
+  std::string unit;             ///< after the values in tooltips: "×"
   std::size_t first_layer = 0;  ///< number of the layer that the series begin with
   std::vector<Series> series;
   std::vector<std::size_t> shaded;  ///< layers with a tinted ground

@@ -15,8 +15,7 @@
 namespace ballast::report {
 namespace {
 
-constexpr double kBottom = 44;  // tick labels and the axis' name
-constexpr double kRight = 24;   // half of the last tick label
+constexpr double kRight = 24;  // half of the last tick label
 constexpr double kRadius = 5;
 constexpr double kHalo = 11;  // what the pointer must meet
 constexpr std::size_t kLabelColumns = 22;
@@ -63,9 +62,9 @@ void draw_mark(Svg& svg, ScatterGroup::Mark mark, Point at, const std::string& c
   }
 }
 
-class Drawing {
+class ScatterDrawing {
  public:
-  Drawing(const ScatterChart& chart, const Scale& x, const Scale& y, Width width)
+  ScatterDrawing(const ScatterChart& chart, const Scale& x, const Scale& y, Width width)
       : chart_(chart),
         x_scale_(x),
         y_scale_(y),
@@ -73,8 +72,8 @@ class Drawing {
         top_(wide_ ? 12 : 26),
         left_(wide_ ? 74 : 54),
         right_(units(width) - kRight),
-        bottom_((wide_ ? 440 : 330) - kBottom),
-        svg_(chart.id, width, bottom_ + kBottom, chart.text) {}
+        bottom_((wide_ ? 440 : 330) - kAxisHeight),
+        svg_(chart.id, width, bottom_ + kAxisHeight, chart.text) {}
 
   std::string draw() && {
     axes();
@@ -223,8 +222,8 @@ std::string scatter_chart_html(const ScatterChart& chart) {
   if (x.low > x.high) return {};
   const Scale horizontal = x_scale(x);
   const Scale vertical = Scale::logarithmic(y.low, y.high);
-  return legend(chart) + Drawing(chart, horizontal, vertical, Width::kNarrow).draw() +
-         Drawing(chart, horizontal, vertical, Width::kWide).draw();
+  return legend(chart) + ScatterDrawing(chart, horizontal, vertical, Width::kNarrow).draw() +
+         ScatterDrawing(chart, horizontal, vertical, Width::kWide).draw();
 }
 
 }  // namespace ballast::report

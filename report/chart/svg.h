@@ -15,6 +15,9 @@ enum class Width { kNarrow, kWide };
 /// Widths of the two drawings in their own units, about one CSS pixel each. Both are set in 12 px text.
 double units(Width width);
 
+/// Of tick labels and the name of an axis, below a plot.
+inline constexpr double kAxisHeight = 44;
+
 /// What a screen reader says of a picture. Plain text.
 struct PictureText {
   std::string title;

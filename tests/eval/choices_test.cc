@@ -28,12 +28,12 @@ using test::error_message;
 using test::TemporaryDirectory;
 
 /// A model and questions about it.
-struct Case {
+struct ChoiceCase {
   TemporaryDirectory directory;
   std::filesystem::path model;
   ChoiceOptions options;
 
-  Case(test::TinyModel tiny, const std::string& lines) {
+  ChoiceCase(test::TinyModel tiny, const std::string& lines) {
     tiny.tokenizer = test::tiny_tokenizer_json();
     model = tiny.write(directory / "model");
     options.questions_file = test::write_file(directory / "questions.jsonl", lines);
@@ -42,13 +42,6 @@ struct Case {
 
 std::string line(const std::string& question, const std::vector<std::string>& choices, int answer) {
   return nlohmann::json{{"question", question}, {"choices", choices}, {"answer", answer}}.dump() + "\n";
-}
-
-/// Gives the next byte of the alphabet the logit `logit`, all others 0.
-test::TinyModel alphabet_model(float logit) {
-  std::vector<int> successors(256);
-  std::iota(successors.begin(), successors.end(), 1);
-  return test::successor_model(successors, logit);
 }
 
 /// Log-likelihood of the last `scored` of `ids` in one run over all of them, summed plainly.
@@ -69,8 +62,8 @@ double direct_log_likelihood(const std::filesystem::path& path, const std::vecto
 }
 
 TEST_CASE("log-likelihoods and shares are what a hand computes") {
-  Case example(alphabet_model(4), line("abc", {"x", "d"}, 1) + "\n" + line("abc", {"dex", "d"}, 0) +
-                                      line("abc", {"defx", "x"}, 0) + line("mn", {"o", "\xC3\xA9"}, 1));
+  ChoiceCase example(test::alphabet_model(4), line("abc", {"x", "d"}, 1) + "\n" + line("abc", {"dex", "d"}, 0) +
+                                                  line("abc", {"defx", "x"}, 0) + line("mn", {"o", "\xC3\xA9"}, 1));
   example.options.delimiter = "";
   const ChoiceEvaluation result = evaluate_choices(example.model, example.options);
   CHECK(result.questions == 4);
@@ -97,7 +90,7 @@ TEST_CASE("log-likelihoods and shares are what a hand computes") {
 TEST_CASE("choices that continue from the question's cache score as if each ran alone") {
   const std::vector<std::string> choices = {"hello there", "x", "to be or not to be", "hell"};
   const std::string question = "what do they say";
-  const Case example(test::random_model(), line(question, choices, 0) + line(question + " ", choices, 1));
+  const ChoiceCase example(test::random_model(), line(question, choices, 0) + line(question + " ", choices, 1));
   const ChoiceEvaluation result = evaluate_choices(example.model, example.options);
   const auto tokenizer = test::make_tiny_tokenizer();
   const std::size_t context = tokenizer->encode(question).size();
@@ -111,7 +104,7 @@ TEST_CASE("choices that continue from the question's cache score as if each ran 
 }
 
 TEST_CASE("a question that does not fit the model is cut at its beginning") {
-  const Case example(test::random_model(), line(std::string(100, 'a') + "bcdefg", {"xy", "uvwxyz"}, 0));
+  const ChoiceCase example(test::random_model(), line(std::string(100, 'a') + "bcdefg", {"xy", "uvwxyz"}, 0));
   const ChoiceEvaluation result = evaluate_choices(example.model, example.options);
   const auto tokenizer = test::make_tiny_tokenizer();
   for (const auto& [choice, i] : {std::pair(" xy", 0U), std::pair(" uvwxyz", 1U)}) {
@@ -147,9 +140,10 @@ TEST_CASE("an empty question is the token that begins texts") {
 }
 
 TEST_CASE("a reference is answered beside, and told how often both agree") {
-  Case example(alphabet_model(4), line("abc", {"x", "d"}, 1) + line("mn", {"o", "q"}, 1) + line("t", {"u", "v"}, 0));
+  ChoiceCase example(test::alphabet_model(4),
+                     line("abc", {"x", "d"}, 1) + line("mn", {"o", "q"}, 1) + line("t", {"u", "v"}, 0));
   example.options.delimiter = "";
-  Case other(alphabet_model(-4), "");  // finds what follows the least likely
+  ChoiceCase other(test::alphabet_model(-4), "");  // finds what follows the least likely
   example.options.reference = other.model;
   const ChoiceEvaluation result = evaluate_choices(example.model, example.options);
   CHECK(result.model.acc == doctest::Approx(2.0 / 3));
@@ -191,7 +185,7 @@ TEST_CASE("questions that cannot be read are refused by file and line") {
 }
 
 TEST_CASE("what cannot be scored is refused") {
-  Case example(test::random_model(), line("a", {"b", "c"}, 0) + line("hel", {"p", "lo"}, 0));
+  ChoiceCase example(test::random_model(), line("a", {"b", "c"}, 0) + line("hel", {"p", "lo"}, 0));
   const auto refusal = [&] { return error_message([&] { evaluate_choices(example.model, example.options); }); };
   CHECK(refusal() == "no error");
   example.options.delimiter = "";

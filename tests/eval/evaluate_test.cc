@@ -28,25 +28,18 @@ using test::TemporaryDirectory;
 constexpr double kVocab = 264;
 
 /// A model and a text, each in a directory of its own.
-struct Case {
+struct EvaluationCase {
   TemporaryDirectory directory;
   std::filesystem::path model;
   EvaluateOptions options;
 
-  Case(test::TinyModel tiny, const std::string& text, std::size_t context) {
+  EvaluationCase(test::TinyModel tiny, const std::string& text, std::size_t context) {
     tiny.tokenizer = test::tiny_tokenizer_json();
     model = tiny.write(directory / "model");
     options.text_file = test::write_file(directory / "text.txt", text);
     options.context = context;
   }
 };
-
-/// Gives the next byte of the alphabet the logit `logit`, all others 0.
-test::TinyModel alphabet_model(float logit) {
-  std::vector<int> successors(256);
-  std::iota(successors.begin(), successors.end(), 1);
-  return test::successor_model(successors, logit);
-}
 
 std::string without_seconds(Evaluation evaluation) {
   evaluation.seconds = 0;
@@ -62,11 +55,11 @@ std::string varied_text() {
 TEST_CASE("perplexity is what a hand computes: the second half of each chunk") {
   // Chunks of 8; positions 4, 5 and 6 of each predict tokens 5, 6 and 7. What follows the alphabet has probability
   // e^4 / (e^4 + 263), anything else 1 / (e^4 + 263). The last three characters fill no chunk.
-  const Case example(alphabet_model(4),
-                     "zzzabcdx"
-                     "qrstuvwy"
-                     "abc",
-                     8);
+  const EvaluationCase example(test::alphabet_model(4),
+                               "zzzabcdx"
+                               "qrstuvwy"
+                               "abc",
+                               8);
   const Evaluation result = evaluate(example.model, example.options);
   CHECK(result.chunks == 2);
   CHECK(result.tokens == 6);
@@ -81,7 +74,7 @@ TEST_CASE("perplexity is what a hand computes: the second half of each chunk") {
 }
 
 TEST_CASE("a model that knows nothing has the vocabulary's size as perplexity") {
-  const Case example(alphabet_model(0), varied_text(), 10);
+  const EvaluationCase example(test::alphabet_model(0), varied_text(), 10);
   const Evaluation result = evaluate(example.model, example.options);
   CHECK(result.ppl == doctest::Approx(kVocab).epsilon(1e-5));
   CHECK(result.ppl_stderr == doctest::Approx(0));
@@ -90,8 +83,8 @@ TEST_CASE("a model that knows nothing has the vocabulary's size as perplexity") 
 }
 
 TEST_CASE("divergence from another model is what a hand computes") {
-  const Case example(alphabet_model(2), varied_text(), 10);
-  const Case other(alphabet_model(5), "", 10);
+  const EvaluationCase example(test::alphabet_model(2), varied_text(), 10);
+  const EvaluationCase other(test::alphabet_model(5), "", 10);
   EvaluateOptions options = example.options;
   options.reference = other.model;
   const Evaluation result = evaluate(example.model, options);
@@ -106,7 +99,7 @@ TEST_CASE("divergence from another model is what a hand computes") {
 }
 
 TEST_CASE("a model agrees with itself") {
-  const Case example(test::random_model(), varied_text(), 12);
+  const EvaluationCase example(test::random_model(), varied_text(), 12);
   EvaluateOptions options = example.options;
   options.reference = example.model;
   const Evaluation result = evaluate(example.model, options);
@@ -117,7 +110,7 @@ TEST_CASE("a model agrees with itself") {
 }
 
 TEST_CASE("fewer bits diverge more and take less space") {
-  const Case example(test::random_model({.mlp = 1024, .weights = 0.1F}), varied_text(), 12);
+  const EvaluationCase example(test::random_model({.mlp = 1024, .weights = 0.1F}), varied_text(), 12);
   EvaluateOptions options = example.options;
   options.reference = example.model;
   std::vector<Evaluation> results;
@@ -139,7 +132,7 @@ TEST_CASE("fewer bits diverge more and take less space") {
 TEST_CASE("where the tokenizer adds BOS it stands first in each chunk") {
   // BOS is followed by 'b' in this model, so a chunk of 4 scores position 2 only: whether BOS replaced a token is seen
   // in the number of chunks and in what the last position predicts.
-  Case example(alphabet_model(4), "abcdefg", 4);
+  EvaluationCase example(test::alphabet_model(4), "abcdefg", 4);
   test::write_file(example.model / "tokenizer_config.json", R"({"bos_token": "<|end|>", "add_bos_token": true})");
   const Evaluation result = evaluate(example.model, example.options);
   CHECK(result.chunks == 2);  // BOS abc, BOS efg: 'd' gives its place to BOS
@@ -148,7 +141,7 @@ TEST_CASE("where the tokenizer adds BOS it stands first in each chunk") {
 }
 
 TEST_CASE("at most the chunks that were asked for are scored") {
-  Case example(test::random_model(), varied_text(), 10);
+  EvaluationCase example(test::random_model(), varied_text(), 10);
   example.options.chunks = 3;
   CHECK(evaluate(example.model, example.options).tokens == 12);
   example.options.chunks = 1000;
@@ -156,7 +149,7 @@ TEST_CASE("at most the chunks that were asked for are scored") {
 }
 
 TEST_CASE("figures do not depend on the number of threads") {
-  const Case example(test::random_model(), varied_text(), 20);
+  const EvaluationCase example(test::random_model(), varied_text(), 20);
   EvaluateOptions options = example.options;
   options.reference = example.model;
   const auto run = [&] { return evaluate(example.model, options).ppl; };
@@ -164,7 +157,7 @@ TEST_CASE("figures do not depend on the number of threads") {
 }
 
 TEST_CASE("stored logits of the reference give the same figures, and are used again") {
-  Case example(test::random_model(), varied_text(), 12);
+  EvaluationCase example(test::random_model(), varied_text(), 12);
   EvaluateOptions options = example.options;
   options.reference = test::random_model({.weights = 0.1F}).write(example.directory / "reference");
   const std::string computed = without_seconds(evaluate(example.model, options));
@@ -207,7 +200,7 @@ TEST_CASE("stored logits of the reference give the same figures, and are used ag
 }
 
 TEST_CASE("figures by position are those of all positions, in ranges that double") {
-  Case example(test::random_model(), varied_text(), 12);
+  EvaluationCase example(test::random_model(), varied_text(), 12);
   EvaluateOptions options = example.options;
   options.reference = test::random_model({.weights = 0.1F}).write(example.directory / "reference");
   const Evaluation plain = evaluate(example.model, options);
@@ -244,7 +237,7 @@ TEST_CASE("figures by position are those of all positions, in ranges that double
 
 TEST_CASE("a long chunk has at most 16 ranges of positions, which cover it") {
   test::TinyModel tiny = test::random_model({.hidden = 8, .layers = 1, .heads = 1, .kv_heads = 1, .mlp = 8});
-  Case example(tiny, std::string(40'000, 'x'), 12);
+  EvaluationCase example(tiny, std::string(40'000, 'x'), 12);
   example.options.stream = 40'000;
   example.options.per_position = true;
   example.options.cache.window = 16;
@@ -259,8 +252,8 @@ TEST_CASE("the worst predictions are those where the models differ most, worst f
   std::vector<int> successors(256);
   std::iota(successors.begin(), successors.end(), 1);
   const int c = 'c' - '!';
-  Case example(alphabet_model(6), "ababcdefabcdefgh", 8);
-  const Case reference(alphabet_model(6), "", 8);
+  EvaluationCase example(test::alphabet_model(6), "ababcdefabcdefgh", 8);
+  const EvaluationCase reference(test::alphabet_model(6), "", 8);
   successors[c] = 'x' - '!';
   test::TinyModel wrong = test::successor_model(successors, 6);
   wrong.tokenizer = test::tiny_tokenizer_json();
@@ -304,7 +297,7 @@ TEST_CASE("a part of a character in the worst list leaves the JSON valid") {
 }
 
 TEST_CASE("the JSON has a reference's figures only when there is one") {
-  const Case example(test::random_model(), varied_text(), 10);
+  const EvaluationCase example(test::random_model(), varied_text(), 10);
   EvaluateOptions options = example.options;
   auto json = nlohmann::json::parse(evaluation_json(evaluate(example.model, options)));
   for (const char* field : {"chunks", "tokens", "ppl", "ppl_stderr", "file_bytes", "bits_per_weight"}) {
@@ -317,7 +310,7 @@ TEST_CASE("the JSON has a reference's figures only when there is one") {
 }
 
 TEST_CASE("what cannot be evaluated is refused") {
-  const Case example(test::random_model(), "hello", 8);
+  const EvaluationCase example(test::random_model(), "hello", 8);
   EvaluateOptions options = example.options;
   const auto refusal = [&] { return error_message([&] { evaluate(example.model, options); }); };
   CHECK(refusal() == Contains("text.txt: holds 1 tokens, fewer than the 8 that are scored together"));

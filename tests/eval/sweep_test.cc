@@ -38,14 +38,14 @@ SweepRecipe named_scheme(const std::string& scheme) {
 }
 
 /// A model, a text and a place for results.
-struct Case {
+struct SweepCase {
   TemporaryDirectory directory;
   fs::path model;
   fs::path output = directory / "sweep";
   SweepOptions options;
   std::multiset<std::string> stages;  ///< that progress told of, once for each step
 
-  explicit Case(const std::vector<std::string>& schemes) {
+  explicit SweepCase(const std::vector<std::string>& schemes) {
     test::TinyModel tiny = test::random_model();
     tiny.tokenizer = test::tiny_tokenizer_json();
     model = tiny.write(directory / "model");
@@ -74,7 +74,7 @@ struct Case {
 };
 
 TEST_CASE("a recipe's figures are those of converting and evaluating by hand") {
-  Case example({"w8a16", "w4a8"});
+  SweepCase example({"w8a16", "w4a8"});
   example.options.benchmark = BenchmarkOptions{.prompt = 8, .generate = 4, .repetitions = 1};
   const Sweep result = example.run();
   REQUIRE(result.rows.size() == 2);
@@ -111,7 +111,7 @@ TEST_CASE("a recipe's figures are those of converting and evaluating by hand") {
 }
 
 TEST_CASE("a further recipe is measured alone") {
-  Case example({"w8a16", "w4a16"});
+  SweepCase example({"w8a16", "w4a16"});
   const Sweep first = example.run();
   CHECK(example.evaluated("w8a16"));
   example.options.recipes.push_back(named_scheme("w8a8"));
@@ -127,7 +127,7 @@ TEST_CASE("a further recipe is measured alone") {
 }
 
 TEST_CASE("speed asked for later is measured without evaluating again, and kept") {
-  Case example({"w8a16"});
+  SweepCase example({"w8a16"});
   example.run();
   example.options.benchmark = BenchmarkOptions{.prompt = 8, .generate = 0, .repetitions = 1};
   const Sweep timed = example.run();
@@ -140,7 +140,7 @@ TEST_CASE("speed asked for later is measured without evaluating again, and kept"
 }
 
 TEST_CASE("what a result depends on makes it another result") {
-  Case example({"w8a16"});
+  SweepCase example({"w8a16"});
   example.run();
   SUBCASE("the text") {
     test::write_file(example.options.text_file, varied_text(11));
@@ -178,7 +178,7 @@ TEST_CASE("what a result depends on makes it another result") {
 }
 
 TEST_CASE("the place of model and texts is no part of a result") {
-  Case example({"w8a16"});
+  SweepCase example({"w8a16"});
   example.run();
   fs::rename(example.model, example.directory / "moved");
   example.model = example.directory / "moved";
@@ -187,12 +187,12 @@ TEST_CASE("the place of model and texts is no part of a result") {
 }
 
 TEST_CASE("stopped after any step a sweep continues, and ends with what an undisturbed one gives") {
-  Case undisturbed({"w8a8", "w4a16"});
+  SweepCase undisturbed({"w8a8", "w4a16"});
   const std::string expected = sweep_json(undisturbed.run());
   const std::size_t steps = undisturbed.stages.size();
   REQUIRE(steps > 10);
 
-  Case example({"w8a8", "w4a16"});
+  SweepCase example({"w8a8", "w4a16"});
   struct Stop {};
   // Each run is stopped one step further on than the one before it got, all in the same directory.
   std::size_t runs = 0;
@@ -218,7 +218,7 @@ TEST_CASE("stopped after any step a sweep continues, and ends with what an undis
 }
 
 TEST_CASE("a model that a killed run left complete is used, one that it left of other input is not") {
-  Case example({"w8a16"});
+  SweepCase example({"w8a16"});
   example.options.keep_models = true;
   const Sweep first = example.run();
   const fs::path converted = example.output / "models" / "w8a16";
@@ -244,7 +244,7 @@ TEST_CASE("a model that a killed run left complete is used, one that it left of 
 }
 
 TEST_CASE("a recipe that fails leaves its message, and the others are measured") {
-  Case example({"w8a16", "w4a16"});
+  SweepCase example({"w8a16", "w4a16"});
   example.options.recipes[0].conversion.recipe.overrides = {{.pattern = "no_such_tensor", .format = {}}};
   const Sweep result = example.run();
   CHECK(result.rows[0].error == Contains("no_such_tensor"));
@@ -257,7 +257,7 @@ TEST_CASE("a recipe that fails leaves its message, and the others are measured")
 }
 
 TEST_CASE("statistics that are given are used, and nothing is calibrated") {
-  Case example({"w8a8"});
+  SweepCase example({"w8a8"});
   const fs::path stats = example.directory / "own.stats";
   save_statistics(calibrate(example.model, example.options.calibration), stats, false);
   example.options.statistics = stats;
@@ -267,7 +267,7 @@ TEST_CASE("statistics that are given are used, and nothing is calibrated") {
 }
 
 TEST_CASE("what no recipe could be measured with is refused before anything is done") {
-  Case example({"w8a16"});
+  SweepCase example({"w8a16"});
   const auto refusal = [&] { return error_message([&] { example.run(); }); };
   example.options.context = 65;
   CHECK(refusal() == "context: 65 is more than the model's 64");
@@ -297,7 +297,7 @@ TEST_CASE("what no recipe could be measured with is refused before anything is d
 }
 
 TEST_CASE("a directory with something else in it is left alone") {
-  Case example({"w8a16"});
+  SweepCase example({"w8a16"});
   fs::create_directory(example.output);
   test::write_file(example.output / "results.csv", "precious");
   CHECK(error_message([&] { example.run(); }) == Contains("holds something else than a sweep's results"));
@@ -305,7 +305,7 @@ TEST_CASE("a directory with something else in it is left alone") {
 }
 
 TEST_CASE("a result that was damaged is named, not used") {
-  Case example({"w8a16"});
+  SweepCase example({"w8a16"});
   example.run();
   const fs::path file = fs::directory_iterator(example.output / "runs")->path();
   test::write_file(file, "{}");
@@ -315,7 +315,7 @@ TEST_CASE("a result that was damaged is named, not used") {
 }
 
 TEST_CASE("a sweep's CSV can stand beside another sweep as its peers") {
-  Case example({"w8a16", "w4a16"});
+  SweepCase example({"w8a16", "w4a16"});
   example.options.benchmark = BenchmarkOptions{.prompt = 8, .generate = 0, .repetitions = 1};
   const Sweep result = example.run();
   const fs::path csv = test::write_file(example.directory / "results.csv", sweep_csv(result));

@@ -20,11 +20,11 @@ using test::raw;
 
 constexpr std::uint32_t kU32 = 4, kF32 = 6, kBool = 7, kString = 8, kArray = 9;
 
-std::string refusal(const std::string& file) {
+std::string gguf_refusal(const std::string& file) {
   return error_message([&] { parse_gguf(test::as_bytes(file), "m.gguf"); });
 }
-std::string refusal(const GgufBytes& file) {
-  return refusal(file.bytes());
+std::string gguf_refusal(const GgufBytes& file) {
+  return gguf_refusal(file.bytes());
 }
 
 std::string array(std::uint32_t type, std::uint64_t count, const std::string& values) {
@@ -83,20 +83,20 @@ TEST_CASE("the alignment of the file is used") {
 
 TEST_CASE("a file cut at any byte is refused, never read past its end") {
   const std::string whole = small_file().bytes();
-  CHECK(refusal(whole) == "no error");
+  CHECK(gguf_refusal(whole) == "no error");
   for (std::size_t size = 0; size < whole.size(); ++size) {
     CAPTURE(size);
     // A copy of its own, so that a sanitizer sees a read past the end.
-    CHECK(refusal(std::string(whole, 0, size)) == Contains("m.gguf: "));
+    CHECK(gguf_refusal(std::string(whole, 0, size)) == Contains("m.gguf: "));
   }
 }
 
 TEST_CASE("signature and version are checked") {
-  CHECK(refusal("GGML12345678901234567890") == Contains("byte 0: does not begin with \"GGUF\""));
+  CHECK(gguf_refusal("GGML12345678901234567890") == Contains("byte 0: does not begin with \"GGUF\""));
   const auto of_version = [](std::uint32_t version) {
     GgufBytes file;
     file.version = version;
-    return refusal(file);
+    return gguf_refusal(file);
   };
   CHECK(of_version(1) == "m.gguf: byte 4: GGUF version 1; ballast reads versions 2 and 3");
   CHECK(of_version(4) == Contains("GGUF version 4"));
@@ -106,40 +106,40 @@ TEST_CASE("signature and version are checked") {
 TEST_CASE("counts that the file cannot hold are refused") {
   GgufBytes counts;
   counts.tensor_count = ~std::uint64_t{0};
-  CHECK(refusal(counts) ==
+  CHECK(gguf_refusal(counts) ==
         Contains("byte 8: 18446744073709551615 tensors and 0 metadata entries cannot be in the 8 bytes"));
   counts.tensor_count = 0;
   counts.metadata_count = std::uint64_t{1} << 63;
-  CHECK(refusal(counts) == Contains("9223372036854775808 metadata entries cannot be in"));
+  CHECK(gguf_refusal(counts) == Contains("9223372036854775808 metadata entries cannot be in"));
   GgufBytes file;
   file.value_bytes("k", kArray, array(kU32, std::uint64_t{1} << 62, ""));
-  CHECK(refusal(file) == Contains("an array of 4611686018427387904 elements runs past the end"));
+  CHECK(gguf_refusal(file) == Contains("an array of 4611686018427387904 elements runs past the end"));
   GgufBytes strings;
   strings.value_bytes("k", kArray, array(kString, 1000, gguf_string("a")));
-  CHECK(refusal(strings) == Contains("an array of 1000 elements runs past the end"));
+  CHECK(gguf_refusal(strings) == Contains("an array of 1000 elements runs past the end"));
   GgufBytes text;
   text.value_bytes("k", kString, raw(~std::uint64_t{0}) + "a");
-  CHECK(refusal(text) == Contains("string of 18446744073709551615 bytes runs past the end"));
+  CHECK(gguf_refusal(text) == Contains("string of 18446744073709551615 bytes runs past the end"));
 }
 
 TEST_CASE("metadata that is not what the format says is refused") {
-  CHECK(refusal(GgufBytes().value_bytes("k", 13, "")) == Contains("unknown value type 13"));
-  CHECK(refusal(GgufBytes().number("k", kBool, std::uint8_t{7})) == Contains("a truth value is 0 or 1, not 7"));
-  CHECK(refusal(GgufBytes().string("k", "\xff")) == Contains("is not UTF-8"));
-  CHECK(refusal(GgufBytes().string("\xc0\xaf", "v")) == Contains("is not a name in UTF-8"));
-  CHECK(refusal(GgufBytes().string("", "v")) == Contains("is not a name"));
-  CHECK(refusal(GgufBytes().string("k", "v").string("k", "w")) == Contains("metadata key \"k\" is there twice"));
+  CHECK(gguf_refusal(GgufBytes().value_bytes("k", 13, "")) == Contains("unknown value type 13"));
+  CHECK(gguf_refusal(GgufBytes().number("k", kBool, std::uint8_t{7})) == Contains("a truth value is 0 or 1, not 7"));
+  CHECK(gguf_refusal(GgufBytes().string("k", "\xff")) == Contains("is not UTF-8"));
+  CHECK(gguf_refusal(GgufBytes().string("\xc0\xaf", "v")) == Contains("is not a name in UTF-8"));
+  CHECK(gguf_refusal(GgufBytes().string("", "v")) == Contains("is not a name"));
+  CHECK(gguf_refusal(GgufBytes().string("k", "v").string("k", "w")) == Contains("metadata key \"k\" is there twice"));
   std::string deep;
   for (int i = 0; i < 1000; ++i) deep += array(kArray, 1, "");
-  CHECK(refusal(GgufBytes().value_bytes("k", kArray, deep)) == Contains("arrays nested more than 4 deep"));
+  CHECK(gguf_refusal(GgufBytes().value_bytes("k", kArray, deep)) == Contains("arrays nested more than 4 deep"));
 }
 
 TEST_CASE("an alignment that makes no sense is refused") {
   for (const std::uint32_t alignment : {0u, 1u, 24u, 0x80000000u}) {
-    CHECK(refusal(GgufBytes().number("general.alignment", kU32, alignment)) ==
+    CHECK(gguf_refusal(GgufBytes().number("general.alignment", kU32, alignment)) ==
           Contains("not a power of two from 8 to 65536"));
   }
-  CHECK(refusal(GgufBytes().string("general.alignment", "32")) == Contains("not a power of two"));
+  CHECK(gguf_refusal(GgufBytes().string("general.alignment", "32")) == Contains("not a power of two"));
 }
 
 TEST_CASE("tensors that the file cannot hold are refused") {
@@ -147,7 +147,7 @@ TEST_CASE("tensors that the file cannot hold are refused") {
     GgufBytes file;
     file.tensor("t", sizes, type, offset);
     file.data = std::string(64, 'x');
-    return refusal(file);
+    return gguf_refusal(file);
   };
   CHECK(one({16}, 0, 0) == "no error");
   CHECK(one({17}, 0, 0) == Contains("68 bytes at offset 0 lie outside the 64 bytes of data"));
@@ -167,11 +167,11 @@ TEST_CASE("tensors that the file cannot hold are refused") {
 TEST_CASE("tensors with one name or one place are refused") {
   GgufBytes twice;
   twice.tensor("t", {1}, 0, 0).tensor("t", {1}, 0, 32).data = std::string(64, 'x');
-  CHECK(refusal(twice) == Contains("tensor \"t\": byte"));
-  CHECK(refusal(twice) == Contains("is there twice"));
+  CHECK(gguf_refusal(twice) == Contains("tensor \"t\": byte"));
+  CHECK(gguf_refusal(twice) == Contains("is there twice"));
   GgufBytes shared;
   shared.tensor("t", {9}, 0, 0).tensor("u", {1}, 0, 32).data = std::string(64, 'x');
-  CHECK(refusal(shared) == Contains("tensors \"t\" and \"u\" overlap"));
+  CHECK(gguf_refusal(shared) == Contains("tensors \"t\" and \"u\" overlap"));
 }
 
 TEST_CASE("a part of a split model is refused with what to do") {

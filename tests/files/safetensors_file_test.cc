@@ -16,13 +16,13 @@ using test::Contains;
 using test::error_message;
 using test::safetensors_bytes;
 
-std::string refusal(const std::string& file) {
+std::string safetensors_refusal(const std::string& file) {
   return error_message([&] { parse_safetensors(test::as_bytes(file), "m.safetensors"); });
 }
 
 // A header with one entry, over 16 bytes of data.
 std::string one(const std::string& entry) {
-  return refusal(safetensors_bytes("{\"t\":" + entry + "}", std::string(16, 'x')));
+  return safetensors_refusal(safetensors_bytes("{\"t\":" + entry + "}", std::string(16, 'x')));
 }
 
 TEST_CASE("tensors and metadata are found where the header says") {
@@ -42,22 +42,23 @@ TEST_CASE("tensors and metadata are found where the header says") {
 }
 
 TEST_CASE("a file shorter than its header says is refused") {
-  CHECK(refusal("") == "m.safetensors: byte 0: a file of 0 bytes is too short for safetensors");
-  CHECK(refusal("1234567") == Contains("a file of 7 bytes is too short"));
-  CHECK(refusal(test::raw(std::uint64_t{1} << 63)) ==
+  CHECK(safetensors_refusal("") == "m.safetensors: byte 0: a file of 0 bytes is too short for safetensors");
+  CHECK(safetensors_refusal("1234567") == Contains("a file of 7 bytes is too short"));
+  CHECK(safetensors_refusal(test::raw(std::uint64_t{1} << 63)) ==
         Contains("header length 9223372036854775808 exceeds the format's limit"));
-  CHECK(refusal(test::raw(~std::uint64_t{0}) + "{}") == Contains("exceeds the format's limit"));
-  CHECK(refusal(test::raw(std::uint64_t{3}) + "{}") ==
+  CHECK(safetensors_refusal(test::raw(~std::uint64_t{0}) + "{}") == Contains("exceeds the format's limit"));
+  CHECK(safetensors_refusal(test::raw(std::uint64_t{3}) + "{}") ==
         Contains("header length 3 exceeds the file's 10 bytes; truncated?"));
-  CHECK(refusal(test::raw(std::uint64_t{0})) == Contains("byte 8: not valid JSON"));
+  CHECK(safetensors_refusal(test::raw(std::uint64_t{0})) == Contains("byte 8: not valid JSON"));
 }
 
 TEST_CASE("a header that is not what the format says is refused") {
-  CHECK(refusal(safetensors_bytes("[]", "")) == Contains("byte 8: the header is not a JSON object"));
-  CHECK(refusal(safetensors_bytes("{\"\xc3\":{}}", "")) == Contains("UTF-8"));
-  CHECK(refusal(safetensors_bytes("{\"a\":[[[[[[]]]]]]}", "")) == Contains("nested more than 4 levels"));
-  CHECK(refusal(safetensors_bytes("{\"__metadata__\":3}", "")) == Contains("__metadata__: must be an object, is 3"));
-  CHECK(refusal(safetensors_bytes("{\"__metadata__\":{\"n\":1}}", "")) ==
+  CHECK(safetensors_refusal(safetensors_bytes("[]", "")) == Contains("byte 8: the header is not a JSON object"));
+  CHECK(safetensors_refusal(safetensors_bytes("{\"\xc3\":{}}", "")) == Contains("UTF-8"));
+  CHECK(safetensors_refusal(safetensors_bytes("{\"a\":[[[[[[]]]]]]}", "")) == Contains("nested more than 4 levels"));
+  CHECK(safetensors_refusal(safetensors_bytes("{\"__metadata__\":3}", "")) ==
+        Contains("__metadata__: must be an object, is 3"));
+  CHECK(safetensors_refusal(safetensors_bytes("{\"__metadata__\":{\"n\":1}}", "")) ==
         Contains("__metadata__: n: must be a string, is 1"));
   CHECK(one("3") == Contains("tensor \"t\": must be an object, is 3"));
   CHECK(one("{}") == Contains("tensor \"t\": dtype: missing"));
@@ -74,7 +75,8 @@ TEST_CASE("a header that is not what the format says is refused") {
 
 TEST_CASE("a name that occurs twice is refused") {
   const std::string entry = R"("t":{"dtype":"U8","shape":[1],"data_offsets":[0,1]})";
-  CHECK(refusal(safetensors_bytes("{" + entry + "," + entry + "}", "x")) == Contains("key \"t\" is there twice"));
+  CHECK(safetensors_refusal(safetensors_bytes("{" + entry + "," + entry + "}", "x")) ==
+        Contains("key \"t\" is there twice"));
 }
 
 TEST_CASE("tensors outside the file are refused") {
@@ -103,11 +105,11 @@ TEST_CASE("tensors that share bytes are refused") {
   const std::string file = safetensors_bytes(R"({"b":{"dtype":"U8","shape":[4],"data_offsets":[3,7]},)"
                                              R"("a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}})",
                                              std::string(8, 'x'));
-  CHECK(refusal(file) == Contains("tensors \"a\" and \"b\" overlap"));
+  CHECK(safetensors_refusal(file) == Contains("tensors \"a\" and \"b\" overlap"));
 }
 
 TEST_CASE("control characters in a name do not reach a message") {
-  CHECK(refusal(safetensors_bytes("{\"a\\nb\":3}", "")) == Contains("tensor \"a\\nb\""));
+  CHECK(safetensors_refusal(safetensors_bytes("{\"a\\nb\":3}", "")) == Contains("tensor \"a\\nb\""));
 }
 
 TEST_CASE("damage is found by the checksum, and the tensor is named") {

@@ -57,17 +57,20 @@ TEST_CASE("a float matmul does not depend on the number of threads") {
   }
 }
 
-TEST_CASE("rows of a float matmul of 8 tokens and more do not depend on how many run beside them") {
-  const EncodedFloats weights(random_floats(std::size_t{70} * 50, 1), FloatType::kBF16);
-  const FloatMatrix matrix{weights.data(), FloatType::kBF16, 70, 50};
-  const std::vector<float> src = random_floats(std::size_t{100} * 50, 2);
-  for_every_target([&] {
-    const std::vector<float> all = run(matrix, src, 100, nullptr);
-    for (const std::size_t m : {8, 11, 12, 13, 99}) {
-      const std::vector<float> some = run(matrix, src, m, nullptr);
-      CHECK(std::equal(some.begin(), some.end(), all.begin()));
-    }
-  });
+TEST_CASE("rows of a float matmul do not depend on how many run beside them") {
+  for (const FloatType type : {FloatType::kF32, FloatType::kF16, FloatType::kBF16}) {
+    const EncodedFloats weights(random_floats(std::size_t{150} * 170, 1), type);
+    const FloatMatrix matrix{weights.data(), type, 150, 170};
+    const std::vector<float> src = random_floats(std::size_t{100} * 170, 2);
+    for_every_target([&] {
+      const std::vector<float> all = run(matrix, src, 100, nullptr);
+      for (const std::size_t m : {1, 2, 3, 5, 6, 7, 8, 11, 12, 13, 25, 99}) {
+        CAPTURE(m);
+        const std::vector<float> some = run(matrix, src, m, nullptr);
+        CHECK(std::equal(some.begin(), some.end(), all.begin()));
+      }
+    });
+  }
 }
 
 TEST_CASE("float matmuls of one input give what each gives alone, and add it where that is asked for") {

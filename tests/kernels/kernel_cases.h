@@ -3,41 +3,28 @@
 #define BALLAST_TESTS_KERNELS_KERNEL_CASES_H_
 
 #include <doctest/doctest.h>
-#include <omp.h>
 
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <random>
 #include <string>
 #include <vector>
 
 #include "every_target.h"
 #include "kernels/matrix/float_matrix.h"
 #include "kernels/reference/reference.h"
+#include "random_floats.h"
+#include "with_threads.h"
 
 namespace ballast::kernels {
 
 using test::for_every_target;
+using test::random_floats;
+using test::with_threads;
 
-/// body() with a number of OpenMP threads.
-template <class Body>
-auto with_threads(int threads, const Body& body) {
-  const int before = omp_get_max_threads();
-  omp_set_num_threads(threads);
-  auto result = body();
-  omp_set_num_threads(before);
-  return result;
-}
-
-inline std::vector<float> random_floats(std::size_t count, unsigned seed, float spread = 1.0F) {
-  std::mt19937 engine(seed);
-  std::normal_distribution<float> normal(0.0F, spread);
-  std::vector<float> values(count);
-  for (float& value : values) value = normal(engine);
-  return values;
-}
+/// Lengths around those of vectors and tiles.
+inline constexpr std::size_t kVectorSizes[] = {1, 2, 3, 15, 16, 17, 31, 33, 64, 65, 576, 1535};
 
 inline std::vector<std::uint8_t> random_bytes(std::size_t count, unsigned seed) {
   std::mt19937 engine(seed);

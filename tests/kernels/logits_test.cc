@@ -5,10 +5,10 @@
 namespace ballast::kernels {
 namespace {
 
-const std::size_t kSizes[] = {1, 2, 15, 16, 17, 33, 49'152, 49'153};
+const std::size_t kVocabularySizes[] = {1, 2, 15, 16, 17, 33, 49'152, 49'153};
 
 TEST_CASE("log_sum_exp and the divergence agree with the reference on every target") {
-  for (const std::size_t size : kSizes) {
+  for (const std::size_t size : kVocabularySizes) {
     std::vector<float> p = random_floats(size, 1, 4.0F);
     std::vector<float> q = p;
     const std::vector<float> noise = random_floats(size, 2, 0.1F);
@@ -28,7 +28,7 @@ TEST_CASE("log_sum_exp and the divergence agree with the reference on every targ
 }
 
 TEST_CASE("a row's divergence from itself is zero, and no divergence is negative") {
-  for (const std::size_t size : kSizes) {
+  for (const std::size_t size : kVocabularySizes) {
     const std::vector<float> p = random_floats(size, 1, 4.0F);
     std::vector<float> q = p;
     q[0] = std::nextafterf(q[0], 100.0F);

@@ -16,10 +16,13 @@
 #include "kernels/attention/key_bias.h"
 #include "kernels/rope.h"
 #include "model/forward/key_value_cache.h"
+#include "random_floats.h"
 #include "with_threads.h"
 
 namespace ballast::model {
 namespace {
+
+using test::random_floats;
 
 using kernels::CacheType;
 
@@ -27,14 +30,6 @@ constexpr std::size_t kHeads = 4, kKvHeads = 2, kSize = 24, kValueSize = 20;
 constexpr CacheShape kShape = {.kv_heads = kKvHeads, .key_size = kSize, .value_size = kValueSize};
 constexpr kernels::AttentionShape kAttention = {
     .heads = kHeads, .kv_heads = kKvHeads, .head_size = kSize, .scale = 0.3F, .value_size = kValueSize};
-
-std::vector<float> random_floats(std::size_t count, unsigned seed) {
-  std::mt19937 engine(seed);
-  std::normal_distribution<float> normal;
-  std::vector<float> values(count);
-  for (float& value : values) value = normal(engine);
-  return values;
-}
 
 const kernels::KeyRotation& rotation() {
   static const kernels::KeyRotation instance = [] {

@@ -10,10 +10,13 @@
 #include "kernels/rope.h"
 #include "model/forward/key_value_cache.h"
 #include "model_runs.h"
+#include "random_floats.h"
 #include "tiny_model.h"
 
 namespace ballast::model {
 namespace {
+
+using test::random_floats;
 
 using kernels::CacheType;
 
@@ -54,14 +57,6 @@ struct BiasedKeys {
   static constexpr CacheShape kShape = {.kv_heads = 2, .key_size = kSize, .value_size = kSize};
   kernels::KeyRotation rotation;
   std::vector<float> cos, sin, q, bias, keys, values;
-
-  static std::vector<float> random_floats(std::size_t count, unsigned seed, float spread) {
-    std::mt19937 engine(seed);
-    std::normal_distribution<float> normal(0.0F, spread);
-    std::vector<float> result(count);
-    for (float& value : result) value = normal(engine);
-    return result;
-  }
 
   explicit BiasedKeys(float spread)
       : q(random_floats(kTokens * kHeads * kSize, 1, 0.3F)),

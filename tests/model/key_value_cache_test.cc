@@ -12,23 +12,18 @@
 #include "kernels/attention/attention.h"
 #include "kernels/reference/reference.h"
 #include "kernels/rope.h"
+#include "random_floats.h"
 
 namespace ballast::model {
 namespace {
+
+using test::random_floats;
 
 using kernels::CacheType;
 using kernels::kPageTokens;
 using kernels::RowKind;
 
 constexpr CacheShape kSmall = {.kv_heads = 2, .key_size = 3, .value_size = 4};
-
-std::vector<float> random_floats(std::size_t count, unsigned seed) {
-  std::mt19937 engine(seed);
-  std::normal_distribution<float> normal;
-  std::vector<float> values(count);
-  for (float& value : values) value = normal(engine);
-  return values;
-}
 
 /// One value that a cache holds, of a float type F32.
 float stored(const kernels::KeyValueView& view, RowKind kind, std::size_t head, std::size_t position, std::size_t c) {

@@ -42,7 +42,7 @@ class Names : public files::Checkpoint {
 };
 
 /// Four heads of 2, two for keys and values.
-ModelSpec small_spec() {
+ModelSpec two_layer_spec() {
   ModelSpec spec;
   spec.hidden_size = 6;
   spec.vocab_size = 5;
@@ -60,7 +60,7 @@ constexpr std::array<TensorNames, 4> kNames{{
 }};
 constexpr std::array kParts = {Role::kQuery, Role::kKey, Role::kValue};
 
-Rows rows_in(FusedTensor::Runs runs, Role role, const ModelSpec& spec = small_spec()) {
+Rows rows_in(FusedTensor::Runs runs, Role role, const ModelSpec& spec = two_layer_spec()) {
   const std::array<FusedTensor, 1> fused{{{"block.{}.qkv", "", kParts, runs}}};
   const Architecture architecture = {.names = kNames, .fused = fused};
   const StorageLayout layout = {.architecture = &architecture};
@@ -81,7 +81,7 @@ TEST_CASE("parts of a matrix lie one behind the other, or side by side in every 
   CHECK(rows_in(Runs::kKeyValueHeads, Role::kQuery) == Rows{0, 1, 2, 3, 8, 9, 10, 11});
   CHECK(rows_in(Runs::kKeyValueHeads, Role::kKey) == Rows{4, 5, 12, 13});
   CHECK(rows_in(Runs::kKeyValueHeads, Role::kValue) == Rows{6, 7, 14, 15});
-  ModelSpec spec = small_spec();
+  ModelSpec spec = two_layer_spec();
   for_each_attention(spec, [](AttentionSpec& attention) { attention.kv_heads = 4; });
   CHECK(rows_in(Runs::kHeads, Role::kQuery, spec) == Rows{0, 1, 6, 7, 12, 13, 18, 19});
   CHECK(rows_in(Runs::kHeads, Role::kKey, spec) == Rows{2, 3, 8, 9, 14, 15, 20, 21});
@@ -91,7 +91,7 @@ TEST_CASE("parts of a matrix lie one behind the other, or side by side in every 
 TEST_CASE("no list of rows is made for a tensor of another size") {
   const std::array<FusedTensor, 1> fused{{{"block.{}.qkv", "blk.{}.qkv", kParts, FusedTensor::Runs::kOne}}};
   const Architecture architecture = {.names = kNames, .fused = fused, .gguf_interleaves_rope = true};
-  ModelSpec spec = small_spec();
+  ModelSpec spec = two_layer_spec();
   for_each_attention(spec, [](AttentionSpec& attention) {
     attention.head_size = attention.rope->rotary_size = 2147483646;  // a list of these would take 64 GiB
   });
@@ -107,7 +107,7 @@ TEST_CASE("a part that a model does not have takes no rows") {
   const Architecture architecture = {.names = kUp, .fused = kFused};
   const StorageLayout layout = {.architecture = &architecture};
   const Names names({{"fc1.weight", 6}});
-  ModelSpec spec = small_spec();
+  ModelSpec spec = two_layer_spec();
   CHECK(find_matrix(layout, spec, names, Role::kUp, 0, 0).rows == Rows{3, 4, 5});
   CHECK(find_matrix(layout, spec, names, Role::kUp, 0, 0).stored_rows == 6);
   test::mlp_of(spec).gated = false;
@@ -120,7 +120,7 @@ TEST_CASE("a checkpoint may have the parts by themselves; what is missing is nam
   constexpr std::array<FusedTensor, 1> kFused{{{"block.{}.qkv", "", kParts, FusedTensor::Runs::kOne}}};
   const Architecture architecture = {.names = kNames, .fused = kFused};
   StorageLayout layout = {.architecture = &architecture};
-  const ModelSpec spec = small_spec();
+  const ModelSpec spec = two_layer_spec();
   const StoredMatrix alone = find_matrix(layout, spec, Names({{"block.1.k.weight", 4}}), Role::kKey, 1, 0);
   CHECK(alone.module == "block.1.k");
   CHECK(alone.rows.empty());
@@ -135,7 +135,7 @@ TEST_CASE("the first of a role's names that a checkpoint has counts") {
   constexpr std::array<TensorNames, 2> kTwo{{{Role::kQuery, "new.{}", ""}, {Role::kQuery, "old.{}", ""}}};
   const Architecture architecture = {.names = kTwo};
   const StorageLayout layout = {.architecture = &architecture};
-  const ModelSpec spec = small_spec();
+  const ModelSpec spec = two_layer_spec();
   const auto module = [&](std::map<std::string, std::int64_t> names) {
     return find_matrix(layout, spec, Names(std::move(names)), Role::kQuery, 3, 0).module;
   };
@@ -145,7 +145,7 @@ TEST_CASE("the first of a role's names that a checkpoint has counts") {
 }
 
 TEST_CASE("only a block's matrices are transposed, and only in the original checkpoint") {
-  const ModelSpec spec = small_spec();
+  const ModelSpec spec = two_layer_spec();
   const Names names({{"wte.weight", 5}, {"h.0.mlp.c_fc.weight", 6}, {"transformer.h.0.mlp.c_proj.weight", 3}});
   StorageLayout layout = {.architecture = &kGpt2};
   CHECK(find_matrix(layout, spec, names, Role::kUp, 0, 0).transposed);
@@ -159,7 +159,7 @@ TEST_CASE("only a block's matrices are transposed, and only in the original chec
 }
 
 TEST_CASE("interleaved pairs of rotated channels are taken apart, in queries and keys alone") {
-  ModelSpec spec = small_spec();
+  ModelSpec spec = two_layer_spec();
   AttentionSpec& attention = test::attention_of(spec);
   attention.heads = 2;
   attention.kv_heads = 1;
@@ -177,7 +177,7 @@ TEST_CASE("interleaved pairs of rotated channels are taken apart, in queries and
 }
 
 TEST_CASE("a latent head's rotated channels are its last ones, and its keys have them in a part of their own") {
-  ModelSpec spec = small_spec();
+  ModelSpec spec = two_layer_spec();
   AttentionSpec& heads = test::attention_of(spec);
   heads.kv_heads = heads.heads = 2;
   heads.head_size = 6;

@@ -13,7 +13,7 @@
 namespace ballast::quant {
 namespace {
 
-constexpr std::size_t kTokens = 300;
+constexpr std::size_t kInputTokens = 300;
 
 /// Inputs whose channels depend on each other and differ in size.
 std::vector<float> correlated_inputs(std::size_t cols, std::uint64_t seed) {
@@ -22,8 +22,8 @@ std::vector<float> correlated_inputs(std::size_t cols, std::uint64_t seed) {
   constexpr std::size_t kSources = 12;
   std::vector<float> mixing(cols * kSources);
   for (float& value : mixing) value = normal(engine);
-  std::vector<float> inputs(kTokens * cols);
-  for (std::size_t t = 0; t < kTokens; ++t) {
+  std::vector<float> inputs(kInputTokens * cols);
+  for (std::size_t t = 0; t < kInputTokens; ++t) {
     std::vector<float> sources(kSources);
     for (float& value : sources) value = normal(engine);
     for (std::size_t c = 0; c < cols; ++c) {
@@ -51,7 +51,7 @@ Hessian moments_of(const std::vector<float>& inputs, std::size_t cols) {
   HessianSum sum(cols, jobs::SumOrder::kAny);
   // In two unequal batches.
   sum.add(inputs.data(), 100);
-  sum.add(inputs.data() + 100 * cols, kTokens - 100);
+  sum.add(inputs.data() + 100 * cols, kInputTokens - 100);
   sum.end_shard(0);
   return sum.finish(single_rank());
 }
@@ -64,7 +64,7 @@ double output_error(const WorkingLinear& linear, const model::QuantizedTensor& r
   double error = 0;
   for (std::size_t r = 0; r < linear.rows; ++r) {
     matrix.decode_row(r, row.data());
-    for (std::size_t t = 0; t < kTokens; ++t) {
+    for (std::size_t t = 0; t < kInputTokens; ++t) {
       double difference = 0;
       for (std::size_t c = 0; c < linear.cols; ++c) {
         difference +=
@@ -81,12 +81,12 @@ TEST_CASE("moments are the sums of products of the inputs") {
     CAPTURE(cols);
     const std::vector<float> inputs = correlated_inputs(cols, 7);
     const Hessian moments = moments_of(inputs, cols);
-    CHECK(moments.rows == kTokens);
+    CHECK(moments.rows == kInputTokens);
     for (std::size_t i = 0; i < cols; i += 7) {
       for (std::size_t j = 0; j < cols; j += 5) {
         double expected = 0;
         double size = 0;
-        for (std::size_t t = 0; t < kTokens; ++t) {
+        for (std::size_t t = 0; t < kInputTokens; ++t) {
           const double product = double{inputs[t * cols + i]} * double{inputs[t * cols + j]};
           expected += product;
           size += std::abs(product);
@@ -166,12 +166,12 @@ TEST_CASE("columns that keep 16 bits make up for the others") {
 TEST_CASE("a channel that is always zero costs nothing and breaks nothing") {
   constexpr std::size_t kCols = 64;
   std::vector<float> inputs = correlated_inputs(kCols, 9);
-  for (std::size_t t = 0; t < kTokens; ++t) inputs[t * kCols + 6] = 0;
+  for (std::size_t t = 0; t < kInputTokens; ++t) inputs[t * kCols + 6] = 0;
   const WorkingLinear linear = random_linear(8, kCols, parse_format("int4-g32-asym"));
   const GptqResult result = round_gptq(linear, factorize(moments_of(inputs, kCols), {}, 0.01));
   CHECK(std::isfinite(result.error));
   CHECK(output_error(linear, result.tensor, inputs) <= result.error);
-  const Hessian nothing = moments_of(std::vector<float>(kTokens * kCols), kCols);
+  const Hessian nothing = moments_of(std::vector<float>(kInputTokens * kCols), kCols);
   CHECK(std::isfinite(round_gptq(linear, factorize(nothing, {}, 0.01)).error));
 }
 

@@ -16,8 +16,8 @@ using test::Contains;
 using test::error_message;
 using Activations = Recipe::Activations;
 
-constexpr std::size_t kRows = 3;
-constexpr std::size_t kCols = 8;
+constexpr std::size_t kLinearRows = 3;
+constexpr std::size_t kLinearCols = 8;
 
 ChannelStatistics statistics_of(const std::vector<float>& inputs, std::size_t channels) {
   ChannelStatistics statistics;
@@ -59,7 +59,7 @@ const std::vector<float> kGain = {2, 0.5F, -1, 10, 0.1F, 1, 3, 0};
 
 std::vector<float> with_gain() {
   std::vector<float> values = kNormalized;
-  for (std::size_t i = 0; i < values.size(); ++i) values[i] *= kGain[i % kCols];
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] *= kGain[i % kLinearCols];
   return values;
 }
 
@@ -72,15 +72,16 @@ WorkingBlock sample_block() {
   for (const char* name : {"q", "k", "o"}) {
     WorkingLinear linear;
     linear.name = name;
-    linear.rows = kRows;
-    linear.cols = kCols;
-    for (std::size_t i = 0; i < kRows * kCols; ++i) linear.values.push_back(std::sin(static_cast<float>(i + 1)));
+    linear.rows = kLinearRows;
+    linear.cols = kLinearCols;
+    for (std::size_t i = 0; i < kLinearRows * kLinearCols; ++i)
+      linear.values.push_back(std::sin(static_cast<float>(i + 1)));
     linear.absmax = 1;
     linear.format = {.bits = 8, .group_size = 32};
     linear.activations = Activations::kInt8;
     block.linears.push_back(std::move(linear));
   }
-  LinearInputStatistics statistics{.linears = {"q", "k"}, .channels = statistics_of(with_gain(), kCols)};
+  LinearInputStatistics statistics{.linears = {"q", "k"}, .channels = statistics_of(with_gain(), kLinearCols)};
   block.inputs.push_back({.readers = {0, 1}, .norm = 0, .statistics = statistics});
   statistics.linears = {"o"};
   block.inputs.push_back({.readers = {2}, .norm = {}, .statistics = statistics});
@@ -92,13 +93,13 @@ TEST_CASE("folding a norm leaves every product unchanged and its gain at 1") {
   const WorkingBlock before = block;
   const auto pass = make_fold_norms();
   pass->run(block);
-  CHECK(block.norms[0].gain == std::vector<float>(kCols, 1.0F));
+  CHECK(block.norms[0].gain == std::vector<float>(kLinearCols, 1.0F));
   const std::vector<float> scaled = with_gain();
   for (const std::size_t reader : {0, 1}) {
     for (std::size_t token = 0; token < 2; ++token) {
-      const std::vector<float> expected = product(before.linears[reader], scaled.data() + token * kCols);
-      const std::vector<float> got = product(block.linears[reader], kNormalized.data() + token * kCols);
-      for (std::size_t r = 0; r < kRows; ++r) CHECK(got[r] == doctest::Approx(expected[r]).epsilon(1e-5));
+      const std::vector<float> expected = product(before.linears[reader], scaled.data() + token * kLinearCols);
+      const std::vector<float> got = product(block.linears[reader], kNormalized.data() + token * kLinearCols);
+      for (std::size_t r = 0; r < kLinearRows; ++r) CHECK(got[r] == doctest::Approx(expected[r]).epsilon(1e-5));
     }
     for (const float value : block.linears[reader].values) CHECK(std::abs(value) <= block.linears[reader].absmax);
   }
@@ -110,8 +111,8 @@ TEST_CASE("folding a norm rescales the statistics of its output, and no others")
   WorkingBlock block = sample_block();
   make_fold_norms()->run(block);
   const ChannelStatistics& got = block.inputs[0].statistics->channels;
-  const ChannelStatistics expected = statistics_of(kNormalized, kCols);
-  for (std::size_t c = 0; c < kCols; ++c) {
+  const ChannelStatistics expected = statistics_of(kNormalized, kLinearCols);
+  for (std::size_t c = 0; c < kLinearCols; ++c) {
     if (kGain[c] == 0) continue;  // nothing was visible of this channel
     CHECK(got.min[c] == doctest::Approx(expected.min[c]));
     CHECK(got.max[c] == doctest::Approx(expected.max[c]));
@@ -119,7 +120,7 @@ TEST_CASE("folding a norm rescales the statistics of its output, and no others")
     CHECK(got.mean_square[c] == doctest::Approx(expected.mean_square[c]));
     CHECK(got.ordinary_absmax[c] == doctest::Approx(expected.ordinary_absmax[c]));
   }
-  CHECK(block.inputs[1].statistics->channels.max == statistics_of(with_gain(), kCols).max);
+  CHECK(block.inputs[1].statistics->channels.max == statistics_of(with_gain(), kLinearCols).max);
 }
 
 TEST_CASE("the channel that is large is split off for all readers of an input") {

@@ -14,8 +14,8 @@
 namespace ballast::quant {
 namespace {
 
-constexpr std::size_t kCols = 300;  // the last group is short for every group size
-constexpr std::size_t kRows = 20;
+constexpr std::size_t kParamCols = 300;  // the last group is short for every group size
+constexpr std::size_t kParamRows = 20;
 
 std::vector<WeightFormat> grouped_formats() {
   std::vector<WeightFormat> formats;
@@ -34,7 +34,7 @@ std::vector<WeightFormat> grouped_formats() {
 /// Values as matrices have them: many small, few large.
 std::vector<float> bell_shaped(float center) {
   std::mt19937 random(11);
-  std::vector<float> values(kRows * kCols);
+  std::vector<float> values(kParamRows * kParamCols);
   for (float& value : values) {
     value = center;
     for (int i = 0; i < 6; ++i) value += 0.05F * (static_cast<float>(random() % 2001) / 1000.0F - 1.0F);
@@ -45,14 +45,14 @@ std::vector<float> bell_shaped(float center) {
 
 std::vector<float> uneven_importance() {
   std::mt19937 random(12);
-  std::vector<float> importance(kCols);
+  std::vector<float> importance(kParamCols);
   for (float& value : importance) value = std::exp2(static_cast<float>(random() % 8));
   return importance;
 }
 
 const std::vector<std::uint8_t>& kept() {
   static const std::vector<std::uint8_t> all = [] {
-    std::vector<std::uint8_t> marks(kCols, 1);
+    std::vector<std::uint8_t> marks(kParamCols, 1);
     marks[3] = marks[40] = 0;
     return marks;
   }();
@@ -66,10 +66,10 @@ double error_of(const std::vector<float>& values, const WeightFormat& format, Gr
   const QuantRange range(format);
   RowGrids grids;
   double error = 0;
-  for (std::size_t r = 0; r < kRows; ++r) {
-    const auto row = std::span(values).subspan(r * kCols, kCols);
+  for (std::size_t r = 0; r < kParamRows; ++r) {
+    const auto row = std::span(values).subspan(r * kParamCols, kParamCols);
     finder.find(row, grids);
-    for (std::size_t c = 0; c < kCols; ++c) {
+    for (std::size_t c = 0; c < kParamCols; ++c) {
       if (kept()[c] == 0) continue;
       const QuantParams& grid = grids.groups[c / format.group_size];
       const double difference = double{row[c]} - double{value_of(code_of(row[c], grid, range), grid)};
@@ -80,7 +80,7 @@ double error_of(const std::vector<float>& values, const WeightFormat& format, Gr
 }
 
 TEST_CASE("searched grids have no larger error than those over the range, and at few bits a smaller one") {
-  const std::vector<float> ones(kCols, 1.0F);
+  const std::vector<float> ones(kParamCols, 1.0F);
   for (const float center : {0.0F, 0.05F}) {
     const std::vector<float> values = bell_shaped(center);
     for (const WeightFormat& format : grouped_formats()) {
@@ -106,7 +106,7 @@ TEST_CASE("importance moves the grids to where it is high") {
 }
 
 TEST_CASE("scales of 8 bits cost little accuracy") {
-  const std::vector<float> ones(kCols, 1.0F);
+  const std::vector<float> ones(kParamCols, 1.0F);
   const std::vector<float> values = bell_shaped(0.02F);
   for (WeightFormat format : grouped_formats()) {
     if (format.symmetric || format.scale_bits == 16) continue;
@@ -127,8 +127,8 @@ TEST_CASE("scales of 8 bits are what their codes and the row's scale decode to, 
         GridFinder finder(format, type, method, kept());
         RowGrids grids;
         int highest = 0;
-        for (std::size_t r = 0; r < kRows; ++r) {
-          finder.find(std::span(values).subspan(r * kCols, kCols), grids);
+        for (std::size_t r = 0; r < kParamRows; ++r) {
+          finder.find(std::span(values).subspan(r * kParamCols, kParamCols), grids);
           REQUIRE(grids.scale_codes.size() == grids.groups.size());
           std::vector<std::uint16_t> bits(grids.groups.size());
           model::decode_scales(grids.row_scale, grids.scale_codes, type, bits);
@@ -148,7 +148,7 @@ TEST_CASE("scales of 8 bits are what their codes and the row's scale decode to, 
 }
 
 TEST_CASE("groups and rows of zeros have scale 0 and code to their zero") {
-  std::vector<float> row(kCols, 0.0F);
+  std::vector<float> row(kParamCols, 0.0F);
   for (const WeightFormat& format : grouped_formats()) {
     CAPTURE(format_name(format));
     for (const GridMethod method : {GridMethod::kRange, GridMethod::kSearch}) {
@@ -167,9 +167,9 @@ TEST_CASE("groups and rows of zeros have scale 0 and code to their zero") {
 
 TEST_CASE("a group far below its row's largest, or one that no error counts in, still has a grid") {
   std::vector<float> row = bell_shaped(0);
-  row.resize(kCols);
+  row.resize(kParamCols);
   for (std::size_t c = 0; c < 128; ++c) row[c] *= 1e-6F;
-  std::vector<float> importance(kCols, 1.0F);
+  std::vector<float> importance(kParamCols, 1.0F);
   for (std::size_t c = 128; c < 256; ++c) importance[c] = 0;
   for (const WeightFormat& format : grouped_formats()) {
     CAPTURE(format_name(format));
@@ -178,7 +178,7 @@ TEST_CASE("a group far below its row's largest, or one that no error counts in, 
       const QuantRange range(format);
       RowGrids grids;
       finder.find(row, grids);
-      for (std::size_t c = 0; c < kCols; ++c) {
+      for (std::size_t c = 0; c < kParamCols; ++c) {
         const QuantParams& grid = grids.groups[c / format.group_size];
         CHECK(std::isfinite(grid.scale));
         CHECK(grid.zero_point >= 0);

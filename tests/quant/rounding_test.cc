@@ -17,8 +17,8 @@ namespace {
 
 using model::QuantizedTensor;
 
-constexpr std::size_t kRows = 5;
-constexpr std::size_t kCols = 150;  // the last group is short for every group size
+constexpr std::size_t kMatrixRows = 5;
+constexpr std::size_t kMatrixCols = 150;  // the last group is short for every group size
 
 std::vector<float> random_values(std::size_t count, float center, float spread) {
   std::mt19937 random(7);
@@ -85,16 +85,16 @@ Decoded decode(const QuantizedTensor& tensor, std::size_t row, std::size_t col) 
 
 TEST_CASE("every code is the nearest that its grid has") {
   for (const float center : {0.0F, 0.3F}) {
-    const std::vector<float> values = random_values(kRows * kCols, center, 1);
+    const std::vector<float> values = random_values(kMatrixRows * kMatrixCols, center, 1);
     for (const WeightFormat& format : integer_formats()) {
       CAPTURE(format_name(format));
-      const QuantizedTensor tensor = round_to_nearest(values, kRows, kCols, format, {}, largest_of(values));
+      const QuantizedTensor tensor = round_to_nearest(values, kMatrixRows, kMatrixCols, format, {}, largest_of(values));
       const int lowest = format.bits == 8 && format.symmetric ? 1 : 0;
       std::size_t worse = 0;
-      for (std::size_t r = 0; r < kRows; ++r) {
-        for (std::size_t c = 0; c < kCols; ++c) {
+      for (std::size_t r = 0; r < kMatrixRows; ++r) {
+        for (std::size_t c = 0; c < kMatrixCols; ++c) {
           Decoded decoded = decode(tensor, r, c);
-          const float value = values[r * kCols + c];
+          const float value = values[r * kMatrixCols + c];
           const float error = std::abs(decoded.value() - value);
           for (decoded.code = lowest; decoded.code < 1 << format.bits; ++decoded.code) {
             if (std::abs(decoded.value() - value) < error * (1 - 1e-5F)) ++worse;
@@ -107,16 +107,16 @@ TEST_CASE("every code is the nearest that its grid has") {
 }
 
 TEST_CASE("codes are within half a step where the grid spans the values") {
-  const std::vector<float> values = random_values(kRows * kCols, 0.1F, 1);
+  const std::vector<float> values = random_values(kMatrixRows * kMatrixCols, 0.1F, 1);
   for (const WeightFormat& format : integer_formats()) {
     if (format.bits == 4 && format.symmetric) continue;  // may cut the smaller side for a finer step
     CAPTURE(format_name(format));
-    const QuantizedTensor tensor = round_to_nearest(values, kRows, kCols, format, {}, largest_of(values));
+    const QuantizedTensor tensor = round_to_nearest(values, kMatrixRows, kMatrixCols, format, {}, largest_of(values));
     float most_steps = 0;
-    for (std::size_t r = 0; r < kRows; ++r) {
-      for (std::size_t c = 0; c < kCols; ++c) {
+    for (std::size_t r = 0; r < kMatrixRows; ++r) {
+      for (std::size_t c = 0; c < kMatrixCols; ++c) {
         const Decoded decoded = decode(tensor, r, c);
-        most_steps = std::max(most_steps, std::abs(decoded.value() - values[r * kCols + c]) / decoded.scale);
+        most_steps = std::max(most_steps, std::abs(decoded.value() - values[r * kMatrixCols + c]) / decoded.scale);
       }
     }
     // A scale is rounded to F16, which shifts the end of a grid of 255 steps by up to 255 / 2048 of a step.
@@ -125,22 +125,23 @@ TEST_CASE("codes are within half a step where the grid spans the values") {
 }
 
 TEST_CASE("four symmetric bits cut at most one step") {
-  const std::vector<float> values = random_values(kRows * kCols, 0, 1);
+  const std::vector<float> values = random_values(kMatrixRows * kMatrixCols, 0, 1);
   const QuantizedTensor tensor =
-      round_to_nearest(values, kRows, kCols, {.bits = 4, .group_size = 32, .symmetric = true}, {}, 1);
-  for (std::size_t r = 0; r < kRows; ++r) {
-    for (std::size_t c = 0; c < kCols; ++c) {
+      round_to_nearest(values, kMatrixRows, kMatrixCols, {.bits = 4, .group_size = 32, .symmetric = true}, {}, 1);
+  for (std::size_t r = 0; r < kMatrixRows; ++r) {
+    for (std::size_t c = 0; c < kMatrixCols; ++c) {
       const Decoded decoded = decode(tensor, r, c);
-      CHECK(std::abs(decoded.value() - values[r * kCols + c]) <= std::abs(decoded.scale) * 1.01F);
+      CHECK(std::abs(decoded.value() - values[r * kMatrixCols + c]) <= std::abs(decoded.scale) * 1.01F);
     }
   }
 }
 
 TEST_CASE("symmetric INT8 stays in -127 to 127 and reaches both ends") {
-  std::vector<float> values = random_values(kRows * kCols, 0, 1);
+  std::vector<float> values = random_values(kMatrixRows * kMatrixCols, 0, 1);
   values[0] = -1.5F;
-  values[kCols] = 1.5F;
-  const QuantizedTensor tensor = round_to_nearest(values, kRows, kCols, {.bits = 8, .group_size = 64}, {}, 1.5F);
+  values[kMatrixCols] = 1.5F;
+  const QuantizedTensor tensor =
+      round_to_nearest(values, kMatrixRows, kMatrixCols, {.bits = 8, .group_size = 64}, {}, 1.5F);
   CHECK(std::ranges::min(tensor.codes) == 128 - 127);
   CHECK(std::ranges::max(tensor.codes) == 128 + 127);
   CHECK(decode(tensor, 0, 0).code == 1);
@@ -148,12 +149,12 @@ TEST_CASE("symmetric INT8 stays in -127 to 127 and reaches both ends") {
 }
 
 TEST_CASE("a group of zeros has scale 0 and decodes to zeros") {
-  std::vector<float> values = random_values(kRows * kCols, 0, 1);
-  for (std::size_t c = 32; c < 64; ++c) values[2 * kCols + c] = 0;
+  std::vector<float> values = random_values(kMatrixRows * kMatrixCols, 0, 1);
+  for (std::size_t c = 32; c < 64; ++c) values[2 * kMatrixCols + c] = 0;
   for (const bool symmetric : {true, false}) {
     for (const int bits : {4, 5, 6, 8}) {
-      const QuantizedTensor tensor =
-          round_to_nearest(values, kRows, kCols, {.bits = bits, .group_size = 32, .symmetric = symmetric}, {}, 1);
+      const QuantizedTensor tensor = round_to_nearest(values, kMatrixRows, kMatrixCols,
+                                                      {.bits = bits, .group_size = 32, .symmetric = symmetric}, {}, 1);
       for (std::size_t c = 32; c < 64; ++c) {
         CHECK(decode(tensor, 2, c).scale == 0);
         CHECK(decode(tensor, 2, c).code == decode(tensor, 2, c).zero);
@@ -165,16 +166,17 @@ TEST_CASE("a group of zeros has scale 0 and decodes to zeros") {
 
 TEST_CASE("zero is a value of every asymmetric grid, also of one whose values all have one sign") {
   for (const float center : {5.0F, -5.0F}) {
-    const std::vector<float> values = random_values(kRows * kCols, center, 1);
+    const std::vector<float> values = random_values(kMatrixRows * kMatrixCols, center, 1);
     for (const int bits : {4, 5, 6, 8}) {
-      const QuantizedTensor tensor = round_to_nearest(
-          values, kRows, kCols, {.bits = bits, .group_size = 32, .symmetric = false}, {}, largest_of(values));
+      const QuantizedTensor tensor =
+          round_to_nearest(values, kMatrixRows, kMatrixCols, {.bits = bits, .group_size = 32, .symmetric = false}, {},
+                           largest_of(values));
       const int top = (1 << bits) - 1;
-      for (std::size_t r = 0; r < kRows; ++r) {
-        for (std::size_t c = 0; c < kCols; ++c) {
+      for (std::size_t r = 0; r < kMatrixRows; ++r) {
+        for (std::size_t c = 0; c < kMatrixCols; ++c) {
           const Decoded decoded = decode(tensor, r, c);
           CHECK(decoded.zero == (center > 0 ? 0 : top));
-          CHECK(std::abs(decoded.value() - values[r * kCols + c]) <= 0.63F * decoded.scale);
+          CHECK(std::abs(decoded.value() - values[r * kMatrixCols + c]) <= 0.63F * decoded.scale);
         }
       }
     }
@@ -190,26 +192,27 @@ TEST_CASE("ties round to even") {
 }
 
 TEST_CASE("outlier columns decode to exactly their 16-bit weights and widen no grid") {
-  std::vector<float> values = random_values(kRows * kCols, 0, 1);
+  std::vector<float> values = random_values(kMatrixRows * kMatrixCols, 0, 1);
   const std::vector<std::int32_t> columns = {0, 31, 32, 149};
-  for (std::size_t r = 0; r < kRows; ++r) {
-    for (const std::int32_t column : columns) values[r * kCols + static_cast<std::size_t>(column)] *= 1000;
+  for (std::size_t r = 0; r < kMatrixRows; ++r) {
+    for (const std::int32_t column : columns) values[r * kMatrixCols + static_cast<std::size_t>(column)] *= 1000;
   }
   for (const WeightFormat& format : integer_formats()) {
     CAPTURE(format_name(format));
-    const QuantizedTensor tensor = round_to_nearest(values, kRows, kCols, format, columns, largest_of(values));
+    const QuantizedTensor tensor =
+        round_to_nearest(values, kMatrixRows, kMatrixCols, format, columns, largest_of(values));
     const kernels::QuantizedMatrix matrix(tensor.view());
-    std::vector<float> row(kCols);
-    for (std::size_t r = 0; r < kRows; ++r) {
+    std::vector<float> row(kMatrixCols);
+    for (std::size_t r = 0; r < kMatrixRows; ++r) {
       matrix.decode_row(r, row.data());
       for (std::size_t j = 0; j < columns.size(); ++j) {
         const auto c = static_cast<std::size_t>(columns[j]);
         const float stored = sixteen_bit(tensor.outlier_weights, tensor.outlier_type, r * columns.size() + j);
         CHECK(row[c] == stored);
-        CHECK(std::abs(stored - values[r * kCols + c]) <= std::abs(values[r * kCols + c]) / 2048);
+        CHECK(std::abs(stored - values[r * kMatrixCols + c]) <= std::abs(values[r * kMatrixCols + c]) / 2048);
         CHECK(decode(tensor, r, c).value() == 0);
       }
-      for (std::size_t c = 0; c < kCols; ++c) CHECK(std::abs(decode(tensor, r, c).scale) <= 2.01F / 7);
+      for (std::size_t c = 0; c < kMatrixCols; ++c) CHECK(std::abs(decode(tensor, r, c).scale) <= 2.01F / 7);
     }
   }
 }
@@ -222,12 +225,13 @@ TEST_CASE("16-bit values are BF16 where F16 would overflow or lose digits") {
   CHECK(half_type_for(290000) == DType::kBF16);
   CHECK(half_type_for(1e-5F) == DType::kBF16);
   for (const float size : {290000.0F, 1e-7F}) {
-    std::vector<float> values = random_values(kRows * kCols, 0, size);
+    std::vector<float> values = random_values(kMatrixRows * kMatrixCols, 0, size);
     const std::vector<std::int32_t> columns = {3};
-    const QuantizedTensor tensor = round_to_nearest(values, kRows, kCols, {.bits = 8, .group_size = 32}, columns, size);
+    const QuantizedTensor tensor =
+        round_to_nearest(values, kMatrixRows, kMatrixCols, {.bits = 8, .group_size = 32}, columns, size);
     CHECK(tensor.scale_type == DType::kBF16);
     CHECK(tensor.outlier_type == DType::kBF16);
-    for (std::size_t c = 4; c < kCols; ++c) {
+    for (std::size_t c = 4; c < kMatrixCols; ++c) {
       // BF16 keeps 8 bits of a scale, which shifts the end of the grid by up to a quarter of a step.
       CHECK(std::abs(decode(tensor, 0, c).value() - values[c]) <= 0.76F * decode(tensor, 0, c).scale);
     }
@@ -236,12 +240,12 @@ TEST_CASE("16-bit values are BF16 where F16 would overflow or lose digits") {
 }
 
 TEST_CASE("the result does not depend on the number of threads") {
-  const std::vector<float> values = random_values(kRows * kCols, 0.2F, 1);
+  const std::vector<float> values = random_values(kMatrixRows * kMatrixCols, 0.2F, 1);
   const std::vector<std::int32_t> columns = {7, 100};
   for (const WeightFormat& format : integer_formats()) {
     for (const GridMethod method : {GridMethod::kRange, GridMethod::kSearch}) {
       const auto run = [&] {
-        return round_to_nearest(values, kRows, kCols, format, columns, 1.2F, {.method = method});
+        return round_to_nearest(values, kMatrixRows, kMatrixCols, format, columns, 1.2F, {.method = method});
       };
       const QuantizedTensor one = test::with_threads(1, run);
       const QuantizedTensor three = test::with_threads(3, run);
@@ -256,13 +260,13 @@ TEST_CASE("the result does not depend on the number of threads") {
 }
 
 TEST_CASE("a plan has the sizes and types of the result") {
-  const std::vector<float> values = random_values(kRows * kCols, 0, 1e-7F);
+  const std::vector<float> values = random_values(kMatrixRows * kMatrixCols, 0, 1e-7F);
   const std::vector<std::int32_t> columns = {1, 2, 3};
   for (const WeightFormat& format : integer_formats()) {
     for (const auto& outliers : {columns, {}}) {
-      const QuantizedTensor result = round_to_nearest(values, kRows, kCols, format, outliers, 1e-7F);
-      const auto planned = model::quantized_plans("m", {.rows = kRows,
-                                                        .cols = kCols,
+      const QuantizedTensor result = round_to_nearest(values, kMatrixRows, kMatrixCols, format, outliers, 1e-7F);
+      const auto planned = model::quantized_plans("m", {.rows = kMatrixRows,
+                                                        .cols = kMatrixCols,
                                                         .format = format,
                                                         .outlier_columns = outliers.size(),
                                                         .scale_type = half_type_for(1e-7F),
@@ -283,15 +287,15 @@ TEST_CASE("scales of 8 bits take a byte for each group and two for each row") {
   const auto scale_bytes = [](int scale_bits) {
     std::size_t bytes = 0;
     for (const files::TensorPlan& plan : model::quantized_plans(
-             "m", {.rows = kRows,
-                   .cols = kCols,
+             "m", {.rows = kMatrixRows,
+                   .cols = kMatrixCols,
                    .format = {.bits = 4, .group_size = 32, .symmetric = true, .scale_bits = scale_bits}})) {
       if (plan.name.ends_with("scale")) bytes += files::planned_bytes(plan);
     }
     return bytes;
   };
-  CHECK(scale_bytes(16) == kRows * 5 * 2);
-  CHECK(scale_bytes(8) == kRows * (5 + 2));
+  CHECK(scale_bytes(16) == kMatrixRows * 5 * 2);
+  CHECK(scale_bytes(8) == kMatrixRows * (5 + 2));
 }
 
 }  // namespace

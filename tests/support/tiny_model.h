@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <random>
 #include <string>
 #include <utility>
@@ -145,6 +146,13 @@ inline TinyModel successor_model(const std::vector<int>& successors, float logit
   }
   model.config["rms_norm_eps"] = 1e-12;
   return model;
+}
+
+/// Predicts the next byte after each byte.
+inline TinyModel alphabet_model(float logit) {
+  std::vector<int> successors(256);
+  std::iota(successors.begin(), successors.end(), 1);
+  return successor_model(successors, logit);
 }
 
 }  // namespace ballast::test

@@ -10,21 +10,16 @@
 
 #include "doctest/doctest.h"
 #include "files/gguf/gguf.h"
+#include "temporary_directory.h"
 #include "text/readers/tokenizer_files.h"
+#include "tokenizer_data.h"
 
 namespace ballast::text {
 namespace {
 
-const std::filesystem::path kData = std::filesystem::path(BALLAST_TEST_DATA) / "tokenizer";
-
-std::string read(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
 // Records "LENGTH\n" and that many bytes.
 std::vector<std::string> read_texts() {
-  const std::string data = read(kData / "texts.bin");
+  const std::string data = test::read_file(test::kTokenizerData / "texts.bin");
   std::vector<std::string> texts;
   for (std::size_t position = 0; position < data.size();) {
     std::size_t length = 0;
@@ -51,12 +46,12 @@ TEST_CASE("ids of every family of tokenizers equal those that the original libra
   const std::vector<std::string> texts = read_texts();
   REQUIRE(texts.size() == 100);
   int families = 0;
-  for (const auto& folder : std::filesystem::directory_iterator(kData)) {
+  for (const auto& folder : std::filesystem::directory_iterator(test::kTokenizerData)) {
     if (!std::filesystem::exists(folder.path() / "ids.txt")) continue;
     ++families;
     const auto tokenizer = open(folder.path());
     REQUIRE(tokenizer != nullptr);
-    std::istringstream expected(read(folder.path() / "ids.txt"));
+    std::istringstream expected(test::read_file(folder.path() / "ids.txt"));
     for (const std::string& text : texts) {
       CAPTURE(folder.path().filename().string());
       CAPTURE(text);

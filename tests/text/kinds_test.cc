@@ -17,6 +17,7 @@
 #include "text/tokenizer.h"
 #include "text/tokenizer_check.h"
 #include "tiny_tokenizer.h"
+#include "tokenizer_data.h"
 
 namespace ballast::text {
 namespace {
@@ -26,19 +27,8 @@ using test::Contains;
 using test::error_message;
 using Ids = std::vector<int>;
 
-const std::filesystem::path kData = std::filesystem::path(BALLAST_TEST_DATA) / "tokenizer";
-
-std::string read(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-void write(const std::filesystem::path& path, const std::string& content) {
-  std::ofstream(path, std::ios::binary) << content;
-}
-
 std::unique_ptr<Tokenizer> open(const char* kind) {
-  return read_tokenizer_directory(kData / kind);
+  return read_tokenizer_directory(test::kTokenizerData / kind);
 }
 
 std::string refusal(const std::filesystem::path& directory) {
@@ -107,9 +97,9 @@ TEST_CASE("a word longer than the limit is unknown") {
 }
 
 TEST_CASE("what a GGUF's SentencePiece tokenizer is written as reads as the same tokenizer") {
-  const auto original = load_tokenizer(*files::open_gguf(kData / "gguf_llama" / "tokenizer.gguf"));
+  const auto original = load_tokenizer(*files::open_gguf(test::kTokenizerData / "gguf_llama" / "tokenizer.gguf"));
   const test::TemporaryDirectory directory;
-  for (const TokenizerFile& file : original->files()) write(directory.path() / file.name, file.content);
+  for (const TokenizerFile& file : original->files()) test::write_file(directory.path() / file.name, file.content);
   const auto copy = read_tokenizer_directory(directory.path());
   for (const char* text : {"Hello world", "</s>a", "  \xF0\x9F\x98\x80\n"}) {
     CHECK(copy->encode(text) == original->encode(text));
@@ -121,52 +111,54 @@ TEST_CASE("what a GGUF's SentencePiece tokenizer is written as reads as the same
 
 TEST_CASE("SentencePiece's own file behind a special token gets no space unless the configuration is legacy") {
   const test::TemporaryDirectory directory;
-  write(directory.path() / "tokenizer.model", read(kData / "sentencepiece_bpe" / "tokenizer.model"));
+  test::write_file(directory.path() / "tokenizer.model",
+                   test::read_file(test::kTokenizerData / "sentencepiece_bpe" / "tokenizer.model"));
   const auto modern = read_tokenizer_directory(directory.path());
-  write(directory.path() / "tokenizer_config.json", R"({"legacy": true})");
+  test::write_file(directory.path() / "tokenizer_config.json", R"({"legacy": true})");
   const auto legacy = read_tokenizer_directory(directory.path());
   const std::string text = "a</s>b";
   CHECK(decode(*modern, modern->encode(text)) == "ab");
   CHECK(decode(*legacy, legacy->encode(text)) == "a b");
   CHECK(modern->eos() == 2);
   CHECK(modern->files()[0].name == "tokenizer.model");
-  write(directory.path() / "tokenizer_config.json", R"({"add_bos_token": false, "add_prefix_space": false})");
+  test::write_file(directory.path() / "tokenizer_config.json",
+                   R"({"add_bos_token": false, "add_prefix_space": false})");
   CHECK_FALSE(read_tokenizer_directory(directory.path())->adds_bos());
   CHECK_FALSE(read_tokenizer_directory(directory.path())->drops_first_space());
 }
 
 TEST_CASE("damaged SentencePiece models are refused with the file's name") {
   const test::TemporaryDirectory directory;
-  const std::string whole = read(kData / "sentencepiece_bpe" / "tokenizer.model");
+  const std::string whole = test::read_file(test::kTokenizerData / "sentencepiece_bpe" / "tokenizer.model");
   const std::filesystem::path file = directory.path() / "tokenizer.model";
   for (const std::string& content : {std::string(), std::string("x"), whole.substr(0, whole.size() / 2 + 1)}) {
-    write(file, content);
+    test::write_file(file, content);
     CHECK(refusal(directory.path()) == Contains("tokenizer.model: is not a SentencePiece model"));
   }
 }
 
 TEST_CASE("bare vocabularies that do not fit together are refused with the file's name") {
   const test::TemporaryDirectory directory;
-  write(directory.path() / "vocab.txt", "[UNK]\n[CLS]\n[SEP]\na\na\n");
+  test::write_file(directory.path() / "vocab.txt", "[UNK]\n[CLS]\n[SEP]\na\na\n");
   CHECK(refusal(directory.path()) == Contains("vocab.txt: line 5: token \"a\" is there twice"));
-  write(directory.path() / "vocab.txt", "[UNK]\n[CLS]\n");
+  test::write_file(directory.path() / "vocab.txt", "[UNK]\n[CLS]\n");
   CHECK(refusal(directory.path()) == Contains("has no token \"[SEP]\""));
-  write(directory.path() / "vocab.txt", "[CLS]\n[SEP]\n");
+  test::write_file(directory.path() / "vocab.txt", "[CLS]\n[SEP]\n");
   CHECK(refusal(directory.path()) == Contains("\"[UNK]\" is not in the vocabulary"));
   std::filesystem::remove(directory.path() / "vocab.txt");
-  write(directory.path() / "vocab.json", R"({"a": 0, "b": 1, "ab": 2})");
-  write(directory.path() / "merges.txt", "#version: 0.2\na b\n");
+  test::write_file(directory.path() / "vocab.json", R"({"a": 0, "b": 1, "ab": 2})");
+  test::write_file(directory.path() / "merges.txt", "#version: 0.2\na b\n");
   CHECK(refusal(directory.path()) == Contains("vocab.json: how text is cut for it is known for GPT2Tokenizer"));
   CHECK(read_tokenizer_directory(directory.path(), {{"model_type", "gpt2"}})->encode("ab") == Ids{2});
-  write(directory.path() / "tokenizer_config.json", R"({"tokenizer_class": "Qwen2Tokenizer"})");
+  test::write_file(directory.path() / "tokenizer_config.json", R"({"tokenizer_class": "Qwen2Tokenizer"})");
   CHECK(read_tokenizer_directory(directory.path())->encode("ab") == Ids{2});
-  write(directory.path() / "merges.txt", "#version: 0.2\na c\n");
+  test::write_file(directory.path() / "merges.txt", "#version: 0.2\na c\n");
   CHECK(refusal(directory.path()) == Contains("merges[0]: has or makes \"c\""));
 }
 
 TEST_CASE("damaged Unigram and WordPiece models are refused with their place") {
   const auto with = [](const char* kind, const char* key, json value) {
-    json tokenizer = json::parse(read(kData / kind / "tokenizer.json"));
+    json tokenizer = json::parse(test::read_file(test::kTokenizerData / kind / "tokenizer.json"));
     tokenizer["model"][key] = std::move(value);
     return error_message([&] { test::make_tiny_tokenizer(tokenizer); });
   };

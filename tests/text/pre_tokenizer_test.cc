@@ -79,7 +79,7 @@ TEST_CASE("what is not known is refused by name") {
   CHECK(error_message([] { pieces(split("Sideways"), ""); }) == Contains("behavior \"Sideways\""));
   CHECK(error_message([] {
           pieces({{"type", "Sequence"}, {"pretokenizers", json::array({kByteLevel, kByteLevel})}}, "");
-        }) == Contains("pre_tokenizer.pretokenizers[1]: a step after ByteLevel"));
+        }) == Contains("pre_tokenizer: pretokenizers[1]: a step after ByteLevel"));
 }
 
 TEST_CASE("sequences nested without end are refused") {

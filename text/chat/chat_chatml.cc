@@ -7,7 +7,6 @@ namespace {
 
 constexpr std::string_view kBegin = "<|im_start|>";
 constexpr std::string_view kEnd = "<|im_end|>";
-constexpr std::string_view kThinkEnd = "</think>";
 
 // Whether `span` leaves the string literal that it begins in, so that it is program rather than text.
 bool leaves_literal(std::string_view span) {

@@ -53,7 +53,6 @@ std::string system_prompt(const Chat& chat) {
 }
 
 std::string render_v3(const Chat& chat) {
-  constexpr std::string_view kThinkEnd = "</think>";
   const bool drops_thoughts = chat.chat_template.contains("split('</think>')[-1]");
   std::string prompt = chat.bos + system_prompt(chat);
   for (const ChatMessage& message : chat.messages) {

@@ -38,6 +38,9 @@ extern const ChatFamily kMistralChat;
 extern const ChatFamily kDeepSeekV2Chat;
 extern const ChatFamily kDeepSeekV3Chat;
 
+/// The end of what a model thinks before it answers.
+inline constexpr std::string_view kThinkEnd = "</think>";
+
 /// Whether `chat_template` contains every one of `parts`.
 bool has_all(std::string_view chat_template, std::initializer_list<std::string_view> parts);
 bool has_any(std::string_view chat_template, std::initializer_list<std::string_view> parts);
@@ -45,7 +48,7 @@ bool has_any(std::string_view chat_template, std::initializer_list<std::string_v
 /// The text between Jinja's quotes with its escapes resolved.
 std::string unescape(std::string_view literal);
 
-/// The first string literal behind the last "if add_generation_prompt", unescaped; empty when there is none.
+/// The first string literal after the last "if add_generation_prompt", unescaped; empty when there is none.
 std::string generation_prompt(std::string_view chat_template);
 
 /// `text` without white space at its ends, as Python's strip and Jinja's trim.

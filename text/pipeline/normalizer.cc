@@ -5,14 +5,13 @@
 
 #include "files/text.h"
 #include "files/utf8.h"
+#include "text/pipeline/nesting.h"
 #include "text/pipeline/token_decoder.h"
 #include "text/unicode/regex.h"
 #include "text/unicode/text_transforms.h"
 
 namespace ballast::text {
 namespace {
-
-constexpr int kMaxDepth = 16;
 
 std::string replace_matches(const Regex& regex, std::string_view text, std::string_view content) {
   std::string result;
@@ -36,7 +35,7 @@ Normalizer::Normalizer(const std::optional<files::JsonReader>& node) {
 }
 
 void Normalizer::add_node(const files::JsonReader& node, int depth) {
-  if (depth > kMaxDepth) node.fail("nested too deep");
+  check_nesting(node, depth);
   const std::string type = node.text("type");
   const auto add_form = [&](UnicodeForm form) {
     steps_.push_back({[form](std::string_view text) { return to_unicode_form(text, form); }, false});

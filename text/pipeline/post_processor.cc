@@ -3,12 +3,11 @@
 #include <string>
 
 #include "files/text.h"
+#include "text/pipeline/nesting.h"
 #include "text/subword/vocabulary.h"
 
 namespace ballast::text {
 namespace {
-
-constexpr int kMaxDepth = 16;
 
 TextFrame read_template(const files::JsonReader& node) {
   TextFrame frame;
@@ -36,7 +35,7 @@ int read_named_id(const files::JsonReader& pair) {
 }
 
 TextFrame read_node(const files::JsonReader& node, int depth) {
-  if (depth > kMaxDepth) node.fail("nested too deep");
+  check_nesting(node, depth);
   const std::string type = node.text("type");
   if (type == "ByteLevel") return {};
   if (type == "TemplateProcessing") return read_template(node);

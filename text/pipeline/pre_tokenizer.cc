@@ -6,12 +6,11 @@
 
 #include "files/text.h"
 #include "files/utf8.h"
+#include "text/pipeline/nesting.h"
 #include "text/pipeline/token_decoder.h"
 
 namespace ballast::text {
 namespace {
-
-constexpr int kMaxDepth = 16;
 
 // The expression of GPT-2's encoder.py, which ByteLevel applies.
 constexpr std::string_view kGpt2Expression =
@@ -27,7 +26,7 @@ PreTokenizer::PreTokenizer(const std::optional<files::JsonReader>& node) {
 }
 
 void PreTokenizer::add_node(const files::JsonReader& node, int depth) {
-  if (depth > kMaxDepth) node.fail("nested too deep");
+  check_nesting(node, depth);
   if (byte_level_) node.fail("a step after ByteLevel is not supported");
   const std::string type = node.text("type");
   if (type == "Sequence") {

@@ -1,22 +1,17 @@
 #include "text/pipeline/token_decoder.h"
 
 #include "files/text.h"
+#include "text/pipeline/nesting.h"
 #include "text/subword/vocabulary.h"
 #include "text/unicode/byte_alphabet.h"
 
 namespace ballast::text {
-namespace {
-
-constexpr int kMaxDepth = 16;
-
-}  // namespace
-
 TokenDecoder::TokenDecoder(const std::optional<files::JsonReader>& decoder, bool byte_level) : byte_level_(byte_level) {
   if (decoder) add_node(*decoder, 0);
 }
 
 void TokenDecoder::add_node(const files::JsonReader& node, int depth) {
-  if (depth > kMaxDepth) node.fail("nested too deep");
+  check_nesting(node, depth);
   const std::string type = node.text("type");
   if (type == "Sequence") {
     for (const files::JsonReader& child : node.at("decoders").elements()) add_node(child, depth + 1);
