@@ -6,7 +6,6 @@
 
 #include "kernels/attention/attention.h"
 
-#include <hwy/cache_control.h>
 #include <algorithm>
 #include <cassert>
 #include <cmath>
@@ -35,22 +34,29 @@ HWY_INLINE void scale_values(const float* src, std::size_t count, float factor, 
               [&](auto load, auto store) HWY_ATTR { store(hn::MulAdd(load(src), scale, hn::Zero(FloatTag())), dst); });
 }
 
+/// Rows of a task that one key head meets.
+std::size_t rows_of_head(const AttentionShape& shape, const AttentionTask& task) {
+  return task.queries * (shape.heads / shape.kv_heads);
+}
+
 /// The task's queries, of which each row is one head's, times the scale; for INT8 keys also their codes and, where keys
 /// lack a bias, its coefficients.
 void prepare_queries(const AttentionShape& shape, const AttentionTask& task, const float* q, std::size_t q_stride,
-                     const AttentionScratch& scratch) {
+                     const AttentionScratch& all) {
   // Heads of a group lie side by side: one run of floats.
-  const std::size_t group = shape.heads / shape.kv_heads;
-  const std::size_t count = group * shape.head_size;
-  for (std::size_t i = 0; i < task.queries; ++i) {
-    const float* src = q + (task.first_query + i) * q_stride + task.kv_head * count;
-    scale_values(src, count, score_factor(shape), scratch.q + i * count);
-  }
+  const std::size_t count = shape.heads / shape.kv_heads * shape.head_size;
+  const std::size_t rows = rows_of_head(shape, task);
   const KeyValueView& kv = task.sequence->kv;
-  if (kv.layout->type() != CacheType::kInt8) return;
-  quantize_queries(task.queries * group, shape.head_size, scratch);
-  if (kv.key_bias.values != nullptr) {
-    prepare_key_bias(kv.key_bias, task.kv_head, task.queries * group, shape.head_size, scratch);
+  for (std::size_t head = 0; head < task.kv_heads; ++head) {
+    const AttentionScratch scratch = all.from(head * rows, shape.head_size);
+    for (std::size_t i = 0; i < task.queries; ++i) {
+      const float* src = q + (task.first_query + i) * q_stride + (task.first_kv_head + head) * count;
+      scale_values(src, count, score_factor(shape), scratch.q + i * count);
+    }
+    if (kv.layout->type() != CacheType::kInt8) continue;
+    quantize_queries(rows, shape.head_size, scratch);
+    if (kv.key_bias.values == nullptr) continue;
+    prepare_key_bias(kv.key_bias, task.first_kv_head + head, rows, shape.head_size, scratch);
   }
 }
 
@@ -59,20 +65,24 @@ void prepare_queries(const AttentionShape& shape, const AttentionTask& task, con
 void store_outputs(const AttentionShape& shape, const AttentionTask& task, const AttentionRows& rows) {
   const std::size_t group = shape.heads / shape.kv_heads;
   const std::size_t size = shape.output_size();
-  for (std::size_t row = 0; row < task.queries * group; ++row) {
-    float* dst = task.sequence->out + (task.first_query + row / group) * shape.heads * size +
-                 (task.kv_head * group + row % group) * size;
+  for (std::size_t row = 0; row < task.kv_heads * task.queries * group; ++row) {
+    const std::size_t head = row / (task.queries * group) * group + row % group;  // of the task's
+    const std::size_t query = task.first_query + row / group % task.queries;
+    float* dst = task.sequence->out + (query * shape.heads + task.first_kv_head * group + head) * size;
     scale_values(rows.sums + row * rows.sum_size, size, 1.0F / rows.total[row], dst);
     if (task.first_token_share != nullptr) {
-      task.first_token_share[row % group] +=
+      task.first_token_share[head] +=
           std::exp2(static_cast<double>(rows.first_score[row]) - rows.maximum[row]) / rows.total[row];
     }
   }
 }
 
+/// The lowest maximum: finite, so that differences are numbers.
+constexpr float kLowest = -std::numeric_limits<float>::max();
+
 /// Rows that have seen nothing.
 void clear_rows(const AttentionRows& rows, std::size_t count) {
-  std::fill_n(rows.maximum, count, -std::numeric_limits<float>::infinity());
+  std::fill_n(rows.maximum, count, kLowest);
   std::fill_n(rows.first_score, count, -std::numeric_limits<float>::infinity());
   std::fill_n(rows.total, count, 0.0F);
   std::fill_n(rows.sums, count * rows.sum_size, 0.0F);
@@ -81,63 +91,61 @@ void clear_rows(const AttentionRows& rows, std::size_t count) {
 /// The running softmax of prepared queries over a range of positions, to scratch.rows. What a row gets depends on the
 /// range only in that it sees nothing outside.
 void attend_range(const AttentionShape& shape, const AttentionTask& task, bool sinks, const PositionRange& range,
-                  const AttentionScratch& scratch) {
+                  const AttentionScratch& all) {
   const AttentionSequence& sequence = *task.sequence;
   const std::size_t group = shape.heads / shape.kv_heads;
-  const std::size_t rows = task.queries * group;
-  const KeyBias& bias = sequence.kv.key_bias;
+  const std::size_t rows = rows_of_head(shape, task);
   const bool int8 = sequence.kv.layout->type() == CacheType::kInt8;
-  clear_rows(scratch.rows, rows);
+  const KeyBias& bias = sequence.kv.key_bias;
+  const KeyRotation* rotation = int8 && bias.values != nullptr ? bias.rotation : nullptr;
+  clear_rows(all.rows, task.kv_heads * rows);
   for (std::size_t key = range.begin, end = 0; key < range.end; key = end) {
-    const AttentionBlock block(sequence.kv, task.kv_head, key, range.end);
-    if (block.positions().end < range.end) {
-      const std::byte* p =
-          sequence.kv.page_of(block.positions().end).data + sequence.kv.layout->rows_at(RowKind::kKeys, task.kv_head);
-      for (std::size_t i = 0; i < 8192; i += 64) hwy::Prefetch(p + i);
-    }
+    AttentionBlock block(sequence.kv, key, range.end);
+    if (rotation != nullptr) prepare_panel_angles(*rotation, block.first_position, all.bias);
     const auto visible = [&](std::size_t row) {
       return intersection(visible_positions(shape, sequence, sinks, task.position(row / group)), block.positions());
     };
-    if (int8) {
-      attend_int8_block(block, bias.values == nullptr ? nullptr : bias.rotation, rows, visible, scratch);
-    } else {
-      attend_float_block(block, rows, visible, scratch);
+    for (std::size_t head = 0; head < task.kv_heads; ++head) {
+      block.head = task.first_kv_head + head;
+      const AttentionScratch scratch = all.from(head * rows, shape.head_size);
+      if (int8) {
+        attend_int8_block(block, rotation, rows, visible, scratch);
+      } else {
+        attend_float_block(block, rows, visible, scratch);
+      }
     }
     end = block.positions().end;
   }
 }
 
 /// Adds the softmax of a part to that of the parts before it. A row that saw nothing in one of them keeps the bits of
-/// the other. Not inlined: every order of tasks must come to the same instructions.
+/// the other. Not inlined: whatever calls it comes to the same instructions.
 HWY_NOINLINE void merge_rows(const AttentionRows& part, std::size_t count, const AttentionRows& all) {
+  const FloatTag df;
+  for_vectors(count, [&](auto load, auto store) HWY_ATTR {
+    const auto before = load(all.maximum), after = load(part.maximum);
+    const auto maximum = hn::Max(before, after);
+    const auto kept = exp2_of<Exp2Accuracy::kFloat>(df, hn::Sub(before, maximum));
+    const auto added = exp2_of<Exp2Accuracy::kFloat>(df, hn::Sub(after, maximum));
+    store(hn::MulAdd(load(all.total), kept, hn::Mul(load(part.total), added)), all.total);
+    store(maximum, all.maximum);
+    store(hn::Max(load(all.first_score), load(part.first_score)), all.first_score);
+    // What was the part's is not needed any more.
+    store(kept, part.maximum);
+    store(added, part.total);
+  });
   for (std::size_t row = 0; row < count; ++row) {
-    if (part.total[row] == 0.0F) continue;
+    const auto kept = hn::Set(df, part.maximum[row]), added = hn::Set(df, part.total[row]);
     const float* other = part.sums + row * all.sum_size;
     float* sum = all.sums + row * all.sum_size;
-    all.first_score[row] = std::max(all.first_score[row], part.first_score[row]);
-    if (all.total[row] == 0.0F) {
-      all.maximum[row] = part.maximum[row];
-      all.total[row] = part.total[row];
-      std::copy_n(other, all.sum_size, sum);
-      continue;
-    }
-    const bool rises = part.maximum[row] > all.maximum[row];
-    const float lower = std::exp2(-std::fabs(part.maximum[row] - all.maximum[row]));
-    const float kept = rises ? lower : 1.0F;
-    const float added = rises ? 1.0F : lower;
-    const auto kept_vector = hn::Set(FloatTag(), kept);
-    const auto added_vector = hn::Set(FloatTag(), added);
-    for_vectors(all.sum_size, [&](auto load, auto store) HWY_ATTR {
-      store(hn::MulAdd(load(sum), kept_vector, hn::Mul(load(other), added_vector)), sum);
-    });
-    all.total[row] = all.total[row] * kept + part.total[row] * added;
-    all.maximum[row] = std::max(all.maximum[row], part.maximum[row]);
+    for_vectors(all.sum_size, [&](auto load, auto store)
+                                  HWY_ATTR { store(hn::MulAdd(load(sum), kept, hn::Mul(load(other), added)), sum); });
   }
 }
 
 void attend(const AttentionShape& shape, const AttentionTask& task, float* memory) {
   const AttentionSequence& sequence = *task.sequence;
-  const std::size_t rows = task.queries * (shape.heads / shape.kv_heads);
+  const std::size_t rows = task.kv_heads * rows_of_head(shape, task);
   AttentionScratch scratch(memory, rows, shape.head_size, shape.output_size());
   AttentionRows all = scratch.rows;
   if (task.partial != nullptr) {
@@ -167,7 +175,7 @@ void attend(const AttentionShape& shape, const AttentionTask& task, float* memor
 
 /// Merges the `count` tasks' rows, which saw one part each, in order, and stores the result.
 void merge_parts(const AttentionShape& shape, const AttentionTask* tasks, std::size_t count) {
-  const std::size_t row_count = tasks[0].queries * (shape.heads / shape.kv_heads);
+  const std::size_t row_count = tasks[0].kv_heads * rows_of_head(shape, tasks[0]);
   const auto rows_of = [&](std::size_t i) {
     FloatCutter cutter(tasks[i].partial);
     return AttentionRows(cutter, row_count, shape.output_size());

@@ -7,30 +7,44 @@
 namespace ballast::kernels {
 namespace {
 
-/// Calls body(task) for every block of queries and key head of a sequence, the task with all positions that it sees.
+/// Calls body(task) for every block of queries and key heads of a sequence, the task with all positions that it sees.
+/// Few queries take as many key heads together as make a block: they then read pages from end to end.
 template <class Body>
 void for_each_block(const AttentionShape& shape, const AttentionSequence& sequence, const Body& body) {
-  const std::size_t block = std::max<std::size_t>(1, kAttentionRows / (shape.heads / shape.kv_heads));
-  for (std::size_t kv_head = 0; kv_head < shape.kv_heads; ++kv_head) {
-    for (std::size_t query = 0; query < sequence.queries; query += block) {
+  const std::size_t group = shape.heads / shape.kv_heads;
+  const std::size_t block = std::max<std::size_t>(1, kAttentionRows / group);
+  for (std::size_t query = 0; query < sequence.queries; query += block) {
+    const std::size_t queries = std::min(block, sequence.queries - query);
+    const std::size_t together = std::max<std::size_t>(1, kAttentionRows / (queries * group));
+    for (std::size_t kv_head = 0; kv_head < shape.kv_heads; kv_head += together) {
       AttentionTask task = {.sequence = &sequence,
-                            .kv_head = kv_head,
+                            .first_kv_head = kv_head,
+                            .kv_heads = std::min(together, shape.kv_heads - kv_head),
                             .first_query = query,
-                            .queries = std::min(block, sequence.queries - query),
+                            .queries = queries,
                             .sinks = sequence.window != 0 && sequence.sinks != 0,
                             .range = {},
                             .partial = nullptr,
                             .first_token_share = nullptr};
       task.range = {visible_positions(shape, sequence, false, task.position(0)).begin,
-                    visible_positions(shape, sequence, false, task.position(task.queries - 1)).end};
+                    visible_positions(shape, sequence, false, task.position(queries - 1)).end};
       body(task);
     }
   }
 }
 
+std::size_t rows_of(const AttentionShape& shape, const AttentionTask& task) {
+  return task.kv_heads * task.queries * (shape.heads / shape.kv_heads);
+}
+
 double operations_of(const AttentionShape& shape, const AttentionTask& task) {
-  return static_cast<double>(task.queries * (shape.heads / shape.kv_heads) * shape.head_size) *
-         static_cast<double>(task.range.size());
+  return static_cast<double>(rows_of(shape, task) * shape.head_size) * static_cast<double>(task.range.size());
+}
+
+std::size_t parts_of(const PositionRange& range) {
+  std::size_t count = 0;
+  for (std::size_t begin = range.begin; begin < range.end; begin = part_end(begin)) ++count;
+  return count;
 }
 
 }  // namespace
@@ -57,15 +71,26 @@ void AttentionPlan::make(const AttentionShape& shape, std::span<const AttentionS
   lay_out(shape);
 }
 
-/// The task, in its parts when it takes more than `longest` operations.
+/// The task, or its parts when it takes more than `longest` operations; of one head each when there are too few parts.
 void AttentionPlan::add(const AttentionShape& shape, const AttentionTask& whole, double longest) {
-  const std::size_t rows = whole.queries * (shape.heads / shape.kv_heads);
-  most_rows_ = std::max(most_rows_, rows);
-  const std::size_t first = tasks_.size();
-  if (operations_of(shape, whole) <= longest || part_end(whole.range.begin) >= whole.range.end) {
+  most_rows_ = std::max(most_rows_, rows_of(shape, whole));
+  const double pieces = operations_of(shape, whole) / longest;
+  if (pieces <= 1) {
     tasks_.push_back(whole);
     return;
   }
+  const auto parts = static_cast<double>(parts_of(whole.range));
+  const std::size_t together = parts >= 2 * pieces ? whole.kv_heads : 1;
+  AttentionTask task = whole;
+  for (std::size_t head = 0; head < whole.kv_heads; head += together) {
+    task.first_kv_head = whole.first_kv_head + head;
+    task.kv_heads = std::min(together, whole.kv_heads - head);
+    add_parts(shape, task);
+  }
+}
+
+void AttentionPlan::add_parts(const AttentionShape& shape, const AttentionTask& whole) {
+  const std::size_t first = tasks_.size();
   AttentionTask part = whole;
   if (whole.sinks) {
     part.range.end = part.range.begin;
@@ -77,23 +102,23 @@ void AttentionPlan::add(const AttentionShape& shape, const AttentionTask& whole,
     tasks_.push_back(part);
   }
   const std::size_t count = tasks_.size() - first;
+  if (count == 1) return;
   merges_.push_back({first, count});
-  partial_floats_ += count * AttentionRows::floats(rows, shape.output_size());
+  partial_floats_ += count * AttentionRows::floats(rows_of(shape, whole), shape.output_size());
 }
 
 /// Gives tasks the memory for what they leave: shares of their own, and rows to be merged.
 void AttentionPlan::lay_out(const AttentionShape& shape) {
-  const std::size_t group = shape.heads / shape.kv_heads;
-  shares_.assign(tasks_.size() * group, 0.0);
+  shares_.assign(tasks_.size() * shape.heads, 0.0);
   partials_.grow(partial_floats_);
   for (std::size_t i = 0; i < tasks_.size(); ++i) {
-    if (tasks_[i].sequence->first_token_share != nullptr) tasks_[i].first_token_share = shares_.data() + i * group;
+    if (tasks_[i].sequence->first_token_share != nullptr) tasks_[i].first_token_share = &shares_[i * shape.heads];
   }
   float* partial = partials_.data();
   for (const Merge& merge : merges_) {
     for (std::size_t i = merge.first; i < merge.first + merge.count; ++i) {
       tasks_[i].partial = partial;
-      partial += AttentionRows::floats(tasks_[i].queries * group, shape.output_size());
+      partial += AttentionRows::floats(rows_of(shape, tasks_[i]), shape.output_size());
     }
   }
 }
@@ -109,8 +134,8 @@ void AttentionPlan::add_up_shares(const AttentionShape& shape, std::span<const A
   }
   for (const AttentionTask& task : tasks_) {
     if (task.first_token_share == nullptr) continue;
-    double* total = task.sequence->first_token_share + task.kv_head * group;
-    for (std::size_t h = 0; h < group; ++h) total[h] += task.first_token_share[h];
+    double* total = task.sequence->first_token_share + task.first_kv_head * group;
+    for (std::size_t h = 0; h < task.kv_heads * group; ++h) total[h] += task.first_token_share[h];
   }
 }
 

@@ -42,6 +42,7 @@ class AttentionPlan {
   AttentionPlan() = default;
 
   void add(const AttentionShape& shape, const AttentionTask& whole, double longest);
+  void add_parts(const AttentionShape& shape, const AttentionTask& whole);
   void lay_out(const AttentionShape& shape);
 
   std::vector<AttentionTask> tasks_;

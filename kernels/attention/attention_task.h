@@ -48,16 +48,18 @@ inline PositionRange intersection(const PositionRange& a, const PositionRange& b
   return {begin, std::max(begin, std::min(a.end, b.end))};
 }
 
-/// What one task computes: a block of queries of one sequence with one key head, for all heads that share it.
+/// What one task computes: a block of queries of one sequence with some key heads, for all heads that share them. Its
+/// rows are [kv_heads][queries][heads that share a key head].
 struct AttentionTask {
   const AttentionSequence* sequence;
-  std::size_t kv_head;
+  std::size_t first_kv_head;
+  std::size_t kv_heads;
   std::size_t first_query;
   std::size_t queries;
   bool sinks;                 ///< whether the sinks of a window belong to it
   PositionRange range;        ///< of what is not seen as a sink; may be empty
   float* partial;             ///< null, or where the AttentionRows of its only part go, to be merged with others'
-  double* first_token_share;  ///< null, or [heads that share a key head]: this task's part
+  double* first_token_share;  ///< null, or [kv_heads][heads that share a key head]: this task's part
 
   std::size_t position(std::size_t query) const {
     return sequence->kv.length - sequence->queries + first_query + query;
@@ -79,15 +81,16 @@ inline PositionRange visible_positions(const AttentionShape& shape, const Attent
 struct AttentionBlock {
   const PageLayout& layout;
   const CachePage& page;
-  std::size_t head;
+  std::size_t head;            ///< of the keys and values
   std::size_t first_position;  ///< of the page
   std::size_t begin;           ///< slots
   std::size_t end;
 
-  AttentionBlock(const KeyValueView& kv, std::size_t kv_head, std::size_t position, std::size_t last_end)
+  /// From `position` to the page's end or `last_end`.
+  AttentionBlock(const KeyValueView& kv, std::size_t position, std::size_t last_end)
       : layout(*kv.layout),
         page(kv.page_of(position)),
-        head(kv_head),
+        head(0),
         first_position(position - position % kAttentionKeys),
         begin(position - first_position),
         end(std::min(kAttentionKeys, last_end - first_position)) {}
@@ -152,6 +155,16 @@ struct AttentionRows {
 
   static std::size_t padded(std::size_t value_size) { return (value_size + 15) / 16 * 16; }
 
+  /// The rows from `first` on.
+  AttentionRows from(std::size_t first) const {
+    AttentionRows rows = *this;
+    rows.maximum += first;
+    rows.total += first;
+    rows.first_score += first;
+    rows.sums += first * sum_size;
+    return rows;
+  }
+
   AttentionRows(FloatCutter& cutter, std::size_t rows, std::size_t value_size)
       : maximum(cutter.take(rows)),
         total(cutter.take(rows)),
@@ -173,6 +186,14 @@ struct KeyBiasScratch {
   float* turned;        ///< [kMostInt8TileRows][2 * pairs]: coefficients from a panel's start on
   float* angles;        ///< [panels of a block][2 * pairs]: cos, then sin, of the panels' starts
   KeyRotation::FarGroup far;
+
+  /// For the rows from `first` on.
+  KeyBiasScratch from(std::size_t first, std::size_t head_size) const {
+    KeyBiasScratch scratch = *this;
+    scratch.coefficients += first * head_size;
+    scratch.constants += first;
+    return scratch;
+  }
 
   KeyBiasScratch(FloatCutter& cutter, std::size_t rows, std::size_t head_size)
       : coefficients(cutter.take(rows * head_size)),
@@ -224,6 +245,18 @@ struct AttentionScratch {
         weights(cutter.take_as<std::uint8_t>(kMostInt8TileRows * kAttentionKeys)),
         fp16_slots(cutter.take_as<std::uint8_t>(kAttentionKeys)),
         bias(cutter, row_count, head_size) {}
+
+  /// For the rows from `first` on; blocks of all rows use the same memory otherwise.
+  AttentionScratch from(std::size_t first, std::size_t head_size) const {
+    AttentionScratch scratch = *this;
+    scratch.rows = rows.from(first);
+    scratch.q += first * head_size;
+    scratch.q_codes += first * stored_size(CacheType::kInt8, RowKind::kKeys, head_size);
+    scratch.q_scales += first;
+    scratch.q_starts += first;
+    scratch.bias = bias.from(first, head_size);
+    return scratch;
+  }
 
  private:
   static constexpr std::size_t kSlack = 512;  ///< a tile reads two whole vectors beside the last column

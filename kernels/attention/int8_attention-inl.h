@@ -269,7 +269,6 @@ template <class Visible>
 HWY_INLINE void attend_int8_block(const AttentionBlock& block, const KeyRotation* bias, std::size_t rows,
                                   const Visible& visible, const AttentionScratch& scratch) {
   const std::size_t fp16 = prepare_values(block, scratch);
-  if (bias != nullptr) prepare_panel_angles(*bias, block.first_position, scratch.bias);
   const auto visible_slots = [&](std::size_t row) -> PositionRange {
     const PositionRange seen = visible(row);
     return {seen.begin - block.first_position, seen.end - block.first_position};
