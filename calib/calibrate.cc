@@ -324,9 +324,8 @@ class Calibration {
   Statistics statistics_;
 };
 
-}  // namespace
-
-Statistics calibrate(const std::filesystem::path& model, const CalibrateOptions& options, const Progress& progress) {
+Statistics run_calibration(const std::filesystem::path& model, const CalibrateOptions& options,
+                           const Progress& progress) {
   const model::ModelSource source(model);
   std::vector<int> prefix = calib::fixed_prefix(source, options.prefix);
   if (!options.prefix.automatic || !prefix.empty()) {
@@ -342,6 +341,19 @@ Statistics calibrate(const std::filesystem::path& model, const CalibrateOptions&
   const Statistics bare = Calibration(source, options, {}, "finding the prefix", progress).run(folder);
   prefix = calib::massive_prefix(source, bare, model.string());
   return Calibration(source, options, std::move(prefix), "calibrating", progress, &bare).run(options.state_folder);
+}
+
+}  // namespace
+
+Statistics calibrate(const std::filesystem::path& model, const CalibrateOptions& options, const Progress& progress) {
+  try {
+    return run_calibration(model, options, progress);
+  } catch (const FileError&) {
+    throw;  // what is done helps when there is room on the disk again
+  } catch (const Error&) {
+    discard_calibration_state(options);
+    throw;
+  }
 }
 
 void discard_calibration_state(const CalibrateOptions& options) {

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "ballast/convert.h"
 #include "ballast/error.h"
 #include "ballast/recipe.h"
 #include "files/strict_json.h"
@@ -12,7 +13,6 @@
 #include "model/model.h"
 #include "model/source/model_source.h"
 #include "model/source/tensor_groups.h"
-#include "quant/search/size_estimate.h"
 #include "text/tokenizer.h"
 
 namespace ballast {
@@ -20,6 +20,13 @@ namespace ballast {
 namespace {
 
 using nlohmann::json;
+
+std::string size_text(std::uint64_t bytes) {
+  constexpr double kMegabyte = 1e6;
+  const auto size = static_cast<double>(bytes);
+  return size < kMegabyte ? std::to_string(std::lround(size / 1e3)) + " kB"
+                          : std::to_string(std::lround(size / kMegabyte)) + " MB";
+}
 
 /// Adds up the tensors of a checkpoint.
 class Summary {
@@ -102,11 +109,18 @@ class Summary {
   }
 
   std::string estimate(std::string_view scheme) const {
-    const Recipe recipe = recipe_for_scheme(scheme);
-    const double megabytes = static_cast<double>(quant::estimated_bytes(recipe, source_.spec())) / 1e6;
-    return "convert --scheme " + std::string(scheme) + ": about " + std::to_string(std::lround(megabytes)) +
-           " MB, linears " + format_name(recipe.linears) + ", embedding " + format_name(recipe.embedding) +
-           (recipe.outlier_fraction > 0 ? ", the largest input channels in 16 bits" : "");
+    ConvertOptions options;
+    options.recipe = recipe_for_scheme(scheme);
+    const std::string command = "convert --scheme " + std::string(scheme) + ": ";
+    try {
+      const std::uint64_t bytes = plan_conversion(source_.checkpoint().path(), options).least_bytes;
+      const Recipe& recipe = options.recipe;
+      return command + "about " + size_text(bytes) + ", linears " + format_name(recipe.linears) + ", embedding " +
+             format_name(recipe.embedding) +
+             (recipe.outlier_fraction > 0 ? ", the largest input channels in 16 bits" : "");
+    } catch (const Error& error) {
+      return command + "refused: " + error.what();
+    }
   }
 
   const model::ModelSource& source_;

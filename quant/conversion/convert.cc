@@ -15,7 +15,7 @@
 #include "quant/search/format_search.h"
 #include "quant/write/ballast_format.h"
 
-namespace ballast {
+namespace ballast::quant {
 
 namespace {
 
@@ -29,7 +29,7 @@ void check_replaceable(const std::filesystem::path& output, bool replace) {
   throw Error(output.string(), "is not a model that ballast wrote: it is not replaced, choose another name");
 }
 
-std::optional<std::vector<int>> massive_tokens(const quant::ConversionInputs& inputs) {
+std::optional<std::vector<int>> massive_tokens(const ConversionInputs& inputs) {
   // Those that were measured without the prefix are ordinary after it.
   if (inputs.statistics() == nullptr || inputs.statistics()->prefix != inputs.prefix()) return {};
   std::vector<int> tokens;
@@ -38,27 +38,19 @@ std::optional<std::vector<int>> massive_tokens(const quant::ConversionInputs& in
 }
 
 /// The formats of all matrices, found once and saved.
-quant::Allocation find_allocation(const quant::ConversionInputs& inputs, const quant::ModelFormat& format,
-                                  quant::ConversionState& state, quant::StepReporter& steps) {
-  if (std::optional<quant::Allocation> saved = state.allocation()) return *std::move(saved);
-  quant::Allocation allocation = quant::FormatSearch(inputs, format, steps).run();
+Allocation find_allocation(const ConversionInputs& inputs, const ModelFormat& format, ConversionState& state,
+                           StepReporter& steps) {
+  if (std::optional<Allocation> saved = state.allocation()) return *std::move(saved);
+  Allocation allocation = FormatSearch(inputs, format, steps).run();
   state.save(allocation);
   return allocation;
 }
 
-}  // namespace
-
-ConvertReport quant::convert_to(const ModelFormat& format, const std::filesystem::path& model,
-                                const std::filesystem::path& output, const ConvertOptions& options,
-                                const Progress& progress) {
-  ConversionInputs inputs(model, options);
+/// `directory`: of the rank that writes.
+ConvertReport run_conversion(ConversionInputs& inputs, const ModelFormat& format, std::vector<ModulePlan> plan,
+                             const std::filesystem::path& output, std::optional<files::AtomicDirectory>& directory,
+                             const Progress& progress) {
   StepReporter steps(progress);
-  check_replaceable(output, options.replace);
-  // Only the first rank writes; what the others would is the same.
-  std::optional<files::AtomicDirectory> directory;
-  if (inputs.ranks().first()) directory.emplace(output, options.replace);
-  std::vector<ModulePlan> plan = plan_model(inputs.preparation(nullptr));
-  check_plan(inputs.recipe(), plan, format);
   inputs.gather(output, progress);
 
   std::optional<ConversionState> state;
@@ -95,6 +87,32 @@ ConvertReport quant::convert_to(const ModelFormat& format, const std::filesystem
   inputs.discard_calibration();
   return conversion_report(inputs, tally, allocation ? &*allocation : nullptr, blocks.notes(), bytes);
 }
+
+}  // namespace
+
+ConvertReport convert_to(const ModelFormat& format, const std::filesystem::path& model,
+                         const std::filesystem::path& output, const ConvertOptions& options, const Progress& progress) {
+  ConversionInputs inputs(model, options);
+  check_replaceable(output, options.replace);
+  // Only the first rank writes; what the others would is the same.
+  std::optional<files::AtomicDirectory> directory;
+  if (inputs.ranks().first()) directory.emplace(output, options.replace);
+  std::vector<ModulePlan> plan = plan_model(inputs.preparation(nullptr));
+  check_plan(inputs.recipe(), plan, format);
+  try {
+    return run_conversion(inputs, format, std::move(plan), output, directory, progress);
+  } catch (const FileError&) {
+    throw;  // what is done helps when there is room on the disk again
+  } catch (const Error&) {
+    jobs::JobState::remove_folder(jobs::JobState::folder_of(jobs::JobState::folder_beside(output), inputs.ranks()));
+    inputs.discard_calibration();
+    throw;
+  }
+}
+
+}  // namespace ballast::quant
+
+namespace ballast {
 
 ConvertReport convert(const std::filesystem::path& model, const std::filesystem::path& output,
                       const ConvertOptions& options, const Progress& progress) {

@@ -50,7 +50,7 @@ PlanLimits plan_limits(std::span<const ModulePlan> model, const ModelFormat& for
 
 void check_plan(const Recipe& recipe, std::span<const ModulePlan> model, const ModelFormat& format) {
   for (const ModulePlan& module : model) {
-    if (format.holds(module)) continue;
+    if ((module.free_format && recipe.target_bytes != 0) || format.holds(module)) continue;
     throw Error(module.name, "cannot be stored as " + format_name(module.format) +
                                  (module.outlier_columns == 0 ? "" : " with columns in 16 bits") +
                                  ": choose another format for it");
