@@ -356,6 +356,10 @@ Statistics calibrate(const std::filesystem::path& model, const CalibrateOptions&
   }
 }
 
+std::filesystem::path state_folder_beside(const std::filesystem::path& output) {
+  return JobState::folder_beside(output);
+}
+
 void discard_calibration_state(const CalibrateOptions& options) {
   if (options.state_folder.empty()) return;
   const Ranks& ranks = options.ranks == nullptr ? single_rank() : *options.ranks;

@@ -7,6 +7,7 @@
 #include "ballast/error.h"
 #include "files/json_reader.h"
 #include "files/strict_json.h"
+#include "files/text_file.h"
 #include "quant/search/name_pattern.h"
 
 namespace ballast {
@@ -183,6 +184,10 @@ Recipe parse_recipe(std::string_view text, std::string_view context) {
   Recipe recipe = recipe_for_scheme(reader.text("scheme", "w8a8"));
   for (const auto& [key, value] : reader.members()) set_field(recipe, key, value, context);
   return recipe;
+}
+
+Recipe read_recipe(const std::filesystem::path& path) {
+  return parse_recipe(files::read_text_file(path), path.string());
 }
 
 }  // namespace ballast

@@ -28,7 +28,7 @@ struct CalibrateOptions {
 
   Ranks* ranks = nullptr;  ///< that share the samples, at most 8; null: this process does it alone
   /// Where what is done is kept from block to block, so that the same call goes on after a kill and gives the same
-  /// statistics; empty: nowhere. Each rank has a folder of its own there (jobs/job_state.h).
+  /// statistics; empty: nowhere. Each rank has a folder of its own there.
   std::filesystem::path state_folder{};
   std::function<void(const JobPlan&)> on_plan{};         ///< told on the first rank before the work begins
   std::function<void(const std::string&)> on_message{};  ///< what else is worth a line; on the first rank
@@ -39,6 +39,9 @@ struct CalibrateOptions {
 /// that is available does not do: it then names the most samples that fit.
 Statistics calibrate(const std::filesystem::path& model, const CalibrateOptions& options,
                      const Progress& progress = {});
+
+/// A state_folder beside an output, hidden: ".OUTPUT.resume".
+std::filesystem::path state_folder_beside(const std::filesystem::path& output);
 
 /// Removes what calibrate() kept in options.state_folder: for when the statistics have been saved.
 void discard_calibration_state(const CalibrateOptions& options);

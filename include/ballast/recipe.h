@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -83,6 +84,9 @@ Recipe recipe_for_scheme(std::string_view scheme);
 /// only what differs; unknown keys are an Error naming them. `context` is the file, for messages.
 std::string recipe_json(const Recipe& recipe);
 Recipe parse_recipe(std::string_view json, std::string_view context);
+
+/// parse_recipe of a file. Throws FileError, too.
+Recipe read_recipe(const std::filesystem::path& path);
 
 }  // namespace ballast
 

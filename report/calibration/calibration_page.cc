@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "ballast/report.h"
+#include "files/atomic_output.h"
 #include "report/calibration/calibration_summary.h"
 #include "report/calibration/calibration_text.h"
 #include "report/calibration/figures.h"
@@ -75,6 +76,10 @@ std::string calibration_page(const Statistics& statistics) {
                  section("What conversion does about it", conversion_plan(statistics, findings));
   page.footer = "Layers count from 1; layer 0 is the embedding. Written by ballast.";
   return page_html(page);
+}
+
+void save_calibration_page(const Statistics& statistics, const std::filesystem::path& path, bool replace) {
+  files::write_file_atomically(path, calibration_page(statistics), replace);
 }
 
 }  // namespace ballast

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "ballast/report.h"
+#include "files/atomic_output.h"
 #include "report/chart/colours.h"
 #include "report/chart/page.h"
 #include "report/chart/scatter_chart.h"
@@ -216,6 +217,12 @@ std::string sweep_page(const Sweep& sweep, const std::vector<SweepPeer>& peers) 
   page.footer = "Written by ballast" + (sweep.program.empty() ? "." : " " + escape(printable(sweep.program)) + ".");
   page.script = kScript;
   return page_html(page);
+}
+
+void save_sweep(const Sweep& sweep, const std::filesystem::path& folder, const std::vector<SweepPeer>& peers) {
+  files::write_file_atomically(folder / "results.json", sweep_json(sweep) + "\n", true);
+  files::write_file_atomically(folder / "results.csv", sweep_csv(sweep), true);
+  files::write_file_atomically(folder / "index.html", sweep_page(sweep, peers), true);
 }
 
 }  // namespace ballast

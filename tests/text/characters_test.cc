@@ -1,5 +1,6 @@
 #include "text/unicode/characters.h"
 
+#include "ballast/text.h"
 #include "doctest/doctest.h"
 
 namespace ballast::text {

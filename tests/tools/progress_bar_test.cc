@@ -8,7 +8,7 @@
 #include <string_view>
 #include <utility>
 
-#include "text/unicode/characters.h"
+#include "ballast/text.h"
 
 namespace ballast::tools {
 namespace {

@@ -2,6 +2,7 @@
 
 #include <utf8proc.h>
 
+#include "ballast/text.h"
 #include "files/utf8.h"
 
 namespace ballast::text {
@@ -74,6 +75,11 @@ std::string_view last_columns(std::string_view text, std::size_t columns) {
     text.remove_prefix(first.bytes);
   }
   return text;
+}
+
+std::string_view from_code_point(std::string_view bytes) {
+  while (!bytes.empty() && files::continues_code_point(bytes.front())) bytes.remove_prefix(1);
+  return bytes;
 }
 
 }  // namespace ballast::text

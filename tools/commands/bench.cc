@@ -3,7 +3,7 @@
 #include <string>
 
 #include "ballast/benchmark.h"
-#include "report/chart/text.h"
+#include "ballast/text.h"
 #include "tools/commands/commands.h"
 #include "tools/commands/job.h"
 #include "tools/flags/cache_flags.h"

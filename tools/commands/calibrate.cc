@@ -11,9 +11,7 @@
 
 #include "ballast/error.h"
 #include "ballast/report.h"
-#include "files/atomic_output.h"
-#include "jobs/job_state.h"
-#include "report/chart/text.h"
+#include "ballast/text.h"
 #include "tools/commands/commands.h"
 #include "tools/commands/job.h"
 #include "tools/commands/plan_line.h"
@@ -141,7 +139,7 @@ int calibrate_on(Ranks& ranks, const CalibrateFlags& flags) {
   JobPlan plan;
   options.ranks = &ranks;
   if (flags.prefix) options.prefix = prefix_from_flag(*flags.prefix);
-  options.state_folder = jobs::JobState::folder_beside(flags.output);
+  options.state_folder = state_folder_beside(flags.output);
   options.on_plan = [&](const JobPlan& told) {
     plan = told;
     if (!flags.job.quiet) print_message(plan_line("calibration", plan, ranks));
@@ -153,7 +151,7 @@ int calibrate_on(Ranks& ranks, const CalibrateFlags& flags) {
   }();
   if (ranks.first()) {
     save_statistics(statistics, flags.output, flags.force);
-    if (flags.report) files::write_file_atomically(*flags.report, calibration_page(statistics), flags.force);
+    if (flags.report) save_calibration_page(statistics, *flags.report, flags.force);
     print(flags.json
               ? json_with_plan(statistics, plan)
               : summary_sheet(flags, statistics) + "\n" + layer_table(statistics) + "\n" + outlier_table(statistics));

@@ -8,7 +8,7 @@
 
 #include "ballast/explain.h"
 #include "ballast/inspect.h"
-#include "report/chart/text.h"
+#include "ballast/text.h"
 #include "tools/commands/commands.h"
 #include "tools/commands/job.h"
 #include "tools/commands/plan_line.h"

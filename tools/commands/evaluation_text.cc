@@ -6,9 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "files/utf8.h"
-#include "report/chart/text.h"
-#include "text/unicode/characters.h"
+#include "ballast/text.h"
 #include "tools/terminal/table.h"
 #include "tools/terminal/units.h"
 
@@ -63,8 +61,7 @@ std::string position_table(const Evaluation& evaluation) {
 
 /// The end of a text, which may begin in the middle of a character.
 std::string shown_context(std::string_view bytes) {
-  while (!bytes.empty() && files::continues_code_point(bytes.front())) bytes.remove_prefix(1);
-  const std::string shown = report::printable(bytes);
+  const std::string shown = report::printable(text::from_code_point(bytes));
   if (text::display_width(shown) <= kContextColumns) return shown;
   return "…" + std::string(text::last_columns(shown, kContextColumns - 1));
 }

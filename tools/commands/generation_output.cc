@@ -2,7 +2,7 @@
 
 #include <cstddef>
 
-#include "report/chart/text.h"
+#include "ballast/text.h"
 #include "tools/terminal/console.h"
 #include "tools/terminal/units.h"
 

@@ -9,7 +9,7 @@
 #include <variant>
 
 #include "ballast/prefix.h"
-#include "report/chart/text.h"
+#include "ballast/text.h"
 #include "tools/commands/commands.h"
 #include "tools/terminal/console.h"
 #include "tools/terminal/table.h"

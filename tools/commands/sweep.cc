@@ -10,8 +10,7 @@
 #include "ballast/error.h"
 #include "ballast/inspect.h"
 #include "ballast/report.h"
-#include "files/atomic_output.h"
-#include "report/chart/text.h"
+#include "ballast/text.h"
 #include "tools/commands/commands.h"
 #include "tools/commands/job.h"
 #include "tools/flags/option_checks.h"
@@ -73,12 +72,6 @@ std::string sweep_table(const Sweep& sweep) {
   return table.text();
 }
 
-void write_results(const SweepFlags& flags, const Sweep& sweep, const std::vector<SweepPeer>& peers) {
-  files::write_file_atomically(flags.output / "results.json", sweep_json(sweep) + "\n", true);
-  files::write_file_atomically(flags.output / "results.csv", sweep_csv(sweep), true);
-  files::write_file_atomically(flags.output / "index.html", sweep_page(sweep, peers), true);
-}
-
 void tell_failures(const Sweep& sweep) {
   const auto failed = [](const SweepRow& row) { return !row.error.empty(); };
   const auto count = std::ranges::count_if(sweep.rows, failed);
@@ -103,7 +96,7 @@ int run_sweep(const SweepFlags& flags) {
     Job job(flags.job);
     return sweep(flags.model, flags.output, options, job.progress());
   }();
-  write_results(flags, result, peers);
+  save_sweep(result, flags.output, peers);
   print(flags.json ? sweep_json(result) + "\n"
                    : sweep_table(result) + "\nAs a page: " + (flags.output / "index.html").string() + "\n");
   tell_failures(result);

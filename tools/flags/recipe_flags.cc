@@ -6,7 +6,6 @@
 #include <system_error>
 
 #include "ballast/error.h"
-#include "files/text_file.h"
 #include "tools/flags/option_checks.h"
 #include "tools/flags/prefix_flag.h"
 #include "tools/terminal/units.h"
@@ -106,7 +105,7 @@ void add_recipe_flags(CLI::App& command, RecipeFlags& flags) {
 
 Recipe recipe_from_flags(const RecipeFlags& flags) {
   Recipe recipe = [&] {
-    if (flags.file) return parse_recipe(files::read_text_file(*flags.file), flags.file->string());
+    if (flags.file) return read_recipe(*flags.file);
     try {
       return recipe_for_scheme(flags.scheme);
     } catch (const Error& error) {

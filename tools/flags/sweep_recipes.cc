@@ -5,7 +5,6 @@
 #include <string_view>
 
 #include "ballast/error.h"
-#include "files/text_file.h"
 #include "tools/flags/option_checks.h"
 #include "tools/terminal/units.h"
 
@@ -42,7 +41,7 @@ SweepRecipe read_recipe(const std::filesystem::path& path, const Preset& preset)
   // Names of files may hold what names of recipes do not.
   std::ranges::replace(recipe.name, ' ', '_');
   apply_preset(preset, recipe.conversion);
-  recipe.conversion.recipe = parse_recipe(files::read_text_file(path), path.string());
+  recipe.conversion.recipe = ballast::read_recipe(path);
   return recipe;
 }
 

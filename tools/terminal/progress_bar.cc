@@ -4,8 +4,7 @@
 #include <chrono>
 #include <utility>
 
-#include "report/chart/text.h"
-#include "text/unicode/characters.h"
+#include "ballast/text.h"
 #include "tools/terminal/console.h"
 #include "tools/terminal/units.h"
 

@@ -4,7 +4,7 @@
 #include <cassert>
 #include <utility>
 
-#include "text/unicode/characters.h"
+#include "ballast/text.h"
 
 namespace ballast::tools {
 

@@ -1,0 +1,52 @@
+// Text and figures as people read them: what the program prints and the pages show.
+#ifndef BALLAST_TEXT_H_
+#define BALLAST_TEXT_H_
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ballast::text {
+
+/// Columns of a terminal that `text` takes: none for combining marks, two for wide characters. Bytes that are not UTF-8
+/// take one each.
+std::size_t display_width(std::string_view text);
+
+/// As much of the text's beginning, or of its end, as fits into `columns`, in whole code points.
+std::string_view first_columns(std::string_view text, std::size_t columns);
+std::string_view last_columns(std::string_view text, std::size_t columns);
+
+/// From the first code point on that begins in `bytes`: what was cut out of a text may begin in the middle of one.
+std::string_view from_code_point(std::string_view bytes);
+
+}  // namespace ballast::text
+
+namespace ballast::report {
+
+/// A token's text with nothing invisible in it: spaces as "␣", "\n", "\t", other control and formatting characters as
+/// "\u{200b}", bytes that are no UTF-8 as "\xff". Not escaped. An empty text becomes "(empty)".
+std::string visible(std::string_view text);
+
+/// The same for names of files and models: spaces stay spaces.
+std::string printable(std::string_view text);
+
+/// At most `columns` columns of a fixed-width font, wide characters counted as two; cut at the end with "…".
+std::string shortened(std::string_view utf8, std::size_t columns);
+
+/// "23,855", "151", "12.4", "1.65", "0.0123", "3.4e-07"; "−" in front of negative values, "–" for what is not finite.
+std::string number(double value);
+std::string count(std::size_t value);
+
+/// "1 head", "2,040 heads".
+std::string counted(std::size_t value, std::string_view singular, std::string_view plural);
+
+/// "3, 12–28 and 30" from ascending numbers.
+std::string ranges(const std::vector<std::size_t>& ascending);
+
+/// "a", "a and b", "a, b and c"; beyond `most`: "a, b and 5 more".
+std::string listed(const std::vector<std::string>& items, std::size_t most);
+
+}  // namespace ballast::report
+
+#endif  // BALLAST_TEXT_H_
