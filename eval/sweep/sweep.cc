@@ -11,6 +11,7 @@
 #include "ballast/statistics.h"
 #include "eval/reference_logits.h"
 #include "eval/sweep/sweep_folder.h"
+#include "files/text_file.h"
 #include "jobs/job_key.h"
 #include "jobs/job_state.h"
 #include "model/model.h"
@@ -96,6 +97,8 @@ class SweepRun {
   // What would make every recipe fail is told once, before anything is done.
   ModelSummary checked_model() const {
     check_recipes(options_.recipes);
+    files::read_text_file(options_.text_file);
+    for (const fs::path& text : options_.calibration.text_files) files::read_text_file(text);
     ModelSummary summary = inspect(model_);
     const std::string place = model_.string();
     if (!summary.recipe.empty()) throw Error(place, "is quantized already: sweep the original");

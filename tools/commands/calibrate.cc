@@ -122,7 +122,10 @@ std::string outlier_table(const Statistics& statistics) {
 }
 
 // Asked before the work begins, not when it is done.
-void refuse_existing(const fs::path& path, bool force) {
+void check_output(const fs::path& path, bool force) {
+  const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
+  if (!fs::is_directory(folder))
+    throw FileError(path.string(), "cannot be written: " + folder.string() + " is no folder");
   if (!force && fs::exists(fs::symlink_status(path))) {
     throw Error(path.string(), "exists already; give another name, or --force to replace it");
   }
@@ -162,8 +165,8 @@ int calibrate_on(Ranks& ranks, const CalibrateFlags& flags) {
 }
 
 int run_calibrate(const CalibrateFlags& flags) {
-  refuse_existing(flags.output, flags.force);
-  if (flags.report) refuse_existing(*flags.report, flags.force);
+  check_output(flags.output, flags.force);
+  if (flags.report) check_output(*flags.report, flags.force);
   return run_on_ranks([&](Ranks& ranks) { return calibrate_on(ranks, flags); });
 }
 
