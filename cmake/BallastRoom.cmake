@@ -48,7 +48,9 @@ function(ballast_warnings target)
   target_compile_options(${target} PRIVATE -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Wnon-virtual-dtor
                                            -Woverloaded-virtual -Wcast-qual
                                            # gcc 12 reports std::string concatenations, wrongly (PR105651)
-                                           $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>)
+                                           $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>
+                                           # clang reports what g++'s library still uses though it is deprecated
+                                           $<$<CXX_COMPILER_ID:Clang>:-Wno-deprecated-declarations>)
   if(CMAKE_UNITY_BUILD AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     # It takes what a class keeps to its own file for something that all who include it would see.
     target_compile_options(${target} PRIVATE -Wno-subobject-linkage)

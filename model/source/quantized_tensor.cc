@@ -107,7 +107,7 @@ std::vector<std::uint16_t> decode_all_scales(const PartReader& parts, const Quan
 template <typename T>
 std::vector<T> values_of(std::span<const std::byte> bytes) {
   std::vector<T> values(bytes.size() / sizeof(T));
-  std::memcpy(values.data(), bytes.data(), values.size() * sizeof(T));
+  if (!values.empty()) std::memcpy(values.data(), bytes.data(), values.size() * sizeof(T));
   return values;
 }
 

@@ -50,7 +50,7 @@ class ArrayReader {
   void get(std::vector<T>& values) {
     const std::span<const std::byte> array = next();
     check(array.size() == values.size() * sizeof(T));
-    std::memcpy(values.data(), array.data(), array.size());
+    if (!array.empty()) std::memcpy(values.data(), array.data(), array.size());
   }
 
   std::string text() {
