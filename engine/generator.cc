@@ -24,7 +24,7 @@ double seconds_since(Clock::time_point start) {
 struct Generator::State {
   explicit State(std::shared_ptr<const Model::State> shared_model) : shared(std::move(shared_model)) {}
 
-  // Of the context, what is left behind the prompt for the options' tokens.
+  // Of the context, what is left after the prompt for the options' tokens.
   std::size_t most_tokens(std::size_t prompt, const GenerateOptions& options) const {
     const model::Model& model = shared->model;
     const std::size_t context = model.context_length();

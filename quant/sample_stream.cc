@@ -31,7 +31,7 @@ class InputCollector {
   InputCollector(const SampleSharing& sharing, bool peaks, WorkingBlock& block)
       : sharing_(sharing), peaks_(peaks), block_(block) {}
 
-  /// `behind` is the stream behind the block, [tokens][hidden].
+  /// `behind` is the stream after the block, [tokens][hidden].
   void add(const model::BlockActivations& activations, std::span<const float> behind, const ModelSpec& spec) {
     const std::vector<float> token_weights = norm_factors(behind, spec);
     std::vector<float> weights;

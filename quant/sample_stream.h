@@ -20,7 +20,7 @@ namespace ballast::quant {
 struct SampleTokens {
   std::span<const int> ids;
   std::size_t length = 0;
-  std::size_t prefix = 0;  ///< of a sequence's tokens, those of the model's prefix: its text begins behind them
+  std::size_t prefix = 0;  ///< of a sequence's tokens, those of the model's prefix: its text begins after them
 
   std::size_t count() const { return length == 0 ? 0 : ids.size() / length; }
 
@@ -47,10 +47,10 @@ class SampleStream {
   std::vector<float>& hidden() { return hidden_; }
   const std::vector<float>& hidden() const { return hidden_; }
 
-  /// Samples in front of the first block, behind those that are there already.
+  /// Samples in front of the first block, after those that are there already.
   void embed(const model::Embedding& embedding, const SampleTokens& tokens);
 
-  /// Samples move on to behind a block, at most `at_once` of them side by side.
+  /// Samples move on to after a block, at most `at_once` of them side by side.
   void advance(const model::BlockWeights& block, std::size_t layer, std::size_t at_once = SIZE_MAX);
 
   /// Gives the inputs of `block` the moments, and if asked to where they become INT8 the peaks, of what its linears
@@ -58,7 +58,7 @@ class SampleStream {
   /// where they are, or move on, too.
   ///
   /// In front of linears that write the stream, a token counts by what the next norm will make of an error there: by
-  /// the inverse of its mean square behind the block (about alike for all where the block ends with a norm). Else a
+  /// the inverse of its mean square after the block (about alike for all where the block ends with a norm). Else a
   /// massive token, whose errors no norm lets through, would outweigh all others.
   enum class Then { kStay, kAdvance };
   enum class What { kMoments, kAlsoPeaks };

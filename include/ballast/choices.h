@@ -26,7 +26,7 @@ struct ChoiceOptions {
 
 /// What a model says to one question.
 struct ChoiceAnswer {
-  std::vector<double> log_likelihoods;  ///< of each choice behind the question, nats
+  std::vector<double> log_likelihoods;  ///< of each choice after the question, nats
   std::size_t pick = 0;                 ///< the most likely choice, the first on a tie
   std::size_t pick_norm = 0;            ///< the most likely per character
 };
@@ -51,7 +51,7 @@ struct ChoiceEvaluation {
 };
 
 /// As lm-evaluation-harness does for tasks of the type multiple_choice, so that figures compare: a choice's
-/// log-likelihood is that of its tokens behind those of the question, which is cut at its beginning where both do not
+/// log-likelihood is that of its tokens after those of the question, which is cut at its beginning where both do not
 /// fit the model. BOS stands in front where the tokenizer adds it to every text. The white space at the question's end
 /// belongs to the choice; `acc_norm` divides by the characters of the choice without the delimiter. Throws Error, for a
 /// bad line naming file and line.

@@ -1,4 +1,4 @@
-// What a conversion shall do: schemes by name, and every choice behind them.
+// What a conversion shall do: schemes by name, and every choice that they make.
 #ifndef BALLAST_RECIPE_H_
 #define BALLAST_RECIPE_H_
 
@@ -44,15 +44,15 @@ struct Recipe {
   /// smallest error in the output; or so that the weights of a row make up for each other's errors (GPTQ).
   enum class Rounding { kNearest, kScaleSearch, kGptq };
 
-  std::string scheme;          ///< the name it started from: "w8a8"
-  bool fold_norms = true;      ///< norm gains into the linears that read them
-  bool fold_biases = true;     ///< biases of norms and values into those behind them; what softmax cancels is dropped
-  bool center_norms = true;    ///< LayerNorm to RMSNorm, where that is exact
-  bool equalize = false;       ///< V against O and up against down: equal ranges
-  bool smooth = false;         ///< what linears read, channel by channel, against their columns
-  bool rotate = false;         ///< the residual stream by a Hadamard matrix
-  bool rotate_values = false;  ///< values of each head by a Hadamard matrix
-  bool untie_head = false;     ///< a head that is the embedding becomes a matrix of its own, so that folds reach it
+  std::string scheme;             ///< the name it started from: "w8a8"
+  bool fold_norms = true;         ///< norm gains into the linears that read them
+  bool fold_biases = true;        ///< biases of norms and values into those after them; what softmax cancels is dropped
+  bool center_norms = true;       ///< LayerNorm to RMSNorm, where that is exact
+  bool equalize = false;          ///< V against O and up against down: equal ranges
+  bool smooth = false;            ///< what linears read, channel by channel, against their columns
+  bool rotate = false;            ///< the residual stream by a Hadamard matrix
+  bool rotate_values = false;     ///< values of each head by a Hadamard matrix
+  bool untie_head = false;        ///< a head that is the embedding becomes a matrix of its own, so that folds reach it
   double outlier_fraction = 0.0;  ///< of each linear's input channels, kept in 16 bits; 0: none
   WeightFormat linears;
   WeightFormat embedding;                 ///< and the head, when it is the same tensor
@@ -65,7 +65,7 @@ struct Recipe {
   Activations activations = Activations::kFloat;
   bool activation_groups = false;  ///< kInt8: a scale per token and group, else per token
   /// kInt8: inputs that only the last token of a prompt has, which thus cost no time, keep 16 bits: those of the head,
-  /// and where the layout allows it of all behind the last block's attention.
+  /// and where the layout allows it of all after the last block's attention.
   bool int16_activations_at_end = true;
   CachedPrefix prefix{};  ///< in front of every sequence; a model that has one keeps it
 };

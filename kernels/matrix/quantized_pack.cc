@@ -15,7 +15,7 @@ namespace ballast::kernels {
 namespace {
 
 /// Where the 4 bytes of one row lie in piece `index` of a panel's block, a piece being the bytes of all its rows: at 8
-/// bits a quad, else a pair of quads, and behind the pairs what lies above their low 4 bits.
+/// bits a quad, else a pair of quads, and after the pairs what lies above their low 4 bits.
 constexpr std::size_t piece(std::size_t index, std::size_t width) {
   return index * width * kQuadColumns;
 }

@@ -1,5 +1,5 @@
 // Megatron-LM's GPT (Megatron-core's names and arguments): queries, keys and values of a group side by side, gate and
-// up in one matrix; norms may be part of the linear behind them, as Transformer Engine keeps them.
+// up in one matrix; norms may be part of the linear after them, as Transformer Engine keeps them.
 #include <array>
 
 #include "model/arch/architectures.h"

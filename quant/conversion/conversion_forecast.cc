@@ -96,7 +96,7 @@ double seconds_of(const ModelSpec& spec, const BlockWork& block, const Conversio
     const double probe_tokens = static_cast<double>(work.probe_samples * length);
     seconds += (block.weights + head) * kLoadAndStore / threads + pass + measuring;
     seconds += block.sampled_weights * candidates * kGridSearch / threads;
-    // Each probe passes its block and those behind it: half of all, on average. Its error takes a product more.
+    // Each probe passes its block and those after it: half of all, on average. Its error takes a product more.
     seconds += probe_tokens * block.products / layers * kBesidesProducts * (0.5 * layers + 1.5) * probes / speed;
     seconds += 2 * block.compensation / speed;
     seconds += 0.5 * probe_tokens * head * probes / speed;

@@ -18,7 +18,7 @@ class Pass {
   virtual ~Pass() = default;
   virtual void run(WorkingBlock& block) = 0;
 
-  /// What the spec is behind this pass.
+  /// What the spec is after this pass.
   virtual void update_spec(ModelSpec&) const {}
 
   /// What was done to all blocks, in one line.

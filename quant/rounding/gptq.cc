@@ -110,7 +110,7 @@ class Gptq {
     return error;
   }
 
-  /// Columns behind a block take over its errors.
+  /// Columns after a block take over its errors.
   void tell_rest(std::size_t begin, std::size_t end) {
     if (end == cols_) return;
     const std::size_t rest = cols_ - end;

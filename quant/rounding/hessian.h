@@ -45,7 +45,7 @@ struct InverseCholesky {
   std::vector<std::int32_t> order;  ///< column of each rank: by falling energy, those that keep 16 bits last
   std::vector<float> upper;         ///< R [rank][rank]
 
-  /// 1 / R_jj^2 by column: what a unit of squared rounding error in it costs, once the columns behind it make up for it
+  /// 1 / R_jj^2 by column: what a unit of squared rounding error in it costs, once the columns after it make up for it
   /// as well as they can.
   std::vector<float> importance;
 };

@@ -42,7 +42,7 @@ class PeakSum {
   std::size_t groups(std::size_t size) const { return (cols_ + size - 1) / size; }
 
   std::size_t cols_;
-  jobs::ShardedSum<float> sum_;  ///< the arrays of InputPeaks one behind the other
+  jobs::ShardedSum<float> sum_;  ///< the arrays of InputPeaks one after the other
 };
 
 }  // namespace ballast::quant

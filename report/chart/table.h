@@ -24,7 +24,7 @@ class Table {
   /// The table in a box that scrolls when the window is narrower.
   std::string html() const;
 
-  /// The same behind a line that opens it.
+  /// The same after a line that opens it.
   std::string folded_html() const;
 
  private:

@@ -28,7 +28,7 @@ TEST_CASE("centring takes the mean out of what a block writes, and nothing else"
   const ModelSpec spec = test::small_layer_norm_spec();
   const auto pass = make_center_norms(spec);
   const Run run = run_pass(spec, *pass);
-  // The residual stream here is not centred: compare behind LayerNorms, not behind the RMSNorms that follow.
+  // The residual stream here is not centred: compare after LayerNorms, not after the RMSNorms that follow.
   const LayerValues layer_norm = [&] {
     Random random(6);
     return test::run_layer(spec, run.block, random.tokens(9, spec.hidden_size));

@@ -53,7 +53,7 @@ std::vector<float> product(const WorkingLinear& linear, const float* input) {
   return output;
 }
 
-// Values behind a norm without its gain, two tokens.
+// Values after a norm without its gain, two tokens.
 const std::vector<float> kNormalized = {1, -2, 0.5F, 3, -1, 0.25F, 2, -0.75F, -0.5F, 1, 4, -3, 2, 1, -1, 0.5F};
 const std::vector<float> kGain = {2, 0.5F, -1, 10, 0.1F, 1, 3, 0};
 

@@ -1,4 +1,4 @@
-// Conversion behind a prefix.
+// Conversion after a prefix.
 #include <doctest/doctest.h>
 
 #include <cstddef>

@@ -34,7 +34,7 @@ class MetadataOnly : public files::GgufFile {
   std::vector<std::string> names_;
 };
 
-// The tiny tokenizer, with a padding token behind.
+// The tiny tokenizer, with a padding token after it.
 json tiny_metadata() {
   const json model = test::tiny_tokenizer_json()["model"];
   std::vector<std::string> tokens(263);

@@ -75,7 +75,7 @@ bool is_tool_response(std::string_view content) {
 }
 
 std::string render_qwen3(const Chat& chat) {
-  // Answers behind the last question keep their reasoning.
+  // Answers after the last question keep their reasoning.
   std::size_t last_query = chat.messages.empty() ? 0 : chat.messages.size() - 1;
   for (std::size_t i = chat.messages.size(); i-- > 0;) {
     if (chat.messages[i].role != "user" || is_tool_response(chat.messages[i].content)) continue;

@@ -14,7 +14,7 @@ struct MistralForm {
   std::string_view close;
   std::string_view before_answer;
   bool trims_answer = false;
-  std::string_view after_answer;  // behind EOS
+  std::string_view after_answer;  // after EOS
   enum class System { kRefused, kInFirst, kInLast } system = System::kRefused;
 };
 
