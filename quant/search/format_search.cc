@@ -27,7 +27,8 @@ Allocation FormatSearch::run() {
   assign_int16_activations(choices, kMostInt16Activations);
   // What the file holds besides the matrices depends on their formats a little, through its header.
   std::uint64_t besides = 0;
-  constexpr int kRounds = 10;
+  constexpr int kRounds = 100;
+  constexpr int kPlainRounds = 10;  // then the steps grow: a header may take back what a step has saved
   for (int round = 0; round < kRounds; ++round) {
     if (besides >= target) {
       throw Error("target size", std::to_string(target) + " bytes are too few: without its matrices the model takes " +
@@ -36,7 +37,8 @@ Allocation FormatSearch::run() {
     Allocation allocation = allocate(choices, target - besides);
     const std::uint64_t file = file_bytes(allocation);
     if (round > 0 && file <= target) return allocation;
-    besides = round == 0 ? file - allocation.bytes : besides + (file - target);
+    const auto step = static_cast<std::uint64_t>(std::max(1, round - kPlainRounds + 2));
+    besides = round == 0 ? file - allocation.bytes : besides + (file - target) * step;
   }
   throw Error("target size", "no choice of formats was found that takes at most " + std::to_string(target) + " bytes");
 }
