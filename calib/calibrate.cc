@@ -346,14 +346,8 @@ Statistics run_calibration(const std::filesystem::path& model, const CalibrateOp
 }  // namespace
 
 Statistics calibrate(const std::filesystem::path& model, const CalibrateOptions& options, const Progress& progress) {
-  try {
-    return run_calibration(model, options, progress);
-  } catch (const FileError&) {
-    throw;  // what is done helps when there is room on the disk again
-  } catch (const Error&) {
-    discard_calibration_state(options);
-    throw;
-  }
+  return jobs::keep_progress_for_retry([&] { return run_calibration(model, options, progress); },
+                                       [&] { discard_calibration_state(options); });
 }
 
 std::filesystem::path state_folder_beside(const std::filesystem::path& output) {

@@ -5,7 +5,6 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "ballast/convert.h"
 #include "ballast/error.h"
 #include "ballast/recipe.h"
 #include "files/strict_json.h"
@@ -13,6 +12,8 @@
 #include "model/model.h"
 #include "model/source/model_source.h"
 #include "model/source/tensor_groups.h"
+#include "quant/prepared_blocks.h"
+#include "quant/write/ballast_format.h"
 #include "text/tokenizer.h"
 
 namespace ballast {
@@ -109,12 +110,11 @@ class Summary {
   }
 
   std::string estimate(std::string_view scheme) const {
-    ConvertOptions options;
-    options.recipe = recipe_for_scheme(scheme);
+    const Recipe recipe = recipe_for_scheme(scheme);
     const std::string command = "convert --scheme " + std::string(scheme) + ": ";
     try {
-      const std::uint64_t bytes = plan_conversion(source_.checkpoint().path(), options).least_bytes;
-      const Recipe& recipe = options.recipe;
+      const std::uint64_t bytes =
+          quant::BallastFormat(recipe).file_bytes(quant::plan_model({.source = source_, .recipe = recipe}));
       return command + "about " + size_text(bytes) + ", linears " + format_name(recipe.linears) + ", embedding " +
              format_name(recipe.embedding) +
              (recipe.outlier_fraction > 0 ? ", the largest input channels in 16 bits" : "");

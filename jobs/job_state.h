@@ -21,6 +21,7 @@
 #include <string_view>
 #include <vector>
 
+#include "ballast/error.h"
 #include "ballast/ranks.h"
 #include "jobs/job_key.h"
 
@@ -86,6 +87,20 @@ class JobState {
   Clock::time_point last_saved_{};
   Clock::duration saving_{};  ///< that the last stage took
 };
+
+/// job(), of which what is done was saved: discard() removes that when an input was refused, for the next try would be
+/// refused, too. When the system failed (FileError) it stays and helps the next try.
+template <typename Job, typename Discard>
+auto keep_progress_for_retry(const Job& job, const Discard& discard) {
+  try {
+    return job();
+  } catch (const FileError&) {
+    throw;
+  } catch (const Error&) {
+    discard();
+    throw;
+  }
+}
 
 }  // namespace ballast::jobs
 

@@ -34,18 +34,13 @@ HWY_INLINE void scale_values(const float* src, std::size_t count, float factor, 
               [&](auto load, auto store) HWY_ATTR { store(hn::MulAdd(load(src), scale, hn::Zero(FloatTag())), dst); });
 }
 
-/// Rows of a task that one key head meets.
-std::size_t rows_of_head(const AttentionShape& shape, const AttentionTask& task) {
-  return task.queries * (shape.heads / shape.kv_heads);
-}
-
 /// The task's queries, of which each row is one head's, times the scale; for INT8 keys also their codes and, where keys
 /// lack a bias, its coefficients.
 void prepare_queries(const AttentionShape& shape, const AttentionTask& task, const float* q, std::size_t q_stride,
                      const AttentionScratch& all) {
   // Heads of a group lie side by side: one run of floats.
   const std::size_t count = shape.heads / shape.kv_heads * shape.head_size;
-  const std::size_t rows = rows_of_head(shape, task);
+  const std::size_t rows = task.rows_of_head(shape);
   const KeyValueView& kv = task.sequence->kv;
   for (std::size_t head = 0; head < task.kv_heads; ++head) {
     const AttentionScratch scratch = all.from(head * rows, shape.head_size);
@@ -65,8 +60,8 @@ void prepare_queries(const AttentionShape& shape, const AttentionTask& task, con
 void store_outputs(const AttentionShape& shape, const AttentionTask& task, const AttentionRows& rows) {
   const std::size_t group = shape.heads / shape.kv_heads;
   const std::size_t size = shape.output_size();
-  for (std::size_t row = 0; row < task.kv_heads * task.queries * group; ++row) {
-    const std::size_t head = row / (task.queries * group) * group + row % group;  // of the task's
+  for (std::size_t row = 0; row < task.rows(shape); ++row) {
+    const std::size_t head = row / task.rows_of_head(shape) * group + row % group;  // of the task's
     const std::size_t query = task.first_query + row / group % task.queries;
     float* dst = task.sequence->out + (query * shape.heads + task.first_kv_head * group + head) * size;
     scale_values(rows.sums + row * rows.sum_size, size, 1.0F / rows.total[row], dst);
@@ -94,7 +89,7 @@ void attend_range(const AttentionShape& shape, const AttentionTask& task, bool s
                   const AttentionScratch& all) {
   const AttentionSequence& sequence = *task.sequence;
   const std::size_t group = shape.heads / shape.kv_heads;
-  const std::size_t rows = rows_of_head(shape, task);
+  const std::size_t rows = task.rows_of_head(shape);
   const bool int8 = sequence.kv.layout->type() == CacheType::kInt8;
   const KeyBias& bias = sequence.kv.key_bias;
   const KeyRotation* rotation = int8 && bias.values != nullptr ? bias.rotation : nullptr;
@@ -145,7 +140,7 @@ HWY_NOINLINE void merge_rows(const AttentionRows& part, std::size_t count, const
 
 void attend(const AttentionShape& shape, const AttentionTask& task, float* memory) {
   const AttentionSequence& sequence = *task.sequence;
-  const std::size_t rows = task.kv_heads * rows_of_head(shape, task);
+  const std::size_t rows = task.rows(shape);
   AttentionScratch scratch(memory, rows, shape.head_size, shape.output_size());
   AttentionRows all = scratch.rows;
   if (task.partial != nullptr) {
@@ -175,7 +170,7 @@ void attend(const AttentionShape& shape, const AttentionTask& task, float* memor
 
 /// Merges the `count` tasks' rows, which saw one part each, in order, and stores the result.
 void merge_parts(const AttentionShape& shape, const AttentionTask* tasks, std::size_t count) {
-  const std::size_t row_count = tasks[0].kv_heads * rows_of_head(shape, tasks[0]);
+  const std::size_t row_count = tasks[0].rows(shape);
   const auto rows_of = [&](std::size_t i) {
     FloatCutter cutter(tasks[i].partial);
     return AttentionRows(cutter, row_count, shape.output_size());

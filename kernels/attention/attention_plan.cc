@@ -33,12 +33,8 @@ void for_each_block(const AttentionShape& shape, const AttentionSequence& sequen
   }
 }
 
-std::size_t rows_of(const AttentionShape& shape, const AttentionTask& task) {
-  return task.kv_heads * task.queries * (shape.heads / shape.kv_heads);
-}
-
 double operations_of(const AttentionShape& shape, const AttentionTask& task) {
-  return static_cast<double>(rows_of(shape, task) * shape.head_size) * static_cast<double>(task.range.size());
+  return static_cast<double>(task.rows(shape) * shape.head_size) * static_cast<double>(task.range.size());
 }
 
 std::size_t parts_of(const PositionRange& range) {
@@ -73,7 +69,7 @@ void AttentionPlan::make(const AttentionShape& shape, std::span<const AttentionS
 
 /// The task, or its parts when it takes more than `longest` operations; of one head each when there are too few parts.
 void AttentionPlan::add(const AttentionShape& shape, const AttentionTask& whole, double longest) {
-  most_rows_ = std::max(most_rows_, rows_of(shape, whole));
+  most_rows_ = std::max(most_rows_, whole.rows(shape));
   const double pieces = operations_of(shape, whole) / longest;
   if (pieces <= 1) {
     tasks_.push_back(whole);
@@ -104,7 +100,7 @@ void AttentionPlan::add_parts(const AttentionShape& shape, const AttentionTask& 
   const std::size_t count = tasks_.size() - first;
   if (count == 1) return;
   merges_.push_back({first, count});
-  partial_floats_ += count * AttentionRows::floats(rows_of(shape, whole), shape.output_size());
+  partial_floats_ += count * AttentionRows::floats(whole.rows(shape), shape.output_size());
 }
 
 /// Gives tasks the memory for what they leave: shares of their own, and rows to be merged.
@@ -118,7 +114,7 @@ void AttentionPlan::lay_out(const AttentionShape& shape) {
   for (const Merge& merge : merges_) {
     for (std::size_t i = merge.first; i < merge.first + merge.count; ++i) {
       tasks_[i].partial = partial;
-      partial += AttentionRows::floats(rows_of(shape, tasks_[i]), shape.output_size());
+      partial += AttentionRows::floats(tasks_[i].rows(shape), shape.output_size());
     }
   }
 }

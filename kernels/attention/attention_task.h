@@ -61,6 +61,10 @@ struct AttentionTask {
   float* partial;             ///< null, or where the AttentionRows of its only part go, to be merged with others'
   double* first_token_share;  ///< null, or [kv_heads][heads that share a key head]: this task's part
 
+  /// Of one key head, and of all.
+  std::size_t rows_of_head(const AttentionShape& shape) const { return queries * (shape.heads / shape.kv_heads); }
+  std::size_t rows(const AttentionShape& shape) const { return kv_heads * rows_of_head(shape); }
+
   std::size_t position(std::size_t query) const {
     return sequence->kv.length - sequence->queries + first_query + query;
   }

@@ -19,7 +19,7 @@ std::size_t panels_of(const FloatMatrix& matrix) {
   return (matrix.rows + panel_rows() - 1) / panel_rows();
 }
 
-/// One panel of an output's weights and what is added to its products.
+/// One panel of an output's weights: `rows` of them from `row` on.
 struct Panel {
   const FloatOutput* output;
   std::size_t row;

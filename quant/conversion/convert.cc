@@ -99,15 +99,12 @@ ConvertReport convert_to(const ModelFormat& format, const std::filesystem::path&
   if (inputs.ranks().first()) directory.emplace(output, options.replace);
   std::vector<ModulePlan> plan = plan_model(inputs.preparation(nullptr));
   check_plan(inputs.recipe(), plan, format);
-  try {
-    return run_conversion(inputs, format, std::move(plan), output, directory, progress);
-  } catch (const FileError&) {
-    throw;  // what is done helps when there is room on the disk again
-  } catch (const Error&) {
-    jobs::JobState::remove_folder(jobs::JobState::folder_of(jobs::JobState::folder_beside(output), inputs.ranks()));
-    inputs.discard_calibration();
-    throw;
-  }
+  return jobs::keep_progress_for_retry(
+      [&] { return run_conversion(inputs, format, std::move(plan), output, directory, progress); },
+      [&] {
+        jobs::JobState::remove_folder(jobs::JobState::folder_of(jobs::JobState::folder_beside(output), inputs.ranks()));
+        inputs.discard_calibration();
+      });
 }
 
 }  // namespace ballast::quant
