@@ -4,12 +4,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <list>
+#include <memory>
 #include <vector>
 
 #include "bench/limits.h"
 #include "bench/random_data.h"
 #include "kernels/attention/attention.h"
-#include "kernels/scratch.h"
+#include "model/forward/page_pool.h"
 
 namespace ballast::bench {
 namespace {
@@ -20,12 +21,12 @@ using kernels::RowKind;
 /// Keys and values of one layer.
 class CachedLayer {
  public:
-  CachedLayer(CacheType type, std::size_t heads, std::size_t length, std::size_t size)
+  CachedLayer(CacheType type, std::size_t heads, std::size_t length, std::size_t size, model::PagePool& pool)
       : layout_(type, heads, size, size) {
     const std::vector<float> rows = random_floats(length * heads * size);
     std::vector<std::byte*> writable;
     for (std::size_t first = 0; first < length; first += kernels::kPageTokens) {
-      writable.push_back(memory_.emplace_back(layout_.bytes()).data());
+      writable.push_back(memory_.emplace_back(pool.take(layout_.bytes())).data());
       pages_.push_back({.data = writable.back(), .fp16_rows = nullptr});
     }
     for (const RowKind kind : {RowKind::kKeys, RowKind::kValues}) {
@@ -40,7 +41,7 @@ class CachedLayer {
 
  private:
   kernels::PageLayout layout_;
-  std::vector<kernels::AlignedArray<std::byte>> memory_;
+  std::vector<model::PageRef> memory_;
   std::vector<kernels::CachePage> pages_;
 };
 
@@ -49,10 +50,11 @@ void cached_attention(benchmark::State& state, CacheType type) {
   const auto argument = [&](int i) { return static_cast<std::size_t>(state.range(i)); };
   const std::size_t heads = argument(0), kv_heads = argument(1), size = argument(2);
   const std::size_t queries = argument(3), length = argument(4) + queries;
+  const std::shared_ptr<model::PagePool> pool = model::PagePool::make();
   std::list<CachedLayer> layers;
   std::size_t bytes = 0;
   do {
-    bytes = layers.emplace_back(type, kv_heads, length, size).bytes();
+    bytes = layers.emplace_back(type, kv_heads, length, size, *pool).bytes();
   } while (queries == 1 && layers.size() < copies_beyond_caches(bytes));
   const std::vector<float> q = random_floats(queries * heads * size);
   std::vector<float> out(q.size());

@@ -1,12 +1,12 @@
 #include "ballast/inspect.h"
 
 #include <algorithm>
-#include <cmath>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "ballast/error.h"
 #include "ballast/recipe.h"
+#include "ballast/text.h"
 #include "files/strict_json.h"
 #include "files/text_file.h"
 #include "model/model.h"
@@ -17,17 +17,9 @@
 #include "text/tokenizer.h"
 
 namespace ballast {
-
 namespace {
 
 using nlohmann::json;
-
-std::string size_text(std::uint64_t bytes) {
-  constexpr double kMegabyte = 1e6;
-  const auto size = static_cast<double>(bytes);
-  return size < kMegabyte ? std::to_string(std::lround(size / 1e3)) + " kB"
-                          : std::to_string(std::lround(size / kMegabyte)) + " MB";
-}
 
 /// Adds up the tensors of a checkpoint.
 class Summary {
@@ -115,8 +107,8 @@ class Summary {
     try {
       const std::uint64_t bytes =
           quant::BallastFormat(recipe).file_bytes(quant::plan_model({.source = source_, .recipe = recipe}));
-      return command + "about " + size_text(bytes) + ", linears " + format_name(recipe.linears) + ", embedding " +
-             format_name(recipe.embedding) +
+      return command + "about " + text::format_bytes(bytes) + ", linears " + format_name(recipe.linears) +
+             ", embedding " + format_name(recipe.embedding) +
              (recipe.outlier_fraction > 0 ? ", the largest input channels in 16 bits" : "");
     } catch (const Error& error) {
       return command + "refused: " + error.what();

@@ -1,5 +1,13 @@
 #include "kernels/scratch.h"
 
+#include <hwy/aligned_allocator.h>
+#include <sys/mman.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <new>
+
 namespace ballast::kernels {
 namespace {
 
@@ -8,7 +16,40 @@ AlignedArray<float>& memory_of_caller() {
   return memory;
 }
 
+/// A mapping of whole huge pages, apart from the heap: advice would stay with its pages when other things reuse them.
+AlignedMemory map_huge_pages(std::size_t bytes) {
+  constexpr std::size_t kMost = std::numeric_limits<std::size_t>::max() / 2;
+  if (bytes > kMost) throw std::bad_alloc();
+  const std::size_t size = (bytes + kHugePageBytes - 1) / kHugePageBytes * kHugePageBytes;
+  void* mapping = mmap(nullptr, size + kHugePageBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (mapping == MAP_FAILED) throw std::bad_alloc();
+  auto* begin = static_cast<std::byte*>(mapping);
+  // What lies before and after the aligned part goes back.
+  const std::size_t before = -reinterpret_cast<std::uintptr_t>(begin) % kHugePageBytes;
+  if (before > 0) munmap(begin, before);
+  munmap(begin + before + size, kHugePageBytes - before);
+#ifdef MADV_HUGEPAGE
+  madvise(begin + before, size, MADV_HUGEPAGE);  // a system without them refuses, and the memory is as good as any
+#endif
+  return AlignedMemory(begin + before, AlignedFree{size});
+}
+
 }  // namespace
+
+void AlignedFree::operator()(std::byte* memory) const noexcept {
+  if (mapped_bytes > 0) {
+    munmap(memory, mapped_bytes);
+  } else {
+    hwy::FreeAlignedBytes(memory, nullptr, nullptr);
+  }
+}
+
+AlignedMemory allocate_aligned(std::size_t bytes) {
+  if (bytes >= kHugePageBytes) return map_huge_pages(bytes);
+  auto* memory = static_cast<std::byte*>(hwy::AllocateAlignedBytes(bytes, nullptr, nullptr));
+  if (memory == nullptr) throw std::bad_alloc();
+  return AlignedMemory(memory, AlignedFree{});
+}
 
 ThreadScratch::ThreadScratch(std::size_t threads, std::size_t floats_each)
     : floats_each_((floats_each + 31) / 32 * 32) {  // whole cache lines: threads never write to the same one

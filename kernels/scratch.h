@@ -2,15 +2,30 @@
 #ifndef BALLAST_KERNELS_SCRATCH_H_
 #define BALLAST_KERNELS_SCRATCH_H_
 
-#include <hwy/aligned_allocator.h>
-
 #include <cstddef>
+#include <limits>
+#include <memory>
 #include <new>
+#include <type_traits>
 
 namespace ballast::kernels {
 
+/// What is at least so large lies in huge pages where the system has them: reading it again and again, as a token reads
+/// all weights and its cache, then misses the TLB less.
+inline constexpr std::size_t kHugePageBytes = std::size_t{2} << 20;
+
+struct AlignedFree {
+  std::size_t mapped_bytes = 0;  ///< 0: the memory is from the heap
+  void operator()(std::byte* memory) const noexcept;
+};
+using AlignedMemory = std::unique_ptr<std::byte[], AlignedFree>;
+
+/// Uninitialized bytes, aligned for any vector. Throws std::bad_alloc.
+AlignedMemory allocate_aligned(std::size_t bytes);
+
 /// Owner of `size` uninitialized elements, aligned for any vector. Growing loses the content.
 template <class T>
+  requires std::is_trivially_copyable_v<T>
 class AlignedArray {
  public:
   AlignedArray() = default;
@@ -19,18 +34,18 @@ class AlignedArray {
   /// Makes room for at least `size` elements. Throws std::bad_alloc.
   void grow(std::size_t size) {
     if (size <= size_) return;
-    memory_ = hwy::AllocateAligned<T>(size);
-    if (!memory_) throw std::bad_alloc();
+    if (size > std::numeric_limits<std::size_t>::max() / sizeof(T)) throw std::bad_alloc();
+    memory_ = allocate_aligned(size * sizeof(T));
     size_ = size;
   }
 
-  T* data() { return memory_.get(); }
-  const T* data() const { return memory_.get(); }
+  T* data() { return reinterpret_cast<T*>(memory_.get()); }
+  const T* data() const { return reinterpret_cast<const T*>(memory_.get()); }
   std::size_t size() const { return size_; }
   std::size_t bytes() const { return size_ * sizeof(T); }
 
  private:
-  hwy::AlignedFreeUniquePtr<T[]> memory_;
+  AlignedMemory memory_;
   std::size_t size_ = 0;
 };
 

@@ -30,7 +30,7 @@ bool has_post_norms(const ModelSpec& spec, const LayerSpec& /*layer*/) {
 }
 
 const char* activation_follows(const LayerSpec& /*layer*/) {
-  return "the activation stands behind it";
+  return "the activation follows";
 }
 
 constexpr std::array<RoleRow, 9> kOuterRows{{

@@ -31,9 +31,9 @@ class InputCollector {
   InputCollector(const SampleSharing& sharing, bool peaks, WorkingBlock& block)
       : sharing_(sharing), peaks_(peaks), block_(block) {}
 
-  /// `behind` is the stream after the block, [tokens][hidden].
-  void add(const model::BlockActivations& activations, std::span<const float> behind, const ModelSpec& spec) {
-    const std::vector<float> token_weights = norm_factors(behind, spec);
+  /// `after` is the stream after the block, [tokens][hidden].
+  void add(const model::BlockActivations& activations, std::span<const float> after, const ModelSpec& spec) {
+    const std::vector<float> token_weights = norm_factors(after, spec);
     std::vector<float> weights;
     for (std::size_t i = 0; i < activations.inputs.size(); ++i) {
       const model::LinearInput& input = activations.inputs[i];
@@ -153,8 +153,8 @@ void SampleStream::advance(const model::BlockWeights& block, std::size_t layer, 
 void SampleStream::measure(const model::BlockWeights& weights, std::size_t layer, const SampleSharing& sharing,
                            Then then, What what, WorkingBlock& block) {
   InputCollector collector(sharing, what == What::kAlsoPeaks, block);
-  const Visit visit = [&](const model::BlockActivations& activations, std::span<const float> behind) {
-    collector.add(activations, behind, spec_);
+  const Visit visit = [&](const model::BlockActivations& activations, std::span<const float> after) {
+    collector.add(activations, after, spec_);
   };
   std::span<float> rest = hidden_;
   const jobs::IndexRange shards = jobs::shards_of(sharing.ranks->rank(), sharing.ranks->size());

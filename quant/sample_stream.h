@@ -66,9 +66,9 @@ class SampleStream {
                What what, WorkingBlock& block);
 
  private:
-  using Visit = std::function<void(const model::BlockActivations&, std::span<const float> behind)>;
+  using Visit = std::function<void(const model::BlockActivations&, std::span<const float> after)>;
 
-  /// Runs samples `hidden`, a few at a time, in place; `visit` sees each batch's recorded inputs, and the stream behind
+  /// Runs samples `hidden`, a few at a time, in place; `visit` sees each batch's recorded inputs, and the stream after
   /// the block.
   void run(const model::BlockWeights& block, std::size_t layer, std::span<float> hidden, const Visit& visit);
   std::size_t batch_values() const;

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Times `ballast bench` on 1, 2, ... threads and behind more and more tokens, and prints both as Markdown tables.
+"""Times `ballast bench` on 1, 2, ... threads and after more and more tokens, and prints both as Markdown tables.
 
     measure_scaling.py --model smollm2-w8a8 --ballast build/release/ballast --lengths 0,4096,8192,16384,32768
 
@@ -57,7 +57,7 @@ def measure(arguments: argparse.Namespace) -> dict[tuple[int, int], tuple[float,
             prompt, generate = (result["tokens_per_second"] for result in ballast_bench(
                 arguments.ballast, arguments.model, load, threads, "int8")["results"])
             speeds[threads, depth].append((prompt, generate))
-            print(f"measure_scaling: round {turn} of {arguments.rounds}: {threads} threads behind {depth} tokens: "
+            print(f"measure_scaling: round {turn} of {arguments.rounds}: {threads} threads after {depth} tokens: "
                   f"{format_speed(prompt)} and {format_speed(generate)} tokens/s", file=sys.stderr, flush=True)
     return {key: tuple(map(statistics.median, zip(*values))) for key, values in speeds.items()}
 

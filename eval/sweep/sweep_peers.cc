@@ -43,7 +43,7 @@ class CsvReader {
       return true;
     }
     if (text_.starts_with("\r\n")) text_.remove_prefix(1);
-    if (!text_.empty() && text_.front() != '\n') throw Error(context(), "has text behind a cell in quotes");
+    if (!text_.empty() && text_.front() != '\n') throw Error(context(), "has text after a cell in quotes");
     if (!text_.empty()) text_.remove_prefix(1);
     return false;
   }

@@ -3,6 +3,7 @@
 #define BALLAST_TEXT_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,6 +20,9 @@ std::string_view last_columns(std::string_view text, std::size_t columns);
 
 /// From the first code point on that begins in `bytes`: what was cut out of a text may begin in the middle of one.
 std::string_view from_code_point(std::string_view bytes);
+
+/// "988 B", "12.3 kB", "271.2 MB", "1.49 GB": powers of 1000, three or four digits.
+std::string format_bytes(std::uint64_t bytes);
 
 }  // namespace ballast::text
 

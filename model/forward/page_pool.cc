@@ -1,5 +1,7 @@
 #include "model/forward/page_pool.h"
 
+#include <algorithm>
+
 namespace ballast::model {
 
 PageRef::~PageRef() {
@@ -7,12 +9,28 @@ PageRef::~PageRef() {
   if (page_ != nullptr && page_->shares.fetch_sub(1, std::memory_order_acq_rel) == 1) pool_->give_back(page_);
 }
 
+/// Memory for a page. Slabs grow with the pool, so that a small cache stays small and a large one lies in huge pages;
+/// of a slab the system gives only what was written to.
+std::byte* PagePool::cut(std::size_t bytes) {
+  constexpr std::size_t kLargestSlab = 16 * kernels::kHugePageBytes;
+  constexpr std::size_t kAlignment = 128;  // as AlignedArray's
+  const std::size_t whole = (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  if (slabs_.empty() || slabs_.back().size() - cut_ < whole) {
+    slabs_.emplace_back(std::max(whole, std::min(slab_bytes_, kLargestSlab)));
+    slab_bytes_ += slabs_.back().size();
+    cut_ = 0;
+  }
+  std::byte* memory = slabs_.back().data() + cut_;
+  cut_ += whole;
+  return memory;
+}
+
 PageRef PagePool::take(std::size_t bytes) {
   const std::scoped_lock lock(mutex_);
   PageRef::Page*& free = free_[bytes];
   PageRef::Page* page = free;
   if (page == nullptr) {
-    page = pages_.emplace_back(std::make_unique<PageRef::Page>(bytes)).get();
+    page = pages_.emplace_back(std::make_unique<PageRef::Page>(cut(bytes), bytes)).get();
     bytes_ += bytes;
   } else {
     free = page->next_free;
@@ -23,10 +41,10 @@ PageRef PagePool::take(std::size_t bytes) {
 
 void PagePool::give_back(PageRef::Page* page) {
   const std::scoped_lock lock(mutex_);
-  PageRef::Page*& free = free_.find(page->memory.size())->second;
+  PageRef::Page*& free = free_.find(page->bytes)->second;
   page->next_free = free;
   free = page;
-  bytes_in_use_ -= page->memory.size();
+  bytes_in_use_ -= page->bytes;
 }
 
 std::size_t PagePool::bytes_in_use() const {

@@ -34,8 +34,8 @@ class PageRef {
   ~PageRef();
 
   explicit operator bool() const { return page_ != nullptr; }
-  std::byte* data() const { return page_->memory.data(); }
-  std::size_t bytes() const { return page_->memory.size(); }
+  std::byte* data() const { return page_->memory; }
+  std::size_t bytes() const { return page_->bytes; }
 
   /// Whether there are other shares. What they read happened before a call that returns false.
   bool shared() const { return page_->shares.load(std::memory_order_acquire) != 1; }
@@ -44,9 +44,10 @@ class PageRef {
   friend class PagePool;
 
   struct Page {
-    explicit Page(std::size_t bytes) : memory(bytes) {}
+    Page(std::byte* taken, std::size_t size) : memory(taken), bytes(size) {}
 
-    kernels::AlignedArray<std::byte> memory;
+    std::byte* memory;  ///< part of a slab of the pool
+    std::size_t bytes;
     std::atomic<std::size_t> shares{0};
     Page* next_free = nullptr;
   };
@@ -59,7 +60,8 @@ class PageRef {
   Page* page_ = nullptr;
 };
 
-/// Pages of any sizes; those given back are handed out again, and returned to the system with the pool. Thread-safe.
+/// Pages of any sizes, cut from slabs; those given back are handed out again, and returned to the system with the pool.
+/// Thread-safe.
 class PagePool : public std::enable_shared_from_this<PagePool> {
  public:
   static std::shared_ptr<PagePool> make() { return std::shared_ptr<PagePool>(new PagePool); }
@@ -74,9 +76,13 @@ class PagePool : public std::enable_shared_from_this<PagePool> {
   friend class PageRef;
 
   PagePool() = default;
+  std::byte* cut(std::size_t bytes);
   void give_back(PageRef::Page* page);
 
   mutable std::mutex mutex_;
+  std::vector<kernels::AlignedArray<std::byte>> slabs_;
+  std::size_t cut_ = 0;         ///< bytes of the last slab that are pages
+  std::size_t slab_bytes_ = 0;  ///< of all slabs
   std::vector<std::unique_ptr<PageRef::Page>> pages_;
   std::map<std::size_t, PageRef::Page*> free_;  ///< by size, the first of a list
   std::size_t bytes_in_use_ = 0;

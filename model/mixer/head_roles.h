@@ -23,7 +23,7 @@ inline NormSpec head_norm(const ModelSpec& spec, const LayerSpec& /*layer*/) {
 }
 
 inline const char* why_query_bias_stays(const LayerSpec& layer) {
-  return layer.attention()->query_key_norm ? "the query norm stands behind it, and it meets every key differently"
+  return layer.attention()->query_key_norm ? "the query norm follows, and it meets every key differently"
                                            : "it meets every key differently";
 }
 
@@ -36,7 +36,7 @@ inline constexpr RoleRow kOutputGateRow = {
     .present = [](const ModelSpec&, const LayerSpec& layer) { return layer.attention()->output_gate; },
     .bias_flag = &BiasSpec::query,
     .reads = Role::kAttentionNorm,
-    .why_bias_stays = [](const LayerSpec&) { return "the sigmoid stands behind it"; }};
+    .why_bias_stays = [](const LayerSpec&) { return "the sigmoid follows"; }};
 
 inline constexpr RoleRow kQueryNormRow = {.role = Role::kQueryNorm,
                                           .kind = RoleRow::Kind::kNorm,

@@ -128,7 +128,7 @@ NormSpec latent_norm(const ModelSpec& spec, const LayerSpec& layer) {
 }
 
 const char* latent_norm_follows(const LayerSpec& /*layer*/) {
-  return "the latent vector's norm stands behind it";
+  return "the latent vector's norm follows";
 }
 
 constexpr std::array<RoleRow, 12> kRoles{{

@@ -51,7 +51,7 @@ WeightFormat parse_format(std::string_view name) {
   }
   throw Error("format '" + std::string(name) + "'",
               "unknown; there are f32, f16, bf16 and int8, int6, int5 or int4 with -g32, -g64, -g128 or -channel, "
-              "-asym behind it, and -s8 last except for -channel (int4-g32-asym, int5-g64-asym-s8)");
+              "-asym after it, and -s8 last except for -channel (int4-g32-asym, int5-g64-asym-s8)");
 }
 
 }  // namespace ballast

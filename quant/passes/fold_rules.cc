@@ -21,9 +21,9 @@ FoldLegality read_by_linears_only(const ModelSpec& spec, std::size_t layer, Role
     case Role::kQueryNorm:
     case Role::kKeyNorm:
       if (spec.layers[layer].attention()->rope) {
-        return {false, "the rotation stands behind it, and commutes only with equal gains in both channels of a pair"};
+        return {false, "the rotation follows, and commutes only with equal gains in both channels of a pair"};
       }
-      return {false, "the score stands behind it, no linear"};
+      return {false, "the score follows, no linear"};
     case Role::kEmbeddingNorm:
       return {false, "it writes the residual stream itself, which all blocks add to"};
     case Role::kAttentionPostNorm:
@@ -79,7 +79,7 @@ FoldLegality norm_bias_fold(const ModelSpec& spec, std::size_t layer, Role norm)
 FoldLegality layer_norm_to_rms(const ModelSpec& spec) {
   if (spec.norm.kind == NormSpec::Kind::kRms) return {false, "the norms are RMSNorms"};
   if (spec.layout == BlockLayout::kPostNorm) {
-    return {false, "norms write the residual stream, and a gain behind a norm shifts the mean again"};
+    return {false, "norms write the residual stream, and a gain after a norm shifts the mean again"};
   }
   if (spec.post_norms)
     return {false, "norms write what is added to the residual stream, and their gains shift the mean"};

@@ -52,7 +52,7 @@ std::string outlier_item(const Statistics& statistics, const CalibrationSummary&
     text += std::string(one ? " Massive channel " : " Massive channels ") + channel_names(statistics) +
             (one ? " reaches" : " reach") +
             " the linears through a norm, which shrinks the whole token: what counts for the choice is the range "
-            "behind it.";
+            "after it.";
   }
   return item("Outlier channels stay in 16 bits <code>split_outliers</code>", text);
 }

@@ -42,7 +42,7 @@ def main() -> None:
     if prompt:
         pipeline.seconds(depth + prompt, 1)
         whole = pipeline.seconds(depth + prompt, 1)[0]
-        before = pipeline.seconds(depth, 1)[0] if depth else 0.0  # no way to start behind a filled cache
+        before = pipeline.seconds(depth, 1)[0] if depth else 0.0  # no way to start after a filled cache
         if whole <= before:
             sys.exit(f"{depth + prompt} tokens took no longer than {depth}: the machine is too noisy")
         speeds["prompt"] = prompt / (whole - before)

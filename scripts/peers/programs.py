@@ -47,7 +47,7 @@ def require_llama_tools(binaries: pathlib.Path, tools: tuple[str, ...]) -> None:
 
 
 def llama_bench(program: pathlib.Path, model: pathlib.Path, load: Workload, threads: int) -> list[Speed]:
-    """What one round of llama-bench measures, with a cache of its default type or, behind many tokens, INT8."""
+    """What one round of llama-bench measures, with a cache of its default type or, after many tokens, INT8."""
     cache = ["-fa", "1", "-ctk", "q8_0", "-ctv", "q8_0"] if load.depth else []
     output = run([program, "-m", model, "-p", load.prompt, "-n", load.generate, "-d", load.depth, "-r", 1,
                   "-t", threads, "-o", "json", *cache])

@@ -15,7 +15,7 @@ class PeerError(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class Workload:
-    """A prompt and a generation behind `depth` tokens that are in the cache already; 0 tokens: not measured."""
+    """A prompt and a generation after `depth` tokens that are in the cache already; 0 tokens: not measured."""
 
     depth: int
     prompt: int

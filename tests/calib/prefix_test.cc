@@ -78,17 +78,17 @@ TEST_CASE("an automatic prefix has as many tokens as are massive in a sample, th
   CHECK(error_message(prefix) == Contains("token 900"));
 }
 
-TEST_CASE("statistics behind a prefix are of the samples' tokens at their places behind it") {
+TEST_CASE("statistics after a prefix are of the samples' tokens at their places after it") {
   const TextModel model("azbycxdwevfugthsirjqkplomn");
   const int first = 'a' - '!';
   const Statistics whole = model.measure({});
-  const Statistics behind = model.measure({.tokens = {first}}, 1);
-  CHECK(behind.prefix == std::vector<int>{first});
-  CHECK(behind.length == whole.length - 1);
+  const Statistics after = model.measure({.tokens = {first}}, 1);
+  CHECK(after.prefix == std::vector<int>{first});
+  CHECK(after.length == whole.length - 1);
   // The first token's query says nothing of sinks, so both are about the same queries.
-  REQUIRE(behind.sink_share.size() == whole.sink_share.size());
+  REQUIRE(after.sink_share.size() == whole.sink_share.size());
   for (std::size_t i = 0; i < whole.sink_share.size(); ++i) {
-    CHECK(behind.sink_share[i] == doctest::Approx(whole.sink_share[i]).epsilon(1e-5));
+    CHECK(after.sink_share[i] == doctest::Approx(whole.sink_share[i]).epsilon(1e-5));
   }
 
   model::Model run(model.directory / "model");
@@ -98,19 +98,19 @@ TEST_CASE("statistics behind a prefix are of the samples' tokens at their places
   const std::span<const float> hidden = run.forward({&sequence, 1}, workspace);
   float largest = 0;
   for (std::size_t i = 32; i < hidden.size(); ++i) largest = std::max(largest, std::abs(hidden[i]));
-  CHECK(std::abs(behind.layers.back().top.front().value) == doctest::Approx(largest).epsilon(1e-5));
+  CHECK(std::abs(after.layers.back().top.front().value) == doctest::Approx(largest).epsilon(1e-5));
 }
 
-TEST_CASE("what is massive behind a prefix is known by its token") {
+TEST_CASE("what is massive after a prefix is known by its token") {
   TextModel model("abcdefgh");
   model.embedding('a' - '!', 7) = -9000;
   model.write();
   const Statistics bare = model.measure({});
   REQUIRE(bare.massive_tokens.size() == 1);
   CHECK(bare.massive_tokens[0].token == MassiveToken::kFirst);
-  const Statistics behind = model.measure({.tokens = {3}});
-  REQUIRE(behind.massive_tokens.size() == 1);
-  CHECK(behind.massive_tokens[0].token == 'a' - '!');
+  const Statistics after = model.measure({.tokens = {3}});
+  REQUIRE(after.massive_tokens.size() == 1);
+  CHECK(after.massive_tokens[0].token == 'a' - '!');
 
   const Statistics automatic = model.measure({.automatic = true});
   CHECK(automatic.prefix == std::vector<int>{kEnd});

@@ -178,7 +178,7 @@ TEST_CASE("a chat's prompt grows with its turns") {
                    R"(message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n'}}{% endfor %}{% if )"
                    R"(add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"})");
   Generator generator{Model(alphabet.path())};
-  // The model continues the newline behind "assistant"; what matters here is the prompt's growth.
+  // The model continues the newline after "assistant"; what matters here is the prompt's growth.
   GenerateOptions options;
   options.max_tokens = 1;
   std::vector<ChatMessage> messages = {{"user", "a"}};

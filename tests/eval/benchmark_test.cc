@@ -16,7 +16,7 @@ const std::filesystem::path kModels = std::filesystem::path(BALLAST_TEST_DATA) /
 // Both models have a context of 64.
 constexpr BenchmarkOptions kBeyondContext{.prompt = 8, .generate = 4, .depth = 100, .repetitions = 1, .cache = {}};
 
-TEST_CASE("speed is measured behind more tokens than the context where positions are rotated") {
+TEST_CASE("speed is measured after more tokens than the context where positions are rotated") {
   const Benchmark measured = benchmark(kModels / "llama", kBeyondContext);
   REQUIRE(measured.results.size() == 2);
   CHECK(measured.results[0].test == "pp8 @ d100");

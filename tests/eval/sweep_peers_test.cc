@@ -56,7 +56,7 @@ TEST_CASE("what is wrong in a file of peers is named with its line") {
   CHECK(refusal("name,file_mb,kl\nQ8_0,-1,1\n") == Contains("line 2: file_mb must be a number above 0"));
   CHECK(refusal("name,file_mb,kl\n,145,1\n") == Contains("line 2: name is empty"));
   CHECK(refusal("name,file_mb,kl\n\"Q8_0,145,1\n") == Contains("line 2: a quote is not closed"));
-  CHECK(refusal("name,file_mb,kl\n\"Q8\"_0,145,1\n") == Contains("line 2: has text behind a cell in quotes"));
+  CHECK(refusal("name,file_mb,kl\n\"Q8\"_0,145,1\n") == Contains("line 2: has text after a cell in quotes"));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Bytes as a tokenizer.json with a text behind the first 0xFF, and as a text for a tokenizer that is known to be good.
+// Bytes as a tokenizer.json with a text after the first 0xFF, and as a text for a tokenizer that is known to be good.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

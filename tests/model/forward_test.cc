@@ -69,7 +69,7 @@ TEST_CASE("token by token with a cache equals all at once") {
   }
 }
 
-TEST_CASE("the next token's logits are the last of all, and leave the same cache behind") {
+TEST_CASE("the next token's logits are the last of all, and leave the same cache") {
   for (const char* name : test::kGoldenDecoders) {
     CAPTURE(name);
     const std::vector<int> ids = read_golden(name).ids[0];
@@ -88,7 +88,7 @@ TEST_CASE("the next token's logits are the last of all, and leave the same cache
   }
 }
 
-TEST_CASE("a truncated cache continues as if the tokens behind had never been") {
+TEST_CASE("a truncated cache continues as if the tokens after had never been") {
   const std::vector<int> ids = read_golden("llama3").ids[0];
   Model model(golden_model("llama3"));
   SequenceState state = model.make_exact_state(ids.size());
@@ -157,7 +157,7 @@ TEST_CASE("logits do not depend on the number of threads") {
   }
 }
 
-TEST_CASE("a position behind a table of learned positions is refused") {
+TEST_CASE("a position past a table of learned positions is refused") {
   Model model(golden_model("gpt2"));
   SequenceState state = model.make_exact_state(80);
   const std::vector<int> ids(65, 2);

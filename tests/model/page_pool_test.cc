@@ -2,7 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include <cstdint>
 #include <cstring>
+#include <memory>
 #include <thread>
 #include <vector>
 
@@ -35,6 +37,21 @@ TEST_CASE("a page goes back with its last share") {
   CHECK(pool->bytes_in_use() == 64);
   const PageRef moved = std::move(second);
   CHECK(!moved.shared());
+}
+
+TEST_CASE("pages are aligned for any vector and overlap with none, in small slabs and in large ones") {
+  const std::shared_ptr<PagePool> pool = PagePool::make();
+  std::vector<PageRef> pages;
+  for (std::size_t i = 0; i < 200; ++i) {
+    const std::size_t bytes = i * i * i % 100'003 + 1;
+    PageRef& page = pages.emplace_back(pool->take(bytes));
+    CHECK(reinterpret_cast<std::uintptr_t>(page.data()) % 64 == 0);
+    std::memset(page.data(), static_cast<int>(i), page.bytes());
+  }
+  for (std::size_t i = 0; i < pages.size(); ++i) {
+    const std::vector<std::byte> expected(pages[i].bytes(), static_cast<std::byte>(i));
+    CHECK(std::memcmp(pages[i].data(), expected.data(), expected.size()) == 0);
+  }
 }
 
 TEST_CASE("a pool lives as long as a page") {

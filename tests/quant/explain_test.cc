@@ -183,7 +183,7 @@ TEST_CASE("layers with experts and without are both explained") {
   const std::vector<FoldLine> lines = explain_folds(spec, recipe_for_scheme("f32"));
   CHECK(line_about(lines, "model.layers.*.mlp.up_proj bias").outcome == Outcome::kKept);
   CHECK(line_about(lines, "model.layers.*.mlp.experts.*.up_proj bias").outcome == Outcome::kKept);
-  CHECK(line_about(lines, "model.layers.*.self_attn.kv_a_proj bias").reason == Contains("norm stands behind it"));
+  CHECK(line_about(lines, "model.layers.*.self_attn.kv_a_proj bias").reason == Contains("norm follows"));
   CHECK(line_about(lines, "model.layers.*.self_attn.kv_a_layernorm gain").into ==
         "model.layers.*.self_attn.k_b_proj, model.layers.*.self_attn.v_b_proj");
 }

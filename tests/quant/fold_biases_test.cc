@@ -122,7 +122,7 @@ TEST_CASE("under RoPE the keys' bias stays, but for the part that is not rotated
       "fold_biases: 0 norm biases and 1 value biases folded, 0 key biases dropped, of 1 the part that is not rotated");
 }
 
-TEST_CASE("behind an output gate and a key norm nothing is folded") {
+TEST_CASE("after an output gate and a key norm nothing is folded") {
   ModelSpec spec = test::small_spec();
   spec.biases = {.query = true, .key = true, .value = true, .attention_output = true};
   test::attention_of(spec).query_key_norm = true;

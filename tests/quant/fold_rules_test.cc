@@ -124,7 +124,7 @@ TEST_CASE("latent vectors' norms fold, and the plain part of a latent key needs 
   CHECK(key_bias_drop(spec.layers.back()).drop == Drop::kWhole);
   CHECK(values_of(spec).scaling.legal);
   CHECK(values_of(spec).rotation.legal);
-  CHECK(why_bias_stays(spec.layers.back(), Role::kKeyValueDown) == Contains("norm stands behind it"));
+  CHECK(why_bias_stays(spec.layers.back(), Role::kKeyValueDown) == Contains("norm follows"));
   CHECK(why_bias_stays(spec.layers.back(), Role::kKeyPosition) == Contains("rotated"));
 }
 

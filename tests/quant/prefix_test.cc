@@ -26,8 +26,8 @@ namespace fs = std::filesystem;
 
 const std::vector<int> kPrefix = {9, 1};
 
-ConvertOptions behind(const CachedPrefix& prefix, const char* scheme = "f32",
-                      const std::optional<fs::path>& statistics = {}) {
+ConvertOptions after(const CachedPrefix& prefix, const char* scheme = "f32",
+                     const std::optional<fs::path>& statistics = {}) {
   ConvertOptions options{.recipe = recipe_for_scheme(scheme), .statistics = statistics};
   options.recipe.prefix = prefix;
   options.calibration.samples = 2;
@@ -40,11 +40,11 @@ fs::path save_measured(const fs::path& path, const fs::path& model, const Cached
   return path;
 }
 
-TEST_CASE("a converted model with a prefix gives what the original gives behind it") {
+TEST_CASE("a converted model with a prefix gives what the original gives after it") {
   const test::TemporaryDirectory directory;
   for (const char* name : {"llama3", "gpt2"}) {
     CAPTURE(name);
-    convert(golden_model(name), directory / name, behind({.tokens = kPrefix}));
+    convert(golden_model(name), directory / name, after({.tokens = kPrefix}));
     model::Model model(directory / name);
     model::Model original(golden_model(name));
     CHECK(model.source().prefix_tokens() == kPrefix);
@@ -58,16 +58,16 @@ TEST_CASE("a converted model with a prefix gives what the original gives behind 
   }
 }
 
-TEST_CASE("an automatic prefix holds what is massive, and the model is rounded behind it") {
+TEST_CASE("an automatic prefix holds what is massive, and the model is rounded after it") {
   const test::TemporaryDirectory directory;
-  convert(golden_model("llama3"), directory / "automatic", behind({.automatic = true}, "w8a8"));
+  convert(golden_model("llama3"), directory / "automatic", after({.automatic = true}, "w8a8"));
   model::Model model(directory / "automatic");
   const std::vector<int> prefix = model.source().prefix_tokens();
   REQUIRE(!prefix.empty());
   CHECK(prefix.back() == 1);
   const fs::path stats = save_measured(directory / "stats", golden_model("llama3"), {.automatic = true});
-  convert(golden_model("llama3"), directory / "from_statistics", behind({.automatic = true}, "w8a8", stats));
-  convert(golden_model("llama3"), directory / "by_name", behind({.tokens = prefix}, "w8a8", stats));
+  convert(golden_model("llama3"), directory / "from_statistics", after({.automatic = true}, "w8a8", stats));
+  convert(golden_model("llama3"), directory / "by_name", after({.tokens = prefix}, "w8a8", stats));
   for (const char* other : {"from_statistics", "by_name"}) {
     CAPTURE(other);
     for (const char* file : {"config.json", "model.safetensors"}) {
@@ -75,7 +75,7 @@ TEST_CASE("an automatic prefix holds what is massive, and the model is rounded b
     }
   }
   CHECK(error_message([&] {
-          convert(golden_model("llama"), directory / "none", behind({.automatic = true}, "w8a8"));
+          convert(golden_model("llama"), directory / "none", after({.automatic = true}, "w8a8"));
         }) == Contains("no token is massive"));
 }
 
@@ -85,7 +85,7 @@ TEST_CASE("statistics of another prefix are refused") {
   const fs::path other = save_measured(directory / "other", golden_model("llama3"), {.tokens = {5}});
   const auto refusal = [&](const CachedPrefix& prefix, const char* scheme, const fs::path& statistics) {
     return error_message(
-        [&] { convert(golden_model("llama3"), directory / "out", behind(prefix, scheme, statistics)); });
+        [&] { convert(golden_model("llama3"), directory / "out", after(prefix, scheme, statistics)); });
   };
   CHECK(refusal({}, "w8a8", other) == Contains("was measured with the prefix 5, not none"));
   CHECK(refusal({.tokens = kPrefix}, "w8a8", other) == Contains("was measured with the prefix 5, not 9,1"));
@@ -97,7 +97,7 @@ TEST_CASE("statistics of another prefix are refused") {
 TEST_CASE("a prefix that the model cannot have is refused") {
   const test::TemporaryDirectory directory;
   const auto refusal = [&](const char* model, const CachedPrefix& prefix) {
-    return error_message([&] { convert(golden_model(model), directory / "out", behind(prefix)); });
+    return error_message([&] { convert(golden_model(model), directory / "out", after(prefix)); });
   };
   CHECK(refusal("llama3", {.tokens = {67}}) == Contains("token 67, which is not in the model's vocabulary of 67"));
   CHECK(refusal("llama3", {.tokens = std::vector<int>(63, 1)}) == Contains("leaves no room for text"));
@@ -106,17 +106,17 @@ TEST_CASE("a prefix that the model cannot have is refused") {
 
 TEST_CASE("a model keeps the prefix that it has") {
   const test::TemporaryDirectory directory;
-  convert(golden_model("llama3"), directory / "model", behind({.tokens = kPrefix}));
+  convert(golden_model("llama3"), directory / "model", after({.tokens = kPrefix}));
   CHECK(calibrate(directory / "model", {.samples = 2, .length = 16}).prefix == kPrefix);
-  convert(directory / "model", directory / "again", behind({}, "w8a8"));
+  convert(directory / "model", directory / "again", after({}, "w8a8"));
   CHECK(model::ModelSource(directory / "again").prefix_tokens() == kPrefix);
-  CHECK(error_message([&] { convert(directory / "model", directory / "other", behind({.tokens = {5}})); }) ==
+  CHECK(error_message([&] { convert(directory / "model", directory / "other", after({.tokens = {5}})); }) ==
         Contains("has the prefix 9,1 already"));
 }
 
 TEST_CASE("nothing that a conversion without a prefix writes speaks of one") {
   const test::TemporaryDirectory directory;
-  convert(golden_model("llama3"), directory / "out", behind({}));
+  convert(golden_model("llama3"), directory / "out", after({}));
   for (const char* file : {"config.json", "recipe.json"}) {
     CHECK(test::read_file(directory / "out" / file).find("prefix") == std::string::npos);
   }

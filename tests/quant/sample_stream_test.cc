@@ -30,7 +30,7 @@ void run_sample(const ModelSpec& spec, const model::BlockWeights& weights, std::
   model::forward_block(spec, weights, layer, angles, batch, 0, hidden, activations, {.record_inputs = true});
 }
 
-TEST_CASE("in front of what writes the stream, a token counts by the inverse of its mean square behind the block") {
+TEST_CASE("in front of what writes the stream, a token counts by the inverse of its mean square after the block") {
   for (const std::string golden : {"llama3", "deepseek_v3"}) {  // the second has experts, which see some of the tokens
     CAPTURE(golden);
     const model::ModelSource source(test::golden_model(golden));

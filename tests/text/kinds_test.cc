@@ -109,7 +109,7 @@ TEST_CASE("what a GGUF's SentencePiece tokenizer is written as reads as the same
   CHECK(original->adds_bos());
 }
 
-TEST_CASE("SentencePiece's own file behind a special token gets no space unless the configuration is legacy") {
+TEST_CASE("SentencePiece's own file after a special token gets no space unless the configuration is legacy") {
   const test::TemporaryDirectory directory;
   test::write_file(directory.path() / "tokenizer.model",
                    test::read_file(test::kTokenizerData / "sentencepiece_bpe" / "tokenizer.model"));

@@ -30,7 +30,7 @@ std::string benchmark_page(const Benchmark& benchmark) {
   machine.add_row({"memory reads", format_fixed(benchmark.read_gb_s, 1) + " GB/s"});
   machine.add_row({"INT8 peak", format_fixed(benchmark.int8_gops, 0) + " Gop/s"});
   machine.add_row({"load time", format_fixed(benchmark.load_seconds, 2) + " s"});
-  machine.add_row({"peak memory", format_bytes(benchmark.peak_rss_bytes)});
+  machine.add_row({"peak memory", text::format_bytes(benchmark.peak_rss_bytes)});
 
   using enum Table::Align;
   Table results({{"test"}, {"tokens/s", kRight}, {"± deviation", kRight}, {"of the limit", kRight}});

@@ -73,7 +73,7 @@ std::string summary_sheet(const CalibrateFlags& flags, const Statistics& statist
   sheet.add_row({"measured", report::counted(statistics.samples, "sample", "samples") + " of " +
                                  report::counted(statistics.length, "token", "tokens") + ", " +
                                  report::printable(statistics.text)});
-  if (!statistics.prefix.empty()) sheet.add_row({"behind the prefix", prefix_name({.tokens = statistics.prefix})});
+  if (!statistics.prefix.empty()) sheet.add_row({"after the prefix", prefix_name({.tokens = statistics.prefix})});
   sheet.add_row({"massive values", massive_line(statistics)});
   if (!statistics.massive_tokens.empty()) sheet.add_row({"their tokens", massive_tokens_line(statistics)});
   sheet.add_row({"attention sinks", sinks_line(statistics)});

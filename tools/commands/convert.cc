@@ -54,9 +54,9 @@ std::string conversion_page(const ConvertFlags& flags, const ConvertReport& repo
   for (const TensorGroupReport& group : report.groups) {
     const double bits =
         group.weights == 0 ? 0 : 8 * static_cast<double>(group.bytes_after) / static_cast<double>(group.weights);
-    std::vector<std::string> row = {report::printable(group.name),   group.format,
-                                    report::count(group.tensors),    format_bytes(group.bytes_before),
-                                    format_bytes(group.bytes_after), format_fixed(bits, 2)};
+    std::vector<std::string> row = {report::printable(group.name),         group.format,
+                                    report::count(group.tensors),          text::format_bytes(group.bytes_before),
+                                    text::format_bytes(group.bytes_after), format_fixed(bits, 2)};
     if (allocated) {
       const bool chosen = group.cost > 0 || group.next_gain > 0;
       row.push_back(chosen ? format_fixed(group.cost, 6) : "");
@@ -64,8 +64,9 @@ std::string conversion_page(const ConvertFlags& flags, const ConvertReport& repo
     }
     table.add_row(row);
   }
-  return page + table.text() + "\n" + flags.output->string() + ": " + format_bytes(report.bytes_before) + " became " +
-         format_bytes(report.bytes_after) + ", " + format_fixed(report.bits_per_weight, 2) + " bits per weight\n";
+  return page + table.text() + "\n" + flags.output->string() + ": " + text::format_bytes(report.bytes_before) +
+         " became " + text::format_bytes(report.bytes_after) + ", " + format_fixed(report.bits_per_weight, 2) +
+         " bits per weight\n";
 }
 
 // Where a fold goes, without the block's path when that is the same as the folded part's.
@@ -116,7 +117,7 @@ ConvertOptions options_from_flags(const ConvertFlags& flags) {
 }
 
 std::string range_text(std::uint64_t least, std::uint64_t most) {
-  return least == most ? format_bytes(most) : format_bytes(least) + " to " + format_bytes(most);
+  return least == most ? text::format_bytes(most) : text::format_bytes(least) + " to " + text::format_bytes(most);
 }
 
 std::string plan_page(const ConvertPlan& plan) {
@@ -124,9 +125,9 @@ std::string plan_page(const ConvertPlan& plan) {
   Table table({{"tensors"}, {"format"}, {"count", kRight}, {"before", kRight}, {"after", kRight}});
   for (const ConvertPlan::Group& group : plan.groups) {
     table.add_row({report::printable(group.name), group.format, report::count(group.tensors),
-                   format_bytes(group.bytes_before), range_text(group.least_bytes, group.most_bytes)});
+                   text::format_bytes(group.bytes_before), range_text(group.least_bytes, group.most_bytes)});
   }
-  return table.text() + "\n" + format_bytes(plan.bytes_before) + " would become " +
+  return table.text() + "\n" + text::format_bytes(plan.bytes_before) + " would become " +
          range_text(plan.least_bytes, plan.most_bytes) + (plan.calibrates ? "; a calibration comes first\n" : "\n");
 }
 

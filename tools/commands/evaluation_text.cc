@@ -109,9 +109,9 @@ std::string evaluation_sheet(const Evaluation& evaluation) {
         {"tokens scored", report::count(evaluation.tokens) + " in " + report::count(evaluation.chunks) + " chunks"});
   } else {
     sheet.add_row({"tokens scored", report::count(evaluation.tokens) + " in one stream"});
-    sheet.add_row({"cache", format_bytes(evaluation.cache_bytes)});
+    sheet.add_row({"cache", text::format_bytes(evaluation.cache_bytes)});
   }
-  sheet.add_row({"tensor files", format_bytes(evaluation.file_bytes) + ", " +
+  sheet.add_row({"tensor files", text::format_bytes(evaluation.file_bytes) + ", " +
                                      format_fixed(evaluation.bits_per_weight, 2) + " bits per weight"});
   sheet.add_row({"time", format_duration(evaluation.seconds)});
   return sheet.text() + segment_table(evaluation) + position_table(evaluation) + worst_table(evaluation);
@@ -133,7 +133,7 @@ std::string choice_sheet(const ChoiceEvaluation& evaluation) {
                                        format_percent(*evaluation.agreement_norm, 2)});
   }
   sheet.add_row({"questions", report::count(evaluation.questions)});
-  sheet.add_row({"tensor files", format_bytes(evaluation.file_bytes) + ", " +
+  sheet.add_row({"tensor files", text::format_bytes(evaluation.file_bytes) + ", " +
                                      format_fixed(evaluation.bits_per_weight, 2) + " bits per weight"});
   sheet.add_row({"time", format_duration(evaluation.seconds)});
   return sheet.text();

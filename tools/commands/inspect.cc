@@ -110,7 +110,7 @@ std::string layout_line(const ModelSpec& spec) {
   const std::string norm = spec.norm.kind == NormSpec::Kind::kRms ? "RMSNorm" : "LayerNorm";
   switch (spec.layout) {
     case BlockLayout::kPostNorm:
-      return norm + " behind attention and MLP";
+      return norm + " after attention and MLP";
     case BlockLayout::kParallel:
       return norm + " before attention and MLP, which are parallel";
     case BlockLayout::kParallelShared:
@@ -158,8 +158,8 @@ std::string model_sheet(const ModelSummary& summary) {
   if (!summary.prefix.empty()) sheet.add_row({"prefix", "tokens " + prefix_name({.tokens = summary.prefix})});
   sheet.add_row({"tokenizer", report::printable(summary.tokenizer)});
   sheet.add_row({"parameters", report::count(summary.parameters)});
-  sheet.add_row({"tensor files", format_bytes(summary.file_bytes) + ", " + format_fixed(summary.bits_per_weight, 2) +
-                                     " bits per weight"});
+  sheet.add_row({"tensor files", text::format_bytes(summary.file_bytes) + ", " +
+                                     format_fixed(summary.bits_per_weight, 2) + " bits per weight"});
   return sheet.text();
 }
 
@@ -168,7 +168,7 @@ std::string group_table(const ModelSummary& summary) {
   Table table({{"tensors"}, {"type"}, {"count", kRight}, {"weights", kRight}, {"size", kRight}});
   for (const TensorGroup& group : summary.groups) {
     table.add_row({report::printable(group.name), group.type, report::count(group.tensors),
-                   report::count(group.weights), format_bytes(group.bytes)});
+                   report::count(group.weights), text::format_bytes(group.bytes)});
   }
   return table.text();
 }

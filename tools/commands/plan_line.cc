@@ -1,14 +1,15 @@
 #include "tools/commands/plan_line.h"
 
+#include "ballast/text.h"
 #include "tools/terminal/units.h"
 
 namespace ballast::tools {
 
 std::string plan_line(const std::string& job, const JobPlan& plan, const Ranks& ranks) {
   return "ballast: " + job + ": expecting " + format_duration(plan.seconds) + " and " +
-         format_bytes(plan.memory_bytes) +
+         text::format_bytes(plan.memory_bytes) +
          (ranks.size() == 1 ? "" : " for each of " + std::to_string(ranks.size()) + " ranks") + "; " +
-         format_bytes(plan.available_bytes) + " available\n";
+         text::format_bytes(plan.available_bytes) + " available\n";
 }
 
 }  // namespace ballast::tools

@@ -37,19 +37,6 @@ std::optional<double> unit_bytes(std::string_view name) {
 
 }  // namespace
 
-std::string format_bytes(std::uint64_t bytes) {
-  if (bytes < 1000) return std::to_string(bytes) + " B";
-  constexpr std::array<std::string_view, 6> kUnits{" kB", " MB", " GB", " TB", " PB", " EB"};
-  double value = static_cast<double>(bytes) / 1000;
-  std::size_t unit = 0;
-  // 999.95 would be shown as 1000.0.
-  while (value >= 999.95 && unit + 1 < kUnits.size()) {
-    value /= 1000;
-    ++unit;
-  }
-  return format_fixed(value, value < 9.995 ? 2 : 1).append(kUnits[unit]);
-}
-
 std::uint64_t parse_bytes(std::string_view option, std::string_view text) {
   // Beyond it F64 does not count single bytes any more; no model is as large.
   constexpr double kMostBytes = 9007199254740992.0;

@@ -8,11 +8,8 @@
 
 namespace ballast::tools {
 
-/// "988 B", "12.3 kB", "271.2 MB", "1.49 GB": powers of 1000, three or four digits.
-std::string format_bytes(std::uint64_t bytes);
-
-/// The inverse, for what a user writes: "92MB", "1.5 GiB", "96000000". Units of 1000 or (KiB, MiB, ...) of 1024, in
-/// letters of any case. `option` is named in the UsageError that anything else throws.
+/// The inverse of text::format_bytes, for what a user writes: "92MB", "1.5 GiB", "96000000". Units of 1000 or (KiB,
+/// MiB, ...) of 1024, in letters of any case. `option` is named in the UsageError that anything else throws.
 std::uint64_t parse_bytes(std::string_view option, std::string_view text);
 
 /// "0.4 s", "12 s", "1 m 20 s", "2 h 5 m".

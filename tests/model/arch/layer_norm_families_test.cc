@@ -64,7 +64,7 @@ TEST_CASE("GPT-NeoX adds attention and MLP in parallel and rotates a quarter of 
   CHECK(described(with_field(kNeoxConfig, "rotary_emb_base", 500)).layers[0].attention()->rope->theta == 500.0);
 }
 
-TEST_CASE("BERT sees both ways, has norms behind the residual and a head that restores words") {
+TEST_CASE("BERT sees both ways, has norms after the residual and a head that restores words") {
   const ModelSpec spec = described(kBertConfig);
   check_biases_everywhere(spec);
   CHECK(spec.layout == BlockLayout::kPostNorm);
