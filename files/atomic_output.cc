@@ -21,10 +21,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-[[noreturn]] void fail(const fs::path& path, std::string_view action, int error) {
-  throw FileError(path.string(), concat("cannot ", action, ": ", std::generic_category().message(error)));
-}
-
 // "DIR/NAME/" and a link to a directory are the directory itself.
 fs::path resolve_target(const fs::path& target) {
   fs::path path = target.lexically_normal();
@@ -98,11 +94,11 @@ void remove_leftovers(const fs::path& target) {
 
 void sync_file(const fs::path& path) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) fail(path, "open", errno);
+  if (fd < 0) throw_file_error(path, "open", errno);
   const int status = ::fsync(fd);
   const int error = errno;
   ::close(fd);
-  if (status != 0) fail(path, "sync", error);
+  if (status != 0) throw_file_error(path, "sync", error);
 }
 
 // A rename may reach the disk before the data of what is renamed, unless that was synced.
@@ -125,14 +121,14 @@ bool cannot_rename_that_way(int error) {
 // Puts `complete` in the place of `target`; the old target is then at `complete`.
 void exchange(const fs::path& complete, const fs::path& target) {
   if (::renameat2(AT_FDCWD, complete.c_str(), AT_FDCWD, target.c_str(), RENAME_EXCHANGE) == 0) return;
-  if (!cannot_rename_that_way(errno)) fail(target, "be replaced", errno);
+  if (!cannot_rename_that_way(errno)) throw_file_error(target, "be replaced", errno);
   // A file system without exchange: for a moment there is no target, but both directories are complete.
   const fs::path old = complete.string() + ".old";
   fs::rename(target, old);
   if (::rename(complete.c_str(), target.c_str()) != 0) {
     const int error = errno;
     fs::rename(old, target);
-    fail(target, "be replaced", error);
+    throw_file_error(target, "be replaced", error);
   }
   fs::rename(old, complete);
 }
@@ -174,7 +170,7 @@ void AtomicDirectory::commit() {
       if (::rename(temporary_.c_str(), target_.c_str()) != 0) {
         const int error = errno;
         if (error == ENOTEMPTY || error == EEXIST || error == ENOTDIR) throw Error(target_.string(), exists_message());
-        fail(target_, "be created", error);
+        throw_file_error(target_, "be created", error);
       }
       committed_ = true;
       sync_directory(parent_of(target_));
@@ -204,7 +200,7 @@ void write_file_atomically(const fs::path& path, std::string_view content, bool 
   int status = ::renameat2(AT_FDCWD, temporary.c_str(), AT_FDCWD, target.c_str(), replace ? 0 : RENAME_NOREPLACE);
   if (status != 0 && cannot_rename_that_way(errno)) status = ::rename(temporary.c_str(), target.c_str());
   if (status != 0 && errno == EEXIST) throw Error(target.string(), exists_message());
-  if (status != 0) fail(target, "be created", errno);
+  if (status != 0) throw_file_error(target, "be created", errno);
   sync_directory(parent_of(target));
 }
 

@@ -21,11 +21,6 @@ std::vector<fs::path> entries_of(const fs::path& directory) {
   return entries;
 }
 
-bool is_there(const fs::path& path) {
-  std::error_code ignored;
-  return fs::exists(path, ignored);
-}
-
 // "pytorch_model.bin" and its shards before others ("training_args.bin" is there too).
 std::string pytorch_file(const std::vector<fs::path>& entries) {
   const auto is_pytorch = [](const fs::path& path) {
@@ -58,6 +53,11 @@ std::string sentence_transformers_hint(const std::vector<fs::path>& entries) {
 }
 
 }  // namespace
+
+bool is_there(const fs::path& path) {
+  std::error_code ignored;
+  return fs::exists(path, ignored);
+}
 
 std::string checkpoint_hint(const fs::path& directory, const nlohmann::json& config) {
   const std::vector<fs::path> entries = entries_of(directory);

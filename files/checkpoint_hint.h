@@ -12,6 +12,9 @@ namespace ballast::files {
 /// `config`: the directory's config.json, or null. Throws nothing about files.
 std::string checkpoint_hint(const std::filesystem::path& directory, const nlohmann::json& config);
 
+/// Whatever keeps a file from being examined, opening it says so better.
+bool is_there(const std::filesystem::path& path);
+
 }  // namespace ballast::files
 
 #endif  // BALLAST_FILES_CHECKPOINT_HINT_H_

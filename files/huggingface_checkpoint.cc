@@ -73,12 +73,6 @@ class HuggingFaceCheckpoint : public Checkpoint {
   std::vector<std::string> names_;
 };
 
-// Whatever keeps a file from being examined, opening it says so better.
-bool is_there(const fs::path& path) {
-  std::error_code ignored;
-  return fs::exists(path, ignored);
-}
-
 // A shard's name comes from a file that somebody else wrote: it must not lead out of the directory.
 void check_shard_name(const std::string& name, const std::string& context) {
   const fs::path path(name);

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <span>
+#include <string_view>
 
 namespace ballast::files {
 
@@ -38,6 +39,11 @@ class OutputFile {
   std::filesystem::path path_;
   int fd_;
 };
+
+/// Throws FileError "cannot ACTION: the system's reason"; on a full disk with the bytes that were `needed`. `error` is
+/// an errno value.
+[[noreturn]] void throw_file_error(const std::filesystem::path& path, std::string_view action, int error,
+                                   std::uint64_t needed = 0);
 
 /// Makes a directory's entries durable: a file's creation or renaming is on the disk only after this.
 void sync_directory(const std::filesystem::path& directory);

@@ -97,9 +97,13 @@ void attend_range(const AttentionShape& shape, const AttentionTask& task, bool s
   for (std::size_t key = range.begin, end = 0; key < range.end; key = end) {
     AttentionBlock block(sequence.kv, key, range.end);
     if (rotation != nullptr) prepare_panel_angles(*rotation, block.first_position, all.bias);
-    const auto visible = [&](std::size_t row) {
-      return intersection(visible_positions(shape, sequence, sinks, task.position(row / group)), block.positions());
+    const PositionRange positions = block.positions();
+    const auto seen_by = [&](std::size_t row) {
+      return intersection(visible_positions(shape, sequence, sinks, task.position(row / group)), positions);
     };
+    // Both ends ascend from row to row: what the first and the last see whole, all do.
+    const bool whole = seen_by(0) == positions && seen_by(rows - 1) == positions;
+    const auto visible = [&](std::size_t row) { return whole ? positions : seen_by(row); };
     for (std::size_t head = 0; head < task.kv_heads; ++head) {
       block.head = task.first_kv_head + head;
       const AttentionScratch scratch = all.from(head * rows, shape.head_size);
@@ -109,7 +113,7 @@ void attend_range(const AttentionShape& shape, const AttentionTask& task, bool s
         attend_float_block(block, rows, visible, scratch);
       }
     }
-    end = block.positions().end;
+    end = positions.end;
   }
 }
 

@@ -40,6 +40,7 @@ struct PositionRange {
   std::size_t end;
 
   std::size_t size() const { return end - begin; }
+  bool operator==(const PositionRange&) const = default;
 };
 
 /// May be empty, with the end at the begin.

@@ -144,18 +144,24 @@ HWY_INLINE RowWeights weigh_row(float* HWY_RESTRICT scores, const float* HWY_RES
   const auto shift = hn::Set(df, -maximum);
   auto sum0 = hn::Zero(df), sum1 = sum0;
   auto most0 = hn::Zero(df), most1 = most0;
-  const auto weigh = [&](std::size_t i, auto& sum, auto& most) HWY_ATTR {
+  const auto weigh = [&](std::size_t i, const auto& of_seen, auto& sum, auto& most) HWY_ATTR {
     const auto score = hn::LoadU(df, scores + i);
-    const auto weight =
-        hn::IfThenElseZero(hn::Gt(score, unseen), exp2_of<Exp2Accuracy::kWeight>(df, hn::MulAdd(score, scale, shift)));
+    const auto weight = of_seen(score, exp2_of<Exp2Accuracy::kWeight>(df, hn::MulAdd(score, scale, shift)));
     sum = hn::Add(sum, weight);
     const auto scaled = hn::Mul(weight, hn::LoadU(df, value_scales + i));
     most = hn::Max(most, scaled);
     hn::StoreU(scaled, df, scores + i);
   };
-  for (std::size_t i = begin; i < end; i += 2 * lanes) {
-    weigh(i, sum0, most0);
-    weigh(i + lanes, sum1, most1);
+  const auto weigh_all = [&](const auto& of_seen) HWY_ATTR {
+    for (std::size_t i = begin; i < end; i += 2 * lanes) {
+      weigh(i, of_seen, sum0, most0);
+      weigh(i + lanes, of_seen, sum1, most1);
+    }
+  };
+  if (begin == seen.begin && end == seen.end) {
+    weigh_all([](auto, auto weight) HWY_ATTR { return weight; });
+  } else {
+    weigh_all([&](auto score, auto weight) HWY_ATTR { return hn::IfThenElseZero(hn::Gt(score, unseen), weight); });
   }
   total = total * result.rescale + hn::ReduceSum(df, hn::Add(sum0, sum1));
 

@@ -22,7 +22,7 @@ using nlohmann::json;
 constexpr std::string_view kContext = "saved progress";
 constexpr std::string_view kAllocation = "allocation";
 // Followed by the block's number.
-constexpr std::string_view kBlock = "block.";
+constexpr std::string_view kBlockPrefix = "block.";
 constexpr std::string_view kSamples = "samples.";
 
 std::string blob(std::string_view name, std::size_t block) {
@@ -85,7 +85,7 @@ void ConversionState::find_blocks() {
   bool whole = common > 0 && std::ranges::find(names, blob(kSamples, common - 1)) != names.end();
   // Only the first rank writes the output, so only it keeps blocks.
   for (std::size_t i = 0; ranks_.first() && whole && i < common; ++i)
-    whole = std::ranges::find(names, blob(kBlock, i)) != names.end();
+    whole = std::ranges::find(names, blob(kBlockPrefix, i)) != names.end();
   blocks_ = jobs::least_of_ranks(ranks_, whole ? common : 0);
 }
 
@@ -109,7 +109,7 @@ void ConversionState::save(const Allocation& allocation) {
 }
 
 std::vector<ConvertedModule> ConversionState::restore(std::size_t block, std::vector<ModulePlan> plan) const {
-  const std::optional<std::string> saved = state_.get(blob(kBlock, block));
+  const std::optional<std::string> saved = state_.get(blob(kBlockPrefix, block));
   if (!saved) {
     throw Error(kContext, "block " + std::to_string(block) + " is damaged: remove the .resume folder");
   }
@@ -126,7 +126,7 @@ void ConversionState::restore_samples(std::span<float> samples) const {
 
 void ConversionState::save(std::size_t block, std::span<const ConvertedModule> modules,
                            std::span<const float> samples) {
-  if (ranks_.first()) state_.put(blob(kBlock, block), save_modules(modules));
+  if (ranks_.first()) state_.put(blob(kBlockPrefix, block), save_modules(modules));
   save_samples(block, samples);
   tell_problem();
 }

@@ -12,7 +12,7 @@ namespace ballast::quant {
 namespace {
 
 // Columns rounded before the rest of the matrix hears of their errors.
-constexpr std::size_t kBlock = 64;
+constexpr std::size_t kBlockColumns = 64;
 
 kernels::FloatMatrix matrix_view(const std::vector<float>& data, std::size_t rows, std::size_t cols) {
   return {.data = data.data(), .type = kernels::FloatType::kF32, .rows = rows, .cols = cols};
@@ -48,10 +48,10 @@ class Gptq {
         empty_quantized(rows_, cols_, linear_.format, linear_.outlier_columns, half_type_for(linear_.absmax));
     find_grids(result.tensor.scale_type);
     codes_.resize(rows_ * cols_);
-    errors_.resize(rows_ * kBlock);
+    errors_.resize(rows_ * kBlockColumns);
     std::vector<double> row_errors(rows_);
-    for (std::size_t begin = 0; begin < cols_; begin += kBlock) {
-      const std::size_t end = std::min(cols_, begin + kBlock);
+    for (std::size_t begin = 0; begin < cols_; begin += kBlockColumns) {
+      const std::size_t end = std::min(cols_, begin + kBlockColumns);
 #pragma omp parallel for schedule(static)
       for (std::size_t r = 0; r < rows_; ++r) row_errors[r] += round_block(r, begin, end);
       tell_rest(begin, end);
@@ -104,7 +104,7 @@ class Gptq {
       codes_[r * cols_ + c] = static_cast<std::uint8_t>(code);
       const float scaled = (row[j] - rounded) / upper[j];
       error += double{scaled} * double{scaled};
-      errors_[r * kBlock + (j - begin)] = -scaled;
+      errors_[r * kBlockColumns + (j - begin)] = -scaled;
       for (std::size_t k = j + 1; k < end; ++k) row[k] -= scaled * upper[k];
     }
     return error;
@@ -114,14 +114,14 @@ class Gptq {
   void tell_rest(std::size_t begin, std::size_t end) {
     if (end == cols_) return;
     const std::size_t rest = cols_ - end;
-    weights_.resize(rest * kBlock);
+    weights_.resize(rest * kBlockColumns);
 #pragma omp parallel for
     for (std::size_t k = 0; k < rest; ++k) {
       for (std::size_t j = begin; j < end; ++j) {
-        weights_[k * kBlock + (j - begin)] = factor_.upper[j * cols_ + end + k];
+        weights_[k * kBlockColumns + (j - begin)] = factor_.upper[j * cols_ + end + k];
       }
     }
-    multiply(matrix_view(weights_, rest, kBlock), errors_.data(), rows_, values_.data() + end, cols_, true);
+    multiply(matrix_view(weights_, rest, kBlockColumns), errors_.data(), rows_, values_.data() + end, cols_, true);
   }
 
   const WorkingLinear& linear_;
@@ -134,8 +134,8 @@ class Gptq {
   std::vector<std::uint8_t> quantized_mask_;
   std::vector<RowGrids> grids_;  ///< [rows]
   std::vector<std::uint8_t> codes_;
-  std::vector<float> errors_;   ///< [rows][kBlock], scaled and negated
-  std::vector<float> weights_;  ///< [rest][kBlock]
+  std::vector<float> errors_;   ///< [rows][kBlockColumns], scaled and negated
+  std::vector<float> weights_;  ///< [rest][kBlockColumns]
 };
 
 }  // namespace

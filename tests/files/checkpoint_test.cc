@@ -15,7 +15,7 @@ using test::Contains;
 using test::error_message;
 using test::write_file;
 
-std::string refusal(const std::filesystem::path& path) {
+std::string refusal_to_open(const std::filesystem::path& path) {
   return error_message([&] { open_checkpoint(path); });
 }
 
@@ -45,62 +45,67 @@ TEST_CASE("a GGUF file is known by its name or by its first bytes") {
   const test::TemporaryDirectory directory;
   const std::string bytes = test::GgufBytes().string("general.architecture", "llama").bytes();
   CHECK(open_checkpoint(write_file(directory / "m.bin", bytes))->kind() == Checkpoint::Kind::kGguf);
-  CHECK(refusal(write_file(directory / "m.gguf", "xxxxyyyy")) == Contains("byte 0: does not begin with \"GGUF\""));
+  CHECK(refusal_to_open(write_file(directory / "m.gguf", "xxxxyyyy")) ==
+        Contains("byte 0: does not begin with \"GGUF\""));
 }
 
 TEST_CASE("what is no model is refused with what a model may be") {
   const test::TemporaryDirectory directory;
-  CHECK(refusal("") == Contains("the path is empty; a model is a Hugging Face directory"));
-  CHECK(refusal(directory / "none") == Contains("none: does not exist; a model is"));
-  CHECK(refusal("/dev/null") == Contains("/dev/null: is neither a directory nor GGUF"));
-  CHECK(refusal(write_file(directory / "text", "hello")) == Contains("is neither a directory nor GGUF; a model is"));
-  CHECK(refusal(std::string(5000, 'x')) == Contains("cannot be examined: File name too long"));
+  CHECK(refusal_to_open("") == Contains("the path is empty; a model is a Hugging Face directory"));
+  CHECK(refusal_to_open(directory / "none") == Contains("none: does not exist; a model is"));
+  CHECK(refusal_to_open("/dev/null") == Contains("/dev/null: is neither a directory nor GGUF"));
+  CHECK(refusal_to_open(write_file(directory / "text", "hello")) ==
+        Contains("is neither a directory nor GGUF; a model is"));
+  CHECK(refusal_to_open(std::string(5000, 'x')) == Contains("cannot be examined: File name too long"));
 }
 
 TEST_CASE("a directory that lacks something is told what") {
   const test::TemporaryDirectory directory;
-  CHECK(refusal(directory.path()) ==
+  CHECK(refusal_to_open(directory.path()) ==
         directory.path().string() + ": has no config.json, so it is not a model's directory");
   write_file(directory / "x.gguf", "");
-  CHECK(refusal(directory.path()) == Contains("to read the GGUF file in it, name " + (directory / "x.gguf").string()));
+  CHECK(refusal_to_open(directory.path()) ==
+        Contains("to read the GGUF file in it, name " + (directory / "x.gguf").string()));
   std::filesystem::remove(directory / "x.gguf");
   write_file(directory / "config.json", "{}");
-  CHECK(refusal(directory.path()) == Contains("has neither model.safetensors nor model.safetensors.index.json"));
+  CHECK(refusal_to_open(directory.path()) ==
+        Contains("has neither model.safetensors nor model.safetensors.index.json"));
   write_file(directory / "pytorch_model.bin", "");
   write_file(directory / "a.bin", "");
   CHECK(
-      refusal(directory.path()) ==
+      refusal_to_open(directory.path()) ==
       Contains("PyTorch's pytorch_model.bin is not read: to save it as safetensors beside it, run there python3 -c "
                "\"from transformers import AutoModelForCausalLM as M; M.from_pretrained('.').save_pretrained('.')\""));
   write_file(directory / "config.json", R"({"architectures":["GPT2LMHeadModel"]})");
-  CHECK(refusal(directory.path()) == Contains("from transformers import GPT2LMHeadModel as M"));
+  CHECK(refusal_to_open(directory.path()) == Contains("from transformers import GPT2LMHeadModel as M"));
   write_file(directory / "config.json", R"({"architectures":["a; b"]})");
-  CHECK(refusal(directory.path()) == Contains("from transformers import AutoModelForCausalLM as M"));
+  CHECK(refusal_to_open(directory.path()) == Contains("from transformers import AutoModelForCausalLM as M"));
 }
 
 TEST_CASE("a folder of PyTorch or sentence-transformers without a configuration is told what to do") {
   const test::TemporaryDirectory directory;
   write_file(directory / "consolidated.00.pth", "");
-  CHECK(refusal(directory.path()) == Contains("consolidated.00.pth alone is not read: save the model with"));
+  CHECK(refusal_to_open(directory.path()) == Contains("consolidated.00.pth alone is not read: save the model with"));
   write_file(directory / "modules.json", "[]");
-  CHECK(refusal(directory.path()) == Contains("is a folder of sentence-transformers without a transformer"));
+  CHECK(refusal_to_open(directory.path()) == Contains("is a folder of sentence-transformers without a transformer"));
   std::filesystem::create_directory(directory / "0_Transformer");
   write_file(directory / "0_Transformer" / "config.json", "{}");
   std::filesystem::create_directory(directory / "1_Pooling");
   write_file(directory / "1_Pooling" / "config.json", "{}");
-  CHECK(refusal(directory.path()) == Contains(": name the model in it, " + (directory / "0_Transformer").string()));
+  CHECK(refusal_to_open(directory.path()) ==
+        Contains(": name the model in it, " + (directory / "0_Transformer").string()));
 }
 
 TEST_CASE("a damaged config.json is named with the place in it") {
   const test::TemporaryDirectory directory;
   write_file(directory / "model.safetensors", tensor_file("a"));
   write_file(directory / "config.json", "{\"a\":1,}");
-  CHECK(refusal(directory.path()) == Contains("config.json: byte 7: not valid JSON"));
+  CHECK(refusal_to_open(directory.path()) == Contains("config.json: byte 7: not valid JSON"));
   write_file(directory / "config.json", "3");
-  CHECK(refusal(directory.path()) == Contains("config.json: byte 0: a JSON object is expected, not number"));
+  CHECK(refusal_to_open(directory.path()) == Contains("config.json: byte 0: a JSON object is expected, not number"));
   std::filesystem::remove(directory / "config.json");
   std::filesystem::create_directory(directory / "config.json");
-  CHECK(refusal(directory.path()) == Contains("config.json: is a directory; a file is expected"));
+  CHECK(refusal_to_open(directory.path()) == Contains("config.json: is a directory; a file is expected"));
 }
 
 struct Sharded {
@@ -111,7 +116,7 @@ struct Sharded {
     write_file(directory / "2.safetensors", tensor_file("b"));
     write_file(directory / "model.safetensors.index.json", index);
   }
-  std::string refusal() const { return ballast::files::refusal(directory.path()); }
+  std::string refusal_to_open() const { return ballast::files::refusal_to_open(directory.path()); }
 };
 
 TEST_CASE("shards are opened together") {
@@ -123,30 +128,31 @@ TEST_CASE("shards are opened together") {
 }
 
 TEST_CASE("an index that does not agree with its shards is refused") {
-  CHECK(Sharded("{}").refusal() == Contains("index.json: weight_map: missing"));
-  CHECK(Sharded(R"({"weight_map":{"a":1}})").refusal() == Contains("weight_map.a: must be a string, is 1"));
-  CHECK(Sharded(R"({"weight_map":{"a":"3.safetensors"}})").refusal() ==
+  CHECK(Sharded("{}").refusal_to_open() == Contains("index.json: weight_map: missing"));
+  CHECK(Sharded(R"({"weight_map":{"a":1}})").refusal_to_open() == Contains("weight_map.a: must be a string, is 1"));
+  CHECK(Sharded(R"({"weight_map":{"a":"3.safetensors"}})").refusal_to_open() ==
         Contains("names the shard \"3.safetensors\", which is missing"));
-  CHECK(Sharded(R"({"weight_map":{"a":"2.safetensors"}})").refusal() ==
+  CHECK(Sharded(R"({"weight_map":{"a":"2.safetensors"}})").refusal_to_open() ==
         Contains("2.safetensors: tensor \"a\": is missing, though model.safetensors.index.json says it is here"));
-  CHECK(Sharded(R"({"weight_map":{"a":"1.safetensors","a":"2.safetensors"}})").refusal() ==
+  CHECK(Sharded(R"({"weight_map":{"a":"1.safetensors","a":"2.safetensors"}})").refusal_to_open() ==
         Contains("key \"a\" is there twice"));
 }
 
 TEST_CASE("an index whose shard is the index itself is refused") {
-  CHECK(Sharded(R"({"weight_map":{"a":"model.safetensors.index.json"}})").refusal() ==
+  CHECK(Sharded(R"({"weight_map":{"a":"model.safetensors.index.json"}})").refusal_to_open() ==
         Contains("not a safetensors file?"));
 }
 
 TEST_CASE("a shard's name that leads out of the directory is refused") {
   for (const char* name : {"/etc/passwd", "../1.safetensors", "x/../../1.safetensors", "", "1.safetensors\\u0000x"}) {
-    CHECK(Sharded(std::string(R"({"weight_map":{"a":")") + name + "\"}}").refusal() ==
+    CHECK(Sharded(std::string(R"({"weight_map":{"a":")") + name + "\"}}").refusal_to_open() ==
           Contains("is not a file inside the model's directory"));
   }
 }
 
 TEST_CASE("a shard's name too long for the file system is a missing shard") {
-  CHECK(Sharded(R"({"weight_map":{"a":")" + std::string(5000, 'x') + "\"}}").refusal() == Contains("which is missing"));
+  CHECK(Sharded(R"({"weight_map":{"a":")" + std::string(5000, 'x') + "\"}}").refusal_to_open() ==
+        Contains("which is missing"));
 }
 
 TEST_CASE("a tensor in two shards is refused with both named") {
@@ -155,7 +161,7 @@ TEST_CASE("a tensor in two shards is refused with both named") {
              test::safetensors_bytes(R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},)"
                                      R"("b":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}})",
                                      "xx"));
-  CHECK(model.refusal() == Contains("2.safetensors: tensor \"a\": is in 1.safetensors too"));
+  CHECK(model.refusal_to_open() == Contains("2.safetensors: tensor \"a\": is in 1.safetensors too"));
 }
 
 }  // namespace

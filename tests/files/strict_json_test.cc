@@ -13,7 +13,7 @@ namespace {
 using test::Contains;
 using test::error_message;
 
-std::string refusal(const std::string& text) {
+std::string refusal_to_parse(const std::string& text) {
   return error_message([&] { parse_strict_json(text, "file", 8); });
 }
 
@@ -24,24 +24,24 @@ TEST_CASE("JSON of every kind of value is read as the library reads it") {
 }
 
 TEST_CASE("a syntax error is named with its byte in the file") {
-  CHECK(refusal("{\"a\": ?}") == Contains("file: byte 14: not valid JSON: syntax error"));
-  CHECK(refusal("") == Contains("not valid JSON"));
-  CHECK(refusal("{\"a\":1") == Contains("not valid JSON"));
-  CHECK(refusal("{} x") == Contains("byte 11: not valid JSON"));
-  CHECK(refusal("\"\xff\"") == Contains("UTF-8"));
+  CHECK(refusal_to_parse("{\"a\": ?}") == Contains("file: byte 14: not valid JSON: syntax error"));
+  CHECK(refusal_to_parse("") == Contains("not valid JSON"));
+  CHECK(refusal_to_parse("{\"a\":1") == Contains("not valid JSON"));
+  CHECK(refusal_to_parse("{} x") == Contains("byte 11: not valid JSON"));
+  CHECK(refusal_to_parse("\"\xff\"") == Contains("UTF-8"));
 }
 
 TEST_CASE("a key that occurs twice in one object is refused") {
-  CHECK(refusal(R"({"a":1,"b":{"a":1},"a":2})") == "file: key \"a\" is there twice");
-  CHECK(refusal(R"({"a":1,"b":{"a":1}})") == "no error");
+  CHECK(refusal_to_parse(R"({"a":1,"b":{"a":1},"a":2})") == "file: key \"a\" is there twice");
+  CHECK(refusal_to_parse(R"({"a":1,"b":{"a":1}})") == "no error");
 }
 
 TEST_CASE("nesting without end is refused instead of exhausting the stack") {
-  CHECK(refusal(std::string(1'000'000, '[')) == "file: JSON nested more than 64 levels deep");
+  CHECK(refusal_to_parse(std::string(1'000'000, '[')) == "file: JSON nested more than 64 levels deep");
   std::string objects;
   for (int i = 0; i < 100; ++i) objects += "{\"a\":";
-  CHECK(refusal(objects) == "file: JSON nested more than 64 levels deep");
-  CHECK(refusal(std::string(64, '[') + std::string(64, ']')) == "no error");
+  CHECK(refusal_to_parse(objects) == "file: JSON nested more than 64 levels deep");
+  CHECK(refusal_to_parse(std::string(64, '[') + std::string(64, ']')) == "no error");
 }
 
 TEST_CASE("a file that holds no JSON object is named") {

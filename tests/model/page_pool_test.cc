@@ -6,6 +6,7 @@
 #include <cstring>
 #include <memory>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace ballast::model {
@@ -75,9 +76,9 @@ TEST_CASE("threads take, share and drop pages at once, and whoever finds a page 
         PageRef own = pool->take(256);
         std::memcpy(own.data(), mine.data(), own.bytes());
         if (own.data()[i % 256] != std::byte{7}) ++wrong[t];
-        const PageRef share = own;
+        const PageRef before = std::exchange(mine, own);
         if (!own.shared()) ++wrong[t];
-        if (i % 3 == 0) mine = own;
+        if (i % 3 != 0) mine = before;
       }
     });
   }

@@ -117,19 +117,19 @@ struct Stored {
   }
 };
 
-std::string refusal(Stored stored, const WeightFormat& format, const std::function<void(Stored&)>& change) {
+std::string refusal_of_stored(Stored stored, const WeightFormat& format, const std::function<void(Stored&)>& change) {
   const test::TemporaryDirectory directory;
   change(stored);
   const auto checkpoint = stored.write(directory.path());
   return error_message([&] { StoredQuantizedTensor(*checkpoint, "m", format, kRows, kCols); });
 }
 
-std::string refusal(const std::function<void(Stored&)>& change) {
-  return refusal(Stored(sample_tensor()), kFormat, change);
+std::string refusal_of_stored(const std::function<void(Stored&)>& change) {
+  return refusal_of_stored(Stored(sample_tensor()), kFormat, change);
 }
 
 std::string refusal_of_8_bit_scales(const std::function<void(Stored&)>& change) {
-  return refusal(Stored(sample_of_8_bit_scales()), kFormatOf8BitScales, change);
+  return refusal_of_stored(Stored(sample_of_8_bit_scales()), kFormatOf8BitScales, change);
 }
 
 TEST_CASE("a quantized matrix comes back from its parts as it was") {
@@ -196,36 +196,37 @@ TEST_CASE("what is wrong with scales of 8 bits is named") {
   CHECK(with_row_scale(0x7C00) == Contains("m.weight_row_scale: value 1 is NaN or infinite"));
   CHECK(with_row_scale(half(-1)) == Contains("m.weight_row_scale: value 1 is negative"));
   // The scales of one kind under the name of the other.
-  CHECK(refusal(Stored(sample_tensor()), kFormatOf8BitScales, [](Stored&) {}) ==
+  CHECK(refusal_of_stored(Stored(sample_tensor()), kFormatOf8BitScales, [](Stored&) {}) ==
         Contains("m.weight_scale: has type F16"));
-  CHECK(refusal(Stored(sample_of_8_bit_scales()), kFormat, [](Stored&) {}) == Contains("m.weight_scale: has type U8"));
+  CHECK(refusal_of_stored(Stored(sample_of_8_bit_scales()), kFormat, [](Stored&) {}) ==
+        Contains("m.weight_scale: has type U8"));
 }
 
 TEST_CASE("a missing part is named") {
   for (const char* part : {"m.weight", "m.weight_scale", "m.weight_zero", "m.outlier_weight"}) {
-    CHECK(refusal([&](Stored& stored) { stored.drop(part); }) ==
+    CHECK(refusal_of_stored([&](Stored& stored) { stored.drop(part); }) ==
           Contains("has no tensor \"" + std::string(part) + "\""));
   }
 }
 
 TEST_CASE("a part of a wrong shape or type is named") {
-  CHECK(refusal([](Stored& s) { s.plans[s.index("m.weight")].shape = {19, 3}; }) ==
+  CHECK(refusal_of_stored([](Stored& s) { s.plans[s.index("m.weight")].shape = {19, 3}; }) ==
         Contains("m.weight: has shape [19, 3], expected [3, 19]"));
-  CHECK(refusal([](Stored& s) { s.plans[s.index("m.weight_scale")].shape = {6}; }) ==
+  CHECK(refusal_of_stored([](Stored& s) { s.plans[s.index("m.weight_scale")].shape = {6}; }) ==
         Contains("m.weight_scale: has shape [6], expected [3, 2]"));
-  CHECK(refusal([](Stored& s) { s.plans[s.index("m.weight_scale")].dtype = DType::kI16; }) ==
+  CHECK(refusal_of_stored([](Stored& s) { s.plans[s.index("m.weight_scale")].dtype = DType::kI16; }) ==
         Contains("m.weight_scale: has type I16"));
-  CHECK(refusal([](Stored& s) { s.plans[s.index("m.weight_zero")].dtype = DType::kI8; }) ==
+  CHECK(refusal_of_stored([](Stored& s) { s.plans[s.index("m.weight_zero")].dtype = DType::kI8; }) ==
         Contains("m.weight_zero: has type I8"));
-  CHECK(refusal([](Stored& s) { s.plans[s.index("m.outlier_weight")].shape = {2, 3}; }) ==
+  CHECK(refusal_of_stored([](Stored& s) { s.plans[s.index("m.outlier_weight")].shape = {2, 3}; }) ==
         Contains("m.outlier_weight: has shape [2, 3], expected [3, 2]"));
-  CHECK(refusal([](Stored& s) { s.plans[s.index("m.outlier_columns")].dtype = DType::kF32; }) ==
+  CHECK(refusal_of_stored([](Stored& s) { s.plans[s.index("m.outlier_columns")].dtype = DType::kF32; }) ==
         Contains("m.outlier_columns: must be a list of I32"));
 }
 
 TEST_CASE("outlier columns must ascend inside the matrix") {
   const auto with_columns = [](std::int32_t first, std::int32_t second) {
-    return refusal([&](Stored& stored) {
+    return refusal_of_stored([&](Stored& stored) {
       std::vector<std::byte>& bytes = stored.bytes[stored.index("m.outlier_columns")];
       std::memcpy(bytes.data(), &first, sizeof first);
       std::memcpy(bytes.data() + sizeof first, &second, sizeof second);
@@ -240,7 +241,7 @@ TEST_CASE("outlier columns must ascend inside the matrix") {
 
 TEST_CASE("scales and outlier weights that are not finite are named") {
   for (const char* part : {"m.weight_scale", "m.outlier_weight"}) {
-    CHECK(refusal([&](Stored& stored) {
+    CHECK(refusal_of_stored([&](Stored& stored) {
             const std::uint16_t infinity = 0x7C00;
             std::memcpy(stored.bytes[stored.index(part)].data() + 3 * sizeof infinity, &infinity, sizeof infinity);
           }) == Contains(std::string(part) + ": value 3 is NaN or infinite"));

@@ -24,7 +24,7 @@ using test::TemporaryDirectory;
 namespace fs = std::filesystem;
 
 constexpr std::size_t kSamples = 8;
-constexpr std::size_t kLength = 32;
+constexpr std::size_t kSampleLength = 32;
 
 /// A model whose matrices matter very differently.
 fs::path uneven_model(const fs::path& directory) {
@@ -62,26 +62,26 @@ double divergence(const model::Model& original, const model::Model& changed, con
   const std::size_t vocab = original.spec().vocab_size;
   double sum = 0;
   for (std::size_t sample = 0; sample < kSamples; ++sample) {
-    const std::vector<int> ids(statistics.tokens.begin() + static_cast<std::ptrdiff_t>(sample * kLength),
-                               statistics.tokens.begin() + static_cast<std::ptrdiff_t>((sample + 1) * kLength));
+    const std::vector<int> ids(statistics.tokens.begin() + static_cast<std::ptrdiff_t>(sample * kSampleLength),
+                               statistics.tokens.begin() + static_cast<std::ptrdiff_t>((sample + 1) * kSampleLength));
     const auto logits = [&](const model::Model& model) {
-      model::SequenceState state = model.make_exact_state(kLength);
+      model::SequenceState state = model.make_exact_state(kSampleLength);
       return test::run_tokens(model, ids, state);
     };
     const std::vector<float> expected = logits(original);
     const std::vector<float> got = logits(changed);
-    for (std::size_t i = kLength / 2; i < kLength; ++i) {
+    for (std::size_t i = kSampleLength / 2; i < kSampleLength; ++i) {
       sum += kernels::kl_divergence(expected.data() + i * vocab, got.data() + i * vocab, vocab);
     }
   }
-  return sum / static_cast<double>(kSamples * kLength / 2);
+  return sum / static_cast<double>(kSamples * kSampleLength / 2);
 }
 
 /// Of every matrix alone in the finest, a middle and the coarsest format.
 std::vector<Cost> all_costs() {
   const TemporaryDirectory directory;
   const fs::path path = uneven_model(directory / "model");
-  const Statistics statistics = calibrate(path, {.samples = kSamples, .length = kLength});
+  const Statistics statistics = calibrate(path, {.samples = kSamples, .length = kSampleLength});
   save_statistics(statistics, directory / "stats", false);
   ConvertOptions options{.recipe = plain_recipe("w4a16"), .statistics = directory / "stats"};
   options.recipe.target_bytes = 1'000'000;

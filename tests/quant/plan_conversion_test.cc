@@ -22,7 +22,7 @@ using test::golden_model;
 using test::TemporaryDirectory;
 namespace fs = std::filesystem;
 
-ConvertOptions options_for(const std::string& scheme) {
+ConvertOptions small_options(const std::string& scheme) {
   ConvertOptions options;
   options.recipe = recipe_for_scheme(scheme);
   options.calibration.samples = 8;
@@ -44,7 +44,7 @@ TEST_CASE("a plan reads no value of the model") {
   const fs::path model = unreadable_model(directory / "model");
   for (const std::string& scheme : scheme_names()) {
     CAPTURE(scheme);
-    ConvertOptions options = options_for(scheme);
+    ConvertOptions options = small_options(scheme);
     const ConvertPlan plan = plan_conversion(model, options);
     CHECK(plan.least_bytes > 0);
     CHECK(plan.least_bytes == plan.most_bytes);
@@ -69,7 +69,7 @@ TEST_CASE("a plan is what the conversion then comes to") {
       CAPTURE(golden);
       CAPTURE(scheme);
       const TemporaryDirectory directory;
-      const ConvertOptions options = options_for(scheme);
+      const ConvertOptions options = small_options(scheme);
       const ConvertPlan plan = plan_conversion(golden_model(golden), options);
       const ConvertReport report = convert(golden_model(golden), directory / "out", options);
       CHECK(plan.bytes_before == report.bytes_before);
@@ -97,7 +97,7 @@ TEST_CASE("scales that need BF16 are in the file, though the plan knew nothing o
     for (float& value : tensor.values) value *= 1e-5F;
   }
   const fs::path path = model.write(directory / "model");
-  ConvertOptions options = options_for("w4a16");
+  ConvertOptions options = small_options("w4a16");
   options.recipe.rounding = Recipe::Rounding::kNearest;
   options.recipe.smooth = false;
   const ConvertReport report = convert(path, directory / "out", options);
@@ -112,7 +112,7 @@ TEST_CASE("scales that need BF16 are in the file, though the plan knew nothing o
 TEST_CASE("a target size that no choice of formats keeps is refused before any value is read") {
   const TemporaryDirectory directory;
   const fs::path model = unreadable_model(directory / "model");
-  ConvertOptions options = options_for("w4a16");
+  ConvertOptions options = small_options("w4a16");
   options.recipe.target_bytes = 1'000'000;
   const std::uint64_t least = plan_conversion(model, options).least_bytes;
   options.recipe.target_bytes = least - 1;
@@ -123,13 +123,13 @@ TEST_CASE("a target size that no choice of formats keeps is refused before any v
 }
 
 TEST_CASE("the range of a target size ends where its formats do") {
-  ConvertOptions options = options_for("w4a16");
+  ConvertOptions options = small_options("w4a16");
   options.recipe.target_bytes = 1'000'000'000;
   const ConvertPlan plan = plan_conversion(golden_model("llama3"), options);
   const TemporaryDirectory directory;
   for (const auto& [format, bytes] :
        {std::pair{"int4-g128-asym-s8", plan.least_bytes}, std::pair{"int8-g32-s8", plan.most_bytes}}) {
-    ConvertOptions fixed = options_for("w4a16");
+    ConvertOptions fixed = small_options("w4a16");
     fixed.recipe.outlier_fraction = 0;
     fixed.recipe.linears = fixed.recipe.embedding = fixed.recipe.head = parse_format(format);
     CHECK(convert(golden_model("llama3"), directory / format, fixed).bytes_after == bytes);

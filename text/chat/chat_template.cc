@@ -12,8 +12,8 @@
 namespace ballast::text {
 namespace {
 
-constexpr std::array<const ChatFamily*, 7> kFamilies{&kQwen3Chat,   &kChatMl,         &kLlama2Chat,    &kLlama3Chat,
-                                                     &kMistralChat, &kDeepSeekV2Chat, &kDeepSeekV3Chat};
+constexpr std::array<const ChatFamily*, 7> kChatFamilies{&kQwen3Chat,   &kChatMl,         &kLlama2Chat,    &kLlama3Chat,
+                                                         &kMistralChat, &kDeepSeekV2Chat, &kDeepSeekV3Chat};
 
 // What other families write, to refuse them by name.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 9> kOthers{{
@@ -30,7 +30,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 9> kOthers{{
 
 [[noreturn]] void refuse(std::string_view chat_template) {
   std::string known;
-  for (const ChatFamily* family : kFamilies) known += (known.empty() ? "" : ", ") + std::string(family->name);
+  for (const ChatFamily* family : kChatFamilies) known += (known.empty() ? "" : ", ") + std::string(family->name);
   std::string what = "an unknown one";
   for (const auto& [mark, name] : kOthers) {
     if (!chat_template.contains(mark)) continue;
@@ -57,7 +57,7 @@ std::string apply_chat_template(const Tokenizer& tokenizer, std::span<const Chat
   const std::string& chat_template = tokenizer.chat_template();
   if (chat_template.empty()) throw Error("chat template", "the model has none; give a plain prompt instead");
   const auto text = [&](std::optional<int> token) { return token ? tokenizer.token_bytes(*token) : std::string(); };
-  for (const ChatFamily* family : kFamilies) {
+  for (const ChatFamily* family : kChatFamilies) {
     if (!family->recognises(chat_template)) continue;
     return family->render(
         {chat_template, text(tokenizer.bos()), text(tokenizer.eos()), messages, today ? *today : local_date()});

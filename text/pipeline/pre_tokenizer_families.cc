@@ -60,7 +60,7 @@ PreTokenizerFamily deepseek_v3() {
 }
 
 // llama.cpp writes "default" where it knew nothing better; GPT-2's expression is what such files were made with.
-constexpr std::array<std::pair<std::string_view, PreTokenizerFamily (*)()>, 15> kFamilies{{
+constexpr std::array<std::pair<std::string_view, PreTokenizerFamily (*)()>, 15> kGgufFamilies{{
     {"default", gpt2},
     {"gpt-2", gpt2},
     {"phi-2", gpt2},
@@ -81,7 +81,7 @@ constexpr std::array<std::pair<std::string_view, PreTokenizerFamily (*)()>, 15> 
 }  // namespace
 
 std::optional<PreTokenizerFamily> pre_tokenizer_family(std::string_view name) {
-  for (const auto& [known, make] : kFamilies) {
+  for (const auto& [known, make] : kGgufFamilies) {
     if (name == known) return make();
   }
   return std::nullopt;

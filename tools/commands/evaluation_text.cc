@@ -61,7 +61,7 @@ std::string position_table(const Evaluation& evaluation) {
 
 /// The end of a text, which may begin in the middle of a character.
 std::string shown_context(std::string_view bytes) {
-  const std::string shown = report::printable(text::from_code_point(bytes));
+  std::string shown = report::printable(text::from_code_point(bytes));
   if (text::display_width(shown) <= kContextColumns) return shown;
   return "…" + std::string(text::last_columns(shown, kContextColumns - 1));
 }

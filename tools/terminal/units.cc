@@ -41,8 +41,9 @@ std::uint64_t parse_bytes(std::string_view option, std::string_view text) {
   // Beyond it F64 does not count single bytes any more; no model is as large.
   constexpr double kMostBytes = 9007199254740992.0;
   double number = 0;
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, number, std::chars_format::fixed);
+  const char* begin = text.data();
+  const char* end = begin + text.size();
+  const auto [stop, error] = std::from_chars(begin, end, number, std::chars_format::fixed);
   std::string_view unit(stop, end);
   unit.remove_prefix(std::min(unit.find_first_not_of(' '), unit.size()));
   const std::optional<double> factor = unit_bytes(unit);
