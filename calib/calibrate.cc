@@ -324,10 +324,13 @@ class Calibration {
   Statistics statistics_;
 };
 
-Statistics run_calibration(const std::filesystem::path& model, const CalibrateOptions& options,
-                           const Progress& progress) {
+Statistics run_calibration(const std::filesystem::path& model, CalibrateOptions options, const Progress& progress) {
   const model::ModelSource source(model);
   std::vector<int> prefix = calib::fixed_prefix(source, options.prefix);
+  if (options.length == 0) {
+    options.length =
+        calib::fitting_length(0, source.spec(), std::max(prefix.size(), calib::most_tokens(options.prefix)));
+  }
   if (!options.prefix.automatic || !prefix.empty()) {
     return Calibration(source, options, std::move(prefix), "calibrating", progress).run(options.state_folder);
   }

@@ -16,6 +16,11 @@ void tell_plan(const model::ModelSource& source, const model::OuterWeights& oute
 
 }  // namespace
 
+std::size_t fitting_length(std::size_t length, const ModelSpec& spec, std::size_t prefix) {
+  constexpr std::size_t kUsual = 512;
+  return std::min(length == 0 ? kUsual : length, spec.context_length - std::min(spec.context_length, prefix));
+}
+
 void check_options(const CalibrateOptions& options, const model::ModelSource& source, std::size_t prefix,
                    const Ranks& ranks) {
   if (options.samples == 0) throw Error("samples", "must be at least 1");

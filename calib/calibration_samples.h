@@ -12,6 +12,10 @@
 
 namespace ballast::calib {
 
+/// A sample's tokens: `length`, or 512 where it is 0; fewer where the model's context has no room for them after a
+/// prefix of so many tokens.
+std::size_t fitting_length(std::size_t length, const ModelSpec& spec, std::size_t prefix);
+
 /// Throws Error when no samples of a length that the model and a prefix of so many tokens allow are asked for, or the
 /// ranks cannot share them.
 void check_options(const CalibrateOptions& options, const model::ModelSource& source, std::size_t prefix,

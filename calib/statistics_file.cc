@@ -207,6 +207,9 @@ void check_consistent(const Statistics& statistics, const std::string& context) 
     check(layer.keys);
     check(layer.values);
   }
+  if (statistics.length < 2 || std::ranges::any_of(statistics.tokens, [](int token) { return token < 0; })) {
+    throw Error(context, "its samples hold no text: calibrate again");
+  }
   if (statistics.samples == 0 || statistics.tokens.size() / statistics.samples != statistics.length ||
       statistics.tokens.size() % statistics.samples != 0) {
     throw Error(context, "holds " + std::to_string(statistics.tokens.size()) + " tokens, not " +

@@ -22,7 +22,9 @@ class Engine {
   explicit Engine(const model::Model& model) : model_(model) {}
 
   /// Runs the pending tokens of each sequence and leaves the logits that it wants. Throws Error, with all sequences as
-  /// they were, for a token that is not in the vocabulary or more tokens than fit. A sequence is in one call at a time.
+  /// they were, for a token that is not in the vocabulary or more tokens than fit. Where memory runs out, all calls of
+  /// the step fail, and those of their sequences that had run leave no logits: replace() their tokens and step again. A
+  /// sequence is in one call at a time.
   void step(std::span<Sequence* const> sequences);
   void step(Sequence& sequence);
 

@@ -32,16 +32,17 @@ struct Generator::State {
     if (!model.spec().causal) throw Error(shared->path.string(), "is an encoder: it does not continue text");
     if (options.cache.window > 0) return options.max_tokens;
     if (prompt >= context) {
-      throw Error("prompt",
-                  std::to_string(prompt) + " tokens do not fit the model's context of " + std::to_string(context));
+      throw Error("prompt", std::to_string(prompt) + " tokens leave no room in the model's context of " +
+                                std::to_string(context));
     }
     return std::min(options.max_tokens, context - prompt);
   }
 
   // The cache keeps what it has in common with the new context: a chat does not read its history again.
-  engine::Sequence& sequence_for(std::span<const int> prompt, std::size_t limit, const CacheOptions& options) {
-    const std::size_t capacity = prompt.size() + limit;
-    if (!sequence || !sequence->suits(options, capacity)) sequence.emplace(shared->model, options, capacity);
+  engine::Sequence& sequence_for(std::span<const int> prompt, const CacheOptions& options) {
+    if (!sequence || sequence->options() != options) {
+      sequence.emplace(shared->model, options, shared->model.context_length());
+    }
     sequence->replace(prompt);
     return *sequence;
   }
@@ -53,7 +54,7 @@ struct Generator::State {
     const std::size_t limit = most_tokens(prompt.size(), options);
     engine::Continuation continuation(shared->own_tokenizer.get(), shared->model.spec().stop_tokens, begin, options);
     continuation.see(prompt);
-    engine::Sequence& own = sequence_for(prompt, limit, options.cache);
+    engine::Sequence& own = sequence_for(prompt, options.cache);
     // Room for a page of text, so that a token of an ordinary answer costs no allocation.
     constexpr std::size_t kPage = 4096;
     result.text.reserve(kPage);
@@ -64,16 +65,17 @@ struct Generator::State {
     shared->engine.step(own);
     result.prompt_seconds = seconds_since(start);
     start = Clock::now();
+    bool cancelled = false;
     const auto tell = [&](const GeneratedToken* token) {
       const std::string text = continuation.take_text();
       result.text += text;
-      if (!on_step || (text.empty() && token == nullptr) || on_step({text, token})) return;
-      result.finish = GenerateResult::Finish::kCancelled;
+      if (on_step && !cancelled && (!text.empty() || token != nullptr)) cancelled = !on_step({text, token});
     };
     while (result.tokens.size() < limit) {
       result.tokens.push_back(continuation.next(own.logits()));
       if (continuation.stopped()) result.finish = GenerateResult::Finish::kStop;
       tell(&result.tokens.back());
+      if (cancelled && !continuation.stopped()) result.finish = GenerateResult::Finish::kCancelled;
       if (result.finish != GenerateResult::Finish::kLength || result.tokens.size() == limit) break;
       own.append(result.tokens.back().id);
       shared->engine.step(own);

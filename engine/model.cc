@@ -10,6 +10,7 @@
 
 #include "ballast/error.h"
 #include "engine/model_state.h"
+#include "engine/sampling.h"
 #include "engine/sequence.h"
 #include "kernels/logits.h"
 #include "text/tokenizer_check.h"
@@ -49,6 +50,7 @@ void for_each_row_block(const model::Model& model, engine::Engine& engine, std::
     sequence.append(ids.subspan(first, count));
     sequence.want(count);
     engine.step(sequence);
+    engine::require_finite(sequence.logits());
     use(first, sequence.logits());
   }
 }
@@ -134,6 +136,7 @@ Tensor Model::logits(std::span<const int> ids) const {
 }
 
 std::vector<double> Model::log_probabilities(std::span<const int> ids) const {
+  if (!spec().causal) throw Error(state_->path.string(), "is an encoder: every token of it sees those after it");
   const std::size_t vocab_size = spec().vocab_size;
   std::vector<double> scores;
   for_each_row_block(state_->model, state_->engine, ids, [&](std::size_t first, std::span<const float> rows) {

@@ -31,19 +31,24 @@ Sampler::Sampler(const GenerateOptions& options)
       random_(options.seed) {
   require(temperature_ >= 0 && std::isfinite(temperature_), "temperature", temperature_, "0 or more");
   require(top_p_ > 0 && top_p_ <= 1, "top_p", top_p_, "above 0 and at most 1");
-  require(repetition_penalty_ > 0 && std::isfinite(repetition_penalty_), "repetition_penalty", repetition_penalty_,
-          "above 0");
+  // Beyond, a logit would not stay finite.
+  require(repetition_penalty_ >= 0.01 && repetition_penalty_ <= 100, "repetition_penalty", repetition_penalty_,
+          "from 0.01 to 100");
 }
 
 void Sampler::remember(int token) {
   recent_[remembered_++ % kPenaltyWindow] = token;
 }
 
-int Sampler::sample(std::span<const float> logits) {
-  if (logits.empty()) throw Error("logits", "there are none");
+void require_finite(std::span<const float> logits) {
   if (!kernels::all_finite(logits.data(), logits.size())) {
     throw Error("logits", "the model's output is not finite; its weights are damaged or do not fit their type");
   }
+}
+
+int Sampler::sample(std::span<const float> logits) {
+  if (logits.empty()) throw Error("logits", "there are none");
+  require_finite(logits);
   if (repetition_penalty_ != 1) logits = penalize(logits);
   const std::size_t likeliest = kernels::argmax(logits.data(), logits.size());
   const int token = temperature_ == 0 ? static_cast<int>(likeliest) : draw(logits, logits[likeliest]);

@@ -12,6 +12,9 @@
 
 namespace ballast::engine {
 
+/// Throws Error when logits are NaN or infinite.
+void require_finite(std::span<const float> logits);
+
 /// Picks tokens as GenerateOptions says. The repetition penalty comes first, then temperature, top-k and top-p (over
 /// what top-k left), in the order of Hugging Face's transformers. The same seed and logits give the same tokens on
 /// every platform: no distribution of the standard library takes part, whose results differ between implementations.

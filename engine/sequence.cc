@@ -7,10 +7,6 @@ namespace ballast::engine {
 Sequence::Sequence(const model::Model& model, const CacheOptions& options, std::size_t capacity)
     : options_(options), state_(model.make_state(options, capacity)) {}
 
-bool Sequence::suits(const CacheOptions& options, std::size_t capacity) const {
-  return options == options_ && (state_.cache().rolling() || state_.cache().capacity() >= capacity);
-}
-
 void Sequence::replace(std::span<const int> ids) {
   const std::span<const int> seen = std::span(tokens_).first(run());
   const auto common = static_cast<std::size_t>(std::ranges::mismatch(ids, seen).in1 - ids.begin());

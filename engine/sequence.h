@@ -15,8 +15,8 @@ namespace ballast::engine {
 /// wanted. Belongs to one thread at a time; the model must outlive it.
 class Sequence {
  public:
-  /// Without tokens; `capacity` of them fit, or any number where the cache rolls. Throws Error when the model cannot be
-  /// run so.
+  /// Without tokens; `capacity` of them fit, or any number where the cache rolls; memory is taken as they come. Throws
+  /// Error when the model cannot be run so.
   Sequence(const model::Model& model, const CacheOptions& options, std::size_t capacity);
 
   const std::vector<int>& tokens() const { return tokens_; }
@@ -24,25 +24,24 @@ class Sequence {
   std::size_t run() const { return state_.length(); }  ///< of the tokens, the first so many have run
   const model::SequenceState& state() const { return state_; }
 
-  /// Whether it can hold `capacity` tokens and keeps them as `options` says.
-  bool suits(const CacheOptions& options, std::size_t capacity) const;
+  const CacheOptions& options() const { return options_; }
 
   /// Tokens to run in the next step.
   void append(std::span<const int> ids) { tokens_.insert(tokens_.end(), ids.begin(), ids.end()); }
   void append(int id) { tokens_.push_back(id); }
 
-  /// Makes the tokens `ids`. What they have in common with those that have run stays, the rest becomes pending, at
-  /// least the last one, so that its logits can be had.
+  /// Makes the tokens `ids`. What they have in common with those that have run stays where the state can be cut back to
+  /// it; the rest becomes pending, at least the last one, so that its logits can be had.
   void replace(std::span<const int> ids);
 
   /// Room for tokens to come, so that appending them allocates nothing.
   void reserve(std::size_t tokens) { tokens_.reserve(tokens_.size() + tokens); }
 
-  /// Of the next step's tokens, the last so many whose logits are wanted.
+  /// Of each step's tokens, the last so many whose logits are wanted.
   std::size_t wanted() const { return wanted_; }
   void want(std::size_t rows) { wanted_ = rows; }
 
-  /// [wanted()][vocab_size] after a step.
+  /// [wanted(), or fewer where fewer tokens ran][vocab_size] after a step.
   std::span<const float> logits() const { return logits_; }
 
  private:

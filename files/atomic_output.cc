@@ -139,7 +139,7 @@ std::string exists_message() {
 
 }  // namespace
 
-AtomicDirectory::AtomicDirectory(fs::path target, bool replace)
+AtomicDirectory::AtomicDirectory(const fs::path& target, bool replace)
     : target_(resolve_target(target)), temporary_(partial_path(target_)), replace_(replace) {
   if (!replace_ && entry_exists(target_)) throw Error(target_.string(), exists_message());
   remove_leftovers(target_);
@@ -169,7 +169,8 @@ void AtomicDirectory::commit() {
     } else {
       if (::rename(temporary_.c_str(), target_.c_str()) != 0) {
         const int error = errno;
-        if (error == ENOTEMPTY || error == EEXIST || error == ENOTDIR) throw Error(target_.string(), exists_message());
+        if (error == ENOTEMPTY || error == EEXIST || error == ENOTDIR)
+          throw FileError(target_.string(), exists_message());
         throw_file_error(target_, "be created", error);
       }
       committed_ = true;

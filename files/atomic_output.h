@@ -13,7 +13,7 @@ namespace ballast::files {
 class AtomicDirectory {
  public:
   /// Throws Error when target exists and not `replace`, or when its parent cannot be written.
-  AtomicDirectory(std::filesystem::path target, bool replace);
+  AtomicDirectory(const std::filesystem::path& target, bool replace);
   ~AtomicDirectory();
   AtomicDirectory(const AtomicDirectory&) = delete;
   AtomicDirectory& operator=(const AtomicDirectory&) = delete;

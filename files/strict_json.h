@@ -10,7 +10,8 @@
 namespace ballast::files {
 
 /// Parses `text`, which starts at byte `offset` of the file `context`. Unlike the library's own parser it refuses an
-/// object that names a key twice and nesting deeper than `max_depth`. Throws Error naming place and byte.
+/// object that names a key twice and nesting deeper than `max_depth`. Throws Error naming the context and, but for
+/// these two, the byte.
 nlohmann::json parse_strict_json(std::string_view text, std::string_view context, std::size_t offset = 0,
                                  std::size_t max_depth = 64);
 

@@ -16,8 +16,8 @@ namespace ballast::files {
 /// Tensors of one file by name; views into the file's bytes.
 using TensorTable = std::map<std::string, TensorView, std::less<>>;
 
-/// Bytes that a dense tensor takes. Throws Error(place, ...) when sizes do not fit memory or the last dimension is not
-/// whole blocks of `dtype`.
+/// Bytes that a dense tensor takes. Throws Error(context, ...) when sizes do not fit memory or the last dimension is
+/// not whole blocks of `dtype`.
 std::size_t tensor_bytes(DType dtype, const Shape& shape, std::string_view context);
 
 /// "FILE: tensor \"NAME\"", as messages name a tensor.

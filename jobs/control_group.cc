@@ -42,10 +42,11 @@ std::uint64_t ControlGroup::available_memory() const {
   walk_up([&](const fs::path& folder) {
     const std::optional<std::uint64_t> limit = number_in_file(folder / "memory.max");
     if (!limit) return;
-    // Pages of files are dropped where memory is short.
+    // Pages of files are dropped where memory is short, but for those that are in memory alone (tmpfs).
     const std::uint64_t used = number_in_file(folder / "memory.current").value_or(0);
     const std::uint64_t files = number_in_file(folder / "memory.stat", "file").value_or(0);
-    const std::uint64_t held = used - std::min(used, files);
+    const std::uint64_t shared = number_in_file(folder / "memory.stat", "shmem").value_or(0);
+    const std::uint64_t held = used - std::min(used, files - std::min(files, shared));
     least = std::min(least, *limit - std::min(*limit, held));
   });
   return least;

@@ -76,7 +76,8 @@ void JobState::open() {
   }
   if (::flock(lock_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
     ::close(std::exchange(lock_, -1));
-    throw Error(folder_.string(), "another ballast is at work on the same output; wait for it or name another output");
+    throw FileError(folder_.string(),
+                    "another ballast is at work on the same output; wait for it or name another output");
   }
   std::ifstream present(key, std::ios::binary);
   if (read_rest(present, key, 0) == digest_) return;
@@ -162,12 +163,19 @@ void JobState::empty(const fs::path& folder) {
 // Files of somebody else's in the folder stay, and the folder with them.
 void JobState::remove() {
   if (lock_ < 0) return;
-  remove_folder(folder_);
+  remove_files(folder_);
   ::close(std::exchange(lock_, -1));
   problem_ = "is removed";
 }
 
 void JobState::remove_folder(const fs::path& folder) {
+  const int lock = ::open((folder / kKeyFile).c_str(), O_RDWR | O_CLOEXEC);
+  const bool in_use = lock >= 0 && ::flock(lock, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  if (!in_use) remove_files(folder);
+  if (lock >= 0) ::close(lock);
+}
+
+void JobState::remove_files(const fs::path& folder) {
   empty(folder);
   std::error_code ignored;
   fs::remove(folder / kKeyFile, ignored);

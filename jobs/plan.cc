@@ -1,23 +1,12 @@
 #include "jobs/plan.h"
 
-#include <array>
-#include <cstdio>
 #include <string>
 
 #include "ballast/error.h"
+#include "ballast/text.h"
 #include "jobs/memory.h"
 
 namespace ballast::jobs {
-
-namespace {
-
-std::string gigabytes(std::uint64_t bytes) {
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%.2f GB", static_cast<double>(bytes) / 1e9);
-  return text.data();
-}
-
-}  // namespace
 
 JobPlan plan_memory(const PlannedSamples& job, const std::function<std::uint64_t(std::size_t)>& memory,
                     std::size_t own) {
@@ -31,11 +20,11 @@ JobPlan plan_memory(const PlannedSamples& job, const std::function<std::uint64_t
     const std::size_t middle = fit + (above - fit) / 2;
     (memory((middle + job.ranks - 1) / job.ranks) <= plan.available_bytes ? fit : above) = middle;
   }
-  throw Error("memory", std::to_string(job.samples) + " samples of " + std::to_string(job.length) + " tokens take " +
-                            gigabytes(plan.memory_bytes) + ", and " + gigabytes(plan.available_bytes) +
-                            " are available: " +
-                            (fit == 0 ? std::string("no number of samples fits; give --text, or free memory")
-                                      : "--samples " + std::to_string(fit) + " would fit"));
+  throw FileError("memory", std::to_string(job.samples) + " samples of " + std::to_string(job.length) +
+                                " tokens take " + text::format_bytes(plan.memory_bytes) + ", and " +
+                                text::format_bytes(plan.available_bytes) + " are available: " +
+                                (fit == 0 ? std::string("no number of samples fits; give --text, or free memory")
+                                          : "--samples " + std::to_string(fit) + " would fit"));
 }
 
 }  // namespace ballast::jobs

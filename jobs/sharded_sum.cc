@@ -77,9 +77,9 @@ void ShardedSum<T>::receive_before(Ranks& ranks, std::vector<Node>& nodes) const
   std::size_t count = 0;
   ranks.receive(std::as_writable_bytes(std::span(&count, 1)), ranks.rank() - 1);
   for (std::size_t i = 0; i < count; ++i) {
-    std::array<std::size_t, 2> context{};
-    ranks.receive(std::as_writable_bytes(std::span(context)), ranks.rank() - 1);
-    nodes.push_back({context[0], context[1], std::vector<T>(size_)});
+    std::array<std::size_t, 2> place{};
+    ranks.receive(std::as_writable_bytes(std::span(place)), ranks.rank() - 1);
+    nodes.push_back({place[0], place[1], std::vector<T>(size_)});
     ranks.receive(std::as_writable_bytes(std::span(nodes.back().values)), ranks.rank() - 1);
   }
 }
@@ -89,8 +89,8 @@ void ShardedSum<T>::pass_on(Ranks& ranks, std::vector<Node>& nodes) {
   const std::size_t count = nodes.size();
   ranks.send(std::as_bytes(std::span(&count, 1)), ranks.rank() + 1);
   for (Node& node : nodes) {
-    const std::array<std::size_t, 2> context{node.begin, node.width};
-    ranks.send(std::as_bytes(std::span(context)), ranks.rank() + 1);
+    const std::array<std::size_t, 2> place{node.begin, node.width};
+    ranks.send(std::as_bytes(std::span(place)), ranks.rank() + 1);
     ranks.send(std::as_bytes(std::span(node.values)), ranks.rank() + 1);
     node.values = {};
   }

@@ -49,6 +49,7 @@ void Model::flag_fp16_tokens(std::span<const int> ids, std::size_t position, std
 
 void Model::check(std::span<const int> ids, const SequenceState& state) const {
   const KeyValueCache& cache = state.cache();
+  if (state.spoiled()) throw Error("sequence", "a step failed and left its state half-changed: begin it anew");
   outer_.check(ids, cache.position());
   if (!cache.rolling() && ids.size() > cache.room()) {
     throw Error("cache", "has room for " + std::to_string(cache.room()) + " more tokens, " +
@@ -63,7 +64,14 @@ std::span<const float> Model::forward(std::span<const SequenceTokens> batch, Wor
   workspace.output_.resize(wanted * spec().hidden_size);
   workspace.done_.assign(batch.size(), 0);
   kernels::with_team([&] {
-    while (cut_pass(batch, workspace)) run_pass(workspace);
+    while (cut_pass(batch, workspace)) {
+      try {
+        run_pass(workspace);
+      } catch (...) {
+        for (const BatchSequence& sequence : workspace.batch_) sequence.state->spoil();
+        throw;
+      }
+    }
   });
   return workspace.output_;
 }
@@ -165,10 +173,10 @@ void Model::check_cache_options(const CacheOptions& options) const {
   if (options.window > 0 && spec().learned_positions) {
     throw Error(context, "has learned positions, which a rolling cache cannot renumber");
   }
-  if (options.window + options.sinks > context_length()) {
-    throw Error("window", std::to_string(options.window + options.sinks) +
-                              " tokens with the sinks are more than the model's " + "context of " +
-                              std::to_string(context_length()));
+  const std::size_t context_tokens = context_length();
+  if (options.window > context_tokens || options.sinks > context_tokens - options.window) {
+    throw Error("window", std::to_string(options.window) + " tokens and " + std::to_string(options.sinks) +
+                              " sinks are more than the model's context of " + std::to_string(context_tokens));
   }
 }
 

@@ -9,8 +9,9 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export LC_ALL=C
 
+# libprotobuf-dev: what libsentencepiece-dev of Debian 13 says about itself names it, and its dependencies do not.
 packages=(ca-certificates cmake g++ git ninja-build pkg-config python3 python3-pip
-  libpcre2-dev libutf8proc-dev libxxhash-dev libsentencepiece-dev libopenblas-serial-dev
+  libpcre2-dev libutf8proc-dev libxxhash-dev libsentencepiece-dev libprotobuf-dev libopenblas-serial-dev
   libopenmpi-dev openmpi-bin
   libdnnl-dev libhwy-dev nlohmann-json3-dev libcli11-dev doctest-dev libbenchmark-dev)
 dev_packages=(ccache clang-19 clang-format-19 clang-tidy-19 libclang-rt-19-dev libomp-19-dev

@@ -9,8 +9,10 @@
 #include "ballast/error.h"
 #include "ballast/inspect.h"
 #include "ballast/statistics.h"
+#include "calib/calibration_samples.h"
 #include "eval/reference_logits.h"
 #include "eval/sweep/sweep_folder.h"
+#include "eval/text_chunks.h"
 #include "files/text_file.h"
 #include "jobs/job_key.h"
 #include "jobs/job_state.h"
@@ -97,7 +99,7 @@ class SweepRun {
   // What would make every recipe fail is told once, before anything is done.
   ModelSummary checked_model() const {
     check_recipes(options_.recipes);
-    files::read_text_file(options_.text_file);
+    const std::string evaluation_text = files::read_text_file(options_.text_file);
     for (const fs::path& text : options_.calibration.text_files) files::read_text_file(text);
     ModelSummary summary = inspect(model_);
     const std::string place = model_.string();
@@ -107,6 +109,8 @@ class SweepRun {
     if (options_.context > context) {
       throw Error("context", std::to_string(options_.context) + " is more than the model's " + std::to_string(context));
     }
+    const auto tokenizer = model::require_tokenizer(model::ModelSource(model_));
+    eval::cut_text(evaluation_text, options_.text_file.string(), *tokenizer, options_.context, options_.chunks);
     for (const SweepRecipe& recipe : options_.recipes) {
       const CachedPrefix& prefix = recipe.conversion.recipe.prefix;
       if (!prefix.automatic && prefix.tokens.empty()) continue;
@@ -127,7 +131,7 @@ class SweepRun {
 
   void calibrate_once() {
     CalibrateOptions own = options_.calibration;
-    own.length = std::min(own.length, summary_.spec.context_length - summary_.prefix.size());
+    own.length = calib::fitting_length(own.length, summary_.spec, summary_.prefix.size());
     jobs::JobKey key;
     key.add("job", "calibrate").add("model", model_identity_);
     for (const fs::path& text : own.text_files) key.add_content("text", text);

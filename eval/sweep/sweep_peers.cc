@@ -132,6 +132,8 @@ std::vector<SweepPeer> read_peers(const std::filesystem::path& path) {
       throw Error(reader.context(), "has " + std::to_string(cells.size()) + " cells, the first line names " +
                                         std::to_string(titles.size()) + " columns");
     }
+    const auto failure = std::ranges::find(titles, "error");
+    if (failure != titles.end() && !cells[static_cast<std::size_t>(failure - titles.begin())].empty()) continue;
     SweepPeer& peer = peers.emplace_back();
     for (std::size_t i = 0; i < cells.size(); ++i) set_field(peer, titles[i], cells[i], reader.context());
     if (peer.program.empty()) peer.program = "others";

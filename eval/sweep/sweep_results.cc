@@ -70,7 +70,7 @@ std::string sweep_json(const Sweep& sweep) {
                         {"context", sweep.context},
                         {"program", sweep.program},
                         {"rows", rows}}
-      .dump();
+      .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 std::string sweep_csv(const Sweep& sweep) {

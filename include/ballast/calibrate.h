@@ -20,8 +20,8 @@ namespace ballast {
 struct CalibrateOptions {
   std::vector<std::filesystem::path> text_files{};  ///< empty: text is sampled from the model itself
   std::size_t samples = 128;                        ///< fewer when the text is shorter
-  std::size_t length = 512;                         ///< tokens per sample
-  std::uint64_t seed = 0;                           ///< of the choice of samples, or of the sampling
+  std::size_t length = 0;  ///< tokens per sample; 0: 512, or as many as the context has room for
+  std::uint64_t seed = 0;  ///< of the choice of samples, or of the sampling
   /// In front of every sample; the statistics are of the samples' own tokens. A model that has one keeps it. When it is
   /// automatic, the samples run once without it to find it.
   CachedPrefix prefix{};

@@ -20,7 +20,8 @@ class Error : public std::runtime_error {
       : std::runtime_error(std::string(context) + ": " + std::string(problem)) {}
 };
 
-/// The system refused: a file that is not there or cannot be read or written, a full disk. Trying again may help.
+/// The system refused: a file that is not there or cannot be read or written, a full disk, too little memory, another
+/// ballast at work on the same output. Trying again may help.
 class FileError : public Error {
  public:
   using Error::Error;

@@ -22,7 +22,8 @@ struct GenerateOptions {
   double temperature = 0;  ///< 0: the most likely token always
   std::size_t top_k = 0;   ///< 0: no limit
   double top_p = 1;
-  double repetition_penalty = 1;  ///< Keskar et al. 2019; divides positive logits of tokens seen in the last 64
+  double repetition_penalty =
+      1;  ///< 0.01 to 100 (Keskar et al. 2019): divides positive logits of tokens seen in the last 64
   std::uint64_t seed = 0;
   std::vector<std::string> stop{};        ///< generation ends before any of these
   std::optional<std::size_t> logprobs{};  ///< tell each token's log-probability, and so many of the most likely ones
@@ -58,12 +59,11 @@ struct GenerateStep {
   const GeneratedToken* token = nullptr;  ///< null for text that was held back until the end
 };
 
-/// Returning false ends the generation.
+/// Returning false ends the generation: it is not called again.
 using OnGenerateStep = std::function<bool(const GenerateStep&)>;
 
 /// One conversation with a model. Calls come from one thread at a time; different generators of one model may be used
-/// from different threads, where their steps run as one batch. With integer
-/// weights, what a generator gives does not depend on the others.
+/// from different threads, where their steps run as one batch. What a generator gives does not depend on the others.
 class Generator {
  public:
   explicit Generator(const Model& model);
@@ -72,7 +72,7 @@ class Generator {
   Generator& operator=(Generator&&) noexcept;
 
   /// Continues token ids, which begin a context. What they have in common with the last call's context is not read
-  /// again. Throws Error when there are none or more than the context has.
+  /// again. Throws Error when there are none, or so many that the context has no room for one more.
   GenerateResult generate(std::span<const int> prompt, const GenerateOptions& options,
                           const OnGenerateStep& on_step = {});
 

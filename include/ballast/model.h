@@ -17,7 +17,8 @@
 namespace ballast {
 
 /// A handle of weights and tokenizer, immutable once loaded: copies share both. All calls may come from any number of
-/// threads at once; those that run the model take turns, a step of one beside a step of the others.
+/// threads at once; those that run the model take turns, a step of one beside a step of the others (a model's own
+/// prefix apart).
 class Model {
  public:
   /// A Hugging Face directory, a .gguf file, or a directory that ballast wrote. Throws Error.
@@ -56,11 +57,11 @@ class Model {
   std::string chat_prompt(std::span<const ChatMessage> messages) const;
 
   /// Logits [ids.size()][vocab_size] of a sequence of its own, with a cache in F32. Throws Error for an id that is not
-  /// in the vocabulary and for more tokens than the context has.
+  /// in the vocabulary, for more tokens than the context has, and for logits that are not finite.
   Tensor logits(std::span<const int> ids) const;
 
   /// Natural logarithms of the probability of each id given those before it, [ids.size() - 1] for ids[1] and on: a
-  /// text's score, without keeping a vocabulary's width for each token.
+  /// text's score, without keeping a vocabulary's width for each token. Throws as logits() does, and for an encoder.
   std::vector<double> log_probabilities(std::span<const int> ids) const;
 
  private:

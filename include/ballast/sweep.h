@@ -87,7 +87,8 @@ std::string sweep_json(const Sweep& sweep);
 std::string sweep_csv(const Sweep& sweep);
 
 /// Reads CSV whose first line names the columns: `name`, `file_mb` and `kl`, and where they are known `program` and
-/// speeds like `pp512`; other columns are passed over. Throws Error naming the line.
+/// speeds like `pp512`; other columns are passed over, and so are lines that tell an `error`. Throws Error naming the
+/// line.
 std::vector<SweepPeer> read_peers(const std::filesystem::path& path);
 
 }  // namespace ballast

@@ -3,6 +3,7 @@
 #define BALLAST_MODEL_FORWARD_FORWARD_PARTS_H_
 
 #include <array>
+#include <cassert>
 #include <cstddef>
 #include <span>
 #include <vector>
@@ -11,10 +12,13 @@
 
 namespace ballast::model {
 
-/// The linears that read one input: three of an attention and its gate at most, kept without allocating.
+/// The linears that read one input, four at most (three of an attention and its gate), kept without allocating.
 class LinearOutputs {
  public:
-  void add(const LinearOutput& output) { outputs_[count_++] = output; }
+  void add(const LinearOutput& output) {
+    assert(count_ < outputs_.size());
+    outputs_[count_++] = output;
+  }
   std::span<const LinearOutput> all() const { return std::span(outputs_).first(count_); }
 
  private:

@@ -126,6 +126,7 @@ void KeyValueCache::append(std::size_t layer, const float* keys, std::size_t key
   assert(layer < layers_.size() && (fp16_tokens.empty() || fp16_tokens.size() == count));
   check_room(count);
   LayerPages& pages = layers_[layer];
+  written_ = std::max(written_, length_ + count);
   if (int8() && bias.bias.values != nullptr) {
     const std::size_t size = pages.layout().heads() * pages.layout().size(RowKind::kKeys);
     store(pages, RowKind::kKeys, without_bias(keys, key_stride, count, pages.layout(), bias), size, count);
@@ -133,7 +134,6 @@ void KeyValueCache::append(std::size_t layer, const float* keys, std::size_t key
     store(pages, RowKind::kKeys, keys, key_stride, count);
   }
   store(pages, RowKind::kValues, values, value_stride, count);
-  written_ = std::max(written_, length_ + count);
   if (!int8()) return;
   for (std::size_t i = 0; i < count; ++i) {
     const std::size_t position = length_ + i;
@@ -180,7 +180,10 @@ bool KeyValueCache::can_truncate_to(std::size_t length) const {
 void KeyValueCache::truncate(std::size_t length) {
   assert(can_truncate_to(length));
   length_ = prefix_ + length;
-  if (rolling()) return;
+  if (rolling()) {
+    if (length_ <= order_.fixed * kPageTokens) written_ = length_;  // nothing in the ring is seen any more
+    return;
+  }
   for (LayerPages& pages : layers_) pages.keep_first(pages_for(length_));
 }
 

@@ -22,8 +22,8 @@ std::size_t LayerPages::bytes() const {
 
 std::byte* LayerPages::own_page(std::size_t index) {
   if (index >= pages_.size()) {
+    view_.resize(index + 1);  // the first: pages_ tells how many there are
     pages_.resize(index + 1);
-    view_.resize(index + 1);
   }
   PageRef& data = pages_[index].data;
   if (!data) {

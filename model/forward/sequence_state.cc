@@ -59,19 +59,21 @@ void SequenceState::hold_prefix() {
 }
 
 bool SequenceState::can_truncate_to(std::size_t length) const {
-  return cache_.can_truncate_to(length) && (mixers_.empty() || length == 0 || length == this->length());
+  return cache_.can_truncate_to(length) && (mixers_.empty() || length == 0 || (length == this->length() && !spoiled_));
 }
 
 void SequenceState::truncate(std::size_t length) {
   assert(can_truncate_to(length));
-  if (length != this->length()) mixers_ = beginning_;
+  if (length != this->length() || spoiled_) mixers_ = beginning_;
+  spoiled_ = false;
   cache_.truncate(length);
 }
 
 void SequenceState::restore(const Snapshot& snapshot) {
   assert(can_restore(snapshot));
-  cache_.truncate(snapshot.length);
   mixers_ = snapshot.mixers;
+  spoiled_ = false;
+  cache_.truncate(snapshot.length);
 }
 
 }  // namespace ballast::model

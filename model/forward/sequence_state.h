@@ -65,6 +65,11 @@ class SequenceState {
   /// Once all layers have seen them, `count` more tokens belong to the sequence.
   void advance(std::size_t count) { cache_.advance(count); }
 
+  /// A pass ended half-way. Keys and values of its tokens are written over by the next one; mixers' states cannot be
+  /// taken back: the sequence has to begin anew, or with a snapshot.
+  void spoil() { spoiled_ = !mixers_.empty(); }
+  bool spoiled() const { return spoiled_; }
+
   /// The tokens so far become the prefix of KeyValueCache::hold_prefix.
   void hold_prefix();
 
@@ -96,6 +101,7 @@ class SequenceState {
   KeyValueCache cache_;
   MixerStates mixers_;
   MixerStates beginning_;  ///< after the prefix
+  bool spoiled_ = false;
 };
 
 }  // namespace ballast::model

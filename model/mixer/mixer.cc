@@ -31,14 +31,14 @@ const MixerKind& mixer_kind(const LayerSpec& layer) {
 }
 
 void register_mixer(const MixerKind& kind) {
-  for (const MixerKind* other : registered()) {
+  for_each_mixer_kind([&](const MixerKind& other) {
     const bool role_taken = std::ranges::any_of(kind.roles, [&](const RoleRow& row) {
-      return std::ranges::find(other->roles, row.role, &RoleRow::role) != other->roles.end();
+      return std::ranges::find(other.roles, row.role, &RoleRow::role) != other.roles.end();
     });
-    if (other->name != kind.name && !role_taken) continue;
+    if (other.name != kind.name && !role_taken) return;
     throw Error("mixer '" + std::string(kind.name) + "'",
-                "its name or one of its roles is that of mixer '" + std::string(other->name) + "'");
-  }
+                "its name or one of its roles is that of mixer '" + std::string(other.name) + "'");
+  });
   registered().push_back(&kind);
 }
 

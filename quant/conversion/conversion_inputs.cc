@@ -6,6 +6,7 @@
 
 #include "ballast/calibrate.h"
 #include "ballast/error.h"
+#include "calib/calibration_samples.h"
 #include "calib/prefix.h"
 #include "model/source/prefix.h"
 #include "text/tokenizer.h"
@@ -41,8 +42,7 @@ ConversionInputs::ConversionInputs(std::filesystem::path model, const ConvertOpt
   calibration_.prefix = recipe().prefix;
   calibration_.state_folder.clear();
   prefix_ = calib::fixed_prefix(source_, recipe().prefix);
-  const std::size_t context = source_.spec().context_length;
-  calibration_.length = std::min(calibration_.length, context - std::min(context, most_prefix_tokens()));
+  calibration_.length = calib::fitting_length(calibration_.length, source_.spec(), most_prefix_tokens());
 }
 
 void ConversionInputs::check_recipe() const {

@@ -111,7 +111,7 @@ void ConversionState::save(const Allocation& allocation) {
 std::vector<ConvertedModule> ConversionState::restore(std::size_t block, std::vector<ModulePlan> plan) const {
   const std::optional<std::string> saved = state_.get(blob(kBlockPrefix, block));
   if (!saved) {
-    throw Error(kContext, "block " + std::to_string(block) + " is damaged: remove the .resume folder");
+    throw Error(kContext, "block " + std::to_string(block) + " is damaged and was dropped: give the command again");
   }
   return restore_modules(*saved, std::move(plan));
 }
@@ -119,7 +119,7 @@ std::vector<ConvertedModule> ConversionState::restore(std::size_t block, std::ve
 void ConversionState::restore_samples(std::span<float> samples) const {
   const std::optional<std::string> saved = state_.get(blob(kSamples, blocks_ - 1));
   if (!saved || saved->size() != samples.size_bytes()) {
-    throw Error(kContext, "the samples are damaged: remove the .resume folder");
+    throw Error(kContext, "the samples are damaged and were dropped: give the command again");
   }
   std::memcpy(samples.data(), saved->data(), saved->size());
 }

@@ -61,7 +61,7 @@ class ArrayReader {
   void finish() const { check(bytes_.empty()); }
 
   static void check(bool whole) {
-    if (!whole) throw Error("saved progress", "a block is damaged: remove the .resume folder");
+    if (!whole) throw Error("saved progress", "a block is damaged and was dropped: give the command again");
   }
 
  private:

@@ -93,7 +93,7 @@ InverseCholesky factorize(const Hessian& moments, std::span<const std::int32_t> 
     }
   }
   if (!invert_cholesky(reversed, n)) {
-    throw Error("calibration", "the values moments of an input of " + std::to_string(n) +
+    throw Error("calibration", "the second moments of an input of " + std::to_string(n) +
                                    " channels cannot be factorized: more damping is needed");
   }
   factor.upper.resize(n * n);

@@ -60,9 +60,9 @@ enum class GridMethod {
 /// Finds the grids of a matrix's rows. Owns scratch: each thread needs one of its own.
 class GridFinder {
  public:
-  /// kept[cols] marks with 1 the columns that count. importance[cols] weighs the squared error of each column (the mean
-  /// square of the input channel, the Hessian's diagonal): finite, not negative; empty means all ones; kRange ignores
-  /// it. scale_type: kF16 or kBF16. Keeps copies.
+  /// quantized_mask[cols] marks with 1 the columns that count. importance[cols] weighs the squared error of each column
+  /// (the mean square of the input channel, the Hessian's diagonal): finite, not negative; empty means all ones; kRange
+  /// ignores it. scale_type: kF16 or kBF16. Keeps copies.
   GridFinder(const WeightFormat& format, DType scale_type, GridMethod method,
              std::span<const std::uint8_t> quantized_mask, std::span<const float> importance = {});
 

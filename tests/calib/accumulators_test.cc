@@ -67,6 +67,14 @@ TEST_CASE("where all tokens are massive no ordinary range is made up") {
   CHECK(got.min == std::vector<float>{1, -2});
 }
 
+TEST_CASE("an input that no token reached has zeros, not what division by none gives") {
+  ChannelRanges ranges(2);
+  const ChannelStatistics got = finished(ranges);
+  for (const auto& values : {got.min, got.max, got.mean, got.mean_square, got.ordinary_absmax}) {
+    CHECK(values == std::vector<float>{0, 0});
+  }
+}
+
 TEST_CASE("batch boundaries and threads do not change channel ranges") {
   constexpr std::size_t kRows = 40;
   constexpr std::size_t kChannels = 70;

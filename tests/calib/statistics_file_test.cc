@@ -148,6 +148,13 @@ TEST_CASE("vectors that do not fit each other are refused") {
   statistics = sample_statistics();
   statistics.tokens.resize(45);
   CHECK(refusal(file_bytes(statistics)) == Contains("holds 45 tokens, not 3 samples of 16"));
+  statistics = sample_statistics();
+  statistics.length = 0;
+  statistics.tokens.clear();
+  CHECK(refusal(file_bytes(statistics)) == Contains("its samples hold no text"));
+  statistics = sample_statistics();
+  statistics.tokens[1] = -1;
+  CHECK(refusal(file_bytes(statistics)) == Contains("its samples hold no text"));
 }
 
 TEST_CASE("the JSON names layers, channels, sinks and linears") {

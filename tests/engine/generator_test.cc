@@ -65,6 +65,20 @@ TEST_CASE("generation ends after the tokens that were asked for") {
   CHECK(generator.generate("a", {.max_tokens = 0}).text.empty());
 }
 
+TEST_CASE("a callback that ends the generation is not called again, even where text was held back") {
+  const Alphabet alphabet;
+  Generator generator{Model(alphabet.path())};
+  int calls = 0;
+  const auto refuse_e = [&](const GenerateStep& step) {
+    ++calls;
+    return step.token->id != token_of('e');
+  };
+  const GenerateResult result = generator.generate("a", {.stop = {"efg"}}, refuse_e);
+  CHECK(calls == 4);
+  CHECK(result.text == "bcde");
+  CHECK(result.finish == Finish::kCancelled);
+}
+
 TEST_CASE("generation ends before a stop string, which is not shown") {
   const Alphabet alphabet;
   Generator generator{Model(alphabet.path())};
@@ -143,7 +157,7 @@ TEST_CASE("a generation ends at the model's context") {
   Generator generator{Model(model.write(directory / "model"))};
   CHECK(generator.generate("hello", {.max_tokens = 1000}).tokens.size() == 9);
   CHECK(error_message([&] { generator.generate("abcdefghij", {}); }) ==
-        "prompt: 10 tokens do not fit the model's context of 10");
+        "prompt: 10 tokens leave no room in the model's context of 10");
 }
 
 TEST_CASE("an empty prompt and a model without tokenizer are refused") {
@@ -184,7 +198,8 @@ TEST_CASE("a chat's prompt grows with its turns") {
   std::vector<ChatMessage> messages = {{"user", "a"}};
   const GenerateResult first = generator.chat(messages, options);
   messages.insert(messages.end(), {{"assistant", first.text}, {"user", "b"}});
-  CHECK(error_message([&] { generator.chat(messages, options); }) == Contains("do not fit the model's context of 64"));
+  CHECK(error_message([&] { generator.chat(messages, options); }) ==
+        Contains("leave no room in the model's context of 64"));
   const GenerateResult again = Generator(Model(alphabet.path())).chat(std::span(messages).first(1), options);
   CHECK(again.prompt_tokens == first.prompt_tokens);
   CHECK(again.text == first.text);

@@ -44,6 +44,12 @@ TEST_CASE("a program need not be named, and the last line need not end") {
   CHECK(read("name,file_mb,kl\n").empty());
 }
 
+TEST_CASE("a sweep's recipe that failed is no peer") {
+  const auto peers = read("name,file_mb,kl,error\nw8a8,145,0.0047,\nw4a16,,,does not fit\n");
+  REQUIRE(peers.size() == 1);
+  CHECK(peers[0].name == "w8a8");
+}
+
 TEST_CASE("what is wrong in a file of peers is named with its line") {
   CHECK(refusal("") == Contains("is empty"));
   CHECK(refusal("\n\n") == Contains("its first line must name the columns"));

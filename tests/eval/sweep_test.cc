@@ -294,6 +294,8 @@ TEST_CASE("what no recipe could be measured with is refused before anything is d
   example.model = model;
   example.options.text_file = example.directory / "none.txt";
   CHECK(refusal() == Contains("none.txt"));
+  example.options.text_file = test::write_file(example.directory / "short.txt", "ab");
+  CHECK(refusal() == Contains("short.txt"));
 }
 
 TEST_CASE("a directory with something else in it is left alone") {

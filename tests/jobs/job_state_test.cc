@@ -5,6 +5,7 @@
 #include <fstream>
 #include <string>
 
+#include "ballast/error.h"
 #include "error_message.h"
 #include "temporary_directory.h"
 
@@ -72,6 +73,18 @@ TEST_CASE("two processes do not work in one folder") {
   const TemporaryDirectory directory;
   const JobState state(directory / "state", key("a"));
   CHECK(error_message([&] { JobState(directory / "state", key("a")); }) == Contains("another ballast"));
+}
+
+TEST_CASE("what is refused because another process is at work leaves that one's progress") {
+  const TemporaryDirectory directory;
+  const fs::path folder = directory / "state";
+  JobState state(folder, key("a"));
+  state.put("blob", "x");
+  CHECK_THROWS_AS(
+      keep_progress_for_retry([&] { JobState(folder, key("a")); }, [&] { JobState::remove_folder(folder); }),
+      FileError);
+  JobState::remove_folder(folder);
+  CHECK(state.get("blob") == "x");
 }
 
 TEST_CASE("where nothing can be saved the job goes on and knows why") {

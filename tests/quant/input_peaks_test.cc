@@ -50,7 +50,7 @@ TEST_CASE("two channels that are large together share what leaving out both save
 }
 
 TEST_CASE("the expected error of INT8 inputs is what rounding them does to the outputs, columns left out or not") {
-  constexpr std::size_t kTokens = 300;
+  constexpr std::size_t kTokenCount = 300;
   constexpr std::size_t kRows = 24;
   constexpr std::size_t kCols = 96;
   std::mt19937_64 engine(4);
@@ -60,7 +60,7 @@ TEST_CASE("the expected error of INT8 inputs is what rounding them does to the o
   linear.cols = kCols;
   linear.values.resize(kRows * kCols);
   for (float& value : linear.values) value = normal(engine);
-  std::vector<float> inputs(kTokens * kCols);
+  std::vector<float> inputs(kTokenCount * kCols);
   for (std::size_t i = 0; i < inputs.size(); ++i) inputs[i] = normal(engine) * (i % kCols == 40 ? 25.0F : 1.0F);
 
   const InputPeaks peaks = peaks_of(inputs, kCols);
@@ -71,7 +71,7 @@ TEST_CASE("the expected error of INT8 inputs is what rounding them does to the o
       CAPTURE(group_size);
       CAPTURE(leave_out);
       double measured = 0;
-      for (std::size_t t = 0; t < kTokens; ++t) {
+      for (std::size_t t = 0; t < kTokenCount; ++t) {
         std::vector<double> difference(kCols);
         for (std::size_t begin = 0; begin < kCols; begin += group_size) {
           const std::size_t end = std::min(kCols, begin + group_size);

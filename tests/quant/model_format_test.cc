@@ -256,7 +256,7 @@ TEST_CASE("a saved block that is damaged or another's is refused") {
   const auto refusal = [&](const std::string& bytes, const std::vector<ModulePlan>& expected) {
     return error_message([&] { restore_modules(bytes, expected); });
   };
-  const auto damaged = Contains("saved progress: a block is damaged: remove the .resume folder");
+  const auto damaged = Contains("saved progress: a block is damaged and was dropped: give the command again");
   for (std::size_t size = 0; size < saved.size(); size += 7) CHECK(refusal(saved.substr(0, size), plan) == damaged);
   CHECK(refusal(saved + "x", plan) == damaged);
   std::vector<ModulePlan> other = plan;

@@ -1,14 +1,17 @@
 #ifndef BALLAST_TEXT_PIPELINE_NESTING_H_
 #define BALLAST_TEXT_PIPELINE_NESTING_H_
 
+#include <cstddef>
+
 #include "files/json_reader.h"
 
 namespace ballast::text {
 
-/// Steps of a pipeline may hold steps. Throws Error where they do so deeper than any tokenizer needs: a file must not
-/// choose how much stack is used.
-inline void check_nesting(const files::JsonReader& node, int depth) {
+/// Steps of a pipeline may hold steps, and each calls the next. Throws Error where they are nested deeper, or are more,
+/// than any tokenizer needs: a file must not choose how much stack is used.
+inline void check_nesting(const files::JsonReader& node, int depth, std::size_t steps = 0) {
   if (depth > 16) node.fail("nested too deep");
+  if (steps > 64) node.fail("comes after 64 other steps: too many");
 }
 
 }  // namespace ballast::text

@@ -35,7 +35,7 @@ Normalizer::Normalizer(const std::optional<files::JsonReader>& node) {
 }
 
 void Normalizer::add_node(const files::JsonReader& node, int depth) {
-  check_nesting(node, depth);
+  check_nesting(node, depth, steps_.size());
   const std::string type = node.text("type");
   const auto add_form = [&](UnicodeForm form) {
     steps_.push_back({[form](std::string_view text) { return to_unicode_form(text, form); }, false});

@@ -26,7 +26,7 @@ PreTokenizer::PreTokenizer(const std::optional<files::JsonReader>& node) {
 }
 
 void PreTokenizer::add_node(const files::JsonReader& node, int depth) {
-  check_nesting(node, depth);
+  check_nesting(node, depth, steps_.size());
   if (byte_level_) node.fail("a step after ByteLevel is not supported");
   const std::string type = node.text("type");
   if (type == "Sequence") {

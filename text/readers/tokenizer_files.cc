@@ -65,7 +65,10 @@ std::unique_ptr<Tokenizer> read_tokenizer_directory(const std::filesystem::path&
   const std::filesystem::path config = directory / "tokenizer_config.json";
   source.config_file = config.string();
   if (exists("tokenizer_config.json")) source.config = files::read_json_object(config);
-  if (exists("chat_template.jinja")) source.chat_template = files::MappedFile(directory / "chat_template.jinja").text();
+  if (const std::filesystem::path chat = directory / "chat_template.jinja"; exists("chat_template.jinja")) {
+    source.chat_template = files::MappedFile(chat).text();
+    if (!files::is_utf8(source.chat_template)) throw Error(chat.string(), "is not UTF-8");
+  }
   source.bos = model_token(model_config, "bos_token_id");
   source.eos = model_token(model_config, "eos_token_id");
 

@@ -33,11 +33,11 @@ class AddedTokenTable {
                 (known_id->second != token.id ? "elsewhere it has id " + std::to_string(known_id->second)
                                               : "that is the id of " + files::in_quotes(known_text->second)));
     }
-    const auto [context, is_new_token] = place_of_.emplace(token.content, tokens_.size());
+    const auto [place, is_new_token] = place_of_.emplace(token.content, tokens_.size());
     if (is_new_token) {
       tokens_.push_back(std::move(token));
     } else {
-      tokens_[context->second] = std::move(token);
+      tokens_[place->second] = std::move(token);
     }
   }
 

@@ -48,7 +48,8 @@ void Regex::FreeCode::operator()(pcre2_real_code_8* code) const {
 }
 
 Regex Regex::from_pattern(std::string_view pattern, std::string_view context) {
-  return Regex(pcre2_from_oniguruma(pattern, context), PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE, context);
+  return Regex(pcre2_from_oniguruma(pattern, context),
+               PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, context);
 }
 
 Regex Regex::from_literal(std::string_view text, std::string_view context) {

@@ -186,9 +186,8 @@ void add_calibrate(CLI::App& program, Action& action) {
       ->type_name("N")
       ->capture_default_str()
       ->check(whole_number(1));
-  command->add_option("--length", options.length, "Tokens of each")
+  command->add_option("--length", options.length, "Tokens of each [512, or what fits the model's context]")
       ->type_name("N")
-      ->capture_default_str()
       ->check(whole_number(2));
   command->add_option("--seed", options.seed, "Of the choice of samples, or of the sampling")
       ->type_name("N")

@@ -82,7 +82,7 @@ void add_eval(CLI::App& program, Action& action) {
       command->add_option("--context", options.context, "Tokens per chunk; the second half of each is scored")
           ->type_name("N")
           ->capture_default_str()
-          ->check(whole_number(2));
+          ->check(whole_number(4));
   CLI::Option* chunks = command->add_option("--chunks", options.chunks, "At most this many chunks; 0: all of the text")
                             ->type_name("N")
                             ->capture_default_str()

@@ -13,7 +13,7 @@
 namespace ballast::tools {
 namespace {
 
-/// A larger share is no longer an format_override.
+/// A larger share is no longer an override.
 constexpr double kMostOutlierPercent = 50;
 
 WeightFormat format_of(const char* option, const std::string& name) {

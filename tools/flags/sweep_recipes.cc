@@ -45,10 +45,12 @@ SweepRecipe read_recipe(const std::filesystem::path& path, const Preset& preset)
   return recipe;
 }
 
-// To whole megabytes where there are many.
+// Three digits at least, for neighbouring sizes are a tenth apart.
 std::string size_name(double bytes) {
-  const double megabytes = bytes / 1e6;
-  return format_fixed(megabytes, megabytes < 10 ? 2 : 0) + "MB";
+  if (bytes < 1e3) return format_fixed(bytes, 0) + "B";
+  const bool small = bytes < 1e6;
+  const double value = bytes / (small ? 1e3 : 1e6);
+  return format_fixed(value, value < 10 ? 2 : value < 100 && small ? 1 : 0) + (small ? "kB" : "MB");
 }
 
 }  // namespace

@@ -39,7 +39,7 @@ WRONG_USAGE = [
     ("verify m --expected file --tolerance -1", "not below 0"),
     ("eval m", "--text FILE or --choices FILE"),
     ("eval m --text file -t 0", "whole number from 1"),
-    ("eval m --text file --context 1", "whole number from 2"),
+    ("eval m --text file --context 3", "whole number from 4"),
     ("eval m --text file --stream 1", "whole number from 2"),
     ("eval m --text file --stream 8 --chunks 1", "excludes"),
     ("eval m --text file --choices file", "--text excludes --choices"),
