@@ -22,8 +22,8 @@ struct GenerateOptions {
   double temperature = 0;  ///< 0: the most likely token always
   std::size_t top_k = 0;   ///< 0: no limit
   double top_p = 1;
-  double repetition_penalty =
-      1;  ///< 0.01 to 100 (Keskar et al. 2019): divides positive logits of tokens seen in the last 64
+  /// 0.01 to 100 (Keskar et al. 2019): divides positive logits of tokens seen in the last 64.
+  double repetition_penalty = 1;
   std::uint64_t seed = 0;
   std::vector<std::string> stop{};        ///< generation ends before any of these
   std::optional<std::size_t> logprobs{};  ///< tell each token's log-probability, and so many of the most likely ones

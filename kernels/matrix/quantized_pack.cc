@@ -118,7 +118,9 @@ void pack_panel(const QuantizedView& view, QuantizedMatrix::Storage& s, std::siz
   for (std::size_t r = 0; r < rows; ++r) {
     const std::size_t row = panel * s.width + r;
     pack_row_codes(view, s, row, scratch.codes, codes + r * kQuadColumns);
-    pack_row_values(view.outlier_weights.data() + row * outliers * 2, outliers, s.width, weights + r);
+    if (outliers != 0) {
+      pack_row_values(view.outlier_weights.data() + row * outliers * 2, outliers, s.width, weights + r);
+    }
     if (zeros != nullptr) {
       unpack_codes(view.zeros.data() + row * packed_row_bytes(view.groups(), view.bits), view.bits, scratch.zeros);
     }
