@@ -55,6 +55,7 @@ struct Generator::State {
     engine::Continuation continuation(shared->own_tokenizer.get(), shared->model.spec().stop_tokens, begin, options);
     continuation.see(prompt);
     engine::Sequence& own = sequence_for(prompt, options.cache);
+    result.cached_tokens = own.run();
     // Room for a page of text, so that a token of an ordinary answer costs no allocation.
     constexpr std::size_t kPage = 4096;
     result.text.reserve(kPage);

@@ -48,6 +48,7 @@ struct GenerateResult {
   std::string text;
   std::vector<GeneratedToken> tokens;  ///< one that ended the text included
   std::size_t prompt_tokens = 0;
+  std::size_t cached_tokens = 0;  ///< of the prompt: in the cache since the last call, not read again
   double prompt_seconds = 0;
   double seconds = 0;  ///< of the generated tokens
 };

@@ -79,6 +79,14 @@ TEST_CASE("a callback that ends the generation is not called again, even where t
   CHECK(result.finish == Finish::kCancelled);
 }
 
+TEST_CASE("a longer turn reads only what is new, however few tokens the last one asked for") {
+  const Alphabet alphabet;
+  Generator generator{Model(alphabet.path())};
+  CHECK(generator.generate("abc", {.max_tokens = 2}).cached_tokens == 0);
+  CHECK(generator.generate("abcdef", {.max_tokens = 20}).cached_tokens == 4);
+  CHECK(generator.generate("xyz", {}).cached_tokens == 0);
+}
+
 TEST_CASE("generation ends before a stop string, which is not shown") {
   const Alphabet alphabet;
   Generator generator{Model(alphabet.path())};
