@@ -86,15 +86,12 @@ ChannelStatistics ChannelRanges::finish(Ranks& ranks) {
   }
   const std::vector<double> sums = sums_.finish(ranks);
   const auto rows = static_cast<double>(ordinary_.rows + massive_.rows);
+  if (rows == 0) {  // an expert that no token was routed to
+    const std::vector<float> zeros(channels_);
+    return {.min = zeros, .max = zeros, .mean = zeros, .mean_square = zeros, .ordinary_absmax = zeros};
+  }
   ChannelStatistics statistics;
   for (std::size_t c = 0; c < channels_; ++c) {
-    if (rows == 0) {  // an expert that no token was routed to
-      for (auto* values :
-           {&statistics.min, &statistics.max, &statistics.mean, &statistics.mean_square, &statistics.ordinary_absmax}) {
-        values->push_back(0);
-      }
-      continue;
-    }
     const double sum = sums[c] + sums[2 * channels_ + c];
     const double sum_squares = sums[channels_ + c] + sums[3 * channels_ + c];
     statistics.min.push_back(std::min(ordinary_.min[c], massive_.min[c]));

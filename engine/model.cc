@@ -23,11 +23,8 @@ namespace {
 constexpr std::size_t kRows = 64;
 
 // Parsing leaves several times what the tokenizer takes, free but in the process.
-std::unique_ptr<text::Tokenizer> read_tokenizer(const model::ModelSource& source) {
-  std::unique_ptr<text::Tokenizer> tokenizer = text::load_tokenizer(source.checkpoint());
-  if (tokenizer != nullptr) {
-    text::check_embedding_rows(*tokenizer, source.spec().vocab_size, source.checkpoint().path().string());
-  }
+std::unique_ptr<text::Tokenizer> tokenizer_without_leavings(const model::ModelSource& source) {
+  std::unique_ptr<text::Tokenizer> tokenizer = model::read_tokenizer(source);
 #ifdef __GLIBC__
   ::malloc_trim(0);
 #endif
@@ -60,7 +57,7 @@ void for_each_row_block(const model::Model& model, engine::Engine& engine, std::
 // The tokenizer comes first: what reading it takes for a moment is gone before the weights come.
 Model::State::State(std::unique_ptr<model::ModelSource> source)
     : path(source->checkpoint().path()),
-      own_tokenizer(read_tokenizer(*source)),
+      own_tokenizer(tokenizer_without_leavings(*source)),
       model(std::move(source)),
       engine(model) {}
 

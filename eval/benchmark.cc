@@ -43,24 +43,30 @@ std::uint64_t peak_rss_bytes() {
   return static_cast<std::uint64_t>(usage.ru_maxrss) * 1024;
 }
 
+/// The model, refused before its weights are loaded where the benchmark cannot be run.
+std::unique_ptr<model::ModelSource> open_model(const std::filesystem::path& path, const BenchmarkOptions& options) {
+  if (options.repetitions == 0) throw Error("repetitions", "must be at least 1");
+  if (std::max({options.depth, options.prompt, options.generate}) > kMostTokens) {
+    throw Error("benchmark", "more than " + std::to_string(kMostTokens) + " tokens: measure fewer");
+  }
+  auto source = std::make_unique<model::ModelSource>(path);
+  if (!source->spec().causal && (options.generate > 0 || options.depth > 0)) {
+    throw Error(path.string(), "is an encoder, which generates nothing: measure prompts only (-n 0 -d 0)");
+  }
+  // Rotated positions go on beyond the context: its tokens mean nothing to the model, but cost what others do.
+  const std::size_t needed = options.depth + std::max(options.prompt, options.generate);
+  if (source->spec().learned_positions && needed > source->context_length()) {
+    throw Error("benchmark", std::to_string(needed) + " tokens do not fit the model's table of " +
+                                 std::to_string(source->context_length()) + " positions: measure fewer");
+  }
+  return source;
+}
+
 class ModelBenchmark {
  public:
   ModelBenchmark(const std::filesystem::path& path, const BenchmarkOptions& options, const Progress& progress)
-      : options_(options), progress_(progress), start_(Clock::now()), model_(path) {
+      : options_(options), progress_(progress), start_(Clock::now()), model_(open_model(path, options)) {
     result_.load_seconds = seconds_since(start_);
-    if (options.repetitions == 0) throw Error("repetitions", "must be at least 1");
-    if (!model_.spec().causal && (options.generate > 0 || options.depth > 0)) {
-      throw Error(path.string(), "is an encoder, which generates nothing: measure prompts only (-n 0 -d 0)");
-    }
-    if (std::max({options.depth, options.prompt, options.generate}) > kMostTokens) {
-      throw Error("benchmark", "more than " + std::to_string(kMostTokens) + " tokens: measure fewer");
-    }
-    // Rotated positions go on beyond the context: its tokens mean nothing to the model, but cost what others do.
-    const std::size_t needed = options.depth + std::max(options.prompt, options.generate);
-    if (model_.spec().learned_positions && needed > model_.context_length()) {
-      throw Error("benchmark", std::to_string(needed) + " tokens do not fit the model's table of " +
-                                   std::to_string(model_.context_length()) + " positions: measure fewer");
-    }
   }
 
   Benchmark run() {

@@ -145,17 +145,15 @@ class ChoiceTest {
 
   ChoiceEvaluation run(const std::filesystem::path& path) {
     ChoiceEvaluation result;
-    std::size_t vocab_size = 0;
     {
       auto source = std::make_unique<model::ModelSource>(path);
       if (!source->spec().causal) throw Error(path.string(), "is an encoder: it does not predict what comes next");
       const std::vector<eval::Question> questions = eval::read_questions(options_.questions_file);
-      model::Model model(std::move(source));
-      const auto tokenizer = model::require_tokenizer(model.source());
-      vocab_size = model.spec().vocab_size;
-      check_reference(vocab_size);
-      tasks_ = encode_questions(questions, *tokenizer, options_.delimiter, model.context_length());
+      check_reference(source->spec().vocab_size);
+      const auto tokenizer = model::require_tokenizer(*source);
+      tasks_ = encode_questions(questions, *tokenizer, options_.delimiter, source->context_length());
       result.questions = tasks_.size();
+      const model::Model model(std::move(source));
       result.model = figures(model, options_.cache, "answering");
       result.file_bytes = model.source().checkpoint().file_bytes();
       result.bits_per_weight = 8.0 * static_cast<double>(result.file_bytes) / static_cast<double>(model.all_weights());

@@ -75,8 +75,9 @@ double standard_deviation(const std::vector<float>& values) {
 }  // namespace
 
 Verification verify(const std::filesystem::path& path, const std::filesystem::path& expected_path, double tolerance) {
-  model::Model model(path);
-  const Expected expected = read_expected(expected_path, model.spec().vocab_size);
+  auto source = std::make_unique<model::ModelSource>(path);
+  const Expected expected = read_expected(expected_path, source->spec().vocab_size);
+  const model::Model model(std::move(source));
   eval::SequenceRunner runner(model, model.make_exact_state(expected.tokens));
 
   Verification result;

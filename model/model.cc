@@ -238,11 +238,17 @@ std::size_t Model::all_weights() const {
   return count;
 }
 
-std::unique_ptr<text::Tokenizer> require_tokenizer(const ModelSource& source) {
-  const std::string context = source.checkpoint().path().string();
+std::unique_ptr<text::Tokenizer> read_tokenizer(const ModelSource& source) {
   std::unique_ptr<text::Tokenizer> tokenizer = text::load_tokenizer(source.checkpoint());
-  if (tokenizer == nullptr) throw Error(context, text::kNoTokenizer);
-  text::check_embedding_rows(*tokenizer, source.spec().vocab_size, context);
+  if (tokenizer != nullptr) {
+    text::check_embedding_rows(*tokenizer, source.spec().vocab_size, source.checkpoint().path().string());
+  }
+  return tokenizer;
+}
+
+std::unique_ptr<text::Tokenizer> require_tokenizer(const ModelSource& source) {
+  std::unique_ptr<text::Tokenizer> tokenizer = read_tokenizer(source);
+  if (tokenizer == nullptr) throw Error(source.checkpoint().path().string(), text::kNoTokenizer);
   return tokenizer;
 }
 

@@ -95,7 +95,7 @@ class Model {
   SequenceState make_exact_state(std::size_t capacity) const;
 
   /// Tokens of a sequence that the model was trained to see at once, the prefix before them not counted.
-  std::size_t context_length() const { return spec().context_length - source_->prefix_tokens().size(); }
+  std::size_t context_length() const { return source_->context_length(); }
 
   /// Bytes of weights that one token's forward pass reads, head included.
   std::size_t streamed_bytes() const;
@@ -120,7 +120,10 @@ class Model {
   RopeTable rope_;
 };
 
-/// The tokenizer that a model needs for text. Throws Error when it has none or when it has more ids than the embedding.
+/// A model's tokenizer, null when it has none. Throws Error when it has more ids than the embedding has rows.
+std::unique_ptr<text::Tokenizer> read_tokenizer(const ModelSource& source);
+
+/// The same; throws Error where there is none.
 std::unique_ptr<text::Tokenizer> require_tokenizer(const ModelSource& source);
 
 }  // namespace ballast::model

@@ -12,6 +12,7 @@
 #include "model/source/model_source.h"
 #include "quant/passes/passes.h"
 #include "quant/search/allocation.h"
+#include "quant/search/format_chooser.h"
 #include "quant/working_block.h"
 #include "quant/write/converted_module.h"
 

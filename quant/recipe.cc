@@ -58,14 +58,22 @@ const std::vector<Recipe>& scheme_recipes() {
   return recipes;
 }
 
-std::vector<FormatOverride> parse_overrides(const files::JsonReader& list) {
-  std::vector<FormatOverride> overrides;
-  for (const files::JsonReader& entry : list.elements()) {
-    overrides.push_back({entry.text("pattern"), parse_format(entry.text("format"))});
-    if (entry.json().size() != 2) entry.fail("only 'pattern' and 'format' may be in " + entry.json().dump());
-    quant::compile_name_pattern(overrides.back().pattern, entry.context());
+WeightFormat read_format(const files::JsonReader& value) {
+  try {
+    return parse_format(value.string());
+  } catch (const Error& error) {
+    value.fail(error.what());
   }
-  return overrides;
+}
+
+std::vector<FormatException> parse_exceptions(const files::JsonReader& list) {
+  std::vector<FormatException> exceptions;
+  for (const files::JsonReader& entry : list.elements()) {
+    exceptions.push_back({entry.text("pattern"), read_format(entry.at("format"))});
+    if (entry.json().size() != 2) entry.fail("only 'pattern' and 'format' may be in " + entry.json().dump());
+    quant::compile_name_pattern(exceptions.back().pattern, entry.context());
+  }
+  return exceptions;
 }
 
 struct Switch {
@@ -106,13 +114,13 @@ void set_field(Recipe& recipe, std::string_view key, const files::JsonReader& va
       value.fail("must lie between 0 and 0.5, is " + value.json().dump());
     }
   } else if (key == "linears") {
-    recipe.linears = parse_format(value.string());
+    recipe.linears = read_format(value);
   } else if (key == "embedding") {
-    recipe.embedding = parse_format(value.string());
+    recipe.embedding = read_format(value);
   } else if (key == "head") {
-    recipe.head = parse_format(value.string());
+    recipe.head = read_format(value);
   } else if (key == "exceptions") {
-    recipe.overrides = parse_overrides(value);
+    recipe.exceptions = parse_exceptions(value);
   } else if (key == "target_bytes") {
     recipe.target_bytes = value.integer<std::uint64_t>();
   } else if (key == "rounding") {
@@ -160,16 +168,16 @@ Recipe recipe_for_scheme(std::string_view scheme) {
 }
 
 std::string recipe_json(const Recipe& recipe) {
-  json overrides = json::array();
-  for (const FormatOverride& format_override : recipe.overrides) {
-    overrides.push_back({{"pattern", format_override.pattern}, {"format", format_name(format_override.format)}});
+  json exceptions = json::array();
+  for (const FormatException& exception : recipe.exceptions) {
+    exceptions.push_back({{"pattern", exception.pattern}, {"format", format_name(exception.format)}});
   }
   json result = {{"scheme", recipe.scheme},
                  {"outlier_fraction", recipe.outlier_fraction},
                  {"linears", format_name(recipe.linears)},
                  {"embedding", format_name(recipe.embedding)},
                  {"head", format_name(recipe.head)},
-                 {"exceptions", overrides},
+                 {"exceptions", exceptions},
                  {"target_bytes", recipe.target_bytes},
                  {"rounding", rounding_name(recipe.rounding)},
                  {"activations", recipe.activations == Activations::kInt8 ? "int8" : "float"}};

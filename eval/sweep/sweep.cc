@@ -79,6 +79,8 @@ class SweepRun {
   Sweep run() {
     model_identity_ = model_identity(model_);
     provide_statistics();
+    shared_key_.add("job", "sweep").add("model", model_identity_).add_content("statistics", statistics_);
+    shared_key_.add_content("text", options_.text_file).add("context", options_.context).add("chunks", options_.chunks);
     result_.model = name_of(model_);
     result_.original_bytes = summary_.file_bytes;
     result_.original_bits_per_weight = summary_.bits_per_weight;
@@ -105,11 +107,12 @@ class SweepRun {
     const std::string place = model_.string();
     if (!summary.recipe.empty()) throw Error(place, "is quantized already: sweep the original");
     if (!summary.spec.causal) throw Error(place, "is an encoder, which has no perplexity to compare");
-    const std::size_t context = summary.spec.context_length - summary.prefix.size();
-    if (options_.context > context) {
-      throw Error("context", std::to_string(options_.context) + " is more than the model's " + std::to_string(context));
+    const model::ModelSource source(model_);
+    if (options_.context > source.context_length()) {
+      throw Error("context", std::to_string(options_.context) + " is more than the model's " +
+                                 std::to_string(source.context_length()));
     }
-    const auto tokenizer = model::require_tokenizer(model::ModelSource(model_));
+    const auto tokenizer = model::require_tokenizer(source);
     eval::cut_text(evaluation_text, options_.text_file.string(), *tokenizer, options_.context, options_.chunks);
     for (const SweepRecipe& recipe : options_.recipes) {
       const CachedPrefix& prefix = recipe.conversion.recipe.prefix;
@@ -146,12 +149,10 @@ class SweepRun {
   }
 
   std::string key_of(const SweepRecipe& recipe) const {
-    jobs::JobKey key;
-    key.add("job", "sweep").add("model", model_identity_).add_content("statistics", statistics_);
+    jobs::JobKey key = shared_key_;
     key.add("recipe", recipe_json(recipe.conversion.recipe));
     key.add("samples", recipe.conversion.calibration.samples).add("probe samples", recipe.conversion.probe_samples);
     key.add("deterministic", recipe.conversion.deterministic ? 1 : 0);
-    key.add_content("text", options_.text_file).add("context", options_.context).add("chunks", options_.chunks);
     return key.digest();
   }
 
@@ -221,7 +222,8 @@ class SweepRun {
   eval::SweepFolder folder_;
   std::string model_identity_;
   fs::path statistics_;
-  std::string stage_;  ///< what the steps under way belong to
+  jobs::JobKey shared_key_;  ///< what does not differ between the recipes
+  std::string stage_;        ///< what the steps under way belong to
   Sweep result_;
 };
 

@@ -32,7 +32,7 @@ std::string format_name(const WeightFormat& format);
 WeightFormat parse_format(std::string_view name);
 
 /// A format for the tensors whose name matches a regular expression (ECMAScript, searched anywhere in the name).
-struct FormatOverride {
+struct FormatException {
   std::string pattern;
   WeightFormat format;
 };
@@ -55,12 +55,12 @@ struct Recipe {
   bool untie_head = false;        ///< a head that is the embedding becomes a matrix of its own, so that folds reach it
   double outlier_fraction = 0.0;  ///< of each linear's input channels, kept in 16 bits; 0: none
   WeightFormat linears;
-  WeightFormat embedding;                 ///< and the head, when it is the same tensor
-  WeightFormat head;                      ///< when it is a tensor of its own
-  std::vector<FormatOverride> overrides;  ///< the first that matches wins
+  WeightFormat embedding;                   ///< and the head, when it is the same tensor
+  WeightFormat head;                        ///< when it is a tensor of its own
+  std::vector<FormatException> exceptions;  ///< the first that matches wins
   Rounding rounding = Rounding::kNearest;
   /// Bytes of the tensor files that shall not be exceeded; formats are then chosen matrix by matrix, for all but those
-  /// of `overrides`, and so are the columns that keep 16 bits. 0: formats are those above.
+  /// of `exceptions`, and so are the columns that keep 16 bits. 0: formats are those above.
   std::uint64_t target_bytes = 0;
   Activations activations = Activations::kFloat;
   bool activation_groups = false;  ///< kInt8: a scale per token and group, else per token

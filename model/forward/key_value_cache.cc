@@ -55,6 +55,7 @@ KeyValueCache::KeyValueCache(const std::vector<CacheShape>& layers, const KeyVal
   for (const CacheShape& shape : layers) {
     layers_.emplace_back(kernels::PageLayout(options.type, shape.kv_heads, shape.key_size, shape.value_size),
                          options_.pool);
+    windows_.push_back(narrower_window(shape.window, options.window));
   }
 }
 
@@ -66,10 +67,10 @@ std::size_t KeyValueCache::memory_bytes() const {
 
 std::size_t KeyValueCache::bytes_in_use() const {
   const std::size_t sinks = std::min(length_, options_.sinks);
-  const std::size_t others = rolling() ? std::min(length_ - sinks, options_.window) : length_;
   std::size_t total = 0;
-  for (const LayerPages& pages : layers_) {
-    const kernels::PageLayout& layout = pages.layout();
+  for (std::size_t i = 0; i < layers_.size(); ++i) {
+    const kernels::PageLayout& layout = layers_[i].layout();
+    const std::size_t others = windows_[i] > 0 ? std::min(length_ - sinks, windows_[i]) : length_;
     const std::size_t row_bytes = layout.row_bytes(RowKind::kKeys) + layout.row_bytes(RowKind::kValues);
     if (int8()) {
       total += others * layout.heads() * (row_bytes + 2 * sizeof(float));

@@ -2,6 +2,7 @@
 #ifndef BALLAST_MODEL_FORWARD_KEY_VALUE_CACHE_H_
 #define BALLAST_MODEL_FORWARD_KEY_VALUE_CACHE_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -19,7 +20,13 @@ struct CacheShape {
   std::size_t kv_heads = 0;
   std::size_t key_size = 0;    ///< per head
   std::size_t value_size = 0;  ///< per head
+  std::size_t window = 0;      ///< last tokens that the layer's attention sees; 0: all
 };
+
+/// Of two windows, 0 for none.
+inline std::size_t narrower_window(std::size_t a, std::size_t b) {
+  return a == 0 || b == 0 ? std::max(a, b) : std::min(a, b);
+}
 
 struct KeyValueCacheOptions {
   kernels::CacheType type = kernels::CacheType::kF16;
@@ -109,6 +116,7 @@ class KeyValueCache {
   KeyValueCacheOptions options_;
   kernels::PageOrder order_;
   std::vector<LayerPages> layers_;
+  std::vector<std::size_t> windows_;  ///< of each layer's attention; 0: none
   std::size_t length_ = 0;   ///< of the prefix and what comes after it
   std::size_t prefix_ = 0;   ///< tokens that truncate() keeps
   std::size_t written_ = 0;  ///< positions before this one have been written at some time

@@ -39,11 +39,6 @@ void apply_rope(const BlockPass& pass, const HeadRow& layout) {
   rotate(pass.layer, rows, pass.tokens, attention.heads + attention.kv_heads, layout.size, angles.cos, angles.sin);
 }
 
-/// Of two windows, 0 for none.
-std::size_t narrower_window(std::size_t a, std::size_t b) {
-  return a == 0 || b == 0 ? std::max(a, b) : std::min(a, b);
-}
-
 }  // namespace
 
 ValuePath value_path_of_heads(const LayerSpec& layer) {
@@ -73,7 +68,10 @@ ValuePath value_path_of_heads(const LayerSpec& layer) {
 
 CacheShape cache_shape_of_heads(const LayerSpec& layer) {
   const AttentionSpec& attention = *layer.attention();
-  return {.kv_heads = attention.kv_heads, .key_size = attention.head_size, .value_size = attention.value_size};
+  return {.kv_heads = attention.kv_heads,
+          .key_size = attention.head_size,
+          .value_size = attention.value_size,
+          .window = attention.window};
 }
 
 HeadAttention::HeadAttention(const AttentionSpec& spec, const BlockParts& parts) {

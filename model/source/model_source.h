@@ -60,6 +60,9 @@ class ModelSource {
   /// Tokens that stand in front of every sequence, in the cache; mostly none.
   const std::vector<int>& prefix_tokens() const { return prefix_tokens_; }
 
+  /// Tokens that fit, beside those of the prefix.
+  std::size_t context_length() const { return spec_.context_length - prefix_tokens_.size(); }
+
   /// Hugging Face name of a role's module as ballast writes it: "model.layers.3.mlp.up_proj".
   std::string name(Role role, std::size_t layer = 0, std::size_t expert = 0) const;
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "ballast/error.h"
+#include "files/checkpoint.h"
 #include "model/block_structure.h"
 #include "quant/rounding/rounding.h"
 #include "quant/write/float_type.h"
@@ -95,8 +96,12 @@ ConvertedModule restore_module(ModulePlan plan, ArrayReader& arrays) {
     module.quantized = empty_quantized(known.rows, known.cols, known.format, columns, known.half_type);
     for_each_array(*module.quantized, [&](auto& array) { arrays.get(array); });
   } else {
-    module.values = decode_floats(arrays.next(), float_dtype(known.format.kind));
-    ArrayReader::check(module.values.size() == known.rows * known.cols);
+    const DType dtype = float_dtype(known.format.kind);
+    const std::span<const std::byte> bytes = arrays.next();
+    ArrayReader::check(bytes.size() == known.rows * known.cols * dtype_info(dtype).block_bytes);
+    module.values.resize(known.rows * known.cols);
+    files::decode_floats({dtype, {static_cast<std::int64_t>(module.values.size())}, bytes}, "saved progress",
+                         module.values.data());
   }
   module.bias.resize(bias_size(known));
   arrays.get(module.bias);

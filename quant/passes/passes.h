@@ -3,7 +3,6 @@
 #define BALLAST_QUANT_PASSES_PASSES_H_
 
 #include <memory>
-#include <regex>
 #include <string>
 #include <vector>
 
@@ -59,36 +58,6 @@ std::unique_ptr<Pass> make_rotate_residual(const ModelSpec& spec, bool norms_are
 /// An orthogonal rotation of the values of each head, undone by the output projection (exact; QuaRot, Ashkboos et al.
 /// 2024, arXiv:2404.00456): a Hadamard matrix on runs of the largest power of two that divides a head.
 std::unique_ptr<Pass> make_rotate_values(const ModelSpec& spec);
-
-/// Sets the format of every matrix of a block, as the recipe says. Not a pass: it decides, it changes nothing yet.
-class FormatChooser {
- public:
-  FormatChooser(const Recipe& recipe, const ModelSpec& spec);
-  /// `index` counts as WorkingBlockLoader does.
-  void choose(WorkingBlock& block, std::size_t index);
-
-  /// Throws Error naming an exception's pattern that no matrix so far has matched.
-  void check_exceptions() const;
-
- private:
-  struct Exception {
-    std::string text;
-    std::regex pattern;
-    WeightFormat format;
-    bool matched = false;
-  };
-
-  /// The format of the first exception that matches, null when none does.
-  const WeightFormat* asked_format(const WorkingLinear& linear);
-  WeightFormat usual_format(const WorkingLinear& linear) const;
-
-  /// Whether what a matrix reads is needed of a prompt's last token alone.
-  bool reads_last_token_only(model::Role role, std::size_t index) const;
-
-  Recipe recipe_;
-  ModelSpec spec_;
-  std::vector<Exception> exceptions_;
-};
 
 /// Picks the input channels that stay in 16 bits, `fraction` of each input's: those with the largest magnitudes where
 /// activations become INT8, those with the most energy where only the weights are rounded (8-bit weights beside float

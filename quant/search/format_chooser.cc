@@ -1,6 +1,7 @@
+#include "quant/search/format_chooser.h"
+
 #include "ballast/error.h"
 #include "model/forward/forward.h"
-#include "quant/passes/passes.h"
 #include "quant/search/name_pattern.h"
 #include "quant/search/usual_format.h"
 
@@ -9,10 +10,8 @@ namespace ballast::quant {
 using model::Role;
 
 FormatChooser::FormatChooser(const Recipe& recipe, const ModelSpec& spec) : recipe_(recipe), spec_(spec) {
-  for (const FormatOverride& format_override : recipe.overrides) {
-    exceptions_.push_back({.text = format_override.pattern,
-                           .pattern = compile_name_pattern(format_override.pattern, "exceptions"),
-                           .format = format_override.format});
+  for (const FormatException& exception : recipe.exceptions) {
+    exceptions_.push_back({.asked = exception, .pattern = compile_name_pattern(exception.pattern, "exceptions")});
   }
 }
 
@@ -33,18 +32,18 @@ bool FormatChooser::reads_last_token_only(Role role, std::size_t index) const {
 }
 
 void FormatChooser::check_exceptions() const {
-  for (const Exception& format_override : exceptions_) {
-    if (format_override.matched) continue;
-    throw Error("format for '" + format_override.text + "'",
+  for (const Exception& exception : exceptions_) {
+    if (exception.matched) continue;
+    throw Error("format for '" + exception.asked.pattern + "'",
                 "no matrix has such a name, or an earlier pattern took them all");
   }
 }
 
 const WeightFormat* FormatChooser::asked_format(const WorkingLinear& linear) {
-  for (Exception& format_override : exceptions_) {
-    if (!std::regex_search(linear.name, format_override.pattern)) continue;
-    format_override.matched = true;
-    return &format_override.format;
+  for (Exception& exception : exceptions_) {
+    if (!std::regex_search(linear.name, exception.pattern)) continue;
+    exception.matched = true;
+    return &exception.asked.format;
   }
   return nullptr;
 }

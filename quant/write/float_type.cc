@@ -36,10 +36,4 @@ std::vector<std::byte> encode_floats(std::span<const float> values, DType dtype)
   return bytes;
 }
 
-std::vector<float> decode_floats(std::span<const std::byte> bytes, DType dtype) {
-  std::vector<float> values(bytes.size() / dtype_info(dtype).block_bytes);
-  kernels::to_float(bytes.data(), float_type(dtype), values.size(), values.data());
-  return values;
-}
-
 }  // namespace ballast::quant

@@ -17,9 +17,6 @@ DType float_dtype(WeightFormat::Kind kind);
 /// `dtype` is kF32, kF16 or kBF16; ties round to even.
 std::vector<std::byte> encode_floats(std::span<const float> values, DType dtype);
 
-/// The inverse, which loses nothing.
-std::vector<float> decode_floats(std::span<const std::byte> bytes, DType dtype);
-
 }  // namespace ballast::quant
 
 #endif  // BALLAST_QUANT_WRITE_FLOAT_TYPE_H_

@@ -93,6 +93,14 @@ TEST_CASE("a cache counts the bytes of the tokens that attention reads") {
                         {.type = CacheType::kInt8, .window = 20, .sinks = 4, .largest_append = 8});
   rolling.advance(1000);
   CHECK(rolling.bytes_in_use() == 7 * 2 * (20 * (4 + 16 + 8) + 4 * (3 + 4) * 2));  // codes in whole vectors
+
+  CacheShape windowed = kSmall;
+  windowed.window = 8;
+  KeyValueCache mixed({kSmall, windowed}, {.type = CacheType::kF16, .capacity = 100});
+  mixed.advance(5);
+  CHECK(mixed.bytes_in_use() == 2 * (5 + 5) * (3 + 4) * 2);
+  mixed.advance(45);
+  CHECK(mixed.bytes_in_use() == 2 * (50 + 8) * (3 + 4) * 2);
 }
 
 TEST_CASE("memory grows with a cache's length, page by page, and shrinks with it") {

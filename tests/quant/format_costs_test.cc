@@ -41,7 +41,7 @@ fs::path uneven_model(const fs::path& directory) {
   return model.write(directory);
 }
 
-/// Nothing but rounding, to the best grids, of the matrices that `overrides` name.
+/// Nothing but rounding, to the best grids, of the matrices that `exceptions` name.
 Recipe plain_recipe(const std::string& scheme) {
   Recipe recipe = recipe_for_scheme(scheme);
   recipe.fold_norms = recipe.fold_biases = recipe.smooth = false;
@@ -105,7 +105,7 @@ std::vector<Cost> all_costs() {
   const model::Model original(path);
   options.recipe = plain_recipe("f32");
   for (Cost& cost : costs) {
-    options.recipe.overrides = {{"^" + cost.matrix + "$", cost.format}};
+    options.recipe.exceptions = {{"^" + cost.matrix + "$", cost.format}};
     options.replace = true;
     convert(path, directory / "out", options);
     cost.measured = divergence(original, model::Model(directory / "out"), statistics);

@@ -77,7 +77,7 @@ TEST_CASE("a target size that cannot be kept is refused with what is needed") {
 TEST_CASE("formats that were asked for by name stay in a target size") {
   const TemporaryDirectory directory;
   ConvertOptions options = short_options("w4a8", size_of("llama3", "int8-g64"));
-  options.recipe.overrides = {{"\\.1\\..*down_proj", parse_format("int8-channel")}};
+  options.recipe.exceptions = {{"\\.1\\..*down_proj", parse_format("int8-channel")}};
   const ConvertReport report = convert(golden_model("llama3"), directory / "out", options);
   CHECK(test::read_file(directory / "out" / "config.json").find("\"model.layers.1.mlp.down_proj\": \"int8-channel\"") !=
         std::string::npos);

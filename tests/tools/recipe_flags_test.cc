@@ -39,7 +39,7 @@ TEST_CASE("flags change what they name and nothing else") {
   expected.activation_groups = false;
   expected.embedding = parse_format("bf16");
   expected.head = parse_format("int8-g64");
-  expected.overrides = {{"down=proj", parse_format("int8-g32")}, {"^x", parse_format("f16")}};
+  expected.exceptions = {{"down=proj", parse_format("int8-g32")}, {"^x", parse_format("f16")}};
   expected.fold_norms = expected.fold_biases = expected.center_norms = false;
   expected.equalize = expected.smooth = expected.rotate = expected.rotate_values = expected.untie_head = true;
   CHECK(recipe_json(recipe_from_flags(flags)) == recipe_json(expected));
@@ -56,7 +56,7 @@ TEST_CASE("scales of 8 bits are for groups") {
 TEST_CASE("flags beside a recipe file override it, and their exceptions come first") {
   const std::filesystem::path file = std::filesystem::temp_directory_path() / "ballast_recipe_flags_test.json";
   Recipe written = recipe_for_scheme("w4a16");
-  written.overrides = {{"proj", parse_format("int8-g32")}};
+  written.exceptions = {{"proj", parse_format("int8-g32")}};
   std::ofstream(file) << recipe_json(written);
 
   RecipeFlags flags;
@@ -67,7 +67,7 @@ TEST_CASE("flags beside a recipe file override it, and their exceptions come fir
   std::filesystem::remove(file);
 
   written.outlier_fraction = 0;
-  written.overrides.insert(written.overrides.begin(), {"down", parse_format("bf16")});
+  written.exceptions.insert(written.exceptions.begin(), {"down", parse_format("bf16")});
   CHECK(recipe_json(recipe) == recipe_json(written));
 }
 
@@ -84,7 +84,7 @@ TEST_CASE("shares of outliers are none or per cent") {
 TEST_CASE("exceptions without a pattern, with a broken one or with an unknown format are refused") {
   for (const char* text : {"", "down_proj", "=bf16", "a(=bf16", "a=int3", "a="}) {
     CAPTURE(text);
-    CHECK_THROWS_AS(parse_format_override(text), UsageError);
+    CHECK_THROWS_AS(parse_format_exception(text), UsageError);
   }
 }
 

@@ -13,7 +13,7 @@
 namespace ballast::tools {
 namespace {
 
-/// A larger share is no longer an override.
+/// A larger share is no longer an exception.
 constexpr double kMostOutlierPercent = 50;
 
 WeightFormat format_of(const char* option, const std::string& name) {
@@ -145,9 +145,9 @@ Recipe recipe_from_flags(const RecipeFlags& flags) {
   if (flags.untie_head) recipe.untie_head = true;
 
   // The first that matches wins: the flags' come before the file's.
-  std::vector<FormatOverride> overrides;
-  for (const std::string& format : flags.formats) overrides.push_back(parse_format_override(format));
-  recipe.overrides.insert(recipe.overrides.begin(), overrides.begin(), overrides.end());
+  std::vector<FormatException> exceptions;
+  for (const std::string& format : flags.formats) exceptions.push_back(parse_format_exception(format));
+  recipe.exceptions.insert(recipe.exceptions.begin(), exceptions.begin(), exceptions.end());
   return recipe;
 }
 
@@ -164,18 +164,18 @@ double parse_outliers(const std::string& text) {
   return percent / 100;
 }
 
-FormatOverride parse_format_override(const std::string& text) {
+FormatException parse_format_exception(const std::string& text) {
   const std::size_t cut = text.rfind('=');
   if (cut == std::string::npos || cut == 0) {
     throw UsageError("--format: '" + text + "' must be REGEX=FORMAT, like 'down_proj=int8-g64'");
   }
-  FormatOverride format_override{.pattern = text.substr(0, cut), .format = format_of("--format", text.substr(cut + 1))};
+  FormatException exception{.pattern = text.substr(0, cut), .format = format_of("--format", text.substr(cut + 1))};
   try {
-    std::regex(format_override.pattern, std::regex::ECMAScript);
+    std::regex(exception.pattern, std::regex::ECMAScript);
   } catch (const std::regex_error& error) {
-    throw UsageError("--format: '" + format_override.pattern + "' is not a regular expression: " + error.what());
+    throw UsageError("--format: '" + exception.pattern + "' is not a regular expression: " + error.what());
   }
-  return format_override;
+  return exception;
 }
 
 }  // namespace ballast::tools

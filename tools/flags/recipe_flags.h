@@ -51,7 +51,7 @@ Recipe recipe_from_flags(const RecipeFlags& flags);
 double parse_outliers(const std::string& text);
 
 /// "REGEX=FORMAT", cut at the last "=". Throws UsageError.
-FormatOverride parse_format_override(const std::string& text);
+FormatException parse_format_exception(const std::string& text);
 
 }  // namespace ballast::tools
 

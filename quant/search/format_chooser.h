@@ -1,0 +1,45 @@
+// Which format a recipe gives to each matrix.
+#ifndef BALLAST_QUANT_SEARCH_FORMAT_CHOOSER_H_
+#define BALLAST_QUANT_SEARCH_FORMAT_CHOOSER_H_
+
+#include <cstddef>
+#include <regex>
+#include <vector>
+
+#include "ballast/recipe.h"
+#include "quant/working_block.h"
+
+namespace ballast::quant {
+
+/// Sets the format of every matrix of a block, as the recipe says.
+class FormatChooser {
+ public:
+  FormatChooser(const Recipe& recipe, const ModelSpec& spec);
+  /// `index` counts as WorkingBlockLoader does.
+  void choose(WorkingBlock& block, std::size_t index);
+
+  /// Throws Error naming an exception's pattern that no matrix so far has matched.
+  void check_exceptions() const;
+
+ private:
+  struct Exception {
+    FormatException asked;
+    std::regex pattern;
+    bool matched = false;
+  };
+
+  /// The format of the first exception that matches, null when none does.
+  const WeightFormat* asked_format(const WorkingLinear& linear);
+  WeightFormat usual_format(const WorkingLinear& linear) const;
+
+  /// Whether what a matrix reads is needed of a prompt's last token alone.
+  bool reads_last_token_only(model::Role role, std::size_t index) const;
+
+  Recipe recipe_;
+  ModelSpec spec_;
+  std::vector<Exception> exceptions_;
+};
+
+}  // namespace ballast::quant
+
+#endif  // BALLAST_QUANT_SEARCH_FORMAT_CHOOSER_H_
