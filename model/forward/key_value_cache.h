@@ -117,9 +117,9 @@ class KeyValueCache {
   kernels::PageOrder order_;
   std::vector<LayerPages> layers_;
   std::vector<std::size_t> windows_;  ///< of each layer's attention; 0: none
-  std::size_t length_ = 0;   ///< of the prefix and what comes after it
-  std::size_t prefix_ = 0;   ///< tokens that truncate() keeps
-  std::size_t written_ = 0;  ///< positions before this one have been written at some time
+  std::size_t length_ = 0;            ///< of the prefix and what comes after it
+  std::size_t prefix_ = 0;            ///< tokens that truncate() keeps
+  std::size_t written_ = 0;           ///< positions before this one have been written at some time
 };
 
 }  // namespace ballast::model
