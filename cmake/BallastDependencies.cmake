@@ -27,7 +27,7 @@ function(ballast_missing what debian_package found)
 endfunction()
 
 ballast_find(hwy libhwy-dev 1.2 CONFIG)
-if(BALLAST_BENCH AND BALLAST_ONEDNN)
+if(BALLAST_ONEDNN)
   ballast_find(dnnl libdnnl-dev 3.5 CONFIG)
 endif()
 ballast_find(nlohmann_json nlohmann-json3-dev 3.11 CONFIG)

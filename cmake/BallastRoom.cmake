@@ -18,6 +18,7 @@ function(ballast_room folder)
 
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/${folder}/*.cc")
   list(FILTER sources EXCLUDE REGEX "/mpi/[^/]*$")  # a module of its own: BallastMpi.cmake
+  list(FILTER sources EXCLUDE REGEX "/kernels/onednn/[^/]*$")  # only where oneDNN is
   list(FILTER sources EXCLUDE REGEX "/kernels/reference/[^/]*$")  # what only tests and benchmarks link
   if(sources)
     add_library(${target} OBJECT ${sources})

@@ -12,9 +12,11 @@ if(BALLAST_SANITIZE)
   endif()
   # Highway's operations are inlined deep, which sanitizers make slow to compile: minutes for the quantized matrix product
   # with every target. Here run SSE2, AVX2 and the newest AVX-512 that takes INT8 and BF16 products; the
-  # release build's tests run all targets.
+  # release build's tests run all targets. AVX-VNNI's instruction is encoded as AVX-512 has it, so that AVX2 with VNNI
+  # is tested where a processor has the one alone.
   if(on_x86) # elsewhere BallastTargets.cmake has the list
-    add_compile_definitions("HWY_DISABLED_TARGETS=(HWY_SSSE3|HWY_SSE4|HWY_AVX3|HWY_AVX3_DL|HWY_AVX3_SPR)")
+    add_compile_definitions("HWY_DISABLED_TARGETS=(HWY_SSSE3|HWY_SSE4|HWY_AVX3|HWY_AVX3_DL|HWY_AVX3_SPR)"
+                            BALLAST_VNNI_BY_EVEX)
   endif()
 endif()
 

@@ -2,4 +2,7 @@
 # HWY_NEON_WITHOUT_AES with encryption, HWY_SVE2 is HWY_SVE with more operations on integers than these.
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64)$")
   add_compile_definitions("HWY_DISABLED_TARGETS=(HWY_NEON|HWY_SVE2)")
+else()
+  # Ice Lake, Tiger Lake, Rocket Lake: not among Highway 1.2's unless asked for.
+  add_compile_definitions(HWY_WANT_AVX3_DL)
 endif()

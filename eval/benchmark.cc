@@ -13,6 +13,7 @@
 #include <random>
 
 #include "ballast/error.h"
+#include "ballast/processor.h"
 #include "kernels/machine.h"
 #include "model/model.h"
 
@@ -71,7 +72,7 @@ class ModelBenchmark {
 
   Benchmark run() {
     result_.cpu = cpu_name();
-    result_.simd_target = kernels::simd_target();
+    result_.simd_target = simd_target();
     result_.threads = static_cast<std::size_t>(omp_get_max_threads());
     if (options_.prompt > 0) {
       measure("pp" + std::to_string(options_.prompt), options_.prompt, prompt_limit(),
@@ -86,6 +87,8 @@ class ModelBenchmark {
     result_.peak_rss_bytes = peak_rss_bytes();  // before the machine's measurement takes memory of its own
     result_.read_gb_s = kernels::measure_read_gb_s();
     result_.int8_gops = kernels::measure_int8_gops();
+    result_.engines = engine_choices();
+    result_.bf16_products = bf16_products();
     for (std::size_t i = 0; i < result_.results.size(); ++i) {
       result_.results[i].fraction_of_limit = result_.results[i].tokens_per_second / limits_[i]();
     }
@@ -167,12 +170,18 @@ std::string benchmark_json(const Benchmark& benchmark) {
                        {"stddev", result.stddev},
                        {"fraction_of_limit", result.fraction_of_limit}});
   }
+  nlohmann::json engines = nlohmann::json::array();
+  for (const EngineChoice& choice : benchmark.engines) {
+    engines.push_back({{"tokens", choice.tokens}, {"engine", choice.engine}, {"speed", choice.speed}});
+  }
   return nlohmann::json{{"machine",
                          {{"cpu", benchmark.cpu},
                           {"simd_target", benchmark.simd_target},
                           {"threads", benchmark.threads},
                           {"read_gb_s", benchmark.read_gb_s},
-                          {"int8_gops", benchmark.int8_gops}}},
+                          {"int8_gops", benchmark.int8_gops},
+                          {"engines", engines},
+                          {"bf16_products", benchmark.bf16_products}}},
                         {"results", results},
                         {"load_seconds", benchmark.load_seconds},
                         {"peak_rss_bytes", benchmark.peak_rss_bytes}}

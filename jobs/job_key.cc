@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ballast/error.h"
+#include "ballast/processor.h"
 #include "ballast/version.h"
 #include "files/content_hash.h"
 #include "files/mapped_file.h"
@@ -43,6 +44,7 @@ const std::string& program_identity() {
 
 JobKey::JobKey() {
   add("program", program_identity());
+  if (bf16_products()) add("products", "bf16");
 }
 
 JobKey& JobKey::add(std::string_view name, std::string_view value) {

@@ -21,10 +21,6 @@ namespace ballast::kernels::HWY_NAMESPACE {
 
 using Int32Tag = hn::ScalableTag<std::int32_t>;
 
-const char* target_name() {
-  return hwy::TargetName(HWY_TARGET);
-}
-
 /// Some function of all bytes, so that reading them cannot be left out.
 std::int32_t read_all(const std::int32_t* HWY_RESTRICT src, std::size_t count) {
   const Int32Tag di32;
@@ -39,9 +35,8 @@ std::int32_t read_all(const std::int32_t* HWY_RESTRICT src, std::size_t count) {
   return hn::GetLane(hn::Xor(hn::Xor(a, b), hn::Xor(c, d)));
 }
 
-/// Runs `rounds` of 8 independent INT8 multiply-accumulates; returns operations done and a function of their results.
-/// Factors change from round to round, or the compiler would multiply once.
-double multiply_int8(std::size_t rounds, std::int32_t& result) {
+template <class Dots>
+double multiply_int8_by(std::size_t rounds, std::int32_t& result) {
   const Int32Tag di32;
   const DotByteTag du8;
   const auto w = hn::Set(du8, static_cast<std::uint8_t>(result + 3));
@@ -49,18 +44,24 @@ double multiply_int8(std::size_t rounds, std::int32_t& result) {
   auto c4 = hn::Set(di32, 4), c5 = hn::Set(di32, 5), c6 = hn::Set(di32, 6), c7 = hn::Set(di32, 7);
   for (std::size_t i = 0; i < rounds; ++i) {
     const auto a = hn::BitCast(DotSignedByteTag(), hn::Set(di32, static_cast<std::int32_t>(i)));
-    c0 = dot_codes(w, a, c0);
-    c1 = dot_codes(w, a, c1);
-    c2 = dot_codes(w, a, c2);
-    c3 = dot_codes(w, a, c3);
-    c4 = dot_codes(w, a, c4);
-    c5 = dot_codes(w, a, c5);
-    c6 = dot_codes(w, a, c6);
-    c7 = dot_codes(w, a, c7);
+    c0 = Dots::template add<8>(w, a, c0);
+    c1 = Dots::template add<8>(w, a, c1);
+    c2 = Dots::template add<8>(w, a, c2);
+    c3 = Dots::template add<8>(w, a, c3);
+    c4 = Dots::template add<8>(w, a, c4);
+    c5 = Dots::template add<8>(w, a, c5);
+    c6 = Dots::template add<8>(w, a, c6);
+    c7 = Dots::template add<8>(w, a, c7);
   }
   c0 = hn::Add(hn::Add(hn::Add(c0, c1), hn::Add(c2, c3)), hn::Add(hn::Add(c4, c5), hn::Add(c6, c7)));
   result = hn::GetLane(c0);
   return static_cast<double>(rounds) * 8 * 2 * static_cast<double>(hn::Lanes(du8));
+}
+
+/// Runs `rounds` of 8 independent INT8 multiply-accumulates; returns operations done and a function of their results.
+/// Factors change from round to round, or the compiler would multiply once.
+double multiply_int8(std::size_t rounds, std::int32_t& result) {
+  return with_dots([&](auto dots) HWY_ATTR { return multiply_int8_by<decltype(dots)>(rounds, result); });
 }
 
 double multiply_f32(std::size_t rounds, std::int32_t& result) {
@@ -91,7 +92,6 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace ballast::kernels {
 
-HWY_EXPORT(target_name);
 HWY_EXPORT(read_all);
 HWY_EXPORT(multiply_int8);
 HWY_EXPORT(multiply_f32);
@@ -129,10 +129,6 @@ double best_giga_operations(const Multiply& multiply) {
 }
 
 }  // namespace
-
-std::string simd_target() {
-  return HWY_DYNAMIC_DISPATCH(target_name)();
-}
 
 double measure_read_gb_s() {
   constexpr std::size_t kBytes = std::size_t{256} << 20;

@@ -2,12 +2,7 @@
 #ifndef BALLAST_KERNELS_MACHINE_H_
 #define BALLAST_KERNELS_MACHINE_H_
 
-#include <string>
-
 namespace ballast::kernels {
-
-/// Name of the instruction set that the kernels use, as Highway spells it: "AVX3_ZEN4".
-std::string simd_target();
 
 /// Bytes per nanosecond that all threads together read from memory: best of a few passes over 256 MB, ~150 ms.
 double measure_read_gb_s();

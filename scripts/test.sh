@@ -4,9 +4,9 @@
 #
 #   scripts/test.sh          these
 #   scripts/test.sh --all    and what takes as long again: ThreadSanitizer, a minute of fuzzing for each reader, and the tests
-#                            for ARM under qemu.
+#                            for ARM under qemu that are quick there.
 #
-# Continuous integration runs the first (there, CI=true makes warnings errors).
+# Continuous integration runs the second (there, CI=true makes warnings errors).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

@@ -1,6 +1,9 @@
 #!/usr/bin/env bash
 # Builds ballast for ARM and runs its tests under qemu, on processors with NEON and with SVE of each length; then converts
 # a model here and lets both builds continue a text from it. After scripts/setup.sh --dev; wants the release build.
+#
+#   scripts/test_aarch64.sh [CMAKE OPTION]...          all but what takes most of an hour each under qemu
+#   scripts/test_aarch64.sh --all [CMAKE OPTION]...    that, too: whole conversions and evaluations, and the golden runs
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -11,6 +14,12 @@ host_program=build/release/ballast
   echo "test_aarch64: no $host_program: run cmake --preset release && cmake --build --preset release" >&2
   exit 1
 }
+
+all=false
+if [[ ${1:-} == --all ]]; then
+  all=true
+  shift
+fi
 
 step "packages"
 scripts/setup_aarch64.sh
@@ -25,7 +34,9 @@ cmake --build --preset aarch64 -- --quiet -k 0
 # SVE of each length. The last has both kinds of NEON too, so kernels are left to it.
 export OMP_WAIT_POLICY=passive
 step "tests on NEON"
-QEMU_CPU=max,sve=off ctest --preset aarch64 --parallel 2 --exclude-regex '^kernels$'
+left_out=kernels
+if [[ $all == false ]]; then left_out='kernels|quant|eval|golden'; fi
+QEMU_CPU=max,sve=off ctest --preset aarch64 --parallel 2 --exclude-regex "^($left_out)$"
 step "tests on SVE of 128 bits"
 QEMU_CPU=max,sve-max-vq=1 BALLAST_TEST_TARGET=SVE2_128 ctest --preset aarch64 --parallel 2 -R '^(kernels|model)$'
 step "tests on SVE of 256 bits"

@@ -33,6 +33,12 @@ Benchmark parse_benchmark(const files::JsonReader& object) {
   benchmark.threads = machine.at("threads").integer<decltype(benchmark.threads)>();
   benchmark.read_gb_s = machine.number("read_gb_s");
   benchmark.int8_gops = machine.number("int8_gops");
+  for (const files::JsonReader& entry : machine.at("engines").elements()) {
+    benchmark.engines.push_back({.tokens = entry.at("tokens").integer<std::size_t>(),
+                                 .engine = entry.text("engine"),
+                                 .speed = entry.number("speed")});
+  }
+  benchmark.bf16_products = machine.at("bf16_products").boolean();
   for (const files::JsonReader& entry : object.at("results").elements()) {
     benchmark.results.push_back({.test = entry.text("test"),
                                  .tokens_per_second = entry.number("tokens_per_second"),

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "ballast/cache.h"
+#include "ballast/processor.h"
 #include "ballast/progress.h"
 
 namespace ballast {
@@ -34,6 +35,8 @@ struct Benchmark {
   std::size_t threads = 0;
   double read_gb_s = 0;  ///< measured in the same run
   double int8_gops = 0;  ///< measured in the same run
+  std::vector<EngineChoice> engines;
+  bool bf16_products = false;
   std::vector<BenchmarkResult> results;
   double load_seconds = 0;
   std::uint64_t peak_rss_bytes = 0;

@@ -85,6 +85,7 @@ void clear_rows(const AttentionRows& rows, std::size_t count) {
 
 /// The running softmax of prepared queries over a range of positions, to scratch.rows. What a row gets depends on the
 /// range only in that it sees nothing outside.
+template <class Dots>
 void attend_range(const AttentionShape& shape, const AttentionTask& task, bool sinks, const PositionRange& range,
                   const AttentionScratch& all) {
   const AttentionSequence& sequence = *task.sequence;
@@ -108,7 +109,7 @@ void attend_range(const AttentionShape& shape, const AttentionTask& task, bool s
       block.head = task.first_kv_head + head;
       const AttentionScratch scratch = all.from(head * rows, shape.head_size);
       if (int8) {
-        attend_int8_block(block, rotation, rows, visible, scratch);
+        attend_int8_block<Dots>(block, rotation, rows, visible, scratch);
       } else {
         attend_float_block(block, rows, visible, scratch);
       }
@@ -142,7 +143,8 @@ HWY_NOINLINE void merge_rows(const AttentionRows& part, std::size_t count, const
   }
 }
 
-void attend(const AttentionShape& shape, const AttentionTask& task, float* memory) {
+template <class Dots>
+void attend_by(const AttentionShape& shape, const AttentionTask& task, float* memory) {
   const AttentionSequence& sequence = *task.sequence;
   const std::size_t rows = task.rows(shape);
   AttentionScratch scratch(memory, rows, shape.head_size, shape.output_size());
@@ -154,7 +156,7 @@ void attend(const AttentionShape& shape, const AttentionTask& task, float* memor
   bool first = true;
   const auto attend_part = [&](bool sinks, const PositionRange& range) {
     scratch.rows = first ? all : scratch.part;
-    attend_range(shape, task, sinks, range, scratch);
+    attend_range<Dots>(shape, task, sinks, range, scratch);
     if (!first) merge_rows(scratch.part, rows, all);
     first = false;
   };
@@ -170,6 +172,10 @@ void attend(const AttentionShape& shape, const AttentionTask& task, float* memor
     attend_part(false, {begin, end});
   }
   if (task.partial == nullptr) store_outputs(shape, task, all);
+}
+
+void attend(const AttentionShape& shape, const AttentionTask& task, float* memory) {
+  with_dots([&](auto dots) HWY_ATTR { attend_by<decltype(dots)>(shape, task, memory); });
 }
 
 /// Merges the `count` tasks' rows, which saw one part each, in order, and stores the result.

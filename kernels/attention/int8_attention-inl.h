@@ -67,6 +67,7 @@ HWY_INLINE std::size_t prepare_values(const AttentionBlock& block, const Attenti
 }
 
 /// Scores of a tile of rows with a range of keys, whole panels, without the rows' own scales, to scratch.scores.
+template <class Dots>
 HWY_INLINE void score_int8_tile(const AttentionBlock& block, std::size_t first_row, std::size_t rows,
                                 const PositionRange& keys, const AttentionScratch& scratch) {
   const AttentionFloatTag df;
@@ -82,15 +83,15 @@ HWY_INLINE void score_int8_tile(const AttentionBlock& block, std::size_t first_r
     const auto scale2 = hn::LoadU(df, scales + key + 2 * lanes);
     const auto scale3 = hn::LoadU(df, scales + key + 3 * lanes);
     float* scores = scratch.scores + key;
-    multiply_quads_of<kInt8TileRows, 4>(rows, scratch.q_codes + first_row * stride, stride, panel, kPanelTokens * 4,
-                                        stride / 4, scratch.q_starts + first_row,
-                                        [&](std::size_t row, auto c0, auto c1, auto c2, auto c3) HWY_ATTR {
-                                          float* dst = scores + row * kAttentionKeys;
-                                          hn::StoreU(hn::Mul(hn::ConvertTo(df, c0), scale0), df, dst);
-                                          hn::StoreU(hn::Mul(hn::ConvertTo(df, c1), scale1), df, dst + lanes);
-                                          hn::StoreU(hn::Mul(hn::ConvertTo(df, c2), scale2), df, dst + 2 * lanes);
-                                          hn::StoreU(hn::Mul(hn::ConvertTo(df, c3), scale3), df, dst + 3 * lanes);
-                                        });
+    multiply_quads_of<Dots, kInt8TileRows, 4>(rows, scratch.q_codes + first_row * stride, stride, panel,
+                                              kPanelTokens * 4, stride / 4, scratch.q_starts + first_row,
+                                              [&](std::size_t row, auto c0, auto c1, auto c2, auto c3) HWY_ATTR {
+                                                float* dst = scores + row * kAttentionKeys;
+                                                hn::StoreU(hn::Mul(hn::ConvertTo(df, c0), scale0), df, dst);
+                                                hn::StoreU(hn::Mul(hn::ConvertTo(df, c1), scale1), df, dst + lanes);
+                                                hn::StoreU(hn::Mul(hn::ConvertTo(df, c2), scale2), df, dst + 2 * lanes);
+                                                hn::StoreU(hn::Mul(hn::ConvertTo(df, c3), scale3), df, dst + 3 * lanes);
+                                              });
   }
 }
 
@@ -179,6 +180,7 @@ HWY_INLINE RowWeights weigh_row(float* HWY_RESTRICT scores, const float* HWY_RES
 }
 
 /// sums = sums * rescale + codes of weights . codes of values * factor, of one tile's rows and a range of whole panels.
+template <class Dots>
 HWY_INLINE void accumulate_int8_values(const AttentionBlock& block, std::size_t first_row, std::size_t rows,
                                        const PositionRange& keys, const RowWeights* weights,
                                        const AttentionScratch& scratch) {
@@ -196,19 +198,20 @@ HWY_INLINE void accumulate_int8_values(const AttentionBlock& block, std::size_t 
   };
   std::size_t c = 0;
   for (; c + 4 * lanes <= size; c += 4 * lanes) {
-    multiply_quads_of<kInt8TileRows, 4>(rows, weight_codes, kAttentionKeys, codes + c * 4, size * 4, quads, kStarts,
-                                        [&](std::size_t row, auto c0, auto c1, auto c2, auto c3) HWY_ATTR {
-                                          float* sum = sums + row * size + c;
-                                          add(row, c0, sum);
-                                          add(row, c1, sum + lanes);
-                                          add(row, c2, sum + 2 * lanes);
-                                          add(row, c3, sum + 3 * lanes);
-                                        });
+    multiply_quads_of<Dots, kInt8TileRows, 4>(rows, weight_codes, kAttentionKeys, codes + c * 4, size * 4, quads,
+                                              kStarts,
+                                              [&](std::size_t row, auto c0, auto c1, auto c2, auto c3) HWY_ATTR {
+                                                float* sum = sums + row * size + c;
+                                                add(row, c0, sum);
+                                                add(row, c1, sum + lanes);
+                                                add(row, c2, sum + 2 * lanes);
+                                                add(row, c3, sum + 3 * lanes);
+                                              });
   }
   for (; c < size; c += lanes) {
-    multiply_quads_of<kInt8TileRows, 1>(rows, weight_codes, kAttentionKeys, codes + c * 4, size * 4, quads, kStarts,
-                                        [&](std::size_t row, auto c0, auto, auto, auto)
-                                            HWY_ATTR { add(row, c0, sums + row * size + c); });
+    multiply_quads_of<Dots, kInt8TileRows, 1>(
+        rows, weight_codes, kAttentionKeys, codes + c * 4, size * 4, quads, kStarts,
+        [&](std::size_t row, auto c0, auto, auto, auto) HWY_ATTR { add(row, c0, sums + row * size + c); });
   }
 }
 
@@ -227,7 +230,7 @@ HWY_INLINE void accumulate_fp16_values(const AttentionBlock& block, std::size_t 
 }
 
 /// One tile of rows, of which visible(row) sees part of the block; `bias` is null when keys have none.
-template <class Visible>
+template <class Dots, class Visible>
 HWY_INLINE void attend_int8_tile(const AttentionBlock& block, std::size_t fp16, const KeyRotation* bias,
                                  std::size_t first_row, std::size_t rows, const Visible& visible,
                                  const AttentionScratch& scratch) {
@@ -235,7 +238,7 @@ HWY_INLINE void attend_int8_tile(const AttentionBlock& block, std::size_t fp16, 
   // Both ends ascend from row to row.
   const PositionRange keys = {visible(first_row).begin / kPanelTokens * kPanelTokens,
                               (visible(first_row + rows - 1).end + kPanelTokens - 1) / kPanelTokens * kPanelTokens};
-  score_int8_tile(block, first_row, rows, keys, scratch);
+  score_int8_tile<Dots>(block, first_row, rows, keys, scratch);
   if (bias != nullptr) add_key_bias(*bias, first_row, rows, keys, block.layout.size(RowKind::kKeys), scratch);
   score_fp16_tokens(block, fp16, first_row, rows, scratch);
   RowWeights weights[kInt8TileRows];
@@ -264,14 +267,14 @@ HWY_INLINE void attend_int8_tile(const AttentionBlock& block, std::size_t fp16, 
       fp16_weight[i] = std::exp2(fp16_weight[i] - state.maximum[first_row + row]);
     }
   }
-  accumulate_int8_values(block, first_row, rows, keys, weights, scratch);
+  accumulate_int8_values<Dots>(block, first_row, rows, keys, weights, scratch);
   for (std::size_t row = 0; row < rows; ++row) {
     accumulate_fp16_values(block, first_row + row, fp16_weights + row * kAttentionKeys, fp16, scratch);
   }
 }
 
 /// Adds a block to the rows' running softmax; a row sees visible(row), which lies within the block's positions.
-template <class Visible>
+template <class Dots, class Visible>
 HWY_INLINE void attend_int8_block(const AttentionBlock& block, const KeyRotation* bias, std::size_t rows,
                                   const Visible& visible, const AttentionScratch& scratch) {
   const std::size_t fp16 = prepare_values(block, scratch);
@@ -280,7 +283,7 @@ HWY_INLINE void attend_int8_block(const AttentionBlock& block, const KeyRotation
     return {seen.begin - block.first_position, seen.end - block.first_position};
   };
   for (std::size_t row = 0; row < rows; row += kInt8TileRows) {
-    attend_int8_tile(block, fp16, bias, row, std::min(kInt8TileRows, rows - row), visible_slots, scratch);
+    attend_int8_tile<Dots>(block, fp16, bias, row, std::min(kInt8TileRows, rows - row), visible_slots, scratch);
   }
 }
 

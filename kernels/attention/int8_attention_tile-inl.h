@@ -28,11 +28,13 @@ using AttentionQuads = hn::VFromD<hn::Repartition<T, AttentionIntTag>>;
 /// Rows of a tile; with four vectors each, 24 accumulators where there are 32 registers.
 inline constexpr std::size_t kInt8TileRows = kManyRegisters ? 6 : 2;
 
+template <class Dots>
 HWY_INLINE AttentionInt dot_quads(AttentionQuads<std::uint8_t> a, AttentionQuads<std::int8_t> b, AttentionInt sum) {
-  return hn::SumOfMulQuadAccumulate(AttentionIntTag(), a, b, sum);
+  return Dots::add_quads(a, b, sum);
 }
+template <class Dots>
 HWY_INLINE AttentionInt dot_quads(AttentionQuads<std::int8_t> a, AttentionQuads<std::uint8_t> b, AttentionInt sum) {
-  return dot_quads(b, a, sum);
+  return Dots::add_quads(b, a, sum);
 }
 
 template <class T>
@@ -40,21 +42,21 @@ HWY_INLINE AttentionQuads<T> load_quads(const T* src) {
   return hn::LoadU(hn::Repartition<T, AttentionIntTag>(), src);
 }
 
-template <std::size_t kVectors, class Row, class Vector>
+template <class Dots, std::size_t kVectors, class Row, class Vector>
 HWY_INLINE void accumulate_quads(Row row, Vector v0, Vector v1, Vector v2, Vector v3, AttentionInt& c0,
                                  AttentionInt& c1, AttentionInt& c2, AttentionInt& c3) {
-  c0 = dot_quads(v0, row, c0);
+  c0 = dot_quads<Dots>(v0, row, c0);
   if constexpr (kVectors > 1) {
-    c1 = dot_quads(v1, row, c1);
-    c2 = dot_quads(v2, row, c2);
-    c3 = dot_quads(v3, row, c3);
+    c1 = dot_quads<Dots>(v1, row, c1);
+    c2 = dot_quads<Dots>(v2, row, c2);
+    c3 = dot_quads<Dots>(v3, row, c3);
   }
 }
 
 /// Adds to every row's `starts` value the products of `quads` quads and hands its kVectors (1 or 4) vectors to
 /// store(row, c0, c1, c2, c3). Rows lie `row_stride` codes apart, the vectors of one quad and those of the next
 /// `vector_stride`. One of the two sides is unsigned. Named variables, as in multiply_code_tile.
-template <std::size_t kRows, std::size_t kVectors, class R, class V, class Store>
+template <class Dots, std::size_t kRows, std::size_t kVectors, class R, class V, class Store>
 HWY_INLINE void multiply_quads(const R* HWY_RESTRICT rows, std::size_t row_stride, const V* HWY_RESTRICT vectors,
                                std::size_t vector_stride, std::size_t quads, const std::int32_t* starts,
                                const Store& store) {
@@ -72,21 +74,21 @@ HWY_INLINE void multiply_quads(const R* HWY_RESTRICT rows, std::size_t row_strid
     const auto v1 = kVectors > 1 ? load_quads(vectors + bytes) : v0;
     const auto v2 = kVectors > 1 ? load_quads(vectors + 2 * bytes) : v0;
     const auto v3 = kVectors > 1 ? load_quads(vectors + 3 * bytes) : v0;
-    accumulate_quads<kVectors>(broadcast_quad(di32, rows), v0, v1, v2, v3, c00, c01, c02, c03);
+    accumulate_quads<Dots, kVectors>(broadcast_quad(di32, rows), v0, v1, v2, v3, c00, c01, c02, c03);
     if constexpr (kRows > 1) {
-      accumulate_quads<kVectors>(broadcast_quad(di32, rows + row_stride), v0, v1, v2, v3, c10, c11, c12, c13);
+      accumulate_quads<Dots, kVectors>(broadcast_quad(di32, rows + row_stride), v0, v1, v2, v3, c10, c11, c12, c13);
     }
     if constexpr (kRows > 2) {
-      accumulate_quads<kVectors>(broadcast_quad(di32, rows + 2 * row_stride), v0, v1, v2, v3, c20, c21, c22, c23);
+      accumulate_quads<Dots, kVectors>(broadcast_quad(di32, rows + 2 * row_stride), v0, v1, v2, v3, c20, c21, c22, c23);
     }
     if constexpr (kRows > 3) {
-      accumulate_quads<kVectors>(broadcast_quad(di32, rows + 3 * row_stride), v0, v1, v2, v3, c30, c31, c32, c33);
+      accumulate_quads<Dots, kVectors>(broadcast_quad(di32, rows + 3 * row_stride), v0, v1, v2, v3, c30, c31, c32, c33);
     }
     if constexpr (kRows > 4) {
-      accumulate_quads<kVectors>(broadcast_quad(di32, rows + 4 * row_stride), v0, v1, v2, v3, c40, c41, c42, c43);
+      accumulate_quads<Dots, kVectors>(broadcast_quad(di32, rows + 4 * row_stride), v0, v1, v2, v3, c40, c41, c42, c43);
     }
     if constexpr (kRows > 5) {
-      accumulate_quads<kVectors>(broadcast_quad(di32, rows + 5 * row_stride), v0, v1, v2, v3, c50, c51, c52, c53);
+      accumulate_quads<Dots, kVectors>(broadcast_quad(di32, rows + 5 * row_stride), v0, v1, v2, v3, c50, c51, c52, c53);
     }
     rows += 4;
     vectors += vector_stride;
@@ -100,14 +102,14 @@ HWY_INLINE void multiply_quads(const R* HWY_RESTRICT rows, std::size_t row_strid
 }
 
 /// The same for `count` <= kRows rows.
-template <std::size_t kRows, std::size_t kVectors, class R, class V, class Store>
+template <class Dots, std::size_t kRows, std::size_t kVectors, class R, class V, class Store>
 HWY_INLINE void multiply_quads_of(std::size_t count, const R* rows, std::size_t row_stride, const V* vectors,
                                   std::size_t vector_stride, std::size_t quads, const std::int32_t* starts,
                                   const Store& store) {
   if (count == kRows) {
-    multiply_quads<kRows, kVectors>(rows, row_stride, vectors, vector_stride, quads, starts, store);
+    multiply_quads<Dots, kRows, kVectors>(rows, row_stride, vectors, vector_stride, quads, starts, store);
   } else if constexpr (kRows > 1) {
-    multiply_quads_of<kRows - 1, kVectors>(count, rows, row_stride, vectors, vector_stride, quads, starts, store);
+    multiply_quads_of<Dots, kRows - 1, kVectors>(count, rows, row_stride, vectors, vector_stride, quads, starts, store);
   }
 }
 

@@ -1,4 +1,5 @@
-// The integer dot product that each target does best: 4 bytes of weights with 4 bytes of activations, into every lane.
+// Integer dot products as each processor does them best: 4 bytes of weights with 4 bytes of activations, into every
+// lane.
 #if defined(BALLAST_KERNELS_MATRIX_DOT_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef BALLAST_KERNELS_MATRIX_DOT_INL_H_
 #undef BALLAST_KERNELS_MATRIX_DOT_INL_H_
@@ -10,8 +11,10 @@
 
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #include "kernels/matrix/dot_arm-inl.h"
+#include "kernels/target.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace ballast::kernels::HWY_NAMESPACE {
@@ -25,12 +28,6 @@ using DotInt = hn::VFromD<DotIntTag>;
 using DotBytes = hn::VFromD<DotByteTag>;
 using DotSignedBytes = hn::VFromD<DotSignedByteTag>;
 
-/// x86 with VNNI multiplies unsigned by signed bytes (vpdpbusd). The others take weights as signed bytes.
-inline constexpr bool kUnsignedCodes = HWY_ARCH_X86 != 0 && HWY_TARGET <= HWY_AVX3_DL;
-
-/// SSSE3 to AVX-512 without VNNI add two products of bytes in 16 bits, which saturate (vpmaddubsw).
-inline constexpr bool kPairwiseProducts = HWY_ARCH_X86 != 0 && !kUnsignedCodes;
-
 /// Four consecutive bytes in every INT32 lane.
 template <class T, class DI>
 HWY_INLINE hn::VFromD<hn::Repartition<T, DI>> broadcast_quad(DI di32, const T* src) {
@@ -39,34 +36,175 @@ HWY_INLINE hn::VFromD<hn::Repartition<T, DI>> broadcast_quad(DI di32, const T* s
   return hn::BitCast(hn::Repartition<T, DI>(), hn::Set(di32, quad));
 }
 
-HWY_INLINE DotInt add_pairs_of_16_bits(hn::VFromD<hn::Repartition<std::int16_t, DotIntTag>> pairs, DotInt sum) {
-  const hn::Repartition<std::int16_t, DotIntTag> di16;
-  return hn::Add(sum, hn::WidenMulPairwiseAdd(DotIntTag(), pairs, hn::Set(di16, std::int16_t{1})));
-}
+#undef BALLAST_VPDPBUSD
+#if HWY_TARGET == HWY_AVX2 && !defined(BALLAST_VNNI_BY_EVEX)
+#define BALLAST_VPDPBUSD "%{vex%} vpdpbusd"
+#else
+#define BALLAST_VPDPBUSD "vpdpbusd"
+#endif
 
-/// sum + weights . activations in each lane. Weights lie in 0 .. 63, activations in [-127, 127].
-HWY_INLINE DotInt dot_small_weights(DotBytes weights, DotSignedBytes activations, DotInt sum) {
-  if constexpr (kPairwiseProducts) {  // at most 2 * 63 * 127 = 16,002
-    const hn::Repartition<std::int16_t, DotIntTag> di16;
-    return add_pairs_of_16_bits(hn::SatWidenMulPairwiseAdd(di16, weights, activations), sum);
-  } else if constexpr (kUnsignedCodes) {
-    return hn::SumOfMulQuadAccumulate(DotIntTag(), weights, activations, sum);
-  } else {
-    return dot_signed_bytes(DotIntTag(), hn::BitCast(DotSignedByteTag(), weights), activations, sum);
+/// Of the classes below, each of which is a way to multiply, kernels get one as a template argument. All give the same
+/// integers:
+///   kUnsignedCodes       8-bit codes of weights are unsigned bytes, else signed ones
+///   kWidensSmallCodes    prompts want codes of fewer bits as 8-bit ones whose zero points have been taken off
+///   BlockSum<kCodeBits>  sums of one block of 32 columns, from begin() on, until end() adds them to those before
+///   add<kCodeBits>       sum + weights . activations in each lane; weights below 8 bits are unsigned, activations lie
+///                        in [-127, 127]
+///   add_quads            the same of unsigned and signed bytes, both of the full range
+template <class Dots>
+class EachDotByItself {
+ public:
+  template <int kCodeBits>
+  using BlockSum = DotInt;
+
+  template <int kCodeBits>
+  static HWY_INLINE DotInt begin(DotInt sum) {
+    return sum;
   }
-}
+  template <int kCodeBits>
+  static HWY_INLINE DotInt end(DotInt block, DotInt /*before*/) {
+    return block;
+  }
+  /// Two quads of two vectors of rows of weights.
+  template <int kCodeBits>
+  static HWY_INLINE void add_pair(DotBytes w00, DotBytes w10, DotBytes w01, DotBytes w11, DotSignedBytes a0,
+                                  DotSignedBytes a1, DotInt& b0, DotInt& b1) {
+    b0 = Dots::template add<kCodeBits>(w00, a0, b0);
+    b1 = Dots::template add<kCodeBits>(w01, a0, b1);
+    b0 = Dots::template add<kCodeBits>(w10, a1, b0);
+    b1 = Dots::template add<kCodeBits>(w11, a1, b1);
+  }
 
-/// The same for weights of the full range: unsigned bytes where kUnsignedCodes says so, else signed ones.
-HWY_INLINE DotInt dot_codes(DotBytes weights, DotSignedBytes activations, DotInt sum) {
-  if constexpr (kPairwiseProducts) {  // |w| a sign(w): at most 2 * 128 * 127 = 32,512
-    const hn::Repartition<std::int16_t, DotIntTag> di16;
+ private:
+  EachDotByItself() = default;
+  friend Dots;
+};
+
+#if HWY_ARCH_X86
+
+/// VNNI: unsigned by signed bytes in one instruction (vpdpbusd).
+struct VnniDots : public EachDotByItself<VnniDots> {
+  static constexpr bool kUnsignedCodes = true;
+  static constexpr bool kWidensSmallCodes = true;
+
+  template <class VI, class VU, class VS>
+  static HWY_INLINE VI add_quads(VU a, VS b, VI sum) {
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+    // Came after these instruction sets: Highway has no operation for it there.
+    asm(BALLAST_VPDPBUSD " %2, %1, %0" : "+v"(sum.raw) : "v"(a.raw), "v"(b.raw));
+    return sum;
+#else
+    return hn::SumOfMulQuadAccumulate(hn::DFromV<VI>(), a, b, sum);
+#endif
+  }
+  template <int kCodeBits>
+  static HWY_INLINE DotInt add(DotBytes weights, DotSignedBytes activations, DotInt sum) {
+    return add_quads(weights, activations, sum);
+  }
+};
+
+/// SSSE3 to AVX-512 without VNNI add two products of bytes in 16 bits, which saturate (vpmaddubsw). Of weights below
+/// 8 bits several such sums fit 16 bits before they are widened.
+struct PairwiseDots {
+  static constexpr bool kUnsignedCodes = false;
+  static constexpr bool kWidensSmallCodes = false;
+
+  using Short = hn::Repartition<std::int16_t, DotIntTag>;
+  using Shorts = hn::VFromD<Short>;
+
+  /// 4 bits: a whole block's, at most 8 * 2 * 15 * 127 = 30,480.
+  template <int kCodeBits>
+  using BlockSum = std::conditional_t<kCodeBits == 4, Shorts, DotInt>;
+
+  template <int kCodeBits>
+  static HWY_INLINE BlockSum<kCodeBits> begin(DotInt sum) {
+    if constexpr (kCodeBits == 4) {
+      return hn::Zero(Short());
+    } else {
+      return sum;
+    }
+  }
+  template <int kCodeBits>
+  static HWY_INLINE DotInt end(BlockSum<kCodeBits> block, DotInt before) {
+    if constexpr (kCodeBits == 4) {
+      return widen(block, before);
+    } else {
+      return block;
+    }
+  }
+
+  template <int kCodeBits>
+  static HWY_INLINE void add_pair(DotBytes w00, DotBytes w10, DotBytes w01, DotBytes w11, DotSignedBytes a0,
+                                  DotSignedBytes a1, BlockSum<kCodeBits>& b0, BlockSum<kCodeBits>& b1) {
+    b0 = add_both<kCodeBits>(w00, w10, a0, a1, b0);
+    b1 = add_both<kCodeBits>(w01, w11, a0, a1, b1);
+  }
+
+  template <int kCodeBits>
+  static HWY_INLINE DotInt add(DotBytes weights, DotSignedBytes activations, DotInt sum) {
+    if constexpr (kCodeBits < 8) return widen(pairs(weights, activations), sum);
+    // |w| a sign(w): at most 2 * 128 * 127 = 32,512
     const auto signs = hn::BitCast(DotSignedByteTag(), weights);
     const auto magnitudes = hn::BitCast(DotByteTag(), hn::Abs(signs));  // -128 becomes 128
-    const auto signed_activations = hn::IfNegativeThenNegOrUndefIfZero(signs, activations);
-    return add_pairs_of_16_bits(hn::SatWidenMulPairwiseAdd(di16, magnitudes, signed_activations), sum);
-  } else {
-    return dot_small_weights(weights, activations, sum);
+    return widen(pairs(magnitudes, hn::IfNegativeThenNegOrUndefIfZero(signs, activations)), sum);
   }
+
+  template <class VI, class VU, class VS>
+  static HWY_INLINE VI add_quads(VU a, VS b, VI sum) {
+    return hn::SumOfMulQuadAccumulate(hn::DFromV<VI>(), a, b, sum);
+  }
+
+ private:
+  template <int kCodeBits>
+  static HWY_INLINE BlockSum<kCodeBits> add_both(DotBytes w0, DotBytes w1, DotSignedBytes a0, DotSignedBytes a1,
+                                                 BlockSum<kCodeBits> block) {
+    if constexpr (kCodeBits == 8) {
+      return add<8>(w1, a1, add<8>(w0, a0, block));
+    } else {  // at most 2 * 2 * 63 * 127 = 32,004
+      const auto both = hn::Add(pairs(w0, a0), pairs(w1, a1));
+      if constexpr (kCodeBits == 4) return hn::Add(block, both);
+      if constexpr (kCodeBits != 4) return widen(both, block);
+    }
+  }
+  static HWY_INLINE Shorts pairs(DotBytes weights, DotSignedBytes activations) {
+    return hn::SatWidenMulPairwiseAdd(Short(), weights, activations);
+  }
+  static HWY_INLINE DotInt widen(Shorts pairs, DotInt sum) {
+    return hn::Add(sum, hn::WidenMulPairwiseAdd(DotIntTag(), pairs, hn::Set(Short(), std::int16_t{1})));
+  }
+};
+
+#else
+
+/// ARM: signed by signed bytes.
+struct SignedDots : public EachDotByItself<SignedDots> {
+  static constexpr bool kUnsignedCodes = false;
+  static constexpr bool kWidensSmallCodes = true;
+
+  template <int kCodeBits>
+  static HWY_INLINE DotInt add(DotBytes weights, DotSignedBytes activations, DotInt sum) {
+    return dot_signed_bytes(DotIntTag(), hn::BitCast(DotSignedByteTag(), weights), activations, sum);
+  }
+  template <class VI, class VU, class VS>
+  static HWY_INLINE VI add_quads(VU a, VS b, VI sum) {
+    return hn::SumOfMulQuadAccumulate(hn::DFromV<VI>(), a, b, sum);
+  }
+};
+
+#endif
+
+/// use(dots) with the class that this processor is best at.
+template <class Use>
+HWY_INLINE auto with_dots(const Use& use) {
+#if !HWY_ARCH_X86
+  return use(SignedDots());
+#elif HWY_TARGET <= HWY_AVX3_DL
+  return use(VnniDots());
+#elif HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+  return target_adds_vnni() ? use(VnniDots()) : use(PairwiseDots());
+#else
+  return use(PairwiseDots());
+#endif
 }
 
 }  // namespace ballast::kernels::HWY_NAMESPACE

@@ -1,7 +1,9 @@
 #include "kernels/matrix/float_matrix.h"
 
 #include <cstddef>
+#include <cstring>
 
+#include "kernels/engine.h"
 #include "kernels/parallel.h"
 #include "kernels/scratch.h"
 
@@ -14,6 +16,44 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace ballast::kernels::HWY_NAMESPACE {
+
+HWY_INLINE hn::VFromD<hn::Rebind<hwy::float16_t, FloatTag>> round_to(hwy::float16_t, hn::VFromD<FloatTag> v) {
+  return hn::DemoteTo(hn::Rebind<hwy::float16_t, FloatTag>(), v);
+}
+
+/// In integers, because the instruction for it flushes denormals.
+HWY_INLINE hn::VFromD<hn::Rebind<hwy::bfloat16_t, FloatTag>> round_to(hwy::bfloat16_t, hn::VFromD<FloatTag> v) {
+  const hn::RebindToUnsigned<FloatTag> du32;
+  const hn::Rebind<std::uint16_t, FloatTag> du16;
+  const auto bits = hn::BitCast(du32, v);
+  const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du32, 1));
+  const auto rounded = hn::Add(bits, hn::Add(odd, hn::Set(du32, 0x7FFF)));
+  const auto quiet_nan = hn::Or(bits, hn::Set(du32, 0x400000));
+  const auto result = hn::IfThenElse(hn::RebindMask(du32, hn::IsNaN(v)), quiet_nan, rounded);
+  return hn::BitCast(hn::Rebind<hwy::bfloat16_t, FloatTag>(), hn::TruncateTo(du16, hn::ShiftRight<16>(result)));
+}
+
+template <class T>
+void encode_values(const float* HWY_RESTRICT src, std::size_t count, T* HWY_RESTRICT dst) {
+  const FloatTag df;
+  const hn::Rebind<T, FloatTag> dt;
+  const std::size_t lanes = hn::Lanes(df);
+  std::size_t i = 0;
+  for (; i + lanes <= count; i += lanes) hn::StoreU(round_to(T(), hn::LoadU(df, src + i)), dt, dst + i);
+  if (i < count) hn::StoreN(round_to(T(), hn::LoadN(df, src + i, count - i)), dt, dst + i, count - i);
+}
+
+/// A row as BF16, with a zero after an odd number of columns. Denormals may become 0, as products take them for that.
+template <class T>
+void round_row(const T* HWY_RESTRICT src, std::size_t cols, hwy::bfloat16_t* HWY_RESTRICT dst) {
+  const FloatTag df;
+  const hn::Rebind<hwy::bfloat16_t, FloatTag> dt;
+  const std::size_t lanes = hn::Lanes(df);
+  std::size_t c = 0;
+  for (; c + lanes <= cols; c += lanes) hn::StoreU(hn::DemoteTo(dt, load_as_float(df, src + c)), dt, dst + c);
+  if (c < cols) hn::StoreN(hn::DemoteTo(dt, load_as_float_n(df, src + c, cols - c)), dt, dst + c, cols - c);
+  if (cols % 2 != 0) std::memset(dst + cols, 0, sizeof(hwy::bfloat16_t));
+}
 
 std::size_t panels_of(const FloatMatrix& matrix) {
   return (matrix.rows + panel_rows() - 1) / panel_rows();
@@ -37,6 +77,46 @@ Panel panel_at(std::span<const FloatOutput> outputs, std::size_t index) {
 const std::byte* weights_of(const Panel& panel) {
   const FloatMatrix& matrix = *panel.output->matrix;
   return static_cast<const std::byte*>(matrix.data) + panel.row * matrix.cols * float_type_bytes(matrix.type);
+}
+
+/// `depth` columns of a panel from `first` on, as BF16 and with two columns of a row side by side: pairs
+/// [depth / 2][panel_rows()], each in the place of a float. depth is even, and one beyond an odd number of columns is
+/// 0. `rows` is scratch, [panel_rows()][depth].
+void round_panel(const Panel& panel, std::size_t first, std::size_t depth, hwy::bfloat16_t* rows, float* pairs) {
+  const std::size_t cols = panel.output->matrix->cols;
+  const FloatType type = panel.output->matrix->type;
+  const std::byte* weights = weights_of(panel) + first * float_type_bytes(type);
+  if (type == FloatType::kBF16 && cols % 2 == 0) {
+    return decode_panel_of(reinterpret_cast<const float*>(weights), cols / 2, panel.rows, depth / 2, pairs);
+  }
+  const std::size_t count = HWY_MIN(depth, cols - first);
+  for (std::size_t r = 0; r < panel.rows; ++r) {
+    const std::byte* row = weights + r * cols * float_type_bytes(type);
+    switch (type) {
+      case FloatType::kF32:
+        round_row(reinterpret_cast<const float*>(row), count, rows + r * depth);
+        break;
+      case FloatType::kF16:
+        round_row(reinterpret_cast<const hwy::float16_t*>(row), count, rows + r * depth);
+        break;
+      case FloatType::kBF16:
+        round_row(reinterpret_cast<const hwy::bfloat16_t*>(row), count, rows + r * depth);
+        break;
+    }
+  }
+  decode_panel_of(reinterpret_cast<const float*>(rows), depth / 2, panel.rows, depth / 2, pairs);
+}
+
+/// Columns from `first` on, or those where the panel after this one begins.
+void ask_for_columns(const Panel& panel, std::size_t first, std::size_t count) {
+  constexpr std::size_t kLine = 64;
+  const FloatMatrix& matrix = *panel.output->matrix;
+  const std::size_t bytes = float_type_bytes(matrix.type);
+  const std::size_t ahead = first < matrix.cols ? first : panel_rows() * matrix.cols;
+  for (std::size_t r = 0; r < panel_rows(); ++r) {
+    const std::byte* row = weights_of(panel) + (r * matrix.cols + ahead) * bytes;
+    for (std::size_t byte = 0; byte < count * bytes; byte += kLine) prefetch_to_l2(row + byte);
+  }
 }
 
 /// Stores a token's two vectors of products.
@@ -107,19 +187,86 @@ void multiply_few(std::span<const FloatOutput> outputs, std::size_t panels, cons
   });
 }
 
+/// Stores the products of `count` tokens from `first` on, in rows of panel_rows().
+void store_rows(const Panel& panel, std::size_t first, std::size_t count, const float* products) {
+  const FloatTag df;
+  for (std::size_t i = 0; i < count; ++i) {
+    const float* row = products + i * panel_rows();
+    store_products(panel, first + i, hn::LoadU(df, row), hn::LoadU(df, row + hn::Lanes(df)));
+  }
+}
+
 /// A panel is decoded whole, for many tiles of tokens.
 void multiply_many(std::span<const FloatOutput> outputs, std::size_t panels, const float* src, std::size_t m,
                    std::size_t threads) {
   const std::size_t cols = outputs.front().matrix->cols;
   const TokenBlocks blocks(m, kTileRows, panels, threads);
-  const ThreadScratch scratch(threads, panel_rows() * cols);
+  const Engine* engine = engine_of_floats(m);
+  const ThreadScratch scratch(threads, panel_rows() * (cols + (engine != nullptr ? blocks.size : 0)));
   parallel_tasks(panels * blocks.count, threads, [&](std::size_t task, std::size_t thread) HWY_ATTR {
     const Panel panel = panel_at(outputs, task / blocks.count);
     const std::size_t first = task % blocks.count * blocks.size;
     float* decoded = scratch.of(thread);
+    const std::size_t count = HWY_MIN(blocks.size, m - first);
     decode_panel(weights_of(panel), panel.output->matrix->type, cols, panel.rows, cols, decoded);
-    multiply_panel(src + first * cols, HWY_MIN(blocks.size, m - first), cols, decoded, panel_rows(), cols,
-                   [&](std::size_t i, auto c0, auto c1) HWY_ATTR { store_products(panel, first + i, c0, c1); });
+    if (engine == nullptr) {
+      multiply_panel(src + first * cols, count, cols, decoded, panel_rows(), cols,
+                     [&](std::size_t i, auto c0, auto c1) HWY_ATTR { store_products(panel, first + i, c0, c1); });
+      return;
+    }
+    float* products = decoded + panel_rows() * cols;
+    engine->multiply(FloatType::kF32, {.rows = src + first * cols,
+                                       .count = count,
+                                       .stride = cols,
+                                       .panel = decoded,
+                                       .width = panel_rows(),
+                                       .depth = cols,
+                                       .dst = products});
+    store_rows(panel, first, count, products);
+  });
+}
+
+/// Columns whose BF16 products are summed before they are added to those before: however many tokens there are, as
+/// where sums are cut decides their last bits. Few enough that a packed part of a panel stays in the first cache, and
+/// that what few tokens wait for can be asked for in time.
+constexpr std::size_t kRoundedColumns = 256;
+
+/// The same with both sides rounded to BF16, for any number of tokens.
+void multiply_rounded(std::span<const FloatOutput> outputs, std::size_t panels, const float* src, std::size_t m,
+                      std::size_t threads, const Engine& engine) {
+  const std::size_t cols = outputs.front().matrix->cols;
+  const std::size_t padded = cols + cols % 2;
+  const std::size_t part = HWY_MIN(padded, kRoundedColumns);
+  thread_local AlignedArray<hwy::bfloat16_t> rounded;
+  rounded.grow(m * padded);
+  hwy::bfloat16_t* rows = rounded.data();
+  parallel_ranges(m, threads, [&](std::size_t begin, std::size_t end) HWY_ATTR {
+    for (std::size_t i = begin; i < end; ++i) round_row(src + i * cols, cols, rows + i * padded);
+  });
+  const TokenBlocks blocks(m, kTileRows, panels, threads);
+  const std::size_t part_floats = panel_rows() * part / 2;
+  const ThreadScratch scratch(threads, 2 * part_floats + panel_rows() * blocks.size);
+  parallel_tasks(panels * blocks.count, threads, [&](std::size_t task, std::size_t thread) HWY_ATTR {
+    const Panel panel = panel_at(outputs, task / blocks.count);
+    const std::size_t first = task % blocks.count * blocks.size;
+    const std::size_t count = HWY_MIN(blocks.size, m - first);
+    float* pairs = scratch.of(thread);
+    auto* panel_scratch = reinterpret_cast<hwy::bfloat16_t*>(pairs + part_floats);
+    float* products = pairs + 2 * part_floats;
+    for (std::size_t c = 0; c < padded; c += part) {
+      const std::size_t depth = HWY_MIN(part, padded - c);
+      if (count <= kTileRows) ask_for_columns(panel, c + depth, part);
+      round_panel(panel, c, depth, panel_scratch, pairs);
+      engine.multiply(FloatType::kBF16, {.rows = rows + first * padded + c,
+                                         .count = count,
+                                         .stride = padded,
+                                         .panel = pairs,
+                                         .width = panel_rows(),
+                                         .depth = depth,
+                                         .dst = products,
+                                         .adds = c > 0});
+    }
+    store_rows(panel, first, count, products);
   });
 }
 
@@ -131,41 +278,30 @@ void matmul(std::span<const FloatOutput> outputs, const float* src, std::size_t 
   }
   if (m == 0 || rows == 0) return;
   const std::size_t threads = threads_for(m * rows * outputs.front().matrix->cols);
-  if (m <= kTileRows) {
+  if (const Engine* engine = engine_of_bf16()) {
+    multiply_rounded(outputs, panels, src, m, threads, *engine);
+  } else if (m <= kTileRows) {
     multiply_few(outputs, panels, src, m, threads);
   } else {
     multiply_many(outputs, panels, src, m, threads);
   }
 }
 
+std::size_t tile_width() {
+  return panel_rows();
+}
+
+void multiply_own(const EngineTile& tile) {
+  const FloatTag df;
+  multiply_panel(static_cast<const float*>(tile.rows), tile.count, tile.stride, static_cast<const float*>(tile.panel),
+                 panel_rows(), tile.depth, [&](std::size_t i, auto c0, auto c1) HWY_ATTR {
+                   hn::StoreU(c0, df, tile.dst + i * panel_rows());
+                   hn::StoreU(c1, df, tile.dst + i * panel_rows() + hn::Lanes(df));
+                 });
+}
+
 void to_float(const void* src, FloatType type, std::size_t count, float* dst) {
   decode_values(src, type, count, dst);
-}
-
-HWY_INLINE hn::VFromD<hn::Rebind<hwy::float16_t, FloatTag>> round_to(hwy::float16_t, hn::VFromD<FloatTag> v) {
-  return hn::DemoteTo(hn::Rebind<hwy::float16_t, FloatTag>(), v);
-}
-
-/// In integers, because the instruction for it flushes denormals.
-HWY_INLINE hn::VFromD<hn::Rebind<hwy::bfloat16_t, FloatTag>> round_to(hwy::bfloat16_t, hn::VFromD<FloatTag> v) {
-  const hn::RebindToUnsigned<FloatTag> du32;
-  const hn::Rebind<std::uint16_t, FloatTag> du16;
-  const auto bits = hn::BitCast(du32, v);
-  const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du32, 1));
-  const auto rounded = hn::Add(bits, hn::Add(odd, hn::Set(du32, 0x7FFF)));
-  const auto quiet_nan = hn::Or(bits, hn::Set(du32, 0x400000));
-  const auto result = hn::IfThenElse(hn::RebindMask(du32, hn::IsNaN(v)), quiet_nan, rounded);
-  return hn::BitCast(hn::Rebind<hwy::bfloat16_t, FloatTag>(), hn::TruncateTo(du16, hn::ShiftRight<16>(result)));
-}
-
-template <class T>
-void encode_values(const float* HWY_RESTRICT src, std::size_t count, T* HWY_RESTRICT dst) {
-  const FloatTag df;
-  const hn::Rebind<T, FloatTag> dt;
-  const std::size_t lanes = hn::Lanes(df);
-  std::size_t i = 0;
-  for (; i + lanes <= count; i += lanes) hn::StoreU(round_to(T(), hn::LoadU(df, src + i)), dt, dst + i);
-  if (i < count) hn::StoreN(round_to(T(), hn::LoadN(df, src + i, count - i)), dt, dst + i, count - i);
 }
 
 void from_float(const float* src, std::size_t count, FloatType type, void* dst) {
@@ -186,11 +322,21 @@ HWY_AFTER_NAMESPACE();
 namespace ballast::kernels {
 
 HWY_EXPORT(matmul);
+HWY_EXPORT(tile_width);
+HWY_EXPORT(multiply_own);
 HWY_EXPORT(to_float);
 HWY_EXPORT(from_float);
 
 void matmul(std::span<const FloatOutput> outputs, const float* src, std::size_t m) {
   HWY_DYNAMIC_DISPATCH(matmul)(outputs, src, m);
+}
+
+std::size_t own_tile_width() {
+  return HWY_DYNAMIC_DISPATCH(tile_width)();
+}
+
+void multiply_own_tile(const EngineTile& tile) {
+  HWY_DYNAMIC_DISPATCH(multiply_own)(tile);
 }
 
 void to_float(const void* src, FloatType type, std::size_t count, float* dst) {

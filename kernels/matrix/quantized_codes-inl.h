@@ -84,20 +84,23 @@ HWY_INLINE DotBytes spread_zeros(const std::uint8_t* zeros, int default_zero) {
   return hn::BitCast(DotByteTag(), hn::Or(pairs, hn::ShiftLeft<16>(pairs)));
 }
 
-/// A panel of 4, 5 or 6 bits as 8-bit codes whose zero point is the default one: code - zero + 128, or without the 128
-/// where codes are signed. Its blocks come to lie as those of an 8-bit panel.
-template <int kBits>
+/// A panel of 4, 5 or 6 bits with a byte for each code; its blocks come to lie as those of an 8-bit panel. Where Dots
+/// wants the full range, their zero point is that of 8-bit codes: code - zero + 128, or without the 128 where codes are
+/// signed.
+template <class Dots, int kBits>
 void expand_panel(const GroupLayout& layout, const std::uint8_t* HWY_RESTRICT codes,
                   const std::uint8_t* HWY_RESTRICT zeros, std::uint8_t* HWY_RESTRICT dst) {
   const DotByteTag du8;
   const std::size_t bytes = hn::Lanes(du8);
   const std::size_t lanes = hn::Lanes(DotIntTag());
-  const auto middle = hn::Set(du8, std::uint8_t{kUnsignedCodes ? 128 : 0});
+  const auto middle = hn::Set(du8, std::uint8_t{Dots::kUnsignedCodes ? 128 : 0});
+  const auto shift_of = [&](const std::uint8_t* of_zeros) HWY_ATTR {
+    return Dots::kWidensSmallCodes ? hn::Sub(middle, spread_zeros(of_zeros, 1 << (kBits - 1))) : hn::Zero(du8);
+  };
   for (std::size_t g = 0; g < layout.groups; ++g) {
     const std::uint8_t* group_zeros = zeros == nullptr ? nullptr : zeros + g * 2 * lanes;
-    const auto shift0 = hn::Sub(middle, spread_zeros(group_zeros, 1 << (kBits - 1)));
-    const auto shift1 =
-        hn::Sub(middle, spread_zeros(group_zeros == nullptr ? nullptr : group_zeros + lanes, 1 << (kBits - 1)));
+    const auto shift0 = shift_of(group_zeros);
+    const auto shift1 = shift_of(group_zeros == nullptr ? nullptr : group_zeros + lanes);
     for (std::size_t b = 0; b < layout.blocks_in(g); ++b) {
       for_pairs_of_block<kBits>(codes,
                                 [&](std::size_t pair, DotBytes w00, DotBytes w10, DotBytes w01, DotBytes w11) HWY_ATTR {

@@ -49,7 +49,7 @@ HWY_BEFORE_NAMESPACE();
 namespace ballast::kernels::HWY_NAMESPACE {
 
 bool unsigned_codes() {
-  return kUnsignedCodes;
+  return with_dots([](auto dots) { return decltype(dots)::kUnsignedCodes; });
 }
 
 /// Adds bias and earlier content, and stores a panel's part of dst.
@@ -84,76 +84,91 @@ HWY_INLINE PanelStore panel_store(const QuantizedOutput& output, std::size_t pan
 }
 
 /// One token with codes as they lie in memory.
-template <int kBits>
+template <class Dots, int kBits>
 HWY_NOINLINE void multiply_one_token(const QuantizedActivations::Storage& src, const PanelView& panel,
                                      const PanelStore& store) {
   if (src.planes() == 1) {
-    multiply_code_tile<1, 1, kBits>(src, 0, panel, store);
+    multiply_code_tile<Dots, 1, 1, kBits, kBits>(src, 0, panel, store);
   } else {
-    multiply_code_tile<1, 2, kBits>(src, 0, panel, store);
+    multiply_code_tile<Dots, 1, 2, kBits, kBits>(src, 0, panel, store);
   }
 }
 
-/// Tokens first .. last with 8-bit codes.
+/// Tokens first .. last with a panel that has a byte for each code.
+template <class Dots, int kCodeBits>
 HWY_NOINLINE void multiply_tokens(const QuantizedActivations::Storage& src, std::size_t first, std::size_t last,
                                   const PanelView& panel, const PanelStore& store) {
   constexpr std::size_t kTokens = kTileRowsOfCodes;
   constexpr std::size_t kTokensOf16Bits = kTileRowsOfCodes / 2;
   if (src.planes() == 1) {
     for (std::size_t i = first; i < last; i += kTokens) {
-      multiply_code_tile_of<kTokens, 1, 8>(last - i, src, i, panel, store);
+      multiply_code_tile_of<Dots, kTokens, 1, 8, kCodeBits>(last - i, src, i, panel, store);
     }
   } else {
     for (std::size_t i = first; i < last; i += kTokensOf16Bits) {
-      multiply_code_tile_of<kTokensOf16Bits, 2, 8>(last - i, src, i, panel, store);
+      multiply_code_tile_of<Dots, kTokensOf16Bits, 2, 8, kCodeBits>(last - i, src, i, panel, store);
     }
   }
 }
 
-/// Panel `p` with codes of 8 bits: as it is, or expanded into `scratch`.
-HWY_NOINLINE PanelView eight_bit_panel(const QuantizedMatrix::Storage& s, std::size_t p, std::uint8_t* scratch) {
+/// Panel `p` with a byte for each code: as it is, or expanded into `scratch`.
+template <class Dots>
+HWY_NOINLINE PanelView byte_panel(const QuantizedMatrix::Storage& s, std::size_t p, std::uint8_t* scratch) {
   PanelView panel = panel_view(s, p);
   if (s.bits == 8) return panel;
   switch (s.bits) {
     case 4:
-      expand_panel<4>(s.layout, panel.codes, panel.zeros, scratch);
+      expand_panel<Dots, 4>(s.layout, panel.codes, panel.zeros, scratch);
       break;
     case 5:
-      expand_panel<5>(s.layout, panel.codes, panel.zeros, scratch);
+      expand_panel<Dots, 5>(s.layout, panel.codes, panel.zeros, scratch);
       break;
     default:
-      expand_panel<6>(s.layout, panel.codes, panel.zeros, scratch);
+      expand_panel<Dots, 6>(s.layout, panel.codes, panel.zeros, scratch);
       break;
   }
   panel.codes = scratch;
-  panel.zeros = nullptr;  // taken off
+  if (Dots::kWidensSmallCodes) panel.zeros = nullptr;  // taken off
   return panel;
 }
 
+template <class Dots>
 void multiply_panel_by_one(const QuantizedActivations::Storage& src, const QuantizedOutput& output, std::size_t index) {
   const QuantizedMatrix::Storage& s = output.matrix->storage();
   const PanelView panel = panel_view(s, index);
   const PanelStore store = panel_store(output, index);
   switch (s.bits) {
     case 4:
-      return multiply_one_token<4>(src, panel, store);
+      return multiply_one_token<Dots, 4>(src, panel, store);
     case 5:
-      return multiply_one_token<5>(src, panel, store);
+      return multiply_one_token<Dots, 5>(src, panel, store);
     case 6:
-      return multiply_one_token<6>(src, panel, store);
+      return multiply_one_token<Dots, 6>(src, panel, store);
     default:
-      return multiply_one_token<8>(src, panel, store);
+      return multiply_one_token<Dots, 8>(src, panel, store);
   }
 }
 
-void multiply_all(const QuantizedActivations::Storage& src, const OutputPanels& panels) {
+/// Tokens first .. last with a panel of `bits` bits, of which byte_panel was made.
+template <class Dots>
+void multiply_panel(const QuantizedActivations::Storage& src, std::size_t first, std::size_t last, int bits,
+                    const PanelView& panel, const PanelStore& store) {
+  if (Dots::kWidensSmallCodes || bits == 8) return multiply_tokens<Dots, 8>(src, first, last, panel, store);
+  if constexpr (!Dots::kWidensSmallCodes) {
+    if (bits == 4) return multiply_tokens<Dots, 4>(src, first, last, panel, store);
+    multiply_tokens<Dots, 6>(src, first, last, panel, store);
+  }
+}
+
+template <class Dots>
+void multiply_all_by(const QuantizedActivations::Storage& src, const OutputPanels& panels) {
   const std::size_t threads = threads_for(src.m * panels.weights / 4);
   if (src.m == 1) {
     parallel_ranges(panels.count, threads, [&](std::size_t begin, std::size_t end) HWY_ATTR {
       for (std::size_t p = begin; p < end; ++p) {
         std::size_t index = p;
         const QuantizedOutput& output = panels.find(index);
-        multiply_panel_by_one(src, output, index);
+        multiply_panel_by_one<Dots>(src, output, index);
       }
     });
     return;
@@ -164,11 +179,16 @@ void multiply_all(const QuantizedActivations::Storage& src, const OutputPanels& 
                       [&](std::size_t partition, std::size_t task, std::size_t thread) HWY_ATTR {
                         std::size_t index = task;
                         const QuantizedOutput& output = panels.find(index);
-                        const PanelView panel = eight_bit_panel(output.matrix->storage(), index,
-                                                                reinterpret_cast<std::uint8_t*>(scratch.of(thread)));
-                        multiply_tokens(src, partitions.begin(partition), partitions.begin(partition + 1), panel,
-                                        panel_store(output, index));
+                        const QuantizedMatrix::Storage& s = output.matrix->storage();
+                        const PanelView panel =
+                            byte_panel<Dots>(s, index, reinterpret_cast<std::uint8_t*>(scratch.of(thread)));
+                        multiply_panel<Dots>(src, partitions.begin(partition), partitions.begin(partition + 1), s.bits,
+                                             panel, panel_store(output, index));
                       });
+}
+
+void multiply_all(const QuantizedActivations::Storage& src, const OutputPanels& panels) {
+  with_dots([&](auto dots) HWY_ATTR { multiply_all_by<decltype(dots)>(src, panels); });
 }
 
 }  // namespace ballast::kernels::HWY_NAMESPACE

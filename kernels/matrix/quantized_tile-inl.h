@@ -67,11 +67,11 @@ HWY_INLINE DotInt load_zeros(const PanelView& panel, std::size_t at) {
 
 /// What a row's sums of a group start from, given minus the sum of its activations: -(zero . activations). 8-bit codes
 /// at the default zero need no multiplication.
-template <int kBits>
+template <class Dots, int kCodeBits>
 HWY_INLINE void start_group(const PanelView& panel, std::size_t at, std::int32_t negated_sum, DotInt& i0, DotInt& i1) {
   const DotIntTag di32;
-  if (kBits == 8 && panel.zeros == nullptr) {
-    i0 = kUnsignedCodes ? hn::ShiftLeft<7>(hn::Set(di32, negated_sum)) : hn::Zero(di32);
+  if (kCodeBits == 8 && panel.zeros == nullptr) {
+    i0 = Dots::kUnsignedCodes ? hn::ShiftLeft<7>(hn::Set(di32, negated_sum)) : hn::Zero(di32);
     i1 = i0;
   } else {
     const auto factor = hn::Set(di32, negated_sum);
@@ -80,23 +80,14 @@ HWY_INLINE void start_group(const PanelView& panel, std::size_t at, std::int32_t
   }
 }
 
-/// Sums of products of one row's pair of quads with two vectors of rows of weights.
-template <bool kSmall>
+/// Adds one row's pair of quads times two vectors of rows of weights to its sums of a block.
+template <class Dots, int kCodeBits>
 HWY_INLINE void multiply_pair(const std::int8_t* HWY_RESTRICT src, DotBytes w00, DotBytes w10, DotBytes w01,
-                              DotBytes w11, DotInt& i0, DotInt& i1) {
-  const auto a0 = broadcast_quad(DotIntTag(), src);
-  const auto a1 = broadcast_quad(DotIntTag(), src + kQuadColumns);
-  if constexpr (kSmall) {
-    i0 = dot_small_weights(w00, a0, i0);
-    i1 = dot_small_weights(w01, a0, i1);
-    i0 = dot_small_weights(w10, a1, i0);
-    i1 = dot_small_weights(w11, a1, i1);
-  } else {
-    i0 = dot_codes(w00, a0, i0);
-    i1 = dot_codes(w01, a0, i1);
-    i0 = dot_codes(w10, a1, i0);
-    i1 = dot_codes(w11, a1, i1);
-  }
+                              DotBytes w11, typename Dots::template BlockSum<kCodeBits>& b0,
+                              typename Dots::template BlockSum<kCodeBits>& b1) {
+  const auto a0 = broadcast_quad<std::int8_t>(DotIntTag(), src);
+  const auto a1 = broadcast_quad<std::int8_t>(DotIntTag(), src + kQuadColumns);
+  Dots::template add_pair<kCodeBits>(w00, w10, w01, w11, a0, a1, b0, b1);
 }
 
 HWY_INLINE void multiply_both(float factor, QuantFloat& f0, QuantFloat& f1) {
@@ -126,14 +117,14 @@ HWY_INLINE void add_outlier(float activation, QuantFloat w0, QuantFloat w1, Quan
   c1 = hn::MulAdd(a, w1, c1);
 }
 
-/// Multiplies kTokens tokens of kPlanes rows of codes each, from token `first` on, with a panel of kBits-bit codes and
-/// hands each token's two vectors to store(token, c0, c1). A group's integers are exact in F32 up to 2^24.
-template <std::size_t kTokens, std::size_t kPlanes, int kBits, class Store>
+/// Multiplies kTokens tokens of kPlanes rows of codes each, from token `first` on, with a panel that lies as one of
+/// kBits bits and whose codes have kCodeBits; hands each token's two vectors to store(token, c0, c1). A group's
+/// integers are exact in F32 up to 2^24.
+template <class Dots, std::size_t kTokens, std::size_t kPlanes, int kBits, int kCodeBits, class Store>
 HWY_INLINE void multiply_code_tile(const QuantizedActivations::Storage& src, std::size_t first, const PanelView& panel,
                                    const Store& store) {
   constexpr std::size_t kRows = kTokens * kPlanes;
   static_assert(kRows <= 6 && (kPlanes == 1 || kPlanes == 2));
-  constexpr bool kSmall = kBits < 8;
   const FloatTag df;
   const DotIntTag di32;
   const std::size_t lanes = hn::Lanes(df);
@@ -159,29 +150,47 @@ HWY_INLINE void multiply_code_tile(const QuantizedActivations::Storage& src, std
     auto i30 = i00, i31 = i00;
     auto i40 = i00, i41 = i00;
     auto i50 = i00, i51 = i00;
-    start_group<kBits>(panel, at, sums[g], i00, i01);
-    if constexpr (kRows > 1) start_group<kBits>(panel, at, sums[groups + g], i10, i11);
-    if constexpr (kRows > 2) start_group<kBits>(panel, at, sums[2 * groups + g], i20, i21);
-    if constexpr (kRows > 3) start_group<kBits>(panel, at, sums[3 * groups + g], i30, i31);
-    if constexpr (kRows > 4) start_group<kBits>(panel, at, sums[4 * groups + g], i40, i41);
-    if constexpr (kRows > 5) start_group<kBits>(panel, at, sums[5 * groups + g], i50, i51);
+    start_group<Dots, kCodeBits>(panel, at, sums[g], i00, i01);
+    if constexpr (kRows > 1) start_group<Dots, kCodeBits>(panel, at, sums[groups + g], i10, i11);
+    if constexpr (kRows > 2) start_group<Dots, kCodeBits>(panel, at, sums[2 * groups + g], i20, i21);
+    if constexpr (kRows > 3) start_group<Dots, kCodeBits>(panel, at, sums[3 * groups + g], i30, i31);
+    if constexpr (kRows > 4) start_group<Dots, kCodeBits>(panel, at, sums[4 * groups + g], i40, i41);
+    if constexpr (kRows > 5) start_group<Dots, kCodeBits>(panel, at, sums[5 * groups + g], i50, i51);
     const std::size_t blocks = layout.blocks_in(g);
     for (std::size_t b = 0; b < blocks; ++b) {
+      auto b00 = Dots::template begin<kCodeBits>(i00), b01 = Dots::template begin<kCodeBits>(i01);
+      auto b10 = Dots::template begin<kCodeBits>(i10), b11 = Dots::template begin<kCodeBits>(i11);
+      auto b20 = Dots::template begin<kCodeBits>(i20), b21 = Dots::template begin<kCodeBits>(i21);
+      auto b30 = Dots::template begin<kCodeBits>(i30), b31 = Dots::template begin<kCodeBits>(i31);
+      auto b40 = Dots::template begin<kCodeBits>(i40), b41 = Dots::template begin<kCodeBits>(i41);
+      auto b50 = Dots::template begin<kCodeBits>(i50), b51 = Dots::template begin<kCodeBits>(i51);
       for_pairs_of_block<kBits>(codes,
                                 [&](std::size_t, DotBytes w00, DotBytes w10, DotBytes w01, DotBytes w11) HWY_ATTR {
-                                  multiply_pair<kSmall>(a, w00, w10, w01, w11, i00, i01);
+                                  multiply_pair<Dots, kCodeBits>(a, w00, w10, w01, w11, b00, b01);
                                   if constexpr (kRows > 1)
-                                    multiply_pair<kSmall>(a + stride, w00, w10, w01, w11, i10, i11);
+                                    multiply_pair<Dots, kCodeBits>(a + stride, w00, w10, w01, w11, b10, b11);
                                   if constexpr (kRows > 2)
-                                    multiply_pair<kSmall>(a + 2 * stride, w00, w10, w01, w11, i20, i21);
+                                    multiply_pair<Dots, kCodeBits>(a + 2 * stride, w00, w10, w01, w11, b20, b21);
                                   if constexpr (kRows > 3)
-                                    multiply_pair<kSmall>(a + 3 * stride, w00, w10, w01, w11, i30, i31);
+                                    multiply_pair<Dots, kCodeBits>(a + 3 * stride, w00, w10, w01, w11, b30, b31);
                                   if constexpr (kRows > 4)
-                                    multiply_pair<kSmall>(a + 4 * stride, w00, w10, w01, w11, i40, i41);
+                                    multiply_pair<Dots, kCodeBits>(a + 4 * stride, w00, w10, w01, w11, b40, b41);
                                   if constexpr (kRows > 5)
-                                    multiply_pair<kSmall>(a + 5 * stride, w00, w10, w01, w11, i50, i51);
+                                    multiply_pair<Dots, kCodeBits>(a + 5 * stride, w00, w10, w01, w11, b50, b51);
                                   a += 2 * kQuadColumns;
                                 });
+      i00 = Dots::template end<kCodeBits>(b00, i00);
+      i01 = Dots::template end<kCodeBits>(b01, i01);
+      i10 = Dots::template end<kCodeBits>(b10, i10);
+      i11 = Dots::template end<kCodeBits>(b11, i11);
+      i20 = Dots::template end<kCodeBits>(b20, i20);
+      i21 = Dots::template end<kCodeBits>(b21, i21);
+      i30 = Dots::template end<kCodeBits>(b30, i30);
+      i31 = Dots::template end<kCodeBits>(b31, i31);
+      i40 = Dots::template end<kCodeBits>(b40, i40);
+      i41 = Dots::template end<kCodeBits>(b41, i41);
+      i50 = Dots::template end<kCodeBits>(b50, i50);
+      i51 = Dots::template end<kCodeBits>(b51, i51);
       codes += block_bytes<kBits>();
     }
     const auto s0 = load_16_bit(panel.scales + at, panel.bf16_scales);
@@ -236,13 +245,13 @@ HWY_INLINE void multiply_code_tile(const QuantizedActivations::Storage& src, std
 }
 
 /// The same for up to kTokens tokens.
-template <std::size_t kTokens, std::size_t kPlanes, int kBits, class Store>
+template <class Dots, std::size_t kTokens, std::size_t kPlanes, int kBits, int kCodeBits, class Store>
 HWY_INLINE void multiply_code_tile_of(std::size_t tokens, const QuantizedActivations::Storage& src, std::size_t first,
                                       const PanelView& panel, const Store& store) {
   if (tokens >= kTokens) {
-    multiply_code_tile<kTokens, kPlanes, kBits>(src, first, panel, store);
+    multiply_code_tile<Dots, kTokens, kPlanes, kBits, kCodeBits>(src, first, panel, store);
   } else if constexpr (kTokens > 1) {
-    multiply_code_tile_of<kTokens - 1, kPlanes, kBits>(tokens, src, first, panel, store);
+    multiply_code_tile_of<Dots, kTokens - 1, kPlanes, kBits, kCodeBits>(tokens, src, first, panel, store);
   }
 }
 

@@ -271,24 +271,37 @@ TEST_CASE("rows made on the way are quantized as rows that lie in memory") {
   });
 }
 
-TEST_CASE("the largest sums of a wide per-channel matrix do not overflow") {
+TEST_CASE("the largest sums of a wide per-channel matrix do not overflow, in 16 bits or 32") {
   const std::size_t cols = 8192;
-  std::vector<std::uint8_t> codes(2 * cols, 255);
-  std::fill_n(codes.begin(), cols, std::uint8_t{0});
+  const std::size_t tokens = 7;
+  std::vector<float> src(tokens * cols, -127.0F);
+  std::fill(src.begin() + cols, src.begin() + 2 * cols, 127.0F);  // the second token
   const std::vector<std::uint16_t> scales(2, 0x3C00);
-  QuantizedView view;
-  view.rows = 2;
-  view.cols = view.group_size = cols;
-  view.codes = codes;
-  view.scales = std::as_bytes(std::span(scales));
-  const std::vector<float> src(cols, -127.0F);
-  for (const int bits : {8, 16}) {
-    for_every_target([&] {
-      const QuantizedMatrix matrix(view);
-      const std::vector<float> dst = multiply(matrix, src, 1, matrix.activation_format(bits, false), nullptr);
-      CHECK(dst[0] == doctest::Approx(128.0F * 127.0F * cols));
-      CHECK(dst[1] == doctest::Approx(-127.0F * 127.0F * cols));
-    });
+  for (const int weight_bits : {4, 5, 6, 8}) {
+    CAPTURE(weight_bits);
+    std::vector<std::uint8_t> codes(2 * packed_row_bytes(cols, weight_bits), 255);
+    std::fill_n(codes.begin(), codes.size() / 2, std::uint8_t{0});
+    QuantizedView view;
+    view.rows = 2;
+    view.cols = view.group_size = cols;
+    view.bits = weight_bits;
+    view.codes = codes;
+    view.scales = std::as_bytes(std::span(scales));
+    const float largest = static_cast<float>(1 << (weight_bits - 1)) * 127.0F * cols;
+    const float next = static_cast<float>((1 << (weight_bits - 1)) - 1) * 127.0F * cols;
+    for (const int bits : {8, 16}) {
+      for_every_target([&] {
+        const QuantizedMatrix matrix(view);
+        for (const std::size_t m : {std::size_t{1}, tokens}) {
+          const std::vector<float> dst = multiply(matrix, src, m, matrix.activation_format(bits, false), nullptr);
+          for (std::size_t token = 0; token < m; ++token) {
+            const float sign = token == 1 ? -1.0F : 1.0F;
+            CHECK(dst[3 * token] == doctest::Approx(sign * largest));
+            CHECK(dst[3 * token + 1] == doctest::Approx(-sign * next));
+          }
+        }
+      });
+    }
   }
 }
 

@@ -69,14 +69,14 @@ TEST_CASE("a cache gives back what was appended, per layer and head, across page
 TEST_CASE("layers differ in heads and sizes, and one that keeps nothing takes no memory") {
   KeyValueCache cache({{.kv_heads = 1, .key_size = 5, .value_size = 2}, {}, kSmall},
                       {.type = CacheType::kF32, .capacity = 10});
-  const std::vector<float> rows = random_floats(2 * 8, 1);
+  const std::vector<float> rows = random_floats(std::size_t{2} * 8, 1);
   cache.append(0, rows.data(), 5, rows.data(), 2, 2);
   const std::size_t one = cache.memory_bytes();
   CHECK(one == kPageTokens * (5 + 2) * sizeof(float));
   cache.append(2, rows.data(), 6, rows.data(), 8, 2);
   CHECK(cache.memory_bytes() == one + kPageTokens * 2 * (3 + 4) * sizeof(float));
   cache.advance(2);
-  CHECK(cache.bytes_in_use() == 2 * (5 + 2 + 2 * (3 + 4)) * sizeof(float));
+  CHECK(cache.bytes_in_use() == sizeof(float) * 2 * (5 + 2 + 2 * (3 + 4)));
   CHECK(stored(cache.view(0, 0), RowKind::kKeys, 0, 1, 4) == rows[9]);
   CHECK(stored(cache.view(2, 0), RowKind::kValues, 1, 1, 3) == rows[15]);
 }
@@ -198,7 +198,7 @@ TEST_CASE("an INT8 cache reads an FP16 token's own digits") {
 }
 
 TEST_CASE("tokens that do not fit are refused, and change nothing") {
-  const std::vector<float> rows = random_floats(200 * 8, 1);
+  const std::vector<float> rows = random_floats(std::size_t{200} * 8, 1);
   for (const CacheType type : {CacheType::kF32, CacheType::kF16, CacheType::kInt8}) {
     const auto append = [&](KeyValueCache& cache, std::size_t count) {
       cache.append(0, rows.data(), 8, rows.data(), 8, count);

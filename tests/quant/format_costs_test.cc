@@ -61,6 +61,7 @@ struct Cost {
 double divergence(const model::Model& original, const model::Model& changed, const Statistics& statistics) {
   const std::size_t vocab = original.spec().vocab_size;
   double sum = 0;
+  std::size_t positions = 0;
   for (std::size_t sample = 0; sample < kSamples; ++sample) {
     const std::vector<int> ids(statistics.tokens.begin() + static_cast<std::ptrdiff_t>(sample * kSampleLength),
                                statistics.tokens.begin() + static_cast<std::ptrdiff_t>((sample + 1) * kSampleLength));
@@ -70,11 +71,11 @@ double divergence(const model::Model& original, const model::Model& changed, con
     };
     const std::vector<float> expected = logits(original);
     const std::vector<float> got = logits(changed);
-    for (std::size_t i = kSampleLength / 2; i < kSampleLength; ++i) {
+    for (std::size_t i = kSampleLength / 2; i < kSampleLength; ++i, ++positions) {
       sum += kernels::kl_divergence(expected.data() + i * vocab, got.data() + i * vocab, vocab);
     }
   }
-  return sum / static_cast<double>(kSamples * kSampleLength / 2);
+  return sum / static_cast<double>(positions);
 }
 
 /// Of every matrix alone in the finest, a middle and the coarsest format.

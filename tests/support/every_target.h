@@ -3,29 +3,28 @@
 #define BALLAST_TESTS_SUPPORT_EVERY_TARGET_H_
 
 #include <doctest/doctest.h>
-#include <hwy/targets.h>
 
-#include <cstdint>
 #include <cstdlib>
 #include <string>
+
+#include "ballast/processor.h"
 
 namespace ballast::test {
 
 /// Calls body() once for every instruction set of this machine, with kernels dispatched to it. Under an emulator each
-/// is slow: the environment's BALLAST_TEST_TARGET names the one to run, by Highway's name.
+/// is slow: the environment's BALLAST_TEST_TARGET names the one to run.
 template <class Body>
 void for_every_target(const Body& body) {
   const char* only = std::getenv("BALLAST_TEST_TARGET");
   bool ran = false;
-  for (const std::int64_t target : hwy::SupportedAndGeneratedTargets()) {
-    const std::string name = hwy::TargetName(target);
+  for (const std::string& name : simd_targets()) {
     if (only != nullptr && name != only) continue;
     CAPTURE(name);
-    hwy::SetSupportedTargetsForTest(target);
+    use_simd_target(name);
     body();
-    hwy::SetSupportedTargetsForTest(0);
     ran = true;
   }
+  use_simd_target(simd_targets().front());
   REQUIRE_MESSAGE(ran, "this machine has no target of the name in BALLAST_TEST_TARGET");
 }
 

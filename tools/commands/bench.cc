@@ -29,6 +29,8 @@ std::string benchmark_page(const Benchmark& benchmark) {
   machine.add_row({"threads", std::to_string(benchmark.threads)});
   machine.add_row({"memory reads", format_fixed(benchmark.read_gb_s, 1) + " GB/s"});
   machine.add_row({"INT8 peak", format_fixed(benchmark.int8_gops, 0) + " Gop/s"});
+  const EngineChoice& most = benchmark.engines.back();
+  machine.add_row({"floats", benchmark.bf16_products ? "BF16, onednn" : "F32, " + most.engine});
   machine.add_row({"load time", format_fixed(benchmark.load_seconds, 2) + " s"});
   machine.add_row({"peak memory", text::format_bytes(benchmark.peak_rss_bytes)});
 
@@ -69,7 +71,8 @@ void add_bench(CLI::App& program, Action& action) {
   add_count("-r,--repetitions", options.repetitions, 1, "Rounds that count; one more is run first");
   add_cache_flags(*command, options.cache);
   command->add_flag("--json", flags->json, "Print one JSON object");
-  add_thread_flags(*command, flags->job);
+  add_processor_flags(*command, flags->job);
+  add_bf16_flag(*command, flags->job);
   add_quiet_flag(*command, flags->job);
   command->footer("Example:\n  ballast bench smollm2-w8a8 -p 512 -n 128 -t 2");
   command->callback([flags, &action] { action = [flags] { return run_bench(*flags); }; });

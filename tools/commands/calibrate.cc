@@ -196,7 +196,8 @@ void add_calibrate(CLI::App& program, Action& action) {
   command->add_option("--report", flags->report, "Page to draw from the statistics")->type_name("FILE.html");
   command->add_flag("--json", flags->json, "Print one JSON object");
   command->add_flag("--force", flags->force, "Replace existing files");
-  add_thread_flags(*command, flags->job);
+  add_processor_flags(*command, flags->job);
+  add_bf16_flag(*command, flags->job);
   add_quiet_flag(*command, flags->job);
   command->footer(
       "Example:\n  ballast calibrate SmolLM2-135M -o smollm2.stats --text wiki.txt --report smollm2.html\n"

@@ -207,7 +207,8 @@ void add_convert(CLI::App& program, Action& action) {
       ->excludes("--explain");
   command->add_flag("--json", flags->json, "Print one JSON object");
   command->add_flag("--force", flags->force, "Replace an existing directory, once the new one is complete");
-  add_thread_flags(*command, flags->job);
+  add_processor_flags(*command, flags->job);
+  add_bf16_flag(*command, flags->job);
   add_quiet_flag(*command, flags->job);
   command->footer("Presets:\n" + costs +
                   "\nFORMAT is f32, f16, bf16, or like int8-g64, int4-g32-asym, int6-channel, int5-g128-s8.\n\n"

@@ -110,7 +110,8 @@ void add_eval(CLI::App& program, Action& action) {
   add_choice_flags(*command, *flags, {text, context, chunks, stream, reference_cache, per_position, worst});
   add_cache_flags(*command, options.cache);
   command->add_flag("--json", flags->json, "Print one JSON object");
-  add_thread_flags(*command, flags->job);
+  add_processor_flags(*command, flags->job);
+  add_bf16_flag(*command, flags->job);
   add_quiet_flag(*command, flags->job);
   command->footer(
       "Examples:\n"

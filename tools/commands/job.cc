@@ -2,12 +2,13 @@
 
 #include <string_view>
 
+#include "ballast/processor.h"
 #include "ballast/threads.h"
 #include "tools/flags/option_checks.h"
 
 namespace ballast::tools {
 
-void add_thread_flags(CLI::App& command, JobFlags& flags) {
+void add_processor_flags(CLI::App& command, JobFlags& flags) {
   // More than any pool of threads is good for, and few enough that starting them does not fail.
   constexpr std::size_t kMostThreads = 1024;
   command
@@ -15,6 +16,22 @@ void add_thread_flags(CLI::App& command, JobFlags& flags) {
       ->type_name("N")
       ->check(whole_number(1, kMostThreads));
   command.add_flag("--pin", flags.threads.pin, "Keep each thread on a core of its own");
+  command.add_option("--target", flags.target, "Instruction set to hold the kernels to, for comparisons [the best]")
+      ->type_name("NAME");
+  command.add_option("--engine", flags.engine, "Who multiplies prompts in F32: ballast, onednn, or whoever is faster")
+      ->type_name("NAME")
+      ->capture_default_str();
+}
+
+void add_bf16_flag(CLI::App& command, JobFlags& flags) {
+  command.add_flag("--bf16", flags.bf16, "Round floats to BF16 before they are multiplied: faster, less exact");
+}
+
+void use_processor(const JobFlags& flags) {
+  use_threads(flags.threads);
+  if (!flags.target.empty()) use_simd_target(flags.target);
+  use_engine(flags.engine);
+  use_bf16_products(flags.bf16);
 }
 
 void add_quiet_flag(CLI::App& command, JobFlags& flags) {
@@ -22,7 +39,7 @@ void add_quiet_flag(CLI::App& command, JobFlags& flags) {
 }
 
 Job::Job(const JobFlags& flags) {
-  use_threads(flags.threads);
+  use_processor(flags);
   if (!flags.quiet) bar_.emplace(message_screen());
 }
 

@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <optional>
+#include <string>
 
 #include "ballast/progress.h"
 #include "ballast/threads.h"
@@ -14,14 +15,20 @@ namespace ballast::tools {
 
 struct JobFlags {
   ThreadOptions threads;
+  std::string target;  ///< empty: the best
+  std::string engine = "auto";
+  bool bf16 = false;
   bool quiet = false;
 };
 
-void add_thread_flags(CLI::App& command, JobFlags& flags);
+/// Threads, instruction set, and who multiplies floats.
+void add_processor_flags(CLI::App& command, JobFlags& flags);
+void add_bf16_flag(CLI::App& command, JobFlags& flags);
+void use_processor(const JobFlags& flags);
 void add_quiet_flag(CLI::App& command, JobFlags& flags);
 
-/// A job under way: sets the threads, shows progress unless quiet, and turns an interrupt into Interrupted, thrown from
-/// the job's next step.
+/// A job under way: sets up the processor, shows progress unless quiet, and turns an interrupt into Interrupted, thrown
+/// from the job's next step.
 class Job {
  public:
   explicit Job(const JobFlags& flags);

@@ -28,7 +28,7 @@ struct RunFlags {
 
 int run_run(const RunFlags& flags) {
   if (!flags.prompt && !flags.chat) throw UsageError("-p PROMPT is missing (-p - reads it from standard input)");
-  use_threads(flags.job.threads);
+  use_processor(flags.job);
   const Model model(flags.model);
   Generator generator(model);
   if (!flags.prompt) return converse(generator, flags.options, flags.job.quiet);
@@ -86,7 +86,8 @@ void add_run(CLI::App& program, Action& action) {
   add_sampling_flags(*command, flags->options);
   add_cache_flags(*command, flags->options.cache);
   command->add_flag("--chat", flags->chat, "Answer the prompt as a chat message; without -p each line of input is one");
-  add_thread_flags(*command, flags->job);
+  add_processor_flags(*command, flags->job);
+  add_bf16_flag(*command, flags->job);
   command->add_flag("-q,--quiet", flags->job.quiet, "No timing on standard error");
   command->footer(
       "Examples:\n"

@@ -141,7 +141,8 @@ void add_sweep(CLI::App& program, Action& action) {
       ->type_name("FILE.csv");
   command->add_flag("--keep-models", options.keep_models, "Leave the converted models in DIR/models");
   command->add_flag("--json", flags->json, "Print one JSON object");
-  add_thread_flags(*command, flags->job);
+  add_processor_flags(*command, flags->job);
+  add_bf16_flag(*command, flags->job);
   add_quiet_flag(*command, flags->job);
   command->footer(
       "Stopped, it continues when started again; with another recipe it measures only that one.\n\n"

@@ -34,7 +34,7 @@ std::string verification_sheet(const Verification& verification) {
 }
 
 int run_verify(const VerifyFlags& flags) {
-  use_threads(flags.job.threads);
+  use_processor(flags.job);
   const Verification verification = verify(flags.model, flags.expected, flags.tolerance);
   print(flags.json ? verification_json(verification) + "\n" : verification_sheet(verification));
   if (verification.ok) return kExitDone;
@@ -59,7 +59,7 @@ void add_verify(CLI::App& program, Action& action) {
       ->capture_default_str()
       ->check(real_number([](double value) { return value >= 0; }, "not below 0"));
   command->add_flag("--json", flags->json, "Print one JSON object");
-  add_thread_flags(*command, flags->job);
+  add_processor_flags(*command, flags->job);
   command->footer(
       "Exits with 1 when the error is above the tolerance.\n\n"
       "Example:\n  ballast verify SmolLM2-135M --expected logits.safetensors --tolerance 1e-4");

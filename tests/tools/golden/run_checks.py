@@ -64,9 +64,16 @@ def check_bench(suite: Suite) -> None:
     run = suite.succeeds("bench", "llama3", "-p", 16, "-n", 0, "-r", 2, "-t", 1, "-d", 4)
     suite.prints("bench prints its page, and progress in plain lines on standard error",
                  r"processor     [^\n]+\ninstructions  \w+\nthreads       1\nmemory reads  [\d.]+ GB/s\n"
-                 r"INT8 peak     \d+ Gop/s\nload time     [\d.]+ s\npeak memory   [^\n]+\n\n"
+                 r"INT8 peak     \d+ Gop/s\nfloats        F32, \w+\nload time     [\d.]+ s\npeak memory   [^\n]+\n\n"
                  r"test +tokens/s +± deviation +of the limit\npp16 @ d4 +[\d.]+ +± [\d.]+ +[\d.]+ %\n",
                  f"{PROGRESS}+", run)
+    held = suite.json(*flags, "--target", figures["machine"]["simd_target"], "--engine", "ballast", shape=shapes.BENCH)
+    suite.check("an instruction set and an engine can be held to", held["machine"]["engines"] and all(
+        choice["engine"] == "ballast" for choice in held["machine"]["engines"]), held)
+    for flag, what in (("--target", "target 'none'"), ("--engine", "engine 'none'")):
+        refused = suite.run(*flags, flag, "none")
+        suite.check(f"{flag} says what there is", refused.code == 1 and refused.out == "" and
+                    re.fullmatch(rf"ballast: {what}: [^\n]+\n", refused.err), refused)
     refused = suite.run("bench", "gpt2", "-p", 65, "-n", 0)
     suite.check("bench refuses what a table of positions does not hold", refused.code == 1 and refused.out == "" and
                 refused.err.count("\n") == 1, refused)

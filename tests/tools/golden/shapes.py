@@ -111,7 +111,8 @@ EVAL_CHOICES = Object(
 
 BENCH_RESULT = Object(test=TEXT, tokens_per_second=POSITIVE, stddev=POSITIVE, fraction_of_limit=POSITIVE)
 BENCH = Object(
-    machine=Object(cpu=TEXT, simd_target=TEXT, threads=COUNT, read_gb_s=POSITIVE, int8_gops=POSITIVE),
+    machine=Object(cpu=TEXT, simd_target=TEXT, threads=COUNT, read_gb_s=POSITIVE, int8_gops=POSITIVE,
+                   engines=List(Object(tokens=COUNT, engine=TEXT, speed=POSITIVE)), bf16_products=FLAG),
     results=List(BENCH_RESULT), load_seconds=POSITIVE, peak_rss_bytes=COUNT)
 
 SWEEP_ROW = Object(

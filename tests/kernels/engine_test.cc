@@ -1,0 +1,147 @@
+#include "kernels/engine.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "ballast/error.h"
+#include "ballast/processor.h"
+#include "error_message.h"
+#include "kernel_cases.h"
+
+namespace ballast::kernels {
+namespace {
+
+struct EngineCase {
+  std::size_t rows, cols, m;
+};
+
+// Below a tile, between and beyond oneDNN's kernels, depths of one call and of several.
+const EngineCase kEngineCases[] = {{1, 1, 13},   {3, 2, 16},     {17, 15, 13},   {33, 31, 64},   {65, 63, 25},
+                                   {1, 515, 70}, {200, 24, 131}, {40, 1030, 29}, {96, 2050, 65}, {515, 7, 301}};
+
+struct Products {
+  std::vector<float> weights, src, bias;
+  EncodedFloats encoded;
+  FloatMatrix matrix;
+
+  Products(const EngineCase& shape, FloatType type)
+      : weights(random_floats(shape.rows * shape.cols, 1)),
+        src(random_floats(shape.m * shape.cols, 2)),
+        bias(random_floats(shape.rows, 3)),
+        encoded(weights, type, true),
+        matrix{encoded.data(), type, shape.rows, shape.cols} {}
+
+  /// Of the first m rows, onto ones.
+  std::vector<float> of(std::size_t m) const {
+    std::vector<float> dst(m * (matrix.rows + 1), 1.0F);
+    const FloatOutput output[] = {
+        {.matrix = &matrix, .bias = bias.data(), .dst = dst.data(), .stride = matrix.rows + 1, .accumulate = true}};
+    matmul(output, src.data(), m);
+    return dst;
+  }
+};
+
+/// Leaves engines as they were.
+struct Restored {
+  ~Restored() {
+    use_engine("auto");
+    use_bf16_products(false);
+  }
+};
+
+bool has(FloatType type) {
+  const Engine* engine = onednn_engine();
+  if (engine != nullptr && engine->supports(type)) return true;
+  MESSAGE("not tested: oneDNN is not built in, or has no such products here");
+  return false;
+}
+
+TEST_CASE("oneDNN comes to the bits of ballast's own tiles") {
+  if (!has(FloatType::kF32)) return;
+  const Restored restored;
+  for (const FloatType type : {FloatType::kF32, FloatType::kF16, FloatType::kBF16}) {
+    for (const EngineCase& shape : kEngineCases) {
+      CAPTURE(shape.rows);
+      CAPTURE(shape.cols);
+      CAPTURE(shape.m);
+      const Products products(shape, type);
+      use_engine("ballast");
+      REQUIRE(engine_of_floats(shape.m) == nullptr);
+      const std::vector<float> own = products.of(shape.m);
+      use_engine("onednn");
+      REQUIRE(engine_of_floats(shape.m) == onednn_engine());
+      CHECK(products.of(shape.m) == own);
+    }
+  }
+}
+
+TEST_CASE("products rounded to BF16 are those of rounded values") {
+  if (!has(FloatType::kBF16)) return;
+  const Restored restored;
+  const auto rounded = [](std::vector<float> values) {
+    const EncodedFloats bf16(values, FloatType::kBF16);
+    to_float(bf16.data(), FloatType::kBF16, values.size(), values.data());
+    return values;
+  };
+  for (const FloatType type : {FloatType::kF32, FloatType::kF16, FloatType::kBF16}) {
+    for (const EngineCase& shape : kEngineCases) {
+      CAPTURE(shape.rows);
+      CAPTURE(shape.cols);
+      const Products products(shape, type);
+      const std::vector<float> weights = rounded(reference::decode(products.matrix));
+      const std::vector<float> src = rounded(products.src);
+      use_bf16_products(true);
+      for (const std::size_t m : {std::size_t{1}, std::min<std::size_t>(12, shape.m), shape.m}) {
+        CAPTURE(m);
+        std::vector<float> expected(m * (shape.rows + 1), 0.0F);
+        reference::matmul(weights, shape.rows, shape.cols, src.data(), m, products.bias.data(), expected.data(),
+                          shape.rows + 1);
+        const std::vector<float> actual = products.of(m);
+        for (std::size_t i = 0; i < actual.size(); ++i) {
+          REQUIRE(std::fabs(actual[i] - 1.0F - expected[i]) <= 3e-7 * static_cast<double>(8 + shape.cols));
+        }
+      }
+      use_bf16_products(false);
+    }
+  }
+}
+
+TEST_CASE("rows of BF16 products depend neither on how many run beside them nor on the number of threads") {
+  if (!has(FloatType::kBF16)) return;
+  const Restored restored;
+  use_bf16_products(true);
+  const Products products({150, 1170, 140}, FloatType::kBF16);
+  const std::vector<float> all = with_threads(1, [&] { return products.of(140); });
+  for (const std::size_t m : {1, 2, 3, 7, 12, 13, 25, 63, 64, 65, 127, 140}) {
+    CAPTURE(m);
+    const std::vector<float> some = with_threads(m % 2 + 1, [&] { return products.of(m); });
+    CHECK(std::equal(some.begin(), some.end(), all.begin()));
+  }
+}
+
+TEST_CASE("engines are chosen by name, and by time where none is named") {
+  const Restored restored;
+  CHECK(engines().front() == "ballast");
+  CHECK(test::error_message([] { use_engine("abacus"); }) ==
+        test::Contains("engine 'abacus': there are auto, ballast"));
+  for (const std::string& name : engines()) {
+    use_engine(name);
+    for (const EngineChoice& choice : engine_choices()) CHECK(choice.engine == name);
+  }
+  use_engine("auto");
+  std::size_t tokens = 0;
+  for (const EngineChoice& choice : engine_choices()) {
+    CHECK(choice.tokens > tokens);
+    tokens = choice.tokens;
+    CHECK(choice.speed > 0);
+    CHECK(choice.engine == (choice.speed > 1 ? engines().back() : engines().front()));
+    CHECK((engine_of_floats(tokens) == nullptr) == (choice.engine == "ballast"));
+  }
+}
+
+}  // namespace
+}  // namespace ballast::kernels

@@ -1,0 +1,40 @@
+#include "kernels/target.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "ballast/error.h"
+#include "ballast/processor.h"
+#include "error_message.h"
+
+namespace ballast {
+namespace {
+
+using test::Contains;
+using test::error_message;
+
+TEST_CASE("kernels can be held to each instruction set of this machine, and let go") {
+  const std::vector<std::string> names = simd_targets();
+  REQUIRE_FALSE(names.empty());
+  CHECK(simd_target() == names.front());
+  for (const std::string& name : names) {
+    use_simd_target(name);
+    CHECK(simd_target() == name);
+    CHECK(kernels::target_adds_vnni() == name.ends_with("_VNNI"));
+    CHECK(simd_targets() == names);
+  }
+  use_simd_target(names.front());
+  CHECK(simd_target() == names.front());
+}
+
+TEST_CASE("an instruction set that this machine has not is refused with those that it has") {
+  const std::string names = error_message([] { use_simd_target("AVX9"); });
+  CHECK(names == Contains("target 'AVX9': this processor has "));
+  for (const std::string& name : simd_targets()) CHECK(names == Contains(name));
+}
+
+}  // namespace
+}  // namespace ballast
