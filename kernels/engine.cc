@@ -149,10 +149,6 @@ const Engine* engine_of_floats(std::size_t m) {
   return takes_onednn(choice_for(m)) ? onednn_engine() : nullptr;
 }
 
-const Engine* engine_of_bf16() {
-  return rounds_to_bf16 ? onednn_engine() : nullptr;
-}
-
 #ifndef BALLAST_ONEDNN
 const Engine* onednn_engine() {
   return nullptr;

@@ -47,9 +47,6 @@ const Engine* engine_of_floats(std::size_t m);
 std::size_t own_tile_width();
 void multiply_own_tile(const EngineTile& tile);
 
-/// Who multiplies floats that were rounded to BF16; null: they are not.
-const Engine* engine_of_bf16();
-
 }  // namespace ballast::kernels
 
 #endif  // BALLAST_KERNELS_ENGINE_H_

@@ -4,6 +4,7 @@
 #include <array>
 #include <cassert>
 
+#include "ballast/processor.h"
 #include "kernels/norm.h"
 #include "kernels/parallel.h"
 
@@ -47,13 +48,22 @@ class ProductBatch {
   }
 
   void run() {
-    if (floats_ != 0) kernels::matmul(std::span(float_products_).first(floats_), rows_.all(m_), m_);
+    if (floats_ != 0) run_floats();
     if (quantized_ != 0) kernels::matmul(activations_, std::span(quantized_products_).first(quantized_));
     floats_ = quantized_ = 0;
   }
 
  private:
   static constexpr std::size_t kMost = 4;  // queries, keys, values and a gate
+
+  void run_floats() {
+    const auto products = std::span(float_products_).first(floats_);
+    if (bf16_products()) {
+      kernels::matmul_bf16(products, rows_.all(m_), m_);
+    } else {
+      kernels::matmul(products, rows_.all(m_), m_);
+    }
+  }
 
   static const float* bias_of(const Linear& linear) { return linear.bias.empty() ? nullptr : linear.bias.data(); }
 

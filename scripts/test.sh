@@ -3,19 +3,21 @@
 # build on every SIMD target of this machine. The release build's tests are last, so that their summary ends the output.
 #
 #   scripts/test.sh          these
-#   scripts/test.sh --all    and what takes as long again: ThreadSanitizer, a minute of fuzzing for each reader, and the tests
-#                            for ARM under qemu that are quick there.
+#   scripts/test.sh --ci     what continuous integration runs: also ThreadSanitizer, and a minute of fuzzing for each reader
+#   scripts/test.sh --all    and the tests for ARM under qemu that are quick there
 #
-# Continuous integration runs the second (there, CI=true makes warnings errors).
+# CI=true makes warnings errors.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-all=false
+searches=false
+arm=false
 case "${1:-}" in
   "") ;;
-  --all) all=true ;;
+  --ci) searches=true ;;
+  --all) searches=true arm=true ;;
   *)
-    echo "usage: scripts/test.sh [--all]" >&2
+    echo "usage: scripts/test.sh [--ci | --all]" >&2
     exit 2
     ;;
 esac
@@ -51,19 +53,19 @@ configure_and_build asan-ubsan
 step "tests with sanitizers"
 ctest --preset asan-ubsan
 
-if [[ $all == true ]]; then
+if [[ $searches == true ]]; then
   step "threads"
   configure_and_build tsan
   ctest --preset tsan
 
   step "fuzzing"
   scripts/fuzz.sh 60
+fi
 
-  # On an ARM machine all the other steps are tests for ARM.
-  if [[ $(uname -m) != aarch64 ]]; then
-    step "ARM"
-    scripts/test_aarch64.sh "${options[@]}"
-  fi
+# On an ARM machine all the other steps are tests for ARM.
+if [[ $arm == true && $(uname -m) != aarch64 ]]; then
+  step "ARM"
+  scripts/test_aarch64.sh "${options[@]}"
 fi
 
 step "tests"

@@ -233,7 +233,8 @@ constexpr std::size_t kRoundedColumns = 256;
 
 /// The same with both sides rounded to BF16, for any number of tokens.
 void multiply_rounded(std::span<const FloatOutput> outputs, std::size_t panels, const float* src, std::size_t m,
-                      std::size_t threads, const Engine& engine) {
+                      std::size_t threads) {
+  const Engine& engine = *onednn_engine();
   const std::size_t cols = outputs.front().matrix->cols;
   const std::size_t padded = cols + cols % 2;
   const std::size_t part = HWY_MIN(padded, kRoundedColumns);
@@ -270,21 +271,31 @@ void multiply_rounded(std::span<const FloatOutput> outputs, std::size_t panels, 
   });
 }
 
-void matmul(std::span<const FloatOutput> outputs, const float* src, std::size_t m) {
+/// Calls multiply(panels, threads) unless there is nothing to do.
+template <class Multiply>
+void with_panels(std::span<const FloatOutput> outputs, std::size_t m, const Multiply& multiply) {
   std::size_t panels = 0, rows = 0;
   for (const FloatOutput& output : outputs) {
     panels += panels_of(*output.matrix);
     rows += output.matrix->rows;
   }
   if (m == 0 || rows == 0) return;
-  const std::size_t threads = threads_for(m * rows * outputs.front().matrix->cols);
-  if (const Engine* engine = engine_of_bf16()) {
-    multiply_rounded(outputs, panels, src, m, threads, *engine);
-  } else if (m <= kTileRows) {
-    multiply_few(outputs, panels, src, m, threads);
-  } else {
-    multiply_many(outputs, panels, src, m, threads);
-  }
+  multiply(panels, threads_for(m * rows * outputs.front().matrix->cols));
+}
+
+void matmul(std::span<const FloatOutput> outputs, const float* src, std::size_t m) {
+  with_panels(outputs, m, [&](std::size_t panels, std::size_t threads) {
+    if (m <= kTileRows) {
+      multiply_few(outputs, panels, src, m, threads);
+    } else {
+      multiply_many(outputs, panels, src, m, threads);
+    }
+  });
+}
+
+void matmul_bf16(std::span<const FloatOutput> outputs, const float* src, std::size_t m) {
+  with_panels(outputs, m,
+              [&](std::size_t panels, std::size_t threads) { multiply_rounded(outputs, panels, src, m, threads); });
 }
 
 std::size_t tile_width() {
@@ -322,6 +333,7 @@ HWY_AFTER_NAMESPACE();
 namespace ballast::kernels {
 
 HWY_EXPORT(matmul);
+HWY_EXPORT(matmul_bf16);
 HWY_EXPORT(tile_width);
 HWY_EXPORT(multiply_own);
 HWY_EXPORT(to_float);
@@ -329,6 +341,10 @@ HWY_EXPORT(from_float);
 
 void matmul(std::span<const FloatOutput> outputs, const float* src, std::size_t m) {
   HWY_DYNAMIC_DISPATCH(matmul)(outputs, src, m);
+}
+
+void matmul_bf16(std::span<const FloatOutput> outputs, const float* src, std::size_t m) {
+  HWY_DYNAMIC_DISPATCH(matmul_bf16)(outputs, src, m);
 }
 
 std::size_t own_tile_width() {

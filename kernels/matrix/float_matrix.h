@@ -35,6 +35,9 @@ struct FloatOutput {
 /// threads.
 void matmul(std::span<const FloatOutput> outputs, const float* src, std::size_t m);
 
+/// The same with both sides rounded to BF16. Needs an engine that supports it (bf16_products() in ballast/processor.h).
+void matmul_bf16(std::span<const FloatOutput> outputs, const float* src, std::size_t m);
+
 /// `count` values to F32 and back; to 16 bits ties round to even. Single-threaded.
 void to_float(const void* src, FloatType type, std::size_t count, float* dst);
 void from_float(const float* src, std::size_t count, FloatType type, void* dst);

@@ -36,21 +36,22 @@ struct Products {
         matrix{encoded.data(), type, shape.rows, shape.cols} {}
 
   /// Of the first m rows, onto ones.
-  std::vector<float> of(std::size_t m) const {
+  std::vector<float> of(std::size_t m, bool bf16 = false) const {
     std::vector<float> dst(m * (matrix.rows + 1), 1.0F);
     const FloatOutput output[] = {
         {.matrix = &matrix, .bias = bias.data(), .dst = dst.data(), .stride = matrix.rows + 1, .accumulate = true}};
-    matmul(output, src.data(), m);
+    if (bf16) {
+      matmul_bf16(output, src.data(), m);
+    } else {
+      matmul(output, src.data(), m);
+    }
     return dst;
   }
 };
 
 /// Leaves engines as they were.
 struct Restored {
-  ~Restored() {
-    use_engine("auto");
-    use_bf16_products(false);
-  }
+  ~Restored() { use_engine("auto"); }
 };
 
 bool has(FloatType type) {
@@ -81,7 +82,6 @@ TEST_CASE("oneDNN comes to the bits of ballast's own tiles") {
 
 TEST_CASE("products rounded to BF16 are those of rounded values") {
   if (!has(FloatType::kBF16)) return;
-  const Restored restored;
   const auto rounded = [](std::vector<float> values) {
     const EncodedFloats bf16(values, FloatType::kBF16);
     to_float(bf16.data(), FloatType::kBF16, values.size(), values.data());
@@ -94,31 +94,27 @@ TEST_CASE("products rounded to BF16 are those of rounded values") {
       const Products products(shape, type);
       const std::vector<float> weights = rounded(reference::decode(products.matrix));
       const std::vector<float> src = rounded(products.src);
-      use_bf16_products(true);
       for (const std::size_t m : {std::size_t{1}, std::min<std::size_t>(12, shape.m), shape.m}) {
         CAPTURE(m);
         std::vector<float> expected(m * (shape.rows + 1), 0.0F);
         reference::matmul(weights, shape.rows, shape.cols, src.data(), m, products.bias.data(), expected.data(),
                           shape.rows + 1);
-        const std::vector<float> actual = products.of(m);
+        const std::vector<float> actual = products.of(m, true);
         for (std::size_t i = 0; i < actual.size(); ++i) {
           REQUIRE(std::fabs(actual[i] - 1.0F - expected[i]) <= 3e-7 * static_cast<double>(8 + shape.cols));
         }
       }
-      use_bf16_products(false);
     }
   }
 }
 
 TEST_CASE("rows of BF16 products depend neither on how many run beside them nor on the number of threads") {
   if (!has(FloatType::kBF16)) return;
-  const Restored restored;
-  use_bf16_products(true);
   const Products products({150, 1170, 140}, FloatType::kBF16);
-  const std::vector<float> all = with_threads(1, [&] { return products.of(140); });
+  const std::vector<float> all = with_threads(1, [&] { return products.of(140, true); });
   for (const std::size_t m : {1, 2, 3, 7, 12, 13, 25, 63, 64, 65, 127, 140}) {
     CAPTURE(m);
-    const std::vector<float> some = with_threads(m % 2 + 1, [&] { return products.of(m); });
+    const std::vector<float> some = with_threads(m % 2 + 1, [&] { return products.of(m, true); });
     CHECK(std::equal(some.begin(), some.end(), all.begin()));
   }
 }
