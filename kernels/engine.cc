@@ -30,9 +30,11 @@ enum class Wanted { kFaster, kOwn, kOneDnn };
 std::atomic<Wanted> wanted = Wanted::kFaster;
 std::atomic<bool> rounds_to_bf16 = false;
 
+/// F32: only where it comes to the bits of ballast's own tiles, which multiply fewer tokens.
 const Engine* onednn_for(FloatType type) {
   const Engine* engine = kernels::onednn_engine();
-  return engine != nullptr && engine->supports(type) ? engine : nullptr;
+  if (engine == nullptr || !engine->supports(type)) return nullptr;
+  return type == FloatType::kF32 && !kernels::own_tile_fuses() ? nullptr : engine;
 }
 
 /// Seconds of the fastest of a few calls.
@@ -93,7 +95,7 @@ bool takes_onednn(std::size_t choice) {
     case Wanted::kOwn:
       return false;
     case Wanted::kOneDnn:
-      return true;
+      return onednn_for(FloatType::kF32) != nullptr;
     default:
       return onednn_for(FloatType::kF32) != nullptr && kernels::uses_best_target() && speeds()[choice] > 1;
   }

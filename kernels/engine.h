@@ -43,8 +43,9 @@ const Engine* onednn_engine();
 /// Who multiplies `m` tokens in F32; null: ballast's own tiles.
 const Engine* engine_of_floats(std::size_t m);
 
-/// ballast's own, called as the others are, for comparisons of speed. F32 alone.
+/// ballast's own, called as the others are, for comparisons of speed. F32 alone; fused where the instruction set can.
 std::size_t own_tile_width();
+bool own_tile_fuses();
 void multiply_own_tile(const EngineTile& tile);
 
 }  // namespace ballast::kernels

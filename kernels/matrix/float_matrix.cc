@@ -302,6 +302,10 @@ std::size_t tile_width() {
   return panel_rows();
 }
 
+bool tile_fuses() {
+  return HWY_NATIVE_FMA != 0;
+}
+
 void multiply_own(const EngineTile& tile) {
   const FloatTag df;
   multiply_panel(static_cast<const float*>(tile.rows), tile.count, tile.stride, static_cast<const float*>(tile.panel),
@@ -335,6 +339,7 @@ namespace ballast::kernels {
 HWY_EXPORT(matmul);
 HWY_EXPORT(matmul_bf16);
 HWY_EXPORT(tile_width);
+HWY_EXPORT(tile_fuses);
 HWY_EXPORT(multiply_own);
 HWY_EXPORT(to_float);
 HWY_EXPORT(from_float);
@@ -349,6 +354,10 @@ void matmul_bf16(std::span<const FloatOutput> outputs, const float* src, std::si
 
 std::size_t own_tile_width() {
   return HWY_DYNAMIC_DISPATCH(tile_width)();
+}
+
+bool own_tile_fuses() {
+  return HWY_DYNAMIC_DISPATCH(tile_fuses)();
 }
 
 void multiply_own_tile(const EngineTile& tile) {

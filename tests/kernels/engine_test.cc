@@ -56,7 +56,7 @@ struct Restored {
 
 bool has(FloatType type) {
   const Engine* engine = onednn_engine();
-  if (engine != nullptr && engine->supports(type)) return true;
+  if (engine != nullptr && engine->supports(type) && (type != FloatType::kF32 || own_tile_fuses())) return true;
   MESSAGE("not tested: oneDNN is not built in, or has no such products here");
   return false;
 }
@@ -117,6 +117,18 @@ TEST_CASE("rows of BF16 products depend neither on how many run beside them nor 
     const std::vector<float> some = with_threads(m % 2 + 1, [&] { return products.of(m, true); });
     CHECK(std::equal(some.begin(), some.end(), all.begin()));
   }
+}
+
+TEST_CASE("oneDNN multiplies F32 only beside instruction sets that fuse as it does") {
+  const Restored restored;
+  const bool has_onednn = engines().size() > 1;
+  for_every_target([&] {
+    CHECK((engines().size() > 1) == (has_onednn && own_tile_fuses()));
+    if (!own_tile_fuses()) CHECK_THROWS_AS(use_engine("onednn"), Error);
+  });
+  if (!has_onednn) return;
+  use_engine("onednn");
+  for_every_target([] { CHECK((engine_of_floats(100) != nullptr) == own_tile_fuses()); });
 }
 
 TEST_CASE("engines are chosen by name, and by time where none is named") {
