@@ -74,7 +74,7 @@ std::array<double, kTokens.size()> time_all() {
   std::array<double, kTokens.size()> speeds{};
   const Engine* onednn = onednn_for(FloatType::kF32);
   for (std::size_t i = 0; i < kTokens.size(); ++i) {
-    // Below a tile ballast reads weights once for all of it, and is not asked.
+    // A tile of tokens or fewer are always ballast's, so the first choice begins with more.
     speeds[i] = onednn == nullptr ? 1 : speed_of_onednn(*onednn, std::max<std::size_t>(kTokens[i], 16));
   }
   return speeds;
@@ -110,10 +110,12 @@ std::vector<std::string> engines() {
 }
 
 void use_engine(std::string_view name) {
-  const std::vector<std::string> names = engines();
-  if (name == "auto") {
+  if (name == "auto") {  // what most commands start with asks oneDNN nothing
     wanted = Wanted::kFaster;
-  } else if (name == names.front()) {
+    return;
+  }
+  const std::vector<std::string> names = engines();
+  if (name == names.front()) {
     wanted = Wanted::kOwn;
   } else if (name == names.back()) {
     wanted = Wanted::kOneDnn;
@@ -125,9 +127,10 @@ void use_engine(std::string_view name) {
 }
 
 std::vector<EngineChoice> engine_choices() {
+  const std::vector<std::string> names = engines();
   std::vector<EngineChoice> choices;
   for (std::size_t i = 0; i < kTokens.size(); ++i) {
-    choices.push_back({.tokens = kTokens[i], .engine = engines()[takes_onednn(i) ? 1 : 0], .speed = speeds()[i]});
+    choices.push_back({.tokens = kTokens[i], .engine = names[takes_onednn(i) ? 1 : 0], .speed = speeds()[i]});
   }
   return choices;
 }

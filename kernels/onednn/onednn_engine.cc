@@ -1,9 +1,11 @@
 // oneDNN's micro-kernels (brgemm): the products of one core, compiled for their shape when it is first met.
+#include <compare>
+#include <cstddef>
 #include <map>
-#include <memory>
 #include <mutex>
 #include <oneapi/dnnl/dnnl_ukernel.hpp>
 #include <shared_mutex>
+#include <string_view>
 #include <utility>
 #include <vector>
 
