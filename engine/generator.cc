@@ -1,13 +1,17 @@
 #include <algorithm>
 #include <chrono>
+#include <memory>
 #include <optional>
 #include <utility>
 
 #include "ballast/error.h"
 #include "ballast/generate.h"
 #include "engine/continuation.h"
+#include "engine/draft_model.h"
+#include "engine/generation.h"
 #include "engine/model_state.h"
 #include "engine/sequence.h"
+#include "engine/speculation.h"
 
 namespace ballast {
 
@@ -38,6 +42,31 @@ struct Generator::State {
     return std::min(options.max_tokens, context - prompt);
   }
 
+  void use_draft(const std::shared_ptr<const Model::State>& model) {
+    check_draft(*shared, *model);
+    draft = model;
+    draft_model.emplace(model->model, model->engine, shared->model.spec().vocab_size);
+  }
+
+  // Throws Error unless an id is the same token in both: their embeddings may have other numbers of unused rows.
+  static void check_draft(const Model::State& target, const Model::State& draft) {
+    if (!draft.model.spec().causal) throw Error(draft.path.string(), "is an encoder: it drafts no text");
+    const auto refuse = [&] {
+      throw Error(draft.path.string(), "has other tokens than " + target.path.string() + ": it cannot draft for it");
+    };
+    const text::Tokenizer* own = target.own_tokenizer.get();
+    const text::Tokenizer* other = draft.own_tokenizer.get();
+    if (own == nullptr || other == nullptr) {
+      if (target.model.spec().vocab_size != draft.model.spec().vocab_size) refuse();
+      return;
+    }
+    if (own->vocab_size() != other->vocab_size()) refuse();
+    for (std::size_t i = 0; i < own->vocab_size(); ++i) {
+      const int id = static_cast<int>(i);
+      if (own->token_bytes(id) != other->token_bytes(id) || own->is_special(id) != other->is_special(id)) refuse();
+    }
+  }
+
   // The cache keeps what it has in common with the new context: a chat does not read its history again.
   engine::Sequence& sequence_for(std::span<const int> prompt, const CacheOptions& options) {
     if (!sequence || sequence->options() != options) {
@@ -60,38 +89,36 @@ struct Generator::State {
     constexpr std::size_t kPage = 4096;
     result.text.reserve(kPage);
     result.tokens.reserve(std::min(limit, kPage));
-    own.reserve(std::min(limit, kPage));
+    own.reserve(std::min(limit, kPage) + options.draft_tokens);
+    own.want(1);
+    std::optional<engine::Speculation> speculation;
+    if (options.draft_tokens > 0 && own.can_cut_back()) {
+      if (draft_model) draft_model->use_cache(options.cache);
+      speculation.emplace(options.draft_tokens, draft_model ? &*draft_model : nullptr);
+    }
 
     Clock::time_point start = Clock::now();
     shared->engine.step(own);
     result.prompt_seconds = seconds_since(start);
     start = Clock::now();
-    bool cancelled = false;
-    const auto tell = [&](const GeneratedToken* token) {
-      const std::string text = continuation.take_text();
-      result.text += text;
-      if (on_step && !cancelled && (!text.empty() || token != nullptr)) cancelled = !on_step({text, token});
-    };
-    while (result.tokens.size() < limit) {
-      result.tokens.push_back(continuation.next(own.logits()));
-      if (continuation.stopped()) result.finish = GenerateResult::Finish::kStop;
-      tell(&result.tokens.back());
-      if (cancelled && !continuation.stopped()) result.finish = GenerateResult::Finish::kCancelled;
-      if (result.finish != GenerateResult::Finish::kLength || result.tokens.size() == limit) break;
-      own.append(result.tokens.back().id);
-      shared->engine.step(own);
-    }
-    continuation.finish();
-    tell(nullptr);
+    engine::Generation(shared->engine, own, continuation, speculation ? &*speculation : nullptr, limit, on_step, result)
+        .run();
     result.seconds = seconds_since(start);
     return result;
   }
 
   std::shared_ptr<const Model::State> shared;
   std::optional<engine::Sequence> sequence;
+  std::shared_ptr<const Model::State> draft;  ///< null: none
+  std::optional<engine::DraftModel> draft_model;
 };
 
 Generator::Generator(const Model& model) : state_(std::make_unique<State>(model.state_)) {}
+
+Generator::Generator(const Model& model, const Model& draft) : Generator(model) {
+  state_->use_draft(draft.state_);
+}
+
 Generator::~Generator() = default;
 Generator::Generator(Generator&&) noexcept = default;
 Generator& Generator::operator=(Generator&&) noexcept = default;

@@ -69,19 +69,65 @@ std::span<const float> Sampler::penalize(std::span<const float> logits) {
 }
 
 int Sampler::draw(std::span<const float> logits, float largest) {
-  candidates_.resize(logits.size());
-  for (std::size_t i = 0; i < logits.size(); ++i) {
-    const double distance = static_cast<double>(logits[i]) - static_cast<double>(largest);
-    candidates_[i] = {std::exp(distance / temperature_), static_cast<int>(i)};
-  }
-  if (top_k_ != 0 || top_p_ < 1) keep_likeliest();
+  constexpr double kSteepest = 1e30;  // a smaller temperature has the same effect, and its reciprocal is finite
+  weights_.resize(logits.size());
+  sums_.resize((logits.size() + kernels::kWeightBlock - 1) / kernels::kWeightBlock);
+  const auto scale = static_cast<float>(std::min(1 / temperature_, kSteepest));
+  const double total =
+      kernels::sum_weights(logits.data(), logits.size(), largest, scale, weights_.data(), sums_.data());
+  if (top_k_ == 0 && top_p_ == 1) return draw_of_all(total);
+  collect_candidates(logits, total);
+  keep_likeliest(total);
   return draw_candidate();
 }
 
-// A heap instead of sorting: most often a handful of a hundred thousand tokens remain.
-void Sampler::keep_likeliest() {
+/// The weights of block `block`.
+std::span<const float> Sampler::weights_of(std::size_t block) const {
+  const std::size_t begin = block * kernels::kWeightBlock;
+  return std::span(weights_).subspan(begin, std::min(kernels::kWeightBlock, weights_.size() - begin));
+}
+
+int Sampler::draw_of_all(double total) {
+  double target = uniform(random_) * total;
+  std::size_t block = 0;
+  while (block + 1 < sums_.size() && target >= sums_[block]) target -= sums_[block++];
+  const std::span<const float> weights = weights_of(block);
+  // Sums are rounded: where the walk does not end in the block, it is the last token that has a weight.
+  std::size_t chosen = 0;
+  for (std::size_t i = 0; i < weights.size() && target >= 0; ++i) {
+    if (weights[i] == 0) continue;
+    chosen = i;
+    target -= double{weights[i]};
+  }
+  return static_cast<int>(block * kernels::kWeightBlock + chosen);
+}
+
+/// The likeliest tokens, at least those that top-k and top-p keep: most often a handful of a hundred thousand.
+void Sampler::collect_candidates(std::span<const float> logits, double total) {
+  constexpr float kFirstThreshold = 1.0F / 64;
+  constexpr float kThresholdStep = 1.0F / 64;
+  candidates_.reserve(logits.size());
+  for (float threshold = kFirstThreshold;; threshold *= kThresholdStep) {
+    candidates_.clear();
+    double sum = 0;
+    for (std::size_t block = 0; block < sums_.size(); ++block) {
+      if (sums_[block] < double{threshold}) continue;
+      const std::span<const float> weights = weights_of(block);
+      for (std::size_t i = 0; i < weights.size(); ++i) {
+        if (weights[i] < threshold) continue;
+        const std::size_t token = block * kernels::kWeightBlock + i;
+        candidates_.push_back({logits[token], weights[i], static_cast<int>(token)});
+        sum += double{weights[i]};
+      }
+    }
+    const bool enough = top_k_ != 0 ? candidates_.size() >= top_k_ : sum >= top_p_ * total;
+    if (enough || threshold == 0) return;
+  }
+}
+
+void Sampler::keep_likeliest(double total) {
   const auto less_likely = [](const Candidate& a, const Candidate& b) {
-    return a.weight < b.weight || (a.weight == b.weight && a.token > b.token);
+    return a.logit < b.logit || (a.logit == b.logit && a.token > b.token);
   };
   if (top_k_ != 0 && top_k_ < candidates_.size()) {
     const auto end = candidates_.begin() + static_cast<std::ptrdiff_t>(top_k_);
@@ -90,23 +136,25 @@ void Sampler::keep_likeliest() {
     candidates_.erase(end, candidates_.end());
   }
   std::make_heap(candidates_.begin(), candidates_.end(), less_likely);
-  double total = 0;
-  for (const Candidate& candidate : candidates_) total += candidate.weight;
-
+  if (top_k_ != 0) total = candidate_sum();
   auto end = candidates_.end();
-  for (double kept = 0; end != candidates_.begin() && kept < top_p_ * total; kept += end->weight) {
+  for (double kept = 0; end != candidates_.begin() && kept < top_p_ * total; kept += double{end->weight}) {
     std::pop_heap(candidates_.begin(), end--, less_likely);
   }
   candidates_.erase(candidates_.begin(), end);
 }
 
+double Sampler::candidate_sum() const {
+  double sum = 0;
+  for (const Candidate& candidate : candidates_) sum += double{candidate.weight};
+  return sum;
+}
+
 int Sampler::draw_candidate() {
-  double total = 0;
-  for (const Candidate& candidate : candidates_) total += candidate.weight;
-  // Below `total`, which the same sum reaches again with the last candidate: the walk ends in the list.
-  const double target = uniform(random_) * total;
+  // Below the sum, which the walk reaches again with the last candidate: it ends in the list.
+  const double target = uniform(random_) * candidate_sum();
   std::size_t chosen = 0;
-  for (double sum = candidates_[0].weight; sum <= target; sum += candidates_[chosen].weight) ++chosen;
+  for (double sum = double{candidates_[0].weight}; sum <= target; sum += double{candidates_[chosen].weight}) ++chosen;
   return candidates_[chosen].token;
 }
 

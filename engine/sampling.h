@@ -17,7 +17,8 @@ void require_finite(std::span<const float> logits);
 
 /// Picks tokens as GenerateOptions says. The repetition penalty comes first, then temperature, top-k and top-p (over
 /// what top-k left), in the order of Hugging Face's transformers. The same seed and logits give the same tokens on
-/// every platform: no distribution of the standard library takes part, whose results differ between implementations.
+/// every machine that uses the same instruction set: exponentials round differently on others, and no distribution of
+/// the standard library takes part, whose results differ between implementations.
 class Sampler {
  public:
   /// Throws Error when an option is out of its range.
@@ -34,13 +35,18 @@ class Sampler {
 
  private:
   struct Candidate {
-    double weight;  ///< proportional to its probability, 1 for the likeliest
+    float logit;
+    float weight;  ///< proportional to its probability, 1 for the likeliest
     int token;
   };
 
   std::span<const float> penalize(std::span<const float> logits);
   int draw(std::span<const float> logits, float largest);
-  void keep_likeliest();
+  int draw_of_all(double total);
+  std::span<const float> weights_of(std::size_t block) const;
+  void collect_candidates(std::span<const float> logits, double total);
+  void keep_likeliest(double total);
+  double candidate_sum() const;
   int draw_candidate();
 
   double temperature_;
@@ -51,6 +57,8 @@ class Sampler {
   std::array<int, kPenaltyWindow> recent_{};  ///< in a ring
   std::size_t remembered_ = 0;                ///< in all
   std::vector<float> penalized_;
+  std::vector<float> weights_;  ///< of all tokens, like Candidate::weight
+  std::vector<double> sums_;    ///< of kernels::kWeightBlock weights each
   std::vector<Candidate> candidates_;
 };
 

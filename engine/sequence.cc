@@ -15,4 +15,9 @@ void Sequence::replace(std::span<const int> ids) {
   tokens_.assign(ids.begin(), ids.end());
 }
 
+void Sequence::cut_back(std::size_t count) {
+  if (count < run()) state_.truncate(count);
+  tokens_.resize(count);
+}
+
 }  // namespace ballast::engine

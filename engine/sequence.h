@@ -34,6 +34,12 @@ class Sequence {
   /// it; the rest becomes pending, at least the last one, so that its logits can be had.
   void replace(std::span<const int> ids);
 
+  /// Takes back the tokens after the first `count`, which may have run. Precondition: can_cut_back().
+  void cut_back(std::size_t count);
+
+  /// Whether tokens that have run can be taken back: those of the last step always, where any can.
+  bool can_cut_back() const { return state_.keeps_no_mixers(); }
+
   /// Room for tokens to come, so that appending them allocates nothing.
   void reserve(std::size_t tokens) { tokens_.reserve(tokens_.size() + tokens); }
 

@@ -7,10 +7,10 @@
 #include <chrono>
 #include <cmath>
 #include <fstream>
-#include <functional>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <random>
+#include <span>
 
 #include "ballast/error.h"
 #include "ballast/processor.h"
@@ -47,7 +47,8 @@ std::uint64_t peak_rss_bytes() {
 /// The model, refused before its weights are loaded where the benchmark cannot be run.
 std::unique_ptr<model::ModelSource> open_model(const std::filesystem::path& path, const BenchmarkOptions& options) {
   if (options.repetitions == 0) throw Error("repetitions", "must be at least 1");
-  if (std::max({options.depth, options.prompt, options.generate}) > kMostTokens) {
+  if (options.sequences == 0) throw Error("sequences", "must be at least 1");
+  if (std::max({options.depth, options.prompt, options.generate, options.sequences}) > kMostTokens) {
     throw Error("benchmark", "more than " + std::to_string(kMostTokens) + " tokens: measure fewer");
   }
   auto source = std::make_unique<model::ModelSource>(path);
@@ -63,6 +64,12 @@ std::unique_ptr<model::ModelSource> open_model(const std::filesystem::path& path
   return source;
 }
 
+/// What one token of a test costs.
+struct TokenWork {
+  double bytes = 0;       ///< that must come from memory
+  double operations = 0;  ///< of the matrices
+};
+
 class ModelBenchmark {
  public:
   ModelBenchmark(const std::filesystem::path& path, const BenchmarkOptions& options, const Progress& progress)
@@ -75,39 +82,53 @@ class ModelBenchmark {
     result_.simd_target = simd_target();
     result_.threads = static_cast<std::size_t>(omp_get_max_threads());
     if (options_.prompt > 0) {
-      measure("pp" + std::to_string(options_.prompt), options_.prompt, prompt_limit(),
-              [&](model::SequenceState& state) { run_prompt(state, options_.prompt); });
+      measure("pp" + std::to_string(options_.prompt), {.tokens = options_.prompt}, prompt_work());
     }
     if (options_.generate > 0) {
-      measure("tg" + std::to_string(options_.generate), options_.generate, generation_limit(),
-              [&](model::SequenceState& state) {
-                for (std::size_t i = 0; i < options_.generate; ++i) run_prompt(state, 1);
-              });
+      const std::string many = options_.sequences > 1 ? " x " + std::to_string(options_.sequences) : "";
+      measure("tg" + std::to_string(options_.generate) + many,
+              {.steps = options_.generate, .sequences = options_.sequences}, generation_work());
     }
     result_.peak_rss_bytes = peak_rss_bytes();  // before the machine's measurement takes memory of its own
-    result_.read_gb_s = kernels::measure_read_gb_s();
-    result_.int8_gops = kernels::measure_int8_gops();
-    result_.engines = engine_choices();
-    result_.bf16_products = bf16_products();
+    measure_machine();
     for (std::size_t i = 0; i < result_.results.size(); ++i) {
-      result_.results[i].fraction_of_limit = result_.results[i].tokens_per_second / limits_[i]();
+      BenchmarkResult& result = result_.results[i];
+      result.gb_s = result.tokens_per_second * work_[i].bytes * 1e-9;
+      result.gop_s = result.tokens_per_second * work_[i].operations * 1e-9;
+      result.fraction_of_limit = std::max(result.gb_s / result_.read_gb_s, result.gop_s / result_.peak_gops);
     }
     return result_;
   }
 
  private:
-  // Tokens per second if the multiply-add units never waited.
-  std::function<double()> prompt_limit() {
-    const double per_token = model_.prompt_weights(options_.prompt);
-    return [=, this] { return result_.int8_gops * 1e9 / (2 * per_token); };
+  void measure_machine() {
+    result_.read_gb_s = kernels::measure_read_gb_s();
+    result_.bf16_products = bf16_products();
+    if (model_.source().quantization()) {
+      result_.peak_type = "INT8";
+      result_.peak_gops = kernels::measure_int8_gops();
+    } else {
+      result_.peak_type = result_.bf16_products ? "BF16" : "F32";
+      result_.peak_gops = result_.bf16_products ? kernels::measure_bf16_gflops() : kernels::measure_f32_gflops();
+    }
+    result_.engines = engine_choices();
   }
 
-  // Tokens per second if memory never waited: weights, and the cache at its mean length.
-  std::function<double()> generation_limit() {
+  /// The weights are read once for each pass.
+  TokenWork prompt_work() const {
+    constexpr std::size_t kPass = model::Model::kPassTokens;
+    const std::size_t passes = (options_.prompt + kPass - 1) / kPass;
+    const auto bytes = static_cast<double>(passes * model_.streamed_bytes());
+    return {.bytes = bytes / static_cast<double>(options_.prompt),
+            .operations = 2 * model_.prompt_weights(options_.prompt)};
+  }
+
+  /// The weights are read once for all sequences; the cache is counted at its mean length.
+  TokenWork generation_work() {
     model::SequenceState state = make_state();
     state.advance(options_.depth + options_.generate / 2);
-    const auto bytes = static_cast<double>(model_.streamed_bytes() + state.bytes_in_use());
-    return [=, this] { return result_.read_gb_s * 1e9 / bytes; };
+    const double weights = static_cast<double>(model_.streamed_bytes()) / static_cast<double>(options_.sequences);
+    return {.bytes = weights + static_cast<double>(state.bytes_in_use()), .operations = 2 * model_.prompt_weights(1)};
   }
 
   model::SequenceState make_state() {
@@ -115,24 +136,39 @@ class ModelBenchmark {
     return model_.make_state(options_.cache, capacity);
   }
 
-  void run_prompt(model::SequenceState& state, std::size_t tokens) {
-    logits_.resize(model_.spec().vocab_size);
-    ids_.resize(tokens);
-    for (int& id : ids_) id = static_cast<int>(random_() % model_.spec().vocab_size);
-    model_.next_logits(ids_, state, logits_.data(), workspace_);
+  /// `tokens` more random ones in each sequence, and the logits of the last.
+  void step(std::span<model::SequenceState> states, std::size_t tokens) {
+    const std::size_t vocab_size = model_.spec().vocab_size;
+    logits_.resize(states.size() * vocab_size);
+    ids_.resize(states.size() * tokens);
+    for (int& id : ids_) id = static_cast<int>(random_() % vocab_size);
+    batch_.clear();
+    for (std::size_t i = 0; i < states.size(); ++i) {
+      batch_.push_back({.ids = std::span(ids_).subspan(i * tokens, tokens), .state = &states[i], .wanted = 1});
+    }
+    model_.run(batch_, logits_.data(), workspace_);
   }
 
-  template <typename Test>
-  void measure(const std::string& name, std::size_t tokens, const std::function<double()>& limit, const Test& test) {
-    model::SequenceState state = make_state();
-    if (options_.depth > 0) run_prompt(state, options_.depth);
+  /// Sequences that get `tokens` more in each step.
+  struct Steps {
+    std::size_t tokens = 1;
+    std::size_t steps = 1;
+    std::size_t sequences = 1;
+  };
+
+  void measure(const std::string& name, const Steps& test, const TokenWork& work) {
+    std::vector<model::SequenceState> states(test.sequences, make_state());
+    if (options_.depth > 0) step(states, options_.depth);
     std::vector<double> speeds;
     for (std::size_t i = 0; i <= options_.repetitions; ++i) {
-      // What cannot be cut goes on: its work stays the same.
-      if (!state.cache().rolling() && state.can_truncate_to(options_.depth)) state.truncate(options_.depth);
+      for (model::SequenceState& state : states) {
+        // What cannot be cut goes on: its work stays the same.
+        if (!state.cache().rolling() && state.can_truncate_to(options_.depth)) state.truncate(options_.depth);
+      }
       const Clock::time_point start = Clock::now();
-      test(state);
-      if (i > 0) speeds.push_back(static_cast<double>(tokens) / seconds_since(start));
+      for (std::size_t k = 0; k < test.steps; ++k) step(states, test.tokens);
+      const auto tokens = static_cast<double>(test.sequences * test.steps * test.tokens);
+      if (i > 0) speeds.push_back(tokens / seconds_since(start));
       if (progress_) progress_(name, i + 1, options_.repetitions + 1);
     }
     BenchmarkResult entry;
@@ -141,7 +177,7 @@ class ModelBenchmark {
     for (const double speed : speeds) entry.stddev += std::pow(speed - entry.tokens_per_second, 2);
     entry.stddev = speeds.size() > 1 ? std::sqrt(entry.stddev / static_cast<double>(speeds.size() - 1)) : 0;
     result_.results.push_back(entry);
-    limits_.push_back(limit);
+    work_.push_back(work);
   }
 
   const BenchmarkOptions& options_;
@@ -151,9 +187,10 @@ class ModelBenchmark {
   model::Workspace workspace_;
   std::mt19937_64 random_{0};
   std::vector<int> ids_;
+  std::vector<model::SequenceTokens> batch_;
   std::vector<float> logits_;
   Benchmark result_;
-  std::vector<std::function<double()>> limits_;  ///< of the results, known once the machine is measured
+  std::vector<TokenWork> work_;  ///< of the results
 };
 
 }  // namespace
@@ -168,6 +205,8 @@ std::string benchmark_json(const Benchmark& benchmark) {
     results.push_back({{"test", result.test},
                        {"tokens_per_second", result.tokens_per_second},
                        {"stddev", result.stddev},
+                       {"gb_s", result.gb_s},
+                       {"gop_s", result.gop_s},
                        {"fraction_of_limit", result.fraction_of_limit}});
   }
   nlohmann::json engines = nlohmann::json::array();
@@ -179,7 +218,8 @@ std::string benchmark_json(const Benchmark& benchmark) {
                           {"simd_target", benchmark.simd_target},
                           {"threads", benchmark.threads},
                           {"read_gb_s", benchmark.read_gb_s},
-                          {"int8_gops", benchmark.int8_gops},
+                          {"peak_type", benchmark.peak_type},
+                          {"peak_gops", benchmark.peak_gops},
                           {"engines", engines},
                           {"bf16_products", benchmark.bf16_products}}},
                         {"results", results},

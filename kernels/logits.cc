@@ -10,6 +10,7 @@
 // After highway.h:
 #include <hwy/contrib/math/math-inl.h>
 
+#include "kernels/exp-inl.h"
 #include "kernels/simd-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -102,6 +103,43 @@ std::size_t argmax(const float* values, std::size_t count) {
   return 0;
 }
 
+/// A block of sum_weights.
+double sum_block(const float* HWY_RESTRICT logits, std::size_t count, float largest, float scale,
+                 float* HWY_RESTRICT weights) {
+  const Tag df;
+  const std::size_t lanes = hn::Lanes(df);
+  // Where a difference is beyond F32, a scale of 0 would make NaN of it.
+  const auto lowest = hn::Set(df, std::numeric_limits<float>::lowest());
+  const auto smallest = hn::Set(df, -87.0F);
+  const auto weights_of = [&](Vector logit) HWY_ATTR {
+    const auto distance = hn::Max(hn::Sub(logit, hn::Set(df, largest)), lowest);
+    const auto x = hn::Mul(distance, hn::Set(df, scale));
+    return hn::IfThenElseZero(hn::Ge(x, smallest), exp_of(df, x));
+  };
+  auto sum = hn::Zero(df);
+  std::size_t i = 0;
+  for (; i + lanes <= count; i += lanes) {
+    const auto weight = weights_of(hn::LoadU(df, logits + i));
+    hn::StoreU(weight, df, weights + i);
+    sum = hn::Add(sum, weight);
+  }
+  if (i < count) {
+    const auto weight = weights_of(hn::LoadN(df, logits + i, count - i));
+    hn::StoreN(weight, df, weights + i, count - i);
+    sum = hn::Add(sum, hn::IfThenElseZero(hn::FirstN(df, count - i), weight));
+  }
+  return static_cast<double>(hn::ReduceSum(df, sum));
+}
+
+double sum_weights(const float* logits, std::size_t count, float largest, float scale, float* weights, double* sums) {
+  double total = 0;
+  for (std::size_t i = 0; i < count; i += kWeightBlock) {
+    *sums = sum_block(logits + i, HWY_MIN(kWeightBlock, count - i), largest, scale, weights + i);
+    total += *sums++;
+  }
+  return total;
+}
+
 }  // namespace ballast::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -111,6 +149,7 @@ namespace ballast::kernels {
 HWY_EXPORT(log_sum_exp);
 HWY_EXPORT(kl_divergence);
 HWY_EXPORT(argmax);
+HWY_EXPORT(sum_weights);
 
 double log_sum_exp(const float* logits, std::size_t count) {
   return HWY_DYNAMIC_DISPATCH(log_sum_exp)(logits, count);
@@ -118,6 +157,10 @@ double log_sum_exp(const float* logits, std::size_t count) {
 
 double kl_divergence(const float* p_logits, const float* q_logits, std::size_t count) {
   return HWY_DYNAMIC_DISPATCH(kl_divergence)(p_logits, q_logits, count);
+}
+
+double sum_weights(const float* logits, std::size_t count, float largest, float scale, float* weights, double* sums) {
+  return HWY_DYNAMIC_DISPATCH(sum_weights)(logits, count, largest, scale, weights, sums);
 }
 
 std::size_t argmax(const float* values, std::size_t count) {

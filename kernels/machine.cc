@@ -86,6 +86,31 @@ double multiply_f32(std::size_t rounds, std::int32_t& result) {
   return static_cast<double>(rounds) * 8 * 2 * static_cast<double>(hn::Lanes(df));
 }
 
+double multiply_bf16(std::size_t rounds, std::int32_t& result) {
+  const hn::ScalableTag<float> df;
+  const hn::Repartition<hwy::bfloat16_t, decltype(df)> dbf16;
+  const auto w = hn::BitCast(dbf16, hn::Set(df, static_cast<float>(result) * 1e-9F));
+  auto c0 = hn::Set(df, 0.0F), c1 = hn::Set(df, 1.0F), c2 = hn::Set(df, 2.0F), c3 = hn::Set(df, 3.0F);
+  auto c4 = hn::Set(df, 4.0F), c5 = hn::Set(df, 5.0F), c6 = hn::Set(df, 6.0F), c7 = hn::Set(df, 7.0F);
+  auto unused = hn::Zero(df);  // where one instruction does it, all goes to the other sum
+  auto changing = hn::BitCast(df, w);
+  for (std::size_t i = 0; i < rounds; ++i) {
+    changing = hn::Add(changing, hn::BitCast(df, w));
+    const auto a = hn::BitCast(dbf16, changing);
+    c0 = hn::ReorderWidenMulAccumulate(df, w, a, c0, unused);
+    c1 = hn::ReorderWidenMulAccumulate(df, w, a, c1, unused);
+    c2 = hn::ReorderWidenMulAccumulate(df, w, a, c2, unused);
+    c3 = hn::ReorderWidenMulAccumulate(df, w, a, c3, unused);
+    c4 = hn::ReorderWidenMulAccumulate(df, w, a, c4, unused);
+    c5 = hn::ReorderWidenMulAccumulate(df, w, a, c5, unused);
+    c6 = hn::ReorderWidenMulAccumulate(df, w, a, c6, unused);
+    c7 = hn::ReorderWidenMulAccumulate(df, w, a, c7, unused);
+  }
+  c0 = hn::Add(hn::Add(hn::Add(c0, c1), hn::Add(c2, c3)), hn::Add(hn::Add(c4, c5), hn::Add(c6, c7)));
+  result = static_cast<std::int32_t>(hn::GetLane(hn::Add(c0, unused)));
+  return static_cast<double>(rounds) * 8 * 2 * static_cast<double>(hn::Lanes(dbf16));
+}
+
 }  // namespace ballast::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -95,6 +120,7 @@ namespace ballast::kernels {
 HWY_EXPORT(read_all);
 HWY_EXPORT(multiply_int8);
 HWY_EXPORT(multiply_f32);
+HWY_EXPORT(multiply_bf16);
 
 namespace {
 
@@ -156,6 +182,10 @@ double measure_int8_gops() {
 
 double measure_f32_gflops() {
   return best_giga_operations(HWY_DYNAMIC_POINTER(multiply_f32));
+}
+
+double measure_bf16_gflops() {
+  return best_giga_operations(HWY_DYNAMIC_POINTER(multiply_bf16));
 }
 
 }  // namespace ballast::kernels

@@ -11,8 +11,9 @@ double measure_read_gb_s();
 /// with the instruction that the kernels use: ~100 ms.
 double measure_int8_gops();
 
-/// The same for F32 multiply-adds.
+/// The same for F32 multiply-adds, and for those of BF16 pairs into F32.
 double measure_f32_gflops();
+double measure_bf16_gflops();
 
 }  // namespace ballast::kernels
 

@@ -145,9 +145,11 @@ void Model::logits(const float* hidden, std::size_t m, float* logits, Workspace&
   });
 }
 
-void Model::next_logits(std::span<const int> ids, SequenceState& state, float* logits, Workspace& workspace) const {
-  const SequenceTokens sequence = {.ids = ids, .state = &state, .wanted = 1};
-  kernels::with_team([&] { this->logits(forward({&sequence, 1}, workspace).data(), 1, logits, workspace); });
+void Model::run(std::span<const SequenceTokens> batch, float* logits, Workspace& workspace) const {
+  kernels::with_team([&] {
+    const std::span<const float> hidden = forward(batch, workspace);
+    this->logits(hidden.data(), hidden.size() / spec().hidden_size, logits, workspace);
+  });
 }
 
 kernels::CacheType Model::cache_type(CacheOptions::Type type) const {

@@ -83,8 +83,8 @@ class Model {
   /// logits [m][vocab_size] for rows of hidden values.
   void logits(const float* hidden, std::size_t m, float* logits, Workspace& workspace) const;
 
-  /// Both for one sequence, of whose last token the logits [vocab_size] are wanted: without waking threads in between.
-  void next_logits(std::span<const int> ids, SequenceState& state, float* logits, Workspace& workspace) const;
+  /// Both, logits [all wanted][vocab_size]: without waking threads in between.
+  void run(std::span<const SequenceTokens> batch, float* logits, Workspace& workspace) const;
 
   /// The state of a sequence without tokens, with a cache in which `capacity` of them fit, or any number when it rolls.
   /// The model's prefix comes first in it, before every sequence; it does not count in `capacity`. A rolling cache

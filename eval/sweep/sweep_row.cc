@@ -32,7 +32,8 @@ Benchmark parse_benchmark(const files::JsonReader& object) {
   benchmark.simd_target = machine.text("simd_target");
   benchmark.threads = machine.at("threads").integer<decltype(benchmark.threads)>();
   benchmark.read_gb_s = machine.number("read_gb_s");
-  benchmark.int8_gops = machine.number("int8_gops");
+  benchmark.peak_type = machine.text("peak_type");
+  benchmark.peak_gops = machine.number("peak_gops");
   for (const files::JsonReader& entry : machine.at("engines").elements()) {
     benchmark.engines.push_back({.tokens = entry.at("tokens").integer<std::size_t>(),
                                  .engine = entry.text("engine"),
@@ -43,6 +44,8 @@ Benchmark parse_benchmark(const files::JsonReader& object) {
     benchmark.results.push_back({.test = entry.text("test"),
                                  .tokens_per_second = entry.number("tokens_per_second"),
                                  .stddev = entry.number("stddev"),
+                                 .gb_s = entry.number("gb_s"),
+                                 .gop_s = entry.number("gop_s"),
                                  .fraction_of_limit = entry.number("fraction_of_limit")});
   }
   benchmark.load_seconds = object.number("load_seconds");

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,23 +19,27 @@ struct BenchmarkOptions {
   std::size_t prompt = 512;     ///< tokens of the prompt test; 0: none
   std::size_t generate = 128;   ///< tokens of the generation test; 0: none
   std::size_t depth = 0;        ///< tokens already in the cache; may exceed the context, unless positions are learned
+  std::size_t sequences = 1;    ///< that the generation test continues at once
   std::size_t repetitions = 5;  ///< one more is run first and discarded
   CacheOptions cache{};
 };
 
 struct BenchmarkResult {
-  std::string test;              ///< "pp512", "tg128", "pp512 @ d4096"
-  double tokens_per_second = 0;  ///< mean
+  std::string test;              ///< "pp512", "tg128", "tg128 x 4", "pp512 @ d4096"
+  double tokens_per_second = 0;  ///< mean; of all sequences together
   double stddev = 0;
-  double fraction_of_limit = 0;  ///< of the read bandwidth (tg) or of the INT8 multiply-add peak (pp)
+  double gb_s = 0;               ///< weights and cache, as often as they must come from memory
+  double gop_s = 0;              ///< of the matrices, a multiply-add is two
+  double fraction_of_limit = 0;  ///< of the read bandwidth or of the multiply-add peak, whichever allows less
 };
 
 struct Benchmark {
   std::string cpu;
   std::string simd_target;
   std::size_t threads = 0;
-  double read_gb_s = 0;  ///< measured in the same run
-  double int8_gops = 0;  ///< measured in the same run
+  double read_gb_s = 0;   ///< measured in the same run
+  double peak_gops = 0;   ///< of multiply-adds in the model's type, measured in the same run
+  std::string peak_type;  ///< "INT8", "F32" or "BF16"
   std::vector<EngineChoice> engines;
   bool bf16_products = false;
   std::vector<BenchmarkResult> results;
@@ -44,6 +49,32 @@ struct Benchmark {
 
 Benchmark benchmark(const std::filesystem::path& model, const BenchmarkOptions& options, const Progress& progress = {});
 std::string benchmark_json(const Benchmark& benchmark);
+
+struct SpeculationBenchmarkOptions {
+  std::filesystem::path text_file;               ///< a prompt, which is continued
+  std::optional<std::filesystem::path> draft{};  ///< GenerateOptions::draft_tokens come from this model too
+  std::size_t draft_tokens = 8;
+  double temperature = 0;
+  std::size_t generate = 128;
+  std::size_t repetitions = 5;  ///< rounds, each with speculation and without; one more is run first and discarded
+  CacheOptions cache{};
+};
+
+/// What speculative decoding gains on a text.
+struct SpeculationBenchmark {
+  std::size_t prompt_tokens = 0;
+  std::size_t generated_tokens = 0;    ///< fewer than asked for where the text ended
+  double plain_tokens_per_second = 0;  ///< median of the rounds, like what follows
+  double tokens_per_second = 0;
+  double speedup = 0;  ///< of a round
+  std::size_t draft_tokens = 0;
+  std::size_t accepted_tokens = 0;
+};
+
+/// Throws Error also when the text with speculation is another one.
+SpeculationBenchmark benchmark_speculation(const std::filesystem::path& model,
+                                           const SpeculationBenchmarkOptions& options, const Progress& progress = {});
+std::string benchmark_json(const SpeculationBenchmark& benchmark);
 
 }  // namespace ballast
 

@@ -25,7 +25,11 @@ struct GenerateOptions {
   /// 0.01 to 100 (Keskar et al. 2019): divides positive logits of tokens seen in the last 64.
   double repetition_penalty = 1;
   std::uint64_t seed = 0;
-  std::vector<std::string> stop{};        ///< generation ends before any of these
+  std::vector<std::string> stop{};  ///< generation ends before any of these
+  /// Speculative decoding: at most so many tokens are drafted, from what the text repeats or by a draft model, and
+  /// checked in one step where that pays. What is generated stays the same, whatever the temperature. At most 64;
+  /// 0: none
+  std::size_t draft_tokens = 8;
   std::optional<std::size_t> logprobs{};  ///< tell each token's log-probability, and so many of the most likely ones
   CacheOptions cache{};
 };
@@ -48,7 +52,9 @@ struct GenerateResult {
   std::string text;
   std::vector<GeneratedToken> tokens;  ///< one that ended the text included
   std::size_t prompt_tokens = 0;
-  std::size_t cached_tokens = 0;  ///< of the prompt: in the cache since the last call, not read again
+  std::size_t cached_tokens = 0;    ///< of the prompt: in the cache since the last call, not read again
+  std::size_t draft_tokens = 0;     ///< that were checked
+  std::size_t accepted_tokens = 0;  ///< of them, those that the model chose too
   double prompt_seconds = 0;
   double seconds = 0;  ///< of the generated tokens
 };
@@ -68,6 +74,9 @@ using OnGenerateStep = std::function<bool(const GenerateStep&)>;
 class Generator {
  public:
   explicit Generator(const Model& model);
+
+  /// `draft` drafts tokens for it: a smaller model with the same tokens. Throws Error when it is not.
+  Generator(const Model& model, const Model& draft);
   ~Generator();
   Generator(Generator&&) noexcept;
   Generator& operator=(Generator&&) noexcept;

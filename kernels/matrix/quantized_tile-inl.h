@@ -119,8 +119,10 @@ HWY_INLINE void add_outlier(float activation, QuantFloat w0, QuantFloat w1, Quan
 
 /// Multiplies kTokens tokens of kPlanes rows of codes each, from token `first` on, with a panel that lies as one of
 /// kBits bits and whose codes have kCodeBits; hands each token's two vectors to store(token, c0, c1). A group's
-/// integers are exact in F32 up to 2^24.
-template <class Dots, std::size_t kTokens, std::size_t kPlanes, int kBits, int kCodeBits, class Store>
+/// integers are exact in F32 up to 2^24. kGroupBlocks: blocks of every group, or 0 where only the layout knows; without
+/// a loop over one block, sums stay in their registers.
+template <class Dots, std::size_t kTokens, std::size_t kPlanes, int kBits, int kCodeBits, std::size_t kGroupBlocks,
+          class Store>
 HWY_INLINE void multiply_code_tile(const QuantizedActivations::Storage& src, std::size_t first, const PanelView& panel,
                                    const Store& store) {
   constexpr std::size_t kRows = kTokens * kPlanes;
@@ -156,7 +158,7 @@ HWY_INLINE void multiply_code_tile(const QuantizedActivations::Storage& src, std
     if constexpr (kRows > 3) start_group<Dots, kCodeBits>(panel, at, sums[3 * groups + g], i30, i31);
     if constexpr (kRows > 4) start_group<Dots, kCodeBits>(panel, at, sums[4 * groups + g], i40, i41);
     if constexpr (kRows > 5) start_group<Dots, kCodeBits>(panel, at, sums[5 * groups + g], i50, i51);
-    const std::size_t blocks = layout.blocks_in(g);
+    const std::size_t blocks = kGroupBlocks != 0 ? kGroupBlocks : layout.blocks_in(g);
     for (std::size_t b = 0; b < blocks; ++b) {
       auto b00 = Dots::template begin<kCodeBits>(i00), b01 = Dots::template begin<kCodeBits>(i01);
       auto b10 = Dots::template begin<kCodeBits>(i10), b11 = Dots::template begin<kCodeBits>(i11);
@@ -245,13 +247,14 @@ HWY_INLINE void multiply_code_tile(const QuantizedActivations::Storage& src, std
 }
 
 /// The same for up to kTokens tokens.
-template <class Dots, std::size_t kTokens, std::size_t kPlanes, int kBits, int kCodeBits, class Store>
+template <class Dots, std::size_t kTokens, std::size_t kPlanes, int kBits, int kCodeBits, std::size_t kGroupBlocks,
+          class Store>
 HWY_INLINE void multiply_code_tile_of(std::size_t tokens, const QuantizedActivations::Storage& src, std::size_t first,
                                       const PanelView& panel, const Store& store) {
   if (tokens >= kTokens) {
-    multiply_code_tile<Dots, kTokens, kPlanes, kBits, kCodeBits>(src, first, panel, store);
+    multiply_code_tile<Dots, kTokens, kPlanes, kBits, kCodeBits, kGroupBlocks>(src, first, panel, store);
   } else if constexpr (kTokens > 1) {
-    multiply_code_tile_of<Dots, kTokens - 1, kPlanes, kBits, kCodeBits>(tokens, src, first, panel, store);
+    multiply_code_tile_of<Dots, kTokens - 1, kPlanes, kBits, kCodeBits, kGroupBlocks>(tokens, src, first, panel, store);
   }
 }
 

@@ -76,6 +76,9 @@ class SequenceState {
   std::size_t length() const { return cache_.length(); }
   std::size_t position() const { return cache_.position(); }
 
+  /// No layer keeps a state beside keys and values: the sequence can be cut back anywhere that its cache can.
+  bool keeps_no_mixers() const { return mixers_.empty(); }
+
   /// Whether the sequence can be cut back. Mixers with a state know no length but 0 and the one that they are at:
   /// restore a snapshot then, or run the tokens again.
   bool can_truncate_to(std::size_t length) const;

@@ -70,7 +70,7 @@ def plural(count: int, thing: str) -> str:
 
 def describe_machine(machines: list[dict], rounds: int) -> str:
     reads = statistics.median(machine["read_gb_s"] for machine in machines)
-    peak = statistics.median(machine["int8_gops"] for machine in machines)
+    peak = statistics.median(machine["peak_gops"] for machine in machines)
     first = machines[0]
     threads, turns = plural(first["threads"], "thread"), plural(rounds, "alternating round")
     return (f"{first['cpu']} ({first['simd_target']}), {threads}, memory reads {reads:.1f} GB/s, "

@@ -43,7 +43,7 @@ TEST_CASE("tokens come as often as the softmax at the temperature says") {
   }
 }
 
-TEST_CASE("one seed gives one sequence, and it is this one on every platform") {
+TEST_CASE("one seed gives one sequence, and with equal logits it is this one on every platform") {
   GenerateOptions options{.temperature = 1, .seed = 7, .stop = {}};
   const std::vector<float> logits(1000, 0.0F);
   Sampler sampler(options);
@@ -60,6 +60,34 @@ TEST_CASE("one seed gives one sequence, and it is this one on every platform") {
   std::vector<int> others;
   for (int i = 0; i < 4; ++i) others.push_back(other.sample(logits));
   CHECK(others != tokens);
+}
+
+TEST_CASE("of a large vocabulary each token comes as often as its weight says, in whatever block it lies") {
+  const std::vector<int> likely{0, 511, 512, 1500, 2999};
+  std::vector<float> logits(3000, -60.0F);
+  double total = 0;
+  for (const int token : likely) {
+    logits[static_cast<std::size_t>(token)] = static_cast<float>(token % 5) / 2;
+    total += std::exp(token % 5 / 2.0);
+  }
+  for (const double top_p : {1.0, 0.999999}) {
+    const std::map<int, int> counts = count_draws({.temperature = 1, .top_p = top_p, .stop = {}}, logits, 100000);
+    CHECK(counts.size() == likely.size());
+    for (const int token : likely) {
+      const double share = std::exp(token % 5 / 2.0) / total;
+      CHECK(std::abs(counts.at(token) / 100000.0 - share) < 4 * std::sqrt(share * (1 - share) / 100000));
+    }
+  }
+}
+
+TEST_CASE("top-k and top-p look at as many tokens as they need when all are alike") {
+  std::vector<float> logits(2000);
+  for (std::size_t i = 0; i < logits.size(); ++i) logits[i] = static_cast<float>(i) * 0.01F;  // weights down to e^-20
+  const auto lowest = [&](const GenerateOptions& options) { return *drawn_tokens(options, logits).begin(); };
+  CHECK(lowest({.temperature = 100, .top_k = 1900, .stop = {}}) >= 100);
+  CHECK(lowest({.temperature = 100, .top_k = 1900, .stop = {}}) < 120);
+  CHECK(lowest({.temperature = 1e9, .top_p = 0.5, .stop = {}}) >= 1000);
+  CHECK(lowest({.temperature = 1e300, .stop = {}}) < 10);
 }
 
 TEST_CASE("top-k keeps the k likeliest, the lower ids on a tie") {

@@ -1,5 +1,9 @@
 #include "kernels/logits.h"
 
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
 #include "kernel_cases.h"
 
 namespace ballast::kernels {
@@ -37,6 +41,37 @@ TEST_CASE("a row's divergence from itself is zero, and no divergence is negative
       CHECK(kl_divergence(p.data(), q.data(), size) >= 0.0);
       CHECK(kl_divergence(p.data(), q.data(), size) < 1e-7);  // exponentials are F32
     });
+  }
+}
+
+TEST_CASE("weights and the sums of their blocks agree with exponentials in F64") {
+  for (const std::size_t size : kVocabularySizes) {
+    std::vector<float> logits = random_floats(size, 4, 30.0F);
+    logits[size / 3] = std::numeric_limits<float>::lowest();
+    const float largest = *std::max_element(logits.begin(), logits.end());
+    for (const float scale : {0.0F, 0.5F, 1.0F, 1e30F}) {
+      for_every_target([&] {
+        std::vector<float> weights(size, -1.0F);
+        std::vector<double> sums((size + kWeightBlock - 1) / kWeightBlock, -1.0);
+        const double total = sum_weights(logits.data(), size, largest, scale, weights.data(), sums.data());
+        double expected_total = 0;
+        std::vector<double> expected_sums(sums.size());
+        double worst = 0;
+        for (std::size_t i = 0; i < size; ++i) {
+          const double distance = (double{logits[i]} - double{largest}) * double{scale};
+          const double expected = distance < -87 ? 0 : std::exp(distance);
+          // The product is rounded to F32 before the exponential.
+          worst = std::max(worst, std::fabs(double{weights[i]} - expected) / (expected + 1e-37));
+          expected_sums[i / kWeightBlock] += expected;
+          expected_total += expected;
+        }
+        CHECK(worst < 2e-5);
+        CHECK(total == doctest::Approx(expected_total).epsilon(1e-5));
+        for (std::size_t i = 0; i < sums.size(); ++i) {
+          CHECK(sums[i] == doctest::Approx(expected_sums[i]).epsilon(1e-5));
+        }
+      });
+    }
   }
 }
 

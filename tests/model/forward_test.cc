@@ -81,7 +81,8 @@ TEST_CASE("the next token's logits are the last of all, and leave the same cache
     std::vector<float> logits(vocab);
     const std::size_t half = ids.size() / 2;
     for (const auto& [first, count] : {std::pair{std::size_t{0}, half}, {half, ids.size() - half}}) {
-      model.next_logits(std::span(ids).subspan(first, count), state, logits.data(), workspace);
+      const SequenceTokens piece = {.ids = std::span(ids).subspan(first, count), .state = &state, .wanted = 1};
+      model.run({&piece, 1}, logits.data(), workspace);
       const float* expected = at_once.data() + (first + count - 1) * vocab;
       CHECK(relative_error(logits, std::vector<float>(expected, expected + vocab)) <= kRounding);
     }

@@ -1,5 +1,7 @@
+#include <algorithm>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "ballast/benchmark.h"
@@ -18,6 +20,10 @@ namespace {
 struct BenchFlags {
   std::filesystem::path model;
   BenchmarkOptions options;
+  std::optional<std::filesystem::path> text;
+  std::optional<std::filesystem::path> draft;
+  std::size_t draft_tokens = SpeculationBenchmarkOptions{}.draft_tokens;
+  double temperature = 0;
   bool json = false;
   JobFlags job;
 };
@@ -28,22 +34,61 @@ std::string benchmark_page(const Benchmark& benchmark) {
   machine.add_row({"instructions", benchmark.simd_target});
   machine.add_row({"threads", std::to_string(benchmark.threads)});
   machine.add_row({"memory reads", format_fixed(benchmark.read_gb_s, 1) + " GB/s"});
-  machine.add_row({"INT8 peak", format_fixed(benchmark.int8_gops, 0) + " Gop/s"});
+  machine.add_row({benchmark.peak_type + " peak", format_fixed(benchmark.peak_gops, 0) + " Gop/s"});
   const EngineChoice& most = benchmark.engines.back();
   machine.add_row({"floats", benchmark.bf16_products ? "BF16, onednn" : "F32, " + most.engine});
   machine.add_row({"load time", format_fixed(benchmark.load_seconds, 2) + " s"});
   machine.add_row({"peak memory", text::format_bytes(benchmark.peak_rss_bytes)});
 
   using enum Table::Align;
-  Table results({{"test"}, {"tokens/s", kRight}, {"± deviation", kRight}, {"of the limit", kRight}});
+  Table results({{"test"},
+                 {"tokens/s", kRight},
+                 {"± deviation", kRight},
+                 {"GB/s", kRight},
+                 {"Gop/s", kRight},
+                 {"of the limit", kRight}});
   for (const BenchmarkResult& result : benchmark.results) {
     results.add_row({result.test, format_fixed(result.tokens_per_second, 1), "± " + format_fixed(result.stddev, 1),
+                     format_fixed(result.gb_s, 1), format_fixed(result.gop_s, 0),
                      format_percent(result.fraction_of_limit)});
   }
   return machine.text() + "\n" + results.text();
 }
 
+std::string speculation_page(const SpeculationBenchmark& benchmark) {
+  const double accepted = static_cast<double>(benchmark.accepted_tokens) /
+                          static_cast<double>(std::max<std::size_t>(benchmark.draft_tokens, 1));
+  Table page({{}, {}});
+  page.add_row({"prompt", report::counted(benchmark.prompt_tokens, "token", "tokens")});
+  page.add_row({"generated", report::counted(benchmark.generated_tokens, "token", "tokens")});
+  page.add_row({"one by one", format_fixed(benchmark.plain_tokens_per_second, 1) + " tokens/s"});
+  page.add_row({"with drafts", format_fixed(benchmark.tokens_per_second, 1) + " tokens/s, " +
+                                   format_fixed(benchmark.speedup, 2) + " times as fast"});
+  page.add_row({"drafted", report::counted(benchmark.draft_tokens, "token", "tokens") + ", " +
+                               format_percent(accepted) + " accepted"});
+  return page.text();
+}
+
+int bench_speculation(const BenchFlags& flags) {
+  if (flags.options.generate == 0) throw UsageError("-n 0 leaves nothing to measure");
+  const SpeculationBenchmark measured = [&] {
+    Job job(flags.job);
+    return benchmark_speculation(flags.model,
+                                 {.text_file = *flags.text,
+                                  .draft = flags.draft,
+                                  .draft_tokens = flags.draft_tokens,
+                                  .temperature = flags.temperature,
+                                  .generate = flags.options.generate,
+                                  .repetitions = flags.options.repetitions,
+                                  .cache = flags.options.cache},
+                                 job.progress());
+  }();
+  print(flags.json ? benchmark_json(measured) + "\n" : speculation_page(measured));
+  return kExitDone;
+}
+
 int run_bench(const BenchFlags& flags) {
+  if (flags.text) return bench_speculation(flags);
   if (flags.options.prompt == 0 && flags.options.generate == 0) {
     throw UsageError("-p 0 and -n 0 leave nothing to measure");
   }
@@ -68,8 +113,23 @@ void add_bench(CLI::App& program, Action& action) {
   add_count("-p,--prompt", options.prompt, 0, "Tokens of the prompt test; 0: none");
   add_count("-n,--generate", options.generate, 0, "Tokens of the generation test; 0: none");
   add_count("-d,--depth", options.depth, 0, "Tokens already in the cache");
+  add_count("--sequences", options.sequences, 1, "Continued at once by the generation test");
   add_count("-r,--repetitions", options.repetitions, 1, "Rounds that count; one more is run first");
   add_cache_flags(*command, options.cache);
+  CLI::Option* text = command->add_option("--text", flags->text,
+                                          "Measure what drafts gain where this text is continued, and nothing else");
+  text->type_name("FILE");
+  command->add_option("--draft", flags->draft, kDraftHelp)->type_name("MODEL")->needs(text);
+  command->add_option("--draft-tokens", flags->draft_tokens, kDraftTokensHelp)
+      ->type_name("N")
+      ->capture_default_str()
+      ->check(whole_number(1))
+      ->needs(text);
+  command->add_option("--temperature", flags->temperature, kTemperatureHelp)
+      ->type_name("T")
+      ->capture_default_str()
+      ->check(real_number([](double value) { return value >= 0; }, "not below 0"))
+      ->needs(text);
   command->add_flag("--json", flags->json, "Print one JSON object");
   add_processor_flags(*command, flags->job);
   add_bf16_flag(*command, flags->job);

@@ -27,8 +27,12 @@ void GenerationOutput::finish() {
 }
 
 std::string timing_line(const GenerateResult& result) {
-  return "prompt: " + speed(result.prompt_tokens, result.prompt_seconds) +
-         "; generated: " + speed(result.tokens.size(), result.seconds);
+  const std::string line = "prompt: " + speed(result.prompt_tokens, result.prompt_seconds) +
+                           "; generated: " + speed(result.tokens.size(), result.seconds);
+  if (result.draft_tokens == 0) return line;
+  const double accepted = static_cast<double>(result.accepted_tokens) / static_cast<double>(result.draft_tokens);
+  return line + "; drafted: " + report::counted(result.draft_tokens, "token", "tokens") + ", " +
+         format_percent(accepted) + " accepted";
 }
 
 }  // namespace ballast::tools

@@ -20,7 +20,7 @@ class GenerationOutput {
   bool line_ended_ = false;
 };
 
-/// "prompt: 12 tokens, 345.6 tokens/s; generated: 128 tokens, 105.3 tokens/s".
+/// "prompt: 12 tokens, 345.6 tokens/s; generated: 128 tokens, 105.3 tokens/s; drafted: 80 tokens, 61 % accepted".
 std::string timing_line(const GenerateResult& result);
 
 }  // namespace ballast::tools

@@ -21,6 +21,7 @@ namespace {
 struct RunFlags {
   std::filesystem::path model;
   std::optional<std::string> prompt;
+  std::optional<std::filesystem::path> draft;
   GenerateOptions options;
   bool chat = false;
   JobFlags job;
@@ -30,7 +31,7 @@ int run_run(const RunFlags& flags) {
   if (!flags.prompt && !flags.chat) throw UsageError("-p PROMPT is missing (-p - reads it from standard input)");
   use_processor(flags.job);
   const Model model(flags.model);
-  Generator generator(model);
+  Generator generator = flags.draft ? Generator(model, Model(*flags.draft)) : Generator(model);
   if (!flags.prompt) return converse(generator, flags.options, flags.job.quiet);
 
   const std::string prompt = *flags.prompt == "-" ? read_input() : *flags.prompt;
@@ -52,7 +53,7 @@ void add_sampling_flags(CLI::App& command, GenerateOptions& options) {
       ->type_name("N")
       ->capture_default_str()
       ->check(whole_number(1));
-  command.add_option("--temperature", options.temperature, "0: the most likely token always")
+  command.add_option("--temperature", options.temperature, kTemperatureHelp)
       ->type_name("T")
       ->capture_default_str()
       ->check(real_number([](double value) { return value >= 0; }, "not below 0"));
@@ -85,6 +86,11 @@ void add_run(CLI::App& program, Action& action) {
       ->type_name("PROMPT");
   add_sampling_flags(*command, flags->options);
   add_cache_flags(*command, flags->options.cache);
+  command->add_option("--draft", flags->draft, kDraftHelp)->type_name("MODEL");
+  command->add_option("--draft-tokens", flags->options.draft_tokens, std::string(kDraftTokensHelp) + "; 0: none")
+      ->type_name("N")
+      ->capture_default_str()
+      ->check(whole_number(0));
   command->add_flag("--chat", flags->chat, "Answer the prompt as a chat message; without -p each line of input is one");
   add_processor_flags(*command, flags->job);
   add_bf16_flag(*command, flags->job);

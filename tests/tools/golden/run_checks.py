@@ -6,7 +6,8 @@ from golden import shapes
 from golden.suite import PROGRESS, Suite
 
 CONTINUATION = "ZSrrrrrSSrrdSSSrrrDSSSrr\n"  # of phi, to "the cat"
-TIMING = r"prompt: \d+ tokens?, [\d.]+ tokens/s; generated: \d+ tokens?(, [\d.]+ tokens/s)?\n"
+TIMING = r"prompt: \d+ tokens?, [\d.]+ tokens/s; generated: \d+ tokens?(, [\d.]+ tokens/s)?" + \
+    r"(; drafted: \d+ tokens?, [\d.]+ % accepted)?\n"
 
 
 def check_continuation(suite: Suite) -> None:
@@ -32,6 +33,28 @@ def check_continuation(suite: Suite) -> None:
 
 
 
+
+
+def check_drafts(suite: Suite) -> None:
+    flags = ("run", "phi", "-p", "the cat the cat the", "-n", 40, "--temperature", 0.5, "--kv", "int8")
+    plain = suite.succeeds(*flags, "--draft-tokens", 0)
+    suite.check("without drafts none are told", "drafted" not in plain.err, plain)
+    for name, draft in (("the text's own drafts", ()), ("a draft model", ("--draft", "phi"))):
+        drafted = suite.succeeds(*flags, *draft)
+        suite.same(f"{name} leave what is generated as it is", drafted.out, plain.out)
+    own = suite.succeeds(*flags, "--draft", "phi")
+    suite.check("drafts are told", re.fullmatch(TIMING, own.err) and "drafted" in own.err, own)
+    encoder = suite.run(*flags, "--draft", "bert")
+    suite.check("a model that cannot draft is refused with one line", encoder.code == 1 and encoder.out == "" and
+                re.fullmatch(r"ballast: bert: is an encoder[^\n]+\n", encoder.err), encoder)
+    (suite.work / "prompt.txt").write_text("the cat the cat the", encoding="utf-8")
+    bench = ("bench", "phi", "--text", suite.work / "prompt.txt", "-n", 20, "-r", 2, "-t", 1)
+    figures = suite.json(*bench, "--draft", "phi", shape=shapes.BENCH_TEXT)
+    suite.check("what drafts gain is measured on a text", figures["generated_tokens"] <= 20 and
+                figures["accepted_tokens"] <= figures["draft_tokens"], figures)
+    suite.prints("bench prints what drafts gain", r"prompt       \d+ tokens\ngenerated    \d+ tokens?\n"
+                 r"one by one   [\d.]+ tokens/s\nwith drafts  [\d.]+ tokens/s, [\d.]+ times as fast\n"
+                 r"drafted      \d+ tokens?, [\d.]+ % accepted\n", f"{PROGRESS}+", suite.succeeds(*bench))
 
 
 def check_chat(suite: Suite) -> None:
@@ -64,8 +87,9 @@ def check_bench(suite: Suite) -> None:
     run = suite.succeeds("bench", "llama3", "-p", 16, "-n", 0, "-r", 2, "-t", 1, "-d", 4)
     suite.prints("bench prints its page, and progress in plain lines on standard error",
                  r"processor     [^\n]+\ninstructions  \w+\nthreads       1\nmemory reads  [\d.]+ GB/s\n"
-                 r"INT8 peak     \d+ Gop/s\nfloats        F32, \w+\nload time     [\d.]+ s\npeak memory   [^\n]+\n\n"
-                 r"test +tokens/s +± deviation +of the limit\npp16 @ d4 +[\d.]+ +± [\d.]+ +[\d.]+ %\n",
+                 r"F32 peak      \d+ Gop/s\nfloats        F32, \w+\nload time     [\d.]+ s\npeak memory   [^\n]+\n\n"
+                 r"test +tokens/s +± deviation +GB/s +Gop/s +of the limit\n"
+                 r"pp16 @ d4 +[\d.]+ +± [\d.]+ +[\d.]+ +\d+ +[\d.]+ %\n",
                  f"{PROGRESS}+", run)
     held = suite.json(*flags, "--target", figures["machine"]["simd_target"], "--engine", "ballast", shape=shapes.BENCH)
     suite.check("an instruction set and an engine can be held to", held["machine"]["engines"] and all(
@@ -74,9 +98,11 @@ def check_bench(suite: Suite) -> None:
         refused = suite.run(*flags, flag, "none")
         suite.check(f"{flag} says what there is", refused.code == 1 and refused.out == "" and
                     re.fullmatch(rf"ballast: {what}: [^\n]+\n", refused.err), refused)
+    many = suite.json(*flags, "--sequences", 3, shape=shapes.BENCH)
+    suite.same("many sequences are named", [result["test"] for result in many["results"]], ["pp16", "tg8 x 3"])
     refused = suite.run("bench", "gpt2", "-p", 65, "-n", 0)
     suite.check("bench refuses what a table of positions does not hold", refused.code == 1 and refused.out == "" and
                 refused.err.count("\n") == 1, refused)
 
 
-GROUPS = (check_continuation, check_chat, check_refusals, check_bench)
+GROUPS = (check_continuation, check_drafts, check_chat, check_refusals, check_bench)

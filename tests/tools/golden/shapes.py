@@ -109,11 +109,16 @@ EVAL_CHOICES = Object(
     **{"reference_" + name: shape for name, shape in CHOICE_FIGURES.items()}, agreement=POSITIVE,
     agreement_norm=POSITIVE)
 
-BENCH_RESULT = Object(test=TEXT, tokens_per_second=POSITIVE, stddev=POSITIVE, fraction_of_limit=POSITIVE)
+BENCH_RESULT = Object(test=TEXT, tokens_per_second=POSITIVE, stddev=POSITIVE, gb_s=POSITIVE,
+                      gop_s=POSITIVE, fraction_of_limit=POSITIVE)
 BENCH = Object(
-    machine=Object(cpu=TEXT, simd_target=TEXT, threads=COUNT, read_gb_s=POSITIVE, int8_gops=POSITIVE,
+    machine=Object(cpu=TEXT, simd_target=TEXT, threads=COUNT, read_gb_s=POSITIVE, peak_type=TEXT,
+                   peak_gops=POSITIVE,
                    engines=List(Object(tokens=COUNT, engine=TEXT, speed=POSITIVE)), bf16_products=FLAG),
     results=List(BENCH_RESULT), load_seconds=POSITIVE, peak_rss_bytes=COUNT)
+
+BENCH_TEXT = Object(prompt_tokens=COUNT, generated_tokens=COUNT, plain_tokens_per_second=POSITIVE,
+                    tokens_per_second=POSITIVE, speedup=POSITIVE, draft_tokens=COUNT, accepted_tokens=COUNT)
 
 SWEEP_ROW = Object(
     name=TEXT, recipe=ANY_OBJECT, formats=List(Object(name=TEXT, weights=COUNT, bytes=COUNT)),

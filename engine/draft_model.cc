@@ -1,0 +1,40 @@
+#include "engine/draft_model.h"
+
+#include <chrono>
+
+#include "ballast/error.h"
+#include "kernels/logits.h"
+
+namespace ballast::engine {
+
+void DraftModel::use_cache(const CacheOptions& options) {
+  if (sequence_ && sequence_->options() == options) return;
+  sequence_.emplace(model_, options, model_.context_length());
+  if (!sequence_->can_cut_back()) throw Error("draft model", "keeps states that no token can be taken out of");
+}
+
+void DraftModel::continue_text(std::span<const int> tokens, std::size_t count, std::vector<int>& drafted) {
+  using Clock = std::chrono::steady_clock;
+  // More tokens in the first step are a prompt, which says nothing of what a token takes.
+  constexpr std::size_t kMostPending = 16;
+
+  const bool rolls = sequence_->options().window > 0;
+  if (!rolls && tokens.size() + count > model_.context_length()) return;
+  sequence_->replace(tokens);
+  const std::span<const int> pending = sequence_->pending();
+  const auto unknown = [&](int id) { return static_cast<std::size_t>(id) >= model_.spec().vocab_size; };
+  if (std::ranges::any_of(pending, unknown)) return;
+  const bool is_prompt = pending.size() > kMostPending;
+
+  const Clock::time_point start = Clock::now();
+  for (;;) {
+    engine_.step(*sequence_);
+    drafted.push_back(static_cast<int>(kernels::argmax(sequence_->logits().data(), vocab_size_)));
+    if (drafted.size() == count) break;
+    sequence_->append(drafted.back());
+  }
+  if (is_prompt) return;
+  token_seconds_ = std::chrono::duration<double>(Clock::now() - start).count() / static_cast<double>(count);
+}
+
+}  // namespace ballast::engine

@@ -1,0 +1,60 @@
+#include "engine/generation.h"
+
+#include <chrono>
+#include <string>
+#include <utility>
+
+namespace ballast::engine {
+
+void Generation::run() {
+  while (!ended()) {
+    take_chosen();
+    if (!ended()) step();
+  }
+  continuation_.finish();
+  tell(nullptr);
+}
+
+/// The tokens that the last step's logits choose: one, and one more for each draft token that was right.
+void Generation::take_chosen() {
+  const std::size_t vocab_size = sequence_.logits().size() / (draft_.size() + 1);
+  std::size_t accepted = 0;
+  for (;;) {
+    take(continuation_.next(sequence_.logits().subspan(accepted * vocab_size, vocab_size)));
+    if (ended() || accepted == draft_.size() || result_.tokens.back().id != draft_[accepted]) break;
+    ++accepted;
+  }
+  result_.draft_tokens += draft_.size();
+  result_.accepted_tokens += accepted;
+  if (!draft_.empty()) sequence_.cut_back(sequence_.tokens().size() - draft_.size() + accepted);
+}
+
+void Generation::take(GeneratedToken token) {
+  if (speculation_ != nullptr) speculation_->observe(token.id);
+  result_.tokens.push_back(std::move(token));
+  if (continuation_.stopped()) result_.finish = Finish::kStop;
+  tell(&result_.tokens.back());
+  if (cancelled_ && !continuation_.stopped()) result_.finish = Finish::kCancelled;
+}
+
+void Generation::tell(const GeneratedToken* token) {
+  const std::string text = continuation_.take_text();
+  result_.text += text;
+  if (on_step_ && !cancelled_ && (!text.empty() || token != nullptr)) cancelled_ = !on_step_({text, token});
+}
+
+void Generation::step() {
+  sequence_.append(result_.tokens.back().id);
+  // The last token that is wanted needs no step of its own.
+  const std::size_t most = limit_ - result_.tokens.size() - 1;
+  draft_ = speculation_ == nullptr ? std::span<const int>() : speculation_->draft(sequence_.tokens(), most);
+  sequence_.append(draft_);
+  sequence_.want(draft_.size() + 1);
+  if (speculation_ == nullptr) return engine_.step(sequence_);
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point start = Clock::now();
+  engine_.step(sequence_);
+  speculation_->measure_step(draft_.size(), std::chrono::duration<double>(Clock::now() - start).count());
+}
+
+}  // namespace ballast::engine

@@ -1,0 +1,81 @@
+// Speculative decoding: tokens drafted ahead of the text, which one step of the model checks together.
+#ifndef BALLAST_ENGINE_SPECULATION_H_
+#define BALLAST_ENGINE_SPECULATION_H_
+
+#include <array>
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "engine/draft_model.h"
+
+namespace ballast::engine {
+
+/// How likely it is that a draft token is the one that the model chooses, after those before it were: a moving average.
+class AcceptanceRate {
+ public:
+  explicit AcceptanceRate(double expected) : expected_(expected), rate_(expected) {}
+
+  double rate() const { return rate_; }
+  void count(bool accepted);
+
+  /// Nothing is known of how it would have gone: the rate returns to what was expected, so that it is tried again.
+  void forget_a_little();
+
+ private:
+  double expected_;
+  double rate_;
+};
+
+/// The number of draft tokens, at most `most`, with which steps give the most tokens a second; 0 when none is worth it.
+/// Each costs `cost` of a step of one token.
+std::size_t worthwhile_tokens(double acceptance, double cost, std::size_t most);
+
+/// Where the last tokens came before.
+struct Repetition {
+  std::size_t next = 0;    ///< index of the token that followed them there
+  std::size_t length = 0;  ///< of what is repeated, at most kLongest; 0: nothing
+
+  static constexpr std::size_t kShortest = 2;
+  static constexpr std::size_t kLongest = 4;
+};
+
+/// The longest repetition of the end of `tokens`, of equally long ones the latest (prompt lookup decoding, Saxena
+/// 2023).
+Repetition find_repetition(std::span<const int> tokens);
+
+/// Drafts for one text, from what it repeats or by a draft model, as long as that pays. What is chosen stays the
+/// model's: drafts only say which tokens its next step runs besides the last one.
+class Speculation {
+ public:
+  /// Drafts at most `most_tokens`; draft_model may be null. Throws Error when they are more than 64.
+  Speculation(std::size_t most_tokens, DraftModel* draft_model);
+
+  /// Tokens that may follow `tokens`, at most `limit`. Valid until the next call.
+  std::span<const int> draft(std::span<const int> tokens, std::size_t limit);
+
+  /// What the model's next step has taken, which ran so many draft tokens.
+  void measure_step(std::size_t draft_tokens, double seconds);
+
+  /// A token that the model chose.
+  void observe(int token);
+
+ private:
+  void look_up(std::span<const int> tokens);
+  void ask_draft_model(std::span<const int> tokens, std::size_t most);
+
+  std::size_t most_tokens_;
+  DraftModel* draft_model_;
+  std::vector<int> repeated_;  ///< what may follow by the last repetition, not yet compared
+  AcceptanceRate* repeated_rate_ = nullptr;
+  std::vector<int> modelled_;  ///< by the draft model, not yet compared
+  std::vector<int> draft_;
+  std::array<AcceptanceRate, Repetition::kLongest - Repetition::kShortest + 1> repetition_rates_;
+  AcceptanceRate draft_model_rate_;
+  double step_seconds_ = 0;  ///< of one token; 0: not known yet
+  double token_cost_;        ///< of one more token in a step, in steps of one token
+};
+
+}  // namespace ballast::engine
+
+#endif  // BALLAST_ENGINE_SPECULATION_H_
