@@ -50,6 +50,29 @@ HWY_INLINE PanelView panel_view(const QuantizedMatrix::Storage& s, std::size_t p
           &s.layout};
 }
 
+/// The codes that a thread multiplies next, fetched into its second-level cache with the blocks of those before them.
+class NextCodes {
+ public:
+  NextCodes() = default;
+  NextCodes(const std::uint8_t* codes, std::size_t bytes) : at_(codes), end_(codes + bytes) {}
+
+  /// Of each block, so many bytes: a part of a block where there are several tiles.
+  void fetch_with_block(std::size_t bytes) { block_bytes_ = bytes; }
+
+  HWY_INLINE void fetch() {
+    for (std::size_t i = 0; i < block_bytes_ && at_ < end_; i += kCacheLine, at_ += kCacheLine) {
+      __builtin_prefetch(at_, 0, 2);
+    }
+  }
+
+ private:
+  static constexpr std::size_t kCacheLine = 64;
+
+  const std::uint8_t* at_ = nullptr;
+  const std::uint8_t* end_ = nullptr;
+  std::size_t block_bytes_ = 0;
+};
+
 /// 16-bit floats of either kind; the branch is the same for a whole matrix.
 HWY_INLINE QuantFloat load_16_bit(const std::uint16_t* HWY_RESTRICT src, bool bf16) {
   const FloatTag df;
@@ -124,7 +147,7 @@ HWY_INLINE void add_outlier(float activation, QuantFloat w0, QuantFloat w1, Quan
 template <class Dots, std::size_t kTokens, std::size_t kPlanes, int kBits, int kCodeBits, std::size_t kGroupBlocks,
           class Store>
 HWY_INLINE void multiply_code_tile(const QuantizedActivations::Storage& src, std::size_t first, const PanelView& panel,
-                                   const Store& store) {
+                                   NextCodes& next, const Store& store) {
   constexpr std::size_t kRows = kTokens * kPlanes;
   static_assert(kRows <= 6 && (kPlanes == 1 || kPlanes == 2));
   const FloatTag df;
@@ -138,6 +161,7 @@ HWY_INLINE void multiply_code_tile(const QuantizedActivations::Storage& src, std
   const float* scales = src.scales.data() + first * groups;
   const std::int32_t* sums = src.negated_sums.data() + first * kPlanes * groups;
   const std::uint8_t* codes = panel.codes;
+  NextCodes ahead = next;
   auto c00 = hn::Zero(df), c01 = c00;
   auto c10 = c00, c11 = c00;
   auto c20 = c00, c21 = c00;
@@ -194,6 +218,7 @@ HWY_INLINE void multiply_code_tile(const QuantizedActivations::Storage& src, std
       i50 = Dots::template end<kCodeBits>(b50, i50);
       i51 = Dots::template end<kCodeBits>(b51, i51);
       codes += block_bytes<kBits>();
+      ahead.fetch();
     }
     const auto s0 = load_16_bit(panel.scales + at, panel.bf16_scales);
     const auto s1 = load_16_bit(panel.scales + at + lanes, panel.bf16_scales);
@@ -226,6 +251,7 @@ HWY_INLINE void multiply_code_tile(const QuantizedActivations::Storage& src, std
     if constexpr (kTokens > 4) multiply_both(scales[4 * groups], c40, c41);
     if constexpr (kTokens > 5) multiply_both(scales[5 * groups], c50, c51);
   }
+  next = ahead;
   const std::size_t outliers = panel.outlier_count;
   const float* o = src.outliers.data() + first * outliers;
   for (std::size_t j = 0; j < outliers; ++j) {
@@ -250,11 +276,12 @@ HWY_INLINE void multiply_code_tile(const QuantizedActivations::Storage& src, std
 template <class Dots, std::size_t kTokens, std::size_t kPlanes, int kBits, int kCodeBits, std::size_t kGroupBlocks,
           class Store>
 HWY_INLINE void multiply_code_tile_of(std::size_t tokens, const QuantizedActivations::Storage& src, std::size_t first,
-                                      const PanelView& panel, const Store& store) {
+                                      const PanelView& panel, NextCodes& next, const Store& store) {
   if (tokens >= kTokens) {
-    multiply_code_tile<Dots, kTokens, kPlanes, kBits, kCodeBits, kGroupBlocks>(src, first, panel, store);
+    multiply_code_tile<Dots, kTokens, kPlanes, kBits, kCodeBits, kGroupBlocks>(src, first, panel, next, store);
   } else if constexpr (kTokens > 1) {
-    multiply_code_tile_of<Dots, kTokens - 1, kPlanes, kBits, kCodeBits, kGroupBlocks>(tokens, src, first, panel, store);
+    multiply_code_tile_of<Dots, kTokens - 1, kPlanes, kBits, kCodeBits, kGroupBlocks>(tokens, src, first, panel, next,
+                                                                                      store);
   }
 }
 

@@ -1,0 +1,107 @@
+#!/usr/bin/env python3
+"""Counts the instructions of the inner loops of quantized products, from the disassembly of a program.
+
+    scripts/count_instructions.py build/release/ballast
+
+Each line is the tile of the most tokens that one kernel has: the loop over blocks of 32 columns, or over whole groups
+where each is one block, their scales and sums included. A dot product is one instruction that multiplies bytes; the
+fewer instructions there are for each of them, the nearer the loop can come to the peak.
+"""
+
+import argparse
+import dataclasses
+import re
+import subprocess
+import sys
+
+FUNCTION = re.compile(r"^[0-9a-f]+ <void ballast::kernels::N_(\w+)::multiply_tokens_of<"
+                      r"ballast::kernels::N_\w+::(\w+), (\d+)ul, (\d+), (\d+), (\d+)ul>")
+INSTRUCTION = re.compile(r"^\s*([0-9a-f]+):\s+(?:\{\w+\}\s+)?([a-z]\w*)\s*(.*)$")
+JUMP_TARGET = re.compile(r"^([0-9a-f]+) <")
+DOTS = {"vpdpbusd", "vpmaddubsw", "pmaddubsw", "sdot", "smmla"}
+REGISTER_BYTES = {"z": 64, "y": 32, "x": 16}
+
+
+@dataclasses.dataclass
+class Kernel:
+    target: str
+    dots: str
+    planes: int
+    bits: int
+    code_bits: int
+    group_blocks: int
+    instructions: list = dataclasses.field(default_factory=list)  # (address, mnemonic, operands)
+
+    def weights(self) -> str:
+        stored = f"{self.bits} bits"
+        return stored if self.bits == self.code_bits else f"{stored}, once of {self.code_bits}"
+
+
+@dataclasses.dataclass
+class Loop:
+    instructions: int
+    dots: int
+    multiply_adds: int
+
+
+def read_kernels(program: str) -> list[Kernel]:
+    listing = subprocess.run(["objdump", "-d", "-C", "--no-show-raw-insn", program], capture_output=True, text=True,
+                             check=True).stdout
+    kernels, kernel = [], None
+    for line in listing.splitlines():
+        if line.endswith(">:"):
+            match = FUNCTION.match(line)
+            kernel = Kernel(match[1], match[2], *map(int, match.groups()[2:])) if match else None
+            if kernel:
+                kernels.append(kernel)
+        elif kernel and (match := INSTRUCTION.match(line)):
+            kernel.instructions.append((int(match[1], 16), match[2], match[3]))
+    return kernels
+
+
+def inner_loops(kernel: Kernel) -> list[Loop]:
+    """Those with dot products that hold no other one."""
+    addresses = {address: index for index, (address, _, _) in enumerate(kernel.instructions)}
+    dots = [index for index, (_, name, _) in enumerate(kernel.instructions) if name in DOTS]
+    ranges = set()
+    for index, (address, name, operands) in enumerate(kernel.instructions):
+        match = JUMP_TARGET.match(operands) if name.startswith("j") else None
+        begin = addresses.get(int(match[1], 16)) if match else None
+        if begin is not None and begin < index and any(begin <= dot <= index for dot in dots):
+            ranges.add((begin, index))
+    inner = [(begin, end) for begin, end in ranges
+             if not any((b, e) != (begin, end) and begin <= b and e <= end for b, e in ranges)]
+    return [measure(kernel, begin, end) for begin, end in inner]
+
+
+def measure(kernel: Kernel, begin: int, end: int) -> Loop:
+    loop = kernel.instructions[begin:end + 1]
+    operands = [text for _, name, text in loop if name in DOTS]
+    widths = [REGISTER_BYTES.get(match[1], 16) if (match := re.search(r"%([xyz])mm\d+$", text)) else 16
+              for text in operands]
+    return Loop(len(loop), len(operands), sum(widths))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("program")
+    kernels = read_kernels(parser.parse_args().program)
+    if not kernels:
+        print("count_instructions: the program has no such kernels, or no symbols", file=sys.stderr)
+        return 1
+    print("| instruction set | dot product | weights | activations | loop over | instructions | dot products "
+          "| instructions per dot product | multiply-adds per instruction |")
+    print("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
+    for kernel in sorted(kernels, key=lambda k: (k.target, k.dots, k.planes, k.bits, k.code_bits, k.group_blocks)):
+        loops = inner_loops(kernel)
+        if not loops:
+            continue
+        loop = max(loops, key=lambda each: each.dots)
+        print(f"| {kernel.target} | {kernel.dots} | {kernel.weights()} | {8 * kernel.planes} bits | "
+              f"{'groups of 32' if kernel.group_blocks == 1 else 'blocks'} | {loop.instructions} | {loop.dots} | "
+              f"{loop.instructions / loop.dots:.2f} | {loop.multiply_adds / loop.instructions:.1f} |")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
