@@ -15,7 +15,8 @@ import subprocess
 import sys
 
 FUNCTION = re.compile(r"^[0-9a-f]+ <void ballast::kernels::N_(\w+)::multiply_tokens_of<"
-                      r"ballast::kernels::N_\w+::(\w+), (\d+)ul, (\d+), (\d+), (\d+)ul>")
+                      r"ballast::kernels::N_\w+::(\w+), (\d+)ul, (\d+), (\d+), (\d+)ul, "
+                      r"ballast::kernels::N_\w+::(\w+)>")
 INSTRUCTION = re.compile(r"^\s*([0-9a-f]+):\s+(?:\{\w+\}\s+)?([a-z]\w*)\s*(.*)$")
 JUMP_TARGET = re.compile(r"^([0-9a-f]+) <")
 DOTS = {"vpdpbusd", "vpmaddubsw", "pmaddubsw", "sdot", "smmla"}
@@ -30,11 +31,14 @@ class Kernel:
     bits: int
     code_bits: int
     group_blocks: int
+    next_codes: str
     instructions: list = dataclasses.field(default_factory=list)  # (address, mnemonic, operands)
 
+    def tokens(self) -> str:
+        return "many" if self.next_codes == "NoNextCodes" else "few"
+
     def weights(self) -> str:
-        stored = f"{self.bits} bits"
-        return stored if self.bits == self.code_bits else f"{stored}, once of {self.code_bits}"
+        return f"{self.code_bits} bits" if self.bits == self.code_bits else f"{self.code_bits} bits in bytes"
 
 
 @dataclasses.dataclass
@@ -51,7 +55,7 @@ def read_kernels(program: str) -> list[Kernel]:
     for line in listing.splitlines():
         if line.endswith(">:"):
             match = FUNCTION.match(line)
-            kernel = Kernel(match[1], match[2], *map(int, match.groups()[2:])) if match else None
+            kernel = Kernel(match[1], match[2], *map(int, match.groups()[2:6]), match[7]) if match else None
             if kernel:
                 kernels.append(kernel)
         elif kernel and (match := INSTRUCTION.match(line)):
@@ -89,15 +93,18 @@ def main() -> int:
     if not kernels:
         print("count_instructions: the program has no such kernels, or no symbols", file=sys.stderr)
         return 1
-    print("| instruction set | dot product | weights | activations | loop over | instructions | dot products "
+    print("| instruction set | dot product | tokens | codes | activations | loop over | instructions | dot products "
           "| instructions per dot product | multiply-adds per instruction |")
-    print("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
-    for kernel in sorted(kernels, key=lambda k: (k.target, k.dots, k.planes, k.bits, k.code_bits, k.group_blocks)):
+    print("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
+    def order(kernel: Kernel):
+        return (kernel.target, kernel.dots, kernel.planes, kernel.tokens(), kernel.code_bits, kernel.group_blocks)
+
+    for kernel in sorted(kernels, key=order):
         loops = inner_loops(kernel)
         if not loops:
             continue
         loop = max(loops, key=lambda each: each.dots)
-        print(f"| {kernel.target} | {kernel.dots} | {kernel.weights()} | {8 * kernel.planes} bits | "
+        print(f"| {kernel.target} | {kernel.dots} | {kernel.tokens()} | {kernel.weights()} | {8 * kernel.planes} bits | "
               f"{'groups of 32' if kernel.group_blocks == 1 else 'blocks'} | {loop.instructions} | {loop.dots} | "
               f"{loop.instructions / loop.dots:.2f} | {loop.multiply_adds / loop.instructions:.1f} |")
     return 0

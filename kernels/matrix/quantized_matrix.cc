@@ -90,9 +90,9 @@ HWY_INLINE PanelStore panel_store(const QuantizedOutput& output, std::size_t pan
 
 /// Tokens first .. last with a panel that lies as one of kBits bits and whose codes have kCodeBits, in tiles of about
 /// the same size: 7 tokens are 4 and 3.
-template <class Dots, std::size_t kPlanes, int kBits, int kCodeBits, std::size_t kGroupBlocks>
+template <class Dots, std::size_t kPlanes, int kBits, int kCodeBits, std::size_t kGroupBlocks, class Next>
 HWY_NOINLINE void multiply_tokens_of(const QuantizedActivations::Storage& src, std::size_t first, std::size_t last,
-                                     const PanelView& panel, NextCodes next, const PanelStore& store) {
+                                     const PanelView& panel, Next next, const PanelStore& store) {
   constexpr std::size_t kTokens = kTileRowsOfCodes / kPlanes;
   std::size_t tiles = (last - first + kTokens - 1) / kTokens;
   next.fetch_with_block((block_bytes<kBits>() + tiles - 1) / tiles);
@@ -104,9 +104,9 @@ HWY_NOINLINE void multiply_tokens_of(const QuantizedActivations::Storage& src, s
   }
 }
 
-template <class Dots, int kBits, int kCodeBits>
+template <class Dots, int kBits, int kCodeBits, class Next>
 void multiply_tokens(const QuantizedActivations::Storage& src, std::size_t first, std::size_t last,
-                     const PanelView& panel, const NextCodes& next, const PanelStore& store) {
+                     const PanelView& panel, const Next& next, const PanelStore& store) {
   if (src.planes() == 1 && src.layout.group_blocks == 1) {
     multiply_tokens_of<Dots, 1, kBits, kCodeBits, 1>(src, first, last, panel, next, store);
   } else if (src.planes() == 1) {
@@ -165,10 +165,11 @@ void multiply_panel_as_it_is(const QuantizedActivations::Storage& src, const Qua
 template <class Dots>
 void multiply_panel(const QuantizedActivations::Storage& src, std::size_t first, std::size_t last, int bits,
                     const PanelView& panel, const PanelStore& store) {
-  if (Dots::kWidensSmallCodes || bits == 8) return multiply_tokens<Dots, 8, 8>(src, first, last, panel, {}, store);
+  if (Dots::kWidensSmallCodes || bits == 8)
+    return multiply_tokens<Dots, 8, 8>(src, first, last, panel, NoNextCodes(), store);
   if constexpr (!Dots::kWidensSmallCodes) {
-    if (bits == 4) return multiply_tokens<Dots, 8, 4>(src, first, last, panel, {}, store);
-    multiply_tokens<Dots, 8, 6>(src, first, last, panel, {}, store);
+    if (bits == 4) return multiply_tokens<Dots, 8, 4>(src, first, last, panel, NoNextCodes(), store);
+    multiply_tokens<Dots, 8, 6>(src, first, last, panel, NoNextCodes(), store);
   }
 }
 

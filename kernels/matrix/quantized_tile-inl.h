@@ -73,6 +73,12 @@ class NextCodes {
   std::size_t block_bytes_ = 0;
 };
 
+/// In place of it, where nothing is fetched.
+struct NoNextCodes {
+  void fetch_with_block(std::size_t /*bytes*/) {}
+  void fetch() {}
+};
+
 /// 16-bit floats of either kind; the branch is the same for a whole matrix.
 HWY_INLINE QuantFloat load_16_bit(const std::uint16_t* HWY_RESTRICT src, bool bf16) {
   const FloatTag df;
@@ -145,9 +151,9 @@ HWY_INLINE void add_outlier(float activation, QuantFloat w0, QuantFloat w1, Quan
 /// integers are exact in F32 up to 2^24. kGroupBlocks: blocks of every group, or 0 where only the layout knows; without
 /// a loop over one block, sums stay in their registers.
 template <class Dots, std::size_t kTokens, std::size_t kPlanes, int kBits, int kCodeBits, std::size_t kGroupBlocks,
-          class Store>
+          class Next, class Store>
 HWY_INLINE void multiply_code_tile(const QuantizedActivations::Storage& src, std::size_t first, const PanelView& panel,
-                                   NextCodes& next, const Store& store) {
+                                   Next& next, const Store& store) {
   constexpr std::size_t kRows = kTokens * kPlanes;
   static_assert(kRows <= 6 && (kPlanes == 1 || kPlanes == 2));
   const FloatTag df;
@@ -161,7 +167,7 @@ HWY_INLINE void multiply_code_tile(const QuantizedActivations::Storage& src, std
   const float* scales = src.scales.data() + first * groups;
   const std::int32_t* sums = src.negated_sums.data() + first * kPlanes * groups;
   const std::uint8_t* codes = panel.codes;
-  NextCodes ahead = next;
+  Next ahead = next;
   auto c00 = hn::Zero(df), c01 = c00;
   auto c10 = c00, c11 = c00;
   auto c20 = c00, c21 = c00;
@@ -274,9 +280,9 @@ HWY_INLINE void multiply_code_tile(const QuantizedActivations::Storage& src, std
 
 /// The same for up to kTokens tokens.
 template <class Dots, std::size_t kTokens, std::size_t kPlanes, int kBits, int kCodeBits, std::size_t kGroupBlocks,
-          class Store>
+          class Next, class Store>
 HWY_INLINE void multiply_code_tile_of(std::size_t tokens, const QuantizedActivations::Storage& src, std::size_t first,
-                                      const PanelView& panel, NextCodes& next, const Store& store) {
+                                      const PanelView& panel, Next& next, const Store& store) {
   if (tokens >= kTokens) {
     multiply_code_tile<Dots, kTokens, kPlanes, kBits, kCodeBits, kGroupBlocks>(src, first, panel, next, store);
   } else if constexpr (kTokens > 1) {
