@@ -63,6 +63,7 @@ Repetition find_repetition(std::span<const int> tokens) {
   return best;
 }
 
+// The rates are what is tried first: for repetitions of 2, 3 and 4 tokens, and for a draft model.
 Speculation::Speculation(std::size_t most_tokens, DraftModel* draft_model)
     : most_tokens_(most_tokens),
       draft_model_(draft_model),

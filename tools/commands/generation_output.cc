@@ -22,13 +22,13 @@ void GenerationOutput::write(std::string_view text) {
   line_ended_ = text.ends_with('\n');
 }
 
-void GenerationOutput::finish() {
+void GenerationOutput::finish() const {
   if (!line_ended_) print("\n");
 }
 
 std::string timing_line(const GenerateResult& result) {
-  const std::string line = "prompt: " + speed(result.prompt_tokens, result.prompt_seconds) +
-                           "; generated: " + speed(result.tokens.size(), result.seconds);
+  std::string line = "prompt: " + speed(result.prompt_tokens, result.prompt_seconds) +
+                     "; generated: " + speed(result.tokens.size(), result.seconds);
   if (result.draft_tokens == 0) return line;
   const double accepted = static_cast<double>(result.accepted_tokens) / static_cast<double>(result.draft_tokens);
   return line + "; drafted: " + report::counted(result.draft_tokens, "token", "tokens") + ", " +

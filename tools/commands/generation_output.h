@@ -14,7 +14,7 @@ class GenerationOutput {
   void write(std::string_view text);
 
   /// Ends the last line.
-  void finish();
+  void finish() const;
 
  private:
   bool line_ended_ = false;
