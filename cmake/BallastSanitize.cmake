@@ -16,7 +16,7 @@ if(BALLAST_SANITIZE)
   # is tested where a processor has the one alone.
   if(on_x86) # elsewhere BallastTargets.cmake has the list
     add_compile_definitions("HWY_DISABLED_TARGETS=(HWY_SSSE3|HWY_SSE4|HWY_AVX3|HWY_AVX3_DL|HWY_AVX3_SPR)"
-                            BALLAST_VNNI_BY_EVEX)
+                            BALLAST_VNNI_BY_EVEX BALLAST_SMALL_TILES)
   endif()
 endif()
 

@@ -68,7 +68,7 @@ Speculation::Speculation(std::size_t most_tokens, DraftModel* draft_model)
     : most_tokens_(most_tokens),
       draft_model_(draft_model),
       repetition_rates_{AcceptanceRate(0.3), AcceptanceRate(0.5), AcceptanceRate(0.7)},
-      draft_model_rate_(0.6),
+      draft_model_rate_(0.75),
       token_cost_(kExpectedTokenCost) {
   if (most_tokens > kMostTokens) {
     throw Error("draft tokens",

@@ -2,6 +2,7 @@
 #include "kernels/matrix/quantized_matrix.h"
 
 #include <cassert>
+#include <type_traits>
 
 #include "kernels/matrix/quantized_storage.h"
 #include "kernels/parallel.h"
@@ -107,13 +108,16 @@ HWY_NOINLINE void multiply_tokens_of(const QuantizedActivations::Storage& src, s
 template <class Dots, int kBits, int kCodeBits, class Next>
 void multiply_tokens(const QuantizedActivations::Storage& src, std::size_t first, std::size_t last,
                      const PanelView& panel, const Next& next, const PanelStore& store) {
-  if (src.planes() == 1 && src.layout.group_blocks == 1) {
-    multiply_tokens_of<Dots, 1, kBits, kCodeBits, 1>(src, first, last, panel, next, store);
-  } else if (src.planes() == 1) {
-    multiply_tokens_of<Dots, 1, kBits, kCodeBits, 0>(src, first, last, panel, next, store);
-  } else {
-    multiply_tokens_of<Dots, 2, kBits, kCodeBits, 0>(src, first, last, panel, next, store);
+  if (src.planes() == 2) {
+    return multiply_tokens_of<Dots, 2, kBits, kCodeBits, 0>(src, first, last, panel, next, store);
   }
+  // Groups of one block are those of 4-bit codes, packed or expanded.
+  if constexpr (kBits == 4 || std::is_same_v<Next, NoNextCodes>) {
+    if (src.layout.group_blocks == 1) {
+      return multiply_tokens_of<Dots, 1, kBits, kCodeBits, 1>(src, first, last, panel, next, store);
+    }
+  }
+  multiply_tokens_of<Dots, 1, kBits, kCodeBits, 0>(src, first, last, panel, next, store);
 }
 
 /// Panel `p` with a byte for each code: as it is, or expanded into `scratch`.

@@ -21,7 +21,11 @@ namespace ballast::kernels::HWY_NAMESPACE {
 using QuantFloat = hn::VFromD<FloatTag>;
 
 /// Rows of codes in a tile: two INT32 and two F32 accumulators each.
+#ifdef BALLAST_SMALL_TILES  // clang's sanitizers take many minutes to compile the largest ones
+inline constexpr std::size_t kTileRowsOfCodes = kManyRegisters ? 3 : 2;
+#else
 inline constexpr std::size_t kTileRowsOfCodes = kManyRegisters ? 6 : 2;
+#endif
 
 /// One panel of weights; codes of 4, 5 or 6 bits may have been expanded to 8.
 struct PanelView {
