@@ -24,7 +24,7 @@ struct GenerateOptions {
   double top_p = 1;
   /// 0.01 to 100 (Keskar et al. 2019): divides positive logits of tokens seen in the last 64.
   double repetition_penalty = 1;
-  std::uint64_t seed = 0;  ///< the same gives the same tokens, on machines with the same instruction set
+  std::uint64_t seed = 0;           ///< the same gives the same tokens, on machines with the same instruction set
   std::vector<std::string> stop{};  ///< generation ends before any of these
   /// Speculative decoding: at most so many tokens are drafted, from what the text repeats or by a draft model, and
   /// checked in one step where that pays. What is generated stays the same, whatever the temperature. At most 64;
