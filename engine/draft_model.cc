@@ -1,20 +1,21 @@
 #include "engine/draft_model.h"
 
-#include <chrono>
+#include <utility>
 
 #include "ballast/error.h"
+#include "kernels/clock.h"
 #include "kernels/logits.h"
 
 namespace ballast::engine {
 
 void DraftModel::use_cache(const CacheOptions& options) {
   if (sequence_ && sequence_->options() == options) return;
-  sequence_.emplace(model_, options, model_.context_length());
-  if (!sequence_->can_cut_back()) throw Error("draft model", "keeps states that no token can be taken out of");
+  Sequence sequence(model_, options, model_.context_length());
+  if (!sequence.can_cut_back()) throw Error("draft model", "keeps states that no token can be taken out of");
+  sequence_ = std::move(sequence);
 }
 
 void DraftModel::continue_text(std::span<const int> tokens, std::size_t count, std::vector<int>& drafted) {
-  using Clock = std::chrono::steady_clock;
   // More tokens in the first step are a prompt, which says nothing of what a token takes.
   constexpr std::size_t kMostPending = 16;
 
@@ -26,7 +27,7 @@ void DraftModel::continue_text(std::span<const int> tokens, std::size_t count, s
   if (std::ranges::any_of(pending, unknown)) return;
   const bool is_prompt = pending.size() > kMostPending;
 
-  const Clock::time_point start = Clock::now();
+  const kernels::Clock::time_point start = kernels::Clock::now();
   for (;;) {
     engine_.step(*sequence_);
     drafted.push_back(static_cast<int>(kernels::argmax(sequence_->logits().data(), vocab_size_)));
@@ -34,7 +35,7 @@ void DraftModel::continue_text(std::span<const int> tokens, std::size_t count, s
     sequence_->append(drafted.back());
   }
   if (is_prompt) return;
-  token_seconds_ = std::chrono::duration<double>(Clock::now() - start).count() / static_cast<double>(count);
+  token_seconds_ = kernels::seconds_since(start) / static_cast<double>(count);
 }
 
 }  // namespace ballast::engine

@@ -1,8 +1,9 @@
 #include "engine/generation.h"
 
-#include <chrono>
 #include <string>
 #include <utility>
+
+#include "kernels/clock.h"
 
 namespace ballast::engine {
 
@@ -51,10 +52,9 @@ void Generation::step() {
   sequence_.append(draft_);
   sequence_.want(draft_.size() + 1);
   if (speculation_ == nullptr) return engine_.step(sequence_);
-  using Clock = std::chrono::steady_clock;
-  const Clock::time_point start = Clock::now();
+  const kernels::Clock::time_point start = kernels::Clock::now();
   engine_.step(sequence_);
-  speculation_->measure_step(draft_.size(), std::chrono::duration<double>(Clock::now() - start).count());
+  speculation_->measure_step(draft_.size(), kernels::seconds_since(start));
 }
 
 }  // namespace ballast::engine

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <chrono>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -12,18 +11,12 @@
 #include "engine/model_state.h"
 #include "engine/sequence.h"
 #include "engine/speculation.h"
+#include "kernels/clock.h"
 
 namespace ballast {
 
-namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-}  // namespace
+using kernels::Clock;
+using kernels::seconds_since;
 
 struct Generator::State {
   explicit State(std::shared_ptr<const Model::State> shared_model) : shared(std::move(shared_model)) {}

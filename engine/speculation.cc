@@ -116,8 +116,8 @@ void Speculation::ask_draft_model(std::span<const int> tokens, std::size_t most)
 
 void Speculation::measure_step(std::size_t draft_tokens, double seconds) {
   if (draft_tokens == 0) {
-    step_seconds_ = step_seconds_ == 0 ? seconds : step_seconds_ + kLatest * (seconds - step_seconds_);
-    return;
+    if (step_seconds_ == 0) step_seconds_ = seconds;
+    return move_average(step_seconds_, seconds);
   }
   const double cost = (seconds / step_seconds_ - 1) / static_cast<double>(draft_tokens);
   move_average(token_cost_, std::clamp(cost, 0.0, 1.0));  // a step that something else held up says nothing

@@ -4,7 +4,6 @@
 #include <sys/resource.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -14,6 +13,7 @@
 
 #include "ballast/error.h"
 #include "ballast/processor.h"
+#include "kernels/clock.h"
 #include "kernels/machine.h"
 #include "model/model.h"
 
@@ -21,14 +21,11 @@ namespace ballast {
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using kernels::Clock;
+using kernels::seconds_since;
 
 // Positions up to here are exact in F32, and sizes of caches far from overflow.
 constexpr std::size_t kMostTokens = std::size_t{1} << 24;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 std::string cpu_name() {
   std::ifstream info("/proc/cpuinfo");

@@ -1,7 +1,6 @@
 #include "ballast/choices.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -12,13 +11,14 @@
 #include "eval/questions.h"
 #include "eval/scorer.h"
 #include "files/utf8.h"
+#include "kernels/clock.h"
 #include "kernels/logits.h"
 #include "model/model.h"
 
 namespace ballast {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using kernels::Clock;
 
 /// A question as the model reads it.
 struct Task {
@@ -188,7 +188,7 @@ class ChoiceTest {
       figures.answers.push_back(scorer.answer(task));
       if (progress_) progress_(stage, figures.answers.size(), tasks_.size());
     }
-    seconds_ += std::chrono::duration<double>(Clock::now() - start).count();
+    seconds_ += kernels::seconds_since(start);
     const std::vector<ChoiceAnswer>& answers = figures.answers;
     figures.acc = share_of(tasks_, [&](std::size_t i) { return answers[i].pick == tasks_[i].answer; });
     figures.acc_norm = share_of(tasks_, [&](std::size_t i) { return answers[i].pick_norm == tasks_[i].answer; });

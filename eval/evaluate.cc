@@ -1,7 +1,6 @@
 #include "ballast/evaluate.h"
 
 #include <algorithm>
-#include <chrono>
 #include <memory>
 #include <utility>
 
@@ -12,13 +11,14 @@
 #include "eval/text_chunks.h"
 #include "eval/token_scores.h"
 #include "files/text_file.h"
+#include "kernels/clock.h"
 #include "model/model.h"
 
 namespace ballast {
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using kernels::Clock;
 
 // Tokens of a stream that pass the model at once.
 constexpr std::size_t kStreamBatch = 512;
@@ -133,7 +133,7 @@ class TextEvaluation {
       reference_runner_->run(chunk);
     }
     for (const eval::PositionRun& run : chunks_.runs()) score_run(i, 0, run);
-    seconds_ += std::chrono::duration<double>(Clock::now() - start).count();
+    seconds_ += kernels::seconds_since(start);
   }
 
   // Every token from the second on, in the context of all before it that the cache still has.
@@ -152,7 +152,7 @@ class TextEvaluation {
       score_run(0, batch, run);
       if (progress_) progress_("evaluating", run.first + run.count, chunks_.end());
     }
-    seconds_ += std::chrono::duration<double>(Clock::now() - start).count();
+    seconds_ += kernels::seconds_since(start);
   }
 
   // Scores positions of what last passed the models, whose first token is `offset` in the chunk.

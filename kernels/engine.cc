@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <chrono>
 #include <limits>
 #include <string>
 
 #include "ballast/error.h"
 #include "ballast/processor.h"
+#include "kernels/clock.h"
 #include "kernels/scratch.h"
 #include "kernels/target.h"
 
@@ -43,9 +43,9 @@ double shortest(const Multiply& multiply) {
   constexpr int kCalls = 6;  // the first finds nothing in the caches, and oneDNN compiles in it
   double best = std::numeric_limits<double>::infinity();
   for (int i = 0; i < kCalls; ++i) {
-    const auto start = std::chrono::steady_clock::now();
+    const kernels::Clock::time_point start = kernels::Clock::now();
     multiply();
-    best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    best = std::min(best, kernels::seconds_since(start));
   }
   return best;
 }

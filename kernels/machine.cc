@@ -1,10 +1,10 @@
 #include "kernels/machine.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstdint>
 #include <cstring>
 
+#include "kernels/clock.h"
 #include "kernels/parallel.h"
 #include "kernels/scratch.h"
 
@@ -124,10 +124,6 @@ HWY_EXPORT(multiply_bf16);
 
 namespace {
 
-double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
 constexpr std::size_t kAllThreads = std::size_t{1} << 40;  // more operations than any threshold
 
 /// The best of several runs of multiply(rounds, result) on all threads.
@@ -138,7 +134,7 @@ double best_giga_operations(const Multiply& multiply) {
   double best = 0.0;
   for (int repeat = 0; repeat < 8; ++repeat) {
     AlignedArray<double> operations(threads);
-    const auto start = std::chrono::steady_clock::now();
+    const Clock::time_point start = Clock::now();
     parallel_ranges(threads, threads, [&](std::size_t begin, std::size_t end) {
       for (std::size_t thread = begin; thread < end; ++thread) {
         std::int32_t result = repeat;
@@ -167,7 +163,7 @@ double measure_read_gb_s() {
   });
   double best = 0.0;
   for (int repeat = 0; repeat < 6; ++repeat) {
-    const auto start = std::chrono::steady_clock::now();
+    const Clock::time_point start = Clock::now();
     parallel_ranges(count, threads, [&](std::size_t begin, std::size_t end) {
       hwy::PreventElision(read(memory.data() + begin, end - begin));
     });

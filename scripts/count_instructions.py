@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Counts the instructions of the inner loops of quantized products, from the disassembly of a program.
+"""Counts the instructions of the inner loops of quantized products, from the disassembly of a program for x86.
 
     scripts/count_instructions.py build/release/ballast
 
@@ -19,7 +19,7 @@ FUNCTION = re.compile(r"^[0-9a-f]+ <void ballast::kernels::N_(\w+)::multiply_tok
                       r"ballast::kernels::N_\w+::(\w+)>")
 INSTRUCTION = re.compile(r"^\s*([0-9a-f]+):\s+(?:\{\w+\}\s+)?([a-z]\w*)\s*(.*)$")
 JUMP_TARGET = re.compile(r"^([0-9a-f]+) <")
-DOTS = {"vpdpbusd", "vpmaddubsw", "pmaddubsw", "sdot", "smmla"}
+DOTS = {"vpdpbusd", "vpmaddubsw", "pmaddubsw"}
 REGISTER_BYTES = {"z": 64, "y": 32, "x": 16}
 
 
@@ -36,6 +36,9 @@ class Kernel:
 
     def tokens(self) -> str:
         return "many" if self.next_codes == "NoNextCodes" else "few"
+
+    def order(self) -> tuple:
+        return (self.target, self.dots, self.planes, self.tokens(), self.code_bits, self.group_blocks)
 
     def weights(self) -> str:
         return f"{self.code_bits} bits" if self.bits == self.code_bits else f"{self.code_bits} bits in bytes"
@@ -96,10 +99,7 @@ def main() -> int:
     print("| instruction set | dot product | tokens | codes | activations | loop over | instructions | dot products "
           "| instructions per dot product | multiply-adds per instruction |")
     print("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
-    def order(kernel: Kernel):
-        return (kernel.target, kernel.dots, kernel.planes, kernel.tokens(), kernel.code_bits, kernel.group_blocks)
-
-    for kernel in sorted(kernels, key=order):
+    for kernel in sorted(kernels, key=Kernel.order):
         loops = inner_loops(kernel)
         if not loops:
             continue

@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -7,8 +6,10 @@
 #include "ballast/benchmark.h"
 #include "ballast/text.h"
 #include "tools/commands/commands.h"
+#include "tools/commands/generation_output.h"
 #include "tools/commands/job.h"
 #include "tools/flags/cache_flags.h"
+#include "tools/flags/draft_flags.h"
 #include "tools/flags/option_checks.h"
 #include "tools/terminal/console.h"
 #include "tools/terminal/table.h"
@@ -56,16 +57,13 @@ std::string benchmark_page(const Benchmark& benchmark) {
 }
 
 std::string speculation_page(const SpeculationBenchmark& benchmark) {
-  const double accepted = static_cast<double>(benchmark.accepted_tokens) /
-                          static_cast<double>(std::max<std::size_t>(benchmark.draft_tokens, 1));
   Table page({{}, {}});
   page.add_row({"prompt", report::counted(benchmark.prompt_tokens, "token", "tokens")});
   page.add_row({"generated", report::counted(benchmark.generated_tokens, "token", "tokens")});
   page.add_row({"one by one", format_fixed(benchmark.plain_tokens_per_second, 1) + " tokens/s"});
   page.add_row({"with drafts", format_fixed(benchmark.tokens_per_second, 1) + " tokens/s, " +
                                    format_fixed(benchmark.speedup, 2) + " times as fast"});
-  page.add_row({"drafted", report::counted(benchmark.draft_tokens, "token", "tokens") + ", " +
-                               format_percent(accepted) + " accepted"});
+  page.add_row({"drafted", drafted_text(benchmark.draft_tokens, benchmark.accepted_tokens)});
   return page.text();
 }
 
@@ -119,17 +117,8 @@ void add_bench(CLI::App& program, Action& action) {
   CLI::Option* text = command->add_option("--text", flags->text,
                                           "Measure what drafts gain where this text is continued, and nothing else");
   text->type_name("FILE");
-  command->add_option("--draft", flags->draft, kDraftHelp)->type_name("MODEL")->needs(text);
-  command->add_option("--draft-tokens", flags->draft_tokens, kDraftTokensHelp)
-      ->type_name("N")
-      ->capture_default_str()
-      ->check(whole_number(1))
-      ->needs(text);
-  command->add_option("--temperature", flags->temperature, kTemperatureHelp)
-      ->type_name("T")
-      ->capture_default_str()
-      ->check(real_number([](double value) { return value >= 0; }, "not below 0"))
-      ->needs(text);
+  for (CLI::Option* flag : add_draft_flags(*command, flags->draft, flags->draft_tokens, false)) flag->needs(text);
+  add_temperature_flag(*command, flags->temperature)->needs(text);
   command->add_flag("--json", flags->json, "Print one JSON object");
   add_processor_flags(*command, flags->job);
   add_bf16_flag(*command, flags->job);

@@ -24,10 +24,6 @@ inline constexpr int kExitDone = 0;
 inline constexpr int kExitFailed = 1;
 inline constexpr int kExitUsage = 2;
 
-inline constexpr const char* kDraftHelp = "A smaller model with the same tokens, which drafts what this one checks";
-inline constexpr const char* kDraftTokensHelp =
-    "Most tokens drafted at once, by --draft or from what the text repeats, where that pays; the output stays the same";
-inline constexpr const char* kTemperatureHelp = "0: the most likely token always";
 inline constexpr const char* kModelHelp = "A Hugging Face directory, a .gguf file, or a directory that ballast wrote";
 
 }  // namespace ballast::tools

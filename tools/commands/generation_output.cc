@@ -1,5 +1,6 @@
 #include "tools/commands/generation_output.h"
 
+#include <algorithm>
 #include <cstddef>
 
 #include "ballast/text.h"
@@ -26,13 +27,17 @@ void GenerationOutput::finish() const {
   if (!line_ended_) print("\n");
 }
 
+std::string drafted_text(std::size_t draft_tokens, std::size_t accepted_tokens) {
+  const auto most = static_cast<double>(std::max<std::size_t>(draft_tokens, 1));
+  return report::counted(draft_tokens, "token", "tokens") + ", " +
+         format_percent(static_cast<double>(accepted_tokens) / most) + " accepted";
+}
+
 std::string timing_line(const GenerateResult& result) {
   std::string line = "prompt: " + speed(result.prompt_tokens, result.prompt_seconds) +
                      "; generated: " + speed(result.tokens.size(), result.seconds);
   if (result.draft_tokens == 0) return line;
-  const double accepted = static_cast<double>(result.accepted_tokens) / static_cast<double>(result.draft_tokens);
-  return line + "; drafted: " + report::counted(result.draft_tokens, "token", "tokens") + ", " +
-         format_percent(accepted) + " accepted";
+  return line + "; drafted: " + drafted_text(result.draft_tokens, result.accepted_tokens);
 }
 
 }  // namespace ballast::tools

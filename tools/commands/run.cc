@@ -11,6 +11,7 @@
 #include "tools/commands/generation_output.h"
 #include "tools/commands/job.h"
 #include "tools/flags/cache_flags.h"
+#include "tools/flags/draft_flags.h"
 #include "tools/flags/option_checks.h"
 #include "tools/terminal/console.h"
 #include "tools/terminal/line_input.h"
@@ -21,8 +22,8 @@ namespace {
 struct RunFlags {
   std::filesystem::path model;
   std::optional<std::string> prompt;
-  std::optional<std::filesystem::path> draft;
   GenerateOptions options;
+  std::optional<std::filesystem::path> draft;
   bool chat = false;
   JobFlags job;
 };
@@ -53,10 +54,7 @@ void add_sampling_flags(CLI::App& command, GenerateOptions& options) {
       ->type_name("N")
       ->capture_default_str()
       ->check(whole_number(1));
-  command.add_option("--temperature", options.temperature, kTemperatureHelp)
-      ->type_name("T")
-      ->capture_default_str()
-      ->check(real_number([](double value) { return value >= 0; }, "not below 0"));
+  add_temperature_flag(command, options.temperature);
   command.add_option("--top-k", options.top_k, "Choose among the K most likely tokens; 0: no limit")
       ->type_name("K")
       ->capture_default_str()
@@ -86,11 +84,7 @@ void add_run(CLI::App& program, Action& action) {
       ->type_name("PROMPT");
   add_sampling_flags(*command, flags->options);
   add_cache_flags(*command, flags->options.cache);
-  command->add_option("--draft", flags->draft, kDraftHelp)->type_name("MODEL");
-  command->add_option("--draft-tokens", flags->options.draft_tokens, std::string(kDraftTokensHelp) + "; 0: none")
-      ->type_name("N")
-      ->capture_default_str()
-      ->check(whole_number(0));
+  add_draft_flags(*command, flags->draft, flags->options.draft_tokens, true);
   command->add_flag("--chat", flags->chat, "Answer the prompt as a chat message; without -p each line of input is one");
   add_processor_flags(*command, flags->job);
   add_bf16_flag(*command, flags->job);
