@@ -4,9 +4,6 @@ set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)
 set(triple aarch64-linux-gnu)
 set(CMAKE_CXX_COMPILER ${triple}-g++)
-# gcc before 13.2 compiles Highway's target for dot products and BF16 only on top of ARMv8.2, and Highway leaves it out.
-# So what this builds needs such a processor (since 2018).
-set(CMAKE_CXX_FLAGS_INIT "-march=armv8.2-a -DHWY_BROKEN_TARGETS=0")
 set(CMAKE_LIBRARY_ARCHITECTURE ${triple})
 
 # Nothing of the host's is taken: its libraries are for another machine, its headers may be of another version.

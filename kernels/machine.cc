@@ -1,12 +1,15 @@
 #include "kernels/machine.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <cstring>
 
 #include "kernels/clock.h"
+#include "kernels/matrix/amx.h"
 #include "kernels/parallel.h"
 #include "kernels/scratch.h"
+#include "kernels/target.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/machine.cc"
@@ -35,6 +38,15 @@ std::int32_t read_all(const std::int32_t* HWY_RESTRICT src, std::size_t count) {
   return hn::GetLane(hn::Xor(hn::Xor(a, b), hn::Xor(c, d)));
 }
 
+/// A vector's products, of two rows where Dots pairs them.
+template <class Dots>
+HWY_INLINE DotInt multiply_vector(DotBytes w, DotSignedBytes a, DotInt sum) {
+#if HWY_ARCH_ARM_A64
+  if constexpr (Dots::kPairsRows) return smmla(sum, a, hn::BitCast(DotSignedByteTag(), w));
+#endif
+  if constexpr (!Dots::kPairsRows) return Dots::template add<8>(w, a, sum);
+}
+
 template <class Dots>
 double multiply_int8_by(std::size_t rounds, std::int32_t& result) {
   const Int32Tag di32;
@@ -44,18 +56,19 @@ double multiply_int8_by(std::size_t rounds, std::int32_t& result) {
   auto c4 = hn::Set(di32, 4), c5 = hn::Set(di32, 5), c6 = hn::Set(di32, 6), c7 = hn::Set(di32, 7);
   for (std::size_t i = 0; i < rounds; ++i) {
     const auto a = hn::BitCast(DotSignedByteTag(), hn::Set(di32, static_cast<std::int32_t>(i)));
-    c0 = Dots::template add<8>(w, a, c0);
-    c1 = Dots::template add<8>(w, a, c1);
-    c2 = Dots::template add<8>(w, a, c2);
-    c3 = Dots::template add<8>(w, a, c3);
-    c4 = Dots::template add<8>(w, a, c4);
-    c5 = Dots::template add<8>(w, a, c5);
-    c6 = Dots::template add<8>(w, a, c6);
-    c7 = Dots::template add<8>(w, a, c7);
+    c0 = multiply_vector<Dots>(w, a, c0);
+    c1 = multiply_vector<Dots>(w, a, c1);
+    c2 = multiply_vector<Dots>(w, a, c2);
+    c3 = multiply_vector<Dots>(w, a, c3);
+    c4 = multiply_vector<Dots>(w, a, c4);
+    c5 = multiply_vector<Dots>(w, a, c5);
+    c6 = multiply_vector<Dots>(w, a, c6);
+    c7 = multiply_vector<Dots>(w, a, c7);
   }
   c0 = hn::Add(hn::Add(hn::Add(c0, c1), hn::Add(c2, c3)), hn::Add(hn::Add(c4, c5), hn::Add(c6, c7)));
   result = hn::GetLane(c0);
-  return static_cast<double>(rounds) * 8 * 2 * static_cast<double>(hn::Lanes(du8));
+  constexpr double kRowsAtOnce = Dots::kPairsRows ? 2 : 1;
+  return static_cast<double>(rounds) * 8 * 2 * kRowsAtOnce * static_cast<double>(hn::Lanes(du8));
 }
 
 /// Runs `rounds` of 8 independent INT8 multiply-accumulates; returns operations done and a function of their results.
@@ -150,6 +163,33 @@ double best_giga_operations(const Multiply& multiply) {
   return best;
 }
 
+#if HWY_ARCH_X86_64
+/// As multiply_int8, by tiles of AMX.
+double multiply_tiles(std::size_t rounds, std::int32_t& result) {
+  constexpr std::size_t kProducts = 4;
+  constexpr std::size_t kOperations = kProducts * 2 * kAmxRows * (kAmxRowBytes / 4) * kAmxRowBytes;
+  AmxShapes shapes;
+  std::fill_n(shapes.rows.begin(), kAmxTiles, static_cast<std::uint8_t>(kAmxRows));
+  std::fill_n(shapes.row_bytes.begin(), kAmxTiles, static_cast<std::uint16_t>(kAmxRowBytes));
+  std::array<std::uint8_t, kAmxRows * kAmxRowBytes> bytes;
+  bytes.fill(static_cast<std::uint8_t>(result));
+  const std::size_t times = rounds / kProducts / 8;  // a product takes longer than one of vectors
+  AmxTiles::configure(shapes);
+  AmxTiles::load<4>(bytes.data(), kAmxRowBytes);
+  AmxTiles::load<5>(bytes.data(), kAmxRowBytes);
+  for (std::size_t i = 0; i < times; ++i) {
+    AmxTiles::multiply<0, 4, 5>();
+    AmxTiles::multiply<1, 4, 5>();
+    AmxTiles::multiply<2, 4, 5>();
+    AmxTiles::multiply<3, 4, 5>();
+  }
+  AmxTiles::store<0>(bytes.data(), kAmxRowBytes);
+  AmxTiles::release();
+  result = bytes.front();
+  return static_cast<double>(times * kOperations);
+}
+#endif
+
 }  // namespace
 
 double measure_read_gb_s() {
@@ -173,6 +213,9 @@ double measure_read_gb_s() {
 }
 
 double measure_int8_gops() {
+#if HWY_ARCH_X86_64
+  if (amx_unit() == AmxUnit::kProcessor) return best_giga_operations(multiply_tiles);
+#endif
   return best_giga_operations(HWY_DYNAMIC_POINTER(multiply_int8));
 }
 

@@ -4,11 +4,26 @@
 
 namespace ballast::kernels {
 
-/// Whether kernels that Highway compiles for AVX2 or AVX3 shall multiply by vpdpbusd, which came later.
-bool target_adds_vnni();
+/// Instructions that kernels use beside those of Highway's targets. A later one includes those before it of the same
+/// architecture.
+enum class Extension {
+  kNone,
+  kVnni,            ///< vpdpbusd for what Highway compiles for AVX2 or AVX3
+  kAmx,             ///< INT8 tiles beside AVX3_DL and later
+  kDotProduct,      ///< sdot beside NEON
+  kMatrixProducts,  ///< smmla and usdot (i8mm) beside NEON and SVE
+};
+Extension target_extension();
 
 /// Unless use_simd_target chose a lesser one.
 bool uses_best_target();
+
+/// Who multiplies tiles for AMX.
+enum class AmxUnit { kNone, kProcessor, kEmulated };
+AmxUnit amx_unit();
+
+/// For tests: with every instruction set that could have AMX beside it, the same products by an emulation.
+void emulate_amx(bool emulate);
 
 }  // namespace ballast::kernels
 

@@ -89,6 +89,11 @@ class ProductBatch {
                                          .dst = output.dst,
                                          .stride = output.stride,
                                          .accumulate = output.accumulate};
+    if (output.gate == nullptr) return;
+    kernels::QuantizedOutput& product = quantized_products_[quantized_ - 1];
+    product.gate = &std::get<kernels::QuantizedMatrix>(output.gate->weights);
+    product.gate_bias = bias_of(*output.gate);
+    product.activation = output.activation;
   }
 
   const LinearRows& rows_;
@@ -114,6 +119,12 @@ const float* LinearRows::all(std::size_t count) const {
                              }
                            });
   return dense_;
+}
+
+bool multiplied_by_gate(const Linear& linear, const Linear& gate) {
+  const bool quantized = std::holds_alternative<kernels::QuantizedMatrix>(linear.weights) &&
+                         std::holds_alternative<kernels::QuantizedMatrix>(gate.weights);
+  return quantized && linear.activations == gate.activations && linear.rows() == gate.rows();
 }
 
 void apply(std::span<const LinearOutput> outputs, const LinearRows& rows, std::size_t count,

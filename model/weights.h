@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "ballast/activation.h"
 #include "ballast/spec.h"
 #include "kernels/matrix/float_matrix.h"
 #include "kernels/matrix/quantized_matrix.h"
@@ -41,8 +42,13 @@ struct LinearOutput {
   const Linear* linear = nullptr;
   float* dst = nullptr;
   std::size_t stride = 0;
-  bool accumulate = false;  ///< add to dst, which may not be a part of what is read
+  bool accumulate = false;       ///< add to dst, which may not be a part of what is read
+  const Linear* gate = nullptr;  ///< dst = activation(gate(x)) * linear(x): where multiplied_by_gate
+  Activation activation = Activation::kSilu;
 };
+
+/// Whether a linear and its gate are multiplied as one.
+bool multiplied_by_gate(const Linear& linear, const Linear& gate);
 
 /// Rows of `cols` values that linears read. They may be made while they are read, so that what makes them (a norm, an
 /// activation) is no pass of its own. Making may use up what they are made from: rows are read once, by source() or

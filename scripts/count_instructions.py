@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Counts the instructions of the inner loops of quantized products, from the disassembly of a program for x86.
+"""Counts the instructions of the inner loops of quantized products, from the disassembly of a program.
 
     scripts/count_instructions.py build/release/ballast
+    scripts/count_instructions.py build/aarch64/ballast
 
 Each line is the tile of the most tokens that one kernel has: the loop over blocks of 32 columns, or over whole groups
 where each is one block, their scales and sums included. A dot product is one instruction that multiplies bytes; the
-fewer instructions there are for each of them, the nearer the loop can come to the peak.
+fewer instructions there are for each of them, the nearer the loop can come to the peak. SVE is counted with vectors of
+128 bits.
 """
 
 import argparse
@@ -17,10 +19,13 @@ import sys
 FUNCTION = re.compile(r"^[0-9a-f]+ <void ballast::kernels::N_(\w+)::multiply_tokens_of<"
                       r"ballast::kernels::N_\w+::(\w+), (\d+)ul, (\d+), (\d+), (\d+)ul, "
                       r"ballast::kernels::N_\w+::(\w+)>")
-INSTRUCTION = re.compile(r"^\s*([0-9a-f]+):\s+(?:\{\w+\}\s+)?([a-z]\w*)\s*(.*)$")
-JUMP_TARGET = re.compile(r"^([0-9a-f]+) <")
-DOTS = {"vpdpbusd", "vpmaddubsw", "pmaddubsw"}
+INSTRUCTION = re.compile(r"^\s*([0-9a-f]+):\s+(?:\{\w+\}\s+)?([a-z][\w.]*)\s*(.*)$")
+JUMP_TARGET = re.compile(r"\b([0-9a-f]+) <")
+# Of each, how often it multiplies every byte of its registers. sadalp ends four instructions of NEON without sdot.
+DOTS = {"vpdpbusd": 1, "vpmaddubsw": 1, "pmaddubsw": 1, "sdot": 1, "sadalp": 1, "smmla": 2}
 REGISTER_BYTES = {"z": 64, "y": 32, "x": 16}
+ELF_MACHINE = slice(18, 20)
+OBJDUMPS = {62: "objdump", 183: "aarch64-linux-gnu-objdump"}
 
 
 @dataclasses.dataclass
@@ -52,7 +57,10 @@ class Loop:
 
 
 def read_kernels(program: str) -> list[Kernel]:
-    listing = subprocess.run(["objdump", "-d", "-C", "--no-show-raw-insn", program], capture_output=True, text=True,
+    with open(program, "rb") as file:
+        machine = int.from_bytes(file.read(20)[ELF_MACHINE], "little")
+    objdump = OBJDUMPS.get(machine, "objdump")
+    listing = subprocess.run([objdump, "-d", "-C", "--no-show-raw-insn", program], capture_output=True, text=True,
                              check=True).stdout
     kernels, kernel = [], None
     for line in listing.splitlines():
@@ -72,7 +80,7 @@ def inner_loops(kernel: Kernel) -> list[Loop]:
     dots = [index for index, (_, name, _) in enumerate(kernel.instructions) if name in DOTS]
     ranges = set()
     for index, (address, name, operands) in enumerate(kernel.instructions):
-        match = JUMP_TARGET.match(operands) if name.startswith("j") else None
+        match = JUMP_TARGET.search(operands) if name.startswith(("j", "b", "cb", "tb")) else None
         begin = addresses.get(int(match[1], 16)) if match else None
         if begin is not None and begin < index and any(begin <= dot <= index for dot in dots):
             ranges.add((begin, index))
@@ -83,10 +91,9 @@ def inner_loops(kernel: Kernel) -> list[Loop]:
 
 def measure(kernel: Kernel, begin: int, end: int) -> Loop:
     loop = kernel.instructions[begin:end + 1]
-    operands = [text for _, name, text in loop if name in DOTS]
-    widths = [REGISTER_BYTES.get(match[1], 16) if (match := re.search(r"%([xyz])mm\d+$", text)) else 16
-              for text in operands]
-    return Loop(len(loop), len(operands), sum(widths))
+    dots = [(name, re.search(r"%([xyz])mm\d+$", operands)) for _, name, operands in loop if name in DOTS]
+    multiply_adds = sum(DOTS[name] * (REGISTER_BYTES[register[1]] if register else 16) for name, register in dots)
+    return Loop(len(loop), len(dots), multiply_adds)
 
 
 def main() -> int:

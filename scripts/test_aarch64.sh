@@ -30,8 +30,8 @@ if command -v ccache >/dev/null; then launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=cc
 cmake --preset aarch64 "${launcher[@]}" "$@" --log-level=WARNING >/dev/null
 cmake --build --preset aarch64 -- --quiet -k 0
 
-# Kernels are tested on each target that a processor has, all else on its best one: NEON with dot product and BF16, then
-# SVE of each length. The last has both kinds of NEON too, so kernels are left to it.
+# Kernels are tested on each target that a processor has, all else on its best one: NEON with i8mm, then SVE of each
+# length. The last has NEON too, with dot products and without, so kernels are left to it.
 export OMP_WAIT_POLICY=passive
 step "tests on NEON"
 left_out=kernels
@@ -70,7 +70,7 @@ for scheme in w8a8 w4a8 w4a16; do
   logged "converting to $scheme here" "$host_program" convert "$work/model" -o "$work/$scheme" --scheme "$scheme" \
     >"$work/table"
   here=$(logged "$scheme here" "$host_program" run "$work/$scheme" "${words[@]}")
-  for cpu in cortex-a76 max,sve-max-vq=2; do
+  for cpu in cortex-a72 neoverse-n1 max,sve-max-vq=2; do  # without dot products, with them, with i8mm
     there=$(logged "$scheme on $cpu" qemu-aarch64 -L /usr/aarch64-linux-gnu -cpu "$cpu" build/aarch64/ballast \
       run "$work/$scheme" "${words[@]}")
     [[ -n $here && $here == "$there" ]] || {

@@ -47,6 +47,8 @@ HWY_INLINE hn::VFromD<hn::Repartition<T, DI>> broadcast_quad(DI di32, const T* s
 /// integers:
 ///   kUnsignedCodes       8-bit codes of weights are unsigned bytes, else signed ones
 ///   kWidensSmallCodes    prompts want codes of fewer bits as 8-bit ones whose zero points have been taken off
+///   kPairsRows           multiplies rows of codes in pairs, with panels that expand_panel has arranged for it: prompts
+///   Few                  how it multiplies few tokens, with panels as they lie
 ///   BlockSum<kCodeBits>  sums of one block of 32 columns, from begin() on, until end() adds them to those before
 ///   add<kCodeBits>       sum + weights . activations in each lane; weights below 8 bits are unsigned, activations lie
 ///                        in [-127, 127]
@@ -54,17 +56,18 @@ HWY_INLINE hn::VFromD<hn::Repartition<T, DI>> broadcast_quad(DI di32, const T* s
 template <class Dots>
 class EachDotByItself {
  public:
+  static constexpr bool kPairsRows = false;
+  using Few = Dots;
+
   template <int kCodeBits>
   using BlockSum = DotInt;
 
   template <int kCodeBits>
-  static HWY_INLINE DotInt begin(DotInt sum) {
+  static HWY_INLINE DotInt& begin(DotInt& sum) {
     return sum;
   }
   template <int kCodeBits>
-  static HWY_INLINE DotInt end(DotInt block, DotInt /*before*/) {
-    return block;
-  }
+  static HWY_INLINE void end(DotInt& /*block*/, DotInt& /*sum*/) {}
   /// Two quads of two vectors of rows of weights.
   template <int kCodeBits>
   static HWY_INLINE void add_pair(DotBytes w00, DotBytes w10, DotBytes w01, DotBytes w11, DotSignedBytes a0,
@@ -108,6 +111,8 @@ struct VnniDots : public EachDotByItself<VnniDots> {
 struct PairwiseDots {
   static constexpr bool kUnsignedCodes = false;
   static constexpr bool kWidensSmallCodes = false;
+  static constexpr bool kPairsRows = false;
+  using Few = PairwiseDots;
 
   using Short = hn::Repartition<std::int16_t, DotIntTag>;
   using Shorts = hn::VFromD<Short>;
@@ -117,20 +122,16 @@ struct PairwiseDots {
   using BlockSum = std::conditional_t<kCodeBits == 4, Shorts, DotInt>;
 
   template <int kCodeBits>
-  static HWY_INLINE BlockSum<kCodeBits> begin(DotInt sum) {
+  static HWY_INLINE decltype(auto) begin(DotInt& sum) {
     if constexpr (kCodeBits == 4) {
       return hn::Zero(Short());
     } else {
-      return sum;
+      return (sum);
     }
   }
   template <int kCodeBits>
-  static HWY_INLINE DotInt end(BlockSum<kCodeBits> block, DotInt before) {
-    if constexpr (kCodeBits == 4) {
-      return widen(block, before);
-    } else {
-      return block;
-    }
+  static HWY_INLINE void end(BlockSum<kCodeBits>& block, DotInt& sum) {
+    if constexpr (kCodeBits == 4) sum = widen(block, sum);
   }
 
   template <int kCodeBits>
@@ -176,7 +177,7 @@ struct PairwiseDots {
 
 #else
 
-/// ARM: signed by signed bytes.
+/// ARM: signed by signed bytes, by what Highway's target has.
 struct SignedDots : public EachDotByItself<SignedDots> {
   static constexpr bool kUnsignedCodes = false;
   static constexpr bool kWidensSmallCodes = true;
@@ -191,17 +192,92 @@ struct SignedDots : public EachDotByItself<SignedDots> {
   }
 };
 
+#if HWY_TARGET_IS_NEON && HWY_ARCH_ARM_A64
+
+/// By one instruction (sdot) beside NEON: Neoverse N1, Cortex-A76, Apple's.
+struct SdotDots : public EachDotByItself<SdotDots> {
+  static constexpr bool kUnsignedCodes = false;
+  static constexpr bool kWidensSmallCodes = true;
+
+  template <int kCodeBits>
+  static HWY_INLINE DotInt add(DotBytes weights, DotSignedBytes activations, DotInt sum) {
+    return sdot(sum, hn::BitCast(DotSignedByteTag(), weights), activations);
+  }
+  template <class VI, class VU, class VS>
+  static HWY_INLINE VI add_quads(VU a, VS b, VI sum) {
+    const hn::DFromV<VS> di8;  // a . b = (a - 128) . b + 64 . b + 64 . b
+    const auto half = hn::Set(di8, std::int8_t{64});
+    const auto low = hn::BitCast(di8, hn::Xor(a, hn::Set(hn::DFromV<VU>(), std::uint8_t{128})));
+    return sdot(sdot(sdot(sum, low, b), half, b), half, b);
+  }
+};
+
+#endif
+
+#if HWY_ARCH_ARM_A64
+
+/// Beside NEON and SVE: products of 2 rows with 2 rows (smmla), of unsigned and signed bytes (usdot).
+struct SmmlaDots : public EachDotByItself<SmmlaDots> {
+  static constexpr bool kUnsignedCodes = false;
+  static constexpr bool kWidensSmallCodes = true;
+  static constexpr bool kPairsRows = true;
+#if HWY_TARGET_IS_NEON
+  using Few = SdotDots;
+#else
+  using Few = SignedDots;
+#endif
+
+  /// Sums of two rows of codes, from a vector of rows of weights each to pairs of those rows in every 16 bytes, and
+  /// back.
+  static HWY_INLINE void exchange_rows(DotInt& first, DotInt& second) {
+    const hn::Repartition<std::int64_t, DotIntTag> di64;
+    const auto a = hn::BitCast(di64, first);
+    const auto b = hn::BitCast(di64, second);
+    first = hn::BitCast(DotIntTag(), hn::InterleaveEven(di64, a, b));
+    second = hn::BitCast(DotIntTag(), hn::InterleaveOdd(di64, a, b));
+  }
+
+  /// Adds 8 columns of two rows of codes times two vectors of rows of weights to sums that were exchanged.
+  static HWY_INLINE void add_rows(const std::int8_t* first, const std::int8_t* second, DotBytes w00, DotBytes w10,
+                                  DotBytes w01, DotBytes w11, DotInt& x0, DotInt& x1, DotInt& y0, DotInt& y1) {
+    const DotSignedByteTag di8;
+    const auto rows = two_rows(DotIntTag(), first, second);
+    x0 = smmla(x0, rows, hn::BitCast(di8, w00));
+    x1 = smmla(x1, rows, hn::BitCast(di8, w01));
+    y0 = smmla(y0, rows, hn::BitCast(di8, w10));
+    y1 = smmla(y1, rows, hn::BitCast(di8, w11));
+  }
+
+  template <class VI, class VU, class VS>
+  static HWY_INLINE VI add_quads(VU a, VS b, VI sum) {
+    return usdot(sum, a, b);
+  }
+};
+
+#endif  // HWY_ARCH_ARM_A64
+
 #endif
 
 /// use(dots) with the class that this processor is best at.
 template <class Use>
 HWY_INLINE auto with_dots(const Use& use) {
-#if !HWY_ARCH_X86
+#if HWY_ARCH_ARM_A64
+  switch (target_extension()) {
+    case Extension::kMatrixProducts:
+      return use(SmmlaDots());
+#if HWY_TARGET_IS_NEON
+    case Extension::kDotProduct:
+      return use(SdotDots());
+#endif
+    default:
+      return use(SignedDots());
+  }
+#elif !HWY_ARCH_X86
   return use(SignedDots());
 #elif HWY_TARGET <= HWY_AVX3_DL
   return use(VnniDots());
 #elif HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
-  return target_adds_vnni() ? use(VnniDots()) : use(PairwiseDots());
+  return target_extension() == Extension::kVnni ? use(VnniDots()) : use(PairwiseDots());
 #else
   return use(PairwiseDots());
 #endif

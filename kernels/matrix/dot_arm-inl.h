@@ -1,4 +1,5 @@
-// Dot products of signed bytes on ARM, where Highway 1.2 has one instruction for them on SVE only.
+// Dot products of bytes on ARM, where Highway 1.2 has one instruction for signed ones on SVE only. The others came
+// after the instruction sets that it compiles for, so that they are written here by name.
 #if defined(BALLAST_KERNELS_MATRIX_DOT_ARM_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef BALLAST_KERNELS_MATRIX_DOT_ARM_INL_H_
 #undef BALLAST_KERNELS_MATRIX_DOT_ARM_INL_H_
@@ -9,6 +10,7 @@
 #include <hwy/highway.h>
 
 #include <cstdint>
+#include <cstring>
 
 HWY_BEFORE_NAMESPACE();
 namespace ballast::kernels::HWY_NAMESPACE {
@@ -32,6 +34,69 @@ HWY_INLINE hn::VFromD<DI> dot_signed_bytes(DI di32, V8 weights, V8 activations, 
   return hn::SumOfMulQuadAccumulate(di32, weights, activations, sum);
 #endif
 }
+
+#if HWY_ARCH_ARM_A64
+
+// What the assembler must be told before these instructions. It holds up to the next function for another target, so it
+// names all that functions for this one may use.
+#undef BALLAST_ARM_EXTENSIONS
+#if HWY_TARGET_IS_NEON
+#define BALLAST_ARM_EXTENSIONS ".arch armv8.6-a+crypto+fp16\n\t"
+#else
+#define BALLAST_ARM_EXTENSIONS ".arch armv8.6-a+crypto+fp16+sve2+sve2-aes+sve2-bitperm\n\t"
+#endif
+
+#if HWY_TARGET_IS_NEON
+
+/// sum + a . b over the four bytes of each lane.
+template <class VI, class VS>
+HWY_INLINE VI sdot(VI sum, VS a, VS b) {
+  asm(BALLAST_ARM_EXTENSIONS "sdot %0.4s, %1.16b, %2.16b" : "+w"(sum.raw) : "w"(a.raw), "w"(b.raw));
+  return sum;
+}
+
+#endif
+
+/// sum + a . b over the four bytes of each lane, unsigned ones in a (i8mm).
+template <class VI, class VU, class VS>
+HWY_INLINE VI usdot(VI sum, VU a, VS b) {
+#if HWY_TARGET_IS_NEON
+  asm(BALLAST_ARM_EXTENSIONS "usdot %0.4s, %1.16b, %2.16b" : "+w"(sum.raw) : "w"(a.raw), "w"(b.raw));
+#else
+  asm(BALLAST_ARM_EXTENSIONS "usdot %0.s, %1.b, %2.b" : "+w"(sum) : "w"(a), "w"(b));
+#endif
+  return sum;
+}
+
+/// In every 16 bytes: sum[2 i + j] + a's i-th 8 bytes . b's j-th 8 bytes (i8mm).
+template <class VI, class VS>
+HWY_INLINE VI smmla(VI sum, VS a, VS b) {
+#if HWY_TARGET_IS_NEON
+  asm(BALLAST_ARM_EXTENSIONS "smmla %0.4s, %1.16b, %2.16b" : "+w"(sum.raw) : "w"(a.raw), "w"(b.raw));
+#else
+  asm(BALLAST_ARM_EXTENSIONS "smmla %0.s, %1.b, %2.b" : "+w"(sum) : "w"(a), "w"(b));
+#endif
+  return sum;
+}
+
+/// 8 bytes of each of two rows, in every 16 bytes.
+template <class DI>
+HWY_INLINE hn::VFromD<hn::Repartition<std::int8_t, DI>> two_rows(DI di32, const std::int8_t* first,
+                                                                 const std::int8_t* second) {
+#if HWY_TARGET_IS_NEON
+  (void)di32;
+  return hn::VFromD<hn::Repartition<std::int8_t, DI>>(vcombine_s8(vld1_s8(first), vld1_s8(second)));
+#else
+  const hn::Repartition<std::int64_t, DI> di64;
+  std::int64_t bytes[2];
+  std::memcpy(&bytes[0], first, 8);
+  std::memcpy(&bytes[1], second, 8);
+  return hn::BitCast(hn::Repartition<std::int8_t, DI>(),
+                     hn::InterleaveEven(di64, hn::Set(di64, bytes[0]), hn::Set(di64, bytes[1])));
+#endif
+}
+
+#endif  // HWY_ARCH_ARM_A64
 
 }  // namespace ballast::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

@@ -84,9 +84,23 @@ HWY_INLINE DotBytes spread_zeros(const std::uint8_t* zeros, int default_zero) {
   return hn::BitCast(DotByteTag(), hn::Or(pairs, hn::ShiftLeft<16>(pairs)));
 }
 
-/// A panel of 4, 5 or 6 bits with a byte for each code; its blocks come to lie as those of an 8-bit panel. Where Dots
-/// wants the full range, their zero point is that of 8-bit codes: code - zero + 128, or without the 128 where codes are
-/// signed.
+/// Two quads of one vector of rows, as Dots multiplies them: where rows are paired, each half holds 8 columns of a row,
+/// of the first half of the rows in every 16 bytes, then of the second.
+template <class Dots>
+HWY_INLINE void store_quads(DotBytes w0, DotBytes w1, std::uint8_t* first, std::uint8_t* second) {
+  if constexpr (Dots::kPairsRows) {
+    const auto i0 = hn::BitCast(DotIntTag(), w0);
+    const auto i1 = hn::BitCast(DotIntTag(), w1);
+    w0 = hn::BitCast(DotByteTag(), hn::InterleaveLower(DotIntTag(), i0, i1));
+    w1 = hn::BitCast(DotByteTag(), hn::InterleaveUpper(DotIntTag(), i0, i1));
+  }
+  hn::StoreU(w0, DotByteTag(), first);
+  hn::StoreU(w1, DotByteTag(), second);
+}
+
+/// A panel with a byte for each code, arranged for Dots; else its blocks come to lie as those of an 8-bit panel. Where
+/// Dots wants the full range of 4, 5 or 6 bits, their zero point is that of 8-bit codes: code - zero + 128, or without
+/// the 128 where codes are signed.
 template <class Dots, int kBits>
 void expand_panel(const GroupLayout& layout, const std::uint8_t* HWY_RESTRICT codes,
                   const std::uint8_t* HWY_RESTRICT zeros, std::uint8_t* HWY_RESTRICT dst) {
@@ -95,21 +109,20 @@ void expand_panel(const GroupLayout& layout, const std::uint8_t* HWY_RESTRICT co
   const std::size_t lanes = hn::Lanes(DotIntTag());
   const auto middle = hn::Set(du8, std::uint8_t{Dots::kUnsignedCodes ? 128 : 0});
   const auto shift_of = [&](const std::uint8_t* of_zeros) HWY_ATTR {
-    return Dots::kWidensSmallCodes ? hn::Sub(middle, spread_zeros(of_zeros, 1 << (kBits - 1))) : hn::Zero(du8);
+    if constexpr (kBits == 8 || !Dots::kWidensSmallCodes) return hn::Zero(du8);
+    return hn::Sub(middle, spread_zeros(of_zeros, 1 << (kBits - 1)));
   };
   for (std::size_t g = 0; g < layout.groups; ++g) {
     const std::uint8_t* group_zeros = zeros == nullptr ? nullptr : zeros + g * 2 * lanes;
     const auto shift0 = shift_of(group_zeros);
     const auto shift1 = shift_of(group_zeros == nullptr ? nullptr : group_zeros + lanes);
     for (std::size_t b = 0; b < layout.blocks_in(g); ++b) {
-      for_pairs_of_block<kBits>(codes,
-                                [&](std::size_t pair, DotBytes w00, DotBytes w10, DotBytes w01, DotBytes w11) HWY_ATTR {
-                                  std::uint8_t* quads = dst + pair * 4 * bytes;
-                                  hn::StoreU(hn::Add(w00, shift0), du8, quads);
-                                  hn::StoreU(hn::Add(w01, shift1), du8, quads + bytes);
-                                  hn::StoreU(hn::Add(w10, shift0), du8, quads + 2 * bytes);
-                                  hn::StoreU(hn::Add(w11, shift1), du8, quads + 3 * bytes);
-                                });
+      for_pairs_of_block<kBits>(
+          codes, [&](std::size_t pair, DotBytes w00, DotBytes w10, DotBytes w01, DotBytes w11) HWY_ATTR {
+            std::uint8_t* quads = dst + pair * 4 * bytes;
+            store_quads<Dots>(hn::Add(w00, shift0), hn::Add(w10, shift0), quads, quads + 2 * bytes);
+            store_quads<Dots>(hn::Add(w01, shift1), hn::Add(w11, shift1), quads + bytes, quads + 3 * bytes);
+          });
       codes += block_bytes<kBits>();
       dst += block_bytes<8>();
     }

@@ -7,32 +7,56 @@
 #include "kernels/matrix/quantized_storage.h"
 #include "kernels/parallel.h"
 #include "kernels/scratch.h"
+#include "kernels/target.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/matrix/quantized_matrix.cc"
 #include <hwy/foreach_target.h>  // IWYU pragma: keep
 #include <hwy/highway.h>
 
+#include "kernels/activation-inl.h"
+#include "kernels/matrix/amx_products-inl.h"
 #include "kernels/matrix/quantized_tile-inl.h"
 
 namespace ballast::kernels {
 #ifndef BALLAST_KERNELS_QUANTIZED_MATRIX_ONCE_
 #define BALLAST_KERNELS_QUANTIZED_MATRIX_ONCE_
 
-/// The panels of several matrices, counted through.
+/// The panels of several matrices, counted through; one with a gate's of the same place counts once.
 struct OutputPanels {
   std::span<const QuantizedOutput> outputs;
   std::size_t count = 0;
   std::size_t weights = 0;
-  std::size_t most_expanded_bytes = 0;  ///< of one panel of fewer than 8 bits
 
   explicit OutputPanels(std::span<const QuantizedOutput> all) : outputs(all) {
     for (const QuantizedOutput& output : outputs) {
       const QuantizedMatrix::Storage& s = output.matrix->storage();
       count += s.panels;
-      weights += s.rows * s.layout.cols;
-      if (s.bits < 8) most_expanded_bytes = std::max(most_expanded_bytes, s.layout.padded_cols() * s.width);
+      weights += s.rows * s.layout.cols * (output.gate == nullptr ? 1 : 2);
     }
+  }
+
+  /// Of the largest panel that has fewer bits, or any, with a byte for each code.
+  std::size_t most_panel_bytes(bool of_any) const {
+    std::size_t most = 0;
+    const auto count_panel = [&](const QuantizedMatrix* matrix) {
+      if (matrix == nullptr || (matrix->storage().bits == 8 && !of_any)) return;
+      most = std::max(most, matrix->storage().layout.padded_cols() * matrix->storage().width);
+    };
+    for (const QuantizedOutput& output : outputs) {
+      count_panel(output.matrix);
+      count_panel(output.gate);
+    }
+    return most;
+  }
+
+  /// Floats for the products of `tokens` tokens with a panel and its gate's, where there are gates.
+  std::size_t gated_floats(std::size_t tokens) const {
+    std::size_t most = 0;
+    for (const QuantizedOutput& output : outputs) {
+      if (output.gate != nullptr) most = std::max(most, 2 * tokens * output.matrix->storage().width);
+    }
+    return most;
   }
 
   /// Finds the output that panel `index` belongs to, and makes it the index within that.
@@ -63,13 +87,14 @@ struct PanelStore {
   const float* bias;  ///< null, or of this panel's rows
   std::size_t rows;
   float* dst;
+  std::size_t first;  ///< token, whose values come first in dst
   std::size_t stride;
   bool accumulate;
 
   HWY_INLINE void operator()(std::size_t token, QuantFloat c0, QuantFloat c1) const {
     const FloatTag df;
     const std::size_t lanes = hn::Lanes(df);
-    float* out = dst + token * stride;
+    float* out = dst + (token - first) * stride;
     if (bias != nullptr) {
       c0 = hn::Add(c0, load_or_zero(df, bias, 0, rows));
       c1 = hn::Add(c1, load_or_zero(df, bias, lanes, rows));
@@ -81,13 +106,6 @@ struct PanelStore {
     store_pair(df, c0, c1, rows, out);
   }
 };
-
-HWY_INLINE PanelStore panel_store(const QuantizedOutput& output, std::size_t panel) {
-  const QuantizedMatrix::Storage& s = output.matrix->storage();
-  const std::size_t row = panel * s.width;
-  return {output.bias == nullptr ? nullptr : output.bias + row, HWY_MIN(s.width, s.rows - row), output.dst + row,
-          output.stride, output.accumulate};
-}
 
 /// Tokens first .. last with a panel that lies as one of kBits bits and whose codes have kCodeBits, in tiles of about
 /// the same size: 7 tokens are 4 and 3.
@@ -120,12 +138,15 @@ void multiply_tokens(const QuantizedActivations::Storage& src, std::size_t first
   multiply_tokens_of<Dots, 1, kBits, kCodeBits, 0>(src, first, last, panel, next, store);
 }
 
-/// Panel `p` with a byte for each code: as it is, or expanded into `scratch`.
+/// Panel `p` with a byte for each code, arranged for Dots: as it is, or expanded into `scratch`.
 template <class Dots>
 HWY_NOINLINE PanelView byte_panel(const QuantizedMatrix::Storage& s, std::size_t p, std::uint8_t* scratch) {
   PanelView panel = panel_view(s, p);
-  if (s.bits == 8) return panel;
+  if (s.bits == 8 && !Dots::kPairsRows) return panel;
   switch (s.bits) {
+    case 8:
+      if constexpr (Dots::kPairsRows) expand_panel<Dots, 8>(s.layout, panel.codes, panel.zeros, scratch);
+      break;
     case 4:
       expand_panel<Dots, 4>(s.layout, panel.codes, panel.zeros, scratch);
       break;
@@ -137,38 +158,26 @@ HWY_NOINLINE PanelView byte_panel(const QuantizedMatrix::Storage& s, std::size_t
       break;
   }
   panel.codes = scratch;
-  if (Dots::kWidensSmallCodes) panel.zeros = nullptr;  // taken off
+  if (Dots::kWidensSmallCodes && s.bits < 8) panel.zeros = nullptr;  // taken off
   return panel;
-}
-
-/// All tokens with codes as they lie in memory. `more`: the matrix's next panel is this thread's, too.
-template <class Dots>
-void multiply_panel_as_it_is(const QuantizedActivations::Storage& src, const QuantizedOutput& output, std::size_t index,
-                             bool more) {
-  const QuantizedMatrix::Storage& s = output.matrix->storage();
-  const PanelView panel = panel_view(s, index);
-  const PanelStore store = panel_store(output, index);
-  // One row of codes keeps memory busy by itself; more leave it idle while they multiply. (2 cores of Zen 4,
-  // Qwen2.5-1.5B and SmolLM2: one token of 16 bits 1.35 times as fast, 8 tokens with INT4 1.2 to 1.4, one token of 8
-  // bits 0.94 to 1.)
-  const bool fetches = more && src.m * src.planes() > 1;
-  const NextCodes next = fetches ? NextCodes(s.panel_codes(index + 1), s.panel_bytes()) : NextCodes();
-  switch (s.bits) {
-    case 4:
-      return multiply_tokens<Dots, 4, 4>(src, 0, src.m, panel, next, store);
-    case 5:
-      return multiply_tokens<Dots, 5, 5>(src, 0, src.m, panel, next, store);
-    case 6:
-      return multiply_tokens<Dots, 6, 6>(src, 0, src.m, panel, next, store);
-    default:
-      return multiply_tokens<Dots, 8, 8>(src, 0, src.m, panel, next, store);
-  }
 }
 
 /// Tokens first .. last with a panel of `bits` bits, of which byte_panel was made.
 template <class Dots>
 void multiply_panel(const QuantizedActivations::Storage& src, std::size_t first, std::size_t last, int bits,
                     const PanelView& panel, const PanelStore& store) {
+#if BALLAST_AMX_PRODUCTS
+  switch (amx_unit()) {
+    case AmxUnit::kProcessor:
+      first = multiply_by_amx<AmxTiles>(src, first, last, panel, store);
+      break;
+    case AmxUnit::kEmulated:
+      first = multiply_by_amx<EmulatedAmxTiles>(src, first, last, panel, store);
+      break;
+    case AmxUnit::kNone:
+      break;
+  }
+#endif
   if (Dots::kWidensSmallCodes || bits == 8)
     return multiply_tokens<Dots, 8, 8>(src, first, last, panel, NoNextCodes(), store);
   if constexpr (!Dots::kWidensSmallCodes) {
@@ -177,31 +186,127 @@ void multiply_panel(const QuantizedActivations::Storage& src, std::size_t first,
   }
 }
 
+/// Where a panel's products with tokens from `first` on go: those of an output's matrix, or of its gate.
+HWY_INLINE PanelStore store_of(const QuantizedOutput& output, const float* bias, std::size_t index, std::size_t first) {
+  const QuantizedMatrix::Storage& s = output.matrix->storage();
+  const std::size_t row = index * s.width;
+  return {.bias = bias == nullptr ? nullptr : bias + row,
+          .rows = HWY_MIN(s.width, s.rows - row),
+          .dst = output.dst + first * output.stride + row,
+          .first = first,
+          .stride = output.stride,
+          .accumulate = output.accumulate};
+}
+
+/// Few tokens with panels begin .. end of a matrix as they lie, each read once.
+template <class Dots>
+class FewTokens {
+ public:
+  // One row of codes keeps memory busy by itself; more leave it idle while they multiply. (2 cores of Zen 4,
+  // Qwen2.5-1.5B and SmolLM2: one token of 16 bits 1.35 times as fast, 8 tokens with INT4 1.2 to 1.4, one token of 8
+  // bits 0.94 to 1.)
+  explicit FewTokens(const QuantizedActivations::Storage& src) : src_(src), fetches_(src.m * src.planes() > 1) {}
+
+  void write(const QuantizedOutput& output, std::size_t begin, std::size_t end) const {
+    const QuantizedMatrix::Storage& own = output.matrix->storage();
+    if (output.gate == nullptr) {
+      for (std::size_t p = begin; p < end; ++p) multiply(own, p, end, store_of(output, output.bias, p, 0));
+      return;
+    }
+    // All of the gate's panels first: memory is fastest in order.
+    for (std::size_t p = begin; p < end; ++p) {
+      multiply(output.gate->storage(), p, end, store_of(output, output.gate_bias, p, 0));
+    }
+    HWY_ALIGN float products[kFewTokens * 2 * hn::MaxLanes(FloatTag())];
+    for (std::size_t p = begin; p < end; ++p) {
+      const PanelStore gates = store_of(output, output.bias, p, 0);
+      PanelStore store = gates;
+      store.dst = products;
+      store.stride = own.width;
+      multiply(own, p, end, store);
+      for (std::size_t token = 0; token < src_.m; ++token) {
+        float* dst = gates.dst + token * gates.stride;
+        activate_range(output.activation, dst, products + token * store.stride, store.rows, dst);
+      }
+    }
+  }
+
+ private:
+  void multiply(const QuantizedMatrix::Storage& s, std::size_t index, std::size_t end, const PanelStore& store) const {
+    const bool more = fetches_ && index + 1 < end;
+    const NextCodes next = more ? NextCodes(s.panel_codes(index + 1), s.panel_bytes()) : NextCodes();
+    const PanelView panel = panel_view(s, index);
+    switch (s.bits) {
+      case 4:
+        return multiply_tokens<Dots, 4, 4>(src_, 0, src_.m, panel, next, store);
+      case 5:
+        return multiply_tokens<Dots, 5, 5>(src_, 0, src_.m, panel, next, store);
+      case 6:
+        return multiply_tokens<Dots, 6, 6>(src_, 0, src_.m, panel, next, store);
+      default:
+        return multiply_tokens<Dots, 8, 8>(src_, 0, src_.m, panel, next, store);
+    }
+  }
+
+  const QuantizedActivations::Storage& src_;
+  bool fetches_;
+};
+
+/// Tokens first .. last with a panel of an output. `scratch` is of panel_floats and gated_floats.
+template <class Dots>
+void write_panel(const QuantizedActivations::Storage& src, const QuantizedOutput& output, std::size_t index,
+                 std::size_t first, std::size_t last, float* scratch, std::size_t panel_floats) {
+  const auto multiply = [&](const QuantizedMatrix& matrix, const PanelStore& store) HWY_ATTR {
+    const QuantizedMatrix::Storage& s = matrix.storage();
+    const PanelView panel = byte_panel<Dots>(s, index, reinterpret_cast<std::uint8_t*>(scratch));
+    multiply_panel<Dots>(src, first, last, s.bits, panel, store);
+  };
+  PanelStore store = store_of(output, output.bias, index, first);
+  if (output.gate == nullptr) return multiply(*output.matrix, store);
+  // Both products, and what becomes of them, stay in the cache.
+  const std::size_t width = output.matrix->storage().width;
+  const std::size_t values = (last - first) * width;
+  float* gates = scratch + panel_floats;
+  float* products = gates + values;
+  PanelStore gate_store = store_of(output, output.gate_bias, index, first);
+  gate_store.stride = store.stride = width;
+  gate_store.dst = gates;
+  store.dst = products;
+  multiply(*output.gate, gate_store);
+  multiply(*output.matrix, store);
+  activate_range(output.activation, gates, products, values, products);
+  const FloatTag df;
+  float* dst = store_of(output, output.bias, index, first).dst;
+  for (std::size_t token = first; token < last; ++token, products += width, dst += output.stride) {
+    store_pair(df, hn::Load(df, products), hn::Load(df, products + hn::Lanes(df)), store.rows, dst);
+  }
+}
+
 template <class Dots>
 void multiply_all_by(const QuantizedActivations::Storage& src, const OutputPanels& panels) {
   const std::size_t threads = threads_for(src.m * panels.weights / 4);
   if (src.m <= kFewTokens) {
+    const FewTokens<typename Dots::Few> tokens(src);
     parallel_ranges(panels.count, threads, [&](std::size_t begin, std::size_t end) HWY_ATTR {
-      for (std::size_t p = begin; p < end; ++p) {
-        std::size_t index = p;
+      while (begin < end) {
+        std::size_t index = begin;
         const QuantizedOutput& output = panels.find(index);
-        const bool more = p + 1 < end && index + 1 < output.matrix->storage().panels;
-        multiply_panel_as_it_is<Dots>(src, output, index, more);
+        const std::size_t count = HWY_MIN(end - begin, output.matrix->storage().panels - index);
+        tokens.write(output, index, index + count);
+        begin += count;
       }
     });
     return;
   }
   const TokenPartitions partitions(src.m, threads);
-  const ThreadScratch scratch(threads, panels.most_expanded_bytes / sizeof(float));
+  const std::size_t panel_floats = panels.most_panel_bytes(Dots::kPairsRows) / sizeof(float);
+  const ThreadScratch scratch(threads, panel_floats + panels.gated_floats(partitions.largest()));
   parallel_partitions(partitions.count, panels.count, threads,
                       [&](std::size_t partition, std::size_t task, std::size_t thread) HWY_ATTR {
                         std::size_t index = task;
                         const QuantizedOutput& output = panels.find(index);
-                        const QuantizedMatrix::Storage& s = output.matrix->storage();
-                        const PanelView panel =
-                            byte_panel<Dots>(s, index, reinterpret_cast<std::uint8_t*>(scratch.of(thread)));
-                        multiply_panel<Dots>(src, partitions.begin(partition), partitions.begin(partition + 1), s.bits,
-                                             panel, panel_store(output, index));
+                        write_panel<Dots>(src, output, index, partitions.begin(partition),
+                                          partitions.begin(partition + 1), scratch.of(thread), panel_floats);
                       });
 }
 
@@ -223,9 +328,11 @@ bool multiplies_unsigned_codes() {
 }
 
 void matmul(const QuantizedActivations& src, std::span<const QuantizedOutput> outputs) {
+  [[maybe_unused]] const ActivationFormat& format = src.storage().format;
   for ([[maybe_unused]] const QuantizedOutput& output : outputs) {
-    assert(src.storage().format ==
-           output.matrix->activation_format(src.storage().format.bits, src.storage().format.scale_per_group));
+    assert(format == output.matrix->activation_format(format.bits, format.scale_per_group));
+    assert(output.gate == nullptr || format == output.gate->activation_format(format.bits, format.scale_per_group));
+    assert(output.gate == nullptr || (output.gate->rows() == output.matrix->rows() && !output.accumulate));
   }
   if (src.m() != 0) HWY_DYNAMIC_DISPATCH(multiply_all)(src.storage(), OutputPanels(outputs));
 }

@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "ballast/activation.h"
 #include "ballast/quantized.h"
 
 namespace ballast::kernels {
@@ -101,13 +102,17 @@ class QuantizedMatrix {
   std::unique_ptr<Storage> storage_;
 };
 
-/// One matrix's part of a product: dst[i][r] = bias[r] + sum_c src[i][c] * w[r][c], or that added to dst.
+/// One matrix's part of a product: dst[i][r] = bias[r] + sum_c src[i][c] * w[r][c], or that added to dst. With a gate,
+/// a matrix of as many rows, dst[i][r] = activation(gate's product with src) * that.
 struct QuantizedOutput {
   const QuantizedMatrix* matrix = nullptr;
   const float* bias = nullptr;  ///< [rows], or null
   float* dst = nullptr;         ///< [m][rows], rows `stride` floats apart
   std::size_t stride = 0;
-  bool accumulate = false;  ///< dst += instead of dst =
+  bool accumulate = false;  ///< dst += instead of dst =; not with a gate
+  const QuantizedMatrix* gate = nullptr;
+  const float* gate_bias = nullptr;  ///< as bias
+  Activation activation = Activation::kSilu;
 };
 
 /// Multiplies the same activations with several matrices at once, each of which must want them in the format that they

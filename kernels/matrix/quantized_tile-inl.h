@@ -123,6 +123,20 @@ HWY_INLINE void multiply_pair(const std::int8_t* HWY_RESTRICT src, DotBytes w00,
   Dots::template add_pair<kCodeBits>(w00, w10, w01, w11, a0, a1, b0, b1);
 }
 
+/// Exchanges the sums of each pair of rows, where Dots pairs them.
+template <class Dots, std::size_t kRows>
+HWY_INLINE void exchange_pairs(DotInt& i00, DotInt& i01, DotInt& i10, DotInt& i11, DotInt& i20, DotInt& i21,
+                               DotInt& i30, DotInt& i31, DotInt& i40, DotInt& i41, DotInt& i50, DotInt& i51) {
+  if constexpr (Dots::kPairsRows) {
+    Dots::exchange_rows(i00, i10);
+    Dots::exchange_rows(i01, i11);
+    if constexpr (kRows > 2) Dots::exchange_rows(i20, i30);
+    if constexpr (kRows > 2) Dots::exchange_rows(i21, i31);
+    if constexpr (kRows > 4) Dots::exchange_rows(i40, i50);
+    if constexpr (kRows > 4) Dots::exchange_rows(i41, i51);
+  }
+}
+
 HWY_INLINE void multiply_both(float factor, QuantFloat& f0, QuantFloat& f1) {
   const auto v = hn::Set(FloatTag(), factor);
   f0 = hn::Mul(f0, v);
@@ -192,44 +206,57 @@ HWY_INLINE void multiply_code_tile(const QuantizedActivations::Storage& src, std
     if constexpr (kRows > 3) start_group<Dots, kCodeBits>(panel, at, sums[3 * groups + g], i30, i31);
     if constexpr (kRows > 4) start_group<Dots, kCodeBits>(panel, at, sums[4 * groups + g], i40, i41);
     if constexpr (kRows > 5) start_group<Dots, kCodeBits>(panel, at, sums[5 * groups + g], i50, i51);
+    exchange_pairs<Dots, kRows>(i00, i01, i10, i11, i20, i21, i30, i31, i40, i41, i50, i51);
     const std::size_t blocks = kGroupBlocks != 0 ? kGroupBlocks : layout.blocks_in(g);
     for (std::size_t b = 0; b < blocks; ++b) {
-      auto b00 = Dots::template begin<kCodeBits>(i00), b01 = Dots::template begin<kCodeBits>(i01);
-      auto b10 = Dots::template begin<kCodeBits>(i10), b11 = Dots::template begin<kCodeBits>(i11);
-      auto b20 = Dots::template begin<kCodeBits>(i20), b21 = Dots::template begin<kCodeBits>(i21);
-      auto b30 = Dots::template begin<kCodeBits>(i30), b31 = Dots::template begin<kCodeBits>(i31);
-      auto b40 = Dots::template begin<kCodeBits>(i40), b41 = Dots::template begin<kCodeBits>(i41);
-      auto b50 = Dots::template begin<kCodeBits>(i50), b51 = Dots::template begin<kCodeBits>(i51);
-      for_pairs_of_block<kBits>(codes,
-                                [&](std::size_t, DotBytes w00, DotBytes w10, DotBytes w01, DotBytes w11) HWY_ATTR {
-                                  multiply_pair<Dots, kCodeBits>(a, w00, w10, w01, w11, b00, b01);
-                                  if constexpr (kRows > 1)
-                                    multiply_pair<Dots, kCodeBits>(a + stride, w00, w10, w01, w11, b10, b11);
-                                  if constexpr (kRows > 2)
-                                    multiply_pair<Dots, kCodeBits>(a + 2 * stride, w00, w10, w01, w11, b20, b21);
-                                  if constexpr (kRows > 3)
-                                    multiply_pair<Dots, kCodeBits>(a + 3 * stride, w00, w10, w01, w11, b30, b31);
-                                  if constexpr (kRows > 4)
-                                    multiply_pair<Dots, kCodeBits>(a + 4 * stride, w00, w10, w01, w11, b40, b41);
-                                  if constexpr (kRows > 5)
-                                    multiply_pair<Dots, kCodeBits>(a + 5 * stride, w00, w10, w01, w11, b50, b51);
-                                  a += 2 * kQuadColumns;
-                                });
-      i00 = Dots::template end<kCodeBits>(b00, i00);
-      i01 = Dots::template end<kCodeBits>(b01, i01);
-      i10 = Dots::template end<kCodeBits>(b10, i10);
-      i11 = Dots::template end<kCodeBits>(b11, i11);
-      i20 = Dots::template end<kCodeBits>(b20, i20);
-      i21 = Dots::template end<kCodeBits>(b21, i21);
-      i30 = Dots::template end<kCodeBits>(b30, i30);
-      i31 = Dots::template end<kCodeBits>(b31, i31);
-      i40 = Dots::template end<kCodeBits>(b40, i40);
-      i41 = Dots::template end<kCodeBits>(b41, i41);
-      i50 = Dots::template end<kCodeBits>(b50, i50);
-      i51 = Dots::template end<kCodeBits>(b51, i51);
+      auto&& b00 = Dots::template begin<kCodeBits>(i00);
+      auto&& b01 = Dots::template begin<kCodeBits>(i01);
+      auto&& b10 = Dots::template begin<kCodeBits>(i10);
+      auto&& b11 = Dots::template begin<kCodeBits>(i11);
+      auto&& b20 = Dots::template begin<kCodeBits>(i20);
+      auto&& b21 = Dots::template begin<kCodeBits>(i21);
+      auto&& b30 = Dots::template begin<kCodeBits>(i30);
+      auto&& b31 = Dots::template begin<kCodeBits>(i31);
+      auto&& b40 = Dots::template begin<kCodeBits>(i40);
+      auto&& b41 = Dots::template begin<kCodeBits>(i41);
+      auto&& b50 = Dots::template begin<kCodeBits>(i50);
+      auto&& b51 = Dots::template begin<kCodeBits>(i51);
+      for_pairs_of_block<kBits>(
+          codes, [&](std::size_t, DotBytes w00, DotBytes w10, DotBytes w01, DotBytes w11) HWY_ATTR {
+            if constexpr (Dots::kPairsRows) {  // an odd row is its own partner, whose sums are nobody's
+              const auto add = [&](std::size_t row, DotInt& x0, DotInt& x1, DotInt& y0, DotInt& y1) HWY_ATTR {
+                const std::size_t partner = HWY_MIN(row + 1, kRows - 1);
+                Dots::add_rows(a + row * stride, a + partner * stride, w00, w10, w01, w11, x0, x1, y0, y1);
+              };
+              add(0, b00, b01, b10, b11);
+              if constexpr (kRows > 2) add(2, b20, b21, b30, b31);
+              if constexpr (kRows > 4) add(4, b40, b41, b50, b51);
+            } else {
+              multiply_pair<Dots, kCodeBits>(a, w00, w10, w01, w11, b00, b01);
+              if constexpr (kRows > 1) multiply_pair<Dots, kCodeBits>(a + stride, w00, w10, w01, w11, b10, b11);
+              if constexpr (kRows > 2) multiply_pair<Dots, kCodeBits>(a + 2 * stride, w00, w10, w01, w11, b20, b21);
+              if constexpr (kRows > 3) multiply_pair<Dots, kCodeBits>(a + 3 * stride, w00, w10, w01, w11, b30, b31);
+              if constexpr (kRows > 4) multiply_pair<Dots, kCodeBits>(a + 4 * stride, w00, w10, w01, w11, b40, b41);
+              if constexpr (kRows > 5) multiply_pair<Dots, kCodeBits>(a + 5 * stride, w00, w10, w01, w11, b50, b51);
+            }
+            a += 2 * kQuadColumns;
+          });
+      Dots::template end<kCodeBits>(b00, i00);
+      Dots::template end<kCodeBits>(b01, i01);
+      Dots::template end<kCodeBits>(b10, i10);
+      Dots::template end<kCodeBits>(b11, i11);
+      Dots::template end<kCodeBits>(b20, i20);
+      Dots::template end<kCodeBits>(b21, i21);
+      Dots::template end<kCodeBits>(b30, i30);
+      Dots::template end<kCodeBits>(b31, i31);
+      Dots::template end<kCodeBits>(b40, i40);
+      Dots::template end<kCodeBits>(b41, i41);
+      Dots::template end<kCodeBits>(b50, i50);
+      Dots::template end<kCodeBits>(b51, i51);
       codes += block_bytes<kBits>();
       ahead.fetch();
     }
+    exchange_pairs<Dots, kRows>(i00, i01, i10, i11, i20, i21, i30, i31, i40, i41, i50, i51);
     const auto s0 = load_16_bit(panel.scales + at, panel.bf16_scales);
     const auto s1 = load_16_bit(panel.scales + at + lanes, panel.bf16_scales);
     if constexpr (kPlanes == 2) {

@@ -37,8 +37,10 @@ void add_returned(const BlockPass& pass, const Norm& norm, std::size_t count, fl
 /// Where a half of the block adds what it returns: the stream, unless something happens to it first.
 float* destination(const BlockPass& pass, float* hidden) {
   if (!pass.spec.post_norms && pass.spec.residual_scale == 1.0) return hidden;
-  pass.activations.returned.assign(pass.tokens * pass.spec.hidden_size, 0.0F);
-  return pass.activations.returned.data();
+  kernels::AlignedArray<float>& returned = pass.activations.returned;
+  returned.grow(pass.tokens * pass.spec.hidden_size);
+  std::fill_n(returned.data(), pass.tokens * pass.spec.hidden_size, 0.0F);
+  return returned.data();
 }
 
 /// Mixer::forward, as the layout's first half.
@@ -170,7 +172,7 @@ void RopeTable::Rotation::fill(std::span<const BatchSequence> batch, bool in_slo
 }
 
 float* BlockPass::buffer(std::size_t index, std::size_t size) const {
-  grow(activations.of_mixer[index], size);
+  activations.of_mixer[index].grow(size);
   return activations.of_mixer[index].data();
 }
 
@@ -217,8 +219,8 @@ void forward_block(const ModelSpec& spec, const BlockWeights& block, std::size_t
                           .options = options,
                           .tokens = count_tokens(batch)};
   const std::size_t size = pass.tokens * spec.hidden_size;
-  grow(activations.attention_input, size);
-  grow(activations.mlp_input, size);
+  activations.attention_input.grow(size);
+  activations.mlp_input.grow(size);
   activations.inputs.clear();
   kernels::with_team([&] {
     switch (spec.layout) {

@@ -13,6 +13,7 @@
 #include "kernels/attention/attention.h"
 #include "kernels/attention/key_bias.h"
 #include "kernels/matrix/quantized_matrix.h"
+#include "kernels/scratch.h"
 #include "model/forward/sequence_state.h"
 #include "model/weights.h"
 
@@ -50,12 +51,13 @@ struct BlockActivations {
   std::vector<double> first_token_share;  ///< [sequences][heads]; only when asked for
 
   // Not of interest outside.
-  std::vector<float> attention_input, query_key_value, attention_output, output_gate;
-  std::vector<float> query_latent, key_value_latent, key_position, plain_keys, sink_queries;
-  std::vector<float> mlp_input, mlp_hidden, mlp_up;
-  std::vector<float> returned;                 ///< by mixer or MLP, where it is not added as it is
-  std::array<std::vector<float>, 4> of_mixer;  ///< BlockPass::buffer
-  std::vector<float> router_logits, expert_input, expert_hidden, expert_up, expert_output;
+  using Buffer = kernels::AlignedArray<float>;
+  Buffer attention_input, query_key_value, attention_output, output_gate;
+  Buffer query_latent, key_value_latent, key_position, plain_keys, sink_queries;
+  Buffer mlp_input, mlp_hidden, mlp_up;
+  Buffer returned;                 ///< by mixer or MLP, where it is not added as it is
+  std::array<Buffer, 4> of_mixer;  ///< BlockPass::buffer
+  Buffer router_logits, expert_input, expert_hidden, expert_up, expert_output;
   std::vector<kernels::AttentionSequence> attention_sequences;
   kernels::QuantizedActivations quantized;
 };

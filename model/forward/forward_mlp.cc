@@ -30,29 +30,48 @@ struct ActivatedRows {
   }
 };
 
-/// dst (+)= down(activated hidden), which becomes the place of the activated rows when they are wanted in memory.
-void apply_down(const BlockPass& pass, const MlpWeights& mlp, float* hidden, const float* up, const LinearOutput& dst,
-                std::size_t count, std::span<const std::size_t> row_tokens = {}) {
-  const std::size_t size = mlp.up.rows();
-  const ActivatedRows activated = {pass.layer.mlp.activation, mlp.gate.has_value(), size, hidden, up};
-  pass.apply_linears({&dst, 1}, {kernels::RowSource(activated), size, hidden}, count, row_tokens);
-}
+/// An MLP's pass over `count` rows, with memory for what its first linears write.
+struct MlpPass {
+  const BlockPass& pass;
+  const MlpWeights& mlp;
+  float* hidden;  ///< [count][up's rows]
+  float* up;      ///< the same; for what the gate multiplies
 
-/// The outputs that an MLP's first linears write.
-LinearOutputs first_outputs(const MlpWeights& mlp, float* hidden, float* up) {
-  LinearOutputs outputs;
-  if (mlp.gate) outputs.add({&*mlp.gate, hidden, mlp.up.rows()});
-  outputs.add({&mlp.up, mlp.gate ? up : hidden, mlp.up.rows()});
-  return outputs;
-}
+  bool gates_in_product() const { return mlp.gate && multiplied_by_gate(mlp.up, *mlp.gate); }
+
+  /// What the first linears write: the gate and what it multiplies, or only that, multiplied.
+  LinearOutputs first_outputs() const {
+    const std::size_t size = mlp.up.rows();
+    LinearOutputs outputs;
+    if (gates_in_product()) {
+      outputs.add({.linear = &mlp.up,
+                   .dst = hidden,
+                   .stride = size,
+                   .gate = &*mlp.gate,
+                   .activation = pass.layer.mlp.activation});
+      return outputs;
+    }
+    if (mlp.gate) outputs.add({&*mlp.gate, hidden, size});
+    outputs.add({&mlp.up, mlp.gate ? up : hidden, size});
+    return outputs;
+  }
+
+  /// dst (+)= down(activated hidden), which becomes the place of the activated rows when they are wanted in memory.
+  void apply_down(const LinearOutput& dst, std::size_t count, std::span<const std::size_t> row_tokens = {}) const {
+    const std::size_t size = mlp.up.rows();
+    if (gates_in_product()) return pass.apply_linears({&dst, 1}, {hidden, size}, count, row_tokens);
+    const ActivatedRows activated = {pass.layer.mlp.activation, mlp.gate.has_value(), size, hidden, up};
+    pass.apply_linears({&dst, 1}, {kernels::RowSource(activated), size, hidden}, count, row_tokens);
+  }
+};
 
 void forward_plain(const BlockPass& pass, const MlpWeights& mlp, const LinearRows& input, float* hidden) {
   BlockActivations& a = pass.activations;
-  grow(a.mlp_hidden, pass.tokens * mlp.up.rows());
-  grow(a.mlp_up, pass.tokens * mlp.up.rows());
-  pass.apply_linears(first_outputs(mlp, a.mlp_hidden.data(), a.mlp_up.data()).all(), input, pass.tokens);
-  apply_down(pass, mlp, a.mlp_hidden.data(), a.mlp_up.data(), {&mlp.down, hidden, pass.spec.hidden_size, true},
-             pass.tokens);
+  a.mlp_hidden.grow(pass.tokens * mlp.up.rows());
+  a.mlp_up.grow(pass.tokens * mlp.up.rows());
+  const MlpPass own = {pass, mlp, a.mlp_hidden.data(), a.mlp_up.data()};
+  pass.apply_linears(own.first_outputs().all(), input, pass.tokens);
+  own.apply_down({&mlp.down, hidden, pass.spec.hidden_size, true}, pass.tokens);
 }
 
 /// Which tokens an expert gets, and with which weights.
@@ -79,11 +98,11 @@ void forward_experts(const BlockPass& pass, const ExpertWeights& routed, const L
   const std::size_t hidden_size = pass.spec.hidden_size;
   BlockActivations& a = pass.activations;
   const std::size_t rows = pass.tokens * spec.per_token;
-  grow(a.router_logits, pass.tokens * spec.count);
-  grow(a.expert_input, rows * hidden_size);
-  grow(a.expert_hidden, rows * spec.size);
-  grow(a.expert_up, rows * spec.size);
-  grow(a.expert_output, rows * hidden_size);
+  a.router_logits.grow(pass.tokens * spec.count);
+  a.expert_input.grow(rows * hidden_size);
+  a.expert_hidden.grow(rows * spec.size);
+  a.expert_up.grow(rows * spec.size);
+  a.expert_output.grow(rows * hidden_size);
   const float* input = all_rows.all(pass.tokens);  // each expert reads some of them
   const LinearOutput router[] = {{&routed.router, a.router_logits.data(), spec.count}};
   apply(router, {input, hidden_size}, pass.tokens, a.quantized);
@@ -104,14 +123,14 @@ void forward_experts(const BlockPass& pass, const ExpertWeights& routed, const L
     const Assignment& assignment = assignments[e];
     const std::size_t count = assignment.tokens.size();
     float* in = a.expert_input.data() + first * hidden_size;
-    float* inner = a.expert_hidden.data() + first * spec.size;
-    float* up = a.expert_up.data() + first * spec.size;
+    const MlpPass own = {pass, expert, a.expert_hidden.data() + first * spec.size,
+                         a.expert_up.data() + first * spec.size};
     float* out = a.expert_output.data() + first * hidden_size;
     for (std::size_t i = 0; i < count; ++i) {
       std::copy_n(input + assignment.tokens[i] * hidden_size, hidden_size, in + i * hidden_size);
     }
-    if (count > 0) apply(first_outputs(expert, inner, up).all(), {in, hidden_size}, count, a.quantized);
-    apply_down(pass, expert, inner, up, {&expert.down, out, hidden_size}, count, assignment.tokens);
+    if (count > 0) apply(own.first_outputs().all(), {in, hidden_size}, count, a.quantized);
+    own.apply_down({&expert.down, out, hidden_size}, count, assignment.tokens);
     for (std::size_t i = 0; i < count; ++i) {
       float* sum = hidden + assignment.tokens[i] * hidden_size;
       for (std::size_t c = 0; c < hidden_size; ++c) sum[c] += assignment.weights[i] * out[i * hidden_size + c];

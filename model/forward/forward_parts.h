@@ -26,10 +26,6 @@ class LinearOutputs {
   std::size_t count_ = 0;
 };
 
-inline void grow(std::vector<float>& buffer, std::size_t size) {
-  if (buffer.size() < size) buffer.resize(size);
-}
-
 /// One block's pass.
 struct BlockPass {
   const ModelSpec& spec;

@@ -29,7 +29,7 @@ void apply_rope(const BlockPass& pass, const HeadRow& layout) {
   BlockActivations& a = pass.activations;
   float* rows = a.query_key_value.data();
   if (!angles.slot_cos.empty()) {
-    grow(a.sink_queries, pass.tokens * layout.keys);
+    a.sink_queries.grow(pass.tokens * layout.keys);
     for (std::size_t i = 0; i < pass.tokens; ++i) {
       std::copy_n(rows + i * layout.size, layout.keys, a.sink_queries.data() + i * layout.keys);
     }
@@ -163,9 +163,9 @@ std::size_t HeadAttention::forward(const BlockPass& pass, const LinearRows& inpu
   const std::size_t width = spec.heads * spec.value_size;
   BlockActivations& a = pass.activations;
   const HeadRow layout(spec);
-  grow(a.query_key_value, pass.tokens * layout.size);
-  grow(a.attention_output, pass.tokens * width);
-  if (output_gate_) grow(a.output_gate, pass.tokens * width);
+  a.query_key_value.grow(pass.tokens * layout.size);
+  a.attention_output.grow(pass.tokens * width);
+  if (output_gate_) a.output_gate.grow(pass.tokens * width);
 
   project(pass, layout, input);
   normalize_heads(pass, layout);

@@ -48,10 +48,10 @@ class LatentAttention final : public HeadAttention {
     const LatentAttentionSpec& sizes = *pass.layer.latent();
     BlockActivations& a = pass.activations;
     const std::size_t m = pass.tokens;
-    grow(a.query_latent, m * sizes.query_rank);
-    grow(a.key_value_latent, m * sizes.key_value_rank);
-    grow(a.key_position, m * rotary_size(sizes.attention));
-    grow(a.plain_keys, m * sizes.attention.kv_heads * rotary_offset(pass.layer));
+    a.query_latent.grow(m * sizes.query_rank);
+    a.key_value_latent.grow(m * sizes.key_value_rank);
+    a.key_position.grow(m * rotary_size(sizes.attention));
+    a.plain_keys.grow(m * sizes.attention.kv_heads * rotary_offset(pass.layer));
     project_down(pass, layout, input);
     project_up(pass, layout);
     join_keys(pass, layout);

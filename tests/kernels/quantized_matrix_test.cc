@@ -5,8 +5,10 @@
 
 #include "ballast/error.h"
 #include "kernel_cases.h"
+#include "kernels/activation.h"
 #include "kernels/matrix/bit_packing.h"
 #include "kernels/matrix/quantized_storage.h"
+#include "kernels/target.h"
 
 namespace ballast::kernels {
 namespace {
@@ -197,6 +199,42 @@ TEST_CASE("several matrices at once, and sums onto what is there, give what they
   }
 }
 
+TEST_CASE("a matrix with a gate gives the activated product of the gate times its own, to the bit") {
+  const std::size_t rows = 70;  // panels of every width, and a part of one
+  for (const int gate_bits : {4, 8}) {
+    const RandomMatrix random({rows, 96, 32, 0, 5, false, {5}, false});
+    const RandomMatrix random_gate({rows, 96, 32, 0, gate_bits, true, {5}, true});
+    const std::vector<float> bias = random_floats(rows, 6);
+    const std::vector<float> gate_bias = random_floats(rows, 7);
+    for (const std::size_t m : {1, 9, 16, 17, 90}) {
+      const std::vector<float> src = random_floats(m * 96, 2);
+      for (const Activation activation : {Activation::kSilu, Activation::kGelu, Activation::kRelu}) {
+        for_every_target([&] {
+          const QuantizedMatrix matrix(random.view);
+          const QuantizedMatrix gate(random_gate.view);
+          const ActivationFormat format = matrix.activation_format(8, true);
+          std::vector<float> expected = multiply(gate, src, m, format, gate_bias.data());
+          const std::vector<float> factor = multiply(matrix, src, m, format, bias.data());
+          activate_multiply(activation, expected.data(), factor.data(), expected.size(), expected.data());
+          for (std::size_t i = 0; i < m; ++i) expected[i * (rows + 1) + rows] = kUntouched;
+          QuantizedActivations activations;
+          activations.quantize(RowSource(src.data(), 96), m, format);
+          std::vector<float> dst(m * (rows + 1), kUntouched);
+          const QuantizedOutput product[] = {{.matrix = &matrix,
+                                              .bias = bias.data(),
+                                              .dst = dst.data(),
+                                              .stride = rows + 1,
+                                              .gate = &gate,
+                                              .gate_bias = gate_bias.data(),
+                                              .activation = activation}};
+          matmul(activations, product);
+          CHECK(dst == expected);
+        });
+      }
+    }
+  }
+}
+
 TEST_CASE("decode_row gives back every row exactly") {
   for (const QuantizedCase& c : cases()) {
     const RandomMatrix random(c);
@@ -344,6 +382,25 @@ TEST_CASE("a token's product does not depend on the tokens beside it") {
             CHECK(std::equal(some.begin(), some.end(), all.begin()));
           }
         }
+      });
+    }
+  }
+}
+
+TEST_CASE("tiles of AMX, emulated, give the bits that vectors give") {
+  for (QuantizedCase c : cases()) {
+    c.m = 83;  // two blocks of 32 tokens, or five of 16 with two planes, and some that are left
+    const RandomMatrix random(c);
+    const std::vector<float> src = random_floats(c.m * c.cols, 5);
+    const std::vector<float> bias = random_floats(c.rows, 6);
+    for (const ActivationFormat& format : formats_of(c)) {
+      for_every_target([&] {
+        const QuantizedMatrix matrix(random.view);
+        const std::vector<float> expected = multiply(matrix, src, c.m, format, bias.data());
+        emulate_amx(true);
+        const std::vector<float> actual = multiply(matrix, src, c.m, format, bias.data());
+        emulate_amx(false);
+        CHECK(actual == expected);
       });
     }
   }
