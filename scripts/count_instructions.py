@@ -110,7 +110,7 @@ def main() -> int:
         loops = inner_loops(kernel)
         if not loops:
             continue
-        loop = max(loops, key=lambda each: each.dots)
+        loop = max(loops, key=lambda each: (each.dots, -each.instructions))
         print(f"| {kernel.target} | {kernel.dots} | {kernel.tokens()} | {kernel.weights()} | {8 * kernel.planes} bits | "
               f"{'groups of 32' if kernel.group_blocks == 1 else 'blocks'} | {loop.instructions} | {loop.dots} | "
               f"{loop.instructions / loop.dots:.2f} | {loop.multiply_adds / loop.instructions:.1f} |")
