@@ -77,8 +77,7 @@ HWY_INLINE void activate_values(Function function, const float* gate, const floa
 }
 
 /// dst = f(gate) * up; a null up counts as ones. dst may be either source.
-HWY_INLINE void activate_range(Activation activation, const float* gate, const float* up, std::size_t count,
-                               float* dst) {
+inline void activate_range(Activation activation, const float* gate, const float* up, std::size_t count, float* dst) {
   switch (activation) {
     case Activation::kSilu:
       return activate_values(Silu(), gate, up, count, dst);

@@ -12,10 +12,6 @@
 HWY_BEFORE_NAMESPACE();
 namespace ballast::kernels::HWY_NAMESPACE {
 
-void activate_span(Activation activation, const float* gate, const float* up, std::size_t count, float* dst) {
-  activate_range(activation, gate, up, count, dst);
-}
-
 void multiply_sigmoid_row(float* x, const float* gate, std::size_t size) {
   for_vectors(size, [&](auto load, auto store) HWY_ATTR { store(hn::Div(load(x), one_plus_exp_neg(load(gate))), x); });
 }
@@ -31,7 +27,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace ballast::kernels {
 
-HWY_EXPORT(activate_span);
+HWY_EXPORT(activate_range);
 HWY_EXPORT(multiply_sigmoid_row);
 HWY_EXPORT(multiply_row);
 
@@ -40,7 +36,7 @@ namespace {
 constexpr std::size_t kOperationsOfExp = 8;
 
 void activate_all(Activation activation, const float* gate, const float* up, std::size_t count, float* dst) {
-  const auto run = HWY_DYNAMIC_POINTER(activate_span);
+  const auto run = HWY_DYNAMIC_POINTER(activate_range);
   parallel_ranges(count, threads_for(count * kOperationsOfExp), [&](std::size_t begin, std::size_t end) {
     run(activation, gate + begin, up == nullptr ? nullptr : up + begin, end - begin, dst + begin);
   });

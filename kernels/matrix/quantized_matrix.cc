@@ -198,7 +198,16 @@ HWY_INLINE PanelStore store_of(const QuantizedOutput& output, const float* bias,
           .accumulate = output.accumulate};
 }
 
-/// Few tokens with panels begin .. end of a matrix as they lie, each read once.
+/// dst = activation(gates) * products of `tokens` tokens with a panel. gates may be dst.
+HWY_INLINE void activate_products(Activation activation, const PanelStore& gates, const PanelStore& products,
+                                  std::size_t tokens, const PanelStore& dst) {
+  for (std::size_t i = 0; i < tokens; ++i) {
+    activate_range(activation, gates.dst + i * gates.stride, products.dst + i * products.stride, dst.rows,
+                   dst.dst + i * dst.stride);
+  }
+}
+
+/// Few tokens with panels as they lie, each read once.
 template <class Dots>
 class FewTokens {
  public:
@@ -207,6 +216,7 @@ class FewTokens {
   // bits 0.94 to 1.)
   explicit FewTokens(const QuantizedActivations::Storage& src) : src_(src), fetches_(src.m * src.planes() > 1) {}
 
+  /// Panels begin .. end of an output.
   void write(const QuantizedOutput& output, std::size_t begin, std::size_t end) const {
     const QuantizedMatrix::Storage& own = output.matrix->storage();
     if (output.gate == nullptr) {
@@ -219,15 +229,12 @@ class FewTokens {
     }
     HWY_ALIGN float products[kFewTokens * 2 * hn::MaxLanes(FloatTag())];
     for (std::size_t p = begin; p < end; ++p) {
-      const PanelStore gates = store_of(output, output.bias, p, 0);
-      PanelStore store = gates;
+      const PanelStore dst = store_of(output, output.bias, p, 0);
+      PanelStore store = dst;
       store.dst = products;
       store.stride = own.width;
       multiply(own, p, end, store);
-      for (std::size_t token = 0; token < src_.m; ++token) {
-        float* dst = gates.dst + token * gates.stride;
-        activate_range(output.activation, dst, products + token * store.stride, store.rows, dst);
-      }
+      activate_products(output.activation, dst, store, src_.m, dst);
     }
   }
 
@@ -261,25 +268,18 @@ void write_panel(const QuantizedActivations::Storage& src, const QuantizedOutput
     const PanelView panel = byte_panel<Dots>(s, index, reinterpret_cast<std::uint8_t*>(scratch));
     multiply_panel<Dots>(src, first, last, s.bits, panel, store);
   };
-  PanelStore store = store_of(output, output.bias, index, first);
-  if (output.gate == nullptr) return multiply(*output.matrix, store);
+  const PanelStore dst = store_of(output, output.bias, index, first);
+  if (output.gate == nullptr) return multiply(*output.matrix, dst);
   // Both products, and what becomes of them, stay in the cache.
   const std::size_t width = output.matrix->storage().width;
-  const std::size_t values = (last - first) * width;
-  float* gates = scratch + panel_floats;
-  float* products = gates + values;
-  PanelStore gate_store = store_of(output, output.gate_bias, index, first);
-  gate_store.stride = store.stride = width;
-  gate_store.dst = gates;
-  store.dst = products;
-  multiply(*output.gate, gate_store);
-  multiply(*output.matrix, store);
-  activate_range(output.activation, gates, products, values, products);
-  const FloatTag df;
-  float* dst = store_of(output, output.bias, index, first).dst;
-  for (std::size_t token = first; token < last; ++token, products += width, dst += output.stride) {
-    store_pair(df, hn::Load(df, products), hn::Load(df, products + hn::Lanes(df)), store.rows, dst);
-  }
+  PanelStore gates = store_of(output, output.gate_bias, index, first);
+  gates.dst = scratch + panel_floats;
+  PanelStore products = dst;
+  products.dst = gates.dst + (last - first) * width;
+  gates.stride = products.stride = width;
+  multiply(*output.gate, gates);
+  multiply(*output.matrix, products);
+  activate_products(output.activation, gates, products, last - first, dst);
 }
 
 template <class Dots>
