@@ -1,7 +1,7 @@
 // Products with F32, F16 and BF16 weights.
 #include <benchmark/benchmark.h>
 
-#include <cstring>
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <utility>
@@ -17,24 +17,25 @@ namespace {
 
 using kernels::FloatType;
 
-/// Copies of one matrix, used in turn.
+/// Copies of one matrix in panels, used in turn.
 class Weights {
  public:
   Weights(const LinearShape& shape, FloatType type)
-      : bytes_(shape.rows * shape.cols * kernels::float_type_bytes(type)),
-        copies_(copies_beyond_caches(bytes_)),
-        memory_(std::make_unique_for_overwrite<char[]>(bytes_ * copies_)) {
-    kernels::from_float(random_floats(shape.rows * shape.cols).data(), shape.rows * shape.cols, type, memory_.get());
-    for (std::size_t i = 1; i < copies_; ++i) std::memcpy(memory_.get() + i * bytes_, memory_.get(), bytes_);
+      : bytes_(shape.rows * shape.cols * kernels::float_type_bytes(type)) {
+    const auto rows = std::make_unique_for_overwrite<std::byte[]>(bytes_);
+    kernels::from_float(random_floats(shape.rows * shape.cols).data(), shape.rows * shape.cols, type, rows.get());
+    const std::size_t copies = copies_beyond_caches(bytes_);
+    for (std::size_t i = 0; i < copies; ++i) {
+      copies_.emplace_back(kernels::FloatMatrix{rows.get(), type, shape.rows, shape.cols});
+    }
   }
 
   std::size_t bytes() const { return bytes_; }
-  const char* next() { return memory_.get() + turn_++ % copies_ * bytes_; }
+  kernels::FloatMatrix next() { return copies_[turn_++ % copies_.size()].matrix(); }
 
  private:
   std::size_t bytes_;
-  std::size_t copies_;
-  std::unique_ptr<char[]> memory_;
+  std::vector<kernels::FloatPanels> copies_;
   std::size_t turn_ = 0;
 };
 
@@ -43,7 +44,7 @@ void float_matmul(benchmark::State& state, const LinearShape& shape, std::size_t
   const std::vector<float> src = random_floats(m * shape.cols);
   std::vector<float> dst(m * shape.rows);
   for (auto _ : state) {
-    const kernels::FloatMatrix matrix{weights.next(), type, shape.rows, shape.cols};
+    const kernels::FloatMatrix matrix = weights.next();
     const kernels::FloatOutput output[] = {{.matrix = &matrix, .dst = dst.data(), .stride = shape.rows}};
     kernels::matmul(output, src.data(), m);
   }

@@ -105,7 +105,7 @@ class Calibration {
                      key_of(source_.checkpoint().path(), options_, prefix_, ranks_));
     }
     const ModelSpec& spec = source_.spec();
-    const model::OuterWeights outer(source_);
+    const model::OuterWeights outer(source_.spec(), source_.parts());
     load_samples(outer);
     jobs::check_sharing(samples_.size(), ranks_);
     mine_ = jobs::samples_of_rank(ranks_.rank(), ranks_.size(), samples_.size());

@@ -58,7 +58,7 @@ void for_each_row_block(const model::Model& model, engine::Engine& engine, std::
 Model::State::State(std::unique_ptr<model::ModelSource> source)
     : path(source->checkpoint().path()),
       own_tokenizer(tokenizer_without_leavings(*source)),
-      model(std::move(source)),
+      model(std::move(source), model::FloatLayout::kPanels),
       engine(model) {}
 
 Model::State::State(const std::filesystem::path& model_path)

@@ -70,7 +70,10 @@ struct TokenWork {
 class ModelBenchmark {
  public:
   ModelBenchmark(const std::filesystem::path& path, const BenchmarkOptions& options, const Progress& progress)
-      : options_(options), progress_(progress), start_(Clock::now()), model_(open_model(path, options)) {
+      : options_(options),
+        progress_(progress),
+        start_(Clock::now()),
+        model_(open_model(path, options), model::FloatLayout::kPanels) {
     result_.load_seconds = seconds_since(start_);
   }
 

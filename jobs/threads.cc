@@ -28,9 +28,7 @@ std::string core_of(int cpu) {
 
 // Ranks that share this process' CPUs: none when the launcher gave each its own.
 std::size_t ranks_on_these_cpus() {
-  cpu_set_t allowed;
-  if (::sched_getaffinity(0, sizeof allowed, &allowed) != 0) return launched_ranks_here();
-  return CPU_COUNT(&allowed) < ::sysconf(_SC_NPROCESSORS_ONLN) ? 1 : launched_ranks_here();
+  return owns_its_cores() ? 1 : launched_ranks_here();
 }
 
 // The first CPU of every core that this process may run on.
@@ -59,6 +57,11 @@ void pin_threads(const std::vector<int>& cpus) {
 
 }  // namespace
 
+bool owns_its_cores() {
+  cpu_set_t allowed;
+  return ::sched_getaffinity(0, sizeof allowed, &allowed) == 0 && CPU_COUNT(&allowed) < ::sysconf(_SC_NPROCESSORS_ONLN);
+}
+
 std::size_t available_cores() {
   const std::size_t counted = core_cpus().size();
   const std::size_t cores = counted > 0 ? counted : static_cast<std::size_t>(omp_get_num_procs());
@@ -71,8 +74,12 @@ void use_threads(const ThreadOptions& options) {
   if (options.count || environment == nullptr || *environment == '\0') {
     omp_set_num_threads(static_cast<int>(options.count.value_or(available_cores())));
   }
-  if (!options.pin) return;
-  if (const std::vector<int> cpus = core_cpus(); !cpus.empty()) pin_threads(cpus);
+  const std::vector<int> cpus = core_cpus();
+  // Fewer threads may be one of several programs that share the CPUs, and those of the environment are its own to
+  // place.
+  const bool placed = std::getenv("OMP_PROC_BIND") != nullptr || std::getenv("GOMP_CPU_AFFINITY") != nullptr;
+  const bool one_each = static_cast<std::size_t>(omp_get_max_threads()) == cpus.size();
+  if (options.pin.value_or(!placed && one_each && owns_its_cores()) && !cpus.empty()) pin_threads(cpus);
 }
 
 }  // namespace ballast

@@ -4,6 +4,9 @@
 #include <array>
 #include <cstdint>
 #include <cstring>
+#include <filesystem>
+#include <string>
+#include <system_error>
 
 #include "kernels/clock.h"
 #include "kernels/matrix/amx.h"
@@ -225,6 +228,16 @@ double measure_f32_gflops() {
 
 double measure_bf16_gflops() {
   return best_giga_operations(HWY_DYNAMIC_POINTER(multiply_bf16));
+}
+
+std::size_t memory_nodes() {
+  std::error_code missing;
+  std::size_t count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/sys/devices/system/node", missing)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with("node") && name.find_first_not_of("0123456789", 4) == std::string::npos) ++count;
+  }
+  return std::max<std::size_t>(count, 1);
 }
 
 }  // namespace ballast::kernels

@@ -1,6 +1,8 @@
-// What this machine can do at most, measured: the limits that benchmarks compare with.
+// What this machine has, and what it can do at most, measured: the limits that benchmarks compare with.
 #ifndef BALLAST_KERNELS_MACHINE_H_
 #define BALLAST_KERNELS_MACHINE_H_
+
+#include <cstddef>
 
 namespace ballast::kernels {
 
@@ -14,6 +16,9 @@ double measure_int8_gops();
 /// The same for F32 multiply-adds, and for those of BF16 pairs into F32.
 double measure_f32_gflops();
 double measure_bf16_gflops();
+
+/// Parts of memory, each near some of the processors; 1 where the system does not tell.
+std::size_t memory_nodes();
 
 }  // namespace ballast::kernels
 

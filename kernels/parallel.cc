@@ -3,6 +3,7 @@
 #include <hwy/cache_control.h>
 #include <omp.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <exception>
@@ -17,94 +18,117 @@ using parallel_internal::Work;
 /// Read before any thread is pinned: a pinned one sees its own processor only.
 const std::size_t processors = static_cast<std::size_t>(omp_get_num_procs());
 
-/// A state that one thread waits for and another one sets, on a cache line of its own.
-class alignas(64) Signal {
- public:
-  std::uint32_t get() const { return state_.load(std::memory_order_acquire); }
-
-  /// Sequentially consistent, because it decides whether the waiter must be woken.
-  void set(std::uint32_t state) {
-    state_.store(state);
-    state_.notify_one();
+/// Waits until ready(): asks again and again where `spin` allows, then sleeps until `bell` rings. Whoever makes it
+/// ready rings after that.
+template <class Ready>
+void wait_until(const Ready& ready, const std::atomic<std::uint32_t>& bell, bool spin) {
+  // Longer than what stands between two parallel calls of a step; a thread that a busy machine does not run costs the
+  // others no more than that.
+  constexpr std::chrono::microseconds kSpinning{100};
+  constexpr int kPausesPerLook = 64;
+  if (spin) {
+    const auto end = std::chrono::steady_clock::now() + kSpinning;
+    do {
+      for (int i = 0; i < kPausesPerLook; ++i) {
+        if (ready()) return;
+        hwy::Pause();
+      }
+    } while (std::chrono::steady_clock::now() < end);
   }
-
-  bool change(std::uint32_t from, std::uint32_t to) { return state_.compare_exchange_strong(from, to); }
-
-  /// Returns the state when it is no longer `state`: watches it where `spin` allows, then sleeps.
-  std::uint32_t wait_while(std::uint32_t state, bool spin) const {
-    // Longer than what stands between two parallel calls of a step; a thread that a busy machine does not run costs
-    // the others no more than that.
-    constexpr std::chrono::microseconds kSpinning{100};
-    constexpr int kPausesPerLook = 64;
-    if (spin) {
-      const auto end = std::chrono::steady_clock::now() + kSpinning;
-      do {
-        for (int i = 0; i < kPausesPerLook; ++i) {
-          if (const std::uint32_t now = get(); now != state) return now;
-          hwy::Pause();
-        }
-      } while (std::chrono::steady_clock::now() < end);
-    }
-    state_.wait(state, std::memory_order_acquire);
-    return get();
+  for (;;) {
+    const std::uint32_t rung = bell.load();
+    if (ready()) return;
+    bell.wait(rung);
   }
+}
 
- private:
-  std::atomic<std::uint32_t> state_{0};
-};
-
-/// The leader posts parts to its helpers, one each, and takes back what has not been begun when its own part is done:
-/// a helper that the system does not run delays nobody.
+/// The leader posts a call to all helpers at once, and takes back the parts that have not been begun when its own is
+/// done: a helper that the system does not run delays nobody.
 class Team {
  public:
   std::size_t threads() const { return running_ ? 1 : threads_; }
 
   void open(std::size_t threads) {
-    threads_ = threads;
+    threads_ = std::min(threads, kMostParts);
     running_ = false;
     // More threads than processors: a watching one would keep a working one from its processor.
     spin_ = threads <= processors;
-    if (helpers_.size() + 1 < threads) helpers_ = std::vector<Signal>(threads - 1);
-    for (std::size_t i = 1; i < threads; ++i) helper(i).set(kIdle);
+    if (helpers_.size() + 1 < threads) helpers_ = std::vector<Helper>(threads - 1);
+    post(1);
   }
 
-  void limit(std::size_t threads) { threads_ = threads; }
+  void limit(std::size_t threads) { threads_ = std::min(threads_, threads); }
 
   void close() {
-    for (std::size_t i = 1; i < threads_; ++i) helper(i).set(kClosed);
+    post(kClosed);
     threads_ = 0;
   }
 
   void help(std::size_t thread) {
-    Signal& signal = helper(thread);
-    for (;;) {
-      const std::uint32_t state = signal.wait_while(kIdle, spin_);
-      if (state == kClosed) return;
-      if (!signal.change(kPosted, kRunning)) continue;
+    Helper& own = helper(thread);
+    for (std::uint64_t call = 0;;) {
+      wait_until([&] { return call_.load(std::memory_order_acquire) != call; }, bell_, spin_);
+      call = call_.load(std::memory_order_acquire);
+      const std::size_t parts = call & kMostParts;
+      if (parts == kClosed) return;
+      if (thread >= parts || !own.take(call)) continue;
       work_(thread);
-      signal.set(kIdle);
+      own.done.store(1);  // sequentially consistent, because it decides whether the leader must be woken
+      own.done.notify_one();
     }
   }
 
   void run(std::size_t parts, const Work& work) {
     running_ = true;
     work_ = work;
-    for (std::size_t i = 1; i < parts; ++i) helper(i).set(kPosted);
+    const std::uint64_t call = post(parts);
     work(0);
     for (std::size_t i = 1; i < parts; ++i) {
-      if (helper(i).change(kPosted, kIdle)) work(i);
+      if (!helper(i).take(call)) continue;
+      work(i);
+      helper(i).done.store(1, std::memory_order_relaxed);
     }
-    for (std::size_t i = 1; i < parts; ++i) helper(i).wait_while(kRunning, spin_);
+    for (std::size_t i = 1; i < parts; ++i) {
+      std::atomic<std::uint32_t>& done = helper(i).done;
+      wait_until([&] { return done.load(std::memory_order_acquire) != 0; }, done, spin_);
+      done.store(0, std::memory_order_relaxed);
+    }
     running_ = false;
   }
 
  private:
-  enum : std::uint32_t { kIdle, kPosted, kRunning, kClosed };
+  static constexpr std::size_t kClosed = 0;
+  static constexpr int kPartBits = 16;
+  static constexpr std::size_t kMostParts = (std::size_t{1} << kPartBits) - 1;
 
-  Signal& helper(std::size_t thread) { return helpers_[thread - 1]; }
+  /// On a cache line of its own.
+  struct alignas(64) Helper {
+    std::atomic<std::uint64_t> taken{0};  ///< the last call whose part was begun, by the helper or for it
+    std::atomic<std::uint32_t> done{0};   ///< 1: its part is done, and the leader has not seen it
 
-  std::vector<Signal> helpers_;  ///< of threads 1 and up; kept, so that opening allocates nothing
-  Work work_{};
+    /// True for who comes first to a call's part. Calls ascend: whoever comes too late takes nothing of a later one.
+    bool take(std::uint64_t call) {
+      std::uint64_t last = taken.load(std::memory_order_acquire);
+      return last < call && taken.compare_exchange_strong(last, call);
+    }
+  };
+
+  Helper& helper(std::size_t thread) { return helpers_[thread - 1]; }
+
+  /// One store for all helpers. A call is its number and, in the low bits, how many parts it has.
+  std::uint64_t post(std::size_t parts) {
+    const std::uint64_t call = (++calls_ << kPartBits) | parts;
+    call_.store(call, std::memory_order_release);
+    bell_.store(static_cast<std::uint32_t>(calls_));
+    bell_.notify_all();
+    return call;
+  }
+
+  std::vector<Helper> helpers_;  ///< of threads 1 and up; kept, so that opening allocates nothing
+  alignas(64) std::atomic<std::uint64_t> call_{0};
+  std::atomic<std::uint32_t> bell_{0};  ///< for those who sleep
+  alignas(64) Work work_{};
+  std::uint64_t calls_ = 0;
   std::size_t threads_ = 0;
   bool spin_ = true;
   bool running_ = false;

@@ -8,6 +8,8 @@
 #include <array>
 #include <atomic>
 #include <cstddef>
+#include <exception>
+#include <mutex>
 
 namespace ballast::kernels {
 
@@ -90,6 +92,32 @@ void parallel_ranges(std::size_t count, std::size_t threads, const Body& body) {
   const auto take_share = [&](std::size_t share) { body(count * share / threads, count * (share + 1) / threads); };
   parallel_internal::run_parts(threads, parallel_internal::work_of(take_share));
 }
+
+/// What the tasks of a parallel call throw, which must not leave them: of the first of those that failed.
+class TaskFailure {
+ public:
+  template <class Body>
+  void keep(std::size_t task, const Body& body) noexcept {
+    try {
+      body();
+    } catch (...) {
+      const std::lock_guard lock(mutex_);
+      if (failure_ && task_ < task) return;
+      failure_ = std::current_exception();
+      task_ = task;
+    }
+  }
+
+  /// After the call.
+  void rethrow() const {
+    if (failure_) std::rethrow_exception(failure_);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::exception_ptr failure_;
+  std::size_t task_ = 0;
+};
 
 inline constexpr std::size_t kMostPartitions = 64;
 

@@ -1,36 +1,62 @@
 #include "model/model.h"
 
 #include <algorithm>
-#include <exception>
 #include <string>
 #include <utility>
 
 #include "ballast/error.h"
 #include "ballast/statistics.h"
+#include "kernels/machine.h"
 #include "kernels/parallel.h"
 #include "text/tokenizer_check.h"
 
 namespace ballast::model {
 
-Model::Model(const std::filesystem::path& path) : Model(std::make_unique<ModelSource>(path)) {}
+namespace {
 
-Model::Model(std::unique_ptr<ModelSource> source)
-    : source_(std::move(source)), outer_(*source_), rope_(source_->spec()) {
+/// Whether a role's matrix is only looked up in.
+bool is_looked_up(Role role, const ModelSpec& spec) {
+  return role == Role::kPositionEmbedding || role == Role::kTokenTypeEmbedding ||
+         (role == Role::kEmbedding && !spec.tied_embeddings);
+}
+
+BlockParts parts_of(const ModelSource& source, std::size_t layer, FloatLayout layout) {
+  BlockParts parts = source.parts(layer);
+  if (layout == FloatLayout::kRows) return parts;
+  parts.linear = [&source, layer, in_rows = std::move(parts.linear)](Part part) {
+    if (is_looked_up(part.role, source.spec())) return in_rows(part);
+    Linear linear = in_panels(in_rows(part));
+    source.release(part, layer);
+    return linear;
+  };
+  return parts;
+}
+
+}  // namespace
+
+Model::Model(const std::filesystem::path& path, FloatLayout layout)
+    : Model(std::make_unique<ModelSource>(path), layout) {}
+
+Model::Model(std::unique_ptr<ModelSource> source, FloatLayout layout)
+    : source_(std::move(source)), outer_(source_->spec(), parts_of(*source_, 0, layout)), rope_(source_->spec()) {
   source_->checkpoint().verify_checksums();
-  // A thread per block, because a block has too many small parts for all threads to meet at each.
   const std::size_t layers = spec().layers.size();
   blocks_.resize(layers);
-  std::vector<std::exception_ptr> failures(layers);
-  kernels::parallel_tasks(layers, kernels::available_threads(), [&](std::size_t layer, std::size_t) {
-    try {
-      blocks_[layer] = source_->block(layer);
-    } catch (...) {
-      failures[layer] = std::current_exception();
-    }
-  });
-  for (const std::exception_ptr& failure : failures) {
-    if (failure) std::rethrow_exception(failure);
+  const auto load = [&](std::size_t layer) {
+    blocks_[layer] = assemble_block(spec(), layer, parts_of(*source_, layer, layout));
+  };
+  if (kernels::memory_nodes() > 1) {
+    // Each thread writes, and so gets near it, what it will read.
+    kernels::with_team([&] {
+      for (std::size_t layer = 0; layer < layers; ++layer) load(layer);
+    });
+    return;
   }
+  // A thread per block, because a block has too many small parts for all threads to meet at each.
+  kernels::TaskFailure failure;
+  kernels::parallel_tasks(layers, kernels::available_threads(),
+                          [&](std::size_t layer, std::size_t) { failure.keep(layer, [&] { load(layer); }); });
+  failure.rethrow();
 }
 
 void Model::flag_fp16_tokens(std::span<const int> ids, std::size_t position, std::vector<std::uint8_t>& flags) const {

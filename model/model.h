@@ -56,6 +56,12 @@ class Workspace {
   std::vector<float> prepared_;
 };
 
+/// Where a model's plain matrices lie.
+enum class FloatLayout {
+  kRows,   ///< where they are: they need not fit into memory, and many tokens are as fast
+  kPanels  ///< in panels, copied: a token is as fast as memory
+};
+
 /// Immutable once loaded: any number of threads may run it, each with a workspace and states of its own.
 ///
 /// A sequence's output is the same bits alone and in any batch, for any cut of its tokens into calls, any number of
@@ -66,8 +72,8 @@ class Model {
   static constexpr std::size_t kPassTokens = 512;
 
   /// Loads all weights. Throws Error.
-  explicit Model(const std::filesystem::path& path);
-  explicit Model(std::unique_ptr<ModelSource> source);
+  explicit Model(const std::filesystem::path& path, FloatLayout layout = FloatLayout::kRows);
+  explicit Model(std::unique_ptr<ModelSource> source, FloatLayout layout = FloatLayout::kRows);
 
   const ModelSource& source() const { return *source_; }
   const ModelSpec& spec() const { return source_->spec(); }

@@ -10,7 +10,6 @@
 #include "ballast/spec.h"
 #include "kernels/matrix/quantized_matrix.h"
 #include "model/block_parts.h"
-#include "model/source/model_source.h"
 #include "model/weights.h"
 
 namespace ballast::model {
@@ -44,7 +43,6 @@ class Embedding {
 /// What lies before the first block and after the last one.
 class OuterWeights {
  public:
-  explicit OuterWeights(const ModelSource& source) : OuterWeights(source.spec(), source.parts()) {}
   OuterWeights(const ModelSpec& spec, const BlockParts& parts);
 
   /// Embedding::check and embed.

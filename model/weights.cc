@@ -121,6 +121,15 @@ const float* LinearRows::all(std::size_t count) const {
   return dense_;
 }
 
+Linear in_panels(Linear linear) {
+  if (auto* plain = std::get_if<FloatMatrixHolder>(&linear.weights)) {
+    plain->panels.emplace(plain->matrix);
+    plain->matrix = plain->panels->matrix();
+    plain->owned = {};
+  }
+  return linear;
+}
+
 bool multiplied_by_gate(const Linear& linear, const Linear& gate) {
   const bool quantized = std::holds_alternative<kernels::QuantizedMatrix>(linear.weights) &&
                          std::holds_alternative<kernels::QuantizedMatrix>(gate.weights);
@@ -141,10 +150,7 @@ void apply(std::span<const LinearOutput> outputs, const LinearRows& rows, std::s
 void decode_row(const Linear& linear, std::size_t row, float* dst) {
   assert(row < linear.rows());
   if (const auto* plain = std::get_if<FloatMatrixHolder>(&linear.weights)) {
-    const kernels::FloatMatrix& matrix = plain->matrix;
-    const std::size_t row_bytes = matrix.cols * kernels::float_type_bytes(matrix.type);
-    kernels::to_float(static_cast<const std::byte*>(matrix.data) + row * row_bytes, matrix.type, matrix.cols, dst);
-    return;
+    return kernels::decode_row(plain->matrix, row, dst);
   }
   std::get<kernels::QuantizedMatrix>(linear.weights).decode_row(row, dst);
 }

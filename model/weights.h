@@ -18,10 +18,12 @@
 
 namespace ballast::model {
 
-/// A float matrix that is a view of a mapped file, or of the values beside it when the file's had to be decoded.
+/// A float matrix that is a view of a mapped file, or of what is beside it: values when the file's had to be decoded,
+/// panels when few tokens shall be fast.
 struct FloatMatrixHolder {
   kernels::FloatMatrix matrix;
   std::vector<float> owned;
+  std::optional<kernels::FloatPanels> panels;
 };
 
 /// y = W x + b, in whatever form W is stored.
@@ -36,6 +38,9 @@ struct Linear {
   std::size_t bytes() const;     ///< that one token's product reads
   std::size_t elements() const;  ///< of matrix and bias
 };
+
+/// The same with a plain matrix in panels, a copy of it; one that is quantized stays as it is.
+Linear in_panels(Linear linear);
 
 /// Where one linear of a group writes: rows `stride` floats apart.
 struct LinearOutput {

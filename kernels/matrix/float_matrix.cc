@@ -1,5 +1,6 @@
 #include "kernels/matrix/float_matrix.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstring>
 
@@ -74,48 +75,70 @@ Panel panel_at(std::span<const FloatOutput> outputs, std::size_t index) {
   return {output, row, HWY_MIN(panel_rows(), output->matrix->rows - row)};
 }
 
+/// Its first row, or the panel itself: both begin where as many rows before it end.
 const std::byte* weights_of(const Panel& panel) {
   const FloatMatrix& matrix = *panel.output->matrix;
   return static_cast<const std::byte*>(matrix.data) + panel.row * matrix.cols * float_type_bytes(matrix.type);
 }
 
-/// `depth` columns of a panel from `first` on, as BF16 and with two columns of a row side by side: pairs
-/// [depth / 2][panel_rows()], each in the place of a float. depth is even, and one beyond an odd number of columns is
-/// 0. `rows` is scratch, [panel_rows()][depth].
-void round_panel(const Panel& panel, std::size_t first, std::size_t depth, hwy::bfloat16_t* rows, float* pairs) {
-  const std::size_t cols = panel.output->matrix->cols;
-  const FloatType type = panel.output->matrix->type;
-  const std::byte* weights = weights_of(panel) + first * float_type_bytes(type);
-  if (type == FloatType::kBF16 && cols % 2 == 0) {
-    return decode_panel_of(reinterpret_cast<const float*>(weights), cols / 2, panel.rows, depth / 2, pairs);
+/// A panel in F32, [cols][panel_rows()]: as it lies, or in `scratch`.
+const float* decoded_panel(const Panel& panel, float* scratch) {
+  const FloatMatrix& matrix = *panel.output->matrix;
+  const std::byte* weights = weights_of(panel);
+  if (!matrix.in_panels) {
+    decode_panel(weights, matrix.type, matrix.cols, panel.rows, matrix.cols, scratch);
+  } else if (matrix.type == FloatType::kF32) {
+    return reinterpret_cast<const float*>(weights);
+  } else {
+    decode_values(weights, matrix.type, matrix.cols * panel_rows(), scratch);
   }
-  const std::size_t count = HWY_MIN(depth, cols - first);
-  for (std::size_t r = 0; r < panel.rows; ++r) {
-    const std::byte* row = weights + r * cols * float_type_bytes(type);
-    switch (type) {
-      case FloatType::kF32:
-        round_row(reinterpret_cast<const float*>(row), count, rows + r * depth);
-        break;
-      case FloatType::kF16:
-        round_row(reinterpret_cast<const hwy::float16_t*>(row), count, rows + r * depth);
-        break;
-      case FloatType::kBF16:
-        round_row(reinterpret_cast<const hwy::bfloat16_t*>(row), count, rows + r * depth);
-        break;
-    }
-  }
-  decode_panel_of(reinterpret_cast<const float*>(rows), depth / 2, panel.rows, depth / 2, pairs);
+  return scratch;
 }
 
-/// Columns from `first` on, or those where the panel after this one begins.
-void ask_for_columns(const Panel& panel, std::size_t first, std::size_t count) {
-  constexpr std::size_t kLine = 64;
+/// Floats as BF16, in the lower halves of lanes.
+template <class T>
+HWY_INLINE hn::VFromD<hn::RebindToUnsigned<FloatTag>> load_rounded(const T* src) {
+  const hn::Rebind<hwy::bfloat16_t, FloatTag> dt;
+  const auto rounded = hn::DemoteTo(dt, load_as_float(FloatTag(), src));
+  return hn::PromoteTo(hn::RebindToUnsigned<FloatTag>(), hn::BitCast(hn::Rebind<std::uint16_t, FloatTag>(), rounded));
+}
+HWY_INLINE hn::VFromD<hn::RebindToUnsigned<FloatTag>> load_rounded(const hwy::bfloat16_t* src) {
+  const auto* bits = reinterpret_cast<const std::uint16_t*>(src);
+  return hn::PromoteTo(hn::RebindToUnsigned<FloatTag>(), hn::LoadU(hn::Rebind<std::uint16_t, FloatTag>(), bits));
+}
+
+/// `count` columns of a panel, [count][panel_rows()], as BF16 and with two columns of a row side by side in the place
+/// of a float: pairs [(count + 1) / 2][panel_rows()]. After an odd number of columns comes a zero.
+template <class T>
+void pair_columns(const T* HWY_RESTRICT columns, std::size_t count, float* HWY_RESTRICT pairs) {
+  const FloatTag df;
+  const std::size_t width = panel_rows();
+  for (std::size_t c = 0; c < count; c += 2) {
+    for (std::size_t r = 0; r < width; r += hn::Lanes(df)) {
+      const T* src = columns + c * width + r;
+      auto pair = load_rounded(src);
+      if (c + 1 < count) pair = hn::Or(pair, hn::ShiftLeft<16>(load_rounded(src + width)));
+      hn::StoreU(hn::BitCast(df, pair), df, pairs + c / 2 * width + r);
+    }
+  }
+}
+
+/// pair_columns of `count` columns of a panel from `first` on. `scratch` is [count][panel_rows()].
+void pair_panel(const Panel& panel, std::size_t first, std::size_t count, float* scratch, float* pairs) {
   const FloatMatrix& matrix = *panel.output->matrix;
-  const std::size_t bytes = float_type_bytes(matrix.type);
-  const std::size_t ahead = first < matrix.cols ? first : panel_rows() * matrix.cols;
-  for (std::size_t r = 0; r < panel_rows(); ++r) {
-    const std::byte* row = weights_of(panel) + (r * matrix.cols + ahead) * bytes;
-    for (std::size_t byte = 0; byte < count * bytes; byte += kLine) prefetch_to_l2(row + byte);
+  const std::size_t columns_before = matrix.in_panels ? first * panel_rows() : first;
+  const std::byte* weights = weights_of(panel) + columns_before * float_type_bytes(matrix.type);
+  if (!matrix.in_panels) {
+    decode_panel(weights, matrix.type, matrix.cols, panel.rows, count, scratch);
+    return pair_columns(scratch, count, pairs);
+  }
+  switch (matrix.type) {
+    case FloatType::kF32:
+      return pair_columns(reinterpret_cast<const float*>(weights), count, pairs);
+    case FloatType::kF16:
+      return pair_columns(reinterpret_cast<const hwy::float16_t*>(weights), count, pairs);
+    case FloatType::kBF16:
+      return pair_columns(reinterpret_cast<const hwy::bfloat16_t*>(weights), count, pairs);
   }
 }
 
@@ -134,39 +157,15 @@ HWY_INLINE void store_products(const Panel& panel, std::size_t token, V c0, V c1
   store_pair(df, c0, c1, panel.rows, dst);
 }
 
-/// At most a tile of tokens: weights are read once, and decoded a cache line of each row at a time. The rows of a panel
-/// are too many streams for a core to foresee, so what comes next is asked for.
+/// At most a tile of tokens with a panel as it lies.
 template <class T>
 HWY_NOINLINE void multiply_tokens(const Panel& panel, const float* src, std::size_t m) {
-  constexpr std::size_t kDepth = 64 / sizeof(T);
-  constexpr std::size_t kAhead = 128;  // columns
-  const FloatTag df;
   const std::size_t cols = panel.output->matrix->cols;
-  const T* weights = reinterpret_cast<const T*>(weights_of(panel));
-  HWY_ALIGN float sums[kTileRows * 2 * hn::MaxLanes(df)] = {};
-  HWY_ALIGN float decoded[kDepth * 2 * hn::MaxLanes(df)];
-  for (std::size_t c = 0; c < cols; c += kDepth) {
-    const T* ahead = weights + c + kAhead + (c + kAhead < cols ? 0 : panel_rows() * cols - cols);
-    for (std::size_t r = 0; r < panel_rows(); ++r) prefetch_to_l2(ahead + r * cols);
-    const std::size_t depth = HWY_MIN(kDepth, cols - c);
-    decode_panel_of(weights + c, cols, panel.rows, depth, decoded);
-    multiply_tile_of<kTileRows>(
-        m, src + c, cols, decoded, panel_rows(), depth,
-        [&](std::size_t row, auto c0, auto c1) HWY_ATTR {
-          hn::StoreU(c0, df, sums + row * panel_rows());
-          hn::StoreU(c1, df, sums + row * panel_rows() + hn::Lanes(df));
-        },
-        [&](std::size_t row, auto& c0, auto& c1) HWY_ATTR {
-          c0 = hn::LoadU(df, sums + row * panel_rows());
-          c1 = hn::LoadU(df, sums + row * panel_rows() + hn::Lanes(df));
-        });
-  }
-  for (std::size_t i = 0; i < m; ++i) {
-    const float* sum = sums + i * panel_rows();
-    store_products(panel, i, hn::LoadU(df, sum), hn::LoadU(df, sum + hn::Lanes(df)));
-  }
+  multiply_tile_of<kTileRows>(m, src, cols, reinterpret_cast<const T*>(weights_of(panel)), panel_rows(), cols,
+                              [&](std::size_t row, auto c0, auto c1) HWY_ATTR { store_products(panel, row, c0, c1); });
 }
 
+/// The same for matrices that are all in panels: weights are read once, in order.
 void multiply_few(std::span<const FloatOutput> outputs, std::size_t panels, const float* src, std::size_t m,
                   std::size_t threads) {
   parallel_ranges(panels, threads, [&](std::size_t begin, std::size_t end) HWY_ATTR {
@@ -196,25 +195,24 @@ void store_rows(const Panel& panel, std::size_t first, std::size_t count, const 
   }
 }
 
-/// A panel is decoded whole, for many tiles of tokens.
+/// A panel is decoded whole, mostly for many tiles of tokens.
 void multiply_many(std::span<const FloatOutput> outputs, std::size_t panels, const float* src, std::size_t m,
                    std::size_t threads) {
   const std::size_t cols = outputs.front().matrix->cols;
   const TokenBlocks blocks(m, kTileRows, panels, threads);
-  const Engine* engine = engine_of_floats(m);
+  const Engine* engine = m > kTileRows ? engine_of_floats(m) : nullptr;
   const ThreadScratch scratch(threads, panel_rows() * (cols + (engine != nullptr ? blocks.size : 0)));
   parallel_tasks(panels * blocks.count, threads, [&](std::size_t task, std::size_t thread) HWY_ATTR {
     const Panel panel = panel_at(outputs, task / blocks.count);
     const std::size_t first = task % blocks.count * blocks.size;
-    float* decoded = scratch.of(thread);
     const std::size_t count = HWY_MIN(blocks.size, m - first);
-    decode_panel(weights_of(panel), panel.output->matrix->type, cols, panel.rows, cols, decoded);
+    const float* decoded = decoded_panel(panel, scratch.of(thread));
     if (engine == nullptr) {
       multiply_panel(src + first * cols, count, cols, decoded, panel_rows(), cols,
                      [&](std::size_t i, auto c0, auto c1) HWY_ATTR { store_products(panel, first + i, c0, c1); });
       return;
     }
-    float* products = decoded + panel_rows() * cols;
+    float* products = scratch.of(thread) + panel_rows() * cols;
     engine->multiply(FloatType::kF32, {.rows = src + first * cols,
                                        .count = count,
                                        .stride = cols,
@@ -227,8 +225,7 @@ void multiply_many(std::span<const FloatOutput> outputs, std::size_t panels, con
 }
 
 /// Columns whose BF16 products are summed before they are added to those before: however many tokens there are, as
-/// where sums are cut decides their last bits. Few enough that a packed part of a panel stays in the first cache, and
-/// that what few tokens wait for can be asked for in time.
+/// where sums are cut decides their last bits. Few enough that a packed part of a panel stays in the first cache.
 constexpr std::size_t kRoundedColumns = 256;
 
 /// The same with both sides rounded to BF16, for any number of tokens.
@@ -245,19 +242,18 @@ void multiply_rounded(std::span<const FloatOutput> outputs, std::size_t panels, 
     for (std::size_t i = begin; i < end; ++i) round_row(src + i * cols, cols, rows + i * padded);
   });
   const TokenBlocks blocks(m, kTileRows, panels, threads);
-  const std::size_t part_floats = panel_rows() * part / 2;
-  const ThreadScratch scratch(threads, 2 * part_floats + panel_rows() * blocks.size);
+  const std::size_t pair_floats = panel_rows() * part / 2;
+  const ThreadScratch scratch(threads, 3 * pair_floats + panel_rows() * blocks.size);
   parallel_tasks(panels * blocks.count, threads, [&](std::size_t task, std::size_t thread) HWY_ATTR {
     const Panel panel = panel_at(outputs, task / blocks.count);
     const std::size_t first = task % blocks.count * blocks.size;
     const std::size_t count = HWY_MIN(blocks.size, m - first);
     float* pairs = scratch.of(thread);
-    auto* panel_scratch = reinterpret_cast<hwy::bfloat16_t*>(pairs + part_floats);
-    float* products = pairs + 2 * part_floats;
+    float* decoded = pairs + pair_floats;
+    float* products = decoded + 2 * pair_floats;
     for (std::size_t c = 0; c < padded; c += part) {
       const std::size_t depth = HWY_MIN(part, padded - c);
-      if (count <= kTileRows) ask_for_columns(panel, c + depth, part);
-      round_panel(panel, c, depth, panel_scratch, pairs);
+      pair_panel(panel, c, HWY_MIN(depth, cols - c), decoded, pairs);
       engine.multiply(FloatType::kBF16, {.rows = rows + first * padded + c,
                                          .count = count,
                                          .stride = padded,
@@ -269,6 +265,10 @@ void multiply_rounded(std::span<const FloatOutput> outputs, std::size_t panels, 
     }
     store_rows(panel, first, count, products);
   });
+}
+
+bool all_in_panels(std::span<const FloatOutput> outputs) {
+  return std::ranges::all_of(outputs, [](const FloatOutput& output) { return output.matrix->in_panels; });
 }
 
 /// Calls multiply(panels, threads) unless there is nothing to do.
@@ -285,7 +285,7 @@ void with_panels(std::span<const FloatOutput> outputs, std::size_t m, const Mult
 
 void matmul(std::span<const FloatOutput> outputs, const float* src, std::size_t m) {
   with_panels(outputs, m, [&](std::size_t panels, std::size_t threads) {
-    if (m <= kTileRows) {
+    if (m <= kTileRows && all_in_panels(outputs)) {
       multiply_few(outputs, panels, src, m, threads);
     } else {
       multiply_many(outputs, panels, src, m, threads);

@@ -1,9 +1,11 @@
-// Products of F32 activations with F32, F16 or BF16 weights that stay where they are (usually a mapped file).
+// Products of F32 activations with F32, F16 or BF16 weights: where they are (usually a mapped file), or in panels.
 #ifndef BALLAST_KERNELS_MATRIX_FLOAT_MATRIX_H_
 #define BALLAST_KERNELS_MATRIX_FLOAT_MATRIX_H_
 
 #include <cstddef>
 #include <span>
+
+#include "kernels/scratch.h"
 
 namespace ballast::kernels {
 
@@ -19,7 +21,25 @@ struct FloatMatrix {
   FloatType type = FloatType::kF32;
   std::size_t rows = 0;
   std::size_t cols = 0;
+  bool in_panels = false;  ///< as FloatPanels has them
 };
+
+/// A copy of a matrix in panels of this machine's tiles: [panels][cols][rows of a panel]; the last one repeats its last
+/// row. A panel is read in order and needs no transposition, which is what products with few tokens wait for.
+class FloatPanels {
+ public:
+  /// A matrix of finite values in rows. Throws std::bad_alloc.
+  explicit FloatPanels(const FloatMatrix& rows);
+
+  FloatMatrix matrix() const;
+
+ private:
+  FloatMatrix shape_;
+  AlignedArray<std::byte> memory_;
+};
+
+/// Row `row` of a matrix in F32. dst is [cols].
+void decode_row(const FloatMatrix& matrix, std::size_t row, float* dst);
 
 /// Where the product with one matrix goes: rows `stride` floats apart.
 struct FloatOutput {

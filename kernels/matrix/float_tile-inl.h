@@ -158,12 +158,12 @@ struct FromZero {
   HWY_INLINE void operator()(std::size_t /*row*/, V& /*c0*/, V& /*c1*/) const {}
 };
 
-/// Multiplies kRows rows of src with one panel whose rows lie `panel_stride` floats apart, and hands the two vectors of
+/// Multiplies kRows rows of src with one panel whose rows lie `panel_stride` values apart, and hands the two vectors of
 /// each row to store(row, c0, c1). load(row, c0, c1) may set what they begin with. Sums run over `depth` in order
 /// whatever kRows is, so a result depends neither on how rows are cut into tiles nor on how a depth is cut into calls.
 /// Named variables, because arrays of vectors neither exist on SVE nor stay in registers on gcc.
-template <std::size_t kRows, class Store, class Load = FromZero>
-HWY_INLINE void multiply_tile(const float* HWY_RESTRICT src, std::size_t stride, const float* HWY_RESTRICT panel,
+template <std::size_t kRows, class T, class Store, class Load = FromZero>
+HWY_INLINE void multiply_tile(const float* HWY_RESTRICT src, std::size_t stride, const T* HWY_RESTRICT panel,
                               std::size_t panel_stride, std::size_t depth, const Store& store, const Load& load = {}) {
   const FloatTag df;
   const std::size_t lanes = hn::Lanes(df);
@@ -192,8 +192,8 @@ HWY_INLINE void multiply_tile(const float* HWY_RESTRICT src, std::size_t stride,
   if constexpr (kRows > 10) load(10, ca0, ca1);
   if constexpr (kRows > 11) load(11, cb0, cb1);
   for (std::size_t k = 0; k < depth; ++k) {
-    const auto b0 = hn::LoadU(df, panel);
-    const auto b1 = hn::LoadU(df, panel + lanes);
+    const auto b0 = load_as_float(df, panel);
+    const auto b1 = load_as_float(df, panel + lanes);
     panel += panel_stride;
     const float* a = src + k;
     accumulate_row(df, a[0], b0, b1, c00, c01);
@@ -223,8 +223,8 @@ HWY_INLINE void multiply_tile(const float* HWY_RESTRICT src, std::size_t stride,
   if constexpr (kRows > 11) store(11, cb0, cb1);
 }
 
-template <std::size_t kMostRows, class Store, class Load = FromZero>
-HWY_INLINE void multiply_tile_of(std::size_t rows, const float* src, std::size_t stride, const float* panel,
+template <std::size_t kMostRows, class T, class Store, class Load = FromZero>
+HWY_INLINE void multiply_tile_of(std::size_t rows, const float* src, std::size_t stride, const T* panel,
                                  std::size_t panel_stride, std::size_t depth, const Store& store,
                                  const Load& load = {}) {
   if (rows == kMostRows) {

@@ -1,5 +1,6 @@
 // From the layout on disk to panels, and back a row at a time.
 #include <algorithm>
+#include <atomic>
 #include <cassert>
 #include <cstring>
 #include <string>
@@ -165,8 +166,12 @@ QuantizedMatrix::QuantizedMatrix(const QuantizedView& view) : storage_(std::make
     one.codes.resize(view.cols);
     one.zeros.resize(view.groups());
   }
-  parallel_tasks(s.panels, threads,
-                 [&](std::size_t panel, std::size_t thread) { pack_panel(view, s, panel, scratch[thread]); });
+  // The shares of a product with few tokens: who packs a panel, and first touches its memory, will read it.
+  std::atomic<std::size_t> next{0};
+  parallel_ranges(s.panels, threads, [&](std::size_t begin, std::size_t end) {
+    RowScratch& own = scratch[next.fetch_add(1, std::memory_order_relaxed)];
+    for (std::size_t panel = begin; panel < end; ++panel) pack_panel(view, s, panel, own);
+  });
 }
 
 QuantizedMatrix::~QuantizedMatrix() = default;

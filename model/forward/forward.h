@@ -59,6 +59,7 @@ struct BlockActivations {
   std::array<Buffer, 4> of_mixer;  ///< BlockPass::buffer
   Buffer router_logits, expert_input, expert_hidden, expert_up, expert_output;
   std::vector<kernels::AttentionSequence> attention_sequences;
+  std::vector<std::size_t> first_rows;  ///< of the batch's sequences
   kernels::QuantizedActivations quantized;
 };
 

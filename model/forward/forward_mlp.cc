@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "kernels/activation.h"
+#include "kernels/parallel.h"
 #include "model/forward/forward_parts.h"
 #include "model/forward/routing.h"
 
@@ -74,23 +75,58 @@ void forward_plain(const BlockPass& pass, const MlpWeights& mlp, const LinearRow
   own.apply_down({&mlp.down, hidden, pass.spec.hidden_size, true}, pass.tokens);
 }
 
-/// Which tokens an expert gets, and with which weights.
-struct Assignment {
-  std::vector<std::size_t> tokens;
-  std::vector<float> weights;
+/// The rows that experts compute, an expert's side by side and in the order of their tokens.
+struct ExpertRows {
+  std::size_t per_token;
+  std::vector<ExpertChoice> choices;  ///< [tokens][per_token]
+  std::vector<std::size_t> rows;      ///< the same: where a choice's row is
+  std::vector<std::size_t> first;     ///< [experts + 1]: of each expert's rows, and their number
+  std::vector<std::size_t> tokens;    ///< of each row
+
+  std::span<const std::size_t> tokens_of(std::size_t expert) const {
+    return std::span(tokens).subspan(first[expert], first[expert + 1] - first[expert]);
+  }
 };
 
-std::vector<Assignment> route(const BlockPass& pass, const ExpertWeights& routed) {
+ExpertRows route(const BlockPass& pass, const ExpertWeights& routed) {
+  constexpr std::size_t kOperationsOfALogit = 32;
   const ExpertSpec& spec = *pass.layer.mlp.experts;
-  std::vector<Assignment> assignments(spec.count);
-  for (std::size_t token = 0; token < pass.tokens; ++token) {
-    const std::span logits(pass.activations.router_logits.data() + token * spec.count, spec.count);
-    for (const ExpertChoice& choice : choose_experts(spec, logits, routed.correction)) {
-      assignments[choice.expert].tokens.push_back(token);
-      assignments[choice.expert].weights.push_back(choice.weight);
+  const std::size_t count = pass.tokens * spec.per_token;
+  ExpertRows result = {.per_token = spec.per_token,
+                       .choices = std::vector<ExpertChoice>(count),
+                       .rows = std::vector<std::size_t>(count),
+                       .first = std::vector<std::size_t>(spec.count + 1),
+                       .tokens = std::vector<std::size_t>(count)};
+  const auto choose = [&](std::size_t begin, std::size_t end) {
+    for (std::size_t token = begin; token < end; ++token) {
+      const std::span logits(pass.activations.router_logits.data() + token * spec.count, spec.count);
+      std::ranges::copy(choose_experts(spec, logits, routed.correction),
+                        result.choices.begin() + static_cast<std::ptrdiff_t>(token * spec.per_token));
     }
+  };
+  const std::size_t threads = kernels::threads_for(pass.tokens * spec.count * kOperationsOfALogit);
+  kernels::parallel_ranges(pass.tokens, threads, choose);
+  for (const ExpertChoice& choice : result.choices) ++result.first[choice.expert + 1];
+  for (std::size_t e = 0; e < spec.count; ++e) result.first[e + 1] += result.first[e];
+  std::vector<std::size_t> next = result.first;
+  for (std::size_t i = 0; i < count; ++i) {
+    result.rows[i] = next[result.choices[i].expert]++;
+    result.tokens[result.rows[i]] = i / spec.per_token;
   }
-  return assignments;
+  return result;
+}
+
+/// hidden [tokens][size] += what experts made of each token, times its weight.
+void add_expert_outputs(const ExpertRows& experts, const float* outputs, std::size_t tokens, std::size_t size,
+                        float* hidden) {
+  const std::size_t threads = kernels::threads_for(tokens * experts.per_token * size);
+  kernels::parallel_ranges(tokens, threads, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin * experts.per_token; i < end * experts.per_token; ++i) {
+      float* sum = hidden + i / experts.per_token * size;
+      const float* output = outputs + experts.rows[i] * size;
+      for (std::size_t c = 0; c < size; ++c) sum[c] += experts.choices[i].weight * output[c];
+    }
+  });
 }
 
 void forward_experts(const BlockPass& pass, const ExpertWeights& routed, const LinearRows& all_rows, float* hidden) {
@@ -116,27 +152,20 @@ void forward_experts(const BlockPass& pass, const ExpertWeights& routed, const L
     pass.record(std::move(readers), input, pass.tokens);
   }
   if (routed.shared) forward_plain(pass, *routed.shared, {input, hidden_size}, hidden);
-  const std::vector<Assignment> assignments = route(pass, routed);
-  std::size_t first = 0;
+  const ExpertRows experts = route(pass, routed);
   for (std::size_t e = 0; e < spec.count; ++e) {
-    const MlpWeights& expert = routed.experts[e];
-    const Assignment& assignment = assignments[e];
-    const std::size_t count = assignment.tokens.size();
-    float* in = a.expert_input.data() + first * hidden_size;
-    const MlpPass own = {pass, expert, a.expert_hidden.data() + first * spec.size,
+    const std::span<const std::size_t> tokens = experts.tokens_of(e);
+    if (tokens.empty() && !pass.options.record_inputs) continue;
+    const std::size_t first = experts.first[e];
+    const MlpPass own = {pass, routed.experts[e], a.expert_hidden.data() + first * spec.size,
                          a.expert_up.data() + first * spec.size};
-    float* out = a.expert_output.data() + first * hidden_size;
-    for (std::size_t i = 0; i < count; ++i) {
-      std::copy_n(input + assignment.tokens[i] * hidden_size, hidden_size, in + i * hidden_size);
-    }
-    if (count > 0) apply(own.first_outputs().all(), {in, hidden_size}, count, a.quantized);
-    own.apply_down({&expert.down, out, hidden_size}, count, assignment.tokens);
-    for (std::size_t i = 0; i < count; ++i) {
-      float* sum = hidden + assignment.tokens[i] * hidden_size;
-      for (std::size_t c = 0; c < hidden_size; ++c) sum[c] += assignment.weights[i] * out[i * hidden_size + c];
-    }
-    first += count;
+    const auto token_row = [&](std::size_t row, float*) { return input + tokens[row] * hidden_size; };
+    const LinearRows own_rows(kernels::RowSource(token_row), hidden_size, a.expert_input.data() + first * hidden_size);
+    if (!tokens.empty()) apply(own.first_outputs().all(), own_rows, tokens.size(), a.quantized);
+    const LinearOutput down = {&own.mlp.down, a.expert_output.data() + first * hidden_size, hidden_size};
+    own.apply_down(down, tokens.size(), tokens);
   }
+  add_expert_outputs(experts, a.expert_output.data(), pass.tokens, hidden_size, hidden);
 }
 
 }  // namespace

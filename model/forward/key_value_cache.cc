@@ -7,6 +7,7 @@
 
 #include "ballast/error.h"
 #include "kernels/attention/key_bias.h"
+#include "kernels/parallel.h"
 #include "kernels/rope.h"
 #include "kernels/scratch.h"
 
@@ -35,13 +36,20 @@ const float* without_bias(const float* keys, std::size_t stride, std::size_t cou
   const std::size_t size = layout.heads() * head_size;
   unbiased.grow(count * size);
   float* rows = unbiased.data();
-  for (std::size_t i = 0; i < count; ++i) std::copy_n(bias.bias.values, size, rows + i * size);
+  const std::size_t threads = kernels::threads_for(count * size);
+  const auto repeat = [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i) std::copy_n(bias.bias.values, size, rows + i * size);
+  };
+  kernels::parallel_ranges(count, threads, repeat);
   const kernels::KeyRotation& rotation = *bias.bias.rotation;
   kernels::rope(rows + rotation.offset(), count, layout.heads(), head_size, 2 * rotation.pairs(), size, bias.cos,
                 bias.sin);
-  for (std::size_t i = 0; i < count; ++i) {
-    for (std::size_t c = 0; c < size; ++c) rows[i * size + c] = keys[i * stride + c] - rows[i * size + c];
-  }
+  const auto subtract = [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i) {
+      for (std::size_t c = 0; c < size; ++c) rows[i * size + c] = keys[i * stride + c] - rows[i * size + c];
+    }
+  };
+  kernels::parallel_ranges(count, threads, subtract);
   return rows;
 }
 

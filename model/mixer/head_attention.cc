@@ -5,6 +5,7 @@
 #include "kernels/activation.h"
 #include "kernels/attention/attention.h"
 #include "kernels/norm.h"
+#include "kernels/parallel.h"
 #include "kernels/rope.h"
 #include "model/forward/sequence_state.h"
 #include "model/mixer/attention_kinds.h"
@@ -107,6 +108,35 @@ void HeadAttention::normalize_heads(const BlockPass& pass, const HeadRow& layout
                           key_norm_.gain.data(), key_norm_.epsilon);
 }
 
+/// Puts the batch's keys and values into the sequences' caches, of which each is one thread's.
+void HeadAttention::append(const BlockPass& pass, const HeadRow& layout) const {
+  constexpr std::size_t kOperationsOfAValue = 16;
+  const kernels::KeyBias bias = key_bias(pass);
+  const std::size_t pairs = bias.values == nullptr ? 0 : bias.rotation->pairs();
+  std::vector<std::size_t>& first_rows = pass.activations.first_rows;
+  first_rows.clear();
+  std::size_t first_row = 0;
+  for (const BatchSequence& sequence : pass.batch) {
+    first_rows.push_back(first_row);
+    first_row += sequence.tokens;
+  }
+  const auto append_one = [&](std::size_t i) {
+    const BatchSequence& sequence = pass.batch[i];
+    const float* rows = pass.activations.query_key_value.data() + first_rows[i] * layout.size;
+    sequence.state->cache().append(pass.state_layer, rows + layout.keys, layout.size, rows + layout.values, layout.size,
+                                   sequence.tokens, sequence.fp16_tokens,
+                                   {.bias = bias,
+                                    .cos = pass.angles.cos.data() + first_rows[i] * pairs,
+                                    .sin = pass.angles.sin.data() + first_rows[i] * pairs});
+  };
+  if (pass.batch.size() == 1) return append_one(0);  // whose rows are shared out
+  const std::size_t values = layout.size - layout.keys;
+  kernels::TaskFailure failure;
+  kernels::parallel_tasks(pass.batch.size(), kernels::threads_for(pass.tokens * values * kOperationsOfAValue),
+                          [&](std::size_t i, std::size_t) { failure.keep(i, [&] { append_one(i); }); });
+  failure.rethrow();
+}
+
 /// Returns how many rows of attention_output it wrote.
 std::size_t HeadAttention::attend(const BlockPass& pass, const HeadRow& layout) const {
   const AttentionSpec& spec = *pass.layer.attention();
@@ -125,21 +155,14 @@ std::size_t HeadAttention::attend(const BlockPass& pass, const HeadRow& layout) 
   std::size_t written = 0;
   for (const BatchSequence& sequence : pass.batch) {
     float* rows = a.query_key_value.data() + first_row * layout.size;
-    KeyValueCache& cache = sequence.state->cache();
-    const kernels::KeyBias bias = key_bias(pass);
-    const std::size_t pairs = bias.values == nullptr ? 0 : bias.rotation->pairs();
-    cache.append(pass.state_layer, rows + layout.keys, layout.size, rows + layout.values, layout.size, sequence.tokens,
-                 sequence.fp16_tokens,
-                 {.bias = bias,
-                  .cos = pass.angles.cos.data() + first_row * pairs,
-                  .sin = pass.angles.sin.data() + first_row * pairs});
+    const KeyValueCache& cache = sequence.state->cache();
     const std::size_t left_out = pass.options.wanted_only ? sequence.tokens - sequence.wanted : 0;
     kernels::AttentionSequence entry;
     entry.q = rows + left_out * layout.size;
     entry.q_stride = layout.size;
     entry.queries = sequence.tokens - left_out;
     entry.kv = cache.view(pass.state_layer, sequence.tokens);
-    entry.kv.key_bias = bias;
+    entry.kv.key_bias = key_bias(pass);
     entry.out = a.attention_output.data() + written * spec.heads * spec.value_size;
     entry.window = narrower_window(spec.window, cache.window());
     entry.sinks = cache.sinks();
@@ -172,6 +195,7 @@ std::size_t HeadAttention::forward(const BlockPass& pass, const LinearRows& inpu
   apply_rope(pass, layout);
   a.keys = {a.query_key_value.data() + layout.keys, layout.size};
   a.values = {a.query_key_value.data() + layout.values, layout.size};
+  append(pass, layout);
   const std::size_t left = attend(pass, layout);
   if (left == 0) return 0;
   if (pass.options.wanted_only) {

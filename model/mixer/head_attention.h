@@ -51,6 +51,7 @@ class HeadAttention : public Mixer {
 
  private:
   void normalize_heads(const BlockPass& pass, const HeadRow& layout) const;
+  void append(const BlockPass& pass, const HeadRow& layout) const;
   std::size_t attend(const BlockPass& pass, const HeadRow& layout) const;
 
   Norm query_norm_, key_norm_;  ///< their gains are empty where there are none

@@ -267,11 +267,13 @@ BlockWeights ModelSource::block(std::size_t layer) const {
   return assemble_block(spec_, layer, parts(layer));
 }
 
+void ModelSource::release(Part part, std::size_t layer) const {
+  const std::string tensor = tensor_name(stored(part.role, layer, part.expert).module, "weight");
+  if (checkpoint_->contains(tensor)) checkpoint_->release(tensor);
+}
+
 void ModelSource::release_block(std::size_t layer) const {
-  for (const Part& part : block_linears(spec_, layer)) {
-    const std::string tensor = tensor_name(stored(part.role, layer, part.expert).module, "weight");
-    if (checkpoint_->contains(tensor)) checkpoint_->release(tensor);
-  }
+  for (const Part& part : block_linears(spec_, layer)) release(part, layer);
 }
 
 }  // namespace ballast::model

@@ -44,6 +44,31 @@ TEST_CASE("a float matmul agrees with the reference on every target, for every s
   }
 }
 
+TEST_CASE("a matrix in panels gives the same products, and its rows back") {
+  for (const FloatType type : {FloatType::kF32, FloatType::kF16, FloatType::kBF16}) {
+    for (const Shape& s : kShapes) {
+      const EncodedFloats weights(random_floats(s.rows * s.cols, 1), type, true);
+      const FloatMatrix matrix{weights.data(), type, s.rows, s.cols};
+      const std::vector<float> src = random_floats(s.m * s.cols, 2);
+      const std::vector<float> bias = random_floats(s.rows, 3);
+      for_every_target([&] {
+        CAPTURE(s.rows);
+        CAPTURE(s.cols);
+        CAPTURE(s.m);
+        const FloatPanels panels(matrix);
+        REQUIRE(run(panels.matrix(), src, s.m, bias.data()) == run(matrix, src, s.m, bias.data()));
+        for (std::size_t row = 0; row < s.rows; row += 1 + s.rows / 5) {
+          std::vector<float> decoded(s.cols);
+          std::vector<float> expected(s.cols);
+          decode_row(panels.matrix(), row, decoded.data());
+          decode_row(matrix, row, expected.data());
+          REQUIRE(decoded == expected);
+        }
+      });
+    }
+  }
+}
+
 TEST_CASE("a float matmul does not depend on the number of threads") {
   const EncodedFloats weights(random_floats(std::size_t{200} * 130, 1), FloatType::kF16);
   const FloatMatrix matrix{weights.data(), FloatType::kF16, 200, 130};
@@ -63,10 +88,11 @@ TEST_CASE("rows of a float matmul do not depend on how many run beside them") {
     const FloatMatrix matrix{weights.data(), type, 150, 170};
     const std::vector<float> src = random_floats(std::size_t{100} * 170, 2);
     for_every_target([&] {
+      const FloatPanels panels(matrix);
       const std::vector<float> all = run(matrix, src, 100, nullptr);
       for (const std::size_t m : {1, 2, 3, 5, 6, 7, 8, 11, 12, 13, 25, 99}) {
         CAPTURE(m);
-        const std::vector<float> some = run(matrix, src, m, nullptr);
+        const std::vector<float> some = run(panels.matrix(), src, m, nullptr);
         CHECK(std::equal(some.begin(), some.end(), all.begin()));
       }
     });

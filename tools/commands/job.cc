@@ -15,7 +15,12 @@ void add_processor_flags(CLI::App& command, JobFlags& flags) {
       .add_option("-t,--threads", flags.threads.count, "Threads [OMP_NUM_THREADS, else the physical cores available]")
       ->type_name("N")
       ->check(whole_number(1, kMostThreads));
-  command.add_flag("--pin", flags.threads.pin, "Keep each thread on a core of its own");
+  auto* pin = command.add_flag_callback(
+      "--pin", [&flags] { flags.threads.pin = true; },
+      "Keep each thread on a core of its own [if the process has its own CPUs]");
+  command.add_flag_callback(
+             "--no-pin", [&flags] { flags.threads.pin = false; }, "Let the system move threads")
+      ->excludes(pin);
   command.add_option("--target", flags.target, "Instruction set to hold the kernels to, for comparisons [the best]")
       ->type_name("NAME");
   command.add_option("--engine", flags.engine, "Who multiplies prompts in F32: ballast, onednn, or whoever is faster")
