@@ -26,10 +26,6 @@ constexpr std::string_view kOwnName = "ballast";
 /// Numbers of tokens from which on a choice holds.
 constexpr std::array<std::size_t, 3> kTokens = {1, 64, 256};
 
-/// How much faster oneDNN must be: what it multiplied is copied, with the bias, where own tiles store it at once. (2
-/// cores of Zen 4, SmolLM2 in F16: 1.03 times as fast in a tile, 0.97 in prompts.)
-constexpr double kWorthACopy = 1.06;
-
 enum class Wanted { kFaster, kOwn, kOneDnn };
 std::atomic<Wanted> wanted = Wanted::kFaster;
 std::atomic<bool> rounds_to_bf16 = false;
@@ -101,7 +97,8 @@ bool takes_onednn(std::size_t choice) {
     case Wanted::kOneDnn:
       return onednn_for(FloatType::kF32) != nullptr;
     default:
-      return onednn_for(FloatType::kF32) != nullptr && kernels::uses_best_target() && speeds()[choice] > kWorthACopy;
+      return onednn_for(FloatType::kF32) != nullptr && kernels::uses_best_target() &&
+             speeds()[choice] > kernels::kSpeedWorthACopy;
   }
 }
 

@@ -3,10 +3,13 @@
 #include <hwy/aligned_allocator.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <new>
+#include <utility>
 
 namespace ballast::kernels {
 namespace {
@@ -49,6 +52,24 @@ AlignedMemory allocate_aligned(std::size_t bytes) {
   auto* memory = static_cast<std::byte*>(hwy::AllocateAlignedBytes(bytes, nullptr, nullptr));
   if (memory == nullptr) throw std::bad_alloc();
   return AlignedMemory(memory, AlignedFree{});
+}
+
+std::shared_ptr<std::byte[]> allocate_weights(std::size_t bytes) {
+  constexpr std::size_t kCacheLine = 64;
+  constexpr std::size_t kMappingBytes = 32 * kHugePageBytes;  // what no piece touches is only an address
+  constexpr std::size_t kLeast = kHugePageBytes / 32;         // less would fill a huge page's memory for nothing
+  static thread_local std::weak_ptr<std::byte[]> last_mapping;
+  static thread_local std::size_t used;
+  if (bytes < kLeast || bytes > kMappingBytes) return allocate_aligned(bytes);
+  std::shared_ptr<std::byte[]> mapping = last_mapping.lock();
+  if (mapping == nullptr || kMappingBytes - used < bytes) {
+    mapping = map_huge_pages(kMappingBytes);
+    last_mapping = mapping;
+    used = 0;
+  }
+  std::byte* piece = mapping.get() + used;
+  used += std::min((bytes + kCacheLine - 1) / kCacheLine * kCacheLine, kMappingBytes - used);
+  return {std::move(mapping), piece};
 }
 
 ThreadScratch::ThreadScratch(std::size_t threads, std::size_t floats_each)

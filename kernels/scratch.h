@@ -1,4 +1,4 @@
-// Aligned memory for kernels: arrays that own, and scratch that calls reuse.
+// Aligned memory for kernels: arrays that own, weights, and scratch that calls reuse.
 #ifndef BALLAST_KERNELS_SCRATCH_H_
 #define BALLAST_KERNELS_SCRATCH_H_
 
@@ -22,6 +22,11 @@ using AlignedMemory = std::unique_ptr<std::byte[], AlignedFree>;
 
 /// Uninitialized bytes, aligned for any vector. Throws std::bad_alloc.
 AlignedMemory allocate_aligned(std::size_t bytes);
+
+/// Uninitialized bytes of a matrix, aligned for any vector. They are a piece of a large mapping, where what a thread
+/// takes lies one after the other: small matrices, too, come to lie in huge pages, in the order in which a token reads
+/// them. A mapping goes with the last of its pieces. Throws std::bad_alloc.
+std::shared_ptr<std::byte[]> allocate_weights(std::size_t bytes);
 
 /// Owner of `size` uninitialized elements, aligned for any vector. Growing loses the content.
 template <class T>

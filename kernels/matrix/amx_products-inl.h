@@ -57,6 +57,7 @@ class AmxProducts {
     const std::uint8_t* codes = panel_.codes;
     for (std::size_t g = 0; g < groups; ++g) {
       sum_group(layout_.blocks_in(g), a, codes);
+      codes += panel_.code_gap;
       add_group_to_results(first, g);
     }
     const bool group_scales = src_.format.scale_per_group;
@@ -124,8 +125,9 @@ class AmxProducts {
   void add_group_to_results(std::size_t first, std::size_t group) {
     const FloatTag df;
     const bool scaled = kPlanes == 2 || src_.format.scale_per_group;
-    const auto s0 = load_16_bit(panel_.scales + group * kWidth, panel_.bf16_scales);
-    const auto s1 = load_16_bit(panel_.scales + group * kWidth + kLanes, panel_.bf16_scales);
+    const std::uint16_t* scales = panel_.scales + group * panel_.scale_step;
+    const auto s0 = load_16_bit(scales, panel_.bf16_scales);
+    const auto s1 = load_16_bit(scales + kLanes, panel_.bf16_scales);
     for (std::size_t i = 0; i < kTokens; ++i) {
       float* result = results_ + i * kWidth;
       auto c0 = group == 0 ? hn::Zero(df) : hn::Load(df, result);

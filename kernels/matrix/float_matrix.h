@@ -3,9 +3,8 @@
 #define BALLAST_KERNELS_MATRIX_FLOAT_MATRIX_H_
 
 #include <cstddef>
+#include <memory>
 #include <span>
-
-#include "kernels/scratch.h"
 
 namespace ballast::kernels {
 
@@ -35,7 +34,7 @@ class FloatPanels {
 
  private:
   FloatMatrix shape_;
-  AlignedArray<std::byte> memory_;
+  std::shared_ptr<std::byte[]> memory_;
 };
 
 /// Row `row` of a matrix in F32. dst is [cols].

@@ -8,6 +8,7 @@
 #include "kernels/engine.h"
 #include "kernels/matrix/float_matrix.h"
 #include "kernels/parallel.h"
+#include "kernels/scratch.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/matrix/float_panels.cc"
@@ -46,18 +47,18 @@ FloatPanels::FloatPanels(const FloatMatrix& rows) : shape_(rows) {
   const std::size_t width = own_tile_width();
   const std::size_t panels = (rows.rows + width - 1) / width;
   const std::size_t panel_bytes = width * rows.cols * float_type_bytes(rows.type);
-  memory_.grow(panels * panel_bytes);
+  memory_ = allocate_weights(panels * panel_bytes);
   // The shares of a product with few tokens: who packs a panel, and first touches its memory, will read it.
   parallel_ranges(panels, threads_for(rows.rows * rows.cols), [&](std::size_t begin, std::size_t end) {
     for (std::size_t panel = begin; panel < end; ++panel) {
-      HWY_DYNAMIC_DISPATCH(pack_panel)(rows, panel * width, memory_.data() + panel * panel_bytes);
+      HWY_DYNAMIC_DISPATCH(pack_panel)(rows, panel * width, memory_.get() + panel * panel_bytes);
     }
   });
 }
 
 FloatMatrix FloatPanels::matrix() const {
   FloatMatrix matrix = shape_;
-  matrix.data = memory_.data();
+  matrix.data = memory_.get();
   matrix.in_panels = true;
   return matrix;
 }

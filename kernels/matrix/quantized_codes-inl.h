@@ -98,11 +98,11 @@ HWY_INLINE void store_quads(DotBytes w0, DotBytes w1, std::uint8_t* first, std::
   hn::StoreU(w1, DotByteTag(), second);
 }
 
-/// A panel with a byte for each code, arranged for Dots; else its blocks come to lie as those of an 8-bit panel. Where
-/// Dots wants the full range of 4, 5 or 6 bits, their zero point is that of 8-bit codes: code - zero + 128, or without
-/// the 128 where codes are signed.
+/// A panel with a byte for each code, `gap` bytes of something else after a group's, arranged for Dots; else its blocks
+/// come to lie as those of an 8-bit panel. Where Dots wants the full range of 4, 5 or 6 bits, their zero point is that
+/// of 8-bit codes: code - zero + 128, or without the 128 where codes are signed.
 template <class Dots, int kBits>
-void expand_panel(const GroupLayout& layout, const std::uint8_t* HWY_RESTRICT codes,
+void expand_panel(const GroupLayout& layout, const std::uint8_t* HWY_RESTRICT codes, std::size_t gap,
                   const std::uint8_t* HWY_RESTRICT zeros, std::uint8_t* HWY_RESTRICT dst) {
   const DotByteTag du8;
   const std::size_t bytes = hn::Lanes(du8);
@@ -126,6 +126,7 @@ void expand_panel(const GroupLayout& layout, const std::uint8_t* HWY_RESTRICT co
       codes += block_bytes<kBits>();
       dst += block_bytes<8>();
     }
+    codes += gap;
   }
 }
 

@@ -114,7 +114,7 @@ HWY_NOINLINE void multiply_tokens_of(const QuantizedActivations::Storage& src, s
                                      const PanelView& panel, Next next, const PanelStore& store) {
   constexpr std::size_t kTokens = kTileRowsOfCodes / kPlanes;
   std::size_t tiles = (last - first + kTokens - 1) / kTokens;
-  next.fetch_with_block((block_bytes<kBits>() + tiles - 1) / tiles);
+  next.spread(tiles * panel.layout->blocks);
   for (; tiles > 0; --tiles) {
     const std::size_t tokens = (last - first + tiles - 1) / tiles;
     multiply_code_tile_of<Dots, kTokens, kPlanes, kBits, kCodeBits, kGroupBlocks>(tokens, src, first, panel, next,
@@ -130,7 +130,7 @@ void multiply_tokens(const QuantizedActivations::Storage& src, std::size_t first
     return multiply_tokens_of<Dots, 2, kBits, kCodeBits, 0>(src, first, last, panel, next, store);
   }
   // Groups of one block are those of 4-bit codes, packed or expanded.
-  if constexpr (kBits == 4 || std::is_same_v<Next, NoNextCodes>) {
+  if constexpr (kBits == 4 || std::is_same_v<Next, NoNextPanel>) {
     if (src.layout.group_blocks == 1) {
       return multiply_tokens_of<Dots, 1, kBits, kCodeBits, 1>(src, first, last, panel, next, store);
     }
@@ -145,19 +145,21 @@ HWY_NOINLINE PanelView byte_panel(const QuantizedMatrix::Storage& s, std::size_t
   if (s.bits == 8 && !Dots::kPairsRows) return panel;
   switch (s.bits) {
     case 8:
-      if constexpr (Dots::kPairsRows) expand_panel<Dots, 8>(s.layout, panel.codes, panel.zeros, scratch);
+      if constexpr (Dots::kPairsRows)
+        expand_panel<Dots, 8>(s.layout, panel.codes, panel.code_gap, panel.zeros, scratch);
       break;
     case 4:
-      expand_panel<Dots, 4>(s.layout, panel.codes, panel.zeros, scratch);
+      expand_panel<Dots, 4>(s.layout, panel.codes, panel.code_gap, panel.zeros, scratch);
       break;
     case 5:
-      expand_panel<Dots, 5>(s.layout, panel.codes, panel.zeros, scratch);
+      expand_panel<Dots, 5>(s.layout, panel.codes, panel.code_gap, panel.zeros, scratch);
       break;
     default:
-      expand_panel<Dots, 6>(s.layout, panel.codes, panel.zeros, scratch);
+      expand_panel<Dots, 6>(s.layout, panel.codes, panel.code_gap, panel.zeros, scratch);
       break;
   }
   panel.codes = scratch;
+  panel.code_gap = 0;
   if (Dots::kWidensSmallCodes && s.bits < 8) panel.zeros = nullptr;  // taken off
   return panel;
 }
@@ -179,10 +181,10 @@ void multiply_panel(const QuantizedActivations::Storage& src, std::size_t first,
   }
 #endif
   if (Dots::kWidensSmallCodes || bits == 8)
-    return multiply_tokens<Dots, 8, 8>(src, first, last, panel, NoNextCodes(), store);
+    return multiply_tokens<Dots, 8, 8>(src, first, last, panel, NoNextPanel(), store);
   if constexpr (!Dots::kWidensSmallCodes) {
-    if (bits == 4) return multiply_tokens<Dots, 8, 4>(src, first, last, panel, NoNextCodes(), store);
-    multiply_tokens<Dots, 8, 6>(src, first, last, panel, NoNextCodes(), store);
+    if (bits == 4) return multiply_tokens<Dots, 8, 4>(src, first, last, panel, NoNextPanel(), store);
+    multiply_tokens<Dots, 8, 6>(src, first, last, panel, NoNextPanel(), store);
   }
 }
 
@@ -241,7 +243,7 @@ class FewTokens {
  private:
   void multiply(const QuantizedMatrix::Storage& s, std::size_t index, std::size_t end, const PanelStore& store) const {
     const bool more = fetches_ && index + 1 < end;
-    const NextCodes next = more ? NextCodes(s.panel_codes(index + 1), s.panel_bytes()) : NextCodes();
+    const NextPanel next = more ? NextPanel(s.panel(index + 1), s.panel_bytes()) : NextPanel();
     const PanelView panel = panel_view(s, index);
     switch (s.bits) {
       case 4:

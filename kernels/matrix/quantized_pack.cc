@@ -83,6 +83,7 @@ void pack_row_codes(const QuantizedView& view, const QuantizedMatrix::Storage& s
       pack_block(codes, s.bits, s.width, dst);
       dst += s.block_bytes();
     }
+    dst += s.scale_bytes();
   }
 }
 
@@ -105,16 +106,15 @@ struct RowScratch {
 void pack_panel(const QuantizedView& view, QuantizedMatrix::Storage& s, std::size_t panel, RowScratch& scratch) {
   const std::size_t groups = s.layout.groups;
   const std::size_t outliers = s.outlier_columns.size();
-  std::uint8_t* codes = s.codes.data() + panel * s.panel_bytes();
-  std::uint16_t* scales = s.scales.data() + panel * groups * s.width;
-  std::uint8_t* zeros = s.symmetric() ? nullptr : s.zeros.data() + panel * groups * s.width;
-  std::uint16_t* weights = s.outlier_weights.data() + panel * outliers * s.width;
+  std::uint8_t* codes = s.panel_codes(panel);
+  std::uint16_t* scales = s.panel_scales(panel);
+  std::uint8_t* zeros = s.panel_zeros(panel);
+  std::uint16_t* weights = s.panel_outliers(panel);
   const std::size_t rows = std::min(s.width, s.rows - panel * s.width);
-  if (rows < s.width) {  // missing rows are computed too, and must not be garbage
-    std::memset(codes, 0, s.panel_bytes());
-    std::memset(scales, 0, groups * s.width * sizeof(std::uint16_t));
+  // Missing rows are computed too, and must not be garbage.
+  if (rows < s.width) {
+    std::memset(s.panel(panel), 0, s.panel_bytes());
     if (zeros != nullptr) std::memset(zeros, 0, groups * s.width);
-    if (outliers != 0) std::memset(weights, 0, outliers * s.width * sizeof(std::uint16_t));
   }
   for (std::size_t r = 0; r < rows; ++r) {
     const std::size_t row = panel * s.width + r;
@@ -128,7 +128,7 @@ void pack_panel(const QuantizedView& view, QuantizedMatrix::Storage& s, std::siz
     const std::byte* row_scales = view.scales.data() + row * view.groups() * 2;
     for (std::size_t g = 0; g < groups; ++g) {  // parts of a group share its scale and zero
       const std::size_t of_view = g * s.layout.group_size / view.group_size;
-      std::memcpy(scales + g * s.width + r, row_scales + 2 * of_view, 2);
+      std::memcpy(scales + g * s.group_bytes() / 2 + r, row_scales + 2 * of_view, 2);
       if (zeros != nullptr) zeros[g * s.width + r] = scratch.zeros[of_view];
     }
   }
@@ -155,10 +155,8 @@ QuantizedMatrix::QuantizedMatrix(const QuantizedView& view) : storage_(std::make
   s.bf16_outliers = view.outlier_type == DType::kBF16;
   s.sign_flip = view.bits == 8 && !multiplies_unsigned_codes() ? 128 : 0;
   s.outlier_columns.assign(view.outlier_columns.begin(), view.outlier_columns.end());
-  s.codes.grow(s.panels * s.panel_bytes());
-  s.scales.grow(s.panels * s.layout.groups * s.width);
-  if (!view.zeros.empty()) s.zeros.grow(s.panels * s.layout.groups * s.width);
-  s.outlier_weights.grow(s.panels * s.outlier_columns.size() * s.width);
+  s.symmetric = view.zeros.empty();
+  s.memory = allocate_weights(s.bytes());
 
   const std::size_t threads = threads_for(view.rows * view.cols);
   std::vector<RowScratch> scratch(threads);
@@ -186,8 +184,7 @@ std::size_t QuantizedMatrix::cols() const {
 }
 
 std::size_t QuantizedMatrix::bytes() const {
-  return storage_->codes.bytes() + storage_->scales.bytes() + storage_->zeros.bytes() +
-         storage_->outlier_weights.bytes();
+  return storage_->bytes();
 }
 
 ActivationFormat QuantizedMatrix::activation_format(int bits, bool scale_per_group) const {
@@ -205,9 +202,8 @@ void QuantizedMatrix::decode_row(std::size_t row, float* dst) const {
   const std::size_t r = row % s.width;
   const std::uint8_t* codes = s.panel_codes(panel) + r * kQuadColumns;
   for (std::size_t group = 0; group < s.layout.groups; ++group) {
-    const std::size_t at = group * s.width + r;
-    const float scale = value_of(s.panel_scales(panel)[at], s.bf16_scales);
-    const int zero = s.symmetric() ? s.default_zero() : s.panel_zeros(panel)[at];
+    const float scale = value_of(s.panel_scales(panel)[group * s.group_bytes() / 2 + r], s.bf16_scales);
+    const int zero = s.symmetric ? s.default_zero() : s.panel_zeros(panel)[group * s.width + r];
     const std::size_t begin = group * s.layout.group_size;
     const std::size_t end = begin + s.layout.columns_in(group);
     for (std::size_t col = begin; col < end; col += kBlockColumns) {
@@ -218,6 +214,7 @@ void QuantizedMatrix::decode_row(std::size_t row, float* dst) const {
         dst[col + i] = static_cast<float>((block[i] ^ s.sign_flip) - zero) * scale;
       }
     }
+    codes += s.scale_bytes();
   }
   for (std::size_t j = 0; j < s.outlier_columns.size(); ++j) {
     dst[s.outlier_columns[j]] = value_of(s.panel_outliers(panel)[j * s.width + r], s.bf16_outliers);

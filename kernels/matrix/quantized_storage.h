@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "kernels/matrix/quantized_matrix.h"
@@ -97,25 +98,32 @@ struct QuantizedMatrix::Storage {
   std::size_t panels = 0;
   bool bf16_scales = false;
   bool bf16_outliers = false;
-  std::uint8_t sign_flip = 0;          ///< 128 when 8-bit codes are kept minus 128, as signed bytes
-  AlignedArray<std::uint8_t> codes;    ///< [panels][panel_bytes()]
-  AlignedArray<std::uint16_t> scales;  ///< [panels][groups][width]
-  AlignedArray<std::uint8_t> zeros;    ///< [panels][groups][width], empty when symmetric
+  std::uint8_t sign_flip = 0;  ///< 128 when 8-bit codes are kept minus 128, as signed bytes
+  bool symmetric = true;       ///< zero points are the default
   std::vector<std::int32_t> outlier_columns;
-  AlignedArray<std::uint16_t> outlier_weights;  ///< [panels][outlier columns][width]
+  /// [panels][panel_bytes()], which a token reads from end to end: for each group its scales [width] and its codes,
+  /// then the weights of outlier columns [columns][width]. After all panels their zero points [panels][groups][width],
+  /// unless these are the default.
+  std::shared_ptr<std::byte[]> memory;
 
-  std::size_t panel_bytes() const { return layout.padded_cols() * width * static_cast<std::size_t>(bits) / 8; }
   std::size_t block_bytes() const { return kBlockColumns * width * static_cast<std::size_t>(bits) / 8; }
-  bool symmetric() const { return zeros.size() == 0; }
+  std::size_t scale_bytes() const { return width * sizeof(std::uint16_t); }
+  std::size_t group_bytes() const { return scale_bytes() + layout.group_blocks * block_bytes(); }  ///< but the last's
+  std::size_t outliers_at() const { return layout.groups * scale_bytes() + layout.blocks * block_bytes(); }
+  std::size_t panel_bytes() const { return outliers_at() + outlier_columns.size() * scale_bytes(); }
+  std::size_t bytes() const { return panels * (panel_bytes() + (symmetric ? 0 : layout.groups * width)); }
   int default_zero() const { return 1 << (bits - 1); }
 
-  const std::uint8_t* panel_codes(std::size_t panel) const { return codes.data() + panel * panel_bytes(); }
-  const std::uint16_t* panel_scales(std::size_t panel) const { return scales.data() + panel * layout.groups * width; }
-  const std::uint8_t* panel_zeros(std::size_t panel) const {
-    return symmetric() ? nullptr : zeros.data() + panel * layout.groups * width;
+  std::byte* panel(std::size_t index) const { return memory.get() + index * panel_bytes(); }
+  std::uint16_t* panel_scales(std::size_t index) const { return reinterpret_cast<std::uint16_t*>(panel(index)); }
+  std::uint8_t* panel_codes(std::size_t index) const {
+    return reinterpret_cast<std::uint8_t*>(panel(index) + scale_bytes());
   }
-  const std::uint16_t* panel_outliers(std::size_t panel) const {
-    return outlier_weights.data() + panel * outlier_columns.size() * width;
+  std::uint16_t* panel_outliers(std::size_t index) const {
+    return reinterpret_cast<std::uint16_t*>(panel(index) + outliers_at());
+  }
+  std::uint8_t* panel_zeros(std::size_t index) const {
+    return symmetric ? nullptr : reinterpret_cast<std::uint8_t*>(panel(panels)) + index * layout.groups * width;
   }
 };
 

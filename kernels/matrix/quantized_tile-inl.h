@@ -30,41 +30,48 @@ inline constexpr std::size_t kTileRowsOfCodes = kManyRegisters ? 6 : 2;
 /// One panel of weights; codes of 4, 5 or 6 bits may have been expanded to 8.
 struct PanelView {
   const std::uint8_t* codes;
-  const std::uint16_t* scales;
-  const std::uint8_t* zeros;  ///< null when all are the default
+  std::size_t code_gap;         ///< bytes between the codes of two groups
+  const std::uint16_t* scales;  ///< of the first group
+  std::size_t scale_step;       ///< from group to group
+  const std::uint8_t* zeros;    ///< null when all are the default
   const std::uint16_t* outliers;
   std::size_t outlier_count;
   bool bf16_scales;
   bool bf16_outliers;
-  int default_zero;
+  int zero_bits;  ///< the default zero is 2 to the power of it, as the codes lay before they were expanded
   int sign_flip;  ///< what was taken off 8-bit codes
   const GroupLayout* layout;
 };
 
 HWY_INLINE PanelView panel_view(const QuantizedMatrix::Storage& s, std::size_t panel) {
   return {s.panel_codes(panel),
+          s.scale_bytes(),
           s.panel_scales(panel),
+          s.group_bytes() / sizeof(std::uint16_t),
           s.panel_zeros(panel),
           s.panel_outliers(panel),
           s.outlier_columns.size(),
           s.bf16_scales,
           s.bf16_outliers,
-          s.default_zero(),
+          s.bits - 1,
           s.sign_flip,
           &s.layout};
 }
 
-/// The codes that a thread multiplies next, fetched into its second-level cache with the blocks of those before them.
-class NextCodes {
+/// The panel that a thread multiplies next, fetched into its second-level cache with the blocks of the one before it.
+class NextPanel {
  public:
-  NextCodes() = default;
-  NextCodes(const std::uint8_t* codes, std::size_t bytes) : at_(codes), end_(codes + bytes) {}
+  NextPanel() = default;
+  NextPanel(const std::byte* panel, std::size_t bytes) : at_(panel), end_(panel + bytes) {}
 
-  /// Of each block, so many bytes: a part of a block where there are several tiles.
-  void fetch_with_block(std::size_t bytes) { block_bytes_ = bytes; }
+  /// So often will fetch() be called.
+  void spread(std::size_t times) {
+    const auto lines = static_cast<std::size_t>(end_ - at_) / kCacheLine;
+    bytes_at_once_ = (lines + times - 1) / times * kCacheLine;
+  }
 
   HWY_INLINE void fetch() {
-    for (std::size_t i = 0; i < block_bytes_ && at_ < end_; i += kCacheLine, at_ += kCacheLine) {
+    for (std::size_t i = 0; i < bytes_at_once_ && at_ < end_; i += kCacheLine, at_ += kCacheLine) {
       __builtin_prefetch(at_, 0, 2);
     }
   }
@@ -72,14 +79,14 @@ class NextCodes {
  private:
   static constexpr std::size_t kCacheLine = 64;
 
-  const std::uint8_t* at_ = nullptr;
-  const std::uint8_t* end_ = nullptr;
-  std::size_t block_bytes_ = 0;
+  const std::byte* at_ = nullptr;
+  const std::byte* end_ = nullptr;
+  std::size_t bytes_at_once_ = 0;
 };
 
 /// In place of it, where nothing is fetched.
-struct NoNextCodes {
-  void fetch_with_block(std::size_t /*bytes*/) {}
+struct NoNextPanel {
+  void spread(std::size_t /*times*/) {}
   void fetch() {}
 };
 
@@ -90,27 +97,23 @@ HWY_INLINE QuantFloat load_16_bit(const std::uint16_t* HWY_RESTRICT src, bool bf
               : load_as_float(df, reinterpret_cast<const hwy::float16_t*>(src));
 }
 
-/// Zero points of the codes as they are multiplied.
-HWY_INLINE DotInt load_zeros(const PanelView& panel, std::size_t at) {
-  const DotIntTag di32;
-  if (panel.zeros == nullptr) return hn::Set(di32, panel.default_zero - panel.sign_flip);
-  const auto zeros = hn::PromoteTo(di32, hn::LoadU(hn::Rebind<std::uint8_t, DotIntTag>(), panel.zeros + at));
-  return hn::Sub(zeros, hn::Set(di32, panel.sign_flip));
-}
-
-/// What a row's sums of a group start from, given minus the sum of its activations: -(zero . activations). 8-bit codes
-/// at the default zero need no multiplication.
+/// What a row's sums of a group start from, given minus the sum of its activations: -(zero . activations). The default
+/// zero needs no multiplication.
 template <class Dots, int kCodeBits>
 HWY_INLINE void start_group(const PanelView& panel, std::size_t at, std::int32_t negated_sum, DotInt& i0, DotInt& i1) {
   const DotIntTag di32;
-  if (kCodeBits == 8 && panel.zeros == nullptr) {
-    i0 = Dots::kUnsignedCodes ? hn::ShiftLeft<7>(hn::Set(di32, negated_sum)) : hn::Zero(di32);
-    i1 = i0;
-  } else {
-    const auto factor = hn::Set(di32, negated_sum);
-    i0 = hn::Mul(load_zeros(panel, at), factor);
-    i1 = hn::Mul(load_zeros(panel, at + hn::Lanes(di32)), factor);
+  const auto factor = hn::Set(di32, negated_sum);
+  if (panel.zeros == nullptr) {
+    // Codes of 5 bits may lie as those of 6.
+    const int bits = kCodeBits == 4 || kCodeBits == 8 ? kCodeBits - 1 : panel.zero_bits;
+    i0 = i1 = kCodeBits == 8 && !Dots::kUnsignedCodes ? hn::Zero(di32) : hn::ShiftLeftSame(factor, bits);
+    return;
   }
+  const hn::Rebind<std::uint8_t, DotIntTag> du8;
+  const auto flip = hn::Set(di32, panel.sign_flip);
+  const std::uint8_t* zeros = panel.zeros + at;
+  i0 = hn::Mul(hn::Sub(hn::PromoteTo(di32, hn::LoadU(du8, zeros)), flip), factor);
+  i1 = hn::Mul(hn::Sub(hn::PromoteTo(di32, hn::LoadU(du8, zeros + hn::Lanes(di32))), flip), factor);
 }
 
 /// Adds one row's pair of quads times two vectors of rows of weights to its sums of a block.
@@ -256,9 +259,11 @@ HWY_INLINE void multiply_code_tile(const QuantizedActivations::Storage& src, std
       codes += block_bytes<kBits>();
       ahead.fetch();
     }
+    codes += panel.code_gap;
     exchange_pairs<Dots, kRows>(i00, i01, i10, i11, i20, i21, i30, i31, i40, i41, i50, i51);
-    const auto s0 = load_16_bit(panel.scales + at, panel.bf16_scales);
-    const auto s1 = load_16_bit(panel.scales + at + lanes, panel.bf16_scales);
+    const std::uint16_t* group_scales_at = panel.scales + g * panel.scale_step;
+    const auto s0 = load_16_bit(group_scales_at, panel.bf16_scales);
+    const auto s1 = load_16_bit(group_scales_at + lanes, panel.bf16_scales);
     if constexpr (kPlanes == 2) {
       add_group(join_planes(i00, i10), join_planes(i01, i11), true, scales[g], s0, s1, c00, c01);
       if constexpr (kTokens > 1) {

@@ -152,7 +152,7 @@ TEST_CASE("engines are chosen by name, and by time where none is named") {
     CHECK(choice.tokens > tokens);
     tokens = choice.tokens;
     CHECK(choice.speed > 0);
-    CHECK(choice.engine == (choice.speed > 1 ? engines().back() : engines().front()));
+    CHECK(choice.engine == (choice.speed > kSpeedWorthACopy ? engines().back() : engines().front()));
     CHECK((engine_of_floats(tokens) == nullptr) == (choice.engine == "ballast"));
   }
 }
