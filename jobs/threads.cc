@@ -26,13 +26,19 @@ std::string core_of(int cpu) {
   return std::getline(file, siblings) && !siblings.empty() ? siblings : number;
 }
 
-// Ranks that share this process' CPUs: none when the launcher gave each its own.
-std::size_t ranks_on_these_cpus() {
-  return owns_its_cores() ? 1 : launched_ranks_here();
+// Whether a launcher, a CPU set or taskset gave the process fewer CPUs than the machine has.
+bool has_cpus_of_its_own() {
+  cpu_set_t allowed;
+  return ::sched_getaffinity(0, sizeof allowed, &allowed) == 0 && CPU_COUNT(&allowed) < ::sysconf(_SC_NPROCESSORS_ONLN);
 }
 
-// The first CPU of every core that this process may run on.
-std::vector<int> core_cpus() {
+// Ranks that share this process' CPUs: none when the launcher gave each its own.
+std::size_t ranks_on_these_cpus() {
+  return has_cpus_of_its_own() ? 1 : launched_ranks_here();
+}
+
+// The first CPU of every core that this thread may run on.
+std::vector<int> find_core_cpus() {
   cpu_set_t allowed;
   std::vector<int> cpus;
   // It fails on machines with more CPUs than the set holds.
@@ -42,6 +48,20 @@ std::vector<int> core_cpus() {
     if (CPU_ISSET(cpu, &allowed) && cores.insert(core_of(cpu)).second) cpus.push_back(cpu);
   }
   return cpus;
+}
+
+// The same of the process, read before any thread is pinned.
+const std::vector<int>& core_cpus() {
+  static const std::vector<int> cpus = find_core_cpus();
+  return cpus;
+}
+
+// No other program and no other rank is expected on the CPUs, and OpenMP was not told where threads go.
+bool may_pin(std::size_t cores) {
+  const auto set = [](const char* name) { return std::getenv(name) != nullptr; };
+  const bool placed = set("OMP_PROC_BIND") || set("OMP_PLACES") || set("GOMP_CPU_AFFINITY");
+  return !placed && has_cpus_of_its_own() && launched_ranks_here() == 1 &&
+         static_cast<std::size_t>(omp_get_max_threads()) == cores;
 }
 
 // Thread i of the pool to core i; threads beyond the last core begin again. Where the system refuses, it stays free.
@@ -57,11 +77,6 @@ void pin_threads(const std::vector<int>& cpus) {
 
 }  // namespace
 
-bool owns_its_cores() {
-  cpu_set_t allowed;
-  return ::sched_getaffinity(0, sizeof allowed, &allowed) == 0 && CPU_COUNT(&allowed) < ::sysconf(_SC_NPROCESSORS_ONLN);
-}
-
 std::size_t available_cores() {
   const std::size_t counted = core_cpus().size();
   const std::size_t cores = counted > 0 ? counted : static_cast<std::size_t>(omp_get_num_procs());
@@ -74,12 +89,8 @@ void use_threads(const ThreadOptions& options) {
   if (options.count || environment == nullptr || *environment == '\0') {
     omp_set_num_threads(static_cast<int>(options.count.value_or(available_cores())));
   }
-  const std::vector<int> cpus = core_cpus();
-  // Fewer threads may be one of several programs that share the CPUs, and those of the environment are its own to
-  // place.
-  const bool placed = std::getenv("OMP_PROC_BIND") != nullptr || std::getenv("GOMP_CPU_AFFINITY") != nullptr;
-  const bool one_each = static_cast<std::size_t>(omp_get_max_threads()) == cpus.size();
-  if (options.pin.value_or(!placed && one_each && owns_its_cores()) && !cpus.empty()) pin_threads(cpus);
+  const std::vector<int>& cpus = core_cpus();
+  if (options.pin.value_or(may_pin(cpus.size())) && !cpus.empty()) pin_threads(cpus);
 }
 
 }  // namespace ballast

@@ -55,9 +55,8 @@ AlignedMemory allocate_aligned(std::size_t bytes) {
 }
 
 std::shared_ptr<std::byte[]> allocate_weights(std::size_t bytes) {
-  constexpr std::size_t kCacheLine = 64;
   constexpr std::size_t kMappingBytes = 32 * kHugePageBytes;  // what no piece touches is only an address
-  constexpr std::size_t kLeast = kHugePageBytes / 32;         // less would fill a huge page's memory for nothing
+  constexpr std::size_t kLeast = kHugePageBytes / 32;         // a smaller piece could hold a whole huge page alone
   static thread_local std::weak_ptr<std::byte[]> last_mapping;
   static thread_local std::size_t used;
   if (bytes < kLeast || bytes > kMappingBytes) return allocate_aligned(bytes);
@@ -68,7 +67,7 @@ std::shared_ptr<std::byte[]> allocate_weights(std::size_t bytes) {
     used = 0;
   }
   std::byte* piece = mapping.get() + used;
-  used += std::min((bytes + kCacheLine - 1) / kCacheLine * kCacheLine, kMappingBytes - used);
+  used += std::min((bytes + HWY_ALIGNMENT - 1) / HWY_ALIGNMENT * HWY_ALIGNMENT, kMappingBytes - used);
   return {std::move(mapping), piece};
 }
 

@@ -50,12 +50,6 @@ HWY_INLINE hn::VFromD<DF> load_as_float_n(DF df, const T* HWY_RESTRICT src, std:
   return load_as_float(df, values);
 }
 
-/// Asks for the cache line of an address, which need not be anybody's. Into the second-level cache: there is room for
-/// more of them on the way than into the first.
-inline void prefetch_to_l2(const void* address) {
-  __builtin_prefetch(address, 0, 2);
-}
-
 /// Stores `count` of the 2 * Lanes(df) values in v0 and v1.
 template <class DF, class V = hn::VFromD<DF>>
 HWY_INLINE void store_pair(DF df, V v0, V v1, std::size_t count, float* HWY_RESTRICT dst) {

@@ -46,10 +46,8 @@ Model::Model(std::unique_ptr<ModelSource> source, FloatLayout layout)
     blocks_[layer] = assemble_block(spec(), layer, parts_of(*source_, layer, layout));
   };
   if (kernels::memory_nodes() > 1) {
-    // Each thread writes, and so gets near it, what it will read.
-    kernels::with_team([&] {
-      for (std::size_t layer = 0; layer < layers; ++layer) load(layer);
-    });
+    // Each thread writes, and so gets near it, its share of a matrix.
+    for (std::size_t layer = 0; layer < layers; ++layer) load(layer);
     return;
   }
   // A thread per block, because a block has too many small parts for all threads to meet at each.

@@ -125,7 +125,7 @@ Linear in_panels(Linear linear) {
   if (auto* plain = std::get_if<FloatMatrixHolder>(&linear.weights)) {
     plain->panels.emplace(plain->matrix);
     plain->matrix = plain->panels->matrix();
-    plain->owned = {};
+    plain->owned = std::vector<float>();  // {} would keep the memory
   }
   return linear;
 }

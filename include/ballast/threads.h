@@ -9,17 +9,16 @@ namespace ballast {
 
 struct ThreadOptions {
   std::optional<std::size_t> count;  ///< else what OMP_NUM_THREADS says, else available_cores()
-  std::optional<bool> pin;           ///< keep each thread on a core of its own; else where owns_its_cores()
+  /// Keep each thread, the caller's too, on a core of its own; threads that the caller starts afterwards share its
+  /// core. Null: where the process alone was given CPUs, fewer than the machine has, and there is a thread for each
+  /// core.
+  std::optional<bool> pin = false;
 };
 
 /// Physical cores among the CPUs that this process may run on, no more than its control group's quota pays for,
 /// divided among the ranks that share them: a second thread on a core gains nothing where both wait for the same
 /// multipliers or the same memory.
 std::size_t available_cores();
-
-/// Whether the process was given CPUs of its own: fewer than the machine has, by a launcher, a CPU set or taskset.
-/// Others are not expected there, so that a thread for each core loses nothing by staying.
-bool owns_its_cores();
 
 /// Sets up the pool of OpenMP threads that work begun by this thread is shared with. Call it before the first model is
 /// loaded; not from several threads at once.

@@ -48,7 +48,7 @@ FloatPanels::FloatPanels(const FloatMatrix& rows) : shape_(rows) {
   const std::size_t panels = (rows.rows + width - 1) / width;
   const std::size_t panel_bytes = width * rows.cols * float_type_bytes(rows.type);
   memory_ = allocate_weights(panels * panel_bytes);
-  // The shares of a product with few tokens: who packs a panel, and first touches its memory, will read it.
+  // The shares of a token's product, when the matrix is multiplied alone: who first touches a panel will read it.
   parallel_ranges(panels, threads_for(rows.rows * rows.cols), [&](std::size_t begin, std::size_t end) {
     for (std::size_t panel = begin; panel < end; ++panel) {
       HWY_DYNAMIC_DISPATCH(pack_panel)(rows, panel * width, memory_.get() + panel * panel_bytes);

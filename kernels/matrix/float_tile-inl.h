@@ -152,19 +152,13 @@ HWY_INLINE void accumulate_row(DF df, float activation, V b0, V b1, V& c0, V& c1
   c1 = hn::MulAdd(a, b1, c1);
 }
 
-/// Sums that begin with 0.
-struct FromZero {
-  template <class V>
-  HWY_INLINE void operator()(std::size_t /*row*/, V& /*c0*/, V& /*c1*/) const {}
-};
-
 /// Multiplies kRows rows of src with one panel whose rows lie `panel_stride` values apart, and hands the two vectors of
-/// each row to store(row, c0, c1). load(row, c0, c1) may set what they begin with. Sums run over `depth` in order
-/// whatever kRows is, so a result depends neither on how rows are cut into tiles nor on how a depth is cut into calls.
+/// each row to store(row, c0, c1). Sums run over `depth` in order whatever kRows is, so a result does not
+/// depend on how rows are cut into tiles.
 /// Named variables, because arrays of vectors neither exist on SVE nor stay in registers on gcc.
-template <std::size_t kRows, class T, class Store, class Load = FromZero>
+template <std::size_t kRows, class T, class Store>
 HWY_INLINE void multiply_tile(const float* HWY_RESTRICT src, std::size_t stride, const T* HWY_RESTRICT panel,
-                              std::size_t panel_stride, std::size_t depth, const Store& store, const Load& load = {}) {
+                              std::size_t panel_stride, std::size_t depth, const Store& store) {
   const FloatTag df;
   const std::size_t lanes = hn::Lanes(df);
   auto c00 = hn::Zero(df), c01 = c00;
@@ -179,18 +173,6 @@ HWY_INLINE void multiply_tile(const float* HWY_RESTRICT src, std::size_t stride,
   auto c90 = c00, c91 = c00;
   auto ca0 = c00, ca1 = c00;
   auto cb0 = c00, cb1 = c00;
-  load(0, c00, c01);
-  if constexpr (kRows > 1) load(1, c10, c11);
-  if constexpr (kRows > 2) load(2, c20, c21);
-  if constexpr (kRows > 3) load(3, c30, c31);
-  if constexpr (kRows > 4) load(4, c40, c41);
-  if constexpr (kRows > 5) load(5, c50, c51);
-  if constexpr (kRows > 6) load(6, c60, c61);
-  if constexpr (kRows > 7) load(7, c70, c71);
-  if constexpr (kRows > 8) load(8, c80, c81);
-  if constexpr (kRows > 9) load(9, c90, c91);
-  if constexpr (kRows > 10) load(10, ca0, ca1);
-  if constexpr (kRows > 11) load(11, cb0, cb1);
   for (std::size_t k = 0; k < depth; ++k) {
     const auto b0 = load_as_float(df, panel);
     const auto b1 = load_as_float(df, panel + lanes);
@@ -223,14 +205,13 @@ HWY_INLINE void multiply_tile(const float* HWY_RESTRICT src, std::size_t stride,
   if constexpr (kRows > 11) store(11, cb0, cb1);
 }
 
-template <std::size_t kMostRows, class T, class Store, class Load = FromZero>
+template <std::size_t kMostRows, class T, class Store>
 HWY_INLINE void multiply_tile_of(std::size_t rows, const float* src, std::size_t stride, const T* panel,
-                                 std::size_t panel_stride, std::size_t depth, const Store& store,
-                                 const Load& load = {}) {
+                                 std::size_t panel_stride, std::size_t depth, const Store& store) {
   if (rows == kMostRows) {
-    multiply_tile<kMostRows>(src, stride, panel, panel_stride, depth, store, load);
+    multiply_tile<kMostRows>(src, stride, panel, panel_stride, depth, store);
   } else if constexpr (kMostRows > 1) {
-    multiply_tile_of<kMostRows - 1>(rows, src, stride, panel, panel_stride, depth, store, load);
+    multiply_tile_of<kMostRows - 1>(rows, src, stride, panel, panel_stride, depth, store);
   }
 }
 

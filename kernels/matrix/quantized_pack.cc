@@ -164,7 +164,7 @@ QuantizedMatrix::QuantizedMatrix(const QuantizedView& view) : storage_(std::make
     one.codes.resize(view.cols);
     one.zeros.resize(view.groups());
   }
-  // The shares of a product with few tokens: who packs a panel, and first touches its memory, will read it.
+  // The shares of a token's product, when the matrix is multiplied alone: who first touches a panel will read it.
   std::atomic<std::size_t> next{0};
   parallel_ranges(s.panels, threads, [&](std::size_t begin, std::size_t end) {
     RowScratch& own = scratch[next.fetch_add(1, std::memory_order_relaxed)];

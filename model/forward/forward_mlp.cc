@@ -97,15 +97,15 @@ ExpertRows route(const BlockPass& pass, const ExpertWeights& routed) {
                        .rows = std::vector<std::size_t>(count),
                        .first = std::vector<std::size_t>(spec.count + 1),
                        .tokens = std::vector<std::size_t>(count)};
-  const auto choose = [&](std::size_t begin, std::size_t end) {
-    for (std::size_t token = begin; token < end; ++token) {
-      const std::span logits(pass.activations.router_logits.data() + token * spec.count, spec.count);
-      std::ranges::copy(choose_experts(spec, logits, routed.correction),
-                        result.choices.begin() + static_cast<std::ptrdiff_t>(token * spec.per_token));
-    }
+  const auto choose = [&](std::size_t token) {
+    const std::span logits(pass.activations.router_logits.data() + token * spec.count, spec.count);
+    std::ranges::copy(choose_experts(spec, logits, routed.correction),
+                      result.choices.begin() + static_cast<std::ptrdiff_t>(token * spec.per_token));
   };
-  const std::size_t threads = kernels::threads_for(pass.tokens * spec.count * kOperationsOfALogit);
-  kernels::parallel_ranges(pass.tokens, threads, choose);
+  kernels::TaskFailure failure;
+  kernels::parallel_tasks(pass.tokens, kernels::threads_for(pass.tokens * spec.count * kOperationsOfALogit),
+                          [&](std::size_t token, std::size_t) { failure.keep(token, [&] { choose(token); }); });
+  failure.rethrow();
   for (const ExpertChoice& choice : result.choices) ++result.first[choice.expert + 1];
   for (std::size_t e = 0; e < spec.count; ++e) result.first[e + 1] += result.first[e];
   std::vector<std::size_t> next = result.first;

@@ -108,7 +108,8 @@ void HeadAttention::normalize_heads(const BlockPass& pass, const HeadRow& layout
                           key_norm_.gain.data(), key_norm_.epsilon);
 }
 
-/// Puts the batch's keys and values into the sequences' caches, of which each is one thread's.
+/// Puts the batch's keys and values into the sequences' caches. Each is one thread's, unless one has most of the
+/// tokens: then they follow each other, and all threads share a sequence's.
 void HeadAttention::append(const BlockPass& pass, const HeadRow& layout) const {
   constexpr std::size_t kOperationsOfAValue = 16;
   const kernels::KeyBias bias = key_bias(pass);
@@ -116,9 +117,11 @@ void HeadAttention::append(const BlockPass& pass, const HeadRow& layout) const {
   std::vector<std::size_t>& first_rows = pass.activations.first_rows;
   first_rows.clear();
   std::size_t first_row = 0;
+  std::size_t longest = 0;
   for (const BatchSequence& sequence : pass.batch) {
     first_rows.push_back(first_row);
     first_row += sequence.tokens;
+    longest = std::max(longest, sequence.tokens);
   }
   const auto append_one = [&](std::size_t i) {
     const BatchSequence& sequence = pass.batch[i];
@@ -129,10 +132,14 @@ void HeadAttention::append(const BlockPass& pass, const HeadRow& layout) const {
                                     .cos = pass.angles.cos.data() + first_rows[i] * pairs,
                                     .sin = pass.angles.sin.data() + first_rows[i] * pairs});
   };
-  if (pass.batch.size() == 1) return append_one(0);  // whose rows are shared out
   const std::size_t values = layout.size - layout.keys;
+  const std::size_t threads = kernels::threads_for(pass.tokens * values * kOperationsOfAValue);
+  if (longest * threads > pass.tokens) {
+    for (std::size_t i = 0; i < pass.batch.size(); ++i) append_one(i);
+    return;
+  }
   kernels::TaskFailure failure;
-  kernels::parallel_tasks(pass.batch.size(), kernels::threads_for(pass.tokens * values * kOperationsOfAValue),
+  kernels::parallel_tasks(pass.batch.size(), threads,
                           [&](std::size_t i, std::size_t) { failure.keep(i, [&] { append_one(i); }); });
   failure.rethrow();
 }
@@ -151,9 +158,11 @@ std::size_t HeadAttention::attend(const BlockPass& pass, const HeadRow& layout) 
                                          .causal = pass.spec.causal};
   std::vector<kernels::AttentionSequence>& sequences = a.attention_sequences;
   sequences.clear();
-  std::size_t first_row = 0;
+  const kernels::KeyBias bias = key_bias(pass);
   std::size_t written = 0;
-  for (const BatchSequence& sequence : pass.batch) {
+  for (std::size_t i = 0; i < pass.batch.size(); ++i) {
+    const BatchSequence& sequence = pass.batch[i];
+    const std::size_t first_row = a.first_rows[i];
     float* rows = a.query_key_value.data() + first_row * layout.size;
     const KeyValueCache& cache = sequence.state->cache();
     const std::size_t left_out = pass.options.wanted_only ? sequence.tokens - sequence.wanted : 0;
@@ -162,7 +171,7 @@ std::size_t HeadAttention::attend(const BlockPass& pass, const HeadRow& layout) 
     entry.q_stride = layout.size;
     entry.queries = sequence.tokens - left_out;
     entry.kv = cache.view(pass.state_layer, sequence.tokens);
-    entry.kv.key_bias = key_bias(pass);
+    entry.kv.key_bias = bias;
     entry.out = a.attention_output.data() + written * spec.heads * spec.value_size;
     entry.window = narrower_window(spec.window, cache.window());
     entry.sinks = cache.sinks();
@@ -174,7 +183,6 @@ std::size_t HeadAttention::attend(const BlockPass& pass, const HeadRow& layout) 
       entry.sink_q_stride = layout.keys;
     }
     if (entry.queries > 0) sequences.push_back(entry);
-    first_row += sequence.tokens;
     written += entry.queries;
   }
   kernels::attention(shape, sequences);

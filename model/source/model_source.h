@@ -84,7 +84,7 @@ class ModelSource {
   FloatWeights float_weights(Role role, std::size_t layer = 0, std::size_t expert = 0) const;
   std::vector<float> bias(Role role, std::size_t layer = 0, std::size_t expert = 0) const;  ///< empty when it has none
 
-  /// Tells the kernel that the pages of a matrix, or of all of a block, are not needed for now.
+  /// Tells the kernel that the pages of the tensor that holds a matrix, or of all of a block's, are not needed for now.
   void release(Part part, std::size_t layer) const;
   void release_block(std::size_t layer) const;
 

@@ -106,17 +106,18 @@ void add_bench(CLI::App& program, Action& action) {
   CLI::App* command = program.add_subcommand("bench", "Measure speed beside the limits of the machine");
   command->add_option("MODEL", flags->model, kModelHelp)->required()->type_name("");
   const auto add_count = [&](const char* name, std::size_t& count, std::size_t least, const char* help) {
-    command->add_option(name, count, help)->type_name("N")->capture_default_str()->check(whole_number(least));
+    CLI::Option* option = command->add_option(name, count, help);
+    return option->type_name("N")->capture_default_str()->check(whole_number(least));
   };
-  add_count("-p,--prompt", options.prompt, 0, "Tokens of the prompt test; 0: none");
+  CLI::Option* prompt = add_count("-p,--prompt", options.prompt, 0, "Tokens of the prompt test; 0: none");
   add_count("-n,--generate", options.generate, 0, "Tokens of the generation test; 0: none");
-  add_count("-d,--depth", options.depth, 0, "Tokens already in the cache");
-  add_count("--sequences", options.sequences, 1, "Continued at once by the generation test");
+  CLI::Option* depth = add_count("-d,--depth", options.depth, 0, "Tokens already in the cache");
+  CLI::Option* sequences = add_count("--sequences", options.sequences, 1, "Continued at once by the generation test");
   add_count("-r,--repetitions", options.repetitions, 1, "Rounds that count; one more is run first");
   add_cache_flags(*command, options.cache);
   CLI::Option* text = command->add_option("--text", flags->text,
                                           "Measure what drafts gain where this text is continued, and nothing else");
-  text->type_name("FILE");
+  text->type_name("FILE")->excludes(prompt, depth, sequences);
   for (CLI::Option* flag : add_draft_flags(*command, flags->draft, flags->draft_tokens, false)) flag->needs(text);
   add_temperature_flag(*command, flags->temperature)->needs(text);
   command->add_flag("--json", flags->json, "Print one JSON object");

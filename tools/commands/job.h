@@ -14,7 +14,7 @@
 namespace ballast::tools {
 
 struct JobFlags {
-  ThreadOptions threads;
+  ThreadOptions threads = {.count = {}, .pin = {}};
   std::string target;  ///< empty: the best
   std::string engine = "auto";
   bool bf16 = false;
