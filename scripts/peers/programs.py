@@ -32,7 +32,7 @@ class Ballast:
             lambda path: run([self._program, "convert", model, "-o", path, "--scheme", variant, "-q"]))
 
     def measure(self, variant: str, load: Workload) -> list[Speed]:
-        cache = "int8" if load.depth else "f16"
+        cache = "int8" if load.depth else "auto"
         figures = ballast_bench(self._program, self._models[variant], load, self._threads, cache)
         with reading(f"output of {self._program}"):
             self.machines.append(figures["machine"])
