@@ -87,7 +87,8 @@ class ModelBenchmark {
     if (options_.generate > 0) {
       const std::string many = options_.sequences > 1 ? " x " + std::to_string(options_.sequences) : "";
       measure("tg" + std::to_string(options_.generate) + many,
-              {.steps = options_.generate, .sequences = options_.sequences}, generation_work());
+              {.steps = options_.generate, .sequences = options_.sequences, .share_depth = options_.share_depth},
+              generation_work());
     }
     result_.peak_rss_bytes = peak_rss_bytes();  // before the machine's measurement takes memory of its own
     measure_machine();
@@ -123,12 +124,15 @@ class ModelBenchmark {
             .operations = 2 * model_.prompt_weights(options_.prompt)};
   }
 
-  /// The weights are read once for all sequences; the cache is counted at its mean length.
+  /// Weights and a common beginning are read once for all sequences; the cache is counted at its mean length.
   TokenWork generation_work() {
     model::SequenceState state = make_state();
-    state.advance(options_.depth + options_.generate / 2);
-    const double weights = static_cast<double>(model_.streamed_bytes()) / static_cast<double>(options_.sequences);
-    return {.bytes = weights + static_cast<double>(state.bytes_in_use()), .operations = 2 * model_.prompt_weights(1)};
+    state.advance(options_.depth);
+    const double common = options_.share_depth ? static_cast<double>(state.bytes_in_use()) : 0;
+    state.advance(options_.generate / 2);
+    const double own = static_cast<double>(state.bytes_in_use()) - common;
+    const double once = static_cast<double>(model_.streamed_bytes()) + common;
+    return {.bytes = once / static_cast<double>(options_.sequences) + own, .operations = 2 * model_.prompt_weights(1)};
   }
 
   model::SequenceState make_state() {
@@ -154,11 +158,13 @@ class ModelBenchmark {
     std::size_t tokens = 1;
     std::size_t steps = 1;
     std::size_t sequences = 1;
+    bool share_depth = false;
   };
 
   void measure(const std::string& name, const Steps& test, const TokenWork& work) {
-    std::vector<model::SequenceState> states(test.sequences, make_state());
+    std::vector<model::SequenceState> states(test.share_depth ? 1 : test.sequences, make_state());
     if (options_.depth > 0) step(states, options_.depth);
+    if (test.share_depth) states.resize(test.sequences, model::SequenceState(states.front()));
     std::vector<double> speeds;
     for (std::size_t i = 0; i <= options_.repetitions; ++i) {
       for (model::SequenceState& state : states) {
@@ -173,6 +179,7 @@ class ModelBenchmark {
     }
     BenchmarkResult entry;
     entry.test = name + (options_.depth > 0 ? " @ d" + std::to_string(options_.depth) : "");
+    if (test.share_depth) entry.test += " shared";
     entry.tokens_per_second = std::accumulate(speeds.begin(), speeds.end(), 0.0) / static_cast<double>(speeds.size());
     for (const double speed : speeds) entry.stddev += std::pow(speed - entry.tokens_per_second, 2);
     entry.stddev = speeds.size() > 1 ? std::sqrt(entry.stddev / static_cast<double>(speeds.size() - 1)) : 0;

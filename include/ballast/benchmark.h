@@ -20,12 +20,13 @@ struct BenchmarkOptions {
   std::size_t generate = 128;   ///< tokens of the generation test; 0: none
   std::size_t depth = 0;        ///< tokens already in the cache; may exceed the context, unless positions are learned
   std::size_t sequences = 1;    ///< that the generation test continues at once
+  bool share_depth = false;     ///< the sequences have these tokens in common, in the same memory
   std::size_t repetitions = 5;  ///< one more is run first and discarded
   CacheOptions cache{};
 };
 
 struct BenchmarkResult {
-  std::string test;              ///< "pp512", "tg128", "tg128 x 4", "pp512 @ d4096"
+  std::string test;              ///< "pp512", "tg128", "tg128 x 4", "pp512 @ d4096", "tg128 x 4 @ d4096 shared"
   double tokens_per_second = 0;  ///< mean; of all sequences together
   double stddev = 0;
   double gb_s = 0;               ///< weights and cache, as often as they must come from memory

@@ -34,19 +34,22 @@ HWY_INLINE void scale_values(const float* src, std::size_t count, float factor, 
               [&](auto load, auto store) HWY_ATTR { store(hn::MulAdd(load(src), scale, hn::Zero(FloatTag())), dst); });
 }
 
-/// The task's queries, of which each row is one head's, times the scale; for INT8 keys also their codes and, where keys
-/// lack a bias, its coefficients.
-void prepare_queries(const AttentionShape& shape, const AttentionTask& task, const float* q, std::size_t q_stride,
-                     const AttentionScratch& all) {
+/// The task's queries, those that meet the sinks or the others, of which each row is one head's, times the scale; for
+/// INT8 keys also their codes and, where keys lack a bias, its coefficients.
+void prepare_queries(const AttentionShape& shape, const AttentionTask& task, bool sinks, const AttentionScratch& all) {
   // Heads of a group lie side by side: one run of floats.
-  const std::size_t count = shape.heads / shape.kv_heads * shape.head_size;
+  const std::size_t count = shape.heads_of_key() * shape.head_size;
   const std::size_t rows = task.rows_of_head(shape);
-  const KeyValueView& kv = task.sequence->kv;
+  const KeyValueView& kv = task.sequence().kv;
   for (std::size_t head = 0; head < task.kv_heads; ++head) {
     const AttentionScratch scratch = all.from(head * rows, shape.head_size);
-    for (std::size_t i = 0; i < task.queries; ++i) {
-      const float* src = q + (task.first_query + i) * q_stride + (task.first_kv_head + head) * count;
-      scale_values(src, count, score_factor(shape), scratch.q + i * count);
+    float* dst = scratch.q;
+    for (const AttentionQuery& query : task.queries) {
+      const AttentionSequence& sequence = *query.sequence;
+      const float* row = sinks && sequence.sink_q != nullptr ? sequence.sink_q + query.index * sequence.sink_q_stride
+                                                             : sequence.q + query.index * sequence.q_stride;
+      scale_values(row + (task.first_kv_head + head) * count, count, score_factor(shape), dst);
+      dst += count;
     }
     if (kv.layout->type() != CacheType::kInt8) continue;
     quantize_queries(rows, shape.head_size, scratch);
@@ -55,15 +58,16 @@ void prepare_queries(const AttentionShape& shape, const AttentionTask& task, con
   }
 }
 
-/// Stores what the rows' queries give. A row's sums have met zeros of either sign from keys that other rows see: what
-/// is stored has none below 0, so that it does not depend on them.
-void store_outputs(const AttentionShape& shape, const AttentionTask& task, const AttentionRows& rows) {
-  const std::size_t group = shape.heads / shape.kv_heads;
+/// Stores what the rows of one of the task's key heads give. A row's sums have met zeros of either sign from keys that
+/// other rows see: what is stored has none below 0, so that it does not depend on them.
+void store_outputs(const AttentionShape& shape, const AttentionTask& task, std::size_t kv_head,
+                   const AttentionRows& rows) {
+  const std::size_t group = shape.heads_of_key();
   const std::size_t size = shape.output_size();
-  for (std::size_t row = 0; row < task.rows(shape); ++row) {
-    const std::size_t head = row / task.rows_of_head(shape) * group + row % group;  // of the task's
-    const std::size_t query = task.first_query + row / group % task.queries;
-    float* dst = task.sequence->out + (query * shape.heads + task.first_kv_head * group + head) * size;
+  for (std::size_t row = 0; row < task.rows_of_head(shape); ++row) {
+    const AttentionQuery& query = task.queries[row / group];
+    const std::size_t head = kv_head * group + row % group;  // of the task's
+    float* dst = query.sequence->out + (query.index * shape.heads + task.first_kv_head * group + head) * size;
     scale_values(rows.sums + row * rows.sum_size, size, 1.0F / rows.total[row], dst);
     if (task.first_token_share != nullptr) {
       task.first_token_share[head] +=
@@ -88,19 +92,19 @@ void clear_rows(const AttentionRows& rows, std::size_t count) {
 template <class Dots>
 void attend_range(const AttentionShape& shape, const AttentionTask& task, bool sinks, const PositionRange& range,
                   const AttentionScratch& all) {
-  const AttentionSequence& sequence = *task.sequence;
-  const std::size_t group = shape.heads / shape.kv_heads;
+  const KeyValueView& kv = task.sequence().kv;
+  const std::size_t group = shape.heads_of_key();
   const std::size_t rows = task.rows_of_head(shape);
-  const bool int8 = sequence.kv.layout->type() == CacheType::kInt8;
-  const KeyBias& bias = sequence.kv.key_bias;
+  const bool int8 = kv.layout->type() == CacheType::kInt8;
+  const KeyBias& bias = kv.key_bias;
   const KeyRotation* rotation = int8 && bias.values != nullptr ? bias.rotation : nullptr;
   clear_rows(all.rows, task.kv_heads * rows);
   for (std::size_t key = range.begin, end = 0; key < range.end; key = end) {
-    AttentionBlock block(sequence.kv, key, range.end);
+    AttentionBlock block(kv, key, range.end);
     if (rotation != nullptr) prepare_panel_angles(*rotation, block.first_position, all.bias);
     const PositionRange positions = block.positions();
     const auto seen_by = [&](std::size_t row) {
-      return intersection(visible_positions(shape, sequence, sinks, task.position(row / group)), positions);
+      return intersection(visible_positions(shape, task.queries[row / group], sinks), positions);
     };
     // Both ends ascend from row to row: what the first and the last see whole, all do.
     const bool whole = seen_by(0) == positions && seen_by(rows - 1) == positions;
@@ -145,7 +149,6 @@ HWY_NOINLINE void merge_rows(const AttentionRows& part, std::size_t count, const
 
 template <class Dots>
 void attend_by(const AttentionShape& shape, const AttentionTask& task, float* memory) {
-  const AttentionSequence& sequence = *task.sequence;
   const std::size_t rows = task.rows(shape);
   AttentionScratch scratch(memory, rows, shape.head_size, shape.output_size());
   AttentionRows all = scratch.rows;
@@ -161,33 +164,39 @@ void attend_by(const AttentionShape& shape, const AttentionTask& task, float* me
     first = false;
   };
   if (task.sinks) {
-    const bool own_queries = sequence.sink_q != nullptr;
-    prepare_queries(shape, task, own_queries ? sequence.sink_q : sequence.q,
-                    own_queries ? sequence.sink_q_stride : sequence.q_stride, scratch);
-    attend_part(true, {0, visible_positions(shape, sequence, true, task.position(task.queries - 1)).end});
+    prepare_queries(shape, task, true, scratch);
+    attend_part(true, {0, visible_positions(shape, task.queries.back(), true).end});
   }
-  if (task.range.size() != 0) prepare_queries(shape, task, sequence.q, sequence.q_stride, scratch);
+  if (task.range.size() != 0) prepare_queries(shape, task, false, scratch);
   for (std::size_t begin = task.range.begin, end = 0; begin < task.range.end; begin = end) {
     end = std::min(task.range.end, part_end(begin));
     attend_part(false, {begin, end});
   }
-  if (task.partial == nullptr) store_outputs(shape, task, all);
+  if (task.partial != nullptr) return;
+  for (std::size_t head = 0; head < task.kv_heads; ++head) {
+    store_outputs(shape, task, head, all.from(head * task.rows_of_head(shape)));
+  }
 }
 
 void attend(const AttentionShape& shape, const AttentionTask& task, float* memory) {
   with_dots([&](auto dots) HWY_ATTR { attend_by<decltype(dots)>(shape, task, memory); });
 }
 
-/// Merges the `count` tasks' rows, which saw one part each, in order, and stores the result.
-void merge_parts(const AttentionShape& shape, const AttentionTask* tasks, std::size_t count) {
-  const std::size_t row_count = tasks[0].rows(shape);
-  const auto rows_of = [&](std::size_t i) {
-    FloatCutter cutter(tasks[i].partial);
-    return AttentionRows(cutter, row_count, shape.output_size());
-  };
-  const AttentionRows all = rows_of(0);
-  for (std::size_t i = 1; i < count; ++i) merge_rows(rows_of(i), row_count, all);
-  store_outputs(shape, tasks[0], all);
+/// Merges the rows of a merge's parts in order, into those of the first, and stores the result.
+void merge_parts(const AttentionShape& shape, const AttentionPlan& plan, const AttentionPlan::Merge& merge) {
+  const std::size_t row_count = merge.whole.rows_of_head(shape);
+  for (std::size_t head = 0; head < merge.whole.kv_heads; ++head) {
+    const auto rows_of = [&](const AttentionPlan::MergedPart& part) {
+      const AttentionTask& task = plan.tasks()[part.task];
+      FloatCutter cutter(task.partial);
+      return AttentionRows(cutter, task.rows(shape), shape.output_size())
+          .from(head * task.rows_of_head(shape) + part.first_query * shape.heads_of_key());
+    };
+    const std::span<const AttentionPlan::MergedPart> parts = plan.parts(merge);
+    const AttentionRows all = rows_of(parts.front());
+    for (const AttentionPlan::MergedPart& part : parts.subspan(1)) merge_rows(rows_of(part), row_count, all);
+    store_outputs(shape, merge.whole, head, all);
+  }
 }
 
 }  // namespace ballast::kernels::HWY_NAMESPACE
@@ -211,9 +220,8 @@ void attention(const AttentionShape& shape, std::span<const AttentionSequence> s
     attend_one(shape, tasks[tasks.size() - 1 - i], scratch.of(thread));
   });
   const auto merge = HWY_DYNAMIC_POINTER(merge_parts);
-  parallel_tasks(plan.merges().size(), plan.merge_threads(), [&](std::size_t i, std::size_t) {
-    merge(shape, tasks.data() + plan.merges()[i].first, plan.merges()[i].count);
-  });
+  parallel_tasks(plan.merges().size(), plan.merge_threads(),
+                 [&](std::size_t i, std::size_t) { merge(shape, plan, plan.merges()[i]); });
   plan.add_up_shares(shape, sequences);
 }
 

@@ -12,13 +12,14 @@ namespace ballast::kernels {
 /// What all sequences of a call have in common.
 struct AttentionShape {
   std::size_t heads = 0;
-  std::size_t kv_heads = 0;    ///< divides heads; head h reads key head h / (heads / kv_heads)
+  std::size_t kv_heads = 0;    ///< divides heads; head h reads key head h / heads_of_key()
   std::size_t head_size = 0;   ///< of queries and keys
   float scale = 1.0F;          ///< multiplies q.k
   std::size_t value_size = 0;  ///< of values and outputs; 0: head_size
   bool causal = true;          ///< false: every query sees all positions (an encoder), without a window
 
   std::size_t output_size() const { return value_size == 0 ? head_size : value_size; }
+  std::size_t heads_of_key() const { return heads / kv_heads; }
 };
 
 /// One sequence's queries: the last `queries` of the cache's `length` positions. A query at position p sees all
@@ -42,8 +43,9 @@ struct AttentionSequence {
 };
 
 /// Online softmax over blocks of keys, sums in F32. Threads share out heads, sequences, blocks of queries and parts of
-/// the positions. Batch-invariant: a query's output is the same bits whatever other queries and sequences are in the
-/// call, whatever pages hold its keys, and for any number of threads.
+/// the positions; what sequences without a window keep in the same pages is read once for them. Batch-invariant: a
+/// query's output is the same bits whatever other queries and sequences are in the call, whatever pages hold its keys,
+/// and for any number of threads.
 void attention(const AttentionShape& shape, std::span<const AttentionSequence> sequences);
 
 }  // namespace ballast::kernels

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <numbers>
+#include <span>
 
 #include "kernels/attention/attention.h"
 #include "kernels/attention/key_bias.h"
@@ -49,32 +50,37 @@ inline PositionRange intersection(const PositionRange& a, const PositionRange& b
   return {begin, std::max(begin, std::min(a.end, b.end))};
 }
 
-/// What one task computes: a block of queries of one sequence with some key heads, for all heads that share them. Its
-/// rows are [kv_heads][queries][heads that share a key head].
-struct AttentionTask {
+/// One of a sequence's queries.
+struct AttentionQuery {
   const AttentionSequence* sequence;
+  std::size_t index;
+
+  std::size_t position() const { return sequence->kv.length - sequence->queries + index; }
+};
+
+/// What one task computes: queries with some key heads, for all heads that share them. The queries are of one sequence,
+/// or of several that keep the range in the same pages. Its rows are [kv_heads][queries][heads that share a key head].
+struct AttentionTask {
+  std::span<const AttentionQuery> queries;
   std::size_t first_kv_head;
   std::size_t kv_heads;
-  std::size_t first_query;
-  std::size_t queries;
   bool sinks;                 ///< whether the sinks of a window belong to it
   PositionRange range;        ///< of what is not seen as a sink; may be empty
   float* partial;             ///< null, or where the AttentionRows of its only part go, to be merged with others'
   double* first_token_share;  ///< null, or [kv_heads][heads that share a key head]: this task's part
 
   /// Of one key head, and of all.
-  std::size_t rows_of_head(const AttentionShape& shape) const { return queries * (shape.heads / shape.kv_heads); }
+  std::size_t rows_of_head(const AttentionShape& shape) const { return queries.size() * shape.heads_of_key(); }
   std::size_t rows(const AttentionShape& shape) const { return kv_heads * rows_of_head(shape); }
 
-  std::size_t position(std::size_t query) const {
-    return sequence->kv.length - sequence->queries + first_query + query;
-  }
+  /// Whose pages are read.
+  const AttentionSequence& sequence() const { return *queries.front().sequence; }
 };
 
-/// The positions that a query at `position` sees, as sinks or apart from them. Both ends ascend with the position.
-inline PositionRange visible_positions(const AttentionShape& shape, const AttentionSequence& sequence, bool sinks,
-                                       std::size_t position) {
-  const std::size_t end = position + 1;
+/// The positions that a query sees, as sinks or apart from them. Both ends ascend with the query's position.
+inline PositionRange visible_positions(const AttentionShape& shape, const AttentionQuery& query, bool sinks) {
+  const AttentionSequence& sequence = *query.sequence;
+  const std::size_t end = query.position() + 1;
   if (sinks) return {0, std::min(sequence.sinks, end)};
   if (!shape.causal) return {0, sequence.kv.length};
   if (sequence.window == 0) return {0, end};

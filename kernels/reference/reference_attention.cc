@@ -100,7 +100,7 @@ void attention(const AttentionShape& shape, const AttentionSequence& sequence) {
   const std::size_t value_size = shape.output_size();
   const KeyValueView& kv = sequence.kv;
   for (std::size_t h = 0; h < shape.heads; ++h) {
-    const std::size_t kv_head = h / (shape.heads / shape.kv_heads);
+    const std::size_t kv_head = h / shape.heads_of_key();
     if (sequence.first_token_share != nullptr) sequence.first_token_share[h] = 0.0;
     for (std::size_t i = 0; i < sequence.queries; ++i) {
       const std::size_t position = kv.length - sequence.queries + i;

@@ -51,6 +51,26 @@ TEST_CASE("a test's rates are its speed times what a token takes, and its limit 
   CHECK(weights / 3 + static_cast<double>(state.bytes_in_use()) == of_a_token(generation, generation.gb_s));
 }
 
+TEST_CASE("a beginning that sequences share is counted once") {
+  BenchmarkOptions options = kBeyondContext;
+  options.prompt = 0;
+  options.sequences = 3;
+  options.share_depth = true;
+  const Benchmark measured = benchmark(kModels / "llama", options);
+  REQUIRE(measured.results.size() == 1);
+  const BenchmarkResult& result = measured.results[0];
+  CHECK(result.test == "tg4 x 3 @ d100 shared");
+  const model::Model model(kModels / "llama");
+  const auto cache_bytes = [&](std::size_t tokens) {
+    model::SequenceState state = model.make_state({}, kBeyondContext.depth + kBeyondContext.prompt);
+    state.advance(tokens);
+    return static_cast<double>(state.bytes_in_use());
+  };
+  const double common = cache_bytes(options.depth), own = cache_bytes(options.depth + options.generate / 2) - common;
+  const double bytes = (static_cast<double>(model.streamed_bytes()) + common) / 3 + own;
+  CHECK(bytes == doctest::Approx(result.gb_s * 1e9 / result.tokens_per_second));
+}
+
 TEST_CASE("a benchmark beyond a table of positions is refused") {
   const auto run = [] { benchmark(kModels / "gpt2", kBeyondContext); };
   CHECK(test::error_message(run) == test::Contains("108 tokens do not fit the model's table of 64 positions"));

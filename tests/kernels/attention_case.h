@@ -206,6 +206,10 @@ struct AttentionData {
   }
 };
 
+inline bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
 }  // namespace ballast::kernels
 
 #endif  // BALLAST_TESTS_KERNELS_ATTENTION_CASE_H_

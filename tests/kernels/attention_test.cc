@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <random>
 #include <span>
 #include <vector>
@@ -290,10 +289,6 @@ std::vector<std::vector<float>> in_random_batches(const std::vector<AttentionDat
     }
   }
   return outputs;
-}
-
-bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
 /// Sequences that one call may hold: they differ in cache type, length, window and sinks.

@@ -113,6 +113,9 @@ void add_bench(CLI::App& program, Action& action) {
   add_count("-n,--generate", options.generate, 0, "Tokens of the generation test; 0: none");
   CLI::Option* depth = add_count("-d,--depth", options.depth, 0, "Tokens already in the cache");
   CLI::Option* sequences = add_count("--sequences", options.sequences, 1, "Continued at once by the generation test");
+  CLI::Option* share_depth =
+      command->add_flag("--share-depth", options.share_depth, "--depth is one beginning of all --sequences, kept once");
+  share_depth->needs(depth)->needs(sequences);
   add_count("-r,--repetitions", options.repetitions, 1, "Rounds that count; one more is run first");
   add_cache_flags(*command, options.cache);
   CLI::Option* text = command->add_option("--text", flags->text,

@@ -100,6 +100,9 @@ def check_bench(suite: Suite) -> None:
                     re.fullmatch(rf"ballast: {what}: [^\n]+\n", refused.err), refused)
     many = suite.json(*flags, "--sequences", 3, shape=shapes.BENCH)
     suite.same("many sequences are named", [result["test"] for result in many["results"]], ["pp16", "tg8 x 3"])
+    shared = suite.json(*flags, "-d", 4, "--sequences", 3, "--share-depth", shape=shapes.BENCH)
+    suite.same("and what they share", [result["test"] for result in shared["results"]],
+               ["pp16 @ d4", "tg8 x 3 @ d4 shared"])
     refused = suite.run("bench", "gpt2", "-p", 65, "-n", 0)
     suite.check("bench refuses what a table of positions does not hold", refused.code == 1 and refused.out == "" and
                 refused.err.count("\n") == 1, refused)
