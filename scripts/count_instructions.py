@@ -36,11 +36,11 @@ class Kernel:
     bits: int
     code_bits: int
     group_blocks: int
-    next_panel: str
+    fetch: str
     instructions: list = dataclasses.field(default_factory=list)  # (address, mnemonic, operands)
 
     def tokens(self) -> str:
-        return "many" if self.next_panel == "NoNextPanel" else "few"
+        return "few" if self.fetch == "FetchWithBlocks" else "many"
 
     def order(self) -> tuple:
         return (self.target, self.dots, self.planes, self.tokens(), self.code_bits, self.group_blocks)

@@ -107,35 +107,48 @@ struct PanelStore {
   }
 };
 
+// How the next panel is fetched while one is multiplied: for few tokens, which wait for memory, evenly with its blocks;
+// for many in bursts with their tiles, outside of the innermost loop (64 tokens with INT4 1.1 times as fast, 512 1.03).
+struct FetchWithBlocks {};
+struct FetchWithTiles {};
+
 /// Tokens first .. last with a panel that lies as one of kBits bits and whose codes have kCodeBits, in tiles of about
 /// the same size: 7 tokens are 4 and 3.
-template <class Dots, std::size_t kPlanes, int kBits, int kCodeBits, std::size_t kGroupBlocks, class Next>
+template <class Dots, std::size_t kPlanes, int kBits, int kCodeBits, std::size_t kGroupBlocks, class Fetch>
 HWY_NOINLINE void multiply_tokens_of(const QuantizedActivations::Storage& src, std::size_t first, std::size_t last,
-                                     const PanelView& panel, Next next, const PanelStore& store) {
+                                     const PanelView& panel, NextPanel next, const PanelStore& store) {
   constexpr std::size_t kTokens = kTileRowsOfCodes / kPlanes;
   std::size_t tiles = (last - first + kTokens - 1) / kTokens;
-  next.spread(tiles * panel.layout->blocks);
+  constexpr bool kWithBlocks = std::is_same_v<Fetch, FetchWithBlocks>;
+  next.spread(kWithBlocks ? tiles * panel.layout->blocks : tiles);
   for (; tiles > 0; --tiles) {
     const std::size_t tokens = (last - first + tiles - 1) / tiles;
-    multiply_code_tile_of<Dots, kTokens, kPlanes, kBits, kCodeBits, kGroupBlocks>(tokens, src, first, panel, next,
-                                                                                  store);
+    if constexpr (kWithBlocks) {
+      multiply_code_tile_of<Dots, kTokens, kPlanes, kBits, kCodeBits, kGroupBlocks>(tokens, src, first, panel, next,
+                                                                                    store);
+    } else {
+      NoNextPanel none;
+      next.fetch();
+      multiply_code_tile_of<Dots, kTokens, kPlanes, kBits, kCodeBits, kGroupBlocks>(tokens, src, first, panel, none,
+                                                                                    store);
+    }
     first += tokens;
   }
 }
 
-template <class Dots, int kBits, int kCodeBits, class Next>
+template <class Dots, int kBits, int kCodeBits, class Fetch>
 void multiply_tokens(const QuantizedActivations::Storage& src, std::size_t first, std::size_t last,
-                     const PanelView& panel, const Next& next, const PanelStore& store) {
+                     const PanelView& panel, const NextPanel& next, const PanelStore& store) {
   if (src.planes() == 2) {
-    return multiply_tokens_of<Dots, 2, kBits, kCodeBits, 0>(src, first, last, panel, next, store);
+    return multiply_tokens_of<Dots, 2, kBits, kCodeBits, 0, Fetch>(src, first, last, panel, next, store);
   }
   // Groups of one block are those of 4-bit codes, packed or expanded.
-  if constexpr (kBits == 4 || std::is_same_v<Next, NoNextPanel>) {
+  if constexpr (kBits == 4 || std::is_same_v<Fetch, FetchWithTiles>) {
     if (src.layout.group_blocks == 1) {
-      return multiply_tokens_of<Dots, 1, kBits, kCodeBits, 1>(src, first, last, panel, next, store);
+      return multiply_tokens_of<Dots, 1, kBits, kCodeBits, 1, Fetch>(src, first, last, panel, next, store);
     }
   }
-  multiply_tokens_of<Dots, 1, kBits, kCodeBits, 0>(src, first, last, panel, next, store);
+  multiply_tokens_of<Dots, 1, kBits, kCodeBits, 0, Fetch>(src, first, last, panel, next, store);
 }
 
 /// Panel `p` with a byte for each code, arranged for Dots: as it is, or expanded into `scratch`.
@@ -167,7 +180,7 @@ HWY_NOINLINE PanelView byte_panel(const QuantizedMatrix::Storage& s, std::size_t
 /// Tokens first .. last with a panel of `bits` bits, of which byte_panel was made.
 template <class Dots>
 void multiply_panel(const QuantizedActivations::Storage& src, std::size_t first, std::size_t last, int bits,
-                    const PanelView& panel, const PanelStore& store) {
+                    const PanelView& panel, const NextPanel& next, const PanelStore& store) {
 #if BALLAST_AMX_PRODUCTS
   switch (amx_unit()) {
     case AmxUnit::kProcessor:
@@ -179,13 +192,19 @@ void multiply_panel(const QuantizedActivations::Storage& src, std::size_t first,
     case AmxUnit::kNone:
       break;
   }
+  if (first == last) return;
 #endif
   if (Dots::kWidensSmallCodes || bits == 8)
-    return multiply_tokens<Dots, 8, 8>(src, first, last, panel, NoNextPanel(), store);
+    return multiply_tokens<Dots, 8, 8, FetchWithTiles>(src, first, last, panel, next, store);
   if constexpr (!Dots::kWidensSmallCodes) {
-    if (bits == 4) return multiply_tokens<Dots, 8, 4>(src, first, last, panel, NoNextPanel(), store);
-    multiply_tokens<Dots, 8, 6>(src, first, last, panel, NoNextPanel(), store);
+    if (bits == 4) return multiply_tokens<Dots, 8, 4, FetchWithTiles>(src, first, last, panel, next, store);
+    multiply_tokens<Dots, 8, 6, FetchWithTiles>(src, first, last, panel, next, store);
   }
+}
+
+/// What to fetch beside another panel: panel `index`, if there is one.
+HWY_INLINE NextPanel next_panel(const QuantizedMatrix::Storage& s, std::size_t index) {
+  return index < s.panels ? NextPanel(s.panel(index), s.panel_bytes()) : NextPanel();
 }
 
 /// Where a panel's products with tokens from `first` on go: those of an output's matrix, or of its gate.
@@ -242,18 +261,17 @@ class FewTokens {
 
  private:
   void multiply(const QuantizedMatrix::Storage& s, std::size_t index, std::size_t end, const PanelStore& store) const {
-    const bool more = fetches_ && index + 1 < end;
-    const NextPanel next = more ? NextPanel(s.panel(index + 1), s.panel_bytes()) : NextPanel();
+    const NextPanel next = fetches_ && index + 1 < end ? next_panel(s, index + 1) : NextPanel();
     const PanelView panel = panel_view(s, index);
     switch (s.bits) {
       case 4:
-        return multiply_tokens<Dots, 4, 4>(src_, 0, src_.m, panel, next, store);
+        return multiply_tokens<Dots, 4, 4, FetchWithBlocks>(src_, 0, src_.m, panel, next, store);
       case 5:
-        return multiply_tokens<Dots, 5, 5>(src_, 0, src_.m, panel, next, store);
+        return multiply_tokens<Dots, 5, 5, FetchWithBlocks>(src_, 0, src_.m, panel, next, store);
       case 6:
-        return multiply_tokens<Dots, 6, 6>(src_, 0, src_.m, panel, next, store);
+        return multiply_tokens<Dots, 6, 6, FetchWithBlocks>(src_, 0, src_.m, panel, next, store);
       default:
-        return multiply_tokens<Dots, 8, 8>(src_, 0, src_.m, panel, next, store);
+        return multiply_tokens<Dots, 8, 8, FetchWithBlocks>(src_, 0, src_.m, panel, next, store);
     }
   }
 
@@ -265,13 +283,13 @@ class FewTokens {
 template <class Dots>
 void write_panel(const QuantizedActivations::Storage& src, const QuantizedOutput& output, std::size_t index,
                  std::size_t first, std::size_t last, float* scratch, std::size_t panel_floats) {
-  const auto multiply = [&](const QuantizedMatrix& matrix, const PanelStore& store) HWY_ATTR {
+  const auto multiply = [&](const QuantizedMatrix& matrix, const NextPanel& next, const PanelStore& store) HWY_ATTR {
     const QuantizedMatrix::Storage& s = matrix.storage();
     const PanelView panel = byte_panel<Dots>(s, index, reinterpret_cast<std::uint8_t*>(scratch));
-    multiply_panel<Dots>(src, first, last, s.bits, panel, store);
+    multiply_panel<Dots>(src, first, last, s.bits, panel, next, store);
   };
   const PanelStore dst = store_of(output, output.bias, index, first);
-  if (output.gate == nullptr) return multiply(*output.matrix, dst);
+  if (output.gate == nullptr) return multiply(*output.matrix, next_panel(output.matrix->storage(), index + 1), dst);
   // Both products, and what becomes of them, stay in the cache.
   const std::size_t width = output.matrix->storage().width;
   PanelStore gates = store_of(output, output.gate_bias, index, first);
@@ -279,8 +297,8 @@ void write_panel(const QuantizedActivations::Storage& src, const QuantizedOutput
   PanelStore products = dst;
   products.dst = gates.dst + (last - first) * width;
   gates.stride = products.stride = width;
-  multiply(*output.gate, gates);
-  multiply(*output.matrix, products);
+  multiply(*output.gate, next_panel(output.matrix->storage(), index), gates);
+  multiply(*output.matrix, next_panel(output.gate->storage(), index + 1), products);
   activate_products(output.activation, gates, products, last - first, dst);
 }
 
