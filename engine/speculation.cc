@@ -19,7 +19,7 @@ void move_average(double& average, double latest) {
 /// More are never right together, and their logits take memory.
 constexpr std::size_t kMostTokens = 64;
 
-/// Before anything is known: SmolLM2 and Qwen2.5-1.5B, INT4 and INT8, take 0.05 to 0.3.
+/// Of one more token in a step, before anything is known: SmolLM2 and Qwen2.5-1.5B, INT4 and INT8, take 0 to 0.3.
 constexpr double kExpectedTokenCost = 0.2;
 
 }  // namespace
@@ -33,18 +33,39 @@ void AcceptanceRate::forget_a_little() {
   rate_ += kForgotten * (expected_ - rate_);
 }
 
-std::size_t worthwhile_tokens(double acceptance, double cost, std::size_t most) {
-  constexpr double kLeastGain = 1.05;  // less is within what the estimates are off
+StepCosts::StepCosts(std::size_t most_tokens) {
+  for (std::size_t count = 1; count <= most_tokens; ++count) {
+    costs_.push_back(1 + kExpectedTokenCost * static_cast<double>(count));
+  }
+}
+
+void StepCosts::measure(std::size_t draft_tokens, double seconds) {
+  if (draft_tokens == 0) {
+    if (seconds_ == 0) seconds_ = seconds;
+    return move_average(seconds_, seconds);
+  }
+  // A step that something else held up says nothing.
+  const auto most = static_cast<double>(1 + draft_tokens);
+  const double error = std::clamp(seconds / seconds_, 1.0, most) - costs_[draft_tokens - 1];
+  // About as many tokens cost about as much, and the nearer the more surely.
+  for (std::size_t count = 1; count <= costs_.size(); ++count) {
+    const std::size_t distance = std::max(count, draft_tokens) - std::min(count, draft_tokens);
+    costs_[count - 1] += kLatest * error / static_cast<double>(1 + distance);
+  }
+}
+
+std::size_t worthwhile_tokens(std::span<const double> acceptance, std::span<const double> costs) {
+  constexpr double kLeastGain = 1.1;  // less is within what the estimates are off
   std::size_t best = 0;
   double best_gain = kLeastGain;
   double expected = 1;  // tokens of a step
   double reached = 1;   // that all draft tokens so far are accepted
-  for (std::size_t count = 1; count <= most; ++count) {
-    reached *= acceptance;
+  for (std::size_t i = 0; i < std::min(acceptance.size(), costs.size()); ++i) {
+    reached *= acceptance[i];
     expected += reached;
-    const double gain = expected / (1 + cost * static_cast<double>(count));
+    const double gain = expected / costs[i];
     if (gain <= best_gain) continue;
-    best = count;
+    best = i + 1;
     best_gain = gain;
   }
   return best;
@@ -52,24 +73,25 @@ std::size_t worthwhile_tokens(double acceptance, double cost, std::size_t most) 
 
 Repetition find_repetition(std::span<const int> tokens) {
   Repetition best;
-  if (tokens.size() <= Repetition::kShortest) return best;
+  if (tokens.size() < 2) return best;
   const std::size_t end = tokens.size() - 1;
   for (std::size_t at = end; at-- > 0 && best.length < Repetition::kLongest;) {
     if (tokens[at] != tokens[end]) continue;
     std::size_t length = 1;
     while (length < Repetition::kLongest && length <= at && tokens[at - length] == tokens[end - length]) ++length;
-    if (length >= Repetition::kShortest && length > best.length) best = {.next = at + 1, .length = length};
+    if (length > best.length) best = {.next = at + 1, .length = length};
   }
   return best;
 }
 
-// The rates are what is tried first: for repetitions of 2, 3 and 4 tokens, and for a draft model.
+// The rates are what is tried first: for repetitions of 1 to 8 tokens, and for a draft model.
 Speculation::Speculation(std::size_t most_tokens, DraftModel* draft_model)
     : most_tokens_(most_tokens),
       draft_model_(draft_model),
-      repetition_rates_{AcceptanceRate(0.3), AcceptanceRate(0.5), AcceptanceRate(0.7)},
+      repetition_rates_{AcceptanceRate(0.15), AcceptanceRate(0.35), AcceptanceRate(0.5), AcceptanceRate(0.6),
+                        AcceptanceRate(0.7),  AcceptanceRate(0.75), AcceptanceRate(0.8), AcceptanceRate(0.85)},
       draft_model_rate_(0.75),
-      token_cost_(kExpectedTokenCost) {
+      costs_(std::min(most_tokens, kMostTokens)) {
   if (most_tokens > kMostTokens) {
     throw Error("draft tokens",
                 "are " + std::to_string(most_tokens) + ", must be at most " + std::to_string(kMostTokens));
@@ -77,6 +99,8 @@ Speculation::Speculation(std::size_t most_tokens, DraftModel* draft_model)
   repeated_.reserve(most_tokens);
   modelled_.reserve(most_tokens);
   draft_.reserve(most_tokens);
+  acceptance_.reserve(most_tokens);
+  draft_costs_.reserve(most_tokens);
 }
 
 /// Expects what followed the end of the text where it came before.
@@ -89,16 +113,19 @@ void Speculation::look_up(std::span<const int> tokens) {
   for (std::size_t i = 0; i < most_tokens_; ++i) {
     repeated_.push_back(i < period ? tokens[repetition.next + i] : repeated_[i - period]);
   }
-  repeated_rate_ = &repetition_rates_[repetition.length - Repetition::kShortest];
+  repeated_length_ = repetition.length;
 }
 
 std::span<const int> Speculation::draft(std::span<const int> tokens, std::size_t limit) {
   draft_.clear();
   // What one token costs has to be known first.
-  const std::size_t most = step_seconds_ == 0 ? 0 : std::min(most_tokens_, limit);
+  const std::size_t most = costs_.known() ? std::min(most_tokens_, limit) : 0;
   look_up(tokens);
   if (!repeated_.empty()) {
-    const std::size_t count = worthwhile_tokens(repeated_rate_->rate(), token_cost_, most);
+    // Every token that comes as expected makes the repetition longer, and the next one likelier.
+    acceptance_.clear();
+    for (std::size_t i = 0; i < most; ++i) acceptance_.push_back(rate_of(repeated_length_ + i).rate());
+    const std::size_t count = worthwhile_tokens(acceptance_, costs_.of_drafts());
     draft_.assign(repeated_.begin(), repeated_.begin() + static_cast<std::ptrdiff_t>(count));
   }
   modelled_.clear();
@@ -107,20 +134,20 @@ std::span<const int> Speculation::draft(std::span<const int> tokens, std::size_t
 }
 
 void Speculation::ask_draft_model(std::span<const int> tokens, std::size_t most) {
-  const double cost = token_cost_ + draft_model_->token_seconds() / step_seconds_;
-  const std::size_t count = worthwhile_tokens(draft_model_rate_.rate(), cost, most);
+  const double own_cost = draft_model_->token_seconds() / costs_.seconds();
+  draft_costs_.clear();
+  for (const double cost : costs_.of_drafts().first(most)) {
+    draft_costs_.push_back(cost + own_cost * static_cast<double>(draft_costs_.size() + 1));
+  }
+  acceptance_.assign(most, draft_model_rate_.rate());
+  const std::size_t count = worthwhile_tokens(acceptance_, draft_costs_);
   if (count == 0) return draft_model_rate_.forget_a_little();
   draft_model_->continue_text(tokens, count, modelled_);
   draft_ = modelled_;
 }
 
 void Speculation::measure_step(std::size_t draft_tokens, double seconds) {
-  if (draft_tokens == 0) {
-    if (step_seconds_ == 0) step_seconds_ = seconds;
-    return move_average(step_seconds_, seconds);
-  }
-  const double cost = (seconds / step_seconds_ - 1) / static_cast<double>(draft_tokens);
-  move_average(token_cost_, std::clamp(cost, 0.0, 1.0));  // a step that something else held up says nothing
+  costs_.measure(draft_tokens, seconds);
 }
 
 void Speculation::observe(int token) {
@@ -134,7 +161,7 @@ void Speculation::observe(int token) {
       expected.clear();
     }
   };
-  if (!repeated_.empty()) compare(repeated_, *repeated_rate_);
+  if (!repeated_.empty()) compare(repeated_, rate_of(repeated_length_++));
   compare(modelled_, draft_model_rate_);
 }
 

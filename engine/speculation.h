@@ -2,6 +2,7 @@
 #ifndef BALLAST_ENGINE_SPECULATION_H_
 #define BALLAST_ENGINE_SPECULATION_H_
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <span>
@@ -27,17 +28,35 @@ class AcceptanceRate {
   double rate_;
 };
 
-/// The number of draft tokens, at most `most`, with which steps give the most tokens a second; 0 when none is worth it.
-/// Each costs `cost` of a step of one token.
-std::size_t worthwhile_tokens(double acceptance, double cost, std::size_t most);
+/// What steps take that check drafts, in steps of one token, by their number of draft tokens: moving averages. The
+/// first few are nearly free where memory decides, as the weights are read once for all.
+class StepCosts {
+ public:
+  explicit StepCosts(std::size_t most_tokens);
+
+  bool known() const { return seconds_ != 0; }
+  /// Of a step of one token, once known.
+  double seconds() const { return seconds_; }
+  /// of_drafts()[i] is that of i + 1 draft tokens.
+  std::span<const double> of_drafts() const { return costs_; }
+
+  void measure(std::size_t draft_tokens, double seconds);
+
+ private:
+  double seconds_ = 0;
+  std::vector<double> costs_;
+};
+
+/// The number of draft tokens with which steps give the most tokens a second; 0 when none is worth it. acceptance[i] is
+/// how likely token i is right once those before it were, costs[i] what a step with i + 1 of them takes.
+std::size_t worthwhile_tokens(std::span<const double> acceptance, std::span<const double> costs);
 
 /// Where the last tokens came before.
 struct Repetition {
   std::size_t next = 0;    ///< index of the token that followed them there
   std::size_t length = 0;  ///< of what is repeated, at most kLongest; 0: nothing
 
-  static constexpr std::size_t kShortest = 2;
-  static constexpr std::size_t kLongest = 4;
+  static constexpr std::size_t kLongest = 8;
 };
 
 /// The longest repetition of the end of `tokens`, of equally long ones the latest (prompt lookup decoding, Saxena
@@ -64,16 +83,20 @@ class Speculation {
   void look_up(std::span<const int> tokens);
   void ask_draft_model(std::span<const int> tokens, std::size_t most);
 
+  /// Of what follows a repetition of `length` tokens.
+  AcceptanceRate& rate_of(std::size_t length) { return repetition_rates_[std::min(length, Repetition::kLongest) - 1]; }
+
   std::size_t most_tokens_;
   DraftModel* draft_model_;
-  std::vector<int> repeated_;  ///< what may follow by the last repetition, not yet compared
-  AcceptanceRate* repeated_rate_ = nullptr;
-  std::vector<int> modelled_;  ///< by the draft model, not yet compared
+  std::vector<int> repeated_;        ///< what may follow by the last repetition, not yet compared
+  std::size_t repeated_length_ = 0;  ///< of that repetition, with what followed as expected
+  std::vector<int> modelled_;        ///< by the draft model, not yet compared
   std::vector<int> draft_;
-  std::array<AcceptanceRate, Repetition::kLongest - Repetition::kShortest + 1> repetition_rates_;
+  std::vector<double> acceptance_;   ///< of the tokens that may be drafted
+  std::vector<double> draft_costs_;  ///< of them with what the draft model takes
+  std::array<AcceptanceRate, Repetition::kLongest> repetition_rates_;
   AcceptanceRate draft_model_rate_;
-  double step_seconds_ = 0;  ///< of one token; 0: not known yet
-  double token_cost_;        ///< of one more token in a step, in steps of one token
+  StepCosts costs_;
 };
 
 }  // namespace ballast::engine

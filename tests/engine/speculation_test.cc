@@ -52,26 +52,61 @@ TEST_CASE("the end of a text is found where it came before, the longest repetiti
   };
   using Found = std::pair<std::size_t, std::size_t>;
   CHECK(found({}) == Found(0, 0));
-  CHECK(found({1, 1}) == Found(0, 0));
-  CHECK(found({1, 2, 1}).second == 0);
+  CHECK(found({1, 1}) == Found(1, 1));
+  CHECK(found({1, 2, 3}).second == 0);
+  CHECK(found({1, 2, 1}) == Found(1, 1));
+  CHECK(found({1, 2, 1, 3, 1}) == Found(3, 1));
   CHECK(found({1, 2, 3, 1, 2}) == Found(2, 2));
   CHECK(found({1, 2, 3, 8, 1, 2, 4, 9, 1, 2}) == Found(6, 2));
   CHECK(found({7, 1, 2, 3, 9, 1, 2, 4, 7, 1, 2}) == Found(3, 3));
-  CHECK(found({5, 6, 7, 1, 2, 3, 0, 5, 6, 7, 1, 2}) == Found(5, 4));
+  CHECK(found({5, 6, 7, 1, 2, 3, 0, 5, 6, 7, 1, 2}) == Found(5, 5));
+  CHECK(found({1, 2, 3, 4, 5, 6, 7, 8, 9, 0, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3, 4, 5, 6, 7, 8, 9}) == Found(18, 8));
   CHECK(found({1, 1, 1, 1}) == Found(3, 3));
 }
 
 TEST_CASE("as many tokens are drafted as their chance is worth") {
-  CHECK(worthwhile_tokens(0.0, 0.1, 8) == 0);
-  CHECK(worthwhile_tokens(0.1, 0.2, 8) == 0);
-  CHECK(worthwhile_tokens(1.0, 0.1, 8) == 8);
-  CHECK(worthwhile_tokens(1.0, 1.0, 8) == 0);
-  CHECK(worthwhile_tokens(0.9, 0.1, 0) == 0);
-  const std::size_t some = worthwhile_tokens(0.6, 0.1, 8);
+  const auto worthwhile = [](double acceptance, double token_cost, std::size_t most) {
+    const std::vector<double> chances(most, acceptance);
+    std::vector<double> costs;
+    for (std::size_t i = 1; i <= most; ++i) costs.push_back(1 + token_cost * static_cast<double>(i));
+    return worthwhile_tokens(chances, costs);
+  };
+  CHECK(worthwhile(0.0, 0.1, 8) == 0);
+  CHECK(worthwhile(0.1, 0.2, 8) == 0);
+  CHECK(worthwhile(1.0, 0.1, 8) == 8);
+  CHECK(worthwhile(1.0, 1.0, 8) == 0);
+  CHECK(worthwhile(0.9, 0.1, 0) == 0);
+  const std::size_t some = worthwhile(0.6, 0.1, 8);
   CHECK(some > 1);
   CHECK(some < 8);
-  CHECK(worthwhile_tokens(0.8, 0.1, 8) > some);
-  CHECK(worthwhile_tokens(0.6, 0.3, 8) < some);
+  CHECK(worthwhile(0.8, 0.1, 8) > some);
+  CHECK(worthwhile(0.6, 0.3, 8) < some);
+  // Tokens that cost nothing are drafted however unlikely, those after them that cost something are not.
+  CHECK(worthwhile_tokens(std::vector{0.2, 0.2, 0.2, 0.2}, std::vector{1.0, 1.0, 1.0, 1.5}) == 3);
+}
+
+TEST_CASE("what a step costs is learned for its number of drafts, and a little for its neighbours") {
+  StepCosts costs(8);
+  CHECK(!costs.known());
+  costs.measure(0, 0.010);
+  CHECK(costs.known());
+  CHECK(costs.seconds() == doctest::Approx(0.010));
+  const std::vector<double> expected(costs.of_drafts().begin(), costs.of_drafts().end());
+  for (int i = 0; i < 100; ++i) {
+    costs.measure(3, 0.010);
+    costs.measure(8, 0.020);
+  }
+  CHECK(costs.of_drafts()[2] == doctest::Approx(1.0).epsilon(0.05));
+  CHECK(costs.of_drafts()[7] == doctest::Approx(2.0).epsilon(0.05));
+  CHECK(costs.of_drafts()[1] < expected[1]);
+  CHECK(costs.of_drafts()[6] > costs.of_drafts()[3]);
+  // A step cannot take longer than its tokens alone: something else held it up.
+  StepCosts held_up(2), slow(2);
+  held_up.measure(0, 0.010);
+  slow.measure(0, 0.010);
+  held_up.measure(2, 10);
+  slow.measure(2, 0.030);
+  CHECK(held_up.of_drafts()[1] == slow.of_drafts()[1]);
 }
 
 TEST_CASE("drafts stop where they are wrong, and come again once they would have been right") {
@@ -89,8 +124,8 @@ TEST_CASE("drafts stop where they are wrong, and come again once they would have
     return drafted;
   };
   CHECK(drafted_with([](int i) { return i % 3; }) == 8);
-  // After "5 5" comes another token each time.
-  CHECK(drafted_with([](int i) { return i % 3 == 2 ? 100 + i : 5; }) == 0);
+  // After "5 5" comes another token each time, and so it does after "5".
+  CHECK(drafted_with([](int i) { return i % 2 == 1 ? 100 + i : 5; }) == 0);
   CHECK(drafted_with([](int i) { return i % 3; }) == 8);
 }
 
