@@ -20,6 +20,7 @@ class SingleRank : public Ranks {
   void receive(std::span<std::byte> bytes, std::size_t from) override;
   std::vector<std::string> gather(const std::string& bytes) override { return {bytes}; }
   void barrier() override {}
+  bool first_to_fail() override { return true; }
   [[noreturn]] void end_all(int exit_code) override;
 };
 

@@ -74,6 +74,7 @@ int parse_and_run(CLI::App& program, const Action& action, int argc, const char*
 
 // Where an exception cannot be caught, as in a thread of a parallel region.
 [[noreturn]] void tell_and_exit() {
+  wait_for_turn();
   try {
     if (const std::exception_ptr exception = std::current_exception()) std::rethrow_exception(exception);
     print_error("internal error: terminated without an exception");
@@ -108,6 +109,7 @@ int run_program(int argc, const char* const* argv) {
     }
     return parse_and_run(program, action, argc, argv);
   } catch (...) {
+    wait_for_turn();
     return report_failure();
   }
 }

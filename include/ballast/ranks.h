@@ -2,7 +2,7 @@
 //
 // Every rank runs the same program on its own part of the samples; what they found is combined by the calls below,
 // which all ranks make in the same order. Calls come from one thread. A rank that fails must not leave the others
-// waiting: the caller prints the error and calls end_all().
+// waiting: the caller prints the error, if it is the first_to_fail(), and calls end_all().
 #ifndef BALLAST_RANKS_H_
 #define BALLAST_RANKS_H_
 
@@ -47,6 +47,10 @@ class Ranks {
   virtual std::vector<std::string> gather(const std::string& bytes) = 0;
 
   virtual void barrier() = 0;
+
+  /// Whether no other rank has asked this before; the others hear of it. For when a rank fails: the only call that a
+  /// rank makes whatever the others do.
+  virtual bool first_to_fail() = 0;
 
   /// Ends the processes of all ranks at once, whatever they wait for.
   [[noreturn]] virtual void end_all(int exit_code) = 0;

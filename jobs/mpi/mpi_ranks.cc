@@ -13,6 +13,9 @@ namespace {
 // MPI counts in int.
 constexpr std::size_t kMostAtOnce = std::size_t{1} << 28;
 
+// Messages of data have 0.
+constexpr int kFailureTag = 1;
+
 // Calls visit(begin, count) for pieces of `size` elements that MPI can count.
 template <typename Visit>
 void for_each_piece(std::size_t size, const Visit& visit) {
@@ -72,6 +75,20 @@ class MpiRanks final : public Ranks {
   }
 
   void barrier() override { MPI_Barrier(MPI_COMM_WORLD); }
+
+  bool first_to_fail() override {
+    int told = 0;
+    MPI_Iprobe(MPI_ANY_SOURCE, kFailureTag, MPI_COMM_WORLD, &told, MPI_STATUS_IGNORE);
+    if (told != 0) return false;
+    // Empty messages, which nobody needs to receive: waiting for that could take for ever.
+    for (int other = 0; other < size_; ++other) {
+      if (other == rank_) continue;
+      MPI_Request request = MPI_REQUEST_NULL;
+      MPI_Isend(nullptr, 0, MPI_BYTE, other, kFailureTag, MPI_COMM_WORLD, &request);
+      MPI_Request_free(&request);
+    }
+    return true;
+  }
 
   [[noreturn]] void end_all(int exit_code) override {
     MPI_Abort(MPI_COMM_WORLD, exit_code);

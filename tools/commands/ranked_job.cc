@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "tools/commands/commands.h"
 #include "tools/terminal/failure.h"
 
 namespace ballast::tools {
@@ -13,7 +14,8 @@ int run_on_ranks(const std::function<int(Ranks&)>& job) {
   try {
     return job(*ranks);
   } catch (...) {
-    exit_code = report_failure();
+    wait_for_turn();
+    exit_code = ranks->first_to_fail() ? report_failure() : kExitFailed;
   }
   // Others may wait for what this rank will not send any more.
   ranks->end_all(exit_code);

@@ -15,7 +15,7 @@ namespace ballast::tools {
 
 namespace {
 
-// Ending all ranks takes a tenth of it.
+// Ending all ranks takes a tenth of it where the machine is not busy.
 constexpr auto kTurn = std::chrono::milliseconds(500);
 
 }  // namespace
@@ -26,8 +26,11 @@ bool leave_to_first_rank() {
   return true;
 }
 
-void print_error(std::string message) {
+void wait_for_turn() {
   std::this_thread::sleep_for(kTurn * launched_rank());
+}
+
+void print_error(std::string message) {
   std::replace(message.begin(), message.end(), '\n', ' ');
   print_message("ballast: " + message + "\n");
 }

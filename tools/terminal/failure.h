@@ -6,9 +6,12 @@
 
 namespace ballast::tools {
 
-/// One line on standard error. Of several ranks that fail for the same reason only the first is heard: the others wait
-/// a moment, in which it ends them.
+/// One line on standard error.
 void print_error(std::string message);
+
+/// Of several ranks that fail for the same reason only the first shall be heard: the others wait a moment before they
+/// tell, in which it ends them.
+void wait_for_turn();
 
 /// Whether this process shall leave telling of a failure that all ranks have alike, as wrong usage, to the first one.
 /// It waits then, so as not to end the first one before it has told.
