@@ -32,6 +32,8 @@ if(BALLAST_ONEDNN)
 endif()
 ballast_find(nlohmann_json nlohmann-json3-dev 3.11 CONFIG)
 ballast_find(CLI11 libcli11-dev 2.4 CONFIG)
+ballast_find(Boost libboost-dev 1.81 CONFIG)  # headers alone
+ballast_find(OpenSSL libssl-dev 3.0)
 ballast_find(OpenMP g++)
 ballast_find(OpenBLAS libopenblas-serial-dev MODULE)
 ballast_find(PkgConfig pkg-config)

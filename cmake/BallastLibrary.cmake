@@ -16,7 +16,8 @@ target_compile_features(ballast PUBLIC cxx_std_23)
 target_include_directories(ballast INTERFACE "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>"
                                              "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>")
 target_link_libraries(ballast PUBLIC hwy::hwy OpenMP::OpenMP_CXX OpenBLAS::OpenBLAS PkgConfig::PCRE2
-                                     PkgConfig::UTF8PROC PkgConfig::XXHASH PkgConfig::SENTENCEPIECE)
+                                     PkgConfig::UTF8PROC PkgConfig::XXHASH PkgConfig::SENTENCEPIECE
+                                     OpenSSL::SSL)
 if(BALLAST_ONEDNN)
   target_link_libraries(ballast PUBLIC DNNL::dnnl)
 endif()

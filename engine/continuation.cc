@@ -1,6 +1,5 @@
 #include "engine/continuation.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "ballast/error.h"
@@ -10,11 +9,12 @@ namespace ballast::engine {
 
 Continuation::Continuation(const text::Tokenizer* tokenizer, const std::vector<int>& stop_tokens,
                            text::StreamDecoder::Begin begin, const GenerateOptions& options)
-    : tokenizer_(tokenizer),
-      stop_tokens_(stop_tokens),
-      logprobs_(options.logprobs),
-      sampler_(options),
-      stream_(options.stop) {
+    : logprobs_(options.logprobs), ends_(options.stop_tokens), sampler_(options), stream_(options.stop) {
+  if (!options.ignore_eos) {
+    ends_.insert(ends_.end(), stop_tokens.begin(), stop_tokens.end());
+    if (tokenizer != nullptr && tokenizer->eos()) ends_.push_back(*tokenizer->eos());
+  }
+  sampler_.forbid_at_first(ends_);
   if (tokenizer != nullptr) {
     decoder_.emplace(*tokenizer, begin);
   } else if (!options.stop.empty()) {
@@ -24,11 +24,6 @@ Continuation::Continuation(const text::Tokenizer* tokenizer, const std::vector<i
 
 void Continuation::see(std::span<const int> prompt) {
   for (const int id : prompt) sampler_.remember(id);
-}
-
-bool Continuation::ends_text(int token) const {
-  return (tokenizer_ != nullptr && token == tokenizer_->eos()) ||
-         std::ranges::find(stop_tokens_, token) != stop_tokens_.end();
 }
 
 GeneratedToken Continuation::next(std::span<const float> logits) {

@@ -2,6 +2,7 @@
 #ifndef BALLAST_ENGINE_CONTINUATION_H_
 #define BALLAST_ENGINE_CONTINUATION_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <optional>
 #include <span>
@@ -19,7 +20,7 @@ namespace ballast::engine {
 /// How one text goes on. Belongs to one thread at a time.
 class Continuation {
  public:
-  /// `stop_tokens` end the text besides the tokenizer's own; both must outlive this. Without a tokenizer (null) there
+  /// `stop_tokens` end the text besides the tokenizer's own, which must outlive this. Without a tokenizer (null) there
   /// are tokens and no text. Throws Error when an option is out of its range, or needs a tokenizer.
   Continuation(const text::Tokenizer* tokenizer, const std::vector<int>& stop_tokens, text::StreamDecoder::Begin begin,
                const GenerateOptions& options);
@@ -40,11 +41,10 @@ class Continuation {
   void finish();
 
  private:
-  bool ends_text(int token) const;
+  bool ends_text(int token) const { return std::ranges::find(ends_, token) != ends_.end(); }
 
-  const text::Tokenizer* tokenizer_;
-  const std::vector<int>& stop_tokens_;
   std::optional<std::size_t> logprobs_;
+  std::vector<int> ends_;  ///< tokens that end the text
   Sampler sampler_;
   text::TextStream stream_;
   std::optional<text::StreamDecoder> decoder_;

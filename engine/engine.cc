@@ -58,38 +58,77 @@ void Engine::run(std::span<Call* const> calls) {
   }
 }
 
+/// Of a sequence's wanted rows, those whose logits stay with it.
+std::size_t Engine::kept_rows(const Sequence& sequence, std::size_t wanted) {
+  if (sequence.hidden_reader_ != nullptr) return 0;
+  return sequence.reader_ == nullptr ? wanted : std::min<std::size_t>(1, wanted);
+}
+
 void Engine::forward() {
   batch_.clear();
   for (Sequence* sequence : sequences_) {
     const std::span<const int> ids = sequence->pending();
     batch_.push_back({.ids = ids, .state = &sequence->state_, .wanted = std::min(sequence->wanted_, ids.size())});
-    sequence->logits_.resize(batch_.back().wanted * model_.spec().vocab_size);
+    sequence->logits_.resize(kept_rows(*sequence, batch_.back().wanted) * model_.spec().vocab_size);
   }
-  kernels::with_team([&] { write_logits(model_.forward(batch_, workspace_)); });
+  kernels::with_team([&] { write_outputs(model_.forward(batch_, workspace_)); });
 }
 
-/// Hands the wanted rows' logits to their sequences.
-void Engine::write_logits(std::span<const float> hidden) {
+/// Hands what sequences want of the hidden values to them: neighbours that want logits are computed together.
+void Engine::write_outputs(std::span<const float> hidden) {
+  const std::size_t hidden_size = model_.spec().hidden_size;
+  for (std::size_t first = 0, end = 0; first < sequences_.size(); first = end) {
+    std::size_t rows = batch_[first].wanted;
+    end = first + 1;
+    HiddenReader* const reader = sequences_[first]->hidden_reader_;
+    for (; reader == nullptr && end < sequences_.size() && sequences_[end]->hidden_reader_ == nullptr; ++end) {
+      rows += batch_[end].wanted;
+    }
+    const std::span<const float> own = hidden.first(rows * hidden_size);
+    hidden = hidden.subspan(own.size());
+    if (reader == nullptr) {
+      write_logits(own, first, end);
+    } else if (rows > 0) {
+      reader->read(model_.normalized(own, workspace_));
+    }
+  }
+}
+
+/// Logits of all rows of the sequences from `first` to `end`.
+void Engine::write_logits(std::span<const float> hidden, std::size_t first, std::size_t end) {
   const std::size_t hidden_size = model_.spec().hidden_size;
   const std::size_t vocab_size = model_.spec().vocab_size;
   const std::size_t rows = hidden.size() / hidden_size;
-  if (sequences_.size() == 1) {
-    if (rows > 0) model_.logits(hidden.data(), rows, sequences_.front()->logits_.data(), workspace_);
+  if (end - first == 1 && sequences_[first]->reader_ == nullptr) {
+    if (rows > 0) model_.logits(hidden.data(), rows, sequences_[first]->logits_.data(), workspace_);
     return;
   }
   logits_.resize(std::min(rows, kHeadRows) * vocab_size);
-  auto sequence = sequences_.begin();
+  std::size_t sequence = first;
   std::size_t written = 0;  // rows of the sequence
-  for (std::size_t first = 0; first < rows; first += kHeadRows) {
-    const std::size_t count = std::min(kHeadRows, rows - first);
-    model_.logits(hidden.data() + first * hidden_size, count, logits_.data(), workspace_);
-    for (std::size_t i = 0; i < count; ++i) {
-      while (written * vocab_size == (*sequence)->logits_.size()) {
+  for (std::size_t row = 0; row < rows; row += kHeadRows) {
+    const std::size_t count = std::min(kHeadRows, rows - row);
+    model_.logits(hidden.data() + row * hidden_size, count, logits_.data(), workspace_);
+    for (std::size_t i = 0, taken = 0; i < count; i += taken) {
+      while (written == batch_[sequence].wanted) {
         ++sequence;
         written = 0;
       }
-      std::copy_n(logits_.data() + i * vocab_size, vocab_size, (*sequence)->logits_.data() + written++ * vocab_size);
+      taken = std::min(count - i, batch_[sequence].wanted - written);
+      hand_over(*sequences_[sequence], written, std::span(logits_).subspan(i * vocab_size, taken * vocab_size));
+      written += taken;
     }
+  }
+}
+
+/// Some of a sequence's wanted rows, from its row `first` on.
+void Engine::hand_over(Sequence& sequence, std::size_t first, std::span<const float> rows) const {
+  const std::size_t vocab_size = model_.spec().vocab_size;
+  if (sequence.reader_ == nullptr) {
+    std::ranges::copy(rows, sequence.logits_.begin() + static_cast<std::ptrdiff_t>(first * vocab_size));
+  } else {
+    sequence.reader_->read(first, rows);
+    std::ranges::copy(rows.last(vocab_size), sequence.logits_.begin());
   }
 }
 

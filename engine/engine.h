@@ -38,7 +38,10 @@ class Engine {
 
   void run(std::span<Call* const> calls);
   void forward();
-  void write_logits(std::span<const float> hidden);
+  static std::size_t kept_rows(const Sequence& sequence, std::size_t wanted);
+  void write_outputs(std::span<const float> hidden);
+  void write_logits(std::span<const float> hidden, std::size_t first, std::size_t end);
+  void hand_over(Sequence& sequence, std::size_t first, std::span<const float> rows) const;
 
   const model::Model& model_;
   std::mutex mutex_;

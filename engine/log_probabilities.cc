@@ -1,23 +1,28 @@
 #include "engine/log_probabilities.h"
 
 #include <algorithm>
+#include <functional>
+#include <limits>
 
 #include "kernels/logits.h"
 
 namespace ballast::engine {
 
 std::vector<TokenLogprob> most_likely(std::span<const float> logits, double log_sum, std::size_t count) {
-  std::vector<TokenLogprob> top(std::min(count, logits.size()));
-  std::vector<int> ids(logits.size());
-  for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int>(i);
-  const auto end = ids.begin() + static_cast<std::ptrdiff_t>(top.size());
-  std::ranges::partial_sort(ids, end, [&](int a, int b) {
-    const float x = logits[static_cast<std::size_t>(a)];
-    const float y = logits[static_cast<std::size_t>(b)];
-    return x > y || (x == y && a < b);
-  });
-  for (std::size_t i = 0; i < top.size(); ++i) {
-    top[i] = {ids[i], double{logits[static_cast<std::size_t>(ids[i])]} - log_sum};
+  std::vector<TokenLogprob> top;
+  if (count == 0) return top;
+  if (count == 1 && !logits.empty()) {
+    const std::size_t best = kernels::argmax(logits.data(), logits.size());
+    return {{static_cast<int>(best), double{logits[best]} - log_sum}};
+  }
+  // One walk: few tokens are likelier than the least likely one so far.
+  float least = -std::numeric_limits<float>::infinity();
+  for (std::size_t i = 0; i < logits.size(); ++i) {
+    if (top.size() == count && logits[i] <= least) continue;
+    const TokenLogprob token = {static_cast<int>(i), double{logits[i]} - log_sum};
+    if (top.size() == count) top.pop_back();
+    top.insert(std::ranges::upper_bound(top, token.logprob, std::greater<>(), &TokenLogprob::logprob), token);
+    if (top.size() == count) least = logits[static_cast<std::size_t>(top.back().id)];
   }
   return top;
 }

@@ -1,9 +1,5 @@
 #include "ballast/model.h"
 
-#ifdef __linux__
-#include <malloc.h>
-#endif
-
 #include <algorithm>
 #include <functional>
 #include <utility>
@@ -13,7 +9,6 @@
 #include "engine/sampling.h"
 #include "engine/sequence.h"
 #include "kernels/logits.h"
-#include "text/tokenizer_check.h"
 
 namespace ballast {
 
@@ -21,15 +16,6 @@ namespace {
 
 // Rows of logits that are in memory at once.
 constexpr std::size_t kRows = 64;
-
-// Parsing leaves several times what the tokenizer takes, free but in the process.
-std::unique_ptr<text::Tokenizer> tokenizer_without_leavings(const model::ModelSource& source) {
-  std::unique_ptr<text::Tokenizer> tokenizer = model::read_tokenizer(source);
-#ifdef __GLIBC__
-  ::malloc_trim(0);
-#endif
-  return tokenizer;
-}
 
 /// Runs ids as a sequence of its own and calls use(first, logits of the rows from first on) until the last row.
 void for_each_row_block(const model::Model& model, engine::Engine& engine, std::span<const int> ids,
@@ -53,21 +39,6 @@ void for_each_row_block(const model::Model& model, engine::Engine& engine, std::
 }
 
 }  // namespace
-
-// The tokenizer comes first: what reading it takes for a moment is gone before the weights come.
-Model::State::State(std::unique_ptr<model::ModelSource> source)
-    : path(source->checkpoint().path()),
-      own_tokenizer(tokenizer_without_leavings(*source)),
-      model(std::move(source), model::FloatLayout::kPanels),
-      engine(model) {}
-
-Model::State::State(const std::filesystem::path& model_path)
-    : State(std::make_unique<model::ModelSource>(model_path)) {}
-
-const text::Tokenizer& Model::State::tokenizer() const {
-  if (own_tokenizer == nullptr) throw Error(path.string(), text::kNoTokenizer);
-  return *own_tokenizer;
-}
 
 Model::Model(const std::filesystem::path& path) : state_(std::make_shared<const State>(path)) {}
 Model::~Model() = default;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -27,13 +28,24 @@ Sampler::Sampler(const GenerateOptions& options)
     : temperature_(options.temperature),
       top_k_(options.top_k),
       top_p_(options.top_p),
+      min_p_(options.min_p),
       repetition_penalty_(options.repetition_penalty),
+      presence_penalty_(options.presence_penalty),
+      frequency_penalty_(options.frequency_penalty),
+      logit_bias_(options.logit_bias),
+      min_tokens_(options.min_tokens),
       random_(options.seed) {
   require(temperature_ >= 0 && std::isfinite(temperature_), "temperature", temperature_, "0 or more");
   require(top_p_ > 0 && top_p_ <= 1, "top_p", top_p_, "above 0 and at most 1");
+  require(min_p_ >= 0 && min_p_ <= 1, "min_p", min_p_, "from 0 to 1");
   // Beyond, a logit would not stay finite.
   require(repetition_penalty_ >= 0.01 && repetition_penalty_ <= 100, "repetition_penalty", repetition_penalty_,
           "from 0.01 to 100");
+  require(std::abs(presence_penalty_) <= 2, "presence_penalty", presence_penalty_, "from -2 to 2");
+  require(std::abs(frequency_penalty_) <= 2, "frequency_penalty", frequency_penalty_, "from -2 to 2");
+  for (const LogitBias& bias : logit_bias_) {
+    require(std::abs(bias.bias) <= 100, "logit_bias", double{bias.bias}, "from -100 to 100");
+  }
 }
 
 void Sampler::remember(int token) {
@@ -49,23 +61,50 @@ void require_finite(std::span<const float> logits) {
 int Sampler::sample(std::span<const float> logits) {
   if (logits.empty()) throw Error("logits", "there are none");
   require_finite(logits);
-  if (repetition_penalty_ != 1) logits = penalize(logits);
+  if (adjusts()) logits = adjusted(logits);
   const std::size_t likeliest = kernels::argmax(logits.data(), logits.size());
   const int token = temperature_ == 0 ? static_cast<int>(likeliest) : draw(logits, logits[likeliest]);
   remember(token);
+  ++chosen_;
+  if (presence_penalty_ != 0 || frequency_penalty_ != 0) ++times_chosen_[token];
   return token;
 }
 
-// A logit below zero is multiplied, as in CTRL's published code: dividing it would make the token likelier.
-std::span<const float> Sampler::penalize(std::span<const float> logits) {
-  penalized_.assign(logits.begin(), logits.end());
-  const auto penalty = static_cast<float>(repetition_penalty_);
-  for (const int token : std::span(recent_).first(std::min(remembered_, kPenaltyWindow))) {
+bool Sampler::adjusts() const {
+  return repetition_penalty_ != 1 || !logit_bias_.empty() || !times_chosen_.empty() ||
+         (chosen_ < min_tokens_ && !forbidden_at_first_.empty());
+}
+
+/// Logits with everything that makes a token more or less likely than the model does. This is also the place for tokens
+/// that a grammar does not allow.
+std::span<const float> Sampler::adjusted(std::span<const float> logits) {
+  adjusted_.assign(logits.begin(), logits.end());
+  const auto add = [&](int token, double value) {
     const auto index = static_cast<std::size_t>(token);
-    if (index >= logits.size()) continue;
-    penalized_[index] = logits[index] > 0 ? logits[index] / penalty : logits[index] * penalty;
+    if (index < adjusted_.size()) adjusted_[index] += static_cast<float>(value);
+  };
+  for (const LogitBias& bias : logit_bias_) add(bias.id, double{bias.bias});
+  if (repetition_penalty_ != 1) penalize_repetition();
+  for (const auto& [token, times] : times_chosen_) {
+    add(token, -presence_penalty_ - frequency_penalty_ * static_cast<double>(times));
   }
-  return penalized_;
+  if (chosen_ >= min_tokens_) return adjusted_;
+  for (const int token : forbidden_at_first_) {
+    const auto index = static_cast<std::size_t>(token);
+    if (index < adjusted_.size()) adjusted_[index] = std::numeric_limits<float>::lowest();
+  }
+  return adjusted_;
+}
+
+// A logit below zero is multiplied, as in CTRL's published code: dividing it would make the token likelier.
+void Sampler::penalize_repetition() {
+  const auto penalty = static_cast<float>(repetition_penalty_);
+  const std::span<const int> recent = std::span(recent_).first(std::min(remembered_, kPenaltyWindow));
+  for (auto token = recent.begin(); token != recent.end(); ++token) {
+    const auto index = static_cast<std::size_t>(*token);
+    if (index >= adjusted_.size() || std::find(recent.begin(), token, *token) != token) continue;
+    adjusted_[index] = adjusted_[index] > 0 ? adjusted_[index] / penalty : adjusted_[index] * penalty;
+  }
 }
 
 int Sampler::draw(std::span<const float> logits, float largest) {
@@ -75,7 +114,7 @@ int Sampler::draw(std::span<const float> logits, float largest) {
   const auto scale = static_cast<float>(std::min(1 / temperature_, kSteepest));
   const double total =
       kernels::sum_weights(logits.data(), logits.size(), largest, scale, weights_.data(), sums_.data());
-  if (top_k_ == 0 && top_p_ == 1) return draw_of_all(total);
+  if (top_k_ == 0 && top_p_ == 1 && min_p_ == 0) return draw_of_all(total);
   collect_candidates(logits, total);
   keep_likeliest(total);
   return draw_candidate();
@@ -120,7 +159,8 @@ void Sampler::collect_candidates(std::span<const float> logits, double total) {
         sum += double{weights[i]};
       }
     }
-    const bool enough = top_k_ != 0 ? candidates_.size() >= top_k_ : sum >= top_p_ * total;
+    const bool enough =
+        top_k_ != 0 ? candidates_.size() >= top_k_ : sum >= top_p_ * total || double{threshold} <= min_p_;
     if (enough || threshold == 0) return;
   }
 }
@@ -139,6 +179,7 @@ void Sampler::keep_likeliest(double total) {
   if (top_k_ != 0) total = candidate_sum();
   auto end = candidates_.end();
   for (double kept = 0; end != candidates_.begin() && kept < top_p_ * total; kept += double{end->weight}) {
+    if (double{candidates_.front().weight} < min_p_) break;
     std::pop_heap(candidates_.begin(), end--, less_likely);
   }
   candidates_.erase(candidates_.begin(), end);

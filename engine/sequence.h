@@ -4,12 +4,32 @@
 
 #include <cstddef>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "ballast/cache.h"
 #include "model/model.h"
 
 namespace ballast::engine {
+
+/// Reads logits of many tokens as they are computed, block by block, so that they never lie in memory all at once.
+class LogitsReader {
+ public:
+  virtual ~LogitsReader() = default;
+
+  /// Rows [rows.size() / vocab_size][vocab_size] of the step's wanted ones, from row `first` on. Called by the thread
+  /// that leads a step, inside its team; must not throw.
+  virtual void read(std::size_t first, std::span<const float> rows) = 0;
+};
+
+/// The same of what the head reads: hidden values of tokens after the last norm.
+class HiddenReader {
+ public:
+  virtual ~HiddenReader() = default;
+
+  /// Rows [rows.size() / hidden_size][hidden_size] of all of the step's wanted tokens; as LogitsReader::read.
+  virtual void read(std::span<const float> rows) = 0;
+};
 
 /// Tokens come in by append(), a step of the engine runs those that have not run yet and leaves the logits that were
 /// wanted. Belongs to one thread at a time; the model must outlive it.
@@ -18,6 +38,10 @@ class Sequence {
   /// Without tokens; `capacity` of them fit, or any number where the cache rolls; memory is taken as they come. Throws
   /// Error when the model cannot be run so.
   Sequence(const model::Model& model, const CacheOptions& options, std::size_t capacity);
+
+  /// Of `tokens`, all of which have run, and what the model keeps of them.
+  Sequence(model::SequenceState state, std::vector<int> tokens)
+      : state_(std::move(state)), tokens_(std::move(tokens)) {}
 
   const std::vector<int>& tokens() const { return tokens_; }
   std::span<const int> pending() const { return std::span(tokens_).subspan(run()); }
@@ -45,7 +69,23 @@ class Sequence {
 
   /// Of each step's tokens, the last so many whose logits are wanted.
   std::size_t wanted() const { return wanted_; }
-  void want(std::size_t rows) { wanted_ = rows; }
+  void want(std::size_t rows) {
+    wanted_ = rows;
+    reader_ = nullptr;
+    hidden_reader_ = nullptr;
+  }
+
+  /// The same, handed to `reader`, which outlives the step; logits() then has the last row alone.
+  void want(std::size_t rows, LogitsReader& reader) {
+    want(rows);
+    reader_ = &reader;
+  }
+
+  /// No logits, but hidden values.
+  void want(std::size_t rows, HiddenReader& reader) {
+    want(rows);
+    hidden_reader_ = &reader;
+  }
 
   /// [wanted(), or fewer where fewer tokens ran][vocab_size] after a step.
   std::span<const float> logits() const { return logits_; }
@@ -57,6 +97,8 @@ class Sequence {
   model::SequenceState state_;
   std::vector<int> tokens_;
   std::size_t wanted_ = 1;
+  LogitsReader* reader_ = nullptr;
+  HiddenReader* hidden_reader_ = nullptr;
   std::vector<float> logits_;
 };
 

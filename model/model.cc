@@ -169,6 +169,13 @@ void Model::logits(const float* hidden, std::size_t m, float* logits, Workspace&
   });
 }
 
+std::span<const float> Model::normalized(std::span<const float> hidden, Workspace& workspace) const {
+  std::vector<float>& prepared = workspace.prepared_;
+  if (prepared.size() < hidden.size()) prepared.resize(hidden.size());
+  outer_.normalize(hidden.data(), hidden.size() / spec().hidden_size, prepared.data());
+  return std::span(prepared).first(hidden.size());
+}
+
 void Model::run(std::span<const SequenceTokens> batch, float* logits, Workspace& workspace) const {
   kernels::with_team([&] {
     const std::span<const float> hidden = forward(batch, workspace);

@@ -89,6 +89,9 @@ class Model {
   /// logits [m][vocab_size] for rows of hidden values.
   void logits(const float* hidden, std::size_t m, float* logits, Workspace& workspace) const;
 
+  /// Rows of hidden values after the last norm, as an embedding of their tokens; valid until the workspace's next use.
+  std::span<const float> normalized(std::span<const float> hidden, Workspace& workspace) const;
+
   /// Both, logits [all wanted][vocab_size]: without waking threads in between.
   void run(std::span<const SequenceTokens> batch, float* logits, Workspace& workspace) const;
 

@@ -74,21 +74,23 @@ OuterWeights::OuterWeights(const ModelSpec& spec, const BlockParts& parts) : spe
   if (spec_.biases.head) (head_ ? *head_ : embedding_.table()).bias = parts.vector(Role::kHeadBias);
 }
 
-void OuterWeights::prepare_head(const float* hidden, std::size_t m, float* dst,
-                                kernels::QuantizedActivations& scratch) const {
+void OuterWeights::normalize(const float* hidden, std::size_t m, float* dst) const {
   if (spec_.has_final_norm()) {
     final_norm_.apply(hidden, m, dst);
-    hidden = dst;
+  } else if (hidden != dst) {
+    std::copy_n(hidden, m * spec_.hidden_size, dst);
   }
-  if (head_transform_) {
-    std::vector<float> transformed(m * spec_.hidden_size);
-    const LinearOutput output[] = {{&*head_transform_, transformed.data(), spec_.hidden_size}};
-    apply(output, LinearRows(hidden, spec_.hidden_size), m, scratch);
-    kernels::activate(*spec_.head_transform, transformed.data(), transformed.size());
-    head_norm_.apply(transformed.data(), m, dst);
-    hidden = dst;
-  }
-  if (hidden != dst) std::copy_n(hidden, m * spec_.hidden_size, dst);
+}
+
+void OuterWeights::prepare_head(const float* hidden, std::size_t m, float* dst,
+                                kernels::QuantizedActivations& scratch) const {
+  normalize(hidden, m, dst);
+  if (!head_transform_) return;
+  std::vector<float> transformed(m * spec_.hidden_size);
+  const LinearOutput output[] = {{&*head_transform_, transformed.data(), spec_.hidden_size}};
+  apply(output, LinearRows(dst, spec_.hidden_size), m, scratch);
+  kernels::activate(*spec_.head_transform, transformed.data(), transformed.size());
+  head_norm_.apply(transformed.data(), m, dst);
 }
 
 void OuterWeights::head(const float* prepared, std::size_t m, float* logits,

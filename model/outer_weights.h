@@ -51,6 +51,9 @@ class OuterWeights {
     embedding_.embed(ids, position, hidden);
   }
 
+  /// Hidden values [m][hidden_size] after the model's last norm, where it has one. dst may be `hidden`.
+  void normalize(const float* hidden, std::size_t m, float* dst) const;
+
   /// What the head reads, [m][hidden_size], which may be `hidden`.
   void prepare_head(const float* hidden, std::size_t m, float* dst, kernels::QuantizedActivations& scratch) const;
 

@@ -13,14 +13,15 @@ export LC_ALL=C
 packages=(ca-certificates cmake g++ git ninja-build pkg-config python3 python3-pip
   libpcre2-dev libutf8proc-dev libxxhash-dev libsentencepiece-dev libprotobuf-dev libopenblas-serial-dev
   libopenmpi-dev openmpi-bin
-  libdnnl-dev libhwy-dev nlohmann-json3-dev libcli11-dev doctest-dev libbenchmark-dev)
+  libdnnl-dev libhwy-dev nlohmann-json3-dev libcli11-dev doctest-dev libbenchmark-dev
+  libboost-dev libssl-dev)
 dev_packages=(ccache clang-19 clang-format-19 clang-tidy-19 libclang-rt-19-dev libomp-19-dev
   g++-aarch64-linux-gnu qemu-user)
 # The versions that cmake/BallastDependencies.cmake asks for.
 declare -A minimum=([cmake]=3.25 [g++]=4:12 [libdnnl-dev]=3.5 [libhwy-dev]=1.2 [nlohmann-json3-dev]=3.11
-  [libcli11-dev]=2.4 [doctest-dev]=2.4.11 [libbenchmark-dev]=1.8)
+  [libcli11-dev]=2.4 [doctest-dev]=2.4.11 [libbenchmark-dev]=1.8 [libboost-dev]=1.81 [libssl-dev]=3.0)
 
-# Debian 12's oneDNN and Highway are too old. There they come from Debian 13, whose suites are added beside the
+# Debian 12's oneDNN, Highway and Boost are too old. There they come from Debian 13, whose suites are added beside the
 # machine's own, for these packages and what they need. 100 is the priority that Debian gives backports: nothing else
 # is taken from there, and what was taken still gets its security updates.
 old_suite=bookworm

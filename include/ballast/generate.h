@@ -17,15 +17,28 @@
 
 namespace ballast {
 
+/// What is added to a token's logit.
+struct LogitBias {
+  int id = 0;
+  float bias = 0;  ///< -100 to 100
+};
+
 struct GenerateOptions {
   std::size_t max_tokens = 128;
   double temperature = 0;  ///< 0: the most likely token always
   std::size_t top_k = 0;   ///< 0: no limit
   double top_p = 1;
+  double min_p = 0;  ///< at most 1: tokens less likely than this part of the likeliest one are not chosen
   /// 0.01 to 100 (Keskar et al. 2019): divides positive logits of tokens seen in the last 64.
   double repetition_penalty = 1;
+  double presence_penalty = 0;   ///< -2 to 2: less from the logits of tokens that were generated before
+  double frequency_penalty = 0;  ///< -2 to 2: the same for each time that they were
+  std::vector<LogitBias> logit_bias{};
   std::uint64_t seed = 0;           ///< the same gives the same tokens, on machines with the same instruction set
   std::vector<std::string> stop{};  ///< generation ends before any of these
+  std::vector<int> stop_tokens{};   ///< and after any of these, besides the model's own
+  bool ignore_eos = false;          ///< the model's own do not end a text
+  std::size_t min_tokens = 0;       ///< before so many no token is chosen that would end the text
   /// Speculative decoding: at most so many tokens are drafted, from what the text repeats or by a draft model, and
   /// checked in one step where that pays. What is generated stays the same, whatever the temperature. At most 64;
   /// 0: none

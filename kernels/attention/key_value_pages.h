@@ -33,6 +33,10 @@ inline constexpr std::size_t kPanelTokens = 64;
 inline constexpr std::size_t kPageTokens = 128;
 static_assert(kPageTokens % kPanelTokens == 0);
 
+constexpr std::size_t pages_for(std::size_t tokens) {
+  return (tokens + kPageTokens - 1) / kPageTokens;
+}
+
 /// Values per row, padding included.
 constexpr std::size_t stored_size(CacheType type, RowKind kind, std::size_t size) {
   if (type != CacheType::kInt8) return size;

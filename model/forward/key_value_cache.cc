@@ -14,13 +14,10 @@
 namespace ballast::model {
 
 using kernels::kPageTokens;
+using kernels::pages_for;
 using kernels::RowKind;
 
 namespace {
-
-constexpr std::size_t pages_for(std::size_t tokens) {
-  return (tokens + kPageTokens - 1) / kPageTokens;
-}
 
 /// In a ring: the first query of an append still sees the window before it when the last token has been stored.
 kernels::PageOrder page_order(const KeyValueCacheOptions& options) {
@@ -70,6 +67,12 @@ KeyValueCache::KeyValueCache(const std::vector<CacheShape>& layers, const KeyVal
 std::size_t KeyValueCache::memory_bytes() const {
   std::size_t total = 0;
   for (const LayerPages& layer : layers_) total += layer.bytes();
+  return total;
+}
+
+std::size_t KeyValueCache::page_bytes() const {
+  std::size_t total = 0;
+  for (const LayerPages& layer : layers_) total += layer.layout().bytes();
   return total;
 }
 

@@ -81,6 +81,9 @@ class KeyValueCache {
   std::size_t bytes_in_use() const;
   /// Bytes of the pages that the cache holds, those included that it shares.
   std::size_t memory_bytes() const;
+  /// Of one page in every layer, tokens in F16 apart; and where they come from.
+  std::size_t page_bytes() const;
+  const PagePool& pool() const { return *options_.pool; }
 
   /// Appends `count` tokens' keys and values (heads side by side, rows the strides apart) to one layer, after the
   /// cache's length. An INT8 cache keeps a token whose flag is not 0 in F16 as long as it holds it; fp16_tokens is

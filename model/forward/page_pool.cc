@@ -4,9 +4,18 @@
 
 namespace ballast::model {
 
+PageRef::PageRef(const PageRef& other) : pool_(other.pool_), page_(other.page_) {
+  if (page_ == nullptr || page_->shares.fetch_add(1, std::memory_order_relaxed) != 1) return;
+  pool_->shared_bytes_.fetch_add(page_->bytes, std::memory_order_relaxed);
+}
+
 PageRef::~PageRef() {
+  if (page_ == nullptr) return;
+  const std::size_t bytes = page_->bytes;
   // Whoever takes the page next sees what was done under any share of it.
-  if (page_ != nullptr && page_->shares.fetch_sub(1, std::memory_order_acq_rel) == 1) pool_->give_back(page_);
+  const std::size_t shares = page_->shares.fetch_sub(1, std::memory_order_acq_rel);
+  if (shares == 1) pool_->give_back(page_);
+  if (shares == 2) pool_->shared_bytes_.fetch_sub(bytes, std::memory_order_relaxed);
 }
 
 /// Memory for a page. Slabs grow with the pool, so that a small cache stays small and a large one lies in huge pages;

@@ -22,9 +22,7 @@ class PagePool;
 class PageRef {
  public:
   PageRef() = default;
-  PageRef(const PageRef& other) : pool_(other.pool_), page_(other.page_) {
-    if (page_ != nullptr) page_->shares.fetch_add(1, std::memory_order_relaxed);
-  }
+  PageRef(const PageRef& other);
   PageRef(PageRef&& other) noexcept : pool_(std::move(other.pool_)), page_(std::exchange(other.page_, nullptr)) {}
   PageRef& operator=(PageRef other) noexcept {
     std::swap(pool_, other.pool_);
@@ -70,7 +68,8 @@ class PagePool : public std::enable_shared_from_this<PagePool> {
   PageRef take(std::size_t bytes);
 
   std::size_t bytes_in_use() const;  ///< of pages handed out, a shared one counted once
-  std::size_t bytes() const;         ///< of all pages
+  std::size_t shared_bytes() const { return shared_bytes_.load(std::memory_order_relaxed); }  ///< of shared ones
+  std::size_t bytes() const;                                                                  ///< of all pages
 
  private:
   friend class PageRef;
@@ -86,6 +85,7 @@ class PagePool : public std::enable_shared_from_this<PagePool> {
   std::vector<std::unique_ptr<PageRef::Page>> pages_;
   std::map<std::size_t, PageRef::Page*> free_;  ///< by size, the first of a list
   std::size_t bytes_in_use_ = 0;
+  std::atomic<std::size_t> shared_bytes_ = 0;
   std::size_t bytes_ = 0;
 };
 

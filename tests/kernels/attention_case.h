@@ -89,8 +89,6 @@ class CacheCase {
     std::vector<std::uint16_t> fp16_rows;
   };
 
-  static std::size_t pages_for(std::size_t tokens) { return (tokens + kPageTokens - 1) / kPageTokens; }
-
   /// One token's rows of all heads.
   void write(std::size_t position, RowKind kind, std::span<const float> row, bool fp16) {
     Page& page = pages_[order_.page_of(position)];

@@ -34,6 +34,10 @@ void add_bf16_flag(CLI::App& command, JobFlags& flags) {
 
 void use_processor(const JobFlags& flags) {
   use_threads(flags.threads);
+  use_instructions(flags);
+}
+
+void use_instructions(const JobFlags& flags) {
   if (!flags.target.empty()) use_simd_target(flags.target);
   use_engine(flags.engine);
   use_bf16_products(flags.bf16);

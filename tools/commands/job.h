@@ -25,6 +25,9 @@ struct JobFlags {
 void add_processor_flags(CLI::App& command, JobFlags& flags);
 void add_bf16_flag(CLI::App& command, JobFlags& flags);
 void use_processor(const JobFlags& flags);
+
+/// The same but for the threads, for a program whose threads are not to be this one's.
+void use_instructions(const JobFlags& flags);
 void add_quiet_flag(CLI::App& command, JobFlags& flags);
 
 /// A job under way: sets up the processor, shows progress unless quiet, and turns an interrupt into Interrupted, thrown

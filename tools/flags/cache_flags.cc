@@ -7,20 +7,24 @@
 
 namespace ballast::tools {
 
-void add_cache_flags(CLI::App& command, CacheOptions& options) {
+void add_cache_type_flag(CLI::App& command, CacheOptions::Type& type) {
   using Type = CacheOptions::Type;
   static const std::map<std::string, Type> types = {
       {"auto", Type::kAuto}, {"f32", Type::kF32}, {"f16", Type::kF16}, {"int8", Type::kInt8}};
   std::string shown;
-  for (const auto& [name, type] : types) {
-    if (type == options.type) shown = name;
+  for (const auto& [name, named] : types) {
+    if (named == type) shown = name;
   }
   command
       .add_option_function<std::string>(
-          "--kv", [&options](const std::string& name) { options.type = types.at(name); },
+          "--kv", [&type](const std::string& name) { type = types.at(name); },
           "Type of the key-value cache: f32, f16, int8, or auto: int8 for INT8 activations, else f16")
       ->option_text("TYPE [" + shown + "]")
       ->check(CLI::IsMember({"auto", "f32", "f16", "int8"}).description(""));
+}
+
+void add_cache_flags(CLI::App& command, CacheOptions& options) {
+  add_cache_type_flag(command, options.type);
   CLI::Option* window =
       command.add_option("--window", options.window, "Rolling cache: keep the last W tokens, in constant memory")
           ->type_name("W")

@@ -8,6 +8,9 @@
 
 namespace ballast::tools {
 
+/// --kv. The default is what `type` is.
+void add_cache_type_flag(CLI::App& command, CacheOptions::Type& type);
+
 /// --kv, --window and --sinks. The defaults are those that `options` has.
 void add_cache_flags(CLI::App& command, CacheOptions& options);
 

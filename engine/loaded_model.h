@@ -1,0 +1,32 @@
+// A model with its tokenizer and its engine: what everything that runs texts shares.
+#ifndef BALLAST_ENGINE_LOADED_MODEL_H_
+#define BALLAST_ENGINE_LOADED_MODEL_H_
+
+#include <filesystem>
+#include <memory>
+
+#include "engine/engine.h"
+#include "model/model.h"
+#include "text/tokenizer.h"
+
+namespace ballast::engine {
+
+struct LoadedModel {
+  /// Throws Error.
+  explicit LoadedModel(const std::filesystem::path& model_path);
+
+  /// Throws Error when the model came without one.
+  const text::Tokenizer& tokenizer() const;
+
+  std::filesystem::path path;
+  std::unique_ptr<text::Tokenizer> own_tokenizer;  ///< null: there is none
+  model::Model model;
+  mutable Engine engine;  ///< takes calls from any thread
+
+ private:
+  explicit LoadedModel(std::unique_ptr<model::ModelSource> source);
+};
+
+}  // namespace ballast::engine
+
+#endif  // BALLAST_ENGINE_LOADED_MODEL_H_

@@ -1,0 +1,51 @@
+// A model behind HTTP, in the words of OpenAI's API.
+#ifndef BALLAST_SERVE_H_
+#define BALLAST_SERVE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ballast/cache.h"
+#include "ballast/threads.h"
+
+namespace ballast {
+
+struct ServeOptions {
+  std::string host = "127.0.0.1";  ///< the address to listen at
+  std::uint16_t port = 8080;       ///< 0: any that is free
+  /// Lines "NAME KEY": who may ask. Empty: anybody who reaches the address, which must then be the machine's own, or
+  /// open_to_all be set.
+  std::filesystem::path api_keys{};
+  bool open_to_all = false;
+  std::vector<std::string> allowed_hosts{};  ///< names that requests may reach it by, besides the machine's own
+  std::filesystem::path certificate{};       ///< chain in PEM, with its key: TLS
+  std::filesystem::path private_key{};
+  std::string model_name{};  ///< what clients call it; empty: the path's last part
+  CacheOptions::Type cache_type = CacheOptions::Type::kAuto;
+  std::uint64_t cache_bytes = 0;  ///< for keys and values of all texts; 0: half of what is available
+  std::size_t most_running = 64;  ///< requests in one step
+  std::size_t most_waiting = 256;
+  double longest_wait = 0;    ///< seconds, by the estimate, beyond which a request is refused; 0: any
+  double target_itl = 0.150;  ///< seconds between two tokens of a text while prompts of others are read
+  bool log_prompts = false;
+  ThreadOptions threads{};
+
+  /// Gets a line of JSON for all that happens, without a line break, from several threads in turn.
+  std::function<void(std::string_view line)> log{};
+
+  /// Asked ten times a second; once true, the server answers what it has accepted, and ends.
+  std::function<bool()> stop_requested{};
+};
+
+/// Loads a model and serves it until it is told to stop. Throws Error for a model that cannot be read or generated
+/// with, and when it cannot listen.
+void run_server(const std::filesystem::path& model, const ServeOptions& options);
+
+}  // namespace ballast
+
+#endif  // BALLAST_SERVE_H_

@@ -1,0 +1,658 @@
+#!/usr/bin/env python3
+"""Asks a running server as its users' programs do: by OpenAI's Python client and by LangChain's.
+
+    pip install openai langchain-openai
+    ballast serve smollm2-w8a8 --port 8080 &
+    check_clients.py http://127.0.0.1:8080 [--key KEY] [--only NAME] [--model NAME]
+
+Prints each case that fails, then how many passed. With --key the server has to refuse other keys.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import http.client
+import http.server
+import json
+import math
+import sys
+import threading
+import time
+import traceback
+import urllib.parse
+
+try:
+    import langchain_openai
+    import openai
+    from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
+    from langchain_core.prompts import ChatPromptTemplate
+except ImportError as missing:
+    sys.exit(f"check_clients: {missing}; pip install openai langchain-openai")
+
+PROMPT = "The ship took on"
+CHAT = [{"role": "user", "content": "What is the capital of France?"}]
+TALK = [{"role": "system", "content": "You answer with one word."}, *CHAT,
+        {"role": "assistant", "content": "Paris"}, {"role": "user", "content": "And of Italy?"}]
+GREEDY = {"temperature": 0, "max_tokens": 12}
+GREEDY_CHAT = {"temperature": 0, "max_completion_tokens": 12}
+CASES = []
+
+
+def case(function):
+    CASES.append(function)
+    return function
+
+
+def same(got, wanted) -> None:
+    if got != wanted:
+        raise AssertionError(f"got {got!r}\nwanted {wanted!r}")
+
+
+class Setting:
+    """The server and the clients that ask it."""
+
+    def __init__(self, url: str, key: str | None, model: str | None):
+        self.url = url.rstrip("/")
+        self.key = key
+        self.options = {"base_url": self.url + "/v1", "api_key": key or "none", "max_retries": 0, "timeout": 300}
+        self.client = openai.OpenAI(**self.options)
+        self.model = model or self.client.models.list().data[0].id
+
+    def complete(self, prompt=PROMPT, **fields):
+        return self.client.completions.create(model=self.model, prompt=prompt, **GREEDY | fields)
+
+    def chat(self, messages=None, **fields):
+        return self.client.chat.completions.create(model=self.model, messages=messages or CHAT, **GREEDY_CHAT | fields)
+
+    def embed(self, text, **fields):
+        return self.client.embeddings.create(model=self.model, input=text, **fields)
+
+    def plain(self, method: str, path: str, body=None) -> bytes:
+        """Without any client."""
+        parts = urllib.parse.urlsplit(self.url)
+        kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+        with contextlib.closing(kind(parts.netloc, timeout=300)) as connection:
+            connection.request(method, path, body and json.dumps(body), {"Content-Type": "application/json"} |
+                               ({"Authorization": f"Bearer {self.key}"} if self.key else {}))
+            return connection.getresponse().read()
+
+    def ids(self, text: str) -> list[int]:
+        return json.loads(self.plain("POST", "/tokenize", {"prompt": text}))["tokens"]
+
+    def settles(self) -> bool:
+        """Whether soon no request is running."""
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline:
+            lines = self.plain("GET", "/metrics").decode().splitlines()
+            running = [float(line.rpartition(" ")[2]) for line in lines
+                       if line.startswith("ballast_num_requests_running")]
+            if running and not sum(running):
+                return True
+            time.sleep(0.05)
+        return False
+
+    def langchain(self, **fields):
+        return langchain_openai.ChatOpenAI(model=self.model, base_url=self.options["base_url"], max_retries=0,
+                                           api_key=self.options["api_key"], temperature=0,
+                                           **{"max_completion_tokens": 12} | fields)
+
+    def langchain_embeddings(self):
+        # Otherwise it sends ids of a tokenizer of OpenAI's, which it downloads.
+        return langchain_openai.OpenAIEmbeddings(model=self.model, base_url=self.options["base_url"],
+                                                 api_key=self.options["api_key"], check_embedding_ctx_length=False)
+
+
+def raises(kind, function, param: str | None = None):
+    """The error, which must be of this class itself, with the field that it names."""
+    try:
+        function()
+    except openai.OpenAIError as error:
+        same(type(error).__name__, kind.__name__)
+        if param:
+            same(error.param, param)
+        return error
+    raise AssertionError(f"no {kind.__name__}")
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Completions
+
+
+@case
+def completion(on: Setting) -> None:
+    answer = on.complete()
+    same((answer.object, answer.model, answer.choices[0].index), ("text_completion", on.model, 0))
+    assert answer.choices[0].text and answer.choices[0].finish_reason in ("stop", "length")
+    usage = answer.usage
+    same(usage.prompt_tokens, len(on.ids(PROMPT)))
+    same(usage.total_tokens, usage.prompt_tokens + usage.completion_tokens)
+
+
+@case
+def completion_of_ids(on: Setting) -> None:
+    same(on.complete(on.ids(PROMPT)).choices[0].text, on.complete().choices[0].text)
+
+
+@case
+def completion_of_list(on: Setting) -> None:
+    answer = on.complete([PROMPT, "Bees make"])
+    same([choice.text for choice in answer.choices],
+         [on.complete().choices[0].text, on.complete("Bees make").choices[0].text])
+
+
+@case
+def completion_with_choices(on: Setting) -> None:
+    answer = on.complete(n=3, temperature=1, seed=1)
+    same([choice.index for choice in answer.choices], [0, 1, 2])
+
+
+@case
+def completion_with_echo(on: Setting) -> None:
+    same(on.complete(echo=True).choices[0].text, PROMPT + on.complete().choices[0].text)
+
+
+@case
+def completion_with_logprobs(on: Setting) -> None:
+    answer = on.complete(logprobs=5)
+    entries = answer.choices[0].logprobs
+    same({len(entries.tokens), len(entries.token_logprobs), len(entries.top_logprobs), len(entries.text_offset)},
+         {answer.usage.completion_tokens})
+    for token, value, top in zip(entries.tokens, entries.token_logprobs, entries.top_logprobs):
+        assert value <= 0 and top[token] == max(top.values()) == value, (token, value, top)
+
+
+@case
+def scores(on: Setting) -> None:
+    ids = on.ids(PROMPT)
+    entries = on.complete([ids], echo=True, logprobs=1, max_tokens=1).choices[0].logprobs
+    same((len(entries.token_logprobs), entries.token_logprobs[0]), (len(ids) + 1, None))
+    assert all(math.isfinite(value) for value in entries.token_logprobs[1:])
+    answer = on.complete(echo=True, logprobs=1, max_tokens=0)
+    same((answer.choices[0].text, answer.usage.completion_tokens), (PROMPT, 0))
+    same(len(answer.choices[0].logprobs.token_logprobs), answer.usage.prompt_tokens)
+
+
+@case
+def completion_with_stop(on: Setting) -> None:
+    whole = on.complete(max_tokens=30).choices[0].text
+    stop = whole[10:14]
+    choice = on.complete(max_tokens=30, stop=[stop, "never there"]).choices[0]
+    same((choice.text, choice.finish_reason), (whole[:whole.find(stop)], "stop"))
+
+
+@case
+def completion_with_seed(on: Setting) -> None:
+    texts = [on.complete(temperature=1, seed=seed).choices[0].text for seed in (5, 5, 6)]
+    assert texts[0] == texts[1] != texts[2], texts
+
+
+@case
+def completion_with_bias(on: Setting) -> None:
+    token = on.ids(" the")[-1]
+    entries = on.complete(logit_bias={str(token): 100}, max_tokens=5, logprobs=0).choices[0].logprobs
+    same(len(set(entries.tokens)), 1)
+
+
+@case
+def completion_with_extra_fields(on: Setting) -> None:
+    assert on.complete(presence_penalty=1, frequency_penalty=1, top_p=0.9).choices[0].text
+    extra = {"top_k": 1, "min_p": 0.1, "repetition_penalty": 1, "cache_salt": "a", "nobody_knows": 1}
+    same(on.complete(temperature=1, extra_body=extra).choices[0].text, on.complete().choices[0].text)
+
+
+@case
+def completion_with_end_ignored(on: Setting) -> None:
+    answer = on.complete(extra_body={"ignore_eos": True, "min_tokens": 3}, max_tokens=40)
+    same((answer.usage.completion_tokens, answer.choices[0].finish_reason), (40, "length"))
+
+
+@case
+def completion_cached(on: Setting) -> None:
+    prompt = PROMPT + " water," * 200
+    on.complete(prompt, max_tokens=1)
+    assert on.complete(prompt, max_tokens=1).usage.prompt_tokens_details.cached_tokens > 100
+
+
+@case
+def completion_raw(on: Setting) -> None:
+    raw = on.client.completions.with_raw_response.create(model=on.model, prompt=PROMPT, **GREEDY)
+    assert raw.headers["content-type"].startswith("application/json")
+    same(raw.parse().choices[0].text, on.complete().choices[0].text)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Streams
+
+
+@case
+def completion_stream(on: Setting) -> None:
+    pieces = [chunk.choices[0] for chunk in on.complete(stream=True)]
+    same("".join(piece.text for piece in pieces), on.complete().choices[0].text)
+    assert pieces[-1].finish_reason and not any(piece.finish_reason for piece in pieces[:-1])
+
+
+@case
+def completion_stream_usage(on: Setting) -> None:
+    *_, last = on.complete(stream=True, stream_options={"include_usage": True})
+    same((last.choices, last.usage.completion_tokens), ([], on.complete().usage.completion_tokens))
+
+
+@case
+def completion_stream_choices(on: Setting) -> None:
+    wanted = [choice.text for choice in on.complete(n=2, temperature=1, seed=3).choices]
+    texts = ["", ""]
+    for chunk in on.complete(n=2, temperature=1, seed=3, stream=True):
+        texts[chunk.choices[0].index] += chunk.choices[0].text
+    same(texts, wanted)
+
+
+@case
+def completion_stream_logprobs(on: Setting) -> None:
+    values = [value for chunk in on.complete(stream=True, logprobs=1) for choice in chunk.choices if choice.logprobs
+              for value in choice.logprobs.token_logprobs]
+    same(values, on.complete(logprobs=1).choices[0].logprobs.token_logprobs)
+
+
+@case
+def completion_stream_closed(on: Setting) -> None:
+    stream = on.complete(stream=True, max_tokens=2000, extra_body={"ignore_eos": True})
+    next(iter(stream))
+    stream.close()
+    assert on.settles()
+
+
+@case
+def chat_stream(on: Setting) -> None:
+    chunks = list(on.chat(stream=True))
+    same((chunks[0].choices[0].delta.role, chunks[0].choices[0].delta.content), ("assistant", ""))
+    text = "".join(chunk.choices[0].delta.content or "" for chunk in chunks)
+    same(text, on.chat().choices[0].message.content)
+
+
+@case
+def chat_stream_usage(on: Setting) -> None:
+    *_, last = on.chat(stream=True, stream_options={"include_usage": True})
+    wanted = on.chat().usage
+    same((last.usage.prompt_tokens, last.usage.completion_tokens), (wanted.prompt_tokens, wanted.completion_tokens))
+    assert last.usage.prompt_tokens_details.cached_tokens >= 0
+
+
+@case
+def chat_stream_helper(on: Setting) -> None:
+    with on.client.chat.completions.stream(model=on.model, messages=CHAT, **GREEDY_CHAT) as stream:
+        events = {event.type: event for event in stream}  # the last of each kind
+    assert {"chunk", "content.delta", "content.done"} <= set(events), set(events)
+    same(events["content.done"].content, on.chat().choices[0].message.content)
+
+
+@case
+def chat_stream_abandoned(on: Setting) -> None:
+    with on.chat(stream=True, max_completion_tokens=2000, extra_body={"ignore_eos": True}) as stream:
+        for count, _ in enumerate(stream):
+            if count == 5:
+                break
+    assert on.settles()
+
+
+@case
+def chat_stream_raw(on: Setting) -> None:
+    with on.client.chat.completions.with_streaming_response.create(
+            model=on.model, messages=CHAT, stream=True, **GREEDY_CHAT) as raw:
+        lines = [line for line in raw.iter_lines() if line.startswith("data: ")]
+    same(lines[-1], "data: [DONE]")
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Chats
+
+
+@case
+def chat(on: Setting) -> None:
+    answer = on.chat()
+    same((answer.object, answer.choices[0].message.role), ("chat.completion", "assistant"))
+    assert answer.choices[0].message.content and answer.choices[0].message.tool_calls is None
+
+
+@case
+def chat_with_history(on: Setting) -> None:
+    answer = on.chat(TALK)
+    assert answer.choices[0].message.content and answer.usage.prompt_tokens > on.chat().usage.prompt_tokens
+
+
+@case
+def chat_of_parts(on: Setting) -> None:
+    parts = [{"role": "user", "content": [{"type": "text", "text": CHAT[0]["content"]}]}]
+    same(on.chat(parts).choices[0].message.content, on.chat().choices[0].message.content)
+
+
+@case
+def chat_with_limit(on: Setting) -> None:
+    answer = on.chat(max_completion_tokens=3)
+    same((answer.usage.completion_tokens, answer.choices[0].finish_reason), (3, "length"))
+    answer = on.client.chat.completions.create(model=on.model, messages=CHAT, temperature=0, max_tokens=3)
+    same(answer.usage.completion_tokens, 3)
+
+
+@case
+def chat_with_logprobs(on: Setting) -> None:
+    answer = on.chat(logprobs=True, top_logprobs=3)
+    content = answer.choices[0].logprobs.content
+    same(len(content), answer.usage.completion_tokens)
+    for entry in content:
+        same((len(entry.top_logprobs), entry.top_logprobs[0].logprob), (3, entry.logprob))
+    text = b"".join(bytes(entry.bytes) for entry in content).decode(errors="replace").lstrip(" ")
+    assert text.startswith(answer.choices[0].message.content.lstrip(" ")), text  # the end token has bytes, too
+
+
+@case
+def chat_with_choices(on: Setting) -> None:
+    answer = on.chat(n=2, temperature=1, seed=1)
+    same([choice.index for choice in answer.choices], [0, 1])
+
+
+@case
+def chat_with_stop(on: Setting) -> None:
+    whole = on.chat().choices[0].message.content
+    stop = whole[4:6]
+    same(on.chat(stop=stop).choices[0].message.content, whole[:whole.find(stop)])
+
+
+@case
+def chat_with_ignored_fields(on: Setting) -> None:
+    answer = on.chat(user="me", metadata={"a": "b"}, store=False, service_tier="auto", parallel_tool_calls=True,
+                     extra_body={"chat_template_kwargs": {}})
+    same(answer.choices[0].message.content, on.chat().choices[0].message.content)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Embeddings, models
+
+
+@case
+def embedding(on: Setting) -> None:
+    answer = on.embed("The ship")  # the client asks for base64
+    vector = answer.data[0].embedding
+    assert len(vector) > 1 and abs(math.hypot(*vector) - 1) < 1e-3, math.hypot(*vector)
+    same(answer.usage.prompt_tokens, len(on.ids("The ship")))
+
+
+@case
+def embedding_in_floats(on: Setting) -> None:
+    pairs = zip(on.embed("The ship").data[0].embedding, on.embed("The ship", encoding_format="float").data[0].embedding)
+    assert all(abs(a - b) < 1e-6 for a, b in pairs)
+
+
+@case
+def embedding_of_list(on: Setting) -> None:
+    answer = on.embed(["The ship", "Bees make honey"])
+    same([one.index for one in answer.data], [0, 1])
+    same(answer.data[0].embedding, on.embed("The ship").data[0].embedding)
+
+
+@case
+def embedding_of_ids(on: Setting) -> None:
+    same(on.embed([on.ids("The ship")]).data[0].embedding, on.embed("The ship").data[0].embedding)
+
+
+@case
+def models(on: Setting) -> None:
+    same(on.client.models.retrieve(on.model).id, on.model)
+    assert on.model in [model.id for model in on.client.models.list()]
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Errors
+
+
+@case
+def error_of_value(on: Setting) -> None:
+    error = raises(openai.BadRequestError, lambda: on.complete(max_tokens=-1), "max_tokens")
+    assert error.status_code == 400 and error.body["message"] and error.type, error.body
+
+
+@case
+def error_of_chat(on: Setting) -> None:
+    raises(openai.BadRequestError, lambda: on.client.chat.completions.create(model=on.model, messages=[]), "messages")
+    picture = [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "http://127.0.0.1/a.png"}}]}]
+    raises(openai.BadRequestError, lambda: on.chat(picture), "messages")
+
+
+@case
+def error_of_what_is_not_there(on: Setting) -> None:
+    raises(openai.BadRequestError, lambda: on.chat(response_format={"type": "json_object"}), "response_format")
+    tools = [{"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {}}}}]
+    raises(openai.BadRequestError, lambda: on.chat(tools=tools), "tools")
+    raises(openai.BadRequestError, lambda: on.complete(suffix="end"), "suffix")
+    raises(openai.BadRequestError, lambda: on.complete(best_of=2), "best_of")
+
+
+@case
+def error_of_stream(on: Setting) -> None:
+    raises(openai.BadRequestError, lambda: list(on.complete(stream=True, temperature=-1)), "temperature")
+
+
+@case
+def error_of_length(on: Setting) -> None:
+    raises(openai.BadRequestError, lambda: on.complete(on.ids(PROMPT) * 60_000))
+
+
+@case
+def error_of_name(on: Setting) -> None:
+    raises(openai.NotFoundError, lambda: on.client.models.retrieve("nobody"))
+    raises(openai.NotFoundError, lambda: on.client.completions.create(model="nobody", prompt=PROMPT, **GREEDY), "model")
+
+
+@case
+def error_of_key(on: Setting) -> None:
+    other = openai.OpenAI(**on.options | {"api_key": "wrong"})
+    if on.key:
+        raises(openai.AuthenticationError, lambda: other.completions.create(model=on.model, prompt=PROMPT, **GREEDY))
+    else:  # then any will do
+        assert other.completions.create(model=on.model, prompt=PROMPT, **GREEDY).choices
+
+
+@case
+def error_of_time(on: Setting) -> None:
+    hasty = openai.OpenAI(**on.options | {"timeout": 0.05})
+    raises(openai.APITimeoutError, lambda: hasty.completions.create(
+        model=on.model, prompt=PROMPT, max_tokens=1500, extra_body={"ignore_eos": True}))
+    assert on.settles()
+
+
+class FailingOnce(http.server.BaseHTTPRequestHandler):
+    """Refuses the first request and hands the next ones to the server."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.asked += 1
+        if self.server.asked == 1:
+            status, answer = self.server.status, b'{"error": {"message": "busy"}}'
+        else:
+            status, answer = 200, self.server.setting.plain("POST", self.path, json.loads(body))
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(answer)))
+        self.send_header("Retry-After", "1")
+        self.end_headers()
+        self.wfile.write(answer)
+
+    def log_message(self, *arguments) -> None:
+        pass
+
+
+def retried_after(on: Setting, status: int) -> None:
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), FailingOnce) as proxy:
+        proxy.asked, proxy.status, proxy.setting = 0, status, on
+        threading.Thread(target=proxy.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{proxy.server_port}/v1"
+        patient = openai.OpenAI(**on.options | {"base_url": url, "max_retries": 2})
+        answer = patient.completions.create(model=on.model, prompt=PROMPT, **GREEDY)
+        proxy.shutdown()
+    same((answer.choices[0].text, proxy.asked), (on.complete().choices[0].text, 2))
+
+
+@case
+def retry_when_busy(on: Setting) -> None:
+    retried_after(on, 429)
+
+
+@case
+def retry_when_not_ready(on: Setting) -> None:
+    retried_after(on, 503)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The client that does not wait
+
+
+def in_async(on: Setting, work):
+    """What `work`, a coroutine function of a client, gives."""
+    async def run():
+        async with openai.AsyncOpenAI(**on.options) as client:
+            return await work(client)
+
+    return asyncio.run(run())
+
+
+@case
+def async_company(on: Setting) -> None:
+    prompts = [f"{PROMPT} {count}" for count in range(8)]
+    alone = [on.complete(prompt).choices[0].text for prompt in prompts]
+
+    async def ask(client):
+        answers = await asyncio.gather(*(client.completions.create(model=on.model, prompt=prompt, **GREEDY)
+                                         for prompt in prompts))
+        return [answer.choices[0].text for answer in answers]
+
+    same(in_async(on, ask), alone)
+
+
+@case
+def async_stream(on: Setting) -> None:
+    async def ask(client):
+        stream = await client.chat.completions.create(model=on.model, messages=CHAT, stream=True, **GREEDY_CHAT)
+        return "".join([chunk.choices[0].delta.content or "" async for chunk in stream])
+
+    same(in_async(on, ask), on.chat().choices[0].message.content)
+
+
+@case
+def async_cancelled(on: Setting) -> None:
+    async def ask(client):
+        task = asyncio.create_task(client.completions.create(model=on.model, prompt=PROMPT, max_tokens=1500,
+                                                             extra_body={"ignore_eos": True}))
+        await asyncio.sleep(0.3)
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+    in_async(on, ask)
+    assert on.settles()
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# LangChain
+
+
+@case
+def langchain_invoke(on: Setting) -> None:
+    answer = on.langchain().invoke("What is the capital of France?")
+    same(answer.content, on.chat().choices[0].message.content)
+    same(answer.usage_metadata["output_tokens"], on.chat().usage.completion_tokens)
+
+
+@case
+def langchain_talk(on: Setting) -> None:
+    kinds = {"system": SystemMessage, "user": HumanMessage, "assistant": AIMessage}
+    messages = [kinds[turn["role"]](turn["content"]) for turn in TALK]
+    same(on.langchain().invoke(messages).content, on.chat(TALK).choices[0].message.content)
+
+
+@case
+def langchain_chain(on: Setting) -> None:
+    chain = ChatPromptTemplate.from_messages([("user", "What is the capital of {country}?")]) | on.langchain()
+    same(chain.invoke({"country": "France"}).content, on.chat().choices[0].message.content)
+
+
+@case
+def langchain_stream(on: Setting) -> None:
+    model = on.langchain(stream_usage=True)
+    chunks = list(model.stream("What is the capital of France?"))
+    wanted = on.chat()
+    same("".join(chunk.content for chunk in chunks), wanted.choices[0].message.content)
+    same(sum((chunk.usage_metadata or {}).get("output_tokens", 0) for chunk in chunks), wanted.usage.completion_tokens)
+
+
+@case
+def langchain_batch(on: Setting) -> None:
+    questions = [f"What is the capital of {country}?" for country in ("France", "Italy", "Spain", "Japan")]
+    same([answer.content for answer in on.langchain().batch(questions)],
+         [on.langchain().invoke(question).content for question in questions])
+
+
+@case
+def langchain_async(on: Setting) -> None:
+    answer = asyncio.run(on.langchain().ainvoke("What is the capital of France?"))
+    same(answer.content, on.chat().choices[0].message.content)
+
+
+@case
+def langchain_logprobs(on: Setting) -> None:
+    answer = on.langchain(logprobs=True, top_logprobs=2).invoke("What is the capital of France?")
+    same(len(answer.response_metadata["logprobs"]["content"]), answer.usage_metadata["output_tokens"])
+
+
+@case
+def langchain_completion(on: Setting) -> None:
+    model = langchain_openai.OpenAI(model=on.model, base_url=on.options["base_url"], api_key=on.options["api_key"],
+                                    temperature=0, max_tokens=12, max_retries=0)
+    same(model.invoke(PROMPT), on.complete().choices[0].text)
+
+
+@case
+def langchain_embeddings(on: Setting) -> None:
+    model = on.langchain_embeddings()
+    vectors = model.embed_documents(["The ship", "Bees make honey"])
+    same(len(vectors), 2)
+    assert max(abs(a - b) for a, b in zip(vectors[0], on.embed("The ship").data[0].embedding)) < 1e-6
+
+
+@case
+def langchain_query(on: Setting) -> None:
+    vector = on.langchain_embeddings().embed_query("The ship")
+    assert abs(math.hypot(*vector) - 1) < 1e-3
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("url", help="of the server, http://127.0.0.1:8080")
+    parser.add_argument("--key", help="that the server knows")
+    parser.add_argument("--model", help="its name (default: the server's first)")
+    parser.add_argument("--only", default="", metavar="NAME", help="the cases in whose name this is found")
+    arguments = parser.parse_args()
+    try:
+        setting = Setting(arguments.url, arguments.key, arguments.model)
+    except openai.OpenAIError as error:
+        sys.exit(f"check_clients: {arguments.url}: {error}")
+    passed, failed = 0, 0
+    for function in CASES:
+        if arguments.only not in function.__name__:
+            continue
+        try:
+            function(setting)
+            passed += 1
+        except Exception:
+            failed += 1
+            print(f"FAILED: {function.__name__}\n    " + traceback.format_exc().strip().replace("\n", "\n    "),
+                  flush=True)
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed or not passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,52 @@
+// POST /v1/completions.
+#ifndef BALLAST_SERVE_API_COMPLETION_FORMAT_H_
+#define BALLAST_SERVE_API_COMPLETION_FORMAT_H_
+
+#include <cstddef>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "serve/api/generation_fields.h"
+#include "serve/api/text_format.h"
+
+namespace ballast::serve {
+
+/// A prompt as a client gave it.
+using Prompt = std::variant<std::string, std::vector<int>>;
+
+struct CompletionRequest {
+  std::vector<Prompt> prompts;
+  GenerationRequest generation;  ///< for each of them; without a prompt, and max_tokens by its length
+  bool echo = false;
+  Delivery delivery;
+};
+
+/// One prompt, or a list of them: `field` is a string, ids, or a list of either.
+std::vector<Prompt> read_prompts(const RequestFields& fields, std::string_view field, std::size_t vocab_size);
+
+/// Throws ApiError.
+CompletionRequest read_completion(const RequestFields& fields, std::size_t vocab_size);
+
+class CompletionFormat : public TextFormat {
+ public:
+  /// `logprobs`: whether they are wanted. The tokenizer must outlive it.
+  CompletionFormat(const text::Tokenizer& tokenizer, bool logprobs) : tokenizer_(tokenizer), logprobs_(logprobs) {}
+
+  std::string_view object() const override { return "text_completion"; }
+  std::string_view piece_object() const override { return "text_completion"; }
+  nlohmann::ordered_json choice(const TextPart& part) const override;
+  nlohmann::ordered_json piece(const TextPart& part) const override { return choice(part); }
+  nlohmann::ordered_json first_piece(std::size_t /*choice*/) const override { return nullptr; }
+
+ private:
+  nlohmann::ordered_json logprobs_json(const TextPart& part) const;
+
+  const text::Tokenizer& tokenizer_;
+  bool logprobs_;
+};
+
+}  // namespace ballast::serve
+
+#endif  // BALLAST_SERVE_API_COMPLETION_FORMAT_H_

@@ -1,0 +1,58 @@
+#include "serve/api/embedding_format.h"
+
+#include <openssl/evp.h>
+
+#include <bit>
+#include <string>
+
+#include "files/text.h"
+
+namespace ballast::serve {
+namespace {
+
+static_assert(std::endian::native == std::endian::little);
+
+std::string in_base64(std::span<const float> values) {
+  const auto bytes = std::as_bytes(values);
+  std::string text(4 * ((bytes.size() + 2) / 3) + 1, '\0');  // with the zero that OpenSSL writes
+  const int length =
+      ::EVP_EncodeBlock(reinterpret_cast<unsigned char*>(text.data()),
+                        reinterpret_cast<const unsigned char*>(bytes.data()), static_cast<int>(bytes.size()));
+  text.resize(static_cast<std::size_t>(length));
+  return text;
+}
+
+Pooling pooling_of(const files::JsonReader& value) {
+  const std::string& name = value.string();
+  if (name == "mean") return Pooling::kMean;
+  if (name == "cls") return Pooling::kFirst;
+  if (name == "last") return Pooling::kLast;
+  value.fail(files::concat(files::in_quotes(name), " is unknown: mean, cls and last are known"));
+}
+
+}  // namespace
+
+EmbeddingRequest read_embedding(const RequestFields& fields, std::size_t vocab_size) {
+  EmbeddingRequest request = {.inputs = read_prompts(fields, "input", vocab_size)};
+  request.pooling = fields.read("pooling", pooling_of).value_or(Pooling::kMean);
+  fields.read("encoding_format", [&](const files::JsonReader& value) {
+    const std::string& name = value.string();
+    if (name != "float" && name != "base64") value.fail("must be \"float\" or \"base64\"");
+    request.base64 = name == "base64";
+    return true;
+  });
+  fields.refuse("dimensions", "other than the model's are not supported");
+  return request;
+}
+
+nlohmann::ordered_json embedding_json(std::size_t index, std::span<const float> embedding, bool base64) {
+  nlohmann::ordered_json json = {{"object", "embedding"}, {"index", index}};
+  if (base64) {
+    json["embedding"] = in_base64(embedding);
+  } else {
+    json["embedding"] = embedding;
+  }
+  return json;
+}
+
+}  // namespace ballast::serve

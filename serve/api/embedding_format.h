@@ -1,0 +1,29 @@
+// POST /v1/embeddings.
+#ifndef BALLAST_SERVE_API_EMBEDDING_FORMAT_H_
+#define BALLAST_SERVE_API_EMBEDDING_FORMAT_H_
+
+#include <cstddef>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <vector>
+
+#include "serve/api/completion_format.h"
+#include "serve/api/request_fields.h"
+#include "serve/scheduler/request.h"
+
+namespace ballast::serve {
+
+struct EmbeddingRequest {
+  std::vector<Prompt> inputs;
+  Pooling pooling = Pooling::kMean;
+  bool base64 = false;  ///< F32 in little-endian order, else a list of numbers
+};
+
+/// Throws ApiError.
+EmbeddingRequest read_embedding(const RequestFields& fields, std::size_t vocab_size);
+
+nlohmann::ordered_json embedding_json(std::size_t index, std::span<const float> embedding, bool base64);
+
+}  // namespace ballast::serve
+
+#endif  // BALLAST_SERVE_API_EMBEDDING_FORMAT_H_

@@ -1,0 +1,59 @@
+// The fields of a request's body, each checked; what is wrong is told by the field's name.
+#ifndef BALLAST_SERVE_API_REQUEST_FIELDS_H_
+#define BALLAST_SERVE_API_REQUEST_FIELDS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ballast/error.h"
+#include "files/json_reader.h"
+#include "serve/api/api_error.h"
+
+namespace ballast::serve {
+
+/// All getters throw ApiError with status 400. A field that is null counts as missing; unknown ones are nobody's.
+class RequestFields {
+ public:
+  /// Parses a body. Throws ApiError when it is not UTF-8, not JSON, not an object, or nested too deep.
+  explicit RequestFields(std::string_view body);
+
+  /// The body is kept: readers made from it refer to it.
+  RequestFields(const RequestFields&) = delete;
+  RequestFields& operator=(const RequestFields&) = delete;
+
+  bool has(std::string_view field) const { return reader_.has(field); }
+  std::optional<double> number(std::string_view field, double least, double most) const;
+  std::optional<std::int64_t> integer(std::string_view field, std::int64_t least, std::int64_t most) const;
+  std::optional<std::string> text(std::string_view field) const;
+  bool flag(std::string_view field, bool fallback) const;
+
+  /// read(value) of a field that is there; what it throws as Error names the field.
+  template <class Read>
+  auto read(std::string_view field, const Read& read) const
+      -> std::optional<decltype(read(std::declval<files::JsonReader>()))> {
+    try {
+      const std::optional<files::JsonReader> value = reader_.find(field);
+      if (!value) return std::nullopt;
+      return read(*value);
+    } catch (const Error& error) {
+      throw ApiError(400, error.what(), std::string(field));
+    }
+  }
+
+  /// Refuses a field that would change the answer in a way that the server does not know.
+  void refuse(std::string_view field, std::string_view why) const;
+
+ private:
+  nlohmann::json json_;
+  files::JsonReader reader_;
+};
+
+}  // namespace ballast::serve
+
+#endif  // BALLAST_SERVE_API_REQUEST_FIELDS_H_

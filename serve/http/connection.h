@@ -1,0 +1,135 @@
+// One client's connection: requests in, answers out, one after the other.
+#ifndef BALLAST_SERVE_HTTP_CONNECTION_H_
+#define BALLAST_SERVE_HTTP_CONNECTION_H_
+
+#include <array>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/ssl/context.hpp>
+#include <boost/asio/ssl/stream.hpp>
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "serve/http/exchange.h"
+#include "serve/http/http_server.h"
+#include "serve/http/request_parser.h"
+#include "serve/http/response_text.h"
+
+namespace ballast::serve {
+
+/// What a connection needs of its server, which outlives it while it is open.
+class ConnectionHost {
+ public:
+  ConnectionHost() = default;
+  virtual ~ConnectionHost() = default;
+  ConnectionHost(const ConnectionHost&) = delete;
+  ConnectionHost& operator=(const ConnectionHost&) = delete;
+
+  virtual const HttpOptions& options() const = 0;
+  virtual std::weak_ptr<boost::asio::io_context> network() const = 0;
+  virtual bool draining() const = 0;
+  virtual void handle(std::shared_ptr<HttpExchange> exchange) = 0;
+  /// The connection has closed.
+  virtual void forget(Connection& connection) = 0;
+};
+
+/// Lives on the network thread. A read is nearly always outstanding, so that a client that leaves is noticed at once.
+class Connection : public std::enable_shared_from_this<Connection> {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  /// `refused`: is only told that there are too many.
+  Connection(ConnectionHost& host, boost::asio::ip::tcp::socket socket, boost::asio::ssl::context* tls,
+             std::string client, bool refused);
+
+  const std::string& client() const { return client_; }
+  bool refused() const { return refused_; }
+
+  void start();
+
+  /// Takes what `answer` has to say.
+  void deliver(Answer& answer);
+
+  /// Ends what has taken too long. Called several times a second.
+  void check_time(Clock::time_point now);
+
+  /// Closes what has no open request.
+  void drain();
+
+  void close();
+
+ private:
+  enum class Phase {
+    kHandshake,
+    kIdle,  ///< between requests
+    kHead,
+    kBody,
+    kAnswer,  ///< until all of it is sent
+    kLast,    ///< an error is being sent, after which there is nothing more
+    kLinger,  ///< all is sent; the client may still be sending
+    kClosed,
+  };
+  using Error = boost::system::error_code;
+
+  /// Runs `action`; what it throws (for want of memory) costs this connection and no other.
+  template <typename Action>
+  void guarded(Action action);
+
+  void read();
+  void on_read(Error error, std::size_t size);
+  void on_left(Error error);
+  void advance();
+  void begin_body();
+  void dispatch();
+
+  void send(std::string bytes);
+  void write();
+  void on_written(Error error, std::size_t size);
+  void on_all_sent();
+  std::size_t unsent() const { return sending_.size() - sent_ + waiting_.size(); }
+  AnswerForm form() const;
+
+  void become_idle();
+  void fail(unsigned status, std::string_view type, std::string_view message);
+  void linger();
+  void reset();
+
+  ConnectionHost& host_;  ///< not to be touched once closed
+  const HttpLimits limits_;
+  boost::asio::ip::tcp::socket socket_;
+  std::optional<boost::asio::ssl::stream<boost::asio::ip::tcp::socket&>> tls_;
+  const std::string client_;
+  const bool refused_;
+
+  Phase phase_ = Phase::kHandshake;
+  Clock::time_point since_;  ///< of the phase
+
+  std::array<char, 16 << 10> received_;  ///< of the outstanding read
+  bool reading_ = false;
+  bool client_ended_ = false;   ///< it will send no more
+  std::string input_;           ///< not parsed yet
+  std::size_t body_bytes_ = 0;  ///< that came, as sent
+  std::unique_ptr<RequestParser> parser_;
+
+  std::shared_ptr<Answer> answer_;
+  bool head_only_ = false;
+  bool http_1_0_ = false;
+  bool keep_alive_ = false;
+  bool streams_ = false;
+  bool answered_ = false;  ///< the answer has ended; some of it may be unsent
+  Clock::time_point last_piece_;
+
+  std::string sending_;  ///< of the outstanding write
+  std::size_t sent_ = 0;
+  std::string waiting_;  ///< for the next one
+  bool writing_ = false;
+  Clock::time_point progress_;  ///< when the client last took something, or was first asked to
+};
+
+}  // namespace ballast::serve
+
+#endif  // BALLAST_SERVE_HTTP_CONNECTION_H_

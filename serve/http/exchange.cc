@@ -1,0 +1,111 @@
+#include "serve/http/exchange.h"
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+
+#include "serve/http/connection.h"
+#include "serve/http/response_text.h"
+
+namespace ballast::serve {
+
+std::string Answer::framed(std::string_view piece) const {
+  if (head_only_ || piece.empty()) return {};
+  return chunked_ ? chunk_text(piece) : std::string(piece);
+}
+
+void Answer::respond(HttpResponse response) {
+  std::unique_lock lock(mutex_);
+  if (state_ != State::kOpen) return;
+  news_.head = std::move(response);
+  finish(std::move(lock));
+}
+
+void Answer::begin_stream(HttpResponse head) {
+  std::unique_lock lock(mutex_);
+  if (state_ != State::kOpen) return;
+  state_ = State::kStreaming;
+  news_.head = std::move(head);
+  news_.streams = true;
+  wake(std::move(lock));
+}
+
+void Answer::write(std::string_view piece) {
+  const std::string bytes = framed(piece);
+  std::unique_lock lock(mutex_);
+  if (state_ != State::kStreaming || bytes.empty()) return;
+  news_.pieces += bytes;
+  wake(std::move(lock));
+}
+
+void Answer::end() {
+  std::unique_lock lock(mutex_);
+  if (state_ != State::kStreaming) return;
+  if (chunked_ && !head_only_) news_.pieces += kLastChunk;
+  finish(std::move(lock));
+}
+
+void Answer::fail(HttpResponse response) {
+  respond(std::move(response));
+  abandon();
+}
+
+void Answer::abandon() noexcept {
+  try {
+    std::unique_lock lock(mutex_);
+    if (state_ != State::kOpen && state_ != State::kStreaming) return;
+    news_.abandoned = true;
+    finish(std::move(lock));
+  } catch (...) {  // NOLINT(bugprone-empty-catch): no memory to wake the network; its client can still leave
+  }
+}
+
+/// The callback may hold the last share of whatever, so it goes outside of the lock.
+void Answer::finish(std::unique_lock<std::mutex> lock) {
+  state_ = State::kEnded;
+  news_.ended = true;
+  const std::function<void()> callback = std::exchange(callback_, nullptr);
+  wake(std::move(lock));
+}
+
+void Answer::wake(std::unique_lock<std::mutex> lock) {
+  if (woken_) return;
+  const std::shared_ptr<boost::asio::io_context> network = network_.lock();
+  if (!network) return;
+  woken_ = true;
+  lock.unlock();
+  boost::asio::post(*network, [self = shared_from_this()] {
+    if (const std::shared_ptr<Connection> connection = self->connection_.lock()) connection->deliver(*self);
+  });
+}
+
+void Answer::on_gone(std::function<void()> callback) {
+  std::unique_lock lock(mutex_);
+  if (state_ == State::kGone) {
+    lock.unlock();
+    callback();
+  } else if (state_ != State::kEnded) {
+    std::swap(callback_, callback);
+    lock.unlock();  // before what was there is destroyed
+  }
+}
+
+Answer::News Answer::take() {
+  const std::lock_guard lock(mutex_);
+  woken_ = false;
+  return std::exchange(news_, News{.ended = news_.ended});
+}
+
+void Answer::client_left() noexcept {
+  std::unique_lock lock(mutex_);
+  if (state_ != State::kOpen && state_ != State::kStreaming) return;
+  state_ = State::kGone;
+  news_ = {};
+  const std::function<void()> callback = std::exchange(callback_, nullptr);
+  lock.unlock();
+  try {
+    if (callback) callback();
+  } catch (...) {  // NOLINT(bugprone-empty-catch): it has nobody to tell
+  }
+}
+
+}  // namespace ballast::serve

@@ -1,0 +1,98 @@
+// An answer on its way from the threads that make it to the network's.
+#ifndef BALLAST_SERVE_HTTP_EXCHANGE_H_
+#define BALLAST_SERVE_HTTP_EXCHANGE_H_
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "serve/http/http_message.h"
+#include "serve/http/http_server.h"
+
+namespace boost::asio {
+class io_context;
+}
+
+namespace ballast::serve {
+
+class Connection;
+
+/// Shared by an exchange and its connection, which may each go first. What is said is gathered here until the network
+/// thread takes it, which is woken once for all of it.
+class Answer : public std::enable_shared_from_this<Answer> {
+ public:
+  /// What the network thread has not taken yet.
+  struct News {
+    std::optional<HttpResponse> head{};
+    bool streams = false;  ///< `head` begins a stream
+    std::string pieces{};  ///< framed
+    bool ended = false;
+    bool abandoned = false;  ///< nobody is there any more who could end it
+  };
+
+  Answer(std::weak_ptr<boost::asio::io_context> network, std::weak_ptr<Connection> connection, bool chunked,
+         bool head_only)
+      : network_(std::move(network)), connection_(std::move(connection)), chunked_(chunked), head_only_(head_only) {}
+
+  /// A piece of the body as it is sent.
+  std::string framed(std::string_view piece) const;
+
+  // Any thread: see HttpExchange.
+  void respond(HttpResponse response);
+  void begin_stream(HttpResponse head);
+  void write(std::string_view piece);
+  void end();
+  void on_gone(std::function<void()> callback);
+  void abandon() noexcept;
+
+  /// For a handler that failed: `response` where nothing has been said yet.
+  void fail(HttpResponse response);
+
+  // The network thread.
+  News take();
+  void client_left() noexcept;
+
+ private:
+  enum class State { kOpen, kStreaming, kEnded, kGone };
+
+  void finish(std::unique_lock<std::mutex> lock);
+  void wake(std::unique_lock<std::mutex> lock);
+
+  const std::weak_ptr<boost::asio::io_context> network_;
+  const std::weak_ptr<Connection> connection_;
+  const bool chunked_;
+  const bool head_only_;
+
+  std::mutex mutex_;
+  // Under the mutex.
+  State state_ = State::kOpen;
+  News news_;
+  bool woken_ = false;  ///< the network thread is on its way
+  std::function<void()> callback_;
+};
+
+class Exchange final : public HttpExchange {
+ public:
+  Exchange(HttpRequest request, std::shared_ptr<Answer> answer)
+      : request_(std::move(request)), answer_(std::move(answer)) {}
+  ~Exchange() override { answer_->abandon(); }
+
+  const HttpRequest& request() const override { return request_; }
+  void respond(HttpResponse response) override { answer_->respond(std::move(response)); }
+  void begin_stream(HttpResponse head) override { answer_->begin_stream(std::move(head)); }
+  void write(std::string piece) override { answer_->write(piece); }
+  void end() override { answer_->end(); }
+  void on_gone(std::function<void()> callback) override { answer_->on_gone(std::move(callback)); }
+
+ private:
+  const HttpRequest request_;
+  const std::shared_ptr<Answer> answer_;
+};
+
+}  // namespace ballast::serve
+
+#endif  // BALLAST_SERVE_HTTP_EXCHANGE_H_

@@ -1,0 +1,65 @@
+// What the scheduler counts and measures, for whoever watches it.
+#ifndef BALLAST_SERVE_SCHEDULER_FIGURES_H_
+#define BALLAST_SERVE_SCHEDULER_FIGURES_H_
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace ballast::serve {
+
+/// Seconds, counted up to each of some bounds.
+class Histogram {
+ public:
+  explicit Histogram(std::span<const double> bounds)
+      : bounds_(bounds.begin(), bounds.end()), counts_(bounds.size() + 1) {}
+
+  void add(double seconds) {
+    ++counts_[static_cast<std::size_t>(std::ranges::lower_bound(bounds_, seconds) - bounds_.begin())];
+    sum_ += seconds;
+  }
+
+  std::span<const double> bounds() const { return bounds_; }
+  std::span<const std::uint64_t> counts() const { return counts_; }  ///< the last one beyond all bounds
+  double sum() const { return sum_; }
+
+ private:
+  std::vector<double> bounds_;
+  std::vector<std::uint64_t> counts_;
+  double sum_ = 0;
+};
+
+/// Bounds that tell apart what people notice.
+inline constexpr std::array kTokenTimes = {0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0, 2.5};
+inline constexpr std::array kRequestTimes = {0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 40.0, 80.0, 160.0};
+
+struct Figures {
+  std::size_t running = 0;  ///< requests
+  std::size_t waiting = 0;
+  std::uint64_t cache_bytes = 0;  ///< of pages in use, the prefix cache's included
+  std::uint64_t cache_budget = 0;
+  std::uint64_t page_bytes = 0;
+  std::uint64_t shared_bytes = 0;  ///< of pages in use, those that several texts read
+  std::size_t cached_texts = 0;    ///< entries of the prefix cache
+  std::uint64_t prompt_tokens = 0;
+  std::uint64_t generated_tokens = 0;
+  std::uint64_t prefix_queries = 0;  ///< tokens that were looked for
+  std::uint64_t prefix_hits = 0;     ///< tokens that were found
+  std::uint64_t preemptions = 0;
+  double fastest_tokens = 0;   ///< a second that one text can have at most: the weights are read once for each
+  double request_seconds = 0;  ///< from admission to the end: a moving average
+  std::map<std::string, std::uint64_t> finished{};  ///< requests, by reason: "stop", "length", "abort", "error"
+  Histogram first_token{kRequestTimes};
+  Histogram between_tokens{kTokenTimes};
+  Histogram queued{kRequestTimes};
+  Histogram end_to_end{kRequestTimes};
+};
+
+}  // namespace ballast::serve
+
+#endif  // BALLAST_SERVE_SCHEDULER_FIGURES_H_

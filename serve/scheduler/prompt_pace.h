@@ -1,0 +1,52 @@
+// How many tokens of prompts a step may read while others wait for their next token.
+#ifndef BALLAST_SERVE_SCHEDULER_PROMPT_PACE_H_
+#define BALLAST_SERVE_SCHEDULER_PROMPT_PACE_H_
+
+#include <algorithm>
+#include <cstddef>
+
+namespace ballast::serve {
+
+/// Learns what a step takes: moving averages of steps that only generate, and of what prompts' tokens add.
+class PromptPace {
+ public:
+  /// `target`: seconds between two tokens of a text. `most`: tokens of a step.
+  PromptPace(double target, std::size_t most) : target_(target), most_(most) {}
+
+  /// Without texts that generate, as many as a step takes at once.
+  std::size_t tokens(bool others_generate) const {
+    if (!others_generate) return most_;
+    const double left = std::max(0.0, target_ - generating_);
+    if (per_token_ == 0) return kFewest;
+    return std::clamp(static_cast<std::size_t>(std::min(left / per_token_, 1e9)), std::min(kFewest, most_), most_);
+  }
+
+  void measure(std::size_t prompt_tokens, bool others_generate, double seconds) {
+    if (prompt_tokens == 0) {
+      average(generating_, seconds);
+    } else {
+      const double generating = others_generate ? std::min(generating_, seconds / 2) : 0;
+      average(per_token_, (seconds - generating) / static_cast<double>(prompt_tokens));
+    }
+  }
+
+  double seconds_per_prompt_token() const { return per_token_; }
+
+ private:
+  /// A prompt must come on, however slow the machine is.
+  static constexpr std::size_t kFewest = 16;
+
+  static void average(double& value, double next) {
+    constexpr double kWeight = 0.2;
+    value = value == 0 ? next : value + kWeight * (next - value);
+  }
+
+  double target_;
+  std::size_t most_;
+  double generating_ = 0;  ///< seconds of a step without prompts; 0: none was measured
+  double per_token_ = 0;   ///< seconds that a prompt's token adds; 0: none was measured
+};
+
+}  // namespace ballast::serve
+
+#endif  // BALLAST_SERVE_SCHEDULER_PROMPT_PACE_H_

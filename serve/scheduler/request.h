@@ -1,0 +1,83 @@
+// What the scheduler is asked to do, and to whom it tells what comes of it.
+#ifndef BALLAST_SERVE_SCHEDULER_REQUEST_H_
+#define BALLAST_SERVE_SCHEDULER_REQUEST_H_
+
+#include <atomic>
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ballast/generate.h"
+#include "text/tokenizer.h"
+
+namespace ballast::serve {
+
+/// How a text's hidden values become one vector.
+enum class Pooling {
+  kMean,
+  kFirst,  ///< that of the first token, BERT's [CLS]
+  kLast,
+};
+
+/// A prompt, and how it is to go on.
+struct GenerationRequest {
+  std::vector<int> prompt;
+  GenerateOptions options{};       ///< max_tokens may be 0 where the prompt is scored; cache and draft are the server's
+  std::size_t choices = 1;         ///< continuations, with seeds from options.seed on
+  std::optional<Pooling> embed{};  ///< no continuation, but a vector of the prompt
+  bool score_prompt = false;       ///< tells log-probabilities of the prompt's tokens, options.logprobs of each
+  text::StreamDecoder::Begin begin = text::StreamDecoder::Begin::kWithinText;
+  std::string user{};  ///< among whom time is shared out
+  std::string salt{};  ///< requests of another salt share no pages
+};
+
+struct RequestUsage {
+  std::size_t prompt_tokens = 0;
+  std::size_t cached_tokens = 0;  ///< of the prompt: not read again
+  std::size_t generated_tokens = 0;
+};
+
+/// Why a request did not come to its end.
+enum class Failure {
+  kCancelled,  ///< by its ticket
+  kStopped,    ///< with the server
+  kError,
+};
+
+/// Hears what becomes of a request, on the engine's thread, which must not wait. on_end or on_failure is the last call.
+class RequestListener {
+ public:
+  RequestListener() = default;
+  virtual ~RequestListener() = default;
+  RequestListener(const RequestListener&) = delete;
+  RequestListener& operator=(const RequestListener&) = delete;
+
+  /// Of the prompt's tokens but the first one.
+  virtual void on_prompt_scored(std::vector<GeneratedToken> /*scores*/) {}
+
+  /// Of the prompt, of length 1.
+  virtual void on_embedded(std::vector<float> /*embedding*/) {}
+
+  /// A token and the text that is certain now; no token (null) for text that was held back until the end.
+  virtual void on_token(std::size_t /*choice*/, std::string /*text*/, const GeneratedToken* /*token*/) {}
+  virtual void on_choice_end(std::size_t /*choice*/, GenerateResult::Finish /*finish*/) {}
+  virtual void on_end(const RequestUsage& usage) = 0;
+  virtual void on_failure(Failure failure, const std::string& message) = 0;
+};
+
+/// A request that was accepted. Any thread.
+class Ticket {
+ public:
+  /// Ends the request within a step, queued or running: its listener hears on_failure.
+  void cancel() { cancelled_.store(true, std::memory_order_relaxed); }
+  bool cancelled() const { return cancelled_.load(std::memory_order_relaxed); }
+
+ private:
+  std::atomic<bool> cancelled_ = false;
+};
+
+}  // namespace ballast::serve
+
+#endif  // BALLAST_SERVE_SCHEDULER_REQUEST_H_

@@ -1,0 +1,93 @@
+#include "serve/scheduler/running_request.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "ballast/error.h"
+#include "engine/log_probabilities.h"
+#include "engine/sampling.h"
+#include "kernels/parallel.h"
+
+namespace ballast::serve {
+
+void PromptScorer::read(std::size_t first, std::span<const float> rows) {
+  const std::size_t count = rows.size() / vocab_size_;
+  kernels::TaskFailure failure;
+  kernels::parallel_tasks(count, kernels::available_threads(), [&](std::size_t i, std::size_t) {
+    const std::size_t next = position_ + first + i + 1;
+    if (next >= prompt_.size()) return;
+    failure.keep(i, [&] {
+      const std::span<const float> logits = rows.subspan(i * vocab_size_, vocab_size_);
+      engine::require_finite(logits);
+      scores_[next - 1] = engine::with_log_probabilities(prompt_[next], logits, top_);
+    });
+  });
+  try {
+    failure.rethrow();
+  } catch (...) {
+    if (!failure_) failure_ = std::current_exception();
+  }
+}
+
+void PromptScorer::check() const {
+  if (failure_) std::rethrow_exception(failure_);
+}
+
+void PromptEmbedder::read(std::span<const float> rows) {
+  const std::size_t size = sums_.size();
+  for (std::size_t row = 0; row * size < rows.size(); ++row) {
+    const std::span<const float> values = rows.subspan(row * size, size);
+    ++rows_;
+    if (pooling_ == Pooling::kFirst && rows_ > 1) return;
+    if (pooling_ == Pooling::kLast) std::ranges::fill(sums_, 0.0);
+    for (std::size_t i = 0; i < size; ++i) sums_[i] += double{values[i]};
+  }
+}
+
+void PromptEmbedder::clear() {
+  rows_ = 0;
+  std::ranges::fill(sums_, 0.0);
+}
+
+std::vector<float> PromptEmbedder::embedding() const {
+  double squares = 0;
+  for (const double sum : sums_) squares += sum * sum;
+  if (!std::isfinite(squares) || squares == 0) {
+    throw Error("embedding", "the model's output is not finite, or all zero");
+  }
+  std::vector<float> embedding;
+  embedding.reserve(sums_.size());
+  for (const double sum : sums_) embedding.push_back(static_cast<float>(sum / std::sqrt(squares)));
+  return embedding;
+}
+
+RunningRequest::RunningRequest(const engine::LoadedModel& loaded, GenerationRequest asked,
+                               std::shared_ptr<RequestListener> hears, std::shared_ptr<Ticket> ticket_of_it)
+    : request(std::move(asked)), listener(std::move(hears)), ticket(std::move(ticket_of_it)), arrived(Clock::now()) {
+  const model::Model& model = loaded.model;
+  choices.reserve(request.choices);
+  for (std::size_t i = 0; i < request.choices; ++i) {
+    GenerateOptions options = request.options;
+    options.seed += i;
+    choices.push_back({.tokens = request.prompt,
+                       .continuation = engine::Continuation(loaded.own_tokenizer.get(), model.spec().stop_tokens,
+                                                            request.begin, options)});
+    choices.back().continuation.see(request.prompt);
+  }
+  if (request.score_prompt) {
+    scorer.emplace(request.prompt, request.options.logprobs.value_or(0), model.spec().vocab_size);
+  }
+  if (request.embed) embedder.emplace(*request.embed, model.spec().hidden_size);
+  usage.prompt_tokens = request.prompt.size();
+}
+
+bool RunningRequest::ended() const {
+  return failed || std::ranges::all_of(choices, &Choice::ended);
+}
+
+void RunningRequest::drop_pages() {
+  for (Choice& choice : choices) choice.sequence.reset();
+}
+
+}  // namespace ballast::serve

@@ -1,0 +1,107 @@
+// A request under way: its texts, and how far each has come.
+#ifndef BALLAST_SERVE_SCHEDULER_RUNNING_REQUEST_H_
+#define BALLAST_SERVE_SCHEDULER_RUNNING_REQUEST_H_
+
+#include <chrono>
+#include <cstddef>
+#include <exception>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "engine/continuation.h"
+#include "engine/loaded_model.h"
+#include "engine/sequence.h"
+#include "serve/scheduler/request.h"
+
+namespace ballast::serve {
+
+using Clock = std::chrono::steady_clock;
+
+/// Log-probabilities of a prompt's tokens, taken from logits as they are computed.
+class PromptScorer : public engine::LogitsReader {
+ public:
+  PromptScorer(std::span<const int> prompt, std::size_t top, std::size_t vocab_size)
+      : prompt_(prompt), top_(top), vocab_size_(vocab_size), scores_(prompt.size() - 1) {}
+
+  /// The next step's first wanted row is that of the prompt's token `position`.
+  void begin_at(std::size_t position) { position_ = position; }
+  void read(std::size_t first, std::span<const float> rows) override;
+
+  /// After the step. Throws Error where logits were not finite.
+  void check() const;
+  std::vector<GeneratedToken>& scores() { return scores_; }
+
+ private:
+  std::span<const int> prompt_;
+  std::size_t top_;
+  std::size_t vocab_size_;
+  std::size_t position_ = 0;
+  std::vector<GeneratedToken> scores_;  ///< of prompt[1] and on
+  std::exception_ptr failure_;
+};
+
+/// A vector of a prompt, pooled from hidden values as they are computed.
+class PromptEmbedder : public engine::HiddenReader {
+ public:
+  PromptEmbedder(Pooling pooling, std::size_t hidden_size) : pooling_(pooling), sums_(hidden_size) {}
+
+  void read(std::span<const float> rows) override;
+
+  /// Begins anew.
+  void clear();
+
+  /// Of length 1. Throws Error where hidden values were not finite.
+  std::vector<float> embedding() const;
+
+ private:
+  Pooling pooling_;
+  std::size_t rows_ = 0;
+  std::vector<double> sums_;
+};
+
+/// One of a request's texts. What of `tokens` has not run is what the next steps run: a prompt piece by piece, later
+/// the last token chosen; after it has lost its pages, all again.
+struct Choice {
+  std::vector<int> tokens;  ///< the prompt's and those that were chosen
+  engine::Continuation continuation;
+  std::optional<engine::Sequence> sequence{};  ///< absent: nothing has run
+  std::size_t generated = 0;
+  bool ended = false;
+
+  std::size_t run() const { return sequence ? sequence->run() : 0; }
+  std::size_t left() const { return tokens.size() - run(); }
+  bool generates() const { return !ended && generated > 0 && left() == 1; }
+};
+
+struct RunningRequest {
+  RunningRequest(const engine::LoadedModel& loaded, GenerationRequest asked, std::shared_ptr<RequestListener> hears,
+                 std::shared_ptr<Ticket> ticket_of_it);
+
+  bool ended() const;
+
+  /// Whether the choice is the one whose prompt is read for what its tokens give, and that has not been done.
+  bool reads_whole(const Choice& choice) const {
+    return (scorer || embedder) && &choice == &choices.front() && choice.generated == 0;
+  }
+
+  /// Gives up what was read, so that others have the memory; it is read again later.
+  void drop_pages();
+
+  GenerationRequest request;
+  std::shared_ptr<RequestListener> listener;
+  std::shared_ptr<Ticket> ticket;
+  std::vector<Choice> choices;
+  std::optional<PromptScorer> scorer;
+  std::optional<PromptEmbedder> embedder;
+  RequestUsage usage;
+  Clock::time_point arrived;
+  Clock::time_point admitted{};
+  Clock::time_point last_token{};
+  bool failed = false;
+};
+
+}  // namespace ballast::serve
+
+#endif  // BALLAST_SERVE_SCHEDULER_RUNNING_REQUEST_H_

@@ -1,0 +1,202 @@
+#include <array>
+#include <ctime>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "ballast/error.h"
+#include "ballast/inspect.h"
+#include "ballast/serve.h"
+#include "engine/loaded_model.h"
+#include "files/text.h"
+#include "jobs/memory.h"
+#include "serve/api/json_text.h"
+#include "serve/http/http_server.h"
+#include "serve/scheduler/scheduler.h"
+#include "serve/service/service.h"
+
+namespace ballast {
+namespace serve {
+namespace {
+
+bool is_loopback(const std::string& host) {
+  return host == "localhost" || host == "::1" || host.starts_with("127.");
+}
+
+ServiceOptions service_options(const std::filesystem::path& model, const ServeOptions& options,
+                               std::function<void(const nlohmann::ordered_json&)> log) {
+  ServiceOptions service = {
+      .model_name = options.model_name, .log_prompts = options.log_prompts, .log = std::move(log)};
+  if (service.model_name.empty()) {
+    const std::filesystem::path whole = std::filesystem::absolute(model).lexically_normal();
+    service.model_name = (whole.has_filename() ? whole : whole.parent_path()).filename().string();
+  }
+  if (!options.api_keys.empty()) service.keys = ApiKeys(options.api_keys);
+  service.hosts = options.allowed_hosts;
+  if (is_loopback(options.host)) {
+    service.hosts.insert(service.hosts.end(), {"localhost", "127.0.0.1", "::1", options.host});
+  }
+  return service;
+}
+
+nlohmann::ordered_json about_model(const std::filesystem::path& path, const std::string& name,
+                                   const Scheduler& scheduler) {
+  const ModelSummary summary = inspect(path);
+  return {{"id", name},
+          {"object", "model"},
+          {"created", std::time(nullptr)},
+          {"owned_by", "ballast"},
+          {"max_model_len", scheduler.context_length()},
+          {"bits", summary.bits_per_weight},
+          {"size", summary.file_bytes},
+          {"parameters", summary.parameters},
+          {"architecture", summary.spec.architecture}};
+}
+
+/// Loads the model and works on requests: the thread that leads those that compute.
+class EngineThread {
+ public:
+  EngineThread(std::filesystem::path model, const ServeOptions& options, Service& service, HttpServer& http,
+               const std::function<void(const nlohmann::ordered_json&)>& log, std::string name)
+      : model_(std::move(model)),
+        options_(options),
+        service_(service),
+        http_(http),
+        log_(log),
+        name_(std::move(name)),
+        thread_([this] { run(); }) {}
+
+  ~EngineThread() {
+    {
+      const std::lock_guard lock(mutex_);
+      stopping_ = true;
+      if (scheduler_) scheduler_->stop();
+    }
+    thread_.join();
+  }
+
+  /// Nothing more is accepted; the HTTP server ends with the last answer.
+  void drain() {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+    if (scheduler_) scheduler_->drain();
+  }
+
+  /// What ended the thread, if something went wrong.
+  void rethrow() const {
+    const std::lock_guard lock(mutex_);
+    if (failure_) std::rethrow_exception(failure_);
+  }
+
+ private:
+  void run() {
+    try {
+      load_and_work();
+    } catch (...) {
+      const std::lock_guard lock(mutex_);
+      failure_ = std::current_exception();
+    }
+    service_.withdraw();
+    http_.drain();
+  }
+
+  void load_and_work() {
+    use_threads(options_.threads);
+    loaded_.emplace(model_);
+    const SchedulerOptions scheduling = {
+        .cache_type = options_.cache_type,
+        .cache_bytes = options_.cache_bytes != 0 ? options_.cache_bytes : jobs::available_memory() / 2,
+        .most_running = options_.most_running,
+        .most_waiting = options_.most_waiting,
+        .longest_wait = options_.longest_wait,
+        .target_itl = options_.target_itl};
+    {
+      const std::lock_guard lock(mutex_);
+      if (stopping_) return;
+      scheduler_.emplace(*loaded_, scheduling);
+    }
+    service_.offer({.loaded = *loaded_, .scheduler = *scheduler_, .about = about_model(model_, name_, *scheduler_)});
+    log_({{"event", "listening"},
+          {"address", options_.host},
+          {"port", http_.port()},
+          {"model", name_},
+          {"cache_bytes", scheduling.cache_bytes},
+          {"max_model_len", scheduler_->context_length()}});
+    scheduler_->run();
+  }
+
+  std::filesystem::path model_;
+  const ServeOptions& options_;
+  Service& service_;
+  HttpServer& http_;
+  const std::function<void(const nlohmann::ordered_json&)>& log_;
+  std::string name_;
+  std::optional<engine::LoadedModel> loaded_;
+  mutable std::mutex mutex_;
+  std::optional<Scheduler> scheduler_;
+  bool stopping_ = false;
+  std::exception_ptr failure_;
+  std::thread thread_;  ///< last: it uses the rest
+};
+
+void check_exposure(const ServeOptions& options) {
+  if (is_loopback(options.host) || !options.api_keys.empty() || options.open_to_all) return;
+  throw Error(options.host, "can be reached from elsewhere: give --api-keys, or --open-to-all for a server without");
+}
+
+/// In UTC, to the second: "2026-01-31T12:00:00Z".
+std::string time_now() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  ::gmtime_r(&now, &parts);
+  std::array<char, 32> text{};
+  return {text.data(), std::strftime(text.data(), text.size(), "%FT%TZ", &parts)};
+}
+
+void log_line(const ServeOptions& options, std::mutex& mutex, const nlohmann::ordered_json& line) {
+  if (!options.log) return;
+  nlohmann::ordered_json stamped = {{"time", time_now()}};
+  stamped.update(line);
+  const std::string text = json_text(stamped);
+  const std::lock_guard lock(mutex);
+  options.log(text);
+}
+
+}  // namespace
+}  // namespace serve
+
+void run_server(const std::filesystem::path& model, const ServeOptions& options) {
+  serve::check_exposure(options);
+  std::mutex log_mutex;
+  const std::function<void(const nlohmann::ordered_json&)> log = [&](const nlohmann::ordered_json& line) {
+    serve::log_line(options, log_mutex, line);
+  };
+  serve::ServiceOptions service_options = serve::service_options(model, options, log);
+  const std::string name = service_options.model_name;
+  serve::Service service(std::move(service_options));
+  serve::HttpServer http({.host = options.host,
+                          .port = options.port,
+                          .certificate = options.certificate,
+                          .private_key = options.private_key,
+                          .heartbeat = ": reading\n\n"},
+                         [&](const std::shared_ptr<serve::HttpExchange>& exchange) { service.handle(exchange); });
+  log({{"event", "loading"}, {"address", options.host}, {"port", http.port()}, {"model", name}});
+  serve::EngineThread engine(model, options, service, http, log, name);
+  bool draining = false;
+  http.run([&] {
+    if (draining || !options.stop_requested || !options.stop_requested()) return;
+    draining = true;
+    log({{"event", "draining"}});
+    engine.drain();
+    http.drain();
+  });
+  engine.rethrow();
+  log({{"event", "stopped"}});
+}
+
+}  // namespace ballast

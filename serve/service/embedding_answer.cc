@@ -1,0 +1,73 @@
+#include "serve/service/embedding_answer.h"
+
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "serve/api/api_error.h"
+#include "serve/api/embedding_format.h"
+#include "serve/api/json_text.h"
+
+namespace ballast::serve {
+
+/// Takes what the engine says to the answer's strand.
+class EmbeddingAnswer::Listener : public RequestListener {
+ public:
+  Listener(std::shared_ptr<EmbeddingAnswer> answer, std::size_t input) : answer_(std::move(answer)), input_(input) {}
+
+  void on_embedded(std::vector<float> embedding) override {
+    answer_->strand_->post([answer = answer_, input = input_, embedding = std::move(embedding)]() mutable {
+      answer->embeddings_[input] = std::move(embedding);
+    });
+  }
+  void on_end(const RequestUsage& usage) override {
+    answer_->strand_->post([answer = answer_, usage] { answer->ended(usage); });
+  }
+  void on_failure(Failure failure, const std::string& message) override {
+    answer_->strand_->post([answer = answer_, failure, message] { answer->failed(failure, message); });
+  }
+
+ private:
+  std::shared_ptr<EmbeddingAnswer> answer_;
+  std::size_t input_;
+};
+
+EmbeddingAnswer::EmbeddingAnswer(std::shared_ptr<HttpExchange> exchange, std::shared_ptr<Strand> strand,
+                                 std::string model, std::size_t inputs, bool base64)
+    : exchange_(std::move(exchange)),
+      strand_(std::move(strand)),
+      model_(std::move(model)),
+      embeddings_(inputs),
+      base64_(base64),
+      open_(inputs) {}
+
+std::shared_ptr<RequestListener> EmbeddingAnswer::listener(std::size_t input) {
+  return std::make_shared<Listener>(shared_from_this(), input);
+}
+
+void EmbeddingAnswer::start(std::vector<std::shared_ptr<Ticket>> tickets) {
+  exchange_->on_gone([tickets] { cancel_all(tickets); });
+  tickets_ = std::move(tickets);
+}
+
+void EmbeddingAnswer::ended(const RequestUsage& usage) {
+  usage_.prompt_tokens += usage.prompt_tokens;
+  if (--open_ > 0 || over_) return;
+  over_ = true;
+  nlohmann::ordered_json data = nlohmann::ordered_json::array();
+  for (std::size_t i = 0; i < embeddings_.size(); ++i) data.push_back(embedding_json(i, embeddings_[i], base64_));
+  exchange_->respond(
+      {.body =
+           json_text({{"object", "list"},
+                      {"data", std::move(data)},
+                      {"model", model_},
+                      {"usage", {{"prompt_tokens", usage_.prompt_tokens}, {"total_tokens", usage_.prompt_tokens}}}})});
+}
+
+void EmbeddingAnswer::failed(Failure failure, const std::string& message) {
+  if (over_) return;
+  over_ = true;
+  cancel_all(tickets_);
+  exchange_->respond(ApiError(failure == Failure::kError ? 500 : 503, message).response());
+}
+
+}  // namespace ballast::serve

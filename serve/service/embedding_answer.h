@@ -1,0 +1,46 @@
+// The answer to one request for embeddings.
+#ifndef BALLAST_SERVE_SERVICE_EMBEDDING_ANSWER_H_
+#define BALLAST_SERVE_SERVICE_EMBEDDING_ANSWER_H_
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "serve/http/http_server.h"
+#include "serve/scheduler/request.h"
+#include "serve/service/model_answer.h"
+#include "serve/service/worker_pool.h"
+
+namespace ballast::serve {
+
+/// Lives as long as one of its listeners. Everything runs on its strand.
+class EmbeddingAnswer : public ModelAnswer, public std::enable_shared_from_this<EmbeddingAnswer> {
+ public:
+  EmbeddingAnswer(std::shared_ptr<HttpExchange> exchange, std::shared_ptr<Strand> strand, std::string model,
+                  std::size_t inputs, bool base64);
+
+  std::shared_ptr<RequestListener> listener(std::size_t input) override;
+  void start(std::vector<std::shared_ptr<Ticket>> tickets) override;
+  void refuse() override { over_ = true; }
+
+ private:
+  class Listener;
+
+  void ended(const RequestUsage& usage);
+  void failed(Failure failure, const std::string& message);
+
+  std::shared_ptr<HttpExchange> exchange_;
+  std::shared_ptr<Strand> strand_;
+  std::string model_;
+  std::vector<std::vector<float>> embeddings_;
+  std::vector<std::shared_ptr<Ticket>> tickets_;
+  bool base64_;
+  RequestUsage usage_;
+  std::size_t open_;  ///< inputs
+  bool over_ = false;
+};
+
+}  // namespace ballast::serve
+
+#endif  // BALLAST_SERVE_SERVICE_EMBEDDING_ANSWER_H_

@@ -1,0 +1,100 @@
+// What each endpoint does.
+#ifndef BALLAST_SERVE_SERVICE_SERVICE_H_
+#define BALLAST_SERVE_SERVICE_SERVICE_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/loaded_model.h"
+#include "serve/api/api_error.h"
+#include "serve/api/completion_format.h"
+#include "serve/http/http_server.h"
+#include "serve/scheduler/scheduler.h"
+#include "serve/service/api_keys.h"
+#include "serve/service/text_answer.h"
+#include "serve/service/worker_pool.h"
+
+namespace ballast::serve {
+
+struct ServiceOptions {
+  std::string model_name;
+  ApiKeys keys{};
+  /// What a Host header may name besides; empty: anything.
+  std::vector<std::string> hosts{};
+  std::size_t workers = 2;
+  bool log_prompts = false;
+  std::function<void(const nlohmann::ordered_json&)> log{};  ///< any thread
+};
+
+/// A model that can be asked.
+struct ReadyModel {
+  const engine::LoadedModel& loaded;
+  Scheduler& scheduler;
+  nlohmann::ordered_json about;  ///< what /v1/models says of it
+};
+
+/// Answers requests: those that wait for nothing on the network's thread, others on the workers'.
+class Service {
+ public:
+  explicit Service(ServiceOptions options);
+
+  /// From here on the model can be asked; before, and after withdraw(), requests are answered with 503. The model must
+  /// stay until the service is gone.
+  void offer(ReadyModel model);
+  void withdraw();
+
+  /// An HttpHandler.
+  void handle(const std::shared_ptr<HttpExchange>& exchange);
+
+ private:
+  struct Endpoint;
+
+  static const std::vector<Endpoint>& endpoints();
+  void answer(const std::shared_ptr<HttpExchange>& exchange);
+  void check_origin(const HttpRequest& request) const;
+  std::string user_of(const HttpRequest& request) const;
+  const ReadyModel& ready() const;
+  const text::Tokenizer& tokenizer() const;
+  void check_model(std::string_view name) const;
+  void log_answer(const HttpRequest& request, unsigned status) const;
+  void count_rejection(const std::string& reason);
+
+  // Endpoints. They throw ApiError.
+  void health(HttpExchange& exchange);
+  void page(HttpExchange& exchange);
+  void models(HttpExchange& exchange);
+  void model(HttpExchange& exchange);
+  void metrics(HttpExchange& exchange);
+  void tokenize(HttpExchange& exchange);
+  void detokenize(HttpExchange& exchange);
+  void tokenizer_info(HttpExchange& exchange);
+  void apply_template(HttpExchange& exchange);
+  void complete(const std::shared_ptr<HttpExchange>& exchange, const std::shared_ptr<Strand>& strand);
+  void embed(const std::shared_ptr<HttpExchange>& exchange, const std::shared_ptr<Strand>& strand);
+  void chat(const std::shared_ptr<HttpExchange>& exchange, const std::shared_ptr<Strand>& strand);
+
+  std::vector<int> encode(const Prompt& prompt) const;
+  void check_lengths(const RequestFields& fields, std::string_view field, GenerationRequest& request,
+                     std::size_t fallback) const;
+  void submit(ModelAnswer& answer, std::vector<GenerationRequest> requests);
+
+  ServiceOptions options_;
+  std::atomic<const ReadyModel*> ready_ = nullptr;
+  std::unique_ptr<const ReadyModel> model_;
+  mutable std::mutex mutex_;
+  std::map<std::string, std::uint64_t> rejections_;
+  WorkerPool workers_;  ///< last: its tasks use the rest
+};
+
+}  // namespace ballast::serve
+
+#endif  // BALLAST_SERVE_SERVICE_SERVICE_H_

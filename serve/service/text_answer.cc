@@ -1,0 +1,172 @@
+#include "serve/service/text_answer.h"
+
+#include <limits>
+#include <utility>
+
+#include "serve/api/api_error.h"
+#include "serve/api/json_text.h"
+
+namespace ballast::serve {
+
+/// Takes what the engine says to the answer's strand.
+class TextAnswer::Listener : public RequestListener {
+ public:
+  Listener(std::shared_ptr<TextAnswer> answer, std::size_t prompt) : answer_(std::move(answer)), prompt_(prompt) {}
+
+  void on_prompt_scored(std::vector<GeneratedToken> scores) override {
+    post([scores = std::move(scores)](TextAnswer& answer, std::size_t prompt) mutable {
+      answer.scored(prompt, std::move(scores));
+    });
+  }
+  void on_token(std::size_t choice, std::string text, const GeneratedToken* token) override {
+    std::optional<GeneratedToken> copy;
+    if (token != nullptr) copy = *token;
+    post([=, text = std::move(text)](TextAnswer& answer, std::size_t prompt) {
+      answer.took(prompt, choice, text, copy);
+    });
+  }
+  void on_choice_end(std::size_t choice, GenerateResult::Finish finish) override {
+    post([=](TextAnswer& answer, std::size_t prompt) { answer.choice_ended(prompt, choice, finish); });
+  }
+  void on_end(const RequestUsage& usage) override {
+    post([=](TextAnswer& answer, std::size_t) { answer.ended(usage); });
+  }
+  void on_failure(Failure failure, const std::string& message) override {
+    post([=](TextAnswer& answer, std::size_t) { answer.failed(failure, message); });
+  }
+
+ private:
+  template <class Tell>
+  void post(Tell tell) {
+    answer_->strand_->post(
+        [answer = answer_, prompt = prompt_, tell = std::move(tell)]() mutable { tell(*answer, prompt); });
+  }
+
+  std::shared_ptr<TextAnswer> answer_;
+  std::size_t prompt_;
+};
+
+TextAnswer::TextAnswer(std::shared_ptr<HttpExchange> exchange, std::shared_ptr<Strand> strand,
+                       std::unique_ptr<TextFormat> format, const text::Tokenizer& tokenizer, AnswerHead head)
+    : exchange_(std::move(exchange)),
+      strand_(std::move(strand)),
+      format_(std::move(format)),
+      tokenizer_(tokenizer),
+      head_(std::move(head)),
+      choices_(head_.prompts * head_.choices),
+      echoed_(head_.prompts),
+      open_(head_.prompts) {}
+
+void TextAnswer::echo(std::size_t prompt, const std::string& text, const std::vector<int>& ids) {
+  begin_ = text::StreamDecoder::Begin::kOfText;
+  for (std::size_t i = 0; i < head_.choices; ++i) choice(prompt, i).text = text;
+  if (head_.logprobs) echoed_[prompt] = ids;
+}
+
+std::shared_ptr<RequestListener> TextAnswer::listener(std::size_t prompt) {
+  return std::make_shared<Listener>(shared_from_this(), prompt);
+}
+
+void TextAnswer::start(std::vector<std::shared_ptr<Ticket>> tickets) {
+  exchange_->on_gone([tickets] { cancel_all(tickets); });
+  tickets_ = std::move(tickets);
+  if (!head_.delivery.stream) return;
+  exchange_->begin_stream({.content_type = "text/event-stream",
+                           .body = {},
+                           .headers = {{"Cache-Control", "no-cache"}, {"X-Accel-Buffering", "no"}}});
+  for (std::size_t i = 0; i < choices_.size(); ++i) {
+    nlohmann::ordered_json first = format_->first_piece(i);
+    if (!first.is_null()) send_event(nlohmann::ordered_json::array({std::move(first)}), false);
+  }
+}
+
+/// A prompt's first token has no probability.
+void TextAnswer::scored(std::size_t prompt, std::vector<GeneratedToken> scores) {
+  const std::vector<int>& ids = echoed_[prompt];
+  if (ids.empty()) return;
+  scores.insert(scores.begin(), {.id = ids.front(), .logprob = std::numeric_limits<double>::quiet_NaN(), .top = {}});
+  for (std::size_t i = 0; i < head_.choices; ++i) choice(prompt, i).tokens = scores;
+}
+
+void TextAnswer::took(std::size_t prompt, std::size_t index, const std::string& text,
+                      std::optional<GeneratedToken> token) {
+  Choice& taking = choice(prompt, index);
+  taking.text += text;
+  if (token && head_.logprobs) taking.tokens.push_back(*std::move(token));
+  if (head_.delivery.stream && taking.text.size() > taking.sent_text) send_piece(prompt * head_.choices + index);
+}
+
+void TextAnswer::choice_ended(std::size_t prompt, std::size_t index, GenerateResult::Finish finish) {
+  choice(prompt, index).finish = finish;
+  if (head_.delivery.stream) send_piece(prompt * head_.choices + index);
+}
+
+void TextAnswer::ended(const RequestUsage& usage) {
+  usage_.prompt_tokens += usage.prompt_tokens;
+  usage_.cached_tokens += usage.cached_tokens;
+  usage_.generated_tokens += usage.generated_tokens;
+  if (--open_ > 0 || over_) return;
+  over_ = true;
+  if (!head_.delivery.stream) return send_body();
+  if (head_.delivery.include_usage) send_event(nlohmann::ordered_json::array(), true);
+  exchange_->write("data: [DONE]\n\n");
+  exchange_->end();
+}
+
+void TextAnswer::failed(Failure failure, const std::string& message) {
+  if (over_) return;
+  over_ = true;
+  cancel_all(tickets_);
+  const ApiError error(failure == Failure::kError ? 500 : 503, message);
+  if (!head_.delivery.stream) return exchange_->respond(error.response());
+  exchange_->write("data: " + error.body() + "\n\n");
+  exchange_->end();
+}
+
+/// What has come of a choice since the last piece.
+void TextAnswer::send_piece(std::size_t index) {
+  if (over_) return;
+  Choice& sending = choices_[index];
+  const TextPart part = {.choice = index,
+                         .text = std::string_view(sending.text).substr(sending.sent_text),
+                         .tokens = std::span(sending.tokens).subspan(sending.sent_tokens),
+                         .text_offset = sending.text_offset,
+                         .begin = sending.sent_tokens == 0 ? begin_ : text::StreamDecoder::Begin::kWithinText,
+                         .finish = sending.finish};
+  send_event(nlohmann::ordered_json::array({format_->piece(part)}), false);
+  sending.sent_text = sending.text.size();
+  if (head_.logprobs) sending.text_offset = text_offsets(tokenizer_, part).back();
+  sending.sent_tokens = sending.tokens.size();
+}
+
+void TextAnswer::send_event(nlohmann::ordered_json choices, bool with_usage) {
+  nlohmann::ordered_json event = body_head(format_->piece_object());
+  event["choices"] = std::move(choices);
+  // Null in all pieces but the last says that it will come.
+  if (with_usage) {
+    event["usage"] = usage_json(usage_);
+  } else if (head_.delivery.include_usage) {
+    event["usage"] = nullptr;
+  }
+  exchange_->write("data: " + json_text(event) + "\n\n");
+}
+
+void TextAnswer::send_body() {
+  nlohmann::ordered_json body = body_head(format_->object());
+  body["choices"] = nlohmann::ordered_json::array();
+  for (std::size_t i = 0; i < choices_.size(); ++i) {
+    body["choices"].push_back(format_->choice({.choice = i,
+                                               .text = choices_[i].text,
+                                               .tokens = choices_[i].tokens,
+                                               .begin = begin_,
+                                               .finish = choices_[i].finish}));
+  }
+  body["usage"] = usage_json(usage_);
+  exchange_->respond({.body = json_text(body)});
+}
+
+nlohmann::ordered_json TextAnswer::body_head(std::string_view object) const {
+  return {{"id", head_.id}, {"object", object}, {"created", head_.created}, {"model", head_.model}};
+}
+
+}  // namespace ballast::serve

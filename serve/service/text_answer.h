@@ -1,0 +1,87 @@
+// The answer to one HTTP request that asks for text: several prompts, each with several choices, sent as one body or as
+// a stream of events.
+#ifndef BALLAST_SERVE_SERVICE_TEXT_ANSWER_H_
+#define BALLAST_SERVE_SERVICE_TEXT_ANSWER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "serve/api/generation_fields.h"
+#include "serve/api/text_format.h"
+#include "serve/http/http_server.h"
+#include "serve/scheduler/request.h"
+#include "serve/service/model_answer.h"
+#include "serve/service/worker_pool.h"
+
+namespace ballast::serve {
+
+/// What an answer says of itself.
+struct AnswerHead {
+  std::string id;  ///< "cmpl-..."
+  std::string model;
+  std::int64_t created = 0;  ///< seconds since 1970
+  Delivery delivery;
+  std::size_t prompts = 1;
+  std::size_t choices = 1;  ///< of each prompt
+  bool logprobs = false;
+};
+
+/// Lives as long as one of its listeners. Everything runs on its strand, start() included: what the engine says of
+/// prompts that were accepted just before comes after it.
+class TextAnswer : public ModelAnswer, public std::enable_shared_from_this<TextAnswer> {
+ public:
+  /// The tokenizer must outlive it.
+  TextAnswer(std::shared_ptr<HttpExchange> exchange, std::shared_ptr<Strand> strand, std::unique_ptr<TextFormat> format,
+             const text::Tokenizer& tokenizer, AnswerHead head);
+
+  /// A prompt that its choices begin with.
+  void echo(std::size_t prompt, const std::string& text, const std::vector<int>& ids);
+
+  std::shared_ptr<RequestListener> listener(std::size_t prompt) override;
+  void start(std::vector<std::shared_ptr<Ticket>> tickets) override;
+  void refuse() override { over_ = true; }
+
+ private:
+  class Listener;
+
+  struct Choice {
+    std::string text{};
+    std::vector<GeneratedToken> tokens{};
+    std::size_t sent_text = 0;
+    std::size_t sent_tokens = 0;
+    std::size_t text_offset = 0;  ///< code points of the tokens that were sent
+    std::optional<GenerateResult::Finish> finish{};
+  };
+
+  Choice& choice(std::size_t prompt, std::size_t index) { return choices_[prompt * head_.choices + index]; }
+  void scored(std::size_t prompt, std::vector<GeneratedToken> scores);
+  void took(std::size_t prompt, std::size_t index, const std::string& text, std::optional<GeneratedToken> token);
+  void choice_ended(std::size_t prompt, std::size_t index, GenerateResult::Finish finish);
+  void ended(const RequestUsage& usage);
+  void failed(Failure failure, const std::string& message);
+  void send_piece(std::size_t index);
+  void send_event(nlohmann::ordered_json choices, bool with_usage);
+  void send_body();
+  nlohmann::ordered_json body_head(std::string_view object) const;
+
+  std::shared_ptr<HttpExchange> exchange_;
+  std::shared_ptr<Strand> strand_;
+  std::unique_ptr<TextFormat> format_;
+  const text::Tokenizer& tokenizer_;
+  AnswerHead head_;
+  std::vector<Choice> choices_;
+  std::vector<std::vector<int>> echoed_;  ///< ids of each prompt that is echoed with log-probabilities
+  std::vector<std::shared_ptr<Ticket>> tickets_;
+  text::StreamDecoder::Begin begin_ = text::StreamDecoder::Begin::kWithinText;  ///< of what a choice's tokens show
+  RequestUsage usage_;
+  std::size_t open_;  ///< prompts
+  bool over_ = false;
+};
+
+}  // namespace ballast::serve
+
+#endif  // BALLAST_SERVE_SERVICE_TEXT_ANSWER_H_

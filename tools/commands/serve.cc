@@ -1,0 +1,98 @@
+#include "ballast/serve.h"
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "tools/commands/commands.h"
+#include "tools/commands/job.h"
+#include "tools/flags/cache_flags.h"
+#include "tools/flags/option_checks.h"
+#include "tools/terminal/console.h"
+#include "tools/terminal/interrupt.h"
+#include "tools/terminal/units.h"
+
+namespace ballast::tools {
+namespace {
+
+struct ServeFlags {
+  std::filesystem::path model;
+  ServeOptions options;
+  std::string cache_memory;
+  double target_itl = 150;  // milliseconds
+  JobFlags job;
+};
+
+int run_serve(ServeFlags& flags) {
+  if (flags.options.certificate.empty() != flags.options.private_key.empty()) {
+    throw UsageError("--tls-certificate and --tls-key need each other");
+  }
+  const std::string memory_flag = "--cache-memory";
+  if (!flags.cache_memory.empty()) flags.options.cache_bytes = parse_bytes(memory_flag, flags.cache_memory);
+  flags.options.target_itl = flags.target_itl / 1000;
+  flags.options.threads = flags.job.threads;
+  flags.options.log = [](std::string_view line) { print_message(std::string(line) + "\n"); };
+  flags.options.stop_requested = [] { return pending_interrupt() != 0; };
+  use_instructions(flags.job);
+  const InterruptGuard guard;
+  run_server(flags.model, flags.options);
+  return kExitDone;
+}
+
+void add_access_flags(CLI::App& command, ServeOptions& options) {
+  command.add_option("--host", options.host, "Address to listen at")->type_name("ADDRESS")->capture_default_str();
+  command.add_option("--port", options.port, "Port; 0: any that is free")->type_name("N")->capture_default_str();
+  command.add_option("--api-keys", options.api_keys, "Who may ask: a file with lines 'NAME KEY'")->type_name("FILE");
+  command.add_flag("--open-to-all", options.open_to_all, "Listen at an address of the network without keys");
+  command.add_option("--allow-host", options.allowed_hosts, "A name that requests may reach the server by; repeatable")
+      ->type_name("NAME")
+      ->allow_extra_args(false);
+  command.add_option("--tls-certificate", options.certificate, "Chain in PEM: HTTPS")->type_name("FILE");
+  command.add_option("--tls-key", options.private_key, "Its key in PEM")->type_name("FILE");
+}
+
+void add_limit_flags(CLI::App& command, ServeFlags& flags) {
+  ServeOptions& options = flags.options;
+  command.add_option("--cache-memory", flags.cache_memory, "For keys and values of all texts [half of what is free]")
+      ->type_name("SIZE");
+  command.add_option("--max-running", options.most_running, "Requests that are worked on at once")
+      ->type_name("N")
+      ->capture_default_str()
+      ->check(whole_number(1, 1024));
+  command.add_option("--max-waiting", options.most_waiting, "Requests that may wait; more are refused (429)")
+      ->type_name("N")
+      ->capture_default_str()
+      ->check(whole_number(0));
+  command.add_option("--max-wait", options.longest_wait, "Refuse who would wait longer, by an estimate; 0: nobody")
+      ->type_name("SECONDS")
+      ->capture_default_str()
+      ->check(real_number([](double value) { return value >= 0; }, "0 or more"));
+  command
+      .add_option("--target-itl", flags.target_itl, "Milliseconds between two tokens while others' prompts are read")
+      ->type_name("MS")
+      ->capture_default_str()
+      ->check(real_number([](double value) { return value > 0; }, "above 0"));
+}
+
+}  // namespace
+
+void add_serve(CLI::App& program, Action& action) {
+  auto flags = std::make_shared<ServeFlags>();
+  CLI::App* command = program.add_subcommand("serve", "Answer requests of OpenAI's API over HTTP");
+  command->add_option("MODEL", flags->model, kModelHelp)->required()->type_name("");
+  add_access_flags(*command, flags->options);
+  command->add_option("--name", flags->options.model_name, "What clients call the model [its path's last part]")
+      ->type_name("NAME");
+  add_cache_type_flag(*command, flags->options.cache_type);
+  add_limit_flags(*command, *flags);
+  command->add_flag("--log-prompts", flags->options.log_prompts, "Write requests' bodies into the log, too");
+  add_processor_flags(*command, flags->job);
+  add_bf16_flag(*command, flags->job);
+  command->footer(
+      "Examples:\n"
+      "  ballast serve smollm2-w8a8\n"
+      "  ballast serve smollm2-w8a8 --host 0.0.0.0 --api-keys keys.txt --tls-certificate chain.pem --tls-key key.pem");
+  command->callback([flags, &action] { action = [flags] { return run_serve(*flags); }; });
+}
+
+}  // namespace ballast::tools
