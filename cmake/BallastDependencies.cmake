@@ -35,6 +35,7 @@ ballast_find(CLI11 libcli11-dev 2.4 CONFIG)
 ballast_find(Boost libboost-dev 1.81 CONFIG)  # headers alone
 ballast_find(OpenSSL libssl-dev 3.0)
 ballast_find(OpenMP g++)
+ballast_find(Threads g++)
 ballast_find(OpenBLAS libopenblas-serial-dev MODULE)
 ballast_find(PkgConfig pkg-config)
 ballast_find_module(PCRE2 libpcre2-8 libpcre2-dev)

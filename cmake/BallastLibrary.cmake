@@ -17,7 +17,7 @@ target_include_directories(ballast INTERFACE "$<BUILD_INTERFACE:${PROJECT_SOURCE
                                              "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>")
 target_link_libraries(ballast PUBLIC hwy::hwy OpenMP::OpenMP_CXX OpenBLAS::OpenBLAS PkgConfig::PCRE2
                                      PkgConfig::UTF8PROC PkgConfig::XXHASH PkgConfig::SENTENCEPIECE
-                                     OpenSSL::SSL)
+                                     OpenSSL::SSL Threads::Threads)
 if(BALLAST_ONEDNN)
   target_link_libraries(ballast PUBLIC DNNL::dnnl)
 endif()

@@ -14,7 +14,7 @@ export LC_ALL=C
 
 root=$PWD/build/aarch64-root
 packages=(libhwy-dev libpcre2-dev libutf8proc-dev libxxhash-dev libsentencepiece-dev libopenblas-serial-dev
-  nlohmann-json3-dev libcli11-dev doctest-dev)
+  nlohmann-json3-dev libcli11-dev doctest-dev libboost-dev libssl-dev)
 complete=$root/packages
 
 if [[ -e $complete && $(head -n 1 "$complete") == "${packages[*]}" ]]; then
@@ -27,7 +27,7 @@ trap 'rm -rf "$work"' EXIT
 mkdir -p "$work"/lists/partial "$work"/cache/archives/partial "$work/debs" "$work/root"
 : >"$work/status"
 # Debian 12 has these too old: scripts/setup.sh added Debian 13's suite, at a priority at which nothing is taken unasked.
-printf 'Package: libhwy* libcli11-dev doctest-dev\nPin: release n=trixie\nPin-Priority: 990\n' >"$work/preferences"
+printf 'Package: libhwy* libcli11-dev doctest-dev libboost*\nPin: release n=trixie\nPin-Priority: 990\n' >"$work/preferences"
 cat >"$work/apt.conf" <<EOF
 APT::Architecture "arm64";
 APT::Architectures { "arm64"; };
@@ -56,6 +56,8 @@ quietly apt-get -q update ||
 # The shared libraries behind the development packages. The C and C++ libraries come with the cross compiler.
 mapfile -t libraries < <(apt-cache depends "${packages[@]}" | awk '$1 == "Depends:" && $2 ~ /^lib/ { print $2 }' |
   grep -v -e '-dev$' | sort -u)
+# libboost-dev holds nothing but the name of a version.
+mapfile -t -O "${#libraries[@]}" libraries < <(apt-cache depends libboost-dev | awk '$1 == "Depends:" { print $2 }')
 libraries+=(libgfortran5) # behind OpenBLAS; the cross compiler for C++ does not bring it
 echo "setup_aarch64: unpacking ${packages[*]} ${libraries[*]}"
 cd "$work/debs"

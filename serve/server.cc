@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "ballast/error.h"
-#include "ballast/inspect.h"
 #include "ballast/serve.h"
 #include "engine/loaded_model.h"
 #include "files/text.h"
@@ -44,18 +43,18 @@ ServiceOptions service_options(const std::filesystem::path& model, const ServeOp
   return service;
 }
 
-nlohmann::ordered_json about_model(const std::filesystem::path& path, const std::string& name,
-                                   const Scheduler& scheduler) {
-  const ModelSummary summary = inspect(path);
+nlohmann::ordered_json about_model(const model::Model& model, const std::string& name, const Scheduler& scheduler) {
+  const std::uint64_t bytes = model.source().checkpoint().file_bytes();
+  const std::size_t weights = model.all_weights();
   return {{"id", name},
           {"object", "model"},
           {"created", std::time(nullptr)},
           {"owned_by", "ballast"},
           {"max_model_len", scheduler.context_length()},
-          {"bits", summary.bits_per_weight},
-          {"size", summary.file_bytes},
-          {"parameters", summary.parameters},
-          {"architecture", summary.spec.architecture}};
+          {"bits", 8.0 * static_cast<double>(bytes) / static_cast<double>(weights)},
+          {"size", bytes},
+          {"parameters", weights},
+          {"architecture", model.spec().architecture}};
 }
 
 /// Loads the model and works on requests: the thread that leads those that compute.
@@ -120,7 +119,8 @@ class EngineThread {
       if (stopping_) return;
       scheduler_.emplace(*loaded_, scheduling);
     }
-    service_.offer({.loaded = *loaded_, .scheduler = *scheduler_, .about = about_model(model_, name_, *scheduler_)});
+    service_.offer(
+        {.loaded = *loaded_, .scheduler = *scheduler_, .about = about_model(loaded_->model, name_, *scheduler_)});
     log_({{"event", "listening"},
           {"address", options_.host},
           {"port", http_.port()},

@@ -51,8 +51,9 @@ struct Figures {
   std::uint64_t prefix_queries = 0;  ///< tokens that were looked for
   std::uint64_t prefix_hits = 0;     ///< tokens that were found
   std::uint64_t preemptions = 0;
-  double fastest_tokens = 0;   ///< a second that one text can have at most: the weights are read once for each
-  double request_seconds = 0;  ///< from admission to the end: a moving average
+  double fastest_tokens =
+      0;  ///< a second that one text can have at most, by how fast weights are read; 0: not measured yet
+  double request_seconds = 0;                       ///< from admission to the end: a moving average
   std::map<std::string, std::uint64_t> finished{};  ///< requests, by reason: "stop", "length", "abort", "error"
   Histogram first_token{kRequestTimes};
   Histogram between_tokens{kTokenTimes};

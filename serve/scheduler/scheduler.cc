@@ -51,7 +51,6 @@ Scheduler::Scheduler(const engine::LoadedModel& loaded, const SchedulerOptions& 
       pace_(options.target_itl, model::Model::kPassTokens) {
   figures_.cache_budget = options.cache_bytes;
   figures_.page_bytes = page_bytes_;
-  figures_.fastest_tokens = kernels::measure_read_gb_s() * 1e9 / static_cast<double>(loaded.model.streamed_bytes());
   published_ = figures_;
 }
 
@@ -123,8 +122,17 @@ void Scheduler::run() {
 
 /// False when there will be none any more.
 bool Scheduler::wait_for_work() {
+  // Measuring the memory takes a moment that those who come first need not wait for.
+  constexpr std::chrono::seconds kQuiet{2};
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return stopping_ || draining_ || !waiting_.empty() || !running_.empty(); });
+  const auto something = [&] { return stopping_ || draining_ || !waiting_.empty() || !running_.empty(); };
+  if (figures_.fastest_tokens == 0 && !changed_.wait_for(lock, kQuiet, something)) {
+    lock.unlock();
+    figures_.fastest_tokens = kernels::measure_read_gb_s() * 1e9 / static_cast<double>(loaded_.model.streamed_bytes());
+    publish();
+    lock.lock();
+  }
+  changed_.wait(lock, something);
   return !stopping_ && (!draining_ || !waiting_.empty() || !running_.empty());
 }
 

@@ -78,9 +78,10 @@ std::string metrics_text(const Figures& figures, const std::map<std::string, std
                figures.preemptions);
   writer.write("prompt_tokens_total", "counter", "Tokens of prompts that were read.", figures.prompt_tokens);
   writer.write("generation_tokens_total", "counter", "Tokens that were generated.", figures.generated_tokens);
-  writer.write("generation_limit_tokens_per_second", "gauge",
-               "What the fastest step of one text came to: the memory's limit on one text's tokens.",
-               figures.fastest_tokens);
+  if (figures.fastest_tokens > 0) {
+    writer.write("generation_limit_tokens_per_second", "gauge",
+                 "Tokens that one text can have at most, by how fast memory is read.", figures.fastest_tokens);
+  }
   writer.write("request_success_total", "finished_reason", "Texts that ended, by reason.", figures.finished);
   writer.write("request_rejections_total", "reason", "Requests that were not accepted, by reason.", rejections);
   writer.write("time_to_first_token_seconds", "From arrival to the first token.", figures.first_token);

@@ -215,5 +215,59 @@ TEST_CASE("a sequence that cannot go on is refused, and stays as it was") {
   CHECK(sequence.run() == 4);
 }
 
+/// Takes rows as they come.
+struct CollectedLogits : LogitsReader {
+  void read(std::size_t first, std::span<const float> rows) override {
+    CHECK(first * vocab_size == logits.size());
+    logits.insert(logits.end(), rows.begin(), rows.end());
+  }
+  std::size_t vocab_size = 0;
+  Logits logits;
+};
+
+struct CollectedHidden : HiddenReader {
+  void read(std::span<const float> rows) override { hidden.insert(hidden.end(), rows.begin(), rows.end()); }
+  std::vector<float> hidden;
+};
+
+TEST_CASE("logits and hidden values that are read as they come are those of a step alone, whoever is beside") {
+  const model::Model model(test::golden_model("llama3"));
+  Engine engine(model);
+  std::mt19937 random(2);
+  const auto text = [&](std::size_t length) {
+    std::vector<int> ids(length);
+    for (int& id : ids) id = static_cast<int>(random() % 60);
+    return ids;
+  };
+  const std::vector<int> read = text(50), embedded = text(33), plain = text(41);
+  const Logits wanted = run_alone(model, engine, {}, read);
+  const Logits plain_wanted = run_alone(model, engine, {}, plain);
+
+  CollectedHidden alone;
+  Sequence embedded_alone(model, {}, 64);
+  embedded_alone.append(embedded);
+  embedded_alone.want(embedded.size(), alone);
+  engine.step(embedded_alone);
+  CHECK(alone.hidden.size() == embedded.size() * model.spec().hidden_size);
+  CHECK(embedded_alone.logits().empty());
+
+  CollectedLogits logits;
+  logits.vocab_size = model.spec().vocab_size;
+  CollectedHidden hidden;
+  Sequence a(model, {}, 64), b(model, {}, 64), c(model, {}, 64);
+  a.append(read);
+  a.want(read.size(), logits);
+  b.append(embedded);
+  b.want(embedded.size(), hidden);
+  c.append(plain);
+  c.want(plain.size());
+  const std::vector<Sequence*> batch = {&c, &a, &b};
+  engine.step(batch);
+  CHECK(logits.logits == wanted);
+  CHECK(std::ranges::equal(a.logits(), std::span(wanted).last(model.spec().vocab_size)));
+  CHECK(hidden.hidden == alone.hidden);
+  CHECK(std::ranges::equal(c.logits(), plain_wanted));
+}
+
 }  // namespace
 }  // namespace ballast::engine

@@ -133,6 +133,48 @@ TEST_CASE("a token seen twice is penalized once, and no longer than the window")
   CHECK(sampler.sample(std::vector<float>{3, 2}) == 0);
 }
 
+TEST_CASE("min-p leaves tokens that are likely beside the likeliest") {
+  // 0.4, 0.3, 0.2, 0.1
+  const std::vector<float> logits{std::log(0.1F), std::log(0.3F), std::log(0.4F), std::log(0.2F)};
+  CHECK(drawn_tokens({.temperature = 1, .min_p = 0.6, .stop = {}}, logits) == std::set<int>{1, 2});
+  CHECK(drawn_tokens({.temperature = 1, .min_p = 1, .stop = {}}, logits) == std::set<int>{2});
+  CHECK(drawn_tokens({.temperature = 1, .min_p = 0.01, .stop = {}}, logits) == std::set<int>{0, 1, 2, 3});
+  CHECK(drawn_tokens({.temperature = 1, .top_k = 3, .min_p = 0.6, .stop = {}}, logits) == std::set<int>{1, 2});
+}
+
+TEST_CASE("a bias is added to its token's logit, whatever ids it names") {
+  Sampler sampler(GenerateOptions{.logit_bias = {{.id = 1, .bias = 3}, {.id = 99, .bias = 50}}, .stop = {}});
+  CHECK(sampler.sample(std::vector<float>{2, 0, 1}) == 1);
+  CHECK(sampler.sample(std::vector<float>{4, 0, 1}) == 0);
+}
+
+TEST_CASE("the presence penalty counts once, the frequency penalty each time, and neither counts the prompt") {
+  Sampler presence(GenerateOptions{.presence_penalty = 1.5, .stop = {}});
+  presence.remember(0);
+  const std::vector<float> logits{3, 2, 0};
+  CHECK(presence.sample(logits) == 0);
+  CHECK(presence.sample(logits) == 1);  // 1.5, 2
+  CHECK(presence.sample(logits) == 0);  // 1.5, 0.5
+  CHECK(presence.sample(logits) == 0);
+  Sampler frequency(GenerateOptions{.frequency_penalty = 1.5, .stop = {}});
+  CHECK(frequency.sample(logits) == 0);
+  CHECK(frequency.sample(logits) == 1);  // 1.5, 2
+  CHECK(frequency.sample(logits) == 0);  // 1.5, 0.5
+  CHECK(frequency.sample(logits) == 1);  // 0, 0.5, 0
+}
+
+TEST_CASE("tokens that would end a text are not chosen before there are enough") {
+  Sampler sampler(GenerateOptions{.stop = {}, .min_tokens = 2});
+  sampler.forbid_at_first({0});
+  const std::vector<float> logits{9, 1, 2};
+  CHECK(sampler.sample(logits) == 2);
+  CHECK(sampler.sample(logits) == 2);
+  CHECK(sampler.sample(logits) == 0);
+  Sampler drawn(GenerateOptions{.temperature = 5, .stop = {}, .min_tokens = 1000});
+  drawn.forbid_at_first({0});
+  for (int i = 0; i < 200; ++i) CHECK(drawn.sample(logits) != 0);
+}
+
 TEST_CASE("tokens of vanishing weight are never drawn and extreme logits do not overflow") {
   const std::vector<float> logits{-3e38F, 3e38F, -3e38F};
   CHECK(drawn_tokens({.temperature = 1e-300, .stop = {}}, logits) == std::set<int>{1});
@@ -144,7 +186,13 @@ TEST_CASE("options out of range and logits that are no numbers are refused") {
   CHECK_THROWS_AS(Sampler({.temperature = std::nan(""), .stop = {}}), Error);
   CHECK_THROWS_AS(Sampler({.top_p = 0, .stop = {}}), Error);
   CHECK_THROWS_AS(Sampler({.top_p = 1.5, .stop = {}}), Error);
+  CHECK_THROWS_AS(Sampler({.min_p = -0.1, .stop = {}}), Error);
+  CHECK_THROWS_AS(Sampler({.min_p = 1.1, .stop = {}}), Error);
   CHECK_THROWS_AS(Sampler({.repetition_penalty = 0, .stop = {}}), Error);
+  CHECK_THROWS_AS(Sampler({.presence_penalty = 3, .stop = {}}), Error);
+  CHECK_THROWS_AS(Sampler({.frequency_penalty = -3, .stop = {}}), Error);
+  CHECK_THROWS_AS(Sampler({.frequency_penalty = std::nan(""), .stop = {}}), Error);
+  CHECK_THROWS_AS(Sampler({.logit_bias = {{.id = 0, .bias = 101}}, .stop = {}}), Error);
   Sampler sampler(GenerateOptions{});
   CHECK_THROWS_AS(sampler.sample(std::vector<float>{}), Error);
   CHECK_THROWS_AS(sampler.sample(std::vector<float>{0, std::nanf("")}), Error);

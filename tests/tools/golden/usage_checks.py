@@ -8,7 +8,7 @@ import subprocess
 
 from golden.suite import Suite
 
-COMMANDS = ("inspect", "calibrate", "convert", "verify", "eval", "sweep", "run", "bench")
+COMMANDS = ("inspect", "calibrate", "convert", "verify", "eval", "sweep", "run", "serve", "bench")
 
 # A path that is not there is a failure, not wrong usage.
 WITH_MISSING_MODEL = ("inspect", "calibrate -o stats", "convert -o dir", "convert --explain",
@@ -56,6 +56,9 @@ WRONG_USAGE = [
     ("run m -p text --temperature -1", "not below 0"),
     ("run m -p text --stop ''", "must not be empty"),
     ("run m -p text --json", "--json"),
+    ("serve m --target-itl 0", "above 0"),
+    ("serve m --tls-key key.pem", "need each other"),
+    ("serve m --cache-memory much", "a size like 92MB"),
     ("bench m --kv int4", "int4 not in"),
     ("bench m -p 0 -n 0", "nothing to measure"),
 ]

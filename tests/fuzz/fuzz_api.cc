@@ -1,0 +1,64 @@
+// Any bytes as the body of a request: read, with everything in its range, or refused with an ApiError whose body is
+// JSON.
+#include <cstddef>
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+#include "serve/api/api_error.h"
+#include "serve/api/chat_format.h"
+#include "serve/api/completion_format.h"
+#include "serve/api/embedding_format.h"
+#include "serve/api/request_fields.h"
+
+namespace {
+
+using namespace ballast::serve;
+
+constexpr std::size_t kVocabulary = 100;
+
+void check(bool holds) {
+  if (!holds) __builtin_trap();
+}
+
+void check_generation(const GenerationRequest& request) {
+  check(request.choices >= 1 && request.choices <= kMostChoices);
+  check(request.options.temperature >= 0 && request.options.top_p > 0 && request.options.top_p <= 1);
+  check(request.options.stop.size() <= 16);
+  for (const int id : request.options.stop_tokens) check(id >= 0 && static_cast<std::size_t>(id) < kVocabulary);
+  for (const ballast::LogitBias& bias : request.options.logit_bias) {
+    check(bias.id >= 0 && static_cast<std::size_t>(bias.id) < kVocabulary && bias.bias >= -100 && bias.bias <= 100);
+  }
+}
+
+template <class Read>
+void try_to(const Read& read) {
+  try {
+    read();
+  } catch (const ApiError& error) {
+    check(error.status() == 400 && nlohmann::json::parse(error.body()).at("error").at("message").is_string());
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view body(reinterpret_cast<const char*>(data), size);
+  try_to([&] {
+    const RequestFields fields(body);
+    try_to([&] {
+      const CompletionRequest request = read_completion(fields, kVocabulary);
+      check(!request.prompts.empty());
+      check_generation(request.generation);
+      check(read_most_tokens(fields, "max_tokens", 10, 50, 16) <= 40);
+    });
+    try_to([&] {
+      const ChatRequest request = read_chat(fields, kVocabulary);
+      check(!request.messages.empty());
+      check_generation(request.generation);
+    });
+    try_to([&] { check(!read_embedding(fields, kVocabulary).inputs.empty()); });
+  });
+  return 0;
+}

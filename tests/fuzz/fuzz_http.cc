@@ -1,0 +1,56 @@
+// Any bytes as requests of one connection: however they are cut, the same requests come out.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "serve/http/request_parser.h"
+
+namespace {
+
+using namespace ballast::serve;
+
+constexpr std::string_view kMore = "|more";
+
+/// What a connection reads of the bytes when they come in pieces of `piece`.
+std::string read_in_pieces(std::string_view bytes, std::size_t piece) {
+  const HttpLimits limits = {.header_bytes = 1024, .body_bytes = 4096};
+  std::string read;
+  std::size_t begin = 0;
+  std::size_t end = 0;
+  for (bool open = true; open;) {
+    RequestParser parser(limits);
+    while (parser.stage() != RequestParser::Stage::kDone && parser.stage() != RequestParser::Stage::kFailed) {
+      const std::size_t used = parser.feed(bytes.substr(begin, end - begin));
+      begin += used;
+      if (used > 0) continue;
+      if (end == bytes.size()) return read + std::string(kMore);
+      end = std::min(bytes.size(), end + piece);
+    }
+    if (parser.stage() == RequestParser::Stage::kFailed) return read + "|" + std::to_string(parser.status());
+    open = parser.keep_alive();
+    const HttpRequest request = parser.take();
+    read += "|" + request.method + " " + request.path + " " + request.body;
+    for (const auto& [name, value] : request.headers) read += "\n" + name + ":" + value;
+  }
+  return read;
+}
+
+/// Whether both read the same. What is refused in one piece may still be waited for in pieces: it is refused once more
+/// has come.
+bool agree(std::string_view a, std::string_view b) {
+  if (a == b) return true;
+  if (b.ends_with(kMore)) std::swap(a, b);
+  return a.ends_with(kMore) && b.starts_with(a.substr(0, a.size() - kMore.size()));
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view bytes(reinterpret_cast<const char*>(data), size);
+  const std::string whole = read_in_pieces(bytes, bytes.size() + 1);
+  if (!agree(read_in_pieces(bytes, 1), whole) || !agree(read_in_pieces(bytes, 7), whole)) __builtin_trap();
+  return 0;
+}

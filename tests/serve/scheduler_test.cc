@@ -1,0 +1,317 @@
+// Whatever else is served, a request gets what it would get alone.
+#include "serve/scheduler/scheduler.h"
+
+#include <doctest/doctest.h>
+
+#include <condition_variable>
+#include <cstddef>
+#include <filesystem>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "ballast/error.h"
+#include "ballast/generate.h"
+#include "ballast/model.h"
+#include "engine/loaded_model.h"
+#include "temporary_directory.h"
+#include "tiny_model.h"
+
+namespace ballast::serve {
+namespace {
+
+constexpr std::size_t kContext = 512;
+
+/// A tiny model in whose context several pages have room.
+std::filesystem::path model_in(const test::TemporaryDirectory& folder) {
+  test::TinyModel model = test::read_model(test::golden_model("llama3"));
+  model.config["max_position_embeddings"] = kContext;
+  model.config.erase("rope_scaling");
+  return model.write(folder.path() / "model");
+}
+
+/// What a request came to.
+struct Outcome {
+  std::vector<std::vector<int>> tokens;
+  std::vector<double> scores;
+  std::vector<float> embedding;
+  RequestUsage usage;
+  std::optional<Failure> failure;
+};
+
+class Collector : public RequestListener {
+ public:
+  explicit Collector(std::size_t choices) { outcome_.tokens.resize(choices); }
+
+  void on_prompt_scored(std::vector<GeneratedToken> scores) override {
+    for (const GeneratedToken& score : scores) outcome_.scores.push_back(score.logprob);
+  }
+  void on_embedded(std::vector<float> embedding) override { outcome_.embedding = std::move(embedding); }
+  void on_token(std::size_t choice, std::string /*text*/, const GeneratedToken* token) override {
+    if (token != nullptr) outcome_.tokens[choice].push_back(token->id);
+    const std::lock_guard lock(mutex_);
+    begun_ = true;
+    changed_.notify_all();
+  }
+  void on_end(const RequestUsage& usage) override {
+    outcome_.usage = usage;
+    end();
+  }
+  void on_failure(Failure failure, const std::string& /*message*/) override {
+    outcome_.failure = failure;
+    end();
+  }
+
+  void wait_for_token() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return begun_ || ended_; });
+  }
+  const Outcome& wait() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return ended_; });
+    return outcome_;
+  }
+
+ private:
+  void end() {
+    const std::lock_guard lock(mutex_);
+    ended_ = true;
+    changed_.notify_all();
+  }
+
+  Outcome outcome_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool begun_ = false;
+  bool ended_ = false;
+};
+
+/// A scheduler with a thread that works for it.
+class Working {
+ public:
+  Working(const engine::LoadedModel& loaded, const SchedulerOptions& options)
+      : scheduler_(loaded, options), thread_([this] { scheduler_.run(); }) {}
+  ~Working() {
+    scheduler_.stop();
+    if (thread_.joinable()) thread_.join();
+  }
+  Working(const Working&) = delete;
+  Working& operator=(const Working&) = delete;
+
+  std::shared_ptr<Collector> submit(const GenerationRequest& request) {
+    auto collector = std::make_shared<Collector>(request.choices);
+    const auto ticket = scheduler_.submit(request, collector);
+    REQUIRE(ticket.has_value());
+    tickets.push_back(*ticket);
+    return collector;
+  }
+  Scheduler& operator*() { return scheduler_; }
+  Scheduler* operator->() { return &scheduler_; }
+  void join() { thread_.join(); }
+
+  std::vector<std::shared_ptr<Ticket>> tickets;
+
+ private:
+  Scheduler scheduler_;
+  std::thread thread_;
+};
+
+GenerationRequest random_request(std::mt19937& random, std::size_t longest_prompt) {
+  GenerationRequest request;
+  const std::size_t length = 1 + random() % longest_prompt;
+  for (std::size_t i = 0; i < length; ++i) request.prompt.push_back(static_cast<int>(random() % 60));
+  request.options.max_tokens = 1 + random() % 40;
+  request.options.temperature = random() % 2 == 0 ? 0 : 0.9;
+  request.options.seed = random();
+  request.options.ignore_eos = true;
+  request.choices = 1 + random() % 3;
+  request.score_prompt = random() % 3 == 0;
+  if (request.score_prompt) request.options.logprobs = 2;
+  if (random() % 4 == 0) request.salt = "salt";
+  if (random() % 6 == 0) {
+    request.embed = Pooling::kMean;
+    request.choices = 1;
+    request.score_prompt = false;
+  }
+  return request;
+}
+
+void check_same(const Outcome& together, const Outcome& alone) {
+  CHECK_FALSE(together.failure.has_value());
+  CHECK(together.tokens == alone.tokens);
+  CHECK(together.scores == alone.scores);
+  CHECK(together.embedding == alone.embedding);
+}
+
+TEST_CASE("requests get the same together as alone, and as without a server") {
+  const test::TemporaryDirectory folder;
+  const engine::LoadedModel loaded(model_in(folder));
+  std::mt19937 random(3);
+  std::vector<GenerationRequest> requests;
+  for (int i = 0; i < 30; ++i) requests.push_back(random_request(random, 200));
+  std::vector<Outcome> alone;
+  for (const GenerationRequest& request : requests) {
+    Working working(loaded, {});
+    alone.push_back(working.submit(request)->wait());
+  }
+  Working working(loaded, {});
+  std::vector<std::shared_ptr<Collector>> together;
+  for (const GenerationRequest& request : requests) together.push_back(working.submit(request));
+  const Model model(folder.path() / "model");
+  Generator generator(model);
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    CAPTURE(i);
+    check_same(together[i]->wait(), alone[i]);
+    if (requests[i].embed) continue;
+    GenerateOptions options = requests[i].options;
+    for (const std::vector<int>& tokens : alone[i].tokens) {
+      std::vector<int> generated;
+      for (const GeneratedToken& token : generator.generate(requests[i].prompt, options).tokens) {
+        generated.push_back(token.id);
+      }
+      CHECK(tokens == generated);
+      ++options.seed;
+    }
+  }
+}
+
+TEST_CASE("where memory is short, requests lose their pages and still get the same") {
+  const test::TemporaryDirectory folder;
+  const engine::LoadedModel loaded(model_in(folder));
+  const std::uint64_t page = Scheduler(loaded, {}).figures().page_bytes;
+  std::mt19937 random(8);
+  std::vector<GenerationRequest> requests;
+  for (int i = 0; i < 12; ++i) {
+    requests.push_back(random_request(random, 120));
+    requests.back().embed.reset();
+    requests.back().options.max_tokens = 150;
+  }
+  std::vector<Outcome> alone;
+  for (const GenerationRequest& request : requests) {
+    Working working(loaded, {});
+    alone.push_back(working.submit(request)->wait());
+  }
+  Working working(loaded, {.cache_bytes = 7 * page});
+  std::vector<std::shared_ptr<Collector>> together;
+  for (const GenerationRequest& request : requests) together.push_back(working.submit(request));
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    CAPTURE(i);
+    check_same(together[i]->wait(), alone[i]);
+  }
+  CHECK(working->figures().preemptions > 0);
+}
+
+TEST_CASE("a text that begins like one before is not read again, unless its salt differs") {
+  const test::TemporaryDirectory folder;
+  const engine::LoadedModel loaded(model_in(folder));
+  Working working(loaded, {});
+  GenerationRequest request;
+  for (int i = 0; i < 300; ++i) request.prompt.push_back(i * 7 % 60);
+  request.options.max_tokens = 4;
+  request.options.ignore_eos = true;
+  const Outcome first = working.submit(request)->wait();
+  CHECK(first.usage.cached_tokens == 0);
+  const Outcome second = working.submit(request)->wait();
+  CHECK(second.usage.cached_tokens == 299);
+  CHECK(second.tokens == first.tokens);
+  GenerationRequest next = request;
+  next.prompt.insert(next.prompt.end(), first.tokens[0].begin(), first.tokens[0].end());
+  next.prompt.push_back(5);
+  // All but the last token, which has not run.
+  CHECK(working.submit(next)->wait().usage.cached_tokens == 303);
+  request.salt = "another";
+  CHECK(working.submit(request)->wait().usage.cached_tokens == 0);
+}
+
+TEST_CASE("those who come while a common beginning is read wait for it instead of reading it, too") {
+  const test::TemporaryDirectory folder;
+  const engine::LoadedModel loaded(model_in(folder));
+  Working working(loaded, {});
+  GenerationRequest request;
+  for (int i = 0; i < 300; ++i) request.prompt.push_back(i * 7 % 60);
+  request.options.max_tokens = 2;
+  request.options.ignore_eos = true;
+  std::vector<std::shared_ptr<Collector>> collectors;
+  for (int i = 0; i < 8; ++i) {
+    request.prompt.back() = i;
+    collectors.push_back(working.submit(request));
+  }
+  std::size_t read = 0;
+  for (const auto& collector : collectors) read += 300 - collector->wait().usage.cached_tokens;
+  CHECK(read < 2 * 300 + 8);
+}
+
+TEST_CASE("a cancelled request ends, running or waiting, and others go on") {
+  const test::TemporaryDirectory folder;
+  const engine::LoadedModel loaded(model_in(folder));
+  Working working(loaded, {.most_running = 1});
+  GenerationRequest endless;
+  endless.prompt = {1, 2, 3};
+  endless.options.max_tokens = kContext - 4;
+  endless.options.ignore_eos = true;
+  const auto running = working.submit(endless);
+  const auto waiting = working.submit(endless);
+  GenerationRequest last = endless;
+  last.options.max_tokens = 3;
+  const auto after = working.submit(last);
+  running->wait_for_token();
+  working.tickets[1]->cancel();
+  working.tickets[0]->cancel();
+  CHECK(waiting->wait().failure == Failure::kCancelled);
+  const std::optional<Failure> failure = running->wait().failure;
+  CHECK((!failure || *failure == Failure::kCancelled));  // it may have come to its end before
+  CHECK_FALSE(after->wait().failure.has_value());
+}
+
+TEST_CASE("who would wait behind too many is refused, and so is everybody once the server goes down") {
+  const test::TemporaryDirectory folder;
+  const engine::LoadedModel loaded(model_in(folder));
+  Scheduler idle(loaded, {.most_waiting = 2});  // nobody works
+  const GenerationRequest request = {.prompt = {1, 2}};
+  const auto submit = [&](Scheduler& scheduler) { return scheduler.submit(request, std::make_shared<Collector>(1)); };
+  CHECK(submit(idle).has_value());
+  CHECK(submit(idle).has_value());
+  const auto refused = submit(idle);
+  REQUIRE_FALSE(refused.has_value());
+  CHECK(refused.error().reason == "queue_full");
+  CHECK(refused.error().retry_after >= 1);
+
+  Working working(loaded, {});
+  const auto accepted = working.submit(request);
+  working->drain();
+  CHECK(submit(*working).error().reason == "draining");
+  CHECK_FALSE(accepted->wait().failure.has_value());
+  working.join();
+}
+
+TEST_CASE("stopping ends all requests") {
+  const test::TemporaryDirectory folder;
+  const engine::LoadedModel loaded(model_in(folder));
+  Working working(loaded, {.most_running = 1});
+  GenerationRequest endless;
+  endless.prompt = {1, 2, 3};
+  endless.options.max_tokens = kContext - 4;
+  endless.options.ignore_eos = true;
+  const auto running = working.submit(endless);
+  const auto waiting = working.submit(endless);
+  working->stop();
+  CHECK(waiting->wait().failure == Failure::kStopped);
+  running->wait();
+}
+
+TEST_CASE("options out of range and memory for no text are refused") {
+  const test::TemporaryDirectory folder;
+  const engine::LoadedModel loaded(model_in(folder));
+  Scheduler scheduler(loaded, {});
+  GenerationRequest request = {.prompt = {1}};
+  request.options.temperature = -1;
+  CHECK_THROWS_AS(static_cast<void>(scheduler.submit(request, std::make_shared<Collector>(1))), Error);
+  CHECK_THROWS_AS(Scheduler(loaded, {.cache_bytes = 100}), Error);
+}
+
+}  // namespace
+}  // namespace ballast::serve
