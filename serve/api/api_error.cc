@@ -30,18 +30,18 @@ std::string_view type_of(unsigned status) {
 ApiError::ApiError(unsigned status, std::string message, std::string param)
     : status_(status), message_(std::move(message)), param_(std::move(param)) {}
 
-ApiError& ApiError::with_code(std::string code) {
+ApiError ApiError::with_code(std::string code) && {
   code_ = std::move(code);
-  return *this;
+  return std::move(*this);
 }
 
-ApiError& ApiError::with_header(std::string name, std::string value) {
+ApiError ApiError::with_header(std::string name, std::string value) && {
   headers_.emplace_back(std::move(name), std::move(value));
-  return *this;
+  return std::move(*this);
 }
 
-ApiError& ApiError::with_retry_after(double seconds) {
-  return with_header("Retry-After", std::to_string(static_cast<long>(std::ceil(seconds))));
+ApiError ApiError::with_retry_after(double seconds) && {
+  return std::move(*this).with_header("Retry-After", std::to_string(static_cast<long>(std::ceil(seconds))));
 }
 
 std::string ApiError::body() const {

@@ -19,13 +19,13 @@ class ApiError : public std::exception {
   unsigned status() const { return status_; }
 
   /// For clients that count what goes wrong: "queue_full".
-  ApiError& with_code(std::string code);
+  ApiError with_code(std::string code) &&;
 
   /// A header that goes with it.
-  ApiError& with_header(std::string name, std::string value);
+  ApiError with_header(std::string name, std::string value) &&;
 
   /// When trying again makes sense.
-  ApiError& with_retry_after(double seconds);
+  ApiError with_retry_after(double seconds) &&;
 
   /// {"error":{"message","type","param","code"}}
   std::string body() const;

@@ -55,13 +55,13 @@ class RequestListener {
   RequestListener& operator=(const RequestListener&) = delete;
 
   /// Of the prompt's tokens but the first one.
-  virtual void on_prompt_scored(std::vector<GeneratedToken> /*scores*/) {}
+  virtual void on_prompt_scored(std::vector<GeneratedToken>&& /*scores*/) {}
 
   /// Of the prompt, of length 1.
-  virtual void on_embedded(std::vector<float> /*embedding*/) {}
+  virtual void on_embedded(std::vector<float>&& /*embedding*/) {}
 
   /// A token and the text that is certain now; no token (null) for text that was held back until the end.
-  virtual void on_token(std::size_t /*choice*/, std::string /*text*/, const GeneratedToken* /*token*/) {}
+  virtual void on_token(std::size_t /*choice*/, std::string&& /*text*/, const GeneratedToken* /*token*/) {}
   virtual void on_choice_end(std::size_t /*choice*/, GenerateResult::Finish /*finish*/) {}
   virtual void on_end(const RequestUsage& usage) = 0;
   virtual void on_failure(Failure failure, const std::string& message) = 0;

@@ -79,7 +79,7 @@ std::expected<std::shared_ptr<Ticket>, Refusal> Scheduler::submit(GenerationRequ
 
 /// Seconds until a request that comes now would begin, by how long others took.
 double Scheduler::expected_wait() const {
-  if (waiting_.size() == 0 && published_.running < options_.most_running) return 0;
+  if (waiting_.empty() && published_.running < options_.most_running) return 0;
   const auto at_once = static_cast<double>(std::max<std::size_t>(1, published_.running));
   return static_cast<double>(waiting_.size() + 1) / at_once * published_.request_seconds;
 }

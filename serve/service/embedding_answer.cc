@@ -14,7 +14,7 @@ class EmbeddingAnswer::Listener : public RequestListener {
  public:
   Listener(std::shared_ptr<EmbeddingAnswer> answer, std::size_t input) : answer_(std::move(answer)), input_(input) {}
 
-  void on_embedded(std::vector<float> embedding) override {
+  void on_embedded(std::vector<float>&& embedding) override {
     answer_->strand_->post([answer = answer_, input = input_, embedding = std::move(embedding)]() mutable {
       answer->embeddings_[input] = std::move(embedding);
     });

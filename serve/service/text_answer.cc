@@ -13,12 +13,12 @@ class TextAnswer::Listener : public RequestListener {
  public:
   Listener(std::shared_ptr<TextAnswer> answer, std::size_t prompt) : answer_(std::move(answer)), prompt_(prompt) {}
 
-  void on_prompt_scored(std::vector<GeneratedToken> scores) override {
+  void on_prompt_scored(std::vector<GeneratedToken>&& scores) override {
     post([scores = std::move(scores)](TextAnswer& answer, std::size_t prompt) mutable {
       answer.scored(prompt, std::move(scores));
     });
   }
-  void on_token(std::size_t choice, std::string text, const GeneratedToken* token) override {
+  void on_token(std::size_t choice, std::string&& text, const GeneratedToken* token) override {
     std::optional<GeneratedToken> copy;
     if (token != nullptr) copy = *token;
     post([=, text = std::move(text)](TextAnswer& answer, std::size_t prompt) {

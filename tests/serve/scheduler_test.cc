@@ -18,6 +18,7 @@
 #include "ballast/generate.h"
 #include "ballast/model.h"
 #include "engine/loaded_model.h"
+#include "error_message.h"
 #include "temporary_directory.h"
 #include "tiny_model.h"
 
@@ -47,11 +48,11 @@ class Collector : public RequestListener {
  public:
   explicit Collector(std::size_t choices) { outcome_.tokens.resize(choices); }
 
-  void on_prompt_scored(std::vector<GeneratedToken> scores) override {
+  void on_prompt_scored(std::vector<GeneratedToken>&& scores) override {
     for (const GeneratedToken& score : scores) outcome_.scores.push_back(score.logprob);
   }
-  void on_embedded(std::vector<float> embedding) override { outcome_.embedding = std::move(embedding); }
-  void on_token(std::size_t choice, std::string /*text*/, const GeneratedToken* token) override {
+  void on_embedded(std::vector<float>&& embedding) override { outcome_.embedding = std::move(embedding); }
+  void on_token(std::size_t choice, std::string&& /*text*/, const GeneratedToken* token) override {
     if (token != nullptr) outcome_.tokens[choice].push_back(token->id);
     const std::lock_guard lock(mutex_);
     begun_ = true;
@@ -309,7 +310,8 @@ TEST_CASE("options out of range and memory for no text are refused") {
   Scheduler scheduler(loaded, {});
   GenerationRequest request = {.prompt = {1}};
   request.options.temperature = -1;
-  CHECK_THROWS_AS(static_cast<void>(scheduler.submit(request, std::make_shared<Collector>(1))), Error);
+  const auto submit = [&] { CHECK_FALSE(scheduler.submit(request, std::make_shared<Collector>(1)).has_value()); };
+  CHECK(test::error_message(submit) == test::Contains("temperature"));
   CHECK_THROWS_AS(Scheduler(loaded, {.cache_bytes = 100}), Error);
 }
 
