@@ -8,7 +8,7 @@
 namespace ballast::serve {
 namespace {
 
-constexpr std::size_t kMostPrompts = 1024;
+constexpr std::size_t kMostPrompts = 2048;
 
 std::vector<int> read_token_ids(const files::JsonReader& value, std::size_t vocab_size) {
   return value.integers<int>(0, static_cast<int>(vocab_size) - 1);

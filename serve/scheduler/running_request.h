@@ -92,6 +92,7 @@ struct RunningRequest {
   GenerationRequest request;
   std::shared_ptr<RequestListener> listener;
   std::shared_ptr<Ticket> ticket;
+  std::shared_ptr<void> place{};  ///< among those that wait; shared with what was submitted together
   std::vector<Choice> choices;
   std::optional<PromptScorer> scorer;
   std::optional<PromptEmbedder> embedder;

@@ -54,27 +54,50 @@ Scheduler::Scheduler(const engine::LoadedModel& loaded, const SchedulerOptions& 
   published_ = figures_;
 }
 
-std::expected<std::shared_ptr<Ticket>, Refusal> Scheduler::submit(GenerationRequest request,
-                                                                  std::shared_ptr<RequestListener> listener) {
-  auto ticket = std::make_shared<Ticket>();
-  auto entering = std::make_unique<RunningRequest>(loaded_, std::move(request), std::move(listener), ticket);
-  const std::size_t cost = entering->request.prompt.size() + entering->request.options.max_tokens;
+std::expected<std::vector<std::shared_ptr<Ticket>>, Refusal> Scheduler::submit(std::vector<Submission> submissions) {
+  const std::shared_ptr<void> place(nullptr, [this](void*) { --places_taken_; });
+  ++places_taken_;
+  std::vector<std::shared_ptr<Ticket>> tickets;
+  std::vector<RequestPtr> entering;
+  for (Submission& submission : submissions) {
+    check_fits(submission.request);
+    tickets.push_back(std::make_shared<Ticket>());
+    entering.push_back(std::make_unique<RunningRequest>(loaded_, std::move(submission.request),
+                                                        std::move(submission.listener), tickets.back()));
+    entering.back()->place = place;
+  }
   const std::lock_guard lock(mutex_);
-  if (draining_ || stopping_) return std::unexpected(Refusal{"draining", "the server is going down"});
-  const double wait = expected_wait();
-  if (waiting_.size() >= options_.most_waiting) {
-    return std::unexpected(
-        Refusal{"queue_full", std::to_string(waiting_.size()) + " requests are waiting already", std::max(1.0, wait)});
+  if (std::optional<Refusal> refused = refusal()) return std::unexpected(*std::move(refused));
+  for (RequestPtr& request : entering) {
+    const std::string user = request->request.user;
+    const std::size_t cost = request->request.prompt.size() + request->request.options.max_tokens;
+    waiting_.push(user, std::move(request), cost);
   }
-  if (options_.longest_wait > 0 && wait > options_.longest_wait) {
-    return std::unexpected(Refusal{
-        "wait_too_long", "it would have to wait for about " + std::to_string(static_cast<int>(wait)) + " seconds",
-        std::max(1.0, wait - options_.longest_wait)});
-  }
-  const std::string user = entering->request.user;
-  waiting_.push(user, std::move(entering), cost);
   changed_.notify_one();
-  return ticket;
+  return tickets;
+}
+
+/// Of one request's texts none can give way to the others.
+void Scheduler::check_fits(const GenerationRequest& request) const {
+  const std::size_t longest = std::min(request.prompt.size() + request.options.max_tokens, context_length_);
+  const std::uint64_t bytes = request.choices * pages_for(longest) * page_bytes_;
+  if (request.choices == 1 || bytes <= options_.cache_bytes) return;
+  throw Error("n", std::to_string(request.choices) + " texts of up to " + std::to_string(longest) +
+                       " tokens do not fit the memory for keys and values: ask for fewer, or a smaller max_tokens");
+}
+
+/// Why nobody can be let in now.
+std::optional<Refusal> Scheduler::refusal() const {
+  if (draining_ || stopping_) return Refusal{"draining", "the server is going down"};
+  const double wait = expected_wait();
+  if (places_taken_ > options_.most_waiting) {  // with the one that asks
+    return Refusal{"queue_full", std::to_string(options_.most_waiting) + " requests are waiting already",
+                   std::max(1.0, wait)};
+  }
+  if (options_.longest_wait == 0 || wait <= options_.longest_wait) return std::nullopt;
+  return Refusal{"wait_too_long",
+                 "it would have to wait for about " + std::to_string(static_cast<int>(wait)) + " seconds",
+                 std::max(1.0, wait - options_.longest_wait)};
 }
 
 /// Seconds until a request that comes now would begin, by how long others took.
@@ -173,6 +196,7 @@ void Scheduler::admit() {
     running_.push_back(std::move(waiting_.front()));
     waiting_.pop();
     RunningRequest& request = *running_.back();
+    request.place.reset();
     if (request.admitted == Clock::time_point{}) {
       request.admitted = now;
       figures_.queued.add(seconds_between(request.arrived, now));

@@ -6,12 +6,14 @@
 #ifndef BALLAST_SERVE_SCHEDULER_SCHEDULER_H_
 #define BALLAST_SERVE_SCHEDULER_SCHEDULER_H_
 
+#include <atomic>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <expected>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -27,11 +29,17 @@
 
 namespace ballast::serve {
 
+/// A request, and who hears of it.
+struct Submission {
+  GenerationRequest request;
+  std::shared_ptr<RequestListener> listener;
+};
+
 struct SchedulerOptions {
   CacheOptions::Type cache_type = CacheOptions::Type::kAuto;
   std::uint64_t cache_bytes = std::uint64_t{1} << 30;  ///< for pages of keys and values
   std::size_t most_running = 64;                       ///< requests
-  std::size_t most_waiting = 256;
+  std::size_t most_waiting = 256;                      ///< submissions
   double longest_wait = 0;    ///< seconds by the estimate, beyond which a request is refused; 0: any
   double target_itl = 0.150;  ///< seconds between two tokens of a text while prompts are read
 };
@@ -57,8 +65,8 @@ class Scheduler {
   void run();
 
   /// Any thread. Throws Error for options that are out of range; tokens and lengths must have been checked.
-  std::expected<std::shared_ptr<Ticket>, Refusal> submit(GenerationRequest request,
-                                                         std::shared_ptr<RequestListener> listener);
+  /// The requests are accepted together or not at all, and wait as one.
+  std::expected<std::vector<std::shared_ptr<Ticket>>, Refusal> submit(std::vector<Submission> submissions);
 
   /// Accepts nothing more and goes on with what it has. Any thread.
   void drain();
@@ -83,6 +91,8 @@ class Scheduler {
     bool embeds() const { return request->embedder.has_value(); }
   };
 
+  void check_fits(const GenerationRequest& request) const;
+  std::optional<Refusal> refusal() const;
   bool wait_for_work();
   void drop_cancelled();
   void admit();
@@ -111,6 +121,7 @@ class Scheduler {
   std::uint64_t page_bytes_;
   std::size_t context_length_;
 
+  std::atomic<std::size_t> places_taken_ = 0;  ///< by submissions of which something waits
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   FairQueue<RequestPtr> waiting_;

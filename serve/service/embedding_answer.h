@@ -22,7 +22,6 @@ class EmbeddingAnswer : public ModelAnswer, public std::enable_shared_from_this<
 
   std::shared_ptr<RequestListener> listener(std::size_t input) override;
   void start(std::vector<std::shared_ptr<Ticket>> tickets) override;
-  void refuse() override { over_ = true; }
 
  private:
   class Listener;

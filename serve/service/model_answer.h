@@ -22,9 +22,6 @@ class ModelAnswer {
 
   /// Once all prompts are accepted: their tickets are cancelled when the client goes.
   virtual void start(std::vector<std::shared_ptr<Ticket>> tickets) = 0;
-
-  /// Somebody else answers: what was accepted before is not heard.
-  virtual void refuse() = 0;
 };
 
 inline void cancel_all(const std::vector<std::shared_ptr<Ticket>>& tickets) {

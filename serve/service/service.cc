@@ -386,29 +386,22 @@ void Service::embed(const std::shared_ptr<HttpExchange>& exchange, const std::sh
 
 /// All of them or none.
 void Service::submit(ModelAnswer& answer, std::vector<GenerationRequest> requests) {
-  std::vector<std::shared_ptr<Ticket>> tickets;
-  const auto take_back = [&] {
-    cancel_all(tickets);
-    answer.refuse();
-  };
+  std::vector<Submission> submissions;
   for (GenerationRequest& request : requests) {
-    try {
-      std::expected<std::shared_ptr<Ticket>, Refusal> ticket =
-          ready().scheduler.submit(std::move(request), answer.listener(tickets.size()));
-      if (!ticket) {
-        take_back();
-        count_rejection(ticket.error().reason);
-        throw ApiError(ticket.error().reason == "draining" ? 503 : 429, ticket.error().message)
-            .with_code(ticket.error().reason)
-            .with_retry_after(ticket.error().retry_after);
-      }
-      tickets.push_back(*std::move(ticket));
-    } catch (const Error& error) {
-      take_back();
-      throw ApiError(400, error.what());
-    }
+    const std::size_t prompt = submissions.size();
+    submissions.push_back({.request = std::move(request), .listener = answer.listener(prompt)});
   }
-  answer.start(std::move(tickets));
+  try {
+    auto tickets = ready().scheduler.submit(std::move(submissions));
+    if (tickets) return answer.start(*std::move(tickets));
+    count_rejection(tickets.error().reason);
+    throw ApiError(tickets.error().reason == "draining" ? 503 : 429, tickets.error().message)
+        .with_code(tickets.error().reason)
+        .with_retry_after(tickets.error().retry_after);
+  } catch (const Error& error) {
+    const std::string_view message = error.what();
+    throw ApiError(400, std::string(message), std::string(message.substr(0, message.find(':'))));
+  }
 }
 
 }  // namespace ballast::serve

@@ -43,7 +43,6 @@ class TextAnswer : public ModelAnswer, public std::enable_shared_from_this<TextA
 
   std::shared_ptr<RequestListener> listener(std::size_t prompt) override;
   void start(std::vector<std::shared_ptr<Ticket>> tickets) override;
-  void refuse() override { over_ = true; }
 
  private:
   class Listener;

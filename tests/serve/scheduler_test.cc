@@ -105,9 +105,9 @@ class Working {
 
   std::shared_ptr<Collector> submit(const GenerationRequest& request) {
     auto collector = std::make_shared<Collector>(request.choices);
-    const auto ticket = scheduler_.submit(request, collector);
-    REQUIRE(ticket.has_value());
-    tickets.push_back(*ticket);
+    const auto submitted = scheduler_.submit({{.request = request, .listener = collector}});
+    REQUIRE(submitted.has_value());
+    tickets.push_back(submitted->front());
     return collector;
   }
   Scheduler& operator*() { return scheduler_; }
@@ -273,8 +273,10 @@ TEST_CASE("who would wait behind too many is refused, and so is everybody once t
   const engine::LoadedModel loaded(model_in(folder));
   Scheduler idle(loaded, {.most_waiting = 2});  // nobody works
   const GenerationRequest request = {.prompt = {1, 2}};
-  const auto submit = [&](Scheduler& scheduler) { return scheduler.submit(request, std::make_shared<Collector>(1)); };
-  CHECK(submit(idle).has_value());
+  const auto submit = [&](Scheduler& scheduler, std::size_t count = 1) {
+    return scheduler.submit({count, {.request = request, .listener = std::make_shared<Collector>(1)}});
+  };
+  CHECK(submit(idle, 10).value().size() == 10);
   CHECK(submit(idle).has_value());
   const auto refused = submit(idle);
   REQUIRE_FALSE(refused.has_value());
@@ -310,8 +312,18 @@ TEST_CASE("options out of range and memory for no text are refused") {
   Scheduler scheduler(loaded, {});
   GenerationRequest request = {.prompt = {1}};
   request.options.temperature = -1;
-  const auto submit = [&] { CHECK_FALSE(scheduler.submit(request, std::make_shared<Collector>(1)).has_value()); };
+  const auto submit = [&] {
+    return scheduler.submit({{.request = request, .listener = std::make_shared<Collector>(1)}}).has_value();
+  };
   CHECK(test::error_message(submit) == test::Contains("temperature"));
+  request.options.temperature = 0;
+  request.options.max_tokens = kContext - 1;
+  request.choices = 1000;
+  Scheduler small(loaded, {.cache_bytes = 100 * scheduler.figures().page_bytes});
+  const auto submit_many = [&] {
+    return small.submit({{.request = request, .listener = std::make_shared<Collector>(1000)}}).has_value();
+  };
+  CHECK(test::error_message(submit_many) == test::Contains("n: 1000 texts"));
   CHECK_THROWS_AS(Scheduler(loaded, {.cache_bytes = 100}), Error);
 }
 

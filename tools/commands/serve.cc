@@ -62,7 +62,7 @@ void add_limit_flags(CLI::App& command, ServeFlags& flags) {
   command.add_option("--max-waiting", options.most_waiting, "Requests that may wait; more are refused (429)")
       ->type_name("N")
       ->capture_default_str()
-      ->check(whole_number(0));
+      ->check(whole_number(1));
   command.add_option("--max-wait", options.longest_wait, "Refuse who would wait longer, by an estimate; 0: nobody")
       ->type_name("SECONDS")
       ->capture_default_str()
