@@ -77,6 +77,8 @@ class EngineThread {
       if (scheduler_) scheduler_->stop();
     }
     thread_.join();
+    // What the engine has said is still being put in words.
+    service_.finish();
   }
 
   /// Nothing more is accepted; the HTTP server ends with the last answer.
@@ -192,6 +194,7 @@ void run_server(const std::filesystem::path& model, const ServeOptions& options)
     if (draining || !options.stop_requested || !options.stop_requested()) return;
     draining = true;
     log({{"event", "draining"}});
+    service.withdraw();
     engine.drain();
     http.drain();
   });

@@ -68,6 +68,7 @@ struct Choice {
   engine::Continuation continuation;
   std::optional<engine::Sequence> sequence{};  ///< absent: nothing has run
   std::size_t generated = 0;
+  bool shares_last_page = false;  ///< which is copied when a token is added to it
   bool ended = false;
 
   std::size_t run() const { return sequence ? sequence->run() : 0; }

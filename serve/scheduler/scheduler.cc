@@ -183,7 +183,8 @@ std::size_t Scheduler::pages_of(const RunningRequest& request) const {
   return pages;
 }
 
-/// Lets requests in as long as the memory holds the prompts of all.
+/// Lets requests in as long as the memory holds the prompts of all, and a page more for each of them: who came too
+/// early would lose its pages to those before.
 void Scheduler::admit() {
   const std::size_t all_pages = options_.cache_bytes / std::max<std::uint64_t>(1, page_bytes_);
   std::size_t pages = 0;
@@ -192,7 +193,7 @@ void Scheduler::admit() {
   const std::lock_guard lock(mutex_);
   while (!waiting_.empty() && running_.size() < options_.most_running) {
     pages += pages_of(*waiting_.front());
-    if (pages > all_pages && !running_.empty()) return;
+    if (pages + running_.size() > all_pages && !running_.empty()) return;
     running_.push_back(std::move(waiting_.front()));
     waiting_.pop();
     RunningRequest& request = *running_.back();
@@ -256,17 +257,19 @@ void Scheduler::begin(RunningRequest& request, Choice& choice) {
   }
   model::SequenceState state = match.state != nullptr ? *match.state : root_;
   if (match.state != nullptr) state.truncate(match.length);
+  choice.shares_last_page = true;  // perhaps with the model's prefix
   const auto begin = choice.tokens.begin();
   choice.sequence.emplace(std::move(state), std::vector<int>(begin, begin + static_cast<std::ptrdiff_t>(match.length)));
   if (&choice == &request.choices.front() && choice.generated == 0) request.usage.cached_tokens = match.length;
 }
 
-/// An upper bound of what the step takes: a last page that others share is copied.
+/// What the step takes: a last page that others share is copied.
 std::uint64_t Scheduler::bytes_of_shares() const {
   std::size_t pages = 0;
   for (const Share& share : shares_) {
     const std::size_t run = share.choice->run();
-    pages += pages_for(run + share.tokens) - pages_for(run) + (run % kPageTokens != 0 ? 1 : 0);
+    const bool copies = share.choice->shares_last_page && run % kPageTokens != 0;
+    pages += pages_for(run + share.tokens) - pages_for(run) + (copies ? 1 : 0);
   }
   return pages * page_bytes_;
 }
@@ -332,6 +335,7 @@ void Scheduler::step() {
     return;
   }
   figures_.prompt_tokens += prompt_tokens;
+  for (const Share& share : shares_) share.choice->shares_last_page = false;
   choose(shares_);
 }
 
@@ -368,6 +372,7 @@ void Scheduler::end_prompt(const Share& share) {
   RunningRequest& request = *share.request;
   if (loaded_.model.spec().causal) {
     prefix_cache_.insert(share.choice->tokens, request.request.salt, share.choice->sequence->state());
+    share.choice->shares_last_page = true;
   }
   if (share.embeds()) request.listener->on_embedded(request.embedder->embedding());
   if (!share.scores()) return;

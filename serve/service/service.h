@@ -48,9 +48,12 @@ class Service {
   explicit Service(ServiceOptions options);
 
   /// From here on the model can be asked; before, and after withdraw(), requests are answered with 503. The model must
-  /// stay until the service is gone.
+  /// stay until finish().
   void offer(ReadyModel model);
   void withdraw();
+
+  /// Waits for what is being answered, so that the model can go. Nobody may be served any more.
+  void finish() { workers_.finish(); }
 
   /// An HttpHandler.
   void handle(const std::shared_ptr<HttpExchange>& exchange);

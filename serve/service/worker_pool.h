@@ -18,13 +18,15 @@ class WorkerPool {
  public:
   explicit WorkerPool(std::size_t threads);
 
-  /// After all tasks have run.
-  ~WorkerPool();
+  ~WorkerPool() { finish(); }
   WorkerPool(const WorkerPool&) = delete;
   WorkerPool& operator=(const WorkerPool&) = delete;
 
-  /// Any thread.
+  /// Any thread. Dropped after finish().
   void post(std::function<void()> task);
+
+  /// Waits until all tasks have run, those included that they post, and ends the threads.
+  void finish();
 
  private:
   void work();
