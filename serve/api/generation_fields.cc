@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t kMostStops = 16;
 constexpr std::size_t kLongestStop = 1024;
-constexpr std::int64_t kMostTokens = 1 << 30;
+constexpr std::int64_t kLargestCount = 1 << 30;
 
 std::vector<std::string> read_stops(const files::JsonReader& value) {
   std::vector<std::string> stops = value.json().is_string() ? std::vector{value.string()} : value.strings();
@@ -81,12 +81,12 @@ GenerationRequest read_generation(const RequestFields& fields, std::size_t vocab
   if (options.top_p == 0) throw ApiError(400, "top_p: must be above 0", "top_p");
   // -1 means no limit to many clients.
   options.top_k =
-      static_cast<std::size_t>(std::max<std::int64_t>(0, fields.integer("top_k", -1, kMostTokens).value_or(0)));
+      static_cast<std::size_t>(std::max<std::int64_t>(0, fields.integer("top_k", -1, kLargestCount).value_or(0)));
   options.min_p = fields.number("min_p", 0, 1).value_or(0);
   options.presence_penalty = fields.number("presence_penalty", -2, 2).value_or(0);
   options.frequency_penalty = fields.number("frequency_penalty", -2, 2).value_or(0);
   options.repetition_penalty = fields.number("repetition_penalty", 0.01, 100).value_or(1);
-  options.min_tokens = static_cast<std::size_t>(fields.integer("min_tokens", 0, kMostTokens).value_or(0));
+  options.min_tokens = static_cast<std::size_t>(fields.integer("min_tokens", 0, kLargestCount).value_or(0));
   options.ignore_eos = fields.flag("ignore_eos", false);
   const std::optional<std::int64_t> seed =
       fields.integer("seed", std::numeric_limits<std::int64_t>::min(), std::numeric_limits<std::int64_t>::max());
@@ -111,7 +111,7 @@ std::size_t read_most_tokens(const RequestFields& fields, std::string_view name,
         .with_code("context_length_exceeded");
   }
   const std::size_t room = context_length - prompt_tokens;
-  const std::optional<std::int64_t> most = fields.integer(name, 0, kMostTokens);
+  const std::optional<std::int64_t> most = fields.integer(name, 0, kLargestCount);
   if (!most) return std::min(room, fallback);
   if (static_cast<std::size_t>(*most) > room) {
     throw ApiError(400,
