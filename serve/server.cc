@@ -36,9 +36,9 @@ ServiceOptions service_options(const std::filesystem::path& model, const ServeOp
     service.model_name = (whole.has_filename() ? whole : whole.parent_path()).filename().string();
   }
   if (!options.api_keys.empty()) service.keys = ApiKeys(options.api_keys);
-  service.hosts = options.allowed_hosts;
-  if (is_loopback(options.host)) {
-    service.hosts.insert(service.hosts.end(), {"localhost", "127.0.0.1", "::1", options.host});
+  for (const std::string& host : options.allowed_hosts) service.hosts.push_back(lower_case(host));
+  if (is_loopback(options.host) || !service.hosts.empty()) {
+    service.hosts.insert(service.hosts.end(), {"localhost", "127.0.0.1", "::1", lower_case(options.host)});
   }
   return service;
 }

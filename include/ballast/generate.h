@@ -38,7 +38,7 @@ struct GenerateOptions {
   std::vector<std::string> stop{};  ///< generation ends before any of these
   std::vector<int> stop_tokens{};   ///< and after any of these, besides the model's own
   bool ignore_eos = false;          ///< the model's own do not end a text
-  std::size_t min_tokens = 0;       ///< before so many no token is chosen that would end the text
+  std::size_t min_tokens = 0;       ///< before so many no token that ends a text is chosen; stop strings count always
   /// Speculative decoding: at most so many tokens are drafted, from what the text repeats or by a draft model, and
   /// checked in one step where that pays. What is generated stays the same, whatever the temperature. At most 64;
   /// 0: none

@@ -22,7 +22,7 @@ struct ServeOptions {
   /// open_to_all be set.
   std::filesystem::path api_keys{};
   bool open_to_all = false;
-  std::vector<std::string> allowed_hosts{};  ///< names that requests may reach it by, besides the machine's own
+  std::vector<std::string> allowed_hosts{};  ///< names that requests may reach it by, besides localhost and `host`
   std::filesystem::path certificate{};       ///< chain in PEM, with its key: TLS
   std::filesystem::path private_key{};
   std::string model_name{};  ///< what clients call it; empty: the path's last part

@@ -47,6 +47,10 @@ CompletionRequest read_completion(const RequestFields& fields, std::size_t vocab
                                .generation = read_generation(fields, vocab_size),
                                .echo = fields.flag("echo", false),
                                .delivery = read_delivery(fields)};
+  if (request.prompts.size() * request.generation.choices > kMostPrompts) {
+    throw ApiError(400, files::concat("n: at most ", kMostPrompts, " texts are possible, of all prompts together"),
+                   "n");
+  }
   fields.refuse("suffix", "is not supported");
   const std::optional<std::int64_t> best_of = fields.integer("best_of", 1, kMostChoices);
   if (best_of && static_cast<std::size_t>(*best_of) != request.generation.choices) {

@@ -41,7 +41,7 @@ EmbeddingRequest read_embedding(const RequestFields& fields, std::size_t vocab_s
     request.base64 = name == "base64";
     return true;
   });
-  fields.refuse("dimensions", "other than the model's are not supported");
+  fields.refuse("dimensions", "are the model's: leave it out");
   return request;
 }
 

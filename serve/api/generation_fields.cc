@@ -14,6 +14,7 @@ namespace {
 
 constexpr std::size_t kMostStops = 16;
 constexpr std::size_t kLongestStop = 1024;
+constexpr std::size_t kMostIds = 1024;
 constexpr std::int64_t kLargestCount = 1 << 30;
 
 std::vector<std::string> read_stops(const files::JsonReader& value) {
@@ -27,8 +28,14 @@ std::vector<std::string> read_stops(const files::JsonReader& value) {
   return stops;
 }
 
+/// Each is looked at for each token.
+void check_count(const files::JsonReader& value) {
+  if (value.json().size() > kMostIds) value.fail(files::concat("at most ", kMostIds, " are possible"));
+}
+
 /// {"1234": -100}: names are ids.
 std::vector<LogitBias> read_logit_bias(const files::JsonReader& value, std::size_t vocab_size) {
+  check_count(value);
   std::vector<LogitBias> biases;
   for (const auto& [name, bias] : value.members()) {
     std::size_t id = 0;
@@ -93,6 +100,7 @@ GenerationRequest read_generation(const RequestFields& fields, std::size_t vocab
   options.seed = seed ? static_cast<std::uint64_t>(*seed) : std::random_device()();
   options.stop = fields.read("stop", read_stops).value_or(std::vector<std::string>());
   const auto read_ids = [&](const files::JsonReader& value) {
+    check_count(value);
     return value.integers<int>(0, static_cast<int>(vocab_size) - 1);
   };
   options.stop_tokens = fields.read("stop_token_ids", read_ids).value_or(std::vector<int>());

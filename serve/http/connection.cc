@@ -30,6 +30,9 @@ std::chrono::duration<double> seconds(Connection::Clock::duration duration) {
   return duration;
 }
 
+// Times unsent_bytes: nobody who reads at all gets there.
+constexpr std::size_t kHopelesslyBehind = 64;
+
 /// What the system buffers is not unsent to us: it is kept small enough that a slow reader shows, and given up when a
 /// client takes nothing of it.
 void set_socket_options(asio::ip::tcp::socket& socket, const HttpLimits& limits) {
@@ -189,7 +192,11 @@ void Connection::deliver(Answer& answer) {
     send(std::move(news.pieces));
     last_piece_ = Clock::now();
     answered_ = news.ended;
-    if (streams_ && !answered_ && unsent() > limits_.unsent_bytes) return reset();
+    // A piece may be larger by itself; a fast reader takes it in no time.
+    if (streams_ && !answered_ && unsent() > limits_.unsent_bytes) {
+      if (unsent() / kHopelesslyBehind > limits_.unsent_bytes) return reset();
+      if (!behind_since_) behind_since_ = last_piece_;
+    }
     if (answered_ && unsent() == 0) on_all_sent();
   });
 }
@@ -231,6 +238,7 @@ void Connection::on_written(Error error, std::size_t size) {
     sending_.clear();
     sent_ = 0;
   }
+  if (unsent() <= limits_.unsent_bytes) behind_since_.reset();
   if (unsent() > 0) return write();
   on_all_sent();
 }
@@ -288,7 +296,7 @@ void Connection::check_time(Clock::time_point now) {
         break;
       }
       case Phase::kAnswer:
-        if (takes_nothing) {
+        if (takes_nothing || (behind_since_ && !answered_ && now - *behind_since_ > limits_.behind_time)) {
           reset();
         } else if (streams_ && !answered_ && unsent() == 0 && !host_.options().heartbeat.empty() &&
                    now - last_piece_ >= host_.options().heartbeat_time) {

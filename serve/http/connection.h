@@ -127,7 +127,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::size_t sent_ = 0;
   std::string waiting_;  ///< for the next one
   bool writing_ = false;
-  Clock::time_point progress_;  ///< when the client last took something, or was first asked to
+  std::optional<Clock::time_point> behind_since_;  ///< more than limits_.unsent_bytes have waited from then on
+  Clock::time_point progress_;                     ///< when the client last took something, or was first asked to
 };
 
 }  // namespace ballast::serve

@@ -19,7 +19,8 @@ namespace ballast::serve {
 struct HttpLimits {
   std::size_t header_bytes = 8 << 10;
   std::size_t body_bytes = 8 << 20;
-  std::size_t unsent_bytes = 256 << 10;           ///< of a stream: who reads so slowly is gone
+  std::size_t unsent_bytes = 256 << 10;           ///< of a stream: who is so far behind,
+  std::chrono::milliseconds behind_time{2'000};   ///< and stays so, is gone; who is 64 times as far, at once
   std::size_t least_body_rate = 16 << 10;         ///< bytes a second, on average, after header_time
   std::chrono::milliseconds header_time{10'000};  ///< for a request's head, from its first byte on
   std::chrono::milliseconds idle_time{60'000};    ///< between requests, and for a client to take what was sent

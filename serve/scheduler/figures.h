@@ -54,7 +54,7 @@ struct Figures {
   double fastest_tokens =
       0;  ///< a second that one text can have at most, by how fast weights are read; 0: not measured yet
   double request_seconds = 0;                       ///< from admission to the end: a moving average
-  std::map<std::string, std::uint64_t> finished{};  ///< requests, by reason: "stop", "length", "abort", "error"
+  std::map<std::string, std::uint64_t> finished{};  ///< texts by "stop" and "length", requests by "abort" and "error"
   Histogram first_token{kRequestTimes};
   Histogram between_tokens{kTokenTimes};
   Histogram queued{kRequestTimes};

@@ -21,31 +21,40 @@ PrefixCache::Place PrefixCache::walk(Node& root, std::span<const int> tokens) {
   return place;
 }
 
-PrefixCache::Match PrefixCache::find(std::span<const int> tokens, std::string_view salt) {
+/// The node with an entry that has most in common with the tokens, null where there is none, and how much.
+std::pair<PrefixCache::Node*, std::size_t> PrefixCache::match(std::span<const int> tokens,
+                                                              std::string_view salt) const {
   const auto root = roots_.find(salt);
   if (root == roots_.end() || tokens.empty()) return {};
   const Place place = walk(*root->second, tokens.first(tokens.size() - 1));
   // Whatever comes after the place has these tokens, too.
   Node* below = place.node;
   while (!below->entry && !below->children.empty()) below = below->children.begin()->second.get();
-  if (place.depth > 0 && below->entry && below->entry->state.can_truncate_to(place.depth)) {
-    touch(*below);
-    return {.length = place.depth, .state = &below->entry->state};
-  }
+  if (place.depth > 0 && below->entry && below->entry->state.can_truncate_to(place.depth)) return {below, place.depth};
   // A state that cannot be cut back is of use where it ends.
   Node* node = place.node;
-  std::size_t depth = place.depth - place.in_edge;  // before the node's edge
-  if (place.in_edge == node->edge.size())
-    depth = place.depth;
-  else
+  std::size_t depth = place.depth;
+  if (place.in_edge < node->edge.size()) {
+    depth -= place.in_edge;
     node = node->parent;
+  }
   while (node->parent != nullptr && !node->entry) {
     depth -= node->edge.size();
     node = node->parent;
   }
   if (node->parent == nullptr || !node->entry->state.can_truncate_to(depth)) return {};
+  return {node, depth};
+}
+
+PrefixCache::Match PrefixCache::find(std::span<const int> tokens, std::string_view salt) {
+  const auto [node, length] = match(tokens, salt);
+  if (node == nullptr) return {};
   touch(*node);
-  return {.length = depth, .state = &node->entry->state};
+  return {.length = length, .state = &node->entry->state};
+}
+
+std::size_t PrefixCache::length(std::span<const int> tokens, std::string_view salt) const {
+  return match(tokens, salt).second;
 }
 
 /// The node at whose end the place is: its edge is cut in two there.

@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "model/forward/sequence_state.h"
@@ -33,6 +34,9 @@ class PrefixCache {
   /// The longest beginning of `tokens` that is there, but for their last one, whose logits somebody wants. Valid until
   /// the next call that is not const.
   Match find(std::span<const int> tokens, std::string_view salt);
+
+  /// How long that is, for a look that leaves everything as it is.
+  std::size_t length(std::span<const int> tokens, std::string_view salt) const;
 
   /// Keeps the state of a sequence with these tokens, all of which have run. Entries that begin it go.
   void insert(std::span<const int> tokens, std::string_view salt, const model::SequenceState& state);
@@ -66,6 +70,7 @@ class PrefixCache {
   };
 
   static Place walk(Node& root, std::span<const int> tokens);
+  std::pair<Node*, std::size_t> match(std::span<const int> tokens, std::string_view salt) const;
   Node& split(const Place& place);
   void keep(Node& node, const model::SequenceState& state);
   void touch(Node& node);

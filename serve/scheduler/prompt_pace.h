@@ -30,8 +30,6 @@ class PromptPace {
     }
   }
 
-  double seconds_per_prompt_token() const { return per_token_; }
-
  private:
   /// A prompt must come on, however slow the machine is.
   static constexpr std::size_t kFewest = 16;

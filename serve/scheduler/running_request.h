@@ -13,11 +13,12 @@
 #include "engine/continuation.h"
 #include "engine/loaded_model.h"
 #include "engine/sequence.h"
+#include "kernels/clock.h"
 #include "serve/scheduler/request.h"
 
 namespace ballast::serve {
 
-using Clock = std::chrono::steady_clock;
+using kernels::Clock;
 
 /// Log-probabilities of a prompt's tokens, taken from logits as they are computed.
 class PromptScorer : public engine::LogitsReader {

@@ -70,11 +70,20 @@ std::expected<std::vector<std::shared_ptr<Ticket>>, Refusal> Scheduler::submit(s
   if (std::optional<Refusal> refused = refusal()) return std::unexpected(*std::move(refused));
   for (RequestPtr& request : entering) {
     const std::string user = request->request.user;
-    const std::size_t cost = request->request.prompt.size() + request->request.options.max_tokens;
+    const std::size_t cost =
+        request->request.prompt.size() + request->choices.size() * request->request.options.max_tokens;
     waiting_.push(user, std::move(request), cost);
   }
   changed_.notify_one();
   return tickets;
+}
+
+std::size_t Scheduler::most_tokens(std::size_t choices, std::size_t prompt_tokens) const {
+  std::size_t longest = context_length_;
+  if (choices > 1 && page_bytes_ > 0) {
+    longest = std::min(longest, options_.cache_bytes / page_bytes_ / choices * kPageTokens);
+  }
+  return std::max(longest, prompt_tokens + 1) - prompt_tokens;
 }
 
 /// Of one request's texts none can give way to the others.
@@ -127,17 +136,26 @@ Figures Scheduler::figures() const {
 }
 
 void Scheduler::run() {
-  while (wait_for_work()) {
-    drop_cancelled();
-    admit();
-    publish();
-    do {
-      share_out();
-    } while (!make_room());
-    if (!shares_.empty()) step();
-    remove_ended();
-    publish();
+  try {
+    while (wait_for_work()) {
+      drop_cancelled();
+      admit();
+      publish();
+      do {
+        share_out();
+      } while (!make_room());
+      if (!shares_.empty()) step();
+      remove_ended();
+      publish();
+    }
+  } catch (...) {
+    end();
+    throw;
   }
+  end();
+}
+
+void Scheduler::end() {
   fail_all();
   remove_ended();
   publish();
@@ -188,12 +206,18 @@ std::size_t Scheduler::pages_of(const RunningRequest& request) const {
 void Scheduler::admit() {
   const std::size_t all_pages = options_.cache_bytes / std::max<std::uint64_t>(1, page_bytes_);
   std::size_t pages = 0;
-  for (const RequestPtr& request : running_) pages += pages_of(*request);
+  std::size_t texts = 0;
+  for (const RequestPtr& request : running_) {
+    pages += pages_of(*request);
+    texts += request->choices.size();
+  }
   const Clock::time_point now = Clock::now();
   const std::lock_guard lock(mutex_);
-  while (!waiting_.empty() && running_.size() < options_.most_running) {
+  while (!waiting_.empty()) {
+    texts += waiting_.front()->choices.size();
     pages += pages_of(*waiting_.front());
-    if (pages + running_.size() > all_pages && !running_.empty()) return;
+    const bool fits = texts <= options_.most_running && pages + texts <= all_pages;
+    if (!fits && !running_.empty()) return;
     running_.push_back(std::move(waiting_.front()));
     waiting_.pop();
     RunningRequest& request = *running_.back();
@@ -240,9 +264,10 @@ void Scheduler::share_out_prompts(std::size_t budget) {
 /// Whether a prompt of this step has so much in common with it that it waits for those pages.
 bool Scheduler::begins_like_another(const RunningRequest& request, const Choice& choice) const {
   if (request.reads_whole(choice)) return false;
+  const std::size_t cached = prefix_cache_.length(choice.tokens, request.request.salt);
   return std::ranges::any_of(shares_, [&](const Share& share) {
     return share.choice->generated == 0 && share.request->request.salt == request.request.salt &&
-           common_length(share.choice->tokens, choice.tokens) >= kPageTokens;
+           common_length(share.choice->tokens, choice.tokens) >= cached + kPageTokens;
   });
 }
 
@@ -267,7 +292,7 @@ void Scheduler::begin(RunningRequest& request, Choice& choice) {
 std::uint64_t Scheduler::bytes_of_shares() const {
   std::size_t pages = 0;
   for (const Share& share : shares_) {
-    const std::size_t run = share.choice->run();
+    const std::size_t run = root_.position() + share.choice->run();  // the model's prefix comes first
     const bool copies = share.choice->shares_last_page && run % kPageTokens != 0;
     pages += pages_for(run + share.tokens) - pages_for(run) + (copies ? 1 : 0);
   }
@@ -321,7 +346,7 @@ void Scheduler::step() {
     batch_.push_back(&*choice.sequence);
   }
   try {
-    const kernels::Clock::time_point start = kernels::Clock::now();
+    const Clock::time_point start = Clock::now();
     loaded_.engine.step(batch_);
     pace_.measure(prompt_tokens, others_generate, kernels::seconds_since(start));
   } catch (const std::exception& error) {

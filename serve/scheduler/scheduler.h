@@ -38,7 +38,7 @@ struct Submission {
 struct SchedulerOptions {
   CacheOptions::Type cache_type = CacheOptions::Type::kAuto;
   std::uint64_t cache_bytes = std::uint64_t{1} << 30;  ///< for pages of keys and values
-  std::size_t most_running = 64;                       ///< requests
+  std::size_t most_running = 64;                       ///< texts
   std::size_t most_waiting = 256;                      ///< submissions
   double longest_wait = 0;    ///< seconds by the estimate, beyond which a request is refused; 0: any
   double target_itl = 0.150;  ///< seconds between two tokens of a text while prompts are read
@@ -60,6 +60,9 @@ class Scheduler {
 
   /// Tokens that a text can have, prompt and continuation: what the model was trained for, or what fits the memory.
   std::size_t context_length() const { return context_length_; }
+
+  /// Tokens that each of a request's continuations can have, so that all fit the memory; at least one.
+  std::size_t most_tokens(std::size_t choices, std::size_t prompt_tokens) const;
 
   /// Works, on the engine's thread: until drain() and the last request's end, or until stop().
   void run();
@@ -93,6 +96,7 @@ class Scheduler {
 
   void check_fits(const GenerationRequest& request) const;
   std::optional<Refusal> refusal() const;
+  void end();
   bool wait_for_work();
   void drop_cancelled();
   void admit();

@@ -20,6 +20,9 @@
 namespace ballast::serve {
 namespace {
 
+// Requests that wait for a worker, each with its body.
+constexpr std::size_t kMostPosted = 256;
+
 /// "cmpl-" and 24 digits that nobody guesses.
 std::string random_id(std::string_view prefix) {
   std::random_device random;
@@ -128,8 +131,22 @@ void Service::answer(const std::shared_ptr<HttpExchange>& exchange) {
     endpoint->answer(*this, exchange, nullptr);
     return log_answer(request, 200);
   }
+  if (posted_ >= kMostPosted) {
+    count_rejection("busy");
+    throw ApiError(429, "too many requests came at once").with_code("queue_full").with_retry_after(1);
+  }
+  post(exchange, *endpoint);
+}
+
+/// To the workers. What a client has sent and not waited for is not worked on.
+void Service::post(const std::shared_ptr<HttpExchange>& exchange, const Endpoint& endpoint) {
+  const auto gone = std::make_shared<std::atomic<bool>>(false);
+  exchange->on_gone([gone] { *gone = true; });
+  ++posted_;
   const auto strand = std::make_shared<Strand>(workers_);
-  strand->post([this, exchange, strand, &endpoint = *endpoint] {
+  strand->post([this, exchange, strand, gone, &endpoint] {
+    --posted_;
+    if (*gone) return;
     unsigned status = 200;
     try {
       endpoint.answer(*this, exchange, strand);
@@ -166,6 +183,12 @@ std::string Service::user_of(const HttpRequest& request) const {
   return std::string(*name);
 }
 
+/// Users share no pages: how much of a prompt was in the cache would tell one what another has asked.
+void Service::set_user(GenerationRequest& request, const HttpRequest& http) const {
+  request.user = user_of(http);
+  request.salt = request.user + '\0' + request.salt;
+}
+
 const ReadyModel& Service::ready() const {
   const ReadyModel* model = ready_;
   if (model == nullptr)
@@ -185,7 +208,7 @@ void Service::log_answer(const HttpRequest& request, unsigned status) const {
                                  {"method", request.method},
                                  {"path", request.path.substr(0, 200)},
                                  {"client", request.client},
-                                 {"status", status}};
+                                 {"status", status}};  // of a stream and of what the engine works on: accepted
   if (options_.log_prompts && request.method == "POST") line["body"] = files::replace_invalid_utf8(request.body);
   options_.log(line);
 }
@@ -325,7 +348,7 @@ void Service::complete(const std::shared_ptr<HttpExchange>& exchange, const std:
   for (const Prompt& prompt : asked.prompts) {
     GenerationRequest& request = requests.emplace_back(asked.generation);
     request.prompt = encode(prompt);
-    request.user = user_of(exchange->request());
+    set_user(request, exchange->request());
     check_lengths(fields, "max_tokens", request, kMostTokens);
     if (!asked.echo) continue;
     const auto* text = std::get_if<std::string>(&prompt);
@@ -345,8 +368,9 @@ void Service::chat(const std::shared_ptr<HttpExchange>& exchange, const std::sha
   } catch (const Error& error) {
     throw ApiError(400, error.what(), "messages");
   }
-  asked.generation.user = user_of(exchange->request());
-  check_lengths(fields, asked.most_tokens_field, asked.generation, model.scheduler.context_length());
+  set_user(asked.generation, exchange->request());
+  check_lengths(fields, asked.most_tokens_field, asked.generation,
+                model.scheduler.most_tokens(asked.generation.choices, asked.generation.prompt.size()));
   const bool logprobs = asked.generation.options.logprobs.has_value();
   const auto answer =
       std::make_shared<TextAnswer>(exchange, strand, std::make_unique<ChatFormat>(tokenizer(), logprobs), tokenizer(),
@@ -371,7 +395,7 @@ void Service::embed(const std::shared_ptr<HttpExchange>& exchange, const std::sh
     GenerationRequest& request = requests.emplace_back();
     request.prompt = encode(input);
     request.embed = asked.pooling;
-    request.user = user_of(exchange->request());
+    set_user(request, exchange->request());
     if (request.prompt.empty() || request.prompt.size() > model.scheduler.context_length()) {
       throw ApiError(400,
                      files::concat("input: has ", request.prompt.size(), " tokens, 1 to ",

@@ -63,8 +63,10 @@ class Service {
 
   static const std::vector<Endpoint>& endpoints();
   void answer(const std::shared_ptr<HttpExchange>& exchange);
+  void post(const std::shared_ptr<HttpExchange>& exchange, const Endpoint& endpoint);
   void check_origin(const HttpRequest& request) const;
   std::string user_of(const HttpRequest& request) const;
+  void set_user(GenerationRequest& request, const HttpRequest& http) const;
   const ReadyModel& ready() const;
   const text::Tokenizer& tokenizer() const;
   void check_model(std::string_view name) const;
@@ -95,7 +97,8 @@ class Service {
   std::unique_ptr<const ReadyModel> model_;
   mutable std::mutex mutex_;
   std::map<std::string, std::uint64_t> rejections_;
-  WorkerPool workers_;  ///< last: its tasks use the rest
+  std::atomic<std::size_t> posted_ = 0;  ///< requests that no worker has begun with
+  WorkerPool workers_;                   ///< last: its tasks use the rest
 };
 
 }  // namespace ballast::serve

@@ -167,7 +167,7 @@ TEST_CASE("a callback that fails harms nobody else") {
 }
 
 TEST_CASE("a stream's client that does not read is gone, and is reset") {
-  Served served(limited({.unsent_bytes = 64 << 10}));
+  Served served(limited({.unsent_bytes = 64 << 10, .behind_time = 100ms}));
   HttpClient client(served.port(), 4096);
   client.send(request_text("GET /held"));
   const auto exchange = served.take();
@@ -178,6 +178,17 @@ TEST_CASE("a stream's client that does not read is gone, and is reset") {
   client.read_rest();
   CHECK(client.was_reset());
   CHECK(served.answers());
+}
+
+TEST_CASE("a piece of a stream may be larger than what may stay unsent, if it is taken") {
+  Served served(limited({.unsent_bytes = 64 << 10}));
+  HttpClient client(served.port());
+  client.send(request_text("GET /held"));
+  const auto exchange = served.take();
+  exchange->begin_stream(text_response(""));
+  for (int i = 0; i < 3; ++i) exchange->write(std::string(500'000, 'a'));
+  exchange->end();
+  CHECK(client.read_reply().body.size() == 1'500'000);
 }
 
 TEST_CASE("a client that takes nothing of its answer for too long is gone") {
@@ -193,7 +204,7 @@ TEST_CASE("a client that takes nothing of its answer for too long is gone") {
 }
 
 TEST_CASE("an answer may be larger than what a stream may leave unsent") {
-  Served served(limited({.unsent_bytes = 1000}));
+  Served served(limited({.unsent_bytes = 1000, .behind_time = 100ms}));
   HttpClient client(served.port());
   client.send(request_text("GET /held"));
   served.take()->respond(text_response(std::string(300'000, 'a')));

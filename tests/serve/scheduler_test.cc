@@ -189,7 +189,8 @@ TEST_CASE("where memory is short, requests lose their pages and still get the sa
   for (int i = 0; i < 12; ++i) {
     requests.push_back(random_request(random, 120));
     requests.back().embed.reset();
-    requests.back().options.max_tokens = 150;
+    requests.back().choices = 1;
+    requests.back().options.max_tokens = 350;
   }
   std::vector<Outcome> alone;
   for (const GenerationRequest& request : requests) {
@@ -320,6 +321,9 @@ TEST_CASE("options out of range and memory for no text are refused") {
   request.options.max_tokens = kContext - 1;
   request.choices = 1000;
   Scheduler small(loaded, {.cache_bytes = 100 * scheduler.figures().page_bytes});
+  CHECK(small.most_tokens(1, 10) == kContext - 10);
+  CHECK(small.most_tokens(50, 10) == 2 * 128 - 10);
+  CHECK(small.most_tokens(1000, 10) == 1);
   const auto submit_many = [&] {
     return small.submit({{.request = request, .listener = std::make_shared<Collector>(1000)}}).has_value();
   };
