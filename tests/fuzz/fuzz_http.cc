@@ -1,4 +1,4 @@
-// Any bytes as requests of one connection: however they are cut, the same requests come out.
+// Any bytes as requests of one connection: however they are cut, no other requests come out.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -13,6 +13,7 @@ namespace {
 using namespace ballast::serve;
 
 constexpr std::string_view kMore = "|more";
+constexpr std::string_view kRefused = "|refused";
 
 /// What a connection reads of the bytes when they come in pieces of `piece`.
 std::string read_in_pieces(std::string_view bytes, std::size_t piece) {
@@ -29,7 +30,7 @@ std::string read_in_pieces(std::string_view bytes, std::size_t piece) {
       if (end == bytes.size()) return read + std::string(kMore);
       end = std::min(bytes.size(), end + piece);
     }
-    if (parser.stage() == RequestParser::Stage::kFailed) return read + "|" + std::to_string(parser.status());
+    if (parser.stage() == RequestParser::Stage::kFailed) return read + std::string(kRefused);
     open = parser.keep_alive();
     const HttpRequest request = parser.take();
     read += "|" + request.method + " " + request.path + " " + request.body;
@@ -38,12 +39,16 @@ std::string read_in_pieces(std::string_view bytes, std::size_t piece) {
   return read;
 }
 
-/// Whether both read the same. What is refused in one piece may still be waited for in pieces: it is refused once more
-/// has come.
+/// Whether both read the same requests. Where one waits for more or refuses what comes next, the other may do so
+/// earlier or later: a chunk's line that is no good is refused once all of it has come.
 bool agree(std::string_view a, std::string_view b) {
   if (a == b) return true;
-  if (b.ends_with(kMore)) std::swap(a, b);
-  return a.ends_with(kMore) && b.starts_with(a.substr(0, a.size() - kMore.size()));
+  const auto read_before_end = [](std::string_view read) {
+    return read.ends_with(kMore) || read.ends_with(kRefused) ? read.substr(0, read.rfind('|')) : read;
+  };
+  const std::string_view first = read_before_end(a);
+  const std::string_view second = read_before_end(b);
+  return (first != a && second.starts_with(first)) || (second != b && first.starts_with(second));
 }
 
 }  // namespace
