@@ -537,8 +537,10 @@ def parse_arguments() -> argparse.Namespace:
 async def put_load(arguments: argparse.Namespace) -> dict:
     headers = {"Authorization": f"Bearer {arguments.key}"} if arguments.key else {}
     timeout = aiohttp.ClientTimeout(total=None, sock_connect=60, sock_read=600)
+    # A connection for each request: one that is kept may be closed by the server just when it is used again.
+    connector = aiohttp.TCPConnector(limit=0, force_close=True)
     async with aiohttp.ClientSession(headers=headers, timeout=timeout, read_bufsize=1 << 20,
-                                     connector=aiohttp.TCPConnector(limit=0)) as session:
+                                     connector=connector) as session:
         server = Server(arguments, session)
         await server.find_model()
         prompts = Prompts(arguments)

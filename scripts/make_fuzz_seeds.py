@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes tests/fuzz/corpus/{safetensors,gguf,config,statistics,recipe,quantized}: small valid files that fuzzing starts from."""
+"""Writes tests/fuzz/corpus/{safetensors,gguf,config,statistics,recipe,quantized,template}: small valid files that fuzzing starts from."""
 
 import json
 import pathlib
@@ -8,6 +8,7 @@ import struct
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CORPUS = ROOT / "tests/fuzz/corpus"
 GOLDEN = ROOT / "tests/data/models"  # written by make_golden_models.py
+CHATS = ROOT / "tests/data/tokenizer/chat/chats.json"  # written by make_golden_chats.py
 LLAMA = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 64, "intermediate_size": 128,
          "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "vocab_size": 100,
          "max_position_embeddings": 256, "rms_norm_eps": 1e-05, "rope_theta": 10000.0, "tie_word_embeddings": True,
@@ -135,6 +136,14 @@ def main() -> None:
         "rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
         "original_max_position_embeddings": 128}}
     write("config", "llama3", json.dumps(scaled, indent=1).encode())
+
+    messages = json.dumps({"messages": [
+        {"role": "system", "content": " Be brief. "}, {"role": "user", "content": [{"type": "text", "text": "Hi\n"}]},
+        {"role": "assistant", "content": "<think>\n?</think>Hello."}, {"role": "user", "content": "2 + 2?"}],
+        "chat_template_kwargs": {"enable_thinking": False}})
+    for chat in json.loads(CHATS.read_text(encoding="utf-8"))["templates"]:
+        name = "".join(letter if letter.isalnum() else "_" for letter in chat["name"].lower())
+        write("template", name, chat["template"].encode() + b"\xff" + messages.encode())
 
 
 if __name__ == "__main__":

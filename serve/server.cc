@@ -1,4 +1,5 @@
 #include <array>
+#include <cmath>
 #include <ctime>
 #include <exception>
 #include <functional>
@@ -15,6 +16,7 @@
 #include "files/text.h"
 #include "jobs/memory.h"
 #include "serve/api/json_text.h"
+#include "serve/api/outliers_format.h"
 #include "serve/http/http_server.h"
 #include "serve/scheduler/scheduler.h"
 #include "serve/service/service.h"
@@ -108,6 +110,8 @@ class EngineThread {
 
   void load_and_work() {
     use_threads(options_.threads);
+    std::optional<Statistics> statistics;
+    if (!options_.statistics.empty()) statistics = load_statistics(options_.statistics);
     loaded_.emplace(model_);
     const SchedulerOptions scheduling = {
         .cache_type = options_.cache_type,
@@ -121,8 +125,11 @@ class EngineThread {
       if (stopping_) return;
       scheduler_.emplace(*loaded_, scheduling);
     }
-    service_.offer(
-        {.loaded = *loaded_, .scheduler = *scheduler_, .about = about_model(loaded_->model, name_, *scheduler_)});
+    service_.offer({.loaded = *loaded_,
+                    .scheduler = *scheduler_,
+                    .about = about_model(loaded_->model, name_, *scheduler_),
+                    .outliers = statistics ? outliers_json(*statistics, *loaded_, options_.statistics.string())
+                                           : nlohmann::ordered_json()});
     log_({{"event", "listening"},
           {"address", options_.host},
           {"port", http_.port()},
@@ -160,6 +167,15 @@ std::string time_now() {
   return {text.data(), std::strftime(text.data(), text.size(), "%FT%TZ", &parts)};
 }
 
+nlohmann::ordered_json outcome_json(const HttpOutcome& outcome) {
+  constexpr std::size_t kLongestPath = 200;
+  nlohmann::ordered_json line = {
+      {"event", "request"},       {"method", outcome.method}, {"path", outcome.path.substr(0, kLongestPath)},
+      {"client", outcome.client}, {"status", outcome.status}, {"seconds", std::round(outcome.seconds * 1e6) / 1e6}};
+  if (!outcome.complete) line["left"] = true;
+  return line;
+}
+
 void log_line(const ServeOptions& options, std::mutex& mutex, const nlohmann::ordered_json& line) {
   if (!options.log) return;
   nlohmann::ordered_json stamped = {{"time", time_now()}};
@@ -185,7 +201,9 @@ void run_server(const std::filesystem::path& model, const ServeOptions& options)
                           .port = options.port,
                           .certificate = options.certificate,
                           .private_key = options.private_key,
-                          .heartbeat = ": reading\n\n"},
+                          .heartbeat = ": reading\n\n",
+                          .check_head = [&](const serve::HttpRequest& head) { return service.check_head(head); },
+                          .on_outcome = [&](const serve::HttpOutcome& outcome) { log(serve::outcome_json(outcome)); }},
                          [&](const std::shared_ptr<serve::HttpExchange>& exchange) { service.handle(exchange); });
   log({{"event", "loading"}, {"address", options.host}, {"port", http.port()}, {"model", name}});
   serve::EngineThread engine(model, options, service, http, log, name);

@@ -74,8 +74,6 @@ nlohmann::ordered_json CompletionFormat::choice(const TextPart& part) const {
 nlohmann::ordered_json CompletionFormat::logprobs_json(const TextPart& part) const {
   using Json = nlohmann::ordered_json;
   Json tokens = Json::array(), logprobs = Json::array(), tops = Json::array();
-  std::vector<std::size_t> offsets = text_offsets(tokenizer_, part);
-  offsets.pop_back();
   for (const GeneratedToken& token : part.tokens) {
     const std::string text = token_text(tokenizer_, token.id);
     tokens.push_back(text);
@@ -95,7 +93,7 @@ nlohmann::ordered_json CompletionFormat::logprobs_json(const TextPart& part) con
   return {{"tokens", std::move(tokens)},
           {"token_logprobs", std::move(logprobs)},
           {"top_logprobs", std::move(tops)},
-          {"text_offset", offsets}};
+          {"text_offset", part.text_offsets}};
 }
 
 }  // namespace ballast::serve

@@ -16,16 +16,6 @@ nlohmann::ordered_json usage_json(const RequestUsage& usage) {
           {"prompt_tokens_details", {{"cached_tokens", usage.cached_tokens}}}};
 }
 
-std::vector<std::size_t> text_offsets(const text::Tokenizer& tokenizer, const TextPart& part) {
-  std::vector<std::size_t> offsets = {part.text_offset};
-  text::StreamDecoder decoder(tokenizer, part.begin);
-  for (const GeneratedToken& token : part.tokens) {
-    offsets.push_back(offsets.back() + files::count_code_points(decoder.push(token.id)));
-  }
-  offsets.back() += files::count_code_points(decoder.finish());
-  return offsets;
-}
-
 std::string token_text(const text::Tokenizer& tokenizer, int id) {
   return files::replace_invalid_utf8(tokenizer.token_bytes(id));
 }

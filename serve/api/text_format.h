@@ -8,7 +8,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "ballast/generate.h"
 #include "serve/scheduler/request.h"
@@ -21,8 +20,7 @@ struct TextPart {
   std::size_t choice = 0;
   std::string_view text{};
   std::span<const GeneratedToken> tokens{};
-  std::size_t text_offset = 0;  ///< code points of the choice before this part
-  text::StreamDecoder::Begin begin = text::StreamDecoder::Begin::kWithinText;  ///< of the part
+  std::span<const std::size_t> text_offsets{};  ///< where each of the tokens begins in the choice, in code points
   std::optional<GenerateResult::Finish> finish{};
 };
 
@@ -46,9 +44,6 @@ class TextFormat {
 nlohmann::ordered_json finish_reason(const std::optional<GenerateResult::Finish>& finish);
 
 nlohmann::ordered_json usage_json(const RequestUsage& usage);
-
-/// Where each of the part's tokens begins in the choice, in code points; and where the part ends.
-std::vector<std::size_t> text_offsets(const text::Tokenizer& tokenizer, const TextPart& part);
 
 /// A token's text, special tokens' included.
 std::string token_text(const text::Tokenizer& tokenizer, int id);

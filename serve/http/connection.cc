@@ -151,14 +151,19 @@ void Connection::advance() {
 void Connection::begin_body() {
   phase_ = Phase::kBody;
   since_ = Clock::now();
+  begin_outcome();
+  if (host_.options().check_head) {
+    if (const auto response = host_.options().check_head(parser_->head())) return refuse(*response);
+  }
   body_bytes_ = input_.size();
   if (input_.empty() && parser_->expects_continue()) send("HTTP/1.1 100 Continue\r\n\r\n");
 }
 
 void Connection::dispatch() {
+  if (!outcome_) begin_outcome();
   phase_ = Phase::kAnswer;
   http_1_0_ = parser_->http_1_0();
-  head_only_ = parser_->method() == "HEAD";
+  head_only_ = parser_->head().method == "HEAD";
   keep_alive_ = parser_->keep_alive();
   streams_ = false;
   answered_ = false;
@@ -186,6 +191,7 @@ void Connection::deliver(Answer& answer) {
     if (news.abandoned) return http_1_0_ ? reset() : close();  // HTTP/1.0 takes a closed connection for the end
     if (news.head) {
       streams_ = news.streams;
+      outcome_->status = news.head->status;
       keep_alive_ = keep_alive_ && !host_.draining() && !(streams_ && http_1_0_);
       send(streams_ ? stream_head_text(*news.head, form()) : response_text(*news.head, form()));
     }
@@ -244,20 +250,45 @@ void Connection::on_written(Error error, std::size_t size) {
 }
 
 void Connection::on_all_sent() {
+  if (phase_ != Phase::kLast && (phase_ != Phase::kAnswer || !answered_)) return;
+  tell_outcome(/*complete=*/true);
   if (phase_ == Phase::kLast) return linger();
-  if (phase_ != Phase::kAnswer || !answered_) return;
   if (keep_alive_ && !client_ended_ && !host_.draining()) return become_idle();
   linger();
 }
 
 void Connection::fail(unsigned status, std::string_view type, std::string_view message) {
+  refuse(error_response(status, type, message));
+}
+
+/// The last answer: what the client goes on to send is not read as requests.
+void Connection::refuse(const HttpResponse& response) {
   phase_ = Phase::kLast;
   keep_alive_ = false;
   input_.clear();
   http_1_0_ = parser_ && parser_->http_1_0();
-  head_only_ = parser_ && parser_->method() == "HEAD";
-  send(response_text(error_response(status, type, message), form()));
+  head_only_ = parser_ && parser_->head().method == "HEAD";
+  if (!outcome_) begin_outcome();
+  outcome_->status = response.status;
+  send(response_text(response, form()));
   read();
+}
+
+void Connection::begin_outcome() {
+  head_ended_ = Clock::now();
+  outcome_.emplace();
+  outcome_->client = client_;
+  if (!parser_ || parser_->stage() == RequestParser::Stage::kHead) return;
+  outcome_->method = parser_->head().method;
+  outcome_->path = parser_->head().path;
+}
+
+void Connection::tell_outcome(bool complete) {
+  std::optional<HttpOutcome> outcome = std::exchange(outcome_, std::nullopt);
+  if (!outcome || !host_.options().on_outcome) return;
+  outcome->complete = complete;
+  outcome->seconds = seconds(Clock::now() - head_ended_).count();
+  host_.options().on_outcome(*outcome);
 }
 
 void Connection::linger() {
@@ -332,6 +363,7 @@ void Connection::close() {
   phase_ = Phase::kClosed;
   Error ignored;
   std::ignore = socket_.close(ignored);
+  tell_outcome(/*complete=*/false);
   host_.forget(*this);
   if (const std::shared_ptr<Answer> answer = std::exchange(answer_, nullptr)) answer->client_left();
 }

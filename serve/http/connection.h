@@ -95,6 +95,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   void become_idle();
   void fail(unsigned status, std::string_view type, std::string_view message);
+  void refuse(const HttpResponse& response);
+  void begin_outcome();
+  void tell_outcome(bool complete);
   void linger();
   void reset();
 
@@ -122,6 +125,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool streams_ = false;
   bool answered_ = false;  ///< the answer has ended; some of it may be unsent
   Clock::time_point last_piece_;
+  std::optional<HttpOutcome> outcome_;  ///< of the open request
+  Clock::time_point head_ended_;
 
   std::string sending_;  ///< of the outstanding write
   std::size_t sent_ = 0;

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "serve/http/http_message.h"
@@ -28,6 +29,16 @@ struct HttpLimits {
   std::size_t connections_of_address = 256;
 };
 
+/// What became of a request.
+struct HttpOutcome {
+  std::string method;  ///< empty, as is the path, where the request could not be read
+  std::string path;
+  std::string client;
+  unsigned status = 0;    ///< 0: the client left before there was an answer
+  double seconds = 0;     ///< from the end of its head
+  bool complete = false;  ///< the client was sent all of it
+};
+
 struct HttpOptions {
   std::string host = "127.0.0.1";       ///< an address
   std::uint16_t port = 8080;            ///< 0: any that is free
@@ -37,6 +48,10 @@ struct HttpOptions {
   /// Sent in a stream that has been silent for so long, so that nobody on the way takes it for dead.
   std::string heartbeat{};
   std::chrono::milliseconds heartbeat_time{15'000};
+  /// Asked on the network's thread once a head is read, before its body: an answer is sent instead of reading on.
+  std::function<std::optional<HttpResponse>(const HttpRequest&)> check_head{};
+  /// Told on the network's thread.
+  std::function<void(const HttpOutcome&)> on_outcome{};
 };
 
 /// One request and its answer: respond(), or begin_stream() and write() until end(). May be called from any thread, by

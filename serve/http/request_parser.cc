@@ -157,8 +157,8 @@ bool RequestParser::expects_continue() const {
   return !fields_->http_1_0 && lower_case(fields_->request.header("expect")) == "100-continue";
 }
 
-const std::string& RequestParser::method() const {
-  return fields_->request.method;
+const HttpRequest& RequestParser::head() const {
+  return fields_->request;
 }
 
 HttpRequest RequestParser::take() {

@@ -36,8 +36,8 @@ class RequestParser {
   /// From the end of the head on.
   bool keep_alive() const;
   bool http_1_0() const;
-  bool expects_continue() const;  ///< "100 Continue" before it sends the body
-  const std::string& method() const;
+  bool expects_continue() const;    ///< "100 Continue" before it sends the body
+  const HttpRequest& head() const;  ///< the body is not in it, or not all of it
 
   /// Once, when done.
   HttpRequest take();

@@ -71,6 +71,8 @@ const std::vector<Service::Endpoint>& Service::endpoints() {
       {"GET", "/v1/models", false, false, [](Service& s, const ExchangePtr& e, const StrandPtr&) { s.models(*e); }},
       {"GET", "/v1/models/", false, false, [](Service& s, const ExchangePtr& e, const StrandPtr&) { s.model(*e); }},
       {"GET", "/metrics", false, false, [](Service& s, const ExchangePtr& e, const StrandPtr&) { s.metrics(*e); }},
+      {"GET", "/v1/ballast/outliers", false, false,
+       [](Service& s, const ExchangePtr& e, const StrandPtr&) { s.outliers(*e); }},
       {"GET", "/tokenizer_info", false, true,
        [](Service& s, const ExchangePtr& e, const StrandPtr&) { s.tokenizer_info(*e); }},
       {"POST", "/tokenize", false, true, [](Service& s, const ExchangePtr& e, const StrandPtr&) { s.tokenize(*e); }},
@@ -100,17 +102,24 @@ void Service::withdraw() {
 }
 
 void Service::handle(const std::shared_ptr<HttpExchange>& exchange) {
-  const HttpRequest& request = exchange->request();
   try {
     answer(exchange);
   } catch (const ApiError& error) {
-    log_answer(request, error.status());
     exchange->respond(error.response());
   }
 }
 
-void Service::answer(const std::shared_ptr<HttpExchange>& exchange) {
-  const HttpRequest& request = exchange->request();
+std::optional<HttpResponse> Service::check_head(const HttpRequest& head) const {
+  try {
+    check(head);
+    return std::nullopt;
+  } catch (const ApiError& error) {
+    return error.response();
+  }
+}
+
+/// The endpoint that a request is for, where the one who asks may.
+const Service::Endpoint& Service::check(const HttpRequest& request) const {
   check_origin(request);
   const std::string method = request.method == "HEAD" ? "GET" : request.method;
   const auto same_path = [&](const Endpoint& endpoint) {
@@ -127,15 +136,18 @@ void Service::answer(const std::shared_ptr<HttpExchange>& exchange) {
   }
   if (!endpoint->is_public) user_of(request);
   if (method == "POST") check_content_type(request);
-  if (!endpoint->takes_time) {
-    endpoint->answer(*this, exchange, nullptr);
-    return log_answer(request, 200);
-  }
+  return *endpoint;
+}
+
+void Service::answer(const std::shared_ptr<HttpExchange>& exchange) {
+  const Endpoint& endpoint = check(exchange->request());
+  log_body(exchange->request());
+  if (!endpoint.takes_time) return endpoint.answer(*this, exchange, nullptr);
   if (posted_ >= kMostPosted) {
     count_rejection("busy");
     throw ApiError(429, "too many requests came at once").with_code("queue_full").with_retry_after(1);
   }
-  post(exchange, *endpoint);
+  post(exchange, endpoint);
 }
 
 /// To the workers. What a client has sent and not waited for is not worked on.
@@ -147,18 +159,13 @@ void Service::post(const std::shared_ptr<HttpExchange>& exchange, const Endpoint
   strand->post([this, exchange, strand, gone, &endpoint] {
     --posted_;
     if (*gone) return;
-    unsigned status = 200;
     try {
       endpoint.answer(*this, exchange, strand);
     } catch (const ApiError& error) {
-      status = error.status();
       exchange->respond(error.response());
     } catch (const std::exception& error) {
-      const ApiError failure(500, error.what());
-      status = failure.status();
-      exchange->respond(failure.response());
+      exchange->respond(ApiError(500, error.what()).response());
     }
-    log_answer(exchange->request(), status);
   });
 }
 
@@ -202,15 +209,12 @@ const text::Tokenizer& Service::tokenizer() const {
   return *model.loaded.own_tokenizer;
 }
 
-void Service::log_answer(const HttpRequest& request, unsigned status) const {
-  if (!options_.log) return;
-  nlohmann::ordered_json line = {{"event", "request"},
-                                 {"method", request.method},
-                                 {"path", request.path.substr(0, 200)},
-                                 {"client", request.client},
-                                 {"status", status}};  // of a stream and of what the engine works on: accepted
-  if (options_.log_prompts && request.method == "POST") line["body"] = files::replace_invalid_utf8(request.body);
-  options_.log(line);
+void Service::log_body(const HttpRequest& request) const {
+  if (!options_.log || !options_.log_prompts || request.method != "POST") return;
+  options_.log({{"event", "body"},
+                {"path", request.path},
+                {"client", request.client},
+                {"body", files::replace_invalid_utf8(request.body)}});
 }
 
 void Service::count_rejection(const std::string& reason) {
@@ -255,6 +259,11 @@ void Service::metrics(HttpExchange& exchange) {
   const std::lock_guard lock(mutex_);
   exchange.respond(
       {.content_type = "text/plain; version=0.0.4; charset=utf-8", .body = metrics_text(figures, rejections_)});
+}
+
+void Service::outliers(HttpExchange& exchange) {
+  if (ready().outliers.is_null()) throw ApiError(404, "the server was started without --stats");
+  exchange.respond({.body = json_text(ready().outliers)});
 }
 
 /// vLLM's spelling of the fields, or llama-server's.

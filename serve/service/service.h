@@ -10,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -39,7 +40,8 @@ struct ServiceOptions {
 struct ReadyModel {
   const engine::LoadedModel& loaded;
   Scheduler& scheduler;
-  nlohmann::ordered_json about;  ///< what /v1/models says of it
+  nlohmann::ordered_json about;     ///< what /v1/models says of it
+  nlohmann::ordered_json outliers;  ///< what calibration found; null: not to be told
 };
 
 /// Answers requests: those that wait for nothing on the network's thread, others on the workers'.
@@ -58,10 +60,14 @@ class Service {
   /// An HttpHandler.
   void handle(const std::shared_ptr<HttpExchange>& exchange);
 
+  /// Says no to a request that will be refused whatever its body is.
+  std::optional<HttpResponse> check_head(const HttpRequest& head) const;
+
  private:
   struct Endpoint;
 
   static const std::vector<Endpoint>& endpoints();
+  const Endpoint& check(const HttpRequest& head) const;
   void answer(const std::shared_ptr<HttpExchange>& exchange);
   void post(const std::shared_ptr<HttpExchange>& exchange, const Endpoint& endpoint);
   void check_origin(const HttpRequest& request) const;
@@ -70,7 +76,7 @@ class Service {
   const ReadyModel& ready() const;
   const text::Tokenizer& tokenizer() const;
   void check_model(std::string_view name) const;
-  void log_answer(const HttpRequest& request, unsigned status) const;
+  void log_body(const HttpRequest& request) const;
   void count_rejection(const std::string& reason);
 
   // Endpoints. They throw ApiError.
@@ -79,6 +85,7 @@ class Service {
   void models(HttpExchange& exchange);
   void model(HttpExchange& exchange);
   void metrics(HttpExchange& exchange);
+  void outliers(HttpExchange& exchange);
   void tokenize(HttpExchange& exchange);
   void detokenize(HttpExchange& exchange);
   void tokenizer_info(HttpExchange& exchange);

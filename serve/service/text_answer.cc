@@ -3,6 +3,7 @@
 #include <limits>
 #include <utility>
 
+#include "files/utf8.h"
 #include "serve/api/api_error.h"
 #include "serve/api/json_text.h"
 
@@ -58,7 +59,6 @@ TextAnswer::TextAnswer(std::shared_ptr<HttpExchange> exchange, std::shared_ptr<S
       open_(head_.prompts) {}
 
 void TextAnswer::echo(std::size_t prompt, const std::string& text, const std::vector<int>& ids) {
-  begin_ = text::StreamDecoder::Begin::kOfText;
   for (std::size_t i = 0; i < head_.choices; ++i) choice(prompt, i).text = text;
   if (head_.logprobs) echoed_[prompt] = ids;
 }
@@ -85,14 +85,25 @@ void TextAnswer::scored(std::size_t prompt, std::vector<GeneratedToken> scores) 
   const std::vector<int>& ids = echoed_[prompt];
   if (ids.empty()) return;
   scores.insert(scores.begin(), {.id = ids.front(), .logprob = std::numeric_limits<double>::quiet_NaN(), .top = {}});
-  for (std::size_t i = 0; i < head_.choices; ++i) choice(prompt, i).tokens = scores;
+  for (std::size_t i = 0; i < head_.choices; ++i) {
+    Choice& echoing = choice(prompt, i);
+    echoing.decoder.emplace(tokenizer_, text::StreamDecoder::Begin::kOfText);
+    for (const GeneratedToken& token : scores) add_token(echoing, token);
+  }
+}
+
+void TextAnswer::add_token(Choice& choice, GeneratedToken token) {
+  if (!choice.decoder) choice.decoder.emplace(tokenizer_, text::StreamDecoder::Begin::kWithinText);
+  choice.text_offsets.push_back(choice.decoded);
+  choice.decoded += files::count_code_points(choice.decoder->push(token.id));
+  choice.tokens.push_back(std::move(token));
 }
 
 void TextAnswer::took(std::size_t prompt, std::size_t index, const std::string& text,
                       std::optional<GeneratedToken> token) {
   Choice& taking = choice(prompt, index);
   taking.text += text;
-  if (token && head_.logprobs) taking.tokens.push_back(*std::move(token));
+  if (token && head_.logprobs) add_token(taking, *std::move(token));
   if (head_.delivery.stream && taking.text.size() > taking.sent_text) send_piece(prompt * head_.choices + index);
 }
 
@@ -130,12 +141,10 @@ void TextAnswer::send_piece(std::size_t index) {
   const TextPart part = {.choice = index,
                          .text = std::string_view(sending.text).substr(sending.sent_text),
                          .tokens = std::span(sending.tokens).subspan(sending.sent_tokens),
-                         .text_offset = sending.text_offset,
-                         .begin = sending.sent_tokens == 0 ? begin_ : text::StreamDecoder::Begin::kWithinText,
+                         .text_offsets = std::span(sending.text_offsets).subspan(sending.sent_tokens),
                          .finish = sending.finish};
   send_event(nlohmann::ordered_json::array({format_->piece(part)}), false);
   sending.sent_text = sending.text.size();
-  if (head_.logprobs) sending.text_offset = text_offsets(tokenizer_, part).back();
   sending.sent_tokens = sending.tokens.size();
 }
 
@@ -158,7 +167,7 @@ void TextAnswer::send_body() {
     body["choices"].push_back(format_->choice({.choice = i,
                                                .text = choices_[i].text,
                                                .tokens = choices_[i].tokens,
-                                               .begin = begin_,
+                                               .text_offsets = choices_[i].text_offsets,
                                                .finish = choices_[i].finish}));
   }
   body["usage"] = usage_json(usage_);

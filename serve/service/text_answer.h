@@ -49,14 +49,17 @@ class TextAnswer : public ModelAnswer, public std::enable_shared_from_this<TextA
 
   struct Choice {
     std::string text{};
-    std::vector<GeneratedToken> tokens{};
+    std::vector<GeneratedToken> tokens{};     ///< where there are log-probabilities
+    std::vector<std::size_t> text_offsets{};  ///< where each of them begins, in code points
     std::size_t sent_text = 0;
     std::size_t sent_tokens = 0;
-    std::size_t text_offset = 0;  ///< code points of the tokens that were sent
+    std::size_t decoded = 0;  ///< code points that the tokens show
+    std::optional<text::StreamDecoder> decoder{};
     std::optional<GenerateResult::Finish> finish{};
   };
 
   Choice& choice(std::size_t prompt, std::size_t index) { return choices_[prompt * head_.choices + index]; }
+  void add_token(Choice& choice, GeneratedToken token);
   void scored(std::size_t prompt, std::vector<GeneratedToken> scores);
   void took(std::size_t prompt, std::size_t index, const std::string& text, std::optional<GeneratedToken> token);
   void choice_ended(std::size_t prompt, std::size_t index, GenerateResult::Finish finish);
@@ -75,7 +78,6 @@ class TextAnswer : public ModelAnswer, public std::enable_shared_from_this<TextA
   std::vector<Choice> choices_;
   std::vector<std::vector<int>> echoed_;  ///< ids of each prompt that is echoed with log-probabilities
   std::vector<std::shared_ptr<Ticket>> tickets_;
-  text::StreamDecoder::Begin begin_ = text::StreamDecoder::Begin::kWithinText;  ///< of what a choice's tokens show
   RequestUsage usage_;
   std::size_t open_;  ///< prompts
   bool over_ = false;

@@ -611,7 +611,9 @@ def check_embeddings(api: Api) -> None:
 
 @check
 def check_completion_stream(api: Api) -> None:
-    for fields in ({}, {"n": 2, "temperature": 1, "seed": 3}, {"echo": True}, {"logprobs": 2}):
+    # Random tokens are parts of characters, too, which come together over several pieces.
+    for fields in ({}, {"n": 2, "temperature": 1, "seed": 3}, {"echo": True}, {"logprobs": 2},
+                   {"logprobs": 1, "temperature": 2, "seed": 5, "max_tokens": 60}):
         body = {"model": api.name, "prompt": TEXT, "max_tokens": 12, "temperature": 0, "logit_bias": NO_SPECIAL}
         body |= fields
         whole = api.answer("/v1/completions", body)
@@ -627,6 +629,8 @@ def check_completion_stream(api: Api) -> None:
             if "logprobs" in fields:
                 api.same("its log-probabilities are the answer's", [value for one in own if one["logprobs"]
                          for value in one["logprobs"]["token_logprobs"]], choice["logprobs"]["token_logprobs"])
+                api.same("so are the places of its tokens", [offset for one in own if one["logprobs"]
+                         for offset in one["logprobs"]["text_offset"]], choice["logprobs"]["text_offset"])
         api.same(f"all chunks have one id ({fields})", len({chunk["id"] for chunk in chunks}), 1)
         api.check(f"usage is not told unless asked for ({fields})", not any(chunk.get("usage") for chunk in chunks))
 
@@ -1004,6 +1008,23 @@ def check_keys(api: Api) -> None:
         api.same("health needs no key", Client(server.port).get("/health").status, 200)
         api.same("it ends when it is told to", server.stop(), 0)
         api.check("no key is in the log", "secret-of" not in server.log(), server.log())
+
+
+@check
+def check_outliers(api: Api) -> None:
+    api.refused("outliers that nobody asked to be shown", api.client.get("/v1/ballast/outliers"), 404)
+    statistics = api.work / "model.stats"
+    subprocess.run([*api.program, "calibrate", api.model, "--samples", "2", "--length", "32", "-o",
+                    statistics], check=True, capture_output=True)
+    with serving(api, api.model, "--stats", statistics) as server:
+        outliers = Client(server.port).get("/v1/ballast/outliers").json()
+        api.same("with --stats they are told", set(outliers), {"massive_channels", "massive_tokens"})
+    broken = api.work / "broken.stats"
+    broken.write_bytes(statistics.read_bytes()[:1000])
+    started = subprocess.run([*api.program, "serve", api.model, "--port", "0", "--stats", broken], capture_output=True,
+                             text=True, check=False)
+    api.check("broken statistics end the server with one line", started.returncode == 1 and str(broken) in
+              started.stderr.splitlines()[-1], started)
 
 
 # ---------------------------------------------------------------------------------------------------------------------

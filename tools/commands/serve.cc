@@ -85,6 +85,8 @@ void add_serve(CLI::App& program, Action& action) {
       ->type_name("NAME");
   add_cache_type_flag(*command, flags->options.cache_type);
   add_limit_flags(*command, *flags);
+  command->add_option("--stats", flags->options.statistics, "What calibrate measured, to be shown on the page")
+      ->type_name("FILE");
   command->add_flag("--log-prompts", flags->options.log_prompts, "Write requests' bodies into the log, too");
   add_processor_flags(*command, flags->job);
   add_bf16_flag(*command, flags->job);

@@ -1,0 +1,47 @@
+"""A program that answers HTTP, from its start to its end."""
+
+import contextlib
+import pathlib
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.request
+
+from .runs import PeerError
+
+START_PATIENCE = 300  # seconds
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return listener.getsockname()[1]
+
+
+class ServedProgram:
+    """Started by `command`, which has the port in it; ready once /health says so. Its words go to the file `log`."""
+
+    def __init__(self, name: str, command: list, port: int, log: pathlib.Path):
+        self.name = name
+        self.url = f"http://127.0.0.1:{port}"
+        with log.open("w") as output:
+            self.process = subprocess.Popen([str(word) for word in command], stdin=subprocess.DEVNULL, stdout=output,
+                                            stderr=subprocess.STDOUT)
+        self._wait(log)
+
+    def _wait(self, log: pathlib.Path) -> None:
+        until = time.monotonic() + START_PATIENCE
+        while time.monotonic() < until:
+            if self.process.poll() is not None:
+                raise PeerError(f"{self.name}: ended with code {self.process.returncode}; {log} has its words")
+            with contextlib.suppress(OSError, urllib.error.HTTPError), \
+                    urllib.request.urlopen(self.url + "/health", timeout=5):
+                return
+            time.sleep(0.1)
+        self.stop()
+        raise PeerError(f"{self.name}: not ready after {START_PATIENCE} s; {log} has its words")
+
+    def stop(self) -> int:
+        """The exit code."""
+        self.process.terminate()
+        return self.process.wait()

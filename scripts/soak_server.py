@@ -1,0 +1,174 @@
+#!/usr/bin/env python3
+"""Serves more than the machine can, for long, to users who leave, attackers and frozen clients; tells how that went.
+
+    soak_server.py --model smollm2-w8a8 --minutes 30
+
+Measures what the server can do, then sends it 1.2 times as much (load_server.py, Poisson arrivals): 10 % of the users
+leave, 5 % of the requests are hostile. Beside that a client is frozen (SIGSTOP) in the midst of its answers, again and
+again, and killed or woken. All answers are compared with those of the same requests alone, and the server's memory is
+looked at all the time. Exit code 1 when something failed, or memory has grown by more than 2 % between the first fifth
+and the end. Needs aiohttp.
+"""
+
+import argparse
+import dataclasses
+import json
+import pathlib
+import signal
+import statistics
+import subprocess
+import sys
+import time
+
+from peers.runs import PeerError, reading, run
+from peers.served_program import ServedProgram, free_port
+
+HERE = pathlib.Path(__file__).resolve().parent
+LOOK = 2  # seconds
+GROWTH = 1.02
+
+
+def load_command(url: str, arguments: argparse.Namespace, *options) -> list[str]:
+    return [str(word) for word in (sys.executable, HERE / "load_server.py", "--url", url, "--json", "--salt", "--prompt-tokens",
+                                   arguments.prompt_tokens, "--output-tokens", arguments.output_tokens, *options)]
+
+
+def capacity(url: str, arguments: argparse.Namespace) -> float:
+    """Requests a second."""
+    output = run(load_command(url, arguments, "--concurrency", 32, "--requests", 320))
+    with reading("what load_server.py told"):
+        return float(json.loads(output)["requests_per_second"])
+
+
+def resident_bytes(process: subprocess.Popen) -> int:
+    for line in pathlib.Path(f"/proc/{process.pid}/status").read_text(encoding="ascii").splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) * 1024
+    return 0
+
+
+@dataclasses.dataclass
+class FrozenClient:
+    """A client that is stopped while answers come, and after a while woken or killed."""
+
+    url: str
+    arguments: argparse.Namespace
+    process: subprocess.Popen | None = None
+    began: float = 0
+    frozen: bool = False
+    count: int = 0
+
+    def look(self, now: float) -> None:
+        if self.process is None:
+            self.process = subprocess.Popen(
+                load_command(self.url, self.arguments, "--concurrency", 4, "--duration", 10, "--seed", 999 + self.count),
+                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            self.began, self.frozen = now, False
+            self.count += 1
+        elif not self.frozen and now - self.began > 5:
+            self.process.send_signal(signal.SIGSTOP)
+            self.frozen = True
+        elif self.frozen and now - self.began > 25:
+            if self.count % 2:
+                self.process.kill()
+            self.process.send_signal(signal.SIGCONT)
+            if self.count % 2 or self.process.poll() is not None or now - self.began > 60:
+                self.end()
+
+    def end(self) -> None:
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+        self.process = None
+
+
+def watch(server: ServedProgram, load: subprocess.Popen, arguments: argparse.Namespace) -> tuple[list[int], int]:
+    """The server's bytes while the load lasts, and how many clients were frozen."""
+    client = FrozenClient(server.url, arguments)
+    begin = time.monotonic()
+    sizes = []
+    while load.poll() is None and server.process.poll() is None:
+        time.sleep(LOOK)
+        now = time.monotonic()
+        if now - begin < arguments.minutes * 60:
+            client.look(now)
+            sizes.append(resident_bytes(server.process))
+        else:
+            client.end()
+    client.end()
+    return sizes, client.count
+
+
+def tell_memory(sizes: list[int]) -> bool:
+    """Whether it has stayed."""
+    part = max(1, len(sizes) // 5)
+    parts = [statistics.median(sizes[begin:begin + part]) for begin in range(0, part * (len(sizes) // part), part)]
+    print("memory      " + ", ".join(f"{size / 1e6:.0f}" for size in parts) + " MB, in fifths of the time")
+    return parts[-1] <= GROWTH * parts[0]
+
+
+def soak(server: ServedProgram, arguments: argparse.Namespace) -> bool:
+    able = capacity(server.url, arguments)
+    rate = arguments.overload * able
+    print(f"capacity    {able:.2f} requests/s; asked for {rate:.2f} for {arguments.minutes:g} minutes", flush=True)
+    command = load_command(server.url, arguments, "--rate", rate, "--duration", arguments.minutes * 60, "--disconnect", 0.1,
+                           "--hostile", 0.05, "--distinct", arguments.distinct, "--verify")
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as load:
+        sizes, frozen = watch(server, load, arguments)
+        if server.process.poll() is not None:
+            load.kill()
+            raise PeerError(f"the server ended with code {server.process.returncode}")
+        output = load.stdout.read()
+    with reading("what load_server.py told"):
+        told = json.loads(output)
+    print(f"requests    {told['requests']}: {told['done']} done, {told['refused']} refused, {told['left']} left, "
+          f"{told['failed']} failed; {frozen} clients frozen")
+    print(f"hostile     {sum(told['hostile'].values())} of {told['hostile_kinds']} kinds: {told['hostile']}; "
+          f"{len(told['hostile_failed'])} failed")
+    print(f"verified    {told['verified']} answers, {len(told['different'])} differ alone")
+    print(f"times       TTFT {told['ttft_ms']['median']:.0f} ms, between tokens p99 {told['itl_ms']['p99']:.0f} ms, "
+          f"{told['output_tokens_per_second']:.0f} output tokens/s")
+    for line in [*(f"{count} x {reason}" for reason, count in told["reasons"].items()), *told["hostile_failed"],
+                 *told["different"]][:20]:
+        print(f"            {line}")
+    stayed = tell_memory(sizes)
+    return stayed and not (told["failed"] or told["hostile_failed"] or told["different"])
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--ballast", default="build/release/ballast", help="the program (default %(default)s)")
+    parser.add_argument("--model", type=pathlib.Path, required=True)
+    parser.add_argument("--minutes", type=float, default=30, metavar="N", help="(default %(default)s)")
+    parser.add_argument("--overload", type=float, default=1.2, metavar="F", help="of what it can (default %(default)s)")
+    parser.add_argument("--cache-memory", default="400MB", metavar="SIZE", help="so small that it is full soon (default %(default)s)")
+    parser.add_argument("--distinct", type=int, default=300, metavar="N", help="different requests (default %(default)s)")
+    parser.add_argument("--prompt-tokens", default="32-256", metavar="LENGTH", help="(default %(default)s)")
+    parser.add_argument("--output-tokens", default="16-96", metavar="LENGTH", help="(default %(default)s)")
+    parser.add_argument("--log", type=pathlib.Path, default=pathlib.Path("build/soak.log"), metavar="FILE",
+                        help="the server's (default %(default)s)")
+    return parser.parse_args()
+
+
+def main() -> int:
+    arguments = parse_arguments()
+    server = None
+    try:
+        port = free_port()
+        server = ServedProgram("ballast", [arguments.ballast, "serve", arguments.model, "--port", port, "--cache-memory",
+                                           arguments.cache_memory], port, arguments.log)
+        holds = soak(server, arguments)
+        code = server.stop()
+        print(f"the server  ended with code {code}")
+        return 0 if holds and code == 0 else 1
+    except PeerError as error:
+        sys.exit(f"soak_server: {error}")
+    except KeyboardInterrupt:
+        return 130
+    finally:
+        if server is not None and server.process.poll() is None:
+            server.process.kill()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,20 @@
+// What calibration found in a model, for its page.
+#ifndef BALLAST_SERVE_API_OUTLIERS_FORMAT_H_
+#define BALLAST_SERVE_API_OUTLIERS_FORMAT_H_
+
+#include <nlohmann/json.hpp>
+
+#include "ballast/statistics.h"
+#include "engine/loaded_model.h"
+
+namespace ballast::serve {
+
+/// {"massive_channels": [{layer, channel, magnitude, median}], "massive_tokens": [{id, text}]}: the tokens are those
+/// that an INT8 cache keeps in 16 bits; whatever stands first in a text has neither id nor text. Throws Error naming
+/// `context` where the statistics are not of this model.
+nlohmann::ordered_json outliers_json(const Statistics& statistics, const engine::LoadedModel& loaded,
+                                     const std::string& context);
+
+}  // namespace ballast::serve
+
+#endif  // BALLAST_SERVE_API_OUTLIERS_FORMAT_H_
