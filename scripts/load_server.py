@@ -13,7 +13,8 @@ are N, A-B (any of them alike), exp:MEAN or lognormal:MEDIAN:SIGMA.
 TTFT: from sending to the first text; ITL: between two events with text; TPOT: (E2EL - TTFT) / (tokens - 1); E2EL: to
 the end. A request is good when all its figures are within --goodput, in ms; of its ITLs the longest counts. Refused
 are answers of 429 and 503. Hostile requests fail when the answer is 500 or alike, or none comes. With --verify each
-answer is asked for again, alone, and must be the same text. Exit code 1 when something failed.
+answer is asked for again, alone (those of --distinct once, before), and must be the same text. Exit code 1 when something
+failed.
 """
 
 import argparse
@@ -50,6 +51,7 @@ class Request:
     prompt: str
     tokens: int
     seed: int
+    salt: str = ""
     leaves_after: int | None = None  # events
 
 
@@ -118,6 +120,7 @@ class Prompts:
         self.words_per_token = 1.0
         self.shared = ""
         self.count = 0
+        self.known = []  # of --distinct
 
     def piece(self, words: int) -> str:
         if not self.words:
@@ -130,13 +133,21 @@ class Prompts:
         if self.arguments.shared_prefix:
             self.shared = self.piece(max(1, round(self.arguments.shared_prefix * self.words_per_token))) + "\n"
 
+    def make(self, seed: int) -> Request:
+        words = max(1, round(self.arguments.prompt_tokens(self.source) * self.words_per_token))
+        return Request(self.shared + self.piece(words), self.arguments.output_tokens(self.source), seed)
+
+    def make_known(self) -> list[Request]:
+        self.known = [self.make(seed) for seed in range(1, self.arguments.distinct + 1)]
+        return self.known
+
     def next(self) -> Request:
         self.count += 1
-        words = max(1, round(self.arguments.prompt_tokens(self.source) * self.words_per_token))
-        tokens = self.arguments.output_tokens(self.source)
+        request = self.source.choice(self.known) if self.known else self.make(self.count)
         leaves = self.source.random() < self.arguments.disconnect
-        return Request(self.shared + self.piece(words), tokens, self.count,
-                       self.source.randint(0, max(1, tokens // 2)) if leaves else None)
+        return dataclasses.replace(
+            request, salt=str(self.count) if self.arguments.salt else "",
+            leaves_after=self.source.randint(0, max(1, request.tokens // 2)) if leaves else None)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -156,8 +167,9 @@ class Server:
                 self.model = (await response.json())["data"][0]["id"]
 
     def body(self, request: Request) -> dict:
-        return {"model": self.model, "prompt": request.prompt, "max_tokens": request.tokens, "seed": request.seed,
+        body = {"model": self.model, "prompt": request.prompt, "max_tokens": request.tokens, "seed": request.seed,
                 "temperature": self.temperature, "ignore_eos": True}
+        return body | ({"cache_salt": request.salt} if request.salt else {})
 
     async def ask_alone(self, request: Request) -> dict:
         """Without a stream."""
@@ -165,6 +177,9 @@ class Server:
             if response.status != 200:
                 raise RuntimeError(f"{response.status} {(await response.text())[:200]}")
             return await response.json()
+
+    async def text_alone(self, request: Request) -> str:
+        return (await self.ask_alone(request))["choices"][0]["text"]
 
     async def ask(self, request: Request) -> Record:
         record = Record(request)
@@ -413,15 +428,16 @@ class Load:
         return [one for one in self.attacks if one[1].startswith("no ") or
                 one[1][0] == "5" and one[1] not in ("501", "503", "505")]
 
-    async def verify(self) -> list[str]:
-        """What differs when it is asked for alone."""
+    async def verify(self, alone: dict[int, str]) -> list[str]:
+        """What differs when it is asked for alone; `alone` has answers by seed and gets those that it lacks."""
         told = []
         for record in self.records:
             if record.outcome == "done":
-                answer = await self.server.ask_alone(record.request)
-                text = answer["choices"][0]["text"]
-                if text != record.text:
-                    told.append(f"seed {record.request.seed}: {record.text[:200]!r} became {text[:200]!r}")
+                seed = record.request.seed
+                if seed not in alone:
+                    alone[seed] = await self.server.text_alone(record.request)
+                if alone[seed] != record.text:
+                    told.append(f"seed {seed}: {record.text[:200]!r} became {alone[seed][:200]!r}")
         return told
 
 
@@ -518,6 +534,9 @@ def parse_arguments() -> argparse.Namespace:
     for name, default in (("--prompt-tokens", "128"), ("--output-tokens", "64")):
         parser.add_argument(name, type=length, default=default, metavar="LENGTH", help="(default %(default)s)")
     parser.add_argument("--shared-prefix", type=int, default=0, metavar="N", help="tokens that all prompts begin with")
+    parser.add_argument("--distinct", type=int, default=0, metavar="N",
+                        help="as many different requests, asked again and again (default: all differ)")
+    parser.add_argument("--salt", action="store_true", help="a cache_salt for each request: nothing is cached")
     parser.add_argument("--text", type=pathlib.Path, metavar="FILE", help="prompts are pieces of it")
     parser.add_argument("--temperature", type=float, default=0, metavar="T", help="(default %(default)s)")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of all that is random (default %(default)s)")
@@ -547,9 +566,13 @@ async def put_load(arguments: argparse.Namespace) -> dict:
         sample = " ".join(prompts.words[:200]) if prompts.words else prompts.piece(200)
         usage = (await server.ask_alone(Request(sample, 1, 0)))["usage"]
         prompts.learn(len(sample.split()), usage["prompt_tokens"])
+        alone = {}
+        for request in prompts.make_known():
+            if arguments.verify:
+                alone[request.seed] = await server.text_alone(request)
         load = Load(arguments, server, prompts)
         await load.run()
-        return summary(load, await load.verify() if arguments.verify else None)
+        return summary(load, await load.verify(alone) if arguments.verify else None)
 
 
 def main() -> int:
