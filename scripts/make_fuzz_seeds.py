@@ -142,6 +142,8 @@ def main() -> None:
         {"role": "assistant", "content": "<think>\n?</think>Hello."}, {"role": "user", "content": "2 + 2?"}],
         "chat_template_kwargs": {"enable_thinking": False}})
     for chat in json.loads(CHATS.read_text(encoding="utf-8"))["templates"]:
+        if len(chat["template"]) > 800:
+            continue  # each input is cut and changed at every byte
         name = "".join(letter if letter.isalnum() else "_" for letter in chat["name"].lower())
         write("template", name, chat["template"].encode() + b"\xff" + messages.encode())
 
