@@ -1,5 +1,9 @@
 #include "ballast/serve.h"
 
+#ifdef __linux__
+#include <malloc.h>
+#endif
+
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -23,6 +27,18 @@ struct ServeFlags {
   JobFlags job;
 };
 
+/// Memory that is given back is given back to the system. Left to itself, glibc learns from each large block that it
+/// frees to put the next ones between small ones, on a heap for each thread: a server that is kept busy grew by a sixth
+/// within half an hour.
+void keep_memory_whole() {
+#ifdef __GLIBC__
+  constexpr int kLargeBlock = 128 * 1024;
+  constexpr int kHeaps = 2;
+  ::mallopt(M_MMAP_THRESHOLD, kLargeBlock);
+  ::mallopt(M_ARENA_MAX, kHeaps);
+#endif
+}
+
 int run_serve(ServeFlags& flags) {
   if (flags.options.certificate.empty() != flags.options.private_key.empty()) {
     throw UsageError("--tls-certificate and --tls-key need each other");
@@ -34,6 +50,7 @@ int run_serve(ServeFlags& flags) {
   flags.options.log = [](std::string_view line) { print_message(std::string(line) + "\n"); };
   flags.options.stop_requested = [] { return pending_interrupt() != 0; };
   use_instructions(flags.job);
+  keep_memory_whole();
   const InterruptGuard guard;
   run_server(flags.model, flags.options);
   return kExitDone;
