@@ -26,13 +26,18 @@ namespace ballast::kernels {
 struct OutputPanels {
   std::span<const QuantizedOutput> outputs;
   std::size_t count = 0;
-  std::size_t weights = 0;
+  std::size_t products = 0;     ///< of a weight with a token
+  std::size_t most_tokens = 0;  ///< of an output
+  bool all_tokens = true;       ///< of every output
 
-  explicit OutputPanels(std::span<const QuantizedOutput> all) : outputs(all) {
+  OutputPanels(std::span<const QuantizedOutput> all, std::size_t m) : outputs(all) {
     for (const QuantizedOutput& output : outputs) {
       const QuantizedMatrix::Storage& s = output.matrix->storage();
+      const std::size_t tokens = std::min(output.tokens, m - output.first_token);
       count += s.panels;
-      weights += s.rows * s.layout.cols * (output.gate == nullptr ? 1 : 2);
+      products += tokens * s.rows * s.layout.cols * (output.gate == nullptr ? 1 : 2);
+      most_tokens = std::max(most_tokens, tokens);
+      all_tokens = all_tokens && tokens == m;
     }
   }
 
@@ -213,7 +218,7 @@ HWY_INLINE PanelStore store_of(const QuantizedOutput& output, const float* bias,
   const std::size_t row = index * s.width;
   return {.bias = bias == nullptr ? nullptr : bias + row,
           .rows = HWY_MIN(s.width, s.rows - row),
-          .dst = output.dst + first * output.stride + row,
+          .dst = output.dst + (first - output.first_token) * output.stride + row,
           .first = first,
           .stride = output.stride,
           .accumulate = output.accumulate};
@@ -235,27 +240,28 @@ class FewTokens {
   // One row of codes keeps memory busy by itself; more leave it idle while they multiply. (2 cores of Zen 4,
   // Qwen2.5-1.5B and SmolLM2: one token of 16 bits 1.35 times as fast, 8 tokens with INT4 1.2 to 1.4, one token of 8
   // bits 0.94 to 1.)
-  explicit FewTokens(const QuantizedActivations::Storage& src) : src_(src), fetches_(src.m * src.planes() > 1) {}
+  FewTokens(const QuantizedActivations::Storage& src, std::size_t first, std::size_t last)
+      : src_(src), first_(first), last_(last), fetches_((last - first) * src.planes() > 1) {}
 
   /// Panels begin .. end of an output.
   void write(const QuantizedOutput& output, std::size_t begin, std::size_t end) const {
     const QuantizedMatrix::Storage& own = output.matrix->storage();
     if (output.gate == nullptr) {
-      for (std::size_t p = begin; p < end; ++p) multiply(own, p, end, store_of(output, output.bias, p, 0));
+      for (std::size_t p = begin; p < end; ++p) multiply(own, p, end, store_of(output, output.bias, p, first_));
       return;
     }
     // All of the gate's panels first: memory is fastest in order.
     for (std::size_t p = begin; p < end; ++p) {
-      multiply(output.gate->storage(), p, end, store_of(output, output.gate_bias, p, 0));
+      multiply(output.gate->storage(), p, end, store_of(output, output.gate_bias, p, first_));
     }
     HWY_ALIGN float products[kFewTokens * 2 * hn::MaxLanes(FloatTag())];
     for (std::size_t p = begin; p < end; ++p) {
-      const PanelStore dst = store_of(output, output.bias, p, 0);
+      const PanelStore dst = store_of(output, output.bias, p, first_);
       PanelStore store = dst;
       store.dst = products;
       store.stride = own.width;
       multiply(own, p, end, store);
-      activate_products(output.activation, dst, store, src_.m, dst);
+      activate_products(output.activation, dst, store, last_ - first_, dst);
     }
   }
 
@@ -265,17 +271,19 @@ class FewTokens {
     const PanelView panel = panel_view(s, index);
     switch (s.bits) {
       case 4:
-        return multiply_tokens<Dots, 4, 4, FetchWithBlocks>(src_, 0, src_.m, panel, next, store);
+        return multiply_tokens<Dots, 4, 4, FetchWithBlocks>(src_, first_, last_, panel, next, store);
       case 5:
-        return multiply_tokens<Dots, 5, 5, FetchWithBlocks>(src_, 0, src_.m, panel, next, store);
+        return multiply_tokens<Dots, 5, 5, FetchWithBlocks>(src_, first_, last_, panel, next, store);
       case 6:
-        return multiply_tokens<Dots, 6, 6, FetchWithBlocks>(src_, 0, src_.m, panel, next, store);
+        return multiply_tokens<Dots, 6, 6, FetchWithBlocks>(src_, first_, last_, panel, next, store);
       default:
-        return multiply_tokens<Dots, 8, 8, FetchWithBlocks>(src_, 0, src_.m, panel, next, store);
+        return multiply_tokens<Dots, 8, 8, FetchWithBlocks>(src_, first_, last_, panel, next, store);
     }
   }
 
   const QuantizedActivations::Storage& src_;
+  std::size_t first_;
+  std::size_t last_;
   bool fetches_;
 };
 
@@ -302,22 +310,44 @@ void write_panel(const QuantizedActivations::Storage& src, const QuantizedOutput
   activate_products(output.activation, gates, products, last - first, dst);
 }
 
+/// Outputs of few tokens each.
+template <class Dots>
+void multiply_few(const QuantizedActivations::Storage& src, const OutputPanels& panels, std::size_t threads) {
+  parallel_ranges(panels.count, threads, [&](std::size_t begin, std::size_t end) HWY_ATTR {
+    while (begin < end) {
+      std::size_t index = begin;
+      const QuantizedOutput& output = panels.find(index);
+      const std::size_t count = HWY_MIN(end - begin, output.matrix->storage().panels - index);
+      const std::size_t first = output.first_token;
+      const FewTokens<Dots> tokens(src, first, first + HWY_MIN(output.tokens, src.m - first));
+      tokens.write(output, index, index + count);
+      begin += count;
+    }
+  });
+}
+
+/// Outputs of tokens of their own, some of few, some of many: each panel is a task.
+template <class Dots>
+void multiply_apart(const QuantizedActivations::Storage& src, const OutputPanels& panels, std::size_t threads) {
+  const std::size_t panel_floats = panels.most_panel_bytes(Dots::kPairsRows) / sizeof(float);
+  const ThreadScratch scratch(threads, panel_floats + panels.gated_floats(panels.most_tokens));
+  parallel_tasks(panels.count, threads, [&](std::size_t index, std::size_t thread) HWY_ATTR {
+    const QuantizedOutput& output = panels.find(index);
+    const std::size_t first = output.first_token;
+    const std::size_t last = first + HWY_MIN(output.tokens, src.m - first);
+    if (last - first <= kFewTokens) {
+      FewTokens<typename Dots::Few>(src, first, last).write(output, index, index + 1);
+    } else {
+      write_panel<Dots>(src, output, index, first, last, scratch.of(thread), panel_floats);
+    }
+  });
+}
+
 template <class Dots>
 void multiply_all_by(const QuantizedActivations::Storage& src, const OutputPanels& panels) {
-  const std::size_t threads = threads_for(src.m * panels.weights / 4);
-  if (src.m <= kFewTokens) {
-    const FewTokens<typename Dots::Few> tokens(src);
-    parallel_ranges(panels.count, threads, [&](std::size_t begin, std::size_t end) HWY_ATTR {
-      while (begin < end) {
-        std::size_t index = begin;
-        const QuantizedOutput& output = panels.find(index);
-        const std::size_t count = HWY_MIN(end - begin, output.matrix->storage().panels - index);
-        tokens.write(output, index, index + count);
-        begin += count;
-      }
-    });
-    return;
-  }
+  const std::size_t threads = threads_for(panels.products / 4);
+  if (panels.most_tokens <= kFewTokens) return multiply_few<typename Dots::Few>(src, panels, threads);
+  if (!panels.all_tokens) return multiply_apart<Dots>(src, panels, threads);
   const TokenPartitions partitions(src.m, threads);
   const std::size_t panel_floats = panels.most_panel_bytes(Dots::kPairsRows) / sizeof(float);
   const ThreadScratch scratch(threads, panel_floats + panels.gated_floats(partitions.largest()));
@@ -354,7 +384,7 @@ void matmul(const QuantizedActivations& src, std::span<const QuantizedOutput> ou
     assert(output.gate == nullptr || format == output.gate->activation_format(format.bits, format.scale_per_group));
     assert(output.gate == nullptr || (output.gate->rows() == output.matrix->rows() && !output.accumulate));
   }
-  if (src.m() != 0) HWY_DYNAMIC_DISPATCH(multiply_all)(src.storage(), OutputPanels(outputs));
+  if (src.m() != 0) HWY_DYNAMIC_DISPATCH(multiply_all)(src.storage(), OutputPanels(outputs, src.m()));
 }
 
 }  // namespace ballast::kernels

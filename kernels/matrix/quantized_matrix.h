@@ -103,8 +103,11 @@ class QuantizedMatrix {
 };
 
 /// One matrix's part of a product: dst[i][r] = bias[r] + sum_c src[i][c] * w[r][c], or that added to dst. With a gate,
-/// a matrix of as many rows, dst[i][r] = activation(gate's product with src) * that.
+/// a matrix of as many rows, dst[i][r] = activation(gate's product with src) * that. Of some of the tokens only, where
+/// that is said: i then counts from the first of these.
 struct QuantizedOutput {
+  static constexpr std::size_t kAllTokens = ~std::size_t{0};
+
   const QuantizedMatrix* matrix = nullptr;
   const float* bias = nullptr;  ///< [rows], or null
   float* dst = nullptr;         ///< [m][rows], rows `stride` floats apart
@@ -113,6 +116,8 @@ struct QuantizedOutput {
   const QuantizedMatrix* gate = nullptr;
   const float* gate_bias = nullptr;  ///< as bias
   Activation activation = Activation::kSilu;
+  std::size_t first_token = 0;
+  std::size_t tokens = kAllTokens;  ///< from that one on
 };
 
 /// Multiplies the same activations with several matrices at once, each of which must want them in the format that they

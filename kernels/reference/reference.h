@@ -13,6 +13,8 @@
 #include "kernels/matrix/float_matrix.h"
 #include "kernels/matrix/quantized_matrix.h"
 #include "kernels/norm.h"
+#include "kernels/recurrent/causal_convolution.h"
+#include "kernels/recurrent/delta_rule.h"
 #include "kernels/statistics.h"
 
 namespace ballast::kernels::reference {
@@ -56,6 +58,8 @@ void rms_norm(const float* src, std::size_t m, std::size_t size, const NormParam
 void layer_norm(const float* src, std::size_t m, std::size_t size, const NormParameters& parameters, float* dst);
 void rope(float* x, std::size_t m, std::size_t heads, std::size_t head_stride, std::size_t rotary_size,
           std::size_t row_stride, const float* cos, const float* sin);
+void causal_convolution(const ConvolutionRun& run);
+void delta_rule(const DeltaRun& run);
 double activation(Activation kind, double x);
 void activate_multiply(Activation kind, const float* gate, const float* up, std::size_t count, float* dst);
 void multiply_sigmoid(float* x, std::size_t m, std::size_t size, const float* gate, std::size_t gate_stride);

@@ -235,6 +235,47 @@ TEST_CASE("a matrix with a gate gives the activated product of the gate times it
   }
 }
 
+TEST_CASE("matrices that each read tokens of their own give what they give alone, to the bit") {
+  constexpr std::size_t kRows = 70;
+  const RandomMatrix random_gate({kRows, 96, 32, 0, 8, true, {5}, true});
+  std::vector<RandomMatrix> random;
+  for (const int bits : {4, 5, 6, 8}) random.push_back(RandomMatrix({kRows, 96, 32, 0, bits, bits < 6, {5}, false}));
+  // Few tokens each, then many for some, which partition the work otherwise.
+  for (const std::array<std::size_t, 4>& tokens : {std::array<std::size_t, 4>{1, 3, 0, 16}, {2, 40, 17, 5}}) {
+    const std::vector<float> src = random_floats((tokens[0] + tokens[1] + tokens[2] + tokens[3]) * 96, 2);
+    for (const bool gated : {false, true}) {
+      for_every_target([&] {
+        const QuantizedMatrix gate(random_gate.view);
+        std::vector<QuantizedMatrix> matrices;
+        for (const RandomMatrix& matrix : random) matrices.emplace_back(matrix.view);
+        QuantizedActivations activations;
+        const auto run = [&](const float* rows, std::size_t m, std::span<const QuantizedOutput> products) {
+          activations.quantize(RowSource(rows, 96), m, matrices[0].activation_format(8, true));
+          matmul(activations, products);
+        };
+        std::vector<float> expected(src.size() / 96 * kRows, kUntouched);
+        std::vector<float> dst = expected;
+        std::vector<QuantizedOutput> apart;
+        std::size_t first = 0;
+        for (std::size_t i = 0; i < matrices.size(); first += tokens[i++]) {
+          if (tokens[i] == 0) continue;
+          QuantizedOutput product = {.matrix = &matrices[i],
+                                     .dst = expected.data() + first * kRows,
+                                     .stride = kRows,
+                                     .gate = gated ? &gate : nullptr};
+          run(src.data() + first * 96, tokens[i], {&product, 1});
+          product.dst = dst.data() + first * kRows;
+          product.first_token = first;
+          product.tokens = tokens[i];
+          apart.push_back(product);
+        }
+        run(src.data(), first, apart);
+        CHECK(dst == expected);
+      });
+    }
+  }
+}
+
 TEST_CASE("decode_row gives back every row exactly") {
   for (const QuantizedCase& c : cases()) {
     const RandomMatrix random(c);

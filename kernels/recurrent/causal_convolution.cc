@@ -1,0 +1,53 @@
+#include "kernels/recurrent/causal_convolution.h"
+
+#include <algorithm>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/recurrent/causal_convolution.cc"
+#include <hwy/foreach_target.h>  // IWYU pragma: keep
+#include <hwy/highway.h>
+// After highway.h:
+#include "kernels/simd-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace ballast::kernels::HWY_NAMESPACE {
+
+/// dst += weights * src, or the first time dst = that.
+void add_tap(const float* weights, const float* src, std::size_t count, bool first, float* dst) {
+  for_vectors(count, [&](auto load, auto store) HWY_ATTR {
+    const auto product = hn::Mul(load(weights), load(src));
+    store(first ? product : hn::MulAdd(load(weights), load(src), load(dst)), dst);
+  });
+}
+
+void convolve(const ConvolutionRun& run, std::size_t begin, std::size_t end) {
+  const std::size_t before = run.width - 1;
+  const auto input = [&](std::size_t row) {  // counted from the history's first
+    return row < before ? run.history + row * run.channels : run.src + (row - before) * run.src_stride;
+  };
+  for (std::size_t t = 0; t < run.tokens; ++t) {
+    for (std::size_t tap = 0; tap < run.width; ++tap) {
+      add_tap(run.weights + tap * run.channels + begin, input(t + tap) + begin, end - begin, tap == 0,
+              run.dst + t * run.dst_stride + begin);
+    }
+  }
+  // Towards the front, so that nothing is written before it is read.
+  for (std::size_t row = 0; row < before; ++row) {
+    std::copy(input(run.tokens + row) + begin, input(run.tokens + row) + end, run.history + row * run.channels + begin);
+  }
+}
+
+}  // namespace ballast::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace ballast::kernels {
+
+HWY_EXPORT(convolve);
+
+void causal_convolution(const ConvolutionRun& run, std::size_t begin, std::size_t end) {
+  HWY_DYNAMIC_DISPATCH(convolve)(run, begin, end);
+}
+
+}  // namespace ballast::kernels
+#endif  // HWY_ONCE
