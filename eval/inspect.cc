@@ -1,8 +1,10 @@
 #include "ballast/inspect.h"
 
 #include <algorithm>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <utility>
+#include <vector>
 
 #include "ballast/error.h"
 #include "ballast/recipe.h"
@@ -125,6 +127,7 @@ json rope_json(const RopeSpec& rope) {
   if (rope.scaling == RopeSpec::Scaling::kLinear) result["scaling"] = "linear";
   if (rope.scaling == RopeSpec::Scaling::kLlama3) result["scaling"] = "llama3";
   if (rope.scaling == RopeSpec::Scaling::kYarn) result["scaling"] = "yarn";
+  if (rope.scaling == RopeSpec::Scaling::kLongRope) result["scaling"] = "longrope";
   result["rotary_size"] = rope.rotary_size;
   if (rope.scaling != RopeSpec::Scaling::kNone) result["factor"] = rope.factor;
   return result;
@@ -134,6 +137,8 @@ const char* layout_name(BlockLayout layout) {
   switch (layout) {
     case BlockLayout::kPostNorm:
       return "post-norm";
+    case BlockLayout::kOutputNorm:
+      return "output-norm";
     case BlockLayout::kParallel:
       return "parallel";
     case BlockLayout::kParallelShared:
@@ -143,20 +148,33 @@ const char* layout_name(BlockLayout layout) {
   }
 }
 
+/// How each layer rotates, null where it does not.
+std::vector<json> ropes_of(const ModelSpec& spec) {
+  std::vector<json> ropes;
+  for (const LayerSpec& layer : spec.layers) {
+    const AttentionSpec* attention = layer.attention();
+    ropes.push_back(attention != nullptr && attention->rope ? rope_json(*attention->rope) : json());
+  }
+  return ropes;
+}
+
 const char* positions_name(const ModelSpec& spec) {
-  const AttentionSpec* attention = spec.first_attention();
-  if (attention != nullptr && attention->rope) return "rope";
+  const std::vector<json> ropes = ropes_of(spec);
+  if (std::ranges::any_of(ropes, [](const json& rope) { return !rope.is_null(); })) return "rope";
   return spec.learned_positions ? "learned" : "none";
 }
 
-/// Sizes of the first layer that attends, and the windows of all.
+/// Sizes of the first layer that attends, the windows of all, and their rotations where they differ.
 void add_attention(const ModelSpec& spec, json& result) {
   const AttentionSpec* attention = spec.first_attention();
   if (attention == nullptr) return;
   result["heads"] = attention->heads;
   result["kv_heads"] = attention->kv_heads;
   result["head_size"] = attention->head_size;
-  if (attention->rope) result["rope"] = rope_json(*attention->rope);
+  const std::vector<json> ropes = ropes_of(spec);
+  const auto rotates = std::ranges::find_if(ropes, [](const json& rope) { return !rope.is_null(); });
+  if (rotates != ropes.end()) result["rope"] = *rotates;
+  if (std::ranges::adjacent_find(ropes, std::ranges::not_equal_to()) != ropes.end()) result["ropes"] = ropes;
   std::vector<std::size_t> windows;
   for (const LayerSpec& layer : spec.layers) {
     windows.push_back(layer.attention() == nullptr ? 0 : layer.attention()->window);

@@ -22,6 +22,7 @@ ExpertWeights assemble_experts(const MlpSpec& spec, const BlockParts& parts) {
   if (experts.shared_size > 0) {
     routed.shared = assemble_mlp(spec, parts, {Role::kSharedGate}, {Role::kSharedUp}, {Role::kSharedDown});
   }
+  if (experts.shared_router) routed.shared_router = parts.linear({Role::kSharedRouter});
   for (std::size_t i = 0; i < experts.count; ++i) {
     routed.experts.push_back(
         assemble_mlp(spec, parts, {Role::kExpertGate, i}, {Role::kExpertUp, i}, {Role::kExpertDown, i}));

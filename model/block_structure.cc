@@ -33,9 +33,14 @@ void for_each_part(const ModelSpec& spec, std::size_t index, const Visit& visit)
   }
 }
 
-/// Whether a norm writes the residual stream, which is read further on: only then is its output not its readers' alone.
-bool writes_stream(const ModelSpec& spec, Role norm) {
-  return spec.layout == BlockLayout::kPostNorm && (norm == Role::kAttentionNorm || norm == Role::kMlpNorm);
+/// Whether the norms of attention and MLP come after them and write the residual stream, or what is added to it.
+bool norms_follow(const ModelSpec& spec) {
+  return spec.layout == BlockLayout::kPostNorm || spec.layout == BlockLayout::kOutputNorm;
+}
+
+/// Whether a norm's output is its readers' alone.
+bool is_read_by_linears(const ModelSpec& spec, Role norm) {
+  return !norms_follow(spec) || (norm != Role::kAttentionNorm && norm != Role::kMlpNorm);
 }
 
 const LayerSpec& layer_of(const ModelSpec& spec, std::size_t index) {
@@ -58,9 +63,10 @@ std::vector<BlockInput> block_inputs(const ModelSpec& spec, std::size_t layer) {
     auto it = source ? std::ranges::find(inputs, source, &Input::source) : inputs.end();
     if (it == inputs.end()) {
       it = inputs.insert(inputs.end(), {source, {}});
-      if (source && !writes_stream(spec, *source)) it->input.norm = source;
+      if (source && is_read_by_linears(spec, *source)) it->input.norm = source;
     }
     it->input.readers.push_back({row.role, expert});
+    it->input.gated_norm = row.gated_norm;
   });
   std::vector<BlockInput> result;
   for (Input& input : inputs) result.push_back(std::move(input.input));
@@ -72,7 +78,7 @@ std::vector<Role> block_norms(const ModelSpec& spec, std::size_t layer) {
   for_each_part(spec, layer, [&](const RoleRow& row, std::size_t) {
     if (row.kind != RoleRow::Kind::kNorm) return;
     // A norm of what attention has added follows the norms inside of it.
-    if (row.role == Role::kMlpNorm && spec.layout == BlockLayout::kPostNorm) {
+    if (row.role == Role::kMlpNorm && norms_follow(spec)) {
       std::ranges::rotate(norms, norms.begin() + 1);
     }
     norms.push_back(row.role);

@@ -24,6 +24,7 @@ struct Part {
 struct BlockInput {
   std::optional<Role> norm;  ///< whose output this is, when nobody else reads it: its gain and bias can be folded
   std::vector<Part> readers;
+  std::optional<Role> gated_norm = {};  ///< of each of its heads, before a gate: only its gain can be folded
 };
 
 /// All linears of a block, by what they read, in the order of the forward pass.

@@ -162,7 +162,11 @@ const char* weighted_by_router(const LayerSpec& /*layer*/) {
   return "the router's weights multiply it, differently for every token";
 }
 
-constexpr std::array<RoleRow, 15> kBlockRows{{
+const char* scaled_by_router(const LayerSpec& layer) {
+  return layer.mlp.experts->shared_router ? weighted_by_router(layer) : nullptr;
+}
+
+constexpr std::array<RoleRow, 16> kBlockRows{{
     {.role = Role::kAttentionNorm, .kind = Kind::kNorm, .shape = hidden_vector},
     {.role = Role::kAttentionPostNorm, .kind = Kind::kNorm, .shape = hidden_vector, .present = has_post_norms},
     {.role = Role::kMlpNorm,
@@ -183,9 +187,15 @@ constexpr std::array<RoleRow, 15> kBlockRows{{
      .shape = [](const ModelSpec&, const LayerSpec& layer) { return MatrixShape{1, expert_count(layer)}; },
      .present = [](const ModelSpec&,
                    const LayerSpec& layer) { return layer.mlp.experts && layer.mlp.experts->correction_bias; }},
+    {.role = Role::kSharedRouter,
+     .shape = hidden_vector,
+     .present = [](const ModelSpec&,
+                   const LayerSpec& layer) { return layer.mlp.experts && layer.mlp.experts->shared_router; },
+     .reads = Role::kMlpNorm,
+     .after_mixing = true},
     kShared[0],
     kShared[1],
-    kShared[2],
+    with_reason(kShared[2], scaled_by_router),
     {.role = Role::kMlpPostNorm, .kind = Kind::kNorm, .shape = hidden_vector, .present = has_post_norms},
     kExpert[0],
     kExpert[1],

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "ballast/spec.h"
+#include "ballast/tensor.h"
 #include "model/arch/role.h"
 
 namespace ballast::model {
@@ -37,6 +38,9 @@ struct RoleRow {
   /// Whether a layer (or the model) has it; null: always.
   bool (*present)(const ModelSpec&, const LayerSpec&) = nullptr;
 
+  /// How a checkpoint may also store a vector; null: no other way.
+  Shape (*stored_shape)(const ModelSpec&, const LayerSpec&) = nullptr;
+
   /// The flag that says whether a linear has a bias (the head's is kHeadBias, a vector of its own); null for what has
   /// none or always has one.
   bool BiasSpec::* bias_flag = nullptr;
@@ -48,6 +52,9 @@ struct RoleRow {
   /// Of a linear: the norm whose output it reads, or, in a layer without that norm, the block's input. Linears that
   /// name the same share their input. Empty: what it reads is made inside the block, for it alone.
   std::optional<Role> reads = {};
+
+  /// Of a linear: the norm that each head's part of its input has passed, before something multiplied it by element.
+  std::optional<Role> gated_norm = {};
 
   bool writes_stream = false;  ///< its outputs are added to the residual stream
   bool after_mixing = false;   ///< reads no token but its own, and no token reads it later in the layer

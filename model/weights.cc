@@ -33,6 +33,23 @@ std::size_t Linear::elements() const {
 
 namespace {
 
+const float* bias_of(const Linear& linear) {
+  return linear.bias.empty() ? nullptr : linear.bias.data();
+}
+
+kernels::QuantizedOutput quantized_output(const LinearOutput& output) {
+  kernels::QuantizedOutput product = {.matrix = &std::get<kernels::QuantizedMatrix>(output.linear->weights),
+                                      .bias = bias_of(*output.linear),
+                                      .dst = output.dst,
+                                      .stride = output.stride,
+                                      .accumulate = output.accumulate};
+  if (output.gate == nullptr) return product;
+  product.gate = &std::get<kernels::QuantizedMatrix>(output.gate->weights);
+  product.gate_bias = bias_of(*output.gate);
+  product.activation = output.activation;
+  return product;
+}
+
 /// Products of one input with several linears, those of a kind run together.
 class ProductBatch {
  public:
@@ -65,8 +82,6 @@ class ProductBatch {
     }
   }
 
-  static const float* bias_of(const Linear& linear) { return linear.bias.empty() ? nullptr : linear.bias.data(); }
-
   void add_float(const LinearOutput& output) {
     if (floats_ == kMost) run();
     float_products_[floats_++] = {.matrix = &std::get<FloatMatrixHolder>(output.linear->weights).matrix,
@@ -84,16 +99,7 @@ class ProductBatch {
       format_ = &*linear.activations;
       activations_.quantize(rows_.source(), m_, *format_);
     }
-    quantized_products_[quantized_++] = {.matrix = &std::get<kernels::QuantizedMatrix>(linear.weights),
-                                         .bias = bias_of(linear),
-                                         .dst = output.dst,
-                                         .stride = output.stride,
-                                         .accumulate = output.accumulate};
-    if (output.gate == nullptr) return;
-    kernels::QuantizedOutput& product = quantized_products_[quantized_ - 1];
-    product.gate = &std::get<kernels::QuantizedMatrix>(output.gate->weights);
-    product.gate_bias = bias_of(*output.gate);
-    product.activation = output.activation;
+    quantized_products_[quantized_++] = quantized_output(output);
   }
 
   const LinearRows& rows_;
@@ -145,6 +151,30 @@ void apply(std::span<const LinearOutput> outputs, const LinearRows& rows, std::s
   ProductBatch batch(input, count, scratch);
   for (const LinearOutput& output : outputs) batch.add(output);
   batch.run();
+}
+
+bool want_same_form(std::span<const LinearOfRows> linears) {
+  return std::ranges::all_of(linears, [&](const LinearOfRows& other) {
+    const Linear& linear = *other.output.linear;
+    const Linear* gate = other.output.gate;
+    return linear.activations && linear.activations == linears.front().output.linear->activations &&
+           (gate == nullptr || gate->activations == linear.activations);
+  });
+}
+
+void apply_apart(std::span<const LinearOfRows> linears, const LinearRows& rows, std::size_t count,
+                 kernels::QuantizedActivations& scratch) {
+  assert(want_same_form(linears));
+  if (linears.empty()) return;
+  scratch.quantize(rows.source(), count, *linears.front().output.linear->activations);
+  std::vector<kernels::QuantizedOutput> products;
+  products.reserve(linears.size());
+  for (const LinearOfRows& linear : linears) {
+    products.push_back(quantized_output(linear.output));
+    products.back().first_token = linear.first;
+    products.back().tokens = linear.count;
+  }
+  kernels::matmul(scratch, products);
 }
 
 void decode_row(const Linear& linear, std::size_t row, float* dst) {

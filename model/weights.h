@@ -84,6 +84,20 @@ class LinearRows {
 void apply(std::span<const LinearOutput> outputs, const LinearRows& rows, std::size_t count,
            kernels::QuantizedActivations& scratch);
 
+/// A linear that reads a run of rows of its own out of many.
+struct LinearOfRows {
+  LinearOutput output;
+  std::size_t first = 0;
+  std::size_t count = 0;
+};
+
+/// Whether linears, and their gates, want their rows in the same quantized form: apply_apart's precondition.
+bool want_same_form(std::span<const LinearOfRows> linears);
+
+/// Runs linears that each read their own of `count` rows as one parallel call, to the bits of apply().
+void apply_apart(std::span<const LinearOfRows> linears, const LinearRows& rows, std::size_t count,
+                 kernels::QuantizedActivations& scratch);
+
 /// Row `row` of a matrix in F32: an embedding look-up. dst is [cols].
 void decode_row(const Linear& linear, std::size_t row, float* dst);
 
@@ -110,6 +124,7 @@ struct ExpertWeights {
   std::vector<float> correction;  ///< [experts], or empty
   std::vector<MlpWeights> experts;
   std::optional<MlpWeights> shared;
+  std::optional<Linear> shared_router;
 };
 
 /// Move-only.
@@ -137,6 +152,7 @@ void for_each_linear(const BlockWeights& block, const Visit& visit) {
   }
   const auto& routed = std::get<ExpertWeights>(block.mlp);
   visit(routed.router, Role::kRouter);
+  if (routed.shared_router) visit(*routed.shared_router, Role::kSharedRouter);
   if (routed.shared) visit_mlp(*routed.shared, Role::kSharedGate, Role::kSharedUp, Role::kSharedDown);
   for (const MlpWeights& expert : routed.experts) {
     visit_mlp(expert, Role::kExpertGate, Role::kExpertUp, Role::kExpertDown);

@@ -89,7 +89,8 @@ class Explanation {
     const std::vector<model::BlockInput> inputs = model::block_inputs(spec_, layer);
     std::set<Role> norms;
     for (const model::BlockInput& input : inputs) {
-      if (input.norm && norms.insert(*input.norm).second) add_norm(layer, *input.norm, input.readers);
+      const std::optional<Role> norm = input.norm ? input.norm : input.gated_norm;
+      if (norm && norms.insert(*norm).second) add_norm(layer, *norm, input.readers);
       for (const Part& reader : input.readers) {
         if (reader.expert == 0) add_linear(layer, reader.role);
       }

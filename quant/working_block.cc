@@ -175,12 +175,12 @@ WorkingBlock WorkingBlockLoader::load_block(std::size_t layer, bool values) cons
       readers.push_back(block.linears.size());
       block.linears.push_back(load_linear(part, layer, values));
     }
-    std::optional<std::size_t> norm;
-    if (input.norm) {
-      const auto it = std::ranges::find(block.norms, *input.norm, &WorkingNorm::role);
-      norm = static_cast<std::size_t>(it - block.norms.begin());
-    }
-    add_input(block, std::move(readers), norm, values);
+    const auto find_norm = [&](std::optional<Role> role) -> std::optional<std::size_t> {
+      if (!role) return {};
+      return std::ranges::find(block.norms, *role, &WorkingNorm::role) - block.norms.begin();
+    };
+    add_input(block, std::move(readers), find_norm(input.norm), values);
+    block.inputs.back().gated_norm = find_norm(input.gated_norm);
   }
   for (const Role role : model::block_vectors(spec, layer)) add_vector(block, role, layer, values);
   return block;

@@ -66,6 +66,7 @@ bool writes_stream(model::Role role);
 struct WorkingInput {
   std::vector<std::size_t> readers;
   std::optional<std::size_t> norm;                  ///< that writes it, when nobody else reads what it writes
+  std::optional<std::size_t> gated_norm{};          ///< of each of its heads, before a gate
   std::optional<LinearInputStatistics> statistics;  ///< of the input as it is after the passes so far
   std::shared_ptr<const Hessian> moments{};         ///< the same, in pairs of channels; null when not measured
   std::shared_ptr<const InputPeaks> peaks{};        ///< where the input becomes INT8; null when not measured

@@ -28,7 +28,7 @@ ROOMS = ["ballast", "kernels", "files", "text", "model", "engine", "jobs", "cali
 REGISTER_TILES = re.compile(r"^kernels/.*tile")
 
 # Folders of data, whose names come from elsewhere.
-DATA = re.compile(r"^tests/(data|fuzz/(corpus|seeds))\b")
+DATA = re.compile(r"^tests/(data|fuzz/(corpus|seeds)|tools/golden/(calibrated|conversions|models))\b")
 
 
 @dataclasses.dataclass(frozen=True)

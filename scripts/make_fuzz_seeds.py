@@ -121,6 +121,8 @@ def main() -> None:
 
     for config in sorted(GOLDEN.glob("*/config.json")):
         write("config", f"golden_{config.parent.name}", json.dumps(json.loads(config.read_text())).encode())
+    write("config", "gemma3", json.dumps({
+        "model_type": "gemma3", "text_config": json.loads((GOLDEN / "gemma3_text/config.json").read_text())}).encode())
     sizes = {key: LLAMA[key] for key in ("hidden_size", "num_attention_heads", "vocab_size", "max_position_embeddings")}
     for family in ("palm", "gopher"):
         write("config", family, json.dumps(LLAMA | {"model_type": family, "num_key_value_heads": 1}).encode())

@@ -5,9 +5,9 @@
     llama.gguf    the same weights in F32, F16 and Q8_0, with GGUF's order of rows in q and k
     llama3/       in BF16; Llama 3's stretched RoPE, a head of its own, biases everywhere, and a massive activation in
                   channel 3 of the token with which texts begin
-    mistral/, qwen2/, qwen3/, gpt2/, gpt_neox/, bert/, qwen3_next/, deepseek_v2/, deepseek_v3/, phi/
+    mistral/, qwen2/, qwen3/, gpt2/, ...: the others of FAMILIES
                   in BF16; what each family brings: windows, fused and transposed matrices, gates, latent attention,
-                  experts, YaRN
+                  experts, YaRN and LongRoPE, layers without rotation, norms after attention and MLP
     qwen2.gguf, qwen3.gguf, gpt2.gguf
                   the same weights; a GGUF of qwen2 says nothing of its window
 
@@ -40,6 +40,11 @@ PLAIN = dict(vocab_size=67, hidden_size=32, num_hidden_layers=2, num_attention_h
 LATENT = dict(moe_intermediate_size=24, n_routed_experts=6, num_experts_per_tok=2, n_shared_experts=1,
               first_k_dense_replace=1, kv_lora_rank=12, qk_nope_head_dim=8, qk_rope_head_dim=4, v_head_dim=6,
               num_key_value_heads=4)
+DELTA = dict(linear_num_key_heads=2, linear_num_value_heads=4, linear_key_head_dim=6, linear_value_head_dim=10,
+             linear_conv_kernel_dim=4)
+# Enough for most families: the files of all lie in the tree.
+SMALL = dict(SIZES, vocab_size=33, hidden_size=16, num_attention_heads=2, num_key_value_heads=1, intermediate_size=12)
+SINGLE = dict(SMALL, num_hidden_layers=1)
 # Class names in transformers, without the ending, and the configuration.
 FAMILIES = {
     "mistral": ("Mistral", "ForCausalLM", dict(SIZES, sliding_window=5)),
@@ -50,8 +55,9 @@ FAMILIES = {
                                          bos_token_id=1, eos_token_id=1)),
     "gpt_neox": ("GPTNeoX", "ForCausalLM", dict(PLAIN, rotary_pct=0.5, bos_token_id=1, eos_token_id=1)),
     "bert": ("Bert", "ForMaskedLM", PLAIN),
-    "qwen3_next": ("Qwen3Next", "ForCausalLM", dict(SIZES, head_dim=16, attention_bias=True, mlp_only_layers=[0, 1],
-                                                    layer_types=["full_attention"] * 2)),
+    "qwen3_next": ("Qwen3Next", "ForCausalLM", dict(
+        SMALL, head_dim=16, attention_bias=True, mlp_only_layers=[0], layer_types=["linear_attention", "full_attention"],
+        num_experts=4, num_experts_per_tok=2, moe_intermediate_size=12, shared_expert_intermediate_size=20, **DELTA)),
     "deepseek_v2": ("DeepseekV2", "ForCausalLM", dict(
         {**SIZES, **LATENT}, q_lora_rank=None, n_group=3, topk_group=2, topk_method="group_limited_greedy",
         routed_scaling_factor=1.5, norm_topk_prob=False, rope_parameters=dict(
@@ -62,10 +68,62 @@ FAMILIES = {
     "phi": ("Phi", "ForCausalLM", dict(PLAIN, num_key_value_heads=2, bos_token_id=1, eos_token_id=1,
                                        rope_parameters=dict(rope_type="default", rope_theta=10000.0,
                                                             partial_rotary_factor=0.5))),
+    "qwen3_moe": ("Qwen3Moe", "ForCausalLM", dict(SINGLE, head_dim=12, moe_intermediate_size=16, num_experts=5,
+                                                  num_experts_per_tok=2, norm_topk_prob=True)),
+    "mixtral": ("Mixtral", "ForCausalLM", dict(SINGLE, num_local_experts=4, num_experts_per_tok=2)),
+    "qwen3_5_text": ("Qwen3_5", "ForCausalLM", dict(SMALL, head_dim=16, layer_types=["linear_attention", "full_attention"],
+                                                    **DELTA)),
+    "granite": ("Granite", "ForCausalLM", dict(
+        SINGLE, tie_word_embeddings=True, attention_bias=True, mlp_bias=True, embedding_multiplier=3.0,
+        logits_scaling=1.7, residual_multiplier=0.4, attention_multiplier=0.2)),
+    "smollm3": ("SmolLM3", "ForCausalLM", dict(SMALL, no_rope_layers=[0, 1], use_sliding_window=True, sliding_window=5)),
+    "starcoder2": ("Starcoder2", "ForCausalLM", dict(SINGLE, sliding_window=6)),
+    "cohere": ("Cohere", "ForCausalLM", dict(SINGLE, logit_scale=0.3)),
+    "cohere2": ("Cohere2", "ForCausalLM", dict(SMALL, logit_scale=0.3, attention_bias=True, sliding_window=5,
+                                               layer_types=["sliding_attention", "full_attention"])),
+    "glm": ("Glm", "ForCausalLM", dict(SINGLE, head_dim=12)),
+    "glm4": ("Glm4", "ForCausalLM", dict(SINGLE, head_dim=12)),
+    "ernie4_5": ("Ernie4_5", "ForCausalLM", dict(SINGLE, head_dim=12, use_bias=True)),
+    "gemma": ("Gemma", "ForCausalLM", dict(SINGLE, head_dim=12)),
+    "gemma3_text": ("Gemma3Text", "ForCausalLM", dict(
+        SMALL, head_dim=12, query_pre_attn_scalar=20, final_logit_softcapping=3.0, sliding_window=5,
+        layer_types=["sliding_attention", "full_attention"], rope_parameters=dict(
+            sliding_attention=dict(rope_type="default", rope_theta=5000.0),
+            full_attention=dict(rope_type="linear", factor=4.0, rope_theta=100000.0)))),
+    "phi3": ("Phi3", "ForCausalLM", dict(
+        SINGLE, sliding_window=6, original_max_position_embeddings=32, rope_parameters=dict(
+            rope_type="longrope", rope_theta=10000.0, partial_rotary_factor=0.75, short_factor=[1.1, 1.7, 2.3],
+            long_factor=[2.0, 3.0, 4.0]))),
+    "stablelm": ("StableLm", "ForCausalLM", dict(
+        SINGLE, use_qkv_bias=True, rope_parameters=dict(rope_type="default", rope_theta=10000.0,
+                                                       partial_rotary_factor=0.5))),
+    "olmo2": ("Olmo2", "ForCausalLM", dict(SINGLE, num_attention_heads=4, num_key_value_heads=2, attention_bias=True)),
+    "olmo3": ("Olmo3", "ForCausalLM", dict(
+        SMALL, sliding_window=5, layer_types=["sliding_attention", "full_attention"], rope_parameters=dict(
+            sliding_attention=dict(rope_type="default", rope_theta=10000.0),
+            full_attention=dict(rope_type="yarn", rope_theta=10000.0, factor=4.0, original_max_position_embeddings=16)))),
+    "olmoe": ("Olmoe", "ForCausalLM", dict(SINGLE, num_experts=4, num_experts_per_tok=2)),
+    "granitemoe": ("GraniteMoe", "ForCausalLM", dict(
+        SINGLE, num_local_experts=4, num_experts_per_tok=2, embedding_multiplier=3.0, logits_scaling=1.7,
+        residual_multiplier=0.4, attention_multiplier=0.2)),
+    "ministral": ("Ministral", "ForCausalLM", dict(SMALL, head_dim=12, sliding_window=5,
+                                                   layer_types=["sliding_attention", "full_attention"])),
+    "qwen2_moe": ("Qwen2Moe", "ForCausalLM", dict(SINGLE, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=8,
+                                                  shared_expert_intermediate_size=12)),
+    "seed_oss": ("SeedOss", "ForCausalLM", dict(SINGLE, head_dim=12, attention_bias=True, attention_out_bias=True,
+                                                mlp_bias=True)),
+    "exaone4": ("Exaone4", "ForCausalLM", dict(SMALL, head_dim=12, sliding_window=5,
+                                               layer_types=["sliding_attention", "full_attention"])),
+    "glm4_moe": ("Glm4Moe", "ForCausalLM", dict(
+        SMALL, head_dim=12, attention_bias=True, use_qk_norm=True, moe_intermediate_size=8, n_routed_experts=6,
+        num_experts_per_tok=2, n_shared_experts=1, n_group=3, topk_group=2, first_k_dense_replace=1,
+        routed_scaling_factor=1.5)),
 }
+CONFIGURATIONS = {"qwen3_5_text": "Qwen3_5TextConfig"}  # where the class is not that of the whole model
+WHOLE_EXPERTS = ("mixtral",)  # all experts of a layer in one tensor, as newer checkpoints have them
 FIRST_TOKEN, MASSIVE_CHANNEL = 1, 3
 BATCH, TOKENS = 2, 14
-GGUF_FAMILIES = ("qwen2", "qwen3", "gpt2")
+GGUF_FAMILIES = ("qwen2", "qwen3", "gpt2", "qwen3_moe")
 Q8_0, F16, BF16, F32 = (gguf.GGMLQuantizationType[name] for name in ("Q8_0", "F16", "BF16", "F32"))
 
 
@@ -82,11 +140,16 @@ def fill_family(model: torch.nn.Module, generator: torch.Generator) -> None:
     for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
         if "inv_freq" in name or "position_ids" in name or "token_type_ids" in name:
             continue
+        if "embed_scale" in name:  # transformers rounds it to the type of the weights, which is that of the file
+            tensor.copy_(tensor.bfloat16().float())
+            continue
         noise = torch.randn(tensor.shape, generator=generator)
         if name.endswith("bias"):
             value = 0.3 * noise
             if "k_proj" in name or "key." in name:
                 value[::11] *= 20
+        elif name.endswith("A_log"):
+            value = 0.5 * noise - 2  # memories that last for some tokens
         elif tensor.ndim == 1:
             value = torch.exp(0.6 * noise) - (1 if tensor.abs().max() == 0 else 0)  # some families store gain - 1
         elif any(part in name for part in ("embed", "wte", "wpe")):
@@ -101,16 +164,16 @@ def fill_family(model: torch.nn.Module, generator: torch.Generator) -> None:
 def write_family(name: str, output: pathlib.Path, seed: int) -> None:
     prefix, ending, settings = FAMILIES[name]
     generator = torch.Generator().manual_seed(seed)
-    config = getattr(transformers, prefix + "Config")(**settings)
-    model = getattr(transformers, prefix + ending)(config).float().eval()
+    config = getattr(transformers, CONFIGURATIONS.get(name, prefix + "Config"))(**settings)
+    model = getattr(transformers, prefix.removesuffix("Text") + ending)(config).float().eval()
     fill_family(model, generator)
-    ids = torch.randint(2, SIZES["vocab_size"], (BATCH, TOKENS), generator=generator)
+    ids = torch.randint(2, settings["vocab_size"], (BATCH, TOKENS), generator=generator)
     ids[:, 0] = FIRST_TOKEN
     logits = model(ids).logits
     path = output / name
     if name in GGUF_FAMILIES:
-        write_gguf(model, output / f"{name}.gguf", lambda name, tensor: BF16 if tensor.ndim == 2 else F32)
-    model.to(torch.bfloat16).save_pretrained(path)
+        write_gguf(model, output / f"{name}.gguf", lambda name, tensor: BF16 if tensor.ndim >= 2 else F32)
+    model.to(torch.bfloat16).save_pretrained(path, save_original_format=name not in WHOLE_EXPERTS)
     (path / "generation_config.json").unlink(missing_ok=True)
     save_file({"input_ids": ids, "logits": logits.contiguous()}, path / "expected.safetensors")
     for file in path.iterdir():
@@ -149,10 +212,20 @@ def interleave_rope(values: np.ndarray, heads: int) -> np.ndarray:
     return pairs.swapaxes(1, 2).reshape(values.shape)
 
 
+def split_experts(parameters):
+    """Experts' gate and up projections, which lie in one tensor, as two."""
+    for name, parameter in parameters:
+        if name.endswith("experts.gate_up_proj"):
+            for part, values in zip(("gate_proj", "up_proj"), parameter.chunk(2, dim=1)):
+                yield name.replace("gate_up_proj", part), values.contiguous()
+        else:
+            yield name, parameter
+
+
 def write_gguf(model: transformers.PreTrainedModel, path: pathlib.Path, tensor_type) -> None:
     """tensor_type(name, tensor) is how a tensor is stored; names are those of llama.cpp."""
     config = model.config
-    family = config.model_type
+    family = config.model_type.replace("_moe", "moe")
     writer = gguf.GGUFWriter(path, family)
     writer.add_block_count(config.num_hidden_layers)
     writer.add_context_length(config.max_position_embeddings)
@@ -165,12 +238,16 @@ def write_gguf(model: transformers.PreTrainedModel, path: pathlib.Path, tensor_t
         writer.add_head_count_kv(config.num_key_value_heads)
         writer.add_layer_norm_rms_eps(config.rms_norm_eps)
         writer.add_rope_freq_base(config.rope_parameters["rope_theta"])
-    if family == "qwen3":
+    if family == "qwen3moe":
+        writer.add_expert_count(config.num_experts)
+        writer.add_expert_used_count(config.num_experts_per_tok)
+        writer.add_expert_feed_forward_length(config.moe_intermediate_size)
+    if family in ("qwen3", "qwen3moe"):
         writer.add_key_length(config.head_dim)
         writer.add_value_length(config.head_dim)
     architecture = next(key for key, value in gguf.MODEL_ARCH_NAMES.items() if value == family)
     names = gguf.get_tensor_name_map(architecture, config.num_hidden_layers)
-    for name, parameter in model.named_parameters():
+    for name, parameter in split_experts(model.named_parameters()):
         values = parameter.detach().numpy()
         if ".c_" in name and values.ndim == 2:
             values = np.ascontiguousarray(values.T)  # GPT-2 keeps [inputs, outputs]

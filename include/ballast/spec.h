@@ -29,24 +29,26 @@ struct NormSpec {
 enum class BlockLayout {
   kPreNorm,         ///< x += attention(norm(x)); x += mlp(norm'(x)); a final norm after the last block
   kPostNorm,        ///< x = norm(x + attention(x)); x = norm'(x + mlp(x)); no final norm
+  kOutputNorm,      ///< x += norm(attention(x)); x += norm'(mlp(x)); a final norm after the last block
   kParallel,        ///< x += attention(norm(x)) + mlp(norm'(x))
   kParallelShared,  ///< x += attention(norm(x)) + mlp(norm(x))
 };
 
 /// Rotary position embedding; the pairs are (i, i + rotary_size / 2).
 struct RopeSpec {
-  enum class Scaling { kNone, kLinear, kLlama3, kYarn };
+  enum class Scaling { kNone, kLinear, kLlama3, kYarn, kLongRope };
   double theta = 10000.0;
   std::size_t rotary_size = 0;  ///< channels of a head that are rotated: its first ones (its last in a latent head)
   Scaling scaling = Scaling::kNone;
-  double factor = 1.0;            ///< kLinear, kLlama3, kYarn: positions are stretched by this
-  double low_freq_factor = 1.0;   ///< kLlama3
-  double high_freq_factor = 4.0;  ///< kLlama3
-  double original_context = 0.0;  ///< kLlama3, kYarn: context length before stretching
-  double beta_fast = 32.0;        ///< kYarn: turns within the original context from which a pair is not stretched
-  double beta_slow = 1.0;         ///< kYarn: turns below which a pair is stretched in full
-  bool truncate = true;           ///< kYarn: the two bounds are rounded to whole channels
-  double amplitude = 1.0;         ///< cos and sin are multiplied by this
+  double factor = 1.0;                 ///< all but kNone: positions are stretched by this
+  double low_freq_factor = 1.0;        ///< kLlama3
+  double high_freq_factor = 4.0;       ///< kLlama3
+  double original_context = 0.0;       ///< kLlama3, kYarn, kLongRope: context length before stretching
+  double beta_fast = 32.0;             ///< kYarn: turns within the original context from which a pair is not stretched
+  double beta_slow = 1.0;              ///< kYarn: turns below which a pair is stretched in full
+  bool truncate = true;                ///< kYarn: the two bounds are rounded to whole channels
+  std::vector<double> pair_factors{};  ///< kLongRope: what divides each pair's frequency, up to the original context
+  double amplitude = 1.0;              ///< cos and sin are multiplied by this
 
   bool operator==(const RopeSpec&) const = default;
 };
@@ -61,6 +63,7 @@ struct AttentionSpec {
   std::size_t window = 0;          ///< how many tokens back a query sees, itself included; 0: all
   std::optional<RopeSpec> rope{};  ///< how queries and keys are rotated; empty: they are not
   bool query_key_norm = false;     ///< RMSNorm over each head of q and of k, before rotation
+  bool norm_over_heads = false;    ///< that norm is one over all heads, with a gain for each channel of each
   bool output_gate = false;        ///< a sigmoid multiplies the output by element, before the output projection
 
   bool operator==(const AttentionSpec&) const = default;
@@ -77,6 +80,22 @@ struct LatentAttentionSpec {
   bool operator==(const LatentAttentionSpec&) const = default;
 };
 
+/// The gated delta net (arXiv:2412.06464): attention with a memory of constant size, key_size x value_size for each
+/// value head, that forgets and overwrites. A value head reads the key head of its number over value_heads / key_heads.
+struct GatedDeltaSpec {
+  std::size_t key_heads = 0;  ///< of queries, too; divides value_heads
+  std::size_t value_heads = 0;
+  std::size_t key_size = 0;  ///< of a head
+  std::size_t value_size = 0;
+  std::size_t width = 0;  ///< tokens that the convolution of queries, keys and values sees
+  double epsilon = 1e-6;  ///< of the norm of what a head returns
+
+  /// Of queries, keys and values together.
+  std::size_t channels() const { return 2 * key_heads * key_size + value_heads * value_size; }
+
+  bool operator==(const GatedDeltaSpec&) const = default;
+};
+
 /// A mixer that was registered under a name (model/mixer/mixer.h), with whatever sizes it has.
 struct RegisteredMixerSpec {
   std::string name;
@@ -86,7 +105,7 @@ struct RegisteredMixerSpec {
 };
 
 /// What of a layer lets tokens see each other.
-using MixerSpec = std::variant<AttentionSpec, LatentAttentionSpec, RegisteredMixerSpec>;
+using MixerSpec = std::variant<AttentionSpec, LatentAttentionSpec, GatedDeltaSpec, RegisteredMixerSpec>;
 
 /// MLPs of which a router picks some for each token.
 struct ExpertSpec {
@@ -96,6 +115,7 @@ struct ExpertSpec {
   std::size_t per_token = 0;
   std::size_t size = 0;         ///< hidden channels of one expert
   std::size_t shared_size = 0;  ///< hidden channels of the MLP that every token passes; 0: none
+  bool shared_router = false;   ///< a sigmoid of a linear's one output multiplies what that MLP returns
   Scoring scoring = Scoring::kSoftmax;
   std::size_t groups = 1;  ///< experts are grouped, and only the best groups' are candidates
   std::size_t groups_per_token = 1;
@@ -165,7 +185,7 @@ struct ModelSpec {
 
   NormSpec norm;
   BlockLayout layout = BlockLayout::kPreNorm;
-  bool post_norms = false;      ///< a norm of what mixer and MLP return, beside those that the layout has
+  bool post_norms = false;      ///< a norm of what mixer and MLP return, before those that the layout has
   double residual_scale = 1.0;  ///< multiplies what is added to the residual stream, after that norm
   std::vector<LayerSpec> layers;
 

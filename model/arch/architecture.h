@@ -28,7 +28,7 @@ struct TensorNames {
 /// Linears that a checkpoint keeps as one matrix. The roles' lines in the names are how ballast writes them.
 struct FusedTensor {
   /// The rows are cut into this many runs; in each, every part has its share of its rows, in the order of `parts`.
-  enum class Runs { kOne, kHeads, kKeyValueHeads };
+  enum class Runs { kOne, kHeads, kKeyValueHeads, kDeltaKeyHeads };
 
   std::string_view huggingface;
   std::string_view gguf;
@@ -48,8 +48,9 @@ struct Architecture {
   /// The config.json that a GGUF's metadata amounts to; null when there is no GGUF of the family.
   nlohmann::json (*config_from_gguf)(const files::GgufFile& file) = nullptr;
 
-  /// Names may also come without this at their beginning.
-  std::string_view optional_prefix = {};
+  /// What names begin with may also be one of others, or nothing.
+  std::string_view prefix = {};
+  std::span<const std::string_view> other_prefixes = {};
 
   /// Whether the blocks' matrices are stored [inputs, outputs] in a Hugging Face checkpoint.
   bool transposed_linears = false;

@@ -19,7 +19,35 @@
   ADD(kPalm)                       \
   ADD(kGopher)                     \
   ADD(kMegatron)                   \
-  ADD(kPhi)
+  ADD(kPhi)                        \
+  ADD(kQwen3Moe)                   \
+  ADD(kMixtral)                    \
+  ADD(kQwen35)                     \
+  ADD(kQwen35Text)                 \
+  ADD(kQwen35Moe)                  \
+  ADD(kQwen35MoeText)              \
+  ADD(kGranite)                    \
+  ADD(kSmolLm3)                    \
+  ADD(kStarcoder2)                 \
+  ADD(kCohere)                     \
+  ADD(kCohere2)                    \
+  ADD(kGlm)                        \
+  ADD(kGlm4)                       \
+  ADD(kErnie45)                    \
+  ADD(kGemma)                      \
+  ADD(kGemma3Text)                 \
+  ADD(kGemma3)                     \
+  ADD(kPhi3)                       \
+  ADD(kStableLm)                   \
+  ADD(kOlmo2)                      \
+  ADD(kOlmo3)                      \
+  ADD(kOlmoe)                      \
+  ADD(kGraniteMoe)                 \
+  ADD(kMinistral)                  \
+  ADD(kQwen2Moe)                   \
+  ADD(kSeedOss)                    \
+  ADD(kExaone4)                    \
+  ADD(kGlm4Moe)
 
 namespace ballast::model {
 

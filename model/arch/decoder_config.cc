@@ -6,7 +6,6 @@
 #include <string>
 
 #include "ballast/error.h"
-#include "model/arch/rope_config.h"
 
 namespace ballast::model {
 
@@ -47,39 +46,73 @@ DecoderConfig read_sizes(const files::JsonReader& config, std::size_t default_co
   decoder.spec.hidden_size = config.size("hidden_size");
   decoder.spec.vocab_size = config.size("vocab_size");
   decoder.spec.context_length = config.size("max_position_embeddings", default_context);
-  decoder.mlp.size = config.size("intermediate_size");
+  // Mixtures without a plain MLP lack its size.
+  const bool plain = config.has("intermediate_size") || !config.has("moe_intermediate_size");
+  decoder.mlp.size = config.size(plain ? "intermediate_size" : "moe_intermediate_size");
   decoder.spec.tied_embeddings = config.flag("tie_word_embeddings", tied_by_default);
   return decoder;
 }
 
-DecoderConfig read_llama_line(const files::JsonReader& config) {
-  DecoderConfig decoder = read_sizes(config);
-  decoder.spec.norm.epsilon = config.positive("rms_norm_eps", 1e-6);
-  decoder.mlp.activation = read_activation(config, "hidden_act", "silu");
-  decoder.attention =
-      read_heads(config, "num_attention_heads", "num_key_value_heads", decoder.spec.hidden_size, "head_dim");
-  decoder.attention.rope = read_rope(config, decoder.attention.head_size);
+DecoderConfig read_llama_line(const files::JsonReader& config, const LlamaLineDefaults& defaults) {
+  DecoderConfig decoder = read_sizes(config, defaults.context, defaults.tied_embeddings);
+  decoder.spec.norm.epsilon = config.positive("rms_norm_eps", defaults.epsilon);
+  decoder.mlp.activation = read_activation(config, "hidden_act", defaults.activation);
+  decoder.attention = read_heads(config, "num_attention_heads", "num_key_value_heads", decoder.spec.hidden_size,
+                                 "head_dim", defaults.heads);
+  decoder.attention.rope = read_rope(config, decoder.attention.head_size, defaults.rope);
   return decoder;
 }
 
+void read_llama_biases(const files::JsonReader& config, BiasSpec& biases) {
+  biases.query = biases.key = biases.value = biases.attention_output = config.flag("attention_bias", false);
+  biases.up = biases.down = config.flag("mlp_bias", false);
+}
+
 AttentionSpec read_heads(const files::JsonReader& config, std::string_view heads, std::string_view kv_heads,
-                         std::size_t hidden_size, std::string_view head_size) {
+                         std::size_t hidden_size, std::string_view head_size, const HeadDefaults& defaults) {
   AttentionSpec attention;
   attention.heads = config.size(heads);
-  attention.kv_heads = config.size(kv_heads, attention.heads);
+  // A field that is null says what the sizes alone say.
+  const auto fallback = [&](std::string_view field, std::size_t by_class, std::size_t by_sizes) {
+    return by_class == 0 || config.json().contains(field) ? by_sizes : by_class;
+  };
+  attention.kv_heads = config.size(kv_heads, fallback(kv_heads, defaults.kv_heads, attention.heads));
   if (attention.heads % attention.kv_heads != 0) {
     config.fail(kv_heads, std::to_string(attention.kv_heads) + " does not divide the " +
                               std::to_string(attention.heads) + " attention heads");
   }
   const bool given = !head_size.empty() && config.has(head_size);
-  if (!given && hidden_size % attention.heads != 0) {
+  const std::size_t otherwise = fallback(head_size, defaults.head_size, 0);
+  if (!given && otherwise == 0 && hidden_size % attention.heads != 0) {
     config.fail(heads, "must divide the hidden size" +
                            (head_size.empty() ? "" : " when " + std::string(head_size) + " is not given"));
   }
-  attention.head_size = given ? config.size(head_size) : hidden_size / attention.heads;
+  attention.head_size = given ? config.size(head_size) : otherwise != 0 ? otherwise : hidden_size / attention.heads;
   attention.value_size = attention.head_size;
   attention.scale = 1.0 / std::sqrt(static_cast<double>(attention.head_size));
   return attention;
+}
+
+ExpertSpec read_experts(const files::JsonReader& config, std::string_view count, std::string_view size) {
+  // More than any model has; fewer than would take memory before a tensor is looked at.
+  constexpr std::size_t kMostExperts = 65536;
+  ExpertSpec experts;
+  experts.count = config.size(count);
+  if (experts.count > kMostExperts) config.fail(count, "must be at most " + std::to_string(kMostExperts));
+  experts.size = config.size(size);
+  experts.per_token = config.size("num_experts_per_tok");
+  if (experts.per_token > experts.count) config.fail("num_experts_per_tok", "is more than the experts there are");
+  return experts;
+}
+
+void set_sparse_layers(const files::JsonReader& config, const ExpertSpec& experts, ModelSpec& spec) {
+  const std::size_t step = config.size("decoder_sparse_step", 1);
+  std::vector<std::size_t> plain;
+  if (config.has("mlp_only_layers")) plain = config.at("mlp_only_layers").integers<std::size_t>();
+  for (std::size_t layer = 0; layer < spec.layers.size(); ++layer) {
+    if ((layer + 1) % step != 0 || std::ranges::find(plain, layer) != plain.end()) continue;
+    spec.layers[layer].mlp.experts = experts;
+  }
 }
 
 Activation read_activation(const files::JsonReader& config, std::string_view field, std::string_view fallback) {
@@ -109,6 +142,45 @@ void set_windows(ModelSpec& spec, const std::vector<std::size_t>& windows) {
   for (std::size_t layer = 0; layer < windows.size(); ++layer) spec.layers[layer].attention()->window = windows[layer];
 }
 
+void set_uniform_window(const files::JsonReader& config, std::optional<std::size_t> window_by_default,
+                        ModelSpec& spec) {
+  std::vector<std::size_t> windows;
+  if (config.has("sliding_window")) {
+    windows.assign(spec.layers.size(), config.size("sliding_window"));
+  } else if (window_by_default && !config.json().contains("sliding_window")) {
+    windows.assign(spec.layers.size(), *window_by_default);
+  }
+  if (!windows.empty()) check_layer_types(config, spec.layers.size(), {"sliding_attention"});
+  set_windows(spec, windows);
+}
+
+std::size_t read_window(const files::JsonReader& config, std::size_t fallback) {
+  return config.json().contains("sliding_window") ? config.size("sliding_window") : fallback;
+}
+
+std::vector<bool> read_sliding_layers(const files::JsonReader& config, std::size_t layers,
+                                      std::size_t default_pattern) {
+  std::vector<bool> sliding(layers);
+  if (!config.has("layer_types")) {
+    const std::size_t pattern = config.size("sliding_window_pattern", default_pattern);
+    for (std::size_t layer = 0; layer < layers; ++layer) sliding[layer] = (layer + 1) % pattern != 0;
+    return sliding;
+  }
+  check_layer_types(config, layers, {"full_attention", "sliding_attention"});
+  const std::vector<std::string> types = config.at("layer_types").strings();
+  for (std::size_t layer = 0; layer < layers; ++layer) sliding[layer] = types[layer] == "sliding_attention";
+  return sliding;
+}
+
+void set_layer_types(const std::vector<bool>& sliding, std::size_t window, const RopeSpec& local,
+                     const std::optional<RopeSpec>& global, ModelSpec& spec) {
+  for (std::size_t layer = 0; layer < sliding.size(); ++layer) {
+    AttentionSpec& attention = *spec.layers[layer].attention();
+    attention.window = sliding[layer] ? window : 0;
+    attention.rope = sliding[layer] ? local : global;
+  }
+}
+
 void check_layer_types(const files::JsonReader& config, std::size_t layers,
                        std::initializer_list<std::string_view> known) {
   if (!config.has("layer_types")) return;
@@ -125,13 +197,13 @@ void check_layer_types(const files::JsonReader& config, std::size_t layers,
   }
 }
 
-nlohmann::json llama_line_from_gguf(const files::GgufFile& file, std::string_view architecture) {
+nlohmann::json llama_line_from_gguf(const files::GgufFile& file, std::string_view architecture, bool with_experts) {
   const files::JsonReader metadata(file.config(), file.path().string());
   const std::string prefix = std::string(architecture) + ".";
   const auto key = [&](std::string_view name) { return prefix + std::string(name); };
-  if (metadata.has(key("expert_count")) && metadata.number(key("expert_count")) > 0) {
+  if (!with_experts && metadata.has(key("expert_count")) && metadata.number(key("expert_count")) > 0) {
     metadata.fail(key("expert_count"),
-                  "a GGUF with experts is not supported: convert from the Hugging Face checkpoint");
+                  "a GGUF of this family with experts is not supported: convert from the Hugging Face checkpoint");
   }
   const std::size_t hidden = metadata.size(key("embedding_length"));
   const std::size_t heads = metadata.size(key("attention.head_count"));

@@ -2,10 +2,12 @@
 #ifndef BALLAST_MODEL_ARCH_DECODER_CONFIG_H_
 #define BALLAST_MODEL_ARCH_DECODER_CONFIG_H_
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <initializer_list>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -13,6 +15,7 @@
 #include "files/gguf/gguf.h"
 #include "files/json_reader.h"
 #include "model/arch/architecture.h"
+#include "model/arch/rope_config.h"
 
 namespace ballast::model {
 
@@ -35,6 +38,38 @@ inline constexpr std::array<TensorNames, 15> kLlamaNames{{
     {Role::kDown, "model.layers.{}.mlp.down_proj", "blk.{}.ffn_down"},
 }};
 
+/// Names of those that took over its matrices, but normalize what attention and MLP return instead of what they read.
+inline constexpr std::array<TensorNames, 14> kOutputNormNames{{
+    {Role::kEmbedding, "model.embed_tokens", ""},
+    {Role::kFinalNorm, "model.norm", ""},
+    {Role::kHead, "lm_head", ""},
+    {Role::kQuery, "model.layers.{}.self_attn.q_proj", ""},
+    {Role::kKey, "model.layers.{}.self_attn.k_proj", ""},
+    {Role::kValue, "model.layers.{}.self_attn.v_proj", ""},
+    {Role::kQueryNorm, "model.layers.{}.self_attn.q_norm", ""},
+    {Role::kKeyNorm, "model.layers.{}.self_attn.k_norm", ""},
+    {Role::kAttentionOutput, "model.layers.{}.self_attn.o_proj", ""},
+    {Role::kAttentionNorm, "model.layers.{}.post_attention_layernorm", ""},
+    {Role::kGate, "model.layers.{}.mlp.gate_proj", ""},
+    {Role::kUp, "model.layers.{}.mlp.up_proj", ""},
+    {Role::kDown, "model.layers.{}.mlp.down_proj", ""},
+    {Role::kMlpNorm, "model.layers.{}.post_feedforward_layernorm", ""},
+}};
+
+/// Experts' first matrices in one tensor for a layer.
+inline constexpr std::array kGateAndUp = {Role::kExpertGate, Role::kExpertUp};
+inline constexpr std::array<FusedTensor, 1> kFusedExperts{
+    {{"model.layers.{}.mlp.experts.gate_up_proj", "", kGateAndUp, FusedTensor::Runs::kOne}}};
+
+/// The names of two lists.
+template <std::size_t a, std::size_t b>
+constexpr std::array<TensorNames, a + b> joined_names(const std::array<TensorNames, a>& first,
+                                                      const std::array<TensorNames, b>& second) {
+  std::array<TensorNames, a + b> names{};
+  std::ranges::copy(second, std::ranges::copy(first, names.begin()).out);
+  return names;
+}
+
 /// A description under way of a model whose layers are alike, or nearly so: what differs is set after finish().
 struct DecoderConfig {
   ModelSpec spec;  ///< without layers
@@ -55,13 +90,52 @@ std::size_t read_layer_count(const files::JsonReader& config, std::string_view f
 DecoderConfig read_sizes(const files::JsonReader& config, std::size_t default_context = 2048,
                          bool tied_by_default = false);
 
+/// Sizes of heads where a configuration has no such field; 0, and a field that is null: as many key and value heads as
+/// heads, and the hidden size divided among the heads.
+struct HeadDefaults {
+  std::size_t kv_heads = 0;
+  std::size_t head_size = 0;
+};
+
+/// What the configuration class of a family of the Llama line has for fields that are absent.
+struct LlamaLineDefaults {
+  std::size_t context = 2048;
+  bool tied_embeddings = false;
+  double epsilon = 1e-6;
+  std::string_view activation = "silu";
+  HeadDefaults heads{};
+  RopeDefaults rope{};
+};
+
 /// A decoder of the Llama line without biases: sizes, heads, RMSNorm, RoPE, gated MLP, tied embeddings.
-DecoderConfig read_llama_line(const files::JsonReader& config);
+DecoderConfig read_llama_line(const files::JsonReader& config, const LlamaLineDefaults& defaults = {});
+
+/// The Llama line's flags for biases: `attention_bias` and `mlp_bias`.
+void read_llama_biases(const files::JsonReader& config, BiasSpec& biases);
 
 /// Heads of equal sizes, from the fields of these names: `heads` must divide the hidden size, unless the family has a
 /// field `head_size` and it is given, and be a multiple of the key and value heads. With the scale, without rotation.
 AttentionSpec read_heads(const files::JsonReader& config, std::string_view heads, std::string_view kv_heads,
-                         std::size_t hidden_size, std::string_view head_size = {});
+                         std::size_t hidden_size, std::string_view head_size = {}, const HeadDefaults& defaults = {});
+
+/// Routed experts whose number and hidden channels are in fields of these names, and how many of them a token passes.
+ExpertSpec read_experts(const files::JsonReader& config, std::string_view count, std::string_view size);
+
+/// Gives experts to the layers that Qwen's fields `decoder_sparse_step` and `mlp_only_layers` say.
+void set_sparse_layers(const files::JsonReader& config, const ExpertSpec& experts, ModelSpec& spec);
+
+/// Names of Qwen's experts, beside those of kLlamaNames: one tensor for each, or all of them in one.
+inline constexpr std::array<TensorNames, 9> kQwenExpertNames{{
+    {Role::kRouter, "model.layers.{}.mlp.gate", "blk.{}.ffn_gate_inp"},
+    {Role::kSharedRouter, "model.layers.{}.mlp.shared_expert_gate", "blk.{}.ffn_gate_inp_shexp"},
+    {Role::kSharedGate, "model.layers.{}.mlp.shared_expert.gate_proj", "blk.{}.ffn_gate_shexp"},
+    {Role::kSharedUp, "model.layers.{}.mlp.shared_expert.up_proj", "blk.{}.ffn_up_shexp"},
+    {Role::kSharedDown, "model.layers.{}.mlp.shared_expert.down_proj", "blk.{}.ffn_down_shexp"},
+    {Role::kExpertGate, "model.layers.{}.mlp.experts.{}.gate_proj", "blk.{}.ffn_gate_exps"},
+    {Role::kExpertUp, "model.layers.{}.mlp.experts.{}.up_proj", "blk.{}.ffn_up_exps"},
+    {Role::kExpertDown, "model.layers.{}.mlp.experts.{}.down_proj", "blk.{}.ffn_down_exps"},
+    {Role::kExpertDown, "model.layers.{}.mlp.experts.down_proj", ""},
+}};
 
 /// The activation that a field names. Throws Error listing those that there are.
 Activation read_activation(const files::JsonReader& config, std::string_view field, std::string_view fallback);
@@ -73,12 +147,30 @@ std::vector<std::size_t> read_windows(const files::JsonReader& config, std::size
 /// Gives every layer its window; none where `windows` is empty. Precondition: all layers attend.
 void set_windows(ModelSpec& spec, const std::vector<std::size_t>& windows);
 
+/// Gives every layer the same window, from `sliding_window`, which is none when it is null. Families with one know no
+/// other layers: transformers gives every layer the window, whatever `layer_types` says, so only what agrees is let
+/// through.
+void set_uniform_window(const files::JsonReader& config, std::optional<std::size_t> window_by_default, ModelSpec& spec);
+
+/// The window of a family in which some layers have one: `sliding_window`, which may be absent but not null.
+std::size_t read_window(const files::JsonReader& config, std::size_t fallback);
+
+/// Which layers have a window, from `layer_types` or, where that does not exist, all but every
+/// `sliding_window_pattern`-th.
+std::vector<bool> read_sliding_layers(const files::JsonReader& config, std::size_t layers, std::size_t default_pattern);
+
+/// Gives the layers that slide a window and the rotation `local`, the others `global`, or none.
+void set_layer_types(const std::vector<bool>& sliding, std::size_t window, const RopeSpec& local,
+                     const std::optional<RopeSpec>& global, ModelSpec& spec);
+
 /// Throws Error naming the first of `layer_types` that is not among `known`, or when there is not one for each layer.
 void check_layer_types(const files::JsonReader& config, std::size_t layers,
                        std::initializer_list<std::string_view> known);
 
-/// The config.json of a GGUF of the Llama line, with model type and keys of `architecture`.
-nlohmann::json llama_line_from_gguf(const files::GgufFile& file, std::string_view architecture);
+/// The config.json of a GGUF of the Llama line, with model type and keys of `architecture`. Experts are refused unless
+/// the caller reads them.
+nlohmann::json llama_line_from_gguf(const files::GgufFile& file, std::string_view architecture,
+                                    bool with_experts = false);
 
 /// Token ids that begin and end a text, from a GGUF's metadata into config.json's fields.
 void copy_token_ids(const files::GgufFile& file, nlohmann::json& config);

@@ -31,6 +31,17 @@ enum class Role : std::uint16_t {
   kKeyNorm,
   kOutputGate,
   kAttentionOutput,
+  kDeltaQuery,
+  kDeltaKey,
+  kDeltaValue,
+  kDeltaGate,         ///< SiLU of it multiplies what the heads return
+  kDeltaStrength,     ///< how much of a key's old value gives way
+  kDeltaDecay,        ///< how much of the memory goes
+  kDeltaConvolution,  ///< a vector of its own, [channels][width]
+  kDeltaDecayBias,    ///< a vector of its own
+  kDeltaDecayRate,    ///< a vector of its own: logarithms
+  kDeltaNorm,         ///< of what a head returns
+  kDeltaOutput,
   kAttentionPostNorm,  ///< of what the mixer, whatever it is, returns
   kMlpNorm,
   kGate,
@@ -39,6 +50,7 @@ enum class Role : std::uint16_t {
   kMlpPostNorm,  ///< of what the MLP or the experts return
   kRouter,
   kRouterCorrection,  ///< a vector of its own
+  kSharedRouter,      ///< its one output says how much of the shared MLP a token gets
   kSharedGate,
   kSharedUp,
   kSharedDown,

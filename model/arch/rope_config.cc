@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <initializer_list>
 #include <numbers>
 #include <string>
 #include <vector>
@@ -40,9 +41,38 @@ void read_yarn(const files::JsonReader& config, RopeSpec& rope) {
   }
 }
 
-void read_scaling(const files::JsonReader& config, RopeSpec& rope) {
+// Two factors for each pair: short ones for texts within the original context, long ones for texts beyond it. The long
+// ones are not read: a text that grows past the original context would need all keys in the cache rotated anew.
+void read_longrope(const files::JsonReader& config, const RopeDefaults::LongRope& contexts, RopeSpec& rope) {
+  if (contexts.original_context <= 1) config.fail("needs an original_max_position_embeddings above 1");
+  rope.scaling = RopeSpec::Scaling::kLongRope;
+  rope.original_context = contexts.original_context;
+  rope.factor = config.positive("factor", contexts.context / contexts.original_context);
+  for (const files::JsonReader& factor : config.at("short_factor").elements()) {
+    rope.pair_factors.push_back(factor.number());
+    if (rope.pair_factors.back() <= 0) factor.fail("must be positive");
+  }
+  if (rope.pair_factors.size() != rope.rotary_size / 2) {
+    config.fail("short_factor", "has " + std::to_string(rope.pair_factors.size()) + " entries for " +
+                                    std::to_string(rope.rotary_size / 2) + " pairs of channels that rotate");
+  }
+  if (config.has("attention_factor")) {
+    rope.amplitude = config.positive("attention_factor");
+  } else if (rope.factor > 1) {
+    rope.amplitude = std::sqrt(1 + std::log(rope.factor) / std::log(rope.original_context));
+  }
+}
+
+void read_scaling(const files::JsonReader& config, const RopeDefaults& defaults, RopeSpec& rope) {
   const std::string type = config.text("rope_type", config.text("type", "default"));
   if (type == "default") return;
+  if (defaults.longrope) {
+    // "su" and "yarn" are its names in the first configurations.
+    if (type != "longrope" && type != "su" && type != "yarn") {
+      config.fail("rope_type", "'" + type + "' is not supported; supported: default, longrope");
+    }
+    return read_longrope(config, *defaults.longrope, rope);
+  }
   if (type != "linear" && type != "llama3" && type != "yarn") {
     config.fail("rope_type", "'" + type + "' is not supported; supported: default, linear, llama3, yarn");
   }
@@ -63,8 +93,8 @@ void read_scaling(const files::JsonReader& config, RopeSpec& rope) {
 }
 
 // The channels of a head that are rotated: an even number, the fraction rounded down.
-std::size_t rotary_size(const files::JsonReader& config, std::string_view field, double partial,
-                        std::size_t head_size) {
+std::size_t read_rotary_size(const files::JsonReader& config, std::string_view field, double partial,
+                             std::size_t head_size) {
   if (!(partial > 0 && partial <= 1)) config.fail(field, "must lie above 0 and at most at 1");
   const auto size = static_cast<std::size_t>(partial * static_cast<double>(head_size));
   if (size == 0 || size % 2 != 0) {
@@ -72,6 +102,32 @@ std::size_t rotary_size(const files::JsonReader& config, std::string_view field,
                            " channels rotate; it must be an even number");
   }
   return size;
+}
+
+// Theta and the channels that rotate; of several places that name one, the last counts.
+RopeSpec read_rotation(std::initializer_list<const files::JsonReader*> places, std::size_t head_size,
+                       const RopeDefaults& defaults) {
+  RopeSpec rope;
+  rope.theta = defaults.theta;
+  // Other names are those of GPT-NeoX before transformers 5 and of Megatron-LM.
+  for (const char* field : {"rope_theta", "rotary_base", "rotary_emb_base"}) {
+    for (const files::JsonReader* reader : places) {
+      if (reader->has(field)) rope.theta = reader->positive(field);
+    }
+  }
+  double partial = defaults.partial;
+  const files::JsonReader* source = *places.begin();
+  std::string field = "head_dim";
+  for (const char* candidate : {"rotary_pct", "rotary_percent", "partial_rotary_factor"}) {
+    for (const files::JsonReader* reader : places) {
+      if (!reader->has(candidate)) continue;
+      partial = reader->number(candidate);
+      field = candidate;
+      source = reader;
+    }
+  }
+  rope.rotary_size = read_rotary_size(*source, field, partial, head_size);
+  return rope;
 }
 
 // A pair turns this often within the original context at channel `result` of `rotary_size` (YaRN, equation 17).
@@ -93,33 +149,41 @@ std::vector<double> frequency_factors(const RopeSpec& rope) {
 
 }  // namespace
 
-RopeSpec read_rope(const files::JsonReader& config, std::size_t head_size, double partial) {
-  RopeSpec rope;
+RopeSpec read_rope(const files::JsonReader& config, std::size_t head_size, const RopeDefaults& defaults) {
   const bool nested = config.has("rope_parameters");
   const files::JsonReader parameters = nested ? config.object("rope_parameters") : config;
-  // Other names are those of GPT-NeoX before transformers 5 and of Megatron-LM.
-  for (const char* field : {"rope_theta", "rotary_base", "rotary_emb_base"}) {
-    for (const files::JsonReader* reader : {&config, &parameters}) {
-      if (reader->has(field)) rope.theta = reader->positive(field);
-    }
-  }
-  const files::JsonReader* source = &config;
-  std::string field = "head_dim";
-  for (const char* candidate : {"rotary_pct", "rotary_percent", "partial_rotary_factor"}) {
-    for (const files::JsonReader* reader : {&config, &parameters}) {
-      if (!reader->has(candidate)) continue;
-      partial = reader->number(candidate);
-      field = candidate;
-      source = reader;
-    }
-  }
-  rope.rotary_size = rotary_size(*source, field, partial, head_size);
+  RopeSpec rope = read_rotation({&config, &parameters}, head_size, defaults);
   if (nested) {
     if (config.has("rope_scaling")) config.fail("rope_scaling", "stands beside rope_parameters: only one can be meant");
-    read_scaling(parameters, rope);
+    read_scaling(parameters, defaults, rope);
   } else if (config.has("rope_scaling")) {
-    read_scaling(config.object("rope_scaling"), rope);
+    read_scaling(config.object("rope_scaling"), defaults, rope);
   }
+  return rope;
+}
+
+RopeSpec read_rope_parameters(const files::JsonReader& parameters, std::size_t head_size,
+                              const RopeDefaults& defaults) {
+  RopeSpec rope = read_rotation({&parameters}, head_size, defaults);
+  read_scaling(parameters, defaults, rope);
+  return rope;
+}
+
+RopeSpec read_rope_of_type(const files::JsonReader& config, std::string_view layer_type, std::size_t head_size,
+                           const RopeDefaults& defaults, std::string_view scaling_field) {
+  if (config.has("rope_parameters")) {
+    const files::JsonReader types = config.object("rope_parameters");
+    for (const auto& [type, parameters] : types.members()) {
+      if (type == "full_attention" || type == "sliding_attention") continue;
+      types.fail(type, "is no type of layers; supported: full_attention, sliding_attention");
+    }
+    if (types.has(layer_type)) return read_rope_parameters(types.object(layer_type), head_size, defaults);
+  } else if (!scaling_field.empty() && config.has(scaling_field)) {
+    return read_rope_parameters(config.object(scaling_field), head_size, defaults);
+  }
+  RopeSpec rope;
+  rope.theta = defaults.theta;
+  rope.rotary_size = read_rotary_size(config, "head_dim", defaults.partial, head_size);
   return rope;
 }
 
@@ -204,7 +268,11 @@ std::vector<double> rope_frequencies(const RopeSpec& rope) {
     } else if (rope.scaling == RopeSpec::Scaling::kYarn) {
       blend = 1 - std::clamp((static_cast<double>(i) - first) / (last - first), 0.0, 1.0);
     }
-    if (rope.scaling != RopeSpec::Scaling::kNone) frequency *= (1.0 - blend) / rope.factor + blend;
+    if (rope.scaling == RopeSpec::Scaling::kLongRope) {
+      frequency /= rope.pair_factors[i];
+    } else if (rope.scaling != RopeSpec::Scaling::kNone) {
+      frequency *= (1.0 - blend) / rope.factor + blend;
+    }
     frequencies[i] = frequency;
   }
   return frequencies;

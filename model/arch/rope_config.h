@@ -4,7 +4,9 @@
 
 #include <cstddef>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string_view>
+#include <vector>
 
 #include "ballast/spec.h"
 #include "files/gguf/gguf.h"
@@ -12,9 +14,32 @@
 
 namespace ballast::model {
 
-/// From `rope_parameters` (transformers 5) or `rope_theta` and `rope_scaling` (before), for heads of `head_size`, of
-/// which the fraction `partial` is rotated unless the config says otherwise. Throws Error for unknown types.
-RopeSpec read_rope(const files::JsonReader& config, std::size_t head_size, double partial = 1.0);
+/// What a family's configuration class has for fields that are absent.
+struct RopeDefaults {
+  double partial = 1.0;  ///< fraction of a head's channels that is rotated
+  double theta = 10000.0;
+
+  /// Contexts before and after stretching, in families that stretch by LongRoPE (arXiv:2402.13753) and nothing else.
+  struct LongRope {
+    double original_context;
+    double context;
+  };
+  std::optional<LongRope> longrope{};
+};
+
+/// From `rope_parameters` (transformers 5) or `rope_theta` and `rope_scaling` (before), for heads of `head_size`.
+/// Throws Error for unknown types.
+RopeSpec read_rope(const files::JsonReader& config, std::size_t head_size, const RopeDefaults& defaults = {});
+
+/// The same from an object that holds all parameters, where a config has one for each type of layers.
+RopeSpec read_rope_parameters(const files::JsonReader& parameters, std::size_t head_size,
+                              const RopeDefaults& defaults = {});
+
+/// How the layers of one type rotate: an object of its own in `rope_parameters`, or, before transformers 5, the
+/// defaults and what stands in `scaling_field`, where it has one. Throws Error where there is an object for another
+/// type than "full_attention" and "sliding_attention".
+RopeSpec read_rope_of_type(const files::JsonReader& config, std::string_view layer_type, std::size_t head_size,
+                           const RopeDefaults& defaults, std::string_view scaling_field = {});
 
 /// YaRN's factor for the softmax's scale, as DeepSeek applies it: its square multiplies the scale (arXiv:2309.00071).
 double yarn_attention_factor(const files::JsonReader& config);

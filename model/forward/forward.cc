@@ -23,10 +23,12 @@ std::size_t count_tokens(std::span<const BatchSequence> batch) {
   return tokens;
 }
 
-/// hidden += what a half of the block has returned for `count` rows, normalized and scaled as the spec says.
-void add_returned(const BlockPass& pass, const Norm& norm, std::size_t count, float* hidden) {
+/// hidden += what a half of the block has returned for `count` rows, normalized by the half's own norm, if there is
+/// one, and by the layout's, and scaled as the spec says.
+void add_returned(const BlockPass& pass, const Norm& own, const Norm& of_layout, std::size_t count, float* hidden) {
   float* returned = pass.activations.returned.data();
-  if (!norm.gain.empty()) norm.apply(returned, count, returned);
+  if (!own.gain.empty()) own.apply(returned, count, returned);
+  if (pass.spec.layout == BlockLayout::kOutputNorm) of_layout.apply(returned, count, returned);
   const auto scale = static_cast<float>(pass.spec.residual_scale);
   const std::size_t size = count * pass.spec.hidden_size;
   kernels::parallel_ranges(size, kernels::threads_for(size), [&](std::size_t begin, std::size_t end) {
@@ -36,7 +38,8 @@ void add_returned(const BlockPass& pass, const Norm& norm, std::size_t count, fl
 
 /// Where a half of the block adds what it returns: the stream, unless something happens to it first.
 float* destination(const BlockPass& pass, float* hidden) {
-  if (!pass.spec.post_norms && pass.spec.residual_scale == 1.0) return hidden;
+  const bool normalized = pass.spec.post_norms || pass.spec.layout == BlockLayout::kOutputNorm;
+  if (!normalized && pass.spec.residual_scale == 1.0) return hidden;
   kernels::AlignedArray<float>& returned = pass.activations.returned;
   returned.grow(pass.tokens * pass.spec.hidden_size);
   std::fill_n(returned.data(), pass.tokens * pass.spec.hidden_size, 0.0F);
@@ -49,14 +52,14 @@ std::size_t forward_mixer(const BlockPass& pass, const LinearRows& input, float*
   const std::size_t left = pass.block.mixer->forward(pass, input, dst);
   if (dst == hidden) return left;
   if (pass.options.wanted_only) keep_wanted_rows(pass.batch, pass.spec.hidden_size, hidden);
-  add_returned(pass, pass.block.attention_post_norm, left, hidden);
+  add_returned(pass, pass.block.attention_post_norm, pass.block.attention_norm, left, hidden);
   return left;
 }
 
 void forward_second_half(const BlockPass& pass, const LinearRows& input, float* hidden) {
   float* dst = destination(pass, hidden);
   forward_mlp(pass, input, dst);
-  if (dst != hidden) add_returned(pass, pass.block.mlp_post_norm, pass.tokens, hidden);
+  if (dst != hidden) add_returned(pass, pass.block.mlp_post_norm, pass.block.mlp_norm, pass.tokens, hidden);
 }
 
 void forward_pre_norm(const BlockPass& pass, float* hidden) {
@@ -85,6 +88,17 @@ void forward_post_norm(const BlockPass& pass, float* hidden) {
   std::copy_n(hidden, size, a.mlp_input.data());
   forward_second_half(pass, {a.mlp_input.data(), pass.spec.hidden_size}, hidden);
   pass.block.mlp_norm.apply(hidden, pass.tokens, hidden);
+}
+
+void forward_output_norm(const BlockPass& pass, float* hidden) {
+  BlockActivations& a = pass.activations;
+  const std::size_t size = pass.spec.hidden_size;
+  // Both halves read the stream where it is, for what they return is kept elsewhere first; calibration gets copies.
+  const auto row = [hidden, size](std::size_t index, float*) -> const float* { return hidden + index * size; };
+  BlockPass rest = pass;
+  rest.tokens = forward_mixer(pass, {kernels::RowSource(row), size, a.attention_input.data()}, hidden);
+  if (rest.tokens == 0) return;
+  forward_second_half(rest, {kernels::RowSource(row), size, a.mlp_input.data()}, hidden);
 }
 
 void forward_parallel(const BlockPass& pass, float* hidden) {
@@ -228,6 +242,8 @@ void forward_block(const ModelSpec& spec, const BlockWeights& block, std::size_t
         return forward_pre_norm(pass, hidden);
       case BlockLayout::kPostNorm:
         return forward_post_norm(pass, hidden);
+      case BlockLayout::kOutputNorm:
+        return forward_output_norm(pass, hidden);
       case BlockLayout::kParallel:
       case BlockLayout::kParallelShared:
         return forward_parallel(pass, hidden);

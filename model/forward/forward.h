@@ -57,7 +57,7 @@ struct BlockActivations {
   Buffer mlp_input, mlp_hidden, mlp_up;
   Buffer returned;                 ///< by mixer or MLP, where it is not added as it is
   std::array<Buffer, 4> of_mixer;  ///< BlockPass::buffer
-  Buffer router_logits, expert_input, expert_hidden, expert_up, expert_output;
+  Buffer router_logits, shared_logits, shared_output, expert_input, expert_hidden, expert_up, expert_output;
   std::vector<kernels::AttentionSequence> attention_sequences;
   std::vector<std::size_t> first_rows;  ///< of the batch's sequences
   kernels::QuantizedActivations quantized;
@@ -111,7 +111,7 @@ class RopeTable {
 
 /// Whether a last block can leave out what only unwanted tokens need.
 inline bool can_keep_wanted_only(const ModelSpec& spec) {
-  return spec.layout == BlockLayout::kPreNorm;
+  return spec.layout == BlockLayout::kPreNorm || spec.layout == BlockLayout::kOutputNorm;
 }
 
 struct ForwardOptions {

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "kernels/activation.h"
@@ -66,13 +67,36 @@ struct MlpPass {
   }
 };
 
-void forward_plain(const BlockPass& pass, const MlpWeights& mlp, const LinearRows& input, float* hidden) {
+/// dst += mlp(input), or = where it is not to be added to.
+void forward_plain(const BlockPass& pass, const MlpWeights& mlp, const LinearRows& input, float* dst,
+                   bool accumulate = true) {
   BlockActivations& a = pass.activations;
   a.mlp_hidden.grow(pass.tokens * mlp.up.rows());
   a.mlp_up.grow(pass.tokens * mlp.up.rows());
   const MlpPass own = {pass, mlp, a.mlp_hidden.data(), a.mlp_up.data()};
   pass.apply_linears(own.first_outputs().all(), input, pass.tokens);
-  own.apply_down({&mlp.down, hidden, pass.spec.hidden_size, true}, pass.tokens);
+  own.apply_down({&mlp.down, dst, pass.spec.hidden_size, accumulate}, pass.tokens);
+}
+
+/// hidden += what the shared MLP makes of `input` [tokens][hidden_size], of which its router may want a share only.
+void forward_shared(const BlockPass& pass, const ExpertWeights& routed, const float* input, float* hidden) {
+  const std::size_t size = pass.spec.hidden_size;
+  const LinearRows rows(input, size);
+  if (!routed.shared_router) return forward_plain(pass, *routed.shared, rows, hidden);
+  BlockActivations& a = pass.activations;
+  a.shared_logits.grow(pass.tokens);
+  a.shared_output.grow(pass.tokens * size);
+  const LinearOutput router[] = {{&*routed.shared_router, a.shared_logits.data(), 1}};
+  apply(router, rows, pass.tokens, a.quantized);
+  forward_plain(pass, *routed.shared, rows, a.shared_output.data(), /*accumulate=*/false);
+  kernels::parallel_ranges(pass.tokens, kernels::threads_for(pass.tokens * size),
+                           [&](std::size_t begin, std::size_t end) {
+                             for (std::size_t t = begin; t < end; ++t) {
+                               const float share = 1.0F / (1.0F + std::exp(-a.shared_logits.data()[t]));
+                               const float* output = a.shared_output.data() + t * size;
+                               for (std::size_t c = 0; c < size; ++c) hidden[t * size + c] += share * output[c];
+                             }
+                           });
 }
 
 /// The rows that experts compute, an expert's side by side and in the order of their tokens.
@@ -129,6 +153,61 @@ void add_expert_outputs(const ExpertRows& experts, const float* outputs, std::si
   });
 }
 
+/// What an expert computes of its rows, and where.
+MlpPass expert_pass(const BlockPass& pass, const ExpertWeights& routed, std::size_t expert, std::size_t first) {
+  const std::size_t size = pass.layer.mlp.experts->size;
+  return {pass, routed.experts[expert], pass.activations.expert_hidden.data() + first * size,
+          pass.activations.expert_up.data() + first * size};
+}
+
+/// All chosen experts in two parallel calls; false where they do not want their rows in one form.
+bool forward_at_once(const BlockPass& pass, const ExpertWeights& routed, const ExpertRows& experts,
+                     const float* input) {
+  const std::size_t hidden_size = pass.spec.hidden_size;
+  BlockActivations& a = pass.activations;
+  std::vector<LinearOfRows> into;
+  std::vector<LinearOfRows> out;
+  bool gated = true;
+  for (std::size_t e = 0; e < routed.experts.size(); ++e) {
+    const std::size_t count = experts.tokens_of(e).size();
+    if (count == 0) continue;
+    const std::size_t first = experts.first[e];
+    const MlpPass own = expert_pass(pass, routed, e, first);
+    const LinearOutputs outputs = own.first_outputs();
+    for (const LinearOutput& output : outputs.all()) into.push_back({output, first, count});
+    out.push_back({{&own.mlp.down, a.expert_output.data() + first * hidden_size, hidden_size}, first, count});
+    gated = gated && own.gates_in_product();
+  }
+  if (!want_same_form(into) || !want_same_form(out) || gated != pass.layer.mlp.gated) return false;
+  const auto token_row = [&](std::size_t row, float*) { return input + experts.tokens[row] * hidden_size; };
+  const std::size_t rows = experts.tokens.size();
+  apply_apart(into, {kernels::RowSource(token_row), hidden_size, a.expert_input.data()}, rows, a.quantized);
+  const std::size_t size = pass.layer.mlp.experts->size;
+  float* made = a.expert_hidden.data();
+  const ActivatedRows activated = {pass.layer.mlp.activation, false, size, made, nullptr};
+  const LinearRows down_rows = gated ? LinearRows(made, size) : LinearRows(kernels::RowSource(activated), size, made);
+  apply_apart(out, down_rows, rows, a.quantized);
+  return true;
+}
+
+/// With what calibration wants to see.
+void forward_one_by_one(const BlockPass& pass, const ExpertWeights& routed, const ExpertRows& experts,
+                        const float* input) {
+  const std::size_t hidden_size = pass.spec.hidden_size;
+  BlockActivations& a = pass.activations;
+  for (std::size_t e = 0; e < routed.experts.size(); ++e) {
+    const std::span<const std::size_t> tokens = experts.tokens_of(e);
+    if (tokens.empty() && !pass.options.record_inputs) continue;
+    const std::size_t first = experts.first[e];
+    const MlpPass own = expert_pass(pass, routed, e, first);
+    const auto token_row = [&](std::size_t row, float*) { return input + tokens[row] * hidden_size; };
+    const LinearRows own_rows(kernels::RowSource(token_row), hidden_size, a.expert_input.data() + first * hidden_size);
+    if (!tokens.empty()) apply(own.first_outputs().all(), own_rows, tokens.size(), a.quantized);
+    const LinearOutput down = {&own.mlp.down, a.expert_output.data() + first * hidden_size, hidden_size};
+    own.apply_down(down, tokens.size(), tokens);
+  }
+}
+
 void forward_experts(const BlockPass& pass, const ExpertWeights& routed, const LinearRows& all_rows, float* hidden) {
   const ExpertSpec& spec = *pass.layer.mlp.experts;
   const std::size_t hidden_size = pass.spec.hidden_size;
@@ -145,25 +224,17 @@ void forward_experts(const BlockPass& pass, const ExpertWeights& routed, const L
   // An expert reads some of the rows that the router reads: one input for calibration.
   if (pass.options.record_inputs) {
     std::vector<const Linear*> readers = {&routed.router};
+    if (routed.shared_router) readers.push_back(&*routed.shared_router);
     for (const MlpWeights& expert : routed.experts) {
       if (expert.gate) readers.push_back(&*expert.gate);
       readers.push_back(&expert.up);
     }
     pass.record(std::move(readers), input, pass.tokens);
   }
-  if (routed.shared) forward_plain(pass, *routed.shared, {input, hidden_size}, hidden);
+  if (routed.shared) forward_shared(pass, routed, input, hidden);
   const ExpertRows experts = route(pass, routed);
-  for (std::size_t e = 0; e < spec.count; ++e) {
-    const std::span<const std::size_t> tokens = experts.tokens_of(e);
-    if (tokens.empty() && !pass.options.record_inputs) continue;
-    const std::size_t first = experts.first[e];
-    const MlpPass own = {pass, routed.experts[e], a.expert_hidden.data() + first * spec.size,
-                         a.expert_up.data() + first * spec.size};
-    const auto token_row = [&](std::size_t row, float*) { return input + tokens[row] * hidden_size; };
-    const LinearRows own_rows(kernels::RowSource(token_row), hidden_size, a.expert_input.data() + first * hidden_size);
-    if (!tokens.empty()) apply(own.first_outputs().all(), own_rows, tokens.size(), a.quantized);
-    const LinearOutput down = {&own.mlp.down, a.expert_output.data() + first * hidden_size, hidden_size};
-    own.apply_down(down, tokens.size(), tokens);
+  if (pass.options.record_inputs || !forward_at_once(pass, routed, experts, input)) {
+    forward_one_by_one(pass, routed, experts, input);
   }
   add_expert_outputs(experts, a.expert_output.data(), pass.tokens, hidden_size, hidden);
 }

@@ -12,7 +12,7 @@
 
 namespace ballast::model {
 
-/// The linears that read one input, four at most (three of an attention and its gate), kept without allocating.
+/// The linears that read one input, six at most (those of a gated delta net), kept without allocating.
 class LinearOutputs {
  public:
   void add(const LinearOutput& output) {
@@ -22,7 +22,7 @@ class LinearOutputs {
   std::span<const LinearOutput> all() const { return std::span(outputs_).first(count_); }
 
  private:
-  std::array<LinearOutput, 4> outputs_{};
+  std::array<LinearOutput, 6> outputs_{};
   std::size_t count_ = 0;
 };
 

@@ -101,11 +101,15 @@ void HeadAttention::add_output_gate(LinearOutputs& outputs, BlockActivations& ac
 void HeadAttention::normalize_heads(const BlockPass& pass, const HeadRow& layout) const {
   if (!has_head_norms()) return;
   const AttentionSpec& spec = *pass.layer.attention();
+  const auto normalize = [&](float* rows, std::size_t heads, const Norm& norm) {
+    // All heads together are normalized as one that is as large.
+    const std::size_t size = norm.gain.size();
+    kernels::rms_norm_heads(rows, pass.tokens, heads * spec.head_size / size, size, layout.size, norm.gain.data(),
+                            norm.epsilon);
+  };
   float* rows = pass.activations.query_key_value.data();
-  kernels::rms_norm_heads(rows, pass.tokens, spec.heads, spec.head_size, layout.size, query_norm_.gain.data(),
-                          query_norm_.epsilon);
-  kernels::rms_norm_heads(rows + layout.keys, pass.tokens, spec.kv_heads, spec.head_size, layout.size,
-                          key_norm_.gain.data(), key_norm_.epsilon);
+  normalize(rows, spec.heads, query_norm_);
+  normalize(rows + layout.keys, spec.kv_heads, key_norm_);
 }
 
 /// Puts the batch's keys and values into the sequences' caches. Each is one thread's, unless one has most of the

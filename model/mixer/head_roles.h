@@ -13,8 +13,11 @@ inline bool has_head_norms(const ModelSpec& /*spec*/, const LayerSpec& layer) {
   return layer.attention()->query_key_norm;
 }
 
-inline MatrixShape head_vector(const ModelSpec& /*spec*/, const LayerSpec& layer) {
-  return {1, layer.attention()->head_size};
+/// Gains for one head, or for each of `heads` of the attention.
+template <std::size_t AttentionSpec::* heads>
+MatrixShape head_gains(const ModelSpec& /*spec*/, const LayerSpec& layer) {
+  const AttentionSpec& attention = *layer.attention();
+  return {1, attention.head_size * (attention.norm_over_heads ? attention.*heads : 1)};
 }
 
 inline NormSpec head_norm(const ModelSpec& spec, const LayerSpec& /*layer*/) {
@@ -40,13 +43,13 @@ inline constexpr RoleRow kOutputGateRow = {
 
 inline constexpr RoleRow kQueryNormRow = {.role = Role::kQueryNorm,
                                           .kind = RoleRow::Kind::kNorm,
-                                          .shape = head_vector,
+                                          .shape = head_gains<&AttentionSpec::heads>,
                                           .present = has_head_norms,
                                           .norm = head_norm};
 
 inline constexpr RoleRow kKeyNormRow = {.role = Role::kKeyNorm,
                                         .kind = RoleRow::Kind::kNorm,
-                                        .shape = head_vector,
+                                        .shape = head_gains<&AttentionSpec::kv_heads>,
                                         .present = has_head_norms,
                                         .norm = head_norm};
 

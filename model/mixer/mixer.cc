@@ -7,6 +7,7 @@
 #include "ballast/error.h"
 #include "model/forward/key_value_cache.h"
 #include "model/mixer/attention_kinds.h"
+#include "model/mixer/recurrent_kinds.h"
 
 namespace ballast::model {
 
@@ -23,6 +24,7 @@ std::vector<const MixerKind*>& registered() {
 const MixerKind& mixer_kind(const LayerSpec& layer) {
   if (std::holds_alternative<AttentionSpec>(layer.mixer)) return kAttention;
   if (std::holds_alternative<LatentAttentionSpec>(layer.mixer)) return kLatentAttention;
+  if (std::holds_alternative<GatedDeltaSpec>(layer.mixer)) return kGatedDelta;
   const std::string& name = std::get<RegisteredMixerSpec>(layer.mixer).name;
   for (const MixerKind* kind : registered()) {
     if (kind->name == name) return *kind;
@@ -45,6 +47,7 @@ void register_mixer(const MixerKind& kind) {
 void for_each_mixer_kind(const std::function<void(const MixerKind&)>& visit) {
   visit(kAttention);
   visit(kLatentAttention);
+  visit(kGatedDelta);
   for (const MixerKind* kind : registered()) visit(*kind);
 }
 

@@ -60,6 +60,9 @@ ModelSource::ModelSource(const std::filesystem::path& path) : checkpoint_(files:
   spec_ = architecture_->describe(config);
   spec_.architecture = architecture_->model_type;
   spec_.stop_tokens = text::read_token_ids(config, "eos_token_id");
+  if (spec_.stop_tokens.empty() && config.has("text_config")) {
+    spec_.stop_tokens = text::read_token_ids(config.object("text_config"), "eos_token_id");
+  }
   if (config.has(kWrittenSpecField)) {
     layout_.written_by_ballast = true;
     read_written_spec(config.object(kWrittenSpecField), spec_);
@@ -70,7 +73,7 @@ ModelSource::ModelSource(const std::filesystem::path& path) : checkpoint_(files:
   if (config.has("quantization_config")) quantization_ = read_quantization(config.object("quantization_config"));
   if (!spec_.tied_embeddings && !config.has("tie_word_embeddings")) {
     // Some checkpoints leave the flag at its default and the head out.
-    spec_.tied_embeddings = !checkpoint_->contains(stored(Role::kHead, 0, 0).module + ".weight");
+    spec_.tied_embeddings = !checkpoint_->contains(stored(Role::kHead, 0, 0).weight());
   }
   check_tensors();
 }
@@ -92,7 +95,11 @@ void ModelSource::check_role(Role role, std::size_t layer, std::size_t expert) c
   const auto [rows, cols] = matrix_shape(spec_, layer, role);
   if (is_norm(role) || is_vector(role)) {
     const Shape shape = {static_cast<std::int64_t>(cols)};
-    checked_tensor(find_vector(layout_, *checkpoint_, role, "weight", layer), shape);
+    if (is_vector(role)) {
+      checked_vector(role, layer);
+    } else {
+      checked_tensor(find_vector(layout_, *checkpoint_, role, "weight", layer), shape);
+    }
     if (is_norm(role) && has_bias(spec_, layer, role)) {
       checked_tensor(find_vector(layout_, *checkpoint_, role, "bias", layer), shape);
     }
@@ -102,7 +109,7 @@ void ModelSource::check_role(Role role, std::size_t layer, std::size_t expert) c
   const bool quantized = quantization_ && quantization_->tensors.contains(name(role, layer, expert));
   if (!quantized) checked_matrix(matrix, cols);  // the parts of one that is are checked when it is read
   if (has_bias(spec_, layer, role)) {
-    checked_tensor(tensor_name(matrix.module, "bias"), {static_cast<std::int64_t>(matrix.stored_rows)});
+    checked_tensor(matrix.bias(), {static_cast<std::int64_t>(matrix.stored_rows)});
   }
 }
 
@@ -127,7 +134,8 @@ std::uint64_t ModelSource::stored_bytes(Role role, std::size_t layer, std::size_
     return bytes;
   }
   const StoredMatrix matrix = stored(role, layer, expert);
-  return size(tensor_name(matrix.module, "weight")) / matrix.stored_rows * matrix_shape(spec_, layer, role).first;
+  const std::uint64_t rows = matrix.stored_rows * std::max<std::size_t>(1, matrix.slices);
+  return size(matrix.weight()) / rows * matrix_shape(spec_, layer, role).first;
 }
 
 TensorView ModelSource::checked_tensor(const std::string& name, const Shape& shape) const {
@@ -141,7 +149,13 @@ TensorView ModelSource::checked_tensor(const std::string& name, const Shape& sha
 TensorView ModelSource::checked_matrix(const StoredMatrix& matrix, std::size_t cols) const {
   Shape shape = {static_cast<std::int64_t>(matrix.stored_rows), static_cast<std::int64_t>(cols)};
   if (matrix.transposed) std::swap(shape[0], shape[1]);
-  return checked_tensor(tensor_name(matrix.module, "weight"), shape);
+  if (matrix.slices == 0) return checked_tensor(matrix.weight(), shape);
+  shape.insert(shape.begin(), static_cast<std::int64_t>(matrix.slices));
+  TensorView slice = checked_tensor(matrix.weight(), shape);
+  const std::size_t bytes = slice.bytes.size() / matrix.slices;
+  slice.bytes = slice.bytes.subspan(matrix.slice * bytes, bytes);
+  slice.shape.erase(slice.shape.begin());
+  return slice;
 }
 
 std::vector<float> ModelSource::floats(const std::string& name, const Shape& shape) const {
@@ -151,9 +165,20 @@ std::vector<float> ModelSource::floats(const std::string& name, const Shape& sha
   return values;
 }
 
+TensorView ModelSource::checked_vector(Role role, std::size_t layer) const {
+  const std::string name = find_vector(layout_, *checkpoint_, role, "", layer);
+  const auto other_shape = role_row(role).stored_shape;
+  if (other_shape != nullptr && !layout_.written_by_ballast) {
+    return checked_tensor(name, other_shape(spec_, spec_.layers[layer]));
+  }
+  return checked_tensor(name, {static_cast<std::int64_t>(matrix_shape(spec_, layer, role).second)});
+}
+
 std::vector<float> ModelSource::vector(Role role, std::size_t layer) const {
-  return floats(find_vector(layout_, *checkpoint_, role, "", layer),
-                {static_cast<std::int64_t>(matrix_shape(spec_, layer, role).second)});
+  std::vector<float> values(matrix_shape(spec_, layer, role).second);
+  files::decode_floats(checked_vector(role, layer), context(find_vector(layout_, *checkpoint_, role, "", layer)),
+                       values.data());
+  return values;
 }
 
 Norm ModelSource::norm(Role role, std::size_t layer) const {
@@ -169,8 +194,7 @@ Norm ModelSource::norm(Role role, std::size_t layer) const {
 std::vector<float> ModelSource::bias(Role role, std::size_t layer, std::size_t expert) const {
   if (!has_bias(spec_, layer, role)) return {};
   const StoredMatrix matrix = stored(role, layer, expert);
-  std::vector<float> values =
-      floats(tensor_name(matrix.module, "bias"), {static_cast<std::int64_t>(matrix.stored_rows)});
+  std::vector<float> values = floats(matrix.bias(), {static_cast<std::int64_t>(matrix.stored_rows)});
   if (matrix.rows.empty()) return values;
   std::vector<float> own;
   own.reserve(matrix.rows.size());
@@ -184,7 +208,7 @@ FloatWeights ModelSource::float_weights(Role role, std::size_t layer, std::size_
   const TensorView view = checked_matrix(matrix, cols);
   FloatWeights weights{rows, cols, {}};
   std::vector<float> all(matrix.stored_rows * cols);
-  files::decode_floats(view, context(tensor_name(matrix.module, "weight")), all.data());
+  files::decode_floats(view, context(matrix.weight()), all.data());
   if (!matrix.transposed && matrix.rows.empty()) {
     weights.values = std::move(all);
     return weights;
@@ -247,7 +271,7 @@ Linear ModelSource::linear(Role role, std::size_t layer, std::size_t expert) con
       holder.matrix.data =
           view.bytes.data() + matrix.rows.front() * cols * kernels::float_type_bytes(holder.matrix.type);
     }
-    check_finite(view, context(tensor_name(matrix.module, "weight")));
+    check_finite(view, context(matrix.weight()));
   } else {
     holder.owned = float_weights(role, layer, expert).values;
     holder.matrix.data = holder.owned.data();
@@ -268,7 +292,7 @@ BlockWeights ModelSource::block(std::size_t layer) const {
 }
 
 void ModelSource::release(Part part, std::size_t layer) const {
-  const std::string tensor = tensor_name(stored(part.role, layer, part.expert).module, "weight");
+  const std::string tensor = stored(part.role, layer, part.expert).weight();
   if (checkpoint_->contains(tensor)) checkpoint_->release(tensor);
 }
 

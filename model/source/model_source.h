@@ -93,6 +93,7 @@ class ModelSource {
   void check_role(Role role, std::size_t layer, std::size_t expert = 0) const;
   StoredMatrix stored(Role role, std::size_t layer, std::size_t expert) const;
   TensorView checked_tensor(const std::string& name, const Shape& shape) const;
+  TensorView checked_vector(Role role, std::size_t layer) const;
   TensorView checked_matrix(const StoredMatrix& matrix, std::size_t cols) const;
   std::vector<float> floats(const std::string& name, const Shape& shape) const;
   std::optional<Linear> quantized_linear(Role role, std::size_t layer, std::size_t expert) const;

@@ -11,8 +11,14 @@ namespace ballast::model {
 
 namespace {
 
-std::string without_prefix(const std::string& name, std::string_view prefix) {
-  return !prefix.empty() && name.starts_with(prefix) ? name.substr(prefix.size()) : name;
+/// A name with each beginning that it may have, its own first.
+std::vector<std::string> with_all_prefixes(const Architecture& architecture, const std::string& name) {
+  std::vector<std::string> names = {name};
+  if (!name.starts_with(architecture.prefix)) return names;
+  for (const std::string_view other : architecture.other_prefixes) {
+    names.push_back(std::string(other) + name.substr(architecture.prefix.size()));
+  }
+  return names;
 }
 
 /// Rows that a part has in a matrix of several; none when the layer has no such part.
@@ -26,6 +32,8 @@ std::size_t run_count(const LayerSpec& layer, FusedTensor::Runs runs) {
       return layer.attention()->heads;
     case FusedTensor::Runs::kKeyValueHeads:
       return layer.attention()->kv_heads;
+    case FusedTensor::Runs::kDeltaKeyHeads:
+      return std::get<GatedDeltaSpec>(layer.mixer).key_heads;
     default:
       return 1;
   }
@@ -75,8 +83,10 @@ bool rope_is_interleaved(const StorageLayout& layout, const LayerSpec& layer, Ro
 
 /// Sizes of heads come from the config: a list of rows is made only for as many as the file really has.
 bool has_stored_rows(const StoredMatrix& stored, const files::Checkpoint& checkpoint) {
-  const Shape shape = checkpoint.tensor(tensor_name(stored.module, "weight")).shape;
-  return shape.size() == 2 && shape[stored.transposed ? 1 : 0] == static_cast<std::int64_t>(stored.stored_rows);
+  const Shape shape = checkpoint.tensor(stored.weight()).shape;
+  const std::size_t first = stored.slices > 0 ? 1 : 0;
+  return shape.size() == first + 2 &&
+         shape[first + (stored.transposed ? 1 : 0)] == static_cast<std::int64_t>(stored.stored_rows);
 }
 
 }  // namespace
@@ -85,23 +95,39 @@ std::string tensor_name(const std::string& module, const std::string& suffix) {
   return module + (module.ends_with('_') ? "" : ".") + suffix;
 }
 
+std::string StoredMatrix::weight() const {
+  return bare ? module : tensor_name(module, "weight");
+}
+
+std::string StoredMatrix::bias() const {
+  return bare ? module + "_bias" : tensor_name(module, "bias");
+}
+
 StoredMatrix find_matrix(const StorageLayout& layout, const ModelSpec& spec, const files::Checkpoint& checkpoint,
                          Role role, std::size_t layer, std::size_t expert) {
   const Architecture& architecture = *layout.architecture;
   const std::size_t rows = matrix_shape(spec, layer, role).first;
   const RoleRow::Place place = role_row(role).place;
-  const bool in_block = place == RoleRow::Place::kBlock || place == RoleRow::Place::kExpert;
+  const bool of_expert = place == RoleRow::Place::kExpert;
+  const bool in_block = place == RoleRow::Place::kBlock || of_expert;
   StoredMatrix stored;
   stored.stored_rows = rows;
   stored.transposed = architecture.transposed_linears && in_block && !layout.gguf && !layout.written_by_ballast;
 
   const auto take = [&](const std::string& name) {
-    for (const std::string& candidate : {name, without_prefix(name, architecture.optional_prefix)}) {
-      if (!checkpoint.contains(tensor_name(candidate, "weight"))) continue;
+    for (const std::string& candidate : with_all_prefixes(architecture, name)) {
+      const bool named = checkpoint.contains(tensor_name(candidate, "weight"));
+      if (!named && !(of_expert && checkpoint.contains(candidate))) continue;
       stored.module = candidate;
+      stored.bare = !named;
       return true;
     }
     return false;
+  };
+  const auto set_slice = [&] {
+    if (!of_expert || checkpoint.tensor(stored.weight()).shape.size() != 3) return;
+    stored.slices = spec.layers[layer].mlp.experts->count;
+    stored.slice = expert;
   };
   bool found = false;
   std::string missing;
@@ -109,9 +135,11 @@ StoredMatrix find_matrix(const StorageLayout& layout, const ModelSpec& spec, con
     for (const FusedTensor& fused : architecture.fused) {
       const std::string_view pattern = layout.gguf ? fused.gguf : fused.huggingface;
       if (pattern.empty() || std::ranges::find(fused.parts, role) == fused.parts.end()) continue;
-      missing = fill_in(pattern, layer, expert);
-      found = take(missing);
+      const std::string name = fill_in(pattern, layer, expert);
+      if (!of_expert) missing = name;
+      found = take(name);
       if (!found) continue;
+      set_slice();
       stored.stored_rows = 0;
       for (const Role part : fused.parts) stored.stored_rows += part_rows(spec, layer, part);
       if (has_stored_rows(stored, checkpoint)) stored.rows = rows_in_fused(fused, spec, layer, role);
@@ -121,6 +149,7 @@ StoredMatrix find_matrix(const StorageLayout& layout, const ModelSpec& spec, con
     const auto names = stored_names(architecture, role, layout.gguf, layer, expert);
     found = std::ranges::any_of(names, take);
     if (missing.empty() && !names.empty()) missing = names.front();
+    if (found) set_slice();
   }
   if (!found) stored.module = missing;
   if (!found || !has_stored_rows(stored, checkpoint)) return stored;
@@ -141,7 +170,7 @@ std::string find_vector(const StorageLayout& layout, const files::Checkpoint& ch
   // The first checkpoints of BERT were translated from TensorFlow, names included.
   const std::string old_suffix = suffix == "weight" ? "gamma" : "beta";
   for (const std::string& module : names) {
-    for (const std::string& candidate : {module, without_prefix(module, architecture.optional_prefix)}) {
+    for (const std::string& candidate : with_all_prefixes(architecture, module)) {
       if (is_vector(role)) {
         if (checkpoint.contains(candidate)) return candidate;
         continue;

@@ -1,4 +1,5 @@
-// Where a role's matrix lies in a checkpoint: in a tensor of its own, or as rows of one that several roles share.
+// Where a role's matrix lies in a checkpoint: in a tensor of its own, as rows of one that several roles share, or as
+// one of many that lie in a tensor of three dimensions.
 #ifndef BALLAST_MODEL_SOURCE_STORED_MATRIX_H_
 #define BALLAST_MODEL_SOURCE_STORED_MATRIX_H_
 
@@ -14,9 +15,15 @@ namespace ballast::model {
 
 struct StoredMatrix {
   std::string module;             ///< the tensor's name before ".weight"
+  bool bare = false;              ///< the tensor's name is the module's, without ".weight"
+  std::size_t slices = 0;         ///< matrices in the tensor, one for each expert; 0: it is one itself
+  std::size_t slice = 0;          ///< which of them
   std::size_t stored_rows = 0;    ///< outputs of the whole tensor
   bool transposed = false;        ///< stored [inputs, outputs]
   std::vector<std::size_t> rows;  ///< the tensor's row for each row of the role; empty: all, as they are
+
+  std::string weight() const;  ///< names of the tensors
+  std::string bias() const;
 };
 
 /// How a checkpoint names and lays out its tensors.

@@ -23,21 +23,9 @@ class FoldNorms : public Pass {
  public:
   void run(WorkingBlock& block) override {
     for (WorkingInput& input : block.inputs) {
-      if (!input.norm) continue;
-      WorkingNorm& norm = block.norms[*input.norm];
-      std::vector<float> gain(norm.gain.size());
-      std::vector<float> inverse(gain.size());
-      for (std::size_t c = 0; c < gain.size(); ++c) {
-        gain[c] = leaving_gain(norm, c);
-        // A channel whose gain was 0 becomes visible, but meets a column of zeros.
-        inverse[c] = gain[c] == 0 ? 0 : 1 / gain[c];
-        norm.gain[c] = gain[c] == norm.gain[c] ? 1.0F : norm.gain[c];
-        if (!norm.bias.empty() && gain[c] != 0) norm.bias[c] /= gain[c];
+      if (const std::optional<std::size_t> index = input.norm ? input.norm : input.gated_norm) {
+        fold(block, block.norms[*index], input);
       }
-      for (const std::size_t reader : input.readers) scale_columns(block.linears[reader], gain);
-      if (input.statistics) scale_channels(input.statistics->channels, inverse);
-      ++norms_;
-      linears_ += input.readers.size();
     }
   }
 
@@ -46,6 +34,26 @@ class FoldNorms : public Pass {
   }
 
  private:
+  /// A gain that is narrower than the input is that of each head.
+  void fold(WorkingBlock& block, WorkingNorm& norm, WorkingInput& input) {
+    const std::size_t width = block.linears[input.readers.front()].cols;
+    std::vector<float> gain(width);
+    std::vector<float> inverse(width);
+    for (std::size_t c = 0; c < width; ++c) {
+      gain[c] = leaving_gain(norm, c % norm.gain.size());
+      // A channel whose gain was 0 becomes visible, but meets a column of zeros.
+      inverse[c] = gain[c] == 0 ? 0 : 1 / gain[c];
+    }
+    for (std::size_t c = 0; c < norm.gain.size(); ++c) {
+      norm.gain[c] = gain[c] == norm.gain[c] ? 1.0F : norm.gain[c];
+      if (!norm.bias.empty() && gain[c] != 0) norm.bias[c] /= gain[c];
+    }
+    for (const std::size_t reader : input.readers) scale_columns(block.linears[reader], gain);
+    if (input.statistics) scale_channels(input.statistics->channels, inverse);
+    ++norms_;
+    linears_ += input.readers.size();
+  }
+
   std::size_t norms_ = 0;
   std::size_t linears_ = 0;
 };

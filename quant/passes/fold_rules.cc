@@ -15,6 +15,11 @@ constexpr const char* kTiedHead = "the head is the embedding, which is also read
 
 constexpr const char* kAddsToStream = "what it writes is added to the residual stream";
 
+/// Whether norms write what is added to the residual stream.
+bool normalizes_returned(const ModelSpec& spec) {
+  return spec.post_norms || spec.layout == BlockLayout::kOutputNorm;
+}
+
 /// Whether only linears read what a norm writes.
 FoldLegality read_by_linears_only(const ModelSpec& spec, std::size_t layer, Role norm) {
   switch (norm) {
@@ -32,6 +37,8 @@ FoldLegality read_by_linears_only(const ModelSpec& spec, std::size_t layer, Role
     case Role::kQueryDownNorm:
     case Role::kKeyValueDownNorm:
       return {true, "only linears read the latent vector"};
+    case Role::kDeltaNorm:
+      return {true, "a gate multiplies it by element, then only a linear reads it"};
     case Role::kHeadNorm:
       if (spec.tied_embeddings) return {false, kTiedHead};
       return {true, "only the head reads it"};
@@ -43,6 +50,7 @@ FoldLegality read_by_linears_only(const ModelSpec& spec, std::size_t layer, Role
       if (spec.layout == BlockLayout::kPostNorm) {
         return {false, "it writes the residual stream itself, which is read and added to further on"};
       }
+      if (spec.layout == BlockLayout::kOutputNorm) return {false, kAddsToStream};
       if (spec.layout == BlockLayout::kParallelShared) return {true, "only attention's and MLP's linears read it"};
       return {true, "only linears read it"};
   }
@@ -72,8 +80,9 @@ FoldLegality norm_bias_fold(const ModelSpec& spec, std::size_t layer, Role norm)
   if (!ruling.legal) return ruling;
   const std::optional<Role> reader = reader_without_bias(spec, layer, norm);
   if (!reader) return ruling;
-  return {false, *reader == Role::kRouter ? "the router reads it too and has no bias that could take its part"
-                                          : "the mixer has a linear without a bias that could take its part"};
+  const bool router = *reader == Role::kRouter || *reader == Role::kSharedRouter;
+  return {false, router ? "the router reads it too and has no bias that could take its part"
+                        : "the mixer has a linear without a bias that could take its part"};
 }
 
 FoldLegality layer_norm_to_rms(const ModelSpec& spec) {
@@ -81,7 +90,7 @@ FoldLegality layer_norm_to_rms(const ModelSpec& spec) {
   if (spec.layout == BlockLayout::kPostNorm) {
     return {false, "norms write the residual stream, and a gain after a norm shifts the mean again"};
   }
-  if (spec.post_norms)
+  if (normalizes_returned(spec))
     return {false, "norms write what is added to the residual stream, and their gains shift the mean"};
   if (spec.embedding_norm)
     return {false, "the embedding's norm writes the residual stream, and its gain shifts the mean"};
@@ -119,7 +128,7 @@ FoldLegality residual_rotation(const ModelSpec& spec, bool norms_are_folded) {
   if (spec.layout == BlockLayout::kPostNorm || spec.embedding_norm) {
     return {false, "norms write the residual stream, and their gains hold for the channels as they were"};
   }
-  if (spec.post_norms) {
+  if (normalizes_returned(spec)) {
     return {false,
             "norms write what is added to the residual stream, and their gains hold for the channels as they were"};
   }
@@ -139,7 +148,7 @@ FoldLegality residual_rotation(const ModelSpec& spec, bool norms_are_folded) {
 
 std::string why_bias_stays(const LayerSpec& layer, Role linear) {
   const model::RoleRow& row = model::role_row(layer, linear);
-  if (row.why_bias_stays != nullptr) return row.why_bias_stays(layer);
+  if (const char* why = row.why_bias_stays == nullptr ? nullptr : row.why_bias_stays(layer)) return why;
   return row.writes_stream ? "it is added to the residual stream, whose norms it shifts" : "what follows is not linear";
 }
 

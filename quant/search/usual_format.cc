@@ -20,11 +20,17 @@ WeightFormat finer(const WeightFormat& format, float absmax) {
   return {.kind = absmax < kSafeInF16 ? WeightFormat::Kind::kF16 : WeightFormat::Kind::kBF16};
 }
 
+/// A few rows that choose experts, or say how a memory changes.
+bool decides_much(Role role) {
+  return role == Role::kRouter || role == Role::kSharedRouter || role == Role::kDeltaStrength ||
+         role == Role::kDeltaDecay;
+}
+
 }  // namespace
 
 WeightFormat usual_format(const Recipe& recipe, const ModelSpec& spec, Role role, float absmax) {
   if (role == Role::kHead) return recipe.head;
-  if (role == Role::kRouter && recipe.linears.kind == WeightFormat::Kind::kInteger) {
+  if (decides_much(role) && recipe.linears.kind == WeightFormat::Kind::kInteger) {
     return {.kind = WeightFormat::Kind::kF32};
   }
   const WeightFormat& format = is_embedding(role) ? recipe.embedding : recipe.linears;

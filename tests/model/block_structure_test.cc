@@ -80,7 +80,9 @@ TEST_CASE("a forward pass records the inputs that the structure names") {
     for (std::size_t layer = 0; layer < spec.layers.size(); ++layer) {
       const BlockWeights block = source.block(layer);
       SequenceState state(spec, layer, {.type = kernels::CacheType::kF32, .capacity = 4});
+      SequenceState other_state(spec, layer, {.type = kernels::CacheType::kF32, .capacity = 4});
       const BatchSequence batch[] = {{4, &state}};
+      const BatchSequence other_batch[] = {{4, &other_state}};
       std::vector<float> hidden(4 * spec.hidden_size);
       for (std::size_t i = 0; i < hidden.size(); ++i) hidden[i] = static_cast<float>(i * 37 % 19) / 9.0F - 1.0F;
       BlockActivations activations;
@@ -89,7 +91,7 @@ TEST_CASE("a forward pass records the inputs that the structure names") {
       std::vector<float> unrecorded = hidden;
       forward_block(spec, block, layer, angles, batch, 0, hidden.data(), activations, {.record_inputs = true});
       BlockActivations others;
-      forward_block(spec, block, layer, angles, batch, 0, unrecorded.data(), others);
+      forward_block(spec, block, layer, angles, other_batch, 0, unrecorded.data(), others);
       CHECK(hidden == unrecorded);
 
       const std::vector<BlockInput> inputs = block_inputs(spec, layer);
@@ -118,6 +120,9 @@ TEST_CASE("a norm before the linears can be folded, one after the residual canno
   spec.layout = BlockLayout::kParallel;
   CHECK(norms_of_inputs() == Norms{Role::kAttentionNorm, {}, Role::kMlpNorm, {}});
   spec.layout = BlockLayout::kPostNorm;
+  CHECK(norms_of_inputs() == Norms{{}, {}, {}, {}});
+  CHECK(block_norms(spec, 0) == std::vector{Role::kAttentionNorm, Role::kMlpNorm});
+  spec.layout = BlockLayout::kOutputNorm;
   CHECK(norms_of_inputs() == Norms{{}, {}, {}, {}});
   CHECK(block_norms(spec, 0) == std::vector{Role::kAttentionNorm, Role::kMlpNorm});
   spec.layout = BlockLayout::kParallelShared;

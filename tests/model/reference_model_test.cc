@@ -115,15 +115,15 @@ TEST_CASE("an attention's output is gated per element, with and without a bias")
 TEST_CASE("a block of any make is what the spec says") {
   std::mt19937 random(11);
   const auto coin = [&] { return random() % 2 == 0; };
-  constexpr BlockLayout kLayouts[] = {BlockLayout::kPreNorm, BlockLayout::kPostNorm, BlockLayout::kParallel,
-                                      BlockLayout::kParallelShared};
+  constexpr BlockLayout kLayouts[] = {BlockLayout::kPreNorm, BlockLayout::kPostNorm, BlockLayout::kOutputNorm,
+                                      BlockLayout::kParallel, BlockLayout::kParallelShared};
   constexpr Activation kActivations[] = {Activation::kSilu, Activation::kGelu, Activation::kGeluTanh,
                                          Activation::kRelu};
   for (unsigned trial = 0; trial < 200; ++trial) {
     ModelSpec spec = small_spec();
     AttentionSpec& attention = test::attention_of(spec);
     MlpSpec& mlp = test::mlp_of(spec);
-    spec.layout = kLayouts[random() % 4];
+    spec.layout = kLayouts[random() % 5];
     spec.norm.kind = coin() ? NormSpec::Kind::kRms : NormSpec::Kind::kLayer;
     spec.norm.bias = coin();
     spec.norm.gain_offset = coin() ? 1.0 : 0.0;
@@ -135,6 +135,7 @@ TEST_CASE("a block of any make is what the spec says") {
     if (coin()) attention.rope = RopeSpec{.rotary_size = 2 + 2 * (random() % 3)};
     if (spec.causal && coin()) attention.window = 1 + random() % 9;
     attention.query_key_norm = coin();
+    attention.norm_over_heads = coin();
     attention.output_gate = coin();
     mlp.activation = kActivations[random() % 4];
     mlp.gated = coin();

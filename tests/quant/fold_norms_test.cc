@@ -31,7 +31,7 @@ void check_same(const std::pair<LayerValues, LayerValues>& values) {
   CHECK(test::relative_change(values.first.mlp_output, values.second.mlp_output) < 2e-6);
 }
 
-TEST_CASE("gains fold into all readers in every layout but post-norm") {
+TEST_CASE("gains fold into all readers in every layout in which norms come before") {
   for (const BlockLayout layout : {BlockLayout::kPreNorm, BlockLayout::kParallel, BlockLayout::kParallelShared}) {
     ModelSpec spec = test::small_spec();
     spec.layout = layout;
@@ -40,14 +40,16 @@ TEST_CASE("gains fold into all readers in every layout but post-norm") {
     check_same(fold(spec, block, [](WorkingBlock&) {}));
     for (const WorkingNorm& norm : block.norms) CHECK(norm.gain == std::vector<float>(spec.hidden_size, 1.0F));
   }
-  ModelSpec spec = test::small_layer_norm_spec();
-  spec.layout = BlockLayout::kPostNorm;
-  Random random(3);
-  WorkingBlock block = test::random_layer(spec, random);
-  const WorkingBlock before = block;
-  make_fold_norms()->run(block);
-  for (std::size_t i = 0; i < block.norms.size(); ++i) CHECK(block.norms[i].gain == before.norms[i].gain);
-  for (std::size_t i = 0; i < block.linears.size(); ++i) CHECK(block.linears[i].values == before.linears[i].values);
+  for (const BlockLayout layout : {BlockLayout::kPostNorm, BlockLayout::kOutputNorm}) {
+    ModelSpec spec = test::small_layer_norm_spec();
+    spec.layout = layout;
+    Random random(3);
+    WorkingBlock block = test::random_layer(spec, random);
+    const WorkingBlock before = block;
+    make_fold_norms()->run(block);
+    for (std::size_t i = 0; i < block.norms.size(); ++i) CHECK(block.norms[i].gain == before.norms[i].gain);
+    for (std::size_t i = 0; i < block.linears.size(); ++i) CHECK(block.linears[i].values == before.linears[i].values);
+  }
 }
 
 TEST_CASE("a bias that stays in the norm is divided by the gain") {

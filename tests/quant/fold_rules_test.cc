@@ -43,8 +43,8 @@ ModelSpec gpt2() {
 
 ModelSpec qwen3_next() {
   return spec_of("qwen3_next", {{"attention_bias", true},
-                                {"layer_types", {"full_attention", "full_attention", "full_attention"}},
-                                {"mlp_only_layers", {0, 1, 2}}});
+                                {"layer_types", {"linear_attention", "full_attention", "full_attention"}},
+                                {"num_experts", 0}});
 }
 
 ModelSpec deepseek_v3() {
@@ -130,13 +130,14 @@ TEST_CASE("latent vectors' norms fold, and the plain part of a latent key needs 
 
 TEST_CASE("a norm folds exactly when the structure says that only linears read it") {
   for (const ModelSpec& spec : {spec_of("llama"), gpt2(), spec_of("bert"), spec_of("gpt_neox"), qwen3_next(),
-                                deepseek_v3(), spec_of("palm", {{"num_key_value_heads", 1}}), spec_of("qwen3")}) {
+                                deepseek_v3(), spec_of("palm", {{"num_key_value_heads", 1}}), spec_of("qwen3"),
+                                spec_of("olmo2"), spec_of("glm4"), spec_of("cohere2")}) {
     CAPTURE(spec.architecture);
     for (std::size_t layer = 0; layer < spec.layers.size(); ++layer) {
       for (const Role norm : model::block_norms(spec, layer)) {
         bool read_by_linears = false;
         for (const model::BlockInput& input : model::block_inputs(spec, layer)) {
-          read_by_linears |= input.norm == norm;
+          read_by_linears |= input.norm == norm || input.gated_norm == norm;
         }
         CHECK(gain_fold(spec, layer, norm).legal == read_by_linears);
       }
@@ -168,6 +169,28 @@ TEST_CASE("LayerNorm becomes RMSNorm only where linears alone write the stream a
   bert.tied_embeddings = false;
   CHECK(!layer_norm_to_rms(bert).legal);
   CHECK(!layer_norm_to_rms(spec_of("llama")).legal);
+}
+
+TEST_CASE("norms of what attention and MLP return keep their gains, and no stream is centred or rotated there") {
+  for (const char* type : {"gemma3_text", "glm4", "olmo2"}) {
+    CAPTURE(type);
+    ModelSpec spec = spec_of(type, {{"tie_word_embeddings", false}});
+    const bool output_norm = spec.layout == BlockLayout::kOutputNorm;
+    const Role norm = output_norm ? Role::kMlpNorm : Role::kMlpPostNorm;
+    CHECK(gain_fold(spec, kLast, norm).reason == "what it writes is added to the residual stream");
+    CHECK(gain_fold(spec, kLast, Role::kAttentionNorm).legal == !output_norm);
+    CHECK(gain_fold(spec, kLast, Role::kFinalNorm).legal);
+    CHECK(residual_rotation(spec, true).reason == Contains("norms write what is added to the residual stream"));
+    spec.norm.kind = NormSpec::Kind::kLayer;
+    CHECK(layer_norm_to_rms(spec).reason == Contains("norms write what is added to the residual stream"));
+  }
+}
+
+TEST_CASE("the keys' bias is dropped in layers without rotation alone") {
+  const ModelSpec spec = spec_of("smollm3", {{"attention_bias", true}, {"no_rope_layers", {1, 0, 1}}});
+  CHECK(key_bias_drop(spec.layers[0]).drop == Drop::kNone);
+  CHECK(key_bias_drop(spec.layers[1]).drop == Drop::kWhole);
+  CHECK(key_bias_drop(spec.layers[2]).drop == Drop::kNone);
 }
 
 TEST_CASE("a router's norm keeps its bias and gives its gain") {

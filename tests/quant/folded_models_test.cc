@@ -7,6 +7,7 @@
 #include "ballast/convert.h"
 #include "model/source/model_source.h"
 #include "model_logits.h"
+#include "model_runs.h"
 #include "temporary_directory.h"
 #include "tiny_model.h"
 
@@ -17,9 +18,6 @@ using test::distance;
 using test::golden_model;
 using test::logits_of;
 using test::TemporaryDirectory;
-
-constexpr const char* kArchitectures[] = {"bert",   "deepseek_v2", "deepseek_v3", "gpt2",  "gpt_neox",  "llama",
-                                          "llama3", "mistral",     "qwen2",       "qwen3", "qwen3_next"};
 
 ConvertOptions default_passes() {
   ConvertOptions options;
@@ -52,7 +50,7 @@ ModelSpec converted_spec(const std::string& name, const ConvertOptions& options)
 }
 
 TEST_CASE("all exact passes together leave the logits of every architecture") {
-  for (const char* name : kArchitectures) {
+  for (const std::string& name : test::golden_names()) {
     CAPTURE(name);
     const std::vector<float> expected = logits_of(golden_model(name));
     for (const ConvertOptions& options : {default_passes(), all_passes(), smoothed(), rotated()}) {
@@ -64,7 +62,7 @@ TEST_CASE("all exact passes together leave the logits of every architecture") {
 }
 
 TEST_CASE("smoothed and rotated integers come to the sizes and types that were planned") {
-  for (const char* name : kArchitectures) {
+  for (const std::string& name : test::golden_names()) {
     for (const char* scheme : {"w8a8", "w4a16"}) {
       CAPTURE(name);
       CAPTURE(scheme);

@@ -18,7 +18,7 @@ namespace ballast::test {
 inline std::vector<float> logits_of(const std::filesystem::path& path) {
   const model::Model model(path);
   std::vector<int> ids(40);
-  for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int>(i * 23 % 67);
+  for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int>(i * 23 % model.spec().vocab_size);
   ids[0] = 1;
   model::SequenceState state = model.make_exact_state(ids.size());
   return run_tokens(model, ids, state);

@@ -118,11 +118,17 @@ class ReferenceHeads : public ReferenceRoles {
   }
 
   void context(Rows& rows, Role norm_role, std::size_t layer, std::size_t heads) const {
+    const AttentionSpec& attention = *spec_.layers[layer].attention();
+    const NormSpec head_norm = plain_rms(spec_.norm.epsilon);
     for (std::size_t t = 0; t < rows.size(); ++t) {
+      if (attention.query_key_norm && attention.norm_over_heads) {
+        normalize(head_norm, at(norm_role, layer), rows[t].data());
+      }
       for (std::size_t head = 0; head < heads; ++head) {
-        const AttentionSpec& attention = *spec_.layers[layer].attention();
         double* values = rows[t].data() + head * attention.head_size;
-        if (attention.query_key_norm) normalize(plain_rms(spec_.norm.epsilon), at(norm_role, layer), values);
+        if (attention.query_key_norm && !attention.norm_over_heads) {
+          normalize(head_norm, at(norm_role, layer), values);
+        }
         rotate(layer, values, t);
       }
     }

@@ -10,6 +10,7 @@
 
 #include "ballast/spec.h"
 #include "model/forward/routing.h"
+#include "reference_delta.h"
 #include "reference_heads.h"
 #include "reference_roles.h"
 #include "role_tensors.h"
@@ -19,7 +20,7 @@ namespace ballast::test {
 class ReferenceModel : public ReferenceRoles {
  public:
   ReferenceModel(const ModelSpec& spec, const RoleTensors& tensors)
-      : ReferenceRoles(spec, tensors), heads_(spec, tensors) {}
+      : ReferenceRoles(spec, tensors), heads_(spec, tensors), delta_(spec, tensors) {}
   virtual ~ReferenceModel() = default;
 
   /// [tokens][vocab], one row after the other.
@@ -51,6 +52,10 @@ class ReferenceModel : public ReferenceRoles {
       const Rows y = norm(Role::kAttentionNorm, layer, sum(x, mixed(layer, x)));
       return norm(Role::kMlpNorm, layer, sum(y, transformed(layer, y)));
     }
+    if (spec_.layout == BlockLayout::kOutputNorm) {
+      const Rows y = sum(x, mixed(layer, x));
+      return sum(y, transformed(layer, y));
+    }
     const Rows normed = norm(Role::kAttentionNorm, layer, x);
     const Rows attended = sum(x, mixed(layer, normed));
     switch (spec_.layout) {
@@ -65,15 +70,23 @@ class ReferenceModel : public ReferenceRoles {
 
  protected:
   /// What the layer's mixer returns.
-  virtual Rows mix(std::size_t layer, const Rows& x) const { return heads_.attend(layer, x); }
+  virtual Rows mix(std::size_t layer, const Rows& x) const {
+    const bool delta = std::holds_alternative<GatedDeltaSpec>(spec_.layers[layer].mixer);
+    return delta ? delta_.run(layer, x) : heads_.attend(layer, x);
+  }
 
  private:
   /// What the two halves of a block add to the stream.
-  Rows mixed(std::size_t layer, const Rows& x) const { return added(Role::kAttentionPostNorm, layer, mix(layer, x)); }
-  Rows transformed(std::size_t layer, const Rows& x) const { return added(Role::kMlpPostNorm, layer, mlp(layer, x)); }
+  Rows mixed(std::size_t layer, const Rows& x) const {
+    return added(Role::kAttentionPostNorm, Role::kAttentionNorm, layer, mix(layer, x));
+  }
+  Rows transformed(std::size_t layer, const Rows& x) const {
+    return added(Role::kMlpPostNorm, Role::kMlpNorm, layer, mlp(layer, x));
+  }
 
-  Rows added(Role post_norm, std::size_t layer, Rows y) const {
+  Rows added(Role post_norm, Role layout_norm, std::size_t layer, Rows y) const {
     if (spec_.post_norms) y = norm(post_norm, layer, y);
+    if (spec_.layout == BlockLayout::kOutputNorm) y = norm(layout_norm, layer, y);
     for (Row& row : y) {
       for (double& value : row) value *= spec_.residual_scale;
     }
@@ -114,6 +127,12 @@ class ReferenceModel : public ReferenceRoles {
     if (!experts) return one_mlp(Role::kGate, Role::kUp, Role::kDown, layer, x);
     Rows y(x.size(), Row(spec_.hidden_size, 0.0));
     if (experts->shared_size > 0) y = one_mlp(Role::kSharedGate, Role::kSharedUp, Role::kSharedDown, layer, x);
+    if (experts->shared_router) {
+      const Rows shares = linear(Role::kSharedRouter, layer, x);
+      for (std::size_t t = 0; t < x.size(); ++t) {
+        for (double& value : y[t]) value /= 1.0 + std::exp(-shares[t][0]);
+      }
+    }
     const std::vector<float> correction =
         experts->correction_bias ? at(Role::kRouterCorrection, layer).weight : std::vector<float>{};
     const Rows router = linear(Role::kRouter, layer, x);
@@ -128,6 +147,7 @@ class ReferenceModel : public ReferenceRoles {
   }
 
   ReferenceHeads heads_;
+  ReferenceDelta delta_;
 };
 
 }  // namespace ballast::test

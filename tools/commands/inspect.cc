@@ -6,7 +6,9 @@
 #include <memory>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <variant>
+#include <vector>
 
 #include "ballast/prefix.h"
 #include "ballast/text.h"
@@ -44,6 +46,7 @@ std::string other_mixers(const ModelSpec& spec) {
   std::map<std::string, std::size_t> layers;
   for (const LayerSpec& layer : spec.layers) {
     if (const auto* other = std::get_if<RegisteredMixerSpec>(&layer.mixer)) ++layers[other->name];
+    if (std::holds_alternative<GatedDeltaSpec>(layer.mixer)) ++layers["gated delta net"];
   }
   std::string line;
   for (const auto& [name, count] : layers) {
@@ -81,27 +84,54 @@ std::string attention_line(const ModelSpec& spec) {
   }
   if (!spec.causal) line += ", both ways";
   if (attention->query_key_norm) line += ", norm on q and k";
+  if (attention->query_key_norm && attention->norm_over_heads) line += " over all heads";
   if (attention->output_gate) line += ", output gate per element";
   return line + windows_of(spec);
 }
 
-std::string positions_line(const ModelSpec& spec) {
-  if (spec.learned_positions) return "learned";
-  const AttentionSpec* attention = spec.first_attention();
-  if (attention == nullptr || !attention->rope) return "none";
-  const RopeSpec& rope = *attention->rope;
+std::string rope_line(const AttentionSpec& attention) {
+  const RopeSpec& rope = *attention.rope;
   std::string line = "RoPE, theta " + report::number(rope.theta);
-  if (rope.rotary_size != attention->head_size) line += ", " + std::to_string(rope.rotary_size) + " channels of a head";
+  if (rope.rotary_size != attention.head_size) line += ", " + std::to_string(rope.rotary_size) + " channels of a head";
+  const auto stretched_from = [&](const char* method) {
+    return line + ", stretched by " + report::number(rope.factor) + " (" + method + ") from " +
+           report::number(rope.original_context) + " tokens";
+  };
   switch (rope.scaling) {
     case RopeSpec::Scaling::kNone:
       return line;
     case RopeSpec::Scaling::kLinear:
       return line + ", stretched by " + report::number(rope.factor);
     case RopeSpec::Scaling::kLlama3:
+      return stretched_from("llama3");
     case RopeSpec::Scaling::kYarn:
-      return line + ", stretched by " + report::number(rope.factor) +
-             (rope.scaling == RopeSpec::Scaling::kYarn ? " (yarn) from " : " (llama3) from ") +
-             report::number(rope.original_context) + " tokens";
+      return stretched_from("yarn");
+    case RopeSpec::Scaling::kLongRope:
+      return line + ", longrope, read up to " + report::number(rope.original_context) + " tokens";
+  }
+  return line;
+}
+
+/// How tokens know their places; where layers differ, in how many each way is.
+std::string positions_line(const ModelSpec& spec) {
+  if (spec.learned_positions) return "learned";
+  std::vector<std::pair<std::string, std::size_t>> ways;
+  for (const LayerSpec& layer : spec.layers) {
+    const AttentionSpec* attention = layer.attention();
+    if (attention == nullptr) continue;
+    const std::string way = attention->rope ? rope_line(*attention) : "none";
+    const auto known = std::ranges::find(ways, way, &std::pair<std::string, std::size_t>::first);
+    if (known == ways.end()) {
+      ways.emplace_back(way, 1);
+    } else {
+      ++known->second;
+    }
+  }
+  if (ways.empty()) return "none";
+  if (ways.size() == 1) return ways.front().first;
+  std::string line;
+  for (const auto& [way, layers] : ways) {
+    line += (line.empty() ? "" : "; ") + way + " in " + std::to_string(layers) + (layers == 1 ? " layer" : " layers");
   }
   return line;
 }
@@ -111,6 +141,8 @@ std::string layout_line(const ModelSpec& spec) {
   switch (spec.layout) {
     case BlockLayout::kPostNorm:
       return norm + " after attention and MLP";
+    case BlockLayout::kOutputNorm:
+      return norm + " of what attention and MLP add";
     case BlockLayout::kParallel:
       return norm + " before attention and MLP, which are parallel";
     case BlockLayout::kParallelShared:

@@ -28,23 +28,78 @@ TEST_CASE("Qwen3-Next's full attention has a gate per element, norms over heads 
   CHECK(!test::mlp_of(spec).experts);
 }
 
-TEST_CASE("a layer of linear attention is refused by type and place") {
-  CHECK(refusal("layer_types", {"full_attention", "linear_attention"}) ==
-        "config.json: layer_types[1]: 'linear_attention' is not supported; supported: full_attention");
-  CHECK(refusal("layer_types", nullptr) == test::Contains("config.json: layer_types: missing: three of four layers are "
-                                                          "'linear_attention' then"));
-  CHECK(refusal("layer_types", "full_attention") == "config.json: layer_types: must be a list, is \"full_attention\"");
-  CHECK(refusal("layer_types", {"full_attention", 7}) == test::Contains("layer_types[1]: must be a string, is 7"));
+TEST_CASE("layers of linear attention are gated delta nets, three of four unless the types are given") {
+  const json types = {"linear_attention", "full_attention"};
+  const ModelSpec spec = test::described(test::with_field(kConfig, "layer_types", types));
+  const auto& delta = std::get<GatedDeltaSpec>(spec.layers[0].mixer);
+  CHECK(delta.key_heads == 16);
+  CHECK(delta.value_heads == 32);
+  CHECK(delta.key_size == 128);
+  CHECK(delta.value_size == 128);
+  CHECK(delta.width == 4);
+  CHECK(delta.channels() == 8192);
+  CHECK(spec.layers[0].attention() == nullptr);
+  CHECK(spec.layers[1].attention() != nullptr);
+  json config = test::with_field(kConfig, "num_hidden_layers", 8);
+  config.erase("layer_types");
+  const ModelSpec eight = test::described(config);
+  for (std::size_t layer = 0; layer < 8; ++layer) {
+    CHECK((eight.layers[layer].attention() != nullptr) == (layer == 3 || layer == 7));
+  }
 }
 
-TEST_CASE("Qwen3-Next's experts are refused by layer") {
-  CHECK(refusal("num_experts", 4) ==
-        "config.json: mlp_only_layers: layer 0 has experts, which are not supported for this architecture");
-  CHECK(test::refusal_of_field(test::with_field(kConfig, "num_experts", 4), "mlp_only_layers", {0}) ==
-        test::Contains("layer 1 has experts"));
-  CHECK(test::refusal_of_field(test::with_field(kConfig, "num_experts", 4), "mlp_only_layers", {0, 1}) == "no error");
-  CHECK(test::refusal_of_field(test::with_field(kConfig, "num_experts", 4), "decoder_sparse_step", 2) ==
-        test::Contains("layer 1 has experts"));
+TEST_CASE("Qwen3-Next's layers are refused by type and place") {
+  CHECK(refusal("layer_types", {"full_attention", "sparse_attention"}) ==
+        "config.json: layer_types[1]: 'sparse_attention' is not supported; supported: full_attention, "
+        "linear_attention");
+  CHECK(refusal("layer_types", "full_attention") == "config.json: layer_types: must be a list, is \"full_attention\"");
+  CHECK(refusal("layer_types", {"full_attention", 7}) == test::Contains("layer_types[1]: must be a string, is 7"));
+  CHECK(refusal("linear_num_value_heads", 24) ==
+        "config.json: linear_num_value_heads: must be a multiple of linear_num_key_heads");
+  CHECK(refusal("hidden_act", "gelu") == "config.json: hidden_act: must be 'silu'");
+  CHECK(refusal("attn_output_gate", false) == "config.json: attn_output_gate: false is not supported");
+}
+
+TEST_CASE("Qwen3.5 is the same, alone or as the text part of a model that sees") {
+  json config = test::with_field(kConfig, "model_type", "qwen3_5_text");
+  CHECK(!test::described(config).layers[0].mlp.experts);
+  const json whole = {{"model_type", "qwen3_5"}, {"text_config", config}};
+  CHECK(test::described(whole).layers == test::described(config).layers);
+  config["model_type"] = "qwen3_5_moe_text";
+  config.update({{"num_experts", 6}, {"num_experts_per_tok", 2}, {"moe_intermediate_size", 12}});
+  config.erase("intermediate_size");
+  const ModelSpec mixture = test::described({{"model_type", "qwen3_5_moe"}, {"text_config", config}});
+  CHECK(mixture.layers[0].mlp.experts->count == 6);
+  CHECK(mixture.layers[0].mlp.experts->normalize);
+  CHECK(mixture.layers[0].mlp.experts->shared_router);
+}
+
+json with_experts() {
+  json config = kConfig;
+  config.update({{"num_experts", 6}, {"num_experts_per_tok", 2}, {"moe_intermediate_size", 12}});
+  return config;
+}
+
+TEST_CASE("Qwen3-Next's experts stand beside one that every token passes, by as much as its router says") {
+  const ExpertSpec experts = *test::described(with_experts()).layers[1].mlp.experts;
+  CHECK(experts.count == 6);
+  CHECK(experts.per_token == 2);
+  CHECK(experts.size == 12);
+  CHECK(experts.shared_size == 512);
+  CHECK(experts.shared_router);
+  CHECK(experts.normalize);
+  CHECK(test::described(test::with_field(with_experts(), "mlp_only_layers", {0})).layers[1].mlp.experts);
+  CHECK(!test::described(test::with_field(with_experts(), "mlp_only_layers", {0})).layers[0].mlp.experts);
+  CHECK(!test::described(test::with_field(with_experts(), "decoder_sparse_step", 2)).layers[0].mlp.experts);
+}
+
+TEST_CASE("Qwen3-Next's experts are refused where they make no sense") {
+  CHECK(test::refusal_of_field(with_experts(), "num_experts_per_tok", 7) ==
+        "config.json: num_experts_per_tok: is more than the experts there are");
+  CHECK(test::refusal_of_field(with_experts(), "num_experts", 70000) ==
+        "config.json: num_experts: must be at most 65536");
+  CHECK(test::refusal_of_field(with_experts(), "moe_intermediate_size", nullptr) ==
+        "config.json: moe_intermediate_size: missing");
 }
 
 }  // namespace

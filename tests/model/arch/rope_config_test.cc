@@ -122,7 +122,7 @@ TEST_CASE("Llama 3 leaves fast pairs, stretches slow ones and blends between") {
 
 TEST_CASE("a part of a head's channels is rotated when a configuration of any generation says so") {
   CHECK(read(json::object(), 12).rotary_size == 12);
-  CHECK(read_rope(files::JsonReader(json::object(), "config.json"), 12, 0.5).rotary_size == 6);
+  CHECK(read_rope(files::JsonReader(json::object(), "config.json"), 12, {.partial = 0.5}).rotary_size == 6);
   CHECK(read({{"partial_rotary_factor", 0.25}}).rotary_size == 16);
   CHECK(read({{"rotary_pct", 0.25}}).rotary_size == 16);
   CHECK(read({{"rope_parameters", {{"partial_rotary_factor", 0.4}}}}, 80).rotary_size == 32);

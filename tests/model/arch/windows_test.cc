@@ -35,6 +35,14 @@ TEST_CASE("Mistral's window holds for every layer, and null means none") {
         test::Contains("layer_types[1]: 'full_attention' is not supported"));
 }
 
+TEST_CASE("Ministral's window holds for the layers that are said to slide") {
+  json config = with_field(config_of("ministral"), "sliding_window", 7);
+  config["num_key_value_heads"] = 2;
+  CHECK(windows_of(config) == Windows{7, 7, 7});
+  config["layer_types"] = {"sliding_attention", "full_attention", "sliding_attention"};
+  CHECK(windows_of(config) == Windows{7, 0, 7});
+}
+
 TEST_CASE("Qwen2's window holds for the layers from max_window_layers on, and only when it is used") {
   json config = with_field(config_of("qwen2"), "sliding_window", 7);
   CHECK(windows_of(config) == Windows{0, 0, 0});  // 28 layers see everything when nothing is said

@@ -1,4 +1,4 @@
-"""What the checks work on: the models of tests/data/models, with a tokenizer for their 67 ids, and texts."""
+"""What the checks work on: the models of tests/data/models, with a tokenizer for their ids, and texts."""
 
 import array
 import json
@@ -20,8 +20,12 @@ CHATML = ("{% for message in messages %}{{'<|im_start|>' + message['role'] + '\\
 
 
 def write_tokenizer(folder: pathlib.Path) -> None:
-    """Letters and some pairs of them, as BPE; chats in ChatML."""
-    names = SPECIAL + CHARACTERS + [merge.replace(" ", "") for merge in MERGES]
+    """Letters and some pairs of them, as BPE, or, where there are fewer ids than that, small letters; chats in ChatML."""
+    merges = MERGES
+    names = SPECIAL + CHARACTERS + [merge.replace(" ", "") for merge in merges]
+    if json.loads((folder / "config.json").read_text())["vocab_size"] < len(names):
+        merges = []
+        names = SPECIAL + [character for character in CHARACTERS if not character.isupper()]
     tokenizer = {
         "added_tokens": [{"id": i, "content": name, "special": True, "normalized": False}
                          for i, name in enumerate(SPECIAL)],
@@ -32,7 +36,7 @@ def write_tokenizer(folder: pathlib.Path) -> None:
                            "pair": [], "special_tokens": {"<s>": {"id": "<s>", "ids": [1], "tokens": ["<s>"]}}},
         "decoder": {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": True},
         "model": {"type": "BPE", "unk_token": "<unk>", "vocab": {name: i for i, name in enumerate(names)},
-                  "merges": MERGES},
+                  "merges": merges},
     }
     (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
     config = {"bos_token": "<s>", "eos_token": "<|im_end|>", "unk_token": "<unk>", "chat_template": CHATML}

@@ -24,6 +24,14 @@ class Kind:
         return [] if isinstance(value, self.kind) else [f"{place}: {value!r} is no {self.kind.__name__}"]
 
 
+class OrNull:
+    def __init__(self, of):
+        self.of = of
+
+    def problems(self, value, place: str) -> list[str]:
+        return [] if value is None else self.of.problems(value, place)
+
+
 class List:
     def __init__(self, of):
         self.of = of
@@ -62,13 +70,13 @@ FIGURE, POSITIVE, COUNT = Number(), Number(0), Number(0, whole=True)
 ID = Number(-1, whole=True)
 
 TENSOR_GROUP = Object(name=TEXT, type=TEXT, tensors=COUNT, weights=COUNT, bytes=COUNT)
+ROPE = Object(theta=POSITIVE, rotary_size=COUNT, scaling_or_none=TEXT, factor_or_none=POSITIVE)
 INSPECT = Object(
     architecture=TEXT, layers=COUNT, hidden_size=COUNT, heads=COUNT, kv_heads=COUNT, head_size=COUNT, mlp_size=COUNT,
     vocab_size=COUNT, context_length=COUNT, norm=TEXT, layout=TEXT, causal=FLAG, positions=TEXT, tied_embeddings=FLAG,
     parameters=COUNT, file_bytes=COUNT, bits_per_weight=POSITIVE, tensor_groups=List(TENSOR_GROUP), tokenizer=TEXT,
     advice=List(TEXT), windows_or_none=List(COUNT), experts_or_none=COUNT, prefix_or_none=List(ID),
-    recipe_or_none=ANY_OBJECT,
-    rope_or_none=Object(theta=POSITIVE, rotary_size=COUNT, scaling_or_none=TEXT, factor_or_none=POSITIVE))
+    recipe_or_none=ANY_OBJECT, rope_or_none=ROPE, ropes_or_none=List(OrNull(ROPE)))
 
 CALIBRATE = Object(
     layers=List(Object(layer=COUNT, median=POSITIVE, massive=FLAG,

@@ -1,0 +1,51 @@
+// Command R (Cohere) and R7B (Cohere2): attention and MLP in parallel on one LayerNorm without bias, interleaved RoPE,
+// scaled logits. In Cohere2 layers with a window rotate, those that see everything do not.
+#include "model/arch/architectures.h"
+#include "model/arch/decoder_config.h"
+
+namespace ballast::model {
+
+namespace {
+
+DecoderConfig describe_common(const files::JsonReader& config, double theta) {
+  DecoderConfig decoder = read_llama_line(config, {.context = 8192, .tied_embeddings = true, .rope = {.theta = theta}});
+  ModelSpec& spec = decoder.spec;
+  spec.norm = {.kind = NormSpec::Kind::kLayer, .epsilon = config.positive("layer_norm_eps", 1e-5)};
+  spec.layout = BlockLayout::kParallelShared;
+  spec.logit_scale = config.positive("logit_scale", 0.0625);
+  BiasSpec& biases = spec.biases;
+  biases.query = biases.key = biases.value = biases.attention_output = config.flag("attention_bias", false);
+  // LayerNorms with a gain for each channel of each head.
+  if (config.flag("use_qk_norm", false)) config.fail("use_qk_norm", "true is not supported");
+  return decoder;
+}
+
+ModelSpec describe_cohere(const files::JsonReader& config) {
+  return describe_common(config, 500000.0).finish();
+}
+
+ModelSpec describe_cohere2(const files::JsonReader& config) {
+  constexpr std::size_t kPattern = 4;
+  ModelSpec spec = describe_common(config, 10000.0).finish();
+  const RopeSpec rope = *spec.first_attention()->rope;
+  set_layer_types(read_sliding_layers(config, spec.layers.size(), kPattern), read_window(config, 4096), rope, {}, spec);
+  return spec;
+}
+
+}  // namespace
+
+constinit const Architecture kCohere = {
+    .model_type = "cohere",
+    .names = kLlamaNames,
+    .describe = describe_cohere,
+    .huggingface_interleaves_rope = true,
+};
+
+constinit const Architecture kCohere2 = {
+    .model_type = "cohere2",
+    .names = kLlamaNames,
+    .describe = describe_cohere2,
+    .huggingface_interleaves_rope = true,
+};
+
+}  // namespace ballast::model

@@ -1,0 +1,74 @@
+// OLMo 2 and 3: Llama with norms of what attention and MLP return instead of what they read, and of all queries and all
+// keys; OLMo 3 has layers with a window. OLMoE: experts, and the norms where Llama has them.
+#include "model/arch/architectures.h"
+#include "model/arch/decoder_config.h"
+#include "model/arch/rope_config.h"
+
+namespace ballast::model {
+
+namespace {
+
+constexpr auto kMixtureNames = joined_names(kLlamaNames, kQwenExpertNames);
+
+// What all have in common.
+DecoderConfig describe_common(const files::JsonReader& config, std::size_t context) {
+  DecoderConfig decoder = read_llama_line(config, {.context = context, .epsilon = 1e-5});
+  decoder.attention.query_key_norm = true;
+  decoder.attention.norm_over_heads = true;
+  BiasSpec& biases = decoder.spec.biases;
+  biases.query = biases.key = biases.value = biases.attention_output = config.flag("attention_bias", false);
+  return decoder;
+}
+
+ModelSpec describe_olmo2(const files::JsonReader& config) {
+  DecoderConfig decoder = describe_common(config, 2048);
+  decoder.spec.layout = BlockLayout::kOutputNorm;
+  return decoder.finish();
+}
+
+ModelSpec describe_olmo3(const files::JsonReader& config) {
+  constexpr std::size_t kPattern = 4;
+  nlohmann::json plain = config.json();  // rotation is read by type, below
+  plain.erase("rope_parameters");
+  plain.erase("rope_scaling");
+  ModelSpec spec = describe_olmo2(files::JsonReader(plain, config.context()));
+  const RopeDefaults defaults = {.theta = config.positive("rope_theta", 500000.0)};
+  const std::size_t head_size = spec.first_attention()->head_size;
+  const RopeSpec global = read_rope_of_type(config, "full_attention", head_size, defaults, "rope_scaling");
+  const RopeSpec local = read_rope_of_type(config, "sliding_attention", head_size, defaults);
+  set_layer_types(read_sliding_layers(config, spec.layers.size(), kPattern), read_window(config, 4096), local, global,
+                  spec);
+  return spec;
+}
+
+ModelSpec describe_olmoe(const files::JsonReader& config) {
+  if (config.has("clip_qkv")) config.fail("clip_qkv", "is not supported");
+  ModelSpec spec = describe_common(config, 4096).finish();
+  ExpertSpec experts = read_experts(config, "num_experts", "intermediate_size");
+  experts.normalize = config.flag("norm_topk_prob", false);
+  for (LayerSpec& layer : spec.layers) layer.mlp.experts = experts;
+  return spec;
+}
+
+}  // namespace
+
+constinit const Architecture kOlmo2 = {
+    .model_type = "olmo2",
+    .names = kOutputNormNames,
+    .describe = describe_olmo2,
+};
+
+constinit const Architecture kOlmo3 = {
+    .model_type = "olmo3",
+    .names = kOutputNormNames,
+    .describe = describe_olmo3,
+};
+
+constinit const Architecture kOlmoe = {
+    .model_type = "olmoe",
+    .names = kMixtureNames,
+    .fused = kFusedExperts,
+    .describe = describe_olmoe,
+};
+
+}  // namespace ballast::model

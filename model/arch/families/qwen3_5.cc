@@ -1,0 +1,56 @@
+// Qwen3.5 to 3.8, dense and with experts: Qwen3-Next's layers with other matrices. Checkpoints also hold what sees
+// images and what guesses several tokens at once, which text does not need.
+#include <array>
+
+#include "model/arch/architectures.h"
+#include "model/arch/families/qwen_hybrid.h"
+
+namespace ballast::model {
+
+namespace {
+
+constexpr std::array kProjections = {Role::kDeltaQuery, Role::kDeltaKey, Role::kDeltaValue};
+constexpr std::array<FusedTensor, 3> kFused{{
+    kFusedQuery,
+    kFusedExperts[0],
+    {"model.layers.{}.linear_attn.in_proj_qkv", "", kProjections, FusedTensor::Runs::kOne},
+}};
+
+// Where there are images, the names of text begin so.
+constexpr std::array<std::string_view, 1> kPrefixesBesideImages = {"model.language_model."};
+
+/// The part of a configuration that is about text.
+files::JsonReader text_config(const files::JsonReader& config) {
+  return config.has("text_config") ? config.object("text_config") : config;
+}
+
+ModelSpec describe_dense(const files::JsonReader& config) {
+  return describe_qwen_hybrid(text_config(config));
+}
+
+ModelSpec describe_mixture(const files::JsonReader& config) {
+  const files::JsonReader text = text_config(config);
+  ModelSpec spec = describe_qwen_hybrid(text);
+  ExpertSpec experts = read_qwen_experts(text);
+  experts.normalize = true;
+  for (LayerSpec& layer : spec.layers) layer.mlp.experts = experts;
+  return spec;
+}
+
+constexpr Architecture architecture(std::string_view model_type, ModelSpec (*describe)(const files::JsonReader&)) {
+  return {.model_type = model_type,
+          .names = kQwenHybridNames,
+          .fused = kFused,
+          .describe = describe,
+          .prefix = "model.",
+          .other_prefixes = kPrefixesBesideImages};
+}
+
+}  // namespace
+
+constinit const Architecture kQwen35 = architecture("qwen3_5", describe_dense);
+constinit const Architecture kQwen35Text = architecture("qwen3_5_text", describe_dense);
+constinit const Architecture kQwen35Moe = architecture("qwen3_5_moe", describe_mixture);
+constinit const Architecture kQwen35MoeText = architecture("qwen3_5_moe_text", describe_mixture);
+
+}  // namespace ballast::model

@@ -1,0 +1,71 @@
+#include "model/arch/families/qwen_hybrid.h"
+
+#include <string>
+#include <vector>
+
+#include "model/arch/rope_config.h"
+
+namespace ballast::model {
+
+namespace {
+
+GatedDeltaSpec read_delta(const files::JsonReader& config) {
+  GatedDeltaSpec delta = {.key_heads = config.size("linear_num_key_heads", 16),
+                          .value_heads = config.size("linear_num_value_heads", 32),
+                          .key_size = config.size("linear_key_head_dim", 128),
+                          .value_size = config.size("linear_value_head_dim", 128),
+                          .width = config.size("linear_conv_kernel_dim", 4),
+                          .epsilon = config.positive("rms_norm_eps", 1e-6)};
+  if (delta.value_heads % delta.key_heads != 0) {
+    config.fail("linear_num_value_heads", "must be a multiple of linear_num_key_heads");
+  }
+  return delta;
+}
+
+/// Which layers attend.
+std::vector<bool> attending_layers(const files::JsonReader& config, std::size_t layers) {
+  std::vector<bool> attending;
+  if (!config.has("layer_types")) {
+    const std::size_t interval = config.size("full_attention_interval", 4);
+    for (std::size_t layer = 0; layer < layers; ++layer) attending.push_back((layer + 1) % interval == 0);
+    return attending;
+  }
+  check_layer_types(config, layers, {"full_attention", "linear_attention"});
+  for (const std::string& type : config.at("layer_types").strings()) attending.push_back(type == "full_attention");
+  return attending;
+}
+
+}  // namespace
+
+ModelSpec describe_qwen_hybrid(const files::JsonReader& config) {
+  // The configuration classes have a default that no other family has.
+  if (!config.has("head_dim")) config.fail("head_dim", "missing");
+  if (config.text("hidden_act", "silu") != "silu") config.fail("hidden_act", "must be 'silu'");
+  if (!config.flag("attn_output_gate", true)) config.fail("attn_output_gate", "false is not supported");
+  DecoderConfig decoder = read_llama_line(config);
+  decoder.attention.rope = read_rope(config, decoder.attention.head_size, {.partial = 0.25});
+  BiasSpec& biases = decoder.spec.biases;
+  biases.query = biases.key = biases.value = biases.attention_output = config.flag("attention_bias", false);
+  decoder.attention.query_key_norm = true;
+  decoder.attention.output_gate = true;
+  decoder.spec.norm.gain_offset = 1.0;
+  ModelSpec spec = decoder.finish();
+  const std::vector<bool> attending = attending_layers(config, decoder.layers);
+  const GatedDeltaSpec delta = read_delta(config);
+  for (std::size_t layer = 0; layer < decoder.layers; ++layer) {
+    if (!attending[layer]) spec.layers[layer].mixer = delta;
+  }
+  return spec;
+}
+
+ExpertSpec read_qwen_experts(const files::JsonReader& config) {
+  for (const char* field : {"num_experts", "num_experts_per_tok", "moe_intermediate_size"}) {
+    if (!config.has(field)) config.fail(field, "missing");
+  }
+  ExpertSpec experts = read_experts(config, "num_experts", "moe_intermediate_size");
+  experts.shared_size = config.size("shared_expert_intermediate_size", 512);
+  experts.shared_router = true;
+  return experts;
+}
+
+}  // namespace ballast::model

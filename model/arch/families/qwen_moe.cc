@@ -1,0 +1,81 @@
+// Mixtures of Qwen2 (with an MLP beside the experts that every token passes) and Qwen3: experts in place of the MLP, in
+// all layers or every few.
+#include "model/arch/architectures.h"
+#include "model/arch/decoder_config.h"
+
+namespace ballast::model {
+
+namespace {
+
+constexpr auto kNames = joined_names(kLlamaNames, kQwenExpertNames);
+
+// How many experts there are, in the field that transformers 5 writes or in the one of before.
+ExpertSpec read_routed_experts(const files::JsonReader& config) {
+  const char* count = config.has("num_local_experts") ? "num_local_experts" : "num_experts";
+  // The configuration classes have defaults that no published model has.
+  for (const char* field : {count, "num_experts_per_tok", "moe_intermediate_size"}) {
+    if (!config.has(field)) config.fail(field, "missing");
+  }
+  ExpertSpec experts = read_experts(config, count, "moe_intermediate_size");
+  experts.normalize = config.flag("norm_topk_prob", false);
+  return experts;
+}
+
+ModelSpec describe_qwen3(const files::JsonReader& config) {
+  if (!config.has("head_dim")) config.fail("head_dim", "missing");
+  DecoderConfig decoder = read_llama_line(config);
+  BiasSpec& biases = decoder.spec.biases;
+  biases.query = biases.key = biases.value = biases.attention_output = config.flag("attention_bias", false);
+  decoder.attention.query_key_norm = true;
+  ModelSpec spec = decoder.finish();
+  set_sparse_layers(config, read_routed_experts(config), spec);
+  if (config.flag("use_sliding_window", false)) set_windows(spec, read_windows(config, decoder.layers));
+  return spec;
+}
+
+ModelSpec describe_qwen2(const files::JsonReader& config) {
+  // What is in layer_types then depends on the version of transformers.
+  if (config.flag("use_sliding_window", false)) config.fail("use_sliding_window", "true is not supported");
+  DecoderConfig decoder = read_llama_line(config, {.context = 32768, .heads = {.kv_heads = 16}});
+  BiasSpec& biases = decoder.spec.biases;
+  biases.query = biases.key = biases.value = config.flag("qkv_bias", true);
+  ModelSpec spec = decoder.finish();
+  ExpertSpec experts = read_routed_experts(config);
+  experts.shared_size = config.size("shared_expert_intermediate_size", 5632);
+  experts.shared_router = true;
+  set_sparse_layers(config, experts, spec);
+  return spec;
+}
+
+nlohmann::json config_from_gguf(const files::GgufFile& file) {
+  nlohmann::json config = llama_line_from_gguf(file, "qwen3moe", /*with_experts=*/true);
+  const files::JsonReader metadata(file.config(), file.path().string());
+  config["model_type"] = kQwen3Moe.model_type;
+  config["architectures"] = {"Qwen3MoeForCausalLM"};
+  config["attention_bias"] = file.contains("blk.0.attn_q.bias");
+  config["num_experts"] = metadata.size("qwen3moe.expert_count");
+  config["num_experts_per_tok"] = metadata.size("qwen3moe.expert_used_count");
+  config["moe_intermediate_size"] = metadata.size("qwen3moe.expert_feed_forward_length");
+  config["norm_topk_prob"] = true;  // what llama.cpp does, which has no key for it
+  return config;
+}
+
+}  // namespace
+
+constinit const Architecture kQwen2Moe = {
+    .model_type = "qwen2_moe",
+    .names = kNames,
+    .fused = kFusedExperts,
+    .describe = describe_qwen2,
+};
+
+constinit const Architecture kQwen3Moe = {
+    .model_type = "qwen3_moe",
+    .gguf_architecture = "qwen3moe",
+    .names = kNames,
+    .fused = kFusedExperts,
+    .describe = describe_qwen3,
+    .config_from_gguf = config_from_gguf,
+};
+
+}  // namespace ballast::model

@@ -1,0 +1,90 @@
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <vector>
+
+#include "described.h"
+#include "layers.h"
+#include "model/arch/rope_config.h"
+
+namespace ballast::model {
+namespace {
+
+using nlohmann::json;
+using test::described;
+using test::with_field;
+
+const json kConfig = {{"model_type", "phi3"},     {"num_hidden_layers", 2},  {"hidden_size", 32},
+                      {"num_attention_heads", 4}, {"intermediate_size", 40}, {"vocab_size", 10}};
+
+json stretched() {
+  json config = with_field(kConfig, "max_position_embeddings", 131072);
+  config["original_max_position_embeddings"] = 4096;
+  config["partial_rotary_factor"] = 0.75;
+  config["rope_scaling"] = {{"type", "longrope"}, {"short_factor", {1.0, 1.5, 2.0}}, {"long_factor", {4.0, 5.0, 6.0}}};
+  return config;
+}
+
+std::string refusal_of_scaling(const char* field, const json& value) {
+  json config = stretched();
+  config["rope_scaling"][field] = value;
+  return test::error_message([&] { described(config); });
+}
+
+TEST_CASE("Phi-3 has no biases, a window in every layer or none, and a context of 4,096 when nothing is said") {
+  const ModelSpec spec = described(kConfig);
+  CHECK(spec.layout == BlockLayout::kPreNorm);
+  CHECK(spec.norm.epsilon == 1e-5);
+  CHECK(!spec.biases.query);
+  CHECK(test::mlp_of(spec).gated);
+  CHECK(test::attention_of(spec).kv_heads == 4);
+  CHECK(test::attention_of(spec).window == 0);
+  CHECK(spec.context_length == 4096);
+  CHECK(described(with_field(kConfig, "sliding_window", 9)).layers[1].attention()->window == 9);
+}
+
+TEST_CASE("LongRoPE divides each pair's frequency, scales the amplitude and holds up to the original context") {
+  for (const char* type : {"longrope", "su", "yarn"}) {
+    json config = stretched();
+    config["rope_scaling"]["type"] = type;
+    const ModelSpec spec = described(config);
+    const RopeSpec& rope = *test::attention_of(spec).rope;
+    CHECK(rope.scaling == RopeSpec::Scaling::kLongRope);
+    CHECK(rope.factor == 32.0);
+    CHECK(rope.amplitude == doctest::Approx(std::sqrt(1 + std::log(32.0) / std::log(4096.0))));
+    CHECK(spec.context_length == 4096);
+    const std::vector<double> frequencies = rope_frequencies(rope);
+    REQUIRE(frequencies.size() == 3);
+    CHECK(frequencies[0] == 1.0);
+    CHECK(frequencies[1] == doctest::Approx(std::pow(10000.0, -1.0 / 3) / 1.5));
+    CHECK(frequencies[2] == doctest::Approx(std::pow(10000.0, -2.0 / 3) / 2.0));
+  }
+  json config = stretched();
+  config["rope_scaling"]["attention_factor"] = 1.25;
+  CHECK(test::attention_of(described(config)).rope->amplitude == 1.25);
+  config = with_field(stretched(), "max_position_embeddings", 4096);  // not stretched: short factors alone
+  CHECK(test::attention_of(described(config)).rope->amplitude == 1.0);
+}
+
+TEST_CASE("LongRoPE with missing or absurd factors, and other ways to stretch, are refused by field") {
+  CHECK(refusal_of_scaling("short_factor", nullptr) == "config.json: rope_scaling.short_factor: missing");
+  CHECK(refusal_of_scaling("short_factor", {1.0, 2.0}) ==
+        "config.json: rope_scaling.short_factor: has 2 entries for 3 pairs of channels that rotate");
+  CHECK(refusal_of_scaling("short_factor", {1.0, 0.0, 2.0}) ==
+        "config.json: rope_scaling.short_factor[1]: must be positive");
+  CHECK(refusal_of_scaling("attention_factor", 0) == "config.json: rope_scaling.attention_factor: must be positive");
+  CHECK(refusal_of_scaling("type", "linear") ==
+        "config.json: rope_scaling.rope_type: 'linear' is not supported; supported: default, longrope");
+  CHECK(test::refusal_of_field(stretched(), "original_max_position_embeddings", 1) ==
+        "config.json: rope_scaling: needs an original_max_position_embeddings above 1");
+}
+
+TEST_CASE("families whose texts LongRoPE does not end refuse it") {
+  json config = with_field(stretched(), "model_type", "llama");
+  config.erase("partial_rotary_factor");
+  CHECK(test::error_message([&] { described(config); }) ==
+        "config.json: rope_scaling.rope_type: 'longrope' is not supported; supported: default, linear, llama3, yarn");
+}
+
+}  // namespace
+}  // namespace ballast::model
