@@ -67,6 +67,13 @@ struct Relu {
   }
 };
 
+struct ReluSquared {
+  HWY_INLINE ActivationVector operator()(ActivationVector x) const {
+    const ActivationVector positive = Relu()(x);
+    return hn::Mul(positive, positive);
+  }
+};
+
 template <class Function>
 HWY_INLINE void activate_values(Function function, const float* gate, const float* up, std::size_t count, float* dst) {
   if (up == nullptr) {
@@ -87,6 +94,8 @@ inline void activate_range(Activation activation, const float* gate, const float
       return activate_values(GeluTanh(), gate, up, count, dst);
     case Activation::kRelu:
       return activate_values(Relu(), gate, up, count, dst);
+    case Activation::kReluSquared:
+      return activate_values(ReluSquared(), gate, up, count, dst);
   }
 }
 

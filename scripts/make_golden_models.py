@@ -50,7 +50,7 @@ FAMILIES = {
     "mistral": ("Mistral", "ForCausalLM", dict(SIZES, sliding_window=5)),
     "qwen2": ("Qwen2", "ForCausalLM", dict(SIZES, tie_word_embeddings=True, use_sliding_window=True, sliding_window=6,
                                            max_window_layers=1)),
-    "qwen3": ("Qwen3", "ForCausalLM", dict(SIZES, head_dim=12)),
+    "qwen3": ("Qwen3", "ForCausalLM", dict(SMALL, head_dim=12)),
     "gpt2": ("GPT2", "LMHeadModel", dict(vocab_size=67, n_embd=32, n_layer=2, n_head=4, n_positions=64, n_inner=48,
                                          bos_token_id=1, eos_token_id=1)),
     "gpt_neox": ("GPTNeoX", "ForCausalLM", dict(PLAIN, rotary_pct=0.5, bos_token_id=1, eos_token_id=1)),
@@ -86,7 +86,7 @@ FAMILIES = {
     "ernie4_5": ("Ernie4_5", "ForCausalLM", dict(SINGLE, head_dim=12, use_bias=True)),
     "gemma": ("Gemma", "ForCausalLM", dict(SINGLE, head_dim=12)),
     "gemma3_text": ("Gemma3Text", "ForCausalLM", dict(
-        SMALL, head_dim=12, query_pre_attn_scalar=20, final_logit_softcapping=3.0, sliding_window=5,
+        SMALL, head_dim=12, query_pre_attn_scalar=12, final_logit_softcapping=3.0, sliding_window=5,
         layer_types=["sliding_attention", "full_attention"], rope_parameters=dict(
             sliding_attention=dict(rope_type="default", rope_theta=5000.0),
             full_attention=dict(rope_type="linear", factor=4.0, rope_theta=100000.0)))),
@@ -118,12 +118,16 @@ FAMILIES = {
         SMALL, head_dim=12, attention_bias=True, use_qk_norm=True, moe_intermediate_size=8, n_routed_experts=6,
         num_experts_per_tok=2, n_shared_experts=1, n_group=3, topk_group=2, first_k_dense_replace=1,
         routed_scaling_factor=1.5)),
+    "lfm2": ("Lfm2", "ForCausalLM", dict(SMALL, layer_types=["conv", "full_attention"], block_multiple_of=4)),
+    "nemotron": ("Nemotron", "ForCausalLM", dict(SINGLE, attention_bias=True, mlp_bias=True)),
+    "arcee": ("Arcee", "ForCausalLM", SINGLE),
+    "helium": ("Helium", "ForCausalLM", dict(SINGLE, num_key_value_heads=2, head_dim=8, attention_bias=True)),
 }
 CONFIGURATIONS = {"qwen3_5_text": "Qwen3_5TextConfig"}  # where the class is not that of the whole model
 WHOLE_EXPERTS = ("mixtral",)  # all experts of a layer in one tensor, as newer checkpoints have them
 FIRST_TOKEN, MASSIVE_CHANNEL = 1, 3
 BATCH, TOKENS = 2, 14
-GGUF_FAMILIES = ("qwen2", "qwen3", "gpt2", "qwen3_moe")
+GGUF_FAMILIES = ("qwen2", "qwen3", "gpt2", "qwen3_moe", "gemma3_text")
 Q8_0, F16, BF16, F32 = (gguf.GGMLQuantizationType[name] for name in ("Q8_0", "F16", "BF16", "F32"))
 
 
@@ -225,7 +229,7 @@ def split_experts(parameters):
 def write_gguf(model: transformers.PreTrainedModel, path: pathlib.Path, tensor_type) -> None:
     """tensor_type(name, tensor) is how a tensor is stored; names are those of llama.cpp."""
     config = model.config
-    family = config.model_type.replace("_moe", "moe")
+    family = config.model_type.replace("_moe", "moe").replace("_text", "")
     writer = gguf.GGUFWriter(path, family)
     writer.add_block_count(config.num_hidden_layers)
     writer.add_context_length(config.max_position_embeddings)
@@ -237,18 +241,27 @@ def write_gguf(model: transformers.PreTrainedModel, path: pathlib.Path, tensor_t
     else:
         writer.add_head_count_kv(config.num_key_value_heads)
         writer.add_layer_norm_rms_eps(config.rms_norm_eps)
-        writer.add_rope_freq_base(config.rope_parameters["rope_theta"])
+        writer.add_rope_freq_base(config.rope_parameters.get("full_attention", config.rope_parameters)["rope_theta"])
     if family == "qwen3moe":
         writer.add_expert_count(config.num_experts)
         writer.add_expert_used_count(config.num_experts_per_tok)
         writer.add_expert_feed_forward_length(config.moe_intermediate_size)
-    if family in ("qwen3", "qwen3moe"):
+    if family == "gemma3":
+        writer.add_sliding_window(config.sliding_window)
+        writer.add_sliding_window_pattern(config.layer_types.index("full_attention") + 1)
+        writer.add_rope_freq_base_swa(config.rope_parameters["sliding_attention"]["rope_theta"])
+        writer.add_rope_scaling_type(gguf.RopeScalingType.LINEAR)
+        writer.add_rope_scaling_factor(config.rope_parameters["full_attention"]["factor"])
+        writer.add_final_logit_softcapping(config.final_logit_softcapping)
+    if family in ("qwen3", "qwen3moe", "gemma3"):
         writer.add_key_length(config.head_dim)
         writer.add_value_length(config.head_dim)
     architecture = next(key for key, value in gguf.MODEL_ARCH_NAMES.items() if value == family)
     names = gguf.get_tensor_name_map(architecture, config.num_hidden_layers)
     for name, parameter in split_experts(model.named_parameters()):
         values = parameter.detach().numpy()
+        if family == "gemma3" and name.endswith("norm.weight"):
+            values = values + 1  # llama.cpp's converter adds what the family leaves out
         if ".c_" in name and values.ndim == 2:
             values = np.ascontiguousarray(values.T)  # GPT-2 keeps [inputs, outputs]
         if family == "llama" and "q_proj" in name:

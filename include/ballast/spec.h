@@ -96,6 +96,15 @@ struct GatedDeltaSpec {
   bool operator==(const GatedDeltaSpec&) const = default;
 };
 
+/// A gated short convolution (LFM2): of three projections the first two are gates; y = second * convolution(first *
+/// third).
+struct ShortConvolutionSpec {
+  std::size_t channels = 0;
+  std::size_t width = 0;  ///< tokens that the convolution sees
+
+  bool operator==(const ShortConvolutionSpec&) const = default;
+};
+
 /// A mixer that was registered under a name (model/mixer/mixer.h), with whatever sizes it has.
 struct RegisteredMixerSpec {
   std::string name;
@@ -105,7 +114,8 @@ struct RegisteredMixerSpec {
 };
 
 /// What of a layer lets tokens see each other.
-using MixerSpec = std::variant<AttentionSpec, LatentAttentionSpec, GatedDeltaSpec, RegisteredMixerSpec>;
+using MixerSpec =
+    std::variant<AttentionSpec, LatentAttentionSpec, GatedDeltaSpec, ShortConvolutionSpec, RegisteredMixerSpec>;
 
 /// MLPs of which a router picks some for each token.
 struct ExpertSpec {

@@ -70,6 +70,8 @@ double activation(Activation kind, double x) {
       return 0.5 * x * (1.0 + std::tanh(std::sqrt(2.0 / std::acos(-1.0)) * (x + 0.044715 * x * x * x)));
     case Activation::kRelu:
       return std::max(x, 0.0);
+    case Activation::kReluSquared:
+      return std::max(x, 0.0) * std::max(x, 0.0);
   }
   return x;
 }

@@ -47,7 +47,11 @@
   ADD(kQwen2Moe)                   \
   ADD(kSeedOss)                    \
   ADD(kExaone4)                    \
-  ADD(kGlm4Moe)
+  ADD(kGlm4Moe)                    \
+  ADD(kLfm2)                       \
+  ADD(kNemotron)                   \
+  ADD(kArcee)                      \
+  ADD(kHelium)
 
 namespace ballast::model {
 

@@ -15,7 +15,7 @@ struct ActivationName {
   std::string_view name;
   Activation activation;
 };
-constexpr std::array<ActivationName, 7> kActivations{{
+constexpr std::array<ActivationName, 8> kActivations{{
     {"silu", Activation::kSilu},
     {"swish", Activation::kSilu},
     {"gelu", Activation::kGelu},
@@ -23,6 +23,7 @@ constexpr std::array<ActivationName, 7> kActivations{{
     {"gelu_fast", Activation::kGeluTanh},
     {"gelu_pytorch_tanh", Activation::kGeluTanh},
     {"relu", Activation::kRelu},
+    {"relu2", Activation::kReluSquared},
 }};
 
 }  // namespace
@@ -197,11 +198,11 @@ void check_layer_types(const files::JsonReader& config, std::size_t layers,
   }
 }
 
-nlohmann::json llama_line_from_gguf(const files::GgufFile& file, std::string_view architecture, bool with_experts) {
+nlohmann::json llama_line_from_gguf(const files::GgufFile& file, std::string_view architecture, GgufExtras extras) {
   const files::JsonReader metadata(file.config(), file.path().string());
   const std::string prefix = std::string(architecture) + ".";
   const auto key = [&](std::string_view name) { return prefix + std::string(name); };
-  if (!with_experts && metadata.has(key("expert_count")) && metadata.number(key("expert_count")) > 0) {
+  if (!extras.experts && metadata.has(key("expert_count")) && metadata.number(key("expert_count")) > 0) {
     metadata.fail(key("expert_count"),
                   "a GGUF of this family with experts is not supported: convert from the Hugging Face checkpoint");
   }
@@ -216,7 +217,8 @@ nlohmann::json llama_line_from_gguf(const files::GgufFile& file, std::string_vie
     metadata.fail(key("attention.value_length"), "is " + std::to_string(size) + ", the keys have " +
                                                      std::to_string(head_size) + " channels: not supported");
   }
-  if (metadata.has(key("attention.sliding_window")) && metadata.number(key("attention.sliding_window")) > 0) {
+  if (!extras.window && metadata.has(key("attention.sliding_window")) &&
+      metadata.number(key("attention.sliding_window")) > 0) {
     metadata.fail(key("attention.sliding_window"),
                   "a window is not supported in a GGUF: convert from the Hugging Face checkpoint");
   }

@@ -167,10 +167,14 @@ void set_layer_types(const std::vector<bool>& sliding, std::size_t window, const
 void check_layer_types(const files::JsonReader& config, std::size_t layers,
                        std::initializer_list<std::string_view> known);
 
-/// The config.json of a GGUF of the Llama line, with model type and keys of `architecture`. Experts are refused unless
-/// the caller reads them.
-nlohmann::json llama_line_from_gguf(const files::GgufFile& file, std::string_view architecture,
-                                    bool with_experts = false);
+/// What of a GGUF the caller reads itself; it is refused otherwise.
+struct GgufExtras {
+  bool experts = false;
+  bool window = false;
+};
+
+/// The config.json of a GGUF of the Llama line, with model type and keys of `architecture`.
+nlohmann::json llama_line_from_gguf(const files::GgufFile& file, std::string_view architecture, GgufExtras extras = {});
 
 /// Token ids that begin and end a text, from a GGUF's metadata into config.json's fields.
 void copy_token_ids(const files::GgufFile& file, nlohmann::json& config);

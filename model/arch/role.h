@@ -42,6 +42,11 @@ enum class Role : std::uint16_t {
   kDeltaDecayRate,    ///< a vector of its own: logarithms
   kDeltaNorm,         ///< of what a head returns
   kDeltaOutput,
+  kConvolutionInputGate,   ///< multiplies what a short convolution reads
+  kConvolutionOutputGate,  ///< multiplies what it returns
+  kConvolutionInput,
+  kConvolutionTaps,  ///< a vector of its own, [channels][width]
+  kConvolutionOutput,
   kAttentionPostNorm,  ///< of what the mixer, whatever it is, returns
   kMlpNorm,
   kGate,

@@ -25,6 +25,7 @@ const MixerKind& mixer_kind(const LayerSpec& layer) {
   if (std::holds_alternative<AttentionSpec>(layer.mixer)) return kAttention;
   if (std::holds_alternative<LatentAttentionSpec>(layer.mixer)) return kLatentAttention;
   if (std::holds_alternative<GatedDeltaSpec>(layer.mixer)) return kGatedDelta;
+  if (std::holds_alternative<ShortConvolutionSpec>(layer.mixer)) return kShortConvolution;
   const std::string& name = std::get<RegisteredMixerSpec>(layer.mixer).name;
   for (const MixerKind* kind : registered()) {
     if (kind->name == name) return *kind;
@@ -48,6 +49,7 @@ void for_each_mixer_kind(const std::function<void(const MixerKind&)>& visit) {
   visit(kAttention);
   visit(kLatentAttention);
   visit(kGatedDelta);
+  visit(kShortConvolution);
   for (const MixerKind* kind : registered()) visit(*kind);
 }
 

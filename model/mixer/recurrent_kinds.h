@@ -7,6 +7,7 @@
 namespace ballast::model {
 
 extern const MixerKind kGatedDelta;
+extern const MixerKind kShortConvolution;
 
 }  // namespace ballast::model
 

@@ -59,6 +59,7 @@ ModelSource::ModelSource(const std::filesystem::path& path) : checkpoint_(files:
   layout_.architecture = architecture_;
   spec_ = architecture_->describe(config);
   spec_.architecture = architecture_->model_type;
+  if (layout_.gguf) spec_.norm.gain_offset = 0;  // llama.cpp's converter adds it
   spec_.stop_tokens = text::read_token_ids(config, "eos_token_id");
   if (spec_.stop_tokens.empty() && config.has("text_config")) {
     spec_.stop_tokens = text::read_token_ids(config.object("text_config"), "eos_token_id");

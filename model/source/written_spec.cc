@@ -29,10 +29,13 @@ constexpr std::array<BiasField, 8> kBiases{{
 nlohmann::json written_spec(const ModelSpec& spec) {
   nlohmann::json biases = nlohmann::json::object();
   for (const BiasField& field : kBiases) biases[field.name] = spec.biases.*field.flag;
-  return {{"version", kVersion},
-          {"norm", spec.norm.kind == NormSpec::Kind::kRms ? "rms" : "layer"},
-          {"norm_bias", spec.norm.bias},
-          {"biases", biases}};
+  nlohmann::json written = {{"version", kVersion},
+                            {"norm", spec.norm.kind == NormSpec::Kind::kRms ? "rms" : "layer"},
+                            {"norm_bias", spec.norm.bias},
+                            {"biases", biases}};
+  // Some families derive it from the type of the original's weights.
+  if (spec.embedding_scale != 1.0) written["embedding_scale"] = spec.embedding_scale;
+  return written;
 }
 
 std::optional<std::vector<int>> read_massive_tokens(const files::JsonReader& config) {
@@ -50,6 +53,7 @@ void read_written_spec(const files::JsonReader& config, ModelSpec& spec) {
   spec.norm.kind = norm == "rms" ? NormSpec::Kind::kRms : NormSpec::Kind::kLayer;
   spec.norm.bias = config.flag("norm_bias");
   spec.norm.gain_offset = 0;
+  spec.embedding_scale = config.positive("embedding_scale", spec.embedding_scale);
   const files::JsonReader biases = config.object("biases");
   for (const BiasField& field : kBiases) spec.biases.*field.flag = biases.flag(field.name);
 }

@@ -117,8 +117,8 @@ TEST_CASE("a block of any make is what the spec says") {
   const auto coin = [&] { return random() % 2 == 0; };
   constexpr BlockLayout kLayouts[] = {BlockLayout::kPreNorm, BlockLayout::kPostNorm, BlockLayout::kOutputNorm,
                                       BlockLayout::kParallel, BlockLayout::kParallelShared};
-  constexpr Activation kActivations[] = {Activation::kSilu, Activation::kGelu, Activation::kGeluTanh,
-                                         Activation::kRelu};
+  constexpr Activation kActivations[] = {Activation::kSilu, Activation::kGelu, Activation::kGeluTanh, Activation::kRelu,
+                                         Activation::kReluSquared};
   for (unsigned trial = 0; trial < 200; ++trial) {
     ModelSpec spec = small_spec();
     AttentionSpec& attention = test::attention_of(spec);

@@ -13,6 +13,7 @@
 #include "reference_delta.h"
 #include "reference_heads.h"
 #include "reference_roles.h"
+#include "reference_short_convolution.h"
 #include "role_tensors.h"
 
 namespace ballast::test {
@@ -20,7 +21,7 @@ namespace ballast::test {
 class ReferenceModel : public ReferenceRoles {
  public:
   ReferenceModel(const ModelSpec& spec, const RoleTensors& tensors)
-      : ReferenceRoles(spec, tensors), heads_(spec, tensors), delta_(spec, tensors) {}
+      : ReferenceRoles(spec, tensors), heads_(spec, tensors), delta_(spec, tensors), convolution_(spec, tensors) {}
   virtual ~ReferenceModel() = default;
 
   /// [tokens][vocab], one row after the other.
@@ -71,8 +72,10 @@ class ReferenceModel : public ReferenceRoles {
  protected:
   /// What the layer's mixer returns.
   virtual Rows mix(std::size_t layer, const Rows& x) const {
-    const bool delta = std::holds_alternative<GatedDeltaSpec>(spec_.layers[layer].mixer);
-    return delta ? delta_.run(layer, x) : heads_.attend(layer, x);
+    const MixerSpec& mixer = spec_.layers[layer].mixer;
+    if (std::holds_alternative<GatedDeltaSpec>(mixer)) return delta_.run(layer, x);
+    if (std::holds_alternative<ShortConvolutionSpec>(mixer)) return convolution_.run(layer, x);
+    return heads_.attend(layer, x);
   }
 
  private:
@@ -148,6 +151,7 @@ class ReferenceModel : public ReferenceRoles {
 
   ReferenceHeads heads_;
   ReferenceDelta delta_;
+  ReferenceShortConvolution convolution_;
 };
 
 }  // namespace ballast::test

@@ -89,6 +89,9 @@ class ReferenceRoles {
         case Activation::kRelu:
           x = std::max(x, 0.0);
           break;
+        case Activation::kReluSquared:
+          x = std::max(x, 0.0) * std::max(x, 0.0);
+          break;
       }
     }
   }

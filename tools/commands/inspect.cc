@@ -47,6 +47,7 @@ std::string other_mixers(const ModelSpec& spec) {
   for (const LayerSpec& layer : spec.layers) {
     if (const auto* other = std::get_if<RegisteredMixerSpec>(&layer.mixer)) ++layers[other->name];
     if (std::holds_alternative<GatedDeltaSpec>(layer.mixer)) ++layers["gated delta net"];
+    if (std::holds_alternative<ShortConvolutionSpec>(layer.mixer)) ++layers["short convolution"];
   }
   std::string line;
   for (const auto& [name, count] : layers) {

@@ -48,7 +48,7 @@ ModelSpec describe_qwen2(const files::JsonReader& config) {
 }
 
 nlohmann::json config_from_gguf(const files::GgufFile& file) {
-  nlohmann::json config = llama_line_from_gguf(file, "qwen3moe", /*with_experts=*/true);
+  nlohmann::json config = llama_line_from_gguf(file, "qwen3moe", {.experts = true});
   const files::JsonReader metadata(file.config(), file.path().string());
   config["model_type"] = kQwen3Moe.model_type;
   config["architectures"] = {"Qwen3MoeForCausalLM"};

@@ -1,5 +1,7 @@
 #include <doctest/doctest.h>
 
+#include <cmath>
+
 #include <string>
 #include <vector>
 
@@ -24,14 +26,18 @@ std::string refusal(const char* field, const json& value) {
   return test::refusal_of_field(config_of("gemma3_text"), field, value);
 }
 
-TEST_CASE("Gemma's gains are stored minus one, and embeddings scaled by a root in BF16") {
+TEST_CASE("Gemma's gains are stored minus one, and embeddings scaled by a root in the weights' type") {
   for (const char* type : {"gemma", "gemma3_text"}) {
     CAPTURE(type);
     const ModelSpec spec = described(config_of(type));
     CHECK(spec.norm.gain_offset == 1.0);
     CHECK(spec.norm.epsilon == 1e-6);
-    CHECK(spec.embedding_scale == 5.65625);  // of 5.65685
-    CHECK(described(with_field(config_of(type), "hidden_size", 3072)).embedding_scale == 55.5);
+    CHECK(spec.embedding_scale == std::sqrt(32.0F));
+    CHECK(described(with_field(config_of(type), "dtype", "bfloat16")).embedding_scale == 5.65625);  // of 5.65685
+    CHECK(described(with_field(config_of(type), "torch_dtype", "float16")).embedding_scale == 5.65625);
+    json larger = with_field(config_of(type), "hidden_size", 3072);
+    CHECK(described(with_field(larger, "dtype", "bfloat16")).embedding_scale == 55.5);
+    CHECK(described(with_field(larger, "dtype", "float16")).embedding_scale == 55.4375);  // of 55.4256
     CHECK(spec.tied_embeddings);
     CHECK(test::attention_of(spec).head_size == 256);
     CHECK(test::attention_of(spec).scale == 1.0 / 16);

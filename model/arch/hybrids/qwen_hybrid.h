@@ -1,7 +1,7 @@
 // What Qwen3-Next and its successors share: gated attention in every fourth layer, gated delta nets in the others, and
 // experts beside one that all tokens pass.
-#ifndef BALLAST_MODEL_ARCH_FAMILIES_QWEN_HYBRID_H_
-#define BALLAST_MODEL_ARCH_FAMILIES_QWEN_HYBRID_H_
+#ifndef BALLAST_MODEL_ARCH_HYBRIDS_QWEN_HYBRID_H_
+#define BALLAST_MODEL_ARCH_HYBRIDS_QWEN_HYBRID_H_
 
 #include <array>
 
@@ -38,4 +38,4 @@ ExpertSpec read_qwen_experts(const files::JsonReader& config);
 
 }  // namespace ballast::model
 
-#endif  // BALLAST_MODEL_ARCH_FAMILIES_QWEN_HYBRID_H_
+#endif  // BALLAST_MODEL_ARCH_HYBRIDS_QWEN_HYBRID_H_

@@ -1,4 +1,4 @@
-#include "model/arch/families/qwen_hybrid.h"
+#include "model/arch/hybrids/qwen_hybrid.h"
 
 #include <string>
 #include <vector>

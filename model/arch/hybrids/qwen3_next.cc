@@ -2,7 +2,7 @@
 #include <array>
 
 #include "model/arch/architectures.h"
-#include "model/arch/families/qwen_hybrid.h"
+#include "model/arch/hybrids/qwen_hybrid.h"
 
 namespace ballast::model {
 

@@ -1,0 +1,170 @@
+// LFM2's gated short convolution: of the block's input's three projections one is convolved over a few tokens, after
+// one gate and before the other.
+#include <array>
+#include <memory>
+#include <vector>
+
+#include "kernels/parallel.h"
+#include "kernels/recurrent/causal_convolution.h"
+#include "model/block_parts.h"
+#include "model/forward/forward_parts.h"
+#include "model/forward/sequence_state.h"
+#include "model/mixer/recurrent_kinds.h"
+
+namespace ballast::model {
+
+namespace {
+
+constexpr std::size_t kOperationsOfAChannel = 8;
+
+const ShortConvolutionSpec& convolution_of(const LayerSpec& layer) {
+  return std::get<ShortConvolutionSpec>(layer.mixer);
+}
+
+struct ShortConvolutionState final : MixerState {
+  explicit ShortConvolutionState(const ShortConvolutionSpec& spec) : history((spec.width - 1) * spec.channels) {}
+  std::unique_ptr<MixerState> clone() const override { return std::make_unique<ShortConvolutionState>(*this); }
+  std::size_t memory_bytes() const override { return history.size() * sizeof(float); }
+
+  std::vector<float> history;  ///< what the convolution has read, [width - 1][channels]
+};
+
+class ShortConvolution final : public Mixer {
+ public:
+  ShortConvolution(const ShortConvolutionSpec& spec, const BlockParts& parts)
+      : input_gate_(parts.linear({Role::kConvolutionInputGate})),
+        output_gate_(parts.linear({Role::kConvolutionOutputGate})),
+        input_(parts.linear({Role::kConvolutionInput})),
+        output_(parts.linear({Role::kConvolutionOutput})),
+        taps_(spec.width * spec.channels) {
+    const std::vector<float> stored = parts.vector(Role::kConvolutionTaps);
+    for (std::size_t c = 0; c < spec.channels; ++c) {
+      for (std::size_t tap = 0; tap < spec.width; ++tap) taps_[tap * spec.channels + c] = stored[c * spec.width + tap];
+    }
+  }
+
+  void for_each_linear(const std::function<void(const Linear&, Role)>& visit) const override {
+    visit(input_gate_, Role::kConvolutionInputGate);
+    visit(output_gate_, Role::kConvolutionOutputGate);
+    visit(input_, Role::kConvolutionInput);
+    visit(output_, Role::kConvolutionOutput);
+  }
+  void for_each_norm(const std::function<void(const Norm&)>&) const override {}
+
+  std::size_t forward(const BlockPass& pass, const LinearRows& input, float* hidden) const override {
+    const std::size_t channels = convolution_of(pass.layer).channels;
+    float* gates = pass.buffer(0, pass.tokens * 2 * channels);  // [tokens][2][channels]
+    float* values = pass.buffer(1, pass.tokens * channels);
+    float* mixed = pass.buffer(2, pass.tokens * channels);
+    LinearOutputs outputs;
+    outputs.add({&input_gate_, gates, 2 * channels});
+    outputs.add({&output_gate_, gates + channels, 2 * channels});
+    outputs.add({&input_, values, channels});
+    pass.apply_linears(outputs.all(), input, pass.tokens);
+    convolve(pass, gates, values, mixed);
+    std::size_t left = pass.tokens;
+    if (pass.options.wanted_only) {
+      left = 0;
+      for (const BatchSequence& sequence : pass.batch) left += sequence.wanted;
+      if (left == 0) return 0;
+      keep_wanted_rows(pass.batch, channels, mixed);
+      keep_wanted_rows(pass.batch, pass.spec.hidden_size, hidden);
+    }
+    const LinearOutput output[] = {{&output_, hidden, pass.spec.hidden_size, true}};
+    pass.apply_linears(output, {mixed, channels}, left);
+    return left;
+  }
+
+ private:
+  void convolve(const BlockPass& pass, const float* gates, float* values, float* mixed) const {
+    const ShortConvolutionSpec& spec = convolution_of(pass.layer);
+    const std::size_t channels = spec.channels;
+    const std::size_t threads = kernels::threads_for(pass.tokens * channels * kOperationsOfAChannel);
+    kernels::parallel_ranges(channels, threads, [&](std::size_t begin, std::size_t end) {
+      const auto multiply = [&](float* rows, const float* by) {
+        for (std::size_t t = 0; t < pass.tokens; ++t) {
+          for (std::size_t c = begin; c < end; ++c) rows[t * channels + c] *= by[t * 2 * channels + c];
+        }
+      };
+      multiply(values, gates);
+      std::size_t first = 0;
+      for (const BatchSequence& sequence : pass.batch) {
+        auto& state = static_cast<ShortConvolutionState&>(*sequence.state->mixer(pass.state_layer));
+        kernels::causal_convolution({.tokens = sequence.tokens,
+                                     .channels = channels,
+                                     .width = spec.width,
+                                     .weights = taps_.data(),
+                                     .src = values + first * channels,
+                                     .src_stride = channels,
+                                     .history = state.history.data(),
+                                     .dst = mixed + first * channels,
+                                     .dst_stride = channels},
+                                    begin, end);
+        first += sequence.tokens;
+      }
+      multiply(mixed, gates + channels);
+    });
+  }
+
+  Linear input_gate_, output_gate_, input_, output_;
+  std::vector<float> taps_;  ///< [width][channels]
+};
+
+/// A linear that reads the block's input.
+constexpr RoleRow reading(Role role) {
+  RoleRow row;
+  row.role = role;
+  row.shape = [](const ModelSpec& spec, const LayerSpec& layer) {
+    return MatrixShape{convolution_of(layer).channels, spec.hidden_size};
+  };
+  row.reads = Role::kAttentionNorm;
+  return row;
+}
+
+constexpr std::array<RoleRow, 5> kRoles{{
+    reading(Role::kConvolutionInputGate),
+    reading(Role::kConvolutionOutputGate),
+    reading(Role::kConvolutionInput),
+    {.role = Role::kConvolutionTaps,
+     .kind = RoleRow::Kind::kVector,
+     .shape =
+         [](const ModelSpec&, const LayerSpec& layer) {
+           return MatrixShape{1, convolution_of(layer).channels * convolution_of(layer).width};
+         },
+     .stored_shape =
+         [](const ModelSpec&, const LayerSpec& layer) {
+           const ShortConvolutionSpec& spec = convolution_of(layer);
+           return Shape{static_cast<std::int64_t>(spec.channels), 1, static_cast<std::int64_t>(spec.width)};
+         }},
+    {.role = Role::kConvolutionOutput,
+     .shape = [](const ModelSpec& spec,
+                 const LayerSpec& layer) { return MatrixShape{spec.hidden_size, convolution_of(layer).channels}; },
+     .writes_stream = true,
+     .after_mixing = true},
+}};
+
+ValuePath value_path_of_channels(const LayerSpec& layer) {
+  constexpr const char* kGates = "gates multiply its channels, by element";
+  return {.value = Role::kConvolutionInput,
+          .output = Role::kConvolutionOutput,
+          .head_size = convolution_of(layer).channels,
+          .bias = {false, kGates},
+          .scaling = {true, "each channel is convolved by itself"},
+          .rotation = {false, kGates}};
+}
+
+}  // namespace
+
+constinit const MixerKind kShortConvolution = {
+    .name = "short convolution",
+    .roles = kRoles,
+    .assemble = [](const ModelSpec& spec, std::size_t layer, const BlockParts& parts) -> std::unique_ptr<const Mixer> {
+      return std::make_unique<ShortConvolution>(convolution_of(spec.layers[layer]), parts);
+    },
+    .make_state = [](const ModelSpec& spec, std::size_t layer) -> std::unique_ptr<MixerState> {
+      return std::make_unique<ShortConvolutionState>(convolution_of(spec.layers[layer]));
+    },
+    .value_path = value_path_of_channels,
+};
+
+}  // namespace ballast::model

@@ -1,0 +1,45 @@
+#include <doctest/doctest.h>
+
+#include "described.h"
+
+namespace ballast::model {
+namespace {
+
+const nlohmann::json kConfig = {{"model_type", "lfm2"},     {"num_hidden_layers", 3},   {"hidden_size", 32},
+                                {"num_attention_heads", 4}, {"num_key_value_heads", 2}, {"intermediate_size", 400},
+                                {"vocab_size", 10},         {"full_attn_idxs", {1}}};
+
+bool convolves(const LayerSpec& layer) {
+  return std::holds_alternative<ShortConvolutionSpec>(layer.mixer);
+}
+
+TEST_CASE("LFM2's layers convolve but for those that attend, named by number or all by type") {
+  nlohmann::json config = kConfig;
+  for (const bool by_type : {false, true}) {
+    if (by_type) config["layer_types"] = {"conv", "full_attention", "conv"};
+    const ModelSpec spec = test::described(config);
+    CHECK(convolves(spec.layers[0]));
+    CHECK(!convolves(spec.layers[1]));
+    CHECK(convolves(spec.layers[2]));
+    CHECK(spec.first_attention()->query_key_norm);
+    CHECK(spec.first_attention()->rope->theta == 1e6);
+    CHECK(std::get<ShortConvolutionSpec>(spec.layers[0].mixer).width == 3);
+    CHECK(spec.tied_embeddings);
+    CHECK(spec.norm.epsilon == 1e-5);
+  }
+  CHECK(test::refusal_of_field(config, "conv_bias", true) == "config.json: conv_bias: true is not supported");
+}
+
+TEST_CASE("LFM2's MLPs have two thirds of the channels that are said, in whole multiples") {
+  const auto size = [](const char* field, const nlohmann::json& value) {
+    return test::described(test::with_field(kConfig, field, value)).layers[0].mlp.size;
+  };
+  CHECK(size("block_multiple_of", 256) == 512);  // of 266
+  CHECK(size("block_multiple_of", 100) == 300);
+  CHECK(size("block_ffn_dim_multiplier", nullptr) == 266);
+  CHECK(size("block_auto_adjust_ff_dim", false) == 400);
+  CHECK(size("block_ff_dim", 900) == 768);  // of 600
+}
+
+}  // namespace
+}  // namespace ballast::model
