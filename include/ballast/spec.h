@@ -210,6 +210,9 @@ struct ModelSpec {
 
   std::vector<int> stop_tokens;  ///< ids that end a generation
 
+  /// Whether norms write what is added to the residual stream.
+  bool normalizes_returned() const { return post_norms || layout == BlockLayout::kOutputNorm; }
+
   bool has_final_norm() const { return layout != BlockLayout::kPostNorm; }
 
   /// The first layer that attends, null when there is none.

@@ -24,6 +24,11 @@ namespace ballast::kernels {
 
 /// The panels of several matrices, counted through; one with a gate's of the same place counts once.
 struct OutputPanels {
+  /// The first token after those of an output.
+  static std::size_t end_of(const QuantizedOutput& output, std::size_t m) {
+    return output.first_token + std::min(output.tokens, m - output.first_token);
+  }
+
   std::span<const QuantizedOutput> outputs;
   std::size_t count = 0;
   std::size_t products = 0;     ///< of a weight with a token
@@ -33,7 +38,7 @@ struct OutputPanels {
   OutputPanels(std::span<const QuantizedOutput> all, std::size_t m) : outputs(all) {
     for (const QuantizedOutput& output : outputs) {
       const QuantizedMatrix::Storage& s = output.matrix->storage();
-      const std::size_t tokens = std::min(output.tokens, m - output.first_token);
+      const std::size_t tokens = end_of(output, m) - output.first_token;
       count += s.panels;
       products += tokens * s.rows * s.layout.cols * (output.gate == nullptr ? 1 : 2);
       most_tokens = std::max(most_tokens, tokens);
@@ -318,8 +323,7 @@ void multiply_few(const QuantizedActivations::Storage& src, const OutputPanels& 
       std::size_t index = begin;
       const QuantizedOutput& output = panels.find(index);
       const std::size_t count = HWY_MIN(end - begin, output.matrix->storage().panels - index);
-      const std::size_t first = output.first_token;
-      const FewTokens<Dots> tokens(src, first, first + HWY_MIN(output.tokens, src.m - first));
+      const FewTokens<Dots> tokens(src, output.first_token, OutputPanels::end_of(output, src.m));
       tokens.write(output, index, index + count);
       begin += count;
     }
@@ -334,7 +338,7 @@ void multiply_apart(const QuantizedActivations::Storage& src, const OutputPanels
   parallel_tasks(panels.count, threads, [&](std::size_t index, std::size_t thread) HWY_ATTR {
     const QuantizedOutput& output = panels.find(index);
     const std::size_t first = output.first_token;
-    const std::size_t last = first + HWY_MIN(output.tokens, src.m - first);
+    const std::size_t last = OutputPanels::end_of(output, src.m);
     if (last - first <= kFewTokens) {
       FewTokens<typename Dots::Few>(src, first, last).write(output, index, index + 1);
     } else {

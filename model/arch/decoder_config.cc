@@ -64,8 +64,12 @@ DecoderConfig read_llama_line(const files::JsonReader& config, const LlamaLineDe
   return decoder;
 }
 
-void read_llama_biases(const files::JsonReader& config, BiasSpec& biases) {
+void read_attention_biases(const files::JsonReader& config, BiasSpec& biases) {
   biases.query = biases.key = biases.value = biases.attention_output = config.flag("attention_bias", false);
+}
+
+void read_llama_biases(const files::JsonReader& config, BiasSpec& biases) {
+  read_attention_biases(config, biases);
   biases.up = biases.down = config.flag("mlp_bias", false);
 }
 
@@ -131,10 +135,10 @@ std::vector<std::size_t> read_windows(const files::JsonReader& config, std::size
   if (none) return {};
   std::vector<std::size_t> windows(layers, config.size("sliding_window", 4096));
   if (!config.has("layer_types")) return windows;
-  check_layer_types(config, layers, {"full_attention", "sliding_attention"});
-  const std::vector<std::string> types = config.at("layer_types").strings();
+  const std::vector<bool> sliding =
+      read_layers_of_type(config, layers, "sliding_attention", {"full_attention", "sliding_attention"});
   for (std::size_t layer = 0; layer < layers; ++layer) {
-    if (types[layer] == "full_attention") windows[layer] = 0;
+    if (!sliding[layer]) windows[layer] = 0;
   }
   return windows;
 }
@@ -161,15 +165,12 @@ std::size_t read_window(const files::JsonReader& config, std::size_t fallback) {
 
 std::vector<bool> read_sliding_layers(const files::JsonReader& config, std::size_t layers,
                                       std::size_t default_pattern) {
-  std::vector<bool> sliding(layers);
-  if (!config.has("layer_types")) {
-    const std::size_t pattern = config.size("sliding_window_pattern", default_pattern);
-    for (std::size_t layer = 0; layer < layers; ++layer) sliding[layer] = (layer + 1) % pattern != 0;
-    return sliding;
+  if (config.has("layer_types")) {
+    return read_layers_of_type(config, layers, "sliding_attention", {"full_attention", "sliding_attention"});
   }
-  check_layer_types(config, layers, {"full_attention", "sliding_attention"});
-  const std::vector<std::string> types = config.at("layer_types").strings();
-  for (std::size_t layer = 0; layer < layers; ++layer) sliding[layer] = types[layer] == "sliding_attention";
+  const std::size_t pattern = config.size("sliding_window_pattern", default_pattern);
+  std::vector<bool> sliding(layers);
+  for (std::size_t layer = 0; layer < layers; ++layer) sliding[layer] = (layer + 1) % pattern != 0;
   return sliding;
 }
 
@@ -180,6 +181,14 @@ void set_layer_types(const std::vector<bool>& sliding, std::size_t window, const
     attention.window = sliding[layer] ? window : 0;
     attention.rope = sliding[layer] ? local : global;
   }
+}
+
+std::vector<bool> read_layers_of_type(const files::JsonReader& config, std::size_t layers, std::string_view type,
+                                      std::initializer_list<std::string_view> known) {
+  check_layer_types(config, layers, known);
+  std::vector<bool> of_type;
+  for (const std::string& named : config.at("layer_types").strings()) of_type.push_back(named == type);
+  return of_type;
 }
 
 void check_layer_types(const files::JsonReader& config, std::size_t layers,

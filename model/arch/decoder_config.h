@@ -110,6 +110,9 @@ struct LlamaLineDefaults {
 /// A decoder of the Llama line without biases: sizes, heads, RMSNorm, RoPE, gated MLP, tied embeddings.
 DecoderConfig read_llama_line(const files::JsonReader& config, const LlamaLineDefaults& defaults = {});
 
+/// What `attention_bias` says of queries, keys, values and the output projection.
+void read_attention_biases(const files::JsonReader& config, BiasSpec& biases);
+
 /// The Llama line's flags for biases: `attention_bias` and `mlp_bias`.
 void read_llama_biases(const files::JsonReader& config, BiasSpec& biases);
 
@@ -162,6 +165,10 @@ std::vector<bool> read_sliding_layers(const files::JsonReader& config, std::size
 /// Gives the layers that slide a window and the rotation `local`, the others `global`, or none.
 void set_layer_types(const std::vector<bool>& sliding, std::size_t window, const RopeSpec& local,
                      const std::optional<RopeSpec>& global, ModelSpec& spec);
+
+/// Which of `layer_types` is `type`, where all are among `known` (check_layer_types). Precondition: the field is there.
+std::vector<bool> read_layers_of_type(const files::JsonReader& config, std::size_t layers, std::string_view type,
+                                      std::initializer_list<std::string_view> known);
 
 /// Throws Error naming the first of `layer_types` that is not among `known`, or when there is not one for each layer.
 void check_layer_types(const files::JsonReader& config, std::size_t layers,

@@ -38,8 +38,7 @@ void add_returned(const BlockPass& pass, const Norm& own, const Norm& of_layout,
 
 /// Where a half of the block adds what it returns: the stream, unless something happens to it first.
 float* destination(const BlockPass& pass, float* hidden) {
-  const bool normalized = pass.spec.post_norms || pass.spec.layout == BlockLayout::kOutputNorm;
-  if (!normalized && pass.spec.residual_scale == 1.0) return hidden;
+  if (!pass.spec.normalizes_returned() && pass.spec.residual_scale == 1.0) return hidden;
   kernels::AlignedArray<float>& returned = pass.activations.returned;
   returned.grow(pass.tokens * pass.spec.hidden_size);
   std::fill_n(returned.data(), pass.tokens * pass.spec.hidden_size, 0.0F);
@@ -209,7 +208,8 @@ void BlockPass::apply_linears(std::span<const LinearOutput> outputs, const Linea
   if (count > 0) apply(outputs, kept, count, activations.quantized);
 }
 
-void keep_wanted_rows(std::span<const BatchSequence> batch, std::size_t row_size, float* rows) {
+std::size_t keep_wanted_rows(std::span<const BatchSequence> batch, std::size_t row_size, float* rows) {
+  std::size_t kept = 0;
   float* to = rows;
   const float* end = rows;
   for (const BatchSequence& sequence : batch) {
@@ -217,7 +217,9 @@ void keep_wanted_rows(std::span<const BatchSequence> batch, std::size_t row_size
     const std::size_t count = sequence.wanted * row_size;
     if (end - count != to) std::copy_n(end - count, count, to);  // towards the front: they may overlap
     to += count;
+    kept += sequence.wanted;
   }
+  return kept;
 }
 
 void forward_block(const ModelSpec& spec, const BlockWeights& block, std::size_t layer, const RopeAngles& angles,

@@ -78,16 +78,14 @@ void forward_plain(const BlockPass& pass, const MlpWeights& mlp, const LinearRow
   own.apply_down({&mlp.down, dst, pass.spec.hidden_size, accumulate}, pass.tokens);
 }
 
-/// hidden += what the shared MLP makes of `input` [tokens][hidden_size], of which its router may want a share only.
+/// hidden += what the shared MLP makes of `input` [tokens][hidden_size], of which its router may want a share only: its
+/// logits are there.
 void forward_shared(const BlockPass& pass, const ExpertWeights& routed, const float* input, float* hidden) {
   const std::size_t size = pass.spec.hidden_size;
   const LinearRows rows(input, size);
   if (!routed.shared_router) return forward_plain(pass, *routed.shared, rows, hidden);
   BlockActivations& a = pass.activations;
-  a.shared_logits.grow(pass.tokens);
   a.shared_output.grow(pass.tokens * size);
-  const LinearOutput router[] = {{&*routed.shared_router, a.shared_logits.data(), 1}};
-  apply(router, rows, pass.tokens, a.quantized);
   forward_plain(pass, *routed.shared, rows, a.shared_output.data(), /*accumulate=*/false);
   kernels::parallel_ranges(pass.tokens, kernels::threads_for(pass.tokens * size),
                            [&](std::size_t begin, std::size_t end) {
@@ -219,8 +217,13 @@ void forward_experts(const BlockPass& pass, const ExpertWeights& routed, const L
   a.expert_up.grow(rows * spec.size);
   a.expert_output.grow(rows * hidden_size);
   const float* input = all_rows.all(pass.tokens);  // each expert reads some of them
-  const LinearOutput router[] = {{&routed.router, a.router_logits.data(), spec.count}};
-  apply(router, {input, hidden_size}, pass.tokens, a.quantized);
+  LinearOutputs routers;
+  routers.add({&routed.router, a.router_logits.data(), spec.count});
+  if (routed.shared_router) {
+    a.shared_logits.grow(pass.tokens);
+    routers.add({&*routed.shared_router, a.shared_logits.data(), 1});
+  }
+  apply(routers.all(), {input, hidden_size}, pass.tokens, a.quantized);
   // An expert reads some of the rows that the router reads: one input for calibration.
   if (pass.options.record_inputs) {
     std::vector<const Linear*> readers = {&routed.router};

@@ -51,8 +51,8 @@ struct BlockPass {
               std::vector<std::size_t> row_tokens = {}) const;
 };
 
-/// Moves the rows of each sequence's wanted tokens to the front.
-void keep_wanted_rows(std::span<const BatchSequence> batch, std::size_t row_size, float* rows);
+/// Moves the rows of each sequence's wanted tokens to the front. Returns how many these are.
+std::size_t keep_wanted_rows(std::span<const BatchSequence> batch, std::size_t row_size, float* rows);
 
 /// hidden [tokens][hidden] += MLP of input [tokens][hidden], which may be made from hidden but does not lie in it;
 /// plain or by experts.

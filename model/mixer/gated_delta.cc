@@ -9,11 +9,10 @@
 #include "kernels/activation.h"
 #include "kernels/norm.h"
 #include "kernels/parallel.h"
-#include "kernels/recurrent/causal_convolution.h"
 #include "kernels/recurrent/delta_rule.h"
 #include "model/block_parts.h"
 #include "model/forward/forward_parts.h"
-#include "model/forward/sequence_state.h"
+#include "model/mixer/convolution.h"
 #include "model/mixer/recurrent_kinds.h"
 
 namespace ballast::model {
@@ -26,14 +25,13 @@ const GatedDeltaSpec& delta_of(const LayerSpec& layer) {
   return std::get<GatedDeltaSpec>(layer.mixer);
 }
 
-struct GatedDeltaState final : MixerState {
+struct GatedDeltaState final : ConvolutionState {
   explicit GatedDeltaState(const GatedDeltaSpec& spec)
-      : history((spec.width - 1) * spec.channels()), memory(spec.value_heads * spec.key_size * spec.value_size) {}
+      : ConvolutionState(spec.channels(), spec.width), memory(spec.value_heads * spec.key_size * spec.value_size) {}
   std::unique_ptr<MixerState> clone() const override { return std::make_unique<GatedDeltaState>(*this); }
-  std::size_t memory_bytes() const override { return (history.size() + memory.size()) * sizeof(float); }
+  std::size_t memory_bytes() const override { return ConvolutionState::memory_bytes() + memory.size() * sizeof(float); }
 
-  std::vector<float> history;  ///< of the convolution, [width - 1][channels]
-  std::vector<float> memory;   ///< [value_heads][key_size][value_size]
+  std::vector<float> memory;  ///< [value_heads][key_size][value_size]
 };
 
 class GatedDelta final : public Mixer {
@@ -48,15 +46,10 @@ class GatedDelta final : public Mixer {
         decay_bias_(parts.vector(Role::kDeltaDecayBias)),
         norm_(parts.norm(Role::kDeltaNorm)),
         output_(parts.linear({Role::kDeltaOutput})),
-        taps_(spec.width * spec.channels()),
+        convolution_(parts.vector(Role::kDeltaConvolution), spec.channels(), spec.width),
         // 1/sqrt(sum + e) is 1/sqrt(n) of 1/sqrt(mean + e/n); queries have another 1/sqrt(n).
         query_gain_(spec.key_size, 1.0F / static_cast<float>(spec.key_size)),
         key_gain_(spec.key_size, 1.0F / std::sqrt(static_cast<float>(spec.key_size))) {
-    const std::vector<float> stored = parts.vector(Role::kDeltaConvolution);
-    for (std::size_t c = 0; c < spec.channels(); ++c) {
-      for (std::size_t tap = 0; tap < spec.width; ++tap)
-        taps_[tap * spec.channels() + c] = stored[c * spec.width + tap];
-    }
     for (const float logarithm : parts.vector(Role::kDeltaDecayRate)) rate_.push_back(std::exp(logarithm));
   }
 
@@ -87,10 +80,8 @@ class GatedDelta final : public Mixer {
                             norm_.epsilon);
     std::size_t left = pass.tokens;
     if (pass.options.wanted_only) {
-      left = 0;
-      for (const BatchSequence& sequence : pass.batch) left += sequence.wanted;
+      left = keep_wanted_rows(pass.batch, width, outputs);
       if (left == 0) return 0;
-      keep_wanted_rows(pass.batch, width, outputs);
       keep_wanted_rows(pass.batch, width, rows.gates);
       keep_wanted_rows(pass.batch, pass.spec.hidden_size, hidden);
     }
@@ -130,20 +121,7 @@ class GatedDelta final : public Mixer {
     const std::size_t channels = spec.channels();
     const std::size_t threads = kernels::threads_for(pass.tokens * channels * kOperationsOfAChannel);
     kernels::parallel_ranges(channels, threads, [&](std::size_t begin, std::size_t end) {
-      std::size_t first = 0;
-      for (const BatchSequence& sequence : pass.batch) {
-        kernels::causal_convolution({.tokens = sequence.tokens,
-                                     .channels = channels,
-                                     .width = spec.width,
-                                     .weights = taps_.data(),
-                                     .src = rows.projected + first * channels,
-                                     .src_stride = channels,
-                                     .history = state_of(pass, sequence).history.data(),
-                                     .dst = rows.mixed + first * channels,
-                                     .dst_stride = channels},
-                                    begin, end);
-        first += sequence.tokens;
-      }
+      convolution_.run(pass, rows.projected, begin, end, rows.mixed);
     });
     kernels::activate(Activation::kSilu, rows.mixed, pass.tokens * channels);
     const auto normalize = [&](float* heads, const std::vector<float>& gain) {
@@ -214,7 +192,7 @@ class GatedDelta final : public Mixer {
   std::vector<float> rate_;  ///< of the decay, one for each value head
   Norm norm_;
   Linear output_;
-  std::vector<float> taps_;  ///< [width][channels]
+  Convolution convolution_;
   std::vector<float> query_gain_, key_gain_;
 };
 
@@ -226,6 +204,10 @@ std::size_t value_channels(const LayerSpec& layer) {
 }
 std::size_t value_heads(const LayerSpec& layer) {
   return delta_of(layer).value_heads;
+}
+
+MatrixShape taps_shape(const LayerSpec& layer) {
+  return {delta_of(layer).channels(), delta_of(layer).width};
 }
 
 /// A linear without a bias that reads the block's input.
@@ -254,15 +236,7 @@ constexpr std::array<RoleRow, 11> kRoles{{
     reading<value_channels>(Role::kDeltaGate),
     reading<value_heads>(Role::kDeltaStrength),
     reading<value_heads>(Role::kDeltaDecay),
-    {.role = Role::kDeltaConvolution,
-     .kind = RoleRow::Kind::kVector,
-     .shape = [](const ModelSpec&,
-                 const LayerSpec& layer) { return MatrixShape{1, delta_of(layer).channels() * delta_of(layer).width}; },
-     .stored_shape =
-         [](const ModelSpec&, const LayerSpec& layer) {
-           const GatedDeltaSpec& spec = delta_of(layer);
-           return Shape{static_cast<std::int64_t>(spec.channels()), 1, static_cast<std::int64_t>(spec.width)};
-         }},
+    taps_row<taps_shape>(Role::kDeltaConvolution),
     head_vector(Role::kDeltaDecayBias),
     head_vector(Role::kDeltaDecayRate),
     {.role = Role::kDeltaNorm,

@@ -2,13 +2,11 @@
 // one gate and before the other.
 #include <array>
 #include <memory>
-#include <vector>
 
 #include "kernels/parallel.h"
-#include "kernels/recurrent/causal_convolution.h"
 #include "model/block_parts.h"
 #include "model/forward/forward_parts.h"
-#include "model/forward/sequence_state.h"
+#include "model/mixer/convolution.h"
 #include "model/mixer/recurrent_kinds.h"
 
 namespace ballast::model {
@@ -21,14 +19,6 @@ const ShortConvolutionSpec& convolution_of(const LayerSpec& layer) {
   return std::get<ShortConvolutionSpec>(layer.mixer);
 }
 
-struct ShortConvolutionState final : MixerState {
-  explicit ShortConvolutionState(const ShortConvolutionSpec& spec) : history((spec.width - 1) * spec.channels) {}
-  std::unique_ptr<MixerState> clone() const override { return std::make_unique<ShortConvolutionState>(*this); }
-  std::size_t memory_bytes() const override { return history.size() * sizeof(float); }
-
-  std::vector<float> history;  ///< what the convolution has read, [width - 1][channels]
-};
-
 class ShortConvolution final : public Mixer {
  public:
   ShortConvolution(const ShortConvolutionSpec& spec, const BlockParts& parts)
@@ -36,12 +26,7 @@ class ShortConvolution final : public Mixer {
         output_gate_(parts.linear({Role::kConvolutionOutputGate})),
         input_(parts.linear({Role::kConvolutionInput})),
         output_(parts.linear({Role::kConvolutionOutput})),
-        taps_(spec.width * spec.channels) {
-    const std::vector<float> stored = parts.vector(Role::kConvolutionTaps);
-    for (std::size_t c = 0; c < spec.channels; ++c) {
-      for (std::size_t tap = 0; tap < spec.width; ++tap) taps_[tap * spec.channels + c] = stored[c * spec.width + tap];
-    }
-  }
+        convolution_(parts.vector(Role::kConvolutionTaps), spec.channels, spec.width) {}
 
   void for_each_linear(const std::function<void(const Linear&, Role)>& visit) const override {
     visit(input_gate_, Role::kConvolutionInputGate);
@@ -64,10 +49,8 @@ class ShortConvolution final : public Mixer {
     convolve(pass, gates, values, mixed);
     std::size_t left = pass.tokens;
     if (pass.options.wanted_only) {
-      left = 0;
-      for (const BatchSequence& sequence : pass.batch) left += sequence.wanted;
+      left = keep_wanted_rows(pass.batch, channels, mixed);
       if (left == 0) return 0;
-      keep_wanted_rows(pass.batch, channels, mixed);
       keep_wanted_rows(pass.batch, pass.spec.hidden_size, hidden);
     }
     const LinearOutput output[] = {{&output_, hidden, pass.spec.hidden_size, true}};
@@ -77,8 +60,7 @@ class ShortConvolution final : public Mixer {
 
  private:
   void convolve(const BlockPass& pass, const float* gates, float* values, float* mixed) const {
-    const ShortConvolutionSpec& spec = convolution_of(pass.layer);
-    const std::size_t channels = spec.channels;
+    const std::size_t channels = convolution_of(pass.layer).channels;
     const std::size_t threads = kernels::threads_for(pass.tokens * channels * kOperationsOfAChannel);
     kernels::parallel_ranges(channels, threads, [&](std::size_t begin, std::size_t end) {
       const auto multiply = [&](float* rows, const float* by) {
@@ -87,28 +69,18 @@ class ShortConvolution final : public Mixer {
         }
       };
       multiply(values, gates);
-      std::size_t first = 0;
-      for (const BatchSequence& sequence : pass.batch) {
-        auto& state = static_cast<ShortConvolutionState&>(*sequence.state->mixer(pass.state_layer));
-        kernels::causal_convolution({.tokens = sequence.tokens,
-                                     .channels = channels,
-                                     .width = spec.width,
-                                     .weights = taps_.data(),
-                                     .src = values + first * channels,
-                                     .src_stride = channels,
-                                     .history = state.history.data(),
-                                     .dst = mixed + first * channels,
-                                     .dst_stride = channels},
-                                    begin, end);
-        first += sequence.tokens;
-      }
+      convolution_.run(pass, values, begin, end, mixed);
       multiply(mixed, gates + channels);
     });
   }
 
   Linear input_gate_, output_gate_, input_, output_;
-  std::vector<float> taps_;  ///< [width][channels]
+  Convolution convolution_;
 };
+
+MatrixShape taps_shape(const LayerSpec& layer) {
+  return {convolution_of(layer).channels, convolution_of(layer).width};
+}
 
 /// A linear that reads the block's input.
 constexpr RoleRow reading(Role role) {
@@ -125,17 +97,7 @@ constexpr std::array<RoleRow, 5> kRoles{{
     reading(Role::kConvolutionInputGate),
     reading(Role::kConvolutionOutputGate),
     reading(Role::kConvolutionInput),
-    {.role = Role::kConvolutionTaps,
-     .kind = RoleRow::Kind::kVector,
-     .shape =
-         [](const ModelSpec&, const LayerSpec& layer) {
-           return MatrixShape{1, convolution_of(layer).channels * convolution_of(layer).width};
-         },
-     .stored_shape =
-         [](const ModelSpec&, const LayerSpec& layer) {
-           const ShortConvolutionSpec& spec = convolution_of(layer);
-           return Shape{static_cast<std::int64_t>(spec.channels), 1, static_cast<std::int64_t>(spec.width)};
-         }},
+    taps_row<taps_shape>(Role::kConvolutionTaps),
     {.role = Role::kConvolutionOutput,
      .shape = [](const ModelSpec& spec,
                  const LayerSpec& layer) { return MatrixShape{spec.hidden_size, convolution_of(layer).channels}; },
@@ -162,7 +124,8 @@ constinit const MixerKind kShortConvolution = {
       return std::make_unique<ShortConvolution>(convolution_of(spec.layers[layer]), parts);
     },
     .make_state = [](const ModelSpec& spec, std::size_t layer) -> std::unique_ptr<MixerState> {
-      return std::make_unique<ShortConvolutionState>(convolution_of(spec.layers[layer]));
+      const ShortConvolutionSpec& convolution = convolution_of(spec.layers[layer]);
+      return std::make_unique<ConvolutionState>(convolution.channels, convolution.width);
     },
     .value_path = value_path_of_channels,
 };

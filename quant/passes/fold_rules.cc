@@ -15,11 +15,6 @@ constexpr const char* kTiedHead = "the head is the embedding, which is also read
 
 constexpr const char* kAddsToStream = "what it writes is added to the residual stream";
 
-/// Whether norms write what is added to the residual stream.
-bool normalizes_returned(const ModelSpec& spec) {
-  return spec.post_norms || spec.layout == BlockLayout::kOutputNorm;
-}
-
 /// Whether only linears read what a norm writes.
 FoldLegality read_by_linears_only(const ModelSpec& spec, std::size_t layer, Role norm) {
   switch (norm) {
@@ -90,7 +85,7 @@ FoldLegality layer_norm_to_rms(const ModelSpec& spec) {
   if (spec.layout == BlockLayout::kPostNorm) {
     return {false, "norms write the residual stream, and a gain after a norm shifts the mean again"};
   }
-  if (normalizes_returned(spec))
+  if (spec.normalizes_returned())
     return {false, "norms write what is added to the residual stream, and their gains shift the mean"};
   if (spec.embedding_norm)
     return {false, "the embedding's norm writes the residual stream, and its gain shifts the mean"};
@@ -128,7 +123,7 @@ FoldLegality residual_rotation(const ModelSpec& spec, bool norms_are_folded) {
   if (spec.layout == BlockLayout::kPostNorm || spec.embedding_norm) {
     return {false, "norms write the residual stream, and their gains hold for the channels as they were"};
   }
-  if (normalizes_returned(spec)) {
+  if (spec.normalizes_returned()) {
     return {false,
             "norms write what is added to the residual stream, and their gains hold for the channels as they were"};
   }

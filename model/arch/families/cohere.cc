@@ -13,8 +13,7 @@ DecoderConfig describe_common(const files::JsonReader& config, double theta) {
   spec.norm = {.kind = NormSpec::Kind::kLayer, .epsilon = config.positive("layer_norm_eps", 1e-5)};
   spec.layout = BlockLayout::kParallelShared;
   spec.logit_scale = config.positive("logit_scale", 0.0625);
-  BiasSpec& biases = spec.biases;
-  biases.query = biases.key = biases.value = biases.attention_output = config.flag("attention_bias", false);
+  read_attention_biases(config, spec.biases);
   // LayerNorms with a gain for each channel of each head.
   if (config.flag("use_qk_norm", false)) config.fail("use_qk_norm", "true is not supported");
   return decoder;

@@ -56,8 +56,7 @@ DecoderConfig describe_common(const files::JsonReader& config, const LlamaLineDe
   ModelSpec& spec = decoder.spec;
   spec.norm.gain_offset = 1.0;
   spec.embedding_scale = embedding_scale(config, spec.hidden_size);
-  BiasSpec& biases = spec.biases;
-  biases.query = biases.key = biases.value = biases.attention_output = config.flag("attention_bias", false);
+  read_attention_biases(config, spec.biases);
   if (config.flag("use_bidirectional_attention", false)) {
     config.fail("use_bidirectional_attention", "true is not supported");
   }

@@ -20,8 +20,7 @@ constexpr std::array<TensorNames, 6> kExpertNames{{
 constexpr auto kNames = joined_names(kLlamaNames, kExpertNames);
 
 ModelSpec describe(const files::JsonReader& config) {
-  DecoderConfig decoder = read_llama_line(config);
-  decoder.spec.norm.epsilon = config.positive("rms_norm_eps", 1e-5);
+  DecoderConfig decoder = read_llama_line(config, {.epsilon = 1e-5});
   ModelSpec spec = decoder.finish();
   ExpertSpec experts = read_experts(config, "num_local_experts", "intermediate_size");
   experts.normalize = true;

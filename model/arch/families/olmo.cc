@@ -15,8 +15,7 @@ DecoderConfig describe_common(const files::JsonReader& config, std::size_t conte
   DecoderConfig decoder = read_llama_line(config, {.context = context, .epsilon = 1e-5});
   decoder.attention.query_key_norm = true;
   decoder.attention.norm_over_heads = true;
-  BiasSpec& biases = decoder.spec.biases;
-  biases.query = biases.key = biases.value = biases.attention_output = config.flag("attention_bias", false);
+  read_attention_biases(config, decoder.spec.biases);
   return decoder;
 }
 
@@ -28,10 +27,7 @@ ModelSpec describe_olmo2(const files::JsonReader& config) {
 
 ModelSpec describe_olmo3(const files::JsonReader& config) {
   constexpr std::size_t kPattern = 4;
-  nlohmann::json plain = config.json();  // rotation is read by type, below
-  plain.erase("rope_parameters");
-  plain.erase("rope_scaling");
-  ModelSpec spec = describe_olmo2(files::JsonReader(plain, config.context()));
+  ModelSpec spec = describe_olmo2(config);
   const RopeDefaults defaults = {.theta = config.positive("rope_theta", 500000.0)};
   const std::size_t head_size = spec.first_attention()->head_size;
   const RopeSpec global = read_rope_of_type(config, "full_attention", head_size, defaults, "rope_scaling");

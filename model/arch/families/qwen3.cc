@@ -10,8 +10,7 @@ ModelSpec describe(const files::JsonReader& config) {
   // The configuration class has a default that no other family has.
   if (!config.has("head_dim")) config.fail("head_dim", "missing");
   DecoderConfig decoder = read_llama_line(config);
-  BiasSpec& biases = decoder.spec.biases;
-  biases.query = biases.key = biases.value = biases.attention_output = config.flag("attention_bias", false);
+  read_attention_biases(config, decoder.spec.biases);
   decoder.attention.query_key_norm = true;
   ModelSpec spec = decoder.finish();
   if (config.flag("use_sliding_window", false)) set_windows(spec, read_windows(config, decoder.layers));

@@ -24,8 +24,7 @@ ExpertSpec read_routed_experts(const files::JsonReader& config) {
 ModelSpec describe_qwen3(const files::JsonReader& config) {
   if (!config.has("head_dim")) config.fail("head_dim", "missing");
   DecoderConfig decoder = read_llama_line(config);
-  BiasSpec& biases = decoder.spec.biases;
-  biases.query = biases.key = biases.value = biases.attention_output = config.flag("attention_bias", false);
+  read_attention_biases(config, decoder.spec.biases);
   decoder.attention.query_key_norm = true;
   ModelSpec spec = decoder.finish();
   set_sparse_layers(config, read_routed_experts(config), spec);

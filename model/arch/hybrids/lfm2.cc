@@ -1,7 +1,6 @@
 // LFM2: gated short convolutions, and in some layers attention with norms over heads.
 #include <algorithm>
 #include <array>
-#include <string>
 #include <vector>
 
 #include "model/arch/architectures.h"
@@ -50,16 +49,14 @@ std::size_t read_mlp_size(const files::JsonReader& config) {
 }
 
 std::vector<bool> attending_layers(const files::JsonReader& config, std::size_t layers) {
-  std::vector<bool> attending(layers, true);
   if (config.has("layer_types")) {
-    check_layer_types(config, layers, {"full_attention", "conv"});
-    const std::vector<std::string> types = config.at("layer_types").strings();
-    for (std::size_t layer = 0; layer < layers; ++layer) attending[layer] = types[layer] == "full_attention";
-  } else if (config.has("full_attn_idxs")) {
-    const std::vector<std::size_t> indices = config.at("full_attn_idxs").integers<std::size_t>();
-    for (std::size_t layer = 0; layer < layers; ++layer) {
-      attending[layer] = std::ranges::find(indices, layer) != indices.end();
-    }
+    return read_layers_of_type(config, layers, "full_attention", {"full_attention", "conv"});
+  }
+  std::vector<bool> attending(layers, true);
+  if (!config.has("full_attn_idxs")) return attending;
+  const std::vector<std::size_t> indices = config.at("full_attn_idxs").integers<std::size_t>();
+  for (std::size_t layer = 0; layer < layers; ++layer) {
+    attending[layer] = std::ranges::find(indices, layer) != indices.end();
   }
   return attending;
 }

@@ -24,14 +24,12 @@ GatedDeltaSpec read_delta(const files::JsonReader& config) {
 
 /// Which layers attend.
 std::vector<bool> attending_layers(const files::JsonReader& config, std::size_t layers) {
-  std::vector<bool> attending;
-  if (!config.has("layer_types")) {
-    const std::size_t interval = config.size("full_attention_interval", 4);
-    for (std::size_t layer = 0; layer < layers; ++layer) attending.push_back((layer + 1) % interval == 0);
-    return attending;
+  if (config.has("layer_types")) {
+    return read_layers_of_type(config, layers, "full_attention", {"full_attention", "linear_attention"});
   }
-  check_layer_types(config, layers, {"full_attention", "linear_attention"});
-  for (const std::string& type : config.at("layer_types").strings()) attending.push_back(type == "full_attention");
+  const std::size_t interval = config.size("full_attention_interval", 4);
+  std::vector<bool> attending(layers);
+  for (std::size_t layer = 0; layer < layers; ++layer) attending[layer] = (layer + 1) % interval == 0;
   return attending;
 }
 
@@ -44,8 +42,7 @@ ModelSpec describe_qwen_hybrid(const files::JsonReader& config) {
   if (!config.flag("attn_output_gate", true)) config.fail("attn_output_gate", "false is not supported");
   DecoderConfig decoder = read_llama_line(config);
   decoder.attention.rope = read_rope(config, decoder.attention.head_size, {.partial = 0.25});
-  BiasSpec& biases = decoder.spec.biases;
-  biases.query = biases.key = biases.value = biases.attention_output = config.flag("attention_bias", false);
+  read_attention_biases(config, decoder.spec.biases);
   decoder.attention.query_key_norm = true;
   decoder.attention.output_gate = true;
   decoder.spec.norm.gain_offset = 1.0;

@@ -1,0 +1,59 @@
+// What mixers with a short convolution over tokens have in common.
+#ifndef BALLAST_MODEL_MIXER_CONVOLUTION_H_
+#define BALLAST_MODEL_MIXER_CONVOLUTION_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "model/forward/forward_parts.h"
+#include "model/forward/sequence_state.h"
+#include "model/role_table.h"
+
+namespace ballast::model {
+
+struct ConvolutionState : MixerState {
+  ConvolutionState(std::size_t channels, std::size_t width) : history((width - 1) * channels) {}
+  std::unique_ptr<MixerState> clone() const override { return std::make_unique<ConvolutionState>(*this); }
+  std::size_t memory_bytes() const override { return history.size() * sizeof(float); }
+
+  std::vector<float> history;  ///< what the convolution has read, [width - 1][channels]
+};
+
+/// A convolution of each channel by itself, over the `width` last tokens of a sequence.
+class Convolution {
+ public:
+  /// `stored` [channels][width], the last tap a token's own.
+  Convolution(const std::vector<float>& stored, std::size_t channels, std::size_t width);
+
+  /// Channels begin .. end of dst for src, both [pass.tokens][channels]; not in place. The layer's states are, or begin
+  /// with, ConvolutionState.
+  void run(const BlockPass& pass, const float* src, std::size_t begin, std::size_t end, float* dst) const;
+
+ private:
+  std::size_t channels_;
+  std::size_t width_;
+  std::vector<float> taps_;  ///< [width][channels]
+};
+
+/// The row of the taps, as vector or as checkpoints have them: [channels][1][width]. `shape` has channels and width.
+template <MatrixShape (*shape)(const LayerSpec&)>
+constexpr RoleRow taps_row(Role role) {
+  RoleRow row;
+  row.role = role;
+  row.kind = RoleRow::Kind::kVector;
+  row.shape = [](const ModelSpec&, const LayerSpec& layer) {
+    const auto [channels, width] = shape(layer);
+    return MatrixShape{1, channels * width};
+  };
+  row.stored_shape = [](const ModelSpec&, const LayerSpec& layer) {
+    const auto [channels, width] = shape(layer);
+    return Shape{static_cast<std::int64_t>(channels), 1, static_cast<std::int64_t>(width)};
+  };
+  return row;
+}
+
+}  // namespace ballast::model
+
+#endif  // BALLAST_MODEL_MIXER_CONVOLUTION_H_
