@@ -11,6 +11,7 @@
 #include <cstddef>
 
 #include "ballast/activation.h"
+#include "kernels/activation.h"
 #include "kernels/exp-inl.h"
 #include "kernels/simd-inl.h"
 
@@ -61,6 +62,12 @@ struct GeluTanh {
   }
 };
 
+struct GeluSigmoid {
+  HWY_INLINE ActivationVector operator()(ActivationVector x) const {
+    return hn::Div(x, one_plus_exp_neg(hn::Mul(x, hn::Set(ActivationTag(), 1.702F))));
+  }
+};
+
 struct Relu {
   HWY_INLINE ActivationVector operator()(ActivationVector x) const {  // not Max: NaN must stay NaN
     return hn::IfThenZeroElse(hn::Lt(x, hn::Zero(ActivationTag())), x);
@@ -92,11 +99,28 @@ inline void activate_range(Activation activation, const float* gate, const float
       return activate_values(Gelu(), gate, up, count, dst);
     case Activation::kGeluTanh:
       return activate_values(GeluTanh(), gate, up, count, dst);
+    case Activation::kGeluSigmoid:
+      return activate_values(GeluSigmoid(), gate, up, count, dst);
     case Activation::kRelu:
       return activate_values(Relu(), gate, up, count, dst);
     case Activation::kReluSquared:
       return activate_values(ReluSquared(), gate, up, count, dst);
   }
+}
+
+/// The same after the limits; dst may be the gate.
+inline void activate_limited_range(Activation activation, const UpLimits& limits, const float* gate, const float* up,
+                                   std::size_t count, float* dst) {
+  const ActivationTag df;
+  const auto most = hn::Set(df, limits.limit), least = hn::Neg(most), offset = hn::Set(df, limits.offset);
+  // Not Min and Max: NaN must stay NaN.
+  const auto at_most = [most](ActivationVector x) HWY_ATTR { return hn::IfThenElse(hn::Gt(x, most), most, x); };
+  for_vectors(count, [&](auto load, auto store) HWY_ATTR { store(at_most(load(gate)), dst); });
+  activate_range(activation, dst, nullptr, count, dst);
+  for_vectors(count, [&](auto load, auto store) HWY_ATTR {
+    const auto x = at_most(load(up));
+    store(hn::Mul(load(dst), hn::Add(hn::IfThenElse(hn::Lt(x, least), least, x), offset)), dst);
+  });
 }
 
 }  // namespace ballast::kernels::HWY_NAMESPACE

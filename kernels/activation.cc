@@ -28,6 +28,7 @@ HWY_AFTER_NAMESPACE();
 namespace ballast::kernels {
 
 HWY_EXPORT(activate_range);
+HWY_EXPORT(activate_limited_range);
 HWY_EXPORT(multiply_sigmoid_row);
 HWY_EXPORT(multiply_row);
 
@@ -50,6 +51,14 @@ void activate(Activation activation, float* x, std::size_t count) {
 
 void activate_multiply(Activation activation, const float* gate, const float* up, std::size_t count, float* dst) {
   activate_all(activation, gate, up, count, dst);
+}
+
+void activate_multiply_limited(Activation activation, const UpLimits& limits, const float* gate, const float* up,
+                               std::size_t count, float* dst) {
+  const auto run = HWY_DYNAMIC_POINTER(activate_limited_range);
+  parallel_ranges(count, threads_for(count * kOperationsOfExp), [&](std::size_t begin, std::size_t end) {
+    run(activation, limits, gate + begin, up + begin, end - begin, dst + begin);
+  });
 }
 
 void multiply_sigmoid(float* x, std::size_t m, std::size_t size, const float* gate, std::size_t gate_stride) {

@@ -3,6 +3,7 @@
 #define BALLAST_KERNELS_ACTIVATION_H_
 
 #include <cstddef>
+#include <limits>
 
 #include "ballast/activation.h"
 
@@ -13,6 +14,17 @@ void activate(Activation activation, float* x, std::size_t count);
 
 /// dst = f(gate) * up over `count` values. dst may be either source.
 void activate_multiply(Activation activation, const float* gate, const float* up, std::size_t count, float* dst);
+
+/// What happens to the two factors first: the gate is at most `limit`, the other within it on both sides, and then
+/// `offset` is added to the other.
+struct UpLimits {
+  float limit = std::numeric_limits<float>::infinity();
+  float offset = 0.0F;
+};
+
+/// The same after the limits; dst may be the gate.
+void activate_multiply_limited(Activation activation, const UpLimits& limits, const float* gate, const float* up,
+                               std::size_t count, float* dst);
 
 /// x = x / (1 + exp(-gate)) elementwise: x is [m][size] dense, gate has rows `gate_stride` floats apart.
 void multiply_sigmoid(float* x, std::size_t m, std::size_t size, const float* gate, std::size_t gate_stride);

@@ -41,6 +41,7 @@ BlockWeights assemble_block(const ModelSpec& spec, std::size_t layer, const Bloc
     block.attention_post_norm = parts.norm(Role::kAttentionPostNorm);
     block.mlp_post_norm = parts.norm(Role::kMlpPostNorm);
   }
+  if (spec.layer_scales) block.scale = parts.vector(Role::kLayerScale).front();
   block.mixer = mixer_kind(own).assemble(spec, layer, parts);
   if (own.mlp.experts) {
     block.mlp = assemble_experts(own.mlp, parts);

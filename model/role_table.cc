@@ -166,7 +166,7 @@ const char* scaled_by_router(const LayerSpec& layer) {
   return layer.mlp.experts->shared_router ? weighted_by_router(layer) : nullptr;
 }
 
-constexpr std::array<RoleRow, 16> kBlockRows{{
+constexpr std::array<RoleRow, 17> kBlockRows{{
     {.role = Role::kAttentionNorm, .kind = Kind::kNorm, .shape = hidden_vector},
     {.role = Role::kAttentionPostNorm, .kind = Kind::kNorm, .shape = hidden_vector, .present = has_post_norms},
     {.role = Role::kMlpNorm,
@@ -180,8 +180,10 @@ constexpr std::array<RoleRow, 16> kBlockRows{{
      .shape = [](const ModelSpec& spec,
                  const LayerSpec& layer) { return MatrixShape{expert_count(layer), spec.hidden_size}; },
      .present = is_routed,
+     .bias_flag = &BiasSpec::router,
      .reads = Role::kMlpNorm,
-     .after_mixing = true},
+     .after_mixing = true,
+     .why_bias_stays = [](const LayerSpec&) { return "the choice of experts follows"; }},
     {.role = Role::kRouterCorrection,
      .kind = Kind::kVector,
      .shape = [](const ModelSpec&, const LayerSpec& layer) { return MatrixShape{1, expert_count(layer)}; },
@@ -197,6 +199,10 @@ constexpr std::array<RoleRow, 16> kBlockRows{{
     kShared[1],
     with_reason(kShared[2], scaled_by_router),
     {.role = Role::kMlpPostNorm, .kind = Kind::kNorm, .shape = hidden_vector, .present = has_post_norms},
+    {.role = Role::kLayerScale,
+     .kind = Kind::kVector,
+     .shape = [](const ModelSpec&, const LayerSpec&) { return MatrixShape{1, 1}; },
+     .present = [](const ModelSpec& spec, const LayerSpec&) { return spec.layer_scales; }},
     kExpert[0],
     kExpert[1],
     with_reason(kExpert[2], weighted_by_router),

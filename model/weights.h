@@ -135,6 +135,7 @@ struct BlockWeights {
   Norm mlp_norm;
   std::variant<MlpWeights, ExpertWeights> mlp;
   Norm mlp_post_norm;
+  float scale = 1.0F;  ///< of the residual stream after the block
 };
 
 /// Calls visit(linear, role) for every linear of a block.

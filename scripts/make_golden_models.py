@@ -122,6 +122,16 @@ FAMILIES = {
     "nemotron": ("Nemotron", "ForCausalLM", dict(SINGLE, attention_bias=True, mlp_bias=True)),
     "arcee": ("Arcee", "ForCausalLM", SINGLE),
     "helium": ("Helium", "ForCausalLM", dict(SINGLE, num_key_value_heads=2, head_dim=8, attention_bias=True)),
+    "gemma2": ("Gemma2", "ForCausalLM", dict(
+        SMALL, head_dim=12, query_pre_attn_scalar=10, attn_logit_softcapping=1.5, final_logit_softcapping=3.0,
+        sliding_window=5, attn_implementation="eager")),
+    "gpt_oss": ("GptOss", "ForCausalLM", dict(
+        SMALL, head_dim=12, num_local_experts=3, num_experts_per_tok=2, sliding_window=5, swiglu_limit=0.5,
+        attn_implementation="eager")),
+    "gemma4_text": ("Gemma4Text", "ForCausalLM", dict(
+        SMALL, head_dim=12, global_head_dim=16, num_key_value_heads=2, num_global_key_value_heads=1,
+        attention_k_eq_v=True, layer_types=["sliding_attention", "full_attention"], sliding_window=5,
+        hidden_size_per_layer_input=0, final_logit_softcapping=3.0)),
 }
 CONFIGURATIONS = {"qwen3_5_text": "Qwen3_5TextConfig"}  # where the class is not that of the whole model
 WHOLE_EXPERTS = ("mixtral",)  # all experts of a layer in one tensor, as newer checkpoints have them

@@ -48,6 +48,7 @@ struct RopeSpec {
   double beta_slow = 1.0;              ///< kYarn: turns below which a pair is stretched in full
   bool truncate = true;                ///< kYarn: the two bounds are rounded to whole channels
   std::vector<double> pair_factors{};  ///< kLongRope: what divides each pair's frequency, up to the original context
+  std::size_t turning_pairs = 0;       ///< how many pairs turn, the first; the others stay as they are. 0: all
   double amplitude = 1.0;              ///< cos and sin are multiplied by this
 
   bool operator==(const RopeSpec&) const = default;
@@ -64,7 +65,11 @@ struct AttentionSpec {
   std::optional<RopeSpec> rope{};  ///< how queries and keys are rotated; empty: they are not
   bool query_key_norm = false;     ///< RMSNorm over each head of q and of k, before rotation
   bool norm_over_heads = false;    ///< that norm is one over all heads, with a gain for each channel of each
+  bool value_norm = false;         ///< RMSNorm without a gain over each head of v
+  bool values_are_keys = false;    ///< values have no projection: they are the keys before their norm and rotation
   bool output_gate = false;        ///< a sigmoid multiplies the output by element, before the output projection
+  double score_cap = 0.0;          ///< a score x, scaled, becomes cap tanh(x / cap); 0: it stays
+  bool sink_logits = false;        ///< each head has a score of its own beside the keys', whose weight no value gets
 
   bool operator==(const AttentionSpec&) const = default;
 };
@@ -144,10 +149,13 @@ struct ExpertSpec {
 struct MlpSpec {
   std::size_t size = 0;  ///< hidden channels, where there are no experts
   Activation activation = Activation::kSilu;
-  bool gated = true;  ///< down(activation(gate(x)) * up(x)), else down(activation(up(x)))
+  bool gated = true;       ///< down(activation(gate(x)) * up(x)), else down(activation(up(x)))
+  double limit = 0.0;      ///< gated: gate(x) is at most this, and up(x) within it on both sides; 0: none
+  double up_offset = 0.0;  ///< gated: added to up(x), after the limit
   std::optional<ExpertSpec> experts{};
 
   double expert_share() const { return experts ? experts->share() : 1.0; }
+  bool has_limits() const { return limit > 0 || up_offset != 0; }
 
   bool operator==(const MlpSpec&) const = default;
 };
@@ -180,6 +188,7 @@ struct BiasSpec {
   bool latent = false;  ///< projections into latent vectors, and the keys' rotated part
   bool up = false;      ///< and the gate's of a gated MLP
   bool down = false;
+  bool router = false;
   bool head = false;
 };
 
@@ -196,6 +205,7 @@ struct ModelSpec {
   NormSpec norm;
   BlockLayout layout = BlockLayout::kPreNorm;
   bool post_norms = false;      ///< a norm of what mixer and MLP return, before those that the layout has
+  bool layer_scales = false;    ///< after each layer a factor of its own multiplies the residual stream
   double residual_scale = 1.0;  ///< multiplies what is added to the residual stream, after that norm
   std::vector<LayerSpec> layers;
 

@@ -10,6 +10,7 @@
 #include <cassert>
 #include <cmath>
 #include <limits>
+#include <numbers>
 
 #include "kernels/attention/attention_plan.h"
 #include "kernels/attention/attention_task.h"
@@ -67,11 +68,15 @@ void store_outputs(const AttentionShape& shape, const AttentionTask& task, std::
   for (std::size_t row = 0; row < task.rows_of_head(shape); ++row) {
     const AttentionQuery& query = task.queries[row / group];
     const std::size_t head = kv_head * group + row % group;  // of the task's
-    float* dst = query.sequence->out + (query.index * shape.heads + task.first_kv_head * group + head) * size;
-    scale_values(rows.sums + row * rows.sum_size, size, 1.0F / rows.total[row], dst);
+    const std::size_t head_of_all = task.first_kv_head * group + head;
+    float* dst = query.sequence->out + (query.index * shape.heads + head_of_all) * size;
+    float total = rows.total[row];
+    if (shape.sink_logits != nullptr) {
+      total += std::exp2(shape.sink_logits[head_of_all] * std::numbers::log2e_v<float> - rows.maximum[row]);
+    }
+    scale_values(rows.sums + row * rows.sum_size, size, 1.0F / total, dst);
     if (task.first_token_share != nullptr) {
-      task.first_token_share[head] +=
-          std::exp2(static_cast<double>(rows.first_score[row]) - rows.maximum[row]) / rows.total[row];
+      task.first_token_share[head] += std::exp2(static_cast<double>(rows.first_score[row]) - rows.maximum[row]) / total;
     }
   }
 }
@@ -98,6 +103,7 @@ void attend_range(const AttentionShape& shape, const AttentionTask& task, bool s
   const bool int8 = kv.layout->type() == CacheType::kInt8;
   const KeyBias& bias = kv.key_bias;
   const KeyRotation* rotation = int8 && bias.values != nullptr ? bias.rotation : nullptr;
+  const float limit = score_limit(shape);
   clear_rows(all.rows, task.kv_heads * rows);
   for (std::size_t key = range.begin, end = 0; key < range.end; key = end) {
     AttentionBlock block(kv, key, range.end);
@@ -113,9 +119,9 @@ void attend_range(const AttentionShape& shape, const AttentionTask& task, bool s
       block.head = task.first_kv_head + head;
       const AttentionScratch scratch = all.from(head * rows, shape.head_size);
       if (int8) {
-        attend_int8_block<Dots>(block, rotation, rows, visible, scratch);
+        attend_int8_block<Dots>(block, rotation, limit, rows, visible, scratch);
       } else {
-        attend_float_block(block, rows, visible, scratch);
+        attend_float_block(block, limit, rows, visible, scratch);
       }
     }
     end = positions.end;

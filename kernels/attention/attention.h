@@ -17,6 +17,9 @@ struct AttentionShape {
   float scale = 1.0F;          ///< multiplies q.k
   std::size_t value_size = 0;  ///< of values and outputs; 0: head_size
   bool causal = true;          ///< false: every query sees all positions (an encoder), without a window
+  float score_cap = 0.0F;      ///< a score x, scaled, becomes cap tanh(x / cap); 0: it stays
+  /// Null, or [heads]: a score of each head's own beside those of the keys, whose weight no value gets.
+  const float* sink_logits = nullptr;
 
   std::size_t output_size() const { return value_size == 0 ? head_size : value_size; }
   std::size_t heads_of_key() const { return heads / kv_heads; }

@@ -132,6 +132,11 @@ inline float score_factor(const AttentionShape& shape) {
   return shape.scale * std::numbers::log2e_v<float>;
 }
 
+/// AttentionShape::score_cap for such scores; 0: none.
+inline float score_limit(const AttentionShape& shape) {
+  return shape.score_cap * std::numbers::log2e_v<float>;
+}
+
 /// Takes arrays from one piece of memory; only counts when that is null.
 class FloatCutter {
  public:

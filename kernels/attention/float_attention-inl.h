@@ -16,6 +16,7 @@
 #include "kernels/attention/attention_task.h"
 #include "kernels/attention/exp2-inl.h"
 #include "kernels/attention/key_value_pages.h"
+#include "kernels/exp-inl.h"
 #include "kernels/matrix/float_tile-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -36,6 +37,17 @@ HWY_INLINE void score_float_block(const AttentionBlock& block, std::size_t rows,
       store_pair(df, c0, c1, wide, scores + row * kAttentionKeys);
     });
   }
+}
+
+/// Scores x become limit tanh(x / limit), for a limit above 0 in their unit.
+HWY_INLINE void limit_scores(float limit, std::size_t count, float* scores) {
+  const FloatTag df;
+  const auto one = hn::Set(df, 1.0F);
+  const auto most = hn::Set(df, limit), stretch = hn::Set(df, 2.0F / limit);
+  for_vectors(count, [&](auto load, auto store) HWY_ATTR {
+    const auto power = exp_of(df, hn::Mul(load(scores), stretch));
+    store(hn::Mul(most, hn::Div(hn::Sub(power, one), hn::Add(power, one))), scores);
+  });
 }
 
 /// What a row's sums and total so far are multiplied with when its maximum rises.
@@ -103,15 +115,17 @@ HWY_INLINE void accumulate_float_values(const AttentionBlock& block, std::size_t
   }
 }
 
-/// Adds a block to the rows' running softmax; a row sees visible(row), which lies within the block's positions.
+/// Adds a block to the rows' running softmax; a row sees visible(row), which lies within the block's positions. `limit`
+/// as score_limit's.
 template <class Visible>
-HWY_INLINE void attend_float_block(const AttentionBlock& block, std::size_t rows, const Visible& visible,
+HWY_INLINE void attend_float_block(const AttentionBlock& block, float limit, std::size_t rows, const Visible& visible,
                                    const AttentionScratch& scratch) {
   score_float_block(block, rows, scratch);
   const std::size_t first = block.first_position + block.begin;
   for (std::size_t row = 0; row < rows; ++row) {
     const PositionRange seen = visible(row);
     float* scores = scratch.scores + row * kAttentionKeys;
+    if (limit > 0.0F) limit_scores(limit, block.count(), scores);
     if (seen.begin == 0 && seen.end != 0) scratch.rows.first_score[row] = scores[0];
     std::fill_n(scores, seen.begin - first, 0.0F);
     softmax_block(scores + (seen.begin - first), seen.size(), block.end + block.first_position - seen.begin,

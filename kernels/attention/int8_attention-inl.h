@@ -231,7 +231,7 @@ HWY_INLINE void accumulate_fp16_values(const AttentionBlock& block, std::size_t 
 
 /// One tile of rows, of which visible(row) sees part of the block; `bias` is null when keys have none.
 template <class Dots, class Visible>
-HWY_INLINE void attend_int8_tile(const AttentionBlock& block, std::size_t fp16, const KeyRotation* bias,
+HWY_INLINE void attend_int8_tile(const AttentionBlock& block, std::size_t fp16, const KeyRotation* bias, float limit,
                                  std::size_t first_row, std::size_t rows, const Visible& visible,
                                  const AttentionScratch& scratch) {
   const AttentionRows& state = scratch.rows;
@@ -255,6 +255,7 @@ HWY_INLINE void attend_int8_tile(const AttentionBlock& block, std::size_t fp16, 
       continue;
     }
     const float q_scale = scratch.q_scales[first_row + row];
+    if (limit > 0.0F) limit_scores(limit / q_scale, keys.size(), scores + keys.begin);
     if (block.first_position == 0 && seen.begin == 0) state.first_score[first_row + row] = scores[0] * q_scale;
     for (std::size_t i = 0; i < fp16; ++i) {
       const std::size_t slot = scratch.fp16_slots[i];
@@ -273,9 +274,10 @@ HWY_INLINE void attend_int8_tile(const AttentionBlock& block, std::size_t fp16, 
   }
 }
 
-/// Adds a block to the rows' running softmax; a row sees visible(row), which lies within the block's positions.
+/// Adds a block to the rows' running softmax; a row sees visible(row), which lies within the block's positions. `limit`
+/// as score_limit's.
 template <class Dots, class Visible>
-HWY_INLINE void attend_int8_block(const AttentionBlock& block, const KeyRotation* bias, std::size_t rows,
+HWY_INLINE void attend_int8_block(const AttentionBlock& block, const KeyRotation* bias, float limit, std::size_t rows,
                                   const Visible& visible, const AttentionScratch& scratch) {
   const std::size_t fp16 = prepare_values(block, scratch);
   const auto visible_slots = [&](std::size_t row) -> PositionRange {
@@ -283,7 +285,7 @@ HWY_INLINE void attend_int8_block(const AttentionBlock& block, const KeyRotation
     return {seen.begin - block.first_position, seen.end - block.first_position};
   };
   for (std::size_t row = 0; row < rows; row += kInt8TileRows) {
-    attend_int8_tile<Dots>(block, fp16, bias, row, std::min(kInt8TileRows, rows - row), visible_slots, scratch);
+    attend_int8_tile<Dots>(block, fp16, bias, limit, row, std::min(kInt8TileRows, rows - row), visible_slots, scratch);
   }
 }
 

@@ -121,9 +121,10 @@ void attention(const AttentionShape& shape, const AttentionSequence& sequence) {
           weights[j] += bias_score(kv.key_bias, shape, kv_head, q + h * shape.head_size, j);
         }
         weights[j] *= shape.scale;
+        if (shape.score_cap > 0) weights[j] = shape.score_cap * std::tanh(weights[j] / shape.score_cap);
       }
       const double maximum = *std::max_element(weights.begin(), weights.end());
-      double total = 0.0;
+      double total = shape.sink_logits == nullptr ? 0.0 : std::exp(shape.sink_logits[h] - maximum);
       for (double& weight : weights) total += weight = std::exp(weight - maximum);
       for (std::size_t c = 0; c < value_size; ++c) {
         double sum = 0.0;

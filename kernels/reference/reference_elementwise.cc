@@ -68,6 +68,8 @@ double activation(Activation kind, double x) {
       return 0.5 * x * std::erfc(-x / std::sqrt(2.0));
     case Activation::kGeluTanh:
       return 0.5 * x * (1.0 + std::tanh(std::sqrt(2.0 / std::acos(-1.0)) * (x + 0.044715 * x * x * x)));
+    case Activation::kGeluSigmoid:
+      return x * sigmoid(1.702 * x);
     case Activation::kRelu:
       return std::max(x, 0.0);
     case Activation::kReluSquared:
@@ -78,6 +80,14 @@ double activation(Activation kind, double x) {
 
 void activate_multiply(Activation kind, const float* gate, const float* up, std::size_t count, float* dst) {
   for (std::size_t i = 0; i < count; ++i) dst[i] = static_cast<float>(activation(kind, gate[i]) * up[i]);
+}
+
+void activate_multiply_limited(Activation kind, const UpLimits& limits, const float* gate, const float* up,
+                               std::size_t count, float* dst) {
+  for (std::size_t i = 0; i < count; ++i) {
+    const double other = std::clamp(double{up[i]}, -double{limits.limit}, double{limits.limit}) + limits.offset;
+    dst[i] = static_cast<float>(activation(kind, std::min(gate[i], limits.limit)) * other);
+  }
 }
 
 void multiply_sigmoid(float* x, std::size_t m, std::size_t size, const float* gate, std::size_t gate_stride) {

@@ -28,7 +28,13 @@ struct TensorNames {
 /// Linears that a checkpoint keeps as one matrix. The roles' lines in the names are how ballast writes them.
 struct FusedTensor {
   /// The rows are cut into this many runs; in each, every part has its share of its rows, in the order of `parts`.
-  enum class Runs { kOne, kHeads, kKeyValueHeads, kDeltaKeyHeads };
+  enum class Runs {
+    kOne,
+    kHeads,
+    kKeyValueHeads,
+    kDeltaKeyHeads,
+    kRows,  ///< one row of each part after the other
+  };
 
   std::string_view huggingface;
   std::string_view gguf;
@@ -54,6 +60,9 @@ struct Architecture {
 
   /// Whether the blocks' matrices are stored [inputs, outputs] in a Hugging Face checkpoint.
   bool transposed_linears = false;
+
+  /// Whether a Hugging Face checkpoint has a layer's experts in one tensor, [experts, inputs, outputs] or in MXFP4.
+  bool transposed_experts = false;
 
   /// Whether rows of q and k are stored with RoPE pairs side by side (2i, 2i+1) instead of (i, i + rotary_size / 2).
   bool huggingface_interleaves_rope = false;

@@ -51,7 +51,11 @@
   ADD(kLfm2)                       \
   ADD(kNemotron)                   \
   ADD(kArcee)                      \
-  ADD(kHelium)
+  ADD(kHelium)                     \
+  ADD(kGemma2)                     \
+  ADD(kGptOss)                     \
+  ADD(kGemma4Text)                 \
+  ADD(kGemma4)
 
 namespace ballast::model {
 

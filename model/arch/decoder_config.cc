@@ -15,13 +15,14 @@ struct ActivationName {
   std::string_view name;
   Activation activation;
 };
-constexpr std::array<ActivationName, 8> kActivations{{
+constexpr std::array<ActivationName, 9> kActivations{{
     {"silu", Activation::kSilu},
     {"swish", Activation::kSilu},
     {"gelu", Activation::kGelu},
     {"gelu_new", Activation::kGeluTanh},
     {"gelu_fast", Activation::kGeluTanh},
     {"gelu_pytorch_tanh", Activation::kGeluTanh},
+    {"quick_gelu", Activation::kGeluSigmoid},
     {"relu", Activation::kRelu},
     {"relu2", Activation::kReluSquared},
 }};

@@ -30,6 +30,7 @@ enum class Role : std::uint16_t {
   kQueryNorm,
   kKeyNorm,
   kOutputGate,
+  kSinkLogits,  ///< a vector of its own, a score for each head
   kAttentionOutput,
   kDeltaQuery,
   kDeltaKey,
@@ -53,6 +54,7 @@ enum class Role : std::uint16_t {
   kUp,
   kDown,
   kMlpPostNorm,  ///< of what the MLP or the experts return
+  kLayerScale,   ///< a vector of its own, of one value
   kRouter,
   kRouterCorrection,  ///< a vector of its own
   kSharedRouter,      ///< its one output says how much of the shared MLP a token gets

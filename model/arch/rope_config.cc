@@ -162,6 +162,20 @@ RopeSpec read_rope(const files::JsonReader& config, std::size_t head_size, const
   return rope;
 }
 
+RopeSpec read_proportional_rope(const files::JsonReader& parameters, std::size_t head_size,
+                                const RopeDefaults& defaults) {
+  const std::string type = parameters.text("rope_type", "proportional");
+  if (type != "proportional") {
+    parameters.fail("rope_type", "'" + type + "' is not supported here; supported: proportional");
+  }
+  RopeSpec rope = read_rotation({&parameters}, head_size, defaults);
+  rope.turning_pairs = rope.rotary_size / 2;
+  rope.rotary_size = head_size;
+  rope.factor = parameters.positive("factor", 1.0);
+  if (rope.factor != 1.0) rope.scaling = RopeSpec::Scaling::kLinear;
+  return rope;
+}
+
 RopeSpec read_rope_parameters(const files::JsonReader& parameters, std::size_t head_size,
                               const RopeDefaults& defaults) {
   RopeSpec rope = read_rotation({&parameters}, head_size, defaults);
@@ -273,7 +287,8 @@ std::vector<double> rope_frequencies(const RopeSpec& rope) {
     } else if (rope.scaling != RopeSpec::Scaling::kNone) {
       frequency *= (1.0 - blend) / rope.factor + blend;
     }
-    frequencies[i] = frequency;
+    const bool turns = rope.turning_pairs == 0 || i < rope.turning_pairs;
+    frequencies[i] = turns ? frequency : 0.0;
   }
   return frequencies;
 }

@@ -35,6 +35,10 @@ RopeSpec read_rope(const files::JsonReader& config, std::size_t head_size, const
 RopeSpec read_rope_parameters(const files::JsonReader& parameters, std::size_t head_size,
                               const RopeDefaults& defaults = {});
 
+/// Gemma 4's rotation of a part of the pairs, from such an object: frequencies are those of whole heads.
+RopeSpec read_proportional_rope(const files::JsonReader& parameters, std::size_t head_size,
+                                const RopeDefaults& defaults);
+
 /// How the layers of one type rotate: an object of its own in `rope_parameters`, or, before transformers 5, the
 /// defaults and what stands in `scaling_field`, where it has one. Throws Error where there is an object for another
 /// type than "full_attention" and "sliding_attention".

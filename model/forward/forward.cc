@@ -61,7 +61,8 @@ void forward_second_half(const BlockPass& pass, const LinearRows& input, float* 
   if (dst != hidden) add_returned(pass, pass.block.mlp_post_norm, pass.block.mlp_norm, pass.tokens, hidden);
 }
 
-void forward_pre_norm(const BlockPass& pass, float* hidden) {
+/// A layout's whole block; returns the rows of hidden that go on, as Mixer::forward does.
+std::size_t forward_pre_norm(const BlockPass& pass, float* hidden) {
   BlockActivations& a = pass.activations;
   const std::size_t size = pass.spec.hidden_size;
   const auto normalized_by = [hidden, size](const Norm& norm) {
@@ -73,12 +74,13 @@ void forward_pre_norm(const BlockPass& pass, float* hidden) {
   const auto attention_row = normalized_by(pass.block.attention_norm);
   BlockPass rest = pass;
   rest.tokens = forward_mixer(pass, {kernels::RowSource(attention_row), size, a.attention_input.data()}, hidden);
-  if (rest.tokens == 0) return;
+  if (rest.tokens == 0) return 0;
   const auto mlp_row = normalized_by(pass.block.mlp_norm);
   forward_second_half(rest, {kernels::RowSource(mlp_row), size, a.mlp_input.data()}, hidden);
+  return rest.tokens;
 }
 
-void forward_post_norm(const BlockPass& pass, float* hidden) {
+std::size_t forward_post_norm(const BlockPass& pass, float* hidden) {
   BlockActivations& a = pass.activations;
   const std::size_t size = pass.tokens * pass.spec.hidden_size;
   std::copy_n(hidden, size, a.attention_input.data());
@@ -87,20 +89,22 @@ void forward_post_norm(const BlockPass& pass, float* hidden) {
   std::copy_n(hidden, size, a.mlp_input.data());
   forward_second_half(pass, {a.mlp_input.data(), pass.spec.hidden_size}, hidden);
   pass.block.mlp_norm.apply(hidden, pass.tokens, hidden);
+  return pass.tokens;
 }
 
-void forward_output_norm(const BlockPass& pass, float* hidden) {
+std::size_t forward_output_norm(const BlockPass& pass, float* hidden) {
   BlockActivations& a = pass.activations;
   const std::size_t size = pass.spec.hidden_size;
   // Both halves read the stream where it is, for what they return is kept elsewhere first; calibration gets copies.
   const auto row = [hidden, size](std::size_t index, float*) -> const float* { return hidden + index * size; };
   BlockPass rest = pass;
   rest.tokens = forward_mixer(pass, {kernels::RowSource(row), size, a.attention_input.data()}, hidden);
-  if (rest.tokens == 0) return;
+  if (rest.tokens == 0) return 0;
   forward_second_half(rest, {kernels::RowSource(row), size, a.mlp_input.data()}, hidden);
+  return rest.tokens;
 }
 
-void forward_parallel(const BlockPass& pass, float* hidden) {
+std::size_t forward_parallel(const BlockPass& pass, float* hidden) {
   BlockActivations& a = pass.activations;
   pass.block.attention_norm.apply(hidden, pass.tokens, a.attention_input.data());
   const float* mlp_input = a.attention_input.data();
@@ -110,6 +114,22 @@ void forward_parallel(const BlockPass& pass, float* hidden) {
   }
   forward_mixer(pass, {a.attention_input.data(), pass.spec.hidden_size}, hidden);
   forward_second_half(pass, {mlp_input, pass.spec.hidden_size}, hidden);
+  return pass.tokens;
+}
+
+std::size_t forward_in_layout(const BlockPass& pass, float* hidden) {
+  switch (pass.spec.layout) {
+    case BlockLayout::kPreNorm:
+      return forward_pre_norm(pass, hidden);
+    case BlockLayout::kPostNorm:
+      return forward_post_norm(pass, hidden);
+    case BlockLayout::kOutputNorm:
+      return forward_output_norm(pass, hidden);
+    case BlockLayout::kParallel:
+    case BlockLayout::kParallelShared:
+      return forward_parallel(pass, hidden);
+  }
+  return 0;
 }
 
 // What two halves of a block read together was recorded by each of them.
@@ -239,17 +259,12 @@ void forward_block(const ModelSpec& spec, const BlockWeights& block, std::size_t
   activations.mlp_input.grow(size);
   activations.inputs.clear();
   kernels::with_team([&] {
-    switch (spec.layout) {
-      case BlockLayout::kPreNorm:
-        return forward_pre_norm(pass, hidden);
-      case BlockLayout::kPostNorm:
-        return forward_post_norm(pass, hidden);
-      case BlockLayout::kOutputNorm:
-        return forward_output_norm(pass, hidden);
-      case BlockLayout::kParallel:
-      case BlockLayout::kParallelShared:
-        return forward_parallel(pass, hidden);
-    }
+    const std::size_t left = forward_in_layout(pass, hidden);
+    if (block.scale == 1.0F) return;
+    const std::size_t values = left * spec.hidden_size;
+    kernels::parallel_ranges(values, kernels::threads_for(values), [&](std::size_t begin, std::size_t end) {
+      for (std::size_t i = begin; i < end; ++i) hidden[i] *= block.scale;
+    });
   });
   merge_inputs(activations.inputs);
 }

@@ -14,7 +14,7 @@ namespace {
 /// Rows for an MLP's last linear: activation(gate(x)) * up(x), or activation(up(x)) where there is no gate, made from
 /// what the first linears wrote.
 struct ActivatedRows {
-  Activation activation;
+  const MlpSpec& mlp;
   bool gated;
   std::size_t size;
   const float* hidden;
@@ -22,11 +22,16 @@ struct ActivatedRows {
 
   const float* operator()(std::size_t row, float* dst) const {
     const float* src = hidden + row * size;
-    if (gated) {
-      kernels::activate_multiply(activation, src, up + row * size, size, dst);
-    } else {
+    if (!gated) {
       if (dst != src) std::copy_n(src, size, dst);
-      kernels::activate(activation, dst, size);
+      kernels::activate(mlp.activation, dst, size);
+    } else if (mlp.has_limits()) {
+      kernels::UpLimits limits;
+      if (mlp.limit > 0) limits.limit = static_cast<float>(mlp.limit);
+      limits.offset = static_cast<float>(mlp.up_offset);
+      kernels::activate_multiply_limited(mlp.activation, limits, src, up + row * size, size, dst);
+    } else {
+      kernels::activate_multiply(mlp.activation, src, up + row * size, size, dst);
     }
     return dst;
   }
@@ -39,7 +44,9 @@ struct MlpPass {
   float* hidden;  ///< [count][up's rows]
   float* up;      ///< the same; for what the gate multiplies
 
-  bool gates_in_product() const { return mlp.gate && multiplied_by_gate(mlp.up, *mlp.gate); }
+  bool gates_in_product() const {
+    return mlp.gate && !pass.layer.mlp.has_limits() && multiplied_by_gate(mlp.up, *mlp.gate);
+  }
 
   /// What the first linears write: the gate and what it multiplies, or only that, multiplied.
   LinearOutputs first_outputs() const {
@@ -62,7 +69,7 @@ struct MlpPass {
   void apply_down(const LinearOutput& dst, std::size_t count, std::span<const std::size_t> row_tokens = {}) const {
     const std::size_t size = mlp.up.rows();
     if (gates_in_product()) return pass.apply_linears({&dst, 1}, {hidden, size}, count, row_tokens);
-    const ActivatedRows activated = {pass.layer.mlp.activation, mlp.gate.has_value(), size, hidden, up};
+    const ActivatedRows activated = {pass.layer.mlp, mlp.gate.has_value(), size, hidden, up};
     pass.apply_linears({&dst, 1}, {kernels::RowSource(activated), size, hidden}, count, row_tokens);
   }
 };
@@ -165,7 +172,7 @@ bool forward_at_once(const BlockPass& pass, const ExpertWeights& routed, const E
   BlockActivations& a = pass.activations;
   std::vector<LinearOfRows> into;
   std::vector<LinearOfRows> out;
-  bool gated = true;
+  std::size_t gated = 0;  // in the product
   for (std::size_t e = 0; e < routed.experts.size(); ++e) {
     const std::size_t count = experts.tokens_of(e).size();
     if (count == 0) continue;
@@ -174,16 +181,17 @@ bool forward_at_once(const BlockPass& pass, const ExpertWeights& routed, const E
     const LinearOutputs outputs = own.first_outputs();
     for (const LinearOutput& output : outputs.all()) into.push_back({output, first, count});
     out.push_back({{&own.mlp.down, a.expert_output.data() + first * hidden_size, hidden_size}, first, count});
-    gated = gated && own.gates_in_product();
+    gated += own.gates_in_product() ? 1 : 0;
   }
-  if (!want_same_form(into) || !want_same_form(out) || gated != pass.layer.mlp.gated) return false;
+  if (!want_same_form(into) || !want_same_form(out) || (gated != 0 && gated != out.size())) return false;
   const auto token_row = [&](std::size_t row, float*) { return input + experts.tokens[row] * hidden_size; };
   const std::size_t rows = experts.tokens.size();
   apply_apart(into, {kernels::RowSource(token_row), hidden_size, a.expert_input.data()}, rows, a.quantized);
   const std::size_t size = pass.layer.mlp.experts->size;
   float* made = a.expert_hidden.data();
-  const ActivatedRows activated = {pass.layer.mlp.activation, false, size, made, nullptr};
-  const LinearRows down_rows = gated ? LinearRows(made, size) : LinearRows(kernels::RowSource(activated), size, made);
+  const ActivatedRows activated = {pass.layer.mlp, pass.layer.mlp.gated, size, made, a.expert_up.data()};
+  const LinearRows down_rows =
+      gated != 0 ? LinearRows(made, size) : LinearRows(kernels::RowSource(activated), size, made);
   apply_apart(out, down_rows, rows, a.quantized);
   return true;
 }

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <optional>
 
 #include "model/mixer/attention_kinds.h"
 #include "model/mixer/head_attention.h"
@@ -14,15 +15,14 @@ namespace {
 class Attention final : public HeadAttention {
  public:
   Attention(const AttentionSpec& spec, const BlockParts& parts)
-      : HeadAttention(spec, parts),
-        query_(parts.linear({Role::kQuery})),
-        key_(parts.linear({Role::kKey})),
-        value_(parts.linear({Role::kValue})) {}
+      : HeadAttention(spec, parts), query_(parts.linear({Role::kQuery})), key_(parts.linear({Role::kKey})) {
+    if (!spec.values_are_keys) value_ = parts.linear({Role::kValue});
+  }
 
   void for_each_linear(const std::function<void(const Linear&, Role)>& visit) const override {
     visit(query_, Role::kQuery);
     visit(key_, Role::kKey);
-    visit(value_, Role::kValue);
+    if (value_) visit(*value_, Role::kValue);
     HeadAttention::for_each_linear(visit);
   }
 
@@ -32,9 +32,13 @@ class Attention final : public HeadAttention {
     LinearOutputs outputs;
     outputs.add({&query_, row, layout.size});
     outputs.add({&key_, row + layout.keys, layout.size});
-    outputs.add({&value_, row + layout.values, layout.size});
+    if (value_) outputs.add({&*value_, row + layout.values, layout.size});
     add_output_gate(outputs, pass.activations);
     pass.apply_linears(outputs.all(), input, pass.tokens);
+    if (value_) return;
+    for (std::size_t t = 0; t < pass.tokens; ++t, row += layout.size) {
+      std::copy(row + layout.keys, row + layout.values, row + layout.values);
+    }
   }
 
   kernels::KeyBias key_bias(const BlockPass& pass) const override {
@@ -43,10 +47,11 @@ class Attention final : public HeadAttention {
     return {.values = key_.bias.data(), .rotation = pass.angles.rotation};
   }
 
-  Linear query_, key_, value_;
+  Linear query_, key_;
+  std::optional<Linear> value_;  ///< empty where the keys serve
 };
 
-constexpr std::array<RoleRow, 7> kRoles{{
+constexpr std::array<RoleRow, 8> kRoles{{
     {.role = Role::kQuery,
      .shape =
          [](const ModelSpec& spec, const LayerSpec& layer) {
@@ -67,11 +72,13 @@ constexpr std::array<RoleRow, 7> kRoles{{
          [](const ModelSpec& spec, const LayerSpec& layer) {
            return MatrixShape{layer.attention()->kv_heads * layer.attention()->value_size, spec.hidden_size};
          },
+     .present = [](const ModelSpec&, const LayerSpec& layer) { return !layer.attention()->values_are_keys; },
      .bias_flag = &BiasSpec::value,
      .reads = Role::kAttentionNorm},
     kOutputGateRow,
     kQueryNormRow,
     kKeyNormRow,
+    kSinkLogitsRow,
     kAttentionOutputRow,
 }};
 

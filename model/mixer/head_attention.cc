@@ -59,6 +59,19 @@ ValuePath value_path_of_heads(const LayerSpec& layer) {
                     .rotation = {true,
                                  "attention mixes tokens, not channels, and the output projection turns each "
                                  "head back"}};
+  if (attention.value_norm) {
+    path.bias = {false, "the value norm follows"};
+    path.scaling = {false, "the value norm, which follows, takes all channels of a head together"};
+    path.rotation.reason += "; the value norm, without a gain, keeps only directions";
+  }
+  if (attention.values_are_keys) {
+    constexpr const char* kShared = "the keys are made from it, too";
+    path.value = Role::kKey;
+    path.bias = path.scaling = path.rotation = {false, kShared};
+  }
+  if (attention.sink_logits) {
+    path.bias = {false, "a query's attention weights sum to less than 1: the head's own logit has a part"};
+  }
   if (attention.output_gate) {
     path.bias = {false, gated};
     path.scaling.reason = "attention and gate work channel by channel, the output projection takes the factor back";
@@ -80,6 +93,7 @@ HeadAttention::HeadAttention(const AttentionSpec& spec, const BlockParts& parts)
     query_norm_ = parts.norm(Role::kQueryNorm);
     key_norm_ = parts.norm(Role::kKeyNorm);
   }
+  if (spec.sink_logits) sink_logits_ = parts.vector(Role::kSinkLogits);
   if (spec.output_gate) output_gate_ = parts.linear({Role::kOutputGate});
   output_ = parts.linear({Role::kAttentionOutput});
 }
@@ -99,8 +113,12 @@ void HeadAttention::add_output_gate(LinearOutputs& outputs, BlockActivations& ac
 }
 
 void HeadAttention::normalize_heads(const BlockPass& pass, const HeadRow& layout) const {
-  if (!has_head_norms()) return;
   const AttentionSpec& spec = *pass.layer.attention();
+  if (spec.value_norm) {
+    kernels::rms_norm_heads(pass.activations.query_key_value.data() + layout.values, pass.tokens, spec.kv_heads,
+                            spec.value_size, layout.size, nullptr, static_cast<float>(pass.spec.norm.epsilon));
+  }
+  if (!has_head_norms()) return;
   const auto normalize = [&](float* rows, std::size_t heads, const Norm& norm) {
     // All heads together are normalized as one that is as large.
     const std::size_t size = norm.gain.size();
@@ -159,7 +177,9 @@ std::size_t HeadAttention::attend(const BlockPass& pass, const HeadRow& layout) 
                                          .head_size = spec.head_size,
                                          .scale = static_cast<float>(spec.scale),
                                          .value_size = spec.value_size,
-                                         .causal = pass.spec.causal};
+                                         .causal = pass.spec.causal,
+                                         .score_cap = static_cast<float>(spec.score_cap),
+                                         .sink_logits = sink_logits_.empty() ? nullptr : sink_logits_.data()};
   std::vector<kernels::AttentionSequence>& sequences = a.attention_sequences;
   sequences.clear();
   const kernels::KeyBias bias = key_bias(pass);

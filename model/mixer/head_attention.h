@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <functional>
 #include <optional>
+#include <vector>
 
 #include "ballast/spec.h"
 #include "model/block_parts.h"
@@ -54,7 +55,8 @@ class HeadAttention : public Mixer {
   void append(const BlockPass& pass, const HeadRow& layout) const;
   std::size_t attend(const BlockPass& pass, const HeadRow& layout) const;
 
-  Norm query_norm_, key_norm_;  ///< their gains are empty where there are none
+  Norm query_norm_, key_norm_;      ///< their gains are empty where there are none
+  std::vector<float> sink_logits_;  ///< empty where there are none
   std::optional<Linear> output_gate_;
   Linear output_;
 };

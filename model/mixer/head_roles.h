@@ -53,6 +53,12 @@ inline constexpr RoleRow kKeyNormRow = {.role = Role::kKeyNorm,
                                         .present = has_head_norms,
                                         .norm = head_norm};
 
+inline constexpr RoleRow kSinkLogitsRow = {
+    .role = Role::kSinkLogits,
+    .kind = RoleRow::Kind::kVector,
+    .shape = [](const ModelSpec&, const LayerSpec& layer) { return MatrixShape{1, layer.attention()->heads}; },
+    .present = [](const ModelSpec&, const LayerSpec& layer) { return layer.attention()->sink_logits; }};
+
 inline constexpr RoleRow kAttentionOutputRow = {
     .role = Role::kAttentionOutput,
     .shape =

@@ -6,6 +6,7 @@
 #include "ballast/error.h"
 #include "kernels/statistics.h"
 #include "model/block_structure.h"
+#include "model/source/mxfp4.h"
 #include "model/source/prefix.h"
 #include "model/source/quantized_tensor.h"
 #include "model/source/written_spec.h"
@@ -71,7 +72,11 @@ ModelSource::ModelSource(const std::filesystem::path& path) : checkpoint_(files:
     prefix_tokens_ = read_prefix_tokens(config.object(kWrittenSpecField));
     if (!prefix_tokens_.empty()) check_prefix(spec_, prefix_tokens_, file + "/config.json");
   }
-  if (config.has("quantization_config")) quantization_ = read_quantization(config.object("quantization_config"));
+  if (config.has("quantization_config")) {
+    const files::JsonReader quantization = config.object("quantization_config");
+    // The names of MXFP4 tensors say what they are.
+    if (quantization.text("quant_method", "") != "mxfp4") quantization_ = read_quantization(quantization);
+  }
   if (!spec_.tied_embeddings && !config.has("tie_word_embeddings")) {
     // Some checkpoints leave the flag at its default and the head out.
     spec_.tied_embeddings = !checkpoint_->contains(stored(Role::kHead, 0, 0).weight());
@@ -110,7 +115,7 @@ void ModelSource::check_role(Role role, std::size_t layer, std::size_t expert) c
   const bool quantized = quantization_ && quantization_->tensors.contains(name(role, layer, expert));
   if (!quantized) checked_matrix(matrix, cols);  // the parts of one that is are checked when it is read
   if (has_bias(spec_, layer, role)) {
-    checked_tensor(matrix.bias(), {static_cast<std::int64_t>(matrix.stored_rows)});
+    checked_slice(matrix, matrix.bias(), {static_cast<std::int64_t>(matrix.stored_rows)});
   }
 }
 
@@ -136,7 +141,8 @@ std::uint64_t ModelSource::stored_bytes(Role role, std::size_t layer, std::size_
   }
   const StoredMatrix matrix = stored(role, layer, expert);
   const std::uint64_t rows = matrix.stored_rows * std::max<std::size_t>(1, matrix.slices);
-  return size(matrix.weight()) / rows * matrix_shape(spec_, layer, role).first;
+  const std::uint64_t scales = matrix.mxfp4 ? size(matrix.scales()) : 0;
+  return (size(matrix.weight()) + scales) / rows * matrix_shape(spec_, layer, role).first;
 }
 
 TensorView ModelSource::checked_tensor(const std::string& name, const Shape& shape) const {
@@ -148,11 +154,27 @@ TensorView ModelSource::checked_tensor(const std::string& name, const Shape& sha
 }
 
 TensorView ModelSource::checked_matrix(const StoredMatrix& matrix, std::size_t cols) const {
-  Shape shape = {static_cast<std::int64_t>(matrix.stored_rows), static_cast<std::int64_t>(cols)};
+  const auto rows = static_cast<std::int64_t>(matrix.stored_rows);
+  if (matrix.mxfp4) {
+    if (cols % kMxfp4BlockSize != 0) {
+      throw Error(context(matrix.weight()), "has rows of " + std::to_string(cols) + " values: no whole blocks");
+    }
+    const auto blocks = static_cast<std::int64_t>(cols / kMxfp4BlockSize);
+    TensorView view = checked_slice(matrix, matrix.weight(), {rows, blocks, kMxfp4BlockSize / 2});
+    for (const TensorView& part : {view, checked_slice(matrix, matrix.scales(), {rows, blocks})}) {
+      if (part.dtype != DType::kU8) throw Error(context(matrix.module), "its blocks and scales must be of type U8");
+    }
+    return view;
+  }
+  Shape shape = {rows, static_cast<std::int64_t>(cols)};
   if (matrix.transposed) std::swap(shape[0], shape[1]);
-  if (matrix.slices == 0) return checked_tensor(matrix.weight(), shape);
+  return checked_slice(matrix, matrix.weight(), std::move(shape));
+}
+
+TensorView ModelSource::checked_slice(const StoredMatrix& matrix, const std::string& name, Shape shape) const {
+  if (matrix.slices == 0) return checked_tensor(name, shape);
   shape.insert(shape.begin(), static_cast<std::int64_t>(matrix.slices));
-  TensorView slice = checked_tensor(matrix.weight(), shape);
+  TensorView slice = checked_tensor(name, shape);
   const std::size_t bytes = slice.bytes.size() / matrix.slices;
   slice.bytes = slice.bytes.subspan(matrix.slice * bytes, bytes);
   slice.shape.erase(slice.shape.begin());
@@ -195,7 +217,9 @@ Norm ModelSource::norm(Role role, std::size_t layer) const {
 std::vector<float> ModelSource::bias(Role role, std::size_t layer, std::size_t expert) const {
   if (!has_bias(spec_, layer, role)) return {};
   const StoredMatrix matrix = stored(role, layer, expert);
-  std::vector<float> values = floats(matrix.bias(), {static_cast<std::int64_t>(matrix.stored_rows)});
+  std::vector<float> values(matrix.stored_rows);
+  files::decode_floats(checked_slice(matrix, matrix.bias(), {static_cast<std::int64_t>(matrix.stored_rows)}),
+                       context(matrix.bias()), values.data());
   if (matrix.rows.empty()) return values;
   std::vector<float> own;
   own.reserve(matrix.rows.size());
@@ -209,7 +233,14 @@ FloatWeights ModelSource::float_weights(Role role, std::size_t layer, std::size_
   const TensorView view = checked_matrix(matrix, cols);
   FloatWeights weights{rows, cols, {}};
   std::vector<float> all(matrix.stored_rows * cols);
-  files::decode_floats(view, context(matrix.weight()), all.data());
+  if (matrix.mxfp4) {
+    const auto blocks = static_cast<std::int64_t>(cols / kMxfp4BlockSize);
+    const TensorView scales =
+        checked_slice(matrix, matrix.scales(), {static_cast<std::int64_t>(matrix.stored_rows), blocks});
+    decode_mxfp4(view.bytes, scales.bytes, context(matrix.scales()), all.data());
+  } else {
+    files::decode_floats(view, context(matrix.weight()), all.data());
+  }
   if (!matrix.transposed && matrix.rows.empty()) {
     weights.values = std::move(all);
     return weights;

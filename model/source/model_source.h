@@ -95,6 +95,9 @@ class ModelSource {
   TensorView checked_tensor(const std::string& name, const Shape& shape) const;
   TensorView checked_vector(Role role, std::size_t layer) const;
   TensorView checked_matrix(const StoredMatrix& matrix, std::size_t cols) const;
+
+  /// The same for a tensor of `shape`, or of the matrix's part in a tensor of many such: its scales, its bias.
+  TensorView checked_slice(const StoredMatrix& matrix, const std::string& name, Shape shape) const;
   std::vector<float> floats(const std::string& name, const Shape& shape) const;
   std::optional<Linear> quantized_linear(Role role, std::size_t layer, std::size_t expert) const;
   std::string context(const std::string& tensor) const;

@@ -26,8 +26,11 @@ std::size_t part_rows(const ModelSpec& spec, std::size_t layer, Role part) {
   return has_role(spec, spec.layers[layer], part) ? matrix_shape(spec, layer, part).first : 0;
 }
 
-std::size_t run_count(const LayerSpec& layer, FusedTensor::Runs runs) {
-  switch (runs) {
+std::size_t run_count(const ModelSpec& spec, std::size_t index, const FusedTensor& fused) {
+  const LayerSpec& layer = spec.layers[index];
+  switch (fused.runs) {
+    case FusedTensor::Runs::kRows:
+      return part_rows(spec, index, fused.parts.front());
     case FusedTensor::Runs::kHeads:
       return layer.attention()->heads;
     case FusedTensor::Runs::kKeyValueHeads:
@@ -41,7 +44,7 @@ std::size_t run_count(const LayerSpec& layer, FusedTensor::Runs runs) {
 
 /// The shared tensor's row for each row of `role`.
 std::vector<std::size_t> rows_in_fused(const FusedTensor& fused, const ModelSpec& spec, std::size_t layer, Role role) {
-  const std::size_t runs = run_count(spec.layers[layer], fused.runs);
+  const std::size_t runs = run_count(spec, layer, fused);
   std::size_t run_size = 0;
   std::size_t offset = 0;
   for (const Role part : fused.parts) {
@@ -58,19 +61,22 @@ std::vector<std::size_t> rows_in_fused(const FusedTensor& fused, const ModelSpec
 }
 
 /// Row 2i + j of a head's rotated part is row j * rotary_size/2 + i of the forward pass.
-std::vector<std::size_t> undo_rope_interleaving(const LayerSpec& layer, Role role, std::size_t count) {
+void undo_rope_interleaving(const LayerSpec& layer, Role role, std::size_t count, StoredMatrix& stored) {
   const AttentionSpec& attention = *layer.attention();
   const bool shared = role == Role::kKeyPosition;
   const std::size_t head_size = shared ? rotary_size(attention) : attention.head_size;
   const std::size_t begin = shared ? 0 : rotary_offset(layer);
   const std::size_t half = rotary_size(attention) / 2;
-  std::vector<std::size_t> rows(count);
-  std::iota(rows.begin(), rows.end(), std::size_t{0});
+  std::vector<std::size_t> order(count);
+  std::iota(order.begin(), order.end(), std::size_t{0});
   for (std::size_t head = 0; head < count / head_size; ++head) {
     const std::size_t first = head * head_size + begin;
-    for (std::size_t i = 0; i < 2 * half; ++i) rows[first + i] = first + 2 * (i % half) + i / half;
+    for (std::size_t i = 0; i < 2 * half; ++i) order[first + i] = first + 2 * (i % half) + i / half;
   }
-  return rows;
+  if (!stored.rows.empty()) {
+    for (std::size_t& row : order) row = stored.rows[row];
+  }
+  stored.rows = std::move(order);
 }
 
 bool rope_is_interleaved(const StorageLayout& layout, const LayerSpec& layer, Role role) {
@@ -81,11 +87,26 @@ bool rope_is_interleaved(const StorageLayout& layout, const LayerSpec& layer, Ro
   return role == Role::kQuery || rotated_key;
 }
 
+/// Whether a checkpoint has a module of this name; then `stored` says how its tensors are called.
+bool take_module(const Architecture& architecture, const files::Checkpoint& checkpoint, const std::string& name,
+                 bool of_expert, StoredMatrix& stored) {
+  for (const std::string& candidate : with_all_prefixes(architecture, name)) {
+    const bool named = checkpoint.contains(tensor_name(candidate, "weight"));
+    const bool mxfp4 = of_expert && checkpoint.contains(candidate + "_blocks");
+    if (!named && !mxfp4 && !(of_expert && checkpoint.contains(candidate))) continue;
+    stored.module = candidate;
+    stored.bare = !named;
+    stored.mxfp4 = mxfp4;
+    return true;
+  }
+  return false;
+}
+
 /// Sizes of heads come from the config: a list of rows is made only for as many as the file really has.
 bool has_stored_rows(const StoredMatrix& stored, const files::Checkpoint& checkpoint) {
   const Shape shape = checkpoint.tensor(stored.weight()).shape;
   const std::size_t first = stored.slices > 0 ? 1 : 0;
-  return shape.size() == first + 2 &&
+  return shape.size() == first + (stored.mxfp4 ? 3 : 2) &&  // an MXFP4 row has blocks of bytes
          shape[first + (stored.transposed ? 1 : 0)] == static_cast<std::int64_t>(stored.stored_rows);
 }
 
@@ -96,7 +117,12 @@ std::string tensor_name(const std::string& module, const std::string& suffix) {
 }
 
 std::string StoredMatrix::weight() const {
+  if (mxfp4) return module + "_blocks";
   return bare ? module : tensor_name(module, "weight");
+}
+
+std::string StoredMatrix::scales() const {
+  return module + "_scales";
 }
 
 std::string StoredMatrix::bias() const {
@@ -114,20 +140,15 @@ StoredMatrix find_matrix(const StorageLayout& layout, const ModelSpec& spec, con
   stored.stored_rows = rows;
   stored.transposed = architecture.transposed_linears && in_block && !layout.gguf && !layout.written_by_ballast;
 
+  const bool whole = of_expert && architecture.transposed_experts && !layout.written_by_ballast;
   const auto take = [&](const std::string& name) {
-    for (const std::string& candidate : with_all_prefixes(architecture, name)) {
-      const bool named = checkpoint.contains(tensor_name(candidate, "weight"));
-      if (!named && !(of_expert && checkpoint.contains(candidate))) continue;
-      stored.module = candidate;
-      stored.bare = !named;
-      return true;
-    }
-    return false;
+    return take_module(architecture, checkpoint, name, of_expert, stored);
   };
   const auto set_slice = [&] {
-    if (!of_expert || checkpoint.tensor(stored.weight()).shape.size() != 3) return;
+    if (!of_expert || checkpoint.tensor(stored.weight()).shape.size() < 3) return;
     stored.slices = spec.layers[layer].mlp.experts->count;
     stored.slice = expert;
+    stored.transposed = whole && !stored.mxfp4 && !layout.gguf;
   };
   bool found = false;
   std::string missing;
@@ -136,7 +157,7 @@ StoredMatrix find_matrix(const StorageLayout& layout, const ModelSpec& spec, con
       const std::string_view pattern = layout.gguf ? fused.gguf : fused.huggingface;
       if (pattern.empty() || std::ranges::find(fused.parts, role) == fused.parts.end()) continue;
       const std::string name = fill_in(pattern, layer, expert);
-      if (!of_expert) missing = name;
+      if (!of_expert || whole) missing = name;
       found = take(name);
       if (!found) continue;
       set_slice();
@@ -148,17 +169,16 @@ StoredMatrix find_matrix(const StorageLayout& layout, const ModelSpec& spec, con
   if (!found) {
     const auto names = stored_names(architecture, role, layout.gguf, layer, expert);
     found = std::ranges::any_of(names, take);
-    if (missing.empty() && !names.empty()) missing = names.front();
+    if (missing.empty() && !names.empty()) missing = whole ? names.back() : names.front();
     if (found) set_slice();
   }
-  if (!found) stored.module = missing;
+  if (!found) {
+    stored.module = missing;
+    stored.bare = whole;
+  }
   if (!found || !has_stored_rows(stored, checkpoint)) return stored;
   if (in_block && rope_is_interleaved(layout, spec.layers[layer], role)) {
-    std::vector<std::size_t> order = undo_rope_interleaving(spec.layers[layer], role, rows);
-    if (!stored.rows.empty()) {
-      for (std::size_t& row : order) row = stored.rows[row];
-    }
-    stored.rows = std::move(order);
+    undo_rope_interleaving(spec.layers[layer], role, rows, stored);
   }
   return stored;
 }

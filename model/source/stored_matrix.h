@@ -16,6 +16,7 @@ namespace ballast::model {
 struct StoredMatrix {
   std::string module;             ///< the tensor's name before ".weight"
   bool bare = false;              ///< the tensor's name is the module's, without ".weight"
+  bool mxfp4 = false;             ///< two tensors, "_blocks" and "_scales", always [outputs, inputs]
   std::size_t slices = 0;         ///< matrices in the tensor, one for each expert; 0: it is one itself
   std::size_t slice = 0;          ///< which of them
   std::size_t stored_rows = 0;    ///< outputs of the whole tensor
@@ -23,6 +24,7 @@ struct StoredMatrix {
   std::vector<std::size_t> rows;  ///< the tensor's row for each row of the role; empty: all, as they are
 
   std::string weight() const;  ///< names of the tensors
+  std::string scales() const;  ///< of mxfp4
   std::string bias() const;
 };
 

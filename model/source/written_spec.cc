@@ -12,8 +12,9 @@ constexpr std::size_t kVersion = 1;
 struct BiasField {
   const char* name;
   bool BiasSpec::* flag;
+  bool newer = false;  ///< the first files of this version lack it
 };
-constexpr std::array<BiasField, 8> kBiases{{
+constexpr std::array<BiasField, 9> kBiases{{
     {"query", &BiasSpec::query},
     {"key", &BiasSpec::key},
     {"value", &BiasSpec::value},
@@ -21,6 +22,7 @@ constexpr std::array<BiasField, 8> kBiases{{
     {"latent", &BiasSpec::latent},
     {"up", &BiasSpec::up},
     {"down", &BiasSpec::down},
+    {"router", &BiasSpec::router, true},
     {"head", &BiasSpec::head},
 }};
 
@@ -55,7 +57,9 @@ void read_written_spec(const files::JsonReader& config, ModelSpec& spec) {
   spec.norm.gain_offset = 0;
   spec.embedding_scale = config.positive("embedding_scale", spec.embedding_scale);
   const files::JsonReader biases = config.object("biases");
-  for (const BiasField& field : kBiases) spec.biases.*field.flag = biases.flag(field.name);
+  for (const BiasField& field : kBiases) {
+    spec.biases.*field.flag = field.newer ? biases.flag(field.name, false) : biases.flag(field.name);
+  }
 }
 
 }  // namespace ballast::model

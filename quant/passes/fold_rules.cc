@@ -75,9 +75,8 @@ FoldLegality norm_bias_fold(const ModelSpec& spec, std::size_t layer, Role norm)
   if (!ruling.legal) return ruling;
   const std::optional<Role> reader = reader_without_bias(spec, layer, norm);
   if (!reader) return ruling;
-  const bool router = *reader == Role::kRouter || *reader == Role::kSharedRouter;
-  return {false, router ? "the router reads it too and has no bias that could take its part"
-                        : "the mixer has a linear without a bias that could take its part"};
+  return {false, *reader == Role::kSharedRouter ? "the shared MLP's router has no bias that could take its part"
+                                                : "the mixer has a linear without a bias that could take its part"};
 }
 
 FoldLegality layer_norm_to_rms(const ModelSpec& spec) {
@@ -100,6 +99,8 @@ KeyBiasRuling key_bias_drop(const LayerSpec& layer) {
   const AttentionSpec* attention = layer.attention();
   if (attention == nullptr) return {kNone, "the layer has no keys"};
   if (attention->query_key_norm) return {kNone, "the key norm stands between it and the score"};
+  if (attention->score_cap > 0) return {kNone, "the score's cap stands between it and the softmax"};
+  if (attention->sink_logits) return {kNone, "it shifts the scores against the head's own logit"};
   if (layer.latent() != nullptr || !attention->rope) {
     return {kWhole, "it adds the same to all scores of a query, which softmax drops"};
   }
@@ -112,6 +113,9 @@ KeyBiasRuling key_bias_drop(const LayerSpec& layer) {
 }
 
 FoldLegality up_scaling(const MlpSpec& mlp) {
+  if (mlp.has_limits()) {
+    return {false, "what the gate multiplies is limited or shifted, which commutes with no factor"};
+  }
   if (mlp.gated) return {true, "the gate multiplies channel by channel, the down projection takes the factor back"};
   if (mlp.activation == Activation::kRelu) {
     return {true, "ReLU commutes with positive factors, the down projection takes them back"};

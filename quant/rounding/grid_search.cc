@@ -137,6 +137,9 @@ QuantParams search_grid(const WeightedGroup& group, const QuantParams& start, co
       best.improve({scale, range.symmetric_zero_point});
       if (both_signs) best.improve({-scale, range.symmetric_zero_point});
     }
+    // Values that are few multiples of a power of two, as those of MXFP4 are, lose nothing on a grid of one.
+    const float power = std::exp2(std::ceil(std::log2(std::abs(start.scale))));
+    for (const float scale : {power, 2 * power}) best.improve({scale, range.symmetric_zero_point});
     best.refine(false, format.scale_bits == 8);
     return best.grid();
   }

@@ -7,8 +7,8 @@
 namespace ballast::kernels {
 namespace {
 
-const Activation kActivations[] = {Activation::kSilu, Activation::kGelu, Activation::kGeluTanh, Activation::kRelu,
-                                   Activation::kReluSquared};
+const Activation kActivations[] = {Activation::kSilu, Activation::kGelu,        Activation::kGeluTanh,
+                                   Activation::kRelu, Activation::kReluSquared, Activation::kGeluSigmoid};
 /// From -20 to 20 in steps of 1/512, and magnitudes up to 1e4.
 std::vector<float> arguments() {
   std::vector<float> values = {-1e4F, -1000.0F, -200.0F, -88.5F, -87.0F, 87.0F, 88.5F, 200.0F, 1000.0F, 1e4F, -0.0F};
@@ -64,6 +64,28 @@ TEST_CASE("activate_multiply is the activation times the second factor, in place
         activate_multiply(kind, in_place.data(), up.data(), size, in_place.data());
         CHECK(in_place == actual);
       });
+    }
+  }
+}
+
+TEST_CASE("activate_multiply_limited limits the gate from above and the second factor on both sides") {
+  for (const std::size_t size : kVectorSizes) {
+    std::vector<float> gate = random_floats(size, 1, 4.0F);
+    std::vector<float> up = random_floats(size, 2, 4.0F);
+    gate[0] = -1000.0F;
+    gate[size - 1] = 1000.0F;
+    up[size / 2] = -1000.0F;
+    for (const UpLimits limits :
+         {UpLimits{.limit = 2.5F, .offset = 1.0F}, UpLimits{.limit = 0.5F}, UpLimits{.offset = -1.0F}}) {
+      for (const Activation kind : kActivations) {
+        std::vector<float> expected(size);
+        reference::activate_multiply_limited(kind, limits, gate.data(), up.data(), size, expected.data());
+        for_every_target([&] {
+          std::vector<float> actual = gate;
+          activate_multiply_limited(kind, limits, actual.data(), up.data(), size, actual.data());
+          CHECK(relative_error(actual, expected) <= 2e-6);
+        });
+      }
     }
   }
 }

@@ -30,14 +30,16 @@ struct AttentionCase {
   std::size_t sinks = 0;
   std::size_t ring = 0;        ///< 0: all positions are kept; else positions that a ring after the sinks' pages holds
   std::size_t fp16_every = 0;  ///< INT8: every so many tokens, one is kept in F16; in a ring also all sinks
-  float key_bias = 0.0F;       ///< INT8: spread of a bias that keys lack; the last of each head is not rotated
+  float score_cap = 0.0F;
+  bool sink_logits = false;
+  float key_bias = 0.0F;  ///< INT8: spread of a bias that keys lack; the last of each head is not rotated
 };
 
 inline std::ostream& operator<<(std::ostream& out, const AttentionCase& c) {
   return out << c.heads << '/' << c.kv_heads << " heads of " << c.head_size << '/' << c.value_size << ", " << c.queries
              << " queries of " << c.length << ", type " << static_cast<int>(c.type) << ", window " << c.window << '+'
-             << c.sinks << ", ring " << c.ring << ", F16 every " << c.fp16_every << ", bias " << c.key_bias
-             << ", spread " << c.spread;
+             << c.sinks << ", ring " << c.ring << ", F16 every " << c.fp16_every << ", bias " << c.key_bias << ", cap "
+             << c.score_cap << (c.sink_logits ? ", sink logits" : "") << ", spread " << c.spread;
 }
 
 struct AttentionResult {
@@ -138,7 +140,7 @@ struct AttentionData {
   AttentionCase c;
   AttentionShape shape;
   std::size_t q_stride;
-  std::vector<float> q, sink_q, bias;
+  std::vector<float> q, sink_q, bias, sink_logits;
   KeyRotation rotation;
   CacheCase cache;
 
@@ -149,13 +151,17 @@ struct AttentionData {
               .head_size = c.head_size,
               .scale = 0.7F / std::sqrt(static_cast<float>(c.head_size)),
               .value_size = c.value_size,
-              .causal = c.causal},
+              .causal = c.causal,
+              .score_cap = c.score_cap},
         q_stride(c.heads * c.head_size + 5),
         q(random_floats(c.queries * q_stride, seed, c.spread)),
         sink_q(random_floats(c.queries * c.heads * c.head_size, seed + 3, c.spread)),
         bias(random_floats(c.kv_heads * c.head_size, seed + 4, c.key_bias)),
+        sink_logits(random_floats(c.heads, 5, 2.0F)),
         rotation(frequencies((c.head_size - 1) / 2), 1.25, (c.head_size - 1) % 2),
-        cache(c, shape.output_size(), seed + 1) {}
+        cache(c, shape.output_size(), seed + 1) {
+    if (c.sink_logits) shape.sink_logits = sink_logits.data();
+  }
 
   AttentionSequence sequence(AttentionResult& result) const {
     result.share.assign(c.heads, -1.0);

@@ -226,6 +226,52 @@ TEST_CASE("a bias that INT8 keys lack is added to their scores, around a ring an
   }
 }
 
+TEST_CASE(
+    "scores are capped, and a head's own logit takes its share, on every target, for every shape and cache type") {
+  for (const CacheType type : {CacheType::kF32, CacheType::kF16, CacheType::kInt8}) {
+    for (const float score_cap : {0.0F, 0.5F, 30.0F}) {
+      for (const bool sink_logits : {false, true}) {
+        for (AttentionCase c : kCases) {
+          c.type = type;
+          c.score_cap = score_cap;
+          c.sink_logits = sink_logits;
+          c.spread = type == CacheType::kInt8 ? 1.0F : 5.0F;
+          check_attention(c);
+          c.fp16_every = 7;
+          c.key_bias = 3.0F;
+          if (type == CacheType::kInt8) check_attention(c);
+        }
+        check_attention({.heads = 4,
+                         .kv_heads = 2,
+                         .head_size = 24,
+                         .queries = 5,
+                         .length = 1500,
+                         .type = type,
+                         .window = 700,
+                         .sinks = 4,
+                         .score_cap = score_cap,
+                         .sink_logits = sink_logits});
+      }
+    }
+  }
+}
+
+TEST_CASE("a head whose own logit is above all scores returns next to nothing") {
+  AttentionData data({.heads = 2, .kv_heads = 1, .head_size = 8, .queries = 3, .length = 10}, 3);
+  const std::vector<float> logits = {1e4F, -1e4F};
+  const AttentionResult without = data.result();
+  data.shape.sink_logits = logits.data();
+  for_every_target([&] {
+    const AttentionResult with = data.result();
+    for (std::size_t row = 0; row < 3; ++row) {
+      for (std::size_t c = 0; c < 8; ++c) {
+        CHECK(with.out[row * 16 + c] == 0.0F);
+        CHECK(with.out[row * 16 + 8 + c] == doctest::Approx(without.out[row * 16 + 8 + c]));
+      }
+    }
+  });
+}
+
 TEST_CASE("long caches are split among tasks and merged, for every type") {
   for (const CacheType type : {CacheType::kF32, CacheType::kF16, CacheType::kInt8}) {
     for (const std::size_t window : {0, 700}) {
@@ -318,6 +364,7 @@ TEST_CASE(
     "piece of any length, and for any number of threads") {
   const AttentionCase shapes[] = {{.heads = 6, .kv_heads = 2, .head_size = 24, .value_size = 40},
                                   {.heads = 2, .kv_heads = 1, .head_size = 5, .value_size = 1},
+                                  {.heads = 4, .kv_heads = 2, .head_size = 16, .score_cap = 2.0F, .sink_logits = true},
                                   {.heads = 7, .kv_heads = 1, .head_size = 64}};
   std::mt19937 random(1);
   for (const AttentionCase& shape : shapes) {

@@ -117,8 +117,8 @@ TEST_CASE("a block of any make is what the spec says") {
   const auto coin = [&] { return random() % 2 == 0; };
   constexpr BlockLayout kLayouts[] = {BlockLayout::kPreNorm, BlockLayout::kPostNorm, BlockLayout::kOutputNorm,
                                       BlockLayout::kParallel, BlockLayout::kParallelShared};
-  constexpr Activation kActivations[] = {Activation::kSilu, Activation::kGelu, Activation::kGeluTanh, Activation::kRelu,
-                                         Activation::kReluSquared};
+  constexpr Activation kActivations[] = {Activation::kSilu, Activation::kGelu,        Activation::kGeluTanh,
+                                         Activation::kRelu, Activation::kReluSquared, Activation::kGeluSigmoid};
   for (unsigned trial = 0; trial < 200; ++trial) {
     ModelSpec spec = small_spec();
     AttentionSpec& attention = test::attention_of(spec);
@@ -137,8 +137,15 @@ TEST_CASE("a block of any make is what the spec says") {
     attention.query_key_norm = coin();
     attention.norm_over_heads = coin();
     attention.output_gate = coin();
-    mlp.activation = kActivations[random() % 4];
+    attention.score_cap = coin() ? 0.7 : 0.0;
+    attention.sink_logits = coin();
+    attention.value_norm = coin();
+    attention.values_are_keys = random() % 4 == 0;
+    spec.layer_scales = coin();
+    mlp.activation = kActivations[random() % std::size(kActivations)];
     mlp.gated = coin();
+    if (mlp.gated && coin()) mlp.limit = 0.3;
+    if (mlp.gated && coin()) mlp.up_offset = 1.0;
     for (bool BiasSpec::* flag : {&BiasSpec::query, &BiasSpec::key, &BiasSpec::value, &BiasSpec::attention_output,
                                   &BiasSpec::up, &BiasSpec::down}) {
       spec.biases.*flag = coin();

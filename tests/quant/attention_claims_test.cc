@@ -107,6 +107,24 @@ TEST_CASE("after a key norm the key's bias stays, with and without rotation") {
   }
 }
 
+TEST_CASE("under a cap on the scores the key's bias stays, and the value's folds") {
+  for_random_tensors([](Random& random) {
+    const Attention attention = random_attention(random, kHidden, {.score_cap = 0.7});
+    const Tokens tokens = random.tokens(kTokens, kHidden);
+    check_different(attend(attention, tokens), attend(without_key_bias(attention), tokens));
+    check_same(attend(attention, tokens), attend(with_folded_value_bias(attention), tokens));
+  });
+}
+
+TEST_CASE("in front of a norm of the values their bias stays, and the key's is redundant as before") {
+  for_random_tensors([](Random& random) {
+    const Attention attention = random_attention(random, kHidden, {.value_norm = true});
+    const Tokens tokens = random.tokens(kTokens, kHidden);
+    check_different(attend(attention, tokens), attend(with_folded_value_bias(attention), tokens));
+    check_same(attend(attention, tokens), attend(without_key_bias(attention), tokens));
+  });
+}
+
 TEST_CASE("a key norm's gain goes into the query norm's without rotation, and under RoPE only when equal in pairs") {
   const auto moved = [](Attention attention) {
     attention.query_gain = times(attention.query_gain, attention.key_gain);

@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -175,10 +176,11 @@ TEST_CASE("norms that write the residual stream keep their bias") {
   for (std::size_t i = 0; i < block.norms.size(); ++i) CHECK(block.norms[i].bias == before.norms[i].bias);
 }
 
-TEST_CASE("in front of a router a norm keeps its bias") {
+TEST_CASE("a router takes a norm's bias; in front of one of a shared MLP the norm keeps it") {
   ModelSpec spec = test::small_layer_norm_spec();
   test::mlp_of(spec).gated = true;
-  test::mlp_of(spec).experts = ExpertSpec{.count = 3, .per_token = 1, .size = 4, .shared_size = 5};
+  test::mlp_of(spec).experts =
+      ExpertSpec{.count = 3, .per_token = 1, .size = 4, .shared_size = 5, .shared_router = true};
   Random random(1);
   WorkingBlock block = test::random_layer(spec, random);
   const WorkingBlock before = block;
@@ -188,6 +190,18 @@ TEST_CASE("in front of a router a norm keeps its bias") {
   CHECK(spec.norm.bias);
   CHECK(block.norms[0].bias == std::vector<float>(spec.hidden_size, 0.0F));
   CHECK(block.norms[1].bias == before.norms[1].bias);
+  CHECK(!spec.biases.router);
+
+  ModelSpec without = test::small_layer_norm_spec();
+  test::mlp_of(without).experts = ExpertSpec{.count = 3, .per_token = 1, .size = 4};
+  WorkingBlock other = test::random_layer(without, random);
+  const auto folding = make_fold_biases(without);
+  folding->run(other);
+  folding->update_spec(without);
+  CHECK(!without.norm.bias);
+  CHECK(without.biases.router);
+  const WorkingLinear& router = *other.find(Role::kRouter);
+  CHECK(std::ranges::any_of(router.bias, [](float bias) { return bias != 0; }));
 }
 
 WorkingBlock last_block(Random& random) {

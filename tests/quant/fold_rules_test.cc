@@ -193,10 +193,33 @@ TEST_CASE("the keys' bias is dropped in layers without rotation alone") {
   CHECK(key_bias_drop(spec.layers[2]).drop == Drop::kNone);
 }
 
-TEST_CASE("a router's norm keeps its bias and gives its gain") {
+TEST_CASE("a cap on the scores, a norm of the values and a head's own logit keep biases") {
+  ModelSpec capped = spec_of("gemma2", {{"attention_bias", true}});
+  test::attention_of(capped).rope.reset();
+  CHECK(key_bias_drop(capped.layers[0]).drop == Drop::kNone);
+  CHECK(values_of(capped).bias.legal);
+  const ModelSpec normed = spec_of("gemma4_text", {{"hidden_size_per_layer_input", 0}, {"attention_k_eq_v", true}});
+  const model::ValuePath own = *model::value_path(normed.layers[0]);
+  CHECK(!own.bias.legal);
+  CHECK(!own.scaling.legal);
+  CHECK(own.rotation.legal);
+  CHECK(values_of(normed).value == Role::kKey);
+  CHECK(!values_of(normed).rotation.legal);
+  ModelSpec with_logits = spec_of("llama");
+  test::attention_of(with_logits).rope.reset();
+  CHECK(key_bias_drop(with_logits.layers[0]).drop == Drop::kWhole);
+  for_each_attention(with_logits, [](AttentionSpec& attention) { attention.sink_logits = true; });
+  CHECK(key_bias_drop(with_logits.layers[0]).drop == Drop::kNone);
+  CHECK(!values_of(with_logits).bias.legal);
+  CHECK(values_of(with_logits).scaling.legal);
+}
+
+TEST_CASE("a router takes its norm's bias, one of a shared MLP does not") {
   ModelSpec spec = deepseek_v3();
   spec.norm = {.kind = NormSpec::Kind::kLayer, .epsilon = 1e-5, .bias = true};
   CHECK(norm_bias_fold(spec, kLast, Role::kAttentionNorm).legal);
+  CHECK(norm_bias_fold(spec, kLast, Role::kMlpNorm).legal);
+  spec.layers[kLast].mlp.experts->shared_router = true;
   CHECK(!norm_bias_fold(spec, kLast, Role::kMlpNorm).legal);
   CHECK(gain_fold(spec, kLast, Role::kMlpNorm).legal);
   spec.layout = BlockLayout::kParallelShared;
@@ -205,6 +228,9 @@ TEST_CASE("a router's norm keeps its bias and gives its gain") {
 
 TEST_CASE("up scales against down through a gate or a ReLU") {
   CHECK(up_scaling(test::mlp_of(spec_of("llama"))).legal);
+  ModelSpec limited = spec_of("llama");
+  test::mlp_of(limited).limit = 7.0;
+  CHECK(!up_scaling(test::mlp_of(limited)).legal);
   CHECK(!up_scaling(test::mlp_of(gpt2())).legal);
   CHECK(up_scaling(test::mlp_of(spec_of("gopher", {{"hidden_act", "relu"}}))).legal);
   CHECK(!up_scaling(test::mlp_of(spec_of("gopher"))).legal);

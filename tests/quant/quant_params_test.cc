@@ -94,6 +94,26 @@ TEST_CASE("searched grids have no larger error than those over the range, and at
   }
 }
 
+TEST_CASE("values of MXFP4 lose nothing on a searched grid of five or more symmetric bits, and something on four") {
+  constexpr float kFourBits[] = {0, 0.5F, 1, 1.5F, 2, 3, 4, 6};
+  std::mt19937 random(13);
+  std::vector<float> values(kParamRows * kParamCols);
+  float power = 1;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const std::size_t col = i % kParamCols;
+    if (col % 32 == 0) power = std::exp2(-static_cast<float>(random() % 9));
+    // Blocks whose largest value is any of the eight.
+    const float size = kFourBits[random() % (1 + (i / 32) % 8)];
+    values[i] = (random() % 2 == 0 ? size : -size) * power;
+  }
+  const std::vector<float> ones(kParamCols, 1.0F);
+  for (const int bits : {5, 6, 8}) {
+    const WeightFormat format = {.bits = bits, .group_size = 32, .symmetric = true};
+    CHECK(error_of(values, format, GridMethod::kSearch, {}, ones) == 0);
+  }
+  CHECK(error_of(values, {.bits = 4, .group_size = 32, .symmetric = true}, GridMethod::kSearch, {}, ones) > 0);
+}
+
 TEST_CASE("importance moves the grids to where it is high") {
   const std::vector<float> values = bell_shaped(0);
   const std::vector<float> importance = uneven_importance();

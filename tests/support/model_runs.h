@@ -23,11 +23,12 @@ namespace ballast::test {
 
 /// Golden models that continue texts: encoders see all tokens at once.
 inline constexpr std::array kGoldenDecoders = {
-    "llama",       "llama3",      "mistral",      "qwen2",   "qwen3",       "gpt2",       "gpt_neox",  "qwen3_next",
-    "deepseek_v2", "deepseek_v3", "phi",          "granite", "smollm3",     "starcoder2", "cohere",    "cohere2",
-    "glm",         "glm4",        "ernie4_5",     "gemma",   "gemma3_text", "phi3",       "stablelm",  "olmo2",
-    "qwen3_moe",   "mixtral",     "qwen3_5_text", "olmo3",   "olmoe",       "granitemoe", "ministral", "qwen2_moe",
-    "seed_oss",    "exaone4",     "glm4_moe",     "lfm2",    "nemotron",    "arcee",      "helium"};
+    "llama",      "llama3",      "mistral",     "qwen2",     "qwen3",    "gpt2",         "gpt_neox",
+    "qwen3_next", "deepseek_v2", "deepseek_v3", "phi",       "granite",  "smollm3",      "starcoder2",
+    "cohere",     "cohere2",     "glm",         "glm4",      "ernie4_5", "gemma",        "gemma3_text",
+    "phi3",       "stablelm",    "olmo2",       "qwen3_moe", "mixtral",  "qwen3_5_text", "olmo3",
+    "olmoe",      "granitemoe",  "ministral",   "qwen2_moe", "seed_oss", "exaone4",      "glm4_moe",
+    "lfm2",       "nemotron",    "arcee",       "helium",    "gemma2",   "gpt_oss",      "gemma4_text"};
 inline constexpr std::array kGoldenEncoders = {"bert"};
 
 /// Golden GGUF files; each has a directory of its family beside it.

@@ -157,6 +157,8 @@ struct Attention {
   bool query_key_norm = false;
   bool sink = false;
   double distance_penalty = 0;  ///< ALiBi: subtracted from a score per token of distance
+  double score_cap = 0;         ///< a score x becomes cap tanh(x / cap); 0: it stays
+  bool value_norm = false;      ///< of each head of the values, without a gain
   bool gated = false;           ///< a sigmoid multiplies the mixed values by element
   Matrix query{}, key{}, value{}, output{}, gate_weights{};
   Vector query_bias{}, key_bias{}, value_bias{}, output_bias{}, gate_bias{};
@@ -209,6 +211,10 @@ inline Tokens mix(const Attention& attention, const Tokens& tokens) {
     values.push_back(affine(attention.value, tokens[i], attention.value_bias));
     place_heads(attention, attention.query_gain, i, queries[i]);
     place_heads(attention, attention.key_gain, i, keys[i]);
+    for (std::size_t at = 0; attention.value_norm && at < values[i].size(); at += size) {
+      const auto begin = values[i].begin() + static_cast<std::ptrdiff_t>(at);
+      std::ranges::copy(rms_normalized(Vector(begin, begin + static_cast<std::ptrdiff_t>(size))), begin);
+    }
   }
   Tokens results;
   for (std::size_t i = 0; i < tokens.size(); ++i) {
@@ -226,6 +232,8 @@ inline Tokens mix(const Attention& attention, const Tokens& tokens) {
         const double distance = std::abs(static_cast<double>(i) - static_cast<double>(j));
         seen.push_back(j);
         scores.push_back(score / std::sqrt(static_cast<double>(size)) - attention.distance_penalty * distance);
+        const double cap = attention.score_cap;
+        if (cap > 0) scores.back() = cap * std::tanh(scores.back() / cap);
       }
       const Vector weights = softmax(scores, attention.sink);
       for (std::size_t c = 0; c < size; ++c) {

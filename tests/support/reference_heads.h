@@ -28,6 +28,17 @@ class ReferenceHeads : public ReferenceRoles {
     Projected p = project(layer, x);
     context(p.q, Role::kQueryNorm, layer, spec.heads);
     context(p.k, Role::kKeyNorm, layer, spec.kv_heads);
+    if (spec.value_norm) {
+      for (Row& row : p.v) {
+        for (std::size_t head = 0; head < spec.kv_heads; ++head) {
+          double* values = row.data() + head * spec.value_size;
+          double squares = 0;
+          for (std::size_t c = 0; c < spec.value_size; ++c) squares += values[c] * values[c];
+          const double root = std::sqrt(squares / static_cast<double>(spec.value_size) + spec_.norm.epsilon);
+          for (std::size_t c = 0; c < spec.value_size; ++c) values[c] /= root;
+        }
+      }
+    }
     const std::size_t window = spec.window;
     Rows mixed;
     for (std::size_t t = 0; t < x.size(); ++t) {
@@ -37,13 +48,15 @@ class ReferenceHeads : public ReferenceRoles {
       for (std::size_t head = 0; head < spec.heads; ++head) {
         const std::size_t group = head / (spec.heads / spec.kv_heads);
         Row weights;
-        double total = 0;
+        double total = spec.sink_logits ? std::exp(at(Role::kSinkLogits, layer).weight[head]) : 0.0;
         for (std::size_t s = first; s < end; ++s) {
           double score = 0;
           for (std::size_t c = 0; c < spec.head_size; ++c) {
             score += p.q[t][head * spec.head_size + c] * p.k[s][group * spec.head_size + c];
           }
-          weights.push_back(std::exp(score * spec.scale));
+          score *= spec.scale;
+          if (spec.score_cap > 0) score = spec.score_cap * std::tanh(score / spec.score_cap);
+          weights.push_back(std::exp(score));
           total += weights.back();
         }
         for (std::size_t s = first; s < end; ++s) {
@@ -71,8 +84,11 @@ class ReferenceHeads : public ReferenceRoles {
 
   Projected project(std::size_t layer, const Rows& x) const {
     const LatentAttentionSpec* latent_spec = spec_.layers[layer].latent();
-    if (latent_spec == nullptr)
-      return {linear(Role::kQuery, layer, x), linear(Role::kKey, layer, x), linear(Role::kValue, layer, x)};
+    if (latent_spec == nullptr) {
+      const bool shared = spec_.layers[layer].attention()->values_are_keys;
+      return {linear(Role::kQuery, layer, x), linear(Role::kKey, layer, x),
+              linear(shared ? Role::kKey : Role::kValue, layer, x)};
+    }
     const NormSpec latent_norm = plain_rms(latent_spec->epsilon);
     Rows query_latent = x;
     if (latent_spec->query_rank > 0) {

@@ -3,6 +3,7 @@
 #ifndef BALLAST_TESTS_SUPPORT_REFERENCE_MODEL_H_
 #define BALLAST_TESTS_SUPPORT_REFERENCE_MODEL_H_
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <optional>
@@ -49,6 +50,26 @@ class ReferenceModel : public ReferenceRoles {
 
   /// The residual stream after a block.
   Rows block(std::size_t layer, const Rows& x) const {
+    Rows y = unscaled_block(layer, x);
+    if (!spec_.layer_scales) return y;
+    const double scale = at(Role::kLayerScale, layer).weight.front();
+    for (Row& row : y) {
+      for (double& value : row) value *= scale;
+    }
+    return y;
+  }
+
+ protected:
+  /// What the layer's mixer returns.
+  virtual Rows mix(std::size_t layer, const Rows& x) const {
+    const MixerSpec& mixer = spec_.layers[layer].mixer;
+    if (std::holds_alternative<GatedDeltaSpec>(mixer)) return delta_.run(layer, x);
+    if (std::holds_alternative<ShortConvolutionSpec>(mixer)) return convolution_.run(layer, x);
+    return heads_.attend(layer, x);
+  }
+
+ private:
+  Rows unscaled_block(std::size_t layer, const Rows& x) const {
     if (spec_.layout == BlockLayout::kPostNorm) {
       const Rows y = norm(Role::kAttentionNorm, layer, sum(x, mixed(layer, x)));
       return norm(Role::kMlpNorm, layer, sum(y, transformed(layer, y)));
@@ -69,16 +90,6 @@ class ReferenceModel : public ReferenceRoles {
     }
   }
 
- protected:
-  /// What the layer's mixer returns.
-  virtual Rows mix(std::size_t layer, const Rows& x) const {
-    const MixerSpec& mixer = spec_.layers[layer].mixer;
-    if (std::holds_alternative<GatedDeltaSpec>(mixer)) return delta_.run(layer, x);
-    if (std::holds_alternative<ShortConvolutionSpec>(mixer)) return convolution_.run(layer, x);
-    return heads_.attend(layer, x);
-  }
-
- private:
   /// What the two halves of a block add to the stream.
   Rows mixed(std::size_t layer, const Rows& x) const {
     return added(Role::kAttentionPostNorm, Role::kAttentionNorm, layer, mix(layer, x));
@@ -112,14 +123,24 @@ class ReferenceModel : public ReferenceRoles {
     return spec_.embedding_norm ? norm(Role::kEmbeddingNorm, 0, x) : x;
   }
 
+  /// Of what a gate multiplies.
+  static double limited(const MlpSpec& mlp, double value) {
+    return mlp.limit > 0 ? std::clamp(value, -mlp.limit, mlp.limit) : value;
+  }
+
   Rows one_mlp(Role gate, Role up, Role down, std::size_t layer, const Rows& x, std::size_t expert = 0) const {
     const MlpSpec& mlp = spec_.layers[layer].mlp;
     Rows hidden = linear(mlp.gated ? gate : up, layer, x, expert);
+    if (mlp.limit > 0) {
+      for (Row& row : hidden) {
+        for (double& value : row) value = std::min(value, mlp.limit);
+      }
+    }
     for (Row& row : hidden) activate(mlp.activation, row);
     if (mlp.gated) {
       const Rows factors = linear(up, layer, x, expert);
       for (std::size_t t = 0; t < x.size(); ++t) {
-        for (std::size_t i = 0; i < hidden[t].size(); ++i) hidden[t][i] *= factors[t][i];
+        for (std::size_t i = 0; i < hidden[t].size(); ++i) hidden[t][i] *= limited(mlp, factors[t][i]) + mlp.up_offset;
       }
     }
     return linear(down, layer, hidden, expert);

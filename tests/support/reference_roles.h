@@ -86,6 +86,9 @@ class ReferenceRoles {
         case Activation::kGeluTanh:
           x = 0.5 * x * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x)));
           break;
+        case Activation::kGeluSigmoid:
+          x = x / (1 + std::exp(-1.702 * x));
+          break;
         case Activation::kRelu:
           x = std::max(x, 0.0);
           break;

@@ -37,6 +37,7 @@ std::string biases_line(const BiasSpec& biases) {
   add(biases.attention_output, "output");
   add(biases.up, "up");
   add(biases.down, "down");
+  add(biases.router, "router");
   add(biases.head, "head");
   return line.empty() ? "none" : line;
 }
@@ -86,6 +87,8 @@ std::string attention_line(const ModelSpec& spec) {
   if (!spec.causal) line += ", both ways";
   if (attention->query_key_norm) line += ", norm on q and k";
   if (attention->query_key_norm && attention->norm_over_heads) line += " over all heads";
+  if (attention->score_cap > 0) line += ", scores capped at " + report::number(attention->score_cap);
+  if (attention->sink_logits) line += ", a logit of each head's own in the softmax";
   if (attention->output_gate) line += ", output gate per element";
   return line + windows_of(spec);
 }

@@ -1,40 +1,24 @@
-// Gemma 1 and the text models of Gemma 3: gains stored minus one, scaled embeddings, GELU in the gate. Gemma 3 also
-// normalizes queries, keys and what attention and MLP return, and has layers with a window and a rotation of their own.
-#include <array>
+// Gemma 1, 2 and the text models of Gemma 3: gains stored minus one, scaled embeddings, GELU in the gate. Gemma 2 and 3
+// also normalize what attention and MLP return and have layers with a window; 2 caps scores and logits; 3 normalizes
+// queries and keys, and its layers with a window have a rotation of their own.
+#include "model/arch/families/gemma.h"
+
 #include <bit>
 #include <cmath>
 #include <cstdint>
 #include <string>
-#include <string_view>
+#include <utility>
 
 #include "model/arch/architectures.h"
-#include "model/arch/decoder_config.h"
 #include "model/arch/rope_config.h"
 
 namespace ballast::model {
 
 namespace {
 
-constexpr std::array<TensorNames, 16> kGemma3Names{{
-    {Role::kEmbedding, "model.embed_tokens", "token_embd"},
-    {Role::kFinalNorm, "model.norm", "output_norm"},
-    {Role::kHead, "lm_head", "output"},
-    {Role::kAttentionNorm, "model.layers.{}.input_layernorm", "blk.{}.attn_norm"},
-    {Role::kQuery, "model.layers.{}.self_attn.q_proj", "blk.{}.attn_q"},
-    {Role::kKey, "model.layers.{}.self_attn.k_proj", "blk.{}.attn_k"},
-    {Role::kValue, "model.layers.{}.self_attn.v_proj", "blk.{}.attn_v"},
-    {Role::kQueryNorm, "model.layers.{}.self_attn.q_norm", "blk.{}.attn_q_norm"},
-    {Role::kKeyNorm, "model.layers.{}.self_attn.k_norm", "blk.{}.attn_k_norm"},
-    {Role::kAttentionOutput, "model.layers.{}.self_attn.o_proj", "blk.{}.attn_output"},
-    {Role::kAttentionPostNorm, "model.layers.{}.post_attention_layernorm", "blk.{}.post_attention_norm"},
-    {Role::kMlpNorm, "model.layers.{}.pre_feedforward_layernorm", "blk.{}.ffn_norm"},
-    {Role::kGate, "model.layers.{}.mlp.gate_proj", "blk.{}.ffn_gate"},
-    {Role::kUp, "model.layers.{}.mlp.up_proj", "blk.{}.ffn_up"},
-    {Role::kDown, "model.layers.{}.mlp.down_proj", "blk.{}.ffn_down"},
-    {Role::kMlpPostNorm, "model.layers.{}.post_feedforward_layernorm", "blk.{}.post_ffw_norm"},
-}};
-
-constexpr std::size_t kGemma3Pattern = 6;  // every so many layers one sees everything
+// Every so many layers one sees everything.
+constexpr std::size_t kGemma2Pattern = 2;
+constexpr std::size_t kGemma3Pattern = 6;
 
 // The root of the hidden size in the type of the checkpoint's weights, to which transformers rounds it: the one in
 // which the models were trained. In BF16 that is another by up to 0.2 %.
@@ -50,27 +34,42 @@ double embedding_scale(const files::JsonReader& config, std::size_t hidden_size)
   return std::bit_cast<float>((bits + to_even) >> dropped << dropped);
 }
 
-// What Gemma 1 and 3 have in common.
-DecoderConfig describe_common(const files::JsonReader& config, const LlamaLineDefaults& defaults) {
-  DecoderConfig decoder = read_llama_line(config, defaults);
-  ModelSpec& spec = decoder.spec;
-  spec.norm.gain_offset = 1.0;
-  spec.embedding_scale = embedding_scale(config, spec.hidden_size);
-  read_attention_biases(config, spec.biases);
+DecoderConfig describe_causal(const files::JsonReader& config, const LlamaLineDefaults& defaults) {
   if (config.flag("use_bidirectional_attention", false)) {
     config.fail("use_bidirectional_attention", "true is not supported");
   }
-  return decoder;
+  return read_gemma_line(config, defaults);
 }
 
 ModelSpec describe_gemma(const files::JsonReader& config) {
-  DecoderConfig decoder = describe_common(config, {.context = 8192,
+  DecoderConfig decoder = describe_causal(config, {.context = 8192,
                                                    .tied_embeddings = true,
                                                    .activation = "gelu_pytorch_tanh",
                                                    .heads = {.kv_heads = 16, .head_size = 256}});
   // The first configurations say "gelu" and mean the approximation, as transformers reads them.
   if (decoder.mlp.activation == Activation::kGelu) decoder.mlp.activation = Activation::kGeluTanh;
   return decoder.finish();
+}
+
+// What Gemma 2 and 3 have in common.
+DecoderConfig describe_with_post_norms(const files::JsonReader& config, std::size_t context) {
+  DecoderConfig decoder = describe_causal(
+      config, {.context = context, .tied_embeddings = true, .heads = {.kv_heads = 4, .head_size = 256}});
+  decoder.mlp.activation = read_activation(config, "hidden_activation", "gelu_pytorch_tanh");
+  decoder.spec.post_norms = true;
+  decoder.attention.scale = 1.0 / std::sqrt(config.positive("query_pre_attn_scalar", 256));
+  return decoder;
+}
+
+ModelSpec describe_gemma2(const files::JsonReader& config) {
+  DecoderConfig decoder = describe_with_post_norms(config, 8192);
+  decoder.attention.score_cap = read_gemma_cap(config, "attn_logit_softcapping", 50.0);
+  decoder.spec.logit_cap = read_gemma_cap(config, "final_logit_softcapping", 30.0);
+  ModelSpec spec = decoder.finish();
+  const RopeSpec rope = *decoder.attention.rope;
+  set_layer_types(read_sliding_layers(config, decoder.layers, kGemma2Pattern), read_window(config, 4096), rope, rope,
+                  spec);
+  return spec;
 }
 
 void set_layer_attention(const files::JsonReader& config, ModelSpec& spec) {
@@ -84,63 +83,91 @@ void set_layer_attention(const files::JsonReader& config, ModelSpec& spec) {
 }
 
 ModelSpec describe_gemma3(const files::JsonReader& config) {
-  DecoderConfig decoder =
-      describe_common(config, {.context = 131072, .tied_embeddings = true, .heads = {.kv_heads = 4, .head_size = 256}});
-  decoder.mlp.activation = read_activation(config, "hidden_activation", "gelu_pytorch_tanh");
-  decoder.spec.post_norms = true;
+  DecoderConfig decoder = describe_with_post_norms(config, 131072);
   decoder.attention.query_key_norm = true;
-  decoder.attention.scale = 1.0 / std::sqrt(config.positive("query_pre_attn_scalar", 256));
-  if (config.has("final_logit_softcapping")) decoder.spec.logit_cap = config.positive("final_logit_softcapping");
+  decoder.spec.logit_cap = read_gemma_cap(config, "final_logit_softcapping", 0.0);
   if (config.has("attn_logit_softcapping")) config.fail("attn_logit_softcapping", "is not supported");
   ModelSpec spec = decoder.finish();
   set_layer_attention(config, spec);
   return spec;
 }
 
-nlohmann::json gemma3_from_gguf(const files::GgufFile& file) {
-  nlohmann::json config = llama_line_from_gguf(file, "gemma3", {.window = true});
+// The config.json of a GGUF whose keys begin with `architecture`.
+nlohmann::json with_post_norms_from_gguf(const files::GgufFile& file, const std::string& architecture,
+                                         int layers_of_largest) {
+  nlohmann::json config = llama_line_from_gguf(file, architecture, {.window = true});
   const files::JsonReader metadata(file.config(), file.path().string());
-  config["model_type"] = kGemma3Text.model_type;
-  config["architectures"] = {"Gemma3ForCausalLM"};
   config.erase("hidden_act");  // the class has another field
-  config["sliding_window"] = metadata.size("gemma3.attention.sliding_window");
-  config["sliding_window_pattern"] = metadata.size("gemma3.attention.sliding_window_pattern", kGemma3Pattern);
-  config["rope_parameters"] = {
-      {"full_attention", config["rope_parameters"]},
-      {"sliding_attention",
-       {{"rope_type", "default"}, {"rope_theta", metadata.number("gemma3.rope.freq_base_swa", 10000.0)}}}};
-  if (metadata.has("gemma3.final_logit_softcapping")) {
-    config["final_logit_softcapping"] = metadata.positive("gemma3.final_logit_softcapping");
-  }
-  // Not written into a GGUF: the largest model, of 62 layers, alone scales by another size than the heads'.
-  constexpr int kLayersOf27B = 62;
-  const bool largest = config["num_hidden_layers"] == kLayersOf27B;
+  config["sliding_window"] = metadata.size(architecture + ".attention.sliding_window");
+  const std::string cap = architecture + ".final_logit_softcapping";
+  config["final_logit_softcapping"] = metadata.has(cap) ? nlohmann::json(metadata.positive(cap)) : nlohmann::json();
+  // Not written into a GGUF: the largest model alone scales by another size than the heads'.
+  const bool largest = config["num_hidden_layers"] == layers_of_largest;
   config["query_pre_attn_scalar"] =
       largest ? config["hidden_size"].get<std::size_t>() / config["num_attention_heads"].get<std::size_t>()
               : config["head_dim"].get<std::size_t>();
   return config;
 }
 
-// A model that also reads images, of which the text model is kept: its configuration in an object of its own, that
-// leaves out what it has in common with the class.
+nlohmann::json gemma2_from_gguf(const files::GgufFile& file) {
+  constexpr int kLayersOf27B = 46;
+  nlohmann::json config = with_post_norms_from_gguf(file, "gemma2", kLayersOf27B);
+  config["architectures"] = {"Gemma2ForCausalLM"};
+  const files::JsonReader metadata(file.config(), file.path().string());
+  config["attn_logit_softcapping"] = metadata.positive("gemma2.attn_logit_softcapping", 50.0);
+  return config;
+}
+
+nlohmann::json gemma3_from_gguf(const files::GgufFile& file) {
+  constexpr int kLayersOf27B = 62;
+  nlohmann::json config = with_post_norms_from_gguf(file, "gemma3", kLayersOf27B);
+  const files::JsonReader metadata(file.config(), file.path().string());
+  config["model_type"] = kGemma3Text.model_type;
+  config["architectures"] = {"Gemma3ForCausalLM"};
+  config["sliding_window_pattern"] = metadata.size("gemma3.attention.sliding_window_pattern", kGemma3Pattern);
+  config["rope_parameters"] = {
+      {"full_attention", config["rope_parameters"]},
+      {"sliding_attention",
+       {{"rope_type", "default"}, {"rope_theta", metadata.number("gemma3.rope.freq_base_swa", 10000.0)}}}};
+  return config;
+}
+
 ModelSpec describe_gemma3_with_images(const files::JsonReader& config) {
-  nlohmann::json text = {{"num_hidden_layers", 26},
-                         {"hidden_size", 2304},
-                         {"num_attention_heads", 8},
-                         {"intermediate_size", 9216},
-                         {"vocab_size", 262208}};
+  return describe_gemma_text(config,
+                             {{"num_hidden_layers", 26},
+                              {"hidden_size", 2304},
+                              {"num_attention_heads", 8},
+                              {"intermediate_size", 9216},
+                              {"vocab_size", 262208}},
+                             describe_gemma3);
+}
+
+}  // namespace
+
+DecoderConfig read_gemma_line(const files::JsonReader& config, const LlamaLineDefaults& defaults) {
+  DecoderConfig decoder = read_llama_line(config, defaults);
+  ModelSpec& spec = decoder.spec;
+  spec.norm.gain_offset = 1.0;
+  spec.embedding_scale = embedding_scale(config, spec.hidden_size);
+  read_attention_biases(config, spec.biases);
+  return decoder;
+}
+
+double read_gemma_cap(const files::JsonReader& config, std::string_view field, double by_class) {
+  if (!config.has(field)) return config.json().contains(field) ? 0.0 : by_class;
+  return config.positive(field);
+}
+
+ModelSpec describe_gemma_text(const files::JsonReader& config, nlohmann::json by_class,
+                              ModelSpec (*describe)(const files::JsonReader&)) {
   for (const char* field : {"dtype", "torch_dtype"}) {
-    if (config.has(field)) text[field] = config.text(field);
+    if (config.has(field)) by_class[field] = config.text(field);
   }
-  text.update(config.object("text_config").json());
-  ModelSpec spec = describe_gemma3(files::JsonReader(text, config.context() + ": text_config"));
+  by_class.update(config.object("text_config").json());
+  ModelSpec spec = describe(files::JsonReader(by_class, config.context() + ": text_config"));
   spec.tied_embeddings = config.flag("tie_word_embeddings", spec.tied_embeddings);
   return spec;
 }
-
-constexpr std::array<std::string_view, 2> kPrefixesWithImages = {"language_model.model.", "model.language_model."};
-
-}  // namespace
 
 constinit const Architecture kGemma = {
     .model_type = "gemma",
@@ -148,20 +175,28 @@ constinit const Architecture kGemma = {
     .describe = describe_gemma,
 };
 
+constinit const Architecture kGemma2 = {
+    .model_type = "gemma2",
+    .gguf_architecture = "gemma2",
+    .names = kGemmaNames,
+    .describe = describe_gemma2,
+    .config_from_gguf = gemma2_from_gguf,
+};
+
 constinit const Architecture kGemma3Text = {
     .model_type = "gemma3_text",
     .gguf_architecture = "gemma3",
-    .names = kGemma3Names,
+    .names = kGemmaNames,
     .describe = describe_gemma3,
     .config_from_gguf = gemma3_from_gguf,
 };
 
 constinit const Architecture kGemma3 = {
     .model_type = "gemma3",
-    .names = kGemma3Names,
+    .names = kGemmaNames,
     .describe = describe_gemma3_with_images,
     .prefix = "model.",
-    .other_prefixes = kPrefixesWithImages,
+    .other_prefixes = kGemmaPrefixesWithImages,
 };
 
 }  // namespace ballast::model

@@ -27,7 +27,7 @@ std::string refusal(const char* field, const json& value) {
 }
 
 TEST_CASE("Gemma's gains are stored minus one, and embeddings scaled by a root in the weights' type") {
-  for (const char* type : {"gemma", "gemma3_text"}) {
+  for (const char* type : {"gemma", "gemma2", "gemma3_text"}) {
     CAPTURE(type);
     const ModelSpec spec = described(config_of(type));
     CHECK(spec.norm.gain_offset == 1.0);
@@ -53,17 +53,6 @@ TEST_CASE("what the first Gemmas call gelu is the approximation") {
         Activation::kGeluTanh);
 }
 
-TEST_CASE("Gemma 3 has norms before and after both halves, of queries and keys, and a scale of its own") {
-  const ModelSpec spec = described(config_of("gemma3_text"));
-  CHECK(spec.layout == BlockLayout::kPreNorm);
-  CHECK(spec.post_norms);
-  CHECK(test::attention_of(spec).query_key_norm);
-  CHECK(described(with_field(config_of("gemma3_text"), "query_pre_attn_scalar", 16)).layers[0].attention()->scale ==
-        0.25);
-  CHECK(spec.logit_cap == 0.0);
-  CHECK(described(with_field(config_of("gemma3_text"), "final_logit_softcapping", 30.0)).logit_cap == 30.0);
-}
-
 /// A window and the rotation that goes with it, layer by layer.
 void check_layers(const json& config, const std::vector<bool>& sliding, std::size_t window, double local,
                   double global) {
@@ -73,6 +62,33 @@ void check_layers(const json& config, const std::vector<bool>& sliding, std::siz
     CHECK(spec.layers[layer].attention()->window == (sliding[layer] ? window : 0));
     CHECK(spec.layers[layer].attention()->rope->theta == (sliding[layer] ? local : global));
   }
+}
+
+TEST_CASE("Gemma 2 caps scores and logits, and every second layer sees everything") {
+  const ModelSpec spec = described(config_of("gemma2"));
+  CHECK(spec.post_norms);
+  CHECK(spec.context_length == 8192);
+  CHECK(spec.logit_cap == 30.0);
+  CHECK(!test::attention_of(spec).query_key_norm);
+  CHECK(test::attention_of(spec).score_cap == 50.0);
+  CHECK(test::attention_of(spec).kv_heads == 4);
+  check_layers(config_of("gemma2"), {true, false, true, false, true, false, true}, 4096, 1e4, 1e4);
+  CHECK(described(with_field(config_of("gemma2"), "final_logit_softcapping", nullptr)).logit_cap == 0.0);
+  const ModelSpec uncapped = described(with_field(config_of("gemma2"), "attn_logit_softcapping", nullptr));
+  CHECK(test::attention_of(uncapped).score_cap == 0.0);
+  CHECK(test::refusal_of_field(config_of("gemma2"), "attn_logit_softcapping", 0) ==
+        "config.json: attn_logit_softcapping: must be positive");
+}
+
+TEST_CASE("Gemma 3 has norms before and after both halves, of queries and keys, and a scale of its own") {
+  const ModelSpec spec = described(config_of("gemma3_text"));
+  CHECK(spec.layout == BlockLayout::kPreNorm);
+  CHECK(spec.post_norms);
+  CHECK(test::attention_of(spec).query_key_norm);
+  CHECK(described(with_field(config_of("gemma3_text"), "query_pre_attn_scalar", 16)).layers[0].attention()->scale ==
+        0.25);
+  CHECK(spec.logit_cap == 0.0);
+  CHECK(described(with_field(config_of("gemma3_text"), "final_logit_softcapping", 30.0)).logit_cap == 30.0);
 }
 
 TEST_CASE("every sixth layer of Gemma 3 sees everything unless a list or a pattern says otherwise") {
@@ -139,7 +155,7 @@ TEST_CASE("what a Gemma 3 with images does not say of its text model its configu
 }
 
 TEST_CASE("Gemma's settings that are not supported are refused by field") {
-  for (const char* type : {"gemma", "gemma3_text"}) {
+  for (const char* type : {"gemma", "gemma2", "gemma3_text"}) {
     CHECK(test::refusal_of_field(config_of(type), "use_bidirectional_attention", true) ==
           "config.json: use_bidirectional_attention: true is not supported");
   }

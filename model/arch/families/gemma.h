@@ -1,0 +1,50 @@
+// What the generations of Gemma have in common.
+#ifndef BALLAST_MODEL_ARCH_FAMILIES_GEMMA_H_
+#define BALLAST_MODEL_ARCH_FAMILIES_GEMMA_H_
+
+#include <array>
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+#include "model/arch/decoder_config.h"
+
+namespace ballast::model {
+
+/// Names of those that normalize what attention and MLP return.
+inline constexpr std::array<TensorNames, 16> kGemmaNames{{
+    {Role::kEmbedding, "model.embed_tokens", "token_embd"},
+    {Role::kFinalNorm, "model.norm", "output_norm"},
+    {Role::kHead, "lm_head", "output"},
+    {Role::kAttentionNorm, "model.layers.{}.input_layernorm", "blk.{}.attn_norm"},
+    {Role::kQuery, "model.layers.{}.self_attn.q_proj", "blk.{}.attn_q"},
+    {Role::kKey, "model.layers.{}.self_attn.k_proj", "blk.{}.attn_k"},
+    {Role::kValue, "model.layers.{}.self_attn.v_proj", "blk.{}.attn_v"},
+    {Role::kQueryNorm, "model.layers.{}.self_attn.q_norm", "blk.{}.attn_q_norm"},
+    {Role::kKeyNorm, "model.layers.{}.self_attn.k_norm", "blk.{}.attn_k_norm"},
+    {Role::kAttentionOutput, "model.layers.{}.self_attn.o_proj", "blk.{}.attn_output"},
+    {Role::kAttentionPostNorm, "model.layers.{}.post_attention_layernorm", "blk.{}.post_attention_norm"},
+    {Role::kMlpNorm, "model.layers.{}.pre_feedforward_layernorm", "blk.{}.ffn_norm"},
+    {Role::kGate, "model.layers.{}.mlp.gate_proj", "blk.{}.ffn_gate"},
+    {Role::kUp, "model.layers.{}.mlp.up_proj", "blk.{}.ffn_up"},
+    {Role::kDown, "model.layers.{}.mlp.down_proj", "blk.{}.ffn_down"},
+    {Role::kMlpPostNorm, "model.layers.{}.post_feedforward_layernorm", "blk.{}.post_ffw_norm"},
+}};
+
+/// What names may begin with in models that also read images.
+inline constexpr std::array<std::string_view, 2> kGemmaPrefixesWithImages = {"language_model.model.",
+                                                                             "model.language_model."};
+
+/// The Llama line with Gemma's gains and scaled embeddings.
+DecoderConfig read_gemma_line(const files::JsonReader& config, const LlamaLineDefaults& defaults);
+
+/// A soft cap; 0 where the field is null.
+double read_gemma_cap(const files::JsonReader& config, std::string_view field, double by_class);
+
+/// The text model of one that also reads images: its configuration lies in an object of its own, `text_config`, and
+/// leaves out what it has in common with the class, which is `by_class`.
+ModelSpec describe_gemma_text(const files::JsonReader& config, nlohmann::json by_class,
+                              ModelSpec (*describe)(const files::JsonReader&));
+
+}  // namespace ballast::model
+
+#endif  // BALLAST_MODEL_ARCH_FAMILIES_GEMMA_H_

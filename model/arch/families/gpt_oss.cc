@@ -1,0 +1,63 @@
+// gpt-oss: experts in every layer, with biases and a limited gate, in MXFP4 or transposed; a logit of each head's own
+// in the softmax; a window in every other layer.
+#include <array>
+
+#include "model/arch/architectures.h"
+#include "model/arch/decoder_config.h"
+
+namespace ballast::model {
+
+namespace {
+
+constexpr std::array<TensorNames, 6> kOwnNames{{
+    {Role::kSinkLogits, "model.layers.{}.self_attn.sinks", ""},
+    {Role::kRouter, "model.layers.{}.mlp.router", ""},
+    {Role::kExpertGate, "model.layers.{}.mlp.experts.{}.gate_proj", ""},
+    {Role::kExpertUp, "model.layers.{}.mlp.experts.{}.up_proj", ""},
+    {Role::kExpertDown, "model.layers.{}.mlp.experts.{}.down_proj", ""},
+    {Role::kExpertDown, "model.layers.{}.mlp.experts.down_proj", ""},
+}};
+constexpr auto kNames = joined_names(kLlamaNames, kOwnNames);
+
+constexpr std::array<FusedTensor, 1> kFused{
+    {{"model.layers.{}.mlp.experts.gate_up_proj", "", kGateAndUp, FusedTensor::Runs::kRows}}};
+
+constexpr std::size_t kPattern = 2;  // every so many layers one sees everything
+constexpr double kSigmoidGain = 1.702;
+
+ModelSpec describe(const files::JsonReader& config) {
+  // The class has a stretching by default, which every published configuration writes.
+  if (!config.has("rope_parameters") && !config.has("rope_scaling")) config.fail("rope_parameters", "missing");
+  DecoderConfig decoder = read_llama_line(
+      config,
+      {.context = 131072, .epsilon = 1e-5, .heads = {.kv_heads = 8, .head_size = 64}, .rope = {.theta = 150000.0}});
+  if (config.number("swiglu_alpha", kSigmoidGain) != kSigmoidGain) {
+    config.fail("swiglu_alpha", "is not 1.702: not supported");
+  }
+  decoder.mlp.activation = Activation::kGeluSigmoid;  // whatever hidden_act says
+  decoder.mlp.limit = config.positive("swiglu_limit", 7.0);
+  decoder.mlp.up_offset = 1.0;
+  ExpertSpec experts = read_experts(config, "num_local_experts", "intermediate_size");
+  experts.normalize = true;
+  decoder.mlp.experts = experts;
+  decoder.attention.sink_logits = true;
+  BiasSpec& biases = decoder.spec.biases;
+  biases.query = biases.key = biases.value = biases.attention_output = config.flag("attention_bias", true);
+  biases.router = biases.up = biases.down = true;
+  ModelSpec spec = decoder.finish();
+  const std::optional<RopeSpec> rope = decoder.attention.rope;
+  set_layer_types(read_sliding_layers(config, decoder.layers, kPattern), read_window(config, 128), *rope, rope, spec);
+  return spec;
+}
+
+}  // namespace
+
+constinit const Architecture kGptOss = {
+    .model_type = "gpt_oss",
+    .names = kNames,
+    .fused = kFused,
+    .describe = describe,
+    .transposed_experts = true,
+};
+
+}  // namespace ballast::model

@@ -1,0 +1,114 @@
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "described.h"
+#include "layers.h"
+#include "model/arch/rope_config.h"
+
+namespace ballast::model {
+namespace {
+
+using nlohmann::json;
+using test::described;
+using test::with_field;
+
+const json kConfig = {{"model_type", "gemma4_text"},
+                      {"num_hidden_layers", 7},
+                      {"hidden_size", 32},
+                      {"num_attention_heads", 8},
+                      {"num_key_value_heads", 4},
+                      {"intermediate_size", 40},
+                      {"vocab_size", 10},
+                      {"hidden_size_per_layer_input", 0},
+                      {"num_global_key_value_heads", 2}};
+
+std::string refusal(const char* field, const json& value) {
+  return test::refusal_of_field(kConfig, field, value);
+}
+
+TEST_CASE("Gemma 4 scales no score, normalizes queries, keys and values, and scales the stream layer by layer") {
+  const ModelSpec spec = described(kConfig);
+  CHECK(spec.post_norms);
+  CHECK(spec.layer_scales);
+  CHECK(spec.norm.gain_offset == 0.0);
+  CHECK(spec.embedding_scale > 5.6);
+  CHECK(spec.tied_embeddings);
+  for (const LayerSpec& layer : spec.layers) {
+    CHECK(layer.attention()->scale == 1.0);
+    CHECK(layer.attention()->query_key_norm);
+    CHECK(layer.attention()->value_norm);
+  }
+  CHECK(spec.logit_cap == 0.0);
+  CHECK(described(with_field(kConfig, "final_logit_softcapping", 30.0)).logit_cap == 30.0);
+}
+
+TEST_CASE("every sixth layer of Gemma 4, and the last, sees everything, with larger heads of which a quarter turns") {
+  const ModelSpec spec = described(kConfig);
+  for (std::size_t layer = 0; layer < 7; ++layer) {
+    CAPTURE(layer);
+    const AttentionSpec& attention = *spec.layers[layer].attention();
+    const bool global = layer >= 5;
+    CHECK(attention.window == (global ? 0 : 512));
+    CHECK(attention.head_size == (global ? 512 : 256));
+    CHECK(attention.value_size == attention.head_size);
+    CHECK(attention.kv_heads == 4);
+    CHECK(!attention.values_are_keys);
+    CHECK(attention.rope->rotary_size == attention.head_size);
+    CHECK(attention.rope->turning_pairs == (global ? 64 : 0));
+    CHECK(attention.rope->theta == (global ? 1e6 : 1e4));
+  }
+  const std::vector<double> frequencies = rope_frequencies(*spec.layers[5].attention()->rope);
+  REQUIRE(frequencies.size() == 256);
+  CHECK(frequencies[0] == 1.0);
+  CHECK(frequencies[63] == doctest::Approx(std::pow(1e6, -126.0 / 512)));
+  CHECK(frequencies[64] == 0.0);
+}
+
+TEST_CASE("values of Gemma 4's layers that see everything may be the keys, of which there are fewer then") {
+  const ModelSpec spec = described(with_field(kConfig, "attention_k_eq_v", true));
+  CHECK(!spec.layers[0].attention()->values_are_keys);
+  CHECK(spec.layers[0].attention()->kv_heads == 4);
+  CHECK(spec.layers[5].attention()->values_are_keys);
+  CHECK(spec.layers[5].attention()->kv_heads == 2);
+  json by_layer = with_field(kConfig, "attention_k_eq_v", true);
+  by_layer["per_layer_config"] = {{"5", {{"head_dim", 64}, {"num_key_value_heads", 1}}}, {"6", {{"head_dim", 128}}}};
+  by_layer.erase("num_global_key_value_heads");
+  const ModelSpec listed = described(by_layer);
+  CHECK(listed.layers[5].attention()->head_size == 64);
+  CHECK(listed.layers[5].attention()->kv_heads == 1);
+  CHECK(listed.layers[6].attention()->head_size == 128);
+  CHECK(listed.layers[6].attention()->kv_heads == 4);
+}
+
+TEST_CASE("a Gemma 4 that reads images, too, is its text model") {
+  const json config = {{"model_type", "gemma4"}, {"text_config", kConfig}};
+  CHECK(described(config).layers.size() == 7);
+  CHECK(described(with_field(config, "dtype", "bfloat16")).embedding_scale == 5.65625);
+  CHECK(!described(with_field(config, "tie_word_embeddings", false)).tied_embeddings);
+}
+
+TEST_CASE("what of Gemma 4 is not supported is refused by field") {
+  CHECK(refusal("hidden_size_per_layer_input", 256) ==
+        "config.json: hidden_size_per_layer_input: is 256: not supported");
+  json by_class = kConfig;
+  by_class.erase("hidden_size_per_layer_input");
+  CHECK(test::error_message([&] { described(by_class); }) ==
+        "config.json: hidden_size_per_layer_input: is 256: not supported");
+  CHECK(refusal("hidden_size_per_layer_input", nullptr) == "no error");
+  CHECK(refusal("num_kv_shared_layers", 2) == "config.json: num_kv_shared_layers: is 2: not supported");
+  CHECK(refusal("enable_moe_block", true) == "config.json: enable_moe_block: true is not supported");
+  CHECK(refusal("use_bidirectional_attention", "all") ==
+        "config.json: use_bidirectional_attention: is not supported for text");
+  CHECK(refusal("use_bidirectional_attention", "vision") == "no error");
+  CHECK(refusal("rope_parameters", {{"full_attention", {{"rope_type", "yarn"}}}}) ==
+        test::Contains("rope_parameters.full_attention.rope_type: 'yarn' is not supported here"));
+  CHECK(refusal("per_layer_config", {{"5", {{"sliding_window", 8}}}}) ==
+        "config.json: per_layer_config.5.sliding_window: is not supported");
+}
+
+}  // namespace
+}  // namespace ballast::model
