@@ -81,7 +81,7 @@ struct Switch {
   bool Recipe::* field;
 };
 
-constexpr std::array<Switch, 10> kSwitches{{
+constexpr std::array<Switch, 11> kSwitches{{
     {"fold_norms", &Recipe::fold_norms},
     {"fold_biases", &Recipe::fold_biases},
     {"center_norms", &Recipe::center_norms},
@@ -92,6 +92,7 @@ constexpr std::array<Switch, 10> kSwitches{{
     {"untie_head", &Recipe::untie_head},
     {"activation_groups", &Recipe::activation_groups},
     {"wide_end", &Recipe::int16_activations_at_end},
+    {"wide_amplified", &Recipe::int16_activations_where_amplified},
 }};
 
 struct RoundingName {

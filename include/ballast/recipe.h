@@ -67,6 +67,9 @@ struct Recipe {
   /// kInt8: inputs that only the last token of a prompt has, which thus cost no time, keep 16 bits: those of the head,
   /// and where the layout allows it of all after the last block's attention.
   bool int16_activations_at_end = true;
+  /// kInt8: an MLP's input keeps 16 bits where a norm of what the MLP returns makes some channel so much larger than
+  /// the others that it carries what the rounding of the input did to all of them.
+  bool int16_activations_where_amplified = true;
   CachedPrefix prefix{};  ///< in front of every sequence; a model that has one keeps it
 };
 

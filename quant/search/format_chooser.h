@@ -32,8 +32,14 @@ class FormatChooser {
   const WeightFormat* asked_format(const WorkingLinear& linear);
   WeightFormat usual_format(const WorkingLinear& linear) const;
 
+  /// Whether what a matrix reads keeps 16 bits. `amplified`: whether what the block's MLP returns is.
+  bool reads_int16(model::Role role, std::size_t index, bool amplified) const;
+
   /// Whether what a matrix reads is needed of a prompt's last token alone.
   bool reads_last_token_only(model::Role role, std::size_t index) const;
+
+  /// Whether the norm of what a block's MLP returns, if there is one, makes single channels large.
+  bool amplifies(const WorkingBlock& block) const;
 
   Recipe recipe_;
   ModelSpec spec_;

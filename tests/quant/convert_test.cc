@@ -254,6 +254,32 @@ TEST_CASE("statistics that were saved decide the outliers") {
   CHECK(conversion_error(path, options) < 0.9 * conversion_error(path, plain));
 }
 
+TEST_CASE("an MLP reads 16 bits where the norm of what it returns makes a channel large, unless the recipe says no") {
+  const TemporaryDirectory directory;
+  test::TinyModel model = test::read_model(golden_model("gemma3_text"));
+  for (const char* layer : {"0", "1"}) {
+    std::vector<float>& gain =
+        model.at("model.layers." + std::string(layer) + ".post_feedforward_layernorm.weight").values;
+    std::ranges::fill(gain, 0.5F);  // stored minus one
+    gain[3] = layer[0] == '0' ? 16.5F : 10.0F;
+  }
+  const fs::path path = model.write(directory / "model");
+  for (const bool wide : {true, false}) {
+    CAPTURE(wide);
+    ConvertOptions options = measured_options("w8a8", "gemma3_text");
+    options.recipe.int16_activations_at_end = false;
+    options.recipe.int16_activations_where_amplified = wide;
+    convert(path, directory / (wide ? "wide" : "narrow"), options);
+    const model::ModelSource converted(directory / (wide ? "wide" : "narrow"));
+    for (const model::Role role : {model::Role::kGate, model::Role::kUp}) {
+      CHECK(converted.linear(role, 0).activations.value().bits == (wide ? 16 : 8));
+      CHECK(converted.linear(role, 1).activations.value().bits == 8);
+    }
+    CHECK(converted.linear(model::Role::kDown, 0).activations.value().bits == 8);
+    CHECK(converted.linear(model::Role::kQuery, 0).activations.value().bits == 8);
+  }
+}
+
 TEST_CASE("beside INT8 activations, what only a prompt's last token passes reads 16 bits unless the recipe says no") {
   for (const char* golden : {"llama3", "llama"}) {  // the head is the embedding, or not
     CAPTURE(golden);

@@ -24,7 +24,7 @@ TEST_CASE("every scheme's recipe survives its JSON") {
     Recipe recipe = recipe_for_scheme(scheme);
     recipe.fold_norms = recipe.fold_biases = recipe.center_norms = false;
     recipe.equalize = recipe.smooth = recipe.rotate = recipe.rotate_values = recipe.untie_head = true;
-    recipe.int16_activations_at_end = false;
+    recipe.int16_activations_at_end = recipe.int16_activations_where_amplified = false;
     recipe.outlier_fraction = 0.03;
     recipe.rounding = Recipe::Rounding::kScaleSearch;
     recipe.exceptions = {{"down_proj$", parse_format("int8-channel-asym")}, {"^lm\"_head\\.", parse_format("f16")}};
@@ -41,6 +41,7 @@ TEST_CASE("every scheme's recipe survives its JSON") {
     CHECK(back.rotate_values);
     CHECK(back.untie_head);
     CHECK(!back.int16_activations_at_end);
+    CHECK(!back.int16_activations_where_amplified);
     CHECK(back.outlier_fraction == 0.03);
     CHECK(back.rounding == Recipe::Rounding::kScaleSearch);
     CHECK(back.linears == recipe.linears);

@@ -85,6 +85,8 @@ void add_recipe_flags(CLI::App& command, RecipeFlags& flags) {
       "--no-wide-end", flags.no_wide_end,
       "INT8 activations also where only the last token of a prompt passes: at the end of the last block, in the "
       "head");
+  command.add_flag("--no-wide-amplified", flags.no_wide_amplified,
+                   "INT8 activations also in MLPs after which a norm's gain makes single channels large (Gemma)");
   command.add_option("--embedding", flags.embedding, "Format of the embedding")->type_name("FORMAT");
   command.add_option("--head", flags.head, "Format of a head that is not the embedding")->type_name("FORMAT");
   command.add_option("--format", flags.formats, "Format of the tensors whose name matches; repeatable")
@@ -131,6 +133,7 @@ Recipe recipe_from_flags(const RecipeFlags& flags) {
     recipe.activation_groups = *flags.activation_scales == "group";
   }
   if (flags.no_wide_end) recipe.int16_activations_at_end = false;
+  if (flags.no_wide_amplified) recipe.int16_activations_where_amplified = false;
   if (flags.embedding) recipe.embedding = format_of("--embedding", *flags.embedding);
   if (flags.head) recipe.head = format_of("--head", *flags.head);
   if (flags.prefix) recipe.prefix = prefix_from_flag(*flags.prefix);

@@ -38,6 +38,7 @@ struct RecipeFlags {
   bool rotate = false;
   bool rotate_values = false;
   bool no_wide_end = false;
+  bool no_wide_amplified = false;
   bool untie_head = false;
 };
 
