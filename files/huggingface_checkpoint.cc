@@ -8,6 +8,7 @@
 
 #include "files/checkpoint_hint.h"
 #include "files/json_reader.h"
+#include "files/mapped_file.h"
 #include "files/safetensors/safetensors_file.h"
 #include "files/strict_json.h"
 #include "files/text.h"
@@ -73,6 +74,30 @@ class HuggingFaceCheckpoint : public Checkpoint {
   std::vector<std::string> names_;
 };
 
+/// Python writes Infinity where JSON has no number; transformers writes it as this object now, and reads both.
+std::string with_infinity_as_object(std::string_view text) {
+  constexpr std::string_view kInfinity = "Infinity";
+  std::string result;
+  result.reserve(text.size());
+  bool in_string = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (!in_string && text.substr(i).starts_with(kInfinity)) {
+      result += R"({"__float__":"Infinity"})";
+      i += kInfinity.size() - 1;
+      continue;
+    }
+    if (text[i] == '"') in_string = !in_string;
+    result += text[i];
+    if (in_string && text[i] == '\\' && i + 1 < text.size()) result += text[++i];
+  }
+  return result;
+}
+
+json read_config(const fs::path& path) {
+  const MappedFile file(path);
+  return parse_json_object(with_infinity_as_object(file.text()), path);
+}
+
 // A shard's name comes from a file that somebody else wrote: it must not lead out of the directory.
 void check_shard_name(const std::string& name, const std::string& context) {
   const fs::path path(name);
@@ -118,7 +143,7 @@ std::unique_ptr<Checkpoint> open_huggingface(const fs::path& directory) {
     throw Error(directory.string(),
                 "has no config.json, so it is not a model's directory" + checkpoint_hint(directory, nullptr));
   }
-  json config = read_json_object(directory / "config.json");
+  json config = read_config(directory / "config.json");
   std::vector<SafetensorsFile> files;
   if (is_there(directory / kSingleFile)) {
     files.emplace_back(directory / kSingleFile);

@@ -96,12 +96,15 @@ nlohmann::json parse_strict_json(std::string_view text, std::string_view context
   return builder.take();
 }
 
-nlohmann::json read_json_object(const std::filesystem::path& path) {
-  const MappedFile file(path);
-  json value = parse_strict_json(file.text(), path.string());
+nlohmann::json parse_json_object(std::string_view text, const std::filesystem::path& path) {
+  json value = parse_strict_json(text, path.string());
   if (!value.is_object())
     throw Error(path.string(), concat("byte 0: a JSON object is expected, not ", value.type_name()));
   return value;
+}
+
+nlohmann::json read_json_object(const std::filesystem::path& path) {
+  return parse_json_object(MappedFile(path).text(), path);
 }
 
 }  // namespace ballast::files

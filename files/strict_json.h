@@ -15,6 +15,9 @@ namespace ballast::files {
 nlohmann::json parse_strict_json(std::string_view text, std::string_view context, std::size_t offset = 0,
                                  std::size_t max_depth = 64);
 
+/// The JSON object that a file has as text. Throws Error naming the file when it is not JSON, or not an object.
+nlohmann::json parse_json_object(std::string_view text, const std::filesystem::path& path);
+
 /// The file's JSON object. Throws Error naming the file when it cannot be read, is not JSON, or is not an object.
 nlohmann::json read_json_object(const std::filesystem::path& path);
 

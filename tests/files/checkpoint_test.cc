@@ -119,6 +119,17 @@ struct Sharded {
   std::string refusal_to_open() const { return ballast::files::refusal_to_open(directory.path()); }
 };
 
+TEST_CASE("an Infinity in config.json, as Python writes it, is read as the object that transformers writes") {
+  const test::TemporaryDirectory directory;
+  write_file(directory / "model.safetensors", tensor_file("a"));
+  write_file(directory / "config.json", R"({"limit":[0.0, Infinity],"text":"an \" Infinity"})");
+  const auto model = open_checkpoint(directory.path());
+  CHECK(model->config()["limit"][1]["__float__"] == "Infinity");
+  CHECK(model->config()["text"] == "an \" Infinity");
+  write_file(directory / "config.json", R"({"limit":-Infinity})");
+  CHECK(refusal_to_open(directory.path()) == Contains("byte 10: not valid JSON"));
+}
+
 TEST_CASE("shards are opened together") {
   const Sharded model(R"({"weight_map":{"a":"1.safetensors","b":"2.safetensors"}})");
   const auto opened = open_checkpoint(model.directory.path());
