@@ -182,6 +182,12 @@ void add_attention(const ModelSpec& spec, json& result) {
   if (std::ranges::any_of(windows, [](std::size_t window) { return window > 0; })) result["windows"] = windows;
 }
 
+/// Hidden channels of the first MLP that there is.
+std::size_t mlp_size(const ModelSpec& spec) {
+  const auto first = std::ranges::find_if(spec.layers, [](const LayerSpec& layer) { return layer.mlp.exists(); });
+  return first == spec.layers.end() ? 0 : first->mlp.size;
+}
+
 }  // namespace
 
 ModelSummary inspect(const std::filesystem::path& model) {
@@ -202,7 +208,7 @@ std::string model_summary_json(const ModelSummary& summary) {
   json result = {{"architecture", spec.architecture},
                  {"layers", spec.layers.size()},
                  {"hidden_size", spec.hidden_size},
-                 {"mlp_size", spec.layers.front().mlp.size},
+                 {"mlp_size", mlp_size(spec)},
                  {"vocab_size", spec.vocab_size},
                  {"context_length", spec.context_length},
                  {"norm", spec.norm.kind == NormSpec::Kind::kRms ? "rms" : "layer"},

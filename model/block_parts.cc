@@ -35,17 +35,16 @@ ExpertWeights assemble_experts(const MlpSpec& spec, const BlockParts& parts) {
 BlockWeights assemble_block(const ModelSpec& spec, std::size_t layer, const BlockParts& parts) {
   const LayerSpec& own = spec.layers[layer];
   BlockWeights block;
-  block.attention_norm = parts.norm(Role::kAttentionNorm);
-  if (spec.layout != BlockLayout::kParallelShared) block.mlp_norm = parts.norm(Role::kMlpNorm);
-  if (spec.post_norms) {
-    block.attention_post_norm = parts.norm(Role::kAttentionPostNorm);
-    block.mlp_post_norm = parts.norm(Role::kMlpPostNorm);
-  }
+  const auto norm = [&](Role role) { return has_role(spec, own, role) ? parts.norm(role) : Norm{}; };
+  block.attention_norm = norm(Role::kAttentionNorm);
+  block.attention_post_norm = norm(Role::kAttentionPostNorm);
+  block.mlp_norm = norm(Role::kMlpNorm);
+  block.mlp_post_norm = norm(Role::kMlpPostNorm);
   if (spec.layer_scales) block.scale = parts.vector(Role::kLayerScale).front();
   block.mixer = mixer_kind(own).assemble(spec, layer, parts);
   if (own.mlp.experts) {
     block.mlp = assemble_experts(own.mlp, parts);
-  } else {
+  } else if (own.mlp.exists()) {
     block.mlp = assemble_mlp(own.mlp, parts, {Role::kGate}, {Role::kUp}, {Role::kDown});
   }
   return block;

@@ -66,7 +66,9 @@ std::vector<BlockInput> block_inputs(const ModelSpec& spec, std::size_t layer) {
       if (source && is_read_by_linears(spec, *source)) it->input.norm = source;
     }
     it->input.readers.push_back({row.role, expert});
-    it->input.gated_norm = row.gated_norm;
+    if (!row.gated_norm || !has_role(spec, spec.layers[layer], *row.gated_norm)) return;
+    const bool gated = row.gate_follows == nullptr || row.gate_follows(spec.layers[layer]);
+    (gated ? it->input.gated_norm : it->input.norm) = row.gated_norm;
   });
   std::vector<BlockInput> result;
   for (Input& input : inputs) result.push_back(std::move(input.input));

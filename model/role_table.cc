@@ -25,10 +25,6 @@ bool has_head_transform(const ModelSpec& spec, const LayerSpec& /*layer*/) {
   return spec.head_transform.has_value();
 }
 
-bool has_post_norms(const ModelSpec& spec, const LayerSpec& /*layer*/) {
-  return spec.post_norms;
-}
-
 const char* activation_follows(const LayerSpec& /*layer*/) {
   return "the activation follows";
 }
@@ -109,7 +105,7 @@ std::size_t expert_count(const LayerSpec& layer) {
 }
 
 bool is_plain(const ModelSpec& /*spec*/, const LayerSpec& layer) {
-  return !layer.mlp.experts;
+  return layer.mlp.exists() && !layer.mlp.experts;
 }
 bool is_routed(const ModelSpec& /*spec*/, const LayerSpec& layer) {
   return layer.mlp.experts.has_value();
@@ -167,12 +163,21 @@ const char* scaled_by_router(const LayerSpec& layer) {
 }
 
 constexpr std::array<RoleRow, 17> kBlockRows{{
-    {.role = Role::kAttentionNorm, .kind = Kind::kNorm, .shape = hidden_vector},
-    {.role = Role::kAttentionPostNorm, .kind = Kind::kNorm, .shape = hidden_vector, .present = has_post_norms},
+    {.role = Role::kAttentionNorm,
+     .kind = Kind::kNorm,
+     .shape = hidden_vector,
+     .present = [](const ModelSpec&, const LayerSpec& layer) { return layer.has_mixer(); }},
+    {.role = Role::kAttentionPostNorm,
+     .kind = Kind::kNorm,
+     .shape = hidden_vector,
+     .present = [](const ModelSpec& spec, const LayerSpec& layer) { return spec.post_norms && layer.has_mixer(); }},
     {.role = Role::kMlpNorm,
      .kind = Kind::kNorm,
      .shape = hidden_vector,
-     .present = [](const ModelSpec& spec, const LayerSpec&) { return spec.layout != BlockLayout::kParallelShared; }},
+     .present =
+         [](const ModelSpec& spec, const LayerSpec& layer) {
+           return spec.layout != BlockLayout::kParallelShared && layer.mlp.exists();
+         }},
     kPlain[0],
     kPlain[1],
     kPlain[2],
@@ -198,7 +203,10 @@ constexpr std::array<RoleRow, 17> kBlockRows{{
     kShared[0],
     kShared[1],
     with_reason(kShared[2], scaled_by_router),
-    {.role = Role::kMlpPostNorm, .kind = Kind::kNorm, .shape = hidden_vector, .present = has_post_norms},
+    {.role = Role::kMlpPostNorm,
+     .kind = Kind::kNorm,
+     .shape = hidden_vector,
+     .present = [](const ModelSpec& spec, const LayerSpec& layer) { return spec.post_norms && layer.mlp.exists(); }},
     {.role = Role::kLayerScale,
      .kind = Kind::kVector,
      .shape = [](const ModelSpec&, const LayerSpec&) { return MatrixShape{1, 1}; },

@@ -56,6 +56,9 @@ struct RoleRow {
   /// Of a linear: the norm that each head's part of its input has passed, before something multiplied it by element.
   std::optional<Role> gated_norm = {};
 
+  /// Whether something multiplies in between; where nothing does, that norm is what the linear reads. Null: always.
+  bool (*gate_follows)(const LayerSpec&) = nullptr;
+
   bool writes_stream = false;  ///< its outputs are added to the residual stream
   bool after_mixing = false;   ///< reads no token but its own, and no token reads it later in the layer
 

@@ -129,11 +129,11 @@ struct ExpertWeights {
 
 /// Move-only.
 struct BlockWeights {
-  Norm attention_norm;  ///< of what the mixer reads or has added
+  Norm attention_norm;  ///< of what the mixer reads or has added; the gain of a norm that there is not is empty
   std::unique_ptr<const Mixer> mixer;
-  Norm attention_post_norm;  ///< of what the mixer returns; its gain is empty when there is none
+  Norm attention_post_norm;  ///< of what the mixer returns
   Norm mlp_norm;
-  std::variant<MlpWeights, ExpertWeights> mlp;
+  std::variant<std::monostate, MlpWeights, ExpertWeights> mlp;  ///< monostate: the layer has none
   Norm mlp_post_norm;
   float scale = 1.0F;  ///< of the residual stream after the block
 };
@@ -151,11 +151,12 @@ void for_each_linear(const BlockWeights& block, const Visit& visit) {
     visit_mlp(*plain, Role::kGate, Role::kUp, Role::kDown);
     return;
   }
-  const auto& routed = std::get<ExpertWeights>(block.mlp);
-  visit(routed.router, Role::kRouter);
-  if (routed.shared_router) visit(*routed.shared_router, Role::kSharedRouter);
-  if (routed.shared) visit_mlp(*routed.shared, Role::kSharedGate, Role::kSharedUp, Role::kSharedDown);
-  for (const MlpWeights& expert : routed.experts) {
+  const auto* routed = std::get_if<ExpertWeights>(&block.mlp);
+  if (routed == nullptr) return;
+  visit(routed->router, Role::kRouter);
+  if (routed->shared_router) visit(*routed->shared_router, Role::kSharedRouter);
+  if (routed->shared) visit_mlp(*routed->shared, Role::kSharedGate, Role::kSharedUp, Role::kSharedDown);
+  for (const MlpWeights& expert : routed->experts) {
     visit_mlp(expert, Role::kExpertGate, Role::kExpertUp, Role::kExpertDown);
   }
 }

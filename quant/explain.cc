@@ -163,7 +163,14 @@ class Explanation {
       add_free("scaling of values against the output projection", path.scaling, scaled, "equalize and smooth");
     });
     for (const LayerSpec& layer : spec_.layers) {
+      if (!layer.mlp.exists()) continue;
       add_free("scaling of up against down", quant::up_scaling(layer.mlp), scaled, "equalize and smooth");
+    }
+    for (const LayerSpec& layer : spec_.layers) {
+      if (!model::mixer_kind(layer).convolves) continue;
+      add_kept("scaling of what a convolution reads against its taps",
+               "possible (each channel is convolved by itself), but of no use: rows and taps have no scale in common "
+               "with others");
     }
     add_free("rotation of the residual stream", quant::residual_rotation(folded_spec(), recipe_.fold_norms),
              recipe_.rotate, "rotate");

@@ -3,6 +3,7 @@
 #define BALLAST_SPEC_H_
 
 #include <cstddef>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
@@ -110,6 +111,44 @@ struct ShortConvolutionSpec {
   bool operator==(const ShortConvolutionSpec&) const = default;
 };
 
+/// Mamba 2 (arXiv:2405.21060): a memory of state_size x head_size for each head, which decays and takes up new values
+/// by as much as the token says. The heads of a group share keys and queries, which the paper calls B and C; its x are
+/// the values.
+struct Mamba2Spec {
+  enum class Norm { kNone, kBeforeGate, kAfterGate };
+  std::size_t heads = 0;
+  std::size_t head_size = 0;
+  std::size_t groups = 1;  ///< divides heads
+  std::size_t state_size = 0;
+  std::size_t width = 0;          ///< tokens that the convolution of values, keys and queries sees
+  bool convolution_bias = false;  ///< is added after it
+  double least_step = 0.0;        ///< a token's step lies between this and
+  double largest_step = std::numeric_limits<double>::infinity();
+  Norm norm = Norm::kAfterGate;  ///< where each group's outputs are normalized
+  double epsilon = 1e-5;         ///< of that norm
+
+  std::size_t value_channels() const { return heads * head_size; }
+  std::size_t key_channels() const { return groups * state_size; }
+
+  /// Of values, keys and queries together.
+  std::size_t channels() const { return value_channels() + 2 * key_channels(); }
+
+  bool operator==(const Mamba2Spec&) const = default;
+};
+
+/// Attention and Mamba 2 side by side: both read the block's input, and what both return is added.
+struct ParallelMixersSpec {
+  AttentionSpec attention;
+  Mamba2Spec mamba;
+
+  bool operator==(const ParallelMixersSpec&) const = default;
+};
+
+/// None: the layer is an MLP alone.
+struct NoMixerSpec {
+  bool operator==(const NoMixerSpec&) const = default;
+};
+
 /// A mixer that was registered under a name (model/mixer/mixer.h), with whatever sizes it has.
 struct RegisteredMixerSpec {
   std::string name;
@@ -119,8 +158,8 @@ struct RegisteredMixerSpec {
 };
 
 /// What of a layer lets tokens see each other.
-using MixerSpec =
-    std::variant<AttentionSpec, LatentAttentionSpec, GatedDeltaSpec, ShortConvolutionSpec, RegisteredMixerSpec>;
+using MixerSpec = std::variant<AttentionSpec, LatentAttentionSpec, GatedDeltaSpec, ShortConvolutionSpec, Mamba2Spec,
+                               ParallelMixersSpec, NoMixerSpec, RegisteredMixerSpec>;
 
 /// MLPs of which a router picks some for each token.
 struct ExpertSpec {
@@ -147,12 +186,14 @@ struct ExpertSpec {
 
 /// A layer's MLP, or the experts in its place.
 struct MlpSpec {
-  std::size_t size = 0;  ///< hidden channels, where there are no experts
+  std::size_t size = 0;  ///< hidden channels, where there are no experts; 0 there: the layer has no MLP
   Activation activation = Activation::kSilu;
   bool gated = true;       ///< down(activation(gate(x)) * up(x)), else down(activation(up(x)))
   double limit = 0.0;      ///< gated: gate(x) is at most this, and up(x) within it on both sides; 0: none
   double up_offset = 0.0;  ///< gated: added to up(x), after the limit
   std::optional<ExpertSpec> experts{};
+
+  bool exists() const { return size > 0 || experts; }
 
   double expert_share() const { return experts ? experts->share() : 1.0; }
   bool has_limits() const { return limit > 0 || up_offset != 0; }
@@ -160,7 +201,8 @@ struct MlpSpec {
   bool operator==(const MlpSpec&) const = default;
 };
 
-/// One layer, without its norms and the order of things (BlockLayout), which all layers have in common.
+/// One layer, without its norms and the order of things (BlockLayout), which all layers have in common. Only with
+/// BlockLayout::kPreNorm it may lack its mixer or its MLP, and then the norm before it.
 struct LayerSpec {
   MixerSpec mixer;
   MlpSpec mlp;
@@ -168,13 +210,23 @@ struct LayerSpec {
   /// Heads, whether their keys and values are latent or not; null where the mixer is no attention.
   const AttentionSpec* attention() const {
     if (const auto* latent = std::get_if<LatentAttentionSpec>(&mixer)) return &latent->attention;
+    if (const auto* parallel = std::get_if<ParallelMixersSpec>(&mixer)) return &parallel->attention;
     return std::get_if<AttentionSpec>(&mixer);
   }
   AttentionSpec* attention() {
     if (auto* latent = std::get_if<LatentAttentionSpec>(&mixer)) return &latent->attention;
+    if (auto* parallel = std::get_if<ParallelMixersSpec>(&mixer)) return &parallel->attention;
     return std::get_if<AttentionSpec>(&mixer);
   }
   const LatentAttentionSpec* latent() const { return std::get_if<LatentAttentionSpec>(&mixer); }
+
+  /// Alone or beside attention; null where there is none.
+  const Mamba2Spec* mamba() const {
+    if (const auto* parallel = std::get_if<ParallelMixersSpec>(&mixer)) return &parallel->mamba;
+    return std::get_if<Mamba2Spec>(&mixer);
+  }
+
+  bool has_mixer() const { return !std::holds_alternative<NoMixerSpec>(mixer); }
 
   bool operator==(const LayerSpec&) const = default;
 };
@@ -185,8 +237,10 @@ struct BiasSpec {
   bool key = false;
   bool value = false;
   bool attention_output = false;
-  bool latent = false;  ///< projections into latent vectors, and the keys' rotated part
-  bool up = false;      ///< and the gate's of a gated MLP
+  bool latent = false;        ///< projections into latent vectors, and the keys' rotated part
+  bool mixer_input = false;   ///< projections of what Mamba 2 reads
+  bool mixer_output = false;  ///< and of what it returns
+  bool up = false;            ///< and the gate's of a gated MLP
   bool down = false;
   bool router = false;
   bool head = false;

@@ -12,11 +12,11 @@
 HWY_BEFORE_NAMESPACE();
 namespace ballast::kernels::HWY_NAMESPACE {
 
-/// dst += weights * src, or the first time dst = that.
-void add_tap(const float* weights, const float* src, std::size_t count, bool first, float* dst) {
+/// dst = weights * src + sum, which may be dst; without a sum where that is null.
+void add_tap(const float* weights, const float* src, const float* sum, std::size_t count, float* dst) {
   for_vectors(count, [&](auto load, auto store) HWY_ATTR {
     const auto product = hn::Mul(load(weights), load(src));
-    store(first ? product : hn::MulAdd(load(weights), load(src), load(dst)), dst);
+    store(sum == nullptr ? product : hn::MulAdd(load(weights), load(src), load(sum)), dst);
   });
 }
 
@@ -25,10 +25,12 @@ void convolve(const ConvolutionRun& run, std::size_t begin, std::size_t end) {
   const auto input = [&](std::size_t row) {  // counted from the history's first
     return row < before ? run.history + row * run.channels : run.src + (row - before) * run.src_stride;
   };
+  const float* bias = run.bias == nullptr ? nullptr : run.bias + begin;
   for (std::size_t t = 0; t < run.tokens; ++t) {
+    float* dst = run.dst + t * run.dst_stride + begin;
     for (std::size_t tap = 0; tap < run.width; ++tap) {
-      add_tap(run.weights + tap * run.channels + begin, input(t + tap) + begin, end - begin, tap == 0,
-              run.dst + t * run.dst_stride + begin);
+      add_tap(run.weights + tap * run.channels + begin, input(t + tap) + begin, tap == 0 ? bias : dst, end - begin,
+              dst);
     }
   }
   // Towards the front, so that nothing is written before it is read.

@@ -12,6 +12,7 @@ struct ConvolutionRun {
   std::size_t channels = 0;
   std::size_t width = 0;           ///< tokens that one output sees, its own last
   const float* weights = nullptr;  ///< [width][channels]
+  const float* bias = nullptr;     ///< [channels]; null: zeros
   const float* src = nullptr;      ///< [tokens][channels], rows `src_stride` apart
   std::size_t src_stride = 0;
   float* history = nullptr;  ///< [width - 1][channels]: what came before; becomes what came before the next run
@@ -19,8 +20,8 @@ struct ConvolutionRun {
   std::size_t dst_stride = 0;
 };
 
-/// dst[t][c] = sum_w weights[w][c] * src[t - width + 1 + w][c] for channels begin .. end. To the same bits for any cut
-/// of the tokens into runs. On the calling thread.
+/// dst[t][c] = bias[c] + sum_w weights[w][c] * src[t - width + 1 + w][c] for channels begin .. end. To the same bits
+/// for any cut of the tokens into runs. On the calling thread.
 void causal_convolution(const ConvolutionRun& run, std::size_t begin, std::size_t end);
 
 }  // namespace ballast::kernels

@@ -15,6 +15,7 @@
 #include "kernels/norm.h"
 #include "kernels/recurrent/causal_convolution.h"
 #include "kernels/recurrent/delta_rule.h"
+#include "kernels/recurrent/state_space.h"
 #include "kernels/statistics.h"
 
 namespace ballast::kernels::reference {
@@ -60,6 +61,7 @@ void rope(float* x, std::size_t m, std::size_t heads, std::size_t head_stride, s
           std::size_t row_stride, const float* cos, const float* sin);
 void causal_convolution(const ConvolutionRun& run);
 void delta_rule(const DeltaRun& run);
+void state_space(const StateSpaceRun& run);
 double activation(Activation kind, double x);
 void activate_multiply(Activation kind, const float* gate, const float* up, std::size_t count, float* dst);
 void activate_multiply_limited(Activation kind, const UpLimits& limits, const float* gate, const float* up,

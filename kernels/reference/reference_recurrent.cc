@@ -12,7 +12,7 @@ void causal_convolution(const ConvolutionRun& run) {
   };
   for (std::size_t c = 0; c < run.channels; ++c) {
     for (std::size_t t = 0; t < run.tokens; ++t) {
-      double sum = 0;
+      double sum = run.bias == nullptr ? 0.0 : double{run.bias[c]};
       for (std::size_t tap = 0; tap < run.width; ++tap) {
         sum += double{run.weights[tap * run.channels + c]} * double{input(t + tap, c)};
       }
@@ -38,6 +38,26 @@ void delta_rule(const DeltaRun& run) {
         double& value = memory[i * run.value_size + c];
         value += double{key[i]} * change;
         out += value * double{query[i]};
+      }
+      run.out[t * run.out_stride + c] = static_cast<float>(out);
+    }
+  }
+  for (std::size_t i = 0; i < memory.size(); ++i) run.memory[i] = static_cast<float>(memory[i]);
+}
+
+void state_space(const StateSpaceRun& run) {
+  std::vector<double> memory(run.memory, run.memory + run.state_size * run.head_size);
+  for (std::size_t t = 0; t < run.tokens; ++t) {
+    const float* key = run.keys + t * run.stride;
+    const float* query = run.queries + t * run.stride;
+    for (std::size_t c = 0; c < run.head_size; ++c) {
+      const double value{run.values[t * run.stride + c]};
+      double out = double{run.skip} * value;
+      for (std::size_t i = 0; i < run.state_size; ++i) {
+        double& cell = memory[i * run.head_size + c];
+        cell = double{run.decays[t * run.gate_stride]} * cell +
+               double{key[i]} * double{run.steps[t * run.gate_stride]} * value;
+        out += cell * double{query[i]};
       }
       run.out[t * run.out_stride + c] = static_cast<float>(out);
     }

@@ -48,6 +48,18 @@ enum class Role : std::uint16_t {
   kConvolutionInput,
   kConvolutionTaps,  ///< a vector of its own, [channels][width]
   kConvolutionOutput,
+  kMambaGate,             ///< SiLU of it multiplies what the heads return; z of the paper
+  kMambaValue,            ///< x
+  kMambaKey,              ///< B: where in the memory a token's value goes
+  kMambaQuery,            ///< C: what of the memory a token gets
+  kMambaStep,             ///< dt: by how much the memory decays and takes up
+  kMambaConvolution,      ///< a vector of its own, [channels][width]
+  kMambaConvolutionBias,  ///< a vector of its own
+  kMambaStepBias,         ///< a vector of its own
+  kMambaDecayRate,        ///< a vector of its own: logarithms
+  kMambaSkip,             ///< a vector of its own: how much of a value goes past the memory; D
+  kMambaNorm,             ///< of what a group's heads return
+  kMambaOutput,
   kAttentionPostNorm,  ///< of what the mixer, whatever it is, returns
   kMlpNorm,
   kGate,

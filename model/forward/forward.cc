@@ -56,6 +56,7 @@ std::size_t forward_mixer(const BlockPass& pass, const LinearRows& input, float*
 }
 
 void forward_second_half(const BlockPass& pass, const LinearRows& input, float* hidden) {
+  if (!pass.layer.mlp.exists()) return;
   float* dst = destination(pass, hidden);
   forward_mlp(pass, input, dst);
   if (dst != hidden) add_returned(pass, pass.block.mlp_post_norm, pass.block.mlp_norm, pass.tokens, hidden);

@@ -1,11 +1,14 @@
 #include "model/mixer/convolution.h"
 
+#include <utility>
+
 #include "kernels/recurrent/causal_convolution.h"
 
 namespace ballast::model {
 
-Convolution::Convolution(const std::vector<float>& stored, std::size_t channels, std::size_t width)
-    : channels_(channels), width_(width), taps_(width * channels) {
+Convolution::Convolution(const std::vector<float>& stored, std::size_t channels, std::size_t width,
+                         std::vector<float> bias)
+    : channels_(channels), width_(width), taps_(width * channels), bias_(std::move(bias)) {
   for (std::size_t c = 0; c < channels; ++c) {
     for (std::size_t tap = 0; tap < width; ++tap) taps_[tap * channels + c] = stored[c * width + tap];
   }
@@ -19,6 +22,7 @@ void Convolution::run(const BlockPass& pass, const float* src, std::size_t begin
                                  .channels = channels_,
                                  .width = width_,
                                  .weights = taps_.data(),
+                                 .bias = bias_.empty() ? nullptr : bias_.data(),
                                  .src = src + first * channels_,
                                  .src_stride = channels_,
                                  .history = state.history.data(),

@@ -24,8 +24,8 @@ struct ConvolutionState : MixerState {
 /// A convolution of each channel by itself, over the `width` last tokens of a sequence.
 class Convolution {
  public:
-  /// `stored` [channels][width], the last tap a token's own.
-  Convolution(const std::vector<float>& stored, std::size_t channels, std::size_t width);
+  /// `stored` [channels][width], the last tap a token's own; `bias` [channels], or empty.
+  Convolution(const std::vector<float>& stored, std::size_t channels, std::size_t width, std::vector<float> bias = {});
 
   /// Channels begin .. end of dst for src, both [pass.tokens][channels]; not in place. The layer's states are, or begin
   /// with, ConvolutionState.
@@ -35,6 +35,7 @@ class Convolution {
   std::size_t channels_;
   std::size_t width_;
   std::vector<float> taps_;  ///< [width][channels]
+  std::vector<float> bias_;
 };
 
 /// The row of the taps, as vector or as checkpoints have them: [channels][1][width]. `shape` has channels and width.

@@ -262,6 +262,7 @@ constinit const MixerKind kGatedDelta = {
     .make_state = [](const ModelSpec& spec, std::size_t layer) -> std::unique_ptr<MixerState> {
       return std::make_unique<GatedDeltaState>(delta_of(spec.layers[layer]));
     },
+    .convolves = true,
 };
 
 }  // namespace ballast::model

@@ -26,6 +26,9 @@ const MixerKind& mixer_kind(const LayerSpec& layer) {
   if (std::holds_alternative<LatentAttentionSpec>(layer.mixer)) return kLatentAttention;
   if (std::holds_alternative<GatedDeltaSpec>(layer.mixer)) return kGatedDelta;
   if (std::holds_alternative<ShortConvolutionSpec>(layer.mixer)) return kShortConvolution;
+  if (std::holds_alternative<Mamba2Spec>(layer.mixer)) return kMamba2;
+  if (std::holds_alternative<ParallelMixersSpec>(layer.mixer)) return parallel_mixers();
+  if (std::holds_alternative<NoMixerSpec>(layer.mixer)) return kNoMixer;
   const std::string& name = std::get<RegisteredMixerSpec>(layer.mixer).name;
   for (const MixerKind* kind : registered()) {
     if (kind->name == name) return *kind;
@@ -50,6 +53,9 @@ void for_each_mixer_kind(const std::function<void(const MixerKind&)>& visit) {
   visit(kLatentAttention);
   visit(kGatedDelta);
   visit(kShortConvolution);
+  visit(kMamba2);
+  visit(parallel_mixers());
+  visit(kNoMixer);
   for (const MixerKind* kind : registered()) visit(*kind);
 }
 

@@ -55,6 +55,9 @@ struct MixerKind {
   /// What a layer keeps of a sequence beside keys and values, before its first token; null: nothing.
   std::unique_ptr<MixerState> (*make_state)(const ModelSpec&, std::size_t layer) = nullptr;
 
+  /// A short convolution is the first that some of its projections' channels meet.
+  bool convolves = false;
+
   /// Which folds pass through it; null when there is nothing that they could pass.
   ValuePath (*value_path)(const LayerSpec&) = nullptr;
 };

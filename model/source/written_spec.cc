@@ -14,12 +14,14 @@ struct BiasField {
   bool BiasSpec::* flag;
   bool newer = false;  ///< the first files of this version lack it
 };
-constexpr std::array<BiasField, 9> kBiases{{
+constexpr std::array<BiasField, 11> kBiases{{
     {"query", &BiasSpec::query},
     {"key", &BiasSpec::key},
     {"value", &BiasSpec::value},
     {"attention_output", &BiasSpec::attention_output},
     {"latent", &BiasSpec::latent},
+    {"mixer_input", &BiasSpec::mixer_input, true},
+    {"mixer_output", &BiasSpec::mixer_output, true},
     {"up", &BiasSpec::up},
     {"down", &BiasSpec::down},
     {"router", &BiasSpec::router, true},

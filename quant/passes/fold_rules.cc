@@ -13,6 +13,8 @@ namespace {
 
 constexpr const char* kTiedHead = "the head is the embedding, which is also read without this norm (--untie-head)";
 
+constexpr const char* kGateThenLinear = "a gate multiplies it by element, then only a linear reads it";
+
 constexpr const char* kAddsToStream = "what it writes is added to the residual stream";
 
 /// Whether only linears read what a norm writes.
@@ -33,7 +35,10 @@ FoldLegality read_by_linears_only(const ModelSpec& spec, std::size_t layer, Role
     case Role::kKeyValueDownNorm:
       return {true, "only linears read the latent vector"};
     case Role::kDeltaNorm:
-      return {true, "a gate multiplies it by element, then only a linear reads it"};
+      return {true, kGateThenLinear};
+    case Role::kMambaNorm:
+      if (spec.layers[layer].mamba()->norm == Mamba2Spec::Norm::kBeforeGate) return {true, kGateThenLinear};
+      return {true, "only the output projection reads it"};
     case Role::kHeadNorm:
       if (spec.tied_embeddings) return {false, kTiedHead};
       return {true, "only the head reads it"};

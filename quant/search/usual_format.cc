@@ -23,7 +23,7 @@ WeightFormat finer(const WeightFormat& format, float absmax) {
 /// A few rows that choose experts, or say how a memory changes.
 bool decides_much(Role role) {
   return role == Role::kRouter || role == Role::kSharedRouter || role == Role::kDeltaStrength ||
-         role == Role::kDeltaDecay;
+         role == Role::kDeltaDecay || role == Role::kMambaStep;
 }
 
 }  // namespace

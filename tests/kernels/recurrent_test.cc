@@ -3,6 +3,7 @@
 #include "kernel_cases.h"
 #include "kernels/recurrent/causal_convolution.h"
 #include "kernels/recurrent/delta_rule.h"
+#include "kernels/recurrent/state_space.h"
 
 namespace ballast::kernels {
 namespace {
@@ -11,9 +12,11 @@ struct Convolution {
   static constexpr std::size_t kStrideGap = 3;
 
   std::size_t tokens, channels, width;
+  bool biased;
   std::vector<float> weights = random_floats(width * channels, 1);
   std::vector<float> src = random_floats(tokens * (channels + kStrideGap), 2);
   std::vector<float> history = random_floats((width - 1) * channels, 3);
+  std::vector<float> bias = random_floats(channels, 4);
   std::vector<float> dst = std::vector<float>(tokens * channels, kUntouched);
 
   /// Of the tokens from `first` on.
@@ -22,6 +25,7 @@ struct Convolution {
             .channels = channels,
             .width = width,
             .weights = weights.data(),
+            .bias = biased ? bias.data() : nullptr,
             .src = src.data() + first * (channels + kStrideGap),
             .src_stride = channels + kStrideGap,
             .history = history.data(),
@@ -34,16 +38,17 @@ TEST_CASE("a causal convolution agrees with the reference on every target, whole
   for (const std::size_t channels : {1, 7, 16, 37, 130}) {
     for (const std::size_t width : {1, 3, 4}) {
       for (const std::size_t tokens : {1, 2, 9}) {
-        Convolution expected = {tokens, channels, width};
+        const bool biased = tokens != 2;
+        Convolution expected = {tokens, channels, width, biased};
         reference::causal_convolution(expected.run(0, tokens));
         for_every_target([&] {
-          Convolution whole = {tokens, channels, width};
+          Convolution whole = {tokens, channels, width, biased};
           causal_convolution(whole.run(0, tokens), 0, channels / 2);
           causal_convolution(whole.run(0, tokens), channels / 2, channels);
           CHECK(relative_error(whole.dst, expected.dst) <= 1e-6);
           CHECK(whole.history == expected.history);
           for (std::size_t cut = 0; cut <= tokens; ++cut) {
-            Convolution pieces = {tokens, channels, width};
+            Convolution pieces = {tokens, channels, width, biased};
             causal_convolution(pieces.run(0, cut), 0, channels);
             causal_convolution(pieces.run(cut, tokens - cut), 0, channels);
             CHECK(pieces.dst == whole.dst);
@@ -113,6 +118,68 @@ TEST_CASE("the delta rule agrees with the reference on every target, whole and c
             Delta pieces = {tokens, key_size, value_size};
             delta_rule(pieces.run(0, cut));
             delta_rule(pieces.run(cut, tokens - cut));
+            CHECK(pieces.out == whole.out);
+            CHECK(pieces.memory == whole.memory);
+          }
+        });
+      }
+    }
+  }
+}
+
+struct StateSpace {
+  std::size_t tokens, state_size, head_size;
+  std::size_t stride = 2 * state_size + head_size + 1;
+  std::vector<float> rows = random_floats(tokens * stride, 1);
+  std::vector<float> gates = random_gates();
+  std::vector<float> memory = random_floats(state_size * head_size, 3);
+  std::vector<float> out = std::vector<float>(tokens * head_size, kUntouched);
+
+  StateSpaceRun run(std::size_t first, std::size_t count) {
+    const float* row = rows.data() + first * stride;
+    return {.tokens = count,
+            .state_size = state_size,
+            .head_size = head_size,
+            .values = row + 2 * state_size,
+            .keys = row,
+            .queries = row + state_size,
+            .stride = stride,
+            .decays = gates.data() + first * 2,
+            .steps = gates.data() + first * 2 + 1,
+            .gate_stride = 2,
+            .skip = -0.75F,
+            .memory = memory.data(),
+            .out = out.data() + first * head_size,
+            .out_stride = head_size};
+  }
+
+ private:
+  /// Decays between 0 and 1 and steps, as a model has them: exp(-step).
+  std::vector<float> random_gates() const {
+    std::vector<float> made = random_floats(2 * tokens, 2);
+    for (std::size_t t = 0; t < tokens; ++t) {
+      made[2 * t + 1] = std::abs(made[2 * t + 1]);
+      made[2 * t] = std::exp(-made[2 * t + 1]);
+    }
+    return made;
+  }
+};
+
+TEST_CASE("the recurrence of Mamba 2 agrees with the reference on every target, whole and cut anywhere") {
+  for (const std::size_t state_size : {1, 6, 33, 128}) {
+    for (const std::size_t head_size : {1, 5, 16, 40, 64}) {
+      for (const std::size_t tokens : {1, 2, 70}) {
+        StateSpace expected = {tokens, state_size, head_size};
+        reference::state_space(expected.run(0, tokens));
+        for_every_target([&] {
+          StateSpace whole = {tokens, state_size, head_size};
+          state_space(whole.run(0, tokens));
+          CHECK(relative_error(whole.out, expected.out) <= 1e-5);
+          CHECK(relative_error(whole.memory, expected.memory) <= 1e-5);
+          for (const std::size_t cut : {std::size_t{0}, std::size_t{1}, tokens / 2}) {
+            StateSpace pieces = {tokens, state_size, head_size};
+            state_space(pieces.run(0, cut));
+            state_space(pieces.run(cut, tokens - cut));
             CHECK(pieces.out == whole.out);
             CHECK(pieces.memory == whole.memory);
           }

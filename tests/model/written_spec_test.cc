@@ -26,13 +26,14 @@ std::string refusal(const char* field, const json& value) {
 TEST_CASE("what folds changed survives being written") {
   ModelSpec folded;
   folded.norm = {.kind = NormSpec::Kind::kLayer, .bias = true};
-  for (bool BiasSpec::* flag : {&BiasSpec::query, &BiasSpec::attention_output, &BiasSpec::up, &BiasSpec::head}) {
+  for (bool BiasSpec::* flag :
+       {&BiasSpec::query, &BiasSpec::attention_output, &BiasSpec::mixer_input, &BiasSpec::up, &BiasSpec::head}) {
     folded.biases.*flag = true;
   }
   ModelSpec original;
   original.norm.epsilon = 1e-3;
   original.norm.gain_offset = 1;
-  original.biases.key = original.biases.down = true;
+  original.biases.key = original.biases.down = original.biases.mixer_output = true;
   original.layers.resize(4);
   const ModelSpec read = read_into(original, json::parse(written_spec(folded).dump()));
   CHECK(read.norm.kind == NormSpec::Kind::kLayer);
@@ -43,6 +44,8 @@ TEST_CASE("what folds changed survives being written") {
   CHECK(!read.biases.value);
   CHECK(read.biases.attention_output);
   CHECK(!read.biases.latent);
+  CHECK(read.biases.mixer_input);
+  CHECK(!read.biases.mixer_output);
   CHECK(read.biases.up);
   CHECK(!read.biases.down);
   CHECK(read.biases.head);

@@ -11,10 +11,9 @@
 
 #include "ballast/spec.h"
 #include "model/forward/routing.h"
-#include "reference_delta.h"
 #include "reference_heads.h"
+#include "reference_recurrent.h"
 #include "reference_roles.h"
-#include "reference_short_convolution.h"
 #include "role_tensors.h"
 
 namespace ballast::test {
@@ -22,7 +21,11 @@ namespace ballast::test {
 class ReferenceModel : public ReferenceRoles {
  public:
   ReferenceModel(const ModelSpec& spec, const RoleTensors& tensors)
-      : ReferenceRoles(spec, tensors), heads_(spec, tensors), delta_(spec, tensors), convolution_(spec, tensors) {}
+      : ReferenceRoles(spec, tensors),
+        heads_(spec, tensors),
+        delta_(spec, tensors),
+        convolution_(spec, tensors),
+        mamba_(spec, tensors) {}
   virtual ~ReferenceModel() = default;
 
   /// [tokens][vocab], one row after the other.
@@ -65,6 +68,8 @@ class ReferenceModel : public ReferenceRoles {
     const MixerSpec& mixer = spec_.layers[layer].mixer;
     if (std::holds_alternative<GatedDeltaSpec>(mixer)) return delta_.run(layer, x);
     if (std::holds_alternative<ShortConvolutionSpec>(mixer)) return convolution_.run(layer, x);
+    if (std::holds_alternative<Mamba2Spec>(mixer)) return mamba_.run(layer, x);
+    if (std::holds_alternative<ParallelMixersSpec>(mixer)) return sum(heads_.attend(layer, x), mamba_.run(layer, x));
     return heads_.attend(layer, x);
   }
 
@@ -78,8 +83,10 @@ class ReferenceModel : public ReferenceRoles {
       const Rows y = sum(x, mixed(layer, x));
       return sum(y, transformed(layer, y));
     }
+    if (!spec_.layers[layer].has_mixer()) return sum(x, transformed(layer, norm(Role::kMlpNorm, layer, x)));
     const Rows normed = norm(Role::kAttentionNorm, layer, x);
     const Rows attended = sum(x, mixed(layer, normed));
+    if (!spec_.layers[layer].mlp.exists()) return attended;
     switch (spec_.layout) {
       case BlockLayout::kParallelShared:
         return sum(attended, transformed(layer, normed));
@@ -173,6 +180,7 @@ class ReferenceModel : public ReferenceRoles {
   ReferenceHeads heads_;
   ReferenceDelta delta_;
   ReferenceShortConvolution convolution_;
+  ReferenceMamba2 mamba_;
 };
 
 }  // namespace ballast::test

@@ -34,6 +34,8 @@ std::string biases_line(const BiasSpec& biases) {
   add(biases.key, "k");
   add(biases.value, "v");
   add(biases.latent, "latent");
+  add(biases.mixer_input, "mixer input");
+  add(biases.mixer_output, "mixer output");
   add(biases.attention_output, "output");
   add(biases.up, "up");
   add(biases.down, "down");
@@ -42,13 +44,15 @@ std::string biases_line(const BiasSpec& biases) {
   return line.empty() ? "none" : line;
 }
 
-/// "3 layers of toy_mixer": those that do not attend, by name.
+/// "3 layers of toy_mixer": those that do not attend alone, by name.
 std::string other_mixers(const ModelSpec& spec) {
   std::map<std::string, std::size_t> layers;
   for (const LayerSpec& layer : spec.layers) {
     if (const auto* other = std::get_if<RegisteredMixerSpec>(&layer.mixer)) ++layers[other->name];
     if (std::holds_alternative<GatedDeltaSpec>(layer.mixer)) ++layers["gated delta net"];
     if (std::holds_alternative<ShortConvolutionSpec>(layer.mixer)) ++layers["short convolution"];
+    if (std::holds_alternative<Mamba2Spec>(layer.mixer)) ++layers["Mamba 2"];
+    if (std::holds_alternative<ParallelMixersSpec>(layer.mixer)) ++layers["Mamba 2 beside attention"];
   }
   std::string line;
   for (const auto& [name, count] : layers) {
@@ -162,16 +166,21 @@ std::string block_line(const ModelSpec& spec) {
 
 std::string mlp_line(const ModelSpec& spec) {
   const auto routed = [](const LayerSpec& layer) { return layer.mlp.experts.has_value(); };
+  const auto plain = [](const LayerSpec& layer) { return layer.mlp.exists() && !layer.mlp.experts; };
   const auto first = std::ranges::find_if(spec.layers, routed);
-  const MlpSpec& plain = spec.layers.front().mlp;
-  if (first == spec.layers.end()) return report::count(plain.size) + (plain.gated ? ", gated" : "");
+  const auto first_plain = std::ranges::find_if(spec.layers, plain);
+  if (first == spec.layers.end()) {
+    if (first_plain == spec.layers.end()) return "none";
+    return report::count(first_plain->mlp.size) + (first_plain->mlp.gated ? ", gated" : "");
+  }
   const ExpertSpec& experts = *first->mlp.experts;
   std::string line = std::to_string(experts.count) + " experts of " + report::count(experts.size) + ", " +
                      std::to_string(experts.per_token) + " per token";
   if (experts.shared_size > 0) line += ", and a shared one of " + report::count(experts.shared_size);
-  if (first != spec.layers.begin()) {
-    line +=
-        "; " + report::count(plain.size) + " in the first " + std::to_string(first - spec.layers.begin()) + " layers";
+  if (const auto others = std::ranges::count_if(spec.layers, plain); others > 0) {
+    const bool leading = first - spec.layers.begin() == others;
+    line += "; " + report::count(first_plain->mlp.size) + (leading ? " in the first " : " in ") +
+            std::to_string(others) + " layers";
   }
   return line;
 }

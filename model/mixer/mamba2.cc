@@ -1,0 +1,300 @@
+// Mamba 2 (Dao and Gu 2024, arXiv:2405.21060): a short convolution of values, keys and queries, a memory of one matrix
+// per head that decays as the token says, and a gate with a norm before it, after it, or none.
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <memory>
+#include <vector>
+
+#include "kernels/activation.h"
+#include "kernels/norm.h"
+#include "kernels/parallel.h"
+#include "kernels/recurrent/state_space.h"
+#include "model/block_parts.h"
+#include "model/forward/forward_parts.h"
+#include "model/mixer/convolution.h"
+#include "model/mixer/recurrent_kinds.h"
+
+namespace ballast::model {
+
+namespace {
+
+constexpr std::size_t kOperationsOfAChannel = 32;  // a convolution and a SiLU
+constexpr std::size_t kOperationsOfAFactor = 128;  // two exponentials and a logarithm
+
+const Mamba2Spec& mamba_of(const LayerSpec& layer) {
+  return *layer.mamba();
+}
+
+struct Mamba2State final : ConvolutionState {
+  explicit Mamba2State(const Mamba2Spec& spec)
+      : ConvolutionState(spec.channels(), spec.width), memory(spec.heads * spec.state_size * spec.head_size) {}
+  std::unique_ptr<MixerState> clone() const override { return std::make_unique<Mamba2State>(*this); }
+  std::size_t memory_bytes() const override { return ConvolutionState::memory_bytes() + memory.size() * sizeof(float); }
+
+  std::vector<float> memory;  ///< [heads][state_size][head_size]
+};
+
+std::vector<float> convolution_bias(const Mamba2Spec& spec, const BlockParts& parts) {
+  return spec.convolution_bias ? parts.vector(Role::kMambaConvolutionBias) : std::vector<float>{};
+}
+
+class Mamba2 final : public Mixer {
+ public:
+  Mamba2(const Mamba2Spec& spec, const BlockParts& parts)
+      : gate_(parts.linear({Role::kMambaGate})),
+        value_(parts.linear({Role::kMambaValue})),
+        key_(parts.linear({Role::kMambaKey})),
+        query_(parts.linear({Role::kMambaQuery})),
+        step_(parts.linear({Role::kMambaStep})),
+        step_bias_(parts.vector(Role::kMambaStepBias)),
+        skip_(parts.vector(Role::kMambaSkip)),
+        output_(parts.linear({Role::kMambaOutput})),
+        convolution_(parts.vector(Role::kMambaConvolution), spec.channels(), spec.width,
+                     convolution_bias(spec, parts)) {
+    for (const float logarithm : parts.vector(Role::kMambaDecayRate)) rate_.push_back(std::exp(logarithm));
+    if (spec.norm != Mamba2Spec::Norm::kNone) norm_ = parts.norm(Role::kMambaNorm);
+  }
+
+  void for_each_linear(const std::function<void(const Linear&, Role)>& visit) const override {
+    visit(gate_, Role::kMambaGate);
+    visit(value_, Role::kMambaValue);
+    visit(key_, Role::kMambaKey);
+    visit(query_, Role::kMambaQuery);
+    visit(step_, Role::kMambaStep);
+    visit(output_, Role::kMambaOutput);
+  }
+  void for_each_norm(const std::function<void(const Norm&)>& visit) const override { visit(norm_); }
+
+  std::size_t forward(const BlockPass& pass, const LinearRows& input, float* hidden) const override {
+    const Mamba2Spec& spec = mamba_of(pass.layer);
+    const std::size_t width = spec.value_channels();
+    const Rows rows = {.projected = pass.buffer(0, pass.tokens * spec.channels()),
+                       .mixed = pass.buffer(1, pass.tokens * spec.channels()),
+                       .gates = pass.buffer(2, pass.tokens * width),
+                       .factors = pass.buffer(3, pass.tokens * 2 * spec.heads)};
+    project(pass, rows, input);
+    convolve(pass, rows);
+    make_factors(pass, rows);
+    float* outputs = rows.projected;  // whose values the convolution has taken
+    follow(pass, rows, outputs);
+    std::size_t left = pass.tokens;
+    if (pass.options.wanted_only) {
+      left = keep_wanted_rows(pass.batch, width, outputs);
+      if (left == 0) return 0;
+      keep_wanted_rows(pass.batch, width, rows.gates);
+      keep_wanted_rows(pass.batch, pass.spec.hidden_size, hidden);
+    }
+    const auto gated = [&](std::size_t row, float* dst) -> const float* {
+      float* output = outputs + row * width;
+      if (spec.norm == Mamba2Spec::Norm::kBeforeGate) normalize_groups(spec, output);
+      kernels::activate_multiply(Activation::kSilu, rows.gates + row * width, output, width, dst);
+      if (spec.norm == Mamba2Spec::Norm::kAfterGate) normalize_groups(spec, dst);
+      return dst;
+    };
+    const LinearOutput output[] = {{&output_, hidden, pass.spec.hidden_size, true}};
+    pass.apply_linears(output, {kernels::RowSource(gated), width, outputs}, left);
+    return left;
+  }
+
+ private:
+  struct Rows {
+    float* projected;  ///< [tokens][channels]: values, keys and queries
+    float* mixed;      ///< the same after the convolution
+    float* gates;      ///< [tokens][value_channels]
+    float* factors;    ///< [tokens][2][heads]: steps, and decays
+  };
+
+  void project(const BlockPass& pass, const Rows& rows, const LinearRows& input) const {
+    const Mamba2Spec& spec = mamba_of(pass.layer);
+    const std::size_t values = spec.value_channels();
+    LinearOutputs outputs;
+    outputs.add({&gate_, rows.gates, values});
+    outputs.add({&value_, rows.projected, spec.channels()});
+    outputs.add({&key_, rows.projected + values, spec.channels()});
+    outputs.add({&query_, rows.projected + values + spec.key_channels(), spec.channels()});
+    outputs.add({&step_, rows.factors, 2 * spec.heads});
+    pass.apply_linears(outputs.all(), input, pass.tokens);
+  }
+
+  void convolve(const BlockPass& pass, const Rows& rows) const {
+    const std::size_t channels = mamba_of(pass.layer).channels();
+    const std::size_t threads = kernels::threads_for(pass.tokens * channels * kOperationsOfAChannel);
+    kernels::parallel_ranges(channels, threads, [&](std::size_t begin, std::size_t end) {
+      convolution_.run(pass, rows.projected, begin, end, rows.mixed);
+    });
+    kernels::activate(Activation::kSilu, rows.mixed, pass.tokens * channels);
+  }
+
+  /// Steps and decays from what the linear says of them.
+  void make_factors(const BlockPass& pass, const Rows& rows) const {
+    const Mamba2Spec& spec = mamba_of(pass.layer);
+    const auto least = static_cast<float>(spec.least_step);
+    const auto largest = static_cast<float>(spec.largest_step);
+    const std::size_t threads = kernels::threads_for(pass.tokens * spec.heads * kOperationsOfAFactor);
+    kernels::parallel_ranges(pass.tokens, threads, [&](std::size_t begin, std::size_t end) {
+      for (std::size_t t = begin; t < end; ++t) {
+        float* steps = rows.factors + t * 2 * spec.heads;
+        float* decays = steps + spec.heads;
+        for (std::size_t h = 0; h < spec.heads; ++h) {
+          const float x = steps[h] + step_bias_[h];
+          const float softplus = x > 20.0F ? x : std::log1p(std::exp(x));  // beyond that they are the same float
+          steps[h] = std::clamp(softplus, least, largest);
+          decays[h] = std::exp(-rate_[h] * steps[h]);
+        }
+      }
+    });
+  }
+
+  /// The heads' memories along their sequences' tokens.
+  void follow(const BlockPass& pass, const Rows& rows, float* outputs) const {
+    const Mamba2Spec& spec = mamba_of(pass.layer);
+    const std::size_t memory_size = spec.state_size * spec.head_size;
+    const std::size_t threads = kernels::threads_for(2 * pass.tokens * spec.heads * memory_size);
+    std::vector<std::size_t> first_rows;
+    std::size_t first = 0;
+    for (const BatchSequence& sequence : pass.batch) {
+      first_rows.push_back(first);
+      first += sequence.tokens;
+    }
+    kernels::parallel_tasks(pass.batch.size() * spec.heads, threads, [&](std::size_t task, std::size_t) {
+      const BatchSequence& sequence = pass.batch[task / spec.heads];
+      const std::size_t row = first_rows[task / spec.heads];
+      const std::size_t head = task % spec.heads;
+      const std::size_t group = head / (spec.heads / spec.groups);
+      const float* mixed = rows.mixed + row * spec.channels();
+      const float* keys = mixed + spec.value_channels() + group * spec.state_size;
+      const float* factors = rows.factors + row * 2 * spec.heads;
+      kernels::state_space({.tokens = sequence.tokens,
+                            .state_size = spec.state_size,
+                            .head_size = spec.head_size,
+                            .values = mixed + head * spec.head_size,
+                            .keys = keys,
+                            .queries = keys + spec.key_channels(),
+                            .stride = spec.channels(),
+                            .decays = factors + spec.heads + head,
+                            .steps = factors + head,
+                            .gate_stride = 2 * spec.heads,
+                            .skip = skip_[head],
+                            .memory = state_of(pass, sequence).memory.data() + head * memory_size,
+                            .out = outputs + row * spec.value_channels() + head * spec.head_size,
+                            .out_stride = spec.value_channels()});
+    });
+  }
+
+  void normalize_groups(const Mamba2Spec& spec, float* row) const {
+    const std::size_t size = spec.value_channels() / spec.groups;
+    for (std::size_t first = 0; first < spec.value_channels(); first += size) {
+      kernels::rms_norm(row + first, 1, size, {.gain = norm_.gain.data() + first, .epsilon = norm_.epsilon},
+                        row + first);
+    }
+  }
+
+  static Mamba2State& state_of(const BlockPass& pass, const BatchSequence& sequence) {
+    return static_cast<Mamba2State&>(*sequence.state->mixer(pass.state_layer));
+  }
+
+  Linear gate_, value_, key_, query_, step_;
+  std::vector<float> step_bias_;
+  std::vector<float> rate_;  ///< of the decay, one for each head
+  std::vector<float> skip_;
+  Norm norm_;  ///< its gain is empty where there is none
+  Linear output_;
+  Convolution convolution_;
+};
+
+std::size_t value_channels(const LayerSpec& layer) {
+  return mamba_of(layer).value_channels();
+}
+std::size_t key_channels(const LayerSpec& layer) {
+  return mamba_of(layer).key_channels();
+}
+std::size_t heads(const LayerSpec& layer) {
+  return mamba_of(layer).heads;
+}
+std::size_t channels(const LayerSpec& layer) {
+  return mamba_of(layer).channels();
+}
+
+MatrixShape taps_shape(const LayerSpec& layer) {
+  return {channels(layer), mamba_of(layer).width};
+}
+
+const char* activation_follows(const LayerSpec& /*layer*/) {
+  return "the activation follows";
+}
+const char* convolution_follows(const LayerSpec& /*layer*/) {
+  return "the convolution's activation follows, and its first tokens see fewer biases";
+}
+const char* softplus_follows(const LayerSpec& /*layer*/) {
+  return "the softplus of the step follows";
+}
+
+/// A linear that reads the block's input.
+template <std::size_t (*rows)(const LayerSpec&)>
+constexpr RoleRow reading(Role role, const char* (*why_bias_stays)(const LayerSpec&)) {
+  RoleRow row;
+  row.role = role;
+  row.shape = [](const ModelSpec& spec, const LayerSpec& layer) { return MatrixShape{rows(layer), spec.hidden_size}; };
+  row.bias_flag = &BiasSpec::mixer_input;
+  row.reads = Role::kAttentionNorm;
+  row.why_bias_stays = why_bias_stays;
+  return row;
+}
+
+template <std::size_t (*size)(const LayerSpec&)>
+constexpr RoleRow vector_of(Role role, bool (*present)(const ModelSpec&, const LayerSpec&) = nullptr) {
+  RoleRow row;
+  row.role = role;
+  row.kind = RoleRow::Kind::kVector;
+  row.shape = [](const ModelSpec&, const LayerSpec& layer) { return MatrixShape{1, size(layer)}; };
+  row.present = present;
+  return row;
+}
+
+bool has_convolution_bias(const ModelSpec& /*spec*/, const LayerSpec& layer) {
+  return mamba_of(layer).convolution_bias;
+}
+
+constexpr std::array<RoleRow, 12> kRoles{{
+    reading<value_channels>(Role::kMambaGate, activation_follows),
+    reading<value_channels>(Role::kMambaValue, convolution_follows),
+    reading<key_channels>(Role::kMambaKey, convolution_follows),
+    reading<key_channels>(Role::kMambaQuery, convolution_follows),
+    reading<heads>(Role::kMambaStep, softplus_follows),
+    taps_row<taps_shape>(Role::kMambaConvolution),
+    vector_of<channels>(Role::kMambaConvolutionBias, has_convolution_bias),
+    vector_of<heads>(Role::kMambaStepBias),
+    vector_of<heads>(Role::kMambaDecayRate),
+    vector_of<heads>(Role::kMambaSkip),
+    {.role = Role::kMambaNorm,
+     .kind = RoleRow::Kind::kNorm,
+     .shape = [](const ModelSpec&, const LayerSpec& layer) { return MatrixShape{1, value_channels(layer)}; },
+     .present = [](const ModelSpec&,
+                   const LayerSpec& layer) { return mamba_of(layer).norm != Mamba2Spec::Norm::kNone; },
+     .norm = [](const ModelSpec&, const LayerSpec& layer) { return NormSpec{.epsilon = mamba_of(layer).epsilon}; }},
+    {.role = Role::kMambaOutput,
+     .shape = [](const ModelSpec& spec,
+                 const LayerSpec& layer) { return MatrixShape{spec.hidden_size, value_channels(layer)}; },
+     .bias_flag = &BiasSpec::mixer_output,
+     .gated_norm = Role::kMambaNorm,
+     .gate_follows = [](const LayerSpec& layer) { return mamba_of(layer).norm == Mamba2Spec::Norm::kBeforeGate; },
+     .writes_stream = true,
+     .after_mixing = true},
+}};
+
+}  // namespace
+
+constinit const MixerKind kMamba2 = {
+    .name = "Mamba 2",
+    .roles = kRoles,
+    .assemble = [](const ModelSpec& spec, std::size_t layer, const BlockParts& parts) -> std::unique_ptr<const Mixer> {
+      return std::make_unique<Mamba2>(mamba_of(spec.layers[layer]), parts);
+    },
+    .make_state = [](const ModelSpec& spec, std::size_t layer) -> std::unique_ptr<MixerState> {
+      return std::make_unique<Mamba2State>(mamba_of(spec.layers[layer]));
+    },
+    .convolves = true,
+};
+
+}  // namespace ballast::model
