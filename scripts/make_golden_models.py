@@ -45,6 +45,7 @@ DELTA = dict(linear_num_key_heads=2, linear_num_value_heads=4, linear_key_head_d
 # Enough for most families: the files of all lie in the tree.
 SMALL = dict(SIZES, vocab_size=33, hidden_size=16, num_attention_heads=2, num_key_value_heads=1, intermediate_size=12)
 SINGLE = dict(SMALL, num_hidden_layers=1)
+NARROW = dict(SMALL, vocab_size=17, hidden_size=8)
 # Class names in transformers, without the ending, and the configuration.
 FAMILIES = {
     "mistral": ("Mistral", "ForCausalLM", dict(SIZES, sliding_window=5)),
@@ -132,6 +133,23 @@ FAMILIES = {
         SMALL, head_dim=12, global_head_dim=16, num_key_value_heads=2, num_global_key_value_heads=1,
         attention_k_eq_v=True, layer_types=["sliding_attention", "full_attention"], sliding_window=5,
         hidden_size_per_layer_input=0, final_logit_softcapping=3.0)),
+    "granitemoehybrid": ("GraniteMoeHybrid", "ForCausalLM", dict(
+        NARROW, layer_types=["linear_attention", "full_attention"], tie_word_embeddings=True, intermediate_size=4,
+        shared_intermediate_size=5, num_local_experts=3, num_experts_per_tok=2, mamba_expand=2, mamba_n_heads=4,
+        mamba_n_groups=2, mamba_d_state=3, mamba_proj_bias=True, time_step_limit=[0.2, 1.5], embedding_multiplier=3.0,
+        logits_scaling=0.7, residual_multiplier=0.4, attention_multiplier=0.2)),
+    "falcon_h1": ("FalconH1", "ForCausalLM", dict(
+        NARROW, num_hidden_layers=1, attention_bias=True, mlp_bias=True, projectors_bias=True, mamba_proj_bias=True,
+        mamba_d_ssm=12, mamba_n_heads=6, mamba_n_groups=2, mamba_d_state=3, mamba_d_conv=3, mamba_conv_bias=False,
+        mamba_rms_norm=True, embedding_multiplier=3.0, lm_head_multiplier=0.7, mlp_multipliers=[0.6, 1.7],
+        key_multiplier=0.5, attention_in_multiplier=1.3, attention_out_multiplier=0.8, ssm_in_multiplier=1.2,
+        ssm_out_multiplier=0.9, ssm_multipliers=[0.7, 1.1, 0.8, 1.4, 0.6])),
+    "nemotron_h": ("NemotronH", "ForCausalLM", dict(
+        vocab_size=17, hidden_size=8, num_attention_heads=2, num_key_value_heads=1, head_dim=6, intermediate_size=10,
+        max_position_embeddings=64, bos_token_id=1, eos_token_id=1, pad_token_id=None, mamba_num_heads=4,
+        mamba_head_dim=3, n_groups=2, ssm_state_size=5, use_bias=True, n_routed_experts=4, num_experts_per_tok=2,
+        moe_intermediate_size=4, moe_shared_expert_intermediate_size=3, n_group=2, routed_scaling_factor=1.5,
+        layers_block_type=["linear_attention", "mlp", "full_attention", "moe"])),
 }
 CONFIGURATIONS = {"qwen3_5_text": "Qwen3_5TextConfig"}  # where the class is not that of the whole model
 WHOLE_EXPERTS = ("mixtral",)  # all experts of a layer in one tensor, as newer checkpoints have them
@@ -152,7 +170,7 @@ def is_f16(name: str) -> bool:
 @torch.no_grad()
 def fill_family(model: torch.nn.Module, generator: torch.Generator) -> None:
     for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
-        if "inv_freq" in name or "position_ids" in name or "token_type_ids" in name:
+        if any(part in name for part in ("inv_freq", "position_ids", "token_type_ids", "mup_vector")):
             continue
         if "embed_scale" in name:  # transformers rounds it to the type of the weights, which is that of the file
             tensor.copy_(tensor.bfloat16().float())

@@ -42,6 +42,13 @@ struct FusedTensor {
   Runs runs = Runs::kOne;
 };
 
+/// What a linear of the forward pass is, where that is not what a checkpoint stores.
+struct StoredFactor {
+  Role role{};
+  double weights = 1.0;  ///< multiplies the stored matrix
+  double bias = 1.0;     ///< multiplies the stored bias
+};
+
 struct Architecture {
   std::string_view model_type = {};         ///< of config.json
   std::string_view gguf_architecture = {};  ///< general.architecture of a GGUF; empty when there is none
@@ -50,6 +57,10 @@ struct Architecture {
 
   /// Reads a config.json. Throws Error naming the field.
   ModelSpec (*describe)(const files::JsonReader& config) = nullptr;
+
+  /// Factors between a linear's input, its output and what lies around it, put into the matrices as they are read;
+  /// null: none. Throws Error naming the field.
+  std::vector<StoredFactor> (*stored_factors)(const files::JsonReader& config) = nullptr;
 
   /// The config.json that a GGUF's metadata amounts to; null when there is no GGUF of the family.
   nlohmann::json (*config_from_gguf)(const files::GgufFile& file) = nullptr;

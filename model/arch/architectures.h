@@ -55,7 +55,10 @@
   ADD(kGemma2)                     \
   ADD(kGptOss)                     \
   ADD(kGemma4Text)                 \
-  ADD(kGemma4)
+  ADD(kGemma4)                     \
+  ADD(kGraniteMoeHybrid)           \
+  ADD(kFalconH1)                   \
+  ADD(kNemotronH)
 
 namespace ballast::model {
 

@@ -111,6 +111,17 @@ ExpertSpec read_experts(const files::JsonReader& config, std::string_view count,
   return experts;
 }
 
+void check_expert_groups(const files::JsonReader& config, const ExpertSpec& experts) {
+  if (experts.count % experts.groups != 0) config.fail("n_group", "must divide n_routed_experts");
+  if (experts.groups_per_token > experts.groups) config.fail("topk_group", "must be at most n_group");
+  if (experts.per_token > experts.groups_per_token * (experts.count / experts.groups)) {
+    config.fail("num_experts_per_tok", "is more than the experts of topk_group groups");
+  }
+  if (experts.group_score == ExpertSpec::GroupScore::kTopTwoSum && experts.count / experts.groups < 2) {
+    config.fail("n_group", "leaves fewer than two experts to a group");
+  }
+}
+
 void set_sparse_layers(const files::JsonReader& config, const ExpertSpec& experts, ModelSpec& spec) {
   const std::size_t step = config.size("decoder_sparse_step", 1);
   std::vector<std::size_t> plain;

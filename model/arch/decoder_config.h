@@ -124,6 +124,9 @@ AttentionSpec read_heads(const files::JsonReader& config, std::string_view heads
 /// Routed experts whose number and hidden channels are in fields of these names, and how many of them a token passes.
 ExpertSpec read_experts(const files::JsonReader& config, std::string_view count, std::string_view size);
 
+/// Refuses groups of experts that do not fit their number or what a token passes: `n_group`, `topk_group`.
+void check_expert_groups(const files::JsonReader& config, const ExpertSpec& experts);
+
 /// Gives experts to the layers that Qwen's fields `decoder_sparse_step` and `mlp_only_layers` say.
 void set_sparse_layers(const files::JsonReader& config, const ExpertSpec& experts, ModelSpec& spec);
 

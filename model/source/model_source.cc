@@ -40,6 +40,11 @@ QuantizationConfig read_quantization(const files::JsonReader& reader) {
   return config;
 }
 
+void multiply(double factor, std::vector<float>& values) {
+  if (factor == 1.0) return;
+  for (float& value : values) value = static_cast<float>(double{value} * factor);
+}
+
 }  // namespace
 
 ModelSource::ModelSource(const std::filesystem::path& path) : checkpoint_(files::open_checkpoint(path)) {
@@ -71,6 +76,9 @@ ModelSource::ModelSource(const std::filesystem::path& path) : checkpoint_(files:
     massive_tokens_ = read_massive_tokens(config.object(kWrittenSpecField));
     prefix_tokens_ = read_prefix_tokens(config.object(kWrittenSpecField));
     if (!prefix_tokens_.empty()) check_prefix(spec_, prefix_tokens_, file + "/config.json");
+  }
+  if (architecture_->stored_factors != nullptr && !layout_.written_by_ballast) {
+    stored_factors_ = architecture_->stored_factors(config);
   }
   if (config.has("quantization_config")) {
     const files::JsonReader quantization = config.object("quantization_config");
@@ -125,6 +133,11 @@ std::string ModelSource::name(Role role, std::size_t layer, std::size_t expert) 
 
 std::string ModelSource::context(const std::string& tensor) const {
   return checkpoint_->path().string() + ": " + tensor;
+}
+
+StoredFactor ModelSource::stored_factor(Role role) const {
+  const auto factor = std::ranges::find(stored_factors_, role, &StoredFactor::role);
+  return factor == stored_factors_.end() ? StoredFactor{} : *factor;
 }
 
 StoredMatrix ModelSource::stored(Role role, std::size_t layer, std::size_t expert) const {
@@ -220,6 +233,7 @@ std::vector<float> ModelSource::bias(Role role, std::size_t layer, std::size_t e
   std::vector<float> values(matrix.stored_rows);
   files::decode_floats(checked_slice(matrix, matrix.bias(), {static_cast<std::int64_t>(matrix.stored_rows)}),
                        context(matrix.bias()), values.data());
+  multiply(stored_factor(role).bias, values);
   if (matrix.rows.empty()) return values;
   std::vector<float> own;
   own.reserve(matrix.rows.size());
@@ -241,6 +255,7 @@ FloatWeights ModelSource::float_weights(Role role, std::size_t layer, std::size_
   } else {
     files::decode_floats(view, context(matrix.weight()), all.data());
   }
+  multiply(stored_factor(role).weights, all);
   if (!matrix.transposed && matrix.rows.empty()) {
     weights.values = std::move(all);
     return weights;
@@ -295,7 +310,7 @@ Linear ModelSource::linear(Role role, std::size_t layer, std::size_t expert) con
   // Rows that follow each other in the file can be read where they are.
   const bool in_order = std::ranges::adjacent_find(
                             matrix.rows, [](std::size_t a, std::size_t b) { return b != a + 1; }) == matrix.rows.end();
-  if (plain && in_order && !matrix.transposed) {
+  if (plain && in_order && !matrix.transposed && stored_factor(role).weights == 1.0) {
     holder.matrix.type = view.dtype == DType::kF16    ? kernels::FloatType::kF16
                          : view.dtype == DType::kBF16 ? kernels::FloatType::kBF16
                                                       : kernels::FloatType::kF32;

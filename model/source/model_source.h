@@ -101,6 +101,7 @@ class ModelSource {
   std::vector<float> floats(const std::string& name, const Shape& shape) const;
   std::optional<Linear> quantized_linear(Role role, std::size_t layer, std::size_t expert) const;
   std::string context(const std::string& tensor) const;
+  StoredFactor stored_factor(Role role) const;
 
   std::unique_ptr<files::Checkpoint> checkpoint_;
   const Architecture* architecture_ = nullptr;
@@ -110,6 +111,7 @@ class ModelSource {
   std::optional<QuantizationConfig> quantization_;
   std::optional<std::vector<int>> massive_tokens_;
   std::vector<int> prefix_tokens_;
+  std::vector<StoredFactor> stored_factors_;
 };
 
 }  // namespace ballast::model

@@ -164,6 +164,7 @@ StoredMatrix find_matrix(const StorageLayout& layout, const ModelSpec& spec, con
       stored.stored_rows = 0;
       for (const Role part : fused.parts) stored.stored_rows += part_rows(spec, layer, part);
       if (has_stored_rows(stored, checkpoint)) stored.rows = rows_in_fused(fused, spec, layer, role);
+      break;
     }
   }
   if (!found) {

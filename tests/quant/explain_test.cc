@@ -188,6 +188,38 @@ TEST_CASE("layers with experts and without are both explained") {
         "model.layers.*.self_attn.k_b_proj, model.layers.*.self_attn.v_b_proj");
 }
 
+ModelSpec mamba(Mamba2Spec::Norm norm) {
+  ModelSpec spec = decoder("granitemoehybrid");
+  for (const std::size_t layer : {0, 2}) {
+    spec.layers[layer].mixer = Mamba2Spec{.heads = 4, .head_size = 8, .state_size = 6, .width = 4, .norm = norm};
+  }
+  spec.biases.mixer_input = spec.biases.mixer_output = true;
+  return spec;
+}
+
+TEST_CASE("of Mamba 2 the norms' gains fold, before the gate and after it, and biases before an activation stay") {
+  for (const auto norm : {Mamba2Spec::Norm::kBeforeGate, Mamba2Spec::Norm::kAfterGate}) {
+    const ModelSpec spec = mamba(norm);
+    const FoldLine gain = line_about(spec, "model.layers.*.mamba.norm gain");
+    CHECK(gain.outcome == Outcome::kFolded);
+    CHECK(gain.into == "model.layers.*.mamba.out_proj");
+    CHECK(gain.reason == (norm == Mamba2Spec::Norm::kBeforeGate
+                              ? Contains("a gate multiplies it by element, then only a linear reads it")
+                              : Contains("only the output projection reads it")));
+    CHECK(line_about(spec, "model.layers.*.input_layernorm gain").into ==
+          "model.layers.*.mamba.z_proj, model.layers.*.mamba.x_proj, model.layers.*.mamba.b_proj, "
+          "model.layers.*.mamba.c_proj, model.layers.*.mamba.dt_proj");
+    CHECK(line_about(spec, "model.layers.*.mamba.x_proj bias").reason == Contains("first tokens see fewer biases"));
+    CHECK(line_about(spec, "model.layers.*.mamba.z_proj bias").reason == Contains("the activation follows"));
+    CHECK(line_about(spec, "model.layers.*.mamba.out_proj bias").reason == Contains("added to the residual stream"));
+    CHECK(line_about(spec, "scaling of what a convolution reads against its taps").reason ==
+          Contains("each channel is convolved by itself"));
+  }
+  for (const FoldLine& line : explain_folds(mamba(Mamba2Spec::Norm::kNone), recipe_for_scheme("f32"))) {
+    CHECK(line.what != "model.layers.*.mamba.norm gain");
+  }
+}
+
 TEST_CASE("the lines' JSON has what, outcome and reason of each") {
   const std::vector<FoldLine> lines = explain_folds(qwen2(), recipe_for_scheme("f32"));
   const nlohmann::json parsed = nlohmann::json::parse(fold_lines_json(lines));

@@ -28,8 +28,8 @@ namespace {
 constexpr std::size_t kContext = 512;
 
 /// A tiny model in whose context several pages have room.
-std::filesystem::path model_in(const test::TemporaryDirectory& folder) {
-  test::TinyModel model = test::read_model(test::golden_model("llama3"));
+std::filesystem::path model_in(const test::TemporaryDirectory& folder, const char* name = "llama3") {
+  test::TinyModel model = test::read_model(test::golden_model(name));
   model.config["max_position_embeddings"] = kContext;
   model.config.erase("rope_scaling");
   return model.write(folder.path() / "model");
@@ -227,6 +227,36 @@ TEST_CASE("a text that begins like one before is not read again, unless its salt
   CHECK(working.submit(next)->wait().usage.cached_tokens == 303);
   request.salt = "another";
   CHECK(working.submit(request)->wait().usage.cached_tokens == 0);
+}
+
+TEST_CASE("a text of a hybrid is read on where one before it ended, and from its beginning where it differs there") {
+  for (const char* name : {"qwen3_next", "granitemoehybrid", "falcon_h1", "nemotron_h"}) {
+    CAPTURE(name);
+    const test::TemporaryDirectory folder;
+    const engine::LoadedModel loaded(model_in(folder, name));
+    const auto read_alone = [&](const GenerationRequest& request) {
+      Working working(loaded, {});
+      return working.submit(request)->wait();
+    };
+    Working working(loaded, {});
+    GenerationRequest request;
+    for (int i = 0; i < 300; ++i) request.prompt.push_back(i * 7 % 17);
+    request.options.max_tokens = 6;
+    request.options.logprobs = 2;
+    request.options.ignore_eos = true;
+    const Outcome first = working.submit(request)->wait();
+    check_same(first, read_alone(request));
+    GenerationRequest next = request;
+    next.prompt.insert(next.prompt.end(), first.tokens[0].begin(), first.tokens[0].end());
+    next.prompt.push_back(5);
+    const Outcome second = working.submit(next)->wait();
+    CHECK(second.usage.cached_tokens == 305);  // all but the last token, which has not run
+    check_same(second, read_alone(next));
+    next.prompt[299] = (next.prompt[299] + 1) % 17;
+    const Outcome third = working.submit(next)->wait();
+    CHECK(third.usage.cached_tokens == 0);
+    check_same(third, read_alone(next));
+  }
 }
 
 TEST_CASE("those who come while a common beginning is read wait for it instead of reading it, too") {

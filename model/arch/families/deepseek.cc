@@ -103,11 +103,6 @@ ExpertSpec describe_experts(const files::JsonReader& config, bool grouped) {
   if (config.has("moe_layer_freq") && config.size("moe_layer_freq") != 1) {
     config.fail("moe_layer_freq", "must be 1, is " + std::to_string(config.size("moe_layer_freq")));
   }
-  if (experts.count % experts.groups != 0) config.fail("n_group", "must divide n_routed_experts");
-  if (experts.groups_per_token > experts.groups) config.fail("topk_group", "must be at most n_group");
-  if (experts.per_token > experts.groups_per_token * (experts.count / experts.groups)) {
-    config.fail("num_experts_per_tok", "is more than the experts of topk_group groups");
-  }
   return experts;
 }
 
@@ -125,7 +120,9 @@ ModelSpec describe_v2(const files::JsonReader& config) {
   check_method(config, "scoring_func", "softmax");
   // DeepSeek's code and transformers disagree on what it would mean.
   if (config.flag("norm_topk_prob", false)) config.fail("norm_topk_prob", "true is not supported");
-  set_experts(config, describe_experts(config, method == "group_limited_greedy"), spec);
+  const ExpertSpec experts = describe_experts(config, method == "group_limited_greedy");
+  check_expert_groups(config, experts);
+  set_experts(config, experts, spec);
   return spec;
 }
 
@@ -138,7 +135,7 @@ void set_sigmoid_experts(const files::JsonReader& config, ModelSpec& spec) {
   experts.group_score = ExpertSpec::GroupScore::kTopTwoSum;
   experts.correction_bias = true;
   experts.normalize = config.flag("norm_topk_prob", true);
-  if (experts.count / experts.groups < 2) config.fail("n_group", "leaves fewer than two experts to a group");
+  check_expert_groups(config, experts);
   set_experts(config, experts, spec);
 }
 

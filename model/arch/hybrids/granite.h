@@ -1,0 +1,34 @@
+// What Granite 3 and its successors have in common.
+#ifndef BALLAST_MODEL_ARCH_HYBRIDS_GRANITE_H_
+#define BALLAST_MODEL_ARCH_HYBRIDS_GRANITE_H_
+
+#include <array>
+
+#include "model/arch/decoder_config.h"
+
+namespace ballast::model {
+
+/// Published checkpoints and those that transformers 5 writes.
+inline constexpr std::array<TensorNames, 7> kGraniteExpertNames{{
+    {Role::kRouter, "model.layers.{}.block_sparse_moe.router.layer", ""},
+    {Role::kRouter, "model.layers.{}.block_sparse_moe.router", ""},
+    {Role::kExpertGate, "model.layers.{}.block_sparse_moe.experts.{}.gate_proj", ""},
+    {Role::kExpertUp, "model.layers.{}.block_sparse_moe.experts.{}.up_proj", ""},
+    {Role::kExpertDown, "model.layers.{}.block_sparse_moe.experts.{}.down_proj", ""},
+    {Role::kExpertDown, "model.layers.{}.block_sparse_moe.output_linear", ""},
+    {Role::kExpertDown, "model.layers.{}.block_sparse_moe.experts.down_proj", ""},
+}};
+inline constexpr std::array<FusedTensor, 2> kFusedGraniteExperts{{
+    {"model.layers.{}.block_sparse_moe.input_linear", "", kGateAndUp, FusedTensor::Runs::kOne},
+    {"model.layers.{}.block_sparse_moe.experts.gate_up_proj", "", kGateAndUp, FusedTensor::Runs::kOne},
+}};
+
+/// A decoder of the Llama line with factors on embeddings, scores, what blocks add to the residual stream, and logits.
+DecoderConfig read_granite(const files::JsonReader& config);
+
+/// The experts of every layer.
+ExpertSpec read_granite_experts(const files::JsonReader& config);
+
+}  // namespace ballast::model
+
+#endif  // BALLAST_MODEL_ARCH_HYBRIDS_GRANITE_H_
