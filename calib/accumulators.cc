@@ -104,6 +104,25 @@ ChannelStatistics ChannelRanges::finish(Ranks& ranks) {
   return statistics;
 }
 
+ChannelStatistics merged(const ChannelStatistics& channels, std::uint64_t tokens, const ChannelStatistics& other,
+                         std::uint64_t other_tokens) {
+  if (other_tokens == 0) return channels;
+  if (tokens == 0) return other;
+  const double share = static_cast<double>(tokens) / static_cast<double>(tokens + other_tokens);
+  const auto mean = [share](float a, float b) {
+    return static_cast<float>(share * double{a} + (1 - share) * double{b});
+  };
+  ChannelStatistics result = channels;
+  for (std::size_t c = 0; c < channels.min.size(); ++c) {
+    result.min[c] = std::min(channels.min[c], other.min[c]);
+    result.max[c] = std::max(channels.max[c], other.max[c]);
+    result.mean[c] = mean(channels.mean[c], other.mean[c]);
+    result.mean_square[c] = mean(channels.mean_square[c], other.mean_square[c]);
+    result.ordinary_absmax[c] = std::max(channels.ordinary_absmax[c], other.ordinary_absmax[c]);
+  }
+  return result;
+}
+
 OutputMagnitudes::OutputMagnitudes(std::size_t channels)
     : channels_(channels), histogram_(kernels::kMagnitudeBuckets), channel_peaks_(channels) {
   for (std::size_t c = 0; c < channels; ++c) channel_peaks_[c].channel = c;

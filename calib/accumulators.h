@@ -29,6 +29,9 @@ class ChannelRanges {
   /// Of the rows of all ranks, which all call it once.
   ChannelStatistics finish(Ranks& ranks);
 
+  /// After finish(): of all ranks.
+  std::uint64_t rows() const { return ordinary_.rows + massive_.rows; }
+
  private:
   /// Of one of the two kinds of tokens.
   struct Kind {
@@ -42,6 +45,10 @@ class ChannelRanges {
   Kind massive_;
   jobs::ShardedSum<double> sums_;  ///< [ordinary, massive][sum, sum of squares][channels]
 };
+
+/// Statistics over the tokens of both, `tokens` and `other_tokens` of them. Either may be of none.
+ChannelStatistics merged(const ChannelStatistics& channels, std::uint64_t tokens, const ChannelStatistics& other,
+                         std::uint64_t other_tokens);
 
 /// A large value of a block's output; `row` counts tokens over all samples.
 struct Peak {

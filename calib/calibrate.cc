@@ -8,6 +8,7 @@
 
 #include "ballast/error.h"
 #include "calib/accumulators.h"
+#include "calib/block_accumulators.h"
 #include "calib/calibration_plan.h"
 #include "calib/calibration_samples.h"
 #include "calib/calibration_state.h"
@@ -24,40 +25,12 @@ namespace ballast {
 
 namespace {
 
+using calib::BlockAccumulators;
 using calib::ChannelRanges;
 using calib::OutputMagnitudes;
 using calib::Samples;
 using jobs::IndexRange;
 using jobs::JobState;
-
-/// A linear input that is being measured.
-struct InputRanges {
-  std::vector<std::string> linears;
-  ChannelRanges ranges;
-};
-
-/// What one block's batches are folded into.
-struct BlockAccumulators {
-  /// Keys, values and shares have no channels where the layer does not attend.
-  BlockAccumulators(std::size_t hidden_size, const AttentionSpec& attention)
-      : keys(attention.kv_heads * attention.head_size),
-        values(attention.kv_heads * attention.value_size),
-        output(hidden_size),
-        first_token_share(attention.heads, jobs::SumOrder::kFixed) {}
-
-  void end_shard(std::size_t shard) {
-    for (InputRanges& input : inputs) input.ranges.end_shard(shard);
-    keys.end_shard(shard);
-    values.end_shard(shard);
-    first_token_share.end_shard(shard);
-  }
-
-  std::vector<InputRanges> inputs;  ///< filled by the first batch
-  ChannelRanges keys;
-  ChannelRanges values;
-  OutputMagnitudes output;
-  jobs::ShardedSum<double> first_token_share;
-};
 
 /// Of the layer with the most.
 std::size_t most_heads(const ModelSpec& spec) {
@@ -165,8 +138,7 @@ class Calibration {
   void run_block(std::size_t layer) {
     const model::BlockWeights block = source_.block(layer - 1);
     const model::SequenceState after_prefix = run_prefix(layer, block);
-    const AttentionSpec* attention = source_.spec().layers[layer - 1].attention();
-    BlockAccumulators sums(hidden_size(), attention == nullptr ? AttentionSpec{} : *attention);
+    BlockAccumulators sums(source_.spec(), layer - 1, {samples_.size(), options_.length}, ranks_);
     const std::size_t at_once = std::max<std::size_t>(1, calib::kBatchTokens / options_.length);
     const IndexRange shards = jobs::shards_of(ranks_.rank(), ranks_.size());
     for (std::size_t shard = shards.begin; shard < shards.end; ++shard) {
@@ -176,8 +148,8 @@ class Calibration {
       }
       sums.end_shard(shard);
     }
+    finish_block(layer, block, sums);
     source_.release_block(layer - 1);
-    finish_block(layer, sums);
   }
 
   /// The state with which every sample enters the block. What follows does not change the prefix: it passes once.
@@ -213,21 +185,14 @@ class Calibration {
     sums.output.add(hidden_of(samples.begin), samples.begin * options_.length, flags);
     for (std::size_t r = 0; r < flags.size(); ++r) massive[r] |= flags[r];
 
-    add_inputs(massive, shard, sums.inputs);
-    if (spec.layers[layer - 1].attention() != nullptr) add_attention(massive, sums);
+    sums.add(activations_, massive, samples.begin, shard);
   }
 
-  void add_attention(const std::vector<std::uint8_t>& massive, BlockAccumulators& sums) const {
-    sums.keys.add(activations_.keys.rows, activations_.keys.stride, massive);
-    sums.values.add(activations_.values.rows, activations_.values.stride, massive);
-    const std::span<double> share = sums.first_token_share.shard();
-    for (std::size_t i = 0; i < activations_.first_token_share.size(); ++i) {
-      share[i % share.size()] += activations_.first_token_share[i];
+  void finish_block(std::size_t layer, const model::BlockWeights& block, BlockAccumulators& sums) {
+    for (LinearInputStatistics& input : sums.finish_inputs(block, activations_)) {
+      statistics_.inputs.push_back(std::move(input));
     }
-  }
-
-  void finish_block(std::size_t layer, BlockAccumulators& sums) {
-    for (InputRanges& input : sums.inputs) finish_input(std::move(input));
+    if (sums.expert_statistics) statistics_.experts.push_back(*std::move(sums.expert_statistics));
     statistics_.key_values.push_back({sums.keys.finish(ranks_), sums.values.finish(ranks_)});
     // In a decoder the first token's query sees only itself: it says nothing about sinks.
     const std::size_t silent = source_.spec().causal && prefix_.empty() ? samples_.size() : 0;
@@ -239,27 +204,7 @@ class Calibration {
     finish_output(layer, sums.output);
   }
 
-  // What the block's linears read in the batch that just passed; `massive` has an entry per token.
-  void add_inputs(const std::vector<std::uint8_t>& massive, std::size_t shard, std::vector<InputRanges>& inputs) {
-    for (std::size_t i = 0; i < activations_.inputs.size(); ++i) {
-      const model::LinearInput& input = activations_.inputs[i];
-      const std::size_t cols = input.linears.front()->cols();
-      if (i == inputs.size()) {
-        std::vector<std::string> names;
-        for (const model::Linear* linear : input.linears) names.push_back(linear->name);
-        inputs.push_back({std::move(names), ChannelRanges(cols)});
-        // Shards before the first batch had no samples.
-        for (std::size_t empty = jobs::shards_of(ranks_.rank(), ranks_.size()).begin; empty < shard; ++empty) {
-          inputs.back().ranges.end_shard(empty);
-        }
-      }
-      std::vector<std::uint8_t> flags;
-      for (const std::size_t token : input.tokens) flags.push_back(massive[token]);
-      if (input.count > 0) inputs[i].ranges.add(input.rows, cols, input.tokens.empty() ? massive : flags);
-    }
-  }
-
-  void finish_input(InputRanges input) {
+  void finish_input(calib::InputRanges input) {
     statistics_.inputs.push_back({.linears = std::move(input.linears), .channels = input.ranges.finish(ranks_)});
   }
 
@@ -284,8 +229,8 @@ class Calibration {
   }
 
   void measure_head(const model::OuterWeights& outer) {
-    InputRanges input{{outer.head_linear().name}, ChannelRanges(hidden_size())};
-    InputRanges transform{{}, ChannelRanges(hidden_size())};
+    calib::InputRanges input{{outer.head_linear().name}, ChannelRanges(hidden_size())};
+    calib::InputRanges transform{{}, ChannelRanges(hidden_size())};
     if (outer.head_transform()) transform.linears.push_back(outer.head_transform()->name);
     std::vector<float> prepared(options_.length * hidden_size());
     const IndexRange shards = jobs::shards_of(ranks_.rank(), ranks_.size());

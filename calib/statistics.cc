@@ -41,4 +41,23 @@ std::vector<std::size_t> LinearInputStatistics::outlier_channels() const {
   return found;
 }
 
+double ExpertStatistics::entropy() const {
+  double sum = 0;
+  for (const std::uint64_t count : tokens) sum += static_cast<double>(count);
+  double bits = 0;
+  for (const std::uint64_t count : tokens) {
+    const double share = static_cast<double>(count) / sum;
+    if (count > 0) bits -= share * std::log2(share);
+  }
+  return bits;
+}
+
+std::vector<std::size_t> ExpertStatistics::starved() const {
+  std::vector<std::size_t> found;
+  for (std::size_t e = 0; e < tokens.size(); ++e) {
+    if (tokens[e] < columns) found.push_back(e);
+  }
+  return found;
+}
+
 }  // namespace ballast

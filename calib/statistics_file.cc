@@ -127,6 +127,12 @@ json metadata_json(const Statistics& statistics) {
       {"map",
        {{"layer", statistics.map.layer}, {"tokens", statistics.map.tokens}, {"channels", statistics.map.channels}}}};
   if (!statistics.prefix.empty()) metadata["prefix"] = statistics.prefix;
+  for (const ExpertStatistics& experts : statistics.experts) {
+    metadata["experts"].push_back({{"layer", experts.layer},
+                                   {"columns", experts.columns},
+                                   {"tokens", experts.tokens},
+                                   {"stand_ins", experts.stand_ins}});
+  }
   return metadata;
 }
 
@@ -152,6 +158,19 @@ void parse_massive(const files::JsonReader& metadata, Statistics& statistics) {
   }
 }
 
+std::vector<ExpertStatistics> parse_experts(const files::JsonReader& list) {
+  std::vector<ExpertStatistics> experts;
+  for (const files::JsonReader& entry : list.elements()) {
+    ExpertStatistics& layer = experts.emplace_back();
+    layer.layer = entry.at("layer").integer<std::size_t>();
+    layer.columns = entry.at("columns").integer<std::size_t>();
+    layer.tokens = entry.at("tokens").integers<std::uint64_t>(0);
+    layer.stand_ins = entry.at("stand_ins").integers<std::uint64_t>(0);
+    if (layer.tokens.size() != layer.stand_ins.size()) entry.fail("tokens and stand_ins must be as many");
+  }
+  return experts;
+}
+
 Statistics parse_metadata(const files::JsonReader& metadata, std::string_view context) {
   if (const std::size_t version = metadata.size("version"); version != kVersion) {
     throw Error(context, files::concat("statistics of version ", version, ", this program reads version ", kVersion,
@@ -165,6 +184,7 @@ Statistics parse_metadata(const files::JsonReader& metadata, std::string_view co
   statistics.seed = metadata.at("seed").integer<std::uint64_t>();
   statistics.heads = metadata.count("heads");
   if (metadata.has("prefix")) statistics.prefix = metadata.at("prefix").integers<int>(0);
+  if (metadata.has("experts")) statistics.experts = parse_experts(metadata.at("experts"));
   for (const files::JsonReader& layer : metadata.at("layers").elements()) {
     statistics.layers.push_back(parse_layer(layer));
   }
@@ -292,14 +312,23 @@ std::string statistics_json(const Statistics& statistics) {
           {{"name", name}, {"absmax_ratio", input.absmax_ratio()}, {"outlier_channels", input.outlier_channels()}});
     }
   }
-  const json result = {{"layers", layers},
-                       {"massive_channels", channels},
-                       {"massive_tokens", tokens},
-                       {"sink_heads", sinks},
-                       {"linears", linears},
-                       {"samples", statistics.samples},
-                       {"length", statistics.length},
-                       {"prefix", statistics.prefix}};
+  json experts = json::array();
+  for (const ExpertStatistics& layer : statistics.experts) {
+    experts.push_back({{"layer", layer.layer},
+                       {"tokens", layer.tokens},
+                       {"stand_ins", layer.stand_ins},
+                       {"entropy", layer.entropy()},
+                       {"starved", layer.starved()}});
+  }
+  json result = {{"layers", layers},
+                 {"massive_channels", channels},
+                 {"massive_tokens", tokens},
+                 {"sink_heads", sinks},
+                 {"linears", linears},
+                 {"samples", statistics.samples},
+                 {"length", statistics.length},
+                 {"prefix", statistics.prefix}};
+  if (!experts.empty()) result["experts"] = experts;
   return result.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 

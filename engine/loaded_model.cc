@@ -25,14 +25,14 @@ std::unique_ptr<text::Tokenizer> tokenizer_without_leavings(const model::ModelSo
 }  // namespace
 
 // The tokenizer comes first: what reading it takes for a moment is gone before the weights come.
-LoadedModel::LoadedModel(std::unique_ptr<model::ModelSource> source)
+LoadedModel::LoadedModel(std::unique_ptr<model::ModelSource> source, const ModelOptions& options)
     : path(source->checkpoint().path()),
       own_tokenizer(tokenizer_without_leavings(*source)),
-      model(std::move(source), model::FloatLayout::kPanels),
+      model(std::move(source), model::FloatLayout::kPanels, options),
       engine(model) {}
 
-LoadedModel::LoadedModel(const std::filesystem::path& model_path)
-    : LoadedModel(std::make_unique<model::ModelSource>(model_path)) {}
+LoadedModel::LoadedModel(const std::filesystem::path& model_path, const ModelOptions& options)
+    : LoadedModel(std::make_unique<model::ModelSource>(model_path), options) {}
 
 const text::Tokenizer& LoadedModel::tokenizer() const {
   if (own_tokenizer == nullptr) throw Error(path.string(), text::kNoTokenizer);

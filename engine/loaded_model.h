@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <memory>
 
+#include "ballast/experts.h"
 #include "engine/engine.h"
 #include "model/model.h"
 #include "text/tokenizer.h"
@@ -13,7 +14,7 @@ namespace ballast::engine {
 
 struct LoadedModel {
   /// Throws Error.
-  explicit LoadedModel(const std::filesystem::path& model_path);
+  explicit LoadedModel(const std::filesystem::path& model_path, const ModelOptions& options = {});
 
   /// Throws Error when the model came without one.
   const text::Tokenizer& tokenizer() const;
@@ -24,7 +25,7 @@ struct LoadedModel {
   mutable Engine engine;  ///< takes calls from any thread
 
  private:
-  explicit LoadedModel(std::unique_ptr<model::ModelSource> source);
+  LoadedModel(std::unique_ptr<model::ModelSource> source, const ModelOptions& options);
 };
 
 }  // namespace ballast::engine

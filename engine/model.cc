@@ -40,7 +40,8 @@ void for_each_row_block(const model::Model& model, engine::Engine& engine, std::
 
 }  // namespace
 
-Model::Model(const std::filesystem::path& path) : state_(std::make_shared<const State>(path)) {}
+Model::Model(const std::filesystem::path& path, const ModelOptions& options)
+    : state_(std::make_shared<const State>(path, options)) {}
 Model::~Model() = default;
 Model::Model(const Model&) = default;
 Model& Model::operator=(const Model&) = default;
@@ -57,6 +58,10 @@ const ModelSpec& Model::spec() const {
 
 std::size_t Model::context_length() const {
   return state_->model.context_length();
+}
+
+std::optional<ExpertFigures> Model::expert_figures() const {
+  return state_->model.expert_figures();
 }
 
 bool Model::has_tokenizer() const {

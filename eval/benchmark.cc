@@ -13,6 +13,7 @@
 
 #include "ballast/error.h"
 #include "ballast/processor.h"
+#include "eval/expert_json.h"
 #include "kernels/clock.h"
 #include "kernels/machine.h"
 #include "model/model.h"
@@ -73,7 +74,7 @@ class ModelBenchmark {
       : options_(options),
         progress_(progress),
         start_(Clock::now()),
-        model_(open_model(path, options), model::FloatLayout::kPanels) {
+        model_(open_model(path, options), model::FloatLayout::kPanels, options.model) {
     result_.load_seconds = seconds_since(start_);
   }
 
@@ -90,6 +91,7 @@ class ModelBenchmark {
               {.steps = options_.generate, .sequences = options_.sequences, .share_depth = options_.share_depth},
               generation_work());
     }
+    result_.experts = model_.expert_figures();
     result_.peak_rss_bytes = peak_rss_bytes();  // before the machine's measurement takes memory of its own
     measure_machine();
     for (std::size_t i = 0; i < result_.results.size(); ++i) {
@@ -220,19 +222,20 @@ std::string benchmark_json(const Benchmark& benchmark) {
   for (const EngineChoice& choice : benchmark.engines) {
     engines.push_back({{"tokens", choice.tokens}, {"engine", choice.engine}, {"speed", choice.speed}});
   }
-  return nlohmann::json{{"machine",
-                         {{"cpu", benchmark.cpu},
-                          {"simd_target", benchmark.simd_target},
-                          {"threads", benchmark.threads},
-                          {"read_gb_s", benchmark.read_gb_s},
-                          {"peak_type", benchmark.peak_type},
-                          {"peak_gops", benchmark.peak_gops},
-                          {"engines", engines},
-                          {"bf16_products", benchmark.bf16_products}}},
-                        {"results", results},
-                        {"load_seconds", benchmark.load_seconds},
-                        {"peak_rss_bytes", benchmark.peak_rss_bytes}}
-      .dump();
+  nlohmann::json result = {{"machine",
+                            {{"cpu", benchmark.cpu},
+                             {"simd_target", benchmark.simd_target},
+                             {"threads", benchmark.threads},
+                             {"read_gb_s", benchmark.read_gb_s},
+                             {"peak_type", benchmark.peak_type},
+                             {"peak_gops", benchmark.peak_gops},
+                             {"engines", engines},
+                             {"bf16_products", benchmark.bf16_products}}},
+                           {"results", results},
+                           {"load_seconds", benchmark.load_seconds},
+                           {"peak_rss_bytes", benchmark.peak_rss_bytes}};
+  if (benchmark.experts) result["experts"] = eval::expert_json(*benchmark.experts);
+  return result.dump();
 }
 
 }  // namespace ballast

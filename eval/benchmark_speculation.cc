@@ -31,7 +31,7 @@ SpeculationBenchmark benchmark_speculation(const std::filesystem::path& path,
                                            const SpeculationBenchmarkOptions& options, const Progress& progress) {
   if (options.repetitions == 0) throw Error("repetitions", "must be at least 1");
   const std::string prompt = files::read_text_file(options.text_file);
-  const Model model(path);
+  const Model model(path, options.model);
   Generator generator = options.draft ? Generator(model, Model(*options.draft)) : Generator(model);
   const auto generate = [&](std::size_t draft_tokens) {
     GenerateOptions generate_options;

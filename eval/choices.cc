@@ -153,7 +153,7 @@ class ChoiceTest {
       const auto tokenizer = model::require_tokenizer(*source);
       tasks_ = encode_questions(questions, *tokenizer, options_.delimiter, source->context_length());
       result.questions = tasks_.size();
-      const model::Model model(std::move(source));
+      const model::Model model(std::move(source), model::FloatLayout::kRows, options_.model);
       result.model = figures(model, options_.cache, "answering");
       result.file_bytes = model.source().checkpoint().file_bytes();
       result.bits_per_weight = 8.0 * static_cast<double>(result.file_bytes) / static_cast<double>(model.all_weights());

@@ -81,7 +81,7 @@ class TextEvaluation {
         progress_(progress),
         tokenizer_(model::require_tokenizer(*source)),
         chunks_(cut_text(text, *tokenizer_, options)),
-        model_(std::move(source)),
+        model_(std::move(source), model::FloatLayout::kRows, options.model),
         runner_(make_runner(model_, options, options.cache)),
         scores_(chunks_.count() * chunks_.positions()) {
     if (reference) prepare_reference(std::move(reference));
@@ -108,6 +108,7 @@ class TextEvaluation {
     result.file_bytes = model_.source().checkpoint().file_bytes();
     result.bits_per_weight = 8.0 * static_cast<double>(result.file_bytes) / static_cast<double>(model_.all_weights());
     result.seconds = seconds_;
+    result.experts = model_.expert_figures();
     return result;
   }
 

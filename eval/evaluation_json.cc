@@ -3,6 +3,7 @@
 #include <string>
 
 #include "ballast/evaluate.h"
+#include "eval/expert_json.h"
 
 namespace ballast {
 namespace {
@@ -67,6 +68,7 @@ std::string evaluation_json(const Evaluation& evaluation) {
   add(result, "kl_mean", evaluation.kl_mean);
   add(result, "kl_p99", evaluation.kl_p99);
   add(result, "top1_agreement", evaluation.top1_agreement);
+  if (evaluation.experts) result["experts"] = eval::expert_json(*evaluation.experts);
   if (!evaluation.segments.empty()) {
     result["segments"] = segments_json(evaluation);
     result["cache_bytes"] = evaluation.cache_bytes;

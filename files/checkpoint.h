@@ -45,6 +45,10 @@ class Checkpoint {
   /// and tensor where one differs. Does nothing for files without checksums.
   virtual void verify_checksums() const {}
 
+  /// Throws Error naming a file that is shorter than it was when it was opened: reading what it lacks would end the
+  /// program.
+  virtual void check_whole() const {}
+
   /// Sum of the tensor files' sizes.
   virtual std::uint64_t file_bytes() const = 0;
 

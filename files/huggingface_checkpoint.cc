@@ -46,6 +46,10 @@ class HuggingFaceCheckpoint : public Checkpoint {
   TensorView tensor(std::string_view name) const override { return *place_of(name).view; }
   void release(std::string_view name) const override { release_pages(place_of(name).view->bytes); }
 
+  void check_whole() const override {
+    for (const SafetensorsFile& file : files_) file.check_whole();
+  }
+
   std::uint64_t file_bytes() const override {
     std::uint64_t sum = 0;
     for (const SafetensorsFile& file : files_) sum += file.bytes().size();

@@ -25,6 +25,7 @@ class Descriptor {
   Descriptor(const Descriptor&) = delete;
   Descriptor& operator=(const Descriptor&) = delete;
   int get() const { return fd_; }
+  int take() { return std::exchange(fd_, -1); }
 
  private:
   int fd_;
@@ -38,7 +39,7 @@ class Descriptor {
 
 MappedFile::MappedFile(std::filesystem::path path) : path_(std::move(path)) {
   // O_NONBLOCK: opening a named pipe must not wait for a writer before fstat can refuse it.
-  const Descriptor file(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  Descriptor file(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (file.get() < 0) throw_errno(path_, "cannot be opened");
   struct stat info{};
   if (::fstat(file.get(), &info) != 0) throw_errno(path_, "cannot be examined");
@@ -49,24 +50,49 @@ MappedFile::MappedFile(std::filesystem::path path) : path_(std::move(path)) {
   void* address = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.get(), 0);
   if (address == MAP_FAILED) throw_errno(path_, "cannot be mapped");
   bytes_ = {static_cast<const std::byte*>(address), size};
+  descriptor_ = file.take();
 }
 
 MappedFile::~MappedFile() {
+  if (descriptor_ >= 0) ::close(descriptor_);
   if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
 }
 
 MappedFile::MappedFile(MappedFile&& other) noexcept
-    : path_(std::move(other.path_)), bytes_(std::exchange(other.bytes_, {})) {}
+    : path_(std::move(other.path_)),
+      descriptor_(std::exchange(other.descriptor_, -1)),
+      bytes_(std::exchange(other.bytes_, {})) {}
 
-void release_pages(std::span<const std::byte> part) {
+void MappedFile::check_whole() const {
+  struct stat info{};
+  if (descriptor_ < 0) return;
+  if (::fstat(descriptor_, &info) != 0) throw_errno(path_, "cannot be examined");
+  if (static_cast<std::size_t>(info.st_size) >= bytes_.size()) return;
+  throw FileError(path_.string(), "was cut off while it was in use: of " + std::to_string(bytes_.size()) +
+                                      " bytes it has " + std::to_string(info.st_size) +
+                                      " left; put the file back and start again");
+}
+
+namespace {
+
+// Only a hint: when the kernel refuses it, nothing changes. It is about whole pages, with what neighbours have in them.
+void advise(std::span<const std::byte> part, int advice) {
   const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
-  const auto start = reinterpret_cast<std::uintptr_t>(part.data());
-  // Pages that a neighbour shares go too: they come back when it is touched, while those of hundreds of small tensors
-  // would add up if they stayed.
-  const std::size_t before = start % page;
+  const std::size_t before = reinterpret_cast<std::uintptr_t>(part.data()) % page;
   const std::size_t length = (before + part.size() + page - 1) / page * page;
-  // Only a hint: when the kernel refuses it, the pages stay and nothing else changes.
-  if (length > 0) ::madvise(const_cast<std::byte*>(part.data() - before), length, MADV_DONTNEED);
+  if (length > 0) ::madvise(const_cast<std::byte*>(part.data() - before), length, advice);
+}
+
+}  // namespace
+
+// Pages that a neighbour shares go too: they come back when it is touched, while those of hundreds of small tensors
+// would add up if they stayed.
+void release_pages(std::span<const std::byte> part) {
+  advise(part, MADV_DONTNEED);
+}
+
+void prefetch_pages(std::span<const std::byte> part) {
+  advise(part, MADV_WILLNEED);
 }
 
 }  // namespace ballast::files

@@ -22,13 +22,20 @@ class MappedFile {
   std::span<const std::byte> bytes() const { return bytes_; }
   std::string_view text() const { return {reinterpret_cast<const char*>(bytes_.data()), bytes_.size()}; }
 
+  /// Throws Error when the file has become shorter than the map.
+  void check_whole() const;
+
  private:
   std::filesystem::path path_;
+  int descriptor_ = -1;
   std::span<const std::byte> bytes_;
 };
 
 /// Drops the pages of `part` of a map from memory; they come back from the file when touched.
 void release_pages(std::span<const std::byte> part);
+
+/// Lets the kernel begin to read the pages of `part` of a map.
+void prefetch_pages(std::span<const std::byte> part);
 
 }  // namespace ballast::files
 

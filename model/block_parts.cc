@@ -23,14 +23,18 @@ ExpertWeights assemble_experts(const MlpSpec& spec, const BlockParts& parts) {
     routed.shared = assemble_mlp(spec, parts, {Role::kSharedGate}, {Role::kSharedUp}, {Role::kSharedDown});
   }
   if (experts.shared_router) routed.shared_router = parts.linear({Role::kSharedRouter});
-  for (std::size_t i = 0; i < experts.count; ++i) {
-    routed.experts.push_back(
-        assemble_mlp(spec, parts, {Role::kExpertGate, i}, {Role::kExpertUp, i}, {Role::kExpertDown, i}));
+  routed.store = parts.experts;
+  for (std::size_t i = 0; i < experts.count && routed.store == nullptr; ++i) {
+    routed.experts.push_back(assemble_expert(spec, parts, i));
   }
   return routed;
 }
 
 }  // namespace
+
+MlpWeights assemble_expert(const MlpSpec& spec, const BlockParts& parts, std::size_t expert) {
+  return assemble_mlp(spec, parts, {Role::kExpertGate, expert}, {Role::kExpertUp, expert}, {Role::kExpertDown, expert});
+}
 
 BlockWeights assemble_block(const ModelSpec& spec, std::size_t layer, const BlockParts& parts) {
   const LayerSpec& own = spec.layers[layer];

@@ -1,6 +1,7 @@
 #include "model/model.h"
 
 #include <algorithm>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -32,18 +33,71 @@ BlockParts parts_of(const ModelSource& source, std::size_t layer, FloatLayout la
   return parts;
 }
 
+/// Experts that leave nothing of the file in memory but what is made of it.
+ExpertLoader expert_loader(const ModelSource& source, FloatLayout layout) {
+  const auto load = [&source, layout](std::size_t layer, std::size_t expert) {
+    BlockParts parts = parts_of(source, layer, layout);
+    if (layout == FloatLayout::kRows) {
+      parts.linear = [&source, layer, mapped = std::move(parts.linear)](Part part) {
+        Linear linear = in_own_memory(mapped(part));
+        source.release(part, layer);
+        return linear;
+      };
+    }
+    return assemble_expert(source.spec().layers[layer].mlp, parts, expert);
+  };
+  const auto begin = [&source](std::size_t layer, std::span<const std::size_t> experts) {
+    source.checkpoint().check_whole();
+    for (const std::size_t expert : experts) source.read_ahead(layer, expert);
+  };
+  return {.begin = begin, .load = load};
+}
+
+std::unique_ptr<const ExpertCache> make_expert_cache(const ModelSource& source, FloatLayout layout,
+                                                     const ModelOptions& options) {
+  if (options.expert_bytes == 0) return nullptr;
+  const std::vector<LayerSpec>& layers = source.spec().layers;
+  const auto routed =
+      std::ranges::find_if(layers, [](const LayerSpec& layer) { return layer.mlp.experts.has_value(); });
+  if (routed == layers.end()) {
+    throw Error(source.checkpoint().path().string(), "has no experts, so that there is nothing to leave on disk");
+  }
+  return std::make_unique<const ExpertCache>(options.expert_bytes, expert_loader(source, layout),
+                                             static_cast<std::size_t>(routed - layers.begin()));
+}
+
+std::size_t all_experts(const ModelSpec& spec) {
+  std::size_t count = 0;
+  for (const LayerSpec& layer : spec.layers) count += layer.mlp.experts ? layer.mlp.experts->count : 0;
+  return count;
+}
+
+/// Elements of the linears of a layer's experts, with biases or without.
+std::size_t expert_elements(const ModelSpec& spec, std::size_t layer, bool biases) {
+  std::size_t elements = 0;
+  for (const Part& part : block_linears(spec, layer)) {
+    if (role_row(part.role).place != RoleRow::Place::kExpert) continue;
+    const auto [rows, cols] = matrix_shape(spec, layer, part.role);
+    elements += rows * cols + (biases && has_bias(spec, layer, part.role) ? rows : 0);
+  }
+  return elements;
+}
+
 }  // namespace
 
-Model::Model(const std::filesystem::path& path, FloatLayout layout)
-    : Model(std::make_unique<ModelSource>(path), layout) {}
+Model::Model(const std::filesystem::path& path, FloatLayout layout, const ModelOptions& options)
+    : Model(std::make_unique<ModelSource>(path), layout, options) {}
 
-Model::Model(std::unique_ptr<ModelSource> source, FloatLayout layout)
+Model::Model(std::unique_ptr<ModelSource> source, FloatLayout layout, const ModelOptions& options)
     : source_(std::move(source)), outer_(source_->spec(), parts_of(*source_, 0, layout)), rope_(source_->spec()) {
   source_->checkpoint().verify_checksums();
+  experts_ = make_expert_cache(*source_, layout, options);
   const std::size_t layers = spec().layers.size();
   blocks_.resize(layers);
   const auto load = [&](std::size_t layer) {
-    blocks_[layer] = assemble_block(spec(), layer, parts_of(*source_, layer, layout));
+    BlockParts parts = parts_of(*source_, layer, layout);
+    if (experts_ != nullptr) parts.experts = experts_->of_layer(layer);
+    blocks_[layer] = assemble_block(spec(), layer, parts);
   };
   if (kernels::memory_nodes() > 1) {
     // Each thread writes, and so gets near it, its share of a matrix.
@@ -83,6 +137,7 @@ void Model::check(std::span<const int> ids, const SequenceState& state) const {
 
 std::span<const float> Model::forward(std::span<const SequenceTokens> batch, Workspace& workspace) const {
   for (const SequenceTokens& sequence : batch) check(sequence.ids, *sequence.state);
+  if (experts_ != nullptr) source_->checkpoint().check_whole();  // before the embedding is read from its map
   std::size_t wanted = 0;
   for (const SequenceTokens& sequence : batch) wanted += sequence.wanted;
   workspace.output_.resize(wanted * spec().hidden_size);
@@ -240,8 +295,19 @@ std::size_t Model::streamed_bytes() const {
     for_each_linear(blocks_[layer], [&](const Linear& linear, Role role) {
       bytes += token_share(spec().layers[layer], role) * static_cast<double>(linear.bytes());
     });
+    const std::optional<ExpertSpec>& experts = spec().layers[layer].mlp.experts;
+    if (experts_ != nullptr && experts) {
+      bytes += static_cast<double>(experts->per_token) * static_cast<double>(experts_->expert_bytes());
+    }
   }
   return static_cast<std::size_t>(bytes);
+}
+
+std::optional<ExpertFigures> Model::expert_figures() const {
+  if (experts_ == nullptr) return {};
+  ExpertFigures figures = experts_->figures();
+  figures.experts = all_experts(spec());
+  return figures;
 }
 
 double Model::prompt_weights(std::size_t tokens) const {
@@ -254,13 +320,19 @@ double Model::prompt_weights(std::size_t tokens) const {
       const bool of_last_token = ends && role_row(role).after_mixing;
       (of_last_token ? last : each) += token_share(spec().layers[layer], role) * size(linear);
     });
+    if (experts_ != nullptr && spec().layers[layer].mlp.experts) {
+      (ends ? last : each) += token_share(spec().layers[layer], Role::kExpertUp) *
+                              static_cast<double>(expert_elements(spec(), layer, /*biases=*/false));
+    }
   }
   return each + last / static_cast<double>(tokens);
 }
 
 std::size_t Model::all_weights() const {
   std::size_t count = outer_.weights();
-  for (const BlockWeights& block : blocks_) {
+  for (std::size_t layer = 0; layer < blocks_.size(); ++layer) {
+    const BlockWeights& block = blocks_[layer];
+    if (experts_ != nullptr) count += expert_elements(spec(), layer, /*biases=*/true);
     for (const Norm* norm :
          {&block.attention_norm, &block.attention_post_norm, &block.mlp_norm, &block.mlp_post_norm}) {
       count += norm->elements();

@@ -6,11 +6,14 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "ballast/cache.h"
+#include "ballast/experts.h"
 #include "ballast/spec.h"
+#include "model/experts/expert_cache.h"
 #include "model/forward/forward.h"
 #include "model/outer_weights.h"
 #include "model/source/model_source.h"
@@ -71,9 +74,11 @@ class Model {
   /// Tokens that pass the blocks at once: what is longer is cut into passes.
   static constexpr std::size_t kPassTokens = 512;
 
-  /// Loads all weights. Throws Error.
-  explicit Model(const std::filesystem::path& path, FloatLayout layout = FloatLayout::kRows);
-  explicit Model(std::unique_ptr<ModelSource> source, FloatLayout layout = FloatLayout::kRows);
+  /// Loads all weights, but experts that the options leave on disk. Throws Error.
+  explicit Model(const std::filesystem::path& path, FloatLayout layout = FloatLayout::kRows,
+                 const ModelOptions& options = {});
+  explicit Model(std::unique_ptr<ModelSource> source, FloatLayout layout = FloatLayout::kRows,
+                 const ModelOptions& options = {});
 
   const ModelSource& source() const { return *source_; }
   const ModelSpec& spec() const { return source_->spec(); }
@@ -109,6 +114,9 @@ class Model {
   /// Bytes of weights that one token's forward pass reads, head included.
   std::size_t streamed_bytes() const;
 
+  /// What leaving experts on disk came to; empty when all are in memory.
+  std::optional<ExpertFigures> expert_figures() const;
+
   /// Elements of the matrices that each token of a prompt is multiplied with, on average; and those of the whole model.
   double prompt_weights(std::size_t tokens) const;
   std::size_t all_weights() const;
@@ -124,6 +132,7 @@ class Model {
   void flag_fp16_tokens(std::span<const int> ids, std::size_t position, std::vector<std::uint8_t>& flags) const;
 
   std::unique_ptr<ModelSource> source_;
+  std::unique_ptr<const ExpertCache> experts_;  ///< null: all are in the blocks
   std::vector<BlockWeights> blocks_;
   OuterWeights outer_;
   RopeTable rope_;

@@ -136,6 +136,16 @@ Linear in_panels(Linear linear) {
   return linear;
 }
 
+Linear in_own_memory(Linear linear) {
+  auto* plain = std::get_if<FloatMatrixHolder>(&linear.weights);
+  if (plain == nullptr || !plain->owned.empty() || plain->panels) return linear;
+  const auto* bytes = static_cast<const std::byte*>(plain->matrix.data);
+  const std::size_t size = plain->matrix.rows * plain->matrix.cols * kernels::float_type_bytes(plain->matrix.type);
+  plain->copied.assign(bytes, bytes + size);
+  plain->matrix.data = plain->copied.data();
+  return linear;
+}
+
 bool multiplied_by_gate(const Linear& linear, const Linear& gate) {
   const bool quantized = std::holds_alternative<kernels::QuantizedMatrix>(linear.weights) &&
                          std::holds_alternative<kernels::QuantizedMatrix>(gate.weights);

@@ -14,15 +14,17 @@
 #include "ballast/spec.h"
 #include "kernels/matrix/float_matrix.h"
 #include "kernels/matrix/quantized_matrix.h"
+#include "model/experts/expert_store.h"
 #include "model/mixer/mixer.h"
 
 namespace ballast::model {
 
-/// A float matrix that is a view of a mapped file, or of what is beside it: values when the file's had to be decoded,
-/// panels when few tokens shall be fast.
+/// A float matrix that is a view of a mapped file, or of what is beside it: values when the file's had to be decoded, a
+/// copy when the file shall not be needed again, panels when few tokens shall be fast.
 struct FloatMatrixHolder {
   kernels::FloatMatrix matrix;
   std::vector<float> owned;
+  std::vector<std::byte> copied;  ///< of the file, in the matrix's type
   std::optional<kernels::FloatPanels> panels;
 };
 
@@ -41,6 +43,9 @@ struct Linear {
 
 /// The same with a plain matrix in panels, a copy of it; one that is quantized stays as it is.
 Linear in_panels(Linear linear);
+
+/// The same with a plain matrix that lies in a mapped file copied out of it, in its own type.
+Linear in_own_memory(Linear linear);
 
 /// Where one linear of a group writes: rows `stride` floats apart.
 struct LinearOutput {
@@ -121,8 +126,9 @@ struct MlpWeights {
 
 struct ExpertWeights {
   Linear router;
-  std::vector<float> correction;  ///< [experts], or empty
-  std::vector<MlpWeights> experts;
+  std::vector<float> correction;             ///< [experts], or empty
+  std::vector<MlpWeights> experts;           ///< or none of them, where there is a store
+  std::shared_ptr<const ExpertStore> store;  ///< null: all experts are in memory
   std::optional<MlpWeights> shared;
   std::optional<Linear> shared_router;
 };
@@ -138,26 +144,28 @@ struct BlockWeights {
   float scale = 1.0F;  ///< of the residual stream after the block
 };
 
-/// Calls visit(linear, role) for every linear of a block.
+/// Calls visit(linear, role) for every linear of an MLP.
+template <typename Visit>
+void for_each_linear(const MlpWeights& mlp, Role gate, Role up, Role down, const Visit& visit) {
+  if (mlp.gate) visit(*mlp.gate, gate);
+  visit(mlp.up, up);
+  visit(mlp.down, down);
+}
+
+/// Calls visit(linear, role) for every linear of a block, without those of experts in a store.
 template <typename Visit>
 void for_each_linear(const BlockWeights& block, const Visit& visit) {
-  const auto visit_mlp = [&](const MlpWeights& mlp, Role gate, Role up, Role down) {
-    if (mlp.gate) visit(*mlp.gate, gate);
-    visit(mlp.up, up);
-    visit(mlp.down, down);
-  };
   block.mixer->for_each_linear(visit);
   if (const auto* plain = std::get_if<MlpWeights>(&block.mlp)) {
-    visit_mlp(*plain, Role::kGate, Role::kUp, Role::kDown);
-    return;
+    return for_each_linear(*plain, Role::kGate, Role::kUp, Role::kDown, visit);
   }
   const auto* routed = std::get_if<ExpertWeights>(&block.mlp);
   if (routed == nullptr) return;
   visit(routed->router, Role::kRouter);
   if (routed->shared_router) visit(*routed->shared_router, Role::kSharedRouter);
-  if (routed->shared) visit_mlp(*routed->shared, Role::kSharedGate, Role::kSharedUp, Role::kSharedDown);
+  if (routed->shared) for_each_linear(*routed->shared, Role::kSharedGate, Role::kSharedUp, Role::kSharedDown, visit);
   for (const MlpWeights& expert : routed->experts) {
-    visit_mlp(expert, Role::kExpertGate, Role::kExpertUp, Role::kExpertDown);
+    for_each_linear(expert, Role::kExpertGate, Role::kExpertUp, Role::kExpertDown, visit);
   }
 }
 

@@ -81,7 +81,7 @@ struct Switch {
   bool Recipe::* field;
 };
 
-constexpr std::array<Switch, 11> kSwitches{{
+constexpr std::array<Switch, 12> kSwitches{{
     {"fold_norms", &Recipe::fold_norms},
     {"fold_biases", &Recipe::fold_biases},
     {"center_norms", &Recipe::center_norms},
@@ -93,6 +93,7 @@ constexpr std::array<Switch, 11> kSwitches{{
     {"activation_groups", &Recipe::activation_groups},
     {"wide_end", &Recipe::int16_activations_at_end},
     {"wide_amplified", &Recipe::int16_activations_where_amplified},
+    {"shrink_experts", &Recipe::shrink_experts},
 }};
 
 struct RoundingName {
@@ -183,6 +184,7 @@ std::string recipe_json(const Recipe& recipe) {
                  {"rounding", rounding_name(recipe.rounding)},
                  {"activations", recipe.activations == Activations::kInt8 ? "int8" : "float"}};
   for (const auto& [name, field] : kSwitches) result[std::string(name)] = recipe.*field;
+  if (recipe.shrink_experts) result.erase("shrink_experts");  // most models have none
   if (!recipe.prefix.none()) result["prefix"] = prefix_name(recipe.prefix);
   return result.dump(2) + "\n";
 }

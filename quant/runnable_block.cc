@@ -2,9 +2,64 @@
 
 #include <algorithm>
 #include <cassert>
+#include <memory>
+#include <span>
 #include <utility>
+#include <vector>
+
+#include "kernels/parallel.h"
 
 namespace ballast::quant {
+
+namespace {
+
+/// Experts whose values are loaded when they are asked for.
+class LoadedExperts : public model::ExpertStore {
+ public:
+  LoadedExperts(const MlpSpec& mlp, std::function<model::Linear(model::Part)> linear) : mlp_(mlp) {
+    parts_.linear = std::move(linear);
+  }
+
+  void count(const WorkingLinear& linear) { bytes_ += linear.rows * linear.cols * sizeof(float); }
+
+  std::size_t most_at_once() const override {
+    constexpr std::size_t kBytes = std::size_t{1} << 27;
+    return std::max<std::size_t>(1, kBytes * mlp_.experts->count / std::max<std::size_t>(1, bytes_));
+  }
+
+  std::vector<std::shared_ptr<const model::MlpWeights>> get(std::span<const std::size_t> experts) const override {
+    std::vector<std::shared_ptr<const model::MlpWeights>> weights(experts.size());
+    kernels::TaskFailure failure;
+    kernels::parallel_tasks(experts.size(), kernels::available_threads(), [&](std::size_t i, std::size_t) {
+      failure.keep(i, [&] {
+        weights[i] = std::make_shared<const model::MlpWeights>(model::assemble_expert(mlp_, parts_, experts[i]));
+      });
+    });
+    failure.rethrow();
+    return weights;
+  }
+
+ private:
+  MlpSpec mlp_;
+  model::BlockParts parts_;
+  std::size_t bytes_ = 0;  ///< of all experts in F32
+};
+
+/// Null where the block's experts are in memory, or there are none.
+std::shared_ptr<const model::ExpertStore> experts_of(const WorkingBlock& block, const ModelSpec& spec,
+                                                     const std::function<model::Linear(model::Part)>& linear) {
+  const auto is_loaded = [](const WorkingLinear& candidate) {
+    return is_routed_expert(candidate.part.role) && candidate.load != nullptr && !candidate.quantized;
+  };
+  if (!block.layer || std::ranges::none_of(block.linears, is_loaded)) return nullptr;
+  auto experts = std::make_shared<LoadedExperts>(spec.layers[*block.layer].mlp, linear);
+  for (const WorkingLinear& candidate : block.linears) {
+    if (is_routed_expert(candidate.part.role)) experts->count(candidate);
+  }
+  return experts;
+}
+
+}  // namespace
 
 ActivationRoundings activation_roundings(const Recipe& recipe) {
   return [grouped = recipe.activation_groups](const WorkingLinear& linear) -> ActivationRounding {
@@ -27,8 +82,11 @@ model::Linear runnable_linear(const WorkingLinear& linear, const ActivationRound
     result.weights = std::move(matrix);
   } else {
     model::FloatMatrixHolder holder;
-    holder.matrix = {
-        .data = linear.values.data(), .type = kernels::FloatType::kF32, .rows = linear.rows, .cols = linear.cols};
+    if (linear.load != nullptr) holder.owned = linear.loaded();
+    holder.matrix = {.data = linear.load != nullptr ? holder.owned.data() : linear.values.data(),
+                     .type = kernels::FloatType::kF32,
+                     .rows = linear.rows,
+                     .cols = linear.cols};
     result.weights = std::move(holder);
   }
   return result;
@@ -54,7 +112,7 @@ model::BlockParts runnable_parts(const WorkingBlock& block, const ModelSpec& spe
     assert(it != block.vectors.end());
     return it->values;
   };
-  return {.linear = linear, .norm = norm, .vector = vector};
+  return {.linear = linear, .norm = norm, .vector = vector, .experts = experts_of(block, spec, linear)};
 }
 
 }  // namespace ballast::quant

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "calib/calibration_plan.h"
+#include "calib/expert_tokens.h"
 
 namespace ballast::quant {
 
@@ -28,8 +29,22 @@ std::vector<float> norm_factors(std::span<const float> values, const ModelSpec& 
 /// Adds up the moments, and the peaks, of all inputs of a block, batch after batch.
 class InputCollector {
  public:
-  InputCollector(const SampleSharing& sharing, bool peaks, WorkingBlock& block)
-      : sharing_(sharing), peaks_(peaks), block_(block) {}
+  InputCollector(const SampleSharing& sharing, const SampleStream::What& what, WorkingBlock& block)
+      : sharing_(sharing), what_(what), block_(block) {}
+
+  /// The block has experts.
+  void expect_experts(const ModelSpec& spec, const ExpertSpec& experts, std::size_t length) {
+    const jobs::IndexRange own =
+        jobs::samples_of_rank(sharing_.ranks->rank(), sharing_.ranks->size(), sharing_.samples);
+    tokens_.emplace(calib::ExpertTokens::Shape{.experts = experts,
+                                               .hidden_size = spec.hidden_size,
+                                               .samples = sharing_.samples,
+                                               .length = length,
+                                               .own = own});
+    length_ = length;
+    next_sample_ = own.begin;
+    if (what_.each_expert) each_ = std::make_shared<ExpertMoments>(experts.count, spec.hidden_size, sharing_);
+  }
 
   /// `after` is the stream after the block, [tokens][hidden].
   void add(const model::BlockActivations& activations, std::span<const float> after, const ModelSpec& spec) {
@@ -45,21 +60,40 @@ class InputCollector {
       inputs_[i].moments.add(input.rows, input.count, weights);
       if (inputs_[i].peaks) inputs_[i].peaks->add(input.rows, input.count, weights);
     }
+    if (!tokens_) return;
+    const model::RoutedTokens& routing = activations.routing;
+    tokens_->add(routing, next_sample_, token_weights);
+    next_sample_ += routing.tokens / length_;
+    if (each_) each_->add(routing.rows, routing.tokens, routing.of_expert);
   }
 
   void end_shard(std::size_t index) {
     for (Input& input : inputs_) input.end_shard(index);
+    if (each_) each_->end_shard();
     ended_.push_back(index);
   }
 
-  void finish() {
+  /// `weights` are what ran of the block, `scratch` what it was run with.
+  void finish(const ModelSpec& spec, const model::BlockWeights& weights, model::BlockActivations& scratch) {
+    if (tokens_) {
+      tokens_->finish(*sharing_.ranks);
+      block_.expert_tokens.assign(tokens_->counts().begin(), tokens_->counts().end());
+    }
     for (Input& input : inputs_) {
       Hessian moments = input.moments.finish(*sharing_.ranks);
       std::optional<InputPeaks> peaks;
       if (input.peaks) peaks = input.peaks->finish(*sharing_.ranks);
+      if (peaks && moments.rows > 0) input.working->peaks = std::make_shared<const InputPeaks>(*std::move(peaks));
+      if (input.expert && what_.shrink && tokens_->is_starved(*input.expert)) {
+        const model::LoneExpert expert(spec, weights, *block_.layer, *input.expert);
+        add_stand_ins(input, expert, scratch, moments);
+      }
       if (moments.rows == 0) continue;  // an expert that no token was sent to
       input.working->moments = std::make_shared<const Hessian>(std::move(moments));
-      if (peaks) input.working->peaks = std::make_shared<const InputPeaks>(*std::move(peaks));
+      if (each_ && !input.expert && has_experts(*input.working)) {
+        if (what_.shrink) each_->shrink_toward(input.working->moments);
+        input.working->expert_moments = each_;
+      }
     }
   }
 
@@ -69,6 +103,7 @@ class InputCollector {
     bool writes_stream;
     HessianSum moments;
     std::optional<PeakSum> peaks;
+    std::optional<std::size_t> expert;  ///< whose last linear reads it
 
     void end_shard(std::size_t index) {
       moments.end_shard(index);
@@ -77,23 +112,52 @@ class InputCollector {
   };
 
   void begin(const model::LinearInput& input) {
-    const std::string& name = input.linears.front()->name;
+    const std::string& name = input.linears.front();
     const auto it = std::ranges::find_if(block_.inputs, [&](const WorkingInput& candidate) {
       return std::ranges::any_of(candidate.readers, [&](std::size_t r) { return block_.linears[r].name == name; });
     });
     assert(it != block_.inputs.end());
     const WorkingLinear& reader = block_.linears[it->readers.front()];
     inputs_.push_back(
-        {&*it, quant::writes_stream(reader.part.role), HessianSum(reader.cols, sharing_.order), std::nullopt});
-    if (peaks_ && reader.activations == Recipe::Activations::kInt8)
+        {&*it, quant::writes_stream(reader.part.role), HessianSum(reader.cols, sharing_.order), {}, input.expert});
+    if (what_.peaks && reader.activations == Recipe::Activations::kInt8)
       inputs_.back().peaks.emplace(reader.cols, sharing_.order);
     // Shards before the first batch had no samples.
     for (const std::size_t empty : ended_) inputs_.back().end_shard(empty);
   }
 
+  bool has_experts(const WorkingInput& input) const {
+    return std::ranges::any_of(input.readers,
+                               [&](std::size_t r) { return is_routed_expert(block_.linears[r].part.role); });
+  }
+
+  /// The moments of an expert that got too few tokens, with those of the tokens that stand in for more.
+  void add_stand_ins(const Input& input, const model::LoneExpert& expert, model::BlockActivations& scratch,
+                     Hessian& moments) const {
+    HessianSum sum(moments.cols, sharing_.order);
+    for (const std::size_t shard : ended_) {
+      const jobs::IndexRange samples = jobs::samples_of_shard(shard, sharing_.samples);
+      for (std::size_t s = samples.begin; s < samples.end; ++s) {
+        tokens_->visit(*input.expert, s, [&](const float* rows, std::size_t count, std::span<const float> weights) {
+          sum.add(expert.down_rows(rows, count, scratch), count, weights);
+        });
+      }
+      sum.end_shard(shard);
+    }
+    const Hessian others = sum.finish(*sharing_.ranks);
+    const auto routed = static_cast<double>(std::max<std::uint64_t>(1, moments.rows));
+    moments.rows += others.rows;
+    for (std::size_t i = 0; i < moments.values.size(); ++i) moments.values[i] += others.values[i];
+    input.working->routed_share = std::min(1.0, routed / static_cast<double>(moments.rows));
+  }
+
   const SampleSharing& sharing_;
-  bool peaks_;
+  SampleStream::What what_;
   WorkingBlock& block_;
+  std::optional<calib::ExpertTokens> tokens_;
+  std::shared_ptr<ExpertMoments> each_;  ///< null: not asked for
+  std::size_t length_ = 0;
+  std::size_t next_sample_ = 0;
   std::vector<Input> inputs_;
   std::vector<std::size_t> ended_;  ///< shards
 };
@@ -152,7 +216,10 @@ void SampleStream::advance(const model::BlockWeights& block, std::size_t layer, 
 
 void SampleStream::measure(const model::BlockWeights& weights, std::size_t layer, const SampleSharing& sharing,
                            Then then, What what, WorkingBlock& block) {
-  InputCollector collector(sharing, what == What::kAlsoPeaks, block);
+  InputCollector collector(sharing, what, block);
+  if (const std::optional<ExpertSpec>& experts = spec_.layers[layer].mlp.experts) {
+    collector.expect_experts(spec_, *experts, length_);
+  }
   const Visit visit = [&](const model::BlockActivations& activations, std::span<const float> after) {
     collector.add(activations, after, spec_);
   };
@@ -172,7 +239,7 @@ void SampleStream::measure(const model::BlockWeights& weights, std::size_t layer
     }
     collector.end_shard(shard);
   }
-  collector.finish();
+  collector.finish(spec_, weights, activations_);
 }
 
 }  // namespace ballast::quant

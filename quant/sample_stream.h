@@ -12,6 +12,7 @@
 #include "ballast/spec.h"
 #include "model/forward/forward.h"
 #include "model/model.h"
+#include "quant/sample_sharing.h"
 #include "quant/working_block.h"
 
 namespace ballast::quant {
@@ -26,13 +27,6 @@ struct SampleTokens {
 
   /// The first `count` of them.
   SampleTokens first(std::size_t count) const { return {ids.first(count * length), length, prefix}; }
-};
-
-/// How a job's samples are spread over ranks, and sums over them formed.
-struct SampleSharing {
-  Ranks* ranks = &single_rank();
-  jobs::SumOrder order = jobs::SumOrder::kAny;
-  std::size_t samples = 0;  ///< of all ranks together
 };
 
 /// The part of all samples that a rank has.
@@ -60,8 +54,15 @@ class SampleStream {
   /// In front of linears that write the stream, a token counts by what the next norm will make of an error there: by
   /// the inverse of its mean square after the block (about alike for all where the block ends with a norm). Else a
   /// massive token, whose errors no norm lets through, would outweigh all others.
+  ///
+  /// Experts that get fewer tokens than their last linear has columns are measured on others, too: see
+  /// calib::ExpertTokens. They count in the moments, but with routed_share in what rounding costs.
   enum class Then { kStay, kAdvance };
-  enum class What { kMoments, kAlsoPeaks };
+  struct What {
+    bool peaks = false;
+    bool each_expert = false;  ///< WorkingInput::expert_moments, too
+    bool shrink = true;        ///< false: experts are known from their own tokens alone
+  };
   void measure(const model::BlockWeights& weights, std::size_t layer, const SampleSharing& sharing, Then then,
                What what, WorkingBlock& block);
 

@@ -28,6 +28,22 @@ LinearInputStatistics nothing_measured(std::size_t channels) {
 
 }  // namespace
 
+void WorkingLinear::change(Change change) {
+  if (!values.empty()) return change(values.data());
+  if (load != nullptr) changes.push_back(std::move(change));
+}
+
+std::vector<float> WorkingLinear::loaded() const {
+  std::vector<float> loaded = load();
+  for (const Change& change : changes) change(loaded.data());
+  return loaded;
+}
+
+LinearValues::LinearValues(const WorkingLinear& linear) {
+  if (linear.load != nullptr) loaded_ = linear.loaded();
+  all_ = linear.load != nullptr ? loaded_ : linear.values;
+}
+
 bool is_routed_expert(Role role) {
   return model::role_row(role).place == model::RoleRow::Place::kExpert;
 }
@@ -68,6 +84,15 @@ WorkingLinear WorkingBlockLoader::load_linear(model::Part part, std::size_t laye
   if (values) {
     linear.values = source_.float_weights(stored, layer, part.expert).values;
     linear.absmax = largest_magnitude(linear.values);
+    source_.release({.role = stored, .expert = part.expert}, layer);
+    if (is_routed_expert(part.role)) {
+      linear.load = [&source = source_, part, layer] {
+        std::vector<float> loaded = source.float_weights(part.role, layer, part.expert).values;
+        source.release(part, layer);
+        return loaded;
+      };
+      linear.values = std::vector<float>();  // {} would keep the memory
+    }
     linear.bias = source_.bias(part.role, layer, part.expert);
   } else if (model::has_bias(source_.spec(), layer, part.role)) {
     linear.bias.resize(linear.rows);

@@ -4,9 +4,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ballast/recipe.h"
@@ -15,6 +18,7 @@
 #include "model/source/model_source.h"
 #include "model/source/quantized_tensor.h"
 #include "quant/module_id.h"
+#include "quant/rounding/expert_moments.h"
 #include "quant/rounding/hessian.h"
 #include "quant/search/input_peaks.h"
 
@@ -25,7 +29,7 @@ struct WorkingLinear {
   std::string name;
   std::size_t rows = 0;
   std::size_t cols = 0;
-  std::vector<float> values;  ///< [rows][cols]; empty in a plan
+  std::vector<float> values;  ///< [rows][cols]; empty in a plan, and where they are loaded when somebody looks
   std::vector<float> bias;    ///< [rows], or empty; in a plan zeros
   float absmax = 0;           ///< bound on |values|; 0 in a plan
   std::uint64_t bytes_before = 0;
@@ -35,6 +39,37 @@ struct WorkingLinear {
   Recipe::Activations activations = Recipe::Activations::kFloat;  ///< what it reads when its weights are integers
   std::vector<std::int32_t> outlier_columns;
   std::optional<model::QuantizedTensor> quantized;  ///< set by the pass that quantizes
+
+  /// Reads [rows][cols] from the checkpoint; null: they are in `values`, or there are none. A block has too many
+  /// experts for all of them to be in memory in F32.
+  std::function<std::vector<float>()> load{};
+  using Change = std::function<void(float* values)>;
+  std::vector<Change> changes{};  ///< that passes have made to what is loaded, in order
+
+  /// False in a plan.
+  bool has_values() const { return !values.empty() || load != nullptr; }
+
+  /// Changes the values, now or whenever they are loaded: what `change` refers to must be a part of it.
+  void change(Change change);
+
+  /// What `load` reads, as the passes so far have left it.
+  std::vector<float> loaded() const;
+
+  /// The values, given away.
+  std::vector<float> take_values() { return load == nullptr ? std::move(values) : loaded(); }
+};
+
+/// The values of a matrix as the passes so far have left them, in memory as long as this is.
+class LinearValues {
+ public:
+  explicit LinearValues(const WorkingLinear& linear);
+
+  std::span<const float> all() const { return all_; }
+  const float* data() const { return all_.data(); }
+
+ private:
+  std::vector<float> loaded_;
+  std::span<const float> all_;
 };
 
 struct WorkingNorm {
@@ -70,6 +105,9 @@ struct WorkingInput {
   std::optional<LinearInputStatistics> statistics;  ///< of the input as it is after the passes so far
   std::shared_ptr<const Hessian> moments{};         ///< the same, in pairs of channels; null when not measured
   std::shared_ptr<const InputPeaks> peaks{};        ///< where the input becomes INT8; null when not measured
+  /// Of readers that are experts, by their own tokens; null: they share `moments`.
+  std::shared_ptr<const ExpertMoments> expert_moments{};
+  double routed_share = 1;  ///< of the tokens in `moments`, those that the reader, an expert, has really got
 };
 
 /// A transformer block, or the part before the first (embeddings) or after the last one (final norm, head).
@@ -79,6 +117,7 @@ struct WorkingBlock {
   std::vector<WorkingLinear> linears;
   std::vector<WorkingVector> vectors;
   std::vector<WorkingInput> inputs;
+  std::vector<std::uint64_t> expert_tokens;  ///< that each expert got, where they were counted
 
   ModuleId id_of(const WorkingLinear& linear) const {
     return {linear.part.role, layer.value_or(0), linear.part.expert};

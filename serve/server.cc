@@ -112,7 +112,7 @@ class EngineThread {
     use_threads(options_.threads);
     std::optional<Statistics> statistics;
     if (!options_.statistics.empty()) statistics = load_statistics(options_.statistics);
-    loaded_.emplace(model_);
+    loaded_.emplace(model_, options_.model);
     const SchedulerOptions scheduling = {
         .cache_type = options_.cache_type,
         .cache_bytes = options_.cache_bytes != 0 ? options_.cache_bytes : jobs::available_memory() / 2,

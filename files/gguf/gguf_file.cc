@@ -29,6 +29,7 @@ class MappedGguf : public GgufFile {
   const std::vector<std::string>& names() const override { return names_; }
   bool contains(std::string_view name) const override { return content_.tensors.contains(name); }
   std::uint64_t file_bytes() const override { return file_.bytes().size(); }
+  void check_whole() const override { file_.check_whole(); }
   void release(std::string_view name) const override { release_pages(find(name).bytes); }
   TensorView tensor(std::string_view name) const override { return find(name); }
 

@@ -36,6 +36,9 @@ class SafetensorsFile {
   const TensorTable& tensors() const { return content_.tensors; }
   const std::map<std::string, std::string, std::less<>>& metadata() const { return content_.metadata; }
 
+  /// MappedFile::check_whole.
+  void check_whole() const { file_.check_whole(); }
+
   /// Throws Error naming the file when it has no tensor of that name.
   const TensorView& tensor(std::string_view name) const;
 

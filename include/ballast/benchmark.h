@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "ballast/cache.h"
+#include "ballast/experts.h"
 #include "ballast/processor.h"
 #include "ballast/progress.h"
 
@@ -23,6 +24,7 @@ struct BenchmarkOptions {
   bool share_depth = false;     ///< the sequences have these tokens in common, in the same memory
   std::size_t repetitions = 5;  ///< one more is run first and discarded
   CacheOptions cache{};
+  ModelOptions model{};
 };
 
 struct BenchmarkResult {
@@ -46,6 +48,7 @@ struct Benchmark {
   std::vector<BenchmarkResult> results;
   double load_seconds = 0;
   std::uint64_t peak_rss_bytes = 0;
+  std::optional<ExpertFigures> experts{};  ///< with ModelOptions::expert_bytes
 };
 
 Benchmark benchmark(const std::filesystem::path& model, const BenchmarkOptions& options, const Progress& progress = {});
@@ -59,6 +62,7 @@ struct SpeculationBenchmarkOptions {
   std::size_t generate = 128;
   std::size_t repetitions = 5;  ///< rounds, each with speculation and without; one more is run first and discarded
   CacheOptions cache{};
+  ModelOptions model{};
 };
 
 /// What speculative decoding gains on a text.

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "ballast/cache.h"
+#include "ballast/experts.h"
 #include "ballast/progress.h"
 
 namespace ballast {
@@ -22,6 +23,7 @@ struct ChoiceOptions {
   std::string delimiter = " ";                     ///< stands between question and choice
   /// F32 unless said otherwise, so that weights are compared, not caches. The reference's is F32 always.
   CacheOptions cache{.type = CacheOptions::Type::kF32};
+  ModelOptions model{};  ///< of the model, not of the reference
 };
 
 /// What a model says to one question.

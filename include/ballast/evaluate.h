@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "ballast/cache.h"
+#include "ballast/experts.h"
 #include "ballast/progress.h"
 
 namespace ballast {
@@ -33,6 +34,9 @@ struct EvaluateOptions {
 
   /// F32 unless said otherwise, so that weights are compared, not caches. The reference's is F32 always.
   CacheOptions cache{.type = CacheOptions::Type::kF32};
+
+  /// Of the model. The reference's matrices are mapped: those that are plain need no memory of their own.
+  ModelOptions model{};
 };
 
 /// A stretch of a stream.
@@ -87,6 +91,7 @@ struct Evaluation {
   std::uint64_t file_bytes = 0;          ///< of the model's tensor files
   double bits_per_weight = 0;
   double seconds = 0;                    ///< spent in the forward passes
+  std::optional<ExpertFigures> experts;  ///< with ModelOptions::expert_bytes
   std::vector<StreamSegment> segments;   ///< of a stream, else empty
   std::uint64_t cache_bytes = 0;         ///< of a stream's cache
   std::vector<PositionRange> positions;  ///< with EvaluateOptions::per_position, ascending

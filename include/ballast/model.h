@@ -5,12 +5,14 @@
 #include <cstddef>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "ballast/chat.h"
+#include "ballast/experts.h"
 #include "ballast/spec.h"
 #include "ballast/tensor.h"
 
@@ -22,7 +24,7 @@ namespace ballast {
 class Model {
  public:
   /// A Hugging Face directory, a .gguf file, or a directory that ballast wrote. Throws Error.
-  explicit Model(const std::filesystem::path& path);
+  explicit Model(const std::filesystem::path& path, const ModelOptions& options = {});
   ~Model();
   Model(const Model&);
   Model& operator=(const Model&);
@@ -34,6 +36,9 @@ class Model {
 
   /// Tokens that a sequence can have, prompt and continuation together.
   std::size_t context_length() const;
+
+  /// What leaving experts on disk came to so far; empty without ModelOptions::expert_bytes.
+  std::optional<ExpertFigures> expert_figures() const;
 
   /// Whether the model came with a tokenizer. Without one the calls on text below throw Error.
   bool has_tokenizer() const;

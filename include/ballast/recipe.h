@@ -59,6 +59,8 @@ struct Recipe {
   WeightFormat head;                        ///< when it is a tensor of its own
   std::vector<FormatException> exceptions;  ///< the first that matches wins
   Rounding rounding = Rounding::kNearest;
+  /// kGptq: experts that calibration sent few tokens to are weighed with all tokens, too.
+  bool shrink_experts = true;
   /// Bytes of the tensor files that shall not be exceeded; formats are then chosen matrix by matrix, for all but those
   /// of `exceptions`, and so are the columns that keep 16 bits. 0: formats are those above.
   std::uint64_t target_bytes = 0;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "ballast/cache.h"
+#include "ballast/experts.h"
 #include "ballast/threads.h"
 
 namespace ballast {
@@ -27,6 +28,7 @@ struct ServeOptions {
   std::filesystem::path private_key{};
   std::string model_name{};  ///< what clients call it; empty: the path's last part
   CacheOptions::Type cache_type = CacheOptions::Type::kAuto;
+  ModelOptions model{};
   std::uint64_t cache_bytes = 0;  ///< for keys and values of all texts; 0: half of what is available
   std::size_t most_running = 64;  ///< requests in one step
   std::size_t most_waiting = 256;

@@ -75,6 +75,20 @@ struct KeyValueStatistics {
   ChannelStatistics values;
 };
 
+/// What the router of a layer's experts did with the samples' tokens.
+struct ExpertStatistics {
+  std::size_t layer = 0;                 ///< from 1
+  std::size_t columns = 0;               ///< of an expert's last linear
+  std::vector<std::uint64_t> tokens;     ///< that each expert got
+  std::vector<std::uint64_t> stand_ins;  ///< tokens that were not sent to it and on which it was measured, too
+
+  /// Of the choice of experts, in bits, over all tokens: log2(experts) where all are chosen alike.
+  double entropy() const;
+
+  /// Experts that got fewer tokens than they have columns.
+  std::vector<std::size_t> starved() const;
+};
+
 /// |activation| of one sample at the output of the layer with the largest value: for the report's map.
 struct ActivationMap {
   std::size_t layer = 0;
@@ -103,6 +117,7 @@ struct Statistics {
   std::vector<float> sink_share;
   std::vector<LinearInputStatistics> inputs;   ///< in the order of the forward pass
   std::vector<KeyValueStatistics> key_values;  ///< [layers]
+  std::vector<ExpertStatistics> experts;       ///< of the layers that have some
   ActivationMap map;
 };
 

@@ -210,10 +210,14 @@ float* BlockPass::buffer(std::size_t index, std::size_t size) const {
   return activations.of_mixer[index].data();
 }
 
-void BlockPass::record(std::vector<const Linear*> linears, const float* rows, std::size_t count,
+void BlockPass::record(std::span<const Linear* const> linears, const float* rows, std::size_t count,
                        std::vector<std::size_t> row_tokens) const {
-  activations.inputs.push_back(
-      {.linears = std::move(linears), .rows = rows, .count = count, .tokens = std::move(row_tokens)});
+  LinearInput& input = activations.inputs.emplace_back();
+  for (const Linear* linear : linears) input.linears.push_back(linear->name);
+  input.cols = linears.front()->cols();
+  input.rows = rows;
+  input.count = count;
+  input.tokens = std::move(row_tokens);
 }
 
 void BlockPass::apply_linears(std::span<const LinearOutput> outputs, const LinearRows& rows, std::size_t count,
@@ -225,7 +229,7 @@ void BlockPass::apply_linears(std::span<const LinearOutput> outputs, const Linea
   std::vector<const Linear*> linears;
   for (const LinearOutput& output : outputs) linears.push_back(output.linear);
   const LinearRows kept = rows.in_memory(count);
-  record(std::move(linears), kept.all(count), count, {row_tokens.begin(), row_tokens.end()});
+  record(linears, kept.all(count), count, {row_tokens.begin(), row_tokens.end()});
   if (count > 0) apply(outputs, kept, count, activations.quantized);
 }
 
@@ -259,6 +263,7 @@ void forward_block(const ModelSpec& spec, const BlockWeights& block, std::size_t
   activations.attention_input.grow(size);
   activations.mlp_input.grow(size);
   activations.inputs.clear();
+  activations.routing = {};
   kernels::with_team([&] {
     const std::size_t left = forward_in_layout(pass, hidden);
     if (block.scale == 1.0F) return;

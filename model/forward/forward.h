@@ -5,8 +5,10 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "ballast/spec.h"
@@ -30,10 +32,20 @@ struct BatchSequence {
 
 /// What some linears of a block read together.
 struct LinearInput {
-  std::vector<const Linear*> linears;
+  std::vector<std::string> linears;  ///< their names
+  std::size_t cols = 0;
   const float* rows = nullptr;  ///< [count][cols], dense
   std::size_t count = 0;
-  std::vector<std::size_t> tokens;  ///< of the batch, for each row; empty: all of them in order
+  std::vector<std::size_t> tokens;         ///< of the batch, for each row; empty: all of them in order
+  std::optional<std::size_t> expert = {};  ///< whose last linear it is that reads them
+};
+
+/// What a router did with a batch.
+struct RoutedTokens {
+  const float* rows = nullptr;    ///< [tokens][hidden_size], which router and experts read
+  const float* logits = nullptr;  ///< [tokens][experts]
+  std::size_t tokens = 0;
+  std::vector<std::vector<std::size_t>> of_expert;  ///< the tokens that each expert got, ascending
 };
 
 /// Rows of a block's keys or values.
@@ -46,6 +58,7 @@ struct StridedRows {
 struct BlockActivations {
   // What calibration looks at, valid until the next block.
   std::vector<LinearInput> inputs;        ///< in the order of the forward pass; only when asked for
+  RoutedTokens routing;                   ///< the same; no experts where the block has none
   StridedRows keys;                       ///< [tokens][kv_heads * head_size], rotated
   StridedRows values;                     ///< [tokens][kv_heads * value_size]
   std::vector<double> first_token_share;  ///< [sequences][heads]; only when asked for
@@ -128,6 +141,23 @@ struct ForwardOptions {
 void forward_block(const ModelSpec& spec, const BlockWeights& block, std::size_t layer, const RopeAngles& angles,
                    std::span<const BatchSequence> batch, std::size_t state_layer, float* hidden,
                    BlockActivations& activations, const ForwardOptions& options = {});
+
+/// An expert that is run on tokens of one's choice, sent to it or not. Spec and block must outlive it.
+class LoneExpert {
+ public:
+  LoneExpert(const ModelSpec& spec, const BlockWeights& block, std::size_t layer, std::size_t expert);
+
+  /// What its last linear reads for rows [count][hidden_size] of what the router reads: [count][its columns], valid
+  /// until the activations' next use.
+  const float* down_rows(const float* rows, std::size_t count, BlockActivations& activations) const;
+
+ private:
+  const ModelSpec& spec_;
+  const BlockWeights& block_;
+  std::size_t layer_;
+  std::shared_ptr<const MlpWeights> loaded_;  ///< null where it is among the block's
+  const MlpWeights* weights_;
+};
 
 }  // namespace ballast::model
 

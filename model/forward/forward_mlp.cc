@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <utility>
 
 #include "kernels/activation.h"
@@ -158,38 +159,75 @@ void add_expert_outputs(const ExpertRows& experts, const float* outputs, std::si
   });
 }
 
-/// What an expert computes of its rows, and where.
-MlpPass expert_pass(const BlockPass& pass, const ExpertWeights& routed, std::size_t expert, std::size_t first) {
-  const std::size_t size = pass.layer.mlp.experts->size;
-  return {pass, routed.experts[expert], pass.activations.expert_hidden.data() + first * size,
-          pass.activations.expert_up.data() + first * size};
-}
+/// The weights of some experts, in memory as long as this is.
+class HeldExperts {
+ public:
+  HeldExperts(const ExpertWeights& routed, std::span<const std::size_t> experts) : routed_(routed) {
+    if (routed.store != nullptr) held_ = routed.store->get(experts);
+  }
 
-/// All chosen experts in two parallel calls; false where they do not want their rows in one form.
-bool forward_at_once(const BlockPass& pass, const ExpertWeights& routed, const ExpertRows& experts,
-                     const float* input) {
+  /// Of the `index`th of them, expert `expert`.
+  const MlpWeights& weights(std::size_t index, std::size_t expert) const {
+    return held_.empty() ? routed_.experts[expert] : *held_[index];
+  }
+
+ private:
+  const ExpertWeights& routed_;
+  std::vector<std::shared_ptr<const MlpWeights>> held_;
+};
+
+/// A pass over the rows of some experts, ascending, which follow each other.
+struct ExpertsPass {
+  const BlockPass& pass;
+  const ExpertRows& all;
+  const float* input;  ///< [tokens][hidden_size]
+  std::span<const std::size_t> experts;
+  const HeldExperts& held;
+
+  std::size_t first_row() const { return all.first[experts.front()]; }
+  std::size_t rows() const { return all.first[experts.back() + 1] - first_row(); }
+
+  /// What the `index`th expert computes of its rows, and where.
+  MlpPass own(std::size_t index) const {
+    const std::size_t first = all.first[experts[index]] * pass.layer.mlp.experts->size;
+    return {pass, held.weights(index, experts[index]), pass.activations.expert_hidden.data() + first,
+            pass.activations.expert_up.data() + first};
+  }
+
+  /// Where the `index`th expert's output goes.
+  LinearOutput output(std::size_t index, const MlpPass& own) const {
+    const std::size_t size = pass.spec.hidden_size;
+    return {&own.mlp.down, pass.activations.expert_output.data() + all.first[experts[index]] * size, size};
+  }
+};
+
+/// In two parallel calls; false where the experts do not want their rows in one form.
+bool forward_at_once(const ExpertsPass& experts) {
+  const BlockPass& pass = experts.pass;
   const std::size_t hidden_size = pass.spec.hidden_size;
+  const std::size_t begin = experts.first_row();
   BlockActivations& a = pass.activations;
   std::vector<LinearOfRows> into;
   std::vector<LinearOfRows> out;
   std::size_t gated = 0;  // in the product
-  for (std::size_t e = 0; e < routed.experts.size(); ++e) {
-    const std::size_t count = experts.tokens_of(e).size();
-    if (count == 0) continue;
-    const std::size_t first = experts.first[e];
-    const MlpPass own = expert_pass(pass, routed, e, first);
+  for (std::size_t i = 0; i < experts.experts.size(); ++i) {
+    const std::size_t count = experts.all.tokens_of(experts.experts[i]).size();
+    const std::size_t first = experts.all.first[experts.experts[i]] - begin;
+    const MlpPass own = experts.own(i);
     const LinearOutputs outputs = own.first_outputs();
     for (const LinearOutput& output : outputs.all()) into.push_back({output, first, count});
-    out.push_back({{&own.mlp.down, a.expert_output.data() + first * hidden_size, hidden_size}, first, count});
+    out.push_back({experts.output(i, own), first, count});
     gated += own.gates_in_product() ? 1 : 0;
   }
   if (!want_same_form(into) || !want_same_form(out) || (gated != 0 && gated != out.size())) return false;
-  const auto token_row = [&](std::size_t row, float*) { return input + experts.tokens[row] * hidden_size; };
-  const std::size_t rows = experts.tokens.size();
+  const auto token_row = [&](std::size_t row, float*) {
+    return experts.input + experts.all.tokens[begin + row] * hidden_size;
+  };
+  const std::size_t rows = experts.rows();
   apply_apart(into, {kernels::RowSource(token_row), hidden_size, a.expert_input.data()}, rows, a.quantized);
   const std::size_t size = pass.layer.mlp.experts->size;
-  float* made = a.expert_hidden.data();
-  const ActivatedRows activated = {pass.layer.mlp, pass.layer.mlp.gated, size, made, a.expert_up.data()};
+  float* made = a.expert_hidden.data() + begin * size;
+  const ActivatedRows activated = {pass.layer.mlp, pass.layer.mlp.gated, size, made, a.expert_up.data() + begin * size};
   const LinearRows down_rows =
       gated != 0 ? LinearRows(made, size) : LinearRows(kernels::RowSource(activated), size, made);
   apply_apart(out, down_rows, rows, a.quantized);
@@ -197,20 +235,54 @@ bool forward_at_once(const BlockPass& pass, const ExpertWeights& routed, const E
 }
 
 /// With what calibration wants to see.
-void forward_one_by_one(const BlockPass& pass, const ExpertWeights& routed, const ExpertRows& experts,
-                        const float* input) {
+void forward_one_by_one(const ExpertsPass& experts) {
+  const BlockPass& pass = experts.pass;
   const std::size_t hidden_size = pass.spec.hidden_size;
   BlockActivations& a = pass.activations;
-  for (std::size_t e = 0; e < routed.experts.size(); ++e) {
-    const std::span<const std::size_t> tokens = experts.tokens_of(e);
-    if (tokens.empty() && !pass.options.record_inputs) continue;
-    const std::size_t first = experts.first[e];
-    const MlpPass own = expert_pass(pass, routed, e, first);
-    const auto token_row = [&](std::size_t row, float*) { return input + tokens[row] * hidden_size; };
-    const LinearRows own_rows(kernels::RowSource(token_row), hidden_size, a.expert_input.data() + first * hidden_size);
+  for (std::size_t i = 0; i < experts.experts.size(); ++i) {
+    const std::size_t expert = experts.experts[i];
+    const std::span<const std::size_t> tokens = experts.all.tokens_of(expert);
+    const MlpPass own = experts.own(i);
+    const auto token_row = [&](std::size_t row, float*) { return experts.input + tokens[row] * hidden_size; };
+    const LinearRows own_rows(kernels::RowSource(token_row), hidden_size,
+                              a.expert_input.data() + experts.all.first[expert] * hidden_size);
     if (!tokens.empty()) apply(own.first_outputs().all(), own_rows, tokens.size(), a.quantized);
-    const LinearOutput down = {&own.mlp.down, a.expert_output.data() + first * hidden_size, hidden_size};
-    own.apply_down(down, tokens.size(), tokens);
+    own.apply_down(experts.output(i, own), tokens.size(), tokens);
+    if (pass.options.record_inputs) a.inputs.back().expert = expert;
+  }
+}
+
+void record_routing(const BlockPass& pass, const ExpertWeights& routed, const float* input, const ExpertRows& experts) {
+  // An expert reads some of the rows that the router reads: one input for calibration.
+  std::vector<const Linear*> readers = {&routed.router};
+  if (routed.shared_router) readers.push_back(&*routed.shared_router);
+  for (const MlpWeights& expert : routed.experts) {
+    if (expert.gate) readers.push_back(&*expert.gate);
+    readers.push_back(&expert.up);
+  }
+  pass.record(readers, input, pass.tokens);
+  RoutedTokens& routing = pass.activations.routing;
+  routing.rows = input;
+  routing.logits = pass.activations.router_logits.data();
+  routing.tokens = pass.tokens;
+  for (std::size_t e = 0; e < pass.layer.mlp.experts->count; ++e) {
+    const std::span<const std::size_t> tokens = experts.tokens_of(e);
+    routing.of_expert.emplace_back(tokens.begin(), tokens.end());
+  }
+}
+
+/// What the chosen experts make of their rows: as many of them at once as can be in memory.
+void run_experts(const BlockPass& pass, const ExpertWeights& routed, const ExpertRows& rows, const float* input) {
+  std::vector<std::size_t> chosen;
+  for (std::size_t e = 0; e < pass.layer.mlp.experts->count; ++e) {
+    if (!rows.tokens_of(e).empty() || pass.options.record_inputs) chosen.push_back(e);
+  }
+  const std::size_t most = routed.store == nullptr ? chosen.size() : routed.store->most_at_once();
+  for (std::span<const std::size_t> left = chosen; !left.empty(); left = left.subspan(std::min(most, left.size()))) {
+    const std::span<const std::size_t> now = left.first(std::min(most, left.size()));
+    const HeldExperts held(routed, now);
+    const ExpertsPass experts = {pass, rows, input, now, held};
+    if (pass.options.record_inputs || !forward_at_once(experts)) forward_one_by_one(experts);
   }
 }
 
@@ -232,21 +304,10 @@ void forward_experts(const BlockPass& pass, const ExpertWeights& routed, const L
     routers.add({&*routed.shared_router, a.shared_logits.data(), 1});
   }
   apply(routers.all(), {input, hidden_size}, pass.tokens, a.quantized);
-  // An expert reads some of the rows that the router reads: one input for calibration.
-  if (pass.options.record_inputs) {
-    std::vector<const Linear*> readers = {&routed.router};
-    if (routed.shared_router) readers.push_back(&*routed.shared_router);
-    for (const MlpWeights& expert : routed.experts) {
-      if (expert.gate) readers.push_back(&*expert.gate);
-      readers.push_back(&expert.up);
-    }
-    pass.record(std::move(readers), input, pass.tokens);
-  }
-  if (routed.shared) forward_shared(pass, routed, input, hidden);
   const ExpertRows experts = route(pass, routed);
-  if (pass.options.record_inputs || !forward_at_once(pass, routed, experts, input)) {
-    forward_one_by_one(pass, routed, experts, input);
-  }
+  if (pass.options.record_inputs) record_routing(pass, routed, input, experts);
+  if (routed.shared) forward_shared(pass, routed, input, hidden);
+  run_experts(pass, routed, experts, input);
   add_expert_outputs(experts, a.expert_output.data(), pass.tokens, hidden_size, hidden);
 }
 
@@ -258,6 +319,40 @@ void forward_mlp(const BlockPass& pass, const LinearRows& input, float* hidden) 
   } else {
     forward_experts(pass, std::get<ExpertWeights>(pass.block.mlp), input, hidden);
   }
+}
+
+LoneExpert::LoneExpert(const ModelSpec& spec, const BlockWeights& block, std::size_t layer, std::size_t expert)
+    : spec_(spec), block_(block), layer_(layer) {
+  const auto& routed = std::get<ExpertWeights>(block.mlp);
+  if (routed.store != nullptr) loaded_ = routed.store->get({&expert, 1}).front();
+  weights_ = loaded_ != nullptr ? loaded_.get() : &routed.experts[expert];
+}
+
+const float* LoneExpert::down_rows(const float* rows, std::size_t count, BlockActivations& activations) const {
+  const LayerSpec& layer = spec_.layers[layer_];
+  const std::size_t size = layer.mlp.experts->size;
+  activations.expert_hidden.grow(count * size);
+  activations.expert_up.grow(count * size);
+  const AngleSet no_angles;
+  const ForwardOptions options;
+  const BlockPass pass = {.spec = spec_,
+                          .block = block_,
+                          .layer = layer,
+                          .angles = no_angles,
+                          .batch = {},
+                          .state_layer = 0,
+                          .activations = activations,
+                          .options = options,
+                          .tokens = count};
+  float* hidden = activations.expert_hidden.data();
+  const MlpPass own = {pass, *weights_, hidden, activations.expert_up.data()};
+  kernels::with_team([&] {
+    apply(own.first_outputs().all(), {rows, spec_.hidden_size}, count, activations.quantized);
+    if (own.gates_in_product()) return;
+    const ActivatedRows activated = {layer.mlp, weights_->gate.has_value(), size, hidden, own.up};
+    LinearRows(kernels::RowSource(activated), size, hidden).all(count);
+  });
+  return hidden;
 }
 
 }  // namespace ballast::model

@@ -47,7 +47,7 @@ struct BlockPass {
                      std::span<const std::size_t> row_tokens = {}) const;
 
   /// Notes who reads rows.
-  void record(std::vector<const Linear*> linears, const float* rows, std::size_t count,
+  void record(std::span<const Linear* const> linears, const float* rows, std::size_t count,
               std::vector<std::size_t> row_tokens = {}) const;
 };
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "ballast/error.h"
+#include "files/mapped_file.h"
 #include "kernels/statistics.h"
 #include "model/block_structure.h"
 #include "model/source/mxfp4.h"
@@ -341,6 +342,19 @@ BlockWeights ModelSource::block(std::size_t layer) const {
 void ModelSource::release(Part part, std::size_t layer) const {
   const std::string tensor = stored(part.role, layer, part.expert).weight();
   if (checkpoint_->contains(tensor)) checkpoint_->release(tensor);
+}
+
+void ModelSource::read_ahead(std::size_t layer, std::size_t expert) const {
+  for (const Role role : {Role::kExpertGate, Role::kExpertUp, Role::kExpertDown}) {
+    if (!has_role(spec_, spec_.layers[layer], role)) continue;
+    if (quantization_ && quantization_->tensors.contains(name(role, layer, expert))) {
+      for (const std::string& tensor : quantized_tensor_names(*checkpoint_, name(role, layer, expert))) {
+        files::prefetch_pages(checkpoint_->tensor(tensor).bytes);
+      }
+    } else {
+      files::prefetch_pages(checked_matrix(stored(role, layer, expert), matrix_shape(spec_, layer, role).second).bytes);
+    }
+  }
 }
 
 void ModelSource::release_block(std::size_t layer) const {

@@ -88,6 +88,9 @@ class ModelSource {
   void release(Part part, std::size_t layer) const;
   void release_block(std::size_t layer) const;
 
+  /// Tells the kernel that the matrices of an expert are needed soon: they are read while others are worked on.
+  void read_ahead(std::size_t layer, std::size_t expert) const;
+
  private:
   void check_tensors() const;
   void check_role(Role role, std::size_t layer, std::size_t expert = 0) const;

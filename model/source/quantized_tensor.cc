@@ -191,6 +191,15 @@ std::vector<QuantizedPart> quantized_parts(const std::string& module, const Quan
   return parts;
 }
 
+std::vector<std::string> quantized_tensor_names(const files::Checkpoint& checkpoint, const std::string& module) {
+  std::vector<std::string> names;
+  for (const char* part :
+       {".weight", ".weight_scale", ".weight_row_scale", ".weight_zero", ".outlier_columns", ".outlier_weight"}) {
+    if (checkpoint.contains(module + part)) names.push_back(module + part);
+  }
+  return names;
+}
+
 StoredQuantizedTensor::StoredQuantizedTensor(const files::Checkpoint& checkpoint, const std::string& module,
                                              const WeightFormat& format, std::size_t rows, std::size_t cols)
     : checkpoint_(checkpoint), module_(module) {

@@ -60,6 +60,9 @@ struct QuantizedPart {
 };
 std::vector<QuantizedPart> quantized_parts(const std::string& module, const QuantizedView& view);
 
+/// Those of them that a checkpoint has.
+std::vector<std::string> quantized_tensor_names(const files::Checkpoint& checkpoint, const std::string& module);
+
 /// A quantized matrix as it lies in a checkpoint, checked. Valid as long as the checkpoint: large parts stay in its
 /// map.
 class StoredQuantizedTensor {

@@ -1,5 +1,6 @@
 #include "quant/conversion/block_conversion.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "quant/rounding/quantize.h"
@@ -49,6 +50,29 @@ void BlockConversion::restore_samples() {
   state_->restore_samples(stream_.hidden());
 }
 
+void BlockConversion::count_experts(const WorkingBlock& block) {
+  for (std::size_t e = 0; e < block.expert_tokens.size(); ++e) {
+    ++experts_;
+    const auto lacks = [&](model::Role role) {
+      const auto it = std::ranges::find(block.linears, model::Part{role, e}, &WorkingLinear::part);
+      return it != block.linears.end() && block.expert_tokens[e] < it->cols;
+    };
+    if (lacks(model::Role::kExpertUp)) ++starved_up_;
+    if (lacks(model::Role::kExpertDown)) ++starved_down_;
+  }
+}
+
+std::vector<std::string> BlockConversion::notes() const {
+  std::vector<std::string> notes = blocks_.notes();
+  if (experts_ == 0) return notes;
+  const bool shrunk = inputs_.recipe().shrink_experts;
+  notes.push_back("experts: " + std::to_string(experts_) + ", of which " + std::to_string(starved_up_) +
+                  " got fewer tokens than gate and up have columns" + (shrunk ? " (weighed with all tokens)" : "") +
+                  ", " + std::to_string(starved_down_) + " fewer than down has" +
+                  (shrunk ? " (measured on others, too)" : ""));
+  return notes;
+}
+
 void BlockConversion::round(WorkingBlock& block, std::size_t index) {
   const Recipe::Rounding rounding = inputs_.recipe().rounding;
   if (!inputs_.rounds_with_samples() || index > spec().layers.size()) return quantize(block, rounding);
@@ -60,7 +84,8 @@ void BlockConversion::round(WorkingBlock& block, std::size_t index) {
   }
   const std::size_t layer = index - 1;
   stream_.measure(model::assemble_block(spec(), layer, parts()), layer, inputs_.sharing(), SampleStream::Then::kStay,
-                  SampleStream::What::kMoments, block);
+                  {.each_expert = true, .shrink = inputs_.recipe().shrink_experts}, block);
+  count_experts(block);
   quantize(block, rounding);
   if (layer + 1 < spec().layers.size()) stream_.advance(model::assemble_block(spec(), layer, parts()), layer);
 }

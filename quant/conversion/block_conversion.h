@@ -34,20 +34,24 @@ class BlockConversion {
   /// The spec after the passes.
   const ModelSpec& spec() const { return blocks_.spec(); }
 
-  /// What the passes did, a line for each.
-  std::vector<std::string> notes() const { return blocks_.notes(); }
+  /// What the passes did, a line for each, and how experts were served, of the blocks that were not saved earlier.
+  std::vector<std::string> notes() const;
 
  private:
   std::vector<ConvertedModule> restore(std::size_t index);
   std::vector<ConvertedModule> convert(std::size_t index);
   void restore_samples();
   void round(WorkingBlock& block, std::size_t index);
+  void count_experts(const WorkingBlock& block);
 
   const ConversionInputs& inputs_;
   ConversionState* state_;
   StepReporter& steps_;
   PreparedBlocks blocks_;
   SampleStream stream_;
+  std::size_t experts_ = 0;
+  std::size_t starved_up_ = 0;
+  std::size_t starved_down_ = 0;
 };
 
 }  // namespace ballast::quant

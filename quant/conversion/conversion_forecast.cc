@@ -36,11 +36,19 @@ struct BlockWork {
   double factors = 0;             ///< multiply-adds
   double compensation = 0;        ///< multiply-adds of GPTQ
   double sampled_weights = 0;     ///< on which formats are compared
-  std::uint64_t block_bytes = 0;  ///< F32 values of the largest block
+  bool experts = false;           ///< some block has some
+  std::uint64_t block_bytes = 0;  ///< F32 values of the largest block, experts as integers: they are loaded by turns
   std::uint64_t moment_bytes = 0;
   std::uint64_t factor_bytes = 0;
   std::uint64_t matrix_bytes = 0;  ///< F32 values of the largest matrix
 };
+
+/// Experts whose moments are formed one after the other, from an input that the router reads, too.
+std::size_t experts_beside_router(const ModelSpec& spec, std::size_t layer, const model::BlockInput& input) {
+  const bool routed =
+      std::ranges::any_of(input.readers, [](const model::Part& reader) { return reader.role == model::Role::kRouter; });
+  return routed ? spec.layers[layer].mlp.experts->count : 0;
+}
 
 BlockWork block_work(const ModelSpec& spec, std::size_t length) {
   BlockWork work;
@@ -55,6 +63,13 @@ BlockWork block_work(const ModelSpec& spec, std::size_t length) {
       moment_bytes += static_cast<std::uint64_t>(cols * cols) * sizeof(float);
       // The matrix that is factorized in F64, and what comes of it.
       work.factor_bytes = std::max(work.factor_bytes, static_cast<std::uint64_t>(cols * cols) * 12);
+      const auto experts = static_cast<double>(experts_beside_router(spec, layer, input));
+      if (experts > 0) {
+        work.experts = true;
+        const double per_token = static_cast<double>(spec.layers[layer].mlp.experts->per_token);
+        work.moments += 0.6 * cols * cols * per_token;
+        work.factors += cols * cols * cols / 3 * experts;
+      }
       for (const model::Part& reader : input.readers) {
         const double rows = static_cast<double>(model::matrix_shape(spec, layer, reader.role).first);
         const bool expert = is_routed_expert(reader.role);
@@ -64,7 +79,7 @@ BlockWork block_work(const ModelSpec& spec, std::size_t length) {
         work.compensation += 0.5 * rows * cols * cols;
         work.sampled_weights += std::min(rows, 1.5 * static_cast<double>(kComparedRows)) * cols;
         const auto bytes = static_cast<std::uint64_t>(rows * cols) * sizeof(float);
-        block_bytes += bytes;
+        block_bytes += expert ? bytes / sizeof(float) : bytes;
         work.matrix_bytes = std::max(work.matrix_bytes, bytes);
       }
     }
@@ -115,6 +130,7 @@ std::uint64_t memory_of(const ModelSpec& spec, const BlockWork& block, const Con
   std::uint64_t memory = samples * stream + activations + 2 * block.block_bytes;
   memory += (order == jobs::SumOrder::kFixed ? 4 : 1) * block.moment_bytes + block.factor_bytes;
   memory += 2 * block.matrix_bytes;
+  if (block.experts) memory += samples * stream;  // what the router reads
   std::uint64_t choosing = 0;
   if (work.chooses_formats) {
     const auto probes = static_cast<std::uint64_t>(block.matrices) / ranks + 2;

@@ -19,17 +19,19 @@ void center(float* values, std::size_t count, std::size_t stride) {
 
 /// A table of which a row is looked up: its rows lie along the hidden channels.
 void center_rows(WorkingLinear& table) {
-  if (table.values.empty()) return;
+  table.change([rows = table.rows, cols = table.cols](float* values) {
 #pragma omp parallel for
-  for (std::size_t r = 0; r < table.rows; ++r) center(table.values.data() + r * table.cols, table.cols, 1);
+    for (std::size_t r = 0; r < rows; ++r) center(values + r * cols, cols, 1);
+  });
 }
 
 /// A linear that writes hidden channels: its columns and its bias lie along them.
 void center_columns(WorkingLinear& linear) {
   if (!linear.bias.empty()) center(linear.bias.data(), linear.rows, 1);
-  if (linear.values.empty()) return;
+  linear.change([rows = linear.rows, cols = linear.cols](float* values) {
 #pragma omp parallel for
-  for (std::size_t c = 0; c < linear.cols; ++c) center(linear.values.data() + c, linear.rows, linear.cols);
+    for (std::size_t c = 0; c < cols; ++c) center(values + c, rows, cols);
+  });
 }
 
 class CenterNorms : public Pass {

@@ -18,9 +18,10 @@ using model::Role;
 /// Largest magnitude of each row.
 std::vector<float> row_ranges(const WorkingLinear& linear) {
   std::vector<float> ranges(linear.rows, 0.0F);
+  const LinearValues values(linear);
 #pragma omp parallel for
   for (std::size_t r = 0; r < linear.rows; ++r) {
-    const float* row = linear.values.data() + r * linear.cols;
+    const float* row = values.data() + r * linear.cols;
     for (std::size_t c = 0; c < linear.cols; ++c) ranges[r] = std::max(ranges[r], std::abs(row[c]));
   }
   return ranges;
@@ -28,8 +29,9 @@ std::vector<float> row_ranges(const WorkingLinear& linear) {
 
 std::vector<float> column_ranges(const WorkingLinear& linear) {
   std::vector<float> ranges(linear.cols, 0.0F);
+  const LinearValues values(linear);
   for (std::size_t r = 0; r < linear.rows; ++r) {
-    const float* row = linear.values.data() + r * linear.cols;
+    const float* row = values.data() + r * linear.cols;
     for (std::size_t c = 0; c < linear.cols; ++c) ranges[c] = std::max(ranges[c], std::abs(row[c]));
   }
   return ranges;
@@ -78,7 +80,7 @@ class Equalize : public Pass {
     const float bound = std::sqrt(2.0F * producer->absmax * consumer->absmax);
     const float producer_bound = std::max(producer->absmax, bound);
     const float consumer_bound = std::max(consumer->absmax, bound);
-    if (!producer->values.empty()) {
+    if (producer->has_values()) {
       const std::vector<float> factors = factors_for(*producer, *consumer, heads);
       scale_rows(*producer, factors);
       const std::vector<float> repeated = repeat_for_heads(factors, heads);

@@ -9,30 +9,34 @@ void scale_columns(WorkingLinear& linear, std::span<const float> factors) {
   float largest = 0;
   for (const float value : factors) largest = std::max(largest, std::abs(value));
   linear.absmax *= largest;
-  if (linear.values.empty()) return;
+  linear.change([rows = linear.rows, own = std::vector<float>(factors.begin(), factors.end())](float* values) {
+    const std::size_t cols = own.size();
 #pragma omp parallel for
-  for (std::size_t r = 0; r < linear.rows; ++r) {
-    float* row = linear.values.data() + r * linear.cols;
-    for (std::size_t c = 0; c < linear.cols; ++c) row[c] = static_cast<float>(double{row[c]} * double{factors[c]});
-  }
+    for (std::size_t r = 0; r < rows; ++r) {
+      float* row = values + r * cols;
+      for (std::size_t c = 0; c < cols; ++c) row[c] = static_cast<float>(double{row[c]} * double{own[c]});
+    }
+  });
 }
 
 void scale_rows(WorkingLinear& linear, std::span<const float> factors) {
   for (std::size_t r = 0; r < linear.bias.size(); ++r) linear.bias[r] *= factors[r];
-  if (linear.values.empty()) return;
+  linear.change([cols = linear.cols, own = std::vector<float>(factors.begin(), factors.end())](float* values) {
 #pragma omp parallel for
-  for (std::size_t r = 0; r < linear.rows; ++r) {
-    float* row = linear.values.data() + r * linear.cols;
-    for (std::size_t c = 0; c < linear.cols; ++c) row[c] *= factors[r];
-  }
+    for (std::size_t r = 0; r < own.size(); ++r) {
+      float* row = values + r * cols;
+      for (std::size_t c = 0; c < cols; ++c) row[c] *= own[r];
+    }
+  });
 }
 
 std::vector<double> product(const WorkingLinear& linear, std::span<const float> input) {
   std::vector<double> output(linear.rows, 0.0);
-  if (linear.values.empty()) return output;
+  if (!linear.has_values()) return output;
+  const LinearValues values(linear);
 #pragma omp parallel for
   for (std::size_t r = 0; r < linear.rows; ++r) {
-    const float* row = linear.values.data() + r * linear.cols;
+    const float* row = values.data() + r * linear.cols;
     double sum = 0;
     for (std::size_t c = 0; c < linear.cols; ++c) sum += double{row[c]} * double{input[c]};
     output[r] = sum;

@@ -29,16 +29,15 @@ float growth(const Hadamard& rotation) {
 
 void rotate_rows(WorkingLinear& linear, const Hadamard& rotation) {
   linear.absmax *= growth(rotation);
-  if (linear.values.empty()) return;
+  linear.change([rows = linear.rows, cols = linear.cols, rotation](float* values) {
 #pragma omp parallel
-  {
-    std::vector<double> run;
-    std::vector<double> scratch;
+    {
+      std::vector<double> run;
+      std::vector<double> scratch;
 #pragma omp for
-    for (std::size_t r = 0; r < linear.rows; ++r) {
-      rotate(linear.values.data() + r * linear.cols, linear.cols, 1, rotation, run, scratch);
+      for (std::size_t r = 0; r < rows; ++r) rotate(values + r * cols, cols, 1, rotation, run, scratch);
     }
-  }
+  });
 }
 
 void rotate_columns(WorkingLinear& linear, const Hadamard& rotation) {
@@ -46,16 +45,15 @@ void rotate_columns(WorkingLinear& linear, const Hadamard& rotation) {
   std::vector<double> bias_run;
   std::vector<double> bias_scratch;
   if (!linear.bias.empty()) rotate(linear.bias.data(), linear.rows, 1, rotation, bias_run, bias_scratch);
-  if (linear.values.empty()) return;
+  linear.change([rows = linear.rows, cols = linear.cols, rotation](float* values) {
 #pragma omp parallel
-  {
-    std::vector<double> run;
-    std::vector<double> scratch;
+    {
+      std::vector<double> run;
+      std::vector<double> scratch;
 #pragma omp for
-    for (std::size_t c = 0; c < linear.cols; ++c) {
-      rotate(linear.values.data() + c, linear.rows, linear.cols, rotation, run, scratch);
+      for (std::size_t c = 0; c < cols; ++c) rotate(values + c, rows, cols, rotation, run, scratch);
     }
-  }
+  });
 }
 
 void rotate_channels(ChannelStatistics& channels, const Hadamard& rotation) {

@@ -142,7 +142,7 @@ class Smooth : public Pass {
     bool float32 = true;
     for (const std::size_t reader : input.readers) {
       const WorkingLinear& linear = block.linears[reader];
-      if (linear.values.empty()) return {};
+      if (!linear.has_values()) return {};
       rounded |= linear.format.kind == WeightFormat::Kind::kInteger;
       float32 &= linear.format.kind == WeightFormat::Kind::kF32;
       readers.emplace_back(linear);

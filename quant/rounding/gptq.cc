@@ -36,9 +36,10 @@ class Gptq {
         group_size_(linear.format.group_size == 0 ? cols_ : linear.format.group_size),
         range_(linear.format),
         quantized_mask_(quantized_mask(cols_, linear.outlier_columns)) {
+    const LinearValues values(linear);
 #pragma omp parallel for
     for (std::size_t r = 0; r < rows_; ++r) {
-      for (std::size_t j = 0; j < cols_; ++j) values_[r * cols_ + j] = linear.values[r * cols_ + column(j)];
+      for (std::size_t j = 0; j < cols_; ++j) values_[r * cols_ + j] = values.data()[r * cols_ + column(j)];
     }
   }
 

@@ -1,5 +1,7 @@
 #include "quant/rounding/quantize.h"
 
+#include <algorithm>
+#include <map>
 #include <optional>
 #include <span>
 #include <vector>
@@ -33,19 +35,36 @@ bool is_integer(const WorkingLinear& linear) {
   return linear.format.kind == WeightFormat::Kind::kInteger;
 }
 
-/// With GPTQ, the matrices that read what was measured.
-void round_readers(WorkingBlock& block, const WorkingInput& input) {
+/// With GPTQ, some of the matrices that read what was measured.
+void round_readers(WorkingBlock& block, std::span<const std::size_t> readers, const Hessian& moments) {
   // Readers leave out the same columns, but for those whose format was asked for.
   std::optional<InverseCholesky> factor;
   std::vector<std::int32_t> factor_columns;
-  for (const std::size_t reader : input.readers) {
+  for (const std::size_t reader : readers) {
     WorkingLinear& linear = block.linears[reader];
-    if (!is_integer(linear)) continue;
     if (!factor || factor_columns != linear.outlier_columns) {
       factor_columns = linear.outlier_columns;
-      factor = factorize(*input.moments, factor_columns, kDamping);
+      factor = factorize(moments, factor_columns, kDamping);
     }
     linear.quantized = round_gptq(linear, *factor).tensor;
+  }
+}
+
+/// All of them: experts by the tokens that they got, where these were told apart.
+void round_readers(WorkingBlock& block, const WorkingInput& input) {
+  std::vector<std::size_t> together;
+  std::map<std::size_t, std::vector<std::size_t>> of_expert;
+  for (const std::size_t reader : input.readers) {
+    const WorkingLinear& linear = block.linears[reader];
+    if (!is_integer(linear)) continue;
+    const bool apart = input.expert_moments != nullptr && is_routed_expert(linear.part.role);
+    (apart ? of_expert[linear.part.expert] : together).push_back(reader);
+  }
+  round_readers(block, together, *input.moments);
+  for (const auto& [expert, readers] : of_expert) {
+    const Hessian moments = input.expert_moments->of(expert);
+    const bool known = std::ranges::any_of(moments.values, [](float value) { return value != 0; });
+    if (known) round_readers(block, readers, moments);
   }
 }
 
@@ -56,8 +75,8 @@ model::QuantizedTensor rounded(const WorkingLinear& linear, const ChannelStatist
     importance = column_importance(input, quantized_mask(linear.cols, linear.outlier_columns));
     options = {.method = GridMethod::kSearch, .importance = importance};
   }
-  return round_to_nearest(linear.values, linear.rows, linear.cols, linear.format, linear.outlier_columns, linear.absmax,
-                          options);
+  return round_to_nearest(LinearValues(linear).all(), linear.rows, linear.cols, linear.format, linear.outlier_columns,
+                          linear.absmax, options);
 }
 
 }  // namespace

@@ -76,9 +76,10 @@ SampledRows::SampledRows(const WorkingLinear& linear)
       activations(linear.activations),
       absmax(linear.absmax) {
   values.reserve(rows * cols);
+  const LinearValues all(linear);
   for (std::size_t i = 0; i < rows; ++i) {
-    const auto row = linear.values.begin() + static_cast<std::ptrdiff_t>(i * linear.rows / rows * cols);
-    values.insert(values.end(), row, row + static_cast<std::ptrdiff_t>(cols));
+    const float* row = all.data() + i * linear.rows / rows * cols;
+    values.insert(values.end(), row, row + cols);
   }
 }
 

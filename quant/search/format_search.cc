@@ -50,6 +50,7 @@ std::vector<InputChoice> FormatSearch::weigh() {
                                {.format = &format_,
                                 .probe_samples = inputs_.options().probe_samples,
                                 .most_outliers = keeps_columns ? kMostOutliers : 0,
+                                .shrink_experts = inputs_.recipe().shrink_experts,
                                 .sharing = inputs_.sharing(),
                                 .check_cancelled = steps_.check_cancelled()});
   const auto load = [&](std::size_t index) {

@@ -15,8 +15,9 @@ std::vector<double> column_errors(const WorkingLinear& linear, const WeightForma
   const std::size_t step = std::max<std::size_t>(1, linear.rows / kComparedRows);
   const std::size_t sampled = (linear.rows + step - 1) / step;
   std::vector<float> rows(sampled * linear.cols);
+  const LinearValues values(linear);
   for (std::size_t i = 0; i < sampled; ++i) {
-    std::copy_n(linear.values.data() + i * step * linear.cols, linear.cols, rows.data() + i * linear.cols);
+    std::copy_n(values.data() + i * step * linear.cols, linear.cols, rows.data() + i * linear.cols);
   }
   const DType scale_type = half_type_for(linear.absmax);
   const QuantRange range(format);
@@ -47,14 +48,15 @@ std::vector<double> column_errors(const WorkingLinear& linear, const WeightForma
 }
 
 double output_error(const WorkingLinear& linear, const Hessian* moments, std::span<const float> importance) {
-  std::vector<float> difference(linear.values.size());
+  const LinearValues values(linear);
+  std::vector<float> difference(values.all().size());
   const model::Linear rounded = runnable_linear(linear, fine_rounding(linear));
   const auto& matrix = std::get<kernels::QuantizedMatrix>(rounded.weights);
 #pragma omp parallel for
   for (std::size_t r = 0; r < linear.rows; ++r) {
     float* row = difference.data() + r * linear.cols;
     matrix.decode_row(r, row);
-    for (std::size_t c = 0; c < linear.cols; ++c) row[c] = linear.values[r * linear.cols + c] - row[c];
+    for (std::size_t c = 0; c < linear.cols; ++c) row[c] = values.data()[r * linear.cols + c] - row[c];
   }
   double error = 0;
   if (moments == nullptr) {
@@ -74,8 +76,9 @@ double output_error(const WorkingLinear& linear, const Hessian* moments, std::sp
 
 ActivationErrors::ActivationErrors(const WorkingLinear& linear, const InputPeaks& peaks)
     : peaks_(peaks), weights_(linear.cols) {
-  for (std::size_t i = 0; i < linear.values.size(); ++i) {
-    weights_[i % linear.cols] += double{linear.values[i]} * double{linear.values[i]};
+  const LinearValues values(linear);
+  for (std::size_t i = 0; i < values.all().size(); ++i) {
+    weights_[i % linear.cols] += double{values.data()[i]} * double{values.data()[i]};
   }
 }
 

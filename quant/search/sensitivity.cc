@@ -22,7 +22,8 @@ namespace {
 constexpr WeightFormat kProbeFormat = {.bits = 4, .group_size = 32, .symmetric = false};
 
 void round_to_probe(WorkingLinear& linear) {
-  linear.quantized = round_to_nearest(linear.values, linear.rows, linear.cols, kProbeFormat, {}, linear.absmax);
+  linear.quantized =
+      round_to_nearest(LinearValues(linear).all(), linear.rows, linear.cols, kProbeFormat, {}, linear.absmax);
 }
 
 /// What an error in each channel costs when nothing was measured but single channels.
@@ -58,9 +59,10 @@ void SensitivityAnalysis::add_input(WorkingBlock& block, const WorkingInput& inp
   }
   if (linears.empty()) return;
   const std::size_t cols = linears.front()->cols;
-  const std::vector<float> importance = input.moments != nullptr
-                                            ? factorize(*input.moments, {}, kDamping).importance
-                                            : channel_importance(input, linears.front()->part.role, cols);
+  std::vector<float> importance = input.moments != nullptr
+                                      ? factorize(*input.moments, {}, kDamping).importance
+                                      : channel_importance(input, linears.front()->part.role, cols);
+  for (float& value : importance) value = static_cast<float>(double{value} * input.routed_share);
   InputChoice choice{.cols = cols, .matrices = {}};
   if (is_routed_expert(linears.front()->part.role)) {
     choice.share = spec_.layers[*block.layer].mlp.expert_share();
@@ -72,7 +74,7 @@ void SensitivityAnalysis::add_input(WorkingBlock& block, const WorkingInput& inp
     block_probe.probe.role = linear->part.role;
     block_probe.probe.matrices.emplace_back(choices_.size(), choice.matrices.size());
     round_to_probe(*linear);
-    block_probe.probe.error += output_error(*linear, input.moments.get(), importance);
+    block_probe.probe.error += input.routed_share * output_error(*linear, input.moments.get(), importance);
     linear->quantized.reset();
 
     const std::uint64_t column_bytes = bytes_of_column(plan_linear(*linear, block.layer.value_or(0)), *options_.format);
@@ -140,8 +142,8 @@ void SensitivityAnalysis::add_front(WorkingBlock& front) {
 
 void SensitivityAnalysis::add_block(WorkingBlock& block, std::size_t layer) {
   const auto weights = [&] { return model::assemble_block(spec_, layer, runnable_parts(block, spec_, fine_rounding)); };
-  samples_.measure(weights(), layer, options_.sharing, SampleStream::Then::kAdvance, SampleStream::What::kAlsoPeaks,
-                   block);
+  samples_.measure(weights(), layer, options_.sharing, SampleStream::Then::kAdvance,
+                   {.peaks = true, .shrink = options_.shrink_experts}, block);
   BlockProbes probes;
   for (const WorkingInput& input : block.inputs) add_input(block, input, probes);
   // No batch holds samples of two probes: which probes a rank has must not show in a float sum.

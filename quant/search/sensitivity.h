@@ -20,6 +20,7 @@ struct SensitivityOptions {
   const ModelFormat* format = nullptr;      ///< that is written: what it holds, and at how many bytes
   std::size_t probe_samples = 1;            ///< samples on which divergence is measured
   double most_outliers = 0;                 ///< share of an input's columns that may keep 16 bits
+  bool shrink_experts = true;               ///< see SampleStream::What
   SampleSharing sharing{};                  ///< its ranks share the samples and the probes
   std::function<void()> check_cancelled{};  ///< see SampleStream
 };

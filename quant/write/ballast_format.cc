@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
+#include <map>
 #include <utility>
 
 #include "files/safetensors/safetensors_writer.h"
@@ -51,10 +52,39 @@ std::vector<TensorPlan> tensors_of(const ModulePlan& module, DType vector_type) 
   return tensors;
 }
 
+const ModulePlan& plan_of(const ModulePlan& module) {
+  return module;
+}
+
+const ModulePlan& plan_of(const ConvertedModule& module) {
+  return module.plan;
+}
+
+/// Modules of a model, or of one of its blocks, as they lie in the file: the matrices of an expert are beside each
+/// other, so that they can be read together. They share the places that a layer's experts have.
+template <typename Module>
+std::vector<const Module*> in_file_order(std::span<const Module> modules) {
+  std::vector<const Module*> order;
+  std::map<std::size_t, std::vector<std::size_t>> places;  // of each layer's experts
+  for (const Module& module : modules) {
+    const ModuleId& id = plan_of(module).id;
+    if (is_routed_expert(id.role)) places[id.layer].push_back(order.size());
+    order.push_back(&module);
+  }
+  for (const auto& [layer, own] : places) {
+    std::vector<const Module*> experts;
+    for (const std::size_t place : own) experts.push_back(order[place]);
+    std::ranges::stable_sort(experts, {}, [](const Module* module) { return plan_of(*module).id.expert; });
+    for (std::size_t i = 0; i < own.size(); ++i) order[own[i]] = experts[i];
+  }
+  return order;
+}
+
 std::vector<TensorPlan> tensors_of(std::span<const ModulePlan> model, DType vector_type) {
   std::vector<TensorPlan> tensors;
-  for (const ModulePlan& module : model)
-    std::ranges::move(tensors_of(module, vector_type), std::back_inserter(tensors));
+  for (const ModulePlan* module : in_file_order(model)) {
+    std::ranges::move(tensors_of(*module, vector_type), std::back_inserter(tensors));
+  }
   return tensors;
 }
 
@@ -64,7 +94,7 @@ class BallastWriter : public ModelWriter {
       : directory_(directory), vector_type_(vector_type), tensors_(directory, tensors_of(model, vector_type), {}) {}
 
   void write(std::span<const ConvertedModule> block) override {
-    for (const ConvertedModule& module : block) write(module);
+    for (const ConvertedModule* module : in_file_order(block)) write(*module);
   }
 
   std::uint64_t finish(const ModelMetadata& metadata) override {

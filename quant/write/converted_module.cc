@@ -67,7 +67,7 @@ std::vector<ConvertedModule> take_modules(WorkingBlock&& block, bool norm_bias) 
   }
   for (WorkingLinear& linear : block.linears) {
     next->quantized = std::move(linear.quantized);
-    if (!next->quantized) next->values = std::move(linear.values);
+    if (!next->quantized) next->values = linear.take_values();
     next->bias = std::move(linear.bias);
     ++next;
   }

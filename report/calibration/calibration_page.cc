@@ -73,6 +73,7 @@ std::string calibration_page(const Statistics& statistics) {
                  section("Attention sinks", sink_figure(statistics, findings)) +
                  section("What the linears read", linear_figure(findings)) +
                  section("Keys and values", key_value_figure(statistics)) +
+                 (statistics.experts.empty() ? "" : section("Experts", expert_figure(statistics))) +
                  section("What conversion does about it", conversion_plan(statistics, findings));
   page.footer = "Layers count from 1; layer 0 is the embedding. Written by ballast.";
   return page_html(page);

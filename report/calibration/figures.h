@@ -22,6 +22,9 @@ std::string sink_figure(const Statistics& statistics, const CalibrationSummary& 
 /// How far the largest input channel of each linear stands above the median one, and how many are outliers.
 std::string linear_figure(const CalibrationSummary& findings);
 
+/// How many tokens each expert got, where there are experts.
+std::string expert_figure(const Statistics& statistics);
+
 /// The largest and the median channel of keys and values.
 std::string key_value_figure(const Statistics& statistics);
 

@@ -51,6 +51,10 @@ struct Figures {
   std::uint64_t prefix_queries = 0;  ///< tokens that were looked for
   std::uint64_t prefix_hits = 0;     ///< tokens that were found
   std::uint64_t preemptions = 0;
+  std::uint64_t experts_used = 0;   ///< of those that may stay on disk
+  std::uint64_t experts_found = 0;  ///< of these, in memory
+  std::uint64_t expert_bytes = 0;   ///< in memory
+  bool experts_on_disk = false;
   double fastest_tokens =
       0;  ///< a second that one text can have at most, by how fast weights are read; 0: not measured yet
   double request_seconds = 0;                       ///< from admission to the end: a moving average

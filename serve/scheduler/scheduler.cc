@@ -484,6 +484,12 @@ void Scheduler::publish() {
   figures_.cache_bytes = root_.cache().pool().bytes_in_use();
   figures_.cached_texts = prefix_cache_.size();
   figures_.shared_bytes = root_.cache().pool().shared_bytes();
+  if (const std::optional<ExpertFigures> experts = loaded_.model.expert_figures()) {
+    figures_.experts_on_disk = true;
+    figures_.experts_used = experts->used;
+    figures_.experts_found = experts->found;
+    figures_.expert_bytes = experts->bytes;
+  }
   const std::lock_guard lock(mutex_);
   published_ = figures_;
 }

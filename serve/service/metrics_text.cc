@@ -78,6 +78,12 @@ std::string metrics_text(const Figures& figures, const std::map<std::string, std
                figures.preemptions);
   writer.write("prompt_tokens_total", "counter", "Tokens of prompts that were read.", figures.prompt_tokens);
   writer.write("generation_tokens_total", "counter", "Tokens that were generated.", figures.generated_tokens);
+  if (figures.experts_on_disk) {
+    writer.write("expert_cache_queries_total", "counter", "Experts that a layer's tokens were sent to.",
+                 figures.experts_used);
+    writer.write("expert_cache_hits_total", "counter", "Of these, those that were in memory.", figures.experts_found);
+    writer.write("expert_cache_bytes", "gauge", "Memory that experts take.", figures.expert_bytes);
+  }
   if (figures.fastest_tokens > 0) {
     writer.write("generation_limit_tokens_per_second", "gauge",
                  "Tokens that one text can have at most, by how fast memory is read.", figures.fastest_tokens);

@@ -33,7 +33,7 @@ TEST_CASE("the reference forward pass gives the logits of transformers") {
 }
 
 Linear make_linear(const RoleTensor& tensor) {
-  FloatMatrixHolder holder{.matrix = {}, .owned = tensor.weight, .panels = {}};
+  FloatMatrixHolder holder{.matrix = {}, .owned = tensor.weight, .copied = {}, .panels = {}};
   holder.matrix = {
       .data = holder.owned.data(), .type = kernels::FloatType::kF32, .rows = tensor.rows, .cols = tensor.cols};
   Linear linear;

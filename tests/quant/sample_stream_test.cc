@@ -47,7 +47,7 @@ TEST_CASE("in front of what writes the stream, a token counts by the inverse of 
     stream.embed(model::Embedding(spec, runnable_parts(front, spec, fine_rounding)), {ids, kLength});
     for (float& value : std::span(stream.hidden()).first(spec.hidden_size)) value *= 1000;  // a massive token
     std::vector<float> hidden = stream.hidden();
-    stream.measure(weights, layer, {.samples = 2}, SampleStream::Then::kAdvance, SampleStream::What::kMoments, block);
+    stream.measure(weights, layer, {.samples = 2}, SampleStream::Then::kAdvance, {.shrink = false}, block);
 
     std::vector<std::vector<double>> energies(block.inputs.size());
     for (std::size_t sample = 0; sample < 2; ++sample) {
@@ -57,7 +57,7 @@ TEST_CASE("in front of what writes the stream, a token counts by the inverse of 
       for (const model::LinearInput& input : activations.inputs) {
         for (std::size_t i = 0; i < block.inputs.size(); ++i) {
           const WorkingLinear& reader = block.linears[block.inputs[i].readers.front()];
-          if (reader.name != input.linears.front()->name) continue;
+          if (reader.name != input.linears.front()) continue;
           if (input.count > 0) energies[i].resize(reader.cols);
           for (std::size_t row = 0; row < input.count; ++row) {
             const float* token = rows + (input.tokens.empty() ? row : input.tokens[row]) * spec.hidden_size;

@@ -152,6 +152,17 @@ TEST_CASE("kinds of linears come from any architecture's names") {
   CHECK_FALSE(findings.kinds[2].layered);
 }
 
+TEST_CASE("a page says how many experts got too few tokens, and a model without experts has no such section") {
+  Statistics statistics = small_model();
+  CHECK(!contains(ballast::calibration_page(statistics), "Experts"));
+  statistics.experts = {{.layer = 2, .columns = 8, .tokens = {60, 3, 0, 1}, .stand_ins = {0, 5, 8, 7}},
+                        {.layer = 3, .columns = 8, .tokens = {16, 16, 16, 16}, .stand_ins = {0, 0, 0, 0}}};
+  const std::string page = ballast::calibration_page(statistics);
+  CHECK(contains(page, "<strong>3 of 8 experts</strong> got fewer tokens"));
+  CHECK(contains(page, "1 of them none"));
+  CHECK(contains(page, "layer 2, expert 1: 3 tokens"));
+}
+
 TEST_CASE("a delimiter that carries massive values is named beside the first token") {
   Statistics statistics = small_model();
   CHECK(ballast::report::massive_places(statistics) == "at the first token");

@@ -10,6 +10,7 @@
 #include "tools/commands/job.h"
 #include "tools/flags/cache_flags.h"
 #include "tools/flags/draft_flags.h"
+#include "tools/flags/expert_flag.h"
 #include "tools/flags/option_checks.h"
 #include "tools/terminal/console.h"
 #include "tools/terminal/table.h"
@@ -25,6 +26,7 @@ struct BenchFlags {
   std::optional<std::filesystem::path> draft;
   std::size_t draft_tokens = SpeculationBenchmarkOptions{}.draft_tokens;
   double temperature = 0;
+  std::string expert_memory;
   bool json = false;
   JobFlags job;
 };
@@ -40,6 +42,7 @@ std::string benchmark_page(const Benchmark& benchmark) {
   machine.add_row({"floats", benchmark.bf16_products ? "BF16, onednn" : "F32, " + most.engine});
   machine.add_row({"load time", format_fixed(benchmark.load_seconds, 2) + " s"});
   machine.add_row({"peak memory", text::format_bytes(benchmark.peak_rss_bytes)});
+  if (benchmark.experts) machine.add_row({"experts", expert_text(*benchmark.experts)});
 
   using enum Table::Align;
   Table results({{"test"},
@@ -78,7 +81,8 @@ int bench_speculation(const BenchFlags& flags) {
                                   .temperature = flags.temperature,
                                   .generate = flags.options.generate,
                                   .repetitions = flags.options.repetitions,
-                                  .cache = flags.options.cache},
+                                  .cache = flags.options.cache,
+                                  .model = model_options(flags.expert_memory)},
                                  job.progress());
   }();
   print(flags.json ? benchmark_json(measured) + "\n" : speculation_page(measured));
@@ -92,7 +96,9 @@ int run_bench(const BenchFlags& flags) {
   }
   const Benchmark measured = [&] {
     Job job(flags.job);
-    return benchmark(flags.model, flags.options, job.progress());
+    BenchmarkOptions options = flags.options;
+    options.model = model_options(flags.expert_memory);
+    return benchmark(flags.model, options, job.progress());
   }();
   print(flags.json ? benchmark_json(measured) + "\n" : benchmark_page(measured));
   return kExitDone;
@@ -118,6 +124,7 @@ void add_bench(CLI::App& program, Action& action) {
   share_depth->needs(depth)->needs(sequences);
   add_count("-r,--repetitions", options.repetitions, 1, "Rounds that count; one more is run first");
   add_cache_flags(*command, options.cache);
+  add_expert_flag(*command, flags->expert_memory);
   CLI::Option* text = command->add_option("--text", flags->text,
                                           "Measure what drafts gain where this text is continued, and nothing else");
   text->type_name("FILE")->excludes(prompt, depth, sequences);

@@ -121,6 +121,32 @@ std::string outlier_table(const Statistics& statistics) {
   return table.text();
 }
 
+/// Who gets the tokens; empty for models without experts.
+std::string expert_table(const Statistics& statistics) {
+  if (statistics.experts.empty()) return {};
+  constexpr std::size_t kShown = 6;
+  using enum Table::Align;
+  Table table({{"layer", kRight},
+               {"experts", kRight},
+               {"fewest tokens", kRight},
+               {"most", kRight},
+               {"entropy, bits", kRight},
+               {"starved", kRight},
+               {"measured on others"}});
+  for (const ExpertStatistics& layer : statistics.experts) {
+    const std::vector<std::size_t> starved = layer.starved();
+    std::vector<std::string> numbers;
+    for (const std::size_t expert : starved) numbers.push_back(std::to_string(expert));
+    const auto [least, most] = std::ranges::minmax(layer.tokens);
+    table.add_row({std::to_string(layer.layer), report::count(layer.tokens.size()), report::count(least),
+                   report::count(most),
+                   format_fixed(layer.entropy(), 2) + " of " +
+                       format_fixed(std::log2(static_cast<double>(layer.tokens.size())), 2),
+                   report::count(starved.size()), report::listed(numbers, kShown)});
+  }
+  return "\n" + table.text();
+}
+
 // Asked before the work begins, not when it is done.
 void check_output(const fs::path& path, bool force) {
   const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
@@ -155,9 +181,9 @@ int calibrate_on(Ranks& ranks, const CalibrateFlags& flags) {
   if (ranks.first()) {
     save_statistics(statistics, flags.output, flags.force);
     if (flags.report) save_calibration_page(statistics, *flags.report, flags.force);
-    print(flags.json
-              ? json_with_plan(statistics, plan)
-              : summary_sheet(flags, statistics) + "\n" + layer_table(statistics) + "\n" + outlier_table(statistics));
+    print(flags.json ? json_with_plan(statistics, plan)
+                     : summary_sheet(flags, statistics) + "\n" + layer_table(statistics) + "\n" +
+                           outlier_table(statistics) + expert_table(statistics));
   }
   ranks.barrier();  // what the others keep may still be needed until the output is there
   discard_calibration_state(options);

@@ -11,6 +11,7 @@
 #include "tools/commands/evaluation_text.h"
 #include "tools/commands/job.h"
 #include "tools/flags/cache_flags.h"
+#include "tools/flags/expert_flag.h"
 #include "tools/flags/option_checks.h"
 #include "tools/terminal/console.h"
 
@@ -25,6 +26,7 @@ struct EvalFlags {
   EvaluateOptions options;
   std::optional<std::filesystem::path> questions;
   std::string delimiter = ChoiceOptions{}.delimiter;
+  std::string expert_memory;
   bool json = false;
   JobFlags job;
 };
@@ -35,6 +37,7 @@ int run_choices(const EvalFlags& flags) {
   options.reference = flags.options.reference;
   options.delimiter = flags.delimiter;
   options.cache = flags.options.cache;
+  options.model = model_options(flags.expert_memory);
   const ChoiceEvaluation evaluation = [&] {
     Job job(flags.job);
     return evaluate_choices(flags.model, options, job.progress());
@@ -48,7 +51,9 @@ int run_eval(const EvalFlags& flags) {
   if (flags.options.text_file.empty()) throw UsageError("say what to score: --text FILE or --choices FILE");
   const Evaluation evaluation = [&] {
     Job job(flags.job);
-    return evaluate(flags.model, flags.options, job.progress());
+    EvaluateOptions options = flags.options;
+    options.model = model_options(flags.expert_memory);
+    return evaluate(flags.model, options, job.progress());
   }();
   print(flags.json ? evaluation_json(evaluation) + "\n" : evaluation_sheet(evaluation));
   return kExitDone;
@@ -109,6 +114,7 @@ void add_eval(CLI::App& program, Action& action) {
           ->needs(reference);
   add_choice_flags(*command, *flags, {text, context, chunks, stream, reference_cache, per_position, worst});
   add_cache_flags(*command, options.cache);
+  add_expert_flag(*command, flags->expert_memory);
   command->add_flag("--json", flags->json, "Print one JSON object");
   add_processor_flags(*command, flags->job);
   add_bf16_flag(*command, flags->job);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ballast/text.h"
+#include "tools/flags/expert_flag.h"
 #include "tools/terminal/table.h"
 #include "tools/terminal/units.h"
 
@@ -113,6 +114,7 @@ std::string evaluation_sheet(const Evaluation& evaluation) {
   }
   sheet.add_row({"tensor files", text::format_bytes(evaluation.file_bytes) + ", " +
                                      format_fixed(evaluation.bits_per_weight, 2) + " bits per weight"});
+  if (evaluation.experts) sheet.add_row({"experts", expert_text(*evaluation.experts)});
   sheet.add_row({"time", format_duration(evaluation.seconds)});
   return sheet.text() + segment_table(evaluation) + position_table(evaluation) + worst_table(evaluation);
 }

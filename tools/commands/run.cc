@@ -12,6 +12,7 @@
 #include "tools/commands/job.h"
 #include "tools/flags/cache_flags.h"
 #include "tools/flags/draft_flags.h"
+#include "tools/flags/expert_flag.h"
 #include "tools/flags/option_checks.h"
 #include "tools/terminal/console.h"
 #include "tools/terminal/line_input.h"
@@ -24,6 +25,7 @@ struct RunFlags {
   std::optional<std::string> prompt;
   GenerateOptions options;
   std::optional<std::filesystem::path> draft;
+  std::string expert_memory;
   bool chat = false;
   JobFlags job;
 };
@@ -31,9 +33,17 @@ struct RunFlags {
 int run_run(const RunFlags& flags) {
   if (!flags.prompt && !flags.chat) throw UsageError("-p PROMPT is missing (-p - reads it from standard input)");
   use_processor(flags.job);
-  const Model model(flags.model);
+  const Model model(flags.model, model_options(flags.expert_memory));
   Generator generator = flags.draft ? Generator(model, Model(*flags.draft)) : Generator(model);
-  if (!flags.prompt) return converse(generator, flags.options, flags.job.quiet);
+  const auto tell_experts = [&] {
+    const std::optional<ExpertFigures> experts = model.expert_figures();
+    if (experts && !flags.job.quiet) print_message("experts: " + expert_text(*experts) + "\n");
+  };
+  if (!flags.prompt) {
+    const int code = converse(generator, flags.options, flags.job.quiet);
+    tell_experts();
+    return code;
+  }
 
   const std::string prompt = *flags.prompt == "-" ? read_input() : *flags.prompt;
   GenerationOutput output;
@@ -46,6 +56,7 @@ int run_run(const RunFlags& flags) {
                                            : generator.generate(prompt, flags.options, on_step);
   output.finish();
   if (!flags.job.quiet) print_message(timing_line(result) + "\n");
+  tell_experts();
   return kExitDone;
 }
 
@@ -84,6 +95,7 @@ void add_run(CLI::App& program, Action& action) {
       ->type_name("PROMPT");
   add_sampling_flags(*command, flags->options);
   add_cache_flags(*command, flags->options.cache);
+  add_expert_flag(*command, flags->expert_memory);
   add_draft_flags(*command, flags->draft, flags->options.draft_tokens, true);
   command->add_flag("--chat", flags->chat, "Answer the prompt as a chat message; without -p each line of input is one");
   add_processor_flags(*command, flags->job);

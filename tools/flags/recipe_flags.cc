@@ -40,6 +40,19 @@ void change_linears(const RecipeFlags& flags, WeightFormat& linears) {
   }
 }
 
+void add_pass_flags(CLI::App& command, RecipeFlags& flags) {
+  command.add_flag("--no-fold-norms", flags.no_fold_norms, "Leave the norms' gains where they are");
+  command.add_flag("--no-fold-biases", flags.no_fold_biases, "Leave biases where they are, needed or not");
+  command.add_flag("--no-center-norms", flags.no_center_norms, "Leave LayerNorms as they are");
+  command.add_flag("--equalize", flags.equalize, "Give V and O, and up and down, equal ranges by channel (exact)");
+  CLI::Option* smooth = command.add_flag(
+      "--smooth", flags.smooth, "Scale what linears read against their columns (exact) [schemes of integers do]");
+  command.add_flag("--no-smooth", flags.no_smooth, "Leave it as it is")->excludes(smooth);
+  command.add_flag("--rotate", flags.rotate, "Rotate the residual stream (exact)");
+  command.add_flag("--rotate-values", flags.rotate_values, "Rotate the values of each head (exact)");
+  command.add_flag("--untie-head", flags.untie_head, "Give a head that is the embedding a matrix of its own");
+}
+
 }  // namespace
 
 void add_recipe_flags(CLI::App& command, RecipeFlags& flags) {
@@ -93,16 +106,9 @@ void add_recipe_flags(CLI::App& command, RecipeFlags& flags) {
       ->option_text("REGEX=FORMAT")
       ->allow_extra_args(false);
   add_prefix_flag(command, flags.prefix);
-  command.add_flag("--no-fold-norms", flags.no_fold_norms, "Leave the norms' gains where they are");
-  command.add_flag("--no-fold-biases", flags.no_fold_biases, "Leave biases where they are, needed or not");
-  command.add_flag("--no-center-norms", flags.no_center_norms, "Leave LayerNorms as they are");
-  command.add_flag("--equalize", flags.equalize, "Give V and O, and up and down, equal ranges by channel (exact)");
-  CLI::Option* smooth = command.add_flag(
-      "--smooth", flags.smooth, "Scale what linears read against their columns (exact) [schemes of integers do]");
-  command.add_flag("--no-smooth", flags.no_smooth, "Leave it as it is")->excludes(smooth);
-  command.add_flag("--rotate", flags.rotate, "Rotate the residual stream (exact)");
-  command.add_flag("--rotate-values", flags.rotate_values, "Rotate the values of each head (exact)");
-  command.add_flag("--untie-head", flags.untie_head, "Give a head that is the embedding a matrix of its own");
+  add_pass_flags(command, flags);
+  command.add_flag("--no-shrink-experts", flags.no_shrink_experts,
+                   "Round experts by the tokens alone that calibration sent to them, however few");
 }
 
 Recipe recipe_from_flags(const RecipeFlags& flags) {
@@ -132,6 +138,7 @@ Recipe recipe_from_flags(const RecipeFlags& flags) {
     }
     recipe.activation_groups = *flags.activation_scales == "group";
   }
+  if (flags.no_shrink_experts) recipe.shrink_experts = false;
   if (flags.no_wide_end) recipe.int16_activations_at_end = false;
   if (flags.no_wide_amplified) recipe.int16_activations_where_amplified = false;
   if (flags.embedding) recipe.embedding = format_of("--embedding", *flags.embedding);

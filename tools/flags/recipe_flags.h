@@ -39,6 +39,7 @@ struct RecipeFlags {
   bool rotate_values = false;
   bool no_wide_end = false;
   bool no_wide_amplified = false;
+  bool no_shrink_experts = false;
   bool untie_head = false;
 };
 

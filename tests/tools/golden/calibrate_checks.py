@@ -46,6 +46,21 @@ def check_statistics_file(suite: Suite) -> None:
     suite.same("the statistics hold their tensors", sorted(tensors), sorted(names))
 
 
+def check_experts(suite: Suite) -> None:
+    found = suite.json("calibrate", "qwen3_moe", "-o", "moe.stats", "--text", "calibration.txt", "--samples", 2,
+                       "--length", 8, shape=shapes.CALIBRATE)["experts"]
+    suite.check("every token is counted with each of its experts",
+                [sum(layer["tokens"]) for layer in found] == [2 * 8 * 2] and len(found[0]["tokens"]) == 5, found)
+    suite.check("who got fewer tokens than columns was measured on others", all(
+        (tokens < 16) == (stand_ins > 0) == (expert in found[0]["starved"])
+        for expert, (tokens, stand_ins) in enumerate(zip(found[0]["tokens"], found[0]["stand_ins"]))), found)
+    page = suite.succeeds("calibrate", "qwen3_moe", "-o", "experts.stats", "--text", "calibration.txt",
+                          "--samples", 2, "--length", 8, "--report", "experts.html", "-q")
+    suite.check("calibrate prints a line for a layer's experts",
+                re.search(r"\n +1 +5 +\d+ +\d+ +[\d.]+ of 2\.32 +\d+  [\d, and]+\n", page.out), page)
+    suite.check("so does the report", "got fewer tokens" in (suite.work / "experts.html").read_text())
+
+
 def check_page(suite: Suite) -> None:
     run = suite.succeeds("calibrate", "llama3", "-o", "again.stats", "--report", "report.html", *SAMPLES)
     suite.check("the same command gives the same statistics", suite.bytes_of("again.stats") ==
@@ -88,4 +103,4 @@ def check_existing_output(suite: Suite) -> None:
     suite.check("--force replaces it", suite.bytes_of("kept") == suite.bytes_of("llama3.stats"))
 
 
-GROUPS = (check_massive_values, check_statistics_file, check_page, check_sampled_text, check_existing_output)
+GROUPS = (check_massive_values, check_statistics_file, check_experts, check_page, check_sampled_text, check_existing_output)

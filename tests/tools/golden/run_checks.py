@@ -35,6 +35,23 @@ def check_continuation(suite: Suite) -> None:
 
 
 
+def check_experts(suite: Suite) -> None:
+    flags = ("run", "qwen3_moe", "-p", "the cat", "-n", 24, "--kv", "f32")
+    whole = suite.succeeds(*flags)
+    part = suite.succeeds(*flags, "--expert-memory", "3200B")
+    suite.same("with memory for a part of the experts the text is the same", part.out, whole.out)
+    suite.check("their hit rate is told after the speed", re.fullmatch(
+        TIMING + r"experts: [\d.]+ % of \d+ in memory, [\d.]+ k?B read; [12] of 5 experts in [\d.]+ kB\n", part.err), part)
+    figures = suite.json("eval", "qwen3_moe", "--text", "text.txt", "--context", 16, "--chunks", 2, "--expert-memory",
+                         "3200B", shape=shapes.EVAL)
+    suite.check("eval tells it, too", figures["experts"]["in_memory"] <= 2, figures)
+    for model, size, line in (("qwen3_moe", "100B", r"expert memory: 100 bytes are too few: one expert takes \d+"),
+                              ("phi", "1MB", r"phi: has no experts[^\n]+")):
+        failed = suite.run("run", model, "-p", "the cat", "--expert-memory", size)
+        suite.check(f"memory of {size} for the experts of {model} is refused with one line",
+                    failed.code == 1 and re.fullmatch(rf"ballast: {line}\n", failed.err), failed)
+
+
 def check_drafts(suite: Suite) -> None:
     flags = ("run", "phi", "-p", "the cat the cat the", "-n", 40, "--temperature", 0.5, "--kv", "int8")
     plain = suite.succeeds(*flags, "--draft-tokens", 0)
@@ -108,4 +125,4 @@ def check_bench(suite: Suite) -> None:
                 refused.err.count("\n") == 1, refused)
 
 
-GROUPS = (check_continuation, check_drafts, check_chat, check_refusals, check_bench)
+GROUPS = (check_continuation, check_experts, check_drafts, check_chat, check_refusals, check_bench)

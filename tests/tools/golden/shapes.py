@@ -85,6 +85,8 @@ CALIBRATE = Object(
     massive_tokens=List(Object(token=ID, position=COUNT, text=TEXT, samples=COUNT)),
     sink_heads=List(Object(layer=COUNT, head=COUNT, share=POSITIVE)),
     linears=List(Object(name=TEXT, absmax_ratio=POSITIVE, outlier_channels=List(COUNT))),
+    experts_or_none=List(Object(layer=COUNT, tokens=List(COUNT), stand_ins=List(COUNT), entropy=POSITIVE,
+                                starved=List(COUNT))),
     samples=COUNT, length=COUNT, prefix=List(ID), plan=Object(memory_bytes=COUNT, seconds=POSITIVE))
 
 CONVERTED_GROUP = Object(name=TEXT, format=TEXT, tensors=COUNT, weights=COUNT, bytes_before=COUNT, bytes_after=COUNT,
@@ -95,7 +97,8 @@ EXPLAIN = Object(folds=List(Object(what=TEXT, outcome=TEXT, reason=TEXT, into_or
 
 VERIFY = Object(max_abs_error=POSITIVE, relative_error=POSITIVE, kl_mean=FIGURE, top1_agreement=POSITIVE, ok=FLAG)
 
-EVAL_FIELDS = dict(chunks=COUNT, tokens=COUNT, ppl=POSITIVE, ppl_stderr=POSITIVE, file_bytes=COUNT,
+ON_DISK = Object(hit_rate=POSITIVE, used=COUNT, loaded_bytes=COUNT, experts=COUNT, in_memory=COUNT, bytes=COUNT)
+EVAL_FIELDS = dict(experts_or_none=ON_DISK, chunks=COUNT, tokens=COUNT, ppl=POSITIVE, ppl_stderr=POSITIVE, file_bytes=COUNT,
                    bits_per_weight=POSITIVE, seconds=POSITIVE)
 AGAINST_REFERENCE = dict(reference_ppl=POSITIVE, kl_mean=FIGURE, kl_p99=FIGURE, top1_agreement=POSITIVE)
 EVAL = Object(**EVAL_FIELDS)
@@ -120,6 +123,7 @@ EVAL_CHOICES = Object(
 BENCH_RESULT = Object(test=TEXT, tokens_per_second=POSITIVE, stddev=POSITIVE, gb_s=POSITIVE,
                       gop_s=POSITIVE, fraction_of_limit=POSITIVE)
 BENCH = Object(
+    experts_or_none=ON_DISK,
     machine=Object(cpu=TEXT, simd_target=TEXT, threads=COUNT, read_gb_s=POSITIVE, peak_type=TEXT,
                    peak_gops=POSITIVE,
                    engines=List(Object(tokens=COUNT, engine=TEXT, speed=POSITIVE)), bf16_products=FLAG),

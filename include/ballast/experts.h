@@ -1,0 +1,34 @@
+// The experts of a mixture in less memory than all of them take.
+#ifndef BALLAST_EXPERTS_H_
+#define BALLAST_EXPERTS_H_
+
+#include <cstddef>
+#include <cstdint>
+
+namespace ballast {
+
+/// How a model is loaded.
+struct ModelOptions {
+  /// Bytes for experts in memory: the others are read from the model's files when a token is sent to them, and the ones
+  /// that were not used for the longest time make room. What the model computes is the same, to the bit. 0: all experts
+  /// are in memory.
+  std::uint64_t expert_bytes = 0;
+};
+
+/// What ModelOptions::expert_bytes came to so far.
+struct ExpertFigures {
+  std::uint64_t budget = 0;        ///< bytes
+  std::uint64_t bytes = 0;         ///< of the experts that are in memory now
+  std::size_t experts = 0;         ///< of the model
+  std::size_t in_memory = 0;       ///< of these, now
+  std::uint64_t used = 0;          ///< experts that layers needed, each once for all tokens that pass a layer together
+  std::uint64_t found = 0;         ///< of these, in memory already
+  std::uint64_t loaded_bytes = 0;  ///< of those that were not
+
+  /// 1 when nothing was needed yet.
+  double hit_rate() const { return used == 0 ? 1.0 : static_cast<double>(found) / static_cast<double>(used); }
+};
+
+}  // namespace ballast
+
+#endif  // BALLAST_EXPERTS_H_

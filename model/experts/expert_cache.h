@@ -1,0 +1,76 @@
+// Experts of a model that are read when a token is sent to them, in a budget of memory.
+#ifndef BALLAST_MODEL_EXPERTS_EXPERT_CACHE_H_
+#define BALLAST_MODEL_EXPERTS_EXPERT_CACHE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "ballast/experts.h"
+#include "model/experts/expert_store.h"
+
+namespace ballast::model {
+
+/// How experts come into memory.
+struct ExpertLoader {
+  /// Called before some experts of a layer are loaded, so that their reading can begin. Throws Error where it cannot.
+  std::function<void(std::size_t layer, std::span<const std::size_t> experts)> begin;
+
+  /// Called from several threads at once.
+  std::function<MlpWeights(std::size_t layer, std::size_t expert)> load;
+};
+
+/// The least recently used experts make room for those that are needed. Thread-safe.
+class ExpertCache {
+ public:
+  /// `budget` in bytes, of experts as they are in memory. Loads expert 0 of `layer`, which tells how large they are.
+  /// Throws Error when it does not fit.
+  ExpertCache(std::uint64_t budget, ExpertLoader loader, std::size_t layer);
+
+  /// The experts of a layer; as long as this is.
+  std::shared_ptr<const ExpertStore> of_layer(std::size_t layer) const;
+
+  /// Bytes of the largest expert so far.
+  std::uint64_t expert_bytes() const;
+
+  /// But for the number of the model's experts.
+  ExpertFigures figures() const;
+
+ private:
+  class LayerStore;
+  using Key = std::pair<std::size_t, std::size_t>;  // layer, expert
+
+  struct Entry {
+    Key key;
+    std::shared_ptr<const MlpWeights> weights;
+    std::uint64_t bytes = 0;
+  };
+
+  using Weights = std::vector<std::shared_ptr<const MlpWeights>>;
+
+  std::size_t most_at_once() const;
+  Weights get(std::size_t layer, std::span<const std::size_t> experts) const;
+  void load(std::size_t layer, std::span<const std::size_t> experts, Weights& weights) const;
+  void insert(Key key, std::shared_ptr<const MlpWeights> weights) const;
+  void make_room(std::uint64_t bytes, std::size_t kept) const;
+
+  std::uint64_t budget_;
+  ExpertLoader loader_;
+  mutable std::mutex mutex_;          ///< held while experts are loaded, too: who waits may want the same ones
+  mutable std::list<Entry> entries_;  ///< the one that was used last comes first
+  mutable std::map<Key, std::list<Entry>::iterator> by_key_;
+  mutable std::uint64_t bytes_ = 0;    ///< of the entries
+  mutable std::uint64_t largest_ = 0;  ///< of an expert
+  mutable ExpertFigures figures_;
+};
+
+}  // namespace ballast::model
+
+#endif  // BALLAST_MODEL_EXPERTS_EXPERT_CACHE_H_

@@ -1,0 +1,32 @@
+// Where a layer's experts are when they are not all in memory.
+#ifndef BALLAST_MODEL_EXPERTS_EXPERT_STORE_H_
+#define BALLAST_MODEL_EXPERTS_EXPERT_STORE_H_
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace ballast::model {
+
+struct MlpWeights;
+
+/// Gives the weights of one layer's experts. Any number of threads may ask at once.
+class ExpertStore {
+ public:
+  ExpertStore() = default;
+  ExpertStore(const ExpertStore&) = delete;
+  ExpertStore& operator=(const ExpertStore&) = delete;
+  virtual ~ExpertStore() = default;
+
+  /// How many experts may be asked for at once; at least one.
+  virtual std::size_t most_at_once() const = 0;
+
+  /// Weights of some experts, in the order asked for. They stay in memory while the pointers do. Throws Error where
+  /// they cannot be read.
+  virtual std::vector<std::shared_ptr<const MlpWeights>> get(std::span<const std::size_t> experts) const = 0;
+};
+
+}  // namespace ballast::model
+
+#endif  // BALLAST_MODEL_EXPERTS_EXPERT_STORE_H_

@@ -1,0 +1,30 @@
+#include "tools/flags/expert_flag.h"
+
+#include <doctest/doctest.h>
+
+#include "tools/flags/option_checks.h"
+
+namespace ballast::tools {
+namespace {
+
+TEST_CASE("memory for experts is a size, all of them without it, and never nothing") {
+  CHECK(model_options("").expert_bytes == 0);
+  CHECK(model_options("2GB").expert_bytes == 2'000'000'000);
+  CHECK(model_options("1.5 GiB").expert_bytes == std::uint64_t{3} << 29);
+  CHECK_THROWS_AS(model_options("0MB"), UsageError);
+  CHECK_THROWS_AS(model_options("much"), UsageError);
+}
+
+TEST_CASE("the hit rate of experts is told with what was read and what is held") {
+  CHECK(expert_text({.budget = 500'000'000,
+                     .bytes = 402'000'000,
+                     .experts = 128,
+                     .in_memory = 32,
+                     .used = 1234,
+                     .found = 1149,
+                     .loaded_bytes = 1'210'000'000}) ==
+        "93.1 % of 1,234 in memory, 1.21 GB read; 32 of 128 experts in 402.0 MB");
+}
+
+}  // namespace
+}  // namespace ballast::tools
