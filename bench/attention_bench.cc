@@ -18,19 +18,26 @@ namespace {
 using kernels::CacheType;
 using kernels::RowKind;
 
+/// Heads of queries, of keys, and the channels of each.
+struct Heads {
+  std::size_t queries, keys, key_size, value_size;
+  bool values_in_keys = false;
+};
+
 /// Keys and values of one layer.
 class CachedLayer {
  public:
-  CachedLayer(CacheType type, std::size_t heads, std::size_t length, std::size_t size, model::PagePool& pool)
-      : layout_(type, heads, size, size) {
-    const std::vector<float> rows = random_floats(length * heads * size);
+  CachedLayer(CacheType type, const Heads& heads, std::size_t length, model::PagePool& pool)
+      : layout_(type, heads.keys, heads.key_size, heads.value_size, heads.values_in_keys) {
+    const std::vector<float> rows = random_floats(length * heads.keys * heads.key_size);
     std::vector<std::byte*> writable;
     for (std::size_t first = 0; first < length; first += kernels::kPageTokens) {
       writable.push_back(memory_.emplace_back(pool.take(layout_.bytes())).data());
       pages_.push_back({.data = writable.back(), .fp16_rows = nullptr});
     }
     for (const RowKind kind : {RowKind::kKeys, RowKind::kValues}) {
-      kernels::store_rows(rows.data(), heads * size, length, layout_, kind, writable, 0);
+      if (kind == RowKind::kValues && heads.values_in_keys) continue;
+      kernels::store_rows(rows.data(), heads.keys * heads.key_size, length, layout_, kind, writable, 0);
     }
   }
 
@@ -46,30 +53,49 @@ class CachedLayer {
 };
 
 /// The last `queries` of depth + queries tokens. One query walks through as many layers as leave the caches.
-void cached_attention(benchmark::State& state, CacheType type) {
-  const auto argument = [&](int i) { return static_cast<std::size_t>(state.range(i)); };
-  const std::size_t heads = argument(0), kv_heads = argument(1), size = argument(2);
-  const std::size_t queries = argument(3), length = argument(4) + queries;
+void attend(benchmark::State& state, CacheType type, const Heads& heads, std::size_t queries, std::size_t depth) {
+  const std::size_t length = depth + queries;
   const std::shared_ptr<model::PagePool> pool = model::PagePool::make();
   std::list<CachedLayer> layers;
   std::size_t bytes = 0;
   do {
-    bytes = layers.emplace_back(type, kv_heads, length, size, *pool).bytes();
+    bytes = layers.emplace_back(type, heads, length, *pool).bytes();
   } while (queries == 1 && layers.size() < copies_beyond_caches(bytes));
-  const std::vector<float> q = random_floats(queries * heads * size);
-  std::vector<float> out(q.size());
-  const kernels::AttentionShape shape = {.heads = heads, .kv_heads = kv_heads, .head_size = size, .scale = 0.1F};
+  const std::size_t row = heads.queries * heads.key_size;
+  const std::vector<float> q = random_floats(queries * row);
+  std::vector<float> out(queries * heads.queries * heads.value_size);
+  const kernels::AttentionShape shape = {.heads = heads.queries,
+                                         .kv_heads = heads.keys,
+                                         .head_size = heads.key_size,
+                                         .scale = 0.1F,
+                                         .value_size = heads.value_size};
   auto layer = layers.begin();
   for (auto _ : state) {
     const kernels::AttentionSequence sequence = {
-        .q = q.data(), .q_stride = heads * size, .queries = queries, .kv = layer->view(length), .out = out.data()};
+        .q = q.data(), .q_stride = row, .queries = queries, .kv = layer->view(length), .out = out.data()};
     kernels::attention(shape, {&sequence, 1});
     if (++layer == layers.end()) layer = layers.begin();
   }
   const double seen = static_cast<double>(length) - static_cast<double>(queries - 1) / 2;
-  report(state, {.operations = 4.0 * static_cast<double>(heads * size * queries) * seen,
+  const std::size_t products = heads.queries * (heads.key_size + heads.value_size) * queries;
+  report(state, {.operations = 2.0 * static_cast<double>(products) * seen,
                  .bytes = static_cast<double>(bytes),
                  .peak_gops = type == CacheType::kInt8 ? limits().int8_gops : limits().f32_gflops});
+}
+
+void cached_attention(benchmark::State& state, CacheType type) {
+  const auto argument = [&](int i) { return static_cast<std::size_t>(state.range(i)); };
+  const std::size_t size = argument(2);
+  attend(state, type, {.queries = argument(0), .keys = argument(1), .key_size = size, .value_size = size}, argument(3),
+         argument(4));
+}
+
+/// DeepSeek-V2-Lite's attention over latent vectors, and over the keys and values that they stand for.
+void latent_attention(benchmark::State& state, CacheType type, bool expanded) {
+  const Heads latent = {.queries = 16, .keys = 1, .key_size = 576, .value_size = 512, .values_in_keys = true};
+  const Heads heads = {.queries = 16, .keys = 16, .key_size = 192, .value_size = 128};
+  attend(state, type, expanded ? heads : latent, static_cast<std::size_t>(state.range(0)),
+         static_cast<std::size_t>(state.range(1)));
 }
 
 void shapes(benchmark::internal::Benchmark* bench) {
@@ -85,6 +111,19 @@ void shapes(benchmark::internal::Benchmark* bench) {
 
 BENCHMARK_CAPTURE(cached_attention, int8, CacheType::kInt8)->Apply(shapes);
 BENCHMARK_CAPTURE(cached_attention, f16, CacheType::kF16)->Apply(shapes);
+
+void latent_shapes(benchmark::internal::Benchmark* bench) {
+  bench->ArgNames({"queries", "depth"});
+  for (const std::int64_t queries : {1, 512}) {
+    for (const std::int64_t depth : {512, 4096}) bench->Args({queries, depth});
+  }
+  bench->UseRealTime()->Unit(benchmark::kMicrosecond);
+}
+
+BENCHMARK_CAPTURE(latent_attention, int8, CacheType::kInt8, false)->Apply(latent_shapes);
+BENCHMARK_CAPTURE(latent_attention, f16, CacheType::kF16, false)->Apply(latent_shapes);
+BENCHMARK_CAPTURE(latent_attention, int8_expanded, CacheType::kInt8, true)->Apply(latent_shapes);
+BENCHMARK_CAPTURE(latent_attention, f16_expanded, CacheType::kF16, true)->Apply(latent_shapes);
 
 }  // namespace
 }  // namespace ballast::bench

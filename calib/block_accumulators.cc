@@ -3,25 +3,30 @@
 #include <span>
 #include <utility>
 
+#include "model/forward/key_value_cache.h"
+#include "model/mixer/mixer.h"
+
 namespace ballast::calib {
 
 namespace {
 
 using jobs::IndexRange;
 
-const AttentionSpec& attention_of(const ModelSpec& spec, std::size_t layer) {
-  static const AttentionSpec none;
-  const AttentionSpec* attention = spec.layers[layer].attention();
-  return attention == nullptr ? none : *attention;
+std::size_t heads_of(const LayerSpec& layer) {
+  return layer.attention() == nullptr ? 0 : layer.attention()->heads;
+}
+
+model::CacheShape cache_of(const LayerSpec& layer) {
+  return layer.attention() == nullptr ? model::CacheShape{} : model::cache_shape(layer);
 }
 
 }  // namespace
 
 BlockAccumulators::BlockAccumulators(const ModelSpec& spec, std::size_t layer, const Samples& samples, Ranks& ranks)
-    : keys(attention_of(spec, layer).kv_heads * attention_of(spec, layer).head_size),
-      values(attention_of(spec, layer).kv_heads * attention_of(spec, layer).value_size),
+    : keys(cache_of(spec.layers[layer]).kv_heads * cache_of(spec.layers[layer]).key_size),
+      values(cache_of(spec.layers[layer]).kv_heads * cache_of(spec.layers[layer]).value_size),
       output(spec.hidden_size),
-      first_token_share(attention_of(spec, layer).heads, jobs::SumOrder::kFixed),
+      first_token_share(heads_of(spec.layers[layer]), jobs::SumOrder::kFixed),
       spec_(spec),
       layer_(layer),
       samples_(samples),

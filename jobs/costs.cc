@@ -39,8 +39,7 @@ BlockCosts block_costs(const ModelSpec& spec, std::size_t layer, const model::Bl
     written += share * static_cast<double>(linear.rows());
   });
   costs.activation_bytes = static_cast<std::uint64_t>(written * sizeof(float));
-  const model::CacheShape cache = model::cache_shape(spec.layers[layer]);
-  costs.cache_bytes = cache.kv_heads * (cache.key_size + cache.value_size) * sizeof(float);
+  costs.cache_bytes = model::cache_shape(spec.layers[layer]).size() * sizeof(float);
   return costs;
 }
 
@@ -48,7 +47,8 @@ double attention_multiply_adds(const ModelSpec& spec, std::size_t layer, std::si
   const AttentionSpec* attention = spec.layers[layer].attention();
   if (attention == nullptr) return 0;
   const double seen = static_cast<double>(length) * (spec.causal ? 0.5 : 1.0);
-  return seen * static_cast<double>(attention->heads * (attention->head_size + attention->value_size));
+  const model::CacheShape cache = model::cache_shape(spec.layers[layer]);
+  return seen * static_cast<double>(attention->heads * (cache.key_size + cache.value_size));
 }
 
 }  // namespace ballast::jobs

@@ -21,11 +21,17 @@ bool is_looked_up(Role role, const ModelSpec& spec) {
          (role == Role::kEmbedding && !spec.tied_embeddings);
 }
 
+bool is_copied_by_mixer(Role role, const ModelSpec& spec, std::size_t layer) {
+  return role_row(role).place == RoleRow::Place::kBlock && role_row(spec.layers[layer], role).copied_by_mixer;
+}
+
 BlockParts parts_of(const ModelSource& source, std::size_t layer, FloatLayout layout) {
   BlockParts parts = source.parts(layer);
   if (layout == FloatLayout::kRows) return parts;
   parts.linear = [&source, layer, in_rows = std::move(parts.linear)](Part part) {
-    if (is_looked_up(part.role, source.spec())) return in_rows(part);
+    if (is_looked_up(part.role, source.spec()) || is_copied_by_mixer(part.role, source.spec(), layer)) {
+      return in_rows(part);
+    }
     Linear linear = in_panels(in_rows(part));
     source.release(part, layer);
     return linear;

@@ -59,8 +59,9 @@ struct RoleRow {
   /// Whether something multiplies in between; where nothing does, that norm is what the linear reads. Null: always.
   bool (*gate_follows)(const LayerSpec&) = nullptr;
 
-  bool writes_stream = false;  ///< its outputs are added to the residual stream
-  bool after_mixing = false;   ///< reads no token but its own, and no token reads it later in the layer
+  bool writes_stream = false;    ///< its outputs are added to the residual stream
+  bool copied_by_mixer = false;  ///< its mixer multiplies with a copy in a form of its own
+  bool after_mixing = false;     ///< reads no token but its own, and no token reads it later in the layer
 
   /// Why its bias stays where it is, for a user; null where it is added to the residual stream.
   const char* (*why_bias_stays)(const LayerSpec&) = nullptr;

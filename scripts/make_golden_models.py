@@ -37,9 +37,8 @@ MODELS = {
 }
 PLAIN = dict(vocab_size=67, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=48,
              max_position_embeddings=64)
-LATENT = dict(moe_intermediate_size=24, n_routed_experts=6, num_experts_per_tok=2, n_shared_experts=1,
-              first_k_dense_replace=1, kv_lora_rank=12, qk_nope_head_dim=8, qk_rope_head_dim=4, v_head_dim=6,
-              num_key_value_heads=4)
+LATENT = dict(moe_intermediate_size=8, n_routed_experts=6, num_experts_per_tok=2, n_shared_experts=1, n_group=3,
+              topk_group=2, kv_lora_rank=10, qk_nope_head_dim=6, qk_rope_head_dim=4, v_head_dim=5, num_key_value_heads=2)
 DELTA = dict(linear_num_key_heads=2, linear_num_value_heads=4, linear_key_head_dim=6, linear_value_head_dim=10,
              linear_conv_kernel_dim=4)
 # Enough for most families: the files of all lie in the tree.
@@ -60,12 +59,12 @@ FAMILIES = {
         SMALL, head_dim=16, attention_bias=True, mlp_only_layers=[0], layer_types=["linear_attention", "full_attention"],
         num_experts=4, num_experts_per_tok=2, moe_intermediate_size=12, shared_expert_intermediate_size=20, **DELTA)),
     "deepseek_v2": ("DeepseekV2", "ForCausalLM", dict(
-        {**SIZES, **LATENT}, q_lora_rank=None, n_group=3, topk_group=2, topk_method="group_limited_greedy",
+        {**SMALL, **LATENT}, q_lora_rank=None, first_k_dense_replace=1, topk_method="group_limited_greedy",
         routed_scaling_factor=1.5, norm_topk_prob=False, rope_parameters=dict(
             rope_type="yarn", rope_theta=10000.0, factor=4.0, original_max_position_embeddings=16, mscale=0.7,
             mscale_all_dim=0.9, beta_fast=32, beta_slow=1))),
     "deepseek_v3": ("DeepseekV3", "ForCausalLM", dict(
-        {**SIZES, **LATENT}, q_lora_rank=16, n_group=3, topk_group=2, attention_bias=True)),
+        {**SMALL, **LATENT}, q_lora_rank=9, first_k_dense_replace=1, attention_bias=True)),
     "phi": ("Phi", "ForCausalLM", dict(PLAIN, num_key_value_heads=2, bos_token_id=1, eos_token_id=1,
                                        rope_parameters=dict(rope_type="default", rope_theta=10000.0,
                                                             partial_rotary_factor=0.5))),
@@ -150,6 +149,8 @@ FAMILIES = {
         mamba_head_dim=3, n_groups=2, ssm_state_size=5, use_bias=True, n_routed_experts=4, num_experts_per_tok=2,
         moe_intermediate_size=4, moe_shared_expert_intermediate_size=3, n_group=2, routed_scaling_factor=1.5,
         layers_block_type=["linear_attention", "mlp", "full_attention", "moe"])),
+    "glm4_moe_lite": ("Glm4MoeLite", "ForCausalLM", dict({**SMALL, **LATENT}, q_lora_rank=9,
+                                                         mlp_layer_types=["sparse", "dense"])),
 }
 CONFIGURATIONS = {"qwen3_5_text": "Qwen3_5TextConfig"}  # where the class is not that of the whole model
 WHOLE_EXPERTS = ("mixtral",)  # all experts of a layer in one tensor, as newer checkpoints have them
@@ -333,6 +334,7 @@ def main() -> None:
     parser.add_argument("-o", "--output", type=pathlib.Path, default=default)
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
+    torch.set_num_threads(1)  # how many there are decides the order of sums, and so the last digits
     for index, name in enumerate(MODELS):
         write_model(name, arguments.output, arguments.seed * len(MODELS) + index)
     for index, name in enumerate(FAMILIES):

@@ -76,7 +76,8 @@ struct AttentionSpec {
 };
 
 /// Latent attention (DeepSeek-V2, arXiv:2405.04434): queries, keys and values come out of narrow normalized vectors;
-/// the keys' rotated part is one vector that all heads share. A head's channels are first the plain, then the rotated.
+/// the keys' rotated part is one vector that all heads share. A head's channels are first the plain, then the rotated;
+/// heads have keys and values of their own, and no norms.
 struct LatentAttentionSpec {
   AttentionSpec attention;
   std::size_t query_rank = 0;  ///< 0: queries are projected directly

@@ -53,7 +53,7 @@ void prepare_queries(const AttentionShape& shape, const AttentionTask& task, boo
       dst += count;
     }
     if (kv.layout->type() != CacheType::kInt8) continue;
-    quantize_queries(rows, shape.head_size, scratch);
+    quantize_queries(*kv.layout, rows, scratch);
     if (kv.key_bias.values == nullptr) continue;
     prepare_key_bias(kv.key_bias, task.first_kv_head + head, rows, shape.head_size, scratch);
   }
@@ -65,16 +65,23 @@ void store_outputs(const AttentionShape& shape, const AttentionTask& task, std::
                    const AttentionRows& rows) {
   const std::size_t group = shape.heads_of_key();
   const std::size_t size = shape.output_size();
+  const PageLayout& layout = *task.sequence().kv.layout;
+  const bool rotated = layout.type() == CacheType::kInt8 && layout.values_in_keys();
   for (std::size_t row = 0; row < task.rows_of_head(shape); ++row) {
     const AttentionQuery& query = task.queries[row / group];
     const std::size_t head = kv_head * group + row % group;  // of the task's
     const std::size_t head_of_all = task.first_kv_head * group + head;
     float* dst = query.sequence->out + (query.index * shape.heads + head_of_all) * size;
+    const float* sums = rows.sums + row * rows.sum_size;
+    if (rotated) {  // the rotation is its own inverse
+      rotate_head(sums, size, dst);
+      sums = dst;
+    }
     float total = rows.total[row];
     if (shape.sink_logits != nullptr) {
       total += std::exp2(shape.sink_logits[head_of_all] * std::numbers::log2e_v<float> - rows.maximum[row]);
     }
-    scale_values(rows.sums + row * rows.sum_size, size, 1.0F / total, dst);
+    scale_values(sums, size, 1.0F / total, dst);
     if (task.first_token_share != nullptr) {
       task.first_token_share[head] += std::exp2(static_cast<double>(rows.first_score[row]) - rows.maximum[row]) / total;
     }

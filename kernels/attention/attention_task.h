@@ -35,6 +35,11 @@ inline std::size_t part_end(std::size_t position) {
 /// Most rows that meet a block of INT8 keys before they meet its values: their scores stay in L1.
 inline constexpr std::size_t kMostInt8TileRows = 6;
 
+/// Float keys that rows of queries meet at once where these are multiplied channel by channel (dot_scores-inl.h), and
+/// the most by which a row is padded there: a vector of 2048 bits.
+inline constexpr std::size_t kDotKeys = 8;
+inline constexpr std::size_t kDotPadding = 64;
+
 /// Positions begin .. end.
 struct PositionRange {
   std::size_t begin;
@@ -57,6 +62,11 @@ struct AttentionQuery {
 
   std::size_t position() const { return sequence->kv.length - sequence->queries + index; }
 };
+
+/// Codes from one row of quantized queries to the next: whole fours, for keys in two parts, too.
+inline std::size_t query_code_stride(std::size_t head_size) {
+  return stored_size(CacheType::kInt8, RowKind::kKeys, head_size) + 4;
+}
 
 /// What one task computes: queries with some key heads, for all heads that share them. The queries are of one sequence,
 /// or of several that keep the range in the same pages. Its rows are [kv_heads][queries][heads that share a key head].
@@ -219,6 +229,25 @@ struct KeyBiasScratch {
         far{cutter.take_as<double>(head_size), cutter.take_as<std::size_t>(1)} {}
 };
 
+/// Of quantized queries that meet keys in two parts, the values among their channels and the others: each part's scale
+/// as a share of the row's, and the starts of the others.
+struct QueryParts {
+  float* of_values;             ///< [rows]
+  float* of_others;             ///< [rows]
+  std::int32_t* others_starts;  ///< [rows]
+
+  QueryParts from(std::size_t first) const {
+    QueryParts parts = *this;
+    parts.of_values += first;
+    parts.of_others += first;
+    parts.others_starts += first;
+    return parts;
+  }
+
+  QueryParts(FloatCutter& cutter, std::size_t rows)
+      : of_values(cutter.take(rows)), of_others(cutter.take(rows)), others_starts(cutter.take_as<std::int32_t>(rows)) {}
+};
+
 /// A task's working memory.
 struct AttentionScratch {
   FloatCutter cutter;
@@ -226,15 +255,17 @@ struct AttentionScratch {
   AttentionRows part;  ///< of a part that is not the first
   float* q;            ///< [rows][head_size], times the scale and log2(e)
   float* scores;       ///< [rows][kAttentionKeys], then softmax weights
-  float* panel;        ///< float keys, [head_size][panel rows]; or a block's F16 keys among INT8 ones
+  float* panel;        ///< float keys, [head_size][panel rows] or rows; or a block's F16 keys among INT8 ones
   float* values;       ///< [kAttentionKeys][value_size]: float values, or a block's F16 ones among INT8 ones
   float* rescale;      ///< [rows]: what sums so far are multiplied with
 
   // For INT8 caches.
-  std::int8_t* q_codes;      ///< [rows][stored size of a key]
+  std::int8_t* q_codes;      ///< [rows][query_code_stride]
   float* rotated;            ///< [head_size]: one query
   float* q_scales;           ///< [rows], not 0
   std::int32_t* q_starts;    ///< [rows]: what takes the 128 out that is added to keys
+  QueryParts q_parts;        ///< where values are in keys
+  std::int8_t* value_codes;  ///< [kAttentionKeys / 4][sum_size][4]: a block's, taken from the keys that contain them
   float* value_scales;       ///< [kAttentionKeys]: 0 for values that are not read from codes
   std::uint8_t* weights;     ///< [kMostInt8TileRows][kAttentionKeys]
   std::uint8_t* fp16_slots;  ///< [kAttentionKeys]: of the block's F16 rows
@@ -250,13 +281,15 @@ struct AttentionScratch {
         part(cutter, row_count, value_size),
         q(cutter.take(row_count * head_size)),
         scores(cutter.take(std::max(row_count, kMostInt8TileRows) * kAttentionKeys)),
-        panel(cutter.take(kAttentionKeys * head_size)),
+        panel(cutter.take(std::max(kAttentionKeys * head_size, kDotKeys * (head_size + kDotPadding)))),
         values(cutter.take(kAttentionKeys * value_size + kSlack)),
         rescale(cutter.take(row_count)),
-        q_codes(cutter.take_as<std::int8_t>(row_count * stored_size(CacheType::kInt8, RowKind::kKeys, head_size))),
+        q_codes(cutter.take_as<std::int8_t>(row_count * query_code_stride(head_size))),
         rotated(cutter.take(head_size)),
         q_scales(cutter.take(row_count)),
         q_starts(cutter.take_as<std::int32_t>(row_count)),
+        q_parts(cutter, row_count),
+        value_codes(cutter.take_as<std::int8_t>(kAttentionKeys * AttentionRows::padded(value_size))),
         value_scales(cutter.take(kAttentionKeys)),
         weights(cutter.take_as<std::uint8_t>(kMostInt8TileRows * kAttentionKeys)),
         fp16_slots(cutter.take_as<std::uint8_t>(kAttentionKeys)),
@@ -267,9 +300,10 @@ struct AttentionScratch {
     AttentionScratch scratch = *this;
     scratch.rows = rows.from(first);
     scratch.q += first * head_size;
-    scratch.q_codes += first * stored_size(CacheType::kInt8, RowKind::kKeys, head_size);
+    scratch.q_codes += first * query_code_stride(head_size);
     scratch.q_scales += first;
     scratch.q_starts += first;
+    scratch.q_parts = q_parts.from(first);
     scratch.bias = bias.from(first, head_size);
     return scratch;
   }

@@ -14,6 +14,7 @@
 #include <limits>
 
 #include "kernels/attention/attention_task.h"
+#include "kernels/attention/dot_scores-inl.h"
 #include "kernels/attention/exp2-inl.h"
 #include "kernels/attention/key_value_pages.h"
 #include "kernels/exp-inl.h"
@@ -93,6 +94,16 @@ HWY_INLINE void softmax_block(float* HWY_RESTRICT scores, std::size_t valid, std
   total = total * rescale + hn::ReduceSum(df, sum);
 }
 
+/// The block's values to F32, [count][size].
+HWY_INLINE void decode_block_values(const AttentionBlock& block, float* dst) {
+  const std::size_t size = block.layout.size(RowKind::kValues);
+  const std::size_t row_bytes = block.layout.row_bytes(RowKind::kValues);
+  const FloatType type = float_type(block.layout.type());
+  const std::byte* values = block.rows(RowKind::kValues) + block.begin * row_bytes;
+  if (!block.layout.values_in_keys()) return decode_values(values, type, block.count() * size, dst);
+  for (std::size_t i = 0; i < block.count(); ++i) decode_values(values + i * row_bytes, type, size, dst + i * size);
+}
+
 /// sums = sums * rescale + weights . values
 HWY_INLINE void accumulate_float_values(const AttentionBlock& block, std::size_t rows,
                                         const AttentionScratch& scratch) {
@@ -100,8 +111,7 @@ HWY_INLINE void accumulate_float_values(const AttentionBlock& block, std::size_t
   const std::size_t lanes = hn::Lanes(df);
   const std::size_t width = panel_rows();
   const std::size_t size = block.layout.size(RowKind::kValues);
-  const std::byte* values = block.rows(RowKind::kValues) + block.begin * block.layout.row_bytes(RowKind::kValues);
-  decode_values(values, float_type(block.layout.type()), block.count() * size, scratch.values);
+  decode_block_values(block, scratch.values);
   for (std::size_t c = 0; c < size; c += width) {
     const std::size_t wide = HWY_MIN(width, size - c);
     float* sums = scratch.rows.sums + c;
@@ -120,7 +130,11 @@ HWY_INLINE void accumulate_float_values(const AttentionBlock& block, std::size_t
 template <class Visible>
 HWY_INLINE void attend_float_block(const AttentionBlock& block, float limit, std::size_t rows, const Visible& visible,
                                    const AttentionScratch& scratch) {
-  score_float_block(block, rows, scratch);
+  if (block.layout.values_in_keys()) {
+    score_by_dots(block, rows, scratch);
+  } else {
+    score_float_block(block, rows, scratch);
+  }
   const std::size_t first = block.first_position + block.begin;
   for (std::size_t row = 0; row < rows; ++row) {
     const PositionRange seen = visible(row);

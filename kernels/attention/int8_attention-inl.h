@@ -30,18 +30,35 @@ namespace ballast::kernels::HWY_NAMESPACE {
 
 static_assert(kInt8TileRows <= kMostInt8TileRows);
 
-/// Queries, rotated as the keys are, to codes. A row of zeros has scale 1: its scores are 0 whatever the scale.
-HWY_INLINE void quantize_queries(std::size_t rows, std::size_t size, const AttentionScratch& scratch) {
-  const std::size_t stride = stored_size(CacheType::kInt8, RowKind::kKeys, size);
+/// Values of a query, rotated as the keys' are, to codes, zeros up to a whole four; returns their scale.
+HWY_INLINE float quantize_query(const float* src, std::size_t size, float* rotated, std::int8_t* codes,
+                                std::int32_t& start) {
+  rotate_head(src, size, rotated);
+  std::int32_t sum;
+  const float scale = quantize_group(rotated, size, absolute_maximum(rotated, size), codes, sum);
+  std::fill(codes + size, codes + stored_size(CacheType::kInt8, RowKind::kKeys, size), std::int8_t{0});
+  start = -128 * sum;
+  return scale;
+}
+
+/// Queries to codes. A row of zeros has scale 1: its scores are 0 whatever the scale.
+HWY_INLINE void quantize_queries(const PageLayout& layout, std::size_t rows, const AttentionScratch& scratch) {
+  const std::size_t size = layout.size(RowKind::kKeys), values = layout.size(RowKind::kValues);
   for (std::size_t row = 0; row < rows; ++row) {
-    float* q = scratch.rotated;
-    rotate_head(scratch.q + row * size, size, q);
-    std::int8_t* codes = scratch.q_codes + row * stride;
-    std::int32_t sum;
-    const float scale = quantize_group(q, size, absolute_maximum(q, size), codes, sum);
-    std::fill_n(codes + size, stride - size, std::int8_t{0});
-    scratch.q_scales[row] = scale == 0.0F ? 1.0F : scale;
-    scratch.q_starts[row] = -128 * sum;
+    const float* q = scratch.q + row * size;
+    std::int8_t* codes = scratch.q_codes + row * query_code_stride(size);
+    if (!layout.values_in_keys()) {
+      const float scale = quantize_query(q, size, scratch.rotated, codes, scratch.q_starts[row]);
+      scratch.q_scales[row] = scale == 0.0F ? 1.0F : scale;
+      continue;
+    }
+    const float of_values = quantize_query(q, values, scratch.rotated, codes, scratch.q_starts[row]);
+    const float of_others = quantize_query(q + values, size - values, scratch.rotated, codes + layout.others_at(),
+                                           scratch.q_parts.others_starts[row]);
+    const float larger = std::max(of_values, of_others);
+    scratch.q_scales[row] = larger == 0.0F ? 1.0F : larger;
+    scratch.q_parts.of_values[row] = of_values / scratch.q_scales[row];
+    scratch.q_parts.of_others[row] = of_others / scratch.q_scales[row];
   }
 }
 
@@ -59,11 +76,65 @@ HWY_INLINE std::size_t prepare_values(const AttentionBlock& block, const Attenti
     if (block.fp16_number(slot) == PageLayout::kNoFp16Row) continue;
     scratch.value_scales[slot] = 0.0F;
     decode_values(block.fp16_values(RowKind::kKeys, slot), FloatType::kF16, key_size, scratch.panel + count * key_size);
-    decode_values(block.fp16_values(RowKind::kValues, slot), FloatType::kF16, value_size,
-                  scratch.values + count * value_size);
+    float* values = scratch.values + count * value_size;
+    if (block.layout.values_in_keys()) {  // the codes are of rotated ones, and so are the sums
+      rotate_head(scratch.panel + count * key_size, value_size, values);
+    } else {
+      decode_values(block.fp16_values(RowKind::kValues, slot), FloatType::kF16, value_size, values);
+    }
     scratch.fp16_slots[count++] = static_cast<std::uint8_t>(slot);
   }
   return count;
+}
+
+/// The codes of values that are part of the keys, [slots of the block / 4][sum_size][4], from where they lie as keys.
+HWY_INLINE void transpose_value_codes(const AttentionBlock& block, const AttentionScratch& scratch) {
+  HWY_ALIGN static constexpr std::uint8_t kTransposed[16] = {0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15};
+  const hn::FixedTag<std::uint8_t, 16> du8;
+  const auto order = hn::Load(du8, kTransposed);
+  const auto offset = hn::Set(du8, 128);
+  const std::size_t size = scratch.rows.sum_size;
+  const std::size_t quads = block.layout.others_at() / 4;
+  auto* dst = reinterpret_cast<std::uint8_t*>(scratch.value_codes);
+  for (std::size_t slot = block.begin / kPanelTokens * kPanelTokens; slot < block.end; slot += 4) {
+    const std::uint8_t* src = block.key_codes() + code_index(RowKind::kKeys, block.layout.key_codes(), slot, 0);
+    std::uint8_t* four = dst + slot * size;
+    for (std::size_t quad = 0; quad < quads; ++quad) {
+      const auto codes = hn::LoadU(du8, src + quad * kPanelTokens * 4);
+      hn::StoreU(hn::Xor(hn::TableLookupBytes(codes, order), offset), du8, four + quad * 16);
+    }
+    std::fill(four + quads * 16, four + size * 4, std::uint8_t{0});
+  }
+}
+
+/// Where the scores of a tile with a range of keys, whole panels, come from: `quads` fours of the rows' codes and of
+/// the keys' from `first_quad` on, times the keys' scales. What is stored is store(row, score, dst).
+template <class Dots, class Store>
+HWY_INLINE void score_int8_part(const AttentionBlock& block, std::size_t first_row, std::size_t rows,
+                                const PositionRange& keys, std::size_t first_quad, std::size_t quads,
+                                const float* scales, const std::int32_t* starts, const AttentionScratch& scratch,
+                                const Store& store) {
+  const AttentionFloatTag df;
+  const std::size_t lanes = hn::Lanes(df);
+  const std::size_t stride = query_code_stride(block.layout.size(RowKind::kKeys));
+  const std::int8_t* q = scratch.q_codes + first_row * stride + first_quad * 4;
+  for (std::size_t key = keys.begin; key < keys.end; key += 4 * lanes) {
+    const std::uint8_t* panel =
+        block.key_codes() + code_index(RowKind::kKeys, block.layout.key_codes(), key, first_quad * 4);
+    const auto scale0 = hn::LoadU(df, scales + key);
+    const auto scale1 = hn::LoadU(df, scales + key + lanes);
+    const auto scale2 = hn::LoadU(df, scales + key + 2 * lanes);
+    const auto scale3 = hn::LoadU(df, scales + key + 3 * lanes);
+    float* scores = scratch.scores + key;
+    multiply_quads_of<Dots, kInt8TileRows, 4>(rows, q, stride, panel, kPanelTokens * 4, quads, starts + first_row,
+                                              [&](std::size_t row, auto c0, auto c1, auto c2, auto c3) HWY_ATTR {
+                                                float* dst = scores + row * kAttentionKeys;
+                                                store(row, hn::Mul(hn::ConvertTo(df, c0), scale0), dst);
+                                                store(row, hn::Mul(hn::ConvertTo(df, c1), scale1), dst + lanes);
+                                                store(row, hn::Mul(hn::ConvertTo(df, c2), scale2), dst + 2 * lanes);
+                                                store(row, hn::Mul(hn::ConvertTo(df, c3), scale3), dst + 3 * lanes);
+                                              });
+  }
 }
 
 /// Scores of a tile of rows with a range of keys, whole panels, without the rows' own scales, to scratch.scores.
@@ -71,28 +142,25 @@ template <class Dots>
 HWY_INLINE void score_int8_tile(const AttentionBlock& block, std::size_t first_row, std::size_t rows,
                                 const PositionRange& keys, const AttentionScratch& scratch) {
   const AttentionFloatTag df;
-  const std::size_t lanes = hn::Lanes(df);
-  const std::size_t size = block.layout.size(RowKind::kKeys);
-  const std::size_t stride = stored_size(CacheType::kInt8, RowKind::kKeys, size);
-  const std::uint8_t* codes = block.key_codes();
-  const float* scales = block.scales(RowKind::kKeys);
-  for (std::size_t key = keys.begin; key < keys.end; key += 4 * lanes) {
-    const std::uint8_t* panel = codes + code_index(RowKind::kKeys, size, key, 0);
-    const auto scale0 = hn::LoadU(df, scales + key);
-    const auto scale1 = hn::LoadU(df, scales + key + lanes);
-    const auto scale2 = hn::LoadU(df, scales + key + 2 * lanes);
-    const auto scale3 = hn::LoadU(df, scales + key + 3 * lanes);
-    float* scores = scratch.scores + key;
-    multiply_quads_of<Dots, kInt8TileRows, 4>(rows, scratch.q_codes + first_row * stride, stride, panel,
-                                              kPanelTokens * 4, stride / 4, scratch.q_starts + first_row,
-                                              [&](std::size_t row, auto c0, auto c1, auto c2, auto c3) HWY_ATTR {
-                                                float* dst = scores + row * kAttentionKeys;
-                                                hn::StoreU(hn::Mul(hn::ConvertTo(df, c0), scale0), df, dst);
-                                                hn::StoreU(hn::Mul(hn::ConvertTo(df, c1), scale1), df, dst + lanes);
-                                                hn::StoreU(hn::Mul(hn::ConvertTo(df, c2), scale2), df, dst + 2 * lanes);
-                                                hn::StoreU(hn::Mul(hn::ConvertTo(df, c3), scale3), df, dst + 3 * lanes);
-                                              });
+  const PageLayout& layout = block.layout;
+  const std::size_t quads = layout.key_codes() / 4;
+  if (!layout.values_in_keys()) {
+    score_int8_part<Dots>(block, first_row, rows, keys, 0, quads, block.scales(RowKind::kKeys), scratch.q_starts,
+                          scratch, [df](std::size_t, auto score, float* dst) HWY_ATTR { hn::StoreU(score, df, dst); });
+    return;
   }
+  const std::size_t of_values = layout.others_at() / 4;
+  const float* value_factors = scratch.q_parts.of_values + first_row;
+  const float* other_factors = scratch.q_parts.of_others + first_row;
+  score_int8_part<Dots>(block, first_row, rows, keys, 0, of_values, block.scales(RowKind::kValues), scratch.q_starts,
+                        scratch, [df, value_factors](std::size_t row, auto score, float* dst) HWY_ATTR {
+                          hn::StoreU(hn::Mul(score, hn::Set(df, value_factors[row])), df, dst);
+                        });
+  score_int8_part<Dots>(block, first_row, rows, keys, of_values, quads - of_values, block.scales(RowKind::kKeys),
+                        scratch.q_parts.others_starts, scratch,
+                        [df, other_factors](std::size_t row, auto score, float* dst) HWY_ATTR {
+                          hn::StoreU(hn::MulAdd(score, hn::Set(df, other_factors[row]), hn::LoadU(df, dst)), df, dst);
+                        });
 }
 
 /// Scores of FP16 tokens in place of those from codes, in the same unit.
@@ -189,7 +257,8 @@ HWY_INLINE void accumulate_int8_values(const AttentionBlock& block, std::size_t 
   const std::size_t lanes = hn::Lanes(df);
   const std::size_t size = scratch.rows.sum_size;
   const std::size_t quads = keys.size() / 4;
-  const std::int8_t* codes = block.value_codes() + keys.begin * size;
+  const std::int8_t* of_block = block.layout.values_in_keys() ? scratch.value_codes : block.value_codes();
+  const std::int8_t* codes = of_block + keys.begin * size;
   const std::uint8_t* weight_codes = scratch.weights + keys.begin;
   float* sums = scratch.rows.sums + first_row * size;
   const auto add = [df, weights](std::size_t row, auto c, float* sum) HWY_ATTR {
@@ -280,6 +349,7 @@ template <class Dots, class Visible>
 HWY_INLINE void attend_int8_block(const AttentionBlock& block, const KeyRotation* bias, float limit, std::size_t rows,
                                   const Visible& visible, const AttentionScratch& scratch) {
   const std::size_t fp16 = prepare_values(block, scratch);
+  if (block.layout.values_in_keys()) transpose_value_codes(block, scratch);
   const auto visible_slots = [&](std::size_t row) -> PositionRange {
     const PositionRange seen = visible(row);
     return {seen.begin - block.first_position, seen.end - block.first_position};

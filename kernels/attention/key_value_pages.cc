@@ -1,6 +1,7 @@
 #include "kernels/attention/key_value_pages.h"
 
 #include <algorithm>
+#include <cassert>
 
 #include "kernels/parallel.h"
 #include "kernels/scratch.h"
@@ -16,10 +17,9 @@
 HWY_BEFORE_NAMESPACE();
 namespace ballast::kernels::HWY_NAMESPACE {
 
-/// Quantizes a row of one head to where its codes belong, padding included; returns its scale. `rotated` is scratch,
-/// [size].
-float quantize_row(const float* src, RowKind kind, std::size_t size, std::size_t slot, float* rotated,
-                   std::uint8_t* head) {
+/// Quantizes values of one head's row to `dst`, where the code of the first belongs, padding included; returns their
+/// scale. `rotated` is scratch, [size].
+float quantize_row(const float* src, RowKind kind, std::size_t size, float* rotated, std::uint8_t* dst) {
   if (kind == RowKind::kKeys) {
     rotate_head(src, size, rotated);
     src = rotated;
@@ -31,7 +31,6 @@ float quantize_row(const float* src, RowKind kind, std::size_t size, std::size_t
   const std::size_t neighbor = kind == RowKind::kKeys ? 1 : 4;
   const std::size_t stored = stored_size(CacheType::kInt8, kind, size);
   const float maximum = absolute_maximum(src, size);
-  std::uint8_t* dst = head + code_index(kind, size, slot, 0);
   float scale = 0.0F;
   for (std::size_t first = 0; first < stored; first += kPiece) {
     const std::size_t count = std::min(kPiece, size - std::min(size, first));
@@ -55,20 +54,36 @@ namespace ballast::kernels {
 
 HWY_EXPORT(quantize_row);
 
-PageLayout::PageLayout(CacheType type, std::size_t heads, std::size_t key_size, std::size_t value_size)
-    : type_(type), heads_(heads) {
-  keys_ = add_rows(RowKind::kKeys, key_size);
-  values_ = add_rows(RowKind::kValues, value_size);
+PageLayout::PageLayout(CacheType type, std::size_t heads, std::size_t key_size, std::size_t value_size,
+                       bool values_in_keys)
+    : type_(type), heads_(heads), values_in_keys_(values_in_keys) {
+  if (!values_in_keys) {
+    keys_ = add_rows(key_size, stored_row_bytes(type, RowKind::kKeys, key_size));
+    values_ = add_rows(value_size, stored_row_bytes(type, RowKind::kValues, value_size));
+    return;
+  }
+  assert(value_size <= key_size);
+  keys_.size = key_size;
+  values_.size = value_size;
+  keys_ = add_rows(key_size, type == CacheType::kInt8 ? key_codes() : stored_row_bytes(type, RowKind::kKeys, key_size));
+  values_ = keys_;
+  values_.size = value_size;
+  values_.scales_at = add_scales();
 }
 
-/// A head's rows of one kind after what is there already: whole cache lines, as kPageTokens times anything is.
-PageLayout::Rows PageLayout::add_rows(RowKind kind, std::size_t size) {
+/// A head's rows after what is there already: whole cache lines, as kPageTokens times anything is.
+PageLayout::Rows PageLayout::add_rows(std::size_t size, std::size_t row_bytes) {
   static_assert(kPageTokens % kAlignment == 0);
-  Rows rows = {.size = size, .row_bytes = stored_row_bytes(type_, kind, size), .rows_at = head_bytes_, .scales_at = 0};
-  head_bytes_ += kPageTokens * rows.row_bytes;
-  rows.scales_at = head_bytes_;
-  if (type_ == CacheType::kInt8) head_bytes_ += kPageTokens * sizeof(float);
+  Rows rows = {.size = size, .row_bytes = row_bytes, .rows_at = head_bytes_, .scales_at = 0};
+  head_bytes_ += kPageTokens * row_bytes;
+  rows.scales_at = add_scales();
   return rows;
+}
+
+std::size_t PageLayout::add_scales() {
+  const std::size_t at = head_bytes_;
+  if (type_ == CacheType::kInt8) head_bytes_ += kPageTokens * sizeof(float);
+  return at;
 }
 
 namespace {
@@ -76,13 +91,20 @@ namespace {
 void store_row(const float* src, const PageLayout& layout, RowKind kind, std::size_t head, std::byte* page,
                std::size_t slot, float* scratch) {
   std::byte* rows = page + layout.rows_at(kind, head);
-  if (layout.type() == CacheType::kInt8) {
-    const float scale = HWY_DYNAMIC_DISPATCH(quantize_row)(src, kind, layout.size(kind), slot, scratch,
-                                                           reinterpret_cast<std::uint8_t*>(rows));
-    reinterpret_cast<float*>(page + layout.scales_at(kind, head))[slot] = scale;
-  } else {
-    from_float(src, layout.size(kind), float_type(layout.type()), rows + slot * layout.row_bytes(kind));
+  if (layout.type() != CacheType::kInt8) {
+    return from_float(src, layout.size(kind), float_type(layout.type()), rows + slot * layout.row_bytes(kind));
   }
+  const auto quantize = [&](const float* values, std::size_t size, std::size_t row_size, std::size_t first,
+                            RowKind scale_of) {
+    auto* dst = reinterpret_cast<std::uint8_t*>(rows) + code_index(kind, row_size, slot, first);
+    const float scale = HWY_DYNAMIC_DISPATCH(quantize_row)(values, kind, size, scratch, dst);
+    reinterpret_cast<float*>(page + layout.scales_at(scale_of, head))[slot] = scale;
+  };
+  const std::size_t size = layout.size(kind);
+  if (!layout.values_in_keys()) return quantize(src, size, size, 0, kind);
+  const std::size_t values = layout.size(RowKind::kValues);
+  quantize(src, values, layout.key_codes(), 0, RowKind::kValues);
+  quantize(src + values, size - values, layout.key_codes(), layout.others_at(), RowKind::kKeys);
 }
 
 }  // namespace

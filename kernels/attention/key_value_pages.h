@@ -13,7 +13,7 @@ namespace ballast::kernels {
 enum class CacheType {
   kF32,
   kF16,
-  kInt8,  ///< symmetric, one scale per token and head
+  kInt8,  ///< symmetric, one scale per token, head and kind of row
 };
 
 /// Of a type other than kInt8.
@@ -48,7 +48,7 @@ constexpr std::size_t stored_row_bytes(CacheType type, RowKind kind, std::size_t
   return stored_size(type, kind, size) * (type == CacheType::kInt8 ? 1 : float_type_bytes(float_type(type)));
 }
 
-/// Where an INT8 code of one head lies.
+/// Where an INT8 code of one head lies, in rows of `size` values.
 constexpr std::size_t code_index(RowKind kind, std::size_t size, std::size_t slot, std::size_t c) {
   const std::size_t stored = stored_size(CacheType::kInt8, kind, size);
   return kind == RowKind::kKeys
@@ -61,18 +61,34 @@ constexpr std::size_t code_index(RowKind kind, std::size_t size, std::size_t slo
 /// (value = code * scale); after all heads follows for every slot the number of the F16 row that is read in place of
 /// its codes. The F16 rows lie outside the page: one for each FP16 token, keys of all heads [heads][key_size], then
 /// values. A layout of no heads is of a layer that keeps nothing.
+///
+/// Where values are the first channels of the keys (latent attention), they have no rows: those of the keys are read.
+/// INT8 rounds these channels and the others apart, both rotated, the first to scales_at(kValues), the others to
+/// scales_at(kKeys); in the row of codes the others begin at others_at().
 class PageLayout {
  public:
   static constexpr std::int8_t kNoFp16Row = -1;
   static constexpr std::size_t kAlignment = 64;
 
   PageLayout() = default;
-  PageLayout(CacheType type, std::size_t heads, std::size_t key_size, std::size_t value_size);
+  PageLayout(CacheType type, std::size_t heads, std::size_t key_size, std::size_t value_size,
+             bool values_in_keys = false);
 
   CacheType type() const { return type_; }
   std::size_t heads() const { return heads_; }
   std::size_t size(RowKind kind) const { return of(kind).size; }  ///< of a head's row
+  bool values_in_keys() const { return values_in_keys_; }
+  /// From one row to the next.
   std::size_t row_bytes(RowKind kind) const { return of(kind).row_bytes; }
+  /// Of one token and head, scales included.
+  std::size_t token_bytes() const { return head_bytes_ / kPageTokens; }
+  /// INT8 codes of a key.
+  std::size_t key_codes() const {
+    return values_in_keys_ ? others_at() + stored_size(CacheType::kInt8, RowKind::kKeys, keys_.size - values_.size)
+                           : stored_size(CacheType::kInt8, RowKind::kKeys, keys_.size);
+  }
+  /// Where the codes of those channels begin that are no values; with values_in_keys().
+  std::size_t others_at() const { return stored_size(CacheType::kInt8, RowKind::kKeys, values_.size); }
   /// Of a page, whose address is a multiple of kAlignment.
   std::size_t bytes() const {
     return heads_ * head_bytes_ + (type_ == CacheType::kInt8 && heads_ != 0 ? kPageTokens : 0);
@@ -86,9 +102,9 @@ class PageLayout {
   std::size_t fp16_numbers_at() const { return heads_ * head_bytes_; }
 
   /// Values of one token's F16 row, and where those of one head begin.
-  std::size_t fp16_row_size() const { return heads_ * (keys_.size + values_.size); }
+  std::size_t fp16_row_size() const { return heads_ * (keys_.size + (values_in_keys_ ? 0 : values_.size)); }
   std::size_t fp16_values_at(RowKind kind, std::size_t head) const {
-    return kind == RowKind::kKeys ? head * keys_.size : heads_ * keys_.size + head * values_.size;
+    return kind == RowKind::kKeys || values_in_keys_ ? head * keys_.size : heads_ * keys_.size + head * values_.size;
   }
 
  private:
@@ -100,11 +116,13 @@ class PageLayout {
   };
 
   const Rows& of(RowKind kind) const { return kind == RowKind::kKeys ? keys_ : values_; }
-  Rows add_rows(RowKind kind, std::size_t size);
+  Rows add_rows(std::size_t size, std::size_t row_bytes);
+  std::size_t add_scales();
 
   CacheType type_ = CacheType::kF32;
   std::size_t heads_ = 0;
   std::size_t head_bytes_ = 0;
+  bool values_in_keys_ = false;
   Rows keys_;
   Rows values_;
 };
@@ -148,7 +166,7 @@ struct KeyValueView {
 
 /// Stores rows [count][heads * size] (`src_stride` floats apart) of keys or values in the slots from `first_slot` of
 /// the first page on, through as many pages as it takes. To F16 and INT8 ties round to even; an INT8 row of zeros has
-/// scale 0. The slots' numbers of F16 rows stay as they are.
+/// scale 0. The slots' numbers of F16 rows stay as they are. Values that keys contain are stored with these.
 void store_rows(const float* src, std::size_t src_stride, std::size_t count, const PageLayout& layout, RowKind kind,
                 std::span<std::byte* const> pages, std::size_t first_slot);
 

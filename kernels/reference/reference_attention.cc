@@ -24,6 +24,18 @@ std::int8_t fp16_number(const KeyValueView& kv, std::size_t position) {
   return static_cast<std::int8_t>(page.data[kv.layout->fp16_numbers_at() + position % kPageTokens]);
 }
 
+/// One value of a key that contains the values, from its codes.
+double read_joined_code(const PageLayout& layout, const CachePage& page, std::size_t head, std::size_t slot,
+                        std::size_t c) {
+  const std::size_t values = layout.size(RowKind::kValues);
+  const bool is_value = c < values;
+  const std::size_t at = is_value ? c : layout.others_at() + c - values;
+  const std::byte* rows = page.data + layout.rows_at(RowKind::kKeys, head);
+  const int code = std::to_integer<int>(rows[code_index(RowKind::kKeys, layout.key_codes(), slot, at)]) - 128;
+  const RowKind scale_of = is_value ? RowKind::kValues : RowKind::kKeys;
+  return static_cast<double>(code) * read_value(page.data + layout.scales_at(scale_of, head), FloatType::kF32, slot);
+}
+
 /// One value of the row of a position.
 double read_row(const KeyValueView& kv, RowKind kind, std::size_t head, std::size_t position, std::size_t c) {
   const PageLayout& layout = *kv.layout;
@@ -31,12 +43,13 @@ double read_row(const KeyValueView& kv, RowKind kind, std::size_t head, std::siz
   const std::size_t slot = position % kPageTokens;
   const std::byte* rows = page.data + layout.rows_at(kind, head);
   if (layout.type() != CacheType::kInt8) {
-    return read_value(rows, float_type(layout.type()), slot * layout.size(kind) + c);
+    return read_value(rows + slot * layout.row_bytes(kind), float_type(layout.type()), c);
   }
   if (const std::int8_t number = fp16_number(kv, position); number != PageLayout::kNoFp16Row) {
     const std::size_t row = static_cast<std::size_t>(number) * layout.fp16_row_size();
     return read_value(page.fp16_rows, FloatType::kF16, row + layout.fp16_values_at(kind, head) + c);
   }
+  if (layout.values_in_keys()) return read_joined_code(layout, page, head, slot, c);
   const int code = std::to_integer<int>(rows[code_index(kind, layout.size(kind), slot, c)]);
   const int value = kind == RowKind::kKeys ? code - 128 : static_cast<std::int8_t>(code);
   return static_cast<double>(value) * read_value(page.data + layout.scales_at(kind, head), FloatType::kF32, slot);
@@ -63,18 +76,41 @@ double bias_score(const KeyBias& bias, const AttentionShape& shape, std::size_t 
   return sum;
 }
 
-/// One head's query as INT8 keys meet it: rotated, and rounded to codes.
-std::vector<float> rounded_query(const float* q, const AttentionShape& shape) {
-  std::vector<float> scaled(shape.head_size);
-  const float factor = shape.scale * std::numbers::log2e_v<float>;
-  for (std::size_t c = 0; c < shape.head_size; ++c) scaled[c] = q[c] * factor;
-  scaled = rotate_head(scaled.data(), shape.head_size);
+/// Values of a head's query as INT8 keys meet them: rotated, and rounded to codes.
+std::vector<float> rounded_part(const float* q, std::size_t size, float scale) {
+  std::vector<float> scaled(size);
+  const float factor = scale * std::numbers::log2e_v<float>;
+  for (std::size_t c = 0; c < size; ++c) scaled[c] = q[c] * factor;
+  scaled = rotate_head(scaled.data(), size);
   const IntegerActivations codes =
-      quantize(scaled.data(), 1, {.cols = shape.head_size, .group_size = shape.head_size, .outlier_columns = {}});
-  for (std::size_t c = 0; c < shape.head_size; ++c) {
-    scaled[c] = static_cast<float>(codes.codes[c]) * codes.scales[0] / factor;
-  }
+      quantize(scaled.data(), 1, {.cols = size, .group_size = size, .outlier_columns = {}});
+  for (std::size_t c = 0; c < size; ++c) scaled[c] = static_cast<float>(codes.codes[c]) * codes.scales[0] / factor;
   return scaled;
+}
+
+/// One head's query: where keys contain values, these channels and the others apart.
+std::vector<float> rounded_query(const float* q, const AttentionShape& shape, const PageLayout& layout) {
+  if (!layout.values_in_keys()) return rounded_part(q, shape.head_size, shape.scale);
+  const std::size_t values = layout.size(RowKind::kValues);
+  std::vector<float> parts = rounded_part(q, values, shape.scale);
+  if (values == shape.head_size) return parts;
+  const std::vector<float> others = rounded_part(q + values, shape.head_size - values, shape.scale);
+  parts.insert(parts.end(), others.begin(), others.end());
+  return parts;
+}
+
+/// The values of a position, as they were before they were rotated to be rounded.
+std::vector<double> read_values(const KeyValueView& kv, std::size_t head, std::size_t position) {
+  const PageLayout& layout = *kv.layout;
+  std::vector<double> values;
+  for (std::size_t c = 0; c < layout.size(RowKind::kValues); ++c) {
+    values.push_back(read_row(kv, RowKind::kValues, head, position, c));
+  }
+  const bool codes = layout.type() == CacheType::kInt8 && fp16_number(kv, position) == PageLayout::kNoFp16Row;
+  if (!codes || !layout.values_in_keys()) return values;
+  const std::vector<float> rotated(values.begin(), values.end());
+  const std::vector<float> back = rotate_head(rotated.data(), rotated.size());
+  return {back.begin(), back.end()};
 }
 
 }  // namespace
@@ -105,7 +141,8 @@ void attention(const AttentionShape& shape, const AttentionSequence& sequence) {
     for (std::size_t i = 0; i < sequence.queries; ++i) {
       const std::size_t position = kv.length - sequence.queries + i;
       std::vector<double> weights(kv.length, -INFINITY);
-      const std::vector<float> rounded = rounded_query(sequence.q + i * sequence.q_stride + h * shape.head_size, shape);
+      const std::vector<float> rounded =
+          rounded_query(sequence.q + i * sequence.q_stride + h * shape.head_size, shape, *kv.layout);
       for (std::size_t j = 0; j < kv.length; ++j) {
         if (!sees(shape, sequence, position, j)) continue;
         const bool sink = sequence.window != 0 && j < sequence.sinks;
@@ -126,13 +163,14 @@ void attention(const AttentionShape& shape, const AttentionSequence& sequence) {
       const double maximum = *std::max_element(weights.begin(), weights.end());
       double total = shape.sink_logits == nullptr ? 0.0 : std::exp(shape.sink_logits[h] - maximum);
       for (double& weight : weights) total += weight = std::exp(weight - maximum);
+      std::vector<double> sums(value_size, 0.0);
+      for (std::size_t j = 0; j < kv.length; ++j) {
+        if (weights[j] == 0.0) continue;
+        const std::vector<double> values = read_values(kv, kv_head, j);
+        for (std::size_t c = 0; c < value_size; ++c) sums[c] += weights[j] * values[c];
+      }
       for (std::size_t c = 0; c < value_size; ++c) {
-        double sum = 0.0;
-        for (std::size_t j = 0; j < kv.length; ++j) {
-          if (weights[j] == 0.0) continue;
-          sum += weights[j] * read_row(kv, RowKind::kValues, kv_head, j, c);
-        }
-        sequence.out[(i * shape.heads + h) * value_size + c] = static_cast<float>(sum / total);
+        sequence.out[(i * shape.heads + h) * value_size + c] = static_cast<float>(sums[c] / total);
       }
       if (sequence.first_token_share != nullptr) sequence.first_token_share[h] += weights[0] / total;
     }

@@ -58,7 +58,8 @@
   ADD(kGemma4)                     \
   ADD(kGraniteMoeHybrid)           \
   ADD(kFalconH1)                   \
-  ADD(kNemotronH)
+  ADD(kNemotronH)                  \
+  ADD(kGlm4MoeLite)
 
 namespace ballast::model {
 

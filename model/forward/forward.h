@@ -59,14 +59,14 @@ struct BlockActivations {
   // What calibration looks at, valid until the next block.
   std::vector<LinearInput> inputs;        ///< in the order of the forward pass; only when asked for
   RoutedTokens routing;                   ///< the same; no experts where the block has none
-  StridedRows keys;                       ///< [tokens][kv_heads * head_size], rotated
-  StridedRows values;                     ///< [tokens][kv_heads * value_size]
+  StridedRows keys;                       ///< [tokens][kv_heads * key_size] of the layer's cache_shape, rotated
+  StridedRows values;                     ///< [tokens][kv_heads * value_size] of that
   std::vector<double> first_token_share;  ///< [sequences][heads]; only when asked for
 
   // Not of interest outside.
   using Buffer = kernels::AlignedArray<float>;
   Buffer attention_input, query_key_value, attention_output, output_gate;
-  Buffer query_latent, key_value_latent, key_position, plain_keys, sink_queries;
+  Buffer query_latent, key_value_latent, key_position, head_queries, head_values, sink_queries;
   Buffer mlp_input, mlp_hidden, mlp_up;
   Buffer returned;                 ///< by mixer or MLP, where it is not added as it is
   std::array<Buffer, 4> of_mixer;  ///< BlockPass::buffer

@@ -58,8 +58,9 @@ KeyValueCache::KeyValueCache(const std::vector<CacheShape>& layers, const KeyVal
   if (options_.pool == nullptr) options_.pool = PagePool::make();
   layers_.reserve(layers.size());
   for (const CacheShape& shape : layers) {
-    layers_.emplace_back(kernels::PageLayout(options.type, shape.kv_heads, shape.key_size, shape.value_size),
-                         options_.pool);
+    layers_.emplace_back(
+        kernels::PageLayout(options.type, shape.kv_heads, shape.key_size, shape.value_size, shape.values_in_keys),
+        options_.pool);
     windows_.push_back(narrower_window(shape.window, options.window));
   }
 }
@@ -82,13 +83,9 @@ std::size_t KeyValueCache::bytes_in_use() const {
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     const kernels::PageLayout& layout = layers_[i].layout();
     const std::size_t others = windows_[i] > 0 ? std::min(length_ - sinks, windows_[i]) : length_;
-    const std::size_t row_bytes = layout.row_bytes(RowKind::kKeys) + layout.row_bytes(RowKind::kValues);
-    if (int8()) {
-      total += others * layout.heads() * (row_bytes + 2 * sizeof(float));
-      total += sinks * layout.fp16_row_size() * sizeof(std::uint16_t);
-    } else {
-      total += (others + sinks) * layout.heads() * row_bytes;
-    }
+    const std::size_t token_bytes = layout.heads() * layout.token_bytes();
+    total += others * token_bytes;
+    total += sinks * (int8() ? layout.fp16_row_size() * sizeof(std::uint16_t) : token_bytes);
   }
   return total;
 }
@@ -145,7 +142,7 @@ void KeyValueCache::append(std::size_t layer, const float* keys, std::size_t key
   } else {
     store(pages, RowKind::kKeys, keys, key_stride, count);
   }
-  store(pages, RowKind::kValues, values, value_stride, count);
+  if (!pages.layout().values_in_keys()) store(pages, RowKind::kValues, values, value_stride, count);
   if (!int8()) return;
   for (std::size_t i = 0; i < count; ++i) {
     const std::size_t position = length_ + i;

@@ -18,9 +18,13 @@ namespace ballast::model {
 /// What one token leaves in one layer; no heads: nothing.
 struct CacheShape {
   std::size_t kv_heads = 0;
-  std::size_t key_size = 0;    ///< per head
-  std::size_t value_size = 0;  ///< per head
-  std::size_t window = 0;      ///< last tokens that the layer's attention sees; 0: all
+  std::size_t key_size = 0;     ///< per head
+  std::size_t value_size = 0;   ///< per head
+  std::size_t window = 0;       ///< last tokens that the layer's attention sees; 0: all
+  bool values_in_keys = false;  ///< values are the first channels of the keys, and are not kept again
+
+  /// Values of one token, whatever their type.
+  std::size_t size() const { return kv_heads * (key_size + (values_in_keys ? 0 : value_size)); }
 };
 
 /// Of two windows, 0 for none.
@@ -88,7 +92,8 @@ class KeyValueCache {
   /// Appends `count` tokens' keys and values (heads side by side, rows the strides apart) to one layer, after the
   /// cache's length. An INT8 cache keeps a token whose flag is not 0 in F16 as long as it holds it; fp16_tokens is
   /// [count], or empty for none. It keeps keys without their bias, except for those tokens and sinks: the view needs it
-  /// too. Takes memory where a page begins. Throws Error, before anything changes, when there is no room.
+  /// too. Values that keys contain are not looked at. Takes memory where a page begins. Throws Error, before anything
+  /// changes, when there is no room.
   void append(std::size_t layer, const float* keys, std::size_t key_stride, const float* values,
               std::size_t value_stride, std::size_t count, std::span<const std::uint8_t> fp16_tokens = {},
               const AppendedBias& bias = {});

@@ -27,7 +27,7 @@ class LayerPages {
   std::byte* own_page(std::size_t index);
 
   // INT8: what a slot of an own page reads. The first sees to the codes, the second also to the F16 row that it comes
-  // with: keys [heads * key_size] and values [heads * value_size].
+  // with: keys [heads * key_size] and values [heads * value_size], unless keys contain them.
   void read_codes(std::size_t index, std::size_t slot);
   void read_fp16(std::size_t index, std::size_t slot, const float* keys, const float* values);
   bool reads_fp16(std::size_t index, std::size_t slot) const;

@@ -27,6 +27,10 @@ class Attention final : public HeadAttention {
   }
 
  private:
+  HeadRow row_of(const LayerSpec& layer) const override {
+    return {layer.attention()->heads, cache_shape(layer), rotary_offset(layer)};
+  }
+
   void project(const BlockPass& pass, const HeadRow& layout, const LinearRows& input) const override {
     float* row = pass.activations.query_key_value.data();
     LinearOutputs outputs;
@@ -50,6 +54,14 @@ class Attention final : public HeadAttention {
   Linear query_, key_;
   std::optional<Linear> value_;  ///< empty where the keys serve
 };
+
+CacheShape shape_of_cache(const LayerSpec& layer) {
+  const AttentionSpec& attention = *layer.attention();
+  return {.kv_heads = attention.kv_heads,
+          .key_size = attention.head_size,
+          .value_size = attention.value_size,
+          .window = attention.window};
+}
 
 constexpr std::array<RoleRow, 8> kRoles{{
     {.role = Role::kQuery,
@@ -91,7 +103,7 @@ std::unique_ptr<const Mixer> assemble(const ModelSpec& spec, std::size_t layer, 
 constinit const MixerKind kAttention = {.name = "attention",
                                         .roles = kRoles,
                                         .assemble = assemble,
-                                        .cache_shape = cache_shape_of_heads,
+                                        .cache_shape = shape_of_cache,
                                         .value_path = value_path_of_heads};
 
 }  // namespace ballast::model

@@ -15,10 +15,9 @@ namespace ballast::model {
 
 namespace {
 
-void rotate(const LayerSpec& layer, float* rows, std::size_t tokens, std::size_t heads, std::size_t stride,
-            const std::vector<float>& cos, const std::vector<float>& sin) {
-  const AttentionSpec& attention = *layer.attention();
-  kernels::rope(rows + rotary_offset(layer), tokens, heads, attention.head_size, rotary_size(attention), stride,
+void rotate(const LayerSpec& layer, const HeadRow& layout, float* rows, std::size_t tokens, std::size_t heads,
+            std::size_t stride, const std::vector<float>& cos, const std::vector<float>& sin) {
+  kernels::rope(rows + layout.rotary, tokens, heads, layout.cache.key_size, rotary_size(*layer.attention()), stride,
                 cos.data(), sin.data());
 }
 
@@ -34,10 +33,11 @@ void apply_rope(const BlockPass& pass, const HeadRow& layout) {
     for (std::size_t i = 0; i < pass.tokens; ++i) {
       std::copy_n(rows + i * layout.size, layout.keys, a.sink_queries.data() + i * layout.keys);
     }
-    rotate(pass.layer, a.sink_queries.data(), pass.tokens, attention.heads, layout.keys, angles.slot_cos,
+    rotate(pass.layer, layout, a.sink_queries.data(), pass.tokens, layout.heads, layout.keys, angles.slot_cos,
            angles.slot_sin);
   }
-  rotate(pass.layer, rows, pass.tokens, attention.heads + attention.kv_heads, layout.size, angles.cos, angles.sin);
+  rotate(pass.layer, layout, rows, pass.tokens, layout.heads + layout.cache.kv_heads, layout.size, angles.cos,
+         angles.sin);
 }
 
 }  // namespace
@@ -78,14 +78,6 @@ ValuePath value_path_of_heads(const LayerSpec& layer) {
     path.rotation = {false, "the output gate multiplies each channel of a head by a factor of its own"};
   }
   return path;
-}
-
-CacheShape cache_shape_of_heads(const LayerSpec& layer) {
-  const AttentionSpec& attention = *layer.attention();
-  return {.kv_heads = attention.kv_heads,
-          .key_size = attention.head_size,
-          .value_size = attention.value_size,
-          .window = attention.window};
 }
 
 HeadAttention::HeadAttention(const AttentionSpec& spec, const BlockParts& parts) {
@@ -172,11 +164,11 @@ std::size_t HeadAttention::attend(const BlockPass& pass, const HeadRow& layout) 
   BlockActivations& a = pass.activations;
   if (pass.options.first_token_share) a.first_token_share.assign(pass.batch.size() * spec.heads, 0.0);
 
-  const kernels::AttentionShape shape = {.heads = spec.heads,
-                                         .kv_heads = spec.kv_heads,
-                                         .head_size = spec.head_size,
+  const kernels::AttentionShape shape = {.heads = layout.heads,
+                                         .kv_heads = layout.cache.kv_heads,
+                                         .head_size = layout.cache.key_size,
                                          .scale = static_cast<float>(spec.scale),
-                                         .value_size = spec.value_size,
+                                         .value_size = layout.cache.value_size,
                                          .causal = pass.spec.causal,
                                          .score_cap = static_cast<float>(spec.score_cap),
                                          .sink_logits = sink_logits_.empty() ? nullptr : sink_logits_.data()};
@@ -196,7 +188,7 @@ std::size_t HeadAttention::attend(const BlockPass& pass, const HeadRow& layout) 
     entry.queries = sequence.tokens - left_out;
     entry.kv = cache.view(pass.state_layer, sequence.tokens);
     entry.kv.key_bias = bias;
-    entry.out = a.attention_output.data() + written * spec.heads * spec.value_size;
+    entry.out = a.attention_output.data() + written * layout.heads * layout.cache.value_size;
     entry.window = narrower_window(spec.window, cache.window());
     entry.sinks = cache.sinks();
     if (pass.options.first_token_share) {
@@ -217,9 +209,9 @@ std::size_t HeadAttention::forward(const BlockPass& pass, const LinearRows& inpu
   const AttentionSpec& spec = *pass.layer.attention();
   const std::size_t width = spec.heads * spec.value_size;
   BlockActivations& a = pass.activations;
-  const HeadRow layout(spec);
+  const HeadRow layout = row_of(pass.layer);
   a.query_key_value.grow(pass.tokens * layout.size);
-  a.attention_output.grow(pass.tokens * width);
+  a.attention_output.grow(pass.tokens * layout.heads * layout.cache.value_size);
   if (output_gate_) a.output_gate.grow(pass.tokens * width);
 
   project(pass, layout, input);
@@ -234,10 +226,15 @@ std::size_t HeadAttention::forward(const BlockPass& pass, const LinearRows& inpu
     keep_wanted_rows(pass.batch, pass.spec.hidden_size, hidden);
     if (output_gate_) keep_wanted_rows(pass.batch, width, a.output_gate.data());
   }
-  if (output_gate_) kernels::multiply_sigmoid(a.attention_output.data(), left, width, a.output_gate.data(), width);
+  float* values = values_of_heads(pass, left);
+  if (output_gate_) kernels::multiply_sigmoid(values, left, width, a.output_gate.data(), width);
   const LinearOutput output[] = {{&output_, hidden, pass.spec.hidden_size, true}};
-  pass.apply_linears(output, {a.attention_output.data(), width}, left);
+  pass.apply_linears(output, {values, width}, left);
   return left;
+}
+
+float* HeadAttention::values_of_heads(const BlockPass& pass, std::size_t /*rows*/) const {
+  return pass.activations.attention_output.data();
 }
 
 }  // namespace ballast::model

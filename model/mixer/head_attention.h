@@ -10,18 +10,27 @@
 #include "ballast/spec.h"
 #include "model/block_parts.h"
 #include "model/forward/forward_parts.h"
+#include "model/forward/key_value_cache.h"
 #include "model/mixer/mixer.h"
 #include "model/weights.h"
 
 namespace ballast::model {
 
-/// Places in a row of queries, keys and values.
+/// Queries, keys and values as the cache has them, and their places in a row: queries of all heads, then keys, then
+/// values, unless keys contain them.
 struct HeadRow {
-  explicit HeadRow(const AttentionSpec& spec)
-      : keys(spec.heads * spec.head_size),
-        values(keys + spec.kv_heads * spec.head_size),
-        size(values + spec.kv_heads * spec.value_size) {}
+  /// Keys are rotated from `rotary_offset` on, and so are queries, which are as large.
+  HeadRow(std::size_t query_heads, const CacheShape& shape, std::size_t rotary_offset)
+      : heads(query_heads),
+        cache(shape),
+        rotary(rotary_offset),
+        keys(heads * cache.key_size),
+        values(cache.values_in_keys ? keys : keys + cache.kv_heads * cache.key_size),
+        size(keys + cache.size()) {}
 
+  std::size_t heads;
+  CacheShape cache;
+  std::size_t rotary;  ///< where a head's rotated channels begin
   std::size_t keys;
   std::size_t values;
   std::size_t size;
@@ -38,9 +47,15 @@ class HeadAttention : public Mixer {
  protected:
   HeadAttention(const AttentionSpec& spec, const BlockParts& parts);
 
+  virtual HeadRow row_of(const LayerSpec& layer) const = 0;
+
   /// Queries, keys and values of the input, neither normalized nor rotated, into activations.query_key_value, and what
   /// the output gate makes of it into activations.output_gate.
   virtual void project(const BlockPass& pass, const HeadRow& layout, const LinearRows& input) const = 0;
+
+  /// Values of the heads, dense, for `rows` rows of activations.attention_output, which are sums of what is cached as
+  /// values.
+  virtual float* values_of_heads(const BlockPass& pass, std::size_t rows) const;
 
   /// What every key has in common but for its rotation, which INT8 caches leave out.
   virtual kernels::KeyBias key_bias(const BlockPass& pass) const = 0;

@@ -72,8 +72,6 @@ inline constexpr RoleRow kAttentionOutputRow = {
 /// Attention's weights mix the values of all tokens, head by head: MixerKind::value_path of both kinds.
 ValuePath value_path_of_heads(const LayerSpec& layer);
 
-CacheShape cache_shape_of_heads(const LayerSpec& layer);
-
 }  // namespace ballast::model
 
 #endif  // BALLAST_MODEL_MIXER_HEAD_ROLES_H_

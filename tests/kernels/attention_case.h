@@ -28,18 +28,21 @@ struct AttentionCase {
   bool causal = true;
   std::size_t window = 0;
   std::size_t sinks = 0;
-  std::size_t ring = 0;        ///< 0: all positions are kept; else positions that a ring after the sinks' pages holds
-  std::size_t fp16_every = 0;  ///< INT8: every so many tokens, one is kept in F16; in a ring also all sinks
+  std::size_t ring = 0;         ///< 0: all positions are kept; else positions that a ring after the sinks' pages holds
+  std::size_t fp16_every = 0;   ///< INT8: every so many tokens, one is kept in F16; in a ring also all sinks
   float score_cap = 0.0F;
   bool sink_logits = false;
-  float key_bias = 0.0F;  ///< INT8: spread of a bias that keys lack; the last of each head is not rotated
+  float key_bias = 0.0F;        ///< INT8: spread of a bias that keys lack; the last of each head is not rotated
+  bool values_in_keys = false;  ///< values are the first channels of the keys
+  float others_times = 1.0F;    ///< with values_in_keys: what the keys' other channels are multiplied with
 };
 
 inline std::ostream& operator<<(std::ostream& out, const AttentionCase& c) {
   return out << c.heads << '/' << c.kv_heads << " heads of " << c.head_size << '/' << c.value_size << ", " << c.queries
              << " queries of " << c.length << ", type " << static_cast<int>(c.type) << ", window " << c.window << '+'
              << c.sinks << ", ring " << c.ring << ", F16 every " << c.fp16_every << ", bias " << c.key_bias << ", cap "
-             << c.score_cap << (c.sink_logits ? ", sink logits" : "") << ", spread " << c.spread;
+             << c.score_cap << (c.sink_logits ? ", sink logits" : "") << ", spread "
+             << c.spread << (c.values_in_keys ? ", values in keys" : "");
 }
 
 struct AttentionResult {
@@ -51,7 +54,7 @@ struct AttentionResult {
 class CacheCase {
  public:
   CacheCase(const AttentionCase& c, std::size_t value_size, unsigned seed)
-      : layout_(c.type, c.kv_heads, c.head_size, value_size) {
+      : layout_(c.type, c.kv_heads, c.head_size, value_size, c.values_in_keys) {
     if (c.ring != 0) order_ = {.fixed = pages_for(c.sinks), .ring = pages_for(c.ring)};
     pages_.resize(c.ring == 0 ? pages_for(c.length + 3) : order_.fixed + order_.ring);
     for (Page& page : pages_) {
@@ -59,7 +62,10 @@ class CacheCase {
       page.fp16_rows.resize(kPageTokens * layout_.fp16_row_size());
       view_.push_back({.data = page.bytes.data(), .fp16_rows = page.fp16_rows.data()});
     }
-    const std::vector<float> keys = random_floats(c.length * c.kv_heads * c.head_size, seed);
+    std::vector<float> keys = random_floats(c.length * c.kv_heads * c.head_size, seed);
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      if (i % c.head_size >= value_size) keys[i] *= c.others_times;
+    }
     const std::vector<float> values = random_floats(c.length * c.kv_heads * value_size, seed + 1);
     for (std::size_t position = 0; position < c.length; ++position) {
       const auto row_of = [&](const std::vector<float>& all) {
@@ -67,7 +73,7 @@ class CacheCase {
       };
       const bool fp16 = (c.fp16_every != 0 && position % c.fp16_every == 0) || (c.ring != 0 && position < c.sinks);
       write(position, RowKind::kKeys, row_of(keys), fp16);
-      write(position, RowKind::kValues, row_of(values), fp16);
+      if (!c.values_in_keys) write(position, RowKind::kValues, row_of(values), fp16);
     }
   }
 
@@ -116,16 +122,34 @@ class CacheCase {
     for (const float value : row) *dst++ = reference::float_to_half(value, FloatType::kF16);
   }
 
-  void write_codes(std::vector<float> row, RowKind kind, std::size_t head, std::size_t slot, Page& page) const {
-    if (kind == RowKind::kKeys) row = reference::rotate_head(row.data(), row.size());
+  void write_codes(const std::vector<float>& row, RowKind kind, std::size_t head, std::size_t slot, Page& page) const {
+    if (!layout_.values_in_keys()) return write_part(row, kind, {.row = row.size()}, kind, head, slot, page);
+    const auto values = static_cast<std::ptrdiff_t>(layout_.size(RowKind::kValues));
+    write_part({row.begin(), row.begin() + values}, kind, {.row = layout_.key_codes()}, RowKind::kValues, head, slot,
+               page);
+    if (row.begin() + values == row.end()) return;
+    write_part({row.begin() + values, row.end()}, kind, {.row = layout_.key_codes(), .first = layout_.others_at()},
+               RowKind::kKeys, head, slot, page);
+  }
+
+  /// Where a part's codes lie: from `first` on in rows of `row`.
+  struct Place {
+    std::size_t row;
+    std::size_t first = 0;
+  };
+
+  void write_part(std::vector<float> part, RowKind kind, Place place, RowKind scale_of, std::size_t head,
+                  std::size_t slot, Page& page) const {
+    if (kind == RowKind::kKeys) part = reference::rotate_head(part.data(), part.size());
     const reference::IntegerActivations codes =
-        reference::quantize(row.data(), 1, {.cols = row.size(), .group_size = row.size(), .outlier_columns = {}});
+        reference::quantize(part.data(), 1, {.cols = part.size(), .group_size = part.size(), .outlier_columns = {}});
     std::byte* rows = page.bytes.data() + layout_.rows_at(kind, head);
-    for (std::size_t c = 0; c < stored_size(CacheType::kInt8, kind, row.size()); ++c) {
-      const int code = c < row.size() ? codes.codes[c] : 0;
-      rows[code_index(kind, row.size(), slot, c)] = static_cast<std::byte>(kind == RowKind::kKeys ? code + 128 : code);
+    for (std::size_t c = 0; c < stored_size(CacheType::kInt8, kind, part.size()); ++c) {
+      const int code = c < part.size() ? codes.codes[c] : 0;
+      rows[code_index(kind, place.row, slot, place.first + c)] =
+          static_cast<std::byte>(kind == RowKind::kKeys ? code + 128 : code);
     }
-    std::memcpy(page.bytes.data() + layout_.scales_at(kind, head) + slot * sizeof(float), &codes.scales[0],
+    std::memcpy(page.bytes.data() + layout_.scales_at(scale_of, head) + slot * sizeof(float), &codes.scales[0],
                 sizeof(float));
   }
 

@@ -81,6 +81,55 @@ TEST_CASE("attention agrees with the reference on every target, for every shape 
   }
 }
 
+/// As latent attention has them: one key head, whose first channels are the values.
+const AttentionCase kJoinedCases[] = {
+    {.heads = 16, .head_size = 576, .queries = 1, .length = 140, .value_size = 512},
+    {.heads = 3, .head_size = 16, .queries = 40, .length = 40, .value_size = 12},
+    {.heads = 2, .head_size = 9, .queries = 7, .length = 131, .value_size = 5},
+    {.heads = 100, .head_size = 40, .queries = 2, .length = 300, .value_size = 30},
+    {.heads = 4, .head_size = 24, .queries = 3, .length = 17, .value_size = 22},
+    {.heads = 1, .head_size = 20, .queries = 1, .length = 1, .value_size = 16},
+};
+
+TEST_CASE("attention whose values are the keys' first channels agrees with the reference on every target") {
+  for (const CacheType type : {CacheType::kF32, CacheType::kF16, CacheType::kInt8}) {
+    for (const std::size_t fp16_every : {0, 7}) {
+      if (fp16_every != 0 && type != CacheType::kInt8) continue;
+      for (AttentionCase c : kJoinedCases) {
+        c.type = type;
+        c.fp16_every = fp16_every;
+        c.values_in_keys = true;
+        for (const float spread : {1.0F, 300.0F}) {
+          c.spread = spread;
+          check_attention(c);
+        }
+      }
+      check_attention({.heads = 4,
+                       .head_size = 24,
+                       .queries = 5,
+                       .length = 333,
+                       .value_size = 16,
+                       .type = type,
+                       .window = 40,
+                       .sinks = 4,
+                       .ring = 44,
+                       .fp16_every = fp16_every,
+                       .values_in_keys = true});
+    }
+  }
+}
+
+TEST_CASE("keys whose values are far smaller than their other channels lose no digits in INT8 by that") {
+  AttentionCase c = {.heads = 4, .head_size = 96, .queries = 8, .length = 200, .value_size = 64};
+  c.values_in_keys = true;
+  c.others_times = 1000.0F;
+  c.spread = 0.001F;
+  const AttentionResult exact = AttentionData(c, 11).reference_result();
+  c.type = CacheType::kInt8;
+  CHECK(relative_error(AttentionData(c, 11).reference_result().out, exact.out) <= 0.05);
+  check_attention(c);
+}
+
 TEST_CASE("attention without a causal mask sees every position from every query") {
   for (AttentionCase c : kCases) {
     c.causal = false;
@@ -365,7 +414,8 @@ TEST_CASE(
   const AttentionCase shapes[] = {{.heads = 6, .kv_heads = 2, .head_size = 24, .value_size = 40},
                                   {.heads = 2, .kv_heads = 1, .head_size = 5, .value_size = 1},
                                   {.heads = 4, .kv_heads = 2, .head_size = 16, .score_cap = 2.0F, .sink_logits = true},
-                                  {.heads = 7, .kv_heads = 1, .head_size = 64}};
+                                  {.heads = 7, .kv_heads = 1, .head_size = 64},
+                                  {.heads = 5, .head_size = 28, .value_size = 20, .values_in_keys = true}};
   std::mt19937 random(1);
   for (const AttentionCase& shape : shapes) {
     const std::vector<AttentionData> sequences = mixed_sequences(shape);

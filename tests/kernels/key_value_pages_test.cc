@@ -48,6 +48,39 @@ TEST_CASE("rows are stored in their slots, across the end of a page, and leave t
   });
 }
 
+TEST_CASE("keys that contain the values are stored once, and in INT8 each part with a scale of its own") {
+  const std::size_t values = 6, others = 5, size = values + others, count = 3;
+  const std::vector<float> src = random_floats(count * size, 1);
+  for_every_target([&] {
+    for (const CacheType type : {CacheType::kF32, CacheType::kF16}) {
+      const PageLayout layout(type, 1, size, values, true);
+      CHECK(layout.token_bytes() == size * float_type_bytes(float_type(type)));
+      CHECK(layout.rows_at(RowKind::kValues, 0) == layout.rows_at(RowKind::kKeys, 0));
+      CHECK(layout.row_bytes(RowKind::kValues) == layout.row_bytes(RowKind::kKeys));
+      CHECK(layout.fp16_row_size() == size);
+    }
+    const PageLayout layout(CacheType::kInt8, 1, size, values, true);
+    CHECK(layout.token_bytes() == 8 + 8 + 2 * sizeof(float));
+    const Pages pages(layout, 1, std::byte{1});
+    store_rows(src.data(), size, count, layout, RowKind::kKeys, pages.addresses, 0);
+    const std::byte* page = pages.addresses[0];
+    for (std::size_t i = 0; i < count; ++i) {
+      const auto check_part = [&](std::size_t first, std::size_t part, std::size_t at, RowKind scale_of) {
+        const std::vector<float> rotated = reference::rotate_head(src.data() + i * size + first, part);
+        const reference::IntegerActivations expected =
+            reference::quantize(rotated.data(), 1, {.cols = part, .group_size = part, .outlier_columns = {}});
+        CHECK(reference::read_value(page + layout.scales_at(scale_of, 0), FloatType::kF32, i) == expected.scales[0]);
+        for (std::size_t c = 0; c < 8; ++c) {
+          const int code = std::to_integer<int>(page[code_index(RowKind::kKeys, layout.key_codes(), i, at + c)]);
+          CHECK(code == (c < part ? expected.codes[c] : 0) + 128);
+        }
+      };
+      check_part(0, values, 0, RowKind::kValues);
+      check_part(values, others, 8, RowKind::kKeys);
+    }
+  });
+}
+
 TEST_CASE("what a page holds lies side by side, aligned, and a layer of no heads needs none") {
   for (const CacheType type : {CacheType::kF32, CacheType::kF16, CacheType::kInt8}) {
     const PageLayout layout(type, 3, 7, 20);

@@ -12,6 +12,7 @@
 #include "kernels/attention/attention.h"
 #include "kernels/reference/reference.h"
 #include "kernels/rope.h"
+#include "model/mixer/mixer.h"
 #include "random_floats.h"
 
 namespace ballast::model {
@@ -101,6 +102,24 @@ TEST_CASE("a cache counts the bytes of the tokens that attention reads") {
   CHECK(mixed.bytes_in_use() == 2 * (5 + 5) * (3 + 4) * 2);
   mixed.advance(45);
   CHECK(mixed.bytes_in_use() == 2 * (50 + 8) * (3 + 4) * 2);
+}
+
+TEST_CASE("a token of DeepSeek-V2-Lite takes 31.1 kB of a cache in F16, latent vectors and the rotated part of keys") {
+  const LatentAttentionSpec latent = {.attention = {.heads = 16,
+                                                    .kv_heads = 16,
+                                                    .head_size = 192,
+                                                    .value_size = 128,
+                                                    .rope = RopeSpec{.rotary_size = 64}},
+                                      .query_rank = 0,
+                                      .key_value_rank = 512};
+  const std::vector<CacheShape> layers(27, cache_shape({.mixer = latent, .mlp = {}}));
+  KeyValueCache cache(layers, {.type = CacheType::kF16, .capacity = 10});
+  cache.advance(1);
+  CHECK(cache.bytes_in_use() == 31104);
+  CHECK(cache.page_bytes() == 31104 * kPageTokens);
+  KeyValueCache int8(layers, {.type = CacheType::kInt8, .capacity = 10});
+  int8.advance(1);
+  CHECK(int8.bytes_in_use() == 27 * (512 + 64 + 2 * sizeof(float)));
 }
 
 TEST_CASE("memory grows with a cache's length, page by page, and shrinks with it") {

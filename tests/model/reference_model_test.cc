@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <random>
 #include <string>
 #include <utility>
@@ -152,6 +154,82 @@ TEST_CASE("a block of any make is what the spec says") {
     }
     CAPTURE(trial);
     CHECK(block_error(spec, trial) <= 2e-5);
+  }
+}
+
+TEST_CASE("latent attention, which never makes keys and values, is what they would give") {
+  std::mt19937 random(23);
+  const auto coin = [&] { return random() % 2 == 0; };
+  for (unsigned trial = 0; trial < 60; ++trial) {
+    ModelSpec spec = small_spec();
+    AttentionSpec& attention = test::attention_of(spec);
+    attention.kv_heads = attention.heads = 1 + random() % 5;
+    attention.rope = RopeSpec{.rotary_size = 2 + 2 * (random() % 3)};
+    attention.head_size = attention.rope->rotary_size + 1 + random() % 9;
+    attention.value_size = 1 + random() % 40;
+    attention.output_gate = coin();
+    if (coin()) attention.window = 1 + random() % 9;
+    for (bool BiasSpec::* flag : {&BiasSpec::query, &BiasSpec::key, &BiasSpec::value, &BiasSpec::attention_output,
+                                  &BiasSpec::latent, &BiasSpec::up, &BiasSpec::down}) {
+      spec.biases.*flag = coin();
+    }
+    test::make_latent(spec, coin() ? 0 : 1 + random() % 20, 1 + random() % 40);
+    CAPTURE(trial);
+    CHECK(block_error(spec, trial) <= 2e-5);
+  }
+}
+
+/// What a layer makes of random inputs whose states take pieces of at most `piece` tokens, [tokens][hidden_size].
+std::vector<float> run_layer(const ModelSpec& spec, const BlockWeights& block, const KeyValueCacheOptions& options,
+                             std::vector<float> hidden, std::size_t piece) {
+  const std::size_t tokens = hidden.size() / spec.hidden_size;
+  SequenceState state(spec, 0, options);
+  const RopeTable rope(spec);
+  BlockActivations activations;
+  RopeAngles angles;
+  for (std::size_t first = 0, count = 0; first < tokens; first += count) {
+    count = std::min(piece, tokens - first);
+    std::vector<std::uint8_t> fp16_tokens(count);
+    for (std::size_t i = 0; i < count; ++i) fp16_tokens[i] = (first + i) % 50 == 3 ? 1 : 0;
+    const BatchSequence batch[] = {{.tokens = count, .state = &state, .fp16_tokens = fp16_tokens}};
+    rope.look_up(batch, angles);
+    forward_block(spec, block, 0, angles, batch, 0, hidden.data() + first * spec.hidden_size, activations);
+    state.advance(count);
+  }
+  return hidden;
+}
+
+TEST_CASE("latent attention gives a token the same bits for any cut of a prompt, in caches of every kind") {
+  ModelSpec spec = small_spec();
+  test::attention_of(spec).kv_heads = 4;
+  test::attention_of(spec).rope = RopeSpec{.rotary_size = 2};
+  test::make_latent(spec, 0, 18);
+  const RoleTensors tensors = test::random_tensors(spec, 5);
+  const BlockWeights block = assemble_block(spec, 0, parts_of(spec, tensors));
+  constexpr std::size_t kTokens = 700;
+  std::mt19937 random(1);
+  std::vector<float> hidden(kTokens * spec.hidden_size);
+  for (float& value : hidden) value = static_cast<float>(random() % 2001) / 500.0F - 2.0F;
+  for (const kernels::CacheType type :
+       {kernels::CacheType::kF32, kernels::CacheType::kF16, kernels::CacheType::kInt8}) {
+    for (const std::size_t window : {0, 150}) {
+      const KeyValueCacheOptions options = {.type = type,
+                                            .capacity = kTokens,
+                                            .window = window,
+                                            .sinks = window == 0 ? std::size_t{0} : 3,
+                                            .largest_append = window == 0 ? std::size_t{0} : kTokens};
+      const std::vector<float> one_by_one = run_layer(spec, block, options, hidden, 1);
+      for (const std::size_t piece : {2, 13, 130, 700}) {
+        CAPTURE(piece);
+        CHECK(run_layer(spec, block, options, hidden, piece) == one_by_one);
+      }
+      if (window != 0 || type == kernels::CacheType::kF32) continue;
+      const std::vector<float> exact =
+          run_layer(spec, block, {.type = kernels::CacheType::kF32, .capacity = kTokens}, hidden, kTokens);
+      const double error = test::relative_error(one_by_one, exact);
+      CHECK(error <= (type == kernels::CacheType::kF16 ? 1e-3 : 3e-2));
+      CHECK(error > 0);
+    }
   }
 }
 

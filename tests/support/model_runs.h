@@ -66,7 +66,8 @@ inline constexpr std::array kGoldenDecoders = {"llama",
                                                "gemma4_text",
                                                "granitemoehybrid",
                                                "falcon_h1",
-                                               "nemotron_h"};
+                                               "nemotron_h",
+                                               "glm4_moe_lite"};
 inline constexpr std::array kGoldenEncoders = {"bert"};
 
 /// Golden GGUF files; each has a directory of its family beside it.

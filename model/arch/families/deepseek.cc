@@ -1,7 +1,10 @@
 // DeepSeek-V2 and V3: latent attention, routed and shared experts, of which whole groups are left out for a token.
-// GLM-4.5 to 4.7 have V3's experts, and the heads of the Llama line, of which half a head rotates.
+// GLM-4.7-Flash (glm4_moe_lite) is a V3 that says of each layer whether it has experts. GLM-4.5 to 4.7 have V3's
+// experts, and the heads of the Llama line, of which half a head rotates.
 #include <array>
 #include <cmath>
+#include <string>
+#include <vector>
 
 #include "model/arch/architectures.h"
 #include "model/arch/decoder_config.h"
@@ -57,10 +60,10 @@ constexpr std::array<FusedTensor, 2> kFused{{
 constexpr double kLatentEpsilon = 1e-6;
 
 // All but the experts.
-ModelSpec describe_dense(const files::JsonReader& config) {
+ModelSpec describe_dense(const files::JsonReader& config, double epsilon = 1e-6) {
   DecoderConfig decoder = read_sizes(config);
   ModelSpec& spec = decoder.spec;
-  spec.norm.epsilon = config.positive("rms_norm_eps", 1e-6);
+  spec.norm.epsilon = config.positive("rms_norm_eps", epsilon);
   decoder.mlp.activation = read_activation(config, "hidden_act", "silu");
 
   LatentAttentionSpec latent;
@@ -106,9 +109,34 @@ ExpertSpec describe_experts(const files::JsonReader& config, bool grouped) {
   return experts;
 }
 
+// Which layers have experts.
+std::vector<bool> read_sparse_layers(const files::JsonReader& config, std::size_t layers) {
+  std::vector<bool> sparse(layers);
+  if (!config.has("mlp_layer_types")) {
+    const std::size_t first = config.count("first_k_dense_replace");
+    for (std::size_t layer = first; layer < layers; ++layer) sparse[layer] = true;
+    return sparse;
+  }
+  const std::vector<files::JsonReader> types = config.at("mlp_layer_types").elements();
+  if (types.size() != layers) {
+    config.fail("mlp_layer_types",
+                "has " + std::to_string(types.size()) + " entries for " + std::to_string(layers) + " layers");
+  }
+  for (std::size_t layer = 0; layer < layers; ++layer) {
+    const std::string type = types[layer].string();
+    if (type != "sparse" && type != "dense") {
+      types[layer].fail("'" + type + "' is not supported; supported: dense, sparse");
+    }
+    sparse[layer] = type == "sparse";
+  }
+  return sparse;
+}
+
 void set_experts(const files::JsonReader& config, const ExpertSpec& experts, ModelSpec& spec) {
-  const std::size_t first = config.count("first_k_dense_replace");
-  for (std::size_t layer = first; layer < spec.layers.size(); ++layer) spec.layers[layer].mlp.experts = experts;
+  const std::vector<bool> sparse = read_sparse_layers(config, spec.layers.size());
+  for (std::size_t layer = 0; layer < sparse.size(); ++layer) {
+    if (sparse[layer]) spec.layers[layer].mlp.experts = experts;
+  }
 }
 
 ModelSpec describe_v2(const files::JsonReader& config) {
@@ -145,6 +173,12 @@ ModelSpec describe_v3(const files::JsonReader& config) {
   return spec;
 }
 
+ModelSpec describe_glm4_lite(const files::JsonReader& config) {
+  ModelSpec spec = describe_dense(config, 1e-5);
+  set_sigmoid_experts(config, spec);
+  return spec;
+}
+
 ModelSpec describe_glm4(const files::JsonReader& config) {
   DecoderConfig decoder =
       read_llama_line(config, {.context = 131072, .epsilon = 1e-5, .heads = {.kv_heads = 8}, .rope = {.partial = 0.5}});
@@ -171,6 +205,14 @@ constinit const Architecture kDeepseekV3 = {
     .names = kNames,
     .fused = kFused,
     .describe = describe_v3,
+    .huggingface_interleaves_rope = true,
+};
+
+constinit const Architecture kGlm4MoeLite = {
+    .model_type = "glm4_moe_lite",
+    .names = kNames,
+    .fused = kFused,
+    .describe = describe_glm4_lite,
     .huggingface_interleaves_rope = true,
 };
 

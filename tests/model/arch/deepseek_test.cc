@@ -82,6 +82,25 @@ TEST_CASE("V3 routes by sigmoids with a correction, V2 by a softmax, greedily un
   CHECK(grouped.layers[1].mlp.experts->groups == 3);
 }
 
+TEST_CASE("GLM-4.7-Flash is a V3 that says of each layer whether it has experts") {
+  json config = config_of("glm4_moe_lite");
+  config.erase("first_k_dense_replace");
+  config["mlp_layer_types"] = {"sparse", "dense", "sparse"};
+  const ModelSpec spec = described(config);
+  CHECK(spec.norm.epsilon == 1e-5);
+  CHECK(spec.layers[0].latent() != nullptr);
+  CHECK(spec.layers[0].mlp.experts);
+  CHECK(!spec.layers[1].mlp.experts);
+  CHECK(spec.layers[2].mlp.experts->correction_bias);
+  CHECK(test::refusal_of_field(config, "mlp_layer_types", {"sparse", "dense"}) ==
+        "config.json: mlp_layer_types: has 2 entries for 3 layers");
+  CHECK(test::refusal_of_field(config, "mlp_layer_types", {"sparse", "dense", "routed"}) ==
+        test::Contains("'routed' is not supported; supported: dense, sparse"));
+  config.erase("mlp_layer_types");
+  config["first_k_dense_replace"] = 2;
+  CHECK(!described(config).layers[1].mlp.experts);
+}
+
 TEST_CASE("DeepSeek's settings that are not supported or make no sense are refused by field") {
   CHECK(refusal("deepseek_v3", "num_key_value_heads", 2) ==
         test::Contains("config.json: num_key_value_heads: must be num_attention_heads"));
