@@ -88,6 +88,23 @@ void norm_rows(const Row& run, const float* src, std::size_t m, std::size_t size
   });
 }
 
+/// `gain_step`: floats from one head's gains to the next one's.
+template <class Row>
+void norm_heads(const Row& run, float* x, std::size_t m, std::size_t heads, std::size_t head_size, std::size_t stride,
+                const NormParameters& parameters, std::size_t gain_step) {
+  const float* gain = parameters.gain;
+  parallel_ranges(m, threads_for(m * heads * head_size), [&](std::size_t begin, std::size_t end) {
+    NormParameters own = parameters;
+    for (std::size_t i = begin; i < end; ++i) {
+      for (std::size_t h = 0; h < heads; ++h) {
+        if (gain != nullptr) own.gain = gain + h * gain_step;
+        float* head = x + i * stride + h * head_size;
+        run(head, head_size, own, head);
+      }
+    }
+  });
+}
+
 }  // namespace
 
 void rms_norm(const float* src, std::size_t m, std::size_t size, const NormParameters& parameters, float* dst) {
@@ -100,16 +117,14 @@ void layer_norm(const float* src, std::size_t m, std::size_t size, const NormPar
 
 void rms_norm_heads(float* x, std::size_t m, std::size_t heads, std::size_t head_size, std::size_t stride,
                     const float* gain, float epsilon) {
-  const auto run = HWY_DYNAMIC_POINTER(rms_norm_row);
-  const NormParameters parameters = {.gain = gain, .bias = nullptr, .epsilon = epsilon};
-  parallel_ranges(m, threads_for(m * heads * head_size), [&](std::size_t begin, std::size_t end) {
-    for (std::size_t i = begin; i < end; ++i) {
-      for (std::size_t h = 0; h < heads; ++h) {
-        float* head = x + i * stride + h * head_size;
-        run(head, head_size, parameters, head);
-      }
-    }
-  });
+  norm_heads(HWY_DYNAMIC_POINTER(rms_norm_row), x, m, heads, head_size, stride,
+             {.gain = gain, .bias = nullptr, .epsilon = epsilon}, 0);
+}
+
+void layer_norm_heads(float* x, std::size_t m, std::size_t heads, std::size_t head_size, std::size_t stride,
+                      const float* gain, float epsilon) {
+  norm_heads(HWY_DYNAMIC_POINTER(layer_norm_row), x, m, heads, head_size, stride,
+             {.gain = gain, .bias = nullptr, .epsilon = epsilon}, head_size);
 }
 
 }  // namespace ballast::kernels

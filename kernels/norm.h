@@ -26,6 +26,10 @@ void layer_norm(const float* src, std::size_t m, std::size_t size, const NormPar
 void rms_norm_heads(float* x, std::size_t m, std::size_t heads, std::size_t head_size, std::size_t stride,
                     const float* gain, float epsilon);
 
+/// LayerNorm of every head by itself, in place, as above, each head with gains of its own: gain is [heads][head_size].
+void layer_norm_heads(float* x, std::size_t m, std::size_t heads, std::size_t head_size, std::size_t stride,
+                      const float* gain, float epsilon);
+
 }  // namespace ballast::kernels
 
 #endif  // BALLAST_KERNELS_NORM_H_

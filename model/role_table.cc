@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cassert>
+#include <cstdint>
 
 #include "model/mixer/mixer.h"
 
@@ -193,7 +194,9 @@ constexpr std::array<RoleRow, 17> kBlockRows{{
      .kind = Kind::kVector,
      .shape = [](const ModelSpec&, const LayerSpec& layer) { return MatrixShape{1, expert_count(layer)}; },
      .present = [](const ModelSpec&,
-                   const LayerSpec& layer) { return layer.mlp.experts && layer.mlp.experts->correction_bias; }},
+                   const LayerSpec& layer) { return layer.mlp.experts && layer.mlp.experts->correction_bias; },
+     .stored_shape = [](const ModelSpec&,
+                        const LayerSpec& layer) { return Shape{1, static_cast<std::int64_t>(expert_count(layer))}; }},
     {.role = Role::kSharedRouter,
      .shape = hidden_vector,
      .present = [](const ModelSpec&,

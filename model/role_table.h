@@ -38,7 +38,7 @@ struct RoleRow {
   /// Whether a layer (or the model) has it; null: always.
   bool (*present)(const ModelSpec&, const LayerSpec&) = nullptr;
 
-  /// How a checkpoint may also store a vector; null: no other way.
+  /// How a checkpoint may also store a vector or a norm's gain; null: no other way.
   Shape (*stored_shape)(const ModelSpec&, const LayerSpec&) = nullptr;
 
   /// The flag that says whether a linear has a bias (the head's is kHeadBias, a vector of its own); null for what has

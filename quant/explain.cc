@@ -78,7 +78,9 @@ class Explanation {
       names += (names.empty() ? "" : ", ") + name(reader.role);
       biases += (biases.empty() ? "" : ", ") + name(reader.role) + " bias";
     }
-    add_fold(name(norm) + " gain", quant::gain_fold(spec_, layer, norm), recipe_.fold_norms, "fold_norms", names);
+    if (model::norm_spec(spec_, layer, norm).gain) {
+      add_fold(name(norm) + " gain", quant::gain_fold(spec_, layer, norm), recipe_.fold_norms, "fold_norms", names);
+    }
     if (model::norm_spec(spec_, layer, norm).bias) {
       add_fold(name(norm) + " bias", quant::norm_bias_fold(spec_, layer, norm), recipe_.fold_biases, "fold_biases",
                biases);

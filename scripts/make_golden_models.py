@@ -151,6 +151,16 @@ FAMILIES = {
         layers_block_type=["linear_attention", "mlp", "full_attention", "moe"])),
     "glm4_moe_lite": ("Glm4MoeLite", "ForCausalLM", dict({**SMALL, **LATENT}, q_lora_rank=9,
                                                          mlp_layer_types=["sparse", "dense"])),
+    "hunyuan_v1_dense": ("HunYuanDenseV1", "ForCausalLM", dict(
+        SINGLE, head_dim=8, attention_bias=True, rope_parameters=dict(
+            rope_type="dynamic", rope_theta=10000.0, factor=1.0, alpha=50.0))),
+    "ministral3": ("Ministral3", "ForCausalLM", dict(
+        SINGLE, head_dim=8, rope_parameters=dict(
+            rope_type="yarn", rope_theta=10000.0, factor=16.0, original_max_position_embeddings=4, mscale=1.0,
+            mscale_all_dim=1.0, beta_fast=32.0, beta_slow=1.0, llama_4_scaling_beta=0.5))),
+    "olmo": ("Olmo", "ForCausalLM", dict(SINGLE, attention_bias=True)),
+    "command_r_plus": ("Cohere", "ForCausalLM", dict(SINGLE, num_attention_heads=4, num_key_value_heads=2,
+                                                     logit_scale=0.3, use_qk_norm=True)),
 }
 CONFIGURATIONS = {"qwen3_5_text": "Qwen3_5TextConfig"}  # where the class is not that of the whole model
 WHOLE_EXPERTS = ("mixtral",)  # all experts of a layer in one tensor, as newer checkpoints have them

@@ -2,6 +2,7 @@
 #ifndef BALLAST_SPEC_H_
 #define BALLAST_SPEC_H_
 
+#include <cmath>
 #include <cstddef>
 #include <limits>
 #include <map>
@@ -23,6 +24,7 @@ struct NormSpec {
   Kind kind = Kind::kRms;
   double epsilon = 1e-5;
   bool bias = false;
+  bool gain = true;          ///< false: nothing is stored, and the gain is 1
   double gain_offset = 0.0;  ///< added to the stored gain: families that store gain - 1 have 1
 };
 
@@ -51,26 +53,44 @@ struct RopeSpec {
   std::vector<double> pair_factors{};  ///< kLongRope: what divides each pair's frequency, up to the original context
   std::size_t turning_pairs = 0;       ///< how many pairs turn, the first; the others stay as they are. 0: all
   double amplitude = 1.0;              ///< cos and sin are multiplied by this
+  bool backwards = false;              ///< by the negative angles
 
   bool operator==(const RopeSpec&) const = default;
+};
+
+/// Queries that grow with their position p (from 0): 1 + slope ln(1 + floor((p + offset) / length)) multiplies them.
+struct QueryGrowthSpec {
+  double slope = 0;
+  double length = 1;
+  double offset = 0;
+
+  /// Of the query at a position.
+  double factor(std::size_t position) const {
+    return 1 + slope * std::log(1 + std::floor((static_cast<double>(position) + offset) / length));
+  }
+
+  bool operator==(const QueryGrowthSpec&) const = default;
 };
 
 /// Softmax attention. Sizes count channels.
 struct AttentionSpec {
   std::size_t heads = 0;
-  std::size_t kv_heads = 0;        ///< divides heads
-  std::size_t head_size = 0;       ///< of queries and keys
-  std::size_t value_size = 0;      ///< of a head's values
-  double scale = 0;                ///< multiplies q.k
-  std::size_t window = 0;          ///< how many tokens back a query sees, itself included; 0: all
-  std::optional<RopeSpec> rope{};  ///< how queries and keys are rotated; empty: they are not
-  bool query_key_norm = false;     ///< RMSNorm over each head of q and of k, before rotation
-  bool norm_over_heads = false;    ///< that norm is one over all heads, with a gain for each channel of each
-  bool value_norm = false;         ///< RMSNorm without a gain over each head of v
-  bool values_are_keys = false;    ///< values have no projection: they are the keys before their norm and rotation
-  bool output_gate = false;        ///< a sigmoid multiplies the output by element, before the output projection
-  double score_cap = 0.0;          ///< a score x, scaled, becomes cap tanh(x / cap); 0: it stays
-  bool sink_logits = false;        ///< each head has a score of its own beside the keys', whose weight no value gets
+  std::size_t kv_heads = 0;          ///< divides heads
+  std::size_t head_size = 0;         ///< of queries and keys
+  std::size_t value_size = 0;        ///< of a head's values
+  double scale = 0;                  ///< multiplies q.k
+  std::size_t window = 0;            ///< how many tokens back a query sees, itself included; 0: all
+  std::optional<RopeSpec> rope{};    ///< how queries and keys are rotated; empty: they are not
+  bool query_key_norm = false;       ///< RMSNorm over each head of q and of k, before rotation
+  bool norm_over_heads = false;      ///< that norm is one over all heads, with a gain for each channel of each
+  bool head_layer_norms = false;     ///< it is a LayerNorm without bias over each head, each with gains of its own
+  bool norm_after_rotation = false;  ///< it comes after rotation
+  std::optional<QueryGrowthSpec> query_growth{};
+  bool value_norm = false;       ///< RMSNorm without a gain over each head of v
+  bool values_are_keys = false;  ///< values have no projection: they are the keys before their norm and rotation
+  bool output_gate = false;      ///< a sigmoid multiplies the output by element, before the output projection
+  double score_cap = 0.0;        ///< a score x, scaled, becomes cap tanh(x / cap); 0: it stays
+  bool sink_logits = false;      ///< each head has a score of its own beside the keys', whose weight no value gets
 
   bool operator==(const AttentionSpec&) const = default;
 };
@@ -177,6 +197,8 @@ struct ExpertSpec {
   GroupScore group_score = GroupScore::kMax;
   bool correction_bias = false;  ///< added to the scores for the choice, not for the weights
   bool normalize = false;        ///< the chosen scores are divided by their sum
+  double sum_offset = 1e-20;     ///< added to that sum, as DeepSeek-V3's code does
+  double least_sum = 0.0;        ///< what it is at least
   double scale = 1.0;            ///< of the experts' weights
 
   /// Of all experts, how many one token passes.

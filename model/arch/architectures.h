@@ -59,7 +59,31 @@
   ADD(kGraniteMoeHybrid)           \
   ADD(kFalconH1)                   \
   ADD(kNemotronH)                  \
-  ADD(kGlm4MoeLite)
+  ADD(kGlm4MoeLite)\
+  ADD(kCwm)                        \
+  ADD(kInternLm3)                  \
+  ADD(kIquestCoder)                \
+  ADD(kJais2)                      \
+  ADD(kMinistral3)                 \
+  ADD(kMistral3)                   \
+  ADD(kOlmo)                       \
+  ADD(kFlexOlmo)                   \
+  ADD(kGraniteMoeShared)           \
+  ADD(kHyperClovaX)                \
+  ADD(kDots1)                      \
+  ADD(kSolarOpen)                  \
+  ADD(kHunyuanDense)               \
+  ADD(kHunyuanMoe)                 \
+  ADD(kHy3)                        \
+  ADD(kQwen2Vl)                    \
+  ADD(kQwen25Vl)                   \
+  ADD(kQwen3Vl)                    \
+  ADD(kNanoChat)                   \
+  ADD(kMiniMaxM2)                  \
+  ADD(kMellum)                     \
+  ADD(kErnie45Moe)                 \
+  ADD(kExaoneMoe)                  \
+  ADD(kLfm2Moe)
 
 namespace ballast::model {
 

@@ -99,27 +99,17 @@ AttentionSpec read_heads(const files::JsonReader& config, std::string_view heads
   return attention;
 }
 
-ExpertSpec read_experts(const files::JsonReader& config, std::string_view count, std::string_view size) {
+ExpertSpec read_experts(const files::JsonReader& config, std::string_view count, std::string_view size,
+                        std::string_view per_token) {
   // More than any model has; fewer than would take memory before a tensor is looked at.
   constexpr std::size_t kMostExperts = 65536;
   ExpertSpec experts;
   experts.count = config.size(count);
   if (experts.count > kMostExperts) config.fail(count, "must be at most " + std::to_string(kMostExperts));
   experts.size = config.size(size);
-  experts.per_token = config.size("num_experts_per_tok");
-  if (experts.per_token > experts.count) config.fail("num_experts_per_tok", "is more than the experts there are");
+  experts.per_token = config.size(per_token);
+  if (experts.per_token > experts.count) config.fail(per_token, "is more than the experts there are");
   return experts;
-}
-
-void check_expert_groups(const files::JsonReader& config, const ExpertSpec& experts) {
-  if (experts.count % experts.groups != 0) config.fail("n_group", "must divide n_routed_experts");
-  if (experts.groups_per_token > experts.groups) config.fail("topk_group", "must be at most n_group");
-  if (experts.per_token > experts.groups_per_token * (experts.count / experts.groups)) {
-    config.fail("num_experts_per_tok", "is more than the experts of topk_group groups");
-  }
-  if (experts.group_score == ExpertSpec::GroupScore::kTopTwoSum && experts.count / experts.groups < 2) {
-    config.fail("n_group", "leaves fewer than two experts to a group");
-  }
 }
 
 void set_sparse_layers(const files::JsonReader& config, const ExpertSpec& experts, ModelSpec& spec) {

@@ -121,11 +121,9 @@ void read_llama_biases(const files::JsonReader& config, BiasSpec& biases);
 AttentionSpec read_heads(const files::JsonReader& config, std::string_view heads, std::string_view kv_heads,
                          std::size_t hidden_size, std::string_view head_size = {}, const HeadDefaults& defaults = {});
 
-/// Routed experts whose number and hidden channels are in fields of these names, and how many of them a token passes.
-ExpertSpec read_experts(const files::JsonReader& config, std::string_view count, std::string_view size);
-
-/// Refuses groups of experts that do not fit their number or what a token passes: `n_group`, `topk_group`.
-void check_expert_groups(const files::JsonReader& config, const ExpertSpec& experts);
+/// Routed experts whose number and hidden channels, and how many of them a token passes, are in fields of these names.
+ExpertSpec read_experts(const files::JsonReader& config, std::string_view count, std::string_view size,
+                        std::string_view per_token = "num_experts_per_tok");
 
 /// Gives experts to the layers that Qwen's fields `decoder_sparse_step` and `mlp_only_layers` say.
 void set_sparse_layers(const files::JsonReader& config, const ExpertSpec& experts, ModelSpec& spec);

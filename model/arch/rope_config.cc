@@ -65,7 +65,17 @@ void read_longrope(const files::JsonReader& config, const RopeDefaults::LongRope
 
 void read_scaling(const files::JsonReader& config, const RopeDefaults& defaults, RopeSpec& rope) {
   const std::string type = config.text("rope_type", config.text("type", "default"));
-  if (type == "default") return;
+  // In mRoPE a token has three positions, which are the same where there are no images.
+  if (type == "default" || type == "mrope") return;
+  // NTK-aware stretching of a text as it grows beyond the context, which no text here does; or by a constant.
+  if (type == "dynamic") {
+    if (defaults.ntk_alpha && config.has("alpha")) {
+      const auto channels = static_cast<double>(rope.rotary_size);
+      if (channels <= 2) config.fail("alpha", "needs heads of more than 2 channels");
+      rope.theta *= std::pow(config.positive("alpha"), channels / (channels - 2));
+    }
+    return;
+  }
   if (defaults.longrope) {
     // "su" and "yarn" are its names in the first configurations.
     if (type != "longrope" && type != "su" && type != "yarn") {
@@ -74,7 +84,8 @@ void read_scaling(const files::JsonReader& config, const RopeDefaults& defaults,
     return read_longrope(config, *defaults.longrope, rope);
   }
   if (type != "linear" && type != "llama3" && type != "yarn") {
-    config.fail("rope_type", "'" + type + "' is not supported; supported: default, linear, llama3, yarn");
+    config.fail("rope_type",
+                "'" + type + "' is not supported; supported: default, dynamic, linear, llama3, mrope, yarn");
   }
   rope.factor = config.positive("factor");
   if (type == "linear") {
@@ -288,7 +299,7 @@ std::vector<double> rope_frequencies(const RopeSpec& rope) {
       frequency *= (1.0 - blend) / rope.factor + blend;
     }
     const bool turns = rope.turning_pairs == 0 || i < rope.turning_pairs;
-    frequencies[i] = turns ? frequency : 0.0;
+    frequencies[i] = !turns ? 0.0 : rope.backwards ? -frequency : frequency;
   }
   return frequencies;
 }

@@ -25,6 +25,8 @@ struct RopeDefaults {
     double context;
   };
   std::optional<LongRope> longrope{};
+
+  bool ntk_alpha = false;  ///< an `alpha` of the type "dynamic" stretches all texts alike
 };
 
 /// From `rope_parameters` (transformers 5) or `rope_theta` and `rope_scaling` (before), for heads of `head_size`.

@@ -80,8 +80,8 @@ std::vector<ExpertChoice> choose_experts(const ExpertSpec& spec, std::span<const
     chosen.push_back({candidates[i], scores[candidates[i]]});
     sum += chosen.back().weight;
   }
-  // DeepSeek-V3's code guards the division so.
-  const float divisor = spec.normalize ? sum + 1e-20F : 1.0F;
+  const float divisor =
+      spec.normalize ? std::max(sum + static_cast<float>(spec.sum_offset), static_cast<float>(spec.least_sum)) : 1.0F;
   for (ExpertChoice& choice : chosen) choice.weight = choice.weight / divisor * static_cast<float>(spec.scale);
   return chosen;
 }

@@ -21,6 +21,11 @@ void rotate(const LayerSpec& layer, const HeadRow& layout, float* rows, std::siz
                 cos.data(), sin.data());
 }
 
+/// In a rolling cache those who come first meet queries that are rotated for them.
+bool has_sink_queries(const BlockPass& pass) {
+  return !pass.angles.slot_cos.empty();
+}
+
 /// Rotates queries and keys; in a rolling cache the sinks meet queries of their own.
 void apply_rope(const BlockPass& pass, const HeadRow& layout) {
   const AttentionSpec& attention = *pass.layer.attention();
@@ -28,7 +33,7 @@ void apply_rope(const BlockPass& pass, const HeadRow& layout) {
   const AngleSet& angles = pass.angles;
   BlockActivations& a = pass.activations;
   float* rows = a.query_key_value.data();
-  if (!angles.slot_cos.empty()) {
+  if (has_sink_queries(pass)) {
     a.sink_queries.grow(pass.tokens * layout.keys);
     for (std::size_t i = 0; i < pass.tokens; ++i) {
       std::copy_n(rows + i * layout.size, layout.keys, a.sink_queries.data() + i * layout.keys);
@@ -38,6 +43,24 @@ void apply_rope(const BlockPass& pass, const HeadRow& layout) {
   }
   rotate(pass.layer, layout, rows, pass.tokens, layout.heads + layout.cache.kv_heads, layout.size, angles.cos,
          angles.sin);
+}
+
+/// Multiplies each token's queries, `size` values of a row, by what its position gives.
+void grow_queries(const BlockPass& pass, float* rows, std::size_t size, std::size_t stride) {
+  const QueryGrowthSpec& growth = *pass.layer.attention()->query_growth;
+  for (const BatchSequence& sequence : pass.batch) {
+    const std::size_t position = sequence.state->position();
+    kernels::parallel_ranges(sequence.tokens, kernels::threads_for(sequence.tokens * size),
+                             [&](std::size_t begin, std::size_t end) {
+                               for (std::size_t i = begin; i < end; ++i) {
+                                 const auto factor = static_cast<float>(growth.factor(position + i));
+                                 if (factor == 1.0F) continue;
+                                 float* query = rows + i * stride;
+                                 for (std::size_t c = 0; c < size; ++c) query[c] *= factor;
+                               }
+                             });
+    rows += sequence.tokens * stride;
+  }
 }
 
 }  // namespace
@@ -106,20 +129,37 @@ void HeadAttention::add_output_gate(LinearOutputs& outputs, BlockActivations& ac
 
 void HeadAttention::normalize_heads(const BlockPass& pass, const HeadRow& layout) const {
   const AttentionSpec& spec = *pass.layer.attention();
+  const auto normalize = [&](float* rows, std::size_t heads, std::size_t stride, const Norm& norm) {
+    if (spec.head_layer_norms) {
+      return kernels::layer_norm_heads(rows, pass.tokens, heads, spec.head_size, stride, norm.gain.data(),
+                                       norm.epsilon);
+    }
+    // All heads together are normalized as one that is as large.
+    const std::size_t size = norm.gain.size();
+    kernels::rms_norm_heads(rows, pass.tokens, heads * spec.head_size / size, size, stride, norm.gain.data(),
+                            norm.epsilon);
+  };
+  float* rows = pass.activations.query_key_value.data();
+  normalize(rows, spec.heads, layout.size, query_norm_);
+  normalize(rows + layout.keys, spec.kv_heads, layout.size, key_norm_);
+  if (spec.norm_after_rotation && has_sink_queries(pass)) {
+    normalize(pass.activations.sink_queries.data(), spec.heads, layout.keys, query_norm_);
+  }
+}
+
+/// All that happens to queries, keys and values between their projections and the scores.
+void HeadAttention::place_heads(const BlockPass& pass, const HeadRow& layout) const {
+  const AttentionSpec& spec = *pass.layer.attention();
   if (spec.value_norm) {
     kernels::rms_norm_heads(pass.activations.query_key_value.data() + layout.values, pass.tokens, spec.kv_heads,
                             spec.value_size, layout.size, nullptr, static_cast<float>(pass.spec.norm.epsilon));
   }
-  if (!has_head_norms()) return;
-  const auto normalize = [&](float* rows, std::size_t heads, const Norm& norm) {
-    // All heads together are normalized as one that is as large.
-    const std::size_t size = norm.gain.size();
-    kernels::rms_norm_heads(rows, pass.tokens, heads * spec.head_size / size, size, layout.size, norm.gain.data(),
-                            norm.epsilon);
-  };
-  float* rows = pass.activations.query_key_value.data();
-  normalize(rows, spec.heads, query_norm_);
-  normalize(rows + layout.keys, spec.kv_heads, key_norm_);
+  if (has_head_norms() && !spec.norm_after_rotation) normalize_heads(pass, layout);
+  apply_rope(pass, layout);
+  if (has_head_norms() && spec.norm_after_rotation) normalize_heads(pass, layout);
+  if (!spec.query_growth) return;
+  grow_queries(pass, pass.activations.query_key_value.data(), layout.keys, layout.size);
+  if (has_sink_queries(pass)) grow_queries(pass, pass.activations.sink_queries.data(), layout.keys, layout.keys);
 }
 
 /// Puts the batch's keys and values into the sequences' caches. Each is one thread's, unless one has most of the
@@ -194,7 +234,7 @@ std::size_t HeadAttention::attend(const BlockPass& pass, const HeadRow& layout) 
     if (pass.options.first_token_share) {
       entry.first_token_share = a.first_token_share.data() + sequences.size() * spec.heads;
     }
-    if (entry.sinks != 0 && !pass.angles.slot_cos.empty()) {
+    if (entry.sinks != 0 && has_sink_queries(pass)) {
       entry.sink_q = a.sink_queries.data() + (first_row + left_out) * layout.keys;
       entry.sink_q_stride = layout.keys;
     }
@@ -215,8 +255,7 @@ std::size_t HeadAttention::forward(const BlockPass& pass, const LinearRows& inpu
   if (output_gate_) a.output_gate.grow(pass.tokens * width);
 
   project(pass, layout, input);
-  normalize_heads(pass, layout);
-  apply_rope(pass, layout);
+  place_heads(pass, layout);
   a.keys = {a.query_key_value.data() + layout.keys, layout.size};
   a.values = {a.query_key_value.data() + layout.values, layout.size};
   append(pass, layout);

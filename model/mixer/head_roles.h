@@ -2,6 +2,9 @@
 #ifndef BALLAST_MODEL_MIXER_HEAD_ROLES_H_
 #define BALLAST_MODEL_MIXER_HEAD_ROLES_H_
 
+#include <cstddef>
+#include <cstdint>
+
 #include "ballast/spec.h"
 #include "model/forward/key_value_cache.h"
 #include "model/mixer/value_path.h"
@@ -17,12 +20,21 @@ inline bool has_head_norms(const ModelSpec& /*spec*/, const LayerSpec& layer) {
 template <std::size_t AttentionSpec::* heads>
 MatrixShape head_gains(const ModelSpec& /*spec*/, const LayerSpec& layer) {
   const AttentionSpec& attention = *layer.attention();
-  return {1, attention.head_size * (attention.norm_over_heads ? attention.*heads : 1)};
+  const bool of_each = attention.norm_over_heads || attention.head_layer_norms;
+  return {1, attention.head_size * (of_each ? attention.*heads : 1)};
 }
 
-inline NormSpec head_norm(const ModelSpec& spec, const LayerSpec& /*layer*/) {
-  return {
-      .kind = NormSpec::Kind::kRms, .epsilon = spec.norm.epsilon, .bias = false, .gain_offset = spec.norm.gain_offset};
+template <std::size_t AttentionSpec::* heads>
+Shape stored_head_gains(const ModelSpec& /*spec*/, const LayerSpec& layer) {
+  const AttentionSpec& attention = *layer.attention();
+  return {static_cast<std::int64_t>(attention.*heads), static_cast<std::int64_t>(attention.head_size)};
+}
+
+inline NormSpec head_norm(const ModelSpec& spec, const LayerSpec& layer) {
+  NormSpec norm = spec.norm;
+  norm.kind = layer.attention()->head_layer_norms ? NormSpec::Kind::kLayer : NormSpec::Kind::kRms;
+  norm.bias = false;
+  return norm;
 }
 
 inline const char* why_query_bias_stays(const LayerSpec& layer) {
@@ -45,12 +57,14 @@ inline constexpr RoleRow kQueryNormRow = {.role = Role::kQueryNorm,
                                           .kind = RoleRow::Kind::kNorm,
                                           .shape = head_gains<&AttentionSpec::heads>,
                                           .present = has_head_norms,
+                                          .stored_shape = stored_head_gains<&AttentionSpec::heads>,
                                           .norm = head_norm};
 
 inline constexpr RoleRow kKeyNormRow = {.role = Role::kKeyNorm,
                                         .kind = RoleRow::Kind::kNorm,
                                         .shape = head_gains<&AttentionSpec::kv_heads>,
                                         .present = has_head_norms,
+                                        .stored_shape = stored_head_gains<&AttentionSpec::kv_heads>,
                                         .norm = head_norm};
 
 inline constexpr RoleRow kSinkLogitsRow = {

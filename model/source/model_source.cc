@@ -110,11 +110,9 @@ void ModelSource::check_role(Role role, std::size_t layer, std::size_t expert) c
   const auto [rows, cols] = matrix_shape(spec_, layer, role);
   if (is_norm(role) || is_vector(role)) {
     const Shape shape = {static_cast<std::int64_t>(cols)};
-    if (is_vector(role)) {
-      checked_vector(role, layer);
-    } else {
-      checked_tensor(find_vector(layout_, *checkpoint_, role, "weight", layer), shape);
-    }
+    const std::vector<std::string> tensors =
+        is_vector(role) ? std::vector{find_vector(layout_, *checkpoint_, role, "", layer)} : gain_tensors(role, layer);
+    for (const std::string& tensor : tensors) checked_vector(tensor, role, layer, cols / tensors.size());
     if (is_norm(role) && has_bias(spec_, layer, role)) {
       checked_tensor(find_vector(layout_, *checkpoint_, role, "bias", layer), shape);
     }
@@ -149,7 +147,8 @@ std::uint64_t ModelSource::stored_bytes(Role role, std::size_t layer, std::size_
   const auto size = [&](const std::string& tensor) { return checkpoint_->tensor(tensor).bytes.size(); };
   if (is_vector(role)) return size(find_vector(layout_, *checkpoint_, role, "", layer));
   if (is_norm(role)) {
-    std::uint64_t bytes = size(find_vector(layout_, *checkpoint_, role, "weight", layer));
+    std::uint64_t bytes = 0;
+    for (const std::string& tensor : gain_tensors(role, layer)) bytes += size(tensor);
     if (norm_spec(spec_, layer, role).bias) bytes += size(find_vector(layout_, *checkpoint_, role, "bias", layer));
     return bytes;
   }
@@ -202,28 +201,61 @@ std::vector<float> ModelSource::floats(const std::string& name, const Shape& sha
   return values;
 }
 
-TensorView ModelSource::checked_vector(Role role, std::size_t layer) const {
-  const std::string name = find_vector(layout_, *checkpoint_, role, "", layer);
+/// A tensor of `size` values in a row, or of the shape that the role may also have.
+TensorView ModelSource::checked_vector(const std::string& name, Role role, std::size_t layer, std::size_t size) const {
+  const Shape flat = {static_cast<std::int64_t>(size)};
   const auto other_shape = role_row(role).stored_shape;
-  if (other_shape != nullptr && !layout_.written_by_ballast) {
-    return checked_tensor(name, other_shape(spec_, spec_.layers[layer]));
-  }
-  return checked_tensor(name, {static_cast<std::int64_t>(matrix_shape(spec_, layer, role).second)});
+  if (other_shape == nullptr || layout_.written_by_ballast) return checked_tensor(name, flat);
+  const Shape other = other_shape(spec_, spec_.layers[layer]);
+  const bool may_be_other = element_count(other) == flat.front();
+  return checked_tensor(name, may_be_other && checkpoint_->tensor(name).shape.size() == other.size() ? other : flat);
 }
 
 std::vector<float> ModelSource::vector(Role role, std::size_t layer) const {
   std::vector<float> values(matrix_shape(spec_, layer, role).second);
-  files::decode_floats(checked_vector(role, layer), context(find_vector(layout_, *checkpoint_, role, "", layer)),
-                       values.data());
+  const std::string name = find_vector(layout_, *checkpoint_, role, "", layer);
+  files::decode_floats(checked_vector(name, role, layer, values.size()), context(name), values.data());
   return values;
+}
+
+/// None where the norm has no gain; several where each head's is a tensor of its own.
+std::vector<std::string> ModelSource::gain_tensors(Role norm, std::size_t layer) const {
+  if (!norm_spec(spec_, layer, norm).gain) return {};
+  const auto name_of = [&](std::size_t head) {
+    return find_vector(layout_, *checkpoint_, norm, "weight", layer, head);
+  };
+  std::vector<std::string> names = {name_of(0)};
+  const std::size_t heads = norm == Role::kQueryNorm || norm == Role::kKeyNorm
+                                ? matrix_shape(spec_, layer, norm).second / spec_.layers[layer].attention()->head_size
+                                : 1;
+  if (heads == 1 || name_of(1) == names.front()) return names;
+  for (std::size_t head = 1; head < heads; ++head) names.push_back(name_of(head));
+  return names;
+}
+
+std::vector<float> ModelSource::gain(Role norm, std::size_t layer) const {
+  const std::size_t size = matrix_shape(spec_, layer, norm).second;
+  const std::vector<std::string> tensors = gain_tensors(norm, layer);
+  std::vector<float> stored(size, 1.0F);
+  float* next = stored.data();
+  for (const std::string& tensor : tensors) {
+    files::decode_floats(checked_vector(tensor, norm, layer, size / tensors.size()), context(tensor), next);
+    next += size / tensors.size();
+  }
+  if (norm != Role::kQueryNorm && norm != Role::kKeyNorm) return stored;
+  const std::vector<std::size_t> order = head_channel_order(layout_, spec_.layers[layer], norm, size);
+  if (order.empty()) return stored;
+  std::vector<float> ordered;
+  ordered.reserve(size);
+  for (const std::size_t channel : order) ordered.push_back(stored[channel]);
+  return ordered;
 }
 
 Norm ModelSource::norm(Role role, std::size_t layer) const {
   const NormSpec spec = norm_spec(spec_, layer, role);
   const Shape shape = {static_cast<std::int64_t>(matrix_shape(spec_, layer, role).second)};
-  Norm norm{.kind = spec.kind, .epsilon = static_cast<float>(spec.epsilon), .gain = {}, .bias = {}};
-  norm.gain = floats(find_vector(layout_, *checkpoint_, role, "weight", layer), shape);
-  for (float& gain : norm.gain) gain += static_cast<float>(spec.gain_offset);
+  Norm norm{.kind = spec.kind, .epsilon = static_cast<float>(spec.epsilon), .gain = gain(role, layer), .bias = {}};
+  for (float& value : norm.gain) value += static_cast<float>(spec.gain_offset);
   if (spec.bias) norm.bias = floats(find_vector(layout_, *checkpoint_, role, "bias", layer), shape);
   return norm;
 }

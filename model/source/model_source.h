@@ -96,7 +96,9 @@ class ModelSource {
   void check_role(Role role, std::size_t layer, std::size_t expert = 0) const;
   StoredMatrix stored(Role role, std::size_t layer, std::size_t expert) const;
   TensorView checked_tensor(const std::string& name, const Shape& shape) const;
-  TensorView checked_vector(Role role, std::size_t layer) const;
+  TensorView checked_vector(const std::string& name, Role role, std::size_t layer, std::size_t size) const;
+  std::vector<std::string> gain_tensors(Role norm, std::size_t layer) const;
+  std::vector<float> gain(Role norm, std::size_t layer) const;
   TensorView checked_matrix(const StoredMatrix& matrix, std::size_t cols) const;
 
   /// The same for a tensor of `shape`, or of the matrix's part in a tensor of many such: its scales, its bias.

@@ -83,8 +83,8 @@ bool rope_is_interleaved(const StorageLayout& layout, const LayerSpec& layer, Ro
   if (layout.written_by_ballast || layer.attention() == nullptr || !layer.attention()->rope) return false;
   const Architecture& architecture = *layout.architecture;
   if (!(layout.gguf ? architecture.gguf_interleaves_rope : architecture.huggingface_interleaves_rope)) return false;
-  const bool rotated_key = role == (layer.latent() != nullptr ? Role::kKeyPosition : Role::kKey);
-  return role == Role::kQuery || rotated_key;
+  if (role == Role::kQuery || role == Role::kQueryNorm || role == Role::kKeyNorm) return true;
+  return role == (layer.latent() != nullptr ? Role::kKeyPosition : Role::kKey);
 }
 
 /// Whether a checkpoint has a module of this name; then `stored` says how its tensors are called.
@@ -185,9 +185,9 @@ StoredMatrix find_matrix(const StorageLayout& layout, const ModelSpec& spec, con
 }
 
 std::string find_vector(const StorageLayout& layout, const files::Checkpoint& checkpoint, Role role,
-                        const std::string& suffix, std::size_t layer) {
+                        const std::string& suffix, std::size_t layer, std::size_t head) {
   const Architecture& architecture = *layout.architecture;
-  const auto names = stored_names(architecture, role, layout.gguf, layer, 0);
+  const auto names = stored_names(architecture, role, layout.gguf, layer, head);
   // The first checkpoints of BERT were translated from TensorFlow, names included.
   const std::string old_suffix = suffix == "weight" ? "gamma" : "beta";
   for (const std::string& module : names) {
@@ -204,6 +204,12 @@ std::string find_vector(const StorageLayout& layout, const files::Checkpoint& ch
   }
   const std::string first = names.empty() ? "" : names.front();
   return is_vector(role) ? first : tensor_name(first, suffix);
+}
+
+std::vector<std::size_t> head_channel_order(const StorageLayout& layout, const LayerSpec& layer, Role norm,
+                                            std::size_t count) {
+  if (!rope_is_interleaved(layout, layer, norm)) return {};
+  return undo_rope_interleaving(layer, norm, count);
 }
 
 }  // namespace ballast::model

@@ -40,9 +40,14 @@ struct StorageLayout {
 StoredMatrix find_matrix(const StorageLayout& layout, const ModelSpec& spec, const files::Checkpoint& checkpoint,
                          Role role, std::size_t layer, std::size_t expert);
 
-/// Full name of a norm's gain ("weight") or bias ("bias"), or of a role that is a vector (no suffix).
+/// Full name of a norm's gain ("weight") or bias ("bias"), or of a role that is a vector (no suffix); of one that is
+/// stored head by head, that of head `head`.
 std::string find_vector(const StorageLayout& layout, const files::Checkpoint& checkpoint, Role role,
-                        const std::string& suffix, std::size_t layer);
+                        const std::string& suffix, std::size_t layer, std::size_t head = 0);
+
+/// The stored channel for each of the `count` channels of a norm of queries or keys; empty: as they are.
+std::vector<std::size_t> head_channel_order(const StorageLayout& layout, const LayerSpec& layer, Role norm,
+                                            std::size_t count);
 
 /// "layers.0.mlp.down_proj" + "weight". A module that ends in an underscore takes no dot.
 std::string tensor_name(const std::string& module, const std::string& suffix);

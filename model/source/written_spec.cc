@@ -56,6 +56,7 @@ void read_written_spec(const files::JsonReader& config, ModelSpec& spec) {
   if (norm != "rms" && norm != "layer") config.fail("norm", "must be 'rms' or 'layer'");
   spec.norm.kind = norm == "rms" ? NormSpec::Kind::kRms : NormSpec::Kind::kLayer;
   spec.norm.bias = config.flag("norm_bias");
+  spec.norm.gain = true;
   spec.norm.gain_offset = 0;
   spec.embedding_scale = config.positive("embedding_scale", spec.embedding_scale);
   const files::JsonReader biases = config.object("biases");

@@ -22,7 +22,7 @@ FoldLegality read_by_linears_only(const ModelSpec& spec, std::size_t layer, Role
   switch (norm) {
     case Role::kQueryNorm:
     case Role::kKeyNorm:
-      if (spec.layers[layer].attention()->rope) {
+      if (spec.layers[layer].attention()->rope && !spec.layers[layer].attention()->norm_after_rotation) {
         return {false, "the rotation follows, and commutes only with equal gains in both channels of a pair"};
       }
       return {false, "the score follows, no linear"};

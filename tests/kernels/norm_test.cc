@@ -95,6 +95,30 @@ TEST_CASE("rms_norm_heads normalizes each head by itself and leaves what lies be
   }
 }
 
+TEST_CASE("layer_norm_heads normalizes each head by itself, with gains of its own") {
+  for (const std::size_t head_size : {1, 7, 16, 33, 64, 128}) {
+    const std::size_t m = 5, heads = 3, stride = heads * head_size + 3;
+    const std::vector<float> x = random_floats(m * stride, 1);
+    const std::vector<float> gain = random_floats(heads * head_size, 2);
+    std::vector<float> expected = x;
+    for (std::size_t i = 0; i < m; ++i) {
+      for (std::size_t h = 0; h < heads; ++h) {
+        float* head = expected.data() + i * stride + h * head_size;
+        const NormParameters parameters = {.gain = gain.data() + h * head_size, .bias = nullptr, .epsilon = 1e-6F};
+        reference::layer_norm(head, 1, head_size, parameters, head);
+      }
+    }
+    for_every_target([&] {
+      std::vector<float> actual = x;
+      layer_norm_heads(actual.data(), m, heads, head_size, stride, gain.data(), 1e-6F);
+      CHECK(relative_error(actual, expected) <= 2e-6);
+      for (std::size_t i = 0; i < x.size(); ++i) {
+        if (i % stride >= heads * head_size) REQUIRE(actual[i] == x[i]);
+      }
+    });
+  }
+}
+
 TEST_CASE("norms do not depend on the number of threads") {
   constexpr std::size_t kRows = 70, kSize = 577;
   const std::vector<float> src = random_floats(kRows * kSize, 1);

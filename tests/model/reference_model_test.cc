@@ -138,6 +138,9 @@ TEST_CASE("a block of any make is what the spec says") {
     if (spec.causal && coin()) attention.window = 1 + random() % 9;
     attention.query_key_norm = coin();
     attention.norm_over_heads = coin();
+    attention.head_layer_norms = coin();
+    attention.norm_after_rotation = coin();
+    if (coin()) attention.query_growth = QueryGrowthSpec{.slope = 0.7, .length = 3, .offset = coin() ? 1.0 : 0.0};
     attention.output_gate = coin();
     attention.score_cap = coin() ? 0.7 : 0.0;
     attention.sink_logits = coin();

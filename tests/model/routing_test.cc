@@ -152,5 +152,20 @@ TEST_CASE("large logits do not overflow the softmax") {
   CHECK(choices[0].weight == 1.0F);
 }
 
+TEST_CASE("the sum that weights are divided by is offset, and has a least value") {
+  ExpertSpec spec;
+  spec.count = 2;
+  spec.per_token = 1;
+  spec.scoring = Scoring::kSigmoid;
+  spec.normalize = true;
+  const std::vector<float> logits = {0, -1};
+  CHECK(choose_experts(spec, logits, {})[0].weight == 1.0F);
+  spec.sum_offset = 0.5;
+  CHECK(choose_experts(spec, logits, {})[0].weight == doctest::Approx(0.5));
+  spec.sum_offset = 0;
+  spec.least_sum = 2;
+  CHECK(choose_experts(spec, logits, {})[0].weight == doctest::Approx(0.25));
+}
+
 }  // namespace
 }  // namespace ballast::model

@@ -142,6 +142,30 @@ TEST_CASE("a key norm's gain goes into the query norm's without rotation, and un
   });
 }
 
+TEST_CASE("a key norm after the rotation keeps the key's bias, and its gain goes into the query norm's") {
+  for_random_tensors([&](Random& random) {
+    const Attention attention =
+        random_attention(random, kHidden, {.rotary_size = 8, .query_key_norm = true, .norm_after_rotation = true});
+    const Tokens tokens = random.tokens(kTokens, kHidden);
+    check_different(attend(attention, tokens), attend(without_key_bias(attention), tokens));
+    Attention moved = attention;
+    moved.query_gain = times(moved.query_gain, moved.key_gain);
+    moved.key_gain.assign(moved.key_gain.size(), 1.0);
+    check_same(attend(attention, tokens), attend(moved, tokens));
+    check_same(attend(attention, tokens), attend(with_folded_value_bias(attention), tokens));
+  });
+}
+
+TEST_CASE("queries that grow with their position change no claim: a key's bias is redundant, a value's folds") {
+  for_random_tensors([&](Random& random) {
+    const Attention attention = random_attention(random, kHidden, {.query_growth = 0.3});
+    const Tokens tokens = random.tokens(kTokens, kHidden);
+    check_same(attend(attention, tokens), attend(without_key_bias(attention), tokens));
+    check_different(attend(attention, tokens), attend(without_query_bias(attention), tokens));
+    check_same(attend(attention, tokens), attend(with_folded_value_bias(attention), tokens));
+  });
+}
+
 TEST_CASE("the value's bias folds into the output's, whatever stands in the scores") {
   for (const std::size_t rotary_size : {0, 4, 8}) {
     for (const bool norm : {false, true}) {

@@ -106,6 +106,14 @@ TEST_CASE("a key norm keeps the keys' bias even where nothing is rotated") {
   CHECK(!gain_fold(spec, kLast, Role::kQueryNorm).legal);
 }
 
+TEST_CASE("the gain of a norm after the rotation stays for the score that follows") {
+  ModelSpec spec = spec_of("qwen3");
+  CHECK(gain_fold(spec, kLast, Role::kKeyNorm).reason == Contains("the rotation follows"));
+  for_each_attention(spec, [](AttentionSpec& attention) { attention.norm_after_rotation = true; });
+  CHECK(!gain_fold(spec, kLast, Role::kKeyNorm).legal);
+  CHECK(gain_fold(spec, kLast, Role::kKeyNorm).reason == Contains("the score follows"));
+}
+
 TEST_CASE("an output gate keeps the values' bias and their rotation") {
   ModelSpec spec = qwen3_next();
   CHECK(!values_of(spec).bias.legal);

@@ -155,6 +155,8 @@ struct Attention {
   std::size_t rotary_size = 0;
   Mask mask = Mask::kCausal;
   bool query_key_norm = false;
+  bool norm_after_rotation = false;
+  double query_growth = 0;  ///< per token: 1 + this times its position multiplies a query
   bool sink = false;
   double distance_penalty = 0;  ///< ALiBi: subtracted from a score per token of distance
   double score_cap = 0;         ///< a score x becomes cap tanh(x / cap); 0: it stays
@@ -185,12 +187,14 @@ inline Attention random_attention(Random& random, std::size_t hidden, Attention 
 /// Norm and rotation of each head of one token's queries or keys.
 inline void place_heads(const Attention& attention, const Vector& gain, std::size_t position, Vector& heads) {
   for (std::size_t at = 0; at < heads.size(); at += attention.head_size) {
-    if (attention.query_key_norm) {
+    const auto normalize = [&] {
       const auto begin = heads.begin() + static_cast<std::ptrdiff_t>(at);
       const Vector head(begin, begin + static_cast<std::ptrdiff_t>(attention.head_size));
       std::ranges::copy(times(rms_normalized(head), gain), begin);
-    }
+    };
+    if (attention.query_key_norm && !attention.norm_after_rotation) normalize();
     rotate_positions(heads.data() + at, attention.rotary_size, position);
+    if (attention.query_key_norm && attention.norm_after_rotation) normalize();
   }
 }
 
@@ -215,6 +219,7 @@ inline Tokens mix(const Attention& attention, const Tokens& tokens) {
       const auto begin = values[i].begin() + static_cast<std::ptrdiff_t>(at);
       std::ranges::copy(rms_normalized(Vector(begin, begin + static_cast<std::ptrdiff_t>(size))), begin);
     }
+    for (double& value : queries[i]) value *= 1 + attention.query_growth * static_cast<double>(i);
   }
   Tokens results;
   for (std::size_t i = 0; i < tokens.size(); ++i) {

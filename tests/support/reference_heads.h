@@ -133,20 +133,34 @@ class ReferenceHeads : public ReferenceRoles {
     }
   }
 
+  /// Normalizes one token's heads.
+  void normalize_heads(double* row, Role norm_role, std::size_t layer, std::size_t heads) const {
+    const AttentionSpec& attention = *spec_.layers[layer].attention();
+    const RoleTensor& gains = at(norm_role, layer);
+    NormSpec kind = plain_rms(spec_.norm.epsilon);
+    if (attention.norm_over_heads && !attention.head_layer_norms) return normalize(kind, gains, row);
+    for (std::size_t head = 0; head < heads; ++head) {
+      RoleTensor own = gains;
+      if (attention.head_layer_norms) {
+        kind.kind = NormSpec::Kind::kLayer;
+        own.cols = attention.head_size;
+        own.weight.erase(own.weight.begin(), own.weight.begin() + static_cast<std::ptrdiff_t>(head * own.cols));
+      }
+      normalize(kind, own, row + head * attention.head_size);
+    }
+  }
+
   void context(Rows& rows, Role norm_role, std::size_t layer, std::size_t heads) const {
     const AttentionSpec& attention = *spec_.layers[layer].attention();
-    const NormSpec head_norm = plain_rms(spec_.norm.epsilon);
     for (std::size_t t = 0; t < rows.size(); ++t) {
-      if (attention.query_key_norm && attention.norm_over_heads) {
-        normalize(head_norm, at(norm_role, layer), rows[t].data());
-      }
-      for (std::size_t head = 0; head < heads; ++head) {
-        double* values = rows[t].data() + head * attention.head_size;
-        if (attention.query_key_norm && !attention.norm_over_heads) {
-          normalize(head_norm, at(norm_role, layer), values);
-        }
-        rotate(layer, values, t);
-      }
+      double* row = rows[t].data();
+      if (attention.query_key_norm && !attention.norm_after_rotation) normalize_heads(row, norm_role, layer, heads);
+      for (std::size_t head = 0; head < heads; ++head) rotate(layer, row + head * attention.head_size, t);
+      if (attention.query_key_norm && attention.norm_after_rotation) normalize_heads(row, norm_role, layer, heads);
+      if (!attention.query_growth || norm_role != Role::kQueryNorm) continue;
+      const QueryGrowthSpec& growth = *attention.query_growth;
+      const double steps = std::floor((static_cast<double>(t) + growth.offset) / growth.length);
+      for (double& value : rows[t]) value *= 1 + growth.slope * std::log(1 + steps);
     }
   }
 

@@ -68,7 +68,8 @@ inline RoleTensors random_tensors(const ModelSpec& spec, unsigned seed) {
     const float center =
         model::is_norm(role) ? 1 - static_cast<float>(model::norm_spec(spec, layer, role).gain_offset) : 0;
     tensor.weight.resize(tensor.rows * tensor.cols);
-    for (float& weight : tensor.weight) weight = center + spread * value();
+    const bool constant = model::is_norm(role) && !model::norm_spec(spec, layer, role).gain;
+    for (float& weight : tensor.weight) weight = constant ? 1.0F : center + spread * value();
     if (!model::has_bias(spec, layer, role)) return;
     tensor.bias.resize(matrix ? tensor.rows : tensor.cols);
     for (float& bias : tensor.bias) bias = 0.3F * value();

@@ -93,6 +93,10 @@ std::string attention_line(const ModelSpec& spec) {
   if (attention->query_key_norm && attention->norm_over_heads) line += " over all heads";
   if (attention->score_cap > 0) line += ", scores capped at " + report::number(attention->score_cap);
   if (attention->sink_logits) line += ", a logit of each head's own in the softmax";
+  if (attention->query_key_norm && attention->norm_after_rotation) line += " after rotation";
+  if (attention->query_growth) {
+    line += ", queries grow every " + report::number(attention->query_growth->length) + " tokens";
+  }
   if (attention->output_gate) line += ", output gate per element";
   return line + windows_of(spec);
 }

@@ -1,5 +1,6 @@
 // Command R (Cohere) and R7B (Cohere2): attention and MLP in parallel on one LayerNorm without bias, interleaved RoPE,
-// scaled logits. In Cohere2 layers with a window rotate, those that see everything do not.
+// scaled logits. Command R+ also normalizes each head of queries and keys. In Cohere2 layers with a window rotate,
+// those that see everything do not.
 #include "model/arch/architectures.h"
 #include "model/arch/decoder_config.h"
 
@@ -14,17 +15,19 @@ DecoderConfig describe_common(const files::JsonReader& config, double theta) {
   spec.layout = BlockLayout::kParallelShared;
   spec.logit_scale = config.positive("logit_scale", 0.0625);
   read_attention_biases(config, spec.biases);
-  // LayerNorms with a gain for each channel of each head.
-  if (config.flag("use_qk_norm", false)) config.fail("use_qk_norm", "true is not supported");
   return decoder;
 }
 
 ModelSpec describe_cohere(const files::JsonReader& config) {
-  return describe_common(config, 500000.0).finish();
+  DecoderConfig decoder = describe_common(config, 500000.0);
+  decoder.attention.query_key_norm = decoder.attention.head_layer_norms = config.flag("use_qk_norm", false);
+  return decoder.finish();
 }
 
 ModelSpec describe_cohere2(const files::JsonReader& config) {
   constexpr std::size_t kPattern = 4;
+  // Not a field of its configuration class.
+  if (config.flag("use_qk_norm", false)) config.fail("use_qk_norm", "true is not supported");
   ModelSpec spec = describe_common(config, 10000.0).finish();
   const RopeSpec rope = *spec.first_attention()->rope;
   set_layer_types(read_sliding_layers(config, spec.layers.size(), kPattern), read_window(config, 4096), rope, {}, spec);

@@ -1,16 +1,24 @@
 // EXAONE 4: norms of what attention and MLP return and of each head's query and key; where some layers have a window,
-// those that have none do not rotate.
+// those that have none do not rotate. Its mixtures (K-EXAONE) normalize what is read, as Llama, and have DeepSeek-V3's
+// experts.
+#include <array>
+
 #include "model/arch/architectures.h"
 #include "model/arch/decoder_config.h"
+#include "model/arch/mixtures/shared_experts.h"
 
 namespace ballast::model {
 
 namespace {
 
-ModelSpec describe(const files::JsonReader& config) {
+constexpr std::array<TensorNames, 1> kOtherCorrection{
+    {{Role::kRouterCorrection, "model.layers.{}.mlp.e_score_correction_bias", ""}}};
+constexpr auto kMixtureNames = joined_names(joined_names(kLlamaNames, kOtherCorrection), kSharedExpertNames);
+
+ModelSpec describe_common(const files::JsonReader& config, BlockLayout layout) {
   constexpr std::size_t kPattern = 4;
   DecoderConfig decoder = read_llama_line(config, {.epsilon = 1e-5, .heads = {.kv_heads = 32}});
-  decoder.spec.layout = BlockLayout::kOutputNorm;
+  decoder.spec.layout = layout;
   decoder.attention.query_key_norm = true;
   ModelSpec spec = decoder.finish();
   if (config.json().contains("sliding_window") && !config.has("sliding_window")) {
@@ -22,12 +30,35 @@ ModelSpec describe(const files::JsonReader& config) {
   return spec;
 }
 
+ModelSpec describe_dense(const files::JsonReader& config) {
+  return describe_common(config, BlockLayout::kOutputNorm);
+}
+
+ModelSpec describe_mixture(const files::JsonReader& config) {
+  ModelSpec spec = describe_common(config, BlockLayout::kPreNorm);
+  ExpertSpec experts = read_shared_experts(
+      config,
+      {.count = "num_experts", .shared = "num_shared_experts", .shared_by_default = 1, .scale_by_default = 2.5});
+  score_by_sigmoid(experts);
+  experts.normalize = config.flag("norm_topk_prob", true);
+  read_expert_groups(config, 1, experts);
+  set_experts_by_type(config, config.count("first_k_dense_replace", 1), experts, spec);
+  return spec;
+}
+
 }  // namespace
 
 constinit const Architecture kExaone4 = {
     .model_type = "exaone4",
     .names = kOutputNormNames,
-    .describe = describe,
+    .describe = describe_dense,
+};
+
+constinit const Architecture kExaoneMoe = {
+    .model_type = "exaone_moe",
+    .names = kMixtureNames,
+    .fused = kFusedExperts,
+    .describe = describe_mixture,
 };
 
 }  // namespace ballast::model

@@ -1,5 +1,9 @@
 // Llama 1 to 3 and the many models of its shape: RMSNorm, RoPE, grouped heads, gated SiLU MLP. Seed-OSS: with biases of
-// queries, keys and values. Arcee: with an MLP without gate. Helium: with pairs of channels side by side.
+// queries, keys and values. Arcee: with an MLP without gate. Helium: with pairs of channels side by side. CWM: with a
+// window in most layers. InternLM 3 and IQuest-Coder: Llama under other defaults.
+#include <cstddef>
+#include <vector>
+
 #include "model/arch/architectures.h"
 #include "model/arch/decoder_config.h"
 
@@ -35,6 +39,41 @@ ModelSpec describe_helium(const files::JsonReader& config) {
       {.context = 4096, .epsilon = 1e-8, .heads = {.kv_heads = 20, .head_size = 128}, .rope = {.theta = 100000.0}});
   read_llama_biases(config, decoder.spec.biases);
   decoder.spec.biases.attention_output = false;
+  return decoder.finish();
+}
+
+ModelSpec describe_cwm(const files::JsonReader& config) {
+  constexpr std::size_t kPattern = 4;
+  // The configuration class stretches by default as no other one does.
+  if (!config.has("rope_parameters") && !config.has("rope_scaling")) config.fail("rope_parameters", "missing");
+  DecoderConfig decoder = read_llama_line(
+      config, {.context = 131072, .epsilon = 1e-5, .heads = {.kv_heads = 8, .head_size = 128}, .rope = {.theta = 1e6}});
+  decoder.spec.biases.up = decoder.spec.biases.down = config.flag("mlp_bias", false);
+  ModelSpec spec = decoder.finish();
+  std::vector<bool> sliding(decoder.layers);
+  for (std::size_t layer = 0; layer < decoder.layers; ++layer) sliding[layer] = layer % kPattern != 0;
+  if (config.has("layer_types")) sliding = read_sliding_layers(config, decoder.layers, kPattern);
+  const RopeSpec& rope = *decoder.attention.rope;
+  set_layer_types(sliding, read_window(config, 8192), rope, rope, spec);
+  return spec;
+}
+
+ModelSpec describe_internlm3(const files::JsonReader& config) {
+  DecoderConfig decoder =
+      read_llama_line(config, {.context = 32768, .epsilon = 1e-5, .heads = {.kv_heads = 2, .head_size = 128}});
+  BiasSpec& biases = decoder.spec.biases;
+  read_llama_biases(config, biases);
+  if (config.has("qkv_bias")) biases.query = biases.key = biases.value = config.flag("qkv_bias");
+  if (config.has("bias")) biases.attention_output = biases.up = biases.down = config.flag("bias");
+  return decoder.finish();
+}
+
+ModelSpec describe_iquestcoder(const files::JsonReader& config) {
+  if (config.has("clip_qkv")) config.fail("clip_qkv", "is not supported");
+  if (config.flag("use_sliding_window", false)) config.fail("use_sliding_window", "true is not supported");
+  DecoderConfig decoder =
+      read_llama_line(config, {.context = 131072, .epsilon = 1e-5, .heads = {.kv_heads = 8, .head_size = 128}});
+  read_llama_biases(config, decoder.spec.biases);
   return decoder.finish();
 }
 
@@ -74,6 +113,24 @@ constinit const Architecture kHelium = {
     .names = kLlamaNames,
     .describe = describe_helium,
     .huggingface_interleaves_rope = true,
+};
+
+constinit const Architecture kCwm = {
+    .model_type = "cwm",
+    .names = kLlamaNames,
+    .describe = describe_cwm,
+};
+
+constinit const Architecture kInternLm3 = {
+    .model_type = "internlm3",
+    .names = kLlamaNames,
+    .describe = describe_internlm3,
+};
+
+constinit const Architecture kIquestCoder = {
+    .model_type = "iquestcoder",
+    .names = kLlamaNames,
+    .describe = describe_iquestcoder,
 };
 
 }  // namespace ballast::model

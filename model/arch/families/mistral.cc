@@ -1,4 +1,10 @@
-// Mistral: Llama with a sliding window in every layer, whose GGUFs say "llama"; Ministral: in some layers.
+// Mistral: Llama with a sliding window in every layer, whose GGUFs say "llama"; Ministral: in some layers. Ministral 3:
+// YaRN, and queries that grow with their position. Models that also see (Mistral Small 3.1, Ministral 3, Devstral) hold
+// one of these for text.
+#include <array>
+#include <string>
+#include <string_view>
+
 #include "model/arch/architectures.h"
 #include "model/arch/decoder_config.h"
 
@@ -19,6 +25,35 @@ ModelSpec describe_ministral(const files::JsonReader& config) {
   return spec;
 }
 
+ModelSpec describe_ministral3(const files::JsonReader& config) {
+  // The configuration class stretches by default as no other one does.
+  if (!config.has("rope_parameters")) config.fail("rope_parameters", "missing");
+  const files::JsonReader rope = config.object("rope_parameters");
+  DecoderConfig decoder =
+      read_llama_line(config, {.context = 262144, .epsilon = 1e-5, .heads = {.kv_heads = 8, .head_size = 128}});
+  decoder.attention.query_growth = QueryGrowthSpec{.slope = rope.number("llama_4_scaling_beta"),
+                                                   .length = rope.positive("original_max_position_embeddings")};
+  ModelSpec spec = decoder.finish();
+  set_uniform_window(config, {}, spec);
+  return spec;
+}
+
+ModelSpec describe_mistral3(const files::JsonReader& config) {
+  const files::JsonReader text = config.object("text_config");
+  const std::string type = text.text("model_type", "mistral");
+  if (type != "mistral" && type != "ministral3") {
+    text.fail("model_type", "'" + type + "' is not supported; supported: mistral, ministral3");
+  }
+  ModelSpec spec = type == "mistral" ? describe_mistral(text) : describe_ministral3(text);
+  spec.tied_embeddings = config.flag("tie_word_embeddings", spec.tied_embeddings);
+  return spec;
+}
+
+// Where there are images, names begin otherwise, the head's too.
+constexpr std::array<TensorNames, 1> kOtherHead{{{Role::kHead, "language_model.lm_head", ""}}};
+constexpr auto kNamesBesideImages = joined_names(kLlamaNames, kOtherHead);
+constexpr std::array<std::string_view, 2> kPrefixesBesideImages = {"language_model.model.", "model.language_model."};
+
 }  // namespace
 
 constinit const Architecture kMistral = {
@@ -31,6 +66,20 @@ constinit const Architecture kMinistral = {
     .model_type = "ministral",
     .names = kLlamaNames,
     .describe = describe_ministral,
+};
+
+constinit const Architecture kMinistral3 = {
+    .model_type = "ministral3",
+    .names = kLlamaNames,
+    .describe = describe_ministral3,
+};
+
+constinit const Architecture kMistral3 = {
+    .model_type = "mistral3",
+    .names = kNamesBesideImages,
+    .describe = describe_mistral3,
+    .prefix = "model.",
+    .other_prefixes = kPrefixesBesideImages,
 };
 
 }  // namespace ballast::model

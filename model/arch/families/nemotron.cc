@@ -1,4 +1,5 @@
 // Nemotron 3 and 4, and Minitron: LayerNorms whose gains are stored minus one, half a head rotated, squared ReLU.
+// Jais 2: with gains as they are, whole heads rotated, and biases.
 #include "model/arch/architectures.h"
 #include "model/arch/decoder_config.h"
 
@@ -6,7 +7,7 @@ namespace ballast::model {
 
 namespace {
 
-ModelSpec describe(const files::JsonReader& config) {
+ModelSpec describe_nemotron(const files::JsonReader& config) {
   DecoderConfig decoder = read_llama_line(config, {.context = 4096, .activation = "relu2", .rope = {.partial = 0.5}});
   ModelSpec& spec = decoder.spec;
   spec.norm = {
@@ -16,12 +17,29 @@ ModelSpec describe(const files::JsonReader& config) {
   return decoder.finish();
 }
 
+ModelSpec describe_jais2(const files::JsonReader& config) {
+  DecoderConfig decoder = read_llama_line(config, {.context = 8192, .activation = "relu2"});
+  ModelSpec& spec = decoder.spec;
+  spec.norm = {.kind = NormSpec::Kind::kLayer, .epsilon = config.positive("layer_norm_eps", 1e-5), .bias = true};
+  decoder.mlp.gated = false;
+  BiasSpec& biases = spec.biases;
+  biases.query = biases.key = biases.value = biases.attention_output = config.flag("attention_bias", true);
+  biases.up = biases.down = config.flag("mlp_bias", true);
+  return decoder.finish();
+}
+
 }  // namespace
 
 constinit const Architecture kNemotron = {
     .model_type = "nemotron",
     .names = kLlamaNames,
-    .describe = describe,
+    .describe = describe_nemotron,
+};
+
+constinit const Architecture kJais2 = {
+    .model_type = "jais2",
+    .names = kLlamaNames,
+    .describe = describe_jais2,
 };
 
 }  // namespace ballast::model

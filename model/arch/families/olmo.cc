@@ -1,5 +1,6 @@
-// OLMo 2 and 3: Llama with norms of what attention and MLP return instead of what they read, and of all queries and all
-// keys; OLMo 3 has layers with a window. OLMoE: experts, and the norms where Llama has them.
+// OLMo: Llama with LayerNorms without gain and bias. OLMo 2 and 3: Llama with norms of what attention and MLP return
+// instead of what they read, and of all queries and all keys; OLMo 3 has layers with a window. FlexOlmo: OLMo 2 with
+// experts. OLMoE: experts, and the norms where Llama has them.
 #include "model/arch/architectures.h"
 #include "model/arch/decoder_config.h"
 #include "model/arch/rope_config.h"
@@ -9,6 +10,19 @@ namespace ballast::model {
 namespace {
 
 constexpr auto kMixtureNames = joined_names(kLlamaNames, kQwenExpertNames);
+constexpr auto kFlexNames = joined_names(kOutputNormNames, kQwenExpertNames);
+
+void refuse_clipping(const files::JsonReader& config) {
+  if (config.has("clip_qkv")) config.fail("clip_qkv", "is not supported");
+}
+
+ModelSpec describe_olmo(const files::JsonReader& config) {
+  refuse_clipping(config);
+  DecoderConfig decoder = read_llama_line(config);
+  decoder.spec.norm = {.kind = NormSpec::Kind::kLayer, .epsilon = 1e-5, .gain = false};
+  read_attention_biases(config, decoder.spec.biases);
+  return decoder.finish();
+}
 
 // What all have in common.
 DecoderConfig describe_common(const files::JsonReader& config, std::size_t context) {
@@ -37,16 +51,36 @@ ModelSpec describe_olmo3(const files::JsonReader& config) {
   return spec;
 }
 
-ModelSpec describe_olmoe(const files::JsonReader& config) {
-  if (config.has("clip_qkv")) config.fail("clip_qkv", "is not supported");
-  ModelSpec spec = describe_common(config, 4096).finish();
+void set_experts(const files::JsonReader& config, ModelSpec& spec) {
   ExpertSpec experts = read_experts(config, "num_experts", "intermediate_size");
   experts.normalize = config.flag("norm_topk_prob", false);
   for (LayerSpec& layer : spec.layers) layer.mlp.experts = experts;
+}
+
+ModelSpec describe_olmoe(const files::JsonReader& config) {
+  refuse_clipping(config);
+  ModelSpec spec = describe_common(config, 4096).finish();
+  set_experts(config, spec);
+  return spec;
+}
+
+ModelSpec describe_flex_olmo(const files::JsonReader& config) {
+  DecoderConfig decoder = describe_common(config, 4096);
+  decoder.attention.rope = read_rope(config, decoder.attention.head_size, {.theta = 500000.0});
+  decoder.spec.norm.epsilon = config.positive("rms_norm_eps", 1e-6);
+  decoder.spec.layout = BlockLayout::kOutputNorm;
+  ModelSpec spec = decoder.finish();
+  set_experts(config, spec);
   return spec;
 }
 
 }  // namespace
+
+constinit const Architecture kOlmo = {
+    .model_type = "olmo",
+    .names = kLlamaNames,
+    .describe = describe_olmo,
+};
 
 constinit const Architecture kOlmo2 = {
     .model_type = "olmo2",
@@ -65,6 +99,13 @@ constinit const Architecture kOlmoe = {
     .names = kMixtureNames,
     .fused = kFusedExperts,
     .describe = describe_olmoe,
+};
+
+constinit const Architecture kFlexOlmo = {
+    .model_type = "flex_olmo",
+    .names = kFlexNames,
+    .fused = kFusedExperts,
+    .describe = describe_flex_olmo,
 };
 
 }  // namespace ballast::model

@@ -1,10 +1,20 @@
-// StableLM: Llama with LayerNorms and a quarter of each head rotated; some have attention and MLP in parallel.
+// StableLM: Llama with LayerNorms and a quarter of each head rotated; some have attention and MLP in parallel, and
+// LayerNorms of each head of queries and keys (StableLM 2 12B).
+#include <array>
+
 #include "model/arch/architectures.h"
 #include "model/arch/decoder_config.h"
 
 namespace ballast::model {
 
 namespace {
+
+// A tensor for each head, which ballast writes as one.
+constexpr std::array<TensorNames, 2> kHeadNorms{{
+    {Role::kQueryNorm, "model.layers.{}.self_attn.q_layernorm.norms.{}", ""},
+    {Role::kKeyNorm, "model.layers.{}.self_attn.k_layernorm.norms.{}", ""},
+}};
+constexpr auto kNames = joined_names(kLlamaNames, kHeadNorms);
 
 ModelSpec describe(const files::JsonReader& config) {
   DecoderConfig decoder =
@@ -13,8 +23,7 @@ ModelSpec describe(const files::JsonReader& config) {
   spec.norm = {.kind = NormSpec::Kind::kLayer, .epsilon = config.positive("layer_norm_eps", 1e-5), .bias = true};
   if (config.flag("use_parallel_residual", false)) spec.layout = BlockLayout::kParallelShared;
   spec.biases.query = spec.biases.key = spec.biases.value = config.flag("use_qkv_bias", false);
-  // A LayerNorm with gains of its own for each head.
-  if (config.flag("qk_layernorm", false)) config.fail("qk_layernorm", "true is not supported");
+  decoder.attention.query_key_norm = decoder.attention.head_layer_norms = config.flag("qk_layernorm", false);
   return decoder.finish();
 }
 
@@ -22,7 +31,7 @@ ModelSpec describe(const files::JsonReader& config) {
 
 constinit const Architecture kStableLm = {
     .model_type = "stablelm",
-    .names = kLlamaNames,
+    .names = kNames,
     .describe = describe,
 };
 

@@ -24,7 +24,7 @@ inline constexpr std::array<FusedTensor, 2> kFusedGraniteExperts{{
 }};
 
 /// A decoder of the Llama line with factors on embeddings, scores, what blocks add to the residual stream, and logits.
-DecoderConfig read_granite(const files::JsonReader& config);
+DecoderConfig read_granite(const files::JsonReader& config, double attention_multiplier = 1.0);
 
 /// The experts of every layer.
 ExpertSpec read_granite_experts(const files::JsonReader& config);

@@ -1,4 +1,5 @@
-// LFM2: gated short convolutions, and in some layers attention with norms over heads.
+// LFM2: gated short convolutions, and in some layers attention with norms over heads; with experts in all but the first
+// layers, or without.
 #include <algorithm>
 #include <array>
 #include <vector>
@@ -36,6 +37,20 @@ constexpr std::array kProjections = {Role::kConvolutionInputGate, Role::kConvolu
 constexpr std::array<FusedTensor, 1> kFused{
     {{"model.layers.{}.conv.in_proj", "", kProjections, FusedTensor::Runs::kOne}}};
 
+constexpr std::array<TensorNames, 6> kExpertNames{{
+    {Role::kRouter, "model.layers.{}.feed_forward.gate", ""},
+    {Role::kRouterCorrection, "model.layers.{}.feed_forward.expert_bias", ""},
+    {Role::kExpertGate, "model.layers.{}.feed_forward.experts.{}.w1", ""},
+    {Role::kExpertUp, "model.layers.{}.feed_forward.experts.{}.w3", ""},
+    {Role::kExpertDown, "model.layers.{}.feed_forward.experts.{}.w2", ""},
+    {Role::kExpertDown, "model.layers.{}.feed_forward.experts.down_proj", ""},
+}};
+constexpr auto kMixtureNames = joined_names(kNames, kExpertNames);
+constexpr std::array<FusedTensor, 2> kMixtureFused{{
+    kFused[0],
+    {"model.layers.{}.feed_forward.experts.gate_up_proj", "", kGateAndUp, FusedTensor::Runs::kOne},
+}};
+
 /// Two thirds of what the field says, rounded up to a multiple, unless that is switched off.
 std::size_t read_mlp_size(const files::JsonReader& config) {
   const std::size_t size = config.size(config.has("block_ff_dim") ? "block_ff_dim" : "intermediate_size");
@@ -61,14 +76,14 @@ std::vector<bool> attending_layers(const files::JsonReader& config, std::size_t 
   return attending;
 }
 
-ModelSpec describe(const files::JsonReader& config) {
+/// With MLPs of the size that the configuration names.
+ModelSpec describe_common(const files::JsonReader& config) {
   constexpr std::size_t kWidth = 3;
   DecoderConfig decoder = read_llama_line(
       config, {.context = 128000, .tied_embeddings = true, .heads = {.kv_heads = 8}, .rope = {.theta = 1e6}});
   decoder.spec.tied_embeddings = config.flag("tie_embedding", decoder.spec.tied_embeddings);
   decoder.spec.norm.epsilon = config.positive("norm_eps", 1e-5);
   decoder.attention.query_key_norm = true;
-  decoder.mlp.size = read_mlp_size(config);
   if (config.flag("conv_bias", false)) config.fail("conv_bias", "true is not supported");
   const ShortConvolutionSpec convolution = {.channels = decoder.spec.hidden_size,
                                             .width = config.size("conv_L_cache", kWidth)};
@@ -80,13 +95,43 @@ ModelSpec describe(const files::JsonReader& config) {
   return spec;
 }
 
+ModelSpec describe_dense(const files::JsonReader& config) {
+  ModelSpec spec = describe_common(config);
+  const std::size_t size = read_mlp_size(config);
+  for (LayerSpec& layer : spec.layers) layer.mlp.size = size;
+  return spec;
+}
+
+ModelSpec describe_mixture(const files::JsonReader& config) {
+  constexpr std::size_t kDenseLayers = 2;
+  if (!config.has("layer_types")) config.fail("layer_types", "missing");
+  ModelSpec spec = describe_common(config);
+  ExpertSpec experts = read_experts(config, "num_experts", "moe_intermediate_size");
+  experts.scoring = ExpertSpec::Scoring::kSigmoid;
+  experts.correction_bias = config.flag("use_expert_bias", true);
+  experts.normalize = config.flag("norm_topk_prob", true);
+  experts.sum_offset = 1e-6;
+  experts.scale = config.number("routed_scaling_factor", 1.0);
+  for (std::size_t layer = config.count("num_dense_layers", kDenseLayers); layer < spec.layers.size(); ++layer) {
+    spec.layers[layer].mlp.experts = experts;
+  }
+  return spec;
+}
+
 }  // namespace
 
 constinit const Architecture kLfm2 = {
     .model_type = "lfm2",
     .names = kNames,
     .fused = kFused,
-    .describe = describe,
+    .describe = describe_dense,
+};
+
+constinit const Architecture kLfm2Moe = {
+    .model_type = "lfm2_moe",
+    .names = kMixtureNames,
+    .fused = kMixtureFused,
+    .describe = describe_mixture,
 };
 
 }  // namespace ballast::model

@@ -6,6 +6,7 @@
 
 #include "model/arch/architectures.h"
 #include "model/arch/hybrids/mamba_hybrid.h"
+#include "model/arch/mixtures/shared_experts.h"
 
 namespace ballast::model {
 
@@ -136,14 +137,10 @@ ExpertSpec read_nemotron_experts(const files::JsonReader& config) {
   if (config.has("moe_latent_size")) config.fail("moe_latent_size", "experts of a latent vector are not supported");
   ExpertSpec experts = read_experts(config, "n_routed_experts", "moe_intermediate_size");
   experts.shared_size = config.size("moe_shared_expert_intermediate_size");
-  experts.scoring = ExpertSpec::Scoring::kSigmoid;
-  experts.group_score = ExpertSpec::GroupScore::kTopTwoSum;
-  experts.correction_bias = true;
+  score_by_sigmoid(experts);
   experts.normalize = config.flag("norm_topk_prob", true);
   experts.scale = config.positive("routed_scaling_factor", 1.0);
-  experts.groups = config.size("n_group", 1);
-  experts.groups_per_token = config.size("topk_group", 1);
-  check_expert_groups(config, experts);
+  read_expert_groups(config, 1, experts);
   return experts;
 }
 

@@ -1,6 +1,7 @@
 // DeepSeek-V2 and V3: latent attention, routed and shared experts, of which whole groups are left out for a token.
-// GLM-4.7-Flash (glm4_moe_lite) is a V3 that says of each layer whether it has experts. GLM-4.5 to 4.7 have V3's
-// experts, and the heads of the Llama line, of which half a head rotates.
+// GLM-4.5 to 4.7 have V3's experts, and the heads of the Llama line, of which half a head rotates; so have dots.llm1,
+// with norms over heads, and Solar Open.
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <string>
@@ -8,22 +9,12 @@
 
 #include "model/arch/architectures.h"
 #include "model/arch/decoder_config.h"
+#include "model/arch/mixtures/shared_experts.h"
 #include "model/arch/rope_config.h"
 
 namespace ballast::model {
 
 namespace {
-
-constexpr std::array<TensorNames, 8> kExpertNames{{
-    {Role::kRouter, "model.layers.{}.mlp.gate", ""},
-    {Role::kRouterCorrection, "model.layers.{}.mlp.gate.e_score_correction_bias", ""},
-    {Role::kSharedGate, "model.layers.{}.mlp.shared_experts.gate_proj", ""},
-    {Role::kSharedUp, "model.layers.{}.mlp.shared_experts.up_proj", ""},
-    {Role::kSharedDown, "model.layers.{}.mlp.shared_experts.down_proj", ""},
-    {Role::kExpertGate, "model.layers.{}.mlp.experts.{}.gate_proj", ""},
-    {Role::kExpertUp, "model.layers.{}.mlp.experts.{}.up_proj", ""},
-    {Role::kExpertDown, "model.layers.{}.mlp.experts.{}.down_proj", ""},
-}};
 
 constexpr std::array<TensorNames, 18> kLatentNames{{
     {Role::kEmbedding, "model.embed_tokens", ""},
@@ -46,8 +37,8 @@ constexpr std::array<TensorNames, 18> kLatentNames{{
     {Role::kDown, "model.layers.{}.mlp.down_proj", ""},
 }};
 
-constexpr auto kNames = joined_names(kLatentNames, kExpertNames);
-constexpr auto kGlmNames = joined_names(kLlamaNames, kExpertNames);
+constexpr auto kNames = joined_names(kLatentNames, kSharedExpertNames);
+constexpr auto kPlainNames = joined_names(kLlamaNames, kSharedExpertNames);
 
 constexpr std::array kDownParts = {Role::kKeyValueDown, Role::kKeyPosition};
 constexpr std::array kUpParts = {Role::kKey, Role::kValue};
@@ -94,49 +85,12 @@ void check_method(const files::JsonReader& config, std::string_view field, std::
   if (value != only) config.fail(field, "'" + value + "' is not supported; supported: " + std::string(only));
 }
 
-// What V2 and V3 have in common. Their configuration classes differ in their defaults, so nothing has one here.
-ExpertSpec describe_experts(const files::JsonReader& config, bool grouped) {
-  ExpertSpec experts = read_experts(config, "n_routed_experts", "moe_intermediate_size");
-  experts.shared_size = experts.size * config.count("n_shared_experts");
-  experts.scale = config.number("routed_scaling_factor");
-  if (grouped) {
-    experts.groups = config.size("n_group");
-    experts.groups_per_token = config.size("topk_group");
-  }
+// What V2, V3 and GLM have in common. Their configuration classes differ in their defaults, so nothing has one here.
+ExpertSpec describe_experts(const files::JsonReader& config) {
   if (config.has("moe_layer_freq") && config.size("moe_layer_freq") != 1) {
     config.fail("moe_layer_freq", "must be 1, is " + std::to_string(config.size("moe_layer_freq")));
   }
-  return experts;
-}
-
-// Which layers have experts.
-std::vector<bool> read_sparse_layers(const files::JsonReader& config, std::size_t layers) {
-  std::vector<bool> sparse(layers);
-  if (!config.has("mlp_layer_types")) {
-    const std::size_t first = config.count("first_k_dense_replace");
-    for (std::size_t layer = first; layer < layers; ++layer) sparse[layer] = true;
-    return sparse;
-  }
-  const std::vector<files::JsonReader> types = config.at("mlp_layer_types").elements();
-  if (types.size() != layers) {
-    config.fail("mlp_layer_types",
-                "has " + std::to_string(types.size()) + " entries for " + std::to_string(layers) + " layers");
-  }
-  for (std::size_t layer = 0; layer < layers; ++layer) {
-    const std::string type = types[layer].string();
-    if (type != "sparse" && type != "dense") {
-      types[layer].fail("'" + type + "' is not supported; supported: dense, sparse");
-    }
-    sparse[layer] = type == "sparse";
-  }
-  return sparse;
-}
-
-void set_experts(const files::JsonReader& config, const ExpertSpec& experts, ModelSpec& spec) {
-  const std::vector<bool> sparse = read_sparse_layers(config, spec.layers.size());
-  for (std::size_t layer = 0; layer < sparse.size(); ++layer) {
-    if (sparse[layer]) spec.layers[layer].mlp.experts = experts;
-  }
+  return read_shared_experts(config);
 }
 
 ModelSpec describe_v2(const files::JsonReader& config) {
@@ -148,9 +102,9 @@ ModelSpec describe_v2(const files::JsonReader& config) {
   check_method(config, "scoring_func", "softmax");
   // DeepSeek's code and transformers disagree on what it would mean.
   if (config.flag("norm_topk_prob", false)) config.fail("norm_topk_prob", "true is not supported");
-  const ExpertSpec experts = describe_experts(config, method == "group_limited_greedy");
-  check_expert_groups(config, experts);
-  set_experts(config, experts, spec);
+  read_expert_groups(config, {}, experts);
+  const bool by_type = config.has("mlp_layer_types");
+  set_experts_by_type(config, by_type ? 0 : config.count("first_k_dense_replace"), experts, spec);
   return spec;
 }
 
@@ -158,13 +112,12 @@ ModelSpec describe_v2(const files::JsonReader& config) {
 void set_sigmoid_experts(const files::JsonReader& config, ModelSpec& spec) {
   check_method(config, "scoring_func", "sigmoid");
   check_method(config, "topk_method", "noaux_tc");
-  ExpertSpec experts = describe_experts(config, true);
-  experts.scoring = ExpertSpec::Scoring::kSigmoid;
-  experts.group_score = ExpertSpec::GroupScore::kTopTwoSum;
-  experts.correction_bias = true;
+  ExpertSpec experts = describe_experts(config);
+  score_by_sigmoid(experts);
   experts.normalize = config.flag("norm_topk_prob", true);
-  check_expert_groups(config, experts);
-  set_experts(config, experts, spec);
+  read_expert_groups(config, {}, experts);
+  const bool by_type = config.has("mlp_layer_types");
+  set_experts_by_type(config, by_type ? 0 : config.count("first_k_dense_replace"), experts, spec);
 }
 
 ModelSpec describe_v3(const files::JsonReader& config) {
@@ -187,6 +140,44 @@ ModelSpec describe_glm4(const files::JsonReader& config) {
   biases.query = biases.key = biases.value = config.flag("attention_bias", false);
   ModelSpec spec = decoder.finish();
   set_sigmoid_experts(config, spec);
+  return spec;
+}
+
+// Experts with the defaults that dots.llm1 and Solar Open have in common.
+ExpertSpec describe_plain_experts(const files::JsonReader& config, bool normalize, SharedExpertFields fields = {}) {
+  fields.scale_by_default = 1.0;
+  ExpertSpec experts = read_shared_experts(config, fields);
+  score_by_sigmoid(experts);
+  experts.normalize = config.flag("norm_topk_prob", normalize);
+  read_expert_groups(config, 1, experts);
+  return experts;
+}
+
+ModelSpec describe_dots1(const files::JsonReader& config) {
+  DecoderConfig decoder = read_llama_line(config, {.heads = {.kv_heads = 32}});
+  decoder.attention.query_key_norm = true;
+  read_attention_biases(config, decoder.spec.biases);
+  ModelSpec spec = decoder.finish();
+  set_experts_from(config.count("first_k_dense_replace", 0), describe_plain_experts(config, false), spec);
+  const bool no_window = config.json().contains("sliding_window") && !config.has("sliding_window");
+  if (config.has("layer_types")) {
+    if (no_window) check_layer_types(config, decoder.layers, {"full_attention"});
+    set_windows(spec, read_windows(config, decoder.layers));
+  } else if (!no_window) {
+    std::vector<std::size_t> windows(decoder.layers, config.size("sliding_window", 4096));
+    std::fill_n(windows.begin(), std::min(windows.size(), config.count("max_window_layers", 62)), 0);
+    set_windows(spec, windows);
+  }
+  return spec;
+}
+
+ModelSpec describe_solar_open(const files::JsonReader& config) {
+  DecoderConfig decoder = read_llama_line(
+      config, {.context = 131072, .epsilon = 1e-5, .heads = {.kv_heads = 8, .head_size = 128}, .rope = {.theta = 1e6}});
+  BiasSpec& biases = decoder.spec.biases;
+  biases.query = biases.key = biases.value = config.flag("attention_bias", false);
+  ModelSpec spec = decoder.finish();
+  set_experts_from(0, describe_plain_experts(config, true, {.shared_by_default = 1}), spec);
   return spec;
 }
 
@@ -218,8 +209,22 @@ constinit const Architecture kGlm4MoeLite = {
 
 constinit const Architecture kGlm4Moe = {
     .model_type = "glm4_moe",
-    .names = kGlmNames,
+    .names = kPlainNames,
     .describe = describe_glm4,
+};
+
+constinit const Architecture kDots1 = {
+    .model_type = "dots1",
+    .names = kPlainNames,
+    .fused = kFusedExperts,
+    .describe = describe_dots1,
+};
+
+constinit const Architecture kSolarOpen = {
+    .model_type = "solar_open",
+    .names = kPlainNames,
+    .fused = kFusedExperts,
+    .describe = describe_solar_open,
 };
 
 }  // namespace ballast::model

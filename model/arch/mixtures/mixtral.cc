@@ -1,8 +1,11 @@
-// Mixtral: Mistral with experts in place of every MLP.
+// Mixtral: Mistral with experts in place of every MLP. MiniMax-M2: with norms over all queries and keys, and
+// DeepSeek-V3's scores.
 #include <array>
+#include <string>
 
 #include "model/arch/architectures.h"
 #include "model/arch/decoder_config.h"
+#include "model/arch/mixtures/shared_experts.h"
 
 namespace ballast::model {
 
@@ -18,8 +21,13 @@ constexpr std::array<TensorNames, 6> kExpertNames{{
     {Role::kExpertDown, "model.layers.{}.mlp.experts.down_proj", ""},
 }};
 constexpr auto kNames = joined_names(kLlamaNames, kExpertNames);
+constexpr std::array<TensorNames, 2> kCorrections{{
+    {Role::kRouterCorrection, "model.layers.{}.block_sparse_moe.e_score_correction_bias", ""},
+    {Role::kRouterCorrection, "model.layers.{}.mlp.e_score_correction_bias", ""},
+}};
+constexpr auto kMiniMaxNames = joined_names(kNames, kCorrections);
 
-ModelSpec describe(const files::JsonReader& config) {
+ModelSpec describe_mixtral(const files::JsonReader& config) {
   DecoderConfig decoder = read_llama_line(config, {.epsilon = 1e-5});
   ModelSpec spec = decoder.finish();
   ExpertSpec experts = read_experts(config, "num_local_experts", "intermediate_size");
@@ -30,13 +38,42 @@ ModelSpec describe(const files::JsonReader& config) {
   return spec;
 }
 
+ModelSpec describe_minimax_m2(const files::JsonReader& config) {
+  // Transformers knows no others.
+  if (config.count("shared_intermediate_size", 0) != 0) config.fail("shared_intermediate_size", "is not supported");
+  const std::string scoring = config.text("scoring_func", "sigmoid");
+  if (scoring != "sigmoid") config.fail("scoring_func", "'" + scoring + "' is not supported; supported: sigmoid");
+  if (!config.flag("use_routing_bias", true)) config.fail("use_routing_bias", "false is not supported");
+  DecoderConfig decoder =
+      read_llama_line(config, {.context = 196608, .heads = {.kv_heads = 8, .head_size = 128}, .rope = {.theta = 5e6}});
+  AttentionSpec& attention = decoder.attention;
+  attention.query_key_norm = true;
+  attention.norm_over_heads = true;
+  if (config.has("rotary_dim")) {
+    const double partial = static_cast<double>(config.size("rotary_dim")) / static_cast<double>(attention.head_size);
+    attention.rope = read_rope(config, attention.head_size, {.partial = partial, .theta = 5e6});
+  }
+  ModelSpec spec = decoder.finish();
+  ExpertSpec experts = read_experts(config, "num_local_experts", "intermediate_size");
+  score_by_sigmoid(experts);
+  set_experts_from(0, experts, spec);
+  return spec;
+}
+
 }  // namespace
 
 constinit const Architecture kMixtral = {
     .model_type = "mixtral",
     .names = kNames,
     .fused = kFusedExperts,
-    .describe = describe,
+    .describe = describe_mixtral,
+};
+
+constinit const Architecture kMiniMaxM2 = {
+    .model_type = "minimax_m2",
+    .names = kMiniMaxNames,
+    .fused = kFusedExperts,
+    .describe = describe_minimax_m2,
 };
 
 }  // namespace ballast::model

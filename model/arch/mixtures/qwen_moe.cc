@@ -1,7 +1,11 @@
 // Mixtures of Qwen2 (with an MLP beside the experts that every token passes) and Qwen3: experts in place of the MLP, in
-// all layers or every few.
+// all layers or every few. Mellum: Qwen3's, with windows and a rotation of their own in some layers.
+#include <cstddef>
+#include <vector>
+
 #include "model/arch/architectures.h"
 #include "model/arch/decoder_config.h"
+#include "model/arch/mixtures/shared_experts.h"
 
 namespace ballast::model {
 
@@ -46,6 +50,23 @@ ModelSpec describe_qwen2(const files::JsonReader& config) {
   return spec;
 }
 
+ModelSpec describe_mellum(const files::JsonReader& config) {
+  DecoderConfig decoder = read_llama_line(config, {.context = 131072, .heads = {.kv_heads = 4, .head_size = 128}});
+  read_attention_biases(config, decoder.spec.biases);
+  decoder.attention.query_key_norm = true;
+  ModelSpec spec = decoder.finish();
+  ExpertSpec experts = read_routed_experts(config);
+  experts.normalize = config.flag("norm_topk_prob", true);
+  set_experts_by_type(config, 0, experts, spec);
+  const std::size_t head_size = decoder.attention.head_size;
+  const RopeSpec global = read_rope_of_type(config, "full_attention", head_size, {.theta = 500000.0});
+  const RopeSpec local = read_rope_of_type(config, "sliding_attention", head_size, {});
+  std::vector<bool> sliding(decoder.layers, false);
+  if (config.has("layer_types")) sliding = read_sliding_layers(config, decoder.layers, 1);
+  set_layer_types(sliding, read_window(config, 1024), local, global, spec);
+  return spec;
+}
+
 nlohmann::json config_from_gguf(const files::GgufFile& file) {
   nlohmann::json config = llama_line_from_gguf(file, "qwen3moe", {.experts = true});
   const files::JsonReader metadata(file.config(), file.path().string());
@@ -75,6 +96,13 @@ constinit const Architecture kQwen3Moe = {
     .fused = kFusedExperts,
     .describe = describe_qwen3,
     .config_from_gguf = config_from_gguf,
+};
+
+constinit const Architecture kMellum = {
+    .model_type = "mellum",
+    .names = kNames,
+    .fused = kFusedExperts,
+    .describe = describe_mellum,
 };
 
 }  // namespace ballast::model

@@ -53,15 +53,21 @@ TEST_CASE("layers of Cohere2 with a window rotate, the others see everything and
 }
 
 TEST_CASE("Cohere's settings that are not supported are refused by field") {
-  for (const char* type : {"cohere", "cohere2"}) {
-    CHECK(test::refusal_of_field(config_of(type), "use_qk_norm", true) ==
-          "config.json: use_qk_norm: true is not supported");
-    CHECK(test::refusal_of_field(config_of(type), "use_qk_norm", false) == "no error");
-  }
+  CHECK(test::refusal_of_field(config_of("cohere2"), "use_qk_norm", true) ==
+        "config.json: use_qk_norm: true is not supported");
   CHECK(test::refusal_of_field(config_of("cohere2"), "sliding_window", nullptr) ==
         "config.json: sliding_window: missing");
   CHECK(test::refusal_of_field(config_of("cohere2"), "layer_types", {"full_attention"}) ==
         "config.json: layer_types: has 1 entries for 5 layers");
+}
+
+TEST_CASE("a Cohere may normalize each head of queries and keys with gains of its own") {
+  CHECK(!test::attention_of(described(config_of("cohere"))).query_key_norm);
+  const ModelSpec spec = described(with_field(config_of("cohere"), "use_qk_norm", true));
+  const AttentionSpec& attention = test::attention_of(spec);
+  CHECK(attention.query_key_norm);
+  CHECK(attention.head_layer_norms);
+  CHECK(!attention.norm_after_rotation);
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include <doctest/doctest.h>
 
+#include <vector>
+
 #include "described.h"
 #include "layers.h"
 
@@ -27,6 +29,36 @@ TEST_CASE("ERNIE 4.5's biases are all there or none") {
       CHECK(bias == flag);
     }
   }
+}
+
+TEST_CASE("ERNIE 4.5's mixtures choose by corrected softmax, in the layers that the configuration counts") {
+  nlohmann::json config = kConfig;
+  config.update({{"model_type", "ernie4_5_moe"},
+                 {"num_hidden_layers", 6},
+                 {"moe_num_experts", 4},
+                 {"moe_k", 2},
+                 {"moe_intermediate_size", 8},
+                 {"moe_layer_interval", 2}});
+  const auto mixed = [](const nlohmann::json& description) {
+    std::vector<bool> layers;
+    for (const LayerSpec& layer : test::described(description).layers) layers.push_back(layer.mlp.experts.has_value());
+    return layers;
+  };
+  CHECK(mixed(config) == std::vector<bool>{false, true, false, true, false, true});
+  CHECK(mixed(test::with_field(config, "moe_layer_end_index", 3)) ==
+        std::vector<bool>{false, true, false, true, false, false});
+  CHECK(mixed(test::with_field(config, "moe_layer_start_index", 2)) ==
+        std::vector<bool>{false, false, false, true, false, true});
+  const ModelSpec spec = test::described(config);
+  CHECK(test::attention_of(spec).kv_heads == 4);
+  const ExpertSpec& experts = *spec.layers[1].mlp.experts;
+  CHECK(experts.scoring == ExpertSpec::Scoring::kSoftmax);
+  CHECK(experts.correction_bias);
+  CHECK(experts.normalize);
+  CHECK(experts.least_sum == 1e-12);
+  CHECK(experts.shared_size == 16);
+  CHECK(test::refusal_of_field(config, "use_bias", true) == "config.json: use_bias: true is not supported");
+  CHECK(test::refusal_of_field(config, "moe_k", 5) == "config.json: moe_k: is more than the experts there are");
 }
 
 }  // namespace

@@ -165,8 +165,8 @@ TEST_CASE("Gemma's settings that are not supported are refused by field") {
   CHECK(refusal("rope_parameters", {{"rope_theta", 1e4}}) ==
         "config.json: rope_parameters.rope_theta: is no type of layers; supported: full_attention, "
         "sliding_attention");
-  CHECK(refusal("rope_parameters", {{"full_attention", {{"rope_type", "dynamic"}}}}) ==
-        test::Contains("rope_parameters.full_attention.rope_type: 'dynamic' is not supported"));
+  CHECK(refusal("rope_parameters", {{"full_attention", {{"rope_type", "ntk"}}}}) ==
+        test::Contains("rope_parameters.full_attention.rope_type: 'ntk' is not supported"));
   CHECK(refusal("query_pre_attn_scalar", 0) == "config.json: query_pre_attn_scalar: must be positive");
 }
 

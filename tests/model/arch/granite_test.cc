@@ -1,5 +1,7 @@
 #include <doctest/doctest.h>
 
+#include <cmath>
+
 #include "described.h"
 #include "layers.h"
 
@@ -51,6 +53,28 @@ TEST_CASE("Granite's mixtures have its factors and experts of the MLP's size in 
     CHECK(layer.mlp.experts->size == 40);
     CHECK(layer.mlp.experts->normalize);
   }
+}
+
+TEST_CASE("some of Granite's mixtures have an MLP beside the experts") {
+  nlohmann::json config = kConfig;
+  config.update({{"model_type", "granitemoeshared"}, {"num_local_experts", 4}, {"num_experts_per_tok", 2}});
+  CHECK(test::mlp_of(test::described(config)).experts->shared_size == 0);
+  config["shared_intermediate_size"] = 12;
+  CHECK(test::mlp_of(test::described(config)).experts->shared_size == 12);
+  // Not a field of the others.
+  config["model_type"] = "granitemoe";
+  CHECK(test::mlp_of(test::described(config)).experts->shared_size == 0);
+}
+
+TEST_CASE("HyperCLOVA X normalizes what is returned and multiplies the logits") {
+  nlohmann::json config = test::with_field(kConfig, "model_type", "hyperclovax");
+  config["logits_scaling"] = 0.25;
+  const ModelSpec spec = test::described(config);
+  CHECK(spec.post_norms);
+  CHECK(spec.logit_scale == 0.25);
+  CHECK(test::attention_of(spec).scale == doctest::Approx(1 / std::sqrt(8.0)));
+  CHECK(!test::described(test::with_field(config, "use_post_norm", false)).post_norms);
+  CHECK(test::attention_of(test::described(test::with_field(config, "attention_multiplier", 0.5))).scale == 0.5);
 }
 
 }  // namespace

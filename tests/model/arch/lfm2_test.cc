@@ -41,5 +41,27 @@ TEST_CASE("LFM2's MLPs have two thirds of the channels that are said, in whole m
   CHECK(size("block_ff_dim", 900) == 768);  // of 600
 }
 
+TEST_CASE("LFM2's mixtures have experts after their dense layers, chosen by corrected sigmoids") {
+  nlohmann::json config = kConfig;
+  config.update({{"model_type", "lfm2_moe"},
+                 {"layer_types", {"conv", "full_attention", "conv"}},
+                 {"num_dense_layers", 1},
+                 {"num_experts", 4},
+                 {"num_experts_per_tok", 2},
+                 {"moe_intermediate_size", 24}});
+  const ModelSpec spec = test::described(config);
+  CHECK(convolves(spec.layers[0]));
+  CHECK(spec.layers[0].mlp.size == 400);  // as it is said
+  CHECK(!spec.layers[0].mlp.experts);
+  const ExpertSpec& experts = *spec.layers[1].mlp.experts;
+  CHECK(experts.size == 24);
+  CHECK(experts.scoring == ExpertSpec::Scoring::kSigmoid);
+  CHECK(experts.correction_bias);
+  CHECK(experts.normalize);
+  CHECK(experts.sum_offset == 1e-6);
+  CHECK(!test::described(test::with_field(config, "use_expert_bias", false)).layers[1].mlp.experts->correction_bias);
+  CHECK(test::refusal_of_field(config, "layer_types", nullptr) == "config.json: layer_types: missing");
+}
+
 }  // namespace
 }  // namespace ballast::model

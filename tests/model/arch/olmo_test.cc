@@ -55,5 +55,29 @@ TEST_CASE("OLMoE has experts in every layer, and its norms before attention and 
   CHECK(test::refusal_of_field(config, "clip_qkv", 8.0) == "config.json: clip_qkv: is not supported");
 }
 
+TEST_CASE("OLMo's LayerNorms have neither gain nor bias") {
+  const nlohmann::json config = test::with_field(kConfig, "model_type", "olmo");
+  const ModelSpec spec = test::described(config);
+  CHECK(spec.layout == BlockLayout::kPreNorm);
+  CHECK(spec.norm.kind == NormSpec::Kind::kLayer);
+  CHECK(!spec.norm.gain);
+  CHECK(!spec.norm.bias);
+  CHECK(spec.norm.epsilon == 1e-5);
+  CHECK(!test::attention_of(spec).query_key_norm);
+  CHECK(test::refusal_of_field(config, "clip_qkv", 8.0) == "config.json: clip_qkv: is not supported");
+}
+
+TEST_CASE("FlexOlmo has OLMo 2's norms and experts in every layer") {
+  nlohmann::json config = test::with_field(kConfig, "model_type", "flex_olmo");
+  config["num_experts"] = 4;
+  config["num_experts_per_tok"] = 2;
+  const ModelSpec spec = test::described(config);
+  CHECK(spec.layout == BlockLayout::kOutputNorm);
+  CHECK(spec.norm.epsilon == 1e-6);
+  CHECK(test::attention_of(spec).norm_over_heads);
+  CHECK(test::attention_of(spec).rope->theta == 500000.0);
+  for (const LayerSpec& layer : spec.layers) CHECK(layer.mlp.experts->count == 4);
+}
+
 }  // namespace
 }  // namespace ballast::model

@@ -83,7 +83,8 @@ TEST_CASE("families whose texts LongRoPE does not end refuse it") {
   json config = with_field(stretched(), "model_type", "llama");
   config.erase("partial_rotary_factor");
   CHECK(test::error_message([&] { described(config); }) ==
-        "config.json: rope_scaling.rope_type: 'longrope' is not supported; supported: default, linear, llama3, yarn");
+        "config.json: rope_scaling.rope_type: 'longrope' is not supported; supported: default, dynamic, "
+        "linear, llama3, mrope, yarn");
 }
 
 }  // namespace

@@ -70,8 +70,9 @@ TEST_CASE("both generations of configurations mean the same") {
 }
 
 TEST_CASE("a rotary embedding that is not known is refused by name") {
-  CHECK(refusal({{"rope_scaling", {{"type", "dynamic"}, {"factor", 4}}}}) ==
-        "config.json: rope_scaling.rope_type: 'dynamic' is not supported; supported: default, linear, llama3, yarn");
+  CHECK(refusal({{"rope_scaling", {{"type", "ntk"}, {"factor", 4}}}}) ==
+        "config.json: rope_scaling.rope_type: 'ntk' is not supported; supported: default, dynamic, linear, "
+        "llama3, mrope, yarn");
   CHECK(refusal({{"rope_parameters", {{"rope_type", 3}}}}) ==
         "config.json: rope_parameters.rope_type: must be a string, is 3");
   CHECK(refusal({{"rope_scaling", "linear"}}) == "config.json: rope_scaling: must be an object, is \"linear\"");
@@ -231,6 +232,23 @@ TEST_CASE("a GGUF's factors that are not Llama 3's are refused") {
       test::write_file(directory / "y.gguf", test::GgufBytes().string("llama.rope.scaling.type", "yarn").bytes());
   CHECK(error_message([&] { from_gguf(yarn, 64); }) ==
         Contains("llama.rope.scaling.type: 'yarn' is not supported; supported: none, linear"));
+}
+
+TEST_CASE("what stretches texts beyond the context only, or tells images apart, leaves texts as they are") {
+  for (const char* type : {"dynamic", "mrope"}) {
+    const RopeSpec rope = read({{"rope_theta", 500.0}, {"rope_scaling", {{"type", type}, {"factor", 4}}}});
+    CHECK(rope.theta == 500.0);
+    CHECK(rope.scaling == RopeSpec::Scaling::kNone);
+  }
+}
+
+TEST_CASE("a rotation that goes backwards has the negative angles") {
+  RopeSpec rope = {.rotary_size = 6};
+  const std::vector<double> forwards = rope_frequencies(rope);
+  rope.backwards = true;
+  const std::vector<double> backwards = rope_frequencies(rope);
+  REQUIRE(backwards.size() == forwards.size());
+  for (std::size_t i = 0; i < forwards.size(); ++i) CHECK(backwards[i] == -forwards[i]);
 }
 
 }  // namespace

@@ -105,7 +105,7 @@ TEST_CASE("DeepSeek's settings that are not supported or make no sense are refus
   CHECK(refusal("deepseek_v3", "num_key_value_heads", 2) ==
         test::Contains("config.json: num_key_value_heads: must be num_attention_heads"));
   CHECK(refusal("deepseek_v3", "rope_interleave", false) == "config.json: rope_interleave: false is not supported");
-  CHECK(refusal("deepseek_v3", "n_group", 4) == "config.json: n_group: must divide n_routed_experts");
+  CHECK(refusal("deepseek_v3", "n_group", 4) == "config.json: n_group: must divide the number of experts");
   CHECK(refusal("deepseek_v3", "n_group", 6) == test::Contains("n_group: leaves fewer than two experts to a group"));
   CHECK(refusal("deepseek_v3", "topk_group", 4) == "config.json: topk_group: must be at most n_group");
   CHECK(refusal("deepseek_v3", "num_experts_per_tok", 5) ==

@@ -1,0 +1,44 @@
+// nanochat: RMSNorms without gains, also of the embeddings and of each head after its rotation, which goes backwards;
+// squared ReLU, capped logits.
+#include <array>
+
+#include "model/arch/architectures.h"
+#include "model/arch/decoder_config.h"
+
+namespace ballast::model {
+
+namespace {
+
+// The norms' names, of the Llama line but for the first, are those under which ballast writes what folds leave.
+constexpr std::array<TensorNames, 3> kOwnNames{{
+    {Role::kEmbeddingNorm, "model.embedding_norm", ""},
+    {Role::kUp, "model.layers.{}.mlp.fc1", ""},
+    {Role::kDown, "model.layers.{}.mlp.fc2", ""},
+}};
+constexpr auto kNames = joined_names(kOwnNames, kLlamaNames);
+
+ModelSpec describe(const files::JsonReader& config) {
+  constexpr double kCap = 15.0;
+  DecoderConfig decoder = read_llama_line(config, {.activation = "relu2"});
+  ModelSpec& spec = decoder.spec;
+  spec.norm.gain = false;
+  spec.embedding_norm = true;
+  const bool uncapped = config.json().contains("final_logit_softcapping") && !config.has("final_logit_softcapping");
+  if (!uncapped) spec.logit_cap = config.positive("final_logit_softcapping", kCap);
+  read_attention_biases(config, spec.biases);
+  decoder.attention.query_key_norm = true;
+  decoder.attention.norm_after_rotation = true;
+  decoder.attention.rope->backwards = true;
+  decoder.mlp.gated = false;
+  return decoder.finish();
+}
+
+}  // namespace
+
+constinit const Architecture kNanoChat = {
+    .model_type = "nanochat",
+    .names = kNames,
+    .describe = describe,
+};
+
+}  // namespace ballast::model

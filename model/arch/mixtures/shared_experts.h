@@ -1,0 +1,56 @@
+// Routed experts beside shared ones, as DeepSeek has them and many took over.
+#ifndef BALLAST_MODEL_ARCH_MIXTURES_SHARED_EXPERTS_H_
+#define BALLAST_MODEL_ARCH_MIXTURES_SHARED_EXPERTS_H_
+
+#include <array>
+#include <cstddef>
+#include <optional>
+#include <string_view>
+
+#include "ballast/spec.h"
+#include "files/json_reader.h"
+#include "model/arch/architecture.h"
+
+namespace ballast::model {
+
+/// Their names, beside those of the rest: one tensor for each, or all of them in one (kFusedExperts).
+inline constexpr std::array<TensorNames, 9> kSharedExpertNames{{
+    {Role::kRouter, "model.layers.{}.mlp.gate", ""},
+    {Role::kRouterCorrection, "model.layers.{}.mlp.gate.e_score_correction_bias", ""},
+    {Role::kSharedGate, "model.layers.{}.mlp.shared_experts.gate_proj", ""},
+    {Role::kSharedUp, "model.layers.{}.mlp.shared_experts.up_proj", ""},
+    {Role::kSharedDown, "model.layers.{}.mlp.shared_experts.down_proj", ""},
+    {Role::kExpertGate, "model.layers.{}.mlp.experts.{}.gate_proj", ""},
+    {Role::kExpertUp, "model.layers.{}.mlp.experts.{}.up_proj", ""},
+    {Role::kExpertDown, "model.layers.{}.mlp.experts.{}.down_proj", ""},
+    {Role::kExpertDown, "model.layers.{}.mlp.experts.down_proj", ""},
+}};
+
+/// Names of fields, and what the configuration class has where they are absent: without a value they must be there.
+struct SharedExpertFields {
+  std::string_view count = "n_routed_experts";
+  std::string_view shared = "n_shared_experts";
+  std::string_view scale = "routed_scaling_factor";
+  std::optional<std::size_t> shared_by_default{};
+  std::optional<double> scale_by_default{};
+};
+
+/// Experts of `moe_intermediate_size` channels; the shared ones are one MLP.
+ExpertSpec read_shared_experts(const files::JsonReader& config, const SharedExpertFields& fields = {});
+
+/// `n_group` and `topk_group`.
+void read_expert_groups(const files::JsonReader& config, std::optional<std::size_t> by_default, ExpertSpec& experts);
+
+/// Scores by sigmoid, a correction for the choice, groups by their best two, weights over their sum (DeepSeek-V3).
+void score_by_sigmoid(ExpertSpec& experts);
+
+/// Gives experts to all layers from the `first` one on.
+void set_experts_from(std::size_t first, const ExpertSpec& experts, ModelSpec& spec);
+
+/// Gives experts to the layers that `mlp_layer_types` calls sparse; without it, to all from the `first` one on.
+void set_experts_by_type(const files::JsonReader& config, std::size_t first, const ExpertSpec& experts,
+                         ModelSpec& spec);
+
+}  // namespace ballast::model
+
+#endif  // BALLAST_MODEL_ARCH_MIXTURES_SHARED_EXPERTS_H_

@@ -1,0 +1,104 @@
+// Families without a golden model, which bring nothing but names and settings that others have, too.
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "described.h"
+#include "family_model.h"
+
+namespace ballast::model {
+namespace {
+
+using nlohmann::json;
+
+/// Fields that some family reads; a family knows only its own.
+json small_config(const char* model_type) {
+  return {{"model_type", model_type},
+          {"num_hidden_layers", 2},
+          {"hidden_size", 24},
+          {"num_attention_heads", 4},
+          {"num_key_value_heads", 2},
+          {"head_dim", 8},
+          {"intermediate_size", 20},
+          {"vocab_size", 10},
+          {"max_position_embeddings", 32},
+          {"sliding_window", 5},
+          {"layer_types", {"sliding_attention", "full_attention"}},
+          {"rope_parameters", {{"rope_type", "default"}, {"rope_theta", 10000.0}}},
+          {"tie_word_embeddings", false},
+          {"moe_intermediate_size", 12},
+          {"num_experts", 6},
+          {"num_local_experts", 6},
+          {"n_routed_experts", 6},
+          {"n_shared_experts", 2},
+          {"num_experts_per_tok", 2},
+          {"n_group", 3},
+          {"topk_group", 2},
+          {"moe_topk", 2},
+          {"shared_intermediate_size", 16}};
+}
+
+json with_types(json config) {
+  config["rope_parameters"] = {{"full_attention", config["rope_parameters"]},
+                               {"sliding_attention", config["rope_parameters"]}};
+  return config;
+}
+
+json without(json config, const char* field) {
+  config.erase(field);
+  return config;
+}
+
+json lfm2_mixture() {
+  json config = small_config("lfm2_moe");
+  config["layer_types"] = {"conv", "full_attention"};
+  config["num_dense_layers"] = 1;
+  return config;
+}
+
+json ernie_mixture() {
+  json config = small_config("ernie4_5_moe");
+  config["moe_num_experts"] = 6;
+  config["moe_k"] = 2;
+  return config;
+}
+
+/// The text model of one that sees.
+json beside_images(const char* model_type, json text) {
+  text.erase("model_type");
+  return {{"model_type", model_type}, {"text_config", std::move(text)}, {"tie_word_embeddings", false}};
+}
+
+TEST_CASE("families that bring only names compute what the reference does") {
+  for (const json& config : {small_config("cwm"),
+                             small_config("internlm3"),
+                             small_config("iquestcoder"),
+                             small_config("jais2"),
+                             small_config("flex_olmo"),
+                             small_config("granitemoeshared"),
+                             small_config("hyperclovax"),
+                             small_config("dots1"),
+                             small_config("solar_open"),
+                             without(small_config("hunyuan_v1_moe"), "moe_intermediate_size"),
+                             small_config("hy_v3"),
+                             without(small_config("minimax_m2"), "shared_intermediate_size"),
+                             with_types(small_config("mellum")),
+                             small_config("exaone_moe"),
+                             small_config("nanochat"),
+                             lfm2_mixture(),
+                             ernie_mixture(),
+                             beside_images("qwen2_vl", small_config("")),
+                             beside_images("qwen2_5_vl", small_config("")),
+                             beside_images("qwen3_vl", small_config("")),
+                             beside_images("mistral3", without(small_config(""), "layer_types"))}) {
+    CAPTURE(config.at("model_type").get<std::string>());
+    const test::RoleTensors random = test::random_tensors(test::described(config), 3);
+    const test::TinyModel model = test::named_model(config, random);
+    const test::TemporaryDirectory directory;
+    const ModelSource source(model.write(directory / "model"));
+    CHECK(test::family_error(model, source.spec(), test::read_tensors(source)) <= 1e-4);
+  }
+}
+
+}  // namespace
+}  // namespace ballast::model
