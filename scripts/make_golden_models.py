@@ -161,6 +161,10 @@ FAMILIES = {
     "olmo": ("Olmo", "ForCausalLM", dict(SINGLE, attention_bias=True)),
     "command_r_plus": ("Cohere", "ForCausalLM", dict(SINGLE, num_attention_heads=4, num_key_value_heads=2,
                                                      logit_scale=0.3, use_qk_norm=True)),
+    "afmoe": ("Afmoe", "ForCausalLM", dict(
+        SINGLE, head_dim=8, num_dense_layers=0, num_experts=4, num_experts_per_tok=2, num_shared_experts=1,
+        moe_intermediate_size=8, route_scale=1.5, mup_enabled=True, sliding_window=5,
+        layer_types=["sliding_attention"])),
 }
 CONFIGURATIONS = {"qwen3_5_text": "Qwen3_5TextConfig"}  # where the class is not that of the whole model
 WHOLE_EXPERTS = ("mixtral",)  # all experts of a layer in one tensor, as newer checkpoints have them

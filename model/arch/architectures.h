@@ -83,7 +83,8 @@
   ADD(kMellum)                     \
   ADD(kErnie45Moe)                 \
   ADD(kExaoneMoe)                  \
-  ADD(kLfm2Moe)
+  ADD(kLfm2Moe)                    \
+  ADD(kAfmoe)
 
 namespace ballast::model {
 
