@@ -53,7 +53,9 @@ FAMILIES = {
     "qwen3": ("Qwen3", "ForCausalLM", dict(SMALL, head_dim=12)),
     "gpt2": ("GPT2", "LMHeadModel", dict(vocab_size=67, n_embd=32, n_layer=2, n_head=4, n_positions=64, n_inner=48,
                                          bos_token_id=1, eos_token_id=1)),
-    "gpt_neox": ("GPTNeoX", "ForCausalLM", dict(PLAIN, rotary_pct=0.5, bos_token_id=1, eos_token_id=1)),
+    "gpt_neox": ("GPTNeoX", "ForCausalLM", dict(
+        PLAIN, vocab_size=33, hidden_size=16, num_attention_heads=2, intermediate_size=12, rotary_pct=0.5, bos_token_id=1,
+        eos_token_id=1)),
     "bert": ("Bert", "ForMaskedLM", PLAIN),
     "qwen3_next": ("Qwen3Next", "ForCausalLM", dict(
         SMALL, head_dim=16, attention_bias=True, mlp_only_layers=[0], layer_types=["linear_attention", "full_attention"],
@@ -126,8 +128,8 @@ FAMILIES = {
         SMALL, head_dim=12, query_pre_attn_scalar=10, attn_logit_softcapping=1.5, final_logit_softcapping=3.0,
         sliding_window=5, attn_implementation="eager")),
     "gpt_oss": ("GptOss", "ForCausalLM", dict(
-        SMALL, head_dim=12, num_local_experts=3, num_experts_per_tok=2, sliding_window=5, swiglu_limit=0.5,
-        attn_implementation="eager")),
+        {**SMALL, "intermediate_size": 8}, head_dim=8, num_local_experts=3, num_experts_per_tok=2, sliding_window=5,
+        swiglu_limit=0.5, attn_implementation="eager")),
     "gemma4_text": ("Gemma4Text", "ForCausalLM", dict(
         SMALL, head_dim=12, global_head_dim=16, num_key_value_heads=2, num_global_key_value_heads=1,
         attention_k_eq_v=True, layer_types=["sliding_attention", "full_attention"], sliding_window=5,

@@ -59,7 +59,7 @@
   ADD(kGraniteMoeHybrid)           \
   ADD(kFalconH1)                   \
   ADD(kNemotronH)                  \
-  ADD(kGlm4MoeLite)\
+  ADD(kGlm4MoeLite)                \
   ADD(kCwm)                        \
   ADD(kInternLm3)                  \
   ADD(kIquestCoder)                \

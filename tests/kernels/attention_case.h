@@ -28,8 +28,8 @@ struct AttentionCase {
   bool causal = true;
   std::size_t window = 0;
   std::size_t sinks = 0;
-  std::size_t ring = 0;         ///< 0: all positions are kept; else positions that a ring after the sinks' pages holds
-  std::size_t fp16_every = 0;   ///< INT8: every so many tokens, one is kept in F16; in a ring also all sinks
+  std::size_t ring = 0;        ///< 0: all positions are kept; else positions that a ring after the sinks' pages holds
+  std::size_t fp16_every = 0;  ///< INT8: every so many tokens, one is kept in F16; in a ring also all sinks
   float score_cap = 0.0F;
   bool sink_logits = false;
   float key_bias = 0.0F;        ///< INT8: spread of a bias that keys lack; the last of each head is not rotated
@@ -41,8 +41,8 @@ inline std::ostream& operator<<(std::ostream& out, const AttentionCase& c) {
   return out << c.heads << '/' << c.kv_heads << " heads of " << c.head_size << '/' << c.value_size << ", " << c.queries
              << " queries of " << c.length << ", type " << static_cast<int>(c.type) << ", window " << c.window << '+'
              << c.sinks << ", ring " << c.ring << ", F16 every " << c.fp16_every << ", bias " << c.key_bias << ", cap "
-             << c.score_cap << (c.sink_logits ? ", sink logits" : "") << ", spread "
-             << c.spread << (c.values_in_keys ? ", values in keys" : "");
+             << c.score_cap << (c.sink_logits ? ", sink logits" : "") << ", spread " << c.spread
+             << (c.values_in_keys ? ", values in keys" : "");
 }
 
 struct AttentionResult {

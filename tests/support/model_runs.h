@@ -67,7 +67,12 @@ inline constexpr std::array kGoldenDecoders = {"llama",
                                                "granitemoehybrid",
                                                "falcon_h1",
                                                "nemotron_h",
-                                               "glm4_moe_lite", "hunyuan_v1_dense", "ministral3", "olmo", "command_r_plus", "afmoe"};
+                                               "glm4_moe_lite",
+                                               "hunyuan_v1_dense",
+                                               "ministral3",
+                                               "olmo",
+                                               "command_r_plus",
+                                               "afmoe"};
 inline constexpr std::array kGoldenEncoders = {"bert"};
 
 /// Golden GGUF files; each has a directory of its family beside it.
