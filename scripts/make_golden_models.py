@@ -44,10 +44,10 @@ DELTA = dict(linear_num_key_heads=2, linear_num_value_heads=4, linear_key_head_d
 # Enough for most families: the files of all lie in the tree.
 SMALL = dict(SIZES, vocab_size=33, hidden_size=16, num_attention_heads=2, num_key_value_heads=1, intermediate_size=12)
 SINGLE = dict(SMALL, num_hidden_layers=1)
-NARROW = dict(SMALL, vocab_size=17, hidden_size=8)
+NARROW = dict(SMALL, vocab_size=33, hidden_size=8)
 # Class names in transformers, without the ending, and the configuration.
 FAMILIES = {
-    "mistral": ("Mistral", "ForCausalLM", dict(SIZES, sliding_window=5)),
+    "mistral": ("Mistral", "ForCausalLM", dict(SMALL, sliding_window=5)),
     "qwen2": ("Qwen2", "ForCausalLM", dict(SIZES, tie_word_embeddings=True, use_sliding_window=True, sliding_window=6,
                                            max_window_layers=1)),
     "qwen3": ("Qwen3", "ForCausalLM", dict(SMALL, head_dim=12)),
@@ -146,7 +146,7 @@ FAMILIES = {
         key_multiplier=0.5, attention_in_multiplier=1.3, attention_out_multiplier=0.8, ssm_in_multiplier=1.2,
         ssm_out_multiplier=0.9, ssm_multipliers=[0.7, 1.1, 0.8, 1.4, 0.6])),
     "nemotron_h": ("NemotronH", "ForCausalLM", dict(
-        vocab_size=17, hidden_size=8, num_attention_heads=2, num_key_value_heads=1, head_dim=6, intermediate_size=10,
+        vocab_size=33, hidden_size=8, num_attention_heads=2, num_key_value_heads=1, head_dim=6, intermediate_size=10,
         max_position_embeddings=64, bos_token_id=1, eos_token_id=1, pad_token_id=None, mamba_num_heads=4,
         mamba_head_dim=3, n_groups=2, ssm_state_size=5, use_bias=True, n_routed_experts=4, num_experts_per_tok=2,
         moe_intermediate_size=4, moe_shared_expert_intermediate_size=3, n_group=2, routed_scaling_factor=1.5,

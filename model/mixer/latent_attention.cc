@@ -120,7 +120,10 @@ class LatentAttention final : public HeadAttention {
       pass.apply_linears(query, {a.query_latent.data(), sizes.query_rank}, m);
     }
     key_value_down_norm_.apply(a.key_value_latent.data(), m, a.key_value_latent.data());
-    if (pass.options.record_inputs) pass.record({&key_, &value_}, a.key_value_latent.data(), m);
+    if (pass.options.record_inputs) {
+      const Linear* const readers[] = {&key_, &value_};
+      pass.record(readers, a.key_value_latent.data(), m);
+    }
     join_rows(pass, layout);
   }
 

@@ -61,7 +61,7 @@ std::vector<std::size_t> rows_in_fused(const FusedTensor& fused, const ModelSpec
 }
 
 /// Row 2i + j of a head's rotated part is row j * rotary_size/2 + i of the forward pass.
-void undo_rope_interleaving(const LayerSpec& layer, Role role, std::size_t count, StoredMatrix& stored) {
+std::vector<std::size_t> undo_rope_interleaving(const LayerSpec& layer, Role role, std::size_t count) {
   const AttentionSpec& attention = *layer.attention();
   const bool shared = role == Role::kKeyPosition;
   const std::size_t head_size = shared ? rotary_size(attention) : attention.head_size;
@@ -73,10 +73,7 @@ void undo_rope_interleaving(const LayerSpec& layer, Role role, std::size_t count
     const std::size_t first = head * head_size + begin;
     for (std::size_t i = 0; i < 2 * half; ++i) order[first + i] = first + 2 * (i % half) + i / half;
   }
-  if (!stored.rows.empty()) {
-    for (std::size_t& row : order) row = stored.rows[row];
-  }
-  stored.rows = std::move(order);
+  return order;
 }
 
 bool rope_is_interleaved(const StorageLayout& layout, const LayerSpec& layer, Role role) {
@@ -179,7 +176,11 @@ StoredMatrix find_matrix(const StorageLayout& layout, const ModelSpec& spec, con
   }
   if (!found || !has_stored_rows(stored, checkpoint)) return stored;
   if (in_block && rope_is_interleaved(layout, spec.layers[layer], role)) {
-    undo_rope_interleaving(spec.layers[layer], role, rows, stored);
+    std::vector<std::size_t> order = undo_rope_interleaving(spec.layers[layer], role, rows);
+    if (!stored.rows.empty()) {
+      for (std::size_t& row : order) row = stored.rows[row];
+    }
+    stored.rows = std::move(order);
   }
   return stored;
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 #include <vector>
 
 #include "ballast/error.h"
@@ -20,40 +21,49 @@ namespace {
 // is above 30 to 0.015.
 constexpr float kAmplified = 10.0F;
 
+bool makes_channels_large(const model::Norm& norm) {
+  std::vector<float> sizes;
+  for (const float gain : norm.gain) sizes.push_back(std::abs(gain));
+  const auto middle = sizes.begin() + static_cast<std::ptrdiff_t>(sizes.size() / 2);
+  std::ranges::nth_element(sizes, middle);
+  return *std::max_element(middle, sizes.end()) >= kAmplified * *middle;
+}
+
 }  // namespace
 
-FormatChooser::FormatChooser(const Recipe& recipe, const ModelSpec& spec) : recipe_(recipe), spec_(spec) {
+std::vector<bool> amplified_layers(const model::ModelSource& source) {
+  const ModelSpec& spec = source.spec();
+  std::vector<bool> amplified(spec.layers.size());
+  if (!spec.normalizes_returned()) return amplified;
+  const Role norm = spec.post_norms ? Role::kMlpPostNorm : Role::kMlpNorm;
+  for (std::size_t layer = 0; layer < amplified.size(); ++layer) {
+    if (!model::has_role(spec, spec.layers[layer], norm)) continue;
+    amplified[layer] = makes_channels_large(source.norm(norm, layer));
+  }
+  return amplified;
+}
+
+FormatChooser::FormatChooser(const Recipe& recipe, const ModelSpec& spec, std::vector<bool> amplified)
+    : recipe_(recipe), spec_(spec), amplified_(std::move(amplified)) {
   for (const FormatException& exception : recipe.exceptions) {
     exceptions_.push_back({.asked = exception, .pattern = compile_name_pattern(exception.pattern, "exceptions")});
   }
 }
 
 void FormatChooser::choose(WorkingBlock& block, std::size_t index) {
-  const bool amplified = recipe_.int16_activations_where_amplified && amplifies(block);
   for (WorkingLinear& linear : block.linears) {
     const WeightFormat* asked = asked_format(linear);
     linear.format = asked != nullptr ? *asked : usual_format(linear);
-    const bool wide = reads_int16(linear.part.role, index, amplified);
+    const bool wide = reads_int16(linear.part.role, index);
     linear.activations = wide ? Recipe::Activations::kFloat : recipe_.activations;
     linear.free_format = asked == nullptr && linear.format.kind == WeightFormat::Kind::kInteger;
   }
 }
 
-bool FormatChooser::reads_int16(Role role, std::size_t index, bool amplified) const {
+bool FormatChooser::reads_int16(Role role, std::size_t index) const {
   if (recipe_.int16_activations_at_end && reads_last_token_only(role, index)) return true;
-  return amplified && model::role_row(role).reads == Role::kMlpNorm;
-}
-
-bool FormatChooser::amplifies(const WorkingBlock& block) const {
-  if (!spec_.normalizes_returned()) return false;
-  const Role role = spec_.post_norms ? Role::kMlpPostNorm : Role::kMlpNorm;
-  const auto norm = std::ranges::find(block.norms, role, &WorkingNorm::role);
-  if (norm == block.norms.end() || norm->gain.empty()) return false;
-  std::vector<float> sizes;
-  for (const float gain : norm->gain) sizes.push_back(std::abs(gain));
-  const auto middle = sizes.begin() + static_cast<std::ptrdiff_t>(sizes.size() / 2);
-  std::ranges::nth_element(sizes, middle);
-  return *std::max_element(middle, sizes.end()) >= kAmplified * *middle;
+  const bool in_block = index > 0 && index <= amplified_.size();
+  return recipe_.int16_activations_where_amplified && in_block && amplified_[index - 1] && model::role_row(role).reads == Role::kMlpNorm;
 }
 
 bool FormatChooser::reads_last_token_only(Role role, std::size_t index) const {

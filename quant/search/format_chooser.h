@@ -7,14 +7,19 @@
 #include <vector>
 
 #include "ballast/recipe.h"
+#include "model/source/model_source.h"
 #include "quant/working_block.h"
 
 namespace ballast::quant {
 
+/// Of each layer, whether a norm makes single channels of what its MLP returns large.
+std::vector<bool> amplified_layers(const model::ModelSource& source);
+
 /// Sets the format of every matrix of a block, as the recipe says.
 class FormatChooser {
  public:
-  FormatChooser(const Recipe& recipe, const ModelSpec& spec);
+  /// `amplified` as amplified_layers'.
+  FormatChooser(const Recipe& recipe, const ModelSpec& spec, std::vector<bool> amplified = {});
   /// `index` counts as WorkingBlockLoader does.
   void choose(WorkingBlock& block, std::size_t index);
 
@@ -32,17 +37,15 @@ class FormatChooser {
   const WeightFormat* asked_format(const WorkingLinear& linear);
   WeightFormat usual_format(const WorkingLinear& linear) const;
 
-  /// Whether what a matrix reads keeps 16 bits. `amplified`: whether what the block's MLP returns is.
-  bool reads_int16(model::Role role, std::size_t index, bool amplified) const;
+  /// Whether what a matrix reads keeps 16 bits.
+  bool reads_int16(model::Role role, std::size_t index) const;
 
   /// Whether what a matrix reads is needed of a prompt's last token alone.
   bool reads_last_token_only(model::Role role, std::size_t index) const;
 
-  /// Whether the norm of what a block's MLP returns, if there is one, makes single channels large.
-  bool amplifies(const WorkingBlock& block) const;
-
   Recipe recipe_;
   ModelSpec spec_;
+  std::vector<bool> amplified_;
   std::vector<Exception> exceptions_;
 };
 

@@ -287,7 +287,7 @@ TEST_CASE(
           c.spread = type == CacheType::kInt8 ? 1.0F : 5.0F;
           check_attention(c);
           c.fp16_every = 7;
-          c.key_bias = 3.0F;
+          c.key_bias = 0.5F;
           if (type == CacheType::kInt8) check_attention(c);
         }
         check_attention({.heads = 4,

@@ -109,6 +109,7 @@ TEST_CASE("a forward pass records the inputs that the structure names") {
 TEST_CASE("a norm before the linears can be folded, one after the residual cannot") {
   ModelSpec spec;
   spec.layers.resize(1);
+  spec.layers[0].mlp.size = 8;
   const auto norms_of_inputs = [&] {
     std::vector<std::optional<Role>> norms;
     for (const BlockInput& input : block_inputs(spec, 0)) norms.push_back(input.norm);
@@ -143,6 +144,7 @@ TEST_CASE("an output gate has a row per element") {
 TEST_CASE("each layer has a plain MLP or experts") {
   ModelSpec spec;
   spec.layers.resize(2);
+  spec.layers[0].mlp.size = 8;
   spec.layers[1].mlp.experts = ExpertSpec{.count = 3, .per_token = 1, .size = 8, .shared_size = 4};
   const auto has = [&](std::size_t layer, Role role) {
     return std::ranges::any_of(block_linears(spec, layer), [&](const Part& part) { return part.role == role; });

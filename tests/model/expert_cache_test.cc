@@ -152,7 +152,7 @@ TEST_CASE("logits are the same bits whatever part of the experts is in memory") 
         CHECK(part.all_weights() == whole.all_weights());
         CHECK(part.prompt_weights(7) == doctest::Approx(whole.prompt_weights(7)));
         CHECK(static_cast<double>(part.streamed_bytes()) ==
-              doctest::Approx(static_cast<double>(whole.streamed_bytes())).epsilon(0.01));
+              doctest::Approx(static_cast<double>(whole.streamed_bytes())).epsilon(0.05));  // biases count here
       }
     }
   }

@@ -102,9 +102,9 @@ ModelSpec describe_v2(const files::JsonReader& config) {
   check_method(config, "scoring_func", "softmax");
   // DeepSeek's code and transformers disagree on what it would mean.
   if (config.flag("norm_topk_prob", false)) config.fail("norm_topk_prob", "true is not supported");
-  read_expert_groups(config, {}, experts);
-  const bool by_type = config.has("mlp_layer_types");
-  set_experts_by_type(config, by_type ? 0 : config.count("first_k_dense_replace"), experts, spec);
+  ExpertSpec experts = describe_experts(config);
+  if (method == "group_limited_greedy") read_expert_groups(config, {}, experts);
+  set_experts_from(config.count("first_k_dense_replace"), experts, spec);
   return spec;
 }
 

@@ -41,13 +41,13 @@ def check_verify(suite: Suite) -> None:
 
 def check_verify_of_others_logits(suite: Suite) -> None:
     for flags in ([], ["--json"]):
-        run = suite.run("verify", "qwen2", "--expected", "mistral.expected.safetensors", *flags)
+        run = suite.run("verify", "qwen3", "--expected", "mistral.expected.safetensors", *flags)
         said = '"ok":false' if flags else "verdict         differs\n"
-        line = (r"ballast: qwen2: relative error [\de.-]+ is above the tolerance 0\.001 "
+        line = (r"ballast: qwen3: relative error [\de.-]+ is above the tolerance 0\.001 "
                 r"against mistral\.expected\.safetensors\n")
         suite.check(f"verify {' '.join(flags)} of another model's logits prints its figures, then fails with one line",
                     run.code == 1 and said in run.out and re.fullmatch(line, run.err), run)
-    lenient = suite.run("verify", "qwen2", "--expected", "mistral.expected.safetensors", "--tolerance", "100")
+    lenient = suite.run("verify", "qwen3", "--expected", "mistral.expected.safetensors", "--tolerance", "100")
     suite.check("verify passes below its --tolerance", lenient.code == 0 and lenient.err == "", lenient)
 
 

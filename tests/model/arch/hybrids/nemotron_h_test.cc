@@ -76,7 +76,7 @@ TEST_CASE("what Nemotron-H cannot have is refused by field") {
   CHECK(refusal("mlp_bias", true) == "config.json: mlp_bias: true is not supported beside experts");
   CHECK(refusal("attention_bias", true) == "config.json: attention_bias: true is not supported");
   CHECK(refusal("n_groups", 4) == "config.json: n_groups: 4 groups do not divide the 6 heads");
-  CHECK(refusal("n_group", 3) == "config.json: n_group: must divide n_routed_experts");
+  CHECK(refusal("n_group", 3) == "config.json: n_group: must divide the number of experts");
   CHECK(refusal("time_step_min", -1) == "config.json: time_step_min: must not be negative");
   CHECK(refusal("mamba_hidden_act", "gelu") ==
         "config.json: mamba_hidden_act: 'gelu' is not supported: the convolution's must be 'silu'");
