@@ -303,7 +303,7 @@ std::size_t Model::streamed_bytes() const {
     });
     const std::optional<ExpertSpec>& experts = spec().layers[layer].mlp.experts;
     if (experts_ != nullptr && experts) {
-      bytes += static_cast<double>(experts->per_token) * static_cast<double>(experts_->expert_bytes());
+      bytes += static_cast<double>(experts->per_token) * static_cast<double>(experts_->streamed_bytes());
     }
   }
   return static_cast<std::size_t>(bytes);

@@ -8,7 +8,7 @@ namespace ballast::quant {
 PreparedBlocks::PreparedBlocks(const PreparationInput& input)
     : input_(input),
       loader_(input.source, input.statistics, input.recipe.untie_head),
-      formats_(input.recipe, input.source.spec(), amplified_layers(input.source)),
+      formats_(input.recipe, input.source.spec(), amplified_layers(input.recipe, input.source)),
       spec_(input.source.spec()) {
   if (input.recipe.untie_head) spec_.tied_embeddings = false;
   passes_ = make_passes(input.recipe, spec_);

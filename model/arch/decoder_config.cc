@@ -29,6 +29,10 @@ constexpr std::array<ActivationName, 9> kActivations{{
 
 }  // namespace
 
+files::JsonReader text_config(const files::JsonReader& config) {
+  return config.has("text_config") ? config.object("text_config") : config;
+}
+
 ModelSpec DecoderConfig::finish() const {
   ModelSpec finished = spec;
   finished.layers.assign(layers, {.mixer = attention, .mlp = mlp});

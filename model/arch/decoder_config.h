@@ -38,6 +38,12 @@ inline constexpr std::array<TensorNames, 15> kLlamaNames{{
     {Role::kDown, "model.layers.{}.mlp.down_proj", "blk.{}.ffn_down"},
 }};
 
+/// What names may begin with in models that also see, the older beginning last.
+inline constexpr std::array<std::string_view, 2> kTextPrefixes = {"model.language_model.", "language_model.model."};
+
+/// The part of a model's configuration that is about text: all of it, or, where the model also sees, an object in it.
+files::JsonReader text_config(const files::JsonReader& config);
+
 /// Names of those that took over its matrices, but normalize what attention and MLP return instead of what they read.
 inline constexpr std::array<TensorNames, 14> kOutputNormNames{{
     {Role::kEmbedding, "model.embed_tokens", ""},

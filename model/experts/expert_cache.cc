@@ -11,10 +11,11 @@ namespace ballast::model {
 
 namespace {
 
-std::uint64_t bytes_of(const MlpWeights& mlp) {
+template <typename BytesOfLinear>
+std::uint64_t bytes_of(const MlpWeights& mlp, const BytesOfLinear& bytes_of_linear) {
   std::uint64_t bytes = 0;
   for_each_linear(mlp, Role::kExpertGate, Role::kExpertUp, Role::kExpertDown,
-                  [&](const Linear& linear, Role) { bytes += linear.bytes() + linear.bias.size() * sizeof(float); });
+                  [&](const Linear& linear, Role) { bytes += bytes_of_linear(linear); });
   return bytes;
 }
 
@@ -48,9 +49,9 @@ std::shared_ptr<const ExpertStore> ExpertCache::of_layer(std::size_t layer) cons
   return std::make_shared<const LayerStore>(*this, layer);
 }
 
-std::uint64_t ExpertCache::expert_bytes() const {
+std::uint64_t ExpertCache::streamed_bytes() const {
   const std::lock_guard lock(mutex_);
-  return largest_;
+  return streamed_;
 }
 
 ExpertFigures ExpertCache::figures() const {
@@ -108,7 +109,10 @@ void ExpertCache::load(std::size_t layer, std::span<const std::size_t> experts, 
 }
 
 void ExpertCache::insert(Key key, std::shared_ptr<const MlpWeights> weights) const {
-  const std::uint64_t bytes = bytes_of(*weights);
+  const std::uint64_t streamed = bytes_of(*weights, [](const Linear& linear) { return linear.bytes(); });
+  const std::uint64_t bytes =
+      streamed + bytes_of(*weights, [](const Linear& linear) { return linear.bias.size() * sizeof(float); });
+  streamed_ = std::max(streamed_, streamed);
   entries_.push_front({key, std::move(weights), bytes});
   by_key_[key] = entries_.begin();
   bytes_ += bytes;

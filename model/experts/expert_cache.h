@@ -37,8 +37,8 @@ class ExpertCache {
   /// The experts of a layer; as long as this is.
   std::shared_ptr<const ExpertStore> of_layer(std::size_t layer) const;
 
-  /// Bytes of the largest expert so far.
-  std::uint64_t expert_bytes() const;
+  /// Bytes that one token's products with an expert read: of the largest so far.
+  std::uint64_t streamed_bytes() const;
 
   /// But for the number of the model's experts.
   ExpertFigures figures() const;
@@ -68,6 +68,7 @@ class ExpertCache {
   mutable std::map<Key, std::list<Entry>::iterator> by_key_;
   mutable std::uint64_t bytes_ = 0;    ///< of the entries
   mutable std::uint64_t largest_ = 0;  ///< of an expert
+  mutable std::uint64_t streamed_ = 0;
   mutable ExpertFigures figures_;
 };
 

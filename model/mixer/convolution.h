@@ -38,6 +38,26 @@ class Convolution {
   std::vector<float> bias_;
 };
 
+/// A linear without a bias that reads the block's input.
+template <std::size_t (*rows)(const LayerSpec&)>
+constexpr RoleRow input_linear(Role role) {
+  RoleRow row;
+  row.role = role;
+  row.shape = [](const ModelSpec& spec, const LayerSpec& layer) { return MatrixShape{rows(layer), spec.hidden_size}; };
+  row.reads = Role::kAttentionNorm;
+  return row;
+}
+
+/// A role that is a vector.
+template <std::size_t (*size)(const LayerSpec&)>
+constexpr RoleRow vector_row(Role role) {
+  RoleRow row;
+  row.role = role;
+  row.kind = RoleRow::Kind::kVector;
+  row.shape = [](const ModelSpec&, const LayerSpec& layer) { return MatrixShape{1, size(layer)}; };
+  return row;
+}
+
 /// The row of the taps, as vector or as checkpoints have them: [channels][1][width]. `shape` has channels and width.
 template <MatrixShape (*shape)(const LayerSpec&)>
 constexpr RoleRow taps_row(Role role) {

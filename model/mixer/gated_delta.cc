@@ -1,6 +1,5 @@
 // The gated delta net (Yang et al. 2024, arXiv:2412.06464) as Qwen3-Next has it: a short convolution of queries, keys
 // and values, a memory of one matrix per head, a norm of what it returns, and a gate.
-#include <algorithm>
 #include <array>
 #include <cmath>
 #include <memory>
@@ -13,26 +12,18 @@
 #include "model/block_parts.h"
 #include "model/forward/forward_parts.h"
 #include "model/mixer/convolution.h"
+#include "model/mixer/head_memories.h"
 #include "model/mixer/recurrent_kinds.h"
 
 namespace ballast::model {
 
 namespace {
 
-constexpr std::size_t kOperationsOfAChannel = 32;  // a convolution and a SiLU
+constexpr std::size_t kOperationsOfAFactor = 128;  // three exponentials and a logarithm
 
 const GatedDeltaSpec& delta_of(const LayerSpec& layer) {
   return std::get<GatedDeltaSpec>(layer.mixer);
 }
-
-struct GatedDeltaState final : ConvolutionState {
-  explicit GatedDeltaState(const GatedDeltaSpec& spec)
-      : ConvolutionState(spec.channels(), spec.width), memory(spec.value_heads * spec.key_size * spec.value_size) {}
-  std::unique_ptr<MixerState> clone() const override { return std::make_unique<GatedDeltaState>(*this); }
-  std::size_t memory_bytes() const override { return ConvolutionState::memory_bytes() + memory.size() * sizeof(float); }
-
-  std::vector<float> memory;  ///< [value_heads][key_size][value_size]
-};
 
 class GatedDelta final : public Mixer {
  public:
@@ -44,14 +35,13 @@ class GatedDelta final : public Mixer {
         strength_(parts.linear({Role::kDeltaStrength})),
         decay_(parts.linear({Role::kDeltaDecay})),
         decay_bias_(parts.vector(Role::kDeltaDecayBias)),
+        rate_(decay_rates(parts.vector(Role::kDeltaDecayRate))),
         norm_(parts.norm(Role::kDeltaNorm)),
         output_(parts.linear({Role::kDeltaOutput})),
         convolution_(parts.vector(Role::kDeltaConvolution), spec.channels(), spec.width),
         // 1/sqrt(sum + e) is 1/sqrt(n) of 1/sqrt(mean + e/n); queries have another 1/sqrt(n).
         query_gain_(spec.key_size, 1.0F / static_cast<float>(spec.key_size)),
-        key_gain_(spec.key_size, 1.0F / std::sqrt(static_cast<float>(spec.key_size))) {
-    for (const float logarithm : parts.vector(Role::kDeltaDecayRate)) rate_.push_back(std::exp(logarithm));
-  }
+        key_gain_(spec.key_size, 1.0F / std::sqrt(static_cast<float>(spec.key_size))) {}
 
   void for_each_linear(const std::function<void(const Linear&, Role)>& visit) const override {
     visit(query_, Role::kDeltaQuery);
@@ -78,13 +68,8 @@ class GatedDelta final : public Mixer {
     follow(pass, rows, outputs);
     kernels::rms_norm_heads(outputs, pass.tokens, spec.value_heads, spec.value_size, width, norm_.gain.data(),
                             norm_.epsilon);
-    std::size_t left = pass.tokens;
-    if (pass.options.wanted_only) {
-      left = keep_wanted_rows(pass.batch, width, outputs);
-      if (left == 0) return 0;
-      keep_wanted_rows(pass.batch, width, rows.gates);
-      keep_wanted_rows(pass.batch, pass.spec.hidden_size, hidden);
-    }
+    const std::size_t left = keep_wanted_outputs(pass, width, outputs, rows.gates, hidden);
+    if (left == 0) return 0;
     const auto gated = [&](std::size_t row, float* dst) -> const float* {
       kernels::activate_multiply(Activation::kSilu, rows.gates + row * width, outputs + row * width, width, dst);
       return dst;
@@ -118,15 +103,10 @@ class GatedDelta final : public Mixer {
   /// Queries, keys and values past their convolution; queries and keys of length 1 and 1/sqrt(key_size).
   void convolve(const BlockPass& pass, const Rows& rows) const {
     const GatedDeltaSpec& spec = delta_of(pass.layer);
-    const std::size_t channels = spec.channels();
-    const std::size_t threads = kernels::threads_for(pass.tokens * channels * kOperationsOfAChannel);
-    kernels::parallel_ranges(channels, threads, [&](std::size_t begin, std::size_t end) {
-      convolution_.run(pass, rows.projected, begin, end, rows.mixed);
-    });
-    kernels::activate(Activation::kSilu, rows.mixed, pass.tokens * channels);
+    convolve_activated(pass, convolution_, spec.channels(), rows.projected, rows.mixed);
     const auto normalize = [&](float* heads, const std::vector<float>& gain) {
       constexpr float kEpsilon = 1e-6F;  // of the sum of squares, as in the authors' code
-      kernels::rms_norm_heads(heads, pass.tokens, spec.key_heads, spec.key_size, channels, gain.data(),
+      kernels::rms_norm_heads(heads, pass.tokens, spec.key_heads, spec.key_size, spec.channels(), gain.data(),
                               kEpsilon / static_cast<float>(spec.key_size));
     };
     normalize(rows.mixed, query_gain_);
@@ -136,55 +116,41 @@ class GatedDelta final : public Mixer {
   /// Strengths and decays from what the linears say of them.
   void make_factors(const BlockPass& pass, const Rows& rows) const {
     const std::size_t heads = rate_.size();
-    for (std::size_t t = 0; t < pass.tokens; ++t) {
-      float* strengths = rows.scalars + t * 2 * heads;
-      float* decays = strengths + heads;
-      for (std::size_t h = 0; h < heads; ++h) {
-        strengths[h] = 1.0F / (1.0F + std::exp(-strengths[h]));
-        const float x = decays[h] + decay_bias_[h];
-        const float softplus = x > 20.0F ? x : std::log1p(std::exp(x));  // beyond that they are the same float
-        decays[h] = std::exp(-rate_[h] * softplus);
+    const std::size_t threads = kernels::threads_for(pass.tokens * heads * kOperationsOfAFactor);
+    kernels::parallel_ranges(pass.tokens, threads, [&](std::size_t begin, std::size_t end) {
+      for (std::size_t t = begin; t < end; ++t) {
+        float* strengths = rows.scalars + t * 2 * heads;
+        float* decays = strengths + heads;
+        for (std::size_t h = 0; h < heads; ++h) {
+          strengths[h] = 1.0F / (1.0F + std::exp(-strengths[h]));
+          decays[h] = std::exp(-rate_[h] * softplus(decays[h] + decay_bias_[h]));
+        }
       }
-    }
+    });
   }
 
   /// The heads' memories along their sequences' tokens.
   void follow(const BlockPass& pass, const Rows& rows, float* outputs) const {
     const GatedDeltaSpec& spec = delta_of(pass.layer);
-    const std::size_t memory_size = spec.key_size * spec.value_size;
-    const std::size_t threads = kernels::threads_for(2 * pass.tokens * spec.value_heads * memory_size);
-    std::vector<std::size_t> first_rows;
-    std::size_t first = 0;
-    for (const BatchSequence& sequence : pass.batch) {
-      first_rows.push_back(first);
-      first += sequence.tokens;
-    }
-    kernels::parallel_tasks(pass.batch.size() * spec.value_heads, threads, [&](std::size_t task, std::size_t) {
-      const BatchSequence& sequence = pass.batch[task / spec.value_heads];
-      const std::size_t row = first_rows[task / spec.value_heads];
-      const std::size_t head = task % spec.value_heads;
-      const std::size_t key_head = head / (spec.value_heads / spec.key_heads);
-      const float* mixed = rows.mixed + row * spec.channels();
-      const float* scalars = rows.scalars + row * 2 * spec.value_heads;
-      const std::size_t width = spec.value_heads * spec.value_size;
-      kernels::delta_rule({.tokens = sequence.tokens,
+    const std::size_t width = spec.value_heads * spec.value_size;
+    follow_heads(pass, spec.value_heads, 2 * spec.key_size * spec.value_size, [&](const HeadRun& run) {
+      const std::size_t key_head = run.head / (spec.value_heads / spec.key_heads);
+      const float* mixed = rows.mixed + run.first_row * spec.channels();
+      const float* scalars = rows.scalars + run.first_row * 2 * spec.value_heads;
+      kernels::delta_rule({.tokens = run.tokens,
                            .key_size = spec.key_size,
                            .value_size = spec.value_size,
                            .queries = mixed + key_head * spec.key_size,
                            .keys = mixed + (spec.key_heads + key_head) * spec.key_size,
-                           .values = mixed + 2 * spec.key_heads * spec.key_size + head * spec.value_size,
+                           .values = mixed + 2 * spec.key_heads * spec.key_size + run.head * spec.value_size,
                            .stride = spec.channels(),
-                           .decays = scalars + spec.value_heads + head,
-                           .strengths = scalars + head,
+                           .decays = scalars + spec.value_heads + run.head,
+                           .strengths = scalars + run.head,
                            .gate_stride = 2 * spec.value_heads,
-                           .memory = state_of(pass, sequence).memory.data() + head * memory_size,
-                           .out = outputs + row * width + head * spec.value_size,
+                           .memory = run.memory,
+                           .out = outputs + run.first_row * width + run.head * spec.value_size,
                            .out_stride = width});
     });
-  }
-
-  static GatedDeltaState& state_of(const BlockPass& pass, const BatchSequence& sequence) {
-    return static_cast<GatedDeltaState&>(*sequence.state->mixer(pass.state_layer));
   }
 
   Linear query_, key_, value_, gate_, strength_, decay_;
@@ -210,35 +176,16 @@ MatrixShape taps_shape(const LayerSpec& layer) {
   return {delta_of(layer).channels(), delta_of(layer).width};
 }
 
-/// A linear without a bias that reads the block's input.
-template <std::size_t (*rows)(const LayerSpec&)>
-constexpr RoleRow reading(Role role) {
-  RoleRow row;
-  row.role = role;
-  row.shape = [](const ModelSpec& spec, const LayerSpec& layer) { return MatrixShape{rows(layer), spec.hidden_size}; };
-  row.reads = Role::kAttentionNorm;
-  return row;
-}
-
-/// A vector with an entry for each value head.
-constexpr RoleRow head_vector(Role role) {
-  RoleRow row;
-  row.role = role;
-  row.kind = RoleRow::Kind::kVector;
-  row.shape = [](const ModelSpec&, const LayerSpec& layer) { return MatrixShape{1, value_heads(layer)}; };
-  return row;
-}
-
 constexpr std::array<RoleRow, 11> kRoles{{
-    reading<key_channels>(Role::kDeltaQuery),
-    reading<key_channels>(Role::kDeltaKey),
-    reading<value_channels>(Role::kDeltaValue),
-    reading<value_channels>(Role::kDeltaGate),
-    reading<value_heads>(Role::kDeltaStrength),
-    reading<value_heads>(Role::kDeltaDecay),
+    input_linear<key_channels>(Role::kDeltaQuery),
+    input_linear<key_channels>(Role::kDeltaKey),
+    input_linear<value_channels>(Role::kDeltaValue),
+    input_linear<value_channels>(Role::kDeltaGate),
+    input_linear<value_heads>(Role::kDeltaStrength),
+    input_linear<value_heads>(Role::kDeltaDecay),
     taps_row<taps_shape>(Role::kDeltaConvolution),
-    head_vector(Role::kDeltaDecayBias),
-    head_vector(Role::kDeltaDecayRate),
+    vector_row<value_heads>(Role::kDeltaDecayBias),
+    vector_row<value_heads>(Role::kDeltaDecayRate),
     {.role = Role::kDeltaNorm,
      .kind = RoleRow::Kind::kNorm,
      .shape = [](const ModelSpec&, const LayerSpec& layer) { return MatrixShape{1, delta_of(layer).value_size}; },
@@ -260,7 +207,9 @@ constinit const MixerKind kGatedDelta = {
       return std::make_unique<GatedDelta>(delta_of(spec.layers[layer]), parts);
     },
     .make_state = [](const ModelSpec& spec, std::size_t layer) -> std::unique_ptr<MixerState> {
-      return std::make_unique<GatedDeltaState>(delta_of(spec.layers[layer]));
+      const GatedDeltaSpec& delta = delta_of(spec.layers[layer]);
+      return std::make_unique<MemoryState>(delta.channels(), delta.width,
+                                           delta.value_heads * delta.key_size * delta.value_size);
     },
     .convolves = true,
 };

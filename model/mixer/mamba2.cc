@@ -13,27 +13,18 @@
 #include "model/block_parts.h"
 #include "model/forward/forward_parts.h"
 #include "model/mixer/convolution.h"
+#include "model/mixer/head_memories.h"
 #include "model/mixer/recurrent_kinds.h"
 
 namespace ballast::model {
 
 namespace {
 
-constexpr std::size_t kOperationsOfAChannel = 32;  // a convolution and a SiLU
 constexpr std::size_t kOperationsOfAFactor = 128;  // two exponentials and a logarithm
 
 const Mamba2Spec& mamba_of(const LayerSpec& layer) {
   return *layer.mamba();
 }
-
-struct Mamba2State final : ConvolutionState {
-  explicit Mamba2State(const Mamba2Spec& spec)
-      : ConvolutionState(spec.channels(), spec.width), memory(spec.heads * spec.state_size * spec.head_size) {}
-  std::unique_ptr<MixerState> clone() const override { return std::make_unique<Mamba2State>(*this); }
-  std::size_t memory_bytes() const override { return ConvolutionState::memory_bytes() + memory.size() * sizeof(float); }
-
-  std::vector<float> memory;  ///< [heads][state_size][head_size]
-};
 
 std::vector<float> convolution_bias(const Mamba2Spec& spec, const BlockParts& parts) {
   return spec.convolution_bias ? parts.vector(Role::kMambaConvolutionBias) : std::vector<float>{};
@@ -48,11 +39,11 @@ class Mamba2 final : public Mixer {
         query_(parts.linear({Role::kMambaQuery})),
         step_(parts.linear({Role::kMambaStep})),
         step_bias_(parts.vector(Role::kMambaStepBias)),
+        rate_(decay_rates(parts.vector(Role::kMambaDecayRate))),
         skip_(parts.vector(Role::kMambaSkip)),
         output_(parts.linear({Role::kMambaOutput})),
         convolution_(parts.vector(Role::kMambaConvolution), spec.channels(), spec.width,
                      convolution_bias(spec, parts)) {
-    for (const float logarithm : parts.vector(Role::kMambaDecayRate)) rate_.push_back(std::exp(logarithm));
     if (spec.norm != Mamba2Spec::Norm::kNone) norm_ = parts.norm(Role::kMambaNorm);
   }
 
@@ -74,17 +65,12 @@ class Mamba2 final : public Mixer {
                        .gates = pass.buffer(2, pass.tokens * width),
                        .factors = pass.buffer(3, pass.tokens * 2 * spec.heads)};
     project(pass, rows, input);
-    convolve(pass, rows);
+    convolve_activated(pass, convolution_, spec.channels(), rows.projected, rows.mixed);
     make_factors(pass, rows);
     float* outputs = rows.projected;  // whose values the convolution has taken
     follow(pass, rows, outputs);
-    std::size_t left = pass.tokens;
-    if (pass.options.wanted_only) {
-      left = keep_wanted_rows(pass.batch, width, outputs);
-      if (left == 0) return 0;
-      keep_wanted_rows(pass.batch, width, rows.gates);
-      keep_wanted_rows(pass.batch, pass.spec.hidden_size, hidden);
-    }
+    const std::size_t left = keep_wanted_outputs(pass, width, outputs, rows.gates, hidden);
+    if (left == 0) return 0;
     const auto gated = [&](std::size_t row, float* dst) -> const float* {
       float* output = outputs + row * width;
       if (spec.norm == Mamba2Spec::Norm::kBeforeGate) normalize_groups(spec, output);
@@ -117,15 +103,6 @@ class Mamba2 final : public Mixer {
     pass.apply_linears(outputs.all(), input, pass.tokens);
   }
 
-  void convolve(const BlockPass& pass, const Rows& rows) const {
-    const std::size_t channels = mamba_of(pass.layer).channels();
-    const std::size_t threads = kernels::threads_for(pass.tokens * channels * kOperationsOfAChannel);
-    kernels::parallel_ranges(channels, threads, [&](std::size_t begin, std::size_t end) {
-      convolution_.run(pass, rows.projected, begin, end, rows.mixed);
-    });
-    kernels::activate(Activation::kSilu, rows.mixed, pass.tokens * channels);
-  }
-
   /// Steps and decays from what the linear says of them.
   void make_factors(const BlockPass& pass, const Rows& rows) const {
     const Mamba2Spec& spec = mamba_of(pass.layer);
@@ -137,9 +114,7 @@ class Mamba2 final : public Mixer {
         float* steps = rows.factors + t * 2 * spec.heads;
         float* decays = steps + spec.heads;
         for (std::size_t h = 0; h < spec.heads; ++h) {
-          const float x = steps[h] + step_bias_[h];
-          const float softplus = x > 20.0F ? x : std::log1p(std::exp(x));  // beyond that they are the same float
-          steps[h] = std::clamp(softplus, least, largest);
+          steps[h] = std::clamp(softplus(steps[h] + step_bias_[h]), least, largest);
           decays[h] = std::exp(-rate_[h] * steps[h]);
         }
       }
@@ -149,35 +124,24 @@ class Mamba2 final : public Mixer {
   /// The heads' memories along their sequences' tokens.
   void follow(const BlockPass& pass, const Rows& rows, float* outputs) const {
     const Mamba2Spec& spec = mamba_of(pass.layer);
-    const std::size_t memory_size = spec.state_size * spec.head_size;
-    const std::size_t threads = kernels::threads_for(2 * pass.tokens * spec.heads * memory_size);
-    std::vector<std::size_t> first_rows;
-    std::size_t first = 0;
-    for (const BatchSequence& sequence : pass.batch) {
-      first_rows.push_back(first);
-      first += sequence.tokens;
-    }
-    kernels::parallel_tasks(pass.batch.size() * spec.heads, threads, [&](std::size_t task, std::size_t) {
-      const BatchSequence& sequence = pass.batch[task / spec.heads];
-      const std::size_t row = first_rows[task / spec.heads];
-      const std::size_t head = task % spec.heads;
-      const std::size_t group = head / (spec.heads / spec.groups);
-      const float* mixed = rows.mixed + row * spec.channels();
+    follow_heads(pass, spec.heads, 2 * spec.state_size * spec.head_size, [&](const HeadRun& run) {
+      const std::size_t group = run.head / (spec.heads / spec.groups);
+      const float* mixed = rows.mixed + run.first_row * spec.channels();
       const float* keys = mixed + spec.value_channels() + group * spec.state_size;
-      const float* factors = rows.factors + row * 2 * spec.heads;
-      kernels::state_space({.tokens = sequence.tokens,
+      const float* factors = rows.factors + run.first_row * 2 * spec.heads;
+      kernels::state_space({.tokens = run.tokens,
                             .state_size = spec.state_size,
                             .head_size = spec.head_size,
-                            .values = mixed + head * spec.head_size,
+                            .values = mixed + run.head * spec.head_size,
                             .keys = keys,
                             .queries = keys + spec.key_channels(),
                             .stride = spec.channels(),
-                            .decays = factors + spec.heads + head,
-                            .steps = factors + head,
+                            .decays = factors + spec.heads + run.head,
+                            .steps = factors + run.head,
                             .gate_stride = 2 * spec.heads,
-                            .skip = skip_[head],
-                            .memory = state_of(pass, sequence).memory.data() + head * memory_size,
-                            .out = outputs + row * spec.value_channels() + head * spec.head_size,
+                            .skip = skip_[run.head],
+                            .memory = run.memory,
+                            .out = outputs + run.first_row * spec.value_channels() + run.head * spec.head_size,
                             .out_stride = spec.value_channels()});
     });
   }
@@ -188,10 +152,6 @@ class Mamba2 final : public Mixer {
       kernels::rms_norm(row + first, 1, size, {.gain = norm_.gain.data() + first, .epsilon = norm_.epsilon},
                         row + first);
     }
-  }
-
-  static Mamba2State& state_of(const BlockPass& pass, const BatchSequence& sequence) {
-    return static_cast<Mamba2State&>(*sequence.state->mixer(pass.state_layer));
   }
 
   Linear gate_, value_, key_, query_, step_;
@@ -233,27 +193,16 @@ const char* softplus_follows(const LayerSpec& /*layer*/) {
 /// A linear that reads the block's input.
 template <std::size_t (*rows)(const LayerSpec&)>
 constexpr RoleRow reading(Role role, const char* (*why_bias_stays)(const LayerSpec&)) {
-  RoleRow row;
-  row.role = role;
-  row.shape = [](const ModelSpec& spec, const LayerSpec& layer) { return MatrixShape{rows(layer), spec.hidden_size}; };
+  RoleRow row = input_linear<rows>(role);
   row.bias_flag = &BiasSpec::mixer_input;
-  row.reads = Role::kAttentionNorm;
   row.why_bias_stays = why_bias_stays;
   return row;
 }
 
-template <std::size_t (*size)(const LayerSpec&)>
-constexpr RoleRow vector_of(Role role, bool (*present)(const ModelSpec&, const LayerSpec&) = nullptr) {
-  RoleRow row;
-  row.role = role;
-  row.kind = RoleRow::Kind::kVector;
-  row.shape = [](const ModelSpec&, const LayerSpec& layer) { return MatrixShape{1, size(layer)}; };
-  row.present = present;
+constexpr RoleRow convolution_bias_row() {
+  RoleRow row = vector_row<channels>(Role::kMambaConvolutionBias);
+  row.present = [](const ModelSpec&, const LayerSpec& layer) { return mamba_of(layer).convolution_bias; };
   return row;
-}
-
-bool has_convolution_bias(const ModelSpec& /*spec*/, const LayerSpec& layer) {
-  return mamba_of(layer).convolution_bias;
 }
 
 constexpr std::array<RoleRow, 12> kRoles{{
@@ -263,10 +212,10 @@ constexpr std::array<RoleRow, 12> kRoles{{
     reading<key_channels>(Role::kMambaQuery, convolution_follows),
     reading<heads>(Role::kMambaStep, softplus_follows),
     taps_row<taps_shape>(Role::kMambaConvolution),
-    vector_of<channels>(Role::kMambaConvolutionBias, has_convolution_bias),
-    vector_of<heads>(Role::kMambaStepBias),
-    vector_of<heads>(Role::kMambaDecayRate),
-    vector_of<heads>(Role::kMambaSkip),
+    convolution_bias_row(),
+    vector_row<heads>(Role::kMambaStepBias),
+    vector_row<heads>(Role::kMambaDecayRate),
+    vector_row<heads>(Role::kMambaSkip),
     {.role = Role::kMambaNorm,
      .kind = RoleRow::Kind::kNorm,
      .shape = [](const ModelSpec&, const LayerSpec& layer) { return MatrixShape{1, value_channels(layer)}; },
@@ -292,7 +241,9 @@ constinit const MixerKind kMamba2 = {
       return std::make_unique<Mamba2>(mamba_of(spec.layers[layer]), parts);
     },
     .make_state = [](const ModelSpec& spec, std::size_t layer) -> std::unique_ptr<MixerState> {
-      return std::make_unique<Mamba2State>(mamba_of(spec.layers[layer]));
+      const Mamba2Spec& mamba = mamba_of(spec.layers[layer]);
+      return std::make_unique<MemoryState>(mamba.channels(), mamba.width,
+                                           mamba.heads * mamba.state_size * mamba.head_size);
     },
     .convolves = true,
 };

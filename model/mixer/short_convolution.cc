@@ -82,21 +82,14 @@ MatrixShape taps_shape(const LayerSpec& layer) {
   return {convolution_of(layer).channels, convolution_of(layer).width};
 }
 
-/// A linear that reads the block's input.
-constexpr RoleRow reading(Role role) {
-  RoleRow row;
-  row.role = role;
-  row.shape = [](const ModelSpec& spec, const LayerSpec& layer) {
-    return MatrixShape{convolution_of(layer).channels, spec.hidden_size};
-  };
-  row.reads = Role::kAttentionNorm;
-  return row;
+std::size_t channels(const LayerSpec& layer) {
+  return convolution_of(layer).channels;
 }
 
 constexpr std::array<RoleRow, 5> kRoles{{
-    reading(Role::kConvolutionInputGate),
-    reading(Role::kConvolutionOutputGate),
-    reading(Role::kConvolutionInput),
+    input_linear<channels>(Role::kConvolutionInputGate),
+    input_linear<channels>(Role::kConvolutionOutputGate),
+    input_linear<channels>(Role::kConvolutionInput),
     taps_row<taps_shape>(Role::kConvolutionTaps),
     {.role = Role::kConvolutionOutput,
      .shape = [](const ModelSpec& spec,

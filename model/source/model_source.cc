@@ -174,7 +174,7 @@ TensorView ModelSource::checked_matrix(const StoredMatrix& matrix, std::size_t c
     }
     const auto blocks = static_cast<std::int64_t>(cols / kMxfp4BlockSize);
     TensorView view = checked_slice(matrix, matrix.weight(), {rows, blocks, kMxfp4BlockSize / 2});
-    for (const TensorView& part : {view, checked_slice(matrix, matrix.scales(), {rows, blocks})}) {
+    for (const TensorView& part : {view, checked_scales(matrix, cols)}) {
       if (part.dtype != DType::kU8) throw Error(context(matrix.module), "its blocks and scales must be of type U8");
     }
     return view;
@@ -182,6 +182,13 @@ TensorView ModelSource::checked_matrix(const StoredMatrix& matrix, std::size_t c
   Shape shape = {rows, static_cast<std::int64_t>(cols)};
   if (matrix.transposed) std::swap(shape[0], shape[1]);
   return checked_slice(matrix, matrix.weight(), std::move(shape));
+}
+
+/// Of a matrix in MXFP4.
+TensorView ModelSource::checked_scales(const StoredMatrix& matrix, std::size_t cols) const {
+  return checked_slice(
+      matrix, matrix.scales(),
+      {static_cast<std::int64_t>(matrix.stored_rows), static_cast<std::int64_t>(cols / kMxfp4BlockSize)});
 }
 
 TensorView ModelSource::checked_slice(const StoredMatrix& matrix, const std::string& name, Shape shape) const {
@@ -281,10 +288,7 @@ FloatWeights ModelSource::float_weights(Role role, std::size_t layer, std::size_
   FloatWeights weights{rows, cols, {}};
   std::vector<float> all(matrix.stored_rows * cols);
   if (matrix.mxfp4) {
-    const auto blocks = static_cast<std::int64_t>(cols / kMxfp4BlockSize);
-    const TensorView scales =
-        checked_slice(matrix, matrix.scales(), {static_cast<std::int64_t>(matrix.stored_rows), blocks});
-    decode_mxfp4(view.bytes, scales.bytes, context(matrix.scales()), all.data());
+    decode_mxfp4(view.bytes, checked_scales(matrix, cols).bytes, context(matrix.scales()), all.data());
   } else {
     files::decode_floats(view, context(matrix.weight()), all.data());
   }

@@ -101,6 +101,8 @@ class ModelSource {
   std::vector<float> gain(Role norm, std::size_t layer) const;
   TensorView checked_matrix(const StoredMatrix& matrix, std::size_t cols) const;
 
+  TensorView checked_scales(const StoredMatrix& matrix, std::size_t cols) const;
+
   /// The same for a tensor of `shape`, or of the matrix's part in a tensor of many such: its scales, its bias.
   TensorView checked_slice(const StoredMatrix& matrix, const std::string& name, Shape shape) const;
   std::vector<float> floats(const std::string& name, const Shape& shape) const;

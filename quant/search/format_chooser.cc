@@ -31,10 +31,11 @@ bool makes_channels_large(const model::Norm& norm) {
 
 }  // namespace
 
-std::vector<bool> amplified_layers(const model::ModelSource& source) {
+std::vector<bool> amplified_layers(const Recipe& recipe, const model::ModelSource& source) {
   const ModelSpec& spec = source.spec();
+  const bool asked = recipe.activations == Recipe::Activations::kInt8 && recipe.int16_activations_where_amplified;
+  if (!asked || !spec.normalizes_returned()) return {};
   std::vector<bool> amplified(spec.layers.size());
-  if (!spec.normalizes_returned()) return amplified;
   const Role norm = spec.post_norms ? Role::kMlpPostNorm : Role::kMlpNorm;
   for (std::size_t layer = 0; layer < amplified.size(); ++layer) {
     if (!model::has_role(spec, spec.layers[layer], norm)) continue;
@@ -63,7 +64,7 @@ void FormatChooser::choose(WorkingBlock& block, std::size_t index) {
 bool FormatChooser::reads_int16(Role role, std::size_t index) const {
   if (recipe_.int16_activations_at_end && reads_last_token_only(role, index)) return true;
   const bool in_block = index > 0 && index <= amplified_.size();
-  return recipe_.int16_activations_where_amplified && in_block && amplified_[index - 1] && model::role_row(role).reads == Role::kMlpNorm;
+  return in_block && amplified_[index - 1] && model::role_row(role).reads == Role::kMlpNorm;
 }
 
 bool FormatChooser::reads_last_token_only(Role role, std::size_t index) const {

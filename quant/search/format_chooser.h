@@ -12,8 +12,9 @@
 
 namespace ballast::quant {
 
-/// Of each layer, whether a norm makes single channels of what its MLP returns large.
-std::vector<bool> amplified_layers(const model::ModelSource& source);
+/// Of each layer, whether a norm makes single channels of what its MLP returns large; empty where the recipe does not
+/// care.
+std::vector<bool> amplified_layers(const Recipe& recipe, const model::ModelSource& source);
 
 /// Sets the format of every matrix of a block, as the recipe says.
 class FormatChooser {

@@ -103,25 +103,29 @@ struct Delta {
   }
 };
 
+/// A recurrence over all of a fresh case's tokens against what is expected, and in two pieces against that.
+template <typename Case, typename Run>
+void check_whole_and_cut(const Case& fresh, const Case& expected, const Run& run, double tolerance) {
+  Case whole = fresh;
+  run(whole.run(0, fresh.tokens));
+  CHECK(relative_error(whole.out, expected.out) <= tolerance);
+  CHECK(relative_error(whole.memory, expected.memory) <= tolerance);
+  for (const std::size_t cut : {std::size_t{0}, std::size_t{1}, fresh.tokens / 2}) {
+    Case pieces = fresh;
+    run(pieces.run(0, cut));
+    run(pieces.run(cut, fresh.tokens - cut));
+    CHECK(pieces.out == whole.out);
+    CHECK(pieces.memory == whole.memory);
+  }
+}
+
 TEST_CASE("the delta rule agrees with the reference on every target, whole and cut anywhere") {
   for (const std::size_t key_size : {1, 6, 32}) {
     for (const std::size_t value_size : {1, 5, 16, 40, 128}) {
       for (const std::size_t tokens : {1, 2, 70}) {
         Delta expected = {tokens, key_size, value_size};
         reference::delta_rule(expected.run(0, tokens));
-        for_every_target([&] {
-          Delta whole = {tokens, key_size, value_size};
-          delta_rule(whole.run(0, tokens));
-          CHECK(relative_error(whole.out, expected.out) <= 2e-5);
-          CHECK(relative_error(whole.memory, expected.memory) <= 2e-5);
-          for (const std::size_t cut : {std::size_t{0}, std::size_t{1}, tokens / 2}) {
-            Delta pieces = {tokens, key_size, value_size};
-            delta_rule(pieces.run(0, cut));
-            delta_rule(pieces.run(cut, tokens - cut));
-            CHECK(pieces.out == whole.out);
-            CHECK(pieces.memory == whole.memory);
-          }
-        });
+        for_every_target([&] { check_whole_and_cut(Delta{tokens, key_size, value_size}, expected, delta_rule, 2e-5); });
       }
     }
   }
@@ -171,19 +175,8 @@ TEST_CASE("the recurrence of Mamba 2 agrees with the reference on every target, 
       for (const std::size_t tokens : {1, 2, 70}) {
         StateSpace expected = {tokens, state_size, head_size};
         reference::state_space(expected.run(0, tokens));
-        for_every_target([&] {
-          StateSpace whole = {tokens, state_size, head_size};
-          state_space(whole.run(0, tokens));
-          CHECK(relative_error(whole.out, expected.out) <= 1e-5);
-          CHECK(relative_error(whole.memory, expected.memory) <= 1e-5);
-          for (const std::size_t cut : {std::size_t{0}, std::size_t{1}, tokens / 2}) {
-            StateSpace pieces = {tokens, state_size, head_size};
-            state_space(pieces.run(0, cut));
-            state_space(pieces.run(cut, tokens - cut));
-            CHECK(pieces.out == whole.out);
-            CHECK(pieces.memory == whole.memory);
-          }
-        });
+        for_every_target(
+            [&] { check_whole_and_cut(StateSpace{tokens, state_size, head_size}, expected, state_space, 1e-5); });
       }
     }
   }

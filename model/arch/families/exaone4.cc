@@ -42,7 +42,8 @@ ModelSpec describe_mixture(const files::JsonReader& config) {
   score_by_sigmoid(experts);
   experts.normalize = config.flag("norm_topk_prob", true);
   read_expert_groups(config, 1, experts);
-  set_experts_by_type(config, config.count("first_k_dense_replace", 1), experts, spec);
+  const std::size_t first = config.count("first_k_dense_replace", 1);
+  if (!set_experts_by_type(config, experts, spec)) set_experts_from(first, experts, spec);
   return spec;
 }
 

@@ -196,7 +196,7 @@ constinit const Architecture kGemma3 = {
     .names = kGemmaNames,
     .describe = describe_gemma3_with_images,
     .prefix = "model.",
-    .other_prefixes = kGemmaPrefixesWithImages,
+    .other_prefixes = kTextPrefixes,
 };
 
 }  // namespace ballast::model

@@ -30,10 +30,6 @@ inline constexpr std::array<TensorNames, 16> kGemmaNames{{
     {Role::kMlpPostNorm, "model.layers.{}.post_feedforward_layernorm", "blk.{}.post_ffw_norm"},
 }};
 
-/// What names may begin with in models that also read images.
-inline constexpr std::array<std::string_view, 2> kGemmaPrefixesWithImages = {"language_model.model.",
-                                                                             "model.language_model."};
-
 /// The Llama line with Gemma's gains and scaled embeddings.
 DecoderConfig read_gemma_line(const files::JsonReader& config, const LlamaLineDefaults& defaults);
 

@@ -122,7 +122,7 @@ constinit const Architecture kGemma4 = {
     .names = kNames,
     .describe = describe_with_images,
     .prefix = "model.",
-    .other_prefixes = kGemmaPrefixesWithImages,
+    .other_prefixes = kTextPrefixes,
 };
 
 }  // namespace ballast::model

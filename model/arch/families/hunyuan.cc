@@ -101,7 +101,7 @@ ModelSpec describe_hy3(const files::JsonReader& config) {
                                                     .shared_by_default = 1,
                                                     .scale_by_default = 2.826});
   score_by_sigmoid(experts);
-  set_experts_by_type(config, 1, experts, spec);
+  if (!set_experts_by_type(config, experts, spec)) set_experts_from(1, experts, spec);
   return spec;
 }
 

@@ -3,7 +3,6 @@
 // one of these for text.
 #include <array>
 #include <string>
-#include <string_view>
 
 #include "model/arch/architectures.h"
 #include "model/arch/decoder_config.h"
@@ -49,10 +48,9 @@ ModelSpec describe_mistral3(const files::JsonReader& config) {
   return spec;
 }
 
-// Where there are images, names begin otherwise, the head's too.
+// Where there are images, the head's name begins otherwise, too.
 constexpr std::array<TensorNames, 1> kOtherHead{{{Role::kHead, "language_model.lm_head", ""}}};
 constexpr auto kNamesBesideImages = joined_names(kLlamaNames, kOtherHead);
-constexpr std::array<std::string_view, 2> kPrefixesBesideImages = {"language_model.model.", "model.language_model."};
 
 }  // namespace
 
@@ -79,7 +77,7 @@ constinit const Architecture kMistral3 = {
     .names = kNamesBesideImages,
     .describe = describe_mistral3,
     .prefix = "model.",
-    .other_prefixes = kPrefixesBesideImages,
+    .other_prefixes = kTextPrefixes,
 };
 
 }  // namespace ballast::model

@@ -1,6 +1,6 @@
 // The text models of Qwen2-VL, Qwen2.5-VL and Qwen3-VL: Qwen2 and Qwen3. Of a token's three positions, which are the
 // same where there are no images, one is enough.
-#include <array>
+#include <span>
 #include <string_view>
 
 #include "model/arch/architectures.h"
@@ -9,11 +9,6 @@
 namespace ballast::model {
 
 namespace {
-
-// The whole configuration, before transformers 5, or an object in it.
-files::JsonReader text_config(const files::JsonReader& config) {
-  return config.has("text_config") ? config.object("text_config") : config;
-}
 
 ModelSpec finish(const files::JsonReader& config, const DecoderConfig& decoder) {
   ModelSpec spec = decoder.finish();
@@ -40,14 +35,12 @@ ModelSpec describe_qwen3(const files::JsonReader& config) {
   return finish(config, decoder);
 }
 
-constexpr std::array<std::string_view, 1> kPrefixesBesideImages = {"model.language_model."};
-
 constexpr Architecture architecture(std::string_view model_type, ModelSpec (*describe)(const files::JsonReader&)) {
   return {.model_type = model_type,
           .names = kLlamaNames,
           .describe = describe,
           .prefix = "model.",
-          .other_prefixes = kPrefixesBesideImages};
+          .other_prefixes = std::span(kTextPrefixes).first(1)};
 }
 
 }  // namespace

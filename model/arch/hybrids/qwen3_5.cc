@@ -1,6 +1,8 @@
 // Qwen3.5 to 3.8, dense and with experts: Qwen3-Next's layers with other matrices. Checkpoints also hold what sees
 // images and what guesses several tokens at once, which text does not need.
 #include <array>
+#include <span>
+#include <string_view>
 
 #include "model/arch/architectures.h"
 #include "model/arch/hybrids/qwen_hybrid.h"
@@ -15,14 +17,6 @@ constexpr std::array<FusedTensor, 3> kFused{{
     kFusedExperts[0],
     {"model.layers.{}.linear_attn.in_proj_qkv", "", kProjections, FusedTensor::Runs::kOne},
 }};
-
-// Where there are images, the names of text begin so.
-constexpr std::array<std::string_view, 1> kPrefixesBesideImages = {"model.language_model."};
-
-/// The part of a configuration that is about text.
-files::JsonReader text_config(const files::JsonReader& config) {
-  return config.has("text_config") ? config.object("text_config") : config;
-}
 
 ModelSpec describe_dense(const files::JsonReader& config) {
   return describe_qwen_hybrid(text_config(config));
@@ -43,7 +37,7 @@ constexpr Architecture architecture(std::string_view model_type, ModelSpec (*des
           .fused = kFused,
           .describe = describe,
           .prefix = "model.",
-          .other_prefixes = kPrefixesBesideImages};
+          .other_prefixes = std::span(kTextPrefixes).first(1)};
 }
 
 }  // namespace

@@ -116,8 +116,8 @@ void set_sigmoid_experts(const files::JsonReader& config, ModelSpec& spec) {
   score_by_sigmoid(experts);
   experts.normalize = config.flag("norm_topk_prob", true);
   read_expert_groups(config, {}, experts);
-  const bool by_type = config.has("mlp_layer_types");
-  set_experts_by_type(config, by_type ? 0 : config.count("first_k_dense_replace"), experts, spec);
+  if (set_experts_by_type(config, experts, spec)) return;
+  set_experts_from(config.count("first_k_dense_replace"), experts, spec);
 }
 
 ModelSpec describe_v3(const files::JsonReader& config) {

@@ -57,7 +57,7 @@ ModelSpec describe_mellum(const files::JsonReader& config) {
   ModelSpec spec = decoder.finish();
   ExpertSpec experts = read_routed_experts(config);
   experts.normalize = config.flag("norm_topk_prob", true);
-  set_experts_by_type(config, 0, experts, spec);
+  if (!set_experts_by_type(config, experts, spec)) set_experts_from(0, experts, spec);
   const std::size_t head_size = decoder.attention.head_size;
   const RopeSpec global = read_rope_of_type(config, "full_attention", head_size, {.theta = 500000.0});
   const RopeSpec local = read_rope_of_type(config, "sliding_attention", head_size, {});

@@ -45,9 +45,8 @@ void set_experts_from(std::size_t first, const ExpertSpec& experts, ModelSpec& s
   for (std::size_t layer = first; layer < spec.layers.size(); ++layer) spec.layers[layer].mlp.experts = experts;
 }
 
-void set_experts_by_type(const files::JsonReader& config, std::size_t first, const ExpertSpec& experts,
-                         ModelSpec& spec) {
-  if (!config.has("mlp_layer_types")) return set_experts_from(first, experts, spec);
+bool set_experts_by_type(const files::JsonReader& config, const ExpertSpec& experts, ModelSpec& spec) {
+  if (!config.has("mlp_layer_types")) return false;
   const std::vector<files::JsonReader> types = config.at("mlp_layer_types").elements();
   if (types.size() != spec.layers.size()) {
     config.fail("mlp_layer_types", "has " + std::to_string(types.size()) + " entries for " +
@@ -61,6 +60,7 @@ void set_experts_by_type(const files::JsonReader& config, std::size_t first, con
       types[layer].fail("'" + type + "' is not supported; supported: dense, sparse");
     }
   }
+  return true;
 }
 
 }  // namespace ballast::model

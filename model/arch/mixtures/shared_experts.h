@@ -47,9 +47,8 @@ void score_by_sigmoid(ExpertSpec& experts);
 /// Gives experts to all layers from the `first` one on.
 void set_experts_from(std::size_t first, const ExpertSpec& experts, ModelSpec& spec);
 
-/// Gives experts to the layers that `mlp_layer_types` calls sparse; without it, to all from the `first` one on.
-void set_experts_by_type(const files::JsonReader& config, std::size_t first, const ExpertSpec& experts,
-                         ModelSpec& spec);
+/// Gives experts to the layers that `mlp_layer_types` calls sparse; false where there is no such field.
+bool set_experts_by_type(const files::JsonReader& config, const ExpertSpec& experts, ModelSpec& spec);
 
 }  // namespace ballast::model
 
