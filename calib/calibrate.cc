@@ -18,6 +18,7 @@
 #include "jobs/sharded_sum.h"
 #include "kernels/statistics.h"
 #include "model/forward/forward.h"
+#include "model/forward/shared_keys.h"
 #include "model/model.h"
 #include "text/tokenizer.h"
 
@@ -68,7 +69,8 @@ class Calibration {
         known_(known),
         ranks_(options.ranks == nullptr ? single_rank() : *options.ranks),
         progress_(progress),
-        tokenizer_(text::load_tokenizer(source_.checkpoint())) {}
+        tokenizer_(text::load_tokenizer(source_.checkpoint())),
+        keys_of_rows_(source.spec()) {}
 
   /// Keeps what is done in the folder, unless that is empty.
   Statistics run(const std::filesystem::path& state_folder) {
@@ -78,11 +80,13 @@ class Calibration {
                      key_of(source_.checkpoint().path(), options_, prefix_, ranks_));
     }
     const ModelSpec& spec = source_.spec();
-    const model::OuterWeights outer(source_.spec(), source_.parts());
+    outer_.emplace(source_.spec(), source_.parts());
+    const model::OuterWeights& outer = *outer_;
     load_samples(outer);
     jobs::check_sharing(samples_.size(), ranks_);
     mine_ = jobs::samples_of_rank(ranks_.rank(), ranks_.size(), samples_.size());
     hidden_.resize((mine_.size() * options_.length + prefix_.size()) * hidden_size());
+    shared_keys_.resize((mine_.size() * options_.length + prefix_.size()) * keys_of_rows_.row_size());
     massive_rows_.assign(mine_.size() * options_.length, 0);
     const std::optional<std::size_t> restored =
         state_ ? calib::restore_progress(*state_, ranks_, progress_so_far()) : std::nullopt;
@@ -109,11 +113,30 @@ class Calibration {
     statistics_.text = std::move(chosen.text);
   }
 
-  calib::CalibrationProgress progress_so_far() { return {hidden_, massive_rows_, findings_, statistics_}; }
+  calib::CalibrationProgress progress_so_far() {
+    return {hidden_, shared_keys_, massive_rows_, findings_, statistics_};
+  }
 
   std::size_t hidden_size() const { return source_.spec().hidden_size; }
   std::size_t row_of(std::size_t sample) const { return (sample - mine_.begin) * options_.length; }
   float* hidden_of(std::size_t sample) { return hidden_.data() + row_of(sample) * hidden_size(); }
+  std::span<float> shared_keys_of(std::size_t first_row, std::size_t rows) {
+    return std::span(shared_keys_).subspan(first_row * keys_of_rows_.row_size(), rows * keys_of_rows_.row_size());
+  }
+  std::span<float> shared_keys_of_prefix() { return shared_keys_of(mine_.size() * options_.length, prefix_.size()); }
+
+  /// What a layer gets of tokens themselves.
+  model::StridedRows token_inputs(std::size_t layer, std::span<const std::vector<int>> sequences) {
+    const std::size_t width = model::token_input_width(source_.spec());
+    if (width == 0) return {};
+    token_inputs_.clear();
+    for (const std::vector<int>& ids : sequences) {
+      token_inputs_.resize(token_inputs_.size() + ids.size() * width);
+      outer_->token_inputs(ids, token_inputs_.data() + token_inputs_.size() - ids.size() * width);
+    }
+    return model::token_inputs_of_layer(source_.spec(), token_inputs_.data(), layer);
+  }
+
   float* hidden_of_prefix() { return hidden_.data() + mine_.size() * options_.length * hidden_size(); }
 
   void begin(const model::OuterWeights& outer) {
@@ -160,7 +183,10 @@ class Calibration {
     if (prefix_.empty()) return state;
     const model::BatchSequence sequence = {.tokens = prefix_.size(), .state = &state};
     rope_.look_up({&sequence, 1}, angles_);
-    model::forward_block(spec, block, layer - 1, angles_, {&sequence, 1}, 0, hidden_of_prefix(), activations_);
+    keys_of_rows_.give(layer - 1, shared_keys_of_prefix(), state);
+    model::forward_block(spec, block, layer - 1, angles_, {&sequence, 1}, 0, hidden_of_prefix(), activations_,
+                         {.token_inputs = token_inputs(layer - 1, {&prefix_, 1})});
+    keys_of_rows_.keep(layer - 1, activations_, shared_keys_of_prefix());
     state.advance(prefix_.size());
     return state;
   }
@@ -173,10 +199,17 @@ class Calibration {
     std::vector<model::SequenceState> states(samples.size(), after_prefix);
     std::vector<model::BatchSequence> batch;
     batch.reserve(samples.size());
-    for (model::SequenceState& state : states) batch.push_back({.tokens = options_.length, .state = &state});
+    for (std::size_t i = 0; i < states.size(); ++i) {
+      batch.push_back({.tokens = options_.length, .state = &states[i]});
+      keys_of_rows_.give(layer - 1, shared_keys_of(row_of(samples.begin + i), options_.length), states[i]);
+    }
     rope_.look_up(batch, angles_);
-    model::forward_block(spec, block, layer - 1, angles_, batch, 0, hidden_of(samples.begin), activations_,
-                         {.record_inputs = true, .first_token_share = true});
+    const std::span<const std::vector<int>> texts = std::span(samples_).subspan(samples.begin, samples.size());
+    model::forward_block(
+        spec, block, layer - 1, angles_, batch, 0, hidden_of(samples.begin), activations_,
+        {.record_inputs = true, .first_token_share = true, .token_inputs = token_inputs(layer - 1, texts)});
+    keys_of_rows_.keep(layer - 1, activations_,
+                       shared_keys_of(row_of(samples.begin), samples.size() * options_.length));
 
     // A token counts as massive when it carries massive values into the block or out of it.
     const std::span<std::uint8_t> flags =
@@ -257,12 +290,16 @@ class Calibration {
   Ranks& ranks_;
   const Progress& progress_;
   std::unique_ptr<text::Tokenizer> tokenizer_;
+  model::SharedKeys keys_of_rows_;
+  std::optional<model::OuterWeights> outer_;  ///< from run() on
   model::RopeTable rope_{source_.spec()};
   model::RopeAngles angles_;
   std::optional<JobState> state_;
-  Samples samples_;            ///< of all ranks
-  IndexRange mine_;            ///< this rank's
-  std::vector<float> hidden_;  ///< the residual stream between blocks: [mine][length][hidden], [prefix][hidden]
+  Samples samples_;                  ///< of all ranks
+  IndexRange mine_;                  ///< this rank's
+  std::vector<float> token_inputs_;  ///< of a batch
+  std::vector<float> shared_keys_;   ///< by keys_of_rows_, a row for each of hidden_
+  std::vector<float> hidden_;        ///< the residual stream between blocks: [mine][length][hidden], [prefix][hidden]
   std::vector<std::uint8_t> massive_rows_;  ///< tokens that leave the last block with massive values
   model::BlockActivations activations_;
   calib::MassiveActivationTracker findings_{samples_, prefix_, tokenizer_.get()};

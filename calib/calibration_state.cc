@@ -1,8 +1,9 @@
 #include "calib/calibration_state.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
-#include <cstring>
+#include <cstddef>
 #include <span>
 #include <string>
 #include <string_view>
@@ -52,10 +53,18 @@ std::optional<SavedLayer> find(const jobs::JobState& state, std::size_t layer, s
   return SavedLayer{*std::move(statistics), *std::move(findings), *std::move(hidden)};
 }
 
+/// What there is for each token.
+std::array<std::span<std::byte>, 3> row_bytes(const CalibrationProgress& progress) {
+  return {std::as_writable_bytes(std::span(progress.hidden)), std::as_writable_bytes(std::span(progress.shared_keys)),
+          std::as_writable_bytes(std::span(progress.massive_rows))};
+}
+
 void restore(const SavedLayer& saved, const CalibrationProgress& progress) {
-  const std::size_t hidden_bytes = std::span(progress.hidden).size_bytes();
-  std::memcpy(progress.hidden.data(), saved.hidden.data(), hidden_bytes);
-  std::memcpy(progress.massive_rows.data(), saved.hidden.data() + hidden_bytes, progress.massive_rows.size());
+  const char* next = saved.hidden.data();
+  for (const std::span<std::byte> part : row_bytes(progress)) {
+    std::copy_n(next, part.size(), reinterpret_cast<char*>(part.data()));
+    next += part.size();
+  }
   progress.findings.restore(saved.findings);
   progress.statistics = parse_statistics(saved.statistics, "saved progress");
 }
@@ -68,8 +77,8 @@ void save_progress(jobs::JobState& state, Ranks& ranks, std::size_t layer, const
   if (worth == 0) return;
   const std::vector<std::size_t> before = saved_layers(state);
   state.save_stage([&] {
-    state.put(blob(kHidden, layer),
-              {std::as_bytes(std::span(progress.hidden)), std::as_bytes(std::span(progress.massive_rows))});
+    const auto [hidden, shared_keys, massive_rows] = row_bytes(progress);
+    state.put(blob(kHidden, layer), {hidden, shared_keys, massive_rows});
     state.put(blob(kFindings, layer), progress.findings.serialize());
     state.put(blob(kStatistics, layer), serialize_statistics(progress.statistics));
   });
@@ -87,8 +96,9 @@ std::optional<std::size_t> restore_progress(const jobs::JobState& state, Ranks& 
   // Counted from 1, so that 0 is none.
   const std::size_t common = jobs::least_of_ranks(ranks, newest == layers.end() ? 0 : *newest + 1);
   if (common == 0) return std::nullopt;
-  const std::optional<SavedLayer> saved =
-      find(state, common - 1, std::span(progress.hidden).size_bytes() + progress.massive_rows.size());
+  std::size_t bytes = 0;
+  for (const std::span<std::byte> part : row_bytes(progress)) bytes += part.size();
+  const std::optional<SavedLayer> saved = find(state, common - 1, bytes);
   if (jobs::least_of_ranks(ranks, saved ? 1 : 0) == 0) return std::nullopt;  // nothing was changed on any rank
   restore(*saved, progress);
   return common - 1;

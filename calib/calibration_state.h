@@ -17,6 +17,7 @@ namespace ballast::calib {
 /// What the next block needs and what the blocks before it gave.
 struct CalibrationProgress {
   std::vector<float>& hidden;
+  std::vector<float>& shared_keys;
   std::vector<std::uint8_t>& massive_rows;
   MassiveActivationTracker& findings;
   Statistics& statistics;

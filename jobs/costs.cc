@@ -47,7 +47,7 @@ double attention_multiply_adds(const ModelSpec& spec, std::size_t layer, std::si
   const AttentionSpec* attention = spec.layers[layer].attention();
   if (attention == nullptr) return 0;
   const double seen = static_cast<double>(length) * (spec.causal ? 0.5 : 1.0);
-  const model::CacheShape cache = model::cache_shape(spec.layers[layer]);
+  const model::CacheShape cache = model::cache_shape(spec.layers[model::cache_layer(spec, layer)]);
   return seen * static_cast<double>(attention->heads * (cache.key_size + cache.value_size));
 }
 

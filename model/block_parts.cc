@@ -23,6 +23,10 @@ ExpertWeights assemble_experts(const MlpSpec& spec, const BlockParts& parts) {
     routed.shared = assemble_mlp(spec, parts, {Role::kSharedGate}, {Role::kSharedUp}, {Role::kSharedDown});
   }
   if (experts.shared_router) routed.shared_router = parts.linear({Role::kSharedRouter});
+  if (experts.post_norms) {
+    routed.shared_post_norm = parts.norm(Role::kSharedPostNorm);
+    routed.post_norm = parts.norm(Role::kExpertsPostNorm);
+  }
   routed.store = parts.experts;
   for (std::size_t i = 0; i < experts.count && routed.store == nullptr; ++i) {
     routed.experts.push_back(assemble_expert(spec, parts, i));
@@ -44,6 +48,11 @@ BlockWeights assemble_block(const ModelSpec& spec, std::size_t layer, const Bloc
   block.attention_post_norm = norm(Role::kAttentionPostNorm);
   block.mlp_norm = norm(Role::kMlpNorm);
   block.mlp_post_norm = norm(Role::kMlpPostNorm);
+  if (spec.token_inputs) {
+    block.token_inputs = TokenInputWeights{.gate = parts.linear({Role::kTokenInputGate}),
+                                           .output = parts.linear({Role::kTokenInputOutput}),
+                                           .post_norm = parts.norm(Role::kTokenInputPostNorm)};
+  }
   if (spec.layer_scales) block.scale = parts.vector(Role::kLayerScale).front();
   block.mixer = mixer_kind(own).assemble(spec, layer, parts);
   if (own.mlp.experts) {

@@ -190,12 +190,17 @@ bool Model::cut_pass(std::span<const SequenceTokens> batch, Workspace& workspace
 void Model::begin_pass(Workspace& workspace) const {
   if (workspace.fp16_flags_.size() < workspace.pieces_.size()) workspace.fp16_flags_.resize(workspace.pieces_.size());
   float* hidden = workspace.hidden_.data();
+  const std::size_t token_input_size = token_input_width(spec());
+  workspace.token_inputs_.resize(workspace.hidden_.size() / spec().hidden_size * token_input_size);
+  float* token_inputs = workspace.token_inputs_.data();
   for (std::size_t i = 0; i < workspace.pieces_.size(); ++i) {
     const std::span<const int> ids = workspace.pieces_[i].ids;
     BatchSequence& sequence = workspace.batch_[i];
     const std::size_t position = sequence.state->position();
     outer_.embed(ids, position, hidden);
+    if (token_input_size > 0) outer_.token_inputs(ids, token_inputs);
     hidden += ids.size() * spec().hidden_size;
+    token_inputs += ids.size() * token_input_size;
     if (sequence.state->cache().type() != kernels::CacheType::kInt8) continue;
     flag_fp16_tokens(ids, position, workspace.fp16_flags_[i]);
     sequence.fp16_tokens = workspace.fp16_flags_[i];
@@ -207,8 +212,10 @@ void Model::run_pass(Workspace& workspace) const {
   begin_pass(workspace);
   const bool wanted_only = can_keep_wanted_only(spec());
   for (std::size_t layer = 0; layer < blocks_.size(); ++layer) {
-    forward_block(spec(), blocks_[layer], layer, workspace.angles_, workspace.batch_, layer, workspace.hidden_.data(),
-                  workspace.activations_, {.wanted_only = wanted_only && layer + 1 == blocks_.size()});
+    forward_block(spec(), blocks_[layer], layer, workspace.angles_, workspace.batch_, cache_layer(spec(), layer),
+                  workspace.hidden_.data(), workspace.activations_,
+                  {.wanted_only = wanted_only && layer + 1 == blocks_.size(),
+                   .token_inputs = token_inputs_of_layer(spec(), workspace.token_inputs_.data(), layer)});
   }
   const std::size_t size = spec().hidden_size;
   const float* row = workspace.hidden_.data();
@@ -342,6 +349,10 @@ std::size_t Model::all_weights() const {
     for (const Norm* norm :
          {&block.attention_norm, &block.attention_post_norm, &block.mlp_norm, &block.mlp_post_norm}) {
       count += norm->elements();
+    }
+    if (block.token_inputs) count += block.token_inputs->post_norm.elements();
+    if (const auto* routed = std::get_if<ExpertWeights>(&block.mlp)) {
+      count += routed->shared_post_norm.elements() + routed->post_norm.elements();
     }
     block.mixer->for_each_norm([&](const Norm& norm) { count += norm.elements(); });
     for_each_linear(block, [&](const Linear& linear, Role) { count += linear.elements(); });

@@ -55,7 +55,8 @@ class Workspace {
   RopeAngles angles_;
   BlockActivations activations_;
   std::vector<float> hidden_;
-  std::vector<float> output_;  ///< [wanted rows of all sequences][hidden_size]
+  std::vector<float> token_inputs_;  ///< of all layers
+  std::vector<float> output_;        ///< [wanted rows of all sequences][hidden_size]
   std::vector<float> prepared_;
 };
 

@@ -6,6 +6,7 @@
 
 #include "ballast/error.h"
 #include "kernels/activation.h"
+#include "kernels/norm.h"
 #include "kernels/parallel.h"
 #include "kernels/scratch.h"
 
@@ -22,6 +23,11 @@ Embedding::Embedding(const ModelSpec& spec, const BlockParts& parts)
     decode_row(parts.linear({Role::kTokenTypeEmbedding}), 0, token_type_.data());
   }
   if (spec.embedding_norm) norm_ = parts.norm(Role::kEmbeddingNorm);
+  if (!spec.token_inputs) return;
+  token_inputs_ = TokenInputs{.spec = *spec.token_inputs,
+                              .table = parts.linear({Role::kTokenInputTable}),
+                              .projection = parts.linear({Role::kTokenInputProjection}),
+                              .norm = parts.norm(Role::kTokenInputNorm)};
 }
 
 void Embedding::check(std::span<const int> ids, std::size_t position) const {
@@ -59,9 +65,35 @@ void Embedding::embed(std::span<const int> ids, std::size_t position, float* hid
   if (!norm_.gain.empty()) norm_.apply(hidden, ids.size(), hidden);
 }
 
+void Embedding::token_inputs(std::span<const int> ids, float* inputs) const {
+  const auto& [spec, table, projection, norm] = *token_inputs_;
+  std::vector<float> embedded(ids.size() * hidden_size_);
+  embed(ids, 0, embedded.data());
+  const std::size_t size = projection.rows();
+  const LinearOutput output[] = {{&projection, inputs, size}};
+  kernels::QuantizedActivations scratch;
+  apply(output, LinearRows(embedded.data(), hidden_size_), ids.size(), scratch);
+  kernels::rms_norm_heads(inputs, ids.size(), size / spec.size, spec.size, size, norm.gain.data(),
+                          static_cast<float>(spec.projection_epsilon));
+  const auto table_scale = static_cast<float>(spec.table_scale);
+  const auto scale = static_cast<float>(spec.scale);
+  const std::size_t threads = kernels::threads_for(ids.size() * size);
+  const kernels::ThreadScratch rows(threads, size);
+  kernels::parallel_tasks(ids.size(), threads, [&](std::size_t i, std::size_t thread) {
+    float* row = rows.of(thread);
+    decode_row(table, static_cast<std::size_t>(ids[i]), row);
+    float* input = inputs + i * size;
+    for (std::size_t c = 0; c < size; ++c) input[c] = scale * (input[c] + table_scale * row[c]);
+  });
+}
+
 std::size_t Embedding::weights() const {
-  return table_.elements() + (positions_ ? positions_->elements() : 0) + token_type_.size() * token_types_ +
-         norm_.elements();
+  std::size_t count = table_.elements() + (positions_ ? positions_->elements() : 0) +
+                      token_type_.size() * token_types_ + norm_.elements();
+  if (token_inputs_) {
+    count += token_inputs_->table.elements() + token_inputs_->projection.elements() + token_inputs_->norm.elements();
+  }
+  return count;
 }
 
 OuterWeights::OuterWeights(const ModelSpec& spec, const BlockParts& parts) : spec_(spec), embedding_(spec, parts) {

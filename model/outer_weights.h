@@ -10,9 +10,21 @@
 #include "ballast/spec.h"
 #include "kernels/matrix/quantized_matrix.h"
 #include "model/block_parts.h"
+#include "model/forward/forward.h"
 #include "model/weights.h"
 
 namespace ballast::model {
+
+/// Channels of what all layers get of a token: 0 where the spec has no TokenInputSpec.
+inline std::size_t token_input_width(const ModelSpec& spec) {
+  return spec.token_inputs ? spec.layers.size() * spec.token_inputs->size : 0;
+}
+
+/// One layer's part of Embedding::token_inputs.
+inline StridedRows token_inputs_of_layer(const ModelSpec& spec, const float* inputs, std::size_t layer) {
+  if (!spec.token_inputs) return {};
+  return {.rows = inputs + layer * spec.token_inputs->size, .stride = token_input_width(spec)};
+}
 
 /// What lies before the first block.
 class Embedding {
@@ -26,6 +38,10 @@ class Embedding {
   /// what check() does.
   void embed(std::span<const int> ids, std::size_t position, float* hidden) const;
 
+  /// What each layer gets of consecutive tokens themselves, [ids.size()][layers * TokenInputSpec::size], where the spec
+  /// has that. Throws what check() does.
+  void token_inputs(std::span<const int> ids, float* inputs) const;
+
   const Linear& table() const { return table_; }
   Linear& table() { return table_; }
   std::size_t weights() const;  ///< elements of everything here
@@ -38,6 +54,14 @@ class Embedding {
   std::optional<Linear> positions_;
   std::vector<float> token_type_;  ///< the first row of its table, or empty
   Norm norm_;                      ///< its gain is empty when there is none
+
+  /// Of TokenInputSpec.
+  struct TokenInputs {
+    TokenInputSpec spec;
+    Linear table, projection;
+    Norm norm;
+  };
+  std::optional<TokenInputs> token_inputs_;
 };
 
 /// What lies before the first block and after the last one.
@@ -45,11 +69,13 @@ class OuterWeights {
  public:
   OuterWeights(const ModelSpec& spec, const BlockParts& parts);
 
-  /// Embedding::check and embed.
+  /// Embedding::check, embed and token_inputs.
   void check(std::span<const int> ids, std::size_t position) const { embedding_.check(ids, position); }
   void embed(std::span<const int> ids, std::size_t position, float* hidden) const {
     embedding_.embed(ids, position, hidden);
   }
+
+  void token_inputs(std::span<const int> ids, float* inputs) const { embedding_.token_inputs(ids, inputs); }
 
   /// Hidden values [m][hidden_size] after the model's last norm, where it has one. dst may be `hidden`.
   void normalize(const float* hidden, std::size_t m, float* dst) const;

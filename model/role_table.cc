@@ -22,6 +22,13 @@ MatrixShape hidden_vector(const ModelSpec& spec, const LayerSpec& /*layer*/) {
   return {1, spec.hidden_size};
 }
 
+std::size_t token_input_size(const ModelSpec& spec) {
+  return spec.token_inputs ? spec.token_inputs->size : 0;
+}
+bool has_token_inputs(const ModelSpec& spec, const LayerSpec& /*layer*/) {
+  return spec.token_inputs.has_value();
+}
+
 bool has_head_transform(const ModelSpec& spec, const LayerSpec& /*layer*/) {
   return spec.head_transform.has_value();
 }
@@ -30,7 +37,7 @@ const char* activation_follows(const LayerSpec& /*layer*/) {
   return "the activation follows";
 }
 
-constexpr std::array<RoleRow, 9> kOuterRows{{
+constexpr std::array<RoleRow, 12> kOuterRows{{
     {.role = Role::kEmbedding, .kind = Kind::kTable, .place = Place::kFront, .shape = vocabulary},
     {.role = Role::kPositionEmbedding,
      .kind = Kind::kTable,
@@ -48,6 +55,26 @@ constexpr std::array<RoleRow, 9> kOuterRows{{
      .place = Place::kFront,
      .shape = hidden_vector,
      .present = [](const ModelSpec& spec, const LayerSpec&) { return spec.embedding_norm; }},
+    {.role = Role::kTokenInputTable,
+     .kind = Kind::kTable,
+     .place = Place::kFront,
+     .shape =
+         [](const ModelSpec& spec, const LayerSpec&) {
+           return MatrixShape{spec.vocab_size, spec.layers.size() * token_input_size(spec)};
+         },
+     .present = has_token_inputs},
+    {.role = Role::kTokenInputProjection,
+     .place = Place::kFront,
+     .shape =
+         [](const ModelSpec& spec, const LayerSpec&) {
+           return MatrixShape{spec.layers.size() * token_input_size(spec), spec.hidden_size};
+         },
+     .present = has_token_inputs},
+    {.role = Role::kTokenInputNorm,
+     .kind = Kind::kNorm,
+     .place = Place::kFront,
+     .shape = [](const ModelSpec& spec, const LayerSpec&) { return MatrixShape{1, token_input_size(spec)}; },
+     .present = has_token_inputs},
     {.role = Role::kFinalNorm,
      .kind = Kind::kNorm,
      .place = Place::kBack,
@@ -163,7 +190,16 @@ const char* scaled_by_router(const LayerSpec& layer) {
   return layer.mlp.experts->shared_router ? weighted_by_router(layer) : nullptr;
 }
 
-constexpr std::array<RoleRow, 17> kBlockRows{{
+constexpr RoleRow post_norm_beside_experts(Role role) {
+  return {.role = role,
+          .kind = Kind::kNorm,
+          .shape = hidden_vector,
+          .present = [](const ModelSpec&, const LayerSpec& layer) {
+            return layer.mlp.experts && layer.mlp.experts->post_norms;
+          }};
+}
+
+constexpr std::array<RoleRow, 22> kBlockRows{{
     {.role = Role::kAttentionNorm,
      .kind = Kind::kNorm,
      .shape = hidden_vector,
@@ -206,10 +242,25 @@ constexpr std::array<RoleRow, 17> kBlockRows{{
     kShared[0],
     kShared[1],
     with_reason(kShared[2], scaled_by_router),
+    post_norm_beside_experts(Role::kSharedPostNorm),
+    post_norm_beside_experts(Role::kExpertsPostNorm),
     {.role = Role::kMlpPostNorm,
      .kind = Kind::kNorm,
      .shape = hidden_vector,
      .present = [](const ModelSpec& spec, const LayerSpec& layer) { return spec.post_norms && layer.mlp.exists(); }},
+    {.role = Role::kTokenInputGate,
+     .shape = [](const ModelSpec& spec,
+                 const LayerSpec&) { return MatrixShape{token_input_size(spec), spec.hidden_size}; },
+     .present = has_token_inputs,
+     .after_mixing = true,
+     .why_bias_stays = activation_follows},
+    {.role = Role::kTokenInputOutput,
+     .shape = [](const ModelSpec& spec,
+                 const LayerSpec&) { return MatrixShape{spec.hidden_size, token_input_size(spec)}; },
+     .present = has_token_inputs,
+     .writes_stream = true,
+     .after_mixing = true},
+    {.role = Role::kTokenInputPostNorm, .kind = Kind::kNorm, .shape = hidden_vector, .present = has_token_inputs},
     {.role = Role::kLayerScale,
      .kind = Kind::kVector,
      .shape = [](const ModelSpec&, const LayerSpec&) { return MatrixShape{1, 1}; },

@@ -131,6 +131,14 @@ struct ExpertWeights {
   std::shared_ptr<const ExpertStore> store;  ///< null: all experts are in memory
   std::optional<MlpWeights> shared;
   std::optional<Linear> shared_router;
+  Norm shared_post_norm;  ///< of what the shared MLP returns
+  Norm post_norm;         ///< of the experts' sum
+};
+
+/// Of TokenInputSpec, what a layer has.
+struct TokenInputWeights {
+  Linear gate, output;
+  Norm post_norm;
 };
 
 /// Move-only.
@@ -141,6 +149,7 @@ struct BlockWeights {
   Norm mlp_norm;
   std::variant<std::monostate, MlpWeights, ExpertWeights> mlp;  ///< monostate: the layer has none
   Norm mlp_post_norm;
+  std::optional<TokenInputWeights> token_inputs;
   float scale = 1.0F;  ///< of the residual stream after the block
 };
 
@@ -156,6 +165,10 @@ void for_each_linear(const MlpWeights& mlp, Role gate, Role up, Role down, const
 template <typename Visit>
 void for_each_linear(const BlockWeights& block, const Visit& visit) {
   block.mixer->for_each_linear(visit);
+  if (block.token_inputs) {
+    visit(block.token_inputs->gate, Role::kTokenInputGate);
+    visit(block.token_inputs->output, Role::kTokenInputOutput);
+  }
   if (const auto* plain = std::get_if<MlpWeights>(&block.mlp)) {
     return for_each_linear(*plain, Role::kGate, Role::kUp, Role::kDown, visit);
   }

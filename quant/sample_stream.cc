@@ -169,48 +169,104 @@ SampleTokens own_samples(const SampleTokens& all, const SampleSharing& sharing) 
   return {all.ids.subspan(own.begin * all.length, own.size() * all.length), all.length, all.prefix};
 }
 
+void SampleRows::append(const SampleRows& others) {
+  hidden.insert(hidden.end(), others.hidden.begin(), others.hidden.end());
+  shared_keys.insert(shared_keys.end(), others.shared_keys.begin(), others.shared_keys.end());
+}
+
 SampleStream::SampleStream(const ModelSpec& spec, std::size_t length, std::function<void()> check_cancelled)
-    : spec_(spec), length_(length), pulse_(std::move(check_cancelled)), rope_(spec) {}
+    : spec_(spec), length_(length), pulse_(std::move(check_cancelled)), rope_(spec), shared_keys_(spec) {}
 
-std::size_t SampleStream::batch_values() const {
-  return std::max<std::size_t>(1, calib::kBatchTokens / length_) * length_ * spec_.hidden_size;
+std::size_t SampleStream::batch_samples() const {
+  return std::max<std::size_t>(1, calib::kBatchTokens / length_);
 }
 
-void SampleStream::embed(const model::Embedding& embedding, const SampleTokens& tokens) {
+SampleStream::Samples SampleStream::Samples::part(std::size_t begin, std::size_t most) const {
+  const std::size_t taken = std::min(most, count - begin);
+  const auto own = [&](std::span<float> rows) {
+    return rows.subspan(rows.size() / count * begin, rows.size() / count * taken);
+  };
+  return {first + begin, taken, own(hidden), own(shared_keys)};
+}
+
+SampleStream::Samples SampleStream::all() {
+  return {0, rows_.hidden.size() / (length_ * spec_.hidden_size), rows_.hidden, rows_.shared_keys};
+}
+
+void SampleStream::set_origin(std::shared_ptr<const model::Embedding> embedding, const SampleTokens& tokens) {
+  if (!spec_.token_inputs) return;
+  embedding_ = std::move(embedding);
+  tokens_ = tokens;
+}
+
+void SampleStream::embed(std::shared_ptr<const model::Embedding> embedding, const SampleTokens& tokens) {
   const std::size_t size = length_ * spec_.hidden_size;
+  std::vector<float>& hidden = rows_.hidden;
   for (std::size_t s = 0; s < tokens.count(); ++s) {
-    hidden_.resize(hidden_.size() + size);
-    embedding.embed(tokens.ids.subspan(s * length_, length_), 0, hidden_.data() + hidden_.size() - size);
+    hidden.resize(hidden.size() + size);
+    embedding->embed(tokens.ids.subspan(s * length_, length_), 0, hidden.data() + hidden.size() - size);
   }
+  rows_.shared_keys.resize(hidden.size() / spec_.hidden_size * shared_keys_.row_size());
+  if (embedding_ == nullptr) set_origin(std::move(embedding), tokens);
 }
 
-void SampleStream::run(const model::BlockWeights& block, std::size_t layer, std::span<float> hidden,
+void SampleStream::resize(const SampleTokens& tokens) {
+  rows_.hidden.resize(tokens.ids.size() * spec_.hidden_size);
+  rows_.shared_keys.resize(tokens.ids.size() * shared_keys_.row_size());
+}
+
+/// What a layer gets of the tokens themselves.
+model::StridedRows SampleStream::token_inputs(std::size_t layer, const Samples& batch) {
+  if (!spec_.token_inputs) return {};
+  const std::size_t size = length_ * model::token_input_width(spec_);
+  token_inputs_.resize(batch.count * size);
+  for (std::size_t i = 0; i < batch.count; ++i) {
+    const std::size_t sample = (batch.first + i) % tokens_.count();
+    embedding_->token_inputs(tokens_.ids.subspan(sample * length_, length_), token_inputs_.data() + i * size);
+  }
+  return model::token_inputs_of_layer(spec_, token_inputs_.data(), layer);
+}
+
+void SampleStream::run_batch(const model::BlockWeights& block, std::size_t layer, const Samples& batch, bool record) {
+  std::vector<model::SequenceState> states;
+  for (std::size_t i = 0; i < batch.count; ++i) {
+    states.emplace_back(spec_, layer,
+                        model::KeyValueCacheOptions{.type = kernels::CacheType::kF32, .capacity = length_});
+    shared_keys_.give(layer, batch.part(i, 1).shared_keys, states.back());
+  }
+  std::vector<model::BatchSequence> sequences;
+  sequences.reserve(batch.count);
+  for (model::SequenceState& state : states) sequences.push_back({.tokens = length_, .state = &state});
+  rope_.look_up(sequences, angles_);
+  model::forward_block(spec_, block, layer, angles_, sequences, 0, batch.hidden.data(), activations_,
+                       {.record_inputs = record, .token_inputs = token_inputs(layer, batch)});
+  shared_keys_.keep(layer, activations_, batch.shared_keys);
+}
+
+void SampleStream::run(const model::BlockWeights& block, std::size_t layer, const Samples& samples,
                        const Visit& visit) {
-  while (!hidden.empty()) {
-    const std::span<float> rows = hidden.first(std::min(batch_values(), hidden.size()));
-    const std::size_t count = rows.size() / (length_ * spec_.hidden_size);
-    std::vector<model::SequenceState> states;
-    for (std::size_t i = 0; i < count; ++i) {
-      states.emplace_back(spec_, layer,
-                          model::KeyValueCacheOptions{.type = kernels::CacheType::kF32, .capacity = length_});
-    }
-    std::vector<model::BatchSequence> batch;
-    batch.reserve(count);
-    for (model::SequenceState& state : states) batch.push_back({.tokens = length_, .state = &state});
-    rope_.look_up(batch, angles_);
-    model::forward_block(spec_, block, layer, angles_, batch, 0, rows.data(), activations_,
-                         {.record_inputs = visit != nullptr});
-    if (visit) visit(activations_, rows);
+  for (std::size_t begin = 0; begin < samples.count; begin += batch_samples()) {
+    const Samples batch = samples.part(begin, batch_samples());
+    run_batch(block, layer, batch, visit != nullptr);
+    if (visit) visit(activations_, batch.hidden);
     if (pulse_) pulse_();
-    hidden = hidden.subspan(rows.size());
   }
 }
 
 void SampleStream::advance(const model::BlockWeights& block, std::size_t layer, std::size_t at_once) {
-  const std::size_t all = hidden_.size() / (length_ * spec_.hidden_size);
-  const std::size_t piece = std::max<std::size_t>(1, std::min(at_once, all)) * length_ * spec_.hidden_size;
-  for (std::span<float> rest = hidden_; !rest.empty(); rest = rest.subspan(std::min(piece, rest.size()))) {
-    run(block, layer, rest.first(std::min(piece, rest.size())), {});
+  const Samples samples = all();
+  const std::size_t most = std::max<std::size_t>(1, std::min(at_once, samples.count));
+  for (std::size_t begin = 0; begin < samples.count; begin += most) run(block, layer, samples.part(begin, most), {});
+}
+
+void SampleStream::measure_shard(const model::BlockWeights& weights, std::size_t layer, const Samples& samples,
+                                 Then then, const Visit& visit) {
+  if (then == Then::kAdvance) return run(weights, layer, samples, visit);
+  for (std::size_t begin = 0; begin < samples.count; begin += batch_samples()) {
+    const Samples batch = samples.part(begin, batch_samples());
+    std::vector<float> hidden(batch.hidden.begin(), batch.hidden.end());
+    std::vector<float> shared_keys(batch.shared_keys.begin(), batch.shared_keys.end());
+    run(weights, layer, {batch.first, batch.count, hidden, shared_keys}, visit);
   }
 }
 
@@ -223,20 +279,13 @@ void SampleStream::measure(const model::BlockWeights& weights, std::size_t layer
   const Visit visit = [&](const model::BlockActivations& activations, std::span<const float> after) {
     collector.add(activations, after, spec_);
   };
-  std::span<float> rest = hidden_;
+  const Samples samples = all();
+  std::size_t begin = 0;
   const jobs::IndexRange shards = jobs::shards_of(sharing.ranks->rank(), sharing.ranks->size());
   for (std::size_t shard = shards.begin; shard < shards.end; ++shard) {
-    std::span<float> samples =
-        rest.first(jobs::samples_of_shard(shard, sharing.samples).size() * length_ * spec_.hidden_size);
-    rest = rest.subspan(samples.size());
-    if (then == Then::kAdvance) run(weights, layer, samples, visit);
-    std::vector<float> passing;
-    while (then == Then::kStay && !samples.empty()) {
-      const std::span<float> batch = samples.first(std::min(batch_values(), samples.size()));
-      passing.assign(batch.begin(), batch.end());
-      run(weights, layer, passing, visit);
-      samples = samples.subspan(batch.size());
-    }
+    const std::size_t count = jobs::samples_of_shard(shard, sharing.samples).size();
+    if (count > 0) measure_shard(weights, layer, samples.part(begin, count), then, visit);
+    begin += count;
     collector.end_shard(shard);
   }
   collector.finish(spec_, weights, activations_);

@@ -5,12 +5,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "ballast/spec.h"
 #include "model/forward/forward.h"
+#include "model/forward/shared_keys.h"
 #include "model/model.h"
 #include "quant/sample_sharing.h"
 #include "quant/working_block.h"
@@ -32,17 +34,33 @@ struct SampleTokens {
 /// The part of all samples that a rank has.
 SampleTokens own_samples(const SampleTokens& all, const SampleSharing& sharing);
 
-/// The residual stream of samples between two blocks, [samples * length][hidden].
+/// What is known of samples between two blocks, a row for each token.
+struct SampleRows {
+  std::vector<float> hidden;       ///< the residual stream
+  std::vector<float> shared_keys;  ///< model::SharedKeys: keys and values that later blocks read, too
+
+  void append(const SampleRows& others);
+};
+
+/// Samples on their way.
 class SampleStream {
  public:
   /// `check_cancelled` is called after every few samples that a block ran, and may throw.
   SampleStream(const ModelSpec& spec, std::size_t length, std::function<void()> check_cancelled = {});
 
-  std::vector<float>& hidden() { return hidden_; }
-  const std::vector<float>& hidden() const { return hidden_; }
+  SampleRows& rows() { return rows_; }
+  const SampleRows& rows() const { return rows_; }
 
   /// Samples in front of the first block, after those that are there already.
-  void embed(const model::Embedding& embedding, const SampleTokens& tokens);
+  void embed(std::shared_ptr<const model::Embedding> embedding, const SampleTokens& tokens);
+
+  /// Where samples that were embedded elsewhere come from, as blocks that read token inputs need to know. Of more
+  /// samples than there are tokens of, the tokens begin anew. They must outlive this.
+  void set_origin(std::shared_ptr<const model::Embedding> embedding, const SampleTokens& tokens);
+  void set_origin(const SampleStream& other) { set_origin(other.embedding_, other.tokens_); }
+
+  /// Gives the rows the size that they have for samples of these tokens.
+  void resize(const SampleTokens& tokens);
 
   /// Samples move on to after a block, at most `at_once` of them side by side.
   void advance(const model::BlockWeights& block, std::size_t layer, std::size_t at_once = SIZE_MAX);
@@ -69,10 +87,26 @@ class SampleStream {
  private:
   using Visit = std::function<void(const model::BlockActivations&, std::span<const float> after)>;
 
-  /// Runs samples `hidden`, a few at a time, in place; `visit` sees each batch's recorded inputs, and the stream after
-  /// the block.
-  void run(const model::BlockWeights& block, std::size_t layer, std::span<float> hidden, const Visit& visit);
-  std::size_t batch_values() const;
+  /// Samples of this, or copies of them.
+  struct Samples {
+    std::size_t first = 0;
+    std::size_t count = 0;
+    std::span<float> hidden{};
+    std::span<float> shared_keys{};
+
+    /// Those from the `begin`th of them on, at most `most`.
+    Samples part(std::size_t begin, std::size_t most) const;
+  };
+  Samples all();
+
+  /// Runs samples, a few at a time, in place; `visit` sees each batch's recorded inputs, and the stream after the
+  /// block.
+  void run(const model::BlockWeights& block, std::size_t layer, const Samples& samples, const Visit& visit);
+  void measure_shard(const model::BlockWeights& weights, std::size_t layer, const Samples& samples, Then then,
+                     const Visit& visit);
+  void run_batch(const model::BlockWeights& block, std::size_t layer, const Samples& batch, bool record);
+  model::StridedRows token_inputs(std::size_t layer, const Samples& batch);
+  std::size_t batch_samples() const;
 
   ModelSpec spec_;
   std::size_t length_;
@@ -80,7 +114,11 @@ class SampleStream {
   model::RopeTable rope_;
   model::RopeAngles angles_;
   model::BlockActivations activations_;
-  std::vector<float> hidden_;
+  model::SharedKeys shared_keys_;
+  std::shared_ptr<const model::Embedding> embedding_;  ///< null where no block reads token inputs
+  SampleTokens tokens_;
+  std::vector<float> token_inputs_;  ///< of a batch
+  SampleRows rows_;
 };
 
 }  // namespace ballast::quant

@@ -163,6 +163,11 @@ WorkingBlock WorkingBlockLoader::load_front(bool values) const {
   }
   if (spec.token_types > 0) block.linears.push_back(load_linear({Role::kTokenTypeEmbedding}, 0, values));
   if (spec.embedding_norm) add_norm(block, Role::kEmbeddingNorm, 0, values);
+  if (spec.token_inputs) {
+    block.linears.push_back(load_linear({Role::kTokenInputTable}, 0, values));
+    block.linears.push_back(load_linear({Role::kTokenInputProjection}, 0, values));
+    add_norm(block, Role::kTokenInputNorm, 0, values);
+  }
   if (!own_head_) add_input(block, {0}, {}, values);  // it is read as the head, after the final norm
   return block;
 }

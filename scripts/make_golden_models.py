@@ -131,9 +131,9 @@ FAMILIES = {
         {**SMALL, "intermediate_size": 8}, head_dim=8, num_local_experts=3, num_experts_per_tok=2, sliding_window=5,
         swiglu_limit=0.5, attn_implementation="eager")),
     "gemma4_text": ("Gemma4Text", "ForCausalLM", dict(
-        SMALL, head_dim=12, global_head_dim=16, num_key_value_heads=2, num_global_key_value_heads=1,
-        attention_k_eq_v=True, layer_types=["sliding_attention", "full_attention"], sliding_window=5,
-        hidden_size_per_layer_input=0, final_logit_softcapping=3.0)),
+        NARROW, num_hidden_layers=4, num_key_value_heads=2, head_dim=6, global_head_dim=8, num_global_key_value_heads=1,
+        attention_k_eq_v=True, layer_types=["sliding_attention", "full_attention"] * 2, sliding_window=5,
+        hidden_size_per_layer_input=6, vocab_size_per_layer_input=33, num_kv_shared_layers=2, use_double_wide_mlp=True)),
     "granitemoehybrid": ("GraniteMoeHybrid", "ForCausalLM", dict(
         NARROW, layer_types=["linear_attention", "full_attention"], tie_word_embeddings=True, intermediate_size=4,
         shared_intermediate_size=5, num_local_experts=3, num_experts_per_tok=2, mamba_expand=2, mamba_n_heads=4,
@@ -167,6 +167,10 @@ FAMILIES = {
         SINGLE, head_dim=8, num_dense_layers=0, num_experts=4, num_experts_per_tok=2, num_shared_experts=1,
         moe_intermediate_size=8, route_scale=1.5, mup_enabled=True, sliding_window=5,
         layer_types=["sliding_attention"])),
+    "gemma4_mixture": ("Gemma4Text", "ForCausalLM", dict(
+        NARROW, num_hidden_layers=1, head_dim=8, global_head_dim=16, num_key_value_heads=2,
+        num_global_key_value_heads=1, attention_k_eq_v=True, layer_types=["full_attention"], hidden_size_per_layer_input=0, enable_moe_block=True,
+        num_experts=4, top_k_experts=2, moe_intermediate_size=8)),
 }
 CONFIGURATIONS = {"qwen3_5_text": "Qwen3_5TextConfig"}  # where the class is not that of the whole model
 WHOLE_EXPERTS = ("mixtral",)  # all experts of a layer in one tensor, as newer checkpoints have them

@@ -91,6 +91,8 @@ struct AttentionSpec {
   bool output_gate = false;      ///< a sigmoid multiplies the output by element, before the output projection
   double score_cap = 0.0;        ///< a score x, scaled, becomes cap tanh(x / cap); 0: it stays
   bool sink_logits = false;      ///< each head has a score of its own beside the keys', whose weight no value gets
+  bool shares_keys = false;      ///< later layers read this one's keys and values, too
+  std::optional<std::size_t> keys_of{};  ///< the earlier layer whose keys and values it reads: it has none of its own
 
   bool operator==(const AttentionSpec&) const = default;
 };
@@ -191,6 +193,7 @@ struct ExpertSpec {
   std::size_t size = 0;         ///< hidden channels of one expert
   std::size_t shared_size = 0;  ///< hidden channels of the MLP that every token passes; 0: none
   bool shared_router = false;   ///< a sigmoid of a linear's one output multiplies what that MLP returns
+  bool post_norms = false;      ///< norms of what that MLP returns and of the experts' sum; without shared_router
   Scoring scoring = Scoring::kSoftmax;
   std::size_t groups = 1;  ///< experts are grouped, and only the best groups' are candidates
   std::size_t groups_per_token = 1;
@@ -254,6 +257,18 @@ struct LayerSpec {
   bool operator==(const LayerSpec&) const = default;
 };
 
+/// What each layer gets of a token itself, whatever came before it: `size` channels, which are its row of a table and a
+/// projection of its embedding, normalized, together. A gate that reads the stream multiplies them, and a projection's
+/// output, normalized, is added to the stream after the layer's MLP.
+struct TokenInputSpec {
+  std::size_t size = 0;
+  double table_scale = 1.0;         ///< multiplies what the table has
+  double projection_epsilon = 0.0;  ///< of that norm
+  double scale = 1.0;               ///< of the sum
+
+  bool operator==(const TokenInputSpec&) const = default;
+};
+
 /// Which linears have a bias.
 struct BiasSpec {
   bool query = false;  ///< and the output gate's projection
@@ -281,7 +296,8 @@ struct ModelSpec {
 
   NormSpec norm;
   BlockLayout layout = BlockLayout::kPreNorm;
-  bool post_norms = false;      ///< a norm of what mixer and MLP return, before those that the layout has
+  bool post_norms = false;  ///< a norm of what mixer and MLP return, before those that the layout has
+  std::optional<TokenInputSpec> token_inputs{};
   bool layer_scales = false;    ///< after each layer a factor of its own multiplies the residual stream
   double residual_scale = 1.0;  ///< multiplies what is added to the residual stream, after that norm
   std::vector<LayerSpec> layers;
@@ -298,7 +314,7 @@ struct ModelSpec {
   std::vector<int> stop_tokens;  ///< ids that end a generation
 
   /// Whether norms write what is added to the residual stream.
-  bool normalizes_returned() const { return post_norms || layout == BlockLayout::kOutputNorm; }
+  bool normalizes_returned() const { return post_norms || token_inputs || layout == BlockLayout::kOutputNorm; }
 
   bool has_final_norm() const { return layout != BlockLayout::kPostNorm; }
 

@@ -49,6 +49,18 @@ struct StoredFactor {
   double bias = 1.0;     ///< multiplies the stored bias
 };
 
+/// A vector of a Hugging Face checkpoint that multiplies what linears of a role read, or what they return, and is put
+/// into their matrices as they are read. Where all readers of a norm have one, the norm has no gain of its own.
+struct StoredVector {
+  enum class Multiplies {
+    kInputs,         ///< a value for each channel that is read
+    kExpertOutputs,  ///< one for all that an expert returns
+  };
+  Role role{};
+  std::string_view huggingface;  ///< the tensor's name; "{}" stands for the block's index
+  Multiplies multiplies = Multiplies::kInputs;
+};
+
 struct Architecture {
   std::string_view model_type = {};         ///< of config.json
   std::string_view gguf_architecture = {};  ///< general.architecture of a GGUF; empty when there is none
@@ -61,6 +73,9 @@ struct Architecture {
   /// Factors between a linear's input, its output and what lies around it, put into the matrices as they are read;
   /// null: none. Throws Error naming the field.
   std::vector<StoredFactor> (*stored_factors)(const files::JsonReader& config) = nullptr;
+
+  /// Vectors that are put into matrices, too; null: none.
+  std::span<const StoredVector> (*stored_vectors)(const ModelSpec& spec) = nullptr;
 
   /// The config.json that a GGUF's metadata amounts to; null when there is no GGUF of the family.
   nlohmann::json (*config_from_gguf)(const files::GgufFile& file) = nullptr;

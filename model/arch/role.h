@@ -12,6 +12,9 @@ enum class Role : std::uint16_t {
   kPositionEmbedding,   ///< [context_length, hidden]
   kTokenTypeEmbedding,  ///< [token_types, hidden]
   kEmbeddingNorm,
+  kTokenInputTable,       ///< what each layer gets of a token, [vocabulary, layers * channels]
+  kTokenInputProjection,  ///< the same of its embedding
+  kTokenInputNorm,        ///< of one layer's part of that
   kFinalNorm,
   kHeadTransform,
   kHeadNorm,
@@ -65,17 +68,22 @@ enum class Role : std::uint16_t {
   kGate,
   kUp,
   kDown,
-  kMlpPostNorm,  ///< of what the MLP or the experts return
-  kLayerScale,   ///< a vector of its own, of one value
+  kMlpPostNorm,     ///< of what the MLP or the experts return
+  kTokenInputGate,  ///< multiplies what the layer gets of a token
+  kTokenInputOutput,
+  kTokenInputPostNorm,
+  kLayerScale,  ///< a vector of its own, of one value
   kRouter,
   kRouterCorrection,  ///< a vector of its own
   kSharedRouter,      ///< its one output says how much of the shared MLP a token gets
   kSharedGate,
   kSharedUp,
   kSharedDown,
+  kSharedPostNorm,  ///< of what the shared MLP returns
   kExpertGate,
   kExpertUp,
   kExpertDown,
+  kExpertsPostNorm,  ///< of what the experts return, summed
 
   kFirstRegistered,  ///< mixers from outside (model/mixer/mixer.h) number theirs from here
 };

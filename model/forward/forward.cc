@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "kernels/activation.h"
 #include "kernels/parallel.h"
 #include "model/arch/rope_config.h"
 #include "model/forward/forward_parts.h"
@@ -116,6 +117,47 @@ std::size_t forward_parallel(const BlockPass& pass, float* hidden) {
   forward_mixer(pass, {a.attention_input.data(), pass.spec.hidden_size}, hidden);
   forward_second_half(pass, {mlp_input, pass.spec.hidden_size}, hidden);
   return pass.tokens;
+}
+
+/// Of each row that goes on after `count` of the batch's tokens do, its token.
+std::vector<std::size_t> tokens_of_rows(const BlockPass& pass, std::size_t count) {
+  std::vector<std::size_t> tokens;
+  tokens.reserve(count);
+  std::size_t end = 0;
+  for (const BatchSequence& sequence : pass.batch) {
+    end += sequence.tokens;
+    const std::size_t left = pass.options.wanted_only ? sequence.wanted : sequence.tokens;
+    for (std::size_t token = end - left; token < end; ++token) tokens.push_back(token);
+  }
+  return tokens;
+}
+
+/// What the layer gets of the tokens themselves, for `count` rows of hidden.
+void add_token_inputs(const BlockPass& pass, std::size_t count, float* hidden) {
+  const TokenInputWeights& weights = *pass.block.token_inputs;
+  const StridedRows& inputs = pass.options.token_inputs;
+  const std::size_t size = pass.spec.token_inputs->size;
+  const std::size_t hidden_size = pass.spec.hidden_size;
+  BlockActivations& a = pass.activations;
+  a.token_stream.grow(count * hidden_size);
+  a.token_hidden.grow(count * size);
+  a.returned.grow(count * hidden_size);
+  const auto row = [hidden, hidden_size](std::size_t index, float*) -> const float* {
+    return hidden + index * hidden_size;
+  };
+  const LinearOutput gate[] = {{&weights.gate, a.token_hidden.data(), size}};
+  pass.apply_linears(gate, {kernels::RowSource(row), hidden_size, a.token_stream.data()}, count);
+  const std::vector<std::size_t> tokens = tokens_of_rows(pass, count);
+  kernels::parallel_ranges(count, kernels::threads_for(count * size), [&](std::size_t begin, std::size_t end) {
+    kernels::activate(pass.layer.mlp.activation, a.token_hidden.data() + begin * size, (end - begin) * size);
+    for (std::size_t i = begin; i < end; ++i) {
+      const float* input = inputs.rows + tokens[i] * inputs.stride;
+      for (std::size_t c = 0; c < size; ++c) a.token_hidden.data()[i * size + c] *= input[c];
+    }
+  });
+  const LinearOutput output[] = {{&weights.output, a.returned.data(), hidden_size}};
+  pass.apply_linears(output, {a.token_hidden.data(), size}, count);
+  add_returned(pass, weights.post_norm, {}, count, hidden);
 }
 
 std::size_t forward_in_layout(const BlockPass& pass, float* hidden) {
@@ -266,6 +308,7 @@ void forward_block(const ModelSpec& spec, const BlockWeights& block, std::size_t
   activations.routing = {};
   kernels::with_team([&] {
     const std::size_t left = forward_in_layout(pass, hidden);
+    if (block.token_inputs && left > 0) add_token_inputs(pass, left, hidden);
     if (block.scale == 1.0F) return;
     const std::size_t values = left * spec.hidden_size;
     kernels::parallel_ranges(values, kernels::threads_for(values), [&](std::size_t begin, std::size_t end) {

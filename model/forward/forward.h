@@ -68,9 +68,11 @@ struct BlockActivations {
   Buffer attention_input, query_key_value, attention_output, output_gate;
   Buffer query_latent, key_value_latent, key_position, head_queries, head_values, sink_queries;
   Buffer mlp_input, mlp_hidden, mlp_up;
-  Buffer returned;                 ///< by mixer or MLP, where it is not added as it is
+  Buffer returned;  ///< by mixer or MLP, where it is not added as it is
+  Buffer token_stream, token_hidden;
   std::array<Buffer, 4> of_mixer;  ///< BlockPass::buffer
-  Buffer router_logits, shared_logits, shared_output, expert_input, expert_hidden, expert_up, expert_output;
+  Buffer router_logits, shared_logits, shared_output, experts_sum, expert_input, expert_hidden, expert_up,
+      expert_output;
   std::vector<kernels::AttentionSequence> attention_sequences;
   std::vector<std::size_t> first_rows;  ///< of the batch's sequences
   kernels::QuantizedActivations quantized;
@@ -134,10 +136,12 @@ struct ForwardOptions {
   /// one sequence after the other. The others leave their keys and values in the cache. Only where
   /// can_keep_wanted_only.
   bool wanted_only = false;
+  StridedRows token_inputs{};  ///< [tokens][TokenInputSpec::size], where the spec has them
 };
 
 /// hidden [tokens][hidden_size] goes in and comes out; layer `state_layer` of each sequence's state takes the batch's
-/// tokens in, without advancing it. `layer` is the block's place in the model.
+/// tokens in, without advancing it, or, where the layer reads another's keys and values (cache_layer), has taken them
+/// in. `layer` is the block's place in the model.
 void forward_block(const ModelSpec& spec, const BlockWeights& block, std::size_t layer, const RopeAngles& angles,
                    std::span<const BatchSequence> batch, std::size_t state_layer, float* hidden,
                    BlockActivations& activations, const ForwardOptions& options = {});

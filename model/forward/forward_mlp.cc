@@ -86,15 +86,26 @@ void forward_plain(const BlockPass& pass, const MlpWeights& mlp, const LinearRow
   own.apply_down({&mlp.down, dst, pass.spec.hidden_size, accumulate}, pass.tokens);
 }
 
-/// hidden += what the shared MLP makes of `input` [tokens][hidden_size], of which its router may want a share only: its
-/// logits are there.
+/// hidden += rows, normalized, of which nothing is needed afterwards.
+void add_normalized(const BlockPass& pass, const Norm& norm, float* rows, float* hidden) {
+  norm.apply(rows, pass.tokens, rows);
+  const std::size_t size = pass.tokens * pass.spec.hidden_size;
+  kernels::parallel_ranges(size, kernels::threads_for(size), [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i) hidden[i] += rows[i];
+  });
+}
+
+/// hidden += what the shared MLP makes of `input` [tokens][hidden_size], which may be normalized, or of which its
+/// router may want a share only: its logits are there.
 void forward_shared(const BlockPass& pass, const ExpertWeights& routed, const float* input, float* hidden) {
   const std::size_t size = pass.spec.hidden_size;
   const LinearRows rows(input, size);
-  if (!routed.shared_router) return forward_plain(pass, *routed.shared, rows, hidden);
+  const bool normalized = !routed.shared_post_norm.gain.empty();
+  if (!routed.shared_router && !normalized) return forward_plain(pass, *routed.shared, rows, hidden);
   BlockActivations& a = pass.activations;
   a.shared_output.grow(pass.tokens * size);
   forward_plain(pass, *routed.shared, rows, a.shared_output.data(), /*accumulate=*/false);
+  if (normalized) return add_normalized(pass, routed.shared_post_norm, a.shared_output.data(), hidden);
   kernels::parallel_ranges(pass.tokens, kernels::threads_for(pass.tokens * size),
                            [&](std::size_t begin, std::size_t end) {
                              for (std::size_t t = begin; t < end; ++t) {
@@ -308,7 +319,13 @@ void forward_experts(const BlockPass& pass, const ExpertWeights& routed, const L
   if (pass.options.record_inputs) record_routing(pass, routed, input, experts);
   if (routed.shared) forward_shared(pass, routed, input, hidden);
   run_experts(pass, routed, experts, input);
-  add_expert_outputs(experts, a.expert_output.data(), pass.tokens, hidden_size, hidden);
+  if (routed.post_norm.gain.empty()) {
+    return add_expert_outputs(experts, a.expert_output.data(), pass.tokens, hidden_size, hidden);
+  }
+  a.experts_sum.grow(pass.tokens * hidden_size);
+  std::fill_n(a.experts_sum.data(), pass.tokens * hidden_size, 0.0F);
+  add_expert_outputs(experts, a.expert_output.data(), pass.tokens, hidden_size, a.experts_sum.data());
+  add_normalized(pass, routed.post_norm, a.experts_sum.data(), hidden);
 }
 
 }  // namespace

@@ -48,7 +48,7 @@ SequenceState::SequenceState(const ModelSpec& spec, const KeyValueCacheOptions& 
 }
 
 SequenceState::SequenceState(const ModelSpec& spec, std::size_t layer, const KeyValueCacheOptions& options)
-    : cache_({cache_shape(spec.layers[layer])}, options) {
+    : cache_({cache_shape(spec.layers[cache_layer(spec, layer)])}, options) {
   mixers_.add(make_mixer_state(spec, layer));
   beginning_ = mixers_;
 }

@@ -46,6 +46,12 @@ class MixerStates {
   std::vector<std::unique_ptr<MixerState>> states_;
 };
 
+/// The layer whose keys and values a layer reads: mostly itself.
+inline std::size_t cache_layer(const ModelSpec& spec, std::size_t layer) {
+  const AttentionSpec* attention = spec.layers[layer].attention();
+  return attention == nullptr ? layer : attention->keys_of.value_or(layer);
+}
+
 /// One sequence: keys and values of the layers that attend, and the states of the others. Copied by value. Not
 /// thread-safe.
 class SequenceState {
@@ -53,7 +59,8 @@ class SequenceState {
   /// Of all layers of a model.
   SequenceState(const ModelSpec& spec, const KeyValueCacheOptions& options);
 
-  /// Of one layer, for passes that run layer after layer (calibration): its index here is 0.
+  /// Of one layer, for passes that run layer after layer (calibration): its index here is 0. Its cache is the one that
+  /// the layer reads: see SharedKeys where that is another's.
   SequenceState(const ModelSpec& spec, std::size_t layer, const KeyValueCacheOptions& options);
 
   KeyValueCache& cache() { return cache_; }

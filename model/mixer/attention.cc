@@ -12,34 +12,45 @@ namespace ballast::model {
 
 namespace {
 
+/// Of the keys and values that the layer reads, its own or not.
+CacheShape shape_of_heads(const LayerSpec& layer) {
+  const AttentionSpec& attention = *layer.attention();
+  return {.kv_heads = attention.kv_heads,
+          .key_size = attention.head_size,
+          .value_size = attention.value_size,
+          .window = attention.window};
+}
+
 class Attention final : public HeadAttention {
  public:
   Attention(const AttentionSpec& spec, const BlockParts& parts)
-      : HeadAttention(spec, parts), query_(parts.linear({Role::kQuery})), key_(parts.linear({Role::kKey})) {
+      : HeadAttention(spec, parts), query_(parts.linear({Role::kQuery})) {
+    if (spec.keys_of) return;
+    key_ = parts.linear({Role::kKey});
     if (!spec.values_are_keys) value_ = parts.linear({Role::kValue});
   }
 
   void for_each_linear(const std::function<void(const Linear&, Role)>& visit) const override {
     visit(query_, Role::kQuery);
-    visit(key_, Role::kKey);
+    if (key_) visit(*key_, Role::kKey);
     if (value_) visit(*value_, Role::kValue);
     HeadAttention::for_each_linear(visit);
   }
 
  private:
   HeadRow row_of(const LayerSpec& layer) const override {
-    return {layer.attention()->heads, cache_shape(layer), rotary_offset(layer)};
+    return {layer.attention()->heads, shape_of_heads(layer), rotary_offset(layer), key_.has_value()};
   }
 
   void project(const BlockPass& pass, const HeadRow& layout, const LinearRows& input) const override {
     float* row = pass.activations.query_key_value.data();
     LinearOutputs outputs;
     outputs.add({&query_, row, layout.size});
-    outputs.add({&key_, row + layout.keys, layout.size});
+    if (key_) outputs.add({&*key_, row + layout.keys, layout.size});
     if (value_) outputs.add({&*value_, row + layout.values, layout.size});
     add_output_gate(outputs, pass.activations);
     pass.apply_linears(outputs.all(), input, pass.tokens);
-    if (value_) return;
+    if (value_ || !key_) return;
     for (std::size_t t = 0; t < pass.tokens; ++t, row += layout.size) {
       std::copy(row + layout.keys, row + layout.values, row + layout.values);
     }
@@ -47,20 +58,17 @@ class Attention final : public HeadAttention {
 
   kernels::KeyBias key_bias(const BlockPass& pass) const override {
     const bool added_last = !has_head_norms() && pass.layer.attention()->rope;
-    if (!added_last || key_.bias.empty()) return {};
-    return {.values = key_.bias.data(), .rotation = pass.angles.rotation};
+    if (!added_last || !key_ || key_->bias.empty()) return {};
+    return {.values = key_->bias.data(), .rotation = pass.angles.rotation};
   }
 
-  Linear query_, key_;
-  std::optional<Linear> value_;  ///< empty where the keys serve
+  Linear query_;
+  std::optional<Linear> key_;    ///< empty where an earlier layer's keys and values serve
+  std::optional<Linear> value_;  ///< empty there, and where the keys serve
 };
 
 CacheShape shape_of_cache(const LayerSpec& layer) {
-  const AttentionSpec& attention = *layer.attention();
-  return {.kv_heads = attention.kv_heads,
-          .key_size = attention.head_size,
-          .value_size = attention.value_size,
-          .window = attention.window};
+  return layer.attention()->keys_of ? CacheShape{} : shape_of_heads(layer);
 }
 
 constexpr std::array<RoleRow, 8> kRoles{{
@@ -77,6 +85,7 @@ constexpr std::array<RoleRow, 8> kRoles{{
          [](const ModelSpec& spec, const LayerSpec& layer) {
            return MatrixShape{layer.attention()->kv_heads * layer.attention()->head_size, spec.hidden_size};
          },
+     .present = has_own_keys,
      .bias_flag = &BiasSpec::key,
      .reads = Role::kAttentionNorm},
     {.role = Role::kValue,
@@ -84,7 +93,8 @@ constexpr std::array<RoleRow, 8> kRoles{{
          [](const ModelSpec& spec, const LayerSpec& layer) {
            return MatrixShape{layer.attention()->kv_heads * layer.attention()->value_size, spec.hidden_size};
          },
-     .present = [](const ModelSpec&, const LayerSpec& layer) { return !layer.attention()->values_are_keys; },
+     .present = [](const ModelSpec& spec,
+                   const LayerSpec& layer) { return has_own_keys(spec, layer) && !layer.attention()->values_are_keys; },
      .bias_flag = &BiasSpec::value,
      .reads = Role::kAttentionNorm},
     kOutputGateRow,

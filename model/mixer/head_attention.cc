@@ -41,7 +41,7 @@ void apply_rope(const BlockPass& pass, const HeadRow& layout) {
     rotate(pass.layer, layout, a.sink_queries.data(), pass.tokens, layout.heads, layout.keys, angles.slot_cos,
            angles.slot_sin);
   }
-  rotate(pass.layer, layout, rows, pass.tokens, layout.heads + layout.cache.kv_heads, layout.size, angles.cos,
+  rotate(pass.layer, layout, rows, pass.tokens, layout.heads + layout.own_kv_heads, layout.size, angles.cos,
          angles.sin);
 }
 
@@ -92,6 +92,12 @@ ValuePath value_path_of_heads(const LayerSpec& layer) {
     path.value = Role::kKey;
     path.bias = path.scaling = path.rotation = {false, kShared};
   }
+  if (attention.shares_keys) {
+    path.bias = path.scaling = path.rotation = {false, "later layers read its values, too"};
+  }
+  if (attention.keys_of) {
+    path.bias = path.scaling = path.rotation = {false, "its values are those of an earlier layer"};
+  }
   if (attention.sink_logits) {
     path.bias = {false, "a query's attention weights sum to less than 1: the head's own logit has a part"};
   }
@@ -106,7 +112,7 @@ ValuePath value_path_of_heads(const LayerSpec& layer) {
 HeadAttention::HeadAttention(const AttentionSpec& spec, const BlockParts& parts) {
   if (spec.query_key_norm) {
     query_norm_ = parts.norm(Role::kQueryNorm);
-    key_norm_ = parts.norm(Role::kKeyNorm);
+    if (!spec.keys_of) key_norm_ = parts.norm(Role::kKeyNorm);
   }
   if (spec.sink_logits) sink_logits_ = parts.vector(Role::kSinkLogits);
   if (spec.output_gate) output_gate_ = parts.linear({Role::kOutputGate});
@@ -141,7 +147,7 @@ void HeadAttention::normalize_heads(const BlockPass& pass, const HeadRow& layout
   };
   float* rows = pass.activations.query_key_value.data();
   normalize(rows, spec.heads, layout.size, query_norm_);
-  normalize(rows + layout.keys, spec.kv_heads, layout.size, key_norm_);
+  if (layout.own_kv_heads > 0) normalize(rows + layout.keys, spec.kv_heads, layout.size, key_norm_);
   if (spec.norm_after_rotation && has_sink_queries(pass)) {
     normalize(pass.activations.sink_queries.data(), spec.heads, layout.keys, query_norm_);
   }
@@ -150,7 +156,7 @@ void HeadAttention::normalize_heads(const BlockPass& pass, const HeadRow& layout
 /// All that happens to queries, keys and values between their projections and the scores.
 void HeadAttention::place_heads(const BlockPass& pass, const HeadRow& layout) const {
   const AttentionSpec& spec = *pass.layer.attention();
-  if (spec.value_norm) {
+  if (spec.value_norm && layout.own_kv_heads > 0) {
     kernels::rms_norm_heads(pass.activations.query_key_value.data() + layout.values, pass.tokens, spec.kv_heads,
                             spec.value_size, layout.size, nullptr, static_cast<float>(pass.spec.norm.epsilon));
   }
@@ -168,15 +174,8 @@ void HeadAttention::append(const BlockPass& pass, const HeadRow& layout) const {
   constexpr std::size_t kOperationsOfAValue = 16;
   const kernels::KeyBias bias = key_bias(pass);
   const std::size_t pairs = bias.values == nullptr ? 0 : bias.rotation->pairs();
-  std::vector<std::size_t>& first_rows = pass.activations.first_rows;
-  first_rows.clear();
-  std::size_t first_row = 0;
-  std::size_t longest = 0;
-  for (const BatchSequence& sequence : pass.batch) {
-    first_rows.push_back(first_row);
-    first_row += sequence.tokens;
-    longest = std::max(longest, sequence.tokens);
-  }
+  const std::vector<std::size_t>& first_rows = pass.activations.first_rows;
+  const std::size_t longest = std::ranges::max(pass.batch, {}, &BatchSequence::tokens).tokens;
   const auto append_one = [&](std::size_t i) {
     const BatchSequence& sequence = pass.batch[i];
     const float* rows = pass.activations.query_key_value.data() + first_rows[i] * layout.size;
@@ -256,9 +255,18 @@ std::size_t HeadAttention::forward(const BlockPass& pass, const LinearRows& inpu
 
   project(pass, layout, input);
   place_heads(pass, layout);
-  a.keys = {a.query_key_value.data() + layout.keys, layout.size};
-  a.values = {a.query_key_value.data() + layout.values, layout.size};
-  append(pass, layout);
+  a.first_rows.clear();
+  std::size_t first_row = 0;
+  for (const BatchSequence& sequence : pass.batch) {
+    a.first_rows.push_back(first_row);
+    first_row += sequence.tokens;
+  }
+  a.keys = a.values = {};
+  if (layout.own_kv_heads > 0) {
+    a.keys = {a.query_key_value.data() + layout.keys, layout.size};
+    a.values = {a.query_key_value.data() + layout.values, layout.size};
+    append(pass, layout);
+  }
   const std::size_t left = attend(pass, layout);
   if (left == 0) return 0;
   if (pass.options.wanted_only) {

@@ -19,18 +19,21 @@ namespace ballast::model {
 /// Queries, keys and values as the cache has them, and their places in a row: queries of all heads, then keys, then
 /// values, unless keys contain them.
 struct HeadRow {
-  /// Keys are rotated from `rotary_offset` on, and so are queries, which are as large.
-  HeadRow(std::size_t query_heads, const CacheShape& shape, std::size_t rotary_offset)
+  /// Keys are rotated from `rotary_offset` on, and so are queries, which are as large. Where the cache is another
+  /// layer's, a row has queries alone.
+  HeadRow(std::size_t query_heads, const CacheShape& shape, std::size_t rotary_offset, bool own_cache = true)
       : heads(query_heads),
         cache(shape),
+        own_kv_heads(own_cache ? shape.kv_heads : 0),
         rotary(rotary_offset),
         keys(heads * cache.key_size),
-        values(cache.values_in_keys ? keys : keys + cache.kv_heads * cache.key_size),
-        size(keys + cache.size()) {}
+        values(cache.values_in_keys ? keys : keys + own_kv_heads * cache.key_size),
+        size(keys + (own_cache ? cache.size() : 0)) {}
 
   std::size_t heads;
-  CacheShape cache;
-  std::size_t rotary;  ///< where a head's rotated channels begin
+  CacheShape cache;          ///< of what is attended to
+  std::size_t own_kv_heads;  ///< that the row has keys and values of: the cache's, or none
+  std::size_t rotary;        ///< where a head's rotated channels begin
   std::size_t keys;
   std::size_t values;
   std::size_t size;

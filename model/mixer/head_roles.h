@@ -16,6 +16,11 @@ inline bool has_head_norms(const ModelSpec& /*spec*/, const LayerSpec& layer) {
   return layer.attention()->query_key_norm;
 }
 
+/// A layer that reads another's keys has none, and no values.
+inline bool has_own_keys(const ModelSpec& /*spec*/, const LayerSpec& layer) {
+  return !layer.attention()->keys_of;
+}
+
 /// Gains for one head, or for each of `heads` of the attention.
 template <std::size_t AttentionSpec::* heads>
 MatrixShape head_gains(const ModelSpec& /*spec*/, const LayerSpec& layer) {
@@ -60,12 +65,14 @@ inline constexpr RoleRow kQueryNormRow = {.role = Role::kQueryNorm,
                                           .stored_shape = stored_head_gains<&AttentionSpec::heads>,
                                           .norm = head_norm};
 
-inline constexpr RoleRow kKeyNormRow = {.role = Role::kKeyNorm,
-                                        .kind = RoleRow::Kind::kNorm,
-                                        .shape = head_gains<&AttentionSpec::kv_heads>,
-                                        .present = has_head_norms,
-                                        .stored_shape = stored_head_gains<&AttentionSpec::kv_heads>,
-                                        .norm = head_norm};
+inline constexpr RoleRow kKeyNormRow = {
+    .role = Role::kKeyNorm,
+    .kind = RoleRow::Kind::kNorm,
+    .shape = head_gains<&AttentionSpec::kv_heads>,
+    .present = [](const ModelSpec& spec,
+                  const LayerSpec& layer) { return has_head_norms(spec, layer) && has_own_keys(spec, layer); },
+    .stored_shape = stored_head_gains<&AttentionSpec::kv_heads>,
+    .norm = head_norm};
 
 inline constexpr RoleRow kSinkLogitsRow = {
     .role = Role::kSinkLogits,

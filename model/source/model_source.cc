@@ -46,6 +46,13 @@ void multiply(double factor, std::vector<float>& values) {
   for (float& value : values) value = static_cast<float>(double{value} * factor);
 }
 
+Shape vector_shape(const ModelSpec& spec, std::size_t layer, const StoredVector& vector) {
+  const bool of_experts = vector.multiplies == StoredVector::Multiplies::kExpertOutputs;
+  const std::size_t size =
+      of_experts ? spec.layers[layer].mlp.experts->count : matrix_shape(spec, layer, vector.role).second;
+  return {static_cast<std::int64_t>(size)};
+}
+
 }  // namespace
 
 ModelSource::ModelSource(const std::filesystem::path& path) : checkpoint_(files::open_checkpoint(path)) {
@@ -80,6 +87,9 @@ ModelSource::ModelSource(const std::filesystem::path& path) : checkpoint_(files:
   }
   if (architecture_->stored_factors != nullptr && !layout_.written_by_ballast) {
     stored_factors_ = architecture_->stored_factors(config);
+  }
+  if (architecture_->stored_vectors != nullptr && !layout_.written_by_ballast && !layout_.gguf) {
+    stored_vectors_ = architecture_->stored_vectors(spec_);
   }
   if (config.has("quantization_config")) {
     const files::JsonReader quantization = config.object("quantization_config");
@@ -121,6 +131,9 @@ void ModelSource::check_role(Role role, std::size_t layer, std::size_t expert) c
   const StoredMatrix matrix = stored(role, layer, expert);
   const bool quantized = quantization_ && quantization_->tensors.contains(name(role, layer, expert));
   if (!quantized) checked_matrix(matrix, cols);  // the parts of one that is are checked when it is read
+  for (const StoredVector& vector : stored_vectors_) {
+    if (vector.role == role) checked_tensor(vector_name(vector, layer), vector_shape(spec_, layer, vector));
+  }
   if (has_bias(spec_, layer, role)) {
     checked_slice(matrix, matrix.bias(), {static_cast<std::int64_t>(matrix.stored_rows)});
   }
@@ -137,6 +150,40 @@ std::string ModelSource::context(const std::string& tensor) const {
 StoredFactor ModelSource::stored_factor(Role role) const {
   const auto factor = std::ranges::find(stored_factors_, role, &StoredFactor::role);
   return factor == stored_factors_.end() ? StoredFactor{} : *factor;
+}
+
+const StoredVector* ModelSource::stored_vector(Role role, StoredVector::Multiplies multiplies) const {
+  const auto it = std::ranges::find_if(stored_vectors_, [&](const StoredVector& vector) {
+    return vector.role == role && vector.multiplies == multiplies;
+  });
+  return it == stored_vectors_.end() ? nullptr : &*it;
+}
+
+bool ModelSource::gain_is_in_matrices(Role norm) const {
+  return std::ranges::any_of(stored_vectors_, [&](const StoredVector& vector) {
+    return vector.multiplies == StoredVector::Multiplies::kInputs && role_row(vector.role).reads == norm;
+  });
+}
+
+bool ModelSource::changes_weights(Role role) const {
+  const bool by_vector =
+      std::ranges::any_of(stored_vectors_, [&](const StoredVector& vector) { return vector.role == role; });
+  return by_vector || stored_factor(role).weights != 1.0;
+}
+
+std::string ModelSource::vector_name(const StoredVector& vector, std::size_t layer) const {
+  return find_tensor(layout_, *checkpoint_, fill_in(vector.huggingface, layer, 0));
+}
+
+void ModelSource::multiply_by_vectors(Role role, std::size_t layer, std::size_t expert, FloatWeights& weights) const {
+  using Multiplies = StoredVector::Multiplies;
+  if (const StoredVector* inputs = stored_vector(role, Multiplies::kInputs)) {
+    const std::vector<float> gain = floats(vector_name(*inputs, layer), vector_shape(spec_, layer, *inputs));
+    for (std::size_t i = 0; i < weights.values.size(); ++i) weights.values[i] *= gain[i % weights.cols];
+  }
+  if (const StoredVector* outputs = stored_vector(role, Multiplies::kExpertOutputs)) {
+    multiply(floats(vector_name(*outputs, layer), vector_shape(spec_, layer, *outputs))[expert], weights.values);
+  }
 }
 
 StoredMatrix ModelSource::stored(Role role, std::size_t layer, std::size_t expert) const {
@@ -225,9 +272,9 @@ std::vector<float> ModelSource::vector(Role role, std::size_t layer) const {
   return values;
 }
 
-/// None where the norm has no gain; several where each head's is a tensor of its own.
+/// None where the norm has no gain of its own; several where each head's is a tensor of its own.
 std::vector<std::string> ModelSource::gain_tensors(Role norm, std::size_t layer) const {
-  if (!norm_spec(spec_, layer, norm).gain) return {};
+  if (!norm_spec(spec_, layer, norm).gain || gain_is_in_matrices(norm)) return {};
   const auto name_of = [&](std::size_t head) {
     return find_vector(layout_, *checkpoint_, norm, "weight", layer, head);
   };
@@ -295,6 +342,7 @@ FloatWeights ModelSource::float_weights(Role role, std::size_t layer, std::size_
   multiply(stored_factor(role).weights, all);
   if (!matrix.transposed && matrix.rows.empty()) {
     weights.values = std::move(all);
+    multiply_by_vectors(role, layer, expert, weights);
     return weights;
   }
   weights.values.resize(rows * cols);
@@ -307,6 +355,7 @@ FloatWeights ModelSource::float_weights(Role role, std::size_t layer, std::size_
       for (std::size_t c = 0; c < cols; ++c) row[c] = all[c * matrix.stored_rows + from];
     }
   }
+  multiply_by_vectors(role, layer, expert, weights);
   return weights;
 }
 
@@ -347,7 +396,7 @@ Linear ModelSource::linear(Role role, std::size_t layer, std::size_t expert) con
   // Rows that follow each other in the file can be read where they are.
   const bool in_order = std::ranges::adjacent_find(
                             matrix.rows, [](std::size_t a, std::size_t b) { return b != a + 1; }) == matrix.rows.end();
-  if (plain && in_order && !matrix.transposed && stored_factor(role).weights == 1.0) {
+  if (plain && in_order && !matrix.transposed && !changes_weights(role)) {
     holder.matrix.type = view.dtype == DType::kF16    ? kernels::FloatType::kF16
                          : view.dtype == DType::kBF16 ? kernels::FloatType::kBF16
                                                       : kernels::FloatType::kF32;

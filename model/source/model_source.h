@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -110,6 +111,15 @@ class ModelSource {
   std::string context(const std::string& tensor) const;
   StoredFactor stored_factor(Role role) const;
 
+  /// Of an architecture that has some, in a checkpoint of its own.
+  const StoredVector* stored_vector(Role role, StoredVector::Multiplies multiplies) const;
+  bool gain_is_in_matrices(Role norm) const;
+
+  /// Whether a linear of the forward pass is another than the checkpoint's.
+  bool changes_weights(Role role) const;
+  std::string vector_name(const StoredVector& vector, std::size_t layer) const;
+  void multiply_by_vectors(Role role, std::size_t layer, std::size_t expert, FloatWeights& weights) const;
+
   std::unique_ptr<files::Checkpoint> checkpoint_;
   const Architecture* architecture_ = nullptr;
   StorageLayout layout_;
@@ -119,6 +129,7 @@ class ModelSource {
   std::optional<std::vector<int>> massive_tokens_;
   std::vector<int> prefix_tokens_;
   std::vector<StoredFactor> stored_factors_;
+  std::span<const StoredVector> stored_vectors_;
 };
 
 }  // namespace ballast::model

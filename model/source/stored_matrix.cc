@@ -185,6 +185,13 @@ StoredMatrix find_matrix(const StorageLayout& layout, const ModelSpec& spec, con
   return stored;
 }
 
+std::string find_tensor(const StorageLayout& layout, const files::Checkpoint& checkpoint, const std::string& name) {
+  for (const std::string& candidate : with_all_prefixes(*layout.architecture, name)) {
+    if (checkpoint.contains(candidate)) return candidate;
+  }
+  return name;
+}
+
 std::string find_vector(const StorageLayout& layout, const files::Checkpoint& checkpoint, Role role,
                         const std::string& suffix, std::size_t layer, std::size_t head) {
   const Architecture& architecture = *layout.architecture;

@@ -45,6 +45,9 @@ StoredMatrix find_matrix(const StorageLayout& layout, const ModelSpec& spec, con
 std::string find_vector(const StorageLayout& layout, const files::Checkpoint& checkpoint, Role role,
                         const std::string& suffix, std::size_t layer, std::size_t head = 0);
 
+/// The name that a tensor has in a checkpoint, among those that it may have by their beginnings.
+std::string find_tensor(const StorageLayout& layout, const files::Checkpoint& checkpoint, const std::string& name);
+
 /// The stored channel for each of the `count` channels of a norm of queries or keys; empty: as they are.
 std::vector<std::size_t> head_channel_order(const StorageLayout& layout, const LayerSpec& layer, Role norm,
                                             std::size_t count);

@@ -39,6 +39,7 @@ nlohmann::json written_spec(const ModelSpec& spec) {
                             {"biases", biases}};
   // Some families derive it from the type of the original's weights.
   if (spec.embedding_scale != 1.0) written["embedding_scale"] = spec.embedding_scale;
+  if (spec.token_inputs) written["token_table_scale"] = spec.token_inputs->table_scale;
   return written;
 }
 
@@ -59,6 +60,9 @@ void read_written_spec(const files::JsonReader& config, ModelSpec& spec) {
   spec.norm.gain = true;
   spec.norm.gain_offset = 0;
   spec.embedding_scale = config.positive("embedding_scale", spec.embedding_scale);
+  if (spec.token_inputs) {
+    spec.token_inputs->table_scale = config.positive("token_table_scale", spec.token_inputs->table_scale);
+  }
   const files::JsonReader biases = config.object("biases");
   for (const BiasField& field : kBiases) {
     spec.biases.*field.flag = field.newer ? biases.flag(field.name, false) : biases.flag(field.name);

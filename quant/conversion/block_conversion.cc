@@ -40,14 +40,23 @@ std::vector<ConvertedModule> BlockConversion::convert(std::size_t index) {
   WorkingBlock block = blocks_.load(index, Values::kAll);
   round(block, index);
   std::vector<ConvertedModule> modules = take_modules(std::move(block), spec().norm.bias);
-  if (state_ != nullptr) state_->save(index, modules, stream_.hidden());
+  if (state_ != nullptr) state_->save(index, modules, stream_.rows());
   return modules;
 }
 
 void BlockConversion::restore_samples() {
   const SampleTokens own = own_samples(inputs_.samples(), inputs_.sharing());
-  stream_.hidden().resize(own.ids.size() * spec().hidden_size);
-  state_->restore_samples(stream_.hidden());
+  stream_.resize(own);
+  state_->restore_samples(stream_.rows());
+  if (!spec().token_inputs) return;
+  WorkingBlock front = blocks_.load(0, Values::kAll);
+  quantize(front, inputs_.recipe().rounding);
+  stream_.set_origin(embedding_of(front), own);
+}
+
+std::shared_ptr<const model::Embedding> BlockConversion::embedding_of(const WorkingBlock& front) const {
+  return std::make_shared<const model::Embedding>(
+      spec(), runnable_parts(front, spec(), activation_roundings(inputs_.recipe())));
 }
 
 void BlockConversion::count_experts(const WorkingBlock& block) {
@@ -79,7 +88,7 @@ void BlockConversion::round(WorkingBlock& block, std::size_t index) {
   const auto parts = [&] { return runnable_parts(block, spec(), activation_roundings(inputs_.recipe())); };
   if (index == 0) {
     quantize(block, rounding);
-    stream_.embed(model::Embedding(spec(), parts()), own_samples(inputs_.samples(), inputs_.sharing()));
+    stream_.embed(embedding_of(block), own_samples(inputs_.samples(), inputs_.sharing()));
     return;
   }
   const std::size_t layer = index - 1;

@@ -12,6 +12,7 @@
 
 #include "ballast/ranks.h"
 #include "jobs/job_state.h"
+#include "quant/sample_stream.h"
 #include "quant/search/allocation.h"
 #include "quant/write/converted_module.h"
 
@@ -35,17 +36,17 @@ class ConversionState {
   std::vector<ConvertedModule> restore(std::size_t block, std::vector<ModulePlan> plan) const;
 
   /// The samples after the last block that is there: `samples` has the size they had.
-  void restore_samples(std::span<float> samples) const;
+  void restore_samples(SampleRows& samples) const;
 
   /// After block `block`; `samples` are those after it. They are large: they are kept only as often as is worth it.
-  void save(std::size_t block, std::span<const ConvertedModule> modules, std::span<const float> samples);
+  void save(std::size_t block, std::span<const ConvertedModule> modules, const SampleRows& samples);
 
   /// The job is done.
   void remove();
 
  private:
   void find_blocks();
-  void save_samples(std::size_t block, std::span<const float> samples);
+  void save_samples(std::size_t block, const SampleRows& samples);
   void tell_problem();
 
   Ranks& ranks_;

@@ -28,8 +28,13 @@ FoldLegality read_by_linears_only(const ModelSpec& spec, std::size_t layer, Role
       return {false, "the score follows, no linear"};
     case Role::kEmbeddingNorm:
       return {false, "it writes the residual stream itself, which all blocks add to"};
+    case Role::kTokenInputNorm:
+      return {false, "a row of a table is added to what it writes"};
     case Role::kAttentionPostNorm:
     case Role::kMlpPostNorm:
+    case Role::kSharedPostNorm:
+    case Role::kExpertsPostNorm:
+    case Role::kTokenInputPostNorm:
       return {false, kAddsToStream};
     case Role::kQueryDownNorm:
     case Role::kKeyValueDownNorm:

@@ -119,10 +119,13 @@ bool SensitivityAnalysis::is_own(std::size_t probe) const {
 }
 
 void SensitivityAnalysis::add_front(WorkingBlock& front) {
-  const auto embedding = [&] { return model::Embedding(spec_, runnable_parts(front, spec_, fine_rounding)); };
+  const auto embedding = [&] {
+    return std::make_shared<const model::Embedding>(spec_, runnable_parts(front, spec_, fine_rounding));
+  };
   const SampleTokens probe_tokens = tokens_.first(options_.probe_samples);
   samples_.embed(embedding(), own_samples(tokens_, options_.sharing));
   base_.embed(embedding(), probe_tokens);
+  streams_.set_origin(base_);
   BlockProbes probes;
   if (front.inputs.empty()) {  // the embedding is no head: nothing reads through it
     WorkingInput table{.readers = {0}, .norm = {}, .statistics = {}};
@@ -149,15 +152,17 @@ void SensitivityAnalysis::add_block(WorkingBlock& block, std::size_t layer) {
   // No batch holds samples of two probes: which probes a rank has must not show in a float sum.
   streams_.advance(weights(), layer, options_.probe_samples);
   // Most blocks are alike: space for all at once.
-  streams_.hidden().reserve((spec_.layers.size() * probes.size() / options_.sharing.ranks->size() + 2) *
-                            base_.hidden().size());
+  const std::size_t streams = spec_.layers.size() * probes.size() / options_.sharing.ranks->size() + 2;
+  streams_.rows().hidden.reserve(streams * base_.rows().hidden.size());
+  streams_.rows().shared_keys.reserve(streams * base_.rows().shared_keys.size());
   for (auto& [role, block_probe] : probes) {
     if (!begin_probe(block_probe)) continue;
     for (WorkingLinear* linear : block_probe.linears) round_to_probe(*linear);
     SampleStream changed(spec_, tokens_.length);
-    changed.hidden() = base_.hidden();
+    changed.rows() = base_.rows();
+    changed.set_origin(base_);
     changed.advance(weights(), layer);
-    streams_.hidden().insert(streams_.hidden().end(), changed.hidden().begin(), changed.hidden().end());
+    streams_.rows().append(changed.rows());
     for (WorkingLinear* linear : block_probe.linears) linear->quantized.reset();
   }
   base_.advance(weights(), layer);
@@ -165,8 +170,8 @@ void SensitivityAnalysis::add_block(WorkingBlock& block, std::size_t layer) {
 
 void SensitivityAnalysis::measure_divergence(WorkingBlock& front, WorkingBlock& back, BlockProbes& back_probes) {
   const auto plain = outer_weights(spec_, front, back);
-  const LogitRows base(spec_, plain, base_.hidden());
-  const std::size_t stream = base_.hidden().size();
+  const LogitRows base(spec_, plain, base_.rows().hidden);
+  const std::size_t stream = base_.rows().hidden.size();
   std::vector<std::size_t> own;  // this rank's probes
   std::vector<LogitRows> changed;
   for (std::size_t i = 0; i < probes_.size(); ++i) {
@@ -174,7 +179,7 @@ void SensitivityAnalysis::measure_divergence(WorkingBlock& front, WorkingBlock& 
     // An embedding that is the head too was rounded in both places.
     WorkingLinear* rounded = probes_[i].in_front ? front.find(probes_[i].role) : nullptr;
     if (rounded != nullptr) round_to_probe(*rounded);
-    const std::span<const float> hidden = std::span(streams_.hidden()).subspan(own.size() * stream, stream);
+    const std::span<const float> hidden = std::span(streams_.rows().hidden).subspan(own.size() * stream, stream);
     changed.emplace_back(spec_, rounded != nullptr ? outer_weights(spec_, front, back) : plain, hidden);
     own.push_back(i);
     if (rounded != nullptr) rounded->quantized.reset();
@@ -182,7 +187,7 @@ void SensitivityAnalysis::measure_divergence(WorkingBlock& front, WorkingBlock& 
   for (auto& [role, block_probe] : back_probes) {
     if (!begin_probe(block_probe)) continue;
     for (WorkingLinear* linear : block_probe.linears) round_to_probe(*linear);
-    changed.emplace_back(spec_, outer_weights(spec_, front, back), base_.hidden());
+    changed.emplace_back(spec_, outer_weights(spec_, front, back), base_.rows().hidden);
     own.push_back(probes_.size() - 1);
     for (WorkingLinear* linear : block_probe.linears) linear->quantized.reset();
   }

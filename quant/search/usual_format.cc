@@ -8,6 +8,12 @@ namespace {
 
 using model::Role;
 
+WeightFormat sixteen_bits(float absmax) {
+  // Folds may still scale the values: far from the end of F16.
+  constexpr float kSafeInF16 = 4096.0F;
+  return {.kind = absmax < kSafeInF16 ? WeightFormat::Kind::kF16 : WeightFormat::Kind::kBF16};
+}
+
 // Where a router follows, an error in the residual stream sends tokens to other experts, which costs more than the
 // error itself. All that is not a routed expert has a few percent of such a model's weights (DeepSeek-V3: 2 %) and is
 // stored one step finer. On random DeepSeek-V3 models (five seeds), w8a8 so kept the top token of 96 % of the positions
@@ -15,15 +21,18 @@ using model::Role;
 WeightFormat finer(const WeightFormat& format, float absmax) {
   if (format.kind != WeightFormat::Kind::kInteger) return format;
   if (format.bits < 8) return {.bits = 8, .group_size = 64};
-  // Folds may still scale the values: far from the end of F16.
-  constexpr float kSafeInF16 = 4096.0F;
-  return {.kind = absmax < kSafeInF16 ? WeightFormat::Kind::kF16 : WeightFormat::Kind::kBF16};
+  return sixteen_bits(absmax);
 }
 
 /// A few rows that choose experts, or say how a memory changes.
 bool decides_much(Role role) {
   return role == Role::kRouter || role == Role::kSharedRouter || role == Role::kDeltaStrength ||
          role == Role::kDeltaDecay || role == Role::kMambaStep;
+}
+
+/// What each layer gets of a token comes and goes through matrices of a few percent of the layer's weights.
+bool carries_token_inputs(Role role) {
+  return role == Role::kTokenInputProjection || role == Role::kTokenInputGate || role == Role::kTokenInputOutput;
 }
 
 }  // namespace
@@ -33,6 +42,7 @@ WeightFormat usual_format(const Recipe& recipe, const ModelSpec& spec, Role role
   if (decides_much(role) && recipe.linears.kind == WeightFormat::Kind::kInteger) {
     return {.kind = WeightFormat::Kind::kF32};
   }
+  if (carries_token_inputs(role) && recipe.linears.kind == WeightFormat::Kind::kInteger) return sixteen_bits(absmax);
   const WeightFormat& format = is_embedding(role) ? recipe.embedding : recipe.linears;
   // With a target size, measured costs decide.
   return model::has_experts(spec) && recipe.target_bytes == 0 && !is_routed_expert(role) ? finer(format, absmax)

@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "model/forward/forward.h"
+#include "model/forward/shared_keys.h"
+#include "model/outer_weights.h"
 #include "model/source/model_source.h"
 #include "model_runs.h"
 #include "tiny_model.h"
@@ -89,9 +91,17 @@ TEST_CASE("a forward pass records the inputs that the structure names") {
       RopeAngles angles;
       rope.look_up(batch, angles);
       std::vector<float> unrecorded = hidden;
-      forward_block(spec, block, layer, angles, batch, 0, hidden.data(), activations, {.record_inputs = true});
+      const SharedKeys shared_keys(spec);
+      const std::vector<float> keys(4 * shared_keys.row_size(), 0.5F);
+      shared_keys.give(layer, keys, state);
+      shared_keys.give(layer, keys, other_state);
+      const std::vector<float> token_inputs(4 * token_input_width(spec), 0.5F);
+      const StridedRows own_inputs = token_inputs_of_layer(spec, token_inputs.data(), layer);
+      forward_block(spec, block, layer, angles, batch, 0, hidden.data(), activations,
+                    {.record_inputs = true, .token_inputs = own_inputs});
       BlockActivations others;
-      forward_block(spec, block, layer, angles, other_batch, 0, unrecorded.data(), others);
+      forward_block(spec, block, layer, angles, other_batch, 0, unrecorded.data(), others,
+                    {.token_inputs = own_inputs});
       CHECK(hidden == unrecorded);
 
       const std::vector<BlockInput> inputs = block_inputs(spec, layer);

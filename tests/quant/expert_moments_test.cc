@@ -87,11 +87,12 @@ struct MeasuredBlock {
     for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int>(i * 7 % 31);
     const WorkingBlock front = loader.load(0, true);
     SampleStream stream(spec, kLength);
-    stream.embed(model::Embedding(spec, runnable_parts(front, spec, fine_rounding)), {ids, kLength});
-    const std::vector<float> before = stream.hidden();
+    stream.embed(std::make_shared<const model::Embedding>(spec, runnable_parts(front, spec, fine_rounding)),
+                 {ids, kLength});
+    const std::vector<float> before = stream.rows().hidden;
     stream.measure(model::assemble_block(spec, layer, runnable_parts(block, spec, fine_rounding)), layer,
                    {.samples = 2}, SampleStream::Then::kStay, what, block);
-    CHECK(stream.hidden() == before);
+    CHECK(stream.rows().hidden == before);
   }
 
   const WorkingInput& input_of(model::Role role, std::size_t expert) const {

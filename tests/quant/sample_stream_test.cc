@@ -3,10 +3,13 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <memory>
 #include <numeric>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "model/model.h"
 #include "quant/runnable_block.h"
 #include "tiny_model.h"
 
@@ -44,9 +47,10 @@ TEST_CASE("in front of what writes the stream, a token counts by the inverse of 
     for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int>(i * 7 % 31);
     const WorkingBlock front = loader.load(0, true);
     SampleStream stream(spec, kLength);
-    stream.embed(model::Embedding(spec, runnable_parts(front, spec, fine_rounding)), {ids, kLength});
-    for (float& value : std::span(stream.hidden()).first(spec.hidden_size)) value *= 1000;  // a massive token
-    std::vector<float> hidden = stream.hidden();
+    stream.embed(std::make_shared<const model::Embedding>(spec, runnable_parts(front, spec, fine_rounding)),
+                 {ids, kLength});
+    for (float& value : std::span(stream.rows().hidden).first(spec.hidden_size)) value *= 1000;  // a massive token
+    std::vector<float> hidden = stream.rows().hidden;
     stream.measure(weights, layer, {.samples = 2}, SampleStream::Then::kAdvance, {.shrink = false}, block);
 
     std::vector<std::vector<double>> energies(block.inputs.size());
@@ -69,7 +73,7 @@ TEST_CASE("in front of what writes the stream, a token counts by the inverse of 
         }
       }
     }
-    CHECK(hidden == stream.hidden());
+    CHECK(hidden == stream.rows().hidden);
     for (std::size_t i = 0; i < block.inputs.size(); ++i) {
       CAPTURE(block.linears[block.inputs[i].readers.front()].name);
       REQUIRE((block.inputs[i].moments != nullptr) == !energies[i].empty());
@@ -79,6 +83,42 @@ TEST_CASE("in front of what writes the stream, a token counts by the inverse of 
         CHECK(moments.values[c * moments.cols + c] == doctest::Approx(energies[i][c]).epsilon(1e-4));
       }
     }
+  }
+}
+
+TEST_CASE("samples pass a model block by block as they pass it whole, shared keys and token inputs included") {
+  for (const std::string golden : {"llama3", "gemma4_text"}) {
+    CAPTURE(golden);
+    const model::Model model(test::golden_model(golden), model::FloatLayout::kRows);
+    const model::ModelSource& source = model.source();
+    const ModelSpec& spec = source.spec();
+    std::vector<int> ids(3 * kLength);
+    for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int>(i * 7 % 31);
+    const auto embedding = std::make_shared<const model::Embedding>(spec, source.parts());
+    SampleStream stream(spec, kLength);
+    stream.embed(embedding, {ids, kLength});
+    SampleStream later(spec, kLength);  // the same samples, saved on their way
+    for (std::size_t layer = 0; layer < spec.layers.size(); ++layer) {
+      if (layer + 1 == spec.layers.size()) {
+        later.resize({ids, kLength});
+        later.rows() = stream.rows();
+        later.set_origin(embedding, {ids, kLength});
+      }
+      stream.advance(source.block(layer), layer);
+    }
+    later.advance(source.block(spec.layers.size() - 1), spec.layers.size() - 1);
+    CHECK(later.rows().hidden == stream.rows().hidden);
+
+    model::Workspace workspace;
+    std::vector<float> whole;
+    for (std::size_t sample = 0; sample < 3; ++sample) {
+      model::SequenceState state = model.make_exact_state(kLength);
+      const model::SequenceTokens tokens = {
+          .ids = std::span(ids).subspan(sample * kLength, kLength), .state = &state, .wanted = kLength};
+      const std::span<const float> hidden = model.forward({&tokens, 1}, workspace);
+      whole.insert(whole.end(), hidden.begin(), hidden.end());
+    }
+    CHECK(whole == stream.rows().hidden);
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstddef>
+#include <map>
 #include <vector>
 
 #include "ballast/spec.h"
@@ -27,8 +28,8 @@ class ReferenceHeads : public ReferenceRoles {
     const AttentionSpec& spec = *spec_.layers[layer].attention();
     Projected p = project(layer, x);
     context(p.q, Role::kQueryNorm, layer, spec.heads);
-    context(p.k, Role::kKeyNorm, layer, spec.kv_heads);
-    if (spec.value_norm) {
+    if (!spec.keys_of) context(p.k, Role::kKeyNorm, layer, spec.kv_heads);
+    if (spec.value_norm && !spec.keys_of) {
       for (Row& row : p.v) {
         for (std::size_t head = 0; head < spec.kv_heads; ++head) {
           double* values = row.data() + head * spec.value_size;
@@ -38,6 +39,11 @@ class ReferenceHeads : public ReferenceRoles {
           for (std::size_t c = 0; c < spec.value_size; ++c) values[c] /= root;
         }
       }
+    }
+    if (spec.shares_keys) shared_[layer] = {{}, p.k, p.v};
+    if (spec.keys_of) {
+      p.k = shared_.at(*spec.keys_of).k;
+      p.v = shared_.at(*spec.keys_of).v;
     }
     const std::size_t window = spec.window;
     Rows mixed;
@@ -85,6 +91,7 @@ class ReferenceHeads : public ReferenceRoles {
   Projected project(std::size_t layer, const Rows& x) const {
     const LatentAttentionSpec* latent_spec = spec_.layers[layer].latent();
     if (latent_spec == nullptr) {
+      if (spec_.layers[layer].attention()->keys_of) return {linear(Role::kQuery, layer, x), {}, {}};
       const bool shared = spec_.layers[layer].attention()->values_are_keys;
       return {linear(Role::kQuery, layer, x), linear(Role::kKey, layer, x),
               linear(shared ? Role::kKey : Role::kValue, layer, x)};
@@ -164,7 +171,8 @@ class ReferenceHeads : public ReferenceRoles {
     }
   }
 
-  std::vector<std::vector<double>> frequencies_;  ///< of each layer
+  mutable std::map<std::size_t, Projected> shared_;  ///< by layer: keys and values that later ones read, too
+  std::vector<std::vector<double>> frequencies_;     ///< of each layer
 };
 
 }  // namespace ballast::test

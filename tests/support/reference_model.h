@@ -31,6 +31,7 @@ class ReferenceModel : public ReferenceRoles {
   /// [tokens][vocab], one row after the other.
   std::vector<double> logits(const std::vector<int>& ids) const {
     Rows x = embed(ids);
+    if (spec_.token_inputs) find_token_inputs(ids, x);
     for (std::size_t layer = 0; layer < spec_.layers.size(); ++layer) x = block(layer, x);
     if (spec_.has_final_norm()) x = norm(Role::kFinalNorm, 0, x);
     if (spec_.head_transform) {
@@ -51,9 +52,11 @@ class ReferenceModel : public ReferenceRoles {
     return result;
   }
 
-  /// The residual stream after a block.
+  /// The residual stream after a block. Where blocks read what earlier ones had, or get something of the tokens, all of
+  /// a sequence's are run in order, by logits().
   Rows block(std::size_t layer, const Rows& x) const {
     Rows y = unscaled_block(layer, x);
+    if (spec_.token_inputs) add_token_inputs(layer, y);
     if (!spec_.layer_scales) return y;
     const double scale = at(Role::kLayerScale, layer).weight.front();
     for (Row& row : y) {
@@ -130,6 +133,36 @@ class ReferenceModel : public ReferenceRoles {
     return spec_.embedding_norm ? norm(Role::kEmbeddingNorm, 0, x) : x;
   }
 
+  void find_token_inputs(const std::vector<int>& ids, const Rows& embedded) const {
+    const TokenInputSpec& spec = *spec_.token_inputs;
+    token_inputs_ = linear(Role::kTokenInputProjection, 0, embedded);
+    const RoleTensor& table = at(Role::kTokenInputTable);
+    const RoleTensor& norm = at(Role::kTokenInputNorm);
+    for (std::size_t t = 0; t < ids.size(); ++t) {
+      Row& row = token_inputs_[t];
+      for (std::size_t first = 0; first < row.size(); first += spec.size) {
+        double squares = 0;
+        for (std::size_t c = 0; c < spec.size; ++c) squares += row[first + c] * row[first + c];
+        const double root = std::sqrt(squares / static_cast<double>(spec.size) + spec.projection_epsilon);
+        for (std::size_t c = 0; c < spec.size; ++c) {
+          const double of_table = table.weight[static_cast<std::size_t>(ids[t]) * row.size() + first + c];
+          const double gain = norm.weight[c] + spec_.norm.gain_offset;
+          row[first + c] = spec.scale * (row[first + c] / root * gain + spec.table_scale * of_table);
+        }
+      }
+    }
+  }
+
+  void add_token_inputs(std::size_t layer, Rows& y) const {
+    const std::size_t size = spec_.token_inputs->size;
+    Rows gates = linear(Role::kTokenInputGate, layer, y);
+    for (std::size_t t = 0; t < y.size(); ++t) {
+      activate(spec_.layers[layer].mlp.activation, gates[t]);
+      for (std::size_t c = 0; c < size; ++c) gates[t][c] *= token_inputs_[t][layer * size + c];
+    }
+    y = sum(y, norm(Role::kTokenInputPostNorm, layer, linear(Role::kTokenInputOutput, layer, gates)));
+  }
+
   /// Of what a gate multiplies.
   static double limited(const MlpSpec& mlp, double value) {
     return mlp.limit > 0 ? std::clamp(value, -mlp.limit, mlp.limit) : value;
@@ -164,6 +197,14 @@ class ReferenceModel : public ReferenceRoles {
         for (double& value : y[t]) value /= 1.0 + std::exp(-shares[t][0]);
       }
     }
+    if (!experts->post_norms) return sum(y, routed(layer, x));
+    return sum(norm(Role::kSharedPostNorm, layer, y), norm(Role::kExpertsPostNorm, layer, routed(layer, x)));
+  }
+
+  /// What the experts return, summed.
+  Rows routed(std::size_t layer, const Rows& x) const {
+    const std::optional<ExpertSpec>& experts = spec_.layers[layer].mlp.experts;
+    Rows y(x.size(), Row(spec_.hidden_size, 0.0));
     const std::vector<float> correction =
         experts->correction_bias ? at(Role::kRouterCorrection, layer).weight : std::vector<float>{};
     const Rows router = linear(Role::kRouter, layer, x);
@@ -181,6 +222,7 @@ class ReferenceModel : public ReferenceRoles {
   ReferenceDelta delta_;
   ReferenceShortConvolution convolution_;
   ReferenceMamba2 mamba_;
+  mutable Rows token_inputs_;  ///< of the tokens whose logits are asked for, [layers * size] each
 };
 
 }  // namespace ballast::test

@@ -37,6 +37,9 @@ inline std::vector<model::Role> outer_roles(const ModelSpec& spec) {
   if (spec.learned_positions) roles.push_back(Role::kPositionEmbedding);
   if (spec.token_types > 0) roles.push_back(Role::kTokenTypeEmbedding);
   if (spec.embedding_norm) roles.push_back(Role::kEmbeddingNorm);
+  if (spec.token_inputs) {
+    roles.insert(roles.end(), {Role::kTokenInputTable, Role::kTokenInputProjection, Role::kTokenInputNorm});
+  }
   if (spec.has_final_norm()) roles.push_back(Role::kFinalNorm);
   if (spec.head_transform.has_value()) roles.insert(roles.end(), {Role::kHeadTransform, Role::kHeadNorm});
   if (!spec.tied_embeddings) roles.push_back(Role::kHead);

@@ -20,20 +20,6 @@ namespace {
 constexpr std::size_t kGemma2Pattern = 2;
 constexpr std::size_t kGemma3Pattern = 6;
 
-// The root of the hidden size in the type of the checkpoint's weights, to which transformers rounds it: the one in
-// which the models were trained. In BF16 that is another by up to 0.2 %.
-double embedding_scale(const files::JsonReader& config, std::size_t hidden_size) {
-  constexpr unsigned kDroppedByBF16 = 16;
-  constexpr unsigned kDroppedByF16 = 13;
-  const float root = std::sqrt(static_cast<float>(hidden_size));
-  const std::string type = config.text("dtype", config.text("torch_dtype", "float32"));
-  const unsigned dropped = type == "bfloat16" ? kDroppedByBF16 : type == "float16" ? kDroppedByF16 : 0;
-  if (dropped == 0) return root;
-  const auto bits = std::bit_cast<std::uint32_t>(root);
-  const std::uint32_t to_even = (1U << (dropped - 1)) - 1 + ((bits >> dropped) & 1U);
-  return std::bit_cast<float>((bits + to_even) >> dropped << dropped);
-}
-
 DecoderConfig describe_causal(const files::JsonReader& config, const LlamaLineDefaults& defaults) {
   if (config.flag("use_bidirectional_attention", false)) {
     config.fail("use_bidirectional_attention", "true is not supported");
@@ -148,9 +134,21 @@ DecoderConfig read_gemma_line(const files::JsonReader& config, const LlamaLineDe
   DecoderConfig decoder = read_llama_line(config, defaults);
   ModelSpec& spec = decoder.spec;
   spec.norm.gain_offset = 1.0;
-  spec.embedding_scale = embedding_scale(config, spec.hidden_size);
+  spec.embedding_scale = gemma_embedding_scale(config, spec.hidden_size);
   read_attention_biases(config, spec.biases);
   return decoder;
+}
+
+double gemma_embedding_scale(const files::JsonReader& config, std::size_t size) {
+  constexpr unsigned kDroppedByBF16 = 16;
+  constexpr unsigned kDroppedByF16 = 13;
+  const float root = std::sqrt(static_cast<float>(size));
+  const std::string type = config.text("dtype", config.text("torch_dtype", "float32"));
+  const unsigned dropped = type == "bfloat16" ? kDroppedByBF16 : type == "float16" ? kDroppedByF16 : 0;
+  if (dropped == 0) return root;
+  const auto bits = std::bit_cast<std::uint32_t>(root);
+  const std::uint32_t to_even = (1U << (dropped - 1)) - 1 + ((bits >> dropped) & 1U);
+  return std::bit_cast<float>((bits + to_even) >> dropped << dropped);
 }
 
 double read_gemma_cap(const files::JsonReader& config, std::string_view field, double by_class) {

@@ -3,6 +3,7 @@
 #define BALLAST_MODEL_ARCH_FAMILIES_GEMMA_H_
 
 #include <array>
+#include <cstddef>
 #include <nlohmann/json.hpp>
 #include <string_view>
 
@@ -32,6 +33,10 @@ inline constexpr std::array<TensorNames, 16> kGemmaNames{{
 
 /// The Llama line with Gemma's gains and scaled embeddings.
 DecoderConfig read_gemma_line(const files::JsonReader& config, const LlamaLineDefaults& defaults);
+
+/// What embeddings of `size` channels are multiplied with: the root of that in the type of the checkpoint's weights, to
+/// which transformers rounds it, the one in which the models were trained. In BF16 that is another by up to 0.2 %.
+double gemma_embedding_scale(const files::JsonReader& config, std::size_t size);
 
 /// A soft cap; 0 where the field is null.
 double read_gemma_cap(const files::JsonReader& config, std::string_view field, double by_class);

@@ -1,19 +1,62 @@
-// The text models of Gemma 4 that are dense: layers with a window and layers with larger heads that see everything, of
-// whose channels a quarter turns; norms of queries, keys and values; a factor of each layer's own on the stream.
+// The text models of Gemma 4: layers with a window and layers with larger heads that see everything, of whose channels
+// a quarter turns; norms of queries, keys and values; a factor of each layer's own on the stream. A mixture has experts
+// beside each layer's MLP, which all read one normalized stream, each with gains of its own. In the smallest models
+// the last layers read keys and values of earlier ones, and each layer gets something of the token itself.
 #include <array>
+#include <cmath>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "model/arch/architectures.h"
 #include "model/arch/families/gemma.h"
 #include "model/arch/rope_config.h"
+#include "model/block_structure.h"
 
 namespace ballast::model {
 
 namespace {
 
-constexpr std::array<TensorNames, 1> kOwnNames{{{Role::kLayerScale, "model.layers.{}.layer_scalar", ""}}};
+constexpr std::array<TensorNames, 17> kOwnNames{{
+    {Role::kLayerScale, "model.layers.{}.layer_scalar", ""},
+    {Role::kTokenInputTable, "model.embed_tokens_per_layer", ""},
+    {Role::kTokenInputProjection, "model.per_layer_model_projection", ""},
+    {Role::kTokenInputNorm, "model.per_layer_projection_norm", ""},
+    {Role::kTokenInputGate, "model.layers.{}.per_layer_input_gate", ""},
+    {Role::kTokenInputOutput, "model.layers.{}.per_layer_projection", ""},
+    {Role::kTokenInputPostNorm, "model.layers.{}.post_per_layer_input_norm", ""},
+    {Role::kRouter, "model.layers.{}.router.proj", ""},
+    {Role::kSharedGate, "model.layers.{}.mlp.gate_proj", ""},
+    {Role::kSharedUp, "model.layers.{}.mlp.up_proj", ""},
+    {Role::kSharedDown, "model.layers.{}.mlp.down_proj", ""},
+    {Role::kSharedPostNorm, "model.layers.{}.post_feedforward_layernorm_1", ""},
+    {Role::kExpertGate, "model.layers.{}.experts.{}.gate_proj", ""},
+    {Role::kExpertUp, "model.layers.{}.experts.{}.up_proj", ""},
+    {Role::kExpertDown, "model.layers.{}.experts.{}.down_proj", ""},
+    {Role::kExpertDown, "model.layers.{}.experts.down_proj", ""},
+    {Role::kExpertsPostNorm, "model.layers.{}.post_feedforward_layernorm_2", ""},
+}};
 constexpr auto kNames = joined_names(kGemmaNames, kOwnNames);
+constexpr std::array<FusedTensor, 1> kFused{
+    {{"model.layers.{}.experts.gate_up_proj", "", kGateAndUp, FusedTensor::Runs::kOne}}};
+
+// Of a mixture: the gains of those that read the normalized stream, and the experts' shares in their sum.
+constexpr std::string_view kMlpGain = "model.layers.{}.pre_feedforward_layernorm.weight";
+constexpr std::string_view kExpertsGain = "model.layers.{}.pre_feedforward_layernorm_2.weight";
+constexpr std::array<StoredVector, 6> kStoredVectors{{
+    {Role::kRouter, "model.layers.{}.router.scale"},
+    {Role::kSharedGate, kMlpGain},
+    {Role::kSharedUp, kMlpGain},
+    {Role::kExpertGate, kExpertsGain},
+    {Role::kExpertUp, kExpertsGain},
+    {Role::kExpertDown, "model.layers.{}.router.per_expert_scale", StoredVector::Multiplies::kExpertOutputs},
+}};
+
+std::span<const StoredVector> stored_vectors(const ModelSpec& spec) {
+  if (!has_experts(spec)) return {};
+  return kStoredVectors;
+}
 
 constexpr std::size_t kPattern = 6;  // every so many layers one sees everything
 constexpr std::size_t kGlobalHeadSize = 512;
@@ -21,13 +64,6 @@ constexpr double kGlobalPartial = 0.25;
 constexpr double kGlobalTheta = 1e6;
 
 void refuse_what_is_missing(const files::JsonReader& config) {
-  const auto refuse = [&](const char* field, std::size_t by_class) {
-    const std::size_t size = config.json().contains(field) && !config.has(field) ? 0 : config.count(field, by_class);
-    if (size != 0) config.fail(field, "is " + std::to_string(size) + ": not supported");
-  };
-  refuse("hidden_size_per_layer_input", 256);
-  refuse("num_kv_shared_layers", 0);
-  if (config.flag("enable_moe_block", false)) config.fail("enable_moe_block", "true is not supported");
   if (config.has("use_bidirectional_attention") && config.text("use_bidirectional_attention") != "vision") {
     config.fail("use_bidirectional_attention", "is not supported for text");
   }
@@ -67,6 +103,57 @@ RopeSpec read_global_rope(const files::JsonReader& config, std::size_t head_size
   return read_proportional_rope(config, head_size, defaults);
 }
 
+/// The last layers read keys and values of the last one before them that is of their type, with which they have sizes
+/// and rotation in common.
+void share_keys(const files::JsonReader& config, ModelSpec& spec) {
+  const std::size_t sharing = config.count("num_kv_shared_layers", 0);
+  if (sharing == 0) return;
+  if (sharing >= spec.layers.size()) config.fail("num_kv_shared_layers", "leaves no layer with keys of its own");
+  const bool wide = config.flag("use_double_wide_mlp", false);
+  const std::size_t first = spec.layers.size() - sharing;
+  for (std::size_t layer = first; layer < spec.layers.size(); ++layer) {
+    AttentionSpec& attention = *spec.layers[layer].attention();
+    std::size_t source = first;
+    while (source > 0 && spec.layers[source - 1].attention()->window != attention.window) --source;
+    if (source-- == 0) config.fail("num_kv_shared_layers", "leaves no layer of a type with keys of its own");
+    spec.layers[source].attention()->shares_keys = true;
+    attention.keys_of = source;
+    const AttentionSpec& of_source = *spec.layers[source].attention();
+    if (attention.kv_heads != of_source.kv_heads || attention.head_size != of_source.head_size) {
+      config.fail("per_layer_config", "gives layers that share keys and values other sizes of them");
+    }
+    if (wide) spec.layers[layer].mlp.size *= 2;
+  }
+}
+
+void add_token_inputs(const files::JsonReader& config, ModelSpec& spec) {
+  constexpr const char* kSize = "hidden_size_per_layer_input";
+  const std::size_t size = config.json().contains(kSize) && !config.has(kSize) ? 0 : config.count(kSize, 256);
+  if (size == 0) return;
+  if (config.size("vocab_size_per_layer_input", 262144) != spec.vocab_size) {
+    config.fail("vocab_size_per_layer_input", "must be vocab_size");
+  }
+  // The projection is divided by the root of the hidden size before it is normalized.
+  spec.token_inputs = {.size = size,
+                       .table_scale = gemma_embedding_scale(config, size),
+                       .projection_epsilon = spec.norm.epsilon * static_cast<double>(spec.hidden_size),
+                       .scale = std::sqrt(0.5)};
+}
+
+void add_experts(const files::JsonReader& config, ModelSpec& spec) {
+  ExpertSpec experts = read_experts(config, "num_experts", "moe_intermediate_size", "top_k_experts");
+  experts.normalize = true;
+  experts.shared_size = config.size("intermediate_size", 9216);
+  experts.post_norms = true;
+  for (LayerSpec& layer : spec.layers) layer.mlp.experts = experts;
+}
+
+/// The root of the hidden size divides what the router reads.
+std::vector<StoredFactor> stored_factors(const files::JsonReader& config) {
+  const double hidden_size = static_cast<double>(text_config(config).size("hidden_size", 2304));
+  return {{.role = Role::kRouter, .weights = 1.0 / std::sqrt(hidden_size)}};
+}
+
 ModelSpec describe(const files::JsonReader& config) {
   refuse_what_is_missing(config);
   DecoderConfig decoder =
@@ -96,6 +183,9 @@ ModelSpec describe(const files::JsonReader& config) {
       attention.rope = read_global_rope(config, attention.head_size);
     }
   }
+  if (config.flag("enable_moe_block", false)) add_experts(config, spec);
+  share_keys(config, spec);
+  add_token_inputs(config, spec);
   return spec;
 }
 
@@ -114,13 +204,19 @@ ModelSpec describe_with_images(const files::JsonReader& config) {
 constinit const Architecture kGemma4Text = {
     .model_type = "gemma4_text",
     .names = kNames,
+    .fused = kFused,
     .describe = describe,
+    .stored_factors = stored_factors,
+    .stored_vectors = stored_vectors,
 };
 
 constinit const Architecture kGemma4 = {
     .model_type = "gemma4",
     .names = kNames,
+    .fused = kFused,
     .describe = describe_with_images,
+    .stored_factors = stored_factors,
+    .stored_vectors = stored_vectors,
     .prefix = "model.",
     .other_prefixes = kTextPrefixes,
 };

@@ -2,11 +2,13 @@
 
 #include <cmath>
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "described.h"
 #include "layers.h"
+#include "model/arch/architecture.h"
 #include "model/arch/rope_config.h"
 
 namespace ballast::model {
@@ -91,16 +93,83 @@ TEST_CASE("a Gemma 4 that reads images, too, is its text model") {
   CHECK(!described(with_field(config, "tie_word_embeddings", false)).tied_embeddings);
 }
 
+TEST_CASE("the last layers of Gemma 4 may read keys and values of the last one of their type before them") {
+  json config = with_field(kConfig, "num_kv_shared_layers", 3);
+  config["layer_types"] = {"full_attention",    "sliding_attention", "full_attention", "sliding_attention",
+                           "sliding_attention", "sliding_attention", "full_attention"};
+  const auto sources = [](const ModelSpec& spec) {
+    std::vector<int> found;
+    for (const LayerSpec& layer : spec.layers) {
+      const std::optional<std::size_t>& source = layer.attention()->keys_of;
+      found.push_back(source ? static_cast<int>(*source) : -1);
+    }
+    return found;
+  };
+  const ModelSpec spec = described(config);
+  CHECK(sources(spec) == std::vector{-1, -1, -1, -1, 3, 3, 2});
+  for (std::size_t layer = 0; layer < 7; ++layer) {
+    CHECK(spec.layers[layer].attention()->shares_keys == (layer == 2 || layer == 3));
+    CHECK(spec.layers[layer].mlp.size == 40);
+  }
+  const ModelSpec wide = described(with_field(config, "use_double_wide_mlp", true));
+  for (std::size_t layer = 0; layer < 7; ++layer) CHECK(wide.layers[layer].mlp.size == (layer < 4 ? 40 : 80));
+  CHECK(sources(described(kConfig)) == std::vector<int>(7, -1));
+
+  CHECK(test::error_message([&] { described(with_field(config, "num_kv_shared_layers", 7)); }) ==
+        "config.json: num_kv_shared_layers: leaves no layer with keys of its own");
+  CHECK(refusal("num_kv_shared_layers", 2) ==
+        "config.json: num_kv_shared_layers: leaves no layer of a type with keys of its own");
+  config["per_layer_config"] = {{"6", {{"head_dim", 64}}}};
+  CHECK(test::error_message([&] { described(config); }) ==
+        "config.json: per_layer_config: gives layers that share keys and values other sizes of them");
+}
+
+TEST_CASE("each layer of Gemma 4 may get something of the token itself") {
+  json config = with_field(kConfig, "hidden_size_per_layer_input", 16);
+  config["vocab_size_per_layer_input"] = 10;
+  config["rms_norm_eps"] = 1e-5;
+  const std::optional<TokenInputSpec> inputs = described(config).token_inputs;
+  REQUIRE(inputs);
+  CHECK(inputs->size == 16);
+  CHECK(inputs->table_scale == 4.0);
+  CHECK(inputs->projection_epsilon == doctest::Approx(32e-5));
+  CHECK(inputs->scale == doctest::Approx(std::sqrt(0.5)));
+  CHECK(!described(kConfig).token_inputs);
+  CHECK(!described(with_field(kConfig, "hidden_size_per_layer_input", nullptr)).token_inputs);
+
+  config.erase("hidden_size_per_layer_input");
+  CHECK(described(config).token_inputs->size == 256);
+  CHECK(test::error_message([&] { described(with_field(config, "vocab_size_per_layer_input", 12)); }) ==
+        "config.json: vocab_size_per_layer_input: must be vocab_size");
+}
+
+TEST_CASE("a mixture of Gemma 4 has experts beside each MLP, with norms and gains of their own") {
+  json config = with_field(kConfig, "enable_moe_block", true);
+  config["num_experts"] = 6;
+  config["top_k_experts"] = 2;
+  config["moe_intermediate_size"] = 24;
+  const ModelSpec spec = described(config);
+  for (const LayerSpec& layer : spec.layers) {
+    const ExpertSpec& experts = *layer.mlp.experts;
+    CHECK(experts.count == 6);
+    CHECK(experts.per_token == 2);
+    CHECK(experts.size == 24);
+    CHECK(experts.shared_size == 40);
+    CHECK(experts.post_norms);
+    CHECK(experts.normalize);
+  }
+  const Architecture& architecture = architecture_for_model_type("gemma4_text", "");
+  CHECK(architecture.stored_vectors(spec).size() == 6);
+  CHECK(architecture.stored_vectors(described(kConfig)).empty());
+  const std::vector<StoredFactor> factors = architecture.stored_factors(files::JsonReader(config, "config.json"));
+  REQUIRE(factors.size() == 1);
+  CHECK(factors[0].role == Role::kRouter);
+  CHECK(factors[0].weights == doctest::Approx(1 / std::sqrt(32.0)));
+  CHECK(test::error_message([&] { described(with_field(config, "top_k_experts", 7)); }) ==
+        "config.json: top_k_experts: is more than the experts there are");
+}
+
 TEST_CASE("what of Gemma 4 is not supported is refused by field") {
-  CHECK(refusal("hidden_size_per_layer_input", 256) ==
-        "config.json: hidden_size_per_layer_input: is 256: not supported");
-  json by_class = kConfig;
-  by_class.erase("hidden_size_per_layer_input");
-  CHECK(test::error_message([&] { described(by_class); }) ==
-        "config.json: hidden_size_per_layer_input: is 256: not supported");
-  CHECK(refusal("hidden_size_per_layer_input", nullptr) == "no error");
-  CHECK(refusal("num_kv_shared_layers", 2) == "config.json: num_kv_shared_layers: is 2: not supported");
-  CHECK(refusal("enable_moe_block", true) == "config.json: enable_moe_block: true is not supported");
   CHECK(refusal("use_bidirectional_attention", "all") ==
         "config.json: use_bidirectional_attention: is not supported for text");
   CHECK(refusal("use_bidirectional_attention", "vision") == "no error");

@@ -1,0 +1,48 @@
+// Keys and values that later layers read, too, of tokens that pass a model layer after layer.
+#ifndef BALLAST_MODEL_FORWARD_SHARED_KEYS_H_
+#define BALLAST_MODEL_FORWARD_SHARED_KEYS_H_
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "ballast/spec.h"
+#include "model/forward/forward.h"
+#include "model/forward/sequence_state.h"
+
+namespace ballast::model {
+
+/// Where they are in the rows that such a pass carries from layer to layer, one row for each token.
+class SharedKeys {
+ public:
+  explicit SharedKeys(const ModelSpec& spec);
+
+  /// Floats of one row; 0 where no layer shares anything.
+  std::size_t row_size() const { return row_size_; }
+
+  /// After the pass of a layer, which `activations` were written by: what it shares goes into `rows`, one for each of
+  /// the pass's tokens.
+  void keep(std::size_t layer, const BlockActivations& activations, std::span<float> rows) const;
+
+  /// Before the pass of a layer: what it reads of another's goes from `rows` into the cache of a state of this layer,
+  /// after the cache's length.
+  void give(std::size_t layer, std::span<const float> rows, SequenceState& state) const;
+
+ private:
+  struct Source {
+    std::size_t layer;
+    CacheShape cache;
+    std::size_t keys;  ///< where they begin in a row; values follow
+
+    std::size_t values() const { return keys + cache.kv_heads * cache.key_size; }
+  };
+  const Source* find(std::size_t layer) const;
+
+  std::vector<std::size_t> read_by_;  ///< each layer: cache_layer
+  std::vector<Source> sources_;
+  std::size_t row_size_ = 0;
+};
+
+}  // namespace ballast::model
+
+#endif  // BALLAST_MODEL_FORWARD_SHARED_KEYS_H_
