@@ -84,7 +84,8 @@
   ADD(kErnie45Moe)                 \
   ADD(kExaoneMoe)                  \
   ADD(kLfm2Moe)                    \
-  ADD(kAfmoe)
+  ADD(kAfmoe)                      \
+  ADD(kVaultGemma)
 
 namespace ballast::model {
 

@@ -1,6 +1,7 @@
 // Gemma 1, 2 and the text models of Gemma 3: gains stored minus one, scaled embeddings, GELU in the gate. Gemma 2 and 3
 // also normalize what attention and MLP return and have layers with a window; 2 caps scores and logits; 3 normalizes
-// queries and keys, and its layers with a window have a rotation of their own.
+// queries and keys, and its layers with a window have a rotation of their own. VaultGemma is Gemma 2 without norms of
+// what attention and MLP return.
 #include "model/arch/families/gemma.h"
 
 #include <bit>
@@ -37,24 +38,30 @@ ModelSpec describe_gemma(const files::JsonReader& config) {
   return decoder.finish();
 }
 
-// What Gemma 2 and 3 have in common.
-DecoderConfig describe_with_post_norms(const files::JsonReader& config, std::size_t context) {
+// What Gemma 2, 3 and VaultGemma have in common.
+DecoderConfig describe_with_windows(const files::JsonReader& config, std::size_t context) {
   DecoderConfig decoder = describe_causal(
       config, {.context = context, .tied_embeddings = true, .heads = {.kv_heads = 4, .head_size = 256}});
   decoder.mlp.activation = read_activation(config, "hidden_activation", "gelu_pytorch_tanh");
-  decoder.spec.post_norms = true;
   decoder.attention.scale = 1.0 / std::sqrt(config.positive("query_pre_attn_scalar", 256));
   return decoder;
 }
 
-ModelSpec describe_gemma2(const files::JsonReader& config) {
-  DecoderConfig decoder = describe_with_post_norms(config, 8192);
+// Gemma 2, but for its norms.
+ModelSpec describe_capped(const files::JsonReader& config) {
+  DecoderConfig decoder = describe_with_windows(config, 8192);
   decoder.attention.score_cap = read_gemma_cap(config, "attn_logit_softcapping", 50.0);
   decoder.spec.logit_cap = read_gemma_cap(config, "final_logit_softcapping", 30.0);
   ModelSpec spec = decoder.finish();
   const RopeSpec rope = *decoder.attention.rope;
   set_layer_types(read_sliding_layers(config, decoder.layers, kGemma2Pattern), read_window(config, 4096), rope, rope,
                   spec);
+  return spec;
+}
+
+ModelSpec describe_gemma2(const files::JsonReader& config) {
+  ModelSpec spec = describe_capped(config);
+  spec.post_norms = true;
   return spec;
 }
 
@@ -69,7 +76,8 @@ void set_layer_attention(const files::JsonReader& config, ModelSpec& spec) {
 }
 
 ModelSpec describe_gemma3(const files::JsonReader& config) {
-  DecoderConfig decoder = describe_with_post_norms(config, 131072);
+  DecoderConfig decoder = describe_with_windows(config, 131072);
+  decoder.spec.post_norms = true;
   decoder.attention.query_key_norm = true;
   decoder.spec.logit_cap = read_gemma_cap(config, "final_logit_softcapping", 0.0);
   if (config.has("attn_logit_softcapping")) config.fail("attn_logit_softcapping", "is not supported");
@@ -179,6 +187,12 @@ constinit const Architecture kGemma2 = {
     .names = kGemmaNames,
     .describe = describe_gemma2,
     .config_from_gguf = gemma2_from_gguf,
+};
+
+constinit const Architecture kVaultGemma = {
+    .model_type = "vaultgemma",
+    .names = kGemmaNames,
+    .describe = describe_capped,
 };
 
 constinit const Architecture kGemma3Text = {

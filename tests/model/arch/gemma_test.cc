@@ -80,6 +80,18 @@ TEST_CASE("Gemma 2 caps scores and logits, and every second layer sees everythin
         "config.json: attn_logit_softcapping: must be positive");
 }
 
+TEST_CASE("VaultGemma is Gemma 2 without norms of what attention and MLP return") {
+  const ModelSpec spec = described(config_of("vaultgemma"));
+  ModelSpec gemma2 = described(config_of("gemma2"));
+  CHECK(!spec.post_norms);
+  CHECK(spec.layers == gemma2.layers);
+  CHECK(spec.norm.gain_offset == 1.0);
+  CHECK(spec.logit_cap == 30.0);
+  CHECK(spec.embedding_scale == gemma2.embedding_scale);
+  CHECK(spec.tied_embeddings);
+  CHECK(spec.context_length == 8192);
+}
+
 TEST_CASE("Gemma 3 has norms before and after both halves, of queries and keys, and a scale of its own") {
   const ModelSpec spec = described(config_of("gemma3_text"));
   CHECK(spec.layout == BlockLayout::kPreNorm);

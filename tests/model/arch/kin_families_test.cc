@@ -85,6 +85,7 @@ TEST_CASE("families that bring only names compute what the reference does") {
                              with_types(small_config("mellum")),
                              small_config("exaone_moe"),
                              small_config("nanochat"),
+                             small_config("vaultgemma"),
                              lfm2_mixture(),
                              ernie_mixture(),
                              beside_images("qwen2_vl", small_config("")),
