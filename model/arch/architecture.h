@@ -90,7 +90,8 @@ struct Architecture {
   /// Whether a Hugging Face checkpoint has a layer's experts in one tensor, [experts, inputs, outputs] or in MXFP4.
   bool transposed_experts = false;
 
-  /// Whether rows of q and k are stored with RoPE pairs side by side (2i, 2i+1) instead of (i, i + rotary_size / 2).
+  /// Whether rows of q and k are stored with RoPE pairs side by side (2i, 2i+1) instead of (i, i + rotary_size / 2). In
+  /// a Hugging Face checkpoint those of latent attention always are.
   bool huggingface_interleaves_rope = false;
   bool gguf_interleaves_rope = false;
 };

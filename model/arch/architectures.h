@@ -85,7 +85,8 @@
   ADD(kExaoneMoe)                  \
   ADD(kLfm2Moe)                    \
   ADD(kAfmoe)                      \
-  ADD(kVaultGemma)
+  ADD(kVaultGemma)                 \
+  ADD(kMistral4)
 
 namespace ballast::model {
 

@@ -79,7 +79,8 @@ std::vector<std::size_t> undo_rope_interleaving(const LayerSpec& layer, Role rol
 bool rope_is_interleaved(const StorageLayout& layout, const LayerSpec& layer, Role role) {
   if (layout.written_by_ballast || layer.attention() == nullptr || !layer.attention()->rope) return false;
   const Architecture& architecture = *layout.architecture;
-  if (!(layout.gguf ? architecture.gguf_interleaves_rope : architecture.huggingface_interleaves_rope)) return false;
+  const bool in_huggingface = architecture.huggingface_interleaves_rope || layer.latent() != nullptr;
+  if (!(layout.gguf ? architecture.gguf_interleaves_rope : in_huggingface)) return false;
   if (role == Role::kQuery || role == Role::kQueryNorm || role == Role::kKeyNorm) return true;
   return role == (layer.latent() != nullptr ? Role::kKeyPosition : Role::kKey);
 }

@@ -73,8 +73,8 @@ std::string missed_name(const std::string& family, const std::string& tensor) {
   if (tensor.contains("input_linear")) return renamed(".input_linear", ".experts.0.gate_proj.weight");
   if (tensor.contains("output_linear")) return renamed(".output_linear", ".experts.0.down_proj.weight");
   if (family == "gemma4_mixture" && tensor.contains(".experts.")) {
-    return tensor.contains("down_proj") ? renamed(".down_proj", ".0.down_proj.weight")
-                                        : renamed(".gate_up_proj", ".0.gate_proj.weight");
+    return renamed(".experts",
+                   tensor.contains("down_proj") ? ".experts.0.down_proj.weight" : ".experts.0.gate_proj.weight");
   }
   if (family != "mixtral") return tensor;
   if (tensor.contains("down_proj")) return renamed(".mlp", ".block_sparse_moe.experts.0.w2.weight");

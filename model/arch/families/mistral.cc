@@ -1,11 +1,12 @@
 // Mistral: Llama with a sliding window in every layer, whose GGUFs say "llama"; Ministral: in some layers. Ministral 3:
-// YaRN, and queries that grow with their position. Models that also see (Mistral Small 3.1, Ministral 3, Devstral) hold
-// one of these for text.
+// YaRN, and queries that grow with their position. Models that also see (Mistral Small 3.1 and 4, Ministral 3,
+// Devstral) hold one of these, or Mistral 4, for text.
 #include <array>
 #include <string>
 
 #include "model/arch/architectures.h"
 #include "model/arch/decoder_config.h"
+#include "model/arch/mixtures/latent.h"
 
 namespace ballast::model {
 
@@ -40,17 +41,19 @@ ModelSpec describe_ministral3(const files::JsonReader& config) {
 ModelSpec describe_mistral3(const files::JsonReader& config) {
   const files::JsonReader text = config.object("text_config");
   const std::string type = text.text("model_type", "mistral");
-  if (type != "mistral" && type != "ministral3") {
-    text.fail("model_type", "'" + type + "' is not supported; supported: mistral, ministral3");
+  if (type != "mistral" && type != "ministral3" && type != "mistral4") {
+    text.fail("model_type", "'" + type + "' is not supported; supported: mistral, ministral3, mistral4");
   }
-  ModelSpec spec = type == "mistral" ? describe_mistral(text) : describe_ministral3(text);
+  ModelSpec spec = type == "mistral"      ? describe_mistral(text)
+                   : type == "ministral3" ? describe_ministral3(text)
+                                          : describe_mistral4(text);
   spec.tied_embeddings = config.flag("tie_word_embeddings", spec.tied_embeddings);
   return spec;
 }
 
 // Where there are images, the head's name begins otherwise, too.
 constexpr std::array<TensorNames, 1> kOtherHead{{{Role::kHead, "language_model.lm_head", ""}}};
-constexpr auto kNamesBesideImages = joined_names(kLlamaNames, kOtherHead);
+constexpr auto kNamesBesideImages = joined_names(joined_names(kLlamaNames, kOtherHead), kLatentMixtureNames);
 
 }  // namespace
 
@@ -75,6 +78,7 @@ constinit const Architecture kMinistral3 = {
 constinit const Architecture kMistral3 = {
     .model_type = "mistral3",
     .names = kNamesBesideImages,
+    .fused = kFusedLatentMixture,
     .describe = describe_mistral3,
     .prefix = "model.",
     .other_prefixes = kTextPrefixes,

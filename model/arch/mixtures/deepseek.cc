@@ -1,6 +1,7 @@
 // DeepSeek-V2 and V3: latent attention, routed and shared experts, of which whole groups are left out for a token.
-// GLM-4.5 to 4.7 have V3's experts, and the heads of the Llama line, of which half a head rotates; so have dots.llm1,
-// with norms over heads, and Solar Open.
+// Mistral 4: the same attention, with queries that grow with their position, and experts by a softmax. GLM-4.5 to 4.7
+// have V3's experts, and the heads of the Llama line, of which half a head rotates; so have dots.llm1, with norms over
+// heads, and Solar Open.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -9,6 +10,7 @@
 
 #include "model/arch/architectures.h"
 #include "model/arch/decoder_config.h"
+#include "model/arch/mixtures/latent.h"
 #include "model/arch/mixtures/shared_experts.h"
 #include "model/arch/rope_config.h"
 
@@ -16,45 +18,34 @@ namespace ballast::model {
 
 namespace {
 
-constexpr std::array<TensorNames, 18> kLatentNames{{
-    {Role::kEmbedding, "model.embed_tokens", ""},
-    {Role::kFinalNorm, "model.norm", ""},
-    {Role::kHead, "lm_head", ""},
-    {Role::kAttentionNorm, "model.layers.{}.input_layernorm", ""},
-    {Role::kQueryDown, "model.layers.{}.self_attn.q_a_proj", ""},
-    {Role::kQueryDownNorm, "model.layers.{}.self_attn.q_a_layernorm", ""},
-    {Role::kQuery, "model.layers.{}.self_attn.q_b_proj", ""},
-    {Role::kQuery, "model.layers.{}.self_attn.q_proj", ""},
-    {Role::kKeyValueDown, "model.layers.{}.self_attn.kv_a_proj", ""},
-    {Role::kKeyValueDownNorm, "model.layers.{}.self_attn.kv_a_layernorm", ""},
-    {Role::kKeyPosition, "model.layers.{}.self_attn.k_rope_proj", ""},
-    {Role::kKey, "model.layers.{}.self_attn.k_b_proj", ""},
-    {Role::kValue, "model.layers.{}.self_attn.v_b_proj", ""},
-    {Role::kAttentionOutput, "model.layers.{}.self_attn.o_proj", ""},
-    {Role::kMlpNorm, "model.layers.{}.post_attention_layernorm", ""},
-    {Role::kGate, "model.layers.{}.mlp.gate_proj", ""},
-    {Role::kUp, "model.layers.{}.mlp.up_proj", ""},
-    {Role::kDown, "model.layers.{}.mlp.down_proj", ""},
-}};
-
-constexpr auto kNames = joined_names(kLatentNames, kSharedExpertNames);
 constexpr auto kPlainNames = joined_names(kLlamaNames, kSharedExpertNames);
-
-constexpr std::array kDownParts = {Role::kKeyValueDown, Role::kKeyPosition};
-constexpr std::array kUpParts = {Role::kKey, Role::kValue};
-constexpr std::array<FusedTensor, 2> kFused{{
-    {"model.layers.{}.self_attn.kv_a_proj_with_mqa", "", kDownParts, FusedTensor::Runs::kOne},
-    {"model.layers.{}.self_attn.kv_b_proj", "", kUpParts, FusedTensor::Runs::kHeads},
-}};
 
 // The norms of the latent vectors have this whatever rms_norm_eps says (as transformers and DeepSeek's own code).
 constexpr double kLatentEpsilon = 1e-6;
 
+struct LatentFamily {
+  std::size_t context = 2048;  // by default
+  double epsilon = 1e-6;       // the same
+  bool rope_of_heads = false;  // whether the settings of rotation are about whole heads, of which a part rotates
+};
+
+RopeSpec read_latent_rope(const files::JsonReader& config, const AttentionSpec& attention, std::size_t rotated,
+                          const LatentFamily& family) {
+  if (!family.rope_of_heads) return read_rope(config, rotated);
+  const double part = static_cast<double>(rotated) / static_cast<double>(attention.head_size);
+  RopeSpec rope = read_rope(config, attention.head_size, {.partial = part});
+  if (rope.rotary_size != rotated) {
+    config.fail("qk_rope_head_dim", "is " + std::to_string(rotated) + ", but partial_rotary_factor makes " +
+                                        std::to_string(rope.rotary_size) + " channels of a head rotate");
+  }
+  return rope;
+}
+
 // All but the experts.
-ModelSpec describe_dense(const files::JsonReader& config, double epsilon = 1e-6) {
-  DecoderConfig decoder = read_sizes(config);
+ModelSpec describe_dense(const files::JsonReader& config, const LatentFamily& family = {}) {
+  DecoderConfig decoder = read_sizes(config, family.context);
   ModelSpec& spec = decoder.spec;
-  spec.norm.epsilon = config.positive("rms_norm_eps", epsilon);
+  spec.norm.epsilon = config.positive("rms_norm_eps", family.epsilon);
   decoder.mlp.activation = read_activation(config, "hidden_act", "silu");
 
   LatentAttentionSpec latent;
@@ -67,7 +58,7 @@ ModelSpec describe_dense(const files::JsonReader& config, double epsilon = 1e-6)
   const std::size_t rotated = config.size("qk_rope_head_dim");
   attention.head_size = config.size("qk_nope_head_dim") + rotated;
   attention.value_size = config.size("v_head_dim");
-  attention.rope = read_rope(config, rotated);
+  attention.rope = read_latent_rope(config, attention, rotated, family);
   const double factor = yarn_attention_factor(config);
   attention.scale = factor * factor / std::sqrt(static_cast<double>(attention.head_size));
   latent.query_rank = config.count("q_lora_rank", 0);
@@ -127,7 +118,7 @@ ModelSpec describe_v3(const files::JsonReader& config) {
 }
 
 ModelSpec describe_glm4_lite(const files::JsonReader& config) {
-  ModelSpec spec = describe_dense(config, 1e-5);
+  ModelSpec spec = describe_dense(config, {.epsilon = 1e-5});
   set_sigmoid_experts(config, spec);
   return spec;
 }
@@ -183,26 +174,50 @@ ModelSpec describe_solar_open(const files::JsonReader& config) {
 
 }  // namespace
 
+ModelSpec describe_mistral4(const files::JsonReader& config) {
+  // The configuration class stretches by default as no other one does.
+  if (!config.has("rope_parameters")) config.fail("rope_parameters", "missing");
+  const files::JsonReader rope = config.object("rope_parameters");
+  ModelSpec spec = describe_dense(config, {.context = 1048576, .rope_of_heads = true});
+  const QueryGrowthSpec growth = {.slope = rope.number("llama_4_scaling_beta"),
+                                  .length = rope.positive("original_max_position_embeddings")};
+  for_each_attention(spec, [&](AttentionSpec& attention) { attention.query_growth = growth; });
+  ExpertSpec experts = read_shared_experts(config, {.shared_by_default = 1, .scale_by_default = 1.0});
+  experts.group_score = ExpertSpec::GroupScore::kTopTwoSum;
+  experts.normalize = config.flag("norm_topk_prob", true);
+  read_expert_groups(config, 1, experts);
+  set_experts_from(config.count("first_k_dense_replace", 0), experts, spec);
+  return spec;
+}
+
 constinit const Architecture kDeepseekV2 = {
     .model_type = "deepseek_v2",
-    .names = kNames,
-    .fused = kFused,
+    .names = kLatentMixtureNames,
+    .fused = kFusedLatent,
     .describe = describe_v2,
     .huggingface_interleaves_rope = true,
 };
 
 constinit const Architecture kDeepseekV3 = {
     .model_type = "deepseek_v3",
-    .names = kNames,
-    .fused = kFused,
+    .names = kLatentMixtureNames,
+    .fused = kFusedLatent,
     .describe = describe_v3,
+    .huggingface_interleaves_rope = true,
+};
+
+constinit const Architecture kMistral4 = {
+    .model_type = "mistral4",
+    .names = kLatentMixtureNames,
+    .fused = kFusedLatentMixture,
+    .describe = describe_mistral4,
     .huggingface_interleaves_rope = true,
 };
 
 constinit const Architecture kGlm4MoeLite = {
     .model_type = "glm4_moe_lite",
-    .names = kNames,
-    .fused = kFused,
+    .names = kLatentMixtureNames,
+    .fused = kFusedLatent,
     .describe = describe_glm4_lite,
     .huggingface_interleaves_rope = true,
 };

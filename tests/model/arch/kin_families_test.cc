@@ -63,6 +63,22 @@ json ernie_mixture() {
   return config;
 }
 
+json mistral4() {
+  json config = small_config("mistral4");
+  config["num_key_value_heads"] = 4;
+  config["kv_lora_rank"] = 10;
+  config["q_lora_rank"] = 9;
+  config["qk_nope_head_dim"] = 6;
+  config["qk_rope_head_dim"] = 4;
+  config["v_head_dim"] = 5;
+  config["rope_parameters"] = {{"rope_type", "yarn"},
+                               {"rope_theta", 10000.0},
+                               {"factor", 4.0},
+                               {"original_max_position_embeddings", 5},
+                               {"llama_4_scaling_beta", 0.3}};
+  return config;
+}
+
 /// The text model of one that sees.
 json beside_images(const char* model_type, json text) {
   text.erase("model_type");
@@ -86,6 +102,7 @@ TEST_CASE("families that bring only names compute what the reference does") {
                              small_config("exaone_moe"),
                              small_config("nanochat"),
                              small_config("vaultgemma"),
+                             mistral4(),
                              lfm2_mixture(),
                              ernie_mixture(),
                              beside_images("qwen2_vl", small_config("")),

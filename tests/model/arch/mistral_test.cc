@@ -55,6 +55,17 @@ TEST_CASE("of a Mistral 3 that also sees the text model is read, whichever it is
   CHECK(!test::described(config).tied_embeddings);
   config["tie_word_embeddings"] = true;
   CHECK(test::described(config).tied_embeddings);
+  json latent = config;
+  latent["text_config"].update({{"model_type", "mistral4"},
+                                {"num_key_value_heads", 4},
+                                {"kv_lora_rank", 8},
+                                {"qk_nope_head_dim", 8},
+                                {"qk_rope_head_dim", 4},
+                                {"v_head_dim", 8},
+                                {"n_routed_experts", 4},
+                                {"moe_intermediate_size", 8},
+                                {"num_experts_per_tok", 2}});
+  CHECK(test::described(latent).layers[0].latent() != nullptr);
   config["text_config"].erase("rope_parameters");
   config["text_config"]["model_type"] = "mistral";
   config["text_config"]["sliding_window"] = nullptr;
@@ -63,7 +74,7 @@ TEST_CASE("of a Mistral 3 that also sees the text model is read, whichever it is
   CHECK(test::attention_of(mistral).window == 0);
   config["text_config"]["model_type"] = "qwen2";
   CHECK(test::error_message([&] { test::described(config); }) ==
-        "config.json: text_config.model_type: 'qwen2' is not supported; supported: mistral, ministral3");
+        "config.json: text_config.model_type: 'qwen2' is not supported; supported: mistral, ministral3, mistral4");
 }
 
 }  // namespace

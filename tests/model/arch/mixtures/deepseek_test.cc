@@ -101,6 +101,59 @@ TEST_CASE("GLM-4.7-Flash is a V3 that says of each layer whether it has experts"
   CHECK(!described(config).layers[1].mlp.experts);
 }
 
+json mistral4() {
+  json config = config_of("mistral4");
+  config.erase("first_k_dense_replace");
+  config["rope_parameters"] = {{"type", "yarn"},
+                               {"rope_theta", 1e4},
+                               {"factor", 4.0},
+                               {"original_max_position_embeddings", 16},
+                               {"mscale", 1.0},
+                               {"mscale_all_dim", 1.0},
+                               {"llama_4_scaling_beta", 0.1},
+                               {"partial_rotary_factor", 4.0 / 12}};
+  return config;
+}
+
+TEST_CASE("Mistral 4 has DeepSeek's heads, of which queries grow, and experts by a softmax in every layer") {
+  const ModelSpec spec = described(mistral4());
+  const AttentionSpec& attention = *spec.layers[0].attention();
+  REQUIRE(spec.layers[0].latent() != nullptr);
+  CHECK(attention.head_size == 12);
+  CHECK(attention.rope->rotary_size == 4);
+  CHECK(attention.rope->amplitude == 1.0);
+  const double factor = 0.1 * std::log(4.0) + 1;
+  CHECK(attention.scale == doctest::Approx(factor * factor / std::sqrt(12.0)));
+  REQUIRE(attention.query_growth);
+  CHECK(attention.query_growth->factor(15) == 1.0);
+  CHECK(attention.query_growth->factor(16) == doctest::Approx(1 + 0.1 * std::log(2.0)));
+  CHECK(spec.context_length == 1048576);
+  REQUIRE(spec.layers[0].mlp.experts);
+  const ExpertSpec& experts = *spec.layers[0].mlp.experts;
+  CHECK(experts.scoring == ExpertSpec::Scoring::kSoftmax);
+  CHECK(experts.group_score == ExpertSpec::GroupScore::kTopTwoSum);
+  CHECK(!experts.correction_bias);
+  CHECK(experts.normalize);
+  CHECK(experts.groups == 3);
+  CHECK(experts.shared_size == 24);
+  json absent = mistral4();
+  for (const char* field : {"n_shared_experts", "routed_scaling_factor", "n_group", "topk_group"}) absent.erase(field);
+  CHECK(described(absent).layers[0].mlp.experts->shared_size == 12);
+  CHECK(described(absent).layers[0].mlp.experts->groups == 1);
+}
+
+TEST_CASE("Mistral 4's rotation must be that of qk_rope_head_dim, and said") {
+  json config = mistral4();
+  config["rope_parameters"].erase("partial_rotary_factor");
+  CHECK(described(config).layers[0].attention()->rope->rotary_size == 4);
+  config["rope_parameters"]["partial_rotary_factor"] = 0.5;
+  CHECK(test::error_message([&] { described(config); }) ==
+        "config.json: qk_rope_head_dim: is 4, but partial_rotary_factor makes 6 channels of a head rotate");
+  CHECK(test::refusal_of_field(mistral4(), "rope_parameters", nullptr) == "config.json: rope_parameters: missing");
+  CHECK(test::refusal_of_field(mistral4(), "rope_interleave", false) ==
+        "config.json: rope_interleave: false is not supported");
+}
+
 TEST_CASE("DeepSeek's settings that are not supported or make no sense are refused by field") {
   CHECK(refusal("deepseek_v3", "num_key_value_heads", 2) ==
         test::Contains("config.json: num_key_value_heads: must be num_attention_heads"));
