@@ -54,9 +54,16 @@ void require_causal(const model::ModelSource& source) {
               "is an encoder: it does not predict what comes next; compare it by verify");
 }
 
+/// With room for what is scored at once, where it has a context for that.
+std::unique_ptr<model::ModelSource> open_source(const std::filesystem::path& path, const EvaluateOptions& options) {
+  auto source = std::make_unique<model::ModelSource>(path);
+  if (options.cache.window == 0) source->lengthen_for(options.stream > 0 ? options.stream : options.context);
+  return source;
+}
+
 std::unique_ptr<model::ModelSource> open_reference(const EvaluateOptions& options, const model::ModelSource& source) {
   if (!options.reference) return nullptr;
-  auto reference = std::make_unique<model::ModelSource>(*options.reference);
+  std::unique_ptr<model::ModelSource> reference = open_source(*options.reference, options);
   if (reference->spec().vocab_size != source.spec().vocab_size) {
     throw Error(options.reference->string(), "has another vocabulary than the model it shall be compared with");
   }
@@ -197,7 +204,7 @@ class TextEvaluation {
 }  // namespace
 
 Evaluation evaluate(const std::filesystem::path& model, const EvaluateOptions& options, const Progress& progress) {
-  auto source = std::make_unique<model::ModelSource>(model);
+  std::unique_ptr<model::ModelSource> source = open_source(model, options);
   require_causal(*source);
   const std::string text = files::read_text_file(options.text_file);
   check_options(options, *source);

@@ -226,6 +226,7 @@ std::string model_summary_json(const ModelSummary& summary) {
   for (const LayerSpec& layer : spec.layers) {
     if (layer.mlp.experts) result["experts"] = layer.mlp.experts->count;
   }
+  if (spec.long_context > 0) result["long_context"] = spec.long_context;
   if (!summary.prefix.empty()) result["prefix"] = summary.prefix;
   if (!summary.recipe.empty()) result["recipe"] = json::parse(summary.recipe);
   return result.dump(-1, ' ', false, json::error_handler_t::replace);

@@ -77,6 +77,7 @@ double standard_deviation(const std::vector<float>& values) {
 Verification verify(const std::filesystem::path& path, const std::filesystem::path& expected_path, double tolerance) {
   auto source = std::make_unique<model::ModelSource>(path);
   const Expected expected = read_expected(expected_path, source->spec().vocab_size);
+  source->lengthen_for(expected.tokens);
   const model::Model model(std::move(source));
   eval::SequenceRunner runner(model, model.make_exact_state(expected.tokens));
 

@@ -89,13 +89,24 @@ std::size_t expert_elements(const ModelSpec& spec, std::size_t layer, bool biase
   return elements;
 }
 
+/// The source, for sequences of so many tokens.
+std::unique_ptr<ModelSource> with_room(std::unique_ptr<ModelSource> source, std::size_t tokens) {
+  source->lengthen_for(tokens);
+  if (tokens <= source->context_length()) return source;
+  throw Error(source->checkpoint().path().string(), "has no context of " + std::to_string(tokens) +
+                                                        " tokens; its longest is " +
+                                                        std::to_string(source->context_length()));
+}
+
 }  // namespace
 
 Model::Model(const std::filesystem::path& path, FloatLayout layout, const ModelOptions& options)
     : Model(std::make_unique<ModelSource>(path), layout, options) {}
 
 Model::Model(std::unique_ptr<ModelSource> source, FloatLayout layout, const ModelOptions& options)
-    : source_(std::move(source)), outer_(source_->spec(), parts_of(*source_, 0, layout)), rope_(source_->spec()) {
+    : source_(with_room(std::move(source), options.context)),
+      outer_(source_->spec(), parts_of(*source_, 0, layout)),
+      rope_(source_->spec()) {
   source_->checkpoint().verify_checksums();
   experts_ = make_expert_cache(*source_, layout, options);
   const std::size_t layers = spec().layers.size();

@@ -1,4 +1,4 @@
-// The experts of a mixture in less memory than all of them take.
+// How a model is loaded: for which context, and the experts of a mixture in less memory than all of them take.
 #ifndef BALLAST_EXPERTS_H_
 #define BALLAST_EXPERTS_H_
 
@@ -13,6 +13,11 @@ struct ModelOptions {
   /// that were not used for the longest time make room. What the model computes is the same, to the bit. 0: all experts
   /// are in memory.
   std::uint64_t expert_bytes = 0;
+
+  /// Tokens that a sequence shall have room for, prompt and continuation together. More than the model's own context
+  /// are possible where it has a longer one (ModelSpec::long_context), which then holds for all sequences, the short
+  /// ones, too: their results differ from those in the model's own. 0: that one.
+  std::size_t context = 0;
 };
 
 /// What ModelOptions::expert_bytes came to so far.

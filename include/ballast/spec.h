@@ -50,7 +50,8 @@ struct RopeSpec {
   double beta_fast = 32.0;             ///< kYarn: turns within the original context from which a pair is not stretched
   double beta_slow = 1.0;              ///< kYarn: turns below which a pair is stretched in full
   bool truncate = true;                ///< kYarn: the two bounds are rounded to whole channels
-  std::vector<double> pair_factors{};  ///< kLongRope: what divides each pair's frequency, up to the original context
+  std::vector<double> pair_factors{};  ///< kLongRope: what divides each pair's frequency, in the model's context
+  std::vector<double> long_factors{};  ///< kLongRope: the same in the longer context; empty: there is none
   std::size_t turning_pairs = 0;       ///< how many pairs turn, the first; the others stay as they are. 0: all
   double amplitude = 1.0;              ///< cos and sin are multiplied by this
   bool backwards = false;              ///< by the negative angles
@@ -290,6 +291,7 @@ struct ModelSpec {
   std::size_t hidden_size = 0;
   std::size_t vocab_size = 0;
   std::size_t context_length = 0;
+  std::size_t long_context = 0;    ///< another, with the rotations' long factors in force; 0: there is none
   bool tied_embeddings = false;    ///< the head is the embedding
   bool causal = true;              ///< false: an encoder, every token sees all
   bool learned_positions = false;  ///< a table of positions is added to the embedding

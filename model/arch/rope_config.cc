@@ -41,20 +41,30 @@ void read_yarn(const files::JsonReader& config, RopeSpec& rope) {
   }
 }
 
-// Two factors for each pair: short ones for texts within the original context, long ones for texts beyond it. The long
-// ones are not read: a text that grows past the original context would need all keys in the cache rotated anew.
+std::vector<double> read_pair_factors(const files::JsonReader& config, std::string_view field, std::size_t pairs) {
+  std::vector<double> factors;
+  for (const files::JsonReader& factor : config.at(field).elements()) {
+    factors.push_back(factor.number());
+    if (factors.back() <= 0) factor.fail("must be positive");
+  }
+  if (factors.size() != pairs) {
+    config.fail(field, "has " + std::to_string(factors.size()) + " entries for " + std::to_string(pairs) +
+                           " pairs of channels that rotate");
+  }
+  return factors;
+}
+
+// Two factors for each pair: short ones for texts within the original context, long ones for texts beyond it. A model
+// is loaded with one or the other: a text that grew past the original context would need all keys in the cache rotated
+// anew.
 void read_longrope(const files::JsonReader& config, const RopeDefaults::LongRope& contexts, RopeSpec& rope) {
   if (contexts.original_context <= 1) config.fail("needs an original_max_position_embeddings above 1");
   rope.scaling = RopeSpec::Scaling::kLongRope;
   rope.original_context = contexts.original_context;
   rope.factor = config.positive("factor", contexts.context / contexts.original_context);
-  for (const files::JsonReader& factor : config.at("short_factor").elements()) {
-    rope.pair_factors.push_back(factor.number());
-    if (rope.pair_factors.back() <= 0) factor.fail("must be positive");
-  }
-  if (rope.pair_factors.size() != rope.rotary_size / 2) {
-    config.fail("short_factor", "has " + std::to_string(rope.pair_factors.size()) + " entries for " +
-                                    std::to_string(rope.rotary_size / 2) + " pairs of channels that rotate");
+  rope.pair_factors = read_pair_factors(config, "short_factor", rope.rotary_size / 2);
+  if (contexts.context > contexts.original_context) {
+    rope.long_factors = read_pair_factors(config, "long_factor", rope.rotary_size / 2);
   }
   if (config.has("attention_factor")) {
     rope.amplitude = config.positive("attention_factor");

@@ -139,6 +139,15 @@ void ModelSource::check_role(Role role, std::size_t layer, std::size_t expert) c
   }
 }
 
+void ModelSource::lengthen_for(std::size_t tokens) {
+  if (tokens <= context_length() || spec_.long_context == 0) return;
+  spec_.context_length = std::exchange(spec_.long_context, 0);
+  for_each_attention(spec_, [](AttentionSpec& attention) {
+    if (!attention.rope || attention.rope->long_factors.empty()) return;
+    attention.rope->pair_factors = std::exchange(attention.rope->long_factors, {});
+  });
+}
+
 std::string ModelSource::name(Role role, std::size_t layer, std::size_t expert) const {
   return module_name(*architecture_, role, layer, expert);
 }

@@ -64,6 +64,10 @@ class ModelSource {
   /// Tokens that fit, beside those of the prefix.
   std::size_t context_length() const { return spec_.context_length - prefix_tokens_.size(); }
 
+  /// Takes the longer context, with its rotation, where `tokens` do not fit the model's own and there is a longer one.
+  /// Before a model is made of this.
+  void lengthen_for(std::size_t tokens);
+
   /// Hugging Face name of a role's module as ballast writes it: "model.layers.3.mlp.up_proj".
   std::string name(Role role, std::size_t layer = 0, std::size_t expert = 0) const;
 

@@ -168,6 +168,12 @@ std::string block_line(const ModelSpec& spec) {
   return layout_line(spec) + (spec.post_norms ? ", and of what both add" : "");
 }
 
+std::string context_line(const ModelSpec& spec) {
+  std::string line = report::count(spec.context_length) + " tokens";
+  if (spec.long_context > 0) line += ", or " + report::count(spec.long_context) + " with another rotation";
+  return line;
+}
+
 std::string mlp_line(const ModelSpec& spec) {
   const auto routed = [](const LayerSpec& layer) { return layer.mlp.experts.has_value(); };
   const auto plain = [](const LayerSpec& layer) { return layer.mlp.exists() && !layer.mlp.experts; };
@@ -203,7 +209,7 @@ std::string model_sheet(const ModelSummary& summary) {
   sheet.add_row({"biases", biases_line(spec.biases)});
   sheet.add_row({"vocabulary", report::count(spec.vocab_size) + " tokens" +
                                    (spec.tied_embeddings ? ", the head is the embedding" : "")});
-  sheet.add_row({"context", report::count(spec.context_length) + " tokens"});
+  sheet.add_row({"context", context_line(spec)});
   if (!summary.prefix.empty()) sheet.add_row({"prefix", "tokens " + prefix_name({.tokens = summary.prefix})});
   sheet.add_row({"tokenizer", report::printable(summary.tokenizer)});
   sheet.add_row({"parameters", report::count(summary.parameters)});

@@ -11,6 +11,7 @@
 #include "tools/commands/generation_output.h"
 #include "tools/commands/job.h"
 #include "tools/flags/cache_flags.h"
+#include "tools/flags/context_flag.h"
 #include "tools/flags/draft_flags.h"
 #include "tools/flags/expert_flag.h"
 #include "tools/flags/option_checks.h"
@@ -26,6 +27,7 @@ struct RunFlags {
   GenerateOptions options;
   std::optional<std::filesystem::path> draft;
   std::string expert_memory;
+  std::size_t context = 0;
   bool chat = false;
   JobFlags job;
 };
@@ -33,7 +35,9 @@ struct RunFlags {
 int run_run(const RunFlags& flags) {
   if (!flags.prompt && !flags.chat) throw UsageError("-p PROMPT is missing (-p - reads it from standard input)");
   use_processor(flags.job);
-  const Model model(flags.model, model_options(flags.expert_memory));
+  ModelOptions options = model_options(flags.expert_memory);
+  options.context = flags.context;
+  const Model model(flags.model, options);
   Generator generator = flags.draft ? Generator(model, Model(*flags.draft)) : Generator(model);
   const auto tell_experts = [&] {
     const std::optional<ExpertFigures> experts = model.expert_figures();
@@ -95,6 +99,7 @@ void add_run(CLI::App& program, Action& action) {
       ->type_name("PROMPT");
   add_sampling_flags(*command, flags->options);
   add_cache_flags(*command, flags->options.cache);
+  add_context_flag(*command, flags->context);
   add_expert_flag(*command, flags->expert_memory);
   add_draft_flags(*command, flags->draft, flags->options.draft_tokens, true);
   command->add_flag("--chat", flags->chat, "Answer the prompt as a chat message; without -p each line of input is one");

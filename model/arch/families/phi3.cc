@@ -1,6 +1,5 @@
 // Phi-3 and Phi-4: Llama with queries, keys and values in one matrix, gate and up in another, a window in every layer
 // or none, and LongRoPE.
-#include <algorithm>
 #include <array>
 
 #include "model/arch/architectures.h"
@@ -28,8 +27,9 @@ ModelSpec describe(const files::JsonReader& config) {
   ModelSpec spec = decoder.finish();
   set_uniform_window(config, {}, spec);
   // Beyond that other factors hold, for all tokens of a text.
-  if (decoder.attention.rope->scaling == RopeSpec::Scaling::kLongRope) {
-    spec.context_length = std::min(context, original);
+  if (decoder.attention.rope->scaling == RopeSpec::Scaling::kLongRope && context > original) {
+    spec.context_length = original;
+    spec.long_context = context;
   }
   return spec;
 }

@@ -73,8 +73,9 @@ TENSOR_GROUP = Object(name=TEXT, type=TEXT, tensors=COUNT, weights=COUNT, bytes=
 ROPE = Object(theta=POSITIVE, rotary_size=COUNT, scaling_or_none=TEXT, factor_or_none=POSITIVE)
 INSPECT = Object(
     architecture=TEXT, layers=COUNT, hidden_size=COUNT, heads=COUNT, kv_heads=COUNT, head_size=COUNT, mlp_size=COUNT,
-    vocab_size=COUNT, context_length=COUNT, norm=TEXT, layout=TEXT, causal=FLAG, positions=TEXT, tied_embeddings=FLAG,
-    parameters=COUNT, file_bytes=COUNT, bits_per_weight=POSITIVE, tensor_groups=List(TENSOR_GROUP), tokenizer=TEXT,
+    vocab_size=COUNT, context_length=COUNT, long_context_or_none=COUNT, norm=TEXT, layout=TEXT, causal=FLAG,
+    positions=TEXT, tied_embeddings=FLAG, parameters=COUNT, file_bytes=COUNT, bits_per_weight=POSITIVE,
+    tensor_groups=List(TENSOR_GROUP), tokenizer=TEXT,
     advice=List(TEXT), windows_or_none=List(COUNT), experts_or_none=COUNT, prefix_or_none=List(ID),
     recipe_or_none=ANY_OBJECT, rope_or_none=ROPE, ropes_or_none=List(OrNull(ROPE)))
 
