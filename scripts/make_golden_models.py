@@ -171,6 +171,9 @@ FAMILIES = {
         NARROW, num_hidden_layers=1, head_dim=8, global_head_dim=16, num_key_value_heads=2,
         num_global_key_value_heads=1, attention_k_eq_v=True, layer_types=["full_attention"],
         hidden_size_per_layer_input=0, enable_moe_block=True, num_experts=4, top_k_experts=2, moe_intermediate_size=8)),
+    "llama4_text": ("Llama4Text", "ForCausalLM", dict(
+        NARROW, head_dim=8, intermediate_size=4, intermediate_size_mlp=10, num_local_experts=4, moe_layers=[0],
+        no_rope_layers=[1, 0], floor_scale=3, attn_scale=0.5, attention_chunk_size=64)),
 }
 CONFIGURATIONS = {"qwen3_5_text": "Qwen3_5TextConfig"}  # where the class is not that of the whole model
 WHOLE_EXPERTS = ("mixtral",)  # all experts of a layer in one tensor, as newer checkpoints have them

@@ -86,6 +86,7 @@ struct AttentionSpec {
   bool norm_over_heads = false;      ///< that norm is one over all heads, with a gain for each channel of each
   bool head_layer_norms = false;     ///< it is a LayerNorm without bias over each head, each with gains of its own
   bool norm_after_rotation = false;  ///< it comes after rotation
+  bool head_norm_gains = true;       ///< false: nothing is stored for that norm, and the gain is 1
   std::optional<QueryGrowthSpec> query_growth{};
   bool value_norm = false;       ///< RMSNorm without a gain over each head of v
   bool values_are_keys = false;  ///< values have no projection: they are the keys before their norm and rotation
@@ -204,6 +205,7 @@ struct ExpertSpec {
   double sum_offset = 1e-20;     ///< added to that sum, as DeepSeek-V3's code does
   double least_sum = 0.0;        ///< what it is at least
   double scale = 1.0;            ///< of the experts' weights
+  bool weighs_inputs = false;    ///< the weight multiplies what an expert reads, not what it returns
 
   /// Of all experts, how many one token passes.
   double share() const { return static_cast<double>(per_token) / static_cast<double>(count); }

@@ -86,7 +86,9 @@
   ADD(kLfm2Moe)                    \
   ADD(kAfmoe)                      \
   ADD(kVaultGemma)                 \
-  ADD(kMistral4)
+  ADD(kMistral4)                   \
+  ADD(kLlama4Text)                 \
+  ADD(kLlama4)
 
 namespace ballast::model {
 

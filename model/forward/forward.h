@@ -156,9 +156,13 @@ class LoneExpert {
   const float* down_rows(const float* rows, std::size_t count, BlockActivations& activations) const;
 
  private:
+  /// What it reads of those rows where weights multiply that: its own score does. Else empty.
+  std::vector<float> weighted_rows(const float* rows, std::size_t count, BlockActivations& activations) const;
+
   const ModelSpec& spec_;
   const BlockWeights& block_;
   std::size_t layer_;
+  std::size_t expert_;
   std::shared_ptr<const MlpWeights> loaded_;  ///< null where it is among the block's
   const MlpWeights* weights_;
 };

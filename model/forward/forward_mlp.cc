@@ -123,9 +123,18 @@ struct ExpertRows {
   std::vector<std::size_t> rows;      ///< the same: where a choice's row is
   std::vector<std::size_t> first;     ///< [experts + 1]: of each expert's rows, and their number
   std::vector<std::size_t> tokens;    ///< of each row
+  std::vector<float> input_weights;   ///< of each row, where a choice's weight multiplies that; else empty
 
   std::span<const std::size_t> tokens_of(std::size_t expert) const {
     return std::span(tokens).subspan(first[expert], first[expert + 1] - first[expert]);
+  }
+
+  /// What an expert reads: a token's row of `input` [tokens][size], times its weight where it has one there.
+  const float* input_row(const float* input, std::size_t size, std::size_t row, float* scratch) const {
+    const float* token = input + tokens[row] * size;
+    if (input_weights.empty()) return token;
+    for (std::size_t c = 0; c < size; ++c) scratch[c] = input_weights[row] * token[c];
+    return scratch;
   }
 };
 
@@ -137,7 +146,8 @@ ExpertRows route(const BlockPass& pass, const ExpertWeights& routed) {
                        .choices = std::vector<ExpertChoice>(count),
                        .rows = std::vector<std::size_t>(count),
                        .first = std::vector<std::size_t>(spec.count + 1),
-                       .tokens = std::vector<std::size_t>(count)};
+                       .tokens = std::vector<std::size_t>(count),
+                       .input_weights = std::vector<float>(spec.weighs_inputs ? count : 0)};
   const auto choose = [&](std::size_t token) {
     const std::span logits(pass.activations.router_logits.data() + token * spec.count, spec.count);
     std::ranges::copy(choose_experts(spec, logits, routed.correction),
@@ -153,6 +163,7 @@ ExpertRows route(const BlockPass& pass, const ExpertWeights& routed) {
   for (std::size_t i = 0; i < count; ++i) {
     result.rows[i] = next[result.choices[i].expert]++;
     result.tokens[result.rows[i]] = i / spec.per_token;
+    if (spec.weighs_inputs) result.input_weights[result.rows[i]] = std::exchange(result.choices[i].weight, 1.0F);
   }
   return result;
 }
@@ -231,8 +242,8 @@ bool forward_at_once(const ExpertsPass& experts) {
     gated += own.gates_in_product() ? 1 : 0;
   }
   if (!want_same_form(into) || !want_same_form(out) || (gated != 0 && gated != out.size())) return false;
-  const auto token_row = [&](std::size_t row, float*) {
-    return experts.input + experts.all.tokens[begin + row] * hidden_size;
+  const auto token_row = [&](std::size_t row, float* scratch) {
+    return experts.all.input_row(experts.input, hidden_size, begin + row, scratch);
   };
   const std::size_t rows = experts.rows();
   apply_apart(into, {kernels::RowSource(token_row), hidden_size, a.expert_input.data()}, rows, a.quantized);
@@ -254,9 +265,11 @@ void forward_one_by_one(const ExpertsPass& experts) {
     const std::size_t expert = experts.experts[i];
     const std::span<const std::size_t> tokens = experts.all.tokens_of(expert);
     const MlpPass own = experts.own(i);
-    const auto token_row = [&](std::size_t row, float*) { return experts.input + tokens[row] * hidden_size; };
-    const LinearRows own_rows(kernels::RowSource(token_row), hidden_size,
-                              a.expert_input.data() + experts.all.first[expert] * hidden_size);
+    const std::size_t first = experts.all.first[expert];
+    const auto token_row = [&](std::size_t row, float* scratch) {
+      return experts.all.input_row(experts.input, hidden_size, first + row, scratch);
+    };
+    const LinearRows own_rows(kernels::RowSource(token_row), hidden_size, a.expert_input.data() + first * hidden_size);
     if (!tokens.empty()) apply(own.first_outputs().all(), own_rows, tokens.size(), a.quantized);
     own.apply_down(experts.output(i, own), tokens.size(), tokens);
     if (pass.options.record_inputs) a.inputs.back().expert = expert;
@@ -339,10 +352,28 @@ void forward_mlp(const BlockPass& pass, const LinearRows& input, float* hidden) 
 }
 
 LoneExpert::LoneExpert(const ModelSpec& spec, const BlockWeights& block, std::size_t layer, std::size_t expert)
-    : spec_(spec), block_(block), layer_(layer) {
+    : spec_(spec), block_(block), layer_(layer), expert_(expert) {
   const auto& routed = std::get<ExpertWeights>(block.mlp);
   if (routed.store != nullptr) loaded_ = routed.store->get({&expert, 1}).front();
   weights_ = loaded_ != nullptr ? loaded_.get() : &routed.experts[expert];
+}
+
+std::vector<float> LoneExpert::weighted_rows(const float* rows, std::size_t count,
+                                             BlockActivations& activations) const {
+  const ExpertSpec& experts = *spec_.layers[layer_].mlp.experts;
+  if (!experts.weighs_inputs) return {};
+  const std::size_t size = spec_.hidden_size;
+  activations.router_logits.grow(count * experts.count);
+  LinearOutputs router;
+  router.add({&std::get<ExpertWeights>(block_.mlp).router, activations.router_logits.data(), experts.count});
+  apply(router.all(), {rows, size}, count, activations.quantized);
+  std::vector<float> weighted(rows, rows + count * size);
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::span logits(activations.router_logits.data() + i * experts.count, experts.count);
+    const float weight = expert_scores(experts.scoring, logits)[expert_] * static_cast<float>(experts.scale);
+    for (std::size_t c = 0; c < size; ++c) weighted[i * size + c] *= weight;
+  }
+  return weighted;
 }
 
 const float* LoneExpert::down_rows(const float* rows, std::size_t count, BlockActivations& activations) const {
@@ -363,6 +394,8 @@ const float* LoneExpert::down_rows(const float* rows, std::size_t count, BlockAc
                           .tokens = count};
   float* hidden = activations.expert_hidden.data();
   const MlpPass own = {pass, *weights_, hidden, activations.expert_up.data()};
+  const std::vector<float> weighted = weighted_rows(rows, count, activations);
+  if (!weighted.empty()) rows = weighted.data();
   kernels::with_team([&] {
     apply(own.first_outputs().all(), {rows, spec_.hidden_size}, count, activations.quantized);
     if (own.gates_in_product()) return;

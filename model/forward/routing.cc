@@ -9,22 +9,6 @@ namespace ballast::model {
 
 namespace {
 
-std::vector<float> scores_of(ExpertSpec::Scoring scoring, std::span<const float> logits) {
-  std::vector<float> scores(logits.size());
-  if (scoring == ExpertSpec::Scoring::kSigmoid) {
-    for (std::size_t i = 0; i < scores.size(); ++i) scores[i] = 1.0F / (1.0F + std::exp(-logits[i]));
-    return scores;
-  }
-  const float largest = *std::ranges::max_element(logits);
-  float sum = 0;
-  for (std::size_t i = 0; i < scores.size(); ++i) {
-    scores[i] = std::exp(logits[i] - largest);
-    sum += scores[i];
-  }
-  for (float& score : scores) score /= sum;
-  return scores;
-}
-
 // Indices of the `count` largest values, ascending.
 std::vector<std::size_t> largest_of(std::span<const float> values, std::size_t count) {
   std::vector<std::size_t> order(values.size());
@@ -53,10 +37,28 @@ float group_score(ExpertSpec::GroupScore kind, std::span<const float> scores) {
 
 }  // namespace
 
+std::vector<float> expert_scores(ExpertSpec::Scoring scoring, std::span<const float> logits) {
+  std::vector<float> scores(logits.size());
+  if (scoring == ExpertSpec::Scoring::kSigmoid) {
+    for (std::size_t i = 0; i < scores.size(); ++i) scores[i] = 1.0F / (1.0F + std::exp(-logits[i]));
+    return scores;
+  }
+  const float largest = *std::ranges::max_element(logits);
+  float sum = 0;
+  for (std::size_t i = 0; i < scores.size(); ++i) {
+    scores[i] = std::exp(logits[i] - largest);
+    sum += scores[i];
+  }
+  for (float& score : scores) score /= sum;
+  return scores;
+}
+
 std::vector<ExpertChoice> choose_experts(const ExpertSpec& spec, std::span<const float> logits,
                                          std::span<const float> correction) {
-  const std::vector<float> scores = scores_of(spec.scoring, logits);
-  std::vector<float> ranking = scores;
+  const std::vector<float> scores = expert_scores(spec.scoring, logits);
+  // Scores may round to the same number where logits differ.
+  const bool by_logits = correction.empty() && spec.groups == 1;
+  std::vector<float> ranking = by_logits ? std::vector(logits.begin(), logits.end()) : scores;
   for (std::size_t i = 0; i < correction.size(); ++i) ranking[i] += correction[i];
 
   const std::size_t group_size = spec.count / spec.groups;

@@ -20,6 +20,9 @@ struct ExpertChoice {
 std::vector<ExpertChoice> choose_experts(const ExpertSpec& spec, std::span<const float> logits,
                                          std::span<const float> correction);
 
+/// What a router's logits [count] say of each expert, before any are left out.
+std::vector<float> expert_scores(ExpertSpec::Scoring scoring, std::span<const float> logits);
+
 }  // namespace ballast::model
 
 #endif  // BALLAST_MODEL_FORWARD_ROUTING_H_

@@ -39,6 +39,10 @@ inline NormSpec head_norm(const ModelSpec& spec, const LayerSpec& layer) {
   NormSpec norm = spec.norm;
   norm.kind = layer.attention()->head_layer_norms ? NormSpec::Kind::kLayer : NormSpec::Kind::kRms;
   norm.bias = false;
+  if (!layer.attention()->head_norm_gains) {
+    norm.gain = false;
+    norm.gain_offset = 0;
+  }
   return norm;
 }
 

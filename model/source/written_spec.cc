@@ -58,6 +58,7 @@ void read_written_spec(const files::JsonReader& config, ModelSpec& spec) {
   spec.norm.kind = norm == "rms" ? NormSpec::Kind::kRms : NormSpec::Kind::kLayer;
   spec.norm.bias = config.flag("norm_bias");
   spec.norm.gain = true;
+  for_each_attention(spec, [](AttentionSpec& attention) { attention.head_norm_gains = true; });
   spec.norm.gain_offset = 0;
   spec.embedding_scale = config.positive("embedding_scale", spec.embedding_scale);
   if (spec.token_inputs) {

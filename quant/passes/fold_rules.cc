@@ -61,6 +61,20 @@ FoldLegality read_by_linears_only(const ModelSpec& spec, std::size_t layer, Role
   }
 }
 
+/// Whether experts read the norm times a weight that differs from token to token.
+bool is_weighed_for_experts(const ModelSpec& spec, std::size_t layer, Role norm) {
+  if (model::role_row(norm).place != model::RoleRow::Place::kBlock) return false;
+  const std::optional<ExpertSpec>& experts = spec.layers[layer].mlp.experts;
+  if (!experts || !experts->weighs_inputs) return false;
+  for (const model::BlockInput& input : model::block_inputs(spec, layer)) {
+    if (input.norm != norm) continue;
+    for (const model::Part& reader : input.readers) {
+      if (model::role_row(reader.role).place == model::RoleRow::Place::kExpert) return true;
+    }
+  }
+  return false;
+}
+
 /// Of the linears of a block that read a norm: one that no bias can be given.
 std::optional<Role> reader_without_bias(const ModelSpec& spec, std::size_t layer, Role norm) {
   if (model::role_row(norm).place != model::RoleRow::Place::kBlock) return {};
@@ -83,6 +97,9 @@ FoldLegality gain_fold(const ModelSpec& spec, std::size_t layer, Role norm) {
 FoldLegality norm_bias_fold(const ModelSpec& spec, std::size_t layer, Role norm) {
   FoldLegality ruling = read_by_linears_only(spec, layer, norm);
   if (!ruling.legal) return ruling;
+  if (is_weighed_for_experts(spec, layer, norm)) {
+    return {false, "experts read it times a weight that differs from token to token"};
+  }
   const std::optional<Role> reader = reader_without_bias(spec, layer, norm);
   if (!reader) return ruling;
   return {false, *reader == Role::kSharedRouter ? "the shared MLP's router has no bias that could take its part"

@@ -140,6 +140,7 @@ TEST_CASE("a block of any make is what the spec says") {
     attention.norm_over_heads = coin();
     attention.head_layer_norms = coin();
     attention.norm_after_rotation = coin();
+    attention.head_norm_gains = coin();
     if (coin()) attention.query_growth = QueryGrowthSpec{.slope = 0.7, .length = 3, .offset = coin() ? 1.0 : 0.0};
     attention.output_gate = coin();
     attention.score_cap = coin() ? 0.7 : 0.0;
@@ -158,6 +159,45 @@ TEST_CASE("a block of any make is what the spec says") {
     CAPTURE(trial);
     CHECK(block_error(spec, trial) <= 2e-5);
   }
+}
+
+TEST_CASE("an expert that is run alone reads tokens times the score that it would read them with") {
+  ModelSpec spec = small_spec();
+  spec.layers[0].mlp.experts = ExpertSpec{.count = 5,
+                                          .per_token = 2,
+                                          .size = 14,
+                                          .shared_size = 6,
+                                          .scoring = ExpertSpec::Scoring::kSigmoid,
+                                          .weighs_inputs = true};
+  const RoleTensors tensors = test::random_tensors(spec, 4);
+  const BlockWeights block = assemble_block(spec, 0, parts_of(spec, tensors));
+  constexpr std::size_t kTokens = 9;
+  std::mt19937 random(4);
+  std::vector<float> hidden(kTokens * spec.hidden_size);
+  for (float& value : hidden) value = static_cast<float>(random() % 2001) / 500.0F - 2.0F;
+  SequenceState state(spec, 0, {.type = kernels::CacheType::kF32, .capacity = kTokens});
+  const BatchSequence batch[] = {{kTokens, &state}};
+  BlockActivations activations;
+  RopeAngles angles;
+  const RopeTable rope(spec);
+  rope.look_up(batch, angles);
+  forward_block(spec, block, 0, angles, batch, 0, hidden.data(), activations, {.record_inputs = true});
+  const std::vector<float> rows(activations.routing.rows, activations.routing.rows + hidden.size());
+  std::size_t compared = 0;
+  for (const LinearInput& input : activations.inputs) {
+    if (!input.expert) continue;
+    const std::vector<float> expected(input.rows, input.rows + input.count * input.cols);
+    BlockActivations scratch;
+    const float* all = LoneExpert(spec, block, 0, *input.expert).down_rows(rows.data(), kTokens, scratch);
+    for (std::size_t i = 0; i < input.count; ++i, ++compared) {
+      const float* row = all + input.tokens[i] * input.cols;
+      for (std::size_t c = 0; c < input.cols; ++c) {
+        CHECK(row[c] == doctest::Approx(expected[i * input.cols + c]).epsilon(1e-5));
+      }
+    }
+  }
+  CHECK(compared == 2 * kTokens);
+  CHECK(block_error(spec, 4) <= 2e-5);
 }
 
 TEST_CASE("latent attention, which never makes keys and values, is what they would give") {

@@ -107,6 +107,16 @@ std::vector<std::size_t> experts_of(const std::vector<ExpertChoice>& choices) {
   return experts;
 }
 
+TEST_CASE("logits decide where scores round to the same number") {
+  ExpertSpec spec;
+  spec.count = 3;
+  spec.per_token = 1;
+  spec.scoring = Scoring::kSigmoid;
+  const std::vector<float> logits = {30, 40, 35};
+  CHECK(expert_scores(spec.scoring, logits) == std::vector<float>{1, 1, 1});
+  CHECK(experts_of(choose_experts(spec, logits, {})) == std::vector<std::size_t>{1});
+}
+
 TEST_CASE("of equal experts and groups the first ones win") {
   ExpertSpec spec;
   spec.count = 6;

@@ -222,6 +222,15 @@ TEST_CASE("a cap on the scores, a norm of the values and a head's own logit keep
   CHECK(values_of(with_logits).scaling.legal);
 }
 
+TEST_CASE("a norm's bias stays where experts read it times their weights") {
+  ModelSpec spec = deepseek_v3();
+  spec.norm = {.kind = NormSpec::Kind::kLayer, .epsilon = 1e-5, .bias = true};
+  spec.layers[kLast].mlp.experts->weighs_inputs = true;
+  CHECK(!norm_bias_fold(spec, kLast, Role::kMlpNorm).legal);
+  CHECK(norm_bias_fold(spec, kLast, Role::kAttentionNorm).legal);
+  CHECK(gain_fold(spec, kLast, Role::kMlpNorm).legal);
+}
+
 TEST_CASE("a router takes its norm's bias, one of a shared MLP does not") {
   ModelSpec spec = deepseek_v3();
   spec.norm = {.kind = NormSpec::Kind::kLayer, .epsilon = 1e-5, .bias = true};

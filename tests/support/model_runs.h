@@ -73,7 +73,8 @@ inline constexpr std::array kGoldenDecoders = {"llama",
                                                "ministral3",
                                                "olmo",
                                                "command_r_plus",
-                                               "afmoe"};
+                                               "afmoe",
+                                               "llama4_text"};
 inline constexpr std::array kGoldenEncoders = {"bert"};
 
 /// Golden GGUF files; each has a directory of its family beside it.

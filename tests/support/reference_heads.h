@@ -145,6 +145,7 @@ class ReferenceHeads : public ReferenceRoles {
     const AttentionSpec& attention = *spec_.layers[layer].attention();
     const RoleTensor& gains = at(norm_role, layer);
     NormSpec kind = plain_rms(spec_.norm.epsilon);
+    if (!attention.head_norm_gains) kind.gain_offset = 0;
     if (attention.norm_over_heads && !attention.head_layer_norms) return normalize(kind, gains, row);
     for (std::size_t head = 0; head < heads; ++head) {
       RoleTensor own = gains;

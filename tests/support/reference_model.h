@@ -211,8 +211,11 @@ class ReferenceModel : public ReferenceRoles {
     for (std::size_t t = 0; t < x.size(); ++t) {
       const std::vector<float> scores(router[t].begin(), router[t].end());
       for (const model::ExpertChoice& choice : model::choose_experts(*experts, scores, correction)) {
-        const Rows out = one_mlp(Role::kExpertGate, Role::kExpertUp, Role::kExpertDown, layer, {x[t]}, choice.expert);
-        for (std::size_t i = 0; i < out[0].size(); ++i) y[t][i] += double{choice.weight} * out[0][i];
+        const double weight = choice.weight;
+        Row input = x[t];
+        for (double& value : input) value *= experts->weighs_inputs ? weight : 1;
+        const Rows out = one_mlp(Role::kExpertGate, Role::kExpertUp, Role::kExpertDown, layer, {input}, choice.expert);
+        for (std::size_t i = 0; i < out[0].size(); ++i) y[t][i] += (experts->weighs_inputs ? 1 : weight) * out[0][i];
       }
     }
     return y;

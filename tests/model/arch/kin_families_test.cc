@@ -79,6 +79,15 @@ json mistral4() {
   return config;
 }
 
+json llama4_text() {
+  json config = without(small_config("llama4_text"), "layer_types");
+  config["intermediate_size_mlp"] = 28;
+  config["interleave_moe_layer_step"] = 2;
+  config["no_rope_layer_interval"] = 2;
+  config["floor_scale"] = 3;
+  return config;
+}
+
 /// The text model of one that sees.
 json beside_images(const char* model_type, json text) {
   text.erase("model_type");
@@ -103,6 +112,8 @@ TEST_CASE("families that bring only names compute what the reference does") {
                              small_config("nanochat"),
                              small_config("vaultgemma"),
                              mistral4(),
+                             llama4_text(),
+                             beside_images("llama4", llama4_text()),
                              lfm2_mixture(),
                              ernie_mixture(),
                              beside_images("qwen2_vl", small_config("")),
