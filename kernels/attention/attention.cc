@@ -24,6 +24,7 @@
 // After highway.h:
 #include "kernels/attention/float_attention-inl.h"
 #include "kernels/attention/int8_attention-inl.h"
+#include "kernels/attention/latent_attention-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace ballast::kernels::HWY_NAMESPACE {
@@ -52,7 +53,10 @@ void prepare_queries(const AttentionShape& shape, const AttentionTask& task, boo
       scale_values(row + (task.first_kv_head + head) * count, count, score_factor(shape), dst);
       dst += count;
     }
-    if (kv.layout->type() != CacheType::kInt8) continue;
+    if (kv.layout->type() != CacheType::kInt8) {
+      if (kv.layout->values_in_keys()) lay_queries_in_lanes(rows, shape.head_size, scratch);
+      continue;
+    }
     quantize_queries(*kv.layout, rows, scratch);
     if (kv.key_bias.values == nullptr) continue;
     prepare_key_bias(kv.key_bias, task.first_kv_head + head, rows, shape.head_size, scratch);
@@ -122,11 +126,15 @@ void attend_range(const AttentionShape& shape, const AttentionTask& task, bool s
     // Both ends ascend from row to row: what the first and the last see whole, all do.
     const bool whole = seen_by(0) == positions && seen_by(rows - 1) == positions;
     const auto visible = [&](std::size_t row) { return whole ? positions : seen_by(row); };
+    const bool reads_ahead = kv.layout->values_in_keys() && positions.end < range.end;
+    const std::byte* next_page = reads_ahead ? kv.page_of(positions.end).data : nullptr;
     for (std::size_t head = 0; head < task.kv_heads; ++head) {
       block.head = task.first_kv_head + head;
       const AttentionScratch scratch = all.from(head * rows, shape.head_size);
       if (int8) {
-        attend_int8_block<Dots>(block, rotation, limit, rows, visible, scratch);
+        attend_int8_block<Dots>(block, next_page, rotation, limit, rows, visible, scratch);
+      } else if (kv.layout->values_in_keys()) {
+        attend_latent_block(block, next_page, limit, rows, visible, scratch);
       } else {
         attend_float_block(block, limit, rows, visible, scratch);
       }

@@ -15,10 +15,12 @@ std::size_t most_queries(const AttentionShape& shape) {
 }
 
 /// Calls body(task) for as many key heads together as make a block with the queries, the task without positions: few
-/// queries then read pages from end to end.
+/// queries then read pages from end to end. Keys that contain values are met by one head's rows at a time.
 template <class Body>
 void for_each_heads(const AttentionShape& shape, std::span<const AttentionQuery> queries, const Body& body) {
-  const std::size_t together = std::max<std::size_t>(1, kAttentionRows / (queries.size() * shape.heads_of_key()));
+  const bool apart = queries.front().sequence->kv.layout->values_in_keys();
+  const std::size_t most = kAttentionRows / (queries.size() * shape.heads_of_key());
+  const std::size_t together = apart ? 1 : std::max<std::size_t>(1, most);
   for (std::size_t kv_head = 0; kv_head < shape.kv_heads; kv_head += together) {
     body(AttentionTask{.queries = queries,
                        .first_kv_head = kv_head,

@@ -11,6 +11,7 @@
 #include "kernels/attention/attention.h"
 #include "kernels/attention/key_bias.h"
 #include "kernels/attention/key_value_pages.h"
+#include "kernels/engine.h"
 
 namespace ballast::kernels {
 
@@ -20,6 +21,10 @@ inline constexpr std::size_t kAttentionRows = 96;
 
 /// Keys that a row meets at once: those of a page, from a multiple of this position on.
 inline constexpr std::size_t kAttentionKeys = kPageTokens;
+
+/// Channels of float keys that contain values whose products are summed before they are added to those before: few
+/// enough that two vectors of rows stay in the first cache while they meet all keys of a block.
+inline constexpr std::size_t kChannelsAtOnce = 192;
 
 /// Positions whose softmax is computed on its own, from a multiple of this position on, and merged with the others' in
 /// order. As nothing but a position decides which part it belongs to, the order of all sums is the same whether the
@@ -35,10 +40,11 @@ inline std::size_t part_end(std::size_t position) {
 /// Most rows that meet a block of INT8 keys before they meet its values: their scores stay in L1.
 inline constexpr std::size_t kMostInt8TileRows = 6;
 
-/// Float keys that rows of queries meet at once where these are multiplied channel by channel (dot_scores-inl.h), and
-/// the most by which a row is padded there: a vector of 2048 bits.
-inline constexpr std::size_t kDotKeys = 8;
-inline constexpr std::size_t kDotPadding = 64;
+/// Rows in whole panels of this machine's float tiles, where lanes hold rows (latent_attention-inl.h).
+inline std::size_t lane_rows(std::size_t rows) {
+  const std::size_t width = own_tile_width();
+  return (rows + width - 1) / width * width;
+}
 
 /// Positions begin .. end.
 struct PositionRange {
@@ -254,7 +260,8 @@ struct AttentionScratch {
   AttentionRows rows;
   AttentionRows part;  ///< of a part that is not the first
   float* q;            ///< [rows][head_size], times the scale and log2(e)
-  float* scores;       ///< [rows][kAttentionKeys], then softmax weights
+  float* q_lanes;      ///< [lane_rows / panel rows][head_size][panel rows]: q for float keys that contain values
+  float* scores;       ///< [rows][kAttentionKeys], or [kAttentionKeys][lane_rows]; then softmax weights
   float* panel;        ///< float keys, [head_size][panel rows] or rows; or a block's F16 keys among INT8 ones
   float* values;       ///< [kAttentionKeys][value_size]: float values, or a block's F16 ones among INT8 ones
   float* rescale;      ///< [rows]: what sums so far are multiplied with
@@ -280,9 +287,10 @@ struct AttentionScratch {
         rows(cutter, row_count, value_size),
         part(cutter, row_count, value_size),
         q(cutter.take(row_count * head_size)),
-        scores(cutter.take(std::max(row_count, kMostInt8TileRows) * kAttentionKeys)),
-        panel(cutter.take(std::max(kAttentionKeys * head_size, kDotKeys * (head_size + kDotPadding)))),
-        values(cutter.take(kAttentionKeys * value_size + kSlack)),
+        q_lanes(cutter.take(lane_rows(row_count) * head_size)),
+        scores(cutter.take(std::max(lane_rows(row_count), kMostInt8TileRows) * kAttentionKeys)),
+        panel(cutter.take(kAttentionKeys * std::max(head_size, kChannelsAtOnce))),
+        values(cutter.take(kAttentionKeys * std::max(value_size, own_tile_width()) + kSlack)),
         rescale(cutter.take(row_count)),
         q_codes(cutter.take_as<std::int8_t>(row_count * query_code_stride(head_size))),
         rotated(cutter.take(head_size)),

@@ -14,7 +14,6 @@
 #include <limits>
 
 #include "kernels/attention/attention_task.h"
-#include "kernels/attention/dot_scores-inl.h"
 #include "kernels/attention/exp2-inl.h"
 #include "kernels/attention/key_value_pages.h"
 #include "kernels/exp-inl.h"
@@ -96,12 +95,9 @@ HWY_INLINE void softmax_block(float* HWY_RESTRICT scores, std::size_t valid, std
 
 /// The block's values to F32, [count][size].
 HWY_INLINE void decode_block_values(const AttentionBlock& block, float* dst) {
-  const std::size_t size = block.layout.size(RowKind::kValues);
   const std::size_t row_bytes = block.layout.row_bytes(RowKind::kValues);
-  const FloatType type = float_type(block.layout.type());
-  const std::byte* values = block.rows(RowKind::kValues) + block.begin * row_bytes;
-  if (!block.layout.values_in_keys()) return decode_values(values, type, block.count() * size, dst);
-  for (std::size_t i = 0; i < block.count(); ++i) decode_values(values + i * row_bytes, type, size, dst + i * size);
+  decode_values(block.rows(RowKind::kValues) + block.begin * row_bytes, float_type(block.layout.type()),
+                block.count() * block.layout.size(RowKind::kValues), dst);
 }
 
 /// sums = sums * rescale + weights . values
@@ -130,11 +126,7 @@ HWY_INLINE void accumulate_float_values(const AttentionBlock& block, std::size_t
 template <class Visible>
 HWY_INLINE void attend_float_block(const AttentionBlock& block, float limit, std::size_t rows, const Visible& visible,
                                    const AttentionScratch& scratch) {
-  if (block.layout.values_in_keys()) {
-    score_by_dots(block, rows, scratch);
-  } else {
-    score_float_block(block, rows, scratch);
-  }
+  score_float_block(block, rows, scratch);
   const std::size_t first = block.first_position + block.begin;
   for (std::size_t row = 0; row < rows; ++row) {
     const PositionRange seen = visible(row);

@@ -23,6 +23,7 @@
 #include "kernels/attention/int8_attention_tile-inl.h"
 #include "kernels/attention/key_bias-inl.h"
 #include "kernels/attention/key_value_pages.h"
+#include "kernels/attention/read_ahead.h"
 #include "kernels/matrix/integer_rounding-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -344,10 +345,12 @@ HWY_INLINE void attend_int8_tile(const AttentionBlock& block, std::size_t fp16, 
 }
 
 /// Adds a block to the rows' running softmax; a row sees visible(row), which lies within the block's positions. `limit`
-/// as score_limit's.
+/// as score_limit's, `next_page` null or the page that is read after this one.
 template <class Dots, class Visible>
-HWY_INLINE void attend_int8_block(const AttentionBlock& block, const KeyRotation* bias, float limit, std::size_t rows,
-                                  const Visible& visible, const AttentionScratch& scratch) {
+HWY_INLINE void attend_int8_block(const AttentionBlock& block, const std::byte* next_page, const KeyRotation* bias,
+                                  float limit, std::size_t rows, const Visible& visible,
+                                  const AttentionScratch& scratch) {
+  ReadAhead next(next_page, block.layout.bytes(), (rows + kInt8TileRows - 1) / kInt8TileRows);
   const std::size_t fp16 = prepare_values(block, scratch);
   if (block.layout.values_in_keys()) transpose_value_codes(block, scratch);
   const auto visible_slots = [&](std::size_t row) -> PositionRange {
@@ -355,6 +358,7 @@ HWY_INLINE void attend_int8_block(const AttentionBlock& block, const KeyRotation
     return {seen.begin - block.first_position, seen.end - block.first_position};
   };
   for (std::size_t row = 0; row < rows; row += kInt8TileRows) {
+    next.step();
     attend_int8_tile<Dots>(block, fp16, bias, limit, row, std::min(kInt8TileRows, rows - row), visible_slots, scratch);
   }
 }

@@ -145,20 +145,21 @@ inline void decode_panel(const void* src, FloatType type, std::size_t stride, st
   }
 }
 
-template <class DF, class V = hn::VFromD<DF>>
+template <std::size_t kVectors, class DF, class V = hn::VFromD<DF>>
 HWY_INLINE void accumulate_row(DF df, float activation, V b0, V b1, V& c0, V& c1) {
   const V a = hn::Set(df, activation);
   c0 = hn::MulAdd(a, b0, c0);
-  c1 = hn::MulAdd(a, b1, c1);
+  if constexpr (kVectors > 1) c1 = hn::MulAdd(a, b1, c1);
 }
 
 /// Multiplies kRows rows of src with one panel whose rows lie `panel_stride` values apart, and hands the two vectors of
-/// each row to store(row, c0, c1). Sums run over `depth` in order whatever kRows is, so a result does not
-/// depend on how rows are cut into tiles.
+/// each row to store(row, c0, c1); of a panel of one vector, c1 is 0. A row's values lie `step` apart. Sums run over
+/// `depth` in order whatever kRows is, so a result does not depend on how rows are cut into tiles.
 /// Named variables, because arrays of vectors neither exist on SVE nor stay in registers on gcc.
-template <std::size_t kRows, class T, class Store>
+template <std::size_t kRows, std::size_t kVectors = 2, class T, class Store>
 HWY_INLINE void multiply_tile(const float* HWY_RESTRICT src, std::size_t stride, const T* HWY_RESTRICT panel,
-                              std::size_t panel_stride, std::size_t depth, const Store& store) {
+                              std::size_t panel_stride, std::size_t depth, const Store& store, std::size_t step = 1) {
+  static_assert(kVectors == 1 || kVectors == 2);
   const FloatTag df;
   const std::size_t lanes = hn::Lanes(df);
   auto c00 = hn::Zero(df), c01 = c00;
@@ -175,21 +176,21 @@ HWY_INLINE void multiply_tile(const float* HWY_RESTRICT src, std::size_t stride,
   auto cb0 = c00, cb1 = c00;
   for (std::size_t k = 0; k < depth; ++k) {
     const auto b0 = load_as_float(df, panel);
-    const auto b1 = load_as_float(df, panel + lanes);
+    const auto b1 = kVectors > 1 ? load_as_float(df, panel + lanes) : b0;
     panel += panel_stride;
-    const float* a = src + k;
-    accumulate_row(df, a[0], b0, b1, c00, c01);
-    if constexpr (kRows > 1) accumulate_row(df, a[stride], b0, b1, c10, c11);
-    if constexpr (kRows > 2) accumulate_row(df, a[2 * stride], b0, b1, c20, c21);
-    if constexpr (kRows > 3) accumulate_row(df, a[3 * stride], b0, b1, c30, c31);
-    if constexpr (kRows > 4) accumulate_row(df, a[4 * stride], b0, b1, c40, c41);
-    if constexpr (kRows > 5) accumulate_row(df, a[5 * stride], b0, b1, c50, c51);
-    if constexpr (kRows > 6) accumulate_row(df, a[6 * stride], b0, b1, c60, c61);
-    if constexpr (kRows > 7) accumulate_row(df, a[7 * stride], b0, b1, c70, c71);
-    if constexpr (kRows > 8) accumulate_row(df, a[8 * stride], b0, b1, c80, c81);
-    if constexpr (kRows > 9) accumulate_row(df, a[9 * stride], b0, b1, c90, c91);
-    if constexpr (kRows > 10) accumulate_row(df, a[10 * stride], b0, b1, ca0, ca1);
-    if constexpr (kRows > 11) accumulate_row(df, a[11 * stride], b0, b1, cb0, cb1);
+    const float* a = src + k * step;
+    accumulate_row<kVectors>(df, a[0], b0, b1, c00, c01);
+    if constexpr (kRows > 1) accumulate_row<kVectors>(df, a[stride], b0, b1, c10, c11);
+    if constexpr (kRows > 2) accumulate_row<kVectors>(df, a[2 * stride], b0, b1, c20, c21);
+    if constexpr (kRows > 3) accumulate_row<kVectors>(df, a[3 * stride], b0, b1, c30, c31);
+    if constexpr (kRows > 4) accumulate_row<kVectors>(df, a[4 * stride], b0, b1, c40, c41);
+    if constexpr (kRows > 5) accumulate_row<kVectors>(df, a[5 * stride], b0, b1, c50, c51);
+    if constexpr (kRows > 6) accumulate_row<kVectors>(df, a[6 * stride], b0, b1, c60, c61);
+    if constexpr (kRows > 7) accumulate_row<kVectors>(df, a[7 * stride], b0, b1, c70, c71);
+    if constexpr (kRows > 8) accumulate_row<kVectors>(df, a[8 * stride], b0, b1, c80, c81);
+    if constexpr (kRows > 9) accumulate_row<kVectors>(df, a[9 * stride], b0, b1, c90, c91);
+    if constexpr (kRows > 10) accumulate_row<kVectors>(df, a[10 * stride], b0, b1, ca0, ca1);
+    if constexpr (kRows > 11) accumulate_row<kVectors>(df, a[11 * stride], b0, b1, cb0, cb1);
   }
   store(0, c00, c01);
   if constexpr (kRows > 1) store(1, c10, c11);
@@ -205,13 +206,14 @@ HWY_INLINE void multiply_tile(const float* HWY_RESTRICT src, std::size_t stride,
   if constexpr (kRows > 11) store(11, cb0, cb1);
 }
 
-template <std::size_t kMostRows, class T, class Store>
+template <std::size_t kMostRows, std::size_t kVectors = 2, class T, class Store>
 HWY_INLINE void multiply_tile_of(std::size_t rows, const float* src, std::size_t stride, const T* panel,
-                                 std::size_t panel_stride, std::size_t depth, const Store& store) {
+                                 std::size_t panel_stride, std::size_t depth, const Store& store,
+                                 std::size_t step = 1) {
   if (rows == kMostRows) {
-    multiply_tile<kMostRows>(src, stride, panel, panel_stride, depth, store);
+    multiply_tile<kMostRows, kVectors>(src, stride, panel, panel_stride, depth, store, step);
   } else if constexpr (kMostRows > 1) {
-    multiply_tile_of<kMostRows - 1>(rows, src, stride, panel, panel_stride, depth, store);
+    multiply_tile_of<kMostRows - 1, kVectors>(rows, src, stride, panel, panel_stride, depth, store, step);
   }
 }
 
