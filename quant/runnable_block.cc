@@ -115,4 +115,13 @@ model::BlockParts runnable_parts(const WorkingBlock& block, const ModelSpec& spe
   return {.linear = linear, .norm = norm, .vector = vector, .experts = experts_of(block, spec, linear)};
 }
 
+std::shared_ptr<const model::Embedding> runnable_embedding(const WorkingBlock& front, const ModelSpec& spec,
+                                                           const ActivationRoundings& activations) {
+  model::BlockParts parts = runnable_parts(front, spec, activations);
+  if (spec.token_inputs) {
+    parts.linear = [view = std::move(parts.linear)](model::Part part) { return model::in_own_memory(view(part)); };
+  }
+  return std::make_shared<const model::Embedding>(spec, parts);
+}
+
 }  // namespace ballast::quant

@@ -3,9 +3,11 @@
 #define BALLAST_QUANT_RUNNABLE_BLOCK_H_
 
 #include <functional>
+#include <memory>
 
 #include "ballast/recipe.h"
 #include "model/block_parts.h"
+#include "model/outer_weights.h"
 #include "quant/working_block.h"
 
 namespace ballast::quant {
@@ -31,6 +33,10 @@ ActivationRounding fine_rounding(const WorkingLinear& linear);
 /// The parts of `block`, which must outlive what is made of them. `spec` is the one after the passes so far.
 model::BlockParts runnable_parts(const WorkingBlock& block, const ModelSpec& spec,
                                  const ActivationRoundings& activations);
+
+/// What `front` has in front of the blocks, to be kept: where blocks ask it for token inputs, with weights of its own.
+std::shared_ptr<const model::Embedding> runnable_embedding(const WorkingBlock& front, const ModelSpec& spec,
+                                                           const ActivationRoundings& activations);
 
 }  // namespace ballast::quant
 

@@ -51,7 +51,8 @@ class SampleStream {
   SampleRows& rows() { return rows_; }
   const SampleRows& rows() const { return rows_; }
 
-  /// Samples in front of the first block, after those that are there already.
+  /// Samples in front of the first block, after those that are there already. Where blocks read token inputs, the
+  /// embedding is kept: quant::runnable_embedding.
   void embed(std::shared_ptr<const model::Embedding> embedding, const SampleTokens& tokens);
 
   /// Where samples that were embedded elsewhere come from, as blocks that read token inputs need to know. Of more

@@ -51,12 +51,7 @@ void BlockConversion::restore_samples() {
   if (!spec().token_inputs) return;
   WorkingBlock front = blocks_.load(0, Values::kAll);
   quantize(front, inputs_.recipe().rounding);
-  stream_.set_origin(embedding_of(front), own);
-}
-
-std::shared_ptr<const model::Embedding> BlockConversion::embedding_of(const WorkingBlock& front) const {
-  return std::make_shared<const model::Embedding>(
-      spec(), runnable_parts(front, spec(), activation_roundings(inputs_.recipe())));
+  stream_.set_origin(runnable_embedding(front, spec(), activation_roundings(inputs_.recipe())), own);
 }
 
 void BlockConversion::count_experts(const WorkingBlock& block) {
@@ -88,7 +83,8 @@ void BlockConversion::round(WorkingBlock& block, std::size_t index) {
   const auto parts = [&] { return runnable_parts(block, spec(), activation_roundings(inputs_.recipe())); };
   if (index == 0) {
     quantize(block, rounding);
-    stream_.embed(embedding_of(block), own_samples(inputs_.samples(), inputs_.sharing()));
+    stream_.embed(runnable_embedding(block, spec(), activation_roundings(inputs_.recipe())),
+                  own_samples(inputs_.samples(), inputs_.sharing()));
     return;
   }
   const std::size_t layer = index - 1;

@@ -41,7 +41,6 @@ class BlockConversion {
   std::vector<ConvertedModule> restore(std::size_t index);
   std::vector<ConvertedModule> convert(std::size_t index);
   void restore_samples();
-  std::shared_ptr<const model::Embedding> embedding_of(const WorkingBlock& front) const;
   void round(WorkingBlock& block, std::size_t index);
   void count_experts(const WorkingBlock& block);
 

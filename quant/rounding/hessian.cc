@@ -1,7 +1,9 @@
 #include "quant/rounding/hessian.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
+#include <string>
 
 #include "ballast/error.h"
 #include "kernels/matrix/float_matrix.h"
@@ -67,6 +69,9 @@ InverseCholesky factorize(const Hessian& moments, std::span<const std::int32_t> 
   for (const std::int32_t column : outlier_columns) is_outlier[static_cast<std::size_t>(column)] = 1;
   double trace = 0;
   for (std::size_t c = 0; c < n; ++c) trace += double{values[c * n + c]};
+  if (!std::isfinite(trace)) {
+    throw Error("calibration", "the second moments of an input of " + std::to_string(n) + " channels are not finite");
+  }
   const double damp = trace > 0 ? damping * trace / static_cast<double>(n) : 1.0;
 
   factor.order.resize(n);

@@ -119,9 +119,7 @@ bool SensitivityAnalysis::is_own(std::size_t probe) const {
 }
 
 void SensitivityAnalysis::add_front(WorkingBlock& front) {
-  const auto embedding = [&] {
-    return std::make_shared<const model::Embedding>(spec_, runnable_parts(front, spec_, fine_rounding));
-  };
+  const auto embedding = [&] { return runnable_embedding(front, spec_, fine_rounding); };
   const SampleTokens probe_tokens = tokens_.first(options_.probe_samples);
   samples_.embed(embedding(), own_samples(tokens_, options_.sharing));
   base_.embed(embedding(), probe_tokens);

@@ -87,8 +87,7 @@ struct MeasuredBlock {
     for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int>(i * 7 % 31);
     const WorkingBlock front = loader.load(0, true);
     SampleStream stream(spec, kLength);
-    stream.embed(std::make_shared<const model::Embedding>(spec, runnable_parts(front, spec, fine_rounding)),
-                 {ids, kLength});
+    stream.embed(runnable_embedding(front, spec, fine_rounding), {ids, kLength});
     const std::vector<float> before = stream.rows().hidden;
     stream.measure(model::assemble_block(spec, layer, runnable_parts(block, spec, fine_rounding)), layer,
                    {.samples = 2}, SampleStream::Then::kStay, what, block);

@@ -1,11 +1,14 @@
 #include "quant/rounding/gptq.h"
+#include "ballast/error.h"
 
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <limits>
 #include <random>
 #include <vector>
 
+#include "ballast/error.h"
 #include "kernels/matrix/quantized_matrix.h"
 #include "quant/rounding/rounding.h"
 #include "with_threads.h"
@@ -189,6 +192,13 @@ TEST_CASE("GPTQ gives the same bytes for any number of threads") {
     CHECK(tensor.scale_codes == tensors.front().scale_codes);
     CHECK(tensor.zeros == tensors.front().zeros);
   }
+}
+
+TEST_CASE("moments that are not finite are refused") {
+  constexpr std::size_t kCols = 2;
+  const Hessian moments{.cols = kCols, .rows = 4, .values = {1, 0, 0, std::numeric_limits<float>::quiet_NaN()}};
+  CHECK_THROWS_WITH_AS(factorize(moments, {}, 0.01),
+                       "calibration: the second moments of an input of 2 channels are not finite", Error);
 }
 
 }  // namespace

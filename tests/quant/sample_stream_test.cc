@@ -47,8 +47,7 @@ TEST_CASE("in front of what writes the stream, a token counts by the inverse of 
     for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int>(i * 7 % 31);
     const WorkingBlock front = loader.load(0, true);
     SampleStream stream(spec, kLength);
-    stream.embed(std::make_shared<const model::Embedding>(spec, runnable_parts(front, spec, fine_rounding)),
-                 {ids, kLength});
+    stream.embed(runnable_embedding(front, spec, fine_rounding), {ids, kLength});
     for (float& value : std::span(stream.rows().hidden).first(spec.hidden_size)) value *= 1000;  // a massive token
     std::vector<float> hidden = stream.rows().hidden;
     stream.measure(weights, layer, {.samples = 2}, SampleStream::Then::kAdvance, {.shrink = false}, block);
@@ -94,7 +93,12 @@ TEST_CASE("samples pass a model block by block as they pass it whole, shared key
     const ModelSpec& spec = source.spec();
     std::vector<int> ids(3 * kLength);
     for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int>(i * 7 % 31);
-    const auto embedding = std::make_shared<const model::Embedding>(spec, source.parts());
+    std::shared_ptr<const model::Embedding> embedding;
+    {
+      const WorkingBlock front = WorkingBlockLoader(source, nullptr).load(0, true);  // which need not last
+      embedding = runnable_embedding(front, spec, fine_rounding);
+      if (!spec.token_inputs) embedding = std::make_shared<const model::Embedding>(spec, source.parts());
+    }
     SampleStream stream(spec, kLength);
     stream.embed(embedding, {ids, kLength});
     SampleStream later(spec, kLength);  // the same samples, saved on their way
