@@ -81,8 +81,7 @@ class Calibration {
     }
     const ModelSpec& spec = source_.spec();
     outer_.emplace(source_.spec(), source_.parts());
-    const model::OuterWeights& outer = *outer_;
-    load_samples(outer);
+    load_samples();
     jobs::check_sharing(samples_.size(), ranks_);
     mine_ = jobs::samples_of_rank(ranks_.rank(), ranks_.size(), samples_.size());
     hidden_.resize((mine_.size() * options_.length + prefix_.size()) * hidden_size());
@@ -90,13 +89,13 @@ class Calibration {
     massive_rows_.assign(mine_.size() * options_.length, 0);
     const std::optional<std::size_t> restored =
         state_ ? calib::restore_progress(*state_, ranks_, progress_so_far()) : std::nullopt;
-    if (!restored) begin(outer);
+    if (!restored) begin();
     for (std::size_t layer = restored.value_or(0) + 1; layer <= spec.layers.size(); ++layer) {
       run_block(layer);
       if (state_) calib::save_progress(*state_, ranks_, layer, progress_so_far());
     }
     if (progress_) progress_(stage_, spec.layers.size(), spec.layers.size());
-    measure_head(outer);
+    measure_head();
     findings_.describe(statistics_);
     if (state_ && !state_->problem().empty() && ranks_.first() && options_.on_message) {
       options_.on_message(state_->problem());
@@ -105,9 +104,9 @@ class Calibration {
   }
 
  private:
-  void load_samples(const model::OuterWeights& outer) {
+  void load_samples() {
     calib::ChosenSamples chosen = known_ != nullptr ? calib::samples_of(*known_)
-                                                    : calib::choose_samples(source_, outer, options_, ranks_,
+                                                    : calib::choose_samples(source_, *outer_, options_, ranks_,
                                                                             state_ ? &*state_ : nullptr, progress_);
     samples_ = std::move(chosen.samples);
     statistics_.text = std::move(chosen.text);
@@ -127,19 +126,14 @@ class Calibration {
 
   /// What a layer gets of tokens themselves.
   model::StridedRows token_inputs(std::size_t layer, std::span<const std::vector<int>> sequences) {
-    const std::size_t width = model::token_input_width(source_.spec());
-    if (width == 0) return {};
     token_inputs_.clear();
-    for (const std::vector<int>& ids : sequences) {
-      token_inputs_.resize(token_inputs_.size() + ids.size() * width);
-      outer_->token_inputs(ids, token_inputs_.data() + token_inputs_.size() - ids.size() * width);
-    }
+    for (const std::vector<int>& ids : sequences) outer_->embedding().add_token_inputs(ids, token_inputs_);
     return model::token_inputs_of_layer(source_.spec(), token_inputs_.data(), layer);
   }
 
   float* hidden_of_prefix() { return hidden_.data() + mine_.size() * options_.length * hidden_size(); }
 
-  void begin(const model::OuterWeights& outer) {
+  void begin() {
     statistics_.model = std::filesystem::path(source_.checkpoint().path()).filename().string();
     statistics_.samples = samples_.size();
     statistics_.length = options_.length;
@@ -149,10 +143,10 @@ class Calibration {
     for (const std::vector<int>& sample : samples_) {
       statistics_.tokens.insert(statistics_.tokens.end(), sample.begin(), sample.end());
     }
-    outer.embed(prefix_, 0, hidden_of_prefix());
+    outer_->embedding().embed(prefix_, 0, hidden_of_prefix());
     OutputMagnitudes output(hidden_size());
     for (std::size_t s = mine_.begin; s < mine_.end; ++s) {
-      outer.embed(samples_[s], prefix_.size(), hidden_of(s));
+      outer_->embedding().embed(samples_[s], prefix_.size(), hidden_of(s));
       output.add(hidden_of(s), s * options_.length, std::span(massive_rows_).subspan(row_of(s), options_.length));
     }
     finish_output(0, output);
@@ -261,7 +255,8 @@ class Calibration {
     return rows;
   }
 
-  void measure_head(const model::OuterWeights& outer) {
+  void measure_head() {
+    const model::OuterWeights& outer = *outer_;
     calib::InputRanges input{{outer.head_linear().name}, ChannelRanges(hidden_size())};
     calib::InputRanges transform{{}, ChannelRanges(hidden_size())};
     if (outer.head_transform()) transform.linears.push_back(outer.head_transform()->name);

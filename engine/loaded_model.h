@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <memory>
 
-#include "ballast/experts.h"
+#include "ballast/model_options.h"
 #include "engine/engine.h"
 #include "model/model.h"
 #include "text/tokenizer.h"

@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "ballast/experts.h"
+#include "ballast/model_options.h"
 
 namespace ballast::eval {
 

@@ -145,7 +145,7 @@ void Model::flag_fp16_tokens(std::span<const int> ids, std::size_t position, std
 void Model::check(std::span<const int> ids, const SequenceState& state) const {
   const KeyValueCache& cache = state.cache();
   if (state.spoiled()) throw Error("sequence", "a step failed and left its state half-changed: begin it anew");
-  outer_.check(ids, cache.position());
+  outer_.embedding().check(ids, cache.position());
   if (!cache.rolling() && ids.size() > cache.room()) {
     throw Error("cache", "has room for " + std::to_string(cache.room()) + " more tokens, " +
                              std::to_string(ids.size()) + " come: make a longer one");
@@ -201,17 +201,14 @@ bool Model::cut_pass(std::span<const SequenceTokens> batch, Workspace& workspace
 void Model::begin_pass(Workspace& workspace) const {
   if (workspace.fp16_flags_.size() < workspace.pieces_.size()) workspace.fp16_flags_.resize(workspace.pieces_.size());
   float* hidden = workspace.hidden_.data();
-  const std::size_t token_input_size = token_input_width(spec());
-  workspace.token_inputs_.resize(workspace.hidden_.size() / spec().hidden_size * token_input_size);
-  float* token_inputs = workspace.token_inputs_.data();
+  workspace.token_inputs_.clear();
   for (std::size_t i = 0; i < workspace.pieces_.size(); ++i) {
     const std::span<const int> ids = workspace.pieces_[i].ids;
     BatchSequence& sequence = workspace.batch_[i];
     const std::size_t position = sequence.state->position();
-    outer_.embed(ids, position, hidden);
-    if (token_input_size > 0) outer_.token_inputs(ids, token_inputs);
+    outer_.embedding().embed(ids, position, hidden);
+    outer_.embedding().add_token_inputs(ids, hidden, workspace.activations_.quantized, workspace.token_inputs_);
     hidden += ids.size() * spec().hidden_size;
-    token_inputs += ids.size() * token_input_size;
     if (sequence.state->cache().type() != kernels::CacheType::kInt8) continue;
     flag_fp16_tokens(ids, position, workspace.fp16_flags_[i]);
     sequence.fp16_tokens = workspace.fp16_flags_[i];

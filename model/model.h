@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "ballast/cache.h"
-#include "ballast/experts.h"
+#include "ballast/model_options.h"
 #include "ballast/spec.h"
 #include "model/experts/expert_cache.h"
 #include "model/forward/forward.h"

@@ -65,15 +65,17 @@ void Embedding::embed(std::span<const int> ids, std::size_t position, float* hid
   if (!norm_.gain.empty()) norm_.apply(hidden, ids.size(), hidden);
 }
 
-void Embedding::token_inputs(std::span<const int> ids, float* inputs) const {
+void Embedding::add_token_inputs(std::span<const int> ids, const float* embedded,
+                                 kernels::QuantizedActivations& scratch, std::vector<float>& inputs) const {
+  if (!token_inputs_) return;
   const auto& [spec, table, projection, norm] = *token_inputs_;
-  std::vector<float> embedded(ids.size() * hidden_size_);
-  embed(ids, 0, embedded.data());
   const std::size_t size = projection.rows();
-  const LinearOutput output[] = {{&projection, inputs, size}};
-  kernels::QuantizedActivations scratch;
-  apply(output, LinearRows(embedded.data(), hidden_size_), ids.size(), scratch);
-  kernels::rms_norm_heads(inputs, ids.size(), size / spec.size, spec.size, size, norm.gain.data(),
+  const std::size_t before = inputs.size();
+  inputs.resize(before + ids.size() * size);
+  float* added = inputs.data() + before;
+  const LinearOutput output[] = {{&projection, added, size}};
+  apply(output, LinearRows(embedded, hidden_size_), ids.size(), scratch);
+  kernels::rms_norm_heads(added, ids.size(), size / spec.size, spec.size, size, norm.gain.data(),
                           static_cast<float>(spec.projection_epsilon));
   const auto table_scale = static_cast<float>(spec.table_scale);
   const auto scale = static_cast<float>(spec.scale);
@@ -82,9 +84,17 @@ void Embedding::token_inputs(std::span<const int> ids, float* inputs) const {
   kernels::parallel_tasks(ids.size(), threads, [&](std::size_t i, std::size_t thread) {
     float* row = rows.of(thread);
     decode_row(table, static_cast<std::size_t>(ids[i]), row);
-    float* input = inputs + i * size;
+    float* input = added + i * size;
     for (std::size_t c = 0; c < size; ++c) input[c] = scale * (input[c] + table_scale * row[c]);
   });
+}
+
+void Embedding::add_token_inputs(std::span<const int> ids, std::vector<float>& inputs) const {
+  if (!token_inputs_) return;
+  std::vector<float> embedded(ids.size() * hidden_size_);
+  embed(ids, 0, embedded.data());
+  kernels::QuantizedActivations scratch;
+  add_token_inputs(ids, embedded.data(), scratch, inputs);
 }
 
 std::size_t Embedding::weights() const {

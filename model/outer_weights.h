@@ -20,7 +20,7 @@ inline std::size_t token_input_width(const ModelSpec& spec) {
   return spec.token_inputs ? spec.layers.size() * spec.token_inputs->size : 0;
 }
 
-/// One layer's part of Embedding::token_inputs.
+/// One layer's part of what Embedding::add_token_inputs appends.
 inline StridedRows token_inputs_of_layer(const ModelSpec& spec, const float* inputs, std::size_t layer) {
   if (!spec.token_inputs) return {};
   return {.rows = inputs + layer * spec.token_inputs->size, .stride = token_input_width(spec)};
@@ -38,9 +38,13 @@ class Embedding {
   /// what check() does.
   void embed(std::span<const int> ids, std::size_t position, float* hidden) const;
 
-  /// What each layer gets of consecutive tokens themselves, [ids.size()][layers * TokenInputSpec::size], where the spec
-  /// has that. Throws what check() does.
-  void token_inputs(std::span<const int> ids, float* inputs) const;
+  /// Appends what the layers get of consecutive tokens themselves, [ids.size()][layers * TokenInputSpec::size], or
+  /// nothing where the spec has no such inputs. `embedded`: what embed() made of the tokens.
+  void add_token_inputs(std::span<const int> ids, const float* embedded, kernels::QuantizedActivations& scratch,
+                        std::vector<float>& inputs) const;
+
+  /// The same, for those who have not embedded the tokens. Throws what check() does.
+  void add_token_inputs(std::span<const int> ids, std::vector<float>& inputs) const;
 
   const Linear& table() const { return table_; }
   Linear& table() { return table_; }
@@ -69,13 +73,7 @@ class OuterWeights {
  public:
   OuterWeights(const ModelSpec& spec, const BlockParts& parts);
 
-  /// Embedding::check, embed and token_inputs.
-  void check(std::span<const int> ids, std::size_t position) const { embedding_.check(ids, position); }
-  void embed(std::span<const int> ids, std::size_t position, float* hidden) const {
-    embedding_.embed(ids, position, hidden);
-  }
-
-  void token_inputs(std::span<const int> ids, float* inputs) const { embedding_.token_inputs(ids, inputs); }
+  const Embedding& embedding() const { return embedding_; }
 
   /// Hidden values [m][hidden_size] after the model's last norm, where it has one. dst may be `hidden`.
   void normalize(const float* hidden, std::size_t m, float* dst) const;

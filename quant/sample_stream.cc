@@ -218,11 +218,10 @@ void SampleStream::resize(const SampleTokens& tokens) {
 /// What a layer gets of the tokens themselves.
 model::StridedRows SampleStream::token_inputs(std::size_t layer, const Samples& batch) {
   if (!spec_.token_inputs) return {};
-  const std::size_t size = length_ * model::token_input_width(spec_);
-  token_inputs_.resize(batch.count * size);
+  token_inputs_.clear();
   for (std::size_t i = 0; i < batch.count; ++i) {
     const std::size_t sample = (batch.first + i) % tokens_.count();
-    embedding_->token_inputs(tokens_.ids.subspan(sample * length_, length_), token_inputs_.data() + i * size);
+    embedding_->add_token_inputs(tokens_.ids.subspan(sample * length_, length_), token_inputs_);
   }
   return model::token_inputs_of_layer(spec_, token_inputs_.data(), layer);
 }

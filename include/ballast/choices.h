@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "ballast/cache.h"
-#include "ballast/experts.h"
+#include "ballast/model_options.h"
 #include "ballast/progress.h"
 
 namespace ballast {

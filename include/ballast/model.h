@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "ballast/chat.h"
-#include "ballast/experts.h"
+#include "ballast/model_options.h"
 #include "ballast/spec.h"
 #include "ballast/tensor.h"
 

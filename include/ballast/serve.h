@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "ballast/cache.h"
-#include "ballast/experts.h"
+#include "ballast/model_options.h"
 #include "ballast/threads.h"
 
 namespace ballast {

@@ -33,6 +33,11 @@ files::JsonReader text_config(const files::JsonReader& config) {
   return config.has("text_config") ? config.object("text_config") : config;
 }
 
+ModelSpec spec_of_whole(const files::JsonReader& config, ModelSpec text) {
+  text.tied_embeddings = config.flag("tie_word_embeddings", text.tied_embeddings);
+  return text;
+}
+
 ModelSpec DecoderConfig::finish() const {
   ModelSpec finished = spec;
   finished.layers.assign(layers, {.mixer = attention, .mlp = mlp});
@@ -163,6 +168,23 @@ void set_uniform_window(const files::JsonReader& config, std::optional<std::size
   }
   if (!windows.empty()) check_layer_types(config, spec.layers.size(), {"sliding_attention"});
   set_windows(spec, windows);
+}
+
+std::vector<bool> read_rotated_layers(const files::JsonReader& config, std::size_t layers, EmptyList empty) {
+  std::vector<bool> rotated(layers);
+  std::vector<int> flags;
+  if (config.has("no_rope_layers")) flags = config.at("no_rope_layers").integers<int>(0, 1);
+  if (!config.has("no_rope_layers") || (flags.empty() && empty == EmptyList::kAbsent)) {
+    const std::size_t interval = config.size("no_rope_layer_interval", 4);
+    for (std::size_t layer = 0; layer < layers; ++layer) rotated[layer] = (layer + 1) % interval != 0;
+    return rotated;
+  }
+  if (flags.size() < layers) {
+    config.fail("no_rope_layers",
+                "has " + std::to_string(flags.size()) + " entries for " + std::to_string(layers) + " layers");
+  }
+  for (std::size_t layer = 0; layer < layers; ++layer) rotated[layer] = flags[layer] != 0;
+  return rotated;
 }
 
 std::size_t read_window(const files::JsonReader& config, std::size_t fallback) {

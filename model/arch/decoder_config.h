@@ -44,6 +44,10 @@ inline constexpr std::array<std::string_view, 2> kTextPrefixes = {"model.languag
 /// The part of a model's configuration that is about text: all of it, or, where the model also sees, an object in it.
 files::JsonReader text_config(const files::JsonReader& config);
 
+/// The spec of a model that also sees, from that of its text_config: whether head and embedding are one may be said
+/// beside that.
+ModelSpec spec_of_whole(const files::JsonReader& config, ModelSpec text);
+
 /// Names of those that took over its matrices, but normalize what attention and MLP return instead of what they read.
 inline constexpr std::array<TensorNames, 14> kOutputNormNames{{
     {Role::kEmbedding, "model.embed_tokens", ""},
@@ -161,6 +165,12 @@ void set_windows(ModelSpec& spec, const std::vector<std::size_t>& windows);
 /// other layers: transformers gives every layer the window, whatever `layer_types` says, so only what agrees is let
 /// through.
 void set_uniform_window(const files::JsonReader& config, std::optional<std::size_t> window_by_default, ModelSpec& spec);
+
+/// Which layers rotate: those that `no_rope_layers`, despite its name, says 1 for; without that list, or with an empty
+/// one where a family takes that for none, all but every `no_rope_layer_interval`-th.
+enum class EmptyList { kRefused, kAbsent };
+std::vector<bool> read_rotated_layers(const files::JsonReader& config, std::size_t layers,
+                                      EmptyList empty = EmptyList::kRefused);
 
 /// The window of a family in which some layers have one: `sliding_window`, which may be absent but not null.
 std::size_t read_window(const files::JsonReader& config, std::size_t fallback);

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "ballast/experts.h"
+#include "ballast/model_options.h"
 #include "model/experts/expert_store.h"
 
 namespace ballast::model {

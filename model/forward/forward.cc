@@ -30,11 +30,7 @@ void add_returned(const BlockPass& pass, const Norm& own, const Norm& of_layout,
   float* returned = pass.activations.returned.data();
   if (!own.gain.empty()) own.apply(returned, count, returned);
   if (pass.spec.layout == BlockLayout::kOutputNorm) of_layout.apply(returned, count, returned);
-  const auto scale = static_cast<float>(pass.spec.residual_scale);
-  const std::size_t size = count * pass.spec.hidden_size;
-  kernels::parallel_ranges(size, kernels::threads_for(size), [&](std::size_t begin, std::size_t end) {
-    for (std::size_t i = begin; i < end; ++i) hidden[i] += scale * returned[i];
-  });
+  add_values(returned, count * pass.spec.hidden_size, static_cast<float>(pass.spec.residual_scale), hidden);
 }
 
 /// Where a half of the block adds what it returns: the stream, unless something happens to it first.
@@ -119,23 +115,28 @@ std::size_t forward_parallel(const BlockPass& pass, float* hidden) {
   return pass.tokens;
 }
 
-/// Of each row that goes on after `count` of the batch's tokens do, its token.
-std::vector<std::size_t> tokens_of_rows(const BlockPass& pass, std::size_t count) {
-  std::vector<std::size_t> tokens;
-  tokens.reserve(count);
-  std::size_t end = 0;
+/// Activates the rows of the batch's tokens that go on, and multiplies them by what the layer gets of each token.
+void multiply_by_token_inputs(const BlockPass& pass, float* rows) {
+  const StridedRows& inputs = pass.options.token_inputs;
+  const std::size_t size = pass.spec.token_inputs->size;
+  const float* input = inputs.rows;
   for (const BatchSequence& sequence : pass.batch) {
-    end += sequence.tokens;
-    const std::size_t left = pass.options.wanted_only ? sequence.wanted : sequence.tokens;
-    for (std::size_t token = end - left; token < end; ++token) tokens.push_back(token);
+    const std::size_t count = pass.options.wanted_only ? sequence.wanted : sequence.tokens;
+    input += (sequence.tokens - count) * inputs.stride;
+    kernels::parallel_ranges(count, kernels::threads_for(count * size), [&](std::size_t begin, std::size_t end) {
+      kernels::activate(pass.layer.mlp.activation, rows + begin * size, (end - begin) * size);
+      for (std::size_t i = begin; i < end; ++i) {
+        for (std::size_t c = 0; c < size; ++c) rows[i * size + c] *= input[i * inputs.stride + c];
+      }
+    });
+    input += count * inputs.stride;
+    rows += count * size;
   }
-  return tokens;
 }
 
 /// What the layer gets of the tokens themselves, for `count` rows of hidden.
 void add_token_inputs(const BlockPass& pass, std::size_t count, float* hidden) {
   const TokenInputWeights& weights = *pass.block.token_inputs;
-  const StridedRows& inputs = pass.options.token_inputs;
   const std::size_t size = pass.spec.token_inputs->size;
   const std::size_t hidden_size = pass.spec.hidden_size;
   BlockActivations& a = pass.activations;
@@ -147,14 +148,7 @@ void add_token_inputs(const BlockPass& pass, std::size_t count, float* hidden) {
   };
   const LinearOutput gate[] = {{&weights.gate, a.token_hidden.data(), size}};
   pass.apply_linears(gate, {kernels::RowSource(row), hidden_size, a.token_stream.data()}, count);
-  const std::vector<std::size_t> tokens = tokens_of_rows(pass, count);
-  kernels::parallel_ranges(count, kernels::threads_for(count * size), [&](std::size_t begin, std::size_t end) {
-    kernels::activate(pass.layer.mlp.activation, a.token_hidden.data() + begin * size, (end - begin) * size);
-    for (std::size_t i = begin; i < end; ++i) {
-      const float* input = inputs.rows + tokens[i] * inputs.stride;
-      for (std::size_t c = 0; c < size; ++c) a.token_hidden.data()[i * size + c] *= input[c];
-    }
-  });
+  multiply_by_token_inputs(pass, a.token_hidden.data());
   const LinearOutput output[] = {{&weights.output, a.returned.data(), hidden_size}};
   pass.apply_linears(output, {a.token_hidden.data(), size}, count);
   add_returned(pass, weights.post_norm, {}, count, hidden);
@@ -273,6 +267,22 @@ void BlockPass::apply_linears(std::span<const LinearOutput> outputs, const Linea
   const LinearRows kept = rows.in_memory(count);
   record(linears, kept.all(count), count, {row_tokens.begin(), row_tokens.end()});
   if (count > 0) apply(outputs, kept, count, activations.quantized);
+}
+
+void find_first_rows(const BlockPass& pass) {
+  std::vector<std::size_t>& first_rows = pass.activations.first_rows;
+  first_rows.clear();
+  std::size_t first = 0;
+  for (const BatchSequence& sequence : pass.batch) {
+    first_rows.push_back(first);
+    first += sequence.tokens;
+  }
+}
+
+void add_values(const float* values, std::size_t count, float scale, float* sum) {
+  kernels::parallel_ranges(count, kernels::threads_for(count), [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i) sum[i] += scale * values[i];
+  });
 }
 
 std::size_t keep_wanted_rows(std::span<const BatchSequence> batch, std::size_t row_size, float* rows) {

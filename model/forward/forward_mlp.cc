@@ -89,10 +89,7 @@ void forward_plain(const BlockPass& pass, const MlpWeights& mlp, const LinearRow
 /// hidden += rows, normalized, of which nothing is needed afterwards.
 void add_normalized(const BlockPass& pass, const Norm& norm, float* rows, float* hidden) {
   norm.apply(rows, pass.tokens, rows);
-  const std::size_t size = pass.tokens * pass.spec.hidden_size;
-  kernels::parallel_ranges(size, kernels::threads_for(size), [&](std::size_t begin, std::size_t end) {
-    for (std::size_t i = begin; i < end; ++i) hidden[i] += rows[i];
-  });
+  add_values(rows, pass.tokens * pass.spec.hidden_size, 1.0F, hidden);
 }
 
 /// hidden += what the shared MLP makes of `input` [tokens][hidden_size], which may be normalized, or of which its

@@ -51,6 +51,12 @@ struct BlockPass {
               std::vector<std::size_t> row_tokens = {}) const;
 };
 
+/// Writes into the activations which of the pass's rows is each sequence's first.
+void find_first_rows(const BlockPass& pass);
+
+/// sum[i] += scale * values[i]
+void add_values(const float* values, std::size_t count, float scale, float* sum);
+
 /// Moves the rows of each sequence's wanted tokens to the front. Returns how many these are.
 std::size_t keep_wanted_rows(std::span<const BatchSequence> batch, std::size_t row_size, float* rows);
 

@@ -255,12 +255,7 @@ std::size_t HeadAttention::forward(const BlockPass& pass, const LinearRows& inpu
 
   project(pass, layout, input);
   place_heads(pass, layout);
-  a.first_rows.clear();
-  std::size_t first_row = 0;
-  for (const BatchSequence& sequence : pass.batch) {
-    a.first_rows.push_back(first_row);
-    first_row += sequence.tokens;
-  }
+  find_first_rows(pass);
   a.keys = a.values = {};
   if (layout.own_kv_heads > 0) {
     a.keys = {a.query_key_value.data() + layout.keys, layout.size};

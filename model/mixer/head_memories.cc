@@ -7,19 +7,14 @@ namespace ballast::model {
 
 void follow_heads(const BlockPass& pass, std::size_t heads, std::size_t operations,
                   const std::function<void(const HeadRun&)>& run) {
-  std::vector<std::size_t> first_rows;
-  std::size_t first = 0;
-  for (const BatchSequence& sequence : pass.batch) {
-    first_rows.push_back(first);
-    first += sequence.tokens;
-  }
+  find_first_rows(pass);
   const std::size_t threads = kernels::threads_for(pass.tokens * heads * operations);
   kernels::parallel_tasks(pass.batch.size() * heads, threads, [&](std::size_t task, std::size_t) {
     const BatchSequence& sequence = pass.batch[task / heads];
     std::vector<float>& memory = static_cast<MemoryState&>(*sequence.state->mixer(pass.state_layer)).memory;
     const std::size_t head = task % heads;
     run({.tokens = sequence.tokens,
-         .first_row = first_rows[task / heads],
+         .first_row = pass.activations.first_rows[task / heads],
          .head = head,
          .memory = memory.data() + head * (memory.size() / heads)});
   });

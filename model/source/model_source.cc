@@ -17,33 +17,26 @@ namespace ballast::model {
 
 namespace {
 
-QuantizationConfig read_quantization(const files::JsonReader& reader) {
-  const std::string method = reader.text("quant_method", "");
-  if (method != "ballast") reader.fail("quant_method", "'" + method + "' is not supported: start from the original");
-  if (reader.size("version") != kQuantizationVersion) {
-    reader.fail("version", "is " + std::to_string(reader.size("version")) + ", this program reads version " +
-                               std::to_string(kQuantizationVersion));
-  }
-  QuantizationConfig config;
-  const std::string activations = reader.text("activations", "float");
-  if (activations != "float" && activations != "int8") reader.fail("activations", "must be 'float' or 'int8'");
-  config.int8_activations = activations == "int8";
-  config.activation_groups = reader.flag("activation_groups", false);
-  if (const auto names = reader.find("wide_inputs")) {
-    for (std::string& name : names->strings()) config.int16_activation_modules.insert(std::move(name));
-  }
-  for (const auto& [name, format] : reader.at("tensors").members()) {
-    config.tensors.emplace(name, parse_format(format.string()));
-  }
-  for (const std::string& name : config.int16_activation_modules) {
-    if (!config.tensors.contains(name)) reader.fail("wide_inputs", "'" + name + "' is not among the tensors");
-  }
-  return config;
-}
-
 void multiply(double factor, std::vector<float>& values) {
   if (factor == 1.0) return;
   for (float& value : values) value = static_cast<float>(double{value} * factor);
+}
+
+/// The rows of `cols` values that are the matrix's own, of all that its tensor has.
+std::vector<float> own_rows(const StoredMatrix& matrix, std::size_t cols, std::vector<float> all) {
+  if (!matrix.transposed && matrix.rows.empty()) return all;
+  const std::size_t rows = matrix.rows.empty() ? matrix.stored_rows : matrix.rows.size();
+  std::vector<float> own(rows * cols);
+  for (std::size_t r = 0; r < rows; ++r) {
+    const std::size_t from = matrix.rows.empty() ? r : matrix.rows[r];
+    float* row = own.data() + r * cols;
+    if (!matrix.transposed) {
+      std::copy_n(all.data() + from * cols, cols, row);
+    } else {
+      for (std::size_t c = 0; c < cols; ++c) row[c] = all[c * matrix.stored_rows + from];
+    }
+  }
+  return own;
 }
 
 Shape vector_shape(const ModelSpec& spec, std::size_t layer, const StoredVector& vector) {
@@ -161,13 +154,6 @@ StoredFactor ModelSource::stored_factor(Role role) const {
   return factor == stored_factors_.end() ? StoredFactor{} : *factor;
 }
 
-const StoredVector* ModelSource::stored_vector(Role role, StoredVector::Multiplies multiplies) const {
-  const auto it = std::ranges::find_if(stored_vectors_, [&](const StoredVector& vector) {
-    return vector.role == role && vector.multiplies == multiplies;
-  });
-  return it == stored_vectors_.end() ? nullptr : &*it;
-}
-
 bool ModelSource::gain_is_in_matrices(Role norm) const {
   return std::ranges::any_of(stored_vectors_, [&](const StoredVector& vector) {
     return vector.multiplies == StoredVector::Multiplies::kInputs && role_row(vector.role).reads == norm;
@@ -185,13 +171,17 @@ std::string ModelSource::vector_name(const StoredVector& vector, std::size_t lay
 }
 
 void ModelSource::multiply_by_vectors(Role role, std::size_t layer, std::size_t expert, FloatWeights& weights) const {
-  using Multiplies = StoredVector::Multiplies;
-  if (const StoredVector* inputs = stored_vector(role, Multiplies::kInputs)) {
-    const std::vector<float> gain = floats(vector_name(*inputs, layer), vector_shape(spec_, layer, *inputs));
-    for (std::size_t i = 0; i < weights.values.size(); ++i) weights.values[i] *= gain[i % weights.cols];
-  }
-  if (const StoredVector* outputs = stored_vector(role, Multiplies::kExpertOutputs)) {
-    multiply(floats(vector_name(*outputs, layer), vector_shape(spec_, layer, *outputs))[expert], weights.values);
+  for (const StoredVector& vector : stored_vectors_) {
+    if (vector.role != role) continue;
+    const std::vector<float> factors = floats(vector_name(vector, layer), vector_shape(spec_, layer, vector));
+    switch (vector.multiplies) {
+      case StoredVector::Multiplies::kInputs:
+        for (std::size_t i = 0; i < weights.values.size(); ++i) weights.values[i] *= factors[i % weights.cols];
+        break;
+      case StoredVector::Multiplies::kExpertOutputs:
+        multiply(factors[expert], weights.values);
+        break;
+    }
   }
 }
 
@@ -330,18 +320,13 @@ std::vector<float> ModelSource::bias(Role role, std::size_t layer, std::size_t e
   files::decode_floats(checked_slice(matrix, matrix.bias(), {static_cast<std::int64_t>(matrix.stored_rows)}),
                        context(matrix.bias()), values.data());
   multiply(stored_factor(role).bias, values);
-  if (matrix.rows.empty()) return values;
-  std::vector<float> own;
-  own.reserve(matrix.rows.size());
-  for (const std::size_t row : matrix.rows) own.push_back(values[row]);
-  return own;
+  return own_rows(matrix, 1, std::move(values));
 }
 
 FloatWeights ModelSource::float_weights(Role role, std::size_t layer, std::size_t expert) const {
   const auto [rows, cols] = matrix_shape(spec_, layer, role);
   const StoredMatrix matrix = stored(role, layer, expert);
   const TensorView view = checked_matrix(matrix, cols);
-  FloatWeights weights{rows, cols, {}};
   std::vector<float> all(matrix.stored_rows * cols);
   if (matrix.mxfp4) {
     decode_mxfp4(view.bytes, checked_scales(matrix, cols).bytes, context(matrix.scales()), all.data());
@@ -349,21 +334,7 @@ FloatWeights ModelSource::float_weights(Role role, std::size_t layer, std::size_
     files::decode_floats(view, context(matrix.weight()), all.data());
   }
   multiply(stored_factor(role).weights, all);
-  if (!matrix.transposed && matrix.rows.empty()) {
-    weights.values = std::move(all);
-    multiply_by_vectors(role, layer, expert, weights);
-    return weights;
-  }
-  weights.values.resize(rows * cols);
-  for (std::size_t r = 0; r < rows; ++r) {
-    const std::size_t from = matrix.rows.empty() ? r : matrix.rows[r];
-    float* row = weights.values.data() + r * cols;
-    if (!matrix.transposed) {
-      std::copy_n(all.data() + from * cols, cols, row);
-    } else {
-      for (std::size_t c = 0; c < cols; ++c) row[c] = all[c * matrix.stored_rows + from];
-    }
-  }
+  FloatWeights weights{rows, cols, own_rows(matrix, cols, std::move(all))};
   multiply_by_vectors(role, layer, expert, weights);
   return weights;
 }

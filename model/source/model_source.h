@@ -5,11 +5,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -19,19 +17,12 @@
 #include "files/checkpoint.h"
 #include "model/arch/architecture.h"
 #include "model/block_parts.h"
+#include "model/source/quantization_config.h"
 #include "model/source/quantized_tensor.h"
 #include "model/source/stored_matrix.h"
 #include "model/weights.h"
 
 namespace ballast::model {
-
-/// How a directory that ballast wrote is quantized: config.json's `quantization_config`.
-struct QuantizationConfig {
-  bool int8_activations = false;
-  bool activation_groups = false;
-  std::set<std::string> int16_activation_modules;  ///< modules whose input keeps 16 bits all the same
-  std::map<std::string, WeightFormat> tensors;     ///< by module name; those that are not listed are plain
-};
 
 /// One module's weights in F32, for passes and exports.
 struct FloatWeights {
@@ -115,8 +106,6 @@ class ModelSource {
   std::string context(const std::string& tensor) const;
   StoredFactor stored_factor(Role role) const;
 
-  /// Of an architecture that has some, in a checkpoint of its own.
-  const StoredVector* stored_vector(Role role, StoredVector::Multiplies multiplies) const;
   bool gain_is_in_matrices(Role norm) const;
 
   /// Whether a linear of the forward pass is another than the checkpoint's.

@@ -15,9 +15,6 @@
 
 namespace ballast::model {
 
-/// `version` of quantization_config.
-inline constexpr std::size_t kQuantizationVersion = 1;
-
 /// Owner of what a QuantizedView shows.
 struct QuantizedTensor {
   QuantizedTensor() = default;

@@ -7,7 +7,7 @@
 #include "ballast/error.h"
 #include "files/atomic_output.h"
 #include "model/source/prefix.h"
-#include "model/source/quantized_tensor.h"
+#include "model/source/quantization_config.h"
 #include "model/source/written_spec.h"
 #include "text/tokenizer.h"
 

@@ -68,14 +68,20 @@ ModelSpec small_spec() {
   return spec;
 }
 
+/// Even in [-2, 2].
+std::vector<float> random_rows(std::size_t size, unsigned seed) {
+  std::mt19937 random(seed);
+  std::vector<float> values(size);
+  for (float& value : values) value = static_cast<float>(random() % 2001) / 500.0F - 2.0F;
+  return values;
+}
+
 /// How far forward_block is from the reference on nine random tokens, over the spread of what the block adds.
 double block_error(const ModelSpec& spec, unsigned seed) {
   const RoleTensors tensors = test::random_tensors(spec, seed);
   const BlockWeights block = assemble_block(spec, 0, parts_of(spec, tensors));
   constexpr std::size_t kTokens = 9;
-  std::mt19937 random(seed);
-  std::vector<float> hidden(kTokens * spec.hidden_size);
-  for (float& value : hidden) value = static_cast<float>(random() % 2001) / 500.0F - 2.0F;
+  std::vector<float> hidden = random_rows(kTokens * spec.hidden_size, seed);
   ReferenceModel::Rows rows;
   for (std::size_t t = 0; t < kTokens; ++t) {
     const auto begin = hidden.begin() + static_cast<std::ptrdiff_t>(t * spec.hidden_size);
@@ -172,9 +178,7 @@ TEST_CASE("an expert that is run alone reads tokens times the score that it woul
   const RoleTensors tensors = test::random_tensors(spec, 4);
   const BlockWeights block = assemble_block(spec, 0, parts_of(spec, tensors));
   constexpr std::size_t kTokens = 9;
-  std::mt19937 random(4);
-  std::vector<float> hidden(kTokens * spec.hidden_size);
-  for (float& value : hidden) value = static_cast<float>(random() % 2001) / 500.0F - 2.0F;
+  std::vector<float> hidden = random_rows(kTokens * spec.hidden_size, 4);
   SequenceState state(spec, 0, {.type = kernels::CacheType::kF32, .capacity = kTokens});
   const BatchSequence batch[] = {{kTokens, &state}};
   BlockActivations activations;
@@ -250,9 +254,7 @@ TEST_CASE("latent attention gives a token the same bits for any cut of a prompt,
   const RoleTensors tensors = test::random_tensors(spec, 5);
   const BlockWeights block = assemble_block(spec, 0, parts_of(spec, tensors));
   constexpr std::size_t kTokens = 700;
-  std::mt19937 random(1);
-  std::vector<float> hidden(kTokens * spec.hidden_size);
-  for (float& value : hidden) value = static_cast<float>(random() % 2001) / 500.0F - 2.0F;
+  std::vector<float> hidden = random_rows(kTokens * spec.hidden_size, 1);
   for (const kernels::CacheType type :
        {kernels::CacheType::kF32, kernels::CacheType::kF16, kernels::CacheType::kInt8}) {
     for (const std::size_t window : {0, 150}) {
@@ -292,7 +294,7 @@ TEST_CASE("embeddings and logits are scaled, and logits capped") {
       std::vector<float> hidden(ids.size() * spec.hidden_size);
       std::vector<float> logits(ids.size() * spec.vocab_size);
       kernels::QuantizedActivations scratch;
-      outer.embed(ids, 0, hidden.data());
+      outer.embedding().embed(ids, 0, hidden.data());
       // The final norm would hide the embeddings' scale, so that they are looked at by themselves.
       const std::vector<float>& table = tensors.at({Role::kEmbedding, 0, 0}).weight;
       for (std::size_t c = 0; c < spec.hidden_size; ++c) CHECK(hidden[c] == 3.5F * table[3 * spec.hidden_size + c]);

@@ -88,7 +88,7 @@ class ReferenceModel : public ReferenceRoles {
     }
     if (!spec_.layers[layer].has_mixer()) return sum(x, transformed(layer, norm(Role::kMlpNorm, layer, x)));
     const Rows normed = norm(Role::kAttentionNorm, layer, x);
-    const Rows attended = sum(x, mixed(layer, normed));
+    Rows attended = sum(x, mixed(layer, normed));
     if (!spec_.layers[layer].mlp.exists()) return attended;
     switch (spec_.layout) {
       case BlockLayout::kParallelShared:

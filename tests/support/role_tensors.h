@@ -30,27 +30,10 @@ struct RoleTensor {
 /// Role, layer, expert.
 using RoleTensors = std::map<std::tuple<model::Role, std::size_t, std::size_t>, RoleTensor>;
 
-/// What a model of this spec has outside of its blocks.
-inline std::vector<model::Role> outer_roles(const ModelSpec& spec) {
-  using model::Role;
-  std::vector<Role> roles = {Role::kEmbedding};
-  if (spec.learned_positions) roles.push_back(Role::kPositionEmbedding);
-  if (spec.token_types > 0) roles.push_back(Role::kTokenTypeEmbedding);
-  if (spec.embedding_norm) roles.push_back(Role::kEmbeddingNorm);
-  if (spec.token_inputs) {
-    roles.insert(roles.end(), {Role::kTokenInputTable, Role::kTokenInputProjection, Role::kTokenInputNorm});
-  }
-  if (spec.has_final_norm()) roles.push_back(Role::kFinalNorm);
-  if (spec.head_transform.has_value()) roles.insert(roles.end(), {Role::kHeadTransform, Role::kHeadNorm});
-  if (!spec.tied_embeddings) roles.push_back(Role::kHead);
-  if (spec.biases.head) roles.push_back(Role::kHeadBias);
-  return roles;
-}
-
 /// Calls visit(role, layer, expert) for every tensor that a model of this spec has.
 template <typename Visit>
 void for_each_role(const ModelSpec& spec, const Visit& visit) {
-  for (const model::Role role : outer_roles(spec)) visit(role, std::size_t{0}, std::size_t{0});
+  for (const model::Role role : model::outer_roles(spec)) visit(role, std::size_t{0}, std::size_t{0});
   for (std::size_t layer = 0; layer < spec.layers.size(); ++layer) {
     for (const model::Role role : model::block_norms(spec, layer)) visit(role, layer, std::size_t{0});
     for (const model::Part& part : model::block_linears(spec, layer)) visit(part.role, layer, part.expert);

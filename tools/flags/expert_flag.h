@@ -5,7 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <string>
 
-#include "ballast/experts.h"
+#include "ballast/model_options.h"
 
 namespace ballast::tools {
 

@@ -170,9 +170,7 @@ ModelSpec describe_gemma_text(const files::JsonReader& config, nlohmann::json by
     if (config.has(field)) by_class[field] = config.text(field);
   }
   by_class.update(config.object("text_config").json());
-  ModelSpec spec = describe(files::JsonReader(by_class, config.context() + ": text_config"));
-  spec.tied_embeddings = config.flag("tie_word_embeddings", spec.tied_embeddings);
-  return spec;
+  return spec_of_whole(config, describe(files::JsonReader(by_class, config.context() + ": text_config")));
 }
 
 constinit const Architecture kGemma = {

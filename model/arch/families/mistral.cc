@@ -38,17 +38,16 @@ ModelSpec describe_ministral3(const files::JsonReader& config) {
   return spec;
 }
 
-ModelSpec describe_mistral3(const files::JsonReader& config) {
-  const files::JsonReader text = config.object("text_config");
+ModelSpec describe_text(const files::JsonReader& text) {
   const std::string type = text.text("model_type", "mistral");
-  if (type != "mistral" && type != "ministral3" && type != "mistral4") {
-    text.fail("model_type", "'" + type + "' is not supported; supported: mistral, ministral3, mistral4");
-  }
-  ModelSpec spec = type == "mistral"      ? describe_mistral(text)
-                   : type == "ministral3" ? describe_ministral3(text)
-                                          : describe_mistral4(text);
-  spec.tied_embeddings = config.flag("tie_word_embeddings", spec.tied_embeddings);
-  return spec;
+  if (type == "mistral") return describe_mistral(text);
+  if (type == "ministral3") return describe_ministral3(text);
+  if (type == "mistral4") return describe_mistral4(text);
+  text.fail("model_type", "'" + type + "' is not supported; supported: mistral, ministral3, mistral4");
+}
+
+ModelSpec describe_mistral3(const files::JsonReader& config) {
+  return spec_of_whole(config, describe_text(config.object("text_config")));
 }
 
 // Where there are images, the head's name begins otherwise, too.

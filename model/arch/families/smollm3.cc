@@ -1,5 +1,5 @@
 // SmolLM3: Llama with a layer in four whose queries and keys are not rotated.
-#include <string>
+#include <vector>
 
 #include "model/arch/architectures.h"
 #include "model/arch/decoder_config.h"
@@ -7,24 +7,6 @@
 namespace ballast::model {
 
 namespace {
-
-// Which layers rotate: a list of one entry for each layer or more, else all but every so many.
-std::vector<bool> read_rotated_layers(const files::JsonReader& config, std::size_t layers) {
-  std::vector<bool> rotated(layers);
-  if (!config.has("no_rope_layers")) {
-    const std::size_t interval = config.size("no_rope_layer_interval", 4);
-    for (std::size_t layer = 0; layer < layers; ++layer) rotated[layer] = (layer + 1) % interval != 0;
-    return rotated;
-  }
-  // Despite the field's name 1 says that a layer rotates.
-  const std::vector<int> flags = config.at("no_rope_layers").integers<int>(0, 1);
-  if (flags.size() < layers) {
-    config.fail("no_rope_layers",
-                "has " + std::to_string(flags.size()) + " entries for " + std::to_string(layers) + " layers");
-  }
-  for (std::size_t layer = 0; layer < layers; ++layer) rotated[layer] = flags[layer] != 0;
-  return rotated;
-}
 
 // Without a list of types those layers have a window that do not rotate.
 std::vector<std::size_t> read_smollm3_windows(const files::JsonReader& config, const std::vector<bool>& rotated) {

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "model/arch/architectures.h"
@@ -57,24 +56,6 @@ std::vector<bool> read_sparse_layers(const files::JsonReader& config, std::size_
   return sparse;
 }
 
-// Which layers rotate: a list that says 1 for them, despite its name, else all but every so many.
-std::vector<bool> read_rotated_layers(const files::JsonReader& config, std::size_t layers) {
-  std::vector<bool> rotated(layers);
-  std::vector<int> flags;
-  if (config.has("no_rope_layers")) flags = config.at("no_rope_layers").integers<int>(0, 1);
-  if (flags.empty()) {
-    const std::size_t interval = config.size("no_rope_layer_interval", 4);
-    for (std::size_t layer = 0; layer < layers; ++layer) rotated[layer] = (layer + 1) % interval != 0;
-    return rotated;
-  }
-  if (flags.size() < layers) {
-    config.fail("no_rope_layers",
-                "has " + std::to_string(flags.size()) + " entries for " + std::to_string(layers) + " layers");
-  }
-  for (std::size_t layer = 0; layer < layers; ++layer) rotated[layer] = flags[layer] != 0;
-  return rotated;
-}
-
 // Layers in chunks, unless a list says otherwise those that rotate, see what all layers see in the first chunk alone.
 void limit_to_chunk(const files::JsonReader& config, const std::vector<bool>& rotated, ModelSpec& spec) {
   const bool whole = config.json().contains("attention_chunk_size") && !config.has("attention_chunk_size");
@@ -112,7 +93,7 @@ ModelSpec describe_text(const files::JsonReader& config) {
 
   ModelSpec spec = decoder.finish();
   const std::vector<bool> sparse = read_sparse_layers(config, decoder.layers);
-  const std::vector<bool> rotated = read_rotated_layers(config, decoder.layers);
+  const std::vector<bool> rotated = read_rotated_layers(config, decoder.layers, EmptyList::kAbsent);
   for (std::size_t layer = 0; layer < decoder.layers; ++layer) {
     if (sparse[layer]) spec.layers[layer].mlp.experts = experts;
     AttentionSpec& attention = *spec.layers[layer].attention();
@@ -130,9 +111,7 @@ ModelSpec describe_text(const files::JsonReader& config) {
 }
 
 ModelSpec describe_with_images(const files::JsonReader& config) {
-  ModelSpec spec = describe_text(config.object("text_config"));
-  spec.tied_embeddings = config.flag("tie_word_embeddings", spec.tied_embeddings);
-  return spec;
+  return spec_of_whole(config, describe_text(config.object("text_config")));
 }
 
 }  // namespace

@@ -1,13 +1,12 @@
-// How a model is loaded: for which context, and the experts of a mixture in less memory than all of them take.
-#ifndef BALLAST_EXPERTS_H_
-#define BALLAST_EXPERTS_H_
+// How a model is loaded: for which context, and with how much memory for the experts of a mixture.
+#ifndef BALLAST_MODEL_OPTIONS_H_
+#define BALLAST_MODEL_OPTIONS_H_
 
 #include <cstddef>
 #include <cstdint>
 
 namespace ballast {
 
-/// How a model is loaded.
 struct ModelOptions {
   /// Bytes for experts in memory: the others are read from the model's files when a token is sent to them, and the ones
   /// that were not used for the longest time make room. What the model computes is the same, to the bit. 0: all experts
@@ -36,4 +35,4 @@ struct ExpertFigures {
 
 }  // namespace ballast
 
-#endif  // BALLAST_EXPERTS_H_
+#endif  // BALLAST_MODEL_OPTIONS_H_

@@ -1,0 +1,32 @@
+#include "model/source/quantization_config.h"
+
+#include <string>
+#include <utility>
+
+namespace ballast::model {
+
+QuantizationConfig read_quantization(const files::JsonReader& reader) {
+  const std::string method = reader.text("quant_method", "");
+  if (method != "ballast") reader.fail("quant_method", "'" + method + "' is not supported: start from the original");
+  if (reader.size("version") != kQuantizationVersion) {
+    reader.fail("version", "is " + std::to_string(reader.size("version")) + ", this program reads version " +
+                               std::to_string(kQuantizationVersion));
+  }
+  QuantizationConfig config;
+  const std::string activations = reader.text("activations", "float");
+  if (activations != "float" && activations != "int8") reader.fail("activations", "must be 'float' or 'int8'");
+  config.int8_activations = activations == "int8";
+  config.activation_groups = reader.flag("activation_groups", false);
+  if (const auto names = reader.find("wide_inputs")) {
+    for (std::string& name : names->strings()) config.int16_activation_modules.insert(std::move(name));
+  }
+  for (const auto& [name, format] : reader.at("tensors").members()) {
+    config.tensors.emplace(name, parse_format(format.string()));
+  }
+  for (const std::string& name : config.int16_activation_modules) {
+    if (!config.tensors.contains(name)) reader.fail("wide_inputs", "'" + name + "' is not among the tensors");
+  }
+  return config;
+}
+
+}  // namespace ballast::model
