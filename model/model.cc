@@ -89,8 +89,13 @@ std::size_t expert_elements(const ModelSpec& spec, std::size_t layer, bool biase
   return elements;
 }
 
-/// The source, for sequences of so many tokens.
-std::unique_ptr<ModelSource> with_room(std::unique_ptr<ModelSource> source, std::size_t tokens) {
+/// The source as the options want it, for sequences of so many tokens.
+std::unique_ptr<ModelSource> prepared(std::unique_ptr<ModelSource> source, const ModelOptions& options) {
+  using Activations = ModelOptions::Activations;
+  if (options.activations != Activations::kFloat) {
+    source->keep_block_codes(options.activations == Activations::kInt8 ? 8 : 16);
+  }
+  const std::size_t tokens = options.context;
   source->lengthen_for(tokens);
   if (tokens <= source->context_length()) return source;
   throw Error(source->checkpoint().path().string(), "has no context of " + std::to_string(tokens) +
@@ -104,7 +109,7 @@ Model::Model(const std::filesystem::path& path, FloatLayout layout, const ModelO
     : Model(std::make_unique<ModelSource>(path), layout, options) {}
 
 Model::Model(std::unique_ptr<ModelSource> source, FloatLayout layout, const ModelOptions& options)
-    : source_(with_room(std::move(source), options.context)),
+    : source_(prepared(std::move(source), options)),
       outer_(source_->spec(), parts_of(*source_, 0, layout)),
       rope_(source_->spec()) {
   source_->checkpoint().verify_checksums();

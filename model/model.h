@@ -60,6 +60,9 @@ class Workspace {
   std::vector<float> prepared_;
 };
 
+/// What conversions and comparisons refer to: a GGUF's matrices and their inputs in floats.
+inline constexpr ModelOptions kAllFloats = {.activations = ModelOptions::Activations::kFloat};
+
 /// Where a model's plain matrices lie.
 enum class FloatLayout {
   kRows,   ///< where they are: they need not fit into memory, and many tokens are as fast
@@ -77,9 +80,9 @@ class Model {
 
   /// Loads all weights, but experts that the options leave on disk. Throws Error.
   explicit Model(const std::filesystem::path& path, FloatLayout layout = FloatLayout::kRows,
-                 const ModelOptions& options = {});
+                 const ModelOptions& options = kAllFloats);
   explicit Model(std::unique_ptr<ModelSource> source, FloatLayout layout = FloatLayout::kRows,
-                 const ModelOptions& options = {});
+                 const ModelOptions& options = kAllFloats);
 
   const ModelSource& source() const { return *source_; }
   const ModelSpec& spec() const { return source_->spec(); }

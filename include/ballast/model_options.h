@@ -8,6 +8,11 @@
 namespace ballast {
 
 struct ModelOptions {
+  /// What the inputs become of matrices that a GGUF keeps in blocks of codes: integers, which are multiplied with the
+  /// codes, or floats, for which the matrices are decoded. Directories that ballast wrote say this themselves.
+  enum class Activations { kInt8, kInt16, kFloat };
+  Activations activations = Activations::kInt8;
+
   /// Bytes for experts in memory: the others are read from the model's files when a token is sent to them, and the ones
   /// that were not used for the longest time make room. What the model computes is the same, to the bit. 0: all experts
   /// are in memory.

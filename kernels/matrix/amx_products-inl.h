@@ -125,9 +125,11 @@ class AmxProducts {
   void add_group_to_results(std::size_t first, std::size_t group) {
     const FloatTag df;
     const bool scaled = kPlanes == 2 || src_.format.scale_per_group;
-    const std::uint16_t* scales = panel_.scales + group * panel_.scale_step;
-    const auto s0 = load_16_bit(scales, panel_.bf16_scales);
-    const auto s1 = load_16_bit(scales + kLanes, panel_.bf16_scales);
+    QuantFloat s0, s1;
+    const std::byte* head = panel_.heads + group * panel_.head_step;
+    load_scales<false>(panel_, head, group, s0, s1);
+    QuantFloat m0 = hn::Zero(df), m1 = m0;
+    if (panel_.minimums_at != 0) load_minimums(panel_, head, group, m0, m1);
     for (std::size_t i = 0; i < kTokens; ++i) {
       float* result = results_ + i * kWidth;
       auto c0 = group == 0 ? hn::Zero(df) : hn::Load(df, result);
@@ -142,7 +144,12 @@ class AmxProducts {
         f0 = join_planes(high0, low0);
         f1 = join_planes(high1, low1);
       }
-      add_group(f0, f1, scaled, src_.scales.data()[(first + i) * layout_.groups + group], s0, s1, c0, c1);
+      const float scale = src_.scales.data()[(first + i) * layout_.groups + group];
+      add_group(f0, f1, scaled, scale, s0, s1, c0, c1);
+      if (panel_.minimums_at != 0) {
+        const std::int32_t* sums = src_.negated_sums.data() + (first + i) * kPlanes * layout_.groups + group;
+        add_minimums<kPlanes>(sums, layout_.groups, scaled, scale, m0, m1, c0, c1);
+      }
       hn::Store(c0, df, result);
       hn::Store(c1, df, result + kLanes);
     }

@@ -47,7 +47,7 @@ void quantize_token(const float* src, const QuantizedActivations::Storage& s, co
       token.scales[group] = quantize_group(src + begin, count, maximum, codes, sum);
     }
     token.negated_sums[group] = -sum;
-    for (std::size_t i = count; i < layout.blocks_in(group) * kBlockColumns; ++i) {
+    for (std::size_t i = count; i < layout.padded_in(group); ++i) {
       codes[i] = 0;
       if (wide) codes[padded_cols + i] = 0;
     }

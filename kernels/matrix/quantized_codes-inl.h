@@ -56,16 +56,16 @@ HWY_INLINE void load_pair(const std::uint8_t* HWY_RESTRICT codes, DotBytes& firs
   }
 }
 
-/// Calls body(pair, w00, w10, w01, w11) for the 4 pairs of quads of a block: quads 0 and 1 of the first vector of rows,
-/// then of the second.
-template <int kBits, int kPair = 0, class Body>
+/// Calls body(pair, w00, w10, w01, w11) for pairs kPair to kEnd - 1 of the 4 pairs of quads of a block: quads 0 and 1
+/// of the first vector of rows, then of the second.
+template <int kBits, int kPair = 0, int kEnd = 4, class Body>
 HWY_INLINE void for_pairs_of_block(const std::uint8_t* HWY_RESTRICT codes, const Body& body) {
-  if constexpr (kPair < 4) {
+  if constexpr (kPair < kEnd) {
     DotBytes w00, w10, w01, w11;
     load_pair<kBits, kPair>(codes, w00, w10);
     load_pair<kBits, kPair>(codes + hn::Lanes(DotByteTag()), w01, w11);
     body(kPair, w00, w10, w01, w11);
-    for_pairs_of_block<kBits, kPair + 1>(codes, body);
+    for_pairs_of_block<kBits, kPair + 1, kEnd>(codes, body);
   }
 }
 
@@ -103,16 +103,16 @@ HWY_INLINE void store_quads(DotBytes w0, DotBytes w1, std::uint8_t* first, std::
 /// of 8-bit codes: code - zero + 128, or without the 128 where codes are signed.
 template <class Dots, int kBits>
 void expand_panel(const GroupLayout& layout, const std::uint8_t* HWY_RESTRICT codes, std::size_t gap,
-                  const std::uint8_t* HWY_RESTRICT zeros, std::uint8_t* HWY_RESTRICT dst) {
+                  const std::uint8_t* HWY_RESTRICT zeros, int default_zero, std::uint8_t* HWY_RESTRICT dst) {
   const DotByteTag du8;
   const std::size_t bytes = hn::Lanes(du8);
   const std::size_t lanes = hn::Lanes(DotIntTag());
   const auto middle = hn::Set(du8, std::uint8_t{Dots::kUnsignedCodes ? 128 : 0});
   const auto shift_of = [&](const std::uint8_t* of_zeros) HWY_ATTR {
     if constexpr (kBits == 8 || !Dots::kWidensSmallCodes) return hn::Zero(du8);
-    return hn::Sub(middle, spread_zeros(of_zeros, 1 << (kBits - 1)));
+    return hn::Sub(middle, spread_zeros(of_zeros, default_zero));
   };
-  for (std::size_t g = 0; g < layout.groups; ++g) {
+  for (std::size_t g = 0; g < layout.groups; g += layout.groups_of_block) {
     const std::uint8_t* group_zeros = zeros == nullptr ? nullptr : zeros + g * 2 * lanes;
     const auto shift0 = shift_of(group_zeros);
     const auto shift1 = shift_of(group_zeros == nullptr ? nullptr : group_zeros + lanes);

@@ -40,7 +40,7 @@ struct OutputPanels {
       const QuantizedMatrix::Storage& s = output.matrix->storage();
       const std::size_t tokens = end_of(output, m) - output.first_token;
       count += s.panels;
-      products += tokens * s.rows * s.layout.cols * (output.gate == nullptr ? 1 : 2);
+      products += tokens * s.form.rows * s.layout.cols * (output.gate == nullptr ? 1 : 2);
       most_tokens = std::max(most_tokens, tokens);
       all_tokens = all_tokens && tokens == m;
     }
@@ -50,7 +50,7 @@ struct OutputPanels {
   std::size_t most_panel_bytes(bool of_any) const {
     std::size_t most = 0;
     const auto count_panel = [&](const QuantizedMatrix* matrix) {
-      if (matrix == nullptr || (matrix->storage().bits == 8 && !of_any)) return;
+      if (matrix == nullptr || (matrix->storage().form.bits == 8 && !of_any)) return;
       most = std::max(most, matrix->storage().layout.padded_cols() * matrix->storage().width);
     };
     for (const QuantizedOutput& output : outputs) {
@@ -146,9 +146,29 @@ HWY_NOINLINE void multiply_tokens_of(const QuantizedActivations::Storage& src, s
   }
 }
 
+template <class Dots, int kBits, int kCodeBits, std::size_t kGroupBlocks, class Fetch>
+void multiply_tokens_of_planes(const QuantizedActivations::Storage& src, std::size_t first, std::size_t last,
+                               const PanelView& panel, const NextPanel& next, const PanelStore& store) {
+  if (src.planes() == 2) {
+    multiply_tokens_of<Dots, 2, kBits, kCodeBits, kGroupBlocks, Fetch>(src, first, last, panel, next, store);
+  } else {
+    multiply_tokens_of<Dots, 1, kBits, kCodeBits, kGroupBlocks, Fetch>(src, first, last, panel, next, store);
+  }
+}
+
 template <class Dots, int kBits, int kCodeBits, class Fetch>
 void multiply_tokens(const QuantizedActivations::Storage& src, std::size_t first, std::size_t last,
                      const PanelView& panel, const NextPanel& next, const PanelStore& store) {
+  if (src.layout.groups_of_block == 2) {
+    if constexpr (kBits != 5) {
+      return multiply_tokens_of_planes<Dots, kBits, kCodeBits, kHalfABlock, Fetch>(src, first, last, panel, next,
+                                                                                   store);
+    }
+  }
+  if (panel.shared_scales != nullptr || panel.minimums_at != 0) {
+    return multiply_tokens_of_planes<Dots, kBits, kCodeBits, kBlockOfFactors, Fetch>(src, first, last, panel, next,
+                                                                                     store);
+  }
   if (src.planes() == 2) {
     return multiply_tokens_of<Dots, 2, kBits, kCodeBits, 0, Fetch>(src, first, last, panel, next, store);
   }
@@ -165,25 +185,25 @@ void multiply_tokens(const QuantizedActivations::Storage& src, std::size_t first
 template <class Dots>
 HWY_NOINLINE PanelView byte_panel(const QuantizedMatrix::Storage& s, std::size_t p, std::uint8_t* scratch) {
   PanelView panel = panel_view(s, p);
-  if (s.bits == 8 && !Dots::kPairsRows) return panel;
-  switch (s.bits) {
+  if (s.form.bits == 8 && !Dots::kPairsRows) return panel;
+  switch (s.form.bits) {
     case 8:
       if constexpr (Dots::kPairsRows)
-        expand_panel<Dots, 8>(s.layout, panel.codes, panel.code_gap, panel.zeros, scratch);
+        expand_panel<Dots, 8>(s.layout, panel.codes, panel.code_gap, panel.zeros, panel.default_zero, scratch);
       break;
     case 4:
-      expand_panel<Dots, 4>(s.layout, panel.codes, panel.code_gap, panel.zeros, scratch);
+      expand_panel<Dots, 4>(s.layout, panel.codes, panel.code_gap, panel.zeros, panel.default_zero, scratch);
       break;
     case 5:
-      expand_panel<Dots, 5>(s.layout, panel.codes, panel.code_gap, panel.zeros, scratch);
+      expand_panel<Dots, 5>(s.layout, panel.codes, panel.code_gap, panel.zeros, panel.default_zero, scratch);
       break;
     default:
-      expand_panel<Dots, 6>(s.layout, panel.codes, panel.code_gap, panel.zeros, scratch);
+      expand_panel<Dots, 6>(s.layout, panel.codes, panel.code_gap, panel.zeros, panel.default_zero, scratch);
       break;
   }
   panel.codes = scratch;
   panel.code_gap = 0;
-  if (Dots::kWidensSmallCodes && s.bits < 8) panel.zeros = nullptr;  // taken off
+  if (Dots::kWidensSmallCodes && s.form.bits < 8) panel.zeros = nullptr;  // taken off
   return panel;
 }
 
@@ -192,7 +212,8 @@ template <class Dots>
 void multiply_panel(const QuantizedActivations::Storage& src, std::size_t first, std::size_t last, int bits,
                     const PanelView& panel, const NextPanel& next, const PanelStore& store) {
 #if BALLAST_AMX_PRODUCTS
-  switch (amx_unit()) {
+  const bool whole_blocks = src.layout.groups_of_block == 1;
+  switch (whole_blocks ? amx_unit() : AmxUnit::kNone) {
     case AmxUnit::kProcessor:
       first = multiply_by_amx<AmxTiles>(src, first, last, panel, store);
       break;
@@ -222,7 +243,7 @@ HWY_INLINE PanelStore store_of(const QuantizedOutput& output, const float* bias,
   const QuantizedMatrix::Storage& s = output.matrix->storage();
   const std::size_t row = index * s.width;
   return {.bias = bias == nullptr ? nullptr : bias + row,
-          .rows = HWY_MIN(s.width, s.rows - row),
+          .rows = HWY_MIN(s.width, s.form.rows - row),
           .dst = output.dst + (first - output.first_token) * output.stride + row,
           .first = first,
           .stride = output.stride,
@@ -274,7 +295,7 @@ class FewTokens {
   void multiply(const QuantizedMatrix::Storage& s, std::size_t index, std::size_t end, const PanelStore& store) const {
     const NextPanel next = fetches_ && index + 1 < end ? next_panel(s, index + 1) : NextPanel();
     const PanelView panel = panel_view(s, index);
-    switch (s.bits) {
+    switch (s.form.bits) {
       case 4:
         return multiply_tokens<Dots, 4, 4, FetchWithBlocks>(src_, first_, last_, panel, next, store);
       case 5:
@@ -299,7 +320,7 @@ void write_panel(const QuantizedActivations::Storage& src, const QuantizedOutput
   const auto multiply = [&](const QuantizedMatrix& matrix, const NextPanel& next, const PanelStore& store) HWY_ATTR {
     const QuantizedMatrix::Storage& s = matrix.storage();
     const PanelView panel = byte_panel<Dots>(s, index, reinterpret_cast<std::uint8_t*>(scratch));
-    multiply_panel<Dots>(src, first, last, s.bits, panel, next, store);
+    multiply_panel<Dots>(src, first, last, s.form.bits, panel, next, store);
   };
   const PanelStore dst = store_of(output, output.bias, index, first);
   if (output.gate == nullptr) return multiply(*output.matrix, next_panel(output.matrix->storage(), index + 1), dst);

@@ -10,6 +10,7 @@
 
 #include "ballast/activation.h"
 #include "ballast/quantized.h"
+#include "kernels/matrix/quantized_rows.h"
 
 namespace ballast::kernels {
 
@@ -81,6 +82,9 @@ class QuantizedMatrix {
   /// Repacks on all threads. The view's memory is not needed afterwards. Preconditions (checked by the loader): sizes
   /// agree, scales are finite, outlier columns ascend and lie in range.
   explicit QuantizedMatrix(const QuantizedView& view);
+
+  /// The same from rows in another layout.
+  QuantizedMatrix(const QuantizedForm& form, const QuantizedRowReader& read);
   ~QuantizedMatrix();
   QuantizedMatrix(QuantizedMatrix&&) noexcept;
   QuantizedMatrix& operator=(QuantizedMatrix&&) noexcept;

@@ -1,6 +1,7 @@
 // From the layout on disk to panels, and back a row at a time.
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <cassert>
 #include <cstring>
 #include <string>
@@ -69,27 +70,20 @@ void unpack_block(const std::uint8_t* src, int bits, std::size_t width, std::uin
   }
 }
 
-/// Packs one row into its places in a panel; `row` receives its codes on the way.
-void pack_row_codes(const QuantizedView& view, const QuantizedMatrix::Storage& s, std::size_t row_index,
-                    std::span<std::uint8_t> row, std::uint8_t* dst) {
-  unpack_codes(view.codes.data() + row_index * packed_row_bytes(view.cols, view.bits), view.bits, row);
-  for (std::size_t group = 0; group < s.layout.groups; ++group) {
+/// Packs one row's codes into their places in a panel.
+void pack_row_codes(const QuantizedMatrix::Storage& s, const std::vector<std::uint8_t>& row, std::uint8_t* dst) {
+  for (std::size_t group = 0; group < s.layout.groups; group += s.layout.groups_of_block) {
     const std::size_t begin = group * s.layout.group_size;
-    const std::size_t end = begin + s.layout.columns_in(group);
+    const std::size_t end = begin + s.layout.groups_of_block * s.layout.columns_in(group);
     for (std::size_t col = begin; col < end; col += kBlockColumns) {
       std::uint8_t codes[kBlockColumns] = {};
       const std::size_t count = std::min(end - col, kBlockColumns);
       for (std::size_t i = 0; i < count; ++i) codes[i] = row[col + i] ^ s.sign_flip;
-      pack_block(codes, s.bits, s.width, dst);
+      pack_block(codes, s.form.bits, s.width, dst);
       dst += s.block_bytes();
     }
-    dst += s.scale_bytes();
+    dst += s.heads_of_block_bytes();
   }
-}
-
-/// Copies one row of 16-bit values to every width-th place.
-void pack_row_values(const std::byte* src, std::size_t count, std::size_t width, std::uint16_t* dst) {
-  for (std::size_t i = 0; i < count; ++i) std::memcpy(dst + i * width, src + 2 * i, 2);
 }
 
 float value_of(std::uint16_t bits, bool bf16) {
@@ -98,77 +92,136 @@ float value_of(std::uint16_t bits, bool bf16) {
   return value;
 }
 
-/// What a thread needs to pack rows.
-struct RowScratch {
-  std::vector<std::uint8_t> codes, zeros;
+/// A row's values of one group in a panel: of 16 bits, or factors of what is shared.
+struct GroupValue {
+  std::byte* of_group;
+  std::uint16_t* shared;  ///< null where a group's value is its own
+
+  void write(const std::vector<std::uint16_t>& values, const std::vector<std::int8_t>& factors, std::size_t group,
+             std::size_t value) const {
+    if (shared == nullptr) {
+      std::memcpy(of_group, &values[value], sizeof(std::uint16_t));
+    } else {
+      std::memcpy(of_group, &factors[group], sizeof(std::int8_t));
+      *shared = values[value];
+    }
+  }
+
+  float read(bool bf16) const {
+    if (shared != nullptr) return static_cast<float>(static_cast<std::int8_t>(*of_group)) * value_of(*shared, bf16);
+    std::uint16_t bits;
+    std::memcpy(&bits, of_group, sizeof(bits));
+    return value_of(bits, bf16);
+  }
 };
 
-void pack_panel(const QuantizedView& view, QuantizedMatrix::Storage& s, std::size_t panel, RowScratch& scratch) {
-  const std::size_t groups = s.layout.groups;
-  const std::size_t outliers = s.outlier_columns.size();
-  std::uint8_t* codes = s.panel_codes(panel);
-  std::uint16_t* scales = s.panel_scales(panel);
-  std::uint8_t* zeros = s.panel_zeros(panel);
-  std::uint16_t* weights = s.panel_outliers(panel);
-  const std::size_t rows = std::min(s.width, s.rows - panel * s.width);
+/// Where row `r` of a panel has what a group multiplies by.
+GroupValue scale_at(const QuantizedMatrix::Storage& s, std::size_t panel, std::size_t group, std::size_t r) {
+  std::byte* of_group = s.panel(panel) + s.head_at(group) + r * s.scale_bytes() / s.width;
+  if (!s.form.has_factors()) return {of_group, nullptr};
+  return {of_group, s.panel_shared_scales(panel) + group / s.form.groups_of_scale * s.shared_scale_values() + r};
+}
+
+/// And what it takes off.
+GroupValue minimum_at(const QuantizedMatrix::Storage& s, std::size_t panel, std::size_t group, std::size_t r) {
+  const GroupValue scale = scale_at(s, panel, group, r);
+  return {scale.of_group + s.scale_bytes(), scale.shared == nullptr ? nullptr : scale.shared + s.width};
+}
+
+void pack_panel(const QuantizedRowReader& read, QuantizedMatrix::Storage& s, std::size_t panel, QuantizedRow& row) {
+  const std::size_t rows = std::min(s.width, s.form.rows - panel * s.width);
   // Missing rows are computed too, and must not be garbage.
   if (rows < s.width) {
     std::memset(s.panel(panel), 0, s.panel_bytes());
-    if (zeros != nullptr) std::memset(zeros, 0, groups * s.width);
+    std::memset(s.panel_tail(panel), 0, s.tail_bytes());
   }
+  std::uint8_t* zeros = s.panel_zeros(panel);
   for (std::size_t r = 0; r < rows; ++r) {
-    const std::size_t row = panel * s.width + r;
-    pack_row_codes(view, s, row, scratch.codes, codes + r * kQuadColumns);
-    if (outliers != 0) {
-      pack_row_values(view.outlier_weights.data() + row * outliers * 2, outliers, s.width, weights + r);
-    }
-    if (zeros != nullptr) {
-      unpack_codes(view.zeros.data() + row * packed_row_bytes(view.groups(), view.bits), view.bits, scratch.zeros);
-    }
-    const std::byte* row_scales = view.scales.data() + row * view.groups() * 2;
-    for (std::size_t g = 0; g < groups; ++g) {  // parts of a group share its scale and zero
-      const std::size_t of_view = g * s.layout.group_size / view.group_size;
-      std::memcpy(scales + g * s.group_bytes() / 2 + r, row_scales + 2 * of_view, 2);
-      if (zeros != nullptr) zeros[g * s.width + r] = scratch.zeros[of_view];
+    read(panel * s.width + r, row);
+    pack_row_codes(s, row.codes, s.panel_codes(panel) + r * kQuadColumns);
+    std::uint16_t* outliers = s.panel_outliers(panel) + r;
+    for (std::size_t j = 0; j < row.outliers.size(); ++j) outliers[j * s.width] = row.outliers[j];
+    for (std::size_t g = 0; g < s.layout.groups; ++g) {  // parts of a group share its scale and zero
+      const std::size_t group = g * s.layout.group_size / s.form.group_size;
+      const std::size_t value = s.form.has_factors() ? group / s.form.groups_of_scale : group;
+      scale_at(s, panel, g, r).write(row.scales, row.factors, group, value);
+      if (s.has_minimums()) minimum_at(s, panel, g, r).write(row.minimums, row.minimum_factors, group, value);
+      if (zeros != nullptr) zeros[g * s.width + r] = row.zeros[group];
     }
   }
 }
 
+QuantizedForm form_of(const QuantizedView& view) {
+  return {.rows = view.rows,
+          .cols = view.cols,
+          .bits = view.bits,
+          .group_size = view.group_size,
+          .offset = view.zeros.empty() ? QuantizedForm::Offset::kMiddle : QuantizedForm::Offset::kZeros,
+          .groups_of_scale = 0,
+          .bf16_scales = view.scale_type == DType::kBF16,
+          .bf16_outliers = view.outlier_type == DType::kBF16,
+          .outlier_columns = {view.outlier_columns.begin(), view.outlier_columns.end()}};
+}
+
+/// Row `row` of some 16-bit values, as many as dst has.
+void copy_row(std::span<const std::byte> values, std::size_t row, std::vector<std::uint16_t>& dst) {
+  const std::size_t bytes = dst.size() * sizeof(std::uint16_t);
+  if (bytes > 0) std::memcpy(dst.data(), values.data() + row * bytes, bytes);
+}
+
+void read_row(const QuantizedView& view, std::size_t row, QuantizedRow& dst) {
+  unpack_codes(view.codes.data() + row * packed_row_bytes(view.cols, view.bits), view.bits, dst.codes);
+  if (!view.zeros.empty()) {
+    unpack_codes(view.zeros.data() + row * packed_row_bytes(view.groups(), view.bits), view.bits, dst.zeros);
+  }
+  copy_row(view.scales, row, dst.scales);
+  copy_row(view.outlier_weights, row, dst.outliers);
+}
+
 }  // namespace
 
-QuantizedMatrix::QuantizedMatrix(const QuantizedView& view) : storage_(std::make_unique<Storage>()) {
-  assert(view.bits == 4 || view.bits == 5 || view.bits == 6 || view.bits == 8);
-  assert(view.group_size > 0);
+QuantizedRow::QuantizedRow(const QuantizedForm& form)
+    : codes(form.cols), scales(form.scales()), outliers(form.outlier_columns.size()) {
+  const bool has_minimums = form.offset == QuantizedForm::Offset::kMinimums;
+  if (has_minimums) minimums.resize(form.scales());
+  if (form.has_factors()) factors.resize(form.groups());
+  if (form.has_factors() && has_minimums) minimum_factors.resize(form.groups());
+  if (form.offset == QuantizedForm::Offset::kZeros) zeros.resize(form.groups());
+}
+
+QuantizedMatrix::QuantizedMatrix(const QuantizedView& view)
+    : QuantizedMatrix(form_of(view), [&view](std::size_t row, QuantizedRow& dst) { read_row(view, row, dst); }) {}
+
+QuantizedMatrix::QuantizedMatrix(const QuantizedForm& form, const QuantizedRowReader& read)
+    : storage_(std::make_unique<Storage>()) {
+  assert(form.bits == 4 || form.bits == 5 || form.bits == 6 || form.bits == 8);
+  assert(form.group_size > 0);
   Storage& s = *storage_;
-  s.rows = view.rows;
-  s.bits = view.bits;
-  s.layout = GroupLayout(view.cols, view.group_size);
-  s.view_group_size = view.group_size;
+  s.form = form;
+  s.layout = GroupLayout(form.cols, form.group_size);
+  assert(s.layout.groups_of_block == 1 || (form.bits != 5 && form.offset != QuantizedForm::Offset::kZeros));
+  assert(!form.has_factors() || form.offset != QuantizedForm::Offset::kZeros);
+  assert((!form.has_factors() && !s.has_minimums()) || s.layout.group_blocks == 1);
+  assert(!form.has_factors() || std::has_single_bit(form.groups_of_scale));
+  assert(form.bits < 8 || !s.has_minimums());
   if (s.layout.group_size > kLargestGroup) {
-    throw Error("quantized matrix", "groups of " + std::to_string(view.group_size) + " columns overflow 32-bit sums, " +
+    throw Error("quantized matrix", "groups of " + std::to_string(form.group_size) + " columns overflow 32-bit sums, " +
                                         "convert with groups of a multiple of " +
                                         std::to_string(GroupLayout::kWidestPart));
   }
   s.width = 2 * vector_lanes();
-  s.panels = (view.rows + s.width - 1) / s.width;
-  s.bf16_scales = view.scale_type == DType::kBF16;
-  s.bf16_outliers = view.outlier_type == DType::kBF16;
-  s.sign_flip = view.bits == 8 && !multiplies_unsigned_codes() ? 128 : 0;
-  s.outlier_columns.assign(view.outlier_columns.begin(), view.outlier_columns.end());
-  s.symmetric = view.zeros.empty();
+  s.panels = (form.rows + s.width - 1) / s.width;
+  s.sign_flip = form.bits == 8 && !multiplies_unsigned_codes() ? 128 : 0;
+  s.shared_shift = form.has_factors() ? std::countr_zero(form.groups_of_scale) : 0;
   s.memory = allocate_weights(s.bytes());
 
-  const std::size_t threads = threads_for(view.rows * view.cols);
-  std::vector<RowScratch> scratch(threads);
-  for (RowScratch& one : scratch) {
-    one.codes.resize(view.cols);
-    one.zeros.resize(view.groups());
-  }
+  const std::size_t threads = threads_for(form.rows * form.cols);
+  std::vector<QuantizedRow> scratch(threads, QuantizedRow(form));
   // The shares of a token's product, when the matrix is multiplied alone: who first touches a panel will read it.
   std::atomic<std::size_t> next{0};
   parallel_ranges(s.panels, threads, [&](std::size_t begin, std::size_t end) {
-    RowScratch& own = scratch[next.fetch_add(1, std::memory_order_relaxed)];
-    for (std::size_t panel = begin; panel < end; ++panel) pack_panel(view, s, panel, own);
+    QuantizedRow& own = scratch[next.fetch_add(1, std::memory_order_relaxed)];
+    for (std::size_t panel = begin; panel < end; ++panel) pack_panel(read, s, panel, own);
   });
 }
 
@@ -177,7 +230,7 @@ QuantizedMatrix::QuantizedMatrix(QuantizedMatrix&&) noexcept = default;
 QuantizedMatrix& QuantizedMatrix::operator=(QuantizedMatrix&&) noexcept = default;
 
 std::size_t QuantizedMatrix::rows() const {
-  return storage_->rows;
+  return storage_->form.rows;
 }
 std::size_t QuantizedMatrix::cols() const {
   return storage_->layout.cols;
@@ -189,35 +242,39 @@ std::size_t QuantizedMatrix::bytes() const {
 
 ActivationFormat QuantizedMatrix::activation_format(int bits, bool scale_per_group) const {
   return {.cols = cols(),
-          .group_size = storage_->view_group_size,
+          .group_size = storage_->form.group_size,
           .bits = bits,
           .scale_per_group = scale_per_group,
-          .outlier_columns = storage_->outlier_columns};
+          .outlier_columns = storage_->form.outlier_columns};
 }
 
 void QuantizedMatrix::decode_row(std::size_t row, float* dst) const {
   const Storage& s = *storage_;
-  assert(row < s.rows);
+  assert(row < s.form.rows);
   const std::size_t panel = row / s.width;
   const std::size_t r = row % s.width;
   const std::uint8_t* codes = s.panel_codes(panel) + r * kQuadColumns;
+  std::uint8_t block[kBlockColumns];
   for (std::size_t group = 0; group < s.layout.groups; ++group) {
-    const float scale = value_of(s.panel_scales(panel)[group * s.group_bytes() / 2 + r], s.bf16_scales);
-    const int zero = s.symmetric ? s.default_zero() : s.panel_zeros(panel)[group * s.width + r];
+    const float scale = scale_at(s, panel, group, r).read(s.form.bf16_scales);
+    const float minimum = s.has_minimums() ? minimum_at(s, panel, group, r).read(s.form.bf16_scales) : 0.0F;
+    const std::uint8_t* zeros = s.panel_zeros(panel);
+    const int zero = zeros == nullptr ? s.default_zero() : zeros[group * s.width + r];
     const std::size_t begin = group * s.layout.group_size;
-    const std::size_t end = begin + s.layout.columns_in(group);
-    for (std::size_t col = begin; col < end; col += kBlockColumns) {
-      std::uint8_t block[kBlockColumns];
-      unpack_block(codes, s.bits, s.width, block);
-      codes += s.block_bytes();
-      for (std::size_t i = 0; i < std::min(end - col, kBlockColumns); ++i) {
-        dst[col + i] = static_cast<float>((block[i] ^ s.sign_flip) - zero) * scale;
+    const std::size_t in_block = group % s.layout.groups_of_block * s.layout.group_size;  // of its first column
+    const std::size_t columns = s.layout.columns_in(group);
+    for (std::size_t col = 0; col < columns; ++col) {
+      const std::size_t i = (in_block + col) % kBlockColumns;
+      if (i == 0) {
+        unpack_block(codes, s.form.bits, s.width, block);
+        codes += s.block_bytes();
       }
+      dst[begin + col] = static_cast<float>((block[i] ^ s.sign_flip) - zero) * scale - minimum;
     }
-    codes += s.scale_bytes();
+    if ((group + 1) % s.layout.groups_of_block == 0) codes += s.heads_of_block_bytes();
   }
-  for (std::size_t j = 0; j < s.outlier_columns.size(); ++j) {
-    dst[s.outlier_columns[j]] = value_of(s.panel_outliers(panel)[j * s.width + r], s.bf16_outliers);
+  for (std::size_t j = 0; j < s.form.outlier_columns.size(); ++j) {
+    dst[s.form.outlier_columns[j]] = value_of(s.panel_outliers(panel)[j * s.width + r], s.form.bf16_outliers);
   }
 }
 

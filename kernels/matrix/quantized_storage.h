@@ -26,30 +26,33 @@ inline constexpr std::size_t kQuadColumns = 4;
 inline constexpr std::size_t kBlockQuads = 8;
 inline constexpr std::size_t kBlockColumns = kQuadColumns * kBlockQuads;
 
-/// Where columns go when every group is padded to whole blocks. Wide groups are cut into parts that share their scale:
-/// activations in 16 bits want scales of their own for few columns.
+/// Where columns go when every group is padded to whole blocks; but two groups of half a block share one. Wide groups
+/// are cut into parts that share their scale: activations in 16 bits want scales of their own for few columns.
 struct GroupLayout {
   static constexpr std::size_t kWidestPart = 128;
 
   std::size_t cols = 0;
   std::size_t group_size = 0;  ///< of a group here, which may be part of one of the matrix
   std::size_t groups = 0;
-  std::size_t group_blocks = 0;  ///< of every group but the last
-  std::size_t blocks = 0;        ///< of a row
+  std::size_t groups_of_block = 1;  ///< 2: of half a block each
+  std::size_t group_blocks = 0;     ///< of every group but the last
+  std::size_t blocks = 0;           ///< of a row
 
   GroupLayout() = default;
   GroupLayout(std::size_t columns, std::size_t columns_of_group)
       : cols(columns),
         group_size(part_of(columns, columns_of_group)),
         groups((cols + group_size - 1) / group_size),
+        groups_of_block(group_size == kBlockColumns / 2 && cols % kBlockColumns == 0 ? 2 : 1),
         group_blocks((group_size + kBlockColumns - 1) / kBlockColumns),
-        blocks(groups == 0 ? 0 : (groups - 1) * group_blocks + blocks_in(groups - 1)) {}
+        blocks(groups == 0 ? 0 : (groups / groups_of_block - 1) * group_blocks + blocks_in(groups - 1)) {}
 
   std::size_t columns_in(std::size_t group) const {
     return group + 1 == groups ? cols - group * group_size : group_size;
   }
   std::size_t blocks_in(std::size_t group) const { return (columns_in(group) + kBlockColumns - 1) / kBlockColumns; }
-  std::size_t padded_begin(std::size_t group) const { return group * group_blocks * kBlockColumns; }
+  std::size_t padded_in(std::size_t group) const { return blocks_in(group) * kBlockColumns / groups_of_block; }
+  std::size_t padded_begin(std::size_t group) const { return group * group_blocks * kBlockColumns / groups_of_block; }
   std::size_t padded_cols() const { return blocks * kBlockColumns; }
 
  private:
@@ -90,40 +93,53 @@ struct QuantizedActivations::Storage {
 };
 
 struct QuantizedMatrix::Storage {
-  std::size_t rows = 0;
-  int bits = 8;
+  QuantizedForm form;
   GroupLayout layout;
-  std::size_t view_group_size = 0;  ///< the matrix's own
-  std::size_t width = 0;            ///< rows of a panel
+  std::size_t width = 0;  ///< rows of a panel
   std::size_t panels = 0;
-  bool bf16_scales = false;
-  bool bf16_outliers = false;
+  int shared_shift = 0;        ///< log2 of groups_of_scale
   std::uint8_t sign_flip = 0;  ///< 128 when 8-bit codes are kept minus 128, as signed bytes
-  bool symmetric = true;       ///< zero points are the default
-  std::vector<std::int32_t> outlier_columns;
-  /// [panels][panel_bytes()], which a token reads from end to end: for each group its scales [width] and its codes,
-  /// then the weights of outlier columns [columns][width]. After all panels their zero points [panels][groups][width],
-  /// unless these are the default.
+  /// [panels][panel_bytes()], which a token reads from end to end: heads and codes of groups, then the weights of
+  /// outlier columns [columns][width]. A head has a group's scales [width], or factors, then its minimums', if any;
+  /// where groups share a block, their heads stand before it. After all panels follows [panels][tail_bytes()]: the
+  /// groups' zero points [groups][width], or the scales that factors multiply, [scales][width], each with its minimums.
   std::shared_ptr<std::byte[]> memory;
 
-  std::size_t block_bytes() const { return kBlockColumns * width * static_cast<std::size_t>(bits) / 8; }
-  std::size_t scale_bytes() const { return width * sizeof(std::uint16_t); }
-  std::size_t group_bytes() const { return scale_bytes() + layout.group_blocks * block_bytes(); }  ///< but the last's
-  std::size_t outliers_at() const { return layout.groups * scale_bytes() + layout.blocks * block_bytes(); }
-  std::size_t panel_bytes() const { return outliers_at() + outlier_columns.size() * scale_bytes(); }
-  std::size_t bytes() const { return panels * (panel_bytes() + (symmetric ? 0 : layout.groups * width)); }
-  int default_zero() const { return 1 << (bits - 1); }
+  std::size_t block_bytes() const { return kBlockColumns * width * static_cast<std::size_t>(form.bits) / 8; }
+  bool has_minimums() const { return form.offset == QuantizedForm::Offset::kMinimums; }
+  std::size_t scale_bytes() const { return width * (form.has_factors() ? sizeof(std::int8_t) : sizeof(std::uint16_t)); }
+  std::size_t head_bytes() const { return scale_bytes() * (has_minimums() ? 2 : 1); }
+  std::size_t heads_of_block_bytes() const { return head_bytes() * layout.groups_of_block; }
+  /// Of a group, or of two that share a block; but the last's.
+  std::size_t group_bytes() const { return heads_of_block_bytes() + layout.group_blocks * block_bytes(); }
+  std::size_t head_at(std::size_t group) const {
+    return group / layout.groups_of_block * group_bytes() + group % layout.groups_of_block * head_bytes();
+  }
+  std::size_t outlier_bytes() const { return width * sizeof(std::uint16_t); }
+  std::size_t outliers_at() const { return layout.groups * head_bytes() + layout.blocks * block_bytes(); }
+  std::size_t panel_bytes() const { return outliers_at() + form.outlier_columns.size() * outlier_bytes(); }
+  std::size_t shared_scale_values() const { return width * (has_minimums() ? 2 : 1); }
+  std::size_t tail_bytes() const {
+    if (form.offset == QuantizedForm::Offset::kZeros) return layout.groups * width;
+    return form.has_factors() ? form.scales() * shared_scale_values() * sizeof(std::uint16_t) : 0;
+  }
+  std::size_t bytes() const { return panels * (panel_bytes() + tail_bytes()); }
+  int default_zero() const { return has_minimums() ? 0 : 1 << (form.bits - 1); }
 
   std::byte* panel(std::size_t index) const { return memory.get() + index * panel_bytes(); }
-  std::uint16_t* panel_scales(std::size_t index) const { return reinterpret_cast<std::uint16_t*>(panel(index)); }
   std::uint8_t* panel_codes(std::size_t index) const {
-    return reinterpret_cast<std::uint8_t*>(panel(index) + scale_bytes());
+    return reinterpret_cast<std::uint8_t*>(panel(index) + heads_of_block_bytes());
   }
   std::uint16_t* panel_outliers(std::size_t index) const {
     return reinterpret_cast<std::uint16_t*>(panel(index) + outliers_at());
   }
+  std::byte* panel_tail(std::size_t index) const { return panel(panels) + index * tail_bytes(); }
   std::uint8_t* panel_zeros(std::size_t index) const {
-    return symmetric ? nullptr : reinterpret_cast<std::uint8_t*>(panel(panels)) + index * layout.groups * width;
+    const bool own = form.offset == QuantizedForm::Offset::kZeros;
+    return own ? reinterpret_cast<std::uint8_t*>(panel_tail(index)) : nullptr;
+  }
+  std::uint16_t* panel_shared_scales(std::size_t index) const {
+    return form.has_factors() ? reinterpret_cast<std::uint16_t*>(panel_tail(index)) : nullptr;
   }
 };
 

@@ -30,31 +30,46 @@ inline constexpr std::size_t kTileRowsOfCodes = kManyRegisters ? 6 : 2;
 /// One panel of weights; codes of 4, 5 or 6 bits may have been expanded to 8.
 struct PanelView {
   const std::uint8_t* codes;
-  std::size_t code_gap;         ///< bytes between the codes of two groups
-  const std::uint16_t* scales;  ///< of the first group
-  std::size_t scale_step;       ///< from group to group
-  const std::uint8_t* zeros;    ///< null when all are the default
+  std::size_t code_gap;       ///< bytes between the codes of two groups, or of two pairs that share a block
+  const std::uint8_t* zeros;  ///< null when all are the default
   const std::uint16_t* outliers;
   std::size_t outlier_count;
-  bool bf16_scales;
   bool bf16_outliers;
   int default_zero;
-  int sign_flip;  ///< what was taken off 8-bit codes
+  int sign_flip;                       ///< what was taken off 8-bit codes
+  const std::byte* heads;              ///< the first group's
+  std::size_t head_bytes;              ///< from a group's to the next one's in a block that they share
+  std::size_t head_step;               ///< else
+  std::size_t minimums_at;             ///< within a head; 0: there are none
+  const std::uint16_t* shared_scales;  ///< what factors multiply; null when groups have scales of their own
+  std::size_t shared_step;             ///< from one to the next, of 2^shared_shift groups
+  int shared_shift;
+  bool bf16_scales;
   const GroupLayout* layout;
+
+  /// What factors of a group multiply; null where it has none.
+  HWY_INLINE const std::uint16_t* shared(std::size_t group) const {
+    return shared_scales == nullptr ? nullptr : shared_scales + (group >> shared_shift) * shared_step;
+  }
 };
 
 HWY_INLINE PanelView panel_view(const QuantizedMatrix::Storage& s, std::size_t panel) {
   return {s.panel_codes(panel),
-          s.scale_bytes(),
-          s.panel_scales(panel),
-          s.group_bytes() / sizeof(std::uint16_t),
+          s.heads_of_block_bytes(),
           s.panel_zeros(panel),
           s.panel_outliers(panel),
-          s.outlier_columns.size(),
-          s.bf16_scales,
-          s.bf16_outliers,
+          s.form.outlier_columns.size(),
+          s.form.bf16_outliers,
           s.default_zero(),
           s.sign_flip,
+          s.panel(panel),
+          s.head_bytes(),
+          s.group_bytes() - (s.layout.groups_of_block - 1) * s.head_bytes(),
+          s.has_minimums() ? s.scale_bytes() : 0,
+          s.panel_shared_scales(panel),
+          s.shared_scale_values(),
+          s.shared_shift,
+          s.form.bf16_scales,
           &s.layout};
 }
 
@@ -94,6 +109,40 @@ HWY_INLINE QuantFloat load_16_bit(const std::uint16_t* HWY_RESTRICT src, bool bf
   const FloatTag df;
   return bf16 ? load_as_float(df, reinterpret_cast<const hwy::bfloat16_t*>(src))
               : load_as_float(df, reinterpret_cast<const hwy::float16_t*>(src));
+}
+
+/// 16-bit values of a group's rows, or, where `shared` is not null, its factors times those.
+HWY_INLINE void load_values(const std::byte* HWY_RESTRICT of_group, const std::uint16_t* HWY_RESTRICT shared, bool bf16,
+                            QuantFloat& v0, QuantFloat& v1) {
+  const FloatTag df;
+  const std::size_t lanes = hn::Lanes(df);
+  if (shared == nullptr) {
+    const auto* values = reinterpret_cast<const std::uint16_t*>(of_group);
+    v0 = load_16_bit(values, bf16);
+    v1 = load_16_bit(values + lanes, bf16);
+    return;
+  }
+  const DotIntTag di32;
+  const hn::Rebind<std::int8_t, DotIntTag> di8;
+  const auto* factors = reinterpret_cast<const std::int8_t*>(of_group);
+  v0 = hn::Mul(hn::ConvertTo(df, hn::PromoteTo(di32, hn::LoadU(di8, factors))), load_16_bit(shared, bf16));
+  v1 = hn::Mul(hn::ConvertTo(df, hn::PromoteTo(di32, hn::LoadU(di8, factors + lanes))),
+               load_16_bit(shared + lanes, bf16));
+}
+
+/// Scales of a group, whose head is given. kOwn: they are 16 bits of its own.
+template <bool kOwn>
+HWY_INLINE void load_scales(const PanelView& panel, const std::byte* HWY_RESTRICT head, std::size_t group,
+                            QuantFloat& s0, QuantFloat& s1) {
+  load_values(head, kOwn ? nullptr : panel.shared(group), panel.bf16_scales, s0, s1);
+}
+
+/// And its minimums, where there are some.
+HWY_INLINE void load_minimums(const PanelView& panel, const std::byte* HWY_RESTRICT head, std::size_t group,
+                              QuantFloat& m0, QuantFloat& m1) {
+  const std::uint16_t* scales = panel.shared(group);
+  const std::uint16_t* shared = scales == nullptr ? nullptr : scales + 2 * hn::Lanes(FloatTag());
+  load_values(head + panel.minimums_at, shared, panel.bf16_scales, m0, m1);
 }
 
 /// Zero points of the codes as they are multiplied.
@@ -164,6 +213,17 @@ HWY_INLINE QuantFloat join_planes(DotInt high, DotInt low) {
   return hn::MulAdd(hn::ConvertTo(df, high), hn::Set(df, static_cast<float>(kPlaneFactor)), hn::ConvertTo(df, low));
 }
 
+/// Takes a group's minimums off a token's result, given minus the sum of the group's codes.
+template <std::size_t kPlanes>
+HWY_INLINE void add_minimums(const std::int32_t* negated_sums, std::size_t groups, bool scaled, float scale,
+                             QuantFloat m0, QuantFloat m1, QuantFloat& c0, QuantFloat& c1) {
+  auto sum = static_cast<float>(negated_sums[0]);
+  if constexpr (kPlanes == 2) sum = sum * float{kPlaneFactor} + static_cast<float>(negated_sums[groups]);
+  const auto factor = hn::Set(FloatTag(), scaled ? sum * scale : sum);
+  c0 = hn::MulAdd(factor, m0, c0);
+  c1 = hn::MulAdd(factor, m1, c1);
+}
+
 /// Adds activation * weight for one outlier column of one token.
 HWY_INLINE void add_outlier(float activation, QuantFloat w0, QuantFloat w1, QuantFloat& c0, QuantFloat& c1) {
   const auto a = hn::Set(FloatTag(), activation);
@@ -171,15 +231,21 @@ HWY_INLINE void add_outlier(float activation, QuantFloat w0, QuantFloat w1, Quan
   c1 = hn::MulAdd(a, w1, c1);
 }
 
+/// Blocks of a group in a panel with factors or minimums, or with groups of half a block, which may have these.
+inline constexpr std::size_t kHalfABlock = ~std::size_t{0};
+inline constexpr std::size_t kBlockOfFactors = kHalfABlock - 1;
+
 /// Multiplies kTokens tokens of kPlanes rows of codes each, from token `first` on, with a panel that lies as one of
 /// kBits bits and whose codes have kCodeBits; hands each token's two vectors to store(token, c0, c1). A group's
-/// integers are exact in F32 up to 2^24. kGroupBlocks: blocks of every group, or 0 where only the layout knows; without
-/// a loop over one block, sums stay in their registers.
+/// integers are exact in F32 up to 2^24. kGroupBlocks: blocks of every group, or one of the names above, or 0 where
+/// only the layout knows; without a loop over one block, sums stay in their registers.
 template <class Dots, std::size_t kTokens, std::size_t kPlanes, int kBits, int kCodeBits, std::size_t kGroupBlocks,
           class Next, class Store>
 HWY_INLINE void multiply_code_tile(const QuantizedActivations::Storage& src, std::size_t first, const PanelView& panel,
                                    Next& next, const Store& store) {
   constexpr std::size_t kRows = kTokens * kPlanes;
+  constexpr bool kHalves = kGroupBlocks == kHalfABlock;
+  constexpr bool kScalesOnly = !kHalves && kGroupBlocks != kBlockOfFactors;
   static_assert(kRows <= 6 && (kPlanes == 1 || kPlanes == 2));
   const FloatTag df;
   const DotIntTag di32;
@@ -192,6 +258,7 @@ HWY_INLINE void multiply_code_tile(const QuantizedActivations::Storage& src, std
   const float* scales = src.scales.data() + first * groups;
   const std::int32_t* sums = src.negated_sums.data() + first * kPlanes * groups;
   const std::uint8_t* codes = panel.codes;
+  const std::byte* head = panel.heads;
   Next ahead = next;
   auto c00 = hn::Zero(df), c01 = c00;
   auto c10 = c00, c11 = c00;
@@ -214,7 +281,7 @@ HWY_INLINE void multiply_code_tile(const QuantizedActivations::Storage& src, std
     if constexpr (kRows > 4) start_group<Dots, kCodeBits>(panel, at, sums[4 * groups + g], i40, i41);
     if constexpr (kRows > 5) start_group<Dots, kCodeBits>(panel, at, sums[5 * groups + g], i50, i51);
     exchange_pairs<Dots, kRows>(i00, i01, i10, i11, i20, i21, i30, i31, i40, i41, i50, i51);
-    const std::size_t blocks = kGroupBlocks != 0 ? kGroupBlocks : layout.blocks_in(g);
+    const std::size_t blocks = !kScalesOnly ? 1 : kGroupBlocks != 0 ? kGroupBlocks : layout.blocks_in(g);
     for (std::size_t b = 0; b < blocks; ++b) {
       auto&& b00 = Dots::template begin<kCodeBits>(i00);
       auto&& b01 = Dots::template begin<kCodeBits>(i01);
@@ -228,26 +295,32 @@ HWY_INLINE void multiply_code_tile(const QuantizedActivations::Storage& src, std
       auto&& b41 = Dots::template begin<kCodeBits>(i41);
       auto&& b50 = Dots::template begin<kCodeBits>(i50);
       auto&& b51 = Dots::template begin<kCodeBits>(i51);
-      for_pairs_of_block<kBits>(
-          codes, [&](std::size_t, DotBytes w00, DotBytes w10, DotBytes w01, DotBytes w11) HWY_ATTR {
-            if constexpr (Dots::kPairsRows) {  // an odd row is its own partner, whose sums are nobody's
-              const auto add = [&](std::size_t row, DotInt& x0, DotInt& x1, DotInt& y0, DotInt& y1) HWY_ATTR {
-                const std::size_t partner = HWY_MIN(row + 1, kRows - 1);
-                Dots::add_rows(a + row * stride, a + partner * stride, w00, w10, w01, w11, x0, x1, y0, y1);
-              };
-              add(0, b00, b01, b10, b11);
-              if constexpr (kRows > 2) add(2, b20, b21, b30, b31);
-              if constexpr (kRows > 4) add(4, b40, b41, b50, b51);
-            } else {
-              multiply_pair<Dots, kCodeBits>(a, w00, w10, w01, w11, b00, b01);
-              if constexpr (kRows > 1) multiply_pair<Dots, kCodeBits>(a + stride, w00, w10, w01, w11, b10, b11);
-              if constexpr (kRows > 2) multiply_pair<Dots, kCodeBits>(a + 2 * stride, w00, w10, w01, w11, b20, b21);
-              if constexpr (kRows > 3) multiply_pair<Dots, kCodeBits>(a + 3 * stride, w00, w10, w01, w11, b30, b31);
-              if constexpr (kRows > 4) multiply_pair<Dots, kCodeBits>(a + 4 * stride, w00, w10, w01, w11, b40, b41);
-              if constexpr (kRows > 5) multiply_pair<Dots, kCodeBits>(a + 5 * stride, w00, w10, w01, w11, b50, b51);
-            }
-            a += 2 * kQuadColumns;
-          });
+      const auto multiply = [&](std::size_t, DotBytes w00, DotBytes w10, DotBytes w01, DotBytes w11) HWY_ATTR {
+        if constexpr (Dots::kPairsRows) {  // an odd row is its own partner, whose sums are nobody's
+          const auto add = [&](std::size_t row, DotInt& x0, DotInt& x1, DotInt& y0, DotInt& y1) HWY_ATTR {
+            const std::size_t partner = HWY_MIN(row + 1, kRows - 1);
+            Dots::add_rows(a + row * stride, a + partner * stride, w00, w10, w01, w11, x0, x1, y0, y1);
+          };
+          add(0, b00, b01, b10, b11);
+          if constexpr (kRows > 2) add(2, b20, b21, b30, b31);
+          if constexpr (kRows > 4) add(4, b40, b41, b50, b51);
+        } else {
+          multiply_pair<Dots, kCodeBits>(a, w00, w10, w01, w11, b00, b01);
+          if constexpr (kRows > 1) multiply_pair<Dots, kCodeBits>(a + stride, w00, w10, w01, w11, b10, b11);
+          if constexpr (kRows > 2) multiply_pair<Dots, kCodeBits>(a + 2 * stride, w00, w10, w01, w11, b20, b21);
+          if constexpr (kRows > 3) multiply_pair<Dots, kCodeBits>(a + 3 * stride, w00, w10, w01, w11, b30, b31);
+          if constexpr (kRows > 4) multiply_pair<Dots, kCodeBits>(a + 4 * stride, w00, w10, w01, w11, b40, b41);
+          if constexpr (kRows > 5) multiply_pair<Dots, kCodeBits>(a + 5 * stride, w00, w10, w01, w11, b50, b51);
+        }
+        a += 2 * kQuadColumns;
+      };
+      if constexpr (!kHalves) {
+        for_pairs_of_block<kBits>(codes, multiply);
+      } else if (g % 2 == 0) {
+        for_pairs_of_block<kBits, 0, 2>(codes, multiply);
+      } else {
+        for_pairs_of_block<kBits, 2, 4>(codes, multiply);
+      }
       Dots::template end<kCodeBits>(b00, i00);
       Dots::template end<kCodeBits>(b01, i01);
       Dots::template end<kCodeBits>(b10, i10);
@@ -260,14 +333,14 @@ HWY_INLINE void multiply_code_tile(const QuantizedActivations::Storage& src, std
       Dots::template end<kCodeBits>(b41, i41);
       Dots::template end<kCodeBits>(b50, i50);
       Dots::template end<kCodeBits>(b51, i51);
+      if (kHalves && g % 2 == 0) continue;
       codes += block_bytes<kBits>();
       ahead.fetch();
     }
-    codes += panel.code_gap;
+    if (!kHalves || g % 2 != 0) codes += panel.code_gap;
     exchange_pairs<Dots, kRows>(i00, i01, i10, i11, i20, i21, i30, i31, i40, i41, i50, i51);
-    const std::uint16_t* group_scales_at = panel.scales + g * panel.scale_step;
-    const auto s0 = load_16_bit(group_scales_at, panel.bf16_scales);
-    const auto s1 = load_16_bit(group_scales_at + lanes, panel.bf16_scales);
+    QuantFloat s0, s1;
+    load_scales<kScalesOnly>(panel, head, g, s0, s1);
     if constexpr (kPlanes == 2) {
       add_group(join_planes(i00, i10), join_planes(i01, i11), true, scales[g], s0, s1, c00, c01);
       if constexpr (kTokens > 1) {
@@ -288,6 +361,22 @@ HWY_INLINE void multiply_code_tile(const QuantizedActivations::Storage& src, std
       if constexpr (kTokens > 4) add(4, i40, i41, c40, c41);
       if constexpr (kTokens > 5) add(5, i50, i51, c50, c51);
     }
+    if (!kScalesOnly && panel.minimums_at != 0) {
+      QuantFloat m0, m1;
+      load_minimums(panel, head, g, m0, m1);
+      const bool scaled = kPlanes == 2 || group_scales;
+      const auto add = [&](std::size_t token, QuantFloat& c0, QuantFloat& c1) HWY_ATTR {
+        add_minimums<kPlanes>(sums + token * kPlanes * groups + g, groups, scaled, scales[token * groups + g], m0, m1,
+                              c0, c1);
+      };
+      add(0, c00, c01);
+      if constexpr (kTokens > 1) add(1, c10, c11);
+      if constexpr (kTokens > 2) add(2, c20, c21);
+      if constexpr (kTokens > 3) add(3, c30, c31);
+      if constexpr (kTokens > 4) add(4, c40, c41);
+      if constexpr (kTokens > 5) add(5, c50, c51);
+    }
+    head += kHalves && g % 2 == 0 ? panel.head_bytes : panel.head_step;
   }
   if (kPlanes == 1 && !group_scales) {
     multiply_both(scales[0], c00, c01);

@@ -1,9 +1,11 @@
 #include "model/source/model_source.h"
 
 #include <algorithm>
+#include <atomic>
 #include <utility>
 
 #include "ballast/error.h"
+#include "files/gguf/ggml_rows.h"
 #include "files/mapped_file.h"
 #include "kernels/statistics.h"
 #include "model/block_structure.h"
@@ -21,6 +23,9 @@ void multiply(double factor, std::vector<float>& values) {
   if (factor == 1.0) return;
   for (float& value : values) value = static_cast<float>(double{value} * factor);
 }
+
+/// Of a matrix that is packed: what lies in memory as the file has it, too.
+constexpr std::size_t kBytesHeldTwice = 1 << 20;
 
 /// The rows of `cols` values that are the matrix's own, of all that its tensor has.
 std::vector<float> own_rows(const StoredMatrix& matrix, std::size_t cols, std::vector<float> all) {
@@ -363,8 +368,35 @@ std::optional<Linear> ModelSource::quantized_linear(Role role, std::size_t layer
   return linear;
 }
 
+std::optional<Linear> ModelSource::linear_of_blocks(Role role, std::size_t layer, std::size_t expert) const {
+  if (activation_bits_ == 0 || changes_weights(role)) return {};
+  const auto [rows, cols] = matrix_shape(spec_, layer, role);
+  const StoredMatrix stored_matrix = stored(role, layer, expert);
+  const TensorView view = checked_matrix(stored_matrix, cols);
+  const auto form = files::quantized_form(view.dtype, rows, cols);
+  if (!form || stored_matrix.transposed) return {};
+  const std::size_t row_bytes = view.bytes.size() / stored_matrix.stored_rows;
+  const std::size_t rows_at_once = kBytesHeldTwice / row_bytes + 1;
+  std::atomic<bool> finite = true;
+  kernels::QuantizedMatrix matrix(*form, [&](std::size_t row, kernels::QuantizedRow& dst) {
+    const std::size_t stored_row = stored_matrix.rows.empty() ? row : stored_matrix.rows[row];
+    if (!files::read_quantized_row(view.dtype, view.bytes.data() + stored_row * row_bytes, dst)) finite = false;
+    if (stored_row < rows_at_once || stored_row % rows_at_once != 0) return;
+    files::release_pages(view.bytes.subspan((stored_row - rows_at_once) * row_bytes, rows_at_once * row_bytes));
+  });
+  if (!finite) throw Error(context(stored_matrix.weight()), "has scales that are not finite");
+  checkpoint_->release(stored_matrix.weight());
+  Linear linear;
+  linear.name = name(role, layer, expert);
+  linear.bias = bias(role, layer, expert);
+  linear.activations = matrix.activation_format(activation_bits_, true);
+  linear.weights = std::move(matrix);
+  return linear;
+}
+
 Linear ModelSource::linear(Role role, std::size_t layer, std::size_t expert) const {
   if (std::optional<Linear> quantized = quantized_linear(role, layer, expert)) return *std::move(quantized);
+  if (std::optional<Linear> of_blocks = linear_of_blocks(role, layer, expert)) return *std::move(of_blocks);
   const auto [rows, cols] = matrix_shape(spec_, layer, role);
   Linear linear;
   linear.name = name(role, layer, expert);

@@ -59,6 +59,10 @@ class ModelSource {
   /// Before a model is made of this.
   void lengthen_for(std::size_t tokens);
 
+  /// From now on linears keep the codes of a GGUF's blocks, where kernels multiply these, and their inputs become
+  /// integers of so many bits. Before that, all linears of a GGUF are floats. Before a model is made of this.
+  void keep_block_codes(int activation_bits) { activation_bits_ = activation_bits; }
+
   /// Hugging Face name of a role's module as ballast writes it: "model.layers.3.mlp.up_proj".
   std::string name(Role role, std::size_t layer = 0, std::size_t expert = 0) const;
 
@@ -103,6 +107,7 @@ class ModelSource {
   TensorView checked_slice(const StoredMatrix& matrix, const std::string& name, Shape shape) const;
   std::vector<float> floats(const std::string& name, const Shape& shape) const;
   std::optional<Linear> quantized_linear(Role role, std::size_t layer, std::size_t expert) const;
+  std::optional<Linear> linear_of_blocks(Role role, std::size_t layer, std::size_t expert) const;
   std::string context(const std::string& tensor) const;
   StoredFactor stored_factor(Role role) const;
 
@@ -119,6 +124,7 @@ class ModelSource {
   nlohmann::json config_;
   ModelSpec spec_;
   std::optional<QuantizationConfig> quantization_;
+  int activation_bits_ = 0;  ///< of inputs of linears that keep the codes of blocks; 0: none does
   std::optional<std::vector<int>> massive_tokens_;
   std::vector<int> prefix_tokens_;
   std::vector<StoredFactor> stored_factors_;

@@ -10,7 +10,7 @@
 #include "tools/commands/job.h"
 #include "tools/flags/cache_flags.h"
 #include "tools/flags/draft_flags.h"
-#include "tools/flags/expert_flag.h"
+#include "tools/flags/model_flags.h"
 #include "tools/flags/option_checks.h"
 #include "tools/terminal/console.h"
 #include "tools/terminal/table.h"
@@ -26,7 +26,7 @@ struct BenchFlags {
   std::optional<std::filesystem::path> draft;
   std::size_t draft_tokens = SpeculationBenchmarkOptions{}.draft_tokens;
   double temperature = 0;
-  std::string expert_memory;
+  ModelFlags model_flags;
   bool json = false;
   JobFlags job;
 };
@@ -82,7 +82,7 @@ int bench_speculation(const BenchFlags& flags) {
                                   .generate = flags.options.generate,
                                   .repetitions = flags.options.repetitions,
                                   .cache = flags.options.cache,
-                                  .model = model_options(flags.expert_memory)},
+                                  .model = model_options(flags.model_flags)},
                                  job.progress());
   }();
   print(flags.json ? benchmark_json(measured) + "\n" : speculation_page(measured));
@@ -97,7 +97,7 @@ int run_bench(const BenchFlags& flags) {
   const Benchmark measured = [&] {
     Job job(flags.job);
     BenchmarkOptions options = flags.options;
-    options.model = model_options(flags.expert_memory);
+    options.model = model_options(flags.model_flags);
     return benchmark(flags.model, options, job.progress());
   }();
   print(flags.json ? benchmark_json(measured) + "\n" : benchmark_page(measured));
@@ -124,7 +124,7 @@ void add_bench(CLI::App& program, Action& action) {
   share_depth->needs(depth)->needs(sequences);
   add_count("-r,--repetitions", options.repetitions, 1, "Rounds that count; one more is run first");
   add_cache_flags(*command, options.cache);
-  add_expert_flag(*command, flags->expert_memory);
+  add_model_flags(*command, flags->model_flags);
   CLI::Option* text = command->add_option("--text", flags->text,
                                           "Measure what drafts gain where this text is continued, and nothing else");
   text->type_name("FILE")->excludes(prompt, depth, sequences);

@@ -11,7 +11,7 @@
 #include "tools/commands/evaluation_text.h"
 #include "tools/commands/job.h"
 #include "tools/flags/cache_flags.h"
-#include "tools/flags/expert_flag.h"
+#include "tools/flags/model_flags.h"
 #include "tools/flags/option_checks.h"
 #include "tools/terminal/console.h"
 
@@ -26,7 +26,7 @@ struct EvalFlags {
   EvaluateOptions options;
   std::optional<std::filesystem::path> questions;
   std::string delimiter = ChoiceOptions{}.delimiter;
-  std::string expert_memory;
+  ModelFlags model_flags;
   bool json = false;
   JobFlags job;
 };
@@ -37,7 +37,7 @@ int run_choices(const EvalFlags& flags) {
   options.reference = flags.options.reference;
   options.delimiter = flags.delimiter;
   options.cache = flags.options.cache;
-  options.model = model_options(flags.expert_memory);
+  options.model = model_options(flags.model_flags);
   const ChoiceEvaluation evaluation = [&] {
     Job job(flags.job);
     return evaluate_choices(flags.model, options, job.progress());
@@ -52,7 +52,7 @@ int run_eval(const EvalFlags& flags) {
   const Evaluation evaluation = [&] {
     Job job(flags.job);
     EvaluateOptions options = flags.options;
-    options.model = model_options(flags.expert_memory);
+    options.model = model_options(flags.model_flags);
     return evaluate(flags.model, options, job.progress());
   }();
   print(flags.json ? evaluation_json(evaluation) + "\n" : evaluation_sheet(evaluation));
@@ -114,7 +114,7 @@ void add_eval(CLI::App& program, Action& action) {
           ->needs(reference);
   add_choice_flags(*command, *flags, {text, context, chunks, stream, reference_cache, per_position, worst});
   add_cache_flags(*command, options.cache);
-  add_expert_flag(*command, flags->expert_memory);
+  add_model_flags(*command, flags->model_flags);
   command->add_flag("--json", flags->json, "Print one JSON object");
   add_processor_flags(*command, flags->job);
   add_bf16_flag(*command, flags->job);

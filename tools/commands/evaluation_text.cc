@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "ballast/text.h"
-#include "tools/flags/expert_flag.h"
+#include "tools/flags/model_flags.h"
 #include "tools/terminal/table.h"
 #include "tools/terminal/units.h"
 

@@ -13,7 +13,7 @@
 #include "tools/flags/cache_flags.h"
 #include "tools/flags/context_flag.h"
 #include "tools/flags/draft_flags.h"
-#include "tools/flags/expert_flag.h"
+#include "tools/flags/model_flags.h"
 #include "tools/flags/option_checks.h"
 #include "tools/terminal/console.h"
 #include "tools/terminal/line_input.h"
@@ -26,7 +26,7 @@ struct RunFlags {
   std::optional<std::string> prompt;
   GenerateOptions options;
   std::optional<std::filesystem::path> draft;
-  std::string expert_memory;
+  ModelFlags model_flags;
   std::size_t context = 0;
   bool chat = false;
   JobFlags job;
@@ -35,7 +35,7 @@ struct RunFlags {
 int run_run(const RunFlags& flags) {
   if (!flags.prompt && !flags.chat) throw UsageError("-p PROMPT is missing (-p - reads it from standard input)");
   use_processor(flags.job);
-  ModelOptions options = model_options(flags.expert_memory);
+  ModelOptions options = model_options(flags.model_flags);
   options.context = flags.context;
   const Model model(flags.model, options);
   Generator generator = flags.draft ? Generator(model, Model(*flags.draft)) : Generator(model);
@@ -100,7 +100,7 @@ void add_run(CLI::App& program, Action& action) {
   add_sampling_flags(*command, flags->options);
   add_cache_flags(*command, flags->options.cache);
   add_context_flag(*command, flags->context);
-  add_expert_flag(*command, flags->expert_memory);
+  add_model_flags(*command, flags->model_flags);
   add_draft_flags(*command, flags->draft, flags->options.draft_tokens, true);
   command->add_flag("--chat", flags->chat, "Answer the prompt as a chat message; without -p each line of input is one");
   add_processor_flags(*command, flags->job);

@@ -12,7 +12,7 @@
 #include "tools/commands/job.h"
 #include "tools/flags/cache_flags.h"
 #include "tools/flags/context_flag.h"
-#include "tools/flags/expert_flag.h"
+#include "tools/flags/model_flags.h"
 #include "tools/flags/option_checks.h"
 #include "tools/terminal/console.h"
 #include "tools/terminal/interrupt.h"
@@ -25,7 +25,7 @@ struct ServeFlags {
   std::filesystem::path model;
   ServeOptions options;
   std::string cache_memory;
-  std::string expert_memory;
+  ModelFlags model_flags;
   std::size_t context = 0;
   double target_itl = 150;  // milliseconds
   JobFlags job;
@@ -49,7 +49,7 @@ int run_serve(ServeFlags& flags) {
   }
   const std::string memory_flag = "--cache-memory";
   if (!flags.cache_memory.empty()) flags.options.cache_bytes = parse_bytes(memory_flag, flags.cache_memory);
-  flags.options.model = model_options(flags.expert_memory);
+  flags.options.model = model_options(flags.model_flags);
   flags.options.model.context = flags.context;
   flags.options.target_itl = flags.target_itl / 1000;
   flags.options.threads = flags.job.threads;
@@ -79,7 +79,7 @@ void add_limit_flags(CLI::App& command, ServeFlags& flags) {
   command.add_option("--cache-memory", flags.cache_memory, "For keys and values of all texts [half of what is free]")
       ->type_name("SIZE");
   add_context_flag(command, flags.context);
-  add_expert_flag(command, flags.expert_memory);
+  add_model_flags(command, flags.model_flags);
   command.add_option("--max-running", options.most_running, "Requests that are worked on at once")
       ->type_name("N")
       ->capture_default_str()

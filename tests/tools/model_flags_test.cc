@@ -1,4 +1,4 @@
-#include "tools/flags/expert_flag.h"
+#include "tools/flags/model_flags.h"
 
 #include <doctest/doctest.h>
 
@@ -8,11 +8,11 @@ namespace ballast::tools {
 namespace {
 
 TEST_CASE("memory for experts is a size, all of them without it, and never nothing") {
-  CHECK(model_options("").expert_bytes == 0);
-  CHECK(model_options("2GB").expert_bytes == 2'000'000'000);
-  CHECK(model_options("1.5 GiB").expert_bytes == std::uint64_t{3} << 29);
-  CHECK_THROWS_AS(model_options("0MB"), UsageError);
-  CHECK_THROWS_AS(model_options("much"), UsageError);
+  CHECK(model_options({.expert_memory = ""}).expert_bytes == 0);
+  CHECK(model_options({.expert_memory = "2GB"}).expert_bytes == 2'000'000'000);
+  CHECK(model_options({.expert_memory = "1.5 GiB"}).expert_bytes == std::uint64_t{3} << 29);
+  CHECK_THROWS_AS(model_options({.expert_memory = "0MB"}), UsageError);
+  CHECK_THROWS_AS(model_options({.expert_memory = "much"}), UsageError);
 }
 
 TEST_CASE("the hit rate of experts is told with what was read and what is held") {

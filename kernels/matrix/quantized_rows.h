@@ -1,0 +1,59 @@
+// What a quantized matrix is packed from, row by row, whoever keeps it.
+#ifndef BALLAST_KERNELS_MATRIX_QUANTIZED_ROWS_H_
+#define BALLAST_KERNELS_MATRIX_QUANTIZED_ROWS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+namespace ballast::kernels {
+
+/// What a matrix's codes stand for, by groups of columns: w = (code - zero) * scale - minimum. Groups with factors or
+/// minimums have at most 32 columns.
+struct QuantizedForm {
+  enum class Offset {
+    kMiddle,   ///< the zero is 2^(bits-1)
+    kZeros,    ///< each group has a zero of its own
+    kMinimums  ///< the zero is 0, and each group has a minimum
+  };
+
+  std::size_t rows = 0;
+  std::size_t cols = 0;
+  int bits = 8;                ///< 4, 5, 6 or 8
+  std::size_t group_size = 0;  ///< at 4, 6 and 8 bits 16, too, where rows are whole blocks of 32 columns
+  Offset offset = Offset::kMiddle;
+
+  /// So many groups, a power of two, share a 16-bit scale, which a signed factor of 8 bits of each group multiplies; so
+  /// they do a minimum. 0: a group has 16-bit ones of its own.
+  std::size_t groups_of_scale = 0;
+
+  bool bf16_scales = false;  ///< else F16; minimums, too
+  bool bf16_outliers = false;
+  std::vector<std::int32_t> outlier_columns;  ///< ascending
+
+  std::size_t groups() const { return (cols + group_size - 1) / group_size; }
+  bool has_factors() const { return groups_of_scale != 0; }
+  std::size_t scales() const { return has_factors() ? (groups() + groups_of_scale - 1) / groups_of_scale : groups(); }
+};
+
+/// One row.
+struct QuantizedRow {
+  std::vector<std::uint8_t> codes;           ///< [cols]
+  std::vector<std::uint16_t> scales;         ///< [scales()]
+  std::vector<std::uint16_t> minimums;       ///< [scales()]
+  std::vector<std::int8_t> factors;          ///< [groups()]
+  std::vector<std::int8_t> minimum_factors;  ///< [groups()]
+  std::vector<std::uint8_t> zeros;           ///< [groups()]
+  std::vector<std::uint16_t> outliers;       ///< [outlier columns]
+
+  /// With room for all that the form has; what it has not stays empty.
+  explicit QuantizedRow(const QuantizedForm& form);
+};
+
+/// Writes row `row` of a matrix. Called from several threads.
+using QuantizedRowReader = std::function<void(std::size_t row, QuantizedRow& dst)>;
+
+}  // namespace ballast::kernels
+
+#endif  // BALLAST_KERNELS_MATRIX_QUANTIZED_ROWS_H_

@@ -1,0 +1,46 @@
+#include "tools/flags/model_flags.h"
+
+#include <map>
+
+#include "ballast/text.h"
+#include "tools/terminal/units.h"
+
+namespace ballast::tools {
+
+namespace {
+
+constexpr const char* kFlag = "--expert-memory";
+
+}  // namespace
+
+void add_model_flags(CLI::App& command, ModelFlags& flags) {
+  using enum ModelOptions::Activations;
+  static const std::map<std::string, ModelOptions::Activations> types = {
+      {"int8", kInt8}, {"int16", kInt16}, {"float", kFloat}};
+  command
+      .add_option_function<std::string>(
+          "--activations", [&flags](const std::string& name) { flags.activations = types.at(name); },
+          "Inputs of a GGUF's matrices: int8, int16 or float, for which the matrices are decoded")
+      ->option_text("TYPE [int8]")
+      ->check(CLI::IsMember({"int8", "int16", "float"}).description(""));
+  command
+      .add_option(
+          kFlag, flags.expert_memory,
+          "For the experts of a mixture; the others are read from its files when they are needed [all in memory]")
+      ->type_name("SIZE");
+}
+
+ModelOptions model_options(const ModelFlags& flags) {
+  ModelOptions options;
+  options.activations = flags.activations;
+  if (!flags.expert_memory.empty()) options.expert_bytes = parse_bytes(kFlag, flags.expert_memory);
+  return options;
+}
+
+std::string expert_text(const ExpertFigures& figures) {
+  return format_percent(figures.hit_rate()) + " of " + report::count(figures.used) + " in memory, " +
+         text::format_bytes(figures.loaded_bytes) + " read; " + report::count(figures.in_memory) + " of " +
+         report::count(figures.experts) + " experts in " + text::format_bytes(figures.bytes);
+}
+
+}  // namespace ballast::tools
