@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <string>
@@ -222,6 +223,30 @@ TEST_CASE("a GGUF's tensors have the names, shapes and values of the Hugging Fac
     }
     CHECK((tensors_with_whole_gains(gguf) == tensors_with_whole_gains(directory)));
   }
+}
+
+TEST_CASE("linears of a GGUF keep the codes of their blocks when they shall, and stand for the same values") {
+  const ModelSource floats(golden_model("llama.gguf"));
+  ModelSource codes(golden_model("llama.gguf"));
+  codes.keep_block_codes(16);
+  std::size_t kept = 0;
+  for (std::size_t layer = 0; layer < codes.spec().layers.size(); ++layer) {
+    for (const Part& part : block_linears(codes.spec(), layer)) {
+      CHECK(std::holds_alternative<FloatMatrixHolder>(floats.linear(part.role, layer).weights));
+      const Linear linear = codes.linear(part.role, layer);
+      const auto* matrix = std::get_if<kernels::QuantizedMatrix>(&linear.weights);
+      if (matrix == nullptr) continue;
+      ++kept;
+      CHECK(linear.activations->bits == 16);
+      const FloatWeights expected = floats.float_weights(part.role, layer);
+      std::vector<float> row(expected.cols);
+      for (std::size_t r = 0; r < expected.rows; ++r) {
+        matrix->decode_row(r, row.data());
+        CHECK(std::equal(row.begin(), row.end(), expected.values.begin() + static_cast<std::ptrdiff_t>(r * row.size())));
+      }
+    }
+  }
+  CHECK(kept > 0);
 }
 
 TEST_CASE("a GGUF of a family whose GGUFs are not read is refused by name") {
