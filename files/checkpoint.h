@@ -63,8 +63,9 @@ class Checkpoint {
 /// `.gguf` file. Throws Error.
 std::unique_ptr<Checkpoint> open_checkpoint(const std::filesystem::path& path);
 
-/// Values of a floating or GGUF-quantized tensor as F32, decoded exactly. `dst` holds element_count(view.shape) floats.
-/// Runs on all OpenMP threads. Throws Error(context, ...) for other types and when a value is not finite.
+/// Values of a floating or GGUF-quantized tensor as F32, decoded exactly (F64 is rounded). `dst` holds
+/// element_count(view.shape) floats. Runs on all OpenMP threads. Throws Error(context, ...) for other types and when a
+/// value is not finite.
 void decode_floats(const TensorView& view, std::string_view context, float* dst);
 
 }  // namespace ballast::files

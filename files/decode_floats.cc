@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
+#include <cstring>
 #include <optional>
 #include <string>
 
@@ -28,6 +29,14 @@ std::optional<kernels::FloatType> float_type(DType dtype) {
   }
 }
 
+void round_doubles(const std::byte* src, std::size_t count, float* dst) {
+  for (std::size_t i = 0; i < count; ++i) {
+    double value = 0;
+    std::memcpy(&value, src + i * sizeof(value), sizeof(value));
+    dst[i] = static_cast<float>(value);
+  }
+}
+
 // "[3, 17]" for an element's index.
 std::string position_string(std::size_t index, const Shape& shape) {
   Shape position(shape.size());
@@ -43,7 +52,8 @@ std::string position_string(std::size_t index, const Shape& shape) {
 void decode_floats(const TensorView& view, std::string_view context, float* dst) {
   const DTypeInfo& info = dtype_info(view.dtype);
   const std::optional<kernels::FloatType> type = float_type(view.dtype);
-  if (!type && info.block_elements == 1) {
+  const bool blocks = info.block_elements > 1;
+  if (!type && !blocks && view.dtype != DType::kF64) {
     throw Error(context, "holds " + std::string(info.name) + ", where floating values are expected");
   }
   const auto count = static_cast<std::size_t>(element_count(view.shape));
@@ -56,6 +66,8 @@ void decode_floats(const TensorView& view, std::string_view context, float* dst)
     const std::byte* src = view.bytes.data() + start / info.block_elements * info.block_bytes;
     if (type) {
       kernels::to_float(src, *type, chunk, dst + start);
+    } else if (!blocks) {
+      round_doubles(src, chunk, dst + start);
     } else {
       decode_ggml_blocks(view.dtype, src, chunk / info.block_elements, dst + start);
     }

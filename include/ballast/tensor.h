@@ -14,11 +14,13 @@
 
 namespace ballast {
 
-/// Types that a checkpoint can hold. The kQ* types are GGUF's blocks of quantized values (32 or 256 to a block).
+/// Types that a checkpoint can hold. Those from kQ8_0 on are GGUF's blocks of quantized values (32, 64 or 256 to a
+/// block).
 enum class DType : std::uint8_t {
   kF32,
   kF16,
   kBF16,
+  kF64,
   kI64,
   kI32,
   kI16,
@@ -30,9 +32,24 @@ enum class DType : std::uint8_t {
   kQ4_1,
   kQ5_0,
   kQ5_1,
+  kQ2_K,
+  kQ3_K,
   kQ4_K,
   kQ5_K,
   kQ6_K,
+  kIQ1_S,
+  kIQ1_M,
+  kIQ2_XXS,
+  kIQ2_XS,
+  kIQ2_S,
+  kIQ3_XXS,
+  kIQ3_S,
+  kIQ4_NL,
+  kIQ4_XS,
+  kTQ1_0,
+  kTQ2_0,
+  kMXFP4,
+  kNVFP4,
 };
 
 /// What a type is called in files and messages, and how it is stored: `block_elements` elements take `block_bytes`.
@@ -43,10 +60,11 @@ struct DTypeInfo {
   std::size_t block_bytes;
 };
 
-inline constexpr std::array<DTypeInfo, 17> kDTypes{{
+inline constexpr std::array<DTypeInfo, 33> kDTypes{{
     {DType::kF32, "F32", 1, 4},
     {DType::kF16, "F16", 1, 2},
     {DType::kBF16, "BF16", 1, 2},
+    {DType::kF64, "F64", 1, 8},
     {DType::kI64, "I64", 1, 8},
     {DType::kI32, "I32", 1, 4},
     {DType::kI16, "I16", 1, 2},
@@ -58,9 +76,24 @@ inline constexpr std::array<DTypeInfo, 17> kDTypes{{
     {DType::kQ4_1, "Q4_1", 32, 20},
     {DType::kQ5_0, "Q5_0", 32, 22},
     {DType::kQ5_1, "Q5_1", 32, 24},
+    {DType::kQ2_K, "Q2_K", 256, 84},
+    {DType::kQ3_K, "Q3_K", 256, 110},
     {DType::kQ4_K, "Q4_K", 256, 144},
     {DType::kQ5_K, "Q5_K", 256, 176},
     {DType::kQ6_K, "Q6_K", 256, 210},
+    {DType::kIQ1_S, "IQ1_S", 256, 50},
+    {DType::kIQ1_M, "IQ1_M", 256, 56},
+    {DType::kIQ2_XXS, "IQ2_XXS", 256, 66},
+    {DType::kIQ2_XS, "IQ2_XS", 256, 74},
+    {DType::kIQ2_S, "IQ2_S", 256, 82},
+    {DType::kIQ3_XXS, "IQ3_XXS", 256, 98},
+    {DType::kIQ3_S, "IQ3_S", 256, 110},
+    {DType::kIQ4_NL, "IQ4_NL", 32, 18},
+    {DType::kIQ4_XS, "IQ4_XS", 256, 136},
+    {DType::kTQ1_0, "TQ1_0", 256, 54},
+    {DType::kTQ2_0, "TQ2_0", 256, 66},
+    {DType::kMXFP4, "MXFP4", 32, 17},
+    {DType::kNVFP4, "NVFP4", 64, 36},
 }};
 
 constexpr const DTypeInfo& dtype_info(DType dtype) {

@@ -2,6 +2,8 @@
 #include <omp.h>
 
 #include <bit>
+#include <cmath>
+#include <cstdint>
 #include <cstring>
 #include <filesystem>
 #include <limits>
@@ -12,6 +14,7 @@
 #include "file_bytes.h"
 #include "files/checkpoint.h"
 #include "files/gguf/ggml_blocks.h"
+#include "files/gguf/iq_grids.h"
 #include "files/safetensors/safetensors_file.h"
 
 namespace ballast::files {
@@ -24,18 +27,74 @@ TensorView view_of(DType dtype, Shape shape, const std::vector<T>& values) {
   return {dtype, std::move(shape), std::as_bytes(std::span(values))};
 }
 
+// FNV-1a of 64 bits over whole words, as scripts/make_golden_ggml.py computes it.
+template <typename Words>
+std::uint64_t fnv1a(const Words& words) {
+  std::uint64_t hash = 0xCBF29CE484222325;
+  for (const auto word : words) hash = (hash ^ word) * 0x100000001B3;
+  return hash;
+}
+
+std::uint64_t hash_at(const std::byte* src) {
+  std::uint64_t hash = 0;
+  std::memcpy(&hash, src, sizeof(hash));
+  return hash;
+}
+
+std::uint64_t hash_of_values(const std::vector<float>& values) {
+  std::vector<std::uint32_t> bits;
+  for (const float value : values) bits.push_back(std::isnan(value) ? 0x7FC00000 : std::bit_cast<std::uint32_t>(value));
+  return fnv1a(bits);
+}
+
 TEST_CASE("blocks of every GGUF type decode bit for bit as the gguf package does") {
-  // Written by scripts/make_golden_ggml.py.
+  // Written by scripts/make_golden_ggml.py: each row is a block and the hash of its values.
   const SafetensorsFile golden(std::filesystem::path(BALLAST_TEST_DATA) / "ggml_blocks.safetensors");
   for (const DTypeInfo& info : kDTypes) {
     if (info.block_elements == 1) continue;
     CAPTURE(info.name);
-    const TensorView& blocks = golden.tensor(std::string(info.name) + ".blocks");
-    const TensorView& values = golden.tensor(std::string(info.name) + ".values");
-    std::vector<float> decoded(static_cast<std::size_t>(element_count(values.shape)));
-    decode_floats({info.dtype, values.shape, blocks.bytes}, "t", decoded.data());
-    CHECK(std::memcmp(decoded.data(), values.bytes.data(), values.bytes.size()) == 0);
+    const TensorView& rows = golden.tensor(std::string(info.name));
+    const std::size_t row_bytes = info.block_bytes + sizeof(std::uint64_t);
+    REQUIRE(rows.shape.back() == static_cast<std::int64_t>(row_bytes));
+    REQUIRE(rows.bytes.size() / row_bytes > 4);
+    for (std::size_t row = 0; row < rows.bytes.size() / row_bytes; ++row) {
+      CAPTURE(row);
+      const std::byte* block = rows.bytes.data() + row * row_bytes;
+      std::vector<float> decoded(info.block_elements);
+      decode_ggml_blocks(info.dtype, block, 1, decoded.data());
+      CHECK(hash_of_values(decoded) == hash_at(block + info.block_bytes));
+    }
   }
+}
+
+template <std::size_t kPoints, std::size_t kElements>
+std::uint64_t hash_of_grid(const Grid<kPoints, kElements>& grid) {
+  std::vector<std::uint8_t> bytes;
+  for (const auto& point : grid) {
+    for (const std::int8_t value : point) bytes.push_back(static_cast<std::uint8_t>(value));
+  }
+  return fnv1a(bytes);
+}
+
+TEST_CASE("the lattices of the IQ types are those of the gguf package") {
+  const SafetensorsFile golden(std::filesystem::path(BALLAST_TEST_DATA) / "ggml_blocks.safetensors");
+  const auto expected = [&](const std::string& type) { return hash_at(golden.tensor(type + ".grid").bytes.data()); };
+  CHECK(hash_of_grid(kIq1Grid) == expected("IQ1_S"));
+  CHECK(hash_of_grid(kIq2XxsGrid) == expected("IQ2_XXS"));
+  CHECK(hash_of_grid(kIq2XsGrid) == expected("IQ2_XS"));
+  CHECK(hash_of_grid(kIq2SGrid) == expected("IQ2_S"));
+  CHECK(hash_of_grid(kIq3XxsGrid) == expected("IQ3_XXS"));
+  CHECK(hash_of_grid(kIq3SGrid) == expected("IQ3_S"));
+}
+
+TEST_CASE("doubles are rounded to the nearest float; one that is too large is refused") {
+  std::vector<double> values{0.1, -3e38, 1e-46, 1 + 0x1p-24 + 0x1p-50};
+  std::vector<float> decoded(4);
+  decode_floats(view_of(DType::kF64, {4}, values), "t", decoded.data());
+  CHECK(decoded == std::vector<float>{0.1f, -3e38f, 0.0f, 1 + 0x1p-23f});
+  values[2] = 1e39;
+  CHECK(error_message([&] { decode_floats(view_of(DType::kF64, {4}, values), "t", decoded.data()); }) ==
+        "t: element [2] is infinite; the weights are damaged");
 }
 
 TEST_CASE("floats of 16 and 32 bits decode exactly, for any number of threads and from any address") {

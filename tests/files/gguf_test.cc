@@ -154,14 +154,26 @@ TEST_CASE("tensors that the file cannot hold are refused") {
   CHECK(one({1}, 0, 64) == Contains("lie outside"));
   CHECK(one({1}, 0, ~std::uint64_t{31}) == Contains("lie outside"));
   CHECK(one({1}, 0, 4) == Contains("at offset 4 is not aligned to 32 bytes"));
-  CHECK(one({1}, 20, 0) == Contains("is of type 20 (IQ4_NL); ballast reads F32, F16, Q4_0"));
+  CHECK(one({1}, 15, 0) == Contains("is of type 15 (Q8_K); ballast reads F32, F16, Q4_0"));
   CHECK(one({1}, 99, 0) == Contains("is of type 99 (unknown)"));
   CHECK(one({1, 1, 1, 1, 1}, 0, 0) == Contains("has 5 dimensions; at most 4"));
   CHECK(one({33}, 2, 0) == Contains("not whole blocks of 32 elements, as Q4_0 needs"));
+  CHECK(one({128}, 16, 0) == Contains("not whole blocks of 256 elements, as IQ2_XXS needs"));
+  CHECK(one({32}, 40, 0) == Contains("not whole blocks of 64 elements, as NVFP4 needs"));
+  CHECK(one({256}, 16, 0) == Contains("66 bytes at offset 0 lie outside the 64 bytes of data"));
+  CHECK(one({96}, 39, 0) == "no error");  // 51 bytes of MXFP4
+  CHECK(one({128}, 39, 0) == Contains("68 bytes at offset 0 lie outside the 64 bytes of data"));
   CHECK(one({}, 2, 0) == Contains("not whole blocks"));
   CHECK(one({~std::uint64_t{0}}, 0, 0) == Contains("has size 18446744073709551615"));
   CHECK(one({1ull << 40, 1ull << 40}, 0, 0) == Contains("not a size that memory can hold"));
   CHECK(one({1ull << 62}, 0, 0) == Contains("does not fit memory"));
+}
+
+TEST_CASE("a matrix in NVFP4 whose factor is another tensor is refused") {
+  GgufBytes file;
+  file.tensor("q.weight", {64}, 40, 0).tensor("q.scale", {1}, 0, 64).data = std::string(68, 'x');
+  CHECK(gguf_refusal(file) ==
+        Contains("m.gguf: tensor \"q.weight\": NVFP4 with a scale of its own (\"q.scale\") is not supported"));
 }
 
 TEST_CASE("tensors with one name or one place are refused") {

@@ -19,7 +19,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       }
     }
     for (const auto& [name, view] : content.tensors) {
-      // A block of 18 bytes holds 32 elements, so there are at most twice as many as bytes.
+      // A block of 50 bytes holds 256 elements, so there are at most six times as many as bytes.
       std::vector<float> values(static_cast<std::size_t>(element_count(view.shape)));
       try {
         files::decode_floats(view, name, values.data());
