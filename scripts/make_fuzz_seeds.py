@@ -13,7 +13,7 @@ LLAMA = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_s
          "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "vocab_size": 100,
          "max_position_embeddings": 256, "rms_norm_eps": 1e-05, "rope_theta": 10000.0, "tie_word_embeddings": True,
          "eos_token_id": 2, "hidden_act": "silu", "attention_bias": False, "mlp_bias": False, "torch_dtype": "float16"}
-U8, U32, F32, BOOL, STRING, ARRAY, U64 = 0, 4, 6, 7, 8, 9, 10
+U8, U16, U32, I32, F32, BOOL, STRING, ARRAY, U64 = 0, 2, 4, 5, 6, 7, 8, 9, 10
 BLOCKS = {2: (32, 18), 3: (32, 20), 6: (32, 22), 7: (32, 24), 8: (32, 34), 10: (256, 84), 11: (256, 110), 12: (256, 144),
           13: (256, 176), 14: (256, 210), 16: (256, 66), 17: (256, 74), 18: (256, 98), 19: (256, 50), 20: (32, 18),
           21: (256, 110), 22: (256, 82), 23: (256, 136), 28: (1, 8), 29: (256, 56), 34: (256, 54), 35: (256, 66), 39: (32, 17),
@@ -115,6 +115,9 @@ def main() -> None:
                 ("types", ARRAY, array(U8, [bytes([i]) for i in range(70)])),
                 ("nested", ARRAY, array(ARRAY, [array(U8, [b"\0"]), array(STRING, [])]))]
     write("gguf", "metadata", gguf(metadata, [("t", [2, 2], 0, 0)], bytes(16)))
+    split = [("split.no", U16, struct.pack("<H", 1)), ("split.count", U16, struct.pack("<H", 3)),
+             ("split.tensors.count", I32, struct.pack("<i", 2))]
+    write("gguf", "part", gguf(split, [("t", [2, 2], 0, 0)], bytes(16)))
     tensors, data = [], b""
     for kind, (elements, size) in BLOCKS.items():
         tensors.append((f"q{kind}", [elements], kind, len(data)))

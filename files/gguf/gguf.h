@@ -15,7 +15,8 @@ class GgufFile : public Checkpoint {
   virtual nlohmann::json metadata(std::string_view key) const = 0;
 };
 
-/// Throws Error naming file, offset and reason.
+/// The file, or the files of a model whose first part it is (gguf_parts.h). Throws Error naming file, offset and
+/// reason.
 std::unique_ptr<GgufFile> open_gguf(const std::filesystem::path& path);
 
 }  // namespace ballast::files

@@ -1,9 +1,13 @@
-#include <utility>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
 
 #include "files/gguf/gguf.h"
-#include "files/gguf/gguf_parser.h"
-#include "files/json_reader.h"
+#include "files/gguf/gguf_parts.h"
 #include "files/mapped_file.h"
+#include "files/tensor_layout.h"
 #include "files/text.h"
 
 namespace ballast::files {
@@ -13,41 +17,58 @@ using nlohmann::json;
 
 class MappedGguf : public GgufFile {
  public:
-  explicit MappedGguf(const std::filesystem::path& path)
-      : GgufFile(path), file_(path), content_(parse_gguf(file_.bytes(), path.string())) {
-    const std::size_t parts = JsonReader(content_.config, path.string()).count("split.count", 1);
-    if (parts > 1) {
-      throw Error(path.string(), concat("is one of ", parts, " parts of a model; merge them first (llama-gguf-split ",
-                                        "--merge FIRST_PART OUT.gguf)"));
+  explicit MappedGguf(const std::filesystem::path& path) : GgufFile(path), parts_(open_gguf_parts(path)) {
+    for (const GgufPart& part : parts_) {
+      for (const auto& [name, view] : part.content.tensors) {
+        const auto [existing, is_new] = tensors_.emplace(name, Place{&part, &view});
+        if (!is_new) {
+          throw Error(tensor_context(part.file.path().string(), name),
+                      "is in " + existing->second.part->file.path().filename().string() + " too");
+        }
+      }
     }
-    names_.reserve(content_.tensors.size());
-    for (const auto& entry : content_.tensors) names_.push_back(entry.first);
+    names_.reserve(tensors_.size());
+    for (const auto& entry : tensors_) names_.push_back(entry.first);
   }
 
   Kind kind() const override { return Kind::kGguf; }
-  const json& config() const override { return content_.config; }
+  const json& config() const override { return parts_.front().content.config; }
   const std::vector<std::string>& names() const override { return names_; }
-  bool contains(std::string_view name) const override { return content_.tensors.contains(name); }
-  std::uint64_t file_bytes() const override { return file_.bytes().size(); }
-  void check_whole() const override { file_.check_whole(); }
+  bool contains(std::string_view name) const override { return tensors_.contains(name); }
   void release(std::string_view name) const override { release_pages(find(name).bytes); }
   TensorView tensor(std::string_view name) const override { return find(name); }
 
+  std::uint64_t file_bytes() const override {
+    std::uint64_t sum = 0;
+    for (const GgufPart& part : parts_) sum += part.file.bytes().size();
+    return sum;
+  }
+
+  void check_whole() const override {
+    for (const GgufPart& part : parts_) part.file.check_whole();
+  }
+
   json metadata(std::string_view key) const override {
-    const auto found = content_.value_positions.find(key);
-    if (found == content_.value_positions.end()) return nullptr;
-    return read_gguf_value(file_.bytes(), found->second, path().string());
+    const GgufPart& first = parts_.front();
+    const auto found = first.content.value_positions.find(key);
+    if (found == first.content.value_positions.end()) return nullptr;
+    return read_gguf_value(first.file.bytes(), found->second, path().string());
   }
 
  private:
+  struct Place {
+    const GgufPart* part;
+    const TensorView* view;
+  };
+
   const TensorView& find(std::string_view name) const {
-    const auto found = content_.tensors.find(name);
-    if (found == content_.tensors.end()) throw Error(path().string(), "has no tensor " + in_quotes(name));
-    return found->second;
+    const auto found = tensors_.find(name);
+    if (found == tensors_.end()) throw Error(path().string(), "has no tensor " + in_quotes(name));
+    return *found->second.view;
   }
 
-  MappedFile file_;
-  GgufContent content_;
+  std::vector<GgufPart> parts_;
+  std::map<std::string, Place, std::less<>> tensors_;
   std::vector<std::string> names_;
 };
 

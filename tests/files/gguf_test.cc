@@ -2,7 +2,10 @@
 
 #include <doctest/doctest.h>
 
+#include <filesystem>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "error_message.h"
 #include "file_bytes.h"
@@ -18,7 +21,7 @@ using test::gguf_string;
 using test::GgufBytes;
 using test::raw;
 
-constexpr std::uint32_t kU32 = 4, kF32 = 6, kBool = 7, kString = 8, kArray = 9;
+constexpr std::uint32_t kU16 = 2, kU32 = 4, kI32 = 5, kF32 = 6, kBool = 7, kString = 8, kArray = 9;
 
 std::string gguf_refusal(const std::string& file) {
   return error_message([&] { parse_gguf(test::as_bytes(file), "m.gguf"); });
@@ -186,11 +189,84 @@ TEST_CASE("tensors with one name or one place are refused") {
   CHECK(gguf_refusal(shared) == Contains("tensors \"t\" and \"u\" overlap"));
 }
 
-TEST_CASE("a part of a split model is refused with what to do") {
-  const test::TemporaryDirectory directory;
-  const auto path =
-      test::write_file(directory / "m.gguf", GgufBytes().number("split.count", 2, std::uint16_t{3}).bytes());
-  CHECK(error_message([&] { open_gguf(path); }) == Contains("is one of 3 parts of a model; merge them first"));
+// Part `index` of `count`, with a tensor of one value named so; the first holds the metadata.
+std::string part(std::uint16_t index, std::uint16_t count, std::string_view tensor, std::int32_t tensors = 3) {
+  GgufBytes file;
+  if (index == 0) file.string("general.architecture", "llama").string("key", "first");
+  if (index == 1) file.string("key", "second");
+  file.number("split.no", kU16, index).number("split.count", kU16, count);
+  file.number("split.tensors.count", kI32, tensors).tensor(tensor, {1}, 0, 0);
+  file.data = raw(static_cast<float>(index));
+  return file.bytes();
+}
+
+struct SplitModel {
+  test::TemporaryDirectory directory;
+  std::vector<std::filesystem::path> paths;
+
+  SplitModel() {
+    for (const char* name : {"m-00001-of-00003.gguf", "m-00002-of-00003.gguf", "m-00003-of-00003.gguf"}) {
+      const auto index = static_cast<std::uint16_t>(paths.size());
+      paths.push_back(
+          test::write_file(directory / name, part(index, 3, std::string(1, static_cast<char>('c' - index)))));
+    }
+  }
+  std::string refusal(std::size_t opened = 0) const {
+    return error_message([&] { open_gguf(paths[opened]); });
+  }
+  void write(std::size_t index, const std::string& bytes) const { test::write_file(paths[index], bytes); }
+};
+
+TEST_CASE("a model in several files is opened by the first") {
+  const SplitModel model;
+  const auto file = open_checkpoint(model.paths.front());
+  CHECK(file->names() == std::vector<std::string>{"a", "b", "c"});
+  for (const auto& [name, value] : {std::pair{"a", 2.0f}, {"b", 1.0f}, {"c", 0.0f}}) {
+    float decoded = -1;
+    decode_floats(file->tensor(name), name, &decoded);
+    CHECK(decoded == value);
+    CHECK_NOTHROW(file->release(name));
+  }
+  CHECK(file->config()["key"] == "first");
+  std::uint64_t bytes = 0;
+  for (const auto& path : model.paths) bytes += std::filesystem::file_size(path);
+  CHECK(file->file_bytes() == bytes);
+  CHECK_NOTHROW(file->check_whole());
+  std::filesystem::resize_file(model.paths[2], 100);
+  CHECK(error_message([&] { file->check_whole(); }) == Contains("m-00003-of-00003.gguf"));
+}
+
+TEST_CASE("a model in several files is refused when one of them is missing or another") {
+  const SplitModel model;
+  CHECK(model.refusal() == "no error");
+  CHECK(model.refusal(1) == Contains("m-00002-of-00003.gguf: is part 2 of 3 of a model; name the first, "));
+  CHECK(model.refusal(1) == Contains(model.paths[0].string()));
+
+  model.write(1, part(2, 3, "b"));
+  CHECK(model.refusal() == Contains("m-00002-of-00003.gguf: says that it is part 3 of 3, its name 2 of 3"));
+  model.write(1, part(1, 4, "b"));
+  CHECK(model.refusal() == Contains("says that it is part 2 of 4, its name 2 of 3"));
+  model.write(1, GgufBytes().tensor("b", {0}, 0, 0).bytes());
+  CHECK(model.refusal() == Contains("says that it is part 1 of 1, its name 2 of 3"));
+  model.write(1, part(1, 3, "c"));
+  CHECK(model.refusal() == Contains("m-00002-of-00003.gguf: tensor \"c\": is in m-00001-of-00003.gguf too"));
+  model.write(1, part(1, 3, "b").substr(0, 60));
+  CHECK(model.refusal() == Contains("m-00002-of-00003.gguf: byte "));
+  std::filesystem::remove(model.paths[1]);
+  CHECK(model.refusal() == Contains("m-00002-of-00003.gguf: does not exist; it is part 2 of a model of 3"));
+}
+
+TEST_CASE("what a first part says of the others must hold") {
+  const SplitModel model;
+  model.write(0, part(0, 3, "c", 4));
+  CHECK(model.refusal() == Contains("says that the model has 4 tensors; its 3 parts have 3"));
+  model.write(0, part(0, 3, "c", -1));
+  CHECK(model.refusal() == Contains("split.tensors.count"));
+  model.write(0, part(0, 2, "c"));
+  CHECK(model.refusal() ==
+        Contains("is part 1 of 2 of a model, but its name does not end in \"-00001-of-00002.gguf\""));
+  model.write(0, part(3, 3, "c"));
+  CHECK(model.refusal() == Contains("split.no: is 3, of 3 parts"));
 }
 
 }  // namespace

@@ -6,12 +6,17 @@
 
 #include "files/checkpoint.h"
 #include "files/gguf/gguf_parser.h"
+#include "files/gguf/gguf_parts.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace ballast;
   const auto bytes = std::as_bytes(std::span(data, size));
   try {
     const files::GgufContent content = files::parse_gguf(bytes, "fuzz");
+    try {
+      files::read_part_place(content.config, "fuzz");
+    } catch (const Error&) {
+    }
     for (const auto& [key, position] : content.value_positions) {
       try {
         files::read_gguf_value(bytes, position, "fuzz");
