@@ -77,7 +77,8 @@ struct Architecture {
   /// Vectors that are put into matrices, too; null: none.
   std::span<const StoredVector> (*stored_vectors)(const ModelSpec& spec) = nullptr;
 
-  /// The config.json that a GGUF's metadata amounts to; null when there is no GGUF of the family.
+  /// The config.json that a GGUF's metadata amounts to; null when there is no GGUF of the family. Its `model_type` may
+  /// be another family's, whose GGUFs have the same name.
   nlohmann::json (*config_from_gguf)(const files::GgufFile& file) = nullptr;
 
   /// What names begin with may also be one of others, or nothing.

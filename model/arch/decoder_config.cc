@@ -5,7 +5,6 @@
 #include <cmath>
 #include <string>
 
-#include "ballast/error.h"
 
 namespace ballast::model {
 
@@ -233,64 +232,6 @@ void check_layer_types(const files::JsonReader& config, std::size_t layers,
     config.fail("layer_types",
                 "has " + std::to_string(types.size()) + " entries for " + std::to_string(layers) + " layers");
   }
-}
-
-nlohmann::json llama_line_from_gguf(const files::GgufFile& file, std::string_view architecture, GgufExtras extras) {
-  const files::JsonReader metadata(file.config(), file.path().string());
-  const std::string prefix = std::string(architecture) + ".";
-  const auto key = [&](std::string_view name) { return prefix + std::string(name); };
-  if (!extras.experts && metadata.has(key("expert_count")) && metadata.number(key("expert_count")) > 0) {
-    metadata.fail(key("expert_count"),
-                  "a GGUF of this family with experts is not supported: convert from the Hugging Face checkpoint");
-  }
-  const std::size_t hidden = metadata.size(key("embedding_length"));
-  const std::size_t heads = metadata.size(key("attention.head_count"));
-  const std::size_t head_size = metadata.size(key("attention.key_length"), hidden / heads);
-  if (const std::size_t rotated = metadata.size(key("rope.dimension_count"), head_size); rotated != head_size) {
-    metadata.fail(key("rope.dimension_count"), "is " + std::to_string(rotated) + ", the heads have " +
-                                                   std::to_string(head_size) + " channels: not supported");
-  }
-  if (const std::size_t size = metadata.size(key("attention.value_length"), head_size); size != head_size) {
-    metadata.fail(key("attention.value_length"), "is " + std::to_string(size) + ", the keys have " +
-                                                     std::to_string(head_size) + " channels: not supported");
-  }
-  if (!extras.window && metadata.has(key("attention.sliding_window")) &&
-      metadata.number(key("attention.sliding_window")) > 0) {
-    metadata.fail(key("attention.sliding_window"),
-                  "a window is not supported in a GGUF: convert from the Hugging Face checkpoint");
-  }
-  nlohmann::json config = {
-      {"model_type", architecture},
-      {"hidden_act", "silu"},
-      {"num_hidden_layers", metadata.size(key("block_count"))},
-      {"hidden_size", hidden},
-      {"num_attention_heads", heads},
-      {"num_key_value_heads", metadata.size(key("attention.head_count_kv"), heads)},
-      {"head_dim", head_size},
-      {"intermediate_size", metadata.size(key("feed_forward_length"))},
-      {"vocab_size", gguf_vocab_size(file)},
-      {"max_position_embeddings", metadata.size(key("context_length"), 2048)},
-      {"rms_norm_eps", metadata.positive(key("attention.layer_norm_rms_epsilon"))},
-      {"rope_parameters", rope_parameters_from_gguf(file, prefix, head_size)},
-      {"tie_word_embeddings", !file.contains("output.weight")},
-  };
-  copy_token_ids(file, config);
-  return config;
-}
-
-void copy_token_ids(const files::GgufFile& file, nlohmann::json& config) {
-  for (const char* key : {"bos_token_id", "eos_token_id"}) {
-    const auto it = file.config().find("tokenizer.ggml." + std::string(key));
-    if (it != file.config().end()) config[key] = *it;
-  }
-}
-
-std::size_t gguf_vocab_size(const files::GgufFile& file) {
-  const TensorView embedding = file.tensor("token_embd.weight");
-  if (embedding.shape.size() != 2) {
-    throw Error(file.path().string() + ": token_embd.weight", "has shape " + shape_string(embedding.shape));
-  }
-  return static_cast<std::size_t>(embedding.shape[0]);
 }
 
 }  // namespace ballast::model

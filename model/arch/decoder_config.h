@@ -1,4 +1,4 @@
-// Fields of a config.json that many families share, and how they are written in a GGUF.
+// Fields of a config.json that many families share.
 #ifndef BALLAST_MODEL_ARCH_DECODER_CONFIG_H_
 #define BALLAST_MODEL_ARCH_DECODER_CONFIG_H_
 
@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "ballast/spec.h"
-#include "files/gguf/gguf.h"
 #include "files/json_reader.h"
 #include "model/arch/architecture.h"
 #include "model/arch/rope_config.h"
@@ -190,21 +189,6 @@ std::vector<bool> read_layers_of_type(const files::JsonReader& config, std::size
 /// Throws Error naming the first of `layer_types` that is not among `known`, or when there is not one for each layer.
 void check_layer_types(const files::JsonReader& config, std::size_t layers,
                        std::initializer_list<std::string_view> known);
-
-/// What of a GGUF the caller reads itself; it is refused otherwise.
-struct GgufExtras {
-  bool experts = false;
-  bool window = false;
-};
-
-/// The config.json of a GGUF of the Llama line, with model type and keys of `architecture`.
-nlohmann::json llama_line_from_gguf(const files::GgufFile& file, std::string_view architecture, GgufExtras extras = {});
-
-/// Token ids that begin and end a text, from a GGUF's metadata into config.json's fields.
-void copy_token_ids(const files::GgufFile& file, nlohmann::json& config);
-
-/// Number of rows of a GGUF's embedding.
-std::size_t gguf_vocab_size(const files::GgufFile& file);
 
 }  // namespace ballast::model
 

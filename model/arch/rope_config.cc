@@ -14,11 +14,6 @@ namespace ballast::model {
 
 namespace {
 
-// Llama 3.1 to 3.3 share these; only the factor differs (8 or 32).
-constexpr double kLlama3LowFrequency = 1.0;
-constexpr double kLlama3HighFrequency = 4.0;
-constexpr double kLlama3Context = 8192.0;
-
 // YaRN's growth of the logits with the stretch (arXiv:2309.00071, section 3.4).
 double yarn_magnitude(double factor, double weight) {
   return factor <= 1 ? 1.0 : 0.1 * weight * std::log(factor) + 1.0;
@@ -157,17 +152,6 @@ double yarn_channel(const RopeSpec& rope, double turns) {
          (2 * std::log(rope.theta));
 }
 
-// What `rope_freqs.weight` would hold for these parameters: the plain frequencies over the stretched ones.
-std::vector<double> frequency_factors(const RopeSpec& rope) {
-  RopeSpec plain;
-  plain.theta = rope.theta;
-  plain.rotary_size = rope.rotary_size;
-  std::vector<double> factors = rope_frequencies(plain);
-  const std::vector<double> stretched = rope_frequencies(rope);
-  for (std::size_t i = 0; i < factors.size(); ++i) factors[i] /= stretched[i];
-  return factors;
-}
-
 }  // namespace
 
 RopeSpec read_rope(const files::JsonReader& config, std::size_t head_size, const RopeDefaults& defaults) {
@@ -229,50 +213,6 @@ double yarn_attention_factor(const files::JsonReader& config) {
   if (parameters.text("rope_type", parameters.text("type", "default")) == "default") return 1.0;
   const double weight = parameters.number("mscale_all_dim", 0);
   return weight == 0 ? 1.0 : yarn_magnitude(parameters.positive("factor"), weight);
-}
-
-nlohmann::json rope_parameters_from_gguf(const files::GgufFile& file, std::string_view prefix, std::size_t head_size) {
-  const files::JsonReader metadata(file.config(), file.path().string());
-  const std::string base = std::string(prefix) + "rope.";
-  nlohmann::json parameters = {{"rope_type", "default"},
-                               {"rope_theta", metadata.number(base + "freq_base", RopeSpec{}.theta)}};
-  const std::string scaling = metadata.text(base + "scaling.type", "none");
-  if (scaling == "linear") {
-    parameters["rope_type"] = "linear";
-    parameters["factor"] = metadata.positive(base + "scaling.factor");
-  } else if (scaling != "none") {
-    metadata.fail(base + "scaling.type", "'" + scaling + "' is not supported; supported: none, linear");
-  }
-  if (!file.contains("rope_freqs.weight")) return parameters;
-
-  const TensorView view = file.tensor("rope_freqs.weight");
-  const std::string context = file.path().string() + ": rope_freqs.weight";
-  if (element_count(view.shape) != static_cast<std::int64_t>(head_size / 2)) {
-    throw Error(context,
-                "has shape " + shape_string(view.shape) + ", expected [" + std::to_string(head_size / 2) + "]");
-  }
-  std::vector<float> stored(head_size / 2);
-  files::decode_floats(view, context, stored.data());
-
-  RopeSpec guess;
-  guess.scaling = RopeSpec::Scaling::kLlama3;
-  guess.theta = parameters["rope_theta"].get<double>();
-  guess.rotary_size = head_size;
-  guess.factor = *std::ranges::max_element(stored);
-  guess.low_freq_factor = kLlama3LowFrequency;
-  guess.high_freq_factor = kLlama3HighFrequency;
-  guess.original_context = kLlama3Context;
-  const std::vector<double> expected = frequency_factors(guess);
-  const bool same = std::ranges::equal(stored, expected,
-                                       [](float a, double b) { return std::abs(double{a} - b) <= 1e-4 * std::abs(b); });
-  if (!same)
-    throw Error(context, "holds other factors than Llama 3's: convert from the Hugging Face checkpoint instead");
-  parameters["rope_type"] = "llama3";
-  parameters["factor"] = guess.factor;
-  parameters["low_freq_factor"] = guess.low_freq_factor;
-  parameters["high_freq_factor"] = guess.high_freq_factor;
-  parameters["original_max_position_embeddings"] = static_cast<std::int64_t>(guess.original_context);
-  return parameters;
 }
 
 std::vector<double> rope_frequencies(const RopeSpec& rope) {

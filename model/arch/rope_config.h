@@ -50,10 +50,6 @@ RopeSpec read_rope_of_type(const files::JsonReader& config, std::string_view lay
 /// YaRN's factor for the softmax's scale, as DeepSeek applies it: its square multiplies the scale (arXiv:2309.00071).
 double yarn_attention_factor(const files::JsonReader& config);
 
-/// `rope_parameters` for a GGUF whose keys begin with `prefix` ("llama."). Llama 3's stretching is stored there as one
-/// factor per frequency (rope_freqs.weight): its parameters are recovered from them, or an Error thrown.
-nlohmann::json rope_parameters_from_gguf(const files::GgufFile& file, std::string_view prefix, std::size_t head_size);
-
 /// Angle per position of each pair: rotary_size / 2 values.
 std::vector<double> rope_frequencies(const RopeSpec& rope);
 

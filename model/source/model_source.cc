@@ -61,6 +61,8 @@ ModelSource::ModelSource(const std::filesystem::path& path) : checkpoint_(files:
     const files::JsonReader metadata(gguf.config(), file);
     architecture_ = &architecture_for_gguf(metadata.text("general.architecture", ""), file);
     config_ = architecture_->config_from_gguf(gguf);
+    // Several families may share one name there.
+    architecture_ = &architecture_for_model_type(config_["model_type"].get<std::string>(), file);
   } else {
     config_ = checkpoint_->config();
   }

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "model/arch/architectures.h"
+#include "model/arch/gguf_config.h"
 #include "model/arch/rope_config.h"
 
 namespace ballast::model {
@@ -103,6 +104,13 @@ nlohmann::json with_post_norms_from_gguf(const files::GgufFile& file, const std:
   return config;
 }
 
+nlohmann::json gemma_from_gguf(const files::GgufFile& file) {
+  nlohmann::json config = llama_line_from_gguf(file, "gemma");
+  config["architectures"] = {"GemmaForCausalLM"};
+  config["hidden_act"] = "gelu_pytorch_tanh";
+  return config;
+}
+
 nlohmann::json gemma2_from_gguf(const files::GgufFile& file) {
   constexpr int kLayersOf27B = 46;
   nlohmann::json config = with_post_norms_from_gguf(file, "gemma2", kLayersOf27B);
@@ -175,8 +183,10 @@ ModelSpec describe_gemma_text(const files::JsonReader& config, nlohmann::json by
 
 constinit const Architecture kGemma = {
     .model_type = "gemma",
+    .gguf_architecture = "gemma",
     .names = kLlamaNames,
     .describe = describe_gemma,
+    .config_from_gguf = gemma_from_gguf,
 };
 
 constinit const Architecture kGemma2 = {

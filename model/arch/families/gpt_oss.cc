@@ -4,17 +4,19 @@
 
 #include "model/arch/architectures.h"
 #include "model/arch/decoder_config.h"
+#include "model/arch/gguf_config.h"
 
 namespace ballast::model {
 
 namespace {
 
-constexpr std::array<TensorNames, 6> kOwnNames{{
-    {Role::kSinkLogits, "model.layers.{}.self_attn.sinks", ""},
-    {Role::kRouter, "model.layers.{}.mlp.router", ""},
-    {Role::kExpertGate, "model.layers.{}.mlp.experts.{}.gate_proj", ""},
-    {Role::kExpertUp, "model.layers.{}.mlp.experts.{}.up_proj", ""},
-    {Role::kExpertDown, "model.layers.{}.mlp.experts.{}.down_proj", ""},
+constexpr std::array<TensorNames, 7> kOwnNames{{
+    {Role::kSinkLogits, "model.layers.{}.self_attn.sinks", "blk.{}.attn_sinks.weight"},
+    {Role::kMlpNorm, "", "blk.{}.post_attention_norm"},
+    {Role::kRouter, "model.layers.{}.mlp.router", "blk.{}.ffn_gate_inp"},
+    {Role::kExpertGate, "model.layers.{}.mlp.experts.{}.gate_proj", "blk.{}.ffn_gate_exps"},
+    {Role::kExpertUp, "model.layers.{}.mlp.experts.{}.up_proj", "blk.{}.ffn_up_exps"},
+    {Role::kExpertDown, "model.layers.{}.mlp.experts.{}.down_proj", "blk.{}.ffn_down_exps"},
     {Role::kExpertDown, "model.layers.{}.mlp.experts.down_proj", ""},
 }};
 constexpr auto kNames = joined_names(kLlamaNames, kOwnNames);
@@ -50,13 +52,28 @@ ModelSpec describe(const files::JsonReader& config) {
   return spec;
 }
 
+nlohmann::json config_from_gguf(const files::GgufFile& file) {
+  nlohmann::json config = llama_line_from_gguf(file, kGptOss.gguf_architecture, {.experts = true, .window = true});
+  const GgufMetadata metadata(file, kGptOss.gguf_architecture);
+  config["model_type"] = kGptOss.model_type;
+  config["architectures"] = {"GptOssForCausalLM"};
+  config["num_local_experts"] = metadata.size("expert_count");
+  config["num_experts_per_tok"] = metadata.size("expert_used_count");
+  config["intermediate_size"] = metadata.size("expert_feed_forward_length");
+  config["sliding_window"] = metadata.size("attention.sliding_window");
+  config["rope_parameters"]["truncate"] = false;  // not written into a GGUF; all published models have it
+  return config;
+}
+
 }  // namespace
 
 constinit const Architecture kGptOss = {
     .model_type = "gpt_oss",
+    .gguf_architecture = "gpt-oss",
     .names = kNames,
     .fused = kFused,
     .describe = describe,
+    .config_from_gguf = config_from_gguf,
     .transposed_experts = true,
 };
 

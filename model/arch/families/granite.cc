@@ -6,6 +6,7 @@
 #include <array>
 
 #include "model/arch/architectures.h"
+#include "model/arch/gguf_config.h"
 
 namespace ballast::model {
 
@@ -30,9 +31,9 @@ ExpertSpec read_granite_experts(const files::JsonReader& config) {
 namespace {
 
 constexpr std::array<TensorNames, 3> kSharedNames{{
-    {Role::kSharedGate, "model.layers.{}.shared_mlp.gate_linear", ""},
-    {Role::kSharedUp, "model.layers.{}.shared_mlp.up_linear", ""},
-    {Role::kSharedDown, "model.layers.{}.shared_mlp.output_linear", ""},
+    {Role::kSharedGate, "model.layers.{}.shared_mlp.gate_linear", "blk.{}.ffn_gate_shexp"},
+    {Role::kSharedUp, "model.layers.{}.shared_mlp.up_linear", "blk.{}.ffn_up_shexp"},
+    {Role::kSharedDown, "model.layers.{}.shared_mlp.output_linear", "blk.{}.ffn_down_shexp"},
 }};
 constexpr auto kMixtureNames = joined_names(joined_names(kLlamaNames, kGraniteExpertNames), kSharedNames);
 constexpr std::array kSharedGateAndUp = {Role::kSharedGate, Role::kSharedUp};
@@ -77,19 +78,57 @@ ModelSpec describe_hyperclovax(const files::JsonReader& config) {
   return spec;
 }
 
+nlohmann::json granite_from_gguf(const files::GgufFile& file, std::string_view architecture, bool experts) {
+  nlohmann::json config = llama_line_from_gguf(file, architecture, {.experts = experts});
+  const GgufMetadata metadata(file, architecture);
+  config["attention_bias"] = file.contains("blk.0.attn_q.bias");
+  config["mlp_bias"] = file.contains("blk.0.ffn_gate.bias");
+  config["attention_multiplier"] = metadata.positive("attention.scale", 1.0);
+  config["embedding_multiplier"] = metadata.positive("embedding_scale", 1.0);
+  config["residual_multiplier"] = metadata.positive("residual_scale", 1.0);
+  config["logits_scaling"] = metadata.positive("logit_scale", 1.0);
+  return config;
+}
+
+nlohmann::json dense_from_gguf(const files::GgufFile& file) {
+  nlohmann::json config = granite_from_gguf(file, "granite", false);
+  config["architectures"] = {"GraniteForCausalLM"};
+  return config;
+}
+
+// With and without experts that all tokens pass.
+nlohmann::json mixture_from_gguf(const files::GgufFile& file) {
+  nlohmann::json config = granite_from_gguf(file, "granitemoe", true);
+  const GgufMetadata metadata(file, "granitemoe");
+  config["num_local_experts"] = metadata.size("expert_count");
+  config["num_experts_per_tok"] = metadata.size("expert_used_count");
+  const std::size_t shared = metadata.count("expert_shared_feed_forward_length", 0);
+  config["architectures"] = {shared > 0 ? "GraniteMoeSharedForCausalLM" : "GraniteMoeForCausalLM"};
+  if (shared == 0) return config;
+  config["model_type"] = kGraniteMoeShared.model_type;
+  config["shared_intermediate_size"] = shared;
+  return config;
+}
+
 }  // namespace
 
 constinit const Architecture kGranite = {
     .model_type = "granite",
+    .gguf_architecture = "granite",
     .names = kLlamaNames,
     .describe = describe_dense,
+    .config_from_gguf = dense_from_gguf,
+    .gguf_interleaves_rope = true,
 };
 
 constinit const Architecture kGraniteMoe = {
     .model_type = "granitemoe",
+    .gguf_architecture = "granitemoe",
     .names = kMixtureNames,
     .fused = kFused,
     .describe = describe_mixture,
+    .config_from_gguf = mixture_from_gguf,
+    .gguf_interleaves_rope = true,
 };
 
 constinit const Architecture kGraniteMoeShared = {
@@ -97,6 +136,7 @@ constinit const Architecture kGraniteMoeShared = {
     .names = kMixtureNames,
     .fused = kFused,
     .describe = describe_shared_mixture,
+    .gguf_interleaves_rope = true,
 };
 
 constinit const Architecture kHyperClovaX = {

@@ -6,6 +6,7 @@
 
 #include "model/arch/architectures.h"
 #include "model/arch/decoder_config.h"
+#include "model/arch/gguf_config.h"
 
 namespace ballast::model {
 
@@ -78,7 +79,15 @@ ModelSpec describe_iquestcoder(const files::JsonReader& config) {
 }
 
 nlohmann::json config_from_gguf(const files::GgufFile& file) {
-  nlohmann::json config = llama_line_from_gguf(file, "llama");
+  nlohmann::json config = llama_line_from_gguf(file, "llama", {.experts = true});
+  const GgufMetadata metadata(file, "llama");
+  if (const std::size_t experts = metadata.count("expert_count", 0); experts > 0) {
+    config["model_type"] = kMixtral.model_type;
+    config["architectures"] = {"MixtralForCausalLM"};
+    config["num_local_experts"] = experts;
+    config["num_experts_per_tok"] = metadata.size("expert_used_count");
+    return config;
+  }
   config["architectures"] = {"LlamaForCausalLM"};
   config["attention_bias"] = file.contains("blk.0.attn_q.bias");
   config["mlp_bias"] = file.contains("blk.0.ffn_gate.bias");

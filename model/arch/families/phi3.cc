@@ -4,6 +4,7 @@
 
 #include "model/arch/architectures.h"
 #include "model/arch/decoder_config.h"
+#include "model/arch/gguf_config.h"
 
 namespace ballast::model {
 
@@ -12,8 +13,8 @@ namespace {
 constexpr std::array kAttentionParts = {Role::kQuery, Role::kKey, Role::kValue};
 constexpr std::array kMlpParts = {Role::kGate, Role::kUp};
 constexpr std::array<FusedTensor, 2> kFused{{
-    {"model.layers.{}.self_attn.qkv_proj", "", kAttentionParts, FusedTensor::Runs::kOne},
-    {"model.layers.{}.mlp.gate_up_proj", "", kMlpParts, FusedTensor::Runs::kOne},
+    {"model.layers.{}.self_attn.qkv_proj", "blk.{}.attn_qkv", kAttentionParts, FusedTensor::Runs::kOne},
+    {"model.layers.{}.mlp.gate_up_proj", "blk.{}.ffn_up", kMlpParts, FusedTensor::Runs::kOne},
 }};
 
 ModelSpec describe(const files::JsonReader& config) {
@@ -34,13 +35,36 @@ ModelSpec describe(const files::JsonReader& config) {
   return spec;
 }
 
+nlohmann::json config_from_gguf(const files::GgufFile& file) {
+  nlohmann::json config = llama_line_from_gguf(file, "phi3", {.window = true, .partial_rotation = true});
+  const GgufMetadata metadata(file, "phi3");
+  config["architectures"] = {"Phi3ForCausalLM"};
+  config.erase("head_dim");  // the class has no such field
+  if (const std::size_t window = metadata.count("attention.sliding_window", 0); window > 0) {
+    config["sliding_window"] = window;
+  }
+  constexpr const char* kOriginalContext = "rope.scaling.original_context_length";
+  if (metadata.has(kOriginalContext)) config["original_max_position_embeddings"] = metadata.size(kOriginalContext);
+  if (!file.contains("rope_factors_long.weight")) return config;
+  nlohmann::json& rope = config["rope_parameters"];
+  rope["rope_type"] = "longrope";
+  rope["short_factor"] = list_from_gguf(file, "rope_factors_short.weight");
+  rope["long_factor"] = list_from_gguf(file, "rope_factors_long.weight");
+  if (metadata.has("rope.scaling.attn_factor")) {
+    rope["attention_factor"] = metadata.positive("rope.scaling.attn_factor");
+  }
+  return config;
+}
+
 }  // namespace
 
 constinit const Architecture kPhi3 = {
     .model_type = "phi3",
+    .gguf_architecture = "phi3",
     .names = kLlamaNames,
     .fused = kFused,
     .describe = describe,
+    .config_from_gguf = config_from_gguf,
 };
 
 }  // namespace ballast::model

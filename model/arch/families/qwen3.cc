@@ -1,6 +1,7 @@
 // Qwen3: Llama with a norm over each head of queries and keys.
 #include "model/arch/architectures.h"
 #include "model/arch/decoder_config.h"
+#include "model/arch/gguf_config.h"
 
 namespace ballast::model {
 

@@ -3,6 +3,7 @@
 
 #include "model/arch/architectures.h"
 #include "model/arch/decoder_config.h"
+#include "model/arch/gguf_config.h"
 
 namespace ballast::model {
 
@@ -36,12 +37,22 @@ ModelSpec describe(const files::JsonReader& config) {
   return spec;
 }
 
+// Which layers rotate is not written into a GGUF: the class's every fourth does not.
+nlohmann::json config_from_gguf(const files::GgufFile& file) {
+  nlohmann::json config = llama_line_from_gguf(file, "smollm3");
+  config["architectures"] = {"SmolLM3ForCausalLM"};
+  return config;
+}
+
 }  // namespace
 
 constinit const Architecture kSmolLm3 = {
     .model_type = "smollm3",
+    .gguf_architecture = "smollm3",
     .names = kLlamaNames,
     .describe = describe,
+    .config_from_gguf = config_from_gguf,
+    .gguf_interleaves_rope = true,
 };
 
 }  // namespace ballast::model

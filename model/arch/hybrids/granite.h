@@ -10,11 +10,11 @@ namespace ballast::model {
 
 /// Published checkpoints and those that transformers 5 writes.
 inline constexpr std::array<TensorNames, 7> kGraniteExpertNames{{
-    {Role::kRouter, "model.layers.{}.block_sparse_moe.router.layer", ""},
+    {Role::kRouter, "model.layers.{}.block_sparse_moe.router.layer", "blk.{}.ffn_gate_inp"},
     {Role::kRouter, "model.layers.{}.block_sparse_moe.router", ""},
-    {Role::kExpertGate, "model.layers.{}.block_sparse_moe.experts.{}.gate_proj", ""},
-    {Role::kExpertUp, "model.layers.{}.block_sparse_moe.experts.{}.up_proj", ""},
-    {Role::kExpertDown, "model.layers.{}.block_sparse_moe.experts.{}.down_proj", ""},
+    {Role::kExpertGate, "model.layers.{}.block_sparse_moe.experts.{}.gate_proj", "blk.{}.ffn_gate_exps"},
+    {Role::kExpertUp, "model.layers.{}.block_sparse_moe.experts.{}.up_proj", "blk.{}.ffn_up_exps"},
+    {Role::kExpertDown, "model.layers.{}.block_sparse_moe.experts.{}.down_proj", "blk.{}.ffn_down_exps"},
     {Role::kExpertDown, "model.layers.{}.block_sparse_moe.output_linear", ""},
     {Role::kExpertDown, "model.layers.{}.block_sparse_moe.experts.down_proj", ""},
 }};

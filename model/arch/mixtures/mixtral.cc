@@ -13,11 +13,11 @@ namespace {
 
 // Published checkpoints say block_sparse_moe; transformers 5 has the experts of a layer in one tensor.
 constexpr std::array<TensorNames, 6> kExpertNames{{
-    {Role::kRouter, "model.layers.{}.block_sparse_moe.gate", ""},
+    {Role::kRouter, "model.layers.{}.block_sparse_moe.gate", "blk.{}.ffn_gate_inp"},
     {Role::kRouter, "model.layers.{}.mlp.gate", ""},
-    {Role::kExpertGate, "model.layers.{}.block_sparse_moe.experts.{}.w1", ""},
-    {Role::kExpertUp, "model.layers.{}.block_sparse_moe.experts.{}.w3", ""},
-    {Role::kExpertDown, "model.layers.{}.block_sparse_moe.experts.{}.w2", ""},
+    {Role::kExpertGate, "model.layers.{}.block_sparse_moe.experts.{}.w1", "blk.{}.ffn_gate_exps"},
+    {Role::kExpertUp, "model.layers.{}.block_sparse_moe.experts.{}.w3", "blk.{}.ffn_up_exps"},
+    {Role::kExpertDown, "model.layers.{}.block_sparse_moe.experts.{}.w2", "blk.{}.ffn_down_exps"},
     {Role::kExpertDown, "model.layers.{}.mlp.experts.down_proj", ""},
 }};
 constexpr auto kNames = joined_names(kLlamaNames, kExpertNames);
@@ -67,6 +67,7 @@ constinit const Architecture kMixtral = {
     .names = kNames,
     .fused = kFusedExperts,
     .describe = describe_mixtral,
+    .gguf_interleaves_rope = true,
 };
 
 constinit const Architecture kMiniMaxM2 = {

@@ -5,6 +5,7 @@
 
 #include "model/arch/architectures.h"
 #include "model/arch/decoder_config.h"
+#include "model/arch/gguf_config.h"
 #include "model/arch/mixtures/shared_experts.h"
 
 namespace ballast::model {
@@ -67,6 +68,19 @@ ModelSpec describe_mellum(const files::JsonReader& config) {
   return spec;
 }
 
+nlohmann::json qwen2_from_gguf(const files::GgufFile& file) {
+  nlohmann::json config = llama_line_from_gguf(file, "qwen2moe", {.experts = true});
+  const GgufMetadata metadata(file, "qwen2moe");
+  config["model_type"] = kQwen2Moe.model_type;
+  config["architectures"] = {"Qwen2MoeForCausalLM"};
+  config["num_experts"] = metadata.size("expert_count");
+  config["num_experts_per_tok"] = metadata.size("expert_used_count");
+  config["moe_intermediate_size"] = metadata.size("expert_feed_forward_length");
+  config["shared_expert_intermediate_size"] = metadata.size("expert_shared_feed_forward_length");
+  config["norm_topk_prob"] = false;  // what llama.cpp does, which has no key for it
+  return config;
+}
+
 nlohmann::json config_from_gguf(const files::GgufFile& file) {
   nlohmann::json config = llama_line_from_gguf(file, "qwen3moe", {.experts = true});
   const files::JsonReader metadata(file.config(), file.path().string());
@@ -84,9 +98,11 @@ nlohmann::json config_from_gguf(const files::GgufFile& file) {
 
 constinit const Architecture kQwen2Moe = {
     .model_type = "qwen2_moe",
+    .gguf_architecture = "qwen2moe",
     .names = kNames,
     .fused = kFusedExperts,
     .describe = describe_qwen2,
+    .config_from_gguf = qwen2_from_gguf,
 };
 
 constinit const Architecture kQwen3Moe = {

@@ -1,0 +1,74 @@
+// From a GGUF's metadata to the fields of a config.json that many families share.
+#ifndef BALLAST_MODEL_ARCH_GGUF_CONFIG_H_
+#define BALLAST_MODEL_ARCH_GGUF_CONFIG_H_
+
+#include <cstddef>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+#include "files/gguf/gguf.h"
+#include "files/json_reader.h"
+
+namespace ballast::model {
+
+/// The metadata of an architecture: keys that begin with its name. Valid as long as the file.
+class GgufMetadata {
+ public:
+  GgufMetadata(const files::GgufFile& file, std::string_view architecture)
+      : reader_(file.config(), file.path().string()), prefix_(std::string(architecture) + ".") {}
+
+  std::string key(std::string_view name) const { return prefix_ + std::string(name); }
+  bool has(std::string_view name) const { return reader_.has(key(name)); }
+  std::size_t size(std::string_view name) const { return reader_.size(key(name)); }
+  std::size_t size(std::string_view name, std::size_t fallback) const { return reader_.size(key(name), fallback); }
+  std::size_t count(std::string_view name, std::size_t fallback) const { return reader_.count(key(name), fallback); }
+  double number(std::string_view name, double fallback) const { return reader_.number(key(name), fallback); }
+  double positive(std::string_view name) const { return reader_.positive(key(name)); }
+  double positive(std::string_view name, double fallback) const { return reader_.positive(key(name), fallback); }
+  bool flag(std::string_view name, bool fallback) const { return reader_.flag(key(name), fallback); }
+  std::string text(std::string_view name, std::string_view fallback) const {
+    return reader_.text(key(name), fallback);
+  }
+  files::JsonReader at(std::string_view name) const { return reader_.at(key(name)); }
+  [[noreturn]] void fail(std::string_view name, std::string_view problem) const { reader_.fail(key(name), problem); }
+
+  /// Blocks that predict the next token; those that look further ahead, which come after them, do not count.
+  std::size_t layers() const;
+
+  /// The number for the layers that have one, where there is one for each layer and some have none.
+  std::size_t largest(std::string_view name, std::size_t fallback) const;
+
+ private:
+  files::JsonReader reader_;
+  std::string prefix_;
+};
+
+/// What of a GGUF the caller reads itself; it is refused otherwise.
+struct GgufExtras {
+  bool experts = false;
+  bool window = false;
+  bool partial_rotation = false;  ///< is put into `rope_parameters`
+  bool layer_norm = false;        ///< the epsilon's key is another, its field "layer_norm_eps"
+};
+
+/// The config.json of a GGUF of the Llama line, with model type and keys of `architecture`.
+nlohmann::json llama_line_from_gguf(const files::GgufFile& file, std::string_view architecture, GgufExtras extras = {});
+
+/// `rope_parameters` for a GGUF whose keys begin with `prefix` ("llama."), of heads of which `rotated` channels rotate.
+/// Llama 3's stretching is stored there as one factor per frequency (rope_freqs.weight): its parameters are recovered
+/// from them, or an Error thrown.
+nlohmann::json rope_parameters_from_gguf(const files::GgufFile& file, std::string_view prefix, std::size_t rotated);
+
+/// The values of a tensor that is a list.
+nlohmann::json list_from_gguf(const files::GgufFile& file, std::string_view tensor);
+
+/// Token ids that begin and end a text, from a GGUF's metadata into config.json's fields.
+void copy_token_ids(const files::GgufFile& file, nlohmann::json& config);
+
+/// Number of rows of a GGUF's embedding.
+std::size_t gguf_vocab_size(const files::GgufFile& file);
+
+}  // namespace ballast::model
+
+#endif  // BALLAST_MODEL_ARCH_GGUF_CONFIG_H_
