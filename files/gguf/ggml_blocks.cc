@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "files/gguf/block_fields.h"
+#include "files/gguf/block_tables.h"
 #include "files/gguf/iq_blocks.h"
 
 namespace ballast::files {
@@ -151,9 +152,6 @@ void decode_q6_k(const std::uint8_t* src, float* dst) {
   }
 }
 
-constexpr std::array<std::int8_t, 16> kNonlinearValues = {-127, -104, -83, -65, -49, -35, -22, -10,
-                                                          1,    13,   25,  38,  53,  69,  89,  113};
-
 // scale, 16 bytes of nibbles
 void decode_iq4_nl(const std::uint8_t* src, float* dst) {
   const float scale = half_at(src);
@@ -201,9 +199,6 @@ void decode_tq2_0(const std::uint8_t* src, float* dst) {
     dst[i] = scale * to_f(code - 1);
   }
 }
-
-// Twice what a 4-bit float (a sign, two bits of exponent, one of fraction) means.
-constexpr std::array<std::int8_t, 16> kTwiceE2M1 = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 
 // exponent, 16 bytes of nibbles
 void decode_mxfp4(const std::uint8_t* src, float* dst) {

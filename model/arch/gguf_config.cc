@@ -35,8 +35,7 @@ json llama3_from_gguf(const files::GgufFile& file, double theta, std::size_t rot
   const TensorView view = file.tensor("rope_freqs.weight");
   const std::string context = file.path().string() + ": rope_freqs.weight";
   if (rotated < 2 || element_count(view.shape) != static_cast<std::int64_t>(rotated / 2)) {
-    throw Error(context,
-                "has shape " + shape_string(view.shape) + ", expected [" + std::to_string(rotated / 2) + "]");
+    throw Error(context, "has shape " + shape_string(view.shape) + ", expected [" + std::to_string(rotated / 2) + "]");
   }
   std::vector<float> stored(rotated / 2);
   files::decode_floats(view, context, stored.data());
@@ -150,8 +149,7 @@ json llama_line_from_gguf(const files::GgufFile& file, std::string_view architec
 json rope_parameters_from_gguf(const files::GgufFile& file, std::string_view prefix, std::size_t rotated) {
   const files::JsonReader metadata(file.config(), file.path().string());
   const std::string base = std::string(prefix) + "rope.";
-  json parameters = {{"rope_type", "default"},
-                               {"rope_theta", metadata.number(base + "freq_base", RopeSpec{}.theta)}};
+  json parameters = {{"rope_type", "default"}, {"rope_theta", metadata.number(base + "freq_base", RopeSpec{}.theta)}};
   const std::string scaling = metadata.text(base + "scaling.type", "none");
   if (scaling == "linear") {
     parameters["rope_type"] = "linear";

@@ -27,9 +27,7 @@ class GgufMetadata {
   double positive(std::string_view name) const { return reader_.positive(key(name)); }
   double positive(std::string_view name, double fallback) const { return reader_.positive(key(name), fallback); }
   bool flag(std::string_view name, bool fallback) const { return reader_.flag(key(name), fallback); }
-  std::string text(std::string_view name, std::string_view fallback) const {
-    return reader_.text(key(name), fallback);
-  }
+  std::string text(std::string_view name, std::string_view fallback) const { return reader_.text(key(name), fallback); }
   files::JsonReader at(std::string_view name) const { return reader_.at(key(name)); }
   [[noreturn]] void fail(std::string_view name, std::string_view problem) const { reader_.fail(key(name), problem); }
 

@@ -242,7 +242,8 @@ TEST_CASE("linears of a GGUF keep the codes of their blocks when they shall, and
       std::vector<float> row(expected.cols);
       for (std::size_t r = 0; r < expected.rows; ++r) {
         matrix->decode_row(r, row.data());
-        CHECK(std::equal(row.begin(), row.end(), expected.values.begin() + static_cast<std::ptrdiff_t>(r * row.size())));
+        CHECK(
+            std::equal(row.begin(), row.end(), expected.values.begin() + static_cast<std::ptrdiff_t>(r * row.size())));
       }
     }
   }
