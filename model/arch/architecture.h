@@ -95,6 +95,10 @@ struct Architecture {
   /// a Hugging Face checkpoint those of latent attention always are.
   bool huggingface_interleaves_rope = false;
   bool gguf_interleaves_rope = false;
+
+  /// Whether a GGUF has the value heads of gated delta nets in another order: the first of each key head, the second of
+  /// each, and so on.
+  bool gguf_tiles_value_heads = false;
 };
 
 /// Makes an architecture known beside those of architectures.h, at the start of a program: it must outlive its use. Not

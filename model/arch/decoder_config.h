@@ -49,20 +49,20 @@ ModelSpec spec_of_whole(const files::JsonReader& config, ModelSpec text);
 
 /// Names of those that took over its matrices, but normalize what attention and MLP return instead of what they read.
 inline constexpr std::array<TensorNames, 14> kOutputNormNames{{
-    {Role::kEmbedding, "model.embed_tokens", ""},
-    {Role::kFinalNorm, "model.norm", ""},
-    {Role::kHead, "lm_head", ""},
-    {Role::kQuery, "model.layers.{}.self_attn.q_proj", ""},
-    {Role::kKey, "model.layers.{}.self_attn.k_proj", ""},
-    {Role::kValue, "model.layers.{}.self_attn.v_proj", ""},
-    {Role::kQueryNorm, "model.layers.{}.self_attn.q_norm", ""},
-    {Role::kKeyNorm, "model.layers.{}.self_attn.k_norm", ""},
-    {Role::kAttentionOutput, "model.layers.{}.self_attn.o_proj", ""},
-    {Role::kAttentionNorm, "model.layers.{}.post_attention_layernorm", ""},
-    {Role::kGate, "model.layers.{}.mlp.gate_proj", ""},
-    {Role::kUp, "model.layers.{}.mlp.up_proj", ""},
-    {Role::kDown, "model.layers.{}.mlp.down_proj", ""},
-    {Role::kMlpNorm, "model.layers.{}.post_feedforward_layernorm", ""},
+    {Role::kEmbedding, "model.embed_tokens", "token_embd"},
+    {Role::kFinalNorm, "model.norm", "output_norm"},
+    {Role::kHead, "lm_head", "output"},
+    {Role::kQuery, "model.layers.{}.self_attn.q_proj", "blk.{}.attn_q"},
+    {Role::kKey, "model.layers.{}.self_attn.k_proj", "blk.{}.attn_k"},
+    {Role::kValue, "model.layers.{}.self_attn.v_proj", "blk.{}.attn_v"},
+    {Role::kQueryNorm, "model.layers.{}.self_attn.q_norm", "blk.{}.attn_q_norm"},
+    {Role::kKeyNorm, "model.layers.{}.self_attn.k_norm", "blk.{}.attn_k_norm"},
+    {Role::kAttentionOutput, "model.layers.{}.self_attn.o_proj", "blk.{}.attn_output"},
+    {Role::kAttentionNorm, "model.layers.{}.post_attention_layernorm", "blk.{}.post_attention_norm"},
+    {Role::kGate, "model.layers.{}.mlp.gate_proj", "blk.{}.ffn_gate"},
+    {Role::kUp, "model.layers.{}.mlp.up_proj", "blk.{}.ffn_up"},
+    {Role::kDown, "model.layers.{}.mlp.down_proj", "blk.{}.ffn_down"},
+    {Role::kMlpNorm, "model.layers.{}.post_feedforward_layernorm", "blk.{}.post_ffw_norm"},
 }};
 
 /// Experts' first matrices in one tensor for a layer.

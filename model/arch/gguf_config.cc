@@ -120,6 +120,7 @@ json llama_line_from_gguf(const files::GgufFile& file, std::string_view architec
   const std::size_t head_size = metadata.size("attention.key_length", hidden / heads);
   const std::size_t rotated = metadata.size("rope.dimension_count", head_size);
   check_extras(metadata, head_size, rotated, extras);
+  const bool plain = !extras.experts || metadata.has("feed_forward_length");  // mixtures may lack an MLP
   json config = {
       {"model_type", architecture},
       {"hidden_act", "silu"},
@@ -128,7 +129,7 @@ json llama_line_from_gguf(const files::GgufFile& file, std::string_view architec
       {"num_attention_heads", heads},
       {"num_key_value_heads", metadata.largest("attention.head_count_kv", heads)},
       {"head_dim", head_size},
-      {"intermediate_size", metadata.size("feed_forward_length")},
+      {"intermediate_size", metadata.size(plain ? "feed_forward_length" : "expert_feed_forward_length")},
       {"vocab_size", gguf_vocab_size(file)},
       {"max_position_embeddings", metadata.size("context_length", 2048)},
       {"rope_parameters", rope_parameters_from_gguf(file, metadata.key(""), rotated)},
@@ -161,6 +162,14 @@ json rope_parameters_from_gguf(const files::GgufFile& file, std::string_view pre
   }
   if (file.contains("rope_freqs.weight")) parameters.update(llama3_from_gguf(file, parameters["rope_theta"], rotated));
   return parameters;
+}
+
+json layer_types_from_gguf(const GgufMetadata& metadata) {
+  json types = json::array();
+  for (const files::JsonReader& sliding : metadata.at("attention.sliding_window_pattern").elements()) {
+    types.push_back(sliding.boolean() ? "sliding_attention" : "full_attention");
+  }
+  return types;
 }
 
 json list_from_gguf(const files::GgufFile& file, std::string_view tensor) {

@@ -58,6 +58,9 @@ nlohmann::json llama_line_from_gguf(const files::GgufFile& file, std::string_vie
 /// from them, or an Error thrown.
 nlohmann::json rope_parameters_from_gguf(const files::GgufFile& file, std::string_view prefix, std::size_t rotated);
 
+/// `layer_types` where there is a flag for each layer that says whether it has a window.
+nlohmann::json layer_types_from_gguf(const GgufMetadata& metadata);
+
 /// The values of a tensor that is a list.
 nlohmann::json list_from_gguf(const files::GgufFile& file, std::string_view tensor);
 

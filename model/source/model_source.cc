@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <utility>
 
 #include "ballast/error.h"
@@ -12,6 +13,7 @@
 #include "model/source/mxfp4.h"
 #include "model/source/prefix.h"
 #include "model/source/quantized_tensor.h"
+#include "model/source/tiled_heads.h"
 #include "model/source/written_spec.h"
 #include "text/subword/vocabulary.h"
 
@@ -29,7 +31,7 @@ constexpr std::size_t kBytesHeldTwice = 1 << 20;
 
 /// The rows of `cols` values that are the matrix's own, of all that its tensor has.
 std::vector<float> own_rows(const StoredMatrix& matrix, std::size_t cols, std::vector<float> all) {
-  if (!matrix.transposed && matrix.rows.empty()) return all;
+  if (!matrix.transposed && matrix.rows.empty() && matrix.cols.empty()) return all;
   const std::size_t rows = matrix.rows.empty() ? matrix.stored_rows : matrix.rows.size();
   std::vector<float> own(rows * cols);
   for (std::size_t r = 0; r < rows; ++r) {
@@ -38,10 +40,20 @@ std::vector<float> own_rows(const StoredMatrix& matrix, std::size_t cols, std::v
     if (!matrix.transposed) {
       std::copy_n(all.data() + from * cols, cols, row);
     } else {
-      for (std::size_t c = 0; c < cols; ++c) row[c] = all[c * matrix.stored_rows + from];
+      const std::size_t in_head = matrix.stored_rows / std::max<std::size_t>(1, matrix.heads);
+      const float* head = all.data() + from / in_head * in_head * cols;
+      for (std::size_t c = 0; c < cols; ++c) row[c] = head[c * in_head + from % in_head];
     }
+    if (matrix.cols.empty()) continue;
+    const std::vector<float> stored(row, row + cols);
+    for (std::size_t c = 0; c < cols; ++c) row[c] = stored[matrix.cols[c]];
   }
   return own;
+}
+
+Shape without_ones(Shape shape) {
+  std::erase(shape, 1);
+  return shape;
 }
 
 Shape vector_shape(const ModelSpec& spec, std::size_t layer, const StoredVector& vector) {
@@ -232,8 +244,10 @@ TensorView ModelSource::checked_matrix(const StoredMatrix& matrix, std::size_t c
     }
     return view;
   }
-  Shape shape = {rows, static_cast<std::int64_t>(cols)};
+  const auto heads = static_cast<std::int64_t>(matrix.heads);
+  Shape shape = {heads == 0 ? rows : rows / heads, static_cast<std::int64_t>(cols)};
   if (matrix.transposed) std::swap(shape[0], shape[1]);
+  if (heads > 0) shape.insert(shape.begin(), heads);
   return checked_slice(matrix, matrix.weight(), std::move(shape));
 }
 
@@ -267,6 +281,10 @@ TensorView ModelSource::checked_vector(const std::string& name, Role role, std::
   const auto other_shape = role_row(role).stored_shape;
   if (other_shape == nullptr || layout_.written_by_ballast) return checked_tensor(name, flat);
   const Shape other = other_shape(spec_, spec_.layers[layer]);
+  if (layout_.gguf) {  // where dimensions of 1 are left out
+    const TensorView view = checkpoint_->tensor(name);
+    if (without_ones(view.shape) == without_ones(other)) return view;
+  }
   const bool may_be_other = element_count(other) == flat.front();
   return checked_tensor(name, may_be_other && checkpoint_->tensor(name).shape.size() == other.size() ? other : flat);
 }
@@ -275,7 +293,17 @@ std::vector<float> ModelSource::vector(Role role, std::size_t layer) const {
   std::vector<float> values(matrix_shape(spec_, layer, role).second);
   const std::string name = find_vector(layout_, *checkpoint_, role, "", layer);
   files::decode_floats(checked_vector(name, role, layer, values.size()), context(name), values.data());
-  return values;
+  if (layout_.gguf && (role == Role::kDeltaDecayRate || role == Role::kMambaDecayRate)) {
+    for (float& value : values) {  // stored are the rates themselves, negative
+      if (value >= 0) throw Error(context(name), "holds a decay that is not negative");
+      value = std::log(-value);
+    }
+  }
+  const std::vector<std::size_t> order = tiled_head_order(layout_, spec_.layers[layer], role);
+  if (order.empty()) return values;
+  std::vector<float> ordered;
+  for (const std::size_t stored : order) ordered.push_back(values[stored]);
+  return ordered;
 }
 
 /// None where the norm has no gain of its own; several where each head's is a tensor of its own.
@@ -376,7 +404,7 @@ std::optional<Linear> ModelSource::linear_of_blocks(Role role, std::size_t layer
   const StoredMatrix stored_matrix = stored(role, layer, expert);
   const TensorView view = checked_matrix(stored_matrix, cols);
   const auto form = files::quantized_form(view.dtype, rows, cols);
-  if (!form || stored_matrix.transposed) return {};
+  if (!form || stored_matrix.transposed || !stored_matrix.cols.empty()) return {};
   const std::size_t row_bytes = view.bytes.size() / stored_matrix.stored_rows;
   const std::size_t rows_at_once = kBytesHeldTwice / row_bytes + 1;
   std::atomic<bool> finite = true;
@@ -410,7 +438,7 @@ Linear ModelSource::linear(Role role, std::size_t layer, std::size_t expert) con
   // Rows that follow each other in the file can be read where they are.
   const bool in_order = std::ranges::adjacent_find(
                             matrix.rows, [](std::size_t a, std::size_t b) { return b != a + 1; }) == matrix.rows.end();
-  if (plain && in_order && !matrix.transposed && !changes_weights(role)) {
+  if (plain && in_order && matrix.cols.empty() && !matrix.transposed && !changes_weights(role)) {
     holder.matrix.type = view.dtype == DType::kF16    ? kernels::FloatType::kF16
                          : view.dtype == DType::kBF16 ? kernels::FloatType::kBF16
                                                       : kernels::FloatType::kF32;

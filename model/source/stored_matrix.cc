@@ -6,6 +6,7 @@
 
 #include "model/block_structure.h"
 #include "model/mixer/attention_kinds.h"
+#include "model/source/tiled_heads.h"
 
 namespace ballast::model {
 
@@ -100,9 +101,37 @@ bool take_module(const Architecture& architecture, const files::Checkpoint& chec
   return false;
 }
 
+/// Rows (empty: as they are) in another order.
+void take_in_order(std::vector<std::size_t> order, std::vector<std::size_t>& rows) {
+  if (!rows.empty()) {
+    for (std::size_t& row : order) row = rows[row];
+  }
+  rows = std::move(order);
+}
+
+/// The order of a layer's rows and columns, where it is not the forward pass's.
+void set_order(const StorageLayout& layout, const LayerSpec& layer, Role role, std::size_t rows, StoredMatrix& stored) {
+  std::vector<std::size_t> tiled = tiled_head_order(layout, layer, role);
+  if (role == Role::kDeltaOutput) {
+    stored.cols = std::move(tiled);
+  } else if (!tiled.empty()) {
+    take_in_order(std::move(tiled), stored.rows);
+  }
+  if (rope_is_interleaved(layout, layer, role)) take_in_order(undo_rope_interleaving(layer, role, rows), stored.rows);
+}
+
+/// llama.cpp keeps what makes keys and values of a latent vector head by head, the keys' part transposed.
+void set_heads(const LayerSpec& layer, Role role, const files::Checkpoint& checkpoint, StoredMatrix& stored) {
+  if (layer.latent() == nullptr || (role != Role::kKey && role != Role::kValue)) return;
+  if (checkpoint.tensor(stored.weight()).shape.size() < 3) return;
+  stored.heads = layer.latent()->attention.heads;
+  stored.transposed = role == Role::kKey;
+}
+
 /// Sizes of heads come from the config: a list of rows is made only for as many as the file really has.
 bool has_stored_rows(const StoredMatrix& stored, const files::Checkpoint& checkpoint) {
   const Shape shape = checkpoint.tensor(stored.weight()).shape;
+  if (stored.heads > 0) return true;  // has no other rows than its own
   const std::size_t first = stored.slices > 0 ? 1 : 0;
   return shape.size() == first + (stored.mxfp4 ? 3 : 2) &&  // an MXFP4 row has blocks of bytes
          shape[first + (stored.transposed ? 1 : 0)] == static_cast<std::int64_t>(stored.stored_rows);
@@ -170,19 +199,14 @@ StoredMatrix find_matrix(const StorageLayout& layout, const ModelSpec& spec, con
     found = std::ranges::any_of(names, take);
     if (missing.empty() && !names.empty()) missing = whole ? names.back() : names.front();
     if (found) set_slice();
+    if (found && layout.gguf && in_block) set_heads(spec.layers[layer], role, checkpoint, stored);
   }
   if (!found) {
     stored.module = missing;
     stored.bare = whole;
   }
   if (!found || !has_stored_rows(stored, checkpoint)) return stored;
-  if (in_block && rope_is_interleaved(layout, spec.layers[layer], role)) {
-    std::vector<std::size_t> order = undo_rope_interleaving(spec.layers[layer], role, rows);
-    if (!stored.rows.empty()) {
-      for (std::size_t& row : order) row = stored.rows[row];
-    }
-    stored.rows = std::move(order);
-  }
+  if (in_block) set_order(layout, spec.layers[layer], role, rows, stored);
   return stored;
 }
 

@@ -19,9 +19,11 @@ struct StoredMatrix {
   bool mxfp4 = false;             ///< two tensors, "_blocks" and "_scales", always [outputs, inputs]
   std::size_t slices = 0;         ///< matrices in the tensor, one for each expert; 0: it is one itself
   std::size_t slice = 0;          ///< which of them
+  std::size_t heads = 0;          ///< of a tensor [heads, outputs, inputs] that is one matrix; 0: it has two dimensions
   std::size_t stored_rows = 0;    ///< outputs of the whole tensor
-  bool transposed = false;        ///< stored [inputs, outputs]
+  bool transposed = false;        ///< stored [inputs, outputs], each head by itself
   std::vector<std::size_t> rows;  ///< the tensor's row for each row of the role; empty: all, as they are
+  std::vector<std::size_t> cols;  ///< the same of columns
 
   std::string weight() const;  ///< names of the tensors
   std::string scales() const;  ///< of mxfp4

@@ -3,6 +3,7 @@
 // those that see everything do not.
 #include "model/arch/architectures.h"
 #include "model/arch/decoder_config.h"
+#include "model/arch/gguf_config.h"
 
 namespace ballast::model {
 
@@ -34,20 +35,48 @@ ModelSpec describe_cohere2(const files::JsonReader& config) {
   return spec;
 }
 
+nlohmann::json cohere_from_gguf(const files::GgufFile& file) {
+  nlohmann::json config = llama_line_from_gguf(file, "command-r", {.layer_norm = true});
+  const GgufMetadata metadata(file, "command-r");
+  if (file.contains("blk.0.attn_q_norm.weight")) {
+    metadata.fail("block_count", "norms of queries and keys are not supported in a GGUF of this family");
+  }
+  config["model_type"] = kCohere.model_type;
+  config["architectures"] = {"CohereForCausalLM"};
+  config["logit_scale"] = metadata.positive("logit_scale");
+  return config;
+}
+
+// Which layers have a window is not written into a GGUF: the class's every fourth has none.
+nlohmann::json cohere2_from_gguf(const files::GgufFile& file) {
+  nlohmann::json config = llama_line_from_gguf(file, "cohere2", {.window = true, .layer_norm = true});
+  const GgufMetadata metadata(file, "cohere2");
+  config["architectures"] = {"Cohere2ForCausalLM"};
+  config["logit_scale"] = metadata.positive("logit_scale");
+  config["sliding_window"] = metadata.size("attention.sliding_window");
+  return config;
+}
+
 }  // namespace
 
 constinit const Architecture kCohere = {
     .model_type = "cohere",
+    .gguf_architecture = "command-r",
     .names = kLlamaNames,
     .describe = describe_cohere,
+    .config_from_gguf = cohere_from_gguf,
     .huggingface_interleaves_rope = true,
+    .gguf_interleaves_rope = true,
 };
 
 constinit const Architecture kCohere2 = {
     .model_type = "cohere2",
+    .gguf_architecture = "cohere2",
     .names = kLlamaNames,
     .describe = describe_cohere2,
+    .config_from_gguf = cohere2_from_gguf,
     .huggingface_interleaves_rope = true,
+    .gguf_interleaves_rope = true,
 };
 
 }  // namespace ballast::model

@@ -3,6 +3,7 @@
 // experts. OLMoE: experts, and the norms where Llama has them.
 #include "model/arch/architectures.h"
 #include "model/arch/decoder_config.h"
+#include "model/arch/gguf_config.h"
 #include "model/arch/rope_config.h"
 
 namespace ballast::model {
@@ -74,6 +75,24 @@ ModelSpec describe_flex_olmo(const files::JsonReader& config) {
   return spec;
 }
 
+// Both say "olmo2".
+nlohmann::json olmo2_from_gguf(const files::GgufFile& file) {
+  nlohmann::json config = llama_line_from_gguf(file, "olmo2", {.window = true});
+  const GgufMetadata metadata(file, "olmo2");
+  config["architectures"] = {"Olmo2ForCausalLM"};
+  config["attention_bias"] = file.contains("blk.0.attn_q.bias");
+  const std::size_t window = metadata.count("attention.sliding_window", 0);
+  if (window == 0) return config;
+  config["model_type"] = kOlmo3.model_type;
+  config["architectures"] = {"Olmo3ForCausalLM"};
+  config["sliding_window"] = window;
+  config["layer_types"] = layer_types_from_gguf(metadata);
+  config["rope_parameters"] = {
+      {"full_attention", config["rope_parameters"]},
+      {"sliding_attention", {{"rope_type", "default"}, {"rope_theta", config["rope_parameters"]["rope_theta"]}}}};
+  return config;
+}
+
 }  // namespace
 
 constinit const Architecture kOlmo = {
@@ -84,8 +103,10 @@ constinit const Architecture kOlmo = {
 
 constinit const Architecture kOlmo2 = {
     .model_type = "olmo2",
+    .gguf_architecture = "olmo2",
     .names = kOutputNormNames,
     .describe = describe_olmo2,
+    .config_from_gguf = olmo2_from_gguf,
 };
 
 constinit const Architecture kOlmo3 = {

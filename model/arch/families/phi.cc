@@ -3,6 +3,7 @@
 
 #include "model/arch/architectures.h"
 #include "model/arch/decoder_config.h"
+#include "model/arch/gguf_config.h"
 #include "model/arch/rope_config.h"
 
 namespace ballast::model {
@@ -10,18 +11,22 @@ namespace ballast::model {
 namespace {
 
 constexpr std::array<TensorNames, 11> kNames{{
-    {Role::kEmbedding, "model.embed_tokens", ""},
-    {Role::kFinalNorm, "model.final_layernorm", ""},
-    {Role::kHead, "lm_head", ""},
-    {Role::kHeadBias, "lm_head.bias", ""},
-    {Role::kAttentionNorm, "model.layers.{}.input_layernorm", ""},
-    {Role::kQuery, "model.layers.{}.self_attn.q_proj", ""},
-    {Role::kKey, "model.layers.{}.self_attn.k_proj", ""},
-    {Role::kValue, "model.layers.{}.self_attn.v_proj", ""},
-    {Role::kAttentionOutput, "model.layers.{}.self_attn.dense", ""},
-    {Role::kUp, "model.layers.{}.mlp.fc1", ""},
-    {Role::kDown, "model.layers.{}.mlp.fc2", ""},
+    {Role::kEmbedding, "model.embed_tokens", "token_embd"},
+    {Role::kFinalNorm, "model.final_layernorm", "output_norm"},
+    {Role::kHead, "lm_head", "output"},
+    {Role::kHeadBias, "lm_head.bias", "output.bias"},
+    {Role::kAttentionNorm, "model.layers.{}.input_layernorm", "blk.{}.attn_norm"},
+    {Role::kQuery, "model.layers.{}.self_attn.q_proj", "blk.{}.attn_q"},
+    {Role::kKey, "model.layers.{}.self_attn.k_proj", "blk.{}.attn_k"},
+    {Role::kValue, "model.layers.{}.self_attn.v_proj", "blk.{}.attn_v"},
+    {Role::kAttentionOutput, "model.layers.{}.self_attn.dense", "blk.{}.attn_output"},
+    {Role::kUp, "model.layers.{}.mlp.fc1", "blk.{}.ffn_up"},
+    {Role::kDown, "model.layers.{}.mlp.fc2", "blk.{}.ffn_down"},
 }};
+
+// The first GGUFs.
+constexpr std::array kAttentionParts = {Role::kQuery, Role::kKey, Role::kValue};
+constexpr std::array<FusedTensor, 1> kFused{{{"", "blk.{}.attn_qkv", kAttentionParts, FusedTensor::Runs::kOne}}};
 
 ModelSpec describe(const files::JsonReader& config) {
   DecoderConfig decoder = read_sizes(config);
@@ -38,12 +43,23 @@ ModelSpec describe(const files::JsonReader& config) {
   return decoder.finish();
 }
 
+nlohmann::json config_from_gguf(const files::GgufFile& file) {
+  nlohmann::json config = llama_line_from_gguf(file, "phi2", {.partial_rotation = true, .layer_norm = true});
+  config["model_type"] = kPhi.model_type;
+  config["architectures"] = {"PhiForCausalLM"};
+  config["hidden_act"] = "gelu_new";
+  return config;
+}
+
 }  // namespace
 
 constinit const Architecture kPhi = {
     .model_type = "phi",
+    .gguf_architecture = "phi2",
     .names = kNames,
+    .fused = kFused,
     .describe = describe,
+    .config_from_gguf = config_from_gguf,
 };
 
 }  // namespace ballast::model

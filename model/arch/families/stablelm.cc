@@ -4,6 +4,7 @@
 
 #include "model/arch/architectures.h"
 #include "model/arch/decoder_config.h"
+#include "model/arch/gguf_config.h"
 
 namespace ballast::model {
 
@@ -27,12 +28,27 @@ ModelSpec describe(const files::JsonReader& config) {
   return decoder.finish();
 }
 
+nlohmann::json config_from_gguf(const files::GgufFile& file) {
+  nlohmann::json config = llama_line_from_gguf(file, "stablelm", {.partial_rotation = true, .layer_norm = true});
+  const GgufMetadata metadata(file, "stablelm");
+  if (file.contains("blk.0.attn_q_norm.weight")) {
+    metadata.fail("block_count", "norms of queries and keys are not supported in a GGUF of this family");
+  }
+  config["architectures"] = {"StableLmForCausalLM"};
+  // The key says false where a layer has one norm for attention and MLP.
+  config["use_parallel_residual"] = !file.contains("blk.0.ffn_norm.weight");
+  config["use_qkv_bias"] = file.contains("blk.0.attn_q.bias");
+  return config;
+}
+
 }  // namespace
 
 constinit const Architecture kStableLm = {
     .model_type = "stablelm",
+    .gguf_architecture = "stablelm",
     .names = kNames,
     .describe = describe,
+    .config_from_gguf = config_from_gguf,
 };
 
 }  // namespace ballast::model

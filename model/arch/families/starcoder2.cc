@@ -3,23 +3,24 @@
 
 #include "model/arch/architectures.h"
 #include "model/arch/decoder_config.h"
+#include "model/arch/gguf_config.h"
 
 namespace ballast::model {
 
 namespace {
 
 constexpr std::array<TensorNames, 11> kNames{{
-    {Role::kEmbedding, "model.embed_tokens", ""},
-    {Role::kFinalNorm, "model.norm", ""},
-    {Role::kHead, "lm_head", ""},
-    {Role::kAttentionNorm, "model.layers.{}.input_layernorm", ""},
-    {Role::kQuery, "model.layers.{}.self_attn.q_proj", ""},
-    {Role::kKey, "model.layers.{}.self_attn.k_proj", ""},
-    {Role::kValue, "model.layers.{}.self_attn.v_proj", ""},
-    {Role::kAttentionOutput, "model.layers.{}.self_attn.o_proj", ""},
-    {Role::kMlpNorm, "model.layers.{}.post_attention_layernorm", ""},
-    {Role::kUp, "model.layers.{}.mlp.c_fc", ""},
-    {Role::kDown, "model.layers.{}.mlp.c_proj", ""},
+    {Role::kEmbedding, "model.embed_tokens", "token_embd"},
+    {Role::kFinalNorm, "model.norm", "output_norm"},
+    {Role::kHead, "lm_head", "output"},
+    {Role::kAttentionNorm, "model.layers.{}.input_layernorm", "blk.{}.attn_norm"},
+    {Role::kQuery, "model.layers.{}.self_attn.q_proj", "blk.{}.attn_q"},
+    {Role::kKey, "model.layers.{}.self_attn.k_proj", "blk.{}.attn_k"},
+    {Role::kValue, "model.layers.{}.self_attn.v_proj", "blk.{}.attn_v"},
+    {Role::kAttentionOutput, "model.layers.{}.self_attn.o_proj", "blk.{}.attn_output"},
+    {Role::kMlpNorm, "model.layers.{}.post_attention_layernorm", "blk.{}.ffn_norm"},
+    {Role::kUp, "model.layers.{}.mlp.c_fc", "blk.{}.ffn_up"},
+    {Role::kDown, "model.layers.{}.mlp.c_proj", "blk.{}.ffn_down"},
 }};
 
 ModelSpec describe(const files::JsonReader& config) {
@@ -35,12 +36,24 @@ ModelSpec describe(const files::JsonReader& config) {
   return finished;
 }
 
+// A window is not written into a GGUF.
+nlohmann::json config_from_gguf(const files::GgufFile& file) {
+  nlohmann::json config = llama_line_from_gguf(file, "starcoder2", {.layer_norm = true});
+  config["architectures"] = {"Starcoder2ForCausalLM"};
+  config["hidden_act"] = "gelu_pytorch_tanh";
+  config["norm_epsilon"] = config["layer_norm_eps"];
+  config["use_bias"] = file.contains("blk.0.attn_q.bias");
+  return config;
+}
+
 }  // namespace
 
 constinit const Architecture kStarcoder2 = {
     .model_type = "starcoder2",
+    .gguf_architecture = "starcoder2",
     .names = kNames,
     .describe = describe,
+    .config_from_gguf = config_from_gguf,
 };
 
 }  // namespace ballast::model

@@ -6,43 +6,44 @@
 
 #include "model/arch/architectures.h"
 #include "model/arch/decoder_config.h"
+#include "model/arch/gguf_config.h"
 
 namespace ballast::model {
 
 namespace {
 
 constexpr std::array<TensorNames, 19> kNames{{
-    {Role::kEmbedding, "model.embed_tokens", ""},
-    {Role::kFinalNorm, "model.embedding_norm", ""},
-    {Role::kHead, "lm_head", ""},
-    {Role::kAttentionNorm, "model.layers.{}.operator_norm", ""},
-    {Role::kQuery, "model.layers.{}.self_attn.q_proj", ""},
-    {Role::kKey, "model.layers.{}.self_attn.k_proj", ""},
-    {Role::kValue, "model.layers.{}.self_attn.v_proj", ""},
-    {Role::kQueryNorm, "model.layers.{}.self_attn.q_layernorm", ""},
-    {Role::kKeyNorm, "model.layers.{}.self_attn.k_layernorm", ""},
-    {Role::kAttentionOutput, "model.layers.{}.self_attn.out_proj", ""},
+    {Role::kEmbedding, "model.embed_tokens", "token_embd"},
+    {Role::kFinalNorm, "model.embedding_norm", "token_embd_norm"},
+    {Role::kHead, "lm_head", "output"},
+    {Role::kAttentionNorm, "model.layers.{}.operator_norm", "blk.{}.attn_norm"},
+    {Role::kQuery, "model.layers.{}.self_attn.q_proj", "blk.{}.attn_q"},
+    {Role::kKey, "model.layers.{}.self_attn.k_proj", "blk.{}.attn_k"},
+    {Role::kValue, "model.layers.{}.self_attn.v_proj", "blk.{}.attn_v"},
+    {Role::kQueryNorm, "model.layers.{}.self_attn.q_layernorm", "blk.{}.attn_q_norm"},
+    {Role::kKeyNorm, "model.layers.{}.self_attn.k_layernorm", "blk.{}.attn_k_norm"},
+    {Role::kAttentionOutput, "model.layers.{}.self_attn.out_proj", "blk.{}.attn_output"},
     {Role::kConvolutionInputGate, "model.layers.{}.conv.b_proj", ""},
     {Role::kConvolutionOutputGate, "model.layers.{}.conv.c_proj", ""},
     {Role::kConvolutionInput, "model.layers.{}.conv.x_proj", ""},
-    {Role::kConvolutionTaps, "model.layers.{}.conv.conv.weight", ""},
-    {Role::kConvolutionOutput, "model.layers.{}.conv.out_proj", ""},
-    {Role::kMlpNorm, "model.layers.{}.ffn_norm", ""},
-    {Role::kGate, "model.layers.{}.feed_forward.w1", ""},
-    {Role::kUp, "model.layers.{}.feed_forward.w3", ""},
-    {Role::kDown, "model.layers.{}.feed_forward.w2", ""},
+    {Role::kConvolutionTaps, "model.layers.{}.conv.conv.weight", "blk.{}.shortconv.conv.weight"},
+    {Role::kConvolutionOutput, "model.layers.{}.conv.out_proj", "blk.{}.shortconv.out_proj"},
+    {Role::kMlpNorm, "model.layers.{}.ffn_norm", "blk.{}.ffn_norm"},
+    {Role::kGate, "model.layers.{}.feed_forward.w1", "blk.{}.ffn_gate"},
+    {Role::kUp, "model.layers.{}.feed_forward.w3", "blk.{}.ffn_up"},
+    {Role::kDown, "model.layers.{}.feed_forward.w2", "blk.{}.ffn_down"},
 }};
 constexpr std::array kProjections = {Role::kConvolutionInputGate, Role::kConvolutionOutputGate,
                                      Role::kConvolutionInput};
 constexpr std::array<FusedTensor, 1> kFused{
-    {{"model.layers.{}.conv.in_proj", "", kProjections, FusedTensor::Runs::kOne}}};
+    {{"model.layers.{}.conv.in_proj", "blk.{}.shortconv.in_proj", kProjections, FusedTensor::Runs::kOne}}};
 
 constexpr std::array<TensorNames, 6> kExpertNames{{
-    {Role::kRouter, "model.layers.{}.feed_forward.gate", ""},
-    {Role::kRouterCorrection, "model.layers.{}.feed_forward.expert_bias", ""},
-    {Role::kExpertGate, "model.layers.{}.feed_forward.experts.{}.w1", ""},
-    {Role::kExpertUp, "model.layers.{}.feed_forward.experts.{}.w3", ""},
-    {Role::kExpertDown, "model.layers.{}.feed_forward.experts.{}.w2", ""},
+    {Role::kRouter, "model.layers.{}.feed_forward.gate", "blk.{}.ffn_gate_inp"},
+    {Role::kRouterCorrection, "model.layers.{}.feed_forward.expert_bias", "blk.{}.exp_probs_b.bias"},
+    {Role::kExpertGate, "model.layers.{}.feed_forward.experts.{}.w1", "blk.{}.ffn_gate_exps"},
+    {Role::kExpertUp, "model.layers.{}.feed_forward.experts.{}.w3", "blk.{}.ffn_up_exps"},
+    {Role::kExpertDown, "model.layers.{}.feed_forward.experts.{}.w2", "blk.{}.ffn_down_exps"},
     {Role::kExpertDown, "model.layers.{}.feed_forward.experts.down_proj", ""},
 }};
 constexpr auto kMixtureNames = joined_names(kNames, kExpertNames);
@@ -118,20 +119,57 @@ ModelSpec describe_mixture(const files::JsonReader& config) {
   return spec;
 }
 
+// Layers without key and value heads are convolutions.
+nlohmann::json common_from_gguf(const files::GgufFile& file, std::string_view architecture, bool experts) {
+  nlohmann::json config = llama_line_from_gguf(file, architecture, {.experts = experts});
+  const GgufMetadata metadata(file, architecture);
+  nlohmann::json types = nlohmann::json::array();
+  for (const std::size_t heads : metadata.at("attention.head_count_kv").integers<std::size_t>()) {
+    types.push_back(heads == 0 ? "conv" : "full_attention");
+  }
+  config["layer_types"] = types;
+  config["conv_L_cache"] = metadata.size("shortconv.l_cache");
+  config["norm_eps"] = config["rms_norm_eps"];
+  return config;
+}
+
+nlohmann::json dense_from_gguf(const files::GgufFile& file) {
+  nlohmann::json config = common_from_gguf(file, "lfm2", false);
+  config["architectures"] = {"Lfm2ForCausalLM"};
+  config["block_auto_adjust_ff_dim"] = false;
+  return config;
+}
+
+nlohmann::json mixture_from_gguf(const files::GgufFile& file) {
+  nlohmann::json config = common_from_gguf(file, "lfm2moe", true);
+  const GgufMetadata metadata(file, "lfm2moe");
+  config["model_type"] = kLfm2Moe.model_type;
+  config["architectures"] = {"Lfm2MoeForCausalLM"};
+  config["num_experts"] = metadata.size("expert_count");
+  config["num_experts_per_tok"] = metadata.size("expert_used_count");
+  config["moe_intermediate_size"] = metadata.size("expert_feed_forward_length");
+  config["num_dense_layers"] = metadata.count("leading_dense_block_count", 0);
+  return config;
+}
+
 }  // namespace
 
 constinit const Architecture kLfm2 = {
     .model_type = "lfm2",
+    .gguf_architecture = "lfm2",
     .names = kNames,
     .fused = kFused,
     .describe = describe_dense,
+    .config_from_gguf = dense_from_gguf,
 };
 
 constinit const Architecture kLfm2Moe = {
     .model_type = "lfm2_moe",
+    .gguf_architecture = "lfm2moe",
     .names = kMixtureNames,
     .fused = kMixtureFused,
     .describe = describe_mixture,
+    .config_from_gguf = mixture_from_gguf,
 };
 
 }  // namespace ballast::model

@@ -15,7 +15,7 @@ constexpr std::array kProjections = {Role::kDeltaQuery, Role::kDeltaKey, Role::k
 constexpr std::array<FusedTensor, 3> kFused{{
     kFusedQuery,
     kFusedExperts[0],
-    {"model.layers.{}.linear_attn.in_proj_qkv", "", kProjections, FusedTensor::Runs::kOne},
+    {"model.layers.{}.linear_attn.in_proj_qkv", "blk.{}.attn_qkv", kProjections, FusedTensor::Runs::kOne},
 }};
 
 ModelSpec describe_dense(const files::JsonReader& config) {
@@ -31,20 +31,42 @@ ModelSpec describe_mixture(const files::JsonReader& config) {
   return spec;
 }
 
-constexpr Architecture architecture(std::string_view model_type, ModelSpec (*describe)(const files::JsonReader&)) {
+nlohmann::json dense_from_gguf(const files::GgufFile& file) {
+  nlohmann::json config = qwen_hybrid_from_gguf(file, "qwen35");
+  config["model_type"] = kQwen35Text.model_type;
+  config["architectures"] = {"Qwen3_5ForCausalLM"};
+  return config;
+}
+
+nlohmann::json mixture_from_gguf(const files::GgufFile& file) {
+  nlohmann::json config = qwen_hybrid_from_gguf(file, "qwen35moe");
+  config["model_type"] = kQwen35MoeText.model_type;
+  config["architectures"] = {"Qwen3_5MoeForCausalLM"};
+  return config;
+}
+
+using ConfigFromGguf = nlohmann::json (*)(const files::GgufFile& file);
+
+constexpr Architecture architecture(std::string_view model_type, ModelSpec (*describe)(const files::JsonReader&),
+                                    std::string_view gguf_architecture = {},
+                                    ConfigFromGguf config_from_gguf = nullptr) {
   return {.model_type = model_type,
+          .gguf_architecture = gguf_architecture,
           .names = kQwenHybridNames,
           .fused = kFused,
           .describe = describe,
+          .config_from_gguf = config_from_gguf,
           .prefix = "model.",
-          .other_prefixes = std::span(kTextPrefixes).first(1)};
+          .other_prefixes = std::span(kTextPrefixes).first(1),
+          .gguf_tiles_value_heads = true};
 }
 
 }  // namespace
 
 constinit const Architecture kQwen35 = architecture("qwen3_5", describe_dense);
-constinit const Architecture kQwen35Text = architecture("qwen3_5_text", describe_dense);
+constinit const Architecture kQwen35Text = architecture("qwen3_5_text", describe_dense, "qwen35", dense_from_gguf);
 constinit const Architecture kQwen35Moe = architecture("qwen3_5_moe", describe_mixture);
-constinit const Architecture kQwen35MoeText = architecture("qwen3_5_moe_text", describe_mixture);
+constinit const Architecture kQwen35MoeText =
+    architecture("qwen3_5_moe_text", describe_mixture, "qwen35moe", mixture_from_gguf);
 
 }  // namespace ballast::model

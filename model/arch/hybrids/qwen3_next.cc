@@ -9,12 +9,15 @@ namespace ballast::model {
 namespace {
 
 constexpr std::array kProjections = {Role::kDeltaQuery, Role::kDeltaKey, Role::kDeltaValue, Role::kDeltaGate};
+constexpr std::array kMixed = {Role::kDeltaQuery, Role::kDeltaKey, Role::kDeltaValue};
 constexpr std::array kScalars = {Role::kDeltaStrength, Role::kDeltaDecay};
-constexpr std::array<FusedTensor, 4> kFused{{
+constexpr std::array<FusedTensor, 6> kFused{{
     kFusedQuery,
     kFusedExperts[0],
     {"model.layers.{}.linear_attn.in_proj_qkvz", "", kProjections, FusedTensor::Runs::kDeltaKeyHeads},
-    {"model.layers.{}.linear_attn.in_proj_ba", "", kScalars, FusedTensor::Runs::kDeltaKeyHeads},
+    {"model.layers.{}.linear_attn.in_proj_ba", "blk.{}.ssm_ba", kScalars, FusedTensor::Runs::kDeltaKeyHeads},
+    {"", "blk.{}.attn_qkv", kMixed, FusedTensor::Runs::kOne},
+    {"", "blk.{}.ssm_in", kProjections, FusedTensor::Runs::kDeltaKeyHeads},  // the first GGUFs
 }};
 
 ModelSpec describe(const files::JsonReader& config) {
@@ -26,13 +29,22 @@ ModelSpec describe(const files::JsonReader& config) {
   return spec;
 }
 
+nlohmann::json config_from_gguf(const files::GgufFile& file) {
+  nlohmann::json config = qwen_hybrid_from_gguf(file, "qwen3next");
+  config["model_type"] = kQwen3Next.model_type;
+  config["architectures"] = {"Qwen3NextForCausalLM"};
+  return config;
+}
+
 }  // namespace
 
 constinit const Architecture kQwen3Next = {
     .model_type = "qwen3_next",
+    .gguf_architecture = "qwen3next",
     .names = kQwenHybridNames,
     .fused = kFused,
     .describe = describe,
+    .config_from_gguf = config_from_gguf,
 };
 
 }  // namespace ballast::model

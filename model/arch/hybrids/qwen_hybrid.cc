@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "model/arch/gguf_config.h"
 #include "model/arch/rope_config.h"
 
 namespace ballast::model {
@@ -53,6 +54,36 @@ ModelSpec describe_qwen_hybrid(const files::JsonReader& config) {
     if (!attending[layer]) spec.layers[layer].mixer = delta;
   }
   return spec;
+}
+
+nlohmann::json qwen_hybrid_from_gguf(const files::GgufFile& file, std::string_view architecture) {
+  nlohmann::json config = llama_line_from_gguf(file, architecture, {.experts = true, .partial_rotation = true});
+  const GgufMetadata metadata(file, architecture);
+  config["attention_bias"] = file.contains("blk.0.attn_q.bias");
+  const std::size_t heads = metadata.size("ssm.time_step_rank");
+  const std::size_t values = metadata.size("ssm.inner_size");
+  if (values % heads != 0) metadata.fail("ssm.inner_size", "must be a multiple of ssm.time_step_rank");
+  config["linear_num_key_heads"] = metadata.size("ssm.group_count");
+  config["linear_num_value_heads"] = heads;
+  config["linear_key_head_dim"] = metadata.size("ssm.state_size");
+  config["linear_value_head_dim"] = values / heads;
+  config["linear_conv_kernel_dim"] = metadata.size("ssm.conv_kernel");
+  config["full_attention_interval"] = metadata.size("full_attention_interval", 4);
+  if (metadata.has("attention.recurrent_layers")) {
+    nlohmann::json types = nlohmann::json::array();
+    for (const files::JsonReader& recurrent : metadata.at("attention.recurrent_layers").elements()) {
+      if (types.size() == metadata.layers()) break;
+      types.push_back(recurrent.boolean() ? "linear_attention" : "full_attention");
+    }
+    config["layer_types"] = types;
+  }
+  config["num_experts"] = metadata.count("expert_count", 0);
+  if (config["num_experts"] == 0) return config;
+  config["num_experts_per_tok"] = metadata.size("expert_used_count");
+  config["moe_intermediate_size"] = metadata.size("expert_feed_forward_length");
+  config["shared_expert_intermediate_size"] = metadata.size("expert_shared_feed_forward_length");
+  config["norm_topk_prob"] = true;  // what llama.cpp does, which has no key for it
+  return config;
 }
 
 ExpertSpec read_qwen_experts(const files::JsonReader& config) {

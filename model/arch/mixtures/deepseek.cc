@@ -192,10 +192,13 @@ ModelSpec describe_mistral4(const files::JsonReader& config) {
 
 constinit const Architecture kDeepseekV2 = {
     .model_type = "deepseek_v2",
+    .gguf_architecture = "deepseek2",
     .names = kLatentMixtureNames,
     .fused = kFusedLatent,
     .describe = describe_v2,
+    .config_from_gguf = deepseek_from_gguf,
     .huggingface_interleaves_rope = true,
+    .gguf_interleaves_rope = true,
 };
 
 constinit const Architecture kDeepseekV3 = {
@@ -204,6 +207,7 @@ constinit const Architecture kDeepseekV3 = {
     .fused = kFusedLatent,
     .describe = describe_v3,
     .huggingface_interleaves_rope = true,
+    .gguf_interleaves_rope = true,
 };
 
 constinit const Architecture kMistral4 = {

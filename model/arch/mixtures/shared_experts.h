@@ -15,14 +15,14 @@ namespace ballast::model {
 
 /// Their names, beside those of the rest: one tensor for each, or all of them in one (kFusedExperts).
 inline constexpr std::array<TensorNames, 9> kSharedExpertNames{{
-    {Role::kRouter, "model.layers.{}.mlp.gate", ""},
-    {Role::kRouterCorrection, "model.layers.{}.mlp.gate.e_score_correction_bias", ""},
-    {Role::kSharedGate, "model.layers.{}.mlp.shared_experts.gate_proj", ""},
-    {Role::kSharedUp, "model.layers.{}.mlp.shared_experts.up_proj", ""},
-    {Role::kSharedDown, "model.layers.{}.mlp.shared_experts.down_proj", ""},
-    {Role::kExpertGate, "model.layers.{}.mlp.experts.{}.gate_proj", ""},
-    {Role::kExpertUp, "model.layers.{}.mlp.experts.{}.up_proj", ""},
-    {Role::kExpertDown, "model.layers.{}.mlp.experts.{}.down_proj", ""},
+    {Role::kRouter, "model.layers.{}.mlp.gate", "blk.{}.ffn_gate_inp"},
+    {Role::kRouterCorrection, "model.layers.{}.mlp.gate.e_score_correction_bias", "blk.{}.exp_probs_b.bias"},
+    {Role::kSharedGate, "model.layers.{}.mlp.shared_experts.gate_proj", "blk.{}.ffn_gate_shexp"},
+    {Role::kSharedUp, "model.layers.{}.mlp.shared_experts.up_proj", "blk.{}.ffn_up_shexp"},
+    {Role::kSharedDown, "model.layers.{}.mlp.shared_experts.down_proj", "blk.{}.ffn_down_shexp"},
+    {Role::kExpertGate, "model.layers.{}.mlp.experts.{}.gate_proj", "blk.{}.ffn_gate_exps"},
+    {Role::kExpertUp, "model.layers.{}.mlp.experts.{}.up_proj", "blk.{}.ffn_up_exps"},
+    {Role::kExpertDown, "model.layers.{}.mlp.experts.{}.down_proj", "blk.{}.ffn_down_exps"},
     {Role::kExpertDown, "model.layers.{}.mlp.experts.down_proj", ""},
 }};
 
