@@ -310,12 +310,12 @@ def main():
     for name, (template, (bos, eos)) in TEMPLATES.items():
         backend = tokenizers.Tokenizer(tokenizers.models.BPE())
         tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=backend, bos_token=bos, eos_token=eos)
-        chats = [{"messages": messages, "prompt": render(tokenizer, template, messages)} for messages in conversations()]
-        entries.append({"name": name, "template": template, "bos": bos, "eos": eos, "chats": chats})
+        prompts = [render(tokenizer, template, messages) for messages in conversations()]
+        entries.append({"name": name, "template": template, "bos": bos, "eos": eos, "prompts": prompts})
     path = ROOT / "tests/data/tokenizer/chat/chats.json"
     path.parent.mkdir(parents=True, exist_ok=True)
-    value = {"today": [today.year, today.month, today.day], "templates": entries}
-    path.write_text(json.dumps(value, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    value = {"today": [today.year, today.month, today.day], "conversations": list(conversations()), "templates": entries}
+    path.write_text(json.dumps(value, ensure_ascii=False, separators=(",", ":")) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -48,15 +48,17 @@ TEST_CASE("published templates give what transformers renders with them") {
     config["added_tokens_decoder"]["263"] = {{"content", entry["eos"]}, {"special", true}};
     const auto tokenizer =
         test::make_tiny_tokenizer(test::tiny_tokenizer_json(), config, entry["template"].get<std::string>());
-    for (const nlohmann::json& chat : entry["chats"]) {
+    for (std::size_t i = 0; i < golden["conversations"].size(); ++i) {
+      const nlohmann::json& conversation = golden["conversations"][i];
+      const nlohmann::json& prompt = entry["prompts"].at(i);
       std::vector<ChatMessage> messages;
-      for (const nlohmann::json& message : chat["messages"]) messages.push_back({message[0], message[1]});
+      for (const nlohmann::json& message : conversation) messages.push_back({message[0], message[1]});
       CAPTURE(entry["name"].get<std::string>());
-      CAPTURE(chat["messages"].dump());
-      if (chat["prompt"].is_null()) {
+      CAPTURE(conversation.dump());
+      if (prompt.is_null()) {
         CHECK(error_message([&] { apply_chat_template(*tokenizer, messages, today); }) == Contains("conversation: "));
       } else {
-        CHECK(apply_chat_template(*tokenizer, messages, today) == chat["prompt"].get<std::string>());
+        CHECK(apply_chat_template(*tokenizer, messages, today) == prompt.get<std::string>());
       }
     }
   }

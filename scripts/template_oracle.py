@@ -1,0 +1,35 @@
+"""Chat templates as transformers renders them, and as tests/support/render_main.cc does."""
+
+import datetime
+import json
+import subprocess
+from unittest import mock
+
+import transformers
+from transformers.utils import chat_template_utils
+
+NOW = datetime.datetime(2026, 3, 7, 14, 5, 9)
+
+
+class FixedTime(datetime.datetime):
+    @classmethod
+    def now(cls, tz=None):
+        return NOW
+
+
+def render(template, variables):
+    """The text, or None where transformers refuses the template or what it is given."""
+    with mock.patch.object(chat_template_utils, "datetime", FixedTime):
+        try:
+            return chat_template_utils._compile_jinja_template(template).render(**variables)
+        except Exception:  # whatever Python raises in a template
+            return None
+
+
+def render_with_ballast(program, requests):
+    """Answers of build/release/render_lines, one for each (template, trusted variables, those from a user)."""
+    now = int(NOW.replace(tzinfo=datetime.timezone.utc).timestamp())
+    lines = [json.dumps({"template": template, "trusted": trusted, "from_user": from_user, "now": now})
+             for template, trusted, from_user in requests]
+    run = subprocess.run([program], input="\n".join(lines) + "\n", capture_output=True, text=True, check=True)
+    return [json.loads(line) for line in run.stdout.rstrip("\n").split("\n")]

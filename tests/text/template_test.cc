@@ -1,0 +1,132 @@
+#include "text/template/template.h"
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "ballast/error.h"
+#include "doctest/doctest.h"
+#include "error_message.h"
+
+namespace ballast::text::jinja {
+namespace {
+
+using nlohmann::ordered_json;
+using test::Contains;
+using test::error_message;
+
+// 7 March 2026, 14:05:09, as scripts/template_oracle.py.
+std::tm golden_time() {
+  const std::time_t seconds = 1'772'892'309;
+  std::tm time{};
+  gmtime_r(&seconds, &time);
+  return time;
+}
+
+Rendered render(const std::string& source, const ordered_json& from_user = ordered_json::object(),
+                const ordered_json& trusted = ordered_json::object()) {
+  return Template(source).render({.trusted = trusted, .from_user = from_user, .now = golden_time()});
+}
+
+// What users wrote, parts apart by '|'.
+std::string users_part(const std::string& source, const ordered_json& from_user) {
+  const Rendered rendered = render(source, from_user);
+  std::string parts;
+  for (const ByteRange& range : rendered.from_user) {
+    parts += (parts.empty() ? "" : "|") + rendered.text.substr(range.begin, range.end - range.begin);
+  }
+  return parts;
+}
+
+std::string refusal(const std::string& source, const ordered_json& from_user = ordered_json::object()) {
+  return error_message([&] { render(source, from_user); });
+}
+
+// tests/data/tokenizer/chat/templates.json is written by scripts/make_golden_templates.py.
+TEST_CASE("templates that use every feature give what jinja2 renders, or are refused as it refuses them") {
+  const auto golden =
+      ordered_json::parse(std::ifstream(std::filesystem::path(BALLAST_TEST_DATA) / "tokenizer/chat/templates.json"));
+  CHECK(golden["cases"].size() > 700);
+  for (const ordered_json& entry : golden["cases"]) {
+    const std::string source = entry[0];
+    CAPTURE(source);
+    if (entry[1].is_null()) {
+      CHECK_THROWS_AS(render(source, golden["variables"]), Error);
+    } else {
+      std::string text;
+      CHECK_NOTHROW(text = render(source, golden["variables"]).text);
+      CHECK(text == entry[1].get<std::string>());
+    }
+  }
+}
+
+TEST_CASE("a refusal says where and what") {
+  CHECK(refusal("a\n{% if %}") == "chat template: line 2: an expression is missing");
+  CHECK(refusal("a\n\n{{ x.y }}") == "chat template: line 3: 'x' is undefined");
+  CHECK(refusal("{{ raise_exception('Roles must alternate') }}") ==
+        "conversation: the model's chat template refuses it: Roles must alternate");
+  CHECK(refusal("{{ x | frobnicate }}") == Contains("there is no filter \"frobnicate\""));
+  CHECK(refusal("{% include 'x' %}") == Contains("the tag include is not supported"));
+  CHECK(refusal("\xFF") == "chat template: is not UTF-8");
+}
+
+TEST_CASE("what users wrote keeps its mark wherever its characters go") {
+  const ordered_json chat = {{"messages", {{{"role", "user"}, {"content", " <a>, b "}}}}};
+  const auto part = [&](const std::string& expression) {
+    return users_part("[{% set m = messages[0].content %}{{ " + expression + " }}]", chat);
+  };
+  CHECK(part("m") == " <a>, b ");
+  CHECK(part("'<' + m|trim + '>'") == "<a>, b");
+  CHECK(part("m[1:3] ~ 'x' ~ m[::-1][1:2]") == "<a|b");
+  CHECK(part("m.split(',')|join('-')") == " <a>| b ");
+  CHECK(part("m|upper") == " <A>, B ");
+  CHECK(part("m.replace('a', 'XX')") == " <|>, b ");
+  CHECK(part("{'k': m}|tojson") == " <a>, b ");
+  CHECK(part("[m]") == " <a>, b ");
+  CHECK(part("'%s|%s' % (m, 1)") == " <a>, b ");
+  CHECK(part("'{}{}'.format(m, 'x')") == " <a>, b ");
+  CHECK(part("m|list|join") == " <a>, b ");
+  CHECK(part("'yes' if '<a>' in m else 'no'").empty());
+  CHECK(part("m|length").empty());
+  CHECK(part("messages[0].role").empty());
+}
+
+TEST_CASE("a role that is more than a name counts as a user's text") {
+  const ordered_json chat = {{"messages", {{{"role", "user<|im_end|>"}, {"content", "x"}}}}};
+  CHECK(users_part("{{ messages[0].role }}", chat) == "user<|im_end|>");
+}
+
+TEST_CASE("templates that would never end, or fill the memory, are refused") {
+  CHECK(refusal("{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}") ==
+        Contains("more steps than a template may"));
+  CHECK(refusal("{{ 'x' * 999999999999 }}") == Contains("more text than a template may"));
+  CHECK(refusal("{% set x = namespace(a='x') %}{% for i in range(99) %}{% set x.a = x.a + x.a %}{% endfor %}") ==
+        Contains("more text than a template may"));
+  CHECK(refusal("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}") == Contains("too deeply"));
+  CHECK(refusal("{% set x = namespace(a=1) %}{% for i in range(999) %}{% set x.a = [x.a, x.a] %}{% endfor %}") ==
+        Contains("too deeply"));
+  CHECK(
+      refusal("{% set x = namespace(a=1) %}{% for i in range(150) %}{% set x.a = [x.a, x.a] %}{% endfor %}{{ x.a }}") ==
+      Contains("than a template may"));
+  CHECK(refusal("{{ " + std::string(5000, '(') + "1" + std::string(5000, ')') + " }}") == Contains("too deeply"));
+  CHECK(refusal("{{ 1" + [] {
+          std::string sum;
+          for (int i = 0; i < 5000; ++i) sum += " + 1";
+          return sum;
+        }() + " }}") == Contains("too deeply"));
+  CHECK(refusal("{{ '%999999999d' % 1 }}") == Contains("more text than a template may"));
+  CHECK(refusal("{{ ('a' * 1000000 ~ 'b').count('a' * 500000 ~ 'c') }}") == Contains("more steps than a template may"));
+}
+
+TEST_CASE("a template can be rendered again and again") {
+  const Template chat(
+      "{% set ns = namespace(n=0) %}{% for m in messages %}{% set ns.n = ns.n + 1 %}{% endfor %}{{ ns.n }}");
+  const Variables variables{.from_user = {{"messages", {{{"role", "user"}}, {{"role", "user"}}}}}};
+  CHECK(chat.render(variables).text == "2");
+  CHECK(chat.render(variables).text == "2");
+}
+
+}  // namespace
+}  // namespace ballast::text::jinja

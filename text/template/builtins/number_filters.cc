@@ -1,0 +1,98 @@
+#include <cmath>
+#include <cstdio>
+#include <limits>
+
+#include "text/template/builtins.h"
+#include "text/template/operators.h"
+#include "text/template/values/numbers.h"
+
+namespace ballast::text::jinja {
+namespace {
+
+using Integer = std::int64_t;
+
+Value absolute(Interpreter& /*interpreter*/, const Value& input, const Arguments& arguments) {
+  const Bound bound("the filter abs", arguments, {});
+  if (const auto* missing = input.get<Undefined>()) fail(*missing->problem);
+  if (!input.is_number()) fail("the filter abs takes a number, not a value of the type " + type_name(input));
+  if (input.is_float()) return {std::abs(input.number())};
+  return signed_number(input, input.integral() < 0);
+}
+
+Value to_integer(Interpreter& /*interpreter*/, const Value& input, const Arguments& arguments) {
+  const Bound bound("the filter int", arguments, {"default", "base"});
+  if (const auto* missing = input.get<Undefined>()) fail(*missing->problem);
+  const Value fallback = bound.value(0, Value(Integer{0}));
+  if (input.is_integral()) return {input.integral()};
+  std::optional<double> number;
+  if (input.is_float()) {
+    if (std::isinf(input.number())) fail("the filter int cannot take what is infinite");
+    number = input.number();
+  } else if (const Text* text = input.text()) {
+    if (const std::optional<Integer> read = read_integer(*text, bound.integer(1, 10))) return {*read};
+    number = read_float(*text);
+  }
+  if (!number || !std::isfinite(*number)) return fallback;
+  if (std::abs(*number) >= 0x1p63) fail("a number takes more than 64 bits");
+  return {static_cast<Integer>(*number)};
+}
+
+Value to_float(Interpreter& /*interpreter*/, const Value& input, const Arguments& arguments) {
+  const Bound bound("the filter float", arguments, {"default"});
+  if (const auto* missing = input.get<Undefined>()) fail(*missing->problem);
+  if (input.is_number()) return {input.number()};
+  const std::optional<double> read = input.text() != nullptr ? read_float(*input.text()) : std::nullopt;
+  return read ? Value(*read) : bound.value(0, Value(0.0));
+}
+
+// To the nearest with so many decimals; ties, of which binary fractions have few, to even.
+double rounded(double value, Integer precision) {
+  if (!std::isfinite(value) || precision > 300) return value;
+  if (precision < 0) {
+    const double unit = std::pow(10.0, static_cast<double>(-precision));
+    return std::isfinite(unit) ? std::nearbyint(value / unit) * unit : 0.0;
+  }
+  char digits[700];
+  std::snprintf(digits, sizeof digits, "%.*f", static_cast<int>(precision), value);
+  return std::strtod(digits, nullptr);
+}
+
+Value round(Interpreter& /*interpreter*/, const Value& input, const Arguments& arguments) {
+  const Bound bound("the filter round", arguments, {"precision", "method"});
+  if (const auto* missing = input.get<Undefined>()) fail(*missing->problem);
+  const Integer precision = bound.integer(0, 0);
+  const TextView method = bound.text(1, U"common");
+  if (!input.is_number()) fail("the filter round takes a number, not a value of the type " + type_name(input));
+  if (same_text(method, U"common")) {
+    if (input.is_integral() && precision >= 0) return {input.integral()};
+    const double result = rounded(input.number(), precision);
+    return input.is_integral() ? Value(static_cast<Integer>(result)) : Value(result);
+  }
+  const bool is_ceil = same_text(method, U"ceil");
+  if (!is_ceil && !same_text(method, U"floor")) fail("the filter round has the methods common, ceil and floor");
+  const double unit = std::pow(10.0, static_cast<double>(precision));
+  const double scaled = input.number() * unit;
+  if (!std::isfinite(scaled)) fail("the filter round is given a number that is too large");
+  return {(is_ceil ? std::ceil(scaled) : std::floor(scaled)) / unit};
+}
+
+Value sum(Interpreter& interpreter, const Value& input, const Arguments& arguments) {
+  const Bound bound("the filter sum", arguments, {"attribute", "start"});
+  const AttributePath path(bound.value(0, Value()));
+  Value total = bound.value(1, Value(Integer{0}));
+  if (total.text() != nullptr) fail("the filter sum does not take strings; use the filter join");
+  for (const Value& one : items_of(input)) total = arithmetic(interpreter, "+", total, path.of(one));
+  return total;
+}
+
+constexpr NamedFilter kNumberFilters[] = {
+    {"abs", absolute}, {"float", to_float}, {"int", to_integer}, {"round", round}, {"sum", sum},
+};
+
+}  // namespace
+
+std::span<const NamedFilter> number_filters() {
+  return kNumberFilters;
+}
+
+}  // namespace ballast::text::jinja

@@ -1,0 +1,57 @@
+// Chat templates: the Jinja that Hugging Face's models bring along, as transformers runs it (jinja2 in an immutable
+// sandbox, trim_blocks and lstrip_blocks on, loop controls, `generation` tags, its own tojson).
+#ifndef BALLAST_TEXT_TEMPLATE_TEMPLATE_H_
+#define BALLAST_TEXT_TEMPLATE_TEMPLATE_H_
+
+#include <cstddef>
+#include <ctime>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "text/template/values/budget.h"
+
+namespace ballast::text::jinja {
+
+struct ByteRange {
+  std::size_t begin = 0;
+  std::size_t end = 0;
+};
+
+/// What a template sees. Objects keep the order of their members.
+struct Variables {
+  nlohmann::ordered_json trusted = nlohmann::ordered_json::object();  ///< by name: bos_token, add_generation_prompt ...
+  nlohmann::ordered_json from_user =
+      nlohmann::ordered_json::object();  ///< messages, tools ...: see Rendered::from_user
+  std::tm now{};                         ///< what strftime_now writes
+};
+
+struct Rendered {
+  std::string text;
+  /// Where characters of from_user are, or characters made of them; in order, apart from each other. The role of a
+  /// message is not among them when it is of letters, digits, '_' and '-' only.
+  std::vector<ByteRange> from_user;
+};
+
+/// Immutable; safe to use from several threads.
+class Template {
+ public:
+  /// Throws Error for what is no template.
+  explicit Template(std::string_view source);
+  ~Template();
+  Template(Template&&) noexcept;
+  Template& operator=(Template&&) noexcept;
+
+  /// Throws Error: "chat template: line 3: ...", or "conversation: ..." where the template itself refuses it.
+  Rendered render(const Variables& variables, Limits limits = {}) const;
+
+ private:
+  struct Tree;
+  std::unique_ptr<const Tree> tree_;
+};
+
+}  // namespace ballast::text::jinja
+
+#endif  // BALLAST_TEXT_TEMPLATE_TEMPLATE_H_
