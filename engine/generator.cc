@@ -12,6 +12,7 @@
 #include "engine/sequence.h"
 #include "engine/speculation.h"
 #include "kernels/clock.h"
+#include "text/chat/chat_prompt.h"
 
 namespace ballast {
 
@@ -133,8 +134,9 @@ GenerateResult Generator::generate(std::string_view prompt, const GenerateOption
 GenerateResult Generator::chat(std::span<const ChatMessage> messages, const GenerateOptions& options,
                                const OnGenerateStep& on_step) {
   const text::Tokenizer& tokenizer = state_->shared->tokenizer();
-  const std::string prompt = text::apply_chat_template(tokenizer, messages);
-  return state_->run(tokenizer.encode(prompt), text::StreamDecoder::Begin::kOfText, options, on_step);
+  const text::ChatPrompt prompt =
+      text::apply_chat_template(tokenizer, text::make_conversation(messages, options.template_arguments));
+  return state_->run(text::encode(tokenizer, prompt), text::StreamDecoder::Begin::kOfText, options, on_step);
 }
 
 }  // namespace ballast

@@ -9,6 +9,7 @@
 #include "engine/sampling.h"
 #include "engine/sequence.h"
 #include "kernels/logits.h"
+#include "text/chat/chat_prompt.h"
 
 namespace ballast {
 
@@ -96,7 +97,7 @@ std::vector<int> Model::stop_tokens() const {
 }
 
 std::string Model::chat_prompt(std::span<const ChatMessage> messages) const {
-  return text::apply_chat_template(state_->tokenizer(), messages);
+  return text::apply_chat_template(state_->tokenizer(), text::make_conversation(messages)).text;
 }
 
 Tensor Model::logits(std::span<const int> ids) const {

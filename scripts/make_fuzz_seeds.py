@@ -92,6 +92,24 @@ def quantized() -> dict[str, bytes]:
                                 "m.weight_row_scale": ("F16", [4], half * 4)} | outliers, {})}
 
 
+# Templates that use much of what the interpreter knows.
+JINJA = {
+    "macros": "{% macro f(k, s='-') %}{{ k ~ s }}{% endmacro %}{% macro g(k) -%}\n {{ k }}{{ varargs }}{% if k > 0 %}"
+              "{{ g(k - 1, 2) }}{{ caller }}{% endif %}{% endmacro %}{{ f(1) }}{{ g(3) }}{% call(y) g(0) %}{{ y }}{% endcall %}"
+              "{% filter upper %}x{{ f }}{% endfilter %}",
+    "loops": "{% set ns = namespace(n=0) %}{% for m in messages[::-1] if m.role != 'x' %}{% set ns.n = ns.n + loop.index %}"
+             "{{ loop.cycle('a', 'b') }}{{ loop.nextitem }}{% if loop.last %}{% break %}{% endif %}{% endfor %}"
+             "{% for k in [[1, [2]]] recursive %}{{ loop(k) if k is iterable else k }}{% endfor %}{{ ns }}",
+    "filters": "{{ messages|map(attribute='role')|unique|list|tojson(indent=2) }}{{ {'b': 1, 'a': [none]}|dictsort }}"
+               "{{ messages|selectattr('role', 'in', ['user'])|list|length }}{{ [3, 1]|sort(reverse=true)|batch(1)|list }}"
+               "{{ messages|groupby('role')|first|string|title|replace('a', 'b')|trim('x')|indent(2, true)|e }}{{ '2.5'|float|round|int }}",
+    "formats": "{{ '%5.1f|%-3s|%%' % (1.5, 'x') }}{{ '{:*^8}|{x[0]!r}'.format('a', x=messages) }}{{ '%s' % messages[0].content }}"
+               "{{ messages[0].content.split()[1:] }}{{ strftime_now('%d %b %Y') }}{{ raise_exception('no') }}",
+    "space": "{#- a -#} b {%- raw -%} {{ x }} {%- endraw +%}\n  {% if true %}\n  c\n  {%- elif 1 < 2 <= 3 -%} d {% endif %}\n"
+             "{%+ set x %}e{% endset %}{{- x[-1:] ~ 'f' * 3 -}}\n",
+}
+
+
 def main() -> None:
     write("statistics", "small", statistics())
     write("recipe", "w4a16", json.dumps({
@@ -149,6 +167,8 @@ def main() -> None:
         {"role": "system", "content": " Be brief. "}, {"role": "user", "content": [{"type": "text", "text": "Hi\n"}]},
         {"role": "assistant", "content": "<think>\n?</think>Hello."}, {"role": "user", "content": "2 + 2?"}],
         "chat_template_kwargs": {"enable_thinking": False}})
+    for name, template in JINJA.items():
+        write("template", name, template.encode() + b"\xff" + messages.encode())
     for chat in json.loads(CHATS.read_text(encoding="utf-8"))["templates"]:
         if len(chat["template"]) > 800:
             continue  # each input is cut and changed at every byte

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <set>
 #include <utility>
 
 #include "ballast/error.h"
@@ -18,6 +19,16 @@ std::vector<AddedToken> raw_tokens(const std::vector<AddedToken>& added) {
   std::vector<AddedToken> tokens;
   std::ranges::copy_if(added, std::back_inserter(tokens), [](const AddedToken& token) { return !token.normalized; });
   return tokens;
+}
+
+// What `ranges` have in [begin, end), counted from `begin`.
+std::vector<ByteRange> ranges_within(std::span<const ByteRange> ranges, std::size_t begin, std::size_t end) {
+  std::vector<ByteRange> within;
+  auto range = std::ranges::upper_bound(ranges, begin, {}, &ByteRange::end);
+  for (; range != ranges.end() && range->begin < end; ++range) {
+    within.push_back({std::max(range->begin, begin) - begin, std::min(range->end, end) - begin});
+  }
+  return within;
 }
 
 class AssembledTokenizer : public Tokenizer {
@@ -43,14 +54,18 @@ class AssembledTokenizer : public Tokenizer {
     }
   }
 
-  std::vector<int> encode(std::string_view text) const override {
+  std::vector<int> encode(std::string_view text, std::span<const ByteRange> plain) const override {
     if (text.size() >= kMaxTextBytes) {
       throw Error(source_.tokenizer_file, "texts of 2 GB and more cannot be tokenized in one piece");
     }
     const std::string valid = files::replace_invalid_utf8(text);
     std::vector<int> ids;
     raw_tokens_.scan(
-        valid, [&](std::string_view between) { encoder_->encode(between, between.data() == valid.data(), ids); },
+        valid, plain,
+        [&](std::string_view between) {
+          const auto begin = static_cast<std::size_t>(between.data() - valid.data());
+          encode_between(between, ranges_within(plain, begin, begin + between.size()), begin == 0, ids);
+        },
         [&](int id) { ids.push_back(id); });
     return ids;
   }
@@ -75,8 +90,33 @@ class AssembledTokenizer : public Tokenizer {
     return {{data_name_, source_.tokenizer_data}, {"tokenizer_config.json", source_.config.dump(2) + "\n"}};
   }
   const std::string& chat_template() const override { return source_.chat_template; }
+  const std::string& tool_chat_template() const override { return source_.tool_chat_template; }
 
  private:
+  // Some kinds of encoders find special tokens themselves: normalized ones, SentencePiece's own. Where one has a byte
+  // of `plain`, the text is cut within it.
+  void encode_between(std::string_view text, std::span<const ByteRange> plain, bool begins_input,
+                      std::vector<int>& ids) const {
+    std::vector<int> more;
+    encoder_->encode(text, begins_input, more);
+    std::set<std::size_t> cuts;
+    for (const int id : more) {
+      if (plain.empty() || !is_special(id)) continue;
+      const std::string& token = bytes_[static_cast<std::size_t>(id)];
+      for (std::size_t at = text.find(token); !token.empty() && at < text.size(); at = text.find(token, at + 1)) {
+        if (overlaps_any(plain, at, at + token.size())) cuts.insert(at + files::utf8_step(text, at).length);
+      }
+    }
+    if (!cuts.empty()) more.clear();
+    std::size_t done = 0;
+    for (const std::size_t cut : cuts) {
+      encoder_->encode(text.substr(done, cut - done), begins_input && done == 0, more);
+      done = cut;
+    }
+    if (!cuts.empty() && done < text.size()) encoder_->encode(text.substr(done), false, more);
+    ids.insert(ids.end(), more.begin(), more.end());
+  }
+
   bool contains(int id) const { return id >= 0 && static_cast<std::size_t>(id) < bytes_.size(); }
 
   TokenizerSource source_;
@@ -102,6 +142,7 @@ std::unique_ptr<Tokenizer> assemble_tokenizer(TokenizerSource source, TokenizerP
   if (!parts.special.bos) parts.special.bos = in_vocabulary(source.bos);
   if (!parts.special.eos) parts.special.eos = in_vocabulary(source.eos);
   const files::JsonReader config(source.config, source.config_file);
+  source.tool_chat_template = read_named_chat_template(config, "tool_use");
   source.chat_template = read_chat_template(config, std::move(source.chat_template));
   // Whoever writes the configuration elsewhere keeps a template that was in a file of its own.
   if (!source.chat_template.empty() && !source.config.contains("chat_template")) {

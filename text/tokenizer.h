@@ -2,7 +2,6 @@
 #ifndef BALLAST_TEXT_TOKENIZER_H_
 #define BALLAST_TEXT_TOKENIZER_H_
 
-#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <optional>
@@ -11,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
-#include "ballast/chat.h"
 #include "files/checkpoint.h"
+#include "text/byte_range.h"
 
 namespace ballast::text {
 
@@ -28,7 +27,11 @@ class Tokenizer {
 
   /// Ids as transformers gives them with add_special_tokens=False; special tokens written out in the text are
   /// recognised. Invalid UTF-8 is read as U+FFFD, as Python's errors="replace" does.
-  virtual std::vector<int> encode(std::string_view text) const = 0;
+  std::vector<int> encode(std::string_view text) const { return encode(text, {}); }
+
+  /// The same, but special tokens are text where `plain` says so (in order, apart from each other; in bytes of a text
+  /// that is UTF-8): no special token has a byte of such a range. What else the vocabulary has is found everywhere.
+  virtual std::vector<int> encode(std::string_view text, std::span<const ByteRange> plain) const = 0;
 
   /// Bytes of one token; they may be a part of a UTF-8 sequence. Special tokens decode to their text; ids that no token
   /// has (rows that pad the embedding) to nothing.
@@ -65,6 +68,9 @@ class Tokenizer {
 
   /// The chat template's Jinja text, empty when the model has none.
   virtual const std::string& chat_template() const = 0;
+
+  /// The one for conversations with tools, where the model has one of its own; else empty.
+  virtual const std::string& tool_chat_template() const = 0;
 };
 
 /// The text of `ids`, special tokens left out.
@@ -97,13 +103,6 @@ class StreamDecoder {
   bool drop_space_;  // the text has not begun yet
   std::string pending_;
 };
-
-/// The prompt for a conversation, ending where the assistant's answer begins; BOS is a part of it where the template
-/// writes one. Recognises the known families of templates (chat_families.h); throws Error naming the family or the
-/// template's beginning when it is another one, when there is none, and for a conversation that the template refuses.
-/// `today`: for templates that write the date; the local date by default.
-std::string apply_chat_template(const Tokenizer& tokenizer, std::span<const ChatMessage> messages,
-                                std::optional<std::chrono::year_month_day> today = std::nullopt);
 
 }  // namespace ballast::text
 

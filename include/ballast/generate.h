@@ -44,6 +44,8 @@ struct GenerateOptions {
   /// 0: none
   std::size_t draft_tokens = 8;
   std::optional<std::size_t> logprobs{};  ///< tell each token's log-probability, and so many of the most likely ones
+  /// Of a chat: a JSON object whose members the template sees, {"enable_thinking": false} for some.
+  std::string template_arguments{};
   CacheOptions cache{};
 };
 

@@ -35,7 +35,17 @@ ChatMessage read_message(const files::JsonReader& value) {
   return {.role = role == "developer" ? "system" : role, .content = read_content(value)};
 }
 
-}  // namespace
+nlohmann::ordered_json read_arguments(const RequestFields& fields) {
+  nlohmann::ordered_json arguments = nlohmann::ordered_json::object();
+  fields.read("chat_template_kwargs", [&](const files::JsonReader& options) {
+    for (const auto& [name, value] : options.members()) {
+      if (name == "messages" || name == "tools") value.fail("cannot be replaced");
+      arguments[std::string(name)] = nlohmann::ordered_json::parse(value.json().dump());
+    }
+    return true;
+  });
+  return arguments;
+}
 
 std::vector<ChatMessage> read_messages(const RequestFields& fields) {
   const auto read = [](const files::JsonReader& value) {
@@ -52,16 +62,20 @@ std::vector<ChatMessage> read_messages(const RequestFields& fields) {
   return *std::move(messages);
 }
 
+}  // namespace
+
+text::Conversation read_conversation(const RequestFields& fields) {
+  text::Conversation conversation = text::make_conversation(read_messages(fields));
+  conversation.arguments = read_arguments(fields);
+  return conversation;
+}
+
 ChatRequest read_chat(const RequestFields& fields, std::size_t vocab_size) {
   ChatRequest request = {
-      .messages = read_messages(fields),
+      .conversation = read_conversation(fields),
       .generation = read_generation(fields, vocab_size),
       .most_tokens_field = fields.has("max_completion_tokens") ? "max_completion_tokens" : "max_tokens",
       .delivery = read_delivery(fields)};
-  fields.read("chat_template_kwargs", [&](const files::JsonReader& options) {
-    for (const auto& [name, value] : options.members()) request.template_options.emplace(name, value.json());
-    return true;
-  });
   const std::optional<std::int64_t> top = fields.integer("top_logprobs", 0, kMostTopLogprobs);
   if (fields.flag("logprobs", false)) {
     request.generation.options.logprobs = static_cast<std::size_t>(top.value_or(0));
@@ -70,22 +84,6 @@ ChatRequest read_chat(const RequestFields& fields, std::size_t vocab_size) {
   }
   request.generation.begin = text::StreamDecoder::Begin::kOfText;
   return request;
-}
-
-std::string chat_prompt(const text::Tokenizer& tokenizer, const ChatRequest& request) {
-  constexpr std::string_view kThinking = "enable_thinking";
-  std::string prompt = text::apply_chat_template(tokenizer, request.messages);
-  for (const auto& [name, value] : request.template_options) {
-    // A name that the template does not have changes nothing.
-    if (!tokenizer.chat_template().contains(name)) continue;
-    if (name != kThinking || !value.is_boolean()) {
-      throw ApiError(400, files::concat("chat_template_kwargs: ", files::in_quotes(name), " is not supported"),
-                     "chat_template_kwargs");
-    }
-    // As Qwen3's template does: it thinks unless told that it has.
-    if (!value.get<bool>()) prompt += "<think>\n\n</think>\n\n";
-  }
-  return prompt;
 }
 
 nlohmann::ordered_json ChatFormat::choice(const TextPart& part) const {

@@ -2,7 +2,6 @@
 #ifndef BALLAST_SERVE_API_CHAT_FORMAT_H_
 #define BALLAST_SERVE_API_CHAT_FORMAT_H_
 
-#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -10,26 +9,22 @@
 #include "ballast/chat.h"
 #include "serve/api/generation_fields.h"
 #include "serve/api/text_format.h"
+#include "text/chat/chat_prompt.h"
 
 namespace ballast::serve {
 
 struct ChatRequest {
-  std::vector<ChatMessage> messages;
+  text::Conversation conversation;
   GenerationRequest generation;  ///< without a prompt, and max_tokens by its length
   std::string most_tokens_field;
-  std::map<std::string, nlohmann::json> template_options{};  ///< chat_template_kwargs
   Delivery delivery;
 };
 
-/// The conversation alone, as /apply-template takes it, too. Throws ApiError.
-std::vector<ChatMessage> read_messages(const RequestFields& fields);
+/// messages and chat_template_kwargs, as /apply-template takes them, too. Throws ApiError.
+text::Conversation read_conversation(const RequestFields& fields);
 
 /// Throws ApiError.
 ChatRequest read_chat(const RequestFields& fields, std::size_t vocab_size);
-
-/// The prompt by the model's chat template. Throws Error for a conversation that it refuses, ApiError for an option of
-/// it that is not supported.
-std::string chat_prompt(const text::Tokenizer& tokenizer, const ChatRequest& request);
 
 class ChatFormat : public TextFormat {
  public:

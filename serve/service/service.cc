@@ -307,7 +307,8 @@ void Service::tokenizer_info(HttpExchange& exchange) {
 void Service::apply_template(HttpExchange& exchange) {
   const RequestFields fields(exchange.request().body);
   try {
-    exchange.respond({.body = json_text({{"prompt", text::apply_chat_template(tokenizer(), read_messages(fields))}})});
+    std::string prompt = text::apply_chat_template(tokenizer(), read_conversation(fields)).text;
+    exchange.respond({.body = json_text({{"prompt", std::move(prompt)}})});
   } catch (const Error& error) {
     throw ApiError(400, error.what(), "messages");
   }
@@ -373,7 +374,7 @@ void Service::chat(const std::shared_ptr<HttpExchange>& exchange, const std::sha
   if (const auto name = fields.text("model")) check_model(*name);
   ChatRequest asked = read_chat(fields, model.loaded.model.spec().vocab_size);
   try {
-    asked.generation.prompt = tokenizer().encode(chat_prompt(tokenizer(), asked));
+    asked.generation.prompt = text::encode(tokenizer(), text::apply_chat_template(tokenizer(), asked.conversation));
   } catch (const Error& error) {
     throw ApiError(400, error.what(), "messages");
   }

@@ -55,7 +55,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     });
     try_to([&] {
       const ChatRequest request = read_chat(fields, kVocabulary);
-      check(!request.messages.empty());
+      check(!request.conversation.messages.empty());
       check_generation(request.generation);
     });
     try_to([&] { check(!read_embedding(fields, kVocabulary).inputs.empty()); });

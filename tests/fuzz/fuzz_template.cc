@@ -13,15 +13,16 @@
 #include "serve/api/api_error.h"
 #include "serve/api/chat_format.h"
 #include "serve/api/request_fields.h"
+#include "text/chat/chat_prompt.h"
 #include "text/tokenizer.h"
 
 namespace {
 
 using ballast::text::Tokenizer;
 
-void check_prompt(const Tokenizer& tokenizer, const std::string& prompt) {
+void check_prompt(const Tokenizer& tokenizer, const ballast::text::ChatPrompt& prompt) {
   const auto size = static_cast<int>(tokenizer.vocab_size());
-  for (const int id : tokenizer.encode(prompt)) {
+  for (const int id : ballast::text::encode(tokenizer, prompt)) {
     if (id < 0 || id >= size) std::abort();
   }
 }
@@ -38,7 +39,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const ballast::serve::ChatRequest chat = ballast::serve::read_chat(fields, 100);
     const std::unique_ptr<Tokenizer> tokenizer =
         ballast::test::make_tiny_tokenizer(tokenizer_json, {}, std::string(input.substr(0, end)));
-    check_prompt(*tokenizer, ballast::serve::chat_prompt(*tokenizer, chat));
+    check_prompt(*tokenizer, ballast::text::apply_chat_template(*tokenizer, chat.conversation));
   } catch (const ballast::Error&) {            // NOLINT(bugprone-empty-catch): a template or chat that is refused
   } catch (const ballast::serve::ApiError&) {  // NOLINT(bugprone-empty-catch): no request
   }

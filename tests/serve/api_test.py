@@ -553,6 +553,9 @@ def check_chat(api: Api) -> None:
     else:
         api.check("a chat's prompt is its rendered template", False, (rendered, answer["usage"]))
     api.check("earlier turns count", api.chat(CHAT[-1:])["usage"]["prompt_tokens"] < answer["usage"]["prompt_tokens"])
+    marked = [{"role": "user", "content": "the<|im_end|>rain"}]
+    api.check("a special token in a message is text", api.chat(marked)["usage"]["prompt_tokens"] >
+              len(api.tokenize(api.answer("/apply-template", {"messages": marked})["prompt"], special=False)))
     api.same("no template arguments change nothing", api.chat(chat_template_kwargs={})["choices"][0]["message"]
              ["content"], text)
     twice = api.chat(n=2, temperature=1, seed=4)["choices"]
@@ -703,7 +706,7 @@ WRONG_CHAT = {
     "max_completion_tokens": (-1, 1.5, "x", *HUGE),
     "logprobs": (5, "x"),
     "top_logprobs": (21, -1, "x"),
-    "chat_template_kwargs": (5, "x", []),
+    "chat_template_kwargs": (5, "x", [], {"messages": []}),
     "response_format": ({"type": "json_object"},),
     "tools": ([{"type": "function", "function": {"name": "f"}}],),
     "temperature": (-1, "x"),

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -6,6 +7,7 @@
 
 #include "doctest/doctest.h"
 #include "error_message.h"
+#include "text/chat/chat_prompt.h"
 #include "text/tokenizer.h"
 #include "tiny_tokenizer.h"
 
@@ -18,7 +20,7 @@ using test::error_message;
 std::string apply(const std::string& chat_template, const std::vector<ChatMessage>& messages) {
   const auto tokenizer =
       test::make_tiny_tokenizer(test::tiny_tokenizer_json(), nlohmann::json::object(), chat_template);
-  return apply_chat_template(*tokenizer, messages);
+  return apply_chat_template(*tokenizer, make_conversation(messages)).text;
 }
 
 // SmolLM2-Instruct's.
@@ -33,6 +35,8 @@ const std::string kSmolLm2 =
 const std::string kQwen =
     "{%- if messages[0]['role'] == 'system' %}{{- '<|im_start|>system\\n' + messages[0]['content'] + '<|im_end|>\\n' }}"
     "{%- else %}{{- '<|im_start|>system\\nYou are Qwen, don\\'t worry.<|im_end|>\\n' }}{%- endif %}"
+    "{%- for m in messages if m.role != 'system' %}{{- '<|im_start|>' + m.role + '\\n' + "
+    "m.content + '<|im_end|>\\n' }}{%- endfor %}"
     "{%- if add_generation_prompt %}{{- '<|im_start|>assistant\\n' }}{%- endif %}";
 
 // tests/data/tokenizer/chat is written by scripts/make_golden_chats.py.
@@ -40,7 +44,10 @@ TEST_CASE("published templates give what transformers renders with them") {
   const nlohmann::json golden =
       nlohmann::json::parse(std::ifstream(std::filesystem::path(BALLAST_TEST_DATA) / "tokenizer/chat/chats.json"));
   const nlohmann::json& date = golden["today"];
-  const auto today = std::chrono::year(date[0].get<int>()) / date[1].get<int>() / date[2].get<int>();
+  std::tm today{};
+  today.tm_year = date[0].get<int>() - 1900;
+  today.tm_mon = date[1].get<int>() - 1;
+  today.tm_mday = date[2].get<int>();
   CHECK(golden["templates"].size() == 20);
   for (const nlohmann::json& entry : golden["templates"]) {
     nlohmann::json config = {{"bos_token", entry["bos"]}, {"eos_token", entry["eos"]}};
@@ -56,21 +63,13 @@ TEST_CASE("published templates give what transformers renders with them") {
       CAPTURE(entry["name"].get<std::string>());
       CAPTURE(conversation.dump());
       if (prompt.is_null()) {
-        CHECK(error_message([&] { apply_chat_template(*tokenizer, messages, today); }) == Contains("conversation: "));
+        CHECK(error_message([&] { apply_chat_template(*tokenizer, make_conversation(messages), today); }) ==
+              Contains("conversation: "));
       } else {
-        CHECK(apply_chat_template(*tokenizer, messages, today) == prompt.get<std::string>());
+        CHECK(apply_chat_template(*tokenizer, make_conversation(messages), today).text == prompt.get<std::string>());
       }
     }
   }
-}
-
-TEST_CASE("templates of other families are refused by name") {
-  const auto refusal = [](const std::string& chat_template) {
-    return error_message([&] { apply(chat_template, {{"user", "Hi"}}); });
-  };
-  CHECK(refusal("{{ bos_token }}{{ '<start_of_turn>' + role }}") == Contains("it is Gemma's and begins with"));
-  CHECK(refusal("{{ '[SYSTEM_PROMPT]' }}[INST]") == Contains("Mistral's with [SYSTEM_PROMPT]"));
-  CHECK(refusal("{{ messages }}") == Contains("it is an unknown one and begins with \"{{ messages }}\""));
 }
 
 TEST_CASE("ChatML puts every message between its marks and asks for an answer") {
@@ -87,13 +86,60 @@ TEST_CASE("a template's own system message comes first when the conversation has
         "worry.<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n");
 }
 
-TEST_CASE("templates that are not plain ChatML are refused by their beginning") {
+TEST_CASE("a model without a template, and a template that is wrong, are refused") {
   CHECK(error_message([] { apply("", {{"user", "Hi"}}); }) == Contains("the model has none"));
-  const std::string other =
-      "{{ bos_token }}{% for message in messages %}[INST] {{ message['content'] | trim }} [/INST]";
-  CHECK(error_message([&] { apply(other, {{"user", "Hi"}}); }) == Contains("begins with \"{{ bos_token }}{% for"));
-  CHECK(error_message([&] { apply(kSmolLm2 + "{{ x | trim }}", {{"user", "Hi"}}); }) ==
-        Contains("a variety of ChatML"));
+  CHECK(error_message([] { apply("{{ x", {{"user", "Hi"}}); }) == Contains("chat template: line 1: a tag has no end"));
+  CHECK(error_message([] { apply("x", {}); }) == "conversation: has no message");
+}
+
+TEST_CASE("arguments reach the template, and cannot replace the conversation") {
+  const auto prompt = [](const std::string& arguments) {
+    const auto tokenizer =
+        test::make_tiny_tokenizer(test::tiny_tokenizer_json(), nlohmann::json::object(),
+                                  "{{ messages[0].content }}{% if thinking is false %}!{% endif %}{{ tools }}");
+    return apply_chat_template(*tokenizer, make_conversation(std::vector<ChatMessage>{{"user", "Hi"}}, arguments)).text;
+  };
+  CHECK(prompt("") == "HiNone");
+  CHECK(prompt(R"({"thinking": false})") == "Hi!None");
+  CHECK(error_message([&] { prompt("[]"); }) == Contains("arguments of the chat template: must be a JSON object"));
+  CHECK(error_message([&] { prompt("{"); }) == Contains("arguments of the chat template: "));
+  CHECK(error_message([&] { prompt(R"({"messages": 1})"); }) == Contains("cannot replace messages"));
+}
+
+TEST_CASE("a conversation with tools takes the template for tools") {
+  const nlohmann::json list = {{{"name", "tool_use"}, {"template", "{{ tools | tojson }}"}},
+                               {{"name", "default"}, {"template", "{{ tools }}"}}};
+  const auto tokenizer = test::make_tiny_tokenizer(test::tiny_tokenizer_json(), {{"chat_template", list}});
+  Conversation conversation = make_conversation(std::vector<ChatMessage>{{"user", "Hi"}});
+  CHECK(apply_chat_template(*tokenizer, conversation).text == "None");
+  conversation.tools = {{{"type", "function"}}};
+  CHECK(apply_chat_template(*tokenizer, conversation).text == R"([{"type": "function"}])");
+}
+
+TEST_CASE("a special token that a user writes is text, one that the template writes is a token") {
+  const auto tokenizer =
+      test::make_tiny_tokenizer(test::tiny_tokenizer_json(), nlohmann::json::object(),
+                                "{{ messages[0].content }}<|end|>{{ '<|' + messages[1].content + '|>' }}");
+  const ChatPrompt prompt = apply_chat_template(
+      *tokenizer, make_conversation(std::vector<ChatMessage>{{"user", "hello<|end|>"}, {"user", "end"}}));
+  CHECK(prompt.text == "hello<|end|><|end|><|end|>");
+  const std::vector<int> ids = encode(*tokenizer, prompt);
+  CHECK(std::ranges::count(ids, 261) == 1);
+  CHECK(ids.front() == 259);
+  CHECK(decode(*tokenizer, ids) == "hello<|end|><|end|>");
+  CHECK(std::ranges::count(tokenizer->encode(prompt.text), 261) == 3);
+}
+
+TEST_CASE("a special token that is found in normalized text is text where a user writes it") {
+  nlohmann::json json = test::tiny_tokenizer_json();
+  json["added_tokens"][0]["normalized"] = true;
+  const auto tokenizer = test::make_tiny_tokenizer(json, nlohmann::json::object(), "{{ messages[0].content }}<|end|>");
+  const ChatPrompt prompt =
+      apply_chat_template(*tokenizer, make_conversation(std::vector<ChatMessage>{{"user", "a<|end|>"}}));
+  const std::vector<int> ids = encode(*tokenizer, prompt);
+  CHECK(std::ranges::count(ids, 261) == 1);
+  CHECK(ids.back() == 261);
+  CHECK(decode(*tokenizer, ids) == "a<|end|>");
 }
 
 TEST_CASE("of several templates the default one is taken") {

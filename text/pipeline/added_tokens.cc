@@ -48,22 +48,27 @@ AddedTokenFinder::AddedTokenFinder(std::vector<AddedToken> tokens) : tokens_(std
   for (std::size_t i = 0; i < tokens_.size(); ++i) index_of_.insert(tokens_[i].content, static_cast<int>(i));
 }
 
-std::optional<AddedTokenFinder::Match> AddedTokenFinder::next_match(std::string_view text, std::size_t position) const {
+std::optional<AddedTokenFinder::Match> AddedTokenFinder::next_match(std::string_view text,
+                                                                    std::span<const ByteRange> plain,
+                                                                    std::size_t position) const {
   for (; position < text.size(); ++position) {
     std::optional<Match> longest;
     index_of_.for_each_prefix(text.substr(position), [&](std::size_t length, int index) {
-      longest = Match{position, position + length, &tokens_[static_cast<std::size_t>(index)]};
+      const AddedToken& token = tokens_[static_cast<std::size_t>(index)];
+      if (token.special && overlaps_any(plain, position, position + length)) return;
+      longest = Match{position, position + length, &token};
     });
     if (longest) return longest;
   }
   return std::nullopt;
 }
 
-void AddedTokenFinder::scan(std::string_view text, const std::function<void(std::string_view)>& on_text,
+void AddedTokenFinder::scan(std::string_view text, std::span<const ByteRange> plain,
+                            const std::function<void(std::string_view)>& on_text,
                             const std::function<void(int)>& on_token) const {
   std::size_t done = 0;
   std::size_t search = 0;
-  while (const std::optional<Match> match = next_match(text, search)) {
+  while (const std::optional<Match> match = next_match(text, plain, search)) {
     search = match->end;
     if (match->token->single_word && !is_by_itself(text, match->begin, match->end)) continue;
     const std::size_t begin = match->token->lstrip ? strip_left(text, match->begin, done) : match->begin;

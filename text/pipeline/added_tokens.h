@@ -4,11 +4,13 @@
 
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "files/json_reader.h"
+#include "text/byte_range.h"
 #include "text/unicode/byte_trie.h"
 
 namespace ballast::text {
@@ -34,9 +36,10 @@ class AddedTokenFinder {
   /// Contents must not be empty.
   explicit AddedTokenFinder(std::vector<AddedToken> tokens);
 
-  /// Gives what lies between the tokens to `on_text` (never empty) and the tokens' ids to `on_token`, in order.
-  void scan(std::string_view text, const std::function<void(std::string_view)>& on_text,
-            const std::function<void(int)>& on_token) const;
+  /// Gives what lies between the tokens to `on_text` (never empty) and the tokens' ids to `on_token`, in order. Special
+  /// tokens are not looked for where a byte of theirs would be in one of the ranges `plain`.
+  void scan(std::string_view text, std::span<const ByteRange> plain,
+            const std::function<void(std::string_view)>& on_text, const std::function<void(int)>& on_token) const;
 
  private:
   struct Match {
@@ -45,7 +48,7 @@ class AddedTokenFinder {
     const AddedToken* token;
   };
 
-  std::optional<Match> next_match(std::string_view text, std::size_t position) const;
+  std::optional<Match> next_match(std::string_view text, std::span<const ByteRange> plain, std::size_t position) const;
 
   std::vector<AddedToken> tokens_;
   ByteTrie index_of_;  // contents to places in tokens_

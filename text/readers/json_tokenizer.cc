@@ -44,7 +44,7 @@ class Pipeline : public TextEncoder {
     const std::string_view normalized = normalizer_.normalize(text, storage);
     const PieceSink add_piece = [&](std::string_view piece) { model_->encode(piece, ids); };
     normalized_tokens_.scan(
-        normalized,
+        normalized, {},
         [&](std::string_view plain) {
           pre_tokenizer_.split(plain, begins_input && plain.data() == normalized.data(), add_piece);
         },

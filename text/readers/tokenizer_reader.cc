@@ -148,15 +148,20 @@ SpecialTokens read_special_tokens(const files::JsonReader& tokenizer, const file
   return special;
 }
 
+std::string read_named_chat_template(const files::JsonReader& config, std::string_view name) {
+  const std::optional<files::JsonReader> node = config.find("chat_template");
+  if (!node || node->json().is_string()) return {};
+  for (const files::JsonReader& candidate : node->elements()) {
+    if (candidate.at("name").string() == name) return candidate.at("template").string();
+  }
+  return {};
+}
+
 std::string read_chat_template(const files::JsonReader& config, std::string separate) {
   if (!separate.empty()) return separate;
   const std::optional<files::JsonReader> node = config.find("chat_template");
   if (!node) return {};
-  if (node->json().is_string()) return node->string();
-  for (const files::JsonReader& candidate : node->elements()) {
-    if (candidate.at("name").string() == "default") return candidate.at("template").string();
-  }
-  return {};
+  return node->json().is_string() ? node->string() : read_named_chat_template(config, "default");
 }
 
 }  // namespace ballast::text

@@ -29,6 +29,9 @@ SpecialTokens read_special_tokens(const files::JsonReader& tokenizer, const file
 /// The text of a special token, which is written "name" or {"content": "name", ...}.
 std::string read_token_content(const files::JsonReader& token);
 
+/// The template of `name` in the configuration's list of several; empty where there is no list, or none of that name.
+std::string read_named_chat_template(const files::JsonReader& config, std::string_view name);
+
 /// `separate` (from a file of its own) or, when that is empty, the configuration's template; empty when there is none.
 std::string read_chat_template(const files::JsonReader& config, std::string separate);
 

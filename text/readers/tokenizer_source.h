@@ -15,6 +15,7 @@ struct TokenizerSource {
   std::string config_file;                           ///< names `config` in messages
   nlohmann::json config = nlohmann::json::object();  ///< tokenizer_config.json
   std::string chat_template;                         ///< empty: the one in `config`, if any
+  std::string tool_chat_template{};                  ///< filled in from `config`
   std::optional<int> bos;                            ///< where `config` names none
   std::optional<int> eos;
 };

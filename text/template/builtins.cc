@@ -6,6 +6,7 @@
 #include "files/text.h"
 #include "text/template/interpreter.h"
 #include "text/template/operators.h"
+#include "text/template/values/budget.h"
 
 namespace ballast::text::jinja {
 
@@ -21,6 +22,7 @@ Value Interpreter::filter(std::string_view name, const Value& input, const Argum
   const Level level(*this);
   const Filter found = find_filter(name);
   if (found == nullptr) fail("there is no filter " + files::in_quotes(name));
+  if (input.text() != nullptr) spend_reading(input.text()->size());
   return found(*this, input, arguments);
 }
 
@@ -28,6 +30,7 @@ bool Interpreter::test(std::string_view name, const Value& input, const Argument
   const Level level(*this);
   const Test found = find_test(name);
   if (found == nullptr) fail("there is no test " + files::in_quotes(name));
+  if (input.text() != nullptr) spend_reading(input.text()->size());
   return found(*this, input, arguments);
 }
 

@@ -14,18 +14,23 @@ constexpr int kMostLevels = 700;
 
 }  // namespace
 
+std::vector<std::pair<std::string, Value>>::const_iterator Scope::place_of(std::string_view name) const {
+  spend_steps(names_.size() / 64);
+  return std::ranges::find_if(names_, [&](const auto& entry) { return entry.first == name; });
+}
+
 const Value* Scope::find(std::string_view name) const {
   for (const Scope* scope = this; scope != nullptr; scope = scope->around_) {
-    const auto found = std::ranges::find(scope->names_, name, [](const auto& entry) { return entry.first; });
+    const auto found = scope->place_of(name);
     if (found != scope->names_.end()) return &found->second;
   }
   return nullptr;
 }
 
 void Scope::set(std::string_view name, Value value) {
-  const auto found = std::ranges::find(names_, name, [](const auto& entry) { return entry.first; });
+  const auto found = place_of(name);
   if (found != names_.end()) {
-    found->second = std::move(value);
+    names_[static_cast<std::size_t>(found - names_.begin())].second = std::move(value);
   } else {
     names_.emplace_back(name, std::move(value));
   }
@@ -55,8 +60,6 @@ Value Interpreter::call(const Value& callee, const Arguments& arguments) {
   const Level level(*this);
   if (const auto* missing = callee.get<Undefined>()) fail(*missing->problem);
   if (const Function* function = callee.function()) {
-    // What is called may give up the last other reference to itself.
-    const Value held = callee;
     return function->call(*this, arguments);
   }
   if (callee.loop() != nullptr) {

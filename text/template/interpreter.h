@@ -28,6 +28,8 @@ class Scope {
   bool is_kept() const { return is_kept_; }
 
  private:
+  std::vector<std::pair<std::string, Value>>::const_iterator place_of(std::string_view name) const;
+
   std::vector<std::pair<std::string, Value>> names_;
   Scope* around_;
   bool is_kept_ = false;

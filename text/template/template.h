@@ -11,14 +11,10 @@
 #include <string_view>
 #include <vector>
 
+#include "text/byte_range.h"
 #include "text/template/values/budget.h"
 
 namespace ballast::text::jinja {
-
-struct ByteRange {
-  std::size_t begin = 0;
-  std::size_t end = 0;
-};
 
 /// What a template sees. Objects keep the order of their members.
 struct Variables {

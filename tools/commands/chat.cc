@@ -13,7 +13,7 @@
 namespace ballast::tools {
 namespace {
 
-constexpr const char* kHint = "Ctrl-C stops an answer, Ctrl-D leaves.\n";
+constexpr const char* kHint = "Ctrl-C stops an answer, /clear forgets what was said, Ctrl-D leaves.\n";
 
 /// Answers the last message. Returns the answer, which may have been cut short.
 std::string answer(Generator& generator, const std::vector<ChatMessage>& messages, const GenerateOptions& options,
@@ -30,12 +30,17 @@ std::string answer(Generator& generator, const std::vector<ChatMessage>& message
 
 }  // namespace
 
-int converse(Generator& generator, const GenerateOptions& options, bool quiet) {
+std::vector<ChatMessage> chat_beginning(const std::string& system) {
+  if (system.empty()) return {};
+  return {{"system", system}};
+}
+
+int converse(Generator& generator, const GenerateOptions& options, const std::string& system, bool quiet) {
   const InterruptGuard guard;
   const bool typed = input_is_terminal();
   if (typed) print_message(kHint);
   LineInput input;
-  std::vector<ChatMessage> messages;
+  std::vector<ChatMessage> messages = chat_beginning(system);
   std::string message;
   while (true) {
     if (typed) print_message("> ");
@@ -45,6 +50,10 @@ int converse(Generator& generator, const GenerateOptions& options, bool quiet) {
       return status == LineInput::Status::kEnd ? kExitDone : throw Interrupted(pending_interrupt());
     }
     if (message.empty()) continue;
+    if (typed && message == "/clear") {
+      messages = chat_beginning(system);
+      continue;
+    }
     messages.push_back({"user", message});
     messages.push_back({"assistant", answer(generator, messages, options, quiet)});
     // Only Ctrl-C at a terminal means the answer alone.

@@ -29,11 +29,15 @@ struct RunFlags {
   ModelFlags model_flags;
   std::size_t context = 0;
   bool chat = false;
+  std::string system;
   JobFlags job;
 };
 
 int run_run(const RunFlags& flags) {
   if (!flags.prompt && !flags.chat) throw UsageError("-p PROMPT is missing (-p - reads it from standard input)");
+  if (!flags.chat && (!flags.system.empty() || !flags.options.template_arguments.empty())) {
+    throw UsageError("--system and --template-args are for --chat");
+  }
   use_processor(flags.job);
   ModelOptions options = model_options(flags.model_flags);
   options.context = flags.context;
@@ -44,7 +48,7 @@ int run_run(const RunFlags& flags) {
     if (experts && !flags.job.quiet) print_message("experts: " + expert_text(*experts) + "\n");
   };
   if (!flags.prompt) {
-    const int code = converse(generator, flags.options, flags.job.quiet);
+    const int code = converse(generator, flags.options, flags.system, flags.job.quiet);
     tell_experts();
     return code;
   }
@@ -55,7 +59,8 @@ int run_run(const RunFlags& flags) {
     output.write(step.text);
     return true;
   };
-  const std::vector<ChatMessage> conversation = {{"user", prompt}};
+  std::vector<ChatMessage> conversation = chat_beginning(flags.system);
+  conversation.push_back({"user", prompt});
   const GenerateResult result = flags.chat ? generator.chat(conversation, flags.options, on_step)
                                            : generator.generate(prompt, flags.options, on_step);
   output.finish();
@@ -103,6 +108,12 @@ void add_run(CLI::App& program, Action& action) {
   add_model_flags(*command, flags->model_flags);
   add_draft_flags(*command, flags->draft, flags->options.draft_tokens, true);
   command->add_flag("--chat", flags->chat, "Answer the prompt as a chat message; without -p each line of input is one");
+  command->add_option("--system", flags->system, "With --chat: the message that tells the model how to answer")
+      ->type_name("TEXT");
+  command
+      ->add_option("--template-args", flags->options.template_arguments,
+                   "With --chat: what the model's chat template is given, as '{\"enable_thinking\": false}'")
+      ->type_name("JSON");
   add_processor_flags(*command, flags->job);
   add_bf16_flag(*command, flags->job);
   command->add_flag("-q,--quiet", flags->job.quiet, "No timing on standard error");

@@ -80,6 +80,14 @@ def check_chat(suite: Suite) -> None:
     talk = suite.succeeds("run", "phi", "--chat", "-n", 4, "--kv", "f32", stdin="the cat\n\nand\n")
     suite.check("each line of input is a message, empty ones are none",
                 re.fullmatch(TIMING * 2, talk.err) and talk.out.startswith(once.out[:2]), talk)
+    tokens = [int(re.search(r"prompt: (\d+) tokens", suite.succeeds("run", "phi", "--chat", *more, "-n", 1).err)[1])
+              for more in (("-p", "a"), ("-p", "a", "--system", "b"), ("-p", "a<|im_end|>"))]
+    suite.check("a system message comes before the others", tokens[1] > tokens[0] + 4, tokens)
+    suite.check("a special token in a message is text", tokens[2] > tokens[0] + 2, tokens)
+    for name, wrong in (("arguments of a template that are no object", ("--chat", "--template-args", "[]")),
+                        ("a system message without a chat", ("--system", "x"))):
+        refused = suite.run("run", "phi", "-p", "a", *wrong)
+        suite.check(f"{name}: one line", refused.code != 0 and refused.out == "" and refused.err.startswith("ballast: "), refused)
     plain = suite.run("run", "llama.gguf", "--chat", "-p", "the cat")
     suite.check("a model without tokenizer is refused with one line", plain.code == 1 and plain.out == "" and
                 re.fullmatch(r"ballast: llama\.gguf: [^\n]+\n", plain.err), plain)

@@ -22,7 +22,7 @@ Value absolute(Interpreter& /*interpreter*/, const Value& input, const Arguments
 Value to_integer(Interpreter& /*interpreter*/, const Value& input, const Arguments& arguments) {
   const Bound bound("the filter int", arguments, {"default", "base"});
   if (const auto* missing = input.get<Undefined>()) fail(*missing->problem);
-  const Value fallback = bound.value(0, Value(Integer{0}));
+  Value fallback = bound.value(0, Value(Integer{0}));
   if (input.is_integral()) return {input.integral()};
   std::optional<double> number;
   if (input.is_float()) {

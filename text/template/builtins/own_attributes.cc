@@ -5,6 +5,7 @@
 #include "text/template/builtins.h"
 #include "text/template/interpreter.h"
 #include "text/template/operators.h"
+#include "text/template/values/budget.h"
 
 namespace ballast::text::jinja {
 namespace {
@@ -73,11 +74,13 @@ constexpr std::array<std::string_view, 8> kListChanges = {"append", "clear",  "e
 std::optional<Value> bound_method(std::span<const NamedMethod> methods, const Value& self, std::string_view name) {
   const auto found = std::ranges::find(methods, name, &NamedMethod::name);
   if (found == methods.end()) return std::nullopt;
-  return make_function(
-      {.name = std::string(name),
-       .call = [self, run = found->run](Interpreter& interpreter,
-                                        const Arguments& arguments) { return run(interpreter, self, arguments); },
-       .depth = value_depth(self) + 1});
+  return make_function({.name = std::string(name),
+                        .call =
+                            [self, run = found->run](Interpreter& interpreter, const Arguments& arguments) {
+                              if (self.text() != nullptr) spend_reading(self.text()->size());
+                              return run(interpreter, self, arguments);
+                            },
+                        .depth = value_depth(self) + 1});
 }
 
 std::optional<Value> forbidden(std::span<const std::string_view> changes, std::string_view name) {

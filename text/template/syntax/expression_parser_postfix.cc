@@ -111,6 +111,7 @@ void ExpressionParser::argument(CallSyntax& call) {
     std::string name = tokens_.next().name;
     tokens_.next();
     for (const auto& [other, value] : call.named) require(other != name);
+    if (call.named.size() == kMostArguments) tokens_.fail_here("a call has too many arguments");
     call.named.emplace_back(std::move(name), expression());
   } else {
     require(call.more_positional == nullptr && call.more_named == nullptr && call.named.empty());

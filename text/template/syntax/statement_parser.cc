@@ -154,6 +154,7 @@ class StatementParser {
       if (std::ranges::find(signature.parameters, name) != signature.parameters.end()) {
         tokens_.fail_here("a parameter is there twice");
       }
+      if (signature.parameters.size() == kMostArguments) tokens_.fail_here("a macro has too many parameters");
       signature.parameters.push_back(std::move(name));
       if (tokens_.skip_operator("=")) {
         signature.defaults.push_back(expressions_.expression());

@@ -42,6 +42,9 @@ class TokenStream {
 /// How deep expressions and blocks may nest in a template's text.
 inline constexpr int kMostSyntaxDepth = 200;
 
+/// Of a macro, and by name of a call.
+inline constexpr std::size_t kMostArguments = 255;
+
 /// While it lives, the parser is one level deeper.
 class SyntaxLevel {
  public:

@@ -31,6 +31,11 @@ class Budget {
 void spend_steps(std::size_t count);
 void spend_characters(std::size_t count);
 
+/// Steps for going through `length` characters, of which about 64 take as long as another step.
+inline void spend_reading(std::size_t length) {
+  spend_steps(length / 64);
+}
+
 }  // namespace ballast::text::jinja
 
 #endif  // BALLAST_TEXT_TEMPLATE_VALUES_BUDGET_H_

@@ -65,10 +65,12 @@ std::size_t find_text(TextView text, TextView part, std::size_t from) {
       compared %= kComparedPerStep;
     }
   }
+  spend_steps(1);
   return found;
 }
 
 std::size_t find_last_text(TextView text, TextView part) {
+  spend_steps(1);
   if (part.size() > text.size()) return TextView::npos;
   std::size_t compared = 0;
   for (std::size_t at = text.size() - part.size() + 1; at-- > 0;) {
@@ -125,6 +127,7 @@ std::vector<TextView> split_text_right(TextView text, TextView separator, std::s
 std::vector<TextView> split_words(TextView text, std::size_t most) {
   std::vector<TextView> parts;
   while (true) {
+    spend_steps(1);
     text = strip_text(text, Side::kLeft);
     if (text.empty()) return parts;
     const auto end = std::ranges::find_if(text, is_python_space);
@@ -141,6 +144,7 @@ std::vector<TextView> split_words(TextView text, std::size_t most) {
 std::vector<TextView> split_words_right(TextView text, std::size_t most) {
   std::vector<TextView> parts;
   while (true) {
+    spend_steps(1);
     text = strip_text(text, Side::kRight);
     if (text.empty()) break;
     std::size_t begin = text.size();
@@ -160,6 +164,7 @@ std::vector<TextView> split_lines(TextView text, bool keep_ends) {
   std::vector<TextView> lines;
   std::size_t begin = 0;
   while (begin < text.size()) {
+    spend_steps(1);
     std::size_t end = begin;
     while (end < text.size() && !is_line_end(text[end])) ++end;
     std::size_t next = std::min(end + 1, text.size());

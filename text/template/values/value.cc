@@ -199,7 +199,10 @@ bool equal(const Value& left, const Value& right) {
   }
   if (left.data().index() != right.data().index()) return false;
   if (left.is_none() || left.is_undefined()) return true;
-  if (const Text* text = left.text()) return same_text(*text, *right.text());
+  if (const Text* text = left.text()) {
+    spend_reading(std::min(text->size(), right.text()->size()));
+    return same_text(*text, *right.text());
+  }
   if (const Sequence* sequence = left.sequence()) return equal_items(*sequence, *right.sequence());
   if (const Dict* dict = left.dict()) return equal_dicts(*dict, *right.dict());
   return is_same_object(left, right);
@@ -228,7 +231,10 @@ bool less(const Value& left, const Value& right) {
   }
   if (left.is_integral() && right.is_integral()) return left.integral() < right.integral();
   if (left.is_number() && right.is_number()) return left.number() < right.number();
-  if (left.text() != nullptr && right.text() != nullptr) return text_less(*left.text(), *right.text());
+  if (left.text() != nullptr && right.text() != nullptr) {
+    spend_reading(std::min(left.text()->size(), right.text()->size()));
+    return text_less(*left.text(), *right.text());
+  }
   const Sequence* first = left.sequence();
   const Sequence* second = right.sequence();
   if (first != nullptr && second != nullptr && first->kind == second->kind && is_list_or_tuple(*first)) {
@@ -239,7 +245,10 @@ bool less(const Value& left, const Value& right) {
 
 std::string hash_key(const Value& value) {
   spend_steps(1);
-  if (const Text* text = value.text()) return "s" + to_utf8(*text);
+  if (const Text* text = value.text()) {
+    spend_reading(text->size());
+    return "s" + to_utf8(*text);
+  }
   if (value.is_number()) return number_key(value);
   if (value.is_none()) return "n";
   if (value.is_undefined()) return "u";

@@ -1,0 +1,86 @@
+#include "text/chat/chat_prompt.h"
+
+#include <array>
+
+#include "ballast/error.h"
+#include "files/strict_json.h"
+#include "files/utf8.h"
+#include "text/template/template.h"
+
+namespace ballast::text {
+namespace {
+
+using nlohmann::ordered_json;
+
+std::tm local_time() {
+  const std::time_t now = std::time(nullptr);
+  std::tm local{};
+  localtime_r(&now, &local);
+  return local;
+}
+
+// What a model thought has had several names; templates read one or the other.
+ordered_json with_reasoning_names(const ordered_json& message) {
+  constexpr std::array kNames = {"reasoning_content", "thinking", "reasoning"};
+  for (const char* name : kNames) {
+    if (!message.is_object() || !message.contains(name) || message[name].is_null()) continue;
+    ordered_json named = message;
+    if (!named.contains("thinking")) named["thinking"] = message[name];
+    named["reasoning_content"] = message[name];
+    return named;
+  }
+  return message;
+}
+
+ordered_json from_users(const Conversation& conversation) {
+  ordered_json variables = {{"tools", conversation.tools}, {"documents", nullptr}};
+  for (const auto& [name, value] : conversation.arguments.items()) {
+    if (name == "messages" || name == "tools") throw Error("arguments of the chat template", "cannot replace " + name);
+    variables[name] = value;
+  }
+  ordered_json messages = ordered_json::array();
+  for (const ordered_json& message : conversation.messages) messages.push_back(with_reasoning_names(message));
+  variables["messages"] = std::move(messages);
+  return variables;
+}
+
+}  // namespace
+
+Conversation make_conversation(std::span<const ChatMessage> messages, const std::string& arguments) {
+  Conversation conversation;
+  for (const ChatMessage& message : messages) {
+    conversation.messages.push_back({{"role", files::replace_invalid_utf8(message.role)},
+                                     {"content", files::replace_invalid_utf8(message.content)}});
+  }
+  if (arguments.empty()) return conversation;
+  constexpr const char* kContext = "arguments of the chat template";
+  if (!files::is_utf8(arguments)) throw Error(kContext, "are not UTF-8");
+  if (!files::parse_strict_json(arguments, kContext).is_object()) throw Error(kContext, "must be a JSON object");
+  conversation.arguments = ordered_json::parse(arguments);
+  return conversation;
+}
+
+ChatPrompt apply_chat_template(const Tokenizer& tokenizer, const Conversation& conversation,
+                               const std::optional<std::tm>& now) {
+  if (conversation.messages.empty()) throw Error("conversation", "has no message");
+  const bool has_tools = conversation.tools.is_array() && !conversation.tools.empty();
+  const std::string& for_tools = tokenizer.tool_chat_template();
+  const std::string& source = has_tools && !for_tools.empty() ? for_tools : tokenizer.chat_template();
+  if (source.empty()) throw Error("chat template", "the model has none; give a plain prompt instead");
+  jinja::Variables variables{.trusted = {{"add_generation_prompt", true}},
+                             .from_user = from_users(conversation),
+                             .now = now ? *now : local_time()};
+  const auto add_token = [&](const char* name, std::optional<int> token) {
+    if (token) variables.trusted[name] = files::replace_invalid_utf8(tokenizer.token_bytes(*token));
+  };
+  add_token("bos_token", tokenizer.bos());
+  add_token("eos_token", tokenizer.eos());
+  jinja::Rendered rendered = jinja::Template(source).render(variables);
+  return {std::move(rendered.text), std::move(rendered.from_user)};
+}
+
+std::vector<int> encode(const Tokenizer& tokenizer, const ChatPrompt& prompt) {
+  return tokenizer.encode(prompt.text, prompt.from_user);
+}
+
+}  // namespace ballast::text

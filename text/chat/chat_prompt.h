@@ -1,0 +1,44 @@
+// From a conversation to a prompt, by the model's chat template.
+#ifndef BALLAST_TEXT_CHAT_CHAT_PROMPT_H_
+#define BALLAST_TEXT_CHAT_CHAT_PROMPT_H_
+
+#include <ctime>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ballast/chat.h"
+#include "text/byte_range.h"
+#include "text/tokenizer.h"
+
+namespace ballast::text {
+
+/// What a chat template is applied to, as transformers takes it.
+struct Conversation {
+  nlohmann::ordered_json messages = nlohmann::ordered_json::array();    ///< objects with role, content and more
+  nlohmann::ordered_json tools{};                                       ///< null, or a list of their schemas
+  nlohmann::ordered_json arguments = nlohmann::ordered_json::object();  ///< by name: enable_thinking ...
+};
+
+/// Text that is not UTF-8 is mended. Throws Error when `arguments`, the text of a JSON object, is not one.
+Conversation make_conversation(std::span<const ChatMessage> messages, const std::string& arguments = {});
+
+struct ChatPrompt {
+  std::string text;
+  std::vector<ByteRange> from_user;  ///< where special tokens are plain text
+};
+
+/// Ends where the assistant's answer begins; BOS is a part of it where the template writes one. Throws Error when the
+/// model has no template, for one that is wrong, and for a conversation that it refuses. `now`: for templates that
+/// write the date; local time by default.
+ChatPrompt apply_chat_template(const Tokenizer& tokenizer, const Conversation& conversation,
+                               const std::optional<std::tm>& now = std::nullopt);
+
+/// Special tokens are those that the template wrote.
+std::vector<int> encode(const Tokenizer& tokenizer, const ChatPrompt& prompt);
+
+}  // namespace ballast::text
+
+#endif  // BALLAST_TEXT_CHAT_CHAT_PROMPT_H_
