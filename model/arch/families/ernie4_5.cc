@@ -4,6 +4,7 @@
 
 #include "model/arch/architectures.h"
 #include "model/arch/decoder_config.h"
+#include "model/arch/gguf_config.h"
 #include "model/arch/mixtures/shared_experts.h"
 
 namespace ballast::model {
@@ -51,13 +52,23 @@ ModelSpec describe_mixture(const files::JsonReader& config) {
   return spec;
 }
 
+nlohmann::json dense_from_gguf(const files::GgufFile& file) {
+  nlohmann::json config = llama_line_from_gguf(file, "ernie4_5");
+  config["architectures"] = {"Ernie4_5ForCausalLM"};
+  config["use_bias"] = file.contains("blk.0.attn_q.bias");
+  return config;
+}
+
 }  // namespace
 
 constinit const Architecture kErnie45 = {
     .model_type = "ernie4_5",
+    .gguf_architecture = "ernie4_5",
     .names = kLlamaNames,
     .describe = describe_dense,
+    .config_from_gguf = dense_from_gguf,
     .huggingface_interleaves_rope = true,
+    .gguf_interleaves_rope = true,
 };
 
 constinit const Architecture kErnie45Moe = {

@@ -5,6 +5,7 @@
 
 #include "model/arch/architectures.h"
 #include "model/arch/decoder_config.h"
+#include "model/arch/gguf_config.h"
 #include "model/arch/mixtures/shared_experts.h"
 
 namespace ballast::model {
@@ -47,12 +48,26 @@ ModelSpec describe_mixture(const files::JsonReader& config) {
   return spec;
 }
 
+nlohmann::json dense_from_gguf(const files::GgufFile& file) {
+  nlohmann::json config = llama_line_from_gguf(file, "exaone4", {.window = true});
+  const GgufMetadata metadata(file, "exaone4");
+  config["architectures"] = {"Exaone4ForCausalLM"};
+  const std::size_t window = metadata.count("attention.sliding_window", 0);
+  config["sliding_window"] = window == 0 ? nlohmann::json() : nlohmann::json(window);
+  if (window != 0 && metadata.has("attention.sliding_window_pattern")) {
+    config["layer_types"] = layer_types_from_gguf(metadata);
+  }
+  return config;
+}
+
 }  // namespace
 
 constinit const Architecture kExaone4 = {
     .model_type = "exaone4",
+    .gguf_architecture = "exaone4",
     .names = kOutputNormNames,
     .describe = describe_dense,
+    .config_from_gguf = dense_from_gguf,
 };
 
 constinit const Architecture kExaoneMoe = {

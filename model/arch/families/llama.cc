@@ -1,6 +1,7 @@
 // Llama 1 to 3 and the many models of its shape: RMSNorm, RoPE, grouped heads, gated SiLU MLP. Seed-OSS: with biases of
 // queries, keys and values. Arcee: with an MLP without gate. Helium: with pairs of channels side by side. CWM: with a
 // window in most layers. InternLM 3 and IQuest-Coder: Llama under other defaults.
+#include <array>
 #include <cstddef>
 #include <vector>
 
@@ -78,6 +79,26 @@ ModelSpec describe_iquestcoder(const files::JsonReader& config) {
   return decoder.finish();
 }
 
+// Some of its GGUFs hold the MLP's norm under another name.
+constexpr std::array<TensorNames, 1> kOtherMlpNorm{{{Role::kMlpNorm, "", "blk.{}.post_attention_norm"}}};
+constexpr auto kSeedOssNames = joined_names(kLlamaNames, kOtherMlpNorm);
+
+nlohmann::json seed_oss_from_gguf(const files::GgufFile& file) {
+  nlohmann::json config = llama_line_from_gguf(file, "seed_oss");
+  config["architectures"] = {"SeedOssForCausalLM"};
+  config["attention_bias"] = file.contains("blk.0.attn_q.bias");
+  config["attention_out_bias"] = file.contains("blk.0.attn_output.bias");
+  config["mlp_bias"] = file.contains("blk.0.ffn_up.bias");
+  return config;
+}
+
+nlohmann::json arcee_from_gguf(const files::GgufFile& file) {
+  nlohmann::json config = llama_line_from_gguf(file, "arcee");
+  config["architectures"] = {"ArceeForCausalLM"};
+  config["hidden_act"] = "relu2";
+  return config;
+}
+
 nlohmann::json config_from_gguf(const files::GgufFile& file) {
   nlohmann::json config = llama_line_from_gguf(file, "llama", {.experts = true});
   const GgufMetadata metadata(file, "llama");
@@ -107,14 +128,19 @@ constinit const Architecture kLlama = {
 
 constinit const Architecture kSeedOss = {
     .model_type = "seed_oss",
-    .names = kLlamaNames,
+    .gguf_architecture = "seed_oss",
+    .names = kSeedOssNames,
     .describe = describe_seed_oss,
+    .config_from_gguf = seed_oss_from_gguf,
 };
 
 constinit const Architecture kArcee = {
     .model_type = "arcee",
+    .gguf_architecture = "arcee",
     .names = kLlamaNames,
     .describe = describe_arcee,
+    .config_from_gguf = arcee_from_gguf,
+    .gguf_interleaves_rope = true,
 };
 
 constinit const Architecture kHelium = {

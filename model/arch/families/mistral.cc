@@ -6,6 +6,7 @@
 
 #include "model/arch/architectures.h"
 #include "model/arch/decoder_config.h"
+#include "model/arch/gguf_config.h"
 #include "model/arch/mixtures/latent.h"
 
 namespace ballast::model {
@@ -54,6 +55,19 @@ ModelSpec describe_mistral3(const files::JsonReader& config) {
 constexpr std::array<TensorNames, 1> kOtherHead{{{Role::kHead, "language_model.lm_head", ""}}};
 constexpr auto kNamesBesideImages = joined_names(joined_names(kLlamaNames, kOtherHead), kLatentMixtureNames);
 
+nlohmann::json ministral3_from_gguf(const files::GgufFile& file) {
+  nlohmann::json config = llama_line_from_gguf(file, "mistral3");
+  const GgufMetadata metadata(file, "mistral3");
+  config["model_type"] = kMinistral3.model_type;
+  config["architectures"] = {"Ministral3ForCausalLM"};
+  nlohmann::json& rope = config["rope_parameters"];
+  if (rope["rope_type"] != "yarn") metadata.fail("rope.scaling.type", "must be 'yarn'");
+  // Not written into a GGUF: that all published models have the same for both.
+  rope["mscale"] = rope["mscale_all_dim"] = metadata.number("rope.scaling.yarn_log_multiplier", 1.0);
+  rope["llama_4_scaling_beta"] = metadata.number("attention.temperature_scale", 0.0);
+  return config;
+}
+
 }  // namespace
 
 constinit const Architecture kMistral = {
@@ -70,8 +84,11 @@ constinit const Architecture kMinistral = {
 
 constinit const Architecture kMinistral3 = {
     .model_type = "ministral3",
+    .gguf_architecture = "mistral3",
     .names = kLlamaNames,
     .describe = describe_ministral3,
+    .config_from_gguf = ministral3_from_gguf,
+    .gguf_interleaves_rope = true,
 };
 
 constinit const Architecture kMistral3 = {

@@ -75,6 +75,16 @@ ModelSpec describe_flex_olmo(const files::JsonReader& config) {
   return spec;
 }
 
+nlohmann::json olmoe_from_gguf(const files::GgufFile& file) {
+  nlohmann::json config = llama_line_from_gguf(file, "olmoe", {.experts = true});
+  const GgufMetadata metadata(file, "olmoe");
+  config["architectures"] = {"OlmoeForCausalLM"};
+  config["num_experts"] = metadata.size("expert_count");
+  config["num_experts_per_tok"] = metadata.size("expert_used_count");
+  config["norm_topk_prob"] = false;  // what llama.cpp does, which has no key for it
+  return config;
+}
+
 // Both say "olmo2".
 nlohmann::json olmo2_from_gguf(const files::GgufFile& file) {
   nlohmann::json config = llama_line_from_gguf(file, "olmo2", {.window = true});
@@ -117,9 +127,11 @@ constinit const Architecture kOlmo3 = {
 
 constinit const Architecture kOlmoe = {
     .model_type = "olmoe",
+    .gguf_architecture = "olmoe",
     .names = kMixtureNames,
     .fused = kFusedExperts,
     .describe = describe_olmoe,
+    .config_from_gguf = olmoe_from_gguf,
 };
 
 constinit const Architecture kFlexOlmo = {

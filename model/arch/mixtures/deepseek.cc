@@ -19,6 +19,8 @@ namespace ballast::model {
 namespace {
 
 constexpr auto kPlainNames = joined_names(kLlamaNames, kSharedExpertNames);
+constexpr std::array<TensorNames, 1> kGgufMlpNorm{{{Role::kMlpNorm, "", "blk.{}.post_attention_norm"}}};
+constexpr auto kGlm4Names = joined_names(kPlainNames, kGgufMlpNorm);
 
 // The norms of the latent vectors have this whatever rms_norm_eps says (as transformers and DeepSeek's own code).
 constexpr double kLatentEpsilon = 1e-6;
@@ -228,8 +230,10 @@ constinit const Architecture kGlm4MoeLite = {
 
 constinit const Architecture kGlm4Moe = {
     .model_type = "glm4_moe",
-    .names = kPlainNames,
+    .gguf_architecture = "glm4moe",
+    .names = kGlm4Names,
     .describe = describe_glm4,
+    .config_from_gguf = glm4_moe_from_gguf,
 };
 
 constinit const Architecture kDots1 = {

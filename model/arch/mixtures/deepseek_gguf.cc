@@ -76,4 +76,19 @@ nlohmann::json deepseek_from_gguf(const files::GgufFile& file) {
   return config;
 }
 
+nlohmann::json glm4_moe_from_gguf(const files::GgufFile& file) {
+  nlohmann::json config =
+      llama_line_from_gguf(file, kGlm4Moe.gguf_architecture, {.experts = true, .partial_rotation = true});
+  const GgufMetadata metadata(file, kGlm4Moe.gguf_architecture);
+  if (metadata.has("rope.dimension_sections")) {
+    metadata.fail("rope.dimension_sections", "models that see are not supported in a GGUF of this family");
+  }
+  config["model_type"] = kGlm4Moe.model_type;
+  config["architectures"] = {"Glm4MoeForCausalLM"};
+  config["attention_bias"] = file.contains("blk.0.attn_q.bias");
+  config["use_qk_norm"] = file.contains("blk.0.attn_q_norm.weight");
+  set_experts(metadata, true, config);
+  return config;
+}
+
 }  // namespace ballast::model

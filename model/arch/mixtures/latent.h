@@ -45,6 +45,9 @@ ModelSpec describe_mistral4(const files::JsonReader& config);
 /// The config.json of a GGUF that says "deepseek2": of DeepSeek-V2 or V3.
 nlohmann::json deepseek_from_gguf(const files::GgufFile& file);
 
+/// The same of one that says "glm4moe".
+nlohmann::json glm4_moe_from_gguf(const files::GgufFile& file);
+
 }  // namespace ballast::model
 
 #endif  // BALLAST_MODEL_ARCH_MIXTURES_LATENT_H_

@@ -10,6 +10,7 @@
 
 #include "error_message.h"
 #include "file_bytes.h"
+#include "model/arch/gguf_config.h"
 #include "temporary_directory.h"
 
 namespace ballast::model {
@@ -228,10 +229,10 @@ TEST_CASE("a GGUF's factors that are not Llama 3's are refused") {
         Contains("rope_freqs.weight: holds other factors than Llama 3's"));
   CHECK(error_message([&] { from_gguf(changed_factor, 128); }) ==
         Contains("rope_freqs.weight: has shape [32], expected [64]"));
-  const auto yarn =
-      test::write_file(directory / "y.gguf", test::GgufBytes().string("llama.rope.scaling.type", "yarn").bytes());
-  CHECK(error_message([&] { from_gguf(yarn, 64); }) ==
-        Contains("llama.rope.scaling.type: 'yarn' is not supported; supported: none, linear"));
+  const auto longrope =
+      test::write_file(directory / "y.gguf", test::GgufBytes().string("llama.rope.scaling.type", "longrope").bytes());
+  CHECK(error_message([&] { from_gguf(longrope, 64); }) ==
+        Contains("llama.rope.scaling.type: 'longrope' is not supported; supported: none, linear, yarn"));
 }
 
 TEST_CASE("what stretches texts beyond the context only, or tells images apart, leaves texts as they are") {

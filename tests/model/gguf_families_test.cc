@@ -1,0 +1,122 @@
+// GGUFs of families that have no golden one: their golden directories, written as llama.cpp's converter writes them.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "error_message.h"
+#include "gguf_model.h"
+#include "model/model.h"
+#include "model/source/model_source.h"
+#include "model_runs.h"
+#include "temporary_directory.h"
+
+namespace ballast::model {
+namespace {
+
+using nlohmann::json;
+using test::Contains;
+using test::golden_model;
+
+struct Family {
+  const char* golden;
+  const char* architecture;  ///< of the GGUF
+  const char* metadata;      ///< beside what `sizes` says, or in its place; keys without the architecture
+};
+
+/// What all have, from a config.json.
+json sizes(const json& config) {
+  const std::size_t heads = config["num_attention_heads"];
+  return {{"block_count", config["num_hidden_layers"]},
+          {"context_length", config["max_position_embeddings"]},
+          {"embedding_length", config["hidden_size"]},
+          {"feed_forward_length", config["intermediate_size"]},
+          {"attention.head_count", heads},
+          {"attention.head_count_kv", config.value("num_key_value_heads", heads)},
+          {"attention.layer_norm_rms_epsilon", config.value("rms_norm_eps", config.value("norm_eps", 1e-5))},
+          {"attention.layer_norm_epsilon", config.value("layer_norm_eps", 1e-5)}};
+}
+
+json metadata_of(const Family& family, const json& config, const json& change) {
+  json metadata = {{"general.architecture", family.architecture}};
+  json values = sizes(config);
+  values.update(json::parse(family.metadata));
+  values.update(change);
+  for (const auto& [key, value] : values.items()) metadata[std::string(family.architecture) + "." + key] = value;
+  return metadata;
+}
+
+// Qwen3.5's last block is one that predicts further tokens.
+constexpr Family kFamilies[] = {
+    {"gemma", "gemma", R"({"attention.key_length": 12, "attention.value_length": 12})"},
+    {"granite", "granite",
+     R"({"attention.scale": 0.2, "embedding_scale": 3.0, "residual_scale": 0.4, "logit_scale": 1.7})"},
+    {"granitemoe", "granitemoe",
+     R"({"attention.scale": 0.2, "embedding_scale": 3.0, "residual_scale": 0.4, "logit_scale": 1.7,
+            "expert_count": 4, "expert_used_count": 2})"},
+    {"mixtral", "llama", R"({"expert_count": 4, "expert_used_count": 2, "rope.freq_base": 1000000.0})"},
+    {"qwen2_moe", "qwen2moe", R"({"expert_count": 4, "expert_used_count": 2, "expert_feed_forward_length": 8,
+            "expert_shared_feed_forward_length": 12})"},
+    {"phi", "phi2", R"({"rope.dimension_count": 4})"},
+    {"gpt_neox", "gptneox", R"({"rope.dimension_count": 4, "use_parallel_residual": true})"},
+    {"stablelm", "stablelm", R"({"rope.dimension_count": 4, "use_parallel_residual": false})"},
+    {"cohere", "command-r", R"({"logit_scale": 0.3, "rope.freq_base": 500000.0})"},
+    {"olmo2", "olmo2", R"({})"},
+    {"olmo3", "olmo2", R"({"attention.sliding_window": 5, "attention.sliding_window_pattern": [true, false],
+            "rope.scaling.type": "yarn", "rope.scaling.factor": 4.0,
+            "rope.scaling.original_context_length": 16})"},
+    {"lfm2", "lfm2", R"({"attention.head_count_kv": [0, 1], "feed_forward_length": 8, "rope.freq_base": 1000000.0,
+            "shortconv.l_cache": 3})"},
+    {"deepseek_v3", "deepseek2",
+     R"({"attention.head_count_kv": 1, "attention.key_length_mla": 10, "attention.value_length_mla": 5,
+            "attention.q_lora_rank": 9, "attention.kv_lora_rank": 10, "rope.dimension_count": 4,
+            "expert_count": 6, "expert_used_count": 2, "expert_group_count": 3,
+            "expert_group_used_count": 2, "expert_shared_count": 1, "expert_feed_forward_length": 8,
+            "expert_weights_scale": 2.5, "expert_weights_norm": true, "leading_dense_block_count": 1})"},
+    {"qwen3_5_text", "qwen35", R"({"attention.key_length": 16, "attention.value_length": 16, "rope.dimension_count": 4,
+            "attention.recurrent_layers": [true, false, false], "block_count": 3,
+            "nextn_predict_layers": 1, "ssm.conv_kernel": 4, "ssm.state_size": 6, "ssm.group_count": 2,
+            "ssm.time_step_rank": 4, "ssm.inner_size": 40})"},
+};
+
+std::filesystem::path write_gguf(const Family& family, const test::TemporaryDirectory& directory,
+                                 const json& change = json::object()) {
+  const ModelSource source(golden_model(family.golden));
+  const test::GgufModel model(source, architecture_for_model_type(source.architecture().model_type, "test"));
+  return test::write_file(directory / "m.gguf", model.bytes(metadata_of(family, source.config(), change)));
+}
+
+TEST_CASE("a GGUF of a family gives the logits of its directory") {
+  for (const Family& family : kFamilies) {
+    CAPTURE(family.golden);
+    const test::TemporaryDirectory directory;
+    Model model(write_gguf(family, directory));
+    const test::Golden golden = test::read_golden(family.golden);
+    CHECK(test::relative_error(test::run_at_once(model, golden.ids[0]), golden.logits[0]) <= 1e-4);
+  }
+}
+
+TEST_CASE("metadata of a GGUF that its family needs is named when it is missing or wrong") {
+  const auto refusal = [](const std::string& golden, const std::string& key, const json& value) {
+    const Family& family = *std::ranges::find(kFamilies, golden, &Family::golden);
+    const test::TemporaryDirectory directory;
+    return test::error_message([&] { const ModelSource source(write_gguf(family, directory, {{key, value}})); });
+  };
+  CHECK(refusal("qwen3_5_text", "ssm.inner_size", 41) ==
+        Contains("qwen35.ssm.inner_size: must be a multiple of ssm.time_step_rank"));
+  CHECK(refusal("qwen3_5_text", "nextn_predict_layers", 3) ==
+        Contains("qwen35.nextn_predict_layers: must be less than block_count"));
+  CHECK(refusal("deepseek_v3", "attention.key_length_mla", 4) ==
+        Contains("deepseek2.attention.key_length_mla: must be more than rope.dimension_count"));
+  CHECK(refusal("lfm2", "attention.head_count_kv", json::array({0, 0})) ==
+        Contains("lfm2.attention.head_count_kv: is 0 for all layers"));
+  CHECK(refusal("olmo2", "rope.scaling.type", "longrope") ==
+        Contains("'longrope' is not supported; supported: none, linear, yarn"));
+  CHECK(refusal("gemma", "attention.sliding_window", 5) == Contains("a window is not supported in a GGUF"));
+  CHECK(refusal("phi", "rope.dimension_count", 3) == Contains("it must be an even number"));
+}
+
+}  // namespace
+}  // namespace ballast::model
