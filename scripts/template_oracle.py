@@ -1,4 +1,4 @@
-"""Chat templates as transformers renders them, and as tests/support/render_main.cc does."""
+"""Chat templates as transformers renders them, and as tests/support/programs/render_main.cc does."""
 
 import datetime
 import json
