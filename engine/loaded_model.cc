@@ -4,18 +4,31 @@
 #include <malloc.h>
 #endif
 
+#include <string>
 #include <utility>
 
 #include "ballast/error.h"
+#include "files/text_file.h"
+#include "files/utf8.h"
 #include "text/tokenizer_check.h"
 
 namespace ballast::engine {
 
 namespace {
 
+std::string read_chat_template(const std::filesystem::path& file) {
+  std::string chat_template = files::read_text_file(file);
+  if (!files::is_utf8(chat_template)) throw Error(file.string(), "is not UTF-8");
+  return chat_template;
+}
+
 // Parsing leaves several times what the tokenizer takes, free but in the process.
-std::unique_ptr<text::Tokenizer> tokenizer_without_leavings(const model::ModelSource& source) {
+std::unique_ptr<text::Tokenizer> tokenizer_without_leavings(const model::ModelSource& source,
+                                                            const ModelOptions& options) {
   std::unique_ptr<text::Tokenizer> tokenizer = model::read_tokenizer(source);
+  if (tokenizer == nullptr) return tokenizer;
+  tokenizer->forget_files();
+  if (!options.chat_template.empty()) tokenizer->set_chat_template(read_chat_template(options.chat_template));
 #ifdef __GLIBC__
   ::malloc_trim(0);
 #endif
@@ -27,7 +40,7 @@ std::unique_ptr<text::Tokenizer> tokenizer_without_leavings(const model::ModelSo
 // The tokenizer comes first: what reading it takes for a moment is gone before the weights come.
 LoadedModel::LoadedModel(std::unique_ptr<model::ModelSource> source, const ModelOptions& options)
     : path(source->checkpoint().path()),
-      own_tokenizer(tokenizer_without_leavings(*source)),
+      own_tokenizer(tokenizer_without_leavings(*source, options)),
       model(std::move(source), model::FloatLayout::kPanels, options),
       engine(model) {}
 

@@ -14,7 +14,7 @@ namespace ballast::files {
 namespace {
 
 // Elements that one thread decodes at a time: whole blocks of every type, and small enough to be checked in cache.
-constexpr std::size_t kChunk = 16 * 1024;
+constexpr std::size_t kChunk = std::size_t{16} * 1024;
 
 std::optional<kernels::FloatType> float_type(DType dtype) {
   switch (dtype) {

@@ -61,7 +61,7 @@ class Workspace {
 };
 
 /// What conversions and comparisons refer to: a GGUF's matrices and their inputs in floats.
-inline constexpr ModelOptions kAllFloats = {.activations = ModelOptions::Activations::kFloat};
+inline const ModelOptions kAllFloats = {.activations = ModelOptions::Activations::kFloat};
 
 /// Where a model's plain matrices lie.
 enum class FloatLayout {

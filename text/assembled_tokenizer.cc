@@ -1,6 +1,7 @@
 #include "text/assembled_tokenizer.h"
 
 #include <algorithm>
+#include <cassert>
 #include <iterator>
 #include <set>
 #include <utility>
@@ -87,10 +88,19 @@ class AssembledTokenizer : public Tokenizer {
   }
 
   std::vector<TokenizerFile> files() const override {
+    assert(!source_.tokenizer_data.empty());
     return {{data_name_, source_.tokenizer_data}, {"tokenizer_config.json", source_.config.dump(2) + "\n"}};
+  }
+  void forget_files() override {
+    source_.tokenizer_data = {};
+    source_.config = {};
   }
   const std::string& chat_template() const override { return source_.chat_template; }
   const std::string& tool_chat_template() const override { return source_.tool_chat_template; }
+  void set_chat_template(std::string chat_template) override {
+    source_.chat_template = std::move(chat_template);
+    source_.tool_chat_template.clear();
+  }
 
  private:
   // Some kinds of encoders find special tokens themselves: normalized ones, SentencePiece's own. Where one has a byte
@@ -99,9 +109,12 @@ class AssembledTokenizer : public Tokenizer {
                       std::vector<int>& ids) const {
     std::vector<int> more;
     encoder_->encode(text, begins_input, more);
-    std::set<std::size_t> cuts;
+    std::set<int> special;
     for (const int id : more) {
-      if (plain.empty() || !is_special(id)) continue;
+      if (!plain.empty() && is_special(id)) special.insert(id);
+    }
+    std::set<std::size_t> cuts;
+    for (const int id : special) {
       const std::string& token = bytes_[static_cast<std::size_t>(id)];
       for (std::size_t at = text.find(token); !token.empty() && at < text.size(); at = text.find(token, at + 1)) {
         if (overlaps_any(plain, at, at + token.size())) cuts.insert(at + files::utf8_step(text, at).length);

@@ -20,7 +20,7 @@ struct TokenizerFile {
   std::string content;
 };
 
-/// Immutable; safe to use from several threads.
+/// Once it is shared immutable, and safe to use from several threads.
 class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
@@ -66,11 +66,17 @@ class Tokenizer {
   /// configuration includes the chat template wherever that was.
   virtual std::vector<TokenizerFile> files() const = 0;
 
+  /// Frees what is kept for files(), which is not asked for any more. Before several threads use the tokenizer.
+  virtual void forget_files() = 0;
+
   /// The chat template's Jinja text, empty when the model has none.
   virtual const std::string& chat_template() const = 0;
 
   /// The one for conversations with tools, where the model has one of its own; else empty.
   virtual const std::string& tool_chat_template() const = 0;
+
+  /// Another one for all conversations. Before several threads use the tokenizer.
+  virtual void set_chat_template(std::string chat_template) = 0;
 };
 
 /// The text of `ids`, special tokens left out.

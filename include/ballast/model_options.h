@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 
 namespace ballast {
 
@@ -12,6 +13,9 @@ struct ModelOptions {
   /// codes, or floats, for which the matrices are decoded. Directories that ballast wrote say this themselves.
   enum class Activations { kInt8, kInt16, kFloat };
   Activations activations = Activations::kInt8;
+
+  /// A file with the Jinja text of a chat template, in place of the model's own. Empty: that one.
+  std::filesystem::path chat_template{};
 
   /// Bytes for experts in memory: the others are read from the model's files when a token is sent to them, and the ones
   /// that were not used for the longest time make room. What the model computes is the same, to the bit. 0: all experts

@@ -128,9 +128,9 @@ TEST_CASE("floats of 16 and 32 bits decode exactly, for any number of threads an
 }
 
 TEST_CASE("the first value that is not finite is named by its index") {
-  std::vector<float> values(3 * 40'000, 1.0f);
-  values[2 * 40'000 + 17] = std::numeric_limits<float>::quiet_NaN();
-  values[2 * 40'000 + 19] = std::numeric_limits<float>::infinity();
+  std::vector<float> values(std::size_t{3} * 40'000, 1.0f);
+  values[std::size_t{2} * 40'000 + 17] = std::numeric_limits<float>::quiet_NaN();
+  values[std::size_t{2} * 40'000 + 19] = std::numeric_limits<float>::infinity();
   std::vector<float> decoded(values.size());
   const auto refusal = [&] {
     return error_message(

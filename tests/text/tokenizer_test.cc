@@ -232,5 +232,18 @@ TEST_CASE("a directory's files belong together, config.json names bos and eos wh
   CHECK_FALSE(tokenizer->bos().has_value());
 }
 
+TEST_CASE("a tokenizer takes another chat template for its own ones, and works without its files") {
+  const json named = {
+      {"chat_template", {{{"name", "default"}, {"template", "a"}}, {{"name", "tool_use"}, {"template", "b"}}}}};
+  const std::unique_ptr<Tokenizer> tokenizer = make_tiny_tokenizer(tiny_tokenizer_json(), named);
+  CHECK(tokenizer->tool_chat_template() == "b");
+  const std::vector<int> ids = tokenizer->encode("the cat");
+  tokenizer->forget_files();
+  tokenizer->set_chat_template("c");
+  CHECK(tokenizer->chat_template() == "c");
+  CHECK(tokenizer->tool_chat_template().empty());
+  CHECK(tokenizer->encode("the cat") == ids);
+}
+
 }  // namespace
 }  // namespace ballast::text

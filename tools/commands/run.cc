@@ -30,17 +30,19 @@ struct RunFlags {
   std::size_t context = 0;
   bool chat = false;
   std::string system;
+  std::filesystem::path chat_template;
   JobFlags job;
 };
 
 int run_run(const RunFlags& flags) {
   if (!flags.prompt && !flags.chat) throw UsageError("-p PROMPT is missing (-p - reads it from standard input)");
-  if (!flags.chat && (!flags.system.empty() || !flags.options.template_arguments.empty())) {
-    throw UsageError("--system and --template-args are for --chat");
-  }
+  const bool of_chat =
+      !flags.system.empty() || !flags.options.template_arguments.empty() || !flags.chat_template.empty();
+  if (!flags.chat && of_chat) throw UsageError("--system, --chat-template and --template-args are for --chat");
   use_processor(flags.job);
   ModelOptions options = model_options(flags.model_flags);
   options.context = flags.context;
+  options.chat_template = flags.chat_template;
   const Model model(flags.model, options);
   Generator generator = flags.draft ? Generator(model, Model(*flags.draft)) : Generator(model);
   const auto tell_experts = [&] {
@@ -110,6 +112,7 @@ void add_run(CLI::App& program, Action& action) {
   command->add_flag("--chat", flags->chat, "Answer the prompt as a chat message; without -p each line of input is one");
   command->add_option("--system", flags->system, "With --chat: the message that tells the model how to answer")
       ->type_name("TEXT");
+  add_chat_template_flag(*command, flags->chat_template);
   command
       ->add_option("--template-args", flags->options.template_arguments,
                    "With --chat: what the model's chat template is given, as '{\"enable_thinking\": false}'")

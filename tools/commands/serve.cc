@@ -26,6 +26,7 @@ struct ServeFlags {
   ServeOptions options;
   std::string cache_memory;
   ModelFlags model_flags;
+  std::filesystem::path chat_template;
   std::size_t context = 0;
   double target_itl = 150;  // milliseconds
   JobFlags job;
@@ -51,6 +52,7 @@ int run_serve(ServeFlags& flags) {
   if (!flags.cache_memory.empty()) flags.options.cache_bytes = parse_bytes(memory_flag, flags.cache_memory);
   flags.options.model = model_options(flags.model_flags);
   flags.options.model.context = flags.context;
+  flags.options.model.chat_template = flags.chat_template;
   flags.options.target_itl = flags.target_itl / 1000;
   flags.options.threads = flags.job.threads;
   flags.options.log = [](std::string_view line) { print_message(std::string(line) + "\n"); };
@@ -108,6 +110,7 @@ void add_serve(CLI::App& program, Action& action) {
   add_access_flags(*command, flags->options);
   command->add_option("--name", flags->options.model_name, "What clients call the model [its path's last part]")
       ->type_name("NAME");
+  add_chat_template_flag(*command, flags->chat_template);
   add_cache_type_flag(*command, flags->options.cache_type);
   add_limit_flags(*command, *flags);
   command->add_option("--stats", flags->options.statistics, "What calibrate measured, to be shown on the page")

@@ -30,6 +30,10 @@ void add_model_flags(CLI::App& command, ModelFlags& flags) {
       ->type_name("SIZE");
 }
 
+void add_chat_template_flag(CLI::App& command, std::filesystem::path& file) {
+  command.add_option("--chat-template", file, "Jinja text of a chat template [the model's own]")->type_name("FILE");
+}
+
 ModelOptions model_options(const ModelFlags& flags) {
   ModelOptions options;
   options.activations = flags.activations;

@@ -3,6 +3,7 @@
 #define BALLAST_TOOLS_FLAGS_MODEL_FLAGS_H_
 
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <string>
 
 #include "ballast/model_options.h"
@@ -16,6 +17,9 @@ struct ModelFlags {
 
 /// --activations and --expert-memory.
 void add_model_flags(CLI::App& command, ModelFlags& flags);
+
+/// --chat-template: ModelOptions::chat_template.
+void add_chat_template_flag(CLI::App& command, std::filesystem::path& file);
 
 /// Throws UsageError.
 ModelOptions model_options(const ModelFlags& flags);

@@ -84,7 +84,12 @@ def check_chat(suite: Suite) -> None:
               for more in (("-p", "a"), ("-p", "a", "--system", "b"), ("-p", "a<|im_end|>"))]
     suite.check("a system message comes before the others", tokens[1] > tokens[0] + 4, tokens)
     suite.check("a special token in a message is text", tokens[2] > tokens[0] + 2, tokens)
-    for name, wrong in (("arguments of a template that are no object", ("--chat", "--template-args", "[]")),
+    (suite.work / "bare.jinja").write_text("{{ messages[-1].content }}", encoding="utf-8")
+    bare = suite.succeeds("run", "phi", "--chat", "--chat-template", "bare.jinja", "-p", "a", "-n", 1)
+    suite.same("another chat template takes the place of the model's", re.search(r"prompt: (\d+) token", bare.err)[1], "1")
+    for name, wrong in (("a chat template that is not there", ("--chat", "--chat-template", "missing.jinja")),
+                        ("a chat template without a chat", ("--chat-template", "bare.jinja")),
+                        ("arguments of a template that are no object", ("--chat", "--template-args", "[]")),
                         ("a system message without a chat", ("--system", "x"))):
         refused = suite.run("run", "phi", "-p", "a", *wrong)
         suite.check(f"{name}: one line", refused.code != 0 and refused.out == "" and refused.err.startswith("ballast: "), refused)
