@@ -15,7 +15,7 @@ namespace {
 const std::filesystem::path kModels = std::filesystem::path(BALLAST_TEST_DATA) / "models";
 
 // Both models have a context of 64.
-constexpr BenchmarkOptions kBeyondContext{.prompt = 8, .generate = 4, .depth = 100, .repetitions = 1, .cache = {}};
+const BenchmarkOptions kBeyondContext{.prompt = 8, .generate = 4, .depth = 100, .repetitions = 1, .cache = {}};
 
 TEST_CASE("speed is measured after more tokens than the context where positions are rotated") {
   const Benchmark measured = benchmark(kModels / "llama", kBeyondContext);
