@@ -2,7 +2,7 @@
 """Compares ballast's values of random GGUF blocks with those of the `gguf` package, bit for bit.
 
 Every bit is random, so that one scale in 32 is infinite or not a number; values that are not numbers count as equal.
-Needs build/release/tests/decode_blocks and: pip install gguf safetensors numpy.
+Needs build/release/decode_blocks and: pip install gguf safetensors numpy.
 """
 
 import argparse
@@ -18,7 +18,7 @@ CHUNK = 10_000  # blocks
 
 
 def main() -> None:
-    default = pathlib.Path(__file__).resolve().parent.parent / "build/release/tests/decode_blocks"
+    default = pathlib.Path(__file__).resolve().parent.parent / "build/release/decode_blocks"
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--decoder", type=pathlib.Path, default=default)
     parser.add_argument("--blocks", type=int, default=100_000, help="of each type")
