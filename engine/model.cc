@@ -21,6 +21,8 @@ constexpr std::size_t kRows = 64;
 /// Runs ids as a sequence of its own and calls use(first, logits of the rows from first on) until the last row.
 void for_each_row_block(const model::Model& model, engine::Engine& engine, std::span<const int> ids,
                         const std::function<void(std::size_t, std::span<const float>)>& use) {
+  if (!model.spec().has_head)
+    throw Error(model.source().checkpoint().path().string(), "has no head, which gives logits");
   if (ids.empty()) throw Error("token ids", "there are none");
   if (ids.size() > model.context_length()) {
     throw Error("token ids", std::to_string(ids.size()) + " do not fit the model's context of " +

@@ -15,11 +15,12 @@ namespace {
 
 /// What a run is compared with.
 struct Expected {
+  std::string name;  ///< of the tensor
   std::size_t batch = 0;
   std::size_t tokens = 0;
-  std::size_t vocab_size = 0;
+  std::size_t width = 0;      ///< of the vocabulary, or of hidden values
   std::vector<int> ids;       ///< [batch][tokens]
-  std::vector<float> logits;  ///< [batch][tokens][vocab]
+  std::vector<float> values;  ///< [batch][tokens][width]
 };
 
 std::vector<int> read_ids(const TensorView& view, const std::string& context) {
@@ -43,23 +44,24 @@ std::vector<int> read_ids(const TensorView& view, const std::string& context) {
   return ids;
 }
 
-Expected read_expected(const std::filesystem::path& path, std::size_t vocab_size) {
+/// What a model without a head gives is compared under the name that transformers has for it.
+Expected read_expected(const std::filesystem::path& path, const ModelSpec& spec) {
   const files::SafetensorsFile file(path);
+  Expected expected{.name = spec.has_head ? "logits" : "last_hidden_state", .ids = {}, .values = {}};
   const TensorView& ids = file.tensor("input_ids");
-  const TensorView& logits = file.tensor("logits");
-  Expected expected;
+  const TensorView& values = file.tensor(expected.name);
   expected.ids = read_ids(ids, path.string() + ": input_ids");
   expected.batch = static_cast<std::size_t>(ids.shape[0]);
   expected.tokens = static_cast<std::size_t>(ids.shape[1]);
-  expected.vocab_size = vocab_size;
-  const Shape wanted = {ids.shape[0], ids.shape[1], static_cast<std::int64_t>(vocab_size)};
-  if (logits.shape != wanted) {
-    throw Error(path.string() + ": logits",
-                "has shape " + shape_string(logits.shape) + ", the model gives " + shape_string(wanted));
+  expected.width = spec.has_head ? spec.vocab_size : spec.hidden_size;
+  const Shape wanted = {ids.shape[0], ids.shape[1], static_cast<std::int64_t>(expected.width)};
+  if (values.shape != wanted) {
+    throw Error(path.string() + ": " + expected.name,
+                "has shape " + shape_string(values.shape) + ", the model gives " + shape_string(wanted));
   }
   if (expected.ids.empty()) throw Error(path.string() + ": input_ids", "is empty");
-  expected.logits.resize(static_cast<std::size_t>(element_count(logits.shape)));
-  files::decode_floats(logits, path.string() + ": logits", expected.logits.data());
+  expected.values.resize(static_cast<std::size_t>(element_count(values.shape)));
+  files::decode_floats(values, path.string() + ": " + expected.name, expected.values.data());
   return expected;
 }
 
@@ -76,35 +78,44 @@ double standard_deviation(const std::vector<float>& values) {
 
 Verification verify(const std::filesystem::path& path, const std::filesystem::path& expected_path, double tolerance) {
   auto source = std::make_unique<model::ModelSource>(path);
-  const Expected expected = read_expected(expected_path, source->spec().vocab_size);
+  const Expected expected = read_expected(expected_path, source->spec());
   source->lengthen_for(expected.tokens);
   const model::Model model(std::move(source));
   eval::SequenceRunner runner(model, model.make_exact_state(expected.tokens));
 
-  Verification result;
+  Verification result{.of_logits = model.spec().has_head};
+  model::Workspace workspace;
   std::size_t same_top = 0;
   for (std::size_t b = 0; b < expected.batch; ++b) {
     runner.restart();
-    runner.run(std::span(expected.ids).subspan(b * expected.tokens, expected.tokens));
+    const std::span<const float> hidden =
+        runner.run(std::span(expected.ids).subspan(b * expected.tokens, expected.tokens));
+    const std::size_t hidden_size = model.spec().hidden_size;
     for (std::size_t first = 0; first < expected.tokens; first += eval::kLogitRows) {
       const std::size_t count = std::min(eval::kLogitRows, expected.tokens - first);
-      const std::span<const float> logits = runner.logits(first, count);
+      const std::span<const float> rows =
+          result.of_logits ? runner.logits(first, count)
+                           : model.normalized(hidden.subspan(first * hidden_size, count * hidden_size), workspace);
       for (std::size_t i = 0; i < count; ++i) {
-        const float* got = logits.data() + i * expected.vocab_size;
-        const float* wanted = expected.logits.data() + ((b * expected.tokens) + first + i) * expected.vocab_size;
-        for (std::size_t v = 0; v < expected.vocab_size; ++v) {
-          const double error = std::abs(double{got[v]} - double{wanted[v]});
-          if (!std::isfinite(error)) throw Error(path.string(), "gives logits that are not finite");
+        const float* got = rows.data() + i * expected.width;
+        const float* wanted = expected.values.data() + ((b * expected.tokens) + first + i) * expected.width;
+        for (std::size_t c = 0; c < expected.width; ++c) {
+          const double error = std::abs(double{got[c]} - double{wanted[c]});
+          if (!std::isfinite(error))
+            throw Error(path.string(),
+                        std::string("gives ") + (result.of_logits ? "logits" : "values") + " that are not finite");
           result.max_abs_error = std::max(result.max_abs_error, error);
         }
-        result.kl_mean += kernels::kl_divergence(wanted, got, expected.vocab_size);
-        same_top += kernels::argmax(wanted, expected.vocab_size) == kernels::argmax(got, expected.vocab_size) ? 1 : 0;
+        if (!result.of_logits) continue;
+        result.kl_mean += kernels::kl_divergence(wanted, got, expected.width);
+        same_top += kernels::argmax(wanted, expected.width) == kernels::argmax(got, expected.width) ? 1 : 0;
       }
     }
   }
   const auto positions = static_cast<double>(expected.ids.size());
-  const double spread = standard_deviation(expected.logits);
-  if (spread == 0) throw Error(expected_path.string() + ": logits", "are all the same: nothing to compare with");
+  const double spread = standard_deviation(expected.values);
+  if (spread == 0)
+    throw Error(expected_path.string() + ": " + expected.name, "are all the same: nothing to compare with");
   result.relative_error = result.max_abs_error / spread;
   result.kl_mean /= positions;
   result.top1_agreement = static_cast<double>(same_top) / positions;
@@ -113,12 +124,14 @@ Verification verify(const std::filesystem::path& path, const std::filesystem::pa
 }
 
 std::string verification_json(const Verification& verification) {
-  return nlohmann::json{{"max_abs_error", verification.max_abs_error},
-                        {"relative_error", verification.relative_error},
-                        {"kl_mean", verification.kl_mean},
-                        {"top1_agreement", verification.top1_agreement},
-                        {"ok", verification.ok}}
-      .dump();
+  nlohmann::json json = {{"max_abs_error", verification.max_abs_error},
+                         {"relative_error", verification.relative_error},
+                         {"ok", verification.ok}};
+  if (verification.of_logits) {
+    json["kl_mean"] = verification.kl_mean;
+    json["top1_agreement"] = verification.top1_agreement;
+  }
+  return json.dump();
 }
 
 }  // namespace ballast

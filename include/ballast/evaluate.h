@@ -102,6 +102,7 @@ Evaluation evaluate(const std::filesystem::path& model, const EvaluateOptions& o
 std::string evaluation_json(const Evaluation& evaluation);
 
 struct Verification {
+  bool of_logits = true;  ///< else of hidden values, which have no divergence and no top token
   double max_abs_error = 0;
   double relative_error = 0;  ///< max |a - b| / std(expected)
   double kl_mean = 0;

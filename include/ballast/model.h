@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "ballast/chat.h"
+#include "ballast/embed.h"
 #include "ballast/model_options.h"
 #include "ballast/spec.h"
 #include "ballast/tensor.h"
@@ -62,12 +63,17 @@ class Model {
   std::string chat_prompt(std::span<const ChatMessage> messages) const;
 
   /// Logits [ids.size()][vocab_size] of a sequence of its own, with a cache in F32. Throws Error for an id that is not
-  /// in the vocabulary, for more tokens than the context has, and for logits that are not finite.
+  /// in the vocabulary, for more tokens than the context has, for logits that are not finite, and for a model without a
+  /// head.
   Tensor logits(std::span<const int> ids) const;
 
   /// Natural logarithms of the probability of each id given those before it, [ids.size() - 1] for ids[1] and on: a
   /// text's score, without keeping a vocabulary's width for each token. Throws as logits() does, and for an encoder.
   std::vector<double> log_probabilities(std::span<const int> ids) const;
+
+  /// A vector of each text. The texts run together; what one gives does not depend on the others. Throws Error for a
+  /// text without tokens.
+  TextVectors embed(std::span<const std::string> texts, const EmbedOptions& options = {}) const;
 
  private:
   friend class Generator;

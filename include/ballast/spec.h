@@ -287,6 +287,22 @@ struct BiasSpec {
   bool head = false;
 };
 
+/// How a text's hidden values become one vector.
+enum class Pooling {
+  kMean,
+  kFirst,  ///< that of the first token, BERT's [CLS]
+  kLast,
+};
+
+/// How a model makes vectors of texts, where its makers say so.
+struct TextVectorSpec {
+  Pooling pooling = Pooling::kMean;
+  bool normalized = true;       ///< to a length of 1
+  std::size_t most_tokens = 0;  ///< what is longer is cut off; 0: the context
+
+  bool operator==(const TextVectorSpec&) const = default;
+};
+
 /// Sizes count elements.
 struct ModelSpec {
   std::string architecture;  ///< `model_type` of config.json: "llama"
@@ -314,6 +330,8 @@ struct ModelSpec {
   std::size_t token_types = 0;               ///< rows of a table of which row 0 is added to every embedding
   bool embedding_norm = false;               ///< a norm of the embedding
   std::optional<Activation> head_transform;  ///< a linear, this activation and a norm before the head
+  bool has_head = true;                      ///< false: its hidden values are what the model gives, there are no logits
+  std::optional<TextVectorSpec> text_vectors{};
 
   std::vector<int> stop_tokens;  ///< ids that end a generation
 

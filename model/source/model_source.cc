@@ -13,6 +13,7 @@
 #include "model/source/mxfp4.h"
 #include "model/source/prefix.h"
 #include "model/source/quantized_tensor.h"
+#include "model/source/sentence_modules.h"
 #include "model/source/tiled_heads.h"
 #include "model/source/written_spec.h"
 #include "text/subword/vocabulary.h"
@@ -90,6 +91,7 @@ ModelSource::ModelSource(const std::filesystem::path& path) : checkpoint_(files:
   if (spec_.stop_tokens.empty() && config.has("text_config")) {
     spec_.stop_tokens = text::read_token_ids(config.object("text_config"), "eos_token_id");
   }
+  if (!layout_.gguf) spec_.text_vectors = read_sentence_modules(checkpoint_->path());
   if (config.has(kWrittenSpecField)) {
     layout_.written_by_ballast = true;
     read_written_spec(config.object(kWrittenSpecField), spec_);

@@ -1,7 +1,9 @@
 #include "model/source/written_spec.h"
 
+#include <algorithm>
 #include <array>
 #include <string>
+#include <utility>
 
 namespace ballast::model {
 
@@ -28,6 +30,21 @@ constexpr std::array<BiasField, 11> kBiases{{
     {"head", &BiasSpec::head},
 }};
 
+constexpr std::array<std::pair<const char*, Pooling>, 3> kWrittenPoolings{
+    {{"mean", Pooling::kMean}, {"cls", Pooling::kFirst}, {"last", Pooling::kLast}}};
+
+const char* written_pooling(Pooling pooling) {
+  return std::ranges::find(kWrittenPoolings, pooling, &std::pair<const char*, Pooling>::second)->first;
+}
+
+Pooling read_written_pooling(const files::JsonReader& config) {
+  const std::string name = config.text("pooling");
+  for (const auto& [known, pooling] : kWrittenPoolings) {
+    if (name == known) return pooling;
+  }
+  config.fail("pooling", "must be 'mean', 'cls' or 'last'");
+}
+
 }  // namespace
 
 nlohmann::json written_spec(const ModelSpec& spec) {
@@ -40,6 +57,11 @@ nlohmann::json written_spec(const ModelSpec& spec) {
   // Some families derive it from the type of the original's weights.
   if (spec.embedding_scale != 1.0) written["embedding_scale"] = spec.embedding_scale;
   if (spec.token_inputs) written["token_table_scale"] = spec.token_inputs->table_scale;
+  if (spec.text_vectors) {
+    written["text_vectors"] = {{"pooling", written_pooling(spec.text_vectors->pooling)},
+                               {"normalized", spec.text_vectors->normalized},
+                               {"most_tokens", spec.text_vectors->most_tokens}};
+  }
   return written;
 }
 
@@ -63,6 +85,12 @@ void read_written_spec(const files::JsonReader& config, ModelSpec& spec) {
   spec.embedding_scale = config.positive("embedding_scale", spec.embedding_scale);
   if (spec.token_inputs) {
     spec.token_inputs->table_scale = config.positive("token_table_scale", spec.token_inputs->table_scale);
+  }
+  if (config.has("text_vectors")) {
+    const files::JsonReader vectors = config.object("text_vectors");
+    spec.text_vectors = TextVectorSpec{.pooling = read_written_pooling(vectors),
+                                       .normalized = vectors.flag("normalized"),
+                                       .most_tokens = vectors.count("most_tokens")};
   }
   const files::JsonReader biases = config.object("biases");
   for (const BiasField& field : kBiases) {

@@ -10,16 +10,10 @@
 #include <vector>
 
 #include "ballast/generate.h"
+#include "ballast/spec.h"
 #include "text/tokenizer.h"
 
 namespace ballast::serve {
-
-/// How a text's hidden values become one vector.
-enum class Pooling {
-  kMean,
-  kFirst,  ///< that of the first token, BERT's [CLS]
-  kLast,
-};
 
 /// A prompt, and how it is to go on.
 struct GenerationRequest {

@@ -34,34 +34,6 @@ void PromptScorer::check() const {
   if (failure_) std::rethrow_exception(failure_);
 }
 
-void PromptEmbedder::read(std::span<const float> rows) {
-  const std::size_t size = sums_.size();
-  for (std::size_t row = 0; row * size < rows.size(); ++row) {
-    const std::span<const float> values = rows.subspan(row * size, size);
-    ++rows_;
-    if (pooling_ == Pooling::kFirst && rows_ > 1) return;
-    if (pooling_ == Pooling::kLast) std::ranges::fill(sums_, 0.0);
-    for (std::size_t i = 0; i < size; ++i) sums_[i] += double{values[i]};
-  }
-}
-
-void PromptEmbedder::clear() {
-  rows_ = 0;
-  std::ranges::fill(sums_, 0.0);
-}
-
-std::vector<float> PromptEmbedder::embedding() const {
-  double squares = 0;
-  for (const double sum : sums_) squares += sum * sum;
-  if (!std::isfinite(squares) || squares == 0) {
-    throw Error("embedding", "the model's output is not finite, or all zero");
-  }
-  std::vector<float> embedding;
-  embedding.reserve(sums_.size());
-  for (const double sum : sums_) embedding.push_back(static_cast<float>(sum / std::sqrt(squares)));
-  return embedding;
-}
-
 RunningRequest::RunningRequest(const engine::LoadedModel& loaded, GenerationRequest asked,
                                std::shared_ptr<RequestListener> hears, std::shared_ptr<Ticket> ticket_of_it)
     : request(std::move(asked)), listener(std::move(hears)), ticket(std::move(ticket_of_it)), arrived(Clock::now()) {

@@ -13,6 +13,7 @@
 #include "engine/continuation.h"
 #include "engine/loaded_model.h"
 #include "engine/sequence.h"
+#include "engine/text_pooler.h"
 #include "kernels/clock.h"
 #include "serve/scheduler/request.h"
 
@@ -41,25 +42,6 @@ class PromptScorer : public engine::LogitsReader {
   std::size_t position_ = 0;
   std::vector<GeneratedToken> scores_;  ///< of prompt[1] and on
   std::exception_ptr failure_;
-};
-
-/// A vector of a prompt, pooled from hidden values as they are computed.
-class PromptEmbedder : public engine::HiddenReader {
- public:
-  PromptEmbedder(Pooling pooling, std::size_t hidden_size) : pooling_(pooling), sums_(hidden_size) {}
-
-  void read(std::span<const float> rows) override;
-
-  /// Begins anew.
-  void clear();
-
-  /// Of length 1. Throws Error where hidden values were not finite.
-  std::vector<float> embedding() const;
-
- private:
-  Pooling pooling_;
-  std::size_t rows_ = 0;
-  std::vector<double> sums_;
 };
 
 /// One of a request's texts. What of `tokens` has not run is what the next steps run: a prompt piece by piece, later
@@ -97,7 +79,7 @@ struct RunningRequest {
   std::shared_ptr<void> place{};  ///< among those that wait; shared with what was submitted together
   std::vector<Choice> choices;
   std::optional<PromptScorer> scorer;
-  std::optional<PromptEmbedder> embedder;
+  std::optional<engine::TextPooler> embedder;
   RequestUsage usage;
   Clock::time_point arrived;
   Clock::time_point admitted{};

@@ -20,6 +20,7 @@ void add_sweep(CLI::App& program, Action& action);
 void add_run(CLI::App& program, Action& action);
 void add_bench(CLI::App& program, Action& action);
 void add_serve(CLI::App& program, Action& action);
+void add_embed(CLI::App& program, Action& action);
 
 inline constexpr int kExitDone = 0;
 inline constexpr int kExitFailed = 1;

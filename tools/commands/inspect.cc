@@ -208,7 +208,9 @@ std::string model_sheet(const ModelSummary& summary) {
   sheet.add_row({"MLP size", mlp_line(spec)});
   sheet.add_row({"biases", biases_line(spec.biases)});
   sheet.add_row({"vocabulary", report::count(spec.vocab_size) + " tokens" +
-                                   (spec.tied_embeddings ? ", the head is the embedding" : "")});
+                                   (!spec.has_head         ? ", no head"
+                                    : spec.tied_embeddings ? ", the head is the embedding"
+                                                           : "")});
   sheet.add_row({"context", context_line(spec)});
   if (!summary.prefix.empty()) sheet.add_row({"prefix", "tokens " + prefix_name({.tokens = summary.prefix})});
   sheet.add_row({"tokenizer", report::printable(summary.tokenizer)});

@@ -26,9 +26,12 @@ struct VerifyFlags {
 std::string verification_sheet(const Verification& verification) {
   Table sheet({{}, {}});
   sheet.add_row({"largest error", format_figure(verification.max_abs_error)});
-  sheet.add_row({"relative error", format_figure(verification.relative_error) + " of the expected logits' spread"});
-  sheet.add_row({"KL divergence", format_figure(verification.kl_mean) + " nats per token"});
-  sheet.add_row({"same top token", format_percent(verification.top1_agreement, 2)});
+  sheet.add_row({"relative error", format_figure(verification.relative_error) + " of the expected " +
+                                       (verification.of_logits ? "logits'" : "values'") + " spread"});
+  if (verification.of_logits) {
+    sheet.add_row({"KL divergence", format_figure(verification.kl_mean) + " nats per token"});
+    sheet.add_row({"same top token", format_percent(verification.top1_agreement, 2)});
+  }
   sheet.add_row({"verdict", verification.ok ? "ok" : "differs"});
   return sheet.text();
 }
@@ -51,7 +54,8 @@ void add_verify(CLI::App& program, Action& action) {
   command->add_option("MODEL", flags->model, kModelHelp)->required()->type_name("");
   command
       ->add_option("--expected", flags->expected,
-                   "safetensors file with input_ids [batch, tokens] and logits [batch, tokens, vocab]")
+                   "safetensors file with input_ids [batch, tokens] and logits [batch, tokens, vocab], or, for a model "
+                   "without a head, last_hidden_state [batch, tokens, hidden]")
       ->required()
       ->type_name("FILE");
   command->add_option("--tolerance", flags->tolerance, "Largest error allowed, in deviations of the expected logits")

@@ -1,5 +1,9 @@
-// BERT: an encoder with norms after the residual, token types and a head that restores masked words.
+// BERT: an encoder with norms after the residual, token types and a head that restores masked words, or, as encoders of
+// texts are published, without a head and the beginning of all names.
 #include <array>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "model/arch/architectures.h"
 #include "model/arch/decoder_config.h"
@@ -28,6 +32,14 @@ constexpr std::array<TensorNames, 17> kNames{{
     {Role::kMlpNorm, "bert.encoder.layer.{}.output.LayerNorm", ""},
 }};
 
+constexpr std::array<std::string_view, 1> kNoPrefix = {""};
+
+bool is_headless(const files::JsonReader& config) {
+  if (!config.has("architectures")) return false;
+  const std::vector<std::string> classes = config.at("architectures").strings();
+  return classes.size() == 1 && classes.front() == "BertModel";
+}
+
 ModelSpec describe(const files::JsonReader& config) {
   DecoderConfig encoder = read_sizes(config, 512, true);
   ModelSpec& spec = encoder.spec;
@@ -37,11 +49,12 @@ ModelSpec describe(const files::JsonReader& config) {
   spec.learned_positions = true;
   encoder.mlp.activation = read_activation(config, "hidden_act", "gelu");
   encoder.mlp.gated = false;
-  spec.biases = {
-      .query = true, .key = true, .value = true, .attention_output = true, .up = true, .down = true, .head = true};
+  spec.biases = {.query = true, .key = true, .value = true, .attention_output = true, .up = true, .down = true};
   spec.token_types = config.size("type_vocab_size", 2);
   spec.embedding_norm = true;
-  spec.head_transform = encoder.mlp.activation;
+  spec.has_head = !is_headless(config);
+  spec.biases.head = spec.has_head;
+  if (spec.has_head) spec.head_transform = encoder.mlp.activation;
   encoder.attention = read_heads(config, "num_attention_heads", "num_attention_heads", spec.hidden_size);
   if (config.flag("is_decoder", false)) config.fail("is_decoder", "true is not supported");
   const std::string positions = config.text("position_embedding_type", "absolute");
@@ -57,6 +70,8 @@ constinit const Architecture kBert = {
     .model_type = "bert",
     .names = kNames,
     .describe = describe,
+    .prefix = "bert.",
+    .other_prefixes = kNoPrefix,
 };
 
 }  // namespace ballast::model

@@ -1,0 +1,41 @@
+#include "engine/text_pooler.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "ballast/error.h"
+
+namespace ballast::engine {
+
+void TextPooler::read(std::span<const float> rows) {
+  const std::size_t size = sums_.size();
+  for (std::size_t row = 0; row * size < rows.size(); ++row) {
+    const std::span<const float> values = rows.subspan(row * size, size);
+    ++rows_;
+    if (pooling_ == Pooling::kFirst && rows_ > 1) return;
+    if (pooling_ == Pooling::kLast) std::ranges::fill(sums_, 0.0);
+    for (std::size_t i = 0; i < size; ++i) sums_[i] += double{values[i]};
+  }
+}
+
+void TextPooler::clear() {
+  rows_ = 0;
+  std::ranges::fill(sums_, 0.0);
+}
+
+std::vector<float> TextPooler::vector(bool normalized) const {
+  double squares = 0;
+  for (const double sum : sums_) squares += sum * sum;
+  if (!std::isfinite(squares) || squares == 0) {
+    throw Error("embedding", "the model's output is not finite, or all zero");
+  }
+  const double divisor = normalized                   ? std::sqrt(squares)
+                         : pooling_ == Pooling::kMean ? static_cast<double>(rows_)
+                                                      : 1.0;
+  std::vector<float> values;
+  values.reserve(sums_.size());
+  for (const double sum : sums_) values.push_back(static_cast<float>(sum / divisor));
+  return values;
+}
+
+}  // namespace ballast::engine

@@ -1,0 +1,35 @@
+// A vector of a text, made of the hidden values of its tokens.
+#ifndef BALLAST_ENGINE_TEXT_POOLER_H_
+#define BALLAST_ENGINE_TEXT_POOLER_H_
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "ballast/spec.h"
+#include "engine/sequence.h"
+
+namespace ballast::engine {
+
+/// Reads hidden values as they are computed.
+class TextPooler : public HiddenReader {
+ public:
+  TextPooler(Pooling pooling, std::size_t hidden_size) : pooling_(pooling), sums_(hidden_size) {}
+
+  void read(std::span<const float> rows) override;
+
+  /// Begins anew.
+  void clear();
+
+  /// `normalized`: to a length of 1. Throws Error where hidden values were not finite.
+  std::vector<float> vector(bool normalized) const;
+
+ private:
+  Pooling pooling_;
+  std::size_t rows_ = 0;
+  std::vector<double> sums_;
+};
+
+}  // namespace ballast::engine
+
+#endif  // BALLAST_ENGINE_TEXT_POOLER_H_

@@ -1,0 +1,124 @@
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ballast/embed.h"
+#include "ballast/error.h"
+#include "ballast/model.h"
+#include "ballast/text.h"
+#include "files/atomic_output.h"
+#include "files/npy.h"
+#include "files/text_file.h"
+#include "files/utf8.h"
+#include "tools/commands/commands.h"
+#include "tools/commands/job.h"
+#include "tools/flags/cache_flags.h"
+#include "tools/flags/model_flags.h"
+#include "tools/flags/option_checks.h"
+#include "tools/terminal/console.h"
+
+namespace ballast::tools {
+namespace {
+
+constexpr std::size_t kTextsAtOnce = 1024;
+
+struct EmbedFlags {
+  std::filesystem::path model;
+  std::filesystem::path text;
+  std::filesystem::path output;
+  EmbedOptions options;
+  ModelFlags model_flags;
+  bool force = false;
+  JobFlags job;
+};
+
+/// The file's lines; an empty one is a text, too.
+std::vector<std::string> read_lines(const std::filesystem::path& file) {
+  const std::string text = files::read_text_file(file);
+  if (!files::is_utf8(text)) throw Error(file.string(), "is not UTF-8");
+  std::vector<std::string> lines;
+  std::string_view rest = text;
+  while (!rest.empty()) {
+    const std::size_t end = std::min(rest.find('\n'), rest.size());
+    std::string_view line = rest.substr(0, end);
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    lines.emplace_back(line);
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  return lines;
+}
+
+std::string json_lines(const TextVectors& vectors) {
+  std::string lines;
+  for (std::size_t begin = 0; begin < vectors.values.size(); begin += vectors.size) {
+    lines += nlohmann::json(std::span(vectors.values).subspan(begin, vectors.size)).dump() + "\n";
+  }
+  return lines;
+}
+
+int run_embed(const EmbedFlags& flags) {
+  const bool is_array = flags.output.extension() == ".npy";
+  const bool is_json = flags.output.extension() == ".jsonl";
+  if (!flags.output.empty() && !is_array && !is_json) throw UsageError("-o must end in .npy or .jsonl");
+  const std::vector<std::string> texts = read_lines(flags.text);
+  Job job(flags.job);
+  const Progress progress = job.progress();
+  const Model model(flags.model, model_options(flags.model_flags));
+  TextVectors all{.size = model.spec().hidden_size, .values = {}};
+  for (std::size_t begin = 0; begin < texts.size(); begin += kTextsAtOnce) {
+    if (progress) progress("embedding", begin, texts.size());
+    const std::size_t count = std::min(kTextsAtOnce, texts.size() - begin);
+    const TextVectors some = model.embed(std::span(texts).subspan(begin, count), flags.options);
+    all.values.insert(all.values.end(), some.values.begin(), some.values.end());
+    all.tokens += some.tokens;
+    all.cut += some.cut;
+  }
+  if (progress) progress("embedding", texts.size(), texts.size());
+  if (flags.output.empty()) {
+    print(json_lines(all));
+  } else {
+    const std::string content = is_array ? files::npy_text(all.values, texts.size(), all.size) : json_lines(all);
+    files::write_file_atomically(flags.output, content, flags.force);
+  }
+  if (all.cut > 0) {
+    print_message(std::to_string(all.cut) + " of " + std::to_string(texts.size()) +
+                  " texts were cut off at their end\n");
+  }
+  return kExitDone;
+}
+
+}  // namespace
+
+void add_embed(CLI::App& program, Action& action) {
+  auto flags = std::make_shared<EmbedFlags>();
+  CLI::App* command = program.add_subcommand("embed", "Make vectors of texts");
+  command->add_option("MODEL", flags->model, kModelHelp)->required()->type_name("");
+  command->add_option("--text", flags->text, "UTF-8, a text in each line")->required()->type_name("FILE");
+  command->add_option("-o,--output", flags->output, "NAME.npy or NAME.jsonl [JSON lines on standard output]")
+      ->type_name("FILE");
+  command->add_flag("--force", flags->force, "Replace the output");
+  static const std::map<std::string, Pooling> poolings = {
+      {"mean", Pooling::kMean}, {"cls", Pooling::kFirst}, {"last", Pooling::kLast}};
+  command
+      ->add_option_function<std::string>(
+          "--pooling", [flags](const std::string& name) { flags->options.pooling = poolings.at(name); },
+          "Of a text's tokens: mean, cls (the first) or last [as the model's makers say, else mean]")
+      ->option_text("KIND")
+      ->check(CLI::IsMember({"mean", "cls", "last"}).description(""));
+  command->add_option("--most-tokens", flags->options.most_tokens, "Cut longer texts [as the model's makers say]")
+      ->type_name("N")
+      ->check(whole_number(3));
+  add_cache_type_flag(*command, flags->options.cache_type);
+  add_model_flags(*command, flags->model_flags);
+  add_processor_flags(*command, flags->job);
+  add_bf16_flag(*command, flags->job);
+  add_quiet_flag(*command, flags->job);
+  command->footer("Example:\n  ballast embed all-MiniLM-L6-v2 --text sentences.txt -o sentences.npy");
+  command->callback([flags, &action] { action = [flags] { return run_embed(*flags); }; });
+}
+
+}  // namespace ballast::tools
