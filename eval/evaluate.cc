@@ -51,7 +51,7 @@ void check_options(const EvaluateOptions& options, const model::ModelSource& sou
 void require_causal(const model::ModelSource& source) {
   if (source.spec().causal) return;
   throw Error(source.checkpoint().path().string(),
-              "is an encoder: it does not predict what comes next; compare it by verify");
+              "is an encoder: it does not predict what comes next; compare the vectors of texts (eval --vectors)");
 }
 
 /// With room for what is scored at once, where it has a context for that.

@@ -1,11 +1,14 @@
 #include "files/text_file.h"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <fstream>
+#include <string_view>
 #include <system_error>
 
 #include "ballast/error.h"
+#include "files/utf8.h"
 
 namespace ballast::files {
 
@@ -25,6 +28,21 @@ std::string read_text_file(const std::filesystem::path& path) {
   if (file.bad()) throw FileError(path.string(), "cannot be read");
   if (text.empty()) throw Error(path.string(), "is empty");
   return text;
+}
+
+std::vector<std::string> read_text_lines(const std::filesystem::path& path) {
+  const std::string text = read_text_file(path);
+  if (!is_utf8(text)) throw Error(path.string(), "is not UTF-8");
+  std::vector<std::string> lines;
+  std::string_view rest = text;
+  while (!rest.empty()) {
+    const std::size_t end = std::min(rest.find('\n'), rest.size());
+    std::string_view line = rest.substr(0, end);
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    lines.emplace_back(line);
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  return lines;
 }
 
 }  // namespace ballast::files

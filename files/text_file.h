@@ -4,11 +4,15 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 namespace ballast::files {
 
 /// The whole file. Throws Error naming it when it cannot be read or is empty.
 std::string read_text_file(const std::filesystem::path& path);
+
+/// Its lines, without what ends them; an empty one counts, too. Throws Error where it is not UTF-8, too.
+std::vector<std::string> read_text_lines(const std::filesystem::path& path);
 
 }  // namespace ballast::files
 

@@ -3,17 +3,14 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "ballast/embed.h"
-#include "ballast/error.h"
 #include "ballast/model.h"
 #include "ballast/text.h"
 #include "files/atomic_output.h"
 #include "files/npy.h"
 #include "files/text_file.h"
-#include "files/utf8.h"
 #include "tools/commands/commands.h"
 #include "tools/commands/job.h"
 #include "tools/flags/cache_flags.h"
@@ -36,22 +33,6 @@ struct EmbedFlags {
   JobFlags job;
 };
 
-/// The file's lines; an empty one is a text, too.
-std::vector<std::string> read_lines(const std::filesystem::path& file) {
-  const std::string text = files::read_text_file(file);
-  if (!files::is_utf8(text)) throw Error(file.string(), "is not UTF-8");
-  std::vector<std::string> lines;
-  std::string_view rest = text;
-  while (!rest.empty()) {
-    const std::size_t end = std::min(rest.find('\n'), rest.size());
-    std::string_view line = rest.substr(0, end);
-    if (line.ends_with('\r')) line.remove_suffix(1);
-    lines.emplace_back(line);
-    rest.remove_prefix(std::min(end + 1, rest.size()));
-  }
-  return lines;
-}
-
 std::string json_lines(const TextVectors& vectors) {
   std::string lines;
   for (std::size_t begin = 0; begin < vectors.values.size(); begin += vectors.size) {
@@ -64,7 +45,7 @@ int run_embed(const EmbedFlags& flags) {
   const bool is_array = flags.output.extension() == ".npy";
   const bool is_json = flags.output.extension() == ".jsonl";
   if (!flags.output.empty() && !is_array && !is_json) throw UsageError("-o must end in .npy or .jsonl");
-  const std::vector<std::string> texts = read_lines(flags.text);
+  const std::vector<std::string> texts = files::read_text_lines(flags.text);
   Job job(flags.job);
   const Progress progress = job.progress();
   const Model model(flags.model, model_options(flags.model_flags));
@@ -72,10 +53,7 @@ int run_embed(const EmbedFlags& flags) {
   for (std::size_t begin = 0; begin < texts.size(); begin += kTextsAtOnce) {
     if (progress) progress("embedding", begin, texts.size());
     const std::size_t count = std::min(kTextsAtOnce, texts.size() - begin);
-    const TextVectors some = model.embed(std::span(texts).subspan(begin, count), flags.options);
-    all.values.insert(all.values.end(), some.values.begin(), some.values.end());
-    all.tokens += some.tokens;
-    all.cut += some.cut;
+    all.append(model.embed(std::span(texts).subspan(begin, count), flags.options));
   }
   if (progress) progress("embedding", texts.size(), texts.size());
   if (flags.output.empty()) {

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "ballast/choices.h"
+#include "ballast/compare_vectors.h"
 #include "ballast/evaluate.h"
 #include "tools/commands/commands.h"
 #include "tools/commands/evaluation_text.h"
@@ -26,6 +27,7 @@ struct EvalFlags {
   EvaluateOptions options;
   std::optional<std::filesystem::path> questions;
   std::string delimiter = ChoiceOptions{}.delimiter;
+  std::optional<std::filesystem::path> texts;  ///< a line each, of which vectors are made
   ModelFlags model_flags;
   bool json = false;
   JobFlags job;
@@ -46,9 +48,26 @@ int run_choices(const EvalFlags& flags) {
   return kExitDone;
 }
 
+int run_vectors(const EvalFlags& flags) {
+  if (!flags.options.reference) throw UsageError("say whose vectors to compare with: --reference MODEL");
+  const VectorComparison comparison = [&] {
+    Job job(flags.job);
+    const VectorOptions options{.text_file = *flags.texts,
+                                .reference = *flags.options.reference,
+                                .embed = {.cache_type = flags.options.cache.type},
+                                .model = model_options(flags.model_flags)};
+    return compare_vectors(flags.model, options, job.progress());
+  }();
+  print(flags.json ? vector_comparison_json(comparison) + "\n" : vector_sheet(comparison));
+  return kExitDone;
+}
+
 int run_eval(const EvalFlags& flags) {
   if (flags.questions) return run_choices(flags);
-  if (flags.options.text_file.empty()) throw UsageError("say what to score: --text FILE or --choices FILE");
+  if (flags.texts) return run_vectors(flags);
+  if (flags.options.text_file.empty()) {
+    throw UsageError("say what to score: --text FILE, --choices FILE or --vectors FILE");
+  }
   const Evaluation evaluation = [&] {
     Job job(flags.job);
     EvaluateOptions options = flags.options;
@@ -60,7 +79,7 @@ int run_eval(const EvalFlags& flags) {
 }
 
 /// `of_texts`: options that say how a text is scored.
-void add_choice_flags(CLI::App& command, EvalFlags& flags, std::initializer_list<CLI::Option*> of_texts) {
+void add_other_tasks(CLI::App& command, EvalFlags& flags, std::initializer_list<CLI::Option*> of_texts) {
   CLI::Option* choices =
       command
           .add_option("--choices", flags.questions,
@@ -70,6 +89,13 @@ void add_choice_flags(CLI::App& command, EvalFlags& flags, std::initializer_list
   command.add_option("--delimiter", flags.delimiter, "What stands between question and choice; else a space")
       ->type_name("TEXT")
       ->needs(choices);
+  CLI::Option* vectors =
+      command
+          .add_option("--vectors", flags.texts,
+                      "The texts in the lines of FILE instead: compare their vectors with the reference's")
+          ->type_name("FILE")
+          ->excludes(choices);
+  for (CLI::Option* option : of_texts) vectors->excludes(option);
 }
 
 }  // namespace
@@ -112,7 +138,7 @@ void add_eval(CLI::App& program, Action& action) {
           ->type_name("N")
           ->check(whole_number(1, kMostWorst))
           ->needs(reference);
-  add_choice_flags(*command, *flags, {text, context, chunks, stream, reference_cache, per_position, worst});
+  add_other_tasks(*command, *flags, {text, context, chunks, stream, reference_cache, per_position, worst});
   add_cache_flags(*command, options.cache);
   add_model_flags(*command, flags->model_flags);
   command->add_flag("--json", flags->json, "Print one JSON object");
@@ -123,7 +149,8 @@ void add_eval(CLI::App& program, Action& action) {
       "Examples:\n"
       "  ballast eval smollm2-w8a8 --text wiki.txt --reference SmolLM2-135M --chunks 24\n"
       "  ballast eval smollm2-w8a8 --text wiki.txt --stream 50000 --window 1020 --sinks 4\n"
-      "  ballast eval smollm2-w8a8 --reference SmolLM2-135M --choices questions.jsonl");
+      "  ballast eval smollm2-w8a8 --reference SmolLM2-135M --choices questions.jsonl\n"
+      "  ballast eval minilm-w8a8 --reference all-MiniLM-L6-v2 --vectors sentences.txt");
   command->callback([flags, &action] { action = [flags] { return run_eval(*flags); }; });
 }
 

@@ -141,4 +141,23 @@ std::string choice_sheet(const ChoiceEvaluation& evaluation) {
   return sheet.text();
 }
 
+std::string vector_sheet(const VectorComparison& comparison) {
+  Table sheet({{}, {}});
+  sheet.add_row({"cosine", format_fixed(comparison.cosine_mean, 6) + ", 99 % above " +
+                               format_fixed(comparison.cosine_p1, 6) + ", least " +
+                               format_fixed(comparison.cosine_min, 6)});
+  std::string ranks = "correlation " + format_fixed(comparison.rank_correlation, 6);
+  if (comparison.ranked_texts < comparison.texts) {
+    ranks += " among the first " + report::count(comparison.ranked_texts) + " texts";
+  }
+  sheet.add_row({"ranks of others", ranks});
+  sheet.add_row({"same nearest text", format_percent(comparison.nearest_agreement, 2) + ", of the nearest ten " +
+                                          format_percent(comparison.top10_agreement, 2)});
+  sheet.add_row({"texts", report::count(comparison.texts) + ", " + report::count(comparison.tokens) + " tokens"});
+  sheet.add_row({"tensor files", text::format_bytes(comparison.file_bytes) + ", " +
+                                     format_fixed(comparison.bits_per_weight, 2) + " bits per weight"});
+  sheet.add_row({"time", format_duration(comparison.seconds)});
+  return sheet.text();
+}
+
 }  // namespace ballast::tools

@@ -5,12 +5,14 @@
 #include <string>
 
 #include "ballast/choices.h"
+#include "ballast/compare_vectors.h"
 #include "ballast/evaluate.h"
 
 namespace ballast::tools {
 
 std::string evaluation_sheet(const Evaluation& evaluation);
 std::string choice_sheet(const ChoiceEvaluation& evaluation);
+std::string vector_sheet(const VectorComparison& comparison);
 
 }  // namespace ballast::tools
 

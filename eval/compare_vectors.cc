@@ -1,0 +1,81 @@
+#include "ballast/compare_vectors.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "ballast/error.h"
+#include "ballast/inspect.h"
+#include "ballast/model.h"
+#include "eval/vector_agreement.h"
+#include "files/text_file.h"
+#include "kernels/clock.h"
+
+namespace ballast {
+
+namespace {
+
+constexpr std::size_t kTextsOfProgress = 256;
+
+TextVectors embed_all(const Model& model, const std::vector<std::string>& texts, const EmbedOptions& options,
+                      std::string_view stage, const Progress& progress) {
+  TextVectors all{.size = model.spec().hidden_size, .values = {}};
+  for (std::size_t begin = 0; begin < texts.size(); begin += kTextsOfProgress) {
+    if (progress) progress(stage, begin, texts.size());
+    const std::size_t count = std::min(kTextsOfProgress, texts.size() - begin);
+    all.append(model.embed(std::span(texts).subspan(begin, count), options));
+  }
+  if (progress) progress(stage, texts.size(), texts.size());
+  return all;
+}
+
+}  // namespace
+
+VectorComparison compare_vectors(const std::filesystem::path& model_path, const VectorOptions& options,
+                                 const Progress& progress) {
+  const std::vector<std::string> texts = files::read_text_lines(options.text_file);
+  if (texts.size() < 2) throw Error(options.text_file.string(), "has one line: at least two texts are compared");
+  VectorComparison result{.texts = texts.size()};
+  TextVectors vectors;
+  {
+    const Model model(model_path, options.model);
+    const kernels::Clock::time_point start = kernels::Clock::now();
+    vectors = embed_all(model, texts, options.embed, "embedding", progress);
+    result.seconds = kernels::seconds_since(start);
+    result.tokens = vectors.tokens;
+    const ModelSummary summary = inspect(model_path);
+    result.file_bytes = summary.file_bytes;
+    result.bits_per_weight = summary.bits_per_weight;
+  }  // one model at a time is in memory
+  const TextVectors expected = [&] {
+    EmbedOptions exact = options.embed;  // or the comparison would not see what the cache costs
+    exact.cache_type = CacheOptions::Type::kF32;
+    return embed_all(Model(options.reference), texts, exact, "the reference's vectors", progress);
+  }();
+  if (expected.size != vectors.size) {
+    throw Error(options.reference.string(), "gives vectors of " + std::to_string(expected.size) + " values, " +
+                                                model_path.string() + " of " + std::to_string(vectors.size));
+  }
+  eval::compare_vectors(vectors.values, expected.values, vectors.size, result);
+  return result;
+}
+
+std::string vector_comparison_json(const VectorComparison& comparison) {
+  return nlohmann::json{{"texts", comparison.texts},
+                        {"tokens", comparison.tokens},
+                        {"cosine_mean", comparison.cosine_mean},
+                        {"cosine_p1", comparison.cosine_p1},
+                        {"cosine_min", comparison.cosine_min},
+                        {"ranked_texts", comparison.ranked_texts},
+                        {"rank_correlation", comparison.rank_correlation},
+                        {"nearest_agreement", comparison.nearest_agreement},
+                        {"top10_agreement", comparison.top10_agreement},
+                        {"file_bytes", comparison.file_bytes},
+                        {"bits_per_weight", comparison.bits_per_weight},
+                        {"seconds", comparison.seconds}}
+      .dump();
+}
+
+}  // namespace ballast

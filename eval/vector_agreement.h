@@ -1,0 +1,21 @@
+// How far two models agree about the same texts.
+#ifndef BALLAST_EVAL_VECTOR_AGREEMENT_H_
+#define BALLAST_EVAL_VECTOR_AGREEMENT_H_
+
+#include <cstddef>
+#include <span>
+
+#include "ballast/compare_vectors.h"
+
+namespace ballast::eval {
+
+/// Sets the cosines and agreements of `result`. Both are [texts][size], at least two texts, none of them all zero.
+void compare_vectors(std::span<const float> vectors, std::span<const float> expected, std::size_t size,
+                     VectorComparison& result);
+
+/// Pearson's correlation of ranks, equal values with the mean of theirs; 1 where all are equal in both, 0 in one.
+double rank_correlation(std::span<const double> a, std::span<const double> b);
+
+}  // namespace ballast::eval
+
+#endif  // BALLAST_EVAL_VECTOR_AGREEMENT_H_
