@@ -74,24 +74,36 @@ void Engine::forward() {
   kernels::with_team([&] { write_outputs(model_.forward(batch_, workspace_)); });
 }
 
-/// Hands what sequences want of the hidden values to them: neighbours that want logits are computed together.
+/// Hands what sequences want of the hidden values to them: neighbours that want the same kind are computed together.
 void Engine::write_outputs(std::span<const float> hidden) {
-  const std::size_t hidden_size = model_.spec().hidden_size;
+  const auto wants_logits = [&](std::size_t i) { return sequences_[i]->hidden_reader_ == nullptr; };
   for (std::size_t first = 0, end = 0; first < sequences_.size(); first = end) {
-    std::size_t rows = batch_[first].wanted;
-    end = first + 1;
-    HiddenReader* const reader = sequences_[first]->hidden_reader_;
-    for (; reader == nullptr && end < sequences_.size() && sequences_[end]->hidden_reader_ == nullptr; ++end) {
+    std::size_t rows = 0;
+    for (end = first; end < sequences_.size() && wants_logits(end) == wants_logits(first); ++end) {
       rows += batch_[end].wanted;
     }
-    const std::span<const float> own = hidden.first(rows * hidden_size);
+    const std::span<const float> own = hidden.first(rows * model_.spec().hidden_size);
     hidden = hidden.subspan(own.size());
-    if (reader == nullptr) {
+    if (wants_logits(first)) {
       write_logits(own, first, end);
-    } else if (rows > 0) {
-      reader->read(model_.normalized(own, workspace_));
+    } else {
+      write_hidden(own, first, end);
     }
   }
+}
+
+/// What the readers of the sequences from `first` to `end` want.
+void Engine::write_hidden(std::span<const float> hidden, std::size_t first, std::size_t end) {
+  const std::size_t hidden_size = model_.spec().hidden_size;
+  const std::span<const float> rows = model_.normalized(hidden, workspace_);
+  row_ends_.clear();
+  for (std::size_t i = first, row = 0; i < end; ++i) row_ends_.push_back(row += batch_[i].wanted);
+  kernels::parallel_tasks(end - first, kernels::threads_for(rows.size()), [&](std::size_t i, std::size_t) {
+    const std::size_t wanted = batch_[first + i].wanted;
+    if (wanted == 0) return;
+    const std::size_t row = row_ends_[i] - wanted;
+    sequences_[first + i]->hidden_reader_->read(rows.subspan(row * hidden_size, wanted * hidden_size));
+  });
 }
 
 /// Logits of all rows of the sequences from `first` to `end`.

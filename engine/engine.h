@@ -41,6 +41,7 @@ class Engine {
   static std::size_t kept_rows(const Sequence& sequence, std::size_t wanted);
   void write_outputs(std::span<const float> hidden);
   void write_logits(std::span<const float> hidden, std::size_t first, std::size_t end);
+  void write_hidden(std::span<const float> hidden, std::size_t first, std::size_t end);
   void hand_over(Sequence& sequence, std::size_t first, std::span<const float> rows) const;
 
   const model::Model& model_;
@@ -55,6 +56,7 @@ class Engine {
   std::vector<model::SequenceTokens> batch_;
   model::Workspace workspace_;
   std::vector<float> logits_;
+  std::vector<std::size_t> row_ends_;  ///< of neighbours that want hidden values
 };
 
 }  // namespace ballast::engine

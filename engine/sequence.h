@@ -27,7 +27,8 @@ class HiddenReader {
  public:
   virtual ~HiddenReader() = default;
 
-  /// Rows [rows.size() / hidden_size][hidden_size] of all of the step's wanted tokens; as LogitsReader::read.
+  /// Rows [rows.size() / hidden_size][hidden_size] of all of the step's wanted tokens. Called by a thread of the step's
+  /// team, beside those of other sequences; must not throw.
   virtual void read(std::span<const float> rows) = 0;
 };
 

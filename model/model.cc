@@ -205,13 +205,18 @@ bool Model::cut_pass(std::span<const SequenceTokens> batch, Workspace& workspace
 /// Embeds the pass's tokens.
 void Model::begin_pass(Workspace& workspace) const {
   if (workspace.fp16_flags_.size() < workspace.pieces_.size()) workspace.fp16_flags_.resize(workspace.pieces_.size());
+  workspace.tokens_.clear();
+  for (std::size_t i = 0; i < workspace.pieces_.size(); ++i) {
+    std::size_t position = workspace.batch_[i].state->position();
+    for (const int id : workspace.pieces_[i].ids) workspace.tokens_.push_back({.id = id, .position = position++});
+  }
   float* hidden = workspace.hidden_.data();
+  outer_.embedding().embed(workspace.tokens_, hidden);
   workspace.token_inputs_.clear();
   for (std::size_t i = 0; i < workspace.pieces_.size(); ++i) {
     const std::span<const int> ids = workspace.pieces_[i].ids;
     BatchSequence& sequence = workspace.batch_[i];
     const std::size_t position = sequence.state->position();
-    outer_.embedding().embed(ids, position, hidden);
     outer_.embedding().add_token_inputs(ids, hidden, workspace.activations_.quantized, workspace.token_inputs_);
     hidden += ids.size() * spec().hidden_size;
     if (sequence.state->cache().type() != kernels::CacheType::kInt8) continue;
@@ -276,7 +281,8 @@ kernels::CacheType Model::cache_type(CacheOptions::Type type) const {
       break;
   }
   const bool int8_activations = source_->quantization() && source_->quantization()->int8_activations;
-  return int8_activations ? kernels::CacheType::kInt8 : kernels::CacheType::kF16;
+  // An encoder's texts are gone after one pass: what INT8 codes cost to make is not won back by reading them.
+  return int8_activations && spec().causal ? kernels::CacheType::kInt8 : kernels::CacheType::kF16;
 }
 
 void Model::check_cache_options(const CacheOptions& options) const {

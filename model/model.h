@@ -50,6 +50,7 @@ class Workspace {
 
   std::vector<std::size_t> done_;  ///< tokens of each sequence that passes have seen
   std::vector<Piece> pieces_;
+  std::vector<PlacedToken> tokens_;                    ///< of the pieces
   std::vector<BatchSequence> batch_;                   ///< of the pieces
   std::vector<std::vector<std::uint8_t>> fp16_flags_;  ///< of the pieces
   RopeAngles angles_;

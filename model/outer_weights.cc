@@ -44,25 +44,32 @@ void Embedding::check(std::span<const int> ids, std::size_t position) const {
 
 void Embedding::embed(std::span<const int> ids, std::size_t position, float* hidden) const {
   check(ids, position);
+  std::vector<PlacedToken> tokens;
+  tokens.reserve(ids.size());
+  for (const int id : ids) tokens.push_back({.id = id, .position = position++});
+  embed(tokens, hidden);
+}
+
+void Embedding::embed(std::span<const PlacedToken> tokens, float* hidden) const {
   const std::size_t size = hidden_size_;
-  const std::size_t threads = kernels::threads_for(ids.size() * size);
+  const std::size_t threads = kernels::threads_for(tokens.size() * size);
   const kernels::ThreadScratch scratch(threads, positions_ ? size : 0);
-  kernels::parallel_tasks(ids.size(), threads, [&](std::size_t i, std::size_t thread) {
+  kernels::parallel_tasks(tokens.size(), threads, [&](std::size_t i, std::size_t thread) {
     float* row = hidden + i * size;
-    decode_row(table_, static_cast<std::size_t>(ids[i]), row);
+    decode_row(table_, static_cast<std::size_t>(tokens[i].id), row);
     if (scale_ != 1) {
       for (std::size_t c = 0; c < size; ++c) row[c] *= scale_;
     }
     if (positions_) {
       float* position_row = scratch.of(thread);
-      decode_row(*positions_, position + i, position_row);
+      decode_row(*positions_, tokens[i].position, position_row);
       for (std::size_t c = 0; c < size; ++c) row[c] += position_row[c];
     }
     if (!token_type_.empty()) {
       for (std::size_t c = 0; c < size; ++c) row[c] += token_type_[c];
     }
   });
-  if (!norm_.gain.empty()) norm_.apply(hidden, ids.size(), hidden);
+  if (!norm_.gain.empty()) norm_.apply(hidden, tokens.size(), hidden);
 }
 
 void Embedding::add_token_inputs(std::span<const int> ids, const float* embedded,

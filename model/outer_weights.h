@@ -26,6 +26,11 @@ inline StridedRows token_inputs_of_layer(const ModelSpec& spec, const float* inp
   return {.rows = inputs + layer * spec.token_inputs->size, .stride = token_input_width(spec)};
 }
 
+struct PlacedToken {
+  int id = 0;
+  std::size_t position = 0;
+};
+
 /// What lies before the first block.
 class Embedding {
  public:
@@ -34,8 +39,10 @@ class Embedding {
   /// Throws Error for an id that is not in the vocabulary or a position that a table of positions does not have.
   void check(std::span<const int> ids, std::size_t position) const;
 
-  /// Embeds consecutive tokens, the first of which is at `position`. hidden is [ids.size()][hidden_size]. Throws
-  /// what check() does.
+  /// hidden is [tokens.size()][hidden_size]. Precondition: check() lets them pass.
+  void embed(std::span<const PlacedToken> tokens, float* hidden) const;
+
+  /// Of consecutive tokens, the first of which is at `position`. Throws what check() does.
   void embed(std::span<const int> ids, std::size_t position, float* hidden) const;
 
   /// Appends what the layers get of consecutive tokens themselves, [ids.size()][layers * TokenInputSpec::size], or

@@ -52,9 +52,10 @@ HWY_INLINE void limit_scores(float limit, std::size_t count, float* scores) {
 
 /// What a row's sums and total so far are multiplied with when its maximum rises.
 HWY_INLINE float raise_maximum(float new_maximum, float& maximum) {
-  const float rescale = std::exp2(maximum - new_maximum);  // 0 from -infinity
+  constexpr float kToZero = -150;  // from here on 2^x is 0, which std::exp2 finds out slowly
+  const float rise = maximum - new_maximum;
   maximum = new_maximum;
-  return rescale;
+  return rise > kToZero ? std::exp2(rise) : 0.0F;
 }
 
 /// Softmax weights of `valid` scores in place, zeros up to `count`; updates the row's maximum and total.

@@ -54,12 +54,12 @@ void pack_block(const std::uint8_t* codes, int bits, std::size_t width, std::uin
 /// The inverse.
 void unpack_block(const std::uint8_t* src, int bits, std::size_t width, std::uint8_t* codes) {
   for (std::size_t quad = 0; quad < kBlockQuads; ++quad) {
+    if (bits == 8) {
+      std::memcpy(codes + quad * kQuadColumns, src + piece(quad, width), kQuadColumns);
+      continue;
+    }
     for (std::size_t i = 0; i < kQuadColumns; ++i) {
       std::uint8_t& code = codes[quad * kQuadColumns + i];
-      if (bits == 8) {
-        code = src[piece(quad, width) + i];
-        continue;
-      }
       code = static_cast<std::uint8_t>((src[piece(quad / 2, width) + i] >> (quad % 2 * 4)) & 15);
       if (bits == 4) continue;
       const std::size_t high = static_cast<std::size_t>(bits) - 4;
@@ -263,13 +263,16 @@ void QuantizedMatrix::decode_row(std::size_t row, float* dst) const {
     const std::size_t begin = group * s.layout.group_size;
     const std::size_t in_block = group % s.layout.groups_of_block * s.layout.group_size;  // of its first column
     const std::size_t columns = s.layout.columns_in(group);
-    for (std::size_t col = 0; col < columns; ++col) {
-      const std::size_t i = (in_block + col) % kBlockColumns;
-      if (i == 0) {
+    for (std::size_t col = 0, taken = 0; col < columns; col += taken) {
+      const std::size_t first = (in_block + col) % kBlockColumns;
+      taken = std::min(columns - col, kBlockColumns - first);
+      if (first == 0) {
         unpack_block(codes, s.form.bits, s.width, block);
         codes += s.block_bytes();
       }
-      dst[begin + col] = static_cast<float>((block[i] ^ s.sign_flip) - zero) * scale - minimum;
+      for (std::size_t i = 0; i < taken; ++i) {
+        dst[begin + col + i] = static_cast<float>((block[first + i] ^ s.sign_flip) - zero) * scale - minimum;
+      }
     }
     if ((group + 1) % s.layout.groups_of_block == 0) codes += s.heads_of_block_bytes();
   }

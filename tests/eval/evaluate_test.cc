@@ -347,7 +347,8 @@ TEST_CASE("an encoder is refused before its text is looked at") {
   EvaluateOptions options;
   options.text_file = "no such file";
   CHECK(error_message([&] { evaluate(test::golden_model("bert"), options); }) ==
-        Contains("bert: is an encoder: it does not predict what comes next; compare it by verify"));
+        Contains(
+            "bert: is an encoder: it does not predict what comes next; compare the vectors of texts (eval --vectors)"));
 }
 
 }  // namespace

@@ -21,7 +21,7 @@
 namespace ballast::tools {
 namespace {
 
-constexpr std::size_t kTextsAtOnce = 1024;
+constexpr std::size_t kTextsOfProgress = 1024;
 
 struct EmbedFlags {
   std::filesystem::path model;
@@ -50,9 +50,9 @@ int run_embed(const EmbedFlags& flags) {
   const Progress progress = job.progress();
   const Model model(flags.model, model_options(flags.model_flags));
   TextVectors all{.size = model.spec().hidden_size, .values = {}};
-  for (std::size_t begin = 0; begin < texts.size(); begin += kTextsAtOnce) {
+  for (std::size_t begin = 0; begin < texts.size(); begin += kTextsOfProgress) {
     if (progress) progress("embedding", begin, texts.size());
-    const std::size_t count = std::min(kTextsAtOnce, texts.size() - begin);
+    const std::size_t count = std::min(kTextsOfProgress, texts.size() - begin);
     all.append(model.embed(std::span(texts).subspan(begin, count), flags.options));
   }
   if (progress) progress("embedding", texts.size(), texts.size());
