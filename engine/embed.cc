@@ -1,12 +1,12 @@
 // Model::embed: texts in ragged batches, as many as keep the kernels busy.
 #include <algorithm>
+#include <atomic>
 #include <memory>
 #include <string>
 
 #include "ballast/error.h"
 #include "ballast/model.h"
 #include "engine/model_state.h"
-#include "engine/sequence.h"
 #include "engine/text_pooler.h"
 #include "kernels/parallel.h"
 
@@ -14,7 +14,7 @@ namespace ballast {
 
 namespace {
 
-// One pass of the model: what the texts leave in memory is then used again while it is in the processor's caches.
+// Of one pass: what the texts leave in memory is used again while it is in the processor's caches.
 constexpr std::size_t kTokensAtOnce = model::Model::kPassTokens / 2;
 
 struct EncodedText {
@@ -54,62 +54,101 @@ std::vector<EncodedText> encode_all(const text::Tokenizer& tokenizer, bool causa
   return encoded;
 }
 
-/// A text on its way through the model. What it took is used again for other texts.
-class EmbeddedText {
- public:
-  EmbeddedText(const model::Model& model, const CacheOptions& options, Pooling pooling, std::size_t most_tokens)
-      : sequence_(model, options, most_tokens), pooler_(pooling, model.spec().hidden_size) {}
+/// Texts that pass the model together.
+struct TextRange {
+  std::size_t begin = 0;
+  std::size_t end = 0;
+};
 
-  void begin(std::span<const int> ids) {
-    sequence_.replace({});
-    sequence_.append(ids);
-    pooler_.clear();
-    sequence_.want(ids.size(), pooler_);
+std::vector<TextRange> cut_batches(std::span<const EncodedText> texts) {
+  std::vector<TextRange> batches;
+  std::size_t tokens = 0;
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    const std::size_t count = texts[i].ids.size();
+    if (batches.empty() || tokens + count > kTokensAtOnce) {
+      batches.push_back({.begin = i, .end = i});
+      tokens = 0;
+    }
+    batches.back().end = i + 1;
+    tokens += count;
+  }
+  return batches;
+}
+
+/// Runs batches of texts, one after the other. What a text took is used again for others.
+class TextRunner {
+ public:
+  TextRunner(const model::Model& model, const CacheOptions& cache, const TextVectorSpec& spec)
+      : model_(model), cache_(cache), spec_(spec), pooler_(spec.pooling, model.spec().hidden_size) {}
+
+  /// vectors: [texts.size()][hidden_size].
+  void run(std::span<const EncodedText> texts, float* vectors) {
+    batch_.clear();
+    while (states_.size() < texts.size()) states_.push_back(model_.make_state(cache_, spec_.most_tokens));
+    for (std::size_t i = 0; i < texts.size(); ++i) {
+      const std::vector<int>& ids = texts[i].ids;
+      states_[i].truncate(0);
+      batch_.push_back({.ids = ids, .state = &states_[i], .wanted = ids.size()});
+    }
+    std::span<const float> rows = model_.normalized(model_.forward(batch_, workspace_), workspace_);
+    const std::size_t size = model_.spec().hidden_size;
+    for (const EncodedText& text : texts) {
+      pooler_.clear();
+      pooler_.read(rows.first(text.ids.size() * size));
+      rows = rows.subspan(text.ids.size() * size);
+      vectors = std::ranges::copy(pooler_.vector(spec_.normalized), vectors).out;
+    }
   }
 
-  engine::Sequence& sequence() { return sequence_; }
-  const engine::TextPooler& pooler() const { return pooler_; }
-
  private:
-  engine::Sequence sequence_;
+  const model::Model& model_;
+  CacheOptions cache_;
+  TextVectorSpec spec_;
   engine::TextPooler pooler_;
+  model::Workspace workspace_;
+  std::vector<model::SequenceState> states_;
+  std::vector<model::SequenceTokens> batch_;
 };
 
 }  // namespace
 
-TextVectors Model::embed(std::span<const std::string> texts, const EmbedOptions& options) const {
-  const TextVectorSpec own = spec().text_vectors.value_or(TextVectorSpec{});
-  const Pooling pooling = options.pooling.value_or(own.pooling);
-  const std::size_t asked = options.most_tokens.value_or(own.most_tokens);
-  const std::size_t most = asked == 0 ? context_length() : std::min(asked, context_length());
-  TextVectors result{.size = spec().hidden_size, .values = {}};
-  result.values.reserve(texts.size() * result.size);
-  std::vector<std::unique_ptr<EmbeddedText>> batch;
-  std::size_t begun = 0;    // of the batch's
-  std::size_t pending = 0;  // their tokens
-  const auto run = [&] {
-    std::vector<engine::Sequence*> sequences;
-    for (std::size_t i = 0; i < begun; ++i) sequences.push_back(&batch[i]->sequence());
-    state_->engine.step(sequences);
-    for (std::size_t i = 0; i < begun; ++i) {
-      const std::vector<float> vector = batch[i]->pooler().vector(options.normalized.value_or(own.normalized));
-      result.values.insert(result.values.end(), vector.begin(), vector.end());
-    }
-    begun = 0;
-    pending = 0;
-  };
-  for (const auto& [ids, cut] : encode_all(state_->tokenizer(), spec().causal, texts, most)) {
-    result.cut += cut ? 1 : 0;
-    result.tokens += ids.size();
-    if (begun > 0 && pending + ids.size() > kTokensAtOnce) run();
-    if (begun == batch.size()) {
-      const CacheOptions cache = {.type = options.cache_type};
-      batch.push_back(std::make_unique<EmbeddedText>(state_->model, cache, pooling, most));
-    }
-    batch[begun++]->begin(ids);
-    pending += ids.size();
+TextVectors Model::embed(std::span<const std::string> texts, const EmbedOptions& options,
+                         const Progress& progress) const {
+  TextVectorSpec vectors = spec().text_vectors.value_or(TextVectorSpec{});
+  vectors.pooling = options.pooling.value_or(vectors.pooling);
+  vectors.normalized = options.normalized.value_or(vectors.normalized);
+  vectors.most_tokens = options.most_tokens.value_or(vectors.most_tokens);
+  if (vectors.most_tokens == 0) vectors.most_tokens = context_length();
+  vectors.most_tokens = std::min(vectors.most_tokens, context_length());
+
+  const std::vector<EncodedText> encoded = encode_all(state_->tokenizer(), spec().causal, texts, vectors.most_tokens);
+  TextVectors result{.size = spec().hidden_size, .values = std::vector<float>(texts.size() * spec().hidden_size)};
+  for (const EncodedText& text : encoded) {
+    result.tokens += text.ids.size();
+    result.cut += text.cut ? 1 : 0;
   }
-  if (begun > 0) run();
+  const std::vector<TextRange> batches = cut_batches(encoded);
+  // A thread for each batch needs no other one, and finds what it wrote in its own caches.
+  const std::size_t threads = batches.size() < 2 * kernels::available_threads() ? 1 : kernels::available_threads();
+  std::vector<std::unique_ptr<TextRunner>> runners(threads);
+  std::atomic<std::size_t> done = 0;
+  kernels::TaskFailure failure;
+  kernels::parallel_tasks(batches.size(), threads, [&](std::size_t i, std::size_t thread) {
+    if (failure.failed()) return;
+    failure.keep(i, [&] {
+      std::unique_ptr<TextRunner>& runner = runners[thread];
+      if (!runner) {
+        const CacheOptions cache = {.type = options.cache_type};
+        runner = std::make_unique<TextRunner>(state_->model, cache, vectors);
+      }
+      const auto [begin, end] = batches[i];
+      runner->run(std::span(encoded).subspan(begin, end - begin), result.values.data() + begin * result.size);
+      done += end - begin;
+      if (progress && thread == 0) progress("embedding", done, texts.size());
+    });
+  });
+  failure.rethrow();
+  if (progress) progress("embedding", texts.size(), texts.size());
   return result;
 }
 

@@ -1,8 +1,6 @@
 #include "ballast/compare_vectors.h"
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
-#include <span>
 #include <string_view>
 #include <vector>
 
@@ -15,24 +13,6 @@
 
 namespace ballast {
 
-namespace {
-
-constexpr std::size_t kTextsOfProgress = 256;
-
-TextVectors embed_all(const Model& model, const std::vector<std::string>& texts, const EmbedOptions& options,
-                      std::string_view stage, const Progress& progress) {
-  TextVectors all{.size = model.spec().hidden_size, .values = {}};
-  for (std::size_t begin = 0; begin < texts.size(); begin += kTextsOfProgress) {
-    if (progress) progress(stage, begin, texts.size());
-    const std::size_t count = std::min(kTextsOfProgress, texts.size() - begin);
-    all.append(model.embed(std::span(texts).subspan(begin, count), options));
-  }
-  if (progress) progress(stage, texts.size(), texts.size());
-  return all;
-}
-
-}  // namespace
-
 VectorComparison compare_vectors(const std::filesystem::path& model_path, const VectorOptions& options,
                                  const Progress& progress) {
   const std::vector<std::string> texts = files::read_text_lines(options.text_file);
@@ -42,7 +22,7 @@ VectorComparison compare_vectors(const std::filesystem::path& model_path, const 
   {
     const Model model(model_path, options.model);
     const kernels::Clock::time_point start = kernels::Clock::now();
-    vectors = embed_all(model, texts, options.embed, "embedding", progress);
+    vectors = model.embed(texts, options.embed, progress);
     result.seconds = kernels::seconds_since(start);
     result.tokens = vectors.tokens;
     const ModelSummary summary = inspect(model_path);
@@ -52,7 +32,10 @@ VectorComparison compare_vectors(const std::filesystem::path& model_path, const 
   const TextVectors expected = [&] {
     EmbedOptions exact = options.embed;  // or the comparison would not see what the cache costs
     exact.cache_type = CacheOptions::Type::kF32;
-    return embed_all(Model(options.reference), texts, exact, "the reference's vectors", progress);
+    const Progress of_reference = [&](std::string_view, std::size_t done, std::size_t total) {
+      if (progress) progress("the reference's vectors", done, total);
+    };
+    return Model(options.reference).embed(texts, exact, of_reference);
   }();
   if (expected.size != vectors.size) {
     throw Error(options.reference.string(), "gives vectors of " + std::to_string(expected.size) + " values, " +

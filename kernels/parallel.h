@@ -105,8 +105,12 @@ class TaskFailure {
       if (failure_ && task_ < task) return;
       failure_ = std::current_exception();
       task_ = task;
+      failed_.store(true, std::memory_order_relaxed);
     }
   }
+
+  /// Whether a task has failed, so that those to come can be left out.
+  bool failed() const { return failed_.load(std::memory_order_relaxed); }
 
   /// After the call.
   void rethrow() const {
@@ -117,6 +121,7 @@ class TaskFailure {
   std::mutex mutex_;
   std::exception_ptr failure_;
   std::size_t task_ = 0;
+  std::atomic<bool> failed_ = false;
 };
 
 inline constexpr std::size_t kMostPartitions = 64;

@@ -24,12 +24,6 @@ struct TextVectors {
   std::vector<float> values;  ///< [texts][size]
   std::size_t tokens = 0;     ///< of all texts
   std::size_t cut = 0;        ///< texts of which the end was cut off
-
-  void append(const TextVectors& others) {
-    values.insert(values.end(), others.values.begin(), others.values.end());
-    tokens += others.tokens;
-    cut += others.cut;
-  }
 };
 
 }  // namespace ballast

@@ -14,6 +14,7 @@
 #include "ballast/chat.h"
 #include "ballast/embed.h"
 #include "ballast/model_options.h"
+#include "ballast/progress.h"
 #include "ballast/spec.h"
 #include "ballast/tensor.h"
 
@@ -73,7 +74,8 @@ class Model {
 
   /// A vector of each text. The texts run together; what one gives does not depend on the others. Throws Error for a
   /// text without tokens.
-  TextVectors embed(std::span<const std::string> texts, const EmbedOptions& options = {}) const;
+  TextVectors embed(std::span<const std::string> texts, const EmbedOptions& options = {},
+                    const Progress& progress = {}) const;
 
  private:
   friend class Generator;

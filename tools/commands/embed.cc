@@ -21,8 +21,6 @@
 namespace ballast::tools {
 namespace {
 
-constexpr std::size_t kTextsOfProgress = 1024;
-
 struct EmbedFlags {
   std::filesystem::path model;
   std::filesystem::path text;
@@ -49,21 +47,16 @@ int run_embed(const EmbedFlags& flags) {
   Job job(flags.job);
   const Progress progress = job.progress();
   const Model model(flags.model, model_options(flags.model_flags));
-  TextVectors all{.size = model.spec().hidden_size, .values = {}};
-  for (std::size_t begin = 0; begin < texts.size(); begin += kTextsOfProgress) {
-    if (progress) progress("embedding", begin, texts.size());
-    const std::size_t count = std::min(kTextsOfProgress, texts.size() - begin);
-    all.append(model.embed(std::span(texts).subspan(begin, count), flags.options));
-  }
-  if (progress) progress("embedding", texts.size(), texts.size());
+  const TextVectors vectors = model.embed(texts, flags.options, progress);
   if (flags.output.empty()) {
-    print(json_lines(all));
+    print(json_lines(vectors));
   } else {
-    const std::string content = is_array ? files::npy_text(all.values, texts.size(), all.size) : json_lines(all);
+    const std::string content =
+        is_array ? files::npy_text(vectors.values, texts.size(), vectors.size) : json_lines(vectors);
     files::write_file_atomically(flags.output, content, flags.force);
   }
-  if (all.cut > 0) {
-    print_message(std::to_string(all.cut) + " of " + std::to_string(texts.size()) +
+  if (vectors.cut > 0) {
+    print_message(std::to_string(vectors.cut) + " of " + std::to_string(texts.size()) +
                   " texts were cut off at their end\n");
   }
   return kExitDone;

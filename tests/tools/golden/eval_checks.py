@@ -1,6 +1,8 @@
-"""eval: chunks, streams and multiple choice, as it is and against a reference."""
+"""eval: chunks, streams, multiple choice and vectors, as it is and against a reference; embed."""
 
+import json
 import re
+import struct
 
 from golden import shapes
 from golden.suite import PROGRESS, Suite, near
@@ -90,4 +92,47 @@ def check_choices(suite: Suite) -> None:
                 "tensor files", "time"])
 
 
-GROUPS = (check_chunks, check_details, check_page, check_reference_cache, check_stream, check_choices)
+def write_lines(suite: Suite) -> int:
+    """The text's words, five in a line; returns how many lines that are."""
+    words = (suite.work / "text.txt").read_text().split()[:60]
+    lines = [" ".join(words[i:i + 5]) for i in range(0, len(words), 5)]
+    (suite.work / "lines.txt").write_text("\n".join(lines) + "\n")
+    return len(lines)
+
+
+def check_vectors(suite: Suite) -> None:
+    texts = write_lines(suite)
+    flags = ("eval", quantized(suite), "--reference", "llama3", "--vectors", "lines.txt")
+    figures = suite.json(*flags, shape=shapes.EVAL_VECTORS)
+    suite.same("every line is a text", figures["texts"], texts)
+    suite.check("cosines are in order", figures["cosine_min"] <= figures["cosine_p1"] <= figures["cosine_mean"] < 1,
+                figures)
+    same = suite.json("eval", "llama3", "--reference", "llama3", "--vectors", "lines.txt", shape=shapes.EVAL_VECTORS)
+    suite.check("a model's vectors are its own", same["cosine_min"] > 1 - 1e-12 and same["nearest_agreement"] > 1 - 1e-12,
+                same)
+    run = suite.succeeds(*flags)
+    suite.same("compared vectors print their rows", [re.split("  +", line)[0] for line in run.out.splitlines()],
+               ["cosine", "ranks of others", "same nearest text", "texts", "tensor files", "time"])
+
+
+def check_embed(suite: Suite) -> None:
+    texts = write_lines(suite)
+    lines = suite.succeeds("embed", "llama3", "--text", "lines.txt").out.splitlines()
+    vectors = [json.loads(line) for line in lines]
+    suite.same("there is a vector of each line", len(vectors), texts)
+    suite.check("vectors have a length of 1", all(near(sum(x * x for x in vector), 1) for vector in vectors), vectors)
+    suite.succeeds("embed", "llama3", "--text", "lines.txt", "-o", "vectors.npy", "-q")
+    data = suite.bytes_of("vectors.npy")
+    header = data[10:10 + int.from_bytes(data[8:10], "little")]
+    suite.check("an array has a row for each line",
+                f"'shape': ({len(vectors)}, {len(vectors[0])})".encode() in header, header)
+    values = struct.unpack(f"<{len(vectors) * len(vectors[0])}f", data[10 + len(header):])
+    suite.check("the array has the same values",
+                all(near(a, b) for a, b in zip(values, [x for vector in vectors for x in vector], strict=True)))
+    run = suite.run("embed", "llama3", "--text", "lines.txt", "-o", "vectors.npy", "-q")
+    suite.check("embed does not replace a file", run.code == 1 and "vectors.npy: exists; use --force" in run.err, run)
+    suite.same("the file that is not replaced is as it was", suite.bytes_of("vectors.npy"), data)
+
+
+GROUPS = (check_chunks, check_details, check_page, check_reference_cache, check_stream, check_choices, check_vectors,
+          check_embed)

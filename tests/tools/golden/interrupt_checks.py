@@ -50,7 +50,9 @@ def large_model(suite: Suite) -> None:
 
 def check_jobs(suite: Suite) -> None:
     large_model(suite)
-    (suite.work / "long.txt").write_text(fixtures.text(8000, 4))
+    words = fixtures.text(8000, 4)
+    (suite.work / "long.txt").write_text(words)
+    (suite.work / "long-lines.txt").write_text("\n".join(words.split()) + "\n")
     # While it calibrates, while it converts, and while it measures.
     text = ("--text", "long.txt")
     jobs = {
@@ -64,6 +66,7 @@ def check_jobs(suite: Suite) -> None:
         "eval": (r"^evaluating: ", ("eval", "large", *text, "--context", 64)),
         "eval --reference": (r"^(running the reference|evaluating): ",
                              ("eval", "large", *text, "--context", 64, "--reference", "large")),
+        "embed": (r"^embedding: ", ("embed", "large", "--text", "long-lines.txt", "-o", "stopped.npy")),
         "sweep": (r"^w8a8 \(1 of 1\): ", ("sweep", "large", *text, "--calibration-text", "text.txt", "--preset", "fast",
                                          "--schemes", "w8a8", "-o", "stopped-sweep")),
         "bench": (r"^pp16: ", ("bench", "large", "-p", 16, "-n", 16, "-r", 1000000)),

@@ -121,6 +121,11 @@ EVAL_CHOICES = Object(
     **{"reference_" + name: shape for name, shape in CHOICE_FIGURES.items()}, agreement=POSITIVE,
     agreement_norm=POSITIVE)
 
+EVAL_VECTORS = Object(
+    texts=COUNT, tokens=COUNT, cosine_mean=POSITIVE, cosine_p1=POSITIVE, cosine_min=POSITIVE, ranked_texts=COUNT,
+    rank_correlation=POSITIVE, nearest_agreement=Number(0), top10_agreement=Number(0), file_bytes=COUNT,
+    bits_per_weight=POSITIVE, seconds=POSITIVE)
+
 BENCH_RESULT = Object(test=TEXT, tokens_per_second=POSITIVE, stddev=POSITIVE, gb_s=POSITIVE,
                       gop_s=POSITIVE, fraction_of_limit=POSITIVE)
 BENCH = Object(

@@ -8,13 +8,13 @@ import subprocess
 
 from golden.suite import Suite
 
-COMMANDS = ("inspect", "calibrate", "convert", "verify", "eval", "sweep", "run", "serve", "bench")
+COMMANDS = ("inspect", "calibrate", "convert", "verify", "eval", "sweep", "run", "embed", "serve", "bench")
 
 # A path that is not there is a failure, not wrong usage.
 WITH_MISSING_MODEL = ("inspect", "calibrate -o stats", "convert -o dir", "convert --explain",
                       "verify --expected llama3.expected.safetensors", "eval --text text.txt",
                       "eval --choices questions.jsonl", "sweep --text text.txt -o dir", "run -p text",
-                      "bench -p 1 -n 1 -r 1")
+                      "embed --text text.txt", "bench -p 1 -n 1 -r 1")
 
 WRONG_USAGE = [
     ("", "command is missing"),
@@ -37,7 +37,9 @@ WRONG_USAGE = [
     ("convert m -o dir --preset quick", "quick not in"),
     ("verify m", "--expected is required"),
     ("verify m --expected file --tolerance -1", "not below 0"),
-    ("eval m", "--text FILE or --choices FILE"),
+    ("eval m", "--text FILE, --choices FILE or --vectors FILE"),
+    ("eval m --vectors file", "--reference MODEL"),
+    ("eval m --vectors file --text file", "excludes"),
     ("eval m --text file -t 0", "whole number from 1"),
     ("eval m --text file --context 3", "whole number from 4"),
     ("eval m --text file --stream 1", "whole number from 2"),
@@ -50,6 +52,9 @@ WRONG_USAGE = [
     ("sweep m --text file -o dir --preset quick", "quick not in"),
     ("sweep m --text file -o dir --sizes 92MB,large", "a size like 92MB"),
     ("sweep m --text file -o dir --stats a --calibration-text b", "excludes"),
+    ("embed m", "--text is required"),
+    ("embed m --text file -o vectors.txt", "must end in .npy or .jsonl"),
+    ("embed m --text file --pooling max", "max not in"),
     ("run m", "PROMPT is missing"),
     ("run m -p text --sinks 4", "requires --window"),
     ("run m -p text --top-p 0", "above 0 and at most 1"),
@@ -84,7 +89,7 @@ def check_help(suite: Suite) -> None:
 
 
 def check_wrong_usage(suite: Suite) -> None:
-    needed = {"calibrate": "-o s", "verify": "--expected e", "sweep": "--text t -o d"}
+    needed = {"calibrate": "-o s", "verify": "--expected e", "sweep": "--text t -o d", "embed": "--text t"}
     cases = WRONG_USAGE + [(f"{command} m {needed.get(command, '')} --no-such-option", "--no-such-option")
                            for command in COMMANDS]
     cases += [(command, "MODEL is required") for command in COMMANDS]
