@@ -5,7 +5,7 @@
 #include <cstddef>
 
 #include "ballast/calibrate.h"
-#include "ballast/plan.h"
+#include "ballast/progress.h"
 #include "ballast/ranks.h"
 #include "model/model.h"
 

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <span>
 
-#include "ballast/compare_vectors.h"
+#include "ballast/embed.h"
 
 namespace ballast::eval {
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <functional>
 
-#include "ballast/plan.h"
+#include "ballast/progress.h"
 
 namespace ballast::jobs {
 

@@ -9,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "ballast/plan.h"
 #include "ballast/prefix.h"
 #include "ballast/progress.h"
 #include "ballast/ranks.h"

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "ballast/calibrate.h"
-#include "ballast/plan.h"
 #include "ballast/progress.h"
 #include "ballast/recipe.h"
 

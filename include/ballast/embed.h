@@ -1,12 +1,17 @@
-// Vectors of texts.
+// Vectors of texts, and how near those of a quantized model are to the original's.
 #ifndef BALLAST_EMBED_H_
 #define BALLAST_EMBED_H_
 
 #include <cstddef>
+#include <cstdint>
+#include <filesystem>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "ballast/cache.h"
+#include "ballast/model_options.h"
+#include "ballast/progress.h"
 #include "ballast/spec.h"
 
 namespace ballast {
@@ -25,6 +30,37 @@ struct TextVectors {
   std::size_t tokens = 0;     ///< of all texts
   std::size_t cut = 0;        ///< texts of which the end was cut off
 };
+
+struct VectorOptions {
+  std::filesystem::path text_file;  ///< a text in each line; at least two
+  std::filesystem::path reference;  ///< model to compare with, usually the unquantized original
+  EmbedOptions embed{};
+  ModelOptions model{};  ///< of the model, not of the reference
+};
+
+/// Ranks are those of all other texts by the cosine of their vector with a text's own, among the first
+/// kRankedTexts texts.
+struct VectorComparison {
+  static constexpr std::size_t kRankedTexts = 2000;
+
+  std::size_t texts = 0;
+  std::size_t tokens = 0;
+  double cosine_mean = 0;  ///< of a text's two vectors
+  double cosine_p1 = 0;    ///< 99 % are above
+  double cosine_min = 0;
+  std::size_t ranked_texts = 0;
+  double rank_correlation = 0;   ///< Spearman's of both models' ranks, mean over the texts
+  double nearest_agreement = 0;  ///< share of texts whose nearest text is the same
+  double top10_agreement = 0;    ///< share of the ten nearest that are the same; of all, where there are fewer
+  std::uint64_t file_bytes = 0;  ///< of the model's tensor files
+  double bits_per_weight = 0;
+  double seconds = 0;  ///< that the model took for all texts
+};
+
+/// Throws Error, also where the vectors have different sizes.
+VectorComparison compare_vectors(const std::filesystem::path& model, const VectorOptions& options,
+                                 const Progress& progress = {});
+std::string vector_comparison_json(const VectorComparison& comparison);
 
 }  // namespace ballast
 

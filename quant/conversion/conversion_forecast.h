@@ -2,7 +2,7 @@
 #ifndef BALLAST_QUANT_CONVERSION_CONVERSION_FORECAST_H_
 #define BALLAST_QUANT_CONVERSION_CONVERSION_FORECAST_H_
 
-#include "ballast/plan.h"
+#include "ballast/progress.h"
 #include "ballast/recipe.h"
 #include "ballast/spec.h"
 #include "quant/sample_stream.h"

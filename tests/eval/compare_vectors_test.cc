@@ -1,4 +1,4 @@
-#include "ballast/compare_vectors.h"
+#include "ballast/embed.h"
 
 #include <doctest/doctest.h>
 

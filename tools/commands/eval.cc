@@ -6,7 +6,7 @@
 #include <string>
 
 #include "ballast/choices.h"
-#include "ballast/compare_vectors.h"
+#include "ballast/embed.h"
 #include "ballast/evaluate.h"
 #include "tools/commands/commands.h"
 #include "tools/commands/evaluation_text.h"

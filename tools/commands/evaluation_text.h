@@ -5,7 +5,7 @@
 #include <string>
 
 #include "ballast/choices.h"
-#include "ballast/compare_vectors.h"
+#include "ballast/embed.h"
 #include "ballast/evaluate.h"
 
 namespace ballast::tools {

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "ballast/plan.h"
+#include "ballast/progress.h"
 #include "ballast/ranks.h"
 
 namespace ballast::tools {

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Sentences per second of a BERT encoder with mean pooling: ballast beside onnxruntime and OpenVINO, both in INT8.
 
-    scripts/peers_encoder.py --ballast build/release/ballast --original all-MiniLM-L6-v2 --model minilm-w8a8 \\
+    scripts/peers/encoder.py --ballast build/release/ballast --original all-MiniLM-L6-v2 --model minilm-w8a8 \\
         --text sentences.txt --calibration-text calibration.txt --work /tmp/peers
 
 All tokenize, run and pool the lines of --text in one process each, in rounds one after the other. The peers' batches
