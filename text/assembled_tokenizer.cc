@@ -4,6 +4,7 @@
 #include <cassert>
 #include <iterator>
 #include <set>
+#include <unordered_map>
 #include <utility>
 
 #include "ballast/error.h"
@@ -45,13 +46,12 @@ class AssembledTokenizer : public Tokenizer {
         eos_(parts.special.eos),
         frame_(std::move(parts.special.frame)),
         raw_tokens_(raw_tokens(parts.special.added)),
-        bytes_(std::move(parts.token_bytes)),
+        tokens_(std::move(parts.tokens)),
+        decode_(std::move(parts.decode)),
         special_(parts.special.size, false) {
-    bytes_.resize(parts.special.size);
-    for (const AddedToken& token : parts.special.added) {
-      const auto index = static_cast<std::size_t>(token.id);
-      bytes_[index] = token.content;
-      special_[index] = token.special;
+    for (AddedToken& token : parts.special.added) {
+      special_[static_cast<std::size_t>(token.id)] = token.special;
+      added_.emplace(token.id, std::move(token.content));
     }
   }
 
@@ -71,18 +71,24 @@ class AssembledTokenizer : public Tokenizer {
     return ids;
   }
 
-  std::string token_bytes(int id) const override { return contains(id) ? bytes_[static_cast<std::size_t>(id)] : ""; }
+  std::string token_bytes(int id) const override {
+    if (const auto added = added_.find(id); added != added_.end()) return added->second;
+    const auto index = static_cast<std::size_t>(id);
+    if (id < 0 || index >= tokens_->size() || (*tokens_)[index].empty()) return {};
+    return decode_ ? decode_((*tokens_)[index]) : std::string((*tokens_)[index]);
+  }
   bool is_byte_level() const override { return byte_level_; }
   bool drops_first_space() const override { return drops_first_space_; }
-  bool is_special(int id) const override { return contains(id) && special_[static_cast<std::size_t>(id)]; }
-  std::size_t vocab_size() const override { return bytes_.size(); }
+  bool is_special(int id) const override { return id >= 0 && static_cast<std::size_t>(id) < special_.size() && special_[static_cast<std::size_t>(id)]; }
+  std::size_t vocab_size() const override { return special_.size(); }
   const std::vector<int>& leading_special_tokens() const override { return frame_.prefix; }
   const std::vector<int>& suffix() const override { return frame_.suffix; }
   std::optional<int> bos() const override { return bos_; }
   std::optional<int> eos() const override { return eos_; }
 
   std::string description() const override {
-    const auto tokens = std::ranges::count_if(bytes_, [](const std::string& bytes) { return !bytes.empty(); });
+    std::size_t tokens = 0;
+    for (std::size_t id = 0; id < vocab_size(); ++id) tokens += token_bytes(static_cast<int>(id)).empty() ? 0 : 1;
     return kind_ + ", " + std::to_string(tokens) + " tokens, " + std::to_string(std::ranges::count(special_, true)) +
            " special";
   }
@@ -115,7 +121,7 @@ class AssembledTokenizer : public Tokenizer {
     }
     std::set<std::size_t> cuts;
     for (const int id : special) {
-      const std::string& token = bytes_[static_cast<std::size_t>(id)];
+      const std::string token = token_bytes(id);
       for (std::size_t at = text.find(token); !token.empty() && at < text.size(); at = text.find(token, at + 1)) {
         if (overlaps_any(plain, at, at + token.size())) cuts.insert(at + files::utf8_step(text, at).length);
       }
@@ -130,8 +136,6 @@ class AssembledTokenizer : public Tokenizer {
     ids.insert(ids.end(), more.begin(), more.end());
   }
 
-  bool contains(int id) const { return id >= 0 && static_cast<std::size_t>(id) < bytes_.size(); }
-
   TokenizerSource source_;
   std::string data_name_;
   std::string kind_;
@@ -142,7 +146,9 @@ class AssembledTokenizer : public Tokenizer {
   std::optional<int> eos_;
   TextFrame frame_;
   AddedTokenFinder raw_tokens_;
-  std::vector<std::string> bytes_;  // by id; empty for ids that are not used
+  std::shared_ptr<const TokenTable> tokens_;
+  std::function<std::string(std::string_view)> decode_;
+  std::unordered_map<int, std::string> added_;  // contents by id
   std::vector<bool> special_;
 };
 

@@ -2,6 +2,7 @@
 #ifndef BALLAST_TEXT_ASSEMBLED_TOKENIZER_H_
 #define BALLAST_TEXT_ASSEMBLED_TOKENIZER_H_
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -9,6 +10,7 @@
 
 #include "text/readers/tokenizer_reader.h"
 #include "text/readers/tokenizer_source.h"
+#include "text/subword/token_table.h"
 #include "text/tokenizer.h"
 
 namespace ballast::text {
@@ -27,7 +29,9 @@ struct TokenizerParts {
   std::string data_name;  ///< the file that TokenizerSource::tokenizer_data belongs in
   std::string kind;       ///< "byte-level BPE"
   std::unique_ptr<TextEncoder> encoder;
-  std::vector<std::string> token_bytes;  ///< of the vocabulary, by id; empty for ids that no token has
+  std::shared_ptr<const TokenTable> tokens;  ///< the vocabulary
+  /// From a token's text in `tokens` to the bytes that it stands for; nothing where they are the same.
+  std::function<std::string(std::string_view)> decode;
   bool byte_level = false;
   bool drops_first_space = false;
   SpecialTokens special;

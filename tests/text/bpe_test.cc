@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <random>
 #include <string>
 #include <thread>
@@ -17,20 +18,20 @@ namespace {
 BpeVocabulary random_vocabulary(unsigned seed, int merges) {
   std::mt19937 random(seed);
   BpeVocabulary vocabulary;
-  for (const char letter : std::string("abcd")) {
-    vocabulary.tokens.emplace_back(1, letter);
-  }
+  std::vector<std::string> tokens{"a", "b", "c", "d"};
   for (int i = 0; i < merges; ++i) {
-    const int size = static_cast<int>(vocabulary.tokens.size());
+    const int size = static_cast<int>(tokens.size());
     const int left = static_cast<int>(random() % static_cast<unsigned>(size));
     const int right = static_cast<int>(random() % static_cast<unsigned>(size));
-    const std::string bytes =
-        vocabulary.tokens[static_cast<std::size_t>(left)] + vocabulary.tokens[static_cast<std::size_t>(right)];
-    const auto found = std::find(vocabulary.tokens.begin(), vocabulary.tokens.end(), bytes);
-    const int result = static_cast<int>(found - vocabulary.tokens.begin());
-    if (found == vocabulary.tokens.end()) vocabulary.tokens.push_back(bytes);
+    const std::string bytes = tokens[static_cast<std::size_t>(left)] + tokens[static_cast<std::size_t>(right)];
+    const auto found = std::find(tokens.begin(), tokens.end(), bytes);
+    const int result = static_cast<int>(found - tokens.begin());
+    if (found == tokens.end()) tokens.push_back(bytes);
     vocabulary.merges.push_back({left, right, result});
   }
+  auto table = std::make_shared<TokenTable>();
+  for (const std::string& token : tokens) table->add(token);
+  vocabulary.tokens = std::move(table);
   return vocabulary;
 }
 
@@ -102,7 +103,7 @@ TEST_CASE("threads that share a tokenizer agree") {
 
 TEST_CASE("a token that merging does not reach stays whole only with ignore_merges") {
   BpeVocabulary vocabulary;
-  for (const char* text : {"a", "b", "ab"}) vocabulary.tokens.emplace_back(text);
+  vocabulary.tokens = std::make_shared<TokenTable>(TokenTable{"a", "b", "ab"});
   CHECK(encode(Bpe(vocabulary), "ab") == std::vector<int>{0, 1});
   vocabulary.ignore_merges = true;
   CHECK(encode(Bpe(vocabulary), "ab") == std::vector<int>{2});
@@ -110,7 +111,7 @@ TEST_CASE("a token that merging does not reach stays whole only with ignore_merg
 
 TEST_CASE("bytes that are no token are left out, or stand as the unknown token") {
   BpeVocabulary vocabulary;
-  for (const char* text : {"a", "?"}) vocabulary.tokens.emplace_back(text);
+  vocabulary.tokens = std::make_shared<TokenTable>(TokenTable{"a", "?"});
   CHECK(encode(Bpe(vocabulary), "xayza") == std::vector<int>{0, 0});
   vocabulary.unknown = 1;
   CHECK(encode(Bpe(vocabulary), "xayza") == std::vector<int>{1, 0, 1, 1, 0});

@@ -45,7 +45,9 @@ AddedToken read_added_token(const files::JsonReader& node) {
 }
 
 AddedTokenFinder::AddedTokenFinder(std::vector<AddedToken> tokens) : tokens_(std::move(tokens)) {
-  for (std::size_t i = 0; i < tokens_.size(); ++i) index_of_.insert(tokens_[i].content, static_cast<int>(i));
+  std::vector<ByteTrie::Entry> contents;
+  for (std::size_t i = 0; i < tokens_.size(); ++i) contents.push_back({tokens_[i].content, static_cast<int>(i)});
+  index_of_ = ByteTrie(std::move(contents));
 }
 
 std::optional<AddedTokenFinder::Match> AddedTokenFinder::next_match(std::string_view text,

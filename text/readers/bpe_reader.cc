@@ -24,7 +24,7 @@ std::pair<std::string_view, std::string_view> halves(const files::JsonReader& me
   return {parts[0].string(), parts[1].string()};
 }
 
-std::vector<BpeVocabulary::Merge> read_merges(const files::JsonReader& merges, const Vocabulary& vocabulary) {
+std::vector<BpeVocabulary::Merge> read_merges(const files::JsonReader& merges, const TokenTable& vocabulary) {
   std::vector<BpeVocabulary::Merge> result;
   const std::vector<files::JsonReader> pairs = merges.elements();
   result.reserve(pairs.size());
@@ -40,30 +40,34 @@ std::vector<BpeVocabulary::Merge> read_merges(const files::JsonReader& merges, c
   return result;
 }
 
+std::shared_ptr<const TokenTable> bytes_of(const TokenTable& texts) {
+  auto bytes = std::make_shared<TokenTable>();
+  bytes->reserve(texts.size());
+  for (std::size_t id = 0; id < texts.size(); ++id) {
+    const std::optional<std::string> token = bytes_of_alphabet(texts[id]);
+    bytes->add(token ? std::string_view(*token) : texts[id], !token);
+  }
+  return bytes;
+}
+
 }  // namespace
 
-BpeVocabulary read_bpe(const files::JsonReader& model, const Vocabulary& vocabulary, bool byte_level) {
+BpeVocabulary read_bpe(const files::JsonReader& model, const std::shared_ptr<const TokenTable>& vocabulary,
+                       bool byte_level) {
   for (const std::string_view affix : {"continuing_subword_prefix", "end_of_word_suffix"}) {
     if (!model.text(affix, "").empty())
       model.fail(affix, "must be empty; BPE with marks inside words is not supported");
   }
   BpeVocabulary bpe;
-  bpe.merges = read_merges(model.at("merges"), vocabulary);
+  bpe.merges = read_merges(model.at("merges"), *vocabulary);
   bpe.ignore_merges = model.flag("ignore_merges", false);
   bpe.fuse_unknown = model.flag("fuse_unk", false);
   if (const std::optional<files::JsonReader> unknown = model.find("unk_token")) {
-    bpe.unknown = vocabulary.find(unknown->string()).value_or(-1);
+    bpe.unknown = vocabulary->find(unknown->string()).value_or(-1);
   }
-  if (model.flag("byte_fallback", false)) bpe.byte_tokens = find_byte_tokens(vocabulary.texts);
-  if (!byte_level) {
-    bpe.unit = BpeVocabulary::Unit::kCodePoint;
-    bpe.tokens = vocabulary.texts;
-    return bpe;
-  }
-  // Names in characters outside the alphabet (special tokens) are not made of bytes of text.
-  for (const std::string& text : vocabulary.texts) {
-    bpe.tokens.push_back(bytes_of_alphabet(text).value_or(std::string()));
-  }
+  if (model.flag("byte_fallback", false)) bpe.byte_tokens = find_byte_tokens(*vocabulary);
+  if (!byte_level) bpe.unit = BpeVocabulary::Unit::kCodePoint;
+  bpe.tokens = byte_level ? bytes_of(*vocabulary) : vocabulary;
   return bpe;
 }
 

@@ -1,7 +1,5 @@
 #include "text/readers/json_tokenizer.h"
 
-#include <algorithm>
-#include <iterator>
 #include <utility>
 
 #include "files/json_reader.h"
@@ -74,9 +72,9 @@ std::unique_ptr<Tokenizer> make_tokenizer(TokenizerSource source) {
   parts.kind = std::move(model.kind);
   parts.byte_level = byte_level;
   parts.drops_first_space = decoder.drops_first_space();
-  std::ranges::transform(model.texts, std::back_inserter(parts.token_bytes),
-                         [&](const std::string& text) { return text.empty() ? std::string() : decoder.bytes(text); });
-  parts.special = read_special_tokens(json, config, model.texts);
+  parts.tokens = model.bytes ? model.bytes : model.texts;
+  if (!model.bytes) parts.decode = [decoder](std::string_view token) { return decoder.bytes(token); };
+  parts.special = read_special_tokens(json, config, *model.texts);
   parts.encoder = std::make_unique<Pipeline>(Normalizer(json.find("normalizer")), std::move(pre_tokenizer),
                                              std::move(model.model), parts.special.added);
   return assemble_tokenizer(std::move(source), std::move(parts));

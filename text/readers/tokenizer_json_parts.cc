@@ -1,5 +1,9 @@
 #include "text/readers/tokenizer_json_parts.h"
 
+#include <string_view>
+
+#include "text/subword/vocabulary.h"
+
 namespace ballast::text {
 namespace {
 
@@ -71,8 +75,7 @@ json byte_level_tokenizer_json(PreTokenizerFamily family, json vocab, json merge
 
 json byte_fallback_tokenizer_json(bool adds_space, const json& unknown, json vocab, json merges, json added,
                                   json post_processor) {
-  constexpr const char* kSpaceMark = "\xE2\x96\x81";  // U+2581
-  const auto replace = [](const char* from, const char* to) -> json {
+  const auto replace = [](std::string_view from, std::string_view to) -> json {
     return {{"type", "Replace"}, {"pattern", {{"String", from}}}, {"content", to}};
   };
   json normalizers = json::array();

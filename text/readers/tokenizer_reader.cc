@@ -15,26 +15,21 @@ namespace {
 // The added tokens of all sources, one for each content.
 class AddedTokenTable {
  public:
-  explicit AddedTokenTable(const std::vector<std::string>& vocabulary) {
-    for (std::size_t id = 0; id < vocabulary.size(); ++id) {
-      const std::string& text = vocabulary[id];
-      if (!text.empty()) id_of_.emplace(text, static_cast<int>(id));
-    }
-    for (const auto& [text, id] : id_of_) text_of_.emplace(id, text);
-  }
+  explicit AddedTokenTable(const TokenTable& vocabulary) : vocabulary_(vocabulary) {}
 
   // A later description of the same token replaces the earlier one.
   void add(const files::JsonReader& node, AddedToken token) {
     if (token.content.empty()) return;  // as transformers does: nothing to look for
-    const auto [known_id, is_new_content] = id_of_.emplace(token.content, token.id);
-    const auto [known_text, is_new_id] = text_of_.emplace(token.id, token.content);
-    if (known_id->second != token.id || known_text->second != token.content) {
+    const int known_id = find_id(token.content).value_or(token.id);
+    const std::string_view known_text = has_id(token.id) ? text_of(token.id) : token.content;
+    if (known_id != token.id || known_text != token.content) {
       node.fail("token " + files::in_quotes(token.content) + " has id " + std::to_string(token.id) + ", but " +
-                (known_id->second != token.id ? "elsewhere it has id " + std::to_string(known_id->second)
-                                              : "that is the id of " + files::in_quotes(known_text->second)));
+                (known_id != token.id ? "elsewhere it has id " + std::to_string(known_id)
+                                      : "that is the id of " + files::in_quotes(known_text)));
     }
     const auto [place, is_new_token] = place_of_.emplace(token.content, tokens_.size());
     if (is_new_token) {
+      if (!is_in_vocabulary(token.id)) own_text_.emplace(token.id, token.content);
       tokens_.push_back(std::move(token));
     } else {
       tokens_[place->second] = std::move(token);
@@ -44,17 +39,31 @@ class AddedTokenTable {
   bool contains(const std::string& content) const { return place_of_.contains(content); }
 
   std::optional<int> find_id(const std::string& content) const {
-    const auto found = id_of_.find(content);
-    return found == id_of_.end() ? std::nullopt : std::optional(found->second);
+    const auto place = place_of_.find(content);
+    return place == place_of_.end() ? vocabulary_.find(content) : std::optional(tokens_[place->second].id);
   }
 
-  bool has_id(int id) const { return text_of_.contains(id); }
-  std::size_t ids() const { return text_of_.size(); }
+  bool has_id(int id) const { return is_in_vocabulary(id) || own_text_.contains(id); }
+
+  std::size_t ids() const {
+    std::size_t count = own_text_.size();
+    for (std::size_t id = 0; id < vocabulary_.size(); ++id) count += vocabulary_[id].empty() ? 0 : 1;
+    return count;
+  }
+
   std::vector<AddedToken> take() { return std::move(tokens_); }
 
  private:
-  std::unordered_map<std::string, int> id_of_;
-  std::unordered_map<int, std::string> text_of_;
+  bool is_in_vocabulary(int id) const {
+    const auto index = static_cast<std::size_t>(id);
+    return index < vocabulary_.size() && !vocabulary_[index].empty();
+  }
+  std::string_view text_of(int id) const {
+    return is_in_vocabulary(id) ? vocabulary_[static_cast<std::size_t>(id)] : own_text_.at(id);
+  }
+
+  const TokenTable& vocabulary_;
+  std::unordered_map<int, std::string> own_text_;  // of ids that the vocabulary does not have
   std::unordered_map<std::string, std::size_t> place_of_;
   std::vector<AddedToken> tokens_;
 };
@@ -122,7 +131,7 @@ std::string read_token_content(const files::JsonReader& token) {
 }
 
 SpecialTokens read_special_tokens(const files::JsonReader& tokenizer, const files::JsonReader& config,
-                                  const std::vector<std::string>& vocabulary) {
+                                  const TokenTable& vocabulary) {
   AddedTokenTable table(vocabulary);
   if (const std::optional<files::JsonReader> list = tokenizer.find("added_tokens")) {
     for (const files::JsonReader& node : list->elements()) {

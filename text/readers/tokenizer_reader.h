@@ -10,6 +10,7 @@
 #include "files/json_reader.h"
 #include "text/pipeline/added_tokens.h"
 #include "text/pipeline/post_processor.h"
+#include "text/subword/token_table.h"
 
 namespace ballast::text {
 
@@ -21,10 +22,10 @@ struct SpecialTokens {
   TextFrame frame;  ///< what belongs around every text
 };
 
-/// `vocabulary`: the model's tokens by id, empty for ids that no token has. Throws Error where a file contradicts
+/// `vocabulary`: the model's tokens. Throws Error where a file contradicts
 /// itself or the vocabulary.
 SpecialTokens read_special_tokens(const files::JsonReader& tokenizer, const files::JsonReader& config,
-                                  const std::vector<std::string>& vocabulary);
+                                  const TokenTable& vocabulary);
 
 /// The text of a special token, which is written "name" or {"content": "name", ...}.
 std::string read_token_content(const files::JsonReader& token);

@@ -1,10 +1,12 @@
 #include "text/subword/bpe.h"
 
 #include <algorithm>
+#include <bit>
 #include <queue>
 #include <utility>
 
 #include "files/utf8.h"
+#include "text/subword/vocabulary.h"
 
 namespace ballast::text {
 namespace {
@@ -13,7 +15,7 @@ constexpr std::uint32_t kNone = 0xFFFFFFFFu;
 
 // Two neighbours that could become `result`; stale once either has changed.
 struct Candidate {
-  int rank;
+  std::uint32_t rank;
   std::uint32_t left;
   std::uint32_t right;
   int left_id;
@@ -24,8 +26,11 @@ struct Candidate {
   bool operator<(const Candidate& other) const { return rank != other.rank ? rank > other.rank : left > other.left; }
 };
 
-std::uint64_t pair_key(int left, int right) {
-  return std::uint64_t{static_cast<std::uint32_t>(left)} << 32 | static_cast<std::uint32_t>(right);
+// Where the next word begins after the one at the beginning of `text`: at a space mark that another character precedes.
+std::size_t next_word(std::string_view text) {
+  std::size_t begin = 0;
+  while (text.substr(begin).starts_with(kSpaceMark)) begin += kSpaceMark.size();
+  return std::min(text.find(kSpaceMark, begin), text.size());
 }
 
 }  // namespace
@@ -38,40 +43,71 @@ struct Bpe::Symbol {
 };
 
 Bpe::Bpe(BpeVocabulary vocabulary)
-    : vocabulary_(std::move(vocabulary)), whole_(new std::atomic<std::uint8_t>[vocabulary_.tokens.size()]()) {
-  byte_id_.fill(-1);
-  id_of_.reserve(vocabulary_.tokens.size());
-  for (std::size_t id = 0; id < vocabulary_.tokens.size(); ++id) {
-    const std::string& token = vocabulary_.tokens[id];
-    if (token.empty()) continue;
-    id_of_.emplace(token, static_cast<int>(id));
-    if (token.size() == 1) byte_id_[static_cast<unsigned char>(token[0])] = static_cast<int>(id);
+    : vocabulary_(std::move(vocabulary)), whole_(new std::atomic<std::uint8_t>[vocabulary_.tokens->size()]()) {
+  for (std::size_t byte = 0; byte < byte_id_.size(); ++byte) {
+    const char c = static_cast<char>(byte);
+    byte_id_[byte] = vocabulary_.tokens->find({&c, 1}).value_or(-1);
   }
-  rules_.reserve(vocabulary_.merges.size());
-  for (std::size_t rank = 0; rank < vocabulary_.merges.size(); ++rank) {
-    const BpeVocabulary::Merge& merge = vocabulary_.merges[rank];
-    rules_.insert_or_assign(pair_key(merge.left, merge.right), Rule{static_cast<int>(rank), merge.result});
+  vocabulary_.merges.shrink_to_fit();
+  const std::size_t rules = vocabulary_.merges.size();
+  rule_slots_.resize(std::bit_ceil(rules + rules / 4 + 1));
+  for (std::size_t rank = 0; rank < rules; ++rank) add_rule(static_cast<std::uint32_t>(rank));
+  cut_words_ = words_never_merge();
+}
+
+std::size_t Bpe::rule_slot(int left, int right) const {
+  const std::uint64_t key = std::uint64_t{static_cast<std::uint32_t>(left)} << 32 | static_cast<std::uint32_t>(right);
+  const std::size_t mask = rule_slots_.size() - 1;
+  std::size_t slot = key * 0x9E3779B97F4A7C15u >> 32 & mask;
+  while (rule_slots_[slot] != 0) {
+    const BpeVocabulary::Merge& merge = vocabulary_.merges[rule_slots_[slot] - 1];
+    if (merge.left == left && merge.right == right) break;
+    slot = (slot + 1) & mask;
   }
+  return slot;
+}
+
+void Bpe::add_rule(std::uint32_t rank) {
+  const BpeVocabulary::Merge& merge = vocabulary_.merges[rank];
+  rule_slots_[rule_slot(merge.left, merge.right)] = rank + 1;
+}
+
+std::optional<std::uint32_t> Bpe::rule(int left, int right) const {
+  const std::uint32_t entry = rule_slots_[rule_slot(left, right)];
+  return entry == 0 ? std::nullopt : std::optional(entry - 1);
+}
+
+// Whether no merge reaches from the end of one word into the next, so that words can be merged each by itself.
+bool Bpe::words_never_merge() const {
+  if (vocabulary_.unit != BpeVocabulary::Unit::kCodePoint || vocabulary_.ignore_merges) return false;
+  if (!vocabulary_.tokens->find(kSpaceMark)) return false;
+  return std::ranges::all_of(vocabulary_.merges, [&](const BpeVocabulary::Merge& merge) {
+    const std::string_view text = (*vocabulary_.tokens)[static_cast<std::size_t>(merge.result)];
+    return next_word(text) == text.size();
+  });
 }
 
 void Bpe::encode(std::string_view piece, std::vector<int>& ids) const {
-  const auto found = id_of_.find(piece);
-  if (found == id_of_.end()) return merge(piece, ids);
-  const int id = found->second;
-  std::atomic<std::uint8_t>& whole = whole_[static_cast<std::size_t>(id)];
+  if (!cut_words_) return encode_word(piece, ids);
+  while (!piece.empty()) {
+    const std::size_t length = next_word(piece);
+    encode_word(piece.substr(0, length), ids);
+    piece.remove_prefix(length);
+  }
+}
+
+void Bpe::encode_word(std::string_view word, std::vector<int>& ids) const {
+  const std::optional<int> id = vocabulary_.tokens->find(word);
+  if (!id) return merge(word, ids);
+  std::atomic<std::uint8_t>& whole = whole_[static_cast<std::size_t>(*id)];
   if (vocabulary_.ignore_merges || whole.load(std::memory_order_relaxed) == kIsItself) {
-    ids.push_back(id);
+    ids.push_back(*id);
     return;
   }
   const std::size_t before = ids.size();
-  merge(piece, ids);
-  const bool is_itself = ids.size() == before + 1 && ids.back() == id;
+  merge(word, ids);
+  const bool is_itself = ids.size() == before + 1 && ids.back() == *id;
   whole.store(is_itself ? kIsItself : kIsOthers, std::memory_order_relaxed);
-}
-
-const Bpe::Rule* Bpe::rule(int left, int right) const {
-  const auto found = rules_.find(pair_key(left, right));
-  return found == rules_.end() ? nullptr : &found->second;
 }
 
 void Bpe::add_units(std::string_view piece, std::vector<Symbol>& symbols) const {
@@ -81,8 +117,7 @@ void Bpe::add_units(std::string_view piece, std::vector<Symbol>& symbols) const 
   };
   const auto id_of_unit = [&](std::string_view unit) {
     if (unit.size() == 1) return byte_id_[static_cast<unsigned char>(unit[0])];
-    const auto found = id_of_.find(unit);
-    return found == id_of_.end() ? -1 : found->second;
+    return vocabulary_.tokens->find(unit).value_or(-1);
   };
   const auto byte_token = [&](char c) { return (*vocabulary_.byte_tokens)[static_cast<unsigned char>(c)]; };
   bool last_unknown = false;
@@ -120,8 +155,8 @@ void Bpe::merge(std::string_view piece, std::vector<int>& ids) const {
     if (left == kNone || right == kNone) return;
     const int left_id = symbols[left].id;
     const int right_id = symbols[right].id;
-    if (const Rule* found = rule(left_id, right_id)) {
-      queue.push({found->rank, left, right, left_id, right_id, found->result});
+    if (const std::optional<std::uint32_t> rank = rule(left_id, right_id)) {
+      queue.push({*rank, left, right, left_id, right_id, vocabulary_.merges[*rank].result});
     }
   };
   for (std::uint32_t i = 1; i < symbols.size(); ++i) consider(i - 1, i);

@@ -9,12 +9,11 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "text/subword/subword_model.h"
+#include "text/subword/token_table.h"
 
 namespace ballast::text {
 
@@ -27,13 +26,13 @@ struct BpeVocabulary {
     int result;
   };
 
-  std::vector<std::string> tokens;        ///< by id: the bytes that become the token; empty where none do
-  std::vector<Merge> merges;              ///< the first one has precedence
-  Unit unit = Unit::kByte;                ///< what merging starts from
-  bool ignore_merges = false;             ///< a piece that is a token stays whole
-  int unknown = -1;                       ///< stands for units that are no token; -1: such units are left out
-  bool fuse_unknown = false;              ///< one `unknown` for a run of such units
-  std::optional<ByteTokens> byte_tokens;  ///< spell a unit that is no token, if they can
+  std::shared_ptr<const TokenTable> tokens;  ///< the bytes that become the token
+  std::vector<Merge> merges;                 ///< the first one has precedence; of two for one pair the last counts
+  Unit unit = Unit::kByte;                   ///< what merging starts from
+  bool ignore_merges = false;                ///< a piece that is a token stays whole
+  int unknown = -1;                          ///< stands for units that are no token; -1: such units are left out
+  bool fuse_unknown = false;                 ///< one `unknown` for a run of such units
+  std::optional<ByteTokens> byte_tokens;     ///< spell a unit that is no token, if they can
 };
 
 /// Immutable but for a cache; safe to use from several threads.
@@ -46,22 +45,25 @@ class Bpe : public SubwordModel {
 
  private:
   struct Symbol;
-  struct Rule {
-    int rank;
-    int result;
-  };
   // What is known of merging a token's own bytes.
   enum Whole : std::uint8_t { kNotTried, kIsItself, kIsOthers };
 
+  // Where the rule for a pair is in rule_slots_, or the free place for it.
+  std::size_t rule_slot(int left, int right) const;
+  void add_rule(std::uint32_t rank);
+  // The rank of the rule for a pair; nothing when they do not merge.
+  std::optional<std::uint32_t> rule(int left, int right) const;
+  bool words_never_merge() const;
+
   // Appends what merging starts from.
   void add_units(std::string_view piece, std::vector<Symbol>& symbols) const;
+  void encode_word(std::string_view word, std::vector<int>& ids) const;
   void merge(std::string_view piece, std::vector<int>& ids) const;
-  const Rule* rule(int left, int right) const;
 
   BpeVocabulary vocabulary_;
-  std::unordered_map<std::string_view, int> id_of_;
-  std::unordered_map<std::uint64_t, Rule> rules_;
-  std::array<int, 256> byte_id_{};  // tokens of one byte, which most text starts from
+  std::vector<std::uint32_t> rule_slots_;  // open addressing: rank + 1, or 0 for a free place; a power of two
+  std::array<int, 256> byte_id_{};         // tokens of one byte, which most text starts from
+  bool cut_words_ = false;                 // before every space mark that follows another character
   // Most pieces of text are a token as a whole. Whether merging would arrive at that token is found out when it is
   // first met and then remembered, one byte per token.
   std::unique_ptr<std::atomic<std::uint8_t>[]> whole_;

@@ -18,8 +18,6 @@ namespace {
 
 using sentencepiece::SentencePieceProcessor;
 
-constexpr std::string_view kSpaceMark = "\xE2\x96\x81";  // U+2581, what SentencePiece writes for a space
-
 // Protocol buffers merge what follows into what was there before: this is ModelProto.normalizer_spec (field 3) with
 // add_dummy_prefix (field 3) off.
 constexpr std::string_view kWithoutDummyPrefix("\x1A\x02\x18\x00", 4);
@@ -99,13 +97,15 @@ std::unique_ptr<Tokenizer> make_sentencepiece_tokenizer(TokenizerSource source) 
   complete_config(source.config, model);
 
   TokenizerParts parts;
-  std::vector<std::string> texts;
+  TokenTable texts;
+  auto bytes = std::make_shared<TokenTable>();
   for (int id = 0; id < model.GetPieceSize(); ++id) {
-    texts.push_back(model.IdToPiece(id));
-    if (!files::is_utf8(texts.back()))
-      throw Error(source.tokenizer_file, "piece " + std::to_string(id) + " is not UTF-8");
-    parts.token_bytes.push_back(bytes_of_piece(texts.back(), model.IsByte(id)));
+    const std::string& text = model.IdToPiece(id);
+    if (!files::is_utf8(text)) throw Error(source.tokenizer_file, "piece " + std::to_string(id) + " is not UTF-8");
+    texts.add(text);
+    bytes->add(bytes_of_piece(text, model.IsByte(id)), true);
   }
+  parts.tokens = std::move(bytes);
   parts.data_name = "tokenizer.model";
   parts.kind = "SentencePiece";
   parts.drops_first_space = first_prefix;

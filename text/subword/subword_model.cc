@@ -27,21 +27,23 @@ VocabularyModel read_subword_model(const files::JsonReader& model, bool byte_lev
   const std::string type = type_of(model);
   if (type == "Unigram") {
     auto unigram = std::make_unique<Unigram>(model);
-    std::vector<std::string> texts = unigram->texts();
-    return {"Unigram", std::move(texts), std::move(unigram)};
+    return {.kind = "Unigram", .texts = unigram->texts(), .model = std::move(unigram)};
   }
   if (type != "BPE" && type != "WordPiece") {
     const std::optional<files::JsonReader> node = model.find("type");
     (node ? *node : model).fail(files::in_quotes(type) + " is not supported; BPE, Unigram and WordPiece are");
   }
-  const files::JsonReader vocab = model.at("vocab");
-  Vocabulary vocabulary = read_vocabulary(vocab);
+  std::shared_ptr<const TokenTable> texts = read_vocabulary(model.at("vocab"));
   if (type == "WordPiece") {
-    auto word_piece = std::make_unique<WordPiece>(model, vocabulary);
-    return {"WordPiece", std::move(vocabulary.texts), std::move(word_piece)};
+    auto word_piece = std::make_unique<WordPiece>(model, texts);
+    return {.kind = "WordPiece", .texts = std::move(texts), .model = std::move(word_piece)};
   }
-  auto bpe = std::make_unique<Bpe>(read_bpe(model, vocabulary, byte_level));
-  return {byte_level ? "byte-level BPE" : "BPE", std::move(vocabulary.texts), std::move(bpe)};
+  BpeVocabulary bpe = read_bpe(model, texts, byte_level);
+  std::shared_ptr<const TokenTable> bytes = byte_level ? bpe.tokens : nullptr;
+  return {.kind = byte_level ? "byte-level BPE" : "BPE",
+          .texts = std::move(texts),
+          .bytes = std::move(bytes),
+          .model = std::make_unique<Bpe>(std::move(bpe))};
 }
 
 }  // namespace ballast::text

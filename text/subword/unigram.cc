@@ -32,12 +32,17 @@ Unigram::Unigram(const files::JsonReader& model) {
   const std::size_t count = entries.size();
   if (count == 0) vocab.fail("has no tokens");
   if (count > kMaxTokenId) vocab.fail(std::to_string(count) + " tokens are too many");
+  auto texts = std::make_shared<TokenTable>();
+  std::vector<ByteTrie::Entry> keys;
   for (std::size_t id = 0; id < count; ++id) {
     const std::vector<files::JsonReader> entry = entries[id].tuple(2);  // a token and its score
-    texts_.push_back(entry[0].string());
+    const std::string& text = entry[0].string();
+    texts->add(text);
     scores_.push_back(entry[1].number());
-    if (!texts_.back().empty()) id_of_.insert(texts_.back(), static_cast<int>(id));
+    if (!text.empty()) keys.push_back({text, static_cast<int>(id)});
   }
+  texts_ = std::move(texts);
+  id_of_ = ByteTrie(std::move(keys));
   unknown_score_ = *std::ranges::min_element(scores_) - kUnknownPenalty;
   if (const std::optional<files::JsonReader> unknown = model.find("unk_id")) {
     unknown_ = read_token_id(*unknown);
@@ -45,7 +50,7 @@ Unigram::Unigram(const files::JsonReader& model) {
       unknown->fail("is " + std::to_string(unknown_) + ", there are " + std::to_string(count) + " tokens");
     }
   }
-  if (model.flag("byte_fallback", false)) byte_tokens_ = find_byte_tokens(texts_);
+  if (model.flag("byte_fallback", false)) byte_tokens_ = find_byte_tokens(*texts_);
 }
 
 void Unigram::encode(std::string_view piece, std::vector<int>& ids) const {

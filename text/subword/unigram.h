@@ -2,12 +2,14 @@
 #ifndef BALLAST_TEXT_SUBWORD_UNIGRAM_H_
 #define BALLAST_TEXT_SUBWORD_UNIGRAM_H_
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "text/subword/subword_model.h"
+#include "text/subword/token_table.h"
 #include "text/unicode/byte_trie.h"
 
 namespace ballast::text {
@@ -21,13 +23,13 @@ class Unigram : public SubwordModel {
   /// Viterbi's search. A run of characters that no token spells becomes byte tokens, or one unknown token.
   void encode(std::string_view piece, std::vector<int>& ids) const override;
 
-  const std::vector<std::string>& texts() const { return texts_; }
+  const std::shared_ptr<const TokenTable>& texts() const { return texts_; }
 
  private:
   void add_unknown(std::string_view run, std::vector<int>& ids) const;
 
-  std::vector<std::string> texts_;  // by id
-  std::vector<double> scores_;      // logarithms of probabilities, by id
+  std::shared_ptr<const TokenTable> texts_;
+  std::vector<double> scores_;  // logarithms of probabilities, by id
   ByteTrie id_of_;
   int unknown_ = -1;
   double unknown_score_ = 0;

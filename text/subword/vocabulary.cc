@@ -27,32 +27,27 @@ void check_dense(const files::JsonReader& node, std::size_t ids, std::size_t siz
   }
 }
 
-std::optional<int> Vocabulary::find(std::string_view text) const {
-  const auto found = id_of.find(text);
-  return found == id_of.end() ? std::nullopt : std::optional(found->second);
-}
-
-Vocabulary read_vocabulary(const files::JsonReader& vocab) {
-  Vocabulary vocabulary;
+std::shared_ptr<const TokenTable> read_vocabulary(const files::JsonReader& vocab) {
   const auto members = vocab.members();
-  vocabulary.id_of.reserve(members.size());
-  std::size_t size = 0;
+  std::vector<std::string_view> texts;
+  std::vector<bool> taken;
   for (const auto& [text, id] : members) {
-    const int value = read_token_id(id);
-    vocabulary.id_of.emplace(text, value);
-    size = std::max(size, static_cast<std::size_t>(value) + 1);
-  }
-  check_dense(vocab, vocabulary.id_of.size(), size);
-
-  vocabulary.texts.resize(size);
-  std::vector<bool> taken(size, false);
-  for (const auto& [text, id] : vocabulary.id_of) {
-    const auto index = static_cast<std::size_t>(id);
-    if (taken[index]) vocab.fail("id " + std::to_string(id) + " is given twice, once to " + files::in_quotes(text));
+    const auto index = static_cast<std::size_t>(read_token_id(id));
+    if (index >= texts.size()) {
+      texts.resize(index + 1);
+      taken.resize(index + 1);
+    }
+    if (taken[index]) {
+      vocab.fail("id " + std::to_string(index) + " is given twice, once to " + files::in_quotes(text));
+    }
     taken[index] = true;
-    vocabulary.texts[index] = text;
+    texts[index] = text;
   }
-  return vocabulary;
+  check_dense(vocab, members.size(), texts.size());
+  auto table = std::make_shared<TokenTable>();
+  table->reserve(texts.size());
+  for (const std::string_view text : texts) table->add(text);
+  return table;
 }
 
 std::optional<unsigned char> byte_of_token(std::string_view text) {
@@ -68,7 +63,7 @@ std::string byte_token(unsigned char byte) {
   return std::string("<0x") + kDigits[byte >> 4] + kDigits[byte & 15u] + '>';
 }
 
-std::optional<ByteTokens> find_byte_tokens(const std::vector<std::string>& texts) {
+std::optional<ByteTokens> find_byte_tokens(const TokenTable& texts) {
   ByteTokens tokens;
   tokens.fill(-1);
   bool any = false;

@@ -3,19 +3,23 @@
 #define BALLAST_TEXT_SUBWORD_VOCABULARY_H_
 
 #include <cstddef>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "files/json_reader.h"
 #include "text/subword/subword_model.h"
+#include "text/subword/token_table.h"
 
 namespace ballast::text {
 
 /// Ids above this are taken for damage: the largest vocabularies have 2.6e5.
 inline constexpr int kMaxTokenId = 1 << 24;
+
+/// U+2581, what SentencePiece writes for a space.
+inline constexpr std::string_view kSpaceMark = "\xE2\x96\x81";
 
 /// A token's id. Throws Error when it is negative or absurd.
 int read_token_id(const files::JsonReader& node);
@@ -27,16 +31,8 @@ std::vector<int> read_token_ids(const files::JsonReader& config, std::string_vie
 /// Throws Error when `ids` different ids go up to `size` - 1 with more holes than padding explains.
 void check_dense(const files::JsonReader& node, std::size_t ids, std::size_t size);
 
-/// A JSON object of texts and ids.
-struct Vocabulary {
-  std::vector<std::string> texts;                   ///< by id; empty for ids that no token has
-  std::unordered_map<std::string_view, int> id_of;  ///< views of the JSON's own keys
-
-  std::optional<int> find(std::string_view text) const;
-};
-
-/// Throws Error when two tokens have one id, and for ids that cannot be. `vocab` must outlive the result's id_of.
-Vocabulary read_vocabulary(const files::JsonReader& vocab);
+/// A JSON object of texts and ids. Throws Error when two tokens have one id, and for ids that cannot be.
+std::shared_ptr<const TokenTable> read_vocabulary(const files::JsonReader& vocab);
 
 /// The byte that `text` ("<0x0A>") names.
 std::optional<unsigned char> byte_of_token(std::string_view text);
@@ -45,7 +41,7 @@ std::optional<unsigned char> byte_of_token(std::string_view text);
 std::string byte_token(unsigned char byte);
 
 /// The byte tokens among `texts`. Nothing when there is none.
-std::optional<ByteTokens> find_byte_tokens(const std::vector<std::string>& texts);
+std::optional<ByteTokens> find_byte_tokens(const TokenTable& texts);
 
 }  // namespace ballast::text
 

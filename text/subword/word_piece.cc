@@ -1,6 +1,8 @@
 #include "text/subword/word_piece.h"
 
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 #include "files/text.h"
 #include "files/utf8.h"
@@ -13,13 +15,11 @@ constexpr std::size_t kDefaultMaxCharacters = 100;
 
 }  // namespace
 
-WordPiece::WordPiece(const files::JsonReader& model, const Vocabulary& vocabulary) {
-  for (const auto& [text, id] : vocabulary.id_of) {
-    id_of_.emplace(text, id);
-    longest_ = std::max(longest_, text.size());
-  }
+WordPiece::WordPiece(const files::JsonReader& model, std::shared_ptr<const TokenTable> vocabulary)
+    : vocabulary_(std::move(vocabulary)) {
+  for (std::size_t id = 0; id < vocabulary_->size(); ++id) longest_ = std::max(longest_, (*vocabulary_)[id].size());
   const files::JsonReader unknown = model.at("unk_token");
-  const std::optional<int> id = vocabulary.find(unknown.string());
+  const std::optional<int> id = vocabulary_->find(unknown.string());
   if (!id) unknown.fail(files::in_quotes(unknown.string()) + " is not in the vocabulary");
   unknown_ = *id;
   continuing_prefix_ = model.text("continuing_subword_prefix", "##");
@@ -41,9 +41,9 @@ bool WordPiece::add_pieces(std::string_view word, std::vector<int>& ids) const {
     candidate.assign(continuing_prefix_, 0, mark).append(word.substr(begin, length));
     while (length > 0) {
       const bool ends_character = begin + length == word.size() || !files::continues_code_point(word[begin + length]);
-      const auto found = ends_character ? id_of_.find(candidate) : id_of_.end();
-      if (found != id_of_.end()) {
-        ids.push_back(found->second);
+      const std::optional<int> found = ends_character ? vocabulary_->find(candidate) : std::nullopt;
+      if (found) {
+        ids.push_back(*found);
         break;
       }
       candidate.pop_back();

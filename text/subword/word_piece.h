@@ -3,13 +3,13 @@
 #define BALLAST_TEXT_SUBWORD_WORD_PIECE_H_
 
 #include <cstddef>
+#include <memory>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "text/subword/subword_model.h"
-#include "text/subword/vocabulary.h"
+#include "text/subword/token_table.h"
 
 namespace ballast::text {
 
@@ -17,7 +17,7 @@ namespace ballast::text {
 class WordPiece : public SubwordModel {
  public:
   /// `model` is a `model` of type WordPiece, `vocabulary` its own. Throws Error naming file and path.
-  WordPiece(const files::JsonReader& model, const Vocabulary& vocabulary);
+  WordPiece(const files::JsonReader& model, std::shared_ptr<const TokenTable> vocabulary);
 
   /// One word; a word that the vocabulary cannot spell becomes one unknown token.
   void encode(std::string_view word, std::vector<int>& ids) const override;
@@ -25,7 +25,7 @@ class WordPiece : public SubwordModel {
  private:
   bool add_pieces(std::string_view word, std::vector<int>& ids) const;
 
-  std::unordered_map<std::string, int> id_of_;
+  std::shared_ptr<const TokenTable> vocabulary_;
   std::string continuing_prefix_;  // marks tokens that go on within a word
   std::size_t longest_ = 0;        // bytes of the longest token
   std::size_t max_characters_ = 0;

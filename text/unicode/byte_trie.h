@@ -2,52 +2,62 @@
 #ifndef BALLAST_TEXT_UNICODE_BYTE_TRIE_H_
 #define BALLAST_TEXT_UNICODE_BYTE_TRIE_H_
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
-#include <unordered_map>
+#include <vector>
 
 namespace ballast::text {
 
-/// Immutable once filled; then safe to use from several threads.
+/// Immutable; safe to use from several threads.
 class ByteTrie {
  public:
-  /// `key` must not be empty; one that is there already keeps its value.
-  void insert(std::string_view key, int value) {
-    std::uint32_t node = 0;
-    for (const char c : key) {
-      const auto [child, is_new] = children_.try_emplace(edge(node, c), nodes_);
-      if (is_new) ++nodes_;
-      node = child->second;
-    }
-    value_at_node_.try_emplace(node, value);
-    begins_key_[static_cast<unsigned char>(key[0])] = true;
-  }
+  struct Entry {
+    std::string_view key;  ///< not empty; read by the constructor only
+    int value;             ///< not negative
+  };
+
+  ByteTrie() = default;
+
+  /// Of entries with the same key the first one counts.
+  explicit ByteTrie(std::vector<Entry> entries);
 
   /// Calls visit(length, value) for every key that `text` begins with, the shortest first.
   template <typename Visit>
   void for_each_prefix(std::string_view text, const Visit& visit) const {
-    if (text.empty() || !begins_key_[static_cast<unsigned char>(text[0])]) return;
-    std::uint32_t node = 0;
-    for (std::size_t end = 0; end < text.size(); ++end) {
-      const auto child = children_.find(edge(node, text[end]));
-      if (child == children_.end()) return;
-      node = child->second;
-      const auto value = value_at_node_.find(node);
-      if (value != value_at_node_.end()) visit(end + 1, value->second);
+    if (text.empty()) return;
+    std::uint32_t node = root_[static_cast<unsigned char>(text[0])];
+    for (std::size_t end = 1; node != kNone; ++end) {
+      if (nodes_[node].value >= 0) visit(end, nodes_[node].value);
+      if (end == text.size()) return;
+      node = child(node, static_cast<unsigned char>(text[end]));
     }
   }
 
  private:
-  static std::uint64_t edge(std::uint32_t node, char c) {
-    return std::uint64_t{node} << 8 | static_cast<unsigned char>(c);
+  static constexpr std::uint32_t kNone = 0xFFFFFFFFu;
+
+  struct Node {
+    std::uint32_t first_child;  // in nodes_ and bytes_; the node after has the end of these children
+    int value;                  // -1: no key ends here
+  };
+
+  std::uint32_t child(std::uint32_t node, unsigned char byte) const {
+    const auto begin = bytes_.begin() + nodes_[node].first_child;
+    const auto end = bytes_.begin() + nodes_[node + 1].first_child;
+    const auto found = std::lower_bound(begin, end, byte);
+    return found == end || *found != byte ? kNone : static_cast<std::uint32_t>(found - bytes_.begin());
   }
 
-  std::unordered_map<std::uint64_t, std::uint32_t> children_;  // edge -> node; node 0 is the root
-  std::unordered_map<std::uint32_t, int> value_at_node_;
-  std::uint32_t nodes_ = 1;
-  std::array<bool, 256> begins_key_{};
+  std::array<std::uint32_t, 256> root_ = [] {
+    std::array<std::uint32_t, 256> none{};
+    none.fill(kNone);
+    return none;
+  }();
+  std::vector<Node> nodes_;           // level by level, children of one node beside each other; one more at the end
+  std::vector<unsigned char> bytes_;  // that lead to each node
 };
 
 }  // namespace ballast::text

@@ -1,17 +1,26 @@
-// tokenize_lines MODEL [EXPORT_DIRECTORY]
+// tokenize_lines MODEL [EXPORT_DIRECTORY | --time ROUNDS]
 //
 // Helper of scripts/compare_tokenizer.py. MODEL is a directory with a tokenizer.json or a GGUF file. Standard input
 // holds records, each "LENGTH\n" and that many bytes; standard output gets the ids of each on one line. With
-// EXPORT_DIRECTORY the tokenizer is written there as Hugging Face's files first.
+// EXPORT_DIRECTORY the tokenizer is written there as Hugging Face's files first. With --time it gets the seconds that
+// the best of ROUNDS rounds over all records took, and the kilobytes of memory that the tokenizer takes, instead.
+#ifdef __linux__
+#include <malloc.h>
+#endif
+
+#include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <exception>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <iterator>
+#include <limits>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "ballast/error.h"
 #include "files/gguf/gguf.h"
@@ -43,24 +52,65 @@ std::string_view next_record(std::string_view& input) {
   return record;
 }
 
-void run(int argc, char** argv) {
-  if (argc < 2 || argc > 3) throw Error("usage", "tokenize_lines MODEL [EXPORT_DIRECTORY] < RECORDS");
-  const std::unique_ptr<Tokenizer> tokenizer = open_tokenizer(argv[1]);
-  if (argc == 3) {
-    const std::filesystem::path directory = argv[2];
-    for (const ballast::text::TokenizerFile& file : tokenizer->files()) {
-      std::ofstream(directory / file.name, std::ios::binary) << file.content;
-    }
+std::vector<std::string_view> read_records(std::string_view input) {
+  std::vector<std::string_view> records;
+  while (!input.empty()) records.push_back(next_record(input));
+  return records;
+}
+
+// Memory of this process that is no file's.
+std::size_t anonymous_kilobytes() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("RssAnon:")) return std::stoull(line.substr(line.find_first_of("0123456789")));
   }
-  const std::string input{std::istreambuf_iterator<char>(std::cin), {}};
-  for (std::string_view rest = input; !rest.empty();) {
+  return 0;
+}
+
+void write_ids(const Tokenizer& tokenizer, const std::vector<std::string_view>& records) {
+  for (const std::string_view record : records) {
     const char* separator = "";
-    for (const int id : tokenizer->encode(next_record(rest))) {
+    for (const int id : tokenizer.encode(record)) {
       std::cout << separator << id;
       separator = " ";
     }
     std::cout << '\n';
   }
+}
+
+double best_seconds(const Tokenizer& tokenizer, const std::vector<std::string_view>& records, int rounds) {
+  double best = std::numeric_limits<double>::infinity();
+  for (int round = 0; round < rounds; ++round) {
+    const auto begin = std::chrono::steady_clock::now();
+    for (const std::string_view record : records) tokenizer.encode(record);
+    best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+  }
+  return best;
+}
+
+void run(int argc, char** argv) {
+  const std::vector<std::string> arguments(argv + 1, argv + argc);
+  if (arguments.empty()) throw Error("usage", "tokenize_lines MODEL [EXPORT_DIRECTORY | --time ROUNDS] < RECORDS");
+  const std::string input{std::istreambuf_iterator<char>(std::cin), {}};
+  const std::vector<std::string_view> records = read_records(input);
+  const std::size_t before = anonymous_kilobytes();
+  const std::unique_ptr<Tokenizer> tokenizer = open_tokenizer(arguments[0]);
+  if (arguments.size() == 3 && arguments[1] == "--time") {
+    tokenizer->forget_files();
+#ifdef __GLIBC__
+    ::malloc_trim(0);
+#endif
+    const std::size_t memory = anonymous_kilobytes() - before;
+    std::cout << best_seconds(*tokenizer, records, std::stoi(arguments[2])) << ' ' << memory << '\n';
+    return;
+  }
+  if (arguments.size() == 2) {
+    const std::filesystem::path directory = arguments[1];
+    for (const ballast::text::TokenizerFile& file : tokenizer->files()) {
+      std::ofstream(directory / file.name, std::ios::binary) << file.content;
+    }
+  }
+  write_ids(*tokenizer, records);
 }
 
 }  // namespace
