@@ -98,8 +98,8 @@ class AssembledTokenizer : public Tokenizer {
     return {{data_name_, source_.tokenizer_data}, {"tokenizer_config.json", source_.config.dump(2) + "\n"}};
   }
   void forget_files() override {
-    source_.tokenizer_data = {};
-    source_.config = {};
+    std::string().swap(source_.tokenizer_data);  // an assignment would keep its memory
+    source_.config = nullptr;
   }
   const std::string& chat_template() const override { return source_.chat_template; }
   const std::string& tool_chat_template() const override { return source_.tool_chat_template; }

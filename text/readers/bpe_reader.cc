@@ -42,7 +42,7 @@ std::vector<BpeVocabulary::Merge> read_merges(const files::JsonReader& merges, c
 
 std::shared_ptr<const TokenTable> bytes_of(const TokenTable& texts) {
   auto bytes = std::make_shared<TokenTable>();
-  bytes->reserve(texts.size());
+  bytes->reserve(texts.size(), texts.bytes());
   for (std::size_t id = 0; id < texts.size(); ++id) {
     const std::optional<std::string> token = bytes_of_alphabet(texts[id]);
     bytes->add(token ? std::string_view(*token) : texts[id], !token);

@@ -26,13 +26,6 @@ struct Candidate {
   bool operator<(const Candidate& other) const { return rank != other.rank ? rank > other.rank : left > other.left; }
 };
 
-// Where the next word begins after the one at the beginning of `text`: at a space mark that another character precedes.
-std::size_t next_word(std::string_view text) {
-  std::size_t begin = 0;
-  while (text.substr(begin).starts_with(kSpaceMark)) begin += kSpaceMark.size();
-  return std::min(text.find(kSpaceMark, begin), text.size());
-}
-
 }  // namespace
 
 // A token in the making; `previous` and `next` chain those that are left.
@@ -52,7 +45,7 @@ Bpe::Bpe(BpeVocabulary vocabulary)
   const std::size_t rules = vocabulary_.merges.size();
   rule_slots_.resize(std::bit_ceil(rules + rules / 4 + 1));
   for (std::size_t rank = 0; rank < rules; ++rank) add_rule(static_cast<std::uint32_t>(rank));
-  cut_words_ = words_never_merge();
+  find_word_ends();
 }
 
 std::size_t Bpe::rule_slot(int left, int right) const {
@@ -77,20 +70,31 @@ std::optional<std::uint32_t> Bpe::rule(int left, int right) const {
   return entry == 0 ? std::nullopt : std::optional(entry - 1);
 }
 
-// Whether no merge reaches from the end of one word into the next, so that words can be merged each by itself.
-bool Bpe::words_never_merge() const {
-  if (vocabulary_.unit != BpeVocabulary::Unit::kCodePoint || vocabulary_.ignore_merges) return false;
-  if (!vocabulary_.tokens->find(kSpaceMark)) return false;
-  return std::ranges::all_of(vocabulary_.merges, [&](const BpeVocabulary::Merge& merge) {
+void Bpe::find_word_ends() {
+  cut_words_ = vocabulary_.unit == BpeVocabulary::Unit::kCodePoint && !vocabulary_.ignore_merges &&
+               vocabulary_.tokens->find(kSpaceMark);
+  if (!cut_words_) return;
+  joins_next_word_[static_cast<unsigned char>(kSpaceMark.back())] = true;
+  for (const BpeVocabulary::Merge& merge : vocabulary_.merges) {
     const std::string_view text = (*vocabulary_.tokens)[static_cast<std::size_t>(merge.result)];
-    return next_word(text) == text.size();
-  });
+    for (std::size_t mark = text.find(kSpaceMark, 1); mark < text.size(); mark = text.find(kSpaceMark, mark + 1)) {
+      joins_next_word_[static_cast<unsigned char>(text[mark - 1])] = true;
+    }
+  }
+}
+
+std::size_t Bpe::word_length(std::string_view text) const {
+  std::size_t mark = text.find(kSpaceMark, 1);
+  while (mark < text.size() && joins_next_word_[static_cast<unsigned char>(text[mark - 1])]) {
+    mark = text.find(kSpaceMark, mark + 1);
+  }
+  return std::min(mark, text.size());
 }
 
 void Bpe::encode(std::string_view piece, std::vector<int>& ids) const {
   if (!cut_words_) return encode_word(piece, ids);
   while (!piece.empty()) {
-    const std::size_t length = next_word(piece);
+    const std::size_t length = word_length(piece);
     encode_word(piece.substr(0, length), ids);
     piece.remove_prefix(length);
   }

@@ -53,7 +53,8 @@ class Bpe : public SubwordModel {
   void add_rule(std::uint32_t rank);
   // The rank of the rule for a pair; nothing when they do not merge.
   std::optional<std::uint32_t> rule(int left, int right) const;
-  bool words_never_merge() const;
+  void find_word_ends();
+  std::size_t word_length(std::string_view text) const;
 
   // Appends what merging starts from.
   void add_units(std::string_view piece, std::vector<Symbol>& symbols) const;
@@ -63,7 +64,10 @@ class Bpe : public SubwordModel {
   BpeVocabulary vocabulary_;
   std::vector<std::uint32_t> rule_slots_;  // open addressing: rank + 1, or 0 for a free place; a power of two
   std::array<int, 256> byte_id_{};         // tokens of one byte, which most text starts from
-  bool cut_words_ = false;                 // before every space mark that follows another character
+  // SentencePiece's vocabularies have no pieces of text, but hardly a token has a space mark after another character:
+  // after a byte that no token has before an inner mark, text can be cut before a mark and its parts be merged alone.
+  bool cut_words_ = false;
+  std::array<bool, 256> joins_next_word_{};
   // Most pieces of text are a token as a whole. Whether merging would arrive at that token is found out when it is
   // first met and then remembered, one byte per token.
   std::unique_ptr<std::atomic<std::uint8_t>[]> whole_;

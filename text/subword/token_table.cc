@@ -34,7 +34,8 @@ TokenTable::TokenTable(std::initializer_list<std::string_view> texts) {
   for (const std::string_view text : texts) add(text);
 }
 
-void TokenTable::reserve(std::size_t texts) {
+void TokenTable::reserve(std::size_t texts, std::size_t bytes) {
+  pool_.reserve(bytes);
   ends_.reserve(texts);
   slots_.assign(std::bit_ceil(texts + texts / 2 + 2), 0);
 }

@@ -23,10 +23,13 @@ class TokenTable {
   /// text the first. Throws Error for more than 4 GB of text.
   void add(std::string_view text, bool hidden = false);
 
-  /// Before the first add(), when the number of texts is known.
-  void reserve(std::size_t texts);
+  /// Before the first add(): room for so many texts of so many bytes together.
+  void reserve(std::size_t texts, std::size_t bytes);
 
   std::size_t size() const { return ends_.size(); }
+
+  /// Of all texts.
+  std::size_t bytes() const { return pool_.size(); }
 
   /// Of any id.
   std::string_view operator[](std::size_t id) const {

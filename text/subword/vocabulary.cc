@@ -31,6 +31,7 @@ std::shared_ptr<const TokenTable> read_vocabulary(const files::JsonReader& vocab
   const auto members = vocab.members();
   std::vector<std::string_view> texts;
   std::vector<bool> taken;
+  std::size_t bytes = 0;
   for (const auto& [text, id] : members) {
     const auto index = static_cast<std::size_t>(read_token_id(id));
     if (index >= texts.size()) {
@@ -42,10 +43,11 @@ std::shared_ptr<const TokenTable> read_vocabulary(const files::JsonReader& vocab
     }
     taken[index] = true;
     texts[index] = text;
+    bytes += text.size();
   }
   check_dense(vocab, members.size(), texts.size());
   auto table = std::make_shared<TokenTable>();
-  table->reserve(texts.size());
+  table->reserve(texts.size(), bytes);
   for (const std::string_view text : texts) table->add(text);
   return table;
 }
