@@ -28,11 +28,13 @@ TEST_CASE("expressions mean what they mean to Oniguruma") {
   CHECK(first_match(R"(\d{1,3}+)", "12345") == "12345");
   CHECK(first_match(R"(a$)", "a\nb") == "a");
   CHECK(first_match(R"((?i:'s))", "'S") == "'S");
+  CHECK(first_match(R"(\d+\b)", "12a 345,") == "345");
+  CHECK(first_match(R"(\bb+)", "ab bb") == "bb");
   CHECK(first_match("[]a]+", "a]") == "a]");
 }
 
 TEST_CASE("expressions that PCRE2 would read differently are refused") {
-  for (const char* pattern : {R"([\W])", R"(\h)", R"(\bx)", "(?m:.)", "[a[b]]", "[a&&b]", R"(\d{2,3}+)", "a\\"}) {
+  for (const char* pattern : {R"([\W])", R"(\h)", R"(\Bx)", R"([\b])", "(?m:.)", "[a[b]]", "[a&&b]", R"(\d{2,3}+)", "a\\"}) {
     CAPTURE(pattern);
     CHECK(error_message([&] { Regex::from_pattern(pattern, "file: place"); }) ==
           Contains("file: place: the expression"));

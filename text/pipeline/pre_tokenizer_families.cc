@@ -1,90 +1,118 @@
 #include "text/pipeline/pre_tokenizer_families.h"
 
+#include <algorithm>
 #include <array>
 #include <utility>
+#include <vector>
+
+#include "text/pipeline/pre_tokenizer_expressions.h"
 
 namespace ballast::text {
 namespace {
 
 using nlohmann::json;
+using namespace expressions;  // NOLINT(google-build-using-namespace): a table of them follows
 
-constexpr const char* kLlama3Expression =
-    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-constexpr const char* kQwen2Expression =
-    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-constexpr const char* kDeepSeekV3Expression =
-    R"([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+enum Options : unsigned {
+  kPlain = 0,
+  kThenGpt2 = 1u << 0,  // GPT-2's expression cuts what the others leave
+  kNfc = 1u << 1,
+  kIgnoreMerges = 1u << 2,
+  kAddsBos = 1u << 3,
+  kSpaceMarks = 1u << 4,
+};
 
-json byte_level(bool use_regex) {
-  return {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", use_regex}};
-}
-
-json split(const char* expression) {
-  return {{"type", "Split"}, {"pattern", {{"Regex", expression}}}, {"behavior", "Isolated"}, {"invert", false}};
-}
-
-json sequence(std::vector<json> nodes) {
-  return {{"type", "Sequence"}, {"pretokenizers", std::move(nodes)}};
-}
-
-PreTokenizerFamily gpt2() {
-  return {.normalizer = nullptr, .pre_tokenizer = byte_level(true)};
-}
-
-// GPT-NeoX's tokenizer.
-PreTokenizerFamily gpt_neox() {
-  return {.normalizer = {{"type", "NFC"}}, .pre_tokenizer = byte_level(true)};
-}
-
-PreTokenizerFamily smollm() {
-  return {.normalizer = nullptr,
-          .pre_tokenizer = sequence({{{"type", "Digits"}, {"individual_digits", true}}, byte_level(true)})};
-}
-
-PreTokenizerFamily llama3() {
-  return {.normalizer = nullptr,
-          .pre_tokenizer = sequence({split(kLlama3Expression), byte_level(false)}),
-          .ignore_merges = true,
-          .adds_bos = true};
-}
-
-PreTokenizerFamily qwen2() {
-  return {.normalizer = {{"type", "NFC"}}, .pre_tokenizer = sequence({split(kQwen2Expression), byte_level(false)})};
-}
-
-PreTokenizerFamily deepseek_v3() {
-  return {.normalizer = nullptr,
-          .pre_tokenizer = sequence({split(R"(\p{N}{1,3})"), split("[一-龥぀-ゟ゠-ヿ]+"),
-                                     split(kDeepSeekV3Expression), byte_level(false)}),
-          .adds_bos = true};
-}
+struct Family {
+  std::string_view names;  // values of tokenizer.ggml.pre, as llama.cpp's converter writes them
+  unsigned options;
+  std::array<const char*, 6> expressions{};  // one after the other, each within the pieces of the one before
+};
 
 // llama.cpp writes "default" where it knew nothing better; GPT-2's expression is what such files were made with.
-constexpr std::array<std::pair<std::string_view, PreTokenizerFamily (*)()>, 15> kGgufFamilies{{
-    {"default", gpt2},
-    {"gpt-2", gpt2},
-    {"phi-2", gpt2},
-    {"mpt", gpt_neox},
-    {"olmo", gpt_neox},
-    {"smollm", smollm},
-    {"starcoder", smollm},
-    {"refact", smollm},
-    {"codeshell", smollm},
-    {"llama-bpe", llama3},
-    {"llama-v3", llama3},
-    {"llama3", llama3},
-    {"smaug-bpe", llama3},
-    {"qwen2", qwen2},
-    {"deepseek-v3", deepseek_v3},
-}};
+constexpr std::array kFamilies{
+    Family{"default gpt-2 phi-2 jina-es jina-de jina-v1-en jina-v2-es jina-v2-de jina-v2-code roberta-bpe gigachat a.x-4.0 "
+           "mellum jais trillion granite-docling exaone4",
+           kThenGpt2},
+    Family{"mpt olmo modern-bert", kThenGpt2 | kNfc},
+    Family{"smollm starcoder refact codeshell exaone minerva-7b mellum2", kThenGpt2, {kDigit}},
+    Family{"command-r", kThenGpt2 | kNfc, {kDigit}},
+    Family{"llama-bpe llama-v3 llama3 smaug-bpe falcon3 falcon-h1 pixtral midm-2.0 lfm2 jina-v5-nano",
+           kIgnoreMerges | kAddsBos,
+           {kLlama3}},
+    Family{"glm4 glm5", kIgnoreMerges, {kLlama3}},
+    Family{"dbrx chatglm-bpe", kPlain, {kLlama3}},
+    Family{"qwen2 megrez f2llmv2", kNfc, {kQwen2}},
+    Family{"deepseek-r1-qwen kormo stablelm2 hunyuan solar-open grok-2", kPlain, {kQwen2}},
+    Family{"qwen35", kNfc, {kQwen3_5}},
+    Family{"minicpm5", kIgnoreMerges, {kThreeDigits, kMiniCpm5}},
+    Family{"ufakzeka", kPlain, {kUfakzeka}},
+    Family{"laguna", kPlain, {kLines, kQwen2}},
+    Family{"seed-coder", kPlain, {kSeedCoder}},
+    Family{"jais-2", kPlain, {kJais2}},
+    Family{"bailingmoe bailingmoe2 llada-moe", kPlain, {kBailing}},
+    Family{"exaone-moe", kPlain, {kExaoneMoe}},
+    Family{"gpt-4o llama4 kanana2 talkie minimax-m2", kPlain, {kO200k}},
+    Family{"granite-embed-multi-97m", kIgnoreMerges, {kO200k}},
+    Family{"tiny_aya cohere2moe", kPlain, {kAyaDigits, kO200k}},
+    Family{"tekken", kIgnoreMerges | kAddsBos, {kTekken}},
+    Family{"kimi-k2", kPlain, {kKimiK2}},
+    Family{"deepseek-v3", kAddsBos, {kThreeDigits, kIdeographsAndKana, kDeepSeekV3}},
+    Family{"hunyuan-dense joyai-llm hy_v4", kPlain, {kThreeDigits, kIdeographsAndKana, kDeepSeekV3}},
+    Family{"spark2_5", kPlain, {kThreeDigits, kIdeographsAndKana, kSpark, kDigit}},
+    Family{"youtu", kIgnoreMerges, {kYoutuScripts, kYoutu}},
+    Family{"deepseek-llm",
+           kAddsBos,
+           {kLineEnd, kCasedLetters, kAsciiAndWidePunctuation, kSpacesAtEnd, kEastAsian, kDigits}},
+    Family{"deepseek-coder", kAddsBos, {kLineEnd, kSpacedLetters, kSpacedPunctuation, kEastAsian, kDigit}},
+    Family{"afmoe", kPlain, {kDigitsFromRight, kAsianScripts, kDeepSeekV3}},
+    Family{"superbpe", kPlain, {kDigits, kBeforeThreeDigits}},
+    Family{"falcon", kPlain, {kFalconPunctuation, kGpt2, kAsciiThreeDigits}},
+    Family{"bloom poro-chat gpt3-finnish", kPlain, {kBloom}},
+    Family{"viking", kPlain, {kBloom, kDigit}},
+    Family{"chameleon",
+           kThenGpt2 | kAddsBos,
+           {kChameleonSentinel, kChameleonImage, kChameleonSpaces, kDigit, kChameleonPunctuation}},
+    Family{"gemma4 granite-embed-multi-311m sarvam-moe", kSpaceMarks},
+};
+
+bool has_name(std::string_view names, std::string_view name) {
+  while (!names.empty()) {
+    const std::size_t end = std::min(names.find(' '), names.size());
+    if (names.substr(0, end) == name) return true;
+    names.remove_prefix(std::min(end + 1, names.size()));
+  }
+  return false;
+}
 
 }  // namespace
 
-std::optional<PreTokenizerFamily> pre_tokenizer_family(std::string_view name) {
-  for (const auto& [known, make] : kGgufFamilies) {
-    if (name == known) return make();
+json byte_level_pre_tokenizer(const std::vector<std::string>& expressions, bool then_gpt2) {
+  json steps = json::array();
+  for (const std::string& expression : expressions) {
+    steps.push_back(
+        {{"type", "Split"}, {"pattern", {{"Regex", expression}}}, {"behavior", "Isolated"}, {"invert", false}});
   }
-  return std::nullopt;
+  json last = {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", then_gpt2}};
+  if (steps.empty()) return last;
+  steps.push_back(std::move(last));
+  return {{"type", "Sequence"}, {"pretokenizers", std::move(steps)}};
+}
+
+std::optional<PreTokenizerFamily> pre_tokenizer_family(std::string_view name) {
+  const auto found = std::ranges::find_if(kFamilies, [&](const Family& family) { return has_name(family.names, name); });
+  if (found == kFamilies.end()) return std::nullopt;
+  const auto has = [&](Options option) { return (found->options & option) != 0; };
+  PreTokenizerFamily family;
+  family.normalizer = has(kNfc) ? json({{"type", "NFC"}}) : json(nullptr);
+  std::vector<std::string> used;
+  for (const char* expression : found->expressions) {
+    if (expression != nullptr) used.emplace_back(expression);
+  }
+  family.pre_tokenizer = byte_level_pre_tokenizer(used, has(kThenGpt2));
+  family.ignore_merges = has(kIgnoreMerges);
+  family.adds_bos = has(kAddsBos);
+  family.space_marks = has(kSpaceMarks);
+  return family;
 }
 
 }  // namespace ballast::text

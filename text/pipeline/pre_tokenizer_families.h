@@ -4,7 +4,9 @@
 
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string>
 #include <string_view>
+#include <vector>
 
 namespace ballast::text {
 
@@ -12,8 +14,12 @@ struct PreTokenizerFamily {
   nlohmann::json normalizer;     ///< as in a tokenizer.json; null for none
   nlohmann::json pre_tokenizer;  ///< as in a tokenizer.json
   bool ignore_merges = false;
-  bool adds_bos = false;  ///< where the file does not say
+  bool adds_bos = false;     ///< where the file does not say
+  bool space_marks = false;  ///< not bytes but SentencePiece's spelling, with byte tokens; `pre_tokenizer` does not count
 };
+
+/// Expressions in Oniguruma's syntax that cut one after the other, and bytes; `then_gpt2`: between them GPT-2's.
+nlohmann::json byte_level_pre_tokenizer(const std::vector<std::string>& expressions, bool then_gpt2);
 
 /// The family that `name`, a value of tokenizer.ggml.pre, stands for, as the original models' tokenizer.json have it;
 /// nothing when it is not known.

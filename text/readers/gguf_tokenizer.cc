@@ -179,9 +179,14 @@ json sentencepiece_json(const files::GgufFile& file, const Texts& texts, json& c
                                       std::move(frame));
 }
 
-json byte_level_json(const files::GgufFile& file, const Texts& texts, json& config) {
-  PreTokenizerFamily family = read_family(file);
+// A BPE with a list of merges: "gpt2", and "gemma4", whose files need not name the family.
+json merges_json(const files::GgufFile& file, PreTokenizerFamily family, const Texts& texts, json& config) {
   Tokens tokens = read_tokens(file, texts);
+  if (family.space_marks) {
+    json frame = read_frame(file, true, tokens.vocab, config);
+    return byte_fallback_tokenizer_json(false, config.value("unk_token", json()), std::move(tokens.vocab),
+                                        read_merges(file), std::move(tokens.added), std::move(frame));
+  }
   json frame = read_frame(file, family.adds_bos, tokens.vocab, config);
   return byte_level_tokenizer_json(std::move(family), std::move(tokens.vocab), read_merges(file),
                                    std::move(tokens.added), std::move(frame));
@@ -193,15 +198,18 @@ std::optional<TokenizerSource> read_gguf_tokenizer(const files::GgufFile& file) 
   const Metadata model(file, "tokenizer.ggml.model");
   if (model.absent()) return std::nullopt;
   const bool sentencepiece = model->string() == "llama";
-  if (!sentencepiece && model->string() != "gpt2") {
+  const bool gemma4 = model->string() == "gemma4";
+  if (!sentencepiece && !gemma4 && model->string() != "gpt2") {
     model->fail("tokenizer " + files::in_quotes(model->string()) +
-                " is not supported; byte-level BPE (\"gpt2\") and SentencePiece's BPE (\"llama\") are");
+                " is not supported; BPE (\"gpt2\", \"gemma4\") and SentencePiece's BPE (\"llama\") are");
   }
   const Metadata tokens(file, "tokenizer.ggml.tokens");
   const Texts texts = tokens->elements();
   if (texts.size() > kMaxTokenId) tokens->fail(std::to_string(texts.size()) + " tokens are too many");
   json config = read_config(file, texts);
-  const json tokenizer = sentencepiece ? sentencepiece_json(file, texts, config) : byte_level_json(file, texts, config);
+  const json tokenizer =
+      sentencepiece ? sentencepiece_json(file, texts, config)
+                    : merges_json(file, gemma4 ? *pre_tokenizer_family("gemma4") : read_family(file), texts, config);
 
   TokenizerSource source;
   source.tokenizer_file = file.path().string();

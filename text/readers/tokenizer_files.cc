@@ -11,6 +11,7 @@
 #include "files/text.h"
 #include "text/readers/bare_vocabulary.h"
 #include "text/readers/json_tokenizer.h"
+#include "text/readers/ranked_vocabulary.h"
 #include "text/subword/sentencepiece_tokenizer.h"
 #include "text/subword/vocabulary.h"
 
@@ -55,6 +56,20 @@ std::string bpe_family(const files::JsonReader& config, const files::JsonReader&
                         "; save a tokenizer.json with transformers' save_pretrained");
 }
 
+// The same for a list of ranks.
+std::string ranked_family(const files::JsonReader& config, const files::JsonReader& model_config,
+                          const std::string& file) {
+  const std::string model_type = model_config.text("model_type", "");
+  const std::string tokenizer_class = config.text("tokenizer_class", "");
+  if (model_type.starts_with("kimi") || tokenizer_class == "TikTokenTokenizer") return "kimi-k2";
+  if (model_type == "qwen" || tokenizer_class == "QWenTokenizer") return "qwen2";
+  if (model_type == "llama" || model_type == "mllama") return "llama-bpe";
+  if (model_type == "llama4" || model_type == "llama4_text" || model_type == "gpt_oss") return "gpt-4o";
+  throw Error(file, "how text is cut for it is known for Kimi, Qwen 1, Llama 3 and 4 and gpt-oss only" +
+                        (model_type.empty() ? std::string() : ", not for " + files::in_quotes(model_type)) +
+                        "; save a tokenizer.json with transformers' save_pretrained");
+}
+
 }  // namespace
 
 std::unique_ptr<Tokenizer> read_tokenizer_directory(const std::filesystem::path& directory,
@@ -81,10 +96,24 @@ std::unique_ptr<Tokenizer> read_tokenizer_directory(const std::filesystem::path&
     source.tokenizer_data = files::MappedFile(directory / kTokenizerJson).text();
     return make_tokenizer(std::move(source));
   }
-  if (exists("tokenizer.model")) {
-    use("tokenizer.model");
-    source.tokenizer_data = files::MappedFile(directory / "tokenizer.model").text();
-    return make_sentencepiece_tokenizer(std::move(source));
+  for (const char* name : {"tokenizer.model", "tiktoken.model", "qwen.tiktoken"}) {
+    if (!exists(name)) continue;
+    use(name);
+    const files::MappedFile file(directory / name);
+    if (std::string_view(name) == "tokenizer.model" && !is_rank_list(file.text())) {
+      source.tokenizer_data = file.text();
+      return make_sentencepiece_tokenizer(std::move(source));
+    }
+    const std::string family =
+        ranked_family(files::JsonReader(source.config, source.config_file), model_config, source.tokenizer_file);
+    source.tokenizer_data = read_rank_list(file.text(), source.tokenizer_file, family, source.config).dump();
+    return make_tokenizer(std::move(source));
+  }
+  if (exists("tekken.json")) {
+    use("tekken.json");
+    source.tokenizer_data =
+        read_tekken(files::MappedFile(directory / "tekken.json").text(), source.tokenizer_file, source.config).dump();
+    return make_tokenizer(std::move(source));
   }
   if (exists("vocab.txt")) {
     use("vocab.txt");
@@ -98,10 +127,6 @@ std::unique_ptr<Tokenizer> read_tokenizer_directory(const std::filesystem::path&
     source.tokenizer_data =
         read_bpe_files(directory / "vocab.json", directory / "merges.txt", family, source.config).dump();
     return make_tokenizer(std::move(source));
-  }
-  if (exists("tekken.json")) {
-    throw Error((directory / "tekken.json").string(),
-                "Tekken's own file is not supported; use the tokenizer.json of the same model");
   }
   return nullptr;
 }

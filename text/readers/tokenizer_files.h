@@ -9,7 +9,8 @@
 
 namespace ballast::text {
 
-/// From tokenizer.json or, without one, tokenizer.model (SentencePiece), vocab.txt (WordPiece) or vocab.json with
+/// From tokenizer.json or, without one, tokenizer.model (SentencePiece, or tiktoken's list of ranks), tiktoken.model,
+/// qwen.tiktoken, tekken.json, vocab.txt (WordPiece) or vocab.json with
 /// merges.txt (byte-level BPE of GPT-2 or Qwen2), and tokenizer_config.json, special_tokens_map.json, added_tokens.json
 /// and chat_template.jinja in `directory`; `model_config` (config.json) names bos and eos where they do not. Null when
 /// there is no tokenizer file at all. Throws Error.

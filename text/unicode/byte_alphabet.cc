@@ -21,7 +21,22 @@ constexpr auto kByteOf = [] {
   return table;
 }();
 
+// Index: byte.
+constexpr auto kCharacterOf = [] {
+  std::array<char32_t, 256> table{};
+  for (std::size_t character = 0; character < kByteOf.size(); ++character) {
+    if (kByteOf[character] >= 0) table[static_cast<std::size_t>(kByteOf[character])] = static_cast<char32_t>(character);
+  }
+  return table;
+}();
+
 }  // namespace
+
+std::string alphabet_of_bytes(std::string_view bytes) {
+  std::string text;
+  for (const char byte : bytes) files::append_utf8(kCharacterOf[static_cast<unsigned char>(byte)], text);
+  return text;
+}
 
 std::optional<std::string> bytes_of_alphabet(std::string_view text) {
   std::string bytes;

@@ -12,6 +12,9 @@ namespace ballast::text {
 /// The bytes that `text` (valid UTF-8) stands for, nothing when it has a character outside the alphabet.
 std::optional<std::string> bytes_of_alphabet(std::string_view text);
 
+/// The other way round.
+std::string alphabet_of_bytes(std::string_view bytes);
+
 }  // namespace ballast::text
 
 #endif  // BALLAST_TEXT_UNICODE_BYTE_ALPHABET_H_

@@ -44,6 +44,11 @@ class Translation {
                               std::to_string(position_) + ", which is not supported");
   }
 
+  static std::string word_boundary() {
+    const std::string word = "[" + std::string(kWordCharacters) + "]";
+    return "(?:(?<=" + word + ")(?!" + word + ")|(?<!" + word + ")(?=" + word + "))";
+  }
+
   void escape() {
     if (position_ + 1 == pattern_.size()) refuse("a lone backslash");
     switch (pattern_[position_ + 1]) {
@@ -58,9 +63,11 @@ class Translation {
         return replace(2, "[^" + std::string(kWordCharacters) + "]");
       case 'u':
         return replace(6, "\\x{" + std::string(pattern_.substr(position_ + 2, 4)) + "}");
+      case 'b':
+        if (in_class_) refuse("\\b in a class");
+        return replace(2, word_boundary());
       case 'h':
       case 'H':
-      case 'b':
       case 'B':
         refuse(pattern_.substr(position_, 2));
       default:

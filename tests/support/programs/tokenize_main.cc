@@ -24,6 +24,7 @@
 
 #include "ballast/error.h"
 #include "files/gguf/gguf.h"
+#include "files/strict_json.h"
 #include "text/readers/tokenizer_files.h"
 #include "text/tokenizer.h"
 
@@ -33,9 +34,15 @@ using ballast::Error;
 using ballast::text::Tokenizer;
 
 std::unique_ptr<Tokenizer> open_tokenizer(const std::filesystem::path& path) {
-  std::unique_ptr<Tokenizer> tokenizer = std::filesystem::is_directory(path)
-                                             ? ballast::text::read_tokenizer_directory(path)
-                                             : ballast::text::load_tokenizer(*ballast::files::open_gguf(path));
+  const std::filesystem::path config = path / "config.json";
+  std::unique_ptr<Tokenizer> tokenizer;
+  if (!std::filesystem::is_directory(path)) {
+    tokenizer = ballast::text::load_tokenizer(*ballast::files::open_gguf(path));
+  } else if (std::filesystem::exists(config)) {
+    tokenizer = ballast::text::read_tokenizer_directory(path, ballast::files::read_json_object(config));
+  } else {
+    tokenizer = ballast::text::read_tokenizer_directory(path);
+  }
   if (!tokenizer) throw Error(path.string(), "has no tokenizer");
   return tokenizer;
 }

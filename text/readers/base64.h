@@ -1,0 +1,16 @@
+// Base64 (RFC 4648, 4).
+#ifndef BALLAST_TEXT_READERS_BASE64_H_
+#define BALLAST_TEXT_READERS_BASE64_H_
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace ballast::text {
+
+/// The bytes of `text`, which is padded to a multiple of four characters; nothing when it is not base64.
+std::optional<std::string> decode_base64(std::string_view text);
+
+}  // namespace ballast::text
+
+#endif  // BALLAST_TEXT_READERS_BASE64_H_
