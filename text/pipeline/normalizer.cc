@@ -7,6 +7,8 @@
 #include "files/utf8.h"
 #include "text/pipeline/nesting.h"
 #include "text/pipeline/token_decoder.h"
+#include "text/unicode/base64.h"
+#include "text/unicode/charsmap.h"
 #include "text/unicode/regex.h"
 #include "text/unicode/text_transforms.h"
 
@@ -60,6 +62,8 @@ void Normalizer::add_node(const files::JsonReader& node, int depth) {
     add_prepend(node);
   } else if (type == "Replace") {
     add_replace(node);
+  } else if (type == "Precompiled") {
+    add_charsmap(node.at("precompiled_charsmap"));
   } else if (type == "BertNormalizer") {
     add_bert(node);
   } else {
@@ -91,6 +95,13 @@ void Normalizer::add_replace(const files::JsonReader& node) {
   const auto regex =
       std::make_shared<const Regex>(Regex::from_pattern(pattern.at("Regex").string(), pattern.context()));
   steps_.push_back({[regex, content](std::string_view text) { return replace_matches(*regex, text, content); }});
+}
+
+void Normalizer::add_charsmap(const files::JsonReader& base64) {
+  const std::optional<std::string> bytes = decode_base64(base64.string());
+  if (!bytes) base64.fail("is not base64");
+  const auto map = std::make_shared<const Charsmap>(*bytes, base64.context());
+  steps_.push_back({[map](std::string_view text) { return map->normalize(text); }});
 }
 
 void Normalizer::add_bert(const files::JsonReader& node) {

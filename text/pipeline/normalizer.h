@@ -15,7 +15,8 @@ namespace ballast::text {
 /// The `normalizer` of a tokenizer.json. Immutable; safe to use from several threads.
 class Normalizer {
  public:
-  /// Knows Sequence, NFC, NFD, NFKC, NFKD, Lowercase, StripAccents, Strip, Prepend, Replace and BertNormalizer; throws
+  /// Knows Sequence, NFC, NFD, NFKC, NFKD, Lowercase, StripAccents, Strip, Prepend, Replace, Precompiled and BertNormalizer;
+  /// throws
   /// Error naming any other node.
   explicit Normalizer(const std::optional<files::JsonReader>& node);
 
@@ -33,6 +34,7 @@ class Normalizer {
   void add_prepend(const files::JsonReader& node);
   void add_replace(const files::JsonReader& node);
   void add_bert(const files::JsonReader& node);
+  void add_charsmap(const files::JsonReader& base64);
 
   std::vector<Step> steps_;
 };

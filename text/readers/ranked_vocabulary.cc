@@ -13,7 +13,7 @@
 #include "files/strict_json.h"
 #include "files/text.h"
 #include "text/pipeline/pre_tokenizer_families.h"
-#include "text/readers/base64.h"
+#include "text/unicode/base64.h"
 #include "text/readers/tokenizer_json_parts.h"
 #include "text/subword/token_table.h"
 #include "text/subword/vocabulary.h"

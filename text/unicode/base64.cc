@@ -1,4 +1,4 @@
-#include "text/readers/base64.h"
+#include "text/unicode/base64.h"
 
 #include <array>
 #include <cstddef>

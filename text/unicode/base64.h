@@ -1,6 +1,6 @@
 // Base64 (RFC 4648, 4).
-#ifndef BALLAST_TEXT_READERS_BASE64_H_
-#define BALLAST_TEXT_READERS_BASE64_H_
+#ifndef BALLAST_TEXT_UNICODE_BASE64_H_
+#define BALLAST_TEXT_UNICODE_BASE64_H_
 
 #include <optional>
 #include <string>
@@ -13,4 +13,4 @@ std::optional<std::string> decode_base64(std::string_view text);
 
 }  // namespace ballast::text
 
-#endif  // BALLAST_TEXT_READERS_BASE64_H_
+#endif  // BALLAST_TEXT_UNICODE_BASE64_H_
