@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Writes tests/fuzz/corpus/{safetensors,gguf,config,statistics,recipe,quantized,template}: small valid files that fuzzing starts from."""
+"""Writes tests/fuzz/corpus/{safetensors,gguf,config,statistics,recipe,quantized,template,ranks,charsmap}: small valid files that fuzzing starts from."""
 
+import base64
 import json
 import pathlib
 import struct
@@ -41,6 +42,32 @@ def gguf(metadata: list[tuple[str, int, bytes]], tensors: list[tuple[str, list[i
     for name, sizes, kind, offset in tensors:
         file += text(name) + struct.pack(f"<I{len(sizes)}QIQ", len(sizes), *sizes, kind, offset)
     return file + bytes(-len(file) % alignment) + data
+
+
+def charsmap(rules: dict[bytes, bytes]) -> bytes:
+    """A compiled map of characters, each node of its trie in 256 units of its own."""
+    children: list[dict[int, int]] = [{}]
+    values: dict[int, int] = {}
+    texts = b""
+    for sequence, replacement in rules.items():
+        node = 0
+        for byte in sequence:
+            if byte not in children[node]:
+                children[node][byte] = len(children)
+                children.append({})
+            node = children[node][byte]
+        values[node] = len(texts)
+        texts += replacement + b"\0"
+    units = [0] * (256 * (len(children) + 1))
+    units[0] = 256 << 10
+    for node, below in enumerate(children):
+        begin = 256 * (node + 1)
+        if node in values:
+            units[begin] = values[node] | 1 << 31
+        for byte, child in below.items():
+            place = begin ^ byte
+            units[place] = (place ^ 256 * (child + 1)) << 10 | (child in values) << 8 | byte
+    return struct.pack(f"<{len(units) + 1}I", 4 * len(units), *units) + texts
 
 
 def write(folder: str, name: str, content: bytes) -> None:
@@ -162,6 +189,15 @@ def main() -> None:
         "rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
         "original_max_position_embeddings": 128}}
     write("config", "llama3", json.dumps(scaled, indent=1).encode())
+
+    more = [b"he", b"ll", b"hell", b"hello", b" hello", "é".encode()]
+    in_base64 = [base64.b64encode(token).decode() for token in more]
+    write("ranks", "list", "".join(f"{token} {256 + i}\n" for i, token in enumerate(in_base64)).encode())
+    write("ranks", "tekken", json.dumps({
+        "config": {"pattern": r"\s+|\S+", "default_vocab_size": 264, "default_num_special_tokens": 3},
+        "vocab": [{"rank": 256 + i, "token_bytes": token} for i, token in enumerate(in_base64)],
+        "special_tokens": [{"rank": 1, "token_str": "<s>"}]}).encode())
+    write("charsmap", "letter", charsmap({b"a": b"b", b"\r": b" "}))
 
     messages = json.dumps({"messages": [
         {"role": "system", "content": " Be brief. "}, {"role": "user", "content": [{"type": "text", "text": "Hi\n"}]},

@@ -143,8 +143,8 @@ TEST_CASE("kinds and options that are not supported are named") {
         "tokenizer.json: model.type: \"WordLevel\" is not supported; BPE, Unigram and WordPiece are");
   CHECK(refusal(with("end_of_word_suffix", "</w>")) == Contains("model.end_of_word_suffix"));
   json tokenizer = tiny_tokenizer_json();
-  tokenizer["normalizer"] = {{"type", "Precompiled"}};
-  CHECK(refusal(tokenizer) == "tokenizer.json: normalizer: normalizer \"Precompiled\" is not supported");
+  tokenizer["normalizer"] = {{"type", "Unheard"}};
+  CHECK(refusal(tokenizer) == "tokenizer.json: normalizer: normalizer \"Unheard\" is not supported");
   tokenizer["normalizer"] = nullptr;
   tokenizer["post_processor"] = {{"type", "Unheard"}};
   CHECK(refusal(tokenizer) == Contains("post-processor \"Unheard\""));

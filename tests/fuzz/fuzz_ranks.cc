@@ -1,0 +1,56 @@
+// Bytes as what follows the 256 single bytes in a list of ranks, and as a tekken.json whose vocabulary begins with them:
+// a tokenizer that gives a text back, or an Error.
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "../support/ranked_tokens.h"
+#include "ballast/error.h"
+#include "files/strict_json.h"
+#include "text/readers/json_tokenizer.h"
+#include "text/readers/ranked_vocabulary.h"
+
+namespace {
+
+using nlohmann::json;
+
+template <typename Read>
+void try_tokenizer(const Read& read) {
+  try {
+    ballast::text::TokenizerSource source;
+    source.tokenizer_data = read(source.config).dump();
+    const auto tokenizer = ballast::text::make_tokenizer(std::move(source));
+    const std::string text = "hello, 123 \xC3\xA9";
+    if (decode(*tokenizer, tokenizer->encode(text)) != text) std::abort();
+  } catch (const ballast::Error&) {  // NOLINT(bugprone-empty-catch): a refusal is what most inputs deserve
+  }
+}
+
+std::string with_bytes(std::string_view tekken) {
+  json value = ballast::files::parse_strict_json(tekken, "tekken.json");
+  if (value.is_object() && value.contains("vocab") && value["vocab"].is_array()) {
+    json vocab = ballast::test::tekken_vocab({});
+    vocab.insert(vocab.end(), value["vocab"].begin(), value["vocab"].end());
+    value["vocab"] = std::move(vocab);
+  }
+  return value.dump();
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  static const std::string bytes = ballast::test::rank_list({});
+  const std::string_view input(reinterpret_cast<const char*>(data), size);
+  if (input.starts_with('{')) {
+    try_tokenizer([&](json& config) { return ballast::text::read_tekken(with_bytes(input), "tekken.json", config); });
+  } else {
+    try_tokenizer([&](json& config) {
+      return ballast::text::read_rank_list(bytes + std::string(input), "tiktoken.model", "gpt-4o", config);
+    });
+  }
+  return 0;
+}
