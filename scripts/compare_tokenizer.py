@@ -4,19 +4,24 @@
     compare_tokenizer.py MODEL... --program build/release/tokenize_lines [--lines 3000]
     compare_tokenizer.py --families --program ...      trains tiny tokenizers with the pre-tokenizers of known families
                                                        and of the other kinds (tokenizer_kinds.py)
+    compare_tokenizer.py MODEL... --program ... --speed TEXT   seconds for a text file, and ballast's memory, instead
     compare_tokenizer.py --write-golden tests/data/tokenizer
 
 MODEL is a Hugging Face directory or a GGUF file; of a GGUF the tokenizer is first written out as tokenizer.json by
-ballast and then read by both. Needs transformers, tokenizers, sentencepiece, protobuf and gguf. Exits with 1 when any text differs.
+ballast and then read by both. Needs transformers, tokenizers, sentencepiece, tiktoken, protobuf and gguf. Exits with 1
+when any text differs.
 """
 
 import argparse
+import itertools
 import json
+import os
 import pathlib
 import random
 import subprocess
 import sys
 import tempfile
+import time
 import unicodedata
 
 import tokenizer_kinds
@@ -35,6 +40,16 @@ CL100K = (
     r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$|\s*[\r\n]"
     r"|\s+(?!\S)|\s"
 )
+
+CASED_WORDS = "|".join(
+    r"[^\r\n\p{L}\p{N}]?" + upper + lower + "%s" for upper, lower in (
+        (r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]+"),
+        (r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]*")))
+AFTER_WORDS = r"| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+RANKED = {
+    "tiktoken.model": CASED_WORDS % ((r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?",) * 2) + r"|\p{N}{1,3}" + AFTER_WORDS,  # o200k
+    "tekken.json": CASED_WORDS % ("", "") + r"|\p{N}" + AFTER_WORDS,
+}
 
 WORDS = {
     "latin": "the quick brown fox don't I'LL we've o'clock naïve café Straße ﬁle İstanbul ﬀ ſo 'ſ it'ſ über-cool "
@@ -151,6 +166,36 @@ def compare_model(program, model, texts):
         return compare(str(model), expected, found, texts)
 
 
+def measure(program, model, text, rounds=5):
+    """Both encode the text in one piece, on one thread; the best of some rounds."""
+    os.environ |= {"RAYON_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
+    import tokenizers
+
+    def best(action):
+        seconds = []
+        for _ in range(rounds):
+            begin = time.perf_counter()
+            action()
+            seconds.append(time.perf_counter() - begin)
+        return min(seconds)
+
+    with tempfile.TemporaryDirectory() as directory:
+        exported = model if pathlib.Path(model).is_dir() else directory
+        if exported == directory:
+            ballast_ids(program, model, [b""], directory)
+        original = tokenizers.Tokenizer.from_file(f"{exported}/tokenizer.json")
+        original.no_truncation()
+        whole = text.decode("utf-8", "replace")
+        theirs = best(lambda: original.encode(whole, add_special_tokens=False))
+        without_offsets = best(lambda: original.encode_batch_fast([whole], add_special_tokens=False))
+    result = subprocess.run([program, str(model), "--time", str(rounds)], input=b"%d\n" % len(text) + text,
+                            stdout=subprocess.PIPE, check=True)
+    seconds, kilobytes = result.stdout.split()
+    print(f"{model}: {len(text) / 1e6:.2f} MB: ballast {float(seconds):.3f} s, {int(kilobytes) / 1e3:.1f} MB of memory; "
+          f"tokenizers {theirs:.3f} s, without offsets {without_offsets:.3f} s: "
+          f"{without_offsets / float(seconds):.1f} times as fast")
+
+
 def train(pre_tokenizer, normalizer, texts, vocab_size, added=(), **options):
     import tokenizers
 
@@ -202,18 +247,24 @@ def training_texts():
     return [text.decode("utf-8", "replace") for text in records(1500, seed=1)]
 
 
-def write_kinds(root, vocab_size):
+def byte_level_trainer(vocab_size):
     def train_byte_level(name):
         pre_tokenizer, normalizer, options = families()[name]
         return train(pre_tokenizer, normalizer, training_texts(), vocab_size, **options)
 
-    return tokenizer_kinds.write_kinds(root, training_texts(), vocab_size, train_byte_level)
+    return train_byte_level
+
+
+def write_kinds(root, vocab_size):
+    return tokenizer_kinds.write_kinds(root, training_texts(), vocab_size, byte_level_trainer(vocab_size))
 
 
 def compare_kinds(program, texts, vocab_size):
     agree = True
     with tempfile.TemporaryDirectory() as directory:
-        for name, model, encode in write_kinds(pathlib.Path(directory), vocab_size):
+        large = tokenizer_kinds.write_large_kinds(
+            pathlib.Path(directory), training_texts(), vocab_size, byte_level_trainer(vocab_size), RANKED)
+        for name, model, encode in itertools.chain(write_kinds(pathlib.Path(directory), vocab_size), large):
             found = ballast_ids(program, model, texts)
             expected = [encode(text.decode("utf-8", "replace")) for text in texts]
             agree = compare(name, expected, found, texts) and agree
@@ -262,6 +313,7 @@ def main():
     parser.add_argument("--lines", type=int, default=3000, help="texts to compare (default 3000)")
     parser.add_argument("--families", action="store_true", help="train and compare tokenizers of known families")
     parser.add_argument("--vocab-size", type=int, default=3000, help="of the trained tokenizers")
+    parser.add_argument("--speed", type=pathlib.Path, metavar="TEXT", help="measure instead of comparing")
     parser.add_argument("--write-golden", type=pathlib.Path, metavar="DIR", help="write tests/data/tokenizer anew")
     options = parser.parse_args()
 
@@ -271,7 +323,9 @@ def main():
     if (options.models or options.families) and not options.program:
         parser.error("--program is needed to compare")
     texts = records(options.lines)
-    for model in options.models:
+    for model in options.models if options.speed else []:
+        measure(options.program, model, options.speed.read_bytes())
+    for model in [] if options.speed else options.models:
         agree = compare_model(options.program, model, texts) and agree
     if options.families:
         agree = compare_families(options.program, texts, options.vocab_size) and agree

@@ -217,3 +217,72 @@ def write_kinds(root, texts, vocab_size, train_byte_level):
         write_json(path / "tokenizer_config.json", {"tokenizer_class": tokenizer_class,
                                                     "added_tokens_decoder": decoder})
         yield path.name, path, library_ids(tokenizer)
+
+
+def compiled_map(proto, like_t5):
+    """Unigram with SentencePiece's own normalization, as T5's or XLM-R's tokenizer.json has it."""
+    import tokenizers
+    from tokenizers import Regex, decoders, normalizers, pre_tokenizers as pre
+
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.Unigram([(p.piece, p.score) for p in proto.pieces], 0, False))
+    rules = normalizers.Precompiled(proto.normalizer_spec.precompiled_charsmap)
+    if like_t5:
+        tokenizer.normalizer = normalizers.Sequence([
+            rules, normalizers.Strip(left=False, right=True), normalizers.Replace(Regex(" {2,}"), SPACE_MARK)])
+        tokenizer.pre_tokenizer = pre.Metaspace(prepend_scheme="always")
+    else:
+        tokenizer.normalizer = rules
+        tokenizer.pre_tokenizer = pre.Sequence([pre.WhitespaceSplit(), pre.Metaspace()])
+    tokenizer.decoder = decoders.Metaspace()
+    return tokenizer
+
+
+def write_ranks(path, name, tokens, expression):
+    """Tokens (bytes, by rank) as a tiktoken.model or tekken.json; the ids that tiktoken gives."""
+    import base64
+
+    import tiktoken
+
+    ranks = {token: rank for rank, token in enumerate(tokens)}
+    in_base64 = [base64.b64encode(token).decode() for token in tokens]
+    if name == "tekken.json":
+        first = 100
+        write_json(path / name, {
+            "config": {"pattern": expression, "default_vocab_size": len(tokens) + first, "version": "v3",
+                       "default_num_special_tokens": first},
+            "vocab": [{"rank": rank, "token_bytes": token} for rank, token in enumerate(in_base64)]})
+    else:
+        first = 0
+        (path / name).write_text("".join(f"{token} {rank}\n" for rank, token in enumerate(in_base64)))
+        write_json(path / "config.json", {"model_type": "gpt_oss"})
+    encoding = tiktoken.Encoding(name, pat_str=expression, mergeable_ranks=ranks, special_tokens={})
+    return lambda text: [first + token for token in encoding.encode(text)]
+
+
+def write_large_kinds(root, texts, vocab_size, train_byte_level, expressions):
+    """Like write_kinds, of files that are too large for the tree. `expressions`: file of ranks to expression."""
+    from tokenizers import pre_tokenizers as pre
+
+    for name in ("xlm_r", "t5"):
+        path = root / name
+        path.mkdir()
+        proto = train_sentencepiece(path / "unused.model", texts, max(vocab_size, 700), "unigram")
+        (path / "unused.model").unlink()
+        tokenizer = compiled_map(proto, name == "t5")
+        write_json(path / "tokenizer.json", json.loads(tokenizer.to_str()))
+        yield name, path, library_ids(tokenizer)
+
+    alphabet = {character: byte for byte in range(256) for character in byte_character(byte)}
+    vocab = train_byte_level("llama3").get_vocab(with_added_tokens=False)
+    tokens = [bytes(alphabet[c] for c in text) for text in sorted(vocab, key=vocab.get) if not text.startswith("<|")]
+    assert len(pre.ByteLevel.alphabet()) == len(alphabet)
+    for file, expression in expressions.items():
+        path = root / file.replace(".", "_")
+        path.mkdir()
+        yield path.name, path, write_ranks(path, file, tokens, expression)
+
+
+def byte_character(byte):
+    """How byte-level vocabularies write it."""
+    printable = [b for b in range(256) if 33 <= b <= 126 or 161 <= b <= 172 or 174 <= b <= 255]
+    return chr(byte) if byte in printable else chr(256 + [b for b in range(256) if b not in printable].index(byte))
