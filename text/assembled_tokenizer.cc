@@ -79,7 +79,9 @@ class AssembledTokenizer : public Tokenizer {
   }
   bool is_byte_level() const override { return byte_level_; }
   bool drops_first_space() const override { return drops_first_space_; }
-  bool is_special(int id) const override { return id >= 0 && static_cast<std::size_t>(id) < special_.size() && special_[static_cast<std::size_t>(id)]; }
+  bool is_special(int id) const override {
+    return id >= 0 && static_cast<std::size_t>(id) < special_.size() && special_[static_cast<std::size_t>(id)];
+  }
   std::size_t vocab_size() const override { return special_.size(); }
   const std::vector<int>& leading_special_tokens() const override { return frame_.prefix; }
   const std::vector<int>& suffix() const override { return frame_.suffix; }

@@ -1,5 +1,5 @@
-// Bytes as what follows the 256 single bytes in a list of ranks, and as a tekken.json whose vocabulary begins with them:
-// a tokenizer that gives a text back, or an Error.
+// Bytes as what follows the 256 single bytes in a list of ranks, and as a tekken.json whose vocabulary begins with
+// them: a tokenizer that gives a text back, or an Error.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

@@ -30,9 +30,10 @@ std::string normalized(const std::string& text) {
 TEST_CASE("a compiled map replaces graphemes and characters") {
   CHECK(normalized("e\xEF\xAC\x81 5\xE3\x8E\x8F.") == "efi 5kg.");
   CHECK(normalized("cafe\xCC\x81s") == "caf\xC3\xA9s");
-  CHECK(normalized("so\xC2\xAD" "ft") == "soft");
-  CHECK(normalized("a\r\nb") == "a b");                                // one grapheme
-  CHECK(normalized("\xEF\xAC\x81\xCC\x81!") == "fi!");                 // so is this one, of 5 bytes
+  CHECK(normalized("so\xC2\xAD"
+                   "ft") == "soft");
+  CHECK(normalized("a\r\nb") == "a b");                                       // one grapheme
+  CHECK(normalized("\xEF\xAC\x81\xCC\x81!") == "fi!");                        // so is this one, of 5 bytes
   CHECK(normalized("\xEF\xAC\x81\xCC\x81\xCC\xA7") == "fi\xCC\x81\xCC\xA7");  // of 7: character by character
   CHECK(normalized(std::string("a\0e", 3)) == std::string("a\0e", 3));
   CHECK(normalized("").empty());
@@ -49,9 +50,7 @@ TEST_CASE("a tokenizer.json's Precompiled normalizer is its map") {
 }
 
 TEST_CASE("maps whose parts do not fit are refused") {
-  const auto refusal = [](const std::string& bytes) {
-    return error_message([&] { Charsmap(bytes, "file: map"); });
-  };
+  const auto refusal = [](const std::string& bytes) { return error_message([&] { Charsmap(bytes, "file: map"); }); };
   const std::string good = tiny_map();
   CHECK(refusal("") == Contains("file: map: a map of 0 bytes"));
   CHECK(refusal(test::little_endian(8) + "1234") == Contains("cannot hold a trie of 8"));
@@ -70,8 +69,8 @@ TEST_CASE("damaged maps are read or refused with one line") {
   std::mt19937 random(3);
   for (int i = 0; i < 2000; ++i) {
     const std::string bytes = test::mutated(tiny_map(), random);
-    const std::string error = error_message(
-        [&] { Charsmap(bytes, "file: map").normalize("\xEF\xAC\x81 cafe\xCC\x81 5\xE3\x8E\x8F\r\n"); });
+    const std::string error =
+        error_message([&] { Charsmap(bytes, "file: map").normalize("\xEF\xAC\x81 cafe\xCC\x81 5\xE3\x8E\x8F\r\n"); });
     CHECK((error == "no error" || error.starts_with("file: map: ")));
     CHECK(error.find('\n') == std::string::npos);
   }

@@ -1,5 +1,6 @@
 #include "text/readers/gguf_tokenizer.h"
 
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -83,6 +84,43 @@ TEST_CASE("what is written for a GGUF's tokenizer reads as the same tokenizer") 
   CHECK(copy->eos() == original->eos());
   CHECK(copy->chat_template() == "template");
   CHECK(copy->encode("hello 12345<|end|>") == original->encode("hello 12345<|end|>"));
+}
+
+TEST_CASE("every pre-tokenizer that llama.cpp writes cuts texts, and gives them back where it is made of bytes") {
+  std::istringstream names(
+      "a.x-4.0 afmoe bailingmoe bailingmoe2 bloom chameleon chatglm-bpe codeshell cohere2moe command-r dbrx "
+      "deepseek-coder deepseek-llm deepseek-r1-qwen deepseek-v3 default exaone exaone-moe exaone4 f2llmv2 "
+      "falcon falcon-h1 falcon3 gemma4 gigachat glm4 glm5 gpt-2 gpt-4o gpt3-finnish granite-docling "
+      "granite-embed-multi-311m granite-embed-multi-97m grok-2 hunyuan hunyuan-dense hy_v4 jais jais-2 jina-de "
+      "jina-es jina-v1-en jina-v2-code jina-v2-de jina-v2-es jina-v5-nano joyai-llm kanana2 kimi-k2 kormo "
+      "laguna lfm2 llada-moe llama-bpe llama-v3 llama3 llama4 megrez mellum mellum2 midm-2.0 minerva-7b "
+      "minicpm5 minimax-m2 modern-bert mpt olmo phi-2 pixtral poro-chat qwen2 qwen35 refact roberta-bpe "
+      "sarvam-moe seed-coder smaug-bpe smollm solar-open spark2_5 stablelm2 starcoder superbpe talkie tekken "
+      "tiny_aya trillion ufakzeka viking youtu");
+  const std::string text =
+      "Hello'S 12345 caf\xC3\xA9\n\n  x = {1.5}; \xE4\xB8\x96\xE7\x95\x8C\xE3\x81\x82 \xE0\xB9\x91!";
+  for (std::string name; names >> name;) {
+    CAPTURE(name);
+    json metadata = tiny_metadata();
+    metadata["tokenizer.ggml.pre"] = name;
+    const auto tokenizer = load_tokenizer(MetadataOnly(metadata));
+    if (tokenizer->is_byte_level()) CHECK(decode(*tokenizer, tokenizer->encode(text)) == text);
+  }
+}
+
+TEST_CASE("a GGUF's gemma4 tokenizer merges characters by its list, spaces marked, with byte tokens") {
+  json metadata = tiny_metadata();
+  metadata["tokenizer.ggml.model"] = "gemma4";
+  metadata["tokenizer.ggml.pre"] = nullptr;
+  const std::string mark = "\xE2\x96\x81";
+  metadata["tokenizer.ggml.tokens"] = {"<unk>", "a", "b", mark, "ab", mark + "ab", "<0xC3>", "<0xA9>"};
+  metadata["tokenizer.ggml.token_type"] = {2, 1, 1, 1, 1, 1, 6, 6};
+  metadata["tokenizer.ggml.merges"] = {"a b", mark + " ab"};
+  for (const char* key : {"tokenizer.ggml.bos_token_id", "tokenizer.ggml.eos_token_id"}) metadata[key] = nullptr;
+  metadata["tokenizer.ggml.unknown_token_id"] = 0;
+  const auto tokenizer = load_tokenizer(MetadataOnly(metadata));
+  CHECK(tokenizer->encode("ab ab  b\xC3\xA9") == std::vector<int>{4, 5, 3, 3, 2, 6, 7});
+  CHECK(decode(*tokenizer, std::vector<int>{4, 5, 6, 7}) == "ab ab\xC3\xA9");
 }
 
 TEST_CASE("a GGUF without a tokenizer gives none") {

@@ -18,12 +18,12 @@
 namespace ballast::text {
 namespace {
 
-using test::Contains;
 using nlohmann::json;
+using test::Contains;
 using test::error_message;
 using Ids = std::vector<int>;
 
-const std::vector<std::string> kTokens{"he", "ll", "hell", "hello", " hello", "ab",  "ba",       "aba",
+const std::vector<std::string> kTokens{"he", "ll",  "hell", "hello", " hello",   "ab", "ba",  "aba",
                                        "  ", "   ", "aa",   "aaa",   "\xC3\xA9", "12", "123", "The"};
 
 json tekken() {
@@ -35,7 +35,7 @@ json tekken() {
 }
 
 std::unique_ptr<Tokenizer> read_directory_with(const std::string& name, const std::string& content, const json& config,
-                                const json& model_config = json::object()) {
+                                               const json& model_config = json::object()) {
   const test::TemporaryDirectory directory;
   std::ofstream(directory.path() / name, std::ios::binary) << content;
   std::ofstream(directory.path() / "tokenizer_config.json") << config.dump();
@@ -62,10 +62,12 @@ TEST_CASE("a list of ranks gives the ids that tiktoken gives") {
 }
 
 TEST_CASE("Kimi's and Qwen 1's lists of ranks get the special tokens that their own code adds") {
-  const auto kimi = read_directory_with("tiktoken.model", test::rank_list(kTokens), {{"tokenizer_class", "TikTokenTokenizer"}});
+  const auto kimi =
+      read_directory_with("tiktoken.model", test::rank_list(kTokens), {{"tokenizer_class", "TikTokenTokenizer"}});
   CHECK(kimi->token_bytes(273) == "<|reserved_token_273|>");
   CHECK(kimi->vocab_size() == 272 + 256);
-  const auto qwen = read_directory_with("qwen.tiktoken", test::rank_list(kTokens), {{"tokenizer_class", "QWenTokenizer"}});
+  const auto qwen =
+      read_directory_with("qwen.tiktoken", test::rank_list(kTokens), {{"tokenizer_class", "QWenTokenizer"}});
   CHECK(qwen->encode("<|im_start|>hello<|extra_0|>") == Ids{273, 259, 275});
 }
 
@@ -100,15 +102,17 @@ TEST_CASE("what is written for ranked vocabularies reads as the same tokenizer")
 
 TEST_CASE("broken lists of ranks are refused with file and line") {
   const std::string good = test::rank_list(kTokens);
-  CHECK(refusal_of_file("tiktoken.model", good + "aGVs x\n") == Contains("tiktoken.model: line 273: must be base64 and a rank"));
+  CHECK(refusal_of_file("tiktoken.model", good + "aGVs x\n") ==
+        Contains("tiktoken.model: line 273: must be base64 and a rank"));
   CHECK(refusal_of_file("tiktoken.model", good + "aGV 300\n") == Contains("line 273: \"aGV\" is not base64"));
   CHECK(refusal_of_file("tiktoken.model", good + "aGVs 5\n") == Contains("line 273: rank 5 is given twice"));
   CHECK(refusal_of_file("tiktoken.model", good + "YWE= 300\n") == Contains("is there twice"));
   CHECK(refusal_of_file("tiktoken.model", good + "aGVs 99999\n") == Contains("the file is damaged"));
   CHECK(refusal_of_file("tiktoken.model", good.substr(7)) == Contains("has no token \"<0x00>\" of one byte"));
   CHECK(refusal_of_file("tokenizer.model", "AA 0\n") == Contains("is not a SentencePiece model"));
-  CHECK(error_message([&] { read_directory_with("tiktoken.model", good, json::object(), {{"model_type", "martian"}}); }) ==
-        Contains("not for \"martian\""));
+  CHECK(error_message([&] {
+          read_directory_with("tiktoken.model", good, json::object(), {{"model_type", "martian"}});
+        }) == Contains("not for \"martian\""));
 }
 
 TEST_CASE("broken tekken files are refused with file and path") {

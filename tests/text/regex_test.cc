@@ -34,7 +34,8 @@ TEST_CASE("expressions mean what they mean to Oniguruma") {
 }
 
 TEST_CASE("expressions that PCRE2 would read differently are refused") {
-  for (const char* pattern : {R"([\W])", R"(\h)", R"(\Bx)", R"([\b])", "(?m:.)", "[a[b]]", "[a&&b]", R"(\d{2,3}+)", "a\\"}) {
+  for (const char* pattern :
+       {R"([\W])", R"(\h)", R"(\Bx)", R"([\b])", "(?m:.)", "[a[b]]", "[a&&b]", R"(\d{2,3}+)", "a\\"}) {
     CAPTURE(pattern);
     CHECK(error_message([&] { Regex::from_pattern(pattern, "file: place"); }) ==
           Contains("file: place: the expression"));

@@ -15,9 +15,8 @@ namespace ballast::text {
 /// The `normalizer` of a tokenizer.json. Immutable; safe to use from several threads.
 class Normalizer {
  public:
-  /// Knows Sequence, NFC, NFD, NFKC, NFKD, Lowercase, StripAccents, Strip, Prepend, Replace, Precompiled and BertNormalizer;
-  /// throws
-  /// Error naming any other node.
+  /// Knows Sequence, NFC, NFD, NFKC, NFKD, Lowercase, StripAccents, Strip, Prepend, Replace, Precompiled and
+  /// BertNormalizer; throws Error naming any other node.
   explicit Normalizer(const std::optional<files::JsonReader>& node);
 
   /// `text` (valid UTF-8) normalized; `storage` holds the result where it differs, and must outlive it.

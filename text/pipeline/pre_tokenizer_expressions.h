@@ -20,21 +20,19 @@ inline constexpr const char* kDigits = R"(\p{N}+)";
 inline constexpr const char* kThreeDigits = R"(\p{N}{1,3})";
 
 // GPT-2's encoder.py.
-inline constexpr const char* kGpt2 =
-    R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
+inline constexpr const char* kGpt2 = R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 // Llama 3, and DBRX, GLM-4.
 inline constexpr const char* kLlama3 =
     BALLAST_CONTRACTIONS R"(|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|)" BALLAST_SPACES;
 inline constexpr const char* kQwen2 =
     BALLAST_CONTRACTIONS R"(|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|)" BALLAST_SPACES;
-inline constexpr const char* kQwen3_5 = BALLAST_CONTRACTIONS
-    R"(|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|)" BALLAST_SPACES;
+inline constexpr const char* kQwen3_5 =
+    BALLAST_CONTRACTIONS R"(|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|)" BALLAST_SPACES;
 inline constexpr const char* kMiniCpm5 =
     BALLAST_CONTRACTIONS R"(|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}+| ?[^\s\p{L}\p{N}]+[\r\n]*|)" BALLAST_SPACES;
-inline constexpr const char* kUfakzeka =
-    R"([^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|)" BALLAST_SPACES;
-inline constexpr const char* kSeedCoder = BALLAST_CONTRACTIONS
-    R"(|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1}| ?[^\s\p{L}\p{N}\r\n]+|)" BALLAST_SPACES;
+inline constexpr const char* kUfakzeka = R"([^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|)" BALLAST_SPACES;
+inline constexpr const char* kSeedCoder =
+    BALLAST_CONTRACTIONS R"(|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1}| ?[^\s\p{L}\p{N}\r\n]+|)" BALLAST_SPACES;
 inline constexpr const char* kJais2 = BALLAST_CONTRACTIONS
     R"(|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s{512}(?!\S)|\s{256}(?!\S)|)"
     R"(\s{128}(?!\S)|\s{64}(?!\S)|\s{32}(?!\S)|\s{16}(?!\S)|\s{8}(?!\S)|\s{4}(?!\S)|\s{1,2}(?!\S)|\s{1})";
@@ -43,34 +41,29 @@ inline constexpr const char* kBailing =
 inline constexpr const char* kExaoneMoe = BALLAST_CONTRACTIONS
     R"(|[^\r\n\p{L}\p{N}]?(?:\p{L}\p{M}*(?: \p{L}\p{M}*)*)+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]?|\s*[\r\n]|\s+(?!\S)|\s+)";
 
-// GPT-4 (cl100k_base of tiktoken).
-inline constexpr const char* kCl100k =
-    R"('(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$|\s*[\r\n]|)"
-    R"(\s+(?!\S)|\s)";
 // GPT-4o and gpt-oss (o200k_base).
-inline constexpr const char* kO200k = BALLAST_CASED_WORDS(BALLAST_UPPER, BALLAST_LOWER, BALLAST_CONTRACTIONS "?")
-    R"(\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|)" BALLAST_SPACES;
-inline constexpr const char* kTekken = BALLAST_CASED_WORDS(BALLAST_UPPER, BALLAST_LOWER, "")
-    R"(\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|)" BALLAST_SPACES;
+inline constexpr const char* kO200k = BALLAST_CASED_WORDS(
+    BALLAST_UPPER, BALLAST_LOWER, BALLAST_CONTRACTIONS "?") R"(\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|)" BALLAST_SPACES;
+inline constexpr const char* kTekken =
+    BALLAST_CASED_WORDS(BALLAST_UPPER, BALLAST_LOWER, "") R"(\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|)" BALLAST_SPACES;
 // Kimi K2: ideographs apart from other letters.
 #define BALLAST_NO_HAN(characters) "(?:(?!\\p{Han})" characters ")"
-inline constexpr const char* kKimiK2 = R"(\p{Han}+|)"
-    BALLAST_CASED_WORDS(BALLAST_NO_HAN(BALLAST_UPPER), BALLAST_NO_HAN(BALLAST_LOWER), BALLAST_CONTRACTIONS "?")
-    R"(\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|)" BALLAST_SPACES;
+inline constexpr const char* kKimiK2 = R"(\p{Han}+|)" BALLAST_CASED_WORDS(
+    BALLAST_NO_HAN(BALLAST_UPPER), BALLAST_NO_HAN(BALLAST_LOWER),
+    BALLAST_CONTRACTIONS "?") R"(\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|)" BALLAST_SPACES;
 #undef BALLAST_NO_HAN
 
 // DeepSeek V3: after digits and ideographs.
 inline constexpr const char* kIdeographsAndKana = "[一-龥぀-ゟ゠-ヿ]+";
 inline constexpr const char* kDeepSeekV3 =
-    R"([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|)"
-    BALLAST_SPACES;
+    R"([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|)" BALLAST_SPACES;
 inline constexpr const char* kSpark =
     R"([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+|[\r\n]|)"
     R"(\s+(?!\S)|\s+)";
 inline constexpr const char* kYoutuScripts =
     "[가-힣ㄱ-ㆎ]+|[！…“”‘’—：；，、-〿︰-﹏]+|[ㄅ-ㄯ]+|[一-龥぀-ゟ゠-ヿ]+";
-inline constexpr const char* kYoutu = BALLAST_CASED_WORDS(BALLAST_UPPER, BALLAST_LOWER, BALLAST_CONTRACTIONS "?")
-    R"(\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|)" BALLAST_SPACES;
+inline constexpr const char* kYoutu = BALLAST_CASED_WORDS(
+    BALLAST_UPPER, BALLAST_LOWER, BALLAST_CONTRACTIONS "?") R"(\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|)" BALLAST_SPACES;
 
 // DeepSeek LLM and Coder.
 inline constexpr const char* kLineEnd = R"([\r\n])";

@@ -30,7 +30,8 @@ struct Family {
 
 // llama.cpp writes "default" where it knew nothing better; GPT-2's expression is what such files were made with.
 constexpr std::array kFamilies{
-    Family{"default gpt-2 phi-2 jina-es jina-de jina-v1-en jina-v2-es jina-v2-de jina-v2-code roberta-bpe gigachat a.x-4.0 "
+    Family{"default gpt-2 phi-2 jina-es jina-de jina-v1-en jina-v2-es jina-v2-de jina-v2-code roberta-bpe gigachat "
+           "a.x-4.0 "
            "mellum jais trillion granite-docling exaone4",
            kThenGpt2},
     Family{"mpt olmo modern-bert", kThenGpt2 | kNfc},
@@ -99,7 +100,8 @@ json byte_level_pre_tokenizer(const std::vector<std::string>& expressions, bool 
 }
 
 std::optional<PreTokenizerFamily> pre_tokenizer_family(std::string_view name) {
-  const auto found = std::ranges::find_if(kFamilies, [&](const Family& family) { return has_name(family.names, name); });
+  const auto found =
+      std::ranges::find_if(kFamilies, [&](const Family& family) { return has_name(family.names, name); });
   if (found == kFamilies.end()) return std::nullopt;
   const auto has = [&](Options option) { return (found->options & option) != 0; };
   PreTokenizerFamily family;

@@ -14,8 +14,9 @@ struct PreTokenizerFamily {
   nlohmann::json normalizer;     ///< as in a tokenizer.json; null for none
   nlohmann::json pre_tokenizer;  ///< as in a tokenizer.json
   bool ignore_merges = false;
-  bool adds_bos = false;     ///< where the file does not say
-  bool space_marks = false;  ///< not bytes but SentencePiece's spelling, with byte tokens; `pre_tokenizer` does not count
+  bool adds_bos = false;  ///< where the file does not say
+  bool space_marks =
+      false;  ///< not bytes but SentencePiece's spelling, with byte tokens; `pre_tokenizer` does not count
 };
 
 /// Expressions in Oniguruma's syntax that cut one after the other, and bytes; `then_gpt2`: between them GPT-2's.

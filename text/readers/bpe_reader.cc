@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "files/text.h"
+#include "text/subword/vocabulary.h"
 #include "text/unicode/byte_alphabet.h"
 
 namespace ballast::text {

@@ -13,7 +13,8 @@ namespace ballast::text {
 /// `vocabulary` is that of `model`; `byte_level`: written in the byte alphabet. Then the result's tokens are bytes, and
 /// those that are not written in it are themselves, but not to be found. Throws Error naming file and path for
 /// an option that is not supported and for merges of unknown tokens.
-BpeVocabulary read_bpe(const files::JsonReader& model, const std::shared_ptr<const TokenTable>& vocabulary, bool byte_level);
+BpeVocabulary read_bpe(const files::JsonReader& model, const std::shared_ptr<const TokenTable>& vocabulary,
+                       bool byte_level);
 
 }  // namespace ballast::text
 

@@ -13,6 +13,7 @@
 #include "files/utf8.h"
 #include "text/pipeline/pre_tokenizer_families.h"
 #include "text/readers/tokenizer_json_parts.h"
+#include "text/subword/token_table.h"
 #include "text/subword/vocabulary.h"
 
 namespace ballast::text {
@@ -148,15 +149,18 @@ struct ScoredMerge {
 json merges_of_scores(const files::GgufFile& file, const Texts& texts, const json& vocab) {
   const Metadata score_list(file, "tokenizer.ggml.scores");
   const std::vector<files::JsonReader> scores = elements_for(texts, score_list);
+  const auto& members = vocab.get_ref<const json::object_t&>();
+  TokenTable known;
+  for (const auto& [text, id] : members) known.add(text);
   std::vector<ScoredMerge> merges;
-  for (const auto& [text, id] : vocab.get_ref<const json::object_t&>()) {
+  for (const auto& [text, id] : members) {
     if (byte_of_token(text)) continue;
     const double score = scores[id.get<std::size_t>()].number();
     for (std::size_t cut = 1; cut < text.size(); ++cut) {
       if (files::continues_code_point(text[cut])) continue;
       const std::string_view left = std::string_view(text).substr(0, cut);
       const std::string_view right = std::string_view(text).substr(cut);
-      if (vocab.contains(left) && vocab.contains(right)) merges.push_back({score, left, right});
+      if (known.find(left) && known.find(right)) merges.push_back({score, left, right});
     }
   }
   std::ranges::sort(merges, [](const ScoredMerge& a, const ScoredMerge& b) {

@@ -13,10 +13,10 @@
 #include "files/strict_json.h"
 #include "files/text.h"
 #include "text/pipeline/pre_tokenizer_families.h"
-#include "text/unicode/base64.h"
 #include "text/readers/tokenizer_json_parts.h"
 #include "text/subword/token_table.h"
 #include "text/subword/vocabulary.h"
+#include "text/unicode/base64.h"
 #include "text/unicode/byte_alphabet.h"
 
 namespace ballast::text {
@@ -136,10 +136,26 @@ void list_family_tokens(const std::string& family, std::size_t first, json& conf
 }
 
 // Of versions up to v7, whose files do not list them.
-constexpr std::array kTekkenTokens{
-    "<unk>",          "<s>",    "</s>",  "[INST]",      "[/INST]",   "[AVAILABLE_TOOLS]", "[/AVAILABLE_TOOLS]",
-    "[TOOL_RESULTS]", "[/TOOL_RESULTS]", "[TOOL_CALLS]", "[IMG]",    "<pad>",             "[IMG_BREAK]",
-    "[IMG_END]",      "[PREFIX]", "[MIDDLE]", "[SUFFIX]", "[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]", "[TOOL_CONTENT]"};
+constexpr std::array kTekkenTokens{"<unk>",
+                                   "<s>",
+                                   "</s>",
+                                   "[INST]",
+                                   "[/INST]",
+                                   "[AVAILABLE_TOOLS]",
+                                   "[/AVAILABLE_TOOLS]",
+                                   "[TOOL_RESULTS]",
+                                   "[/TOOL_RESULTS]",
+                                   "[TOOL_CALLS]",
+                                   "[IMG]",
+                                   "<pad>",
+                                   "[IMG_BREAK]",
+                                   "[IMG_END]",
+                                   "[PREFIX]",
+                                   "[MIDDLE]",
+                                   "[SUFFIX]",
+                                   "[SYSTEM_PROMPT]",
+                                   "[/SYSTEM_PROMPT]",
+                                   "[TOOL_CONTENT]"};
 
 std::vector<std::string> read_tekken_specials(const files::JsonReader& tekken, std::size_t count) {
   std::vector<std::string> specials(count);

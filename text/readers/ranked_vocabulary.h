@@ -12,9 +12,9 @@ namespace ballast::text {
 /// Whether a file begins as lists of ranks do: base64, a space, a number.
 bool is_rank_list(std::string_view content);
 
-/// The tokenizer.json that a list of ranks stands for: lines of a token's bytes in base64 and its rank, which is its id.
-/// `family`: a name that pre_tokenizer_family knows. Special tokens are in `config`, which gets those that the family
-/// has without listing them. Throws Error naming `file` and line.
+/// The tokenizer.json that a list of ranks stands for: lines of a token's bytes in base64 and its rank, which is its
+/// id. `family`: a name that pre_tokenizer_family knows. Special tokens are in `config`, which gets those that the
+/// family has without listing them. Throws Error naming `file` and line.
 nlohmann::json read_rank_list(std::string_view content, const std::string& file, const std::string& family,
                               nlohmann::json& config);
 

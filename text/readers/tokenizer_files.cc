@@ -9,6 +9,7 @@
 #include "files/mapped_file.h"
 #include "files/strict_json.h"
 #include "files/text.h"
+#include "files/utf8.h"
 #include "text/readers/bare_vocabulary.h"
 #include "text/readers/json_tokenizer.h"
 #include "text/readers/ranked_vocabulary.h"

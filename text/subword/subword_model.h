@@ -29,10 +29,10 @@ using ByteTokens = std::array<int, 256>;
 
 /// A model as a tokenizer.json has it.
 struct VocabularyModel {
-  std::string kind;                                ///< "BPE"
-  std::shared_ptr<const TokenTable> texts;         ///< as the file spells them; empty for ids that no token has
-  std::shared_ptr<const TokenTable> bytes = {};    ///< what they stand for, where the vocabulary is written in the byte
-                                                   ///< alphabet
+  std::string kind;                              ///< "BPE"
+  std::shared_ptr<const TokenTable> texts;       ///< as the file spells them; empty for ids that no token has
+  std::shared_ptr<const TokenTable> bytes = {};  ///< what they stand for, where the vocabulary is written in the byte
+                                                 ///< alphabet
   std::unique_ptr<SubwordModel> model;
 };
 

@@ -12,15 +12,15 @@
 
 namespace ballast::text {
 
-/// Takes about 8 bytes for a token beside its text: 262,144 tokens of Gemma 3 take 6 MB. Once filled immutable, and safe
-/// to use from several threads.
+/// Takes about 8 bytes for a token beside its text: 262,144 tokens of Gemma 3 take 6 MB. Once filled immutable, and
+/// safe to use from several threads.
 class TokenTable {
  public:
   TokenTable() = default;
   TokenTable(std::initializer_list<std::string_view> texts);
 
-  /// The next id's text; empty for an id that no token has. find() does not give a `hidden` one, and of two with the same
-  /// text the first. Throws Error for more than 4 GB of text.
+  /// The next id's text; empty for an id that no token has. find() does not give a `hidden` one, and of two with the
+  /// same text the first. Throws Error for more than 4 GB of text.
   void add(std::string_view text, bool hidden = false);
 
   /// Before the first add(): room for so many texts of so many bytes together.

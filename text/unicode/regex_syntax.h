@@ -13,8 +13,8 @@ namespace ballast::text {
 ///   \b      between such a character and another, or an end
 ///   \uHHHH  \x{HHHH}
 ///   {0,m}+  repeats the repetition (PCRE2: possessive): * or, for {1,m}+, +
-/// or refused with an Error naming `context`: \W or \b in a class, \h, \B, option letters other than i, nested classes, &&,
-/// other counted repetitions followed by +.
+/// or refused with an Error naming `context`: \W or \b in a class, \h, \B, option letters other than i, nested classes,
+/// &&, other counted repetitions followed by +.
 std::string pcre2_from_oniguruma(std::string_view pattern, std::string_view context);
 
 }  // namespace ballast::text
