@@ -98,8 +98,8 @@ std::vector<int> Model::stop_tokens() const {
   return ids;
 }
 
-std::string Model::chat_prompt(std::span<const ChatMessage> messages) const {
-  return text::apply_chat_template(state_->tokenizer(), text::make_conversation(messages)).text;
+std::string Model::chat_prompt(std::span<const ChatMessage> messages, const std::string& template_arguments) const {
+  return text::apply_chat_template(state_->tokenizer(), text::make_conversation(messages, template_arguments)).text;
 }
 
 Tensor Model::logits(std::span<const int> ids) const {

@@ -60,8 +60,8 @@ class Model {
 
   /// The prompt for a conversation by the model's chat template, ending where the assistant's answer begins; BOS is a
   /// part of it where the template writes one. Throws Error for a template that is not supported and for a conversation
-  /// that it refuses.
-  std::string chat_prompt(std::span<const ChatMessage> messages) const;
+  /// that it refuses. `template_arguments`: as in GenerateOptions.
+  std::string chat_prompt(std::span<const ChatMessage> messages, const std::string& template_arguments = {}) const;
 
   /// Logits [ids.size()][vocab_size] of a sequence of its own, with a cache in F32. Throws Error for an id that is not
   /// in the vocabulary, for more tokens than the context has, for logits that are not finite, and for a model without a

@@ -2,10 +2,10 @@
 
 #include <csignal>
 #include <string>
-#include <vector>
+#include <utility>
 
 #include "tools/commands/commands.h"
-#include "tools/commands/generation_output.h"
+#include "tools/commands/thinking_parts.h"
 #include "tools/terminal/console.h"
 #include "tools/terminal/interrupt.h"
 #include "tools/terminal/line_input.h"
@@ -15,32 +15,42 @@ namespace {
 
 constexpr const char* kHint = "Ctrl-C stops an answer, /clear forgets what was said, Ctrl-D leaves.\n";
 
-/// Answers the last message. Returns the answer, which may have been cut short.
-std::string answer(Generator& generator, const std::vector<ChatMessage>& messages, const GenerateOptions& options,
-                   bool quiet) {
-  GenerationOutput output;
-  const GenerateResult result = generator.chat(messages, options, [&](const GenerateStep& step) {
-    output.write(step.text);
-    return pending_interrupt() == 0;
-  });
-  output.finish();
-  if (!quiet) print_message(timing_line(result) + "\n");
-  return result.text;
-}
-
 }  // namespace
 
-std::vector<ChatMessage> chat_beginning(const std::string& system) {
-  if (system.empty()) return {};
-  return {{"system", system}};
+Chat::Chat(const Model& model, Generator& generator, GenerateOptions options, ChatHistory history, ShownThinking shown,
+           bool quiet)
+    : model_(model),
+      generator_(generator),
+      options_(std::move(options)),
+      history_(std::move(history)),
+      shown_(shown),
+      quiet_(quiet) {}
+
+void Chat::answer(const std::string& message) {
+  answer(message, false);
 }
 
-int converse(Generator& generator, const GenerateOptions& options, const std::string& system, bool quiet) {
+/// `interruptible`: an interrupt cuts the answer short.
+void Chat::answer(const std::string& message, bool interruptible) {
+  history_.add({.role = "user", .content = message});
+  const bool thinks = shown_ != ShownThinking::kPlain &&
+                      opens_thinking(model_.chat_prompt(history_.messages(), options_.template_arguments));
+  GenerationOutput output(shown_, thinks);
+  const GenerateResult result = generator_.chat(history_.messages(), options_, [&](const GenerateStep& step) {
+    output.write(step.text);
+    return !interruptible || pending_interrupt() == 0;
+  });
+  output.finish();
+  history_.add({.role = "assistant", .content = result.text});
+  history_.save();
+  if (!quiet_) print_message(timing_line(result) + "\n");
+}
+
+int Chat::converse() {
   const InterruptGuard guard;
   const bool typed = input_is_terminal();
   if (typed) print_message(kHint);
   LineInput input;
-  std::vector<ChatMessage> messages = chat_beginning(system);
   std::string message;
   while (true) {
     if (typed) print_message("> ");
@@ -51,11 +61,11 @@ int converse(Generator& generator, const GenerateOptions& options, const std::st
     }
     if (message.empty()) continue;
     if (typed && message == "/clear") {
-      messages = chat_beginning(system);
+      history_.clear();
+      history_.save();
       continue;
     }
-    messages.push_back({"user", message});
-    messages.push_back({"assistant", answer(generator, messages, options, quiet)});
+    answer(message, true);
     // Only Ctrl-C at a terminal means the answer alone.
     if (pending_interrupt() != 0 && (!typed || pending_interrupt() != SIGINT)) throw Interrupted(pending_interrupt());
     forget_interrupt();

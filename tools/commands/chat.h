@@ -3,19 +3,37 @@
 #define BALLAST_TOOLS_COMMANDS_CHAT_H_
 
 #include <string>
-#include <vector>
 
 #include "ballast/generate.h"
+#include "ballast/model.h"
+#include "tools/commands/chat_history.h"
+#include "tools/commands/generation_output.h"
 
 namespace ballast::tools {
 
-/// The system message, where there is one.
-std::vector<ChatMessage> chat_beginning(const std::string& system);
+class Chat {
+ public:
+  /// Model and generator outlive it. `quiet`: no timing.
+  Chat(const Model& model, Generator& generator, GenerateOptions options, ChatHistory history, ShownThinking shown,
+       bool quiet);
 
-/// Answers the lines of standard input, each a message, until it ends; returns the exit code. On a terminal Ctrl-C
-/// stops an answer; at the prompt, or for the second time, it leaves.
-/// `system`: the message that goes before all others; empty for none.
-int converse(Generator& generator, const GenerateOptions& options, const std::string& system, bool quiet);
+  /// Answers one message and saves the history.
+  void answer(const std::string& message);
+
+  /// Answers the lines of standard input, each a message, until it ends; returns the exit code. On a terminal Ctrl-C
+  /// stops an answer; at the prompt, or for the second time, it leaves.
+  int converse();
+
+ private:
+  void answer(const std::string& message, bool interruptible);
+
+  const Model& model_;
+  Generator& generator_;
+  GenerateOptions options_;
+  ChatHistory history_;
+  ShownThinking shown_;
+  bool quiet_;
+};
 
 }  // namespace ballast::tools
 

@@ -10,6 +10,10 @@
 namespace ballast::tools {
 namespace {
 
+// Of ECMA-48.
+constexpr std::string_view kDim = "\x1b[2m";
+constexpr std::string_view kNormal = "\x1b[0m";
+
 std::string speed(std::size_t tokens, double seconds) {
   const std::string text = report::counted(tokens, "token", "tokens");
   return seconds > 0 ? text + ", " + format_fixed(static_cast<double>(tokens) / seconds, 1) + " tokens/s" : text;
@@ -18,13 +22,33 @@ std::string speed(std::size_t tokens, double seconds) {
 }  // namespace
 
 void GenerationOutput::write(std::string_view text) {
+  if (shown_ == ShownThinking::kPlain) {
+    put(text);
+  } else {
+    show(parts_.split(text));
+  }
+}
+
+void GenerationOutput::finish() {
+  show(parts_.finish());
+  if (!line_ended_) print("\n");
+}
+
+void GenerationOutput::put(std::string_view text) {
   if (text.empty()) return;
   print(text);
   line_ended_ = text.ends_with('\n');
 }
 
-void GenerationOutput::finish() const {
-  if (!line_ended_) print("\n");
+void GenerationOutput::show(const std::vector<TextPart>& parts) {
+  for (const TextPart& part : parts) {
+    if (part.thinking && shown_ == ShownThinking::kHidden) continue;
+    if (thought_ && !part.thinking && !line_ended_) put("\n");
+    thought_ = part.thinking;
+    if (part.thinking) print(kDim);
+    put(part.text);
+    if (part.thinking) print(kNormal);
+  }
 }
 
 std::string drafted_text(std::size_t draft_tokens, std::size_t accepted_tokens) {

@@ -5,19 +5,38 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "ballast/generate.h"
+#include "tools/commands/thinking_parts.h"
 
 namespace ballast::tools {
 
+/// What becomes of a model's thinking on standard output.
+enum class ShownThinking {
+  kPlain,  ///< all text as it comes, tags included
+  kDim,
+  kHidden,
+};
+
 class GenerationOutput {
  public:
+  /// `thinks`: the text begins within the thinking.
+  explicit GenerationOutput(ShownThinking shown = ShownThinking::kPlain, bool thinks = false)
+      : shown_(shown), parts_(thinks) {}
+
   void write(std::string_view text);
 
-  /// Ends the last line.
-  void finish() const;
+  /// Ends the text and its last line.
+  void finish();
 
  private:
+  void put(std::string_view text);
+  void show(const std::vector<TextPart>& parts);
+
+  ShownThinking shown_;
+  ThinkingParts parts_;
+  bool thought_ = false;  ///< the last part was thinking that is shown
   bool line_ended_ = false;
 };
 

@@ -1,8 +1,9 @@
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
-#include <vector>
+#include <utility>
 
 #include "ballast/generate.h"
 #include "ballast/threads.h"
@@ -31,40 +32,49 @@ struct RunFlags {
   bool chat = false;
   std::string system;
   std::filesystem::path chat_template;
+  std::filesystem::path history;
+  std::optional<ShownThinking> thinking;
   JobFlags job;
 };
 
+std::string prompt_text(const std::string& prompt) {
+  return prompt == "-" ? read_input() : prompt;
+}
+
 int run_run(const RunFlags& flags) {
   if (!flags.prompt && !flags.chat) throw UsageError("-p PROMPT is missing (-p - reads it from standard input)");
-  const bool of_chat =
-      !flags.system.empty() || !flags.options.template_arguments.empty() || !flags.chat_template.empty();
-  if (!flags.chat && of_chat) throw UsageError("--system, --chat-template and --template-args are for --chat");
+  const bool of_chat = !flags.system.empty() || !flags.options.template_arguments.empty() ||
+                       !flags.chat_template.empty() || !flags.history.empty() || flags.thinking;
+  if (!flags.chat && of_chat) {
+    throw UsageError("--system, --history, --thinking, --chat-template and --template-args are for --chat");
+  }
   use_processor(flags.job);
   ModelOptions options = model_options(flags.model_flags);
   options.context = flags.context;
   options.chat_template = flags.chat_template;
+  ChatHistory history(flags.history, flags.system);
   const Model model(flags.model, options);
   Generator generator = flags.draft ? Generator(model, Model(*flags.draft)) : Generator(model);
   const auto tell_experts = [&] {
     const std::optional<ExpertFigures> experts = model.expert_figures();
     if (experts && !flags.job.quiet) print_message("experts: " + expert_text(*experts) + "\n");
   };
-  if (!flags.prompt) {
-    const int code = converse(generator, flags.options, flags.system, flags.job.quiet);
+  if (flags.chat) {
+    const ShownThinking unless_said = output_is_terminal() ? ShownThinking::kDim : ShownThinking::kPlain;
+    Chat chat(model, generator, flags.options, std::move(history), flags.thinking.value_or(unless_said),
+              flags.job.quiet);
+    if (flags.prompt) chat.answer(prompt_text(*flags.prompt));
+    const int code = flags.prompt ? kExitDone : chat.converse();
     tell_experts();
     return code;
   }
 
-  const std::string prompt = *flags.prompt == "-" ? read_input() : *flags.prompt;
   GenerationOutput output;
   const auto on_step = [&](const GenerateStep& step) {
     output.write(step.text);
     return true;
   };
-  std::vector<ChatMessage> conversation = chat_beginning(flags.system);
-  conversation.push_back({"user", prompt});
-  const GenerateResult result = flags.chat ? generator.chat(conversation, flags.options, on_step)
-                                           : generator.generate(prompt, flags.options, on_step);
+  const GenerateResult result = generator.generate(prompt_text(*flags.prompt), flags.options, on_step);
   output.finish();
   if (!flags.job.quiet) print_message(timing_line(result) + "\n");
   tell_experts();
@@ -112,6 +122,18 @@ void add_run(CLI::App& program, Action& action) {
   command->add_flag("--chat", flags->chat, "Answer the prompt as a chat message; without -p each line of input is one");
   command->add_option("--system", flags->system, "With --chat: the message that tells the model how to answer")
       ->type_name("TEXT");
+  command
+      ->add_option("--history", flags->history,
+                   "With --chat: what was said before, a JSON list of messages, to which this conversation is added")
+      ->type_name("FILE");
+  static const std::map<std::string, ShownThinking> thinking = {
+      {"plain", ShownThinking::kPlain}, {"dim", ShownThinking::kDim}, {"hidden", ShownThinking::kHidden}};
+  command
+      ->add_option_function<std::string>(
+          "--thinking", [flags](const std::string& name) { flags->thinking = thinking.at(name); },
+          "With --chat: what stands between <think> and </think> plain, dim or hidden [dim on a terminal]")
+      ->option_text("HOW")
+      ->check(CLI::IsMember({"plain", "dim", "hidden"}).description(""));
   add_chat_template_flag(*command, flags->chat_template);
   command
       ->add_option("--template-args", flags->options.template_arguments,

@@ -16,6 +16,11 @@
 namespace ballast::tools {
 namespace {
 
+bool is_terminal(int descriptor) {
+  const char* terminal = std::getenv("TERM");
+  return ::isatty(descriptor) == 1 && (terminal == nullptr || std::string_view(terminal) != "dumb");
+}
+
 // 0, or the error that stopped it.
 int write_all(int descriptor, std::string_view text) {
   while (!text.empty()) {
@@ -58,9 +63,12 @@ bool input_is_terminal() {
   return ::isatty(STDIN_FILENO) == 1;
 }
 
+bool output_is_terminal() {
+  return is_terminal(STDOUT_FILENO);
+}
+
 bool messages_are_on_terminal() {
-  const char* terminal = std::getenv("TERM");
-  return ::isatty(STDERR_FILENO) == 1 && (terminal == nullptr || std::string_view(terminal) != "dumb");
+  return is_terminal(STDERR_FILENO);
 }
 
 std::size_t terminal_width() {

@@ -26,6 +26,9 @@ void print_message(std::string_view text);
 
 bool input_is_terminal();
 
+/// Whether standard output shows text in several intensities.
+bool output_is_terminal();
+
 /// Whether standard error can show a line that is redrawn.
 bool messages_are_on_terminal();
 

@@ -1,5 +1,6 @@
 """run and bench."""
 
+import json
 import re
 
 from golden import shapes
@@ -74,6 +75,25 @@ def check_drafts(suite: Suite) -> None:
                  r"drafted      \d+ tokens?, [\d.]+ % accepted\n", f"{PROGRESS}+", suite.succeeds(*bench))
 
 
+def check_history(suite: Suite) -> None:
+    (suite.work / "all.jinja").write_text("{% for message in messages %}{{ message.content }} {% endfor %}")
+    talk = ("run", "phi", "--chat", "-n", 2, "--kv", "f32", "--history", "history.json", "--chat-template", "all.jinja")
+    first = suite.succeeds(*talk, "-p", "the cat", "--system", "b")
+    kept = json.loads((suite.work / "history.json").read_text())
+    suite.same("a history has all that was said", [message["role"] for message in kept], ["system", "user", "assistant"])
+    suite.same("and what it was", [message["content"] for message in kept[:2]], ["b", "the cat"])
+    more = suite.succeeds(*talk, stdin="and\nthe\n")
+    longer = json.loads((suite.work / "history.json").read_text())
+    suite.same("what is said later is added to it", (longer[:3], len(longer)), (kept, 7))
+    tokens = [int(re.search(r"prompt: (\d+) tokens", run.err)[1]) for run in (first, more)]
+    suite.check("what was said before is a part of the prompt", tokens[1] > tokens[0], tokens)
+    (suite.work / "bad-history.json").write_text('[{"role": "user"}]')
+    for name in ("bad-history.json", "text.txt"):
+        bad = suite.run("run", "phi", "--chat", "-p", "a", "--history", name)
+        suite.check(f"a history that is none ({name}) is refused with one line", bad.code == 1 and bad.out == "" and
+                    re.fullmatch(rf"ballast: {name}[^\n]*: [^\n]+\n", bad.err), bad)
+
+
 def check_chat(suite: Suite) -> None:
     once = suite.succeeds("run", "phi", "--chat", "-p", "the cat", "-n", 8, "--kv", "f32")
     suite.check("a chat message is answered", once.out.strip() and re.fullmatch(TIMING, once.err), once)
@@ -90,9 +110,17 @@ def check_chat(suite: Suite) -> None:
     for name, wrong in (("a chat template that is not there", ("--chat", "--chat-template", "missing.jinja")),
                         ("a chat template without a chat", ("--chat-template", "bare.jinja")),
                         ("arguments of a template that are no object", ("--chat", "--template-args", "[]")),
+                        ("a history without a chat", ("--history", "x.json")),
                         ("a system message without a chat", ("--system", "x"))):
         refused = suite.run("run", "phi", "-p", "a", *wrong)
         suite.check(f"{name}: one line", refused.code != 0 and refused.out == "" and refused.err.startswith("ballast: "), refused)
+    check_history(suite)
+    (suite.work / "thinks.jinja").write_text("{{ messages[-1].content }}<think>\n", encoding="utf-8")
+    thinks = ("run", "phi", "--chat", "--chat-template", "thinks.jinja", "-p", "the cat", "-n", 4, "--kv", "f32")
+    shown = suite.succeeds(*thinks).out
+    suite.same("thinking is left out", suite.succeeds(*thinks, "--thinking", "hidden").out, "\n")
+    suite.same("thinking is dim", suite.succeeds(*thinks, "--thinking", "dim").out.replace("\x1b[2m", "").replace("\x1b[0m", "").strip(),
+               shown.strip())
     plain = suite.run("run", "llama.gguf", "--chat", "-p", "the cat")
     suite.check("a model without tokenizer is refused with one line", plain.code == 1 and plain.out == "" and
                 re.fullmatch(r"ballast: llama\.gguf: [^\n]+\n", plain.err), plain)
