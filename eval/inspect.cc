@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -33,6 +35,10 @@ class Summary {
     summary_.spec = source_.spec();
     summary_.prefix = source_.prefix_tokens();
     summary_.file_bytes = checkpoint.file_bytes();
+    foreign_ = source_.foreign_modules();
+    for (const auto& [module, found] : foreign_) {
+      for (const std::string& name : found.tensors.names) modules_of_tensors_[name] = module;
+    }
     for (const std::string& name : checkpoint.names()) add(name, checkpoint.tensor(name));
     summary_.groups = groups_.finish();
     summary_.bits_per_weight =
@@ -72,6 +78,14 @@ class Summary {
         row.tensors = part == ".weight" ? 1 : 0;
       }
     }
+    if (const auto it = modules_of_tensors_.find(name); it != modules_of_tensors_.end()) {
+      const model::ForeignModule& module = foreign_.at(it->second);
+      const bool codes = name == module.tensors.names.front();
+      row.type = module.tensors.type;
+      row.weights = codes ? module.weights : 0;
+      row.name = it->second + ".weight";
+      row.tensors = codes ? 1 : 0;
+    }
     summary_.parameters += row.weights;
     groups_.add(
         std::move(row), [](const auto& a, const auto& b) { return a.type == b.type; },
@@ -99,6 +113,11 @@ class Summary {
       advice.push_back("quantized by ballast: run it as it is; convert again only from the original");
       return;
     }
+    if (!foreign_.empty()) {
+      advice.push_back(
+          "quantized by another program: run it as it is; convert only from the original, if there is one");
+      return;
+    }
     advice.push_back("fold gains and biases where that is exact: convert --explain says which, and why");
     for (const char* scheme : {"w8a8", "w4a16"}) advice.push_back(estimate(scheme));
   }
@@ -119,6 +138,8 @@ class Summary {
 
   const model::ModelSource& source_;
   ModelSummary summary_;
+  std::map<std::string, model::ForeignModule> foreign_;
+  std::map<std::string, std::string> modules_of_tensors_;  ///< modules of foreign_
   model::GroupedTensors<TensorGroup> groups_;
 };
 

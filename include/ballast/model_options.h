@@ -9,8 +9,9 @@
 namespace ballast {
 
 struct ModelOptions {
-  /// What the inputs become of matrices that a GGUF keeps in blocks of codes: integers, which are multiplied with the
-  /// codes, or floats, for which the matrices are decoded. Directories that ballast wrote say this themselves.
+  /// What the inputs become of matrices that a GGUF keeps in blocks of codes, or that another program quantized:
+  /// integers, which are multiplied with the codes, or floats, for which the matrices are decoded. Directories that
+  /// ballast wrote say this themselves.
   enum class Activations { kInt8, kInt16, kFloat };
   Activations activations = Activations::kInt8;
 

@@ -25,8 +25,10 @@ enum class DType : std::uint8_t {
   kI32,
   kI16,
   kI8,
+  kU32,
   kU8,
   kBool,
+  kF8_E4M3,
   kQ8_0,
   kQ4_0,
   kQ4_1,
@@ -60,7 +62,7 @@ struct DTypeInfo {
   std::size_t block_bytes;
 };
 
-inline constexpr std::array<DTypeInfo, 33> kDTypes{{
+inline constexpr std::array<DTypeInfo, 35> kDTypes{{
     {DType::kF32, "F32", 1, 4},
     {DType::kF16, "F16", 1, 2},
     {DType::kBF16, "BF16", 1, 2},
@@ -69,8 +71,10 @@ inline constexpr std::array<DTypeInfo, 33> kDTypes{{
     {DType::kI32, "I32", 1, 4},
     {DType::kI16, "I16", 1, 2},
     {DType::kI8, "I8", 1, 1},
+    {DType::kU32, "U32", 1, 4},
     {DType::kU8, "U8", 1, 1},
     {DType::kBool, "BOOL", 1, 1},
+    {DType::kF8_E4M3, "F8_E4M3", 1, 1},
     {DType::kQ8_0, "Q8_0", 32, 34},
     {DType::kQ4_0, "Q4_0", 32, 18},
     {DType::kQ4_1, "Q4_1", 32, 20},

@@ -1,14 +1,11 @@
 #include "model/source/model_source.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <utility>
 
 #include "ballast/error.h"
-#include "files/gguf/ggml_rows.h"
 #include "files/mapped_file.h"
-#include "kernels/statistics.h"
 #include "model/block_structure.h"
 #include "model/source/mxfp4.h"
 #include "model/source/prefix.h"
@@ -22,46 +19,9 @@ namespace ballast::model {
 
 namespace {
 
-void multiply(double factor, std::vector<float>& values) {
-  if (factor == 1.0) return;
-  for (float& value : values) value = static_cast<float>(double{value} * factor);
-}
-
-/// Of a matrix that is packed: what lies in memory as the file has it, too.
-constexpr std::size_t kBytesHeldTwice = 1 << 20;
-
-/// The rows of `cols` values that are the matrix's own, of all that its tensor has.
-std::vector<float> own_rows(const StoredMatrix& matrix, std::size_t cols, std::vector<float> all) {
-  if (!matrix.transposed && matrix.rows.empty() && matrix.cols.empty()) return all;
-  const std::size_t rows = matrix.rows.empty() ? matrix.stored_rows : matrix.rows.size();
-  std::vector<float> own(rows * cols);
-  for (std::size_t r = 0; r < rows; ++r) {
-    const std::size_t from = matrix.rows.empty() ? r : matrix.rows[r];
-    float* row = own.data() + r * cols;
-    if (!matrix.transposed) {
-      std::copy_n(all.data() + from * cols, cols, row);
-    } else {
-      const std::size_t in_head = matrix.stored_rows / std::max<std::size_t>(1, matrix.heads);
-      const float* head = all.data() + from / in_head * in_head * cols;
-      for (std::size_t c = 0; c < cols; ++c) row[c] = head[c * in_head + from % in_head];
-    }
-    if (matrix.cols.empty()) continue;
-    const std::vector<float> stored(row, row + cols);
-    for (std::size_t c = 0; c < cols; ++c) row[c] = stored[matrix.cols[c]];
-  }
-  return own;
-}
-
 Shape without_ones(Shape shape) {
   std::erase(shape, 1);
   return shape;
-}
-
-Shape vector_shape(const ModelSpec& spec, std::size_t layer, const StoredVector& vector) {
-  const bool of_experts = vector.multiplies == StoredVector::Multiplies::kExpertOutputs;
-  const std::size_t size =
-      of_experts ? spec.layers[layer].mlp.experts->count : matrix_shape(spec, layer, vector.role).second;
-  return {static_cast<std::int64_t>(size)};
 }
 
 }  // namespace
@@ -105,16 +65,23 @@ ModelSource::ModelSource(const std::filesystem::path& path) : checkpoint_(files:
   if (architecture_->stored_vectors != nullptr && !layout_.written_by_ballast && !layout_.gguf) {
     stored_vectors_ = architecture_->stored_vectors(spec_);
   }
-  if (config.has("quantization_config")) {
-    const files::JsonReader quantization = config.object("quantization_config");
-    // The names of MXFP4 tensors say what they are.
-    if (quantization.text("quant_method", "") != "mxfp4") quantization_ = read_quantization(quantization);
-  }
+  read_quantization_config(config);
   if (!spec_.tied_embeddings && !config.has("tie_word_embeddings")) {
     // Some checkpoints leave the flag at its default and the head out.
-    spec_.tied_embeddings = !checkpoint_->contains(stored(Role::kHead, 0, 0).weight());
+    const StoredMatrix head = stored(Role::kHead, 0, 0);
+    spec_.tied_embeddings = !head.foreign && !checkpoint_->contains(head.weight());
   }
   check_tensors();
+}
+
+void ModelSource::read_quantization_config(const files::JsonReader& config) {
+  if (layout_.gguf) return;
+  if (!layout_.written_by_ballast) foreign_ = read_foreign_format(config);
+  layout_.foreign = foreign_.get();
+  if (foreign_ != nullptr || !config.has("quantization_config")) return;
+  const files::JsonReader quantization = config.object("quantization_config");
+  // The names of MXFP4 tensors say what they are.
+  if (quantization.text("quant_method", "") != "mxfp4") quantization_ = read_quantization(quantization);
 }
 
 // Names and shapes of everything, before any of it takes memory: no values are read.
@@ -144,9 +111,9 @@ void ModelSource::check_role(Role role, std::size_t layer, std::size_t expert) c
   }
   const StoredMatrix matrix = stored(role, layer, expert);
   const bool quantized = quantization_ && quantization_->tensors.contains(name(role, layer, expert));
-  if (!quantized) checked_matrix(matrix, cols);  // the parts of one that is are checked when it is read
+  if (!quantized) checked_tensors(matrix, cols);  // the parts of one that is are checked when it is read
   for (const StoredVector& vector : stored_vectors_) {
-    if (vector.role == role) checked_tensor(vector_name(vector, layer), vector_shape(spec_, layer, vector));
+    if (vector.role == role) checked_tensor(vector_name(vector, layer), vector_shape(vector, layer));
   }
   if (has_bias(spec_, layer, role)) {
     checked_slice(matrix, matrix.bias(), {static_cast<std::int64_t>(matrix.stored_rows)});
@@ -187,27 +154,39 @@ bool ModelSource::changes_weights(Role role) const {
   return by_vector || stored_factor(role).weights != 1.0;
 }
 
+Shape ModelSource::vector_shape(const StoredVector& vector, std::size_t layer) const {
+  const bool of_experts = vector.multiplies == StoredVector::Multiplies::kExpertOutputs;
+  const std::size_t size =
+      of_experts ? spec_.layers[layer].mlp.experts->count : matrix_shape(spec_, layer, vector.role).second;
+  return {static_cast<std::int64_t>(size)};
+}
+
 std::string ModelSource::vector_name(const StoredVector& vector, std::size_t layer) const {
   return find_tensor(layout_, *checkpoint_, fill_in(vector.huggingface, layer, 0));
 }
 
-void ModelSource::multiply_by_vectors(Role role, std::size_t layer, std::size_t expert, FloatWeights& weights) const {
-  for (const StoredVector& vector : stored_vectors_) {
-    if (vector.role != role) continue;
-    const std::vector<float> factors = floats(vector_name(vector, layer), vector_shape(spec_, layer, vector));
-    switch (vector.multiplies) {
-      case StoredVector::Multiplies::kInputs:
-        for (std::size_t i = 0; i < weights.values.size(); ++i) weights.values[i] *= factors[i % weights.cols];
-        break;
-      case StoredVector::Multiplies::kExpertOutputs:
-        multiply(factors[expert], weights.values);
-        break;
-    }
-  }
-}
-
 StoredMatrix ModelSource::stored(Role role, std::size_t layer, std::size_t expert) const {
   return find_matrix(layout_, spec_, *checkpoint_, role, layer, expert);
+}
+
+void ModelSource::add_foreign(Role role, std::size_t layer, std::size_t expert,
+                              std::map<std::string, ForeignModule>& modules) const {
+  if (is_norm(role) || is_vector(role)) return;
+  const StoredMatrix matrix = stored(role, layer, expert);
+  if (!matrix.foreign) return;
+  const std::size_t cols = matrix_shape(spec_, layer, role).second;
+  modules[matrix.module] = {.tensors = foreign_->checked_tensors(*checkpoint_, matrix.module, matrix.stored_rows, cols),
+                            .weights = std::uint64_t{matrix.stored_rows} * cols};
+}
+
+std::map<std::string, ForeignModule> ModelSource::foreign_modules() const {
+  std::map<std::string, ForeignModule> modules;
+  if (foreign_ == nullptr) return modules;
+  for (const Role role : outer_roles(spec_)) add_foreign(role, 0, 0, modules);
+  for (std::size_t layer = 0; layer < spec_.layers.size(); ++layer) {
+    for (const Part& part : block_linears(spec_, layer)) add_foreign(part.role, layer, part.expert, modules);
+  }
+  return modules;
 }
 
 std::uint64_t ModelSource::stored_bytes(Role role, std::size_t layer, std::size_t expert) const {
@@ -220,6 +199,12 @@ std::uint64_t ModelSource::stored_bytes(Role role, std::size_t layer, std::size_
     return bytes;
   }
   const StoredMatrix matrix = stored(role, layer, expert);
+  if (matrix.foreign) {
+    std::uint64_t bytes = 0;
+    const auto [own_rows, cols] = matrix_shape(spec_, layer, role);
+    for (const std::string& tensor : checked_tensors(matrix, cols)) bytes += size(tensor);
+    return bytes / matrix.stored_rows * own_rows;
+  }
   const std::uint64_t rows = matrix.stored_rows * std::max<std::size_t>(1, matrix.slices);
   const std::uint64_t scales = matrix.mxfp4 ? size(matrix.scales()) : 0;
   return (size(matrix.weight()) + scales) / rows * matrix_shape(spec_, layer, role).first;
@@ -251,6 +236,14 @@ TensorView ModelSource::checked_matrix(const StoredMatrix& matrix, std::size_t c
   if (matrix.transposed) std::swap(shape[0], shape[1]);
   if (heads > 0) shape.insert(shape.begin(), heads);
   return checked_slice(matrix, matrix.weight(), std::move(shape));
+}
+
+std::vector<std::string> ModelSource::checked_tensors(const StoredMatrix& matrix, std::size_t cols) const {
+  if (!matrix.foreign) {
+    checked_matrix(matrix, cols);
+    return {matrix.weight()};
+  }
+  return foreign_->checked_tensors(*checkpoint_, matrix.module, matrix.stored_rows, cols).names;
 }
 
 /// Of a matrix in MXFP4.
@@ -350,114 +343,6 @@ Norm ModelSource::norm(Role role, std::size_t layer) const {
   return norm;
 }
 
-std::vector<float> ModelSource::bias(Role role, std::size_t layer, std::size_t expert) const {
-  if (!has_bias(spec_, layer, role)) return {};
-  const StoredMatrix matrix = stored(role, layer, expert);
-  std::vector<float> values(matrix.stored_rows);
-  files::decode_floats(checked_slice(matrix, matrix.bias(), {static_cast<std::int64_t>(matrix.stored_rows)}),
-                       context(matrix.bias()), values.data());
-  multiply(stored_factor(role).bias, values);
-  return own_rows(matrix, 1, std::move(values));
-}
-
-FloatWeights ModelSource::float_weights(Role role, std::size_t layer, std::size_t expert) const {
-  const auto [rows, cols] = matrix_shape(spec_, layer, role);
-  const StoredMatrix matrix = stored(role, layer, expert);
-  const TensorView view = checked_matrix(matrix, cols);
-  std::vector<float> all(matrix.stored_rows * cols);
-  if (matrix.mxfp4) {
-    decode_mxfp4(view.bytes, checked_scales(matrix, cols).bytes, context(matrix.scales()), all.data());
-  } else {
-    files::decode_floats(view, context(matrix.weight()), all.data());
-  }
-  multiply(stored_factor(role).weights, all);
-  FloatWeights weights{rows, cols, own_rows(matrix, cols, std::move(all))};
-  multiply_by_vectors(role, layer, expert, weights);
-  return weights;
-}
-
-std::unique_ptr<const StoredQuantizedTensor> ModelSource::quantized_tensor(Role role, std::size_t layer,
-                                                                           std::size_t expert) const {
-  if (!quantization_) return nullptr;
-  const std::string module = name(role, layer, expert);
-  const auto format = quantization_->tensors.find(module);
-  if (format == quantization_->tensors.end() || format->second.kind != WeightFormat::Kind::kInteger) return nullptr;
-  const auto [rows, cols] = matrix_shape(spec_, layer, role);
-  return std::make_unique<const StoredQuantizedTensor>(*checkpoint_, module, format->second, rows, cols);
-}
-
-std::optional<Linear> ModelSource::quantized_linear(Role role, std::size_t layer, std::size_t expert) const {
-  const auto stored = quantized_tensor(role, layer, expert);
-  if (stored == nullptr) return {};
-  Linear linear;
-  linear.name = name(role, layer, expert);
-  linear.bias = bias(role, layer, expert);
-  kernels::QuantizedMatrix matrix(stored->view());
-  stored->release();
-  const bool int8 = quantization_->int8_activations && !quantization_->int16_activation_modules.contains(linear.name);
-  linear.activations = matrix.activation_format(int8 ? 8 : 16, quantization_->activation_groups);
-  linear.weights = std::move(matrix);
-  return linear;
-}
-
-std::optional<Linear> ModelSource::linear_of_blocks(Role role, std::size_t layer, std::size_t expert) const {
-  if (activation_bits_ == 0 || changes_weights(role)) return {};
-  const auto [rows, cols] = matrix_shape(spec_, layer, role);
-  const StoredMatrix stored_matrix = stored(role, layer, expert);
-  const TensorView view = checked_matrix(stored_matrix, cols);
-  const auto form = files::quantized_form(view.dtype, rows, cols);
-  if (!form || stored_matrix.transposed || !stored_matrix.cols.empty()) return {};
-  const std::size_t row_bytes = view.bytes.size() / stored_matrix.stored_rows;
-  const std::size_t rows_at_once = kBytesHeldTwice / row_bytes + 1;
-  std::atomic<bool> finite = true;
-  kernels::QuantizedMatrix matrix(*form, [&](std::size_t row, kernels::QuantizedRow& dst) {
-    const std::size_t stored_row = stored_matrix.rows.empty() ? row : stored_matrix.rows[row];
-    if (!files::read_quantized_row(view.dtype, view.bytes.data() + stored_row * row_bytes, dst)) finite = false;
-    if (stored_row < rows_at_once || stored_row % rows_at_once != 0) return;
-    files::release_pages(view.bytes.subspan((stored_row - rows_at_once) * row_bytes, rows_at_once * row_bytes));
-  });
-  if (!finite) throw Error(context(stored_matrix.weight()), "has scales that are not finite");
-  checkpoint_->release(stored_matrix.weight());
-  Linear linear;
-  linear.name = name(role, layer, expert);
-  linear.bias = bias(role, layer, expert);
-  linear.activations = matrix.activation_format(activation_bits_, true);
-  linear.weights = std::move(matrix);
-  return linear;
-}
-
-Linear ModelSource::linear(Role role, std::size_t layer, std::size_t expert) const {
-  if (std::optional<Linear> quantized = quantized_linear(role, layer, expert)) return *std::move(quantized);
-  if (std::optional<Linear> of_blocks = linear_of_blocks(role, layer, expert)) return *std::move(of_blocks);
-  const auto [rows, cols] = matrix_shape(spec_, layer, role);
-  Linear linear;
-  linear.name = name(role, layer, expert);
-  const StoredMatrix matrix = stored(role, layer, expert);
-  const TensorView view = checked_matrix(matrix, cols);
-  FloatMatrixHolder holder;
-  holder.matrix = {.data = view.bytes.data(), .type = kernels::FloatType::kF32, .rows = rows, .cols = cols};
-  const bool plain = view.dtype == DType::kF32 || view.dtype == DType::kF16 || view.dtype == DType::kBF16;
-  // Rows that follow each other in the file can be read where they are.
-  const bool in_order = std::ranges::adjacent_find(
-                            matrix.rows, [](std::size_t a, std::size_t b) { return b != a + 1; }) == matrix.rows.end();
-  if (plain && in_order && matrix.cols.empty() && !matrix.transposed && !changes_weights(role)) {
-    holder.matrix.type = view.dtype == DType::kF16    ? kernels::FloatType::kF16
-                         : view.dtype == DType::kBF16 ? kernels::FloatType::kBF16
-                                                      : kernels::FloatType::kF32;
-    if (!matrix.rows.empty()) {
-      holder.matrix.data =
-          view.bytes.data() + matrix.rows.front() * cols * kernels::float_type_bytes(holder.matrix.type);
-    }
-    check_finite(view, context(matrix.weight()));
-  } else {
-    holder.owned = float_weights(role, layer, expert).values;
-    holder.matrix.data = holder.owned.data();
-  }
-  linear.weights = std::move(holder);
-  linear.bias = bias(role, layer, expert);  // after the matrix: where that is missing, it is the one to be named
-  return linear;
-}
-
 BlockParts ModelSource::parts(std::size_t layer) const {
   return {.linear = [this, layer](Part part) { return linear(part.role, layer, part.expert); },
           .norm = [this, layer](Role role) { return norm(role, layer); },
@@ -469,20 +354,33 @@ BlockWeights ModelSource::block(std::size_t layer) const {
 }
 
 void ModelSource::release(Part part, std::size_t layer) const {
-  const std::string tensor = stored(part.role, layer, part.expert).weight();
+  const StoredMatrix matrix = stored(part.role, layer, part.expert);
+  if (matrix.foreign) {
+    const std::size_t cols = matrix_shape(spec_, layer, part.role).second;
+    for (const std::string& tensor : checked_tensors(matrix, cols)) checkpoint_->release(tensor);
+    return;
+  }
+  const std::string tensor = matrix.weight();
   if (checkpoint_->contains(tensor)) checkpoint_->release(tensor);
 }
 
 void ModelSource::read_ahead(std::size_t layer, std::size_t expert) const {
   for (const Role role : {Role::kExpertGate, Role::kExpertUp, Role::kExpertDown}) {
     if (!has_role(spec_, spec_.layers[layer], role)) continue;
-    if (quantization_ && quantization_->tensors.contains(name(role, layer, expert))) {
-      for (const std::string& tensor : quantized_tensor_names(*checkpoint_, name(role, layer, expert))) {
-        files::prefetch_pages(checkpoint_->tensor(tensor).bytes);
-      }
+    const std::string module = name(role, layer, expert);
+    std::vector<std::string> tensors;
+    if (quantization_ && quantization_->tensors.contains(module)) {
+      tensors = quantized_tensor_names(*checkpoint_, module);
     } else {
-      files::prefetch_pages(checked_matrix(stored(role, layer, expert), matrix_shape(spec_, layer, role).second).bytes);
+      const StoredMatrix matrix = stored(role, layer, expert);
+      const std::size_t cols = matrix_shape(spec_, layer, role).second;
+      if (matrix.foreign) {
+        tensors = checked_tensors(matrix, cols);
+      } else {  // perhaps a part of a tensor
+        files::prefetch_pages(checked_matrix(matrix, cols).bytes);
+      }
     }
+    for (const std::string& tensor : tensors) files::prefetch_pages(checkpoint_->tensor(tensor).bytes);
   }
 }
 

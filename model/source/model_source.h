@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -17,6 +18,7 @@
 #include "files/checkpoint.h"
 #include "model/arch/architecture.h"
 #include "model/block_parts.h"
+#include "model/source/foreign/foreign_format.h"
 #include "model/source/quantization_config.h"
 #include "model/source/quantized_tensor.h"
 #include "model/source/stored_matrix.h"
@@ -29,6 +31,12 @@ struct FloatWeights {
   std::size_t rows = 0;
   std::size_t cols = 0;
   std::vector<float> values;  ///< [rows][cols]
+};
+
+/// One module's matrix that another program quantized.
+struct ForeignModule {
+  ForeignTensors tensors;
+  std::uint64_t weights = 0;
 };
 
 /// Open files of one model. Loading checks shapes against the spec and that values are finite. Thread-safe.
@@ -45,6 +53,9 @@ class ModelSource {
   const nlohmann::json& config() const { return config_; }
   const std::optional<QuantizationConfig>& quantization() const { return quantization_; }
 
+  /// Modules that another program than ballast quantized, by their names in the checkpoint.
+  std::map<std::string, ForeignModule> foreign_modules() const;
+
   /// Ids of tokens that calibration found to carry massive activations, -1 for whatever stands first; absent when the
   /// model was never calibrated.
   const std::optional<std::vector<int>>& massive_tokens() const { return massive_tokens_; }
@@ -59,8 +70,9 @@ class ModelSource {
   /// Before a model is made of this.
   void lengthen_for(std::size_t tokens);
 
-  /// From now on linears keep the codes of a GGUF's blocks, where kernels multiply these, and their inputs become
-  /// integers of so many bits. Before that, all linears of a GGUF are floats. Before a model is made of this.
+  /// From now on linears keep the codes of a GGUF's blocks, or those of another program's quantization, where kernels
+  /// multiply these, and their inputs become integers of so many bits. Before that, all such linears are floats. Before
+  /// a model is made of this.
   void keep_block_codes(int activation_bits) { activation_bits_ = activation_bits; }
 
   /// Hugging Face name of a role's module as ballast writes it: "model.layers.3.mlp.up_proj".
@@ -80,7 +92,8 @@ class ModelSource {
   std::unique_ptr<const StoredQuantizedTensor> quantized_tensor(Role role, std::size_t layer = 0,
                                                                 std::size_t expert = 0) const;
 
-  /// A plain matrix in F32. Precondition: the model is not quantized by ballast.
+  /// A plain matrix, or one that another program quantized, in F32. Precondition: the model is not quantized by
+  /// ballast.
   FloatWeights float_weights(Role role, std::size_t layer = 0, std::size_t expert = 0) const;
   std::vector<float> bias(Role role, std::size_t layer = 0, std::size_t expert = 0) const;  ///< empty when it has none
 
@@ -108,6 +121,17 @@ class ModelSource {
   std::vector<float> floats(const std::string& name, const Shape& shape) const;
   std::optional<Linear> quantized_linear(Role role, std::size_t layer, std::size_t expert) const;
   std::optional<Linear> linear_of_blocks(Role role, std::size_t layer, std::size_t expert) const;
+  std::optional<Linear> linear_of_foreign_codes(Role role, std::size_t layer, std::size_t expert) const;
+  Linear linear_with_codes(Role role, std::size_t layer, std::size_t expert, kernels::QuantizedMatrix matrix) const;
+  std::optional<kernels::FloatMatrix> mapped_floats(const StoredMatrix& matrix, Role role, std::size_t layer) const;
+
+  /// Names of the tensors of a matrix, without its bias, after a check of what they are.
+  std::vector<std::string> checked_tensors(const StoredMatrix& matrix, std::size_t cols) const;
+  void add_foreign(Role role, std::size_t layer, std::size_t expert,
+                   std::map<std::string, ForeignModule>& modules) const;
+  ForeignMatrix foreign_matrix(const StoredMatrix& matrix, std::size_t cols) const;
+  void decode_foreign(const StoredMatrix& matrix, std::size_t cols, float* dst) const;
+  void read_quantization_config(const files::JsonReader& config);
   std::string context(const std::string& tensor) const;
   StoredFactor stored_factor(Role role) const;
 
@@ -115,6 +139,7 @@ class ModelSource {
 
   /// Whether a linear of the forward pass is another than the checkpoint's.
   bool changes_weights(Role role) const;
+  Shape vector_shape(const StoredVector& vector, std::size_t layer) const;
   std::string vector_name(const StoredVector& vector, std::size_t layer) const;
   void multiply_by_vectors(Role role, std::size_t layer, std::size_t expert, FloatWeights& weights) const;
 
@@ -124,6 +149,7 @@ class ModelSource {
   nlohmann::json config_;
   ModelSpec spec_;
   std::optional<QuantizationConfig> quantization_;
+  std::unique_ptr<const ForeignFormat> foreign_;
   int activation_bits_ = 0;  ///< of inputs of linears that keep the codes of blocks; 0: none does
   std::optional<std::vector<int>> massive_tokens_;
   std::vector<int> prefix_tokens_;

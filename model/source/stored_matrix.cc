@@ -87,9 +87,15 @@ bool rope_is_interleaved(const StorageLayout& layout, const LayerSpec& layer, Ro
 }
 
 /// Whether a checkpoint has a module of this name; then `stored` says how its tensors are called.
-bool take_module(const Architecture& architecture, const files::Checkpoint& checkpoint, const std::string& name,
+bool take_module(const StorageLayout& layout, const files::Checkpoint& checkpoint, const std::string& name,
                  bool of_expert, StoredMatrix& stored) {
-  for (const std::string& candidate : with_all_prefixes(architecture, name)) {
+  for (const std::string& candidate : with_all_prefixes(*layout.architecture, name)) {
+    if (layout.foreign != nullptr && layout.foreign->has(checkpoint, candidate)) {
+      stored.module = candidate;
+      stored.foreign = true;
+      stored.transposed = false;
+      return true;
+    }
     const bool named = checkpoint.contains(tensor_name(candidate, "weight"));
     const bool mxfp4 = of_expert && checkpoint.contains(candidate + "_blocks");
     if (!named && !mxfp4 && !(of_expert && checkpoint.contains(candidate))) continue;
@@ -129,7 +135,8 @@ void set_heads(const LayerSpec& layer, Role role, const files::Checkpoint& check
 }
 
 /// Sizes of heads come from the config: a list of rows is made only for as many as the file really has.
-bool has_stored_rows(const StoredMatrix& stored, const files::Checkpoint& checkpoint) {
+bool has_stored_rows(const StorageLayout& layout, const StoredMatrix& stored, const files::Checkpoint& checkpoint) {
+  if (stored.foreign) return layout.foreign->stored_rows(checkpoint, stored.module) == stored.stored_rows;
   const Shape shape = checkpoint.tensor(stored.weight()).shape;
   if (stored.heads > 0) return true;  // has no other rows than its own
   const std::size_t first = stored.slices > 0 ? 1 : 0;
@@ -168,11 +175,9 @@ StoredMatrix find_matrix(const StorageLayout& layout, const ModelSpec& spec, con
   stored.transposed = architecture.transposed_linears && in_block && !layout.gguf && !layout.written_by_ballast;
 
   const bool whole = of_expert && architecture.transposed_experts && !layout.written_by_ballast;
-  const auto take = [&](const std::string& name) {
-    return take_module(architecture, checkpoint, name, of_expert, stored);
-  };
+  const auto take = [&](const std::string& name) { return take_module(layout, checkpoint, name, of_expert, stored); };
   const auto set_slice = [&] {
-    if (!of_expert || checkpoint.tensor(stored.weight()).shape.size() < 3) return;
+    if (!of_expert || stored.foreign || checkpoint.tensor(stored.weight()).shape.size() < 3) return;
     stored.slices = spec.layers[layer].mlp.experts->count;
     stored.slice = expert;
     stored.transposed = whole && !stored.mxfp4 && !layout.gguf;
@@ -190,7 +195,7 @@ StoredMatrix find_matrix(const StorageLayout& layout, const ModelSpec& spec, con
       set_slice();
       stored.stored_rows = 0;
       for (const Role part : fused.parts) stored.stored_rows += part_rows(spec, layer, part);
-      if (has_stored_rows(stored, checkpoint)) stored.rows = rows_in_fused(fused, spec, layer, role);
+      if (has_stored_rows(layout, stored, checkpoint)) stored.rows = rows_in_fused(fused, spec, layer, role);
       break;
     }
   }
@@ -205,7 +210,7 @@ StoredMatrix find_matrix(const StorageLayout& layout, const ModelSpec& spec, con
     stored.module = missing;
     stored.bare = whole;
   }
-  if (!found || !has_stored_rows(stored, checkpoint)) return stored;
+  if (!found || !has_stored_rows(layout, stored, checkpoint)) return stored;
   if (in_block) set_order(layout, spec.layers[layer], role, rows, stored);
   return stored;
 }

@@ -10,12 +10,14 @@
 #include "ballast/spec.h"
 #include "files/checkpoint.h"
 #include "model/arch/architecture.h"
+#include "model/source/foreign/foreign_format.h"
 
 namespace ballast::model {
 
 struct StoredMatrix {
   std::string module;             ///< the tensor's name before ".weight"
   bool bare = false;              ///< the tensor's name is the module's, without ".weight"
+  bool foreign = false;           ///< several tensors, as the layout's foreign format says; always [outputs, inputs]
   bool mxfp4 = false;             ///< two tensors, "_blocks" and "_scales", always [outputs, inputs]
   std::size_t slices = 0;         ///< matrices in the tensor, one for each expert; 0: it is one itself
   std::size_t slice = 0;          ///< which of them
@@ -34,6 +36,7 @@ struct StoredMatrix {
 struct StorageLayout {
   const Architecture* architecture = nullptr;
   bool gguf = false;
+  const ForeignFormat* foreign = nullptr;  ///< of what other programs quantized; null: nothing is
   bool written_by_ballast = false;  ///< every role has a tensor of its own, rows in the order of the forward pass
 };
 

@@ -43,7 +43,7 @@ json quantization_config(const Recipe& recipe, const QuantizedModules& quantized
 json config_of(const ModelMetadata& metadata, const QuantizedModules& quantized, DType dtype) {
   json config = metadata.config;
   config.erase("torch_dtype");
-  config.erase("quantization_config");  // the original's
+  for (const char* of_original : {"quantization_config", "quantization"}) config.erase(of_original);
   config["dtype"] = dtype == DType::kBF16 ? "bfloat16" : dtype == DType::kF16 ? "float16" : "float32";
   config["tie_word_embeddings"] = metadata.spec.tied_embeddings;
   json& written = config[model::kWrittenSpecField] = model::written_spec(metadata.spec);

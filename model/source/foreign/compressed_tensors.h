@@ -1,0 +1,30 @@
+// What a compressed-tensors config.json says about the weights that its modules may have.
+#ifndef BALLAST_MODEL_SOURCE_FOREIGN_COMPRESSED_TENSORS_H_
+#define BALLAST_MODEL_SOURCE_FOREIGN_COMPRESSED_TENSORS_H_
+
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+#include "files/json_reader.h"
+#include "model/source/foreign/float8.h"
+
+namespace ballast::model {
+
+struct WeightScheme {
+  bool is_float = false;
+  int bits = 8;
+  bool symmetric = true;
+  std::size_t group_size = 0;       ///< 0: a scale for each row, or one for all
+  std::optional<ScaleBlock> block;  ///< of floats
+
+  bool operator==(const WeightScheme&) const = default;
+};
+
+/// Those of all `config_groups`; which of them a module has shows in the shapes of its tensors. Throws Error for what
+/// ballast does not read.
+std::vector<WeightScheme> read_weight_schemes(const files::JsonReader& quantization);
+
+}  // namespace ballast::model
+
+#endif  // BALLAST_MODEL_SOURCE_FOREIGN_COMPRESSED_TENSORS_H_

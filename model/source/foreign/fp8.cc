@@ -1,0 +1,64 @@
+// FP8 as DeepSeek ships it: E4M3 with a scale for each block of 128 x 128; and with one scale, or one for each row.
+#include <optional>
+
+#include "model/source/foreign/float8.h"
+#include "model/source/foreign/foreign_format.h"
+#include "model/source/foreign/module_tensors.h"
+
+namespace ballast::model {
+
+namespace {
+
+using files::Checkpoint;
+
+class Fp8Format : public ForeignFormat {
+ public:
+  explicit Fp8Format(const files::JsonReader& quantization) {
+    const std::string type = quantization.text("fmt", "e4m3");
+    if (type != "e4m3") quantization.fail("fmt", "'" + type + "' is not read: e4m3 is");
+    if (!quantization.has("weight_block_size")) return;
+    const auto sizes = quantization.at("weight_block_size").integers<std::size_t>(1, 1 << 20);
+    if (sizes.size() != 2) quantization.fail("weight_block_size", "must be a list of two sizes");
+    block_ = ScaleBlock{.rows = sizes[0], .cols = sizes[1]};
+  }
+
+  bool has(const Checkpoint& checkpoint, const std::string& module) const override {
+    const std::string weight = module + ".weight";
+    return checkpoint.contains(weight) && checkpoint.tensor(weight).dtype == DType::kF8_E4M3;
+  }
+
+  std::size_t stored_rows(const Checkpoint& checkpoint, const std::string& module) const override {
+    return axis_size(checkpoint.tensor(module + ".weight"), 0);
+  }
+
+  ForeignTensors checked_tensors(const Checkpoint& checkpoint, const std::string& module, std::size_t rows,
+                                 std::size_t cols) const override {
+    const ModuleTensors tensors(checkpoint, module);
+    check_float8(tensors, scale_part(tensors), rows, cols, block());
+    return {.names = {tensors.name("weight"), tensors.name(scale_part(tensors))}, .type = "FP8"};
+  }
+
+  ForeignMatrix matrix(const Checkpoint& checkpoint, const std::string& module, std::size_t rows,
+                       std::size_t cols) const override {
+    const ModuleTensors tensors(checkpoint, module);
+    return float8_matrix(tensors, scale_part(tensors), rows, cols, block());
+  }
+
+ private:
+  /// What weights are multiplied by, under either name.
+  static std::string_view scale_part(const ModuleTensors& tensors) {
+    return tensors.contains("weight_scale") ? "weight_scale" : "weight_scale_inv";
+  }
+
+  const ScaleBlock* block() const { return block_ ? &*block_ : nullptr; }
+
+  std::optional<ScaleBlock> block_;
+};
+
+}  // namespace
+
+std::unique_ptr<const ForeignFormat> make_fp8_format(const files::JsonReader& quantization) {
+  return std::make_unique<const Fp8Format>(quantization);
+}
+
+}  // namespace ballast::model

@@ -1,0 +1,135 @@
+#include "model/source/foreign/integer_groups.h"
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <span>
+#include <utility>
+
+#include "kernels/matrix/float_matrix.h"
+
+namespace ballast::model {
+
+namespace {
+
+using kernels::FloatType;
+using kernels::QuantizedForm;
+using kernels::QuantizedRow;
+
+constexpr std::size_t kGroupColumns =
+    32;  ///< the most that share a minimum in the kernels, whose blocks are of so many
+
+bool survives(std::span<const float> values, FloatType type) {
+  constexpr std::size_t kChunk = 256;
+  std::array<std::uint16_t, kChunk> rounded{};
+  std::array<float, kChunk> back{};
+  for (std::size_t begin = 0; begin < values.size(); begin += kChunk) {
+    const std::span<const float> chunk = values.subspan(begin, std::min(kChunk, values.size() - begin));
+    kernels::from_float(chunk.data(), chunk.size(), type, rounded.data());
+    kernels::to_float(rounded.data(), type, chunk.size(), back.data());
+    if (!std::equal(chunk.begin(), chunk.end(), back.begin())) return false;
+  }
+  return true;
+}
+
+std::optional<FloatType> exact_type(const IntegerGroups& groups) {
+  for (const FloatType type : {FloatType::kF16, FloatType::kBF16}) {
+    if (survives(groups.scales, type) && survives(groups.offsets, type)) return type;
+  }
+  return {};
+}
+
+int kernel_bits(int bits) {
+  return bits <= 4 ? 4 : bits == 7 ? 8 : bits;
+}
+
+int middle_of(int bits) {
+  return 1 << (bits - 1);
+}
+
+/// Whether every zero is that of symmetric codes, and need not be kept.
+bool is_symmetric(const IntegerGroups& groups) {
+  const int middle = middle_of(groups.bits);
+  return std::ranges::all_of(groups.zeros, [&](std::uint8_t zero) { return zero == middle; });
+}
+
+std::optional<QuantizedForm> exact_form(const IntegerGroups& groups) {
+  const bool has_offsets = !groups.offsets.empty();
+  const int bits = kernel_bits(groups.bits);
+  if (!groups.column_group.empty() || (has_offsets && bits == 8)) return {};
+  if (groups.group_size % kGroupColumns != 0 && groups.groups() > 1) return {};
+  const std::optional<FloatType> type = exact_type(groups);
+  if (!type) return {};
+  using Offset = QuantizedForm::Offset;
+  const Offset offset = has_offsets ? Offset::kMinimums : is_symmetric(groups) ? Offset::kMiddle : Offset::kZeros;
+  return QuantizedForm{.rows = groups.rows,
+                       .cols = groups.cols,
+                       .bits = bits,
+                       .group_size = has_offsets ? kGroupColumns : groups.group_size,
+                       .offset = offset,
+                       .groups_of_scale = 0,
+                       .bf16_scales = *type == FloatType::kBF16,
+                       .bf16_outliers = false,
+                       .outlier_columns = {}};
+}
+
+/// The values of the groups that a row's own `count` are cut into, in 16 bits, which hold them exactly.
+void write_halves(const float* values, std::size_t count, FloatType type, std::vector<std::uint16_t>& dst) {
+  std::vector<std::uint16_t> halves(count);
+  kernels::from_float(values, count, type, halves.data());
+  const std::size_t parts = (dst.size() + count - 1) / count;
+  for (std::size_t i = 0; i < dst.size(); ++i) dst[i] = halves[i / parts];
+}
+
+void write_row(const IntegerGroups& groups, const QuantizedForm& form, std::size_t row, QuantizedRow& dst) {
+  constexpr std::uint16_t kSign = 0x8000;
+  const std::size_t count = groups.groups();
+  const FloatType type = form.bf16_scales ? FloatType::kBF16 : FloatType::kF16;
+  groups.read_codes(row, dst.codes.data());
+  write_halves(groups.scales.data() + row * count, count, type, dst.scales);
+  if (form.offset == QuantizedForm::Offset::kMinimums) {
+    write_halves(groups.offsets.data() + row * count, count, type, dst.minimums);
+    for (std::uint16_t& minimum : dst.minimums) minimum ^= kSign;  // here it is added, there it is taken off
+  } else if (form.offset == QuantizedForm::Offset::kZeros) {
+    std::copy_n(groups.zeros.data() + row * count, count, dst.zeros.data());
+  } else {
+    const int shift = middle_of(form.bits) - middle_of(groups.bits);
+    for (std::uint8_t& code : dst.codes) code = static_cast<std::uint8_t>(code + shift);
+  }
+}
+
+void decode_row(const IntegerGroups& groups, std::size_t row, float* dst) {
+  std::vector<std::uint8_t> codes(groups.cols);
+  groups.read_codes(row, codes.data());
+  const std::size_t first = row * groups.groups();
+  const int default_zero = groups.offsets.empty() ? middle_of(groups.bits) : 0;
+  for (std::size_t c = 0; c < groups.cols; ++c) {
+    const std::size_t group = first + (groups.column_group.empty() ? c / groups.group_size
+                                                                   : static_cast<std::size_t>(groups.column_group[c]));
+    const int zero = groups.zeros.empty() ? default_zero : groups.zeros[group];
+    const float offset = groups.offsets.empty() ? 0.0F : groups.offsets[group];
+    dst[c] = static_cast<float>(codes[c] - zero) * groups.scales[group] + offset;
+  }
+}
+
+}  // namespace
+
+std::string integer_type_name(std::string_view program, int bits, std::size_t group_size, std::size_t cols) {
+  const std::string name = std::string(program) + " int" + std::to_string(bits);
+  return group_size >= cols ? name : name + "-g" + std::to_string(group_size);
+}
+
+ForeignMatrix foreign_matrix(IntegerGroups groups) {
+  const auto shared = std::make_shared<const IntegerGroups>(std::move(groups));
+  ForeignMatrix matrix;
+  matrix.form = exact_form(*shared);
+  if (matrix.form) {
+    matrix.read_row = [shared, form = *matrix.form](std::size_t row, QuantizedRow& dst) {
+      write_row(*shared, form, row, dst);
+    };
+  }
+  matrix.decode_row = [shared](std::size_t row, float* dst) { decode_row(*shared, row, dst); };
+  return matrix;
+}
+
+}  // namespace ballast::model

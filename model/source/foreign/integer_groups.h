@@ -1,0 +1,41 @@
+// What GPTQ, AWQ, MLX and compressed-tensors have in common: integers in groups of columns that share a scale.
+#ifndef BALLAST_MODEL_SOURCE_FOREIGN_INTEGER_GROUPS_H_
+#define BALLAST_MODEL_SOURCE_FOREIGN_INTEGER_GROUPS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/source/foreign/foreign_format.h"
+
+namespace ballast::model {
+
+/// w[r][c] = (code - zero) * scale + offset, with the zero, scale and offset of the group of column c.
+struct IntegerGroups {
+  std::size_t rows = 0;
+  std::size_t cols = 0;
+  int bits = 4;                            ///< 2 to 8; codes are below 2^bits
+  std::size_t group_size = 0;              ///< columns; cols for one group per row
+  std::vector<std::int32_t> column_group;  ///< [cols] where it is not column / group_size, else empty
+  std::vector<float> scales;               ///< [rows][groups()], finite
+  std::vector<std::uint8_t> zeros;         ///< [rows][groups()]; empty: 2^(bits-1), or 0 where there are offsets
+  std::vector<float> offsets;              ///< [rows][groups()], finite, or empty
+  std::function<void(std::size_t row, std::uint8_t* codes)> read_codes;  ///< writes [cols], from several threads
+
+  std::size_t groups() const { return (cols + group_size - 1) / group_size; }
+};
+
+/// "GPTQ int4-g128"; the group is left out where it is a whole row of `cols`.
+std::string integer_type_name(std::string_view program, int bits, std::size_t group_size, std::size_t cols);
+
+/// Kernels read 4, 5, 6 or 8 bits and scales of 16 bits. So there is no exact form, and the matrix is decoded, where
+/// scales or offsets fit neither F16 nor BF16, where codes of 7 or 8 bits have offsets, where groups are not of
+/// neighbouring columns, or of fewer than 32.
+ForeignMatrix foreign_matrix(IntegerGroups groups);
+
+}  // namespace ballast::model
+
+#endif  // BALLAST_MODEL_SOURCE_FOREIGN_INTEGER_GROUPS_H_

@@ -1,0 +1,74 @@
+#include "model/source/foreign/module_tensors.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "ballast/error.h"
+
+namespace ballast::model {
+
+ModuleTensors::ModuleTensors(const files::Checkpoint& checkpoint, std::string module)
+    : checkpoint_(checkpoint), module_(std::move(module)) {}
+
+std::string ModuleTensors::name(std::string_view part) const {
+  return module_ + "." + std::string(part);
+}
+
+bool ModuleTensors::contains(std::string_view part) const {
+  return checkpoint_.contains(name(part));
+}
+
+void ModuleTensors::fail(std::string_view part, const std::string& problem) const {
+  throw Error(checkpoint_.path().string() + ": " + name(part), problem);
+}
+
+TensorView ModuleTensors::get(std::string_view part, Types types) const {
+  TensorView view = checkpoint_.tensor(name(part));
+  if (std::ranges::find(types, view.dtype) != types.end()) return view;
+  std::string allowed;
+  for (const DType type : types) allowed += (allowed.empty() ? "" : " or ") + std::string(dtype_info(type).name);
+  fail(part, "has type " + std::string(dtype_info(view.dtype).name) + ", must be " + allowed);
+}
+
+TensorView ModuleTensors::get(std::string_view part, Types types, std::initializer_list<std::size_t> shape) const {
+  TensorView view = get(part, types);
+  Shape expected;
+  for (const std::size_t size : shape) expected.push_back(static_cast<std::int64_t>(size));
+  if (view.shape != expected) {
+    fail(part, "has shape " + shape_string(view.shape) + ", expected " + shape_string(expected));
+  }
+  return view;
+}
+
+TensorView ModuleTensors::get_floats(std::string_view part, std::initializer_list<std::size_t> shape) const {
+  return get(part, {DType::kF16, DType::kBF16, DType::kF32}, shape);
+}
+
+std::vector<float> ModuleTensors::floats(std::string_view part, const TensorView& view) const {
+  std::vector<float> values(static_cast<std::size_t>(element_count(view.shape)));
+  files::decode_floats(view, checkpoint_.path().string() + ": " + name(part), values.data());
+  return values;
+}
+
+std::size_t axis_size(const TensorView& view, std::size_t axis) {
+  return axis < view.shape.size() ? static_cast<std::size_t>(view.shape[axis]) : 0;
+}
+
+unsigned code_at(const std::byte* words, std::size_t stride, std::size_t index, int bits) {
+  constexpr std::size_t kWordBits = 32;
+  const auto width = static_cast<std::size_t>(bits);
+  const std::size_t first_bit = index * width;
+  const std::byte* at = words + first_bit / kWordBits * stride * sizeof(std::uint32_t);
+  const std::size_t shift = first_bit % kWordBits;
+  std::uint32_t word = 0;
+  std::memcpy(&word, at, sizeof(word));
+  std::uint32_t code = word >> shift;
+  if (shift + width > kWordBits) {
+    std::memcpy(&word, at + stride * sizeof(word), sizeof(word));
+    code |= word << (kWordBits - shift);
+  }
+  return code & ((1U << width) - 1);
+}
+
+}  // namespace ballast::model

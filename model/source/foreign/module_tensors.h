@@ -1,0 +1,62 @@
+// The tensors of one quantized module, each looked up by the end of its name and checked.
+#ifndef BALLAST_MODEL_SOURCE_FOREIGN_MODULE_TENSORS_H_
+#define BALLAST_MODEL_SOURCE_FOREIGN_MODULE_TENSORS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "files/checkpoint.h"
+
+namespace ballast::model {
+
+constexpr std::size_t round_up_division(std::size_t count, std::size_t divisor) {
+  return count / divisor + (count % divisor != 0 ? 1 : 0);
+}
+
+/// 32-bit words of a dense string of `count` codes.
+constexpr std::size_t words_of_codes(std::size_t count, int bits) {
+  return round_up_division(count * static_cast<std::size_t>(bits), 32);
+}
+
+class ModuleTensors {
+ public:
+  using Types = std::initializer_list<DType>;
+
+  ModuleTensors(const files::Checkpoint& checkpoint, std::string module);
+
+  bool contains(std::string_view part) const;
+
+  /// Without a check of its shape. Throws Error where it is missing or of another type.
+  TensorView get(std::string_view part, Types types) const;
+
+  /// Throws Error where the shape is another, too.
+  TensorView get(std::string_view part, Types types, std::initializer_list<std::size_t> shape) const;
+
+  /// The same of a tensor of F16, BF16 or F32.
+  TensorView get_floats(std::string_view part, std::initializer_list<std::size_t> shape) const;
+
+  /// Its values in F32. Throws Error where one is not finite.
+  std::vector<float> floats(std::string_view part, const TensorView& view) const;
+
+  std::string name(std::string_view part) const;
+  [[noreturn]] void fail(std::string_view part, const std::string& problem) const;
+
+ private:
+  const files::Checkpoint& checkpoint_;
+  std::string module_;
+};
+
+/// Size of a tensor's axis; 0 where it has none of that number.
+std::size_t axis_size(const TensorView& view, std::size_t axis);
+
+/// Code `index` of a dense string of codes in little-endian 32-bit words, the first lowest; word i is `words` + i *
+/// `stride` of four bytes.
+unsigned code_at(const std::byte* words, std::size_t stride, std::size_t index, int bits);
+
+}  // namespace ballast::model
+
+#endif  // BALLAST_MODEL_SOURCE_FOREIGN_MODULE_TENSORS_H_

@@ -1,0 +1,221 @@
+// How matrices are read: as floats, as ballast's own integers, as the codes of others.
+#include <algorithm>
+#include <atomic>
+#include <utility>
+
+#include "ballast/error.h"
+#include "files/gguf/ggml_rows.h"
+#include "files/mapped_file.h"
+#include "kernels/statistics.h"
+#include "model/source/model_source.h"
+#include "model/source/mxfp4.h"
+#include "model/source/quantized_tensor.h"
+
+namespace ballast::model {
+
+namespace {
+
+void multiply(double factor, std::vector<float>& values) {
+  if (factor == 1.0) return;
+  for (float& value : values) value = static_cast<float>(double{value} * factor);
+}
+
+/// Of a matrix that is packed: what lies in memory as the file has it, too.
+constexpr std::size_t kBytesHeldTwice = 1 << 20;
+
+/// The rows of `cols` values that are the matrix's own, of all that its tensor has.
+std::vector<float> own_rows(const StoredMatrix& matrix, std::size_t cols, std::vector<float> all) {
+  if (!matrix.transposed && matrix.rows.empty() && matrix.cols.empty()) return all;
+  const std::size_t rows = matrix.rows.empty() ? matrix.stored_rows : matrix.rows.size();
+  std::vector<float> own(rows * cols);
+  for (std::size_t r = 0; r < rows; ++r) {
+    const std::size_t from = matrix.rows.empty() ? r : matrix.rows[r];
+    float* row = own.data() + r * cols;
+    if (!matrix.transposed) {
+      std::copy_n(all.data() + from * cols, cols, row);
+    } else {
+      const std::size_t in_head = matrix.stored_rows / std::max<std::size_t>(1, matrix.heads);
+      const float* head = all.data() + from / in_head * in_head * cols;
+      for (std::size_t c = 0; c < cols; ++c) row[c] = head[c * in_head + from % in_head];
+    }
+    if (matrix.cols.empty()) continue;
+    const std::vector<float> stored(row, row + cols);
+    for (std::size_t c = 0; c < cols; ++c) row[c] = stored[matrix.cols[c]];
+  }
+  return own;
+}
+
+}  // namespace
+
+void ModelSource::multiply_by_vectors(Role role, std::size_t layer, std::size_t expert, FloatWeights& weights) const {
+  for (const StoredVector& vector : stored_vectors_) {
+    if (vector.role != role) continue;
+    const std::vector<float> factors = floats(vector_name(vector, layer), vector_shape(vector, layer));
+    switch (vector.multiplies) {
+      case StoredVector::Multiplies::kInputs:
+        for (std::size_t i = 0; i < weights.values.size(); ++i) weights.values[i] *= factors[i % weights.cols];
+        break;
+      case StoredVector::Multiplies::kExpertOutputs:
+        multiply(factors[expert], weights.values);
+        break;
+    }
+  }
+}
+
+ForeignMatrix ModelSource::foreign_matrix(const StoredMatrix& matrix, std::size_t cols) const {
+  return foreign_->matrix(*checkpoint_, matrix.module, matrix.stored_rows, cols);
+}
+
+void ModelSource::decode_foreign(const StoredMatrix& matrix, std::size_t cols, float* dst) const {
+  const ForeignMatrix foreign = foreign_matrix(matrix, cols);
+  std::size_t first_bad = matrix.stored_rows;
+#pragma omp parallel for schedule(static) reduction(min : first_bad)
+  for (std::size_t row = 0; row < matrix.stored_rows; ++row) {
+    foreign.decode_row(row, dst + row * cols);
+    if (!kernels::all_finite(dst + row * cols, cols)) first_bad = std::min(first_bad, row);
+  }
+  if (first_bad == matrix.stored_rows) return;
+  throw Error(context(matrix.module), "row " + std::to_string(first_bad) + " has values that are not finite");
+}
+
+std::vector<float> ModelSource::bias(Role role, std::size_t layer, std::size_t expert) const {
+  if (!has_bias(spec_, layer, role)) return {};
+  const StoredMatrix matrix = stored(role, layer, expert);
+  std::vector<float> values(matrix.stored_rows);
+  files::decode_floats(checked_slice(matrix, matrix.bias(), {static_cast<std::int64_t>(matrix.stored_rows)}),
+                       context(matrix.bias()), values.data());
+  multiply(stored_factor(role).bias, values);
+  return own_rows(matrix, 1, std::move(values));
+}
+
+FloatWeights ModelSource::float_weights(Role role, std::size_t layer, std::size_t expert) const {
+  const auto [rows, cols] = matrix_shape(spec_, layer, role);
+  const StoredMatrix matrix = stored(role, layer, expert);
+  std::vector<float> all(matrix.stored_rows * cols);
+  if (matrix.foreign) {
+    decode_foreign(matrix, cols, all.data());
+  } else if (const TensorView view = checked_matrix(matrix, cols); matrix.mxfp4) {
+    decode_mxfp4(view.bytes, checked_scales(matrix, cols).bytes, context(matrix.scales()), all.data());
+  } else {
+    files::decode_floats(view, context(matrix.weight()), all.data());
+  }
+  multiply(stored_factor(role).weights, all);
+  FloatWeights weights{rows, cols, own_rows(matrix, cols, std::move(all))};
+  multiply_by_vectors(role, layer, expert, weights);
+  return weights;
+}
+
+std::unique_ptr<const StoredQuantizedTensor> ModelSource::quantized_tensor(Role role, std::size_t layer,
+                                                                           std::size_t expert) const {
+  if (!quantization_) return nullptr;
+  const std::string module = name(role, layer, expert);
+  const auto format = quantization_->tensors.find(module);
+  if (format == quantization_->tensors.end() || format->second.kind != WeightFormat::Kind::kInteger) return nullptr;
+  const auto [rows, cols] = matrix_shape(spec_, layer, role);
+  return std::make_unique<const StoredQuantizedTensor>(*checkpoint_, module, format->second, rows, cols);
+}
+
+std::optional<Linear> ModelSource::quantized_linear(Role role, std::size_t layer, std::size_t expert) const {
+  const auto stored = quantized_tensor(role, layer, expert);
+  if (stored == nullptr) return {};
+  Linear linear;
+  linear.name = name(role, layer, expert);
+  linear.bias = bias(role, layer, expert);
+  kernels::QuantizedMatrix matrix(stored->view());
+  stored->release();
+  const bool int8 = quantization_->int8_activations && !quantization_->int16_activation_modules.contains(linear.name);
+  linear.activations = matrix.activation_format(int8 ? 8 : 16, quantization_->activation_groups);
+  linear.weights = std::move(matrix);
+  return linear;
+}
+
+std::optional<Linear> ModelSource::linear_of_blocks(Role role, std::size_t layer, std::size_t expert) const {
+  if (activation_bits_ == 0 || changes_weights(role)) return {};
+  const auto [rows, cols] = matrix_shape(spec_, layer, role);
+  const StoredMatrix stored_matrix = stored(role, layer, expert);
+  if (stored_matrix.foreign) return {};
+  const TensorView view = checked_matrix(stored_matrix, cols);
+  const auto form = files::quantized_form(view.dtype, rows, cols);
+  if (!form || stored_matrix.transposed || !stored_matrix.cols.empty()) return {};
+  const std::size_t row_bytes = view.bytes.size() / stored_matrix.stored_rows;
+  const std::size_t rows_at_once = kBytesHeldTwice / row_bytes + 1;
+  std::atomic<bool> finite = true;
+  kernels::QuantizedMatrix matrix(*form, [&](std::size_t row, kernels::QuantizedRow& dst) {
+    const std::size_t stored_row = stored_matrix.rows.empty() ? row : stored_matrix.rows[row];
+    if (!files::read_quantized_row(view.dtype, view.bytes.data() + stored_row * row_bytes, dst)) finite = false;
+    if (stored_row < rows_at_once || stored_row % rows_at_once != 0) return;
+    files::release_pages(view.bytes.subspan((stored_row - rows_at_once) * row_bytes, rows_at_once * row_bytes));
+  });
+  if (!finite) throw Error(context(stored_matrix.weight()), "has scales that are not finite");
+  checkpoint_->release(stored_matrix.weight());
+  return linear_with_codes(role, layer, expert, std::move(matrix));
+}
+
+std::optional<Linear> ModelSource::linear_of_foreign_codes(Role role, std::size_t layer, std::size_t expert) const {
+  if (activation_bits_ == 0 || changes_weights(role)) return {};
+  const StoredMatrix stored_matrix = stored(role, layer, expert);
+  if (!stored_matrix.foreign || !stored_matrix.cols.empty()) return {};
+  const auto [rows, cols] = matrix_shape(spec_, layer, role);
+  ForeignMatrix foreign = foreign_matrix(stored_matrix, cols);
+  if (!foreign.form) return {};
+  foreign.form->rows = rows;
+  kernels::QuantizedMatrix matrix(*foreign.form, [&](std::size_t row, kernels::QuantizedRow& dst) {
+    foreign.read_row(stored_matrix.rows.empty() ? row : stored_matrix.rows[row], dst);
+  });
+  for (const std::string& tensor : checked_tensors(stored_matrix, cols)) checkpoint_->release(tensor);
+  return linear_with_codes(role, layer, expert, std::move(matrix));
+}
+
+Linear ModelSource::linear_with_codes(Role role, std::size_t layer, std::size_t expert,
+                                      kernels::QuantizedMatrix matrix) const {
+  Linear linear;
+  linear.name = name(role, layer, expert);
+  linear.bias = bias(role, layer, expert);
+  linear.activations = matrix.activation_format(activation_bits_, true);
+  linear.weights = std::move(matrix);
+  return linear;
+}
+
+/// A matrix that can be multiplied as it lies in the file.
+std::optional<kernels::FloatMatrix> ModelSource::mapped_floats(const StoredMatrix& matrix, Role role,
+                                                               std::size_t layer) const {
+  if (matrix.foreign) return {};
+  const auto [rows, cols] = matrix_shape(spec_, layer, role);
+  const TensorView view = checked_matrix(matrix, cols);
+  const bool plain = view.dtype == DType::kF32 || view.dtype == DType::kF16 || view.dtype == DType::kBF16;
+  // Rows that follow each other in the file can be read where they are.
+  const bool in_order = std::ranges::adjacent_find(
+                            matrix.rows, [](std::size_t a, std::size_t b) { return b != a + 1; }) == matrix.rows.end();
+  if (!plain || !in_order || !matrix.cols.empty() || matrix.transposed || changes_weights(role)) return {};
+  const kernels::FloatType type = view.dtype == DType::kF16    ? kernels::FloatType::kF16
+                                  : view.dtype == DType::kBF16 ? kernels::FloatType::kBF16
+                                                               : kernels::FloatType::kF32;
+  const std::size_t first_row = matrix.rows.empty() ? 0 : matrix.rows.front();
+  check_finite(view, context(matrix.weight()));
+  return kernels::FloatMatrix{.data = view.bytes.data() + first_row * cols * kernels::float_type_bytes(type),
+                              .type = type,
+                              .rows = rows,
+                              .cols = cols};
+}
+
+Linear ModelSource::linear(Role role, std::size_t layer, std::size_t expert) const {
+  if (std::optional<Linear> quantized = quantized_linear(role, layer, expert)) return *std::move(quantized);
+  if (std::optional<Linear> of_codes = linear_of_foreign_codes(role, layer, expert)) return *std::move(of_codes);
+  if (std::optional<Linear> of_blocks = linear_of_blocks(role, layer, expert)) return *std::move(of_blocks);
+  Linear linear;
+  linear.name = name(role, layer, expert);
+  FloatMatrixHolder holder;
+  if (const auto mapped = mapped_floats(stored(role, layer, expert), role, layer)) {
+    holder.matrix = *mapped;
+  } else {
+    FloatWeights weights = float_weights(role, layer, expert);
+    holder.owned = std::move(weights.values);
+    holder.matrix = {
+        .data = holder.owned.data(), .type = kernels::FloatType::kF32, .rows = weights.rows, .cols = weights.cols};
+  }
+  linear.weights = std::move(holder);
+  linear.bias = bias(role, layer, expert);  // after the matrix: where that is missing, it is the one to be named
+  return linear;
+}
+
+}  // namespace ballast::model
