@@ -331,6 +331,14 @@ def plain_tensors(model: torch.nn.Module) -> dict[str, torch.Tensor]:
     return tensors
 
 
+def in_fewest_bits(values: torch.Tensor) -> torch.Tensor:
+    """As it came from a file of 16 bits, if it did."""
+    for dtype in (torch.bfloat16, torch.float16):
+        if torch.equal(values.to(dtype).float(), values):
+            return values.to(dtype)
+    return values
+
+
 def set_weight(model: torch.nn.Module, module: str, decoded: torch.Tensor) -> None:
     owner, _, part = module.rpartition(".")
     layer, _, expert = owner.rpartition(".")
@@ -349,7 +357,7 @@ def write(directory: pathlib.Path, model: torch.nn.Module, form, original: pathl
     names = matrices(model, form.takes)
     tensors = {name: value.contiguous() for name, value in plain_tensors(model).items()}
     if original is not None:
-        tensors = {name: value.bfloat16() for name, value in tensors.items()}
+        tensors = {name: in_fewest_bits(value) for name, value in tensors.items()}
     for module in names:
         parts, decoded = form.quantize(module, plain_tensors(model)[module + ".weight"].float().contiguous())
         del tensors[module + ".weight"]
@@ -376,6 +384,7 @@ def main() -> None:
     global PACKAGES
     PACKAGES = args.packages
     logging.disable(logging.WARNING)  # AutoGPTQ misses its CUDA code
+    transformers.utils.logging.disable_progress_bar()
     failures = 0
     for name, (family, make) in variants().items():
         if args.only not in name:

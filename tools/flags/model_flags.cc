@@ -20,7 +20,7 @@ void add_model_flags(CLI::App& command, ModelFlags& flags) {
   command
       .add_option_function<std::string>(
           "--activations", [&flags](const std::string& name) { flags.activations = types.at(name); },
-          "Inputs of matrices that others quantized, a GGUF's too: int8, int16 or float, for which these are decoded")
+          "Inputs of matrices quantized by others: int8, int16 or float, for which they are decoded")
       ->option_text("TYPE [int8]")
       ->check(CLI::IsMember({"int8", "int16", "float"}).description(""));
   command
