@@ -122,6 +122,22 @@ class Summary {
     for (const char* scheme : {"w8a8", "w4a16"}) advice.push_back(estimate(scheme));
   }
 
+  void advise_foreign() {
+    summary_.advice.push_back(
+        "quantized by another program: run it as it is; convert only from the original, if there is one");
+    std::size_t decoded = 0;
+    std::uint64_t bytes = 0;
+    for (const auto& [name, module] : foreign_) {
+      if (module.keeps_codes) continue;
+      ++decoded;
+      bytes += module.weights * sizeof(float);
+    }
+    if (decoded == 0) return;
+    summary_.advice.push_back(std::to_string(decoded) + " of " + std::to_string(foreign_.size()) +
+                              " quantized matrices become floats of " + text::format_bytes(bytes) +
+                              " in memory: the kernels do not multiply such codes");
+  }
+
   std::string estimate(std::string_view scheme) const {
     const Recipe recipe = recipe_for_scheme(scheme);
     const std::string command = "convert --scheme " + std::string(scheme) + ": ";

@@ -175,8 +175,10 @@ void ModelSource::add_foreign(Role role, std::size_t layer, std::size_t expert,
   const StoredMatrix matrix = stored(role, layer, expert);
   if (!matrix.foreign) return;
   const std::size_t cols = matrix_shape(spec_, layer, role).second;
-  modules[matrix.module] = {.tensors = foreign_->checked_tensors(*checkpoint_, matrix.module, matrix.stored_rows, cols),
-                            .weights = std::uint64_t{matrix.stored_rows} * cols};
+  modules[matrix.module] = {
+      .tensors = foreign_->checked_tensors(*checkpoint_, matrix.module, matrix.stored_rows, cols),
+      .weights = std::uint64_t{matrix.stored_rows} * cols,
+      .keeps_codes = foreign_matrix(matrix, cols).form.has_value() && can_keep_codes(matrix, role)};
 }
 
 std::map<std::string, ForeignModule> ModelSource::foreign_modules() const {
@@ -203,7 +205,7 @@ std::uint64_t ModelSource::stored_bytes(Role role, std::size_t layer, std::size_
     std::uint64_t bytes = 0;
     const auto [own_rows, cols] = matrix_shape(spec_, layer, role);
     for (const std::string& tensor : checked_tensors(matrix, cols)) bytes += size(tensor);
-    return bytes / matrix.stored_rows * own_rows;
+    return bytes * own_rows / matrix.stored_rows;
   }
   const std::uint64_t rows = matrix.stored_rows * std::max<std::size_t>(1, matrix.slices);
   const std::uint64_t scales = matrix.mxfp4 ? size(matrix.scales()) : 0;

@@ -37,6 +37,7 @@ struct FloatWeights {
 struct ForeignModule {
   ForeignTensors tensors;
   std::uint64_t weights = 0;
+  bool keeps_codes = false;  ///< else it is decoded to floats, where inputs are integers, too
 };
 
 /// Open files of one model. Loading checks shapes against the spec and that values are finite. Thread-safe.
@@ -53,7 +54,7 @@ class ModelSource {
   const nlohmann::json& config() const { return config_; }
   const std::optional<QuantizationConfig>& quantization() const { return quantization_; }
 
-  /// Modules that another program than ballast quantized, by their names in the checkpoint.
+  /// Modules that another program than ballast quantized, by their names in the checkpoint. Reads scales. Throws Error.
   std::map<std::string, ForeignModule> foreign_modules() const;
 
   /// Ids of tokens that calibration found to carry massive activations, -1 for whatever stands first; absent when the
@@ -139,6 +140,7 @@ class ModelSource {
 
   /// Whether a linear of the forward pass is another than the checkpoint's.
   bool changes_weights(Role role) const;
+  bool can_keep_codes(const StoredMatrix& matrix, Role role) const;
   Shape vector_shape(const StoredVector& vector, std::size_t layer) const;
   std::string vector_name(const StoredVector& vector, std::size_t layer) const;
   void multiply_by_vectors(Role role, std::size_t layer, std::size_t expert, FloatWeights& weights) const;

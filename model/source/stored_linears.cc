@@ -130,13 +130,13 @@ std::optional<Linear> ModelSource::quantized_linear(Role role, std::size_t layer
 }
 
 std::optional<Linear> ModelSource::linear_of_blocks(Role role, std::size_t layer, std::size_t expert) const {
-  if (activation_bits_ == 0 || changes_weights(role)) return {};
+  if (activation_bits_ == 0) return {};
   const auto [rows, cols] = matrix_shape(spec_, layer, role);
   const StoredMatrix stored_matrix = stored(role, layer, expert);
   if (stored_matrix.foreign) return {};
   const TensorView view = checked_matrix(stored_matrix, cols);
   const auto form = files::quantized_form(view.dtype, rows, cols);
-  if (!form || stored_matrix.transposed || !stored_matrix.cols.empty()) return {};
+  if (!form || !can_keep_codes(stored_matrix, role)) return {};
   const std::size_t row_bytes = view.bytes.size() / stored_matrix.stored_rows;
   const std::size_t rows_at_once = kBytesHeldTwice / row_bytes + 1;
   std::atomic<bool> finite = true;
@@ -151,10 +151,14 @@ std::optional<Linear> ModelSource::linear_of_blocks(Role role, std::size_t layer
   return linear_with_codes(role, layer, expert, std::move(matrix));
 }
 
+bool ModelSource::can_keep_codes(const StoredMatrix& matrix, Role role) const {
+  return !changes_weights(role) && !matrix.transposed && matrix.cols.empty();
+}
+
 std::optional<Linear> ModelSource::linear_of_foreign_codes(Role role, std::size_t layer, std::size_t expert) const {
-  if (activation_bits_ == 0 || changes_weights(role)) return {};
+  if (activation_bits_ == 0) return {};
   const StoredMatrix stored_matrix = stored(role, layer, expert);
-  if (!stored_matrix.foreign || !stored_matrix.cols.empty()) return {};
+  if (!stored_matrix.foreign || !can_keep_codes(stored_matrix, role)) return {};
   const auto [rows, cols] = matrix_shape(spec_, layer, role);
   ForeignMatrix foreign = foreign_matrix(stored_matrix, cols);
   if (!foreign.form) return {};

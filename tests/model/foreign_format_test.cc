@@ -120,6 +120,7 @@ TEST_CASE("modules of a foreign checkpoint are counted with all their weights an
   CHECK(down.weights == 64 * 128);
   CHECK(down.tensors.type == "GPTQ int3-g32");
   CHECK(down.tensors.names.size() == 4);
+  CHECK(down.keeps_codes);
   CHECK(source.stored_bytes(Role::kDown) == 64 * 128 * 3 / 8 + 4 * 64 * 3 / 8 + 4 * 64 * 2 + 128 * 4);
 }
 
@@ -181,7 +182,7 @@ TEST_CASE("what a foreign configuration wants and ballast does not read is named
   CHECK(refusal_of_scheme("type", "float") == Contains("num_bits: must be 8, of floats"));
   CHECK(refusal_of_scheme("strategy", "tensor_group") ==
         Contains("'tensor_group' is not read for weights of type int"));
-  CHECK(refusal_of_scheme("num_bits", 9) == Contains("num_bits: must be"));
+  CHECK(refusal_of_scheme("num_bits", 9) == Contains("num_bits: must lie between 2 and 8, is 9"));
 }
 
 TEST_CASE("a scale that is not finite, a group that does not exist and another shape are named") {

@@ -43,7 +43,7 @@ class CompressedTensorsFormat : public ForeignFormat {
     const std::string weight = module + ".weight";
     if (!checkpoint.contains(weight)) return false;
     const DType type = checkpoint.tensor(weight).dtype;
-    return type == DType::kI8 || type == DType::kF8_E4M3;
+    return type == DType::kI8 || type == DType::kF8_E4M3 || checkpoint.contains(module + ".weight_scale");
   }
 
   std::size_t stored_rows(const Checkpoint& checkpoint, const std::string& module) const override {

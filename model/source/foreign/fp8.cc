@@ -24,7 +24,9 @@ class Fp8Format : public ForeignFormat {
 
   bool has(const Checkpoint& checkpoint, const std::string& module) const override {
     const std::string weight = module + ".weight";
-    return checkpoint.contains(weight) && checkpoint.tensor(weight).dtype == DType::kF8_E4M3;
+    if (!checkpoint.contains(weight)) return false;
+    const ModuleTensors tensors(checkpoint, module);
+    return checkpoint.tensor(weight).dtype == DType::kF8_E4M3 || tensors.contains(scale_part(tensors));
   }
 
   std::size_t stored_rows(const Checkpoint& checkpoint, const std::string& module) const override {

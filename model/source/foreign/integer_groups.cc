@@ -53,6 +53,15 @@ bool is_symmetric(const IntegerGroups& groups) {
   return std::ranges::all_of(groups.zeros, [&](std::uint8_t zero) { return zero == middle; });
 }
 
+/// Inputs get a scale for each group of the weights: those of a whole row would share one.
+std::size_t kernel_group(const IntegerGroups& groups) {
+  if (!groups.offsets.empty()) return kGroupColumns;
+  for (const std::size_t size : {4 * kGroupColumns, 2 * kGroupColumns, kGroupColumns}) {
+    if (groups.group_size > size && groups.group_size % size == 0) return size;
+  }
+  return groups.group_size;
+}
+
 std::optional<QuantizedForm> exact_form(const IntegerGroups& groups) {
   const bool has_offsets = !groups.offsets.empty();
   const int bits = kernel_bits(groups.bits);
@@ -65,7 +74,7 @@ std::optional<QuantizedForm> exact_form(const IntegerGroups& groups) {
   return QuantizedForm{.rows = groups.rows,
                        .cols = groups.cols,
                        .bits = bits,
-                       .group_size = has_offsets ? kGroupColumns : groups.group_size,
+                       .group_size = kernel_group(groups),
                        .offset = offset,
                        .groups_of_scale = 0,
                        .bf16_scales = *type == FloatType::kBF16,
@@ -73,12 +82,18 @@ std::optional<QuantizedForm> exact_form(const IntegerGroups& groups) {
                        .outlier_columns = {}};
 }
 
-/// The values of the groups that a row's own `count` are cut into, in 16 bits, which hold them exactly.
+/// The values of the groups that a row's own `count` are cut into.
+template <typename Value>
+void write_parts(const Value* values, std::size_t count, std::vector<Value>& dst) {
+  const std::size_t parts = (dst.size() + count - 1) / count;
+  for (std::size_t i = 0; i < dst.size(); ++i) dst[i] = values[i / parts];
+}
+
+/// The same in 16 bits, which hold them exactly.
 void write_halves(const float* values, std::size_t count, FloatType type, std::vector<std::uint16_t>& dst) {
   std::vector<std::uint16_t> halves(count);
   kernels::from_float(values, count, type, halves.data());
-  const std::size_t parts = (dst.size() + count - 1) / count;
-  for (std::size_t i = 0; i < dst.size(); ++i) dst[i] = halves[i / parts];
+  write_parts(halves.data(), count, dst);
 }
 
 void write_row(const IntegerGroups& groups, const QuantizedForm& form, std::size_t row, QuantizedRow& dst) {
@@ -91,7 +106,7 @@ void write_row(const IntegerGroups& groups, const QuantizedForm& form, std::size
     write_halves(groups.offsets.data() + row * count, count, type, dst.minimums);
     for (std::uint16_t& minimum : dst.minimums) minimum ^= kSign;  // here it is added, there it is taken off
   } else if (form.offset == QuantizedForm::Offset::kZeros) {
-    std::copy_n(groups.zeros.data() + row * count, count, dst.zeros.data());
+    write_parts(groups.zeros.data() + row * count, count, dst.zeros);
   } else {
     const int shift = middle_of(form.bits) - middle_of(groups.bits);
     for (std::uint8_t& code : dst.codes) code = static_cast<std::uint8_t>(code + shift);
