@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes tests/fuzz/corpus/{safetensors,gguf,config,statistics,recipe,quantized,template,ranks,charsmap}: small valid files that fuzzing starts from."""
+"""Writes tests/fuzz/corpus/{safetensors,gguf,config,statistics,recipe,quantized,foreign,template,ranks,charsmap}: small valid files that fuzzing starts from."""
 
 import base64
 import json
@@ -119,6 +119,41 @@ def quantized() -> dict[str, bytes]:
                                 "m.weight_row_scale": ("F16", [4], half * 4)} | outliers, {})}
 
 
+def foreign() -> dict[str, bytes]:
+    """A configuration's line and a matrix [8, 64] named "m" as other programs quantize them."""
+    def values(kind: str, shape: list[int], width: int) -> tuple[str, list[int], bytes]:
+        return kind, shape, bytes(i * 37 % 256 for i in range(shape[0] * shape[1] * width))
+
+    def halves(*shape: int) -> tuple[str, list[int], bytes]:
+        return "F16", list(shape), b"".join(struct.pack("<e", (64 + i) / 4096) for i in range(shape[0] * shape[1]))
+
+    def compressed(layout: str, **weights: object) -> dict:
+        return {"quantization_config": {"quant_method": "compressed-tensors", "format": layout,
+                                        "config_groups": {"g": {"weights": weights}}}}
+
+    order = ("I32", [64], struct.pack("<64i", *(c % 2 for c in range(64))))
+    found = {
+        "gptq": ({"quantization_config": {"quant_method": "gptq", "bits": 4, "group_size": 32}},
+                 {"qweight": values("I32", [8, 8], 4), "qzeros": values("I32", [2, 1], 4), "scales": halves(2, 8)}),
+        "gptq-ordered": ({"quantization_config": {"quant_method": "gptq", "bits": 3, "group_size": 32, "checkpoint_format": "gptq_v2"}},
+                         {"qweight": values("I32", [6, 8], 4), "qzeros": values("I32", [2, 1], 4), "scales": halves(2, 8),
+                          "g_idx": order}),
+        "awq": ({"quantization_config": {"quant_method": "awq", "bits": 4, "group_size": 32, "version": "gemm"}},
+                {"qweight": values("I32", [64, 1], 4), "qzeros": values("I32", [2, 1], 4), "scales": halves(2, 8)}),
+        "mlx": ({"quantization": {"bits": 5, "group_size": 32}},
+                {"weight": values("U32", [8, 10], 4), "scales": halves(8, 2), "biases": halves(8, 2)}),
+        "fp8": ({"quantization_config": {"quant_method": "fp8", "weight_block_size": [4, 32]}},
+                {"weight": ("F8_E4M3", [8, 64], bytes(i % 120 for i in range(512))),
+                 "weight_scale_inv": ("F32", [2, 2], struct.pack("<4f", .1, .2, .3, .4))}),
+        "compressed": (compressed("pack-quantized", num_bits=6, type="int", strategy="group", group_size=32, symmetric=False),
+                       {"weight_packed": values("I32", [8, 12], 4), "weight_scale": halves(8, 2),
+                        "weight_zero_point": values("I32", [2, 2], 4), "weight_shape": ("I64", [2], struct.pack("<2q", 8, 64))}),
+        "bytes": (compressed("int-quantized", num_bits=8, type="int", strategy="channel", symmetric=True),
+                  {"weight": values("I8", [8, 64], 1), "weight_scale": halves(8, 1)})}
+    return {name: json.dumps(config).encode() + b"\n" + tensors({f"m.{part}": value for part, value in parts.items()}, {})
+            for name, (config, parts) in found.items()}
+
+
 # Templates that use much of what the interpreter knows.
 JINJA = {
     "macros": "{% macro f(k, s='-') %}{{ k ~ s }}{% endmacro %}{% macro g(k) -%}\n {{ k }}{{ varargs }}{% if k > 0 %}"
@@ -144,6 +179,8 @@ def main() -> None:
         "exceptions": [{"pattern": "down_proj$", "format": "bf16"}], "linears": "int4-g32", "prefix": "198,0"}).encode())
     for name, content in quantized().items():
         write("quantized", name, content)
+    for name, content in foreign().items():
+        write("foreign", name, content)
     write("safetensors", "floats", safetensors(
         {"__metadata__": {"format": "pt", "xxh3.a": "0123456789abcdef"},
          "a": {"dtype": "F32", "shape": [2, 2], "data_offsets": [0, 16]},

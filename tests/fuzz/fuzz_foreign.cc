@@ -1,0 +1,59 @@
+// Any line as what a config.json says of quantization, and any bytes after it as a safetensors file with a matrix "m"
+// of 8 rows: decoded and packed for the kernels, to the same values, or refused with an Error.
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "ballast/error.h"
+#include "files/json_reader.h"
+#include "files/strict_json.h"
+#include "kernels/matrix/quantized_matrix.h"
+#include "memory_checkpoint.h"
+#include "model/source/foreign/foreign_format.h"
+
+namespace ballast::model {
+namespace {
+
+constexpr std::size_t kRows = 8;
+constexpr std::size_t kCols = 64;
+
+void read(std::string_view config_text, std::span<const std::byte> file) {
+  const nlohmann::json config = files::parse_strict_json(config_text, "config.json");
+  const auto format = read_foreign_format(files::JsonReader(config, "config.json"));
+  if (format == nullptr) return;
+  const test::MemoryCheckpoint checkpoint(file);
+  if (!format->has(checkpoint, "m")) return;
+  format->stored_rows(checkpoint, "m");
+  format->checked_tensors(checkpoint, "m", kRows, kCols);
+  const ForeignMatrix matrix = format->matrix(checkpoint, "m", kRows, kCols);
+  std::vector<float> decoded(kRows * kCols);
+  for (std::size_t row = 0; row < kRows; ++row) matrix.decode_row(row, decoded.data() + row * kCols);
+  const bool finite = std::ranges::all_of(decoded, [](float value) { return std::isfinite(value); });
+  if (!matrix.form || !finite) return;
+  const kernels::QuantizedMatrix packed(*matrix.form, matrix.read_row);
+  std::vector<float> values(kCols);
+  for (std::size_t row = 0; row < kRows; ++row) {
+    packed.decode_row(row, values.data());
+    const auto expected = std::span(decoded).subspan(row * kCols, kCols);
+    if (!std::ranges::equal(values, expected)) std::abort();
+  }
+}
+
+}  // namespace
+}  // namespace ballast::model
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view all(reinterpret_cast<const char*>(data), size);
+  const std::size_t line = std::min(all.find('\n'), size);
+  const std::size_t file = std::min(line + 1, size);
+  try {
+    ballast::model::read(all.substr(0, line), std::as_bytes(std::span(data, size)).subspan(file));
+  } catch (const ballast::Error&) {  // NOLINT(bugprone-empty-catch): a refusal is what most inputs deserve
+  }
+  return 0;
+}
