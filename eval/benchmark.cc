@@ -107,7 +107,7 @@ class ModelBenchmark {
   void measure_machine() {
     result_.read_gb_s = kernels::measure_read_gb_s();
     result_.bf16_products = bf16_products();
-    if (model_.source().quantization()) {
+    if (model_.multiplies_integers()) {
       result_.peak_type = "INT8";
       result_.peak_gops = kernels::measure_int8_gops();
     } else {

@@ -114,8 +114,7 @@ class Summary {
       return;
     }
     if (!foreign_.empty()) {
-      advice.push_back(
-          "quantized by another program: run it as it is; convert only from the original, if there is one");
+      advise_foreign();
       return;
     }
     advice.push_back("fold gains and biases where that is exact: convert --explain says which, and why");

@@ -335,6 +335,14 @@ std::size_t Model::streamed_bytes() const {
   return static_cast<std::size_t>(bytes);
 }
 
+bool Model::multiplies_integers() const {
+  return std::ranges::any_of(blocks_, [](const BlockWeights& block) {
+    bool found = false;
+    for_each_linear(block, [&](const Linear& linear, Role) { found = found || linear.activations.has_value(); });
+    return found;
+  });
+}
+
 std::optional<ExpertFigures> Model::expert_figures() const {
   if (experts_ == nullptr) return {};
   ExpertFigures figures = experts_->figures();

@@ -119,6 +119,9 @@ class Model {
   /// Bytes of weights that one token's forward pass reads, head included.
   std::size_t streamed_bytes() const;
 
+  /// Whether a block has a matrix of integers, for which inputs become integers, too.
+  bool multiplies_integers() const;
+
   /// What leaving experts on disk came to; empty when all are in memory.
   std::optional<ExpertFigures> expert_figures() const;
 
