@@ -156,9 +156,9 @@ TEST_CASE("a head that is left out is the embedding only when the configuration 
   CHECK(refusal(drop_head) == Contains("has no tensor \"lm_head.weight\""));
 }
 
-TEST_CASE("a model that another program quantized is refused by method") {
-  CHECK(refusal_of_field("quantization_config", {{"quant_method", "gptq"}}) ==
-        Contains("quantization_config.quant_method: 'gptq' is not supported: start from the original"));
+TEST_CASE("a model that is quantized in an unknown way is refused by method") {
+  CHECK(refusal_of_field("quantization_config", {{"quant_method", "bitsandbytes"}}) ==
+        Contains("quantization_config.quant_method: 'bitsandbytes' is not supported: start from the original"));
   CHECK(refusal_of_field("quantization_config", {{"quant_method", "ballast"}, {"version", 99}}) ==
         Contains("quantization_config.version: is 99, this program reads version 1"));
   CHECK(refusal_of_field("quantization_config", "int8") ==

@@ -20,7 +20,7 @@ void add_model_flags(CLI::App& command, ModelFlags& flags) {
   command
       .add_option_function<std::string>(
           "--activations", [&flags](const std::string& name) { flags.activations = types.at(name); },
-          "Inputs of matrices quantized by others: int8, int16 or float, for which they are decoded")
+          "Inputs of matrices in a GGUF or quantized by others: int8, int16 or float, which decodes them")
       ->option_text("TYPE [int8]")
       ->check(CLI::IsMember({"int8", "int16", "float"}).description(""));
   command

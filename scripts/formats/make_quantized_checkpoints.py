@@ -7,9 +7,9 @@
 
 OUT/NAME/ holds config.json, model.safetensors and expected.safetensors (input_ids, logits in F32), which `ballast verify`
 reads. Codes are packed and unpacked by compressed-tensors, by MLX, by QuantLinear of AutoGPTQ and by WQLinear_GEMM of
-AutoAWQ; FP8 with scales of blocks, and what AutoGPTQ does not write (its second version), are packed here. The logits are those of
-transformers with the weights that this code unpacks, in F32. Scales and zero points come from the least and the largest value of a
-group. --model: of that model instead of a small random one, its tokenizer included.
+AutoAWQ; FP8 with scales of blocks, and what AutoGPTQ does not write (its second version), are packed here. The logits
+are those of transformers with the weights that this code unpacks, in F32. Scales and zero points come from the least and
+the largest value of a group. --model: of that model instead of a small random one, its tokenizer included.
 """
 
 import argparse
@@ -145,7 +145,8 @@ class Awq:
         linear = torch.nn.Linear(weight.shape[1], weight.shape[0], bias=False)
         linear.weight.data = weight.clone()
         scale, zero = parameters(weight, 4, self.group, False)
-        packed = self.code.WQLinear_GEMM.from_linear(linear, 4, self.group, scales=scale.T.contiguous(), zeros=zero.T.contiguous())
+        scale, zero = scale.T.contiguous(), zero.T.contiguous()
+        packed = self.code.WQLinear_GEMM.from_linear(linear, 4, self.group, scales=scale, zeros=zero)
         decoded = self.unpack(packed.qweight, packed.qzeros, packed.scales.float(), 4, self.group).T.contiguous()
         return {"qweight": packed.qweight, "qzeros": packed.qzeros, "scales": packed.scales}, decoded
 
