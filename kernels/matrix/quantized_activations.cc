@@ -67,6 +67,10 @@ void quantize_row(const RowSource& rows, std::size_t token, float* scratch, Quan
       rest[column] = 0.0F;
     }
     row = rest;
+  } else if (!s.format.column_order.empty()) {
+    float* ordered = scratch + cols;
+    for (std::size_t i = 0; i < cols; ++i) ordered[i] = row[s.format.column_order[i]];
+    row = ordered;
   }
   quantize_token(row, s,
                  {s.codes.data() + token * planes * s.layout.padded_cols(), s.scales.data() + token * s.layout.groups,

@@ -204,6 +204,7 @@ QuantizedMatrix::QuantizedMatrix(const QuantizedForm& form, const QuantizedRowRe
   assert((!form.has_factors() && !s.has_minimums()) || s.layout.group_blocks == 1);
   assert(!form.has_factors() || std::has_single_bit(form.groups_of_scale));
   assert(form.bits < 8 || !s.has_minimums());
+  assert(form.column_order.empty() || (form.column_order.size() == form.cols && form.outlier_columns.empty()));
   if (s.layout.group_size > kLargestGroup) {
     throw Error("quantized matrix", "groups of " + std::to_string(form.group_size) + " columns overflow 32-bit sums, " +
                                         "convert with groups of a multiple of " +
@@ -245,7 +246,8 @@ ActivationFormat QuantizedMatrix::activation_format(int bits, bool scale_per_gro
           .group_size = storage_->form.group_size,
           .bits = bits,
           .scale_per_group = scale_per_group,
-          .outlier_columns = storage_->form.outlier_columns};
+          .outlier_columns = storage_->form.outlier_columns,
+          .column_order = storage_->form.column_order};
 }
 
 void QuantizedMatrix::decode_row(std::size_t row, float* dst) const {
@@ -275,6 +277,11 @@ void QuantizedMatrix::decode_row(std::size_t row, float* dst) const {
       }
     }
     if ((group + 1) % s.layout.groups_of_block == 0) codes += s.heads_of_block_bytes();
+  }
+  const std::vector<std::int32_t>& order = s.form.column_order;
+  if (!order.empty()) {
+    const std::vector<float> stored(dst, dst + order.size());
+    for (std::size_t i = 0; i < order.size(); ++i) dst[order[i]] = stored[i];
   }
   for (std::size_t j = 0; j < s.form.outlier_columns.size(); ++j) {
     dst[s.form.outlier_columns[j]] = value_of(s.panel_outliers(panel)[j * s.width + r], s.form.bf16_outliers);

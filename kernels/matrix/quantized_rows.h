@@ -32,6 +32,10 @@ struct QuantizedForm {
   bool bf16_outliers = false;
   std::vector<std::int32_t> outlier_columns;  ///< ascending
 
+  /// Code i is of column column_order[i], so that columns of a group are neighbours; empty: of column i. Not beside
+  /// outlier columns.
+  std::vector<std::int32_t> column_order{};
+
   std::size_t groups() const { return (cols + group_size - 1) / group_size; }
   bool has_factors() const { return groups_of_scale != 0; }
   std::size_t scales() const { return has_factors() ? (groups() + groups_of_scale - 1) / groups_of_scale : groups(); }

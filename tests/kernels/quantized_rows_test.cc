@@ -2,6 +2,9 @@
 #include "kernels/matrix/quantized_rows.h"
 
 #include <algorithm>
+#include <numeric>
+#include <random>
+#include <vector>
 
 #include "kernel_cases.h"
 #include "kernels/matrix/quantized_matrix.h"
@@ -115,6 +118,32 @@ TEST_CASE("rows in other layouts are decoded to what their codes stand for") {
       std::vector<float> decoded(form.rows * form.cols);
       for (std::size_t row = 0; row < form.rows; ++row) matrix.decode_row(row, decoded.data() + row * form.cols);
       CHECK(decoded == weights);
+    });
+  }
+}
+
+TEST_CASE("columns in another order meet the inputs that are theirs, on every target") {
+  for (const QuantizedForm& form : forms()) {
+    QuantizedForm ordered = form;
+    ordered.column_order.resize(form.cols);
+    std::iota(ordered.column_order.begin(), ordered.column_order.end(), 0);
+    std::ranges::shuffle(ordered.column_order, std::mt19937(4));
+    const std::vector<float> src = random_floats(kMostTokens * form.cols, 6);
+    std::vector<float> moved(src.size());
+    const auto column = [&](std::size_t i) { return static_cast<std::size_t>(ordered.column_order[i % form.cols]); };
+    for (std::size_t i = 0; i < src.size(); ++i) moved[i] = src[i / form.cols * form.cols + column(i)];
+    for_every_target([&] {
+      const QuantizedMatrix plain = matrix_of(form);
+      const QuantizedMatrix matrix = matrix_of(ordered);
+      for (const int bits : {8, 16}) {
+        CHECK(multiply(matrix, src.data(), kMostTokens, matrix.activation_format(bits, true)) ==
+              multiply(plain, moved.data(), kMostTokens, plain.activation_format(bits, true)));
+      }
+      std::vector<float> row(form.cols), expected(form.cols), decoded(form.cols);
+      plain.decode_row(1, row.data());
+      for (std::size_t i = 0; i < form.cols; ++i) expected[column(i)] = row[i];
+      matrix.decode_row(1, decoded.data());
+      CHECK(decoded == expected);
     });
   }
 }

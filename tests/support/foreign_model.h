@@ -235,7 +235,6 @@ inline ForeignForm gptq_form(int bits, std::size_t group, bool ordered = false, 
           .group = group,
           .symmetric = false,
           .ordered = ordered,
-          .keeps_codes = !ordered,
           .pack = [mask, second_version](const IntegerMatrix& m) {
             return pack_gptq(m, [&](unsigned zero) { return second_version ? zero : (zero - 1) & mask; });
           }};

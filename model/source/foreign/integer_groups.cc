@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <numeric>
 #include <span>
 #include <utility>
 
@@ -62,10 +63,23 @@ std::size_t kernel_group(const IntegerGroups& groups) {
   return groups.group_size;
 }
 
+/// The columns by their groups, where these are of one size; empty where they are so already.
+std::optional<std::vector<std::int32_t>> order_by_groups(const IntegerGroups& groups) {
+  std::vector<std::int32_t> order(groups.column_group.size());
+  std::iota(order.begin(), order.end(), 0);
+  const auto group_of = [&](std::int32_t column) { return groups.column_group[static_cast<std::size_t>(column)]; };
+  std::ranges::stable_sort(order, {}, group_of);
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    if (static_cast<std::size_t>(group_of(order[i])) != i / groups.group_size) return {};
+  }
+  return order;
+}
+
 std::optional<QuantizedForm> exact_form(const IntegerGroups& groups) {
   const bool has_offsets = !groups.offsets.empty();
   const int bits = kernel_bits(groups.bits);
-  if (!groups.column_group.empty() || (has_offsets && bits == 8)) return {};
+  std::optional<std::vector<std::int32_t>> order = order_by_groups(groups);
+  if (!order || (has_offsets && bits == 8)) return {};
   if (groups.group_size % kGroupColumns != 0 && groups.groups() > 1) return {};
   const std::optional<FloatType> type = exact_type(groups);
   if (!type) return {};
@@ -79,7 +93,8 @@ std::optional<QuantizedForm> exact_form(const IntegerGroups& groups) {
                        .groups_of_scale = 0,
                        .bf16_scales = *type == FloatType::kBF16,
                        .bf16_outliers = false,
-                       .outlier_columns = {}};
+                       .outlier_columns = {},
+                       .column_order = *std::move(order)};
 }
 
 /// The values of the groups that a row's own `count` are cut into.
@@ -101,6 +116,12 @@ void write_row(const IntegerGroups& groups, const QuantizedForm& form, std::size
   const std::size_t count = groups.groups();
   const FloatType type = form.bf16_scales ? FloatType::kBF16 : FloatType::kF16;
   groups.read_codes(row, dst.codes.data());
+  if (!form.column_order.empty()) {
+    const std::vector<std::uint8_t> stored = dst.codes;
+    for (std::size_t c = 0; c < dst.codes.size(); ++c) {
+      dst.codes[c] = stored[static_cast<std::size_t>(form.column_order[c])];
+    }
+  }
   write_halves(groups.scales.data() + row * count, count, type, dst.scales);
   if (form.offset == QuantizedForm::Offset::kMinimums) {
     write_halves(groups.offsets.data() + row * count, count, type, dst.minimums);
