@@ -8,7 +8,7 @@
 #include <string_view>
 #include <utility>
 
-#include "../support/ranked_tokens.h"
+#include "../support/tiny_vocabularies.h"
 #include "ballast/error.h"
 #include "files/strict_json.h"
 #include "text/readers/json_tokenizer.h"

@@ -7,9 +7,8 @@
 #include "doctest/doctest.h"
 #include "error_message.h"
 #include "mutated_text.h"
-#include "ranked_tokens.h"
-#include "tiny_charsmap.h"
 #include "tiny_tokenizer.h"
+#include "tiny_vocabularies.h"
 
 namespace ballast::text {
 namespace {

@@ -11,9 +11,9 @@
 #include "doctest/doctest.h"
 #include "error_message.h"
 #include "mutated_text.h"
-#include "ranked_tokens.h"
 #include "temporary_directory.h"
 #include "text/readers/tokenizer_files.h"
+#include "tiny_vocabularies.h"
 
 namespace ballast::text {
 namespace {
