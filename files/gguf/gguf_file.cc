@@ -52,7 +52,9 @@ class MappedGguf : public GgufFile {
     const GgufPart& first = parts_.front();
     const auto found = first.content.value_positions.find(key);
     if (found == first.content.value_positions.end()) return nullptr;
-    return read_gguf_value(first.file.bytes(), found->second, path().string());
+    json value = read_gguf_value(first.file.bytes(), found->second, path().string());
+    release_pages(first.file.bytes());  // a vocabulary's take megabytes, and are asked for once
+    return value;
   }
 
  private:

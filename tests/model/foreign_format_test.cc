@@ -185,6 +185,13 @@ TEST_CASE("what a foreign configuration wants and ballast does not read is named
   CHECK(refusal_of_scheme("num_bits", 9) == Contains("num_bits: must lie between 2 and 8, is 9"));
 }
 
+TEST_CASE("an activation that AutoAWQ scaled is named, not left as it is") {
+  const std::string said = refusal(test::foreign_model(test::awq_form()), [](ForeignModel& model) {
+    model.tensors["model.layers.0.mlp.act.scales"] = {"F32", {1}, std::string(4, '\0')};
+  });
+  CHECK(said == Contains("model.layers.0.mlp.act.scales: scales an activation"));
+}
+
 TEST_CASE("a scale that is not finite, a group that does not exist and another shape are named") {
   const auto set_nan = [](test::StoredTensor& tensor) { tensor.data.replace(2, 2, "\xff\x7f"); };
   CHECK(refusal_of_part(test::gptq_form(4, 32), "scales", set_nan) == Contains("mlp.down_proj.scales"));

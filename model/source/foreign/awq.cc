@@ -3,6 +3,7 @@
 #include <array>
 #include <cstring>
 
+#include "ballast/error.h"
 #include "model/source/foreign/foreign_format.h"
 #include "model/source/foreign/integer_groups.h"
 #include "model/source/foreign/module_tensors.h"
@@ -22,6 +23,14 @@ std::uint8_t awq_code(const std::byte* words, std::size_t row) {
   std::uint32_t word = 0;
   std::memcpy(&word, words + row / kAwqRowsOfWord * sizeof(word), sizeof(word));
   return static_cast<std::uint8_t>(word >> (4 * kAwqNibbles[row % kAwqRowsOfWord]) & 15U);
+}
+
+/// AutoAWQ divides what an activation returns by a tensor of its own where no matrix before it can take that over
+/// (StarCoder2, Falcon): the forward pass here has no such step.
+void refuse_scaled_activation(const Checkpoint& checkpoint, const std::string& module) {
+  const std::string scales = module.substr(0, module.rfind('.') + 1) + "act.scales";
+  if (!checkpoint.contains(scales)) return;
+  throw Error(checkpoint.path().string() + ": " + scales, "scales an activation, which ballast does not do");
 }
 
 class AwqFormat : public ForeignFormat {
@@ -49,6 +58,7 @@ class AwqFormat : public ForeignFormat {
 
   ForeignTensors checked_tensors(const Checkpoint& checkpoint, const std::string& module, std::size_t rows,
                                  std::size_t cols) const override {
+    refuse_scaled_activation(checkpoint, module);
     const ModuleTensors tensors(checkpoint, module);
     const Parts parts = checked_parts(tensors, rows, cols);
     return {.names = {tensors.name("qweight"), tensors.name("qzeros"), tensors.name("scales")},
@@ -57,6 +67,7 @@ class AwqFormat : public ForeignFormat {
 
   ForeignMatrix matrix(const Checkpoint& checkpoint, const std::string& module, std::size_t rows,
                        std::size_t cols) const override {
+    refuse_scaled_activation(checkpoint, module);
     const ModuleTensors tensors(checkpoint, module);
     const Parts parts = checked_parts(tensors, rows, cols);
     const std::vector<float> scales = tensors.floats("scales", parts.scales);  // [groups][rows]
