@@ -61,8 +61,8 @@ std::optional<unsigned char> byte_of_token(std::string_view text) {
 }
 
 std::string byte_token(unsigned char byte) {
-  constexpr std::string_view kDigits = "0123456789ABCDEF";
-  return std::string("<0x") + kDigits[byte >> 4] + kDigits[byte & 15u] + '>';
+  constexpr std::string_view kHexDigits = "0123456789ABCDEF";
+  return std::string("<0x") + kHexDigits[byte >> 4] + kHexDigits[byte & 15u] + '>';
 }
 
 std::optional<ByteTokens> find_byte_tokens(const TokenTable& texts) {
