@@ -11,6 +11,12 @@ namespace {
 // Rows of hidden values whose logits are computed at once: a vocabulary's width of each is in memory.
 constexpr std::size_t kHeadRows = 64;
 
+/// What rows of logits held goes first: they are large, and nobody wants them any more.
+void make_room(std::size_t size, std::vector<float>& logits) {
+  if (size > logits.capacity()) logits = std::vector<float>();
+  logits.resize(size);
+}
+
 }  // namespace
 
 void Engine::step(Sequence& sequence) {
@@ -69,7 +75,7 @@ void Engine::forward() {
   for (Sequence* sequence : sequences_) {
     const std::span<const int> ids = sequence->pending();
     batch_.push_back({.ids = ids, .state = &sequence->state_, .wanted = std::min(sequence->wanted_, ids.size())});
-    sequence->logits_.resize(kept_rows(*sequence, batch_.back().wanted) * model_.spec().vocab_size);
+    make_room(kept_rows(*sequence, batch_.back().wanted) * model_.spec().vocab_size, sequence->logits_);
   }
   kernels::with_team([&] { write_outputs(model_.forward(batch_, workspace_)); });
 }

@@ -88,6 +88,7 @@ struct Generator::State {
     std::optional<engine::Speculation> speculation;
     if (options.draft_tokens > 0 && own.can_cut_back()) {
       if (draft_model) draft_model->use_cache(options.cache);
+      own.reserve_logits((1 + options.draft_tokens) * shared->model.spec().vocab_size);
       speculation.emplace(options.draft_tokens, draft_model ? &*draft_model : nullptr);
     }
 

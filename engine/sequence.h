@@ -68,6 +68,9 @@ class Sequence {
   /// Room for tokens to come, so that appending them allocates nothing.
   void reserve(std::size_t tokens) { tokens_.reserve(tokens_.size() + tokens); }
 
+  /// The same for logits; what of it is used takes memory.
+  void reserve_logits(std::size_t values) { logits_.reserve(values); }
+
   /// Of each step's tokens, the last so many whose logits are wanted.
   std::size_t wanted() const { return wanted_; }
   void want(std::size_t rows) {

@@ -14,6 +14,7 @@
 #include "files/strict_json.h"
 #include "files/text_file.h"
 #include "model/model.h"
+#include "model/source/code_rounding.h"
 #include "model/source/model_source.h"
 #include "model/source/tensor_groups.h"
 #include "quant/prepared_blocks.h"
@@ -116,6 +117,9 @@ class Summary {
     if (!foreign_.empty()) {
       advise_foreign();
       return;
+    }
+    if (const model::RoundedBlocks rounded = model::rounded_blocks(source_); rounded.matrices > 0) {
+      advice.push_back(rounded.text());
     }
     advice.push_back("fold gains and biases where that is exact: convert --explain says which, and why");
     for (const char* scheme : {"w8a8", "w4a16"}) advice.push_back(estimate(scheme));

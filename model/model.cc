@@ -9,6 +9,7 @@
 #include "ballast/statistics.h"
 #include "kernels/machine.h"
 #include "kernels/parallel.h"
+#include "model/source/code_rounding.h"
 #include "text/tokenizer_check.h"
 
 namespace ballast::model {
@@ -94,6 +95,9 @@ std::unique_ptr<ModelSource> prepared(std::unique_ptr<ModelSource> source, const
   using Activations = ModelOptions::Activations;
   if (options.activations != Activations::kFloat) {
     source->keep_block_codes(options.activations == Activations::kInt8 ? 8 : 16);
+  }
+  if (options.tell && options.activations == Activations::kInt8) {
+    if (const RoundedBlocks rounded = rounded_blocks(*source); rounded.matrices > 0) options.tell(rounded.text());
   }
   const std::size_t tokens = options.context;
   source->lengthen_for(tokens);

@@ -1,14 +1,19 @@
 // ggml_blocks.cc says what a block's bytes mean.
 #include "files/gguf/ggml_rows.h"
 
+#include <algorithm>
 #include <array>
+#include <bit>
 #include <cassert>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <span>
+#include <vector>
 
 #include "files/gguf/block_fields.h"
 #include "files/gguf/block_tables.h"
+#include "files/gguf/ggml_blocks.h"
 
 namespace ballast::files {
 namespace {
@@ -19,6 +24,7 @@ using Offset = QuantizedForm::Offset;
 using Bytes = std::span<const std::uint8_t>;
 
 constexpr std::uint16_t kSignOfHalf = 0x8000;
+constexpr std::size_t kRoundedGroup = 32;
 
 std::uint16_t bits_at(Bytes bytes, std::size_t at) {
   return u16_at(bytes.data() + at);
@@ -197,7 +203,73 @@ void read_mxfp4(Bytes block, std::size_t index, QuantizedRow& row) {
   look_up(block.subspan(1, 16), kTwiceE2M1, 16, row.codes.data() + 32 * index);
 }
 
-constexpr std::array<BlockRows, 13> kBlockRows{{
+/// What a block holds when its scale, an F16 at `scale_at`, is 1.
+template <std::size_t kElements>
+std::array<float, kElements> decode_unscaled(DType dtype, Bytes block, std::size_t scale_at) {
+  constexpr std::uint16_t kOne = 0x3C00;
+  constexpr std::size_t kMostBytes = 110;  // of these types
+  assert(block.size() <= kMostBytes);
+  std::array<std::byte, kMostBytes> unscaled{};
+  std::memcpy(unscaled.data(), block.data(), block.size());
+  std::memcpy(unscaled.data() + scale_at, &kOne, sizeof(kOne));
+  std::array<float, kElements> values;
+  decode_ggml_blocks(dtype, unscaled.data(), 1, values.data());
+  return values;
+}
+
+/// The three values of a ternary block, as codes about the middle.
+template <DType kType, std::size_t kScaleAt>
+void read_ternary(Bytes block, std::size_t index, QuantizedRow& row) {
+  constexpr int kMiddle = 8;
+  const std::array<float, 256> values = decode_unscaled<256>(kType, block, kScaleAt);
+  for (std::size_t i = 0; i < 256; ++i) {
+    row.codes[256 * index + i] = static_cast<std::uint8_t>(static_cast<int>(values[i]) + kMiddle);
+  }
+  for (std::size_t group = 0; group < 8; ++group) row.scales[8 * index + group] = bits_at(block, kScaleAt);
+}
+
+/// Odd factors of 32 elements each, and odd values up to 15.
+void read_iq3_s(Bytes block, std::size_t index, QuantizedRow& row) {
+  constexpr int kMiddle = 16;
+  row.scales[index] = bits_at(block, 0);
+  const std::array<float, 256> values = decode_unscaled<256>(DType::kIQ3_S, block, 0);
+  for (std::size_t group = 0; group < 8; ++group) {
+    const int factor = 1 + 2 * ((block[106 + group / 2] >> (group % 2 * 4)) & 0x0F);
+    row.factors[8 * index + group] = static_cast<std::int8_t>(factor);
+    for (std::size_t i = 32 * group; i < 32 * (group + 1); ++i) {
+      row.codes[256 * index + i] = static_cast<std::uint8_t>(static_cast<int>(values[i]) / factor + kMiddle);
+    }
+  }
+}
+
+/// Half a scale of four bits of exponent and three of fraction, as F16.
+std::uint16_t half_of_e4m3(std::uint8_t scale) {
+  constexpr std::uint8_t kNan = 0x7F;  // which the format reads as 0
+  constexpr unsigned kFractionBits = 10;
+  constexpr unsigned kBiasDifference = 15 - 7 - 1;
+  const unsigned exponent = (scale >> 3U) & 0x0FU;
+  const unsigned fraction = scale & 7U;
+  if (scale == kNan) return 0;
+  if (exponent > 0) {
+    return static_cast<std::uint16_t>((exponent + kBiasDifference) << kFractionBits | fraction << (kFractionBits - 3));
+  }
+  // fraction * 2^-10
+  if (fraction == 0) return 0;
+  const auto top = static_cast<unsigned>(std::bit_width(fraction)) - 1;
+  return static_cast<std::uint16_t>((5 + top) << kFractionBits | ((fraction << (kFractionBits - top)) & 0x3FFU));
+}
+
+void read_nvfp4(Bytes block, std::size_t index, QuantizedRow& row) {
+  constexpr int kMiddle = 32;
+  for (std::size_t group = 0; group < 4; ++group) {
+    row.scales[4 * index + group] = half_of_e4m3(block[group]);
+    std::uint8_t* codes = row.codes.data() + 64 * index + 16 * group;
+    unpack_halves(block.subspan(4 + 8 * group, 8), codes);
+    for (std::size_t i = 0; i < 16; ++i) codes[i] = static_cast<std::uint8_t>(kTwiceE2M1[codes[i]] + kMiddle);
+  }
+}
+
+constexpr std::array<BlockRows, 17> kBlockRows{{
     {DType::kQ8_0, 8, 32, Offset::kMiddle, 0, false, read_q8_0},
     {DType::kQ4_0, 4, 32, Offset::kMiddle, 0, false, read_q4_0},
     {DType::kQ4_1, 4, 32, Offset::kMinimums, 0, false, read_q4_1},
@@ -208,9 +280,13 @@ constexpr std::array<BlockRows, 13> kBlockRows{{
     {DType::kQ4_K, 4, 32, Offset::kMinimums, 8, false, read_q4_k},
     {DType::kQ5_K, 5, 32, Offset::kMinimums, 8, false, read_q5_k},
     {DType::kQ6_K, 6, 16, Offset::kMiddle, 16, false, read_q6_k},
+    {DType::kIQ3_S, 5, 32, Offset::kMiddle, 8, false, read_iq3_s},
     {DType::kIQ4_NL, 8, 32, Offset::kMiddle, 0, false, read_iq4_nl},
     {DType::kIQ4_XS, 8, 32, Offset::kMiddle, 8, false, read_iq4_xs},
+    {DType::kTQ1_0, 4, 32, Offset::kMiddle, 0, false, read_ternary<DType::kTQ1_0, 52>},
+    {DType::kTQ2_0, 4, 32, Offset::kMiddle, 0, false, read_ternary<DType::kTQ2_0, 64>},
     {DType::kMXFP4, 5, 32, Offset::kMiddle, 0, true, read_mxfp4},
+    {DType::kNVFP4, 6, 16, Offset::kMiddle, 0, false, read_nvfp4},
 }};
 
 const BlockRows* find_rows(DType dtype) {
@@ -248,6 +324,44 @@ bool read_quantized_row(DType dtype, const std::byte* blocks, QuantizedRow& dst)
   for (const std::uint16_t scale : dst.scales) finite = finite && is_finite(scale, rows->bf16_scales);
   for (const std::uint16_t minimum : dst.minimums) finite = finite && is_finite(minimum, rows->bf16_scales);
   return finite;
+}
+
+QuantizedForm rounded_form(std::size_t rows, std::size_t cols) {
+  // BF16: scales of weights that few bits hold may be smaller than F16 has them.
+  return {.rows = rows,
+          .cols = cols,
+          .bits = 8,
+          .group_size = kRoundedGroup,
+          .offset = Offset::kMiddle,
+          .groups_of_scale = 0,
+          .bf16_scales = true,
+          .bf16_outliers = false,
+          .outlier_columns = {}};
+}
+
+bool round_row(DType dtype, const std::byte* blocks, QuantizedRow& dst) {
+  constexpr float kLargestCode = 127;
+  constexpr int kMiddle = 128;
+  const std::size_t cols = dst.codes.size();
+  std::vector<float> values(cols);
+  decode_ggml_blocks(dtype, blocks, cols / dtype_info(dtype).block_elements, values.data());
+  for (std::size_t group = 0; group < dst.scales.size(); ++group) {
+    const std::size_t end = std::min(cols, (group + 1) * kRoundedGroup);
+    float largest = 0;
+    for (std::size_t i = group * kRoundedGroup; i < end; ++i) {
+      if (!std::isfinite(values[i])) return false;
+      largest = std::max(largest, std::abs(values[i]));
+    }
+    // Upwards, so that the largest value has a code.
+    dst.scales[group] =
+        static_cast<std::uint16_t>((std::bit_cast<std::uint32_t>(largest / kLargestCode) + 0xFFFFU) >> 16U);
+    const auto scale = std::bit_cast<float>(std::uint32_t{dst.scales[group]} << 16U);
+    for (std::size_t i = group * kRoundedGroup; i < end; ++i) {
+      const float code = scale == 0 ? 0.0F : std::nearbyint(values[i] / scale);
+      dst.codes[i] = static_cast<std::uint8_t>(static_cast<int>(code) + kMiddle);
+    }
+  }
+  return true;
 }
 
 }  // namespace ballast::files

@@ -1,4 +1,4 @@
-// GGUF's quantized blocks as rows of codes, scales and minimums: what they hold, without another rounding.
+// GGUF's quantized blocks as rows of codes, scales and minimums.
 #ifndef BALLAST_FILES_GGUF_GGML_ROWS_H_
 #define BALLAST_FILES_GGUF_GGML_ROWS_H_
 
@@ -10,11 +10,17 @@
 
 namespace ballast::files {
 
-/// How a matrix of a type's blocks is kept; empty for types whose blocks have no such form. Rows are whole blocks.
+/// The form that holds all that a type's blocks hold, exactly; empty where there is none. Rows are whole blocks.
 std::optional<kernels::QuantizedForm> quantized_form(DType dtype, std::size_t rows, std::size_t cols);
 
 /// One row. Returns whether its scales and minimums are finite.
 bool read_quantized_row(DType dtype, const std::byte* blocks, kernels::QuantizedRow& dst);
+
+/// INT8 in groups of 32: what the blocks of any type become by another rounding.
+kernels::QuantizedForm rounded_form(std::size_t rows, std::size_t cols);
+
+/// One row, rounded to nearest. Returns whether its values are finite.
+bool round_row(DType dtype, const std::byte* blocks, kernels::QuantizedRow& dst);
 
 }  // namespace ballast::files
 

@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
+#include <string>
 
 namespace ballast {
 
@@ -27,6 +29,10 @@ struct ModelOptions {
   /// are possible where it has a longer one (ModelSpec::long_context), which then holds for all sequences, the short
   /// ones, too: their results differ from those in the model's own. 0: that one.
   std::size_t context = 0;
+
+  /// Gets a line where the weights lose something as they are loaded: blocks of a GGUF that no kernel multiplies are
+  /// rounded to INT8. May be null.
+  std::function<void(const std::string& line)> tell{};
 };
 
 /// What ModelOptions::expert_bytes came to so far.

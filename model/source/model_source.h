@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -31,6 +32,17 @@ struct FloatWeights {
   std::size_t rows = 0;
   std::size_t cols = 0;
   std::vector<float> values;  ///< [rows][cols]
+};
+
+/// Rows of a matrix as codes.
+struct StoredCodes {
+  std::string type;  ///< of what is stored: "Q4_K", "GPTQ int4-g128"
+  kernels::QuantizedForm form;
+  bool exact = true;  ///< else values are rounded to the form: it holds what no form holds exactly
+
+  /// Writes a row; returns whether what it holds is finite. May be called from several threads.
+  std::function<bool(std::size_t row, kernels::QuantizedRow& dst)> read;
+  std::function<void(std::size_t row, float* dst)> decode{};  ///< the values themselves; null where codes are exact
 };
 
 /// One module's matrix that another program quantized.
@@ -93,6 +105,13 @@ class ModelSource {
   std::unique_ptr<const StoredQuantizedTensor> quantized_tensor(Role role, std::size_t layer = 0,
                                                                 std::size_t expert = 0) const;
 
+  /// Whether another program rounded a matrix. Precondition: ballast did not.
+  bool is_rounded(Role role, std::size_t layer = 0, std::size_t expert = 0) const;
+
+  /// A matrix in the codes that another program rounded it to, as kernels multiply them; empty when it is plain, or has
+  /// codes or an order that they do not. Valid as long as this. Throws Error.
+  std::optional<StoredCodes> stored_codes(Role role, std::size_t layer = 0, std::size_t expert = 0) const;
+
   /// A plain matrix, or one that another program quantized, in F32. Precondition: the model is not quantized by
   /// ballast.
   FloatWeights float_weights(Role role, std::size_t layer = 0, std::size_t expert = 0) const;
@@ -121,9 +140,9 @@ class ModelSource {
   TensorView checked_slice(const StoredMatrix& matrix, const std::string& name, Shape shape) const;
   std::vector<float> floats(const std::string& name, const Shape& shape) const;
   std::optional<Linear> quantized_linear(Role role, std::size_t layer, std::size_t expert) const;
-  std::optional<Linear> linear_of_blocks(Role role, std::size_t layer, std::size_t expert) const;
-  std::optional<Linear> linear_of_foreign_codes(Role role, std::size_t layer, std::size_t expert) const;
-  Linear linear_with_codes(Role role, std::size_t layer, std::size_t expert, kernels::QuantizedMatrix matrix) const;
+  std::optional<Linear> linear_of_codes(Role role, std::size_t layer, std::size_t expert) const;
+  std::optional<StoredCodes> block_codes(const StoredMatrix& matrix, std::size_t rows, std::size_t cols) const;
+  std::optional<StoredCodes> foreign_codes(const StoredMatrix& matrix, std::size_t rows, std::size_t cols) const;
   std::optional<kernels::FloatMatrix> mapped_floats(const StoredMatrix& matrix, Role role, std::size_t layer) const;
 
   /// Names of the tensors of a matrix, without its bias, after a check of what they are.

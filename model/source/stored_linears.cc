@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "ballast/error.h"
+#include "files/gguf/ggml_blocks.h"
 #include "files/gguf/ggml_rows.h"
 #include "files/mapped_file.h"
 #include "kernels/statistics.h"
@@ -129,49 +130,83 @@ std::optional<Linear> ModelSource::quantized_linear(Role role, std::size_t layer
   return linear;
 }
 
-std::optional<Linear> ModelSource::linear_of_blocks(Role role, std::size_t layer, std::size_t expert) const {
-  if (activation_bits_ == 0) return {};
+/// Of a matrix in a GGUF's blocks; empty where it is of plain floats.
+std::optional<StoredCodes> ModelSource::block_codes(const StoredMatrix& matrix, std::size_t rows,
+                                                    std::size_t cols) const {
+  const TensorView view = checked_matrix(matrix, cols);
+  if (dtype_info(view.dtype).block_elements == 1) return {};
+  const std::string type(dtype_info(view.dtype).name);
+  const std::size_t row_bytes = view.bytes.size() / matrix.stored_rows;
+  const auto place = [order = matrix.rows](std::size_t row) { return order.empty() ? row : order[row]; };
+  const auto reader = [=](bool (*read)(DType, const std::byte*, kernels::QuantizedRow&)) {
+    return [=](std::size_t row, kernels::QuantizedRow& dst) {
+      const std::size_t rows_at_once = kBytesHeldTwice / row_bytes + 1;
+      const std::size_t stored_row = place(row);
+      const bool finite = read(view.dtype, view.bytes.data() + stored_row * row_bytes, dst);
+      if (stored_row >= rows_at_once && stored_row % rows_at_once == 0) {
+        files::release_pages(view.bytes.subspan((stored_row - rows_at_once) * row_bytes, rows_at_once * row_bytes));
+      }
+      return finite;
+    };
+  };
+  if (const auto form = files::quantized_form(view.dtype, rows, cols)) {
+    return StoredCodes{.type = type, .form = *form, .read = reader(files::read_quantized_row)};
+  }
+  const std::size_t blocks = cols / dtype_info(view.dtype).block_elements;
+  return StoredCodes{.type = type,
+                     .form = files::rounded_form(rows, cols),
+                     .exact = false,
+                     .read = reader(files::round_row),
+                     .decode = [=](std::size_t row, float* dst) {
+                       files::decode_ggml_blocks(view.dtype, view.bytes.data() + place(row) * row_bytes, blocks, dst);
+                     }};
+}
+
+std::optional<StoredCodes> ModelSource::foreign_codes(const StoredMatrix& matrix, std::size_t rows,
+                                                      std::size_t cols) const {
+  ForeignMatrix foreign = foreign_matrix(matrix, cols);
+  if (!foreign.form) return {};
+  foreign.form->rows = rows;
+  return StoredCodes{
+      .type = foreign_->checked_tensors(*checkpoint_, matrix.module, matrix.stored_rows, cols).type,
+      .form = *std::move(foreign.form),
+      .read = [read = std::move(foreign.read_row), order = matrix.rows](std::size_t row, kernels::QuantizedRow& dst) {
+        read(order.empty() ? row : order[row], dst);
+        return true;  // that they are was checked when they were read
+      }};
+}
+
+bool ModelSource::is_rounded(Role role, std::size_t layer, std::size_t expert) const {
+  const StoredMatrix matrix = stored(role, layer, expert);
+  return matrix.foreign || matrix.mxfp4 || dtype_info(checkpoint_->tensor(matrix.weight()).dtype).block_elements > 1;
+}
+
+std::optional<StoredCodes> ModelSource::stored_codes(Role role, std::size_t layer, std::size_t expert) const {
+  const StoredMatrix matrix = stored(role, layer, expert);
+  if (matrix.mxfp4 || !can_keep_codes(matrix, role)) return {};
   const auto [rows, cols] = matrix_shape(spec_, layer, role);
-  const StoredMatrix stored_matrix = stored(role, layer, expert);
-  if (stored_matrix.foreign) return {};
-  const TensorView view = checked_matrix(stored_matrix, cols);
-  const auto form = files::quantized_form(view.dtype, rows, cols);
-  if (!form || !can_keep_codes(stored_matrix, role)) return {};
-  const std::size_t row_bytes = view.bytes.size() / stored_matrix.stored_rows;
-  const std::size_t rows_at_once = kBytesHeldTwice / row_bytes + 1;
-  std::atomic<bool> finite = true;
-  kernels::QuantizedMatrix matrix(*form, [&](std::size_t row, kernels::QuantizedRow& dst) {
-    const std::size_t stored_row = stored_matrix.rows.empty() ? row : stored_matrix.rows[row];
-    if (!files::read_quantized_row(view.dtype, view.bytes.data() + stored_row * row_bytes, dst)) finite = false;
-    if (stored_row < rows_at_once || stored_row % rows_at_once != 0) return;
-    files::release_pages(view.bytes.subspan((stored_row - rows_at_once) * row_bytes, rows_at_once * row_bytes));
-  });
-  if (!finite) throw Error(context(stored_matrix.weight()), "has scales that are not finite");
-  checkpoint_->release(stored_matrix.weight());
-  return linear_with_codes(role, layer, expert, std::move(matrix));
+  return matrix.foreign ? foreign_codes(matrix, rows, cols) : block_codes(matrix, rows, cols);
 }
 
 bool ModelSource::can_keep_codes(const StoredMatrix& matrix, Role role) const {
   return !changes_weights(role) && !matrix.transposed && matrix.cols.empty();
 }
 
-std::optional<Linear> ModelSource::linear_of_foreign_codes(Role role, std::size_t layer, std::size_t expert) const {
+std::optional<Linear> ModelSource::linear_of_codes(Role role, std::size_t layer, std::size_t expert) const {
   if (activation_bits_ == 0) return {};
-  const StoredMatrix stored_matrix = stored(role, layer, expert);
-  if (!stored_matrix.foreign || !can_keep_codes(stored_matrix, role)) return {};
-  const auto [rows, cols] = matrix_shape(spec_, layer, role);
-  ForeignMatrix foreign = foreign_matrix(stored_matrix, cols);
-  if (!foreign.form) return {};
-  foreign.form->rows = rows;
-  kernels::QuantizedMatrix matrix(*foreign.form, [&](std::size_t row, kernels::QuantizedRow& dst) {
-    foreign.read_row(stored_matrix.rows.empty() ? row : stored_matrix.rows[row], dst);
+  const std::optional<StoredCodes> codes = stored_codes(role, layer, expert);
+  // Where inputs keep 16 bits, so do matrices that INT8 would round.
+  if (!codes || (!codes->exact && activation_bits_ > 8)) return {};
+  std::atomic<bool> finite = true;
+  kernels::QuantizedMatrix matrix(codes->form, [&](std::size_t row, kernels::QuantizedRow& dst) {
+    if (!codes->read(row, dst)) finite = false;
   });
-  for (const std::string& tensor : checked_tensors(stored_matrix, cols)) checkpoint_->release(tensor);
-  return linear_with_codes(role, layer, expert, std::move(matrix));
-}
-
-Linear ModelSource::linear_with_codes(Role role, std::size_t layer, std::size_t expert,
-                                      kernels::QuantizedMatrix matrix) const {
+  const StoredMatrix source = stored(role, layer, expert);
+  if (!finite) {
+    throw Error(context(source.weight()),
+                codes->exact ? "has scales that are not finite" : "has values that are not finite");
+  }
+  for (const std::string& tensor : checked_tensors(source, codes->form.cols)) checkpoint_->release(tensor);
   Linear linear;
   linear.name = name(role, layer, expert);
   linear.bias = bias(role, layer, expert);
@@ -204,8 +239,7 @@ std::optional<kernels::FloatMatrix> ModelSource::mapped_floats(const StoredMatri
 
 Linear ModelSource::linear(Role role, std::size_t layer, std::size_t expert) const {
   if (std::optional<Linear> quantized = quantized_linear(role, layer, expert)) return *std::move(quantized);
-  if (std::optional<Linear> of_codes = linear_of_foreign_codes(role, layer, expert)) return *std::move(of_codes);
-  if (std::optional<Linear> of_blocks = linear_of_blocks(role, layer, expert)) return *std::move(of_blocks);
+  if (std::optional<Linear> of_codes = linear_of_codes(role, layer, expert)) return *std::move(of_codes);
   Linear linear;
   linear.name = name(role, layer, expert);
   FloatMatrixHolder holder;

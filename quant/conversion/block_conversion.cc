@@ -16,7 +16,8 @@ BlockConversion::BlockConversion(const ConversionInputs& inputs, const Allocatio
       state_(state),
       steps_(steps),
       blocks_(inputs.preparation(allocation)),
-      stream_(blocks_.spec(), inputs.samples().length, steps.check_cancelled()) {}
+      stream_(blocks_.spec(), inputs.samples().length, steps.check_cancelled()),
+      second_rounding_(inputs.source()) {}
 
 void BlockConversion::run(const Sink& sink) {
   const std::size_t done = state_ != nullptr ? state_->blocks() : 0;
@@ -39,6 +40,7 @@ std::vector<ConvertedModule> BlockConversion::restore(std::size_t index) {
 std::vector<ConvertedModule> BlockConversion::convert(std::size_t index) {
   WorkingBlock block = blocks_.load(index, Values::kAll);
   round(block, index);
+  second_rounding_.add(block);
   std::vector<ConvertedModule> modules = take_modules(std::move(block), spec().norm.bias);
   if (state_ != nullptr) state_->save(index, modules, stream_.rows());
   return modules;
@@ -68,6 +70,7 @@ void BlockConversion::count_experts(const WorkingBlock& block) {
 
 std::vector<std::string> BlockConversion::notes() const {
   std::vector<std::string> notes = blocks_.notes();
+  if (const std::optional<std::string> note = second_rounding_.note()) notes.push_back(*note);
   if (experts_ == 0) return notes;
   const bool shrunk = inputs_.recipe().shrink_experts;
   notes.push_back("experts: " + std::to_string(experts_) + ", of which " + std::to_string(starved_up_) +

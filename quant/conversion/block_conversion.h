@@ -10,6 +10,7 @@
 
 #include "quant/conversion/conversion_inputs.h"
 #include "quant/conversion/conversion_state.h"
+#include "quant/conversion/second_rounding.h"
 #include "quant/conversion/step_reporter.h"
 #include "quant/prepared_blocks.h"
 #include "quant/sample_stream.h"
@@ -34,7 +35,8 @@ class BlockConversion {
   /// The spec after the passes.
   const ModelSpec& spec() const { return blocks_.spec(); }
 
-  /// What the passes did, a line for each, and how experts were served, of the blocks that were not saved earlier.
+  /// What the passes did, a line for each, how experts were served, and what was rounded twice, of the blocks that were
+  /// not saved earlier.
   std::vector<std::string> notes() const;
 
  private:
@@ -49,6 +51,7 @@ class BlockConversion {
   StepReporter& steps_;
   PreparedBlocks blocks_;
   SampleStream stream_;
+  SecondRounding second_rounding_;
   std::size_t experts_ = 0;
   std::size_t starved_up_ = 0;
   std::size_t starved_down_ = 0;

@@ -71,11 +71,6 @@ ConvertReport conversion_report(const ConversionInputs& inputs, const ModuleTall
   }
   if (inputs.unties_head()) report.notes.push_back(untied_head_note(inputs, report.groups));
   report.notes.insert(report.notes.end(), notes.begin(), notes.end());
-  if (const auto foreign = inputs.source().foreign_modules(); !foreign.empty()) {
-    report.notes.push_back("quantized already: " + std::to_string(foreign.size()) + " matrices, the first as " +
-                           foreign.begin()->second.tensors.type +
-                           ", are rounded a second time; the model that they were made of loses less");
-  }
   report.notes.push_back(quantize_note(recipe.rounding, modules.matrices()));
   if (!inputs.prefix().empty()) {
     report.notes.push_back("prefix: tokens " + prefix_name({.tokens = inputs.prefix()}) +

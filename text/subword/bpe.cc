@@ -1,10 +1,12 @@
 #include "text/subword/bpe.h"
 
 #include <algorithm>
-#include <bit>
+#include <numeric>
 #include <queue>
+#include <string>
 #include <utility>
 
+#include "ballast/error.h"
 #include "files/utf8.h"
 #include "text/subword/vocabulary.h"
 
@@ -12,6 +14,10 @@ namespace ballast::text {
 namespace {
 
 constexpr std::uint32_t kNone = 0xFFFFFFFFu;
+
+// A rule's parts in a word.
+constexpr unsigned kTokenBits = 21;
+constexpr unsigned kRankBits = 22;
 
 // Two neighbours that could become `result`; stale once either has changed.
 struct Candidate {
@@ -35,39 +41,53 @@ struct Bpe::Symbol {
   std::uint32_t next;
 };
 
+MergeRules::MergeRules(const std::vector<BpeVocabulary::Merge>& merges, std::size_t tokens) : ends_(tokens + 1) {
+  constexpr std::size_t kMostTokens = (std::size_t{1} << kTokenBits) - 1;
+  constexpr std::size_t kMostRules = std::size_t{1} << kRankBits;
+  if (tokens > kMostTokens || merges.size() > kMostRules) {
+    throw Error("tokenizer", "has " + std::to_string(tokens) + " tokens and " + std::to_string(merges.size()) +
+                                 " merges: at most " + std::to_string(kMostTokens) + " and " +
+                                 std::to_string(kMostRules) + " are possible");
+  }
+  // Counted, then placed from the back: afterwards an entry is where its token's words begin, and the next where they
+  // end.
+  for (const BpeVocabulary::Merge& merge : merges) ++ends_[static_cast<std::size_t>(merge.left)];
+  std::partial_sum(ends_.begin(), ends_.end(), ends_.begin());
+  words_.resize(merges.size());
+  for (std::size_t rank = 0; rank < merges.size(); ++rank) {
+    words_[--ends_[static_cast<std::size_t>(merges[rank].left)]] =
+        static_cast<std::uint64_t>(merges[rank].right) << (kTokenBits + kRankBits) | rank << kTokenBits |
+        static_cast<std::uint64_t>(merges[rank].result);
+  }
+  for (std::size_t token = 0; token < tokens; ++token) {
+    std::sort(words_.begin() + ends_[token], words_.begin() + ends_[token + 1]);
+  }
+}
+
+std::optional<MergeRules::Rule> MergeRules::find(int left, int right) const {
+  const auto begin = words_.begin() + ends_[static_cast<std::size_t>(left)];
+  const auto end = words_.begin() + ends_[static_cast<std::size_t>(left) + 1];
+  // Of several for a pair, the last.
+  const auto after = std::lower_bound(begin, end, (static_cast<std::uint64_t>(right) + 1) << (kTokenBits + kRankBits));
+  if (after == begin) return {};
+  const std::uint64_t word = *(after - 1);
+  if (word >> (kTokenBits + kRankBits) != static_cast<std::uint64_t>(right)) return {};
+  constexpr std::uint64_t kTokenMask = (std::uint64_t{1} << kTokenBits) - 1;
+  constexpr std::uint64_t kRankMask = (std::uint64_t{1} << kRankBits) - 1;
+  return Rule{.rank = static_cast<std::uint32_t>(word >> kTokenBits & kRankMask),
+              .result = static_cast<int>(word & kTokenMask)};
+}
+
 Bpe::Bpe(BpeVocabulary vocabulary)
-    : vocabulary_(std::move(vocabulary)), whole_(new std::atomic<std::uint8_t>[vocabulary_.tokens->size()]()) {
+    : vocabulary_(std::move(vocabulary)),
+      rules_(vocabulary_.merges, vocabulary_.tokens->size()),
+      whole_(new std::atomic<std::uint8_t>[vocabulary_.tokens->size()]()) {
   for (std::size_t byte = 0; byte < byte_id_.size(); ++byte) {
     const char c = static_cast<char>(byte);
     byte_id_[byte] = vocabulary_.tokens->find({&c, 1}).value_or(-1);
   }
-  vocabulary_.merges.shrink_to_fit();
-  const std::size_t rules = vocabulary_.merges.size();
-  rule_slots_.resize(std::bit_ceil(rules + rules / 4 + 1));
-  for (std::size_t rank = 0; rank < rules; ++rank) add_rule(static_cast<std::uint32_t>(rank));
   find_word_ends();
-}
-
-std::size_t Bpe::rule_slot(int left, int right) const {
-  const std::uint64_t key = std::uint64_t{static_cast<std::uint32_t>(left)} << 32 | static_cast<std::uint32_t>(right);
-  const std::size_t mask = rule_slots_.size() - 1;
-  std::size_t slot = key * 0x9E3779B97F4A7C15u >> 32 & mask;
-  while (rule_slots_[slot] != 0) {
-    const BpeVocabulary::Merge& merge = vocabulary_.merges[rule_slots_[slot] - 1];
-    if (merge.left == left && merge.right == right) break;
-    slot = (slot + 1) & mask;
-  }
-  return slot;
-}
-
-void Bpe::add_rule(std::uint32_t rank) {
-  const BpeVocabulary::Merge& merge = vocabulary_.merges[rank];
-  rule_slots_[rule_slot(merge.left, merge.right)] = rank + 1;
-}
-
-std::optional<std::uint32_t> Bpe::rule(int left, int right) const {
-  const std::uint32_t entry = rule_slots_[rule_slot(left, right)];
-  return entry == 0 ? std::nullopt : std::optional(entry - 1);
+  vocabulary_.merges = std::vector<BpeVocabulary::Merge>();  // its memory, too
 }
 
 void Bpe::find_word_ends() {
@@ -159,8 +179,8 @@ void Bpe::merge(std::string_view piece, std::vector<int>& ids) const {
     if (left == kNone || right == kNone) return;
     const int left_id = symbols[left].id;
     const int right_id = symbols[right].id;
-    if (const std::optional<std::uint32_t> rank = rule(left_id, right_id)) {
-      queue.push({*rank, left, right, left_id, right_id, vocabulary_.merges[*rank].result});
+    if (const std::optional<MergeRules::Rule> rule = rules_.find(left_id, right_id)) {
+      queue.push({rule->rank, left, right, left_id, right_id, rule->result});
     }
   };
   for (std::uint32_t i = 1; i < symbols.size(); ++i) consider(i - 1, i);

@@ -35,9 +35,30 @@ struct BpeVocabulary {
   std::optional<ByteTokens> byte_tokens;     ///< spell a unit that is no token, if they can
 };
 
+/// Which pairs of tokens merge, and into what. Large vocabularies have half a million of them: they lie in one word
+/// each, those of a left token side by side.
+class MergeRules {
+ public:
+  struct Rule {
+    std::uint32_t rank;  ///< lower ones have precedence
+    int result;
+  };
+
+  /// For ids below `tokens`. Throws Error where there are more tokens or rules than fit a word.
+  MergeRules(const std::vector<BpeVocabulary::Merge>& merges, std::size_t tokens);
+
+  /// Nothing when the pair does not merge.
+  std::optional<Rule> find(int left, int right) const;
+
+ private:
+  std::vector<std::uint32_t> ends_;   // of each left token's words
+  std::vector<std::uint64_t> words_;  // right token, rank and result, from the top: ascending for each left token
+};
+
 /// Immutable but for a cache; safe to use from several threads.
 class Bpe : public SubwordModel {
  public:
+  /// Throws Error as MergeRules does.
   explicit Bpe(BpeVocabulary vocabulary);
 
   /// Appends the ids of `piece`. O(n log n).
@@ -48,11 +69,6 @@ class Bpe : public SubwordModel {
   // What is known of merging a token's own bytes.
   enum Whole : std::uint8_t { kNotTried, kIsItself, kIsOthers };
 
-  // Where the rule for a pair is in rule_slots_, or the free place for it.
-  std::size_t rule_slot(int left, int right) const;
-  void add_rule(std::uint32_t rank);
-  // The rank of the rule for a pair; nothing when they do not merge.
-  std::optional<std::uint32_t> rule(int left, int right) const;
   void find_word_ends();
   std::size_t word_length(std::string_view text) const;
 
@@ -61,9 +77,9 @@ class Bpe : public SubwordModel {
   void encode_word(std::string_view word, std::vector<int>& ids) const;
   void merge(std::string_view piece, std::vector<int>& ids) const;
 
-  BpeVocabulary vocabulary_;
-  std::vector<std::uint32_t> rule_slots_;  // open addressing: rank + 1, or 0 for a free place; a power of two
-  std::array<int, 256> byte_id_{};         // tokens of one byte, which most text starts from
+  BpeVocabulary vocabulary_;  // without its merges
+  MergeRules rules_;
+  std::array<int, 256> byte_id_{};  // tokens of one byte, which most text starts from
   // SentencePiece's vocabularies have no pieces of text, but hardly a token has a space mark after another character:
   // after a byte that no token has before an inner mark, text can be cut before a mark and its parts be merged alone.
   bool cut_words_ = false;

@@ -82,7 +82,7 @@ int bench_speculation(const BenchFlags& flags) {
                                   .generate = flags.options.generate,
                                   .repetitions = flags.options.repetitions,
                                   .cache = flags.options.cache,
-                                  .model = model_options(flags.model_flags)},
+                                  .model = model_options(flags.model_flags, flags.job.quiet)},
                                  job.progress());
   }();
   print(flags.json ? benchmark_json(measured) + "\n" : speculation_page(measured));
@@ -97,7 +97,7 @@ int run_bench(const BenchFlags& flags) {
   const Benchmark measured = [&] {
     Job job(flags.job);
     BenchmarkOptions options = flags.options;
-    options.model = model_options(flags.model_flags);
+    options.model = model_options(flags.model_flags, flags.job.quiet);
     return benchmark(flags.model, options, job.progress());
   }();
   print(flags.json ? benchmark_json(measured) + "\n" : benchmark_page(measured));

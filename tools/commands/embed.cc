@@ -46,7 +46,7 @@ int run_embed(const EmbedFlags& flags) {
   const std::vector<std::string> texts = files::read_text_lines(flags.text);
   Job job(flags.job);
   const Progress progress = job.progress();
-  const Model model(flags.model, model_options(flags.model_flags));
+  const Model model(flags.model, model_options(flags.model_flags, flags.job.quiet));
   const TextVectors vectors = model.embed(texts, flags.options, progress);
   if (flags.output.empty()) {
     print(json_lines(vectors));

@@ -39,7 +39,7 @@ int run_choices(const EvalFlags& flags) {
   options.reference = flags.options.reference;
   options.delimiter = flags.delimiter;
   options.cache = flags.options.cache;
-  options.model = model_options(flags.model_flags);
+  options.model = model_options(flags.model_flags, flags.job.quiet);
   const ChoiceEvaluation evaluation = [&] {
     Job job(flags.job);
     return evaluate_choices(flags.model, options, job.progress());
@@ -55,7 +55,7 @@ int run_vectors(const EvalFlags& flags) {
     const VectorOptions options{.text_file = *flags.texts,
                                 .reference = *flags.options.reference,
                                 .embed = {.cache_type = flags.options.cache.type},
-                                .model = model_options(flags.model_flags)};
+                                .model = model_options(flags.model_flags, flags.job.quiet)};
     return compare_vectors(flags.model, options, job.progress());
   }();
   print(flags.json ? vector_comparison_json(comparison) + "\n" : vector_sheet(comparison));
@@ -71,7 +71,7 @@ int run_eval(const EvalFlags& flags) {
   const Evaluation evaluation = [&] {
     Job job(flags.job);
     EvaluateOptions options = flags.options;
-    options.model = model_options(flags.model_flags);
+    options.model = model_options(flags.model_flags, flags.job.quiet);
     return evaluate(flags.model, options, job.progress());
   }();
   print(flags.json ? evaluation_json(evaluation) + "\n" : evaluation_sheet(evaluation));

@@ -49,7 +49,7 @@ int run_run(const RunFlags& flags) {
     throw UsageError("--system, --history, --thinking, --chat-template and --template-args are for --chat");
   }
   use_processor(flags.job);
-  ModelOptions options = model_options(flags.model_flags);
+  ModelOptions options = model_options(flags.model_flags, flags.job.quiet);
   options.context = flags.context;
   options.chat_template = flags.chat_template;
   ChatHistory history(flags.history, flags.system);

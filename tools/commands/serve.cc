@@ -50,7 +50,7 @@ int run_serve(ServeFlags& flags) {
   }
   const std::string memory_flag = "--cache-memory";
   if (!flags.cache_memory.empty()) flags.options.cache_bytes = parse_bytes(memory_flag, flags.cache_memory);
-  flags.options.model = model_options(flags.model_flags);
+  flags.options.model = model_options(flags.model_flags, flags.job.quiet);
   flags.options.model.context = flags.context;
   flags.options.model.chat_template = flags.chat_template;
   flags.options.target_itl = flags.target_itl / 1000;

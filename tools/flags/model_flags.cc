@@ -3,6 +3,7 @@
 #include <map>
 
 #include "ballast/text.h"
+#include "tools/terminal/console.h"
 #include "tools/terminal/units.h"
 
 namespace ballast::tools {
@@ -34,10 +35,11 @@ void add_chat_template_flag(CLI::App& command, std::filesystem::path& file) {
   command.add_option("--chat-template", file, "Jinja text of a chat template [the model's own]")->type_name("FILE");
 }
 
-ModelOptions model_options(const ModelFlags& flags) {
+ModelOptions model_options(const ModelFlags& flags, bool quiet) {
   ModelOptions options;
   options.activations = flags.activations;
   if (!flags.expert_memory.empty()) options.expert_bytes = parse_bytes(kFlag, flags.expert_memory);
+  if (!quiet) options.tell = [](const std::string& line) { print_message(line + "\n"); };
   return options;
 }
 

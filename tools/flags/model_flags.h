@@ -21,8 +21,8 @@ void add_model_flags(CLI::App& command, ModelFlags& flags);
 /// --chat-template: ModelOptions::chat_template.
 void add_chat_template_flag(CLI::App& command, std::filesystem::path& file);
 
-/// Throws UsageError.
-ModelOptions model_options(const ModelFlags& flags);
+/// What is told of loading becomes a message unless `quiet`. Throws UsageError.
+ModelOptions model_options(const ModelFlags& flags, bool quiet);
 
 /// "93.1 % of 1,234 in memory, 1.21 GB read; 32 of 128 experts in 402 MB".
 std::string expert_text(const ExpertFigures& figures);

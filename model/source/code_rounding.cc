@@ -1,0 +1,148 @@
+#include "model/source/code_rounding.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <optional>
+#include <span>
+
+#include "ballast/text.h"
+#include "kernels/matrix/float_matrix.h"
+#include "kernels/matrix/quantized_matrix.h"
+#include "model/block_structure.h"
+#include "model/role_table.h"
+
+namespace ballast::model {
+
+namespace {
+
+constexpr std::size_t kSampledRows = 32;
+constexpr std::size_t kCodes = 256;
+
+/// Squared distances between neighbouring codes, by code.
+using SquaredSteps = std::array<double, kCodes>;
+
+double squares(std::span<const float> values) {
+  double sum = 0;
+  for (const float value : values) sum += double{value} * double{value};
+  return sum;
+}
+
+void add_steps(const kernels::QuantizedForm& form, const kernels::QuantizedRow& row, SquaredSteps& steps) {
+  const kernels::FloatType type = form.bf16_scales ? kernels::FloatType::kBF16 : kernels::FloatType::kF16;
+  for (std::size_t group = 0; group < form.groups(); ++group) {
+    float step = 0;
+    kernels::to_float(&row.scales[form.has_factors() ? group / form.groups_of_scale : group], type, 1, &step);
+    if (form.has_factors()) step *= static_cast<float>(row.factors[group]);
+    const std::size_t end = std::min(form.cols, (group + 1) * form.group_size);
+    for (std::size_t i = group * form.group_size; i < end; ++i) steps[row.codes[i]] += double{step} * double{step};
+  }
+}
+
+/// The mean square of what is even over the values that are nearest to each code is a twelfth of their width's. Codes
+/// that never occur stand for none: a table's are farther apart.
+double even_error(const SquaredSteps& steps) {
+  std::vector<std::size_t> codes;
+  for (std::size_t code = 0; code < kCodes; ++code) {
+    if (steps[code] > 0) codes.push_back(code);
+  }
+  double error = 0;
+  for (std::size_t i = 0; i < codes.size() && codes.size() > 1; ++i) {
+    const std::size_t before = i == 0 ? 1 : i;
+    const std::size_t after = std::min(i + 1, codes.size() - 1);
+    const std::size_t gaps = i == 0 || i + 1 == codes.size() ? 1 : 2;
+    const auto width = static_cast<double>(codes[after] - codes[before - 1]) / static_cast<double>(gaps);
+    error += steps[codes[i]] * width * width / 12;
+  }
+  return error;
+}
+
+/// The sampled rows alone.
+kernels::QuantizedMatrix sample(const StoredCodes& codes, const std::vector<std::size_t>& rows) {
+  kernels::QuantizedForm form = codes.form;
+  form.rows = rows.size();
+  return {form, [&](std::size_t i, kernels::QuantizedRow& dst) { codes.read(rows[i], dst); }};
+}
+
+void add_rounded(const ModelSource& source, Role role, std::size_t layer, std::size_t expert, RoundedBlocks& found) {
+  const std::optional<StoredCodes> codes = source.stored_codes(role, layer, expert);
+  if (!codes || codes->exact) return;
+  ++found.matrices;
+  if (found.type.empty()) found.type = codes->type;
+  found.file_bytes += source.stored_bytes(role, layer, expert);
+  const std::vector<std::size_t> rows = sampled_rows(codes->form.rows);
+  const kernels::QuantizedMatrix matrix = sample(*codes, rows);
+  found.bytes += std::uint64_t{codes->form.rows} * (codes->form.cols + sizeof(std::uint16_t) * codes->form.groups());
+  std::vector<float> values(codes->form.cols), rounded(codes->form.cols);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    codes->decode(rows[i], values.data());
+    matrix.decode_row(i, rounded.data());
+    for (std::size_t c = 0; c < values.size(); ++c) rounded[c] -= values[c];
+    found.error += {squares(rounded), squares(values)};
+  }
+}
+
+}  // namespace
+
+RelativeError& RelativeError::operator+=(const RelativeError& other) {
+  error += other.error;
+  energy += other.energy;
+  return *this;
+}
+
+double RelativeError::ratio() const {
+  return energy > 0 ? std::sqrt(error / energy) : 0;
+}
+
+std::string percent_text(double ratio) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.2g %%", 100 * ratio);
+  return text.data();
+}
+
+std::vector<std::size_t> sampled_rows(std::size_t rows) {
+  const std::size_t count = std::min(rows, kSampledRows);
+  std::vector<std::size_t> sampled;
+  for (std::size_t i = 0; i < count; ++i) sampled.push_back(i * rows / count);
+  return sampled;
+}
+
+RelativeError estimated_rounding(const StoredCodes& codes) {
+  const std::vector<std::size_t> rows = sampled_rows(codes.form.rows);
+  const kernels::QuantizedMatrix matrix = sample(codes, rows);
+  SquaredSteps steps{};
+  RelativeError result;
+  kernels::QuantizedRow row(codes.form);
+  std::vector<float> values(codes.form.cols);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    codes.read(rows[i], row);
+    add_steps(codes.form, row, steps);
+    matrix.decode_row(i, values.data());
+    result.energy += squares(values);
+  }
+  result.error = even_error(steps);
+  return result;
+}
+
+RoundedBlocks rounded_blocks(const ModelSource& source) {
+  RoundedBlocks found;
+  if (source.quantization()) return found;
+  const ModelSpec& spec = source.spec();
+  for (const Role role : outer_roles(spec)) {
+    if (!is_norm(role) && !is_vector(role)) add_rounded(source, role, 0, 0, found);
+  }
+  for (std::size_t layer = 0; layer < spec.layers.size(); ++layer) {
+    for (const Part& part : block_linears(spec, layer)) add_rounded(source, part.role, layer, part.expert, found);
+  }
+  return found;
+}
+
+std::string RoundedBlocks::text() const {
+  return std::to_string(matrices) + (matrices == 1 ? " matrix" : " matrices") +
+         " in blocks that no kernel multiplies (" + (matrices == 1 ? "" : "the first in ") + type +
+         ") become INT8: " + text::format_bytes(bytes) + " in memory instead of " + text::format_bytes(file_bytes) +
+         ", weights off by " + percent_text(error.ratio());
+}
+
+}  // namespace ballast::model
