@@ -63,7 +63,8 @@ std::vector<BlockInput> block_inputs(const ModelSpec& spec, std::size_t layer) {
     auto it = source ? std::ranges::find(inputs, source, &Input::source) : inputs.end();
     if (it == inputs.end()) {
       it = inputs.insert(inputs.end(), {source, {}});
-      if (source && is_read_by_linears(spec, *source)) it->input.norm = source;
+      const bool normed = source && has_role(spec, spec.layers[layer], *source);
+      if (normed && is_read_by_linears(spec, *source)) it->input.norm = source;
     }
     it->input.readers.push_back({row.role, expert});
     if (!row.gated_norm || !has_role(spec, spec.layers[layer], *row.gated_norm)) return;

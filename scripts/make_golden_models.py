@@ -67,9 +67,8 @@ FAMILIES = {
             mscale_all_dim=0.9, beta_fast=32, beta_slow=1))),
     "deepseek_v3": ("DeepseekV3", "ForCausalLM", dict(
         {**SMALL, **LATENT}, q_lora_rank=9, first_k_dense_replace=1, attention_bias=True)),
-    "phi": ("Phi", "ForCausalLM", dict(PLAIN, num_key_value_heads=2, bos_token_id=1, eos_token_id=1,
-                                       rope_parameters=dict(rope_type="default", rope_theta=10000.0,
-                                                            partial_rotary_factor=0.5))),
+    "phi": ("Phi", "ForCausalLM", dict(SMALL, rope_parameters=dict(rope_type="default", rope_theta=10000.0,
+                                                                   partial_rotary_factor=0.5))),
     "qwen3_moe": ("Qwen3Moe", "ForCausalLM", dict(SINGLE, head_dim=12, moe_intermediate_size=16, num_experts=5,
                                                   num_experts_per_tok=2, norm_topk_prob=True)),
     "mixtral": ("Mixtral", "ForCausalLM", dict(SINGLE, num_local_experts=4, num_experts_per_tok=2)),
@@ -174,6 +173,11 @@ FAMILIES = {
     "llama4_text": ("Llama4Text", "ForCausalLM", dict(
         NARROW, head_dim=8, intermediate_size=4, intermediate_size_mlp=10, num_local_experts=4, moe_layers=[0],
         no_rope_layers=[1, 0], floor_scale=3, attn_scale=0.5, attention_chunk_size=64)),
+    "modernbert": ("ModernBert", "ForMaskedLM", dict(
+        vocab_size=33, hidden_size=16, num_hidden_layers=3, num_attention_heads=2, intermediate_size=12,
+        max_position_embeddings=64, pad_token_id=0, bos_token_id=1, eos_token_id=1, cls_token_id=1, sep_token_id=1,
+        local_attention=7, layer_types=["full_attention", "sliding_attention", "full_attention"], norm_bias=True,
+        attention_bias=True, mlp_bias=True, classifier_bias=True)),
 }
 CONFIGURATIONS = {"qwen3_5_text": "Qwen3_5TextConfig"}  # where the class is not that of the whole model
 WHOLE_EXPERTS = ("mixtral",)  # all experts of a layer in one tensor, as newer checkpoints have them

@@ -80,7 +80,7 @@ struct AttentionSpec {
   std::size_t head_size = 0;         ///< of queries and keys
   std::size_t value_size = 0;        ///< of a head's values
   double scale = 0;                  ///< multiplies q.k
-  std::size_t window = 0;            ///< how many tokens back a query sees, itself included; 0: all
+  std::size_t window = 0;            ///< how many tokens back, or both ways, a query sees, itself included; 0: all
   std::optional<RopeSpec> rope{};    ///< how queries and keys are rotated; empty: they are not
   bool query_key_norm = false;       ///< RMSNorm over each head of q and of k, before rotation
   bool norm_over_heads = false;      ///< that norm is one over all heads, with a gain for each channel of each
@@ -235,6 +235,7 @@ struct MlpSpec {
 struct LayerSpec {
   MixerSpec mixer;
   MlpSpec mlp;
+  bool mixer_norm = true;  ///< false: the mixer reads the residual stream as it is; BlockLayout::kPreNorm only
 
   /// Heads, whether their keys and values are latent or not; null where the mixer is no attention.
   const AttentionSpec* attention() const {
@@ -285,6 +286,7 @@ struct BiasSpec {
   bool down = false;
   bool router = false;
   bool head = false;
+  bool head_transform = false;
 };
 
 /// How a text's hidden values become one vector.
@@ -294,11 +296,23 @@ enum class Pooling {
   kLast,
 };
 
+/// A linear that a pooled vector passes, and what follows it.
+struct TextDenseSpec {
+  std::string folder;  ///< beside the model's files, with its own
+  std::size_t inputs = 0;
+  std::size_t outputs = 0;
+  bool bias = false;
+  bool tanh = false;
+
+  bool operator==(const TextDenseSpec&) const = default;
+};
+
 /// How a model makes vectors of texts, where its makers say so.
 struct TextVectorSpec {
   Pooling pooling = Pooling::kMean;
-  bool normalized = true;       ///< to a length of 1
-  std::size_t most_tokens = 0;  ///< what is longer is cut off; 0: the context
+  bool normalized = true;              ///< to a length of 1, at last
+  std::size_t most_tokens = 0;         ///< what is longer is cut off; 0: the context
+  std::vector<TextDenseSpec> dense{};  ///< one after the other, of pooled vectors
 
   bool operator==(const TextVectorSpec&) const = default;
 };
@@ -311,7 +325,7 @@ struct ModelSpec {
   std::size_t context_length = 0;
   std::size_t long_context = 0;    ///< another, with the rotations' long factors in force; 0: there is none
   bool tied_embeddings = false;    ///< the head is the embedding
-  bool causal = true;              ///< false: an encoder, every token sees all
+  bool causal = true;              ///< false: an encoder, every token sees all, or all in its window
   bool learned_positions = false;  ///< a table of positions is added to the embedding
 
   NormSpec norm;

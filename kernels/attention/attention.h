@@ -16,7 +16,7 @@ struct AttentionShape {
   std::size_t head_size = 0;   ///< of queries and keys
   float scale = 1.0F;          ///< multiplies q.k
   std::size_t value_size = 0;  ///< of values and outputs; 0: head_size
-  bool causal = true;          ///< false: every query sees all positions (an encoder), without a window
+  bool causal = true;          ///< false: queries see positions after their own, too (an encoder)
   float score_cap = 0.0F;      ///< a score x, scaled, becomes cap tanh(x / cap); 0: it stays
   /// Null, or [heads]: a score of each head's own beside those of the keys, whose weight no value gets.
   const float* sink_logits = nullptr;
@@ -27,7 +27,7 @@ struct AttentionShape {
 
 /// One sequence's queries: the last `queries` of the cache's `length` positions. A query at position p sees all
 /// positions up to its own; with a window W, positions p - W < i <= p, and besides them the first `sinks` positions
-/// (attention sinks, arXiv:2309.17453).
+/// (attention sinks, arXiv:2309.17453). Without a causal mask it sees all positions, with a window p - W < i < p + W.
 struct AttentionSequence {
   const float* q = nullptr;  ///< [queries][heads * head_size], rows `q_stride` floats apart
   std::size_t q_stride = 0;

@@ -96,12 +96,12 @@ struct AttentionTask {
 /// The positions that a query sees, as sinks or apart from them. Both ends ascend with the query's position.
 inline PositionRange visible_positions(const AttentionShape& shape, const AttentionQuery& query, bool sinks) {
   const AttentionSequence& sequence = *query.sequence;
-  const std::size_t end = query.position() + 1;
-  if (sinks) return {0, std::min(sequence.sinks, end)};
-  if (!shape.causal) return {0, sequence.kv.length};
-  if (sequence.window == 0) return {0, end};
-  const std::size_t begin = std::max(sequence.sinks, end - std::min(end, sequence.window));
-  return {begin, std::max(begin, end)};
+  const std::size_t position = query.position();
+  const std::size_t known = shape.causal ? position + 1 : sequence.kv.length;
+  if (sinks) return {0, std::min(sequence.sinks, known)};
+  if (sequence.window == 0) return {0, known};
+  const std::size_t begin = std::max(sequence.sinks, position + 1 - std::min(position + 1, sequence.window));
+  return {begin, std::max(begin, position + std::min(known - position, sequence.window))};
 }
 
 /// Those among the positions of a block of keys that queries meet.

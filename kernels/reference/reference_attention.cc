@@ -12,9 +12,9 @@ namespace {
 
 /// Does a query at position p see position i?
 bool sees(const AttentionShape& shape, const AttentionSequence& sequence, std::size_t p, std::size_t i) {
-  if (!shape.causal) return true;
-  if (i > p) return false;
-  return sequence.window == 0 || i + sequence.window > p || i < sequence.sinks;
+  if (shape.causal && i > p) return false;
+  if (sequence.window == 0 || i < sequence.sinks) return true;
+  return i + sequence.window > p && p + sequence.window > i;
 }
 
 /// The F16 row that stands for a position's codes; PageLayout::kNoFp16Row for none.

@@ -88,7 +88,8 @@
   ADD(kVaultGemma)                 \
   ADD(kMistral4)                   \
   ADD(kLlama4Text)                 \
-  ADD(kLlama4)
+  ADD(kLlama4)                     \
+  ADD(kModernBert)
 
 namespace ballast::model {
 

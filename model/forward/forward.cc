@@ -69,9 +69,12 @@ std::size_t forward_pre_norm(const BlockPass& pass, float* hidden) {
       return dst;
     };
   };
-  const auto attention_row = normalized_by(pass.block.attention_norm);
+  const auto normed_row = normalized_by(pass.block.attention_norm);
+  const auto stream_row = [hidden, size](std::size_t row, float*) -> const float* { return hidden + row * size; };
+  const kernels::RowSource attention_row =
+      pass.layer.mixer_norm ? kernels::RowSource(normed_row) : kernels::RowSource(stream_row);
   BlockPass rest = pass;
-  rest.tokens = forward_mixer(pass, {kernels::RowSource(attention_row), size, a.attention_input.data()}, hidden);
+  rest.tokens = forward_mixer(pass, {attention_row, size, a.attention_input.data()}, hidden);
   if (rest.tokens == 0) return 0;
   const auto mlp_row = normalized_by(pass.block.mlp_norm);
   forward_second_half(rest, {kernels::RowSource(mlp_row), size, a.mlp_input.data()}, hidden);

@@ -14,9 +14,9 @@ constexpr std::size_t kVersion = 1;
 struct BiasField {
   const char* name;
   bool BiasSpec::* flag;
-  bool newer = false;  ///< the first files of this version lack it
+  bool newer = false;  ///< the first files of this version lack it, and have what the family has
 };
-constexpr std::array<BiasField, 11> kBiases{{
+constexpr std::array<BiasField, 12> kBiases{{
     {"query", &BiasSpec::query},
     {"key", &BiasSpec::key},
     {"value", &BiasSpec::value},
@@ -28,6 +28,7 @@ constexpr std::array<BiasField, 11> kBiases{{
     {"down", &BiasSpec::down},
     {"router", &BiasSpec::router, true},
     {"head", &BiasSpec::head},
+    {"head_transform", &BiasSpec::head_transform, true},
 }};
 
 constexpr std::array<std::pair<const char*, Pooling>, 3> kWrittenPoolings{
@@ -43,6 +44,21 @@ Pooling read_written_pooling(const files::JsonReader& config) {
     if (name == known) return pooling;
   }
   config.fail("pooling", "must be 'mean', 'cls' or 'last'");
+}
+
+/// The dense modules are in files of their own, which have been read.
+void read_text_vectors(const files::JsonReader& config, ModelSpec& spec) {
+  std::vector<TextDenseSpec> dense;
+  if (spec.text_vectors) dense = std::move(spec.text_vectors->dense);
+  const std::size_t written = config.count("dense_modules", 0);
+  if (written != dense.size()) {
+    config.fail("dense_modules", "says " + std::to_string(written) + ", but modules.json beside it names " +
+                                     std::to_string(dense.size()) + ": files of the model are missing");
+  }
+  spec.text_vectors = TextVectorSpec{.pooling = read_written_pooling(config),
+                                     .normalized = config.flag("normalized"),
+                                     .most_tokens = config.count("most_tokens"),
+                                     .dense = std::move(dense)};
 }
 
 }  // namespace
@@ -61,6 +77,8 @@ nlohmann::json written_spec(const ModelSpec& spec) {
     written["text_vectors"] = {{"pooling", written_pooling(spec.text_vectors->pooling)},
                                {"normalized", spec.text_vectors->normalized},
                                {"most_tokens", spec.text_vectors->most_tokens}};
+    const std::size_t dense = spec.text_vectors->dense.size();
+    if (dense > 0) written["text_vectors"]["dense_modules"] = dense;
   }
   return written;
 }
@@ -86,15 +104,11 @@ void read_written_spec(const files::JsonReader& config, ModelSpec& spec) {
   if (spec.token_inputs) {
     spec.token_inputs->table_scale = config.positive("token_table_scale", spec.token_inputs->table_scale);
   }
-  if (config.has("text_vectors")) {
-    const files::JsonReader vectors = config.object("text_vectors");
-    spec.text_vectors = TextVectorSpec{.pooling = read_written_pooling(vectors),
-                                       .normalized = vectors.flag("normalized"),
-                                       .most_tokens = vectors.count("most_tokens")};
-  }
+  if (config.has("text_vectors")) read_text_vectors(config.object("text_vectors"), spec);
   const files::JsonReader biases = config.object("biases");
   for (const BiasField& field : kBiases) {
-    spec.biases.*field.flag = field.newer ? biases.flag(field.name, false) : biases.flag(field.name);
+    bool& flag = spec.biases.*field.flag;
+    flag = field.newer ? biases.flag(field.name, flag) : biases.flag(field.name);
   }
 }
 

@@ -1,5 +1,6 @@
 #include "quant/passes/fold_rules.h"
 
+#include <algorithm>
 #include <optional>
 
 #include "model/block_structure.h"
@@ -48,6 +49,7 @@ FoldLegality read_by_linears_only(const ModelSpec& spec, std::size_t layer, Role
       if (spec.tied_embeddings) return {false, kTiedHead};
       return {true, "only the head reads it"};
     case Role::kFinalNorm:
+      if (!spec.has_head) return {false, "what it writes is what the model gives"};
       if (spec.head_transform) return {true, "only the head's transform reads it"};
       if (spec.tied_embeddings) return {false, kTiedHead};
       return {true, "only the head reads it"};
@@ -59,6 +61,11 @@ FoldLegality read_by_linears_only(const ModelSpec& spec, std::size_t layer, Role
       if (spec.layout == BlockLayout::kParallelShared) return {true, "only attention's and MLP's linears read it"};
       return {true, "only linears read it"};
   }
+}
+
+/// Whether a mixer reads the residual stream without a norm.
+bool reads_stream_itself(const ModelSpec& spec) {
+  return !std::ranges::all_of(spec.layers, &LayerSpec::mixer_norm);
 }
 
 /// Whether experts read the norm times a weight that differs from token to token.
@@ -115,6 +122,7 @@ FoldLegality layer_norm_to_rms(const ModelSpec& spec) {
     return {false, "norms write what is added to the residual stream, and their gains shift the mean"};
   if (spec.embedding_norm)
     return {false, "the embedding's norm writes the residual stream, and its gain shifts the mean"};
+  if (reads_stream_itself(spec)) return {false, "a mixer reads the residual stream itself, with its mean"};
   if (spec.head_transform) return {false, "the head's norm reads an activation's output, whose mean is not 0"};
   if (spec.tied_embeddings)
     return {false, "a centred embedding would change the head, which is the same (--untie-head)"};
@@ -158,6 +166,7 @@ FoldLegality residual_rotation(const ModelSpec& spec, bool norms_are_folded) {
     return {false,
             "norms write what is added to the residual stream, and their gains hold for the channels as they were"};
   }
+  if (reads_stream_itself(spec)) return {false, "a mixer reads the residual stream itself, without a norm"};
   if (spec.norm.kind == NormSpec::Kind::kLayer) {
     return {false, "a LayerNorm subtracts the mean over the channels as they were"};
   }

@@ -148,6 +148,28 @@ TEST_CASE("attention without a causal mask sees every position from every query"
   }
 }
 
+TEST_CASE("attention without a causal mask sees as far ahead as back in a window") {
+  for (const std::size_t window : {1, 2, 7, 64, 65, 130, 500}) {
+    for (AttentionCase c : kCases) {
+      c.causal = false;
+      c.window = window;
+      check_attention(c);
+      c.queries = c.length;
+      check_attention(c);
+    }
+    for (const CacheType type : {CacheType::kF32, CacheType::kF16, CacheType::kInt8}) {
+      for (const std::size_t length : {1, 63, 64, 150, 700, 1100}) {
+        AttentionCase c = {.heads = 4, .kv_heads = 2, .head_size = 24, .queries = length, .length = length};
+        c.value_size = 17;
+        c.type = type;
+        c.causal = false;
+        c.window = window;
+        check_attention(c);
+      }
+    }
+  }
+}
+
 TEST_CASE("attention agrees with the reference for every window, number of sinks, head size and group") {
   for (const std::size_t window : {1, 2, 7, 64, 130, 500}) {
     for (const std::size_t sinks : {0, 1, 4}) {

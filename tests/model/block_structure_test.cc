@@ -116,6 +116,19 @@ TEST_CASE("a forward pass records the inputs that the structure names") {
   }
 }
 
+TEST_CASE("a block without a norm before its mixer has none to fold, and its linears still read together") {
+  ModelSpec spec;
+  spec.layers.resize(1);
+  spec.layers[0].mlp.size = 8;
+  spec.layers[0].mixer_norm = false;
+  const std::vector<BlockInput> inputs = block_inputs(spec, 0);
+  REQUIRE(inputs.size() == 4);
+  CHECK(!inputs[0].norm);
+  CHECK(inputs[0].readers.size() == 3);
+  CHECK(inputs[2].norm == Role::kMlpNorm);
+  CHECK(block_norms(spec, 0) == std::vector{Role::kMlpNorm});
+}
+
 TEST_CASE("a norm before the linears can be folded, one after the residual cannot") {
   ModelSpec spec;
   spec.layers.resize(1);

@@ -141,7 +141,7 @@ TEST_CASE("a block of any make is what the spec says") {
     spec.residual_scale = coin() ? 0.3 : 1.0;
     attention.rope.reset();
     if (coin()) attention.rope = RopeSpec{.rotary_size = 2 + 2 * (random() % 3)};
-    if (spec.causal && coin()) attention.window = 1 + random() % 9;
+    if (coin()) attention.window = 1 + random() % 9;
     attention.query_key_norm = coin();
     attention.norm_over_heads = coin();
     attention.head_layer_norms = coin();
@@ -162,6 +162,7 @@ TEST_CASE("a block of any make is what the spec says") {
                                   &BiasSpec::up, &BiasSpec::down}) {
       spec.biases.*flag = coin();
     }
+    spec.layers[0].mixer_norm = spec.layout != BlockLayout::kPreNorm || coin();
     CAPTURE(trial);
     CHECK(block_error(spec, trial) <= 2e-5);
   }

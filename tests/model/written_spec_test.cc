@@ -56,6 +56,26 @@ TEST_CASE("what folds changed survives being written") {
   CHECK(read_into(original, written_spec(folded)).norm.kind == NormSpec::Kind::kRms);
 }
 
+TEST_CASE("files from before a flag was written have what the family has") {
+  json written = written_spec(ModelSpec{});
+  for (const char* field : {"head_transform", "router"}) written["biases"].erase(field);
+  ModelSpec family;
+  family.biases.head_transform = true;
+  CHECK(read_into(family, written).biases.head_transform);
+  CHECK(!read_into(family, written).biases.router);
+  CHECK(!read_into(family, written_spec(ModelSpec{})).biases.head_transform);
+}
+
+TEST_CASE("what is written of dense modules must agree with the files beside it") {
+  ModelSpec spec;
+  spec.text_vectors = TextVectorSpec{.pooling = Pooling::kFirst, .dense = {{.folder = "2_Dense"}, {.folder = "3"}}};
+  const json written = written_spec(spec);
+  CHECK(*read_into(spec, written).text_vectors == *spec.text_vectors);
+  CHECK(error_message([&] { read_into(ModelSpec{}, written); }) ==
+        "config.json: ballast: text_vectors.dense_modules: says 2, but modules.json beside it names 0: files of the "
+        "model are missing");
+}
+
 TEST_CASE("a written spec that makes no sense is refused by field") {
   CHECK(refusal("version", 2) == "config.json: ballast: version: is 2, this program reads version 1");
   CHECK(refusal("version", nullptr) == "config.json: ballast: version: missing");

@@ -179,6 +179,25 @@ TEST_CASE("LayerNorm becomes RMSNorm only where linears alone write the stream a
   CHECK(!layer_norm_to_rms(spec_of("llama")).legal);
 }
 
+TEST_CASE("a stream that a mixer reads without a norm is neither centred nor rotated") {
+  ModelSpec spec = spec_of("gpt_neox");
+  CHECK(layer_norm_to_rms(spec).legal);
+  spec.layers[1].mixer_norm = false;
+  CHECK(layer_norm_to_rms(spec).reason == Contains("a mixer reads the residual stream itself"));
+  spec = spec_of("llama");
+  CHECK(residual_rotation(spec, true).legal);
+  spec.layers[1].mixer_norm = false;
+  CHECK(residual_rotation(spec, true).reason == Contains("a mixer reads the residual stream itself"));
+}
+
+TEST_CASE("the last norm of a model without a head keeps its gain") {
+  ModelSpec spec = spec_of("llama", {{"tie_word_embeddings", false}});
+  CHECK(gain_fold(spec, kLast, Role::kFinalNorm).legal);
+  spec.has_head = false;
+  CHECK(gain_fold(spec, kLast, Role::kFinalNorm).reason == "what it writes is what the model gives");
+  CHECK(!norm_bias_fold(spec, kLast, Role::kFinalNorm).legal);
+}
+
 TEST_CASE("norms of what attention and MLP return keep their gains, and no stream is centred or rotated there") {
   for (const char* type : {"gemma3_text", "glm4", "olmo2"}) {
     CAPTURE(type);

@@ -50,7 +50,8 @@ class ReferenceHeads : public ReferenceRoles {
     for (std::size_t t = 0; t < x.size(); ++t) {
       Row out(spec.heads * spec.value_size, 0.0);
       const std::size_t first = window > 0 && t + 1 > window ? t + 1 - window : 0;
-      const std::size_t end = spec_.causal ? t + 1 : x.size();
+      const std::size_t known = spec_.causal ? t + 1 : x.size();
+      const std::size_t end = window > 0 ? std::min(known, t + window) : known;
       for (std::size_t head = 0; head < spec.heads; ++head) {
         const std::size_t group = head / (spec.heads / spec.kv_heads);
         Row weights;

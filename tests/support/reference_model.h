@@ -87,7 +87,7 @@ class ReferenceModel : public ReferenceRoles {
       return sum(y, transformed(layer, y));
     }
     if (!spec_.layers[layer].has_mixer()) return sum(x, transformed(layer, norm(Role::kMlpNorm, layer, x)));
-    const Rows normed = norm(Role::kAttentionNorm, layer, x);
+    const Rows normed = spec_.layers[layer].mixer_norm ? norm(Role::kAttentionNorm, layer, x) : x;
     Rows attended = sum(x, mixed(layer, normed));
     if (!spec_.layers[layer].mlp.exists()) return attended;
     switch (spec_.layout) {

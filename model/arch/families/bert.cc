@@ -53,8 +53,10 @@ ModelSpec describe(const files::JsonReader& config) {
   spec.token_types = config.size("type_vocab_size", 2);
   spec.embedding_norm = true;
   spec.has_head = !is_headless(config);
+  if (!spec.has_head) spec.tied_embeddings = true;
   spec.biases.head = spec.has_head;
   if (spec.has_head) spec.head_transform = encoder.mlp.activation;
+  spec.biases.head_transform = spec.has_head;
   encoder.attention = read_heads(config, "num_attention_heads", "num_attention_heads", spec.hidden_size);
   if (config.flag("is_decoder", false)) config.fail("is_decoder", "true is not supported");
   const std::string positions = config.text("position_embedding_type", "absolute");
