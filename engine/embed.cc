@@ -81,7 +81,7 @@ class TextRunner {
   TextRunner(const model::Model& model, const CacheOptions& cache, const TextVectorSpec& spec)
       : model_(model), cache_(cache), spec_(spec), pooler_(spec.pooling, model.spec().hidden_size) {}
 
-  /// vectors: [texts.size()][hidden_size].
+  /// vectors: [texts.size()][TextVectors::size].
   void run(std::span<const EncodedText> texts, float* vectors) {
     batch_.clear();
     while (states_.size() < texts.size()) states_.push_back(model_.make_state(cache_, spec_.most_tokens));
@@ -96,7 +96,7 @@ class TextRunner {
       pooler_.clear();
       pooler_.read(rows.first(text.ids.size() * size));
       rows = rows.subspan(text.ids.size() * size);
-      vectors = std::ranges::copy(pooler_.vector(spec_.normalized), vectors).out;
+      vectors = std::ranges::copy(pooler_.vector(model_.text_dense(), spec_.normalized), vectors).out;
     }
   }
 
@@ -122,7 +122,8 @@ TextVectors Model::embed(std::span<const std::string> texts, const EmbedOptions&
   vectors.most_tokens = std::min(vectors.most_tokens, context_length());
 
   const std::vector<EncodedText> encoded = encode_all(state_->tokenizer(), spec().causal, texts, vectors.most_tokens);
-  TextVectors result{.size = spec().hidden_size, .values = std::vector<float>(texts.size() * spec().hidden_size)};
+  const std::size_t size = state_->model.text_dense().output_size(spec().hidden_size);
+  TextVectors result{.size = size, .values = std::vector<float>(texts.size() * size)};
   for (const EncodedText& text : encoded) {
     result.tokens += text.ids.size();
     result.cut += text.cut ? 1 : 0;

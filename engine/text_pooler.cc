@@ -23,19 +23,26 @@ void TextPooler::clear() {
   std::ranges::fill(sums_, 0.0);
 }
 
-std::vector<float> TextPooler::vector(bool normalized) const {
+std::vector<float> TextPooler::vector(const model::TextDense& dense, bool normalized) const {
+  std::vector<double> values = sums_;
+  if (!dense.empty()) {
+    const double rows = pooling_ == Pooling::kMean ? static_cast<double>(rows_) : 1.0;
+    std::vector<float> passed;
+    for (const double sum : sums_) passed.push_back(static_cast<float>(sum / rows));
+    dense.apply(passed);
+    values.assign(passed.begin(), passed.end());
+  }
   double squares = 0;
-  for (const double sum : sums_) squares += sum * sum;
+  for (const double value : values) squares += value * value;
   if (!std::isfinite(squares) || squares == 0) {
     throw Error("embedding", "the model's output is not finite, or all zero");
   }
-  const double divisor = normalized                   ? std::sqrt(squares)
-                         : pooling_ == Pooling::kMean ? static_cast<double>(rows_)
-                                                      : 1.0;
-  std::vector<float> values;
-  values.reserve(sums_.size());
-  for (const double sum : sums_) values.push_back(static_cast<float>(sum / divisor));
-  return values;
+  const bool is_sum = dense.empty() && pooling_ == Pooling::kMean;
+  const double divisor = normalized ? std::sqrt(squares) : is_sum ? static_cast<double>(rows_) : 1.0;
+  std::vector<float> vector;
+  vector.reserve(values.size());
+  for (const double value : values) vector.push_back(static_cast<float>(value / divisor));
+  return vector;
 }
 
 }  // namespace ballast::engine

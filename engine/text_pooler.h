@@ -8,6 +8,7 @@
 
 #include "ballast/spec.h"
 #include "engine/sequence.h"
+#include "model/source/sentence_modules.h"
 
 namespace ballast::engine {
 
@@ -21,8 +22,9 @@ class TextPooler : public HiddenReader {
   /// Begins anew.
   void clear();
 
-  /// `normalized`: to a length of 1. Throws Error where hidden values were not finite.
-  std::vector<float> vector(bool normalized) const;
+  /// What has passed the model's dense modules, if it has any. `normalized`: to a length of 1. Throws Error where
+  /// hidden values were not finite.
+  std::vector<float> vector(const model::TextDense& dense, bool normalized) const;
 
  private:
   Pooling pooling_;

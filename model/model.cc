@@ -117,6 +117,7 @@ Model::Model(std::unique_ptr<ModelSource> source, FloatLayout layout, const Mode
       outer_(source_->spec(), parts_of(*source_, 0, layout)),
       rope_(source_->spec()) {
   source_->checkpoint().verify_checksums();
+  if (spec().text_vectors) text_dense_ = TextDense(source_->checkpoint().path(), *spec().text_vectors);
   experts_ = make_expert_cache(*source_, layout, options);
   const std::size_t layers = spec().layers.size();
   blocks_.resize(layers);

@@ -17,6 +17,7 @@
 #include "model/forward/forward.h"
 #include "model/outer_weights.h"
 #include "model/source/model_source.h"
+#include "model/source/sentence_modules.h"
 #include "model/weights.h"
 #include "text/tokenizer.h"
 
@@ -102,6 +103,9 @@ class Model {
   /// Rows of hidden values after the last norm, as an embedding of their tokens; valid until the workspace's next use.
   std::span<const float> normalized(std::span<const float> hidden, Workspace& workspace) const;
 
+  /// What pooled vectors of texts pass.
+  const TextDense& text_dense() const { return text_dense_; }
+
   /// Both, logits [all wanted][vocab_size]: without waking threads in between.
   void run(std::span<const SequenceTokens> batch, float* logits, Workspace& workspace) const;
 
@@ -144,6 +148,7 @@ class Model {
   std::vector<BlockWeights> blocks_;
   OuterWeights outer_;
   RopeTable rope_;
+  TextDense text_dense_;
 };
 
 /// A model's tokenizer, null when it has none. Throws Error when it has more ids than the embedding has rows.

@@ -140,7 +140,7 @@ class Explanation {
            .outcome = Outcome::kApplied,
            .into = {},
            .reason = "untied from the embedding, as the recipe asks: it takes the space of a matrix of its own"});
-    } else if (spec_.tied_embeddings) {
+    } else if (spec_.tied_embeddings && spec_.has_head) {
       add_kept("head", "it is the embedding; folds into it need a matrix of its own (--untie-head)");
     }
   }

@@ -178,6 +178,9 @@ FAMILIES = {
         max_position_embeddings=64, pad_token_id=0, bos_token_id=1, eos_token_id=1, cls_token_id=1, sep_token_id=1,
         local_attention=7, layer_types=["full_attention", "sliding_attention", "full_attention"], norm_bias=True,
         attention_bias=True, mlp_bias=True, classifier_bias=True)),
+    "embedding_gemma": ("Gemma3Text", "ForCausalLM", dict(
+        SMALL, head_dim=12, query_pre_attn_scalar=12, use_bidirectional_attention=True, sliding_window=7,
+        layer_types=["sliding_attention", "full_attention"])),
 }
 CONFIGURATIONS = {"qwen3_5_text": "Qwen3_5TextConfig"}  # where the class is not that of the whole model
 WHOLE_EXPERTS = ("mixtral",)  # all experts of a layer in one tensor, as newer checkpoints have them

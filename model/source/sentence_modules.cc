@@ -1,17 +1,23 @@
 #include "model/source/sentence_modules.h"
 
+#include <algorithm>
 #include <array>
-#include <string>
+#include <cmath>
+#include <cstdint>
 #include <string_view>
 #include <utility>
 
+#include "ballast/error.h"
 #include "files/json_reader.h"
 #include "files/mapped_file.h"
+#include "files/safetensors/safetensors_file.h"
 #include "files/strict_json.h"
 
 namespace ballast::model {
 
 namespace {
+
+constexpr const char* kModulesFile = "modules.json";
 
 constexpr std::array<std::pair<std::string_view, Pooling>, 3> kSentencePoolings{
     {{"cls", Pooling::kFirst}, {"mean", Pooling::kMean}, {"lasttoken", Pooling::kLast}}};
@@ -58,25 +64,158 @@ std::size_t read_most_tokens(const std::filesystem::path& directory) {
   return file.reader().has("max_seq_length") ? file.reader().size("max_seq_length") : 0;
 }
 
-}  // namespace
+/// The last part of its class's name.
+std::string module_kind(const files::JsonReader& module) {
+  const std::string type = module.text("type");
+  return type.substr(type.rfind('.') + 1);
+}
 
-std::optional<TextVectorSpec> read_sentence_modules(const std::filesystem::path& directory) {
-  const std::filesystem::path path = directory / "modules.json";
-  if (!std::filesystem::exists(path)) return {};
-  const ConfigFile file(path);
-  TextVectorSpec spec{.pooling = Pooling::kMean, .normalized = false, .most_tokens = read_most_tokens(directory)};
-  for (const files::JsonReader& module : file.reader().elements()) {
-    const std::string type = module.text("type");
-    const std::string_view name = std::string_view(type).substr(type.rfind('.') + 1);
-    if (name == "Pooling") {
-      spec.pooling = read_sentence_pooling(ConfigFile(directory / module.text("path") / "config.json").reader());
-    } else if (name == "Normalize") {
-      spec.normalized = true;
-    } else if (name != "Transformer") {
-      module.fail("type", "'" + type + "' is not supported; supported: Transformer, Pooling, Normalize");
+/// The folder of a module's files. As they are copied with the model, it lies beside modules.json.
+std::string read_folder(const files::JsonReader& module) {
+  const std::string folder = module.text("path");
+  const bool plain = !folder.empty() && folder != "." && folder != ".." && folder.find('/') == std::string::npos;
+  if (!plain) module.fail("path", "'" + folder + "' is no folder beside this file");
+  return folder;
+}
+
+TextDenseSpec read_dense(const std::filesystem::path& directory, const std::string& folder) {
+  const ConfigFile file(directory / folder / "config.json");
+  const files::JsonReader config = file.reader();
+  TextDenseSpec dense{.folder = folder,
+                      .inputs = config.size("in_features"),
+                      .outputs = config.size("out_features"),
+                      .bias = config.flag("bias", true)};
+  const std::string function = config.text("activation_function", "torch.nn.modules.activation.Tanh");
+  const std::string name = function.substr(function.rfind('.') + 1);
+  dense.tanh = name == "Tanh";
+  if (!dense.tanh && name != "Identity") {
+    config.fail("activation_function", "'" + function + "' is not supported; supported: Identity, Tanh");
+  }
+  for (const char* field : {"module_input_name", "module_output_name"}) {
+    const std::string read = config.text(field, "sentence_embedding");
+    if (read != "sentence_embedding") {
+      config.fail(field, "'" + read + "' is not supported; supported: sentence_embedding");
     }
   }
-  return spec;
+  return dense;
+}
+
+constexpr const char* kDenseFile = "model.safetensors";
+
+/// A tensor of a dense module, in floats.
+std::vector<float> read_tensor(const files::SafetensorsFile& file, const char* name, const Shape& shape) {
+  const TensorView& view = file.tensor(name);
+  const std::string context = file.path().string() + ": " + name;
+  if (view.shape != shape) {
+    throw Error(context,
+                "has shape " + shape_string(view.shape) + ", the module's config.json gives " + shape_string(shape));
+  }
+  std::vector<float> values(static_cast<std::size_t>(element_count(shape)));
+  files::decode_floats(view, context, values.data());
+  return values;
+}
+
+Linear read_dense_linear(const std::filesystem::path& directory, const TextDenseSpec& spec) {
+  const files::SafetensorsFile file(directory / spec.folder / kDenseFile);
+  const auto outputs = static_cast<std::int64_t>(spec.outputs);
+  Linear linear;
+  linear.name = spec.folder;
+  FloatMatrixHolder holder;
+  holder.owned = read_tensor(file, "linear.weight", {outputs, static_cast<std::int64_t>(spec.inputs)});
+  holder.matrix = {
+      .data = holder.owned.data(), .type = kernels::FloatType::kF32, .rows = spec.outputs, .cols = spec.inputs};
+  linear.weights = std::move(holder);
+  if (spec.bias) linear.bias = read_tensor(file, "linear.bias", {outputs});
+  return linear;
+}
+
+/// Modules of a directory, in their order.
+class ModuleReader {
+ public:
+  explicit ModuleReader(const std::filesystem::path& directory)
+      : directory_(directory), spec_{.normalized = false, .most_tokens = read_most_tokens(directory)} {}
+
+  void read(const files::JsonReader& module) {
+    const std::string name = module_kind(module);
+    if (name == "Pooling") {
+      spec_.pooling = read_sentence_pooling(ConfigFile(directory_ / module.text("path") / "config.json").reader());
+      pooling_ = module;
+    } else if (name == "Dense") {
+      if (!pooling_ || spec_.normalized) module.fail("type", "a Dense module must follow Pooling, before Normalize");
+      read_folder(*pooling_);
+      spec_.dense.push_back(read_dense(directory_, read_folder(module)));
+    } else if (name == "Normalize") {
+      spec_.normalized = true;
+    } else if (name != "Transformer") {
+      module.fail("type",
+                  "'" + module.text("type") + "' is not supported; supported: Transformer, Pooling, Dense, Normalize");
+    }
+  }
+
+  TextVectorSpec spec() const { return spec_; }
+
+ private:
+  std::filesystem::path directory_;
+  TextVectorSpec spec_;
+  std::optional<files::JsonReader> pooling_;
+};
+
+}  // namespace
+
+std::optional<TextVectorSpec> read_sentence_modules(const std::filesystem::path& directory, std::size_t hidden_size) {
+  const std::filesystem::path path = directory / kModulesFile;
+  if (!std::filesystem::exists(path)) return {};
+  const ConfigFile file(path);
+  ModuleReader reader(directory);
+  for (const files::JsonReader& module : file.reader().elements()) reader.read(module);
+  std::size_t size = hidden_size;
+  for (const TextDenseSpec& dense : reader.spec().dense) {
+    if (dense.inputs != size) {
+      throw Error((directory / dense.folder / "config.json").string(),
+                  "in_features: is " + std::to_string(dense.inputs) + ", the vectors before it have " +
+                      std::to_string(size) + " values");
+    }
+    size = dense.outputs;
+  }
+  return reader.spec();
+}
+
+std::vector<std::filesystem::path> dense_module_files(const std::filesystem::path& directory,
+                                                      const TextVectorSpec& spec) {
+  if (spec.dense.empty()) return {};
+  std::vector<std::filesystem::path> files = {kModulesFile};
+  for (const char* name : {"sentence_bert_config.json", "config_sentence_transformers.json"}) {
+    if (std::filesystem::exists(directory / name)) files.emplace_back(name);
+  }
+  const auto add = [&](const std::filesystem::path& file) {
+    if (std::ranges::find(files, file) == files.end()) files.push_back(file);
+  };
+  const ConfigFile modules(directory / kModulesFile);
+  for (const files::JsonReader& module : modules.reader().elements()) {
+    if (module_kind(module) == "Pooling") add(std::filesystem::path(read_folder(module)) / "config.json");
+  }
+  for (const TextDenseSpec& dense : spec.dense) {
+    add(std::filesystem::path(dense.folder) / "config.json");
+    add(std::filesystem::path(dense.folder) / kDenseFile);
+  }
+  return files;
+}
+
+TextDense::TextDense(const std::filesystem::path& directory, const TextVectorSpec& spec) : specs_(spec.dense) {
+  for (const TextDenseSpec& dense : specs_) linears_.push_back(read_dense_linear(directory, dense));
+}
+
+void TextDense::apply(std::vector<float>& vector) const {
+  kernels::QuantizedActivations scratch;
+  for (std::size_t i = 0; i < specs_.size(); ++i) {
+    std::vector<float> result(specs_[i].outputs);
+    const LinearOutput output[] = {{&linears_[i], result.data(), result.size()}};
+    model::apply(output, LinearRows(vector.data(), vector.size()), 1, scratch);
+    if (specs_[i].tanh) {
+      for (float& value : result) value = std::tanh(value);
+    }
+    vector = std::move(result);
+  }
 }
 
 }  // namespace ballast::model

@@ -9,6 +9,7 @@
 #include "calib/calibration_samples.h"
 #include "calib/prefix.h"
 #include "model/source/prefix.h"
+#include "model/source/sentence_modules.h"
 #include "text/tokenizer.h"
 #include "text/tokenizer_check.h"
 
@@ -39,6 +40,7 @@ ConversionInputs::ConversionInputs(std::filesystem::path model, const ConvertOpt
   }
   check_recipe();
   check_tokenizer();
+  check_text_vectors();
   calibration_.prefix = recipe().prefix;
   calibration_.state_folder.clear();
   prefix_ = calib::fixed_prefix(source_, recipe().prefix);
@@ -52,6 +54,7 @@ void ConversionInputs::check_recipe() const {
   if (chooses_formats() && recipe().activations == Recipe::Activations::kInt8 && !recipe().activation_groups) {
     throw Error("target size", "needs scales of activations per token and group: formats are weighed with these");
   }
+  if (recipe().untie_head && !source_.spec().has_head) throw Error("untie_head", model_.string() + " has no head");
   if (options_.calibration.samples == 0) throw Error("samples", "must be at least 1");
 }
 
@@ -60,6 +63,11 @@ void ConversionInputs::check_tokenizer() const {
   const auto tokenizer = text::load_tokenizer(source_.checkpoint());
   if (tokenizer == nullptr) return;  // tiny test models have none
   text::check_tokenizer(*tokenizer, source_.spec().vocab_size, source_.config(), model_.string());
+}
+
+/// What is copied as it is would fail only when somebody uses it.
+void ConversionInputs::check_text_vectors() const {
+  if (source_.spec().text_vectors) model::TextDense(source_.checkpoint().path(), *source_.spec().text_vectors);
 }
 
 /// For more than finding the prefix.

@@ -64,6 +64,7 @@ class ConversionInputs {
  private:
   void check_recipe() const;
   void check_tokenizer() const;
+  void check_text_vectors() const;
   bool uses_statistics() const;
   bool needs_statistics() const;
   void check_prefix_of_statistics();

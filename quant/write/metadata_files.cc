@@ -8,6 +8,7 @@
 #include "files/atomic_output.h"
 #include "model/source/prefix.h"
 #include "model/source/quantization_config.h"
+#include "model/source/sentence_modules.h"
 #include "model/source/written_spec.h"
 #include "text/tokenizer.h"
 
@@ -53,6 +54,24 @@ json config_of(const ModelMetadata& metadata, const QuantizedModules& quantized,
   return config;
 }
 
+void copy_beside(const std::filesystem::path& source, const std::filesystem::path& copy) {
+  std::error_code error;
+  std::filesystem::copy_file(source, copy, error);
+  if (error) throw Error(copy.string(), error.message());
+}
+
+/// The modules that pooled vectors of texts pass, as they are.
+void write_dense_modules(const ModelMetadata& metadata, const std::filesystem::path& directory) {
+  if (!metadata.spec.text_vectors) return;
+  const std::filesystem::path& original = metadata.original.path();
+  for (const std::filesystem::path& file : model::dense_module_files(original, *metadata.spec.text_vectors)) {
+    std::error_code error;
+    std::filesystem::create_directories((directory / file).parent_path(), error);
+    if (error) throw Error((directory / file).parent_path().string(), error.message());
+    copy_beside(original / file, directory / file);
+  }
+}
+
 void write_tokenizer(const files::Checkpoint& original, const std::filesystem::path& directory) {
   if (original.kind() == files::Checkpoint::Kind::kGguf) {
     const auto tokenizer = text::load_tokenizer(original);
@@ -65,9 +84,7 @@ void write_tokenizer(const files::Checkpoint& original, const std::filesystem::p
   for (const char* name : kTokenizerFiles) {
     const std::filesystem::path source = original.path() / name;
     if (!std::filesystem::exists(source)) continue;
-    std::error_code error;
-    std::filesystem::copy_file(source, directory / name, error);
-    if (error) throw Error((directory / name).string(), error.message());
+    copy_beside(source, directory / name);
   }
 }
 
@@ -78,6 +95,7 @@ void write_metadata_files(const ModelMetadata& metadata, const QuantizedModules&
   files::write_file_atomically(directory / "config.json", config_of(metadata, quantized, dtype).dump(2) + "\n", false);
   files::write_file_atomically(directory / "recipe.json", recipe_json(metadata.recipe), false);
   write_tokenizer(metadata.original, directory);
+  write_dense_modules(metadata, directory);
 }
 
 }  // namespace ballast::quant

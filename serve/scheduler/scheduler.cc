@@ -399,7 +399,8 @@ void Scheduler::end_prompt(const Share& share) {
     prefix_cache_.insert(share.choice->tokens, request.request.salt, share.choice->sequence->state());
     share.choice->shares_last_page = true;
   }
-  if (share.embeds()) request.listener->on_embedded(request.embedder->vector(/*normalized=*/true));
+  if (share.embeds())
+    request.listener->on_embedded(request.embedder->vector(loaded_.model.text_dense(), /*normalized=*/true));
   if (!share.scores()) return;
   request.scorer->check();
   request.listener->on_prompt_scored(std::move(request.scorer->scores()));

@@ -4,11 +4,15 @@
 
 #include <cmath>
 #include <cstddef>
+#include <limits>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "ballast/convert.h"
 #include "ballast/model.h"
 #include "error_message.h"
 #include "temporary_directory.h"
@@ -22,6 +26,7 @@ using test::Contains;
 using test::error_message;
 using test::TemporaryDirectory;
 
+constexpr CacheOptions::Type kExactCache = CacheOptions::Type::kF32;
 constexpr std::size_t kWords = 262;  // of the tiny tokenizer
 
 /// The golden encoder as encoders of texts are published: no head, and no "bert." before its names.
@@ -139,10 +144,148 @@ TEST_CASE("modules that make something else of a text are refused") {
   CHECK(refusal() == Contains("several kinds of pooling"));
   write_modules(path, nlohmann::json::object(), true, 64);
   CHECK(refusal() == Contains("says no kind of pooling"));
-  test::write_file(path / "modules.json", R"([{"path": "2_Dense", "type": "sentence_transformers.models.Dense"}])");
-  CHECK(refusal() == Contains("'sentence_transformers.models.Dense' is not supported"));
+  test::write_file(path / "modules.json", R"([{"path": "2_CNN", "type": "sentence_transformers.models.CNN"}])");
+  CHECK(refusal() == Contains("'sentence_transformers.models.CNN' is not supported; supported: Transformer, Pooling"));
   test::write_file(path / "modules.json", "[{");
   CHECK(refusal() == Contains("modules.json"));
+}
+
+/// Two dense modules, 32 to 5 with a bias and Tanh and 5 to 3 without, between Pooling and Normalize.
+struct DenseFiles {
+  std::filesystem::path path;
+  Tensor first = {.shape = {5, 32}, .values = std::vector<float>(160)};
+  Tensor bias = {.shape = {5}, .values = {0.1F, -0.2F, 0.3F, 0.0F, 0.5F}};
+  Tensor second = {.shape = {3, 5}, .values = std::vector<float>(15)};
+
+  explicit DenseFiles(std::filesystem::path model) : path(std::move(model)) {
+    for (std::size_t i = 0; i < first.values.size(); ++i) first.values[i] = 0.1F * static_cast<float>(i * 37 % 19) - 1;
+    for (std::size_t i = 0; i < second.values.size(); ++i) second.values[i] = static_cast<float>(i * 5 % 7) - 3;
+    write_modules(path, {{"pooling_mode", "mean"}}, false, 64);
+    write_list({"Transformer", "Pooling", "Dense", "Dense", "Normalize"});
+    write_config("2", {{"in_features", 32},
+                       {"out_features", 5},
+                       {"bias", true},
+                       {"activation_function", "torch.nn.modules.activation.Tanh"}});
+    write_config("3", {{"in_features", 5},
+                       {"out_features", 3},
+                       {"bias", false},
+                       {"activation_function", "torch.nn.modules.linear.Identity"}});
+    write_tensors("2", {{"linear.weight", first}, {"linear.bias", bias}});
+    write_tensors("3", {{"linear.weight", second}});
+  }
+
+  void write_list(const std::vector<std::string>& kinds) const {
+    nlohmann::json modules = nlohmann::json::array();
+    for (std::size_t i = 0; i < kinds.size(); ++i) {
+      const std::string folder = kinds[i] == "Pooling" ? "1_Pooling" : std::to_string(i);
+      modules.push_back({{"path", i == 0 ? "" : folder}, {"type", "sentence_transformers.models." + kinds[i]}});
+    }
+    test::write_file(path / "modules.json", modules.dump());
+  }
+  void write_config(const char* folder, const nlohmann::json& config) const {
+    std::filesystem::create_directories(path / folder);
+    test::write_file(path / folder / "config.json", config.dump());
+  }
+  void write_tensors(const char* folder, const std::map<std::string, Tensor>& tensors) const {
+    test::write_file(path / folder / "model.safetensors", test::float_tensors_bytes(tensors));
+  }
+
+  /// What the modules make of a pooled vector.
+  std::vector<double> pass(const std::vector<float>& pooled) const {
+    std::vector<double> hidden(bias.values.begin(), bias.values.end());
+    for (std::size_t i = 0; i < 160; ++i) hidden[i / 32] += double{first.values[i]} * pooled[i % 32];
+    std::vector<double> vector(3, 0.0);
+    for (std::size_t i = 0; i < 15; ++i) vector[i / 5] += double{second.values[i]} * std::tanh(hidden[i % 5]);
+    return vector;
+  }
+};
+
+TEST_CASE("dense modules follow pooling, also after a conversion") {
+  const TemporaryDirectory directory;
+  const std::filesystem::path path = published_encoder().write(directory / "m");
+  const std::vector<float> pooled = hidden_values(Model(path), "abcd", Pooling::kMean);
+  const DenseFiles files(path);
+  std::vector<double> expected = files.pass(pooled);
+  double squares = 0;
+  for (const double value : expected) squares += value * value;
+  ConvertOptions options;
+  options.recipe = recipe_for_scheme("f32");
+  convert(path, directory / "out", options);
+  for (const std::filesystem::path& place : {path, directory / "out"}) {
+    CAPTURE(place);
+    const Model model(place);
+    CHECK(model.spec().text_vectors->dense.size() == 2);
+    const TextVectors vectors = model.embed(std::vector<std::string>{"abcd", "ab"}, {.cache_type = kExactCache});
+    REQUIRE(vectors.size == 3);
+    REQUIRE(vectors.values.size() == 6);
+    for (std::size_t i = 0; i < 3; ++i) {
+      CHECK(vectors.values[i] == doctest::Approx(expected[i] / std::sqrt(squares)).epsilon(1e-4));
+    }
+    const TextVectors free =
+        model.embed(std::vector<std::string>{"abcd"}, {.normalized = false, .cache_type = kExactCache});
+    for (std::size_t i = 0; i < 3; ++i) CHECK(free.values[i] == doctest::Approx(expected[i]).epsilon(1e-4));
+  }
+  std::filesystem::remove(directory / "out" / "modules.json");
+  CHECK(error_message([&] { const Model model(directory / "out"); }) ==
+        Contains("dense_modules: says 2, but modules.json beside it names 0"));
+}
+
+TEST_CASE("broken dense modules are refused by file and field, before a conversion too") {
+  const TemporaryDirectory directory;
+  const DenseFiles files(published_encoder().write(directory / "m"));
+  const auto refusal = [&] {
+    ConvertOptions options;
+    options.recipe = recipe_for_scheme("f32");
+    const std::string message = error_message([&] { convert(files.path, directory / "out", options); });
+    CHECK(!std::filesystem::exists(directory / "out"));
+    return message;
+  };
+  SUBCASE("an order that sentence-transformers would not run") {
+    files.write_list({"Transformer", "Pooling", "Normalize", "Dense"});
+    CHECK(refusal() == Contains("modules.json[3].type: a Dense module must follow Pooling, before Normalize"));
+    files.write_list({"Transformer", "Dense", "Pooling"});
+    CHECK(refusal() == Contains("a Dense module must follow Pooling"));
+  }
+  SUBCASE("a folder elsewhere") {
+    test::write_file(files.path / "modules.json",
+                     R"([{"path": "1_Pooling", "type": "Pooling"}, {"path": "../2", "type": "Dense"}])");
+    CHECK(refusal() == Contains("modules.json[1].path: '../2' is no folder beside this file"));
+  }
+  SUBCASE("sizes that do not meet") {
+    files.write_config("3", {{"in_features", 6}, {"out_features", 3}});
+    CHECK(refusal() == Contains("in_features: is 6, the vectors before it have 5 values"));
+  }
+  SUBCASE("another activation or input") {
+    files.write_config("3", {{"in_features", 5}, {"out_features", 3}, {"activation_function", "torch.nn.ELU"}});
+    CHECK(refusal() == Contains("activation_function: 'torch.nn.ELU' is not supported; supported: Identity, Tanh"));
+    files.write_config("3", {{"in_features", 5}, {"out_features", 3}, {"module_input_name", "token_embeddings"}});
+    CHECK(refusal() == Contains("module_input_name: 'token_embeddings' is not supported"));
+  }
+  SUBCASE("a tensor of another shape, or none") {
+    files.write_tensors("3", {{"linear.weight", files.first}});
+    CHECK(refusal() == Contains("linear.weight: has shape [5, 32], the module's config.json gives [3, 5]"));
+    files.write_tensors("3", {{"weight", files.second}});
+    CHECK(refusal() == Contains("linear.weight"));
+  }
+  SUBCASE("a weight that is not finite") {
+    DenseFiles broken = files;
+    broken.second.values[7] = std::numeric_limits<float>::infinity();
+    broken.write_tensors("3", {{"linear.weight", broken.second}});
+    CHECK(refusal() == Contains("linear.weight: element [1, 2] is infinite"));
+  }
+  SUBCASE("no weights") {
+    std::filesystem::remove(files.path / "3" / "model.safetensors");
+    CHECK(refusal() == Contains("model.safetensors"));
+  }
+}
+
+TEST_CASE("a model without a head has none to untie") {
+  const TemporaryDirectory directory;
+  ConvertOptions options;
+  options.recipe = recipe_for_scheme("f32");
+  options.recipe.untie_head = true;
+  const std::filesystem::path path = published_encoder().write(directory / "m");
+  CHECK(error_message([&] { convert(path, directory / "out", options); }) == Contains("has no head"));
 }
 
 TEST_CASE("what has no tokens has no vector, and a model without a head no logits") {

@@ -75,7 +75,7 @@ inline constexpr std::array kGoldenDecoders = {"llama",
                                                "command_r_plus",
                                                "afmoe",
                                                "llama4_text"};
-inline constexpr std::array kGoldenEncoders = {"bert", "modernbert"};
+inline constexpr std::array kGoldenEncoders = {"bert", "modernbert", "embedding_gemma"};
 
 /// Golden GGUF files; each has a directory of its family beside it.
 inline constexpr std::array kGoldenGgufs = {"llama", "qwen2", "qwen3", "gpt2", "qwen3_moe", "gemma3_text"};

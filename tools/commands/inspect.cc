@@ -70,7 +70,8 @@ std::string windows_of(const ModelSpec& spec) {
     widest = std::max(widest, window);
   }
   if (layers == 0) return "";
-  const std::string line = ", window of " + report::count(widest) + " tokens";
+  const std::string sides = spec.causal ? "" : " to either side";
+  const std::string line = ", window of " + report::count(widest) + " tokens" + sides;
   return layers < spec.layers.size() ? line + " in " + std::to_string(layers) + " layers" : line;
 }
 

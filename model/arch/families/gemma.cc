@@ -1,14 +1,17 @@
 // Gemma 1, 2 and the text models of Gemma 3: gains stored minus one, scaled embeddings, GELU in the gate. Gemma 2 and 3
 // also normalize what attention and MLP return and have layers with a window; 2 caps scores and logits; 3 normalizes
-// queries and keys, and its layers with a window have a rotation of their own. VaultGemma is Gemma 2 without norms of
-// what attention and MLP return.
+// queries and keys, and its layers with a window have a rotation of their own; EmbeddingGemma is such a model whose
+// tokens see both ways, without a head. VaultGemma is Gemma 2 without norms of what attention and MLP return.
 #include "model/arch/families/gemma.h"
 
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "model/arch/architectures.h"
 #include "model/arch/gguf_config.h"
@@ -18,19 +21,24 @@ namespace ballast::model {
 
 namespace {
 
+// Models without a head are published without the beginning of names.
+constexpr std::array<std::string_view, 1> kNoPrefix = {""};
+
 // Every so many layers one sees everything.
 constexpr std::size_t kGemma2Pattern = 2;
 constexpr std::size_t kGemma3Pattern = 6;
 
-DecoderConfig describe_causal(const files::JsonReader& config, const LlamaLineDefaults& defaults) {
-  if (config.flag("use_bidirectional_attention", false)) {
-    config.fail("use_bidirectional_attention", "true is not supported");
-  }
-  return read_gemma_line(config, defaults);
+bool sees_both_ways(const files::JsonReader& config) {
+  return config.flag("use_bidirectional_attention", false);
+}
+
+void refuse_both_ways(const files::JsonReader& config) {
+  if (sees_both_ways(config)) config.fail("use_bidirectional_attention", "true is not supported");
 }
 
 ModelSpec describe_gemma(const files::JsonReader& config) {
-  DecoderConfig decoder = describe_causal(config, {.context = 8192,
+  refuse_both_ways(config);
+  DecoderConfig decoder = read_gemma_line(config, {.context = 8192,
                                                    .tied_embeddings = true,
                                                    .activation = "gelu_pytorch_tanh",
                                                    .heads = {.kv_heads = 16, .head_size = 256}});
@@ -41,7 +49,7 @@ ModelSpec describe_gemma(const files::JsonReader& config) {
 
 // What Gemma 2, 3 and VaultGemma have in common.
 DecoderConfig describe_with_windows(const files::JsonReader& config, std::size_t context) {
-  DecoderConfig decoder = describe_causal(
+  DecoderConfig decoder = read_gemma_line(
       config, {.context = context, .tied_embeddings = true, .heads = {.kv_heads = 4, .head_size = 256}});
   decoder.mlp.activation = read_activation(config, "hidden_activation", "gelu_pytorch_tanh");
   decoder.attention.scale = 1.0 / std::sqrt(config.positive("query_pre_attn_scalar", 256));
@@ -50,6 +58,7 @@ DecoderConfig describe_with_windows(const files::JsonReader& config, std::size_t
 
 // Gemma 2, but for its norms.
 ModelSpec describe_capped(const files::JsonReader& config) {
+  refuse_both_ways(config);
   DecoderConfig decoder = describe_with_windows(config, 8192);
   decoder.attention.score_cap = read_gemma_cap(config, "attn_logit_softcapping", 50.0);
   decoder.spec.logit_cap = read_gemma_cap(config, "final_logit_softcapping", 30.0);
@@ -72,8 +81,15 @@ void set_layer_attention(const files::JsonReader& config, ModelSpec& spec) {
                                             {.theta = config.positive("rope_theta", 1e6)}, "rope_scaling");
   const RopeSpec local = read_rope_of_type(config, "sliding_attention", head_size,
                                            {.theta = config.positive("rope_local_base_freq", 1e4)});
-  set_layer_types(read_sliding_layers(config, spec.layers.size(), kGemma3Pattern), read_window(config, 4096), local,
-                  global, spec);
+  // An encoder's window is shared out to both sides.
+  const std::size_t window = spec.causal ? read_window(config, 4096) : read_window(config, 4096) / 2 + 1;
+  set_layer_types(read_sliding_layers(config, spec.layers.size(), kGemma3Pattern), window, local, global, spec);
+}
+
+/// Whether the class that wrote the checkpoint gives hidden values.
+bool is_headless(const files::JsonReader& config) {
+  if (!config.has("architectures")) return false;
+  return config.at("architectures").strings() == std::vector<std::string>{"Gemma3TextModel"};
 }
 
 ModelSpec describe_gemma3(const files::JsonReader& config) {
@@ -82,6 +98,11 @@ ModelSpec describe_gemma3(const files::JsonReader& config) {
   decoder.attention.query_key_norm = true;
   decoder.spec.logit_cap = read_gemma_cap(config, "final_logit_softcapping", 0.0);
   if (config.has("attn_logit_softcapping")) config.fail("attn_logit_softcapping", "is not supported");
+  if (sees_both_ways(config)) {
+    decoder.spec.causal = false;
+    decoder.spec.has_head = !is_headless(config);
+    if (!decoder.spec.has_head) decoder.spec.tied_embeddings = true;
+  }
   ModelSpec spec = decoder.finish();
   set_layer_attention(config, spec);
   return spec;
@@ -134,6 +155,11 @@ nlohmann::json gemma3_from_gguf(const files::GgufFile& file) {
   return config;
 }
 
+ModelSpec describe_gemma3_decoder(const files::JsonReader& config) {
+  refuse_both_ways(config);
+  return describe_gemma3(config);
+}
+
 ModelSpec describe_gemma3_with_images(const files::JsonReader& config) {
   return describe_gemma_text(config,
                              {{"num_hidden_layers", 26},
@@ -141,7 +167,7 @@ ModelSpec describe_gemma3_with_images(const files::JsonReader& config) {
                               {"num_attention_heads", 8},
                               {"intermediate_size", 9216},
                               {"vocab_size", 262208}},
-                             describe_gemma3);
+                             describe_gemma3_decoder);
 }
 
 }  // namespace
@@ -209,6 +235,8 @@ constinit const Architecture kGemma3Text = {
     .names = kGemmaNames,
     .describe = describe_gemma3,
     .config_from_gguf = gemma3_from_gguf,
+    .prefix = "model.",
+    .other_prefixes = kNoPrefix,
 };
 
 constinit const Architecture kGemma3 = {

@@ -166,8 +166,22 @@ TEST_CASE("what a Gemma 3 with images does not say of its text model its configu
   CHECK(test::refusal_of_field(config, "text_config", nullptr) == "config.json: text_config: missing");
 }
 
+TEST_CASE("Gemma 3 that sees both ways shares its window out to both sides and may lack a head") {
+  json config = with_field(config_of("gemma3_text"), "use_bidirectional_attention", true);
+  config["sliding_window"] = 512;
+  const ModelSpec with_head = described(config);
+  CHECK(!with_head.causal);
+  CHECK(with_head.has_head);
+  CHECK(with_head.layers[0].attention()->window == 257);
+  config["architectures"] = {"Gemma3TextModel"};
+  CHECK(!described(config).has_head);
+  config["use_bidirectional_attention"] = false;
+  CHECK(described(config).has_head);
+  CHECK(described(config).layers[0].attention()->window == 512);
+}
+
 TEST_CASE("Gemma's settings that are not supported are refused by field") {
-  for (const char* type : {"gemma", "gemma2", "gemma3_text"}) {
+  for (const char* type : {"gemma", "gemma2", "vaultgemma"}) {
     CHECK(test::refusal_of_field(config_of(type), "use_bidirectional_attention", true) ==
           "config.json: use_bidirectional_attention: true is not supported");
   }
