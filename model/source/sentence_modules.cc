@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "ballast/error.h"
+#include "files/checkpoint.h"
 #include "files/json_reader.h"
 #include "files/mapped_file.h"
 #include "files/safetensors/safetensors_file.h"

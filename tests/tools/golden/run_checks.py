@@ -6,7 +6,7 @@ import re
 from golden import shapes
 from golden.suite import PROGRESS, Suite
 
-CONTINUATION = "ZSrrrrrSSrrdSSSrrrDSSSrr\n"  # of phi, to "the cat"
+CONTINUATION = "  vfmmdfmm.d  vfdmdv bsd\n"  # of phi, to "the cat"
 TIMING = r"prompt: \d+ tokens?, [\d.]+ tokens/s; generated: \d+ tokens?(, [\d.]+ tokens/s)?" + \
     r"(; drafted: \d+ tokens?, [\d.]+ % accepted)?\n"
 
@@ -21,8 +21,8 @@ def check_continuation(suite: Suite) -> None:
     suite.same("-q tells the text alone", (quiet.out, quiet.err), (run.out, ""))
     piped = suite.succeeds("run", "phi", "-p", "-", *flags[4:], "-q", stdin="the cat")
     suite.same("-p - reads the prompt from standard input", piped.out, run.out)
-    stopped = suite.succeeds(*flags, "-q", "--stop", "SS")
-    suite.same("--stop ends before its text", stopped.out, "ZSrrrrr\n")
+    stopped = suite.succeeds(*flags, "-q", "--stop", "dv")
+    suite.same("--stop ends before its text", stopped.out, "  vfmmdfmm.d  vfdm\n")
     sampled = [suite.succeeds(*flags, "-q", "--temperature", 1, "--seed", seed).out for seed in (1, 1, 2)]
     suite.check("a seed makes sampling repeatable", sampled[0] == sampled[1] != sampled[2], sampled)
     suite.same("the most likely token alone is no choice", suite.succeeds(
@@ -30,7 +30,7 @@ def check_continuation(suite: Suite) -> None:
     rolling = suite.succeeds("run", "phi", "-p", "the cat", "-n", 200, "--window", 16, "--sinks", 2)
     suite.check("a rolling cache goes on beyond the context", "generated: 200 tokens" in rolling.err, rolling)
     full = suite.succeeds("run", "phi", "-p", "the cat", "-n", 200)
-    suite.check("without one, generation ends with the context", "generated: 56 tokens" in full.err, full)
+    suite.check("without one, generation ends with the context", "generated: 55 tokens" in full.err, full)
 
 
 
@@ -106,7 +106,7 @@ def check_chat(suite: Suite) -> None:
     suite.check("a special token in a message is text", tokens[2] > tokens[0] + 2, tokens)
     (suite.work / "bare.jinja").write_text("{{ messages[-1].content }}", encoding="utf-8")
     bare = suite.succeeds("run", "phi", "--chat", "--chat-template", "bare.jinja", "-p", "a", "-n", 1)
-    suite.same("another chat template takes the place of the model's", re.search(r"prompt: (\d+) token", bare.err)[1], "1")
+    suite.same("another chat template takes the place of the model's", re.search(r"prompt: (\d+) token", bare.err)[1], "2")
     for name, wrong in (("a chat template that is not there", ("--chat", "--chat-template", "missing.jinja")),
                         ("a chat template without a chat", ("--chat-template", "bare.jinja")),
                         ("arguments of a template that are no object", ("--chat", "--template-args", "[]")),
