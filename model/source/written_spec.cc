@@ -66,6 +66,7 @@ void read_text_vectors(const files::JsonReader& config, ModelSpec& spec) {
 nlohmann::json written_spec(const ModelSpec& spec) {
   nlohmann::json biases = nlohmann::json::object();
   for (const BiasField& field : kBiases) biases[field.name] = spec.biases.*field.flag;
+  if (!spec.head_transform) biases.erase("head_transform");
   nlohmann::json written = {{"version", kVersion},
                             {"norm", spec.norm.kind == NormSpec::Kind::kRms ? "rms" : "layer"},
                             {"norm_bias", spec.norm.bias},
