@@ -142,17 +142,43 @@ def word_piece(texts, vocab_size, lowercase):
     return tokenizer
 
 
-def write_gguf(path, proto):
+def write_gguf(path, proto, model="llama"):
+    """`model`: "llama" for a BPE, "t5" for a unigram model with its rules for characters and spaces."""
     import gguf
 
-    writer = gguf.GGUFWriter(path, "llama")
-    writer.add_tokenizer_model("llama")
+    writer = gguf.GGUFWriter(path, model)
+    writer.add_tokenizer_model(model)
     writer.add_token_list([p.piece for p in proto.pieces])
     writer.add_token_scores([p.score for p in proto.pieces])
     writer.add_token_types([p.type for p in proto.pieces])
     writer.add_bos_token_id(proto.trainer_spec.bos_id)
     writer.add_eos_token_id(proto.trainer_spec.eos_id)
     writer.add_unk_token_id(proto.trainer_spec.unk_id)
+    if model == "t5":
+        writer.add_add_space_prefix(proto.normalizer_spec.add_dummy_prefix)
+        writer.add_remove_extra_whitespaces(proto.normalizer_spec.remove_extra_whitespaces)
+        writer.add_precompiled_charsmap(proto.normalizer_spec.precompiled_charsmap)
+    write_metadata(writer)
+
+
+def write_word_piece_gguf(path, tokenizer):
+    """As llama.cpp's converter does it: what begins a word is marked, not what goes on."""
+    import gguf
+
+    special = {token.content for token in tokenizer.get_added_tokens_decoder().values()}
+    tokens = [tokenizer.id_to_token(i) for i in range(tokenizer.get_vocab_size())]
+    writer = gguf.GGUFWriter(path, "bert")
+    writer.add_tokenizer_model("bert")
+    writer.add_token_list([token if token in special else token[2:] if token.startswith("##") else SPACE_MARK + token
+                           for token in tokens])
+    writer.add_token_types([3 if token in special else 1 for token in tokens])
+    writer.add_bos_token_id(tokens.index("[CLS]"))
+    writer.add_sep_token_id(tokens.index("[SEP]"))
+    writer.add_unk_token_id(tokens.index("[UNK]"))
+    write_metadata(writer)
+
+
+def write_metadata(writer):
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.close()
@@ -271,6 +297,15 @@ def write_large_kinds(root, texts, vocab_size, train_byte_level, expressions):
         tokenizer = compiled_map(proto, name == "t5")
         write_json(path / "tokenizer.json", json.loads(tokenizer.to_str()))
         yield name, path, library_ids(tokenizer)
+        if name == "t5":
+            write_gguf(root / "gguf_t5.gguf", proto, "t5")
+            tokenizer.add_special_tokens([p.piece for p in proto.pieces if p.type in (2, 3)])
+            yield "gguf_t5", root / "gguf_t5.gguf", library_ids(tokenizer)
+
+    for name in ("bert_cased", "bert_uncased"):
+        tokenizer = word_piece(texts, max(vocab_size, 700), name == "bert_uncased")
+        write_word_piece_gguf(root / f"gguf_{name}.gguf", tokenizer)
+        yield "gguf_" + name, root / f"gguf_{name}.gguf", library_ids(tokenizer)
 
     alphabet = {character: byte for byte in range(256) for character in byte_character(byte)}
     vocab = train_byte_level("llama3").get_vocab(with_added_tokens=False)

@@ -186,12 +186,36 @@ void copy_token_ids(const files::GgufFile& file, json& config) {
   }
 }
 
-std::size_t gguf_vocab_size(const files::GgufFile& file) {
-  const TensorView embedding = file.tensor("token_embd.weight");
-  if (embedding.shape.size() != 2) {
-    throw Error(file.path().string() + ": token_embd.weight", "has shape " + shape_string(embedding.shape));
+std::size_t table_rows(const files::GgufFile& file, std::string_view tensor) {
+  const Shape shape = file.tensor(tensor).shape;
+  if (shape.size() != 2) {
+    throw Error(file.path().string() + ": " + std::string(tensor), "has shape " + shape_string(shape));
   }
-  return static_cast<std::size_t>(embedding.shape[0]);
+  return static_cast<std::size_t>(shape[0]);
+}
+
+std::size_t gguf_vocab_size(const files::GgufFile& file) {
+  return table_rows(file, "token_embd.weight");
+}
+
+std::optional<TextVectorSpec> text_vectors_from_gguf(const files::GgufFile& file, std::string_view architecture) {
+  constexpr std::string_view kKey = "pooling_type";
+  const GgufMetadata metadata(file, architecture);
+  // llama.cpp's numbers, of which 0 leaves it to the program.
+  switch (metadata.count(kKey, 0)) {
+    case 0:
+      return {};
+    case 1:
+      return TextVectorSpec{.pooling = Pooling::kMean};
+    case 2:
+      return TextVectorSpec{.pooling = Pooling::kFirst};
+    case 3:
+      return TextVectorSpec{.pooling = Pooling::kLast};
+    case 4:
+      metadata.fail(kKey, "4 (a rank of pairs of texts) is not supported");
+    default:
+      metadata.fail(kKey, "must be 0 (not said), 1 (mean), 2 (first token) or 3 (last token)");
+  }
 }
 
 }  // namespace ballast::model

@@ -4,9 +4,11 @@
 
 #include <cstddef>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 
+#include "ballast/spec.h"
 #include "files/gguf/gguf.h"
 #include "files/json_reader.h"
 
@@ -67,8 +69,12 @@ nlohmann::json list_from_gguf(const files::GgufFile& file, std::string_view tens
 /// Token ids that begin and end a text, from a GGUF's metadata into config.json's fields.
 void copy_token_ids(const files::GgufFile& file, nlohmann::json& config);
 
-/// Number of rows of a GGUF's embedding.
+/// Number of rows of a GGUF's table, and of its embedding.
+std::size_t table_rows(const files::GgufFile& file, std::string_view tensor);
 std::size_t gguf_vocab_size(const files::GgufFile& file);
+
+/// How a GGUF says that vectors of texts are made: of length 1, as llama.cpp makes them. Empty where it does not say.
+std::optional<TextVectorSpec> text_vectors_from_gguf(const files::GgufFile& file, std::string_view architecture);
 
 }  // namespace ballast::model
 

@@ -6,6 +6,7 @@
 
 #include "ballast/error.h"
 #include "files/mapped_file.h"
+#include "model/arch/gguf_config.h"
 #include "model/block_structure.h"
 #include "model/source/mxfp4.h"
 #include "model/source/prefix.h"
@@ -29,11 +30,13 @@ Shape without_ones(Shape shape) {
 ModelSource::ModelSource(const std::filesystem::path& path) : checkpoint_(files::open_checkpoint(path)) {
   const std::string file = checkpoint_->path().string();
   layout_.gguf = checkpoint_->kind() == files::Checkpoint::Kind::kGguf;
+  std::optional<TextVectorSpec> gguf_vectors;
   if (layout_.gguf) {
     const auto& gguf = dynamic_cast<const files::GgufFile&>(*checkpoint_);
     const files::JsonReader metadata(gguf.config(), file);
     architecture_ = &architecture_for_gguf(metadata.text("general.architecture", ""), file);
     config_ = architecture_->config_from_gguf(gguf);
+    gguf_vectors = text_vectors_from_gguf(gguf, architecture_->gguf_architecture);
     // Several families may share one name there.
     architecture_ = &architecture_for_model_type(config_["model_type"].get<std::string>(), file);
   } else {
@@ -51,7 +54,8 @@ ModelSource::ModelSource(const std::filesystem::path& path) : checkpoint_(files:
   if (spec_.stop_tokens.empty() && config.has("text_config")) {
     spec_.stop_tokens = text::read_token_ids(config.object("text_config"), "eos_token_id");
   }
-  if (!layout_.gguf) spec_.text_vectors = read_sentence_modules(checkpoint_->path(), spec_.hidden_size);
+  spec_.text_vectors =
+      layout_.gguf ? gguf_vectors : read_sentence_modules(checkpoint_->path(), spec_.hidden_size);
   if (config.has(kWrittenSpecField)) {
     layout_.written_by_ballast = true;
     read_written_spec(config.object(kWrittenSpecField), spec_);

@@ -15,6 +15,8 @@
 #include "ballast/convert.h"
 #include "ballast/model.h"
 #include "error_message.h"
+#include "gguf_model.h"
+#include "model/source/model_source.h"
 #include "temporary_directory.h"
 #include "tiny_model.h"
 #include "tiny_tokenizer.h"
@@ -286,6 +288,57 @@ TEST_CASE("a model without a head has none to untie") {
   options.recipe.untie_head = true;
   const std::filesystem::path path = published_encoder().write(directory / "m");
   CHECK(error_message([&] { convert(path, directory / "out", options); }) == Contains("has no head"));
+}
+
+// Letters and BERT's own tokens, as many as the model has rows; in the spelling of a GGUF's metadata with the marks of
+// llama.cpp's converter.
+nlohmann::json write_words(const std::filesystem::path& directory) {
+  std::string lines;
+  nlohmann::json marked = nlohmann::json::array();
+  nlohmann::json types = nlohmann::json::array();
+  const auto add = [&](const std::string& text, const std::string& stored, int type) {
+    lines += text + '\n';
+    marked.push_back(stored);
+    types.push_back(type);
+  };
+  for (const char* special : {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"}) add(special, special, 3);
+  const std::string mark = "\xE2\x96\x81";
+  for (char letter = 'a'; letter <= 'z'; ++letter) add({letter}, mark + letter, 1);
+  for (char letter = 'a'; letter <= 'z'; ++letter) add(std::string("##") + letter, {letter}, 1);
+  while (types.size() < kWords) {
+    const std::string text = "unused" + std::to_string(types.size());
+    add(text, mark + text, 1);
+  }
+  test::write_file(directory / "vocab.txt", lines);
+  return {{"tokenizer.ggml.model", "bert"}, {"tokenizer.ggml.tokens", marked}, {"tokenizer.ggml.token_type", types}};
+}
+
+TEST_CASE("a GGUF of an encoder gives the vectors of its directory") {
+  const TemporaryDirectory directory;
+  test::TinyModel published = published_encoder();
+  published.tokenizer = nullptr;
+  const std::filesystem::path path = published.write(directory / "m");
+  nlohmann::json metadata = write_words(path);
+  write_modules(path, {{"pooling_mode_cls_token", true}}, true, 64);
+  const nlohmann::json& config = published.config;
+  metadata.update({{"general.architecture", "bert"},
+                   {"bert.block_count", config["num_hidden_layers"]},
+                   {"bert.context_length", config["max_position_embeddings"]},
+                   {"bert.embedding_length", config["hidden_size"]},
+                   {"bert.feed_forward_length", config["intermediate_size"]},
+                   {"bert.attention.head_count", config["num_attention_heads"]},
+                   {"bert.attention.layer_norm_epsilon", config["layer_norm_eps"]},
+                   {"bert.attention.causal", false},
+                   {"bert.pooling_type", 2}});
+  const model::ModelSource source(path);
+  const std::string bytes = test::GgufModel(source, source.architecture()).bytes(metadata);
+  std::vector<std::string> texts = {"Hello World", "a b [MASK] c", "caf\xC3\xA9 \xE4\xB8\x96", ""};
+  for (int i = 0; i < 80; ++i) texts.back() += "x ";
+  const TextVectors expected = Model(path).embed(texts);
+  const TextVectors vectors = Model(test::write_file(directory / "m.gguf", bytes)).embed(texts);
+  CHECK(vectors.values == expected.values);
+  CHECK(vectors.tokens == expected.tokens);
+  CHECK(vectors.cut == 1);
 }
 
 TEST_CASE("what has no tokens has no vector, and a model without a head no logits") {

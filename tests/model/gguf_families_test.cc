@@ -4,7 +4,10 @@
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "error_message.h"
 #include "gguf_model.h"
@@ -12,6 +15,7 @@
 #include "model/source/model_source.h"
 #include "model_runs.h"
 #include "temporary_directory.h"
+#include "tiny_model.h"
 
 namespace ballast::model {
 namespace {
@@ -116,6 +120,98 @@ TEST_CASE("metadata of a GGUF that its family needs is named when it is missing 
         Contains("'longrope' is not supported; supported: none, linear, yarn"));
   CHECK(refusal("gemma", "attention.sliding_window", 5) == Contains("a window is not supported in a GGUF"));
   CHECK(refusal("phi", "rope.dimension_count", 3) == Contains("it must be an even number"));
+}
+
+constexpr Family kEncoder = {"bert", "bert", R"({"attention.causal": false, "attention.layer_norm_epsilon": 1e-12,
+            "pooling_type": 2})"};
+
+/// The golden encoder without its head, as encoders of texts are published.
+std::filesystem::path write_encoder(const std::filesystem::path& directory, int token_types) {
+  test::TinyModel encoder = test::read_model(golden_model("bert"));
+  encoder.config["architectures"] = {"BertModel"};
+  encoder.config["type_vocab_size"] = token_types;
+  Tensor& types = encoder.at("bert.embeddings.token_type_embeddings.weight");
+  types.shape[0] = token_types;
+  types.values.resize(static_cast<std::size_t>(token_types) * 32);
+  if (token_types == 0) encoder.tensors.erase("bert.embeddings.token_type_embeddings.weight");
+  return encoder.write(directory);
+}
+
+/// `fused`: queries, keys and values in one tensor, as older converters wrote them.
+std::string encoder_gguf(const std::filesystem::path& directory, bool fused, const json& change = json::object()) {
+  const ModelSource source(directory);
+  Architecture architecture = architecture_for_model_type("bert", "test");
+  if (!fused) architecture.fused = {};
+  return test::GgufModel(source, architecture).bytes(metadata_of(kEncoder, source.config(), change));
+}
+
+std::vector<float> hidden_values(const std::filesystem::path& path, const std::vector<int>& ids) {
+  const Model model(path);
+  SequenceState state = model.make_state({.type = CacheOptions::Type::kF32}, ids.size());
+  const SequenceTokens sequence = {ids, &state, ids.size()};
+  Workspace workspace;
+  const std::span<const float> hidden = model.forward({&sequence, 1}, workspace);
+  return {hidden.begin(), hidden.end()};
+}
+
+TEST_CASE("a GGUF of an encoder gives the hidden values of its directory") {
+  const std::vector<int> ids = test::read_golden("bert").ids[0];
+  for (const int token_types : {2, 1, 0}) {  // BERT's, RoBERTa's, DistilBERT's
+    CAPTURE(token_types);
+    const test::TemporaryDirectory directory;
+    const std::filesystem::path original = write_encoder(directory / "m", token_types);
+    const std::vector<float> expected = hidden_values(original, ids);
+    for (const bool fused : {false, true}) {
+      CAPTURE(fused);
+      const std::filesystem::path gguf = test::write_file(directory / "m.gguf", encoder_gguf(original, fused));
+      CHECK(test::relative_error(hidden_values(gguf, ids), expected) <= 1e-6);
+      const ModelSource source(gguf);
+      CHECK(source.spec().token_types == static_cast<std::size_t>(token_types));
+      CHECK_FALSE(source.spec().causal);
+      CHECK_FALSE(source.spec().has_head);
+    }
+  }
+}
+
+TEST_CASE("a GGUF says which of a text's hidden values make its vector") {
+  const test::TemporaryDirectory directory;
+  const std::filesystem::path original = write_encoder(directory / "m", 2);
+  const auto vectors = [&](const json& type) {
+    const std::filesystem::path path =
+        test::write_file(directory / "m.gguf", encoder_gguf(original, false, {{"pooling_type", type}}));
+    return ModelSource(path).spec().text_vectors;
+  };
+  CHECK(vectors(0) == std::nullopt);
+  CHECK(vectors(1) == TextVectorSpec{.pooling = Pooling::kMean, .normalized = true, .most_tokens = 0});
+  CHECK(vectors(2) == TextVectorSpec{.pooling = Pooling::kFirst, .normalized = true, .most_tokens = 0});
+  CHECK(vectors(3) == TextVectorSpec{.pooling = Pooling::kLast, .normalized = true, .most_tokens = 0});
+  CHECK(test::error_message([&] { vectors(4); }) ==
+        Contains("bert.pooling_type: 4 (a rank of pairs of texts) is not supported"));
+  CHECK(test::error_message([&] { vectors(5); }) == Contains("bert.pooling_type: must be 0 (not said), 1 (mean)"));
+  CHECK(test::error_message([&] { vectors("mean"); }) == Contains("bert.pooling_type: must be"));
+}
+
+TEST_CASE("a GGUF of an encoder that does not fit its metadata, or ends early, is refused in one line") {
+  const test::TemporaryDirectory directory;
+  const std::filesystem::path original = write_encoder(directory / "m", 2);
+  const std::filesystem::path path = directory / "m.gguf";
+  const auto refusal = [&](const json& change) {
+    test::write_file(path, encoder_gguf(original, false, change));
+    return test::error_message([&] { const ModelSource source(path); });
+  };
+  CHECK(refusal({{"attention.causal", true}}) == Contains("bert.attention.causal: true is not supported"));
+  CHECK(refusal({{"context_length", 63}}) == Contains("position_embd.weight: has shape [64, 32]"));
+  CHECK(refusal({{"block_count", 3}}) == Contains("blk.2."));
+  CHECK(refusal({{"attention.layer_norm_epsilon", 0.0}}) == Contains("bert.attention.layer_norm_epsilon: must be"));
+  CHECK(refusal({{"feed_forward_length", "many"}}) == Contains("bert.feed_forward_length: must be"));
+
+  const std::string whole = encoder_gguf(original, true);
+  for (std::size_t size = 0; size < whole.size(); size += 997) {
+    test::write_file(path, whole.substr(0, size));
+    const std::string error = test::error_message([&] { const ModelSource source(path); });
+    CHECK(error != "no error");
+    CHECK(error.find('\n') == std::string::npos);
+  }
 }
 
 }  // namespace

@@ -31,7 +31,7 @@ class GgufModel {
     for (const auto& [key, tensor] : tensors_) add(key, tensor);
   }
 
-  /// Metadata: whole numbers, floats, truth values, texts, and lists of whole numbers or truth values.
+  /// Metadata: whole numbers, floats, truth values, texts, and lists of whole numbers, truth values or texts.
   std::string bytes(const nlohmann::json& metadata) const {
     GgufBytes file;
     for (const auto& [key, value] : metadata.items()) add_metadata(key, value, file);
@@ -52,7 +52,7 @@ class GgufModel {
   using Role = model::Role;
 
   static void add_metadata(const std::string& key, const nlohmann::json& value, GgufBytes& file) {
-    constexpr std::uint32_t kI32 = 5, kF32 = 6, kBool = 7, kArray = 9;
+    constexpr std::uint32_t kI32 = 5, kF32 = 6, kBool = 7, kString = 8, kArray = 9;
     if (value.is_string()) {
       file.string(key, value.get<std::string>());
     } else if (value.is_boolean()) {
@@ -63,9 +63,12 @@ class GgufModel {
       file.number(key, kI32, value.get<std::int32_t>());
     } else {
       const bool flags = value[0].is_boolean();
-      std::string list = raw(flags ? kBool : kI32) + raw(std::uint64_t{value.size()});
+      const bool texts = value[0].is_string();
+      std::string list = raw(texts ? kString : flags ? kBool : kI32) + raw(std::uint64_t{value.size()});
       for (const auto& element : value) {
-        list += flags ? raw(static_cast<std::uint8_t>(element.get<bool>())) : raw(element.get<std::int32_t>());
+        list += texts   ? gguf_string(element.get<std::string>())
+                : flags ? raw(static_cast<std::uint8_t>(element.get<bool>()))
+                        : raw(element.get<std::int32_t>());
       }
       file.value_bytes(key, kArray, list);
     }

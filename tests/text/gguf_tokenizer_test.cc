@@ -7,8 +7,12 @@
 
 #include "doctest/doctest.h"
 #include "error_message.h"
+#include "temporary_directory.h"
+#include "text/readers/tokenizer_files.h"
 #include "text/tokenizer.h"
 #include "tiny_tokenizer.h"
+#include "tiny_vocabularies.h"
+#include "tokenizer_data.h"
 
 namespace ballast::text {
 namespace {
@@ -51,10 +55,55 @@ json tiny_metadata() {
           {"tokenizer.ggml.merges", model["merges"]}, {"tokenizer.chat_template", "template"}};
 }
 
-std::string refusal(const char* key, json value) {
-  json metadata = tiny_metadata();
+std::string refusal_of(json metadata, const char* key, json value) {
   metadata[key] = std::move(value);
   return error_message([&] { load_tokenizer(MetadataOnly(metadata)); });
+}
+
+std::string refusal(const char* key, json value) {
+  return refusal_of(tiny_metadata(), key, std::move(value));
+}
+
+const std::string kMark = "\xE2\x96\x81";
+
+// A tokenizer.json with WordPiece, as llama.cpp's converter writes its vocabulary.
+json word_piece_metadata(const json& tokenizer) {
+  const json& vocab = tokenizer["model"]["vocab"];
+  std::vector<std::string> tokens(vocab.size());
+  std::vector<int> types(vocab.size(), 1);
+  for (const json& added : tokenizer["added_tokens"]) types[added["id"].get<std::size_t>()] = 3;
+  for (const auto& [text, id] : vocab.items()) {
+    const auto at = id.get<std::size_t>();
+    tokens[at] = types[at] == 3 ? text : text.starts_with("##") ? text.substr(2) : kMark + text;
+  }
+  return {{"tokenizer.ggml.model", "bert"},
+          {"tokenizer.ggml.pre", "jina-v2-en"},
+          {"tokenizer.ggml.tokens", tokens},
+          {"tokenizer.ggml.token_type", types},
+          {"tokenizer.ggml.bos_token_id", vocab["[CLS]"]},
+          {"tokenizer.ggml.eos_token_id", vocab["[SEP]"]},
+          {"tokenizer.ggml.seperator_token_id", vocab["[SEP]"]},
+          {"tokenizer.ggml.unknown_token_id", vocab["[UNK]"]},
+          {"tokenizer.ggml.padding_token_id", vocab["[PAD]"]},
+          {"tokenizer.ggml.mask_token_id", vocab["[MASK]"]},
+          {"tokenizer.ggml.add_bos_token", true},
+          {"tokenizer.ggml.add_eos_token", true},
+          {"tokenizer.ggml.add_sep_token", false}};
+}
+
+json golden_word_piece(const char* kind) {
+  return word_piece_metadata(json::parse(test::read_file(test::kTokenizerData / kind / "tokenizer.json")));
+}
+
+// SentencePiece's unigram model, T5's first tokens in front.
+json unigram_metadata() {
+  return {{"tokenizer.ggml.model", "t5"},
+          {"tokenizer.ggml.tokens",
+           {"<pad>", "</s>", "<unk>", kMark, kMark + "a", "b", "ab", "fi", kMark + "ab", "<new>", "[PAD10]"}},
+          {"tokenizer.ggml.token_type", {3, 3, 2, 1, 1, 1, 1, 1, 1, 4, 5}},
+          {"tokenizer.ggml.scores", {0, 0, 0, -2.0, -3.0, -4.0, -3.5, -4.5, -9.0, -1000.0, -10000.0}},
+          {"tokenizer.ggml.add_space_prefix", true},
+          {"tokenizer.ggml.remove_extra_whitespaces", true}};
 }
 
 TEST_CASE("a GGUF's metadata give the same tokenizer as a tokenizer.json") {
@@ -112,15 +161,148 @@ TEST_CASE("a GGUF's gemma4 tokenizer merges characters by its list, spaces marke
   json metadata = tiny_metadata();
   metadata["tokenizer.ggml.model"] = "gemma4";
   metadata["tokenizer.ggml.pre"] = nullptr;
-  const std::string mark = "\xE2\x96\x81";
-  metadata["tokenizer.ggml.tokens"] = {"<unk>", "a", "b", mark, "ab", mark + "ab", "<0xC3>", "<0xA9>"};
+  metadata["tokenizer.ggml.tokens"] = {"<unk>", "a", "b", kMark, "ab", kMark + "ab", "<0xC3>", "<0xA9>"};
   metadata["tokenizer.ggml.token_type"] = {2, 1, 1, 1, 1, 1, 6, 6};
-  metadata["tokenizer.ggml.merges"] = {"a b", mark + " ab"};
+  metadata["tokenizer.ggml.merges"] = {"a b", kMark + " ab"};
   for (const char* key : {"tokenizer.ggml.bos_token_id", "tokenizer.ggml.eos_token_id"}) metadata[key] = nullptr;
   metadata["tokenizer.ggml.unknown_token_id"] = 0;
   const auto tokenizer = load_tokenizer(MetadataOnly(metadata));
   CHECK(tokenizer->encode("ab ab  b\xC3\xA9") == std::vector<int>{4, 5, 3, 3, 2, 6, 7});
   CHECK(decode(*tokenizer, std::vector<int>{4, 5, 6, 7}) == "ab ab\xC3\xA9");
+}
+
+TEST_CASE("a GGUF's WordPiece gives the ids of the original tokenizer") {
+  const std::string texts = test::read_file(test::kTokenizerData / "texts.bin");
+  for (const char* kind : {"bert_uncased", "bert_cased"}) {
+    CAPTURE(kind);
+    const auto original = read_tokenizer_directory(test::kTokenizerData / kind);
+    const auto tokenizer = load_tokenizer(MetadataOnly(golden_word_piece(kind)));
+    const std::vector<int> ids = original->encode(texts);
+    CHECK(tokenizer->encode(texts) == ids);
+    CHECK(decode(*tokenizer, ids) == decode(*original, ids));
+    CHECK(tokenizer->leading_special_tokens() == original->leading_special_tokens());
+    CHECK(tokenizer->suffix() == original->suffix());
+    CHECK(tokenizer->bos() == original->bos());
+    CHECK(tokenizer->is_special(4));
+    const auto copy = test::make_tiny_tokenizer(json::parse(tokenizer->files()[0].content),
+                                                json::parse(tokenizer->files()[1].content));
+    CHECK(copy->encode(texts) == ids);
+    CHECK(copy->suffix() == original->suffix());
+  }
+}
+
+TEST_CASE("a GGUF's WordPiece of older converters names its tokens otherwise") {
+  json metadata = golden_word_piece("bert_uncased");
+  const auto newer = load_tokenizer(MetadataOnly(metadata));
+  std::vector<std::string> tokens = metadata["tokenizer.ggml.tokens"];
+  REQUIRE(tokens[7].starts_with(kMark));
+  tokens[7] = "[unused1]";  // stayed as it was
+  metadata["tokenizer.ggml.tokens"] = tokens;
+  for (const char* key : {"bos_token_id", "eos_token_id", "unknown_token_id", "add_bos_token", "add_eos_token"}) {
+    metadata.erase("tokenizer.ggml." + std::string(key));
+  }
+  metadata.erase("tokenizer.ggml.add_sep_token");
+  metadata["tokenizer.ggml.cls_token_id"] = 2;
+  const auto older = load_tokenizer(MetadataOnly(metadata));
+  CHECK(older->token_bytes(7) == " [unused1]");
+  CHECK(older->encode("Hello [MASK] world") == newer->encode("Hello [MASK] world"));
+  CHECK(older->leading_special_tokens() == std::vector<int>{2});
+  CHECK(older->suffix() == std::vector<int>{3});
+
+  metadata["tokenizer.ggml.add_bos_token"] = false;
+  metadata["tokenizer.ggml.add_sep_token"] = false;
+  const auto bare = load_tokenizer(MetadataOnly(metadata));
+  CHECK(bare->leading_special_tokens().empty());
+  CHECK(bare->suffix().empty());
+}
+
+TEST_CASE("a GGUF's WordPiece lower-cases as the file says, or else where the vocabulary has no capitals") {
+  const auto ids = [](json metadata, const char* key, bool value) {
+    if (key != nullptr) metadata["tokenizer.ggml.normalizer." + std::string(key)] = value;
+    return load_tokenizer(MetadataOnly(std::move(metadata)))->encode("CAF\xC3\x89 Paris");
+  };
+  const json uncased = golden_word_piece("bert_uncased");
+  const json cased = golden_word_piece("bert_cased");
+  CHECK(ids(uncased, "lowercase", true) == ids(uncased, nullptr, false));
+  CHECK(ids(uncased, "lowercase", false) != ids(uncased, nullptr, false));
+  CHECK(ids(uncased, "strip_accents", false) != ids(uncased, nullptr, false));
+  CHECK(ids(cased, "lowercase", false) == ids(cased, nullptr, false));
+  CHECK(ids(cased, "lowercase", true) != ids(cased, nullptr, false));
+}
+
+TEST_CASE("a GGUF's unigram model takes the likeliest pieces, its rules for characters and spaces applied") {
+  json metadata = unigram_metadata();
+  const auto plain = load_tokenizer(MetadataOnly(metadata));
+  CHECK(plain->encode("ab") == std::vector<int>{4, 5});  // -3 and -4 are more than -9 and than -2 and -3.5
+  CHECK(plain->encode("  ab   b ") == std::vector<int>{4, 5, 3, 5});
+  CHECK(plain->encode("xx<new>ab</s>") == std::vector<int>{3, 2, 9, 4, 5, 1});
+  CHECK(plain->encode("[PAD10]").size() > 1);
+  CHECK(plain->vocab_size() == 10);
+  CHECK(plain->suffix() == std::vector<int>{1});
+  CHECK(plain->leading_special_tokens().empty());
+  CHECK(plain->encode("").empty());
+  CHECK(decode(*plain, plain->encode("ab b")) == "ab b");
+  const auto copy =
+      test::make_tiny_tokenizer(json::parse(plain->files()[0].content), json::parse(plain->files()[1].content));
+  CHECK(copy->encode(" ab  fi ") == plain->encode(" ab  fi "));
+  CHECK(copy->suffix() == plain->suffix());
+
+  metadata["tokenizer.ggml.add_space_prefix"] = false;
+  CHECK(load_tokenizer(MetadataOnly(metadata))->encode(" ab  b") == std::vector<int>{6, 3, 5});
+  metadata["tokenizer.ggml.remove_extra_whitespaces"] = false;
+  CHECK(load_tokenizer(MetadataOnly(metadata))->encode(" ab  b ") == std::vector<int>{4, 5, 3, 3, 5, 3});
+  metadata["tokenizer.ggml.add_space_prefix"] = true;
+  CHECK(load_tokenizer(MetadataOnly(metadata))->encode(" b") == std::vector<int>{3, 3, 5});
+
+  std::vector<int> map;  // as I8
+  for (const char c : test::charsmap({{"\xEF\xAC\x81", "fi"}, {"\t", " "}})) map.push_back(static_cast<signed char>(c));
+  metadata = unigram_metadata();
+  metadata["tokenizer.ggml.precompiled_charsmap"] = map;
+  CHECK(load_tokenizer(MetadataOnly(metadata))->encode("ab\t\xEF\xAC\x81\t") == std::vector<int>{4, 5, 3, 7});
+}
+
+TEST_CASE("a GGUF's unigram model spells in bytes, and over words, where its tokens do") {
+  json metadata = unigram_metadata();
+  std::vector<std::string> tokens = metadata["tokenizer.ggml.tokens"];
+  tokens[7] = "b" + kMark + "b";
+  tokens[9] = "<0x78>";
+  metadata["tokenizer.ggml.tokens"] = tokens;
+  metadata["tokenizer.ggml.token_type"][9] = 6;
+  metadata["tokenizer.ggml.add_bos_token"] = true;
+  metadata["tokenizer.ggml.add_eos_token"] = false;
+  metadata["tokenizer.ggml.bos_token_id"] = 0;
+  const auto tokenizer = load_tokenizer(MetadataOnly(metadata));
+  CHECK(tokenizer->encode("x") == std::vector<int>{3, 9});
+  CHECK(decode(*tokenizer, std::vector<int>{3, 9}) == "x");
+  CHECK(tokenizer->encode("b b") == std::vector<int>{3, 7});
+  CHECK(tokenizer->leading_special_tokens() == std::vector<int>{0});
+  CHECK(tokenizer->suffix().empty());
+}
+
+TEST_CASE("metadata that cannot be a WordPiece or a unigram model are refused by key") {
+  const json pieces = golden_word_piece("bert_uncased");
+  CHECK(refusal_of(pieces, "tokenizer.ggml.unknown_token_id", 100000) ==
+        Contains("m.gguf: tokenizer.ggml.unknown_token_id: is 100000, there are"));
+  CHECK(refusal_of(pieces, "tokenizer.ggml.add_bos_token", 1) == Contains("tokenizer.ggml.add_bos_token: must be"));
+  CHECK(refusal_of(pieces, "tokenizer.ggml.normalizer.lowercase", "yes") == Contains("normalizer.lowercase: must be"));
+  CHECK(refusal_of(pieces, "tokenizer.ggml.token_type", {3}) == Contains("has 1 elements for"));
+  json few = unigram_metadata();
+  few["tokenizer.ggml.model"] = "bert";
+  CHECK(refusal_of(few, "tokenizer.ggml.pre", "x") ==
+        "m.gguf: tokenizer.ggml.unknown_token_id: is missing, and no token has BERT's name for it");
+  json twice = pieces["tokenizer.ggml.tokens"];
+  twice[8] = twice[9];
+  CHECK(refusal_of(pieces, "tokenizer.ggml.tokens", twice) == Contains("is there twice, with ids 8 and 9"));
+
+  const json unigram = unigram_metadata();
+  CHECK(refusal_of(unigram, "tokenizer.ggml.scores", nullptr) == Contains("m.gguf: tokenizer.ggml.scores: "));
+  CHECK(refusal_of(unigram, "tokenizer.ggml.scores", {1.0}) == Contains("has 1 elements for 11 tokens"));
+  CHECK(refusal_of(unigram, "tokenizer.ggml.token_type", nullptr) == Contains("no token is of type 2 (unknown)"));
+  CHECK(refusal_of(unigram, "tokenizer.ggml.precompiled_charsmap", {1, 2, 300}) ==
+        Contains("tokenizer.ggml.precompiled_charsmap[2]: must lie between"));
+  CHECK(refusal_of(unigram, "tokenizer.ggml.precompiled_charsmap", {1, 2, 3}) == Contains("a map of 3 bytes"));
+  CHECK(refusal_of(unigram, "tokenizer.ggml.treat_whitespace_as_suffix", true) == Contains("true is not supported"));
+  CHECK(refusal_of(unigram, "tokenizer.ggml.escape_whitespaces", false) == Contains("false is not supported"));
 }
 
 TEST_CASE("a GGUF without a tokenizer gives none") {

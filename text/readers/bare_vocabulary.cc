@@ -69,24 +69,11 @@ json read_word_piece_files(const std::filesystem::path& vocab_txt, json& config)
   }
   const files::JsonReader checked(config, "tokenizer_config.json");
   const std::optional<files::JsonReader> accents = checked.find("strip_accents");
-  json normalizer = {{"type", "BertNormalizer"},
-                     {"clean_text", true},
-                     {"handle_chinese_chars", checked.flag("tokenize_chinese_chars", true)},
-                     {"strip_accents", accents ? json(accents->boolean()) : json(nullptr)},
-                     {"lowercase", checked.flag("do_lower_case", true)}};
+  const BertNormalization normalization = {.lowercase = checked.flag("do_lower_case", true),
+                                           .strip_accents = accents ? json(accents->boolean()) : json(nullptr),
+                                           .handle_chinese_chars = checked.flag("tokenize_chinese_chars", true)};
   json frame = frame_template({{begin, vocab[begin]}}, {{end, vocab[end]}});
-  return {{"version", "1.0"},
-          {"added_tokens", std::move(added)},
-          {"normalizer", std::move(normalizer)},
-          {"pre_tokenizer", {{"type", "BertPreTokenizer"}}},
-          {"post_processor", std::move(frame)},
-          {"decoder", {{"type", "WordPiece"}, {"prefix", "##"}, {"cleanup", true}}},
-          {"model",
-           {{"type", "WordPiece"},
-            {"unk_token", unknown},
-            {"continuing_subword_prefix", "##"},
-            {"max_input_chars_per_word", 100},
-            {"vocab", std::move(vocab)}}}};
+  return word_piece_tokenizer_json(normalization, unknown, std::move(vocab), std::move(added), std::move(frame));
 }
 
 json read_bpe_files(const std::filesystem::path& vocab_json, const std::filesystem::path& merges_txt,

@@ -12,6 +12,9 @@
 #include "files/text.h"
 #include "files/utf8.h"
 #include "text/pipeline/pre_tokenizer_families.h"
+#include "text/readers/gguf_unigram.h"
+#include "text/readers/gguf_vocabulary.h"
+#include "text/readers/gguf_word_piece.h"
 #include "text/readers/tokenizer_json_parts.h"
 #include "text/subword/token_table.h"
 #include "text/subword/vocabulary.h"
@@ -21,121 +24,38 @@ namespace {
 
 using nlohmann::json;
 
-// Values of tokenizer.ggml.token_type (llama.cpp's llama_token_type).
-enum TokenType : std::int64_t { kNormal = 1, kUnknown = 2, kControl = 3, kUserDefined = 4, kUnused = 5 };
-
-// A metadata value that stays alive as long as the checked view of it.
-class Metadata {
- public:
-  Metadata(const files::GgufFile& file, const std::string& key)
-      : value_(file.metadata(key)), checked_(value_, file.path().string() + ": " + key) {}
-  Metadata(const Metadata&) = delete;
-  Metadata& operator=(const Metadata&) = delete;
-
-  bool absent() const { return value_.is_null(); }
-  const files::JsonReader* operator->() const { return &checked_; }
-  const files::JsonReader& operator*() const { return checked_; }
-
- private:
-  json value_;
-  files::JsonReader checked_;
-};
-
-// GGUF does not promise UTF-8, JSON needs it.
-const std::string& valid_text(const files::JsonReader& element) {
-  const std::string& text = element.string();
-  if (!files::is_utf8(text)) element.fail("is not UTF-8: " + files::in_quotes(text));
-  return text;
-}
-
 struct Tokens {
   json vocab = json::object();
   json added = json::array();
 };
 
-// tokenizer.ggml.tokens
-using Texts = std::vector<files::JsonReader>;
-
-// A list with an element for each token.
-std::vector<files::JsonReader> elements_for(const Texts& texts, const Metadata& list) {
-  std::vector<files::JsonReader> elements = list->elements();
-  if (elements.size() != texts.size()) {
-    list->fail(files::concat("has ", elements.size(), " elements for ", texts.size(), " tokens"));
-  }
-  return elements;
-}
-
-Tokens read_tokens(const files::GgufFile& file, const Texts& texts) {
-  const Metadata type_list(file, "tokenizer.ggml.token_type");
-  const std::vector<files::JsonReader> types =
-      type_list.absent() ? std::vector<files::JsonReader>() : elements_for(texts, type_list);
+Tokens read_tokens(const files::GgufFile& file, const GgufTexts& texts) {
+  using enum GgufTokenType;
+  const std::vector<GgufTokenType> types = read_token_types(file, texts);
   Tokens tokens;
   for (std::size_t id = 0; id < texts.size(); ++id) {
     const std::string& text = valid_text(texts[id]);
-    const std::int64_t type = types.empty() ? kNormal : types[id].integer();
-    // Fills the vocabulary up to the number of the embedding's rows.
-    if (type == kUnused) continue;
-    if (!tokens.vocab.emplace(text, id).second) {
-      texts[id].fail("token " + files::in_quotes(text) + " is there twice, with ids " + tokens.vocab[text].dump() +
-                     " and " + std::to_string(id));
-    }
-    if (type == kControl || type == kUserDefined || type == kUnknown) {
-      tokens.added.push_back(added_token(id, text, type != kUserDefined));
+    if (types[id] == kUnused) continue;
+    add_to_vocab(tokens.vocab, texts[id], text, id);
+    if (types[id] == kControl || types[id] == kUserDefined || types[id] == kUnknown) {
+      tokens.added.push_back(added_token(id, text, types[id] != kUserDefined));
     }
   }
   return tokens;
 }
 
 json read_merges(const files::GgufFile& file) {
-  const Metadata merges(file, "tokenizer.ggml.merges");
+  const GgufValue merges(file, "tokenizer.ggml.merges");
   for (const files::JsonReader& merge : merges->elements()) valid_text(merge);
   return merges->json();
 }
 
 PreTokenizerFamily read_family(const files::GgufFile& file) {
-  const Metadata name(file, "tokenizer.ggml.pre");
+  const GgufValue name(file, "tokenizer.ggml.pre");
   const std::string pre = name.absent() ? "default" : name->string();
   std::optional<PreTokenizerFamily> family = pre_tokenizer_family(pre);
   if (!family) name->fail("pre-tokenizer " + files::in_quotes(pre) + " is not supported");
   return *std::move(family);
-}
-
-// The text of the token that `key` names by id; nothing when the file has no such key.
-std::optional<std::string> named_token(const files::GgufFile& file, const Texts& texts, const std::string& key) {
-  const Metadata id(file, key);
-  if (id.absent()) return std::nullopt;
-  const auto index = static_cast<std::size_t>(read_token_id(*id));
-  if (index >= texts.size()) id->fail(files::concat("is ", index, ", there are ", texts.size(), " tokens"));
-  return valid_text(texts[index]);
-}
-
-json read_config(const files::GgufFile& file, const Texts& texts) {
-  json config = {{"tokenizer_class", "PreTrainedTokenizerFast"}, {"clean_up_tokenization_spaces", false}};
-  constexpr std::array<std::pair<const char*, const char*>, 4> kNames{
-      {{"bos_token", "tokenizer.ggml.bos_token_id"},
-       {"eos_token", "tokenizer.ggml.eos_token_id"},
-       {"unk_token", "tokenizer.ggml.unknown_token_id"},
-       {"pad_token", "tokenizer.ggml.padding_token_id"}}};
-  for (const auto& [name, key] : kNames) {
-    if (const std::optional<std::string> token = named_token(file, texts, key)) config[name] = *token;
-  }
-  return config;
-}
-
-// What puts BOS before a text and EOS after it, as the file or else the kind of tokenizer wants it. The
-// configuration gets the same answer.
-json read_frame(const files::GgufFile& file, bool adds_bos_by_default, const json& vocab, json& config) {
-  using Token = std::vector<std::pair<std::string, json>>;
-  const auto token = [&](const char* key, const char* name, const char* config_key, bool otherwise) -> Token {
-    const Metadata wanted(file, key);
-    const bool adds =
-        (wanted.absent() ? otherwise : wanted->boolean()) && config.contains(name) && vocab.contains(config[name]);
-    config[config_key] = adds;
-    return adds ? Token{{config[name], vocab.at(config[name])}} : Token{};
-  };
-  const Token bos = token("tokenizer.ggml.add_bos_token", "bos_token", "add_bos_token", adds_bos_by_default);
-  const Token eos = token("tokenizer.ggml.add_eos_token", "eos_token", "add_eos_token", false);
-  return bos.empty() && eos.empty() ? json(nullptr) : frame_template(bos, eos);
 }
 
 // A pair of tokens that together are a third one.
@@ -146,8 +66,8 @@ struct ScoredMerge {
 };
 
 // SentencePiece merges the pair whose result has the highest score; written as a list that says the same.
-json merges_of_scores(const files::GgufFile& file, const Texts& texts, const json& vocab) {
-  const Metadata score_list(file, "tokenizer.ggml.scores");
+json merges_of_scores(const files::GgufFile& file, const GgufTexts& texts, const json& vocab) {
+  const GgufValue score_list(file, "tokenizer.ggml.scores");
   const std::vector<files::JsonReader> scores = elements_for(texts, score_list);
   const auto& members = vocab.get_ref<const json::object_t&>();
   TokenTable known;
@@ -173,52 +93,71 @@ json merges_of_scores(const files::GgufFile& file, const Texts& texts, const jso
   return list;
 }
 
-json sentencepiece_json(const files::GgufFile& file, const Texts& texts, json& config) {
+json read_scored_bpe(const files::GgufFile& file, const GgufTexts& texts, json& config) {
+  name_special_tokens(file, texts, config);
   Tokens tokens = read_tokens(file, texts);
-  json frame = read_frame(file, true, tokens.vocab, config);
-  const Metadata adds_space(file, "tokenizer.ggml.add_space_prefix");
+  json frame = read_gguf_frame(file, {.bos = true}, tokens.vocab, config);
+  const bool adds_space = GgufValue(file, "tokenizer.ggml.add_space_prefix").flag(true);
   json merges = merges_of_scores(file, texts, tokens.vocab);
-  return byte_fallback_tokenizer_json(adds_space.absent() || adds_space->boolean(), config.value("unk_token", json()),
-                                      std::move(tokens.vocab), std::move(merges), std::move(tokens.added),
-                                      std::move(frame));
+  return byte_fallback_tokenizer_json(adds_space, config.value("unk_token", json()), std::move(tokens.vocab),
+                                      std::move(merges), std::move(tokens.added), std::move(frame));
 }
 
-// A BPE with a list of merges: "gpt2", and "gemma4", whose files need not name the family.
-json merges_json(const files::GgufFile& file, PreTokenizerFamily family, const Texts& texts, json& config) {
+// A BPE with a list of merges.
+json merges_json(const files::GgufFile& file, PreTokenizerFamily family, const GgufTexts& texts, json& config) {
+  name_special_tokens(file, texts, config);
   Tokens tokens = read_tokens(file, texts);
   if (family.space_marks) {
-    json frame = read_frame(file, true, tokens.vocab, config);
+    json frame = read_gguf_frame(file, {.bos = true}, tokens.vocab, config);
     return byte_fallback_tokenizer_json(false, config.value("unk_token", json()), std::move(tokens.vocab),
                                         read_merges(file), std::move(tokens.added), std::move(frame));
   }
-  json frame = read_frame(file, family.adds_bos, tokens.vocab, config);
+  json frame = read_gguf_frame(file, {.bos = family.adds_bos}, tokens.vocab, config);
   return byte_level_tokenizer_json(std::move(family), std::move(tokens.vocab), read_merges(file),
                                    std::move(tokens.added), std::move(frame));
 }
 
+json read_bpe_of_family(const files::GgufFile& file, const GgufTexts& texts, json& config) {
+  return merges_json(file, read_family(file), texts, config);
+}
+
+// Its files need not name the family.
+json read_gemma4_bpe(const files::GgufFile& file, const GgufTexts& texts, json& config) {
+  return merges_json(file, *pre_tokenizer_family("gemma4"), texts, config);
+}
+
+/// A value of tokenizer.ggml.model.
+struct Kind {
+  std::string_view name;
+  json (*read)(const files::GgufFile& file, const GgufTexts& texts, json& config);
+};
+constexpr Kind kKinds[] = {{"gpt2", read_bpe_of_family},
+                           {"llama", read_scored_bpe},
+                           {"gemma4", read_gemma4_bpe},
+                           {"t5", read_gguf_unigram},
+                           {"bert", read_gguf_word_piece}};
+
 }  // namespace
 
 std::optional<TokenizerSource> read_gguf_tokenizer(const files::GgufFile& file) {
-  const Metadata model(file, "tokenizer.ggml.model");
+  const GgufValue model(file, "tokenizer.ggml.model");
   if (model.absent()) return std::nullopt;
-  const bool sentencepiece = model->string() == "llama";
-  const bool gemma4 = model->string() == "gemma4";
-  if (!sentencepiece && !gemma4 && model->string() != "gpt2") {
+  const Kind* kind = std::ranges::find(kKinds, model->string(), &Kind::name);
+  if (kind == std::end(kKinds)) {
     model->fail("tokenizer " + files::in_quotes(model->string()) +
-                " is not supported; BPE (\"gpt2\", \"gemma4\") and SentencePiece's BPE (\"llama\") are");
+                " is not supported; BPE (\"gpt2\", \"gemma4\"), SentencePiece's BPE (\"llama\") and Unigram (\"t5\"), "
+                "and WordPiece (\"bert\") are");
   }
-  const Metadata tokens(file, "tokenizer.ggml.tokens");
-  const Texts texts = tokens->elements();
+  const GgufValue tokens(file, "tokenizer.ggml.tokens");
+  const GgufTexts texts = tokens->elements();
   if (texts.size() > kMaxTokenId) tokens->fail(std::to_string(texts.size()) + " tokens are too many");
-  json config = read_config(file, texts);
-  const json tokenizer =
-      sentencepiece ? sentencepiece_json(file, texts, config)
-                    : merges_json(file, gemma4 ? *pre_tokenizer_family("gemma4") : read_family(file), texts, config);
+  json config = plain_tokenizer_config();
+  const json tokenizer = kind->read(file, texts, config);
 
   TokenizerSource source;
   source.tokenizer_file = file.path().string();
   source.config_file = source.tokenizer_file;
-  const Metadata chat_template(file, "tokenizer.chat_template");
+  const GgufValue chat_template(file, "tokenizer.chat_template");
   if (!chat_template.absent()) {
     source.chat_template = chat_template->string();
     if (!files::is_utf8(source.chat_template)) chat_template->fail("is not UTF-8");

@@ -9,8 +9,8 @@
 
 namespace ballast::text {
 
-/// Nothing when the file has no tokenizer. Throws Error naming file and key; a `tokenizer.ggml.model` other than "gpt2"
-/// and "llama" and a `tokenizer.ggml.pre` that is not known are named.
+/// Nothing when the file has no tokenizer. Throws Error naming file and key; a `tokenizer.ggml.model` or
+/// `tokenizer.ggml.pre` that is not known is named.
 std::optional<TokenizerSource> read_gguf_tokenizer(const files::GgufFile& file);
 
 }  // namespace ballast::text

@@ -34,6 +34,22 @@ json bpe(json vocab, json merges) {
           {"merges", std::move(merges)}};
 }
 
+json replace(std::string_view from, std::string_view to) {
+  return {{"type", "Replace"}, {"pattern", {{"String", from}}}, {"content", to}};
+}
+
+json prepend_space_mark() {
+  return {{"type", "Prepend"}, {"prepend", kSpaceMark}};
+}
+
+json drop_first_space() {
+  return {{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}};
+}
+
+json sequence(const char* members, json list) {
+  return {{"type", "Sequence"}, {members, std::move(list)}};
+}
+
 }  // namespace
 
 json added_token(std::size_t id, const std::string& content, bool special) {
@@ -75,22 +91,62 @@ json byte_level_tokenizer_json(PreTokenizerFamily family, json vocab, json merge
 
 json byte_fallback_tokenizer_json(bool adds_space, const json& unknown, json vocab, json merges, json added,
                                   json post_processor) {
-  const auto replace = [](std::string_view from, std::string_view to) -> json {
-    return {{"type", "Replace"}, {"pattern", {{"String", from}}}, {"content", to}};
-  };
   json normalizers = json::array();
   json decoders = json::array({replace(kSpaceMark, " "), {{"type", "ByteFallback"}}, {{"type", "Fuse"}}});
   if (adds_space) {
-    normalizers.push_back({{"type", "Prepend"}, {"prepend", kSpaceMark}});
-    decoders.push_back({{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}});
+    normalizers.push_back(prepend_space_mark());
+    decoders.push_back(drop_first_space());
   }
   normalizers.push_back(replace(" ", kSpaceMark));
   json model = bpe(std::move(vocab), std::move(merges));
   model["unk_token"] = unknown;
   model["fuse_unk"] = true;
   model["byte_fallback"] = true;
-  return whole(std::move(added), {{"type", "Sequence"}, {"normalizers", std::move(normalizers)}}, nullptr,
-               std::move(post_processor), {{"type", "Sequence"}, {"decoders", std::move(decoders)}}, std::move(model));
+  return whole(std::move(added), sequence("normalizers", std::move(normalizers)), nullptr, std::move(post_processor),
+               sequence("decoders", std::move(decoders)), std::move(model));
+}
+
+json word_piece_tokenizer_json(const BertNormalization& normalization, const std::string& unknown, json vocab,
+                               json added, json post_processor) {
+  json normalizer = {{"type", "BertNormalizer"},
+                     {"clean_text", true},
+                     {"handle_chinese_chars", normalization.handle_chinese_chars},
+                     {"strip_accents", normalization.strip_accents},
+                     {"lowercase", normalization.lowercase}};
+  json model = {{"type", "WordPiece"},
+                {"unk_token", unknown},
+                {"continuing_subword_prefix", "##"},
+                {"max_input_chars_per_word", 100},
+                {"vocab", std::move(vocab)}};
+  return whole(std::move(added), std::move(normalizer), {{"type", "BertPreTokenizer"}}, std::move(post_processor),
+               {{"type", "WordPiece"}, {"prefix", "##"}, {"cleanup", true}}, std::move(model));
+}
+
+json unigram_tokenizer_json(const SpaceRules& spaces, const std::string& charsmap, std::size_t unknown, bool bytes,
+                            json vocab, json added, json post_processor) {
+  const auto replace_all_of = [](std::string_view pattern, std::string_view to) -> json {
+    return {{"type", "Replace"}, {"pattern", {{"Regex", pattern}}}, {"content", to}};
+  };
+  json normalizers = json::array();
+  json decoders = json::array({replace(kSpaceMark, " ")});
+  if (!charsmap.empty()) normalizers.push_back({{"type", "Precompiled"}, {"precompiled_charsmap", charsmap}});
+  if (spaces.merge) {
+    normalizers.push_back(replace_all_of(" {2,}", " "));
+    normalizers.push_back(replace_all_of(R"(\A | \z)", ""));
+  }
+  if (spaces.prefix) normalizers.push_back(prepend_space_mark());
+  normalizers.push_back(replace(" ", kSpaceMark));
+  if (bytes) {
+    decoders.push_back({{"type", "ByteFallback"}});
+    decoders.push_back({{"type", "Fuse"}});
+  }
+  if (spaces.prefix) decoders.push_back(drop_first_space());
+  json split = {
+      {"type", "Split"}, {"pattern", {{"String", kSpaceMark}}}, {"behavior", "MergedWithNext"}, {"invert", false}};
+  json model = {{"type", "Unigram"}, {"unk_id", unknown}, {"byte_fallback", bytes}, {"vocab", std::move(vocab)}};
+  return whole(std::move(added), sequence("normalizers", std::move(normalizers)),
+               spaces.split ? std::move(split) : json(nullptr), std::move(post_processor),
+               sequence("decoders", std::move(decoders)), std::move(model));
 }
 
 }  // namespace ballast::text

@@ -1,5 +1,6 @@
 #include "text/unicode/base64.h"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -7,13 +8,14 @@
 namespace ballast::text {
 namespace {
 
-constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+constexpr std::string_view kBase64Digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 // Index: character; value: its six bits or -1.
 constexpr auto kValueOf = [] {
   std::array<int, 256> table{};
   table.fill(-1);
-  for (std::size_t i = 0; i < kDigits.size(); ++i) table[static_cast<unsigned char>(kDigits[i])] = static_cast<int>(i);
+  for (std::size_t i = 0; i < kBase64Digits.size(); ++i)
+    table[static_cast<unsigned char>(kBase64Digits[i])] = static_cast<int>(i);
   return table;
 }();
 
@@ -36,6 +38,20 @@ std::optional<std::string> decode_base64(std::string_view text) {
   }
   bytes.resize(bytes.size() - padding);
   return bytes;
+}
+
+std::string encode_base64(std::string_view bytes) {
+  std::string text;
+  text.reserve((bytes.size() + 2) / 3 * 4);
+  for (std::size_t begin = 0; begin < bytes.size(); begin += 3) {
+    const std::size_t count = std::min<std::size_t>(3, bytes.size() - begin);
+    std::uint32_t bits = 0;
+    for (std::size_t i = 0; i < 3; ++i) {
+      bits = bits << 8 | (i < count ? static_cast<unsigned char>(bytes[begin + i]) : 0u);
+    }
+    for (std::size_t i = 0; i < 4; ++i) text += i <= count ? kBase64Digits[bits >> (18 - 6 * i) & 0x3Fu] : '=';
+  }
+  return text;
 }
 
 }  // namespace ballast::text

@@ -11,6 +11,9 @@ namespace ballast::text {
 /// The bytes of `text`, which is padded to a multiple of four characters; nothing when it is not base64.
 std::optional<std::string> decode_base64(std::string_view text);
 
+/// Padded in the same way.
+std::string encode_base64(std::string_view bytes);
+
 }  // namespace ballast::text
 
 #endif  // BALLAST_TEXT_UNICODE_BASE64_H_

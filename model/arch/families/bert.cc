@@ -7,30 +7,34 @@
 
 #include "model/arch/architectures.h"
 #include "model/arch/decoder_config.h"
+#include "model/arch/gguf_config.h"
 
 namespace ballast::model {
 
 namespace {
 
 constexpr std::array<TensorNames, 17> kNames{{
-    {Role::kEmbedding, "bert.embeddings.word_embeddings", ""},
-    {Role::kPositionEmbedding, "bert.embeddings.position_embeddings", ""},
-    {Role::kTokenTypeEmbedding, "bert.embeddings.token_type_embeddings", ""},
-    {Role::kEmbeddingNorm, "bert.embeddings.LayerNorm", ""},
+    {Role::kEmbedding, "bert.embeddings.word_embeddings", "token_embd"},
+    {Role::kPositionEmbedding, "bert.embeddings.position_embeddings", "position_embd"},
+    {Role::kTokenTypeEmbedding, "bert.embeddings.token_type_embeddings", "token_types"},
+    {Role::kEmbeddingNorm, "bert.embeddings.LayerNorm", "token_embd_norm"},
     {Role::kHeadTransform, "cls.predictions.transform.dense", ""},
     {Role::kHeadNorm, "cls.predictions.transform.LayerNorm", ""},
     {Role::kHead, "cls.predictions.decoder", ""},
     {Role::kHeadBias, "cls.predictions.bias", ""},
     {Role::kHeadBias, "cls.predictions.decoder.bias", ""},
-    {Role::kQuery, "bert.encoder.layer.{}.attention.self.query", ""},
-    {Role::kKey, "bert.encoder.layer.{}.attention.self.key", ""},
-    {Role::kValue, "bert.encoder.layer.{}.attention.self.value", ""},
-    {Role::kAttentionOutput, "bert.encoder.layer.{}.attention.output.dense", ""},
-    {Role::kAttentionNorm, "bert.encoder.layer.{}.attention.output.LayerNorm", ""},
-    {Role::kUp, "bert.encoder.layer.{}.intermediate.dense", ""},
-    {Role::kDown, "bert.encoder.layer.{}.output.dense", ""},
-    {Role::kMlpNorm, "bert.encoder.layer.{}.output.LayerNorm", ""},
+    {Role::kQuery, "bert.encoder.layer.{}.attention.self.query", "blk.{}.attn_q"},
+    {Role::kKey, "bert.encoder.layer.{}.attention.self.key", "blk.{}.attn_k"},
+    {Role::kValue, "bert.encoder.layer.{}.attention.self.value", "blk.{}.attn_v"},
+    {Role::kAttentionOutput, "bert.encoder.layer.{}.attention.output.dense", "blk.{}.attn_output"},
+    {Role::kAttentionNorm, "bert.encoder.layer.{}.attention.output.LayerNorm", "blk.{}.attn_output_norm"},
+    {Role::kUp, "bert.encoder.layer.{}.intermediate.dense", "blk.{}.ffn_up"},
+    {Role::kDown, "bert.encoder.layer.{}.output.dense", "blk.{}.ffn_down"},
+    {Role::kMlpNorm, "bert.encoder.layer.{}.output.LayerNorm", "blk.{}.layer_output_norm"},
 }};
+
+constexpr std::array kAttentionParts = {Role::kQuery, Role::kKey, Role::kValue};
+constexpr std::array<FusedTensor, 1> kFused{{{"", "blk.{}.attn_qkv", kAttentionParts, FusedTensor::Runs::kOne}}};
 
 constexpr std::array<std::string_view, 1> kNoPrefix = {""};
 
@@ -50,7 +54,7 @@ ModelSpec describe(const files::JsonReader& config) {
   encoder.mlp.activation = read_activation(config, "hidden_act", "gelu");
   encoder.mlp.gated = false;
   spec.biases = {.query = true, .key = true, .value = true, .attention_output = true, .up = true, .down = true};
-  spec.token_types = config.size("type_vocab_size", 2);
+  spec.token_types = config.count("type_vocab_size", 2);
   spec.embedding_norm = true;
   spec.has_head = !is_headless(config);
   if (!spec.has_head) spec.tied_embeddings = true;
@@ -66,12 +70,36 @@ ModelSpec describe(const files::JsonReader& config) {
   return encoder.finish();
 }
 
+/// llama.cpp's converter makes the same of RoBERTa, whose positions it begins at 0, and of DistilBERT, which has no
+/// token types. It writes no head.
+nlohmann::json config_from_gguf(const files::GgufFile& file) {
+  const GgufMetadata metadata(file, "bert");
+  if (metadata.flag("attention.causal", false)) metadata.fail("attention.causal", "true is not supported");
+  constexpr std::string_view kTypes = "token_types.weight";
+  return {
+      {"architectures", {"BertModel"}},
+      {"model_type", "bert"},
+      {"hidden_act", "gelu"},
+      {"num_hidden_layers", metadata.layers()},
+      {"hidden_size", metadata.size("embedding_length")},
+      {"num_attention_heads", metadata.size("attention.head_count")},
+      {"intermediate_size", metadata.size("feed_forward_length")},
+      {"max_position_embeddings", metadata.size("context_length")},
+      {"type_vocab_size", file.contains(kTypes) ? table_rows(file, kTypes) : 0},
+      {"vocab_size", gguf_vocab_size(file)},
+      {"layer_norm_eps", metadata.positive("attention.layer_norm_epsilon")},
+  };
+}
+
 }  // namespace
 
 constinit const Architecture kBert = {
     .model_type = "bert",
+    .gguf_architecture = "bert",
     .names = kNames,
+    .fused = kFused,
     .describe = describe,
+    .config_from_gguf = config_from_gguf,
     .prefix = "bert.",
     .other_prefixes = kNoPrefix,
 };

@@ -1,0 +1,109 @@
+#include "text/readers/gguf_unigram.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "files/text.h"
+#include "text/readers/tokenizer_json_parts.h"
+#include "text/subword/vocabulary.h"
+#include "text/unicode/base64.h"
+
+namespace ballast::text {
+namespace {
+
+using nlohmann::json;
+
+// T5's own, which its files need not name.
+constexpr std::size_t kUsualEnd = 1;
+
+// The tokens as a tokenizer.json has them, with scores, and what else is known of them.
+struct ScoredTokens {
+  json list = json::array();
+  json ids = json::object();
+  json added = json::array();
+  bool bytes = false;          ///< what is not known is spelled in bytes
+  bool crosses_words = false;  ///< some go over a word's end
+};
+
+ScoredTokens read_scored_tokens(const files::GgufFile& file, const GgufTexts& texts,
+                                const std::vector<GgufTokenType>& types) {
+  using enum GgufTokenType;
+  const GgufValue score_list(file, "tokenizer.ggml.scores");
+  const std::vector<files::JsonReader> scores = elements_for(texts, score_list);
+  std::size_t count = texts.size();
+  while (count > 0 && types[count - 1] == kUnused) --count;
+  double least = 0;
+  for (std::size_t id = 0; id < count; ++id) {
+    if (types[id] == kNormal) least = std::min(least, scores[id].number());
+  }
+  ScoredTokens tokens;
+  for (std::size_t id = 0; id < count; ++id) {
+    const std::string& text = valid_text(texts[id]);
+    add_to_vocab(tokens.ids, texts[id], text, id);
+    // The score of those that are no pieces of text counts for nothing, but the least one says what an unknown
+    // character costs.
+    const double score = types[id] == kNormal ? scores[id].number() : types[id] == kUnused ? least : 0.0;
+    tokens.list.push_back(json::array({text, score}));
+    if (types[id] == kControl || types[id] == kUserDefined || types[id] == kUnknown) {
+      tokens.added.push_back(added_token(id, text, types[id] != kUserDefined));
+    }
+    tokens.bytes = tokens.bytes || types[id] == kByte;
+    const std::size_t mark = text.rfind(kSpaceMark);
+    tokens.crosses_words = tokens.crosses_words || (types[id] == kNormal && mark != std::string::npos && mark > 0);
+  }
+  return tokens;
+}
+
+std::size_t find_unknown(const files::GgufFile& file, const GgufTexts& texts, const std::vector<GgufTokenType>& types) {
+  const char* key = "tokenizer.ggml.unknown_token_id";
+  if (const std::optional<std::size_t> id = named_token_id(file, texts, key)) return *id;
+  const auto unknown = std::ranges::find(types, GgufTokenType::kUnknown);
+  if (unknown == types.end()) GgufValue(file, key)->fail("is missing, and no token is of type 2 (unknown)");
+  return static_cast<std::size_t>(unknown - types.begin());
+}
+
+// In base64; empty where there are no such rules.
+std::string read_charsmap(const files::GgufFile& file) {
+  const GgufValue list(file, "tokenizer.ggml.precompiled_charsmap");
+  if (list.absent()) return {};
+  std::string bytes;
+  for (const files::JsonReader& element : list->elements()) {
+    bytes += static_cast<char>(element.integer<int>(INT8_MIN, UINT8_MAX) & 0xFF);  // I8 or U8
+  }
+  return encode_base64(bytes);
+}
+
+void refuse_setting(const files::GgufFile& file, const char* key, bool unsupported) {
+  const GgufValue value(file, key);
+  if (value.flag(!unsupported) == unsupported)
+    value->fail(unsupported ? "true is not supported" : "false is not supported");
+}
+
+}  // namespace
+
+json read_gguf_unigram(const files::GgufFile& file, const GgufTexts& texts, json& config) {
+  refuse_setting(file, "tokenizer.ggml.treat_whitespace_as_suffix", true);
+  refuse_setting(file, "tokenizer.ggml.escape_whitespaces", false);
+  const std::vector<GgufTokenType> types = read_token_types(file, texts);
+  ScoredTokens tokens = read_scored_tokens(file, texts, types);
+  const std::size_t unknown = find_unknown(file, texts, types);
+  name_special_tokens(file, texts, config);
+  config["unk_token"] = valid_text(texts[unknown]);
+  if (!config.contains("eos_token") && types.size() > kUsualEnd && types[kUsualEnd] == GgufTokenType::kControl) {
+    config["eos_token"] = valid_text(texts[kUsualEnd]);
+  }
+  json frame = read_gguf_frame(file, {.eos = true}, tokens.ids, config);
+  const SpaceRules spaces = {.prefix = GgufValue(file, "tokenizer.ggml.add_space_prefix").flag(true),
+                             .merge = GgufValue(file, "tokenizer.ggml.remove_extra_whitespaces").flag(true),
+                             .split = !tokens.crosses_words};
+  return unigram_tokenizer_json(spaces, read_charsmap(file), unknown, tokens.bytes, std::move(tokens.list),
+                                std::move(tokens.added), std::move(frame));
+}
+
+}  // namespace ballast::text
