@@ -300,7 +300,9 @@ def write_large_kinds(root, texts, vocab_size, train_byte_level, expressions):
         if name == "t5":
             write_gguf(root / "gguf_t5.gguf", proto, "t5")
             tokenizer.add_special_tokens([p.piece for p in proto.pieces if p.type in (2, 3)])
-            yield "gguf_t5", root / "gguf_t5.gguf", library_ids(tokenizer)
+            ids = library_ids(tokenizer)
+            # U+0085 is a space to transformers at the end of T5's texts and anywhere in XLM-R's, a letter to SentencePiece.
+            yield "gguf_t5", root / "gguf_t5.gguf", lambda text: None if "\x85" in text else ids(text)
 
     for name in ("bert_cased", "bert_uncased"):
         tokenizer = word_piece(texts, max(vocab_size, 700), name == "bert_uncased")

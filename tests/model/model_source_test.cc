@@ -253,9 +253,9 @@ TEST_CASE("linears of a GGUF keep the codes of their blocks when they shall, and
 TEST_CASE("a GGUF of a family whose GGUFs are not read is refused by name") {
   const test::TemporaryDirectory directory;
   const auto path =
-      test::write_file(directory / "m.gguf", test::GgufBytes().string("general.architecture", "bert").bytes());
+      test::write_file(directory / "m.gguf", test::GgufBytes().string("general.architecture", "nomic-bert").bytes());
   CHECK(error_message([&] { const ModelSource source(path); }) ==
-        Contains("architecture 'bert' is not supported; supported: llama, qwen2, qwen3, "));
+        Contains("architecture 'nomic-bert' is not supported; supported: llama, qwen2, qwen3, "));
 }
 
 TEST_CASE("an original that keeps its matrices fused, transposed or interleaved is written with each by itself") {

@@ -101,7 +101,7 @@ json unigram_metadata() {
           {"tokenizer.ggml.tokens",
            {"<pad>", "</s>", "<unk>", kMark, kMark + "a", "b", "ab", "fi", kMark + "ab", "<new>", "[PAD10]"}},
           {"tokenizer.ggml.token_type", {3, 3, 2, 1, 1, 1, 1, 1, 1, 4, 5}},
-          {"tokenizer.ggml.scores", {0, 0, 0, -2.0, -3.0, -4.0, -3.5, -4.5, -9.0, -1000.0, -10000.0}},
+          {"tokenizer.ggml.scores", {0, 0, 0, -2.0, -3.0, -4.0, -6.0, -4.5, -9.0, -1000.0, -10000.0}},
           {"tokenizer.ggml.add_space_prefix", true},
           {"tokenizer.ggml.remove_extra_whitespaces", true}};
 }
@@ -233,7 +233,7 @@ TEST_CASE("a GGUF's WordPiece lower-cases as the file says, or else where the vo
 TEST_CASE("a GGUF's unigram model takes the likeliest pieces, its rules for characters and spaces applied") {
   json metadata = unigram_metadata();
   const auto plain = load_tokenizer(MetadataOnly(metadata));
-  CHECK(plain->encode("ab") == std::vector<int>{4, 5});  // -3 and -4 are more than -9 and than -2 and -3.5
+  CHECK(plain->encode("ab") == std::vector<int>{4, 5});  // -3 and -4 are more than -9, and than -2 and -6
   CHECK(plain->encode("  ab   b ") == std::vector<int>{4, 5, 3, 5});
   CHECK(plain->encode("xx<new>ab</s>") == std::vector<int>{3, 2, 9, 4, 5, 1});
   CHECK(plain->encode("[PAD10]").size() > 1);
