@@ -35,7 +35,8 @@ VectorComparison compare_vectors(const std::filesystem::path& model_path, const 
     const Progress of_reference = [&](std::string_view, std::size_t done, std::size_t total) {
       if (progress) progress("the reference's vectors", done, total);
     };
-    return Model(options.reference).embed(texts, exact, of_reference);
+    const ModelOptions floats = {.activations = ModelOptions::Activations::kFloat};
+    return Model(options.reference, floats).embed(texts, exact, of_reference);
   }();
   if (expected.size != vectors.size) {
     throw Error(options.reference.string(), "gives vectors of " + std::to_string(expected.size) + " values, " +
