@@ -54,8 +54,7 @@ ModelSource::ModelSource(const std::filesystem::path& path) : checkpoint_(files:
   if (spec_.stop_tokens.empty() && config.has("text_config")) {
     spec_.stop_tokens = text::read_token_ids(config.object("text_config"), "eos_token_id");
   }
-  spec_.text_vectors =
-      layout_.gguf ? gguf_vectors : read_sentence_modules(checkpoint_->path(), spec_.hidden_size);
+  spec_.text_vectors = layout_.gguf ? gguf_vectors : read_sentence_modules(checkpoint_->path(), spec_.hidden_size);
   if (config.has(kWrittenSpecField)) {
     layout_.written_by_ballast = true;
     read_written_spec(config.object(kWrittenSpecField), spec_);
