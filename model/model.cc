@@ -129,13 +129,14 @@ Model::Model(std::unique_ptr<ModelSource> source, FloatLayout layout, const Mode
   if (kernels::memory_nodes() > 1) {
     // Each thread writes, and so gets near it, its share of a matrix.
     for (std::size_t layer = 0; layer < layers; ++layer) load(layer);
-    return;
+  } else {
+    // A thread per block, because a block has too many small parts for all threads to meet at each.
+    kernels::TaskFailure failure;
+    kernels::parallel_tasks(layers, kernels::available_threads(),
+                            [&](std::size_t layer, std::size_t) { failure.keep(layer, [&] { load(layer); }); });
+    failure.rethrow();
   }
-  // A thread per block, because a block has too many small parts for all threads to meet at each.
-  kernels::TaskFailure failure;
-  kernels::parallel_tasks(layers, kernels::available_threads(),
-                          [&](std::size_t layer, std::size_t) { failure.keep(layer, [&] { load(layer); }); });
-  failure.rethrow();
+  source_->release_copied();
 }
 
 void Model::flag_fp16_tokens(std::span<const int> ids, std::size_t position, std::vector<std::uint8_t>& flags) const {

@@ -389,6 +389,12 @@ void ModelSource::read_ahead(std::size_t layer, std::size_t expert) const {
   }
 }
 
+void ModelSource::release_copied() const {
+  for (const std::string& name : checkpoint_->names()) {
+    if (dtype_info(checkpoint_->tensor(name).dtype).block_elements > 1) checkpoint_->release(name);
+  }
+}
+
 void ModelSource::release_block(std::size_t layer) const {
   for (const Part& part : block_linears(spec_, layer)) release(part, layer);
 }

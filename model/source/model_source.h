@@ -121,6 +121,10 @@ class ModelSource {
   void release(Part part, std::size_t layer) const;
   void release_block(std::size_t layer) const;
 
+  /// The same of all blocks of codes in a GGUF, of which a loaded model has copies: reading one tensor maps the ends of
+  /// its neighbours, too.
+  void release_copied() const;
+
   /// Tells the kernel that the matrices of an expert are needed soon: they are read while others are worked on.
   void read_ahead(std::size_t layer, std::size_t expert) const;
 

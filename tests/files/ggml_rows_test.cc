@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <optional>
 #include <span>
@@ -72,6 +74,42 @@ TEST_CASE("a row says whether its scales and minimums are finite") {
     blocks[3] = std::byte{0xFE};  // the first minimum is not a number
     CHECK(!read());
   }
+}
+
+TEST_CASE("blocks of any type round to INT8, off by half a step at most, however small their values are") {
+  const SafetensorsFile golden(std::filesystem::path(BALLAST_TEST_DATA) / "ggml_blocks.safetensors");
+  std::size_t types = 0;
+  for (const DTypeInfo& info : kDTypes) {
+    if (info.block_elements == 1 || quantized_form(info.dtype, 1, info.block_elements)) continue;
+    CAPTURE(info.name);
+    ++types;
+    const TensorView& blocks = golden.tensor(std::string(info.name));
+    const auto block_bytes = static_cast<std::size_t>(blocks.shape.back());  // a block and a hash
+    kernels::QuantizedRow row(rounded_form(1, info.block_elements));
+    std::vector<float> expected(info.block_elements), decoded(info.block_elements);
+    std::size_t finite = 0;
+    for (std::size_t begin = 0; begin < blocks.bytes.size(); begin += block_bytes) {
+      const std::byte* block = blocks.bytes.data() + begin;
+      decode_ggml_blocks(info.dtype, block, 1, expected.data());
+      const bool all_finite = std::ranges::all_of(expected, [](float value) { return std::isfinite(value); });
+      REQUIRE(round_row(info.dtype, block, row) == all_finite);
+      if (!all_finite) continue;
+      ++finite;
+      const kernels::QuantizedMatrix matrix(
+          rounded_form(1, info.block_elements),
+          [&](std::size_t, kernels::QuantizedRow& dst) { round_row(info.dtype, block, dst); });
+      matrix.decode_row(0, decoded.data());
+      for (std::size_t group = 0; group < info.block_elements; group += 32) {
+        float largest = 0;
+        for (std::size_t i = group; i < group + 32; ++i) largest = std::max(largest, std::abs(expected[i]));
+        // A scale of BF16, rounded up, is at most 1 / 128 larger.
+        const float half_step = largest / 127 / 2 * (1 + 1.0F / 100);
+        for (std::size_t i = group; i < group + 32; ++i) REQUIRE(std::abs(decoded[i] - expected[i]) <= half_step);
+      }
+    }
+    CHECK(finite > 2);
+  }
+  CHECK(types == 6);
 }
 
 TEST_CASE("floats and blocks of grids have no form of codes") {

@@ -343,6 +343,24 @@ TEST_CASE("an existing output is kept unless it shall be replaced") {
   CHECK(files_of(directory / "out") != before);
 }
 
+TEST_CASE("rounding what was rounded before is told with what both have cost") {
+  const TemporaryDirectory directory;
+  const auto note_of = [&](const char* model, const char* scheme) -> std::string {
+    ConvertOptions options = options_for(scheme);
+    options.recipe.outlier_fraction = 0;
+    options.replace = true;
+    for (const std::string& note : convert(golden_model(model), directory / "out", options).notes) {
+      if (note.starts_with("rounded twice: ")) return note;
+    }
+    return "";
+  };
+  CHECK(note_of("llama", "w8a8").empty());
+  CHECK(note_of("llama.gguf", "f32").empty());
+  const std::string note = note_of("llama.gguf", "w8a8");
+  CHECK(note == Contains("Weights are off by 0."));
+  CHECK(note == Contains(" by this rounding, by about "));
+}
+
 TEST_CASE("a directory that ballast did not write is not replaced") {
   const TemporaryDirectory directory;
   fs::create_directory(directory / "out");

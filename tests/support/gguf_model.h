@@ -31,6 +31,11 @@ class GgufModel {
     for (const auto& [key, tensor] : tensors_) add(key, tensor);
   }
 
+  /// Puts ready blocks of a type, by its number in GGUF, in the place of a tensor's values.
+  void store_blocks(const std::string& name, std::uint32_t type, std::string blocks) {
+    blocks_[name] = {type, std::move(blocks)};
+  }
+
   /// Metadata: whole numbers, floats, truth values, texts, and lists of whole numbers, truth values or texts.
   std::string bytes(const nlohmann::json& metadata) const {
     GgufBytes file;
@@ -39,9 +44,15 @@ class GgufModel {
       std::vector<std::uint64_t> sizes(tensor.first.rbegin(), tensor.first.rend());
       file.tensors += gguf_string(name) + raw(static_cast<std::uint32_t>(sizes.size()));
       for (const std::uint64_t size : sizes) file.tensors += raw(size);
-      file.tensors += raw(std::uint32_t{0}) + raw(std::uint64_t{file.data.size()});
+      const auto blocks = blocks_.find(name);
+      const std::uint32_t type = blocks == blocks_.end() ? 0 : blocks->second.first;
+      file.tensors += raw(type) + raw(std::uint64_t{file.data.size()});
       ++file.tensor_count;
-      for (const float value : tensor.second) file.data += raw(value);
+      if (blocks != blocks_.end()) {
+        file.data += blocks->second.second;
+      } else {
+        for (const float value : tensor.second) file.data += raw(value);
+      }
       file.data.append((32 - file.data.size() % 32) % 32, '\0');
     }
     return file.bytes();
@@ -232,6 +243,7 @@ class GgufModel {
   const model::Architecture& architecture_;
   RoleTensors tensors_;
   std::map<std::string, std::pair<Sizes, std::vector<float>>> stored_;
+  std::map<std::string, std::pair<std::uint32_t, std::string>> blocks_;
 };
 
 }  // namespace ballast::test
