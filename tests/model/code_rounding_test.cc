@@ -44,8 +44,11 @@ RoundedValues round_to(const std::vector<int>& values_of_codes, int bits, double
     const double difference = nearest * kScale - value;
     error += {difference * difference, value * value};
   }
-  StoredCodes codes = {
-      .type = "test", .form = {.rows = kRows, .cols = kCols, .bits = bits, .group_size = 32}, .read = {}};
+  StoredCodes codes;
+  codes.form.rows = kRows;
+  codes.form.cols = kCols;
+  codes.form.bits = bits;
+  codes.form.group_size = 32;
   codes.read = [rounded](std::size_t row, kernels::QuantizedRow& dst) {
     std::copy_n(rounded.data() + row * kCols, kCols, dst.codes.data());
     std::ranges::fill(dst.scales, kHalf);
@@ -74,10 +77,10 @@ TEST_CASE("without values there is no error, and codes that are all one say noth
 
 /// A model whose first layer has its up_proj in IQ2_XXS.
 std::filesystem::path write_grid_model(const std::filesystem::path& directory) {
-  constexpr std::int64_t kSize = 256;
+  constexpr std::int64_t kHiddenSize = 256;
   constexpr std::uint32_t kIq2Xxs = 16;
   const test::TinyModel model = test::random_model(
-      {.vocab = 40, .hidden = kSize, .layers = 2, .heads = 4, .kv_heads = 2, .head_size = 64, .mlp = 64});
+      {.vocab = 40, .hidden = kHiddenSize, .layers = 2, .heads = 4, .kv_heads = 2, .head_size = 64, .mlp = 64});
   const ModelSource source(model.write(directory / "m"));
   test::GgufModel gguf(source, source.architecture());
   std::mt19937 random(5);
@@ -90,7 +93,7 @@ std::filesystem::path write_grid_model(const std::filesystem::path& directory) {
   return test::write_file(directory / "m.gguf", gguf.bytes({{"general.architecture", "llama"},
                                                             {"llama.block_count", 2},
                                                             {"llama.context_length", 64},
-                                                            {"llama.embedding_length", kSize},
+                                                            {"llama.embedding_length", kHiddenSize},
                                                             {"llama.feed_forward_length", 64},
                                                             {"llama.attention.head_count", 4},
                                                             {"llama.attention.head_count_kv", 2},
