@@ -107,9 +107,7 @@ class Summary {
 
   void advise() {
     std::vector<std::string>& advice = summary_.advice;
-    if (std::filesystem::exists(source_.checkpoint().path() / "modules.json")) {
-      advice.push_back("a folder of sentence-transformers: the transformer alone is read, not the modules after it");
-    }
+    if (source_.spec().text_vectors) advice.push_back(describe_vectors(*source_.spec().text_vectors));
     if (source_.quantization()) {
       advice.push_back("quantized by ballast: run it as it is; convert again only from the original");
       return;
@@ -123,6 +121,20 @@ class Summary {
     }
     advice.push_back("fold gains and biases where that is exact: convert --explain says which, and why");
     for (const char* scheme : {"w8a8", "w4a16"}) advice.push_back(estimate(scheme));
+  }
+
+  /// What embed does with a text's hidden values.
+  static std::string describe_vectors(const TextVectorSpec& vectors) {
+    const char* pooling = vectors.pooling == Pooling::kMean    ? "the mean of its tokens"
+                          : vectors.pooling == Pooling::kFirst ? "that of its first token"
+                                                               : "that of its last token";
+    std::string text = std::string("embed: a text's vector is ") + pooling;
+    if (!vectors.dense.empty())
+      text += ", through " + report::counted(vectors.dense.size(), "dense layer", "dense layers");
+    if (vectors.normalized) text += ", of length 1";
+    if (vectors.most_tokens > 0)
+      text += "; what is longer than " + std::to_string(vectors.most_tokens) + " tokens is cut";
+    return text;
   }
 
   void advise_foreign() {

@@ -6,8 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "ballast/inspect.h"
 #include "error_message.h"
 #include "eval/vector_agreement.h"
+#include "file_bytes.h"
 #include "temporary_directory.h"
 #include "tiny_model.h"
 #include "tiny_tokenizer.h"
@@ -50,6 +52,24 @@ TEST_CASE("vectors are compared by their directions and by who is near whom") {
   CHECK(turned.cosine_mean == Approx((2 + 0.342020) / 3).epsilon(1e-4));
   CHECK(turned.nearest_agreement == Approx(2.0 / 3));
   CHECK(turned.rank_correlation == Approx(1.0 / 3));
+}
+
+TEST_CASE("inspect tells how texts become vectors") {
+  const test::TemporaryDirectory directory;
+  const std::filesystem::path model = test::random_model().write(directory / "m");
+  const auto told = [&] {
+    std::string lines;
+    for (const std::string& line : inspect(model).advice) lines += line + '\n';
+    return lines;
+  };
+  CHECK(!told().starts_with("embed:"));
+  std::filesystem::create_directories(model / "1_Pooling");
+  test::write_file(model / "1_Pooling" / "config.json", R"({"pooling_mode_cls_token": true})");
+  test::write_file(model / "sentence_bert_config.json", R"({"max_seq_length": 40})");
+  test::write_file(model / "modules.json", R"([{"path": "", "type": "sentence_transformers.models.Transformer"},
+      {"path": "1_Pooling", "type": "sentence_transformers.models.Pooling"}])");
+  CHECK(
+      told().starts_with("embed: a text's vector is that of its first token; what is longer than 40 tokens is cut\n"));
 }
 
 TEST_CASE("a model's vectors are its own, and differ from a changed model's") {
