@@ -204,15 +204,14 @@ void read_mxfp4(Bytes block, std::size_t index, QuantizedRow& row) {
 }
 
 /// What a block holds when its scale, an F16 at `scale_at`, is 1.
-template <std::size_t kElements>
-std::array<float, kElements> decode_unscaled(DType dtype, Bytes block, std::size_t scale_at) {
+std::array<float, 256> decode_unscaled(DType dtype, Bytes block, std::size_t scale_at) {
   constexpr std::uint16_t kOne = 0x3C00;
   constexpr std::size_t kMostBytes = 110;  // of these types
   assert(block.size() <= kMostBytes);
   std::array<std::byte, kMostBytes> unscaled{};
   std::memcpy(unscaled.data(), block.data(), block.size());
   std::memcpy(unscaled.data() + scale_at, &kOne, sizeof(kOne));
-  std::array<float, kElements> values;
+  std::array<float, 256> values;
   decode_ggml_blocks(dtype, unscaled.data(), 1, values.data());
   return values;
 }
@@ -221,7 +220,7 @@ std::array<float, kElements> decode_unscaled(DType dtype, Bytes block, std::size
 template <DType kType, std::size_t kScaleAt>
 void read_ternary(Bytes block, std::size_t index, QuantizedRow& row) {
   constexpr int kMiddle = 8;
-  const std::array<float, 256> values = decode_unscaled<256>(kType, block, kScaleAt);
+  const std::array<float, 256> values = decode_unscaled(kType, block, kScaleAt);
   for (std::size_t i = 0; i < 256; ++i) {
     row.codes[256 * index + i] = static_cast<std::uint8_t>(static_cast<int>(values[i]) + kMiddle);
   }
@@ -232,7 +231,7 @@ void read_ternary(Bytes block, std::size_t index, QuantizedRow& row) {
 void read_iq3_s(Bytes block, std::size_t index, QuantizedRow& row) {
   constexpr int kMiddle = 16;
   row.scales[index] = bits_at(block, 0);
-  const std::array<float, 256> values = decode_unscaled<256>(DType::kIQ3_S, block, 0);
+  const std::array<float, 256> values = decode_unscaled(DType::kIQ3_S, block, 0);
   for (std::size_t group = 0; group < 8; ++group) {
     const int factor = 1 + 2 * ((block[106 + group / 2] >> (group % 2 * 4)) & 0x0F);
     row.factors[8 * index + group] = static_cast<std::int8_t>(factor);

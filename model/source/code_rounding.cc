@@ -127,7 +127,8 @@ RelativeError estimated_rounding(const StoredCodes& codes) {
 
 RoundedBlocks rounded_blocks(const ModelSource& source) {
   RoundedBlocks found;
-  if (source.quantization()) return found;
+  // Looking at the codes of other checkpoints reads their scales.
+  if (source.checkpoint().kind() != files::Checkpoint::Kind::kGguf) return found;
   const ModelSpec& spec = source.spec();
   for (const Role role : outer_roles(spec)) {
     if (!is_norm(role) && !is_vector(role)) add_rounded(source, role, 0, 0, found);
