@@ -3,6 +3,10 @@
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64)$")
   add_compile_definitions("HWY_DISABLED_TARGETS=(HWY_NEON|HWY_SVE2)")
 else()
-  # Ice Lake, Tiger Lake, Rocket Lake: not among Highway 1.2's unless asked for.
+  # Ice Lake, Tiger Lake, Rocket Lake: not among Highway 1.2's unless asked for. Processors with SSSE3 and no SSE4 were
+  # made in 2006 and 2007: they run as SSE2.
   add_compile_definitions(HWY_WANT_AVX3_DL)
+  if(NOT BALLAST_SANITIZE)  # which has a list of its own
+    add_compile_definitions(HWY_DISABLED_TARGETS=HWY_SSSE3)
+  endif()
 endif()

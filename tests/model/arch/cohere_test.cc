@@ -3,8 +3,7 @@
 #include "described.h"
 #include "layers.h"
 
-namespace ballast::model {
-namespace {
+namespace ballast::model::cohere_test {
 
 using nlohmann::json;
 using test::described;
@@ -70,5 +69,4 @@ TEST_CASE("a Cohere may normalize each head of queries and keys with gains of it
   CHECK(!attention.norm_after_rotation);
 }
 
-}  // namespace
-}  // namespace ballast::model
+}  // namespace ballast::model::cohere_test

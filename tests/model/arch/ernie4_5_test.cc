@@ -5,8 +5,7 @@
 #include "described.h"
 #include "layers.h"
 
-namespace ballast::model {
-namespace {
+namespace ballast::model::ernie4_5_test {
 
 const nlohmann::json kConfig = {{"model_type", "ernie4_5"}, {"num_hidden_layers", 2},  {"hidden_size", 32},
                                 {"num_attention_heads", 4}, {"intermediate_size", 40}, {"vocab_size", 10}};
@@ -61,5 +60,4 @@ TEST_CASE("ERNIE 4.5's mixtures choose by corrected softmax, in the layers that 
   CHECK(test::refusal_of_field(config, "moe_k", 5) == "config.json: moe_k: is more than the experts there are");
 }
 
-}  // namespace
-}  // namespace ballast::model
+}  // namespace ballast::model::ernie4_5_test

@@ -2,8 +2,7 @@
 
 #include "described.h"
 
-namespace ballast::model {
-namespace {
+namespace ballast::model::exaone4_test {
 
 const nlohmann::json kConfig = {{"model_type", "exaone4"},  {"num_hidden_layers", 4},   {"hidden_size", 32},
                                 {"num_attention_heads", 4}, {"num_key_value_heads", 2}, {"intermediate_size", 40},
@@ -52,5 +51,4 @@ TEST_CASE("K-EXAONE normalizes what is read, and its layers but the first have D
   CHECK(test::refusal_of_field(config, "n_group", 4) == "config.json: n_group: must divide the number of experts");
 }
 
-}  // namespace
-}  // namespace ballast::model
+}  // namespace ballast::model::exaone4_test

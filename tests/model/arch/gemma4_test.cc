@@ -11,8 +11,7 @@
 #include "model/arch/architecture.h"
 #include "model/arch/rope_config.h"
 
-namespace ballast::model {
-namespace {
+namespace ballast::model::gemma4_test {
 
 using nlohmann::json;
 using test::described;
@@ -179,5 +178,4 @@ TEST_CASE("what of Gemma 4 is not supported is refused by field") {
         "config.json: per_layer_config.5.sliding_window: is not supported");
 }
 
-}  // namespace
-}  // namespace ballast::model
+}  // namespace ballast::model::gemma4_test

@@ -10,8 +10,7 @@
 #include "model_runs.h"
 #include "temporary_directory.h"
 
-namespace ballast::model {
-namespace {
+namespace ballast::model::gemma_test {
 
 using nlohmann::json;
 using test::described;
@@ -196,5 +195,4 @@ TEST_CASE("Gemma's settings that are not supported are refused by field") {
   CHECK(refusal("query_pre_attn_scalar", 0) == "config.json: query_pre_attn_scalar: must be positive");
 }
 
-}  // namespace
-}  // namespace ballast::model
+}  // namespace ballast::model::gemma_test

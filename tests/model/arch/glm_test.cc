@@ -5,8 +5,7 @@
 #include "described.h"
 #include "layers.h"
 
-namespace ballast::model {
-namespace {
+namespace ballast::model::glm_test {
 
 using test::described;
 using test::with_field;
@@ -44,5 +43,4 @@ TEST_CASE("glm4 alone has norms of what attention and MLP return") {
   CHECK(described(config_of("glm4")).post_norms);
 }
 
-}  // namespace
-}  // namespace ballast::model
+}  // namespace ballast::model::glm_test

@@ -3,8 +3,7 @@
 #include "family_model.h"
 #include "layers.h"
 
-namespace ballast::model {
-namespace {
+namespace ballast::model::gopher_test {
 
 const nlohmann::json kConfig = {{"model_type", "gopher"},   {"num_hidden_layers", 2},       {"hidden_size", 24},
                                 {"num_attention_heads", 4}, {"intermediate_size", 40},      {"vocab_size", 10},
@@ -32,5 +31,4 @@ TEST_CASE("a Gopher's logits are those of the reference") {
   }
 }
 
-}  // namespace
-}  // namespace ballast::model
+}  // namespace ballast::model::gopher_test

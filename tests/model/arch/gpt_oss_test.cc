@@ -15,8 +15,7 @@
 #include "random_floats.h"
 #include "temporary_directory.h"
 
-namespace ballast::model {
-namespace {
+namespace ballast::model::gpt_oss_test {
 
 using nlohmann::json;
 
@@ -205,5 +204,4 @@ TEST_CASE("an MXFP4 scale that is not a number, and tensors that do not fit each
   CHECK(test::error_message([&] { Model(directory / "narrow"); }) == test::Contains("mlp.experts."));
 }
 
-}  // namespace
-}  // namespace ballast::model
+}  // namespace ballast::model::gpt_oss_test

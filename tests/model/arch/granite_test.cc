@@ -5,8 +5,7 @@
 #include "described.h"
 #include "layers.h"
 
-namespace ballast::model {
-namespace {
+namespace ballast::model::granite_test {
 
 const nlohmann::json kConfig = {{"model_type", "granite"},  {"num_hidden_layers", 2},  {"hidden_size", 32},
                                 {"num_attention_heads", 4}, {"intermediate_size", 40}, {"vocab_size", 10}};
@@ -77,5 +76,4 @@ TEST_CASE("HyperCLOVA X normalizes what is returned and multiplies the logits") 
   CHECK(test::attention_of(test::described(test::with_field(config, "attention_multiplier", 0.5))).scale == 0.5);
 }
 
-}  // namespace
-}  // namespace ballast::model
+}  // namespace ballast::model::granite_test

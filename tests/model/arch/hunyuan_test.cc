@@ -5,8 +5,7 @@
 #include "described.h"
 #include "layers.h"
 
-namespace ballast::model {
-namespace {
+namespace ballast::model::hunyuan_test {
 
 using nlohmann::json;
 
@@ -86,5 +85,4 @@ TEST_CASE("Hy3 normalizes its heads before the rotation and has DeepSeek-V3's ex
   CHECK(test::refusal_of_field(config, "mlp_bias", true) == "config.json: mlp_bias: true is not supported");
 }
 
-}  // namespace
-}  // namespace ballast::model
+}  // namespace ballast::model::hunyuan_test

@@ -6,8 +6,7 @@
 #include "described.h"
 #include "family_model.h"
 
-namespace ballast::model {
-namespace {
+namespace ballast::model::kin_families_test {
 
 using nlohmann::json;
 
@@ -129,5 +128,4 @@ TEST_CASE("families that bring only names compute what the reference does") {
   }
 }
 
-}  // namespace
-}  // namespace ballast::model
+}  // namespace ballast::model::kin_families_test

@@ -5,8 +5,7 @@
 #include "described.h"
 #include "layers.h"
 
-namespace ballast::model {
-namespace {
+namespace ballast::model::layer_norm_families_test {
 
 using nlohmann::json;
 using test::described;
@@ -84,5 +83,4 @@ TEST_CASE("BERT's settings that are not supported are refused by field") {
         "config.json: position_embedding_type: 'relative_key' is not supported; supported: absolute");
 }
 
-}  // namespace
-}  // namespace ballast::model
+}  // namespace ballast::model::layer_norm_families_test

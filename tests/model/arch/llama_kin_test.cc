@@ -3,8 +3,7 @@
 #include "described.h"
 #include "layers.h"
 
-namespace ballast::model {
-namespace {
+namespace ballast::model::llama_kin_test {
 
 nlohmann::json config_of(const char* model_type) {
   return {{"model_type", model_type}, {"num_hidden_layers", 2}, {"hidden_size", 32},       {"num_attention_heads", 4},
@@ -97,5 +96,4 @@ TEST_CASE("IQuest-Coder is a Llama that refuses what it has fields for and Llama
         "config.json: use_sliding_window: true is not supported");
 }
 
-}  // namespace
-}  // namespace ballast::model
+}  // namespace ballast::model::llama_kin_test

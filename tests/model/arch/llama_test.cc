@@ -6,8 +6,7 @@
 #include "described.h"
 #include "layers.h"
 
-namespace ballast::model {
-namespace {
+namespace ballast::model::llama_test {
 
 using nlohmann::json;
 using test::Contains;
@@ -109,5 +108,4 @@ TEST_CASE("an architecture that is not known is refused with those that are") {
         Contains("m.gguf: architecture '' is not supported; supported: llama, qwen2"));
 }
 
-}  // namespace
-}  // namespace ballast::model
+}  // namespace ballast::model::llama_test

@@ -7,8 +7,7 @@
 #include "family_model.h"
 #include "layers.h"
 
-namespace ballast::model {
-namespace {
+namespace ballast::model::megatron_test {
 
 using nlohmann::json;
 using test::described;
@@ -171,5 +170,4 @@ TEST_CASE("Megatron's arguments that are not supported are refused by field") {
   CHECK(refusal("num_query_groups", 3) == "config.json: num_query_groups: 3 does not divide the 4 attention heads");
 }
 
-}  // namespace
-}  // namespace ballast::model
+}  // namespace ballast::model::megatron_test

@@ -5,8 +5,7 @@
 #include "described.h"
 #include "layers.h"
 
-namespace ballast::model {
-namespace {
+namespace ballast::model::mistral_test {
 
 using nlohmann::json;
 
@@ -77,5 +76,4 @@ TEST_CASE("of a Mistral 3 that also sees the text model is read, whichever it is
         "config.json: text_config.model_type: 'qwen2' is not supported; supported: mistral, ministral3, mistral4");
 }
 
-}  // namespace
-}  // namespace ballast::model
+}  // namespace ballast::model::mistral_test

@@ -5,8 +5,7 @@
 #include "described.h"
 #include "layers.h"
 
-namespace ballast::model {
-namespace {
+namespace ballast::model::modernbert_test {
 
 using nlohmann::json;
 using test::described;
@@ -96,5 +95,4 @@ TEST_CASE("ModernBERT's settings that are not supported are refused by field") {
         test::Contains("global_attn_every_n_layers: must lie between 1 and 2^31 - 1"));
 }
 
-}  // namespace
-}  // namespace ballast::model
+}  // namespace ballast::model::modernbert_test

@@ -3,8 +3,7 @@
 #include "described.h"
 #include "layers.h"
 
-namespace ballast::model {
-namespace {
+namespace ballast::model::nanochat_test {
 
 const nlohmann::json kConfig = {{"model_type", "nanochat"}, {"num_hidden_layers", 2},  {"hidden_size", 32},
                                 {"num_attention_heads", 4}, {"intermediate_size", 40}, {"vocab_size", 10}};
@@ -22,5 +21,4 @@ TEST_CASE("nanochat's norms have no gains, and its heads rotate backwards before
   CHECK(test::described(test::with_field(kConfig, "final_logit_softcapping", nullptr)).logit_cap == 0.0);
 }
 
-}  // namespace
-}  // namespace ballast::model
+}  // namespace ballast::model::nanochat_test

@@ -4,8 +4,7 @@
 #include "layers.h"
 #include "model/block_structure.h"
 
-namespace ballast::model {
-namespace {
+namespace ballast::model::olmo_test {
 
 const nlohmann::json kConfig = {{"model_type", "olmo2"},    {"num_hidden_layers", 2},   {"hidden_size", 32},
                                 {"num_attention_heads", 4}, {"num_key_value_heads", 2}, {"intermediate_size", 40},
@@ -79,5 +78,4 @@ TEST_CASE("FlexOlmo has OLMo 2's norms and experts in every layer") {
   for (const LayerSpec& layer : spec.layers) CHECK(layer.mlp.experts->count == 4);
 }
 
-}  // namespace
-}  // namespace ballast::model
+}  // namespace ballast::model::olmo_test

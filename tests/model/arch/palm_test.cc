@@ -3,8 +3,7 @@
 #include "family_model.h"
 #include "layers.h"
 
-namespace ballast::model {
-namespace {
+namespace ballast::model::palm_test {
 
 const nlohmann::json kConfig = {
     {"model_type", "palm"},    {"num_hidden_layers", 2}, {"hidden_size", 24}, {"num_attention_heads", 4},
@@ -37,5 +36,4 @@ TEST_CASE("a PaLM with several key and value heads is refused") {
   CHECK(test::refusal_of_field(kConfig, "num_key_value_heads", 1) == "no error");
 }
 
-}  // namespace
-}  // namespace ballast::model
+}  // namespace ballast::model::palm_test

@@ -8,8 +8,7 @@
 #include "layers.h"
 #include "model/arch/rope_config.h"
 
-namespace ballast::model {
-namespace {
+namespace ballast::model::phi3_test {
 
 using nlohmann::json;
 using test::described;
@@ -136,5 +135,4 @@ TEST_CASE("families whose texts LongRoPE does not end refuse it") {
         "linear, llama3, mrope, yarn");
 }
 
-}  // namespace
-}  // namespace ballast::model
+}  // namespace ballast::model::phi3_test

@@ -3,8 +3,7 @@
 #include "described.h"
 #include "layers.h"
 
-namespace ballast::model {
-namespace {
+namespace ballast::model::phi_test {
 
 const nlohmann::json kConfig = {{"model_type", "phi"},      {"num_hidden_layers", 2},  {"hidden_size", 32},
                                 {"num_attention_heads", 4}, {"intermediate_size", 40}, {"vocab_size", 10}};
@@ -28,5 +27,4 @@ TEST_CASE("a Phi with norms over queries and keys is refused") {
   CHECK(test::refusal_of_field(kConfig, "qk_layernorm", true) == "config.json: qk_layernorm: true is not supported");
 }
 
-}  // namespace
-}  // namespace ballast::model
+}  // namespace ballast::model::phi_test

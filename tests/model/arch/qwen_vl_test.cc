@@ -3,8 +3,7 @@
 #include "described.h"
 #include "layers.h"
 
-namespace ballast::model {
-namespace {
+namespace ballast::model::qwen_vl_test {
 
 using nlohmann::json;
 
@@ -43,5 +42,4 @@ TEST_CASE("the text model of Qwen3-VL is Qwen3") {
   CHECK(!spec.biases.query);
 }
 
-}  // namespace
-}  // namespace ballast::model
+}  // namespace ballast::model::qwen_vl_test

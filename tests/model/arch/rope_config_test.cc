@@ -13,8 +13,7 @@
 #include "model/arch/gguf_config.h"
 #include "temporary_directory.h"
 
-namespace ballast::model {
-namespace {
+namespace ballast::model::rope_config_test {
 
 using nlohmann::json;
 using test::Contains;
@@ -252,5 +251,4 @@ TEST_CASE("a rotation that goes backwards has the negative angles") {
   for (std::size_t i = 0; i < forwards.size(); ++i) CHECK(backwards[i] == -forwards[i]);
 }
 
-}  // namespace
-}  // namespace ballast::model
+}  // namespace ballast::model::rope_config_test

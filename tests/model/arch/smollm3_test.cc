@@ -5,8 +5,7 @@
 #include "described.h"
 #include "layers.h"
 
-namespace ballast::model {
-namespace {
+namespace ballast::model::smollm3_test {
 
 using nlohmann::json;
 using test::described;
@@ -70,5 +69,4 @@ TEST_CASE("SmolLM3's settings that make no sense are refused by field") {
         "config.json: layer_types[0]: 'sliding_attention' is not supported; supported: full_attention");
 }
 
-}  // namespace
-}  // namespace ballast::model
+}  // namespace ballast::model::smollm3_test

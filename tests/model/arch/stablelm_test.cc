@@ -8,8 +8,7 @@
 #include "model/source/model_source.h"
 #include "role_tensors.h"
 
-namespace ballast::model {
-namespace {
+namespace ballast::model::stablelm_test {
 
 using test::described;
 using test::with_field;
@@ -71,5 +70,4 @@ TEST_CASE("gains that a checkpoint keeps head by head are read as one row") {
         test::Contains("model.layers.1.self_attn.q_norm.weight"));
 }
 
-}  // namespace
-}  // namespace ballast::model
+}  // namespace ballast::model::stablelm_test

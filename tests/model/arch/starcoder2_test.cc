@@ -3,8 +3,7 @@
 #include "described.h"
 #include "layers.h"
 
-namespace ballast::model {
-namespace {
+namespace ballast::model::starcoder2_test {
 
 using test::described;
 using test::with_field;
@@ -42,5 +41,4 @@ TEST_CASE("StarCoder2's window holds for every layer and is none when nothing is
         test::Contains("layer_types[1]: 'full_attention' is not supported"));
 }
 
-}  // namespace
-}  // namespace ballast::model
+}  // namespace ballast::model::starcoder2_test

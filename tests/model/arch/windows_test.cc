@@ -5,8 +5,7 @@
 #include "described.h"
 #include "layers.h"
 
-namespace ballast::model {
-namespace {
+namespace ballast::model::windows_test {
 
 using nlohmann::json;
 using test::described;
@@ -80,5 +79,4 @@ TEST_CASE("layer types that are not known or do not fit the layers are refused")
         "config.json: sliding_window: must lie between 1 and 2^31 - 1, is -1");
 }
 
-}  // namespace
-}  // namespace ballast::model
+}  // namespace ballast::model::windows_test

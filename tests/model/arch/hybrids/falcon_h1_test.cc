@@ -4,8 +4,7 @@
 
 #include "described.h"
 
-namespace ballast::model {
-namespace {
+namespace ballast::model::falcon_h1_test {
 
 using nlohmann::json;
 
@@ -111,5 +110,4 @@ TEST_CASE("what Falcon-H1 cannot have is refused by field") {
         "config.json: hidden_act: 'gelu' is not supported: the convolution's must be 'silu'");
 }
 
-}  // namespace
-}  // namespace ballast::model
+}  // namespace ballast::model::falcon_h1_test

@@ -4,8 +4,7 @@
 
 #include "described.h"
 
-namespace ballast::model {
-namespace {
+namespace ballast::model::granite_hybrid_test {
 
 using nlohmann::json;
 
@@ -106,5 +105,4 @@ TEST_CASE("what Granite 4 cannot have is refused by field") {
         "full_attention");
 }
 
-}  // namespace
-}  // namespace ballast::model
+}  // namespace ballast::model::granite_hybrid_test

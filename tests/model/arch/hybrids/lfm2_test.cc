@@ -2,8 +2,7 @@
 
 #include "described.h"
 
-namespace ballast::model {
-namespace {
+namespace ballast::model::lfm2_test {
 
 const nlohmann::json kConfig = {{"model_type", "lfm2"},     {"num_hidden_layers", 3},   {"hidden_size", 32},
                                 {"num_attention_heads", 4}, {"num_key_value_heads", 2}, {"intermediate_size", 400},
@@ -63,5 +62,4 @@ TEST_CASE("LFM2's mixtures have experts after their dense layers, chosen by corr
   CHECK(test::refusal_of_field(config, "layer_types", nullptr) == "config.json: layer_types: missing");
 }
 
-}  // namespace
-}  // namespace ballast::model
+}  // namespace ballast::model::lfm2_test

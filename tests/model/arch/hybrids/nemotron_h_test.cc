@@ -2,8 +2,7 @@
 
 #include "described.h"
 
-namespace ballast::model {
-namespace {
+namespace ballast::model::nemotron_h_test {
 
 using nlohmann::json;
 
@@ -82,5 +81,4 @@ TEST_CASE("what Nemotron-H cannot have is refused by field") {
         "config.json: mamba_hidden_act: 'gelu' is not supported: the convolution's must be 'silu'");
 }
 
-}  // namespace
-}  // namespace ballast::model
+}  // namespace ballast::model::nemotron_h_test

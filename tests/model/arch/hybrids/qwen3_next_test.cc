@@ -3,8 +3,7 @@
 #include "described.h"
 #include "layers.h"
 
-namespace ballast::model {
-namespace {
+namespace ballast::model::qwen3_next_test {
 
 using nlohmann::json;
 
@@ -102,5 +101,4 @@ TEST_CASE("Qwen3-Next's experts are refused where they make no sense") {
         "config.json: moe_intermediate_size: missing");
 }
 
-}  // namespace
-}  // namespace ballast::model
+}  // namespace ballast::model::qwen3_next_test

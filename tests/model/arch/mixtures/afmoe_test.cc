@@ -3,8 +3,7 @@
 #include "described.h"
 #include "layers.h"
 
-namespace ballast::model {
-namespace {
+namespace ballast::model::afmoe_test {
 
 const nlohmann::json kConfig = {{"model_type", "afmoe"},    {"num_hidden_layers", 5},    {"hidden_size", 36},
                                 {"num_attention_heads", 4}, {"num_key_value_heads", 2},  {"head_dim", 12},
@@ -51,5 +50,4 @@ TEST_CASE("Trinity's settings that are not supported are refused by field") {
         "config.json: score_func: 'softmax' is not supported; supported: sigmoid");
 }
 
-}  // namespace
-}  // namespace ballast::model
+}  // namespace ballast::model::afmoe_test

@@ -4,8 +4,7 @@
 
 #include "described.h"
 
-namespace ballast::model {
-namespace {
+namespace ballast::model::deepseek_test {
 
 using nlohmann::json;
 using test::described;
@@ -182,5 +181,4 @@ TEST_CASE("DeepSeek's settings that are not supported or make no sense are refus
   CHECK(refusal("deepseek_v2", "norm_topk_prob", true) == "config.json: norm_topk_prob: true is not supported");
 }
 
-}  // namespace
-}  // namespace ballast::model
+}  // namespace ballast::model::deepseek_test

@@ -6,8 +6,7 @@
 
 #include "described.h"
 
-namespace ballast::model {
-namespace {
+namespace ballast::model::llama4_test {
 
 using nlohmann::json;
 using test::described;
@@ -89,5 +88,4 @@ TEST_CASE("of a Llama 4 that also sees the text model is read") {
   CHECK(described(with_field(config, "tie_word_embeddings", true)).tied_embeddings);
 }
 
-}  // namespace
-}  // namespace ballast::model
+}  // namespace ballast::model::llama4_test

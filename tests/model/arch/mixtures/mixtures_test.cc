@@ -3,8 +3,7 @@
 #include "described.h"
 #include "layers.h"
 
-namespace ballast::model {
-namespace {
+namespace ballast::model::mixtures_test {
 
 using nlohmann::json;
 
@@ -153,5 +152,4 @@ TEST_CASE("Mellum has Qwen3's experts, and a rotation for each kind of layers") 
   CHECK(!spec.layers[1].mlp.experts);
 }
 
-}  // namespace
-}  // namespace ballast::model
+}  // namespace ballast::model::mixtures_test
