@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Damages models' files and lets ballast read them: each is read, or refused in one line.
 
-    damage_models.py BALLAST MODEL... [--count 200] [--seed 1]
+    damaged_models_test.py BALLAST MODEL... [--count 200] [--seed 1]
 
 Of each MODEL (a directory or a GGUF file) so many damaged copies are made, one file of it cut off, with a byte changed, a
 piece moved, or a number of its JSON replaced. `ballast verify` reads a copy where expected.safetensors lies in the model or
