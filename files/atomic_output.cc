@@ -137,6 +137,15 @@ std::string exists_message() {
   return "exists; use --force to replace it, or choose another name";
 }
 
+/// Gives a complete file its name.
+void rename_file(const fs::path& complete, const fs::path& target, bool replace) {
+  int status = ::renameat2(AT_FDCWD, complete.c_str(), AT_FDCWD, target.c_str(), replace ? 0 : RENAME_NOREPLACE);
+  if (status != 0 && cannot_rename_that_way(errno)) status = ::rename(complete.c_str(), target.c_str());
+  if (status != 0 && errno == EEXIST) throw Error(target.string(), exists_message());
+  if (status != 0) throw_file_error(target, "be created", errno);
+  sync_directory(parent_of(target));
+}
+
 }  // namespace
 
 AtomicDirectory::AtomicDirectory(const fs::path& target, bool replace)
@@ -181,6 +190,11 @@ void AtomicDirectory::commit() {
   }
 }
 
+void AtomicDirectory::commit_file(const std::string& name) {
+  sync_file(temporary_ / name);
+  rename_file(temporary_ / name, target_, replace_);
+}
+
 void write_file_atomically(const fs::path& path, std::string_view content, bool replace) {
   const fs::path target = resolve_target(path);
   if (std::error_code ignored; fs::is_directory(target, ignored))
@@ -198,11 +212,7 @@ void write_file_atomically(const fs::path& path, std::string_view content, bool 
   OutputFile file(temporary);
   file.write_at(0, std::as_bytes(std::span(content)));
   file.sync_and_close();
-  int status = ::renameat2(AT_FDCWD, temporary.c_str(), AT_FDCWD, target.c_str(), replace ? 0 : RENAME_NOREPLACE);
-  if (status != 0 && cannot_rename_that_way(errno)) status = ::rename(temporary.c_str(), target.c_str());
-  if (status != 0 && errno == EEXIST) throw Error(target.string(), exists_message());
-  if (status != 0) throw_file_error(target, "be created", errno);
-  sync_directory(parent_of(target));
+  rename_file(temporary, target, replace);
 }
 
 }  // namespace ballast::files

@@ -3,6 +3,7 @@
 #define BALLAST_FILES_ATOMIC_OUTPUT_H_
 
 #include <filesystem>
+#include <string>
 #include <string_view>
 
 namespace ballast::files {
@@ -20,6 +21,9 @@ class AtomicDirectory {
 
   const std::filesystem::path& path() const { return temporary_; }
   void commit();
+
+  /// The same for a single file of the directory, which takes the target's name itself.
+  void commit_file(const std::string& name);
 
  private:
   std::filesystem::path target_;

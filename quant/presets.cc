@@ -38,7 +38,7 @@ const Preset& preset_by_name(std::string_view name) {
 }
 
 void apply_preset(const Preset& preset, ConvertOptions& options) {
-  if (options.recipe.linears.kind == WeightFormat::Kind::kInteger) options.recipe.rounding = preset.rounding;
+  if (options.recipe.linears.quantizes()) options.recipe.rounding = preset.rounding;
   options.calibration.samples = preset.samples;
   options.calibration.length = preset.length;
   options.probe_samples = preset.probe_samples;

@@ -77,7 +77,7 @@ model::Linear runnable_linear(const WorkingLinear& linear, const ActivationRound
   result.name = linear.name;
   result.bias = linear.bias;
   if (linear.quantized) {
-    kernels::QuantizedMatrix matrix(linear.quantized->view());
+    kernels::QuantizedMatrix matrix = runnable_matrix(*linear.quantized);
     result.activations = matrix.activation_format(activations.bits, activations.scale_per_group);
     result.weights = std::move(matrix);
   } else {

@@ -16,10 +16,10 @@
 #include "ballast/statistics.h"
 #include "model/block_structure.h"
 #include "model/source/model_source.h"
-#include "model/source/quantized_tensor.h"
 #include "quant/module_id.h"
 #include "quant/rounding/expert_moments.h"
 #include "quant/rounding/hessian.h"
+#include "quant/rounding/rounded_matrix.h"
 #include "quant/search/input_peaks.h"
 
 namespace ballast::quant {
@@ -38,7 +38,7 @@ struct WorkingLinear {
   bool free_format = false;  ///< integers that nobody asked for by name: an allocation may choose others
   Recipe::Activations activations = Recipe::Activations::kFloat;  ///< what it reads when its weights are integers
   std::vector<std::int32_t> outlier_columns;
-  std::optional<model::QuantizedTensor> quantized;  ///< set by the pass that quantizes
+  std::optional<RoundedMatrix> quantized;  ///< set by the pass that quantizes
 
   /// Reads [rows][cols] from the checkpoint; null: they are in `values`, or there are none. A block has too many
   /// experts for all of them to be in memory in F32.

@@ -52,7 +52,9 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--calibration-chunks", type=int, default=0, metavar="N",
                         help="at most so many chunks of 512 tokens of it; 0: all (default)")
     parser.add_argument("--variants", default=LLAMA_VARIANTS, metavar="LIST",
-                        help="of llama.cpp (default %(default)s)")
+                        help="of llama.cpp (default %(default)s); with -pure at its end all matrices have the type")
+    parser.add_argument("--ours", type=pathlib.Path, nargs="+", default=[], metavar="FILE.gguf",
+                        help="that `ballast convert --to gguf` made of the model: llama.cpp scores them, too")
     parser.add_argument("--openvino-python", type=pathlib.Path, metavar="PYTHON",
                         help="of an environment with openvino-genai, optimum-intel and nncf")
     parser.add_argument("--openvino-variants", default=OPENVINO_VARIANTS, metavar="LIST",
@@ -75,9 +77,11 @@ def parse_arguments() -> argparse.Namespace:
     for variant in arguments.openvino_variants:
         if variant not in openvino_accuracy.VARIANTS:
             parser.error(f"{variant}: OpenVINO's variants are {', '.join(openvino_accuracy.VARIANTS)}")
-    for text in (arguments.text, arguments.calibration_text):
-        if not text.is_file():
-            parser.error(f"{text}: is not there")
+    for file in (arguments.text, arguments.calibration_text, *arguments.ours):
+        if not file.is_file():
+            parser.error(f"{file}: is not there")
+    if arguments.ours and arguments.llama_bin is None:
+        parser.error("--ours needs --llama-bin")
     if arguments.work is None:
         arguments.work = arguments.out.with_name(arguments.out.name + ".work")
     return arguments
@@ -99,6 +103,9 @@ def measure_llama(arguments: argparse.Namespace) -> list[Accuracy]:
         results = []
         for variant in arguments.variants.split(","):
             results.append(peer.measure(variant, arguments.bench))
+            tell(results[-1])
+        for model in arguments.ours:
+            results.append(peer.score(model, model.stem, "ballast in llama.cpp", arguments.bench))
             tell(results[-1])
         return results
     finally:

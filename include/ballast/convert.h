@@ -16,8 +16,18 @@
 
 namespace ballast {
 
+/// Whose files a conversion writes.
+enum class OutputFormat { kBallast, kGguf };
+
+/// "ballast", "gguf", and back. Throws Error listing what there is.
+std::string_view output_format_name(OutputFormat format);
+OutputFormat parse_output_format(std::string_view name);
+
 struct ConvertOptions {
   Recipe recipe = recipe_for_scheme("w8a8");
+
+  /// What these files have no place for is left out of the recipe before anything is rounded.
+  OutputFormat output_format = OutputFormat::kBallast;
 
   /// Of `calibrate`; absent: one with `calibration` runs first, where the recipe needs any.
   std::optional<std::filesystem::path> statistics{};

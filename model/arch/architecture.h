@@ -11,6 +11,7 @@
 
 #include "ballast/spec.h"
 #include "files/gguf/gguf.h"
+#include "files/gguf/gguf_writer.h"
 #include "files/json_reader.h"
 #include "model/arch/role.h"
 
@@ -80,6 +81,10 @@ struct Architecture {
   /// The config.json that a GGUF's metadata amounts to; null when there is no GGUF of the family. Its `model_type` may
   /// be another family's, whose GGUFs have the same name.
   nlohmann::json (*config_from_gguf)(const files::GgufFile& file) = nullptr;
+
+  /// The metadata of a GGUF that holds the model; null where none can be written. Throws Error naming what it cannot
+  /// say.
+  std::vector<files::GgufField> (*gguf_fields)(const ModelSpec& spec) = nullptr;
 
   /// What names begin with may also be one of others, or nothing.
   std::string_view prefix = {};

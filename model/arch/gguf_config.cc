@@ -20,17 +20,6 @@ constexpr double kLlama3LowFrequency = 1.0;
 constexpr double kLlama3HighFrequency = 4.0;
 constexpr double kLlama3Context = 8192.0;
 
-// What `rope_freqs.weight` would hold for these parameters: the plain frequencies over the stretched ones.
-std::vector<double> frequency_factors(const RopeSpec& rope) {
-  RopeSpec plain;
-  plain.theta = rope.theta;
-  plain.rotary_size = rope.rotary_size;
-  std::vector<double> factors = rope_frequencies(plain);
-  const std::vector<double> stretched = rope_frequencies(rope);
-  for (std::size_t i = 0; i < factors.size(); ++i) factors[i] /= stretched[i];
-  return factors;
-}
-
 json llama3_from_gguf(const files::GgufFile& file, double theta, std::size_t rotated) {
   const TensorView view = file.tensor("rope_freqs.weight");
   const std::string context = file.path().string() + ": rope_freqs.weight";
@@ -94,6 +83,16 @@ void check_extras(const GgufMetadata& metadata, std::size_t head_size, std::size
 }
 
 }  // namespace
+
+std::vector<double> frequency_factors(const RopeSpec& rope) {
+  RopeSpec plain;
+  plain.theta = rope.theta;
+  plain.rotary_size = rope.rotary_size;
+  std::vector<double> factors = rope_frequencies(plain);
+  const std::vector<double> stretched = rope_frequencies(rope);
+  for (std::size_t i = 0; i < factors.size(); ++i) factors[i] /= stretched[i];
+  return factors;
+}
 
 std::size_t GgufMetadata::layers() const {
   const std::size_t blocks = size("block_count");

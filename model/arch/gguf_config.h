@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "ballast/spec.h"
 #include "files/gguf/gguf.h"
@@ -59,6 +60,9 @@ nlohmann::json llama_line_from_gguf(const files::GgufFile& file, std::string_vie
 /// Llama 3's stretching is stored there as one factor per frequency (rope_freqs.weight): its parameters are recovered
 /// from them, or an Error thrown.
 nlohmann::json rope_parameters_from_gguf(const files::GgufFile& file, std::string_view prefix, std::size_t rotated);
+
+/// What `rope_freqs.weight` holds for a rotation: the plain frequencies over the stretched ones.
+std::vector<double> frequency_factors(const RopeSpec& rope);
 
 /// `layer_types` where there is a flag for each layer that says whether it has a window.
 nlohmann::json layer_types_from_gguf(const GgufMetadata& metadata);

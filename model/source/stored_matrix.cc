@@ -244,6 +244,12 @@ std::string find_vector(const StorageLayout& layout, const files::Checkpoint& ch
   return is_vector(role) ? first : tensor_name(first, suffix);
 }
 
+std::vector<std::size_t> stored_row_order(const StorageLayout& layout, const LayerSpec& layer, Role role,
+                                          std::size_t rows) {
+  if (!rope_is_interleaved(layout, layer, role)) return {};
+  return undo_rope_interleaving(layer, role, rows);
+}
+
 std::vector<std::size_t> head_channel_order(const StorageLayout& layout, const LayerSpec& layer, Role norm,
                                             std::size_t count) {
   if (!rope_is_interleaved(layout, layer, norm)) return {};

@@ -57,6 +57,10 @@ std::string find_tensor(const StorageLayout& layout, const files::Checkpoint& ch
 std::vector<std::size_t> head_channel_order(const StorageLayout& layout, const LayerSpec& layer, Role norm,
                                             std::size_t count);
 
+/// The stored row for each of the `rows` rows of a role in files of this layout; empty: as they are.
+std::vector<std::size_t> stored_row_order(const StorageLayout& layout, const LayerSpec& layer, Role role,
+                                          std::size_t rows);
+
 /// "layers.0.mlp.down_proj" + "weight". A module that ends in an underscore takes no dot.
 std::string tensor_name(const std::string& module, const std::string& suffix);
 

@@ -1,4 +1,7 @@
+#include <algorithm>
 #include <array>
+#include <cctype>
+#include <span>
 #include <string>
 
 #include "ballast/error.h"
@@ -16,15 +19,30 @@ struct PlainFormat {
 };
 constexpr std::array<PlainFormat, 3> kPlain{{{Kind::kF32, "f32"}, {Kind::kF16, "f16"}, {Kind::kBF16, "bf16"}}};
 
+constexpr std::array<DType, 12> kBlockTypes = {DType::kQ2_K, DType::kQ3_K, DType::kIQ4_XS, DType::kIQ4_NL,
+                                               DType::kQ4_0, DType::kQ4_K, DType::kQ4_1,   DType::kQ5_0,
+                                               DType::kQ5_K, DType::kQ5_1, DType::kQ6_K,   DType::kQ8_0};
+
+std::string block_type_name(DType type) {
+  std::string name(dtype_info(type).name);
+  std::ranges::transform(name, name.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return name;
+}
+
 constexpr std::array<int, 4> kBits = {8, 6, 5, 4};
 constexpr std::array<std::size_t, 4> kGroupSizes = {32, 64, 128, 0};
 
 }  // namespace
 
+std::span<const DType> writable_block_types() {
+  return kBlockTypes;
+}
+
 std::string format_name(const WeightFormat& format) {
   for (const PlainFormat& plain : kPlain) {
     if (plain.kind == format.kind) return std::string(plain.name);
   }
+  if (format.kind == Kind::kBlocks) return block_type_name(format.block_type);
   const std::string group = format.group_size == 0 ? "channel" : "g" + std::to_string(format.group_size);
   return "int" + std::to_string(format.bits) + "-" + group + (format.symmetric ? "" : "-asym") +
          (format.scale_bits == 8 ? "-s8" : "");
@@ -33,6 +51,9 @@ std::string format_name(const WeightFormat& format) {
 WeightFormat parse_format(std::string_view name) {
   for (const PlainFormat& plain : kPlain) {
     if (plain.name == name) return {.kind = plain.kind};
+  }
+  for (const DType type : kBlockTypes) {
+    if (block_type_name(type) == name) return block_format(type);
   }
   for (const int bits : kBits) {
     for (const std::size_t group_size : kGroupSizes) {
@@ -51,7 +72,8 @@ WeightFormat parse_format(std::string_view name) {
   }
   throw Error("format '" + std::string(name) + "'",
               "unknown; there are f32, f16, bf16 and int8, int6, int5 or int4 with -g32, -g64, -g128 or -channel, "
-              "-asym after it, and -s8 last except for -channel (int4-g32-asym, int5-g64-asym-s8)");
+              "-asym after it, and -s8 last except for -channel (int4-g32-asym, int5-g64-asym-s8), and for GGUF files "
+              "q2_k to q6_k, q4_0, q4_1, q5_0, q5_1, q8_0, iq4_nl, iq4_xs");
 }
 
 }  // namespace ballast

@@ -9,7 +9,6 @@
 #include "jobs/plan.h"
 #include "kernels/parallel.h"
 #include "model/block_structure.h"
-#include "quant/search/candidates.h"
 #include "quant/search/output_error.h"
 
 namespace ballast::quant {
@@ -18,6 +17,7 @@ namespace {
 
 // Seconds that one core takes for a weight (SmolLM2-135M and Qwen2.5-1.5B's shape, Zen 4).
 constexpr double kGridSearch = 1.1e-7;    // the best of all ranges of a group, once
+constexpr double kCandidates = 12;        // formats of a matrix: as many as ballast's own files have
 constexpr double kSmoothSearch = 6e-8;    // on a part of the rows, for all strengths
 constexpr double kLoadAndStore = 2.5e-8;  // decoding, passes, packing, checksum
 // Over the products of a forward pass: attention's softmax, norms, activations.
@@ -106,11 +106,10 @@ double seconds_of(const ModelSpec& spec, const BlockWork& block, const Conversio
                (block.weights + head) * kGridSearch / threads;
   }
   if (work.chooses_formats) {
-    const auto candidates = static_cast<double>(candidate_formats().size());
     const double probes = block.matrices / static_cast<double>(ranks);
     const double probe_tokens = static_cast<double>(work.probe_samples * length);
     seconds += (block.weights + head) * kLoadAndStore / threads + pass + measuring;
-    seconds += block.sampled_weights * candidates * kGridSearch / threads;
+    seconds += block.sampled_weights * kCandidates * kGridSearch / threads;
     // Each probe passes its block and those after it: half of all, on average. Its error takes a product more.
     seconds += probe_tokens * block.products / layers * kBesidesProducts * (0.5 * layers + 1.5) * probes / speed;
     seconds += 2 * block.compensation / speed;

@@ -48,7 +48,7 @@ ConversionInputs::ConversionInputs(std::filesystem::path model, const ConvertOpt
 }
 
 void ConversionInputs::check_recipe() const {
-  if (chooses_formats() && recipe().linears.kind != WeightFormat::Kind::kInteger) {
+  if (chooses_formats() && !recipe().linears.quantizes()) {
     throw Error("target size", "needs a recipe that makes integers, not " + format_name(recipe().linears));
   }
   if (chooses_formats() && recipe().activations == Recipe::Activations::kInt8 && !recipe().activation_groups) {
@@ -135,7 +135,10 @@ PreparationInput ConversionInputs::preparation(const Allocation* allocation) con
 
 jobs::JobKey ConversionInputs::job_key() const {
   jobs::JobKey key;
-  key.add("job", "convert").add_file(model_).add("recipe", recipe_json(recipe()));
+  key.add("job", "convert")
+      .add("output", output_format_name(options_.output_format))
+      .add_file(model_)
+      .add("recipe", recipe_json(recipe()));
   if (options_.statistics) key.add_file(*options_.statistics);
   key.add("samples", options_.calibration.samples).add("length", calibration_.length);
   key.add("seed", calibration_.seed).add("probe samples", options_.probe_samples);

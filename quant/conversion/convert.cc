@@ -13,15 +13,19 @@
 #include "quant/conversion/conversion_state.h"
 #include "quant/search/candidates.h"
 #include "quant/search/format_search.h"
-#include "quant/write/ballast_format.h"
+#include "quant/write/model_formats.h"
 
 namespace ballast::quant {
 
 namespace {
 
 // Replacing must not cost anybody a directory that holds something else.
-void check_replaceable(const std::filesystem::path& output, bool replace) {
+void check_replaceable(const ModelFormat& format, const std::filesystem::path& output, bool replace) {
   if (!replace || !std::filesystem::exists(output)) return;
+  if (!format.file_name().empty()) {
+    if (std::filesystem::is_regular_file(output)) return;
+    throw Error(output.string(), "is no file: it is not replaced, choose another name");
+  }
   if (std::filesystem::is_directory(output) &&
       (std::filesystem::is_empty(output) || std::filesystem::exists(output / "recipe.json"))) {
     return;
@@ -81,7 +85,11 @@ ConvertReport run_conversion(ConversionInputs& inputs, const ModelFormat& format
                             .recipe = inputs.recipe(),
                             .prefix = inputs.prefix(),
                             .massive_tokens = massive_tokens(inputs)});
-    directory->commit();
+    if (format.file_name().empty()) {
+      directory->commit();
+    } else {
+      directory->commit_file(format.file_name());
+    }
   }
   if (state) state->remove();
   inputs.discard_calibration();
@@ -93,7 +101,7 @@ ConvertReport run_conversion(ConversionInputs& inputs, const ModelFormat& format
 ConvertReport convert_to(const ModelFormat& format, const std::filesystem::path& model,
                          const std::filesystem::path& output, const ConvertOptions& options, const Progress& progress) {
   ConversionInputs inputs(model, options);
-  check_replaceable(output, options.replace);
+  check_replaceable(format, output, options.replace);
   // Only the first rank writes; what the others would is the same.
   std::optional<files::AtomicDirectory> directory;
   if (inputs.ranks().first()) directory.emplace(output, options.replace);
@@ -113,7 +121,9 @@ namespace ballast {
 
 ConvertReport convert(const std::filesystem::path& model, const std::filesystem::path& output,
                       const ConvertOptions& options, const Progress& progress) {
-  return quant::convert_to(quant::BallastFormat(options.recipe), model, output, options, progress);
+  ConvertOptions fitting = options;
+  const std::unique_ptr<quant::ModelFormat> format = quant::fit_model_format(model, fitting);
+  return quant::convert_to(*format, model, output, fitting, progress);
 }
 
 }  // namespace ballast

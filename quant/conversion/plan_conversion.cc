@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -6,7 +7,7 @@
 #include "model/source/tensor_groups.h"
 #include "quant/conversion/conversion_inputs.h"
 #include "quant/search/candidates.h"
-#include "quant/write/ballast_format.h"
+#include "quant/write/model_formats.h"
 
 namespace ballast {
 
@@ -35,10 +36,12 @@ void merge(ConvertPlan::Group& group, const ConvertPlan::Group& module) {
 }  // namespace
 
 ConvertPlan plan_conversion(const std::filesystem::path& model, const ConvertOptions& options) {
-  const quant::ConversionInputs inputs(model, options);
-  const quant::BallastFormat format(options.recipe);
+  ConvertOptions fitting = options;
+  const std::unique_ptr<quant::ModelFormat> made = quant::fit_model_format(model, fitting);
+  const quant::ModelFormat& format = *made;
+  const quant::ConversionInputs inputs(model, fitting);
   const std::vector<quant::ModulePlan> modules = quant::plan_model(inputs.preparation(nullptr));
-  quant::check_plan(options.recipe, modules, format);
+  quant::check_plan(fitting.recipe, modules, format);
   quant::PlanLimits limits = {modules, modules};
   if (inputs.chooses_formats()) limits = quant::plan_limits(modules, format);
 
@@ -54,7 +57,7 @@ ConvertPlan plan_conversion(const std::filesystem::path& model, const ConvertOpt
                    .most_bytes = format.file_bytes(limits.most),
                    .calibrates = inputs.calibrates(),
                    .job = {}};
-  if (inputs.chooses_formats()) plan.most_bytes = std::min(plan.most_bytes, options.recipe.target_bytes);
+  if (inputs.chooses_formats()) plan.most_bytes = std::min(plan.most_bytes, fitting.recipe.target_bytes);
   if (inputs.runs_samples()) plan.job = inputs.forecast(inputs.chooses_formats());
   return plan;
 }

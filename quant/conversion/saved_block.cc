@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstring>
 #include <utility>
+#include <variant>
 
 #include "ballast/error.h"
 #include "files/checkpoint.h"
@@ -69,9 +70,11 @@ class ArrayReader {
   std::string_view bytes_;
 };
 
-/// All arrays of a tensor in one order, for saving and restoring.
-template <typename Tensor, typename Visit>
-void for_each_array(Tensor& tensor, const Visit& visit) {
+/// All arrays of a matrix in one order, for saving and restoring.
+template <typename Matrix, typename Visit>
+void for_each_array(Matrix& matrix, const Visit& visit) {
+  if (auto* blocks = std::get_if<model::BlockTensor>(&matrix)) return visit(blocks->blocks);
+  auto& tensor = std::get<model::QuantizedTensor>(matrix);
   visit(tensor.codes);
   visit(tensor.scales);
   visit(tensor.scale_codes);
@@ -93,7 +96,7 @@ ConvertedModule restore_module(ModulePlan plan, ArrayReader& arrays) {
   const ModulePlan& known = module.plan;
   if (known.is_quantized()) {
     const std::vector<std::int32_t> columns(known.outlier_columns);
-    module.quantized = empty_quantized(known.rows, known.cols, known.format, columns, known.half_type);
+    module.quantized = empty_rounded(known.rows, known.cols, known.format, columns, known.half_type);
     for_each_array(*module.quantized, [&](auto& array) { arrays.get(array); });
   } else {
     const DType dtype = float_dtype(known.format.kind);

@@ -143,7 +143,7 @@ class Smooth : public Pass {
     for (const std::size_t reader : input.readers) {
       const WorkingLinear& linear = block.linears[reader];
       if (!linear.has_values()) return {};
-      rounded |= linear.format.kind == WeightFormat::Kind::kInteger;
+      rounded |= linear.format.quantizes();
       float32 &= linear.format.kind == WeightFormat::Kind::kF32;
       readers.emplace_back(linear);
     }

@@ -33,7 +33,7 @@ class Gptq {
         rows_(linear.rows),
         cols_(linear.cols),
         values_(rows_ * cols_),
-        group_size_(linear.format.group_size == 0 ? cols_ : linear.format.group_size),
+        group_size_(grid_group_size(linear.format, cols_)),
         range_(linear.format),
         quantized_mask_(quantized_mask(cols_, linear.outlier_columns)) {
     const LinearValues values(linear);
@@ -45,9 +45,9 @@ class Gptq {
 
   GptqResult run() {
     GptqResult result;
-    result.tensor =
-        empty_quantized(rows_, cols_, linear_.format, linear_.outlier_columns, half_type_for(linear_.absmax));
-    find_grids(result.tensor.scale_type);
+    const DType half_type = half_type_for(linear_.absmax);
+    result.matrix = empty_rounded(rows_, cols_, linear_.format, linear_.outlier_columns, half_type);
+    find_grids(half_type);
     codes_.resize(rows_ * cols_);
     errors_.resize(rows_ * kBlockColumns);
     std::vector<double> row_errors(rows_);
@@ -64,7 +64,7 @@ class Gptq {
 #pragma omp for
       for (std::size_t r = 0; r < rows_; ++r) {
         in_place(r, values);
-        store_row(values, std::span(codes_).subspan(r * cols_, cols_), grids_[r], r, result.tensor);
+        store_row(values, std::span(codes_).subspan(r * cols_, cols_), grids_[r], r, result.matrix);
       }
     }
     return result;
@@ -82,12 +82,13 @@ class Gptq {
     grids_.resize(rows_);
 #pragma omp parallel
     {
-      GridFinder finder(linear_.format, scale_type, GridMethod::kSearch, quantized_mask_, factor_.importance);
+      const auto finder = make_grid_finder(linear_.format, scale_type, GridMethod::kSearch,
+                                           {.quantized_mask = quantized_mask_, .importance = factor_.importance});
       std::vector<float> values(cols_);
 #pragma omp for
       for (std::size_t r = 0; r < rows_; ++r) {
         in_place(r, values);
-        finder.find(values, grids_[r]);
+        finder->find(values, grids_[r]);
       }
     }
   }

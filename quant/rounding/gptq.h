@@ -3,14 +3,14 @@
 #ifndef BALLAST_QUANT_ROUNDING_GPTQ_H_
 #define BALLAST_QUANT_ROUNDING_GPTQ_H_
 
-#include "model/source/quantized_tensor.h"
 #include "quant/rounding/hessian.h"
+#include "quant/rounding/rounded_matrix.h"
 #include "quant/working_block.h"
 
 namespace ballast::quant {
 
 struct GptqResult {
-  model::QuantizedTensor tensor;
+  RoundedMatrix matrix;
   double error = 0;  ///< sum over outputs and calibration tokens of the squared output error, damping included
 };
 

@@ -9,13 +9,6 @@ namespace ballast::quant {
 
 namespace {
 
-// Adding and taking away 1.5 * 2^23 rounds |x| < 2^22 to the nearest integer, ties to even. The compiler turns it into
-// two vector instructions on every target; std::nearbyint it does not.
-constexpr float kRounder = 12582912.0F;
-
-// Below this, 1 / scale would overflow.
-constexpr float kSmallestScale = 1e-30F;
-
 constexpr int kMostRefinements = 3;
 
 // Ranges are tried from slightly above the whole one down to this share of it. Cutting saves less the more codes there

@@ -9,6 +9,13 @@
 
 namespace ballast::quant {
 
+/// Adding and taking away 1.5 * 2^23 rounds |x| < 2^22 to the nearest integer, ties to even. The compiler turns it into
+/// two vector instructions on every target; std::nearbyint it does not.
+inline constexpr float kRounder = 12582912.0F;
+
+/// Below this, 1 / scale would overflow.
+inline constexpr float kSmallestScale = 1e-30F;
+
 /// Values of one group and the weights of their squared errors; the weight of a value that does not count is 0.
 struct WeightedGroup {
   std::span<const float> values;

@@ -1,182 +1,19 @@
 #include "quant/rounding/quant_params.h"
 
-#include "kernels/matrix/float_matrix.h"
-#include "model/source/scale_codes.h"
-#include "quant/rounding/grid_search.h"
+#include "quant/rounding/block_type.h"
 
 namespace ballast::quant {
 
-namespace {
-
-constexpr int kTopScaleCode = model::kScaleCodes - 1;
-
-std::uint16_t sixteen_bits(float value, DType type) {
-  std::uint16_t bits = 0;
-  kernels::from_float(&value, 1, model::scale_float_type(type), &bits);
-  return bits;
-}
-
-float from_sixteen_bits(std::uint16_t bits, DType type) {
-  float value = 0;
-  kernels::to_float(&bits, model::scale_float_type(type), 1, &value);
-  return value;
-}
-
-// A scale as it will be read back.
-float stored(float scale, DType type) {
-  return from_sixteen_bits(sixteen_bits(scale, type), type);
-}
-
-}  // namespace
-
-GridFinder::GridFinder(const WeightFormat& format, DType scale_type, GridMethod method,
-                       std::span<const std::uint8_t> quantized_mask, std::span<const float> importance)
-    : format_(format),
-      range_(format),
-      scale_type_(scale_type),
-      method_(method),
-      group_size_(format.group_size == 0 ? quantized_mask.size() : format.group_size),
-      quantized_mask_(quantized_mask.begin(), quantized_mask.end()),
-      weights_(quantized_mask.size()) {
-  for (std::size_t c = 0; c < quantized_mask.size(); ++c) {
-    if (quantized_mask[c] != 0) weights_[c] = importance.empty() ? 1.0F : importance[c];
-  }
-}
-
-void GridFinder::find(std::span<const float> values, RowGrids& grids) {
-  const std::size_t groups = (values.size() + group_size_ - 1) / group_size_;
-  grids.groups.resize(groups);
-  for (std::size_t g = 0; g < groups; ++g) {
-    const Group here = group(values, g);
-    grids.groups[g] = method_ == GridMethod::kSearch ? searched_grid(here) : range_grid(here);
-  }
-  if (format_.scale_bits == 8) share_row_scale(values, grids);
-}
-
-GridFinder::Group GridFinder::group(std::span<const float> values, std::size_t index) const {
-  const std::size_t begin = index * group_size_;
-  const std::size_t size = std::min(group_size_, values.size() - begin);
-  return {values.subspan(begin, size), std::span(quantized_mask_).subspan(begin, size),
-          std::span(weights_).subspan(begin, size)};
-}
-
-QuantParams GridFinder::range_grid(const Group& group) const {
-  return format_.symmetric ? symmetric_range_grid(group) : asymmetric_range_grid(group);
-}
-
-QuantParams GridFinder::symmetric_range_grid(const Group& group) const {
-  float extreme = 0;
-  for (std::size_t i = 0; i < group.values.size(); ++i) {
-    if (group.quantized_mask[i] != 0 && std::abs(group.values[i]) > std::abs(extreme)) extreme = group.values[i];
-  }
-  const QuantParams even = {
-      stored(std::abs(extreme) / static_cast<float>(range_.symmetric_zero_point - 1), scale_type_),
-      range_.symmetric_zero_point};
-  if (format_.bits == 8 || format_.scale_bits == 8) return even;
-  // Few bits: one more step on the side of the extreme value can be worth more than symmetry.
-  const QuantParams uneven = {stored(extreme / static_cast<float>(-range_.symmetric_zero_point), scale_type_),
-                              range_.symmetric_zero_point};
-  const auto squared_error = [&](const QuantParams& grid) {
-    double error = 0;
-    for (std::size_t i = 0; i < group.values.size(); ++i) {
-      if (group.quantized_mask[i] == 0) continue;
-      const double difference =
-          double{group.values[i]} - double{grid.scale} * (code_of(group.values[i], grid, range_) - grid.zero_point);
-      error += difference * difference;
-    }
-    return error;
-  };
-  return squared_error(uneven) < squared_error(even) ? uneven : even;
-}
-
-float GridFinder::lowest_value(const Group& group) {
-  float low = 0;
-  for (std::size_t i = 0; i < group.values.size(); ++i) {
-    if (group.quantized_mask[i] != 0) low = std::min(low, group.values[i]);
-  }
-  return low;
-}
-
-QuantParams GridFinder::asymmetric_range_grid(const Group& group) const {
-  const float low = lowest_value(group);
-  float high = 0;
-  for (std::size_t i = 0; i < group.values.size(); ++i) {
-    if (group.quantized_mask[i] != 0) high = std::max(high, group.values[i]);
-  }
-  QuantParams grid;
-  grid.scale = stored((high - low) / static_cast<float>(range_.qmax), scale_type_);
-  if (grid.scale != 0) {
-    grid.zero_point = std::clamp(static_cast<int>(std::nearbyint(-low / grid.scale)), 0, range_.qmax);
-  }
-  return grid;
-}
-
-QuantParams GridFinder::searched_grid(const Group& group) const {
-  const WeightedGroup weighted = {group.values, group.weights};
-  const QuantParams start = range_grid(group);
-  QuantParams found = search_grid(weighted, start, format_);
-  found.scale = stored(found.scale, scale_type_);
-  // Rounding the scale must not have made it worse than what the search began with.
-  if (found.scale == 0) return start;
-  return weighted_error(weighted, found, range_) < weighted_error(weighted, start, range_) ? found : start;
-}
-
-void GridFinder::share_row_scale(std::span<const float> values, RowGrids& grids) {
-  float largest = 0;
-  for (const QuantParams& grid : grids.groups) largest = std::max(largest, grid.scale);
-  const float wanted = largest * static_cast<float>(model::kScaleCodes) / static_cast<float>(kTopScaleCode);
-  grids.row_scale = sixteen_bits(wanted, scale_type_);
-  // One up where it was rounded down, so that the highest code reaches the largest scale.
-  if (from_sixteen_bits(grids.row_scale, scale_type_) < wanted) ++grids.row_scale;
-
-  std::vector<std::uint8_t> codes(model::kScaleCodes);
-  for (std::size_t i = 0; i < codes.size(); ++i) codes[i] = static_cast<std::uint8_t>(i);
-  std::vector<std::uint16_t> bits(codes.size());
-  model::decode_scales(grids.row_scale, codes, scale_type_, bits);
-  shared_scales_.resize(codes.size());
-  kernels::to_float(bits.data(), model::scale_float_type(scale_type_), bits.size(), shared_scales_.data());
-
-  grids.scale_codes.resize(grids.groups.size());
-  for (std::size_t g = 0; g < grids.groups.size(); ++g) {
-    grids.groups[g] = fit_to_shared_scales(group(values, g), grids.groups[g], grids.scale_codes[g]);
-  }
-}
-
-QuantParams GridFinder::fit_to_shared_scales(const Group& group, const QuantParams& wanted,
-                                             std::uint8_t& scale_code) const {
-  scale_code = 0;
-  const QuantParams none = {0, format_.symmetric ? range_.symmetric_zero_point : 0};
-  if (wanted.scale == 0) return none;
-  const auto above = std::ranges::lower_bound(shared_scales_, wanted.scale);
-  const int first = static_cast<int>(std::min<std::ptrdiff_t>(above - shared_scales_.begin(), kTopScaleCode));
-  // The grid's lower end stays where the values' or the search put it.
-  const float low =
-      method_ == GridMethod::kRange ? lowest_value(group) : -static_cast<float>(wanted.zero_point) * wanted.scale;
-  const auto with_code = [&](int code, int shift) {
-    const float scale = shared_scales_[static_cast<std::size_t>(code)];
-    if (scale == 0) return none;
-    if (format_.symmetric) return QuantParams{scale, range_.symmetric_zero_point};
-    return QuantParams{scale, std::clamp(static_cast<int>(std::nearbyint(-low / scale)) + shift, 0, range_.qmax)};
-  };
-
-  // The next scale up still spans the whole range.
-  QuantParams best = with_code(first, 0);
-  scale_code = static_cast<std::uint8_t>(first);
-  if (method_ == GridMethod::kRange) return best;
-  const WeightedGroup weighted = {group.values, group.weights};
-  float least = weighted_error(weighted, best, range_);
-  for (int code = std::max(first - 2, 0); code <= std::min(first + 1, kTopScaleCode); ++code) {
-    for (const int shift : {0, -1, 1}) {
-      if (shift != 0 && format_.symmetric) continue;
-      const QuantParams grid = with_code(code, shift);
-      const float error = weighted_error(weighted, grid, range_);
-      if (!(error < least)) continue;
-      least = error;
-      best = grid;
-      scale_code = static_cast<std::uint8_t>(code);
-    }
-  }
-  return best;
+QuantRange::QuantRange(const WeightFormat& format)
+    : qmin(format.symmetric && format.bits == 8 ? 1 : 0),
+      qmax((1 << format.bits) - 1),
+      symmetric_zero_point(1 << (format.bits - 1)) {
+  if (format.kind != WeightFormat::Kind::kBlocks) return;
+  const BlockType& type = block_type(format.block_type);
+  qmin = type.qmin;
+  qmax = type.qmax;
+  symmetric_zero_point = type.zero_point;
+  nearest = type.nearest;
 }
 
 }  // namespace ballast::quant

@@ -31,10 +31,6 @@ std::vector<float> column_importance(const ChannelStatistics* input, std::span<c
   return importance;
 }
 
-bool is_integer(const WorkingLinear& linear) {
-  return linear.format.kind == WeightFormat::Kind::kInteger;
-}
-
 /// With GPTQ, some of the matrices that read what was measured.
 void round_readers(WorkingBlock& block, std::span<const std::size_t> readers, const Hessian& moments) {
   // Readers leave out the same columns, but for those whose format was asked for.
@@ -46,7 +42,7 @@ void round_readers(WorkingBlock& block, std::span<const std::size_t> readers, co
       factor_columns = linear.outlier_columns;
       factor = factorize(moments, factor_columns, kDamping);
     }
-    linear.quantized = round_gptq(linear, *factor).tensor;
+    linear.quantized = round_gptq(linear, *factor).matrix;
   }
 }
 
@@ -56,7 +52,7 @@ void round_readers(WorkingBlock& block, const WorkingInput& input) {
   std::map<std::size_t, std::vector<std::size_t>> of_expert;
   for (const std::size_t reader : input.readers) {
     const WorkingLinear& linear = block.linears[reader];
-    if (!is_integer(linear)) continue;
+    if (!linear.format.quantizes()) continue;
     const bool apart = input.expert_moments != nullptr && is_routed_expert(linear.part.role);
     (apart ? of_expert[linear.part.expert] : together).push_back(reader);
   }
@@ -68,7 +64,7 @@ void round_readers(WorkingBlock& block, const WorkingInput& input) {
   }
 }
 
-model::QuantizedTensor rounded(const WorkingLinear& linear, const ChannelStatistics* input, Rounding rounding) {
+RoundedMatrix rounded(const WorkingLinear& linear, const ChannelStatistics* input, Rounding rounding) {
   RoundingOptions options;
   std::vector<float> importance;
   if (rounding != Rounding::kNearest) {
@@ -86,7 +82,7 @@ void quantize(WorkingBlock& block, Rounding rounding) {
     if (input.moments != nullptr) round_readers(block, input);
   }
   for (WorkingLinear& linear : block.linears) {
-    if (!is_integer(linear) || linear.quantized) continue;
+    if (!linear.format.quantizes() || linear.quantized) continue;
     linear.quantized = rounded(linear, block.input_statistics(linear), rounding);
   }
 }

@@ -1,7 +1,11 @@
 #include "quant/rounding/rounding.h"
 
 #include <algorithm>
+#include <memory>
+#include <vector>
 
+#include "files/gguf/ggml_row_writer.h"
+#include "files/gguf/ggml_rows.h"
 #include "kernels/matrix/bit_packing.h"
 #include "kernels/matrix/float_matrix.h"
 #include "model/source/scale_codes.h"
@@ -15,14 +19,8 @@ namespace {
 constexpr float kLargestF16 = 60000.0F;
 constexpr float kSmallestF16 = 1e-3F;
 
-}  // namespace
-
-DType half_type_for(float absmax) {
-  return absmax < kLargestF16 && (absmax == 0 || absmax > kSmallestF16) ? DType::kF16 : DType::kBF16;
-}
-
-model::QuantizedTensor empty_quantized(std::size_t rows, std::size_t cols, const WeightFormat& format,
-                                       std::span<const std::int32_t> outlier_columns, DType half_type) {
+model::QuantizedTensor empty_integers(std::size_t rows, std::size_t cols, const WeightFormat& format,
+                                      std::span<const std::int32_t> outlier_columns, DType half_type) {
   model::QuantizedTensor tensor;
   tensor.rows = rows;
   tensor.cols = cols;
@@ -43,14 +41,8 @@ model::QuantizedTensor empty_quantized(std::size_t rows, std::size_t cols, const
   return tensor;
 }
 
-std::vector<std::uint8_t> quantized_mask(std::size_t cols, std::span<const std::int32_t> outlier_columns) {
-  std::vector<std::uint8_t> mask(cols, 1);
-  for (const std::int32_t column : outlier_columns) mask[static_cast<std::size_t>(column)] = 0;
-  return mask;
-}
-
-void store_row(std::span<const float> values, std::span<const std::uint8_t> codes, const RowGrids& grids,
-               std::size_t row, model::QuantizedTensor& tensor) {
+void store_integers(std::span<const float> values, std::span<const std::uint8_t> codes, const RowGrids& grids,
+                    std::size_t row, model::QuantizedTensor& tensor) {
   const std::size_t groups = grids.groups.size();
   const std::size_t outliers = tensor.outlier_columns.size();
   kernels::pack_codes(codes, tensor.bits, tensor.codes.data() + row * packed_row_bytes(tensor.cols, tensor.bits));
@@ -73,30 +65,75 @@ void store_row(std::span<const float> values, std::span<const std::uint8_t> code
                       tensor.outlier_weights.data() + row * outliers);
 }
 
-model::QuantizedTensor round_to_nearest(std::span<const float> values, std::size_t rows, std::size_t cols,
-                                        const WeightFormat& format, std::span<const std::int32_t> outlier_columns,
-                                        float absmax, const RoundingOptions& options) {
-  model::QuantizedTensor tensor = empty_quantized(rows, cols, format, outlier_columns, half_type_for(absmax));
+void store_blocks(std::span<const std::uint8_t> codes, const RowGrids& grids, std::size_t row,
+                  model::BlockTensor& tensor) {
+  kernels::QuantizedRow stored(*files::quantized_form(tensor.dtype, 1, tensor.cols));
+  stored.codes.assign(codes.begin(), codes.end());
+  stored.scales = grids.block_scales;
+  stored.minimums = grids.block_minimums;
+  stored.factors = grids.factors;
+  stored.minimum_factors = grids.minimum_factors;
+  files::write_quantized_row(tensor.dtype, stored, tensor.blocks.data() + row * tensor.row_bytes());
+}
+
+}  // namespace
+
+DType half_type_for(float absmax) {
+  return absmax < kLargestF16 && (absmax == 0 || absmax > kSmallestF16) ? DType::kF16 : DType::kBF16;
+}
+
+RoundedMatrix empty_rounded(std::size_t rows, std::size_t cols, const WeightFormat& format,
+                            std::span<const std::int32_t> outlier_columns, DType half_type) {
+  if (format.kind != WeightFormat::Kind::kBlocks) {
+    return empty_integers(rows, cols, format, outlier_columns, half_type);
+  }
+  model::BlockTensor tensor{.dtype = format.block_type, .rows = rows, .cols = cols, .blocks = {}};
+  tensor.blocks.resize(rows * tensor.row_bytes());
+  return tensor;
+}
+
+std::vector<std::uint8_t> quantized_mask(std::size_t cols, std::span<const std::int32_t> outlier_columns) {
+  std::vector<std::uint8_t> mask(cols, 1);
+  for (const std::int32_t column : outlier_columns) mask[static_cast<std::size_t>(column)] = 0;
+  return mask;
+}
+
+void store_row(std::span<const float> values, std::span<const std::uint8_t> codes, const RowGrids& grids,
+               std::size_t row, RoundedMatrix& matrix) {
+  if (auto* blocks = std::get_if<model::BlockTensor>(&matrix)) {
+    store_blocks(codes, grids, row, *blocks);
+  } else {
+    store_integers(values, codes, grids, row, std::get<model::QuantizedTensor>(matrix));
+  }
+}
+
+RoundedMatrix round_to_nearest(std::span<const float> values, std::size_t rows, std::size_t cols,
+                               const WeightFormat& format, std::span<const std::int32_t> outlier_columns, float absmax,
+                               const RoundingOptions& options) {
+  const DType half_type = half_type_for(absmax);
+  RoundedMatrix matrix = empty_rounded(rows, cols, format, outlier_columns, half_type);
   const std::vector<std::uint8_t> mask = quantized_mask(cols, outlier_columns);
   const QuantRange range(format);
+  const std::size_t group_size = grid_group_size(format, cols);
 
 #pragma omp parallel
   {
-    GridFinder finder(format, tensor.scale_type, options.method, mask, options.importance);
+    const auto finder =
+        make_grid_finder(format, half_type, options.method, {.quantized_mask = mask, .importance = options.importance});
     RowGrids grids;
     std::vector<std::uint8_t> codes(cols);
 #pragma omp for
     for (std::size_t r = 0; r < rows; ++r) {
       const std::span<const float> row = values.subspan(r * cols, cols);
-      finder.find(row, grids);
+      finder->find(row, grids);
       for (std::size_t c = 0; c < cols; ++c) {
-        const QuantParams& grid = grids.groups[c / tensor.group_size];
+        const QuantParams& grid = grids.groups[c / group_size];
         codes[c] = static_cast<std::uint8_t>(mask[c] != 0 ? code_of(row[c], grid, range) : grid.zero_point);
       }
-      store_row(row, codes, grids, r, tensor);
+      store_row(row, codes, grids, r, matrix);
     }
   }
-  return tensor;
+  return matrix;
 }
 
 }  // namespace ballast::quant

@@ -8,8 +8,9 @@
 #include <vector>
 
 #include "ballast/recipe.h"
-#include "model/source/quantized_tensor.h"
+#include "quant/rounding/grid_finder.h"
 #include "quant/rounding/quant_params.h"
+#include "quant/rounding/rounded_matrix.h"
 
 namespace ballast::quant {
 
@@ -18,28 +19,28 @@ DType half_type_for(float absmax);
 
 struct RoundingOptions {
   GridMethod method = GridMethod::kRange;
-  std::span<const float> importance{};  ///< [cols], see GridFinder
+  std::span<const float> importance{};  ///< [cols], see GridColumns
 };
 
-/// values [rows][cols] to the nearest codes of `format` (kInteger); ties to even. The grids are found row by row,
-/// without the columns listed in `outlier_columns`, which are kept in 16 bits. `absmax` is a bound on |values| that
-/// picks the 16-bit types. Parallel over rows; the result does not depend on the number of threads.
-model::QuantizedTensor round_to_nearest(std::span<const float> values, std::size_t rows, std::size_t cols,
-                                        const WeightFormat& format, std::span<const std::int32_t> outlier_columns,
-                                        float absmax, const RoundingOptions& options = {});
+/// values [rows][cols] to the nearest codes of `format` (which quantizes); ties to even. The grids are found row by
+/// row, without the columns listed in `outlier_columns`, which are kept in 16 bits. `absmax` is a bound on |values|
+/// that picks the 16-bit types. Parallel over rows; the result does not depend on the number of threads.
+RoundedMatrix round_to_nearest(std::span<const float> values, std::size_t rows, std::size_t cols,
+                               const WeightFormat& format, std::span<const std::int32_t> outlier_columns, float absmax,
+                               const RoundingOptions& options = {});
 
-/// The same tensor with all sizes and types in place but without its values, for store_row. `half_type` is that of
-/// scales and outlier columns.
-model::QuantizedTensor empty_quantized(std::size_t rows, std::size_t cols, const WeightFormat& format,
-                                       std::span<const std::int32_t> outlier_columns, DType half_type);
+/// The same matrix with all sizes and types in place but without its values, for store_row. `half_type` is that of
+/// scales and outlier columns of integers.
+RoundedMatrix empty_rounded(std::size_t rows, std::size_t cols, const WeightFormat& format,
+                            std::span<const std::int32_t> outlier_columns, DType half_type);
 
 /// [cols]: 0 for outlier columns, 1 for the others.
 std::vector<std::uint8_t> quantized_mask(std::size_t cols, std::span<const std::int32_t> outlier_columns);
 
-/// Puts row `row` into a tensor made by empty_quantized: codes[cols], the grids they belong to, and of values[cols] the
+/// Puts row `row` into a matrix made by empty_rounded: codes[cols], the grids they belong to, and of values[cols] the
 /// outlier columns. An outlier column's code must be its group's zero. Rows may be stored from several threads.
 void store_row(std::span<const float> values, std::span<const std::uint8_t> codes, const RowGrids& grids,
-               std::size_t row, model::QuantizedTensor& tensor);
+               std::size_t row, RoundedMatrix& matrix);
 
 }  // namespace ballast::quant
 

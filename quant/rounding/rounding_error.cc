@@ -17,8 +17,8 @@ constexpr std::size_t kSampledRows = 128;
 /// sum_c weights[c] sum_r (W - round(W))[r][c]^2.
 double weight_error(const SampledRows& reader, std::span<const std::int32_t> outliers,
                     std::span<const double> weights) {
-  const kernels::QuantizedMatrix rounded(
-      round_to_nearest(reader.values, reader.rows, reader.cols, reader.format, outliers, reader.absmax).view());
+  const kernels::QuantizedMatrix rounded = runnable_matrix(
+      round_to_nearest(reader.values, reader.rows, reader.cols, reader.format, outliers, reader.absmax));
   std::vector<double> errors(reader.rows, 0.0);
 #pragma omp parallel
   {
@@ -97,11 +97,11 @@ double rounding_error(std::span<const SampledRows> readers, const ChannelStatist
   const std::vector<double> mean_squares(channels.mean_square.begin(), channels.mean_square.end());
   double error = 0;
   for (const SampledRows& reader : readers) {
-    if (reader.format.kind != WeightFormat::Kind::kInteger) continue;
+    if (!reader.format.quantizes()) continue;
     double sum = weight_error(reader, outliers, mean_squares);
     if (reader.activations == Recipe::Activations::kInt8) {
-      const bool grouped = recipe.activation_groups && reader.format.group_size > 0;
-      const std::size_t group_size = grouped ? reader.format.group_size : reader.cols;
+      const std::size_t group = activation_group_size(reader.format);
+      const std::size_t group_size = recipe.activation_groups && group > 0 ? group : reader.cols;
       sum += weighted_energy(reader, activation_noise(channels, outliers, group_size));
     }
     error += sum / reader.share;

@@ -6,21 +6,11 @@
 
 namespace ballast::quant {
 
-std::vector<WeightFormat> candidate_formats() {
-  std::vector<WeightFormat> formats;
-  for (const std::size_t group_size : {std::size_t{32}, std::size_t{64}, std::size_t{128}}) {
-    for (const int bits : {4, 5, 6, 8}) {
-      formats.push_back({.bits = bits, .group_size = group_size, .symmetric = bits == 8, .scale_bits = 8});
-    }
-  }
-  return formats;
-}
-
 std::vector<ModulePlan> candidate_plans(ModulePlan matrix, const ModelFormat& format) {
   std::vector<ModulePlan> plans;
   matrix.bias = false;
   matrix.outlier_columns = 0;
-  for (const WeightFormat& candidate : candidate_formats()) {
+  for (const WeightFormat& candidate : format.candidates()) {
     matrix.format = candidate;
     if (format.holds(matrix)) plans.push_back(matrix);
   }

@@ -11,10 +11,7 @@
 
 namespace ballast::quant {
 
-/// What a matrix whose format is free may become, if its files can hold it.
-std::vector<WeightFormat> candidate_formats();
-
-/// A matrix in each of these formats that `format` holds, without bias and columns in 16 bits. Throws Error naming the
+/// A matrix in each of the candidates that `format` holds, without bias and columns in 16 bits. Throws Error naming the
 /// matrix when there is none.
 std::vector<ModulePlan> candidate_plans(ModulePlan matrix, const ModelFormat& format);
 

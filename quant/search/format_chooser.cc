@@ -57,7 +57,7 @@ void FormatChooser::choose(WorkingBlock& block, std::size_t index) {
     linear.format = asked != nullptr ? *asked : usual_format(linear);
     const bool wide = reads_int16(linear.part.role, index);
     linear.activations = wide ? Recipe::Activations::kFloat : recipe_.activations;
-    linear.free_format = asked == nullptr && linear.format.kind == WeightFormat::Kind::kInteger;
+    linear.free_format = asked == nullptr && linear.format.quantizes();
   }
 }
 

@@ -24,7 +24,7 @@ constexpr double kMostInt16Activations = 0.15;
 Allocation FormatSearch::run() {
   const std::uint64_t target = inputs_.recipe().target_bytes;
   std::vector<InputChoice> choices = weigh();
-  assign_int16_activations(choices, kMostInt16Activations);
+  if (format_.keeps_int16_activations()) assign_int16_activations(choices, kMostInt16Activations);
   // What the file holds besides the matrices depends on their formats a little, through its header.
   std::uint64_t besides = 0;
   constexpr int kRounds = 100;

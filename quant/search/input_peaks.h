@@ -14,7 +14,7 @@ namespace ballast::quant {
 
 /// Sums over tokens, with the weights that they have in Hessian.
 struct InputPeaks {
-  static constexpr std::array<std::size_t, 3> kGroupSizes = {32, 64, 128};
+  static constexpr std::array<std::size_t, 4> kGroupSizes = {32, 64, 128, 256};
 
   /// Squares of the largest values of each group, by index into kGroupSizes. [groups]
   std::array<std::vector<float>, kGroupSizes.size()> squares;

@@ -21,18 +21,20 @@ std::vector<double> column_errors(const WorkingLinear& linear, const WeightForma
   }
   const DType scale_type = half_type_for(linear.absmax);
   const QuantRange range(format);
+  const std::size_t group_size = grid_group_size(format, linear.cols);
   const std::vector<std::uint8_t> kept(linear.cols, 1);
   std::vector<float> squares(rows.size());
 #pragma omp parallel
   {
-    GridFinder finder(format, scale_type, GridMethod::kSearch, kept, importance);
+    const auto finder =
+        make_grid_finder(format, scale_type, GridMethod::kSearch, {.quantized_mask = kept, .importance = importance});
     RowGrids grids;
 #pragma omp for
     for (std::size_t i = 0; i < sampled; ++i) {
       const std::span<const float> row = std::span(rows).subspan(i * linear.cols, linear.cols);
-      finder.find(row, grids);
+      finder->find(row, grids);
       for (std::size_t c = 0; c < linear.cols; ++c) {
-        const QuantParams& grid = grids.groups[c / format.group_size];
+        const QuantParams& grid = grids.groups[c / group_size];
         const float difference = row[c] - value_of(code_of(row[c], grid, range), grid);
         squares[i * linear.cols + c] = difference * difference;
       }

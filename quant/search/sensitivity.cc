@@ -104,7 +104,7 @@ void SensitivityAnalysis::add_options(const WorkingLinear& linear, const Working
       option.column_costs.push_back(static_cast<float>(error));
       option.cost += error;
     }
-    if (activations) option.activation_cost = activations->total(plan.format.group_size);
+    if (activations) option.activation_cost = activations->total(activation_group_size(plan.format));
     matrix.options.push_back(std::move(option));
   }
 }

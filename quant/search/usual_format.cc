@@ -19,7 +19,10 @@ WeightFormat sixteen_bits(float absmax) {
 // stored one step finer. On random DeepSeek-V3 models (five seeds), w8a8 so kept the top token of 96 % of the positions
 // instead of 90 %.
 WeightFormat finer(const WeightFormat& format, float absmax) {
-  if (format.kind != WeightFormat::Kind::kInteger) return format;
+  if (!format.quantizes()) return format;
+  if (format.kind == WeightFormat::Kind::kBlocks) {
+    return format.block_type == DType::kQ8_0 ? sixteen_bits(absmax) : block_format(DType::kQ8_0);
+  }
   if (format.bits < 8) return {.bits = 8, .group_size = 64};
   return sixteen_bits(absmax);
 }
@@ -39,10 +42,10 @@ bool carries_token_inputs(Role role) {
 
 WeightFormat usual_format(const Recipe& recipe, const ModelSpec& spec, Role role, float absmax) {
   if (role == Role::kHead) return recipe.head;
-  if (decides_much(role) && recipe.linears.kind == WeightFormat::Kind::kInteger) {
+  if (decides_much(role) && recipe.linears.quantizes()) {
     return {.kind = WeightFormat::Kind::kF32};
   }
-  if (carries_token_inputs(role) && recipe.linears.kind == WeightFormat::Kind::kInteger) return sixteen_bits(absmax);
+  if (carries_token_inputs(role) && recipe.linears.quantizes()) return sixteen_bits(absmax);
   const WeightFormat& format = is_embedding(role) ? recipe.embedding : recipe.linears;
   // With a target size, measured costs decide.
   return model::has_experts(spec) && recipe.target_bytes == 0 && !is_routed_expert(role) ? finer(format, absmax)

@@ -5,6 +5,7 @@
 #include <iterator>
 #include <map>
 #include <utility>
+#include <variant>
 
 #include "files/safetensors/safetensors_writer.h"
 #include "model/block_structure.h"
@@ -108,7 +109,8 @@ class BallastWriter : public ModelWriter {
     const std::vector<TensorPlan> tensors = tensors_of(module.plan, vector_type_);
     std::size_t next = 0;
     if (module.quantized) {
-      for (const model::QuantizedPart& part : model::quantized_parts(module.plan.name, module.quantized->view())) {
+      const auto& tensor = std::get<model::QuantizedTensor>(*module.quantized);
+      for (const model::QuantizedPart& part : model::quantized_parts(module.plan.name, tensor.view())) {
         tensors_.write(part.plan.name, part.plan.dtype, part.bytes);
         ++next;
       }
@@ -134,9 +136,20 @@ class BallastWriter : public ModelWriter {
 
 BallastFormat::BallastFormat(const Recipe& recipe) : vector_type_(float_dtype(recipe.linears.kind)) {}
 
+std::vector<WeightFormat> BallastFormat::candidates() const {
+  std::vector<WeightFormat> formats;
+  for (const std::size_t group_size : {std::size_t{32}, std::size_t{64}, std::size_t{128}}) {
+    for (const int bits : kBits) {
+      formats.push_back({.bits = bits, .group_size = group_size, .symmetric = bits == 8, .scale_bits = 8});
+    }
+  }
+  return formats;
+}
+
 bool BallastFormat::holds(const ModulePlan& module) const {
   const WeightFormat& format = module.format;
   if (!module.is_quantized()) return module.outlier_columns == 0;
+  if (format.kind != WeightFormat::Kind::kInteger) return false;
   const bool scales = format.scale_bits == 16 || (format.scale_bits == 8 && format.group_size != 0);
   return scales && std::ranges::find(kBits, format.bits) != kBits.end() &&
          std::ranges::find(kGroupSizes, format.group_size) != kGroupSizes.end();

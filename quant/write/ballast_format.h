@@ -11,6 +11,9 @@ class BallastFormat : public ModelFormat {
   /// Norms, biases and vectors are few and sensitive: they keep F32 unless `recipe` makes linears of 16-bit floats.
   explicit BallastFormat(const Recipe& recipe);
 
+  Recipe fitting(const Recipe& recipe) const override { return recipe; }
+  std::vector<WeightFormat> candidates() const override;
+  bool keeps_int16_activations() const override { return true; }
   bool holds(const ModulePlan& module) const override;
   std::string describe(const ModulePlan& module) const override;
   std::uint64_t bytes(const ModulePlan& module) const override;

@@ -10,8 +10,8 @@
 
 #include "ballast/recipe.h"
 #include "ballast/tensor.h"
-#include "model/source/quantized_tensor.h"
 #include "quant/module_id.h"
+#include "quant/rounding/rounded_matrix.h"
 #include "quant/working_block.h"
 
 namespace ballast::quant {
@@ -31,7 +31,7 @@ struct ModulePlan {
   bool int16_activations = false;  ///< the input of a matrix of integers keeps 16 bits
   std::uint64_t bytes_before = 0;  ///< in the original
 
-  bool is_quantized() const { return format.kind == WeightFormat::Kind::kInteger; }
+  bool is_quantized() const { return format.quantizes(); }
   std::size_t weights() const;  ///< elements; a matrix' bias does not count
 };
 
@@ -39,7 +39,7 @@ struct ModulePlan {
 struct ConvertedModule {
   ModulePlan plan;
   std::vector<float> values;  ///< [rows][cols]: of a plain matrix, a norm's gains, a vector; empty where quantized
-  std::optional<model::QuantizedTensor> quantized;
+  std::optional<RoundedMatrix> quantized;
   std::vector<float> bias;  ///< [rows], of a norm [cols], or empty
 };
 

@@ -49,6 +49,19 @@ class ModelFormat {
  public:
   virtual ~ModelFormat() = default;
 
+  /// The recipe without what these files have no place for, with formats that they hold. Throws Error where it asks for
+  /// something that they cannot say and that cannot be left out.
+  virtual Recipe fitting(const Recipe& recipe) const = 0;
+
+  /// What a matrix whose format is free may become; of these, only what holds() says.
+  virtual std::vector<WeightFormat> candidates() const = 0;
+
+  /// Whether who reads the files can keep the input of a matrix in 16 bits beside others in INT8.
+  virtual bool keeps_int16_activations() const = 0;
+
+  /// What open() writes, where that is a single file that takes the output's name itself; empty: a directory.
+  virtual std::string file_name() const { return {}; }
+
   /// Whether a module can be held as it is planned: its format, and columns in 16 bits if it has any.
   virtual bool holds(const ModulePlan& module) const = 0;
 

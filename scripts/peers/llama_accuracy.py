@@ -35,17 +35,23 @@ class LlamaAccuracy:
         discard(self._logits)
 
     def measure(self, variant: str, with_speed: bool) -> Accuracy:
+        """A variant like Q4_K_M; with -pure at its end all matrices have that type."""
         model = make(self._work / f"{self._importance.stem}-{variant}.gguf", self._original,
                      lambda path: self._quantize(variant, path))
+        return self.score(model, variant, "llama.cpp", with_speed)
+
+    def score(self, model: pathlib.Path, name: str, program: str, with_speed: bool) -> Accuracy:
+        """Any GGUF of the same model, by llama.cpp."""
         output = self._run("llama-perplexity", "-m", model, "--kl-divergence", "--kl-divergence-base", self._logits)
         speeds = llama_bench(self._binaries / "llama-bench", model, SPEED, self._threads) if with_speed else []
-        return Accuracy(variant, "llama.cpp", model.stat().st_size / 1e6, printed(output, r"Mean +KLD: +([-0-9.]+)"),
+        return Accuracy(name, program, model.stat().st_size / 1e6, printed(output, r"Mean +KLD: +([-0-9.]+)"),
                         printed(output, r"Same top p: +([0-9.]+)") / 100,
                         {speed.test: speed.tokens_per_second for speed in speeds})
 
     def _quantize(self, variant: str, path: pathlib.Path) -> None:
-        run([self._binaries / "llama-quantize", "--imatrix", self._importance, self._original, path, variant,
-             self._threads])
+        pure = ["--pure"] if variant.endswith("-pure") else []
+        run([self._binaries / "llama-quantize", *pure, "--imatrix", self._importance, self._original, path,
+             variant.removesuffix("-pure"), self._threads])
 
     def _run(self, program: str, *arguments) -> str:
         return run([self._binaries / program, *arguments, "-t", self._threads])

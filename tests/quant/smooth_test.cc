@@ -153,9 +153,8 @@ TEST_CASE("the expected error is that of rounded products, within a factor of tw
     test::Tokens tokens = random.tokens(200, linear.cols);
     for (test::Vector& token : tokens) token = test::times(token, sizes);
 
-    const model::QuantizedTensor quantized =
-        round_to_nearest(linear.values, linear.rows, linear.cols, linear.format, {}, linear.absmax);
-    const kernels::QuantizedMatrix matrix(quantized.view());
+    const kernels::QuantizedMatrix matrix =
+        runnable_matrix(round_to_nearest(linear.values, linear.rows, linear.cols, linear.format, {}, linear.absmax));
     double measured = 0;
     std::vector<float> row(linear.cols);
     for (const test::Vector& token : tokens) {

@@ -1,11 +1,13 @@
 #include "text/pipeline/pre_tokenizer.h"
 
+#include <fstream>
 #include <string>
 #include <vector>
 
 #include "doctest/doctest.h"
 #include "error_message.h"
 #include "text/pipeline/pre_tokenizer_families.h"
+#include "tokenizer_data.h"
 
 namespace ballast::text {
 namespace {
@@ -98,6 +100,29 @@ TEST_CASE("families of GGUF files cut digits their own way") {
   CHECK(digits("qwen2") == Pieces{"1", "2", "3", "4", "5"});
   CHECK(digits("deepseek-v3") == Pieces{"123", "45"});
   CHECK_FALSE(pre_tokenizer_family("no such").has_value());
+}
+
+TEST_CASE("tokenizers are given the names of families that cut alike") {
+  const auto name_of = [](const char* kind) {
+    std::ifstream file(test::kTokenizerData / kind / "tokenizer.json");
+    return pre_tokenizer_name(json::parse(file));
+  };
+  CHECK(name_of("gpt2") == "gpt-2");
+  CHECK(name_of("smollm") == "smollm");
+  CHECK(name_of("llama3") == "llama-bpe");
+  CHECK(name_of("qwen2") == "qwen2");
+  CHECK(name_of("deepseek_v3") == "deepseek-v3");
+  CHECK_FALSE(name_of("prefix_space").has_value());
+  CHECK_FALSE(name_of("removed").has_value());
+  CHECK_FALSE(name_of("cl100k").has_value());  // an expression of its own
+  for (const char* name : {"gpt-2", "mpt", "smollm", "command-r", "llama-bpe", "dbrx", "qwen2", "qwen35", "gpt-4o",
+                           "tekken", "deepseek-v3", "deepseek-llm", "bloom", "falcon"}) {
+    CAPTURE(name);
+    const PreTokenizerFamily family = *pre_tokenizer_family(name);
+    CHECK(pre_tokenizer_name({{"normalizer", family.normalizer},
+                              {"pre_tokenizer", family.pre_tokenizer},
+                              {"model", {{"ignore_merges", family.ignore_merges}}}}) == name);
+  }
 }
 
 }  // namespace

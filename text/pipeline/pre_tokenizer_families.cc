@@ -85,6 +85,50 @@ bool has_name(std::string_view names, std::string_view name) {
   return false;
 }
 
+/// How a byte-level tokenizer cuts text: by expressions one after the other.
+struct Cuts {
+  std::vector<std::string> expressions;
+  bool then_gpt2 = false;
+  bool known = true;  ///< false: it does something else, too
+
+  bool operator==(const Cuts&) const = default;
+};
+
+void add_step(const json& step, Cuts& cuts) {
+  const std::string type = step.value("type", "");
+  if (type == "Sequence") {
+    for (const json& each : step.value("pretokenizers", json::array())) add_step(each, cuts);
+  } else if (type == "ByteLevel") {
+    cuts.then_gpt2 |= step.value("use_regex", true);
+    cuts.known &= !step.value("add_prefix_space", false);
+  } else if (type == "Digits") {
+    cuts.expressions.emplace_back(step.value("individual_digits", false) ? kDigit : kDigits);
+  } else if (type == "Split" && step.contains("pattern") && step["pattern"].contains("Regex")) {
+    cuts.expressions.push_back(step["pattern"]["Regex"].get<std::string>());
+    const bool inverted = step.value("invert", false);
+    cuts.known &= step.value("behavior", "") == (inverted ? "Removed" : "Isolated");
+  } else {
+    cuts.known = false;
+  }
+}
+
+Cuts cuts_of(const json& pre_tokenizer) {
+  Cuts cuts;
+  if (pre_tokenizer.is_object()) {
+    add_step(pre_tokenizer, cuts);
+  } else {
+    cuts.known = false;
+  }
+  return cuts;
+}
+
+/// The first of them that says something.
+std::string first_name(std::string_view names) {
+  constexpr std::string_view kNothing = "default ";
+  if (names.starts_with(kNothing)) names.remove_prefix(kNothing.size());
+  return std::string(names.substr(0, names.find(' ')));
+}
+
 }  // namespace
 
 json byte_level_pre_tokenizer(const std::vector<std::string>& expressions, bool then_gpt2) {
@@ -99,15 +143,14 @@ json byte_level_pre_tokenizer(const std::vector<std::string>& expressions, bool 
   return {{"type", "Sequence"}, {"pretokenizers", std::move(steps)}};
 }
 
-std::optional<PreTokenizerFamily> pre_tokenizer_family(std::string_view name) {
-  const auto found =
-      std::ranges::find_if(kFamilies, [&](const Family& family) { return has_name(family.names, name); });
-  if (found == kFamilies.end()) return std::nullopt;
-  const auto has = [&](Options option) { return (found->options & option) != 0; };
+namespace {
+
+PreTokenizerFamily described(const Family& found) {
+  const auto has = [&](Options option) { return (found.options & option) != 0; };
   PreTokenizerFamily family;
   family.normalizer = has(kNfc) ? json({{"type", "NFC"}}) : json(nullptr);
   std::vector<std::string> used;
-  for (const char* expression : found->expressions) {
+  for (const char* expression : found.expressions) {
     if (expression != nullptr) used.emplace_back(expression);
   }
   family.pre_tokenizer = byte_level_pre_tokenizer(used, has(kThenGpt2));
@@ -115,6 +158,31 @@ std::optional<PreTokenizerFamily> pre_tokenizer_family(std::string_view name) {
   family.adds_bos = has(kAddsBos);
   family.space_marks = has(kSpaceMarks);
   return family;
+}
+
+}  // namespace
+
+std::optional<PreTokenizerFamily> pre_tokenizer_family(std::string_view name) {
+  const auto found =
+      std::ranges::find_if(kFamilies, [&](const Family& family) { return has_name(family.names, name); });
+  if (found == kFamilies.end()) return std::nullopt;
+  return described(*found);
+}
+
+std::optional<std::string> pre_tokenizer_name(const json& tokenizer) {
+  const Cuts cuts = cuts_of(tokenizer.value("pre_tokenizer", json()));
+  const bool ignore_merges = tokenizer.value("/model/ignore_merges"_json_pointer, false);
+  const json normalizer = tokenizer.value("normalizer", json());
+  if (!cuts.known) return std::nullopt;
+  std::optional<std::string> alike;
+  for (const Family& each : kFamilies) {
+    const PreTokenizerFamily family = described(each);
+    if (family.space_marks || family.ignore_merges != ignore_merges) continue;
+    if (cuts_of(family.pre_tokenizer) != cuts) continue;
+    if (family.normalizer == normalizer) return first_name(each.names);
+    if (!alike) alike = first_name(each.names);
+  }
+  return alike;
 }
 
 }  // namespace ballast::text

@@ -26,6 +26,10 @@ nlohmann::json byte_level_pre_tokenizer(const std::vector<std::string>& expressi
 /// nothing when it is not known.
 std::optional<PreTokenizerFamily> pre_tokenizer_family(std::string_view name);
 
+/// The value of tokenizer.ggml.pre for a tokenizer.json of byte-level BPE: of a family that cuts text alike, one with
+/// the same normalizer first; nothing when there is none.
+std::optional<std::string> pre_tokenizer_name(const nlohmann::json& tokenizer);
+
 }  // namespace ballast::text
 
 #endif  // BALLAST_TEXT_PIPELINE_PRE_TOKENIZER_FAMILIES_H_

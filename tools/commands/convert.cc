@@ -25,6 +25,7 @@ namespace {
 struct ConvertFlags {
   std::filesystem::path model;
   std::optional<std::filesystem::path> output;
+  std::string to = "ballast";
   RecipeFlags recipe;
   std::optional<std::filesystem::path> statistics;
   std::string preset = "balanced";
@@ -98,6 +99,7 @@ int run_explain(const ConvertFlags& flags) {
 
 ConvertOptions options_from_flags(const ConvertFlags& flags) {
   ConvertOptions options{.recipe = recipe_from_flags(flags.recipe),
+                         .output_format = parse_output_format(flags.to),
                          .statistics = flags.statistics,
                          .deterministic = flags.deterministic,
                          .replace = flags.force};
@@ -161,7 +163,7 @@ int convert_on(Ranks& ranks, const ConvertFlags& flags) {
 int run_convert(const ConvertFlags& flags) {
   if (flags.explain) return run_explain(flags);
   if (flags.dry_run) return run_dry(flags);
-  if (!flags.output) throw UsageError("-o OUT_DIR is missing (only --explain and --dry-run write nothing)");
+  if (!flags.output) throw UsageError("-o OUT is missing (only --explain and --dry-run write nothing)");
   return run_on_ranks([&](Ranks& ranks) { return convert_on(ranks, flags); });
 }
 
@@ -171,7 +173,12 @@ void add_convert(CLI::App& program, Action& action) {
   auto flags = std::make_shared<ConvertFlags>();
   CLI::App* command = program.add_subcommand("convert", "Quantize a model");
   command->add_option("MODEL", flags->model, kModelHelp)->required()->type_name("");
-  CLI::Option* output = command->add_option("-o,--output", flags->output, "Directory to write")->type_name("OUT_DIR");
+  CLI::Option* output =
+      command->add_option("-o,--output", flags->output, "Directory to write; with --to gguf a file")->type_name("OUT");
+  command->add_option("--to", flags->to, "Whose files to write: ballast's, or llama.cpp's, rounded to their own types")
+      ->type_name("FORMAT")
+      ->check(CLI::IsMember({"ballast", "gguf"}).description(""))
+      ->capture_default_str();
   add_recipe_flags(*command, flags->recipe);
   command->add_option("--stats", flags->statistics, "What calibrate measured [a short calibration runs first]")
       ->type_name("STATS");
@@ -206,7 +213,7 @@ void add_convert(CLI::App& program, Action& action) {
                  "Write nothing; say what the formats, the size, the time and the memory would be")
       ->excludes("--explain");
   command->add_flag("--json", flags->json, "Print one JSON object");
-  command->add_flag("--force", flags->force, "Replace an existing directory, once the new one is complete");
+  command->add_flag("--force", flags->force, "Replace an existing output, once the new one is complete");
   add_processor_flags(*command, flags->job);
   add_bf16_flag(*command, flags->job);
   add_quiet_flag(*command, flags->job);

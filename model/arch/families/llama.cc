@@ -8,6 +8,7 @@
 #include "model/arch/architectures.h"
 #include "model/arch/decoder_config.h"
 #include "model/arch/gguf_config.h"
+#include "model/arch/gguf_fields.h"
 
 namespace ballast::model {
 
@@ -123,6 +124,7 @@ constinit const Architecture kLlama = {
     .names = kLlamaNames,
     .describe = describe_llama,
     .config_from_gguf = config_from_gguf,
+    .gguf_fields = [](const ModelSpec& spec) { return llama_line_to_gguf(spec, "llama"); },
     .gguf_interleaves_rope = true,
 };
 

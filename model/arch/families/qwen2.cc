@@ -4,6 +4,7 @@
 #include "model/arch/architectures.h"
 #include "model/arch/decoder_config.h"
 #include "model/arch/gguf_config.h"
+#include "model/arch/gguf_fields.h"
 
 namespace ballast::model {
 
@@ -37,6 +38,7 @@ constinit const Architecture kQwen2 = {
     .names = kLlamaNames,
     .describe = describe,
     .config_from_gguf = config_from_gguf,
+    .gguf_fields = [](const ModelSpec& spec) { return llama_line_to_gguf(spec, "qwen2"); },
 };
 
 }  // namespace ballast::model

@@ -2,6 +2,7 @@
 #include "model/arch/architectures.h"
 #include "model/arch/decoder_config.h"
 #include "model/arch/gguf_config.h"
+#include "model/arch/gguf_fields.h"
 
 namespace ballast::model {
 
@@ -33,6 +34,7 @@ constinit const Architecture kQwen3 = {
     .names = kLlamaNames,
     .describe = describe,
     .config_from_gguf = config_from_gguf,
+    .gguf_fields = [](const ModelSpec& spec) { return llama_line_to_gguf(spec, "qwen3"); },
 };
 
 }  // namespace ballast::model

@@ -3,6 +3,7 @@
 import json
 import platform
 import re
+import shutil
 
 from golden import fixtures, safetensors, shapes
 from golden.suite import PROGRESS, Suite
@@ -201,5 +202,33 @@ def check_inspection(suite: Suite) -> None:
     suite.check("inspect prints the recipe", "\nThe recipe that made it:\n  {\n" in run.out, run)
 
 
+def check_gguf(suite: Suite) -> None:
+    """Of a model without tokenizer: that of the other fixtures has no place in a GGUF."""
+    (suite.work / "untold").mkdir()
+    for name in ("config.json", "model.safetensors"):
+        shutil.copy(suite.work / "llama" / name, suite.work / "untold" / name)
+    convert = ("convert", "untold", "--to", "gguf", "--scheme", "f32", "-o")
+    report = suite.json(*convert, "written.gguf", shape=shapes.CONVERT)
+    file = suite.work / "written.gguf"
+    suite.same("the size told of a GGUF is the file's", report["bytes_after"], file.stat().st_size)
+    suite.check("a GGUF begins as one", file.read_bytes()[:8] == b"GGUF\x03\0\0\0")
+    run = suite.run("verify", "written.gguf", "--expected", "llama.expected.safetensors", "--json")
+    suite.check("a written GGUF gives the original's logits", run.code == 0 and '"ok":true' in run.out, run)
+    suite.succeeds(*convert, "written.gguf", "--force", "-q")
+    failed = ((("convert", "llama", "--to", "gguf", "-o", "made"),
+               r"llama: tokenizer: is no byte-level BPE; others cannot be written into a GGUF yet"),
+              (("convert", "gpt2", "--to", "gguf", "-o", "made"), r"gpt2: is a model of the family gpt2, [^\n]+"),
+              ((*convert, "written.gguf"), r"written\.gguf: exists; use --force to replace it, or choose another name"),
+              ((*convert, "llama", "--force"), r"llama: is no file: it is not replaced, choose another name"),
+              ((*convert, "made", "--prefix", "5"), r"prefix: a GGUF cannot hold [^\n]+"),
+              (("convert", "untold", "--to", "gguf", "-o", "made"),
+               r"model\.layers\.0\.mlp\.down_proj: cannot be stored as q8_0: choose another format for it"))
+    for arguments, line in failed:
+        run = suite.run(*arguments)
+        suite.check(f"'{' '.join(map(str, arguments))}' fails with one line",
+                    run.code == 1 and run.out == "" and re.fullmatch(rf"ballast: {line}\n", run.err), run)
+    suite.same("a GGUF that fails leaves nothing behind", suite.left_in("made"), [])
+
+
 GROUPS = (check_independent, check_exact_passes, check_calibrated, check_sizes, check_written_format, check_page,
-          check_inspection)
+          check_inspection, check_gguf)

@@ -22,7 +22,7 @@ WRONG_USAGE = [
     ("inspect m --threads 1", "--threads"),
     ("calibrate m", "--output is required"),
     ("calibrate m -o stats --length 1", "whole number from 2"),
-    ("convert m", "OUT_DIR is missing"),
+    ("convert m", "OUT is missing"),
     ("convert m -o dir --scheme w3a3", "there are f32"),
     ("convert m -o dir --scheme w8a8 --recipe file.json", "excludes"),
     ("convert m -o dir --symmetric --asymmetric", "excludes"),

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <random>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "kernels/matrix/float_matrix.h"
@@ -63,6 +64,12 @@ int unpacked(const std::vector<std::uint8_t>& packed, int bits, std::size_t row_
   return code;
 }
 
+QuantizedTensor integers_of(const std::vector<float>& values, std::size_t rows, std::size_t cols,
+                            const WeightFormat& format, const std::vector<std::int32_t>& outlier_columns, float absmax,
+                            const RoundingOptions& options = {}) {
+  return std::get<QuantizedTensor>(round_to_nearest(values, rows, cols, format, outlier_columns, absmax, options));
+}
+
 /// One weight as docs/format.md defines it.
 struct Decoded {
   int code = 0;
@@ -88,7 +95,7 @@ TEST_CASE("every code is the nearest that its grid has") {
     const std::vector<float> values = random_values(kMatrixRows * kMatrixCols, center, 1);
     for (const WeightFormat& format : integer_formats()) {
       CAPTURE(format_name(format));
-      const QuantizedTensor tensor = round_to_nearest(values, kMatrixRows, kMatrixCols, format, {}, largest_of(values));
+      const QuantizedTensor tensor = integers_of(values, kMatrixRows, kMatrixCols, format, {}, largest_of(values));
       const int lowest = format.bits == 8 && format.symmetric ? 1 : 0;
       std::size_t worse = 0;
       for (std::size_t r = 0; r < kMatrixRows; ++r) {
@@ -111,7 +118,7 @@ TEST_CASE("codes are within half a step where the grid spans the values") {
   for (const WeightFormat& format : integer_formats()) {
     if (format.bits == 4 && format.symmetric) continue;  // may cut the smaller side for a finer step
     CAPTURE(format_name(format));
-    const QuantizedTensor tensor = round_to_nearest(values, kMatrixRows, kMatrixCols, format, {}, largest_of(values));
+    const QuantizedTensor tensor = integers_of(values, kMatrixRows, kMatrixCols, format, {}, largest_of(values));
     float most_steps = 0;
     for (std::size_t r = 0; r < kMatrixRows; ++r) {
       for (std::size_t c = 0; c < kMatrixCols; ++c) {
@@ -127,7 +134,7 @@ TEST_CASE("codes are within half a step where the grid spans the values") {
 TEST_CASE("four symmetric bits cut at most one step") {
   const std::vector<float> values = random_values(kMatrixRows * kMatrixCols, 0, 1);
   const QuantizedTensor tensor =
-      round_to_nearest(values, kMatrixRows, kMatrixCols, {.bits = 4, .group_size = 32, .symmetric = true}, {}, 1);
+      integers_of(values, kMatrixRows, kMatrixCols, {.bits = 4, .group_size = 32, .symmetric = true}, {}, 1);
   for (std::size_t r = 0; r < kMatrixRows; ++r) {
     for (std::size_t c = 0; c < kMatrixCols; ++c) {
       const Decoded decoded = decode(tensor, r, c);
@@ -140,8 +147,7 @@ TEST_CASE("symmetric INT8 stays in -127 to 127 and reaches both ends") {
   std::vector<float> values = random_values(kMatrixRows * kMatrixCols, 0, 1);
   values[0] = -1.5F;
   values[kMatrixCols] = 1.5F;
-  const QuantizedTensor tensor =
-      round_to_nearest(values, kMatrixRows, kMatrixCols, {.bits = 8, .group_size = 64}, {}, 1.5F);
+  const QuantizedTensor tensor = integers_of(values, kMatrixRows, kMatrixCols, {.bits = 8, .group_size = 64}, {}, 1.5F);
   CHECK(std::ranges::min(tensor.codes) == 128 - 127);
   CHECK(std::ranges::max(tensor.codes) == 128 + 127);
   CHECK(decode(tensor, 0, 0).code == 1);
@@ -153,8 +159,8 @@ TEST_CASE("a group of zeros has scale 0 and decodes to zeros") {
   for (std::size_t c = 32; c < 64; ++c) values[2 * kMatrixCols + c] = 0;
   for (const bool symmetric : {true, false}) {
     for (const int bits : {4, 5, 6, 8}) {
-      const QuantizedTensor tensor = round_to_nearest(values, kMatrixRows, kMatrixCols,
-                                                      {.bits = bits, .group_size = 32, .symmetric = symmetric}, {}, 1);
+      const QuantizedTensor tensor = integers_of(values, kMatrixRows, kMatrixCols,
+                                                 {.bits = bits, .group_size = 32, .symmetric = symmetric}, {}, 1);
       for (std::size_t c = 32; c < 64; ++c) {
         CHECK(decode(tensor, 2, c).scale == 0);
         CHECK(decode(tensor, 2, c).code == decode(tensor, 2, c).zero);
@@ -169,8 +175,8 @@ TEST_CASE("zero is a value of every asymmetric grid, also of one whose values al
     const std::vector<float> values = random_values(kMatrixRows * kMatrixCols, center, 1);
     for (const int bits : {4, 5, 6, 8}) {
       const QuantizedTensor tensor =
-          round_to_nearest(values, kMatrixRows, kMatrixCols, {.bits = bits, .group_size = 32, .symmetric = false}, {},
-                           largest_of(values));
+          integers_of(values, kMatrixRows, kMatrixCols, {.bits = bits, .group_size = 32, .symmetric = false}, {},
+                      largest_of(values));
       const int top = (1 << bits) - 1;
       for (std::size_t r = 0; r < kMatrixRows; ++r) {
         for (std::size_t c = 0; c < kMatrixCols; ++c) {
@@ -186,7 +192,7 @@ TEST_CASE("zero is a value of every asymmetric grid, also of one whose values al
 TEST_CASE("ties round to even") {
   // Scale 1: the extreme value is 127.
   const std::vector<float> values = {127, 0.5F, 1.5F, 2.5F, -0.5F, -1.5F, -2.5F, 3.5F};
-  const QuantizedTensor tensor = round_to_nearest(values, 1, 8, {.bits = 8, .group_size = 0}, {}, 127);
+  const QuantizedTensor tensor = integers_of(values, 1, 8, {.bits = 8, .group_size = 0}, {}, 127);
   const std::vector<float> expected = {127, 0, 2, 2, 0, -2, -2, 4};
   for (std::size_t c = 0; c < expected.size(); ++c) CHECK(decode(tensor, 0, c).value() == expected[c]);
 }
@@ -199,8 +205,7 @@ TEST_CASE("outlier columns decode to exactly their 16-bit weights and widen no g
   }
   for (const WeightFormat& format : integer_formats()) {
     CAPTURE(format_name(format));
-    const QuantizedTensor tensor =
-        round_to_nearest(values, kMatrixRows, kMatrixCols, format, columns, largest_of(values));
+    const QuantizedTensor tensor = integers_of(values, kMatrixRows, kMatrixCols, format, columns, largest_of(values));
     const kernels::QuantizedMatrix matrix(tensor.view());
     std::vector<float> row(kMatrixCols);
     for (std::size_t r = 0; r < kMatrixRows; ++r) {
@@ -228,7 +233,7 @@ TEST_CASE("16-bit values are BF16 where F16 would overflow or lose digits") {
     std::vector<float> values = random_values(kMatrixRows * kMatrixCols, 0, size);
     const std::vector<std::int32_t> columns = {3};
     const QuantizedTensor tensor =
-        round_to_nearest(values, kMatrixRows, kMatrixCols, {.bits = 8, .group_size = 32}, columns, size);
+        integers_of(values, kMatrixRows, kMatrixCols, {.bits = 8, .group_size = 32}, columns, size);
     CHECK(tensor.scale_type == DType::kBF16);
     CHECK(tensor.outlier_type == DType::kBF16);
     for (std::size_t c = 4; c < kMatrixCols; ++c) {
@@ -245,7 +250,7 @@ TEST_CASE("the result does not depend on the number of threads") {
   for (const WeightFormat& format : integer_formats()) {
     for (const GridMethod method : {GridMethod::kRange, GridMethod::kSearch}) {
       const auto run = [&] {
-        return round_to_nearest(values, kMatrixRows, kMatrixCols, format, columns, 1.2F, {.method = method});
+        return integers_of(values, kMatrixRows, kMatrixCols, format, columns, 1.2F, {.method = method});
       };
       const QuantizedTensor one = test::with_threads(1, run);
       const QuantizedTensor three = test::with_threads(3, run);
@@ -264,7 +269,7 @@ TEST_CASE("a plan has the sizes and types of the result") {
   const std::vector<std::int32_t> columns = {1, 2, 3};
   for (const WeightFormat& format : integer_formats()) {
     for (const auto& outliers : {columns, {}}) {
-      const QuantizedTensor result = round_to_nearest(values, kMatrixRows, kMatrixCols, format, outliers, 1e-7F);
+      const QuantizedTensor result = integers_of(values, kMatrixRows, kMatrixCols, format, outliers, 1e-7F);
       const auto planned = model::quantized_plans("m", {.rows = kMatrixRows,
                                                         .cols = kMatrixCols,
                                                         .format = format,

@@ -1,9 +1,10 @@
-#include "quant/rounding/quant_params.h"
+#include "quant/rounding/grid_finder.h"
 
 #include <doctest/doctest.h>
 
 #include <cmath>
 #include <cstdint>
+#include <memory>
 #include <random>
 #include <string>
 #include <vector>
@@ -59,16 +60,21 @@ const std::vector<std::uint8_t>& kept() {
   return all;
 }
 
+std::unique_ptr<GridFinder> finder_for(const WeightFormat& format, DType scale_type, GridMethod method,
+                                       const std::vector<float>& importance = {}) {
+  return make_grid_finder(format, scale_type, method, {.quantized_mask = kept(), .importance = importance});
+}
+
 /// Weighted squared error of all rows.
 double error_of(const std::vector<float>& values, const WeightFormat& format, GridMethod method,
                 const std::vector<float>& importance, const std::vector<float>& weights) {
-  GridFinder finder(format, DType::kF16, method, kept(), importance);
+  const auto finder = finder_for(format, DType::kF16, method, importance);
   const QuantRange range(format);
   RowGrids grids;
   double error = 0;
   for (std::size_t r = 0; r < kParamRows; ++r) {
     const auto row = std::span(values).subspan(r * kParamCols, kParamCols);
-    finder.find(row, grids);
+    finder->find(row, grids);
     for (std::size_t c = 0; c < kParamCols; ++c) {
       if (kept()[c] == 0) continue;
       const QuantParams& grid = grids.groups[c / format.group_size];
@@ -144,11 +150,11 @@ TEST_CASE("scales of 8 bits are what their codes and the row's scale decode to, 
     CAPTURE(format_name(format));
     for (const DType type : {DType::kF16, DType::kBF16}) {
       for (const GridMethod method : {GridMethod::kRange, GridMethod::kSearch}) {
-        GridFinder finder(format, type, method, kept());
+        const auto finder = finder_for(format, type, method);
         RowGrids grids;
         int highest = 0;
         for (std::size_t r = 0; r < kParamRows; ++r) {
-          finder.find(std::span(values).subspan(r * kParamCols, kParamCols), grids);
+          finder->find(std::span(values).subspan(r * kParamCols, kParamCols), grids);
           REQUIRE(grids.scale_codes.size() == grids.groups.size());
           std::vector<std::uint16_t> bits(grids.groups.size());
           model::decode_scales(grids.row_scale, grids.scale_codes, type, bits);
@@ -174,9 +180,9 @@ TEST_CASE("groups and rows of zeros have scale 0 and code to their zero") {
     for (const GridMethod method : {GridMethod::kRange, GridMethod::kSearch}) {
       for (const bool all : {true, false}) {
         for (std::size_t c = 128; c < 256; ++c) row[c] = all ? 0.0F : 0.5F - static_cast<float>(c % 7);
-        GridFinder finder(format, DType::kF16, method, kept());
+        const auto finder = finder_for(format, DType::kF16, method);
         RowGrids grids;
-        finder.find(row, grids);
+        finder->find(row, grids);
         CHECK(grids.groups[0].scale == 0);
         CHECK(grids.groups[0].zero_point == (format.symmetric ? QuantRange(format).symmetric_zero_point : 0));
         CHECK((grids.groups[128 / format.group_size].scale == 0) == all);
@@ -194,10 +200,10 @@ TEST_CASE("a group far below its row's largest, or one that no error counts in, 
   for (const WeightFormat& format : grouped_formats()) {
     CAPTURE(format_name(format));
     for (const GridMethod method : {GridMethod::kRange, GridMethod::kSearch}) {
-      GridFinder finder(format, DType::kF16, method, kept(), importance);
+      const auto finder = finder_for(format, DType::kF16, method, importance);
       const QuantRange range(format);
       RowGrids grids;
-      finder.find(row, grids);
+      finder->find(row, grids);
       for (std::size_t c = 0; c < kParamCols; ++c) {
         const QuantParams& grid = grids.groups[c / format.group_size];
         CHECK(std::isfinite(grid.scale));

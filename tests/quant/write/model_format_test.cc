@@ -11,6 +11,7 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "ballast/convert.h"
@@ -52,6 +53,10 @@ struct Written {
   bool finished = false;
 };
 
+const model::QuantizedTensor& integers_of(const ConvertedModule& module) {
+  return std::get<model::QuantizedTensor>(*module.quantized);
+}
+
 class ToyWriter : public ModelWriter {
  public:
   explicit ToyWriter(Written& written) : written_(written) {}
@@ -62,7 +67,8 @@ class ToyWriter : public ModelWriter {
       const Role role = module.plan.id.role;
       if (role != Role::kQuery && role != Role::kKey && role != Role::kValue) continue;
       std::vector<std::uint8_t>& fused = written_.fused[module.plan.id.layer];
-      fused.insert(fused.end(), module.quantized->codes.begin(), module.quantized->codes.end());
+      const std::vector<std::uint8_t>& codes = integers_of(module).codes;
+      fused.insert(fused.end(), codes.begin(), codes.end());
     }
   }
 
@@ -81,6 +87,11 @@ class ToyFormat : public ModelFormat {
  public:
   explicit ToyFormat(Written& written) : written_(&written) {}
 
+  Recipe fitting(const Recipe& recipe) const override { return recipe; }
+  std::vector<WeightFormat> candidates() const override {
+    return {{.bits = 5, .group_size = 32, .symmetric = false}, {.bits = 8, .group_size = 32}};
+  }
+  bool keeps_int16_activations() const override { return true; }
   bool holds(const ModulePlan& module) const override {
     const WeightFormat& format = module.format;
     return !module.is_quantized() ||
@@ -125,7 +136,7 @@ TEST_CASE("formats are chosen among what the files can hold, at what they take t
   std::set<int> bits;
   for (const auto& [id, module] : written.modules) {
     CHECK(format.holds(module.plan));
-    if (module.quantized) bits.insert(module.quantized->bits);
+    if (module.quantized) bits.insert(integers_of(module).bits);
     CHECK(module.quantized.has_value() == module.plan.is_quantized());
   }
   CHECK(bits == std::set<int>{5, 8});
@@ -152,8 +163,8 @@ TEST_CASE("a writer gets every module of the plan by role, those of a block toge
       CHECK(plan.cols == module.plan.cols);
       CHECK(plan.bias == !module.bias.empty());
       if (module.quantized) {
-        CHECK(module.quantized->rows == plan.rows);
-        CHECK(module.quantized->cols == plan.cols);
+        CHECK(integers_of(module).rows == plan.rows);
+        CHECK(integers_of(module).cols == plan.cols);
       } else {
         CHECK(module.values.size() == plan.rows * plan.cols);
       }

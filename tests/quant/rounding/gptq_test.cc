@@ -1,11 +1,11 @@
 #include "quant/rounding/gptq.h"
-#include "ballast/error.h"
 
 #include <doctest/doctest.h>
 
 #include <cmath>
 #include <limits>
 #include <random>
+#include <variant>
 #include <vector>
 
 #include "ballast/error.h"
@@ -60,9 +60,8 @@ Hessian moments_of(const std::vector<float>& inputs, std::size_t cols) {
 }
 
 /// Squared error of all outputs over all tokens, in F64.
-double output_error(const WorkingLinear& linear, const model::QuantizedTensor& rounded,
-                    const std::vector<float>& inputs) {
-  const kernels::QuantizedMatrix matrix(rounded.view());
+double output_error(const WorkingLinear& linear, const RoundedMatrix& rounded, const std::vector<float>& inputs) {
+  const kernels::QuantizedMatrix matrix = runnable_matrix(rounded);
   std::vector<float> row(linear.cols);
   double error = 0;
   for (std::size_t r = 0; r < linear.rows; ++r) {
@@ -130,28 +129,31 @@ TEST_CASE("a factor inverts the damped moments in its order, kept columns last")
   }
 }
 
+void check_against_nearest(const WeightFormat& format, std::size_t cols) {
+  CAPTURE(format_name(format));
+  CAPTURE(cols);
+  const std::vector<float> inputs = correlated_inputs(cols, 11);
+  const WorkingLinear linear = random_linear(23, cols, format);
+  const InverseCholesky factor = factorize(moments_of(inputs, cols), {}, 0.01);
+  const GptqResult result = round_gptq(linear, factor);
+  const double nearest =
+      output_error(linear,
+                   round_to_nearest(linear.values, linear.rows, cols, linear.format, {}, linear.absmax,
+                                    {.method = GridMethod::kSearch, .importance = factor.importance}),
+                   inputs);
+  const double error = output_error(linear, result.matrix, inputs);
+  CHECK(error < 0.7 * nearest);
+  // What it tells has the damping in it.
+  CHECK(result.error >= 0.99 * error);
+  CHECK(result.error <= 3 * error);
+}
+
 TEST_CASE("GPTQ has less output error than rounding to the nearest of the same grids, and tells how much") {
   for (const char* name :
        {"int4-g32-asym", "int4-g32", "int5-g64-asym-s8", "int6-g32-s8", "int8-g64", "int4-channel"}) {
-    for (const std::size_t cols : {std::size_t{72}, std::size_t{160}}) {
-      CAPTURE(name);
-      CAPTURE(cols);
-      const std::vector<float> inputs = correlated_inputs(cols, 11);
-      const WorkingLinear linear = random_linear(23, cols, parse_format(name));
-      const InverseCholesky factor = factorize(moments_of(inputs, cols), {}, 0.01);
-      const GptqResult result = round_gptq(linear, factor);
-      const double nearest =
-          output_error(linear,
-                       round_to_nearest(linear.values, linear.rows, cols, linear.format, {}, linear.absmax,
-                                        {.method = GridMethod::kSearch, .importance = factor.importance}),
-                       inputs);
-      const double error = output_error(linear, result.tensor, inputs);
-      CHECK(error < 0.7 * nearest);
-      // What it tells has the damping in it.
-      CHECK(result.error >= 0.99 * error);
-      CHECK(result.error <= 3 * error);
-    }
+    for (const std::size_t cols : {std::size_t{72}, std::size_t{160}}) check_against_nearest(parse_format(name), cols);
   }
+  for (const DType type : writable_block_types()) check_against_nearest(block_format(type), 256);
 }
 
 TEST_CASE("columns that keep 16 bits make up for the others") {
@@ -159,11 +161,11 @@ TEST_CASE("columns that keep 16 bits make up for the others") {
   const std::vector<float> inputs = correlated_inputs(kCols, 5);
   WorkingLinear linear = random_linear(16, kCols, parse_format("int4-g32-asym"));
   const Hessian moments = moments_of(inputs, kCols);
-  const double without = output_error(linear, round_gptq(linear, factorize(moments, {}, 0.01)).tensor, inputs);
+  const double without = output_error(linear, round_gptq(linear, factorize(moments, {}, 0.01)).matrix, inputs);
   linear.outlier_columns = {3, 40, 95};
   const GptqResult result = round_gptq(linear, factorize(moments, linear.outlier_columns, 0.01));
-  CHECK(result.tensor.outlier_columns == linear.outlier_columns);
-  CHECK(output_error(linear, result.tensor, inputs) < 0.9 * without);
+  CHECK(std::get<model::QuantizedTensor>(result.matrix).outlier_columns == linear.outlier_columns);
+  CHECK(output_error(linear, result.matrix, inputs) < 0.9 * without);
 }
 
 TEST_CASE("a channel that is always zero costs nothing and breaks nothing") {
@@ -173,7 +175,7 @@ TEST_CASE("a channel that is always zero costs nothing and breaks nothing") {
   const WorkingLinear linear = random_linear(8, kCols, parse_format("int4-g32-asym"));
   const GptqResult result = round_gptq(linear, factorize(moments_of(inputs, kCols), {}, 0.01));
   CHECK(std::isfinite(result.error));
-  CHECK(output_error(linear, result.tensor, inputs) <= result.error);
+  CHECK(output_error(linear, result.matrix, inputs) <= result.error);
   const Hessian nothing = moments_of(std::vector<float>(kInputTokens * kCols), kCols);
   CHECK(std::isfinite(round_gptq(linear, factorize(nothing, {}, 0.01)).error));
 }
@@ -182,15 +184,18 @@ TEST_CASE("GPTQ gives the same bytes for any number of threads") {
   constexpr std::size_t kCols = 200;
   const std::vector<float> inputs = correlated_inputs(kCols, 2);
   const WorkingLinear linear = random_linear(50, kCols, parse_format("int4-g64-asym-s8"));
-  std::vector<model::QuantizedTensor> tensors;
+  std::vector<RoundedMatrix> matrices;
   for (const int threads : {1, 2, 3}) {
-    test::with_threads(
-        threads, [&] { tensors.push_back(round_gptq(linear, factorize(moments_of(inputs, kCols), {}, 0.01)).tensor); });
+    test::with_threads(threads, [&] {
+      matrices.push_back(round_gptq(linear, factorize(moments_of(inputs, kCols), {}, 0.01)).matrix);
+    });
   }
-  for (const model::QuantizedTensor& tensor : tensors) {
-    CHECK(tensor.codes == tensors.front().codes);
-    CHECK(tensor.scale_codes == tensors.front().scale_codes);
-    CHECK(tensor.zeros == tensors.front().zeros);
+  const auto& first = std::get<model::QuantizedTensor>(matrices.front());
+  for (const RoundedMatrix& matrix : matrices) {
+    const auto& tensor = std::get<model::QuantizedTensor>(matrix);
+    CHECK(tensor.codes == first.codes);
+    CHECK(tensor.scale_codes == first.scale_codes);
+    CHECK(tensor.zeros == first.zeros);
   }
 }
 

@@ -1,0 +1,30 @@
+// A matrix in a GGUF's quantized blocks, in memory of its own.
+#ifndef BALLAST_MODEL_SOURCE_BLOCK_TENSOR_H_
+#define BALLAST_MODEL_SOURCE_BLOCK_TENSOR_H_
+
+#include <cstddef>
+#include <vector>
+
+#include "ballast/tensor.h"
+#include "kernels/matrix/quantized_matrix.h"
+
+namespace ballast::model {
+
+struct BlockTensor {
+  DType dtype = DType::kQ8_0;
+  std::size_t rows = 0;
+  std::size_t cols = 0;           ///< whole blocks
+  std::vector<std::byte> blocks;  ///< [rows][row_bytes()]
+
+  std::size_t row_bytes() const {
+    const DTypeInfo& info = dtype_info(dtype);
+    return cols / info.block_elements * info.block_bytes;
+  }
+};
+
+/// The same codes as kernels multiply them.
+kernels::QuantizedMatrix packed_blocks(const BlockTensor& tensor);
+
+}  // namespace ballast::model
+
+#endif  // BALLAST_MODEL_SOURCE_BLOCK_TENSOR_H_

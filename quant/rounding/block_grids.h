@@ -1,0 +1,61 @@
+// Grids of a GGUF's blocks: what they store in 16 bits and in whole numbers, chosen so that the grids that are read
+// back lose least.
+#ifndef BALLAST_QUANT_ROUNDING_BLOCK_GRIDS_H_
+#define BALLAST_QUANT_ROUNDING_BLOCK_GRIDS_H_
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "ballast/tensor.h"
+#include "quant/rounding/block_search.h"
+#include "quant/rounding/block_type.h"
+#include "quant/rounding/grid_finder.h"
+
+namespace ballast::quant {
+
+class BlockGridFinder : public GridFinder {
+ public:
+  BlockGridFinder(DType dtype, GridMethod method, const GridColumns& columns);
+
+  /// values: whole blocks.
+  void find(std::span<const float> values, RowGrids& grids) override;
+
+ private:
+  /// Groups that share a scale, with the grids that each wants for itself.
+  struct Shared {
+    std::span<const WeightedGroup> groups;
+    std::span<const QuantParams> wanted;
+  };
+
+  /// What such groups store, and what it costs.
+  struct Stored {
+    float scale = 0;
+    float minimum = 0;
+    std::vector<int> factors;
+    std::vector<int> minimum_factors;
+    float error = 0;
+  };
+
+  QuantParams grid_of(const Stored& stored, std::size_t group) const;
+  Stored best_stored(const Shared& shared) const;
+
+  /// The factors of least error with these scales, which are rounded to 16 bits first.
+  Stored with_scales(const Shared& shared, double scale, double minimum) const;
+  void choose_factors(const Shared& shared, std::size_t group, Stored& stored) const;
+
+  /// The scales of least error for the codes that these give.
+  Stored refitted(const Shared& shared, const Stored& from) const;
+
+  void store_own_scales(std::span<const WeightedGroup> groups, RowGrids& grids) const;
+  void store_shared_scales(std::span<const WeightedGroup> groups, RowGrids& grids) const;
+
+  const BlockType& type_;
+  BlockSearch search_;
+  GridMethod method_;
+  std::vector<float> weights_;
+};
+
+}  // namespace ballast::quant
+
+#endif  // BALLAST_QUANT_ROUNDING_BLOCK_GRIDS_H_

@@ -1,0 +1,194 @@
+#include "quant/rounding/block_search.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "ballast/recipe.h"
+
+namespace ballast::quant {
+
+namespace {
+
+constexpr std::size_t kLargestGroup = 32;
+constexpr int kMostFits = 4;
+
+// Ranges are tried from slightly above the whole one down to this share of it: the fewer codes there are, the more
+// cutting saves.
+constexpr float kWidestRange = 1.05F;
+constexpr int kRanges = 14;
+float narrowest_range(int codes) {
+  if (codes <= 8) return 0.4F;
+  if (codes <= 16) return 0.5F;
+  return codes <= 64 ? 0.7F : 0.9F;
+}
+
+/// Steps from the zero point to the value of the grid that is nearest.
+class Steps {
+ public:
+  Steps(const QuantParams& grid, const QuantRange& range)
+      : inverse_(std::abs(grid.scale) > kSmallestScale ? 1 / grid.scale : 0),
+        minimum_(grid.minimum),
+        zero_(grid.zero_point),
+        low_(static_cast<float>(range.qmin - grid.zero_point)),
+        high_(static_cast<float>(range.qmax - grid.zero_point)),
+        nearest_(range.nearest) {}
+
+  /// steps[values], of at most kLargestGroup values.
+  void count(std::span<const float> values, float* steps) const {
+#pragma omp simd
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const float exact = (values[i] + minimum_) * inverse_;
+      const float least = exact < low_ ? low_ : exact;
+      steps[i] = least > high_ ? high_ : least;
+    }
+    if (nearest_ == nullptr) {
+#pragma omp simd
+      for (std::size_t i = 0; i < values.size(); ++i) steps[i] = (steps[i] + kRounder) - kRounder;
+      return;
+    }
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const float code = steps[i] + static_cast<float>(zero_);
+      steps[i] = static_cast<float>((*nearest_)[static_cast<std::size_t>(2 * code)] - zero_);
+    }
+  }
+
+ private:
+  float inverse_;
+  float minimum_;
+  int zero_;
+  float low_;
+  float high_;
+  const NearestCodes* nearest_;
+};
+
+}  // namespace
+
+float block_error(const WeightedGroup& group, const QuantParams& grid, const QuantRange& range) {
+  std::array<float, kLargestGroup> steps;
+  Steps(grid, range).count(group.values, steps.data());
+  const float* values = group.values.data();
+  const float* weights = group.weights.data();
+  const float scale = std::abs(grid.scale) > kSmallestScale ? grid.scale : 0;
+  float error = 0;
+#pragma omp simd reduction(+ : error)
+  for (std::size_t i = 0; i < group.values.size(); ++i) {
+    const float difference = values[i] - (steps[i] * scale - grid.minimum);
+    error += weights[i] * difference * difference;
+  }
+  return error;
+}
+
+void LeastSquares::add(const WeightedGroup& group, const QuantParams& grid, const QuantRange& range,
+                       double scale_factor, double minimum_factor) {
+  std::array<float, kLargestGroup> steps;
+  Steps(grid, range).count(group.values, steps.data());
+  const float* values = group.values.data();
+  const float* weights = group.weights.data();
+  float w = 0;
+  float x = 0;
+  float xx = 0;
+  float xv = 0;
+  float v = 0;
+#pragma omp simd reduction(+ : w, x, xx, xv, v)
+  for (std::size_t i = 0; i < group.values.size(); ++i) {
+    w += weights[i];
+    x += weights[i] * steps[i];
+    xx += weights[i] * steps[i] * steps[i];
+    xv += weights[i] * steps[i] * values[i];
+    v += weights[i] * values[i];
+  }
+  minimums_squared += double{w} * minimum_factor * minimum_factor;
+  products += double{x} * scale_factor * minimum_factor;
+  codes_squared += double{xx} * scale_factor * scale_factor;
+  codes_values += double{xv} * scale_factor;
+  minimums_values += double{v} * minimum_factor;
+}
+
+QuantParams LeastSquares::with_minimum() const {
+  const double determinant = minimums_squared * codes_squared - products * products;
+  if (!(determinant > 1e-12 * minimums_squared * codes_squared)) return {};
+  const double scale = (minimums_squared * codes_values - products * minimums_values) / determinant;
+  const double minimum = (products * scale - minimums_values) / minimums_squared;
+  return {static_cast<float>(scale), 0, static_cast<float>(minimum)};
+}
+
+double LeastSquares::scale_alone() const {
+  return codes_squared > 0 ? codes_values / codes_squared : 0;
+}
+
+BlockSearch::BlockSearch(const BlockType& type) : type_(type), range_(block_format(type.dtype)) {}
+
+QuantParams BlockSearch::range_grid(const WeightedGroup& group) const {
+  float low = 0;
+  float high = 0;
+  for (std::size_t i = 0; i < group.values.size(); ++i) {
+    low = std::min(low, group.values[i]);
+    high = std::max(high, group.values[i]);
+  }
+  if (type_.has_minimums) return {(high - low) / static_cast<float>(type_.qmax), 0, -low};
+  // The codes reach further down than up: the largest magnitude goes there.
+  const float extreme = high > -low ? high : low;
+  return {extreme / static_cast<float>(type_.qmin - type_.zero_point), type_.zero_point};
+}
+
+QuantParams BlockSearch::searched_grid(const WeightedGroup& group) const {
+  const QuantParams start = range_grid(group);
+  if (!(std::abs(start.scale) > kSmallestScale)) return start;
+  QuantParams best = start;
+  float least = block_error(group, best, range_);
+  const auto try_grid = [&](const QuantParams& grid) {
+    if (!(std::abs(grid.scale) > kSmallestScale)) return;
+    const float error = block_error(group, grid, range_);
+    if (!(error < least)) return;
+    least = error;
+    best = grid;
+  };
+  const float smallest = narrowest_range(type_.qmax - type_.qmin + 1);
+  const auto share = [&](int i) {
+    return kWidestRange - (kWidestRange - smallest) * static_cast<float>(i) / static_cast<float>(kRanges - 1);
+  };
+  if (!type_.has_minimums) {
+    const float scale = std::abs(start.scale) * static_cast<float>(type_.zero_point - type_.qmin) /
+                        static_cast<float>(type_.qmax - type_.zero_point);
+    for (int i = 0; i < kRanges; ++i) {
+      try_grid({scale * share(i), type_.zero_point});
+      try_grid({-scale * share(i), type_.zero_point});
+    }
+    return refined(group, best, least);
+  }
+  const float high = start.scale * static_cast<float>(type_.qmax) - start.minimum;
+  for (int l = 0; l < kRanges; ++l) {
+    const float minimum = start.minimum * share(l);
+    for (int h = 0; h < kRanges; ++h) {
+      try_grid({(high * share(h) + minimum) / static_cast<float>(type_.qmax), 0, minimum});
+      if (high == 0) break;  // the other end's share changes nothing
+    }
+    if (start.minimum == 0) break;
+  }
+  return refined(group, best, least);
+}
+
+QuantParams BlockSearch::fitted(const WeightedGroup& group, const QuantParams& grid) const {
+  LeastSquares sums;
+  sums.add(group, grid, range_, 1, 1);
+  if (!type_.has_minimums) return {static_cast<float>(sums.scale_alone()), type_.zero_point};
+  const QuantParams free = sums.with_minimum();
+  const bool holds = free.scale > 0 && (type_.groups_of_scale == 0 || free.minimum >= 0);
+  return holds ? free : QuantParams{static_cast<float>(sums.scale_alone()), 0, 0};
+}
+
+QuantParams BlockSearch::refined(const WeightedGroup& group, QuantParams grid, float error) const {
+  for (int i = 0; i < kMostFits; ++i) {
+    const QuantParams next = fitted(group, grid);
+    if (!(std::abs(next.scale) > kSmallestScale)) return grid;
+    const float next_error = block_error(group, next, range_);
+    if (!(next_error < error)) return grid;
+    error = next_error;
+    grid = next;
+  }
+  return grid;
+}
+
+}  // namespace ballast::quant

@@ -1,0 +1,98 @@
+#include "quant/rounding/block_type.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cstdlib>
+
+#include "files/gguf/block_tables.h"
+
+namespace ballast::quant {
+
+namespace {
+
+constexpr int kMiddle = 128;  // of codes that mean a table's values
+
+/// Midway between two codes the higher one.
+constexpr NearestCodes nearest_nonlinear() {
+  NearestCodes nearest{};
+  for (std::size_t half = 0; half < nearest.size(); ++half) {
+    const int in_quarters = 2 * static_cast<int>(half) + 1 - 4 * kMiddle;  // the middle of what shares the entry
+    int best = files::kNonlinearValues[0];
+    for (const int value : files::kNonlinearValues) {
+      const int distance = in_quarters - 4 * value;
+      const int least = in_quarters - 4 * best;
+      if ((distance < 0 ? -distance : distance) < (least < 0 ? -least : least)) best = value;
+    }
+    nearest[half] = static_cast<std::uint8_t>(best + kMiddle);
+  }
+  return nearest;
+}
+
+constexpr NearestCodes kNearestNonlinear = nearest_nonlinear();
+constexpr int kLowestNonlinear = kMiddle + files::kNonlinearValues.front();
+constexpr int kHighestNonlinear = kMiddle + files::kNonlinearValues.back();
+
+constexpr std::array<BlockType, 12> kBlockTypes{{
+    {.dtype = DType::kQ8_0, .qmin = 1, .qmax = 255, .zero_point = 128},
+    {.dtype = DType::kQ4_0, .qmax = 15, .zero_point = 8},
+    {.dtype = DType::kQ4_1, .qmax = 15, .has_minimums = true},
+    {.dtype = DType::kQ5_0, .qmax = 31, .zero_point = 16},
+    {.dtype = DType::kQ5_1, .qmax = 31, .has_minimums = true},
+    {.dtype = DType::kIQ4_NL,
+     .qmin = kLowestNonlinear,
+     .qmax = kHighestNonlinear,
+     .zero_point = kMiddle,
+     .nearest = &kNearestNonlinear},
+    {.dtype = DType::kQ2_K,
+     .qmax = 3,
+     .group_size = 16,
+     .has_minimums = true,
+     .groups_of_scale = 16,
+     .factor_high = 15,
+     .minimum_factor_high = 15},
+    {.dtype = DType::kQ3_K,
+     .qmin = 4,
+     .qmax = 11,
+     .zero_point = 8,
+     .group_size = 16,
+     .groups_of_scale = 16,
+     .factor_low = -32,
+     .factor_high = 31},
+    {.dtype = DType::kQ4_K,
+     .qmax = 15,
+     .has_minimums = true,
+     .groups_of_scale = 8,
+     .factor_high = 63,
+     .minimum_factor_high = 63},
+    {.dtype = DType::kQ5_K,
+     .qmax = 31,
+     .has_minimums = true,
+     .groups_of_scale = 8,
+     .factor_high = 63,
+     .minimum_factor_high = 63},
+    {.dtype = DType::kQ6_K,
+     .qmax = 63,
+     .zero_point = 32,
+     .group_size = 16,
+     .groups_of_scale = 16,
+     .factor_low = -128,
+     .factor_high = 127},
+    {.dtype = DType::kIQ4_XS,
+     .qmin = kLowestNonlinear,
+     .qmax = kHighestNonlinear,
+     .zero_point = kMiddle,
+     .groups_of_scale = 8,
+     .factor_low = -32,
+     .factor_high = 31,
+     .nearest = &kNearestNonlinear},
+}};
+
+}  // namespace
+
+const BlockType& block_type(DType dtype) {
+  const auto* found = std::ranges::find(kBlockTypes, dtype, &BlockType::dtype);
+  assert(found != kBlockTypes.end());
+  return *found;
+}
+
+}  // namespace ballast::quant

@@ -1,0 +1,34 @@
+// What the codes, factors and minimums of a GGUF's blocks may be.
+#ifndef BALLAST_QUANT_ROUNDING_BLOCK_TYPE_H_
+#define BALLAST_QUANT_ROUNDING_BLOCK_TYPE_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "ballast/tensor.h"
+#include "quant/rounding/quant_params.h"
+
+namespace ballast::quant {
+
+/// Values are (code - zero_point) * scale - minimum; a group of columns shares both. Either is an F16 of the group's
+/// own, or an F16 that groups_of_scale groups share times a whole number of the group's.
+struct BlockType {
+  DType dtype = DType::kQ8_0;
+  int qmin = 0;
+  int qmax = 0;
+  int zero_point = 0;
+  std::size_t group_size = 32;
+  bool has_minimums = false;
+  std::size_t groups_of_scale = 0;  ///< 0: scales are the groups' own
+  int factor_low = 0;
+  int factor_high = 0;
+  int minimum_factor_high = 0;
+  const NearestCodes* nearest = nullptr;  ///< as QuantRange's
+};
+
+/// Precondition: one of writable_block_types().
+const BlockType& block_type(DType dtype);
+
+}  // namespace ballast::quant
+
+#endif  // BALLAST_QUANT_ROUNDING_BLOCK_TYPE_H_

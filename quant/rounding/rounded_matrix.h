@@ -1,0 +1,24 @@
+// A matrix as it was rounded.
+#ifndef BALLAST_QUANT_ROUNDING_ROUNDED_MATRIX_H_
+#define BALLAST_QUANT_ROUNDING_ROUNDED_MATRIX_H_
+
+#include <variant>
+
+#include "kernels/matrix/quantized_matrix.h"
+#include "model/source/block_tensor.h"
+#include "model/source/quantized_tensor.h"
+
+namespace ballast::quant {
+
+/// To integers, or to a GGUF's blocks.
+using RoundedMatrix = std::variant<model::QuantizedTensor, model::BlockTensor>;
+
+/// The same codes as kernels multiply them.
+inline kernels::QuantizedMatrix runnable_matrix(const RoundedMatrix& matrix) {
+  if (const auto* blocks = std::get_if<model::BlockTensor>(&matrix)) return model::packed_blocks(*blocks);
+  return kernels::QuantizedMatrix(std::get<model::QuantizedTensor>(matrix).view());
+}
+
+}  // namespace ballast::quant
+
+#endif  // BALLAST_QUANT_ROUNDING_ROUNDED_MATRIX_H_

@@ -1,0 +1,49 @@
+// GGUF files, as llama.cpp reads them.
+#ifndef BALLAST_QUANT_WRITE_GGUF_FORMAT_H_
+#define BALLAST_QUANT_WRITE_GGUF_FORMAT_H_
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "files/gguf/gguf_writer.h"
+#include "model/source/model_source.h"
+#include "quant/write/model_format.h"
+
+namespace ballast::quant {
+
+class GgufFormat : public ModelFormat {
+ public:
+  /// Throws Error where the model's family, or its tokenizer, cannot be written.
+  explicit GgufFormat(const std::filesystem::path& model);
+
+  /// Biases stay where llama.cpp has tensors for them, LayerNorms stay, no columns keep 16 bits, and activations are
+  /// what llama.cpp makes of them: INT8 in groups as large as a block.
+  Recipe fitting(const Recipe& recipe) const override;
+  std::vector<WeightFormat> candidates() const override;
+  bool keeps_int16_activations() const override { return false; }
+  std::string file_name() const override { return "model.gguf"; }
+  bool holds(const ModulePlan& module) const override;
+  std::string describe(const ModulePlan& module) const override;
+  std::uint64_t bytes(const ModulePlan& module) const override;
+  std::uint64_t file_bytes(std::span<const ModulePlan> model) const override;
+  std::unique_ptr<ModelWriter> open(const std::filesystem::path& directory,
+                                    std::span<const ModulePlan> model) const override;
+
+ private:
+  WeightFormat fitting(const WeightFormat& format) const;
+  std::vector<files::TensorPlan> tensors_of(const ModulePlan& module) const;
+  std::vector<files::TensorPlan> tensors_of(std::span<const ModulePlan> model) const;
+
+  std::shared_ptr<const model::ModelSource> source_;
+  std::vector<files::GgufField> fields_;
+  std::vector<float> rope_factors_;
+  bool whole_blocks_;  ///< all matrices have rows of whole blocks of 256
+};
+
+}  // namespace ballast::quant
+
+#endif  // BALLAST_QUANT_WRITE_GGUF_FORMAT_H_

@@ -1,0 +1,58 @@
+#include "quant/write/model_formats.h"
+
+#include <algorithm>
+#include <array>
+#include <string>
+
+#include "ballast/error.h"
+#include "quant/write/ballast_format.h"
+#include "quant/write/gguf_format.h"
+
+namespace ballast {
+
+namespace {
+
+struct OutputFormatName {
+  OutputFormat format;
+  std::string_view name;
+};
+
+constexpr std::array<OutputFormatName, 2> kOutputFormats{{
+    {OutputFormat::kBallast, "ballast"},
+    {OutputFormat::kGguf, "gguf"},
+}};
+
+}  // namespace
+
+std::string_view output_format_name(OutputFormat format) {
+  return std::ranges::find(kOutputFormats, format, &OutputFormatName::format)->name;
+}
+
+OutputFormat parse_output_format(std::string_view name) {
+  const auto it = std::ranges::find(kOutputFormats, name, &OutputFormatName::name);
+  if (it != kOutputFormats.end()) return it->format;
+  std::string known;
+  for (const OutputFormatName& format : kOutputFormats) known += (known.empty() ? "" : ", ") + std::string(format.name);
+  throw Error("output format '" + std::string(name) + "'", "unknown; there are " + known);
+}
+
+}  // namespace ballast
+
+namespace ballast::quant {
+
+namespace {
+
+std::unique_ptr<ModelFormat> make_format(const std::filesystem::path& model, const ConvertOptions& options) {
+  if (options.output_format == OutputFormat::kGguf) return std::make_unique<GgufFormat>(model);
+  return std::make_unique<BallastFormat>(options.recipe);
+}
+
+}  // namespace
+
+std::unique_ptr<ModelFormat> fit_model_format(const std::filesystem::path& model, ConvertOptions& options) {
+  std::unique_ptr<ModelFormat> format = make_format(model, options);
+  options.recipe = format->fitting(options.recipe);
+  return format;
+}
+
+}  // namespace ballast::quant

@@ -1,0 +1,19 @@
+// A tokenizer as a GGUF's metadata.
+#ifndef BALLAST_TEXT_GGUF_FIELDS_H_
+#define BALLAST_TEXT_GGUF_FIELDS_H_
+
+#include <cstddef>
+#include <vector>
+
+#include "files/checkpoint.h"
+#include "files/gguf/gguf_writer.h"
+
+namespace ballast::text {
+
+/// What llama.cpp asks for of a model whose embedding has `vocab_size` rows; nothing when the checkpoint has no
+/// tokenizer. Throws Error naming the checkpoint when its tokenizer is no byte-level BPE that llama.cpp cuts text like.
+std::vector<files::GgufField> gguf_tokenizer_fields(const files::Checkpoint& checkpoint, std::size_t vocab_size);
+
+}  // namespace ballast::text
+
+#endif  // BALLAST_TEXT_GGUF_FIELDS_H_
