@@ -154,14 +154,13 @@ class Summary {
   }
 
   std::string estimate(std::string_view scheme) const {
-    const Recipe recipe = recipe_for_scheme(scheme);
+    Recipe recipe = recipe_for_scheme(scheme);
+    recipe.target_bytes = 0;  // formats that are chosen take as much as these
     const std::string command = "convert --scheme " + std::string(scheme) + ": ";
     try {
       const std::uint64_t bytes =
           quant::BallastFormat(recipe).file_bytes(quant::plan_model({.source = source_, .recipe = recipe}));
-      return command + "about " + text::format_bytes(bytes) + ", linears " + format_name(recipe.linears) +
-             ", embedding " + format_name(recipe.embedding) +
-             (recipe.outlier_fraction > 0 ? ", the largest input channels in 16 bits" : "");
+      return command + "about " + text::format_bytes(bytes) + ", formats chosen matrix by matrix";
     } catch (const Error& error) {
       return command + "refused: " + error.what();
     }

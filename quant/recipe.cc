@@ -38,6 +38,7 @@ Recipe integer_recipe(std::string_view scheme, const WeightFormat& linears, Acti
   recipe.activation_groups = activations == Activations::kInt8;
   recipe.rounding = Recipe::Rounding::kGptq;
   recipe.smooth = true;
+  recipe.target_bytes = Recipe::kNaturalSize;
   if (linears.bits < 8) {
     recipe.outlier_fraction = kInt4OutlierFraction;
   } else if (activations == Activations::kInt8) {
@@ -96,6 +97,9 @@ constexpr std::array<Switch, 12> kSwitches{{
     {"shrink_experts", &Recipe::shrink_experts},
 }};
 
+constexpr std::array kFormatFields = {"linears", "embedding", "head", "outlier_fraction"};
+constexpr const char* kNatural = "natural";  // as target_bytes
+
 struct RoundingName {
   Recipe::Rounding rounding;
   std::string_view name;
@@ -124,7 +128,8 @@ void set_field(Recipe& recipe, std::string_view key, const files::JsonReader& va
   } else if (key == "exceptions") {
     recipe.exceptions = parse_exceptions(value);
   } else if (key == "target_bytes") {
-    recipe.target_bytes = value.integer<std::uint64_t>();
+    const bool natural = value.json() == kNatural;
+    recipe.target_bytes = natural ? Recipe::kNaturalSize : value.integer<std::uint64_t>();
   } else if (key == "rounding") {
     recipe.rounding = parse_rounding(value.string(), context);
   } else if (key == "activations") {
@@ -180,9 +185,10 @@ std::string recipe_json(const Recipe& recipe) {
                  {"embedding", format_name(recipe.embedding)},
                  {"head", format_name(recipe.head)},
                  {"exceptions", exceptions},
-                 {"target_bytes", recipe.target_bytes},
                  {"rounding", rounding_name(recipe.rounding)},
                  {"activations", recipe.activations == Activations::kInt8 ? "int8" : "float"}};
+  const bool natural = recipe.target_bytes == Recipe::kNaturalSize;
+  result["target_bytes"] = natural ? json(kNatural) : json(recipe.target_bytes);
   for (const auto& [name, field] : kSwitches) result[std::string(name)] = recipe.*field;
   if (recipe.shrink_experts) result.erase("shrink_experts");  // most models have none
   if (!recipe.prefix.none()) result["prefix"] = prefix_name(recipe.prefix);
@@ -193,6 +199,8 @@ Recipe parse_recipe(std::string_view text, std::string_view context) {
   const json parsed = files::parse_strict_json(text, context);
   const files::JsonReader reader(parsed, std::string(context));
   Recipe recipe = recipe_for_scheme(reader.text("scheme", "w8a8"));
+  const bool names_formats = std::ranges::any_of(kFormatFields, [&](const char* key) { return parsed.contains(key); });
+  if (names_formats) recipe.target_bytes = 0;
   for (const auto& [key, value] : reader.members()) set_field(recipe, key, value, context);
   return recipe;
 }

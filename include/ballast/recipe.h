@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <span>
 #include <string>
 #include <string_view>
@@ -78,6 +79,9 @@ struct Recipe {
   /// Bytes of the tensor files that shall not be exceeded; formats are then chosen matrix by matrix, for all but those
   /// of `exceptions`, and so are the columns that keep 16 bits. 0: formats are those above.
   std::uint64_t target_bytes = 0;
+
+  /// As target_bytes: as many as the formats above would take.
+  static constexpr std::uint64_t kNaturalSize = std::numeric_limits<std::uint64_t>::max();
   Activations activations = Activations::kFloat;
   bool activation_groups = false;  ///< kInt8: a scale per token and group, else per token
   /// kInt8: inputs that only the last token of a prompt has, which thus cost no time, keep 16 bits: those of the head,
@@ -93,14 +97,15 @@ struct Recipe {
 std::string_view rounding_name(Recipe::Rounding rounding);
 Recipe::Rounding parse_rounding(std::string_view name, std::string_view context);
 
-/// Names accepted by --scheme, in the order of falling size.
+/// Names accepted by --scheme, in the order of falling size. Those of integers choose formats at their natural size.
 const std::vector<std::string>& scheme_names();
 
 /// The recipe behind a scheme's name. Throws Error listing the schemes.
 Recipe recipe_for_scheme(std::string_view scheme);
 
 /// JSON text of a recipe and back. parse_recipe starts from the scheme that the text names, so that a file may give
-/// only what differs; unknown keys are an Error naming them. `context` is the file, for messages.
+/// only what differs; one that names formats and no size means these. Unknown keys are an Error naming them. `context`
+/// is the file, for messages.
 std::string recipe_json(const Recipe& recipe);
 Recipe parse_recipe(std::string_view json, std::string_view context);
 

@@ -11,6 +11,7 @@
 #include "quant/conversion/conversion_inputs.h"
 #include "quant/conversion/conversion_report.h"
 #include "quant/conversion/conversion_state.h"
+#include "quant/conversion/natural_size.h"
 #include "quant/search/candidates.h"
 #include "quant/search/format_search.h"
 #include "quant/write/model_formats.h"
@@ -50,10 +51,10 @@ Allocation find_allocation(const ConversionInputs& inputs, const ModelFormat& fo
   return allocation;
 }
 
-/// `directory`: of the rank that writes.
+/// `asked`: the recipe as the model shall tell it. `directory`: of the rank that writes.
 ConvertReport run_conversion(ConversionInputs& inputs, const ModelFormat& format, std::vector<ModulePlan> plan,
-                             const std::filesystem::path& output, std::optional<files::AtomicDirectory>& directory,
-                             const Progress& progress) {
+                             const Recipe& asked, const std::filesystem::path& output,
+                             std::optional<files::AtomicDirectory>& directory, const Progress& progress) {
   StepReporter steps(progress);
   inputs.gather(output, progress);
 
@@ -82,7 +83,7 @@ ConvertReport run_conversion(ConversionInputs& inputs, const ModelFormat& format
     bytes = writer->finish({.original = inputs.source().checkpoint(),
                             .config = inputs.source().config(),
                             .spec = blocks.spec(),
-                            .recipe = inputs.recipe(),
+                            .recipe = asked,
                             .prefix = inputs.prefix(),
                             .massive_tokens = massive_tokens(inputs)});
     if (format.file_name().empty()) {
@@ -100,7 +101,8 @@ ConvertReport run_conversion(ConversionInputs& inputs, const ModelFormat& format
 
 ConvertReport convert_to(const ModelFormat& format, const std::filesystem::path& model,
                          const std::filesystem::path& output, const ConvertOptions& options, const Progress& progress) {
-  ConversionInputs inputs(model, options);
+  const ConvertOptions sized = with_size(model, options, format);
+  ConversionInputs inputs(model, sized);
   check_replaceable(format, output, options.replace);
   // Only the first rank writes; what the others would is the same.
   std::optional<files::AtomicDirectory> directory;
@@ -108,7 +110,7 @@ ConvertReport convert_to(const ModelFormat& format, const std::filesystem::path&
   std::vector<ModulePlan> plan = plan_model(inputs.preparation(nullptr));
   check_plan(inputs.recipe(), plan, format);
   return jobs::keep_progress_for_retry(
-      [&] { return run_conversion(inputs, format, std::move(plan), output, directory, progress); },
+      [&] { return run_conversion(inputs, format, std::move(plan), options.recipe, output, directory, progress); },
       [&] {
         jobs::JobState::remove_folder(jobs::JobState::folder_of(jobs::JobState::folder_beside(output), inputs.ranks()));
         inputs.discard_calibration();

@@ -6,6 +6,7 @@
 #include "ballast/convert.h"
 #include "model/source/tensor_groups.h"
 #include "quant/conversion/conversion_inputs.h"
+#include "quant/conversion/natural_size.h"
 #include "quant/search/candidates.h"
 #include "quant/write/model_formats.h"
 
@@ -39,6 +40,7 @@ ConvertPlan plan_conversion(const std::filesystem::path& model, const ConvertOpt
   ConvertOptions fitting = options;
   const std::unique_ptr<quant::ModelFormat> made = quant::fit_model_format(model, fitting);
   const quant::ModelFormat& format = *made;
+  fitting = quant::with_size(model, fitting, format);
   const quant::ConversionInputs inputs(model, fitting);
   const std::vector<quant::ModulePlan> modules = quant::plan_model(inputs.preparation(nullptr));
   quant::check_plan(fitting.recipe, modules, format);

@@ -17,8 +17,8 @@ constexpr NearestCodes nearest_nonlinear() {
   NearestCodes nearest{};
   for (std::size_t half = 0; half < nearest.size(); ++half) {
     const int in_quarters = 2 * static_cast<int>(half) + 1 - 4 * kMiddle;  // the middle of what shares the entry
-    int best = files::kNonlinearValues[0];
-    for (const int value : files::kNonlinearValues) {
+    std::int8_t best = files::kNonlinearValues[0];
+    for (const std::int8_t value : files::kNonlinearValues) {
       const int distance = in_quarters - 4 * value;
       const int least = in_quarters - 4 * best;
       if ((distance < 0 ? -distance : distance) < (least < 0 ? -least : least)) best = value;

@@ -16,6 +16,7 @@
 #include "ballast/recipe.h"
 #include "error_message.h"
 #include "every_target.h"
+#include "fixed_recipe.h"
 #include "model/model.h"
 #include "temporary_directory.h"
 #include "tiny_model.h"
@@ -94,7 +95,7 @@ class Models {
     paths_.push_back(original.write(directory_ / "original"));
     for (const std::string& scheme : schemes) {
       ConvertOptions options;
-      options.recipe = recipe_for_scheme(scheme);
+      options.recipe = test::fixed_recipe(scheme);
       options.calibration.samples = 2;
       options.calibration.length = 16;
       convert(paths_.front(), directory_ / scheme, options);

@@ -13,6 +13,7 @@
 
 #include "ballast/convert.h"
 #include "error_message.h"
+#include "fixed_recipe.h"
 #include "temporary_directory.h"
 #include "tiny_model.h"
 #include "tiny_tokenizer.h"
@@ -116,7 +117,7 @@ TEST_CASE("fewer bits diverge more and take less space") {
   std::vector<Evaluation> results;
   for (const char* scheme : {"w8a16", "w4a16"}) {
     ConvertOptions convert_options;
-    convert_options.recipe = recipe_for_scheme(scheme);
+    convert_options.recipe = test::fixed_recipe(scheme);
     convert_options.recipe.outlier_fraction = 0;  // which needs no calibration
     const auto path = example.directory / scheme;
     const ConvertReport report = convert(example.model, path, convert_options);

@@ -13,6 +13,7 @@
 #include "ballast/convert.h"
 #include "ballast/statistics.h"
 #include "error_message.h"
+#include "fixed_recipe.h"
 #include "temporary_directory.h"
 #include "tiny_model.h"
 #include "tiny_tokenizer.h"
@@ -33,7 +34,7 @@ std::string varied_text(std::size_t step) {
 
 SweepRecipe named_scheme(const std::string& scheme) {
   SweepRecipe recipe{.name = scheme};
-  recipe.conversion.recipe = recipe_for_scheme(scheme);
+  recipe.conversion.recipe = test::fixed_recipe(scheme);
   return recipe;
 }
 
@@ -85,7 +86,7 @@ TEST_CASE("a recipe's figures are those of converting and evaluating by hand") {
     CAPTURE(row.name);
     CHECK(row.error.empty());
     ConvertOptions conversion;
-    conversion.recipe = recipe_for_scheme(row.name);
+    conversion.recipe = test::fixed_recipe(row.name);
     conversion.statistics = example.output / "calibration.stats";
     const fs::path converted = example.directory / row.name;
     const ConvertReport report = convert(example.model, converted, conversion);
@@ -287,7 +288,7 @@ TEST_CASE("what no recipe could be measured with is refused before anything is d
   CHECK(!fs::exists(example.output));
 
   ConvertOptions conversion;
-  conversion.recipe = recipe_for_scheme("w8a16");
+  conversion.recipe = test::fixed_recipe("w8a16");
   example.model = example.directory / "quantized";
   convert(model, example.model, conversion);
   CHECK(refusal() == Contains("is quantized already"));

@@ -10,6 +10,7 @@
 #include "ballast/evaluate.h"
 #include "error_message.h"
 #include "file_bytes.h"
+#include "fixed_recipe.h"
 #include "model_runs.h"
 #include "temporary_directory.h"
 #include "tiny_model.h"
@@ -69,7 +70,7 @@ TEST_CASE("the logits of transformers are met after the exact passes") {
 TEST_CASE("a rounded model fails at a small tolerance and passes at a large one") {
   const TemporaryDirectory directory;
   ConvertOptions options;
-  options.recipe = recipe_for_scheme("w8a8");
+  options.recipe = test::fixed_recipe("w8a8");
   convert(golden_model("llama3"), directory / "out", options);
   const Verification strict = verify(directory / "out", expected_of("llama3"));
   CHECK(!strict.ok);

@@ -13,6 +13,7 @@
 #include "error_message.h"
 #include "every_target.h"
 #include "file_bytes.h"
+#include "fixed_recipe.h"
 #include "kernels/logits.h"
 #include "model_logits.h"
 #include "temporary_directory.h"
@@ -34,7 +35,7 @@ namespace fs = std::filesystem;
 
 ConvertOptions options_for(const std::string& scheme) {
   ConvertOptions options;
-  options.recipe = recipe_for_scheme(scheme);
+  options.recipe = test::fixed_recipe(scheme);
   return options;
 }
 

@@ -7,6 +7,7 @@
 
 #include "ballast/convert.h"
 #include "files/safetensors/safetensors_file.h"
+#include "fixed_recipe.h"
 #include "model/model.h"
 #include "model_runs.h"
 #include "temporary_directory.h"
@@ -28,7 +29,7 @@ TEST_CASE("a converted mixture gives the same bits with a part of its experts in
       CAPTURE(golden);
       CAPTURE(scheme);
       ConvertOptions options;
-      options.recipe = recipe_for_scheme(scheme);
+      options.recipe = test::fixed_recipe(scheme);
       options.calibration.samples = 2;
       options.calibration.length = 16;
       const auto path = directory / (golden + "-" + scheme);

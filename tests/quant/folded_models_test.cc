@@ -5,6 +5,7 @@
 #include <string>
 
 #include "ballast/convert.h"
+#include "fixed_recipe.h"
 #include "model/source/model_source.h"
 #include "model_logits.h"
 #include "model_runs.h"
@@ -67,7 +68,7 @@ TEST_CASE("smoothed and rotated integers come to the sizes and types that were p
       CAPTURE(name);
       CAPTURE(scheme);
       ConvertOptions options;
-      options.recipe = recipe_for_scheme(scheme);
+      options.recipe = test::fixed_recipe(scheme);
       options.recipe.smooth = options.recipe.rotate = options.recipe.untie_head = true;
       const TemporaryDirectory directory;
       CHECK(convert(golden_model(name), directory / "out", options).bytes_after > 0);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "error_message.h"
+#include "fixed_recipe.h"
 #include "quant/search/format_chooser.h"
 
 namespace ballast::quant {
@@ -160,7 +161,7 @@ TEST_CASE("splitting without statistics is refused") {
 }
 
 TEST_CASE("a plan comes to the formats, columns and statistics of the run") {
-  Recipe recipe = recipe_for_scheme("w4a8");
+  Recipe recipe = test::fixed_recipe("w4a8");
   recipe.smooth = false;  // after it, a plan knows the number of columns only
   WorkingBlock run = sample_block();
   WorkingBlock plan = sample_block();
@@ -184,7 +185,7 @@ TEST_CASE("a plan comes to the formats, columns and statistics of the run") {
 }
 
 TEST_CASE("the first exception that matches a name decides its format") {
-  Recipe recipe = recipe_for_scheme("w4a16");
+  Recipe recipe = test::fixed_recipe("w4a16");
   recipe.exceptions = {{"\\.1\\..*down", parse_format("int8-g32")}, {"down_proj$", parse_format("bf16")}};
   recipe.embedding = parse_format("f16");
   recipe.head = parse_format("int8-channel");
@@ -206,13 +207,13 @@ TEST_CASE("the first exception that matches a name decides its format") {
 }
 
 TEST_CASE("a pattern that is no regular expression is refused, however the recipe was made") {
-  Recipe recipe = recipe_for_scheme("w4a16");
+  Recipe recipe = test::fixed_recipe("w4a16");
   recipe.exceptions = {{"(", parse_format("bf16")}};
   CHECK(error_message([&] { FormatChooser(recipe, ModelSpec{}); }) == Contains("'(' is not a regular expression"));
 }
 
 TEST_CASE("a format for a matrix that does not exist is refused by its pattern") {
-  Recipe recipe = recipe_for_scheme("w4a16");
+  Recipe recipe = test::fixed_recipe("w4a16");
   recipe.exceptions = {{"down_proj", parse_format("bf16")}, {"downproj", parse_format("f16")}};
   FormatChooser chooser(recipe, ModelSpec{});
   WorkingBlock block;

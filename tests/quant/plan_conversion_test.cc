@@ -9,6 +9,7 @@
 
 #include "ballast/convert.h"
 #include "error_message.h"
+#include "fixed_recipe.h"
 #include "quant/search/candidates.h"
 #include "temporary_directory.h"
 #include "tiny_model.h"
@@ -24,7 +25,7 @@ namespace fs = std::filesystem;
 
 ConvertOptions small_options(const std::string& scheme) {
   ConvertOptions options;
-  options.recipe = recipe_for_scheme(scheme);
+  options.recipe = test::fixed_recipe(scheme);
   options.calibration.samples = 8;
   options.calibration.length = 16;
   return options;

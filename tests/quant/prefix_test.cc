@@ -11,6 +11,7 @@
 #include "ballast/convert.h"
 #include "error_message.h"
 #include "file_bytes.h"
+#include "fixed_recipe.h"
 #include "model/model.h"
 #include "model_runs.h"
 #include "temporary_directory.h"
@@ -28,7 +29,7 @@ const std::vector<int> kPrefix = {9, 1};
 
 ConvertOptions after(const CachedPrefix& prefix, const char* scheme = "f32",
                      const std::optional<fs::path>& statistics = {}) {
-  ConvertOptions options{.recipe = recipe_for_scheme(scheme), .statistics = statistics};
+  ConvertOptions options{.recipe = test::fixed_recipe(scheme), .statistics = statistics};
   options.recipe.prefix = prefix;
   options.calibration.samples = 2;
   options.calibration.length = 16;

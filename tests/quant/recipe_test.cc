@@ -59,8 +59,22 @@ TEST_CASE("a recipe file gives only what differs from its scheme") {
   const Recipe recipe = parse_recipe(R"({"linears": "int4-g128", "scheme": "w4a8"})", "r.json");
   Recipe expected = recipe_for_scheme("w4a8");
   expected.linears = parse_format("int4-g128");
+  expected.target_bytes = 0;  // formats that are named are those
   CHECK(recipe_json(recipe) == recipe_json(expected));
   CHECK(parse_recipe("{}", "r.json").scheme == "w8a8");
+}
+
+TEST_CASE("formats are chosen at the natural size, unless they are named") {
+  const auto target = [](const char* text) { return parse_recipe(text, "r.json").target_bytes; };
+  CHECK(target("{}") == Recipe::kNaturalSize);
+  CHECK(target(R"({"scheme": "f32"})") == 0);
+  CHECK(target(R"({"smooth": false})") == Recipe::kNaturalSize);
+  CHECK(target(R"({"outlier_fraction": 0})") == 0);
+  CHECK(target(R"({"embedding": "int8-g64", "target_bytes": "natural"})") == Recipe::kNaturalSize);
+  CHECK(target(R"({"embedding": "int8-g64", "target_bytes": 5})") == 5);
+  const Recipe recipe = recipe_for_scheme("w4a8");
+  CHECK(parse_recipe(recipe_json(recipe), "r.json").target_bytes == Recipe::kNaturalSize);
+  CHECK(error_message([&] { target(R"({"target_bytes": "small"})"); }) == Contains("target_bytes"));
 }
 
 TEST_CASE("schemes mean what their names say") {

@@ -13,6 +13,7 @@
 #include "ballast/convert.h"
 #include "ballast/explain.h"
 #include "error_message.h"
+#include "fixed_recipe.h"
 #include "model/arch/decoder_config.h"
 #include "model/block_parts.h"
 #include "model/forward/forward_parts.h"
@@ -323,7 +324,7 @@ TEST_CASE("a hybrid's matrices become integers, its mixer's among them") {
   for (const char* scheme : {"w8a8", "w4a16"}) {
     CAPTURE(scheme);
     ConvertOptions options;
-    options.recipe = recipe_for_scheme(scheme);
+    options.recipe = test::fixed_recipe(scheme);
     const std::filesystem::path out = hybrid.directory / scheme;
     convert(hybrid.path, out, options);
     const model::ModelSource source(out);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "error_message.h"
+#include "fixed_recipe.h"
 #include "kernels/matrix/quantized_matrix.h"
 #include "layers.h"
 #include "pass_run.h"
@@ -27,7 +28,7 @@ using test::statistics_of;
 constexpr const char* kScheme = "w4a8";
 
 Recipe smoothing(const char* scheme, double outliers = 0) {
-  Recipe recipe = recipe_for_scheme(scheme);
+  Recipe recipe = test::fixed_recipe(scheme);
   recipe.smooth = true;
   recipe.outlier_fraction = outliers;
   return recipe;

@@ -21,7 +21,7 @@ TEST_CASE("schemes, sizes and files become recipes under names of their own") {
   REQUIRE(recipes.size() == 4);
   CHECK(recipes[0].name == "w8a8");
   CHECK(recipes[0].conversion.recipe.scheme == "w8a8");
-  CHECK(recipes[0].conversion.recipe.target_bytes == 0);
+  CHECK(recipes[0].conversion.recipe.target_bytes == Recipe::kNaturalSize);
   CHECK(recipes[1].name == "w4a8@92MB");
   CHECK(recipes[1].conversion.recipe.scheme == "w4a8");
   CHECK(recipes[1].conversion.recipe.target_bytes == 92'000'000);
@@ -39,7 +39,7 @@ TEST_CASE("without flags the sizes are spread over what a model of so many weigh
     for (const SweepRecipe& recipe : default_recipes(weights, "fast")) {
       CHECK(names.insert(recipe.name).second);
       const std::uint64_t target = recipe.conversion.recipe.target_bytes;
-      if (target == 0) continue;
+      if (target == Recipe::kNaturalSize) continue;
       CHECK(target * 8 > weights * 4);
       CHECK(target * 8 < weights * 8);
       ++sized;

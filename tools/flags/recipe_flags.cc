@@ -40,6 +40,12 @@ void change_linears(const RecipeFlags& flags, WeightFormat& linears) {
   }
 }
 
+/// Then they are not chosen.
+bool names_formats(const RecipeFlags& flags) {
+  return flags.bits || flags.group_size || flags.scale_bits || flags.symmetric || flags.asymmetric || flags.outliers ||
+         flags.activation_scales || flags.embedding || flags.head;
+}
+
 void add_pass_flags(CLI::App& command, RecipeFlags& flags) {
   command.add_flag("--no-fold-norms", flags.no_fold_norms, "Leave the norms' gains where they are");
   command.add_flag("--no-fold-biases", flags.no_fold_biases, "Leave biases where they are, needed or not");
@@ -56,9 +62,11 @@ void add_pass_flags(CLI::App& command, RecipeFlags& flags) {
 }  // namespace
 
 void add_recipe_flags(CLI::App& command, RecipeFlags& flags) {
-  CLI::Option* scheme =
-      command.add_option("--scheme", flags.scheme, "One of " + CLI::detail::join(scheme_names(), ", "))
-          ->option_text("SCHEME [" + flags.scheme + "]");
+  CLI::Option* scheme = command
+                            .add_option("--scheme", flags.scheme,
+                                        "Bits of weights and activations, the formats chosen matrix by matrix: " +
+                                            CLI::detail::join(scheme_names(), ", "))
+                            ->option_text("SCHEME [" + flags.scheme + "]");
   command.add_option("--recipe", flags.file, "Recipe to start from instead of a scheme; flags override it")
       ->option_text("FILE.json")
       ->excludes(scheme);
@@ -121,6 +129,7 @@ Recipe recipe_from_flags(const RecipeFlags& flags) {
     }
   }();
   change_linears(flags, recipe.linears);
+  if (names_formats(flags) && recipe.target_bytes == Recipe::kNaturalSize) recipe.target_bytes = 0;
   if (flags.target_size && (flags.embedding || flags.head || flags.bits || flags.group_size || flags.scale_bits)) {
     throw UsageError(
         "--target-size chooses what --bits, --group-size, --scale-bits, --embedding and --head would say; "

@@ -17,6 +17,7 @@
 #include "ballast/convert.h"
 #include "error_message.h"
 #include "file_bytes.h"
+#include "fixed_recipe.h"
 #include "model/block_structure.h"
 #include "model/source/model_source.h"
 #include "quant/conversion/conversion.h"
@@ -38,7 +39,7 @@ namespace fs = std::filesystem;
 
 ConvertOptions short_options(const std::string& scheme) {
   ConvertOptions options;
-  options.recipe = recipe_for_scheme(scheme);
+  options.recipe = test::fixed_recipe(scheme);
   options.calibration.samples = 8;
   options.calibration.length = 16;
   return options;
@@ -215,7 +216,7 @@ std::vector<ConvertedModule> sample_modules() {
 std::map<std::string, std::string> files_with(const std::vector<ConvertedModule>& modules) {
   const TemporaryDirectory directory;
   const model::ModelSource source(golden_model("llama"));
-  const Recipe recipe = recipe_for_scheme("w4a16");
+  const Recipe recipe = test::fixed_recipe("w4a16");
   std::vector<ModulePlan> plan;
   for (const ConvertedModule& module : modules) plan.push_back(module.plan);
   const BallastFormat format(recipe);
@@ -234,7 +235,7 @@ std::map<std::string, std::string> files_with(const std::vector<ConvertedModule>
 
 TEST_CASE("ballast's files take the bytes that were planned") {
   const std::vector<ConvertedModule> modules = sample_modules();
-  const BallastFormat format(recipe_for_scheme("w4a16"));
+  const BallastFormat format(test::fixed_recipe("w4a16"));
   CHECK(format.bytes(modules[0].plan) == 2 * 3 * 4);
   // Codes, scales, zeros, outlier columns and weights, bias.
   CHECK(format.bytes(modules[1].plan) == 2 * 22 + 2 * 2 * 2 + 2 * 2 + 2 * 4 + 2 * 2 * 2 + 2 * 4);

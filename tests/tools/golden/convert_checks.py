@@ -17,7 +17,7 @@ INDEPENDENT = {
     "w4a8 nearest": ["--scheme", "w4a8", "--rounding", "nearest", "--no-smooth", "--outliers", "none", *TEXT,
                      "--samples", 2],
 }
-CALIBRATED = ("w8a8", "w4a16", "w4a8")
+CALIBRATED = {"w8a8": 8, "w4a16": 4, "w4a8": 4}  # bits that are named, which keeps the scheme's formats
 SIZED = ("w4a16", "w4a8")
 WITH_SIZES = ("llama3", "gpt2")  # large enough that a size between those of w4a16 and w8a8 leaves a choice
 DETAILED = (*WITH_SIZES, "deepseek_v3")  # families that are calibrated; together they have what the others have
@@ -81,10 +81,10 @@ def check_exact_passes(suite: Suite) -> None:
 def check_calibrated(suite: Suite) -> None:
     for model in DETAILED:
         told = {}
-        for scheme in CALIBRATED:
+        for scheme, bits in CALIBRATED.items():
             folder = f"{model}-{scheme}"
-            report = suite.json("convert", model, "-o", folder, "--scheme", scheme, *TEXT, "--samples", 8,
-                                shape=shapes.CONVERT)
+            report = suite.json("convert", model, "-o", folder, "--scheme", scheme, "--bits", bits, *TEXT,
+                                "--samples", 8, shape=shapes.CONVERT)
             check_files(suite, model, folder)
             check_report(suite, folder, report, sized=False)
             told[scheme] = written_config(suite, model, folder)
@@ -124,6 +124,14 @@ def check_sizes(suite: Suite) -> None:
             suite.check(f"{folder}: the chosen formats have 8-bit scales", all(
                 re.fullmatch(r"int[4568]-g(32|64|128)(-asym)?-s8", format) for module, format in
                 config["tensors"].items() if not module.endswith("wpe")), config)
+    natural = (suite.work / "llama3-w4a16/model.safetensors").stat().st_size
+    report = suite.json("convert", "llama3", "-o", "llama3-natural", "--scheme", "w4a16", *TEXT, "--samples", 8,
+                        shape=shapes.CONVERT)
+    check_report(suite, "llama3-natural", report, sized=True)
+    suite.check("without a size formats are chosen for as many bytes as the scheme's own would take",
+                0.9 * natural < report["bytes_after"] <= natural, f"{report['bytes_after']} bytes of {natural}")
+    suite.same("the recipe of a model without a size names none",
+               json.loads(suite.bytes_of("llama3-natural/recipe.json"))["target_bytes"], "natural")
     report = suite.json("convert", "llama3", "-o", "llama3-bits", "--scheme", "w4a16", "--target-bpw", 10, *TEXT,
                         "--samples", 8, shape=shapes.CONVERT)
     suite.check("--target-bpw is a size in bits per weight of the original", 0.9 * 10 / 8 * 26528 <
@@ -170,9 +178,9 @@ def check_page(suite: Suite) -> None:
     run = suite.succeeds(*convert, "page", *TEXT)
     told = [line.split(":")[0] for line in run.out.splitlines() if line.startswith("- ")]
     suite.same("convert tells of its passes in order", told,
-               ["- activations", "- fold_biases", "- fold_norms", "- smooth", "- split_outliers", "- quantize"])
+               ["- activations", "- fold_biases", "- fold_norms", "- smooth", "- quantize"])
     suite.prints("convert prints notes, a table and the size; plans and progress in plain lines on standard error",
-                 r"(- [^\n]+\n)+\ntensors +format +count +before +after +bits/weight\n([^\n]+\n)+\n"
+                 r"(- [^\n]+\n)+\ntensors +format +count +before +after +bits/weight +costs KL +next MB saves\n([^\n]+\n)+\n"
                  r"page: 56\.5 kB became [\d.]+ kB, [\d.]+ bits per weight\n",
                  "".join(rf"ballast: {job}: expecting [^\n]+\n{PROGRESS}+" for job in ("calibration", "conversion")),
                  run)
@@ -195,7 +203,7 @@ def check_inspection(suite: Suite) -> None:
     suite.same("inspect tells the recipe of a written model", told["recipe"],
                json.loads(suite.bytes_of("page/recipe.json")))
     suite.same("inspect tells the matrices of a written model by their format",
-               sum(group["tensors"] for group in told["tensor_groups"] if group["type"] == "int8-g64"), 16)
+               sum(group["tensors"] for group in told["tensor_groups"] if group["type"].endswith("-s8")), 16)
     suite.same("inspect counts weights, not the bytes that hold them: without 64 of folded biases",
                told["parameters"], 26528 - 64)
     run = suite.succeeds("inspect", "page")
