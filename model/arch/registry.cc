@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <cassert>
+#include <set>
+#include <string_view>
 #include <vector>
 
 #include "ballast/error.h"
@@ -21,10 +23,12 @@ std::vector<const Architecture*>& architectures() {
 
 const Architecture& find(std::string_view name, std::string_view Architecture::* key, std::string_view context) {
   std::string known;
+  std::set<std::string_view> named;
   for (const Architecture* architecture : architectures()) {
     const std::string_view candidate = architecture->*key;
     if (candidate.empty()) continue;
     if (candidate == name) return *architecture;
+    if (!named.insert(candidate).second) continue;  // several families share a name
     known += (known.empty() ? "" : ", ") + std::string(candidate);
   }
   throw UnsupportedError(context, "architecture '" + std::string(name) + "' is not supported; supported: " + known);

@@ -53,12 +53,12 @@ std::vector<TensorPlan> tensors_of(const ModulePlan& module, DType vector_type) 
   return tensors;
 }
 
-const ModulePlan& plan_of(const ModulePlan& module) {
-  return module;
+ModuleId id_of(const ModulePlan& module) {
+  return module.id;
 }
 
-const ModulePlan& plan_of(const ConvertedModule& module) {
-  return module.plan;
+ModuleId id_of(const ConvertedModule& module) {
+  return module.plan.id;
 }
 
 /// Modules of a model, or of one of its blocks, as they lie in the file: the matrices of an expert are beside each
@@ -68,14 +68,14 @@ std::vector<const Module*> in_file_order(std::span<const Module> modules) {
   std::vector<const Module*> order;
   std::map<std::size_t, std::vector<std::size_t>> places;  // of each layer's experts
   for (const Module& module : modules) {
-    const ModuleId& id = plan_of(module).id;
+    const ModuleId id = id_of(module);
     if (is_routed_expert(id.role)) places[id.layer].push_back(order.size());
     order.push_back(&module);
   }
   for (const auto& [layer, own] : places) {
     std::vector<const Module*> experts;
     for (const std::size_t place : own) experts.push_back(order[place]);
-    std::ranges::stable_sort(experts, {}, [](const Module* module) { return plan_of(*module).id.expert; });
+    std::ranges::stable_sort(experts, {}, [](const Module* module) { return id_of(*module).expert; });
     for (std::size_t i = 0; i < own.size(); ++i) order[own[i]] = experts[i];
   }
   return order;
@@ -159,7 +159,7 @@ std::string BallastFormat::describe(const ModulePlan& module) const {
   if (model::is_norm(module.id.role) || model::is_vector(module.id.role)) {
     return std::string(dtype_info(vector_type_).name);
   }
-  const std::string format = format_name(module.format);
+  std::string format = format_name(module.format);
   if (module.outlier_columns == 0) return format;
   return format + " + " + std::to_string(module.outlier_columns) + " columns " +
          (module.half_type == DType::kF16 ? "f16" : "bf16");

@@ -99,7 +99,7 @@ GgufFormat::GgufFormat(const std::filesystem::path& model)
   const model::Architecture& architecture = source_->architecture();
   if (architecture.gguf_fields == nullptr) {
     throw Error(model.string(), "is a model of the family " + source_->spec().architecture +
-                                    ", of which no GGUF can be written yet: llama, qwen2 and qwen3 can");
+                                    ", of which no GGUF can be written yet: llama, mistral, qwen2 and qwen3 can");
   }
   fields_ = {{"general.architecture", std::string(architecture.gguf_architecture)},
              {"general.type", "model"},

@@ -7,6 +7,7 @@
 #include "model/arch/architectures.h"
 #include "model/arch/decoder_config.h"
 #include "model/arch/gguf_config.h"
+#include "model/arch/gguf_fields.h"
 #include "model/arch/mixtures/latent.h"
 
 namespace ballast::model {
@@ -72,8 +73,11 @@ nlohmann::json ministral3_from_gguf(const files::GgufFile& file) {
 
 constinit const Architecture kMistral = {
     .model_type = "mistral",
+    .gguf_architecture = "llama",
     .names = kLlamaNames,
     .describe = describe_mistral,
+    .gguf_fields = [](const ModelSpec& spec) { return llama_line_to_gguf(spec, "llama"); },
+    .gguf_interleaves_rope = true,
 };
 
 constinit const Architecture kMinistral = {
