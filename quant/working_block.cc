@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "ballast/error.h"
+#include "quant/rounding/rounding.h"
 
 namespace ballast::quant {
 
@@ -27,6 +28,10 @@ LinearInputStatistics nothing_measured(std::size_t channels) {
 }
 
 }  // namespace
+
+DType WorkingLinear::half_type() const {
+  return scale_type ? *scale_type : half_type_for(absmax);
+}
 
 void WorkingLinear::change(Change change) {
   if (!values.empty()) return change(values.data());

@@ -38,6 +38,7 @@ struct WorkingLinear {
   bool free_format = false;  ///< integers that nobody asked for by name: an allocation may choose others
   Recipe::Activations activations = Recipe::Activations::kFloat;  ///< what it reads when its weights are integers
   std::vector<std::int32_t> outlier_columns;
+  std::optional<DType> scale_type{};       ///< of its scales, where the files decide; else the values do
   std::optional<RoundedMatrix> quantized;  ///< set by the pass that quantizes
 
   /// Reads [rows][cols] from the checkpoint; null: they are in `values`, or there are none. A block has too many
@@ -45,6 +46,9 @@ struct WorkingLinear {
   std::function<std::vector<float>()> load{};
   using Change = std::function<void(float* values)>;
   std::vector<Change> changes{};  ///< that passes have made to what is loaded, in order
+
+  /// The 16-bit type of scales and outlier columns.
+  DType half_type() const;
 
   /// False in a plan.
   bool has_values() const { return !values.empty() || load != nullptr; }

@@ -17,9 +17,9 @@
 namespace ballast {
 
 /// Whose files a conversion writes.
-enum class OutputFormat { kBallast, kGguf };
+enum class OutputFormat { kBallast, kGguf, kCompressedTensors, kAwq, kGptq };
 
-/// "ballast", "gguf", and back. Throws Error listing what there is.
+/// "ballast", "gguf", "compressed-tensors", "awq", "gptq", and back. Throws Error listing what there is.
 std::string_view output_format_name(OutputFormat format);
 OutputFormat parse_output_format(std::string_view name);
 

@@ -90,6 +90,9 @@ struct Recipe {
   /// kInt8: an MLP's input keeps 16 bits where a norm of what the MLP returns makes some channel so much larger than
   /// the others that it carries what the rounding of the input did to all of them.
   bool int16_activations_where_amplified = true;
+  /// kF16 or kBF16 where files keep all but integers in that: scales are rounded to it before weights are, and what it
+  /// takes from norms' gains goes into the matrices after them. kF32: types are chosen by what values need.
+  DType float_type = DType::kF32;
   CachedPrefix prefix{};  ///< in front of every sequence; a model that has one keeps it
 };
 

@@ -59,6 +59,9 @@ std::unique_ptr<Pass> make_rotate_residual(const ModelSpec& spec, bool norms_are
 /// 2024, arXiv:2404.00456): a Hadamard matrix on runs of the largest power of two that divides a head.
 std::unique_ptr<Pass> make_rotate_values(const ModelSpec& spec);
 
+/// Gains of norms to what `type` has, and what that takes from them into the linears that read them (exact).
+std::unique_ptr<Pass> make_round_gains(DType type);
+
 /// Picks the input channels that stay in 16 bits, `fraction` of each input's: those with the largest magnitudes where
 /// activations become INT8, those with the most energy where only the weights are rounded (8-bit weights beside float
 /// activations need none).

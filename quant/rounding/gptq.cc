@@ -45,7 +45,7 @@ class Gptq {
 
   GptqResult run() {
     GptqResult result;
-    const DType half_type = half_type_for(linear_.absmax);
+    const DType half_type = linear_.half_type();
     result.matrix = empty_rounded(rows_, cols_, linear_.format, linear_.outlier_columns, half_type);
     find_grids(half_type);
     codes_.resize(rows_ * cols_);

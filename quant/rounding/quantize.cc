@@ -71,6 +71,7 @@ RoundedMatrix rounded(const WorkingLinear& linear, const ChannelStatistics* inpu
     importance = column_importance(input, quantized_mask(linear.cols, linear.outlier_columns));
     options = {.method = GridMethod::kSearch, .importance = importance};
   }
+  options.half_type = linear.half_type();
   return round_to_nearest(LinearValues(linear).all(), linear.rows, linear.cols, linear.format, linear.outlier_columns,
                           linear.absmax, options);
 }

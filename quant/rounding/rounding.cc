@@ -110,7 +110,7 @@ void store_row(std::span<const float> values, std::span<const std::uint8_t> code
 RoundedMatrix round_to_nearest(std::span<const float> values, std::size_t rows, std::size_t cols,
                                const WeightFormat& format, std::span<const std::int32_t> outlier_columns, float absmax,
                                const RoundingOptions& options) {
-  const DType half_type = half_type_for(absmax);
+  const DType half_type = options.half_type.value_or(half_type_for(absmax));
   RoundedMatrix matrix = empty_rounded(rows, cols, format, outlier_columns, half_type);
   const std::vector<std::uint8_t> mask = quantized_mask(cols, outlier_columns);
   const QuantRange range(format);

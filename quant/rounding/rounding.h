@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -20,6 +21,7 @@ DType half_type_for(float absmax);
 struct RoundingOptions {
   GridMethod method = GridMethod::kRange;
   std::span<const float> importance{};  ///< [cols], see GridColumns
+  std::optional<DType> half_type{};     ///< else what `absmax` asks for
 };
 
 /// values [rows][cols] to the nearest codes of `format` (which quantizes); ties to even. The grids are found row by

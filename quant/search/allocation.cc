@@ -26,16 +26,12 @@ double sum_without(double sum, const std::vector<float>& values, const std::vect
   return std::max(0.0, sum);
 }
 
-double cost_without(const FormatOption& option, const std::vector<std::int32_t>& outliers) {
-  return sum_without(option.cost, option.column_costs, outliers);
-}
-
 /// All that a matrix costs in a format, its input's rounding included.
 double cost_of(const MatrixChoice& matrix, const FormatOption& option, const std::vector<std::int32_t>& outliers) {
   const double activations = matrix.outlier_gains.empty()
                                  ? option.activation_cost
                                  : sum_without(option.activation_cost, matrix.outlier_gains, outliers);
-  return cost_without(option, outliers) + activations;
+  return sum_without(option.cost, option.column_costs, outliers) + activations;
 }
 
 std::uint64_t bytes_of(const MatrixChoice& matrix, const FormatOption& option,
@@ -61,13 +57,37 @@ std::size_t cheapest(const MatrixChoice& matrix, std::size_t group_size, const s
   for (std::size_t i = 0; i < matrix.options.size(); ++i) {
     const FormatOption& option = matrix.options[i];
     if (option.format.group_size != group_size) continue;
-    const double sum = cost_without(option, outliers) + lambda * static_cast<double>(option.bytes);
+    const double sum = cost_of(matrix, option, outliers) + lambda * static_cast<double>(option.bytes);
     if (sum < best_total) {
       best_total = sum;
       best = i;
     }
   }
   return best;
+}
+
+/// The cheapest of each matrix or, where these are tied, of all together.
+std::vector<std::size_t> cheapest(const InputChoice& input, std::size_t group_size,
+                                  const std::vector<std::int32_t>& outliers, double lambda) {
+  std::vector<std::size_t> options;
+  if (!input.tied) {
+    for (const MatrixChoice& matrix : input.matrices) options.push_back(cheapest(matrix, group_size, outliers, lambda));
+    return options;
+  }
+  MatrixChoice all = input.matrices.front();
+  all.outlier_gains.clear();
+  for (std::size_t i = 0; i < all.options.size(); ++i) {
+    all.options[i].activation_cost = 0;
+    for (const MatrixChoice& matrix : input.matrices) {
+      const FormatOption& option = matrix.options[i];
+      all.options[i].activation_cost += cost_of(matrix, option, outliers);
+      if (&matrix != &input.matrices.front()) all.options[i].bytes += option.bytes;
+    }
+    all.options[i].cost = 0;  // all costs are in the other one
+    all.options[i].column_costs.assign(input.cols, 0);
+  }
+  options.assign(input.matrices.size(), cheapest(all, group_size, {}, lambda));
+  return options;
 }
 
 // The columns that are worth their bytes at this price.
@@ -106,10 +126,7 @@ Choice choose(const InputChoice& input, double lambda) {
   for (const std::size_t group_size : group_sizes) {
     Choice choice;
     for (int round = 0; round < kRounds; ++round) {
-      choice.options.clear();
-      for (const MatrixChoice& matrix : input.matrices) {
-        choice.options.push_back(cheapest(matrix, group_size, choice.outliers, lambda));
-      }
+      choice.options = cheapest(input, group_size, choice.outliers, lambda);
       choice.outliers = columns_worth_cost(input, choice.options, lambda);
     }
     total(input, choice);
@@ -152,7 +169,8 @@ Upgrade best_upgrade(const MatrixChoice& matrix, std::size_t chosen, const std::
   for (std::size_t i = 0; i < matrix.options.size(); ++i) {
     const FormatOption& option = matrix.options[i];
     if (option.format.group_size != now.format.group_size || option.bytes <= now.bytes) continue;
-    const Upgrade upgrade = {i, option.bytes - now.bytes, cost_without(now, outliers) - cost_without(option, outliers)};
+    const Upgrade upgrade = {i, option.bytes - now.bytes,
+                             cost_of(matrix, now, outliers) - cost_of(matrix, option, outliers)};
     if (upgrade.bytes > room || upgrade.gain <= 0) continue;
     if (best.bytes == 0 || upgrade.gain_per_byte() > best.gain_per_byte()) best = upgrade;
   }
@@ -166,6 +184,7 @@ void greedy_fill(const std::vector<InputChoice>& inputs, std::uint64_t budget, S
     std::size_t best_matrix = 0;
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       const Choice& choice = solution.choices[i];
+      if (inputs[i].tied && inputs[i].matrices.size() > 1) continue;
       for (std::size_t m = 0; m < choice.options.size(); ++m) {
         const Upgrade upgrade =
             best_upgrade(inputs[i].matrices[m], choice.options[m], choice.outliers, budget - solution.bytes);

@@ -38,13 +38,15 @@ struct MatrixChoice {
 };
 
 /// Matrices that read the same values. Their formats must have one group size and they keep the same columns in 16
-/// bits, because their input is quantized once.
+/// bits, because their input is quantized once. Blocks of a GGUF have no group size here: each matrix has its input
+/// rounded for itself.
 struct InputChoice {
   std::size_t cols = 0;
   std::vector<MatrixChoice> matrices;
   std::size_t most_outliers = 0;   ///< columns that may keep 16 bits
   double share = 1;                ///< of the tokens that pass here, in the mean: an expert sees some
   bool int16_activations = false;  ///< it was decided that the input keeps 16 bits
+  bool tied = false;               ///< all matrices must have one format; they have the same options
 };
 
 struct MatrixAllocation {

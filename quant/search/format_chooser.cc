@@ -58,6 +58,7 @@ void FormatChooser::choose(WorkingBlock& block, std::size_t index) {
     const bool wide = reads_int16(linear.part.role, index);
     linear.activations = wide ? Recipe::Activations::kFloat : recipe_.activations;
     linear.free_format = asked == nullptr && linear.format.quantizes();
+    if (recipe_.float_type != DType::kF32) linear.scale_type = recipe_.float_type;
   }
 }
 

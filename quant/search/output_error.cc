@@ -19,7 +19,7 @@ std::vector<double> column_errors(const WorkingLinear& linear, const WeightForma
   for (std::size_t i = 0; i < sampled; ++i) {
     std::copy_n(values.data() + i * step * linear.cols, linear.cols, rows.data() + i * linear.cols);
   }
-  const DType scale_type = half_type_for(linear.absmax);
+  const DType scale_type = linear.half_type();
   const QuantRange range(format);
   const std::size_t group_size = grid_group_size(format, linear.cols);
   const std::vector<std::uint8_t> kept(linear.cols, 1);

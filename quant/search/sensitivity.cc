@@ -63,7 +63,7 @@ void SensitivityAnalysis::add_input(WorkingBlock& block, const WorkingInput& inp
                                       ? factorize(*input.moments, {}, kDamping).importance
                                       : channel_importance(input, linears.front()->part.role, cols);
   for (float& value : importance) value = static_cast<float>(double{value} * input.routed_share);
-  InputChoice choice{.cols = cols, .matrices = {}};
+  InputChoice choice{.cols = cols, .matrices = {}, .tied = options_.format->ties_formats()};
   if (is_routed_expert(linears.front()->part.role)) {
     choice.share = spec_.layers[*block.layer].mlp.expert_share();
   }

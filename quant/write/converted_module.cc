@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "model/block_structure.h"
-#include "quant/rounding/rounding.h"
 
 namespace ballast::quant {
 
@@ -42,7 +41,7 @@ ModulePlan plan_linear(const WorkingLinear& linear, std::size_t layer) {
           .format = linear.format,
           .free_format = linear.free_format,
           .outlier_columns = linear.outlier_columns.size(),
-          .half_type = half_type_for(linear.absmax),
+          .half_type = linear.half_type(),
           .bias = !linear.bias.empty(),
           .int16_activations = linear.activations == Recipe::Activations::kFloat,
           .bytes_before = linear.bytes_before};

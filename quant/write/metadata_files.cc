@@ -92,7 +92,12 @@ void write_tokenizer(const files::Checkpoint& original, const std::filesystem::p
 
 void write_metadata_files(const ModelMetadata& metadata, const QuantizedModules& quantized, DType dtype,
                           const std::filesystem::path& directory) {
-  files::write_file_atomically(directory / "config.json", config_of(metadata, quantized, dtype).dump(2) + "\n", false);
+  write_model_files(metadata, config_of(metadata, quantized, dtype), directory);
+}
+
+void write_model_files(const ModelMetadata& metadata, const nlohmann::json& config,
+                       const std::filesystem::path& directory) {
+  files::write_file_atomically(directory / "config.json", config.dump(2) + "\n", false);
   files::write_file_atomically(directory / "recipe.json", recipe_json(metadata.recipe), false);
   write_tokenizer(metadata.original, directory);
   write_dense_modules(metadata, directory);

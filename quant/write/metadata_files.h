@@ -22,6 +22,10 @@ struct QuantizedModules {
 void write_metadata_files(const ModelMetadata& metadata, const QuantizedModules& quantized, DType dtype,
                           const std::filesystem::path& directory);
 
+/// The same with a config.json as it is.
+void write_model_files(const ModelMetadata& metadata, const nlohmann::json& config,
+                       const std::filesystem::path& directory);
+
 }  // namespace ballast::quant
 
 #endif  // BALLAST_QUANT_WRITE_METADATA_FILES_H_

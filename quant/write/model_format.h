@@ -59,6 +59,9 @@ class ModelFormat {
   /// Whether who reads the files can keep the input of a matrix in 16 bits beside others in INT8.
   virtual bool keeps_int16_activations() const = 0;
 
+  /// Whether matrices that read the same input must have one format: who reads the files fuses them.
+  virtual bool ties_formats() const { return false; }
+
   /// What open() writes, where that is a single file that takes the output's name itself; empty: a directory.
   virtual std::string file_name() const { return {}; }
 

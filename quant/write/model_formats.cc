@@ -7,6 +7,7 @@
 #include "ballast/error.h"
 #include "quant/write/ballast_format.h"
 #include "quant/write/gguf_format.h"
+#include "quant/write/huggingface/huggingface_format.h"
 
 namespace ballast {
 
@@ -17,9 +18,12 @@ struct OutputFormatName {
   std::string_view name;
 };
 
-constexpr std::array<OutputFormatName, 2> kOutputFormats{{
+constexpr std::array<OutputFormatName, 5> kOutputFormats{{
     {OutputFormat::kBallast, "ballast"},
     {OutputFormat::kGguf, "gguf"},
+    {OutputFormat::kCompressedTensors, "compressed-tensors"},
+    {OutputFormat::kAwq, "awq"},
+    {OutputFormat::kGptq, "gptq"},
 }};
 
 }  // namespace
@@ -43,7 +47,18 @@ namespace ballast::quant {
 namespace {
 
 std::unique_ptr<ModelFormat> make_format(const std::filesystem::path& model, const ConvertOptions& options) {
-  if (options.output_format == OutputFormat::kGguf) return std::make_unique<GgufFormat>(model);
+  switch (options.output_format) {
+    case OutputFormat::kGguf:
+      return std::make_unique<GgufFormat>(model);
+    case OutputFormat::kCompressedTensors:
+      return std::make_unique<HuggingfaceFormat>(model, make_compressed_tensors_layout());
+    case OutputFormat::kAwq:
+      return std::make_unique<HuggingfaceFormat>(model, make_awq_layout());
+    case OutputFormat::kGptq:
+      return std::make_unique<HuggingfaceFormat>(model, make_gptq_layout());
+    case OutputFormat::kBallast:
+      break;
+  }
   return std::make_unique<BallastFormat>(options.recipe);
 }
 

@@ -29,7 +29,7 @@ class Ballast:
     def prepare(self, variant: str, model: pathlib.Path, work: pathlib.Path) -> None:
         self._models[variant] = make(
             work / f"ballast-{variant}", model,
-            lambda path: run([self._program, "convert", model, "-o", path, "--scheme", variant, "-q"]))
+            lambda path: run([self._program, "convert", model, "-o", path, "--scheme", variant, "--bits", variant[1], "-q"]))
 
     def measure(self, variant: str, load: Workload) -> list[Speed]:
         cache = "int8" if load.depth else "auto"

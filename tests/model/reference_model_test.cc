@@ -1,4 +1,4 @@
-#include "reference_model.h"
+#include "reference/model.h"
 
 #include <doctest/doctest.h>
 

@@ -54,6 +54,22 @@ std::vector<InputChoice> small_model() {
   return inputs;
 }
 
+TEST_CASE("what a type of blocks costs in its input counts when types are chosen") {
+  InputChoice input{.cols = 256,
+                    .matrices = {{.id = kDown, .name = {}, .rows = 8, .options = {}, .outlier_gains = {}}}};
+  for (const DType type : {DType::kQ4_0, DType::kQ4_K, DType::kQ5_K}) {
+    FormatOption option{
+        .format = block_format(type), .bytes = type == DType::kQ5_K ? 1408U : 1152U, .column_costs = {}};
+    option.column_costs.assign(256, type == DType::kQ4_0 ? 0.004F : type == DType::kQ4_K ? 0.003F : 0.001F);
+    option.cost = 256.0 * static_cast<double>(option.column_costs.front());
+    option.activation_cost = type == DType::kQ4_0 ? 0.1 : 2;
+    input.matrices.front().options.push_back(option);
+  }
+  for (const std::uint64_t budget : {1200, 1500}) {
+    CHECK(allocate({input}, budget).find(kDown)->format == block_format(DType::kQ4_0));
+  }
+}
+
 TEST_CASE("an allocation fits, uses what it has and costs less the more it has") {
   double before = std::numeric_limits<double>::infinity();
   for (const std::uint64_t budget : {20'000, 22'000, 24'000, 26'000, 28'000, 30'000}) {

@@ -22,7 +22,7 @@
 #include "model/model.h"
 #include "model_logits.h"
 #include "model_runs.h"
-#include "reference_model.h"
+#include "reference/model.h"
 #include "role_tensors.h"
 #include "temporary_directory.h"
 

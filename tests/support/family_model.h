@@ -7,7 +7,7 @@
 
 #include "described.h"
 #include "model_runs.h"
-#include "reference_model.h"
+#include "reference/model.h"
 #include "temporary_directory.h"
 
 namespace ballast::test {

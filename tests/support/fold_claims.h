@@ -7,7 +7,7 @@
 
 #include <cstddef>
 
-#include "reference_attention.h"
+#include "reference/attention.h"
 
 namespace ballast::test {
 

@@ -13,7 +13,7 @@
 #include "layers.h"
 #include "model/block_structure.h"
 #include "quant/working_block.h"
-#include "reference_attention.h"
+#include "reference/attention.h"
 
 namespace ballast::test {
 

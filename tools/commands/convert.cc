@@ -175,9 +175,9 @@ void add_convert(CLI::App& program, Action& action) {
   command->add_option("MODEL", flags->model, kModelHelp)->required()->type_name("");
   CLI::Option* output =
       command->add_option("-o,--output", flags->output, "Directory to write; with --to gguf a file")->type_name("OUT");
-  command->add_option("--to", flags->to, "Whose files to write: ballast's, or llama.cpp's, rounded to their own types")
+  command->add_option("--to", flags->to, "Whose files to write, rounded to their own types")
       ->type_name("FORMAT")
-      ->check(CLI::IsMember({"ballast", "gguf"}).description(""))
+      ->check(CLI::IsMember({"ballast", "gguf", "compressed-tensors", "awq", "gptq"}).description(""))
       ->capture_default_str();
   add_recipe_flags(*command, flags->recipe);
   command->add_option("--stats", flags->statistics, "What calibrate measured [a short calibration runs first]")

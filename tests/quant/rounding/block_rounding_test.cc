@@ -29,7 +29,8 @@ std::vector<float> bell_shaped_rows() {
   std::vector<float> values(kBlockRows * kBlockCols);
   for (std::size_t i = 0; i < values.size(); ++i) {
     for (int j = 0; j < 6; ++j) values[i] += 0.05F * (static_cast<float>(random() % 2001) / 1000.0F - 1.0F);
-    values[i] *= static_cast<float>(1 + i / kBlockCols);
+    const std::size_t row = i / kBlockCols;
+    values[i] *= static_cast<float>(1 + row);
   }
   return values;
 }
@@ -75,7 +76,7 @@ TEST_CASE("blocks decode to what the grids promise, and codes are the nearest th
         const float error = std::abs(values[i] - stored[i]);
         other += stored[i] != value_of(code_of(values[i], grid, range), grid) ? 1 : 0;
         for (int code = range.qmin; code <= range.qmax; ++code) {
-          if (range.nearest != nullptr && (*range.nearest)[static_cast<std::size_t>(2 * code)] != code) continue;
+          if (range.nearest != nullptr && (*range.nearest)[2 * static_cast<std::size_t>(code)] != code) continue;
           worse += std::abs(values[i] - value_of(code, grid)) < error * (1 - 1e-5F) - 1e-7F ? 1 : 0;
         }
       }

@@ -9,7 +9,7 @@
 
 #include "ballast/spec.h"
 #include "model/arch/rope_config.h"
-#include "reference_roles.h"
+#include "reference/roles.h"
 
 namespace ballast::test {
 

@@ -11,9 +11,9 @@
 
 #include "ballast/spec.h"
 #include "model/forward/routing.h"
-#include "reference_heads.h"
-#include "reference_recurrent.h"
-#include "reference_roles.h"
+#include "reference/heads.h"
+#include "reference/recurrent.h"
+#include "reference/roles.h"
 #include "role_tensors.h"
 
 namespace ballast::test {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "ballast/spec.h"
-#include "reference_roles.h"
+#include "reference/roles.h"
 
 namespace ballast::test {
 

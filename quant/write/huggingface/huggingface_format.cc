@@ -1,0 +1,191 @@
+#include "quant/write/huggingface/huggingface_format.h"
+
+#include <algorithm>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <utility>
+#include <variant>
+
+#include "ballast/error.h"
+#include "model/block_structure.h"
+#include "model/source/model_source.h"
+#include "model/source/stored_matrix.h"
+#include "quant/write/float_type.h"
+#include "quant/write/metadata_files.h"
+
+namespace ballast::quant {
+
+namespace {
+
+using files::TensorPlan;
+
+WeightFormat::Kind kind_of(DType type) {
+  return type == DType::kF16    ? WeightFormat::Kind::kF16
+         : type == DType::kBF16 ? WeightFormat::Kind::kBF16
+                                : WeightFormat::Kind::kF32;
+}
+
+/// Of what is no integer: that of the original's embedding.
+DType float_type_of(const model::ModelSource& source, const std::string& embedding) {
+  const DType type = source.checkpoint().tensor(embedding).dtype;
+  if (type == DType::kF16 || type == DType::kBF16 || type == DType::kF32) return type;
+  throw Error(source.checkpoint().path().string(), "its embedding is no float: convert from the original");
+}
+
+/// What readers of these files know of a model is its family's own class, and its tensors' own names.
+void check_family(const model::ModelSource& source, const std::string& embedding, const std::string& layout) {
+  const model::Architecture& architecture = source.architecture();
+  const bool plain = architecture.fused.empty() && !architecture.transposed_linears &&
+                     architecture.stored_factors == nullptr && architecture.stored_vectors == nullptr &&
+                     source.spec().norm.gain_offset == 0 && source.spec().causal && source.spec().has_head;
+  const std::string place = source.checkpoint().path().string();
+  if (!plain || model::has_experts(source.spec())) {
+    throw Error(place, "is a model of the family " + source.spec().architecture + ", of which no " + layout +
+                           " checkpoint can be written yet: matrices are fused or transposed there, or of experts");
+  }
+  if (source.checkpoint().kind() == files::Checkpoint::Kind::kGguf || !source.checkpoint().contains(embedding)) {
+    throw Error(place, "has other names of tensors than its family's class: convert from the Hugging Face directory");
+  }
+  if (!source.prefix_tokens().empty()) throw Error(place, "has a prefix, which " + layout + " cannot hold");
+}
+
+class HuggingfaceWriter : public ModelWriter {
+ public:
+  HuggingfaceWriter(const std::filesystem::path& directory, std::span<const ModulePlan> model,
+                    std::vector<TensorPlan> tensors, std::shared_ptr<const MatrixLayout> layout, DType float_type)
+      : directory_(directory),
+        model_(model.begin(), model.end()),
+        layout_(std::move(layout)),
+        float_type_(float_type),
+        tensors_(directory, std::move(tensors), {}) {}
+
+  void write(std::span<const ConvertedModule> block) override {
+    for (const ConvertedModule& module : block) write(module);
+  }
+
+  std::uint64_t finish(const ModelMetadata& metadata) override {
+    tensors_.finish();
+    nlohmann::json config = metadata.config;
+    const bool int8 = metadata.recipe.activations == Recipe::Activations::kInt8;
+    config["tie_word_embeddings"] = metadata.spec.tied_embeddings;
+    config["quantization_config"] = layout_->configuration(model_, int8);
+    write_model_files(metadata, config, directory_);
+    return tensors_.file_bytes();
+  }
+
+ private:
+  void write(const ConvertedModule& module) {
+    const std::string& name = module.plan.name;
+    const model::Role role = module.plan.id.role;
+    if (module.quantized) {
+      const auto& tensor = std::get<model::QuantizedTensor>(*module.quantized);
+      for (const StoredPart& part : layout_->parts(name, tensor, float_type_)) {
+        tensors_.write(part.plan.name, part.plan.dtype, part.bytes);
+      }
+    } else {
+      write(model::is_vector(role) ? name : model::tensor_name(name, "weight"), module.values);
+    }
+    if (!module.bias.empty()) write(model::tensor_name(name, "bias"), module.bias);
+  }
+
+  void write(const std::string& tensor, std::span<const float> values) {
+    tensors_.write(tensor, float_type_, encode_floats(values, float_type_));
+  }
+
+  std::filesystem::path directory_;
+  std::vector<ModulePlan> model_;
+  std::shared_ptr<const MatrixLayout> layout_;
+  DType float_type_;
+  files::SafetensorsWriter tensors_;
+};
+
+}  // namespace
+
+HuggingfaceFormat::HuggingfaceFormat(const std::filesystem::path& model, std::unique_ptr<MatrixLayout> layout)
+    : layout_(std::move(layout)) {
+  const model::ModelSource source(model);
+  const std::string embedding =
+      model::stored_names(source.architecture(), model::Role::kEmbedding, false, 0, 0).front() + ".weight";
+  check_family(source, embedding, layout_->name());
+  float_type_ = float_type_of(source, embedding);
+}
+
+WeightFormat HuggingfaceFormat::fitting(const WeightFormat& format, bool int8_activations) const {
+  if (format.kind != WeightFormat::Kind::kInteger) return {.kind = kind_of(float_type_)};
+  return layout_->fitting(format, int8_activations);
+}
+
+Recipe HuggingfaceFormat::fitting(const Recipe& recipe) const {
+  if (!recipe.prefix.none()) {
+    throw Error("prefix", layout_->name() + " cannot hold tokens that stand in front of every sequence");
+  }
+  const bool int8 = recipe.activations == Recipe::Activations::kInt8;
+  const bool sized = recipe.target_bytes != 0 && recipe.target_bytes != Recipe::kNaturalSize;
+  Recipe fitting = recipe;
+  fitting.fold_biases = false;
+  fitting.center_norms = false;
+  fitting.outlier_fraction = 0;
+  fitting.float_type = float_type_;
+  fitting.linears = this->fitting(recipe.linears, int8);
+  fitting.embedding = {.kind = kind_of(float_type_)};
+  fitting.head = int8 || !layout_->quantizes_head() ? fitting.embedding : this->fitting(recipe.head, int8);
+  for (FormatException& exception : fitting.exceptions) {
+    if (exception.format.kind != WeightFormat::Kind::kInteger) exception.format = fitting.embedding;
+  }
+  fitting.activation_groups = false;
+  fitting.int16_activations_at_end = false;
+  fitting.int16_activations_where_amplified = false;
+  if (!layout_->candidates().empty() && !int8) return fitting;
+  if (sized) throw Error(layout_->name(), "has one format for all matrices: it takes no target size");
+  fitting.target_bytes = 0;
+  return fitting;
+}
+
+bool HuggingfaceFormat::holds(const ModulePlan& module) const {
+  if (module.outlier_columns > 0) return false;
+  if (!module.is_quantized()) return true;
+  return !is_embedding(module.id.role) && layout_->holds(module);
+}
+
+std::string HuggingfaceFormat::describe(const ModulePlan& module) const {
+  return module.is_quantized() ? format_name(module.format) : std::string(dtype_info(float_type_).name);
+}
+
+std::vector<TensorPlan> HuggingfaceFormat::tensors_of(const ModulePlan& module) const {
+  const model::Role role = module.id.role;
+  const auto rows = static_cast<std::int64_t>(module.rows);
+  const auto cols = static_cast<std::int64_t>(module.cols);
+  if (model::is_vector(role)) return {{module.name, float_type_, {cols}}};
+  const bool norm = model::is_norm(role);
+  std::vector<TensorPlan> tensors;
+  if (module.is_quantized()) {
+    tensors = layout_->tensors(module, float_type_);
+  } else {
+    tensors.push_back({model::tensor_name(module.name, "weight"), float_type_, norm ? Shape{cols} : Shape{rows, cols}});
+  }
+  if (module.bias) tensors.push_back({model::tensor_name(module.name, "bias"), float_type_, {norm ? cols : rows}});
+  return tensors;
+}
+
+std::vector<TensorPlan> HuggingfaceFormat::tensors_of(std::span<const ModulePlan> model) const {
+  std::vector<TensorPlan> tensors;
+  for (const ModulePlan& module : model) std::ranges::move(tensors_of(module), std::back_inserter(tensors));
+  return tensors;
+}
+
+std::uint64_t HuggingfaceFormat::bytes(const ModulePlan& module) const {
+  std::uint64_t bytes = 0;
+  for (const TensorPlan& tensor : tensors_of(module)) bytes += files::planned_bytes(tensor);
+  return bytes;
+}
+
+std::uint64_t HuggingfaceFormat::file_bytes(std::span<const ModulePlan> model) const {
+  return files::planned_file_bytes(tensors_of(model));
+}
+
+std::unique_ptr<ModelWriter> HuggingfaceFormat::open(const std::filesystem::path& directory,
+                                                     std::span<const ModulePlan> model) const {
+  return std::make_unique<HuggingfaceWriter>(directory, model, tensors_of(model), layout_, float_type_);
+}
+
+}  // namespace ballast::quant

@@ -1,0 +1,47 @@
+// Checkpoints as other programs quantize them: Hugging Face's names, a `quantization_config` of theirs, and all that is
+// not quantized in the original's type.
+#ifndef BALLAST_QUANT_WRITE_HUGGINGFACE_HUGGINGFACE_FORMAT_H_
+#define BALLAST_QUANT_WRITE_HUGGINGFACE_HUGGINGFACE_FORMAT_H_
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "quant/write/huggingface/matrix_layout.h"
+#include "quant/write/model_format.h"
+
+namespace ballast::quant {
+
+class HuggingfaceFormat : public ModelFormat {
+ public:
+  /// Throws Error where the model's files have other names, shapes or meanings than these layouts know.
+  HuggingfaceFormat(const std::filesystem::path& model, std::unique_ptr<MatrixLayout> layout);
+
+  /// Biases and LayerNorms stay, the embedding keeps the original's type, no columns keep 16 bits, and norms are what
+  /// that type can say.
+  Recipe fitting(const Recipe& recipe) const override;
+  std::vector<WeightFormat> candidates() const override { return layout_->candidates(); }
+  bool keeps_int16_activations() const override { return false; }
+  bool ties_formats() const override { return true; }
+  bool holds(const ModulePlan& module) const override;
+  std::string describe(const ModulePlan& module) const override;
+  std::uint64_t bytes(const ModulePlan& module) const override;
+  std::uint64_t file_bytes(std::span<const ModulePlan> model) const override;
+  std::unique_ptr<ModelWriter> open(const std::filesystem::path& directory,
+                                    std::span<const ModulePlan> model) const override;
+
+ private:
+  WeightFormat fitting(const WeightFormat& format, bool int8_activations) const;
+  std::vector<files::TensorPlan> tensors_of(const ModulePlan& module) const;
+  std::vector<files::TensorPlan> tensors_of(std::span<const ModulePlan> model) const;
+
+  std::shared_ptr<const MatrixLayout> layout_;
+  DType float_type_;
+};
+
+}  // namespace ballast::quant
+
+#endif  // BALLAST_QUANT_WRITE_HUGGINGFACE_HUGGINGFACE_FORMAT_H_

@@ -1,0 +1,71 @@
+#include "quant/write/huggingface/layout_parts.h"
+
+#include "kernels/matrix/bit_packing.h"
+#include "kernels/matrix/float_matrix.h"
+#include "model/block_structure.h"
+#include "model/source/scale_codes.h"
+
+namespace ballast::quant {
+
+std::size_t groups_of(const ModulePlan& module) {
+  return module.format.group_size == 0 ? 1 : module.cols / module.format.group_size;
+}
+
+std::vector<WeightFormat> symmetric_formats() {
+  std::vector<WeightFormat> formats;
+  for (const std::size_t group_size : {std::size_t{128}, std::size_t{64}, std::size_t{32}}) {
+    for (const int bits : {4, 8}) formats.push_back({.bits = bits, .group_size = group_size});
+  }
+  return formats;
+}
+
+std::vector<std::uint8_t> codes_of(const model::QuantizedTensor& tensor) {
+  std::vector<std::uint8_t> codes(tensor.rows * tensor.cols);
+  const std::size_t row_bytes = packed_row_bytes(tensor.cols, tensor.bits);
+  for (std::size_t r = 0; r < tensor.rows; ++r) {
+    kernels::unpack_codes(tensor.codes.data() + r * row_bytes, tensor.bits,
+                          std::span(codes).subspan(r * tensor.cols, tensor.cols));
+  }
+  return codes;
+}
+
+std::vector<std::uint8_t> zeros_of(const model::QuantizedTensor& tensor) {
+  const std::size_t groups = tensor.view().groups();
+  std::vector<std::uint8_t> zeros(tensor.rows * groups, static_cast<std::uint8_t>(1U << (tensor.bits - 1)));
+  if (tensor.zeros.empty()) return zeros;
+  const std::size_t row_bytes = packed_row_bytes(groups, tensor.bits);
+  for (std::size_t r = 0; r < tensor.rows; ++r) {
+    kernels::unpack_codes(tensor.zeros.data() + r * row_bytes, tensor.bits,
+                          std::span(zeros).subspan(r * groups, groups));
+  }
+  return zeros;
+}
+
+std::vector<float> scales_of(const model::QuantizedTensor& tensor) {
+  std::vector<float> scales(tensor.scales.size());
+  kernels::to_float(tensor.scales.data(), model::scale_float_type(tensor.scale_type), scales.size(), scales.data());
+  return scales;
+}
+
+std::vector<const ModulePlan*> quantized_modules(std::span<const ModulePlan> model) {
+  std::vector<const ModulePlan*> modules;
+  for (const ModulePlan& module : model) {
+    if (module.is_quantized()) modules.push_back(&module);
+  }
+  return modules;
+}
+
+std::vector<std::string> plain_linears(std::span<const ModulePlan> model) {
+  std::vector<std::string> names;
+  bool has_head = false;
+  for (const ModulePlan& module : model) {
+    const model::Role role = module.id.role;
+    has_head = has_head || role == model::Role::kHead;
+    const bool linear = !model::is_norm(role) && !model::is_vector(role) && !is_embedding(role);
+    if (linear && !module.is_quantized()) names.push_back(module.name);
+  }
+  if (!has_head) names.emplace_back("lm_head");  // the embedding, under its second name
+  return names;
+}
+
+}  // namespace ballast::quant

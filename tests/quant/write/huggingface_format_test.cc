@@ -1,0 +1,233 @@
+// Conversions to checkpoints as other programs quantize them.
+#include "quant/write/huggingface/huggingface_format.h"
+
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <random>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "ballast/convert.h"
+#include "error_message.h"
+#include "files/json_reader.h"
+#include "fixed_recipe.h"
+#include "model/source/foreign/foreign_format.h"
+#include "model/source/model_source.h"
+#include "model_logits.h"
+#include "quant/rounding/rounding.h"
+#include "temporary_directory.h"
+#include "tiny_model.h"
+
+namespace ballast::quant {
+namespace {
+
+using test::Contains;
+using test::distance;
+using test::error_message;
+using test::logits_of;
+using test::TemporaryDirectory;
+namespace fs = std::filesystem;
+
+constexpr const char* kModule = "model.layers.0.mlp.up_proj";
+constexpr std::size_t kRows = 24;
+constexpr std::size_t kCols = 256;
+
+struct Layout {
+  OutputFormat output;
+  std::unique_ptr<MatrixLayout> layout;
+  std::vector<WeightFormat> formats;
+  bool int8_activations = false;
+};
+
+WeightFormat symmetric(int bits, std::size_t group_size) {
+  return {.bits = bits, .group_size = group_size};
+}
+
+std::vector<Layout> layouts() {
+  std::vector<Layout> all;
+  all.push_back({OutputFormat::kCompressedTensors,
+                 make_compressed_tensors_layout(),
+                 {symmetric(4, 32), symmetric(5, 64), symmetric(6, 128), symmetric(8, 32)}});
+  all.push_back({OutputFormat::kCompressedTensors, make_compressed_tensors_layout(), {symmetric(8, 0)}, true});
+  all.push_back({OutputFormat::kGptq, make_gptq_layout(), {symmetric(4, 32), symmetric(4, 128), symmetric(8, 64)}});
+  all.push_back(
+      {OutputFormat::kAwq,
+       make_awq_layout(),
+       {{.bits = 4, .group_size = 32, .symmetric = false}, {.bits = 4, .group_size = 128, .symmetric = false}}});
+  return all;
+}
+
+ModulePlan plan_of(const WeightFormat& format) {
+  return {.id = {.role = model::Role::kUp}, .name = kModule, .rows = kRows, .cols = kCols, .format = format};
+}
+
+model::QuantizedTensor random_matrix(const WeightFormat& format, DType scale_type) {
+  std::mt19937 random(3);
+  std::vector<float> values(kRows * kCols);
+  for (float& value : values) value = 0.1F + static_cast<float>(random() % 2001) / 1000.0F - 1.0F;
+  return std::get<model::QuantizedTensor>(
+      round_to_nearest(values, kRows, kCols, format, {}, 2, {.half_type = scale_type}));
+}
+
+TEST_CASE("matrices are read back to the last bit, in the tensors that were planned") {
+  for (const Layout& layout : layouts()) {
+    for (const WeightFormat& format : layout.formats) {
+      for (const DType type : {DType::kF16, DType::kBF16}) {
+        CAPTURE(layout.layout->name());
+        CAPTURE(format_name(format));
+        const ModulePlan plan = plan_of(format);
+        REQUIRE(layout.layout->holds(plan));
+        const model::QuantizedTensor tensor = random_matrix(format, type);
+        const std::vector<files::TensorPlan> planned = layout.layout->tensors(plan, type);
+        const TemporaryDirectory directory;
+        files::SafetensorsWriter writer(directory.path(), planned, {});
+        std::size_t next = 0;
+        for (const StoredPart& part : layout.layout->parts(kModule, tensor, type)) {
+          CHECK(part.plan.name == planned[next].name);
+          CHECK(part.plan.dtype == planned[next].dtype);
+          CHECK(part.plan.shape == planned[next++].shape);
+          writer.write(part.plan.name, part.bytes);
+        }
+        CHECK(next == planned.size());
+        writer.finish();
+
+        const nlohmann::json config = {
+            {"quantization_config", layout.layout->configuration(std::span(&plan, 1), layout.int8_activations)}};
+        test::write_file(directory / "config.json", config.dump());
+        const auto checkpoint = files::open_checkpoint(directory.path());
+        const auto reader = model::read_foreign_format(files::JsonReader(config, "config.json"));
+        REQUIRE(reader->has(*checkpoint, kModule));
+        const model::ForeignMatrix stored = reader->matrix(*checkpoint, kModule, kRows, kCols);
+        const kernels::QuantizedMatrix rounded(tensor.view());
+        std::vector<float> row(kCols), expected(kCols);
+        for (std::size_t r = 0; r < kRows; ++r) {
+          stored.decode_row(r, row.data());
+          rounded.decode_row(r, expected.data());
+          CHECK(row == expected);
+        }
+      }
+    }
+  }
+}
+
+test::TinyModel plain_llama() {
+  return test::random_model({.hidden = 64, .heads = 2, .kv_heads = 2, .head_size = 32, .mlp = 96, .weights = 0.06F});
+}
+
+ConvertOptions options_for(OutputFormat output, const std::string& scheme) {
+  ConvertOptions options;
+  options.output_format = output;
+  options.recipe = test::fixed_recipe(scheme);
+  options.calibration.samples = 8;
+  options.calibration.length = 16;
+  return options;
+}
+
+TEST_CASE("checkpoints load, give nearly the original's logits and take the bytes that were planned") {
+  const TemporaryDirectory directory;
+  const fs::path model = plain_llama().write(directory / "model");
+  const std::vector<float> original = logits_of(model);
+  const auto check = [&](OutputFormat output, const std::string& scheme, std::size_t group_size, double budget) {
+    CAPTURE(output_format_name(output));
+    CAPTURE(scheme);
+    ConvertOptions options = options_for(output, scheme);
+    options.recipe.linears.group_size = options.recipe.head.group_size = group_size;
+    const fs::path out = directory / (std::string(output_format_name(output)) + scheme);
+    const std::uint64_t planned = plan_conversion(model, options).most_bytes;
+    const ConvertReport report = convert(model, out, options);
+    CHECK(report.bytes_after == planned);
+    CHECK(fs::file_size(out / "model.safetensors") == planned);
+    const double error = distance(logits_of(out), original);
+    CHECK(error > 0);
+    CHECK(error < budget);
+  };
+  check(OutputFormat::kCompressedTensors, "w4a16", 32, 0.15);
+  check(OutputFormat::kCompressedTensors, "w8a16", 32, 0.01);
+  check(OutputFormat::kCompressedTensors, "w8a8", 0, 0.02);
+  check(OutputFormat::kAwq, "w4a16", 32, 0.15);
+  check(OutputFormat::kGptq, "w4a16", 32, 0.15);
+  check(OutputFormat::kGptq, "w8a16", 32, 0.01);
+}
+
+TEST_CASE("with a size, matrices that are fused by servers have one format") {
+  const TemporaryDirectory directory;
+  const fs::path model = plain_llama().write(directory / "model");
+  for (const OutputFormat output : {OutputFormat::kCompressedTensors, OutputFormat::kGptq}) {
+    CAPTURE(output_format_name(output));
+    ConvertOptions options = options_for(output, "w4a16");
+    options.recipe.linears.group_size = options.recipe.head.group_size = 32;
+    options.recipe.target_bytes = plan_conversion(model, options).most_bytes * 5 / 4;
+    const fs::path out = directory / std::string(output_format_name(output));
+    convert(model, out, options);
+    CHECK(fs::file_size(out / "model.safetensors") <= options.recipe.target_bytes);
+    const model::ModelSource source(out);
+    const auto type_of = [&](std::size_t layer, const char* module) {
+      return source.foreign_modules().at("model.layers." + std::to_string(layer) + "." + module).tensors.type;
+    };
+    for (std::size_t layer = 0; layer < 2; ++layer) {
+      CHECK(type_of(layer, "self_attn.q_proj") == type_of(layer, "self_attn.k_proj"));
+      CHECK(type_of(layer, "self_attn.q_proj") == type_of(layer, "self_attn.v_proj"));
+      CHECK(type_of(layer, "mlp.gate_proj") == type_of(layer, "mlp.up_proj"));
+    }
+    CHECK(distance(logits_of(out), logits_of(model)) < 0.15);
+  }
+}
+
+TEST_CASE("gains are what the model's type can say, and the matrices take the rest") {
+  const TemporaryDirectory directory;
+  test::TinyModel model = plain_llama();
+  std::mt19937 random(8);
+  for (auto& [name, tensor] : model.tensors) {
+    if (name.find("norm") == std::string::npos) continue;
+    for (float& gain : tensor.values) gain = 0.5F + static_cast<float>(random() % 1000) / 1000.0F;
+  }
+  const fs::path original = model.write(directory / "model");
+  ConvertOptions options;
+  options.recipe = recipe_for_scheme("f32");
+  options.recipe.fold_norms = false;
+  options.recipe.float_type = DType::kBF16;
+  convert(original, directory / "out", options);
+  CHECK(distance(logits_of(directory / "out"), logits_of(original)) <= 1e-6);
+  const test::TinyModel converted = test::read_model(directory / "out");
+  std::size_t changed = 0;
+  for (const auto& [name, tensor] : converted.tensors) {
+    if (name.find("layernorm") == std::string::npos) continue;
+    for (std::size_t i = 0; i < tensor.values.size(); ++i) {
+      std::uint32_t bits = 0;
+      std::memcpy(&bits, &tensor.values[i], sizeof(bits));
+      CHECK((bits & 0xFFFFU) == 0);
+      changed += tensor.values[i] != model.tensors.at(name).values[i] ? 1 : 0;
+    }
+  }
+  CHECK(changed > 100);
+}
+
+TEST_CASE("what such a checkpoint cannot hold is refused before anything is written") {
+  const TemporaryDirectory directory;
+  const fs::path model = plain_llama().write(directory / "model");
+  const auto refusal = [&](const fs::path& source, const ConvertOptions& options) {
+    return error_message([&] { convert(source, directory / "out", options); });
+  };
+  CHECK(refusal(model, options_for(OutputFormat::kCompressedTensors, "w4a8")) ==
+        Contains("choose w4a16, w8a16 or w8a8"));
+  CHECK(refusal(model, options_for(OutputFormat::kAwq, "w8a16")) == Contains("choose w4a16"));
+  CHECK(refusal(model, options_for(OutputFormat::kGptq, "w8a8")) == Contains("keeps activations in 16 bits"));
+  CHECK(refusal(test::golden_model("gpt2"), options_for(OutputFormat::kGptq, "w4a16")) == Contains("gpt2"));
+  CHECK(refusal(test::golden_model("llama.gguf"), options_for(OutputFormat::kGptq, "w4a16")) ==
+        Contains("Hugging Face directory"));
+  ConvertOptions sized = options_for(OutputFormat::kAwq, "w4a16");
+  sized.recipe.target_bytes = 1'000'000;
+  CHECK(refusal(model, sized) == Contains("takes no target size"));
+  ConvertOptions prefixed = options_for(OutputFormat::kGptq, "w4a16");
+  prefixed.recipe.prefix.tokens = std::vector<int>{1};
+  CHECK(refusal(model, prefixed) == Contains("cannot hold tokens"));
+  CHECK(!fs::exists(directory / "out"));
+}
+
+}  // namespace
+}  // namespace ballast::quant
