@@ -1,5 +1,7 @@
 #include "quant/conversion/natural_size.h"
 
+#include <algorithm>
+#include <cstdint>
 #include <vector>
 
 #include "quant/conversion/conversion_inputs.h"
@@ -7,14 +9,34 @@
 
 namespace ballast::quant {
 
+namespace {
+
+/// The plan with the formats of these bits that a search may choose.
+std::vector<ModulePlan> with_small_scales(std::vector<ModulePlan> plan, const ModelFormat& format) {
+  for (ModulePlan& module : plan) {
+    ModulePlan other = module;
+    other.format.scale_bits = 8;
+    if (module.free_format && format.holds(other)) module = other;
+  }
+  return plan;
+}
+
+}  // namespace
+
 ConvertOptions with_size(const std::filesystem::path& model, const ConvertOptions& options, const ModelFormat& format) {
   ConvertOptions sized = options;
   if (options.recipe.target_bytes != Recipe::kNaturalSize) return sized;
   sized.recipe.target_bytes = 0;
   const ConversionInputs inputs(model, sized);
+  if (!inputs.source().spec().has_head) return sized;  // no predictions to weigh formats by
   const std::vector<ModulePlan> plan = plan_model(inputs.preparation(nullptr));
   check_plan(sized.recipe, plan, format);
   sized.recipe.target_bytes = format.file_bytes(plan);
+  // Small models are mostly headers, which scales of 8 bits and zero points make longer. With a size, which `inputs`
+  // see now, matrices are free that the scheme would keep in 16 bits.
+  const std::vector<ModulePlan> chosen = plan_model(inputs.preparation(nullptr));
+  sized.recipe.target_bytes = std::max({sized.recipe.target_bytes, format.file_bytes(with_small_scales(chosen, format)),
+                                        format.file_bytes(plan_limits(chosen, format).least)});
   return sized;
 }
 

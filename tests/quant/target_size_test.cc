@@ -5,12 +5,14 @@
 #include <filesystem>
 #include <map>
 #include <string>
+#include <utility>
 
 #include "ballast/calibrate.h"
 #include "ballast/convert.h"
 #include "described.h"
 #include "error_message.h"
 #include "file_bytes.h"
+#include "files/checkpoint.h"
 #include "model_logits.h"
 #include "temporary_directory.h"
 #include "tiny_model.h"
@@ -167,6 +169,31 @@ TEST_CASE("another recipe does not go on where the first was stopped") {
   convert(golden_model("llama3"), directory / "out", short_options("w8a8", 0));
   convert(golden_model("llama3"), directory / "fresh", short_options("w8a8", 0));
   CHECK(files_of(directory / "out") == files_of(directory / "fresh"));
+}
+
+TEST_CASE("without a size, small models keep the bits of their scheme") {
+  for (const char* golden : {"llama3", "glm", "qwen3", "mistral", "olmo2"}) {
+    CAPTURE(golden);
+    const TemporaryDirectory directory;
+    convert(golden_model(golden), directory / "out", short_options("w8a16", Recipe::kNaturalSize));
+    CHECK(distance(logits_of(directory / "out"), logits_of(golden_model(golden))) <= 0.05);
+  }
+}
+
+TEST_CASE("without a size a model that predicts nothing keeps the scheme's formats, others choose theirs") {
+  for (const bool chosen : {false, true}) {
+    CAPTURE(chosen);
+    const TemporaryDirectory directory;
+    test::TinyModel model = test::read_model(golden_model("embedding_gemma"));
+    if (!chosen) model.config["architectures"] = {"Gemma3TextModel"};
+    const fs::path original = model.write(directory / "model");
+    convert(original, directory / "out", short_options("w8a16", Recipe::kNaturalSize));
+    const auto checkpoint = files::open_checkpoint(directory / "out");
+    for (const auto& [name, format] : checkpoint->config()["quantization_config"]["tensors"].items()) {
+      CAPTURE(name);
+      CHECK(format.get<std::string>().ends_with("-s8") == chosen);
+    }
+  }
 }
 
 }  // namespace
