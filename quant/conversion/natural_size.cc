@@ -4,7 +4,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "quant/conversion/conversion_inputs.h"
+#include "model/source/model_source.h"
+#include "quant/prepared_blocks.h"
 #include "quant/search/candidates.h"
 
 namespace ballast::quant {
@@ -27,14 +28,15 @@ ConvertOptions with_size(const std::filesystem::path& model, const ConvertOption
   ConvertOptions sized = options;
   if (options.recipe.target_bytes != Recipe::kNaturalSize) return sized;
   sized.recipe.target_bytes = 0;
-  const ConversionInputs inputs(model, sized);
-  if (!inputs.source().spec().has_head) return sized;  // no predictions to weigh formats by
-  const std::vector<ModulePlan> plan = plan_model(inputs.preparation(nullptr));
+  const model::ModelSource source(model);
+  // Formats are weighed by predictions; what is quantized already is refused by who converts.
+  if (!source.spec().has_head || source.quantization()) return sized;
+  const std::vector<ModulePlan> plan = plan_model({.source = source, .recipe = sized.recipe});
   check_plan(sized.recipe, plan, format);
   sized.recipe.target_bytes = format.file_bytes(plan);
-  // Small models are mostly headers, which scales of 8 bits and zero points make longer. With a size, which `inputs`
-  // see now, matrices are free that the scheme would keep in 16 bits.
-  const std::vector<ModulePlan> chosen = plan_model(inputs.preparation(nullptr));
+  // Small models are mostly headers, which scales of 8 bits and zero points make longer. With a size, matrices are free
+  // that the scheme would keep in 16 bits.
+  const std::vector<ModulePlan> chosen = plan_model({.source = source, .recipe = sized.recipe});
   sized.recipe.target_bytes = std::max({sized.recipe.target_bytes, format.file_bytes(with_small_scales(chosen, format)),
                                         format.file_bytes(plan_limits(chosen, format).least)});
   return sized;

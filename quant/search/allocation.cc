@@ -5,6 +5,7 @@
 #include <limits>
 #include <numeric>
 #include <set>
+#include <span>
 
 #include "ballast/error.h"
 
@@ -49,45 +50,24 @@ void total(const InputChoice& input, Choice& choice) {
   }
 }
 
-// Among the options of one group size the cheapest at a price per byte.
-std::size_t cheapest(const MatrixChoice& matrix, std::size_t group_size, const std::vector<std::int32_t>& outliers,
-                     double lambda) {
-  std::size_t best = matrix.options.size();
+// Among the options of one group size the cheapest at a price per byte, the same for all of the matrices.
+std::size_t cheapest(std::span<const MatrixChoice> matrices, std::size_t group_size,
+                     const std::vector<std::int32_t>& outliers, double lambda) {
+  const std::vector<FormatOption>& options = matrices.front().options;
+  std::size_t best = options.size();
   double best_total = std::numeric_limits<double>::infinity();
-  for (std::size_t i = 0; i < matrix.options.size(); ++i) {
-    const FormatOption& option = matrix.options[i];
-    if (option.format.group_size != group_size) continue;
-    const double sum = cost_of(matrix, option, outliers) + lambda * static_cast<double>(option.bytes);
+  for (std::size_t i = 0; i < options.size(); ++i) {
+    if (options[i].format.group_size != group_size) continue;
+    double sum = 0;
+    for (const MatrixChoice& matrix : matrices) {
+      sum += cost_of(matrix, matrix.options[i], outliers) + lambda * static_cast<double>(matrix.options[i].bytes);
+    }
     if (sum < best_total) {
       best_total = sum;
       best = i;
     }
   }
   return best;
-}
-
-/// The cheapest of each matrix or, where these are tied, of all together.
-std::vector<std::size_t> cheapest(const InputChoice& input, std::size_t group_size,
-                                  const std::vector<std::int32_t>& outliers, double lambda) {
-  std::vector<std::size_t> options;
-  if (!input.tied) {
-    for (const MatrixChoice& matrix : input.matrices) options.push_back(cheapest(matrix, group_size, outliers, lambda));
-    return options;
-  }
-  MatrixChoice all = input.matrices.front();
-  all.outlier_gains.clear();
-  for (std::size_t i = 0; i < all.options.size(); ++i) {
-    all.options[i].activation_cost = 0;
-    for (const MatrixChoice& matrix : input.matrices) {
-      const FormatOption& option = matrix.options[i];
-      all.options[i].activation_cost += cost_of(matrix, option, outliers);
-      if (&matrix != &input.matrices.front()) all.options[i].bytes += option.bytes;
-    }
-    all.options[i].cost = 0;  // all costs are in the other one
-    all.options[i].column_costs.assign(input.cols, 0);
-  }
-  options.assign(input.matrices.size(), cheapest(all, group_size, {}, lambda));
-  return options;
 }
 
 // The columns that are worth their bytes at this price.
@@ -126,7 +106,12 @@ Choice choose(const InputChoice& input, double lambda) {
   for (const std::size_t group_size : group_sizes) {
     Choice choice;
     for (int round = 0; round < kRounds; ++round) {
-      choice.options = cheapest(input, group_size, choice.outliers, lambda);
+      choice.options.clear();
+      const std::size_t together = input.tied ? input.matrices.size() : 1;
+      for (std::size_t m = 0; m < input.matrices.size(); m += together) {
+        const auto matrices = std::span(input.matrices).subspan(m, together);
+        choice.options.insert(choice.options.end(), together, cheapest(matrices, group_size, choice.outliers, lambda));
+      }
       choice.outliers = columns_worth_cost(input, choice.options, lambda);
     }
     total(input, choice);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <string>
+#include <vector>
 
 #include "ballast/error.h"
 #include "quant/write/ballast_format.h"
@@ -32,11 +33,17 @@ std::string_view output_format_name(OutputFormat format) {
   return std::ranges::find(kOutputFormats, format, &OutputFormatName::format)->name;
 }
 
+std::vector<std::string> output_format_names() {
+  std::vector<std::string> names;
+  for (const OutputFormatName& format : kOutputFormats) names.emplace_back(format.name);
+  return names;
+}
+
 OutputFormat parse_output_format(std::string_view name) {
   const auto it = std::ranges::find(kOutputFormats, name, &OutputFormatName::name);
   if (it != kOutputFormats.end()) return it->format;
   std::string known;
-  for (const OutputFormatName& format : kOutputFormats) known += (known.empty() ? "" : ", ") + std::string(format.name);
+  for (const std::string& format : output_format_names()) known += (known.empty() ? "" : ", ") + format;
   throw Error("output format '" + std::string(name) + "'", "unknown; there are " + known);
 }
 

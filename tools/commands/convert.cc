@@ -177,7 +177,7 @@ void add_convert(CLI::App& program, Action& action) {
       command->add_option("-o,--output", flags->output, "Directory to write; with --to gguf a file")->type_name("OUT");
   command->add_option("--to", flags->to, "Whose files to write, rounded to their own types")
       ->type_name("FORMAT")
-      ->check(CLI::IsMember({"ballast", "gguf", "compressed-tensors", "awq", "gptq"}).description(""))
+      ->check(CLI::IsMember(output_format_names()).description(""))
       ->capture_default_str();
   add_recipe_flags(*command, flags->recipe);
   command->add_option("--stats", flags->statistics, "What calibrate measured [a short calibration runs first]")

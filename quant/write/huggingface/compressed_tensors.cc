@@ -65,30 +65,6 @@ class CompressedTensorsLayout : public MatrixLayout {
             {module.name + ".weight_shape", DType::kI64, {2}}};
   }
 
-  std::vector<StoredPart> parts(const std::string& module, const model::QuantizedTensor& tensor,
-                                DType scale_type) const override {
-    const std::size_t groups = tensor.view().groups();
-    const auto rows = axis(tensor.rows);
-    StoredPart scales = {{module + ".weight_scale", scale_type, {rows, axis(groups)}},
-                         encode_floats(scales_of(tensor), scale_type)};
-    if (tensor.bits == 8 && groups == 1) {
-      std::vector<std::uint8_t> codes = codes_of(tensor);
-      for (std::uint8_t& code : codes) code ^= kSignOfByte;
-      return {{{module + ".weight", DType::kI8, {rows, axis(tensor.cols)}}, raw_bytes(codes)}, std::move(scales)};
-    }
-    const std::size_t words = row_words(tensor.cols, tensor.bits);
-    const std::size_t row_bytes = packed_row_bytes(tensor.cols, tensor.bits);
-    std::vector<std::byte> packed(tensor.rows * words * kWordBytes);
-    for (std::size_t r = 0; r < tensor.rows; ++r) {
-      std::ranges::copy(std::as_bytes(std::span(tensor.codes).subspan(r * row_bytes, row_bytes)),
-                        packed.begin() + static_cast<std::ptrdiff_t>(r * words * kWordBytes));
-    }
-    const std::vector<std::int64_t> shape = {rows, axis(tensor.cols)};
-    return {{{module + ".weight_packed", DType::kI32, {rows, axis(words)}}, std::move(packed)},
-            std::move(scales),
-            {{module + ".weight_shape", DType::kI64, {2}}, raw_bytes(shape)}};
-  }
-
   json configuration(std::span<const ModulePlan> model, bool int8_activations) const override {
     std::map<std::pair<int, std::size_t>, std::vector<std::string>> modules;
     for (const ModulePlan* module : quantized_modules(model)) {
@@ -118,6 +94,26 @@ class CompressedTensorsLayout : public MatrixLayout {
             {"quantization_status", "compressed"},  {"config_groups", groups},
             {"ignore", plain_linears(model)},       {"kv_cache_scheme", nullptr},
             {"global_compression_ratio", nullptr}};
+  }
+
+ private:
+  std::vector<std::vector<std::byte>> contents(const ModulePlan& module, const model::QuantizedTensor& tensor,
+                                               DType scale_type) const override {
+    std::vector<std::byte> scales = encode_floats(scales_of(tensor), scale_type);
+    if (is_unpacked(module.format)) {
+      std::vector<std::uint8_t> codes = codes_of(tensor);
+      for (std::uint8_t& code : codes) code ^= kSignOfByte;
+      return {raw_bytes(codes), std::move(scales)};
+    }
+    const std::size_t stored_row_bytes = row_words(tensor.cols, tensor.bits) * kWordBytes;
+    const std::size_t row_bytes = packed_row_bytes(tensor.cols, tensor.bits);
+    std::vector<std::byte> packed(tensor.rows * stored_row_bytes);
+    for (std::size_t r = 0; r < tensor.rows; ++r) {
+      std::ranges::copy(std::as_bytes(std::span(tensor.codes).subspan(r * row_bytes, row_bytes)),
+                        packed.begin() + static_cast<std::ptrdiff_t>(r * stored_row_bytes));
+    }
+    const std::vector<std::int64_t> shape = {axis(tensor.rows), axis(tensor.cols)};
+    return {std::move(packed), std::move(scales), raw_bytes(shape)};
   }
 };
 

@@ -79,7 +79,7 @@ class HuggingfaceWriter : public ModelWriter {
     const model::Role role = module.plan.id.role;
     if (module.quantized) {
       const auto& tensor = std::get<model::QuantizedTensor>(*module.quantized);
-      for (const StoredPart& part : layout_->parts(name, tensor, float_type_)) {
+      for (const StoredPart& part : layout_->parts(module.plan, tensor, float_type_)) {
         tensors_.write(part.plan.name, part.plan.dtype, part.bytes);
       }
     } else {

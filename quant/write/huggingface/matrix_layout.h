@@ -45,11 +45,17 @@ class MatrixLayout {
 
   /// The tensors of a matrix but for its bias; `scale_type` is that of scales.
   virtual std::vector<files::TensorPlan> tensors(const ModulePlan& module, DType scale_type) const = 0;
-  virtual std::vector<StoredPart> parts(const std::string& module, const model::QuantizedTensor& tensor,
-                                        DType scale_type) const = 0;
+
+  /// The same with what they hold.
+  std::vector<StoredPart> parts(const ModulePlan& module, const model::QuantizedTensor& tensor, DType scale_type) const;
 
   /// `quantization_config` of a model with these modules. Throws Error where it cannot say theirs.
   virtual nlohmann::json configuration(std::span<const ModulePlan> model, bool int8_activations) const = 0;
+
+ private:
+  /// Of each of tensors().
+  virtual std::vector<std::vector<std::byte>> contents(const ModulePlan& module, const model::QuantizedTensor& tensor,
+                                                       DType scale_type) const = 0;
 };
 
 std::unique_ptr<MatrixLayout> make_compressed_tensors_layout();

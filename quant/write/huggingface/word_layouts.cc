@@ -64,34 +64,24 @@ class WordLayout : public MatrixLayout {
     return tensors;
   }
 
-  std::vector<StoredPart> parts(const std::string& module, const model::QuantizedTensor& tensor,
-                                DType scale_type) const override {
+ private:
+  std::vector<std::vector<std::byte>> contents(const ModulePlan& /*module*/, const model::QuantizedTensor& tensor,
+                                               DType scale_type) const override {
     const auto bits = static_cast<std::size_t>(tensor.bits);
     const std::size_t groups = tensor.view().groups();
-    ModulePlan plan;
-    plan.name = module;
-    plan.rows = tensor.rows;
-    plan.cols = tensor.cols;
-    plan.format = {.bits = tensor.bits, .group_size = tensor.group_size};
     const std::vector<std::uint8_t> codes = transposed<std::uint8_t>(codes_of(tensor), tensor.rows, tensor.cols);
     const std::vector<std::uint8_t> zeros = transposed<std::uint8_t>(zeros_of(tensor), tensor.rows, groups);
     const std::vector<float> scales = transposed<float>(scales_of(tensor), tensor.rows, groups);
     std::vector<std::vector<std::byte>> bytes = {raw_bytes(packed_codes(codes, tensor.rows, bits)),
                                                  raw_bytes(packed_zeros(zeros, bits)),
                                                  encode_floats(scales, scale_type)};
-    if (names_groups()) {
-      std::vector<std::int32_t> group_of(tensor.cols);
-      for (std::size_t c = 0; c < tensor.cols; ++c) group_of[c] = static_cast<std::int32_t>(c / tensor.group_size);
-      bytes.push_back(raw_bytes(group_of));
-    }
-    std::vector<StoredPart> parts;
-    for (const TensorPlan& tensor_plan : tensors(plan, scale_type)) {
-      parts.push_back({tensor_plan, std::move(bytes[parts.size()])});
-    }
-    return parts;
+    if (!names_groups()) return bytes;
+    std::vector<std::int32_t> group_of(tensor.cols);
+    for (std::size_t c = 0; c < tensor.cols; ++c) group_of[c] = static_cast<std::int32_t>(c / tensor.group_size);
+    bytes.push_back(raw_bytes(group_of));
+    return bytes;
   }
 
- private:
   virtual bool names_groups() const = 0;  ///< of columns
   virtual Shape code_shape(std::size_t rows, std::size_t cols, std::size_t count) const = 0;
   virtual std::vector<std::uint32_t> packed_codes(std::span<const std::uint8_t> codes, std::size_t rows,

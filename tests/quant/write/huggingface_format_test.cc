@@ -52,7 +52,7 @@ std::vector<Layout> layouts() {
   std::vector<Layout> all;
   all.push_back({OutputFormat::kCompressedTensors,
                  make_compressed_tensors_layout(),
-                 {symmetric(4, 32), symmetric(5, 64), symmetric(6, 128), symmetric(8, 32)}});
+                 {symmetric(4, 32), symmetric(5, 64), symmetric(6, 128), symmetric(8, 32), symmetric(8, kCols)}});
   all.push_back({OutputFormat::kCompressedTensors, make_compressed_tensors_layout(), {symmetric(8, 0)}, true});
   all.push_back({OutputFormat::kGptq, make_gptq_layout(), {symmetric(4, 32), symmetric(4, 128), symmetric(8, 64)}});
   all.push_back(
@@ -87,7 +87,7 @@ TEST_CASE("matrices are read back to the last bit, in the tensors that were plan
         const TemporaryDirectory directory;
         files::SafetensorsWriter writer(directory.path(), planned, {});
         std::size_t next = 0;
-        for (const StoredPart& part : layout.layout->parts(kModule, tensor, type)) {
+        for (const StoredPart& part : layout.layout->parts(plan, tensor, type)) {
           CHECK(part.plan.name == planned[next].name);
           CHECK(part.plan.dtype == planned[next].dtype);
           CHECK(part.plan.shape == planned[next++].shape);

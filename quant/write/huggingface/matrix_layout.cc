@@ -1,0 +1,17 @@
+#include "quant/write/huggingface/matrix_layout.h"
+
+#include <utility>
+
+namespace ballast::quant {
+
+std::vector<StoredPart> MatrixLayout::parts(const ModulePlan& module, const model::QuantizedTensor& tensor,
+                                            DType scale_type) const {
+  std::vector<std::vector<std::byte>> bytes = contents(module, tensor, scale_type);
+  std::vector<StoredPart> parts;
+  for (files::TensorPlan& plan : tensors(module, scale_type)) {
+    parts.push_back({std::move(plan), std::move(bytes[parts.size()])});
+  }
+  return parts;
+}
+
+}  // namespace ballast::quant
