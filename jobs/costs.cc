@@ -9,7 +9,7 @@
 
 namespace ballast::jobs {
 
-double multiply_adds_per_second(std::size_t m) {
+double multiply_adds_per_second(std::size_t m, bool in_bf16) {
   constexpr std::size_t kSize = 1024;
   constexpr auto kEnough = std::chrono::milliseconds(150);
   const std::vector<float> source(m * kSize, 0.5F);
@@ -17,12 +17,19 @@ double multiply_adds_per_second(std::size_t m) {
   std::vector<float> product(m * kSize);
   const kernels::FloatMatrix matrix{weights.data(), kernels::FloatType::kF16, kSize, kSize};
   const kernels::FloatOutput output[] = {{.matrix = &matrix, .dst = product.data(), .stride = kSize}};
-  kernels::matmul(output, source.data(), m);  // starts the threads
+  const auto multiply = [&] {
+    if (in_bf16) {
+      kernels::matmul_bf16(output, source.data(), m);
+    } else {
+      kernels::matmul(output, source.data(), m);
+    }
+  };
+  multiply();  // starts the threads
   const auto begin = std::chrono::steady_clock::now();
   std::chrono::duration<double> taken{};
   double done = 0;
   do {
-    kernels::matmul(output, source.data(), m);
+    multiply();
     done += static_cast<double>(m) * kSize * kSize;
     taken = std::chrono::steady_clock::now() - begin;
   } while (taken < kEnough);

@@ -10,8 +10,9 @@
 
 namespace ballast::jobs {
 
-/// Multiply-adds per second of float products of `m` rows on all threads, measured in a fraction of a second.
-double multiply_adds_per_second(std::size_t m);
+/// Multiply-adds per second of float products of `m` rows on all threads, measured in a fraction of a second;
+/// `in_bf16`: of matmul_bf16, which needs kernels::multiplies_bf16().
+double multiply_adds_per_second(std::size_t m, bool in_bf16 = false);
 
 /// One block's share of a forward pass.
 struct BlockCosts {

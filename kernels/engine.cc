@@ -137,7 +137,7 @@ std::vector<EngineChoice> engine_choices() {
 }
 
 void use_bf16_products(bool use) {
-  if (use && onednn_for(FloatType::kBF16) == nullptr) {
+  if (use && !kernels::multiplies_bf16()) {
     throw Error("BF16 products", kernels::onednn_engine() == nullptr
                                      ? "are oneDNN's, which this program was built without"
                                      : "need a processor with AVX512-BF16 or AMX");
@@ -150,6 +150,10 @@ bool bf16_products() {
 }
 
 namespace kernels {
+
+bool multiplies_bf16() {
+  return onednn_for(FloatType::kBF16) != nullptr;
+}
 
 const Engine* engine_of_floats(std::size_t m) {
   return takes_onednn(choice_for(m)) ? onednn_engine() : nullptr;

@@ -44,6 +44,9 @@ inline constexpr double kSpeedWorthACopy = 1.06;
 /// oneDNN; null where it is not built in.
 const Engine* onednn_engine();
 
+/// Whether there is matmul_bf16().
+bool multiplies_bf16();
+
 /// Who multiplies `m` tokens in F32; null: ballast's own tiles.
 const Engine* engine_of_floats(std::size_t m);
 

@@ -75,7 +75,7 @@ class ProductBatch {
 
   void run_floats() {
     const auto products = std::span(float_products_).first(floats_);
-    if (bf16_products()) {
+    if (bf16_ || bf16_products()) {
       kernels::matmul_bf16(products, rows_.all(m_), m_);
     } else {
       kernels::matmul(products, rows_.all(m_), m_);
@@ -83,8 +83,10 @@ class ProductBatch {
   }
 
   void add_float(const LinearOutput& output) {
-    if (floats_ == kMost) run();
-    float_products_[floats_++] = {.matrix = &std::get<FloatMatrixHolder>(output.linear->weights).matrix,
+    const auto& weights = std::get<FloatMatrixHolder>(output.linear->weights);
+    if (floats_ == kMost || weights.bf16_products != bf16_) run();
+    bf16_ = weights.bf16_products;
+    float_products_[floats_++] = {.matrix = &weights.matrix,
                                   .bias = bias_of(*output.linear),
                                   .dst = output.dst,
                                   .stride = output.stride,
@@ -108,6 +110,7 @@ class ProductBatch {
   const kernels::ActivationFormat* format_ = nullptr;  ///< in which activations_ holds the rows, or null
   std::array<kernels::FloatOutput, kMost> float_products_{};
   std::array<kernels::QuantizedOutput, kMost> quantized_products_{};
+  bool bf16_ = false;  ///< the floats are
   std::size_t floats_ = 0;
   std::size_t quantized_ = 0;
 };

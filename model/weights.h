@@ -26,6 +26,7 @@ struct FloatMatrixHolder {
   std::vector<float> owned;
   std::vector<std::byte> copied;  ///< of the file, in the matrix's type
   std::optional<kernels::FloatPanels> panels;
+  bool bf16_products = false;  ///< it and what it reads are rounded to BF16: kernels::multiplies_bf16()
 };
 
 /// y = W x + b, in whatever form W is stored.

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/engine.h"
 #include "kernels/parallel.h"
 
 namespace ballast::quant {
@@ -72,6 +73,12 @@ ActivationRounding fine_rounding(const WorkingLinear& /*linear*/) {
   return {};
 }
 
+ActivationRoundings rounding_over_tokens(std::size_t tokens) {
+  constexpr std::size_t kMany = 2048;
+  const bool bf16 = tokens >= kMany && kernels::multiplies_bf16();
+  return [bf16](const WorkingLinear&) -> ActivationRounding { return {.bf16_products = bf16}; };
+}
+
 model::Linear runnable_linear(const WorkingLinear& linear, const ActivationRounding& activations) {
   model::Linear result;
   result.name = linear.name;
@@ -87,6 +94,7 @@ model::Linear runnable_linear(const WorkingLinear& linear, const ActivationRound
                      .type = kernels::FloatType::kF32,
                      .rows = linear.rows,
                      .cols = linear.cols};
+    holder.bf16_products = activations.bf16_products;
     result.weights = std::move(holder);
   }
   return result;

@@ -12,10 +12,11 @@
 
 namespace ballast::quant {
 
-/// How a quantized matrix wants its input.
+/// How a matrix wants its input.
 struct ActivationRounding {
-  int bits = 16;
+  int bits = 16;  ///< where it is quantized
   bool scale_per_group = true;
+  bool bf16_products = false;  ///< where it is not
 };
 
 /// What one matrix computes: quantized when it is, as it will be read back, else in F32. A matrix in F32 is a view.
@@ -29,6 +30,10 @@ ActivationRoundings activation_roundings(const Recipe& recipe);
 
 /// 16 bits for all.
 ActivationRounding fine_rounding(const WorkingLinear& linear);
+
+/// For what is measured over so many tokens: where single errors do not show, floats are multiplied in BF16 if the
+/// processor does that.
+ActivationRoundings rounding_over_tokens(std::size_t tokens);
 
 /// The parts of `block`, which must outlive what is made of them. `spec` is the one after the passes so far.
 model::BlockParts runnable_parts(const WorkingBlock& block, const ModelSpec& spec,

@@ -54,7 +54,7 @@ struct FloatOutput {
 /// threads.
 void matmul(std::span<const FloatOutput> outputs, const float* src, std::size_t m);
 
-/// The same with both sides rounded to BF16. Needs an engine that supports it (bf16_products() in ballast/processor.h).
+/// The same with both sides rounded to BF16. Needs multiplies_bf16() (kernels/engine.h).
 void matmul_bf16(std::span<const FloatOutput> outputs, const float* src, std::size_t m);
 
 /// `count` values to F32 and back; to 16 bits ties round to even. Single-threaded.

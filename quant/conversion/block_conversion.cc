@@ -91,7 +91,9 @@ void BlockConversion::round(WorkingBlock& block, std::size_t index) {
     return;
   }
   const std::size_t layer = index - 1;
-  stream_.measure(model::assemble_block(spec(), layer, parts()), layer, inputs_.sharing(), SampleStream::Then::kStay,
+  const ActivationRoundings measured = rounding_over_tokens(inputs_.samples().ids.size());
+  stream_.measure(model::assemble_block(spec(), layer, runnable_parts(block, spec(), measured)), layer,
+                  inputs_.sharing(), SampleStream::Then::kStay,
                   {.each_expert = true, .shrink = inputs_.recipe().shrink_experts}, block);
   count_experts(block);
   quantize(block, rounding);

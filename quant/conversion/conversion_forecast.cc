@@ -7,9 +7,11 @@
 #include "jobs/costs.h"
 #include "jobs/memory.h"
 #include "jobs/plan.h"
+#include "kernels/engine.h"
 #include "kernels/parallel.h"
 #include "model/block_structure.h"
 #include "quant/search/output_error.h"
+#include "quant/search/sensitivity.h"
 
 namespace ballast::quant {
 
@@ -24,8 +26,8 @@ constexpr double kLoadAndStore = 2.5e-8;  // decoding, passes, packing, checksum
 constexpr double kBesidesProducts = 1.3;
 // Quantized blocks over those in floating point.
 constexpr double kQuantizedPass = 0.7;
-// LAPACK on one core, in multiply-adds of F64 over those of F32 that a core does in products.
-constexpr double kFactorShare = 0.35;
+// Factorizations over plain products, in multiply-adds per second: what lies on the diagonal is one thread's.
+constexpr double kFactorShare = 0.5;
 
 /// Sums over the matrices of all blocks.
 struct BlockWork {
@@ -61,8 +63,8 @@ BlockWork block_work(const ModelSpec& spec, std::size_t length) {
       work.moments += 0.6 * cols * cols;  // a little more than half of them: they are symmetric
       work.factors += cols * cols * cols / 3;
       moment_bytes += static_cast<std::uint64_t>(cols * cols) * sizeof(float);
-      // The matrix that is factorized in F64, and what comes of it.
-      work.factor_bytes = std::max(work.factor_bytes, static_cast<std::uint64_t>(cols * cols) * 12);
+      // The matrix that is factorized, and what comes of it.
+      work.factor_bytes = std::max(work.factor_bytes, static_cast<std::uint64_t>(cols * cols) * 8);
       const auto experts = static_cast<double>(experts_beside_router(spec, layer, input));
       if (experts > 0) {
         work.experts = true;
@@ -93,27 +95,31 @@ BlockWork block_work(const ModelSpec& spec, std::size_t length) {
 double seconds_of(const ModelSpec& spec, const BlockWork& block, const ConversionWork& work, double tokens,
                   std::size_t length, std::size_t ranks) {
   const double speed = jobs::multiply_adds_per_second(calib::kBatchTokens);
+  // Of what is only measured.
+  const bool in_bf16 = kernels::multiplies_bf16();
+  const double quick = in_bf16 ? jobs::multiply_adds_per_second(calib::kBatchTokens, in_bf16) : speed;
   const auto threads = static_cast<double>(kernels::available_threads());
   const double head = static_cast<double>(spec.vocab_size) * static_cast<double>(spec.hidden_size);
   const double layers = static_cast<double>(spec.layers.size());
-  const double pass = tokens * block.products * kBesidesProducts / speed;
-  const double measuring = tokens * block.moments / speed + block.factors / (speed / threads * kFactorShare);
+  const double pass = tokens * block.products * kBesidesProducts;
+  const double measuring = (pass + tokens * block.moments) / quick;
+  const double factors = block.factors / (speed * kFactorShare);
   double seconds = (block.weights + head) * kLoadAndStore / threads;
   // Beside INT8 activations by two sizes of channels.
   if (work.smooths) seconds += block.weights * kSmoothSearch * (work.int8_activations ? 2 : 1) / threads;
   if (work.rounds_with_samples) {
-    seconds += pass * (1 + kQuantizedPass) + measuring + block.compensation / speed +
+    seconds += measuring + pass * kQuantizedPass / speed + factors + block.compensation / speed +
                (block.weights + head) * kGridSearch / threads;
   }
   if (work.chooses_formats) {
-    const double probes = block.matrices / static_cast<double>(ranks);
-    const double probe_tokens = static_cast<double>(work.probe_samples * length);
-    seconds += (block.weights + head) * kLoadAndStore / threads + pass + measuring;
+    seconds += (block.weights + head) * kLoadAndStore / threads + measuring + 0.5 * factors;
     seconds += block.sampled_weights * kCandidates * kGridSearch / threads;
-    // Each probe passes its block and those after it: half of all, on average. Its error takes a product more.
-    seconds += probe_tokens * block.products / layers * kBesidesProducts * (0.5 * layers + 1.5) * probes / speed;
-    seconds += 2 * block.compensation / speed;
-    seconds += 0.5 * probe_tokens * head * probes / speed;
+    // Each probe passes its block; of the groups of blocks, each passes those after it: half of all, on average.
+    const double groups = std::min(layers, static_cast<double>(kMostGroups));
+    const double passes = (block.matrices / layers + 0.5 * groups) / static_cast<double>(ranks) + 1;
+    const double probe_tokens = static_cast<double>(work.probe_samples * length);
+    seconds += probe_tokens * block.products * kBesidesProducts * passes / speed;
+    seconds += 0.5 * probe_tokens * head * (groups + 2) / static_cast<double>(ranks) / speed;
   }
   return seconds;
 }
@@ -132,8 +138,8 @@ std::uint64_t memory_of(const ModelSpec& spec, const BlockWork& block, const Con
   if (block.experts) memory += samples * stream;  // what the router reads
   std::uint64_t choosing = 0;
   if (work.chooses_formats) {
-    const auto probes = static_cast<std::uint64_t>(block.matrices) / ranks + 2;
-    choosing = embedding + probes * work.probe_samples * stream;
+    const std::uint64_t copies = std::min(spec.layers.size(), kMostGroups) / ranks + 4;
+    choosing = embedding + copies * work.probe_samples * stream;
   }
   // The embedding is loaded, rounded and gone before the first block, unless formats are being chosen.
   return jobs::resident_memory() + std::max(memory + choosing, 3 * embedding);

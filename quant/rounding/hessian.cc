@@ -6,8 +6,9 @@
 #include <string>
 
 #include "ballast/error.h"
+#include "kernels/engine.h"
 #include "kernels/matrix/float_matrix.h"
-#include "quant/rounding/lapack.h"
+#include "quant/rounding/cholesky.h"
 
 namespace ballast::quant {
 
@@ -15,6 +16,9 @@ namespace {
 
 // Of the symmetric sums only rows' parts up to the diagonal are computed, in bands of this many rows.
 constexpr std::size_t kBand = 256;
+
+// Errors of single products do not show in sums over so many tokens and more.
+constexpr std::size_t kManyRows = 256;
 
 /// dst [cols][rows] = src^T, each row of src multiplied with its weight, if there are any.
 void transpose(const float* src, std::size_t rows, std::size_t cols, std::span<const float> weights,
@@ -39,6 +43,7 @@ void HessianSum::add(const float* inputs, std::size_t rows, std::span<const floa
   if (rows == 0) return;
   rows_ += rows;
   transpose(inputs, rows, cols_, weights, transposed_);
+  const bool in_bf16 = rows >= kManyRows && kernels::multiplies_bf16();
   const std::span<float> sums = sum_.shard();
   for (std::size_t first = 0; first < cols_; first += kBand) {
     const std::size_t end = std::min(cols_, first + kBand);
@@ -46,7 +51,12 @@ void HessianSum::add(const float* inputs, std::size_t rows, std::span<const floa
         .data = transposed_.data(), .type = kernels::FloatType::kF32, .rows = end, .cols = rows};
     const kernels::FloatOutput output = {
         .matrix = &left, .dst = sums.data() + first * cols_, .stride = cols_, .accumulate = true};
-    kernels::matmul({&output, 1}, transposed_.data() + first * rows, end - first);
+    const float* right = transposed_.data() + first * rows;
+    if (in_bf16) {
+      kernels::matmul_bf16({&output, 1}, right, end - first);
+    } else {
+      kernels::matmul({&output, 1}, right, end - first);
+    }
   }
 }
 
@@ -60,58 +70,88 @@ Hessian HessianSum::finish(Ranks& ranks) {
   return moments;
 }
 
-InverseCholesky factorize(const Hessian& moments, std::span<const std::int32_t> outlier_columns, double damping) {
-  const std::size_t n = moments.cols;
-  const std::vector<float>& values = moments.values;
-  InverseCholesky factor;
-  factor.cols = n;
-  std::vector<std::uint8_t> is_outlier(n);
-  for (const std::int32_t column : outlier_columns) is_outlier[static_cast<std::size_t>(column)] = 1;
-  double trace = 0;
-  for (std::size_t c = 0; c < n; ++c) trace += double{values[c * n + c]};
-  if (!std::isfinite(trace)) {
-    throw Error("calibration", "the second moments of an input of " + std::to_string(n) + " channels are not finite");
-  }
-  const double damp = trace > 0 ? damping * trace / static_cast<double>(n) : 1.0;
+namespace {
 
-  factor.order.resize(n);
-  std::iota(factor.order.begin(), factor.order.end(), 0);
+/// The columns in the order in which they are rounded. Outlier columns lose nothing, so they come last, where they can
+/// make up for the others.
+std::vector<std::int32_t> rounding_order(const Hessian& moments, std::span<const std::int32_t> outlier_columns) {
+  std::vector<std::uint8_t> is_outlier(moments.cols);
+  for (const std::int32_t column : outlier_columns) is_outlier[static_cast<std::size_t>(column)] = 1;
+  std::vector<std::int32_t> order(moments.cols);
+  std::iota(order.begin(), order.end(), 0);
   const auto energy = [&](std::int32_t column) {
     const auto c = static_cast<std::size_t>(column);
-    return values[c * n + c];
+    return moments.values[c * moments.cols + c];
   };
-  // Outlier columns lose nothing, so they come last, where they can make up for the others.
-  std::ranges::stable_sort(factor.order, [&](std::int32_t a, std::int32_t b) {
+  std::ranges::stable_sort(order, [&](std::int32_t a, std::int32_t b) {
     const bool a_outlier = is_outlier[static_cast<std::size_t>(a)] != 0;
     const bool b_outlier = is_outlier[static_cast<std::size_t>(b)] != 0;
     return a_outlier != b_outlier ? b_outlier : energy(a) > energy(b);
   });
+  return order;
+}
 
-  // H = U U^T with U upper is the Cholesky factorization of H in reversed order; R = U^-1.
-  std::vector<double> reversed(n * n);
+/// H, damped, in reversed order: its Cholesky factor is that of H = U U^T with U upper triangular.
+std::vector<float> reversed_moments(const Hessian& moments, std::span<const std::int32_t> order, double damping) {
+  const std::size_t n = moments.cols;
+  double trace = 0;
+  for (std::size_t c = 0; c < n; ++c) trace += double{moments.values[c * n + c]};
+  if (!std::isfinite(trace)) {
+    throw Error("calibration", "the second moments of an input of " + std::to_string(n) + " channels are not finite");
+  }
+  const double damp = trace > 0 ? damping * trace / static_cast<double>(n) : 1.0;
+  std::vector<float> reversed(n * n);
 #pragma omp parallel for
   for (std::size_t i = 0; i < n; ++i) {
-    const auto row = static_cast<std::size_t>(factor.order[n - 1 - i]);
+    const auto row = static_cast<std::size_t>(order[n - 1 - i]);
     for (std::size_t j = 0; j < n; ++j) {
-      const auto column = static_cast<std::size_t>(factor.order[n - 1 - j]);
-      reversed[i * n + j] = double{values[row * n + column]} + (i == j ? damp : 0.0);
+      const auto column = static_cast<std::size_t>(order[n - 1 - j]);
+      const double value = double{moments.values[row * n + column]} + (i == j ? damp : 0.0);
+      reversed[i * n + j] = static_cast<float>(value);
     }
   }
-  if (!invert_cholesky(reversed, n)) {
-    throw Error("calibration", "the second moments of an input of " + std::to_string(n) +
+  return reversed;
+}
+
+Cholesky factorize_reversed(const Hessian& moments, std::span<const std::int32_t> order, double damping) {
+  Cholesky factor(reversed_moments(moments, order, damping), moments.cols);
+  if (!factor.exists()) {
+    throw Error("calibration", "the second moments of an input of " + std::to_string(moments.cols) +
                                    " channels cannot be factorized: more damping is needed");
   }
+  return factor;
+}
+
+}  // namespace
+
+InverseCholesky factorize(const Hessian& moments, std::span<const std::int32_t> outlier_columns, double damping) {
+  const std::size_t n = moments.cols;
+  InverseCholesky factor;
+  factor.cols = n;
+  factor.order = rounding_order(moments, outlier_columns);
+  // R = U^-1, whose transpose in reversed order is the inverse of the factor in reversed order.
+  const std::vector<float> reversed = factorize_reversed(moments, factor.order, damping).inverse_transposed();
   factor.upper.resize(n * n);
   factor.importance.resize(n);
 #pragma omp parallel for
   for (std::size_t j = 0; j < n; ++j) {
-    for (std::size_t k = j; k < n; ++k) {
-      factor.upper[j * n + k] = static_cast<float>(reversed[(n - 1 - j) * n + (n - 1 - k)]);
-    }
+    for (std::size_t k = j; k < n; ++k) factor.upper[j * n + k] = reversed[(n - 1 - k) * n + (n - 1 - j)];
     const float diagonal = factor.upper[j * n + j];
     factor.importance[static_cast<std::size_t>(factor.order[j])] = 1 / (diagonal * diagonal);
   }
   return factor;
+}
+
+std::vector<float> column_importance(const Hessian& moments, double damping) {
+  const std::size_t n = moments.cols;
+  const std::vector<std::int32_t> order = rounding_order(moments, {});
+  const Cholesky factor = factorize_reversed(moments, order, damping);
+  std::vector<float> importance(n);
+  for (std::size_t j = 0; j < n; ++j) {
+    const float diagonal = factor.diagonal()[n - 1 - j];
+    importance[static_cast<std::size_t>(order[j])] = diagonal * diagonal;
+  }
+  return importance;
 }
 
 }  // namespace ballast::quant

@@ -56,6 +56,9 @@ inline constexpr double kDamping = 0.01;
 /// `damping` times the mean of the diagonal is added to it. `outlier_columns` keep 16 bits.
 InverseCholesky factorize(const Hessian& moments, std::span<const std::int32_t> outlier_columns, double damping);
 
+/// InverseCholesky::importance alone, without outliers; takes half the time.
+std::vector<float> column_importance(const Hessian& moments, double damping);
+
 }  // namespace ballast::quant
 
 #endif  // BALLAST_QUANT_ROUNDING_HESSIAN_H_

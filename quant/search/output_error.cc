@@ -1,6 +1,8 @@
 #include "quant/search/output_error.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstdint>
 #include <utility>
 
 #include "kernels/matrix/float_matrix.h"
@@ -9,6 +11,37 @@
 #include "quant/runnable_block.h"
 
 namespace ballast::quant {
+
+namespace {
+
+// The trace of E H E^T is the mean of what sums of E's rows with random signs give (Hutchinson 1989).
+constexpr std::size_t kErrorSums = 64;
+
+/// 1 or -1, the same for the same numbers: one bit of what MurmurHash3's finalizer makes of them.
+float random_sign(std::uint64_t sum, std::uint64_t row) {
+  std::uint64_t bits = (row + 1) * 0x9E3779B97F4A7C15ULL + sum * 0xD1B54A32D192ED03ULL;
+  bits = (bits ^ (bits >> 33U)) * 0xFF51AFD7ED558CCDULL;
+  bits = (bits ^ (bits >> 33U)) * 0xC4CEB9FE1A85EC53ULL;
+  return (bits >> 63U) == 0 ? 1.0F : -1.0F;
+}
+
+/// [sums][cols] of the rows: so many, weighed so that their squares add up to those of all rows; few rows as they are.
+std::vector<float> signed_sums(std::vector<float> rows, std::size_t count, std::size_t cols) {
+  if (count <= kErrorSums) return rows;
+  std::vector<float> sums(kErrorSums * cols);
+  const float share = 1 / std::sqrt(static_cast<float>(kErrorSums));
+#pragma omp parallel for
+  for (std::size_t sum = 0; sum < kErrorSums; ++sum) {
+    float* to = sums.data() + sum * cols;
+    for (std::size_t r = 0; r < count; ++r) {
+      const float factor = share * random_sign(sum, r);
+      for (std::size_t c = 0; c < cols; ++c) to[c] += factor * rows[r * cols + c];
+    }
+  }
+  return sums;
+}
+
+}  // namespace
 
 std::vector<double> column_errors(const WorkingLinear& linear, const WeightFormat& format,
                                   std::span<const float> importance) {
@@ -67,12 +100,13 @@ double output_error(const WorkingLinear& linear, const Hessian* moments, std::sp
     }
     return error;
   }
-  std::vector<float> products(difference.size());
+  const std::vector<float> sums = signed_sums(std::move(difference), linear.rows, linear.cols);
+  std::vector<float> products(sums.size());
   const kernels::FloatMatrix hessian = {
       .data = moments->values.data(), .type = kernels::FloatType::kF32, .rows = linear.cols, .cols = linear.cols};
   const kernels::FloatOutput output = {.matrix = &hessian, .dst = products.data(), .stride = linear.cols};
-  kernels::matmul({&output, 1}, difference.data(), linear.rows);
-  for (std::size_t i = 0; i < difference.size(); ++i) error += double{difference[i]} * double{products[i]};
+  kernels::matmul({&output, 1}, sums.data(), sums.size() / linear.cols);
+  for (std::size_t i = 0; i < sums.size(); ++i) error += double{sums[i]} * double{products[i]};
   return std::max(0.0, error);
 }
 

@@ -20,7 +20,8 @@ inline constexpr std::size_t kComparedRows = 96;
 std::vector<double> column_errors(const WorkingLinear& linear, const WeightFormat& format,
                                   std::span<const float> importance);
 
-/// Squared error of a rounded matrix's outputs over the tokens behind `moments`; without these (null), of its weights.
+/// Squared error of a rounded matrix's outputs over the tokens behind `moments`, to a few percent where it has many
+/// rows; without these (null), of its weights.
 double output_error(const WorkingLinear& linear, const Hessian* moments, std::span<const float> importance);
 
 /// What rounding a matrix's input to INT8 costs, with a scale per token and group: squared error of the output, summed

@@ -26,6 +26,29 @@ void round_to_probe(WorkingLinear& linear) {
       round_to_nearest(LinearValues(linear).all(), linear.rows, linear.cols, kProbeFormat, {}, linear.absmax);
 }
 
+/// to += changed - unchanged.
+void add_difference(std::vector<float>& to, const std::vector<float>& changed, const std::vector<float>& unchanged) {
+  for (std::size_t i = 0; i < to.size(); ++i) to[i] += changed[i] - unchanged[i];
+}
+
+/// The squares of what changes, over those of what was there: a sum over tokens of the later half of each sample, whose
+/// predictions are compared.
+double relative_error(const SampleRows& changed, const SampleRows& unchanged, std::size_t size,
+                      const SampleTokens& tokens) {
+  double error = 0;
+  for (std::size_t token = 0; token < unchanged.hidden.size() / size; ++token) {
+    if (token % tokens.length < tokens.prefix + (tokens.length - tokens.prefix) / 2) continue;
+    double difference = 0;
+    double whole = 0;
+    for (std::size_t i = token * size; i < (token + 1) * size; ++i) {
+      difference += std::pow(double{changed.hidden[i]} - double{unchanged.hidden[i]}, 2);
+      whole += std::pow(double{unchanged.hidden[i]}, 2);
+    }
+    if (whole > 0) error += difference / whole;
+  }
+  return error;
+}
+
 /// What an error in each channel costs when nothing was measured but single channels.
 std::vector<float> channel_importance(const WorkingInput& input, model::Role role, std::size_t cols) {
   std::vector<float> equal(cols, 1.0F);
@@ -48,7 +71,7 @@ SensitivityAnalysis::SensitivityAnalysis(const ModelSpec& spec, const SampleToke
       options_(options),
       samples_(spec, tokens.length, options.check_cancelled),
       base_(spec, tokens.length, options.check_cancelled),
-      streams_(spec, tokens.length, options.check_cancelled) {
+      copies_(spec, tokens.length, options.check_cancelled) {
   options_.probe_samples = std::min(options_.probe_samples, tokens.count());
 }
 
@@ -60,7 +83,7 @@ void SensitivityAnalysis::add_input(WorkingBlock& block, const WorkingInput& inp
   if (linears.empty()) return;
   const std::size_t cols = linears.front()->cols;
   std::vector<float> importance = input.moments != nullptr
-                                      ? factorize(*input.moments, {}, kDamping).importance
+                                      ? column_importance(*input.moments, kDamping)
                                       : channel_importance(input, linears.front()->part.role, cols);
   for (float& value : importance) value = static_cast<float>(double{value} * input.routed_share);
   InputChoice choice{.cols = cols, .matrices = {}, .tied = options_.format->ties_formats()};
@@ -71,7 +94,6 @@ void SensitivityAnalysis::add_input(WorkingBlock& block, const WorkingInput& inp
   for (WorkingLinear* linear : linears) {
     BlockProbe& block_probe = probes[linear->part.role];
     block_probe.linears.push_back(linear);
-    block_probe.probe.role = linear->part.role;
     block_probe.probe.matrices.emplace_back(choices_.size(), choice.matrices.size());
     round_to_probe(*linear);
     block_probe.probe.error += input.routed_share * output_error(*linear, input.moments.get(), importance);
@@ -109,13 +131,36 @@ void SensitivityAnalysis::add_options(const WorkingLinear& linear, const Working
   }
 }
 
-bool SensitivityAnalysis::begin_probe(BlockProbe& block_probe) {
-  probes_.push_back(std::move(block_probe.probe));
-  return is_own(probes_.size() - 1);
+bool SensitivityAnalysis::is_own(std::size_t index) const {
+  return index % options_.sharing.ranks->size() == options_.sharing.ranks->rank();
 }
 
-bool SensitivityAnalysis::is_own(std::size_t probe) const {
-  return probe % options_.sharing.ranks->size() == options_.sharing.ranks->rank();
+SampleRows SensitivityAnalysis::run_probes(BlockProbes& probes, const std::function<model::BlockWeights()>& weights,
+                                           std::size_t layer, const SampleRows& before) {
+  const SampleRows& after = base_.rows();
+  SampleRows change = {.hidden = std::vector<float>(after.hidden.size()),
+                       .shared_keys = std::vector<float>(after.shared_keys.size())};
+  std::size_t turn = 0;
+  for (auto& [role, block_probe] : probes) {
+    SampleStream changed(spec_, tokens_.length);
+    if (is_own(turn++)) {
+      for (WorkingLinear* linear : block_probe.linears) round_to_probe(*linear);
+      changed.rows() = before;
+      changed.set_origin(base_);
+      changed.advance(weights(), layer);
+      for (WorkingLinear* linear : block_probe.linears) linear->quantized.reset();
+    } else {
+      changed.resize(tokens_.first(options_.probe_samples));
+    }
+    // All but one rank have zeros: nothing is rounded.
+    options_.sharing.ranks->sum(changed.rows().hidden);
+    options_.sharing.ranks->sum(changed.rows().shared_keys);
+    block_probe.probe.stream_error = relative_error(changed.rows(), after, spec_.hidden_size, tokens_);
+    add_difference(change.hidden, changed.rows().hidden, after.hidden);
+    add_difference(change.shared_keys, changed.rows().shared_keys, after.shared_keys);
+    probes_.push_back(std::move(block_probe.probe));
+  }
+  return change;
 }
 
 void SensitivityAnalysis::add_front(WorkingBlock& front) {
@@ -123,7 +168,7 @@ void SensitivityAnalysis::add_front(WorkingBlock& front) {
   const SampleTokens probe_tokens = tokens_.first(options_.probe_samples);
   samples_.embed(embedding(), own_samples(tokens_, options_.sharing));
   base_.embed(embedding(), probe_tokens);
-  streams_.set_origin(base_);
+  copies_.set_origin(base_);
   BlockProbes probes;
   if (front.inputs.empty()) {  // the embedding is no head: nothing reads through it
     WorkingInput table{.readers = {0}, .norm = {}, .statistics = {}};
@@ -132,77 +177,103 @@ void SensitivityAnalysis::add_front(WorkingBlock& front) {
   }
   for (const WorkingInput& input : front.inputs) add_input(front, input, probes);
   for (auto& [role, block_probe] : probes) {
-    block_probe.probe.in_front = true;
-    if (begin_probe(block_probe)) {
+    if (is_own(front_roles_.size())) {
       for (WorkingLinear* linear : block_probe.linears) round_to_probe(*linear);
-      streams_.embed(embedding(), probe_tokens);
+      copies_.embed(embedding(), probe_tokens);
       for (WorkingLinear* linear : block_probe.linears) linear->quantized.reset();
     }
+    front_roles_.push_back(role);
+    probes_.push_back(std::move(block_probe.probe));
   }
 }
 
 void SensitivityAnalysis::add_block(WorkingBlock& block, std::size_t layer) {
   const auto weights = [&] { return model::assemble_block(spec_, layer, runnable_parts(block, spec_, fine_rounding)); };
-  samples_.measure(weights(), layer, options_.sharing, SampleStream::Then::kAdvance,
-                   {.peaks = true, .shrink = options_.shrink_experts}, block);
+  const ActivationRoundings measured = rounding_over_tokens(tokens_.ids.size());
+  samples_.measure(model::assemble_block(spec_, layer, runnable_parts(block, spec_, measured)), layer, options_.sharing,
+                   SampleStream::Then::kAdvance, {.peaks = true, .shrink = options_.shrink_experts}, block);
   BlockProbes probes;
   for (const WorkingInput& input : block.inputs) add_input(block, input, probes);
-  // No batch holds samples of two probes: which probes a rank has must not show in a float sum.
-  streams_.advance(weights(), layer, options_.probe_samples);
-  // Most blocks are alike: space for all at once.
-  const std::size_t streams = spec_.layers.size() * probes.size() / options_.sharing.ranks->size() + 2;
-  streams_.rows().hidden.reserve(streams * base_.rows().hidden.size());
-  streams_.rows().shared_keys.reserve(streams * base_.rows().shared_keys.size());
-  for (auto& [role, block_probe] : probes) {
-    if (!begin_probe(block_probe)) continue;
-    for (WorkingLinear* linear : block_probe.linears) round_to_probe(*linear);
-    SampleStream changed(spec_, tokens_.length);
-    changed.rows() = base_.rows();
-    changed.set_origin(base_);
-    changed.advance(weights(), layer);
-    streams_.rows().append(changed.rows());
-    for (WorkingLinear* linear : block_probe.linears) linear->quantized.reset();
-  }
+  // No batch holds samples of two copies: which copies a rank has must not show in a float sum.
+  copies_.advance(weights(), layer, options_.probe_samples);
+  const SampleRows before = base_.rows();
   base_.advance(weights(), layer);
+  carry(run_probes(probes, weights, layer, before), layer);
 }
 
-void SensitivityAnalysis::measure_divergence(WorkingBlock& front, WorkingBlock& back, BlockProbes& back_probes) {
+std::size_t SensitivityAnalysis::group_of(std::size_t layer) const {
+  return layer * std::min(kMostGroups, spec_.layers.size()) / spec_.layers.size();
+}
+
+void SensitivityAnalysis::carry(const SampleRows& change, std::size_t layer) {
+  const std::size_t group = group_of(layer);
+  const bool begins = group == groups_.size();
+  if (begins) groups_.push_back({.first_probe = groups_.empty() ? front_roles_.size() : groups_.back().end_probe});
+  groups_.back().end_probe = probes_.size();
+  if (!is_own(front_roles_.size() + group)) return;
+  if (begins) {
+    copies_.rows().append(base_.rows());
+  }
+  const auto add_to_last = [](std::vector<float>& rows, const std::vector<float>& values) {
+    float* last = rows.data() + rows.size() - values.size();
+    for (std::size_t i = 0; i < values.size(); ++i) last[i] += values[i];
+  };
+  add_to_last(copies_.rows().hidden, change.hidden);
+  add_to_last(copies_.rows().shared_keys, change.shared_keys);
+}
+
+void SensitivityAnalysis::measure_divergences(WorkingBlock& front, WorkingBlock& back, BlockProbes& back_probes) {
   const auto plain = outer_weights(spec_, front, back);
-  const LogitRows base(spec_, plain, base_.rows().hidden);
   const std::size_t stream = base_.rows().hidden.size();
-  std::vector<std::size_t> own;  // this rank's probes
+  const std::size_t in_front = front_roles_.size();
+  std::vector<std::size_t> own;  // those of the changed models that this rank measures: in front, groups, at the end
   std::vector<LogitRows> changed;
-  for (std::size_t i = 0; i < probes_.size(); ++i) {
-    if (!is_own(i)) continue;
-    // An embedding that is the head too was rounded in both places.
-    WorkingLinear* rounded = probes_[i].in_front ? front.find(probes_[i].role) : nullptr;
+  for (std::size_t model = 0; model < in_front + groups_.size(); ++model) {
+    if (!is_own(model)) continue;
+    // An embedding that is the head too is rounded in both places.
+    WorkingLinear* rounded = model < in_front ? front.find(front_roles_[model]) : nullptr;
     if (rounded != nullptr) round_to_probe(*rounded);
-    const std::span<const float> hidden = std::span(streams_.rows().hidden).subspan(own.size() * stream, stream);
+    const std::span<const float> hidden = std::span(copies_.rows().hidden).subspan(own.size() * stream, stream);
     changed.emplace_back(spec_, rounded != nullptr ? outer_weights(spec_, front, back) : plain, hidden);
-    own.push_back(i);
+    own.push_back(model);
     if (rounded != nullptr) rounded->quantized.reset();
   }
+  std::size_t models = in_front + groups_.size();
+  const std::size_t first_at_end = probes_.size();
   for (auto& [role, block_probe] : back_probes) {
-    if (!begin_probe(block_probe)) continue;
+    probes_.push_back(std::move(block_probe.probe));
+    if (!is_own(models++)) continue;
     for (WorkingLinear* linear : block_probe.linears) round_to_probe(*linear);
     changed.emplace_back(spec_, outer_weights(spec_, front, back), base_.rows().hidden);
-    own.push_back(probes_.size() - 1);
+    own.push_back(models - 1);
     for (WorkingLinear* linear : block_probe.linears) linear->quantized.reset();
   }
+  const LogitRows base(spec_, plain, base_.rows().hidden);
   const std::vector<double> measured = mean_divergences(spec_, base, changed, tokens_, options_.probe_samples);
-  std::vector<double> divergences(probes_.size());
+  std::vector<double> divergences(models);
   for (std::size_t i = 0; i < own.size(); ++i) divergences[own[i]] = measured[i];
   options_.sharing.ranks->sum(divergences);  // each was measured by one rank: nothing is rounded
-  for (std::size_t i = 0; i < probes_.size(); ++i) set_costs(probes_[i], divergences[i]);
+  for (std::size_t i = 0; i < in_front; ++i) probes_[i].divergence = divergences[i];
+  for (std::size_t i = first_at_end; i < probes_.size(); ++i) {
+    probes_[i].divergence = divergences[in_front + groups_.size() + i - first_at_end];
+  }
+  for (std::size_t group = 0; group < groups_.size(); ++group) {
+    const auto probes =
+        std::span(probes_).subspan(groups_[group].first_probe, groups_[group].end_probe - groups_[group].first_probe);
+    double error = 0;
+    for (const Probe& probe : probes) error += probe.stream_error;
+    if (error == 0) continue;
+    for (Probe& probe : probes) probe.divergence = divergences[in_front + group] * probe.stream_error / error;
+  }
 }
 
-void SensitivityAnalysis::set_costs(const Probe& probe, double divergence) {
-  if (!std::isfinite(divergence)) {
+void SensitivityAnalysis::set_costs(const Probe& probe) {
+  if (!std::isfinite(probe.divergence)) {
     throw Error(choices_[probe.matrices.front().first].matrices.front().name,
                 "the model gives values that are not finite when this matrix is rounded");
   }
   // Matrices that lie on the probe's grids show nothing; they cost nothing in any format either.
-  const double cost_of_error = probe.error == 0 ? 0 : divergence / probe.error;
+  const double cost_of_error = probe.error == 0 ? 0 : probe.divergence / probe.error;
   for (const auto& [input, matrix] : probe.matrices) {
     for (float& gain : choices_[input].matrices[matrix].outlier_gains) {
       gain = static_cast<float>(double{gain} * cost_of_error);
@@ -218,7 +289,8 @@ void SensitivityAnalysis::set_costs(const Probe& probe, double divergence) {
 std::vector<InputChoice> SensitivityAnalysis::finish(WorkingBlock& front, WorkingBlock& back) {
   BlockProbes probes;
   for (const WorkingInput& input : back.inputs) add_input(back, input, probes);
-  measure_divergence(front, back, probes);
+  measure_divergences(front, back, probes);
+  for (const Probe& probe : probes_) set_costs(probe);
   return std::move(choices_);
 }
 

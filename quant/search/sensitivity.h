@@ -16,6 +16,9 @@
 
 namespace ballast::quant {
 
+/// Of neighbouring blocks whose errors run on together: each passes the rest of the model.
+inline constexpr std::size_t kMostGroups = 16;
+
 struct SensitivityOptions {
   const ModelFormat* format = nullptr;      ///< that is written: what it holds, and at how many bytes
   std::size_t probe_samples = 1;            ///< samples on which divergence is measured
@@ -30,9 +33,13 @@ struct SensitivityOptions {
 ///
 /// - the squared error that rounding to the format's best grids makes in the matrix's output, column by column, on a
 ///   part of its rows, without what GPTQ makes up for (InverseCholesky::importance);
-/// - what such an error does to the predictions: every matrix is rounded to 4 bits alone, and the divergence that this
-///   causes at the model's end is divided by the error. A small error's divergence grows with its square, so that one
-///   probe says it for all formats. All probes pass the model side by side, one block in memory at a time.
+/// - what such an error does to the predictions. Each matrix is rounded to 4 bits alone, and its errors are measured
+///   where its block ends, against the size of the stream there, token by token. What errors of that size do at the
+///   model's end is much the same whatever matrix they come from, and neighbouring blocks differ little: the errors of
+///   each few blocks run on together, and the divergence that they cause is shared among their matrices. A small
+///   error's divergence grows with its square, so that one probe says it for all formats.
+///
+/// One block is in memory at a time, and the work grows like the model.
 ///
 /// Only matrices with a free format take part. Blocks are given back as they were.
 class SensitivityAnalysis {
@@ -51,9 +58,15 @@ class SensitivityAnalysis {
   /// Matrices that are rounded alone: one, or those of one role in all experts of a block.
   struct Probe {
     std::vector<std::pair<std::size_t, std::size_t>> matrices;  ///< input and matrix in choices_
-    model::Role role{};
-    bool in_front = false;  ///< before the first block
-    double error = 0;
+    double error = 0;                                           ///< of their outputs
+    double stream_error = 0;                                    ///< where the block ends, against the stream's size
+    double divergence = 0;
+  };
+
+  /// Neighbouring blocks whose errors run on together.
+  struct Group {
+    std::size_t first_probe = 0;
+    std::size_t end_probe = 0;
   };
 
   /// A probe's matrices of a block that is at hand.
@@ -67,20 +80,28 @@ class SensitivityAnalysis {
   /// All formats that a matrix may have, with what each costs.
   void add_options(const WorkingLinear& linear, const WorkingInput& input, std::span<const float> importance,
                    MatrixChoice& matrix) const;
-  /// Counts a probe in; whether this rank is the one to make it.
-  bool begin_probe(BlockProbe& block_probe);
-  bool is_own(std::size_t probe) const;
-  void measure_divergence(WorkingBlock& front, WorkingBlock& back, BlockProbes& back_probes);
+  /// Of things that the ranks share by turns.
+  bool is_own(std::size_t index) const;
+  std::size_t group_of(std::size_t layer) const;
+  /// Runs the probes of a block, from the stream before it; adds up what they change of the stream after it, which is
+  /// base_.
+  SampleRows run_probes(BlockProbes& probes, const std::function<model::BlockWeights()>& weights, std::size_t layer,
+                        const SampleRows& before);
+  /// Adds to what runs on from a block.
+  void carry(const SampleRows& change, std::size_t layer);
+  void measure_divergences(WorkingBlock& front, WorkingBlock& back, BlockProbes& back_probes);
   /// Turns the errors of a probe's matrices into divergences.
-  void set_costs(const Probe& probe, double divergence);
+  void set_costs(const Probe& probe);
 
   ModelSpec spec_;
   SampleTokens tokens_;
   SensitivityOptions options_;
   SampleStream samples_;
-  SampleStream base_;     ///< the probe samples in the unchanged model
-  SampleStream streams_;  ///< the probe samples after each of this rank's probes, one probe after the other
-  std::vector<Probe> probes_;
+  SampleStream base_;    ///< the probe samples in the unchanged model
+  SampleStream copies_;  ///< this rank's copies of them: one for each probe in front, then one for each group so far
+  std::vector<model::Role> front_roles_;  ///< of the probes in front
+  std::vector<Probe> probes_;             ///< those in front, of blocks, of the end
+  std::vector<Group> groups_;
   std::vector<InputChoice> choices_;
 };
 

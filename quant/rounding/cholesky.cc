@@ -1,0 +1,118 @@
+#include "quant/rounding/cholesky.h"
+
+#include <algorithm>
+#include <cassert>
+#include <utility>
+
+#include "kernels/matrix/float_matrix.h"
+
+extern "C" {
+void dpotrf_(const char* uplo, const int* n, double* a, const int* lda, int* info);
+void dtrtri_(const char* uplo, const char* diag, const int* n, double* a, const int* lda, int* info);
+}
+
+namespace ballast::quant {
+
+namespace {
+
+// Large enough for products to be fast, small enough for what LAPACK does to be little.
+constexpr std::size_t kTileSize = 384;
+
+/// A copy [rows][cols] of a part of a matrix whose rows are `stride` apart, each value multiplied with `factor`.
+std::vector<float> copy_of(const float* part, std::size_t rows, std::size_t cols, std::size_t stride,
+                           float factor = 1) {
+  std::vector<float> copy(rows * cols);
+#pragma omp parallel for
+  for (std::size_t r = 0; r < rows; ++r) {
+    for (std::size_t c = 0; c < cols; ++c) copy[r * cols + c] = factor * part[r * stride + c];
+  }
+  return copy;
+}
+
+/// dst (+)= left right^T, [rows of left][rows of right].
+void multiply(std::span<const float> left, std::span<const float> right, std::size_t cols, float* dst,
+              std::size_t stride, bool accumulate) {
+  const kernels::FloatMatrix matrix = {
+      .data = right.data(), .type = kernels::FloatType::kF32, .rows = right.size() / cols, .cols = cols};
+  const kernels::FloatOutput output = {.matrix = &matrix, .dst = dst, .stride = stride, .accumulate = accumulate};
+  kernels::matmul({&output, 1}, left.data(), left.size() / cols);
+}
+
+}  // namespace
+
+Cholesky::Cholesky(std::vector<float> matrix, std::size_t n) : matrix_(std::move(matrix)), n_(n) {
+  assert(matrix_.size() == n * n);
+  for (std::size_t tile = 0; tile < tiles() && exists_; ++tile) {
+    exists_ = factorize_diagonal(tile);
+    if (exists_) update_rest(tile);
+  }
+}
+
+std::size_t Cholesky::tiles() const {
+  return (n_ + kTileSize - 1) / kTileSize;
+}
+
+std::size_t Cholesky::size(std::size_t tile) const {
+  return std::min(kTileSize, n_ - tile * kTileSize);
+}
+
+float* Cholesky::at(std::size_t row_tile, std::size_t column_tile) {
+  return matrix_.data() + row_tile * kTileSize * n_ + column_tile * kTileSize;
+}
+
+bool Cholesky::factorize_diagonal(std::size_t tile) {
+  const std::size_t size = this->size(tile);
+  std::vector<double> values(size * size);
+  for (std::size_t r = 0; r < size; ++r) {
+    for (std::size_t c = 0; c <= r; ++c) values[r * size + c] = double{at(tile, tile)[r * n_ + c]};
+  }
+  // LAPACK counts columns first: its upper triangle U of U^T U is L row by row.
+  const int order = static_cast<int>(size);
+  int info = 0;
+  dpotrf_("U", &order, values.data(), &order, &info);
+  if (info != 0) return false;
+  for (std::size_t r = 0; r < size; ++r) diagonal_.push_back(static_cast<float>(values[r * size + r]));
+  dtrtri_("U", "N", &order, values.data(), &order, &info);
+  if (info != 0) return false;
+  std::vector<float> inverse(size * size);
+  for (std::size_t r = 0; r < size; ++r) {
+    for (std::size_t c = 0; c <= r; ++c) inverse[r * size + c] = static_cast<float>(values[r * size + c]);
+  }
+  inverses_.push_back(std::move(inverse));
+  return true;
+}
+
+void Cholesky::update_rest(std::size_t tile) {
+  const std::size_t cols = size(tile);
+  const std::size_t first = (tile + 1) * kTileSize;
+  if (first >= n_) return;
+  multiply(copy_of(at(tile + 1, tile), n_ - first, cols, n_), inverses_[tile], cols, at(tile + 1, tile), n_, false);
+  const std::vector<float> panel = copy_of(at(tile + 1, tile), n_ - first, cols, n_);
+  for (std::size_t column = tile + 1; column < tiles(); ++column) {
+    const std::size_t before = (column - tile - 1) * kTileSize * cols;
+    const std::vector<float> right = copy_of(panel.data() + before, size(column), cols, cols, -1);
+    multiply(std::span(panel).subspan(before), right, cols, at(column, column), n_, true);
+  }
+}
+
+std::vector<float> Cholesky::inverse_transposed() && {
+  // Y = L^-T takes the place above the diagonal, where nobody reads L^T: from L Y^T = 1, tile (j, i) of Y is
+  // -(sum over k from j to before i of Y[j][k] L[i][k]^T) L[i][i]^-T.
+  for (std::size_t i = 0; i < tiles(); ++i) {
+    for (std::size_t r = 0; r < size(i); ++r) {
+      for (std::size_t c = r; c < size(i); ++c) at(i, i)[r * n_ + c] = inverses_[i][c * size(i) + r];
+      for (std::size_t c = 0; c < r; ++c) at(i, i)[r * n_ + c] = 0;
+    }
+    const std::vector<float> last = copy_of(inverses_[i].data(), size(i), size(i), size(i), -1);
+    for (std::size_t j = 0; j < i; ++j) {
+      const std::size_t cols = (i - j) * kTileSize;
+      std::vector<float> sum(size(j) * size(i));
+      multiply(copy_of(at(j, j), size(j), cols, n_), copy_of(at(i, j), size(i), cols, n_), cols, sum.data(), size(i),
+               false);
+      multiply(sum, last, size(i), at(j, i), n_, false);
+    }
+  }
+  return std::move(matrix_);
+}
+
+}  // namespace ballast::quant
