@@ -18,9 +18,6 @@ target_include_directories(ballast INTERFACE "$<BUILD_INTERFACE:${PROJECT_SOURCE
 target_link_libraries(ballast PUBLIC hwy::hwy OpenMP::OpenMP_CXX OpenBLAS::OpenBLAS PkgConfig::PCRE2
                                      PkgConfig::UTF8PROC PkgConfig::XXHASH PkgConfig::SENTENCEPIECE
                                      OpenSSL::SSL Threads::Threads)
-if(BALLAST_ONEDNN)
-  target_link_libraries(ballast PUBLIC DNNL::dnnl)
-endif()
 
 install(TARGETS ballast EXPORT ballast ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/ballast" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"

@@ -139,7 +139,7 @@ std::vector<EngineChoice> engine_choices() {
 void use_bf16_products(bool use) {
   if (use && !kernels::multiplies_bf16()) {
     throw Error("BF16 products", kernels::onednn_engine() == nullptr
-                                     ? "are oneDNN's, which this program was built without"
+                                     ? "are oneDNN's, which this program was built without or does not find"
                                      : "need a processor with AVX512-BF16 or AMX");
   }
   rounds_to_bf16 = use;

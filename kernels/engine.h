@@ -41,7 +41,7 @@ class Engine {
 /// tiles store it at once. (2 cores of Zen 4, SmolLM2 in F16: 1.03 times as fast in a tile, 0.97 in prompts.)
 inline constexpr double kSpeedWorthACopy = 1.06;
 
-/// oneDNN; null where it is not built in.
+/// oneDNN, loaded at the first call; null where it is not built in or not there.
 const Engine* onednn_engine();
 
 /// Whether there is matmul_bf16().

@@ -23,8 +23,8 @@ std::string simd_target();
 /// Throws Error listing those that there are.
 void use_simd_target(std::string_view name);
 
-/// Who multiplies prompts with weights of F32, F16 and BF16: "ballast", and "onednn" where it is built in and comes to
-/// the same bits: with instruction sets that fuse multiplication and addition.
+/// Who multiplies prompts with weights of F32, F16 and BF16: "ballast", and "onednn" where it is built in, found when
+/// it is first needed, and comes to the same bits: with instruction sets that fuse multiplication and addition.
 std::vector<std::string> engines();
 
 /// "auto", as at the start: whoever is faster here. Throws Error listing what there is.

@@ -1,21 +1,21 @@
-// oneDNN's micro-kernels (brgemm): the products of one core, compiled for their shape when it is first met.
+// oneDNN's micro-kernels as an engine: the products of one core, compiled for their shape when it is first met.
 #include <compare>
 #include <cstddef>
 #include <map>
+#include <memory>
 #include <mutex>
-#include <oneapi/dnnl/dnnl_ukernel.hpp>
+#include <optional>
 #include <shared_mutex>
+#include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
+#include "ballast/error.h"
 #include "kernels/engine.h"
+#include "kernels/onednn/onednn_library.h"
 
 namespace ballast::kernels {
 namespace {
-
-using dnnl::memory;
-using dnnl::ukernel::brgemm;
 
 /// Rows of the largest kernel. Fewer rows are left to kernels of powers of two, so that there are not many.
 constexpr std::size_t kMostRows = 64;
@@ -28,39 +28,52 @@ struct Shape {
   auto operator<=>(const Shape&) const = default;
 };
 
+void check(dnnl_status_t status) {
+  if (status != dnnl_success) throw Error("oneDNN", "fails with status " + std::to_string(status));
+}
+
 class Kernel {
  public:
-  explicit Kernel(const Shape& shape) : kernel_(make(shape)) {}
+  /// Throws Error where oneDNN has no such kernel for this processor.
+  Kernel(const OneDnnLibrary& library, const Shape& shape)
+      : library_(library), kernel_(created(library, shape), library.destroy) {
+    check(library.set_add_c(kernel_.get(), shape.adds ? 1 : 0));
+    check(library.finalize(kernel_.get()));
+    check(library.generate(kernel_.get()));
+    check(library.get_scratchpad_size(kernel_.get(), &scratch_bytes_));
+  }
 
   void run(const void* rows, const void* panel, float* dst) const {
     // Only where kernels use AMX does a thread have to be told, and need scratch.
     thread_local std::vector<std::byte> scratch;
-    if (scratch.size() < scratch_bytes()) scratch.resize(scratch_bytes());
-    static const std::vector<std::pair<memory::dim, memory::dim>> offsets = {{0, 0}};
-    kernel_.set_hw_context();
-    kernel_.execute(rows, panel, offsets, dst, scratch.data());
-    brgemm::release_hw_context();
+    if (scratch.size() < scratch_bytes_) scratch.resize(scratch_bytes_);
+    static constexpr dnnl_dim_t kOffsets[] = {0, 0};
+    check(library_.set_hw_context(kernel_.get()));
+    check(library_.execute(kernel_.get(), rows, panel, kOffsets, dst, scratch.data()));
+    check(library_.release_hw_context());
   }
 
  private:
-  static brgemm make(const Shape& shape) {
-    const auto dim = [](std::size_t value) { return static_cast<memory::dim>(value); };
-    const auto type = shape.type == FloatType::kF32 ? memory::data_type::f32 : memory::data_type::bf16;
-    brgemm kernel(dim(shape.rows), dim(shape.width), dim(shape.depth), 1, dim(shape.stride), dim(shape.width),
-                  dim(shape.width), type, type, memory::data_type::f32);
-    kernel.set_add_C(shape.adds);
-    kernel.finalize();
-    kernel.generate();
+  static dnnl_brgemm_t created(const OneDnnLibrary& library, const Shape& shape) {
+    const auto dim = [](std::size_t value) { return static_cast<dnnl_dim_t>(value); };
+    const dnnl_data_type_t type = shape.type == FloatType::kF32 ? dnnl_f32 : dnnl_bf16;
+    dnnl_brgemm_t kernel = nullptr;
+    check(library.create(&kernel, dim(shape.rows), dim(shape.width), dim(shape.depth), 1, dim(shape.stride),
+                         dim(shape.width), dim(shape.width), type, type, dnnl_f32));
     return kernel;
   }
-  std::size_t scratch_bytes() const { return kernel_.get_scratchpad_size(); }
 
-  brgemm kernel_;
+  const OneDnnLibrary& library_;
+  std::unique_ptr<dnnl_brgemm, decltype(OneDnnLibrary::destroy)> kernel_;
+  std::size_t scratch_bytes_ = 0;
 };
 
 class OneDnnEngine final : public Engine {
  public:
-  OneDnnEngine() : multiplies_f32_(multiplies(FloatType::kF32)), multiplies_bf16_(multiplies(FloatType::kBF16)) {}
+  explicit OneDnnEngine(const OneDnnLibrary& library)
+      : library_(library),
+        multiplies_f32_(multiplies(FloatType::kF32)),
+        multiplies_bf16_(multiplies(FloatType::kBF16)) {}
 
   std::string_view name() const override { return "onednn"; }
 
@@ -81,12 +94,11 @@ class OneDnnEngine final : public Engine {
   }
 
  private:
-  /// oneDNN says no by throwing when a kernel is finished.
-  static bool multiplies(FloatType type) {
+  bool multiplies(FloatType type) const {
     try {
-      const Kernel kernel({type, 16, 16, 16, 16, true});
+      const Kernel kernel(library_, {type, 16, 16, 16, 16, true});
       return true;
-    } catch (const dnnl::error&) {
+    } catch (const Error&) {
       return false;
     }
   }
@@ -98,9 +110,10 @@ class OneDnnEngine final : public Engine {
       if (it != kernels_.end()) return it->second;
     }
     const std::unique_lock lock(mutex_);
-    return kernels_.try_emplace(shape, shape).first->second;
+    return kernels_.try_emplace(shape, library_, shape).first->second;
   }
 
+  const OneDnnLibrary& library_;
   bool multiplies_f32_;
   bool multiplies_bf16_;
   mutable std::shared_mutex mutex_;
@@ -110,8 +123,11 @@ class OneDnnEngine final : public Engine {
 }  // namespace
 
 const Engine* onednn_engine() {
-  static const OneDnnEngine engine;
-  return &engine;
+  static const std::optional<OneDnnEngine> engine = [] {
+    const OneDnnLibrary* library = onednn_library();
+    return library == nullptr ? std::optional<OneDnnEngine>() : std::optional<OneDnnEngine>(std::in_place, *library);
+  }();
+  return engine ? &*engine : nullptr;
 }
 
 }  // namespace ballast::kernels
