@@ -17,9 +17,10 @@
 namespace ballast {
 
 /// Whose files a conversion writes.
-enum class OutputFormat { kBallast, kGguf, kCompressedTensors, kAwq, kGptq };
+enum class OutputFormat { kBallast, kGguf, kCompressedTensors, kMlx, kAwq, kGptq };
 
-/// "ballast", "gguf", "compressed-tensors", "awq", "gptq"; all of them, and back. Throws Error listing what there is.
+/// "ballast", "gguf", "compressed-tensors", "mlx", "awq", "gptq"; all of them, and back. Throws Error listing what
+/// there is.
 std::string_view output_format_name(OutputFormat format);
 std::vector<std::string> output_format_names();
 OutputFormat parse_output_format(std::string_view name);

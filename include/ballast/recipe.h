@@ -18,16 +18,16 @@ namespace ballast {
 
 /// How a matrix of weights is stored.
 struct WeightFormat {
-  enum class Kind { kF32, kF16, kBF16, kInteger, kBlocks };
+  enum class Kind { kF32, kF16, kBF16, kInteger, kAffine, kBlocks };
   Kind kind = Kind::kInteger;
-  int bits = 8;                ///< kInteger: 4, 5, 6 or 8
-  std::size_t group_size = 0;  ///< kInteger: 32, 64, 128, or 0 for one scale per output channel
+  int bits = 8;                ///< kInteger: 4, 5, 6 or 8; kAffine: 2 or 3, too
+  std::size_t group_size = 0;  ///< 32, 64, 128, or of kInteger 0 for one scale per output channel
   bool symmetric = true;       ///< kInteger: no zero points
   int scale_bits = 16;         ///< kInteger: 16, or (with groups) 8: a 16-bit scale per row, 8-bit codes for its groups
   DType block_type = DType::kQ8_0;  ///< kBlocks: of a GGUF, one of writable_block_types()
 
   /// Whether the weights become codes.
-  bool quantizes() const { return kind == Kind::kInteger || kind == Kind::kBlocks; }
+  bool quantizes() const { return kind == Kind::kInteger || kind == Kind::kAffine || kind == Kind::kBlocks; }
 
   bool operator==(const WeightFormat&) const = default;
 };
@@ -37,10 +37,18 @@ inline WeightFormat block_format(DType type) {
   return {.kind = WeightFormat::Kind::kBlocks, .block_type = type};
 }
 
+/// MLX's: codes times a scale plus an offset, which each group has in 16 bits.
+inline WeightFormat affine_format(int bits, std::size_t group_size) {
+  return {.kind = WeightFormat::Kind::kAffine, .bits = bits, .group_size = group_size};
+}
+
+/// Those that matrices can be rounded to, the fewest bits first.
+std::vector<WeightFormat> affine_formats();
+
 /// Types of blocks that matrices can be rounded to, the fewest bits first.
 std::span<const DType> writable_block_types();
 
-/// "f32", "bf16", "int8-g64", "int4-g32-asym", "int6-channel", "int5-g32-asym-s8", "q4_k".
+/// "f32", "bf16", "int8-g64", "int4-g32-asym", "int6-channel", "int5-g32-asym-s8", "affine4-g64", "q4_k".
 std::string format_name(const WeightFormat& format);
 
 /// The inverse of format_name. Throws Error listing what there is.

@@ -41,6 +41,10 @@ void pack_codes(std::span<const std::uint8_t> codes, int bits, std::uint8_t* pac
 
 void unpack_codes(const std::uint8_t* packed, int bits, std::span<std::uint8_t> codes) {
   switch (bits) {
+    case 2:
+      return unpack<2>(packed, codes);
+    case 3:
+      return unpack<3>(packed, codes);
     case 4:
       return unpack<4>(packed, codes);
     case 5:

@@ -1,4 +1,4 @@
-// Rows of 4-, 5-, 6- and 8-bit codes as they lie on disk: one bit string, the first code lowest.
+// Rows of codes of 2, 3, 4, 5, 6 or 8 bits as they lie on disk: one bit string, the first code lowest.
 #ifndef BALLAST_KERNELS_MATRIX_BIT_PACKING_H_
 #define BALLAST_KERNELS_MATRIX_BIT_PACKING_H_
 
@@ -8,8 +8,8 @@
 
 namespace ballast::kernels {
 
-/// Writes codes, each below 2^bits, to the packed_row_bytes(codes.size(), bits) bytes at `packed`; bits after the last
-/// one are 0.
+/// `bits`: 2 to 6, or 8. Writes codes, each below 2^bits, to the packed_row_bytes(codes.size(), bits) bytes at
+/// `packed`; bits after the last one are 0.
 void pack_codes(std::span<const std::uint8_t> codes, int bits, std::uint8_t* packed);
 
 /// The inverse: fills `codes`, and reads no byte more than they take.

@@ -32,10 +32,21 @@ std::string block_type_name(DType type) {
 constexpr std::array<int, 4> kBits = {8, 6, 5, 4};
 constexpr std::array<std::size_t, 4> kGroupSizes = {32, 64, 128, 0};
 
+constexpr std::array<int, 6> kAffineBits = {2, 3, 4, 5, 6, 8};
+constexpr std::array<std::size_t, 3> kAffineGroupSizes = {128, 64, 32};
+
 }  // namespace
 
 std::span<const DType> writable_block_types() {
   return kBlockTypes;
+}
+
+std::vector<WeightFormat> affine_formats() {
+  std::vector<WeightFormat> formats;
+  for (const int bits : kAffineBits) {
+    for (const std::size_t group_size : kAffineGroupSizes) formats.push_back(affine_format(bits, group_size));
+  }
+  return formats;
 }
 
 std::string format_name(const WeightFormat& format) {
@@ -44,6 +55,7 @@ std::string format_name(const WeightFormat& format) {
   }
   if (format.kind == Kind::kBlocks) return block_type_name(format.block_type);
   const std::string group = format.group_size == 0 ? "channel" : "g" + std::to_string(format.group_size);
+  if (format.kind == Kind::kAffine) return "affine" + std::to_string(format.bits) + "-" + group;
   return "int" + std::to_string(format.bits) + "-" + group + (format.symmetric ? "" : "-asym") +
          (format.scale_bits == 8 ? "-s8" : "");
 }
@@ -54,6 +66,9 @@ WeightFormat parse_format(std::string_view name) {
   }
   for (const DType type : kBlockTypes) {
     if (block_type_name(type) == name) return block_format(type);
+  }
+  for (const WeightFormat& format : affine_formats()) {
+    if (format_name(format) == name) return format;
   }
   for (const int bits : kBits) {
     for (const std::size_t group_size : kGroupSizes) {
@@ -72,8 +87,9 @@ WeightFormat parse_format(std::string_view name) {
   }
   throw Error("format '" + std::string(name) + "'",
               "unknown; there are f32, f16, bf16 and int8, int6, int5 or int4 with -g32, -g64, -g128 or -channel, "
-              "-asym after it, and -s8 last except for -channel (int4-g32-asym, int5-g64-asym-s8), and for GGUF files "
-              "q2_k to q6_k, q4_0, q4_1, q5_0, q5_1, q8_0, iq4_nl, iq4_xs");
+              "-asym after it, and -s8 last except for -channel (int4-g32-asym, int5-g64-asym-s8), for MLX affine2, 3, "
+              "4, 5, 6 or 8 with -g32, -g64 or -g128, and for GGUF files q2_k to q6_k, q4_0, q4_1, q5_0, q5_1, q8_0, "
+              "iq4_nl, iq4_xs");
 }
 
 }  // namespace ballast

@@ -74,6 +74,11 @@ class ArrayReader {
 template <typename Matrix, typename Visit>
 void for_each_array(Matrix& matrix, const Visit& visit) {
   if (auto* blocks = std::get_if<model::BlockTensor>(&matrix)) return visit(blocks->blocks);
+  if (auto* affine = std::get_if<model::AffineTensor>(&matrix)) {
+    visit(affine->codes);
+    visit(affine->scales);
+    return visit(affine->offsets);
+  }
   auto& tensor = std::get<model::QuantizedTensor>(matrix);
   visit(tensor.codes);
   visit(tensor.scales);

@@ -1,7 +1,8 @@
 #include "quant/rounding/grid_finder.h"
 
-#include "quant/rounding/block_grids.h"
-#include "quant/rounding/block_type.h"
+#include "quant/rounding/affine_grids.h"
+#include "quant/rounding/blocks/block_grids.h"
+#include "quant/rounding/blocks/block_type.h"
 #include "quant/rounding/integer_grids.h"
 
 namespace ballast::quant {
@@ -10,6 +11,9 @@ std::unique_ptr<GridFinder> make_grid_finder(const WeightFormat& format, DType s
                                              const GridColumns& columns) {
   if (format.kind == WeightFormat::Kind::kBlocks) {
     return std::make_unique<BlockGridFinder>(format.block_type, method, columns);
+  }
+  if (format.kind == WeightFormat::Kind::kAffine && format.bits < 8) {
+    return std::make_unique<AffineGridFinder>(format, scale_type, method, columns);
   }
   return std::make_unique<IntegerGridFinder>(format, scale_type, method, columns);
 }

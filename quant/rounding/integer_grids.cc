@@ -6,29 +6,13 @@
 #include "kernels/matrix/float_matrix.h"
 #include "model/source/scale_codes.h"
 #include "quant/rounding/grid_search.h"
+#include "quant/rounding/half_float.h"
 
 namespace ballast::quant {
 
 namespace {
 
 constexpr int kTopScaleCode = model::kScaleCodes - 1;
-
-std::uint16_t sixteen_bits(float value, DType type) {
-  std::uint16_t bits = 0;
-  kernels::from_float(&value, 1, model::scale_float_type(type), &bits);
-  return bits;
-}
-
-float from_sixteen_bits(std::uint16_t bits, DType type) {
-  float value = 0;
-  kernels::to_float(&bits, model::scale_float_type(type), 1, &value);
-  return value;
-}
-
-// A scale as it will be read back.
-float stored(float scale, DType type) {
-  return from_sixteen_bits(sixteen_bits(scale, type), type);
-}
 
 }  // namespace
 
@@ -77,11 +61,11 @@ QuantParams IntegerGridFinder::symmetric_range_grid(const Group& group) const {
     if (group.quantized_mask[i] != 0 && std::abs(group.values[i]) > std::abs(extreme)) extreme = group.values[i];
   }
   const QuantParams even = {
-      stored(std::abs(extreme) / static_cast<float>(range_.symmetric_zero_point - 1), scale_type_),
+      as_half(std::abs(extreme) / static_cast<float>(range_.symmetric_zero_point - 1), scale_type_),
       range_.symmetric_zero_point};
   if (format_.bits == 8 || format_.scale_bits == 8) return even;
   // Few bits: one more step on the side of the extreme value can be worth more than symmetry.
-  const QuantParams uneven = {stored(extreme / static_cast<float>(-range_.symmetric_zero_point), scale_type_),
+  const QuantParams uneven = {as_half(extreme / static_cast<float>(-range_.symmetric_zero_point), scale_type_),
                               range_.symmetric_zero_point};
   const auto squared_error = [&](const QuantParams& grid) {
     double error = 0;
@@ -111,7 +95,7 @@ QuantParams IntegerGridFinder::asymmetric_range_grid(const Group& group) const {
     if (group.quantized_mask[i] != 0) high = std::max(high, group.values[i]);
   }
   QuantParams grid;
-  grid.scale = stored((high - low) / static_cast<float>(range_.qmax), scale_type_);
+  grid.scale = as_half((high - low) / static_cast<float>(range_.qmax), scale_type_);
   if (grid.scale != 0) {
     grid.zero_point = std::clamp(static_cast<int>(std::nearbyint(-low / grid.scale)), 0, range_.qmax);
   }
@@ -122,7 +106,7 @@ QuantParams IntegerGridFinder::searched_grid(const Group& group) const {
   const WeightedGroup weighted = {group.values, group.weights};
   const QuantParams start = range_grid(group);
   QuantParams found = search_grid(weighted, start, format_);
-  found.scale = stored(found.scale, scale_type_);
+  found.scale = as_half(found.scale, scale_type_);
   // Rounding the scale must not have made it worse than what the search began with.
   if (found.scale == 0) return start;
   return weighted_error(weighted, found, range_) < weighted_error(weighted, start, range_) ? found : start;
@@ -132,9 +116,9 @@ void IntegerGridFinder::share_row_scale(std::span<const float> values, RowGrids&
   float largest = 0;
   for (const QuantParams& grid : grids.groups) largest = std::max(largest, grid.scale);
   const float wanted = largest * static_cast<float>(model::kScaleCodes) / static_cast<float>(kTopScaleCode);
-  grids.row_scale = sixteen_bits(wanted, scale_type_);
+  grids.row_scale = half_bits(wanted, scale_type_);
   // One up where it was rounded down, so that the highest code reaches the largest scale.
-  if (from_sixteen_bits(grids.row_scale, scale_type_) < wanted) ++grids.row_scale;
+  if (from_half(grids.row_scale, scale_type_) < wanted) ++grids.row_scale;
 
   std::vector<std::uint8_t> codes(model::kScaleCodes);
   for (std::size_t i = 0; i < codes.size(); ++i) codes[i] = static_cast<std::uint8_t>(i);

@@ -29,7 +29,7 @@ struct QuantRange {
 
   int qmin;  ///< 0, or 1 for symmetric 8-bit codes: -127 .. 127
   int qmax;
-  int symmetric_zero_point;
+  int symmetric_zero_point;  ///< where a grid has none of its own
 
   /// Of a format that has not all codes between qmin and qmax.
   const NearestCodes* nearest = nullptr;

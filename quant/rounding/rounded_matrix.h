@@ -5,17 +5,19 @@
 #include <variant>
 
 #include "kernels/matrix/quantized_matrix.h"
+#include "model/source/affine_tensor.h"
 #include "model/source/block_tensor.h"
 #include "model/source/quantized_tensor.h"
 
 namespace ballast::quant {
 
-/// To integers, or to a GGUF's blocks.
-using RoundedMatrix = std::variant<model::QuantizedTensor, model::BlockTensor>;
+/// To integers, to MLX's groups, or to a GGUF's blocks.
+using RoundedMatrix = std::variant<model::QuantizedTensor, model::AffineTensor, model::BlockTensor>;
 
 /// The same codes as kernels multiply them.
 inline kernels::QuantizedMatrix runnable_matrix(const RoundedMatrix& matrix) {
   if (const auto* blocks = std::get_if<model::BlockTensor>(&matrix)) return model::packed_blocks(*blocks);
+  if (const auto* affine = std::get_if<model::AffineTensor>(&matrix)) return model::packed_affine(*affine);
   return kernels::QuantizedMatrix(std::get<model::QuantizedTensor>(matrix).view());
 }
 

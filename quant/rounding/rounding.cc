@@ -9,6 +9,7 @@
 #include "kernels/matrix/bit_packing.h"
 #include "kernels/matrix/float_matrix.h"
 #include "model/source/scale_codes.h"
+#include "quant/rounding/half_float.h"
 
 namespace ballast::quant {
 
@@ -65,6 +66,32 @@ void store_integers(std::span<const float> values, std::span<const std::uint8_t>
                       tensor.outlier_weights.data() + row * outliers);
 }
 
+model::AffineTensor empty_affine(std::size_t rows, std::size_t cols, const WeightFormat& format, DType half_type) {
+  model::AffineTensor tensor{.rows = rows,
+                             .cols = cols,
+                             .bits = format.bits,
+                             .group_size = format.group_size,
+                             .half_type = half_type,
+                             .codes = {},
+                             .scales = {},
+                             .offsets = {}};
+  tensor.codes.resize(rows * packed_row_bytes(cols, format.bits));
+  tensor.scales.resize(rows * tensor.groups());
+  tensor.offsets.resize(rows * tensor.groups());
+  return tensor;
+}
+
+void store_affine(std::span<const std::uint8_t> codes, const RowGrids& grids, std::size_t row,
+                  model::AffineTensor& tensor) {
+  kernels::pack_codes(codes, tensor.bits, tensor.codes.data() + row * packed_row_bytes(tensor.cols, tensor.bits));
+  for (std::size_t g = 0; g < grids.groups.size(); ++g) {
+    const QuantParams& grid = grids.groups[g];
+    tensor.scales[row * tensor.groups() + g] = half_bits(grid.scale, tensor.half_type);
+    // Exact: a grid has a zero point, which is a power of two, or a minimum of 16 bits.
+    tensor.offsets[row * tensor.groups() + g] = half_bits(value_of(0, grid), tensor.half_type);
+  }
+}
+
 void store_blocks(std::span<const std::uint8_t> codes, const RowGrids& grids, std::size_t row,
                   model::BlockTensor& tensor) {
   kernels::QuantizedRow stored(*files::quantized_form(tensor.dtype, 1, tensor.cols));
@@ -84,6 +111,7 @@ DType half_type_for(float absmax) {
 
 RoundedMatrix empty_rounded(std::size_t rows, std::size_t cols, const WeightFormat& format,
                             std::span<const std::int32_t> outlier_columns, DType half_type) {
+  if (format.kind == WeightFormat::Kind::kAffine) return empty_affine(rows, cols, format, half_type);
   if (format.kind != WeightFormat::Kind::kBlocks) {
     return empty_integers(rows, cols, format, outlier_columns, half_type);
   }
@@ -102,6 +130,8 @@ void store_row(std::span<const float> values, std::span<const std::uint8_t> code
                std::size_t row, RoundedMatrix& matrix) {
   if (auto* blocks = std::get_if<model::BlockTensor>(&matrix)) {
     store_blocks(codes, grids, row, *blocks);
+  } else if (auto* affine = std::get_if<model::AffineTensor>(&matrix)) {
+    store_affine(codes, grids, row, *affine);
   } else {
     store_integers(values, codes, grids, row, std::get<model::QuantizedTensor>(matrix));
   }

@@ -153,8 +153,9 @@ std::vector<WeightFormat> GgufFormat::candidates() const {
 
 bool GgufFormat::holds(const ModulePlan& module) const {
   const WeightFormat& format = module.format;
-  if (module.outlier_columns > 0 || format.kind == WeightFormat::Kind::kInteger) return false;
-  return format.kind != WeightFormat::Kind::kBlocks || module.cols % dtype_info(format.block_type).block_elements == 0;
+  if (module.outlier_columns > 0) return false;
+  if (!module.is_quantized()) return true;
+  return format.kind == WeightFormat::Kind::kBlocks && module.cols % dtype_info(format.block_type).block_elements == 0;
 }
 
 std::string GgufFormat::describe(const ModulePlan& module) const {

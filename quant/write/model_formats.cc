@@ -19,10 +19,11 @@ struct OutputFormatName {
   std::string_view name;
 };
 
-constexpr std::array<OutputFormatName, 5> kOutputFormats{{
+constexpr std::array<OutputFormatName, 6> kOutputFormats{{
     {OutputFormat::kBallast, "ballast"},
     {OutputFormat::kGguf, "gguf"},
     {OutputFormat::kCompressedTensors, "compressed-tensors"},
+    {OutputFormat::kMlx, "mlx"},
     {OutputFormat::kAwq, "awq"},
     {OutputFormat::kGptq, "gptq"},
 }};
@@ -59,6 +60,8 @@ std::unique_ptr<ModelFormat> make_format(const std::filesystem::path& model, con
       return std::make_unique<GgufFormat>(model);
     case OutputFormat::kCompressedTensors:
       return std::make_unique<HuggingfaceFormat>(model, make_compressed_tensors_layout());
+    case OutputFormat::kMlx:
+      return std::make_unique<HuggingfaceFormat>(model, make_mlx_layout());
     case OutputFormat::kAwq:
       return std::make_unique<HuggingfaceFormat>(model, make_awq_layout());
     case OutputFormat::kGptq:

@@ -58,7 +58,7 @@ struct ForeignForm {
   int bits = 4;
   std::size_t group = 32;    ///< columns; 0: all of a row
   bool symmetric = true;     ///< zero points of 2^(bits-1)
-  bool has_offsets = false;  ///< in place of zero points
+  bool has_offsets = false;  ///< in place of zero points; where symmetric is false, of any size
   bool ordered = false;      ///< groups of columns that are no neighbours
   bool keeps_codes = true;   ///< kernels multiply these
   bool all = false;          ///< embedding and head, too
@@ -249,13 +249,14 @@ inline ForeignForm awq_form() {
           .pack = pack_awq};
 }
 
-inline ForeignForm mlx_form(int bits, std::size_t group) {
-  return {.name = "MLX int" + std::to_string(bits) + "-g" + std::to_string(group),
+inline ForeignForm mlx_form(int bits, std::size_t group, bool symmetric = false) {
+  return {.name = "MLX int" + std::to_string(bits) + "-g" + std::to_string(group) + (symmetric ? " symmetric" : ""),
           .config = {{"quantization", {{"bits", bits}, {"group_size", group}}}},
           .bits = bits,
           .group = group,
+          .symmetric = symmetric,
           .has_offsets = true,
-          .keeps_codes = bits < 8,
+          .keeps_codes = bits < 8 || symmetric,
           .all = true,
           .pack = pack_mlx};
 }
@@ -284,7 +285,9 @@ inline std::vector<ForeignForm> foreign_forms() {
           mlx_form(4, 64),
           mlx_form(5, 32),
           mlx_form(6, 64),
-          mlx_form(8, 64)};
+          mlx_form(8, 64),
+          mlx_form(8, 64, true),
+          mlx_form(4, 64, true)};
 }
 
 /// Every bit of the codes counts, and so does every group.
@@ -307,7 +310,9 @@ inline IntegerMatrix random_integers(const ForeignForm& form, std::size_t rows, 
     const unsigned zero = static_cast<unsigned>(random() % codes);
     matrix.zeros.push_back(form.has_offsets ? 0 : form.symmetric ? codes / 2 : zero);
     matrix.scales.push_back(static_cast<float>(64 + random() % 64) / (1024.0F * static_cast<float>(codes)));
-    matrix.offsets.push_back(form.has_offsets ? -static_cast<float>(64 + random() % 64) / 2048.0F : 0.0F);
+    const float offset = form.symmetric ? -static_cast<float>(codes / 2) * matrix.scales.back()
+                                        : -static_cast<float>(64 + random() % 64) / 2048.0F;
+    matrix.offsets.push_back(form.has_offsets ? offset : 0.0F);
   }
   return matrix;
 }

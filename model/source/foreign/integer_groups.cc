@@ -54,6 +54,13 @@ bool is_symmetric(const IntegerGroups& groups) {
   return std::ranges::all_of(groups.zeros, [&](std::uint8_t zero) { return zero == middle; });
 }
 
+/// Whether every offset is that of symmetric codes, as MLX says them: -2^(bits-1) times the scale.
+bool has_symmetric_offsets(const IntegerGroups& groups) {
+  const auto middle = static_cast<float>(middle_of(groups.bits));
+  return std::ranges::equal(groups.offsets, groups.scales,
+                            [middle](float offset, float scale) { return offset == -middle * scale; });
+}
+
 /// Inputs get a scale for each group of the weights: those of a whole row would share one.
 std::size_t kernel_group(const IntegerGroups& groups) {
   if (!groups.offsets.empty()) return kGroupColumns;
@@ -156,6 +163,8 @@ std::string integer_type_name(std::string_view program, int bits, std::size_t gr
 }
 
 ForeignMatrix foreign_matrix(IntegerGroups groups) {
+  // In 16 bits both ways to say it give the same values.
+  if (has_symmetric_offsets(groups) && exact_type(groups)) groups.offsets.clear();
   const auto shared = std::make_shared<const IntegerGroups>(std::move(groups));
   ForeignMatrix matrix;
   matrix.form = exact_form(*shared);

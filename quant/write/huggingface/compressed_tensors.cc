@@ -18,7 +18,6 @@ using files::TensorPlan;
 using nlohmann::json;
 
 constexpr std::array kCompressedBits = {4, 5, 6, 8};
-constexpr std::size_t kWordBytes = 4;
 constexpr std::uint8_t kSignOfByte = 0x80;
 
 std::size_t row_words(std::size_t cols, int bits) {
@@ -97,8 +96,9 @@ class CompressedTensorsLayout : public MatrixLayout {
   }
 
  private:
-  std::vector<std::vector<std::byte>> contents(const ModulePlan& module, const model::QuantizedTensor& tensor,
+  std::vector<std::vector<std::byte>> contents(const ModulePlan& module, const RoundedMatrix& matrix,
                                                DType scale_type) const override {
+    const auto& tensor = std::get<model::QuantizedTensor>(matrix);
     std::vector<std::byte> scales = encode_floats(scales_of(tensor), scale_type);
     if (is_unpacked(module.format)) {
       std::vector<std::uint8_t> codes = codes_of(tensor);

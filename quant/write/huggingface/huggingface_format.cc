@@ -4,7 +4,6 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <utility>
-#include <variant>
 
 #include "ballast/error.h"
 #include "model/block_structure.h"
@@ -68,7 +67,7 @@ class HuggingfaceWriter : public ModelWriter {
     nlohmann::json config = metadata.config;
     const bool int8 = metadata.recipe.activations == Recipe::Activations::kInt8;
     config["tie_word_embeddings"] = metadata.spec.tied_embeddings;
-    config["quantization_config"] = layout_->configuration(model_, int8);
+    for (const std::string& key : layout_->configuration_keys()) config[key] = layout_->configuration(model_, int8);
     write_model_files(metadata, config, directory_);
     return tensors_.file_bytes();
   }
@@ -78,8 +77,7 @@ class HuggingfaceWriter : public ModelWriter {
     const std::string& name = module.plan.name;
     const model::Role role = module.plan.id.role;
     if (module.quantized) {
-      const auto& tensor = std::get<model::QuantizedTensor>(*module.quantized);
-      for (const StoredPart& part : layout_->parts(module.plan, tensor, float_type_)) {
+      for (const StoredPart& part : layout_->parts(module.plan, *module.quantized, float_type_)) {
         tensors_.write(part.plan.name, part.plan.dtype, part.bytes);
       }
     } else {
@@ -111,7 +109,7 @@ HuggingfaceFormat::HuggingfaceFormat(const std::filesystem::path& model, std::un
 }
 
 WeightFormat HuggingfaceFormat::fitting(const WeightFormat& format, bool int8_activations) const {
-  if (format.kind != WeightFormat::Kind::kInteger) return {.kind = kind_of(float_type_)};
+  if (!format.quantizes()) return {.kind = kind_of(float_type_)};
   return layout_->fitting(format, int8_activations);
 }
 
@@ -127,10 +125,11 @@ Recipe HuggingfaceFormat::fitting(const Recipe& recipe) const {
   fitting.outlier_fraction = 0;
   fitting.float_type = float_type_;
   fitting.linears = this->fitting(recipe.linears, int8);
-  fitting.embedding = {.kind = kind_of(float_type_)};
-  fitting.head = int8 || !layout_->quantizes_head() ? fitting.embedding : this->fitting(recipe.head, int8);
+  const WeightFormat floats = {.kind = kind_of(float_type_)};
+  fitting.embedding = layout_->quantizes_embedding() ? this->fitting(recipe.embedding, int8) : floats;
+  fitting.head = int8 || !layout_->quantizes_head() ? floats : this->fitting(recipe.head, int8);
   for (FormatException& exception : fitting.exceptions) {
-    if (exception.format.kind != WeightFormat::Kind::kInteger) exception.format = fitting.embedding;
+    exception.format = exception.format.quantizes() ? layout_->named(exception.format) : floats;
   }
   fitting.activation_groups = false;
   fitting.int16_activations_at_end = false;
@@ -144,7 +143,7 @@ Recipe HuggingfaceFormat::fitting(const Recipe& recipe) const {
 bool HuggingfaceFormat::holds(const ModulePlan& module) const {
   if (module.outlier_columns > 0) return false;
   if (!module.is_quantized()) return true;
-  return !is_embedding(module.id.role) && layout_->holds(module);
+  return (layout_->quantizes_embedding() || !is_embedding(module.id.role)) && layout_->holds(module);
 }
 
 std::string HuggingfaceFormat::describe(const ModulePlan& module) const {

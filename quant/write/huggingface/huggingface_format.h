@@ -20,12 +20,12 @@ class HuggingfaceFormat : public ModelFormat {
   /// Throws Error where the model's files have other names, shapes or meanings than these layouts know.
   HuggingfaceFormat(const std::filesystem::path& model, std::unique_ptr<MatrixLayout> layout);
 
-  /// Biases and LayerNorms stay, the embedding keeps the original's type, no columns keep 16 bits, and norms are what
-  /// that type can say.
+  /// Biases and LayerNorms stay, the embedding keeps the original's type where the layout has no other, no columns keep
+  /// 16 bits, and norms are what that type can say.
   Recipe fitting(const Recipe& recipe) const override;
   std::vector<WeightFormat> candidates() const override { return layout_->candidates(); }
   bool keeps_int16_activations() const override { return false; }
-  bool ties_formats() const override { return true; }
+  bool ties_formats() const override { return layout_->ties_formats(); }
   bool holds(const ModulePlan& module) const override;
   std::string describe(const ModulePlan& module) const override;
   std::uint64_t bytes(const ModulePlan& module) const override;

@@ -1,5 +1,9 @@
 #include "quant/write/huggingface/layout_parts.h"
 
+#include <algorithm>
+#include <map>
+#include <utility>
+
 #include "kernels/matrix/bit_packing.h"
 #include "kernels/matrix/float_matrix.h"
 #include "model/block_structure.h"
@@ -9,6 +13,18 @@ namespace ballast::quant {
 
 std::size_t groups_of(const ModulePlan& module) {
   return module.format.group_size == 0 ? 1 : module.cols / module.format.group_size;
+}
+
+std::optional<WeightFormat> most_common_format(std::span<const ModulePlan> model) {
+  std::map<std::pair<int, std::size_t>, std::size_t> weights;  // of bits and group sizes
+  std::map<std::pair<int, std::size_t>, WeightFormat> formats;
+  for (const ModulePlan* module : quantized_modules(model)) {
+    const std::pair key = {module->format.bits, module->format.group_size};
+    weights[key] += module->weights();
+    formats[key] = module->format;
+  }
+  if (weights.empty()) return {};
+  return formats[std::ranges::max_element(weights, {}, [](const auto& entry) { return entry.second; })->first];
 }
 
 std::vector<WeightFormat> symmetric_formats() {

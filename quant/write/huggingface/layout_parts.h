@@ -4,7 +4,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "model/source/quantized_tensor.h"
@@ -12,12 +14,18 @@
 
 namespace ballast::quant {
 
+/// Codes are packed to words.
+inline constexpr std::size_t kWordBytes = 4;
+
 /// A size as shapes have it.
 inline std::int64_t axis(std::size_t size) {
   return static_cast<std::int64_t>(size);
 }
 
 std::size_t groups_of(const ModulePlan& module);
+
+/// The format that most weights of integers have; none: there are none.
+std::optional<WeightFormat> most_common_format(std::span<const ModulePlan> model);
 
 /// 4 and 8 bits, which servers multiply fast.
 std::vector<WeightFormat> symmetric_formats();

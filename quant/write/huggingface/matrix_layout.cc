@@ -4,9 +4,9 @@
 
 namespace ballast::quant {
 
-std::vector<StoredPart> MatrixLayout::parts(const ModulePlan& module, const model::QuantizedTensor& tensor,
+std::vector<StoredPart> MatrixLayout::parts(const ModulePlan& module, const RoundedMatrix& matrix,
                                             DType scale_type) const {
-  std::vector<std::vector<std::byte>> bytes = contents(module, tensor, scale_type);
+  std::vector<std::vector<std::byte>> bytes = contents(module, matrix, scale_type);
   std::vector<StoredPart> parts;
   for (files::TensorPlan& plan : tensors(module, scale_type)) {
     parts.push_back({std::move(plan), std::move(bytes[parts.size()])});

@@ -12,7 +12,7 @@
 #include "ballast/recipe.h"
 #include "ballast/tensor.h"
 #include "files/safetensors/safetensors_writer.h"
-#include "model/source/quantized_tensor.h"
+#include "quant/rounding/rounded_matrix.h"
 #include "quant/write/converted_module.h"
 
 namespace ballast::quant {
@@ -38,8 +38,15 @@ class MatrixLayout {
   /// the two do not go together here.
   virtual WeightFormat fitting(const WeightFormat& format, bool int8_activations) const = 0;
 
-  /// Whether a head that is no embedding is quantized, too.
+  /// What a format becomes that somebody names for a matrix; not of floats.
+  virtual WeightFormat named(const WeightFormat& format) const { return format; }
+
+  /// Whether matrices that read the same input must have one format: who reads the files fuses them.
+  virtual bool ties_formats() const { return true; }
+
+  /// Whether a head that is no embedding is quantized, too; whether an embedding is.
   virtual bool quantizes_head() const = 0;
+  virtual bool quantizes_embedding() const { return false; }
 
   virtual bool holds(const ModulePlan& module) const = 0;
 
@@ -47,18 +54,22 @@ class MatrixLayout {
   virtual std::vector<files::TensorPlan> tensors(const ModulePlan& module, DType scale_type) const = 0;
 
   /// The same with what they hold.
-  std::vector<StoredPart> parts(const ModulePlan& module, const model::QuantizedTensor& tensor, DType scale_type) const;
+  std::vector<StoredPart> parts(const ModulePlan& module, const RoundedMatrix& matrix, DType scale_type) const;
 
-  /// `quantization_config` of a model with these modules. Throws Error where it cannot say theirs.
+  /// Where a config.json says what configuration() returns.
+  virtual std::vector<std::string> configuration_keys() const { return {"quantization_config"}; }
+
+  /// What is said of a model with these modules. Throws Error where it cannot say theirs.
   virtual nlohmann::json configuration(std::span<const ModulePlan> model, bool int8_activations) const = 0;
 
  private:
   /// Of each of tensors().
-  virtual std::vector<std::vector<std::byte>> contents(const ModulePlan& module, const model::QuantizedTensor& tensor,
+  virtual std::vector<std::vector<std::byte>> contents(const ModulePlan& module, const RoundedMatrix& matrix,
                                                        DType scale_type) const = 0;
 };
 
 std::unique_ptr<MatrixLayout> make_compressed_tensors_layout();
+std::unique_ptr<MatrixLayout> make_mlx_layout();
 std::unique_ptr<MatrixLayout> make_awq_layout();
 std::unique_ptr<MatrixLayout> make_gptq_layout();
 

@@ -1,7 +1,6 @@
 // AWQ and GPTQ: codes of [inputs, outputs], eight or four to a word of 32 bits, scales and zeros of [groups, outputs].
 #include <algorithm>
 #include <array>
-#include <map>
 #include <utility>
 
 #include "ballast/error.h"
@@ -65,8 +64,9 @@ class WordLayout : public MatrixLayout {
   }
 
  private:
-  std::vector<std::vector<std::byte>> contents(const ModulePlan& /*module*/, const model::QuantizedTensor& tensor,
+  std::vector<std::vector<std::byte>> contents(const ModulePlan& /*module*/, const RoundedMatrix& matrix,
                                                DType scale_type) const override {
+    const auto& tensor = std::get<model::QuantizedTensor>(matrix);
     const auto bits = static_cast<std::size_t>(tensor.bits);
     const std::size_t groups = tensor.view().groups();
     const std::vector<std::uint8_t> codes = transposed<std::uint8_t>(codes_of(tensor), tensor.rows, tensor.cols);
@@ -155,7 +155,7 @@ class GptqLayout : public WordLayout {
   }
 
   json configuration(std::span<const ModulePlan> model, bool /*int8_activations*/) const override {
-    const WeightFormat usual = most_common(model);
+    const WeightFormat usual = most_common_format(model).value_or(symmetric_formats().front());
     json exceptions = json::object();
     bool head = false;
     for (const ModulePlan* module : quantized_modules(model)) {
@@ -179,17 +179,6 @@ class GptqLayout : public WordLayout {
   }
 
  private:
-  static WeightFormat most_common(std::span<const ModulePlan> model) {
-    std::map<std::pair<int, std::size_t>, std::size_t> weights;
-    for (const ModulePlan* module : quantized_modules(model)) {
-      weights[{module->format.bits, module->format.group_size}] += module->weights();
-    }
-    if (weights.empty()) return {.bits = 4, .group_size = 128};
-    const auto [bits, group_size] =
-        std::ranges::max_element(weights, {}, [](const auto& entry) { return entry.second; })->first;
-    return {.bits = bits, .group_size = group_size};
-  }
-
   /// Matches the module, and the one that servers fuse of it and its neighbours, which have the same format.
   static std::string fused_pattern(const std::string& name) {
     const std::size_t dot = name.rfind('.');

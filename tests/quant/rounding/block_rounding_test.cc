@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "files/gguf/ggml_blocks.h"
-#include "quant/rounding/block_type.h"
+#include "quant/rounding/blocks/block_type.h"
 #include "quant/rounding/grid_finder.h"
 #include "quant/rounding/rounding.h"
 #include "with_threads.h"

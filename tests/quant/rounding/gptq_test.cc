@@ -156,6 +156,7 @@ TEST_CASE("GPTQ has less output error than rounding to the nearest of the same g
        {"int4-g32-asym", "int4-g32", "int5-g64-asym-s8", "int6-g32-s8", "int8-g64", "int4-channel"}) {
     for (const std::size_t cols : {std::size_t{72}, std::size_t{160}}) check_against_nearest(parse_format(name), cols);
   }
+  for (const WeightFormat& format : affine_formats()) check_against_nearest(format, 256);
   for (const DType type : writable_block_types()) check_against_nearest(block_format(type), 256);
 }
 

@@ -8,8 +8,8 @@
 #include <filesystem>
 #include <memory>
 #include <random>
+#include <set>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "ballast/convert.h"
@@ -54,6 +54,7 @@ std::vector<Layout> layouts() {
                  make_compressed_tensors_layout(),
                  {symmetric(4, 32), symmetric(5, 64), symmetric(6, 128), symmetric(8, 32), symmetric(8, kCols)}});
   all.push_back({OutputFormat::kCompressedTensors, make_compressed_tensors_layout(), {symmetric(8, 0)}, true});
+  all.push_back({OutputFormat::kMlx, make_mlx_layout(), affine_formats()});
   all.push_back({OutputFormat::kGptq, make_gptq_layout(), {symmetric(4, 32), symmetric(4, 128), symmetric(8, 64)}});
   all.push_back(
       {OutputFormat::kAwq,
@@ -66,12 +67,11 @@ ModulePlan plan_of(const WeightFormat& format) {
   return {.id = {.role = model::Role::kUp}, .name = kModule, .rows = kRows, .cols = kCols, .format = format};
 }
 
-model::QuantizedTensor random_matrix(const WeightFormat& format, DType scale_type) {
+RoundedMatrix random_matrix(const WeightFormat& format, DType scale_type) {
   std::mt19937 random(3);
   std::vector<float> values(kRows * kCols);
   for (float& value : values) value = 0.1F + static_cast<float>(random() % 2001) / 1000.0F - 1.0F;
-  return std::get<model::QuantizedTensor>(
-      round_to_nearest(values, kRows, kCols, format, {}, 2, {.half_type = scale_type}));
+  return round_to_nearest(values, kRows, kCols, format, {}, 2, {.half_type = scale_type});
 }
 
 TEST_CASE("matrices are read back to the last bit, in the tensors that were planned") {
@@ -82,12 +82,12 @@ TEST_CASE("matrices are read back to the last bit, in the tensors that were plan
         CAPTURE(format_name(format));
         const ModulePlan plan = plan_of(format);
         REQUIRE(layout.layout->holds(plan));
-        const model::QuantizedTensor tensor = random_matrix(format, type);
+        const RoundedMatrix matrix = random_matrix(format, type);
         const std::vector<files::TensorPlan> planned = layout.layout->tensors(plan, type);
         const TemporaryDirectory directory;
         files::SafetensorsWriter writer(directory.path(), planned, {});
         std::size_t next = 0;
-        for (const StoredPart& part : layout.layout->parts(plan, tensor, type)) {
+        for (const StoredPart& part : layout.layout->parts(plan, matrix, type)) {
           CHECK(part.plan.name == planned[next].name);
           CHECK(part.plan.dtype == planned[next].dtype);
           CHECK(part.plan.shape == planned[next++].shape);
@@ -96,14 +96,17 @@ TEST_CASE("matrices are read back to the last bit, in the tensors that were plan
         CHECK(next == planned.size());
         writer.finish();
 
-        const nlohmann::json config = {
-            {"quantization_config", layout.layout->configuration(std::span(&plan, 1), layout.int8_activations)}};
+        nlohmann::json config;
+        for (const std::string& key : layout.layout->configuration_keys()) {
+          config[key] = layout.layout->configuration(std::span(&plan, 1), layout.int8_activations);
+        }
         test::write_file(directory / "config.json", config.dump());
         const auto checkpoint = files::open_checkpoint(directory.path());
         const auto reader = model::read_foreign_format(files::JsonReader(config, "config.json"));
         REQUIRE(reader->has(*checkpoint, kModule));
         const model::ForeignMatrix stored = reader->matrix(*checkpoint, kModule, kRows, kCols);
-        const kernels::QuantizedMatrix rounded(tensor.view());
+        CHECK(stored.form.has_value());
+        const kernels::QuantizedMatrix rounded = runnable_matrix(matrix);
         std::vector<float> row(kCols), expected(kCols);
         for (std::size_t r = 0; r < kRows; ++r) {
           stored.decode_row(r, row.data());
@@ -149,6 +152,8 @@ TEST_CASE("checkpoints load, give nearly the original's logits and take the byte
   check(OutputFormat::kCompressedTensors, "w4a16", 32, 0.15);
   check(OutputFormat::kCompressedTensors, "w8a16", 32, 0.01);
   check(OutputFormat::kCompressedTensors, "w8a8", 0, 0.02);
+  check(OutputFormat::kMlx, "w4a16", 32, 0.15);
+  check(OutputFormat::kMlx, "w8a16", 32, 0.01);
   check(OutputFormat::kAwq, "w4a16", 32, 0.15);
   check(OutputFormat::kGptq, "w4a16", 32, 0.15);
   check(OutputFormat::kGptq, "w8a16", 32, 0.01);
@@ -176,6 +181,32 @@ TEST_CASE("with a size, matrices that are fused by servers have one format") {
     }
     CHECK(distance(logits_of(out), logits_of(model)) < 0.15);
   }
+}
+
+TEST_CASE("with a size, each matrix of an MLX checkpoint has bits and groups of its own, the embedding, too") {
+  const TemporaryDirectory directory;
+  const fs::path model = plain_llama().write(directory / "model");
+  ConvertOptions options = options_for(OutputFormat::kMlx, "w4a16");
+  options.recipe.target_bytes = plan_conversion(model, options).most_bytes * 5 / 4;
+  options.recipe.exceptions = {{"layers\\.0\\.mlp\\.up_proj", parse_format("int6-g32")},
+                               {"layers\\.0\\.mlp\\.gate_proj", parse_format("bf16")},
+                               {"embed_tokens", parse_format("affine3-g32")}};
+  convert(model, directory / "out", options);
+  CHECK(fs::file_size(directory / "out" / "model.safetensors") <= options.recipe.target_bytes);
+  const nlohmann::json config = nlohmann::json::parse(test::read_file(directory / "out" / "config.json"));
+  CHECK(config.at("quantization") == config.at("quantization_config"));
+  const model::ModelSource source(directory / "out");
+  const auto modules = source.foreign_modules();
+  CHECK(modules.at("model.layers.0.mlp.up_proj").tensors.type == "MLX int6-g32");
+  CHECK(modules.at("model.embed_tokens").tensors.type == "MLX int3-g32");
+  CHECK(!modules.contains("model.layers.0.mlp.gate_proj"));
+  std::set<std::string> types;
+  for (const auto& [name, module] : modules) {
+    types.insert(module.tensors.type);
+    CHECK(module.keeps_codes);
+  }
+  CHECK(types.size() > 2);
+  CHECK(distance(logits_of(directory / "out"), logits_of(model)) < 0.3);
 }
 
 TEST_CASE("gains are what the model's type can say, and the matrices take the rest") {
@@ -217,6 +248,12 @@ TEST_CASE("what such a checkpoint cannot hold is refused before anything is writ
         Contains("choose w4a16, w8a16 or w8a8"));
   CHECK(refusal(model, options_for(OutputFormat::kAwq, "w8a16")) == Contains("choose w4a16"));
   CHECK(refusal(model, options_for(OutputFormat::kGptq, "w8a8")) == Contains("keeps activations in 16 bits"));
+  CHECK(refusal(model, options_for(OutputFormat::kMlx, "w8a8")) == Contains("choose w4a16 or w8a16"));
+  ConvertOptions foreign = options_for(OutputFormat::kGptq, "w4a16");
+  foreign.recipe.exceptions = {{"up_proj", parse_format("affine4-g32")}};
+  CHECK(refusal(model, foreign) == Contains("cannot be stored as affine4-g32"));
+  foreign.output_format = OutputFormat::kGguf;
+  CHECK(refusal(test::golden_model("llama3"), foreign) == Contains("cannot be stored as affine4-g32"));
   CHECK(refusal(test::golden_model("gpt2"), options_for(OutputFormat::kGptq, "w4a16")) == Contains("gpt2"));
   CHECK(refusal(test::golden_model("llama.gguf"), options_for(OutputFormat::kGptq, "w4a16")) ==
         Contains("Hugging Face directory"));

@@ -260,6 +260,32 @@ TEST_CASE("a block that was saved is written as if it had not been") {
   CHECK(files_with(restore_modules(saved, plan)) == files_with(modules));
 }
 
+TEST_CASE("matrices in every kind of codes are restored to the last bit") {
+  for (const WeightFormat& format :
+       {parse_format("int5-g32-asym-s8"), affine_format(3, 64), block_format(DType::kQ4_K)}) {
+    CAPTURE(format_name(format));
+    WorkingBlock block;
+    WorkingLinear& linear = block.linears.emplace_back();
+    linear.name = "up";
+    linear.rows = 3;
+    linear.cols = 256;
+    for (int i = 0; i < 3 * 256; ++i) linear.values.push_back(0.01F * static_cast<float>(i * i % 31 - 15));
+    linear.absmax = 1;
+    linear.format = format;
+    quantize(block, Recipe::Rounding::kScaleSearch);
+    const std::vector<ConvertedModule> modules = take_modules(std::move(block), false);
+    const std::vector<ConvertedModule> restored = restore_modules(save_modules(modules), {modules.front().plan});
+    const kernels::QuantizedMatrix before = runnable_matrix(*modules.front().quantized);
+    const kernels::QuantizedMatrix after = runnable_matrix(*restored.front().quantized);
+    std::vector<float> expected(256), row(256);
+    for (std::size_t r = 0; r < 3; ++r) {
+      before.decode_row(r, expected.data());
+      after.decode_row(r, row.data());
+      CHECK(row == expected);
+    }
+  }
+}
+
 TEST_CASE("a saved block that is damaged or another's is refused") {
   const std::vector<ConvertedModule> modules = sample_modules();
   const std::string saved = save_modules(modules);

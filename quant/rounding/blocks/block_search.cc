@@ -1,17 +1,15 @@
-#include "quant/rounding/block_search.h"
+#include "quant/rounding/blocks/block_search.h"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
 
-#include "ballast/recipe.h"
-
 namespace ballast::quant {
 
 namespace {
 
-constexpr std::size_t kLargestGroup = 32;
+constexpr std::size_t kLargestGroup = 128;
 constexpr int kMostFits = 4;
 
 // Ranges are tried from slightly above the whole one down to this share of it: the fewer codes there are, the more
@@ -110,15 +108,19 @@ QuantParams LeastSquares::with_minimum() const {
   const double determinant = minimums_squared * codes_squared - products * products;
   if (!(determinant > 1e-12 * minimums_squared * codes_squared)) return {};
   const double scale = (minimums_squared * codes_values - products * minimums_values) / determinant;
-  const double minimum = (products * scale - minimums_values) / minimums_squared;
-  return {static_cast<float>(scale), 0, static_cast<float>(minimum)};
+  return {static_cast<float>(scale), 0, minimum_beside(scale)};
+}
+
+float LeastSquares::minimum_beside(double scale) const {
+  if (!(minimums_squared > 0)) return 0;
+  return static_cast<float>((products * scale - minimums_values) / minimums_squared);
 }
 
 double LeastSquares::scale_alone() const {
   return codes_squared > 0 ? codes_values / codes_squared : 0;
 }
 
-BlockSearch::BlockSearch(const BlockType& type) : type_(type), range_(block_format(type.dtype)) {}
+BlockSearch::BlockSearch(const QuantRange& range, Minimums minimums) : range_(range), minimums_(minimums) {}
 
 QuantParams BlockSearch::range_grid(const WeightedGroup& group) const {
   float low = 0;
@@ -127,10 +129,10 @@ QuantParams BlockSearch::range_grid(const WeightedGroup& group) const {
     low = std::min(low, group.values[i]);
     high = std::max(high, group.values[i]);
   }
-  if (type_.has_minimums) return {(high - low) / static_cast<float>(type_.qmax), 0, -low};
+  if (minimums_ != Minimums::kNone) return {(high - low) / static_cast<float>(range_.qmax), 0, -low};
   // The codes reach further down than up: the largest magnitude goes there.
   const float extreme = high > -low ? high : low;
-  return {extreme / static_cast<float>(type_.qmin - type_.zero_point), type_.zero_point};
+  return {extreme / static_cast<float>(range_.qmin - range_.symmetric_zero_point), range_.symmetric_zero_point};
 }
 
 QuantParams BlockSearch::searched_grid(const WeightedGroup& group) const {
@@ -145,24 +147,24 @@ QuantParams BlockSearch::searched_grid(const WeightedGroup& group) const {
     least = error;
     best = grid;
   };
-  const float smallest = narrowest_range(type_.qmax - type_.qmin + 1);
+  const float smallest = narrowest_range(range_.qmax - range_.qmin + 1);
   const auto share = [&](int i) {
     return kWidestRange - (kWidestRange - smallest) * static_cast<float>(i) / static_cast<float>(kRanges - 1);
   };
-  if (!type_.has_minimums) {
-    const float scale = std::abs(start.scale) * static_cast<float>(type_.zero_point - type_.qmin) /
-                        static_cast<float>(type_.qmax - type_.zero_point);
+  if (minimums_ == Minimums::kNone) {
+    const float scale = std::abs(start.scale) * static_cast<float>(range_.symmetric_zero_point - range_.qmin) /
+                        static_cast<float>(range_.qmax - range_.symmetric_zero_point);
     for (int i = 0; i < kRanges; ++i) {
-      try_grid({scale * share(i), type_.zero_point});
-      try_grid({-scale * share(i), type_.zero_point});
+      try_grid({scale * share(i), range_.symmetric_zero_point});
+      try_grid({-scale * share(i), range_.symmetric_zero_point});
     }
     return refined(group, best, least);
   }
-  const float high = start.scale * static_cast<float>(type_.qmax) - start.minimum;
+  const float high = start.scale * static_cast<float>(range_.qmax) - start.minimum;
   for (int l = 0; l < kRanges; ++l) {
     const float minimum = start.minimum * share(l);
     for (int h = 0; h < kRanges; ++h) {
-      try_grid({(high * share(h) + minimum) / static_cast<float>(type_.qmax), 0, minimum});
+      try_grid({(high * share(h) + minimum) / static_cast<float>(range_.qmax), 0, minimum});
       if (high == 0) break;  // the other end's share changes nothing
     }
     if (start.minimum == 0) break;
@@ -173,9 +175,9 @@ QuantParams BlockSearch::searched_grid(const WeightedGroup& group) const {
 QuantParams BlockSearch::fitted(const WeightedGroup& group, const QuantParams& grid) const {
   LeastSquares sums;
   sums.add(group, grid, range_, 1, 1);
-  if (!type_.has_minimums) return {static_cast<float>(sums.scale_alone()), type_.zero_point};
+  if (minimums_ == Minimums::kNone) return {static_cast<float>(sums.scale_alone()), range_.symmetric_zero_point};
   const QuantParams free = sums.with_minimum();
-  const bool holds = free.scale > 0 && (type_.groups_of_scale == 0 || free.minimum >= 0);
+  const bool holds = free.scale > 0 && (minimums_ == Minimums::kAny || free.minimum >= 0);
   return holds ? free : QuantParams{static_cast<float>(sums.scale_alone()), 0, 0};
 }
 

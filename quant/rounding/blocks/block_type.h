@@ -1,6 +1,6 @@
 // What the codes, factors and minimums of a GGUF's blocks may be.
-#ifndef BALLAST_QUANT_ROUNDING_BLOCK_TYPE_H_
-#define BALLAST_QUANT_ROUNDING_BLOCK_TYPE_H_
+#ifndef BALLAST_QUANT_ROUNDING_BLOCKS_BLOCK_TYPE_H_
+#define BALLAST_QUANT_ROUNDING_BLOCKS_BLOCK_TYPE_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -31,4 +31,4 @@ const BlockType& block_type(DType dtype);
 
 }  // namespace ballast::quant
 
-#endif  // BALLAST_QUANT_ROUNDING_BLOCK_TYPE_H_
+#endif  // BALLAST_QUANT_ROUNDING_BLOCKS_BLOCK_TYPE_H_

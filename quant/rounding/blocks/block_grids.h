@@ -1,15 +1,15 @@
 // Grids of a GGUF's blocks: what they store in 16 bits and in whole numbers, chosen so that the grids that are read
 // back lose least.
-#ifndef BALLAST_QUANT_ROUNDING_BLOCK_GRIDS_H_
-#define BALLAST_QUANT_ROUNDING_BLOCK_GRIDS_H_
+#ifndef BALLAST_QUANT_ROUNDING_BLOCKS_BLOCK_GRIDS_H_
+#define BALLAST_QUANT_ROUNDING_BLOCKS_BLOCK_GRIDS_H_
 
 #include <cstddef>
 #include <span>
 #include <vector>
 
 #include "ballast/tensor.h"
-#include "quant/rounding/block_search.h"
-#include "quant/rounding/block_type.h"
+#include "quant/rounding/blocks/block_search.h"
+#include "quant/rounding/blocks/block_type.h"
 #include "quant/rounding/grid_finder.h"
 
 namespace ballast::quant {
@@ -58,4 +58,4 @@ class BlockGridFinder : public GridFinder {
 
 }  // namespace ballast::quant
 
-#endif  // BALLAST_QUANT_ROUNDING_BLOCK_GRIDS_H_
+#endif  // BALLAST_QUANT_ROUNDING_BLOCKS_BLOCK_GRIDS_H_

@@ -1,12 +1,11 @@
-// The grid of a group of a GGUF's block with the smallest weighted squared error, its scale and minimum being real
-// numbers.
-#ifndef BALLAST_QUANT_ROUNDING_BLOCK_SEARCH_H_
-#define BALLAST_QUANT_ROUNDING_BLOCK_SEARCH_H_
+// The grid of a group with the smallest weighted squared error, its scale and minimum being real numbers: of a GGUF's
+// blocks, and of MLX's groups.
+#ifndef BALLAST_QUANT_ROUNDING_BLOCKS_BLOCK_SEARCH_H_
+#define BALLAST_QUANT_ROUNDING_BLOCKS_BLOCK_SEARCH_H_
 
 #include <cstddef>
 #include <span>
 
-#include "quant/rounding/block_type.h"
 #include "quant/rounding/grid_search.h"
 #include "quant/rounding/quant_params.h"
 
@@ -28,15 +27,21 @@ struct LeastSquares {
   /// Of least error with both free, and with no minimum; scale 0: the codes do not say.
   QuantParams with_minimum() const;
   double scale_alone() const;
+
+  /// The minimum of least error beside this scale; 0: the weights do not say.
+  float minimum_beside(double scale) const;
 };
 
 /// Sum over the group of weight * (value - nearest value of the grid)^2, in F32. The grid's scale may be 0.
 float block_error(const WeightedGroup& group, const QuantParams& grid, const QuantRange& range);
 
-/// Searches the grids of one type's groups.
+/// What may be taken off the values of a group.
+enum class Minimums { kNone, kNotNegative, kAny };
+
+/// Searches the grids of groups of at most 128 columns, whose codes are those of `range`.
 class BlockSearch {
  public:
-  explicit BlockSearch(const BlockType& type);
+  BlockSearch(const QuantRange& range, Minimums minimums);
 
   /// From a group's smallest value to its largest.
   QuantParams range_grid(const WeightedGroup& group) const;
@@ -49,13 +54,13 @@ class BlockSearch {
  private:
   QuantParams refined(const WeightedGroup& group, QuantParams grid, float error) const;
 
-  /// A minimum that the type can hold; the scale alone is fitted where that is another.
+  /// With a minimum that may be; the scale alone is fitted where that is another.
   QuantParams fitted(const WeightedGroup& group, const QuantParams& grid) const;
 
-  const BlockType& type_;
   QuantRange range_;
+  Minimums minimums_;
 };
 
 }  // namespace ballast::quant
 
-#endif  // BALLAST_QUANT_ROUNDING_BLOCK_SEARCH_H_
+#endif  // BALLAST_QUANT_ROUNDING_BLOCKS_BLOCK_SEARCH_H_

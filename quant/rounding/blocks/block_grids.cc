@@ -1,11 +1,11 @@
-#include "quant/rounding/block_grids.h"
+#include "quant/rounding/blocks/block_grids.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <utility>
 
-#include "kernels/matrix/float_matrix.h"
+#include "quant/rounding/half_float.h"
 #include "quant/rounding/integer_grids.h"
 
 namespace ballast::quant {
@@ -15,25 +15,25 @@ namespace {
 constexpr int kMostRefits = 3;
 
 std::uint16_t f16_bits(float value) {
-  std::uint16_t bits = 0;
-  kernels::from_float(&value, 1, kernels::FloatType::kF16, &bits);
-  return bits;
+  return half_bits(value, DType::kF16);
 }
 
-float from_f16(std::uint16_t bits) {
-  float value = 0;
-  kernels::to_float(&bits, kernels::FloatType::kF16, 1, &value);
-  return value;
+Minimums minimums_of(const BlockType& type) {
+  if (!type.has_minimums) return Minimums::kNone;
+  return type.groups_of_scale == 0 ? Minimums::kAny : Minimums::kNotNegative;
 }
 
 float as_f16(double value) {
-  return from_f16(f16_bits(static_cast<float>(value)));
+  return as_half(static_cast<float>(value), DType::kF16);
 }
 
 }  // namespace
 
 BlockGridFinder::BlockGridFinder(DType dtype, GridMethod method, const GridColumns& columns)
-    : type_(block_type(dtype)), search_(type_), method_(method), weights_(column_weights(columns)) {}
+    : type_(block_type(dtype)),
+      search_(QuantRange(block_format(dtype)), minimums_of(type_)),
+      method_(method),
+      weights_(column_weights(columns)) {}
 
 void BlockGridFinder::find(std::span<const float> values, RowGrids& grids) {
   const std::size_t count = values.size() / type_.group_size;

@@ -1,0 +1,33 @@
+// Single values in 16 bits, as scales are stored.
+#ifndef BALLAST_QUANT_ROUNDING_HALF_FLOAT_H_
+#define BALLAST_QUANT_ROUNDING_HALF_FLOAT_H_
+
+#include <cstdint>
+
+#include "ballast/tensor.h"
+#include "kernels/matrix/float_matrix.h"
+#include "model/source/scale_codes.h"
+
+namespace ballast::quant {
+
+/// `type`: kF16 or kBF16. Ties round to even.
+inline std::uint16_t half_bits(float value, DType type) {
+  std::uint16_t bits = 0;
+  kernels::from_float(&value, 1, model::scale_float_type(type), &bits);
+  return bits;
+}
+
+inline float from_half(std::uint16_t bits, DType type) {
+  float value = 0;
+  kernels::to_float(&bits, model::scale_float_type(type), 1, &value);
+  return value;
+}
+
+/// As the value will be read back.
+inline float as_half(float value, DType type) {
+  return from_half(half_bits(value, type), type);
+}
+
+}  // namespace ballast::quant
+
+#endif  // BALLAST_QUANT_ROUNDING_HALF_FLOAT_H_
