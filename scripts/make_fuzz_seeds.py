@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""Writes tests/fuzz/corpus/{safetensors,gguf,config,statistics,recipe,quantized,foreign,template,ranks,charsmap}: small valid files that fuzzing starts from."""
+"""Writes tests/fuzz/corpus/{safetensors,gguf,gguf_model,modules,config,statistics,recipe,quantized,foreign,template,
+ranks,charsmap}: small valid files that fuzzing starts from."""
 
 import base64
 import json
+import math
 import pathlib
 import struct
 
@@ -154,6 +156,60 @@ def foreign() -> dict[str, bytes]:
             for name, (config, parts) in found.items()}
 
 
+MARK = "\u2581"
+
+
+def strings(values: list[str]) -> bytes:
+    return array(STRING, [text(value) for value in values])
+
+
+def gguf_model(vocabulary: list[tuple[str, int, bytes]], count: int, with_tensors: bool) -> bytes:
+    """BERT of one layer and four channels with a vocabulary of `count` tokens."""
+    numbers = {"block_count": 1, "context_length": 6, "embedding_length": 4, "feed_forward_length": 4,
+               "attention.head_count": 1, "pooling_type": 1}
+    metadata = [("general.architecture", STRING, text("bert")), ("general.alignment", U32, struct.pack("<I", 8)),
+                ("bert.attention.layer_norm_epsilon", F32, struct.pack("<f", 1e-12))]
+    metadata += [(f"bert.{key}", U32, struct.pack("<I", value)) for key, value in numbers.items()]
+    sizes = {"token_embd.weight": [4, count], "position_embd.weight": [4, 6]}
+    for module in ("token_embd_norm", "blk.0.attn_output_norm", "blk.0.layer_output_norm"):
+        sizes |= {f"{module}.weight": [4], f"{module}.bias": [4]}
+    for module in ("attn_q", "attn_k", "attn_v", "attn_output", "ffn_up", "ffn_down"):
+        sizes |= {f"blk.0.{module}.weight": [4, 4], f"blk.0.{module}.bias": [4]}
+    tensors, data = [], b""
+    for name, shape in sizes.items() if with_tensors else ():
+        tensors.append((name, shape, 1, len(data)))
+        values = math.prod(shape)
+        data += b"".join(struct.pack("<e", (i * 37 % 64 - 30) / 32) for i in range(values))
+        data += bytes(-len(data) % 8)
+    return gguf(metadata + vocabulary, tensors, data, alignment=8)
+
+
+def gguf_models() -> dict[str, bytes]:
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", f"{MARK}a", "b"]
+    pieces = ["<pad>", "</s>", "<unk>", MARK, f"{MARK}a", "b", "ab"]
+    return {
+        "word_piece": gguf_model([
+            ("tokenizer.ggml.model", STRING, text("bert")), ("tokenizer.ggml.tokens", ARRAY, strings(words)),
+            ("tokenizer.ggml.token_type", ARRAY, array(I32, [struct.pack("<i", kind) for kind in (3, 3, 3, 3, 1, 1)]))],
+            len(words), with_tensors=True),
+        "unigram": gguf_model([
+            ("tokenizer.ggml.model", STRING, text("t5")), ("tokenizer.ggml.tokens", ARRAY, strings(pieces)),
+            ("tokenizer.ggml.token_type", ARRAY, array(I32, [struct.pack("<i", k) for k in (3, 3, 2, 1, 1, 1, 1)])),
+            ("tokenizer.ggml.scores", ARRAY, array(F32, [struct.pack("<f", -i) for i in range(len(pieces))])),
+            ("tokenizer.ggml.precompiled_charsmap", ARRAY, array(U8, [bytes([i]) for i in struct.pack("<II", 4, 1)]))],
+            len(pieces), with_tensors=False)}
+
+
+def modules() -> bytes:
+    """The files that fuzz_modules.cc writes, in its order."""
+    kinds = {"": "Transformer", "1_Pooling": "Pooling", "2_Dense": "Dense", "3_Normalize": "Normalize"}
+    listed = [{"path": path, "type": f"sentence_transformers.models.{kind}"} for path, kind in kinds.items()]
+    values = {"linear.weight": ("F32", [2, 3], struct.pack("<6f", *range(6))), "linear.bias": ("F16", [2], bytes(4))}
+    configs = [listed, {"max_seq_length": 64}, {"pooling_mode_mean_tokens": True, "pooling_mode_cls_token": False},
+               {"in_features": 3, "out_features": 2, "bias": True, "activation_function": "torch.nn.Tanh"}]
+    return b"\xff".join([*(json.dumps(config).encode() for config in configs), tensors(values, {})])
+
+
 # Templates that use much of what the interpreter knows.
 JINJA = {
     "macros": "{% macro f(k, s='-') %}{{ k ~ s }}{% endmacro %}{% macro g(k) -%}\n {{ k }}{{ varargs }}{% if k > 0 %}"
@@ -206,6 +262,10 @@ def main() -> None:
         data += bytes(i * 37 % 120 for i in range(size))
         data += bytes(-len(data) % 32)
     write("gguf", "blocks", gguf([], tensors, data, version=2))
+
+    for name, content in gguf_models().items():
+        write("gguf_model", name, content)
+    write("modules", "dense", modules())
 
     for config in sorted(GOLDEN.glob("*/config.json")):
         write("config", f"golden_{config.parent.name}", json.dumps(json.loads(config.read_text())).encode())

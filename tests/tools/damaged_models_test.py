@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Damages models' files and lets ballast read them: each is read, or refused in one line.
 
-    damaged_models_test.py BALLAST MODEL... [--count 200] [--seed 1]
+    damaged_models_test.py BALLAST MODEL... [--count 200] [--seed 1] [--file tekken.json] [--by chat]
 
-Of each MODEL (a directory or a GGUF file) so many damaged copies are made, one file of it cut off, with a byte changed, a
-piece moved, or a number of its JSON replaced. `ballast verify` reads a copy where expected.safetensors lies in the model or
-in the directory of a GGUF's name without .gguf, else `ballast embed` where there is a modules.json, else `ballast run`.
-What is neither status 0 nor status 1 with one line on standard error, and a model that is not read undamaged, fails.
+Of each MODEL (a directory or a GGUF file) so many damaged copies are made, one file of it (--file: that one) cut off, with
+a byte changed, a piece moved, or a number of its JSON replaced. Without --by, `ballast verify` reads a copy where
+expected.safetensors lies in the model or in the directory of a GGUF's name without .gguf, else `ballast embed` where there
+is a modules.json, else `ballast run`. What is neither status 0 nor status 1 with one line on standard error, and a model that is not read undamaged, fails.
 """
 
 import argparse
@@ -20,7 +20,7 @@ import sys
 import tempfile
 
 NUMBERS = [b"0", b"-1", b"1", b"3", b"1e30", b"4294967295", b"9223372036854775807", b'"x"', b"null", b"[]", b"{}"]
-READABLE = (".json", ".safetensors", ".gguf", ".txt", ".model", ".tiktoken")
+READABLE = (".json", ".safetensors", ".gguf", ".txt", ".model", ".tiktoken", ".jinja")
 
 
 def cut(rng: random.Random, data: bytes) -> bytes:
@@ -52,22 +52,33 @@ def replace_number(rng: random.Random, data: bytes) -> bytes:
 DAMAGES = (cut, change_byte, move_piece, replace_number)
 
 
-def reading(ballast: str, model: pathlib.Path, copy: pathlib.Path, folder: pathlib.Path) -> list[str]:
-    expected = (model if model.is_dir() else model.with_suffix("")) / "expected.safetensors"
-    if expected.exists():  # of which only the shape is of interest: what a flipped bit did to a weight is not
-        return [ballast, "verify", str(copy), "--expected", str(expected), "--tolerance", "1e30"]
-    if (model / "modules.json").exists():
-        return [ballast, "embed", str(copy), "--text", str(folder / "text.txt"), "-o", str(folder / "out.npy"), "--force"]
-    return [ballast, "run", str(copy), "-p", "a", "-n", "2"]
+def expected_of(model: pathlib.Path) -> pathlib.Path:
+    return (model if model.is_dir() else model.with_suffix("")) / "expected.safetensors"
 
 
-def damaged(rng: random.Random, model: pathlib.Path, folder: pathlib.Path) -> tuple[pathlib.Path, str]:
+def reading(arguments: argparse.Namespace, model: pathlib.Path, copy: pathlib.Path, folder: pathlib.Path) -> list[str]:
+    by = arguments.by or (
+        "verify" if expected_of(model).exists() else "embed" if (model / "modules.json").exists() else "run")
+    options = {
+        # Only the shape is of interest: what a flipped bit did to a weight is not.
+        "verify": ["--expected", str(expected_of(model)), "--tolerance", "1e30"],
+        "embed": ["--text", str(folder / "text.txt"), "-o", str(folder / "out.npy"), "--force"],
+        "run": ["-p", "a", "-n", "2"],
+        "chat": ["--chat", "-p", "a", "-n", "2"],
+    }
+    return [arguments.ballast, "run" if by == "chat" else by, str(copy), *options[by]]
+
+
+def damaged(
+    rng: random.Random, model: pathlib.Path, folder: pathlib.Path, only: str | None
+) -> tuple[pathlib.Path, str]:
     """A damaged copy in `folder`, and what was done to it."""
     copy = folder / model.name
     if model.is_dir():
         shutil.rmtree(copy, ignore_errors=True)
         shutil.copytree(model, copy)
         files = sorted(f for f in copy.rglob("*") if f.suffix in READABLE and not f.name.startswith("expected"))
+        files = [f for f in files if only in (None, f.name)]
     else:
         shutil.copyfile(model, copy)
         files = [copy]
@@ -76,14 +87,14 @@ def damaged(rng: random.Random, model: pathlib.Path, folder: pathlib.Path) -> tu
     return copy, f"{file.relative_to(folder)}: {damage.__name__}"
 
 
-def check(ballast: str, model: pathlib.Path, count: int, seed: int, folder: pathlib.Path) -> bool:
-    rng = random.Random(f"{seed} {model.name}")
+def check(arguments: argparse.Namespace, model: pathlib.Path, folder: pathlib.Path) -> bool:
+    rng = random.Random(f"{arguments.seed} {model.name}")
     (folder / "text.txt").write_text("a\n")
-    subprocess.run(reading(ballast, model, model, folder), check=True, capture_output=True)
+    subprocess.run(reading(arguments, model, model, folder), check=True, capture_output=True)
     ends = collections.Counter()
-    for number in range(count):
-        copy, what = damaged(rng, model, folder)
-        command = reading(ballast, model, copy, folder)
+    for number in range(arguments.count):
+        copy, what = damaged(rng, model, folder, arguments.file)
+        command = reading(arguments, model, copy, folder)
         result = subprocess.run(command, capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL)
         lines = result.stderr.strip().splitlines()
         refused = result.returncode == 1 and len(lines) == 1
@@ -92,7 +103,7 @@ def check(ballast: str, model: pathlib.Path, count: int, seed: int, folder: path
             ends["failed"] += 1
         else:
             ends["refused in one line" if refused else "read"] += 1
-    print(f"{model.name}: {count} damaged: " + ", ".join(f"{n} {end}" for end, n in sorted(ends.items())), flush=True)
+    print(f"{model.name}: {arguments.count} damaged: " + ", ".join(f"{n} {end}" for end, n in sorted(ends.items())), flush=True)
     return ends["failed"] == 0
 
 
@@ -102,12 +113,11 @@ def main() -> None:
     parser.add_argument("models", type=pathlib.Path, nargs="+", metavar="MODEL")
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--file", metavar="NAME", help="damage only files of this name")
+    parser.add_argument("--by", choices=("verify", "embed", "run", "chat"), help="the command that reads copies")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        passed = [
-            check(arguments.ballast, model, arguments.count, arguments.seed, pathlib.Path(folder))
-            for model in arguments.models
-        ]
+        passed = [check(arguments, model, pathlib.Path(folder)) for model in arguments.models]
     sys.exit(0 if all(passed) else 1)
 
 
