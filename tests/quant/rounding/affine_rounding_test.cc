@@ -26,7 +26,8 @@ std::vector<float> lopsided_rows() {
   for (std::size_t i = 0; i < values.size(); ++i) {
     values[i] = 0.02F;
     for (int j = 0; j < 6; ++j) values[i] += 0.05F * (static_cast<float>(random() % 2001) / 1000.0F - 1.0F);
-    values[i] *= static_cast<float>(1 + i / kAffineCols);
+    const std::size_t row = i / kAffineCols;
+    values[i] *= static_cast<float>(1 + row);
   }
   return values;
 }
