@@ -6,7 +6,8 @@
 Of each MODEL (a directory or a GGUF file) so many damaged copies are made, one file of it (--file: that one) cut off, with
 a byte changed, a piece moved, or a number of its JSON replaced. Without --by, `ballast verify` reads a copy where
 expected.safetensors lies in the model or in the directory of a GGUF's name without .gguf, else `ballast embed` where there
-is a modules.json, else `ballast run`. What is neither status 0 nor status 1 with one line on standard error, and a model that is not read undamaged, fails.
+is a modules.json, else `ballast run`. What is neither status 0 nor status 1 with one line on standard error, and a model
+that is not read undamaged, fails.
 """
 
 import argparse
@@ -103,7 +104,8 @@ def check(arguments: argparse.Namespace, model: pathlib.Path, folder: pathlib.Pa
             ends["failed"] += 1
         else:
             ends["refused in one line" if refused else "read"] += 1
-    print(f"{model.name}: {arguments.count} damaged: " + ", ".join(f"{n} {end}" for end, n in sorted(ends.items())), flush=True)
+    found = ", ".join(f"{n} {end}" for end, n in sorted(ends.items()))
+    print(f"{model.name}: {arguments.count} damaged: {found}", flush=True)
     return ends["failed"] == 0
 
 
