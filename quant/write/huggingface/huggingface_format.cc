@@ -48,6 +48,17 @@ void check_family(const model::ModelSource& source, const std::string& embedding
   if (!source.prefix_tokens().empty()) throw Error(place, "has a prefix, which " + layout + " cannot hold");
 }
 
+/// What transformers says in one object since version 5, as programs read it that know the words before: mlx-lm would
+/// rotate Llamas by 10,000, whatever stands there.
+void say_rope_in_older_words(nlohmann::json& config) {
+  const auto parameters = config.find("rope_parameters");
+  if (parameters == config.end() || !parameters->is_object() || !parameters->contains("rope_theta")) return;
+  config["rope_theta"] = parameters->at("rope_theta");
+  if (parameters->value("rope_type", "default") == "default") return;
+  config["rope_scaling"] = std::move(*parameters);
+  config.erase("rope_parameters");
+}
+
 class HuggingfaceWriter : public ModelWriter {
  public:
   HuggingfaceWriter(const std::filesystem::path& directory, std::span<const ModulePlan> model,
@@ -66,6 +77,7 @@ class HuggingfaceWriter : public ModelWriter {
     tensors_.finish();
     nlohmann::json config = metadata.config;
     const bool int8 = metadata.recipe.activations == Recipe::Activations::kInt8;
+    say_rope_in_older_words(config);
     config["tie_word_embeddings"] = metadata.spec.tied_embeddings;
     for (const std::string& key : layout_->configuration_keys()) config[key] = layout_->configuration(model_, int8);
     write_model_files(metadata, config, directory_);

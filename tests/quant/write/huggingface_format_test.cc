@@ -209,6 +209,28 @@ TEST_CASE("with a size, each matrix of an MLX checkpoint has bits and groups of 
   CHECK(distance(logits_of(directory / "out"), logits_of(model)) < 0.3);
 }
 
+TEST_CASE("rotations are said in the words that programs knew before transformers 5, too") {
+  const TemporaryDirectory directory;
+  test::TinyModel model = plain_llama();
+  model.config.erase("rope_theta");
+  const auto converted = [&](const nlohmann::json& parameters, const char* name) {
+    model.config["rope_parameters"] = parameters;
+    const fs::path original = model.write(directory / (std::string(name) + "-original"));
+    ConvertOptions options = options_for(OutputFormat::kMlx, "w8a16");
+    options.recipe.linears.group_size = options.recipe.embedding.group_size = options.recipe.head.group_size = 32;
+    convert(original, directory / name, options);
+    CHECK(distance(logits_of(directory / name), logits_of(original)) < 0.02);
+    return nlohmann::json::parse(test::read_file(directory / name / "config.json"));
+  };
+  const nlohmann::json plain = converted({{"rope_type", "default"}, {"rope_theta", 500.0}}, "plain");
+  CHECK(plain.at("rope_theta") == 500.0);
+  const nlohmann::json stretched =
+      converted({{"rope_type", "linear"}, {"rope_theta", 500.0}, {"factor", 2.0}}, "stretched");
+  CHECK(stretched.at("rope_theta") == 500.0);
+  CHECK(stretched.at("rope_scaling").at("factor") == 2.0);
+  CHECK(!stretched.contains("rope_parameters"));
+}
+
 TEST_CASE("gains are what the model's type can say, and the matrices take the rest") {
   const TemporaryDirectory directory;
   test::TinyModel model = plain_llama();
