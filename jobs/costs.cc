@@ -17,13 +17,7 @@ double multiply_adds_per_second(std::size_t m, bool in_bf16) {
   std::vector<float> product(m * kSize);
   const kernels::FloatMatrix matrix{weights.data(), kernels::FloatType::kF16, kSize, kSize};
   const kernels::FloatOutput output[] = {{.matrix = &matrix, .dst = product.data(), .stride = kSize}};
-  const auto multiply = [&] {
-    if (in_bf16) {
-      kernels::matmul_bf16(output, source.data(), m);
-    } else {
-      kernels::matmul(output, source.data(), m);
-    }
-  };
+  const auto multiply = [&] { kernels::matmul(output, source.data(), m, in_bf16); };
   multiply();  // starts the threads
   const auto begin = std::chrono::steady_clock::now();
   std::chrono::duration<double> taken{};

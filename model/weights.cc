@@ -75,11 +75,7 @@ class ProductBatch {
 
   void run_floats() {
     const auto products = std::span(float_products_).first(floats_);
-    if (bf16_ || bf16_products()) {
-      kernels::matmul_bf16(products, rows_.all(m_), m_);
-    } else {
-      kernels::matmul(products, rows_.all(m_), m_);
-    }
+    kernels::matmul(products, rows_.all(m_), m_, bf16_ || bf16_products());
   }
 
   void add_float(const LinearOutput& output) {

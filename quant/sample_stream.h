@@ -27,6 +27,9 @@ struct SampleTokens {
 
   std::size_t count() const { return length == 0 ? 0 : ids.size() / length; }
 
+  /// The first of a sample's tokens whose predictions are compared: those of its text's later half are.
+  std::size_t first_compared() const { return prefix + (length - prefix) / 2; }
+
   /// The first `count` of them.
   SampleTokens first(std::size_t count) const { return {ids.first(count * length), length, prefix}; }
 };

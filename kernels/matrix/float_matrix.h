@@ -57,6 +57,11 @@ void matmul(std::span<const FloatOutput> outputs, const float* src, std::size_t 
 /// The same with both sides rounded to BF16. Needs multiplies_bf16() (kernels/engine.h).
 void matmul_bf16(std::span<const FloatOutput> outputs, const float* src, std::size_t m);
 
+/// One or the other.
+inline void matmul(std::span<const FloatOutput> outputs, const float* src, std::size_t m, bool in_bf16) {
+  return in_bf16 ? matmul_bf16(outputs, src, m) : matmul(outputs, src, m);
+}
+
 /// `count` values to F32 and back; to 16 bits ties round to even. Single-threaded.
 void to_float(const void* src, FloatType type, std::size_t count, float* dst);
 void from_float(const float* src, std::size_t count, FloatType type, void* dst);

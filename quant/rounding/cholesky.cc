@@ -4,7 +4,7 @@
 #include <cassert>
 #include <utility>
 
-#include "kernels/matrix/float_matrix.h"
+#include "quant/rounding/float_product.h"
 
 extern "C" {
 void dpotrf_(const char* uplo, const int* n, double* a, const int* lda, int* info);
@@ -27,15 +27,6 @@ std::vector<float> copy_of(const float* part, std::size_t rows, std::size_t cols
     for (std::size_t c = 0; c < cols; ++c) copy[r * cols + c] = factor * part[r * stride + c];
   }
   return copy;
-}
-
-/// dst (+)= left right^T, [rows of left][rows of right].
-void multiply(std::span<const float> left, std::span<const float> right, std::size_t cols, float* dst,
-              std::size_t stride, bool accumulate) {
-  const kernels::FloatMatrix matrix = {
-      .data = right.data(), .type = kernels::FloatType::kF32, .rows = right.size() / cols, .cols = cols};
-  const kernels::FloatOutput output = {.matrix = &matrix, .dst = dst, .stride = stride, .accumulate = accumulate};
-  kernels::matmul({&output, 1}, left.data(), left.size() / cols);
 }
 
 }  // namespace
@@ -86,12 +77,14 @@ void Cholesky::update_rest(std::size_t tile) {
   const std::size_t cols = size(tile);
   const std::size_t first = (tile + 1) * kTileSize;
   if (first >= n_) return;
-  multiply(copy_of(at(tile + 1, tile), n_ - first, cols, n_), inverses_[tile], cols, at(tile + 1, tile), n_, false);
+  multiply_transposed(copy_of(at(tile + 1, tile), n_ - first, cols, n_), inverses_[tile], cols,
+                      {.dst = at(tile + 1, tile), .stride = n_});
   const std::vector<float> panel = copy_of(at(tile + 1, tile), n_ - first, cols, n_);
   for (std::size_t column = tile + 1; column < tiles(); ++column) {
     const std::size_t before = (column - tile - 1) * kTileSize * cols;
     const std::vector<float> right = copy_of(panel.data() + before, size(column), cols, cols, -1);
-    multiply(std::span(panel).subspan(before), right, cols, at(column, column), n_, true);
+    multiply_transposed(std::span(panel).subspan(before), right, cols,
+                        {.dst = at(column, column), .stride = n_, .accumulate = true});
   }
 }
 
@@ -107,9 +100,9 @@ std::vector<float> Cholesky::inverse_transposed() && {
     for (std::size_t j = 0; j < i; ++j) {
       const std::size_t cols = (i - j) * kTileSize;
       std::vector<float> sum(size(j) * size(i));
-      multiply(copy_of(at(j, j), size(j), cols, n_), copy_of(at(i, j), size(i), cols, n_), cols, sum.data(), size(i),
-               false);
-      multiply(sum, last, size(i), at(j, i), n_, false);
+      multiply_transposed(copy_of(at(j, j), size(j), cols, n_), copy_of(at(i, j), size(i), cols, n_), cols,
+                          {.dst = sum.data(), .stride = size(i)});
+      multiply_transposed(sum, last, size(i), {.dst = at(j, i), .stride = n_});
     }
   }
   return std::move(matrix_);

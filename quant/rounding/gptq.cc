@@ -4,7 +4,7 @@
 #include <cmath>
 #include <vector>
 
-#include "kernels/matrix/float_matrix.h"
+#include "quant/rounding/float_product.h"
 #include "quant/rounding/rounding.h"
 
 namespace ballast::quant {
@@ -13,17 +13,6 @@ namespace {
 
 // Columns rounded before the rest of the matrix hears of their errors.
 constexpr std::size_t kBlockColumns = 64;
-
-kernels::FloatMatrix matrix_view(const std::vector<float>& data, std::size_t rows, std::size_t cols) {
-  return {.data = data.data(), .type = kernels::FloatType::kF32, .rows = rows, .cols = cols};
-}
-
-/// dst [m][matrix.rows] (+)= src [m][matrix.cols] matrix^T.
-void multiply(const kernels::FloatMatrix& matrix, const float* src, std::size_t m, float* dst, std::size_t stride,
-              bool accumulate) {
-  const kernels::FloatOutput output = {.matrix = &matrix, .dst = dst, .stride = stride, .accumulate = accumulate};
-  kernels::matmul({&output, 1}, src, m);
-}
 
 class Gptq {
  public:
@@ -123,7 +112,8 @@ class Gptq {
         weights_[k * kBlockColumns + (j - begin)] = factor_.upper[j * cols_ + end + k];
       }
     }
-    multiply(matrix_view(weights_, rest, kBlockColumns), errors_.data(), rows_, values_.data() + end, cols_, true);
+    multiply_transposed(errors_, weights_, kBlockColumns,
+                        {.dst = values_.data() + end, .stride = cols_, .accumulate = true});
   }
 
   const WorkingLinear& linear_;

@@ -7,8 +7,8 @@
 
 #include "ballast/error.h"
 #include "kernels/engine.h"
-#include "kernels/matrix/float_matrix.h"
 #include "quant/rounding/cholesky.h"
+#include "quant/rounding/float_product.h"
 
 namespace ballast::quant {
 
@@ -47,16 +47,9 @@ void HessianSum::add(const float* inputs, std::size_t rows, std::span<const floa
   const std::span<float> sums = sum_.shard();
   for (std::size_t first = 0; first < cols_; first += kBand) {
     const std::size_t end = std::min(cols_, first + kBand);
-    const kernels::FloatMatrix left = {
-        .data = transposed_.data(), .type = kernels::FloatType::kF32, .rows = end, .cols = rows};
-    const kernels::FloatOutput output = {
-        .matrix = &left, .dst = sums.data() + first * cols_, .stride = cols_, .accumulate = true};
-    const float* right = transposed_.data() + first * rows;
-    if (in_bf16) {
-      kernels::matmul_bf16({&output, 1}, right, end - first);
-    } else {
-      kernels::matmul({&output, 1}, right, end - first);
-    }
+    const auto before_end = std::span(transposed_).first(end * rows);
+    multiply_transposed(before_end.subspan(first * rows), before_end, rows,
+                        {.dst = sums.data() + first * cols_, .stride = cols_, .accumulate = true, .in_bf16 = in_bf16});
   }
 }
 

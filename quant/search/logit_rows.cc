@@ -61,8 +61,7 @@ std::vector<double> mean_divergences(const ModelSpec& spec, const LogitRows& bas
   LogitRows::Scratch scratch;
   std::size_t scored = 0;
   for (std::size_t sample = 0; sample < samples; ++sample) {
-    for (std::size_t position = tokens.prefix + (tokens.length - tokens.prefix) / 2; position < tokens.length;
-         position += kPositions) {
+    for (std::size_t position = tokens.first_compared(); position < tokens.length; position += kPositions) {
       const std::size_t count = std::min(kPositions, tokens.length - position);
       const std::size_t first = sample * tokens.length + position;
       const std::span<const float> expected = base.compute(first, count, base_scratch);

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "kernels/matrix/float_matrix.h"
+#include "quant/rounding/float_product.h"
 #include "quant/rounding/quant_params.h"
 #include "quant/rounding/rounding.h"
 #include "quant/runnable_block.h"
@@ -102,10 +102,7 @@ double output_error(const WorkingLinear& linear, const Hessian* moments, std::sp
   }
   const std::vector<float> sums = signed_sums(std::move(difference), linear.rows, linear.cols);
   std::vector<float> products(sums.size());
-  const kernels::FloatMatrix hessian = {
-      .data = moments->values.data(), .type = kernels::FloatType::kF32, .rows = linear.cols, .cols = linear.cols};
-  const kernels::FloatOutput output = {.matrix = &hessian, .dst = products.data(), .stride = linear.cols};
-  kernels::matmul({&output, 1}, sums.data(), sums.size() / linear.cols);
+  multiply_transposed(sums, moments->values, linear.cols, {.dst = products.data(), .stride = linear.cols});
   for (std::size_t i = 0; i < sums.size(); ++i) error += double{sums[i]} * double{products[i]};
   return std::max(0.0, error);
 }

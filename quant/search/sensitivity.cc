@@ -21,23 +21,36 @@ namespace {
 // What each matrix is rounded to alone: an error large enough to show above F32's, small enough to be in proportion.
 constexpr WeightFormat kProbeFormat = {.bits = 4, .group_size = 32, .symmetric = false};
 
-void round_to_probe(WorkingLinear& linear) {
-  linear.quantized =
-      round_to_nearest(LinearValues(linear).all(), linear.rows, linear.cols, kProbeFormat, {}, linear.absmax);
-}
+/// Matrices rounded to the probe's format as long as this lives.
+class ProbeRounding {
+ public:
+  explicit ProbeRounding(std::span<WorkingLinear* const> linears) : linears_(linears) {
+    for (WorkingLinear* linear : linears_) {
+      linear->quantized =
+          round_to_nearest(LinearValues(*linear).all(), linear->rows, linear->cols, kProbeFormat, {}, linear->absmax);
+    }
+  }
+  ProbeRounding(const ProbeRounding&) = delete;
+  ProbeRounding& operator=(const ProbeRounding&) = delete;
+  ~ProbeRounding() {
+    for (WorkingLinear* linear : linears_) linear->quantized.reset();
+  }
+
+ private:
+  std::span<WorkingLinear* const> linears_;
+};
 
 /// to += changed - unchanged.
 void add_difference(std::vector<float>& to, const std::vector<float>& changed, const std::vector<float>& unchanged) {
   for (std::size_t i = 0; i < to.size(); ++i) to[i] += changed[i] - unchanged[i];
 }
 
-/// The squares of what changes, over those of what was there: a sum over tokens of the later half of each sample, whose
-/// predictions are compared.
+/// The squares of what changes, over those of what was there: a sum over the tokens whose predictions are compared.
 double relative_error(const SampleRows& changed, const SampleRows& unchanged, std::size_t size,
                       const SampleTokens& tokens) {
   double error = 0;
   for (std::size_t token = 0; token < unchanged.hidden.size() / size; ++token) {
-    if (token % tokens.length < tokens.prefix + (tokens.length - tokens.prefix) / 2) continue;
+    if (token % tokens.length < tokens.first_compared()) continue;
     double difference = 0;
     double whole = 0;
     for (std::size_t i = token * size; i < (token + 1) * size; ++i) {
@@ -95,9 +108,10 @@ void SensitivityAnalysis::add_input(WorkingBlock& block, const WorkingInput& inp
     BlockProbe& block_probe = probes[linear->part.role];
     block_probe.linears.push_back(linear);
     block_probe.probe.matrices.emplace_back(choices_.size(), choice.matrices.size());
-    round_to_probe(*linear);
-    block_probe.probe.error += input.routed_share * output_error(*linear, input.moments.get(), importance);
-    linear->quantized.reset();
+    {
+      const ProbeRounding rounding(std::span(&linear, 1));
+      block_probe.probe.error += input.routed_share * output_error(*linear, input.moments.get(), importance);
+    }
 
     const std::uint64_t column_bytes = bytes_of_column(plan_linear(*linear, block.layer.value_or(0)), *options_.format);
     holds_outliers &= column_bytes > 0;
@@ -144,11 +158,10 @@ SampleRows SensitivityAnalysis::run_probes(BlockProbes& probes, const std::funct
   for (auto& [role, block_probe] : probes) {
     SampleStream changed(spec_, tokens_.length);
     if (is_own(turn++)) {
-      for (WorkingLinear* linear : block_probe.linears) round_to_probe(*linear);
+      const ProbeRounding rounding(block_probe.linears);
       changed.rows() = before;
       changed.set_origin(base_);
       changed.advance(weights(), layer);
-      for (WorkingLinear* linear : block_probe.linears) linear->quantized.reset();
     } else {
       changed.resize(tokens_.first(options_.probe_samples));
     }
@@ -178,9 +191,8 @@ void SensitivityAnalysis::add_front(WorkingBlock& front) {
   for (const WorkingInput& input : front.inputs) add_input(front, input, probes);
   for (auto& [role, block_probe] : probes) {
     if (is_own(front_roles_.size())) {
-      for (WorkingLinear* linear : block_probe.linears) round_to_probe(*linear);
+      const ProbeRounding rounding(block_probe.linears);
       copies_.embed(embedding(), probe_tokens);
-      for (WorkingLinear* linear : block_probe.linears) linear->quantized.reset();
     }
     front_roles_.push_back(role);
     probes_.push_back(std::move(block_probe.probe));
@@ -211,9 +223,7 @@ void SensitivityAnalysis::carry(const SampleRows& change, std::size_t layer) {
   if (begins) groups_.push_back({.first_probe = groups_.empty() ? front_roles_.size() : groups_.back().end_probe});
   groups_.back().end_probe = probes_.size();
   if (!is_own(front_roles_.size() + group)) return;
-  if (begins) {
-    copies_.rows().append(base_.rows());
-  }
+  if (begins) copies_.rows().append(base_.rows());
   const auto add_to_last = [](std::vector<float>& rows, const std::vector<float>& values) {
     float* last = rows.data() + rows.size() - values.size();
     for (std::size_t i = 0; i < values.size(); ++i) last[i] += values[i];
@@ -232,21 +242,19 @@ void SensitivityAnalysis::measure_divergences(WorkingBlock& front, WorkingBlock&
     if (!is_own(model)) continue;
     // An embedding that is the head too is rounded in both places.
     WorkingLinear* rounded = model < in_front ? front.find(front_roles_[model]) : nullptr;
-    if (rounded != nullptr) round_to_probe(*rounded);
+    const ProbeRounding rounding(std::span(&rounded, rounded != nullptr ? 1 : 0));
     const std::span<const float> hidden = std::span(copies_.rows().hidden).subspan(own.size() * stream, stream);
     changed.emplace_back(spec_, rounded != nullptr ? outer_weights(spec_, front, back) : plain, hidden);
     own.push_back(model);
-    if (rounded != nullptr) rounded->quantized.reset();
   }
   std::size_t models = in_front + groups_.size();
   const std::size_t first_at_end = probes_.size();
   for (auto& [role, block_probe] : back_probes) {
     probes_.push_back(std::move(block_probe.probe));
     if (!is_own(models++)) continue;
-    for (WorkingLinear* linear : block_probe.linears) round_to_probe(*linear);
+    const ProbeRounding rounding(block_probe.linears);
     changed.emplace_back(spec_, outer_weights(spec_, front, back), base_.rows().hidden);
     own.push_back(models - 1);
-    for (WorkingLinear* linear : block_probe.linears) linear->quantized.reset();
   }
   const LogitRows base(spec_, plain, base_.rows().hidden);
   const std::vector<double> measured = mean_divergences(spec_, base, changed, tokens_, options_.probe_samples);

@@ -11,10 +11,13 @@
 #include "kernels/matrix/quantized_matrix.h"
 #include "quant/rounding/grid_finder.h"
 #include "quant/rounding/rounding.h"
+#include "weighted_error.h"
 #include "with_threads.h"
 
 namespace ballast::quant {
 namespace {
+
+using test::weighted_error;
 
 constexpr std::size_t kAffineRows = 6;
 constexpr std::size_t kAffineCols = 512;
@@ -40,16 +43,6 @@ std::vector<float> rounded(const std::vector<float>& values, const WeightFormat&
   std::vector<float> result(values.size());
   for (std::size_t r = 0; r < rows; ++r) matrix.decode_row(r, result.data() + r * kAffineCols);
   return result;
-}
-
-double error_between(const std::vector<float>& values, const std::vector<float>& others,
-                     const std::vector<float>& weights) {
-  double error = 0;
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const double difference = double{values[i]} - double{others[i]};
-    error += double{weights[i % kAffineCols]} * difference * difference;
-  }
-  return error;
 }
 
 TEST_CASE("groups of MLX are read as the grids promise, in either type of 16 bits") {
@@ -81,14 +74,14 @@ TEST_CASE("groups of MLX lose what their bits allow, and searched ones less than
   const std::map<int, double> budgets = {{2, 0.36}, {3, 0.165}, {4, 0.078}, {5, 0.038}, {6, 0.0185}, {8, 0.006}};
   const std::vector<float> values = lopsided_rows();
   const std::vector<float> ones(kAffineCols, 1.0F);
-  const double size = error_between(values, std::vector<float>(values.size()), ones);
+  const double size = weighted_error(values, std::vector<float>(values.size()), ones);
   for (const DType type : {DType::kF16, DType::kBF16}) {
     for (const WeightFormat& format : affine_formats()) {
       CAPTURE(format_name(format));
       CAPTURE(dtype_info(type).name);
-      const double range = error_between(values, rounded(values, format, {.half_type = type}), ones);
+      const double range = weighted_error(values, rounded(values, format, {.half_type = type}), ones);
       const double search =
-          error_between(values, rounded(values, format, {.method = GridMethod::kSearch, .half_type = type}), ones);
+          weighted_error(values, rounded(values, format, {.method = GridMethod::kSearch, .half_type = type}), ones);
       CHECK(search <= range);
       if (format.bits <= 4) CHECK(search < 0.9 * range);
       if (format.group_size != 64) continue;
@@ -106,7 +99,7 @@ TEST_CASE("importance moves the grids of MLX to where it is high") {
   for (const WeightFormat& format : affine_formats()) {
     CAPTURE(format_name(format));
     const auto error = [&](const RoundingOptions& options) {
-      return error_between(values, rounded(values, format, options), importance);
+      return weighted_error(values, rounded(values, format, options), importance);
     };
     CHECK(error({.method = GridMethod::kSearch, .importance = importance}) < error({.method = GridMethod::kSearch}));
   }

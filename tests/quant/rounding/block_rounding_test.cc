@@ -13,12 +13,14 @@
 #include "quant/rounding/blocks/block_type.h"
 #include "quant/rounding/grid_finder.h"
 #include "quant/rounding/rounding.h"
+#include "weighted_error.h"
 #include "with_threads.h"
 
 namespace ballast::quant {
 namespace {
 
 using model::BlockTensor;
+using test::weighted_error;
 
 constexpr std::size_t kBlockRows = 6;
 constexpr std::size_t kBlockCols = 512;
@@ -46,16 +48,6 @@ std::vector<float> decoded(const BlockTensor& tensor) {
   const std::size_t count = values.size() / dtype_info(tensor.dtype).block_elements;
   files::decode_ggml_blocks(tensor.dtype, tensor.blocks.data(), count, values.data());
   return values;
-}
-
-double weighted_error(const std::vector<float>& values, const std::vector<float>& rounded,
-                      const std::vector<float>& weights) {
-  double error = 0;
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const double difference = double{values[i]} - double{rounded[i]};
-    error += double{weights[i % kBlockCols]} * difference * difference;
-  }
-  return error;
 }
 
 TEST_CASE("blocks decode to what the grids promise, and codes are the nearest that a grid has") {

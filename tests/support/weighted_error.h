@@ -1,0 +1,22 @@
+#ifndef BALLAST_TESTS_SUPPORT_WEIGHTED_ERROR_H_
+#define BALLAST_TESTS_SUPPORT_WEIGHTED_ERROR_H_
+
+#include <cstddef>
+#include <span>
+
+namespace ballast::test {
+
+/// The sum of the squares of what rows [weights.size()] differ in, each multiplied with its column's weight.
+inline double weighted_error(std::span<const float> values, std::span<const float> others,
+                             std::span<const float> weights) {
+  double error = 0;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const double difference = double{values[i]} - double{others[i]};
+    error += double{weights[i % weights.size()]} * difference * difference;
+  }
+  return error;
+}
+
+}  // namespace ballast::test
+
+#endif  // BALLAST_TESTS_SUPPORT_WEIGHTED_ERROR_H_
