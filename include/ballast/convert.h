@@ -1,4 +1,4 @@
-// Conversion: a checkpoint and a recipe in, a directory with the converted model out.
+// Conversion: a checkpoint and a recipe in, a directory with the converted model out, and from there to others' files.
 #ifndef BALLAST_CONVERT_H_
 #define BALLAST_CONVERT_H_
 
@@ -92,6 +92,17 @@ struct ConvertReport {
 /// and gives the same bytes. Same input, same bytes, for any number of threads. Throws Error.
 ConvertReport convert(const std::filesystem::path& model, const std::filesystem::path& output,
                       const ConvertOptions& options, const Progress& progress = {});
+
+struct ExportOptions {
+  OutputFormat output_format = OutputFormat::kGguf;  ///< any but kBallast
+  bool replace = false;                              ///< an existing output, once the new one is complete
+};
+
+/// A model that ballast wrote, in the files of another program. Nothing is rounded: what these files have no exact
+/// place for is refused, and what was written is read again and compared before it appears under its name. Throws
+/// Error.
+ConvertReport export_model(const std::filesystem::path& model, const std::filesystem::path& output,
+                           const ExportOptions& options, const Progress& progress = {});
 
 /// What a conversion will make and take, as far as that is known before it begins.
 struct ConvertPlan {

@@ -3,14 +3,12 @@
 #include <optional>
 #include <utility>
 
-#include "ballast/error.h"
-#include "files/atomic_output.h"
-#include "files/safetensors/safetensors_writer.h"
 #include "quant/conversion/block_conversion.h"
 #include "quant/conversion/conversion.h"
 #include "quant/conversion/conversion_inputs.h"
 #include "quant/conversion/conversion_report.h"
 #include "quant/conversion/conversion_state.h"
+#include "quant/conversion/model_output.h"
 #include "quant/conversion/natural_size.h"
 #include "quant/search/candidates.h"
 #include "quant/search/format_search.h"
@@ -19,20 +17,6 @@
 namespace ballast::quant {
 
 namespace {
-
-// Replacing must not cost anybody a directory that holds something else.
-void check_replaceable(const ModelFormat& format, const std::filesystem::path& output, bool replace) {
-  if (!replace || !std::filesystem::exists(output)) return;
-  if (!format.file_name().empty()) {
-    if (std::filesystem::is_regular_file(output)) return;
-    throw Error(output.string(), "is no file: it is not replaced, choose another name");
-  }
-  if (std::filesystem::is_directory(output) &&
-      (std::filesystem::is_empty(output) || std::filesystem::exists(output / "recipe.json"))) {
-    return;
-  }
-  throw Error(output.string(), "is not a model that ballast wrote: it is not replaced, choose another name");
-}
 
 std::optional<std::vector<int>> massive_tokens(const ConversionInputs& inputs) {
   // Those that were measured without the prefix are ordinary after it.
@@ -51,10 +35,10 @@ Allocation find_allocation(const ConversionInputs& inputs, const ModelFormat& fo
   return allocation;
 }
 
-/// `asked`: the recipe as the model shall tell it. `directory`: of the rank that writes.
+/// `asked`: the recipe as the model shall tell it. `files`: of the rank that writes.
 ConvertReport run_conversion(ConversionInputs& inputs, const ModelFormat& format, std::vector<ModulePlan> plan,
                              const Recipe& asked, const std::filesystem::path& output,
-                             std::optional<files::AtomicDirectory>& directory, const Progress& progress) {
+                             std::optional<ModelOutput>& files, const Progress& progress) {
   StepReporter steps(progress);
   inputs.gather(output, progress);
 
@@ -71,7 +55,7 @@ ConvertReport run_conversion(ConversionInputs& inputs, const ModelFormat& format
   }
 
   std::unique_ptr<ModelWriter> writer;
-  if (directory) writer = format.open(directory->path(), plan);
+  if (files) writer = format.open(files->directory(), plan);
   ModuleTally tally(format);
   BlockConversion blocks(inputs, allocation ? &*allocation : nullptr, state ? &*state : nullptr, steps);
   blocks.run([&](std::span<const ConvertedModule> block) {
@@ -79,18 +63,14 @@ ConvertReport run_conversion(ConversionInputs& inputs, const ModelFormat& format
     for (const ConvertedModule& module : block) tally.add(module.plan);
   });
   std::uint64_t bytes = 0;
-  if (directory) {
+  if (files) {
     bytes = writer->finish({.original = inputs.source().checkpoint(),
                             .config = inputs.source().config(),
                             .spec = blocks.spec(),
                             .recipe = asked,
                             .prefix = inputs.prefix(),
                             .massive_tokens = massive_tokens(inputs)});
-    if (format.file_name().empty()) {
-      directory->commit();
-    } else {
-      directory->commit_file(format.file_name());
-    }
+    files->commit();
   }
   if (state) state->remove();
   inputs.discard_calibration();
@@ -105,12 +85,12 @@ ConvertReport convert_to(const ModelFormat& format, const std::filesystem::path&
   ConversionInputs inputs(model, sized);
   check_replaceable(format, output, options.replace);
   // Only the first rank writes; what the others would is the same.
-  std::optional<files::AtomicDirectory> directory;
-  if (inputs.ranks().first()) directory.emplace(output, options.replace);
+  std::optional<ModelOutput> files;
+  if (inputs.ranks().first()) files.emplace(format, output, options.replace);
   std::vector<ModulePlan> plan = plan_model(inputs.preparation(nullptr));
   check_plan(inputs.recipe(), plan, format);
   return jobs::keep_progress_for_retry(
-      [&] { return run_conversion(inputs, format, std::move(plan), options.recipe, output, directory, progress); },
+      [&] { return run_conversion(inputs, format, std::move(plan), options.recipe, output, files, progress); },
       [&] {
         jobs::JobState::remove_folder(jobs::JobState::folder_of(jobs::JobState::folder_beside(output), inputs.ranks()));
         inputs.discard_calibration();

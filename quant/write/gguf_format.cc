@@ -158,6 +158,23 @@ bool GgufFormat::holds(const ModulePlan& module) const {
   return format.kind == WeightFormat::Kind::kBlocks && module.cols % dtype_info(format.block_type).block_elements == 0;
 }
 
+std::optional<WeightFormat> GgufFormat::exact_format(const ModulePlan& module, bool /*int8_activations*/) const {
+  const WeightFormat& format = module.format;
+  if (!format.quantizes()) return format;
+  constexpr std::size_t kGroup = 32;
+  if (!format.symmetric || format.group_size % kGroup != 0) return {};
+  switch (format.bits) {
+    case 4:
+      return block_format(DType::kQ4_0);
+    case 5:
+      return block_format(DType::kQ5_0);
+    case 8:
+      return block_format(DType::kQ8_0);
+    default:
+      return {};
+  }
+}
+
 std::string GgufFormat::describe(const ModulePlan& module) const {
   if (model::is_norm(module.id.role) || model::is_vector(module.id.role)) return "F32";
   return std::string(dtype_info(matrix_dtype(module.format)).name);

@@ -68,6 +68,13 @@ class ModelFormat {
   /// Whether a module can be held as it is planned: its format, and columns in 16 bits if it has any.
   virtual bool holds(const ModulePlan& module) const = 0;
 
+  /// The format in which these files have the same values as a module that is rounded already, or of floats, if nothing
+  /// else stands in the way; none: there is none. Throws Error where they cannot say what its matrices read.
+  virtual std::optional<WeightFormat> exact_format(const ModulePlan& module, bool /*int8_activations*/) const {
+    if (!holds(module)) return {};
+    return module.format;
+  }
+
   /// What the type of a module's weights is called: "int4-g32-asym + 7 columns f16".
   virtual std::string describe(const ModulePlan& module) const = 0;
 

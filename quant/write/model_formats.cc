@@ -52,10 +52,9 @@ OutputFormat parse_output_format(std::string_view name) {
 
 namespace ballast::quant {
 
-namespace {
-
-std::unique_ptr<ModelFormat> make_format(const std::filesystem::path& model, const ConvertOptions& options) {
-  switch (options.output_format) {
+std::unique_ptr<ModelFormat> make_model_format(const std::filesystem::path& model, OutputFormat output_format,
+                                               const Recipe& recipe) {
+  switch (output_format) {
     case OutputFormat::kGguf:
       return std::make_unique<GgufFormat>(model);
     case OutputFormat::kCompressedTensors:
@@ -69,13 +68,11 @@ std::unique_ptr<ModelFormat> make_format(const std::filesystem::path& model, con
     case OutputFormat::kBallast:
       break;
   }
-  return std::make_unique<BallastFormat>(options.recipe);
+  return std::make_unique<BallastFormat>(recipe);
 }
 
-}  // namespace
-
 std::unique_ptr<ModelFormat> fit_model_format(const std::filesystem::path& model, ConvertOptions& options) {
-  std::unique_ptr<ModelFormat> format = make_format(model, options);
+  std::unique_ptr<ModelFormat> format = make_model_format(model, options.output_format, options.recipe);
   options.recipe = format->fitting(options.recipe);
   return format;
 }

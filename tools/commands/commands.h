@@ -14,6 +14,7 @@ using Action = std::function<int()>;
 void add_inspect(CLI::App& program, Action& action);
 void add_calibrate(CLI::App& program, Action& action);
 void add_convert(CLI::App& program, Action& action);
+void add_export(CLI::App& program, Action& action);
 void add_verify(CLI::App& program, Action& action);
 void add_eval(CLI::App& program, Action& action);
 void add_sweep(CLI::App& program, Action& action);

@@ -10,6 +10,7 @@
 #include "ballast/inspect.h"
 #include "ballast/text.h"
 #include "tools/commands/commands.h"
+#include "tools/commands/conversion_page.h"
 #include "tools/commands/job.h"
 #include "tools/commands/plan_line.h"
 #include "tools/commands/ranked_job.h"
@@ -40,35 +41,6 @@ struct ConvertFlags {
   bool json = false;
   JobFlags job;
 };
-
-std::string conversion_page(const ConvertFlags& flags, const ConvertReport& report) {
-  std::string page;
-  for (const std::string& note : report.notes) page += "- " + note + "\n";
-  if (!page.empty()) page += "\n";
-
-  using enum Table::Align;
-  std::vector<Table::Column> columns = {{"tensors"},        {"format"},        {"count", kRight},
-                                        {"before", kRight}, {"after", kRight}, {"bits/weight", kRight}};
-  const bool allocated = report.divergence.has_value();
-  if (allocated) columns.insert(columns.end(), {{"costs KL", kRight}, {"next MB saves", kRight}});
-  Table table(columns);
-  for (const TensorGroupReport& group : report.groups) {
-    const double bits =
-        group.weights == 0 ? 0 : 8 * static_cast<double>(group.bytes_after) / static_cast<double>(group.weights);
-    std::vector<std::string> row = {report::printable(group.name),         group.format,
-                                    report::count(group.tensors),          text::format_bytes(group.bytes_before),
-                                    text::format_bytes(group.bytes_after), format_fixed(bits, 2)};
-    if (allocated) {
-      const bool chosen = group.cost > 0 || group.next_gain > 0;
-      row.push_back(chosen ? format_fixed(group.cost, 6) : "");
-      row.push_back(chosen ? format_fixed(group.next_gain * 1e6, 6) : "");
-    }
-    table.add_row(row);
-  }
-  return page + table.text() + "\n" + flags.output->string() + ": " + text::format_bytes(report.bytes_before) +
-         " became " + text::format_bytes(report.bytes_after) + ", " + format_fixed(report.bits_per_weight, 2) +
-         " bits per weight\n";
-}
 
 // Where a fold goes, without the block's path when that is the same as the folded part's.
 std::string target_of(const FoldLine& line) {
@@ -156,7 +128,7 @@ int convert_on(Ranks& ranks, const ConvertFlags& flags) {
     Job job(flags_of_rank(flags.job, ranks));
     return convert(flags.model, *flags.output, options, job.progress());
   }();
-  if (ranks.first()) print(flags.json ? convert_report_json(report) + "\n" : conversion_page(flags, report));
+  if (ranks.first()) print(flags.json ? convert_report_json(report) + "\n" : conversion_page(report, *flags.output));
   return kExitDone;
 }
 

@@ -24,8 +24,9 @@ WeightFormat::Kind kind_of(DType type) {
                                 : WeightFormat::Kind::kF32;
 }
 
-/// Of what is no integer: that of the original's embedding.
+/// Of what is no integer: that of the original's embedding, or of its scales.
 DType float_type_of(const model::ModelSource& source, const std::string& embedding) {
+  if (const auto rounded = source.quantized_tensor(model::Role::kEmbedding)) return rounded->view().scale_type;
   const DType type = source.checkpoint().tensor(embedding).dtype;
   if (type == DType::kF16 || type == DType::kBF16 || type == DType::kF32) return type;
   throw Error(source.checkpoint().path().string(), "its embedding is no float: convert from the original");
@@ -156,6 +157,13 @@ bool HuggingfaceFormat::holds(const ModulePlan& module) const {
   if (module.outlier_columns > 0) return false;
   if (!module.is_quantized()) return true;
   return (layout_->quantizes_embedding() || !is_embedding(module.id.role)) && layout_->holds(module);
+}
+
+std::optional<WeightFormat> HuggingfaceFormat::exact_format(const ModulePlan& module, bool int8_activations) const {
+  const WeightFormat fitting = this->fitting(module.format, int8_activations);
+  const bool zero_points = fitting.kind == WeightFormat::Kind::kInteger && !fitting.symmetric;
+  if (module.is_quantized() && !module.format.symmetric && !zero_points) return {};
+  return fitting;
 }
 
 std::string HuggingfaceFormat::describe(const ModulePlan& module) const {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -27,6 +28,7 @@ class HuggingfaceFormat : public ModelFormat {
   bool keeps_int16_activations() const override { return false; }
   bool ties_formats() const override { return layout_->ties_formats(); }
   bool holds(const ModulePlan& module) const override;
+  std::optional<WeightFormat> exact_format(const ModulePlan& module, bool int8_activations) const override;
   std::string describe(const ModulePlan& module) const override;
   std::uint64_t bytes(const ModulePlan& module) const override;
   std::uint64_t file_bytes(std::span<const ModulePlan> model) const override;

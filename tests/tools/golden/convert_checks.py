@@ -238,5 +238,26 @@ def check_gguf(suite: Suite) -> None:
     suite.same("a GGUF that fails leaves nothing behind", suite.left_in("made"), [])
 
 
+def check_export(suite: Suite) -> None:
+    """What convert wrote goes to another program's files as it is, or not at all."""
+    suite.succeeds("convert", "untold", "--scheme", "bf16", "-o", "own", "-q")
+    report = suite.json("export", "own", "--to", "gguf", "-o", "exported.gguf", shape=shapes.CONVERT)
+    suite.same("the size told of an export is the file's", report["bytes_after"],
+               (suite.work / "exported.gguf").stat().st_size)
+    suite.succeeds("export", "own", "--to", "gptq", "-o", "exported", "-q")
+    suite.succeeds("convert", "untold", "--bits", 8, "--rounding", "nearest", "--no-smooth", "--outliers", "none",
+                   "-o", "rounded", "-q")
+    failed = ((("own", "--to", "gguf", "-o", "exported.gguf"),
+               r"exported\.gguf: exists; use --force to replace it, or choose another name"),
+              (("untold", "--to", "gguf", "-o", "made"),
+               r"untold: is no model that ballast wrote: `ballast convert` takes it"),
+              (("rounded", "--to", "gptq", "-o", "made"), r"GPTQ: keeps activations in 16 bits: [^\n]+"))
+    for arguments, line in failed:
+        run = suite.run("export", *arguments)
+        suite.check(f"'export {' '.join(map(str, arguments))}' fails with one line",
+                    run.code == 1 and run.out == "" and re.fullmatch(rf"ballast: {line}\n", run.err), run)
+    suite.same("an export that fails leaves nothing behind", suite.left_in("made"), [])
+
+
 GROUPS = (check_independent, check_exact_passes, check_calibrated, check_sizes, check_written_format, check_page,
-          check_inspection, check_gguf)
+          check_inspection, check_gguf, check_export)

@@ -8,10 +8,11 @@ import subprocess
 
 from golden.suite import Suite
 
-COMMANDS = ("inspect", "calibrate", "convert", "verify", "eval", "sweep", "run", "embed", "serve", "bench")
+COMMANDS = ("inspect", "calibrate", "convert", "export", "verify", "eval", "sweep", "run", "embed", "serve", "bench")
 
 # A path that is not there is a failure, not wrong usage.
 WITH_MISSING_MODEL = ("inspect", "calibrate -o stats", "convert -o dir", "convert --explain",
+                      "export --to gguf -o dir",
                       "verify --expected llama3.expected.safetensors", "eval --text text.txt",
                       "eval --choices questions.jsonl", "sweep --text text.txt -o dir", "run -p text",
                       "embed --text text.txt", "bench -p 1 -n 1 -r 1")
@@ -23,6 +24,8 @@ WRONG_USAGE = [
     ("calibrate m", "--output is required"),
     ("calibrate m -o stats --length 1", "whole number from 2"),
     ("convert m", "OUT is missing"),
+    ("export m --to gguf", "--output is required"),
+    ("export m -o dir --to ballast", "not in {gguf,compressed-tensors,mlx,awq,gptq}"),
     ("convert m -o dir --scheme w3a3", "there are f32"),
     ("convert m -o dir --scheme w8a8 --recipe file.json", "excludes"),
     ("convert m -o dir --symmetric --asymmetric", "excludes"),
@@ -89,7 +92,7 @@ def check_help(suite: Suite) -> None:
 
 
 def check_wrong_usage(suite: Suite) -> None:
-    needed = {"calibrate": "-o s", "verify": "--expected e", "sweep": "--text t -o d", "embed": "--text t"}
+    needed = {"calibrate": "-o s", "export": "--to gguf -o e", "verify": "--expected e", "sweep": "--text t -o d", "embed": "--text t"}
     cases = WRONG_USAGE + [(f"{command} m {needed.get(command, '')} --no-such-option", "--no-such-option")
                            for command in COMMANDS]
     cases += [(command, "MODEL is required") for command in COMMANDS]

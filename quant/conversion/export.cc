@@ -1,0 +1,226 @@
+#include <algorithm>
+#include <iterator>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ballast/convert.h"
+#include "ballast/error.h"
+#include "files/json_reader.h"
+#include "kernels/matrix/quantized_matrix.h"
+#include "model/block_structure.h"
+#include "model/source/model_source.h"
+#include "model/source/quantized_tensor.h"
+#include "model/source/written_spec.h"
+#include "quant/conversion/conversion_report.h"
+#include "quant/conversion/model_output.h"
+#include "quant/conversion/step_reporter.h"
+#include "quant/working_block.h"
+#include "quant/write/model_formats.h"
+#include "quant/write/repacking.h"
+
+namespace ballast::quant {
+
+namespace {
+
+std::vector<float> matrix_values(const model::ModelSource& source, const ModuleId& id) {
+  const auto stored = source.quantized_tensor(id.role, id.layer, id.expert);
+  if (stored == nullptr) {
+    std::vector<float> values = source.float_weights(id.role, id.layer, id.expert).values;
+    source.release({id.role, id.expert}, id.layer);
+    return values;
+  }
+  const kernels::QuantizedMatrix matrix(stored->view());
+  std::vector<float> values(stored->view().rows * stored->view().cols);
+#pragma omp parallel for
+  for (std::size_t r = 0; r < stored->view().rows; ++r) matrix.decode_row(r, values.data() + r * stored->view().cols);
+  stored->release();
+  return values;
+}
+
+/// A module's values and bias, whatever they are stored as.
+std::pair<std::vector<float>, std::vector<float>> module_values(const model::ModelSource& source, const ModuleId& id) {
+  if (model::is_vector(id.role)) return {source.vector(id.role, id.layer), {}};
+  if (model::is_norm(id.role)) {
+    model::Norm norm = source.norm(id.role, id.layer);
+    return {std::move(norm.gain), std::move(norm.bias)};
+  }
+  return {matrix_values(source, id), source.bias(id.role, id.layer, id.expert)};
+}
+
+/// A model that ballast wrote, on its way to other files.
+class Exporter {
+ public:
+  Exporter(const model::ModelSource& source, OutputFormat output_format, const ModelFormat& format, Recipe recipe)
+      : source_(source),
+        name_(output_format_name(output_format)),
+        format_(format),
+        recipe_(std::move(recipe)),
+        blocks_(source, nullptr) {
+    check_spec();
+    for (std::size_t index = 0; index < blocks_.count(); ++index) plan_.push_back(plan_block(index));
+  }
+
+  /// Returns the bytes of the tensor files.
+  std::uint64_t write(const std::filesystem::path& directory, StepReporter& steps) const {
+    std::vector<ModulePlan> plan;
+    for (const std::vector<ModulePlan>& block : plan_) std::ranges::copy(block, std::back_inserter(plan));
+    const std::unique_ptr<ModelWriter> writer = format_.open(directory, plan);
+    for (std::size_t index = 0; index < plan_.size(); ++index) {
+      std::vector<ConvertedModule> block;
+      for (const ModulePlan& module : plan_[index]) block.push_back(convert(module));
+      writer->write(block);
+      steps.report("exporting", index + 1, plan_.size());
+    }
+    const nlohmann::json config = own_config();
+    return writer->finish({.original = source_.checkpoint(),
+                           .config = config,
+                           .spec = source_.spec(),
+                           .recipe = recipe_,
+                           .prefix = {},
+                           .massive_tokens = source_.massive_tokens()});
+  }
+
+  /// Reads what was written. Throws Error where it is not what the model has.
+  void check(const std::filesystem::path& written, StepReporter& steps) const {
+    const model::ModelSource copy(written);
+    for (std::size_t index = 0; index < plan_.size(); ++index) {
+      for (const ModulePlan& module : plan_[index]) {
+        if (module_values(source_, module.id) != module_values(copy, module.id)) refuse(module);
+      }
+      steps.report("comparing", index + 1, plan_.size());
+    }
+  }
+
+  ConvertReport report(std::uint64_t bytes) const {
+    ModuleTally tally(format_);
+    for (const std::vector<ModulePlan>& block : plan_) {
+      for (const ModulePlan& module : block) tally.add(module);
+    }
+    ConvertReport report;
+    report.notes.push_back("all values are the model's, compared after they were written");
+    report.groups = tally.groups(nullptr);
+    report.bytes_before = source_.checkpoint().file_bytes();
+    report.bytes_after = bytes;
+    report.bits_per_weight = 8.0 * static_cast<double>(bytes) / static_cast<double>(tally.weights());
+    return report;
+  }
+
+ private:
+  /// config.json as the original had it.
+  nlohmann::json own_config() const {
+    nlohmann::json config = source_.config();
+    for (const char* field : {model::kWrittenSpecField, "quantization_config"}) config.erase(field);
+    return config;
+  }
+
+  /// Who reads other files knows the family's own norms and biases, not those that folds have made.
+  void check_spec() const {
+    const std::string file = source_.checkpoint().path().string();
+    const nlohmann::json config = own_config();
+    const ModelSpec own = source_.architecture().describe(files::JsonReader(config, file + "/config.json"));
+    if (model::written_spec(own) == model::written_spec(source_.spec()) && own.norm.gain_offset == 0) return;
+    throw Error(file, "has norms or biases that its family has not, as folds make them: " + advice());
+  }
+
+  std::vector<ModulePlan> plan_block(std::size_t index) const {
+    WorkingBlock block = blocks_.load(index, false);
+    for (WorkingLinear& linear : block.linears) describe(linear, block.layer.value_or(0));
+    std::vector<ModulePlan> plan = plan_modules(block, source_.spec().norm.bias);
+    for (ModulePlan& module : plan) {
+      if (model::is_norm(module.id.role) || model::is_vector(module.id.role)) continue;
+      const bool int8 = recipe_.activations == Recipe::Activations::kInt8;
+      const std::optional<WeightFormat> exact = format_.exact_format(module, int8);
+      ModulePlan exported = module;
+      if (exact) exported.format = *exact;
+      if (!exact || !format_.holds(exported)) refuse(module);
+      module = exported;
+    }
+    return plan;
+  }
+
+  /// Adds how the model has the matrix.
+  void describe(WorkingLinear& linear, std::size_t layer) const {
+    const auto stored = source_.quantized_tensor(linear.part.role, layer, linear.part.expert);
+    if (stored == nullptr) {
+      const DType type = source_.checkpoint().tensor(linear.name + ".weight").dtype;
+      linear.format.kind = type == DType::kF16    ? WeightFormat::Kind::kF16
+                           : type == DType::kBF16 ? WeightFormat::Kind::kBF16
+                                                  : WeightFormat::Kind::kF32;
+      return;
+    }
+    linear.format = source_.quantization()->tensors.at(linear.name);
+    linear.scale_type = stored->view().scale_type;
+    linear.outlier_columns.assign(stored->view().outlier_columns.begin(), stored->view().outlier_columns.end());
+  }
+
+  ConvertedModule convert(const ModulePlan& plan) const {
+    ConvertedModule module{.plan = plan, .values = {}, .quantized = {}, .bias = {}};
+    const ModuleId& id = plan.id;
+    if (const auto stored = source_.quantized_tensor(id.role, id.layer, id.expert)) {
+      module.quantized = repacked(stored->view(), plan.format, plan.half_type);
+      module.bias = source_.bias(id.role, id.layer, id.expert);
+      stored->release();
+    } else {
+      std::tie(module.values, module.bias) = module_values(source_, id);
+    }
+    return module;
+  }
+
+  std::string advice() const {
+    return "round the original instead, `ballast convert ORIGINAL -o OUT --to " + name_ + "`";
+  }
+
+  [[noreturn]] void refuse(const ModulePlan& module) const {
+    const auto stored = source_.quantized_tensor(module.id.role, module.id.layer, module.id.expert);
+    std::string is = "has values";
+    if (stored != nullptr) {
+      is = "is " + format_name(source_.quantization()->tensors.at(module.name));
+      if (!stored->view().outlier_columns.empty()) is += " with columns in 16 bits";
+    }
+    throw Error(module.name, is + ", which " + name_ + " cannot hold exactly: " + advice());
+  }
+
+  const model::ModelSource& source_;
+  std::string name_;
+  const ModelFormat& format_;
+  Recipe recipe_;
+  WorkingBlockLoader blocks_;
+  std::vector<std::vector<ModulePlan>> plan_;  ///< of each block
+};
+
+void check_written_by_ballast(const model::ModelSource& source) {
+  if (source.config().contains(model::kWrittenSpecField)) return;
+  throw Error(source.checkpoint().path().string(), "is no model that ballast wrote: `ballast convert` takes it");
+}
+
+}  // namespace
+
+}  // namespace ballast::quant
+
+namespace ballast {
+
+ConvertReport export_model(const std::filesystem::path& model, const std::filesystem::path& output,
+                           const ExportOptions& options, const Progress& progress) {
+  if (options.output_format == OutputFormat::kBallast) throw Error(model.string(), "is ballast's own already");
+  const model::ModelSource source(model);
+  quant::check_written_by_ballast(source);
+  const Recipe recipe = read_recipe(model / "recipe.json");
+  const std::unique_ptr<quant::ModelFormat> format = quant::make_model_format(model, options.output_format, recipe);
+  if (!source.prefix_tokens().empty()) {
+    throw Error("prefix", std::string(output_format_name(options.output_format)) +
+                              " cannot hold the tokens that stand in front of every sequence");
+  }
+  const quant::Exporter exporter(source, options.output_format, *format, recipe);
+  quant::check_replaceable(*format, output, options.replace);
+  quant::ModelOutput files(*format, output, options.replace);
+  quant::StepReporter steps(progress);
+  const std::uint64_t bytes = exporter.write(files.directory(), steps);
+  exporter.check(files.model(), steps);
+  files.commit();
+  return exporter.report(bytes);
+}
+
+}  // namespace ballast

@@ -1,0 +1,19 @@
+// A matrix of integers in the layout of another format.
+#ifndef BALLAST_QUANT_WRITE_REPACKING_H_
+#define BALLAST_QUANT_WRITE_REPACKING_H_
+
+#include "ballast/quantized.h"
+#include "ballast/recipe.h"
+#include "ballast/tensor.h"
+#include "quant/rounding/rounded_matrix.h"
+
+namespace ballast::quant {
+
+/// The same codes with the scales of the groups that they come from. What they mean stays the same where the format's
+/// groups are parts of the matrix's, its zero points the same, and `half_type` has its scales. `format` is one of
+/// integers, MLX's groups, or blocks whose groups have scales of their own and no minimums. Without outlier columns.
+RoundedMatrix repacked(const QuantizedView& matrix, const WeightFormat& format, DType half_type);
+
+}  // namespace ballast::quant
+
+#endif  // BALLAST_QUANT_WRITE_REPACKING_H_

@@ -1,0 +1,17 @@
+// What is printed when a model was written.
+#ifndef BALLAST_TOOLS_COMMANDS_CONVERSION_PAGE_H_
+#define BALLAST_TOOLS_COMMANDS_CONVERSION_PAGE_H_
+
+#include <filesystem>
+#include <string>
+
+#include "ballast/convert.h"
+
+namespace ballast::tools {
+
+/// What each pass did, what became of the tensors, and how large they were and are.
+std::string conversion_page(const ConvertReport& report, const std::filesystem::path& output);
+
+}  // namespace ballast::tools
+
+#endif  // BALLAST_TOOLS_COMMANDS_CONVERSION_PAGE_H_
