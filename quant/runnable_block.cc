@@ -73,24 +73,43 @@ ActivationRounding fine_rounding(const WorkingLinear& /*linear*/) {
   return {};
 }
 
+// A block's experts are too many for all to be decoded.
+ActivationRounding no_rounding(const WorkingLinear& linear) {
+  return {.decoded = !is_routed_expert(linear.part.role)};
+}
+
 ActivationRoundings rounding_over_tokens(std::size_t tokens) {
   constexpr std::size_t kMany = 2048;
   const bool bf16 = tokens >= kMany && kernels::multiplies_bf16();
   return [bf16](const WorkingLinear&) -> ActivationRounding { return {.bf16_products = bf16}; };
 }
 
+ActivationRoundings activation_roundings_over_tokens(const Recipe& recipe, std::size_t tokens) {
+  return [own = activation_roundings(recipe), measured = rounding_over_tokens(tokens)](const WorkingLinear& linear) {
+    ActivationRounding rounding = own(linear);
+    if (linear.activations == Recipe::Activations::kInt8) return rounding;
+    rounding.decoded = no_rounding(linear).decoded;
+    rounding.bf16_products = measured(linear).bf16_products;
+    return rounding;
+  };
+}
+
 model::Linear runnable_linear(const WorkingLinear& linear, const ActivationRounding& activations) {
   model::Linear result;
   result.name = linear.name;
   result.bias = linear.bias;
-  if (linear.quantized) {
+  if (linear.quantized && !activations.decoded) {
     kernels::QuantizedMatrix matrix = runnable_matrix(*linear.quantized);
     result.activations = matrix.activation_format(activations.bits, activations.scale_per_group);
     result.weights = std::move(matrix);
   } else {
     model::FloatMatrixHolder holder;
-    if (linear.load != nullptr) holder.owned = linear.loaded();
-    holder.matrix = {.data = linear.load != nullptr ? holder.owned.data() : linear.values.data(),
+    if (linear.quantized) {
+      holder.owned = decoded(*linear.quantized);
+    } else if (linear.load != nullptr) {
+      holder.owned = linear.loaded();
+    }
+    holder.matrix = {.data = holder.owned.empty() ? linear.values.data() : holder.owned.data(),
                      .type = kernels::FloatType::kF32,
                      .rows = linear.rows,
                      .cols = linear.cols};

@@ -16,10 +16,12 @@ namespace ballast::quant {
 struct ActivationRounding {
   int bits = 16;  ///< where it is quantized
   bool scale_per_group = true;
-  bool bf16_products = false;  ///< where it is not
+  bool decoded = false;        ///< what is quantized runs as the floats that its codes stand for
+  bool bf16_products = false;  ///< of floats
 };
 
-/// What one matrix computes: quantized when it is, as it will be read back, else in F32. A matrix in F32 is a view.
+/// What one matrix computes: quantized when it is, as it will be read back, else in floats. Those that are not decoded
+/// are a view.
 model::Linear runnable_linear(const WorkingLinear& linear, const ActivationRounding& activations);
 
 /// Each matrix's own rounding.
@@ -31,9 +33,16 @@ ActivationRoundings activation_roundings(const Recipe& recipe);
 /// 16 bits for all.
 ActivationRounding fine_rounding(const WorkingLinear& linear);
 
+/// 16 bits for experts; all others run as floats, which for a few tokens takes less than packing integers would.
+ActivationRounding no_rounding(const WorkingLinear& linear);
+
 /// For what is measured over so many tokens: where single errors do not show, floats are multiplied in BF16 if the
 /// processor does that.
 ActivationRoundings rounding_over_tokens(std::size_t tokens);
+
+/// Of a recipe's model, for what is measured over so many tokens after its blocks: INT8 as the recipe has it; what
+/// reads 16 bits as in rounding_over_tokens.
+ActivationRoundings activation_roundings_over_tokens(const Recipe& recipe, std::size_t tokens);
 
 /// The parts of `block`, which must outlive what is made of them. `spec` is the one after the passes so far.
 model::BlockParts runnable_parts(const WorkingBlock& block, const ModelSpec& spec,

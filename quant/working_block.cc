@@ -66,6 +66,16 @@ WorkingLinear* WorkingBlock::find(Role role, std::size_t expert) {
   return it == linears.end() ? nullptr : &*it;
 }
 
+void WorkingBlock::forget_floats() {
+  for (WorkingLinear& linear : linears) {
+    if (linear.quantized) linear.values = std::vector<float>();  // {} would keep the memory
+  }
+  for (WorkingInput& input : inputs) {
+    input.moments.reset();
+    input.expert_moments.reset();
+  }
+}
+
 ChannelStatistics* WorkingBlock::input_statistics(const WorkingLinear& reader) {
   const auto index = static_cast<std::size_t>(&reader - linears.data());
   const auto it = std::ranges::find_if(inputs, [&](const WorkingInput& input) {

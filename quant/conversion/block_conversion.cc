@@ -83,7 +83,6 @@ std::vector<std::string> BlockConversion::notes() const {
 void BlockConversion::round(WorkingBlock& block, std::size_t index) {
   const Recipe::Rounding rounding = inputs_.recipe().rounding;
   if (!inputs_.rounds_with_samples() || index > spec().layers.size()) return quantize(block, rounding);
-  const auto parts = [&] { return runnable_parts(block, spec(), activation_roundings(inputs_.recipe())); };
   if (index == 0) {
     quantize(block, rounding);
     stream_.embed(runnable_embedding(block, spec(), activation_roundings(inputs_.recipe())),
@@ -91,13 +90,17 @@ void BlockConversion::round(WorkingBlock& block, std::size_t index) {
     return;
   }
   const std::size_t layer = index - 1;
-  const ActivationRoundings measured = rounding_over_tokens(inputs_.samples().ids.size());
+  const std::size_t tokens = inputs_.samples().ids.size();
+  const ActivationRoundings measured = rounding_over_tokens(tokens);
   stream_.measure(model::assemble_block(spec(), layer, runnable_parts(block, spec(), measured)), layer,
                   inputs_.sharing(), SampleStream::Then::kStay,
                   {.each_expert = true, .shrink = inputs_.recipe().shrink_experts}, block);
   count_experts(block);
   quantize(block, rounding);
-  if (layer + 1 < spec().layers.size()) stream_.advance(model::assemble_block(spec(), layer, parts()), layer);
+  block.forget_floats();
+  if (layer + 1 == spec().layers.size()) return;
+  const ActivationRoundings rounded = activation_roundings_over_tokens(inputs_.recipe(), tokens);
+  stream_.advance(model::assemble_block(spec(), layer, runnable_parts(block, spec(), rounded)), layer);
 }
 
 }  // namespace ballast::quant

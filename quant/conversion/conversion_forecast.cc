@@ -108,8 +108,8 @@ double seconds_of(const ModelSpec& spec, const BlockWork& block, const Conversio
   // Beside INT8 activations by two sizes of channels.
   if (work.smooths) seconds += block.weights * kSmoothSearch * (work.int8_activations ? 2 : 1) / threads;
   if (work.rounds_with_samples) {
-    seconds += measuring + pass * kQuantizedPass / speed + factors + block.compensation / speed +
-               (block.weights + head) * kGridSearch / threads;
+    seconds += measuring + pass * (work.int8_activations ? kQuantizedPass / speed : 1 / quick) + factors +
+               block.compensation / speed + (block.weights + head) * kGridSearch / threads;
   }
   if (work.chooses_formats) {
     seconds += (block.weights + head) * kLoadAndStore / threads + measuring + 0.5 * factors;

@@ -3,6 +3,7 @@
 #define BALLAST_QUANT_ROUNDING_ROUNDED_MATRIX_H_
 
 #include <variant>
+#include <vector>
 
 #include "kernels/matrix/quantized_matrix.h"
 #include "model/source/affine_tensor.h"
@@ -20,6 +21,9 @@ inline kernels::QuantizedMatrix runnable_matrix(const RoundedMatrix& matrix) {
   if (const auto* affine = std::get_if<model::AffineTensor>(&matrix)) return model::packed_affine(*affine);
   return kernels::QuantizedMatrix(std::get<model::QuantizedTensor>(matrix).view());
 }
+
+/// What the codes stand for, outlier columns included: [rows][cols]. Parallel over rows.
+std::vector<float> decoded(const RoundedMatrix& matrix);
 
 }  // namespace ballast::quant
 

@@ -8,7 +8,6 @@
 #include "quant/rounding/float_product.h"
 #include "quant/rounding/quant_params.h"
 #include "quant/rounding/rounding.h"
-#include "quant/runnable_block.h"
 
 namespace ballast::quant {
 
@@ -84,15 +83,9 @@ std::vector<double> column_errors(const WorkingLinear& linear, const WeightForma
 
 double output_error(const WorkingLinear& linear, const Hessian* moments, std::span<const float> importance) {
   const LinearValues values(linear);
-  std::vector<float> difference(values.all().size());
-  const model::Linear rounded = runnable_linear(linear, fine_rounding(linear));
-  const auto& matrix = std::get<kernels::QuantizedMatrix>(rounded.weights);
+  std::vector<float> difference = decoded(*linear.quantized);
 #pragma omp parallel for
-  for (std::size_t r = 0; r < linear.rows; ++r) {
-    float* row = difference.data() + r * linear.cols;
-    matrix.decode_row(r, row);
-    for (std::size_t c = 0; c < linear.cols; ++c) row[c] = values.data()[r * linear.cols + c] - row[c];
-  }
+  for (std::size_t i = 0; i < difference.size(); ++i) difference[i] = values.data()[i] - difference[i];
   double error = 0;
   if (moments == nullptr) {
     for (std::size_t i = 0; i < difference.size(); ++i) {

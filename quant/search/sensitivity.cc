@@ -200,14 +200,16 @@ void SensitivityAnalysis::add_front(WorkingBlock& front) {
 }
 
 void SensitivityAnalysis::add_block(WorkingBlock& block, std::size_t layer) {
-  const auto weights = [&] { return model::assemble_block(spec_, layer, runnable_parts(block, spec_, fine_rounding)); };
+  const auto weights = [&] { return model::assemble_block(spec_, layer, runnable_parts(block, spec_, no_rounding)); };
   const ActivationRoundings measured = rounding_over_tokens(tokens_.ids.size());
   samples_.measure(model::assemble_block(spec_, layer, runnable_parts(block, spec_, measured)), layer, options_.sharing,
                    SampleStream::Then::kAdvance, {.peaks = true, .shrink = options_.shrink_experts}, block);
   BlockProbes probes;
   for (const WorkingInput& input : block.inputs) add_input(block, input, probes);
-  // No batch holds samples of two copies: which copies a rank has must not show in a float sum.
-  copies_.advance(weights(), layer, options_.probe_samples);
+  // No batch holds samples of two copies: which copies a rank has must not show in a float sum. They differ by far more
+  // than products in BF16 do.
+  copies_.advance(model::assemble_block(spec_, layer, runnable_parts(block, spec_, measured)), layer,
+                  options_.probe_samples);
   const SampleRows before = base_.rows();
   base_.advance(weights(), layer);
   carry(run_probes(probes, weights, layer, before), layer);

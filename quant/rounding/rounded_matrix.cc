@@ -1,0 +1,91 @@
+#include "quant/rounding/rounded_matrix.h"
+
+#include <cstdint>
+#include <span>
+
+#include "files/gguf/ggml_blocks.h"
+#include "kernels/matrix/bit_packing.h"
+#include "kernels/matrix/float_matrix.h"
+#include "model/source/scale_codes.h"
+
+namespace ballast::quant {
+
+namespace {
+
+std::vector<float> floats_of(const std::vector<std::uint16_t>& halves, DType type) {
+  std::vector<float> floats(halves.size());
+  kernels::to_float(halves.data(), model::scale_float_type(type), halves.size(), floats.data());
+  return floats;
+}
+
+/// Calls decode_row(row, codes of the row, what they are to become) for all rows, in parallel.
+template <typename DecodeRow>
+std::vector<float> decode_rows(std::size_t rows, std::size_t cols, int bits, std::span<const std::uint8_t> packed,
+                               const DecodeRow& decode_row) {
+  std::vector<float> values(rows * cols);
+  const std::size_t row_bytes = packed_row_bytes(cols, bits);
+#pragma omp parallel
+  {
+    std::vector<std::uint8_t> codes(cols);
+#pragma omp for
+    for (std::size_t row = 0; row < rows; ++row) {
+      kernels::unpack_codes(packed.data() + row * row_bytes, bits, codes);
+      decode_row(row, std::span<const std::uint8_t>(codes), values.data() + row * cols);
+    }
+  }
+  return values;
+}
+
+std::vector<float> decoded(const model::QuantizedTensor& tensor) {
+  const std::size_t groups = tensor.view().groups();
+  const std::size_t outliers = tensor.outlier_columns.size();
+  const std::vector<float> scales = floats_of(tensor.scales, tensor.scale_type);
+  const std::vector<float> outlier_weights = floats_of(tensor.outlier_weights, tensor.outlier_type);
+  const auto middle = static_cast<std::uint8_t>(1U << static_cast<unsigned>(tensor.bits - 1));
+  return decode_rows(
+      tensor.rows, tensor.cols, tensor.bits, tensor.codes,
+      [&](std::size_t row, std::span<const std::uint8_t> codes, float* values) {
+        std::vector<std::uint8_t> zeros(groups, middle);
+        if (!tensor.zeros.empty()) {
+          kernels::unpack_codes(tensor.zeros.data() + row * packed_row_bytes(groups, tensor.bits), tensor.bits, zeros);
+        }
+        for (std::size_t c = 0; c < codes.size(); ++c) {
+          const std::size_t group = c / tensor.group_size;
+          values[c] = static_cast<float>(int{codes[c]} - int{zeros[group]}) * scales[row * groups + group];
+        }
+        for (std::size_t i = 0; i < outliers; ++i) {
+          values[tensor.outlier_columns[i]] = outlier_weights[row * outliers + i];
+        }
+      });
+}
+
+std::vector<float> decoded(const model::AffineTensor& tensor) {
+  const std::vector<float> scales = floats_of(tensor.scales, tensor.half_type);
+  const std::vector<float> offsets = floats_of(tensor.offsets, tensor.half_type);
+  return decode_rows(tensor.rows, tensor.cols, tensor.bits, tensor.codes,
+                     [&](std::size_t row, std::span<const std::uint8_t> codes, float* values) {
+                       for (std::size_t c = 0; c < codes.size(); ++c) {
+                         const std::size_t group = row * tensor.groups() + c / tensor.group_size;
+                         values[c] = static_cast<float>(codes[c]) * scales[group] + offsets[group];
+                       }
+                     });
+}
+
+std::vector<float> decoded(const model::BlockTensor& tensor) {
+  std::vector<float> values(tensor.rows * tensor.cols);
+  const std::size_t blocks = tensor.cols / dtype_info(tensor.dtype).block_elements;
+#pragma omp parallel for
+  for (std::size_t row = 0; row < tensor.rows; ++row) {
+    files::decode_ggml_blocks(tensor.dtype, tensor.blocks.data() + row * tensor.row_bytes(), blocks,
+                              values.data() + row * tensor.cols);
+  }
+  return values;
+}
+
+}  // namespace
+
+std::vector<float> decoded(const RoundedMatrix& matrix) {
+  return std::visit([](const auto& tensor) { return decoded(tensor); }, matrix);
+}
+
+}  // namespace ballast::quant
