@@ -30,28 +30,22 @@ QuantParams AffineGridFinder::range_grid(const WeightedGroup& group) const {
 }
 
 QuantParams AffineGridFinder::searched_grid(const WeightedGroup& group) const {
-  QuantParams best = range_grid(group);
-  float least = block_error(group, best, search_.range());
-  const auto try_grid = [&](float scale, float minimum) {
-    const QuantParams grid = {scale, 0, as_half(minimum, scale_type_)};
-    const float error = block_error(group, grid, search_.range());
-    if (!(error < least)) return;
-    least = error;
-    best = grid;
-  };
+  BestGrid best(group, range_grid(group), search_.range());
+  const auto add = [&](float scale, float minimum) { best.add({scale, 0, as_half(minimum, scale_type_)}); };
   const QuantParams exact = search_.searched_grid(group);
-  if (!(exact.scale > kSmallestScale)) return best;
+  if (!(exact.scale > kSmallestScale)) return best.grid();
   // BF16 has steps of up to a 128th: a neighbour of the nearest scale may be better, with the minimum that fits it.
   const int nearest = half_bits(exact.scale, scale_type_);
   for (const int bits : {nearest, nearest - 1, nearest + 1}) {
     const float scale = bits < 0 ? 0 : from_half(static_cast<std::uint16_t>(bits), scale_type_);
     if (!(scale > kSmallestScale) || !std::isfinite(scale)) continue;
-    try_grid(scale, exact.minimum);
+    add(scale, exact.minimum);
     LeastSquares sums;
     sums.add(group, {scale, 0, exact.minimum}, search_.range(), 1, 1);
-    try_grid(scale, sums.minimum_beside(scale));
+    add(scale, sums.minimum_beside(scale));
   }
-  return best;
+  best.settle();
+  return best.grid();
 }
 
 }  // namespace ballast::quant

@@ -4,6 +4,9 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
+#include <utility>
+
+#include "kernels/grid_errors.h"
 
 namespace ballast::quant {
 
@@ -62,78 +65,98 @@ float fitted_scale(const WeightedGroup& group, const QuantParams& grid, const Qu
   return squares > 0 ? dot / squares : 0;
 }
 
-/// The best grid so far.
-class Best {
- public:
-  Best(const WeightedGroup& group, const QuantParams& start, const QuantRange& range)
-      : group_(group), range_(range), grid_(start), error_(weighted_error(group, start, range)) {}
-
-  bool improve(const QuantParams& grid) {
-    if (!(std::abs(grid.scale) > kSmallestScale)) return false;
-    const float error = weighted_error(group_, grid, range_);
-    if (!(error < error_)) return false;
-    grid_ = grid;
-    error_ = error;
-    return true;
-  }
-
-  /// Least squares, with the zero where it is and one to either side, until nothing improves.
-  void refine(bool move_zero, bool positive) {
-    for (int i = 0; i < kMostRefinements; ++i) {
-      const QuantParams from = grid_;
-      bool better = false;
-      for (const int shift : {0, -1, 1}) {
-        QuantParams grid = {from.scale, from.zero_point + shift};
-        if (shift != 0 && (!move_zero || grid.zero_point < 0 || grid.zero_point > range_.qmax)) continue;
-        grid.scale = fitted_scale(group_, grid, range_);
-        if (!positive || grid.scale > 0) better |= improve(grid);
-      }
-      if (!better) return;
+/// Least squares, with the zero where it is and one to either side, until nothing improves.
+void refine(BestGrid& best, const WeightedGroup& group, const QuantRange& range, bool move_zero, bool positive) {
+  for (int i = 0; i < kMostRefinements; ++i) {
+    const QuantParams from = best.grid();
+    for (const int shift : {0, -1, 1}) {
+      QuantParams grid = {from.scale, from.zero_point + shift};
+      if (shift != 0 && (!move_zero || grid.zero_point < 0 || grid.zero_point > range.qmax)) continue;
+      grid.scale = fitted_scale(group, grid, range);
+      if (!positive || grid.scale > 0) best.add(grid);
     }
+    if (!best.settle()) return;
   }
+}
 
-  const QuantParams& grid() const { return grid_; }
+kernels::StepGrid step_grid(const QuantParams& grid, const QuantRange& range) {
+  const bool has_steps = std::abs(grid.scale) > kSmallestScale;
+  return {.scale = has_steps ? grid.scale : 0,
+          .inverse = has_steps ? 1 / grid.scale : 0,
+          .minimum = grid.minimum,
+          .low = static_cast<float>(range.qmin - grid.zero_point),
+          .high = static_cast<float>(range.qmax - grid.zero_point)};
+}
 
- private:
-  const WeightedGroup& group_;
-  const QuantRange& range_;
-  QuantParams grid_;
-  float error_;
-};
+/// Where a format has not all codes.
+float error_of_table(const WeightedGroup& group, const QuantParams& grid, const QuantRange& range) {
+  const kernels::StepGrid steps = step_grid(grid, range);
+  const auto zero = static_cast<float>(grid.zero_point);
+  float error = 0;
+  for (std::size_t i = 0; i < group.values.size(); ++i) {
+    const float exact = std::clamp((group.values[i] + steps.minimum) * steps.inverse, steps.low, steps.high);
+    const int step = (*range.nearest)[static_cast<std::size_t>(2 * (exact + zero))] - grid.zero_point;
+    const float difference = group.values[i] - (static_cast<float>(step) * steps.scale - steps.minimum);
+    error += group.weights[i] * difference * difference;
+  }
+  return error;
+}
 
 }  // namespace
 
 float weighted_error(const WeightedGroup& group, const QuantParams& grid, const QuantRange& range) {
-  const float scale = std::abs(grid.scale) > kSmallestScale ? grid.scale : 0;
-  const Stepper step(scale == 0 ? QuantParams{1, grid.zero_point} : grid, range);
-  const float* values = group.values.data();
-  const float* weights = group.weights.data();
+  if (range.nearest != nullptr) return error_of_table(group, grid, range);
+  const kernels::StepGrid steps = step_grid(grid, range);
   float error = 0;
-#pragma omp simd reduction(+ : error)
-  for (std::size_t i = 0; i < group.values.size(); ++i) {
-    const float difference = values[i] - step(values[i]) * scale;
-    error += weights[i] * difference * difference;
-  }
+  kernels::grid_errors(group.values, group.weights, {&steps, 1}, {&error, 1});
   return error;
+}
+
+void BestGrid::add(const QuantParams& grid) {
+  if (!(std::abs(grid.scale) > kSmallestScale)) return;
+  if (count_ == kMost) improved_ = settle();
+  candidates_[count_++] = grid;
+}
+
+bool BestGrid::settle() {
+  std::array<float, kMost> errors;
+  if (range_.nearest != nullptr) {
+    for (std::size_t i = 0; i < count_; ++i) errors[i] = error_of_table(group_, candidates_[i], range_);
+  } else {
+    std::array<kernels::StepGrid, kMost> steps;
+    for (std::size_t i = 0; i < count_; ++i) steps[i] = step_grid(candidates_[i], range_);
+    kernels::grid_errors(group_.values, group_.weights, std::span(steps).first(count_),
+                         std::span(errors).first(count_));
+  }
+  bool improved = std::exchange(improved_, false);
+  const std::size_t count = std::exchange(count_, 0);
+  for (std::size_t i = 0; i < count; ++i) {
+    if (!(errors[i] < error_)) continue;
+    grid_ = candidates_[i];
+    error_ = errors[i];
+    improved = true;
+  }
+  return improved;
 }
 
 QuantParams search_grid(const WeightedGroup& group, const QuantParams& start, const WeightFormat& format) {
   if (!(std::abs(start.scale) > kSmallestScale)) return start;
   const QuantRange range(format);
-  Best best(group, start, range);
+  BestGrid best(group, start, range);
   const auto tried = shares(format.bits);
   if (format.symmetric) {
     // The codes reach one step further down than up: a negative scale gives that step to the positive side.
     const bool both_signs = format.bits < 8 && format.scale_bits == 16;
     for (const float share : tried) {
       const float scale = std::abs(start.scale) * share;
-      best.improve({scale, range.symmetric_zero_point});
-      if (both_signs) best.improve({-scale, range.symmetric_zero_point});
+      best.add({scale, range.symmetric_zero_point});
+      if (both_signs) best.add({-scale, range.symmetric_zero_point});
     }
     // Values that are few multiples of a power of two, as those of MXFP4 are, lose nothing on a grid of one.
     const float power = std::exp2(std::ceil(std::log2(std::abs(start.scale))));
-    for (const float scale : {power, 2 * power}) best.improve({scale, range.symmetric_zero_point});
-    best.refine(false, format.scale_bits == 8);
+    for (const float scale : {power, 2 * power}) best.add({scale, range.symmetric_zero_point});
+    best.settle();
+    refine(best, group, range, false, format.scale_bits == 8);
     return best.grid();
   }
   const float low = start.scale * static_cast<float>(-start.zero_point);
@@ -143,12 +166,13 @@ QuantParams search_grid(const WeightedGroup& group, const QuantParams& start, co
       const float scale = (high * high_share - low * low_share) / static_cast<float>(range.qmax);
       if (!(scale > kSmallestScale)) continue;
       const auto zero = static_cast<int>(std::nearbyint(-low * low_share / scale));
-      best.improve({scale, std::clamp(zero, 0, range.qmax)});
+      best.add({scale, std::clamp(zero, 0, range.qmax)});
       if (high == 0) break;  // the other end's share changes nothing
     }
     if (low == 0) break;
   }
-  best.refine(true, true);
+  best.settle();
+  refine(best, group, range, true, true);
   return best.grid();
 }
 

@@ -2,6 +2,8 @@
 #ifndef BALLAST_QUANT_ROUNDING_GRID_SEARCH_H_
 #define BALLAST_QUANT_ROUNDING_GRID_SEARCH_H_
 
+#include <array>
+#include <cstddef>
 #include <span>
 
 #include "ballast/recipe.h"
@@ -22,8 +24,35 @@ struct WeightedGroup {
   std::span<const float> weights;
 };
 
-/// Sum over the group of weight * (value - nearest value of the grid)^2, in F32.
+/// Sum over the group of weight * (value - nearest value of the grid)^2, in F32. The grid's scale may be 0.
 float weighted_error(const WeightedGroup& group, const QuantParams& grid, const QuantRange& range);
+
+/// The grid of least error so far. Candidates are compared together, which is much faster than one by one; of equal
+/// ones the first wins. What it refers to must outlive it.
+class BestGrid {
+ public:
+  BestGrid(const WeightedGroup& group, const QuantParams& start, const QuantRange& range)
+      : group_(group), range_(range), grid_(start), error_(weighted_error(group, start, range)) {}
+
+  /// A candidate; one whose scale is too small to be inverted counts not.
+  void add(const QuantParams& grid);
+
+  /// Compares the candidates since the last time. Returns whether one is better than what was best before.
+  bool settle();
+
+  const QuantParams& grid() const { return grid_; }
+
+ private:
+  static constexpr std::size_t kMost = 64;
+
+  const WeightedGroup& group_;
+  const QuantRange& range_;
+  QuantParams grid_;
+  float error_;
+  bool improved_ = false;  ///< by candidates for which there was no room
+  std::array<QuantParams, kMost> candidates_;
+  std::size_t count_ = 0;
+};
 
 /// Starts from a grid over the group's range, tries smaller and slightly larger ranges (each end by itself where the
 /// grid has a zero), and refines the best: for the codes that a grid gives, the best scale is a least squares fit (as

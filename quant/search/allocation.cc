@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numeric>
 #include <set>
 #include <span>
 
@@ -84,15 +83,18 @@ std::vector<std::int32_t> columns_worth_cost(const InputChoice& input, const std
       gains[c] += double{option.column_costs[c]} + (besides.empty() ? 0.0 : double{besides[c]});
     }
   }
-  std::vector<std::int32_t> columns(input.cols);
-  std::iota(columns.begin(), columns.end(), 0);
-  std::ranges::stable_sort(columns, std::ranges::greater{}, [&](auto c) { return gains[static_cast<std::size_t>(c)]; });
-  std::size_t count = 0;
-  while (count < std::min(input.most_outliers, input.cols) &&
-         gains[static_cast<std::size_t>(columns[count])] > lambda * bytes) {
-    ++count;
+  std::vector<std::int32_t> columns;
+  for (std::size_t c = 0; c < input.cols; ++c) {
+    if (gains[c] > lambda * bytes) columns.push_back(static_cast<std::int32_t>(c));
   }
-  columns.resize(count);
+  if (columns.size() <= input.most_outliers) return columns;
+  const auto by_gain = [&](std::int32_t a, std::int32_t b) {
+    const double gain_a = gains[static_cast<std::size_t>(a)];
+    const double gain_b = gains[static_cast<std::size_t>(b)];
+    return gain_a != gain_b ? gain_a > gain_b : a < b;
+  };
+  std::ranges::nth_element(columns, columns.begin() + static_cast<std::ptrdiff_t>(input.most_outliers), by_gain);
+  columns.resize(input.most_outliers);
   std::ranges::sort(columns);
   return columns;
 }

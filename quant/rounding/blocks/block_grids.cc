@@ -64,7 +64,8 @@ void BlockGridFinder::store_own_scales(std::span<const WeightedGroup> groups, Ro
       QuantParams plain = search_.range_grid(groups[g]);
       plain.scale = as_f16(plain.scale);
       plain.minimum = as_f16(plain.minimum);
-      if (block_error(groups[g], plain, search_.range()) < block_error(groups[g], grid, search_.range())) grid = plain;
+      if (weighted_error(groups[g], plain, search_.range()) < weighted_error(groups[g], grid, search_.range()))
+        grid = plain;
     }
     grids.block_scales[g] = f16_bits(grid.scale);
     if (type_.has_minimums) grids.block_minimums[g] = f16_bits(grid.minimum);
@@ -144,7 +145,7 @@ void BlockGridFinder::choose_factors(const Shared& shared, std::size_t group, St
       if (m < 0 || m > type_.minimum_factor_high) continue;
       const QuantParams grid = {stored.scale * static_cast<float>(f), type_.zero_point,
                                 stored.minimum * static_cast<float>(m)};
-      const float error = block_error(shared.groups[group], grid, search_.range());
+      const float error = weighted_error(shared.groups[group], grid, search_.range());
       if (any && !(error < least)) continue;
       any = true;
       least = error;

@@ -63,21 +63,6 @@ class Steps {
 
 }  // namespace
 
-float block_error(const WeightedGroup& group, const QuantParams& grid, const QuantRange& range) {
-  std::array<float, kLargestGroup> steps;
-  Steps(grid, range).count(group.values, steps.data());
-  const float* values = group.values.data();
-  const float* weights = group.weights.data();
-  const float scale = std::abs(grid.scale) > kSmallestScale ? grid.scale : 0;
-  float error = 0;
-#pragma omp simd reduction(+ : error)
-  for (std::size_t i = 0; i < group.values.size(); ++i) {
-    const float difference = values[i] - (steps[i] * scale - grid.minimum);
-    error += weights[i] * difference * difference;
-  }
-  return error;
-}
-
 void LeastSquares::add(const WeightedGroup& group, const QuantParams& grid, const QuantRange& range,
                        double scale_factor, double minimum_factor) {
   std::array<float, kLargestGroup> steps;
@@ -138,15 +123,7 @@ QuantParams BlockSearch::range_grid(const WeightedGroup& group) const {
 QuantParams BlockSearch::searched_grid(const WeightedGroup& group) const {
   const QuantParams start = range_grid(group);
   if (!(std::abs(start.scale) > kSmallestScale)) return start;
-  QuantParams best = start;
-  float least = block_error(group, best, range_);
-  const auto try_grid = [&](const QuantParams& grid) {
-    if (!(std::abs(grid.scale) > kSmallestScale)) return;
-    const float error = block_error(group, grid, range_);
-    if (!(error < least)) return;
-    least = error;
-    best = grid;
-  };
+  BestGrid best(group, start, range_);
   const float smallest = narrowest_range(range_.qmax - range_.qmin + 1);
   const auto share = [&](int i) {
     return kWidestRange - (kWidestRange - smallest) * static_cast<float>(i) / static_cast<float>(kRanges - 1);
@@ -155,21 +132,23 @@ QuantParams BlockSearch::searched_grid(const WeightedGroup& group) const {
     const float scale = std::abs(start.scale) * static_cast<float>(range_.symmetric_zero_point - range_.qmin) /
                         static_cast<float>(range_.qmax - range_.symmetric_zero_point);
     for (int i = 0; i < kRanges; ++i) {
-      try_grid({scale * share(i), range_.symmetric_zero_point});
-      try_grid({-scale * share(i), range_.symmetric_zero_point});
+      best.add({scale * share(i), range_.symmetric_zero_point});
+      best.add({-scale * share(i), range_.symmetric_zero_point});
     }
-    return refined(group, best, least);
+    best.settle();
+    return refined(group, best);
   }
   const float high = start.scale * static_cast<float>(range_.qmax) - start.minimum;
   for (int l = 0; l < kRanges; ++l) {
     const float minimum = start.minimum * share(l);
     for (int h = 0; h < kRanges; ++h) {
-      try_grid({(high * share(h) + minimum) / static_cast<float>(range_.qmax), 0, minimum});
+      best.add({(high * share(h) + minimum) / static_cast<float>(range_.qmax), 0, minimum});
       if (high == 0) break;  // the other end's share changes nothing
     }
     if (start.minimum == 0) break;
   }
-  return refined(group, best, least);
+  best.settle();
+  return refined(group, best);
 }
 
 QuantParams BlockSearch::fitted(const WeightedGroup& group, const QuantParams& grid) const {
@@ -181,16 +160,12 @@ QuantParams BlockSearch::fitted(const WeightedGroup& group, const QuantParams& g
   return holds ? free : QuantParams{static_cast<float>(sums.scale_alone()), 0, 0};
 }
 
-QuantParams BlockSearch::refined(const WeightedGroup& group, QuantParams grid, float error) const {
+QuantParams BlockSearch::refined(const WeightedGroup& group, BestGrid& best) const {
   for (int i = 0; i < kMostFits; ++i) {
-    const QuantParams next = fitted(group, grid);
-    if (!(std::abs(next.scale) > kSmallestScale)) return grid;
-    const float next_error = block_error(group, next, range_);
-    if (!(next_error < error)) return grid;
-    error = next_error;
-    grid = next;
+    best.add(fitted(group, best.grid()));
+    if (!best.settle()) break;
   }
-  return grid;
+  return best.grid();
 }
 
 }  // namespace ballast::quant

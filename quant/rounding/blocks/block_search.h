@@ -32,9 +32,6 @@ struct LeastSquares {
   float minimum_beside(double scale) const;
 };
 
-/// Sum over the group of weight * (value - nearest value of the grid)^2, in F32. The grid's scale may be 0.
-float block_error(const WeightedGroup& group, const QuantParams& grid, const QuantRange& range);
-
 /// What may be taken off the values of a group.
 enum class Minimums { kNone, kNotNegative, kAny };
 
@@ -52,7 +49,7 @@ class BlockSearch {
   const QuantRange& range() const { return range_; }
 
  private:
-  QuantParams refined(const WeightedGroup& group, QuantParams grid, float error) const;
+  QuantParams refined(const WeightedGroup& group, BestGrid& best) const;
 
   /// With a minimum that may be; the scale alone is fitted where that is another.
   QuantParams fitted(const WeightedGroup& group, const QuantParams& grid) const;

@@ -1,0 +1,76 @@
+#include "kernels/grid_errors.h"
+
+#include <cassert>
+#include <cstddef>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/grid_errors.cc"
+#include <hwy/foreach_target.h>  // IWYU pragma: keep
+#include <hwy/highway.h>
+
+#include "kernels/simd-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace ballast::kernels::HWY_NAMESPACE {
+
+using Vector = hn::VFromD<FloatTag>;
+
+/// A grid in all lanes.
+struct GridLanes {
+  explicit GridLanes(const StepGrid& grid)
+      : scale(hn::Set(FloatTag(), grid.scale)),
+        inverse(hn::Set(FloatTag(), grid.inverse)),
+        minimum(hn::Set(FloatTag(), grid.minimum)),
+        low(hn::Set(FloatTag(), grid.low)),
+        high(hn::Set(FloatTag(), grid.high)) {}
+
+  /// sum + weight * (value - nearest)^2
+  HWY_INLINE Vector add_error(Vector value, Vector weight, Vector sum) const {
+    const Vector exact = hn::Mul(hn::Add(value, minimum), inverse);
+    const Vector step = hn::Round(hn::Min(hn::Max(exact, low), high));
+    const Vector difference = hn::Sub(value, hn::MulSub(step, scale, minimum));
+    return hn::MulAdd(hn::Mul(weight, difference), difference, sum);
+  }
+
+  Vector scale, inverse, minimum, low, high;
+};
+
+void grid_errors(const float* values, const float* weights, std::size_t count, std::span<const StepGrid> grids,
+                 float* errors) {
+  const FloatTag df;
+  const std::size_t lanes = hn::Lanes(df);
+  for (std::size_t g = 0; g < grids.size(); ++g) {
+    const GridLanes grid(grids[g]);
+    Vector sum0 = hn::Zero(df);
+    Vector sum1 = hn::Zero(df);
+    std::size_t i = 0;
+    for (; i + 2 * lanes <= count; i += 2 * lanes) {
+      sum0 = grid.add_error(hn::LoadU(df, values + i), hn::LoadU(df, weights + i), sum0);
+      sum1 = grid.add_error(hn::LoadU(df, values + i + lanes), hn::LoadU(df, weights + i + lanes), sum1);
+    }
+    for (; i < count; i += lanes) {
+      // Lanes past the end weigh nothing.
+      const std::size_t valid = HWY_MIN(lanes, count - i);
+      sum0 = grid.add_error(hn::LoadN(df, values + i, valid), hn::LoadN(df, weights + i, valid), sum0);
+    }
+    errors[g] = hn::ReduceSum(df, hn::Add(sum0, sum1));
+  }
+}
+
+}  // namespace ballast::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace ballast::kernels {
+
+HWY_EXPORT(grid_errors);
+
+void grid_errors(std::span<const float> values, std::span<const float> weights, std::span<const StepGrid> grids,
+                 std::span<float> errors) {
+  assert(weights.size() == values.size());
+  assert(errors.size() == grids.size());
+  HWY_DYNAMIC_DISPATCH(grid_errors)(values.data(), weights.data(), values.size(), grids, errors.data());
+}
+
+}  // namespace ballast::kernels
+#endif  // HWY_ONCE
