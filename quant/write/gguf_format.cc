@@ -1,8 +1,11 @@
 #include "quant/write/gguf_format.h"
 
 #include <algorithm>
+#include <array>
+#include <cstdint>
 #include <cstring>
 #include <iterator>
+#include <map>
 #include <utility>
 #include <variant>
 
@@ -32,6 +35,31 @@ bool has_whole_blocks(const ModelSpec& spec) {
 
 DType matrix_dtype(const WeightFormat& format) {
   return format.kind == WeightFormat::Kind::kBlocks ? format.block_type : float_dtype(format.kind);
+}
+
+/// The number by which llama.cpp says what most weights of a file are stored as.
+std::uint32_t file_type(DType dtype) {
+  struct FileType {
+    DType dtype;
+    std::uint32_t number;
+  };
+  // Of K types those of one type for all, "small" where there are several.
+  constexpr std::array kTypes = {FileType{DType::kF16, 1},   FileType{DType::kQ4_0, 2},    FileType{DType::kQ4_1, 3},
+                                 FileType{DType::kQ8_0, 7},  FileType{DType::kQ5_0, 8},    FileType{DType::kQ5_1, 9},
+                                 FileType{DType::kQ2_K, 10}, FileType{DType::kQ3_K, 11},   FileType{DType::kQ4_K, 14},
+                                 FileType{DType::kQ5_K, 16}, FileType{DType::kQ6_K, 18},   FileType{DType::kIQ4_NL, 25},
+                                 FileType{DType::kBF16, 32}, FileType{DType::kIQ4_XS, 30}, FileType{DType::kF32, 0}};
+  return std::ranges::find(kTypes, dtype, &FileType::dtype)->number;
+}
+
+/// The type of most weights in matrices.
+DType most_common_dtype(std::span<const ModulePlan> model) {
+  std::map<DType, std::size_t> weights;
+  for (const ModulePlan& module : model) {
+    if (model::is_norm(module.id.role) || model::is_vector(module.id.role)) continue;
+    weights[matrix_dtype(module.format)] += module.weights();
+  }
+  return std::ranges::max_element(weights, {}, [](const auto& entry) { return entry.second; })->first;
 }
 
 /// Rows of `row_bytes` bytes each, row r moved to order[r].
@@ -203,6 +231,12 @@ std::vector<TensorPlan> GgufFormat::tensors_of(std::span<const ModulePlan> model
   return tensors;
 }
 
+std::vector<files::GgufField> GgufFormat::fields_of(std::span<const ModulePlan> model) const {
+  std::vector<files::GgufField> fields = fields_;
+  fields.push_back({"general.file_type", file_type(most_common_dtype(model))});
+  return fields;
+}
+
 std::uint64_t GgufFormat::bytes(const ModulePlan& module) const {
   std::uint64_t bytes = 0;
   for (const TensorPlan& tensor : tensors_of(module)) bytes += files::planned_bytes(tensor);
@@ -210,12 +244,13 @@ std::uint64_t GgufFormat::bytes(const ModulePlan& module) const {
 }
 
 std::uint64_t GgufFormat::file_bytes(std::span<const ModulePlan> model) const {
-  return files::planned_gguf_bytes(fields_, tensors_of(model));
+  return files::planned_gguf_bytes(fields_of(model), tensors_of(model));
 }
 
 std::unique_ptr<ModelWriter> GgufFormat::open(const std::filesystem::path& directory,
                                               std::span<const ModulePlan> model) const {
-  return std::make_unique<GgufModelWriter>(source_, directory / file_name(), fields_, tensors_of(model), rope_factors_);
+  return std::make_unique<GgufModelWriter>(source_, directory / file_name(), fields_of(model), tensors_of(model),
+                                           rope_factors_);
 }
 
 }  // namespace ballast::quant

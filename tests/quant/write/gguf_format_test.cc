@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <filesystem>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -78,6 +79,7 @@ TEST_CASE("each type of blocks is written, runs as it was rounded, and takes the
   const TemporaryDirectory directory;
   const fs::path model = wide_model().write(directory / "model");
   const std::vector<float> original = logits_of(model);
+  std::set<int> file_types;
   for (const DType type : writable_block_types()) {
     CAPTURE(dtype_info(type).name);
     ConvertOptions options = gguf_options("w8a8");
@@ -89,10 +91,12 @@ TEST_CASE("each type of blocks is written, runs as it was rounded, and takes the
     CHECK(report.bytes_after == fs::file_size(file));
     CHECK(planned == fs::file_size(file));
     for (const std::string& stored : types_of(file)) CHECK(stored == dtype_info(type).name);
+    file_types.insert(files::open_gguf(file)->config()["general.file_type"].get<int>());
     const double error = distance(logits_of(file), original);
     CHECK(error > 1e-4);
     CHECK(error < 0.4);
   }
+  CHECK(file_types == std::set<int>{2, 3, 7, 8, 9, 10, 11, 14, 16, 18, 25, 30});  // llama.cpp's numbers for them
 }
 
 TEST_CASE("with a size, types are chosen matrix by matrix of those that fit its rows") {
