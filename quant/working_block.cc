@@ -66,10 +66,7 @@ WorkingLinear* WorkingBlock::find(Role role, std::size_t expert) {
   return it == linears.end() ? nullptr : &*it;
 }
 
-void WorkingBlock::forget_floats() {
-  for (WorkingLinear& linear : linears) {
-    if (linear.quantized) linear.values = std::vector<float>();  // {} would keep the memory
-  }
+void WorkingBlock::forget_moments() {
   for (WorkingInput& input : inputs) {
     input.moments.reset();
     input.expert_moments.reset();

@@ -130,8 +130,8 @@ struct WorkingBlock {
   /// The linear of a role, null when the block has none.
   WorkingLinear* find(model::Role role, std::size_t expert = 0);
 
-  /// Frees what nobody needs once matrices are rounded: their values, and the moments of what they read.
-  void forget_floats();
+  /// Frees what nobody needs once matrices are rounded: the moments of what they read.
+  void forget_moments();
 
   /// Statistics of what one of the block's linears reads, null when there are none.
   ChannelStatistics* input_statistics(const WorkingLinear& reader);

@@ -97,7 +97,7 @@ void BlockConversion::round(WorkingBlock& block, std::size_t index) {
                   {.each_expert = true, .shrink = inputs_.recipe().shrink_experts}, block);
   count_experts(block);
   quantize(block, rounding);
-  block.forget_floats();
+  block.forget_moments();
   if (layer + 1 == spec().layers.size()) return;
   const ActivationRoundings rounded = activation_roundings_over_tokens(inputs_.recipe(), tokens);
   stream_.advance(model::assemble_block(spec(), layer, runnable_parts(block, spec(), rounded)), layer);
