@@ -9,7 +9,6 @@
 #include "ballast/convert.h"
 #include "ballast/error.h"
 #include "files/json_reader.h"
-#include "kernels/matrix/quantized_matrix.h"
 #include "model/block_structure.h"
 #include "model/source/model_source.h"
 #include "model/source/quantized_tensor.h"
@@ -18,6 +17,7 @@
 #include "quant/conversion/model_output.h"
 #include "quant/conversion/step_reporter.h"
 #include "quant/working_block.h"
+#include "quant/write/float_type.h"
 #include "quant/write/model_formats.h"
 #include "quant/write/repacking.h"
 
@@ -32,10 +32,7 @@ std::vector<float> matrix_values(const model::ModelSource& source, const ModuleI
     source.release({id.role, id.expert}, id.layer);
     return values;
   }
-  const kernels::QuantizedMatrix matrix(stored->view());
-  std::vector<float> values(stored->view().rows * stored->view().cols);
-#pragma omp parallel for
-  for (std::size_t r = 0; r < stored->view().rows; ++r) matrix.decode_row(r, values.data() + r * stored->view().cols);
+  std::vector<float> values = decoded(model::QuantizedTensor(stored->view()));
   stored->release();
   return values;
 }
@@ -129,9 +126,9 @@ class Exporter {
     WorkingBlock block = blocks_.load(index, false);
     for (WorkingLinear& linear : block.linears) describe(linear, block.layer.value_or(0));
     std::vector<ModulePlan> plan = plan_modules(block, source_.spec().norm.bias);
+    const bool int8 = recipe_.activations == Recipe::Activations::kInt8;
     for (ModulePlan& module : plan) {
       if (model::is_norm(module.id.role) || model::is_vector(module.id.role)) continue;
-      const bool int8 = recipe_.activations == Recipe::Activations::kInt8;
       const std::optional<WeightFormat> exact = format_.exact_format(module, int8);
       ModulePlan exported = module;
       if (exact) exported.format = *exact;
@@ -145,10 +142,7 @@ class Exporter {
   void describe(WorkingLinear& linear, std::size_t layer) const {
     const auto stored = source_.quantized_tensor(linear.part.role, layer, linear.part.expert);
     if (stored == nullptr) {
-      const DType type = source_.checkpoint().tensor(linear.name + ".weight").dtype;
-      linear.format.kind = type == DType::kF16    ? WeightFormat::Kind::kF16
-                           : type == DType::kBF16 ? WeightFormat::Kind::kBF16
-                                                  : WeightFormat::Kind::kF32;
+      linear.format.kind = float_kind(source_.checkpoint().tensor(linear.name + ".weight").dtype);
       return;
     }
     linear.format = source_.quantization()->tensors.at(linear.name);
@@ -209,10 +203,6 @@ ConvertReport export_model(const std::filesystem::path& model, const std::filesy
   quant::check_written_by_ballast(source);
   const Recipe recipe = read_recipe(model / "recipe.json");
   const std::unique_ptr<quant::ModelFormat> format = quant::make_model_format(model, options.output_format, recipe);
-  if (!source.prefix_tokens().empty()) {
-    throw Error("prefix", std::string(output_format_name(options.output_format)) +
-                              " cannot hold the tokens that stand in front of every sequence");
-  }
   const quant::Exporter exporter(source, options.output_format, *format, recipe);
   quant::check_replaceable(*format, output, options.replace);
   quant::ModelOutput files(*format, output, options.replace);

@@ -90,19 +90,44 @@ kernels::StepGrid step_grid(const QuantParams& grid, const QuantRange& range) {
 
 /// Where a format has not all codes.
 float error_of_table(const WeightedGroup& group, const QuantParams& grid, const QuantRange& range) {
-  const kernels::StepGrid steps = step_grid(grid, range);
-  const auto zero = static_cast<float>(grid.zero_point);
+  std::array<float, GridSteps::kMostValues> steps;
+  GridSteps(grid, range).count(group.values, steps.data());
+  const float scale = step_grid(grid, range).scale;
   float error = 0;
   for (std::size_t i = 0; i < group.values.size(); ++i) {
-    const float exact = std::clamp((group.values[i] + steps.minimum) * steps.inverse, steps.low, steps.high);
-    const int step = (*range.nearest)[static_cast<std::size_t>(2 * (exact + zero))] - grid.zero_point;
-    const float difference = group.values[i] - (static_cast<float>(step) * steps.scale - steps.minimum);
+    const float difference = group.values[i] - (steps[i] * scale - grid.minimum);
     error += group.weights[i] * difference * difference;
   }
   return error;
 }
 
 }  // namespace
+
+GridSteps::GridSteps(const QuantParams& grid, const QuantRange& range)
+    : inverse_(std::abs(grid.scale) > kSmallestScale ? 1 / grid.scale : 0),
+      minimum_(grid.minimum),
+      zero_(grid.zero_point),
+      low_(static_cast<float>(range.qmin - grid.zero_point)),
+      high_(static_cast<float>(range.qmax - grid.zero_point)),
+      nearest_(range.nearest) {}
+
+void GridSteps::count(std::span<const float> values, float* steps) const {
+#pragma omp simd
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const float exact = (values[i] + minimum_) * inverse_;
+    const float least = exact < low_ ? low_ : exact;
+    steps[i] = least > high_ ? high_ : least;
+  }
+  if (nearest_ == nullptr) {
+#pragma omp simd
+    for (std::size_t i = 0; i < values.size(); ++i) steps[i] = (steps[i] + kRounder) - kRounder;
+    return;
+  }
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const float code = steps[i] + static_cast<float>(zero_);
+    steps[i] = static_cast<float>((*nearest_)[static_cast<std::size_t>(2 * code)] - zero_);
+  }
+}
 
 float weighted_error(const WeightedGroup& group, const QuantParams& grid, const QuantRange& range) {
   if (range.nearest != nullptr) return error_of_table(group, grid, range);

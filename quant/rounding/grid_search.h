@@ -24,6 +24,25 @@ struct WeightedGroup {
   std::span<const float> weights;
 };
 
+/// Steps from a grid's zero point to its values that are nearest.
+class GridSteps {
+ public:
+  static constexpr std::size_t kMostValues = 128;
+
+  GridSteps(const QuantParams& grid, const QuantRange& range);
+
+  /// steps[values], of at most kMostValues.
+  void count(std::span<const float> values, float* steps) const;
+
+ private:
+  float inverse_;
+  float minimum_;
+  int zero_;
+  float low_;
+  float high_;
+  const NearestCodes* nearest_;
+};
+
 /// Sum over the group of weight * (value - nearest value of the grid)^2, in F32. The grid's scale may be 0.
 float weighted_error(const WeightedGroup& group, const QuantParams& grid, const QuantRange& range);
 

@@ -37,26 +37,18 @@ std::vector<float> decode_rows(std::size_t rows, std::size_t cols, int bits, std
 }
 
 std::vector<float> decoded(const model::QuantizedTensor& tensor) {
-  const std::size_t groups = tensor.view().groups();
   const std::size_t outliers = tensor.outlier_columns.size();
-  const std::vector<float> scales = floats_of(tensor.scales, tensor.scale_type);
   const std::vector<float> outlier_weights = floats_of(tensor.outlier_weights, tensor.outlier_type);
-  const auto middle = static_cast<std::uint8_t>(1U << static_cast<unsigned>(tensor.bits - 1));
-  return decode_rows(
-      tensor.rows, tensor.cols, tensor.bits, tensor.codes,
-      [&](std::size_t row, std::span<const std::uint8_t> codes, float* values) {
-        std::vector<std::uint8_t> zeros(groups, middle);
-        if (!tensor.zeros.empty()) {
-          kernels::unpack_codes(tensor.zeros.data() + row * packed_row_bytes(groups, tensor.bits), tensor.bits, zeros);
-        }
-        for (std::size_t c = 0; c < codes.size(); ++c) {
-          const std::size_t group = c / tensor.group_size;
-          values[c] = static_cast<float>(int{codes[c]} - int{zeros[group]}) * scales[row * groups + group];
-        }
-        for (std::size_t i = 0; i < outliers; ++i) {
-          values[tensor.outlier_columns[i]] = outlier_weights[row * outliers + i];
-        }
-      });
+  return decode_rows(tensor.rows, tensor.cols, tensor.bits, tensor.codes,
+                     [&](std::size_t row, std::span<const std::uint8_t> codes, float* values) {
+                       const std::vector<QuantParams> grids = grids_of_row(tensor.view(), row);
+                       for (std::size_t c = 0; c < codes.size(); ++c) {
+                         values[c] = value_of(codes[c], grids[c / tensor.group_size]);
+                       }
+                       for (std::size_t i = 0; i < outliers; ++i) {
+                         values[tensor.outlier_columns[i]] = outlier_weights[row * outliers + i];
+                       }
+                     });
 }
 
 std::vector<float> decoded(const model::AffineTensor& tensor) {
@@ -83,6 +75,20 @@ std::vector<float> decoded(const model::BlockTensor& tensor) {
 }
 
 }  // namespace
+
+std::vector<QuantParams> grids_of_row(const QuantizedView& matrix, std::size_t row) {
+  const std::size_t groups = matrix.groups();
+  std::vector<float> scales(groups);
+  kernels::to_float(matrix.scales.data() + row * groups * sizeof(std::uint16_t),
+                    model::scale_float_type(matrix.scale_type), groups, scales.data());
+  std::vector<std::uint8_t> zeros(groups, static_cast<std::uint8_t>(1U << static_cast<unsigned>(matrix.bits - 1)));
+  if (!matrix.zeros.empty()) {
+    kernels::unpack_codes(matrix.zeros.data() + row * packed_row_bytes(groups, matrix.bits), matrix.bits, zeros);
+  }
+  std::vector<QuantParams> grids(groups);
+  for (std::size_t g = 0; g < groups; ++g) grids[g] = {.scale = scales[g], .zero_point = zeros[g]};
+  return grids;
+}
 
 std::vector<float> decoded(const RoundedMatrix& matrix) {
   return std::visit([](const auto& tensor) { return decoded(tensor); }, matrix);

@@ -2,6 +2,7 @@
 #ifndef BALLAST_QUANT_ROUNDING_ROUNDED_MATRIX_H_
 #define BALLAST_QUANT_ROUNDING_ROUNDED_MATRIX_H_
 
+#include <cstddef>
 #include <variant>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "model/source/affine_tensor.h"
 #include "model/source/block_tensor.h"
 #include "model/source/quantized_tensor.h"
+#include "quant/rounding/quant_params.h"
 
 namespace ballast::quant {
 
@@ -21,6 +23,9 @@ inline kernels::QuantizedMatrix runnable_matrix(const RoundedMatrix& matrix) {
   if (const auto* affine = std::get_if<model::AffineTensor>(&matrix)) return model::packed_affine(*affine);
   return kernels::QuantizedMatrix(std::get<model::QuantizedTensor>(matrix).view());
 }
+
+/// The grids of one row's groups, as they are stored.
+std::vector<QuantParams> grids_of_row(const QuantizedView& matrix, std::size_t row);
 
 /// What the codes stand for, outlier columns included: [rows][cols]. Parallel over rows.
 std::vector<float> decoded(const RoundedMatrix& matrix);

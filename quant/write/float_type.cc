@@ -30,6 +30,17 @@ DType float_dtype(WeightFormat::Kind kind) {
   }
 }
 
+WeightFormat::Kind float_kind(DType dtype) {
+  switch (dtype) {
+    case DType::kF16:
+      return WeightFormat::Kind::kF16;
+    case DType::kBF16:
+      return WeightFormat::Kind::kBF16;
+    default:
+      return WeightFormat::Kind::kF32;
+  }
+}
+
 std::vector<std::byte> encode_floats(std::span<const float> values, DType dtype) {
   std::vector<std::byte> bytes(values.size() * dtype_info(dtype).block_bytes);
   kernels::from_float(values.data(), values.size(), float_type(dtype), bytes.data());

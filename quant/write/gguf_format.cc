@@ -62,6 +62,10 @@ DType most_common_dtype(std::span<const ModulePlan> model) {
   return std::ranges::max_element(weights, {}, [](const auto& entry) { return entry.second; })->first;
 }
 
+[[noreturn]] void refuse_prefix() {
+  throw Error("prefix", "a GGUF cannot hold tokens that stand in front of every sequence");
+}
+
 /// Rows of `row_bytes` bytes each, row r moved to order[r].
 std::vector<std::byte> in_order(std::span<const std::byte> rows, std::size_t row_bytes,
                                 const std::vector<std::size_t>& order) {
@@ -129,6 +133,7 @@ GgufFormat::GgufFormat(const std::filesystem::path& model)
     throw Error(model.string(), "is a model of the family " + source_->spec().architecture +
                                     ", of which no GGUF can be written yet: llama, mistral, qwen2 and qwen3 can");
   }
+  if (!source_->prefix_tokens().empty()) refuse_prefix();
   fields_ = {{"general.architecture", std::string(architecture.gguf_architecture)},
              {"general.type", "model"},
              {"general.name", std::filesystem::absolute(model).lexically_normal().stem().string()},
@@ -136,6 +141,7 @@ GgufFormat::GgufFormat(const std::filesystem::path& model)
   std::ranges::move(architecture.gguf_fields(source_->spec()), std::back_inserter(fields_));
   std::ranges::move(text::gguf_tokenizer_fields(source_->checkpoint(), source_->spec().vocab_size),
                     std::back_inserter(fields_));
+  fields_.push_back({"general.file_type", std::uint32_t{0}});  // known with the modules
   rope_factors_ = model::gguf_rope_factors(source_->spec());
 }
 
@@ -154,9 +160,7 @@ WeightFormat GgufFormat::fitting(const WeightFormat& format) const {
 }
 
 Recipe GgufFormat::fitting(const Recipe& recipe) const {
-  if (!recipe.prefix.none() || !source_->prefix_tokens().empty()) {
-    throw Error("prefix", "a GGUF cannot hold tokens that stand in front of every sequence");
-  }
+  if (!recipe.prefix.none()) refuse_prefix();
   Recipe fitting = recipe;
   fitting.fold_biases = false;
   fitting.center_norms = false;
@@ -231,12 +235,6 @@ std::vector<TensorPlan> GgufFormat::tensors_of(std::span<const ModulePlan> model
   return tensors;
 }
 
-std::vector<files::GgufField> GgufFormat::fields_of(std::span<const ModulePlan> model) const {
-  std::vector<files::GgufField> fields = fields_;
-  fields.push_back({"general.file_type", file_type(most_common_dtype(model))});
-  return fields;
-}
-
 std::uint64_t GgufFormat::bytes(const ModulePlan& module) const {
   std::uint64_t bytes = 0;
   for (const TensorPlan& tensor : tensors_of(module)) bytes += files::planned_bytes(tensor);
@@ -244,13 +242,14 @@ std::uint64_t GgufFormat::bytes(const ModulePlan& module) const {
 }
 
 std::uint64_t GgufFormat::file_bytes(std::span<const ModulePlan> model) const {
-  return files::planned_gguf_bytes(fields_of(model), tensors_of(model));
+  return files::planned_gguf_bytes(fields_, tensors_of(model));
 }
 
 std::unique_ptr<ModelWriter> GgufFormat::open(const std::filesystem::path& directory,
                                               std::span<const ModulePlan> model) const {
-  return std::make_unique<GgufModelWriter>(source_, directory / file_name(), fields_of(model), tensors_of(model),
-                                           rope_factors_);
+  std::vector<files::GgufField> fields = fields_;
+  fields.back().value = file_type(most_common_dtype(model));
+  return std::make_unique<GgufModelWriter>(source_, directory / file_name(), fields, tensors_of(model), rope_factors_);
 }
 
 }  // namespace ballast::quant

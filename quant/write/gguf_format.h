@@ -39,10 +39,9 @@ class GgufFormat : public ModelFormat {
   WeightFormat fitting(const WeightFormat& format) const;
   std::vector<files::TensorPlan> tensors_of(const ModulePlan& module) const;
   std::vector<files::TensorPlan> tensors_of(std::span<const ModulePlan> model) const;
-  std::vector<files::GgufField> fields_of(std::span<const ModulePlan> model) const;
 
   std::shared_ptr<const model::ModelSource> source_;
-  std::vector<files::GgufField> fields_;  ///< but for what modules are stored as
+  std::vector<files::GgufField> fields_;  ///< the last one tells what modules are stored as: open() does
   std::vector<float> rope_factors_;
   bool whole_blocks_;  ///< all matrices have rows of whole blocks of 256
 };

@@ -6,31 +6,11 @@
 #include <vector>
 
 #include "kernels/matrix/bit_packing.h"
-#include "kernels/matrix/float_matrix.h"
-#include "model/source/scale_codes.h"
 #include "quant/rounding/grid_finder.h"
 #include "quant/rounding/half_float.h"
 #include "quant/rounding/rounding.h"
 
 namespace ballast::quant {
-
-namespace {
-
-std::vector<QuantParams> grids_of_row(const QuantizedView& matrix, std::size_t row) {
-  const std::size_t groups = matrix.groups();
-  std::vector<float> scales(groups);
-  kernels::to_float(matrix.scales.data() + row * groups * sizeof(std::uint16_t),
-                    model::scale_float_type(matrix.scale_type), groups, scales.data());
-  std::vector<std::uint8_t> zeros(groups, static_cast<std::uint8_t>(1U << static_cast<unsigned>(matrix.bits - 1)));
-  if (!matrix.zeros.empty()) {
-    kernels::unpack_codes(matrix.zeros.data() + row * packed_row_bytes(groups, matrix.bits), matrix.bits, zeros);
-  }
-  std::vector<QuantParams> grids(groups);
-  for (std::size_t g = 0; g < groups; ++g) grids[g] = {.scale = scales[g], .zero_point = zeros[g]};
-  return grids;
-}
-
-}  // namespace
 
 RoundedMatrix repacked(const QuantizedView& matrix, const WeightFormat& format, DType half_type) {
   assert(matrix.outlier_columns.empty());

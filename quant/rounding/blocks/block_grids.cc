@@ -64,8 +64,8 @@ void BlockGridFinder::store_own_scales(std::span<const WeightedGroup> groups, Ro
       QuantParams plain = search_.range_grid(groups[g]);
       plain.scale = as_f16(plain.scale);
       plain.minimum = as_f16(plain.minimum);
-      if (weighted_error(groups[g], plain, search_.range()) < weighted_error(groups[g], grid, search_.range()))
-        grid = plain;
+      const float plain_error = weighted_error(groups[g], plain, search_.range());
+      if (plain_error < weighted_error(groups[g], grid, search_.range())) grid = plain;
     }
     grids.block_scales[g] = f16_bits(grid.scale);
     if (type_.has_minimums) grids.block_minimums[g] = f16_bits(grid.minimum);

@@ -9,7 +9,6 @@ namespace ballast::quant {
 
 namespace {
 
-constexpr std::size_t kLargestGroup = 128;
 constexpr int kMostFits = 4;
 
 // Ranges are tried from slightly above the whole one down to this share of it: the fewer codes there are, the more
@@ -22,51 +21,12 @@ float narrowest_range(int codes) {
   return codes <= 64 ? 0.7F : 0.9F;
 }
 
-/// Steps from the zero point to the value of the grid that is nearest.
-class Steps {
- public:
-  Steps(const QuantParams& grid, const QuantRange& range)
-      : inverse_(std::abs(grid.scale) > kSmallestScale ? 1 / grid.scale : 0),
-        minimum_(grid.minimum),
-        zero_(grid.zero_point),
-        low_(static_cast<float>(range.qmin - grid.zero_point)),
-        high_(static_cast<float>(range.qmax - grid.zero_point)),
-        nearest_(range.nearest) {}
-
-  /// steps[values], of at most kLargestGroup values.
-  void count(std::span<const float> values, float* steps) const {
-#pragma omp simd
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      const float exact = (values[i] + minimum_) * inverse_;
-      const float least = exact < low_ ? low_ : exact;
-      steps[i] = least > high_ ? high_ : least;
-    }
-    if (nearest_ == nullptr) {
-#pragma omp simd
-      for (std::size_t i = 0; i < values.size(); ++i) steps[i] = (steps[i] + kRounder) - kRounder;
-      return;
-    }
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      const float code = steps[i] + static_cast<float>(zero_);
-      steps[i] = static_cast<float>((*nearest_)[static_cast<std::size_t>(2 * code)] - zero_);
-    }
-  }
-
- private:
-  float inverse_;
-  float minimum_;
-  int zero_;
-  float low_;
-  float high_;
-  const NearestCodes* nearest_;
-};
-
 }  // namespace
 
 void LeastSquares::add(const WeightedGroup& group, const QuantParams& grid, const QuantRange& range,
                        double scale_factor, double minimum_factor) {
-  std::array<float, kLargestGroup> steps;
-  Steps(grid, range).count(group.values, steps.data());
+  std::array<float, GridSteps::kMostValues> steps;
+  GridSteps(grid, range).count(group.values, steps.data());
   const float* values = group.values.data();
   const float* weights = group.weights.data();
   float w = 0;

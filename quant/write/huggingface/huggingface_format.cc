@@ -18,12 +18,6 @@ namespace {
 
 using files::TensorPlan;
 
-WeightFormat::Kind kind_of(DType type) {
-  return type == DType::kF16    ? WeightFormat::Kind::kF16
-         : type == DType::kBF16 ? WeightFormat::Kind::kBF16
-                                : WeightFormat::Kind::kF32;
-}
-
 /// Of what is no integer: that of the original's embedding, or of its scales.
 DType float_type_of(const model::ModelSource& source, const std::string& embedding) {
   if (const auto rounded = source.quantized_tensor(model::Role::kEmbedding)) return rounded->view().scale_type;
@@ -122,7 +116,7 @@ HuggingfaceFormat::HuggingfaceFormat(const std::filesystem::path& model, std::un
 }
 
 WeightFormat HuggingfaceFormat::fitting(const WeightFormat& format, bool int8_activations) const {
-  if (!format.quantizes()) return {.kind = kind_of(float_type_)};
+  if (!format.quantizes()) return {.kind = float_kind(float_type_)};
   return layout_->fitting(format, int8_activations);
 }
 
@@ -138,7 +132,7 @@ Recipe HuggingfaceFormat::fitting(const Recipe& recipe) const {
   fitting.outlier_fraction = 0;
   fitting.float_type = float_type_;
   fitting.linears = this->fitting(recipe.linears, int8);
-  const WeightFormat floats = {.kind = kind_of(float_type_)};
+  const WeightFormat floats = {.kind = float_kind(float_type_)};
   fitting.embedding = layout_->quantizes_embedding() ? this->fitting(recipe.embedding, int8) : floats;
   fitting.head = int8 || !layout_->quantizes_head() ? floats : this->fitting(recipe.head, int8);
   for (FormatException& exception : fitting.exceptions) {

@@ -5,9 +5,8 @@
 #include <utility>
 
 #include "kernels/matrix/bit_packing.h"
-#include "kernels/matrix/float_matrix.h"
 #include "model/block_structure.h"
-#include "model/source/scale_codes.h"
+#include "quant/rounding/rounded_matrix.h"
 
 namespace ballast::quant {
 
@@ -46,20 +45,20 @@ std::vector<std::uint8_t> codes_of(const model::QuantizedTensor& tensor) {
 }
 
 std::vector<std::uint8_t> zeros_of(const model::QuantizedTensor& tensor) {
-  const std::size_t groups = tensor.view().groups();
-  std::vector<std::uint8_t> zeros(tensor.rows * groups, static_cast<std::uint8_t>(1U << (tensor.bits - 1)));
-  if (tensor.zeros.empty()) return zeros;
-  const std::size_t row_bytes = packed_row_bytes(groups, tensor.bits);
+  std::vector<std::uint8_t> zeros;
   for (std::size_t r = 0; r < tensor.rows; ++r) {
-    kernels::unpack_codes(tensor.zeros.data() + r * row_bytes, tensor.bits,
-                          std::span(zeros).subspan(r * groups, groups));
+    for (const QuantParams& grid : grids_of_row(tensor.view(), r)) {
+      zeros.push_back(static_cast<std::uint8_t>(grid.zero_point));
+    }
   }
   return zeros;
 }
 
 std::vector<float> scales_of(const model::QuantizedTensor& tensor) {
-  std::vector<float> scales(tensor.scales.size());
-  kernels::to_float(tensor.scales.data(), model::scale_float_type(tensor.scale_type), scales.size(), scales.data());
+  std::vector<float> scales;
+  for (std::size_t r = 0; r < tensor.rows; ++r) {
+    for (const QuantParams& grid : grids_of_row(tensor.view(), r)) scales.push_back(grid.scale);
+  }
   return scales;
 }
 

@@ -92,7 +92,8 @@ def check_help(suite: Suite) -> None:
 
 
 def check_wrong_usage(suite: Suite) -> None:
-    needed = {"calibrate": "-o s", "export": "--to gguf -o e", "verify": "--expected e", "sweep": "--text t -o d", "embed": "--text t"}
+    needed = {"calibrate": "-o s", "export": "--to gguf -o e", "verify": "--expected e", "sweep": "--text t -o d",
+              "embed": "--text t"}
     cases = WRONG_USAGE + [(f"{command} m {needed.get(command, '')} --no-such-option", "--no-such-option")
                            for command in COMMANDS]
     cases += [(command, "MODEL is required") for command in COMMANDS]
