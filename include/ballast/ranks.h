@@ -48,8 +48,8 @@ class Ranks {
 
   virtual void barrier() = 0;
 
-  /// Whether no other rank has asked this before; the others hear of it. For when a rank fails: the only call that a
-  /// rank makes whatever the others do.
+  /// Whether no other rank has asked this before; one that has then waits a while to be ended. For when a rank fails:
+  /// the only call that a rank makes whatever the others do.
   virtual bool first_to_fail() = 0;
 
   /// Ends the processes of all ranks at once, whatever they wait for.

@@ -1,8 +1,10 @@
 #include <mpi.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <string_view>
+#include <thread>
 
 #include "jobs/mpi/module.h"
 
@@ -13,8 +15,8 @@ namespace {
 // MPI counts in int.
 constexpr std::size_t kMostAtOnce = std::size_t{1} << 28;
 
-// Messages of data have 0.
-constexpr int kFailureTag = 1;
+// For the first rank that fails to tell why and to end all.
+constexpr auto kMostWait = std::chrono::seconds(10);
 
 // Calls visit(begin, count) for pieces of `size` elements that MPI can count.
 template <typename Visit>
@@ -32,8 +34,15 @@ class MpiRanks final : public Ranks {
     MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
     MPI_Comm_size(MPI_COMM_WORLD, &size_);
+    int* failed = nullptr;
+    MPI_Win_allocate(sizeof *failed, sizeof *failed, MPI_INFO_NULL, MPI_COMM_WORLD, &failed, &failures_);
+    *failed = 0;
+    MPI_Barrier(MPI_COMM_WORLD);
   }
-  ~MpiRanks() override { MPI_Finalize(); }
+  ~MpiRanks() override {
+    MPI_Win_free(&failures_);
+    MPI_Finalize();
+  }
 
   std::size_t rank() const override { return static_cast<std::size_t>(rank_); }
   std::size_t size() const override { return static_cast<std::size_t>(size_); }
@@ -76,18 +85,15 @@ class MpiRanks final : public Ranks {
 
   void barrier() override { MPI_Barrier(MPI_COMM_WORLD); }
 
+  // Counted in the first rank's memory, which needs nobody's answer: a message may arrive late on a busy machine.
   bool first_to_fail() override {
-    int told = 0;
-    MPI_Iprobe(MPI_ANY_SOURCE, kFailureTag, MPI_COMM_WORLD, &told, MPI_STATUS_IGNORE);
-    if (told != 0) return false;
-    // Empty messages, which nobody needs to receive: waiting for that could take for ever.
-    for (int other = 0; other < size_; ++other) {
-      if (other == rank_) continue;
-      MPI_Request request = MPI_REQUEST_NULL;
-      MPI_Isend(nullptr, 0, MPI_BYTE, other, kFailureTag, MPI_COMM_WORLD, &request);
-      MPI_Request_free(&request);
-    }
-    return true;
+    constexpr int kOne = 1;
+    int earlier = 0;
+    MPI_Win_lock(MPI_LOCK_SHARED, 0, 0, failures_);
+    MPI_Fetch_and_op(&kOne, &earlier, MPI_INT, 0, 0, MPI_SUM, failures_);
+    MPI_Win_unlock(0, failures_);
+    if (earlier > 0) wait_for_end();
+    return earlier == 0;
   }
 
   [[noreturn]] void end_all(int exit_code) override {
@@ -96,6 +102,16 @@ class MpiRanks final : public Ranks {
   }
 
  private:
+  // Looking for messages lets other ranks reach this one's memory.
+  static void wait_for_end() {
+    const auto end = std::chrono::steady_clock::now() + kMostWait;
+    while (std::chrono::steady_clock::now() < end) {
+      int told = 0;
+      MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &told, MPI_STATUS_IGNORE);
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+  }
+
   // An Allreduce may round differently on each rank; what one rank has summed up is the same for all.
   template <typename T>
   void reduce(std::span<T> values, MPI_Datatype type, MPI_Op operation) {
@@ -108,6 +124,7 @@ class MpiRanks final : public Ranks {
 
   int rank_ = 0;
   int size_ = 1;
+  MPI_Win failures_ = MPI_WIN_NULL;  ///< of the first rank: how many ranks have failed
 };
 
 }  // namespace

@@ -37,6 +37,10 @@ ConvertOptions with_size(const std::filesystem::path& model, const ConvertOption
   // Small models are mostly headers, which scales of 8 bits and zero points make longer. With a size, matrices are free
   // that the scheme would keep in 16 bits.
   const std::vector<ModulePlan> chosen = plan_model({.source = source, .recipe = sized.recipe});
+  if (std::ranges::none_of(chosen, &ModulePlan::free_format)) {
+    sized.recipe.target_bytes = 0;
+    return sized;
+  }
   sized.recipe.target_bytes = std::max({sized.recipe.target_bytes, format.file_bytes(with_small_scales(chosen, format)),
                                         format.file_bytes(plan_limits(chosen, format).least)});
   return sized;

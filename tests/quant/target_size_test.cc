@@ -85,6 +85,15 @@ TEST_CASE("formats that were asked for by name stay in a target size") {
         std::string::npos);
 }
 
+TEST_CASE("a natural size leaves nothing to search where all formats were asked for by name") {
+  const TemporaryDirectory directory;
+  ConvertOptions options = short_options("w4a8", Recipe::kNaturalSize);
+  options.recipe.exceptions = {{".*", parse_format("int8-g32")}};
+  const ConvertReport report = convert(golden_model("llama3"), directory / "out", options);
+  CHECK_FALSE(report.divergence.has_value());
+  CHECK(plan_conversion(golden_model("llama3"), options).least_bytes == report.bytes_after);
+}
+
 TEST_CASE("rounding with samples is closer than rounding to nearest") {
   for (const char* golden : {"llama3", "qwen2"}) {
     CAPTURE(golden);
