@@ -1,7 +1,11 @@
 #include "ballast/evaluate.h"
 
 #include <algorithm>
+#include <array>
+#include <cstring>
 #include <memory>
+#include <span>
+#include <string>
 #include <utility>
 
 #include "ballast/error.h"
@@ -11,6 +15,7 @@
 #include "eval/text_chunks.h"
 #include "eval/token_scores.h"
 #include "files/text_file.h"
+#include "jobs/common_failure.h"
 #include "kernels/clock.h"
 #include "model/model.h"
 
@@ -29,6 +34,10 @@ eval::SequenceRunner make_runner(const model::Model& model, const EvaluateOption
   return {model, model.make_state(cache, options.context)};
 }
 
+Ranks& ranks_of(const EvaluateOptions& options) {
+  return options.ranks == nullptr ? single_rank() : *options.ranks;
+}
+
 void check_options(const EvaluateOptions& options, const model::ModelSource& source) {
   if (!options.reference) {
     if (options.worst > 0) throw Error("worst", "lists what diverges most from a reference: name one");
@@ -37,6 +46,7 @@ void check_options(const EvaluateOptions& options, const model::ModelSource& sou
   if (options.stream > 0) {
     if (options.stream < 2) throw Error("stream", "must be at least 2 tokens");
     if (options.reference_cache) throw Error("reference cache", "keeps logits of chunks, not of a stream");
+    if (ranks_of(options).size() > 1) throw Error("stream", "is one sequence, which ranks cannot share");
     return;
   }
   if (options.cache.window > 0)
@@ -79,48 +89,48 @@ eval::TextChunks cut_text(std::string_view text, const text::Tokenizer& tokenize
   return chunks;
 }
 
-class TextEvaluation {
+/// What a rank scores, and what there is to say of the models that did it.
+struct OwnScores {
+  std::vector<eval::TokenScore> scores;  ///< [chunks][positions]
+  double seconds = 0;                    ///< spent in the forward passes
+  std::size_t cache_bytes = 0;
+  std::uint64_t weights = 0;
+  std::optional<ExpertFigures> experts;
+};
+
+/// Scores chunks.
+class ChunkScorer {
  public:
   /// `reference` may be null. Weights are loaded when nothing else can be refused.
-  TextEvaluation(std::unique_ptr<model::ModelSource> source, std::unique_ptr<model::ModelSource> reference,
-                 std::string_view text, const EvaluateOptions& options, const Progress& progress)
+  ChunkScorer(std::unique_ptr<model::ModelSource> source, std::unique_ptr<model::ModelSource> reference,
+              const eval::TextChunks& chunks, const EvaluateOptions& options, const Progress& progress)
       : options_(options),
         progress_(progress),
-        tokenizer_(model::require_tokenizer(*source)),
-        chunks_(cut_text(text, *tokenizer_, options)),
+        chunks_(chunks),
         model_(std::move(source), model::FloatLayout::kRows, options.model),
-        runner_(make_runner(model_, options, options.cache)),
-        scores_(chunks_.count() * chunks_.positions()) {
+        runner_(make_runner(model_, options, options.cache)) {
+    own_.scores.resize(chunks_.count() * chunks_.positions());
     if (reference) prepare_reference(std::move(reference));
   }
 
-  Evaluation run() {
-    Evaluation result;
-    result.chunks = chunks_.count();
+  OwnScores run() {
     if (options_.stream > 0) {
       score_stream();
-      result.segments = eval::stream_segments(scores_, options_.reference.has_value());
-      result.cache_bytes = runner_.state().memory_bytes();
+      own_.cache_bytes = runner_.state().memory_bytes();
     } else {
       for (std::size_t i = 0; i < chunks_.count(); ++i) {
         score_chunk(i);
         if (progress_) progress_("evaluating", i + 1, chunks_.count());
       }
     }
-    eval::summarize(headline_scores(), options_.reference.has_value(), result);
-    if (options_.per_position) {
-      result.positions = eval::position_ranges(chunks_, scores_, options_.reference.has_value());
-    }
-    result.worst = eval::most_divergent(chunks_, scores_, options_.worst, *tokenizer_);
-    result.file_bytes = model_.source().checkpoint().file_bytes();
-    result.bits_per_weight = 8.0 * static_cast<double>(result.file_bytes) / static_cast<double>(model_.all_weights());
-    result.seconds = seconds_;
-    result.experts = model_.expert_figures();
-    return result;
+    own_.weights = model_.all_weights();
+    own_.experts = model_.expert_figures();
+    return std::move(own_);
   }
 
  private:
   void prepare_reference(std::unique_ptr<model::ModelSource> source) {
+    if (chunks_.count() == 0) return;
     if (options_.reference_cache) {
       stored_reference_.emplace(*options_.reference_cache, std::move(source), chunks_, progress_);
       return;
@@ -141,7 +151,7 @@ class TextEvaluation {
       reference_runner_->run(chunk);
     }
     for (const eval::PositionRun& run : chunks_.runs()) score_run(i, 0, run);
-    seconds_ += kernels::seconds_since(start);
+    own_.seconds += kernels::seconds_since(start);
   }
 
   // Every token from the second on, in the context of all before it that the cache still has.
@@ -160,7 +170,7 @@ class TextEvaluation {
       score_run(0, batch, run);
       if (progress_) progress_("evaluating", run.first + run.count, chunks_.end());
     }
-    seconds_ += kernels::seconds_since(start);
+    own_.seconds += kernels::seconds_since(start);
   }
 
   // Scores positions of what last passed the models, whose first token is `offset` in the chunk.
@@ -171,35 +181,72 @@ class TextEvaluation {
     if (reference_runner_) reference = reference_runner_->logits(at, run.count).data();
     if (stored_reference_) reference = stored_reference_->rows(chunk, run);
     const std::span<const int> next = chunks_.chunk(chunk).subspan(run.first + 1, run.count);
-    eval::TokenScore* dst = scores_.data() + chunk * chunks_.positions() + (run.first - chunks_.first);
+    eval::TokenScore* dst = own_.scores.data() + chunk * chunks_.positions() + (run.first - chunks_.first);
     if (eval::score_rows(next, logits, reference, model_.spec().vocab_size, dst)) return;
     throw Error(model_.source().checkpoint().path().string(),
                 options_.reference ? "gives logits that are not finite, or its reference does"
                                    : "gives logits that are not finite");
   }
 
-  std::vector<eval::TokenScore> headline_scores() const {
-    std::vector<eval::TokenScore> scores;
-    for (std::size_t i = 0; i < chunks_.count(); ++i) {
-      const auto chunk = std::span(scores_).subspan(i * chunks_.positions(), chunks_.positions());
-      const auto scored = chunk.subspan(chunks_.headline - chunks_.first);
-      scores.insert(scores.end(), scored.begin(), scored.end());
-    }
-    return scores;
-  }
-
   const EvaluateOptions& options_;
   const Progress& progress_;
-  std::unique_ptr<text::Tokenizer> tokenizer_;
-  eval::TextChunks chunks_;
+  const eval::TextChunks& chunks_;
   model::Model model_;
   eval::SequenceRunner runner_;
   std::unique_ptr<model::Model> reference_;  ///< unless its logits are stored
   std::optional<eval::SequenceRunner> reference_runner_;
   std::optional<eval::ReferenceLogits> stored_reference_;
-  std::vector<eval::TokenScore> scores_;  ///< [chunks][positions]
-  double seconds_ = 0;
+  OwnScores own_;
 };
+
+/// Everything that the ranks scored, in the order of chunks, on each of them. The slowest one's seconds.
+OwnScores gather_scores(OwnScores own, Ranks& ranks) {
+  if (ranks.size() == 1) return own;
+  const auto bytes = std::as_bytes(std::span(own.scores));
+  const std::vector<std::string> parts =
+      ranks.gather(std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+  std::string all;
+  for (const std::string& part : parts) all += part;
+  own.scores.resize(all.size() / sizeof(eval::TokenScore));
+  std::memcpy(own.scores.data(), all.data(), all.size());
+  auto seconds = static_cast<float>(own.seconds);
+  ranks.maximum(std::span(&seconds, 1));
+  own.seconds = seconds;
+  if (own.experts) {
+    std::array<std::uint64_t, 3> counts = {own.experts->used, own.experts->found, own.experts->loaded_bytes};
+    ranks.sum(counts);
+    own.experts->used = counts[0];
+    own.experts->found = counts[1];
+    own.experts->loaded_bytes = counts[2];
+  }
+  return own;
+}
+
+std::vector<eval::TokenScore> headline_scores(const eval::TextChunks& chunks, std::span<const eval::TokenScore> all) {
+  std::vector<eval::TokenScore> scores;
+  for (std::size_t i = 0; i < chunks.count(); ++i) {
+    const auto scored = all.subspan(i * chunks.positions(), chunks.positions()).subspan(chunks.headline - chunks.first);
+    scores.insert(scores.end(), scored.begin(), scored.end());
+  }
+  return scores;
+}
+
+Evaluation evaluation_of(const eval::TextChunks& chunks, const OwnScores& all, std::uint64_t file_bytes,
+                         const EvaluateOptions& options, const text::Tokenizer& tokenizer) {
+  const bool has_reference = options.reference.has_value();
+  Evaluation result;
+  result.chunks = chunks.count();
+  if (options.stream > 0) result.segments = eval::stream_segments(all.scores, has_reference);
+  result.cache_bytes = all.cache_bytes;
+  eval::summarize(headline_scores(chunks, all.scores), has_reference, result);
+  if (options.per_position) result.positions = eval::position_ranges(chunks, all.scores, has_reference);
+  result.worst = eval::most_divergent(chunks, all.scores, options.worst, tokenizer);
+  result.file_bytes = file_bytes;
+  result.bits_per_weight = 8.0 * static_cast<double>(file_bytes) / static_cast<double>(all.weights);
+  result.seconds = all.seconds;
+  result.experts = all.experts;
+  return result;
+}
 
 }  // namespace
 
@@ -209,7 +256,17 @@ Evaluation evaluate(const std::filesystem::path& model, const EvaluateOptions& o
   const std::string text = files::read_text_file(options.text_file);
   check_options(options, *source);
   std::unique_ptr<model::ModelSource> reference = open_reference(options, *source);
-  return TextEvaluation(std::move(source), std::move(reference), text, options, progress).run();
+  const std::uint64_t file_bytes = source->checkpoint().file_bytes();
+  const std::unique_ptr<text::Tokenizer> tokenizer = model::require_tokenizer(*source);
+  const eval::TextChunks chunks = cut_text(text, *tokenizer, options);
+
+  Ranks& ranks = ranks_of(options);
+  const std::size_t begin = chunks.count() * ranks.rank() / ranks.size();
+  const std::size_t end = chunks.count() * (ranks.rank() + 1) / ranks.size();
+  const eval::TextChunks own_chunks = chunks.part(begin, end);
+  const OwnScores own = jobs::fail_together(
+      ranks, [&] { return ChunkScorer(std::move(source), std::move(reference), own_chunks, options, progress).run(); });
+  return evaluation_of(chunks, gather_scores(own, ranks), file_bytes, options, *tokenizer);
 }
 
 }  // namespace ballast

@@ -18,6 +18,13 @@ std::vector<PositionRun> TextChunks::runs() const {
   return list;
 }
 
+TextChunks TextChunks::part(std::size_t begin, std::size_t end) const {
+  TextChunks part = *this;
+  const auto at = [&](std::size_t chunk) { return ids.begin() + static_cast<std::ptrdiff_t>(chunk * size); };
+  part.ids.assign(at(begin), at(end));
+  return part;
+}
+
 TextChunks cut_text(std::string_view text, const std::string& context, const text::Tokenizer& tokenizer,
                     std::size_t size, std::size_t most) {
   TextChunks chunks;

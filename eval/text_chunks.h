@@ -33,6 +33,9 @@ struct TextChunks {
   /// The positions that are looked at, in runs of at most kLogitRows whose logits are computed at once. The headline's
   /// runs do not depend on `first`, so neither do its figures, to the last bit.
   std::vector<PositionRun> runs() const;
+
+  /// Chunks begin ... end - 1 alone.
+  TextChunks part(std::size_t begin, std::size_t end) const;
 };
 
 /// The text as llama.cpp's perplexity tool cuts it: tokenized once, chunks of `size` tokens without overlap, what fills

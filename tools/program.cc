@@ -28,7 +28,7 @@ constexpr const char* kExample = R"(Example:
 'ballast COMMAND --help' tells more about a command.)";
 
 // Of the others every process would do the same work and print the same.
-constexpr std::array kSharedByRanks = {"calibrate", "convert"};
+constexpr std::array kSharedByRanks = {"calibrate", "convert", "eval", "sweep"};
 
 void refuse_idle_ranks(const CLI::App& program) {
   if (launched_ranks() == 1) return;

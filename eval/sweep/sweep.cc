@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
 
@@ -12,10 +13,12 @@
 #include "calib/calibration_samples.h"
 #include "eval/reference_logits.h"
 #include "eval/sweep/sweep_folder.h"
+#include "eval/sweep/sweep_row.h"
 #include "eval/text_chunks.h"
 #include "files/text_file.h"
 #include "jobs/job_key.h"
 #include "jobs/job_state.h"
+#include "jobs/sharded_sum.h"
 #include "model/model.h"
 
 namespace ballast {
@@ -74,7 +77,12 @@ std::vector<SweepFormat> formats_of(const ConvertReport& report) {
 class SweepRun {
  public:
   SweepRun(const fs::path& model, const fs::path& directory, const SweepOptions& options, const Progress& progress)
-      : model_(model), options_(options), progress_(progress), summary_(checked_model()), folder_(directory) {}
+      : model_(model),
+        options_(options),
+        progress_(progress),
+        ranks_(options.ranks == nullptr ? single_rank() : *options.ranks),
+        summary_(checked_model()),
+        folder_(made_folder(directory)) {}
 
   Sweep run() {
     model_identity_ = model_identity(model_);
@@ -87,19 +95,25 @@ class SweepRun {
     result_.text = name_of(options_.text_file);
     result_.context = options_.context;
     result_.program = jobs::program_identity();
-    for (const SweepRecipe& recipe : options_.recipes) {
-      stage_ = recipe.name + " (" + std::to_string(result_.rows.size() + 1) + " of " +
-               std::to_string(options_.recipes.size()) + ")";
-      result_.rows.push_back(measure(recipe));
-    }
+    for (const SweepRecipe& recipe : options_.recipes) result_.rows.push_back(load(recipe));
+    ranks_.barrier();  // every rank has seen the same before one writes
+    for (std::size_t begin = 0; begin < result_.rows.size(); begin += ranks_.size()) run_round(begin);
     const bool complete = std::ranges::all_of(result_.rows, &std::string::empty, &SweepRow::error);
-    if (complete) folder_.clean(options_.keep_models);
+    if (complete && ranks_.first()) folder_.clean(options_.keep_models);
     return std::move(result_);
   }
 
  private:
+  // Made by one rank: half a folder is taken for something else than a sweep's.
+  eval::SweepFolder made_folder(const fs::path& directory) const {
+    if (ranks_.first()) eval::SweepFolder{directory};
+    ranks_.barrier();
+    return eval::SweepFolder(directory);
+  }
+
   // What would make every recipe fail is told once, before anything is done.
   ModelSummary checked_model() const {
+    if (options_.benchmark && ranks_.size() > 1) throw Error("speed", "is measured by one process, not by several");
     check_recipes(options_.recipes);
     const std::string evaluation_text = files::read_text_file(options_.text_file);
     for (const fs::path& text : options_.calibration.text_files) files::read_text_file(text);
@@ -139,13 +153,19 @@ class SweepRun {
     key.add("job", "calibrate").add("model", model_identity_);
     for (const fs::path& text : own.text_files) key.add_content("text", text);
     key.add("samples", own.samples).add("length", own.length).add("seed", own.seed);
-    if (folder_.holds(statistics_, key.digest())) return;
+    const bool is_there = jobs::least_of_ranks(ranks_, folder_.holds(statistics_, key.digest()) ? 1 : 0) == 1;
+    if (is_there) return;
     stage_ = "all recipes";
     own.state_folder = jobs::JobState::folder_beside(statistics_);
-    folder_.begin(statistics_);
-    save_statistics(calibrate(model_, own, progress()), statistics_, true);
+    own.ranks = &ranks_;
+    const Statistics statistics = calibrate(model_, own, progress());
+    if (ranks_.first()) {
+      folder_.begin(statistics_);
+      save_statistics(statistics, statistics_, true);
+      folder_.complete(statistics_, key.digest());
+    }
+    ranks_.barrier();  // what the others keep may still be needed until the statistics are there
     discard_calibration_state(own);
-    folder_.complete(statistics_, key.digest());
   }
 
   std::string key_of(const SweepRecipe& recipe) const {
@@ -156,39 +176,87 @@ class SweepRun {
     return key.digest();
   }
 
-  SweepRow measure(const SweepRecipe& recipe) {
-    const std::string key = key_of(recipe);
-    SweepRow row = folder_.load(key).value_or(SweepRow{});
+  /// What is known of a recipe.
+  SweepRow load(const SweepRecipe& recipe) const {
+    SweepRow row = folder_.load(key_of(recipe)).value_or(SweepRow{});
     row.name = recipe.name;
     row.recipe = recipe_json(recipe.conversion.recipe);
-    try {
-      measure_rest(recipe, key, row);
-    } catch (const Error& error) {
-      row.error = error.what();
-    }
-    if (!options_.keep_models) folder_.remove(folder_.model(recipe.name));
     return row;
   }
 
-  // Each step is kept as soon as it is done.
-  void measure_rest(const SweepRecipe& recipe, const std::string& key, SweepRow& row) {
-    const bool timed = row.benchmark || !options_.benchmark;
-    if (row.evaluation && timed && !options_.keep_models) return;
-    const fs::path converted = folder_.model(recipe.name);
-    if (row.formats.empty() || !folder_.holds(converted, key)) {
-      folder_.begin(converted);
-      row.formats = formats_of(convert(model_, converted, conversion(recipe), progress()));
-      folder_.store(key, row);
-      folder_.complete(converted, key);
+  /// What concerns one recipe alone does not stop the others.
+  template <typename Step>
+  void keep_error(std::size_t index, const Step& step) {
+    SweepRow& row = result_.rows[index];
+    if (!row.error.empty()) return;
+    stage_ = row.name + " (" + std::to_string(index + 1) + " of " + std::to_string(result_.rows.size()) + ")";
+    try {
+      step();
+    } catch (const Error& error) {
+      row.error = error.what();
     }
+  }
+
+  bool is_timed(const SweepRow& row) const { return row.benchmark || !options_.benchmark; }
+
+  // Each step is kept as soon as it is done.
+  void convert_model(std::size_t index) {
+    const SweepRecipe& recipe = options_.recipes[index];
+    SweepRow& row = result_.rows[index];
+    if (row.evaluation && is_timed(row) && !options_.keep_models) return;
+    const std::string key = key_of(recipe);
+    const fs::path converted = folder_.model(recipe.name);
+    if (!row.formats.empty() && folder_.holds(converted, key)) return;
+    folder_.begin(converted);
+    row.formats = formats_of(convert(model_, converted, conversion(recipe), progress()));
+    folder_.store(key, row);
+    folder_.complete(converted, key);
+  }
+
+  /// One recipe for each rank to convert by; all measure each model, which is removed then.
+  void run_round(std::size_t begin) {
+    const std::size_t end = std::min(begin + ranks_.size(), result_.rows.size());
+    const std::size_t own = begin + ranks_.rank();
+    if (own < end) keep_error(own, [&] { convert_model(own); });
+    share_conversions(begin, end);
+    for (std::size_t i = begin; i < end; ++i) {
+      keep_error(i, [&] { measure(i); });
+      if (ranks_.first() && !options_.keep_models) folder_.remove(folder_.model(options_.recipes[i].name));
+    }
+  }
+
+  /// Every rank learns what the others' conversions gave.
+  void share_conversions(std::size_t begin, std::size_t end) {
+    std::string own;
+    if (begin + ranks_.rank() < end) {
+      const SweepRow& row = result_.rows[begin + ranks_.rank()];
+      const nlohmann::json told = {{"row", eval::row_json(row)}, {"error", row.error}};
+      own = told.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    }
+    const std::vector<std::string> parts = ranks_.gather(own);
+    for (std::size_t i = begin; i < end; ++i) {
+      const nlohmann::json told = nlohmann::json::parse(parts[i - begin]);
+      SweepRow& row = result_.rows[i];
+      row.formats = eval::parse_row(files::JsonReader(told["row"], row.name)).formats;
+      row.error = told["error"];
+    }
+  }
+
+  void measure(std::size_t index) {
+    SweepRow& row = result_.rows[index];
+    const fs::path converted = folder_.model(row.name);
     if (!row.evaluation) {
       row.evaluation = evaluate(converted, comparison(), progress());
-      folder_.store(key, row);
+      store(index);
     }
-    if (!timed) {
+    if (!is_timed(row)) {
       row.benchmark = benchmark(converted, *options_.benchmark, progress());
-      folder_.store(key, row);
+      store(index);
     }
+  }
+
+  void store(std::size_t index) const {
+    if (ranks_.first()) folder_.store(key_of(options_.recipes[index]), result_.rows[index]);
   }
 
   ConvertOptions conversion(const SweepRecipe& recipe) const {
@@ -205,6 +273,7 @@ class SweepRun {
     comparison.reference_cache = folder_.reference();
     comparison.context = options_.context;
     comparison.chunks = options_.chunks;
+    comparison.ranks = &ranks_;
     return comparison;
   }
 
@@ -218,6 +287,7 @@ class SweepRun {
   const fs::path& model_;
   const SweepOptions& options_;
   const Progress& progress_;
+  Ranks& ranks_;
   ModelSummary summary_;
   eval::SweepFolder folder_;
   std::string model_identity_;

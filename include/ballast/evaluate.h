@@ -12,6 +12,7 @@
 #include "ballast/cache.h"
 #include "ballast/model_options.h"
 #include "ballast/progress.h"
+#include "ballast/ranks.h"
 
 namespace ballast {
 
@@ -37,6 +38,10 @@ struct EvaluateOptions {
 
   /// Of the model. The reference's matrices are mapped: those that are plain need no memory of their own.
   ModelOptions model{};
+
+  /// That share the chunks; null: this process does it alone. The figures are the same for any number of them, and on
+  /// every one of them, but for times and experts: those of the slowest, and all of them together. Not for a stream.
+  Ranks* ranks = nullptr;
 };
 
 /// A stretch of a stream.

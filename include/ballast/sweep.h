@@ -15,6 +15,7 @@
 #include "ballast/convert.h"
 #include "ballast/evaluate.h"
 #include "ballast/progress.h"
+#include "ballast/ranks.h"
 
 namespace ballast {
 
@@ -34,6 +35,10 @@ struct SweepOptions {
 
   std::optional<BenchmarkOptions> benchmark = BenchmarkOptions{};  ///< absent: speed is not measured
   bool keep_models = false;                                        ///< in DIRECTORY/models, under the recipes' names
+
+  /// That share the samples of the calibration, then the recipes, then the chunks of each evaluation; null: this
+  /// process does it alone. All must see the same directory. Speeds are measured by one process only.
+  Ranks* ranks = nullptr;
 };
 
 /// How many of a model's weights are stored in a format, and what they take.
@@ -76,7 +81,7 @@ struct SweepPeer {
 /// result under a key made of everything that it depends on (the model's content, statistics, recipe, text, program),
 /// so that the same call continues where it was stopped, and one with another recipe measures only that; speeds once
 /// measured are kept. A recipe that fails leaves its message in its row and the others go on. Throws Error for what
-/// concerns all of them, and when `directory` holds something else.
+/// concerns all of them, and when `directory` holds something else. The same on every rank.
 Sweep sweep(const std::filesystem::path& model, const std::filesystem::path& directory, const SweepOptions& options,
             const Progress& progress = {});
 

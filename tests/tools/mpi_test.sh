@@ -1,8 +1,9 @@
 #!/bin/sh
-# Jobs under mpirun: the same statistics for any number of ranks, one line for a failure, and no rank left behind.
+# Jobs under mpirun: the same results for any number of ranks, one line for a failure, and no rank left behind.
 # usage: mpi_test.sh MPIRUN PROGRAM MODEL
 set -u
 mpirun=$1 program=$2 model=$3
+tools=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
@@ -50,6 +51,31 @@ ranks 2 convert "$model" -o conv-any --scheme w4a8 --stats one.stats --samples 1
 ranks 2 convert "$model" -o conv-few --stats one.stats --samples 3 && fail "too few samples to convert with pass"
 [ "$(grep -c '^ballast: samples: 3 are too few' err)" -eq 1 ] || fail "too few samples are not told once"
 [ "$(find . -name '.conv*' | wc -l)" -eq 0 ] || fail "a conversion leaves saved progress behind"
+
+# Evaluations and sweeps: the same figures. A rank more than chunks has nothing to do.
+python3 - "$(basename "$model")" <<END || exit 1
+import pathlib, sys
+sys.path.insert(0, "$tools")
+from golden import fixtures
+fixtures.copy_model(sys.argv[1], pathlib.Path("readable"))
+pathlib.Path("text.txt").write_text(fixtures.text(400, 1))
+END
+figures() {
+  sed 's/"seconds":[^,}]*,//' out
+}
+ranks 1 convert readable -o small --scheme w4a8 --samples 8 --text text.txt || fail "convert"
+for count in 1 2 3 5; do
+  ranks $count eval small --reference readable --text text.txt --context 32 --chunks 4 --per-position --worst 3 --json ||
+    fail "eval on $count ranks"
+  figures >eval-$count
+  cmp eval-1 eval-$count || fail "$count ranks evaluate to other figures"
+  ranks $count sweep readable --text text.txt --context 32 --chunks 5 --schemes w8a8,w4a8,w4a8@2kB,bf16 --no-bench \
+    --preset fast --calibration-text text.txt -o sweep-$count --json && fail "a recipe that fails passes on $count ranks"
+  [ "$(grep -c '^ballast: w4a8@2kB failed: target size: ' err)" -eq 1 ] || fail "$count ranks do not tell once what failed"
+  cmp sweep-1/results.json sweep-$count/results.json || fail "$count ranks sweep to other figures"
+done
+ranks 2 eval small --text text.txt --stream 64 && fail "a stream on two ranks passes"
+[ "$(grep -c '^ballast: ranks share the chunks of a text' err)" -eq 1 ] || fail "a stream on two ranks is not refused once"
 
 ranks 2 calibrate "$model" -o few.stats --samples 3 --length 8 && fail "too few samples to share pass"
 [ "$(grep -c '^ballast: samples: 3 are too few' err)" -eq 1 ] || fail "too few samples are not told once"

@@ -8,9 +8,11 @@
 #include "ballast/choices.h"
 #include "ballast/embed.h"
 #include "ballast/evaluate.h"
+#include "ballast/ranks.h"
 #include "tools/commands/commands.h"
 #include "tools/commands/evaluation_text.h"
 #include "tools/commands/job.h"
+#include "tools/commands/ranked_job.h"
 #include "tools/flags/cache_flags.h"
 #include "tools/flags/model_flags.h"
 #include "tools/flags/option_checks.h"
@@ -62,20 +64,29 @@ int run_vectors(const EvalFlags& flags) {
   return kExitDone;
 }
 
+int evaluate_on(Ranks& ranks, const EvalFlags& flags) {
+  const JobFlags job_flags = flags_of_rank(flags.job, ranks);
+  const Evaluation evaluation = [&] {
+    Job job(job_flags);
+    EvaluateOptions options = flags.options;
+    options.model = model_options(flags.model_flags, job_flags.quiet);
+    options.ranks = &ranks;
+    return evaluate(flags.model, options, job.progress());
+  }();
+  if (ranks.first()) print(flags.json ? evaluation_json(evaluation) + "\n" : evaluation_sheet(evaluation));
+  return kExitDone;
+}
+
 int run_eval(const EvalFlags& flags) {
+  if (launched_ranks() > 1 && (flags.questions || flags.texts || flags.options.stream > 0)) {
+    throw UsageError("ranks share the chunks of a text; --choices, --vectors and --stream run as one process");
+  }
   if (flags.questions) return run_choices(flags);
   if (flags.texts) return run_vectors(flags);
   if (flags.options.text_file.empty()) {
     throw UsageError("say what to score: --text FILE, --choices FILE or --vectors FILE");
   }
-  const Evaluation evaluation = [&] {
-    Job job(flags.job);
-    EvaluateOptions options = flags.options;
-    options.model = model_options(flags.model_flags, flags.job.quiet);
-    return evaluate(flags.model, options, job.progress());
-  }();
-  print(flags.json ? evaluation_json(evaluation) + "\n" : evaluation_sheet(evaluation));
-  return kExitDone;
+  return run_on_ranks([&](Ranks& ranks) { return evaluate_on(ranks, flags); });
 }
 
 /// `of_texts`: options that say how a text is scored.
@@ -148,6 +159,7 @@ void add_eval(CLI::App& program, Action& action) {
   command->footer(
       "Examples:\n"
       "  ballast eval smollm2-w8a8 --text wiki.txt --reference SmolLM2-135M --chunks 24\n"
+      "  mpirun -n 4 ballast eval smollm2-w8a8 --text wiki.txt --reference SmolLM2-135M\n"
       "  ballast eval smollm2-w8a8 --text wiki.txt --stream 50000 --window 1020 --sinks 4\n"
       "  ballast eval smollm2-w8a8 --reference SmolLM2-135M --choices questions.jsonl\n"
       "  ballast eval minilm-w8a8 --reference all-MiniLM-L6-v2 --vectors sentences.txt");

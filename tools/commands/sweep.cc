@@ -9,10 +9,12 @@
 
 #include "ballast/error.h"
 #include "ballast/inspect.h"
+#include "ballast/ranks.h"
 #include "ballast/report.h"
 #include "ballast/text.h"
 #include "tools/commands/commands.h"
 #include "tools/commands/job.h"
+#include "tools/commands/ranked_job.h"
 #include "tools/flags/option_checks.h"
 #include "tools/flags/sweep_recipes.h"
 #include "tools/terminal/console.h"
@@ -81,7 +83,7 @@ void tell_failures(const Sweep& sweep) {
   throw Error(first.name + " failed", first.error + others);
 }
 
-int run_sweep(const SweepFlags& flags) {
+int sweep_on(Ranks& ranks, const SweepFlags& flags) {
   // What costs nothing to refuse comes first.
   const std::vector<SweepPeer> peers = flags.peers ? read_peers(*flags.peers) : std::vector<SweepPeer>();
   SweepOptions options = flags.options;
@@ -92,15 +94,24 @@ int run_sweep(const SweepFlags& flags) {
   options.calibration.samples = preset.samples;
   options.calibration.length = preset.length;
   if (!flags.bench) options.benchmark.reset();
+  options.ranks = &ranks;
   const Sweep result = [&] {
-    Job job(flags.job);
+    Job job(flags_of_rank(flags.job, ranks));
     return sweep(flags.model, flags.output, options, job.progress());
   }();
+  if (!ranks.first()) return kExitDone;
   save_sweep(result, flags.output, peers);
   print(flags.json ? sweep_json(result) + "\n"
                    : sweep_table(result) + "\nAs a page: " + (flags.output / "index.html").string() + "\n");
   tell_failures(result);
   return kExitDone;
+}
+
+int run_sweep(const SweepFlags& flags) {
+  if (launched_ranks() > 1 && flags.bench) {
+    throw UsageError("speed is measured by one process: give --no-bench, or start it without mpirun");
+  }
+  return run_on_ranks([&](Ranks& ranks) { return sweep_on(ranks, flags); });
 }
 
 }  // namespace
@@ -147,7 +158,8 @@ void add_sweep(CLI::App& program, Action& action) {
   command->footer(
       "Stopped, it continues when started again; with another recipe it measures only that one.\n\n"
       "Example:\n"
-      "  ballast sweep SmolLM2-135M --text wiki.txt --chunks 24 --schemes w8a8,w4a8@92MB --sizes 92MB,105MB -o sweep");
+      "  ballast sweep SmolLM2-135M --text wiki.txt --chunks 24 --schemes w8a8,w4a8@92MB --sizes 92MB,105MB -o sweep\n"
+      "  mpirun -n 4 ballast sweep SmolLM2-135M --text wiki.txt --no-bench -o sweep");
   command->callback([flags, &action] { action = [flags] { return run_sweep(*flags); }; });
 }
 
