@@ -63,8 +63,8 @@ BlockWork block_work(const ModelSpec& spec, std::size_t length) {
       work.moments += 0.6 * cols * cols;  // a little more than half of them: they are symmetric
       work.factors += cols * cols * cols / 3;
       moment_bytes += static_cast<std::uint64_t>(cols * cols) * sizeof(float);
-      // The matrix that is factorized, and what comes of it.
-      work.factor_bytes = std::max(work.factor_bytes, static_cast<std::uint64_t>(cols * cols) * 8);
+      // Factorized in its place.
+      work.factor_bytes = std::max(work.factor_bytes, static_cast<std::uint64_t>(cols * cols) * sizeof(float));
       const auto experts = static_cast<double>(experts_beside_router(spec, layer, input));
       if (experts > 0) {
         work.experts = true;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 #include <string>
+#include <utility>
 
 #include "ballast/error.h"
 #include "kernels/engine.h"
@@ -14,8 +15,13 @@ namespace ballast::quant {
 
 namespace {
 
-// Of the symmetric sums only rows' parts up to the diagonal are computed, in bands of this many rows.
-constexpr std::size_t kBand = 256;
+// Of the symmetric sums only rows' parts up to the diagonal are computed, in bands of so many rows, or of a part of all
+// of them where that is more: for each band all columns before its end are decoded.
+constexpr std::size_t kBandRows = 256;
+constexpr std::size_t kMostBands = 8;
+
+// A cache line on either side of what is transposed.
+constexpr std::size_t kLine = 16;
 
 // Errors of single products do not show in sums over so many tokens and more.
 constexpr std::size_t kManyRows = 256;
@@ -24,13 +30,40 @@ constexpr std::size_t kManyRows = 256;
 void transpose(const float* src, std::size_t rows, std::size_t cols, std::span<const float> weights,
                std::vector<float>& dst) {
   dst.resize(rows * cols);
-  constexpr std::size_t kTile = 16;  // a cache line on either side
 #pragma omp parallel for
-  for (std::size_t c0 = 0; c0 < cols; c0 += kTile) {
-    for (std::size_t r0 = 0; r0 < rows; r0 += kTile) {
-      for (std::size_t c = c0; c < std::min(cols, c0 + kTile); ++c) {
-        for (std::size_t r = r0; r < std::min(rows, r0 + kTile); ++r) {
+  for (std::size_t c0 = 0; c0 < cols; c0 += kLine) {
+    for (std::size_t r0 = 0; r0 < rows; r0 += kLine) {
+      for (std::size_t c = c0; c < std::min(cols, c0 + kLine); ++c) {
+        for (std::size_t r = r0; r < std::min(rows, r0 + kLine); ++r) {
           dst[c * rows + r] = src[r * cols + c] * (weights.empty() ? 1.0F : weights[r]);
+        }
+      }
+    }
+  }
+}
+
+/// What is below the diagonal, above it, too.
+void mirror(std::vector<float>& matrix, std::size_t n) {
+#pragma omp parallel for schedule(dynamic)
+  for (std::size_t c0 = 0; c0 < n; c0 += kLine) {
+    for (std::size_t r0 = c0; r0 < n; r0 += kLine) {
+      for (std::size_t c = c0; c < std::min(n, c0 + kLine); ++c) {
+        for (std::size_t r = std::max(r0, c + 1); r < std::min(n, r0 + kLine); ++r) {
+          matrix[c * n + r] = matrix[r * n + c];
+        }
+      }
+    }
+  }
+}
+
+/// The upper triangle with rows and columns in reversed order, transposed: it stays an upper triangle.
+void reverse_upper(std::vector<float>& matrix, std::size_t n) {
+#pragma omp parallel for schedule(dynamic)
+  for (std::size_t r0 = 0; r0 < n; r0 += kLine) {
+    for (std::size_t c0 = r0; c0 < n; c0 += kLine) {
+      for (std::size_t r = r0; r < std::min(n, r0 + kLine); ++r) {
+        for (std::size_t c = std::max(c0, r); c < std::min({n, c0 + kLine, n - 1 - r}); ++c) {
+          std::swap(matrix[r * n + c], matrix[(n - 1 - c) * n + (n - 1 - r)]);
         }
       }
     }
@@ -45,8 +78,9 @@ void HessianSum::add(const float* inputs, std::size_t rows, std::span<const floa
   transpose(inputs, rows, cols_, weights, transposed_);
   const bool in_bf16 = rows >= kManyRows && kernels::multiplies_bf16();
   const std::span<float> sums = sum_.shard();
-  for (std::size_t first = 0; first < cols_; first += kBand) {
-    const std::size_t end = std::min(cols_, first + kBand);
+  const std::size_t band = std::max(kBandRows, cols_ / kMostBands);
+  for (std::size_t first = 0; first < cols_; first += band) {
+    const std::size_t end = std::min(cols_, first + band);
     const auto before_end = std::span(transposed_).first(end * rows);
     multiply_transposed(before_end.subspan(first * rows), before_end, rows,
                         {.dst = sums.data() + first * cols_, .stride = cols_, .accumulate = true, .in_bf16 = in_bf16});
@@ -56,9 +90,7 @@ void HessianSum::add(const float* inputs, std::size_t rows, std::span<const floa
 Hessian HessianSum::finish(Ranks& ranks) {
   Hessian moments{.cols = cols_, .rows = rows_, .values = sum_.finish(ranks)};
   ranks.sum(std::span(&moments.rows, 1));
-  for (std::size_t r = 0; r < cols_; ++r) {
-    for (std::size_t c = 0; c < r; ++c) moments.values[c * cols_ + r] = moments.values[r * cols_ + c];
-  }
+  mirror(moments.values, cols_);
   transposed_ = {};
   return moments;
 }
@@ -123,12 +155,10 @@ InverseCholesky factorize(const Hessian& moments, std::span<const std::int32_t> 
   factor.cols = n;
   factor.order = rounding_order(moments, outlier_columns);
   // R = U^-1, whose transpose in reversed order is the inverse of the factor in reversed order.
-  const std::vector<float> reversed = factorize_reversed(moments, factor.order, damping).inverse_transposed();
-  factor.upper.resize(n * n);
+  factor.upper = factorize_reversed(moments, factor.order, damping).inverse_transposed();
+  reverse_upper(factor.upper, n);
   factor.importance.resize(n);
-#pragma omp parallel for
   for (std::size_t j = 0; j < n; ++j) {
-    for (std::size_t k = j; k < n; ++k) factor.upper[j * n + k] = reversed[(n - 1 - k) * n + (n - 1 - j)];
     const float diagonal = factor.upper[j * n + j];
     factor.importance[static_cast<std::size_t>(factor.order[j])] = 1 / (diagonal * diagonal);
   }

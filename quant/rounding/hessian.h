@@ -43,7 +43,7 @@ class HessianSum {
 struct InverseCholesky {
   std::size_t cols = 0;
   std::vector<std::int32_t> order;  ///< column of each rank: by falling energy, those that keep 16 bits last
-  std::vector<float> upper;         ///< R [rank][rank]
+  std::vector<float> upper;         ///< R [rank][rank]; below the diagonal is scratch
 
   /// 1 / R_jj^2 by column: what a unit of squared rounding error in it costs, once the columns after it make up for it
   /// as well as they can.

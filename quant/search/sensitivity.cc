@@ -40,6 +40,15 @@ class ProbeRounding {
   std::span<WorkingLinear* const> linears_;
 };
 
+/// What it costs that what a matrix reads becomes INT8.
+void add_activation_costs(const WorkingLinear& linear, const InputPeaks& peaks, MatrixChoice& matrix) {
+  const ActivationErrors errors(linear, peaks);
+  matrix.outlier_gains = errors.gains();
+  for (FormatOption& option : matrix.options) {
+    option.activation_cost = errors.total(activation_group_size(option.format));
+  }
+}
+
 /// to += changed - unchanged.
 void add_difference(std::vector<float>& to, const std::vector<float>& changed, const std::vector<float>& unchanged) {
   for (std::size_t i = 0; i < to.size(); ++i) to[i] += changed[i] - unchanged[i];
@@ -131,18 +140,15 @@ void SensitivityAnalysis::add_input(WorkingBlock& block, const WorkingInput& inp
 
 void SensitivityAnalysis::add_options(const WorkingLinear& linear, const WorkingInput& input,
                                       std::span<const float> importance, MatrixChoice& matrix) const {
-  std::optional<ActivationErrors> activations;
-  if (input.peaks != nullptr) activations.emplace(linear, *input.peaks);
-  if (activations) matrix.outlier_gains = activations->gains();
   for (const ModulePlan& plan : candidate_plans(plan_linear(linear, matrix.id.layer), *options_.format)) {
     FormatOption option{.format = plan.format, .bytes = options_.format->bytes(plan), .column_costs = {}, .cost = 0};
     for (const double error : column_errors(linear, plan.format, importance)) {
       option.column_costs.push_back(static_cast<float>(error));
       option.cost += error;
     }
-    if (activations) option.activation_cost = activations->total(activation_group_size(plan.format));
     matrix.options.push_back(std::move(option));
   }
+  if (input.peaks != nullptr) add_activation_costs(linear, *input.peaks, matrix);
 }
 
 bool SensitivityAnalysis::is_own(std::size_t index) const {
@@ -258,12 +264,24 @@ void SensitivityAnalysis::measure_divergences(WorkingBlock& front, WorkingBlock&
     changed.emplace_back(spec_, outer_weights(spec_, front, back), base_.rows().hidden);
     own.push_back(models - 1);
   }
+  // An error of the head alone, where that is the embedding: what rounding its input costs.
+  const std::size_t first_head = models;
+  for (std::size_t i = 0; i < in_front && !front.inputs.empty(); ++i) {
+    if (!is_own(models++)) continue;
+    WorkingLinear* head = front.find(front_roles_[i]);
+    const ProbeRounding rounding(std::span(&head, 1));
+    changed.emplace_back(spec_, outer_weights(spec_, front, back), base_.rows().hidden);
+    own.push_back(models - 1);
+  }
   const LogitRows base(spec_, plain, base_.rows().hidden);
   const std::vector<double> measured = mean_divergences(spec_, base, changed, tokens_, options_.probe_samples);
   std::vector<double> divergences(models);
   for (std::size_t i = 0; i < own.size(); ++i) divergences[own[i]] = measured[i];
   options_.sharing.ranks->sum(divergences);  // each was measured by one rank: nothing is rounded
-  for (std::size_t i = 0; i < in_front; ++i) probes_[i].divergence = divergences[i];
+  for (std::size_t i = 0; i < in_front; ++i) {
+    probes_[i].divergence = divergences[i];
+    if (first_head + i < models) probes_[i].head_divergence = divergences[first_head + i];
+  }
   for (std::size_t i = first_at_end; i < probes_.size(); ++i) {
     probes_[i].divergence = divergences[in_front + groups_.size() + i - first_at_end];
   }
@@ -283,20 +301,57 @@ void SensitivityAnalysis::set_costs(const Probe& probe) {
                 "the model gives values that are not finite when this matrix is rounded");
   }
   // Matrices that lie on the probe's grids show nothing; they cost nothing in any format either.
-  const double cost_of_error = probe.error == 0 ? 0 : probe.divergence / probe.error;
+  const auto cost_of = [&](double divergence) { return probe.error == 0 ? 0 : divergence / probe.error; };
+  const double cost_of_error = cost_of(probe.divergence);
+  const double cost_of_input_error = cost_of(probe.head_divergence.value_or(probe.divergence));
   for (const auto& [input, matrix] : probe.matrices) {
     for (float& gain : choices_[input].matrices[matrix].outlier_gains) {
-      gain = static_cast<float>(double{gain} * cost_of_error);
+      gain = static_cast<float>(double{gain} * cost_of_input_error);
     }
     for (FormatOption& option : choices_[input].matrices[matrix].options) {
       option.cost *= cost_of_error;
-      option.activation_cost *= cost_of_error;
+      option.activation_cost *= cost_of_input_error;
       for (float& cost : option.column_costs) cost = static_cast<float>(double{cost} * cost_of_error);
     }
   }
 }
 
+void SensitivityAnalysis::measure_head_input(WorkingBlock& front, WorkingBlock& back) {
+  const bool tied = !front.inputs.empty();
+  WorkingBlock& block = tied ? front : back;
+  const auto of_head = [&](const WorkingInput& input) {
+    const WorkingLinear& reader = block.linears[input.readers.front()];
+    return (tied || reader.part.role == model::Role::kHead) && reader.activations == Recipe::Activations::kInt8;
+  };
+  const auto input = std::ranges::find_if(block.inputs, of_head);
+  if (input == block.inputs.end() || (tied && front_roles_.empty())) return;
+  const std::shared_ptr<const model::OuterWeights> outer = outer_weights(spec_, front, back);
+  const std::size_t size = spec_.hidden_size;
+  // The importance of its channels is a mean over tokens, too.
+  const std::vector<float> weights(tokens_.length, 1 / std::sqrt(static_cast<float>(tokens_.ids.size())));
+  PeakSum sum(size, options_.sharing.order);
+  std::vector<float> rows(tokens_.length * size);
+  kernels::QuantizedActivations scratch;
+  const float* hidden = samples_.rows().hidden.data();
+  const jobs::IndexRange shards = jobs::shards_of(options_.sharing.ranks->rank(), options_.sharing.ranks->size());
+  for (std::size_t shard = shards.begin; shard < shards.end; ++shard) {
+    for (std::size_t i = jobs::samples_of_shard(shard, options_.sharing.samples).size(); i > 0; --i) {
+      outer->prepare_head(hidden, tokens_.length, rows.data(), scratch);
+      sum.add(rows.data(), tokens_.length, weights);
+      hidden += rows.size();
+    }
+    sum.end_shard(shard);
+  }
+  input->peaks = std::make_shared<const InputPeaks>(sum.finish(*options_.sharing.ranks));
+  if (!tied) return;
+  // Its choices are the first: they were made before there was anything to measure.
+  for (MatrixChoice& matrix : choices_.front().matrices) {
+    add_activation_costs(*front.find(matrix.id.role), *input->peaks, matrix);
+  }
+}
+
 std::vector<InputChoice> SensitivityAnalysis::finish(WorkingBlock& front, WorkingBlock& back) {
+  measure_head_input(front, back);
   BlockProbes probes;
   for (const WorkingInput& input : back.inputs) add_input(back, input, probes);
   measure_divergences(front, back, probes);

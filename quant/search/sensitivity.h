@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <functional>
 #include <map>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -61,6 +62,8 @@ class SensitivityAnalysis {
     double error = 0;                                           ///< of their outputs
     double stream_error = 0;                                    ///< where the block ends, against the stream's size
     double divergence = 0;
+    /// Of the same error in the head alone, where the matrix is the embedding, too.
+    std::optional<double> head_divergence{};
   };
 
   /// Neighbouring blocks whose errors run on together.
@@ -89,6 +92,8 @@ class SensitivityAnalysis {
                         const SampleRows& before);
   /// Adds to what runs on from a block.
   void carry(const SampleRows& change, std::size_t layer);
+  /// How wide the grids of what the head reads are, where that becomes INT8. After the last block.
+  void measure_head_input(WorkingBlock& front, WorkingBlock& back);
   void measure_divergences(WorkingBlock& front, WorkingBlock& back, BlockProbes& back_probes);
   /// Turns the errors of a probe's matrices into divergences.
   void set_costs(const Probe& probe);

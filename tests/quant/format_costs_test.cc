@@ -80,24 +80,52 @@ double divergence(const model::Model& original, const model::Model& changed, con
   return sum / static_cast<double>(positions);
 }
 
+/// A model at `path`, calibrated.
+struct Calibrated {
+  fs::path path;
+  fs::path file;
+  Statistics statistics;
+
+  explicit Calibrated(const fs::path& model)
+      : path(model),
+        file(model.string() + ".stats"),
+        statistics(calibrate(model, {.samples = kSamples, .length = kSampleLength})) {
+    save_statistics(statistics, file, false);
+  }
+
+  ConvertOptions options(Recipe recipe) const {
+    ConvertOptions options{.recipe = std::move(recipe), .statistics = file};
+    options.probe_samples = kSamples;
+    options.replace = true;
+    return options;
+  }
+
+  std::vector<InputChoice> weigh(Recipe recipe) const {
+    recipe.target_bytes = 1'000'000;
+    const ConvertOptions chosen = options(std::move(recipe));
+    ConversionInputs inputs(path, chosen);
+    inputs.gather(path.parent_path() / "none", {});
+    const Progress progress;
+    StepReporter steps(progress);
+    const BallastFormat format(chosen.recipe);
+    return FormatSearch(inputs, format, steps).weigh();
+  }
+
+  /// What converting by a recipe costs.
+  double measure(const Recipe& recipe) const {
+    const fs::path converted = path.string() + "-out";
+    convert(path, converted, options(recipe));
+    return divergence(model::Model(path), model::Model(converted), statistics);
+  }
+};
+
 /// Of every `step`th matrix alone in the finest, a middle and the coarsest format.
 std::vector<Cost> costs_of(std::size_t layers, std::size_t step) {
   const TemporaryDirectory directory;
-  const fs::path path = uneven_model(directory / "model", layers);
-  const Statistics statistics = calibrate(path, {.samples = kSamples, .length = kSampleLength});
-  save_statistics(statistics, directory / "stats", false);
-  ConvertOptions options{.recipe = plain_recipe("w4a16"), .statistics = directory / "stats"};
-  options.recipe.target_bytes = 1'000'000;
-  options.probe_samples = kSamples;
-  ConversionInputs inputs(path, options);
-  inputs.gather(directory / "none", {});
-  const Progress progress;
-  StepReporter steps(progress);
-  const BallastFormat format(options.recipe);
-
+  const Calibrated model(uneven_model(directory / "model", layers));
   std::vector<Cost> costs;
   std::size_t matrices = 0;
-  for (const InputChoice& input : FormatSearch(inputs, format, steps).weigh()) {
+  for (const InputChoice& input : model.weigh(plain_recipe("w4a16"))) {
     for (const MatrixChoice& matrix : input.matrices) {
       if (matrices++ % step != 0) continue;
       for (const FormatOption& option : matrix.options) {
@@ -107,13 +135,10 @@ std::vector<Cost> costs_of(std::size_t layers, std::size_t step) {
       }
     }
   }
-  const model::Model original(path);
-  options.recipe = plain_recipe("f32");
   for (Cost& cost : costs) {
-    options.recipe.exceptions = {{"^" + cost.matrix + "$", cost.format}};
-    options.replace = true;
-    convert(path, directory / "out", options);
-    cost.measured = divergence(original, model::Model(directory / "out"), statistics);
+    Recipe recipe = plain_recipe("f32");
+    recipe.exceptions = {{"^" + cost.matrix + "$", cost.format}};
+    cost.measured = model.measure(recipe);
   }
   return costs;
 }
@@ -177,6 +202,52 @@ TEST_CASE("blocks of a deep model whose errors run on together share what these 
   }
   REQUIRE(predicted.size() == 16);
   CHECK(rank_correlation(predicted, measured) > 0.8);
+}
+
+TEST_CASE("what the head reads costs what it costs in INT8, whether the head is the embedding or not") {
+  for (const bool tied : {false, true}) {
+    CAPTURE(tied);
+    const TemporaryDirectory directory;
+    test::TinyModel tiny = test::random_model({.hidden = 64, .heads = 4, .head_size = 16, .mlp = 96});
+    const std::string head = tied ? "model.embed_tokens" : "lm_head";
+    if (tied) {
+      tiny.config["tie_word_embeddings"] = true;
+      tiny.tensors.erase("lm_head.weight");
+    }
+    // One channel is large and weighs little: the other values of its group have few steps left.
+    constexpr float kFactor = 30;
+    tiny.at("model.norm.weight").values[3] *= kFactor;
+    std::vector<float>& weights = tiny.at(head + ".weight").values;
+    for (std::size_t i = 3; i < weights.size(); i += 64) weights[i] /= kFactor;
+    const Calibrated model(tiny.write(directory / "model"));
+
+    Recipe recipe = plain_recipe("w4a8");
+    recipe.int16_activations_at_end = false;
+    double weights_alone = -1;
+    double both = -1;
+    for (const InputChoice& input : model.weigh(recipe)) {
+      for (const MatrixChoice& matrix : input.matrices) {
+        if (matrix.name != head) continue;
+        for (const FormatOption& option : matrix.options) {
+          if (format_name(option.format) != "int8-g32-s8") continue;
+          weights_alone = option.cost;
+          both = option.cost + option.activation_cost;
+        }
+      }
+    }
+    recipe = plain_recipe("f32");
+    recipe.activations = Recipe::Activations::kInt8;
+    recipe.activation_groups = true;
+    recipe.int16_activations_at_end = false;
+    recipe.exceptions = {{"^" + head + "$", parse_format("int8-g32-s8")}};
+    const double measured = model.measure(recipe);
+    CAPTURE(weights_alone);
+    CAPTURE(both);
+    CAPTURE(measured);
+    CHECK(weights_alone < 0.5 * measured);
+    CHECK(both > 0.5 * measured);
+    CHECK(both < 2 * measured);
+  }
 }
 
 }  // namespace
