@@ -1,24 +1,23 @@
-#include "python/bindings/bindings.h"
-
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string_view.h>
 
 #include "ballast/version.h"
+#include "python/bindings/bindings.h"
 
 NB_MODULE(_ballast, module) {
-  using namespace ballast::python;
+  namespace python = ballast::python;
   module.doc() = "ballast's C++ API as it is; what users see of it is in the package ballast";
   module.def("version", &ballast::version);
-  bind_errors();
-  bind_processor(module);
-  bind_options(module);
-  bind_recipe(module);
-  bind_statistics(module);
-  bind_calibrate(module);
-  bind_convert(module);
-  bind_evaluate(module);
-  bind_benchmark(module);
-  bind_sweep(module);
-  bind_model(module);
-  bind_generate(module);
+  python::bind_errors();
+  python::bind_processor(module);
+  python::bind_options(module);
+  python::bind_recipe(module);
+  python::bind_statistics(module);
+  python::bind_calibrate(module);
+  python::bind_convert(module);
+  python::bind_evaluate(module);
+  python::bind_benchmark(module);
+  python::bind_sweep(module);
+  python::bind_model(module);
+  python::bind_generate(module);
 }
