@@ -205,6 +205,11 @@ class Model:
         i + 1. torch.from_dlpack() takes them without a copy."""
         return self._model.logits(ids_array(ids))
 
+    def activations(self, ids: Ids, layer: int) -> np.ndarray:
+        """The residual stream after a layer, float32 [tokens, hidden_size], of a sequence of its own: what calibration
+        measures. Layers count from 1; 0 is the embedding."""
+        return self._model.activations(ids_array(ids), layer)
+
     def score(self, text: str | Ids) -> Score:
         """How likely the model finds a text, with the special tokens that belong around it, or token ids."""
         ids = ids_array(self.tokenizer.encode(text) if isinstance(text, str) else text)

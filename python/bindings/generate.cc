@@ -83,6 +83,19 @@ GenerateResult answer(Generator& generator, const std::vector<ChatMessage>& mess
                   [&](const OnGenerateStep& callback) { return generator.chat(messages, options, callback); });
 }
 
+/// Log-probabilities of ids[first] and on, and the likeliest ids in their places.
+nb::tuple scored(Generator& generator, const IdArray& ids, std::size_t first, const CacheOptions& cache) {
+  const std::vector<GeneratedToken> scores =
+      without_lock([&] { return generator.score(ids_of(ids), first, /*top=*/1, cache); });
+  std::vector<double> log_probabilities;
+  std::vector<int> likeliest;
+  for (const GeneratedToken& score : scores) {
+    log_probabilities.push_back(score.logprob);
+    likeliest.push_back(score.top.front().id);
+  }
+  return nb::make_tuple(owned_array(std::move(log_probabilities)), owned_array(std::move(likeliest)));
+}
+
 void bind_generate_options(nb::module_& module) {
   using nb::literals::operator""_a;
   nb::class_<LogitBias>(module, "LogitBias")
@@ -147,7 +160,8 @@ void bind_generate(nb::module_& module) {
       .def(nb::init<const Model&, const Model&>(), "model"_a, "draft"_a)
       .def("generate", &continue_text, "prompt"_a, "options"_a, "on_step"_a.none())
       .def("generate_ids", &continue_ids, "prompt"_a, "options"_a, "on_step"_a.none())
-      .def("chat", &answer, "messages"_a, "options"_a, "on_step"_a.none());
+      .def("chat", &answer, "messages"_a, "options"_a, "on_step"_a.none())
+      .def("score", &scored, "ids"_a, "first"_a, "cache"_a);
 }
 
 }  // namespace ballast::python

@@ -32,6 +32,11 @@ NumpyArray<float> logits_of(const Model& model, const IdArray& ids) {
   return owned_array(std::move(logits.values), {ids.size(), model.spec().vocab_size});
 }
 
+NumpyArray<float> activations_of(const Model& model, const IdArray& ids, std::size_t layer) {
+  Tensor rows = without_lock([&] { return model.activations(ids_of(ids), layer); });
+  return owned_array(std::move(rows.values), {ids.size(), model.spec().hidden_size});
+}
+
 NumpyArray<double> log_probabilities_of(const Model& model, const IdArray& ids) {
   return owned_array(without_lock([&] { return model.log_probabilities(ids_of(ids)); }));
 }
@@ -104,6 +109,7 @@ void bind_model(nb::module_& module) {
           },
           "messages"_a, "template_arguments"_a)
       .def("logits", &logits_of, "ids"_a)
+      .def("activations", &activations_of, "ids"_a, "layer"_a)
       .def("log_probabilities", &log_probabilities_of, "ids"_a)
       .def("embed", &vectors_of, "texts"_a, "options"_a, "on_progress"_a.none());
 }

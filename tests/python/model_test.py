@@ -54,6 +54,19 @@ class Models(WithModel):
             with self.subTest(ids), self.assertRaises(error):
                 self.llama.logits(ids)
 
+    def test_activations_are_what_calibration_measured(self):
+        statistics = ballast.calibrate(self.model, text=self.calibration, samples=2, length=32)
+        for layer in range(self.llama.layers + 1):
+            rows = [self.llama.activations(sample, layer) for sample in statistics.tokens]
+            self.assertEqual(rows[0].shape, (32, self.llama.hidden_size))
+            top = statistics.top_values[statistics.top_values["layer"] == layer]
+            self.assertGreater(top.size, 0)
+            for value in top:
+                measured = rows[value["sample"]][value["position"], value["channel"]]
+                self.assertAlmostEqual(measured, value["value"], places=4)
+        with self.assertRaisesRegex(ballast.Error, "the model has 2"):
+            self.llama.activations([1], 3)
+
     def test_a_score_is_the_logits_log_softmax(self):
         score = self.llama.score(PROMPT)
         logits = self.llama.logits(score.ids).astype(np.float64)
