@@ -112,11 +112,11 @@ struct Generator::State {
                                    std::to_string(ids.size()) + ", to score from " + std::to_string(first));
     }
     const std::size_t context = shared->model.context_length();
-    if (cache.window == 0 && ids.size() > context) {
+    // The last one does not run: it takes no room, and no step would say that it is wrong.
+    if (cache.window == 0 && ids.size() - 1 > context) {
       throw Error("token ids",
                   std::to_string(ids.size()) + " do not fit the model's context of " + std::to_string(context));
     }
-    // The last one does not run, so that no step would say it.
     if (ids.back() < 0 || static_cast<std::size_t>(ids.back()) >= spec.vocab_size) {
       throw Error("token id " + std::to_string(ids.back()), "is not in the vocabulary");
     }

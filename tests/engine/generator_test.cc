@@ -222,7 +222,9 @@ TEST_CASE("ids that cannot be scored are refused") {
   CHECK(error_message([&] { generator.score(std::vector<int>{1, size}, 1); }) == Contains("vocabulary"));
   CHECK(error_message([&] { generator.score(std::vector<int>{1, -1}, 1); }) == Contains("vocabulary"));
   CHECK(error_message([&] { generator.score(std::vector<int>{size, 1}, 1); }) == Contains("vocabulary"));
-  const std::vector<int> many(model.context_length() + 1, 0);
+  std::vector<int> many(model.context_length() + 1, 0);
+  CHECK(generator.score(many, 1).size() == model.context_length());  // the last one does not run
+  many.push_back(0);
   CHECK(error_message([&] { generator.score(many, 1); }) == Contains("do not fit"));
 }
 
