@@ -170,7 +170,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    # The model registers itself when the module has its own name.
-    from ballast import lm_eval
-
-    lm_eval.main()
+    main()
