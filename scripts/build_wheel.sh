@@ -12,6 +12,8 @@ most_bytes=15000000
 
 export CCACHE_BASEDIR=${CCACHE_BASEDIR:-$PWD} CCACHE_NOHASHDIR=1
 if command -v ccache >/dev/null; then export CMAKE_CXX_COMPILER_LAUNCHER=ccache; fi
+# The compiler that cmake takes by itself, whose work ccache may have; Python would name the one that it was built with.
+export CXX=${CXX:-c++}
 # Of what is packed, so that the same commit gives the same bytes.
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
 export SOURCE_DATE_EPOCH

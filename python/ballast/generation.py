@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import threading
+import weakref
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -102,6 +104,17 @@ def _wake(future: asyncio.Future[None]) -> None:
         future.set_result(None)
 
 
+_running: weakref.WeakKeyDictionary[threading.Thread, _Channel] = weakref.WeakKeyDictionary()
+
+
+@atexit.register
+def _end_all() -> None:
+    """A generation that still runs must not outlive the interpreter, which it calls, nor hold up its end."""
+    for thread, channel in list(_running.items()):
+        channel.cancelled = True
+        thread.join()
+
+
 class Stream:
     """Pieces of a text while a model writes it, for `for` or `async for`; a piece is a str of whole characters.
 
@@ -126,7 +139,9 @@ class Stream:
             except BaseException as error:
                 channel.put(error)
 
-        threading.Thread(target=run, name="ballast-generation").start()
+        thread = threading.Thread(target=run, name="ballast-generation", daemon=True)
+        _running[thread] = channel
+        thread.start()
 
     @property
     def result(self) -> Generation:

@@ -61,6 +61,14 @@ class Interrupts(WithModel):
                          "stream=True))")
 
 
+class Ends(WithModel):
+    def test_a_stream_that_still_runs_does_not_hold_up_the_end(self):
+        script = (f"import ballast; model = ballast.Model({str(self.model)!r}); stream = model.generate('the', "
+                  "max_tokens=10**9, ignore_eos=True, window=20, sinks=4, stream=True); print(len(next(stream)) > 0)")
+        run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+        self.assertEqual((run.returncode, run.stdout, run.stderr), (0, "True\n", ""))
+
+
 class Program(WithModel):
     def test_the_package_brings_the_program(self):
         run = subprocess.run([sys.executable, "-m", "ballast", "inspect", self.model], capture_output=True, text=True,

@@ -1,6 +1,8 @@
 """Jobs give what the program gives, and refuse what it refuses."""
 
+import contextlib
 import dataclasses
+import io
 import json
 import os
 import re
@@ -219,6 +221,17 @@ class Messages(WithModel):
         ballast.calibrate(self.model, text=self.calibration, samples=2, length=16,
                           progress=lambda stage, done, total: seen.append((stage, done, total)))
         self.assertEqual(seen[-1], ("calibrating", 2, 2))
+
+    def test_a_bar_is_shown_where_it_is_asked_for_and_not_where_nobody_looks(self):
+        try:
+            import tqdm  # noqa: F401
+        except ImportError:
+            self.skipTest("tqdm is not installed")
+        for progress, shown in ((True, True), (False, False), (None, False)):
+            errors = io.StringIO()
+            with contextlib.redirect_stderr(errors):
+                ballast.calibrate(self.model, text=self.calibration, samples=2, length=16, progress=progress)
+            self.assertEqual("calibrating" in errors.getvalue(), shown, progress)
 
     def test_what_progress_raises_ends_the_job_and_leaves_nothing(self):
         def refuse(stage, done, total):

@@ -53,7 +53,8 @@ class Harness(WithModel):
 
     def test_results_do_not_depend_on_the_batch(self):
         alone = BallastLM(path=str(self.model), batch_size=1)
-        for kind, arguments in (("loglikelihood", PAIRS), ("loglikelihood_rolling", TEXTS), ("generate_until", PROMPTS)):
+        for kind, arguments in (("loglikelihood", PAIRS), ("loglikelihood_rolling", TEXTS),
+                                ("generate_until", PROMPTS)):
             requests = instances(kind, arguments)
             self.assertEqual(getattr(alone, kind)(requests, disable_tqdm=True),
                              getattr(self.ours, kind)(requests, disable_tqdm=True))
