@@ -199,16 +199,20 @@ class Builds(WithModel):
     """Regression: the interpreter was taken for the program that did the work."""
 
     def test_two_builds_in_one_interpreter_are_told_apart(self):
-        package = self.place / "ballast"
-        shutil.copytree(Path(ballast.__file__).parent, package)
-        with next(package.glob("_ballast.*.so")).open("ab") as extension:
-            extension.write(b"another build")
+        installed = Path(ballast.__file__).parents[1]
+        for folder in installed.glob("ballast*"):
+            if folder.name in ("ballast", "ballast.libs"):
+                shutil.copytree(folder, self.place / folder.name)
+        library = self.place / "ballast" / "lib" / "libballast.so"
+        code = library if library.exists() else next((self.place / "ballast").glob("_ballast.*.so"))
+        with code.open("ab") as file:
+            file.write(b"another build")
         script = (f"import ballast; print(ballast.sweep({str(self.model)!r}, {str(self.place / 'sweep')!r}, "
                   f"text={str(self.text)!r}, schemes=['bf16'], context=32, chunks=1, bench=False, "
                   f"stats={str(self.place / 'stats')!r}).program)")
         ballast.calibrate(self.model, self.place / "stats", text=self.calibration, samples=1, length=16)
         programs = set()
-        for folder in (self.place, Path(ballast.__file__).parents[1]):
+        for folder in (self.place, installed):
             run = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True,
                                  env=os.environ | {"PYTHONPATH": str(folder)})
             programs.add(run.stdout)
