@@ -50,7 +50,7 @@ class BallastLM(TemplateLM):
     """
 
     def __init__(self, path: str | None = None, pretrained: str | None = None, batch_size: int | str = 8,
-                 max_length: int | None = None, kv: str = "f32", activations: str = "int8",
+                 max_length: int | None = None, kv: Any = "f32", activations: str = "int8",
                  chat_template: str | None = None, prefix_token_id: int | None = None, **ignored: Any) -> None:
         super().__init__()
         place = path or pretrained
@@ -151,7 +151,7 @@ class BallastLM(TemplateLM):
                     most = options["max_gen_toks"]
                     if most >= self.max_length:
                         raise ValueError(f"max_gen_toks: {most} leave no room in a context of {self.max_length}")
-                    sampling = {name: options[name] for name in _SAMPLING if options.get(name) is not None}
+                    sampling: Any = {name: options[name] for name in _SAMPLING if options.get(name) is not None}
                     generation = self.model.generate(prompts[index][-(self.max_length - most):], max_tokens=most,
                                                      temperature=options.get("temperature", 0.0), stop=options["until"],
                                                      kv=self._kv, **sampling)

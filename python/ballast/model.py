@@ -225,10 +225,10 @@ class Model:
             options.pooling = named(_ballast.Pooling, "pooling", pooling)
         if kv is not None:
             options.cache_type = named(_ballast.CacheType, "kv", kv)
-        one = isinstance(texts, str)
+        several = [texts] if isinstance(texts, str) else list(texts)
         with shown(progress) as listener:
-            vectors = self._model.embed([texts] if one else list(texts), options, listener)
-        return vectors[0] if one else vectors
+            vectors = self._model.embed(several, options, listener)
+        return vectors[0] if isinstance(texts, str) else vectors
 
     @overload
     def generate(self, prompt: str | Ids, *, stream: Literal[False] = False,

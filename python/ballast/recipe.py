@@ -167,7 +167,7 @@ class Recipe:
         return self.to_dict()["scheme"]
 
     def __eq__(self, other: object) -> bool:
-        return self._recipe == other._recipe if isinstance(other, Recipe) else NotImplemented
+        return self.to_dict() == other.to_dict() if isinstance(other, Recipe) else NotImplemented
 
     def __hash__(self) -> int:
         return hash(_ballast.recipe_json(self._recipe))

@@ -17,7 +17,7 @@ def from_json(kind: type[T], text: str) -> T:
     return from_fields(kind, json.loads(text))
 
 
-def from_fields(kind: type[T], fields: dict[str, Any]) -> T:
+def from_fields(kind: Any, fields: dict[str, Any]) -> Any:
     """The dataclass with these fields; those that it does not have are passed over, absent ones are its defaults."""
     hints = typing.get_type_hints(kind)
     known = {item.name for item in dataclasses.fields(kind)}
