@@ -103,12 +103,11 @@ def _apply(fields: dict[str, Any], flags: RecipeFlags) -> None:
         fields["activation_groups"] = scales == "group"
     if "prefix" in flags:
         fields["prefix"] = prefix_name(flags["prefix"])
-    for part in ("embedding", "head"):
-        if part in flags:
-            fields[part] = flags[part]
-    for switch in _SWITCHES:
-        if switch in flags:
-            fields[switch] = bool(flags[switch])
+    if "embedding" in flags:
+        fields["embedding"] = flags["embedding"]
+    if "head" in flags:
+        fields["head"] = flags["head"]
+    fields |= {name: bool(value) for name, value in flags.items() if name in _SWITCHES}
     if "format" in flags:
         first = [{"pattern": pattern, "format": name} for pattern, name in flags["format"].items()]
         fields["exceptions"] = first + fields["exceptions"]
