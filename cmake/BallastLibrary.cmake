@@ -1,9 +1,16 @@
-# libballast: all rooms in one static library with the public headers beside it, installed as a CMake package.
+# libballast: all rooms in one library with the public headers beside it, installed as a CMake package.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
+# For those who ship several programs that need it: the Python package has two.
+option(BALLAST_SHARED "Build libballast as a shared library" OFF)
+
 get_property(rooms GLOBAL PROPERTY BALLAST_ROOMS)
-add_library(ballast STATIC)
+if(BALLAST_SHARED)
+  add_library(ballast SHARED)
+else()
+  add_library(ballast STATIC)
+endif()
 add_library(ballast::ballast ALIAS ballast)
 foreach(room IN LISTS rooms)
   get_target_property(type ${room} TYPE)
@@ -19,7 +26,8 @@ target_link_libraries(ballast PUBLIC hwy::hwy OpenMP::OpenMP_CXX OpenBLAS::OpenB
                                      PkgConfig::UTF8PROC PkgConfig::XXHASH PkgConfig::SENTENCEPIECE
                                      OpenSSL::SSL Threads::Threads)
 
-install(TARGETS ballast EXPORT ballast ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+install(TARGETS ballast EXPORT ballast ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}"
+        LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/ballast" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
         FILES_MATCHING PATTERN "*.h")
 install(EXPORT ballast NAMESPACE ballast:: FILE ballast-targets.cmake

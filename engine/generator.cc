@@ -9,6 +9,7 @@
 #include "engine/draft_model.h"
 #include "engine/generation.h"
 #include "engine/model_state.h"
+#include "engine/prompt_scorer.h"
 #include "engine/sequence.h"
 #include "engine/speculation.h"
 #include "kernels/clock.h"
@@ -102,6 +103,37 @@ struct Generator::State {
     return result;
   }
 
+  void check_scored(std::span<const int> ids, std::size_t first, const CacheOptions& cache) const {
+    const ModelSpec& spec = shared->model.spec();
+    if (!spec.causal) throw Error(shared->path.string(), "is an encoder: every token of it sees those after it");
+    if (!spec.has_head) throw Error(shared->path.string(), "has no head, which gives logits");
+    if (first == 0 || first >= ids.size()) {
+      throw Error("token ids", "need one before those to score, and one to score: there are " +
+                                   std::to_string(ids.size()) + ", to score from " + std::to_string(first));
+    }
+    const std::size_t context = shared->model.context_length();
+    // The last one does not run: it takes no room, and no step would say that it is wrong.
+    if (cache.window == 0 && ids.size() - 1 > context) {
+      throw Error("token ids",
+                  std::to_string(ids.size()) + " do not fit the model's context of " + std::to_string(context));
+    }
+    if (ids.back() < 0 || static_cast<std::size_t>(ids.back()) >= spec.vocab_size) {
+      throw Error("token id " + std::to_string(ids.back()), "is not in the vocabulary");
+    }
+  }
+
+  std::vector<GeneratedToken> score(std::span<const int> ids, std::size_t first, std::size_t top,
+                                    const CacheOptions& cache) {
+    check_scored(ids, first, cache);
+    engine::Sequence& own = sequence_for(ids.first(first), cache);
+    own.append(ids.subspan(first, ids.size() - first - 1));
+    engine::PromptScorer scorer(ids.subspan(first - 1), top, shared->model.spec().vocab_size);
+    own.want(ids.size() - first, scorer);
+    shared->engine.step(own);
+    scorer.check();
+    return std::move(scorer.scores());
+  }
+
   std::shared_ptr<const Model::State> shared;
   std::optional<engine::Sequence> sequence;
   std::shared_ptr<const Model::State> draft;  ///< null: none
@@ -138,6 +170,11 @@ GenerateResult Generator::chat(std::span<const ChatMessage> messages, const Gene
   const text::ChatPrompt prompt =
       text::apply_chat_template(tokenizer, text::make_conversation(messages, options.template_arguments));
   return state_->run(text::encode(tokenizer, prompt), text::StreamDecoder::Begin::kOfText, options, on_step);
+}
+
+std::vector<GeneratedToken> Generator::score(std::span<const int> ids, std::size_t first, std::size_t top,
+                                             const CacheOptions& cache) {
+  return state_->score(ids, first, top, cache);
 }
 
 }  // namespace ballast

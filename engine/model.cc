@@ -1,6 +1,7 @@
 #include "ballast/model.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <functional>
 #include <utility>
 
@@ -18,16 +19,21 @@ namespace {
 // Rows of logits that are in memory at once.
 constexpr std::size_t kRows = 64;
 
-/// Runs ids as a sequence of its own and calls use(first, logits of the rows from first on) until the last row.
-void for_each_row_block(const model::Model& model, engine::Engine& engine, std::span<const int> ids,
-                        const std::function<void(std::size_t, std::span<const float>)>& use) {
-  if (!model.spec().has_head)
-    throw Error(model.source().checkpoint().path().string(), "has no head, which gives logits");
+/// Of a sequence of its own.
+void check_count(const model::Model& model, std::span<const int> ids) {
   if (ids.empty()) throw Error("token ids", "there are none");
   if (ids.size() > model.context_length()) {
     throw Error("token ids", std::to_string(ids.size()) + " do not fit the model's context of " +
                                  std::to_string(model.context_length()));
   }
+}
+
+/// Runs ids as a sequence of its own and calls use(first, logits of the rows from first on) until the last row.
+void for_each_row_block(const model::Model& model, engine::Engine& engine, std::span<const int> ids,
+                        const std::function<void(std::size_t, std::span<const float>)>& use) {
+  if (!model.spec().has_head)
+    throw Error(model.source().checkpoint().path().string(), "has no head, which gives logits");
+  check_count(model, ids);
   engine::Sequence sequence(model, {.type = CacheOptions::Type::kF32}, ids.size());
   // Every token of an encoder sees all of them.
   const std::size_t rows = model.spec().causal ? kRows : ids.size();
@@ -124,6 +130,16 @@ std::vector<double> Model::log_probabilities(std::span<const int> ids) const {
     }
   });
   return scores;
+}
+
+Tensor Model::activations(std::span<const int> ids, std::size_t layer) const {
+  const ModelSpec& spec = this->spec();
+  if (layer > spec.layers.size()) {
+    throw Error("layer " + std::to_string(layer), "the model has " + std::to_string(spec.layers.size()));
+  }
+  check_count(state_->model, ids);
+  return {.shape = {static_cast<std::int64_t>(ids.size()), static_cast<std::int64_t>(spec.hidden_size)},
+          .values = state_->model.residual_stream(ids, layer)};
 }
 
 }  // namespace ballast

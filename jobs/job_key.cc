@@ -1,5 +1,7 @@
 #include "jobs/job_key.h"
 
+#include <dlfcn.h>
+#include <link.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -28,13 +30,25 @@ std::string head_of(const fs::path& path) {
   return head;
 }
 
+/// Where this code lies: in the program, or in a library that somebody else's program has loaded.
+fs::path file_of_this_code() {
+  Dl_info found{};
+  void* map = nullptr;
+  const auto* code = reinterpret_cast<const void*>(&program_identity);
+  if (::dladdr1(code, &found, &map, RTLD_DL_LINKMAP) != 0 && map != nullptr) {
+    const char* library = static_cast<const link_map*>(map)->l_name;
+    if (*library != '\0') return library;
+  }
+  return "/proc/self/exe";
+}
+
 }  // namespace
 
 const std::string& program_identity() {
   static const std::string identity = [] {
     try {
-      return std::string(version()) + " (build " + files::content_digits(files::MappedFile("/proc/self/exe").bytes()) +
-             ")";
+      return std::string(version()) + " (build " +
+             files::content_digits(files::MappedFile(file_of_this_code()).bytes()) + ")";
     } catch (const Error&) {
       return std::string(version());  // a program may be executable and not readable
     }

@@ -232,15 +232,20 @@ void Model::begin_pass(Workspace& workspace) const {
   rope_.look_up(workspace.batch_, workspace.angles_);
 }
 
+/// `wanted_only`: of the last one.
+void Model::run_blocks(std::size_t count, bool wanted_only, Workspace& workspace) const {
+  for (std::size_t layer = 0; layer < count; ++layer) {
+    forward_block(spec(), blocks_[layer], layer, workspace.angles_, workspace.batch_, cache_layer(spec(), layer),
+                  workspace.hidden_.data(), workspace.activations_,
+                  {.wanted_only = wanted_only && layer + 1 == count,
+                   .token_inputs = token_inputs_of_layer(spec(), workspace.token_inputs_.data(), layer)});
+  }
+}
+
 void Model::run_pass(Workspace& workspace) const {
   begin_pass(workspace);
   const bool wanted_only = can_keep_wanted_only(spec());
-  for (std::size_t layer = 0; layer < blocks_.size(); ++layer) {
-    forward_block(spec(), blocks_[layer], layer, workspace.angles_, workspace.batch_, cache_layer(spec(), layer),
-                  workspace.hidden_.data(), workspace.activations_,
-                  {.wanted_only = wanted_only && layer + 1 == blocks_.size(),
-                   .token_inputs = token_inputs_of_layer(spec(), workspace.token_inputs_.data(), layer)});
-  }
+  run_blocks(blocks_.size(), wanted_only, workspace);
   const std::size_t size = spec().hidden_size;
   const float* row = workspace.hidden_.data();
   for (std::size_t i = 0; i < workspace.pieces_.size(); ++i) {
@@ -250,6 +255,26 @@ void Model::run_pass(Workspace& workspace) const {
     std::copy_n(row, sequence.wanted * size, workspace.output_.data() + workspace.pieces_[i].output_row * size);
     row += sequence.wanted * size;
   }
+}
+
+std::vector<float> Model::residual_stream(std::span<const int> ids, std::size_t blocks) const {
+  SequenceState state = make_exact_state(ids.size());
+  check(ids, state);
+  if (experts_ != nullptr) source_->checkpoint().check_whole();
+  Workspace workspace;
+  workspace.done_.assign(1, 0);
+  const SequenceTokens sequence = {.ids = ids, .state = &state};
+  std::vector<float> rows;
+  rows.reserve(ids.size() * spec().hidden_size);
+  kernels::with_team([&] {
+    while (cut_pass({&sequence, 1}, workspace)) {
+      begin_pass(workspace);
+      run_blocks(blocks, /*wanted_only=*/false, workspace);
+      state.advance(workspace.batch_.front().tokens);
+      rows.insert(rows.end(), workspace.hidden_.begin(), workspace.hidden_.end());
+    }
+  });
+  return rows;
 }
 
 void Model::logits(const float* hidden, std::size_t m, float* logits, Workspace& workspace) const {

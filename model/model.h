@@ -109,6 +109,10 @@ class Model {
   /// Both, logits [all wanted][vocab_size]: without waking threads in between.
   void run(std::span<const SequenceTokens> batch, float* logits, Workspace& workspace) const;
 
+  /// What the first so many blocks make of a sequence of its own, [ids.size()][hidden_size]; none: the embedding. With
+  /// a cache in F32. Throws as forward() does.
+  std::vector<float> residual_stream(std::span<const int> ids, std::size_t blocks) const;
+
   /// The state of a sequence without tokens, with a cache in which `capacity` of them fit, or any number when it rolls.
   /// The model's prefix comes first in it, before every sequence; it does not count in `capacity`. A rolling cache
   /// keeps it as sinks. Throws Error when the model cannot be run so.
@@ -137,6 +141,7 @@ class Model {
   void check_cache_options(const CacheOptions& options) const;
   bool cut_pass(std::span<const SequenceTokens> batch, Workspace& workspace) const;
   void begin_pass(Workspace& workspace) const;
+  void run_blocks(std::size_t count, bool wanted_only, Workspace& workspace) const;
   void run_pass(Workspace& workspace) const;
   kernels::CacheType cache_type(CacheOptions::Type type) const;
 

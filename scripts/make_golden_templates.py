@@ -8,7 +8,7 @@ import json
 import pathlib
 import sys
 
-import template_oracle
+from templates import template_oracle
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 

@@ -108,6 +108,14 @@ class Generator {
   GenerateResult chat(std::span<const ChatMessage> messages, const GenerateOptions& options,
                       const OnGenerateStep& on_step = {});
 
+  /// What the model says of ids[first] and those after it, each given all before it: their log-probabilities, and so
+  /// many of the likeliest tokens, [ids.size() - first]. What the ids have in common with the last call's context is
+  /// not read again, so that several answers to one question cost little more than one. Throws Error where ids[first]
+  /// is not there or has none before it, for an id that is not in the vocabulary, for more than the context has room
+  /// for, and for an encoder.
+  std::vector<GeneratedToken> score(std::span<const int> ids, std::size_t first, std::size_t top = 0,
+                                    const CacheOptions& cache = {.type = CacheOptions::Type::kF32});
+
  private:
   struct State;
   std::unique_ptr<State> state_;

@@ -72,6 +72,11 @@ class Model {
   /// text's score, without keeping a vocabulary's width for each token. Throws as logits() does, and for an encoder.
   std::vector<double> log_probabilities(std::span<const int> ids) const;
 
+  /// The residual stream after a layer, [ids.size()][hidden_size], of a sequence of its own, with a cache in F32: what
+  /// calibration measures (LayerStatistics). Layers count from 1; 0 is the embedding. Throws as logits() does, without
+  /// need of a head, and for a layer that the model does not have.
+  Tensor activations(std::span<const int> ids, std::size_t layer) const;
+
   /// A vector of each text. The texts run together; what one gives does not depend on the others. Throws Error for a
   /// text without tokens.
   TextVectors embed(std::span<const std::string> texts, const EmbedOptions& options = {},

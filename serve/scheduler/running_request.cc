@@ -5,34 +5,8 @@
 #include <utility>
 
 #include "ballast/error.h"
-#include "engine/log_probabilities.h"
-#include "engine/sampling.h"
-#include "kernels/parallel.h"
 
 namespace ballast::serve {
-
-void PromptScorer::read(std::size_t first, std::span<const float> rows) {
-  const std::size_t count = rows.size() / vocab_size_;
-  kernels::TaskFailure failure;
-  kernels::parallel_tasks(count, kernels::available_threads(), [&](std::size_t i, std::size_t) {
-    const std::size_t next = position_ + first + i + 1;
-    if (next >= prompt_.size()) return;
-    failure.keep(i, [&] {
-      const std::span<const float> logits = rows.subspan(i * vocab_size_, vocab_size_);
-      engine::require_finite(logits);
-      scores_[next - 1] = engine::with_log_probabilities(prompt_[next], logits, top_);
-    });
-  });
-  try {
-    failure.rethrow();
-  } catch (...) {
-    if (!failure_) failure_ = std::current_exception();
-  }
-}
-
-void PromptScorer::check() const {
-  if (failure_) std::rethrow_exception(failure_);
-}
 
 RunningRequest::RunningRequest(const engine::LoadedModel& loaded, GenerationRequest asked,
                                std::shared_ptr<RequestListener> hears, std::shared_ptr<Ticket> ticket_of_it)

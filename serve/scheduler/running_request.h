@@ -12,6 +12,7 @@
 
 #include "engine/continuation.h"
 #include "engine/loaded_model.h"
+#include "engine/prompt_scorer.h"
 #include "engine/sequence.h"
 #include "engine/text_pooler.h"
 #include "kernels/clock.h"
@@ -20,29 +21,6 @@
 namespace ballast::serve {
 
 using kernels::Clock;
-
-/// Log-probabilities of a prompt's tokens, taken from logits as they are computed.
-class PromptScorer : public engine::LogitsReader {
- public:
-  PromptScorer(std::span<const int> prompt, std::size_t top, std::size_t vocab_size)
-      : prompt_(prompt), top_(top), vocab_size_(vocab_size), scores_(prompt.size() - 1) {}
-
-  /// The next step's first wanted row is that of the prompt's token `position`.
-  void begin_at(std::size_t position) { position_ = position; }
-  void read(std::size_t first, std::span<const float> rows) override;
-
-  /// After the step. Throws Error where logits were not finite.
-  void check() const;
-  std::vector<GeneratedToken>& scores() { return scores_; }
-
- private:
-  std::span<const int> prompt_;
-  std::size_t top_;
-  std::size_t vocab_size_;
-  std::size_t position_ = 0;
-  std::vector<GeneratedToken> scores_;  ///< of prompt[1] and on
-  std::exception_ptr failure_;
-};
 
 /// One of a request's texts. What of `tokens` has not run is what the next steps run: a prompt piece by piece, later
 /// the last token chosen; after it has lost its pages, all again.
@@ -78,7 +56,7 @@ struct RunningRequest {
   std::shared_ptr<Ticket> ticket;
   std::shared_ptr<void> place{};  ///< among those that wait; shared with what was submitted together
   std::vector<Choice> choices;
-  std::optional<PromptScorer> scorer;
+  std::optional<engine::PromptScorer> scorer;
   std::optional<engine::TextPooler> embedder;
   RequestUsage usage;
   Clock::time_point arrived;

@@ -192,6 +192,42 @@ TEST_CASE("an encoder does not generate, and says so") {
         Contains("bert: is an encoder: it does not continue text"));
 }
 
+TEST_CASE("answers after one context have the log-probabilities that they have in a text of their own") {
+  const test::TemporaryDirectory directory;
+  const Model model(test::random_model().write(directory / "model"));
+  Generator generator(model);
+  const std::vector<int> context = {1, 5, 2};
+  for (const std::vector<int>& answer : std::vector<std::vector<int>>{{7, 3}, {7, 4, 1}, {0}, {7, 3}}) {
+    std::vector<int> ids = context;
+    ids.insert(ids.end(), answer.begin(), answer.end());
+    const std::vector<double> alone = model.log_probabilities(ids);
+    const std::vector<GeneratedToken> scores = generator.score(ids, context.size(), 1);
+    REQUIRE(scores.size() == answer.size());
+    for (std::size_t i = 0; i < answer.size(); ++i) {
+      CHECK(scores[i].id == answer[i]);
+      CHECK(scores[i].logprob == alone[context.size() - 1 + i]);
+      REQUIRE(scores[i].top.size() == 1);
+      CHECK(scores[i].top[0].logprob >= scores[i].logprob);
+    }
+  }
+}
+
+TEST_CASE("ids that cannot be scored are refused") {
+  const test::TemporaryDirectory directory;
+  const Model model(test::random_model().write(directory / "model"));
+  Generator generator(model);
+  const auto size = static_cast<int>(model.spec().vocab_size);
+  CHECK(error_message([&] { generator.score(std::vector<int>{1, 2}, 0); }) == Contains("need one before"));
+  CHECK(error_message([&] { generator.score(std::vector<int>{1, 2}, 2); }) == Contains("need one before"));
+  CHECK(error_message([&] { generator.score(std::vector<int>{1, size}, 1); }) == Contains("vocabulary"));
+  CHECK(error_message([&] { generator.score(std::vector<int>{1, -1}, 1); }) == Contains("vocabulary"));
+  CHECK(error_message([&] { generator.score(std::vector<int>{size, 1}, 1); }) == Contains("vocabulary"));
+  std::vector<int> many(model.context_length() + 1, 0);
+  CHECK(generator.score(many, 1).size() == model.context_length());  // the last one does not run
+  many.push_back(0);
+  CHECK(error_message([&] { generator.score(many, 1); }) == Contains("do not fit"));
+}
+
 TEST_CASE("a chat's prompt grows with its turns") {
   const Alphabet alphabet;
   // A template of the ChatML family, written out as characters that the tiny tokenizer has.

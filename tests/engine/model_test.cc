@@ -65,6 +65,45 @@ TEST_CASE("log-probabilities are those of the logits' softmax") {
   }
 }
 
+TEST_CASE("activations after the last layer, normalized and multiplied by the head, are the logits") {
+  test::TinyModel tiny = test::random_model();
+  const test::TemporaryDirectory directory;
+  const Model model(tiny.write(directory / "model"));
+  const std::vector<int> ids = {1, 5, 2, 7, 3};
+  const std::size_t layers = model.spec().layers.size();
+  const std::size_t size = model.spec().hidden_size;
+  const Tensor hidden = model.activations(ids, layers);
+  REQUIRE(hidden.shape == Shape{5, static_cast<std::int64_t>(size)});
+  const std::vector<float>& gains = tiny.at("model.norm.weight").values;
+  const std::vector<float>& head = tiny.at("lm_head.weight").values;
+  const Tensor logits = model.logits(ids);
+  for (std::size_t token = 0; token < ids.size(); ++token) {
+    const float* row = hidden.values.data() + token * size;
+    double squares = 0;
+    for (std::size_t i = 0; i < size; ++i) squares += double{row[i]} * row[i];
+    const double scale = 1 / std::sqrt(squares / static_cast<double>(size) + model.spec().norm.epsilon);
+    double first = 0;  // logit of id 0
+    for (std::size_t i = 0; i < size; ++i) first += double{row[i]} * scale * gains[i] * head[i];
+    CHECK(logits.values[token * model.spec().vocab_size] == doctest::Approx(first).epsilon(1e-4));
+  }
+}
+
+TEST_CASE("activations of layer 0 are the embedding, and no model has more than its layers") {
+  test::TinyModel tiny = test::random_model();
+  const test::TemporaryDirectory directory;
+  const Model model(tiny.write(directory / "model"));
+  const std::vector<int> ids = {5, 0};
+  const std::vector<float>& table = tiny.at("model.embed_tokens.weight").values;
+  const Tensor rows = model.activations(ids, 0);
+  const std::size_t size = model.spec().hidden_size;
+  for (std::size_t i = 0; i < size; ++i) {
+    CHECK(rows.values[i] == table[5 * size + i]);
+    CHECK(rows.values[size + i] == table[i]);
+  }
+  CHECK(error_message([&] { model.activations(ids, model.spec().layers.size() + 1); }) == Contains("the model has"));
+  CHECK(error_message([&] { model.activations({}, 1); }) == Contains("there are none"));
+}
+
 TEST_CASE("logits are refused where they are not finite, and scores of an encoder") {
   const WithTokenizer infinite(true);
   const std::vector<int> ids = {1, 2};

@@ -1,0 +1,75 @@
+"""From keyword arguments to the structs of the C++ API."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from ballast import _ballast
+
+PathLike: TypeAlias = str | os.PathLike[str]
+Size: TypeAlias = int | str
+"""Bytes, or a text like "92MB" or "1.5GiB"."""
+
+_UNITS = {"": 1, "b": 1, "kb": 1e3, "mb": 1e6, "gb": 1e9, "tb": 1e12,
+          "kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}
+
+
+def filled(options: Any, **values: Any) -> Any:
+    """The struct with these fields; those that are None stay as they were."""
+    for name, value in values.items():
+        if value is not None:
+            setattr(options, name, value)
+    return options
+
+
+def named(kind: Any, option: str, name: str) -> Any:
+    """The enumerator of that name. Raises ValueError listing what there is."""
+    if name not in kind.__members__:
+        raise ValueError(f"{option}: {name!r} is unknown; there are {', '.join(kind.__members__)}")
+    return kind[name]
+
+
+def one_of(option: str, name: str, names: Iterable[str]) -> str:
+    known = list(names)
+    if name not in known:
+        raise ValueError(f"{option}: {name!r} is unknown; there are {', '.join(known)}")
+    return name
+
+
+def byte_count(option: str, size: Size) -> int:
+    """Raises ValueError for what is no size."""
+    if isinstance(size, str):
+        match = re.fullmatch(r"(\d+\.?\d*|\.\d+) *([A-Za-z]*)", size)
+        if match is None or match[2].lower() not in _UNITS:
+            raise ValueError(f"{option}: {size!r} must be a size like 92MB, 1.5GiB or a number of bytes")
+        size = round(float(match[1]) * _UNITS[match[2].lower()])
+    if size < 1:
+        raise ValueError(f"{option}: {size} must be at least 1 byte")
+    return int(size)
+
+
+def paths(files: PathLike | Iterable[PathLike]) -> list[Path]:
+    return [Path(files)] if isinstance(files, str | os.PathLike) else [Path(file) for file in files]
+
+
+def cache_options(kv: str | None, window: int | None = None, sinks: int | None = None) -> Any:
+    cache = filled(_ballast.CacheOptions(), window=window, sinks=sinks)
+    if kv is not None:
+        cache.type = named(_ballast.CacheType, "kv", kv)
+    return cache
+
+
+def model_options(activations: str | None = None, expert_memory: Size | None = None,
+                  chat_template: PathLike | None = None, context: int | None = None) -> Any:
+    options = filled(_ballast.ModelOptions(), context=context)
+    if activations is not None:
+        options.activations = named(_ballast.Activations, "activations", activations)
+    if expert_memory is not None:
+        options.expert_bytes = byte_count("expert_memory", expert_memory)
+    if chat_template is not None:
+        options.chat_template = Path(chat_template)
+    return options

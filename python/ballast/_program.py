@@ -1,0 +1,16 @@
+"""The program `ballast`, which the package brings along."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+
+def main() -> None:
+    program = Path(__file__).parent / "bin" / "ballast"
+    os.execv(program, ["ballast", *sys.argv[1:]])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,276 @@
+"""The program's jobs, with its flags as keyword arguments.
+
+`model` is a Hugging Face directory, a .gguf file, or a directory that ballast wrote. Jobs leave their old output or
+their new one, never a part; what was interrupted goes on when the same call is made again. They run without the
+interpreter's lock, and Ctrl-C ends them at their next step. They raise Error for bad input, ValueError for keyword
+arguments that mean nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import tempfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Unpack
+
+from ballast import _ballast, results
+from ballast._checkpoint import files_of
+from ballast._options import (
+    PathLike,
+    Size,
+    cache_options,
+    filled,
+    model_options,
+    named,
+    one_of,
+    paths,
+)
+from ballast._progress import Progress, shown, tell
+from ballast.errors import Error
+from ballast.recipe import Recipe, RecipeFlags, prefix_name
+from ballast.statistics import Statistics
+
+
+def inspect(model: PathLike) -> results.Inspection:
+    """What a model is, without running it."""
+    fields = json.loads(_ballast.inspect(Path(model)))
+    return results.from_fields(results.Inspection, fields | {"details": fields})
+
+
+def calibrate(model: PathLike | Any, output: PathLike | None = None, *, text: PathLike | Iterable[PathLike] = (),
+              samples: int = 128, length: int | None = None, seed: int = 0,
+              prefix: str | Iterable[int] | None = None, report: PathLike | None = None, force: bool = False,
+              tokenizer: Any = None, progress: Progress = None) -> Statistics:
+    """Runs text through a model and records what its activations look like.
+
+    model: a path, or a model of transformers with its `tokenizer`, which is saved to a temporary directory.
+    output: statistics file to write; None: none is written, and an interrupted call begins anew.
+    text: UTF-8 files to run; none: text that the model writes itself.
+    samples: pieces of text, fewer where it is shorter. length: tokens of each; None: 512, or what the context has.
+    seed: of the choice of samples, or of the sampling.
+    prefix: tokens before every sample: "none", "auto" (those found massive) or ids.
+    report: an HTML page to write. force: replaces existing files.
+    """
+    for place in (output, report):
+        if place is not None and not force and Path(place).exists():
+            raise Error(f"{place}: exists already; give another name, or force=True to replace it")
+    options = filled(_ballast.CalibrateOptions(), samples=samples, length=length, seed=seed)
+    options.text_files = paths(text)
+    if prefix is not None:
+        options.prefix = _ballast.parse_prefix(prefix_name(prefix), "prefix")
+    if output is not None:
+        options.state_folder = _ballast.state_folder_beside(Path(output))
+    with files_of(model, tokenizer) as files, shown(progress) as listener:
+        statistics = Statistics(_ballast.calibrate(files, options, listener, tell))
+    if output is not None:
+        statistics.save(output, force=force)
+        _ballast.discard_calibration_state(options)
+    if report is not None:
+        statistics.save_page(report, force=force)
+    return statistics
+
+
+def recipe_of(scheme: str | None, recipe: Recipe | PathLike | None, flags: RecipeFlags) -> Recipe:
+    if recipe is None:
+        return Recipe(scheme or "w8a8", **flags)
+    if scheme is not None:
+        raise ValueError("scheme and recipe exclude each other")
+    return recipe.changed(**flags) if isinstance(recipe, Recipe) else Recipe.load(recipe, **flags)
+
+
+def convert_options(recipe: Recipe, preset: str | None = None, keep_rounding: bool = False) -> Any:
+    """A preset's rounding is for those who named the preset and no rounding."""
+    options = _ballast.ConvertOptions()
+    options.recipe = recipe._recipe
+    name = one_of("preset", preset or "balanced", _ballast.preset_names())
+    options.apply_preset(name, preset is not None and not keep_rounding)
+    return options
+
+
+@contextlib.contextmanager
+def statistics_file(stats: Statistics | PathLike | None) -> Iterator[Path | None]:
+    if not isinstance(stats, Statistics):
+        yield None if stats is None else Path(stats)
+        return
+    with tempfile.TemporaryDirectory(prefix="ballast-") as folder:
+        file = Path(folder) / "statistics"
+        stats.save(file)
+        yield file
+
+
+def _conversion(to: str, scheme: str | None, recipe: Recipe | PathLike | None, stats: Path | None,
+                preset: str | None, text: PathLike | Iterable[PathLike], samples: int | None,
+                flags: RecipeFlags) -> Any:
+    options = convert_options(recipe_of(scheme, recipe, flags), preset, "rounding" in flags)
+    options.use_output_format(one_of("to", to, _ballast.output_format_names()))
+    files = paths(text)
+    if stats is not None and files:
+        raise ValueError("stats and text exclude each other: the statistics have their text")
+    if stats is not None:
+        options.statistics = stats
+    filled(options.calibration, text_files=files, samples=samples)
+    return options
+
+
+def convert(model: PathLike | Any, output: PathLike, *, to: str = "ballast", scheme: str | None = None,
+            recipe: Recipe | PathLike | None = None, stats: Statistics | PathLike | None = None,
+            preset: str | None = None, text: PathLike | Iterable[PathLike] = (), samples: int | None = None,
+            target_bpw: float | None = None,
+            deterministic: bool = False, force: bool = False, tokenizer: Any = None, progress: Progress = None,
+            **flags: Unpack[RecipeFlags]) -> results.Conversion:
+    """Quantizes a model.
+
+    model: a path, or a model of transformers with its `tokenizer`, which is saved to a temporary directory first.
+    output: directory to write; for to="gguf" a file.
+    to: whose files to write, rounded to their own types: "ballast", "gguf", "compressed-tensors", "mlx", "awq", "gptq".
+    scheme: "f32", "bf16", "w8a16", "w8a8" (where neither it nor a recipe is given), "w4a16", "w4a8".
+    recipe: one to start from in place of a scheme. flags: change either, see RecipeFlags.
+    stats: what `calibrate` returned or wrote; None: a short calibration on `text` runs first.
+    preset: how much work goes into it: "fast", "balanced", "best".
+    text, samples: of that calibration. target_bpw: target_size as bits per weight.
+    deterministic: the same bytes for any number of MPI ranks. force: replaces an existing output.
+    """
+    with files_of(model, tokenizer) as files, statistics_file(stats) as statistics:
+        if target_bpw is not None:
+            if "target_size" in flags:
+                raise ValueError("target_bpw and target_size exclude each other")
+            flags = {**flags, "target_size": int(target_bpw * inspect(files).parameters / 8)}
+        options = _conversion(to, scheme, recipe, statistics, preset, text, samples, flags)
+        options.deterministic = deterministic
+        options.replace = force
+        with shown(progress) as listener:
+            report = _ballast.convert(files, Path(output), options, listener, tell)
+    return results.from_fields(results.Conversion, json.loads(report) | {"output": str(output)})
+
+
+def plan(model: PathLike, *, to: str = "ballast", scheme: str | None = None, recipe: Recipe | PathLike | None = None,
+         stats: Statistics | PathLike | None = None, preset: str | None = None,
+         text: PathLike | Iterable[PathLike] = (), samples: int | None = None,
+         **flags: Unpack[RecipeFlags]) -> results.ConversionPlan:
+    """What `convert` with these arguments will make and take, from the shapes of the model alone (--dry-run)."""
+    with statistics_file(stats) as statistics:
+        options = _conversion(to, scheme, recipe, statistics, preset, text, samples, flags)
+        return results.from_json(results.ConversionPlan, _ballast.plan_conversion(Path(model), options))
+
+
+def explain(model: PathLike, *, scheme: str | None = None, recipe: Recipe | PathLike | None = None,
+            **flags: Unpack[RecipeFlags]) -> list[results.Fold]:
+    """What `convert` would do with each bias and gain of a model, and why (--explain)."""
+    text = _ballast.explain(Path(model), recipe_of(scheme, recipe, flags)._recipe)
+    return [results.from_fields(results.Fold, fold) for fold in json.loads(text)["folds"]]
+
+
+def export(model: PathLike, output: PathLike, *, to: str, force: bool = False,
+           progress: Progress = None) -> results.Conversion:
+    """Writes a model that ballast wrote in the files of another program. Nothing is rounded: what these have no exact
+    place for is refused."""
+    with shown(progress) as listener:
+        report = _ballast.export(Path(model), Path(output), to, force, listener)
+    return results.from_fields(results.Conversion, json.loads(report) | {"output": str(output)})
+
+
+def verify(model: PathLike, expected: PathLike, *, tolerance: float = 1e-3) -> results.Verification:
+    """Compares a model's logits with expected ones: a safetensors file with input_ids [batch, tokens] and logits
+    [batch, tokens, vocab], or, for a model without a head, last_hidden_state. `ok`: no error is above `tolerance`, in
+    deviations of the expected values; unlike the program this returns either way."""
+    return results.from_json(results.Verification, _ballast.verify(Path(model), Path(expected), tolerance))
+
+
+def evaluate(model: PathLike, *, text: PathLike, reference: PathLike | None = None, context: int = 512,
+             chunks: int = 0, stream: int = 0, reference_cache: PathLike | None = None, per_position: bool = False,
+             worst: int = 0, kv: str | None = None, window: int = 0, sinks: int = 0, activations: str = "int8",
+             expert_memory: Size | None = None, progress: Progress = None) -> results.Evaluation:
+    """Perplexity on a text, as llama.cpp's tool defines it, and divergence from a reference.
+
+    text: a UTF-8 file. reference: model to compare with, usually the original.
+    context: tokens per chunk, of which the second half is scored. chunks: at most so many; 0: all of the text.
+    stream: scores so many tokens as one sequence instead of chunks. window, sinks: of a rolling cache.
+    reference_cache: a directory that keeps the reference's logits for other models on the same chunks.
+    per_position: figures by position, too. worst: so many positions that diverge most, too.
+    kv: type of the cache, "f32" (the default), "f16" or "int8".
+    activations: of matrices in a GGUF or quantized by others. expert_memory: for the experts of a mixture.
+    """
+    options = filled(_ballast.EvaluateOptions(), context=context, chunks=chunks, stream=stream,
+                     per_position=per_position, worst=worst)
+    options.text_file = Path(text)
+    if reference is not None:
+        options.reference = Path(reference)
+    if reference_cache is not None:
+        options.reference_cache = Path(reference_cache)
+    options.cache = cache_options(kv or "f32", window, sinks)
+    options.model = model_options(activations, expert_memory)
+    with shown(progress) as listener:
+        return results.from_json(results.Evaluation, _ballast.evaluate(Path(model), options, listener))
+
+
+def evaluate_choices(model: PathLike, *, choices: PathLike, reference: PathLike | None = None, delimiter: str = " ",
+                     kv: str | None = None, activations: str = "int8", expert_memory: Size | None = None,
+                     progress: Progress = None) -> results.ChoiceEvaluation:
+    """Multiple choice, as lm-evaluation-harness does it (`ballast eval --choices`).
+
+    choices: a file of lines {"question": TEXT, "choices": [TEXT, ...], "answer": INDEX}.
+    delimiter: what stands between question and choice.
+    """
+    options = filled(_ballast.ChoiceOptions(), delimiter=delimiter)
+    options.questions_file = Path(choices)
+    if reference is not None:
+        options.reference = Path(reference)
+    options.cache = cache_options(kv or "f32")
+    options.model = model_options(activations, expert_memory)
+    with shown(progress) as listener:
+        return results.from_json(results.ChoiceEvaluation, _ballast.evaluate_choices(Path(model), options, listener))
+
+
+def compare_vectors(model: PathLike, *, vectors: PathLike, reference: PathLike, kv: str | None = None,
+                    activations: str = "int8", progress: Progress = None) -> results.VectorComparison:
+    """How near a model's vectors of texts are to a reference's (`ballast eval --vectors`). vectors: a file with a text
+    in each line, at least two."""
+    options = _ballast.VectorOptions()
+    options.text_file = Path(vectors)
+    options.reference = Path(reference)
+    if kv is not None:
+        options.embed.cache_type = named(_ballast.CacheType, "kv", kv)
+    options.model = model_options(activations)
+    with shown(progress) as listener:
+        return results.from_json(results.VectorComparison, _ballast.compare_vectors(Path(model), options, listener))
+
+
+def benchmark_options(**counts: int | bool) -> Any:
+    return filled(_ballast.BenchmarkOptions(), **counts)
+
+
+def benchmark(model: PathLike, *, prompt: int = 512, generate: int = 128, depth: int = 0, sequences: int = 1,
+              share_depth: bool = False, repetitions: int = 5, kv: str | None = None, window: int = 0, sinks: int = 0,
+              activations: str = "int8", expert_memory: Size | None = None,
+              progress: Progress = None) -> results.Benchmark:
+    """Speed beside the machine's limits, as llama-bench measures it.
+
+    prompt, generate: tokens of each test; 0: none. depth: tokens already in the cache. sequences: continued at once by
+    the generation test; share_depth: they have these tokens in common. repetitions: rounds that count.
+    """
+    if prompt == 0 and generate == 0:
+        raise ValueError("prompt=0 and generate=0 leave nothing to measure")
+    options = benchmark_options(prompt=prompt, generate=generate, depth=depth, sequences=sequences,
+                                share_depth=share_depth, repetitions=repetitions)
+    options.cache = cache_options(kv, window, sinks)
+    options.model = model_options(activations, expert_memory)
+    with shown(progress) as listener:
+        return results.from_json(results.Benchmark, _ballast.benchmark(Path(model), options, listener))
+
+
+def benchmark_speculation(model: PathLike, *, text: PathLike, draft: PathLike | None = None, draft_tokens: int = 8,
+                          temperature: float = 0, generate: int = 128, repetitions: int = 5, kv: str | None = None,
+                          activations: str = "int8", progress: Progress = None) -> results.SpeculationBenchmark:
+    """What drafts gain where a text is continued (`ballast bench --text`)."""
+    options = filled(_ballast.SpeculationBenchmarkOptions(), draft_tokens=draft_tokens, temperature=temperature,
+                     generate=generate, repetitions=repetitions)
+    options.text_file = Path(text)
+    if draft is not None:
+        options.draft = Path(draft)
+    options.cache = cache_options(kv)
+    options.model = model_options(activations)
+    with shown(progress) as listener:
+        return results.from_json(results.SpeculationBenchmark,
+                                 _ballast.benchmark_speculation(Path(model), options, listener))

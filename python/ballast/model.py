@@ -1,0 +1,294 @@
+"""A loaded model: text to token ids and back, logits, vectors, and text that continues."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, TypeAlias, TypedDict, Unpack, overload
+
+import numpy as np
+
+from ballast import _ballast
+from ballast._options import PathLike, Size, cache_options, filled, model_options, named
+from ballast._progress import Progress, shown, tell
+from ballast.generation import Generation, Stream, generation_of
+
+Ids: TypeAlias = Any
+"""Token ids: a sequence of int, or an array of integers of one dimension that NumPy or DLPack reads (a torch tensor);
+one of int32 is read where it lies."""
+
+Messages: TypeAlias = str | Iterable[Mapping[str, str]]
+"""A conversation, {"role": ..., "content": ...} for each turn, or what the user says first."""
+
+_IDLE_GENERATORS = 1
+
+
+class GenerateFlags(TypedDict, total=False):
+    """How a text is continued."""
+
+    max_tokens: int
+    """128 unless said."""
+    temperature: float
+    """0, the default: the most likely token always."""
+    top_k: int
+    top_p: float
+    min_p: float
+    """Tokens less likely than this part of the likeliest one are not chosen."""
+    repetition_penalty: float
+    """Divides positive logits of tokens seen in the last 64."""
+    presence_penalty: float
+    frequency_penalty: float
+    logit_bias: Mapping[int, float]
+    """What is added to logits of token ids, -100 to 100."""
+    seed: int
+    """The same gives the same tokens."""
+    stop: str | Sequence[str]
+    """Generation ends before any of these."""
+    stop_tokens: Sequence[int]
+    """And after any of these, besides the model's own."""
+    ignore_eos: bool
+    min_tokens: int
+    draft: Model
+    """A smaller model with the same tokens, which drafts some; the text stays the same."""
+    draft_tokens: int
+    """At most so many are drafted at once, 8 unless said; 0: none."""
+    logprobs: int
+    """Tell each token's log-probability, and so many of the most likely ones."""
+    kv: Literal["auto", "f16", "int8", "f32"]
+    window: int
+    """Rolling cache: so many last tokens are kept, besides the first `sinks`."""
+    sinks: int
+
+
+@dataclass(frozen=True)
+class Score:
+    """How likely a model finds a text."""
+
+    ids: np.ndarray = field(repr=False)
+    """int32 [tokens]"""
+    logprobs: np.ndarray = field(repr=False)
+    """Natural logarithm of the probability of ids[1:], each given those before it; float64 [tokens - 1]."""
+
+    @property
+    def total(self) -> float:
+        """Nats."""
+        return float(self.logprobs.sum())
+
+    @property
+    def perplexity(self) -> float:
+        return float(np.exp(-self.logprobs.mean())) if self.logprobs.size else float("nan")
+
+    def __repr__(self) -> str:
+        return f"<Score of {self.ids.size} tokens: {self.total:.3f} nats, perplexity {self.perplexity:.3f}>"
+
+
+def ids_array(ids: Ids) -> np.ndarray:
+    """int32 [tokens]; raises TypeError for what is no integers, ValueError for other shapes and ids out of range."""
+    if not isinstance(ids, np.ndarray):
+        ids = np.from_dlpack(ids) if hasattr(ids, "__dlpack__") else np.asarray(ids)
+    if ids.ndim != 1:
+        raise ValueError(f"ids: one dimension is needed, not {ids.ndim}")
+    if ids.size and ids.dtype.kind not in "iu":
+        raise TypeError(f"ids: integers are needed, not {ids.dtype}")
+    if ids.size and ids.dtype != np.int32 and (ids.max() > np.iinfo(np.int32).max or ids.min() < 0):
+        raise ValueError("ids: some are not in any vocabulary")
+    return np.ascontiguousarray(ids, dtype=np.int32)
+
+
+def messages_list(messages: Messages) -> list[Any]:
+    if isinstance(messages, str):
+        messages = [{"role": "user", "content": messages}]
+    return [_ballast.ChatMessage(message["role"], message["content"]) for message in messages]
+
+
+def _options(flags: GenerateFlags) -> Any:
+    unknown = flags.keys() - GenerateFlags.__annotations__.keys()
+    if unknown:
+        raise TypeError(f"unknown arguments: {', '.join(sorted(unknown))}")
+    plain = {name: value for name, value in flags.items()
+             if name not in ("logit_bias", "stop", "draft", "kv", "window", "sinks")}
+    options = filled(_ballast.GenerateOptions(), **plain)
+    stop = flags.get("stop", ())
+    options.stop = [stop] if isinstance(stop, str) else list(stop)
+    options.logit_bias = [_ballast.LogitBias(id_, bias) for id_, bias in flags.get("logit_bias", {}).items()]
+    options.cache = cache_options(flags.get("kv"), flags.get("window"), flags.get("sinks"))
+    return options
+
+
+class Tokenizer:
+    """A model's. Raises Error where the model came without one."""
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+
+    def encode(self, text: str, *, special_tokens: bool = True) -> list[int]:
+        """Ids of a text; with `special_tokens` also those that the model wants around every text (BOS)."""
+        return self._model.encode(text, special_tokens)
+
+    def decode(self, ids: Ids) -> str:
+        """The text of ids, special tokens left out."""
+        return self._model.decode(ids_array(ids))
+
+    def token_bytes(self, id: int) -> bytes:  # noqa: A002
+        """Of one token, special tokens' included; they may be a part of a UTF-8 sequence."""
+        return self._model.token_bytes(id)
+
+    @property
+    def stop_tokens(self) -> list[int]:
+        """Ids that end a text."""
+        return self._model.stop_tokens()
+
+    def chat_prompt(self, messages: Messages, **template_arguments: Any) -> str:
+        """The prompt for a conversation by the model's chat template, ending where the answer begins."""
+        arguments = json.dumps(template_arguments) if template_arguments else ""
+        return self._model.chat_prompt(messages_list(messages), arguments)
+
+
+class Model:
+    """A model in memory: a Hugging Face directory, a .gguf file, or a directory that ballast wrote.
+
+    All methods may be called from any number of threads at once: generations then run as one batch on one set of
+    weights, and what one gives does not depend on the others. Raises Error for what cannot be read.
+
+    activations: what the inputs become of matrices that a GGUF keeps in codes: "int8", "int16", or "float", for which
+    they are decoded. expert_memory: bytes for the experts of a mixture; the others are read when they are needed.
+    chat_template: a file with Jinja text in place of the model's own. context: tokens that a sequence shall have room
+    for, where the model has a longer context than its own.
+    """
+
+    def __init__(self, path: PathLike, *, activations: str = "int8", expert_memory: Size | None = None,
+                 chat_template: PathLike | None = None, context: int | None = None) -> None:
+        options = model_options(activations, expert_memory, chat_template, context)
+        self._model = _ballast.Model(Path(path), options, tell)
+        self._idle: list[tuple[Model | None, Any]] = []
+        self._lock = threading.Lock()
+
+    @property
+    def path(self) -> Path:
+        return self._model.path
+
+    @property
+    def architecture(self) -> str:
+        """"llama\""""
+        return self._model.architecture
+
+    @property
+    def layers(self) -> int:
+        return self._model.layers
+
+    @property
+    def hidden_size(self) -> int:
+        return self._model.hidden_size
+
+    @property
+    def vocab_size(self) -> int:
+        return self._model.vocab_size
+
+    @property
+    def context_length(self) -> int:
+        """Tokens that a sequence can have, prompt and continuation together."""
+        return self._model.context_length
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        return Tokenizer(self._model)
+
+    def __repr__(self) -> str:
+        return (f"<Model {self.path.name}: {self.architecture}, {self.layers} layers of {self.hidden_size}, "
+                f"context of {self.context_length} tokens>")
+
+    def logits(self, ids: Ids) -> np.ndarray:
+        """Logits of a sequence of its own, float32 [tokens, vocab_size], with a cache in F32. Row i predicts token
+        i + 1. torch.from_dlpack() takes them without a copy."""
+        return self._model.logits(ids_array(ids))
+
+    def activations(self, ids: Ids, layer: int) -> np.ndarray:
+        """The residual stream after a layer, float32 [tokens, hidden_size], of a sequence of its own: what calibration
+        measures. Layers count from 1; 0 is the embedding."""
+        return self._model.activations(ids_array(ids), layer)
+
+    def score(self, text: str | Ids) -> Score:
+        """How likely the model finds a text, with the special tokens that belong around it, or token ids."""
+        ids = ids_array(self.tokenizer.encode(text) if isinstance(text, str) else text)
+        return Score(ids, self._model.log_probabilities(ids))
+
+    def embed(self, texts: str | Sequence[str], *, pooling: Literal["mean", "first", "last"] | None = None,
+              normalized: bool | None = None, most_tokens: int | None = None, kv: str | None = None,
+              progress: Progress = False) -> np.ndarray:
+        """A vector of each text, float32 [texts, size], or [size] of a single str. What is not said is what the model's
+        makers say. most_tokens: what a text has beyond is cut off."""
+        options = filled(_ballast.EmbedOptions(), normalized=normalized, most_tokens=most_tokens)
+        if pooling is not None:
+            options.pooling = named(_ballast.Pooling, "pooling", pooling)
+        if kv is not None:
+            options.cache_type = named(_ballast.CacheType, "kv", kv)
+        several = [texts] if isinstance(texts, str) else list(texts)
+        with shown(progress) as listener:
+            vectors = self._model.embed(several, options, listener)
+        return vectors[0] if isinstance(texts, str) else vectors
+
+    @overload
+    def generate(self, prompt: str | Ids, *, stream: Literal[False] = False,
+                 **flags: Unpack[GenerateFlags]) -> Generation: ...
+    @overload
+    def generate(self, prompt: str | Ids, *, stream: Literal[True], **flags: Unpack[GenerateFlags]) -> Stream: ...
+    def generate(self, prompt: str | Ids, *, stream: bool = False,
+                 **flags: Unpack[GenerateFlags]) -> Generation | Stream:
+        """Continues a text, with the special tokens that belong around it, or token ids, which begin a context.
+
+        stream: returns at once pieces of the text as they come, for `for` or `async for`. What the prompt has in common
+        with the last call's is not read again. Raises Error where the context has no room for it.
+        """
+        options = _options(flags)
+        if isinstance(prompt, str):
+            return self._run(stream, flags, options, lambda generator, on_step:
+                             generator.generate(prompt, options, on_step))
+        ids = ids_array(prompt)
+        return self._run(stream, flags, options, lambda generator, on_step:
+                         generator.generate_ids(ids, options, on_step))
+
+    @overload
+    def chat(self, messages: Messages, *, stream: Literal[False] = False,
+             template_arguments: Mapping[str, Any] | None = None, **flags: Unpack[GenerateFlags]) -> Generation: ...
+    @overload
+    def chat(self, messages: Messages, *, stream: Literal[True],
+             template_arguments: Mapping[str, Any] | None = None, **flags: Unpack[GenerateFlags]) -> Stream: ...
+    def chat(self, messages: Messages, *, stream: bool = False, template_arguments: Mapping[str, Any] | None = None,
+             **flags: Unpack[GenerateFlags]) -> Generation | Stream:
+        """Answers a conversation by the model's chat template. template_arguments: what the template sees besides,
+        {"enable_thinking": False} for some. Else as `generate`."""
+        options = _options(flags)
+        if template_arguments:
+            options.template_arguments = json.dumps(dict(template_arguments))
+        turns = messages_list(messages)
+        return self._run(stream, flags, options, lambda generator, on_step: generator.chat(turns, options, on_step))
+
+    def _run(self, stream: bool, flags: GenerateFlags, options: Any,
+             call: Callable[[Any, Callable[[str, Any], bool] | None], Any]) -> Generation | Stream:
+        draft = flags.get("draft")
+
+        def generate(on_step: Callable[[str, Any], bool] | None) -> Generation:
+            generator = self._take_generator(draft)
+            try:
+                return generation_of(call(generator, on_step), options.logprobs)
+            finally:
+                self._give_generator(draft, generator)
+
+        return Stream(generate) if stream else generate(None)
+
+    def _take_generator(self, draft: Model | None) -> Any:
+        """One that nobody uses; the last one knows the last call's context."""
+        with self._lock:
+            for place, (known, generator) in enumerate(self._idle):
+                if known is draft:
+                    del self._idle[place]
+                    return generator
+        return _ballast.Generator(self._model, *([] if draft is None else [draft._model]))
+
+    def _give_generator(self, draft: Model | None, generator: Any) -> None:
+        with self._lock:
+            self._idle.insert(0, (draft, generator))
+            del self._idle[_IDLE_GENERATORS:]

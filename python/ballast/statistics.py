@@ -1,0 +1,216 @@
+"""What calibration measured on a model's activations."""
+
+from __future__ import annotations
+
+import functools
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ballast import _ballast
+from ballast._options import PathLike
+from ballast._page import framed
+
+if TYPE_CHECKING:
+    import pandas
+
+SINK_SHARE: float = _ballast.SINK_SHARE
+"""Share of attention on the first token from which a head counts as a sink head."""
+
+TOP_VALUE = np.dtype([("layer", "i4"), ("value", "f4"), ("times_median", "f8"), ("sample", "i8"), ("position", "i8"),
+                      ("token", "i4"), ("channel", "i8")])
+
+
+@dataclass(frozen=True)
+class MassiveToken:
+    """A token that carries massive values."""
+
+    token: int
+    """Its id; -1: whichever is first in a sample."""
+    text: str
+    position: int
+    """The earliest at which it was massive."""
+    samples: int
+    """In which it is massive."""
+
+
+class ChannelRanges:
+    """Ranges of a set of channels over all tokens; every array is float32 [channels] and read-only."""
+
+    def __init__(self, channels: Any) -> None:
+        self.min: np.ndarray = channels.min
+        self.max: np.ndarray = channels.max
+        self.mean: np.ndarray = channels.mean
+        self.mean_square: np.ndarray = channels.mean_square
+        self.ordinary_absmax: np.ndarray = channels.ordinary_absmax
+        """Absmax without massive tokens; empty where it was not recorded."""
+        self.absmax: np.ndarray = channels.absmax
+
+
+class LinearInput(ChannelRanges):
+    """What some linears read together: q, k and v share theirs, so do gate and up."""
+
+    def __init__(self, measured: Any) -> None:
+        super().__init__(measured.channels)
+        self.linears: list[str] = measured.linears
+        self.absmax_ratio: float = measured.absmax_ratio
+        """Largest channel's absmax over the median channel's."""
+        self.outlier_channels = np.array(measured.outlier_channels, dtype=np.int64)
+        """Those whose absmax on ordinary tokens is at least 6 times the median channel's, ascending."""
+
+    def __repr__(self) -> str:
+        return (f"<LinearInput of {self.linears[0]}, {self.min.size} channels, "
+                f"largest {self.absmax_ratio:.1f} x the median>")
+
+
+@dataclass(frozen=True)
+class KeysAndValues:
+    """Of a layer: channel = kv_head * head_size + i; keys after rotation. Empty where the layer does not attend."""
+
+    keys: ChannelRanges
+    values: ChannelRanges
+
+
+class Statistics:
+    """What `calibrate` measured. Layers count from 1, 0 is the embedding's output.
+
+    A value of a layer's output is massive when its magnitude is above 100 and at least 1000 times the layer's median
+    (Sun et al. 2024, arXiv:2402.17762).
+
+    Arrays refer to the measured values without a copy where these lie in memory as arrays do; they are read-only.
+    """
+
+    def __init__(self, measured: Any) -> None:
+        """Of what the extension gives; users call `calibrate` or `Statistics.load`."""
+        self._measured = measured
+
+    @classmethod
+    def load(cls, path: PathLike) -> Statistics:
+        """Reads a file of `ballast calibrate`. Raises FileError, and Error for a file that is no complete one."""
+        return cls(_ballast.load_statistics(Path(path)))
+
+    def save(self, path: PathLike, *, force: bool = False) -> None:
+        """Written whole or not at all; an existing file is an Error unless `force`."""
+        _ballast.save_statistics(self._measured, Path(path), force)
+
+    def page(self) -> str:
+        """One self-contained HTML page that shows all this."""
+        return _ballast.calibration_page(self._measured)
+
+    def save_page(self, path: PathLike, *, force: bool = False) -> None:
+        _ballast.save_calibration_page(self._measured, Path(path), force)
+
+    def to_dict(self) -> dict[str, Any]:
+        """What `ballast calibrate --json` prints."""
+        return json.loads(_ballast.statistics_json(self._measured))
+
+    @property
+    def model(self) -> str:
+        """Name of the directory or file that was measured."""
+        return self._measured.model
+
+    @property
+    def text(self) -> str:
+        """Where the text came from."""
+        return self._measured.text
+
+    @property
+    def samples(self) -> int:
+        return self._measured.samples
+
+    @property
+    def length(self) -> int:
+        """Tokens per sample."""
+        return self._measured.length
+
+    @property
+    def seed(self) -> int:
+        return self._measured.seed
+
+    @property
+    def tokens(self) -> np.ndarray:
+        """What was run, int32 [samples, length]."""
+        return self._measured.tokens
+
+    @property
+    def prefix(self) -> np.ndarray:
+        """What was in front of every sample, int32 ids."""
+        return self._measured.prefix
+
+    @functools.cached_property
+    def medians(self) -> np.ndarray:
+        """Of the magnitudes of each layer's output, float64 [layers + 1]."""
+        return np.array([layer.median for layer in self._measured.layers])
+
+    @functools.cached_property
+    def massive_layers(self) -> np.ndarray:
+        """Layers whose output has a massive value, ascending."""
+        return np.array([layer.layer for layer in self._measured.layers if layer.massive], dtype=np.int64)
+
+    @functools.cached_property
+    def top_values(self) -> np.ndarray:
+        """The largest values of each layer's output, one for each of the largest channels: a structured array of
+        TOP_VALUE, by layer and falling magnitude."""
+        rows = [(layer.layer, top.value, abs(top.value) / layer.median if layer.median > 0 else np.inf, top.sample,
+                 top.position, top.token, top.channel) for layer in self._measured.layers for top in layer.top]
+        return np.array(rows, dtype=TOP_VALUE)
+
+    @property
+    def massive_activations(self) -> np.ndarray:
+        """Those of `top_values` that are massive."""
+        top = self.top_values
+        return top[(np.abs(top["value"]) > 100) & (top["times_median"] >= 1000)]
+
+    @functools.cached_property
+    def massive_channels(self) -> np.ndarray:
+        """Channels of the residual stream that have massive values, int64."""
+        return np.array([channel.channel for channel in self._measured.massive_channels], dtype=np.int64)
+
+    @functools.cached_property
+    def massive_tokens(self) -> list[MassiveToken]:
+        return [MassiveToken(token.token, token.token_text.decode(errors="replace"), token.position, token.samples)
+                for token in self._measured.massive_tokens]
+
+    @property
+    def sink_share(self) -> np.ndarray:
+        """Mean attention on the first token over all queries after it, float32 [layers, heads]; row 0 is layer 1."""
+        return self._measured.sink_share
+
+    @property
+    def sink_heads(self) -> np.ndarray:
+        """(layer, head) of the heads that give the first token at least SINK_SHARE of their attention, int64 [n, 2]."""
+        return np.argwhere(self.sink_share >= np.float32(SINK_SHARE)) + [1, 0]
+
+    @functools.cached_property
+    def inputs(self) -> list[LinearInput]:
+        """What linears read, in the order of the forward pass."""
+        return [LinearInput(measured) for measured in self._measured.inputs]
+
+    @functools.cached_property
+    def key_values(self) -> list[KeysAndValues]:
+        """Of each layer."""
+        return [KeysAndValues(ChannelRanges(pair.keys), ChannelRanges(pair.values))
+                for pair in self._measured.key_values]
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """A row for each of `inputs`: its first linear, channels, absmax, absmax_ratio and the number of outlier
+        channels. Needs pandas; `pandas.DataFrame(statistics.top_values)` is the same of massive values."""
+        import pandas
+
+        return pandas.DataFrame({
+            "linears": [", ".join(measured.linears) for measured in self.inputs],
+            "channels": [measured.min.size for measured in self.inputs],
+            "absmax": [float(measured.absmax.max()) for measured in self.inputs],
+            "absmax_ratio": [measured.absmax_ratio for measured in self.inputs],
+            "outlier_channels": [measured.outlier_channels.size for measured in self.inputs],
+        })
+
+    def __repr__(self) -> str:
+        return (f"<Statistics of {self.model}: {self.samples} samples of {self.length} tokens, "
+                f"{self.massive_layers.size} layers with massive values, {len(self.sink_heads)} sink heads>")
+
+    def _repr_html_(self) -> str:
+        return framed(self.page())

@@ -1,0 +1,150 @@
+"""Many recipes for one model, each measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ballast import _ballast
+from ballast._options import PathLike, byte_count, filled, one_of, paths
+from ballast._page import framed
+from ballast._progress import Progress, shown
+from ballast.jobs import benchmark_options, convert_options, inspect, statistics_file
+from ballast.recipe import Recipe
+from ballast.results import Benchmark, Evaluation, from_json
+from ballast.statistics import Statistics
+
+if TYPE_CHECKING:
+    import pandas
+
+_SIZED_SCHEME = "w4a16"
+_DEFAULT_BITS = (7.0, 6.25, 5.5, 4.75)
+
+
+@dataclass(frozen=True)
+class SweepFormat:
+    """How many of a model's weights are stored in a format, and what they take."""
+
+    name: str
+    weights: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class SweepRow:
+    """What one recipe came to."""
+
+    name: str
+    recipe: dict[str, Any] = field(default_factory=dict, repr=False)
+    formats: list[SweepFormat] = field(default_factory=list, repr=False)
+    evaluation: Evaluation | None = None
+    benchmark: Benchmark | None = None
+    error: str | None = None
+    """Why what is absent above is absent."""
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Accuracy, size and speed by recipe."""
+
+    model: str
+    original_bytes: int
+    original_bits_per_weight: float
+    text: str
+    calibration: str
+    context: int
+    program: str
+    rows: list[SweepRow]
+    folder: str = ""
+    """Where the page, the table and what is needed to continue lie."""
+
+    def page(self) -> str:
+        """One self-contained HTML page: divergence over size and over speed, and all figures."""
+        return (Path(self.folder) / "index.html").read_text(encoding="utf-8")
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """A row for each recipe; needs pandas."""
+        import pandas
+
+        rows = []
+        for row in self.rows:
+            figures: dict[str, Any] = {"recipe": row.name}
+            if row.evaluation is not None:
+                measured = row.evaluation
+                figures |= {"MB": measured.file_bytes / 1e6, "bits_per_weight": measured.bits_per_weight,
+                            "ppl": measured.ppl, "kl_mean": measured.kl_mean,
+                            "top1_agreement": measured.top1_agreement}
+            if row.benchmark is not None:
+                figures |= {result.test: result.tokens_per_second for result in row.benchmark.results}
+            rows.append(figures | {"error": row.error})
+        return pandas.DataFrame(rows)
+
+    def _repr_html_(self) -> str:
+        return framed(self.page())
+
+
+def _size_name(size: float) -> str:
+    """Three digits at least, for neighbouring sizes are a tenth apart."""
+    if size < 1e3:
+        return f"{size:.0f}B"
+    small = size < 1e6
+    value = size / (1e3 if small else 1e6)
+    return f"{value:.{2 if value < 10 else 1 if value < 100 and small else 0}f}" + ("kB" if small else "MB")
+
+
+def _recipe(scheme: str, preset: str, size: str | None = None) -> Any:
+    recipe = Recipe(scheme) if size is None else Recipe(scheme, target_size=byte_count("size", size))
+    conversion = convert_options(recipe, preset)
+    return filled(_ballast.SweepRecipe(), name=scheme if size is None else f"{scheme}@{size}", conversion=conversion)
+
+
+def _of_file(file: Path, preset: str) -> Any:
+    conversion = convert_options(Recipe.load(file), preset, keep_rounding=True)
+    return filled(_ballast.SweepRecipe(), name=file.stem.replace(" ", "_"), conversion=conversion)
+
+
+def _default_recipes(model: PathLike, preset: str) -> list[Any]:
+    weights = inspect(model).parameters
+    sizes = [_size_name(bits / 8 * weights) for bits in _DEFAULT_BITS]
+    plain = [_recipe(scheme, preset) for scheme in ("w8a16", "w8a8")]
+    return plain + [_recipe(scheme, preset, size) for scheme in ("w4a16", "w4a8") for size in sizes]
+
+
+def sweep(model: PathLike, output: PathLike, *, text: PathLike, schemes: Iterable[str] = (), sizes: Iterable[str] = (),
+          recipe: PathLike | Iterable[PathLike] = (), preset: str = "balanced",
+          stats: Statistics | PathLike | None = None, calibration_text: PathLike | Iterable[PathLike] = (),
+          context: int = 512, chunks: int = 0, bench: bool = True, peers: PathLike | None = None,
+          keep_models: bool = False, progress: Progress = None) -> Sweep:
+    """Converts a model by many recipes, compares what comes out with the original and times it.
+
+    output: a directory for table, page and what is needed to continue; results in it are used again.
+    text, context, chunks: as of `evaluate`.
+    schemes: as of `convert`, or with a size: "w4a8@92MB". sizes: of w4a16. recipe: files. None of them: from 8 bits for
+    a weight to fewer than 5.
+    preset: how much work goes into each. stats: what `calibrate` returned or wrote; None: one calibration for all, on
+    `calibration_text`. bench: measure speed, too. peers: CSV with other programs' figures for the page.
+    keep_models: in the directory's models/.
+
+    A recipe that fails has an `error` in its row, and the others go on.
+    """
+    one_of("preset", preset, _ballast.preset_names())
+    recipes = []
+    for scheme in schemes:
+        name, _, size = scheme.partition("@")
+        recipes.append(_recipe(name, preset, size or None))
+    recipes += [_recipe(_SIZED_SCHEME, preset, size) for size in sizes]
+    recipes += [_of_file(file, preset) for file in paths(recipe)]
+    options = filled(_ballast.SweepOptions(), context=context, chunks=chunks, keep_models=keep_models)
+    options.recipes = recipes or _default_recipes(model, preset)
+    options.text_file = Path(text)
+    # As many as a conversion without statistics would take, so that either way gives the same model.
+    options.calibration = convert_options(Recipe(), preset).calibration
+    options.calibration.text_files = paths(calibration_text)
+    options.benchmark = benchmark_options() if bench else None
+    with statistics_file(stats) as file, shown(progress) as listener:
+        options.statistics = file
+        peers_file = None if peers is None else Path(peers)
+        result = from_json(Sweep, _ballast.sweep(Path(model), Path(output), options, peers_file, listener))
+    return Sweep(**{**vars(result), "folder": str(output)})

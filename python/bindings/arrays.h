@@ -1,0 +1,59 @@
+// NumPy arrays over the library's vectors, without copies; NumPy hands them on by DLPack.
+#ifndef BALLAST_PYTHON_BINDINGS_ARRAYS_H_
+#define BALLAST_PYTHON_BINDINGS_ARRAYS_H_
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+
+#include <cstddef>
+#include <initializer_list>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace ballast::python {
+
+namespace nb = nanobind;
+
+template <class T>
+using NumpyArray = nb::ndarray<nb::numpy, T, nb::c_contig>;
+
+/// Token ids in: any array of 32-bit integers that speaks DLPack or the buffer protocol, read where it lies.
+using IdArray = nb::ndarray<const int, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+inline std::span<const int> ids_of(const IdArray& ids) {
+  return {ids.data(), ids.size()};
+}
+
+/// The values become the array's own.
+template <class T>
+NumpyArray<T> owned_array(std::vector<T> values, std::initializer_list<std::size_t> shape) {
+  auto owner = std::make_unique<std::vector<T>>(std::move(values));
+  T* data = owner->data();
+  const nb::capsule capsule(owner.get(), [](void* vector) noexcept { delete static_cast<std::vector<T>*>(vector); });
+  static_cast<void>(owner.release());
+  return NumpyArray<T>(data, shape, capsule);
+}
+
+template <class T>
+NumpyArray<T> owned_array(std::vector<T> values) {
+  const std::size_t size = values.size();
+  return owned_array(std::move(values), {size});
+}
+
+/// Values that stay where they are: `owner`, which has them, lives as long as the array.
+template <class T>
+NumpyArray<const T> shared_array(const std::vector<T>& values, std::initializer_list<std::size_t> shape,
+                                 nb::handle owner) {
+  return NumpyArray<const T>(values.data(), shape, owner);
+}
+
+template <class T>
+NumpyArray<const T> shared_array(const std::vector<T>& values, nb::handle owner) {
+  return shared_array(values, {values.size()}, owner);
+}
+
+}  // namespace ballast::python
+
+#endif  // BALLAST_PYTHON_BINDINGS_ARRAYS_H_

@@ -1,0 +1,60 @@
+#include "python/bindings/call.h"
+
+#include <atomic>
+#include <cstddef>
+#include <mutex>
+#include <string_view>
+
+namespace ballast::python {
+namespace {
+
+std::mutex threads_mutex;
+ThreadOptions threads;
+std::atomic<std::size_t> threads_version = 1;
+
+/// Often enough for eyes and for Ctrl-C, seldom enough to cost nothing.
+constexpr std::chrono::milliseconds kInterval{100};
+
+}  // namespace
+
+void set_threads(const ThreadOptions& options) {
+  const std::scoped_lock lock(threads_mutex);
+  threads = options;
+  ++threads_version;
+}
+
+void prepare_thread() {
+  thread_local std::size_t prepared = 0;
+  if (prepared == threads_version) return;
+  const std::scoped_lock lock(threads_mutex);
+  use_threads(threads);
+  prepared = threads_version;
+}
+
+bool SignalCheck::operator()() {
+  const auto now = std::chrono::steady_clock::now();
+  if (now < next_) return false;
+  next_ = now + kInterval;
+  const nb::gil_scoped_acquire acquired;
+  if (PyErr_CheckSignals() != 0) throw nb::python_error();
+  return true;
+}
+
+Progress JobListener::progress() {
+  return [this](std::string_view stage, std::size_t done, std::size_t total) {
+    const bool is_time = check_();
+    if (on_progress_.is_none() || (!is_time && stage == stage_ && done < total)) return;
+    stage_ = stage;
+    const nb::gil_scoped_acquire acquired;
+    on_progress_(nb::str(stage.data(), stage.size()), done, total);
+  };
+}
+
+std::function<void(const std::string&)> JobListener::message() {
+  return [this](const std::string& line) {
+    const nb::gil_scoped_acquire acquired;
+    if (!on_message_.is_none()) on_message_(line);
+  };
+}
+
+}  // namespace ballast::python

@@ -1,0 +1,36 @@
+#include <exception>
+
+#include "ballast/error.h"
+#include "python/bindings/bindings.h"
+
+namespace ballast::python {
+namespace {
+
+void raise(const char* kind, const Error& error) {
+  try {
+    const nb::object type = nb::module_::import_("ballast.errors").attr(kind);
+    PyErr_SetObject(type.ptr(), type(error.what()).ptr());
+  } catch (nb::python_error& failure) {
+    failure.restore();
+  }
+}
+
+void translate(const std::exception_ptr& failure, void* /*unused*/) {
+  try {
+    std::rethrow_exception(failure);
+  } catch (const FileError& error) {
+    raise("FileError", error);
+  } catch (const UnsupportedError& error) {
+    raise("UnsupportedError", error);
+  } catch (const Error& error) {
+    raise("Error", error);
+  }
+}
+
+}  // namespace
+
+void bind_errors() {
+  nb::register_exception_translator(translate);
+}
+
+}  // namespace ballast::python

@@ -1,0 +1,117 @@
+#include "ballast/model.h"
+
+#include <nanobind/stl/filesystem.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
+#include <nanobind/stl/vector.h>
+
+#include <cstddef>
+#include <filesystem>
+#include <new>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "python/bindings/arrays.h"
+#include "python/bindings/bindings.h"
+#include "python/bindings/call.h"
+
+namespace ballast::python {
+namespace {
+
+void load_model(Model* place, const std::filesystem::path& path, ModelOptions options, nb::object on_message) {
+  JobListener listener(nb::none(), std::move(on_message));
+  options.tell = listener.message();
+  without_lock([&] { new (place) Model(path, options); });
+}
+
+NumpyArray<float> logits_of(const Model& model, const IdArray& ids) {
+  Tensor logits = without_lock([&] { return model.logits(ids_of(ids)); });
+  return owned_array(std::move(logits.values), {ids.size(), model.spec().vocab_size});
+}
+
+NumpyArray<float> activations_of(const Model& model, const IdArray& ids, std::size_t layer) {
+  Tensor rows = without_lock([&] { return model.activations(ids_of(ids), layer); });
+  return owned_array(std::move(rows.values), {ids.size(), model.spec().hidden_size});
+}
+
+NumpyArray<double> log_probabilities_of(const Model& model, const IdArray& ids) {
+  return owned_array(without_lock([&] { return model.log_probabilities(ids_of(ids)); }));
+}
+
+NumpyArray<float> vectors_of(const Model& model, const std::vector<std::string>& texts, const EmbedOptions& options,
+                             nb::object on_progress) {
+  JobListener listener(std::move(on_progress), nb::none());
+  TextVectors vectors = without_lock([&] { return model.embed(texts, options, listener.progress()); });
+  return owned_array(std::move(vectors.values), {texts.size(), vectors.size});
+}
+
+nb::str text_of(const std::string& bytes) {
+  return nb::steal<nb::str>(PyUnicode_DecodeUTF8(bytes.data(), static_cast<Py_ssize_t>(bytes.size()), "replace"));
+}
+
+nb::str decoded(const Model& model, const IdArray& ids) {
+  return text_of(model.decode(ids_of(ids)));
+}
+
+nb::bytes bytes_of_token(const Model& model, int id) {
+  const std::string bytes = model.token_bytes(id);
+  return nb::bytes(bytes.data(), bytes.size());
+}
+
+void bind_chat_and_vectors(nb::module_& module) {
+  using nb::literals::operator""_a;
+  nb::class_<ChatMessage>(module, "ChatMessage")
+      .def(
+          "__init__",
+          [](ChatMessage* place, std::string role, std::string content) {
+            new (place) ChatMessage{.role = std::move(role), .content = std::move(content)};
+          },
+          "role"_a, "content"_a);
+  nb::enum_<Pooling>(module, "Pooling")
+      .value("mean", Pooling::kMean)
+      .value("first", Pooling::kFirst)
+      .value("last", Pooling::kLast);
+  nb::class_<EmbedOptions>(module, "EmbedOptions")
+      .def(nb::init<>())
+      .def_rw("pooling", &EmbedOptions::pooling, nb::arg().none())
+      .def_rw("normalized", &EmbedOptions::normalized, nb::arg().none())
+      .def_rw("most_tokens", &EmbedOptions::most_tokens, nb::arg().none())
+      .def_rw("cache_type", &EmbedOptions::cache_type);
+}
+
+}  // namespace
+
+void bind_model(nb::module_& module) {
+  using nb::literals::operator""_a;
+  bind_chat_and_vectors(module);
+  nb::class_<Model>(module, "Model")
+      .def("__init__", &load_model, "path"_a, "options"_a, "on_message"_a.none())
+      .def_prop_ro("path", [](const Model& model) { return model.path(); })
+      .def_prop_ro("architecture", [](const Model& model) { return model.spec().architecture; })
+      .def_prop_ro("vocab_size", [](const Model& model) { return model.spec().vocab_size; })
+      .def_prop_ro("hidden_size", [](const Model& model) { return model.spec().hidden_size; })
+      .def_prop_ro("layers", [](const Model& model) { return model.spec().layers.size(); })
+      .def_prop_ro("causal", [](const Model& model) { return model.spec().causal; })
+      .def_prop_ro("has_head", [](const Model& model) { return model.spec().has_head; })
+      .def_prop_ro("context_length", &Model::context_length)
+      .def_prop_ro("has_tokenizer", &Model::has_tokenizer)
+      .def("encode", &Model::encode, "text"_a, "special_tokens"_a)
+      .def("decode", &decoded, "ids"_a)
+      .def("token_bytes", &bytes_of_token, "id"_a)
+      .def("stop_tokens", &Model::stop_tokens)
+      .def(
+          "chat_prompt",
+          [](const Model& model, const std::vector<ChatMessage>& messages, const std::string& template_arguments) {
+            return model.chat_prompt(messages, template_arguments);
+          },
+          "messages"_a, "template_arguments"_a)
+      .def("logits", &logits_of, "ids"_a)
+      .def("activations", &activations_of, "ids"_a, "layer"_a)
+      .def("log_probabilities", &log_probabilities_of, "ids"_a)
+      .def("embed", &vectors_of, "texts"_a, "options"_a, "on_progress"_a.none());
+}
+
+}  // namespace ballast::python

@@ -1,0 +1,42 @@
+#include <nanobind/stl/filesystem.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
+#include <nanobind/stl/vector.h>
+
+#include "ballast/cache.h"
+#include "ballast/model_options.h"
+#include "ballast/prefix.h"
+#include "python/bindings/bindings.h"
+
+namespace ballast::python {
+
+void bind_options(nb::module_& module) {
+  using nb::literals::operator""_a;
+  nb::enum_<CacheOptions::Type>(module, "CacheType")
+      .value("auto", CacheOptions::Type::kAuto)
+      .value("f32", CacheOptions::Type::kF32)
+      .value("f16", CacheOptions::Type::kF16)
+      .value("int8", CacheOptions::Type::kInt8);
+  nb::class_<CacheOptions>(module, "CacheOptions")
+      .def(nb::init<>())
+      .def_rw("type", &CacheOptions::type)
+      .def_rw("window", &CacheOptions::window)
+      .def_rw("sinks", &CacheOptions::sinks);
+  nb::enum_<ModelOptions::Activations>(module, "Activations")
+      .value("int8", ModelOptions::Activations::kInt8)
+      .value("int16", ModelOptions::Activations::kInt16)
+      .value("float", ModelOptions::Activations::kFloat);
+  nb::class_<ModelOptions>(module, "ModelOptions")
+      .def(nb::init<>())
+      .def_rw("activations", &ModelOptions::activations)
+      .def_rw("chat_template", &ModelOptions::chat_template)
+      .def_rw("expert_bytes", &ModelOptions::expert_bytes)
+      .def_rw("context", &ModelOptions::context);
+  nb::class_<CachedPrefix>(module, "CachedPrefix")
+      .def(nb::init<>())
+      .def_ro("automatic", &CachedPrefix::automatic)
+      .def_ro("tokens", &CachedPrefix::tokens);
+  module.def("parse_prefix", &parse_prefix, "name"_a, "context"_a);
+}
+
+}  // namespace ballast::python

@@ -1,0 +1,268 @@
+"""Jobs give what the program gives, and refuse what it refuses."""
+
+import contextlib
+import dataclasses
+import io
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import unittest
+from pathlib import Path
+
+import ballast
+from support import PROGRAM, WithModel, file_bytes, program_json
+
+
+class Jobs(WithModel):
+    def test_inspect_tells_what_the_program_prints(self):
+        inspection = ballast.inspect(self.model)
+        printed = program_json("inspect", self.model)
+        self.assertEqual(inspection.details, printed)
+        self.assertEqual(inspection.architecture, "llama")
+        self.assertEqual(inspection.parameters, printed["parameters"])
+        self.assertEqual([dataclasses.asdict(group) for group in inspection.tensor_groups], printed["tensor_groups"])
+
+    def test_calibrate_writes_the_programs_bytes(self):
+        ours, theirs = self.place / "ours", self.place / "theirs"
+        arguments = {"samples": 3, "length": 32, "seed": 5}
+        ballast.calibrate(self.model, ours, text=self.calibration, report=self.place / "ours.html", **arguments)
+        program_json("calibrate", self.model, "-o", theirs, "--text", self.calibration, "--samples", 3, "--length", 32,
+                     "--seed", 5, "--report", self.place / "theirs.html")
+        self.assertEqual(ours.read_bytes(), theirs.read_bytes())
+        self.assertEqual((self.place / "ours.html").read_text(), (self.place / "theirs.html").read_text())
+        self.assertEqual(sorted(path.name for path in self.place.iterdir()),
+                         ["ours", "ours.html", "theirs", "theirs.html"])
+
+    def test_calibrate_without_text_or_output_samples_the_model(self):
+        statistics = ballast.calibrate(self.model, samples=2, length=16)
+        self.assertEqual(statistics.text, "sampled from the model")
+        self.assertEqual(statistics.tokens.shape, (2, 16))
+
+    def test_calibrate_keeps_an_existing_file_unless_forced(self):
+        place = self.place / "statistics"
+        place.write_text("precious")
+        with self.assertRaisesRegex(ballast.Error, "exists already"):
+            ballast.calibrate(self.model, place, text=self.calibration, samples=2, length=16)
+        self.assertEqual(place.read_text(), "precious")
+        ballast.calibrate(self.model, place, text=self.calibration, samples=2, length=16, force=True)
+        self.assertEqual(ballast.Statistics.load(place).samples, 2)
+
+    def test_convert_writes_the_programs_bytes(self):
+        for name, keywords, flags in [
+            ("w8a8", {}, []),
+            ("w4a16", {"rounding": "nearest", "group_size": 32, "symmetric": False},
+             ["--rounding", "nearest", "--group-size", "32", "--asymmetric"]),
+            ("w4a8", {"target_size": "40kB", "preset": "fast"}, ["--target-size", "40kB", "--preset", "fast"]),
+            ("w8a8", {"outliers": 0.03, "smooth": False, "format": {"down_proj": "int8-g32"}},
+             ["--outliers", "3%", "--no-smooth", "--format", "down_proj=int8-g32"]),
+            ("bf16", {"rotate_values": True, "fold_norms": False}, ["--rotate-values", "--no-fold-norms"]),
+        ]:
+            with self.subTest(name, **keywords):
+                ours, theirs = self.place / "ours", self.place / "theirs"
+                report = ballast.convert(self.model, ours, scheme=name, text=self.calibration, samples=2, force=True,
+                                         **keywords)
+                printed = program_json("convert", self.model, "-o", theirs, "--scheme", name, "--text",
+                                       self.calibration, "--samples", 2, "--force", *flags)
+                self.assertEqual(report.bytes_after, printed["bytes_after"])
+                self.assertEqual(report.notes, printed["notes"])
+                self.assertEqual([group.format for group in report.groups],
+                                 [group["format"] for group in printed["groups"]])
+                self.assertEqual(file_bytes(ours), file_bytes(theirs))
+
+    def test_convert_takes_statistics_as_they_are_or_as_a_file(self):
+        statistics = ballast.calibrate(self.model, self.place / "stats", text=self.calibration, samples=2, length=32)
+        ballast.convert(self.model, self.place / "a", scheme="w8a8", stats=statistics)
+        ballast.convert(self.model, self.place / "b", scheme="w8a8", stats=self.place / "stats")
+        self.assertEqual(file_bytes(self.place / "a"), file_bytes(self.place / "b"))
+        with self.assertRaisesRegex(ValueError, "exclude each other"):
+            ballast.convert(self.model, self.place / "c", stats=statistics, text=self.calibration)
+
+    def test_convert_by_bits_per_weight_means_their_size(self):
+        report = ballast.convert(self.model, self.place / "out", scheme="w4a16", target_bpw=11.5,
+                                 text=self.calibration, samples=2)
+        self.assertLessEqual(report.bytes_after, 11.5 * ballast.inspect(self.model).parameters / 8)
+        self.assertIsNotNone(report.expected_divergence)
+
+    def test_convert_refuses_what_the_program_refuses(self):
+        with self.assertRaisesRegex(ValueError, "to: 'onnx' is unknown; there are ballast, gguf"):
+            ballast.convert(self.model, self.place / "out", to="onnx")
+        with self.assertRaisesRegex(ValueError, "preset"):
+            ballast.convert(self.model, self.place / "out", preset="slow")
+        with self.assertRaisesRegex(ballast.Error, "unknown; there are f32"):
+            ballast.convert(self.model, self.place / "out", scheme="w3a3")
+        with self.assertRaisesRegex(TypeError, "unknown flags of a recipe: colour"):
+            ballast.convert(self.model, self.place / "out", colour="red")
+        with self.assertRaisesRegex(TypeError, "a path or a model of transformers"):
+            ballast.convert(3, self.place / "out")
+        self.assertEqual(list(self.place.iterdir()), [])
+
+    def test_plan_and_explain_tell_what_the_program_prints(self):
+        plan = ballast.plan(self.model, scheme="w4a16")
+        printed = program_json("convert", self.model, "--dry-run", "--scheme", "w4a16")
+        self.assertEqual((plan.least_bytes, plan.most_bytes, plan.calibrates),
+                         (printed["least_bytes"], printed["most_bytes"], printed["calibrates"]))
+        folds = ballast.explain(self.model)
+        printed = program_json("convert", self.model, "--explain")["folds"]
+        self.assertEqual([(fold.what, fold.outcome, fold.reason) for fold in folds],
+                         [(fold["what"], fold["outcome"], fold["reason"]) for fold in printed])
+
+    def test_convert_and_export_write_others_files(self):
+        ballast.convert(self.model, self.place / "direct", scheme="w8a8", group_size="channel", to="compressed-tensors",
+                        text=self.calibration, samples=1)
+        config = json.loads((self.place / "direct" / "config.json").read_text())
+        self.assertEqual(config["quantization_config"]["quant_method"], "compressed-tensors")
+        ballast.convert(self.model, self.place / "own", scheme="bf16", fold_norms=False, fold_biases=False)
+        report = ballast.export(self.place / "own", self.place / "exported", to="gptq")
+        self.assertEqual(report.bytes_after, (self.place / "exported" / "model.safetensors").stat().st_size)
+        with self.assertRaises(ballast.Error):
+            ballast.export(self.place / "own", self.place / "gguf", to="gguf")
+
+    def test_verify_returns_whether_logits_are_the_expected_ones(self):
+        verification = ballast.verify(self.model, self.expected)
+        printed = program_json("verify", self.model, "--expected", self.expected)
+        self.assertEqual(dataclasses.asdict(verification), printed)
+        self.assertTrue(verification.ok)
+        self.assertFalse(ballast.verify(self.model, self.expected, tolerance=1e-9).ok)
+
+    def test_evaluate_gives_the_programs_figures(self):
+        ballast.convert(self.model, self.place / "w8", text=self.calibration, samples=2)
+        evaluation = ballast.evaluate(self.place / "w8", text=self.text, reference=self.model, context=32, chunks=3,
+                                      per_position=True, worst=2)
+        printed = program_json("eval", self.place / "w8", "--text", self.text, "--reference", self.model,
+                               "--context", 32, "--chunks", 3, "--per-position", "--worst", 2)
+        for name in ("tokens", "ppl", "ppl_stderr", "reference_ppl", "kl_mean", "kl_p99", "top1_agreement",
+                     "file_bytes", "bits_per_weight", "chunks"):
+            self.assertEqual(getattr(evaluation, name), printed[name], name)
+        self.assertEqual([entry.ppl for entry in evaluation.positions],
+                         [entry["ppl"] for entry in printed["positions"]])
+        self.assertEqual([entry.next.text for entry in evaluation.worst],
+                         [entry["next"]["text"] for entry in printed["worst"]])
+        self.assertGreater(evaluation.kl_mean, 0)
+
+    def test_evaluate_without_a_reference_has_no_divergence(self):
+        evaluation = ballast.evaluate(self.model, text=self.text, context=32, chunks=1)
+        self.assertIsNone(evaluation.kl_mean)
+        with self.assertRaisesRegex(ValueError, "kv: 'int3' is unknown"):
+            ballast.evaluate(self.model, text=self.text, kv="int3")
+
+    def test_evaluate_choices_gives_the_programs_figures(self):
+        evaluation = ballast.evaluate_choices(self.model, choices=self.questions)
+        printed = program_json("eval", self.model, "--choices", self.questions)
+        self.assertEqual((evaluation.acc, evaluation.acc_norm, evaluation.answers),
+                         (printed["acc"], printed["acc_norm"], printed["answers"]))
+
+    def test_benchmark_measures_both_tests(self):
+        benchmark = ballast.benchmark(self.model, prompt=8, generate=4, repetitions=1)
+        self.assertEqual([result.test for result in benchmark.results], ["pp8", "tg4"])
+        self.assertGreater(benchmark.results[0].tokens_per_second, 0)
+        with self.assertRaisesRegex(ValueError, "leave nothing to measure"):
+            ballast.benchmark(self.model, prompt=0, generate=0)
+
+    def test_sweep_writes_the_programs_page(self):
+        arguments = {"text": self.text, "schemes": ["w8a8", "w4a16@40kB"], "context": 32, "chunks": 2, "bench": False,
+                     "calibration_text": self.calibration, "preset": "fast"}
+        sweep = ballast.sweep(self.model, self.place / "ours", **arguments)
+        printed = program_json("sweep", self.model, "-o", self.place / "theirs", "--text", self.text, "--schemes",
+                               "w8a8,w4a16@40kB", "--context", 32, "--chunks", 2, "--no-bench", "--calibration-text",
+                               self.calibration, "--preset", "fast")
+        self.assertEqual([row.name for row in sweep.rows], ["w8a8", "w4a16@40kB"])
+        self.assertEqual([row.evaluation.kl_mean for row in sweep.rows],
+                         [row["evaluation"]["kl_mean"] for row in printed["rows"]])
+        builds = re.compile(r"build \w+")
+        theirs = (self.place / "theirs" / "index.html").read_text()
+        self.assertEqual(builds.sub("", sweep.page()), builds.sub("", theirs))
+        self.assertIn("srcdoc=", sweep._repr_html_())
+
+    def test_a_sweeps_failing_recipe_has_an_error_in_its_row(self):
+        sweep = ballast.sweep(self.model, self.place / "sweep", text=self.text, schemes=["w8a8", "w4a16@1kB"],
+                              context=32, chunks=1, bench=False, calibration_text=self.calibration, preset="fast")
+        self.assertIsNone(sweep.rows[0].error)
+        self.assertIsNone(sweep.rows[1].evaluation)
+        self.assertTrue(sweep.rows[1].error)
+
+    def test_the_default_sweep_tries_what_the_programs_does(self):
+        flags = ["--text", self.text, "--context", 32, "--chunks", 1, "--no-bench", "--preset", "fast",
+                 "--calibration-text", self.calibration]
+        if PROGRAM is None:
+            self.skipTest("BALLAST_PROGRAM is not set")
+        command = [PROGRAM, "sweep", self.model, "-o", self.place / "theirs", *flags, "--json", "-q"]
+        printed = json.loads(subprocess.run([*map(str, command)], capture_output=True).stdout)
+        sweep = ballast.sweep(self.model, self.place / "ours", text=self.text, context=32, chunks=1, bench=False,
+                              preset="fast", calibration_text=self.calibration)
+        self.assertEqual([row.name for row in sweep.rows], [row["name"] for row in printed["rows"]])
+
+
+class Builds(WithModel):
+    """Regression: the interpreter was taken for the program that did the work."""
+
+    def test_two_builds_in_one_interpreter_are_told_apart(self):
+        installed = Path(ballast.__file__).parents[1]
+        for folder in installed.glob("ballast*"):
+            if folder.name in ("ballast", "ballast.libs"):
+                shutil.copytree(folder, self.place / folder.name)
+        library = self.place / "ballast" / "lib" / "libballast.so"
+        code = library if library.exists() else next((self.place / "ballast").glob("_ballast.*.so"))
+        with code.open("ab") as file:
+            file.write(b"another build")
+        script = (f"import ballast; print(ballast.sweep({str(self.model)!r}, {str(self.place / 'sweep')!r}, "
+                  f"text={str(self.text)!r}, schemes=['bf16'], context=32, chunks=1, bench=False, "
+                  f"stats={str(self.place / 'stats')!r}).program)")
+        ballast.calibrate(self.model, self.place / "stats", text=self.calibration, samples=1, length=16)
+        programs = set()
+        for folder in (self.place, installed):
+            run = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True,
+                                 env=os.environ | {"PYTHONPATH": str(folder)})
+            programs.add(run.stdout)
+        self.assertEqual(len(programs), 2, programs)
+
+
+class Messages(WithModel):
+    def test_progress_is_told_to_the_end(self):
+        seen = []
+        ballast.calibrate(self.model, text=self.calibration, samples=2, length=16,
+                          progress=lambda stage, done, total: seen.append((stage, done, total)))
+        self.assertEqual(seen[-1], ("calibrating", 2, 2))
+
+    def test_a_bar_is_shown_where_it_is_asked_for_and_not_where_nobody_looks(self):
+        try:
+            import tqdm  # noqa: F401
+        except ImportError:
+            self.skipTest("tqdm is not installed")
+        for progress, shown in ((True, True), (False, False), (None, False)):
+            errors = io.StringIO()
+            with contextlib.redirect_stderr(errors):
+                ballast.calibrate(self.model, text=self.calibration, samples=2, length=16, progress=progress)
+            self.assertEqual("calibrating" in errors.getvalue(), shown, progress)
+
+    def test_what_progress_raises_ends_the_job_and_leaves_nothing(self):
+        def refuse(stage, done, total):
+            raise LookupError(stage)
+
+        with self.assertRaises(LookupError):
+            ballast.convert(self.model, self.place / "out", text=self.calibration, samples=1, progress=refuse)
+        self.assertFalse((self.place / "out").exists())
+
+    def test_errors_say_where_and_why(self):
+        missing = Path("/nowhere/at/all")
+        with self.assertRaises(ballast.FileError) as caught:
+            ballast.inspect(missing)
+        self.assertEqual(caught.exception.place, str(missing))
+        self.assertTrue(caught.exception.reason.startswith("does not exist"))
+        self.assertEqual(str(caught.exception), f"{missing}: {caught.exception.reason}")
+        self.assertIsInstance(caught.exception, ballast.Error)
+        self.assertIsNone(ballast.Error("no place").place)
+
+    def test_an_unknown_architecture_is_unsupported(self):
+        other = self.place / "other"
+        shutil.copytree(self.model, other)
+        config = json.loads((other / "config.json").read_text())
+        (other / "config.json").write_text(json.dumps(config | {"model_type": "abacus"}))
+        with self.assertRaisesRegex(ballast.UnsupportedError, "abacus"):
+            ballast.inspect(other)
+
+
+if __name__ == "__main__":
+    unittest.main()

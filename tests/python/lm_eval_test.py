@@ -1,0 +1,103 @@
+"""The evaluation harness's requests, against the model's own logits and, where torch is, against the harness's hf."""
+
+import json
+import unittest
+
+import numpy as np
+from support import WithModel, fixtures
+
+try:
+    from ballast.lm_eval import BallastLM
+    from lm_eval.api.instance import Instance
+except ImportError:
+    raise unittest.SkipTest("lm_eval is not installed") from None
+
+
+def instances(kind, arguments):
+    return [Instance(kind, {}, entry, index) for index, entry in enumerate(arguments)]
+
+
+PAIRS = [("the rain", " in a tin"), ("the rain", " on the hat"), ("", "the tin"), ("an other place", " is"),
+         ("the rain in", " an"), (fixtures.text(30, 4), " the end")]
+TEXTS = [("the rain in an other tin",), (fixtures.text(60, 5),)]
+PROMPTS = [("the rain", {"until": ["q"], "max_gen_toks": 8}), ("an other", {"until": [], "max_gen_toks": 5}),
+           (fixtures.text(40, 6), {"until": ["z"], "max_gen_toks": 6})]
+
+
+class Harness(WithModel):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.ours = BallastLM(path=str(cls.model), batch_size=3)
+
+    def logprobs(self, ids):
+        logits = self.ours.model.logits(ids).astype(np.float64)
+        return logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
+
+    def test_loglikelihoods_are_those_of_the_logits(self):
+        results = self.ours.loglikelihood(instances("loglikelihood", PAIRS), disable_tqdm=True)
+        for (context, continuation), (total, greedy) in zip(PAIRS[:2], results[:2], strict=True):
+            ids = self.ours.tok_encode(context + continuation)
+            first = len(self.ours.tok_encode(context))
+            rows = self.logprobs(ids)[first - 1:-1]
+            self.assertAlmostEqual(total, rows[np.arange(len(rows)), ids[first:]].sum(), places=4)
+            self.assertEqual(greedy, (rows.argmax(axis=1) == ids[first:]).all())
+
+    def test_a_greedy_continuation_is_told(self):
+        text = self.ours.model.generate("the rain", max_tokens=2, kv="f32", ignore_eos=True)
+        context = self.ours.tok_encode("the rain")
+        greedy = self.ours._loglikelihood_tokens([(None, context, text.ids.tolist())], disable_tqdm=True)
+        self.assertTrue(greedy[0][1])
+        other = [int(text.ids[0]), (int(text.ids[1]) + 1) % 60]
+        self.assertFalse(self.ours._loglikelihood_tokens([(None, context, other)], disable_tqdm=True)[0][1])
+
+    def test_results_do_not_depend_on_the_batch(self):
+        alone = BallastLM(path=str(self.model), batch_size=1)
+        for kind, arguments in (("loglikelihood", PAIRS), ("loglikelihood_rolling", TEXTS),
+                                ("generate_until", PROMPTS)):
+            requests = instances(kind, arguments)
+            self.assertEqual(getattr(alone, kind)(requests, disable_tqdm=True),
+                             getattr(self.ours, kind)(requests, disable_tqdm=True))
+
+    def test_generations_end_before_stop_strings(self):
+        texts = self.ours.generate_until(instances("generate_until", PROMPTS), disable_tqdm=True)
+        whole = self.ours.model.generate("an other", max_tokens=5, kv="f32").text
+        self.assertEqual(texts[1], whole)
+        stopped = self.ours.generate_until(
+            instances("generate_until", [("an other", {"until": [whole[2]], "max_gen_toks": 5})]), disable_tqdm=True)
+        self.assertEqual(stopped[0], whole[:whole.index(whole[2])])
+
+    def test_unknown_model_arguments_are_refused(self):
+        with self.assertRaisesRegex(ValueError, "path=MODEL is missing"):
+            BallastLM()
+        with self.assertRaisesRegex(ValueError, "unknown colour"):
+            BallastLM(path=str(self.model), colour=1)
+
+    def test_they_are_those_of_the_harnesss_own_model(self):
+        try:
+            import torch
+            from lm_eval.models.huggingface import HFLM
+        except ImportError:
+            self.skipTest("torch is not installed")
+        file = self.model / "tokenizer.json"
+        tokenizer = json.loads(file.read_text())
+        for token in tokenizer["added_tokens"]:
+            token |= {"single_word": False, "lstrip": False, "rstrip": False}
+        file.write_text(json.dumps(tokenizer))
+        theirs = HFLM(pretrained=str(self.model), device="cpu", dtype=torch.float32, batch_size=2)
+        self.assertEqual(self.ours.max_length, theirs.max_length)
+        self.assertEqual(self.ours.prefix_token_id, theirs.prefix_token_id)
+        self.assertEqual(self.ours.eot_token_id, theirs.eot_token_id)
+        for kind, arguments in (("loglikelihood", PAIRS), ("loglikelihood_rolling", TEXTS)):
+            requests = instances(kind, arguments)
+            ours = getattr(self.ours, kind)(requests, disable_tqdm=True)
+            np.testing.assert_allclose(np.array(ours, dtype=float),
+                                       np.array(getattr(theirs, kind)(requests, disable_tqdm=True), dtype=float),
+                                       rtol=1e-4)
+        requests = instances("generate_until", PROMPTS)
+        self.assertEqual(self.ours.generate_until(requests, disable_tqdm=True),
+                         theirs.generate_until(requests, disable_tqdm=True))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,236 @@
+"""Models: text to ids and back, logits, scores, vectors, generations."""
+
+import asyncio
+import gc
+import os
+import threading
+import time
+import unittest
+from concurrent.futures import ThreadPoolExecutor
+
+import ballast
+import numpy as np
+from ballast._ballast import CacheType
+from support import MODELS, WithModel
+
+PROMPT = "the rain in"
+
+
+def resident_bytes():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+class Models(WithModel):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.llama = ballast.Model(cls.model)
+
+    def test_ids_give_the_text_again(self):
+        tokenizer = self.llama.tokenizer
+        ids = tokenizer.encode(PROMPT)
+        self.assertEqual(ids[0], 1)
+        self.assertEqual(tokenizer.encode(PROMPT, special_tokens=False), ids[1:])
+        self.assertEqual(tokenizer.decode(ids), PROMPT)
+        self.assertEqual(b"".join(map(tokenizer.token_bytes, ids[1:])).decode(), " " + PROMPT)
+        self.assertIn("<|im_start|>user\nhi<|im_end|>", tokenizer.chat_prompt("hi"))
+
+    def test_a_model_without_a_tokenizer_says_so(self):
+        with self.assertRaises(ballast.Error):
+            ballast.Model(MODELS / "llama3").tokenizer.encode("a")
+
+    def test_logits_are_those_that_verify_expects(self):
+        ids = np.arange(1, 9)
+        logits = self.llama.logits(ids)
+        self.assertEqual((logits.shape, logits.dtype), ((8, self.llama.vocab_size), np.float32))
+        for form in (list(ids), tuple(ids), ids.astype(np.int32), ids.astype(np.uint8), np.repeat(ids, 2)[::2]):
+            np.testing.assert_array_equal(self.llama.logits(form), logits)
+        np.testing.assert_array_equal(np.from_dlpack(logits), logits)
+
+    def test_what_is_no_ids_is_refused(self):
+        for ids, error in [([0.5], TypeError), ([[1]], ValueError), ([2**40], ValueError), ([-1], ValueError),
+                           ([], ballast.Error), ([67], ballast.Error), ([1] * 65, ballast.Error)]:
+            with self.subTest(ids), self.assertRaises(error):
+                self.llama.logits(ids)
+
+    def test_activations_are_what_calibration_measured(self):
+        statistics = ballast.calibrate(self.model, text=self.calibration, samples=2, length=32)
+        for layer in range(self.llama.layers + 1):
+            rows = [self.llama.activations(sample, layer) for sample in statistics.tokens]
+            self.assertEqual(rows[0].shape, (32, self.llama.hidden_size))
+            top = statistics.top_values[statistics.top_values["layer"] == layer]
+            self.assertGreater(top.size, 0)
+            for value in top:
+                measured = rows[value["sample"]][value["position"], value["channel"]]
+                self.assertAlmostEqual(measured, value["value"], places=4)
+        with self.assertRaisesRegex(ballast.Error, "the model has 2"):
+            self.llama.activations([1], 3)
+
+    def test_a_score_is_the_logits_log_softmax(self):
+        score = self.llama.score(PROMPT)
+        logits = self.llama.logits(score.ids).astype(np.float64)
+        log_softmax = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
+        expected = log_softmax[np.arange(score.ids.size - 1), score.ids[1:]]
+        np.testing.assert_allclose(score.logprobs, expected, atol=1e-5)
+        self.assertAlmostEqual(score.perplexity, float(np.exp(-expected.mean())), places=3)
+
+    def test_torch_tensors_are_taken_and_given_without_copies(self):
+        try:
+            import torch
+        except ImportError:
+            self.skipTest("torch is not installed")
+        logits = self.llama.logits(torch.arange(1, 9))
+        np.testing.assert_array_equal(logits, self.llama.logits(list(range(1, 9))))
+        self.assertEqual(torch.from_dlpack(logits).data_ptr(), logits.ctypes.data)
+
+    def test_vectors_do_not_depend_on_what_they_are_made_with(self):
+        vectors = self.llama.embed(["a tin", "the rain"])
+        self.assertEqual(vectors.shape, (2, self.llama.hidden_size))
+        np.testing.assert_array_equal(self.llama.embed("the rain"), vectors[1])
+        np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
+        with self.assertRaisesRegex(ValueError, "pooling: 'max' is unknown; there are mean, first, last"):
+            self.llama.embed("a", pooling="max")
+
+    def test_a_greedy_generation_takes_the_largest_logits(self):
+        generation = self.llama.generate(PROMPT, max_tokens=6, kv="f32", ignore_eos=True, logprobs=2)
+        ids = self.llama.tokenizer.encode(PROMPT)
+        self.assertEqual(generation.prompt_tokens, len(ids))
+        for id_, logprob, top in zip(generation.ids, generation.logprobs, generation.top, strict=True):
+            row = self.llama.logits(ids)[-1]
+            self.assertEqual(id_, row.argmax())
+            self.assertAlmostEqual(logprob, row.max() - np.log(np.exp(row.astype(np.float64)).sum()), places=4)
+            self.assertEqual((len(top), top[0][0]), (2, id_))
+            ids.append(int(id_))
+        self.assertEqual(generation.finish, "length")
+
+    def test_ids_and_text_continue_alike_and_the_seed_decides(self):
+        options = {"max_tokens": 8, "temperature": 1.5, "ignore_eos": True}
+        one = self.llama.generate(PROMPT, seed=1, **options)
+        same = self.llama.generate(np.array(self.llama.tokenizer.encode(PROMPT)), seed=1, **options)
+        np.testing.assert_array_equal(one.ids, same.ids)
+        others = [self.llama.generate(PROMPT, seed=seed, **options).ids.tolist() for seed in range(2, 6)]
+        self.assertTrue(any(other != one.ids.tolist() for other in others))
+
+    def test_the_last_context_is_not_read_again(self):
+        model = ballast.Model(self.model)
+        model.generate(PROMPT + " an other place", max_tokens=1)
+        self.assertGreater(model.generate(PROMPT + " an other hat", max_tokens=1).cached_tokens, 3)
+
+    def test_stop_strings_end_a_text(self):
+        text = self.llama.generate(PROMPT, max_tokens=8, ignore_eos=True).text
+        stop = text[3:5]
+        cut = self.llama.generate(PROMPT, max_tokens=8, ignore_eos=True, stop=stop)
+        self.assertEqual(cut.text, text[:text.index(stop)])
+        self.assertEqual(cut.finish, "stop")
+
+    def test_biased_logits_decide(self):
+        generation = self.llama.generate(PROMPT, max_tokens=3, logit_bias={9: 100}, ignore_eos=True)
+        self.assertEqual(generation.ids.tolist(), [9, 9, 9])
+
+    def test_unknown_arguments_are_refused(self):
+        with self.assertRaisesRegex(TypeError, "unknown arguments: tempreature"):
+            self.llama.generate(PROMPT, tempreature=1)
+        with self.assertRaises(ballast.Error):
+            self.llama.generate([1] * 64)
+
+    def test_a_chat_is_its_prompt_continued(self):
+        options = {"max_tokens": 5, "ignore_eos": True}
+        turns = [{"role": "user", "content": "the rain"}]
+        by_hand = self.llama.tokenizer.encode(self.llama.tokenizer.chat_prompt(turns), special_tokens=False)
+        self.assertEqual(self.llama.chat(turns, **options).text, self.llama.generate(by_hand, **options).text)
+        self.assertEqual(self.llama.chat("the rain", **options).text, self.llama.chat(turns, **options).text)
+
+    def test_generations_at_once_give_what_they_give_alone(self):
+        prompts = [f"the rain in {'tin ' * i}" for i in range(8)]
+        options = {"max_tokens": 12, "temperature": 1, "seed": 3, "ignore_eos": True}
+        alone = [self.llama.generate(prompt, **options).ids.tolist() for prompt in prompts]
+        with ThreadPoolExecutor(8) as pool:
+            beside = list(pool.map(lambda prompt: self.llama.generate(prompt, **options).ids.tolist(), prompts))
+        self.assertEqual(beside, alone)
+
+    def test_options_of_caches_are_named(self):
+        self.assertEqual(set(CacheType.__members__), {"auto", "f32", "f16", "int8"})
+        with self.assertRaisesRegex(ValueError, "kv"):
+            self.llama.generate(PROMPT, kv="bf16")
+
+
+class Streams(WithModel):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.llama = ballast.Model(cls.model)
+        cls.options = {"max_tokens": 24, "ignore_eos": True, "draft_tokens": 0}
+        cls.whole = cls.llama.generate(PROMPT, **cls.options)
+
+    def test_pieces_are_the_text(self):
+        stream = self.llama.generate(PROMPT, stream=True, **self.options)
+        self.assertEqual("".join(stream), self.whole.text)
+        np.testing.assert_array_equal(stream.result.ids, self.whole.ids)
+        self.assertEqual(list(stream), [])
+
+    def test_the_result_waits_for_the_end(self):
+        stream = self.llama.generate(PROMPT, stream=True, **self.options)
+        self.assertEqual(stream.result.text, self.whole.text)
+
+    def test_async_streams_run_side_by_side(self):
+        async def read(stream):
+            return "".join([piece async for piece in stream])
+
+        async def read_all():
+            return await asyncio.gather(*(read(self.llama.generate(PROMPT, stream=True, **self.options))
+                                          for _ in range(4)))
+
+        self.assertEqual(asyncio.run(read_all()), [self.whole.text] * 4)
+
+    def test_errors_come_out_of_the_loop(self):
+        with self.assertRaises(ballast.Error):
+            list(self.llama.generate([1] * 64, stream=True))
+
+    def test_a_closed_stream_ends_early(self):
+        model, options = self.long_model()
+        stream = model.generate(PROMPT, stream=True, **options)
+        next(stream)
+        stream.close()
+        self.assertEqual(stream.result.finish, "cancelled")
+        self.assertLess(len(stream.result.ids), options["max_tokens"])
+
+    def long_model(self):
+        """One whose texts have no end, for its cache rolls."""
+        return self.llama, {"max_tokens": 10_000_000, "ignore_eos": True, "draft_tokens": 0, "window": 20, "sinks": 4}
+
+    def test_forgotten_streams_leave_no_threads_and_no_memory(self):
+        model, options = self.long_model()
+        before = resident_bytes()
+        for i in range(100):
+            stream = model.generate(PROMPT, stream=True, **options)
+            for _ in range(i % 5):
+                next(stream)
+            del stream
+        gc.collect()
+        end = time.monotonic() + 30
+        while any(thread.name == "ballast-generation" for thread in threading.enumerate()):
+            self.assertLess(time.monotonic(), end, "a forgotten stream still generates")
+            time.sleep(0.01)
+        self.assertLess(resident_bytes() - before, 100e6)
+
+    def test_a_cancelled_task_ends_its_generation(self):
+        model, options = self.long_model()
+
+        async def read():
+            async for _ in model.generate(PROMPT, stream=True, **options):
+                pass
+
+        async def cancel():
+            with self.assertRaises(asyncio.TimeoutError):
+                await asyncio.wait_for(read(), 0.2)
+
+        asyncio.run(cancel())
+        for thread in threading.enumerate():
+            if thread.name == "ballast-generation":
+                thread.join(10)
+                self.assertFalse(thread.is_alive())
+
+
+if __name__ == "__main__":
+    unittest.main()

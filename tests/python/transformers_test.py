@@ -1,0 +1,42 @@
+"""Models of transformers are converted as their files are."""
+
+import unittest
+
+import ballast
+import numpy as np
+from support import WithModel
+
+try:
+    import torch
+    from transformers import AutoModelForCausalLM
+except ImportError:
+    raise unittest.SkipTest("torch and transformers are not installed") from None
+
+
+class Transformers(WithModel):
+    def test_a_model_object_gives_what_its_files_give(self):
+        model = AutoModelForCausalLM.from_pretrained(self.model, dtype=torch.bfloat16)
+        statistics = ballast.calibrate(self.model, text=self.calibration, samples=2, length=32)
+        for name, source in (("object", model), ("files", self.model)):
+            ballast.convert(source, self.place / name, scheme="w8a8", stats=statistics)
+        ids = np.arange(1, 9)
+        np.testing.assert_array_equal(ballast.Model(self.place / "object").logits(ids),
+                                      ballast.Model(self.place / "files").logits(ids))
+
+    def test_logits_are_those_of_transformers(self):
+        model = AutoModelForCausalLM.from_pretrained(self.model, dtype=torch.float32)
+        ids = torch.arange(1, 9)
+        with torch.no_grad():
+            expected = model(ids[None]).logits[0].numpy()
+            hidden = model(ids[None], output_hidden_states=True).hidden_states
+        ours = ballast.Model(self.model)
+        np.testing.assert_allclose(ours.logits(ids), expected, atol=1e-4)
+        np.testing.assert_allclose(ours.activations(ids, 1), hidden[1][0].numpy(), atol=1e-4)
+
+    def test_a_tokenizer_beside_a_path_is_refused(self):
+        with self.assertRaisesRegex(TypeError, "only beside a model object"):
+            ballast.convert(self.model, self.place / "out", tokenizer=object())
+
+
+if __name__ == "__main__":
+    unittest.main()
