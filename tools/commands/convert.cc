@@ -189,12 +189,13 @@ void add_convert(CLI::App& program, Action& action) {
   add_processor_flags(*command, flags->job);
   add_bf16_flag(*command, flags->job);
   add_quiet_flag(*command, flags->job);
-  command->footer("Presets:\n" + costs +
-                  "\nFORMAT is f32, f16, bf16, or like int8-g64, int4-g32-asym, int6-channel, int5-g128-s8; with --to gguf\n"
-                  "also a type of llama.cpp's, like q4_k.\n\n"
-                  "Example:\n"
-                  "  ballast convert SmolLM2-135M -o smollm2-w4a16 --scheme w4a16 --stats smollm2.stats \\\n"
-                  "      --group-size 32 --asymmetric --format 'layers\\.0\\..*down_proj=int8-g64'");
+  command->footer(
+      "Presets:\n" + costs +
+      "\nFORMAT is f32, f16, bf16, or like int8-g64, int4-g32-asym, int6-channel, int5-g128-s8; with --to gguf\n"
+      "also a type of llama.cpp's, like q4_k.\n\n"
+      "Example:\n"
+      "  ballast convert SmolLM2-135M -o smollm2-w4a16 --scheme w4a16 --stats smollm2.stats \\\n"
+      "      --group-size 32 --asymmetric --format 'layers\\.0\\..*down_proj=int8-g64'");
   command->callback([flags, preset, &action] {
     flags->preset_given = preset->count() > 0;
     action = [flags] { return run_convert(*flags); };
