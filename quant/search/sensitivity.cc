@@ -296,7 +296,7 @@ void SensitivityAnalysis::measure_divergences(WorkingBlock& front, WorkingBlock&
 }
 
 void SensitivityAnalysis::set_costs(const Probe& probe) {
-  if (!std::isfinite(probe.divergence)) {
+  if (!std::isfinite(probe.divergence) || !std::isfinite(probe.head_divergence.value_or(0))) {
     throw Error(choices_[probe.matrices.front().first].matrices.front().name,
                 "the model gives values that are not finite when this matrix is rounded");
   }
