@@ -67,7 +67,7 @@ class Calibration {
         prefix_(std::move(prefix)),
         stage_(std::move(stage)),
         known_(known),
-        ranks_(options.ranks == nullptr ? single_rank() : *options.ranks),
+        ranks_(ranks_or_single(options.ranks)),
         progress_(progress),
         tokenizer_(text::load_tokenizer(source_.checkpoint())),
         keys_of_rows_(source.spec()) {}
@@ -336,7 +336,7 @@ std::filesystem::path state_folder_beside(const std::filesystem::path& output) {
 
 void discard_calibration_state(const CalibrateOptions& options) {
   if (options.state_folder.empty()) return;
-  const Ranks& ranks = options.ranks == nullptr ? single_rank() : *options.ranks;
+  const Ranks& ranks = ranks_or_single(options.ranks);
   JobState::remove_folder(JobState::folder_of(options.state_folder, ranks));
   JobState::remove_folder(JobState::folder_of(finding_folder(options.state_folder), ranks));
 }

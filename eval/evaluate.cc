@@ -16,6 +16,7 @@
 #include "eval/token_scores.h"
 #include "files/text_file.h"
 #include "jobs/common_failure.h"
+#include "jobs/sharded_sum.h"
 #include "kernels/clock.h"
 #include "model/model.h"
 
@@ -34,10 +35,6 @@ eval::SequenceRunner make_runner(const model::Model& model, const EvaluateOption
   return {model, model.make_state(cache, options.context)};
 }
 
-Ranks& ranks_of(const EvaluateOptions& options) {
-  return options.ranks == nullptr ? single_rank() : *options.ranks;
-}
-
 void check_options(const EvaluateOptions& options, const model::ModelSource& source) {
   if (!options.reference) {
     if (options.worst > 0) throw Error("worst", "lists what diverges most from a reference: name one");
@@ -46,7 +43,7 @@ void check_options(const EvaluateOptions& options, const model::ModelSource& sou
   if (options.stream > 0) {
     if (options.stream < 2) throw Error("stream", "must be at least 2 tokens");
     if (options.reference_cache) throw Error("reference cache", "keeps logits of chunks, not of a stream");
-    if (ranks_of(options).size() > 1) throw Error("stream", "is one sequence, which ranks cannot share");
+    if (ranks_or_single(options.ranks).size() > 1) throw Error("stream", "is one sequence, which ranks cannot share");
     return;
   }
   if (options.cache.window > 0)
@@ -248,25 +245,37 @@ Evaluation evaluation_of(const eval::TextChunks& chunks, const OwnScores& all, s
   return result;
 }
 
+/// What is to be scored, of what.
+struct Question {
+  std::unique_ptr<model::ModelSource> source;
+  std::unique_ptr<model::ModelSource> reference;  ///< or null
+  std::unique_ptr<text::Tokenizer> tokenizer;
+  eval::TextChunks chunks;
+};
+
+Question read_question(const std::filesystem::path& model, const EvaluateOptions& options) {
+  Question question{.source = open_source(model, options), .reference = {}, .tokenizer = {}, .chunks = {}};
+  require_causal(*question.source);
+  const std::string text = files::read_text_file(options.text_file);
+  check_options(options, *question.source);
+  question.reference = open_reference(options, *question.source);
+  question.tokenizer = model::require_tokenizer(*question.source);
+  question.chunks = cut_text(text, *question.tokenizer, options);
+  return question;
+}
+
 }  // namespace
 
 Evaluation evaluate(const std::filesystem::path& model, const EvaluateOptions& options, const Progress& progress) {
-  std::unique_ptr<model::ModelSource> source = open_source(model, options);
-  require_causal(*source);
-  const std::string text = files::read_text_file(options.text_file);
-  check_options(options, *source);
-  std::unique_ptr<model::ModelSource> reference = open_reference(options, *source);
-  const std::uint64_t file_bytes = source->checkpoint().file_bytes();
-  const std::unique_ptr<text::Tokenizer> tokenizer = model::require_tokenizer(*source);
-  const eval::TextChunks chunks = cut_text(text, *tokenizer, options);
-
-  Ranks& ranks = ranks_of(options);
-  const std::size_t begin = chunks.count() * ranks.rank() / ranks.size();
-  const std::size_t end = chunks.count() * (ranks.rank() + 1) / ranks.size();
-  const eval::TextChunks own_chunks = chunks.part(begin, end);
-  const OwnScores own = jobs::fail_together(
-      ranks, [&] { return ChunkScorer(std::move(source), std::move(reference), own_chunks, options, progress).run(); });
-  return evaluation_of(chunks, gather_scores(own, ranks), file_bytes, options, *tokenizer);
+  Ranks& ranks = ranks_or_single(options.ranks);
+  Question question = jobs::fail_together(ranks, [&] { return read_question(model, options); });
+  const std::uint64_t file_bytes = question.source->checkpoint().file_bytes();
+  const jobs::IndexRange own = jobs::even_part(question.chunks.count(), ranks.rank(), ranks.size());
+  const eval::TextChunks own_chunks = question.chunks.part(own.begin, own.end);
+  const OwnScores scores = jobs::fail_together(ranks, [&] {
+    return ChunkScorer(std::move(question.source), std::move(question.reference), own_chunks, options, progress).run();
+  });
+  return evaluation_of(question.chunks, gather_scores(scores, ranks), file_bytes, options, *question.tokenizer);
 }
 
 }  // namespace ballast

@@ -32,12 +32,16 @@ void check_sharing(std::size_t samples, const Ranks& ranks) {
   }
 }
 
+IndexRange even_part(std::size_t total, std::size_t index, std::size_t parts) {
+  return {total * index / parts, total * (index + 1) / parts};
+}
+
 IndexRange shards_of(std::size_t rank, std::size_t ranks) {
-  return {kShards * rank / ranks, kShards * (rank + 1) / ranks};
+  return even_part(kShards, rank, ranks);
 }
 
 IndexRange samples_of_shard(std::size_t shard, std::size_t samples) {
-  return {samples * shard / kShards, samples * (shard + 1) / kShards};
+  return even_part(samples, shard, kShards);
 }
 
 IndexRange samples_of_rank(std::size_t rank, std::size_t ranks, std::size_t samples) {

@@ -21,6 +21,9 @@ struct IndexRange {
   std::size_t size() const { return end - begin; }
 };
 
+/// Part `index` of `total` things that are cut into `parts` as equal as can be.
+IndexRange even_part(std::size_t total, std::size_t index, std::size_t parts);
+
 /// The shards of a rank; the samples of a shard; the samples of a rank.
 IndexRange shards_of(std::size_t rank, std::size_t ranks);
 IndexRange samples_of_shard(std::size_t shard, std::size_t samples);

@@ -80,7 +80,7 @@ class SweepRun {
       : model_(model),
         options_(options),
         progress_(progress),
-        ranks_(options.ranks == nullptr ? single_rank() : *options.ranks),
+        ranks_(ranks_or_single(options.ranks)),
         summary_(checked_model()),
         folder_(made_folder(directory)) {}
 
@@ -225,7 +225,7 @@ class SweepRun {
     }
   }
 
-  /// Every rank learns what the others' conversions gave.
+  /// Every rank takes what is known of a recipe from the one that converts by it, so that all go on alike.
   void share_conversions(std::size_t begin, std::size_t end) {
     std::string own;
     if (begin + ranks_.rank() < end) {
@@ -237,7 +237,10 @@ class SweepRun {
     for (std::size_t i = begin; i < end; ++i) {
       const nlohmann::json told = nlohmann::json::parse(parts[i - begin]);
       SweepRow& row = result_.rows[i];
-      row.formats = eval::parse_row(files::JsonReader(told["row"], row.name)).formats;
+      SweepRow known = eval::parse_row(files::JsonReader(told["row"], row.name));
+      row.formats = std::move(known.formats);
+      row.evaluation = std::move(known.evaluation);
+      row.benchmark = std::move(known.benchmark);
       row.error = told["error"];
     }
   }

@@ -59,6 +59,11 @@ class Ranks {
 /// A job of one process.
 Ranks& single_rank();
 
+/// Those that share a job; null: single_rank().
+inline Ranks& ranks_or_single(Ranks* ranks) {
+  return ranks == nullptr ? single_rank() : *ranks;
+}
+
 /// How many processes the launcher says that it started, 1 when there was no launcher. Costs nothing.
 std::size_t launched_ranks();
 

@@ -163,7 +163,7 @@ JobPlan ConversionInputs::forecast(bool chooses_formats) const {
 }
 
 Ranks& ConversionInputs::ranks() const {
-  return options_.calibration.ranks != nullptr ? *options_.calibration.ranks : single_rank();
+  return ranks_or_single(options_.calibration.ranks);
 }
 
 void ConversionInputs::tell(const std::string& message) const {

@@ -244,34 +244,39 @@ void SensitivityAnalysis::measure_divergences(WorkingBlock& front, WorkingBlock&
   const auto plain = outer_weights(spec_, front, back);
   const std::size_t stream = base_.rows().hidden.size();
   const std::size_t in_front = front_roles_.size();
-  std::vector<std::size_t> own;  // those of the changed models that this rank measures: in front, groups, at the end
+  // An embedding that is the head, too, is rounded in both places, and in the head alone: what rounding its input
+  // costs.
+  const bool tied = !front.inputs.empty();
+  const std::size_t at_end = in_front + groups_.size();
+  const std::size_t first_head = at_end + back_probes.size();
+  const std::size_t models = first_head + (tied ? in_front : 0);
+  std::vector<std::size_t>
+      own;  // those of the changed models that this rank measures: in front, groups, at the end, heads
   std::vector<LogitRows> changed;
-  for (std::size_t model = 0; model < in_front + groups_.size(); ++model) {
+  const auto add = [&](std::size_t model, std::shared_ptr<const model::OuterWeights> outer,
+                       std::span<const float> hidden) {
+    changed.emplace_back(spec_, std::move(outer), hidden);
+    own.push_back(model);
+  };
+  std::span<const float> copies = copies_.rows().hidden;
+  for (std::size_t model = 0; model < at_end; ++model) {
     if (!is_own(model)) continue;
-    // An embedding that is the head too is rounded in both places.
     WorkingLinear* rounded = model < in_front ? front.find(front_roles_[model]) : nullptr;
     const ProbeRounding rounding(std::span(&rounded, rounded != nullptr ? 1 : 0));
-    const std::span<const float> hidden = std::span(copies_.rows().hidden).subspan(own.size() * stream, stream);
-    changed.emplace_back(spec_, rounded != nullptr ? outer_weights(spec_, front, back) : plain, hidden);
-    own.push_back(model);
+    const auto outer = rounded != nullptr ? outer_weights(spec_, front, back) : plain;
+    add(model, outer, copies.first(stream));
+    copies = copies.subspan(stream);
+    if (tied && rounded != nullptr) add(first_head + model, outer, base_.rows().hidden);
   }
-  std::size_t models = in_front + groups_.size();
   const std::size_t first_at_end = probes_.size();
+  std::size_t model = at_end;
   for (auto& [role, block_probe] : back_probes) {
     probes_.push_back(std::move(block_probe.probe));
-    if (!is_own(models++)) continue;
-    const ProbeRounding rounding(block_probe.linears);
-    changed.emplace_back(spec_, outer_weights(spec_, front, back), base_.rows().hidden);
-    own.push_back(models - 1);
-  }
-  // An error of the head alone, where that is the embedding: what rounding its input costs.
-  const std::size_t first_head = models;
-  for (std::size_t i = 0; i < in_front && !front.inputs.empty(); ++i) {
-    if (!is_own(models++)) continue;
-    WorkingLinear* head = front.find(front_roles_[i]);
-    const ProbeRounding rounding(std::span(&head, 1));
-    changed.emplace_back(spec_, outer_weights(spec_, front, back), base_.rows().hidden);
-    own.push_back(models - 1);
+    if (is_own(model)) {
+      const ProbeRounding rounding(block_probe.linears);
+      add(model, outer_weights(spec_, front, back), base_.rows().hidden);
+    }
+    ++model;
   }
   const LogitRows base(spec_, plain, base_.rows().hidden);
   const std::vector<double> measured = mean_divergences(spec_, base, changed, tokens_, options_.probe_samples);
@@ -280,10 +285,10 @@ void SensitivityAnalysis::measure_divergences(WorkingBlock& front, WorkingBlock&
   options_.sharing.ranks->sum(divergences);  // each was measured by one rank: nothing is rounded
   for (std::size_t i = 0; i < in_front; ++i) {
     probes_[i].divergence = divergences[i];
-    if (first_head + i < models) probes_[i].head_divergence = divergences[first_head + i];
+    if (tied) probes_[i].head_divergence = divergences[first_head + i];
   }
   for (std::size_t i = first_at_end; i < probes_.size(); ++i) {
-    probes_[i].divergence = divergences[in_front + groups_.size() + i - first_at_end];
+    probes_[i].divergence = divergences[at_end + i - first_at_end];
   }
   for (std::size_t group = 0; group < groups_.size(); ++group) {
     const auto probes =
