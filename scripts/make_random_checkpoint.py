@@ -3,8 +3,10 @@
 
     pip install numpy
     make_random_checkpoint.py OUT_DIR [--layers 28] [--hidden 1536] [--heads 12] [--kv-heads 2] [--mlp 8960] [--vocab 49152]
+        [--shards 1]
 
-The default has the shape of Qwen2.5-1.5B with a vocabulary of 49,152 (2.8 GB). One tensor is in memory at a time.
+The default has the shape of Qwen2.5-1.5B with a vocabulary of 49,152 (2.8 GB). One tensor is in memory at a time. With
+several shards model.safetensors.index.json says which tensor lies where.
 """
 import argparse
 import json
@@ -41,10 +43,29 @@ def tensor_shapes(args) -> dict[str, tuple[int, ...]]:
     return shapes
 
 
+def write_tensors(path: pathlib.Path, shapes: dict[str, tuple[int, ...]], rng: np.random.Generator) -> int:
+    """Returns the bytes of the tensors."""
+    header, offset = {}, 0
+    for name, shape in shapes.items():
+        size = 2 * int(np.prod(shape))
+        header[name] = {"dtype": "BF16", "shape": list(shape), "data_offsets": [offset, offset + size]}
+        offset += size
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    with open(path, "wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text)
+        for shape in shapes.values():
+            values = rng.standard_normal(shape, dtype=np.float32)
+            values = 1 + 0.1 * values if len(shape) == 1 else values * np.float32(0.7 / shape[-1] ** 0.5)
+            file.write(bf16(values).tobytes())
+    return offset
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("out", type=pathlib.Path)
-    for name, default in dict(layers=28, hidden=1536, heads=12, kv_heads=2, mlp=8960, vocab=49152, seed=0).items():
+    for name, default in dict(layers=28, hidden=1536, heads=12, kv_heads=2, mlp=8960, vocab=49152, seed=0,
+                              shards=1).items():
         parser.add_argument("--" + name.replace("_", "-"), type=int, default=default)
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
@@ -56,21 +77,19 @@ def main() -> None:
         "rope_parameters": {"rope_type": "default", "rope_theta": 1000000.0}, "bos_token_id": 1, "eos_token_id": 2,
     }
     (args.out / "config.json").write_text(json.dumps(config, indent=2) + "\n")
-    header, offset = {}, 0
-    for name, shape in tensor_shapes(args).items():
-        size = 2 * int(np.prod(shape))
-        header[name] = {"dtype": "BF16", "shape": list(shape), "data_offsets": [offset, offset + size]}
-        offset += size
-    text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)
+    shapes = tensor_shapes(args)
     rng = np.random.default_rng(args.seed)
-    with open(args.out / "model.safetensors", "wb") as file:
-        file.write(struct.pack("<Q", len(text)) + text)
-        for name, shape in tensor_shapes(args).items():
-            values = rng.standard_normal(shape, dtype=np.float32)
-            values = 1 + 0.1 * values if len(shape) == 1 else values * np.float32(0.7 / shape[-1] ** 0.5)
-            file.write(bf16(values).tobytes())
-    print(f"{args.out}: {offset / 1e9:.2f} GB")
+    shard_of = {name: i * args.shards // len(shapes) for i, name in enumerate(shapes)}
+    files = [f"model-{i + 1:05}-of-{args.shards:05}.safetensors" for i in range(args.shards)]
+    if args.shards == 1:
+        files = ["model.safetensors"]
+    total = 0
+    for shard, file in enumerate(files):
+        total += write_tensors(args.out / file, {n: s for n, s in shapes.items() if shard_of[n] == shard}, rng)
+    if args.shards > 1:
+        index = {"metadata": {"total_size": total}, "weight_map": {name: files[i] for name, i in shard_of.items()}}
+        (args.out / "model.safetensors.index.json").write_text(json.dumps(index, indent=2) + "\n")
+    print(f"{args.out}: {total / 1e9:.2f} GB")
 
 
 if __name__ == "__main__":
