@@ -142,7 +142,7 @@ std::uint64_t memory_of(const ModelSpec& spec, const BlockWork& block, const Con
     choosing = embedding + copies * work.probe_samples * stream;
   }
   // The embedding is loaded, rounded and gone before the first block, unless formats are being chosen.
-  return jobs::resident_memory() + std::max(memory + choosing, 3 * embedding);
+  return jobs::resident_memory() + std::max(memory + choosing, 2 * embedding);
 }
 
 }  // namespace

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <utility>
 
 #include "quant/rounding/float_product.h"
 #include "quant/rounding/quant_params.h"
@@ -24,21 +23,57 @@ float random_sign(std::uint64_t sum, std::uint64_t row) {
   return (bits >> 63U) == 0 ? 1.0F : -1.0F;
 }
 
-/// [sums][cols] of the rows: so many, weighed so that their squares add up to those of all rows; few rows as they are.
-std::vector<float> signed_sums(std::vector<float> rows, std::size_t count, std::size_t cols) {
-  if (count <= kErrorSums) return rows;
-  std::vector<float> sums(kErrorSums * cols);
-  const float share = 1 / std::sqrt(static_cast<float>(kErrorSums));
+/// Rows of what rounding changes, W - round(W): some at a time, because a head's are as large as all else in memory.
+class RowErrors {
+ public:
+  static constexpr std::size_t kAtOnce = 1024;
+
+  explicit RowErrors(const WorkingLinear& linear)
+      : values_(linear), rounded_(runnable_matrix(*linear.quantized)), rows_(linear.rows), cols_(linear.cols) {}
+
+  /// Those from `first` on: [up to kAtOnce][cols], until the next call.
+  std::span<const float> from(std::size_t first) {
+    const std::size_t count = std::min(kAtOnce, rows_ - first);
+    errors_.resize(count * cols_);
 #pragma omp parallel for
-  for (std::size_t sum = 0; sum < kErrorSums; ++sum) {
-    float* to = sums.data() + sum * cols;
     for (std::size_t r = 0; r < count; ++r) {
-      const float factor = share * random_sign(sum, r);
-      for (std::size_t c = 0; c < cols; ++c) to[c] += factor * rows[r * cols + c];
+      float* row = errors_.data() + r * cols_;
+      const float* values = values_.data() + (first + r) * cols_;
+      rounded_.decode_row(first + r, row);
+      for (std::size_t c = 0; c < cols_; ++c) row[c] = values[c] - row[c];
     }
+    return errors_;
   }
-  return sums;
-}
+
+  /// [sums][cols]: so many sums, weighed so that their squares add up to those of all rows; few rows as they are.
+  std::vector<float> signed_sums() {
+    if (rows_ <= kErrorSums) {
+      const std::span<const float> all = from(0);
+      return {all.begin(), all.end()};
+    }
+    std::vector<float> sums(kErrorSums * cols_);
+    const float share = 1 / std::sqrt(static_cast<float>(kErrorSums));
+    for (std::size_t first = 0; first < rows_; first += kAtOnce) {
+      const std::span<const float> errors = from(first);
+#pragma omp parallel for
+      for (std::size_t sum = 0; sum < kErrorSums; ++sum) {
+        float* to = sums.data() + sum * cols_;
+        for (std::size_t r = 0; r < errors.size() / cols_; ++r) {
+          const float factor = share * random_sign(sum, first + r);
+          for (std::size_t c = 0; c < cols_; ++c) to[c] += factor * errors[r * cols_ + c];
+        }
+      }
+    }
+    return sums;
+  }
+
+ private:
+  LinearValues values_;
+  kernels::QuantizedMatrix rounded_;
+  std::size_t rows_;
+  std::size_t cols_;
+  std::vector<float> errors_;
+};
 
 }  // namespace
 
@@ -82,18 +117,18 @@ std::vector<double> column_errors(const WorkingLinear& linear, const WeightForma
 }
 
 double output_error(const WorkingLinear& linear, const Hessian* moments, std::span<const float> importance) {
-  const LinearValues values(linear);
-  std::vector<float> difference = decoded(*linear.quantized);
-#pragma omp parallel for
-  for (std::size_t i = 0; i < difference.size(); ++i) difference[i] = values.data()[i] - difference[i];
+  RowErrors rows(linear);
   double error = 0;
   if (moments == nullptr) {
-    for (std::size_t i = 0; i < difference.size(); ++i) {
-      error += double{difference[i]} * double{difference[i]} * double{importance[i % linear.cols]};
+    for (std::size_t first = 0; first < linear.rows; first += RowErrors::kAtOnce) {
+      const std::span<const float> errors = rows.from(first);
+      for (std::size_t i = 0; i < errors.size(); ++i) {
+        error += double{errors[i]} * double{errors[i]} * double{importance[i % linear.cols]};
+      }
     }
     return error;
   }
-  const std::vector<float> sums = signed_sums(std::move(difference), linear.rows, linear.cols);
+  const std::vector<float> sums = rows.signed_sums();
   std::vector<float> products(sums.size());
   multiply_transposed(sums, moments->values, linear.cols, {.dst = products.data(), .stride = linear.cols});
   for (std::size_t i = 0; i < sums.size(); ++i) error += double{sums[i]} * double{products[i]};

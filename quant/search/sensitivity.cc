@@ -84,6 +84,20 @@ std::vector<float> channel_importance(const WorkingInput& input, model::Role rol
   return importance;
 }
 
+/// Whether the embedding is the head, too.
+bool is_tied(const WorkingBlock& front) {
+  return !front.inputs.empty();
+}
+
+/// Tables of a vocabulary, in F32, are as large as all else that is in memory.
+void forget_tables(WorkingBlock& front) {
+  for (WorkingLinear& linear : front.linears) {
+    if (linear.part.role == model::Role::kEmbedding || linear.part.role == model::Role::kTokenInputTable) {
+      linear.values = {};
+    }
+  }
+}
+
 }  // namespace
 
 SensitivityAnalysis::SensitivityAnalysis(const ModelSpec& spec, const SampleTokens& tokens,
@@ -189,7 +203,7 @@ void SensitivityAnalysis::add_front(WorkingBlock& front) {
   base_.embed(embedding(), probe_tokens);
   copies_.set_origin(base_);
   BlockProbes probes;
-  if (front.inputs.empty()) {  // the embedding is no head: nothing reads through it
+  if (!is_tied(front)) {  // nothing reads through it
     WorkingInput table{.readers = {0}, .norm = {}, .statistics = {}};
     add_input(front, table, probes);
     if (!choices_.empty()) choices_.back().most_outliers = 0;
@@ -203,6 +217,7 @@ void SensitivityAnalysis::add_front(WorkingBlock& front) {
     front_roles_.push_back(role);
     probes_.push_back(std::move(block_probe.probe));
   }
+  if (!is_tied(front)) forget_tables(front);  // their rows were read
 }
 
 void SensitivityAnalysis::add_block(WorkingBlock& block, std::size_t layer) {
@@ -245,8 +260,8 @@ void SensitivityAnalysis::measure_divergences(WorkingBlock& front, WorkingBlock&
   const std::size_t stream = base_.rows().hidden.size();
   const std::size_t in_front = front_roles_.size();
   // An embedding that is the head, too, is rounded in both places, and in the head alone: what rounding its input
-  // costs.
-  const bool tied = !front.inputs.empty();
+  // costs. Else its error is in the copies.
+  const bool tied = is_tied(front);
   const std::size_t at_end = in_front + groups_.size();
   const std::size_t first_head = at_end + back_probes.size();
   const std::size_t models = first_head + (tied ? in_front : 0);
@@ -261,12 +276,12 @@ void SensitivityAnalysis::measure_divergences(WorkingBlock& front, WorkingBlock&
   std::span<const float> copies = copies_.rows().hidden;
   for (std::size_t model = 0; model < at_end; ++model) {
     if (!is_own(model)) continue;
-    WorkingLinear* rounded = model < in_front ? front.find(front_roles_[model]) : nullptr;
+    WorkingLinear* rounded = tied && model < in_front ? front.find(front_roles_[model]) : nullptr;
     const ProbeRounding rounding(std::span(&rounded, rounded != nullptr ? 1 : 0));
     const auto outer = rounded != nullptr ? outer_weights(spec_, front, back) : plain;
     add(model, outer, copies.first(stream));
     copies = copies.subspan(stream);
-    if (tied && rounded != nullptr) add(first_head + model, outer, base_.rows().hidden);
+    if (rounded != nullptr) add(first_head + model, outer, base_.rows().hidden);
   }
   const std::size_t first_at_end = probes_.size();
   std::size_t model = at_end;
@@ -322,7 +337,7 @@ void SensitivityAnalysis::set_costs(const Probe& probe) {
 }
 
 void SensitivityAnalysis::measure_head_input(WorkingBlock& front, WorkingBlock& back) {
-  const bool tied = !front.inputs.empty();
+  const bool tied = is_tied(front);
   WorkingBlock& block = tied ? front : back;
   const auto of_head = [&](const WorkingInput& input) {
     const WorkingLinear& reader = block.linears[input.readers.front()];
