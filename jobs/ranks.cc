@@ -34,11 +34,11 @@ std::size_t stated_by_launcher() {
   return std::getenv("PMIX_RANK") != nullptr ? number_in("SLURM_NTASKS") : 0;
 }
 
-// Beside the program, or where an installation keeps libraries; empty where it is in neither place.
+// Beside the program, or where an installation keeps modules; empty where it is in neither place.
 fs::path find_module() {
   std::error_code ignored;
   const fs::path folder = fs::read_symlink("/proc/self/exe", ignored).parent_path();
-  for (const fs::path& place : {folder / jobs::kMpiModule, folder / BALLAST_LIBRARIES / jobs::kMpiModule}) {
+  for (const fs::path& place : {folder / jobs::kMpiModule, folder / BALLAST_MODULES / jobs::kMpiModule}) {
     if (fs::exists(place, ignored)) return place;
   }
   return {};
