@@ -9,6 +9,7 @@ guides use.
 """
 
 import argparse
+import os
 import pathlib
 import re
 import sys
@@ -75,6 +76,8 @@ def main() -> int:
     parser.add_argument("program", nargs=argparse.REMAINDER)
     arguments = parser.parse_args()
     program = [str(pathlib.Path(word).resolve()) if pathlib.Path(word).exists() else word for word in arguments.program]
+    # Tiny models are all barriers: threads that spin there take minutes on a busy machine, sleeping ones seconds.
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     with tempfile.TemporaryDirectory() as empty:
         suite = Suite(program, pathlib.Path(empty), False)
         suite.group(check_pages)

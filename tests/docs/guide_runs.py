@@ -44,7 +44,7 @@ class Guide:
         self.page = page
         self.folder = folder
         self.mpirun = mpirun
-        self.environment = os.environ | MPI | {"OMP_WAIT_POLICY": "passive"}
+        self.environment = os.environ | MPI
         self.server: subprocess.Popen | None = None
         self.address = ""
 
