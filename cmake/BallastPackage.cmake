@@ -24,6 +24,8 @@ set(CPACK_COMPONENT_PROGRAM_DESCRIPTION "Measures the massive activations of lan
 INT4 to INT8 so that these survive, and evaluates, runs, serves and times the
 result. Reads Hugging Face directories and GGUF files, writes its own format
 and those of llama.cpp, vLLM, Transformers and MLX.")
+# The library is the same by name in each of OpenBLAS's packages; all threads shall be ballast's.
+set(CPACK_DEBIAN_PROGRAM_PACKAGE_DEPENDS libopenblas0-serial)
 # oneDNN is loaded by its name, so that no link tells of it.
 if(BALLAST_ONEDNN)
   get_target_property(onednn DNNL::dnnl LOCATION)

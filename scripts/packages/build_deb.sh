@@ -26,6 +26,7 @@ export SOURCE_DATE_EPOCH
 cmake --preset release -B build/deb -DCMAKE_INSTALL_PREFIX=/usr -DBALLAST_TESTS=OFF -DBALLAST_BENCH=OFF "${launcher[@]}" \
   --log-level=WARNING
 cmake --build build/deb -- --quiet
+rm -rf build/deb/packages
 cpack --config build/deb/CPackConfig.cmake -B build/deb/packages
 mkdir -p dist
 cp build/deb/packages/*.deb dist/
