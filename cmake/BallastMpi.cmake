@@ -3,10 +3,11 @@ set(BALLAST_MPI AUTO CACHE STRING "Share jobs between MPI ranks: ON, OFF, or AUT
 set_property(CACHE BALLAST_MPI PROPERTY STRINGS AUTO ON OFF)
 
 include(GNUInstallDirs)
-# From the folder of the installed program to that of libraries.
+# From the folder of the installed program to that of libraries; in a folder of its own there lies what is loaded and not
+# linked to.
 file(RELATIVE_PATH libraries "${CMAKE_INSTALL_FULL_BINDIR}" "${CMAKE_INSTALL_FULL_LIBDIR}")
 set_property(SOURCE "${PROJECT_SOURCE_DIR}/jobs/ranks.cc"
-             APPEND PROPERTY COMPILE_DEFINITIONS "BALLAST_LIBRARIES=\"${libraries}\"")
+             APPEND PROPERTY COMPILE_DEFINITIONS "BALLAST_MODULES=\"${libraries}/ballast\"")
 
 set(BALLAST_HAS_MPI OFF)
 if(BALLAST_MPI)
@@ -26,6 +27,6 @@ if(BALLAST_HAS_MPI)
   target_include_directories(ballast_mpi PRIVATE $<TARGET_PROPERTY:ballast_jobs,INTERFACE_INCLUDE_DIRECTORIES>)
   target_link_libraries(ballast_mpi PRIVATE MPI::MPI_CXX)
   set_target_properties(ballast_mpi PROPERTIES LIBRARY_OUTPUT_DIRECTORY "${CMAKE_RUNTIME_OUTPUT_DIRECTORY}")
-  install(TARGETS ballast_mpi LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+  install(TARGETS ballast_mpi LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}/ballast" COMPONENT mpi)
 endif()
 message(STATUS "Jobs under mpirun: ${BALLAST_HAS_MPI}")

@@ -34,14 +34,19 @@ std::size_t stated_by_launcher() {
   return std::getenv("PMIX_RANK") != nullptr ? number_in("SLURM_NTASKS") : 0;
 }
 
-// Beside the program, where an installation keeps libraries, or wherever the system looks.
-void* load_module() {
+// Beside the program, or where an installation keeps modules; empty where it is in neither place.
+fs::path find_module() {
   std::error_code ignored;
   const fs::path folder = fs::read_symlink("/proc/self/exe", ignored).parent_path();
-  const fs::path places[] = {folder / jobs::kMpiModule, folder / BALLAST_LIBRARIES / jobs::kMpiModule,
-                             jobs::kMpiModule};
-  for (const fs::path& candidate : places) {
-    if (candidate.has_parent_path() && !fs::exists(candidate, ignored)) continue;
+  for (const fs::path& place : {folder / jobs::kMpiModule, folder / BALLAST_MODULES / jobs::kMpiModule}) {
+    if (fs::exists(place, ignored)) return place;
+  }
+  return {};
+}
+
+void* load_module() {
+  for (const fs::path& candidate : {find_module(), fs::path(jobs::kMpiModule)}) {  // or wherever the system looks
+    if (candidate.empty()) continue;
     // Open MPI loads parts of its own, which look for its symbols among the global ones.
     if (void* module = ::dlopen(candidate.c_str(), RTLD_NOW | RTLD_GLOBAL); module != nullptr) return module;
   }
@@ -54,6 +59,10 @@ void* load_module() {
 }  // namespace
 
 namespace jobs {
+
+bool mpi_module_is_here() {
+  return !find_module().empty();
+}
 
 void SingleRank::send(std::span<const std::byte> /*bytes*/, std::size_t /*to*/) {
   assert(!"a single rank has nobody to talk to");

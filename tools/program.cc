@@ -7,12 +7,13 @@
 #include <array>
 #include <exception>
 #include <new>
+#include <optional>
 #include <string>
 
 #include "ballast/ranks.h"
-#include "ballast/version.h"
 #include "tools/commands/commands.h"
 #include "tools/flags/option_checks.h"
+#include "tools/manual/manual_flags.h"
 #include "tools/terminal/console.h"
 #include "tools/terminal/failure.h"
 #include "tools/terminal/interrupt.h"
@@ -53,9 +54,14 @@ int usage_error(const CLI::App& program, const std::string& message) {
   return kExitUsage;
 }
 
-int parse_and_run(CLI::App& program, const Action& action, int argc, const char* const* argv) {
+int parse_and_run(CLI::App& program, const ManualFlags& manual, const Action& action, int argc,
+                  const char* const* argv) {
   try {
     program.parse(argc, argv);
+    if (const std::optional<std::string> text = manual_text(program, manual)) {
+      print(*text);
+      return kExitDone;
+    }
     refuse_idle_ranks(program);
     if (!action) throw UsageError("a command is missing");
     return action();
@@ -63,7 +69,7 @@ int parse_and_run(CLI::App& program, const Action& action, int argc, const char*
     const auto chosen = program.get_subcommands();
     print(chosen.empty() ? program.help() : chosen.front()->help("ballast"));
   } catch (const CLI::CallForVersion& version) {
-    print(std::string(version.what()) + "\n");
+    print(version.what());
   } catch (const CLI::ParseError& error) {
     return usage_error(program, error.what());
   } catch (const UsageError& error) {
@@ -97,7 +103,7 @@ int run_program(int argc, const char* const* argv) {
   try {
     CLI::App program("Makes language models small and fast on CPUs without losing what their outliers carry.",
                      "ballast");
-    program.set_version_flag("--version", "ballast " + std::string(version()), "Print the version and exit");
+    program.set_version_flag("--version", version_text, "Print the version and what this build has, and exit");
     program.set_help_flag("-h,--help", "Print this help and exit");
     program.get_formatter()->column_width(32);
     program.footer(kExample);
@@ -107,7 +113,9 @@ int run_program(int argc, const char* const* argv) {
                            add_run, add_serve, add_embed, add_bench}) {
       add(program, action);
     }
-    return parse_and_run(program, action, argc, argv);
+    ManualFlags manual;
+    add_manual_flags(program, manual);
+    return parse_and_run(program, manual, action, argc, argv);
   } catch (...) {
     wait_for_turn();
     return report_failure();

@@ -14,6 +14,9 @@ using OpenMpiRanks = Ranks* (*)(const char* version);
 inline constexpr const char* kMpiModule = "libballast_mpi.so";
 inline constexpr const char* kOpenMpiRanks = "ballast_open_mpi_ranks";
 
+/// Whether it is beside the program, or where an installation keeps modules.
+bool mpi_module_is_here();
+
 }  // namespace ballast::jobs
 
 #endif  // BALLAST_JOBS_MPI_MODULE_H_

@@ -149,7 +149,7 @@ void add_convert(CLI::App& program, Action& action) {
       command->add_option("-o,--output", flags->output, "Directory to write; with --to gguf a file")->type_name("OUT");
   command->add_option("--to", flags->to, "Whose files to write, rounded to their own types")
       ->type_name("FORMAT")
-      ->check(CLI::IsMember(output_format_names()).description(""))
+      ->check(one_of(output_format_names()))
       ->capture_default_str();
   add_recipe_flags(*command, flags->recipe);
   command->add_option("--stats", flags->statistics, "What calibrate measured [a short calibration runs first]")
@@ -162,7 +162,7 @@ void add_convert(CLI::App& program, Action& action) {
   }
   CLI::Option* preset = command->add_option("--preset", flags->preset, "How much work goes into it, see below")
                             ->type_name(CLI::detail::join(names, "|"))
-                            ->check(CLI::IsMember(names).description(""))
+                            ->check(one_of(names))
                             ->capture_default_str();
   command->add_option("--text", flags->text_files, "Text to calibrate with, UTF-8; repeatable [sampled from the model]")
       ->option_text("FILE")

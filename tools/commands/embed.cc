@@ -79,7 +79,7 @@ void add_embed(CLI::App& program, Action& action) {
           "--pooling", [flags](const std::string& name) { flags->options.pooling = poolings.at(name); },
           "Of a text's tokens: mean, cls (the first) or last [as the model's makers say, else mean]")
       ->option_text("KIND")
-      ->check(CLI::IsMember({"mean", "cls", "last"}).description(""));
+      ->check(one_of({"mean", "cls", "last"}));
   command->add_option("--most-tokens", flags->options.most_tokens, "Cut longer texts [as the model's makers say]")
       ->type_name("N")
       ->check(whole_number(3));

@@ -7,6 +7,7 @@
 #include "tools/commands/commands.h"
 #include "tools/commands/conversion_page.h"
 #include "tools/commands/job.h"
+#include "tools/flags/option_checks.h"
 #include "tools/terminal/console.h"
 
 namespace ballast::tools {
@@ -45,7 +46,7 @@ void add_export(CLI::App& program, Action& action) {
   command->add_option("--to", flags->to, "Whose files to write: " + CLI::detail::join(names, ", "))
       ->required()
       ->type_name("FORMAT")
-      ->check(CLI::IsMember(names).description(""));
+      ->check(one_of(names));
   command->add_flag("--json", flags->json, "Print one JSON object");
   command->add_flag("--force", flags->force, "Replace an existing output, once the new one is complete");
   add_processor_flags(*command, flags->job);

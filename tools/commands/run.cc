@@ -133,7 +133,7 @@ void add_run(CLI::App& program, Action& action) {
           "--thinking", [flags](const std::string& name) { flags->thinking = thinking.at(name); },
           "With --chat: what stands between <think> and </think> plain, dim or hidden [dim on a terminal]")
       ->option_text("HOW")
-      ->check(CLI::IsMember({"plain", "dim", "hidden"}).description(""));
+      ->check(one_of({"plain", "dim", "hidden"}));
   add_chat_template_flag(*command, flags->chat_template);
   command
       ->add_option("--template-args", flags->options.template_arguments,

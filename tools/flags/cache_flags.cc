@@ -20,7 +20,7 @@ void add_cache_type_flag(CLI::App& command, CacheOptions::Type& type) {
           "--kv", [&type](const std::string& name) { type = types.at(name); },
           "Type of the key-value cache: f32, f16, int8, or auto: int8 for INT8 activations, else f16")
       ->option_text("TYPE [" + shown + "]")
-      ->check(CLI::IsMember({"auto", "f32", "f16", "int8"}).description(""));
+      ->check(one_of({"auto", "f32", "f16", "int8"}));
 }
 
 void add_cache_flags(CLI::App& command, CacheOptions& options) {

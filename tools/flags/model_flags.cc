@@ -3,6 +3,7 @@
 #include <map>
 
 #include "ballast/text.h"
+#include "tools/flags/option_checks.h"
 #include "tools/terminal/console.h"
 #include "tools/terminal/units.h"
 
@@ -23,7 +24,7 @@ void add_model_flags(CLI::App& command, ModelFlags& flags) {
           "--activations", [&flags](const std::string& name) { flags.activations = types.at(name); },
           "Inputs of matrices in a GGUF or quantized by others: int8, int16 or float, which decodes them")
       ->option_text("TYPE [int8]")
-      ->check(CLI::IsMember({"int8", "int16", "float"}).description(""));
+      ->check(one_of({"int8", "int16", "float"}));
   command
       .add_option(
           kFlag, flags.expert_memory,

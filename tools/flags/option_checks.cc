@@ -3,11 +3,19 @@
 #include <charconv>
 #include <cmath>
 #include <optional>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
 namespace ballast::tools {
 namespace {
+
+/// CLI11 tells nothing of a check but its name: these begin so, and the values follow.
+constexpr std::string_view kValues = "values:";
+
+std::string name_of_values(const std::vector<std::string>& values) {
+  return std::string(kValues) + CLI::detail::join(values, "|");
+}
 
 template <typename Number>
 std::optional<Number> parse_all(const std::string& text) {
@@ -33,6 +41,24 @@ OptionCheck real_number(std::function<bool(double)> accepts, std::string range) 
     if (number && std::isfinite(*number) && accepts(*number)) return {};
     return "'" + text + "' must be a number " + range;
   };
+}
+
+CLI::Validator one_of(const std::vector<std::string>& values) {
+  return CLI::IsMember(values).description("").name(name_of_values(values));
+}
+
+CLI::Validator suggested(const std::vector<std::string>& values) {
+  return {[](const std::string&) { return std::string(); }, "", name_of_values(values)};
+}
+
+std::vector<std::string> known_values(CLI::Option& option) {
+  try {
+    const std::string& name = option.get_validator("")->get_name();
+    return name.starts_with(kValues) ? CLI::detail::split(name.substr(kValues.size()), '|')
+                                     : std::vector<std::string>();
+  } catch (const CLI::OptionNotFound&) {  // it has no checks, and does not say so otherwise
+    return {};
+  }
 }
 
 }  // namespace ballast::tools

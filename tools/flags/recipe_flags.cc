@@ -66,19 +66,20 @@ void add_recipe_flags(CLI::App& command, RecipeFlags& flags) {
                             .add_option("--scheme", flags.scheme,
                                         "Bits of weights and activations, the formats chosen matrix by matrix: " +
                                             CLI::detail::join(scheme_names(), ", "))
-                            ->option_text("SCHEME [" + flags.scheme + "]");
+                            ->option_text("SCHEME [" + flags.scheme + "]")
+                            ->check(suggested(scheme_names()));
   command.add_option("--recipe", flags.file, "Recipe to start from instead of a scheme; flags override it")
       ->option_text("FILE.json")
       ->excludes(scheme);
   command.add_option("--bits", flags.bits, "Of the linears' weights: 4, 5, 6 or 8")
       ->type_name("N")
-      ->check(CLI::IsMember({4, 5, 6, 8}).description(""));
+      ->check(one_of({"4", "5", "6", "8"}));
   command.add_option("--group-size", flags.group_size, "Weights that share a scale: 32, 64, 128 or channel")
       ->type_name("N")
-      ->check(CLI::IsMember({"32", "64", "128", "channel"}).description(""));
+      ->check(one_of({"32", "64", "128", "channel"}));
   command.add_option("--scale-bits", flags.scale_bits, "Of the groups' scales: 16 or 8")
       ->type_name("N")
-      ->check(CLI::IsMember({16, 8}).description(""));
+      ->check(one_of({"16", "8"}));
   CLI::Option* symmetric =
       command.add_flag("--symmetric", flags.symmetric, "Weights without zero points")->option_text(" ");
   command.add_flag("--asymmetric", flags.asymmetric, "Weights with a zero point per group")
@@ -89,7 +90,7 @@ void add_recipe_flags(CLI::App& command, RecipeFlags& flags) {
                   "Weights to the nearest values of their group's range, of the range with the least error, or one "
                   "column after the other (GPTQ)")
       ->type_name("nearest|search|gptq")
-      ->check(CLI::IsMember({"nearest", "search", "gptq"}).description(""));
+      ->check(one_of({"nearest", "search", "gptq"}));
   command
       .add_option(
           "--target-size", flags.target_size,
@@ -101,7 +102,7 @@ void add_recipe_flags(CLI::App& command, RecipeFlags& flags) {
       .add_option("--activation-scales", flags.activation_scales,
                   "INT8 activations' scales: per token, or per token and group")
       ->type_name("token|group")
-      ->check(CLI::IsMember({"token", "group"}).description(""));
+      ->check(one_of({"token", "group"}));
   command.add_flag(
       "--no-wide-end", flags.no_wide_end,
       "INT8 activations also where only the last token of a prompt passes: at the end of the last block, in the "

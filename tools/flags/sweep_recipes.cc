@@ -75,7 +75,7 @@ void add_sweep_recipe_flags(CLI::App& command, SweepRecipeFlags& flags) {
       .add_option("--preset", flags.preset,
                   "How much work goes into each conversion; recipes say themselves how they round")
       ->option_text(CLI::detail::join(names, "|") + " [" + flags.preset + "]")
-      ->check(CLI::IsMember(names).description(""));
+      ->check(one_of(names));
 }
 
 std::vector<SweepRecipe> sweep_recipes(const SweepRecipeFlags& flags) {

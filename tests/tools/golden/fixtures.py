@@ -69,11 +69,12 @@ def write_inputs(work: pathlib.Path) -> None:
     (work / "questions.jsonl").write_text("".join(json.dumps(question) + "\n" for question in questions))
 
 
-def write_large_model(folder: pathlib.Path, hidden: int = 192, layers: int = 6, mlp: int = 512) -> None:
+def write_large_model(folder: pathlib.Path, hidden: int = 192, layers: int = 6, mlp: int = 512,
+                      vocabulary: int = 67) -> None:
     """A Llama that is large enough to be caught at work: 3 million weights, of random values that repeat."""
     source = random.Random(5)
     values = array.array("f", (source.gauss(0, 1) for _ in range(4099)))
-    shapes = {"model.embed_tokens.weight": (67, hidden), "model.norm.weight": (hidden,)}
+    shapes = {"model.embed_tokens.weight": (vocabulary, hidden), "model.norm.weight": (hidden,)}
     for layer in range(layers):
         block = f"model.layers.{layer}."
         shapes |= {f"{block}self_attn.{part}_proj.weight": (hidden, hidden) for part in "qkvo"}
@@ -89,7 +90,7 @@ def write_large_model(folder: pathlib.Path, hidden: int = 192, layers: int = 6, 
         data += (scaled * (size // len(scaled) + 1))[:size]
     config = json.loads((MODELS / "llama" / "config.json").read_text())
     config |= {"hidden_size": hidden, "num_hidden_layers": layers, "intermediate_size": mlp, "head_dim": hidden // 4,
-               "num_key_value_heads": 4, "max_position_embeddings": 512}
+               "num_key_value_heads": 4, "max_position_embeddings": 512, "vocab_size": vocabulary}
     folder.mkdir()
     (folder / "config.json").write_text(json.dumps(config))
     text = json.dumps(header).encode()

@@ -20,6 +20,8 @@ WITH_MISSING_MODEL = ("inspect", "calibrate -o stats", "convert -o dir", "conver
 WRONG_USAGE = [
     ("", "command is missing"),
     ("no-such-command", "no-such-command"),
+    ("--man no-such-page", "not in {ballast,inspect"),
+    ("--completion no-such-shell", "not in {bash,zsh,fish}"),
     ("inspect m --threads 1", "--threads"),
     ("calibrate m", "--output is required"),
     ("calibrate m -o stats --length 1", "whole number from 2"),
@@ -87,8 +89,10 @@ def check_help(suite: Suite) -> None:
         example = re.search(r"^Examples?:\n  ballast ", run.out, re.M)
         suite.check(f"'ballast {command} --help' shows an example", example, run)
     version = suite.succeeds("--version")
-    suite.check("--version prints the version alone",
-                re.fullmatch(r"ballast \d+\.\d+\.\d+\n", version.out) and version.err == "", version)
+    suite.check("--version prints the version and what this build has",
+                re.fullmatch(r"ballast \d+\.\d+\.\d+\n\ninstructions  \w+; built for \w+(, \w+)*\n"
+                             r"oneDNN        (yes|no)\nMPI           (yes|no)\nserve         HTTP and HTTPS\n", version.out)
+                and version.err == "", version)
 
 
 def check_wrong_usage(suite: Suite) -> None:

@@ -1,0 +1,23 @@
+# cmake -DPROGRAM="[EMULATOR;]BALLAST" -DOUT=FOLDER -P write_manual.cmake
+# Writes FOLDER/man1/*.1 and FOLDER/bash, zsh and fish.
+function(write file)
+  execute_process(COMMAND ${PROGRAM} ${ARGN} OUTPUT_FILE "${OUT}/${file}" COMMAND_ERROR_IS_FATAL ANY)
+endfunction()
+
+file(REMOVE_RECURSE "${OUT}")
+file(MAKE_DIRECTORY "${OUT}/man1")
+execute_process(COMMAND ${PROGRAM} --help OUTPUT_VARIABLE help COMMAND_ERROR_IS_FATAL ANY)
+string(REGEX MATCH "\nSubcommands:(\n  [^\n]*)+" commands "${help}")
+string(REGEX MATCHALL "\n  [a-z]+" commands "${commands}")
+if(NOT commands)
+  message(FATAL_ERROR "${PROGRAM} --help lists no commands")
+endif()
+write(man1/ballast.1 --man ballast)
+foreach(command IN LISTS commands)
+  string(STRIP "${command}" command)
+  write("man1/ballast-${command}.1" --man "${command}")
+endforeach()
+foreach(shell bash zsh fish)
+  write("${shell}" --completion "${shell}")
+endforeach()
+file(TOUCH "${OUT}/written")

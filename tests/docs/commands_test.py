@@ -1,0 +1,90 @@
+#!/usr/bin/env python3
+"""Every `ballast` command of the README and of docs/ has options that exist, and those of the guides do what they say.
+
+    commands_test.py PROGRAM        with an emulator: EMULATOR [OPTION]... PROGRAM
+    commands_test.py --mpirun MPIRUN PROGRAM    the guides' jobs under mpirun run there; else as one process
+
+The guides' commands run one after the other, each guide in a folder of its own, on a tiny model under the name that the
+guides use.
+"""
+
+import argparse
+import os
+import pathlib
+import re
+import sys
+import tempfile
+
+sys.dont_write_bytecode = True
+TESTS = pathlib.Path(__file__).resolve().parents[1]
+sys.path += [str(TESTS / "tools"), str(TESTS / "docs")]
+
+import guide_runs
+from golden.suite import Suite
+from written_commands import Command, commands_in, spans_in
+
+ROOT = TESTS.parent
+GUIDES = [ROOT / "docs" / "index.md", *sorted((ROOT / "docs" / "guides").glob("*.md"))]
+OTHERS = [ROOT / "README.md", *sorted(set((ROOT / "docs").glob("*.md")) - set(GUIDES))]
+
+
+def check_parses(suite: Suite, page: pathlib.Path, command: Command) -> None:
+    """Where nothing that it names is there, a command fails, but not by its usage."""
+    run = suite.run(*command.words)
+    suite.check(f"{page.relative_to(ROOT)}:{command.line}: '{command.text}' is no wrong usage", run.code in (0, 1), run)
+
+
+def check_options(suite: Suite, helps: dict[str, str], page: pathlib.Path, line: int, span: str) -> None:
+    """Of `ballast eval --choices` within a sentence, which need not be whole."""
+    words = span.split()
+    name = next((word for word in words[1:] if word in helps), "")
+    for option in re.findall(r"(?<![\w-])--?[a-z][\w-]*", span):
+        suite.check(f"{page.relative_to(ROOT)}:{line}: '{span}' names an option of 'ballast {name}'",
+                    re.search(rf"(?<![\w-]){re.escape(option)}(?![\w-])", helps[name]), helps[name])
+
+
+def helps_of(suite: Suite) -> dict[str, str]:
+    text = suite.succeeds("--help").out
+    section = re.search(r"^Subcommands:\n((?:  .*\n)+)", text, re.M).group(1)
+    return {"": text} | {name: suite.succeeds(name, "--help").out for name in re.findall(r"^  (\w+)", section, re.M)}
+
+
+def check_pages(suite: Suite) -> None:
+    helps = helps_of(suite)
+    for page in (*GUIDES, *OTHERS):
+        text = page.read_text()
+        for command in commands_in(text):
+            if command.program == "ballast":
+                check_parses(suite, page, command)
+        for line, span in spans_in(text):
+            check_options(suite, helps, page, line, span)
+    readme = [command for command in commands_in((ROOT / "README.md").read_text()) if command.program == "ballast"]
+    suite.check("commands are found in the README", len(readme) > 20, readme)
+
+
+def check_guides(suite: Suite, mpirun: str) -> None:
+    for page in GUIDES:
+        commands = commands_in(page.read_text())
+        suite.check(f"{page.relative_to(ROOT)} has commands", commands)
+        with tempfile.TemporaryDirectory() as folder:
+            guide_runs.run_guide(suite, page.relative_to(ROOT), commands, pathlib.Path(folder), mpirun)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--mpirun", default="")
+    parser.add_argument("program", nargs=argparse.REMAINDER)
+    arguments = parser.parse_args()
+    program = [str(pathlib.Path(word).resolve()) if pathlib.Path(word).exists() else word for word in arguments.program]
+    # Tiny models are all barriers: threads that spin there take minutes on a busy machine, sleeping ones seconds.
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    with tempfile.TemporaryDirectory() as empty:
+        suite = Suite(program, pathlib.Path(empty), False)
+        suite.group(check_pages)
+        suite.group(lambda suite: check_guides(suite, arguments.mpirun))
+    print(f"{suite.passed} passed, {suite.failed} failed")
+    return 1 if suite.failed or not suite.passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,117 @@
+"""Runs the commands of a guide, one after the other."""
+
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import urllib.request
+
+from golden import fixtures
+from golden.suite import Run, Suite
+from written_commands import Command
+
+TOKENIZER = fixtures.MODELS.parent / "tokenizer" / "smollm" / "tokenizer.json"
+VOCABULARY = 448  # at least the tokenizer's
+CONTEXT = 2048
+# A container has neither an agent to start ranks through nor more cores than it says; root must mean it.
+MPI = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_plm_rsh_agent": "",
+       "OMPI_MCA_rmaps_base_oversubscribe": "1", "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
+       "PRTE_MCA_hwloc_default_binding_policy": "none", "OMPI_MCA_hwloc_base_binding_policy": "none",
+       "OMPI_MCA_mpi_yield_when_idle": "1"}
+
+
+def write_inputs(folder: pathlib.Path) -> None:
+    """What guides take for given: a model, two texts, keys."""
+    model = folder / "SmolLM2-135M"
+    fixtures.write_large_model(model, hidden=128, layers=2, mlp=256, vocabulary=VOCABULARY)
+    config = json.loads((model / "config.json").read_text()) | {"max_position_embeddings": CONTEXT}
+    (model / "config.json").write_text(json.dumps(config))
+    shutil.copy(TOKENIZER, model / "tokenizer.json")
+    words = {"bos_token": "<|im_start|>", "eos_token": "<|im_end|>", "chat_template": fixtures.CHATML}
+    (model / "tokenizer_config.json").write_text(json.dumps(words))
+    (folder / "wikitext.txt").write_text(fixtures.text(4000, 1))
+    (folder / "calibration.txt").write_text(fixtures.text(16000, 2))
+    (folder / "keys.txt").write_text("reader an-example-of-a-key-of-32-letters\n")
+
+
+class Guide:
+    """One guide under way: its folder, and its server when it has started one."""
+
+    def __init__(self, suite: Suite, page: pathlib.Path, folder: pathlib.Path, mpirun: str):
+        self.suite = suite
+        self.page = page
+        self.folder = folder
+        self.mpirun = mpirun
+        self.environment = os.environ | MPI
+        self.server: subprocess.Popen | None = None
+        self.address = ""
+
+    def run(self, command: Command) -> None:
+        name = f"{self.page}:{command.line}: '{command.text}'"
+        if command.program == "curl":
+            self.ask(name, command)
+        elif command.words[0] == "serve":
+            self.serve(name, command)
+        else:
+            self.run_to_end(name, command)
+
+    def run_to_end(self, name: str, command: Command) -> None:
+        launcher = []
+        if command.launcher and command.launcher[0] == "mpirun" and self.mpirun:
+            launcher = [self.mpirun, *command.launcher[1:]]
+        done = subprocess.run([*launcher, *self.suite.program, *command.words], cwd=self.folder, env=self.environment,
+                              capture_output=True, text=True, check=False)
+        run = Run(tuple(command.words), done.returncode, done.stdout, done.stderr)
+        self.suite.check(f"{name} exits with 0", run.code == 0, run)
+        for flag, value in zip(command.words, command.words[1:], strict=False):
+            if flag in ("-o", "--report"):
+                self.suite.check(f"{name} writes {value}", (self.folder / value).exists(), run)
+
+    def serve(self, name: str, command: Command) -> None:
+        """At a port that is free. Its log says which, and once it listens."""
+        self.stop()
+        self.server = subprocess.Popen([*self.suite.program, *command.words, "--port", "0"], cwd=self.folder, text=True,
+                                       env=self.environment, stderr=subprocess.PIPE)
+        log = ""
+        for line in self.server.stderr:
+            log += line
+            event = json.loads(line) if line.startswith("{") else {}
+            if event.get("event") == "listening":
+                self.address = f"http://127.0.0.1:{event['port']}"
+                break
+        self.suite.check(f"{name} listens", self.address, log)
+
+    def ask(self, name: str, command: Command) -> None:
+        address, body, headers = "", None, {}
+        words = iter(command.words)
+        for word in words:
+            if word == "-H":
+                header, value = next(words).split(": ", 1)
+                headers[header] = value
+            elif word == "-d":
+                body = next(words).encode()
+            else:
+                address = word.replace("localhost:8080", self.address)
+        with urllib.request.urlopen(urllib.request.Request(address, body, headers)) as answer:
+            self.suite.check(f"{name} is answered", answer.status == 200 and answer.read(), answer.status)
+
+    def stop(self) -> None:
+        if self.server is None:
+            return
+        self.server.send_signal(signal.SIGTERM)
+        self.server.stderr.read()
+        self.suite.check(f"{self.page}: the server ends when it is asked to", self.server.wait() == 0, self.server.returncode)
+        self.server = None
+        self.address = ""
+
+
+def run_guide(suite: Suite, page: pathlib.Path, commands: list[Command], folder: pathlib.Path, mpirun: str) -> None:
+    write_inputs(folder)
+    guide = Guide(suite, page, folder, mpirun)
+    try:
+        for command in commands:
+            guide.run(command)
+    finally:
+        guide.stop()
