@@ -58,8 +58,8 @@ def _plot_magnitudes(axes: Axes, statistics: Statistics) -> None:
              title="Output of each layer" + (", massive ones shaded" if statistics.massive_layers.size else ""))
     if top.size:
         place = top[np.abs(top["value"]).argmax()]
-        axes.annotate(f"{place['value']:,.0f} in channel {place['channel']},\nat token {place['position']} of its sample",
-                      (place["layer"], abs(place["value"])), textcoords="offset points", fontsize="small",
+        words = f"{place['value']:,.0f} in channel {place['channel']},\nat token {place['position']} of its sample"
+        axes.annotate(words, (place["layer"], abs(place["value"])), textcoords="offset points", fontsize="small",
                       xytext=(0, 6), ha="center")
         axes.margins(y=0.2)
     axes.legend(loc="lower right")

@@ -46,7 +46,7 @@ class Transformers(WithModel):
         np.testing.assert_allclose(ours.activations(ids, 1), hidden[1][0].numpy(), atol=1e-4)
 
     def test_what_was_interrupted_goes_on(self):
-        """Regression: the files that such a model is saved to are new for each call, and their times were in the key."""
+        """Regression: such a model is saved to new files for each call, whose times were in the key."""
         model = AutoModelForCausalLM.from_pretrained(self.model, dtype=torch.bfloat16)
         tokenizer = FileTokenizer(self.model)
         statistics = ballast.calibrate(self.model, text=self.calibration, samples=2, length=32)
