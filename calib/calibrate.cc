@@ -45,7 +45,7 @@ std::size_t most_heads(const ModelSpec& spec) {
 jobs::JobKey key_of(const std::filesystem::path& model, const CalibrateOptions& options, const std::vector<int>& prefix,
                     const Ranks& ranks) {
   jobs::JobKey key;
-  key.add("job", "calibrate").add_file(model);
+  key.add("job", "calibrate").add_model(options.model_identity, model);
   for (const auto& text : options.text_files) key.add_file(text);
   key.add("samples", options.samples).add("length", options.length).add("seed", options.seed);
   key.add("prefix", prefix_name({.tokens = prefix})).add("rank", ranks.rank()).add("ranks", ranks.size());

@@ -95,6 +95,10 @@ JobKey& JobKey::add_content(std::string_view name, const fs::path& path) {
   return add(name, files::content_digits(files::MappedFile(path).bytes()));
 }
 
+JobKey& JobKey::add_model(std::string_view identity, const fs::path& path) {
+  return identity.empty() ? add_file(path) : add("model", identity);
+}
+
 std::string JobKey::digest() const {
   return files::content_digits(text_);
 }

@@ -27,6 +27,9 @@ class JobKey {
   /// A file by what is in it, wherever it is. Throws Error when it cannot be read.
   JobKey& add_content(std::string_view name, const std::filesystem::path& path);
 
+  /// A model by what its owner knows it by, wherever it is; where that is empty, as add_file().
+  JobKey& add_model(std::string_view identity, const std::filesystem::path& path);
+
   /// 16 hexadecimal digits.
   std::string digest() const;
 

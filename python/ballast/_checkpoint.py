@@ -3,22 +3,39 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import tempfile
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ballast._options import PathLike
 
 
+@dataclass(frozen=True)
+class Files:
+    path: Path
+    identity: str = ""
+    """By which saved progress knows the model again where its files are new; empty: by these."""
+
+
+def _content_digest(folder: Path) -> str:
+    digest = hashlib.blake2b(digest_size=16)
+    for path in sorted(folder.iterdir()):
+        with path.open("rb") as file:
+            digest.update(path.name.encode() + b"\0" + hashlib.file_digest(file, "blake2b").digest())
+    return digest.hexdigest()
+
+
 @contextlib.contextmanager
-def files_of(model: PathLike | Any, tokenizer: Any = None) -> Iterator[Path]:
+def files_of(model: PathLike | Any, tokenizer: Any = None) -> Iterator[Files]:
     """The path, or, for a model of transformers, a folder that it and its tokenizer are saved to meanwhile."""
     if isinstance(model, str | os.PathLike):
         if tokenizer is not None:
             raise TypeError("tokenizer: only beside a model object; a path has its own")
-        yield Path(model)
+        yield Files(Path(model))
         return
     if not hasattr(model, "save_pretrained"):
         raise TypeError(f"model: a path or a model of transformers is needed, not {type(model).__name__}")
@@ -27,4 +44,4 @@ def files_of(model: PathLike | Any, tokenizer: Any = None) -> Iterator[Path]:
         model.save_pretrained(place)
         if tokenizer is not None:
             tokenizer.save_pretrained(place)
-        yield place
+        yield Files(place, _content_digest(place))

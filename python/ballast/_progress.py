@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -21,10 +22,10 @@ def in_notebook() -> bool:
 
 
 class _Bars:
-    """A bar of tqdm for each stage."""
+    """A bar of tqdm for each stage. In a notebook one that is done makes room for the next: a sweep has dozens."""
 
     def __init__(self, tqdm: Any) -> None:
-        self._tqdm = tqdm
+        self._tqdm = functools.partial(tqdm, leave=not in_notebook())
         self._stage: str | None = None
         self._bar: Any = None
 

@@ -63,7 +63,8 @@ def calibrate(model: PathLike | Any, output: PathLike | None = None, *, text: Pa
     if output is not None:
         options.state_folder = _ballast.state_folder_beside(Path(output))
     with files_of(model, tokenizer) as files, shown(progress) as listener:
-        statistics = Statistics(_ballast.calibrate(files, options, listener, tell))
+        options.model_identity = files.identity
+        statistics = Statistics(_ballast.calibrate(files.path, options, listener, tell))
     if output is not None:
         statistics.save(output, force=force)
         _ballast.discard_calibration_state(options)
@@ -136,12 +137,13 @@ def convert(model: PathLike | Any, output: PathLike, *, to: str = "ballast", sch
         if target_bpw is not None:
             if "target_size" in flags:
                 raise ValueError("target_bpw and target_size exclude each other")
-            flags = {**flags, "target_size": int(target_bpw * inspect(files).parameters / 8)}
+            flags = {**flags, "target_size": int(target_bpw * inspect(files.path).parameters / 8)}
         options = _conversion(to, scheme, recipe, statistics, preset, text, samples, flags)
+        options.calibration.model_identity = files.identity
         options.deterministic = deterministic
         options.replace = force
         with shown(progress) as listener:
-            report = _ballast.convert(files, Path(output), options, listener, tell)
+            report = _ballast.convert(files.path, Path(output), options, listener, tell)
     return results.from_fields(results.Conversion, json.loads(report) | {"output": str(output)})
 
 

@@ -8,8 +8,10 @@ has been imported. Tokens, windows and what is cut off where a text is too long 
 
 from __future__ import annotations
 
+import itertools
 import json
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -95,12 +97,28 @@ class BallastLM(TemplateLM):
             add_special_tokens = not (prefix and string.startswith(prefix))
         return self.model.tokenizer.encode(string, special_tokens=add_special_tokens)
 
-    def _in_parallel(self, work: Callable[[Sequence[int]], None], order: list[int]) -> None:
-        """Slices of `order` by as many threads as a batch has requests; the engine makes one batch of their steps."""
+    def _in_parallel(self, work: Callable[[Iterable[int], threading.Event], None], order: list[int]) -> None:
+        """Slices of `order` by as many threads as a batch has requests; the engine makes one batch of their steps.
+
+        The event is set when one of them failed or Ctrl-C came: then a slice has no further index, and the request that
+        runs shall end.
+        """
         slices = np.array_split(order, min(len(order), self.batch_size * _SLICES)) if order else []
+        ended = threading.Event()
+
+        def run(part: Iterable[int]) -> None:
+            try:
+                work(itertools.takewhile(lambda _: not ended.is_set(), part), ended)
+            except BaseException:
+                ended.set()
+                raise
+
         with ThreadPoolExecutor(self.batch_size) as pool:
-            for _ in pool.map(work, slices):
-                pass
+            try:
+                for _ in pool.map(run, slices):
+                    pass
+            finally:
+                ended.set()
 
     def _loglikelihood_tokens(self, requests: list[tuple[Any, list[int], list[int]]], disable_tqdm: bool = False,
                               **_: Any) -> list[tuple[float, bool]]:
@@ -108,7 +126,7 @@ class BallastLM(TemplateLM):
         cache = cache_options(self._kv)
         with tqdm(total=len(requests), disable=disable_tqdm, desc="Running loglikelihood requests") as bar:
 
-            def score(part: Sequence[int]) -> None:
+            def score(part: Iterable[int], _ended: threading.Event) -> None:
                 generator = _ballast.Generator(self.model._model)
                 for index in part:
                     _, context, continuation = requests[index]
@@ -145,18 +163,22 @@ class BallastLM(TemplateLM):
         prompts = [self.tok_encode(request.args[0]) for request in requests]
         with tqdm(total=len(requests), disable=disable_tqdm, desc="Running generate_until requests") as bar:
 
-            def generate(part: Sequence[int]) -> None:
+            def generate(part: Iterable[int], ended: threading.Event) -> None:
                 for index in part:
                     options = normalize_gen_kwargs(requests[index].args[1], self.max_gen_toks)
                     most = options["max_gen_toks"]
                     if most >= self.max_length:
                         raise ValueError(f"max_gen_toks: {most} leave no room in a context of {self.max_length}")
                     sampling: Any = {name: options[name] for name in _SAMPLING if options.get(name) is not None}
-                    generation = self.model.generate(prompts[index][-(self.max_length - most):], max_tokens=most,
-                                                     temperature=options.get("temperature", 0.0), stop=options["until"],
-                                                     kv=self._kv, **sampling)
-                    results[index] = generation.text
-                    self.cache_hook.add_partial("generate_until", requests[index].args, generation.text)
+                    stream = self.model.generate(prompts[index][-(self.max_length - most):], max_tokens=most,
+                                                 temperature=options.get("temperature", 0.0), stop=options["until"],
+                                                 kv=self._kv, stream=True, **sampling)
+                    for _ in stream:
+                        if ended.is_set():
+                            stream.close()
+                            return
+                    results[index] = stream.result.text
+                    self.cache_hook.add_partial("generate_until", requests[index].args, results[index])
                     bar.update()
 
             self._in_parallel(generate, sorted(range(len(requests)), key=lambda index: prompts[index]))

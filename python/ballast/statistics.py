@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ballast import _ballast
+from ballast._figures import statistics_figure
 from ballast._options import PathLike
 from ballast._page import framed
 
 if TYPE_CHECKING:
     import pandas
+    from matplotlib.figure import Figure
 
 SINK_SHARE: float = _ballast.SINK_SHARE
 """Share of attention on the first token from which a head counts as a sink head."""
@@ -207,6 +209,11 @@ class Statistics:
             "absmax_ratio": [measured.absmax_ratio for measured in self.inputs],
             "outlier_channels": [measured.outlier_channels.size for measured in self.inputs],
         })
+
+    def plot(self) -> Figure:
+        """A figure of matplotlib: magnitudes of each layer's output, attention on the first token by layer and head,
+        and how far the channels are apart that linears read. `.savefig("statistics.png")` writes it."""
+        return statistics_figure(self)
 
     def __repr__(self) -> str:
         return (f"<Statistics of {self.model}: {self.samples} samples of {self.length} tokens, "

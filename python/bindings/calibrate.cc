@@ -31,7 +31,8 @@ void bind_calibrate(nb::module_& module) {
       .def_rw("length", &CalibrateOptions::length)
       .def_rw("seed", &CalibrateOptions::seed)
       .def_rw("prefix", &CalibrateOptions::prefix)
-      .def_rw("state_folder", &CalibrateOptions::state_folder);
+      .def_rw("state_folder", &CalibrateOptions::state_folder)
+      .def_rw("model_identity", &CalibrateOptions::model_identity);
   module.def("calibrate", &calibrate_model, "model"_a, "options"_a, "on_progress"_a.none(), "on_message"_a.none());
   module.def("state_folder_beside", &state_folder_beside, "output"_a);
   module.def("discard_calibration_state", &discard_calibration_state, "options"_a);

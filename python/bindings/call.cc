@@ -5,6 +5,8 @@
 #include <mutex>
 #include <string_view>
 
+#include "python/bindings/path_text.h"
+
 namespace ballast::python {
 namespace {
 
@@ -46,14 +48,14 @@ Progress JobListener::progress() {
     if (on_progress_.is_none() || (!is_time && stage == stage_ && done < total)) return;
     stage_ = stage;
     const nb::gil_scoped_acquire acquired;
-    on_progress_(nb::str(stage.data(), stage.size()), done, total);
+    on_progress_(path_text(stage), done, total);
   };
 }
 
 std::function<void(const std::string&)> JobListener::message() {
   return [this](const std::string& line) {
     const nb::gil_scoped_acquire acquired;
-    if (!on_message_.is_none()) on_message_(line);
+    if (!on_message_.is_none()) on_message_(path_text(line));
   };
 }
 

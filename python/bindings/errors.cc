@@ -2,6 +2,7 @@
 
 #include "ballast/error.h"
 #include "python/bindings/bindings.h"
+#include "python/bindings/path_text.h"
 
 namespace ballast::python {
 namespace {
@@ -9,7 +10,7 @@ namespace {
 void raise(const char* kind, const Error& error) {
   try {
     const nb::object type = nb::module_::import_("ballast.errors").attr(kind);
-    PyErr_SetObject(type.ptr(), type(error.what()).ptr());
+    PyErr_SetObject(type.ptr(), type(path_text(error.what())).ptr());
   } catch (nb::python_error& failure) {
     failure.restore();
   }

@@ -13,6 +13,7 @@
 #include "python/bindings/arrays.h"
 #include "python/bindings/bindings.h"
 #include "python/bindings/call.h"
+#include "python/bindings/path_text.h"
 
 namespace ballast::python {
 namespace {
@@ -104,8 +105,8 @@ void bind_statistics(nb::module_& module) {
   bind_ranges(module);
   module.attr("SINK_SHARE") = kSinkShare;
   nb::class_<Statistics>(module, "Statistics")
-      .def_ro("model", &Statistics::model)
-      .def_ro("text", &Statistics::text)
+      .def_prop_ro("model", [](const Statistics& statistics) { return path_text(statistics.model); })
+      .def_prop_ro("text", [](const Statistics& statistics) { return path_text(statistics.text); })
       .def_ro("samples", &Statistics::samples)
       .def_ro("length", &Statistics::length)
       .def_ro("seed", &Statistics::seed)

@@ -137,9 +137,10 @@ jobs::JobKey ConversionInputs::job_key() const {
   jobs::JobKey key;
   key.add("job", "convert")
       .add("output", output_format_name(options_.output_format))
-      .add_file(model_)
+      .add_model(calibration_.model_identity, model_)
       .add("recipe", recipe_json(recipe()));
-  if (options_.statistics) key.add_file(*options_.statistics);
+  if (options_.statistics)
+    key.add_content("statistics", *options_.statistics);  // Python writes them anew for each call
   key.add("samples", options_.calibration.samples).add("length", calibration_.length);
   key.add("seed", calibration_.seed).add("probe samples", options_.probe_samples);
   for (const auto& text : calibration_.text_files) key.add_file(text);

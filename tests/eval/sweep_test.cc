@@ -13,6 +13,7 @@
 #include "ballast/convert.h"
 #include "ballast/statistics.h"
 #include "error_message.h"
+#include "eval/sweep/sweep_row.h"
 #include "fixed_recipe.h"
 #include "temporary_directory.h"
 #include "tiny_model.h"
@@ -125,6 +126,31 @@ TEST_CASE("a further recipe is measured alone") {
   example.options.recipes.pop_back();
   CHECK(sweep_json(example.run()) == sweep_json(first));
   CHECK(example.stages.empty());
+}
+
+TEST_CASE("two names of one recipe are measured once, and both are told what came of it") {
+  SweepCase example({"w8a16", "w4a16"});
+  SweepRecipe equal = named_scheme("w8a16");
+  equal.name = "again";
+  example.options.recipes.push_back(equal);
+  example.options.benchmark = BenchmarkOptions{.prompt = 8, .generate = 0, .repetitions = 1};
+  SUBCASE("models are removed") {}
+  SUBCASE("models are kept") {
+    example.options.keep_models = true;
+  }
+  SUBCASE("it fails") {
+    for (const std::size_t i : {std::size_t{0}, std::size_t{2}}) {
+      example.options.recipes[i].conversion.recipe.exceptions = {{.pattern = "no_such_tensor", .format = {}}};
+    }
+  }
+  const Sweep result = example.run();
+  CHECK(!example.evaluated("again"));
+  REQUIRE(result.rows.size() == 3);
+  CHECK(result.rows[2].name == "again");
+  CHECK(result.rows[2].error == result.rows[0].error);
+  CHECK(eval::row_json(result.rows[2]) == eval::row_json(result.rows[0]));
+  CHECK(eval::row_json(result.rows[2]) != eval::row_json(result.rows[1]));
+  CHECK(fs::exists(example.output / "models" / "again") == example.options.keep_models);
 }
 
 TEST_CASE("speed asked for later is measured without evaluating again, and kept") {

@@ -41,6 +41,17 @@ TEST_CASE("a key changes with a file's content, its time, and the files of a dir
   CHECK(two != digest());
 }
 
+TEST_CASE("a model that its owner knows by a name may lie anywhere") {
+  const TemporaryDirectory directory;
+  test::write_file(directory / "a", "1");
+  const auto digest = [&](const char* name, const char* file) {
+    return JobKey().add_model(name, directory / file).digest();
+  };
+  CHECK(digest("mine", "a") == digest("mine", "b"));
+  CHECK(digest("mine", "a") != digest("other", "a"));
+  CHECK(digest("", "a") == JobKey().add_file(directory / "a").digest());
+}
+
 TEST_CASE("a file that takes part by its content may lie anywhere") {
   const TemporaryDirectory directory;
   const auto digest = [&](const char* name) { return JobKey().add_content("text", directory / name).digest(); };

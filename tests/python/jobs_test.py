@@ -13,7 +13,7 @@ import unittest
 from pathlib import Path
 
 import ballast
-from support import PROGRAM, WithModel, file_bytes, program_json
+from support import PROGRAM, WithModel, file_bytes, program_json, require
 
 
 class Jobs(WithModel):
@@ -176,6 +176,21 @@ class Jobs(WithModel):
         self.assertEqual(builds.sub("", sweep.page()), builds.sub("", theirs))
         self.assertIn("srcdoc=", sweep._repr_html_())
 
+    def test_a_sweeps_figure_has_a_point_for_each_recipe(self):
+        require("matplotlib").use("agg")
+        sweep = ballast.sweep(self.model, self.place / "sweep", text=self.text, schemes=["w8a8", "w4a16@40kB"],
+                              context=32, chunks=2, calibration_text=self.calibration, preset="fast")
+        figure = sweep.plot()
+        points = [[row.evaluation.file_bytes / 1e6, row.evaluation.kl_mean] for row in sweep.rows]
+        drawn = [collection.get_offsets().tolist() for collection in figure.axes[0].collections]
+        self.assertEqual(drawn, [[point] for point in points])
+        self.assertEqual({text.get_text() for text in figure.axes[0].texts}, {"w8a8", "w4a16@40kB"})
+        self.assertEqual([axes.get_xlabel() for axes in figure.axes],
+                         ["size of the tensor files, MB", "pp512, tokens per second", "tg128, tokens per second"])
+        figure.savefig(self.place / "sweep.png")
+        with self.assertRaisesRegex(ValueError, "no recipe"):
+            dataclasses.replace(sweep, rows=[]).plot()
+
     def test_a_sweeps_failing_recipe_has_an_error_in_its_row(self):
         sweep = ballast.sweep(self.model, self.place / "sweep", text=self.text, schemes=["w8a8", "w4a16@1kB"],
                               context=32, chunks=1, bench=False, calibration_text=self.calibration, preset="fast")
@@ -227,10 +242,7 @@ class Messages(WithModel):
         self.assertEqual(seen[-1], ("calibrating", 2, 2))
 
     def test_a_bar_is_shown_where_it_is_asked_for_and_not_where_nobody_looks(self):
-        try:
-            import tqdm  # noqa: F401
-        except ImportError:
-            self.skipTest("tqdm is not installed")
+        require("tqdm")
         for progress, shown in ((True, True), (False, False), (None, False)):
             errors = io.StringIO()
             with contextlib.redirect_stderr(errors):
@@ -254,6 +266,25 @@ class Messages(WithModel):
         self.assertEqual(str(caught.exception), f"{missing}: {caught.exception.reason}")
         self.assertIsInstance(caught.exception, ballast.Error)
         self.assertIsNone(ballast.Error("no place").place)
+
+    def test_paths_that_are_no_utf8_are_told_as_they_came(self):
+        """Regression: UnicodeDecodeError in place of the error."""
+        model = self.place / os.fsdecode(b"caf\xe9")
+        with self.assertRaises(ballast.FileError) as caught:
+            ballast.inspect(model)
+        self.assertEqual(caught.exception.place, str(model))
+        shutil.copytree(self.model, model)
+        self.assertEqual(ballast.inspect(model).architecture, "llama")
+        statistics = ballast.calibrate(model, self.place / os.fsdecode(b"\xff"), text=self.calibration, samples=2,
+                                       length=16)
+        self.assertEqual(statistics.model, model.name)
+        output = self.place / os.fsdecode(b"\xe9t\xe9")
+        ballast.convert(model, output, scheme="w8a8", stats=statistics)
+        evaluation = ballast.evaluate(output, text=self.text, reference=model, context=32, chunks=1)
+        self.assertGreater(evaluation.kl_mean, 0)
+        with self.assertRaisesRegex(ballast.Error, ": exists") as caught:
+            ballast.convert(model, output, scheme="w8a8", stats=statistics)
+        self.assertEqual(caught.exception.place, str(output))
 
     def test_an_unknown_architecture_is_unsupported(self):
         other = self.place / "other"

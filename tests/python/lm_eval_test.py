@@ -1,7 +1,9 @@
 """The evaluation harness's requests, against the model's own logits and, where torch is, against the harness's hf."""
 
 import json
+import signal
 import unittest
+from unittest import mock
 
 import numpy as np
 from support import WithModel, fixtures
@@ -97,6 +99,52 @@ class Harness(WithModel):
         requests = instances("generate_until", PROMPTS)
         self.assertEqual(self.ours.generate_until(requests, disable_tqdm=True),
                          theirs.generate_until(requests, disable_tqdm=True))
+
+
+class Interrupts(WithModel):
+    """Regression: Ctrl-C waited for all requests of the slices that ran."""
+
+    def setUp(self):
+        super().setUp()
+        self.ours = BallastLM(path=str(self.model), batch_size=3)
+        self.done = 0
+
+    def interrupt(self, *_):
+        """As a hook of results: Ctrl-C at the first."""
+        self.done += 1
+        if self.done == 1:
+            signal.raise_signal(signal.SIGINT)
+
+    def test_between_requests(self):
+        self.ours.cache_hook.add_partial = self.interrupt
+        requests = [(("a", str(i)), [1, 9], [10]) for i in range(200_000)]
+        with self.assertRaises(KeyboardInterrupt):
+            self.ours._loglikelihood_tokens(requests, disable_tqdm=True)
+        self.assertGreater(self.done, 0)
+        self.assertLess(self.done, 200_000 / 12)  # a slice
+
+    def test_within_a_text_without_end(self):
+        plain = self.ours.model.generate
+
+        def endless(prompt, **options):
+            self.interrupt()
+            return plain(prompt, **options | {"max_tokens": 10**9, "ignore_eos": True, "window": 20, "sinks": 4})
+
+        with mock.patch.object(self.ours.model, "generate", endless), self.assertRaises(KeyboardInterrupt):
+            self.ours.generate_until(instances("generate_until", PROMPTS), disable_tqdm=True)
+
+    def test_an_error_ends_the_other_requests(self):
+        first = ("", {"until": [], "max_gen_toks": 64})
+        requests = instances("generate_until", [*PROMPTS * 4000, first])
+        plain = self.ours.model.generate
+
+        def counted(prompt, **options):
+            self.done += 1
+            return plain(prompt, **options)
+
+        with mock.patch.object(self.ours.model, "generate", counted), self.assertRaisesRegex(ValueError, "no room"):
+            self.ours.generate_until(requests, disable_tqdm=True)
+        self.assertLess(self.done, 12_000 / 12)
 
 
 if __name__ == "__main__":

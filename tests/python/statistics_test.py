@@ -5,7 +5,7 @@ import unittest
 
 import ballast
 import numpy as np
-from support import WithModel, program_json
+from support import WithModel, program_json, require
 
 
 class StatisticsArrays(WithModel):
@@ -76,11 +76,26 @@ class StatisticsArrays(WithModel):
         self.statistics.save_page(self.folder / "page.html")
         self.assertEqual((self.folder / "page.html").read_text(), self.statistics.page())
 
+    def test_a_figure_draws_what_was_measured(self):
+        matplotlib = require("matplotlib")
+        matplotlib.use("agg")
+        figure = self.statistics.plot()
+        magnitudes, sinks, inputs = figure.axes[:3]
+        top = self.statistics.top_values
+        largest = [np.abs(top["value"][top["layer"] == layer]).max() for layer in range(3)]
+        drawn = {line.get_label(): line.get_ydata() for line in magnitudes.lines}
+        np.testing.assert_array_equal(drawn["largest"], largest)
+        np.testing.assert_array_equal(drawn["median"], self.statistics.medians)
+        np.testing.assert_array_equal(sinks.images[0].get_array(), self.statistics.sink_share)
+        ratios = {line.get_label(): line.get_ydata() for line in inputs.lines}
+        self.assertEqual(list(ratios), ["q_proj", "o_proj", "gate_proj", "down_proj"])
+        np.testing.assert_array_equal(ratios["down_proj"], [measured.absmax_ratio for measured in self.statistics.inputs
+                                                            if "down_proj" in measured.linears[0]])
+        self.assertTrue(all(axes.get_xlabel() and axes.get_ylabel() and axes.get_title() for axes in figure.axes[:3]))
+        figure.savefig(self.folder / "statistics.png")
+
     def test_a_data_frame_has_a_row_for_each_input(self):
-        try:
-            import pandas  # noqa: F401
-        except ImportError:
-            self.skipTest("pandas is not installed")
+        require("pandas")
         frame = self.statistics.to_pandas()
         self.assertEqual(len(frame), len(self.statistics.inputs))
         self.assertEqual(frame["channels"][0], 32)

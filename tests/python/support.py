@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import pathlib
 import subprocess
 import sys
 import tempfile
+import types
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tools"))
@@ -26,6 +28,14 @@ def program_json(*arguments: object) -> dict:
     if arguments[0] not in ("inspect", "verify"):
         command.append("-q")
     return json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+
+
+def require(module: str) -> types.ModuleType:
+    """It, or the test is skipped."""
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        raise unittest.SkipTest(f"{module} is not installed") from None
 
 
 class WithModel(unittest.TestCase):

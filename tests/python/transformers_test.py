@@ -1,5 +1,6 @@
 """Models of transformers are converted as their files are."""
 
+import shutil
 import unittest
 
 import ballast
@@ -11,6 +12,17 @@ try:
     from transformers import AutoModelForCausalLM
 except ImportError:
     raise unittest.SkipTest("torch and transformers are not installed") from None
+
+
+class FileTokenizer:
+    """Saves itself as one of transformers does; that would not read the tiny model's."""
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    def save_pretrained(self, place):
+        for name in ("tokenizer.json", "tokenizer_config.json"):
+            shutil.copy(self.folder / name, place)
 
 
 class Transformers(WithModel):
@@ -32,6 +44,26 @@ class Transformers(WithModel):
         ours = ballast.Model(self.model)
         np.testing.assert_allclose(ours.logits(ids), expected, atol=1e-4)
         np.testing.assert_allclose(ours.activations(ids, 1), hidden[1][0].numpy(), atol=1e-4)
+
+    def test_what_was_interrupted_goes_on(self):
+        """Regression: such a model is saved to new files for each call, whose times were in the key."""
+        model = AutoModelForCausalLM.from_pretrained(self.model, dtype=torch.bfloat16)
+        tokenizer = FileTokenizer(self.model)
+        statistics = ballast.calibrate(self.model, text=self.calibration, samples=2, length=32)
+
+        def convert(progress):
+            ballast.convert(model, self.place / "out", tokenizer=tokenizer, scheme="w8a8", stats=statistics,
+                            progress=progress)
+
+        def interrupt(stage, done, total):
+            if stage == "converting" and done == total:
+                raise InterruptedError
+
+        with self.assertRaises(InterruptedError):
+            convert(interrupt)
+        with self.assertWarnsRegex(RuntimeWarning, "going on after block"):
+            convert(False)
+        self.assertTrue((self.place / "out" / "config.json").exists())
 
     def test_a_tokenizer_beside_a_path_is_refused(self):
         with self.assertRaisesRegex(TypeError, "only beside a model object"):

@@ -9,6 +9,7 @@
 
 #include "ballast/calibrate.h"
 #include "ballast/convert.h"
+#include "ballast/statistics.h"
 #include "described.h"
 #include "error_message.h"
 #include "file_bytes.h"
@@ -178,6 +179,29 @@ TEST_CASE("another recipe does not go on where the first was stopped") {
   convert(golden_model("llama3"), directory / "out", short_options("w8a8", 0));
   convert(golden_model("llama3"), directory / "fresh", short_options("w8a8", 0));
   CHECK(files_of(directory / "out") == files_of(directory / "fresh"));
+}
+
+TEST_CASE("a stopped conversion goes on with the same statistics in another file") {
+  const TemporaryDirectory directory;
+  ConvertOptions options = short_options("w4a16", 0);
+  save_statistics(calibrate(golden_model("llama3"), options.calibration), directory / "stats", false);
+  fs::copy_file(directory / "stats", directory / "copy");
+  options.statistics = directory / "stats";
+  std::size_t whole_steps = 0;
+  convert(golden_model("llama3"), directory / "whole", options,
+          [&](std::string_view, std::size_t, std::size_t) { ++whole_steps; });
+
+  struct Stopped {};
+  const auto stop_late = [](std::string_view stage, std::size_t done, std::size_t) {
+    if (stage == "converting" && done == 2) throw Stopped{};
+  };
+  CHECK_THROWS_AS(convert(golden_model("llama3"), directory / "out", options, stop_late), Stopped);
+  options.statistics = directory / "copy";
+  std::size_t further_steps = 0;
+  convert(golden_model("llama3"), directory / "out", options,
+          [&](std::string_view, std::size_t, std::size_t) { ++further_steps; });
+  CHECK(further_steps < whole_steps);
+  CHECK(files_of(directory / "out") == files_of(directory / "whole"));
 }
 
 TEST_CASE("without a size, small models keep the bits of their scheme") {
