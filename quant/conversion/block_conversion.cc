@@ -52,7 +52,7 @@ void BlockConversion::restore_samples() {
   state_->restore_samples(stream_.rows());
   if (!spec().token_inputs) return;
   WorkingBlock front = blocks_.load(0, Values::kAll);
-  quantize(front, inputs_.recipe().rounding);
+  quantize(front, inputs_.recipe().rounding, steps_.check_cancelled());
   stream_.set_origin(runnable_embedding(front, spec(), activation_roundings(inputs_.recipe())), own);
 }
 
@@ -81,10 +81,10 @@ std::vector<std::string> BlockConversion::notes() const {
 }
 
 void BlockConversion::round(WorkingBlock& block, std::size_t index) {
-  const Recipe::Rounding rounding = inputs_.recipe().rounding;
-  if (!inputs_.rounds_with_samples() || index > spec().layers.size()) return quantize(block, rounding);
+  const auto quantize_all = [&] { quantize(block, inputs_.recipe().rounding, steps_.check_cancelled()); };
+  if (!inputs_.rounds_with_samples() || index > spec().layers.size()) return quantize_all();
   if (index == 0) {
-    quantize(block, rounding);
+    quantize_all();
     stream_.embed(runnable_embedding(block, spec(), activation_roundings(inputs_.recipe())),
                   own_samples(inputs_.samples(), inputs_.sharing()));
     return;
@@ -96,7 +96,7 @@ void BlockConversion::round(WorkingBlock& block, std::size_t index) {
                   inputs_.sharing(), SampleStream::Then::kStay,
                   {.each_expert = true, .shrink = inputs_.recipe().shrink_experts}, block);
   count_experts(block);
-  quantize(block, rounding);
+  quantize_all();
   block.forget_moments();
   if (layer + 1 == spec().layers.size()) return;
   const ActivationRoundings rounded = activation_roundings_over_tokens(inputs_.recipe(), tokens);

@@ -1,6 +1,7 @@
 #include "quant/rounding/quantize.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
@@ -32,11 +33,13 @@ std::vector<float> column_importance(const ChannelStatistics* input, std::span<c
 }
 
 /// With GPTQ, some of the matrices that read what was measured.
-void round_readers(WorkingBlock& block, std::span<const std::size_t> readers, const Hessian& moments) {
+void round_readers(WorkingBlock& block, std::span<const std::size_t> readers, const Hessian& moments,
+                   const std::function<void()>& check_cancelled) {
   // Readers leave out the same columns, but for those whose format was asked for.
   std::optional<InverseCholesky> factor;
   std::vector<std::int32_t> factor_columns;
   for (const std::size_t reader : readers) {
+    if (check_cancelled) check_cancelled();
     WorkingLinear& linear = block.linears[reader];
     if (!factor || factor_columns != linear.outlier_columns) {
       factor_columns = linear.outlier_columns;
@@ -47,7 +50,7 @@ void round_readers(WorkingBlock& block, std::span<const std::size_t> readers, co
 }
 
 /// All of them: experts by the tokens that they got, where these were told apart.
-void round_readers(WorkingBlock& block, const WorkingInput& input) {
+void round_readers(WorkingBlock& block, const WorkingInput& input, const std::function<void()>& check_cancelled) {
   std::vector<std::size_t> together;
   std::map<std::size_t, std::vector<std::size_t>> of_expert;
   for (const std::size_t reader : input.readers) {
@@ -56,11 +59,11 @@ void round_readers(WorkingBlock& block, const WorkingInput& input) {
     const bool apart = input.expert_moments != nullptr && is_routed_expert(linear.part.role);
     (apart ? of_expert[linear.part.expert] : together).push_back(reader);
   }
-  round_readers(block, together, *input.moments);
+  round_readers(block, together, *input.moments, check_cancelled);
   for (const auto& [expert, readers] : of_expert) {
     const Hessian moments = input.expert_moments->of(expert);
     const bool known = std::ranges::any_of(moments.values, [](float value) { return value != 0; });
-    if (known) round_readers(block, readers, moments);
+    if (known) round_readers(block, readers, moments, check_cancelled);
   }
 }
 
@@ -78,12 +81,13 @@ RoundedMatrix rounded(const WorkingLinear& linear, const ChannelStatistics* inpu
 
 }  // namespace
 
-void quantize(WorkingBlock& block, Rounding rounding) {
+void quantize(WorkingBlock& block, Rounding rounding, const std::function<void()>& check_cancelled) {
   for (const WorkingInput& input : block.inputs) {
-    if (input.moments != nullptr) round_readers(block, input);
+    if (input.moments != nullptr) round_readers(block, input, check_cancelled);
   }
   for (WorkingLinear& linear : block.linears) {
     if (!linear.format.quantizes() || linear.quantized) continue;
+    if (check_cancelled) check_cancelled();
     linear.quantized = rounded(linear, block.input_statistics(linear), rounding);
   }
 }

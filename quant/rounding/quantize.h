@@ -3,6 +3,7 @@
 #define BALLAST_QUANT_ROUNDING_QUANTIZE_H_
 
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <string>
 
@@ -12,8 +13,9 @@
 namespace ballast::quant {
 
 /// Rounds every matrix of integers to its format: by GPTQ where what it reads was measured, else to nearest. A search
-/// weighs errors by the statistics of the input, where there are any.
-void quantize(WorkingBlock& block, Recipe::Rounding rounding);
+/// weighs errors by the statistics of the input, where there are any. `check_cancelled` is called before each matrix,
+/// and may throw.
+void quantize(WorkingBlock& block, Recipe::Rounding rounding, const std::function<void()>& check_cancelled = {});
 
 /// What was done to all blocks, in one line: `matrices` counts them by format.
 std::string quantize_note(Recipe::Rounding rounding, const std::map<std::string, std::size_t>& matrices);

@@ -128,6 +128,7 @@ void SensitivityAnalysis::add_input(WorkingBlock& block, const WorkingInput& inp
   }
   bool holds_outliers = true;
   for (WorkingLinear* linear : linears) {
+    if (options_.check_cancelled) options_.check_cancelled();
     BlockProbe& block_probe = probes[linear->part.role];
     block_probe.linears.push_back(linear);
     block_probe.probe.matrices.emplace_back(choices_.size(), choice.matrices.size());
@@ -361,6 +362,7 @@ void SensitivityAnalysis::measure_head_input(WorkingBlock& front, WorkingBlock& 
       hidden += rows.size();
     }
     sum.end_shard(shard);
+    if (options_.check_cancelled) options_.check_cancelled();
   }
   input->peaks = std::make_shared<const InputPeaks>(sum.finish(*options_.sharing.ranks));
   if (!tied) return;

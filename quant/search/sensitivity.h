@@ -26,7 +26,7 @@ struct SensitivityOptions {
   double most_outliers = 0;                 ///< share of an input's columns that may keep 16 bits
   bool shrink_experts = true;               ///< see SampleStream::What
   SampleSharing sharing{};                  ///< its ranks share the samples and the probes
-  std::function<void()> check_cancelled{};  ///< see SampleStream
+  std::function<void()> check_cancelled{};  ///< see SampleStream; before each matrix, too
 };
 
 /// Goes through the blocks of a model that the exact passes have changed and nothing has rounded. Two figures make the
