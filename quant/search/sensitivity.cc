@@ -93,7 +93,7 @@ bool is_tied(const WorkingBlock& front) {
 void forget_tables(WorkingBlock& front) {
   for (WorkingLinear& linear : front.linears) {
     if (linear.part.role == model::Role::kEmbedding || linear.part.role == model::Role::kTokenInputTable) {
-      linear.values = {};
+      linear.values = std::vector<float>();  // = {} would keep the memory
     }
   }
 }
