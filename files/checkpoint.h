@@ -3,6 +3,7 @@
 #define BALLAST_FILES_CHECKPOINT_H_
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -65,8 +66,10 @@ std::unique_ptr<Checkpoint> open_checkpoint(const std::filesystem::path& path);
 
 /// Values of a floating or GGUF-quantized tensor as F32, decoded exactly (F64 is rounded). `dst` holds
 /// element_count(view.shape) floats. Runs on all OpenMP threads. Throws Error(context, ...) for other types and when a
-/// value is not finite.
-void decode_floats(const TensorView& view, std::string_view context, float* dst);
+/// value is not finite. Of a tensor of many millions, `after_part` is called whenever a part was read, but for the
+/// last.
+void decode_floats(const TensorView& view, std::string_view context, float* dst,
+                   const std::function<void()>& after_part = {});
 
 }  // namespace ballast::files
 

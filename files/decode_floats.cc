@@ -2,6 +2,7 @@
 #include <cassert>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -15,6 +16,9 @@ namespace {
 
 // Elements that one thread decodes at a time: whole blocks of every type, and small enough to be checked in cache.
 constexpr std::size_t kChunk = std::size_t{16} * 1024;
+
+// Elements after which memory that was read may be given back.
+constexpr std::size_t kPart = 1024 * kChunk;
 
 std::optional<kernels::FloatType> float_type(DType dtype) {
   switch (dtype) {
@@ -49,7 +53,8 @@ std::string position_string(std::size_t index, const Shape& shape) {
 
 }  // namespace
 
-void decode_floats(const TensorView& view, std::string_view context, float* dst) {
+void decode_floats(const TensorView& view, std::string_view context, float* dst,
+                   const std::function<void()>& after_part) {
   const DTypeInfo& info = dtype_info(view.dtype);
   const std::optional<kernels::FloatType> type = float_type(view.dtype);
   const bool blocks = info.block_elements > 1;
@@ -60,21 +65,25 @@ void decode_floats(const TensorView& view, std::string_view context, float* dst)
   assert(view.bytes.size() == count / info.block_elements * info.block_bytes);
 
   std::size_t first_bad = count;
+  for (std::size_t part = 0; part < count; part += kPart) {
+    const std::size_t end = std::min(count, part + kPart);
 #pragma omp parallel for schedule(static) reduction(min : first_bad)
-  for (std::size_t start = 0; start < count; start += kChunk) {
-    const std::size_t chunk = std::min(kChunk, count - start);
-    const std::byte* src = view.bytes.data() + start / info.block_elements * info.block_bytes;
-    if (type) {
-      kernels::to_float(src, *type, chunk, dst + start);
-    } else if (!blocks) {
-      round_doubles(src, chunk, dst + start);
-    } else {
-      decode_ggml_blocks(view.dtype, src, chunk / info.block_elements, dst + start);
+    for (std::size_t start = part; start < end; start += kChunk) {
+      const std::size_t chunk = std::min(kChunk, end - start);
+      const std::byte* src = view.bytes.data() + start / info.block_elements * info.block_bytes;
+      if (type) {
+        kernels::to_float(src, *type, chunk, dst + start);
+      } else if (!blocks) {
+        round_doubles(src, chunk, dst + start);
+      } else {
+        decode_ggml_blocks(view.dtype, src, chunk / info.block_elements, dst + start);
+      }
+      if (!kernels::all_finite(dst + start, chunk)) {
+        const float* bad = std::find_if(dst + start, dst + start + chunk, [](float x) { return !std::isfinite(x); });
+        first_bad = std::min(first_bad, static_cast<std::size_t>(bad - dst));
+      }
     }
-    if (!kernels::all_finite(dst + start, chunk)) {
-      const float* bad = std::find_if(dst + start, dst + start + chunk, [](float x) { return !std::isfinite(x); });
-      first_bad = std::min(first_bad, static_cast<std::size_t>(bad - dst));
-    }
+    if (after_part && end < count) after_part();
   }
   if (first_bad < count) {
     throw Error(context, "element " + position_string(first_bad, view.shape) + " is " +

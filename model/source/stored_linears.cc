@@ -98,7 +98,8 @@ FloatWeights ModelSource::float_weights(Role role, std::size_t layer, std::size_
   } else if (const TensorView view = checked_matrix(matrix, cols); matrix.mxfp4) {
     decode_mxfp4(view.bytes, checked_scales(matrix, cols).bytes, context(matrix.scales()), all.data());
   } else {
-    files::decode_floats(view, context(matrix.weight()), all.data());
+    // A vocabulary's pages go as they are read: its values alone are as large as all else in memory.
+    files::decode_floats(view, context(matrix.weight()), all.data(), [&] { checkpoint_->release(matrix.weight()); });
   }
   multiply(stored_factor(role).weights, all);
   FloatWeights weights{rows, cols, own_rows(matrix, cols, std::move(all))};
