@@ -8,11 +8,12 @@
 #include "ballast/error.h"
 #include "ballast/statistics.h"
 #include "files/atomic_output.h"
+#include "files/format_version.h"
 #include "files/json_reader.h"
 #include "files/mapped_file.h"
 #include "files/safetensors/safetensors_file.h"
 #include "files/strict_json.h"
-#include "files/text.h"
+#include "jobs/written_by.h"
 
 namespace ballast {
 
@@ -114,6 +115,7 @@ json metadata_json(const Statistics& statistics) {
   for (const LinearInputStatistics& input : statistics.inputs) inputs.push_back(input.linears);
   json metadata = {
       {"version", kVersion},
+      {files::kWrittenByField, jobs::written_by()},
       {"model", statistics.model},
       {"text", statistics.text},
       {"samples", statistics.samples},
@@ -172,10 +174,7 @@ std::vector<ExpertStatistics> parse_experts(const files::JsonReader& list) {
 }
 
 Statistics parse_metadata(const files::JsonReader& metadata, std::string_view context) {
-  if (const std::size_t version = metadata.size("version"); version != kVersion) {
-    throw Error(context, files::concat("statistics of version ", version, ", this program reads version ", kVersion,
-                                       ": calibrate again"));
-  }
+  files::check_format_version(metadata, kVersion, "calibrate again");
   Statistics statistics;
   statistics.model = metadata.text("model");
   statistics.text = metadata.text("text");

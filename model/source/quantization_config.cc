@@ -3,15 +3,14 @@
 #include <string>
 #include <utility>
 
+#include "files/format_version.h"
+
 namespace ballast::model {
 
 QuantizationConfig read_quantization(const files::JsonReader& reader) {
   const std::string method = reader.text("quant_method", "");
   if (method != "ballast") reader.fail("quant_method", "'" + method + "' is not supported: start from the original");
-  if (reader.size("version") != kQuantizationVersion) {
-    reader.fail("version", "is " + std::to_string(reader.size("version")) + ", this program reads version " +
-                               std::to_string(kQuantizationVersion));
-  }
+  files::check_format_version(reader, kQuantizationVersion);
   QuantizationConfig config;
   const std::string activations = reader.text("activations", "float");
   if (activations != "float" && activations != "int8") reader.fail("activations", "must be 'float' or 'int8'");

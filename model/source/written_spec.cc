@@ -5,6 +5,8 @@
 #include <string>
 #include <utility>
 
+#include "files/format_version.h"
+
 namespace ballast::model {
 
 namespace {
@@ -90,10 +92,7 @@ std::optional<std::vector<int>> read_massive_tokens(const files::JsonReader& con
 }
 
 void read_written_spec(const files::JsonReader& config, ModelSpec& spec) {
-  if (config.size("version") != kVersion) {
-    config.fail("version", "is " + std::to_string(config.size("version")) + ", this program reads version " +
-                               std::to_string(kVersion));
-  }
+  files::check_format_version(config, kVersion);
   const std::string norm = config.text("norm", "");
   if (norm != "rms" && norm != "layer") config.fail("norm", "must be 'rms' or 'layer'");
   spec.norm.kind = norm == "rms" ? NormSpec::Kind::kRms : NormSpec::Kind::kLayer;

@@ -139,8 +139,8 @@ jobs::JobKey ConversionInputs::job_key() const {
       .add("output", output_format_name(options_.output_format))
       .add_model(calibration_.model_identity, model_)
       .add("recipe", recipe_json(recipe()));
-  if (options_.statistics)
-    key.add_content("statistics", *options_.statistics);  // Python writes them anew for each call
+  // By content: Python writes them anew for each call.
+  if (options_.statistics) key.add_content("statistics", *options_.statistics);
   key.add("samples", options_.calibration.samples).add("length", calibration_.length);
   key.add("seed", calibration_.seed).add("probe samples", options_.probe_samples);
   for (const auto& text : calibration_.text_files) key.add_file(text);

@@ -10,6 +10,7 @@
 #include <variant>
 
 #include "ballast/error.h"
+#include "jobs/written_by.h"
 #include "model/arch/gguf_fields.h"
 #include "model/block_structure.h"
 #include "model/source/stored_matrix.h"
@@ -137,6 +138,7 @@ GgufFormat::GgufFormat(const std::filesystem::path& model)
   fields_ = {{"general.architecture", std::string(architecture.gguf_architecture)},
              {"general.type", "model"},
              {"general.name", std::filesystem::absolute(model).lexically_normal().stem().string()},
+             {"general.quantized_by", jobs::written_by()},
              {"general.quantization_version", std::uint32_t{2}}};
   std::ranges::move(architecture.gguf_fields(source_->spec()), std::back_inserter(fields_));
   std::ranges::move(text::gguf_tokenizer_fields(source_->checkpoint(), source_->spec().vocab_size),

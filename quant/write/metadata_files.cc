@@ -6,6 +6,8 @@
 
 #include "ballast/error.h"
 #include "files/atomic_output.h"
+#include "files/format_version.h"
+#include "jobs/written_by.h"
 #include "model/source/prefix.h"
 #include "model/source/quantization_config.h"
 #include "model/source/sentence_modules.h"
@@ -34,6 +36,7 @@ json quantization_config(const Recipe& recipe, const QuantizedModules& quantized
   const bool int8 = recipe.activations == Recipe::Activations::kInt8;
   json config = {{"quant_method", "ballast"},
                  {"version", model::kQuantizationVersion},
+                 {files::kWrittenByField, jobs::written_by()},
                  {"activations", int8 ? "int8" : "float"},
                  {"activation_groups", recipe.activation_groups},
                  {"tensors", quantized.formats}};
@@ -48,6 +51,7 @@ json config_of(const ModelMetadata& metadata, const QuantizedModules& quantized,
   config["dtype"] = dtype == DType::kBF16 ? "bfloat16" : dtype == DType::kF16 ? "float16" : "float32";
   config["tie_word_embeddings"] = metadata.spec.tied_embeddings;
   json& written = config[model::kWrittenSpecField] = model::written_spec(metadata.spec);
+  written[files::kWrittenByField] = jobs::written_by();
   if (metadata.massive_tokens) written[model::kMassiveTokensField] = *metadata.massive_tokens;
   if (!metadata.prefix.empty()) written[model::kPrefixTokensField] = json(metadata.prefix);
   if (!quantized.formats.empty()) config["quantization_config"] = quantization_config(metadata.recipe, quantized);

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "ballast/version.h"
 #include "error_message.h"
 #include "file_bytes.h"
 #include "temporary_directory.h"
@@ -124,7 +125,9 @@ TEST_CASE("a file of something else is refused") {
 
 TEST_CASE("metadata that is damaged is refused with what is wrong") {
   CHECK(refusal(with_metadata([](json&) {})) == "no error");
-  CHECK(refusal(with_metadata([](json& m) { m["version"] = 1; })) == Contains("calibrate again"));
+  CHECK(refusal(with_metadata([](json& m) { m["version"] = 1; })) ==
+        Contains("version: is 1, this program reads version 2; it was written by ballast " + std::string(version()) +
+                 ": calibrate again"));
   CHECK(refusal(with_metadata([](json& m) { m.erase("heads"); })) == Contains("the statistics' metadata is damaged: "));
   CHECK(refusal(with_metadata([](json& m) { m["layers"][0]["median"] = "x"; })) == Contains("metadata is damaged"));
   CHECK(refusal(with_metadata([](json& m) { m["layers"] = 3; })) == Contains("stats: "));

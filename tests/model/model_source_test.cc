@@ -161,6 +161,9 @@ TEST_CASE("a model that is quantized in an unknown way is refused by method") {
         Contains("quantization_config.quant_method: 'bitsandbytes' is not supported: start from the original"));
   CHECK(refusal_of_field("quantization_config", {{"quant_method", "ballast"}, {"version", 99}}) ==
         Contains("quantization_config.version: is 99, this program reads version 1"));
+  CHECK(refusal_of_field("quantization_config",
+                         {{"quant_method", "ballast"}, {"version", 2}, {"written_by", "ballast 1.0.0"}}) ==
+        Contains("version: is 2, this program reads version 1; it was written by ballast 1.0.0"));
   CHECK(refusal_of_field("quantization_config", "int8") ==
         Contains("quantization_config: must be an object, is \"int8\""));
   const nlohmann::json tensors = {{"lm_head", "int3-g32"}};

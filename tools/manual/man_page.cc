@@ -122,12 +122,10 @@ Wrong usage.
 
 std::string see_also(const CommandSheet& program, const CommandSheet& command) {
   std::string text = ".SH SEE ALSO\n";
-  const auto add = [&](const std::string& page, bool last) {
-    text += ".BR " + escaped(page) + " (1)" + (last ? "" : ",") + "\n";
-  };
-  if (&command != &program) add(program.name, false);
+  const auto add = [&](const std::string& page) { text += ".BR " + escaped(page) + " (1),\n"; };
+  if (&command != &program) add(program.name);
   for (const CommandSheet& other : program.commands) {
-    if (other.name != command.name) add(page_name(program, other), false);
+    if (other.name != command.name) add(page_name(program, other));
   }
   text.erase(text.size() - 2, 1);  // the last comma
   return text;

@@ -29,6 +29,8 @@ def written_config(suite: Suite, model: str, folder: str) -> dict:
     original = json.loads((suite.work / model / "config.json").read_text())
     config = json.loads((suite.work / folder / "config.json").read_text())
     added = {name: config.pop(name, None) for name in ("ballast", "quantization_config")}
+    signed = [part.pop("written_by", None) for part in added.values() if part]
+    suite.same(f"{folder}: each part with a version names the program", set(signed), {suite.version})
     suite.same(f"{folder}: config.json keeps the original's fields",
                {name: value for name, value in config.items() if name not in FLOAT_FIELDS},
                {name: value for name, value in original.items() if name not in FLOAT_FIELDS})

@@ -37,6 +37,7 @@ class Suite:
         self.renew = renew
         self.passed = 0
         self.failed = 0
+        self.version = self.run("--version").out.partition("\n")[0]  # with the name: "ballast 0.1.0"
 
     def run(self, *arguments, stdin: str = "", **options) -> Run:
         """`options` are those of subprocess.run."""

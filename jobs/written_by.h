@@ -1,0 +1,18 @@
+// The name with which the program signs its files.
+#ifndef BALLAST_JOBS_WRITTEN_BY_H_
+#define BALLAST_JOBS_WRITTEN_BY_H_
+
+#include <string>
+
+#include "ballast/version.h"
+
+namespace ballast::jobs {
+
+/// "ballast 0.1.0".
+inline std::string written_by() {
+  return "ballast " + std::string(version());
+}
+
+}  // namespace ballast::jobs
+
+#endif  // BALLAST_JOBS_WRITTEN_BY_H_
