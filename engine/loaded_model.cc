@@ -1,15 +1,12 @@
 #include "engine/loaded_model.h"
 
-#ifdef __linux__
-#include <malloc.h>
-#endif
-
 #include <string>
 #include <utility>
 
 #include "ballast/error.h"
 #include "files/text_file.h"
 #include "files/utf8.h"
+#include "kernels/free_memory.h"
 #include "text/tokenizer_check.h"
 
 namespace ballast::engine {
@@ -29,9 +26,7 @@ std::unique_ptr<text::Tokenizer> tokenizer_without_leavings(const model::ModelSo
   if (tokenizer == nullptr) return tokenizer;
   tokenizer->forget_files();
   if (!options.chat_template.empty()) tokenizer->set_chat_template(read_chat_template(options.chat_template));
-#ifdef __GLIBC__
-  ::malloc_trim(0);
-#endif
+  kernels::give_back_free_memory();
   return tokenizer;
 }
 

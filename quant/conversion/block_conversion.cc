@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "kernels/free_memory.h"
 #include "quant/rounding/quantize.h"
 #include "quant/runnable_block.h"
 
@@ -23,6 +24,7 @@ void BlockConversion::run(const Sink& sink) {
   const std::size_t done = state_ != nullptr ? state_->blocks() : 0;
   for (std::size_t i = 0; i < blocks_.count(); ++i) {
     if (i == done && done > 0 && inputs_.rounds_with_samples()) restore_samples();
+    kernels::give_back_free_memory();
     sink(i < done ? restore(i) : convert(i));
     steps_.report("converting", i + 1, blocks_.count());
   }

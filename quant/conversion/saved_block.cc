@@ -19,6 +19,9 @@ namespace {
 /// Arrays one after the other, each after its size in bytes.
 class ArrayWriter {
  public:
+  /// Room for arrays of so many bytes: growing into it would take twice as much for a moment.
+  explicit ArrayWriter(std::size_t bytes) { bytes_.reserve(bytes); }
+
   void add(const auto& array) {
     const auto bytes = std::as_bytes(std::span(array));
     const std::uint64_t size = bytes.size();
@@ -89,6 +92,15 @@ void for_each_array(Matrix& matrix, const Visit& visit) {
   visit(tensor.outlier_weights);
 }
 
+/// About, sizes and names of formats included.
+std::size_t saved_bytes(const ConvertedModule& module) {
+  std::size_t bytes = 256 + std::span(module.bias).size_bytes() + std::span(module.values).size_bytes();
+  if (module.quantized) {
+    for_each_array(*module.quantized, [&](const auto& array) { bytes += std::span(array).size_bytes(); });
+  }
+  return bytes;
+}
+
 std::size_t bias_size(const ModulePlan& plan) {
   if (!plan.bias) return 0;
   return model::is_norm(plan.id.role) ? plan.cols : plan.rows;
@@ -119,7 +131,9 @@ ConvertedModule restore_module(ModulePlan plan, ArrayReader& arrays) {
 }  // namespace
 
 std::string save_modules(std::span<const ConvertedModule> modules) {
-  ArrayWriter arrays;
+  std::size_t bytes = 0;
+  for (const ConvertedModule& module : modules) bytes += saved_bytes(module);
+  ArrayWriter arrays(bytes);
   for (const ConvertedModule& module : modules) {
     arrays.add(format_name(module.plan.format));
     arrays.add(dtype_info(module.plan.half_type).name);

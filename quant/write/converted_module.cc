@@ -55,7 +55,7 @@ std::vector<ModulePlan> plan_modules(const WorkingBlock& block, bool norm_bias) 
   return modules;
 }
 
-std::vector<ConvertedModule> take_modules(WorkingBlock&& block, bool norm_bias) {
+std::vector<ConvertedModule> take_modules(WorkingBlock block, bool norm_bias) {
   std::vector<ConvertedModule> modules;
   for (ModulePlan& plan : plan_modules(block, norm_bias)) modules.emplace_back().plan = std::move(plan);
   auto next = modules.begin();

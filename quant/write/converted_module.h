@@ -51,7 +51,7 @@ ModulePlan plan_linear(const WorkingLinear& linear, std::size_t layer);
 std::vector<ModulePlan> plan_modules(const WorkingBlock& block, bool norm_bias);
 
 /// The same with the block's values, which are moved out of it.
-std::vector<ConvertedModule> take_modules(WorkingBlock&& block, bool norm_bias);
+std::vector<ConvertedModule> take_modules(WorkingBlock block, bool norm_bias);
 
 }  // namespace ballast::quant
 
