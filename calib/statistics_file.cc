@@ -173,8 +173,7 @@ std::vector<ExpertStatistics> parse_experts(const files::JsonReader& list) {
   return experts;
 }
 
-Statistics parse_metadata(const files::JsonReader& metadata, std::string_view context) {
-  files::check_format_version(metadata, kVersion, "calibrate again");
+Statistics parse_metadata(const files::JsonReader& metadata) {
   Statistics statistics;
   statistics.model = metadata.text("model");
   statistics.text = metadata.text("text");
@@ -258,7 +257,8 @@ Statistics parse_statistics(std::string_view file, std::string_view context) {
   if (metadata == content.metadata.end()) throw Error(context, "is not a statistics file of ballast calibrate");
   const std::string place = std::string(context) + ": the statistics' metadata is damaged";
   const json parsed = files::parse_strict_json(metadata->second, place);
-  Statistics statistics = parse_metadata(files::JsonReader(parsed, place), context);
+  files::check_format_version(files::JsonReader(parsed, std::string(context)), kVersion, "calibrate again");
+  Statistics statistics = parse_metadata(files::JsonReader(parsed, place));
   for_each_vector(statistics, [&](const std::string& name, std::vector<float>& values) {
     values = copy_of<float>(content, name, DType::kF32, context);
   });

@@ -15,7 +15,7 @@ demo=build/demo
 model=$demo/SmolLM2-135M-Instruct.Q4_1.gguf
 stats=$demo/stats.safetensors
 report=$demo/report.html
-ballast=build/release/ballast
+ballast=build/native/ballast
 mkdir -p "$demo"
 
 step() { printf '\n== %s (%d s)\n' "$*" "$SECONDS"; }
@@ -30,9 +30,9 @@ current() {
 step "packages"
 scripts/setup.sh
 
-step "build"
-cmake --preset release --log-level=WARNING >/dev/null
-cmake --build --preset release -- --quiet ballast_program
+step "build, for this machine"
+cmake --preset native --log-level=WARNING >/dev/null
+cmake --build --preset native -- --quiet ballast_program
 
 step "weights: $model"
 if [[ ! -e $model ]]; then

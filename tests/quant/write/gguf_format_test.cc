@@ -4,11 +4,13 @@
 #include <doctest/doctest.h>
 
 #include <filesystem>
+#include <memory>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "ballast/convert.h"
+#include "ballast/version.h"
 #include "error_message.h"
 #include "files/gguf/gguf.h"
 #include "fixed_recipe.h"
@@ -91,7 +93,9 @@ TEST_CASE("each type of blocks is written, runs as it was rounded, and takes the
     CHECK(report.bytes_after == fs::file_size(file));
     CHECK(planned == fs::file_size(file));
     for (const std::string& stored : types_of(file)) CHECK(stored == dtype_info(type).name);
-    file_types.insert(files::open_gguf(file)->config()["general.file_type"].get<int>());
+    const std::unique_ptr<files::GgufFile> written = files::open_gguf(file);
+    file_types.insert(written->config()["general.file_type"].get<int>());
+    CHECK(written->config()["general.quantized_by"] == "ballast " + std::string(version()));
     const double error = distance(logits_of(file), original);
     CHECK(error > 1e-4);
     CHECK(error < 0.4);
