@@ -255,10 +255,11 @@ Statistics parse_statistics(std::string_view file, std::string_view context) {
   const files::SafetensorsContent content = files::parse_safetensors(std::as_bytes(std::span(file)), context);
   const auto metadata = content.metadata.find("ballast.statistics");
   if (metadata == content.metadata.end()) throw Error(context, "is not a statistics file of ballast calibrate");
-  const std::string place = std::string(context) + ": the statistics' metadata is damaged";
+  const std::string place = std::string(context) + ": ballast.statistics";
   const json parsed = files::parse_strict_json(metadata->second, place);
-  files::check_format_version(files::JsonReader(parsed, std::string(context)), kVersion, "calibrate again");
-  Statistics statistics = parse_metadata(files::JsonReader(parsed, place));
+  const files::JsonReader reader(parsed, place);
+  files::check_format_version(reader, kVersion, "calibrate again");
+  Statistics statistics = parse_metadata(reader);
   for_each_vector(statistics, [&](const std::string& name, std::vector<float>& values) {
     values = copy_of<float>(content, name, DType::kF32, context);
   });

@@ -6,7 +6,7 @@
 #include "ballast/error.h"
 #include "files/text_file.h"
 #include "files/utf8.h"
-#include "kernels/free_memory.h"
+#include "kernels/scratch.h"
 #include "text/tokenizer_check.h"
 
 namespace ballast::engine {

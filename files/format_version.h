@@ -3,16 +3,26 @@
 #define BALLAST_FILES_FORMAT_VERSION_H_
 
 #include <cstddef>
+#include <string>
 #include <string_view>
 
 #include "files/json_reader.h"
+#include "files/text.h"
 
 namespace ballast::files {
 
 inline constexpr const char* kWrittenByField = "written_by";
 
 /// Throws Error when `object` has another version than the one that is read. `advice` says what to do then.
-void check_format_version(const JsonReader& object, std::size_t read, std::string_view advice = {});
+inline void check_format_version(const JsonReader& object, std::size_t read, std::string_view advice = {}) {
+  const std::size_t version = object.size("version");
+  if (version == read) return;
+  std::string problem = concat("is ", version, ", this program reads version ", read);
+  const std::string writer = object.text(kWrittenByField, "");  // files of the first builds do not say
+  if (!writer.empty()) problem += "; it was written by " + writer;
+  if (!advice.empty()) problem += concat(": ", advice);
+  object.fail("version", problem);
+}
 
 }  // namespace ballast::files
 

@@ -3,6 +3,10 @@
 #include <hwy/aligned_allocator.h>
 #include <sys/mman.h>
 
+#ifdef __linux__
+#include <malloc.h>
+#endif
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -76,6 +80,12 @@ ThreadScratch::ThreadScratch(std::size_t threads, std::size_t floats_each)
   AlignedArray<float>& memory = memory_of_caller();
   memory.grow(threads * floats_each_);
   memory_ = memory.data();
+}
+
+void give_back_free_memory() {
+#ifdef __GLIBC__
+  ::malloc_trim(0);
+#endif
 }
 
 }  // namespace ballast::kernels

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "kernels/free_memory.h"
+#include "kernels/scratch.h"
 #include "quant/rounding/quantize.h"
 #include "quant/runnable_block.h"
 

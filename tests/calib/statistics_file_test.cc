@@ -128,11 +128,12 @@ TEST_CASE("metadata that is damaged is refused with what is wrong") {
   CHECK(refusal(with_metadata([](json& m) { m["version"] = 1; })) ==
         Contains("version: is 1, this program reads version 2; it was written by ballast " + std::string(version()) +
                  ": calibrate again"));
-  CHECK(refusal(with_metadata([](json& m) { m.erase("heads"); })) == Contains("the statistics' metadata is damaged: "));
-  CHECK(refusal(with_metadata([](json& m) { m["layers"][0]["median"] = "x"; })) == Contains("metadata is damaged"));
+  CHECK(refusal(with_metadata([](json& m) { m.erase("heads"); })) == Contains("ballast.statistics: heads"));
+  CHECK(refusal(with_metadata([](json& m) { m["layers"][0]["median"] = "x"; })) ==
+        Contains("ballast.statistics: layers[0].median"));
   CHECK(refusal(with_metadata([](json& m) { m["layers"] = 3; })) == Contains("stats: "));
-  CHECK(refusal(with_metadata([](json& m) { m["inputs"] = {{1}}; })) == Contains("metadata is damaged"));
-  CHECK(refusal(with_metadata([](json& m) { m = 3; })) == Contains("metadata is damaged"));
+  CHECK(refusal(with_metadata([](json& m) { m["inputs"] = {{1}}; })) == Contains("ballast.statistics: inputs[0]"));
+  CHECK(refusal(with_metadata([](json& m) { m = 3; })) == Contains("ballast.statistics: must be an object"));
 }
 
 TEST_CASE("vectors that do not fit each other are refused") {
