@@ -23,9 +23,9 @@ class Files:
 
 def _content_digest(folder: Path) -> str:
     digest = hashlib.blake2b(digest_size=16)
-    for path in sorted(folder.iterdir()):
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
         with path.open("rb") as file:
-            digest.update(path.name.encode() + b"\0" + hashlib.file_digest(file, "blake2b").digest())
+            digest.update(str(path.relative_to(folder)).encode() + b"\0" + hashlib.file_digest(file, "blake2b").digest())
     return digest.hexdigest()
 
 

@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ballast import _ballast
 
+_pool: dict[str, Any] = {"threads": None, "pin": None}
 
-def use_processor(*, threads: int | None = None, pin: bool = False, target: str | None = None, engine: str = "auto",
-                  bf16: bool = False) -> None:
-    """For all models from now on; call it before the first one is loaded.
 
-    threads: that compute; None: OMP_NUM_THREADS, else the physical cores available. pin: keep each on a core.
-    target: instruction set to hold the kernels to, one of simd_targets(); None: the best.
-    engine: who multiplies prompts in F32: "ballast", "onednn", or "auto", whoever is faster.
+def use_processor(*, threads: int | None = None, pin: bool | None = None, target: str | None = None,
+                  engine: str | None = None, bf16: bool | None = None) -> None:
+    """For all models from now on; call it before the first one is loaded. What is not said stays as it is.
+
+    threads: that compute; at first OMP_NUM_THREADS, else the physical cores available.
+    pin: keep each on a core; at first where the process has CPUs of its own.
+    target: instruction set to hold the kernels to, one of simd_targets(); at first the best.
+    engine: who multiplies prompts in F32: "ballast", "onednn", or, as at first, "auto", whoever is faster.
     bf16: round floats to BF16 before they are multiplied: faster, less exact.
     """
-    _ballast.use_threads(threads, pin)
+    if threads is not None:
+        _pool["threads"] = threads
+    if pin is not None:
+        _pool["pin"] = pin
+    if threads is not None or pin is not None:
+        _ballast.use_threads(_pool["threads"], _pool["pin"])
     if target is not None:
         _ballast.use_simd_target(target)
-    _ballast.use_engine(engine)
-    _ballast.use_bf16_products(bf16)
+    if engine is not None:
+        _ballast.use_engine(engine)
+    if bf16 is not None:
+        _ballast.use_bf16_products(bf16)
 
 
 def simd_targets() -> list[str]:

@@ -109,7 +109,8 @@ _running: weakref.WeakKeyDictionary[threading.Thread, _Channel] = weakref.WeakKe
 
 @atexit.register
 def _end_all() -> None:
-    """A generation that still runs must not outlive the interpreter, which it calls, nor hold up its end."""
+    """A generation that still runs must not outlive the interpreter, which it calls. It ends at its next token, after a
+    prompt that it reads."""
     for thread, channel in list(_running.items()):
         channel.cancelled = True
         thread.join()
@@ -122,12 +123,12 @@ class Stream:
     next token. Errors come out of the loop.
     """
 
-    def __init__(self, generate: Callable[[Callable[[str, Any], bool]], Generation]) -> None:
+    def __init__(self, generate: Callable[[Callable[[str], bool]], Generation]) -> None:
         channel = self._channel = _Channel()
-        self._result: Generation | None = None
+        self._result: Generation | BaseException | None = None
         self._ended = False
 
-        def on_step(text: str, _token: Any) -> bool:
+        def on_step(text: str) -> bool:
             if text:
                 channel.put(text)
             return not channel.cancelled
@@ -145,11 +146,16 @@ class Stream:
 
     @property
     def result(self) -> Generation:
-        """The whole generation; waits for its end, and passes over pieces that were not read."""
-        while not self._ended:
-            self._took(self._channel.get())
-        if self._result is None:
-            raise RuntimeError("the generation failed")
+        """The whole generation; waits for its end, and passes over pieces that were not read. Raises what ended it."""
+        try:
+            while not self._ended:
+                self._took(self._channel.get())
+        except KeyboardInterrupt:
+            self.close()
+            raise
+        if isinstance(self._result, BaseException):
+            raise self._result
+        assert self._result is not None
         return self._result
 
     def close(self) -> None:
@@ -161,9 +167,9 @@ class Stream:
         if isinstance(item, str):
             return item
         self._ended = True
+        self._result = item
         if isinstance(item, BaseException):
             raise item
-        self._result = item
         return None
 
     def __iter__(self) -> Stream:

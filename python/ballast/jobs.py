@@ -2,14 +2,15 @@
 
 `model` is a Hugging Face directory, a .gguf file, or a directory that ballast wrote. Jobs leave their old output or
 their new one, never a part; what was interrupted goes on when the same call is made again. They run without the
-interpreter's lock, and Ctrl-C ends them at their next step. They raise Error for bad input, ValueError for keyword
-arguments that mean nothing.
+interpreter's lock. Ctrl-C ends those that tell their progress at their next step; the others are short, but for `verify`,
+which ends after its sequence. They raise Error for bad input, ValueError for keyword arguments that mean nothing.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
+import os
 import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -28,7 +29,7 @@ from ballast._options import (
     paths,
 )
 from ballast._progress import Progress, shown, tell
-from ballast.errors import Error
+from ballast.errors import Error, FileError
 from ballast.recipe import Recipe, RecipeFlags, prefix_name
 from ballast.statistics import Statistics
 
@@ -37,6 +38,15 @@ def inspect(model: PathLike) -> results.Inspection:
     """What a model is, without running it."""
     fields = json.loads(_ballast.inspect(Path(model)))
     return results.from_fields(results.Inspection, fields | {"details": fields})
+
+
+def _check_output(place: PathLike, force: bool) -> None:
+    """Before a job that takes long."""
+    folder = Path(place).absolute().parent
+    if not folder.is_dir():
+        raise FileError(f"{place}: cannot be written: {folder} is no folder")
+    if not force and os.path.lexists(place):
+        raise Error(f"{place}: exists already; give another name, or force=True to replace it")
 
 
 def calibrate(model: PathLike | Any, output: PathLike | None = None, *, text: PathLike | Iterable[PathLike] = (),
@@ -54,8 +64,8 @@ def calibrate(model: PathLike | Any, output: PathLike | None = None, *, text: Pa
     report: an HTML page to write. force: replaces existing files.
     """
     for place in (output, report):
-        if place is not None and not force and Path(place).exists():
-            raise Error(f"{place}: exists already; give another name, or force=True to replace it")
+        if place is not None:
+            _check_output(place, force)
     options = filled(_ballast.CalibrateOptions(), samples=samples, length=length, seed=seed)
     options.text_files = paths(text)
     if prefix is not None:
@@ -101,9 +111,13 @@ def statistics_file(stats: Statistics | PathLike | None) -> Iterator[Path | None
         yield file
 
 
-def _conversion(to: str, scheme: str | None, recipe: Recipe | PathLike | None, stats: Path | None,
+def _conversion(model: PathLike, to: str, scheme: str | None, recipe: Recipe | PathLike | None, stats: Path | None,
                 preset: str | None, text: PathLike | Iterable[PathLike], samples: int | None,
-                flags: RecipeFlags) -> Any:
+                target_bpw: float | None, flags: RecipeFlags) -> Any:
+    if target_bpw is not None:
+        if "target_size" in flags:
+            raise ValueError("target_bpw and target_size exclude each other")
+        flags = {**flags, "target_size": int(target_bpw * inspect(model).parameters / 8)}
     options = convert_options(recipe_of(scheme, recipe, flags), preset, "rounding" in flags)
     options.use_output_format(one_of("to", to, _ballast.output_format_names()))
     files = paths(text)
@@ -134,11 +148,7 @@ def convert(model: PathLike | Any, output: PathLike, *, to: str = "ballast", sch
     deterministic: the same bytes for any number of MPI ranks. force: replaces an existing output.
     """
     with files_of(model, tokenizer) as files, statistics_file(stats) as statistics:
-        if target_bpw is not None:
-            if "target_size" in flags:
-                raise ValueError("target_bpw and target_size exclude each other")
-            flags = {**flags, "target_size": int(target_bpw * inspect(files.path).parameters / 8)}
-        options = _conversion(to, scheme, recipe, statistics, preset, text, samples, flags)
+        options = _conversion(files.path, to, scheme, recipe, statistics, preset, text, samples, target_bpw, flags)
         options.calibration.model_identity = files.identity
         options.deterministic = deterministic
         options.replace = force
@@ -149,11 +159,11 @@ def convert(model: PathLike | Any, output: PathLike, *, to: str = "ballast", sch
 
 def plan(model: PathLike, *, to: str = "ballast", scheme: str | None = None, recipe: Recipe | PathLike | None = None,
          stats: Statistics | PathLike | None = None, preset: str | None = None,
-         text: PathLike | Iterable[PathLike] = (), samples: int | None = None,
+         text: PathLike | Iterable[PathLike] = (), samples: int | None = None, target_bpw: float | None = None,
          **flags: Unpack[RecipeFlags]) -> results.ConversionPlan:
     """What `convert` with these arguments will make and take, from the shapes of the model alone (--dry-run)."""
     with statistics_file(stats) as statistics:
-        options = _conversion(to, scheme, recipe, statistics, preset, text, samples, flags)
+        options = _conversion(model, to, scheme, recipe, statistics, preset, text, samples, target_bpw, flags)
         return results.from_json(results.ConversionPlan, _ballast.plan_conversion(Path(model), options))
 
 
@@ -204,7 +214,7 @@ def evaluate(model: PathLike, *, text: PathLike, reference: PathLike | None = No
     options.cache = cache_options(kv or "f32", window, sinks)
     options.model = model_options(activations, expert_memory)
     with shown(progress) as listener:
-        return results.from_json(results.Evaluation, _ballast.evaluate(Path(model), options, listener))
+        return results.from_json(results.Evaluation, _ballast.evaluate(Path(model), options, listener, tell))
 
 
 def evaluate_choices(model: PathLike, *, choices: PathLike, reference: PathLike | None = None, delimiter: str = " ",
@@ -222,11 +232,13 @@ def evaluate_choices(model: PathLike, *, choices: PathLike, reference: PathLike 
     options.cache = cache_options(kv or "f32")
     options.model = model_options(activations, expert_memory)
     with shown(progress) as listener:
-        return results.from_json(results.ChoiceEvaluation, _ballast.evaluate_choices(Path(model), options, listener))
+        return results.from_json(results.ChoiceEvaluation,
+                                 _ballast.evaluate_choices(Path(model), options, listener, tell))
 
 
 def compare_vectors(model: PathLike, *, vectors: PathLike, reference: PathLike, kv: str | None = None,
-                    activations: str = "int8", progress: Progress = None) -> results.VectorComparison:
+                    activations: str = "int8", expert_memory: Size | None = None,
+                    progress: Progress = None) -> results.VectorComparison:
     """How near a model's vectors of texts are to a reference's (`ballast eval --vectors`). vectors: a file with a text
     in each line, at least two."""
     options = _ballast.VectorOptions()
@@ -234,9 +246,10 @@ def compare_vectors(model: PathLike, *, vectors: PathLike, reference: PathLike, 
     options.reference = Path(reference)
     if kv is not None:
         options.embed.cache_type = named(_ballast.CacheType, "kv", kv)
-    options.model = model_options(activations)
+    options.model = model_options(activations, expert_memory)
     with shown(progress) as listener:
-        return results.from_json(results.VectorComparison, _ballast.compare_vectors(Path(model), options, listener))
+        return results.from_json(results.VectorComparison,
+                                 _ballast.compare_vectors(Path(model), options, listener, tell))
 
 
 def benchmark_options(**counts: int | bool) -> Any:
@@ -259,20 +272,22 @@ def benchmark(model: PathLike, *, prompt: int = 512, generate: int = 128, depth:
     options.cache = cache_options(kv, window, sinks)
     options.model = model_options(activations, expert_memory)
     with shown(progress) as listener:
-        return results.from_json(results.Benchmark, _ballast.benchmark(Path(model), options, listener))
+        return results.from_json(results.Benchmark, _ballast.benchmark(Path(model), options, listener, tell))
 
 
 def benchmark_speculation(model: PathLike, *, text: PathLike, draft: PathLike | None = None, draft_tokens: int = 8,
                           temperature: float = 0, generate: int = 128, repetitions: int = 5, kv: str | None = None,
-                          activations: str = "int8", progress: Progress = None) -> results.SpeculationBenchmark:
+                          window: int = 0, sinks: int = 0, activations: str = "int8",
+                          expert_memory: Size | None = None,
+                          progress: Progress = None) -> results.SpeculationBenchmark:
     """What drafts gain where a text is continued (`ballast bench --text`)."""
     options = filled(_ballast.SpeculationBenchmarkOptions(), draft_tokens=draft_tokens, temperature=temperature,
                      generate=generate, repetitions=repetitions)
     options.text_file = Path(text)
     if draft is not None:
         options.draft = Path(draft)
-    options.cache = cache_options(kv)
-    options.model = model_options(activations)
+    options.cache = cache_options(kv, window, sinks)
+    options.model = model_options(activations, expert_memory)
     with shown(progress) as listener:
         return results.from_json(results.SpeculationBenchmark,
-                                 _ballast.benchmark_speculation(Path(model), options, listener))
+                                 _ballast.benchmark_speculation(Path(model), options, listener, tell))

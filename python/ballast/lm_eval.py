@@ -24,7 +24,7 @@ from lm_eval.utils import get_rolling_token_windows, make_disjoint_window
 from tqdm import tqdm
 
 from ballast import _ballast
-from ballast._options import cache_options
+from ballast._options import Size, cache_options
 from ballast.model import Model
 
 _SLICES = 4  # of each thread's work, so that none waits long for the last one
@@ -48,12 +48,13 @@ class BallastLM(TemplateLM):
 
     path (or pretrained): the model. batch_size: requests at once; those that begin alike are one after the other, which
     reads what they have in common once. max_length: tokens of a text; None: the model's context. kv: type of the cache.
-    activations, chat_template: as of Model. prefix_token_id: before texts without a context.
+    activations, expert_memory, chat_template, context: as of Model. prefix_token_id: before texts without a context.
     """
 
     def __init__(self, path: str | None = None, pretrained: str | None = None, batch_size: int | str = 8,
                  max_length: int | None = None, kv: Any = "f32", activations: str = "int8",
-                 chat_template: str | None = None, prefix_token_id: int | None = None, **ignored: Any) -> None:
+                 expert_memory: Size | None = None, chat_template: str | None = None, context: int | None = None,
+                 prefix_token_id: int | None = None, **ignored: Any) -> None:
         super().__init__()
         place = path or pretrained
         if place is None:
@@ -61,7 +62,8 @@ class BallastLM(TemplateLM):
         unknown = ignored.keys() - {"device", "max_batch_size", "trust_remote_code"}
         if unknown:
             raise ValueError(f"model_args: unknown {', '.join(sorted(unknown))}")
-        self.model = Model(Path(place), activations=activations, chat_template=chat_template)
+        self.model = Model(Path(place), activations=activations, expert_memory=expert_memory,
+                           chat_template=chat_template, context=context)
         self.batch_size = int(batch_size) if str(batch_size).isdigit() and int(batch_size) > 0 else 8
         self.max_length = min(max_length or self.model.context_length, self.model.context_length)
         self.max_gen_toks = 256
@@ -170,6 +172,8 @@ class BallastLM(TemplateLM):
                     if most >= self.max_length:
                         raise ValueError(f"max_gen_toks: {most} leave no room in a context of {self.max_length}")
                     sampling: Any = {name: options[name] for name in _SAMPLING if options.get(name) is not None}
+                    # The same text with several tries, whose samples shall differ.
+                    sampling["seed"] = sampling.get("seed", 0) + index
                     stream = self.model.generate(prompts[index][-(self.max_length - most):], max_tokens=most,
                                                  temperature=options.get("temperature", 0.0), stop=options["until"],
                                                  kv=self._kv, stream=True, **sampling)
@@ -191,5 +195,7 @@ def main() -> None:
     cli_evaluate()
 
 
-if __name__ == "__main__":
-    main()
+if __name__ == "__main__":  # under this name the class is not the one that others import
+    from ballast import lm_eval
+
+    lm_eval.main()

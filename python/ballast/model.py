@@ -23,6 +23,7 @@ one of int32 is read where it lies."""
 Messages: TypeAlias = str | Iterable[Mapping[str, str]]
 """A conversation, {"role": ..., "content": ...} for each turn, or what the user says first."""
 
+# Each keeps the cache of what it read last.
 _IDLE_GENERATORS = 1
 
 
@@ -235,6 +236,9 @@ class Model:
                  **flags: Unpack[GenerateFlags]) -> Generation: ...
     @overload
     def generate(self, prompt: str | Ids, *, stream: Literal[True], **flags: Unpack[GenerateFlags]) -> Stream: ...
+    @overload
+    def generate(self, prompt: str | Ids, *, stream: bool,
+                 **flags: Unpack[GenerateFlags]) -> Generation | Stream: ...
     def generate(self, prompt: str | Ids, *, stream: bool = False,
                  **flags: Unpack[GenerateFlags]) -> Generation | Stream:
         """Continues a text, with the special tokens that belong around it, or token ids, which begin a context.
@@ -256,6 +260,9 @@ class Model:
     @overload
     def chat(self, messages: Messages, *, stream: Literal[True],
              template_arguments: Mapping[str, Any] | None = None, **flags: Unpack[GenerateFlags]) -> Stream: ...
+    @overload
+    def chat(self, messages: Messages, *, stream: bool, template_arguments: Mapping[str, Any] | None = None,
+             **flags: Unpack[GenerateFlags]) -> Generation | Stream: ...
     def chat(self, messages: Messages, *, stream: bool = False, template_arguments: Mapping[str, Any] | None = None,
              **flags: Unpack[GenerateFlags]) -> Generation | Stream:
         """Answers a conversation by the model's chat template. template_arguments: what the template sees besides,
@@ -267,10 +274,10 @@ class Model:
         return self._run(stream, flags, options, lambda generator, on_step: generator.chat(turns, options, on_step))
 
     def _run(self, stream: bool, flags: GenerateFlags, options: Any,
-             call: Callable[[Any, Callable[[str, Any], bool] | None], Any]) -> Generation | Stream:
+             call: Callable[[Any, Callable[[str], bool] | None], Any]) -> Generation | Stream:
         draft = flags.get("draft")
 
-        def generate(on_step: Callable[[str, Any], bool] | None) -> Generation:
+        def generate(on_step: Callable[[str], bool] | None) -> Generation:
             generator = self._take_generator(draft)
             try:
                 return generation_of(call(generator, on_step), options.logprobs)

@@ -198,6 +198,24 @@ class DivergentToken:
 
 
 @dataclass(frozen=True)
+class ExpertFigures:
+    """What leaving a mixture's experts on disk came to (`expert_memory`)."""
+
+    hit_rate: float
+    """Share of what layers needed that was in memory already."""
+    used: int
+    """Experts that layers needed, each once for all tokens that pass a layer together."""
+    loaded_bytes: int
+    """Of those that were not in memory."""
+    experts: int
+    """Of the model."""
+    in_memory: int
+    """Of these, at the end."""
+    bytes: int
+    """That they take."""
+
+
+@dataclass(frozen=True)
 class Evaluation:
     """How well a model predicts a text. Without a reference, what compares with it is None."""
 
@@ -219,6 +237,8 @@ class Evaluation:
     cache_bytes: int | None = None
     positions: list[PositionRange] = field(default_factory=list, repr=False)
     worst: list[DivergentToken] = field(default_factory=list, repr=False)
+    experts: ExpertFigures | None = None
+    """With `expert_memory`."""
 
 
 @dataclass(frozen=True)
@@ -262,6 +282,17 @@ class VectorComparison:
 
 
 @dataclass(frozen=True)
+class EngineChoice:
+    """Who multiplies floats, for so many tokens at once."""
+
+    tokens: int
+    engine: str
+    """"ballast", "onednn\""""
+    speed: float
+    """Of oneDNN, over ballast's."""
+
+
+@dataclass(frozen=True)
 class Machine:
     cpu: str
     simd_target: str
@@ -269,6 +300,9 @@ class Machine:
     read_gb_s: float
     peak_gops: float
     peak_type: str
+    engines: list[EngineChoice] = field(default_factory=list)
+    bf16_products: bool = False
+    """Floats were rounded to BF16 before they were multiplied."""
 
 
 @dataclass(frozen=True)
@@ -291,6 +325,8 @@ class Benchmark:
     load_seconds: float
     peak_rss_bytes: int | None = None
     """Of the process; not told of a sweep's."""
+    experts: ExpertFigures | None = None
+    """With `expert_memory`."""
 
 
 @dataclass(frozen=True)

@@ -76,6 +76,21 @@ class KeysAndValues:
     values: ChannelRanges
 
 
+@dataclass(frozen=True)
+class Experts:
+    """What a mixture's router did in a layer."""
+
+    layer: int
+    tokens: np.ndarray
+    """That each expert got, uint64 [experts]."""
+    stand_ins: np.ndarray
+    """Tokens that were not sent to it and on which it was measured, too, uint64 [experts]."""
+    entropy: float
+    """Of the choice, in bits: log2(experts) where all are chosen alike."""
+    starved: np.ndarray
+    """Experts that got fewer tokens than they have columns, int64, ascending."""
+
+
 class Statistics:
     """What `calibrate` measured. Layers count from 1, 0 is the embedding's output.
 
@@ -196,6 +211,12 @@ class Statistics:
         """Of each layer."""
         return [KeysAndValues(ChannelRanges(pair.keys), ChannelRanges(pair.values))
                 for pair in self._measured.key_values]
+
+    @functools.cached_property
+    def experts(self) -> list[Experts]:
+        """Of each layer with routed experts."""
+        return [Experts(layer.layer, layer.tokens, layer.stand_ins, layer.entropy,
+                        np.array(layer.starved, dtype=np.int64)) for layer in self._measured.experts]
 
     def to_pandas(self) -> pandas.DataFrame:
         """A row for each of `inputs`: its first linear, channels, absmax, absmax_ratio and the number of outlier

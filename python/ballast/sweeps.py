@@ -138,6 +138,9 @@ def sweep(model: PathLike, output: PathLike, *, text: PathLike, schemes: Iterabl
     A recipe that fails has an `error` in its row, and the others go on.
     """
     one_of("preset", preset, _ballast.preset_names())
+    calibration_files = paths(calibration_text)
+    if stats is not None and calibration_files:
+        raise ValueError("stats and calibration_text exclude each other: the statistics have their text")
     recipes = []
     for scheme in schemes:
         name, _, size = scheme.partition("@")
@@ -149,7 +152,7 @@ def sweep(model: PathLike, output: PathLike, *, text: PathLike, schemes: Iterabl
     options.text_file = Path(text)
     # As many as a conversion without statistics would take, so that either way gives the same model.
     options.calibration = convert_options(Recipe(), preset).calibration
-    options.calibration.text_files = paths(calibration_text)
+    options.calibration.text_files = calibration_files
     options.benchmark = benchmark_options() if bench else None
     with statistics_file(stats) as file, shown(progress) as listener:
         options.statistics = file

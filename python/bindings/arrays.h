@@ -26,20 +26,20 @@ inline std::span<const int> ids_of(const IdArray& ids) {
   return {ids.data(), ids.size()};
 }
 
-/// The values become the array's own.
-template <class T>
-NumpyArray<T> owned_array(std::vector<T> values, std::initializer_list<std::size_t> shape) {
+/// The values become the array's own. Element: T, or const T for an array that is read-only.
+template <class T, class Element = T>
+NumpyArray<Element> owned_array(std::vector<T> values, std::initializer_list<std::size_t> shape) {
   auto owner = std::make_unique<std::vector<T>>(std::move(values));
   T* data = owner->data();
   const nb::capsule capsule(owner.get(), [](void* vector) noexcept { delete static_cast<std::vector<T>*>(vector); });
   static_cast<void>(owner.release());
-  return NumpyArray<T>(data, shape, capsule);
+  return NumpyArray<Element>(data, shape, capsule);
 }
 
-template <class T>
-NumpyArray<T> owned_array(std::vector<T> values) {
+template <class T, class Element = T>
+NumpyArray<Element> owned_array(std::vector<T> values) {
   const std::size_t size = values.size();
-  return owned_array(std::move(values), {size});
+  return owned_array<T, Element>(std::move(values), {size});
 }
 
 /// Values that stay where they are: `owner`, which has them, lives as long as the array.

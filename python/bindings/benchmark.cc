@@ -16,14 +16,20 @@ namespace {
 
 using std::filesystem::path;
 
-std::string benchmark_model(const path& model, const BenchmarkOptions& options, nb::object on_progress) {
-  JobListener listener(std::move(on_progress), nb::none());
-  return without_lock([&] { return benchmark_json(benchmark(model, options, listener.progress())); });
+std::string benchmark_model(const path& model, const BenchmarkOptions& options, nb::object on_progress,
+                            nb::object on_message) {
+  return measured(options, std::move(on_progress), std::move(on_message),
+                  [&](const BenchmarkOptions& telling, const Progress& progress) {
+                    return benchmark_json(benchmark(model, telling, progress));
+                  });
 }
 
-std::string benchmark_drafts(const path& model, const SpeculationBenchmarkOptions& options, nb::object on_progress) {
-  JobListener listener(std::move(on_progress), nb::none());
-  return without_lock([&] { return benchmark_json(benchmark_speculation(model, options, listener.progress())); });
+std::string benchmark_drafts(const path& model, const SpeculationBenchmarkOptions& options, nb::object on_progress,
+                             nb::object on_message) {
+  return measured(options, std::move(on_progress), std::move(on_message),
+                  [&](const SpeculationBenchmarkOptions& telling, const Progress& progress) {
+                    return benchmark_json(benchmark_speculation(model, telling, progress));
+                  });
 }
 
 }  // namespace
@@ -50,8 +56,9 @@ void bind_benchmark(nb::module_& module) {
       .def_rw("repetitions", &SpeculationBenchmarkOptions::repetitions)
       .def_rw("cache", &SpeculationBenchmarkOptions::cache)
       .def_rw("model", &SpeculationBenchmarkOptions::model);
-  module.def("benchmark", &benchmark_model, "model"_a, "options"_a, "on_progress"_a.none());
-  module.def("benchmark_speculation", &benchmark_drafts, "model"_a, "options"_a, "on_progress"_a.none());
+  module.def("benchmark", &benchmark_model, "model"_a, "options"_a, "on_progress"_a.none(), "on_message"_a.none());
+  module.def("benchmark_speculation", &benchmark_drafts, "model"_a, "options"_a, "on_progress"_a.none(),
+             "on_message"_a.none());
 }
 
 }  // namespace ballast::python

@@ -61,6 +61,14 @@ class JobListener {
   std::string stage_;
 };
 
+/// What `measure(options, progress)` measures of a model; loading that may have something to tell, too.
+template <class Options, class Measure>
+auto measured(Options options, nb::object on_progress, nb::object on_message, const Measure& measure) {
+  JobListener listener(std::move(on_progress), std::move(on_message));
+  options.model.tell = listener.message();
+  return without_lock([&] { return measure(options, listener.progress()); });
+}
+
 }  // namespace ballast::python
 
 #endif  // BALLAST_PYTHON_BINDINGS_CALL_H_

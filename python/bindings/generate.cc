@@ -21,8 +21,8 @@
 namespace ballast::python {
 namespace {
 
-/// Tells each step to `on_step(text, token or None) -> bool`, or to nobody, and lets signals be handled. What that
-/// raises ends the generation.
+/// Tells each step to `on_step(text) -> bool`, or to nobody, and lets signals be handled. What that raises ends the
+/// generation.
 class StepListener {
  public:
   explicit StepListener(nb::object on_step) : on_step_(std::move(on_step)) {}
@@ -48,8 +48,7 @@ class StepListener {
  private:
   bool told(const GenerateStep& step) {
     const nb::gil_scoped_acquire acquired;
-    const nb::object token = step.token == nullptr ? nb::object(nb::none()) : nb::cast(*step.token);
-    return nb::cast<bool>(on_step_(nb::str(step.text.data(), step.text.size()), token));
+    return nb::cast<bool>(on_step_(nb::str(step.text.data(), step.text.size())));
   }
 
   nb::object on_step_;

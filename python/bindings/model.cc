@@ -94,11 +94,8 @@ void bind_model(nb::module_& module) {
       .def_prop_ro("vocab_size", [](const Model& model) { return model.spec().vocab_size; })
       .def_prop_ro("hidden_size", [](const Model& model) { return model.spec().hidden_size; })
       .def_prop_ro("layers", [](const Model& model) { return model.spec().layers.size(); })
-      .def_prop_ro("causal", [](const Model& model) { return model.spec().causal; })
-      .def_prop_ro("has_head", [](const Model& model) { return model.spec().has_head; })
       .def_prop_ro("context_length", &Model::context_length)
-      .def_prop_ro("has_tokenizer", &Model::has_tokenizer)
-      .def("encode", &Model::encode, "text"_a, "special_tokens"_a)
+      .def("encode", &Model::encode, "text"_a, "special_tokens"_a, nb::call_guard<nb::gil_scoped_release>())
       .def("decode", &decoded, "ids"_a)
       .def("token_bytes", &bytes_of_token, "id"_a)
       .def("stop_tokens", &Model::stop_tokens)
@@ -107,7 +104,7 @@ void bind_model(nb::module_& module) {
           [](const Model& model, const std::vector<ChatMessage>& messages, const std::string& template_arguments) {
             return model.chat_prompt(messages, template_arguments);
           },
-          "messages"_a, "template_arguments"_a)
+          "messages"_a, "template_arguments"_a, nb::call_guard<nb::gil_scoped_release>())
       .def("logits", &logits_of, "ids"_a)
       .def("activations", &activations_of, "ids"_a, "layer"_a)
       .def("log_probabilities", &log_probabilities_of, "ids"_a)

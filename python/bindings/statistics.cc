@@ -68,7 +68,8 @@ void bind_ranges(nb::module_& module) {
       .def_prop_ro("mean_square", array_of(&ChannelStatistics::mean_square))
       .def_prop_ro("ordinary_absmax", array_of(&ChannelStatistics::ordinary_absmax))
       .def_prop_ro(
-          "absmax", [](const ChannelStatistics& channels) { return owned_array(absmax_of(channels)); },
+          "absmax",
+          [](const ChannelStatistics& channels) { return owned_array<float, const float>(absmax_of(channels)); },
           nb::rv_policy::move);
   nb::class_<LinearInputStatistics>(module, "LinearInputStatistics")
       .def_ro("linears", &LinearInputStatistics::linears)

@@ -58,13 +58,12 @@ class Exporter {
         blocks_(source, nullptr) {
     check_spec();
     for (std::size_t index = 0; index < blocks_.count(); ++index) plan_.push_back(plan_block(index));
+    format_.check_together(whole_plan());
   }
 
   /// Returns the bytes of the tensor files.
   std::uint64_t write(const std::filesystem::path& directory, StepReporter& steps) const {
-    std::vector<ModulePlan> plan;
-    for (const std::vector<ModulePlan>& block : plan_) std::ranges::copy(block, std::back_inserter(plan));
-    const std::unique_ptr<ModelWriter> writer = format_.open(directory, plan);
+    const std::unique_ptr<ModelWriter> writer = format_.open(directory, whole_plan());
     for (std::size_t index = 0; index < plan_.size(); ++index) {
       std::vector<ConvertedModule> block;
       for (const ModulePlan& module : plan_[index]) block.push_back(convert(module));
@@ -106,6 +105,12 @@ class Exporter {
   }
 
  private:
+  std::vector<ModulePlan> whole_plan() const {
+    std::vector<ModulePlan> plan;
+    for (const std::vector<ModulePlan>& block : plan_) std::ranges::copy(block, std::back_inserter(plan));
+    return plan;
+  }
+
   /// config.json as the original had it.
   nlohmann::json own_config() const {
     nlohmann::json config = source_.config();

@@ -79,8 +79,9 @@ ChannelSizes channel_sizes(std::span<const SampledRows> readers, const ChannelSt
   ChannelSizes sizes{std::vector<double>(count), std::vector<double>(count), std::vector<bool>(count)};
   std::vector<double> energy(count, 0.0);
   for (const SampledRows& reader : readers) {
-    for (std::size_t i = 0; i < reader.values.size(); ++i) {
-      energy[i % count] += std::pow(double{reader.values[i]}, 2) / reader.share;
+    for (std::size_t r = 0; r < reader.rows; ++r) {
+      const float* row = reader.values.data() + r * count;
+      for (std::size_t c = 0; c < count; ++c) energy[c] += double{row[c]} * double{row[c]} / reader.share;
     }
   }
   for (std::size_t c = 0; c < count; ++c) {
@@ -176,7 +177,11 @@ class Smooth : public Pass {
     std::ranges::transform(factors, inverse.begin(), [](float factor) { return 1 / factor; });
     scale_channels(channels, inverse);
     for (SampledRows& reader : readers) {
-      for (std::size_t i = 0; i < reader.values.size(); ++i) reader.values[i] *= factors[i % reader.cols];
+#pragma omp parallel for
+      for (std::size_t r = 0; r < reader.rows; ++r) {
+        float* row = reader.values.data() + r * reader.cols;
+        for (std::size_t c = 0; c < reader.cols; ++c) row[c] *= factors[c];
+      }
       reader.absmax *= kLargestFactor;
     }
     return rounding_error(readers, channels, recipe_);

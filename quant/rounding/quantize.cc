@@ -17,12 +17,12 @@ namespace {
 using Rounding = Recipe::Rounding;
 
 // What an error in each column of a reader of this input costs; empty when nothing is known about the input.
-std::vector<float> column_importance(const ChannelStatistics* input, std::span<const std::uint8_t> kept) {
+std::vector<float> column_importance(const ChannelStatistics* input, std::span<const std::uint8_t> quantized_mask) {
   if (input == nullptr || input->mean_square.empty()) return {};
   double sum = 0;
   double count = 0;
-  for (std::size_t c = 0; c < kept.size(); ++c) {
-    if (kept[c] == 0) continue;
+  for (std::size_t c = 0; c < quantized_mask.size(); ++c) {
+    if (quantized_mask[c] == 0) continue;
     sum += double{input->mean_square[c]};
     count += 1;
   }

@@ -60,8 +60,9 @@ std::vector<double> activation_noise(const ChannelStatistics& channels, std::spa
 /// sum_c weights[c] sum_r values[r][c]^2.
 double weighted_energy(const SampledRows& reader, std::span<const double> weights) {
   double sum = 0;
-  for (std::size_t i = 0; i < reader.values.size(); ++i) {
-    sum += weights[i % reader.cols] * double{reader.values[i]} * double{reader.values[i]};
+  for (std::size_t r = 0; r < reader.rows; ++r) {
+    const float* row = reader.values.data() + r * reader.cols;
+    for (std::size_t c = 0; c < reader.cols; ++c) sum += weights[c] * double{row[c]} * double{row[c]};
   }
   return sum;
 }

@@ -6,6 +6,15 @@
 
 namespace ballast::quant {
 
+namespace {
+
+/// Of these a row has whole groups, without which it cannot be rounded at all.
+bool has_whole_groups(const WeightFormat& format) {
+  return format.kind == WeightFormat::Kind::kAffine || format.kind == WeightFormat::Kind::kBlocks;
+}
+
+}  // namespace
+
 std::vector<ModulePlan> candidate_plans(ModulePlan matrix, const ModelFormat& format) {
   std::vector<ModulePlan> plans;
   matrix.bias = false;
@@ -40,11 +49,14 @@ PlanLimits plan_limits(std::span<const ModulePlan> model, const ModelFormat& for
 
 void check_plan(const Recipe& recipe, std::span<const ModulePlan> model, const ModelFormat& format) {
   for (const ModulePlan& module : model) {
-    if ((module.free_format && recipe.target_bytes != 0) || format.holds(module)) continue;
+    // Passes round by a free module's own format before another is chosen.
+    const bool replaced = module.free_format && recipe.target_bytes != 0;
+    if ((replaced && !has_whole_groups(module.format)) || format.holds(module)) continue;
     throw Error(module.name, "cannot be stored as " + format_name(module.format) +
                                  (module.outlier_columns == 0 ? "" : " with columns in 16 bits") +
                                  ": choose another format for it");
   }
+  format.check_together(model);
   if (recipe.target_bytes == 0) return;
   const std::uint64_t least = format.file_bytes(plan_limits(model, format).least);
   if (least <= recipe.target_bytes) return;

@@ -9,6 +9,7 @@ namespace ballast::quant {
 namespace {
 
 constexpr std::size_t kFine = InputPeaks::kGroupSizes.front();
+constexpr std::size_t kCoarsest = InputPeaks::kGroupSizes.back();
 
 /// The largest squares of a group, and where the first two stand.
 struct Top {
@@ -50,33 +51,38 @@ PeakSum::PeakSum(std::size_t cols, jobs::SumOrder order)
           order) {}
 
 void PeakSum::add(const float* inputs, std::size_t rows, std::span<const float> weights) {
-  std::span<float> excess = sum_.shard().first(cols_);
-  std::span<float> fine = sum_.shard().subspan(cols_, groups(kFine));
-  std::vector<float> row_peaks(fine.size());
-  for (std::size_t r = 0; r < rows; ++r) {
-    const std::span<const float> row(inputs + r * cols_, cols_);
-    const float weight = weights.empty() ? 1.0F : weights[r] * weights[r];
-    for (std::size_t g = 0; g < fine.size(); ++g) {
-      const std::size_t first = g * kFine;
-      const Top top = top_of(row.subspan(first, std::min(kFine, cols_ - first)));
-      row_peaks[g] = weight * top.squares[0];
-      fine[g] += row_peaks[g];
-      const float alone = top.squares[0] - top.squares[1];
-      const float half = (top.squares[0] - top.squares[2]) / 2;
-      excess[first + top.columns[0]] += weight * std::max(alone, half);
-      if (half > alone) excess[first + top.columns[1]] += weight * half;
+  const std::span<float> shard = sum_.shard();
+  // Each thread has columns of its own: sums are formed in the order of the rows.
+#pragma omp parallel for
+  for (std::size_t begin = 0; begin < cols_; begin += kCoarsest) {
+    for (std::size_t r = 0; r < rows; ++r) {
+      const std::span<const float> values(inputs + r * cols_ + begin, std::min(kCoarsest, cols_ - begin));
+      add(values, begin, weights.empty() ? 1.0F : weights[r] * weights[r], shard);
     }
-    std::span<float> coarse = sum_.shard().subspan(cols_ + fine.size());
-    for (const std::size_t group_size : std::span(InputPeaks::kGroupSizes).subspan(1)) {
-      const std::size_t together = group_size / kFine;
-      for (std::size_t g = 0; g < groups(group_size); ++g) {
-        const std::size_t first = g * together;
-        const std::size_t end = std::min(first + together, row_peaks.size());
-        coarse[g] += *std::max_element(row_peaks.begin() + static_cast<std::ptrdiff_t>(first),
-                                       row_peaks.begin() + static_cast<std::ptrdiff_t>(end));
-      }
-      coarse = coarse.subspan(groups(group_size));
+  }
+}
+
+void PeakSum::add(std::span<const float> values, std::size_t begin, float weight, std::span<float> shard) const {
+  float* excess = shard.data() + begin;
+  float* squares = shard.data() + cols_;
+  std::array<float, kCoarsest / kFine> peaks{};
+  const std::size_t count = (values.size() + kFine - 1) / kFine;
+  for (std::size_t g = 0; g < count; ++g) {
+    const std::size_t first = g * kFine;
+    const Top top = top_of(values.subspan(first, std::min(kFine, values.size() - first)));
+    peaks[g] = weight * top.squares[0];
+    const float alone = top.squares[0] - top.squares[1];
+    const float half = (top.squares[0] - top.squares[2]) / 2;
+    excess[first + top.columns[0]] += weight * std::max(alone, half);
+    if (half > alone) excess[first + top.columns[1]] += weight * half;
+  }
+  for (const std::size_t group_size : InputPeaks::kGroupSizes) {
+    const std::size_t together = group_size / kFine;
+    for (std::size_t g = 0; g < count; g += together) {
+      squares[(begin + g * kFine) / group_size] +=
+          *std::max_element(peaks.begin() + g, peaks.begin() + std::min(g + together, count));
     }
+    squares += groups(group_size);
   }
 }
 

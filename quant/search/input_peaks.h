@@ -39,6 +39,9 @@ class PeakSum {
   InputPeaks finish(Ranks& ranks);
 
  private:
+  /// Values of a row from column `begin` on, as many as the largest groups have, or the last ones, to `shard`.
+  void add(std::span<const float> values, std::size_t begin, float weight, std::span<float> shard) const;
+
   std::size_t groups(std::size_t size) const { return (cols_ + size - 1) / size; }
 
   std::size_t cols_;

@@ -27,6 +27,8 @@ float random_sign(std::uint64_t sum, std::uint64_t row) {
 class RowErrors {
  public:
   static constexpr std::size_t kAtOnce = 1024;
+  static constexpr std::size_t kColumns =
+      128;  ///< of so many rows, which a core's cache holds while all sums are formed
 
   explicit RowErrors(const WorkingLinear& linear)
       : values_(linear), rounded_(runnable_matrix(*linear.quantized)), rows_(linear.rows), cols_(linear.cols) {}
@@ -56,11 +58,15 @@ class RowErrors {
     for (std::size_t first = 0; first < rows_; first += kAtOnce) {
       const std::span<const float> errors = from(first);
 #pragma omp parallel for
-      for (std::size_t sum = 0; sum < kErrorSums; ++sum) {
-        float* to = sums.data() + sum * cols_;
-        for (std::size_t r = 0; r < errors.size() / cols_; ++r) {
-          const float factor = share * random_sign(sum, first + r);
-          for (std::size_t c = 0; c < cols_; ++c) to[c] += factor * errors[r * cols_ + c];
+      for (std::size_t begin = 0; begin < cols_; begin += kColumns) {
+        const std::size_t count = std::min(kColumns, cols_ - begin);
+        for (std::size_t sum = 0; sum < kErrorSums; ++sum) {
+          float* to = sums.data() + sum * cols_ + begin;
+          for (std::size_t r = 0; r < errors.size() / cols_; ++r) {
+            const float factor = share * random_sign(sum, first + r);
+            const float* row = errors.data() + r * cols_ + begin;
+            for (std::size_t c = 0; c < count; ++c) to[c] += factor * row[c];
+          }
         }
       }
     }
@@ -89,12 +95,12 @@ std::vector<double> column_errors(const WorkingLinear& linear, const WeightForma
   const DType scale_type = linear.half_type();
   const QuantRange range(format);
   const std::size_t group_size = grid_group_size(format, linear.cols);
-  const std::vector<std::uint8_t> kept(linear.cols, 1);
+  const std::vector<std::uint8_t> quantized_mask(linear.cols, 1);
   std::vector<float> squares(rows.size());
 #pragma omp parallel
   {
-    const auto finder =
-        make_grid_finder(format, scale_type, GridMethod::kSearch, {.quantized_mask = kept, .importance = importance});
+    const auto finder = make_grid_finder(format, scale_type, GridMethod::kSearch,
+                                         {.quantized_mask = quantized_mask, .importance = importance});
     RowGrids grids;
 #pragma omp for
     for (std::size_t i = 0; i < sampled; ++i) {
@@ -122,8 +128,10 @@ double output_error(const WorkingLinear& linear, const Hessian* moments, std::sp
   if (moments == nullptr) {
     for (std::size_t first = 0; first < linear.rows; first += RowErrors::kAtOnce) {
       const std::span<const float> errors = rows.from(first);
-      for (std::size_t i = 0; i < errors.size(); ++i) {
-        error += double{errors[i]} * double{errors[i]} * double{importance[i % linear.cols]};
+      for (std::size_t begin = 0; begin < errors.size(); begin += linear.cols) {
+        for (std::size_t c = 0; c < linear.cols; ++c) {
+          error += double{errors[begin + c]} * double{errors[begin + c]} * double{importance[c]};
+        }
       }
     }
     return error;
@@ -138,8 +146,14 @@ double output_error(const WorkingLinear& linear, const Hessian* moments, std::sp
 ActivationErrors::ActivationErrors(const WorkingLinear& linear, const InputPeaks& peaks)
     : peaks_(peaks), weights_(linear.cols) {
   const LinearValues values(linear);
-  for (std::size_t i = 0; i < values.all().size(); ++i) {
-    weights_[i % linear.cols] += double{values.data()[i]} * double{values.data()[i]};
+  constexpr std::size_t kColumns = 256;  // of a thread, so that each sums its own in the order of the rows
+#pragma omp parallel for
+  for (std::size_t begin = 0; begin < linear.cols; begin += kColumns) {
+    const std::size_t end = std::min(linear.cols, begin + kColumns);
+    for (std::size_t r = 0; r < linear.rows; ++r) {
+      const float* row = values.data() + r * linear.cols;
+      for (std::size_t c = begin; c < end; ++c) weights_[c] += double{row[c]} * double{row[c]};
+    }
   }
 }
 

@@ -75,6 +75,9 @@ class ModelFormat {
     return module.format;
   }
 
+  /// Throws Error where the files cannot say modules beside each other that each can be held.
+  virtual void check_together(std::span<const ModulePlan> /*model*/) const {}
+
   /// What the type of a module's weights is called: "int4-g32-asym + 7 columns f16".
   virtual std::string describe(const ModulePlan& module) const = 0;
 

@@ -296,6 +296,8 @@ TEST_CASE("statistics that are given are used, and nothing is calibrated") {
 TEST_CASE("what no recipe could be measured with is refused before anything is done") {
   SweepCase example({"w8a16"});
   const auto refusal = [&] { return error_message([&] { example.run(); }); };
+  example.options.context = 0;  // regression: a division by it
+  CHECK(refusal() == "context: must be at least 4 tokens");
   example.options.context = 65;
   CHECK(refusal() == "context: 65 is more than the model's 64");
   example.options.context = 12;

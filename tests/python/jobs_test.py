@@ -50,6 +50,16 @@ class Jobs(WithModel):
         ballast.calibrate(self.model, place, text=self.calibration, samples=2, length=16, force=True)
         self.assertEqual(ballast.Statistics.load(place).samples, 2)
 
+    def test_calibrate_refuses_a_place_that_is_not_there_before_it_begins(self):
+        for keywords in ({"output": self.place / "no" / "stats"}, {"report": self.place / "no" / "page.html"}):
+            with self.assertRaisesRegex(ballast.FileError, "is no folder"):
+                ballast.calibrate(self.model, text=self.place / "not looked at", **keywords)
+
+    def test_a_plan_takes_bits_per_weight(self):
+        weights = ballast.inspect(self.model).parameters
+        by_size = ballast.plan(self.model, scheme="w4a16", target_size=int(1.5 * weights))
+        self.assertEqual(ballast.plan(self.model, scheme="w4a16", target_bpw=12.0).most_bytes, by_size.most_bytes)
+
     def test_convert_writes_the_programs_bytes(self):
         for name, keywords, flags in [
             ("w8a8", {}, []),

@@ -45,6 +45,12 @@ class Harness(WithModel):
             self.assertAlmostEqual(total, rows[np.arange(len(rows)), ids[first:]].sum(), places=4)
             self.assertEqual(greedy, (rows.argmax(axis=1) == ids[first:]).all())
 
+    def test_tries_of_one_prompt_are_samples_of_their_own(self):
+        prompt = ("the rain", {"until": [], "max_gen_toks": 8, "do_sample": True, "temperature": 2.0})
+        tries = self.ours.generate_until(instances("generate_until", [prompt] * 4), disable_tqdm=True)
+        self.assertGreater(len(set(tries)), 1)
+        self.assertEqual(tries, self.ours.generate_until(instances("generate_until", [prompt] * 4), disable_tqdm=True))
+
     def test_a_greedy_continuation_is_told(self):
         text = self.ours.model.generate("the rain", max_tokens=2, kv="f32", ignore_eos=True)
         context = self.ours.tok_encode("the rain")

@@ -186,6 +186,10 @@ class Streams(WithModel):
     def test_errors_come_out_of_the_loop(self):
         with self.assertRaises(ballast.Error):
             list(self.llama.generate([1] * 64, stream=True))
+        stream = self.llama.generate([1] * 64, stream=True)
+        for _ in range(2):
+            with self.assertRaises(ballast.Error):
+                _ = stream.result
 
     def test_a_closed_stream_ends_early(self):
         model, options = self.long_model()

@@ -23,6 +23,8 @@ class FileTokenizer:
     def save_pretrained(self, place):
         for name in ("tokenizer.json", "tokenizer_config.json"):
             shutil.copy(self.folder / name, place)
+        (place / "additional_chat_templates").mkdir()  # as transformers does where there are several
+        (place / "additional_chat_templates" / "tool_use.jinja").write_text("{{ messages }}")
 
 
 class Transformers(WithModel):

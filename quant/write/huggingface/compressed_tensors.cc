@@ -44,6 +44,16 @@ class CompressedTensorsLayout : public MatrixLayout {
                             " bits: choose w4a16, w8a16 or w8a8");
   }
 
+  /// As the file is said to be, which is so for all its matrices.
+  WeightFormat named(const WeightFormat& format, bool int8_activations) const override {
+    if (int8_activations) return fitting(format, int8_activations);
+    if (is_unpacked(format)) {
+      throw Error(name(), "has one scale for each row beside INT8 activations alone: name a size of groups for " +
+                              format_name(format));
+    }
+    return format;
+  }
+
   bool quantizes_head() const override { return true; }
 
   bool holds(const ModulePlan& module) const override {

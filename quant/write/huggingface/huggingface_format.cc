@@ -136,7 +136,7 @@ Recipe HuggingfaceFormat::fitting(const Recipe& recipe) const {
   fitting.embedding = layout_->quantizes_embedding() ? this->fitting(recipe.embedding, int8) : floats;
   fitting.head = int8 || !layout_->quantizes_head() ? floats : this->fitting(recipe.head, int8);
   for (FormatException& exception : fitting.exceptions) {
-    exception.format = exception.format.quantizes() ? layout_->named(exception.format) : floats;
+    exception.format = exception.format.quantizes() ? layout_->named(exception.format, int8) : floats;
   }
   fitting.activation_groups = false;
   fitting.int16_activations_at_end = false;
@@ -158,6 +158,10 @@ std::optional<WeightFormat> HuggingfaceFormat::exact_format(const ModulePlan& mo
   const bool zero_points = fitting.kind == WeightFormat::Kind::kInteger && !fitting.symmetric;
   if (module.is_quantized() && !module.format.symmetric && !zero_points) return {};
   return fitting;
+}
+
+void HuggingfaceFormat::check_together(std::span<const ModulePlan> model) const {
+  layout_->check_together(model);
 }
 
 std::string HuggingfaceFormat::describe(const ModulePlan& module) const {

@@ -28,6 +28,7 @@ class HuggingfaceFormat : public ModelFormat {
   bool keeps_int16_activations() const override { return false; }
   bool ties_formats() const override { return layout_->ties_formats(); }
   bool holds(const ModulePlan& module) const override;
+  void check_together(std::span<const ModulePlan> model) const override;
   std::optional<WeightFormat> exact_format(const ModulePlan& module, bool int8_activations) const override;
   std::string describe(const ModulePlan& module) const override;
   std::uint64_t bytes(const ModulePlan& module) const override;

@@ -38,8 +38,8 @@ class MatrixLayout {
   /// the two do not go together here.
   virtual WeightFormat fitting(const WeightFormat& format, bool int8_activations) const = 0;
 
-  /// What a format becomes that somebody names for a matrix; not of floats.
-  virtual WeightFormat named(const WeightFormat& format) const { return format; }
+  /// What a format becomes that somebody names for a matrix; not of floats. Throws Error as fitting() does.
+  virtual WeightFormat named(const WeightFormat& format, bool /*int8_activations*/) const { return format; }
 
   /// Whether matrices that read the same input must have one format: who reads the files fuses them.
   virtual bool ties_formats() const { return true; }
@@ -50,6 +50,9 @@ class MatrixLayout {
 
   virtual bool holds(const ModulePlan& module) const = 0;
 
+  /// Throws Error where configuration() cannot say modules that holds() says each.
+  virtual void check_together(std::span<const ModulePlan> /*model*/) const {}
+
   /// The tensors of a matrix but for its bias; `scale_type` is that of scales.
   virtual std::vector<files::TensorPlan> tensors(const ModulePlan& module, DType scale_type) const = 0;
 
@@ -59,7 +62,7 @@ class MatrixLayout {
   /// Where a config.json says what configuration() returns.
   virtual std::vector<std::string> configuration_keys() const { return {"quantization_config"}; }
 
-  /// What is said of a model with these modules. Throws Error where it cannot say theirs.
+  /// What is said of a model with these modules, which check_together() let pass.
   virtual nlohmann::json configuration(std::span<const ModulePlan> model, bool int8_activations) const = 0;
 
  private:

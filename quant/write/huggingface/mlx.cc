@@ -31,10 +31,10 @@ class MlxLayout : public MatrixLayout {
 
   WeightFormat fitting(const WeightFormat& format, bool int8_activations) const override {
     if (int8_activations) throw Error(name(), "keeps activations in 16 bits: choose w4a16 or w8a16");
-    return named(format);
+    return named(format, int8_activations);
   }
 
-  WeightFormat named(const WeightFormat& format) const override {
+  WeightFormat named(const WeightFormat& format, bool /*int8_activations*/) const override {
     if (format.kind != WeightFormat::Kind::kInteger) return format;
     return affine_format(format.bits, format.group_size == 0 ? kUsualGroupSize : format.group_size);
   }

@@ -109,17 +109,25 @@ class AwqLayout : public WordLayout {
            module.rows % kAwqOrder.size() == 0;
   }
 
-  json configuration(std::span<const ModulePlan> model, bool /*int8_activations*/) const override {
-    const std::vector<const ModulePlan*> modules = quantized_modules(model);
-    const std::size_t group_size = modules.empty() ? 128 : modules.front()->format.group_size;
-    for (const ModulePlan* module : modules) {
-      if (module->format.group_size != group_size) throw Error(module->name, "AWQ has one size of groups for all");
+  void check_together(std::span<const ModulePlan> model) const override {
+    for (const ModulePlan* module : quantized_modules(model)) {
+      if (module->format.group_size != group_size(model))
+        throw Error(module->name, "AWQ has one size of groups for all");
     }
-    return {{"quant_method", "awq"}, {"bits", 4},         {"group_size", group_size},
+  }
+
+  json configuration(std::span<const ModulePlan> model, bool /*int8_activations*/) const override {
+    return {{"quant_method", "awq"}, {"bits", 4},         {"group_size", group_size(model)},
             {"zero_point", true},    {"version", "gemm"}, {"modules_to_not_convert", plain_linears(model)}};
   }
 
  private:
+  /// Of all.
+  static std::size_t group_size(std::span<const ModulePlan> model) {
+    const std::vector<const ModulePlan*> modules = quantized_modules(model);
+    return modules.empty() ? 128 : modules.front()->format.group_size;
+  }
+
   bool names_groups() const override { return false; }
   Shape code_shape(std::size_t rows, std::size_t cols, std::size_t count) const override {
     return {axis(cols), axis(rows / count)};

@@ -282,6 +282,21 @@ TEST_CASE("what such a checkpoint cannot hold is refused before anything is writ
   ConvertOptions sized = options_for(OutputFormat::kAwq, "w4a16");
   sized.recipe.target_bytes = 1'000'000;
   CHECK(refusal(model, sized) == Contains("takes no target size"));
+  // Regression: these were refused at the end, or written with a config.json that did not say them.
+  ConvertOptions mixed = options_for(OutputFormat::kAwq, "w4a16");
+  mixed.recipe.exceptions = {{"up_proj", parse_format("int4-g64-asym")}};
+  CHECK(refusal(model, mixed) == Contains("one size of groups for all"));
+  ConvertOptions rows = options_for(OutputFormat::kCompressedTensors, "w4a16");
+  rows.recipe.exceptions = {{"down_proj", parse_format("int8-channel")}};
+  CHECK(refusal(model, rows) == Contains("name a size of groups for int8-channel"));
+  ConvertOptions packed = options_for(OutputFormat::kCompressedTensors, "w8a8");
+  packed.recipe.exceptions = {{"down_proj", parse_format("int4-g32")}};
+  CHECK(refusal(model, packed) == Contains("has no INT8 activations beside weights of 4 bits"));
+  // Regression: passes rounded rows with a part of a group beyond their end.
+  ConvertOptions parts = options_for(OutputFormat::kMlx, "w4a16");
+  parts.recipe.linears = parse_format("affine4-g128");
+  parts.recipe.target_bytes = 1'000'000;
+  CHECK(refusal(model, parts) == Contains("cannot be stored as affine4-g128"));
   ConvertOptions prefixed = options_for(OutputFormat::kGptq, "w4a16");
   prefixed.recipe.prefix.tokens = std::vector<int>{1};
   CHECK(refusal(model, prefixed) == Contains("cannot hold tokens"));
