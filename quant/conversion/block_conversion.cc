@@ -21,17 +21,17 @@ BlockConversion::BlockConversion(const ConversionInputs& inputs, const Allocatio
       second_rounding_(inputs.source()) {}
 
 void BlockConversion::run(const Sink& sink) {
-  const std::size_t done = state_ != nullptr ? state_->blocks() : 0;
+  restored_ = state_ != nullptr ? state_->blocks() : 0;
   for (std::size_t i = 0; i < blocks_.count(); ++i) {
-    if (i == done && done > 0 && inputs_.rounds_with_samples()) restore_samples();
+    if (i == restored_ && restored_ > 0 && inputs_.rounds_with_samples()) restore_samples();
     kernels::give_back_free_memory();
-    sink(i < done ? restore(i) : convert(i));
+    sink(i < restored_ ? restore(i) : convert(i));
     steps_.report("converting", i + 1, blocks_.count());
   }
 }
 
 std::vector<ConvertedModule> BlockConversion::restore(std::size_t index) {
-  // The passes see it, too: their notes count all blocks.
+  // The passes see it, too, for what the plan of the next ones needs.
   std::vector<ModulePlan> plan = plan_modules(blocks_.load(index, Values::kNone), spec().norm.bias);
   if (inputs_.ranks().first()) return state_->restore(index, std::move(plan));
   std::vector<ConvertedModule> modules;
@@ -73,6 +73,10 @@ void BlockConversion::count_experts(const WorkingBlock& block) {
 std::vector<std::string> BlockConversion::notes() const {
   std::vector<std::string> notes = blocks_.notes();
   if (const std::optional<std::string> note = second_rounding_.note()) notes.push_back(*note);
+  if (restored_ > 0) {
+    notes.push_back("went on after " + std::to_string(restored_) + " of " + std::to_string(blocks_.count()) +
+                    " parts: what these lines count is of the others");
+  }
   if (experts_ == 0) return notes;
   const bool shrunk = inputs_.recipe().shrink_experts;
   notes.push_back("experts: " + std::to_string(experts_) + ", of which " + std::to_string(starved_up_) +

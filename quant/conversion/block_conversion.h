@@ -36,7 +36,7 @@ class BlockConversion {
   const ModelSpec& spec() const { return blocks_.spec(); }
 
   /// What the passes did, a line for each, how experts were served, and what was rounded twice, of the blocks that were
-  /// not saved earlier.
+  /// not saved earlier; where there were such, a line that says so.
   std::vector<std::string> notes() const;
 
  private:
@@ -52,6 +52,7 @@ class BlockConversion {
   PreparedBlocks blocks_;
   SampleStream stream_;
   SecondRounding second_rounding_;
+  std::size_t restored_ = 0;  ///< blocks, embeddings and head counted, that were saved earlier
   std::size_t experts_ = 0;
   std::size_t starved_up_ = 0;
   std::size_t starved_down_ = 0;

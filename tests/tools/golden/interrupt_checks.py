@@ -3,7 +3,10 @@
 Jobs are signalled when they tell of their progress, and are so long that they cannot be done by then.
 """
 
+import hashlib
+import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import threading
@@ -43,15 +46,28 @@ def signalled(suite: Suite, sign: str, number: signal.Signals, *arguments, strea
     return Run(words, process.wait(), rest["stdout"].decode(errors="replace"), rest["stderr"].decode(errors="replace"))
 
 
+def file_hashes(place: pathlib.Path) -> dict[str, str]:
+    """Of a file, or of all in a folder."""
+    files = [place] if place.is_file() else sorted(path for path in place.rglob("*") if path.is_file())
+    return {path.name if path != place else "": hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+def remove(place: pathlib.Path) -> None:
+    if place.is_dir():
+        shutil.rmtree(place)
+    else:
+        place.unlink()
+
+
 def large_model(suite: Suite) -> None:
     if not (suite.work / "large").exists():
         fixtures.write_large_model(suite.work / "large")
+        (suite.work / "long.txt").write_text(fixtures.text(8000, 4))
 
 
 def check_jobs(suite: Suite) -> None:
     large_model(suite)
-    words = fixtures.text(8000, 4)
-    (suite.work / "long.txt").write_text(words)
+    words = (suite.work / "long.txt").read_text()
     (suite.work / "long-lines.txt").write_text("\n".join(words.split()) + "\n")
     # While it calibrates, while it converts, and while it measures.
     text = ("--text", "long.txt")
@@ -128,4 +144,35 @@ def check_going_on(suite: Suite) -> None:
     suite.same("finished, the conversion keeps no progress", suite.left_in("resumed"), ["resumed", "resumed.stats"])
 
 
-GROUPS = (check_jobs, check_generation, check_ignored_interrupts, check_going_on)
+def check_kills(suite: Suite) -> None:
+    """While formats are weighed, and while blocks are rounded, of which some are kept by then. Of a model without
+    tokenizer: that of the other fixtures has no place in a GGUF."""
+    large_model(suite)
+    suite.succeeds("calibrate", "large", "--samples", 32, "--length", 128, "--text", "long.txt", "-o", "killed.stats")
+    (suite.work / "untold-large").mkdir()
+    for name in ("config.json", "model.safetensors"):
+        shutil.copy(suite.work / "large" / name, suite.work / "untold-large" / name)
+    targets = {
+        "the default": (),
+        "gguf": ("--to", "gguf", "--scheme", "w4a8"),
+        "compressed-tensors": ("--to", "compressed-tensors", "--scheme", "w4a16"),
+        "mlx": ("--to", "mlx", "--scheme", "w4a16"),
+        "awq": ("--to", "awq", "--scheme", "w4a16", "--group-size", 64),
+        "gptq": ("--to", "gptq", "--scheme", "w4a16"),
+    }
+    for name, flags in targets.items():
+        convert = ("convert", "untold-large", "--stats", "killed.stats", *flags, "-o")
+        suite.succeeds(*convert, "undisturbed", "--force")
+        for sign in (r"^(weighing formats|converting): [1-9]", r"^converting: [3-9]"):
+            killed = signalled(suite, sign, signal.SIGKILL, *convert, "killed")
+            suite.check(f"{name}: killed while it says {sign}", killed.code == -signal.SIGKILL, killed)
+            suite.check(f"{name}: a kill leaves no output", "killed" not in suite.left_in("killed"))
+        resumed = suite.succeeds(*convert, "killed")
+        suite.check(f"{name}: a killed conversion goes on", "going on after block" in resumed.err, resumed)
+        suite.same(f"{name}: with the same bytes", file_hashes(suite.work / "killed"),
+                   file_hashes(suite.work / "undisturbed"))
+        for place in ("killed", "undisturbed"):
+            remove(suite.work / place)
+
+
+GROUPS = (check_jobs, check_generation, check_ignored_interrupts, check_going_on, check_kills)
