@@ -6,7 +6,8 @@
 #   scripts/build_wheel.sh python3.11 python3.12  of these
 #
 # It runs where the C library is not older than the one of PLATFORM, else manylinux_2_36, Debian 12's. Libraries link to
-# the C library that they are built with: on a machine with a newer one name that, PLATFORM=manylinux_2_41_x86_64.
+# the C library that they are built with: on a machine with a newer one name that, PLATFORM=manylinux_2_41_x86_64, or let
+# scripts/packages/build_wheel_debian12.sh build it in a Debian 12.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -18,7 +19,7 @@ if command -v ccache >/dev/null; then export CMAKE_CXX_COMPILER_LAUNCHER=ccache;
 # The compiler that cmake takes by itself, whose work ccache may have; Python would name the one that it was built with.
 export CXX=${CXX:-c++}
 # Of what is packed, so that the same commit gives the same bytes.
-SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
+SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
 export SOURCE_DATE_EPOCH
 
 # GPTQ needs two functions of LAPACK, on tiles of 384 columns. OpenBLAS with its kernels for every processor takes 10 MB

@@ -40,7 +40,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--model", type=pathlib.Path, metavar="DIR",
                         help="Hugging Face directory; llama.cpp alone does without where there is --gguf")
     parser.add_argument("--llama-bin", type=pathlib.Path, metavar="DIR",
-                        help="holds llama-quantize, llama-imatrix, llama-perplexity and llama-bench")
+                        help="holds llama-quantize, llama-imatrix, llama-perplexity and, with --bench, llama-bench")
     parser.add_argument("--gguf", type=pathlib.Path, metavar="FILE", help="the model as an F16 GGUF")
     parser.add_argument("--converter", type=pathlib.Path, metavar="FILE",
                         help="convert_hf_to_gguf.py in llama.cpp's sources, where there is no --gguf")
@@ -94,7 +94,8 @@ def tell(result: Accuracy) -> None:
 def measure_llama(arguments: argparse.Namespace) -> list[Accuracy]:
     original = arguments.gguf or llama_accuracy.write_original(
         arguments.converter, arguments.python, arguments.model, arguments.work)
-    peer = llama_accuracy.LlamaAccuracy(arguments.llama_bin, original, arguments.work, arguments.threads)
+    peer = llama_accuracy.LlamaAccuracy(arguments.llama_bin, original, arguments.work, arguments.threads,
+                                        arguments.bench)
     say("importance matrix")
     peer.weigh(arguments.calibration_text, arguments.calibration_chunks)
     try:
@@ -102,10 +103,10 @@ def measure_llama(arguments: argparse.Namespace) -> list[Accuracy]:
         peer.keep_logits(arguments.text, arguments.context, arguments.chunks)
         results = []
         for variant in arguments.variants.split(","):
-            results.append(peer.measure(variant, arguments.bench))
+            results.append(peer.measure(variant))
             tell(results[-1])
         for model in arguments.ours:
-            results.append(peer.score(model, model.stem, "ballast in llama.cpp", arguments.bench))
+            results.append(peer.score(model, model.stem, "ballast in llama.cpp"))
             tell(results[-1])
         return results
     finally:

@@ -8,10 +8,13 @@ from .runs import SPEED, Accuracy, PeerError, discard, make, reading, run
 
 
 class LlamaAccuracy:
-    """Files of WORK are used again; see make()."""
+    """Files of WORK are used again; see make(). Speeds are measured only `with_speed`."""
 
-    def __init__(self, binaries: pathlib.Path, original: pathlib.Path, work: pathlib.Path, threads: int):
-        require_llama_tools(binaries, ("llama-bench", "llama-imatrix", "llama-perplexity", "llama-quantize"))
+    def __init__(self, binaries: pathlib.Path, original: pathlib.Path, work: pathlib.Path, threads: int,
+                 with_speed: bool):
+        require_llama_tools(binaries, ("llama-imatrix", "llama-perplexity", "llama-quantize",
+                                       *(["llama-bench"] if with_speed else [])))
+        self._with_speed = with_speed
         self._binaries = binaries
         self._original = original
         self._work = work
@@ -34,16 +37,16 @@ class LlamaAccuracy:
     def discard_logits(self) -> None:
         discard(self._logits)
 
-    def measure(self, variant: str, with_speed: bool) -> Accuracy:
+    def measure(self, variant: str) -> Accuracy:
         """A variant like Q4_K_M; with -pure at its end all matrices have that type."""
         model = make(self._work / f"{self._importance.stem}-{variant}.gguf", self._original,
                      lambda path: self._quantize(variant, path))
-        return self.score(model, variant, "llama.cpp", with_speed)
+        return self.score(model, variant, "llama.cpp")
 
-    def score(self, model: pathlib.Path, name: str, program: str, with_speed: bool) -> Accuracy:
+    def score(self, model: pathlib.Path, name: str, program: str) -> Accuracy:
         """Any GGUF of the same model, by llama.cpp."""
         output = self._run("llama-perplexity", "-m", model, "--kl-divergence", "--kl-divergence-base", self._logits)
-        speeds = llama_bench(self._binaries / "llama-bench", model, SPEED, self._threads) if with_speed else []
+        speeds = llama_bench(self._binaries / "llama-bench", model, SPEED, self._threads) if self._with_speed else []
         return Accuracy(name, program, model.stat().st_size / 1e6, printed(output, r"Mean +KLD: +([-0-9.]+)"),
                         printed(output, r"Same top p: +([0-9.]+)") / 100,
                         {speed.test: speed.tokens_per_second for speed in speeds})
