@@ -15,6 +15,9 @@ namespace {
 // The trace of E H E^T is the mean of what sums of E's rows with random signs give (Hutchinson 1989).
 constexpr std::size_t kErrorSums = 64;
 
+// That are summed at once: of a thousand rows, what a core's cache holds.
+constexpr std::size_t kSummedColumns = 128;
+
 /// 1 or -1, the same for the same numbers: one bit of what MurmurHash3's finalizer makes of them.
 float random_sign(std::uint64_t sum, std::uint64_t row) {
   std::uint64_t bits = (row + 1) * 0x9E3779B97F4A7C15ULL + sum * 0xD1B54A32D192ED03ULL;
@@ -27,8 +30,6 @@ float random_sign(std::uint64_t sum, std::uint64_t row) {
 class RowErrors {
  public:
   static constexpr std::size_t kAtOnce = 1024;
-  static constexpr std::size_t kColumns =
-      128;  ///< of so many rows, which a core's cache holds while all sums are formed
 
   explicit RowErrors(const WorkingLinear& linear)
       : values_(linear), rounded_(runnable_matrix(*linear.quantized)), rows_(linear.rows), cols_(linear.cols) {}
@@ -55,15 +56,18 @@ class RowErrors {
     }
     std::vector<float> sums(kErrorSums * cols_);
     const float share = 1 / std::sqrt(static_cast<float>(kErrorSums));
+    std::vector<float> factors(kErrorSums * kAtOnce);
     for (std::size_t first = 0; first < rows_; first += kAtOnce) {
       const std::span<const float> errors = from(first);
+      const std::size_t rows = errors.size() / cols_;
+      for (std::size_t i = 0; i < kErrorSums * rows; ++i) factors[i] = share * random_sign(i / rows, first + i % rows);
 #pragma omp parallel for
-      for (std::size_t begin = 0; begin < cols_; begin += kColumns) {
-        const std::size_t count = std::min(kColumns, cols_ - begin);
+      for (std::size_t begin = 0; begin < cols_; begin += kSummedColumns) {
+        const std::size_t count = std::min(kSummedColumns, cols_ - begin);
         for (std::size_t sum = 0; sum < kErrorSums; ++sum) {
           float* to = sums.data() + sum * cols_ + begin;
-          for (std::size_t r = 0; r < errors.size() / cols_; ++r) {
-            const float factor = share * random_sign(sum, first + r);
+          for (std::size_t r = 0; r < rows; ++r) {
+            const float factor = factors[sum * rows + r];
             const float* row = errors.data() + r * cols_ + begin;
             for (std::size_t c = 0; c < count; ++c) to[c] += factor * row[c];
           }
@@ -146,10 +150,10 @@ double output_error(const WorkingLinear& linear, const Hessian* moments, std::sp
 ActivationErrors::ActivationErrors(const WorkingLinear& linear, const InputPeaks& peaks)
     : peaks_(peaks), weights_(linear.cols) {
   const LinearValues values(linear);
-  constexpr std::size_t kColumns = 256;  // of a thread, so that each sums its own in the order of the rows
+  // Each thread has columns of its own: sums are formed in the order of the rows.
 #pragma omp parallel for
-  for (std::size_t begin = 0; begin < linear.cols; begin += kColumns) {
-    const std::size_t end = std::min(linear.cols, begin + kColumns);
+  for (std::size_t begin = 0; begin < linear.cols; begin += kSummedColumns) {
+    const std::size_t end = std::min(linear.cols, begin + kSummedColumns);
     for (std::size_t r = 0; r < linear.rows; ++r) {
       const float* row = values.data() + r * linear.cols;
       for (std::size_t c = begin; c < end; ++c) weights_[c] += double{row[c]} * double{row[c]};

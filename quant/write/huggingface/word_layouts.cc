@@ -110,9 +110,9 @@ class AwqLayout : public WordLayout {
   }
 
   void check_together(std::span<const ModulePlan> model) const override {
+    const std::size_t size = group_size(model);
     for (const ModulePlan* module : quantized_modules(model)) {
-      if (module->format.group_size != group_size(model))
-        throw Error(module->name, "AWQ has one size of groups for all");
+      if (module->format.group_size != size) throw Error(module->name, "AWQ has one size of groups for all");
     }
   }
 
