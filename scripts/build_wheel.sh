@@ -6,8 +6,8 @@
 #   scripts/build_wheel.sh python3.11 python3.12  of these
 #
 # It runs where the C library is not older than the one of PLATFORM, else manylinux_2_36, Debian 12's. Libraries link to
-# the C library that they are built with: on a machine with a newer one name that, PLATFORM=manylinux_2_41_x86_64. So does a
-# Debian 12 that scripts/setup.sh has given Debian 13's.
+# the C library that they are built with: on a machine with a newer one name that, PLATFORM=manylinux_2_41_x86_64. A Debian
+# 12 that scripts/setup.sh has given Debian 13's is such a machine, too.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

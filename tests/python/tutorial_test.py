@@ -55,7 +55,7 @@ class Tutorial(WithModel):
             require(module)
         nbclient, nbformat = require("nbclient"), require("nbformat")
         with_parameters(self.notebook, MODEL=str(pathlib.Path(weights).resolve()), FOLDER=str(self.place))
-        notebook = nbformat.from_dict(self.notebook)
+        notebook = nbformat.reads(json.dumps(self.notebook), as_version=4)
         nbclient.NotebookClient(notebook, timeout=None, startup_timeout=600,
                                 resources={"metadata": {"path": str(self.place)}}).execute()
         outputs = [output for cell in notebook.cells for output in cell.get("outputs", ())]
