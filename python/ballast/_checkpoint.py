@@ -25,7 +25,8 @@ def _content_digest(folder: Path) -> str:
     digest = hashlib.blake2b(digest_size=16)
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
         with path.open("rb") as file:
-            digest.update(str(path.relative_to(folder)).encode() + b"\0" + hashlib.file_digest(file, "blake2b").digest())
+            name = str(path.relative_to(folder)).encode()
+            digest.update(name + b"\0" + hashlib.file_digest(file, "blake2b").digest())
     return digest.hexdigest()
 
 

@@ -2,8 +2,9 @@
 
 `model` is a Hugging Face directory, a .gguf file, or a directory that ballast wrote. Jobs leave their old output or
 their new one, never a part; what was interrupted goes on when the same call is made again. They run without the
-interpreter's lock. Ctrl-C ends those that tell their progress at their next step; the others are short, but for `verify`,
-which ends after its sequence. They raise Error for bad input, ValueError for keyword arguments that mean nothing.
+interpreter's lock. Ctrl-C ends those that tell their progress at their next step; the others are short, but for
+`verify`, which ends after its sequence. They raise Error for bad input, ValueError for keyword arguments that mean
+nothing.
 """
 
 from __future__ import annotations
