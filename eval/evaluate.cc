@@ -48,11 +48,7 @@ void check_options(const EvaluateOptions& options, const model::ModelSource& sou
   }
   if (options.cache.window > 0)
     throw Error("window", "only rolls along a stream: say how many tokens to score (--stream)");
-  if (options.context < 4) throw Error("context", "must be at least 4 tokens");
-  const std::size_t most = source.context_length();
-  if (options.context > most) {
-    throw Error("context", std::to_string(options.context) + " is more than the model's " + std::to_string(most));
-  }
+  eval::check_chunk_size(options.context, source.context_length());
 }
 
 void require_causal(const model::ModelSource& source) {

@@ -25,6 +25,13 @@ TextChunks TextChunks::part(std::size_t begin, std::size_t end) const {
   return part;
 }
 
+void check_chunk_size(std::size_t size, std::size_t context_length) {
+  if (size < 4) throw Error("context", "must be at least 4 tokens");
+  if (size > context_length) {
+    throw Error("context", std::to_string(size) + " is more than the model's " + std::to_string(context_length));
+  }
+}
+
 TextChunks cut_text(std::string_view text, const std::string& context, const text::Tokenizer& tokenizer,
                     std::size_t size, std::size_t most) {
   TextChunks chunks;

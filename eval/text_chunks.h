@@ -38,6 +38,9 @@ struct TextChunks {
   TextChunks part(std::size_t begin, std::size_t end) const;
 };
 
+/// Throws Error where no chunks of so many tokens can be scored by a model of that context.
+void check_chunk_size(std::size_t size, std::size_t context_length);
+
 /// The text as llama.cpp's perplexity tool cuts it: tokenized once, chunks of `size` tokens without overlap, what fills
 /// none left out, the first token of each replaced by BOS where the tokenizer adds one. At most `most` chunks, 0: all.
 /// `first` and `headline` stay 0. Throws Error at `context`, the text's file, when the text does not fill one.

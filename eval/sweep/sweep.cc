@@ -122,11 +122,7 @@ class SweepRun {
     if (!summary.recipe.empty()) throw Error(place, "is quantized already: sweep the original");
     if (!summary.spec.causal) throw Error(place, "is an encoder, which has no perplexity to compare");
     const model::ModelSource source(model_);
-    if (options_.context < 4) throw Error("context", "must be at least 4 tokens");
-    if (options_.context > source.context_length()) {
-      throw Error("context", std::to_string(options_.context) + " is more than the model's " +
-                                 std::to_string(source.context_length()));
-    }
+    eval::check_chunk_size(options_.context, source.context_length());
     const auto tokenizer = model::require_tokenizer(source);
     eval::cut_text(evaluation_text, options_.text_file.string(), *tokenizer, options_.context, options_.chunks);
     for (const SweepRecipe& recipe : options_.recipes) {

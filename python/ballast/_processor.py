@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ballast import _ballast
-
-_pool: dict[str, Any] = {"threads": None, "pin": None}
 
 
 def use_processor(*, threads: int | None = None, pin: bool | None = None, target: str | None = None,
@@ -14,17 +10,12 @@ def use_processor(*, threads: int | None = None, pin: bool | None = None, target
     """For all models from now on; call it before the first one is loaded. What is not said stays as it is.
 
     threads: that compute; at first OMP_NUM_THREADS, else the physical cores available.
-    pin: keep each on a core; at first where the process has CPUs of its own.
+    pin: keep each on a core; at first not.
     target: instruction set to hold the kernels to, one of simd_targets(); at first the best.
     engine: who multiplies prompts in F32: "ballast", "onednn", or, as at first, "auto", whoever is faster.
     bf16: round floats to BF16 before they are multiplied: faster, less exact.
     """
-    if threads is not None:
-        _pool["threads"] = threads
-    if pin is not None:
-        _pool["pin"] = pin
-    if threads is not None or pin is not None:
-        _ballast.use_threads(_pool["threads"], _pool["pin"])
+    _ballast.use_threads(threads, pin)
     if target is not None:
         _ballast.use_simd_target(target)
     if engine is not None:

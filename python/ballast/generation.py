@@ -125,8 +125,7 @@ class Stream:
 
     def __init__(self, generate: Callable[[Callable[[str], bool]], Generation]) -> None:
         channel = self._channel = _Channel()
-        self._result: Generation | BaseException | None = None
-        self._ended = False
+        self._result: Generation | BaseException | None = None  # once it has ended
 
         def on_step(text: str) -> bool:
             if text:
@@ -148,14 +147,13 @@ class Stream:
     def result(self) -> Generation:
         """The whole generation; waits for its end, and passes over pieces that were not read. Raises what ended it."""
         try:
-            while not self._ended:
+            while self._result is None:
                 self._took(self._channel.get())
         except KeyboardInterrupt:
             self.close()
             raise
         if isinstance(self._result, BaseException):
             raise self._result
-        assert self._result is not None
         return self._result
 
     def close(self) -> None:
@@ -166,7 +164,6 @@ class Stream:
         """The piece; None at the end."""
         if isinstance(item, str):
             return item
-        self._ended = True
         self._result = item
         if isinstance(item, BaseException):
             raise item
@@ -178,7 +175,7 @@ class Stream:
     def __next__(self) -> str:
         piece = None
         try:
-            if not self._ended:
+            if self._result is None:
                 piece = self._took(self._channel.get())
         except KeyboardInterrupt:
             self.close()
@@ -193,7 +190,7 @@ class Stream:
     async def __anext__(self) -> str:
         piece = None
         try:
-            if not self._ended:
+            if self._result is None:
                 piece = self._took(await self._channel.get_async())
         except asyncio.CancelledError:
             self.close()

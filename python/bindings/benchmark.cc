@@ -5,34 +5,11 @@
 #include <nanobind/stl/string.h>
 
 #include <filesystem>
-#include <string>
-#include <utility>
 
 #include "python/bindings/bindings.h"
 #include "python/bindings/call.h"
 
 namespace ballast::python {
-namespace {
-
-using std::filesystem::path;
-
-std::string benchmark_model(const path& model, const BenchmarkOptions& options, nb::object on_progress,
-                            nb::object on_message) {
-  return measured(options, std::move(on_progress), std::move(on_message),
-                  [&](const BenchmarkOptions& telling, const Progress& progress) {
-                    return benchmark_json(benchmark(model, telling, progress));
-                  });
-}
-
-std::string benchmark_drafts(const path& model, const SpeculationBenchmarkOptions& options, nb::object on_progress,
-                             nb::object on_message) {
-  return measured(options, std::move(on_progress), std::move(on_message),
-                  [&](const SpeculationBenchmarkOptions& telling, const Progress& progress) {
-                    return benchmark_json(benchmark_speculation(model, telling, progress));
-                  });
-}
-
-}  // namespace
 
 void bind_benchmark(nb::module_& module) {
   using nb::literals::operator""_a;
@@ -56,9 +33,9 @@ void bind_benchmark(nb::module_& module) {
       .def_rw("repetitions", &SpeculationBenchmarkOptions::repetitions)
       .def_rw("cache", &SpeculationBenchmarkOptions::cache)
       .def_rw("model", &SpeculationBenchmarkOptions::model);
-  module.def("benchmark", &benchmark_model, "model"_a, "options"_a, "on_progress"_a.none(), "on_message"_a.none());
-  module.def("benchmark_speculation", &benchmark_drafts, "model"_a, "options"_a, "on_progress"_a.none(),
-             "on_message"_a.none());
+  define_measurement<BenchmarkOptions, Benchmark>(module, "benchmark", &benchmark, &benchmark_json);
+  define_measurement<SpeculationBenchmarkOptions, SpeculationBenchmark>(module, "benchmark_speculation",
+                                                                        &benchmark_speculation, &benchmark_json);
 }
 
 }  // namespace ballast::python

@@ -21,7 +21,8 @@ constexpr std::chrono::milliseconds kInterval{100};
 
 void set_threads(const ThreadOptions& options) {
   const std::scoped_lock lock(threads_mutex);
-  threads = options;
+  if (options.count) threads.count = options.count;
+  if (options.pin) threads.pin = options.pin;
   ++threads_version;
 }
 

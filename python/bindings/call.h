@@ -4,8 +4,11 @@
 #define BALLAST_PYTHON_BINDINGS_CALL_H_
 
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/filesystem.h>
+#include <nanobind/stl/string.h>
 
 #include <chrono>
+#include <filesystem>
 #include <functional>
 #include <string>
 #include <utility>
@@ -17,7 +20,7 @@ namespace ballast::python {
 
 namespace nb = nanobind;
 
-/// Of all calls from now on, whichever thread makes them.
+/// Of all calls from now on, whichever thread makes them. What is not said stays as it is.
 void set_threads(const ThreadOptions& options);
 
 /// Gives the calling thread its pool of the size that set_threads() said, once.
@@ -61,12 +64,22 @@ class JobListener {
   std::string stage_;
 };
 
-/// What `measure(options, progress)` measures of a model; loading that may have something to tell, too.
-template <class Options, class Measure>
-auto measured(Options options, nb::object on_progress, nb::object on_message, const Measure& measure) {
-  JobListener listener(std::move(on_progress), std::move(on_message));
-  options.model.tell = listener.message();
-  return without_lock([&] { return measure(options, listener.progress()); });
+/// Defines NAME(model, options, on_progress, on_message), which gives the JSON of what is measured of a model; its
+/// loading may have something to tell.
+template <class Options, class Report>
+void define_measurement(nb::module_& module, const char* name,
+                        Report (*measure)(const std::filesystem::path&, const Options&, const Progress&),
+                        std::string (*json)(const Report&)) {
+  using nb::literals::operator""_a;
+  module.def(
+      name,
+      [measure, json](const std::filesystem::path& model, Options options, nb::object on_progress,
+                      nb::object on_message) {
+        JobListener listener(std::move(on_progress), std::move(on_message));
+        options.model.tell = listener.message();
+        return without_lock([&] { return json(measure(model, options, listener.progress())); });
+      },
+      "model"_a, "options"_a, "on_progress"_a.none(), "on_message"_a.none());
 }
 
 }  // namespace ballast::python

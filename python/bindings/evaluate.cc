@@ -6,7 +6,6 @@
 
 #include <filesystem>
 #include <string>
-#include <utility>
 
 #include "ballast/choices.h"
 #include "ballast/embed.h"
@@ -25,30 +24,6 @@ std::string inspect_model(const path& model) {
 
 std::string verify_model(const path& model, const path& expected, double tolerance) {
   return without_lock([&] { return verification_json(verify(model, expected, tolerance)); });
-}
-
-std::string evaluate_text(const path& model, const EvaluateOptions& options, nb::object on_progress,
-                          nb::object on_message) {
-  return measured(options, std::move(on_progress), std::move(on_message),
-                  [&](const EvaluateOptions& telling, const Progress& progress) {
-                    return evaluation_json(evaluate(model, telling, progress));
-                  });
-}
-
-std::string evaluate_questions(const path& model, const ChoiceOptions& options, nb::object on_progress,
-                               nb::object on_message) {
-  return measured(options, std::move(on_progress), std::move(on_message),
-                  [&](const ChoiceOptions& telling, const Progress& progress) {
-                    return choice_evaluation_json(evaluate_choices(model, telling, progress));
-                  });
-}
-
-std::string compare_text_vectors(const path& model, const VectorOptions& options, nb::object on_progress,
-                                 nb::object on_message) {
-  return measured(options, std::move(on_progress), std::move(on_message),
-                  [&](const VectorOptions& telling, const Progress& progress) {
-                    return vector_comparison_json(compare_vectors(model, telling, progress));
-                  });
 }
 
 }  // namespace
@@ -82,11 +57,9 @@ void bind_evaluate(nb::module_& module) {
       .def_rw("model", &VectorOptions::model);
   module.def("inspect", &inspect_model, "model"_a);
   module.def("verify", &verify_model, "model"_a, "expected"_a, "tolerance"_a);
-  module.def("evaluate", &evaluate_text, "model"_a, "options"_a, "on_progress"_a.none(), "on_message"_a.none());
-  module.def("evaluate_choices", &evaluate_questions, "model"_a, "options"_a, "on_progress"_a.none(),
-             "on_message"_a.none());
-  module.def("compare_vectors", &compare_text_vectors, "model"_a, "options"_a, "on_progress"_a.none(),
-             "on_message"_a.none());
+  define_measurement(module, "evaluate", &evaluate, &evaluation_json);
+  define_measurement(module, "evaluate_choices", &evaluate_choices, &choice_evaluation_json);
+  define_measurement(module, "compare_vectors", &compare_vectors, &vector_comparison_json);
 }
 
 }  // namespace ballast::python

@@ -13,7 +13,7 @@ import unittest
 from pathlib import Path
 
 import ballast
-from support import PROGRAM, WithModel, file_bytes, program_json, require
+from support import PROGRAM, WithModel, file_bytes, fixtures, program_json, require
 
 
 class Jobs(WithModel):
@@ -54,6 +54,22 @@ class Jobs(WithModel):
         for keywords in ({"output": self.place / "no" / "stats"}, {"report": self.place / "no" / "page.html"}):
             with self.assertRaisesRegex(ballast.FileError, "is no folder"):
                 ballast.calibrate(self.model, text=self.place / "not looked at", **keywords)
+
+    def test_experts_left_on_disk_are_told_of(self):
+        model = self.place / "mixtral"
+        fixtures.copy_model("mixtral", model)
+        arguments = {"text": self.text, "chunks": 1, "context": 32}
+        self.assertIsNone(ballast.evaluate(model, **arguments).experts)
+        figures = ballast.evaluate(model, expert_memory="1MB", **arguments).experts
+        self.assertGreater(figures.used, 0)
+        self.assertLessEqual(figures.in_memory, figures.experts)
+
+    def test_what_is_not_said_of_the_processor_stays(self):
+        """In a process of its own: this one goes on."""
+        code = ("import ballast\nballast.use_processor(threads=1)\nballast.use_processor(engine='ballast')\n"
+                "result = ballast.benchmark({!r}, prompt=8, generate=0, repetitions=1)\nprint(result.machine.threads)")
+        run = subprocess.run([sys.executable, "-c", code.format(str(self.model))], capture_output=True, text=True)
+        self.assertEqual(run.stdout, "1\n", run.stderr)
 
     def test_a_plan_takes_bits_per_weight(self):
         weights = ballast.inspect(self.model).parameters

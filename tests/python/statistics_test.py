@@ -5,7 +5,7 @@ import unittest
 
 import ballast
 import numpy as np
-from support import WithModel, program_json, require
+from support import WithModel, fixtures, program_json, require
 
 
 class StatisticsArrays(WithModel):
@@ -48,6 +48,18 @@ class StatisticsArrays(WithModel):
         sinks = [[head["layer"], head["head"]] for head in self.printed["sink_heads"]]
         self.assertEqual(sorted(self.statistics.sink_heads.tolist()), sorted(sinks))
         self.assertEqual([pair.keys.min.size for pair in self.statistics.key_values], [32, 32])
+
+    def test_experts_are_those_of_each_layer_that_has_some(self):
+        self.assertEqual(self.statistics.experts, [])
+        model = self.folder / "mixtral"
+        fixtures.copy_model("mixtral", model)
+        statistics = ballast.calibrate(model, text=self.calibration, samples=4, length=32)
+        told = statistics.to_dict()["experts"]
+        self.assertEqual([layer.layer for layer in statistics.experts], [layer["layer"] for layer in told])
+        self.assertGreater(len(told), 0)
+        for ours, printed in zip(statistics.experts, told, strict=True):
+            self.assertEqual(ours.tokens.tolist(), printed["tokens"])
+            self.assertEqual(ours.tokens.sum() % (4 * 32), 0)
 
     def test_arrays_are_the_values_themselves_and_outlive_the_statistics(self):
         statistics = ballast.Statistics.load(self.folder / "stats")
