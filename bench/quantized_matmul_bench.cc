@@ -23,18 +23,30 @@ struct Format {
   int activation_bits = 8;
   bool asymmetric = false;
   double outliers = 0;  ///< share of the columns kept in 16 bits
+  bool nonlinear = false;
 
   std::string name() const {
-    return "w" + std::to_string(weight_bits) + "a" + std::to_string(activation_bits) + "-" +
+    return (nonlinear ? "nl" : "w") + std::to_string(weight_bits) + "a" + std::to_string(activation_bits) + "-" +
            (group_size == 0 ? "channel" : "g" + std::to_string(group_size)) + (asymmetric ? "-asym" : "") +
            (outliers > 0 ? "-outliers" : "");
   }
 };
 
 constexpr Format kFormats[] = {
-    {8, 0, 8},   {8, 64, 8},       {8, 64, 8, false, 0.01}, {6, 64, 8},  {5, 64, 8},
-    {4, 32, 8},  {4, 32, 8, true}, {4, 32, 8, false, 0.01}, {4, 128, 8}, {8, 64, 16},
+    {8, 0, 8},
+    {8, 64, 8},
+    {8, 64, 8, false, 0.01},
+    {6, 64, 8},
+    {5, 64, 8},
+    {4, 32, 8},
+    {4, 32, 8, true},
+    {4, 32, 8, false, 0.01},
+    {4, 128, 8},
+    {8, 64, 16},
     {4, 32, 16},
+    {.weight_bits = 4, .group_size = 32, .nonlinear = true},
+    {.weight_bits = 5, .group_size = 64, .nonlinear = true},
+    {.weight_bits = 4, .group_size = 32, .activation_bits = 16, .nonlinear = true},
 };
 
 /// Random codes and positive scales, and what a QuantizedView points to.
@@ -44,6 +56,7 @@ class RandomWeights {
     view_.rows = shape.rows;
     view_.cols = shape.cols;
     view_.bits = format.weight_bits;
+    view_.nonlinear = format.nonlinear;
     view_.group_size = format.group_size == 0 ? shape.cols : format.group_size;
     fill(codes_, shape.rows * packed_row_bytes(shape.cols, format.weight_bits));
     scales_.assign(shape.rows * view_.groups(), 0x2000);  // 2^-7 as F16

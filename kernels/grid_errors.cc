@@ -15,10 +15,26 @@ namespace ballast::kernels::HWY_NAMESPACE {
 
 using Vector = hn::VFromD<FloatTag>;
 
+struct WholeSteps {
+  HWY_INLINE Vector nearest(Vector exact) const { return hn::Round(exact); }
+};
+
+struct SomeSteps {
+  HWY_INLINE Vector nearest(Vector exact) const {
+    const hn::RebindToSigned<FloatTag> di32;
+    const auto halves = hn::Mul(hn::Sub(exact, hn::Set(FloatTag(), steps.first)), hn::Set(FloatTag(), 2.0F));
+    return hn::GatherIndex(FloatTag(), steps.entries, hn::ConvertTo(di32, halves));
+  }
+
+  NearestSteps steps;
+};
+
 /// A grid in all lanes.
+template <class Steps>
 struct GridLanes {
-  explicit GridLanes(const StepGrid& grid)
-      : scale(hn::Set(FloatTag(), grid.scale)),
+  GridLanes(const StepGrid& grid, const Steps& its_steps)
+      : steps(its_steps),
+        scale(hn::Set(FloatTag(), grid.scale)),
         inverse(hn::Set(FloatTag(), grid.inverse)),
         minimum(hn::Set(FloatTag(), grid.minimum)),
         low(hn::Set(FloatTag(), grid.low)),
@@ -27,20 +43,22 @@ struct GridLanes {
   /// sum + weight * (value - nearest)^2
   HWY_INLINE Vector add_error(Vector value, Vector weight, Vector sum) const {
     const Vector exact = hn::Mul(hn::Add(value, minimum), inverse);
-    const Vector step = hn::Round(hn::Min(hn::Max(exact, low), high));
+    const Vector step = steps.nearest(hn::Min(hn::Max(exact, low), high));
     const Vector difference = hn::Sub(value, hn::MulSub(step, scale, minimum));
     return hn::MulAdd(hn::Mul(weight, difference), difference, sum);
   }
 
+  Steps steps;
   Vector scale, inverse, minimum, low, high;
 };
 
-void grid_errors(const float* values, const float* weights, std::size_t count, std::span<const StepGrid> grids,
-                 float* errors) {
+template <class Steps>
+void grid_errors_of(const float* values, const float* weights, std::size_t count, std::span<const StepGrid> grids,
+                    float* errors, const Steps& steps) {
   const FloatTag df;
   const std::size_t lanes = hn::Lanes(df);
   for (std::size_t g = 0; g < grids.size(); ++g) {
-    const GridLanes grid(grids[g]);
+    const GridLanes<Steps> grid(grids[g], steps);
     Vector sum0 = hn::Zero(df);
     Vector sum1 = hn::Zero(df);
     std::size_t i = 0;
@@ -57,6 +75,15 @@ void grid_errors(const float* values, const float* weights, std::size_t count, s
   }
 }
 
+void grid_errors(const float* values, const float* weights, std::size_t count, std::span<const StepGrid> grids,
+                 float* errors, const NearestSteps& nearest) {
+  if (nearest.entries == nullptr) {
+    grid_errors_of(values, weights, count, grids, errors, WholeSteps());
+  } else {
+    grid_errors_of(values, weights, count, grids, errors, SomeSteps{nearest});
+  }
+}
+
 }  // namespace ballast::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -66,10 +93,10 @@ namespace ballast::kernels {
 HWY_EXPORT(grid_errors);
 
 void grid_errors(std::span<const float> values, std::span<const float> weights, std::span<const StepGrid> grids,
-                 std::span<float> errors) {
+                 std::span<float> errors, const NearestSteps& nearest) {
   assert(weights.size() == values.size());
   assert(errors.size() == grids.size());
-  HWY_DYNAMIC_DISPATCH(grid_errors)(values.data(), weights.data(), values.size(), grids, errors.data());
+  HWY_DYNAMIC_DISPATCH(grid_errors)(values.data(), weights.data(), values.size(), grids, errors.data(), nearest);
 }
 
 }  // namespace ballast::kernels

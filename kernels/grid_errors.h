@@ -6,7 +6,7 @@
 
 namespace ballast::kernels {
 
-/// The values step * scale - minimum, for whole numbers from low to high.
+/// The values step * scale - minimum, for whole numbers from low to high, or for some of them.
 struct StepGrid {
   float scale = 0;
   float inverse = 0;  ///< 1 / scale, or 0 where the scale is
@@ -15,10 +15,17 @@ struct StepGrid {
   float high = 0;
 };
 
-/// errors[g] = sum over i of weights[i] * (values[i] - the value of grids[g] that is nearest)^2, in F32; ties to even.
-/// All finite. Single-threaded.
+/// Which of some whole numbers are nearest: an entry for all numbers between two halves, the first for those from
+/// `first` on.
+struct NearestSteps {
+  const float* entries = nullptr;  ///< null: all whole numbers are there
+  float first = 0;
+};
+
+/// errors[g] = sum over i of weights[i] * (values[i] - the value of grids[g] that is nearest)^2, in F32; of all whole
+/// numbers, ties to even. All finite. Single-threaded.
 void grid_errors(std::span<const float> values, std::span<const float> weights, std::span<const StepGrid> grids,
-                 std::span<float> errors);
+                 std::span<float> errors, const NearestSteps& nearest = {});
 
 }  // namespace ballast::kernels
 

@@ -18,16 +18,19 @@ namespace ballast {
 
 /// How a matrix of weights is stored.
 struct WeightFormat {
-  enum class Kind { kF32, kF16, kBF16, kInteger, kAffine, kBlocks };
+  enum class Kind { kF32, kF16, kBF16, kInteger, kNonlinear, kAffine, kBlocks };
   Kind kind = Kind::kInteger;
-  int bits = 8;                ///< kInteger: 4, 5, 6 or 8; kAffine: 2 or 3, too
+  int bits = 8;                ///< kInteger: 4, 5, 6 or 8; kNonlinear: 4, 5 or 6; kAffine: 2 or 3, too
   std::size_t group_size = 0;  ///< 32, 64, 128, or of kInteger 0 for one scale per output channel
   bool symmetric = true;       ///< kInteger: no zero points
-  int scale_bits = 16;         ///< kInteger: 16, or (with groups) 8: a 16-bit scale per row, 8-bit codes for its groups
+  int scale_bits = 16;  ///< of these two: 16, or (with groups) 8: a 16-bit scale per row, 8-bit codes for its groups
   DType block_type = DType::kQ8_0;  ///< kBlocks: of a GGUF, one of writable_block_types()
 
   /// Whether the weights become codes.
-  bool quantizes() const { return kind == Kind::kInteger || kind == Kind::kAffine || kind == Kind::kBlocks; }
+  bool quantizes() const { return is_own() || kind == Kind::kAffine || kind == Kind::kBlocks; }
+
+  /// Whether they become the codes of ballast's own files.
+  bool is_own() const { return kind == Kind::kInteger || kind == Kind::kNonlinear; }
 
   bool operator==(const WeightFormat&) const = default;
 };
@@ -35,6 +38,11 @@ struct WeightFormat {
 /// A GGUF's type of blocks as a format.
 inline WeightFormat block_format(DType type) {
   return {.kind = WeightFormat::Kind::kBlocks, .block_type = type};
+}
+
+/// Codes that stand for the values of a table (ballast/quantized.h) times their group's scale, of either sign.
+inline WeightFormat nonlinear_format(int bits, std::size_t group_size, int scale_bits) {
+  return {.kind = WeightFormat::Kind::kNonlinear, .bits = bits, .group_size = group_size, .scale_bits = scale_bits};
 }
 
 /// MLX's: codes times a scale plus an offset, which each group has in 16 bits.
@@ -48,7 +56,7 @@ std::vector<WeightFormat> affine_formats();
 /// Types of blocks that matrices can be rounded to, the fewest bits first.
 std::span<const DType> writable_block_types();
 
-/// "f32", "bf16", "int8-g64", "int4-g32-asym", "int6-channel", "int5-g32-asym-s8", "affine4-g64", "q4_k".
+/// "f32", "bf16", "int8-g64", "int4-g32-asym", "int6-channel", "int5-g32-asym-s8", "nl4-g64-s8", "affine4-g64", "q4_k".
 std::string format_name(const WeightFormat& format);
 
 /// The inverse of format_name. Throws Error listing what there is.

@@ -161,6 +161,8 @@ struct PairwiseDots {
                                                  BlockSum<kCodeBits> block) {
     if constexpr (kCodeBits == 8) {
       return add<8>(w1, a1, add<8>(w0, a0, block));
+    } else if constexpr (kCodeBits == 7) {  // at most 2 * 127 * 127 = 32,258 each
+      return add<7>(w1, a1, add<7>(w0, a0, block));
     } else {  // at most 2 * 2 * 63 * 127 = 32,004
       const auto both = hn::Add(pairs(w0, a0), pairs(w1, a1));
       if constexpr (kCodeBits == 4) return hn::Add(block, both);

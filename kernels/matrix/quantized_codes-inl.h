@@ -34,6 +34,42 @@ HWY_INLINE DotBytes high_bits(DotBytes high) {
   return shift_and_mask<4 - kQuad>(high, 0x10);
 }
 
+/// What codes that are places in a table become: nothing else than they are where kCodeBits is kBits or less.
+template <int kBits, int kCodeBits, bool kLooksUp = (kCodeBits > kBits)>
+struct CodeTable {
+  HWY_INLINE DotBytes operator[](DotBytes codes) const { return codes; }
+};
+
+/// A table of 16 or 32 codes, or the same by counting steps.
+template <int kBits, int kCodeBits>
+struct CodeTable<kBits, kCodeBits, true> {
+  static_assert(kBits >= 4 && kBits <= 6 && kCodeBits == kNonlinearCodeBits);
+
+  HWY_INLINE DotBytes operator[](DotBytes places) const {
+    if constexpr (kBits == 6) return counted(places);
+    const DotByteTag du8;
+    const auto low = hn::LoadDup128(du8, nonlinear_codes(kBits));
+    if constexpr (kBits == 4) return hn::TableLookupBytes(low, places);
+    const auto high = hn::LoadDup128(du8, nonlinear_codes(kBits) + 16);
+    const auto in_half = hn::And(places, hn::Set(du8, std::uint8_t{15}));
+    const DotSignedByteTag di8;  // which compare faster
+    const auto is_high = hn::Gt(hn::BitCast(di8, places), hn::Set(di8, std::int8_t{15}));
+    return hn::IfThenElse(hn::RebindMask(du8, is_high), hn::TableLookupBytes(high, in_half),
+                          hn::TableLookupBytes(low, in_half));
+  }
+
+ private:
+  /// One more step for each beyond either bend.
+  static HWY_INLINE DotBytes counted(DotBytes places) {
+    constexpr int kMiddle = 32;
+    const DotByteTag du8;
+    const auto of = [&](int value) HWY_ATTR { return hn::Set(du8, static_cast<std::uint8_t>(value)); };
+    const auto above = hn::SaturatedSub(places, of(kMiddle + kNonlinear6Bend));
+    const auto below = hn::SaturatedSub(of(kMiddle - kNonlinear6Bend), places);
+    return hn::Add(hn::Sub(hn::Add(places, of(kNonlinearZero - kMiddle)), below), above);
+  }
+};
+
 /// Quads 2 kPair and 2 kPair + 1 of a block, of one vector of rows. `codes` points to that vector's first bytes.
 template <int kBits, int kPair>
 HWY_INLINE void load_pair(const std::uint8_t* HWY_RESTRICT codes, DotBytes& first, DotBytes& second) {
@@ -57,15 +93,16 @@ HWY_INLINE void load_pair(const std::uint8_t* HWY_RESTRICT codes, DotBytes& firs
 }
 
 /// Calls body(pair, w00, w10, w01, w11) for pairs kPair to kEnd - 1 of the 4 pairs of quads of a block: quads 0 and 1
-/// of the first vector of rows, then of the second.
-template <int kBits, int kPair = 0, int kEnd = 4, class Body>
+/// of the first vector of rows, then of the second, as codes of kCodeBits.
+template <int kBits, int kCodeBits, int kPair = 0, int kEnd = 4, class Body>
 HWY_INLINE void for_pairs_of_block(const std::uint8_t* HWY_RESTRICT codes, const Body& body) {
   if constexpr (kPair < kEnd) {
+    const CodeTable<kBits, kCodeBits> table;
     DotBytes w00, w10, w01, w11;
     load_pair<kBits, kPair>(codes, w00, w10);
     load_pair<kBits, kPair>(codes + hn::Lanes(DotByteTag()), w01, w11);
-    body(kPair, w00, w10, w01, w11);
-    for_pairs_of_block<kBits, kPair + 1, kEnd>(codes, body);
+    body(kPair, table[w00], table[w10], table[w01], table[w11]);
+    for_pairs_of_block<kBits, kCodeBits, kPair + 1, kEnd>(codes, body);
   }
 }
 
@@ -98,10 +135,10 @@ HWY_INLINE void store_quads(DotBytes w0, DotBytes w1, std::uint8_t* first, std::
   hn::StoreU(w1, DotByteTag(), second);
 }
 
-/// A panel with a byte for each code, `gap` bytes of something else after a group's, arranged for Dots; else its blocks
-/// come to lie as those of an 8-bit panel. Where Dots wants the full range of 4, 5 or 6 bits, their zero point is that
-/// of 8-bit codes: code - zero + 128, or without the 128 where codes are signed.
-template <class Dots, int kBits>
+/// A panel with a byte for each code of kCodeBits, `gap` bytes of something else after a group's, arranged for Dots;
+/// else its blocks come to lie as those of an 8-bit panel. Where Dots wants the full range of fewer bits, their zero
+/// point is that of 8-bit codes: code - zero + 128, or without the 128 where codes are signed.
+template <class Dots, int kBits, int kCodeBits>
 void expand_panel(const GroupLayout& layout, const std::uint8_t* HWY_RESTRICT codes, std::size_t gap,
                   const std::uint8_t* HWY_RESTRICT zeros, int default_zero, std::uint8_t* HWY_RESTRICT dst) {
   const DotByteTag du8;
@@ -117,7 +154,7 @@ void expand_panel(const GroupLayout& layout, const std::uint8_t* HWY_RESTRICT co
     const auto shift0 = shift_of(group_zeros);
     const auto shift1 = shift_of(group_zeros == nullptr ? nullptr : group_zeros + lanes);
     for (std::size_t b = 0; b < layout.blocks_in(g); ++b) {
-      for_pairs_of_block<kBits>(
+      for_pairs_of_block<kBits, kCodeBits>(
           codes, [&](std::size_t pair, DotBytes w00, DotBytes w10, DotBytes w01, DotBytes w11) HWY_ATTR {
             std::uint8_t* quads = dst + pair * 4 * bytes;
             store_quads<Dots>(hn::Add(w00, shift0), hn::Add(w10, shift0), quads, quads + 2 * bytes);

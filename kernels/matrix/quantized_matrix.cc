@@ -159,15 +159,18 @@ void multiply_tokens_of_planes(const QuantizedActivations::Storage& src, std::si
 template <class Dots, int kBits, int kCodeBits, class Fetch>
 void multiply_tokens(const QuantizedActivations::Storage& src, std::size_t first, std::size_t last,
                      const PanelView& panel, const NextPanel& next, const PanelStore& store) {
+  constexpr bool kNonlinear = kCodeBits == kNonlinearCodeBits;  // whole blocks with scales alone
   if (src.layout.groups_of_block == 2) {
-    if constexpr (kBits != 5) {
+    if constexpr (kBits != 5 && !kNonlinear) {
       return multiply_tokens_of_planes<Dots, kBits, kCodeBits, kHalfABlock, Fetch>(src, first, last, panel, next,
                                                                                    store);
     }
   }
   if (panel.shared_scales != nullptr || panel.minimums_at != 0) {
-    return multiply_tokens_of_planes<Dots, kBits, kCodeBits, kBlockOfFactors, Fetch>(src, first, last, panel, next,
-                                                                                     store);
+    if constexpr (!kNonlinear) {
+      return multiply_tokens_of_planes<Dots, kBits, kCodeBits, kBlockOfFactors, Fetch>(src, first, last, panel, next,
+                                                                                       store);
+    }
   }
   if (src.planes() == 2) {
     return multiply_tokens_of<Dots, 2, kBits, kCodeBits, 0, Fetch>(src, first, last, panel, next, store);
@@ -186,19 +189,22 @@ template <class Dots>
 HWY_NOINLINE PanelView byte_panel(const QuantizedMatrix::Storage& s, std::size_t p, std::uint8_t* scratch) {
   PanelView panel = panel_view(s, p);
   if (s.form.bits == 8 && !Dots::kPairsRows) return panel;
+  const auto expand = [&]<int kBits, int kCodeBits>() HWY_ATTR {
+    expand_panel<Dots, kBits, kCodeBits>(s.layout, panel.codes, panel.code_gap, panel.zeros, panel.default_zero,
+                                         scratch);
+  };
   switch (s.form.bits) {
     case 8:
-      if constexpr (Dots::kPairsRows)
-        expand_panel<Dots, 8>(s.layout, panel.codes, panel.code_gap, panel.zeros, panel.default_zero, scratch);
+      if constexpr (Dots::kPairsRows) expand.template operator()<8, 8>();
       break;
     case 4:
-      expand_panel<Dots, 4>(s.layout, panel.codes, panel.code_gap, panel.zeros, panel.default_zero, scratch);
+      s.form.nonlinear ? expand.template operator()<4, kNonlinearCodeBits>() : expand.template operator()<4, 4>();
       break;
     case 5:
-      expand_panel<Dots, 5>(s.layout, panel.codes, panel.code_gap, panel.zeros, panel.default_zero, scratch);
+      s.form.nonlinear ? expand.template operator()<5, kNonlinearCodeBits>() : expand.template operator()<5, 5>();
       break;
     default:
-      expand_panel<Dots, 6>(s.layout, panel.codes, panel.code_gap, panel.zeros, panel.default_zero, scratch);
+      s.form.nonlinear ? expand.template operator()<6, kNonlinearCodeBits>() : expand.template operator()<6, 6>();
       break;
   }
   panel.codes = scratch;
@@ -207,7 +213,7 @@ HWY_NOINLINE PanelView byte_panel(const QuantizedMatrix::Storage& s, std::size_t
   return panel;
 }
 
-/// Tokens first .. last with a panel of `bits` bits, of which byte_panel was made.
+/// Tokens first .. last with what byte_panel made, whose codes have `bits` bits.
 template <class Dots>
 void multiply_panel(const QuantizedActivations::Storage& src, std::size_t first, std::size_t last, int bits,
                     const PanelView& panel, const NextPanel& next, const PanelStore& store) {
@@ -229,6 +235,8 @@ void multiply_panel(const QuantizedActivations::Storage& src, std::size_t first,
     return multiply_tokens<Dots, 8, 8, FetchWithTiles>(src, first, last, panel, next, store);
   if constexpr (!Dots::kWidensSmallCodes) {
     if (bits == 4) return multiply_tokens<Dots, 8, 4, FetchWithTiles>(src, first, last, panel, next, store);
+    if (bits == kNonlinearCodeBits)
+      return multiply_tokens<Dots, 8, kNonlinearCodeBits, FetchWithTiles>(src, first, last, panel, next, store);
     multiply_tokens<Dots, 8, 6, FetchWithTiles>(src, first, last, panel, next, store);
   }
 }
@@ -297,10 +305,19 @@ class FewTokens {
     const PanelView panel = panel_view(s, index);
     switch (s.form.bits) {
       case 4:
+        if (s.form.nonlinear) {
+          return multiply_tokens<Dots, 4, kNonlinearCodeBits, FetchWithBlocks>(src_, first_, last_, panel, next, store);
+        }
         return multiply_tokens<Dots, 4, 4, FetchWithBlocks>(src_, first_, last_, panel, next, store);
       case 5:
+        if (s.form.nonlinear) {
+          return multiply_tokens<Dots, 5, kNonlinearCodeBits, FetchWithBlocks>(src_, first_, last_, panel, next, store);
+        }
         return multiply_tokens<Dots, 5, 5, FetchWithBlocks>(src_, first_, last_, panel, next, store);
       case 6:
+        if (s.form.nonlinear) {
+          return multiply_tokens<Dots, 6, kNonlinearCodeBits, FetchWithBlocks>(src_, first_, last_, panel, next, store);
+        }
         return multiply_tokens<Dots, 6, 6, FetchWithBlocks>(src_, first_, last_, panel, next, store);
       default:
         return multiply_tokens<Dots, 8, 8, FetchWithBlocks>(src_, first_, last_, panel, next, store);
@@ -320,7 +337,7 @@ void write_panel(const QuantizedActivations::Storage& src, const QuantizedOutput
   const auto multiply = [&](const QuantizedMatrix& matrix, const NextPanel& next, const PanelStore& store) HWY_ATTR {
     const QuantizedMatrix::Storage& s = matrix.storage();
     const PanelView panel = byte_panel<Dots>(s, index, reinterpret_cast<std::uint8_t*>(scratch));
-    multiply_panel<Dots>(src, first, last, s.form.bits, panel, next, store);
+    multiply_panel<Dots>(src, first, last, s.code_bits(), panel, next, store);
   };
   const PanelStore dst = store_of(output, output.bias, index, first);
   if (output.gate == nullptr) return multiply(*output.matrix, next_panel(output.matrix->storage(), index + 1), dst);

@@ -155,6 +155,7 @@ QuantizedForm form_of(const QuantizedView& view) {
   return {.rows = view.rows,
           .cols = view.cols,
           .bits = view.bits,
+          .nonlinear = view.nonlinear,
           .group_size = view.group_size,
           .offset = view.zeros.empty() ? QuantizedForm::Offset::kMiddle : QuantizedForm::Offset::kZeros,
           .groups_of_scale = 0,
@@ -196,10 +197,12 @@ QuantizedMatrix::QuantizedMatrix(const QuantizedForm& form, const QuantizedRowRe
     : storage_(std::make_unique<Storage>()) {
   assert(form.bits == 4 || form.bits == 5 || form.bits == 6 || form.bits == 8);
   assert(form.group_size > 0);
+  assert(!form.nonlinear || (form.bits < 8 && form.offset == QuantizedForm::Offset::kMiddle));
   Storage& s = *storage_;
   s.form = form;
   s.layout = GroupLayout(form.cols, form.group_size);
-  assert(s.layout.groups_of_block == 1 || (form.bits != 5 && form.offset != QuantizedForm::Offset::kZeros));
+  assert(s.layout.groups_of_block == 1 ||
+         (form.bits != 5 && !form.nonlinear && form.offset != QuantizedForm::Offset::kZeros));
   assert(!form.has_factors() || form.offset != QuantizedForm::Offset::kZeros);
   assert((!form.has_factors() && !s.has_minimums()) || s.layout.group_blocks == 1);
   assert(!form.has_factors() || std::has_single_bit(form.groups_of_scale));
@@ -271,9 +274,10 @@ void QuantizedMatrix::decode_row(std::size_t row, float* dst) const {
       if (first == 0) {
         unpack_block(codes, s.form.bits, s.width, block);
         codes += s.block_bytes();
+        for (std::uint8_t& code : block) code = s.form.nonlinear ? s.table()[code] : code ^ s.sign_flip;
       }
       for (std::size_t i = 0; i < taken; ++i) {
-        dst[begin + col + i] = static_cast<float>((block[first + i] ^ s.sign_flip) - zero) * scale - minimum;
+        dst[begin + col + i] = static_cast<float>(block[first + i] - zero) * scale - minimum;
       }
     }
     if ((group + 1) % s.layout.groups_of_block == 0) codes += s.heads_of_block_bytes();

@@ -9,8 +9,9 @@
 
 namespace ballast::kernels {
 
-/// What a matrix's codes stand for, by groups of columns: w = (code - zero) * scale - minimum. Groups with factors or
-/// minimums have at most 32 columns.
+/// What a matrix's codes stand for, by groups of columns: w = (code - zero) * scale - minimum, or, where they are
+/// places in a table, w = nonlinear_values(bits)[code] * scale. Groups with factors or minimums have at most 32
+/// columns.
 struct QuantizedForm {
   enum class Offset {
     kMiddle,   ///< the zero is 2^(bits-1)
@@ -21,6 +22,7 @@ struct QuantizedForm {
   std::size_t rows = 0;
   std::size_t cols = 0;
   int bits = 8;                ///< 4, 5, 6 or 8
+  bool nonlinear = false;      ///< 4, 5 or 6 bits, kMiddle
   std::size_t group_size = 0;  ///< at 4, 6 and 8 bits 16, too, where rows are whole blocks of 32 columns
   Offset offset = Offset::kMiddle;
 

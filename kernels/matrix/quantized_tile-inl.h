@@ -315,11 +315,11 @@ HWY_INLINE void multiply_code_tile(const QuantizedActivations::Storage& src, std
         a += 2 * kQuadColumns;
       };
       if constexpr (!kHalves) {
-        for_pairs_of_block<kBits>(codes, multiply);
+        for_pairs_of_block<kBits, kCodeBits>(codes, multiply);
       } else if (g % 2 == 0) {
-        for_pairs_of_block<kBits, 0, 2>(codes, multiply);
+        for_pairs_of_block<kBits, kCodeBits, 0, 2>(codes, multiply);
       } else {
-        for_pairs_of_block<kBits, 2, 4>(codes, multiply);
+        for_pairs_of_block<kBits, kCodeBits, 2, 4>(codes, multiply);
       }
       Dots::template end<kCodeBits>(b00, i00);
       Dots::template end<kCodeBits>(b01, i01);

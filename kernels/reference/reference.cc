@@ -28,7 +28,14 @@ int code_at(std::span<const std::uint8_t> codes, std::size_t count, int bits, st
   return code;
 }
 
+/// Of a weight: its place in a table or, where there is none, its code.
+int number_at(const QuantizedView& view, std::size_t row, std::size_t col) {
+  const int code = code_at(view.codes, view.cols, view.bits, row, col);
+  return view.nonlinear ? nonlinear_values(view.bits)[static_cast<std::size_t>(code)] : code;
+}
+
 int zero_at(const QuantizedView& view, std::size_t row, std::size_t group) {
+  if (view.nonlinear) return 0;
   return view.zeros.empty() ? 1 << (view.bits - 1) : code_at(view.zeros, view.groups(), view.bits, row, group);
 }
 
@@ -91,7 +98,7 @@ std::vector<float> decode(const QuantizedView& view) {
   for (std::size_t r = 0; r < view.rows; ++r) {
     for (std::size_t c = 0; c < view.cols; ++c) {
       const std::size_t group = c / view.group_size;
-      const int code = code_at(view.codes, view.cols, view.bits, r, c);
+      const int code = number_at(view, r, c);
       values[r * view.cols + c] = static_cast<float>((code - zero_at(view, r, group)) * scale_at(view, r, group));
     }
     for (std::size_t j = 0; j < view.outlier_columns.size(); ++j) {
@@ -146,7 +153,7 @@ void matmul(const QuantizedView& view, const IntegerActivations& activations, co
       double total = bias == nullptr ? 0.0 : bias[r];
       for (std::size_t c = 0; c < view.cols; ++c) {
         const std::size_t g = c / view.group_size;
-        const std::int64_t code = code_at(view.codes, view.cols, view.bits, r, c) - zero_at(view, r, g);
+        const std::int64_t code = number_at(view, r, c) - zero_at(view, r, g);
         const std::int64_t product = code * codes[c];
         total += static_cast<double>(product) * scale_at(view, r, g) * scales[c];
       }

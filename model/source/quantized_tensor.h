@@ -23,6 +23,7 @@ struct QuantizedTensor {
   std::size_t rows = 0;
   std::size_t cols = 0;
   int bits = 8;
+  bool nonlinear = false;
   std::size_t group_size = 0;
   std::vector<std::uint8_t> codes;
   DType scale_type = DType::kF16;
@@ -41,7 +42,7 @@ struct QuantizedTensor {
 struct QuantizedShape {
   std::size_t rows = 0;
   std::size_t cols = 0;
-  WeightFormat format;              ///< kInteger
+  WeightFormat format;              ///< one of ballast's own
   std::size_t outlier_columns = 0;  ///< kept in 16 bits
   DType scale_type = DType::kF16;
   DType outlier_type = DType::kF16;

@@ -11,18 +11,26 @@
 
 namespace ballast::model {
 
-/// A group's scale is row_scale * code / kScaleCodes. So a row scale is as large as a scale, and where the scales of a
-/// matrix keep their digits in 16 bits its row scales do, too.
-inline constexpr int kScaleCodes = 256;
+/// What scale codes may be.
+enum class ScaleCodes {
+  kUnsigned,  ///< 0 to 255
+  kSigned     ///< -128 to 127, of non-linear formats
+};
+
+/// A group's scale is row_scale * code / scale_codes(kind). So a row scale is as large as a scale, and where the scales
+/// of a matrix keep their digits in 16 bits its row scales do, too.
+constexpr int scale_codes(ScaleCodes kind) {
+  return kind == ScaleCodes::kSigned ? 128 : 256;
+}
 
 /// The kernels' name of a 16-bit type of scales, kF16 or kBF16.
 constexpr kernels::FloatType scale_float_type(DType type) {
   return type == DType::kF16 ? kernels::FloatType::kF16 : kernels::FloatType::kBF16;
 }
 
-/// scales[i] = row_scale * codes[i] / kScaleCodes, rounded to `type` (kF16 or kBF16), which row_scale has, too. The
-/// product is exact in F32, so every reader comes to the same bits.
-void decode_scales(std::uint16_t row_scale, std::span<const std::uint8_t> codes, DType type,
+/// scales[i] = row_scale * codes[i] / scale_codes(kind), rounded to `type` (kF16 or kBF16), which row_scale has, too.
+/// The product is exact in F32, so every reader comes to the same bits.
+void decode_scales(std::uint16_t row_scale, std::span<const std::uint8_t> codes, ScaleCodes kind, DType type,
                    std::span<std::uint16_t> scales);
 
 }  // namespace ballast::model

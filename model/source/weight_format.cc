@@ -32,6 +32,9 @@ std::string block_type_name(DType type) {
 constexpr std::array<int, 4> kBits = {8, 6, 5, 4};
 constexpr std::array<std::size_t, 4> kGroupSizes = {32, 64, 128, 0};
 
+constexpr std::array<int, 3> kNonlinearBits = {6, 5, 4};
+constexpr std::array<std::size_t, 3> kNonlinearGroupSizes = {32, 64, 128};
+
 constexpr std::array<int, 6> kAffineBits = {2, 3, 4, 5, 6, 8};
 constexpr std::array<std::size_t, 3> kAffineGroupSizes = {128, 64, 32};
 
@@ -56,8 +59,9 @@ std::string format_name(const WeightFormat& format) {
   if (format.kind == Kind::kBlocks) return block_type_name(format.block_type);
   const std::string group = format.group_size == 0 ? "channel" : "g" + std::to_string(format.group_size);
   if (format.kind == Kind::kAffine) return "affine" + std::to_string(format.bits) + "-" + group;
-  return "int" + std::to_string(format.bits) + "-" + group + (format.symmetric ? "" : "-asym") +
-         (format.scale_bits == 8 ? "-s8" : "");
+  const std::string scales = format.scale_bits == 8 ? "-s8" : "";
+  if (format.kind == Kind::kNonlinear) return "nl" + std::to_string(format.bits) + "-" + group + scales;
+  return "int" + std::to_string(format.bits) + "-" + group + (format.symmetric ? "" : "-asym") + scales;
 }
 
 WeightFormat parse_format(std::string_view name) {
@@ -69,6 +73,14 @@ WeightFormat parse_format(std::string_view name) {
   }
   for (const WeightFormat& format : affine_formats()) {
     if (format_name(format) == name) return format;
+  }
+  for (const int bits : kNonlinearBits) {
+    for (const std::size_t group_size : kNonlinearGroupSizes) {
+      for (const int scale_bits : {16, 8}) {
+        const WeightFormat format = nonlinear_format(bits, group_size, scale_bits);
+        if (format_name(format) == name) return format;
+      }
+    }
   }
   for (const int bits : kBits) {
     for (const std::size_t group_size : kGroupSizes) {
@@ -85,11 +97,12 @@ WeightFormat parse_format(std::string_view name) {
       }
     }
   }
-  throw Error("format '" + std::string(name) + "'",
-              "unknown; there are f32, f16, bf16 and int8, int6, int5 or int4 with -g32, -g64, -g128 or -channel, "
-              "-asym after it, and -s8 last except for -channel (int4-g32-asym, int5-g64-asym-s8), for MLX affine2, 3, "
-              "4, 5, 6 or 8 with -g32, -g64 or -g128, and for GGUF files q2_k to q6_k, q4_0, q4_1, q5_0, q5_1, q8_0, "
-              "iq4_nl, iq4_xs");
+  throw Error(
+      "format '" + std::string(name) + "'",
+      "unknown; there are f32, f16, bf16 and int8, int6, int5 or int4 with -g32, -g64, -g128 or -channel, "
+      "-asym after it, and -s8 last except for -channel (int4-g32-asym, int5-g64-asym-s8), nl6, nl5 and nl4 with -g32, "
+      "-g64 or -g128 and -s8 after it (nl4-g64-s8), for MLX affine2, 3, 4, 5, 6 or 8 with -g32, -g64 or -g128, "
+      "and for GGUF files q2_k to q6_k, q4_0, q4_1, q5_0, q5_1, q8_0, iq4_nl, iq4_xs");
 }
 
 }  // namespace ballast

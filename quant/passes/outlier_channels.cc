@@ -39,7 +39,7 @@ std::vector<std::int32_t> outlier_channels(const ChannelStatistics& channels, do
 }
 
 bool keeps_outliers(const WeightFormat& format, Activations activations) {
-  return format.kind == WeightFormat::Kind::kInteger && (activations == Activations::kInt8 || format.bits < 8);
+  return format.is_own() && (activations == Activations::kInt8 || format.bits < 8);
 }
 
 }  // namespace ballast::quant

@@ -8,10 +8,13 @@ namespace ballast::quant {
 Hessian shrunk(Hessian own, const Hessian& all) {
   assert(all.rows > 0 && all.cols == own.cols);
   if (own.rows >= own.cols) return own;
+  const auto cols = static_cast<double>(own.cols);
+  const double share = static_cast<double>(own.rows) / cols;
   const auto lacking = static_cast<double>(own.cols - own.rows);
   const auto weight = static_cast<float>(lacking / static_cast<double>(all.rows));
 #pragma omp parallel for
   for (std::size_t i = 0; i < own.values.size(); ++i) own.values[i] += weight * all.values[i];
+  own.rows = static_cast<std::uint64_t>(cols / (share + (1 - share) * cols / static_cast<double>(all.rows)));
   return own;
 }
 

@@ -149,6 +149,11 @@ Cholesky factorize_reversed(const Hessian& moments, std::span<const std::int32_t
 
 }  // namespace
 
+double damping_for(const Hessian& moments) {
+  if (moments.rows == 0) return 1;
+  return std::clamp(static_cast<double>(moments.cols) / static_cast<double>(moments.rows), kLeastDamping, 1.0);
+}
+
 InverseCholesky factorize(const Hessian& moments, std::span<const std::int32_t> outlier_columns, double damping) {
   const std::size_t n = moments.cols;
   InverseCholesky factor;

@@ -15,7 +15,7 @@ namespace ballast::quant {
 /// sum x x^T over tokens, with whatever weights they have.
 struct Hessian {
   std::size_t cols = 0;
-  std::uint64_t rows = 0;     ///< tokens
+  std::uint64_t rows = 0;     ///< tokens; of a mixture as many as make it as certain
   std::vector<float> values;  ///< [cols][cols], symmetric
 };
 
@@ -50,8 +50,13 @@ struct InverseCholesky {
   std::vector<float> importance;
 };
 
-/// GPTQ's share of the diagonal's mean that is added to the diagonal.
-inline constexpr double kDamping = 0.01;
+/// The least share of the diagonal's mean that is added to the diagonal.
+inline constexpr double kLeastDamping = 0.01;
+
+/// The share for these moments: as if every column had a token more, to all of which the channels are alike and
+/// independent. What few tokens say of many columns is half chance, and columns that made up for others by it would be
+/// wrong for the next text.
+double damping_for(const Hessian& moments);
 
 /// `damping` times the mean of the diagonal is added to it. `outlier_columns` keep 16 bits.
 InverseCholesky factorize(const Hessian& moments, std::span<const std::int32_t> outlier_columns, double damping);

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "ballast/recipe.h"
@@ -20,8 +21,27 @@ struct QuantParams {
   float minimum = 0;
 };
 
-/// Codes that are nearest to the numbers from 0 to 256: an entry for all numbers between two halves.
-using NearestCodes = std::array<std::uint8_t, 512>;
+/// Which codes are nearest to the numbers from 0 to 256, where there are not all: an entry for all numbers between two
+/// halves.
+struct NearestCodes {
+  /// Codes that stand for a table's values are these plus a zero point; midway between two the higher one.
+  constexpr NearestCodes(std::span<const std::int8_t> values, int zero_point) {
+    for (std::size_t half = 0; half < codes.size(); ++half) {
+      const int in_quarters = 2 * static_cast<int>(half) + 1 - 4 * zero_point;  // the middle of what shares the entry
+      std::int8_t best = values[0];
+      for (const std::int8_t value : values) {
+        const int distance = in_quarters - 4 * value;
+        const int least = in_quarters - 4 * best;
+        if ((distance < 0 ? -distance : distance) < (least < 0 ? -least : least)) best = value;
+      }
+      codes[half] = static_cast<std::uint8_t>(best + zero_point);
+      steps[half] = best;
+    }
+  }
+
+  std::array<std::uint8_t, 512> codes{};
+  std::array<float, 512> steps{};  ///< from the zero point
+};
 
 /// The codes that a format has.
 struct QuantRange {
@@ -30,6 +50,7 @@ struct QuantRange {
   int qmin;  ///< 0, or 1 for symmetric 8-bit codes: -127 .. 127
   int qmax;
   int symmetric_zero_point;  ///< where a grid has none of its own
+  int count;                 ///< of codes: all from qmin to qmax, or those of a table
 
   /// Of a format that has not all codes between qmin and qmax.
   const NearestCodes* nearest = nullptr;
@@ -42,7 +63,7 @@ inline int code_of(float value, const QuantParams& grid, const QuantRange& range
   const auto zero = static_cast<float>(grid.zero_point);
   const float steps = grid.scale == 0 ? 0 : (value + grid.minimum) / grid.scale;
   if (range.nearest == nullptr) return static_cast<int>(std::clamp(std::nearbyint(steps) + zero, low, high));
-  return (*range.nearest)[static_cast<std::size_t>(2 * std::clamp(steps + zero, low, high))];
+  return range.nearest->codes[static_cast<std::size_t>(2 * std::clamp(steps + zero, low, high))];
 }
 
 inline float value_of(int code, const QuantParams& grid) {

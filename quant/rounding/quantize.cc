@@ -28,7 +28,7 @@ std::vector<float> column_importance(const ChannelStatistics* input, std::span<c
   }
   if (!(sum > 0)) return {};
   std::vector<float> importance(input->mean_square);
-  for (float& value : importance) value = static_cast<float>(double{value} + kDamping * sum / count);
+  for (float& value : importance) value = static_cast<float>(double{value} + kLeastDamping * sum / count);
   return importance;
 }
 
@@ -43,7 +43,7 @@ void round_readers(WorkingBlock& block, std::span<const std::size_t> readers, co
     WorkingLinear& linear = block.linears[reader];
     if (!factor || factor_columns != linear.outlier_columns) {
       factor_columns = linear.outlier_columns;
-      factor = factorize(moments, factor_columns, kDamping);
+      factor = factorize(moments, factor_columns, damping_for(moments));
     }
     linear.quantized = round_gptq(linear, *factor).matrix;
   }

@@ -39,11 +39,14 @@ std::vector<float> decode_rows(std::size_t rows, std::size_t cols, int bits, std
 std::vector<float> decoded(const model::QuantizedTensor& tensor) {
   const std::size_t outliers = tensor.outlier_columns.size();
   const std::vector<float> outlier_weights = floats_of(tensor.outlier_weights, tensor.outlier_type);
+  const std::span<const std::int8_t> table = nonlinear_values(tensor.bits);
+  const int zero = kNonlinearZero;
   return decode_rows(tensor.rows, tensor.cols, tensor.bits, tensor.codes,
                      [&](std::size_t row, std::span<const std::uint8_t> codes, float* values) {
                        const std::vector<QuantParams> grids = grids_of_row(tensor.view(), row);
                        for (std::size_t c = 0; c < codes.size(); ++c) {
-                         values[c] = value_of(codes[c], grids[c / tensor.group_size]);
+                         const int code = tensor.nonlinear ? zero + table[codes[c]] : codes[c];
+                         values[c] = value_of(code, grids[c / tensor.group_size]);
                        }
                        for (std::size_t i = 0; i < outliers; ++i) {
                          values[tensor.outlier_columns[i]] = outlier_weights[row * outliers + i];
@@ -81,7 +84,8 @@ std::vector<QuantParams> grids_of_row(const QuantizedView& matrix, std::size_t r
   std::vector<float> scales(groups);
   kernels::to_float(matrix.scales.data() + row * groups * sizeof(std::uint16_t),
                     model::scale_float_type(matrix.scale_type), groups, scales.data());
-  std::vector<std::uint8_t> zeros(groups, static_cast<std::uint8_t>(1U << static_cast<unsigned>(matrix.bits - 1)));
+  const int middle = matrix.nonlinear ? kNonlinearZero : 1 << (matrix.bits - 1);
+  std::vector<std::uint8_t> zeros(groups, static_cast<std::uint8_t>(middle));
   if (!matrix.zeros.empty()) {
     kernels::unpack_codes(matrix.zeros.data() + row * packed_row_bytes(groups, matrix.bits), matrix.bits, zeros);
   }

@@ -24,7 +24,7 @@ inline kernels::QuantizedMatrix runnable_matrix(const RoundedMatrix& matrix) {
   return kernels::QuantizedMatrix(std::get<model::QuantizedTensor>(matrix).view());
 }
 
-/// The grids of one row's groups, as they are stored.
+/// The grids of one row's groups, as they are stored; a non-linear matrix's are those of its table's values.
 std::vector<QuantParams> grids_of_row(const QuantizedView& matrix, std::size_t row);
 
 /// What the codes stand for, outlier columns included: [rows][cols]. Parallel over rows.

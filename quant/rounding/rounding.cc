@@ -1,6 +1,7 @@
 #include "quant/rounding/rounding.h"
 
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <vector>
 
@@ -26,6 +27,7 @@ model::QuantizedTensor empty_integers(std::size_t rows, std::size_t cols, const 
   tensor.rows = rows;
   tensor.cols = cols;
   tensor.bits = format.bits;
+  tensor.nonlinear = format.kind == WeightFormat::Kind::kNonlinear;
   tensor.group_size = format.group_size == 0 ? cols : format.group_size;
   const std::size_t groups = tensor.view().groups();
   tensor.codes.resize(rows * packed_row_bytes(cols, format.bits));
@@ -42,11 +44,28 @@ model::QuantizedTensor empty_integers(std::size_t rows, std::size_t cols, const 
   return tensor;
 }
 
+/// Where codes of a non-linear format stand in its table.
+std::vector<std::uint8_t> places_in_table(std::span<const std::uint8_t> codes, int bits) {
+  std::array<std::uint8_t, 128> places{};
+  const std::span<const std::int8_t> values = nonlinear_values(bits);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    places[static_cast<std::size_t>(values[i] + kNonlinearZero)] = static_cast<std::uint8_t>(i);
+  }
+  std::vector<std::uint8_t> result(codes.size());
+  for (std::size_t i = 0; i < codes.size(); ++i) result[i] = places[codes[i]];
+  return result;
+}
+
 void store_integers(std::span<const float> values, std::span<const std::uint8_t> codes, const RowGrids& grids,
                     std::size_t row, model::QuantizedTensor& tensor) {
   const std::size_t groups = grids.groups.size();
   const std::size_t outliers = tensor.outlier_columns.size();
-  kernels::pack_codes(codes, tensor.bits, tensor.codes.data() + row * packed_row_bytes(tensor.cols, tensor.bits));
+  std::uint8_t* packed = tensor.codes.data() + row * packed_row_bytes(tensor.cols, tensor.bits);
+  if (tensor.nonlinear) {
+    kernels::pack_codes(places_in_table(codes, tensor.bits), tensor.bits, packed);
+  } else {
+    kernels::pack_codes(codes, tensor.bits, packed);
+  }
 
   std::vector<float> floats(std::max(groups, outliers));
   for (std::size_t g = 0; g < groups; ++g) floats[g] = grids.groups[g].scale;

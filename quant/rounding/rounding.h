@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "ballast/recipe.h"
-#include "quant/rounding/grid_finder.h"
+#include "quant/rounding/grids/grid_finder.h"
 #include "quant/rounding/quant_params.h"
 #include "quant/rounding/rounded_matrix.h"
 

@@ -80,7 +80,7 @@ std::vector<float> channel_importance(const WorkingInput& input, model::Role rol
   double mean = 0;
   for (const float value : importance) mean += double{value} / static_cast<double>(cols);
   if (!(mean > 0)) return equal;
-  for (float& value : importance) value += static_cast<float>(kDamping * mean);
+  for (float& value : importance) value += static_cast<float>(kLeastDamping * mean);
   return importance;
 }
 
@@ -119,7 +119,7 @@ void SensitivityAnalysis::add_input(WorkingBlock& block, const WorkingInput& inp
   if (linears.empty()) return;
   const std::size_t cols = linears.front()->cols;
   std::vector<float> importance = input.moments != nullptr
-                                      ? column_importance(*input.moments, kDamping)
+                                      ? column_importance(*input.moments, damping_for(*input.moments))
                                       : channel_importance(input, linears.front()->part.role, cols);
   for (float& value : importance) value = static_cast<float>(double{value} * input.routed_share);
   InputChoice choice{.cols = cols, .matrices = {}, .tied = options_.format->ties_formats()};

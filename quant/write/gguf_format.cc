@@ -196,7 +196,7 @@ std::optional<WeightFormat> GgufFormat::exact_format(const ModulePlan& module, b
   const WeightFormat& format = module.format;
   if (!format.quantizes()) return format;
   constexpr std::size_t kGroup = 32;
-  if (!format.symmetric || format.group_size % kGroup != 0) return {};
+  if (format.kind == WeightFormat::Kind::kNonlinear || !format.symmetric || format.group_size % kGroup != 0) return {};
   switch (format.bits) {
     case 4:
       return block_format(DType::kQ4_0);

@@ -42,6 +42,28 @@ TEST_CASE("errors of grids equal a plain loop's on every target, whatever is lef
   }
 }
 
+TEST_CASE("where some whole numbers alone are steps, values go to the nearest of these on every target") {
+  // -3, 0, 1 and 4: an entry for all numbers between two halves, from -3 to 4.
+  const std::vector<float> nearest = {-3, -3, -3, 0, 0, 0, 0, 1, 1, 1, 1, 4, 4, 4, 4};
+  const std::vector<float> values = {-9, -3.2F, -1.6F, -1.4F, 0.1F, 0.4F, 0.6F, 2.4F, 2.6F, 3.9F, 4.1F, 9};
+  const std::vector<float> steps = {-3, -3, -3, 0, 0, 0, 1, 1, 4, 4, 4, 4};
+  const std::vector<float> weights(values.size(), 1.0F);
+  for (const float scale : {0.5F, -2.0F}) {
+    std::vector<float> scaled;
+    double expected = 0;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      scaled.push_back(values[i] * scale);
+      expected += std::pow(double{values[i] - steps[i]} * double{scale}, 2);
+    }
+    const StepGrid grid = {.scale = scale, .inverse = 1 / scale, .low = -3, .high = 4};
+    for_every_target([&] {
+      float error = 0;
+      grid_errors(scaled, weights, {&grid, 1}, {&error, 1}, {nearest.data(), -3});
+      CHECK(error == doctest::Approx(expected).epsilon(1e-5));
+    });
+  }
+}
+
 TEST_CASE("values between two steps go to the even one") {
   const std::vector<float> values = {0.5F, 1.5F, 2.5F, -0.5F};
   const std::vector<float> weights = {1, 10, 100, 1000};

@@ -130,7 +130,7 @@ std::vector<Cost> costs_of(std::size_t layers, std::size_t step) {
       if (matrices++ % step != 0) continue;
       for (const FormatOption& option : matrix.options) {
         const std::string name = format_name(option.format);
-        if (name != "int4-g128-asym-s8" && name != "int5-g32-asym-s8" && name != "int8-g32-s8") continue;
+        if (name != "nl4-g128-s8" && name != "nl5-g32-s8" && name != "int8-g32-s8") continue;
         costs.push_back({.matrix = matrix.name, .format = option.format, .predicted = option.cost});
       }
     }
@@ -172,7 +172,7 @@ TEST_CASE("what a matrix is expected to cost in a format is what it costs") {
   const std::vector<Cost> costs = costs_of(3, 1);
   REQUIRE(costs.size() == 3 * (2 + 3 * 7));
   std::vector<double> ratios;
-  for (const char* name : {"int4-g128-asym-s8", "int5-g32-asym-s8", "int8-g32-s8"}) {
+  for (const char* name : {"nl4-g128-s8", "nl5-g32-s8", "int8-g32-s8"}) {
     CAPTURE(name);
     std::vector<double> predicted;
     std::vector<double> measured;
@@ -196,7 +196,7 @@ TEST_CASE("blocks of a deep model whose errors run on together share what these 
   std::vector<double> predicted;
   std::vector<double> measured;
   for (const Cost& cost : costs_of(20, 9)) {
-    if (format_name(cost.format) != "int5-g32-asym-s8") continue;
+    if (format_name(cost.format) != "nl5-g32-s8") continue;
     predicted.push_back(cost.predicted);
     measured.push_back(cost.measured);
   }

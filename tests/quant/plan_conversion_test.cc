@@ -129,7 +129,7 @@ TEST_CASE("the range of a target size ends where its formats do") {
   const ConvertPlan plan = plan_conversion(golden_model("llama3"), options);
   const TemporaryDirectory directory;
   for (const auto& [format, bytes] :
-       {std::pair{"int4-g128-asym-s8", plan.least_bytes}, std::pair{"int8-g32-s8", plan.most_bytes}}) {
+       {std::pair{"nl4-g128-s8", plan.least_bytes}, std::pair{"int8-g32-s8", plan.most_bytes}}) {
     ConvertOptions fixed = small_options("w4a16");
     fixed.recipe.outlier_fraction = 0;
     fixed.recipe.linears = fixed.recipe.embedding = fixed.recipe.head = parse_format(format);

@@ -191,8 +191,8 @@ void add_convert(CLI::App& program, Action& action) {
   add_quiet_flag(*command, flags->job);
   command->footer(
       "Presets:\n" + costs +
-      "\nFORMAT is f32, f16, bf16, or like int8-g64, int4-g32-asym, int6-channel, int5-g128-s8; with --to gguf\n"
-      "also a type of llama.cpp's, like q4_k.\n\n"
+      "\nFORMAT is f32, f16, bf16, or like int8-g64, int4-g32-asym, int6-channel, int5-g128-s8, nl4-g64-s8;\n"
+      "with --to gguf also a type of llama.cpp's, like q4_k.\n\n"
       "Example:\n"
       "  ballast convert SmolLM2-135M -o smollm2-w4a16 --scheme w4a16 --stats smollm2.stats \\\n"
       "      --group-size 32 --asymmetric --format 'layers\\.0\\..*down_proj=int8-g64'");

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <utility>
 
+#include "quant/rounding/grids/integer_grids.h"
 #include "quant/rounding/half_float.h"
-#include "quant/rounding/integer_grids.h"
 
 namespace ballast::quant {
 

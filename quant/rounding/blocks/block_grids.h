@@ -10,7 +10,7 @@
 #include "ballast/tensor.h"
 #include "quant/rounding/blocks/block_search.h"
 #include "quant/rounding/blocks/block_type.h"
-#include "quant/rounding/grid_finder.h"
+#include "quant/rounding/grids/grid_finder.h"
 
 namespace ballast::quant {
 

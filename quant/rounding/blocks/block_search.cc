@@ -84,7 +84,7 @@ QuantParams BlockSearch::searched_grid(const WeightedGroup& group) const {
   const QuantParams start = range_grid(group);
   if (!(std::abs(start.scale) > kSmallestScale)) return start;
   BestGrid best(group, start, range_);
-  const float smallest = narrowest_range(range_.qmax - range_.qmin + 1);
+  const float smallest = narrowest_range(range_.count);
   const auto share = [&](int i) {
     return kWidestRange - (kWidestRange - smallest) * static_cast<float>(i) / static_cast<float>(kRanges - 1);
   };

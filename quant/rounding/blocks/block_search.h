@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <span>
 
-#include "quant/rounding/grid_search.h"
+#include "quant/rounding/grids/grid_search.h"
 #include "quant/rounding/quant_params.h"
 
 namespace ballast::quant {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cassert>
-#include <cstdlib>
 
 #include "files/gguf/block_tables.h"
 
@@ -12,23 +11,7 @@ namespace {
 
 constexpr int kMiddle = 128;  // of codes that mean a table's values
 
-/// Midway between two codes the higher one.
-constexpr NearestCodes nearest_nonlinear() {
-  NearestCodes nearest{};
-  for (std::size_t half = 0; half < nearest.size(); ++half) {
-    const int in_quarters = 2 * static_cast<int>(half) + 1 - 4 * kMiddle;  // the middle of what shares the entry
-    std::int8_t best = files::kNonlinearValues[0];
-    for (const std::int8_t value : files::kNonlinearValues) {
-      const int distance = in_quarters - 4 * value;
-      const int least = in_quarters - 4 * best;
-      if ((distance < 0 ? -distance : distance) < (least < 0 ? -least : least)) best = value;
-    }
-    nearest[half] = static_cast<std::uint8_t>(best + kMiddle);
-  }
-  return nearest;
-}
-
-constexpr NearestCodes kNearestNonlinear = nearest_nonlinear();
+constexpr NearestCodes kNearestNonlinear(files::kNonlinearValues, kMiddle);
 constexpr int kLowestNonlinear = kMiddle + files::kNonlinearValues.front();
 constexpr int kHighestNonlinear = kMiddle + files::kNonlinearValues.back();
 

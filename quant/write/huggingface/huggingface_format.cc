@@ -154,6 +154,7 @@ bool HuggingfaceFormat::holds(const ModulePlan& module) const {
 }
 
 std::optional<WeightFormat> HuggingfaceFormat::exact_format(const ModulePlan& module, bool int8_activations) const {
+  if (module.format.kind == WeightFormat::Kind::kNonlinear) return {};
   const WeightFormat fitting = this->fitting(module.format, int8_activations);
   const bool zero_points = fitting.kind == WeightFormat::Kind::kInteger && !fitting.symmetric;
   if (module.is_quantized() && !module.format.symmetric && !zero_points) return {};

@@ -11,7 +11,7 @@
 
 #include "files/gguf/ggml_blocks.h"
 #include "quant/rounding/blocks/block_type.h"
-#include "quant/rounding/grid_finder.h"
+#include "quant/rounding/grids/grid_finder.h"
 #include "quant/rounding/rounding.h"
 #include "weighted_error.h"
 #include "with_threads.h"
@@ -68,7 +68,7 @@ TEST_CASE("blocks decode to what the grids promise, and codes are the nearest th
         const float error = std::abs(values[i] - stored[i]);
         other += stored[i] != value_of(code_of(values[i], grid, range), grid) ? 1 : 0;
         for (int code = range.qmin; code <= range.qmax; ++code) {
-          if (range.nearest != nullptr && (*range.nearest)[2 * static_cast<std::size_t>(code)] != code) continue;
+          if (range.nearest != nullptr && range.nearest->codes[2 * static_cast<std::size_t>(code)] != code) continue;
           worse += std::abs(values[i] - value_of(code, grid)) < error * (1 - 1e-5F) - 1e-7F ? 1 : 0;
         }
       }

@@ -1,4 +1,4 @@
-#include "quant/rounding/grid_finder.h"
+#include "quant/rounding/grids/grid_finder.h"
 
 #include <doctest/doctest.h>
 
@@ -27,6 +27,11 @@ std::vector<WeightFormat> grouped_formats() {
           formats.push_back({.bits = bits, .group_size = group_size, .symmetric = symmetric, .scale_bits = scale_bits});
         }
       }
+    }
+  }
+  for (const int bits : {4, 5, 6}) {
+    for (const std::size_t group_size : {32, 128}) {
+      for (const int scale_bits : {16, 8}) formats.push_back(nonlinear_format(bits, group_size, scale_bits));
     }
   }
   return formats;
@@ -120,6 +125,23 @@ TEST_CASE("values of MXFP4 lose nothing on a searched grid of five or more symme
   CHECK(error_of(values, {.bits = 4, .group_size = 32, .symmetric = true}, GridMethod::kSearch, {}, ones) > 0);
 }
 
+TEST_CASE("non-linear codes lose less than zero points, for fewer bytes") {
+  const std::vector<float> values = bell_shaped(0);
+  const std::vector<float> ones(kParamCols, 1.0F);
+  for (const int bits : {4, 5}) {
+    for (const std::size_t group_size : {std::size_t{32}, std::size_t{128}}) {
+      for (const int scale_bits : {16, 8}) {
+        const WeightFormat nonlinear = nonlinear_format(bits, group_size, scale_bits);
+        const WeightFormat with_zeros = {
+            .bits = bits, .group_size = group_size, .symmetric = false, .scale_bits = scale_bits};
+        CAPTURE(format_name(nonlinear));
+        CHECK(error_of(values, nonlinear, GridMethod::kSearch, {}, ones) <
+              error_of(values, with_zeros, GridMethod::kSearch, {}, ones));
+      }
+    }
+  }
+}
+
 TEST_CASE("importance moves the grids to where it is high") {
   const std::vector<float> values = bell_shaped(0);
   const std::vector<float> importance = uneven_importance();
@@ -135,7 +157,9 @@ TEST_CASE("scales of 8 bits cost little accuracy") {
   const std::vector<float> ones(kParamCols, 1.0F);
   const std::vector<float> values = bell_shaped(0.02F);
   for (WeightFormat format : grouped_formats()) {
-    if (format.symmetric || format.scale_bits == 16) continue;
+    if (format.scale_bits == 16) continue;
+    // Symmetric integers cannot have negative scales of 8 bits.
+    if (format.kind == WeightFormat::Kind::kInteger && format.symmetric) continue;
     CAPTURE(format_name(format));
     const double of_8_bits = error_of(values, format, GridMethod::kSearch, {}, ones);
     format.scale_bits = 16;
@@ -143,7 +167,8 @@ TEST_CASE("scales of 8 bits cost little accuracy") {
   }
 }
 
-TEST_CASE("scales of 8 bits are what their codes and the row's scale decode to, and positive") {
+TEST_CASE(
+    "scales of 8 bits are what their codes and the row's scale decode to, negative where values are a table's alone") {
   const std::vector<float> values = bell_shaped(0.02F);
   for (const WeightFormat& format : grouped_formats()) {
     if (format.scale_bits == 16) continue;
@@ -153,21 +178,28 @@ TEST_CASE("scales of 8 bits are what their codes and the row's scale decode to, 
         const auto finder = finder_for(format, type, method);
         RowGrids grids;
         int highest = 0;
+        bool any_negative = false;
         for (std::size_t r = 0; r < kParamRows; ++r) {
           finder->find(std::span(values).subspan(r * kParamCols, kParamCols), grids);
           REQUIRE(grids.scale_codes.size() == grids.groups.size());
           std::vector<std::uint16_t> bits(grids.groups.size());
-          model::decode_scales(grids.row_scale, grids.scale_codes, type, bits);
+          const bool is_signed = format.kind == WeightFormat::Kind::kNonlinear;
+          const auto codes = is_signed ? model::ScaleCodes::kSigned : model::ScaleCodes::kUnsigned;
+          model::decode_scales(grids.row_scale, grids.scale_codes, codes, type, bits);
           std::vector<float> scales(bits.size());
           kernels::to_float(bits.data(), type == DType::kF16 ? kernels::FloatType::kF16 : kernels::FloatType::kBF16,
                             bits.size(), scales.data());
           for (std::size_t g = 0; g < scales.size(); ++g) {
             CHECK(grids.groups[g].scale == scales[g]);
-            CHECK(scales[g] >= 0);
-            highest = std::max(highest, int{grids.scale_codes[g]});
+            const int code =
+                is_signed ? std::abs(int{static_cast<std::int8_t>(grids.scale_codes[g])}) : int{grids.scale_codes[g]};
+            if (!is_signed) CHECK(scales[g] >= 0);
+            any_negative = any_negative || scales[g] < 0;
+            highest = std::max(highest, is_signed ? 2 * code : code);
           }
         }
         CHECK(highest >= 253);  // the codes' range is used
+        CHECK(any_negative == (format.kind == WeightFormat::Kind::kNonlinear));
       }
     }
   }

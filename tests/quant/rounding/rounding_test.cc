@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <random>
+#include <span>
 #include <string>
 #include <variant>
 #include <vector>
@@ -34,7 +35,7 @@ float largest_of(const std::vector<float>& values) {
   return largest;
 }
 
-std::vector<WeightFormat> integer_formats() {
+std::vector<WeightFormat> own_formats() {
   std::vector<WeightFormat> formats;
   for (const int bits : {4, 5, 6, 8}) {
     for (const std::size_t group_size : {0, 32, 64, 128}) {
@@ -43,6 +44,11 @@ std::vector<WeightFormat> integer_formats() {
         if (group_size == 0) continue;
         formats.push_back({.bits = bits, .group_size = group_size, .symmetric = symmetric, .scale_bits = 8});
       }
+    }
+  }
+  for (const int bits : {4, 5, 6}) {
+    for (const std::size_t group_size : {32, 64, 128}) {
+      for (const int scale_bits : {16, 8}) formats.push_back(nonlinear_format(bits, group_size, scale_bits));
     }
   }
   return formats;
@@ -75,7 +81,10 @@ struct Decoded {
   int code = 0;
   int zero = 0;
   float scale = 0;
-  float value() const { return static_cast<float>(code - zero) * scale; }
+  std::span<const std::int8_t> table;  ///< of a non-linear format
+  float value() const {
+    return static_cast<float>(table.empty() ? code - zero : table[static_cast<std::size_t>(code)]) * scale;
+  }
 };
 
 Decoded decode(const QuantizedTensor& tensor, std::size_t row, std::size_t col) {
@@ -87,13 +96,14 @@ Decoded decode(const QuantizedTensor& tensor, std::size_t row, std::size_t col) 
                      ? 1 << (tensor.bits - 1)
                      : unpacked(tensor.zeros, tensor.bits, packed_row_bytes(groups, tensor.bits), row, group);
   decoded.scale = sixteen_bit(tensor.scales, tensor.scale_type, row * groups + group);
+  if (tensor.nonlinear) decoded.table = nonlinear_values(tensor.bits);
   return decoded;
 }
 
 TEST_CASE("every code is the nearest that its grid has") {
   for (const float center : {0.0F, 0.3F}) {
     const std::vector<float> values = random_values(kMatrixRows * kMatrixCols, center, 1);
-    for (const WeightFormat& format : integer_formats()) {
+    for (const WeightFormat& format : own_formats()) {
       CAPTURE(format_name(format));
       const QuantizedTensor tensor = integers_of(values, kMatrixRows, kMatrixCols, format, {}, largest_of(values));
       const int lowest = format.bits == 8 && format.symmetric ? 1 : 0;
@@ -115,8 +125,9 @@ TEST_CASE("every code is the nearest that its grid has") {
 
 TEST_CASE("codes are within half a step where the grid spans the values") {
   const std::vector<float> values = random_values(kMatrixRows * kMatrixCols, 0.1F, 1);
-  for (const WeightFormat& format : integer_formats()) {
-    if (format.bits == 4 && format.symmetric) continue;  // may cut the smaller side for a finer step
+  for (const WeightFormat& format : own_formats()) {
+    if (format.kind == WeightFormat::Kind::kNonlinear) continue;  // has steps of many sizes
+    if (format.bits == 4 && format.symmetric) continue;           // may cut the smaller side for a finer step
     CAPTURE(format_name(format));
     const QuantizedTensor tensor = integers_of(values, kMatrixRows, kMatrixCols, format, {}, largest_of(values));
     float most_steps = 0;
@@ -203,7 +214,7 @@ TEST_CASE("outlier columns decode to exactly their 16-bit weights and widen no g
   for (std::size_t r = 0; r < kMatrixRows; ++r) {
     for (const std::int32_t column : columns) values[r * kMatrixCols + static_cast<std::size_t>(column)] *= 1000;
   }
-  for (const WeightFormat& format : integer_formats()) {
+  for (const WeightFormat& format : own_formats()) {
     CAPTURE(format_name(format));
     const QuantizedTensor tensor = integers_of(values, kMatrixRows, kMatrixCols, format, columns, largest_of(values));
     const kernels::QuantizedMatrix matrix(tensor.view());
@@ -217,7 +228,26 @@ TEST_CASE("outlier columns decode to exactly their 16-bit weights and widen no g
         CHECK(std::abs(stored - values[r * kMatrixCols + c]) <= std::abs(values[r * kMatrixCols + c]) / 2048);
         CHECK(decode(tensor, r, c).value() == 0);
       }
-      for (std::size_t c = 0; c < kMatrixCols; ++c) CHECK(std::abs(decode(tensor, r, c).scale) <= 2.01F / 7);
+      for (std::size_t c = 0; c < kMatrixCols; ++c) {
+        CHECK(std::abs(decode(tensor, r, c).scale) <= 2.01F / 7);
+        if (std::ranges::find(columns, static_cast<std::int32_t>(c)) != columns.end()) continue;
+        CHECK(decode(tensor, r, c).value() == row[c]);
+      }
+    }
+  }
+}
+
+TEST_CASE("a matrix decodes to what its codes stand for, whoever decodes it") {
+  const std::vector<float> values = random_values(kMatrixRows * kMatrixCols, 0.1F, 1);
+  for (const WeightFormat& format : own_formats()) {
+    CAPTURE(format_name(format));
+    const QuantizedTensor tensor = integers_of(values, kMatrixRows, kMatrixCols, format, {7}, 1.2F);
+    const std::vector<float> all = quant::decoded(RoundedMatrix(tensor));
+    const kernels::QuantizedMatrix matrix(tensor.view());
+    std::vector<float> row(kMatrixCols);
+    for (std::size_t r = 0; r < kMatrixRows; ++r) {
+      matrix.decode_row(r, row.data());
+      CHECK(std::ranges::equal(row, std::span(all).subspan(r * kMatrixCols, kMatrixCols)));
     }
   }
 }
@@ -247,7 +277,7 @@ TEST_CASE("16-bit values are BF16 where F16 would overflow or lose digits") {
 TEST_CASE("the result does not depend on the number of threads") {
   const std::vector<float> values = random_values(kMatrixRows * kMatrixCols, 0.2F, 1);
   const std::vector<std::int32_t> columns = {7, 100};
-  for (const WeightFormat& format : integer_formats()) {
+  for (const WeightFormat& format : own_formats()) {
     for (const GridMethod method : {GridMethod::kRange, GridMethod::kSearch}) {
       const auto run = [&] {
         return integers_of(values, kMatrixRows, kMatrixCols, format, columns, 1.2F, {.method = method});
@@ -267,7 +297,7 @@ TEST_CASE("the result does not depend on the number of threads") {
 TEST_CASE("a plan has the sizes and types of the result") {
   const std::vector<float> values = random_values(kMatrixRows * kMatrixCols, 0, 1e-7F);
   const std::vector<std::int32_t> columns = {1, 2, 3};
-  for (const WeightFormat& format : integer_formats()) {
+  for (const WeightFormat& format : own_formats()) {
     for (const auto& outliers : {columns, {}}) {
       const QuantizedTensor result = integers_of(values, kMatrixRows, kMatrixCols, format, outliers, 1e-7F);
       const auto planned = model::quantized_plans("m", {.rows = kMatrixRows,

@@ -1,6 +1,6 @@
 // Finds the grids of a matrix's rows.
-#ifndef BALLAST_QUANT_ROUNDING_GRID_FINDER_H_
-#define BALLAST_QUANT_ROUNDING_GRID_FINDER_H_
+#ifndef BALLAST_QUANT_ROUNDING_GRIDS_GRID_FINDER_H_
+#define BALLAST_QUANT_ROUNDING_GRIDS_GRID_FINDER_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -37,7 +37,7 @@ struct GridColumns {
   std::span<const float> importance{};
 };
 
-/// scale_type: kF16 or kBF16, of formats of integers. The finder keeps copies.
+/// scale_type: kF16 or kBF16, of ballast's own formats. The finder keeps copies.
 std::unique_ptr<GridFinder> make_grid_finder(const WeightFormat& format, DType scale_type, GridMethod method,
                                              const GridColumns& columns);
 
@@ -49,4 +49,4 @@ std::size_t activation_group_size(const WeightFormat& format);
 
 }  // namespace ballast::quant
 
-#endif  // BALLAST_QUANT_ROUNDING_GRID_FINDER_H_
+#endif  // BALLAST_QUANT_ROUNDING_GRIDS_GRID_FINDER_H_

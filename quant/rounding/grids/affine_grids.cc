@@ -1,10 +1,10 @@
-#include "quant/rounding/affine_grids.h"
+#include "quant/rounding/grids/affine_grids.h"
 
 #include <cmath>
 #include <cstdint>
 
+#include "quant/rounding/grids/integer_grids.h"
 #include "quant/rounding/half_float.h"
-#include "quant/rounding/integer_grids.h"
 
 namespace ballast::quant {
 

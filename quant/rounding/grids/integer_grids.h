@@ -1,6 +1,6 @@
 // Grids of ballast's own formats: a scale and, where they are asymmetric, a zero point for each group.
-#ifndef BALLAST_QUANT_ROUNDING_INTEGER_GRIDS_H_
-#define BALLAST_QUANT_ROUNDING_INTEGER_GRIDS_H_
+#ifndef BALLAST_QUANT_ROUNDING_GRIDS_INTEGER_GRIDS_H_
+#define BALLAST_QUANT_ROUNDING_GRIDS_INTEGER_GRIDS_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 #include "ballast/recipe.h"
 #include "ballast/tensor.h"
-#include "quant/rounding/grid_finder.h"
+#include "quant/rounding/grids/grid_finder.h"
 
 namespace ballast::quant {
 
@@ -50,4 +50,4 @@ class IntegerGridFinder : public GridFinder {
 
 }  // namespace ballast::quant
 
-#endif  // BALLAST_QUANT_ROUNDING_INTEGER_GRIDS_H_
+#endif  // BALLAST_QUANT_ROUNDING_GRIDS_INTEGER_GRIDS_H_

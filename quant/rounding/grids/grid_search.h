@@ -1,6 +1,6 @@
 // The grid of a group with the smallest weighted squared error.
-#ifndef BALLAST_QUANT_ROUNDING_GRID_SEARCH_H_
-#define BALLAST_QUANT_ROUNDING_GRID_SEARCH_H_
+#ifndef BALLAST_QUANT_ROUNDING_GRIDS_GRID_SEARCH_H_
+#define BALLAST_QUANT_ROUNDING_GRIDS_GRID_SEARCH_H_
 
 #include <array>
 #include <cstddef>
@@ -81,4 +81,4 @@ QuantParams search_grid(const WeightedGroup& group, const QuantParams& start, co
 
 }  // namespace ballast::quant
 
-#endif  // BALLAST_QUANT_ROUNDING_GRID_SEARCH_H_
+#endif  // BALLAST_QUANT_ROUNDING_GRIDS_GRID_SEARCH_H_

@@ -1,18 +1,21 @@
-#include "quant/rounding/integer_grids.h"
+#include "quant/rounding/grids/integer_grids.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include "kernels/matrix/float_matrix.h"
 #include "model/source/scale_codes.h"
-#include "quant/rounding/grid_search.h"
+#include "quant/rounding/grids/grid_search.h"
 #include "quant/rounding/half_float.h"
 
 namespace ballast::quant {
 
 namespace {
 
-constexpr int kTopScaleCode = model::kScaleCodes - 1;
+using model::ScaleCodes;
+
+constexpr int kScaleCodes = model::scale_codes(ScaleCodes::kUnsigned);
+constexpr int kTopScaleCode = kScaleCodes - 1;
 
 }  // namespace
 
@@ -115,15 +118,15 @@ QuantParams IntegerGridFinder::searched_grid(const Group& group) const {
 void IntegerGridFinder::share_row_scale(std::span<const float> values, RowGrids& grids) {
   float largest = 0;
   for (const QuantParams& grid : grids.groups) largest = std::max(largest, grid.scale);
-  const float wanted = largest * static_cast<float>(model::kScaleCodes) / static_cast<float>(kTopScaleCode);
+  const float wanted = largest * static_cast<float>(kScaleCodes) / static_cast<float>(kTopScaleCode);
   grids.row_scale = half_bits(wanted, scale_type_);
   // One up where it was rounded down, so that the highest code reaches the largest scale.
   if (from_half(grids.row_scale, scale_type_) < wanted) ++grids.row_scale;
 
-  std::vector<std::uint8_t> codes(model::kScaleCodes);
+  std::vector<std::uint8_t> codes(kScaleCodes);
   for (std::size_t i = 0; i < codes.size(); ++i) codes[i] = static_cast<std::uint8_t>(i);
   std::vector<std::uint16_t> bits(codes.size());
-  model::decode_scales(grids.row_scale, codes, scale_type_, bits);
+  model::decode_scales(grids.row_scale, codes, ScaleCodes::kUnsigned, scale_type_, bits);
   shared_scales_.resize(codes.size());
   kernels::to_float(bits.data(), model::scale_float_type(scale_type_), bits.size(), shared_scales_.data());
 

@@ -1,6 +1,6 @@
 // Grids of MLX's groups: a scale and an offset, both in 16 bits.
-#ifndef BALLAST_QUANT_ROUNDING_AFFINE_GRIDS_H_
-#define BALLAST_QUANT_ROUNDING_AFFINE_GRIDS_H_
+#ifndef BALLAST_QUANT_ROUNDING_GRIDS_AFFINE_GRIDS_H_
+#define BALLAST_QUANT_ROUNDING_GRIDS_AFFINE_GRIDS_H_
 
 #include <cstddef>
 #include <span>
@@ -9,7 +9,7 @@
 #include "ballast/recipe.h"
 #include "ballast/tensor.h"
 #include "quant/rounding/blocks/block_search.h"
-#include "quant/rounding/grid_finder.h"
+#include "quant/rounding/grids/grid_finder.h"
 
 namespace ballast::quant {
 
@@ -38,4 +38,4 @@ class AffineGridFinder : public GridFinder {
 
 }  // namespace ballast::quant
 
-#endif  // BALLAST_QUANT_ROUNDING_AFFINE_GRIDS_H_
+#endif  // BALLAST_QUANT_ROUNDING_GRIDS_AFFINE_GRIDS_H_

@@ -1,4 +1,4 @@
-#include "quant/rounding/grid_search.h"
+#include "quant/rounding/grids/grid_search.h"
 
 #include <algorithm>
 #include <array>
@@ -88,17 +88,9 @@ kernels::StepGrid step_grid(const QuantParams& grid, const QuantRange& range) {
           .high = static_cast<float>(range.qmax - grid.zero_point)};
 }
 
-/// Where a format has not all codes.
-float error_of_table(const WeightedGroup& group, const QuantParams& grid, const QuantRange& range) {
-  std::array<float, GridSteps::kMostValues> steps;
-  GridSteps(grid, range).count(group.values, steps.data());
-  const float scale = step_grid(grid, range).scale;
-  float error = 0;
-  for (std::size_t i = 0; i < group.values.size(); ++i) {
-    const float difference = group.values[i] - (steps[i] * scale - grid.minimum);
-    error += group.weights[i] * difference * difference;
-  }
-  return error;
+kernels::NearestSteps nearest_steps(const QuantRange& range) {
+  if (range.nearest == nullptr) return {};
+  return {range.nearest->steps.data(), -static_cast<float>(range.symmetric_zero_point)};
 }
 
 }  // namespace
@@ -124,16 +116,14 @@ void GridSteps::count(std::span<const float> values, float* steps) const {
     return;
   }
   for (std::size_t i = 0; i < values.size(); ++i) {
-    const float code = steps[i] + static_cast<float>(zero_);
-    steps[i] = static_cast<float>((*nearest_)[static_cast<std::size_t>(2 * code)] - zero_);
+    steps[i] = nearest_->steps[static_cast<std::size_t>(2 * (steps[i] + static_cast<float>(zero_)))];
   }
 }
 
 float weighted_error(const WeightedGroup& group, const QuantParams& grid, const QuantRange& range) {
-  if (range.nearest != nullptr) return error_of_table(group, grid, range);
   const kernels::StepGrid steps = step_grid(grid, range);
   float error = 0;
-  kernels::grid_errors(group.values, group.weights, {&steps, 1}, {&error, 1});
+  kernels::grid_errors(group.values, group.weights, {&steps, 1}, {&error, 1}, nearest_steps(range));
   return error;
 }
 
@@ -145,14 +135,10 @@ void BestGrid::add(const QuantParams& grid) {
 
 bool BestGrid::settle() {
   std::array<float, kMost> errors;
-  if (range_.nearest != nullptr) {
-    for (std::size_t i = 0; i < count_; ++i) errors[i] = error_of_table(group_, candidates_[i], range_);
-  } else {
-    std::array<kernels::StepGrid, kMost> steps;
-    for (std::size_t i = 0; i < count_; ++i) steps[i] = step_grid(candidates_[i], range_);
-    kernels::grid_errors(group_.values, group_.weights, std::span(steps).first(count_),
-                         std::span(errors).first(count_));
-  }
+  std::array<kernels::StepGrid, kMost> steps;
+  for (std::size_t i = 0; i < count_; ++i) steps[i] = step_grid(candidates_[i], range_);
+  kernels::grid_errors(group_.values, group_.weights, std::span(steps).first(count_), std::span(errors).first(count_),
+                       nearest_steps(range_));
   bool improved = std::exchange(improved_, false);
   const std::size_t count = std::exchange(count_, 0);
   for (std::size_t i = 0; i < count; ++i) {

@@ -1,9 +1,10 @@
-#include "quant/rounding/grid_finder.h"
+#include "quant/rounding/grids/grid_finder.h"
 
-#include "quant/rounding/affine_grids.h"
 #include "quant/rounding/blocks/block_grids.h"
 #include "quant/rounding/blocks/block_type.h"
-#include "quant/rounding/integer_grids.h"
+#include "quant/rounding/grids/affine_grids.h"
+#include "quant/rounding/grids/integer_grids.h"
+#include "quant/rounding/grids/nonlinear_grids.h"
 
 namespace ballast::quant {
 
@@ -14,6 +15,9 @@ std::unique_ptr<GridFinder> make_grid_finder(const WeightFormat& format, DType s
   }
   if (format.kind == WeightFormat::Kind::kAffine && format.bits < 8) {
     return std::make_unique<AffineGridFinder>(format, scale_type, method, columns);
+  }
+  if (format.kind == WeightFormat::Kind::kNonlinear) {
+    return std::make_unique<NonlinearGridFinder>(format, scale_type, method, columns);
   }
   return std::make_unique<IntegerGridFinder>(format, scale_type, method, columns);
 }
