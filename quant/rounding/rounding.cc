@@ -49,7 +49,8 @@ std::vector<std::uint8_t> places_in_table(std::span<const std::uint8_t> codes, i
   std::array<std::uint8_t, 128> places{};
   const std::span<const std::int8_t> values = nonlinear_values(bits);
   for (std::size_t i = 0; i < values.size(); ++i) {
-    places[static_cast<std::size_t>(values[i] + kNonlinearZero)] = static_cast<std::uint8_t>(i);
+    const int code = values[i] + kNonlinearZero;
+    places[static_cast<std::size_t>(code)] = static_cast<std::uint8_t>(i);
   }
   std::vector<std::uint8_t> result(codes.size());
   for (std::size_t i = 0; i < codes.size(); ++i) result[i] = places[codes[i]];
