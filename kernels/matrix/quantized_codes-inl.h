@@ -34,60 +34,73 @@ HWY_INLINE DotBytes high_bits(DotBytes high) {
   return shift_and_mask<4 - kQuad>(high, 0x10);
 }
 
-/// What codes that are places in a table become: nothing else than they are where kCodeBits is kBits or less.
-template <int kBits, int kCodeBits, bool kLooksUp = (kCodeBits > kBits)>
-struct CodeTable {
-  HWY_INLINE DotBytes operator[](DotBytes codes) const { return codes; }
-};
+// Non-linear codes are places in a table; what follows makes codes of kNonlinearCodeBits of them.
 
-/// A table of 16 or 32 codes, or the same by counting steps.
-template <int kBits, int kCodeBits>
-struct CodeTable<kBits, kCodeBits, true> {
-  static_assert(kBits >= 4 && kBits <= 6 && kCodeBits == kNonlinearCodeBits);
+/// Of 4 bits.
+HWY_INLINE DotBytes look_up_16(DotBytes places) {
+  return hn::TableLookupBytes(hn::LoadDup128(DotByteTag(), nonlinear_codes(4)), places);
+}
 
-  HWY_INLINE DotBytes operator[](DotBytes places) const {
-    if constexpr (kBits == 6) return counted(places);
-    const DotByteTag du8;
-    const auto low = hn::LoadDup128(du8, nonlinear_codes(kBits));
-    if constexpr (kBits == 4) return hn::TableLookupBytes(low, places);
-    const auto high = hn::LoadDup128(du8, nonlinear_codes(kBits) + 16);
-    const auto in_half = hn::And(places, hn::Set(du8, std::uint8_t{15}));
-    const DotSignedByteTag di8;  // which compare faster
-    const auto is_high = hn::Gt(hn::BitCast(di8, places), hn::Set(di8, std::int8_t{15}));
-    return hn::IfThenElse(hn::RebindMask(du8, is_high), hn::TableLookupBytes(high, in_half),
-                          hn::TableLookupBytes(low, in_half));
-  }
+/// Of 5 bits: the low four, and the fifth as the highest bit of a byte whose other bits are anything.
+HWY_INLINE DotBytes look_up_32(DotBytes low_bits, DotBytes fifth) {
+  const DotByteTag du8;
+  const DotSignedByteTag di8;
+  const auto low = hn::TableLookupBytes(hn::LoadDup128(du8, nonlinear_codes(5)), low_bits);
+  const auto high = hn::TableLookupBytes(hn::LoadDup128(du8, nonlinear_codes(5) + 16), low_bits);
+  return hn::BitCast(du8,
+                     hn::IfNegativeThenElse(hn::BitCast(di8, fifth), hn::BitCast(di8, high), hn::BitCast(di8, low)));
+}
 
- private:
-  /// One more step for each beyond either bend.
-  static HWY_INLINE DotBytes counted(DotBytes places) {
-    constexpr int kMiddle = 32;
-    const DotByteTag du8;
-    const auto of = [&](int value) HWY_ATTR { return hn::Set(du8, static_cast<std::uint8_t>(value)); };
-    const auto above = hn::SaturatedSub(places, of(kMiddle + kNonlinear6Bend));
-    const auto below = hn::SaturatedSub(of(kMiddle - kNonlinear6Bend), places);
-    return hn::Add(hn::Sub(hn::Add(places, of(kNonlinearZero - kMiddle)), below), above);
-  }
-};
+/// Of 6 bits: one more step for each beyond either bend.
+HWY_INLINE DotBytes count_steps(DotBytes places) {
+  constexpr int kMiddle = 32;
+  const DotByteTag du8;
+  const auto of = [&](int value) HWY_ATTR { return hn::Set(du8, static_cast<std::uint8_t>(value)); };
+  const auto above = hn::SaturatedSub(places, of(kMiddle + kNonlinear6Bend));
+  const auto below = hn::SaturatedSub(of(kMiddle - kNonlinear6Bend), places);
+  return hn::Add(hn::Sub(hn::Add(places, of(kNonlinearZero - kMiddle)), below), above);
+}
 
-/// Quads 2 kPair and 2 kPair + 1 of a block, of one vector of rows. `codes` points to that vector's first bytes.
-template <int kBits, int kPair>
+/// Bit kQuad of every byte as its highest; the others are anything.
+template <int kQuad>
+HWY_INLINE DotBytes as_highest_bit(DotBytes bytes) {
+  const hn::Repartition<std::uint16_t, DotByteTag> du16;
+  return hn::BitCast(DotByteTag(), hn::ShiftLeft<7 - kQuad>(hn::BitCast(du16, bytes)));
+}
+
+/// Quads 2 kPair and 2 kPair + 1 of a block, of one vector of rows, as codes of kCodeBits, which are not kBits where
+/// they are non-linear. `codes` points to that vector's first bytes.
+template <int kBits, int kCodeBits, int kPair>
 HWY_INLINE void load_pair(const std::uint8_t* HWY_RESTRICT codes, DotBytes& first, DotBytes& second) {
+  constexpr bool kNonlinear = kCodeBits > kBits;
   const DotByteTag du8;
   const std::size_t bytes = hn::Lanes(du8);
   constexpr std::size_t kVector = 2 * std::size_t{kPair};  // of 4-bit codes; between them those of the other rows
   if constexpr (kBits == 8) {
     first = hn::LoadU(du8, codes + 2 * kVector * bytes);
     second = hn::LoadU(du8, codes + (2 * kVector + 2) * bytes);
-  } else {
-    const auto nibbles = hn::LoadU(du8, codes + kVector * bytes);
-    first = hn::And(nibbles, hn::Set(du8, std::uint8_t{15}));
-    second = shift_and_mask<-4>(nibbles, 15);
-    if constexpr (kBits != 4) {
-      constexpr std::size_t kHighVector = 8 + (kBits == 6 ? kVector / 4 * 2 : 0);
-      const auto high = hn::LoadU(du8, codes + kHighVector * bytes);
-      first = hn::Or(first, high_bits<kBits, 2 * kPair>(high));
-      second = hn::Or(second, high_bits<kBits, 2 * kPair + 1>(high));
+    return;
+  }
+  const auto nibbles = hn::LoadU(du8, codes + kVector * bytes);
+  first = hn::And(nibbles, hn::Set(du8, std::uint8_t{15}));
+  second = shift_and_mask<-4>(nibbles, 15);
+  if constexpr (kBits == 4 && kNonlinear) {
+    first = look_up_16(first);
+    second = look_up_16(second);
+  }
+  if constexpr (kBits == 5 || kBits == 6) {
+    constexpr std::size_t kHighVector = 8 + (kBits == 6 ? kVector / 4 * 2 : 0);
+    const auto high = hn::LoadU(du8, codes + kHighVector * bytes);
+    if constexpr (kBits == 5 && kNonlinear) {
+      first = look_up_32(first, as_highest_bit<2 * kPair>(high));
+      second = look_up_32(second, as_highest_bit<2 * kPair + 1>(high));
+      return;
+    }
+    first = hn::Or(first, high_bits<kBits, 2 * kPair>(high));
+    second = hn::Or(second, high_bits<kBits, 2 * kPair + 1>(high));
+    if constexpr (kNonlinear) {
+      first = count_steps(first);
+      second = count_steps(second);
     }
   }
 }
@@ -97,11 +110,10 @@ HWY_INLINE void load_pair(const std::uint8_t* HWY_RESTRICT codes, DotBytes& firs
 template <int kBits, int kCodeBits, int kPair = 0, int kEnd = 4, class Body>
 HWY_INLINE void for_pairs_of_block(const std::uint8_t* HWY_RESTRICT codes, const Body& body) {
   if constexpr (kPair < kEnd) {
-    const CodeTable<kBits, kCodeBits> table;
     DotBytes w00, w10, w01, w11;
-    load_pair<kBits, kPair>(codes, w00, w10);
-    load_pair<kBits, kPair>(codes + hn::Lanes(DotByteTag()), w01, w11);
-    body(kPair, table[w00], table[w10], table[w01], table[w11]);
+    load_pair<kBits, kCodeBits, kPair>(codes, w00, w10);
+    load_pair<kBits, kCodeBits, kPair>(codes + hn::Lanes(DotByteTag()), w01, w11);
+    body(kPair, w00, w10, w01, w11);
     for_pairs_of_block<kBits, kCodeBits, kPair + 1, kEnd>(codes, body);
   }
 }

@@ -175,8 +175,8 @@ void multiply_tokens(const QuantizedActivations::Storage& src, std::size_t first
   if (src.planes() == 2) {
     return multiply_tokens_of<Dots, 2, kBits, kCodeBits, 0, Fetch>(src, first, last, panel, next, store);
   }
-  // Groups of one block are those of 4-bit codes, packed or expanded.
-  if constexpr (kBits == 4 || std::is_same_v<Fetch, FetchWithTiles>) {
+  // Groups of one block are those of 4-bit and of non-linear codes, packed or expanded.
+  if constexpr (kBits == 4 || kNonlinear || std::is_same_v<Fetch, FetchWithTiles>) {
     if (src.layout.group_blocks == 1) {
       return multiply_tokens_of<Dots, 1, kBits, kCodeBits, 1, Fetch>(src, first, last, panel, next, store);
     }
