@@ -3,21 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/matrix/float_matrix.h"
-#include "model/source/scale_codes.h"
 #include "quant/rounding/grids/grid_search.h"
 #include "quant/rounding/half_float.h"
 
 namespace ballast::quant {
-
-namespace {
-
-using model::ScaleCodes;
-
-constexpr int kScaleCodes = model::scale_codes(ScaleCodes::kUnsigned);
-constexpr int kTopScaleCode = kScaleCodes - 1;
-
-}  // namespace
 
 std::vector<float> column_weights(const GridColumns& columns) {
   std::vector<float> weights(columns.quantized_mask.size());
@@ -118,36 +107,25 @@ QuantParams IntegerGridFinder::searched_grid(const Group& group) const {
 void IntegerGridFinder::share_row_scale(std::span<const float> values, RowGrids& grids) {
   float largest = 0;
   for (const QuantParams& grid : grids.groups) largest = std::max(largest, grid.scale);
-  const float wanted = largest * static_cast<float>(kScaleCodes) / static_cast<float>(kTopScaleCode);
-  grids.row_scale = half_bits(wanted, scale_type_);
-  // One up where it was rounded down, so that the highest code reaches the largest scale.
-  if (from_half(grids.row_scale, scale_type_) < wanted) ++grids.row_scale;
-
-  std::vector<std::uint8_t> codes(kScaleCodes);
-  for (std::size_t i = 0; i < codes.size(); ++i) codes[i] = static_cast<std::uint8_t>(i);
-  std::vector<std::uint16_t> bits(codes.size());
-  model::decode_scales(grids.row_scale, codes, ScaleCodes::kUnsigned, scale_type_, bits);
-  shared_scales_.resize(codes.size());
-  kernels::to_float(bits.data(), model::scale_float_type(scale_type_), bits.size(), shared_scales_.data());
-
+  const SharedScales scales(model::ScaleCodes::kUnsigned, scale_type_, largest);
+  grids.row_scale = scales.row_scale();
   grids.scale_codes.resize(grids.groups.size());
   for (std::size_t g = 0; g < grids.groups.size(); ++g) {
-    grids.groups[g] = fit_to_shared_scales(group(values, g), grids.groups[g], grids.scale_codes[g]);
+    grids.groups[g] = fit_to_shared_scales(group(values, g), scales, grids.groups[g], grids.scale_codes[g]);
   }
 }
 
-QuantParams IntegerGridFinder::fit_to_shared_scales(const Group& group, const QuantParams& wanted,
-                                                    std::uint8_t& scale_code) const {
+QuantParams IntegerGridFinder::fit_to_shared_scales(const Group& group, const SharedScales& scales,
+                                                    const QuantParams& wanted, std::uint8_t& scale_code) const {
   scale_code = 0;
   const QuantParams none = {0, format_.symmetric ? range_.symmetric_zero_point : 0};
   if (wanted.scale == 0) return none;
-  const auto above = std::ranges::lower_bound(shared_scales_, wanted.scale);
-  const int first = static_cast<int>(std::min<std::ptrdiff_t>(above - shared_scales_.begin(), kTopScaleCode));
+  const int first = scales.code_from(wanted.scale);
   // The grid's lower end stays where the values' or the search put it.
   const float low =
       method_ == GridMethod::kRange ? lowest_value(group) : -static_cast<float>(wanted.zero_point) * wanted.scale;
   const auto with_code = [&](int code, int shift) {
-    const float scale = shared_scales_[static_cast<std::size_t>(code)];
+    const float scale = scales.scale(code);
     if (scale == 0) return none;
     if (format_.symmetric) return QuantParams{scale, range_.symmetric_zero_point};
     return QuantParams{scale, std::clamp(static_cast<int>(std::nearbyint(-low / scale)) + shift, 0, range_.qmax)};
@@ -159,7 +137,7 @@ QuantParams IntegerGridFinder::fit_to_shared_scales(const Group& group, const Qu
   if (method_ == GridMethod::kRange) return best;
   const WeightedGroup weighted = {group.values, group.weights};
   float least = weighted_error(weighted, best, range_);
-  for (int code = std::max(first - 2, 0); code <= std::min(first + 1, kTopScaleCode); ++code) {
+  for (int code = std::max(first - 2, 0); code <= std::min(first + 1, scales.top_code()); ++code) {
     for (const int shift : {0, -1, 1}) {
       if (shift != 0 && format_.symmetric) continue;
       const QuantParams grid = with_code(code, shift);

@@ -10,6 +10,7 @@
 #include "ballast/recipe.h"
 #include "ballast/tensor.h"
 #include "quant/rounding/grids/grid_finder.h"
+#include "quant/rounding/grids/shared_scales.h"
 
 namespace ballast::quant {
 
@@ -36,7 +37,8 @@ class IntegerGridFinder : public GridFinder {
   QuantParams asymmetric_range_grid(const Group& group) const;
   QuantParams searched_grid(const Group& group) const;
   void share_row_scale(std::span<const float> values, RowGrids& grids);
-  QuantParams fit_to_shared_scales(const Group& group, const QuantParams& wanted, std::uint8_t& scale_code) const;
+  QuantParams fit_to_shared_scales(const Group& group, const SharedScales& scales, const QuantParams& wanted,
+                                   std::uint8_t& scale_code) const;
 
   WeightFormat format_;
   QuantRange range_;
@@ -44,8 +46,7 @@ class IntegerGridFinder : public GridFinder {
   GridMethod method_;
   std::size_t group_size_;
   std::vector<std::uint8_t> quantized_mask_;
-  std::vector<float> weights_;        ///< importance, 0 where a column does not count
-  std::vector<float> shared_scales_;  ///< [256], what each scale code means in the present row
+  std::vector<float> weights_;  ///< importance, 0 where a column does not count
 };
 
 }  // namespace ballast::quant

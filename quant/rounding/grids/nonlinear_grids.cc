@@ -3,20 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/matrix/float_matrix.h"
-#include "model/source/scale_codes.h"
 #include "quant/rounding/grids/integer_grids.h"
 #include "quant/rounding/half_float.h"
 
 namespace ballast::quant {
-
-namespace {
-
-using model::ScaleCodes;
-
-constexpr int kTopSignedCode = model::scale_codes(ScaleCodes::kSigned) - 1;
-
-}  // namespace
 
 NonlinearGridFinder::NonlinearGridFinder(const WeightFormat& format, DType scale_type, GridMethod method,
                                          const GridColumns& columns)
@@ -61,43 +51,33 @@ QuantParams NonlinearGridFinder::as_stored(const WeightedGroup& group, QuantPara
 void NonlinearGridFinder::share_row_scale(RowGrids& grids) {
   float largest = 0;
   for (const QuantParams& grid : grids.groups) largest = std::max(largest, std::abs(grid.scale));
-  const float wanted = largest * static_cast<float>(kTopSignedCode + 1) / static_cast<float>(kTopSignedCode);
-  grids.row_scale = half_bits(wanted, scale_type_);
-  // One up where it was rounded down, so that the highest code reaches the largest scale.
-  if (from_half(grids.row_scale, scale_type_) < wanted) ++grids.row_scale;
-
-  std::vector<std::uint8_t> codes(kTopSignedCode + 1);
-  for (std::size_t i = 0; i < codes.size(); ++i) codes[i] = static_cast<std::uint8_t>(i);
-  std::vector<std::uint16_t> bits(codes.size());
-  model::decode_scales(grids.row_scale, codes, ScaleCodes::kSigned, scale_type_, bits);
-  shared_scales_.resize(codes.size());
-  kernels::to_float(bits.data(), model::scale_float_type(scale_type_), bits.size(), shared_scales_.data());
-
+  const SharedScales scales(model::ScaleCodes::kSigned, scale_type_, largest);
+  grids.row_scale = scales.row_scale();
   grids.scale_codes.resize(grids.groups.size());
   for (std::size_t g = 0; g < grids.groups.size(); ++g) {
-    const std::int8_t code = scale_code(group(g), grids.groups[g].scale);
-    grids.groups[g] = shared_grid(code);
+    const std::int8_t code = scale_code(group(g), scales, grids.groups[g].scale);
+    grids.groups[g] = shared_grid(scales, code);
     grids.scale_codes[g] = static_cast<std::uint8_t>(code);
   }
 }
 
-QuantParams NonlinearGridFinder::shared_grid(std::int8_t code) const {
-  const float magnitude = shared_scales_[static_cast<std::size_t>(std::abs(code))];
+QuantParams NonlinearGridFinder::shared_grid(const SharedScales& scales, std::int8_t code) const {
+  const float magnitude = scales.scale(std::abs(code));
   return {code < 0 ? -magnitude : magnitude, search_.range().symmetric_zero_point};
 }
 
-std::int8_t NonlinearGridFinder::scale_code(const WeightedGroup& group, float wanted) const {
+std::int8_t NonlinearGridFinder::scale_code(const WeightedGroup& group, const SharedScales& scales,
+                                            float wanted) const {
   const int sign = wanted < 0 ? -1 : 1;
-  const auto above = std::ranges::lower_bound(shared_scales_, std::abs(wanted));
-  const int first = static_cast<int>(std::min<std::ptrdiff_t>(above - shared_scales_.begin(), kTopSignedCode));
+  const int first = scales.code_from(std::abs(wanted));
   // The next scale up still spans the whole range.
   auto best = static_cast<std::int8_t>(sign * first);
   if (method_ == GridMethod::kRange || wanted == 0) return best;
-  float least = weighted_error(group, shared_grid(best), search_.range());
+  float least = weighted_error(group, shared_grid(scales, best), search_.range());
   for (const int magnitude : {first - 2, first - 1, first + 1}) {
-    if (magnitude < 0 || magnitude > kTopSignedCode) continue;
+    if (magnitude < 0 || magnitude > scales.top_code()) continue;
     const auto code = static_cast<std::int8_t>(sign * magnitude);
-    const float error = weighted_error(group, shared_grid(code), search_.range());
+    const float error = weighted_error(group, shared_grid(scales, code), search_.range());
     if (!(error < least)) continue;
     least = error;
     best = code;

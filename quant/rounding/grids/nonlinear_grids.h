@@ -10,6 +10,7 @@
 #include "ballast/tensor.h"
 #include "quant/rounding/blocks/block_search.h"
 #include "quant/rounding/grids/grid_finder.h"
+#include "quant/rounding/grids/shared_scales.h"
 
 namespace ballast::quant {
 
@@ -26,17 +27,16 @@ class NonlinearGridFinder : public GridFinder {
   QuantParams as_stored(const WeightedGroup& group, QuantParams grid) const;
   void share_row_scale(RowGrids& grids);
   /// The code of the best scale near the one wanted, whose sign stays.
-  std::int8_t scale_code(const WeightedGroup& group, float wanted) const;
-  QuantParams shared_grid(std::int8_t code) const;
+  std::int8_t scale_code(const WeightedGroup& group, const SharedScales& scales, float wanted) const;
+  QuantParams shared_grid(const SharedScales& scales, std::int8_t code) const;
 
   WeightFormat format_;
   BlockSearch search_;
   DType scale_type_;
   GridMethod method_;
   std::vector<std::uint8_t> quantized_mask_;
-  std::vector<float> weights_;        ///< importance, 0 where a column does not count
-  std::vector<float> values_;         ///< of the present row, 0 where a column does not count
-  std::vector<float> shared_scales_;  ///< [128], what each scale code that is not negative means there
+  std::vector<float> weights_;  ///< importance, 0 where a column does not count
+  std::vector<float> values_;   ///< of the present row, 0 where a column does not count
 };
 
 }  // namespace ballast::quant
