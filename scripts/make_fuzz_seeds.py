@@ -118,7 +118,9 @@ def quantized() -> dict[str, bytes]:
         "int4-g32-asym": tensors({"m.weight": codes(4, 64), "m.weight_scale": ("F16", [4, 2], half * 8),
                                   "m.weight_zero": codes(4, 2)} | outliers, {}),
         "int5-g32-s8": tensors({"m.weight": codes(5, 64), "m.weight_scale": ("U8", [4, 2], bytes(range(8))),
-                                "m.weight_row_scale": ("F16", [4], half * 4)} | outliers, {})}
+                                "m.weight_row_scale": ("F16", [4], half * 4)} | outliers, {}),
+        "nl7-g32-s8": tensors({"m.weight": codes(7, 64), "m.weight_scale": ("U8", [4, 2], bytes(range(126, 134))),
+                               "m.weight_row_scale": ("F16", [4], half * 4)} | outliers, {})}
 
 
 def foreign() -> dict[str, bytes]:

@@ -110,7 +110,7 @@ struct ConvertPlan {
   /// smallest and a largest one.
   struct Group {
     std::string name;    ///< "layers.*.mlp.down_proj"
-    std::string format;  ///< "int8-g64", "int4-g128-s8 to int8-g32-s8"
+    std::string format;  ///< "int8-g64", "nl4-g128-s8 to int8-g32-s8"
     std::size_t tensors = 0;
     std::uint64_t weights = 0;  ///< elements
     std::uint64_t bytes_before = 0;

@@ -11,14 +11,14 @@
 
 namespace ballast {
 
-/// Bytes of one row of `count` codes of `bits` bits (4, 5, 6 or 8): one string of bits, the first code lowest.
+/// Bytes of one row of `count` codes of `bits` bits (4 to 8): one string of bits, the first code lowest.
 constexpr std::size_t packed_row_bytes(std::size_t count, int bits) {
   return (count * static_cast<std::size_t>(bits) + 7) / 8;
 }
 
 /// What the codes of non-linear formats stand for, in multiples of their group's scale: where weights are many, values
-/// are close together. Of all such tables of whole numbers in 7 bits, those of least squared error for normally
-/// distributed weights in groups of 32 to 128.
+/// are close together. Of all tables of whole numbers in 7 bits, those of least squared error for normally distributed
+/// weights in groups of 32 to 128.
 inline constexpr std::array<std::int8_t, 16> kNonlinear4 = {-64, -49, -39, -30, -23, -17, -11, -5,
                                                             0,   6,   12,  18,  25,  32,  41,  53};
 inline constexpr std::array<std::int8_t, 32> kNonlinear5 = {-64, -58, -50, -44, -39, -34, -30, -27, -24, -21, -18,
@@ -39,8 +39,16 @@ inline constexpr std::array<std::int8_t, 64> kNonlinear6 = [] {
   return values;
 }();
 
-/// `bits`: 4, 5 or 6.
+/// At 7 bits they are all that there are.
+inline constexpr std::array<std::int8_t, 128> kNonlinear7 = [] {
+  std::array<std::int8_t, 128> values{};
+  for (int i = 0; i < 128; ++i) values[static_cast<std::size_t>(i)] = static_cast<std::int8_t>(i - 64);
+  return values;
+}();
+
+/// `bits`: 4 to 7.
 constexpr std::span<const std::int8_t> nonlinear_values(int bits) {
+  if (bits == 7) return kNonlinear7;
   if (bits == 6) return kNonlinear6;
   return bits == 4 ? std::span<const std::int8_t>(kNonlinear4) : std::span<const std::int8_t>(kNonlinear5);
 }
@@ -57,8 +65,8 @@ inline constexpr int kNonlinearZero = 64;
 struct QuantizedView {
   std::size_t rows = 0;
   std::size_t cols = 0;
-  int bits = 8;                                   ///< 4, 5, 6 or 8
-  bool nonlinear = false;                         ///< 4, 5 or 6 bits, symmetric
+  int bits = 8;                                   ///< 4, 5, 6, 8; non-linear 7, too
+  bool nonlinear = false;                         ///< 4 to 7 bits, symmetric
   std::size_t group_size = 0;                     ///< columns that share a scale; cols for per-channel
   std::span<const std::uint8_t> codes;            ///< [rows][packed_row_bytes(cols, bits)]
   DType scale_type = DType::kF16;                 ///< kF16 or kBF16

@@ -20,7 +20,7 @@ namespace ballast {
 struct WeightFormat {
   enum class Kind { kF32, kF16, kBF16, kInteger, kNonlinear, kAffine, kBlocks };
   Kind kind = Kind::kInteger;
-  int bits = 8;                ///< kInteger: 4, 5, 6 or 8; kNonlinear: 4, 5 or 6; kAffine: 2 or 3, too
+  int bits = 8;                ///< kInteger: 4, 5, 6 or 8; kNonlinear: 4, 5, 6 or 7; kAffine: 2 or 3, too
   std::size_t group_size = 0;  ///< 32, 64, 128, or of kInteger 0 for one scale per output channel
   bool symmetric = true;       ///< kInteger: no zero points
   int scale_bits = 16;  ///< of these two: 16, or (with groups) 8: a 16-bit scale per row, 8-bit codes for its groups
@@ -44,6 +44,9 @@ inline WeightFormat block_format(DType type) {
 inline WeightFormat nonlinear_format(int bits, std::size_t group_size, int scale_bits) {
   return {.kind = WeightFormat::Kind::kNonlinear, .bits = bits, .group_size = group_size, .scale_bits = scale_bits};
 }
+
+/// All of them: the smallest groups first, of these the fewest bits.
+std::vector<WeightFormat> nonlinear_formats();
 
 /// MLX's: codes times a scale plus an offset, which each group has in 16 bits.
 inline WeightFormat affine_format(int bits, std::size_t group_size) {

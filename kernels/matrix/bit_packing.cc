@@ -51,6 +51,8 @@ void unpack_codes(const std::uint8_t* packed, int bits, std::span<std::uint8_t> 
       return unpack<5>(packed, codes);
     case 6:
       return unpack<6>(packed, codes);
+    case 7:
+      return unpack<7>(packed, codes);
     default:
       std::copy_n(packed, codes.size(), codes.data());
   }

@@ -1,4 +1,4 @@
-// Rows of codes of 2, 3, 4, 5, 6 or 8 bits as they lie on disk: one bit string, the first code lowest.
+// Rows of codes of 2 to 8 bits as they lie on disk: one bit string, the first code lowest.
 #ifndef BALLAST_KERNELS_MATRIX_BIT_PACKING_H_
 #define BALLAST_KERNELS_MATRIX_BIT_PACKING_H_
 

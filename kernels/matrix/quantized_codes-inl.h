@@ -27,26 +27,27 @@ HWY_INLINE DotBytes shift_and_mask(DotBytes bytes, int mask) {
   return hn::And(hn::BitCast(DotByteTag(), shifted), hn::Set(DotByteTag(), static_cast<std::uint8_t>(mask)));
 }
 
-/// What 5- and 6-bit codes of quad kQuad of a block have above their low 4 bits, in place.
-template <int kBits, int kQuad>
+/// What kBits bits of quad kQuad of a block, 1 or 2 in a byte with those of other quads, are from bit kFirst of its
+/// codes on.
+template <int kBits, int kFirst, int kQuad>
 HWY_INLINE DotBytes high_bits(DotBytes high) {
-  if constexpr (kBits == 6) return shift_and_mask<4 - 2 * (kQuad % 4)>(high, 0x30);
-  return shift_and_mask<4 - kQuad>(high, 0x10);
+  constexpr int kMask = ((1 << kBits) - 1) << kFirst;
+  return shift_and_mask<kFirst - kBits*(kQuad % (8 / kBits))>(high, kMask);
 }
 
 // Non-linear codes are places in a table; what follows makes codes of kNonlinearCodeBits of them.
 
 /// Of 4 bits.
 HWY_INLINE DotBytes look_up_16(DotBytes places) {
-  return hn::TableLookupBytes(hn::LoadDup128(DotByteTag(), nonlinear_codes(4)), places);
+  return hn::TableLookupBytes(hn::LoadDup128(DotByteTag(), kNonlinearCodes4.data()), places);
 }
 
 /// Of 5 bits: the low four, and the fifth as the highest bit of a byte whose other bits are anything.
 HWY_INLINE DotBytes look_up_32(DotBytes low_bits, DotBytes fifth) {
   const DotByteTag du8;
   const DotSignedByteTag di8;
-  const auto low = hn::TableLookupBytes(hn::LoadDup128(du8, nonlinear_codes(5)), low_bits);
-  const auto high = hn::TableLookupBytes(hn::LoadDup128(du8, nonlinear_codes(5) + 16), low_bits);
+  const auto low = hn::TableLookupBytes(hn::LoadDup128(du8, kNonlinearCodes5.data()), low_bits);
+  const auto high = hn::TableLookupBytes(hn::LoadDup128(du8, kNonlinearCodes5.data() + 16), low_bits);
   return hn::BitCast(du8,
                      hn::IfNegativeThenElse(hn::BitCast(di8, fifth), hn::BitCast(di8, high), hn::BitCast(di8, low)));
 }
@@ -88,20 +89,29 @@ HWY_INLINE void load_pair(const std::uint8_t* HWY_RESTRICT codes, DotBytes& firs
     first = look_up_16(first);
     second = look_up_16(second);
   }
-  if constexpr (kBits == 5 || kBits == 6) {
-    constexpr std::size_t kHighVector = 8 + (kBits == 6 ? kVector / 4 * 2 : 0);
-    const auto high = hn::LoadU(du8, codes + kHighVector * bytes);
-    if constexpr (kBits == 5 && kNonlinear) {
-      first = look_up_32(first, as_highest_bit<2 * kPair>(high));
-      second = look_up_32(second, as_highest_bit<2 * kPair + 1>(high));
-      return;
-    }
-    first = hn::Or(first, high_bits<kBits, 2 * kPair>(high));
-    second = hn::Or(second, high_bits<kBits, 2 * kPair + 1>(high));
+  if constexpr (kBits == 5) {
+    const auto fifth = hn::LoadU(du8, codes + 8 * bytes);
     if constexpr (kNonlinear) {
-      first = count_steps(first);
-      second = count_steps(second);
+      first = look_up_32(first, as_highest_bit<2 * kPair>(fifth));
+      second = look_up_32(second, as_highest_bit<2 * kPair + 1>(fifth));
+    } else {
+      first = hn::Or(first, high_bits<1, 4, 2 * kPair>(fifth));
+      second = hn::Or(second, high_bits<1, 4, 2 * kPair + 1>(fifth));
     }
+  }
+  if constexpr (kBits == 6 || kBits == 7) {
+    const auto high = hn::LoadU(du8, codes + (8 + kVector / 4 * 2) * bytes);
+    first = hn::Or(first, high_bits<2, 4, 2 * kPair>(high));
+    second = hn::Or(second, high_bits<2, 4, 2 * kPair + 1>(high));
+  }
+  if constexpr (kBits == 6 && kNonlinear) {
+    first = count_steps(first);
+    second = count_steps(second);
+  }
+  if constexpr (kBits == 7) {
+    const auto seventh = hn::LoadU(du8, codes + 12 * bytes);
+    first = hn::Or(first, high_bits<1, 6, 2 * kPair>(seventh));
+    second = hn::Or(second, high_bits<1, 6, 2 * kPair + 1>(seventh));
   }
 }
 

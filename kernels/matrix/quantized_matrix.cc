@@ -184,29 +184,34 @@ void multiply_tokens(const QuantizedActivations::Storage& src, std::size_t first
   multiply_tokens_of<Dots, 1, kBits, kCodeBits, 0, Fetch>(src, first, last, panel, next, store);
 }
 
+/// Calls body.operator()<bits, bits of codes as they are multiplied>() for a matrix of `form`.
+template <class Body>
+HWY_INLINE void with_codes(const QuantizedForm& form, const Body& body) {
+  switch (form.bits) {
+    case 4:
+      return form.nonlinear ? body.template operator()<4, kNonlinearCodeBits>() : body.template operator()<4, 4>();
+    case 5:
+      return form.nonlinear ? body.template operator()<5, kNonlinearCodeBits>() : body.template operator()<5, 5>();
+    case 6:
+      return form.nonlinear ? body.template operator()<6, kNonlinearCodeBits>() : body.template operator()<6, 6>();
+    case 7:
+      return body.template operator()<7, kNonlinearCodeBits>();
+    default:
+      return body.template operator()<8, 8>();
+  }
+}
+
 /// Panel `p` with a byte for each code, arranged for Dots: as it is, or expanded into `scratch`.
 template <class Dots>
 HWY_NOINLINE PanelView byte_panel(const QuantizedMatrix::Storage& s, std::size_t p, std::uint8_t* scratch) {
   PanelView panel = panel_view(s, p);
   if (s.form.bits == 8 && !Dots::kPairsRows) return panel;
-  const auto expand = [&]<int kBits, int kCodeBits>() HWY_ATTR {
-    expand_panel<Dots, kBits, kCodeBits>(s.layout, panel.codes, panel.code_gap, panel.zeros, panel.default_zero,
-                                         scratch);
-  };
-  switch (s.form.bits) {
-    case 8:
-      if constexpr (Dots::kPairsRows) expand.template operator()<8, 8>();
-      break;
-    case 4:
-      s.form.nonlinear ? expand.template operator()<4, kNonlinearCodeBits>() : expand.template operator()<4, 4>();
-      break;
-    case 5:
-      s.form.nonlinear ? expand.template operator()<5, kNonlinearCodeBits>() : expand.template operator()<5, 5>();
-      break;
-    default:
-      s.form.nonlinear ? expand.template operator()<6, kNonlinearCodeBits>() : expand.template operator()<6, 6>();
-      break;
-  }
+  with_codes(s.form, [&]<int kBits, int kCodeBits>() HWY_ATTR {
+    if constexpr (kBits < 8 || Dots::kPairsRows) {
+      expand_panel<Dots, kBits, kCodeBits>(s.layout, panel.codes, panel.code_gap, panel.zeros, panel.default_zero,
+                                           scratch);
+    }
+  });
   panel.codes = scratch;
   panel.code_gap = 0;
   if (Dots::kWidensSmallCodes && s.form.bits < 8) panel.zeros = nullptr;  // taken off
@@ -303,25 +308,9 @@ class FewTokens {
   void multiply(const QuantizedMatrix::Storage& s, std::size_t index, std::size_t end, const PanelStore& store) const {
     const NextPanel next = fetches_ && index + 1 < end ? next_panel(s, index + 1) : NextPanel();
     const PanelView panel = panel_view(s, index);
-    switch (s.form.bits) {
-      case 4:
-        if (s.form.nonlinear) {
-          return multiply_tokens<Dots, 4, kNonlinearCodeBits, FetchWithBlocks>(src_, first_, last_, panel, next, store);
-        }
-        return multiply_tokens<Dots, 4, 4, FetchWithBlocks>(src_, first_, last_, panel, next, store);
-      case 5:
-        if (s.form.nonlinear) {
-          return multiply_tokens<Dots, 5, kNonlinearCodeBits, FetchWithBlocks>(src_, first_, last_, panel, next, store);
-        }
-        return multiply_tokens<Dots, 5, 5, FetchWithBlocks>(src_, first_, last_, panel, next, store);
-      case 6:
-        if (s.form.nonlinear) {
-          return multiply_tokens<Dots, 6, kNonlinearCodeBits, FetchWithBlocks>(src_, first_, last_, panel, next, store);
-        }
-        return multiply_tokens<Dots, 6, 6, FetchWithBlocks>(src_, first_, last_, panel, next, store);
-      default:
-        return multiply_tokens<Dots, 8, 8, FetchWithBlocks>(src_, first_, last_, panel, next, store);
-    }
+    with_codes(s.form, [&]<int kBits, int kCodeBits>() HWY_ATTR {
+      multiply_tokens<Dots, kBits, kCodeBits, FetchWithBlocks>(src_, first_, last_, panel, next, store);
+    });
   }
 
   const QuantizedActivations::Storage& src_;

@@ -23,6 +23,26 @@ constexpr std::size_t piece(std::size_t index, std::size_t width) {
 }
 constexpr std::size_t kFirstHighPiece = kBlockQuads / 2;
 
+/// Bits of codes that lie together above their low 4: those of several quads in a byte, the first lowest.
+struct HighBits {
+  int first;  ///< of a code
+  int count;
+  std::size_t piece;  ///< in which the first quads have theirs
+
+  std::size_t quads_of_byte() const { return 8 / static_cast<std::size_t>(count); }
+  unsigned mask() const { return (1U << count) - 1; }
+  int shift(std::size_t quad) const { return static_cast<int>(quad % quads_of_byte()) * count; }
+  std::size_t piece_of(std::size_t quad) const { return piece + quad / quads_of_byte(); }
+};
+
+std::span<const HighBits> high_bits_of(int bits) {
+  static constexpr HighBits kFifth = {4, 1, kFirstHighPiece};
+  static constexpr HighBits kAboveFour[] = {{4, 2, kFirstHighPiece}, {6, 1, kFirstHighPiece + 2}};
+  if (bits == 4) return {};
+  if (bits == 5) return {&kFifth, 1};
+  return std::span(kAboveFour).first(static_cast<std::size_t>(bits) - 5);
+}
+
 /// Writes the 32 codes of one row of a block, whose bytes in the first vector start at `dst`.
 void pack_block(const std::uint8_t* codes, int bits, std::size_t width, std::uint8_t* dst) {
   if (bits == 8) {
@@ -37,16 +57,14 @@ void pack_block(const std::uint8_t* codes, int bits, std::size_t width, std::uin
       dst[piece(pair, width) + i] = static_cast<std::uint8_t>((first[i] & 15) | (first[kQuadColumns + i] << 4));
     }
   }
-  if (bits == 4) return;
-  const std::size_t high = static_cast<std::size_t>(bits) - 4;
-  const std::size_t quads_of_byte = 8 / high;
-  for (std::size_t quad = 0; quad < kBlockQuads; quad += quads_of_byte) {
-    for (std::size_t i = 0; i < kQuadColumns; ++i) {
-      unsigned byte = 0;
-      for (std::size_t k = 0; k < quads_of_byte; ++k) {
-        byte |= static_cast<unsigned>(codes[(quad + k) * kQuadColumns + i] >> 4) << (k * high);
+  for (const HighBits& high : high_bits_of(bits)) {
+    for (std::size_t quad = 0; quad < kBlockQuads; ++quad) {
+      const bool first_of_byte = high.shift(quad) == 0;
+      for (std::size_t i = 0; i < kQuadColumns; ++i) {
+        std::uint8_t& byte = dst[piece(high.piece_of(quad), width) + i];
+        const unsigned own = (static_cast<unsigned>(codes[quad * kQuadColumns + i]) >> high.first) & high.mask();
+        byte = static_cast<std::uint8_t>((first_of_byte ? 0U : byte) | (own << high.shift(quad)));
       }
-      dst[piece(kFirstHighPiece + quad / quads_of_byte, width) + i] = static_cast<std::uint8_t>(byte);
     }
   }
 }
@@ -61,11 +79,10 @@ void unpack_block(const std::uint8_t* src, int bits, std::size_t width, std::uin
     for (std::size_t i = 0; i < kQuadColumns; ++i) {
       std::uint8_t& code = codes[quad * kQuadColumns + i];
       code = static_cast<std::uint8_t>((src[piece(quad / 2, width) + i] >> (quad % 2 * 4)) & 15);
-      if (bits == 4) continue;
-      const std::size_t high = static_cast<std::size_t>(bits) - 4;
-      const std::size_t quads_of_byte = 8 / high;
-      const unsigned byte = src[piece(kFirstHighPiece + quad / quads_of_byte, width) + i];
-      code = static_cast<std::uint8_t>(code | (byte >> (quad % quads_of_byte * high) & ((1U << high) - 1)) << 4);
+      for (const HighBits& high : high_bits_of(bits)) {
+        const unsigned byte = src[piece(high.piece_of(quad), width) + i];
+        code = static_cast<std::uint8_t>(code | ((byte >> high.shift(quad)) & high.mask()) << high.first);
+      }
     }
   }
 }
@@ -195,9 +212,9 @@ QuantizedMatrix::QuantizedMatrix(const QuantizedView& view)
 
 QuantizedMatrix::QuantizedMatrix(const QuantizedForm& form, const QuantizedRowReader& read)
     : storage_(std::make_unique<Storage>()) {
-  assert(form.bits == 4 || form.bits == 5 || form.bits == 6 || form.bits == 8);
+  assert(form.bits >= 4 && form.bits <= 8);
   assert(form.group_size > 0);
-  assert(!form.nonlinear || (form.bits < 8 && form.offset == QuantizedForm::Offset::kMiddle));
+  assert(form.nonlinear ? form.bits < 8 && form.offset == QuantizedForm::Offset::kMiddle : form.bits != 7);
   Storage& s = *storage_;
   s.form = form;
   s.layout = GroupLayout(form.cols, form.group_size);
@@ -274,7 +291,10 @@ void QuantizedMatrix::decode_row(std::size_t row, float* dst) const {
       if (first == 0) {
         unpack_block(codes, s.form.bits, s.width, block);
         codes += s.block_bytes();
-        for (std::uint8_t& code : block) code = s.form.nonlinear ? s.table()[code] : code ^ s.sign_flip;
+        for (std::uint8_t& code : block) {
+          code = s.form.nonlinear ? static_cast<std::uint8_t>(nonlinear_values(s.form.bits)[code] + kNonlinearZero)
+                                  : code ^ s.sign_flip;
+        }
       }
       for (std::size_t i = 0; i < taken; ++i) {
         dst[begin + col + i] = static_cast<float>(block[first + i] - zero) * scale - minimum;

@@ -21,8 +21,8 @@ struct QuantizedForm {
 
   std::size_t rows = 0;
   std::size_t cols = 0;
-  int bits = 8;                ///< 4, 5, 6 or 8
-  bool nonlinear = false;      ///< 4, 5 or 6 bits, kMiddle
+  int bits = 8;                ///< 4, 5, 6, 8; non-linear 7, too
+  bool nonlinear = false;      ///< 4 to 7 bits, kMiddle
   std::size_t group_size = 0;  ///< at 4, 6 and 8 bits 16, too, where rows are whole blocks of 32 columns
   Offset offset = Offset::kMiddle;
 

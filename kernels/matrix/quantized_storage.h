@@ -7,6 +7,7 @@
 //   4 bits: [4 pairs of quads][2 vectors][V]: the low nibble from a pair's first quad, the high one from its second
 //   6 bits: the low 4 bits as above, then [2 fours of quads][2 vectors][V]: 2 bits from each quad, the first lowest
 //   5 bits: the low 4 bits as above, then [2 vectors][V]: 1 bit from each of the 8 quads, the first lowest
+//   7 bits: the low 6 bits as above, then [2 vectors][V] of 1 bit from each quad
 // Non-linear codes are places in a table of codes of more bits, which they become before they are multiplied.
 #ifndef BALLAST_KERNELS_MATRIX_QUANTIZED_STORAGE_H_
 #define BALLAST_KERNELS_MATRIX_QUANTIZED_STORAGE_H_
@@ -94,7 +95,7 @@ struct QuantizedActivations::Storage {
   std::size_t planes() const { return format.bits == 16 ? 2 : 1; }
 };
 
-/// Tables of non-linear codes, for loads of whole vectors: codes of 7 bits.
+/// Tables of non-linear codes that are looked up, for loads of whole vectors: codes of 7 bits.
 template <std::size_t kCount>
 constexpr std::array<std::uint8_t, kCount> codes_of_table(const std::array<std::int8_t, kCount>& values) {
   std::array<std::uint8_t, kCount> codes{};
@@ -103,14 +104,8 @@ constexpr std::array<std::uint8_t, kCount> codes_of_table(const std::array<std::
 }
 alignas(16) inline constexpr auto kNonlinearCodes4 = codes_of_table(kNonlinear4);
 alignas(16) inline constexpr auto kNonlinearCodes5 = codes_of_table(kNonlinear5);
-inline constexpr auto kNonlinearCodes6 = codes_of_table(kNonlinear6);
 
 inline constexpr int kNonlinearCodeBits = 7;
-
-constexpr const std::uint8_t* nonlinear_codes(int bits) {
-  if (bits == 6) return kNonlinearCodes6.data();
-  return bits == 4 ? kNonlinearCodes4.data() : kNonlinearCodes5.data();
-}
 
 struct QuantizedMatrix::Storage {
   QuantizedForm form;
@@ -146,7 +141,6 @@ struct QuantizedMatrix::Storage {
   std::size_t bytes() const { return panels * (panel_bytes() + tail_bytes()); }
   /// Of codes as they are multiplied.
   int code_bits() const { return form.nonlinear ? kNonlinearCodeBits : form.bits; }
-  const std::uint8_t* table() const { return form.nonlinear ? nonlinear_codes(form.bits) : nullptr; }
   int default_zero() const { return has_minimums() ? 0 : 1 << (code_bits() - 1); }
 
   std::byte* panel(std::size_t index) const { return memory.get() + index * panel_bytes(); }

@@ -27,7 +27,7 @@ inline constexpr std::size_t kTileRowsOfCodes = kManyRegisters ? 3 : 2;
 inline constexpr std::size_t kTileRowsOfCodes = kManyRegisters ? 6 : 2;
 #endif
 
-/// One panel of weights; codes of 4, 5 or 6 bits may have been expanded to 8.
+/// One panel of weights; codes of fewer bits than 8 may have been expanded to 8.
 struct PanelView {
   const std::uint8_t* codes;
   std::size_t code_gap;       ///< bytes between the codes of two groups, or of two pairs that share a block

@@ -120,7 +120,7 @@ def _best(points: list[tuple[float, float]]) -> list[tuple[float, float]]:
 def _kind(row: SweepRow) -> str:
     """What a recipe has in common with others: the scheme, and whether formats are chosen matrix by matrix."""
     scheme = str(row.recipe.get("scheme", row.name))
-    chosen = row.recipe.get("target_bytes", 0) != 0 or not str(row.recipe.get("linears", "")).startswith("int")
+    chosen = row.recipe.get("target_bytes", 0) != 0 or not str(row.recipe.get("linears", "")).startswith(("int", "nl"))
     return scheme if chosen else f"{scheme}, one format for all"
 
 

@@ -64,7 +64,8 @@ def _changed_format(name: str, flags: RecipeFlags) -> str:
     """"int4-g32-asym-s8" with other bits, groups, zero points or scales."""
     parts = name.split("-")
     if not parts[0].startswith("int"):
-        raise ValueError(f"bits, group_size, scale_bits and symmetric need a scheme that quantizes, not {name} weights")
+        raise ValueError(f"bits, group_size, scale_bits and symmetric need a scheme of integers with even "
+                         f"steps, not {name} weights")
     bits = flags.get("bits", int(parts[0][3:]))
     group = flags.get("group_size", "channel" if "channel" in parts else int(parts[1][1:]))
     symmetric = flags.get("symmetric", "asym" not in parts)
@@ -87,7 +88,7 @@ def _apply(fields: dict[str, Any], flags: RecipeFlags) -> None:
         if any(flag in flags for flag in _CHOSEN_BY_SIZE):
             raise ValueError("target_size chooses what bits, group_size, scale_bits, embedding and head would say; "
                              "format fixes a matrix's format")
-        if not fields["linears"].startswith("int"):
+        if not fields["linears"].startswith(("int", "nl")):
             raise ValueError(f"target_size needs a scheme of integers, not {fields['scheme']}")
         fields["target_bytes"] = byte_count("target_size", flags["target_size"])
     if "rounding" in flags:

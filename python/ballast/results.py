@@ -107,7 +107,7 @@ class Conversion:
 class PlannedGroup:
     name: str
     format: str
-    """"int8-g64", or, where formats are chosen, the smallest and the largest: "int4-g128-s8 to int8-g32-s8\""""
+    """"int8-g64", or, where formats are chosen, the smallest and the largest: "nl4-g128-s8 to int8-g32-s8\""""
     tensors: int
     weights: int
     bytes_before: int

@@ -1,6 +1,7 @@
 #include "quant/rounding/expert_moments.h"
 
 #include <cassert>
+#include <cmath>
 #include <utility>
 
 namespace ballast::quant {
@@ -14,7 +15,8 @@ Hessian shrunk(Hessian own, const Hessian& all) {
   const auto weight = static_cast<float>(lacking / static_cast<double>(all.rows));
 #pragma omp parallel for
   for (std::size_t i = 0; i < own.values.size(); ++i) own.values[i] += weight * all.values[i];
-  own.rows = static_cast<std::uint64_t>(cols / (share + (1 - share) * cols / static_cast<double>(all.rows)));
+  own.rows =
+      static_cast<std::uint64_t>(std::llround(cols / (share + (1 - share) * cols / static_cast<double>(all.rows))));
   return own;
 }
 

@@ -116,15 +116,25 @@ std::vector<std::int32_t> rounding_order(const Hessian& moments, std::span<const
   return order;
 }
 
-/// H, damped, in reversed order: its Cholesky factor is that of H = U U^T with U upper triangular.
-std::vector<float> reversed_moments(const Hessian& moments, std::span<const std::int32_t> order, double damping) {
+/// Mean energy of the first `count` columns of `order`.
+double mean_energy(const Hessian& moments, std::span<const std::int32_t> order, std::size_t count) {
+  double sum = 0;
+  for (const std::int32_t column : order.first(count)) {
+    sum += double{moments.values[static_cast<std::size_t>(column) * (moments.cols + 1)]};
+  }
+  return sum / static_cast<double>(count);
+}
+
+/// H, damped by a share of the mean energy of the first `rounded` columns, in reversed order: its Cholesky factor is
+/// that of H = U U^T with U upper triangular.
+std::vector<float> reversed_moments(const Hessian& moments, std::span<const std::int32_t> order, std::size_t rounded,
+                                    double damping) {
   const std::size_t n = moments.cols;
-  double trace = 0;
-  for (std::size_t c = 0; c < n; ++c) trace += double{moments.values[c * n + c]};
-  if (!std::isfinite(trace)) {
+  if (!std::isfinite(mean_energy(moments, order, n))) {
     throw Error("calibration", "the second moments of an input of " + std::to_string(n) + " channels are not finite");
   }
-  const double damp = trace > 0 ? damping * trace / static_cast<double>(n) : 1.0;
+  const double mean = mean_energy(moments, order, rounded);
+  const double damp = mean > 0 ? damping * mean : 1.0;
   std::vector<float> reversed(n * n);
 #pragma omp parallel for
   for (std::size_t i = 0; i < n; ++i) {
@@ -138,8 +148,9 @@ std::vector<float> reversed_moments(const Hessian& moments, std::span<const std:
   return reversed;
 }
 
-Cholesky factorize_reversed(const Hessian& moments, std::span<const std::int32_t> order, double damping) {
-  Cholesky factor(reversed_moments(moments, order, damping), moments.cols);
+Cholesky factorize_reversed(const Hessian& moments, std::span<const std::int32_t> order, std::size_t rounded,
+                            double damping) {
+  Cholesky factor(reversed_moments(moments, order, rounded, damping), moments.cols);
   if (!factor.exists()) {
     throw Error("calibration", "the second moments of an input of " + std::to_string(moments.cols) +
                                    " channels cannot be factorized: more damping is needed");
@@ -159,8 +170,9 @@ InverseCholesky factorize(const Hessian& moments, std::span<const std::int32_t> 
   InverseCholesky factor;
   factor.cols = n;
   factor.order = rounding_order(moments, outlier_columns);
+  const std::size_t rounded = outlier_columns.size() < n ? n - outlier_columns.size() : n;
   // R = U^-1, whose transpose in reversed order is the inverse of the factor in reversed order.
-  factor.upper = factorize_reversed(moments, factor.order, damping).inverse_transposed();
+  factor.upper = factorize_reversed(moments, factor.order, rounded, damping).inverse_transposed();
   reverse_upper(factor.upper, n);
   factor.importance.resize(n);
   for (std::size_t j = 0; j < n; ++j) {
@@ -173,7 +185,7 @@ InverseCholesky factorize(const Hessian& moments, std::span<const std::int32_t> 
 std::vector<float> column_importance(const Hessian& moments, double damping) {
   const std::size_t n = moments.cols;
   const std::vector<std::int32_t> order = rounding_order(moments, {});
-  const Cholesky factor = factorize_reversed(moments, order, damping);
+  const Cholesky factor = factorize_reversed(moments, order, n, damping);
   std::vector<float> importance(n);
   for (std::size_t j = 0; j < n; ++j) {
     const float diagonal = factor.diagonal()[n - 1 - j];

@@ -58,7 +58,8 @@ inline constexpr double kLeastDamping = 0.01;
 /// wrong for the next text.
 double damping_for(const Hessian& moments);
 
-/// `damping` times the mean of the diagonal is added to it. `outlier_columns` keep 16 bits.
+/// `damping` times the diagonal's mean is added to it, that of the columns which are rounded: `outlier_columns` keep
+/// 16 bits, and say nothing of how certain the others are.
 InverseCholesky factorize(const Hessian& moments, std::span<const std::int32_t> outlier_columns, double damping);
 
 /// InverseCholesky::importance alone, without outliers; takes half the time.

@@ -12,9 +12,11 @@ constexpr NearestCodes kNearest4(kNonlinear4, kNonlinearZero);
 constexpr NearestCodes kNearest5(kNonlinear5, kNonlinearZero);
 constexpr NearestCodes kNearest6(kNonlinear6, kNonlinearZero);
 
-const NearestCodes& nearest_nonlinear(int bits) {
-  if (bits == 6) return kNearest6;
-  return bits == 4 ? kNearest4 : kNearest5;
+/// Null where there are all.
+const NearestCodes* nearest_nonlinear(int bits) {
+  if (bits == 7) return nullptr;
+  if (bits == 6) return &kNearest6;
+  return bits == 4 ? &kNearest4 : &kNearest5;
 }
 
 }  // namespace
@@ -29,7 +31,7 @@ QuantRange::QuantRange(const WeightFormat& format)
     symmetric_zero_point = kNonlinearZero;
     qmin = symmetric_zero_point + values.front();
     qmax = symmetric_zero_point + values.back();
-    nearest = &nearest_nonlinear(format.bits);
+    nearest = nearest_nonlinear(format.bits);
   }
   if (format.kind == WeightFormat::Kind::kAffine && format.bits < 8) symmetric_zero_point = 0;  // but a minimum
   if (format.kind != WeightFormat::Kind::kBlocks) return;

@@ -20,7 +20,6 @@ namespace {
 using files::TensorPlan;
 
 constexpr std::array kBits = {4, 5, 6, 8};
-constexpr std::array kNonlinearBits = {4, 5, 6};
 constexpr std::array<std::size_t, 4> kGroupSizes = {0, 32, 64, 128};
 
 std::int64_t signed_size(std::size_t size) {
@@ -139,9 +138,10 @@ BallastFormat::BallastFormat(const Recipe& recipe) : vector_type_(float_dtype(re
 
 std::vector<WeightFormat> BallastFormat::candidates() const {
   std::vector<WeightFormat> formats;
-  for (const std::size_t group_size : {std::size_t{32}, std::size_t{64}, std::size_t{128}}) {
-    for (const int bits : kNonlinearBits) formats.push_back(nonlinear_format(bits, group_size, 8));
-    formats.push_back({.bits = 8, .group_size = group_size, .scale_bits = 8});
+  std::ranges::copy_if(nonlinear_formats(), std::back_inserter(formats),
+                       [](const WeightFormat& format) { return format.scale_bits == 8; });
+  for (const std::size_t group_size : kGroupSizes) {
+    if (group_size != 0) formats.push_back({.bits = 8, .group_size = group_size, .scale_bits = 8});
   }
   return formats;
 }
@@ -149,6 +149,10 @@ std::vector<WeightFormat> BallastFormat::candidates() const {
 bool BallastFormat::holds(const ModulePlan& module) const {
   const WeightFormat& format = module.format;
   if (!module.is_quantized()) return module.outlier_columns == 0;
+  if (format.kind == WeightFormat::Kind::kNonlinear) {
+    const std::vector<WeightFormat> formats = nonlinear_formats();
+    return std::ranges::find(formats, format) != formats.end();
+  }
   if (!format.is_own()) return false;
   const bool scales = format.scale_bits == 16 || (format.scale_bits == 8 && format.group_size != 0);
   return scales && std::ranges::find(kBits, format.bits) != kBits.end() &&

@@ -171,7 +171,8 @@ TEST_CASE("searched grids are closer than those of the range, also with scales o
   size_with("int4-g32-asym-s8", "search-s8");
   CHECK(error_of("search") < error_of("nearest"));
   CHECK(error_of("search-s8") < error_of("nearest"));
-  for (const char* format : {"int8-g64-s8", "int6-g128-asym-s8", "int5-g32-s8", "nl4-g64-s8", "nl5-g32"}) {
+  for (const char* format :
+       {"int8-g64-s8", "int6-g128-asym-s8", "int5-g32-s8", "nl4-g64-s8", "nl5-g32", "nl7-g32-s8"}) {
     CAPTURE(format);
     const std::uint64_t reported = size_with(format, format);
     CHECK(reported == fs::file_size(directory / format / "model.safetensors"));

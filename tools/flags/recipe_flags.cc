@@ -28,7 +28,8 @@ void change_linears(const RecipeFlags& flags, WeightFormat& linears) {
   if (!flags.bits && !flags.group_size && !flags.scale_bits && !flags.symmetric && !flags.asymmetric) return;
   if (linears.kind != WeightFormat::Kind::kInteger) {
     throw UsageError(
-        "--bits, --group-size, --scale-bits, --symmetric and --asymmetric need a scheme that quantizes, not " +
+        "--bits, --group-size, --scale-bits, --symmetric and --asymmetric need a scheme of integers with even steps, "
+        "not " +
         format_name(linears) + " weights");
   }
   if (flags.bits) linears.bits = *flags.bits;
@@ -136,7 +137,7 @@ Recipe recipe_from_flags(const RecipeFlags& flags) {
         "--target-size chooses what --bits, --group-size, --scale-bits, --embedding and --head would say; "
         "--format fixes a matrix's format");
   }
-  if (flags.target_size && recipe.linears.kind != WeightFormat::Kind::kInteger) {
+  if (flags.target_size && !recipe.linears.is_own()) {
     throw UsageError("--target-size needs a scheme of integers, not " + recipe.scheme);
   }
   if (flags.target_size) recipe.target_bytes = parse_bytes("--target-size", *flags.target_size);

@@ -117,6 +117,9 @@ HuggingfaceFormat::HuggingfaceFormat(const std::filesystem::path& model, std::un
 
 WeightFormat HuggingfaceFormat::fitting(const WeightFormat& format, bool int8_activations) const {
   if (!format.quantizes()) return {.kind = float_kind(float_type_)};
+  if (format.kind == WeightFormat::Kind::kNonlinear) {
+    throw Error(layout_->name(), "cannot hold " + format_name(format) + ", whose codes are non-linear");
+  }
   return layout_->fitting(format, int8_activations);
 }
 

@@ -29,7 +29,7 @@ std::vector<WeightFormat> grouped_formats() {
       }
     }
   }
-  for (const int bits : {4, 5, 6}) {
+  for (const int bits : {4, 5, 6, 7}) {
     for (const std::size_t group_size : {32, 128}) {
       for (const int scale_bits : {16, 8}) formats.push_back(nonlinear_format(bits, group_size, scale_bits));
     }

@@ -124,7 +124,7 @@ def check_sizes(suite: Suite) -> None:
             config = written_config(suite, model, folder)["quantization_config"]
             # A table of positions is no matrix that something is multiplied with: it has the embedding's format.
             suite.check(f"{folder}: the chosen formats have 8-bit scales", all(
-                re.fullmatch(r"(int8|nl[456])-g(32|64|128)-s8", format) for module, format in
+                re.fullmatch(r"(int8|nl[4567])-g(32|64|128)-s8", format) for module, format in
                 config["tensors"].items() if not module.endswith("wpe")), config)
     natural = (suite.work / "llama3-w4a16/model.safetensors").stat().st_size
     report = suite.json("convert", "llama3", "-o", "llama3-natural", "--scheme", "w4a16", *TEXT, "--samples", 8,
