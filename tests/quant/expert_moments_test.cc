@@ -38,7 +38,7 @@ TEST_CASE("moments of n tokens are drawn toward those of all tokens with a weigh
     const double share = std::min(1.0, static_cast<double>(tokens) / static_cast<double>(kCols));
     const double rows =
         static_cast<double>(kCols) / (share + (1 - share) * static_cast<double>(kCols) / static_cast<double>(all.rows));
-    CHECK(result.rows == (tokens >= kCols ? tokens : static_cast<std::uint64_t>(rows)));
+    CHECK(result.rows == (tokens >= kCols ? tokens : static_cast<std::uint64_t>(std::llround(rows))));
     const double lacking = tokens < kCols ? static_cast<double>(kCols - tokens) : 0;
     for (std::size_t i = 0; i < kCols * kCols; ++i) {
       const double expected = double{own.values[i]} + lacking * double{all.values[i]} / 50;
@@ -137,7 +137,8 @@ TEST_CASE("an expert that got fewer tokens than columns is measured on others, t
     REQUIRE(gate.expert_moments != nullptr);
     // Mixed with the moments of all 12 tokens, in the share that it lacks of 16.
     const double share = static_cast<double>(tokens) / 16;
-    CHECK(gate.expert_moments->of(e).rows == static_cast<std::uint64_t>(16 / (share + (1 - share) * 16 / 12)));
+    CHECK(gate.expert_moments->of(e).rows ==
+          static_cast<std::uint64_t>(std::llround(16 / (share + (1 - share) * 16 / 12))));
   }
   CHECK(routed == 12 * 2);
 }
