@@ -97,7 +97,7 @@ WorkingLinear WorkingBlockLoader::load_linear(model::Part part, std::size_t laye
     linear.values = source_.float_weights(stored, layer, part.expert).values;
     linear.absmax = largest_magnitude(linear.values);
     source_.release({.role = stored, .expert = part.expert}, layer);
-    if (is_routed_expert(part.role)) {
+    if (is_routed_expert(part.role) || is_embedding(part.role)) {
       linear.load = [&source = source_, part, layer] {
         std::vector<float> loaded = source.float_weights(part.role, layer, part.expert).values;
         source.release(part, layer);

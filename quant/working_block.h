@@ -41,8 +41,8 @@ struct WorkingLinear {
   std::optional<DType> scale_type{};       ///< of its scales, where the files decide; else the values do
   std::optional<RoundedMatrix> quantized;  ///< set by the pass that quantizes
 
-  /// Reads [rows][cols] from the checkpoint; null: they are in `values`, or there are none. A block has too many
-  /// experts for all of them to be in memory in F32.
+  /// Reads [rows][cols] from the checkpoint; null: they are in `values`, or there are none. Of experts, of which a
+  /// block has too many for all of them to be in memory in F32, and of embeddings, which are as large as all else.
   std::function<std::vector<float>()> load{};
   using Change = std::function<void(float* values)>;
   std::vector<Change> changes{};  ///< that passes have made to what is loaded, in order

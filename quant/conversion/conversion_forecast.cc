@@ -131,18 +131,20 @@ std::uint64_t memory_of(const ModelSpec& spec, const BlockWork& block, const Con
   std::size_t mlp_size = 0;
   for (const LayerSpec& layer : spec.layers) mlp_size = std::max(mlp_size, layer.mlp.size);
   const std::uint64_t activations = calib::kBatchTokens * sizeof(float) * (8 * spec.hidden_size + 3 * mlp_size);
-  // Values, the runnable copy of what is rounded, what is written.
-  std::uint64_t memory = samples * stream + activations + 2 * block.block_bytes;
-  memory += (order == jobs::SumOrder::kFixed ? 4 : 1) * block.moment_bytes + block.factor_bytes;
-  memory += 2 * block.matrix_bytes;
+  // A block is measured; its matrices are rounded, of which a copy lies in the order of rounding, and one that runs or
+  // is written; then the rounded block runs. Embeddings are loaded for as long as they are looked at: as floats, and
+  // as what runs.
+  const std::uint64_t measuring =
+      block.block_bytes + (order == jobs::SumOrder::kFixed ? 4 : 1) * block.moment_bytes + activations;
+  const std::uint64_t rounding = block.block_bytes + block.moment_bytes + block.factor_bytes + 2 * block.matrix_bytes;
+  const std::uint64_t running = 2 * block.block_bytes + activations;
+  std::uint64_t memory = samples * stream + std::max({measuring, rounding, running, 2 * embedding});
   if (block.experts) memory += samples * stream;  // what the router reads
-  std::uint64_t choosing = 0;
   if (work.chooses_formats) {
     const std::uint64_t copies = std::min(spec.layers.size(), kMostGroups) / ranks + 4;
-    choosing = embedding + copies * work.probe_samples * stream;
+    memory += copies * work.probe_samples * stream;
   }
-  // The embedding is loaded, rounded and gone before the first block, unless formats are being chosen.
-  return jobs::resident_memory() + std::max(memory + choosing, 2 * embedding);
+  return jobs::resident_memory() + memory;
 }
 
 }  // namespace

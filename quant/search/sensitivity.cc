@@ -89,11 +89,11 @@ bool is_tied(const WorkingBlock& front) {
   return !front.inputs.empty();
 }
 
-/// Tables of a vocabulary, in F32, are as large as all else that is in memory.
+/// What makes models of `front` later on, for their heads, shall not read tables of a vocabulary.
 void forget_tables(WorkingBlock& front) {
   for (WorkingLinear& linear : front.linears) {
     if (linear.part.role == model::Role::kEmbedding || linear.part.role == model::Role::kTokenInputTable) {
-      linear.values = std::vector<float>();  // = {} would keep the memory
+      linear.load = nullptr;
     }
   }
 }
