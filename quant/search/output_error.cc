@@ -87,42 +87,44 @@ class RowErrors {
 
 }  // namespace
 
-std::vector<double> column_errors(const WorkingLinear& linear, const WeightFormat& format,
-                                  std::span<const float> importance) {
-  const std::size_t step = std::max<std::size_t>(1, linear.rows / kComparedRows);
-  const std::size_t sampled = (linear.rows + step - 1) / step;
-  std::vector<float> rows(sampled * linear.cols);
+ComparedRows::ComparedRows(const WorkingLinear& linear)
+    : all_rows_(linear.rows), cols_(linear.cols), scale_type_(linear.half_type()) {
+  const std::size_t step = std::max<std::size_t>(1, all_rows_ / kComparedRows);
   const LinearValues values(linear);
-  for (std::size_t i = 0; i < sampled; ++i) {
-    std::copy_n(values.data() + i * step * linear.cols, linear.cols, rows.data() + i * linear.cols);
+  for (std::size_t r = 0; r < all_rows_; r += step) {
+    const std::span<const float> row = values.all().subspan(r * cols_, cols_);
+    values_.insert(values_.end(), row.begin(), row.end());
   }
-  const DType scale_type = linear.half_type();
+}
+
+std::vector<double> ComparedRows::column_errors(const WeightFormat& format, std::span<const float> importance) const {
+  const std::size_t rows = values_.size() / cols_;
   const QuantRange range(format);
-  const std::size_t group_size = grid_group_size(format, linear.cols);
-  const std::vector<std::uint8_t> quantized_mask(linear.cols, 1);
-  std::vector<float> squares(rows.size());
+  const std::size_t group_size = grid_group_size(format, cols_);
+  const std::vector<std::uint8_t> quantized_mask(cols_, 1);
+  std::vector<float> squares(values_.size());
 #pragma omp parallel
   {
-    const auto finder = make_grid_finder(format, scale_type, GridMethod::kSearch,
+    const auto finder = make_grid_finder(format, scale_type_, GridMethod::kSearch,
                                          {.quantized_mask = quantized_mask, .importance = importance});
     RowGrids grids;
 #pragma omp for
-    for (std::size_t i = 0; i < sampled; ++i) {
-      const std::span<const float> row = std::span(rows).subspan(i * linear.cols, linear.cols);
+    for (std::size_t i = 0; i < rows; ++i) {
+      const std::span<const float> row = std::span(values_).subspan(i * cols_, cols_);
       finder->find(row, grids);
-      for (std::size_t c = 0; c < linear.cols; ++c) {
+      for (std::size_t c = 0; c < cols_; ++c) {
         const QuantParams& grid = grids.groups[c / group_size];
         const float difference = row[c] - value_of(code_of(row[c], grid, range), grid);
-        squares[i * linear.cols + c] = difference * difference;
+        squares[i * cols_ + c] = difference * difference;
       }
     }
   }
-  std::vector<double> errors(linear.cols);
-  for (std::size_t i = 0; i < sampled; ++i) {
-    for (std::size_t c = 0; c < linear.cols; ++c) errors[c] += double{squares[i * linear.cols + c]};
+  std::vector<double> errors(cols_);
+  for (std::size_t i = 0; i < rows; ++i) {
+    for (std::size_t c = 0; c < cols_; ++c) errors[c] += double{squares[i * cols_ + c]};
   }
-  const double scale = static_cast<double>(linear.rows) / static_cast<double>(sampled);
-  for (std::size_t c = 0; c < linear.cols; ++c) errors[c] *= scale * double{importance[c]};
+  const double scale = static_cast<double>(all_rows_) / static_cast<double>(rows);
+  for (std::size_t c = 0; c < cols_; ++c) errors[c] *= scale * double{importance[c]};
   return errors;
 }
 

@@ -15,10 +15,21 @@ namespace ballast::quant {
 /// Rows of a matrix on which formats are compared: an even part of them.
 inline constexpr std::size_t kComparedRows = 96;
 
-/// Squared error of each column, weighed by `importance`, when a matrix is rounded to its best grids; from an even part
-/// of its rows, scaled up to all.
-std::vector<double> column_errors(const WorkingLinear& linear, const WeightFormat& format,
-                                  std::span<const float> importance);
+/// These rows, which are read once for all formats.
+class ComparedRows {
+ public:
+  explicit ComparedRows(const WorkingLinear& linear);
+
+  /// Squared error of each column, weighed by `importance`, when the matrix is rounded to its best grids, scaled up to
+  /// all of its rows.
+  std::vector<double> column_errors(const WeightFormat& format, std::span<const float> importance) const;
+
+ private:
+  std::size_t all_rows_;
+  std::size_t cols_;
+  DType scale_type_;
+  std::vector<float> values_;  ///< [compared rows][cols]
+};
 
 /// Squared error of a rounded matrix's outputs over the tokens behind `moments`, to a few percent where it has many
 /// rows; without these (null), of its weights.

@@ -155,9 +155,10 @@ void SensitivityAnalysis::add_input(WorkingBlock& block, const WorkingInput& inp
 
 void SensitivityAnalysis::add_options(const WorkingLinear& linear, const WorkingInput& input,
                                       std::span<const float> importance, MatrixChoice& matrix) const {
+  const ComparedRows rows(linear);
   for (const ModulePlan& plan : candidate_plans(plan_linear(linear, matrix.id.layer), *options_.format)) {
     FormatOption option{.format = plan.format, .bytes = options_.format->bytes(plan), .column_costs = {}, .cost = 0};
-    for (const double error : column_errors(linear, plan.format, importance)) {
+    for (const double error : rows.column_errors(plan.format, importance)) {
       option.column_costs.push_back(static_cast<float>(error));
       option.cost += error;
     }
