@@ -259,21 +259,21 @@ class Calibration {
     const model::OuterWeights& outer = *outer_;
     calib::InputRanges input{{outer.head_linear().name}, ChannelRanges(hidden_size())};
     calib::InputRanges transform{{}, ChannelRanges(hidden_size())};
-    if (outer.head_transform()) transform.linears.push_back(outer.head_transform()->name);
+    if (outer.preparation().transform()) transform.linears.push_back(outer.preparation().transform()->name);
     std::vector<float> prepared(options_.length * hidden_size());
     const IndexRange shards = jobs::shards_of(ranks_.rank(), ranks_.size());
     for (std::size_t shard = shards.begin; shard < shards.end; ++shard) {
       const IndexRange samples = jobs::samples_of_shard(shard, samples_.size());
       for (std::size_t s = samples.begin; s < samples.end; ++s) {
         const auto massive = std::span(massive_rows_).subspan(row_of(s), options_.length);
-        outer.prepare_head(hidden_of(s), options_.length, prepared.data(), activations_.quantized);
+        outer.preparation().prepare(hidden_of(s), options_.length, prepared.data(), activations_.quantized);
         input.ranges.add(prepared.data(), hidden_size(), massive);
-        if (outer.head_transform()) transform.ranges.add(hidden_of(s), hidden_size(), massive);
+        if (outer.preparation().transform()) transform.ranges.add(hidden_of(s), hidden_size(), massive);
       }
       input.ranges.end_shard(shard);
       transform.ranges.end_shard(shard);
     }
-    if (outer.head_transform()) finish_input(std::move(transform));
+    if (outer.preparation().transform()) finish_input(std::move(transform));
     finish_input(std::move(input));
   }
 

@@ -281,7 +281,7 @@ void Model::logits(const float* hidden, std::size_t m, float* logits, Workspace&
   std::vector<float>& prepared = workspace.prepared_;
   if (prepared.size() < m * spec().hidden_size) prepared.resize(m * spec().hidden_size);
   kernels::with_team([&] {
-    outer_.prepare_head(hidden, m, prepared.data(), workspace.activations_.quantized);
+    outer_.preparation().prepare(hidden, m, prepared.data(), workspace.activations_.quantized);
     outer_.head(prepared.data(), m, logits, workspace.activations_.quantized);
   });
 }
@@ -289,7 +289,7 @@ void Model::logits(const float* hidden, std::size_t m, float* logits, Workspace&
 std::span<const float> Model::normalized(std::span<const float> hidden, Workspace& workspace) const {
   std::vector<float>& prepared = workspace.prepared_;
   if (prepared.size() < hidden.size()) prepared.resize(hidden.size());
-  outer_.normalize(hidden.data(), hidden.size() / spec().hidden_size, prepared.data());
+  outer_.preparation().normalize(hidden.data(), hidden.size() / spec().hidden_size, prepared.data());
   return std::span(prepared).first(hidden.size());
 }
 

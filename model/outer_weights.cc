@@ -113,33 +113,38 @@ std::size_t Embedding::weights() const {
   return count;
 }
 
-OuterWeights::OuterWeights(const ModelSpec& spec, const BlockParts& parts) : spec_(spec), embedding_(spec, parts) {
-  if (spec_.has_final_norm()) final_norm_ = parts.norm(Role::kFinalNorm);
-  if (spec_.head_transform) {
-    head_transform_ = parts.linear({Role::kHeadTransform});
-    head_norm_ = parts.norm(Role::kHeadNorm);
-  }
-  if (!spec_.tied_embeddings) head_ = parts.linear({Role::kHead});
-  if (spec_.biases.head) (head_ ? *head_ : embedding_.table()).bias = parts.vector(Role::kHeadBias);
+HeadPreparation::HeadPreparation(const ModelSpec& spec, const BlockParts& parts)
+    : hidden_size_(spec.hidden_size), normalizes_(spec.has_final_norm()) {
+  if (normalizes_) final_norm_ = parts.norm(Role::kFinalNorm);
+  if (!spec.head_transform) return;
+  transform_ = parts.linear({Role::kHeadTransform});
+  activation_ = *spec.head_transform;
+  head_norm_ = parts.norm(Role::kHeadNorm);
 }
 
-void OuterWeights::normalize(const float* hidden, std::size_t m, float* dst) const {
-  if (spec_.has_final_norm()) {
+void HeadPreparation::normalize(const float* hidden, std::size_t m, float* dst) const {
+  if (normalizes_) {
     final_norm_.apply(hidden, m, dst);
   } else if (hidden != dst) {
-    std::copy_n(hidden, m * spec_.hidden_size, dst);
+    std::copy_n(hidden, m * hidden_size_, dst);
   }
 }
 
-void OuterWeights::prepare_head(const float* hidden, std::size_t m, float* dst,
-                                kernels::QuantizedActivations& scratch) const {
+void HeadPreparation::prepare(const float* hidden, std::size_t m, float* dst,
+                              kernels::QuantizedActivations& scratch) const {
   normalize(hidden, m, dst);
-  if (!head_transform_) return;
-  std::vector<float> transformed(m * spec_.hidden_size);
-  const LinearOutput output[] = {{&*head_transform_, transformed.data(), spec_.hidden_size}};
-  apply(output, LinearRows(dst, spec_.hidden_size), m, scratch);
-  kernels::activate(*spec_.head_transform, transformed.data(), transformed.size());
+  if (!transform_) return;
+  std::vector<float> transformed(m * hidden_size_);
+  const LinearOutput output[] = {{&*transform_, transformed.data(), hidden_size_}};
+  apply(output, LinearRows(dst, hidden_size_), m, scratch);
+  kernels::activate(activation_, transformed.data(), transformed.size());
   head_norm_.apply(transformed.data(), m, dst);
+}
+
+OuterWeights::OuterWeights(const ModelSpec& spec, const BlockParts& parts)
+    : spec_(spec), embedding_(spec, parts), preparation_(spec, parts) {
+  if (!spec_.tied_embeddings) head_ = parts.linear({Role::kHead});
+  if (spec_.biases.head) (head_ ? *head_ : embedding_.table()).bias = parts.vector(Role::kHeadBias);
 }
 
 void OuterWeights::head(const float* prepared, std::size_t m, float* logits,
@@ -164,15 +169,11 @@ void OuterWeights::scale_and_cap(float* logits, std::size_t m) const {
 }
 
 std::size_t OuterWeights::weights() const {
-  std::size_t count = embedding_.weights() + final_norm_.elements() + head_norm_.elements();
-  for (const std::optional<Linear>* linear : {&head_transform_, &head_}) {
-    if (*linear) count += (*linear)->elements();
-  }
-  return count;
+  return embedding_.weights() + preparation_.weights() + (head_ ? head_->elements() : 0);
 }
 
 std::size_t OuterWeights::streamed_bytes() const {
-  return head_linear().bytes() + (head_transform_ ? head_transform_->bytes() : 0);
+  return head_linear().bytes() + (preparation_.transform() ? preparation_.transform()->bytes() : 0);
 }
 
 }  // namespace ballast::model

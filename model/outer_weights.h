@@ -75,6 +75,31 @@ class Embedding {
   std::optional<TokenInputs> token_inputs_;
 };
 
+/// What lies between the last block and the head.
+class HeadPreparation {
+ public:
+  HeadPreparation(const ModelSpec& spec, const BlockParts& parts);
+
+  /// Hidden values [m][hidden_size] after the model's last norm, where it has one. dst may be `hidden`.
+  void normalize(const float* hidden, std::size_t m, float* dst) const;
+
+  /// What the head reads, [m][hidden_size], which may be `hidden`.
+  void prepare(const float* hidden, std::size_t m, float* dst, kernels::QuantizedActivations& scratch) const;
+
+  const std::optional<Linear>& transform() const { return transform_; }  ///< reads what is normalized
+  std::size_t weights() const { return final_norm_.elements() + transform_weights(); }
+
+ private:
+  std::size_t transform_weights() const { return transform_ ? transform_->elements() + head_norm_.elements() : 0; }
+
+  std::size_t hidden_size_;
+  bool normalizes_;
+  Norm final_norm_;
+  std::optional<Linear> transform_;
+  Activation activation_{};  ///< of what is transformed
+  Norm head_norm_;
+};
+
 /// What lies before the first block and after the last one.
 class OuterWeights {
  public:
@@ -82,28 +107,21 @@ class OuterWeights {
 
   const Embedding& embedding() const { return embedding_; }
 
-  /// Hidden values [m][hidden_size] after the model's last norm, where it has one. dst may be `hidden`.
-  void normalize(const float* hidden, std::size_t m, float* dst) const;
-
-  /// What the head reads, [m][hidden_size], which may be `hidden`.
-  void prepare_head(const float* hidden, std::size_t m, float* dst, kernels::QuantizedActivations& scratch) const;
+  const HeadPreparation& preparation() const { return preparation_; }
 
   /// logits [m][vocab_size] of prepared rows.
   void head(const float* prepared, std::size_t m, float* logits, kernels::QuantizedActivations& scratch) const;
 
   const Linear& head_linear() const { return head_ ? *head_ : embedding_.table(); }
-  const std::optional<Linear>& head_transform() const { return head_transform_; }  ///< reads the last block's output
-  std::size_t weights() const;                                                     ///< elements of everything here
-  std::size_t streamed_bytes() const;                                              ///< that one token's logits read
+  std::size_t weights() const;         ///< elements of everything here
+  std::size_t streamed_bytes() const;  ///< that one token's logits read
 
  private:
   void scale_and_cap(float* logits, std::size_t m) const;
 
   ModelSpec spec_;
   Embedding embedding_;
-  Norm final_norm_;
-  std::optional<Linear> head_transform_;
-  Norm head_norm_;
+  HeadPreparation preparation_;
   std::optional<Linear> head_;  ///< empty when it is the embedding
 };
 

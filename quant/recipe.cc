@@ -39,11 +39,7 @@ Recipe integer_recipe(std::string_view scheme, const WeightFormat& linears, Acti
   recipe.rounding = Recipe::Rounding::kGptq;
   recipe.smooth = true;
   recipe.target_bytes = Recipe::kNaturalSize;
-  if (linears.bits < 8) {
-    recipe.outlier_fraction = kInt4OutlierFraction;
-  } else if (activations == Activations::kInt8) {
-    recipe.outlier_fraction = kInt8OutlierFraction;
-  }
+  recipe.outlier_fraction = linears.bits < 8 ? kInt4OutlierFraction : kInt8OutlierFraction;
   return recipe;
 }
 

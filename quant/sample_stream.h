@@ -53,6 +53,7 @@ class SampleStream {
 
   SampleRows& rows() { return rows_; }
   const SampleRows& rows() const { return rows_; }
+  std::size_t length() const { return length_; }  ///< tokens of a sample
 
   /// Samples in front of the first block, after those that are there already. Where blocks read token inputs, the
   /// embedding is kept: quant::runnable_embedding.

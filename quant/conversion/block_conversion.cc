@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "kernels/scratch.h"
+#include "quant/head_input.h"
 #include "quant/rounding/quantize.h"
 #include "quant/runnable_block.h"
 
@@ -87,26 +88,42 @@ std::vector<std::string> BlockConversion::notes() const {
 }
 
 void BlockConversion::round(WorkingBlock& block, std::size_t index) {
-  const auto quantize_all = [&] { quantize(block, inputs_.recipe().rounding, steps_.check_cancelled()); };
-  if (!inputs_.rounds_with_samples() || index > spec().layers.size()) return quantize_all();
-  if (index == 0) {
-    quantize_all();
-    stream_.embed(runnable_embedding(block, spec(), activation_roundings(inputs_.recipe())),
-                  own_samples(inputs_.samples(), inputs_.sharing()));
-    return;
-  }
-  const std::size_t layer = index - 1;
+  const bool on_samples = inputs_.rounds_with_samples();
+  if (on_samples && block.layer) return round_block(block, *block.layer);
+  if (on_samples) measure_head(block, index);
+  quantize(block, inputs_.recipe().rounding, steps_.check_cancelled());
+  block.forget_moments();
+  if (!on_samples || index > 0) return;
+  stream_.embed(runnable_embedding(block, spec(), activation_roundings(inputs_.recipe())),
+                own_samples(inputs_.samples(), inputs_.sharing()));
+}
+
+void BlockConversion::round_block(WorkingBlock& block, std::size_t layer) {
   const std::size_t tokens = inputs_.samples().ids.size();
   const ActivationRoundings measured = rounding_over_tokens(tokens);
   stream_.measure(model::assemble_block(spec(), layer, runnable_parts(block, spec(), measured)), layer,
                   inputs_.sharing(), SampleStream::Then::kStay,
                   {.each_expert = true, .shrink = inputs_.recipe().shrink_experts}, block);
   count_experts(block);
-  quantize_all();
+  quantize(block, inputs_.recipe().rounding, steps_.check_cancelled());
   block.forget_moments();
-  if (layer + 1 == spec().layers.size()) return;
+  if (layer + 1 == spec().layers.size() && !has_own_head()) return;  // nobody reads what comes out of it
   const ActivationRoundings rounded = activation_roundings_over_tokens(inputs_.recipe(), tokens);
   stream_.advance(model::assemble_block(spec(), layer, runnable_parts(block, spec(), rounded)), layer);
+}
+
+/// Gives the part before the blocks or behind them the moments of what the head reads, if it has the head.
+void BlockConversion::measure_head(WorkingBlock& block, std::size_t index) const {
+  if (index == 0) {
+    for (WorkingInput& input : block.inputs) input.moments = head_moments_;
+    return;
+  }
+  for (WorkingInput& input : block.inputs) {
+    const WorkingLinear& reader = block.linears[input.readers.front()];
+    if (reader.part.role != model::Role::kHead || !reader.format.quantizes()) continue;
+    input.moments =
+        measure_head_input(spec(), block, stream_, inputs_.sharing(), false, steps_.check_cancelled()).moments;
+  }
 }
 
 }  // namespace ballast::quant

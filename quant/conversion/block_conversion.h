@@ -4,8 +4,10 @@
 
 #include <cstddef>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "quant/conversion/conversion_inputs.h"
@@ -23,6 +25,10 @@ class BlockConversion {
   /// `allocation` and `state` may be null: formats are the recipe's; nothing is saved. All must outlive this.
   BlockConversion(const ConversionInputs& inputs, const Allocation* allocation, ConversionState* state,
                   StepReporter& steps);
+
+  /// Of what the head reads, for an embedding that is the head, too: it is rounded before there is anything to measure.
+  /// Without, it is rounded by search.
+  void set_head_moments(std::shared_ptr<const Hessian> moments) { head_moments_ = std::move(moments); }
 
   /// Called for the modules of each block, in order. On ranks but the first, those of blocks that were saved earlier
   /// have no values.
@@ -44,6 +50,9 @@ class BlockConversion {
   std::vector<ConvertedModule> convert(std::size_t index);
   void restore_samples();
   void round(WorkingBlock& block, std::size_t index);
+  void round_block(WorkingBlock& block, std::size_t layer);
+  void measure_head(WorkingBlock& block, std::size_t index) const;
+  bool has_own_head() const { return spec().has_head && !spec().tied_embeddings; }
   void count_experts(const WorkingBlock& block);
 
   const ConversionInputs& inputs_;
@@ -52,6 +61,7 @@ class BlockConversion {
   PreparedBlocks blocks_;
   SampleStream stream_;
   SecondRounding second_rounding_;
+  std::shared_ptr<const Hessian> head_moments_;
   std::size_t restored_ = 0;  ///< blocks, embeddings and head counted, that were saved earlier
   std::size_t experts_ = 0;
   std::size_t starved_up_ = 0;

@@ -109,8 +109,10 @@ double seconds_of(const ModelSpec& spec, const BlockWork& block, const Conversio
   if (work.smooths) seconds += block.weights * kSmoothSearch * (work.int8_activations ? 2 : 1) / threads;
   if (work.rounds_with_samples) {
     seconds += measuring + pass * (work.int8_activations ? kQuantizedPass / speed : 1 / quick) + factors +
-               block.compensation / speed + (block.weights + head) * kGridSearch / threads;
+               (block.compensation + 0.5 * head * static_cast<double>(spec.hidden_size)) / speed +
+               (block.weights + head) * kGridSearch / threads;
   }
+  if (work.runs_to_head) seconds += block.weights * kLoadAndStore / threads + pass / quick;
   if (work.chooses_formats) {
     seconds += (block.weights + head) * kLoadAndStore / threads + measuring + 0.5 * factors;
     seconds += block.sampled_weights * kCandidates * kGridSearch / threads;

@@ -12,6 +12,7 @@ namespace ballast::quant {
 struct ConversionWork {
   bool rounds_with_samples = false;  ///< GPTQ
   bool chooses_formats = false;      ///< for a target size
+  bool runs_to_head = false;         ///< once more, for what a tied head reads
   bool smooths = false;
   bool int8_activations = false;
   std::size_t probe_samples = 0;

@@ -47,6 +47,12 @@ ConversionInputs::ConversionInputs(std::filesystem::path model, const ConvertOpt
   calibration_.length = calib::fitting_length(calibration_.length, source_.spec(), most_prefix_tokens());
 }
 
+bool ConversionInputs::rounds_tied_head() const {
+  const ModelSpec& spec = source_.spec();
+  return rounds_with_samples() && recipe().embedding.quantizes() && spec.has_head && spec.tied_embeddings &&
+         !recipe().untie_head;
+}
+
 void ConversionInputs::check_recipe() const {
   if (chooses_formats() && !recipe().linears.quantizes()) {
     throw Error("target size", "needs a recipe that makes integers, not " + format_name(recipe().linears));
@@ -157,6 +163,7 @@ JobPlan ConversionInputs::forecast(bool chooses_formats) const {
   return forecast_conversion(source_.spec(),
                              {.rounds_with_samples = rounds_with_samples(),
                               .chooses_formats = chooses_formats,
+                              .runs_to_head = rounds_tied_head() && !chooses_formats,
                               .smooths = recipe().smooth,
                               .int8_activations = recipe().activations == Recipe::Activations::kInt8,
                               .probe_samples = options_.probe_samples},

@@ -36,6 +36,9 @@ class ConversionInputs {
   bool chooses_formats() const { return recipe().target_bytes > 0; }
   bool runs_samples() const { return rounds_with_samples() || chooses_formats(); }
 
+  /// An embedding that is the head, too, is rounded by what the head reads.
+  bool rounds_tied_head() const;
+
   /// A calibration comes first.
   bool calibrates() const { return !options_.statistics && needs_statistics(); }
 

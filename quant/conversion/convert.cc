@@ -1,5 +1,6 @@
 #include "ballast/convert.h"
 
+#include <memory>
 #include <optional>
 #include <utility>
 
@@ -10,6 +11,7 @@
 #include "quant/conversion/conversion_state.h"
 #include "quant/conversion/model_output.h"
 #include "quant/conversion/natural_size.h"
+#include "quant/conversion/tied_head.h"
 #include "quant/search/candidates.h"
 #include "quant/search/format_search.h"
 #include "quant/write/model_formats.h"
@@ -26,13 +28,19 @@ std::optional<std::vector<int>> massive_tokens(const ConversionInputs& inputs) {
   return tokens;
 }
 
+struct FoundFormats {
+  Allocation allocation;
+  std::shared_ptr<const Hessian> head_moments;  ///< null where the formats were found earlier
+};
+
 /// The formats of all matrices, found once and saved.
-Allocation find_allocation(const ConversionInputs& inputs, const ModelFormat& format, ConversionState& state,
-                           StepReporter& steps) {
-  if (std::optional<Allocation> saved = state.allocation()) return *std::move(saved);
-  Allocation allocation = FormatSearch(inputs, format, steps).run();
-  state.save(allocation);
-  return allocation;
+FoundFormats find_formats(const ConversionInputs& inputs, const ModelFormat& format, ConversionState& state,
+                          StepReporter& steps) {
+  if (std::optional<Allocation> saved = state.allocation()) return {*std::move(saved), nullptr};
+  FormatSearch search(inputs, format, steps);
+  FoundFormats found = {search.run(), search.head_moments()};
+  state.save(found.allocation);
+  return found;
 }
 
 /// `asked`: the recipe as the model shall tell it. `files`: of the rank that writes.
@@ -43,21 +51,26 @@ ConvertReport run_conversion(ConversionInputs& inputs, const ModelFormat& format
   inputs.gather(output, progress);
 
   std::optional<ConversionState> state;
-  std::optional<Allocation> allocation;
+  std::optional<FoundFormats> formats;
   if (inputs.runs_samples()) {
     state.emplace(jobs::JobState::folder_beside(output), inputs.job_key(), inputs.ranks(),
                   [&](const std::string& message) { inputs.tell(message); });
     inputs.tell(inputs.forecast(inputs.chooses_formats() && !state->allocation()));
   }
   if (inputs.chooses_formats()) {
-    allocation = find_allocation(inputs, format, *state, steps);
-    apply_allocation(*allocation, plan);
+    formats = find_formats(inputs, format, *state, steps);
+    apply_allocation(formats->allocation, plan);
   }
+  const Allocation* allocation = formats ? &formats->allocation : nullptr;
 
   std::unique_ptr<ModelWriter> writer;
   if (files) writer = format.open(files->directory(), plan);
   ModuleTally tally(format);
-  BlockConversion blocks(inputs, allocation ? &*allocation : nullptr, state ? &*state : nullptr, steps);
+  BlockConversion blocks(inputs, allocation, state ? &*state : nullptr, steps);
+  if (inputs.rounds_tied_head() && state->blocks() == 0) {
+    const bool measured = formats && formats->head_moments != nullptr;
+    blocks.set_head_moments(measured ? formats->head_moments : measure_tied_head(inputs, steps));
+  }
   blocks.run([&](std::span<const ConvertedModule> block) {
     if (writer) writer->write(block);
     for (const ConvertedModule& module : block) tally.add(module.plan);
@@ -74,7 +87,7 @@ ConvertReport run_conversion(ConversionInputs& inputs, const ModelFormat& format
   }
   if (state) state->remove();
   inputs.discard_calibration();
-  return conversion_report(inputs, tally, allocation ? &*allocation : nullptr, blocks.notes(), bytes);
+  return conversion_report(inputs, tally, allocation, blocks.notes(), bytes);
 }
 
 }  // namespace

@@ -14,29 +14,33 @@ namespace {
 // Columns rounded before the rest of the matrix hears of their errors.
 constexpr std::size_t kBlockColumns = 64;
 
+// A vocabulary's rows are too many to have a copy of all at once.
+constexpr std::size_t kRowsAtOnce = 32768;
+
+/// Rows of a matrix: each is rounded on its own.
 class Gptq {
  public:
-  Gptq(const WorkingLinear& linear, const InverseCholesky& factor)
+  /// `rows` of `values` from row `first` on.
+  Gptq(const WorkingLinear& linear, const InverseCholesky& factor, const LinearValues& values, std::size_t first,
+       std::size_t rows)
       : linear_(linear),
         factor_(factor),
-        rows_(linear.rows),
+        first_(first),
+        rows_(rows),
         cols_(linear.cols),
         values_(rows_ * cols_),
         group_size_(grid_group_size(linear.format, cols_)),
         range_(linear.format),
         quantized_mask_(quantized_mask(cols_, linear.outlier_columns)) {
-    const LinearValues values(linear);
+    const float* first_row = values.data() + first_ * cols_;
 #pragma omp parallel for
     for (std::size_t r = 0; r < rows_; ++r) {
-      for (std::size_t j = 0; j < cols_; ++j) values_[r * cols_ + j] = values.data()[r * cols_ + column(j)];
+      for (std::size_t j = 0; j < cols_; ++j) values_[r * cols_ + j] = first_row[r * cols_ + column(j)];
     }
   }
 
-  GptqResult run() {
-    GptqResult result;
-    const DType half_type = linear_.half_type();
-    result.matrix = empty_rounded(rows_, cols_, linear_.format, linear_.outlier_columns, half_type);
-    find_grids(half_type);
+  void run(GptqResult& result) {
+    find_grids(linear_.half_type());
     codes_.resize(rows_ * cols_);
     errors_.resize(rows_ * kBlockColumns);
     std::vector<double> row_errors(rows_);
@@ -53,10 +57,9 @@ class Gptq {
 #pragma omp for
       for (std::size_t r = 0; r < rows_; ++r) {
         in_place(r, values);
-        store_row(values, std::span(codes_).subspan(r * cols_, cols_), grids_[r], r, result.matrix);
+        store_row(values, std::span(codes_).subspan(r * cols_, cols_), grids_[r], first_ + r, result.matrix);
       }
     }
-    return result;
   }
 
  private:
@@ -118,6 +121,7 @@ class Gptq {
 
   const WorkingLinear& linear_;
   const InverseCholesky& factor_;
+  std::size_t first_;
   std::size_t rows_;
   std::size_t cols_;
   std::vector<float> values_;  ///< [rows][place]
@@ -133,7 +137,13 @@ class Gptq {
 }  // namespace
 
 GptqResult round_gptq(const WorkingLinear& linear, const InverseCholesky& factor) {
-  return Gptq(linear, factor).run();
+  GptqResult result;
+  result.matrix = empty_rounded(linear.rows, linear.cols, linear.format, linear.outlier_columns, linear.half_type());
+  const LinearValues values(linear);
+  for (std::size_t first = 0; first < linear.rows; first += kRowsAtOnce) {
+    Gptq(linear, factor, values, first, std::min(kRowsAtOnce, linear.rows - first)).run(result);
+  }
+  return result;
 }
 
 }  // namespace ballast::quant

@@ -66,7 +66,9 @@ std::vector<InputChoice> FormatSearch::weigh() {
     steps_.report("weighing formats", layer + 1, blocks.spec().layers.size());
   }
   WorkingBlock back = load(blocks.count() - 1);
-  return analysis.finish(front, back);
+  std::vector<InputChoice> choices = analysis.finish(front, back);
+  head_moments_ = analysis.head_moments();
+  return choices;
 }
 
 std::uint64_t FormatSearch::file_bytes(const Allocation& allocation) const {

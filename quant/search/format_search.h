@@ -3,10 +3,12 @@
 #define BALLAST_QUANT_SEARCH_FORMAT_SEARCH_H_
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "quant/conversion/conversion_inputs.h"
 #include "quant/conversion/step_reporter.h"
+#include "quant/rounding/hessian.h"
 #include "quant/search/allocation.h"
 #include "quant/write/model_format.h"
 
@@ -24,6 +26,9 @@ class FormatSearch {
   /// What each format of each matrix whose format is free costs and takes, measured on the model's samples.
   std::vector<InputChoice> weigh();
 
+  /// Of what the head reads, once formats were weighed; null where the model has no head.
+  const std::shared_ptr<const Hessian>& head_moments() const { return head_moments_; }
+
  private:
   /// Bytes of the files with the matrices as they were chosen.
   std::uint64_t file_bytes(const Allocation& allocation) const;
@@ -32,6 +37,7 @@ class FormatSearch {
   const ModelFormat& format_;
   StepReporter& steps_;
   std::vector<ModulePlan> plan_;  ///< of the whole model, from its weights
+  std::shared_ptr<const Hessian> head_moments_;
 };
 
 }  // namespace ballast::quant

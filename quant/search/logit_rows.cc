@@ -48,8 +48,8 @@ std::shared_ptr<const model::OuterWeights> outer_weights(const ModelSpec& spec, 
 std::span<const float> LogitRows::compute(std::size_t first, std::size_t count, Scratch& scratch) const {
   scratch.prepared.resize(count * spec_->hidden_size);
   scratch.logits.resize(count * spec_->vocab_size);
-  outer_->prepare_head(hidden_.data() + first * spec_->hidden_size, count, scratch.prepared.data(),
-                       scratch.activations);
+  outer_->preparation().prepare(hidden_.data() + first * spec_->hidden_size, count, scratch.prepared.data(),
+                                scratch.activations);
   outer_->head(scratch.prepared.data(), count, scratch.logits.data(), scratch.activations);
   return scratch.logits;
 }

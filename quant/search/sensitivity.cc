@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "ballast/error.h"
+#include "quant/head_input.h"
 #include "quant/rounding/rounding.h"
 #include "quant/runnable_block.h"
 #include "quant/search/candidates.h"
@@ -89,6 +90,15 @@ bool is_tied(const WorkingBlock& front) {
   return !front.inputs.empty();
 }
 
+/// Those of an input's readers that take part.
+std::vector<WorkingLinear*> free_readers(WorkingBlock& block, const WorkingInput& input) {
+  std::vector<WorkingLinear*> linears;
+  for (const std::size_t reader : input.readers) {
+    if (block.linears[reader].free_format) linears.push_back(&block.linears[reader]);
+  }
+  return linears;
+}
+
 /// What makes models of `front` later on, for their heads, shall not read tables of a vocabulary.
 void forget_tables(WorkingBlock& front) {
   for (WorkingLinear& linear : front.linears) {
@@ -112,10 +122,7 @@ SensitivityAnalysis::SensitivityAnalysis(const ModelSpec& spec, const SampleToke
 }
 
 void SensitivityAnalysis::add_input(WorkingBlock& block, const WorkingInput& input, BlockProbes& probes) {
-  std::vector<WorkingLinear*> linears;
-  for (const std::size_t reader : input.readers) {
-    if (block.linears[reader].free_format) linears.push_back(&block.linears[reader]);
-  }
+  const std::vector<WorkingLinear*> linears = free_readers(block, input);
   if (linears.empty()) return;
   const std::size_t cols = linears.front()->cols;
   std::vector<float> importance = input.moments != nullptr
@@ -205,12 +212,15 @@ void SensitivityAnalysis::add_front(WorkingBlock& front) {
   base_.embed(embedding(), probe_tokens);
   copies_.set_origin(base_);
   BlockProbes probes;
-  if (!is_tied(front)) {  // nothing reads through it
+  if (is_tied(front)) {  // what reads through it is at the other end of the model: see finish()
+    for (const WorkingInput& input : front.inputs) {
+      for (WorkingLinear* linear : free_readers(front, input)) probes[linear->part.role].linears.push_back(linear);
+    }
+  } else {  // nothing reads through it
     WorkingInput table{.readers = {0}, .norm = {}, .statistics = {}};
     add_input(front, table, probes);
     if (!choices_.empty()) choices_.back().most_outliers = 0;
   }
-  for (const WorkingInput& input : front.inputs) add_input(front, input, probes);
   for (auto& [role, block_probe] : probes) {
     if (is_own(front_roles_.size())) {
       const ProbeRounding rounding(block_probe.linears);
@@ -338,43 +348,26 @@ void SensitivityAnalysis::set_costs(const Probe& probe) {
   }
 }
 
-void SensitivityAnalysis::measure_head_input(WorkingBlock& front, WorkingBlock& back) {
+void SensitivityAnalysis::measure_head(WorkingBlock& front, WorkingBlock& back) {
   const bool tied = is_tied(front);
   WorkingBlock& block = tied ? front : back;
-  const auto of_head = [&](const WorkingInput& input) {
-    const WorkingLinear& reader = block.linears[input.readers.front()];
-    return (tied || reader.part.role == model::Role::kHead) && reader.activations == Recipe::Activations::kInt8;
+  const auto reads_it = [&](const WorkingInput& input) {
+    return tied || block.linears[input.readers.front()].part.role == model::Role::kHead;
   };
-  const auto input = std::ranges::find_if(block.inputs, of_head);
-  if (input == block.inputs.end() || (tied && front_roles_.empty())) return;
-  const std::shared_ptr<const model::OuterWeights> outer = outer_weights(spec_, front, back);
-  const std::size_t size = spec_.hidden_size;
-  // The importance of its channels is a mean over tokens, too.
-  const std::vector<float> weights(tokens_.length, 1 / std::sqrt(static_cast<float>(tokens_.ids.size())));
-  PeakSum sum(size, options_.sharing.order);
-  std::vector<float> rows(tokens_.length * size);
-  kernels::QuantizedActivations scratch;
-  const float* hidden = samples_.rows().hidden.data();
-  const jobs::IndexRange shards = jobs::shards_of(options_.sharing.ranks->rank(), options_.sharing.ranks->size());
-  for (std::size_t shard = shards.begin; shard < shards.end; ++shard) {
-    for (std::size_t i = jobs::samples_of_shard(shard, options_.sharing.samples).size(); i > 0; --i) {
-      outer->prepare_head(hidden, tokens_.length, rows.data(), scratch);
-      sum.add(rows.data(), tokens_.length, weights);
-      hidden += rows.size();
-    }
-    sum.end_shard(shard);
-    if (options_.check_cancelled) options_.check_cancelled();
-  }
-  input->peaks = std::make_shared<const InputPeaks>(sum.finish(*options_.sharing.ranks));
-  if (!tied) return;
-  // Its choices are the first: they were made before there was anything to measure.
-  for (MatrixChoice& matrix : choices_.front().matrices) {
-    add_activation_costs(*front.find(matrix.id.role), *input->peaks, matrix);
-  }
+  const auto input = std::ranges::find_if(block.inputs, reads_it);
+  if (!spec_.has_head || input == block.inputs.end()) return;
+  const bool peaks = block.linears[input->readers.front()].activations == Recipe::Activations::kInt8;
+  const HeadInput measured =
+      measure_head_input(spec_, back, samples_, options_.sharing, peaks, options_.check_cancelled);
+  input->moments = head_moments_ = measured.moments;
+  input->peaks = measured.peaks;
 }
 
 std::vector<InputChoice> SensitivityAnalysis::finish(WorkingBlock& front, WorkingBlock& back) {
-  measure_head_input(front, back);
+  measure_head(front, back);
+  BlockProbes front_probes;
+  for (const WorkingInput& input : front.inputs) add_input(front, input, front_probes);
+  for (std::size_t i = 0; auto& [role, block_probe] : front_probes) probes_[i++] = std::move(block_probe.probe);
   BlockProbes probes;
   for (const WorkingInput& input : back.inputs) add_input(back, input, probes);
   measure_divergences(front, back, probes);

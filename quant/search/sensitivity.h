@@ -5,11 +5,13 @@
 #include <cstddef>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <utility>
 #include <vector>
 
+#include "quant/rounding/hessian.h"
 #include "quant/sample_stream.h"
 #include "quant/search/allocation.h"
 #include "quant/working_block.h"
@@ -52,8 +54,11 @@ class SensitivityAnalysis {
   void add_block(WorkingBlock& block, std::size_t layer);
 
   /// With what comes after the last block; `front` is the same as before. Returns the choices in the order of the
-  /// model.
+  /// model, with an embedding that is the head, too, behind the blocks.
   std::vector<InputChoice> finish(WorkingBlock& front, WorkingBlock& back);
+
+  /// Of what the head reads, as finish() has measured it.
+  const std::shared_ptr<const Hessian>& head_moments() const { return head_moments_; }
 
  private:
   /// Matrices that are rounded alone: one, or those of one role in all experts of a block.
@@ -92,8 +97,8 @@ class SensitivityAnalysis {
                         const SampleRows& before);
   /// Adds to what runs on from a block.
   void carry(const SampleRows& change, std::size_t layer);
-  /// How wide the grids of what the head reads are, where that becomes INT8. After the last block.
-  void measure_head_input(WorkingBlock& front, WorkingBlock& back);
+  /// The input of the head, in `front` where an embedding is the head, too. After the last block.
+  void measure_head(WorkingBlock& front, WorkingBlock& back);
   void measure_divergences(WorkingBlock& front, WorkingBlock& back, BlockProbes& back_probes);
   /// Turns the errors of a probe's matrices into divergences.
   void set_costs(const Probe& probe);
@@ -108,6 +113,7 @@ class SensitivityAnalysis {
   std::vector<Probe> probes_;             ///< those in front, of blocks, of the end
   std::vector<Group> groups_;
   std::vector<InputChoice> choices_;
+  std::shared_ptr<const Hessian> head_moments_;
 };
 
 }  // namespace ballast::quant

@@ -299,7 +299,7 @@ TEST_CASE("embeddings and logits are scaled, and logits capped") {
       // The final norm would hide the embeddings' scale, so that they are looked at by themselves.
       const std::vector<float>& table = tensors.at({Role::kEmbedding, 0, 0}).weight;
       for (std::size_t c = 0; c < spec.hidden_size; ++c) CHECK(hidden[c] == 3.5F * table[3 * spec.hidden_size + c]);
-      outer.prepare_head(hidden.data(), ids.size(), hidden.data(), scratch);
+      outer.preparation().prepare(hidden.data(), ids.size(), hidden.data(), scratch);
       outer.head(hidden.data(), ids.size(), logits.data(), scratch);
       CHECK(test::relative_error(logits, ReferenceModel(spec, tensors).logits(ids)) <= 1e-5);
       if (cap > 0) CHECK(std::ranges::all_of(logits, [](float logit) { return std::abs(logit) < 0.5F; }));

@@ -43,6 +43,7 @@ std::uint64_t size_of(const std::string& golden, const std::string& linears) {
   const TemporaryDirectory directory;
   ConvertOptions options = short_options("w8a16", 0);
   options.recipe.rounding = Recipe::Rounding::kNearest;
+  options.recipe.outlier_fraction = 0;
   options.recipe.linears = options.recipe.embedding = options.recipe.head = parse_format(linears);
   return convert(golden_model(golden), directory / "out", options).bytes_after;
 }
