@@ -160,6 +160,26 @@ TEST_CASE("GPTQ has less output error than rounding to the nearest of the same g
   for (const DType type : writable_block_types()) check_against_nearest(block_format(type), 256);
 }
 
+TEST_CASE("each row is rounded on its own, of however many") {
+  constexpr std::size_t kCols = 8;
+  constexpr std::size_t kPeriod = 23;
+  const Hessian moments = moments_of(correlated_inputs(kCols, 3), kCols);
+  WorkingLinear few = random_linear(kPeriod, kCols, parse_format("int4-g32-asym"));
+  WorkingLinear many = few;  // more than are rounded at once
+  many.rows = 3000 * kPeriod;
+  for (std::size_t i = many.values.size(); i < many.rows * kCols; ++i) {
+    many.values.push_back(many.values[i - kPeriod * kCols]);
+  }
+  const InverseCholesky factor = factorize(moments, {}, 0.01);
+  const GptqResult once = round_gptq(few, factor);
+  const GptqResult often = round_gptq(many, factor);
+  const auto& row = std::get<model::QuantizedTensor>(once.matrix);
+  const auto& all = std::get<model::QuantizedTensor>(often.matrix);
+  for (std::size_t i = 0; i < all.codes.size(); ++i) REQUIRE(all.codes[i] == row.codes[i % row.codes.size()]);
+  for (std::size_t i = 0; i < all.scales.size(); ++i) REQUIRE(all.scales[i] == row.scales[i % row.scales.size()]);
+  CHECK(often.error == doctest::Approx(3000 * once.error));
+}
+
 TEST_CASE("columns that keep 16 bits make up for the others") {
   constexpr std::size_t kCols = 96;
   const std::vector<float> inputs = correlated_inputs(kCols, 5);
