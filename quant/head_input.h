@@ -4,7 +4,6 @@
 
 #include <functional>
 #include <memory>
-#include <span>
 
 #include "ballast/spec.h"
 #include "quant/rounding/hessian.h"

@@ -66,6 +66,14 @@ WorkingLinear* WorkingBlock::find(Role role, std::size_t expert) {
   return it == linears.end() ? nullptr : &*it;
 }
 
+WorkingInput* WorkingBlock::head_input() {
+  const auto it = std::ranges::find_if(inputs, [&](const WorkingInput& input) {
+    const model::Role reader = linears[input.readers.front()].part.role;
+    return reader == model::Role::kHead || reader == model::Role::kEmbedding;
+  });
+  return it == inputs.end() ? nullptr : &*it;
+}
+
 void WorkingBlock::forget_moments() {
   for (WorkingInput& input : inputs) {
     input.moments.reset();

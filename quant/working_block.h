@@ -130,6 +130,9 @@ struct WorkingBlock {
   /// The linear of a role, null when the block has none.
   WorkingLinear* find(model::Role role, std::size_t expert = 0);
 
+  /// What the head reads; null where the block has no head, nor an embedding that is one.
+  WorkingInput* head_input();
+
   /// Frees what nobody needs once matrices are rounded: the moments of what they read.
   void forget_moments();
 

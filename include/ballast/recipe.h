@@ -87,7 +87,7 @@ struct Recipe {
   bool rotate = false;            ///< the residual stream by a Hadamard matrix
   bool rotate_values = false;     ///< values of each head by a Hadamard matrix
   bool untie_head = false;        ///< a head that is the embedding becomes a matrix of its own, so that folds reach it
-  double outlier_fraction = 0.0;  ///< of each linear's input channels, kept in 16 bits; 0: none
+  double outlier_fraction = 0.0;  ///< of each linear's input channels, kept in 16 bits, or 0; see target_bytes
   WeightFormat linears;
   WeightFormat embedding;                   ///< and the head, when it is the same tensor
   WeightFormat head;                        ///< when it is a tensor of its own
@@ -96,7 +96,8 @@ struct Recipe {
   /// kGptq: experts that calibration sent few tokens to are weighed with all tokens, too.
   bool shrink_experts = true;
   /// Bytes of the tensor files that shall not be exceeded; formats are then chosen matrix by matrix, for all but those
-  /// of `exceptions`, and so are the columns that keep 16 bits. 0: formats are those above.
+  /// of `exceptions`, and so are the columns that keep 16 bits, if outlier_fraction is not 0. 0: formats are those
+  /// above.
   std::uint64_t target_bytes = 0;
 
   /// As target_bytes: as many as the formats above would take.

@@ -55,6 +55,7 @@ void BlockConversion::restore_samples() {
   state_->restore_samples(stream_.rows());
   if (!spec().token_inputs) return;
   WorkingBlock front = blocks_.load(0, Values::kAll);
+  measure_head(front, 0);
   quantize(front, inputs_.recipe().rounding, steps_.check_cancelled());
   stream_.set_origin(runnable_embedding(front, spec(), activation_roundings(inputs_.recipe())), own);
 }
@@ -112,16 +113,14 @@ void BlockConversion::round_block(WorkingBlock& block, std::size_t layer) {
   stream_.advance(model::assemble_block(spec(), layer, runnable_parts(block, spec(), rounded)), layer);
 }
 
-/// Gives the part before the blocks or behind them the moments of what the head reads, if it has the head.
-void BlockConversion::measure_head(WorkingBlock& block, std::size_t index) const {
+/// Gives the part before the blocks or after them the moments of what the head reads, if it has the head.
+void BlockConversion::measure_head(WorkingBlock& block, std::size_t index) {
+  WorkingInput* input = block.head_input();
+  if (input == nullptr) return;
   if (index == 0) {
-    for (WorkingInput& input : block.inputs) input.moments = head_moments_;
-    return;
-  }
-  for (WorkingInput& input : block.inputs) {
-    const WorkingLinear& reader = block.linears[input.readers.front()];
-    if (reader.part.role != model::Role::kHead || !reader.format.quantizes()) continue;
-    input.moments =
+    input->moments = std::exchange(head_moments_, nullptr);
+  } else if (block.linears[input->readers.front()].format.quantizes()) {
+    input->moments =
         measure_head_input(spec(), block, stream_, inputs_.sharing(), false, steps_.check_cancelled()).moments;
   }
 }

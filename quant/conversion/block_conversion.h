@@ -51,7 +51,7 @@ class BlockConversion {
   void restore_samples();
   void round(WorkingBlock& block, std::size_t index);
   void round_block(WorkingBlock& block, std::size_t layer);
-  void measure_head(WorkingBlock& block, std::size_t index) const;
+  void measure_head(WorkingBlock& block, std::size_t index);
   bool has_own_head() const { return spec().has_head && !spec().tied_embeddings; }
   void count_experts(const WorkingBlock& block);
 

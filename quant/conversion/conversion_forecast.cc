@@ -104,15 +104,15 @@ double seconds_of(const ModelSpec& spec, const BlockWork& block, const Conversio
   const double pass = tokens * block.products * kBesidesProducts;
   const double measuring = (pass + tokens * block.moments) / quick;
   const double factors = block.factors / (speed * kFactorShare);
-  double seconds = (block.weights + head) * kLoadAndStore / threads;
   // Beside INT8 activations by two sizes of channels.
-  if (work.smooths) seconds += block.weights * kSmoothSearch * (work.int8_activations ? 2 : 1) / threads;
+  const double smoothing = work.smooths ? kSmoothSearch * (work.int8_activations ? 2 : 1) : 0;
+  double seconds = (block.weights * (kLoadAndStore + smoothing) + head * kLoadAndStore) / threads;
   if (work.rounds_with_samples) {
     seconds += measuring + pass * (work.int8_activations ? kQuantizedPass / speed : 1 / quick) + factors +
-               (block.compensation + 0.5 * head * static_cast<double>(spec.hidden_size)) / speed +
+               (block.compensation + (spec.has_head ? 0.5 * head * static_cast<double>(spec.hidden_size) : 0)) / speed +
                (block.weights + head) * kGridSearch / threads;
   }
-  if (work.runs_to_head) seconds += block.weights * kLoadAndStore / threads + pass / quick;
+  if (work.runs_to_head) seconds += block.weights * (kLoadAndStore + smoothing) / threads + pass / quick;
   if (work.chooses_formats) {
     seconds += (block.weights + head) * kLoadAndStore / threads + measuring + 0.5 * factors;
     seconds += block.sampled_weights * kCandidates * kGridSearch / threads;

@@ -10,6 +10,7 @@
 #include "calib/prefix.h"
 #include "model/source/prefix.h"
 #include "model/source/sentence_modules.h"
+#include "quant/passes/outlier_channels.h"
 #include "text/tokenizer.h"
 #include "text/tokenizer_check.h"
 
@@ -47,12 +48,6 @@ ConversionInputs::ConversionInputs(std::filesystem::path model, const ConvertOpt
   calibration_.length = calib::fitting_length(calibration_.length, source_.spec(), most_prefix_tokens());
 }
 
-bool ConversionInputs::rounds_tied_head() const {
-  const ModelSpec& spec = source_.spec();
-  return rounds_with_samples() && recipe().embedding.quantizes() && spec.has_head && spec.tied_embeddings &&
-         !recipe().untie_head;
-}
-
 void ConversionInputs::check_recipe() const {
   if (chooses_formats() && !recipe().linears.quantizes()) {
     throw Error("target size", "needs a recipe that makes integers, not " + format_name(recipe().linears));
@@ -78,7 +73,7 @@ void ConversionInputs::check_text_vectors() const {
 
 /// For more than finding the prefix.
 bool ConversionInputs::uses_statistics() const {
-  return runs_samples() || recipe().outlier_fraction > 0 || recipe().smooth ||
+  return runs_samples() || splits_outliers(recipe()) || recipe().smooth ||
          recipe().rounding != Recipe::Rounding::kNearest;
 }
 
@@ -153,7 +148,7 @@ jobs::JobKey ConversionInputs::job_key() const {
   return key.add("deterministic", options_.deterministic ? 1 : 0);
 }
 
-JobPlan ConversionInputs::forecast(bool chooses_formats) const {
+JobPlan ConversionInputs::forecast(const Stages& stages) const {
   SampleSharing expected = sharing();
   std::size_t length = samples().length;
   if (!statistics_) {
@@ -162,8 +157,8 @@ JobPlan ConversionInputs::forecast(bool chooses_formats) const {
   }
   return forecast_conversion(source_.spec(),
                              {.rounds_with_samples = rounds_with_samples(),
-                              .chooses_formats = chooses_formats,
-                              .runs_to_head = rounds_tied_head() && !chooses_formats,
+                              .chooses_formats = stages.chooses_formats,
+                              .runs_to_head = stages.runs_to_head,
                               .smooths = recipe().smooth,
                               .int8_activations = recipe().activations == Recipe::Activations::kInt8,
                               .probe_samples = options_.probe_samples},

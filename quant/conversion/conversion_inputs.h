@@ -36,9 +36,6 @@ class ConversionInputs {
   bool chooses_formats() const { return recipe().target_bytes > 0; }
   bool runs_samples() const { return rounds_with_samples() || chooses_formats(); }
 
-  /// An embedding that is the head, too, is rounded by what the head reads.
-  bool rounds_tied_head() const;
-
   /// A calibration comes first.
   bool calibrates() const { return !options_.statistics && needs_statistics(); }
 
@@ -54,9 +51,15 @@ class ConversionInputs {
   /// All that the result depends on.
   jobs::JobKey job_key() const;
 
-  /// Memory and time; `chooses_formats` is false when these are known already. Before gather() the samples are those
-  /// that were asked for. Throws Error when the memory is not available.
-  JobPlan forecast(bool chooses_formats) const;
+  /// Passes through the model before it is rounded, where what they find is not known already.
+  struct Stages {
+    bool chooses_formats = false;
+    bool runs_to_head = false;  ///< measure_tied_head()
+  };
+
+  /// Memory and time. Before gather() the samples are those that were asked for. Throws Error when the memory is not
+  /// available.
+  JobPlan forecast(const Stages& stages) const;
 
   Ranks& ranks() const;
 

@@ -51,26 +51,30 @@ ConvertReport run_conversion(ConversionInputs& inputs, const ModelFormat& format
   inputs.gather(output, progress);
 
   std::optional<ConversionState> state;
-  std::optional<FoundFormats> formats;
+  std::optional<Allocation> allocation;
+  std::shared_ptr<const Hessian> head_moments;
+  bool needs_head_moments = rounds_tied_head(inputs, plan);
   if (inputs.runs_samples()) {
     state.emplace(jobs::JobState::folder_beside(output), inputs.job_key(), inputs.ranks(),
                   [&](const std::string& message) { inputs.tell(message); });
-    inputs.tell(inputs.forecast(inputs.chooses_formats() && !state->allocation()));
+    // Where the first part is done, only blocks that read token inputs, too, need it again.
+    needs_head_moments &= state->blocks() == 0 || inputs.source().spec().token_inputs.has_value();
+    const bool chooses = inputs.chooses_formats() && !state->allocation();
+    inputs.tell(inputs.forecast({.chooses_formats = chooses, .runs_to_head = needs_head_moments && !chooses}));
   }
   if (inputs.chooses_formats()) {
-    formats = find_formats(inputs, format, *state, steps);
-    apply_allocation(formats->allocation, plan);
+    FoundFormats found = find_formats(inputs, format, *state, steps);
+    allocation = std::move(found.allocation);
+    if (needs_head_moments) head_moments = std::move(found.head_moments);
+    apply_allocation(*allocation, plan);
   }
-  const Allocation* allocation = formats ? &formats->allocation : nullptr;
+  if (needs_head_moments && head_moments == nullptr) head_moments = measure_tied_head(inputs, steps);
 
   std::unique_ptr<ModelWriter> writer;
   if (files) writer = format.open(files->directory(), plan);
   ModuleTally tally(format);
-  BlockConversion blocks(inputs, allocation, state ? &*state : nullptr, steps);
-  if (inputs.rounds_tied_head() && state->blocks() == 0) {
-    const bool measured = formats && formats->head_moments != nullptr;
-    blocks.set_head_moments(measured ? formats->head_moments : measure_tied_head(inputs, steps));
-  }
+  BlockConversion blocks(inputs, allocation ? &*allocation : nullptr, state ? &*state : nullptr, steps);
+  blocks.set_head_moments(std::move(head_moments));
   blocks.run([&](std::span<const ConvertedModule> block) {
     if (writer) writer->write(block);
     for (const ConvertedModule& module : block) tally.add(module.plan);
@@ -87,7 +91,7 @@ ConvertReport run_conversion(ConversionInputs& inputs, const ModelFormat& format
   }
   if (state) state->remove();
   inputs.discard_calibration();
-  return conversion_report(inputs, tally, allocation, blocks.notes(), bytes);
+  return conversion_report(inputs, tally, allocation ? &*allocation : nullptr, blocks.notes(), bytes);
 }
 
 }  // namespace

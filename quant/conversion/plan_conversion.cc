@@ -7,6 +7,7 @@
 #include "model/source/tensor_groups.h"
 #include "quant/conversion/conversion_inputs.h"
 #include "quant/conversion/natural_size.h"
+#include "quant/conversion/tied_head.h"
 #include "quant/search/candidates.h"
 #include "quant/write/model_formats.h"
 
@@ -60,7 +61,10 @@ ConvertPlan plan_conversion(const std::filesystem::path& model, const ConvertOpt
                    .calibrates = inputs.calibrates(),
                    .job = {}};
   if (inputs.chooses_formats()) plan.most_bytes = std::min(plan.most_bytes, fitting.recipe.target_bytes);
-  if (inputs.runs_samples()) plan.job = inputs.forecast(inputs.chooses_formats());
+  if (inputs.runs_samples()) {
+    const bool chooses = inputs.chooses_formats();
+    plan.job = inputs.forecast({chooses, !chooses && quant::rounds_tied_head(inputs, modules)});
+  }
   return plan;
 }
 

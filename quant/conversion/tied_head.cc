@@ -1,5 +1,6 @@
 #include "quant/conversion/tied_head.h"
 
+#include <algorithm>
 #include <cstddef>
 
 #include "quant/head_input.h"
@@ -8,6 +9,14 @@
 #include "quant/sample_stream.h"
 
 namespace ballast::quant {
+
+bool rounds_tied_head(const ConversionInputs& inputs, std::span<const ModulePlan> plan) {
+  const ModelSpec& spec = inputs.source().spec();
+  if (!inputs.rounds_with_samples() || !spec.has_head || !spec.tied_embeddings || inputs.unties_head()) return false;
+  return std::ranges::any_of(plan, [](const ModulePlan& module) {
+    return module.id.role == model::Role::kEmbedding && module.is_quantized();
+  });
+}
 
 std::shared_ptr<const Hessian> measure_tied_head(const ConversionInputs& inputs, StepReporter& steps) {
   PreparedBlocks blocks(inputs.preparation(nullptr));

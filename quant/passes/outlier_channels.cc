@@ -42,4 +42,11 @@ bool keeps_outliers(const WeightFormat& format, Activations activations) {
   return format.is_own() && (activations == Activations::kInt8 || format.bits < 8);
 }
 
+bool splits_outliers(const Recipe& recipe) {
+  if (recipe.outlier_fraction == 0 || recipe.target_bytes > 0) return false;
+  const auto keeps = [&](const WeightFormat& format) { return keeps_outliers(format, recipe.activations); };
+  return keeps(recipe.linears) || keeps(recipe.embedding) || keeps(recipe.head) ||
+         std::ranges::any_of(recipe.exceptions, keeps, &FormatException::format);
+}
+
 }  // namespace ballast::quant

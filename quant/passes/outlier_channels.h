@@ -18,6 +18,9 @@ std::vector<std::int32_t> outlier_channels(const ChannelStatistics& channels, do
 /// Whether a linear of this format has outlier columns: 8-bit weights beside float activations need none.
 bool keeps_outliers(const WeightFormat& format, Recipe::Activations activations);
 
+/// Whether a recipe of fixed formats has any.
+bool splits_outliers(const Recipe& recipe);
+
 }  // namespace ballast::quant
 
 #endif  // BALLAST_QUANT_PASSES_OUTLIER_CHANNELS_H_

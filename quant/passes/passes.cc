@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "quant/passes/outlier_channels.h"
+
 namespace ballast::quant {
 
 namespace {
@@ -27,7 +29,7 @@ std::vector<std::unique_ptr<Pass>> make_passes(const Recipe& recipe, ModelSpec& 
   if (recipe.smooth) add(make_smooth(recipe, spec));
   if (recipe.float_type != DType::kF32) add(make_round_gains(recipe.float_type));
   // With a target size, the columns that keep 16 bits are chosen together with the formats.
-  if (recipe.outlier_fraction > 0 && recipe.target_bytes == 0) add(make_split_outliers(recipe.outlier_fraction));
+  if (splits_outliers(recipe)) add(make_split_outliers(recipe.outlier_fraction));
   return passes;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <vector>
 
 #include "quant/rounding/float_product.h"
@@ -136,12 +137,17 @@ class Gptq {
 
 }  // namespace
 
-GptqResult round_gptq(const WorkingLinear& linear, const InverseCholesky& factor) {
+GptqResult round_gptq(const WorkingLinear& linear, const InverseCholesky& factor,
+                      const std::function<void()>& check_cancelled) {
   GptqResult result;
   result.matrix = empty_rounded(linear.rows, linear.cols, linear.format, linear.outlier_columns, linear.half_type());
-  const LinearValues values(linear);
+  std::optional<LinearValues> values(linear);
   for (std::size_t first = 0; first < linear.rows; first += kRowsAtOnce) {
-    Gptq(linear, factor, values, first, std::min(kRowsAtOnce, linear.rows - first)).run(result);
+    if (check_cancelled) check_cancelled();
+    const std::size_t rows = std::min(kRowsAtOnce, linear.rows - first);
+    Gptq gptq(linear, factor, *values, first, rows);
+    if (first + rows == linear.rows) values.reset();  // they were copied
+    gptq.run(result);
   }
   return result;
 }

@@ -3,6 +3,8 @@
 #ifndef BALLAST_QUANT_ROUNDING_GPTQ_H_
 #define BALLAST_QUANT_ROUNDING_GPTQ_H_
 
+#include <functional>
+
 #include "quant/rounding/hessian.h"
 #include "quant/rounding/rounded_matrix.h"
 #include "quant/working_block.h"
@@ -16,7 +18,9 @@ struct GptqResult {
 
 /// Rounds a matrix with values to its format. Columns are taken in the factor's order; the grids of all groups are
 /// fixed before (static groups), found for what a column's error costs. Same bytes for any number of threads.
-GptqResult round_gptq(const WorkingLinear& linear, const InverseCholesky& factor);
+/// `check_cancelled` is called now and then, and may throw.
+GptqResult round_gptq(const WorkingLinear& linear, const InverseCholesky& factor,
+                      const std::function<void()>& check_cancelled = {});
 
 }  // namespace ballast::quant
 

@@ -39,13 +39,12 @@ void round_readers(WorkingBlock& block, std::span<const std::size_t> readers, co
   std::optional<InverseCholesky> factor;
   std::vector<std::int32_t> factor_columns;
   for (const std::size_t reader : readers) {
-    if (check_cancelled) check_cancelled();
     WorkingLinear& linear = block.linears[reader];
     if (!factor || factor_columns != linear.outlier_columns) {
       factor_columns = linear.outlier_columns;
       factor = factorize(moments, factor_columns, damping_for(moments));
     }
-    linear.quantized = round_gptq(linear, *factor).matrix;
+    linear.quantized = round_gptq(linear, *factor, check_cancelled).matrix;
   }
 }
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
-#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -349,13 +348,9 @@ void SensitivityAnalysis::set_costs(const Probe& probe) {
 }
 
 void SensitivityAnalysis::measure_head(WorkingBlock& front, WorkingBlock& back) {
-  const bool tied = is_tied(front);
-  WorkingBlock& block = tied ? front : back;
-  const auto reads_it = [&](const WorkingInput& input) {
-    return tied || block.linears[input.readers.front()].part.role == model::Role::kHead;
-  };
-  const auto input = std::ranges::find_if(block.inputs, reads_it);
-  if (!spec_.has_head || input == block.inputs.end()) return;
+  WorkingBlock& block = is_tied(front) ? front : back;
+  WorkingInput* input = block.head_input();
+  if (!spec_.has_head || input == nullptr) return;
   const bool peaks = block.linears[input->readers.front()].activations == Recipe::Activations::kInt8;
   const HeadInput measured =
       measure_head_input(spec_, back, samples_, options_.sharing, peaks, options_.check_cancelled);

@@ -54,7 +54,7 @@ class SensitivityAnalysis {
   void add_block(WorkingBlock& block, std::size_t layer);
 
   /// With what comes after the last block; `front` is the same as before. Returns the choices in the order of the
-  /// model, with an embedding that is the head, too, behind the blocks.
+  /// model, with an embedding that is the head, too, after the blocks.
   std::vector<InputChoice> finish(WorkingBlock& front, WorkingBlock& back);
 
   /// Of what the head reads, as finish() has measured it.

@@ -38,7 +38,7 @@ std::vector<float> head_rows(const model::Model& model, const std::vector<int>& 
   return rows;
 }
 
-TEST_CASE("what the head reads is measured behind the last block, and an embedding has a share for the table") {
+TEST_CASE("what the head reads is measured after the last block, and an embedding has a share for the table") {
   for (const std::string golden : {"llama3", "gpt2", "bert"}) {  // the last has a transform in front of its head
     CAPTURE(golden);
     const model::Model model(test::golden_model(golden), model::FloatLayout::kRows);
