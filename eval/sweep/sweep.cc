@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
@@ -279,6 +280,7 @@ class SweepRun {
   ConvertOptions conversion(const SweepRecipe& recipe) const {
     ConvertOptions conversion = recipe.conversion;
     conversion.statistics = statistics_;
+    conversion.format_costs = format_costs_;
     conversion.replace = true;
     return conversion;
   }
@@ -305,6 +307,7 @@ class SweepRun {
   const SweepOptions& options_;
   const Progress& progress_;
   Ranks& ranks_;
+  std::shared_ptr<FormatCosts> format_costs_ = make_format_costs();  ///< of recipes that differ in size alone
   ModelSummary summary_;
   eval::SweepFolder folder_;
   std::string model_identity_;

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -25,6 +26,11 @@ std::string_view output_format_name(OutputFormat format);
 std::vector<std::string> output_format_names();
 OutputFormat parse_output_format(std::string_view name);
 
+/// What rounding each matrix of a model costs in each format, as one conversion finds it and the next may use it: those
+/// that differ in size alone. Of one thread.
+class FormatCosts;
+std::shared_ptr<FormatCosts> make_format_costs();
+
 struct ConvertOptions {
   Recipe recipe = recipe_for_scheme("w8a8");
 
@@ -38,7 +44,8 @@ struct ConvertOptions {
   /// share the work, its callbacks are told of the calibration and of what comes after it; its state folder is not
   /// used.
   CalibrateOptions calibration{.samples = 32};
-  std::size_t probe_samples = 1;  ///< on which allocation measures what rounding each matrix costs
+  std::size_t probe_samples = 1;                ///< on which allocation measures what rounding each matrix costs
+  std::shared_ptr<FormatCosts> format_costs{};  ///< null: this conversion's own
 
   /// Same bytes for any number of ranks, for some more memory.
   bool deterministic = false;

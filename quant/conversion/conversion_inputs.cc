@@ -134,12 +134,18 @@ PreparationInput ConversionInputs::preparation(const Allocation* allocation) con
   return {.source = source_, .recipe = recipe(), .statistics = statistics(), .allocation = allocation};
 }
 
-jobs::JobKey ConversionInputs::job_key() const {
+std::string ConversionInputs::weighing_key() const {
+  Recipe sizeless = recipe();
+  sizeless.target_bytes = Recipe::kNaturalSize;
+  return key_with(sizeless).digest();
+}
+
+jobs::JobKey ConversionInputs::key_with(const Recipe& recipe) const {
   jobs::JobKey key;
   key.add("job", "convert")
       .add("output", output_format_name(options_.output_format))
       .add_model(calibration_.model_identity, model_)
-      .add("recipe", recipe_json(recipe()));
+      .add("recipe", recipe_json(recipe));
   // By content: Python writes them anew for each call.
   if (options_.statistics) key.add_content("statistics", *options_.statistics);
   key.add("samples", options_.calibration.samples).add("length", calibration_.length);

@@ -49,7 +49,10 @@ class ConversionInputs {
   PreparationInput preparation(const Allocation* allocation) const;
 
   /// All that the result depends on.
-  jobs::JobKey job_key() const;
+  jobs::JobKey job_key() const { return key_with(recipe()); }
+
+  /// All that what formats cost depends on.
+  std::string weighing_key() const;
 
   /// Passes through the model before it is rounded, where what they find is not known already.
   struct Stages {
@@ -68,6 +71,7 @@ class ConversionInputs {
   void tell(const JobPlan& plan) const;
 
  private:
+  jobs::JobKey key_with(const Recipe& recipe) const;
   void check_recipe() const;
   void check_tokenizer() const;
   void check_text_vectors() const;

@@ -3,11 +3,20 @@
 #include <algorithm>
 #include <iterator>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "ballast/error.h"
+#include "jobs/sharded_sum.h"
 #include "quant/search/sensitivity.h"
 
-namespace ballast::quant {
+namespace ballast {
+
+std::shared_ptr<FormatCosts> make_format_costs() {
+  return std::make_shared<FormatCosts>();
+}
+
+namespace quant {
 
 namespace {
 
@@ -23,7 +32,7 @@ constexpr double kMostInt16Activations = 0.15;
 
 Allocation FormatSearch::run() {
   const std::uint64_t target = inputs_.recipe().target_bytes;
-  std::vector<InputChoice> choices = weigh();
+  std::vector<InputChoice> choices = weighed().choices;
   if (format_.keeps_int16_activations()) assign_int16_activations(choices, kMostInt16Activations);
   // What the file holds besides the matrices depends on their formats a little, through its header.
   std::uint64_t besides = 0;
@@ -43,7 +52,18 @@ Allocation FormatSearch::run() {
   throw Error("target size", "no choice of formats was found that takes at most " + std::to_string(target) + " bytes");
 }
 
-std::vector<InputChoice> FormatSearch::weigh() {
+const WeighedFormats& FormatSearch::weighed() {
+  if (weighed_ != nullptr) return *weighed_;
+  const std::shared_ptr<FormatCosts>& costs = inputs_.options().format_costs;
+  const std::string key = inputs_.weighing_key();
+  if (costs != nullptr) weighed_ = costs->find(key);
+  if (jobs::least_of_ranks(inputs_.ranks(), weighed_ == nullptr ? 0 : 1) == 0) weighed_ = weigh();
+  if (costs != nullptr) costs->keep(key, weighed_);
+  return *weighed_;
+}
+
+std::shared_ptr<const WeighedFormats> FormatSearch::weigh() {
+  WeighedFormats weighed;
   PreparedBlocks blocks(inputs_.preparation(nullptr));
   const bool keeps_columns = inputs_.recipe().outlier_fraction > 0;
   SensitivityAnalysis analysis(blocks.spec(), inputs_.samples(),
@@ -55,7 +75,7 @@ std::vector<InputChoice> FormatSearch::weigh() {
                                 .check_cancelled = steps_.check_cancelled()});
   const auto load = [&](std::size_t index) {
     WorkingBlock block = blocks.load(index, Values::kAll);
-    std::ranges::move(plan_modules(block, blocks.spec().norm.bias), std::back_inserter(plan_));
+    std::ranges::move(plan_modules(block, blocks.spec().norm.bias), std::back_inserter(weighed.plan));
     return block;
   };
   WorkingBlock front = load(0);
@@ -66,15 +86,17 @@ std::vector<InputChoice> FormatSearch::weigh() {
     steps_.report("weighing formats", layer + 1, blocks.spec().layers.size());
   }
   WorkingBlock back = load(blocks.count() - 1);
-  std::vector<InputChoice> choices = analysis.finish(front, back);
-  head_moments_ = analysis.head_moments();
-  return choices;
+  weighed.choices = analysis.finish(front, back);
+  weighed.head_moments = analysis.head_moments();
+  return std::make_shared<const WeighedFormats>(std::move(weighed));
 }
 
-std::uint64_t FormatSearch::file_bytes(const Allocation& allocation) const {
-  std::vector<ModulePlan> plan = plan_;
+std::uint64_t FormatSearch::file_bytes(const Allocation& allocation) {
+  std::vector<ModulePlan> plan = weighed().plan;
   apply_allocation(allocation, plan);
   return format_.file_bytes(plan);
 }
 
-}  // namespace ballast::quant
+}  // namespace quant
+
+}  // namespace ballast

@@ -4,12 +4,11 @@
 
 #include <cstdint>
 #include <memory>
-#include <vector>
 
 #include "quant/conversion/conversion_inputs.h"
 #include "quant/conversion/step_reporter.h"
-#include "quant/rounding/hessian.h"
 #include "quant/search/allocation.h"
+#include "quant/search/weighed_formats.h"
 #include "quant/write/model_format.h"
 
 namespace ballast::quant {
@@ -23,21 +22,20 @@ class FormatSearch {
   /// The choice of the least expected divergence. Throws Error when none fits into the recipe's target.
   Allocation run();
 
-  /// What each format of each matrix whose format is free costs and takes, measured on the model's samples.
-  std::vector<InputChoice> weigh();
-
-  /// Of what the head reads, once formats were weighed; null where the model has no head.
-  const std::shared_ptr<const Hessian>& head_moments() const { return head_moments_; }
+  /// What the choice is made from, measured on the model's samples when it is first asked for, or by an earlier
+  /// conversion (ConvertOptions::format_costs).
+  const WeighedFormats& weighed();
 
  private:
+  std::shared_ptr<const WeighedFormats> weigh();
+
   /// Bytes of the files with the matrices as they were chosen.
-  std::uint64_t file_bytes(const Allocation& allocation) const;
+  std::uint64_t file_bytes(const Allocation& allocation);
 
   const ConversionInputs& inputs_;
   const ModelFormat& format_;
   StepReporter& steps_;
-  std::vector<ModulePlan> plan_;  ///< of the whole model, from its weights
-  std::shared_ptr<const Hessian> head_moments_;
+  std::shared_ptr<const WeighedFormats> weighed_;
 };
 
 }  // namespace ballast::quant

@@ -108,7 +108,7 @@ struct Calibrated {
     const Progress progress;
     StepReporter steps(progress);
     const BallastFormat format(chosen.recipe);
-    return FormatSearch(inputs, format, steps).weigh();
+    return FormatSearch(inputs, format, steps).weighed().choices;
   }
 
   /// What converting by a recipe costs.

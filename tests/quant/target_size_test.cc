@@ -4,7 +4,9 @@
 #include <cmath>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "ballast/calibrate.h"
@@ -69,6 +71,37 @@ TEST_CASE("a target size is kept, and more bytes are closer to the original") {
       before = error;
     }
   }
+}
+
+TEST_CASE("conversions that differ in size alone share what formats cost, and write what they would without") {
+  const TemporaryDirectory directory;
+  const auto bytes_of = [&](const ConvertOptions& options, std::size_t& weighings) {
+    bool weighs = false;
+    const Progress watch = [&](std::string_view stage, std::size_t, std::size_t) {
+      weighs |= stage == "weighing formats";
+    };
+    ConvertOptions replacing = options;
+    replacing.replace = true;
+    convert(golden_model("llama"), directory / "out", replacing, watch);
+    weighings += weighs ? 1 : 0;
+    return test::read_file(directory / "out" / "model.safetensors");
+  };
+  const std::shared_ptr<FormatCosts> costs = make_format_costs();
+  std::size_t alone = 0;
+  std::size_t shared = 0;
+  ConvertOptions options = short_options("w4a16", Recipe::kNaturalSize);
+  for (const std::uint64_t target : {Recipe::kNaturalSize, std::uint64_t{38'000}, std::uint64_t{36'000}}) {
+    options.recipe.target_bytes = target;
+    options.format_costs = nullptr;
+    const std::string expected = bytes_of(options, alone);
+    options.format_costs = costs;
+    CHECK(bytes_of(options, shared) == expected);
+  }
+  CHECK(alone == 3);
+  CHECK(shared == 1);
+  options.recipe.smooth = false;  // which changes what there is to weigh
+  bytes_of(options, shared);
+  CHECK(shared == 2);
 }
 
 TEST_CASE("a target size that cannot be kept is refused with what is needed") {
