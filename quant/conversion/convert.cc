@@ -38,7 +38,7 @@ FoundFormats find_formats(const ConversionInputs& inputs, const ModelFormat& for
                           StepReporter& steps) {
   if (std::optional<Allocation> saved = state.allocation()) return {*std::move(saved), nullptr};
   FormatSearch search(inputs, format, steps);
-  FoundFormats found = {search.run(), search.weighed().head_moments};
+  FoundFormats found = {search.run(), search.weighed().tied_head_moments};
   state.save(found.allocation);
   return found;
 }

@@ -55,10 +55,13 @@ Allocation FormatSearch::run() {
 const WeighedFormats& FormatSearch::weighed() {
   if (weighed_ != nullptr) return *weighed_;
   const std::shared_ptr<FormatCosts>& costs = inputs_.options().format_costs;
+  if (costs == nullptr) return *(weighed_ = weigh());
   const std::string key = inputs_.weighing_key();
-  if (costs != nullptr) weighed_ = costs->find(key);
-  if (jobs::least_of_ranks(inputs_.ranks(), weighed_ == nullptr ? 0 : 1) == 0) weighed_ = weigh();
-  if (costs != nullptr) costs->keep(key, weighed_);
+  weighed_ = costs->find(key);
+  if (jobs::least_of_ranks(inputs_.ranks(), weighed_ == nullptr ? 0 : 1) == 0) {
+    weighed_ = weigh();
+    costs->keep(key, weighed_);
+  }
   return *weighed_;
 }
 
@@ -87,7 +90,7 @@ std::shared_ptr<const WeighedFormats> FormatSearch::weigh() {
   }
   WorkingBlock back = load(blocks.count() - 1);
   weighed.choices = analysis.finish(front, back);
-  weighed.head_moments = analysis.head_moments();
+  weighed.tied_head_moments = analysis.tied_head_moments();
   return std::make_shared<const WeighedFormats>(std::move(weighed));
 }
 

@@ -354,8 +354,9 @@ void SensitivityAnalysis::measure_head(WorkingBlock& front, WorkingBlock& back) 
   const bool peaks = block.linears[input->readers.front()].activations == Recipe::Activations::kInt8;
   const HeadInput measured =
       measure_head_input(spec_, back, samples_, options_.sharing, peaks, options_.check_cancelled);
-  input->moments = head_moments_ = measured.moments;
+  input->moments = measured.moments;
   input->peaks = measured.peaks;
+  if (is_tied(front)) tied_head_moments_ = measured.moments;
 }
 
 std::vector<InputChoice> SensitivityAnalysis::finish(WorkingBlock& front, WorkingBlock& back) {

@@ -57,8 +57,8 @@ class SensitivityAnalysis {
   /// model, with an embedding that is the head, too, after the blocks.
   std::vector<InputChoice> finish(WorkingBlock& front, WorkingBlock& back);
 
-  /// Of what the head reads, as finish() has measured it.
-  const std::shared_ptr<const Hessian>& head_moments() const { return head_moments_; }
+  /// Of what a head reads that is the embedding, too, as finish() has measured it; else null.
+  const std::shared_ptr<const Hessian>& tied_head_moments() const { return tied_head_moments_; }
 
  private:
   /// Matrices that are rounded alone: one, or those of one role in all experts of a block.
@@ -113,7 +113,7 @@ class SensitivityAnalysis {
   std::vector<Probe> probes_;             ///< those in front, of blocks, of the end
   std::vector<Group> groups_;
   std::vector<InputChoice> choices_;
-  std::shared_ptr<const Hessian> head_moments_;
+  std::shared_ptr<const Hessian> tied_head_moments_;
 };
 
 }  // namespace ballast::quant

@@ -16,9 +16,9 @@
 namespace ballast::quant {
 
 struct WeighedFormats {
-  std::vector<InputChoice> choices;             ///< of the matrices whose formats are free: what each costs and takes
-  std::vector<ModulePlan> plan;                 ///< of the whole model, from its weights
-  std::shared_ptr<const Hessian> head_moments;  ///< of what the head reads; null where the model has none
+  std::vector<InputChoice> choices;  ///< of the matrices whose formats are free: what each costs and takes
+  std::vector<ModulePlan> plan;      ///< of the whole model, from its weights
+  std::shared_ptr<const Hessian> tied_head_moments;  ///< of what the head reads; null where it is no embedding
 };
 
 }  // namespace ballast::quant
