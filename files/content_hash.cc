@@ -9,7 +9,7 @@
 
 namespace ballast::files {
 
-std::uint64_t content_hash(std::initializer_list<std::span<const std::byte>> parts) {
+std::uint64_t content_hash(std::span<const std::span<const std::byte>> parts) {
   const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state(XXH3_createState(), XXH3_freeState);
   XXH3_64bits_reset(state.get());
   for (const auto part : parts) XXH3_64bits_update(state.get(), part.data(), part.size());

@@ -13,7 +13,10 @@
 namespace ballast::files {
 
 /// Of the parts one after the other.
-std::uint64_t content_hash(std::initializer_list<std::span<const std::byte>> parts);
+std::uint64_t content_hash(std::span<const std::span<const std::byte>> parts);
+inline std::uint64_t content_hash(std::initializer_list<std::span<const std::byte>> parts) {
+  return content_hash(std::span(parts));
+}
 
 /// As 16 hexadecimal digits.
 std::string content_digits(std::span<const std::byte> bytes);

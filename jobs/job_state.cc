@@ -115,7 +115,7 @@ std::vector<std::string> JobState::names() const {
   return names;
 }
 
-bool JobState::put(std::string_view name, std::initializer_list<std::span<const std::byte>> parts) {
+bool JobState::put(std::string_view name, std::span<const std::span<const std::byte>> parts) {
   if (!problem_.empty()) return false;
   const fs::path path = path_of(name);
   const fs::path partial = path.string() + std::string(kPartialSuffix);

@@ -47,7 +47,10 @@ class JobState {
 
   /// Writes the parts one after the other as the blob `name` ([A-Za-z0-9._-]+). False when it could not: then and
   /// from then on nothing is saved.
-  bool put(std::string_view name, std::initializer_list<std::span<const std::byte>> parts);
+  bool put(std::string_view name, std::span<const std::span<const std::byte>> parts);
+  bool put(std::string_view name, std::initializer_list<std::span<const std::byte>> parts) {
+    return put(name, std::span(parts));
+  }
   bool put(std::string_view name, std::string_view bytes);
 
   void erase(std::string_view name);

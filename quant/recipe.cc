@@ -78,7 +78,7 @@ struct Switch {
   bool Recipe::* field;
 };
 
-constexpr std::array<Switch, 12> kSwitches{{
+constexpr std::array<Switch, 13> kSwitches{{
     {"fold_norms", &Recipe::fold_norms},
     {"fold_biases", &Recipe::fold_biases},
     {"center_norms", &Recipe::center_norms},
@@ -91,6 +91,7 @@ constexpr std::array<Switch, 12> kSwitches{{
     {"wide_end", &Recipe::int16_activations_at_end},
     {"wide_amplified", &Recipe::int16_activations_where_amplified},
     {"shrink_experts", &Recipe::shrink_experts},
+    {"correct_drift", &Recipe::correct_drift},
 }};
 
 constexpr std::array kFormatFields = {"linears", "embedding", "head", "outlier_fraction"};
@@ -187,6 +188,7 @@ std::string recipe_json(const Recipe& recipe) {
   result["target_bytes"] = natural ? json(kNatural) : json(recipe.target_bytes);
   for (const auto& [name, field] : kSwitches) result[std::string(name)] = recipe.*field;
   if (recipe.shrink_experts) result.erase("shrink_experts");  // most models have none
+  if (recipe.correct_drift) result.erase("correct_drift");    // only GPTQ does
   if (!recipe.prefix.none()) result["prefix"] = prefix_name(recipe.prefix);
   return result.dump(2) + "\n";
 }

@@ -26,6 +26,11 @@ std::vector<float> norm_factors(std::span<const float> values, const ModelSpec& 
   return factors;
 }
 
+/// The last linear of an MLP.
+bool is_down(model::Role role) {
+  return role == model::Role::kDown || role == model::Role::kSharedDown || role == model::Role::kExpertDown;
+}
+
 /// Adds up the moments, and the peaks, of all inputs of a block, batch after batch.
 class InputCollector {
  public:
@@ -46,19 +51,27 @@ class InputCollector {
     if (what_.each_expert) each_ = std::make_shared<ExpertMoments>(experts.count, spec.hidden_size, sharing_);
   }
 
-  /// `after` is the stream after the block, [tokens][hidden].
-  void add(const model::BlockActivations& activations, std::span<const float> after, const ModelSpec& spec) {
-    const std::vector<float> token_weights = norm_factors(after, spec);
+  struct Batch {
+    const model::BlockActivations* activations;
+    std::span<const float> after;  ///< the stream after the block, [tokens][hidden]
+  };
+
+  /// `original` is the same in the original model, or null.
+  void add(const Batch& batch, const Batch* original, const ModelSpec& spec) {
+    const model::BlockActivations& activations = *batch.activations;
+    const std::vector<float> token_weights = norm_factors(batch.after, spec);
     std::vector<float> weights;
     for (std::size_t i = 0; i < activations.inputs.size(); ++i) {
       const model::LinearInput& input = activations.inputs[i];
-      if (i == inputs_.size()) begin(input);
+      if (i == inputs_.size()) begin(input, original != nullptr, spec);
+      if (!inputs_[i].moments) continue;
       weights.clear();
       for (std::size_t row = 0; inputs_[i].writes_stream && row < input.count; ++row) {
         weights.push_back(token_weights[input.tokens.empty() ? row : input.tokens[row]]);
       }
-      inputs_[i].moments.add(input.rows, input.count, weights);
+      inputs_[i].moments->add(input.rows, input.count, weights);
       if (inputs_[i].peaks) inputs_[i].peaks->add(input.rows, input.count, weights);
+      if (inputs_[i].drift) add_drift(*inputs_[i].drift, input, weights, batch, *original);
     }
     if (!tokens_) return;
     const model::RoutedTokens& routing = activations.routing;
@@ -80,7 +93,8 @@ class InputCollector {
       block_.expert_tokens.assign(tokens_->counts().begin(), tokens_->counts().end());
     }
     for (Input& input : inputs_) {
-      Hessian moments = input.moments.finish(*sharing_.ranks);
+      if (!input.moments) continue;
+      Hessian moments = input.moments->finish(*sharing_.ranks);
       std::optional<InputPeaks> peaks;
       if (input.peaks) peaks = input.peaks->finish(*sharing_.ranks);
       if (peaks && moments.rows > 0) input.working->peaks = std::make_shared<const InputPeaks>(*std::move(peaks));
@@ -90,6 +104,7 @@ class InputCollector {
       }
       if (moments.rows == 0) continue;  // an expert that no token was sent to
       input.working->moments = std::make_shared<const Hessian>(std::move(moments));
+      if (input.drift) input.working->drift = std::make_shared<const Drift>(input.drift->finish(*sharing_.ranks));
       if (each_ && !input.expert && has_experts(*input.working)) {
         if (what_.shrink) each_->shrink_toward(input.working->moments);
         input.working->expert_moments = each_;
@@ -101,29 +116,60 @@ class InputCollector {
   struct Input {
     WorkingInput* working;
     bool writes_stream;
-    HessianSum moments;
+    std::optional<HessianSum> moments;  ///< none: not asked for
     std::optional<PeakSum> peaks;
+    std::optional<DriftSum> drift;
     std::optional<std::size_t> expert;  ///< whose last linear reads it
 
     void end_shard(std::size_t index) {
-      moments.end_shard(index);
+      if (moments) moments->end_shard(index);
       if (peaks) peaks->end_shard(index);
+      if (drift) drift->end_shard(index);
     }
   };
 
-  void begin(const model::LinearInput& input) {
+  void begin(const model::LinearInput& input, bool drifts, const ModelSpec& spec) {
     const std::string& name = input.linears.front();
     const auto it = std::ranges::find_if(block_.inputs, [&](const WorkingInput& candidate) {
       return std::ranges::any_of(candidate.readers, [&](std::size_t r) { return block_.linears[r].name == name; });
     });
     assert(it != block_.inputs.end());
     const WorkingLinear& reader = block_.linears[it->readers.front()];
-    inputs_.push_back(
-        {&*it, quant::writes_stream(reader.part.role), HessianSum(reader.cols, sharing_.order), {}, input.expert});
+    inputs_.push_back({&*it, quant::writes_stream(reader.part.role), {}, {}, {}, input.expert});
+    const bool of_down = is_down(reader.part.role);
+    if (what_.inputs == (of_down ? SampleStream::Inputs::kBeforeDown : SampleStream::Inputs::kOfDown)) return;
+    inputs_.back().moments.emplace(reader.cols, sharing_.order);
     if (what_.peaks && reader.activations == Recipe::Activations::kInt8)
       inputs_.back().peaks.emplace(reader.cols, sharing_.order);
+    if (drifts && corrects_drift(*it, spec)) {
+      inputs_.back().drift.emplace(of_down ? Drift::Of::kStream : Drift::Of::kInput,
+                                   of_down ? reader.rows : reader.cols, reader.cols, sharing_.order);
+    }
     // Shards before the first batch had no samples.
     for (const std::size_t empty : ended_) inputs_.back().end_shard(empty);
+  }
+
+  /// Whether some reader can correct the drift of what it reads; down, which has the most columns, that of the whole
+  /// stream, where the block ends with what it adds to that. Experts see too few tokens.
+  bool corrects_drift(const WorkingInput& input, const ModelSpec& spec) const {
+    const auto corrects = [&](std::size_t r) {
+      const WorkingLinear& linear = block_.linears[r];
+      return linear.format.quantizes() && !is_routed_expert(linear.part.role);
+    };
+    if (std::ranges::none_of(input.readers, corrects)) return false;
+    const model::Role role = block_.linears[input.readers.front()].part.role;
+    return !is_down(role) ||
+           (role == model::Role::kDown && spec.adds_returned() && spec.layout != BlockLayout::kPostNorm);
+  }
+
+  static void add_drift(DriftSum& sum, const model::LinearInput& input, std::span<const float> weights,
+                        const Batch& batch, const Batch& original) {
+    if (sum.of() == Drift::Of::kStream) {
+      return sum.add(original.after.data(), batch.after.data(), input.rows, input.count, weights);
+    }
+    const auto same = std::ranges::find(original.activations->inputs, input.linears, &model::LinearInput::linears);
+    assert(same != original.activations->inputs.end());
+    sum.add(same->rows, input.rows, input.rows, input.count, weights);
   }
 
   bool has_experts(const WorkingInput& input) const {
@@ -247,7 +293,7 @@ void SampleStream::run(const model::BlockWeights& block, std::size_t layer, cons
   for (std::size_t begin = 0; begin < samples.count; begin += batch_samples()) {
     const Samples batch = samples.part(begin, batch_samples());
     run_batch(block, layer, batch, visit != nullptr);
-    if (visit) visit(activations_, batch.hidden);
+    if (visit) visit(batch);
     if (pulse_) pulse_();
   }
 }
@@ -275,8 +321,13 @@ void SampleStream::measure(const model::BlockWeights& weights, std::size_t layer
   if (const std::optional<ExpertSpec>& experts = spec_.layers[layer].mlp.experts) {
     collector.expect_experts(spec_, *experts, length_);
   }
-  const Visit visit = [&](const model::BlockActivations& activations, std::span<const float> after) {
-    collector.add(activations, after, spec_);
+  const Visit visit = [&](const Samples& batch) {
+    const InputCollector::Batch own{&activations_, batch.hidden};
+    if (what.original == nullptr) return collector.add(own, nullptr, spec_);
+    const Samples same = what.original->all().part(batch.first, batch.count);
+    if (what.inputs != Inputs::kOfDown) what.original->run_batch(weights, layer, same, true);
+    const InputCollector::Batch original{&what.original->activations_, same.hidden};
+    collector.add(own, &original, spec_);
   };
   const Samples samples = all();
   std::size_t begin = 0;

@@ -81,17 +81,24 @@ class SampleStream {
   /// Experts that get fewer tokens than their last linear has columns are measured on others, too: see
   /// calib::ExpertTokens. They count in the moments, but with routed_share in what rounding costs.
   enum class Then { kStay, kAdvance };
+  enum class Inputs {
+    kAll,
+    kBeforeDown,  ///< all but those below
+    kOfDown,      ///< of the last linears of an MLP, experts' too
+  };
   struct What {
+    Inputs inputs = Inputs::kAll;
     bool peaks = false;
     bool each_expert = false;  ///< WorkingInput::expert_moments, too
     bool shrink = true;        ///< false: experts are known from their own tokens alone
+    /// The same samples in the original model: with kBeforeDown in front of this block, which they pass by the weights
+    /// given, with kOfDown after it. Null: WorkingInput::drift is not asked for.
+    SampleStream* original = nullptr;
   };
   void measure(const model::BlockWeights& weights, std::size_t layer, const SampleSharing& sharing, Then then,
                What what, WorkingBlock& block);
 
  private:
-  using Visit = std::function<void(const model::BlockActivations&, std::span<const float> after)>;
-
   /// Samples of this, or copies of them.
   struct Samples {
     std::size_t first = 0;
@@ -102,10 +109,12 @@ class SampleStream {
     /// Those from the `begin`th of them on, at most `most`.
     Samples part(std::size_t begin, std::size_t most) const;
   };
+  using Visit = std::function<void(const Samples& batch)>;
+
   Samples all();
 
-  /// Runs samples, a few at a time, in place; `visit` sees each batch's recorded inputs, and the stream after the
-  /// block.
+  /// Runs samples, a few at a time, in place; `visit` sees each batch after the block, its inputs recorded in
+  /// `activations_`.
   void run(const model::BlockWeights& block, std::size_t layer, const Samples& samples, const Visit& visit);
   void measure_shard(const model::BlockWeights& weights, std::size_t layer, const Samples& samples, Then then,
                      const Visit& visit);

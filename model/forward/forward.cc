@@ -35,7 +35,7 @@ void add_returned(const BlockPass& pass, const Norm& own, const Norm& of_layout,
 
 /// Where a half of the block adds what it returns: the stream, unless something happens to it first.
 float* destination(const BlockPass& pass, float* hidden) {
-  if (!pass.spec.normalizes_returned() && pass.spec.residual_scale == 1.0) return hidden;
+  if (pass.spec.adds_returned()) return hidden;
   kernels::AlignedArray<float>& returned = pass.activations.returned;
   returned.grow(pass.tokens * pass.spec.hidden_size);
   std::fill_n(returned.data(), pass.tokens * pass.spec.hidden_size, 0.0F);

@@ -48,10 +48,11 @@ class RecipeFlags(TypedDict, total=False):
     wide_end: bool
     wide_amplified: bool
     shrink_experts: bool
+    correct_drift: bool
 
 
 _SWITCHES = ("fold_norms", "fold_biases", "center_norms", "equalize", "smooth", "rotate", "rotate_values",
-             "untie_head", "wide_end", "wide_amplified", "shrink_experts")
+             "untie_head", "wide_end", "wide_amplified", "shrink_experts", "correct_drift")
 _CHOSEN_BY_SIZE = ("bits", "group_size", "scale_bits", "embedding", "head")
 _NAMING_FORMATS = (*_CHOSEN_BY_SIZE, "symmetric", "outliers", "activation_scales")
 

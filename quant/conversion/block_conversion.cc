@@ -19,7 +19,9 @@ BlockConversion::BlockConversion(const ConversionInputs& inputs, const Allocatio
       steps_(steps),
       blocks_(inputs.preparation(allocation)),
       stream_(blocks_.spec(), inputs.samples().length, steps.check_cancelled()),
-      second_rounding_(inputs.source()) {}
+      second_rounding_(inputs.source()) {
+  if (inputs.corrects_drift()) original_.emplace(spec(), inputs.samples().length, steps.check_cancelled());
+}
 
 void BlockConversion::run(const Sink& sink) {
   restored_ = state_ != nullptr ? state_->blocks() : 0;
@@ -45,19 +47,27 @@ std::vector<ConvertedModule> BlockConversion::convert(std::size_t index) {
   round(block, index);
   second_rounding_.add(block);
   std::vector<ConvertedModule> modules = take_modules(std::move(block), spec().norm.bias);
-  if (state_ != nullptr) state_->save(index, modules, stream_.rows());
+  if (state_ != nullptr) state_->save(index, modules, sample_rows());
   return modules;
 }
 
 void BlockConversion::restore_samples() {
   const SampleTokens own = own_samples(inputs_.samples(), inputs_.sharing());
   stream_.resize(own);
-  state_->restore_samples(stream_.rows());
+  if (original_) original_->resize(own);
+  state_->restore_samples(sample_rows());
   if (!spec().token_inputs) return;
   WorkingBlock front = blocks_.load(0, Values::kAll);
   measure_head(front, 0);
   quantize(front, inputs_.recipe().rounding, steps_.check_cancelled());
   stream_.set_origin(runnable_embedding(front, spec(), activation_roundings(inputs_.recipe())), own);
+}
+
+/// All that is to be saved of samples.
+std::vector<std::span<float>> BlockConversion::sample_rows() {
+  std::vector<std::span<float>> rows{stream_.rows().hidden, stream_.rows().shared_keys};
+  if (original_) rows.insert(rows.end(), {original_->rows().hidden, original_->rows().shared_keys});
+  return rows;
 }
 
 void BlockConversion::count_experts(const WorkingBlock& block) {
@@ -92,25 +102,40 @@ void BlockConversion::round(WorkingBlock& block, std::size_t index) {
   const bool on_samples = inputs_.rounds_with_samples();
   if (on_samples && block.layer) return round_block(block, *block.layer);
   if (on_samples) measure_head(block, index);
+  const SampleTokens own = own_samples(inputs_.samples(), inputs_.sharing());
+  if (original_ && index == 0) original_->embed(runnable_embedding(block, spec(), fine_rounding), own);
   quantize(block, inputs_.recipe().rounding, steps_.check_cancelled());
-  block.forget_moments();
   if (!on_samples || index > 0) return;
-  stream_.embed(runnable_embedding(block, spec(), activation_roundings(inputs_.recipe())),
-                own_samples(inputs_.samples(), inputs_.sharing()));
+  stream_.embed(runnable_embedding(block, spec(), activation_roundings(inputs_.recipe())), own);
 }
 
 void BlockConversion::round_block(WorkingBlock& block, std::size_t layer) {
   const std::size_t tokens = inputs_.samples().ids.size();
   const ActivationRoundings measured = rounding_over_tokens(tokens);
-  stream_.measure(model::assemble_block(spec(), layer, runnable_parts(block, spec(), measured)), layer,
-                  inputs_.sharing(), SampleStream::Then::kStay,
-                  {.each_expert = true, .shrink = inputs_.recipe().shrink_experts}, block);
+  const ActivationRoundings rounded = activation_roundings_over_tokens(inputs_.recipe(), tokens);
+  if (original_) {
+    measure(block, layer, measured, SampleStream::Inputs::kBeforeDown);
+    quantize_measured(block, steps_.check_cancelled());
+    measure(block, layer, rounded, SampleStream::Inputs::kOfDown);
+  } else {
+    measure(block, layer, measured, SampleStream::Inputs::kAll);
+  }
   count_experts(block);
   quantize(block, inputs_.recipe().rounding, steps_.check_cancelled());
-  block.forget_moments();
   if (layer + 1 == spec().layers.size() && !has_own_head()) return;  // nobody reads what comes out of it
-  const ActivationRoundings rounded = activation_roundings_over_tokens(inputs_.recipe(), tokens);
   stream_.advance(model::assemble_block(spec(), layer, runnable_parts(block, spec(), rounded)), layer);
+}
+
+/// Gives inputs of a block, which runs as far rounded as it is, their moments and their drift.
+void BlockConversion::measure(WorkingBlock& block, std::size_t layer, const ActivationRoundings& activations,
+                              SampleStream::Inputs inputs) {
+  stream_.measure(model::assemble_block(spec(), layer, runnable_parts(block, spec(), activations)), layer,
+                  inputs_.sharing(), SampleStream::Then::kStay,
+                  {.inputs = inputs,
+                   .each_expert = inputs != SampleStream::Inputs::kOfDown,
+                   .shrink = inputs_.recipe().shrink_experts,
+                   .original = original_ ? &*original_ : nullptr},
+                  block);
 }
 
 /// Gives the part before the blocks or after them the moments of what the head reads, if it has the head.

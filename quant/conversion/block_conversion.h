@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -15,6 +16,7 @@
 #include "quant/conversion/second_rounding.h"
 #include "quant/conversion/step_reporter.h"
 #include "quant/prepared_blocks.h"
+#include "quant/runnable_block.h"
 #include "quant/sample_stream.h"
 #include "quant/write/converted_module.h"
 
@@ -51,7 +53,10 @@ class BlockConversion {
   void restore_samples();
   void round(WorkingBlock& block, std::size_t index);
   void round_block(WorkingBlock& block, std::size_t layer);
+  void measure(WorkingBlock& block, std::size_t layer, const ActivationRoundings& activations,
+               SampleStream::Inputs inputs);
   void measure_head(WorkingBlock& block, std::size_t index);
+  std::vector<std::span<float>> sample_rows();
   bool has_own_head() const { return spec().has_head && !spec().tied_embeddings; }
   void count_experts(const WorkingBlock& block);
 
@@ -60,6 +65,7 @@ class BlockConversion {
   StepReporter& steps_;
   PreparedBlocks blocks_;
   SampleStream stream_;
+  std::optional<SampleStream> original_;  ///< the same samples in the original model, where drift is corrected
   SecondRounding second_rounding_;
   std::shared_ptr<const Hessian> head_moments_;
   std::size_t restored_ = 0;  ///< blocks, embeddings and head counted, that were saved earlier

@@ -37,10 +37,13 @@ struct BlockWork {
   double moments = 0;             ///< multiply-adds per token
   double factors = 0;             ///< multiply-adds
   double compensation = 0;        ///< multiply-adds of GPTQ
+  double drift = 0;               ///< multiply-adds per token
+  double correction = 0;          ///< multiply-adds, of drift
   double sampled_weights = 0;     ///< on which formats are compared
   bool experts = false;           ///< some block has some
   std::uint64_t block_bytes = 0;  ///< F32 values of the largest block, experts as integers: they are loaded by turns
   std::uint64_t moment_bytes = 0;
+  std::uint64_t drift_bytes = 0;
   std::uint64_t factor_bytes = 0;
   std::uint64_t matrix_bytes = 0;  ///< F32 values of the largest matrix
 };
@@ -58,7 +61,9 @@ BlockWork block_work(const ModelSpec& spec, std::size_t length) {
     const double share = spec.layers[layer].mlp.expert_share();
     std::uint64_t block_bytes = 0;
     std::uint64_t moment_bytes = 0;
+    std::uint64_t drift_bytes = 0;
     for (const model::BlockInput& input : model::block_inputs(spec, layer)) {
+      const bool down = input.readers.front().role == model::Role::kDown;
       const double cols = static_cast<double>(model::matrix_shape(spec, layer, input.readers.front().role).second);
       work.moments += 0.6 * cols * cols;  // a little more than half of them: they are symmetric
       work.factors += cols * cols * cols / 3;
@@ -72,6 +77,9 @@ BlockWork block_work(const ModelSpec& spec, std::size_t length) {
         work.moments += 0.6 * cols * cols * per_token;
         work.factors += cols * cols * cols / 3 * experts;
       }
+      const double drifting = down ? static_cast<double>(spec.hidden_size) : cols;
+      work.drift += drifting * cols;
+      drift_bytes += static_cast<std::uint64_t>(drifting * cols) * sizeof(float);
       for (const model::Part& reader : input.readers) {
         const double rows = static_cast<double>(model::matrix_shape(spec, layer, reader.role).first);
         const bool expert = is_routed_expert(reader.role);
@@ -79,6 +87,7 @@ BlockWork block_work(const ModelSpec& spec, std::size_t length) {
         work.matrices += expert && reader.expert > 0 ? 0 : 1;
         work.products += rows * cols * (expert ? share : 1.0);
         work.compensation += 0.5 * rows * cols * cols;
+        if (!expert) work.correction += (down ? 1.0 : 2.0) * rows * cols * cols;
         work.sampled_weights += std::min(rows, 1.5 * static_cast<double>(kComparedRows)) * cols;
         const auto bytes = static_cast<std::uint64_t>(rows * cols) * sizeof(float);
         block_bytes += expert ? bytes / sizeof(float) : bytes;
@@ -88,6 +97,7 @@ BlockWork block_work(const ModelSpec& spec, std::size_t length) {
     work.products += jobs::attention_multiply_adds(spec, layer, length);
     work.block_bytes = std::max(work.block_bytes, block_bytes);
     work.moment_bytes = std::max(work.moment_bytes, moment_bytes);
+    work.drift_bytes = std::max(work.drift_bytes, drift_bytes);
   }
   return work;
 }
@@ -112,6 +122,8 @@ double seconds_of(const ModelSpec& spec, const BlockWork& block, const Conversio
                (block.compensation + (spec.has_head ? 0.5 * head * static_cast<double>(spec.hidden_size) : 0)) / speed +
                (block.weights + head) * kGridSearch / threads;
   }
+  // The original beside it, and the block once more in front of down.
+  if (work.corrects_drift) seconds += (2 * pass + tokens * block.drift) / quick + block.correction / speed;
   if (work.runs_to_head) seconds += block.weights * (kLoadAndStore + smoothing) / threads + pass / quick;
   if (work.chooses_formats) {
     seconds += (block.weights + head) * kLoadAndStore / threads + measuring + 0.5 * factors;
@@ -141,6 +153,8 @@ std::uint64_t memory_of(const ModelSpec& spec, const BlockWork& block, const Con
   const std::uint64_t rounding = block.block_bytes + block.moment_bytes + block.factor_bytes + 2 * block.matrix_bytes;
   const std::uint64_t running = 2 * block.block_bytes + activations;
   std::uint64_t memory = samples * stream + std::max({measuring, rounding, running, 2 * embedding});
+  // The original's stream; what is measured of drift, and a matrix' correction.
+  if (work.corrects_drift) memory += samples * stream + block.drift_bytes + 2 * block.matrix_bytes;
   if (block.experts) memory += samples * stream;  // what the router reads
   if (work.chooses_formats) {
     const std::uint64_t copies = std::min(spec.layers.size(), kMostGroups) / ranks + 4;

@@ -11,6 +11,7 @@ namespace ballast::quant {
 
 struct ConversionWork {
   bool rounds_with_samples = false;  ///< GPTQ
+  bool corrects_drift = false;       ///< beside the original model
   bool chooses_formats = false;      ///< for a target size
   bool runs_to_head = false;         ///< once more, for what a tied head reads
   bool smooths = false;

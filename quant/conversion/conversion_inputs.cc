@@ -163,6 +163,7 @@ JobPlan ConversionInputs::forecast(const Stages& stages) const {
   }
   return forecast_conversion(source_.spec(),
                              {.rounds_with_samples = rounds_with_samples(),
+                              .corrects_drift = corrects_drift(),
                               .chooses_formats = stages.chooses_formats,
                               .runs_to_head = stages.runs_to_head,
                               .smooths = recipe().smooth,

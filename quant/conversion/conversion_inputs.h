@@ -33,6 +33,10 @@ class ConversionInputs {
   bool unties_head() const { return recipe().untie_head && source_.spec().tied_embeddings; }
 
   bool rounds_with_samples() const { return recipe().rounding == Recipe::Rounding::kGptq; }
+  /// Where blocks read token inputs that would need the original's embedding beside the rounded one.
+  bool corrects_drift() const {
+    return rounds_with_samples() && recipe().correct_drift && !source_.spec().token_inputs;
+  }
   bool chooses_formats() const { return recipe().target_bytes > 0; }
   bool runs_samples() const { return rounds_with_samples() || chooses_formats(); }
 

@@ -116,31 +116,34 @@ std::vector<ConvertedModule> ConversionState::restore(std::size_t block, std::ve
   return restore_modules(*saved, std::move(plan));
 }
 
-void ConversionState::restore_samples(SampleRows& samples) const {
+void ConversionState::restore_samples(std::span<const std::span<float>> samples) const {
   const std::optional<std::string> saved = state_.get(blob(kSamples, blocks_ - 1));
-  const std::size_t hidden_bytes = std::span(samples.hidden).size_bytes();
-  const std::size_t key_bytes = std::span(samples.shared_keys).size_bytes();
-  if (!saved || saved->size() != hidden_bytes + key_bytes) {
+  std::size_t bytes = 0;
+  for (const std::span<float> rows : samples) bytes += rows.size_bytes();
+  if (!saved || saved->size() != bytes) {
     throw Error(kContext, "the samples are damaged and were dropped: give the command again");
   }
-  std::memcpy(samples.hidden.data(), saved->data(), hidden_bytes);
-  if (key_bytes > 0) std::memcpy(samples.shared_keys.data(), saved->data() + hidden_bytes, key_bytes);
+  const char* from = saved->data();
+  for (const std::span<float> rows : samples) {
+    if (!rows.empty()) std::memcpy(rows.data(), from, rows.size_bytes());
+    from += rows.size_bytes();
+  }
 }
 
-void ConversionState::save(std::size_t block, std::span<const ConvertedModule> modules, const SampleRows& samples) {
+void ConversionState::save(std::size_t block, std::span<const ConvertedModule> modules,
+                           std::span<const std::span<float>> samples) {
   if (ranks_.first()) state_.put(blob(kBlockPrefix, block), save_modules(modules));
   save_samples(block, samples);
   tell_problem();
 }
 
-void ConversionState::save_samples(std::size_t block, const SampleRows& samples) {
+void ConversionState::save_samples(std::size_t block, std::span<const std::span<float>> samples) {
   std::uint8_t worth = state_.worth_saving() ? 1 : 0;
   ranks_.broadcast(std::as_writable_bytes(std::span(&worth, 1)), 0);
   if (worth == 0) return;
-  state_.save_stage([&] {
-    state_.put(blob(kSamples, block),
-               {std::as_bytes(std::span(samples.hidden)), std::as_bytes(std::span(samples.shared_keys))});
-  });
+  std::vector<std::span<const std::byte>> parts;
+  for (const std::span<float> rows : samples) parts.push_back(std::as_bytes(rows));
+  state_.save_stage([&] { state_.put(blob(kSamples, block), parts); });
   // A kill may come between two ranks' saving: what came before goes when all have the new one.
   ranks_.barrier();
   for (std::size_t old = 0; old < block; ++old) state_.erase(blob(kSamples, old));

@@ -12,7 +12,6 @@
 
 #include "ballast/ranks.h"
 #include "jobs/job_state.h"
-#include "quant/sample_stream.h"
 #include "quant/search/allocation.h"
 #include "quant/write/converted_module.h"
 
@@ -35,18 +34,18 @@ class ConversionState {
   /// The modules of a block, which is planned as it was; on the first rank.
   std::vector<ConvertedModule> restore(std::size_t block, std::vector<ModulePlan> plan) const;
 
-  /// The samples after the last block that is there: `samples` has the size they had.
-  void restore_samples(SampleRows& samples) const;
+  /// The samples after the last block that is there: their arrays have the sizes they had.
+  void restore_samples(std::span<const std::span<float>> samples) const;
 
   /// After block `block`; `samples` are those after it. They are large: they are kept only as often as is worth it.
-  void save(std::size_t block, std::span<const ConvertedModule> modules, const SampleRows& samples);
+  void save(std::size_t block, std::span<const ConvertedModule> modules, std::span<const std::span<float>> samples);
 
   /// The job is done.
   void remove();
 
  private:
   void find_blocks();
-  void save_samples(std::size_t block, const SampleRows& samples);
+  void save_samples(std::size_t block, std::span<const std::span<float>> samples);
   void tell_problem();
 
   Ranks& ranks_;

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <span>
+#include <vector>
 
 #include "kernels/matrix/float_matrix.h"
 
@@ -26,6 +27,13 @@ inline void multiply_transposed(std::span<const float> left, std::span<const flo
       .matrix = &matrix, .dst = product.dst, .stride = product.stride, .accumulate = product.accumulate};
   kernels::matmul({&output, 1}, left.data(), left.size() / cols, product.in_bf16);
 }
+
+/// dst [cols][rows] = src^T, each row of src multiplied with its weight, if there are any.
+void transpose(const float* src, std::size_t rows, std::size_t cols, std::span<const float> weights,
+               std::vector<float>& dst);
+
+/// Whether a sum of products over so many tokens is to be formed in BF16.
+bool sums_in_bf16(std::size_t rows);
 
 }  // namespace ballast::quant
 

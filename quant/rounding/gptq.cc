@@ -21,9 +21,9 @@ constexpr std::size_t kRowsAtOnce = 32768;
 /// Rows of a matrix: each is rounded on its own.
 class Gptq {
  public:
-  /// `rows` of `values` from row `first` on.
-  Gptq(const WorkingLinear& linear, const InverseCholesky& factor, const LinearValues& values, std::size_t first,
-       std::size_t rows)
+  /// `rows` of `values` from row `first` on; `drift` may be null.
+  Gptq(const WorkingLinear& linear, const InverseCholesky& factor, const Drift* drift, const LinearValues& values,
+       std::size_t first, std::size_t rows)
       : linear_(linear),
         factor_(factor),
         first_(first),
@@ -38,6 +38,7 @@ class Gptq {
     for (std::size_t r = 0; r < rows_; ++r) {
       for (std::size_t j = 0; j < cols_; ++j) values_[r * cols_ + j] = first_row[r * cols_ + column(j)];
     }
+    if (drift != nullptr) correct_drift(*drift, factor_, first_, values_);
   }
 
   void run(GptqResult& result) {
@@ -137,7 +138,7 @@ class Gptq {
 
 }  // namespace
 
-GptqResult round_gptq(const WorkingLinear& linear, const InverseCholesky& factor,
+GptqResult round_gptq(const WorkingLinear& linear, const InverseCholesky& factor, const Drift* drift,
                       const std::function<void()>& check_cancelled) {
   GptqResult result;
   result.matrix = empty_rounded(linear.rows, linear.cols, linear.format, linear.outlier_columns, linear.half_type());
@@ -145,7 +146,7 @@ GptqResult round_gptq(const WorkingLinear& linear, const InverseCholesky& factor
   for (std::size_t first = 0; first < linear.rows; first += kRowsAtOnce) {
     if (check_cancelled) check_cancelled();
     const std::size_t rows = std::min(kRowsAtOnce, linear.rows - first);
-    Gptq gptq(linear, factor, *values, first, rows);
+    Gptq gptq(linear, factor, drift, *values, first, rows);
     if (first + rows == linear.rows) values.reset();  // they were copied
     gptq.run(result);
   }

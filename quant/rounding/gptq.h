@@ -5,6 +5,7 @@
 
 #include <functional>
 
+#include "quant/rounding/drift.h"
 #include "quant/rounding/hessian.h"
 #include "quant/rounding/rounded_matrix.h"
 #include "quant/working_block.h"
@@ -18,8 +19,8 @@ struct GptqResult {
 
 /// Rounds a matrix with values to its format. Columns are taken in the factor's order; the grids of all groups are
 /// fixed before (static groups), found for what a column's error costs. Same bytes for any number of threads.
-/// `check_cancelled` is called now and then, and may throw.
-GptqResult round_gptq(const WorkingLinear& linear, const InverseCholesky& factor,
+/// With `drift` the weights are corrected for it first. `check_cancelled` is called now and then, and may throw.
+GptqResult round_gptq(const WorkingLinear& linear, const InverseCholesky& factor, const Drift* drift = nullptr,
                       const std::function<void()>& check_cancelled = {});
 
 }  // namespace ballast::quant

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "ballast/error.h"
-#include "kernels/engine.h"
 #include "quant/rounding/cholesky.h"
 #include "quant/rounding/float_product.h"
 
@@ -22,25 +21,6 @@ constexpr std::size_t kMostBands = 8;
 
 // A cache line on either side of what is transposed.
 constexpr std::size_t kLine = 16;
-
-// Errors of single products do not show in sums over so many tokens and more.
-constexpr std::size_t kManyRows = 256;
-
-/// dst [cols][rows] = src^T, each row of src multiplied with its weight, if there are any.
-void transpose(const float* src, std::size_t rows, std::size_t cols, std::span<const float> weights,
-               std::vector<float>& dst) {
-  dst.resize(rows * cols);
-#pragma omp parallel for
-  for (std::size_t c0 = 0; c0 < cols; c0 += kLine) {
-    for (std::size_t r0 = 0; r0 < rows; r0 += kLine) {
-      for (std::size_t c = c0; c < std::min(cols, c0 + kLine); ++c) {
-        for (std::size_t r = r0; r < std::min(rows, r0 + kLine); ++r) {
-          dst[c * rows + r] = src[r * cols + c] * (weights.empty() ? 1.0F : weights[r]);
-        }
-      }
-    }
-  }
-}
 
 /// What is below the diagonal, above it, too.
 void mirror(std::vector<float>& matrix, std::size_t n) {
@@ -76,7 +56,7 @@ void HessianSum::add(const float* inputs, std::size_t rows, std::span<const floa
   if (rows == 0) return;
   rows_ += rows;
   transpose(inputs, rows, cols_, weights, transposed_);
-  const bool in_bf16 = rows >= kManyRows && kernels::multiplies_bf16();
+  const bool in_bf16 = sums_in_bf16(rows);
   const std::span<float> sums = sum_.shard();
   const std::size_t band = std::max(kBandRows, cols_ / kMostBands);
   for (std::size_t first = 0; first < cols_; first += band) {

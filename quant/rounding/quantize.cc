@@ -32,9 +32,9 @@ std::vector<float> column_importance(const ChannelStatistics* input, std::span<c
   return importance;
 }
 
-/// With GPTQ, some of the matrices that read what was measured.
+/// With GPTQ, some of the matrices that read what was measured; `drift` may be null.
 void round_readers(WorkingBlock& block, std::span<const std::size_t> readers, const Hessian& moments,
-                   const std::function<void()>& check_cancelled) {
+                   const Drift* drift, const std::function<void()>& check_cancelled) {
   // Readers leave out the same columns, but for those whose format was asked for.
   std::optional<InverseCholesky> factor;
   std::vector<std::int32_t> factor_columns;
@@ -44,7 +44,7 @@ void round_readers(WorkingBlock& block, std::span<const std::size_t> readers, co
       factor_columns = linear.outlier_columns;
       factor = factorize(moments, factor_columns, damping_for(moments));
     }
-    linear.quantized = round_gptq(linear, *factor, check_cancelled).matrix;
+    linear.quantized = round_gptq(linear, *factor, drift, check_cancelled).matrix;
   }
 }
 
@@ -58,11 +58,11 @@ void round_readers(WorkingBlock& block, const WorkingInput& input, const std::fu
     const bool apart = input.expert_moments != nullptr && is_routed_expert(linear.part.role);
     (apart ? of_expert[linear.part.expert] : together).push_back(reader);
   }
-  round_readers(block, together, *input.moments, check_cancelled);
+  round_readers(block, together, *input.moments, input.drift.get(), check_cancelled);
   for (const auto& [expert, readers] : of_expert) {
     const Hessian moments = input.expert_moments->of(expert);
     const bool known = std::ranges::any_of(moments.values, [](float value) { return value != 0; });
-    if (known) round_readers(block, readers, moments, check_cancelled);
+    if (known) round_readers(block, readers, moments, nullptr, check_cancelled);
   }
 }
 
@@ -80,10 +80,15 @@ RoundedMatrix rounded(const WorkingLinear& linear, const ChannelStatistics* inpu
 
 }  // namespace
 
-void quantize(WorkingBlock& block, Rounding rounding, const std::function<void()>& check_cancelled) {
+void quantize_measured(WorkingBlock& block, const std::function<void()>& check_cancelled) {
   for (const WorkingInput& input : block.inputs) {
     if (input.moments != nullptr) round_readers(block, input, check_cancelled);
   }
+  block.forget_moments();
+}
+
+void quantize(WorkingBlock& block, Rounding rounding, const std::function<void()>& check_cancelled) {
+  quantize_measured(block, check_cancelled);
   for (WorkingLinear& linear : block.linears) {
     if (!linear.format.quantizes() || linear.quantized) continue;
     if (check_cancelled) check_cancelled();

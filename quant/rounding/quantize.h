@@ -12,9 +12,12 @@
 
 namespace ballast::quant {
 
-/// Rounds every matrix of integers to its format: by GPTQ where what it reads was measured, else to nearest. A search
-/// weighs errors by the statistics of the input, where there are any. `check_cancelled` is called before each matrix,
-/// and may throw.
+/// Rounds the matrices of integers of which was measured what they read, by GPTQ, and frees what was measured.
+/// `check_cancelled` is called before each matrix, and may throw.
+void quantize_measured(WorkingBlock& block, const std::function<void()>& check_cancelled = {});
+
+/// Rounds those, and all others that are not rounded yet to nearest. A search weighs errors by the statistics of the
+/// input, where there are any.
 void quantize(WorkingBlock& block, Recipe::Rounding rounding, const std::function<void()>& check_cancelled = {});
 
 /// What was done to all blocks, in one line: `matrices` counts them by format.

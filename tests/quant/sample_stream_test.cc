@@ -85,6 +85,76 @@ TEST_CASE("in front of what writes the stream, a token counts by the inverse of 
   }
 }
 
+TEST_CASE("drift is measured beside the original: of what is read first, and of the whole stream in front of down") {
+  const model::ModelSource source(test::golden_model("llama3"));
+  const ModelSpec& spec = source.spec();
+  const std::size_t size = spec.hidden_size;
+  const WorkingBlockLoader loader(source, nullptr);
+  WorkingBlock block = loader.load(1, true);
+  for (WorkingLinear& linear : block.linears) linear.format = {.bits = 4, .group_size = 32};
+  const model::BlockWeights weights = model::assemble_block(spec, 0, runnable_parts(block, spec, fine_rounding));
+  std::vector<int> ids(2 * kLength);
+  std::iota(ids.begin(), ids.end(), 3);
+  const WorkingBlock front = loader.load(0, true);
+  SampleStream original(spec, kLength);
+  original.embed(runnable_embedding(front, spec, fine_rounding), {ids, kLength});
+  SampleStream stream(spec, kLength);
+  stream.resize({ids, kLength});
+  stream.rows() = original.rows();
+  for (std::size_t i = 0; i < stream.rows().hidden.size(); ++i) {
+    stream.rows().hidden[i] *= 1 + 0.1F * static_cast<float>(i % 7);
+  }
+  std::vector<float> hidden[] = {original.rows().hidden, stream.rows().hidden};
+  const auto measure = [&](SampleStream::Inputs inputs) {
+    stream.measure(weights, 0, {.samples = 2}, SampleStream::Then::kStay, {.inputs = inputs, .original = &original},
+                   block);
+  };
+  measure(SampleStream::Inputs::kBeforeDown);
+  for (const WorkingInput& input : block.inputs) {
+    CAPTURE(block.linears[input.readers.front()].name);
+    const bool of_down = block.linears[input.readers.front()].part.role == model::Role::kDown;
+    CHECK((input.drift != nullptr) == !of_down);
+    CHECK((input.moments != nullptr) == !of_down);
+  }
+  const std::vector<float> query_drift = block.inputs.front().drift->values;
+  block.forget_moments();
+  measure(SampleStream::Inputs::kOfDown);
+  const WorkingInput& down_input = block.inputs.back();
+  REQUIRE(block.linears[down_input.readers.front()].part.role == model::Role::kDown);
+  REQUIRE(down_input.drift != nullptr);
+  CHECK(block.inputs.front().drift == nullptr);
+
+  const std::size_t cols = block.linears[down_input.readers.front()].cols;
+  std::vector<double> of_queries(size * size);
+  std::vector<double> of_down(size * cols);
+  for (std::size_t sample = 0; sample < 2; ++sample) {
+    model::BlockActivations activations[2];
+    float* rows[2];
+    for (std::size_t i = 0; i < 2; ++i) {
+      rows[i] = hidden[i].data() + sample * kLength * size;
+      run_sample(spec, weights, 0, rows[i], activations[i]);
+    }
+    const float* queries[] = {activations[0].inputs.front().rows, activations[1].inputs.front().rows};
+    const float* down = activations[1].inputs.back().rows;
+    for (std::size_t t = 0; t < kLength; ++t) {
+      const double weight = 1 / mean_square(rows[1] + t * size, size);
+      for (std::size_t d = 0; d < size; ++d) {
+        const double query = double{queries[0][t * size + d]} - double{queries[1][t * size + d]};
+        for (std::size_t c = 0; c < size; ++c) of_queries[c * size + d] += double{queries[1][t * size + c]} * query;
+        const double drift = weight * (double{rows[0][t * size + d]} - double{rows[1][t * size + d]});
+        for (std::size_t c = 0; c < cols; ++c) of_down[d * cols + c] += drift * double{down[t * cols + c]};
+      }
+    }
+  }
+  CHECK(original.rows().hidden == hidden[0]);
+  for (std::size_t i = 0; i < of_queries.size(); ++i) {
+    REQUIRE(query_drift[i] == doctest::Approx(of_queries[i]).epsilon(1e-3).scale(1));
+  }
+  for (std::size_t i = 0; i < of_down.size(); ++i) {
+    REQUIRE(down_input.drift->values[i] == doctest::Approx(of_down[i]).epsilon(1e-3).scale(1));
+  }
+}
+
 TEST_CASE("samples pass a model block by block as they pass it whole, shared keys and token inputs included") {
   for (const std::string golden : {"llama3", "gemma4_text"}) {
     CAPTURE(golden);

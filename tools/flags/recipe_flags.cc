@@ -119,6 +119,8 @@ void add_recipe_flags(CLI::App& command, RecipeFlags& flags) {
   add_pass_flags(command, flags);
   command.add_flag("--no-shrink-experts", flags.no_shrink_experts,
                    "Round experts by the tokens alone that calibration sent to them, however few");
+  command.add_flag("--no-correct-drift", flags.no_correct_drift,
+                   "Weights do not make up for what the rounding of matrices before them has done");
 }
 
 Recipe recipe_from_flags(const RecipeFlags& flags) {
@@ -150,6 +152,7 @@ Recipe recipe_from_flags(const RecipeFlags& flags) {
     recipe.activation_groups = *flags.activation_scales == "group";
   }
   if (flags.no_shrink_experts) recipe.shrink_experts = false;
+  if (flags.no_correct_drift) recipe.correct_drift = false;
   if (flags.no_wide_end) recipe.int16_activations_at_end = false;
   if (flags.no_wide_amplified) recipe.int16_activations_where_amplified = false;
   if (flags.embedding) recipe.embedding = format_of("--embedding", *flags.embedding);

@@ -40,6 +40,7 @@ struct RecipeFlags {
   bool no_wide_end = false;
   bool no_wide_amplified = false;
   bool no_shrink_experts = false;
+  bool no_correct_drift = false;
   bool untie_head = false;
 };
 
