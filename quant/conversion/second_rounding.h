@@ -17,7 +17,7 @@ class SecondRounding {
  public:
   explicit SecondRounding(const model::ModelSource& source) : source_(source) {}
 
-  /// A block whose matrices are rounded.
+  /// A block whose matrices are rounded. What drift's correction changes of weights counts as error, too.
   void add(const WorkingBlock& block);
 
   /// One line; empty where no matrix was rounded twice.

@@ -9,11 +9,10 @@
 #include <span>
 #include <vector>
 
-
 namespace ballast::quant {
 namespace {
 
-constexpr std::size_t kTokens = 90;
+constexpr std::size_t kDriftTokens = 90;
 constexpr std::size_t kFirstBatch = 33;
 constexpr double kDamping = 0.05;
 
@@ -31,7 +30,7 @@ Drift drift_of(Drift::Of of, std::size_t size, std::size_t cols, const std::vect
   const std::span all(weights);
   sum.add(original.data(), rounded.data(), inputs.data(), kFirstBatch, all.first(kFirstBatch));
   sum.add(original.data() + kFirstBatch * size, rounded.data() + kFirstBatch * size, inputs.data() + kFirstBatch * cols,
-          kTokens - kFirstBatch, all.subspan(kFirstBatch));
+          kDriftTokens - kFirstBatch, all.subspan(kFirstBatch));
   sum.end_shard(0);
   return sum.finish(single_rank());
 }
@@ -56,19 +55,19 @@ std::vector<double> solved(std::vector<double> matrix, std::vector<double> row) 
 TEST_CASE("drift is the sum of differences times what is read, tokens weighted twice as in the Hessian") {
   constexpr std::size_t kRows = 5;
   constexpr std::size_t kCols = 7;
-  const std::vector<float> weights = random_values(kTokens, 1);
-  const std::vector<float> inputs = random_values(kTokens * kCols, 2);
+  const std::vector<float> weights = random_values(kDriftTokens, 1);
+  const std::vector<float> inputs = random_values(kDriftTokens * kCols, 2);
   for (const Drift::Of of : {Drift::Of::kInput, Drift::Of::kStream}) {
     const bool of_input = of == Drift::Of::kInput;
     const std::size_t size = of_input ? kCols : kRows;
-    const std::vector<float> original = random_values(kTokens * size, 3);
-    const std::vector<float> rounded = of_input ? inputs : random_values(kTokens * size, 4);
+    const std::vector<float> original = random_values(kDriftTokens * size, 3);
+    const std::vector<float> rounded = of_input ? inputs : random_values(kDriftTokens * size, 4);
     const Drift drift = drift_of(of, size, kCols, original, rounded, inputs, weights);
     REQUIRE(drift.values.size() == size * kCols);
     for (std::size_t i = 0; i < size; ++i) {
       for (std::size_t c = 0; c < kCols; ++c) {
         double expected = 0;
-        for (std::size_t t = 0; t < kTokens; ++t) {
+        for (std::size_t t = 0; t < kDriftTokens; ++t) {
           expected += double{weights[t]} * double{weights[t]} * double{inputs[t * kCols + c]} *
                       (double{original[t * size + i]} - double{rounded[t * size + i]});
         }
@@ -84,10 +83,10 @@ TEST_CASE("weights are corrected by half of what least squares would change") {
     CAPTURE(cols);
     constexpr std::size_t kRows = 6;
     constexpr std::size_t kFirstRow = 2;  // of those corrected
-    std::vector<float> inputs = random_values(kTokens * cols, 5);
+    std::vector<float> inputs = random_values(kDriftTokens * cols, 5);
     for (std::size_t i = 0; i < inputs.size(); ++i) inputs[i] *= 1 + static_cast<float>(i % cols % 5);
     HessianSum sum(cols, jobs::SumOrder::kAny);
-    sum.add(inputs.data(), kTokens);
+    sum.add(inputs.data(), kDriftTokens);
     sum.end_shard(0);
     const Hessian moments = sum.finish(single_rank());
     const InverseCholesky factor = factorize(moments, {}, kDamping);
