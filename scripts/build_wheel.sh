@@ -29,20 +29,25 @@ fetch_sysroot() {
     rm -rf "$sysroot"
     mkdir -p "$sysroot/packages"
     (cd "$sysroot/packages" &&
-      apt-get download --quiet {libc6,libc6-dev,linux-libc-dev,libcrypt1,libcrypt-dev,libgcc-s1,libstdc++6}"$release")
+      apt-get download --quiet {libc6,libc6-dev,linux-libc-dev,libcrypt1,libcrypt-dev,libgcc-s1,libstdc++6,libgomp1}"$release")
     mkdir "$sysroot/usr"
     cp --recursive --symbolic-link /usr/include "$sysroot/usr/"
     for package in "$sysroot"/packages/*.deb; do dpkg -x "$package" "$sysroot"; done
     find "$sysroot" -lname '/lib/*' | while read -r link; do ln -sfn "$sysroot$(readlink "$link")" "$link"; done
-    # In front of the compiler's own link to this machine's.
-    ln -s libstdc++.so.6 "$(dirname "$sysroot"/usr/lib/*/libstdc++.so.6)/libstdc++.so"
+    # In front of the compiler's own links to this machine's.
+    local libraries
+    libraries=$(dirname "$sysroot"/usr/lib/*/libstdc++.so.6)
+    ln -s libstdc++.so.6 "$libraries/libstdc++.so"
+    ln -s libgomp.so.1 "$libraries/libgomp.so"
     touch "$sysroot/complete"
   fi
-  local libraries
-  libraries=$(dirname "$sysroot"/usr/lib/*/libstdc++.so.6)
-  export CFLAGS=--sysroot=$sysroot CXXFLAGS=--sysroot=$sysroot LDFLAGS="--sysroot=$sysroot -L$libraries"
+  export CFLAGS=--sysroot=$sysroot CXXFLAGS=--sysroot=$sysroot
+  LDFLAGS="--sysroot=$sysroot -L$(dirname "$sysroot"/usr/lib/*/libstdc++.so.6)"
+  export LDFLAGS
 }
 
+# Libraries that the wheel brings along, of the same Debian.
+#
 # GPTQ needs two functions of LAPACK, on tiles of 384 columns. OpenBLAS with its kernels for every processor takes 10 MB
 # packed; the reference LAPACK, which nothing is installed of, takes 3.
 lapack=$PWD/build/wheel/lapack
@@ -50,7 +55,7 @@ fetch_lapack() {
   if [[ ! -e $lapack/complete ]]; then
     rm -rf "$lapack"
     mkdir -p "$lapack/packages"
-    (cd "$lapack/packages" && apt-get download --quiet {liblapack3,libblas3,libgfortran5,libquadmath0}"$release")
+    (cd "$lapack/packages" && apt-get download --quiet {liblapack3,libblas3,libgfortran5,libquadmath0,libgomp1}"$release")
     for package in "$lapack"/packages/*.deb; do dpkg -x "$package" "$lapack/files"; done
     ln -s "$lapack"/files/usr/lib/* "$lapack/libraries"
     touch "$lapack/complete"

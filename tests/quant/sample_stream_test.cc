@@ -85,10 +85,41 @@ TEST_CASE("in front of what writes the stream, a token counts by the inverse of 
   }
 }
 
+/// Drift of what the first linears read, [hidden][hidden], and of the stream in front of down, [hidden][cols].
+struct ExpectedDrift {
+  std::vector<double> of_queries;
+  std::vector<double> of_down;
+};
+
+/// Runs both versions of two samples through a block, in place.
+ExpectedDrift expected_drift(const ModelSpec& spec, const model::BlockWeights& weights, std::size_t cols,
+                             std::vector<float>& original, std::vector<float>& rounded) {
+  const std::size_t size = spec.hidden_size;
+  ExpectedDrift expected{std::vector<double>(size * size), std::vector<double>(size * cols)};
+  for (std::size_t first = 0; first < original.size(); first += kLength * size) {
+    float* rows[] = {original.data() + first, rounded.data() + first};
+    model::BlockActivations activations[2];
+    for (std::size_t i = 0; i < 2; ++i) run_sample(spec, weights, 0, rows[i], activations[i]);
+    const float* queries[] = {activations[0].inputs.front().rows, activations[1].inputs.front().rows};
+    const float* down = activations[1].inputs.back().rows;
+    for (std::size_t t = 0; t < kLength; ++t) {
+      const double weight = 1 / mean_square(rows[1] + t * size, size);
+      for (std::size_t d = 0; d < size; ++d) {
+        const double query = double{queries[0][t * size + d]} - double{queries[1][t * size + d]};
+        for (std::size_t c = 0; c < size; ++c) {
+          expected.of_queries[c * size + d] += double{queries[1][t * size + c]} * query;
+        }
+        const double drift = weight * (double{rows[0][t * size + d]} - double{rows[1][t * size + d]});
+        for (std::size_t c = 0; c < cols; ++c) expected.of_down[d * cols + c] += drift * double{down[t * cols + c]};
+      }
+    }
+  }
+  return expected;
+}
+
 TEST_CASE("drift is measured beside the original: of what is read first, and of the whole stream in front of down") {
   const model::ModelSource source(test::golden_model("llama3"));
   const ModelSpec& spec = source.spec();
-  const std::size_t size = spec.hidden_size;
   const WorkingBlockLoader loader(source, nullptr);
   WorkingBlock block = loader.load(1, true);
   for (WorkingLinear& linear : block.linears) linear.format = {.bits = 4, .group_size = 32};
@@ -124,34 +155,14 @@ TEST_CASE("drift is measured beside the original: of what is read first, and of 
   REQUIRE(down_input.drift != nullptr);
   CHECK(block.inputs.front().drift == nullptr);
 
-  const std::size_t cols = block.linears[down_input.readers.front()].cols;
-  std::vector<double> of_queries(size * size);
-  std::vector<double> of_down(size * cols);
-  for (std::size_t sample = 0; sample < 2; ++sample) {
-    model::BlockActivations activations[2];
-    float* rows[2];
-    for (std::size_t i = 0; i < 2; ++i) {
-      rows[i] = hidden[i].data() + sample * kLength * size;
-      run_sample(spec, weights, 0, rows[i], activations[i]);
-    }
-    const float* queries[] = {activations[0].inputs.front().rows, activations[1].inputs.front().rows};
-    const float* down = activations[1].inputs.back().rows;
-    for (std::size_t t = 0; t < kLength; ++t) {
-      const double weight = 1 / mean_square(rows[1] + t * size, size);
-      for (std::size_t d = 0; d < size; ++d) {
-        const double query = double{queries[0][t * size + d]} - double{queries[1][t * size + d]};
-        for (std::size_t c = 0; c < size; ++c) of_queries[c * size + d] += double{queries[1][t * size + c]} * query;
-        const double drift = weight * (double{rows[0][t * size + d]} - double{rows[1][t * size + d]});
-        for (std::size_t c = 0; c < cols; ++c) of_down[d * cols + c] += drift * double{down[t * cols + c]};
-      }
-    }
-  }
+  const ExpectedDrift expected =
+      expected_drift(spec, weights, block.linears[down_input.readers.front()].cols, hidden[0], hidden[1]);
   CHECK(original.rows().hidden == hidden[0]);
-  for (std::size_t i = 0; i < of_queries.size(); ++i) {
-    REQUIRE(query_drift[i] == doctest::Approx(of_queries[i]).epsilon(1e-3).scale(1));
+  for (std::size_t i = 0; i < expected.of_queries.size(); ++i) {
+    REQUIRE(query_drift[i] == doctest::Approx(expected.of_queries[i]).epsilon(1e-3).scale(1));
   }
-  for (std::size_t i = 0; i < of_down.size(); ++i) {
-    REQUIRE(down_input.drift->values[i] == doctest::Approx(of_down[i]).epsilon(1e-3).scale(1));
+  for (std::size_t i = 0; i < expected.of_down.size(); ++i) {
+    REQUIRE(down_input.drift->values[i] == doctest::Approx(expected.of_down[i]).epsilon(1e-3).scale(1));
   }
 }
 
