@@ -349,9 +349,10 @@ struct ModelSpec {
 
   std::vector<int> stop_tokens;  ///< ids that end a generation
 
-  /// Whether norms write what is added to the residual stream.
-  /// The stream after a half of a block is what it was plus what the half's last linear gives, as it is.
+  /// Whether what a half of a block returns is added to the residual stream as it is.
   bool adds_returned() const { return !normalizes_returned() && residual_scale == 1.0; }
+
+  /// Whether norms write what is added to the residual stream.
   bool normalizes_returned() const { return post_norms || token_inputs || layout == BlockLayout::kOutputNorm; }
 
   bool has_final_norm() const { return layout != BlockLayout::kPostNorm; }

@@ -33,7 +33,7 @@ class ConversionInputs {
   bool unties_head() const { return recipe().untie_head && source_.spec().tied_embeddings; }
 
   bool rounds_with_samples() const { return recipe().rounding == Recipe::Rounding::kGptq; }
-  /// Where blocks read token inputs that would need the original's embedding beside the rounded one.
+  /// Not where blocks read token inputs: the original would need its own embedding beside the rounded one.
   bool corrects_drift() const {
     return rounds_with_samples() && recipe().correct_drift && !source_.spec().token_inputs;
   }

@@ -14,13 +14,13 @@ constexpr float kCorrectedShare = 0.5F;
 
 // Products with a triangle are made in bands, or in parts of all where those are more.
 constexpr std::size_t kTriangleBand = 256;
-constexpr std::size_t kLeastBands = 8;
+constexpr std::size_t kMostTriangleBands = 8;
 
 /// [rows][n] *= H^-1 = R^T R, columns in the factor's order.
 void multiply_by_inverse(const InverseCholesky& factor, std::vector<float>& values) {
   const std::size_t n = factor.cols;
   const std::size_t rows = values.size() / n;
-  const std::size_t band = std::max(kTriangleBand, n / kLeastBands);
+  const std::size_t band = std::max(kTriangleBand, n / kMostTriangleBands);
   std::vector<float> product(values.size());
   std::vector<float> left;
   std::vector<float> right;
