@@ -1,4 +1,5 @@
-# BALLAST_SANITIZE: AddressSanitizer and UndefinedBehaviorSanitizer in everything that is built.
+# BALLAST_SANITIZE: AddressSanitizer and UndefinedBehaviorSanitizer in everything that is built. BallastTargets.cmake says
+# for which instruction sets.
 option(BALLAST_SANITIZE "Build with AddressSanitizer and UndefinedBehaviorSanitizer" OFF)
 
 if(BALLAST_SANITIZE)
@@ -9,14 +10,6 @@ if(BALLAST_SANITIZE)
     add_compile_options(-Wno-maybe-uninitialized)
   else()
     add_compile_options(-Wno-pass-failed) # clang vectorizes nothing at -O1, and warns where a loop asks for it
-  endif()
-  # Highway's operations are inlined deep, which sanitizers make slow to compile: minutes for the quantized matrix product
-  # with every target. Here run SSE2, AVX2 and the newest AVX-512 that takes INT8 and BF16 products; the
-  # release build's tests run all targets. AVX-VNNI's instruction is encoded as AVX-512 has it, so that AVX2 with VNNI
-  # is tested where a processor has the one alone.
-  if(on_x86) # elsewhere BallastTargets.cmake has the list
-    add_compile_definitions("HWY_DISABLED_TARGETS=(HWY_SSSE3|HWY_SSE4|HWY_AVX3|HWY_AVX3_DL|HWY_AVX3_SPR)"
-                            BALLAST_VNNI_BY_EVEX BALLAST_SMALL_TILES)
   endif()
 endif()
 

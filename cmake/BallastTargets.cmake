@@ -9,15 +9,13 @@ else()
   set(unused_targets HWY_SSSE3)
 endif()
 
-# BALLAST_NATIVE: the best one that this machine runs, and the one that the compiler takes for granted. Of seven on x86,
-# that is two: the kernels are most of what a build takes.
-option(BALLAST_NATIVE "Kernels for this machine's instructions alone: a faster build, a slow program elsewhere" OFF)
-if(BALLAST_NATIVE)
+# What this machine runs, and of those the best with the one that the compiler takes for granted: masks of Highway's targets.
+function(ballast_machine_targets all best)
   if(CMAKE_CROSSCOMPILING)
-    message(FATAL_ERROR "BALLAST_NATIVE asks this machine what it runs, which says nothing of ${CMAKE_SYSTEM_PROCESSOR}.")
+    message(FATAL_ERROR "What this machine runs says nothing of ${CMAKE_SYSTEM_PROCESSOR}.")
   endif()
-  try_run(native_run native_compiled
-          SOURCE_FROM_CONTENT native_targets.cc [[
+  try_run(run compiled
+          SOURCE_FROM_CONTENT machine_targets.cc [[
             #include <hwy/highway.h>
             #include <hwy/targets.h>
 
@@ -27,19 +25,36 @@ if(BALLAST_NATIVE)
             int main() {
               const std::int64_t targets = hwy::SupportedTargets() & HWY_TARGETS;
               // Better ones have lower bits.
-              std::printf("%" PRId64, (targets & -targets) | HWY_STATIC_TARGET);
+              std::printf("%" PRId64 ";%" PRId64, targets | HWY_STATIC_TARGET, (targets & -targets) | HWY_STATIC_TARGET);
             }
           ]]
           COMPILE_DEFINITIONS -DHWY_WANT_AVX3_DL "-DHWY_DISABLED_TARGETS=${unused_targets}"
           LINK_LIBRARIES hwy::hwy
           CXX_STANDARD 23
-          COMPILE_OUTPUT_VARIABLE native_output
-          RUN_OUTPUT_VARIABLE native_targets)
-  if(NOT native_compiled OR NOT native_run EQUAL 0)
-    message(FATAL_ERROR "BALLAST_NATIVE: what this machine runs cannot be told. ${native_output}")
+          COMPILE_OUTPUT_VARIABLE output
+          RUN_OUTPUT_VARIABLE targets)
+  if(NOT compiled OR NOT run EQUAL 0)
+    message(FATAL_ERROR "What this machine runs cannot be told. ${output}")
   endif()
-  set(unused_targets "(~${native_targets}LL)")
+  list(GET targets 0 all_targets)
+  list(GET targets 1 best_targets)
+  set(${all} ${all_targets} PARENT_SCOPE)
+  set(${best} ${best_targets} PARENT_SCOPE)
+endfunction()
+
+# BALLAST_NATIVE: the best one that this machine runs, and the one that the compiler takes for granted. Of seven on x86,
+# that is two: the kernels are most of what a build takes.
+option(BALLAST_NATIVE "Kernels for this machine's instructions alone: a faster build, a slow program elsewhere" OFF)
+if(BALLAST_NATIVE)
+  ballast_machine_targets(all best)
+  set(unused_targets "(~${best}LL)")
+elseif(BALLAST_SANITIZE AND on_x86)
+  # Highway's operations are inlined deep, which sanitizers make slow to compile: minutes for the quantized matrix product
+  # with every target. Here run SSE2, AVX2 and the newest AVX-512 that takes INT8 and BF16 products, where this machine
+  # has it; the release build's tests run all targets. AVX-VNNI's instruction is encoded as AVX-512 has it, so that AVX2
+  # with VNNI is tested where a processor has the one alone.
+  ballast_machine_targets(all best)
+  set(unused_targets "(HWY_SSSE3|HWY_SSE4|HWY_AVX3|HWY_AVX3_DL|HWY_AVX3_SPR|~${all}LL)")
+  add_compile_definitions(BALLAST_VNNI_BY_EVEX BALLAST_SMALL_TILES)
 endif()
-if(NOT (BALLAST_SANITIZE AND on_x86))  # which has a list of its own
-  add_compile_definitions("HWY_DISABLED_TARGETS=${unused_targets}")
-endif()
+add_compile_definitions("HWY_DISABLED_TARGETS=${unused_targets}")

@@ -3,7 +3,7 @@
 # build on every SIMD target of this machine. The release build's tests are last, so that their summary ends the output.
 #
 #   scripts/test.sh          these
-#   scripts/test.sh --ci     what continuous integration runs: also ThreadSanitizer, and 20 s of fuzzing for each reader
+#   scripts/test.sh --ci     what continuous integration runs: also ThreadSanitizer, and 10 s of fuzzing for each reader
 #   scripts/test.sh --all    and the tests for ARM under qemu that are quick there
 #
 # CI=true makes warnings errors.
@@ -62,7 +62,7 @@ if [[ $searches == true ]]; then
   ctest --preset tsan
 
   step "fuzzing"
-  scripts/fuzz.sh 20
+  scripts/fuzz.sh 10
 fi
 
 # On an ARM machine all the other steps are tests for ARM.

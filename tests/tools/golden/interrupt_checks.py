@@ -148,7 +148,7 @@ def check_kills(suite: Suite) -> None:
     """While formats are weighed, and while blocks are rounded, of which some are kept by then. Of a model without
     tokenizer: that of the other fixtures has no place in a GGUF."""
     large_model(suite)
-    suite.succeeds("calibrate", "large", "--samples", 32, "--length", 128, "--text", "long.txt", "-o", "killed.stats")
+    suite.succeeds("calibrate", "large", "--samples", 16, "--length", 64, "--text", "long.txt", "-o", "killed.stats")
     (suite.work / "untold-large").mkdir()
     for name in ("config.json", "model.safetensors"):
         shutil.copy(suite.work / "large" / name, suite.work / "untold-large" / name)
