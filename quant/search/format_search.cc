@@ -74,6 +74,7 @@ std::shared_ptr<const WeighedFormats> FormatSearch::weigh() {
                                 .probe_samples = inputs_.options().probe_samples,
                                 .most_outliers = keeps_columns ? kMostOutliers : 0,
                                 .shrink_experts = inputs_.recipe().shrink_experts,
+                                .corrects_drift = inputs_.corrects_drift(),
                                 .sharing = inputs_.sharing(),
                                 .check_cancelled = steps_.check_cancelled()});
   const auto load = [&](std::size_t index) {

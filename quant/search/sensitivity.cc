@@ -21,6 +21,9 @@ namespace {
 // What each matrix is rounded to alone: an error large enough to show above F32's, small enough to be in proportion.
 constexpr WeightFormat kProbeFormat = {.bits = 4, .group_size = 32, .symmetric = false};
 
+// Of what rounding the weights of blocks loses, what is left where weights make up for drift (docs/method.md).
+constexpr double kShareLeftByDrift = 0.78;
+
 /// Matrices rounded to the probe's format as long as this lives.
 class ProbeRounding {
  public:
@@ -199,6 +202,7 @@ SampleRows SensitivityAnalysis::run_probes(BlockProbes& probes, const std::funct
     block_probe.probe.stream_error = relative_error(changed.rows(), after, spec_.hidden_size, tokens_);
     add_difference(change.hidden, changed.rows().hidden, after.hidden);
     add_difference(change.shared_keys, changed.rows().shared_keys, after.shared_keys);
+    if (options_.corrects_drift) block_probe.probe.share_kept = kShareLeftByDrift;
     probes_.push_back(std::move(block_probe.probe));
   }
   return change;
@@ -333,7 +337,7 @@ void SensitivityAnalysis::set_costs(const Probe& probe) {
   }
   // Matrices that lie on the probe's grids show nothing; they cost nothing in any format either.
   const auto cost_of = [&](double divergence) { return probe.error == 0 ? 0 : divergence / probe.error; };
-  const double cost_of_error = cost_of(probe.divergence);
+  const double cost_of_error = cost_of(probe.divergence * probe.share_kept);
   const double cost_of_input_error = cost_of(probe.head_divergence.value_or(probe.divergence));
   for (const auto& [input, matrix] : probe.matrices) {
     for (float& gain : choices_[input].matrices[matrix].outlier_gains) {

@@ -27,6 +27,7 @@ struct SensitivityOptions {
   std::size_t probe_samples = 1;            ///< samples on which divergence is measured
   double most_outliers = 0;                 ///< share of an input's columns that may keep 16 bits
   bool shrink_experts = true;               ///< see SampleStream::What
+  bool corrects_drift = false;              ///< the weights of blocks will make up for a part of their errors
   SampleSharing sharing{};                  ///< its ranks share the samples and the probes
   std::function<void()> check_cancelled{};  ///< see SampleStream; before each matrix, too
 };
@@ -41,6 +42,9 @@ struct SensitivityOptions {
 ///   model's end is much the same whatever matrix they come from, and neighbouring blocks differ little: the errors of
 ///   each few blocks run on together, and the divergence that they cause is shared among their matrices. A small
 ///   error's divergence grows with its square, so that one probe says it for all formats.
+///
+/// What later weights of blocks make up for (correct_drift()) is a share of all blocks' errors, but of no embedding's
+/// or head's, and of nothing that INT8 activations lose.
 ///
 /// One block is in memory at a time, and the work grows like the model.
 ///
@@ -67,6 +71,7 @@ class SensitivityAnalysis {
     double error = 0;                                           ///< of their outputs
     double stream_error = 0;                                    ///< where the block ends, against the stream's size
     double divergence = 0;
+    double share_kept = 1;  ///< of that, when all is rounded
     /// Of the same error in the head alone, where the matrix is the embedding, too.
     std::optional<double> head_divergence{};
   };
