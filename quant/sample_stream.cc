@@ -26,11 +26,6 @@ std::vector<float> norm_factors(std::span<const float> values, const ModelSpec& 
   return factors;
 }
 
-/// The last linear of an MLP.
-bool is_down(model::Role role) {
-  return role == model::Role::kDown || role == model::Role::kSharedDown || role == model::Role::kExpertDown;
-}
-
 /// Adds up the moments, and the peaks, of all inputs of a block, batch after batch.
 class InputCollector {
  public:

@@ -91,8 +91,8 @@ class SampleStream {
     bool peaks = false;
     bool each_expert = false;  ///< WorkingInput::expert_moments, too
     bool shrink = true;        ///< false: experts are known from their own tokens alone
-    /// The same samples in the original model: with kBeforeDown in front of this block, which they pass by the weights
-    /// given, with kOfDown after it. Null: WorkingInput::drift is not asked for.
+    /// The same samples in the original model: with kOfDown after this block, else in front of it, which they then pass
+    /// by the weights given. Null: WorkingInput::drift is not asked for.
     SampleStream* original = nullptr;
   };
   void measure(const model::BlockWeights& weights, std::size_t layer, const SampleSharing& sharing, Then then,

@@ -61,6 +61,10 @@ bool writes_stream(Role role) {
   return model::role_row(role).writes_stream;
 }
 
+bool is_down(Role role) {
+  return role == Role::kDown || role == Role::kSharedDown || role == Role::kExpertDown;
+}
+
 WorkingLinear* WorkingBlock::find(Role role, std::size_t expert) {
   const auto it = std::ranges::find(linears, model::Part{role, expert}, &WorkingLinear::part);
   return it == linears.end() ? nullptr : &*it;

@@ -102,6 +102,9 @@ bool is_embedding(model::Role role);
 /// A matrix whose outputs are added to the residual stream.
 bool writes_stream(model::Role role);
 
+/// The last linear of an MLP, an expert's, too.
+bool is_down(model::Role role);
+
 /// One input that linears share. Indices point into the block's lists.
 struct WorkingInput {
   std::vector<std::size_t> readers;

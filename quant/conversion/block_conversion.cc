@@ -113,7 +113,9 @@ void BlockConversion::round_block(WorkingBlock& block, std::size_t layer) {
   const std::size_t tokens = inputs_.samples().ids.size();
   const ActivationRoundings measured = rounding_over_tokens(tokens);
   const ActivationRoundings rounded = activation_roundings_over_tokens(inputs_.recipe(), tokens);
-  if (original_) {
+  const bool has_down =
+      std::ranges::any_of(block.linears, [](const WorkingLinear& linear) { return is_down(linear.part.role); });
+  if (original_ && has_down) {
     measure(block, layer, measured, SampleStream::Inputs::kBeforeDown);
     quantize_measured(block, steps_.check_cancelled());
     measure(block, layer, rounded, SampleStream::Inputs::kOfDown);

@@ -204,6 +204,33 @@ TEST_CASE("blocks of a deep model whose errors run on together share what these 
   CHECK(rank_correlation(predicted, measured) > 0.8);
 }
 
+TEST_CASE("where weights make up for drift those of blocks cost less, tables and INT8 activations what they did") {
+  const TemporaryDirectory directory;
+  const Calibrated model(uneven_model(directory / "model", 3));
+  Recipe recipe = plain_recipe("w4a8");
+  recipe.rounding = Recipe::Rounding::kGptq;
+  recipe.correct_drift = false;
+  const std::vector<InputChoice> plain = model.weigh(recipe);
+  recipe.correct_drift = true;
+  const std::vector<InputChoice> corrected = model.weigh(recipe);
+  REQUIRE(corrected.size() == plain.size());
+  const double share = corrected[1].matrices[0].options[0].cost / plain[1].matrices[0].options[0].cost;
+  CHECK(share > 0.5);
+  CHECK(share < 0.9);
+  for (std::size_t i = 0; i < plain.size(); ++i) {
+    for (std::size_t m = 0; m < plain[i].matrices.size(); ++m) {
+      CAPTURE(plain[i].matrices[m].name);
+      const bool of_block = plain[i].matrices[m].name.starts_with("model.layers.");
+      for (std::size_t o = 0; o < plain[i].matrices[m].options.size(); ++o) {
+        const FormatOption& before = plain[i].matrices[m].options[o];
+        const FormatOption& after = corrected[i].matrices[m].options[o];
+        CHECK(after.cost == doctest::Approx((of_block ? share : 1) * before.cost).epsilon(1e-5));
+        CHECK(after.activation_cost == before.activation_cost);
+      }
+    }
+  }
+}
+
 TEST_CASE("what the head reads costs what it costs in INT8, whether the head is the embedding or not") {
   for (const bool tied : {false, true}) {
     CAPTURE(tied);
