@@ -9,12 +9,10 @@ else()
   set(unused_targets HWY_SSSE3)
 endif()
 
-# What this machine runs, and of those the best with the one that the compiler takes for granted: masks of Highway's targets.
+# Masks of Highway's targets: all that this machine runs, and the best of them, each with the one that the compiler takes
+# for granted.
 function(ballast_machine_targets all best)
-  if(CMAKE_CROSSCOMPILING)
-    message(FATAL_ERROR "What this machine runs says nothing of ${CMAKE_SYSTEM_PROCESSOR}.")
-  endif()
-  try_run(run compiled
+  try_run(machine_run machine_compiled
           SOURCE_FROM_CONTENT machine_targets.cc [[
             #include <hwy/highway.h>
             #include <hwy/targets.h>
@@ -33,7 +31,7 @@ function(ballast_machine_targets all best)
           CXX_STANDARD 23
           COMPILE_OUTPUT_VARIABLE output
           RUN_OUTPUT_VARIABLE targets)
-  if(NOT compiled OR NOT run EQUAL 0)
+  if(NOT machine_compiled OR NOT machine_run EQUAL 0)
     message(FATAL_ERROR "What this machine runs cannot be told. ${output}")
   endif()
   list(GET targets 0 all_targets)
@@ -46,6 +44,9 @@ endfunction()
 # that is two: the kernels are most of what a build takes.
 option(BALLAST_NATIVE "Kernels for this machine's instructions alone: a faster build, a slow program elsewhere" OFF)
 if(BALLAST_NATIVE)
+  if(CMAKE_CROSSCOMPILING)
+    message(FATAL_ERROR "BALLAST_NATIVE asks this machine what it runs, which says nothing of ${CMAKE_SYSTEM_PROCESSOR}.")
+  endif()
   ballast_machine_targets(all best)
   set(unused_targets "(~${best}LL)")
 elseif(BALLAST_SANITIZE AND on_x86)
@@ -53,8 +54,12 @@ elseif(BALLAST_SANITIZE AND on_x86)
   # with every target. Here run SSE2, AVX2 and the newest AVX-512 that takes INT8 and BF16 products, where this machine
   # has it; the release build's tests run all targets. AVX-VNNI's instruction is encoded as AVX-512 has it, so that AVX2
   # with VNNI is tested where a processor has the one alone.
-  ballast_machine_targets(all best)
-  set(unused_targets "(HWY_SSSE3|HWY_SSE4|HWY_AVX3|HWY_AVX3_DL|HWY_AVX3_SPR|~${all}LL)")
+  set(unlike_this_machine "")
+  if(NOT CMAKE_CROSSCOMPILING)
+    ballast_machine_targets(all best)
+    set(unlike_this_machine "|~${all}LL")
+  endif()
+  set(unused_targets "(HWY_SSSE3|HWY_SSE4|HWY_AVX3|HWY_AVX3_DL|HWY_AVX3_SPR${unlike_this_machine})")
   add_compile_definitions(BALLAST_VNNI_BY_EVEX BALLAST_SMALL_TILES)
 endif()
 add_compile_definitions("HWY_DISABLED_TARGETS=${unused_targets}")

@@ -43,8 +43,8 @@ struct SensitivityOptions {
 ///   each few blocks run on together, and the divergence that they cause is shared among their matrices. A small
 ///   error's divergence grows with its square, so that one probe says it for all formats.
 ///
-/// What later weights of blocks make up for (correct_drift()) is a share of all blocks' errors, but of no embedding's
-/// or head's, and of nothing that INT8 activations lose.
+/// Where later weights make up for a share of these errors (correct_drift()), what weights of blocks cost is the rest;
+/// what an embedding, a head or INT8 activations lose counts whole.
 ///
 /// One block is in memory at a time, and the work grows like the model.
 ///

@@ -32,22 +32,27 @@ void run_truncations(const std::string& input) {
   for (std::size_t size = 0; size < input.size(); ++size) run(std::string_view(input).substr(0, size));
 }
 
-// One bit in each byte, another from word to word: a search by libFuzzer tries all.
+// Which of eight changes is made at byte `i`: all in turn, and another at the same place of the next word. A search by
+// libFuzzer tries all everywhere.
+std::size_t turn(std::size_t i) {
+  return (i + i / 8) % 8;
+}
+
 void run_bit_flips(std::string input) {
   for (std::size_t i = 0; i < input.size(); ++i) {
     const char old = input[i];
-    input[i] = static_cast<char>(old ^ (1 << ((i + i / 8) % 8)));
+    input[i] = static_cast<char>(old ^ (1 << turn(i)));
     run(input);
     input[i] = old;
   }
 }
 
 void run_replaced_words(std::string input) {
-  constexpr std::array<std::uint64_t, 7> kValues{
-      0, 1, 0x7FFFFFFF, 0xFFFFFFFF, INT64_MAX, std::uint64_t{1} << 63, UINT64_MAX};
+  constexpr std::array<std::uint64_t, 8> kValues{
+      0, 1, 0x7FFFFFFF, 0xFFFFFFFF, std::uint64_t{1} << 32, INT64_MAX, std::uint64_t{1} << 63, UINT64_MAX};
   for (std::size_t i = 0; i + sizeof(std::uint64_t) <= input.size(); ++i) {
     const std::string old = input.substr(i, sizeof(std::uint64_t));
-    std::memcpy(input.data() + i, &kValues[i % kValues.size()], sizeof(std::uint64_t));
+    std::memcpy(input.data() + i, &kValues[turn(i)], sizeof(std::uint64_t));
     run(input);
     input.replace(i, old.size(), old);
   }
