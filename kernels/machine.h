@@ -15,7 +15,7 @@ double measure_int8_gops();
 
 /// The same for F32 multiply-adds, and for those of BF16 pairs into F32.
 double measure_f32_gflops();
-double measure_bf16_gflops();
+double measure_bf16_gflops();  ///< where multiplies_bf16()
 
 /// Parts of memory, each near some of the processors; 1 where the system does not tell.
 std::size_t memory_nodes();

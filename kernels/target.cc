@@ -51,12 +51,12 @@ bool may_use_amx() {
 }
 
 bool processor_has(Extension extension, std::int64_t highway_target) {
-  const bool highway_has_vnni = highway_target <= HWY_AVX3_DL;  // better ones have lower bits
+  const bool has_avx512 = highway_target <= HWY_AVX3;  // better ones have lower bits
   switch (extension) {
     case Extension::kAmx:
-      return highway_has_vnni && __builtin_cpu_supports("amx-int8") != 0 && may_use_amx();
+      return has_avx512 && __builtin_cpu_supports("amx-int8") != 0 && may_use_amx();
     case Extension::kVnni:
-      if (highway_target == HWY_AVX3) return __builtin_cpu_supports("avx512vnni") != 0;
+      if (has_avx512) return __builtin_cpu_supports("avx512vnni") != 0;
 #ifdef BALLAST_VNNI_BY_EVEX
       return highway_target == HWY_AVX2 && __builtin_cpu_supports("avx512vnni") != 0 &&
              __builtin_cpu_supports("avx512vl") != 0;
@@ -167,6 +167,10 @@ namespace kernels {
 
 Extension target_extension() {
   return all_targets()[in_use].extension;
+}
+
+bool multiplies_by_vnni() {
+  return target_extension() == Extension::kVnni || target_extension() == Extension::kAmx;
 }
 
 bool uses_best_target() {

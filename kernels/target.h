@@ -8,12 +8,15 @@ namespace ballast::kernels {
 /// architecture.
 enum class Extension {
   kNone,
-  kVnni,            ///< vpdpbusd for what Highway compiles for AVX2 or AVX3
-  kAmx,             ///< INT8 tiles beside AVX3_DL and later
+  kVnni,            ///< vpdpbusd beside AVX2 and AVX3
+  kAmx,             ///< INT8 tiles beside AVX3
   kDotProduct,      ///< sdot beside NEON
   kMatrixProducts,  ///< smmla and usdot (i8mm) beside NEON and SVE
 };
 Extension target_extension();
+
+/// Whether vpdpbusd may be used.
+bool multiplies_by_vnni();
 
 /// Unless use_simd_target chose a lesser one.
 bool uses_best_target();

@@ -12,8 +12,9 @@ namespace ballast {
 // What is chosen here holds for all models. Choose before the first one is loaded, from one thread.
 
 /// The instruction sets that kernels are compiled for and this processor has, the best first, as Highway spells them
-/// ("AVX3_ZEN4"); with what kernels use beside it: "_VNNI" where the processor multiplies INT8 as later ones do
-/// ("AVX3_VNNI": Cascade Lake, "AVX2_VNNI": with AVX-VNNI), "_AMX", and on ARM "_DOTPROD" and "_I8MM".
+/// ("AVX2"); with what kernels use beside it: "_VNNI" where the processor multiplies INT8 in one instruction
+/// ("AVX3_VNNI": Cascade Lake, Ice Lake and Zen 4 on, "AVX2_VNNI": with AVX-VNNI), "_AMX", and on ARM "_DOTPROD" and
+/// "_I8MM".
 std::vector<std::string> simd_targets();
 
 /// The one in use: the best, unless use_simd_target chose.

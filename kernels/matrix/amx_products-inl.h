@@ -16,7 +16,7 @@
 
 // A panel of two vectors of 16 rows with a byte for each code is two columns of tiles, whose quads are 128 bytes apart.
 #undef BALLAST_AMX_PRODUCTS
-#if HWY_ARCH_X86_64 && HWY_TARGET <= HWY_AVX3_DL
+#if HWY_ARCH_X86_64 && HWY_TARGET <= HWY_AVX3
 #define BALLAST_AMX_PRODUCTS 1
 #else
 #define BALLAST_AMX_PRODUCTS 0

@@ -92,13 +92,9 @@ struct VnniDots : public EachDotByItself<VnniDots> {
 
   template <class VI, class VU, class VS>
   static HWY_INLINE VI add_quads(VU a, VS b, VI sum) {
-#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
-    // Came after these instruction sets: Highway has no operation for it there.
+    // Came after the instruction sets that kernels are compiled for: Highway has no operation for it there.
     asm(BALLAST_VPDPBUSD " %2, %1, %0" : "+v"(sum.raw) : "v"(a.raw), "v"(b.raw));
     return sum;
-#else
-    return hn::SumOfMulQuadAccumulate(hn::DFromV<VI>(), a, b, sum);
-#endif
   }
   template <int kCodeBits>
   static HWY_INLINE DotInt add(DotBytes weights, DotSignedBytes activations, DotInt sum) {
@@ -276,10 +272,8 @@ HWY_INLINE auto with_dots(const Use& use) {
   }
 #elif !HWY_ARCH_X86
   return use(SignedDots());
-#elif HWY_TARGET <= HWY_AVX3_DL
-  return use(VnniDots());
-#elif HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
-  return target_extension() == Extension::kVnni ? use(VnniDots()) : use(PairwiseDots());
+#elif HWY_TARGET <= HWY_AVX2
+  return multiplies_by_vnni() ? use(VnniDots()) : use(PairwiseDots());
 #else
   return use(PairwiseDots());
 #endif

@@ -127,7 +127,7 @@ struct FetchWithTiles {};
 template <class Dots, std::size_t kPlanes, int kBits, int kCodeBits, std::size_t kGroupBlocks, class Fetch>
 HWY_NOINLINE void multiply_tokens_of(const QuantizedActivations::Storage& src, std::size_t first, std::size_t last,
                                      const PanelView& panel, NextPanel next, const PanelStore& store) {
-  constexpr std::size_t kTokens = kTileRowsOfCodes / kPlanes;
+  constexpr std::size_t kTokens = HWY_MAX(kTileRowsOfCodes<Dots> / kPlanes, 1);
   std::size_t tiles = (last - first + kTokens - 1) / kTokens;
   constexpr bool kWithBlocks = std::is_same_v<Fetch, FetchWithBlocks>;
   next.spread(kWithBlocks ? tiles * panel.layout->blocks : tiles);
@@ -223,18 +223,20 @@ template <class Dots>
 void multiply_panel(const QuantizedActivations::Storage& src, std::size_t first, std::size_t last, int bits,
                     const PanelView& panel, const NextPanel& next, const PanelStore& store) {
 #if BALLAST_AMX_PRODUCTS
-  const bool whole_blocks = src.layout.groups_of_block == 1;
-  switch (whole_blocks ? amx_unit() : AmxUnit::kNone) {
-    case AmxUnit::kProcessor:
-      first = multiply_by_amx<AmxTiles>(src, first, last, panel, store);
-      break;
-    case AmxUnit::kEmulated:
-      first = multiply_by_amx<EmulatedAmxTiles>(src, first, last, panel, store);
-      break;
-    case AmxUnit::kNone:
-      break;
+  if constexpr (std::is_same_v<Dots, VnniDots>) {
+    const bool whole_blocks = src.layout.groups_of_block == 1;
+    switch (whole_blocks ? amx_unit() : AmxUnit::kNone) {
+      case AmxUnit::kProcessor:
+        first = multiply_by_amx<AmxTiles>(src, first, last, panel, store);
+        break;
+      case AmxUnit::kEmulated:
+        first = multiply_by_amx<EmulatedAmxTiles>(src, first, last, panel, store);
+        break;
+      case AmxUnit::kNone:
+        break;
+    }
+    if (first == last) return;
   }
-  if (first == last) return;
 #endif
   if (Dots::kWidensSmallCodes || bits == 8)
     return multiply_tokens<Dots, 8, 8, FetchWithTiles>(src, first, last, panel, next, store);

@@ -20,11 +20,21 @@ namespace ballast::kernels::HWY_NAMESPACE {
 
 using QuantFloat = hn::VFromD<FloatTag>;
 
-/// Rows of codes in a tile: two INT32 and two F32 accumulators each.
+/// Rows of codes in a tile: two INT32 and two F32 accumulators each. Every number of rows up to it is compiled for
+/// every kind of matrix, so that it is the most only where that gains speed: most instructions of PairwiseDots are a
+/// row's own.
 #ifdef BALLAST_SMALL_TILES  // clang's sanitizers take many minutes to compile the largest ones
-inline constexpr std::size_t kTileRowsOfCodes = kManyRegisters ? 3 : 2;
+template <class Dots>
+inline constexpr std::size_t kTileRowsOfCodes = 2;
 #else
+template <class Dots>
 inline constexpr std::size_t kTileRowsOfCodes = kManyRegisters ? 6 : 2;
+#if HWY_ARCH_X86
+template <>
+inline constexpr std::size_t kTileRowsOfCodes<PairwiseDots> = HWY_TARGET == HWY_SSE2 ? 1
+                                                              : kManyRegisters       ? 4
+                                                                                     : 2;
+#endif
 #endif
 
 /// One panel of weights; codes of fewer bits than 8 may have been expanded to 8.
