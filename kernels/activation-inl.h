@@ -114,7 +114,7 @@ inline void activate_limited_range(Activation activation, const UpLimits& limits
   const ActivationTag df;
   const auto most = hn::Set(df, limits.limit), least = hn::Neg(most), offset = hn::Set(df, limits.offset);
   // Not Min and Max: NaN must stay NaN.
-  const auto at_most = [most](ActivationVector x) HWY_ATTR { return hn::IfThenElse(hn::Gt(x, most), most, x); };
+  const auto at_most = [&most](ActivationVector x) HWY_ATTR { return hn::IfThenElse(hn::Gt(x, most), most, x); };
   for_vectors(count, [&](auto load, auto store) HWY_ATTR { store(at_most(load(gate)), dst); });
   activate_range(activation, dst, nullptr, count, dst);
   for_vectors(count, [&](auto load, auto store) HWY_ATTR {

@@ -29,47 +29,36 @@ struct SomeSteps {
   NearestSteps steps;
 };
 
-/// A grid in all lanes.
-template <class Steps>
-struct GridLanes {
-  GridLanes(const StepGrid& grid, const Steps& its_steps)
-      : steps(its_steps),
-        scale(hn::Set(FloatTag(), grid.scale)),
-        inverse(hn::Set(FloatTag(), grid.inverse)),
-        minimum(hn::Set(FloatTag(), grid.minimum)),
-        low(hn::Set(FloatTag(), grid.low)),
-        high(hn::Set(FloatTag(), grid.high)) {}
-
-  /// sum + weight * (value - nearest)^2
-  HWY_INLINE Vector add_error(Vector value, Vector weight, Vector sum) const {
-    const Vector exact = hn::Mul(hn::Add(value, minimum), inverse);
-    const Vector step = steps.nearest(hn::Min(hn::Max(exact, low), high));
-    const Vector difference = hn::Sub(value, hn::MulSub(step, scale, minimum));
-    return hn::MulAdd(hn::Mul(weight, difference), difference, sum);
-  }
-
-  Steps steps;
-  Vector scale, inverse, minimum, low, high;
-};
-
 template <class Steps>
 void grid_errors_of(const float* values, const float* weights, std::size_t count, std::span<const StepGrid> grids,
                     float* errors, const Steps& steps) {
   const FloatTag df;
   const std::size_t lanes = hn::Lanes(df);
   for (std::size_t g = 0; g < grids.size(); ++g) {
-    const GridLanes<Steps> grid(grids[g], steps);
+    const StepGrid& grid = grids[g];
+    const Vector scale = hn::Set(df, grid.scale);
+    const Vector inverse = hn::Set(df, grid.inverse);
+    const Vector minimum = hn::Set(df, grid.minimum);
+    const Vector low = hn::Set(df, grid.low);
+    const Vector high = hn::Set(df, grid.high);
+    // sum + weight * (value - nearest)^2
+    const auto add_error = [&](Vector value, Vector weight, Vector sum) HWY_ATTR {
+      const Vector exact = hn::Mul(hn::Add(value, minimum), inverse);
+      const Vector step = steps.nearest(hn::Min(hn::Max(exact, low), high));
+      const Vector difference = hn::Sub(value, hn::MulSub(step, scale, minimum));
+      return hn::MulAdd(hn::Mul(weight, difference), difference, sum);
+    };
     Vector sum0 = hn::Zero(df);
     Vector sum1 = hn::Zero(df);
     std::size_t i = 0;
     for (; i + 2 * lanes <= count; i += 2 * lanes) {
-      sum0 = grid.add_error(hn::LoadU(df, values + i), hn::LoadU(df, weights + i), sum0);
-      sum1 = grid.add_error(hn::LoadU(df, values + i + lanes), hn::LoadU(df, weights + i + lanes), sum1);
+      sum0 = add_error(hn::LoadU(df, values + i), hn::LoadU(df, weights + i), sum0);
+      sum1 = add_error(hn::LoadU(df, values + i + lanes), hn::LoadU(df, weights + i + lanes), sum1);
     }
     for (; i < count; i += lanes) {
       // Lanes past the end weigh nothing.
       const std::size_t valid = HWY_MIN(lanes, count - i);
-      sum0 = grid.add_error(hn::LoadN(df, values + i, valid), hn::LoadN(df, weights + i, valid), sum0);
+      sum0 = add_error(hn::LoadN(df, values + i, valid), hn::LoadN(df, weights + i, valid), sum0);
     }
     errors[g] = hn::ReduceSum(df, hn::Add(sum0, sum1));
   }

@@ -50,6 +50,9 @@ configure_and_build release
 step "lint"
 scripts/lint.sh
 
+step "kernels for ARM"
+scripts/check_arm.sh
+
 step "build with sanitizers"
 configure_and_build asan-ubsan
 

@@ -10,6 +10,7 @@
 
 namespace ballast::model {
 
+namespace attention {
 namespace {
 
 /// Of the keys and values that the layer reads, its own or not.
@@ -109,11 +110,12 @@ std::unique_ptr<const Mixer> assemble(const ModelSpec& spec, std::size_t layer, 
 }
 
 }  // namespace
+}  // namespace attention
 
 constinit const MixerKind kAttention = {.name = "attention",
-                                        .roles = kRoles,
-                                        .assemble = assemble,
-                                        .cache_shape = shape_of_cache,
+                                        .roles = attention::kRoles,
+                                        .assemble = attention::assemble,
+                                        .cache_shape = attention::shape_of_cache,
                                         .value_path = value_path_of_heads};
 
 }  // namespace ballast::model

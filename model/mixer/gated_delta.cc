@@ -17,6 +17,7 @@
 
 namespace ballast::model {
 
+namespace gated_delta {
 namespace {
 
 constexpr std::size_t kOperationsOfAFactor = 128;  // three exponentials and a logarithm
@@ -199,15 +200,16 @@ constexpr std::array<RoleRow, 11> kRoles{{
 }};
 
 }  // namespace
+}  // namespace gated_delta
 
 constinit const MixerKind kGatedDelta = {
     .name = "gated delta net",
-    .roles = kRoles,
+    .roles = gated_delta::kRoles,
     .assemble = [](const ModelSpec& spec, std::size_t layer, const BlockParts& parts) -> std::unique_ptr<const Mixer> {
-      return std::make_unique<GatedDelta>(delta_of(spec.layers[layer]), parts);
+      return std::make_unique<gated_delta::GatedDelta>(gated_delta::delta_of(spec.layers[layer]), parts);
     },
     .make_state = [](const ModelSpec& spec, std::size_t layer) -> std::unique_ptr<MixerState> {
-      const GatedDeltaSpec& delta = delta_of(spec.layers[layer]);
+      const GatedDeltaSpec& delta = gated_delta::delta_of(spec.layers[layer]);
       return std::make_unique<MemoryState>(delta.channels(), delta.width,
                                            delta.value_heads * delta.key_size * delta.value_size);
     },

@@ -15,6 +15,7 @@
 
 namespace ballast::model {
 
+namespace latent_attention {
 namespace {
 
 using kernels::FloatType;
@@ -280,11 +281,12 @@ std::unique_ptr<const Mixer> assemble(const ModelSpec& spec, std::size_t layer, 
 }
 
 }  // namespace
+}  // namespace latent_attention
 
 constinit const MixerKind kLatentAttention = {.name = "latent attention",
-                                              .roles = kRoles,
-                                              .assemble = assemble,
-                                              .cache_shape = shape_of_latent_cache,
+                                              .roles = latent_attention::kRoles,
+                                              .assemble = latent_attention::assemble,
+                                              .cache_shape = latent_attention::shape_of_latent_cache,
                                               .value_path = value_path_of_heads};
 
 }  // namespace ballast::model

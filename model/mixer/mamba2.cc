@@ -18,6 +18,7 @@
 
 namespace ballast::model {
 
+namespace mamba2 {
 namespace {
 
 constexpr std::size_t kOperationsOfAFactor = 128;  // two exponentials and a logarithm
@@ -233,15 +234,16 @@ constexpr std::array<RoleRow, 12> kRoles{{
 }};
 
 }  // namespace
+}  // namespace mamba2
 
 constinit const MixerKind kMamba2 = {
     .name = "Mamba 2",
-    .roles = kRoles,
+    .roles = mamba2::kRoles,
     .assemble = [](const ModelSpec& spec, std::size_t layer, const BlockParts& parts) -> std::unique_ptr<const Mixer> {
-      return std::make_unique<Mamba2>(mamba_of(spec.layers[layer]), parts);
+      return std::make_unique<mamba2::Mamba2>(mamba2::mamba_of(spec.layers[layer]), parts);
     },
     .make_state = [](const ModelSpec& spec, std::size_t layer) -> std::unique_ptr<MixerState> {
-      const Mamba2Spec& mamba = mamba_of(spec.layers[layer]);
+      const Mamba2Spec& mamba = mamba2::mamba_of(spec.layers[layer]);
       return std::make_unique<MemoryState>(mamba.channels(), mamba.width,
                                            mamba.heads * mamba.state_size * mamba.head_size);
     },

@@ -11,6 +11,7 @@
 
 namespace ballast::model {
 
+namespace short_convolution {
 namespace {
 
 constexpr std::size_t kOperationsOfAChannel = 8;
@@ -109,18 +110,20 @@ ValuePath value_path_of_channels(const LayerSpec& layer) {
 }
 
 }  // namespace
+}  // namespace short_convolution
 
 constinit const MixerKind kShortConvolution = {
     .name = "short convolution",
-    .roles = kRoles,
+    .roles = short_convolution::kRoles,
     .assemble = [](const ModelSpec& spec, std::size_t layer, const BlockParts& parts) -> std::unique_ptr<const Mixer> {
-      return std::make_unique<ShortConvolution>(convolution_of(spec.layers[layer]), parts);
+      return std::make_unique<short_convolution::ShortConvolution>(
+          short_convolution::convolution_of(spec.layers[layer]), parts);
     },
     .make_state = [](const ModelSpec& spec, std::size_t layer) -> std::unique_ptr<MixerState> {
-      const ShortConvolutionSpec& convolution = convolution_of(spec.layers[layer]);
+      const ShortConvolutionSpec& convolution = short_convolution::convolution_of(spec.layers[layer]);
       return std::make_unique<ConvolutionState>(convolution.channels, convolution.width);
     },
-    .value_path = value_path_of_channels,
+    .value_path = short_convolution::value_path_of_channels,
 };
 
 }  // namespace ballast::model

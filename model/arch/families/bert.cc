@@ -11,6 +11,7 @@
 
 namespace ballast::model {
 
+namespace bert {
 namespace {
 
 constexpr std::array<TensorNames, 17> kNames{{
@@ -92,16 +93,17 @@ nlohmann::json config_from_gguf(const files::GgufFile& file) {
 }
 
 }  // namespace
+}  // namespace bert
 
 constinit const Architecture kBert = {
     .model_type = "bert",
     .gguf_architecture = "bert",
-    .names = kNames,
-    .fused = kFused,
-    .describe = describe,
-    .config_from_gguf = config_from_gguf,
+    .names = bert::kNames,
+    .fused = bert::kFused,
+    .describe = bert::describe,
+    .config_from_gguf = bert::config_from_gguf,
     .prefix = "bert.",
-    .other_prefixes = kNoPrefix,
+    .other_prefixes = bert::kNoPrefix,
 };
 
 }  // namespace ballast::model

@@ -7,6 +7,7 @@
 
 namespace ballast::model {
 
+namespace cohere {
 namespace {
 
 DecoderConfig describe_common(const files::JsonReader& config, double theta) {
@@ -58,13 +59,14 @@ nlohmann::json cohere2_from_gguf(const files::GgufFile& file) {
 }
 
 }  // namespace
+}  // namespace cohere
 
 constinit const Architecture kCohere = {
     .model_type = "cohere",
     .gguf_architecture = "command-r",
     .names = kLlamaNames,
-    .describe = describe_cohere,
-    .config_from_gguf = cohere_from_gguf,
+    .describe = cohere::describe_cohere,
+    .config_from_gguf = cohere::cohere_from_gguf,
     .huggingface_interleaves_rope = true,
     .gguf_interleaves_rope = true,
 };
@@ -73,8 +75,8 @@ constinit const Architecture kCohere2 = {
     .model_type = "cohere2",
     .gguf_architecture = "cohere2",
     .names = kLlamaNames,
-    .describe = describe_cohere2,
-    .config_from_gguf = cohere2_from_gguf,
+    .describe = cohere::describe_cohere2,
+    .config_from_gguf = cohere::cohere2_from_gguf,
     .huggingface_interleaves_rope = true,
     .gguf_interleaves_rope = true,
 };

@@ -9,6 +9,7 @@
 
 namespace ballast::model {
 
+namespace ernie4_5 {
 namespace {
 
 constexpr LlamaLineDefaults kDefaults = {.context = 131072,
@@ -60,22 +61,23 @@ nlohmann::json dense_from_gguf(const files::GgufFile& file) {
 }
 
 }  // namespace
+}  // namespace ernie4_5
 
 constinit const Architecture kErnie45 = {
     .model_type = "ernie4_5",
     .gguf_architecture = "ernie4_5",
     .names = kLlamaNames,
-    .describe = describe_dense,
-    .config_from_gguf = dense_from_gguf,
+    .describe = ernie4_5::describe_dense,
+    .config_from_gguf = ernie4_5::dense_from_gguf,
     .huggingface_interleaves_rope = true,
     .gguf_interleaves_rope = true,
 };
 
 constinit const Architecture kErnie45Moe = {
     .model_type = "ernie4_5_moe",
-    .names = kMixtureNames,
+    .names = ernie4_5::kMixtureNames,
     .fused = kFusedExperts,
-    .describe = describe_mixture,
+    .describe = ernie4_5::describe_mixture,
     .huggingface_interleaves_rope = true,
 };
 

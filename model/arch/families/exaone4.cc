@@ -10,6 +10,7 @@
 
 namespace ballast::model {
 
+namespace exaone4 {
 namespace {
 
 constexpr std::array<TensorNames, 1> kOtherCorrection{
@@ -61,20 +62,21 @@ nlohmann::json dense_from_gguf(const files::GgufFile& file) {
 }
 
 }  // namespace
+}  // namespace exaone4
 
 constinit const Architecture kExaone4 = {
     .model_type = "exaone4",
     .gguf_architecture = "exaone4",
     .names = kOutputNormNames,
-    .describe = describe_dense,
-    .config_from_gguf = dense_from_gguf,
+    .describe = exaone4::describe_dense,
+    .config_from_gguf = exaone4::dense_from_gguf,
 };
 
 constinit const Architecture kExaoneMoe = {
     .model_type = "exaone_moe",
-    .names = kMixtureNames,
+    .names = exaone4::kMixtureNames,
     .fused = kFusedExperts,
-    .describe = describe_mixture,
+    .describe = exaone4::describe_mixture,
 };
 
 }  // namespace ballast::model

@@ -19,6 +19,7 @@
 
 namespace ballast::model {
 
+namespace gemma {
 namespace {
 
 // Models without a head are published without the beginning of names.
@@ -171,6 +172,7 @@ ModelSpec describe_gemma3_with_images(const files::JsonReader& config) {
 }
 
 }  // namespace
+}  // namespace gemma
 
 DecoderConfig read_gemma_line(const files::JsonReader& config, const LlamaLineDefaults& defaults) {
   DecoderConfig decoder = read_llama_line(config, defaults);
@@ -211,38 +213,38 @@ constinit const Architecture kGemma = {
     .model_type = "gemma",
     .gguf_architecture = "gemma",
     .names = kLlamaNames,
-    .describe = describe_gemma,
-    .config_from_gguf = gemma_from_gguf,
+    .describe = gemma::describe_gemma,
+    .config_from_gguf = gemma::gemma_from_gguf,
 };
 
 constinit const Architecture kGemma2 = {
     .model_type = "gemma2",
     .gguf_architecture = "gemma2",
     .names = kGemmaNames,
-    .describe = describe_gemma2,
-    .config_from_gguf = gemma2_from_gguf,
+    .describe = gemma::describe_gemma2,
+    .config_from_gguf = gemma::gemma2_from_gguf,
 };
 
 constinit const Architecture kVaultGemma = {
     .model_type = "vaultgemma",
     .names = kGemmaNames,
-    .describe = describe_capped,
+    .describe = gemma::describe_capped,
 };
 
 constinit const Architecture kGemma3Text = {
     .model_type = "gemma3_text",
     .gguf_architecture = "gemma3",
     .names = kGemmaNames,
-    .describe = describe_gemma3,
-    .config_from_gguf = gemma3_from_gguf,
+    .describe = gemma::describe_gemma3,
+    .config_from_gguf = gemma::gemma3_from_gguf,
     .prefix = "model.",
-    .other_prefixes = kNoPrefix,
+    .other_prefixes = gemma::kNoPrefix,
 };
 
 constinit const Architecture kGemma3 = {
     .model_type = "gemma3",
     .names = kGemmaNames,
-    .describe = describe_gemma3_with_images,
+    .describe = gemma::describe_gemma3_with_images,
     .prefix = "model.",
     .other_prefixes = kTextPrefixes,
 };

@@ -16,6 +16,7 @@
 
 namespace ballast::model {
 
+namespace gemma4 {
 namespace {
 
 constexpr std::array<TensorNames, 17> kOwnNames{{
@@ -200,23 +201,24 @@ ModelSpec describe_with_images(const files::JsonReader& config) {
 }
 
 }  // namespace
+}  // namespace gemma4
 
 constinit const Architecture kGemma4Text = {
     .model_type = "gemma4_text",
-    .names = kNames,
-    .fused = kFused,
-    .describe = describe,
-    .stored_factors = stored_factors,
-    .stored_vectors = stored_vectors,
+    .names = gemma4::kNames,
+    .fused = gemma4::kFused,
+    .describe = gemma4::describe,
+    .stored_factors = gemma4::stored_factors,
+    .stored_vectors = gemma4::stored_vectors,
 };
 
 constinit const Architecture kGemma4 = {
     .model_type = "gemma4",
-    .names = kNames,
-    .fused = kFused,
-    .describe = describe_with_images,
-    .stored_factors = stored_factors,
-    .stored_vectors = stored_vectors,
+    .names = gemma4::kNames,
+    .fused = gemma4::kFused,
+    .describe = gemma4::describe_with_images,
+    .stored_factors = gemma4::stored_factors,
+    .stored_vectors = gemma4::stored_vectors,
     .prefix = "model.",
     .other_prefixes = kTextPrefixes,
 };

@@ -8,6 +8,7 @@
 
 namespace ballast::model {
 
+namespace glm {
 namespace {
 
 constexpr std::array<TensorNames, 14> kNames{{
@@ -62,22 +63,23 @@ nlohmann::json glm4_from_gguf(const files::GgufFile& file) {
 }
 
 }  // namespace
+}  // namespace glm
 
 constinit const Architecture kGlm = {
     .model_type = "glm",
-    .names = kNames,
-    .fused = kFused,
-    .describe = describe_glm,
+    .names = glm::kNames,
+    .fused = glm::kFused,
+    .describe = glm::describe_glm,
     .huggingface_interleaves_rope = true,
 };
 
 constinit const Architecture kGlm4 = {
     .model_type = "glm4",
     .gguf_architecture = "glm4",
-    .names = kNames,
-    .fused = kFused,
-    .describe = describe_glm4,
-    .config_from_gguf = glm4_from_gguf,
+    .names = glm::kNames,
+    .fused = glm::kFused,
+    .describe = glm::describe_glm4,
+    .config_from_gguf = glm::glm4_from_gguf,
     .huggingface_interleaves_rope = true,
     .gguf_interleaves_rope = true,
 };

@@ -5,6 +5,7 @@
 
 namespace ballast::model {
 
+namespace gopher {
 namespace {
 
 ModelSpec describe(const files::JsonReader& config) {
@@ -16,11 +17,12 @@ ModelSpec describe(const files::JsonReader& config) {
 }
 
 }  // namespace
+}  // namespace gopher
 
 constinit const Architecture kGopher = {
     .model_type = "gopher",
     .names = kLlamaNames,
-    .describe = describe,
+    .describe = gopher::describe,
 };
 
 }  // namespace ballast::model

@@ -8,6 +8,7 @@
 
 namespace ballast::model {
 
+namespace gpt2 {
 namespace {
 
 constexpr std::array<TensorNames, 12> kNames{{
@@ -73,16 +74,17 @@ nlohmann::json config_from_gguf(const files::GgufFile& file) {
 }
 
 }  // namespace
+}  // namespace gpt2
 
 constinit const Architecture kGpt2 = {
     .model_type = "gpt2",
     .gguf_architecture = "gpt2",
-    .names = kNames,
-    .fused = kFused,
-    .describe = describe,
-    .config_from_gguf = config_from_gguf,
+    .names = gpt2::kNames,
+    .fused = gpt2::kFused,
+    .describe = gpt2::describe,
+    .config_from_gguf = gpt2::config_from_gguf,
     .prefix = "transformer.",
-    .other_prefixes = kOtherPrefixes,
+    .other_prefixes = gpt2::kOtherPrefixes,
     .transposed_linears = true,
 };
 

@@ -8,6 +8,7 @@
 
 namespace ballast::model {
 
+namespace gpt_neox {
 namespace {
 
 constexpr std::array<TensorNames, 11> kNames{{
@@ -61,14 +62,15 @@ nlohmann::json config_from_gguf(const files::GgufFile& file) {
 }
 
 }  // namespace
+}  // namespace gpt_neox
 
 constinit const Architecture kGptNeox = {
     .model_type = "gpt_neox",
     .gguf_architecture = "gptneox",
-    .names = kNames,
-    .fused = kFused,
-    .describe = describe,
-    .config_from_gguf = config_from_gguf,
+    .names = gpt_neox::kNames,
+    .fused = gpt_neox::kFused,
+    .describe = gpt_neox::describe,
+    .config_from_gguf = gpt_neox::config_from_gguf,
 };
 
 }  // namespace ballast::model

@@ -8,6 +8,7 @@
 
 namespace ballast::model {
 
+namespace gpt_oss {
 namespace {
 
 constexpr std::array<TensorNames, 7> kOwnNames{{
@@ -66,14 +67,15 @@ nlohmann::json config_from_gguf(const files::GgufFile& file) {
 }
 
 }  // namespace
+}  // namespace gpt_oss
 
 constinit const Architecture kGptOss = {
     .model_type = "gpt_oss",
     .gguf_architecture = "gpt-oss",
-    .names = kNames,
-    .fused = kFused,
-    .describe = describe,
-    .config_from_gguf = config_from_gguf,
+    .names = gpt_oss::kNames,
+    .fused = gpt_oss::kFused,
+    .describe = gpt_oss::describe,
+    .config_from_gguf = gpt_oss::config_from_gguf,
     .transposed_experts = true,
 };
 

@@ -28,6 +28,7 @@ ExpertSpec read_granite_experts(const files::JsonReader& config) {
   return experts;
 }
 
+namespace granite {
 namespace {
 
 constexpr std::array<TensorNames, 3> kSharedNames{{
@@ -111,38 +112,39 @@ nlohmann::json mixture_from_gguf(const files::GgufFile& file) {
 }
 
 }  // namespace
+}  // namespace granite
 
 constinit const Architecture kGranite = {
     .model_type = "granite",
     .gguf_architecture = "granite",
     .names = kLlamaNames,
-    .describe = describe_dense,
-    .config_from_gguf = dense_from_gguf,
+    .describe = granite::describe_dense,
+    .config_from_gguf = granite::dense_from_gguf,
     .gguf_interleaves_rope = true,
 };
 
 constinit const Architecture kGraniteMoe = {
     .model_type = "granitemoe",
     .gguf_architecture = "granitemoe",
-    .names = kMixtureNames,
-    .fused = kFused,
-    .describe = describe_mixture,
-    .config_from_gguf = mixture_from_gguf,
+    .names = granite::kMixtureNames,
+    .fused = granite::kFused,
+    .describe = granite::describe_mixture,
+    .config_from_gguf = granite::mixture_from_gguf,
     .gguf_interleaves_rope = true,
 };
 
 constinit const Architecture kGraniteMoeShared = {
     .model_type = "granitemoeshared",
-    .names = kMixtureNames,
-    .fused = kFused,
-    .describe = describe_shared_mixture,
+    .names = granite::kMixtureNames,
+    .fused = granite::kFused,
+    .describe = granite::describe_shared_mixture,
     .gguf_interleaves_rope = true,
 };
 
 constinit const Architecture kHyperClovaX = {
     .model_type = "hyperclovax",
-    .names = kHyperClovaNames,
-    .describe = describe_hyperclovax,
+    .names = granite::kHyperClovaNames,
+    .describe = granite::describe_hyperclovax,
 };
 
 }  // namespace ballast::model

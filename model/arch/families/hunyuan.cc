@@ -9,6 +9,7 @@
 
 namespace ballast::model {
 
+namespace hunyuan {
 namespace {
 
 constexpr std::array<TensorNames, 2> kHeadNorms{{
@@ -106,25 +107,26 @@ ModelSpec describe_hy3(const files::JsonReader& config) {
 }
 
 }  // namespace
+}  // namespace hunyuan
 
 constinit const Architecture kHunyuanDense = {
     .model_type = "hunyuan_v1_dense",
-    .names = kDenseNames,
-    .describe = describe_dense,
+    .names = hunyuan::kDenseNames,
+    .describe = hunyuan::describe_dense,
 };
 
 constinit const Architecture kHunyuanMoe = {
     .model_type = "hunyuan_v1_moe",
-    .names = kMixtureNames,
+    .names = hunyuan::kMixtureNames,
     .fused = kFusedExperts,
-    .describe = describe_mixture,
+    .describe = hunyuan::describe_mixture,
 };
 
 constinit const Architecture kHy3 = {
     .model_type = "hy_v3",
-    .names = kHy3Names,
+    .names = hunyuan::kHy3Names,
     .fused = kFusedExperts,
-    .describe = describe_hy3,
+    .describe = hunyuan::describe_hy3,
 };
 
 }  // namespace ballast::model

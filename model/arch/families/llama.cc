@@ -12,6 +12,7 @@
 
 namespace ballast::model {
 
+namespace llama {
 namespace {
 
 ModelSpec describe_llama(const files::JsonReader& config) {
@@ -117,13 +118,14 @@ nlohmann::json config_from_gguf(const files::GgufFile& file) {
 }
 
 }  // namespace
+}  // namespace llama
 
 constinit const Architecture kLlama = {
     .model_type = "llama",
     .gguf_architecture = "llama",
     .names = kLlamaNames,
-    .describe = describe_llama,
-    .config_from_gguf = config_from_gguf,
+    .describe = llama::describe_llama,
+    .config_from_gguf = llama::config_from_gguf,
     .gguf_fields = [](const ModelSpec& spec) { return llama_line_to_gguf(spec, "llama"); },
     .gguf_interleaves_rope = true,
 };
@@ -131,43 +133,43 @@ constinit const Architecture kLlama = {
 constinit const Architecture kSeedOss = {
     .model_type = "seed_oss",
     .gguf_architecture = "seed_oss",
-    .names = kSeedOssNames,
-    .describe = describe_seed_oss,
-    .config_from_gguf = seed_oss_from_gguf,
+    .names = llama::kSeedOssNames,
+    .describe = llama::describe_seed_oss,
+    .config_from_gguf = llama::seed_oss_from_gguf,
 };
 
 constinit const Architecture kArcee = {
     .model_type = "arcee",
     .gguf_architecture = "arcee",
     .names = kLlamaNames,
-    .describe = describe_arcee,
-    .config_from_gguf = arcee_from_gguf,
+    .describe = llama::describe_arcee,
+    .config_from_gguf = llama::arcee_from_gguf,
     .gguf_interleaves_rope = true,
 };
 
 constinit const Architecture kHelium = {
     .model_type = "helium",
     .names = kLlamaNames,
-    .describe = describe_helium,
+    .describe = llama::describe_helium,
     .huggingface_interleaves_rope = true,
 };
 
 constinit const Architecture kCwm = {
     .model_type = "cwm",
     .names = kLlamaNames,
-    .describe = describe_cwm,
+    .describe = llama::describe_cwm,
 };
 
 constinit const Architecture kInternLm3 = {
     .model_type = "internlm3",
     .names = kLlamaNames,
-    .describe = describe_internlm3,
+    .describe = llama::describe_internlm3,
 };
 
 constinit const Architecture kIquestCoder = {
     .model_type = "iquestcoder",
     .names = kLlamaNames,
-    .describe = describe_iquestcoder,
+    .describe = llama::describe_iquestcoder,
 };
 
 }  // namespace ballast::model

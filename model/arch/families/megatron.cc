@@ -8,6 +8,7 @@
 
 namespace ballast::model {
 
+namespace megatron {
 namespace {
 
 constexpr std::array<TensorNames, 17> kNames{{
@@ -109,12 +110,13 @@ ModelSpec describe(const files::JsonReader& config) {
 }
 
 }  // namespace
+}  // namespace megatron
 
 constinit const Architecture kMegatron = {
     .model_type = "megatron",
-    .names = kNames,
-    .fused = kFused,
-    .describe = describe,
+    .names = megatron::kNames,
+    .fused = megatron::kFused,
+    .describe = megatron::describe,
 };
 
 }  // namespace ballast::model

@@ -12,6 +12,7 @@
 
 namespace ballast::model {
 
+namespace mistral {
 namespace {
 
 ModelSpec describe_mistral(const files::JsonReader& config) {
@@ -70,12 +71,13 @@ nlohmann::json ministral3_from_gguf(const files::GgufFile& file) {
 }
 
 }  // namespace
+}  // namespace mistral
 
 constinit const Architecture kMistral = {
     .model_type = "mistral",
     .gguf_architecture = "llama",
     .names = kLlamaNames,
-    .describe = describe_mistral,
+    .describe = mistral::describe_mistral,
     .gguf_fields = [](const ModelSpec& spec) { return llama_line_to_gguf(spec, "llama"); },
     .gguf_interleaves_rope = true,
 };
@@ -83,23 +85,23 @@ constinit const Architecture kMistral = {
 constinit const Architecture kMinistral = {
     .model_type = "ministral",
     .names = kLlamaNames,
-    .describe = describe_ministral,
+    .describe = mistral::describe_ministral,
 };
 
 constinit const Architecture kMinistral3 = {
     .model_type = "ministral3",
     .gguf_architecture = "mistral3",
     .names = kLlamaNames,
-    .describe = describe_ministral3,
-    .config_from_gguf = ministral3_from_gguf,
+    .describe = mistral::describe_ministral3,
+    .config_from_gguf = mistral::ministral3_from_gguf,
     .gguf_interleaves_rope = true,
 };
 
 constinit const Architecture kMistral3 = {
     .model_type = "mistral3",
-    .names = kNamesBesideImages,
+    .names = mistral::kNamesBesideImages,
     .fused = kFusedLatentMixture,
-    .describe = describe_mistral3,
+    .describe = mistral::describe_mistral3,
     .prefix = "model.",
     .other_prefixes = kTextPrefixes,
 };

@@ -11,6 +11,7 @@
 
 namespace ballast::model {
 
+namespace modernbert {
 namespace {
 
 constexpr std::array<TensorNames, 16> kNames{{
@@ -111,14 +112,15 @@ ModelSpec describe(const files::JsonReader& config) {
 }
 
 }  // namespace
+}  // namespace modernbert
 
 constinit const Architecture kModernBert = {
     .model_type = "modernbert",
-    .names = kNames,
-    .fused = kFused,
-    .describe = describe,
+    .names = modernbert::kNames,
+    .fused = modernbert::kFused,
+    .describe = modernbert::describe,
     .prefix = "model.",
-    .other_prefixes = kNoPrefix,
+    .other_prefixes = modernbert::kNoPrefix,
 };
 
 }  // namespace ballast::model

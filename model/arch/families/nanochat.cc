@@ -7,6 +7,7 @@
 
 namespace ballast::model {
 
+namespace nanochat {
 namespace {
 
 // The norms' names, of the Llama line but for the first, are those under which ballast writes what folds leave.
@@ -34,11 +35,12 @@ ModelSpec describe(const files::JsonReader& config) {
 }
 
 }  // namespace
+}  // namespace nanochat
 
 constinit const Architecture kNanoChat = {
     .model_type = "nanochat",
-    .names = kNames,
-    .describe = describe,
+    .names = nanochat::kNames,
+    .describe = nanochat::describe,
 };
 
 }  // namespace ballast::model

@@ -5,6 +5,7 @@
 
 namespace ballast::model {
 
+namespace nemotron {
 namespace {
 
 ModelSpec describe_nemotron(const files::JsonReader& config) {
@@ -29,17 +30,18 @@ ModelSpec describe_jais2(const files::JsonReader& config) {
 }
 
 }  // namespace
+}  // namespace nemotron
 
 constinit const Architecture kNemotron = {
     .model_type = "nemotron",
     .names = kLlamaNames,
-    .describe = describe_nemotron,
+    .describe = nemotron::describe_nemotron,
 };
 
 constinit const Architecture kJais2 = {
     .model_type = "jais2",
     .names = kLlamaNames,
-    .describe = describe_jais2,
+    .describe = nemotron::describe_jais2,
 };
 
 }  // namespace ballast::model

@@ -8,6 +8,7 @@
 
 namespace ballast::model {
 
+namespace olmo {
 namespace {
 
 constexpr auto kMixtureNames = joined_names(kLlamaNames, kQwenExpertNames);
@@ -104,41 +105,42 @@ nlohmann::json olmo2_from_gguf(const files::GgufFile& file) {
 }
 
 }  // namespace
+}  // namespace olmo
 
 constinit const Architecture kOlmo = {
     .model_type = "olmo",
     .names = kLlamaNames,
-    .describe = describe_olmo,
+    .describe = olmo::describe_olmo,
 };
 
 constinit const Architecture kOlmo2 = {
     .model_type = "olmo2",
     .gguf_architecture = "olmo2",
     .names = kOutputNormNames,
-    .describe = describe_olmo2,
-    .config_from_gguf = olmo2_from_gguf,
+    .describe = olmo::describe_olmo2,
+    .config_from_gguf = olmo::olmo2_from_gguf,
 };
 
 constinit const Architecture kOlmo3 = {
     .model_type = "olmo3",
     .names = kOutputNormNames,
-    .describe = describe_olmo3,
+    .describe = olmo::describe_olmo3,
 };
 
 constinit const Architecture kOlmoe = {
     .model_type = "olmoe",
     .gguf_architecture = "olmoe",
-    .names = kMixtureNames,
+    .names = olmo::kMixtureNames,
     .fused = kFusedExperts,
-    .describe = describe_olmoe,
-    .config_from_gguf = olmoe_from_gguf,
+    .describe = olmo::describe_olmoe,
+    .config_from_gguf = olmo::olmoe_from_gguf,
 };
 
 constinit const Architecture kFlexOlmo = {
     .model_type = "flex_olmo",
-    .names = kFlexNames,
+    .names = olmo::kFlexNames,
     .fused = kFusedExperts,
-    .describe = describe_flex_olmo,
+    .describe = olmo::describe_flex_olmo,
 };
 
 }  // namespace ballast::model

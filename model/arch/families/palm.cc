@@ -5,6 +5,7 @@
 
 namespace ballast::model {
 
+namespace palm {
 namespace {
 
 ModelSpec describe(const files::JsonReader& config) {
@@ -20,11 +21,12 @@ ModelSpec describe(const files::JsonReader& config) {
 }
 
 }  // namespace
+}  // namespace palm
 
 constinit const Architecture kPalm = {
     .model_type = "palm",
     .names = kLlamaNames,
-    .describe = describe,
+    .describe = palm::describe,
 };
 
 }  // namespace ballast::model

@@ -8,6 +8,7 @@
 
 namespace ballast::model {
 
+namespace phi {
 namespace {
 
 constexpr std::array<TensorNames, 11> kNames{{
@@ -52,14 +53,15 @@ nlohmann::json config_from_gguf(const files::GgufFile& file) {
 }
 
 }  // namespace
+}  // namespace phi
 
 constinit const Architecture kPhi = {
     .model_type = "phi",
     .gguf_architecture = "phi2",
-    .names = kNames,
-    .fused = kFused,
-    .describe = describe,
-    .config_from_gguf = config_from_gguf,
+    .names = phi::kNames,
+    .fused = phi::kFused,
+    .describe = phi::describe,
+    .config_from_gguf = phi::config_from_gguf,
 };
 
 }  // namespace ballast::model

@@ -8,6 +8,7 @@
 
 namespace ballast::model {
 
+namespace phi3 {
 namespace {
 
 constexpr std::array kAttentionParts = {Role::kQuery, Role::kKey, Role::kValue};
@@ -57,14 +58,15 @@ nlohmann::json config_from_gguf(const files::GgufFile& file) {
 }
 
 }  // namespace
+}  // namespace phi3
 
 constinit const Architecture kPhi3 = {
     .model_type = "phi3",
     .gguf_architecture = "phi3",
     .names = kLlamaNames,
-    .fused = kFused,
-    .describe = describe,
-    .config_from_gguf = config_from_gguf,
+    .fused = phi3::kFused,
+    .describe = phi3::describe,
+    .config_from_gguf = phi3::config_from_gguf,
 };
 
 }  // namespace ballast::model

@@ -8,6 +8,7 @@
 
 namespace ballast::model {
 
+namespace qwen2 {
 namespace {
 
 ModelSpec describe(const files::JsonReader& config) {
@@ -31,13 +32,14 @@ nlohmann::json config_from_gguf(const files::GgufFile& file) {
 }
 
 }  // namespace
+}  // namespace qwen2
 
 constinit const Architecture kQwen2 = {
     .model_type = "qwen2",
     .gguf_architecture = "qwen2",
     .names = kLlamaNames,
-    .describe = describe,
-    .config_from_gguf = config_from_gguf,
+    .describe = qwen2::describe,
+    .config_from_gguf = qwen2::config_from_gguf,
     .gguf_fields = [](const ModelSpec& spec) { return llama_line_to_gguf(spec, "qwen2"); },
 };
 

@@ -6,6 +6,7 @@
 
 namespace ballast::model {
 
+namespace qwen3 {
 namespace {
 
 ModelSpec describe(const files::JsonReader& config) {
@@ -27,13 +28,14 @@ nlohmann::json config_from_gguf(const files::GgufFile& file) {
 }
 
 }  // namespace
+}  // namespace qwen3
 
 constinit const Architecture kQwen3 = {
     .model_type = "qwen3",
     .gguf_architecture = "qwen3",
     .names = kLlamaNames,
-    .describe = describe,
-    .config_from_gguf = config_from_gguf,
+    .describe = qwen3::describe,
+    .config_from_gguf = qwen3::config_from_gguf,
     .gguf_fields = [](const ModelSpec& spec) { return llama_line_to_gguf(spec, "qwen3"); },
 };
 

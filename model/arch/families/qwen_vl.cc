@@ -8,6 +8,7 @@
 
 namespace ballast::model {
 
+namespace qwen_vl {
 namespace {
 
 ModelSpec finish(const files::JsonReader& config, const DecoderConfig& decoder) {
@@ -44,9 +45,10 @@ constexpr Architecture architecture(std::string_view model_type, ModelSpec (*des
 }
 
 }  // namespace
+}  // namespace qwen_vl
 
-constinit const Architecture kQwen2Vl = architecture("qwen2_vl", describe_qwen2);
-constinit const Architecture kQwen25Vl = architecture("qwen2_5_vl", describe_qwen2);
-constinit const Architecture kQwen3Vl = architecture("qwen3_vl", describe_qwen3);
+constinit const Architecture kQwen2Vl = qwen_vl::architecture("qwen2_vl", qwen_vl::describe_qwen2);
+constinit const Architecture kQwen25Vl = qwen_vl::architecture("qwen2_5_vl", qwen_vl::describe_qwen2);
+constinit const Architecture kQwen3Vl = qwen_vl::architecture("qwen3_vl", qwen_vl::describe_qwen3);
 
 }  // namespace ballast::model

@@ -7,6 +7,7 @@
 
 namespace ballast::model {
 
+namespace smollm3 {
 namespace {
 
 // Without a list of types those layers have a window that do not rotate.
@@ -45,13 +46,14 @@ nlohmann::json config_from_gguf(const files::GgufFile& file) {
 }
 
 }  // namespace
+}  // namespace smollm3
 
 constinit const Architecture kSmolLm3 = {
     .model_type = "smollm3",
     .gguf_architecture = "smollm3",
     .names = kLlamaNames,
-    .describe = describe,
-    .config_from_gguf = config_from_gguf,
+    .describe = smollm3::describe,
+    .config_from_gguf = smollm3::config_from_gguf,
     .gguf_interleaves_rope = true,
 };
 

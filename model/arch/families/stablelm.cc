@@ -8,6 +8,7 @@
 
 namespace ballast::model {
 
+namespace stablelm {
 namespace {
 
 // A tensor for each head, which ballast writes as one.
@@ -42,13 +43,14 @@ nlohmann::json config_from_gguf(const files::GgufFile& file) {
 }
 
 }  // namespace
+}  // namespace stablelm
 
 constinit const Architecture kStableLm = {
     .model_type = "stablelm",
     .gguf_architecture = "stablelm",
-    .names = kNames,
-    .describe = describe,
-    .config_from_gguf = config_from_gguf,
+    .names = stablelm::kNames,
+    .describe = stablelm::describe,
+    .config_from_gguf = stablelm::config_from_gguf,
 };
 
 }  // namespace ballast::model

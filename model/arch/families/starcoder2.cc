@@ -7,6 +7,7 @@
 
 namespace ballast::model {
 
+namespace starcoder2 {
 namespace {
 
 constexpr std::array<TensorNames, 11> kNames{{
@@ -47,13 +48,14 @@ nlohmann::json config_from_gguf(const files::GgufFile& file) {
 }
 
 }  // namespace
+}  // namespace starcoder2
 
 constinit const Architecture kStarcoder2 = {
     .model_type = "starcoder2",
     .gguf_architecture = "starcoder2",
-    .names = kNames,
-    .describe = describe,
-    .config_from_gguf = config_from_gguf,
+    .names = starcoder2::kNames,
+    .describe = starcoder2::describe,
+    .config_from_gguf = starcoder2::config_from_gguf,
 };
 
 }  // namespace ballast::model

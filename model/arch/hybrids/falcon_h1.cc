@@ -7,6 +7,7 @@
 
 namespace ballast::model {
 
+namespace falcon_h1 {
 namespace {
 
 constexpr std::array<TensorNames, 12> kNames{{
@@ -87,13 +88,14 @@ std::vector<StoredFactor> stored_factors(const files::JsonReader& config) {
 }
 
 }  // namespace
+}  // namespace falcon_h1
 
 constinit const Architecture kFalconH1 = {
     .model_type = "falcon_h1",
-    .names = kAllNames,
-    .fused = kFused,
-    .describe = describe,
-    .stored_factors = stored_factors,
+    .names = falcon_h1::kAllNames,
+    .fused = falcon_h1::kFused,
+    .describe = falcon_h1::describe,
+    .stored_factors = falcon_h1::stored_factors,
 };
 
 }  // namespace ballast::model

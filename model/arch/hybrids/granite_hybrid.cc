@@ -9,6 +9,7 @@
 
 namespace ballast::model {
 
+namespace granite_hybrid {
 namespace {
 
 constexpr std::array<TensorNames, 15> kNames{{
@@ -81,12 +82,13 @@ ModelSpec describe(const files::JsonReader& config) {
 }
 
 }  // namespace
+}  // namespace granite_hybrid
 
 constinit const Architecture kGraniteMoeHybrid = {
     .model_type = "granitemoehybrid",
-    .names = kAllNames,
-    .fused = kFused,
-    .describe = describe,
+    .names = granite_hybrid::kAllNames,
+    .fused = granite_hybrid::kFused,
+    .describe = granite_hybrid::describe,
 };
 
 }  // namespace ballast::model

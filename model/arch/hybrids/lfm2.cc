@@ -10,6 +10,7 @@
 
 namespace ballast::model {
 
+namespace lfm2 {
 namespace {
 
 constexpr std::array<TensorNames, 19> kNames{{
@@ -153,23 +154,24 @@ nlohmann::json mixture_from_gguf(const files::GgufFile& file) {
 }
 
 }  // namespace
+}  // namespace lfm2
 
 constinit const Architecture kLfm2 = {
     .model_type = "lfm2",
     .gguf_architecture = "lfm2",
-    .names = kNames,
-    .fused = kFused,
-    .describe = describe_dense,
-    .config_from_gguf = dense_from_gguf,
+    .names = lfm2::kNames,
+    .fused = lfm2::kFused,
+    .describe = lfm2::describe_dense,
+    .config_from_gguf = lfm2::dense_from_gguf,
 };
 
 constinit const Architecture kLfm2Moe = {
     .model_type = "lfm2_moe",
     .gguf_architecture = "lfm2moe",
-    .names = kMixtureNames,
-    .fused = kMixtureFused,
-    .describe = describe_mixture,
-    .config_from_gguf = mixture_from_gguf,
+    .names = lfm2::kMixtureNames,
+    .fused = lfm2::kMixtureFused,
+    .describe = lfm2::describe_mixture,
+    .config_from_gguf = lfm2::mixture_from_gguf,
 };
 
 }  // namespace ballast::model

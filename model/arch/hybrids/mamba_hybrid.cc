@@ -6,6 +6,7 @@
 
 namespace ballast::model {
 
+namespace mamba_hybrid {
 namespace {
 
 double read_bound(const files::JsonReader& bound) {
@@ -29,11 +30,12 @@ std::size_t read_head_size(const files::JsonReader& config, std::size_t heads, s
 }
 
 }  // namespace
+}  // namespace mamba_hybrid
 
 Mamba2Spec read_mamba(const files::JsonReader& config, std::size_t value_channels) {
   Mamba2Spec mamba;
   mamba.heads = config.size("mamba_n_heads", 128);
-  mamba.head_size = read_head_size(config, mamba.heads, value_channels);
+  mamba.head_size = mamba_hybrid::read_head_size(config, mamba.heads, value_channels);
   mamba.groups = config.size("mamba_n_groups", 1);
   mamba.state_size = config.size("mamba_d_state", 256);
   mamba.width = config.size("mamba_d_conv", 4);
@@ -46,8 +48,8 @@ Mamba2Spec read_mamba(const files::JsonReader& config, std::size_t value_channel
 void read_step_limit(const files::JsonReader& config, Mamba2Spec& mamba) {
   if (!config.has("time_step_limit")) return;
   const std::vector<files::JsonReader> bounds = config.at("time_step_limit").tuple(2);
-  mamba.least_step = read_bound(bounds[0]);
-  mamba.largest_step = read_bound(bounds[1]);
+  mamba.least_step = mamba_hybrid::read_bound(bounds[0]);
+  mamba.largest_step = mamba_hybrid::read_bound(bounds[1]);
   if (!(mamba.least_step >= 0)) bounds[0].fail("must not be negative");
   if (!(mamba.largest_step >= mamba.least_step)) bounds[1].fail("must not be less than the bound before it");
 }

@@ -10,6 +10,7 @@
 
 namespace ballast::model {
 
+namespace nemotron_h {
 namespace {
 
 constexpr std::array<TensorNames, 29> kNames{{
@@ -179,14 +180,15 @@ ModelSpec describe(const files::JsonReader& config) {
 }
 
 }  // namespace
+}  // namespace nemotron_h
 
 constinit const Architecture kNemotronH = {
     .model_type = "nemotron_h",
-    .names = kAllNames,
-    .fused = kFused,
-    .describe = describe,
+    .names = nemotron_h::kAllNames,
+    .fused = nemotron_h::kFused,
+    .describe = nemotron_h::describe,
     .prefix = "backbone.",
-    .other_prefixes = kNewerPrefixes,
+    .other_prefixes = nemotron_h::kNewerPrefixes,
 };
 
 }  // namespace ballast::model

@@ -9,6 +9,7 @@
 
 namespace ballast::model {
 
+namespace qwen3_5 {
 namespace {
 
 constexpr std::array kProjections = {Role::kDeltaQuery, Role::kDeltaKey, Role::kDeltaValue};
@@ -62,11 +63,13 @@ constexpr Architecture architecture(std::string_view model_type, ModelSpec (*des
 }
 
 }  // namespace
+}  // namespace qwen3_5
 
-constinit const Architecture kQwen35 = architecture("qwen3_5", describe_dense);
-constinit const Architecture kQwen35Text = architecture("qwen3_5_text", describe_dense, "qwen35", dense_from_gguf);
-constinit const Architecture kQwen35Moe = architecture("qwen3_5_moe", describe_mixture);
+constinit const Architecture kQwen35 = qwen3_5::architecture("qwen3_5", qwen3_5::describe_dense);
+constinit const Architecture kQwen35Text =
+    qwen3_5::architecture("qwen3_5_text", qwen3_5::describe_dense, "qwen35", qwen3_5::dense_from_gguf);
+constinit const Architecture kQwen35Moe = qwen3_5::architecture("qwen3_5_moe", qwen3_5::describe_mixture);
 constinit const Architecture kQwen35MoeText =
-    architecture("qwen3_5_moe_text", describe_mixture, "qwen35moe", mixture_from_gguf);
+    qwen3_5::architecture("qwen3_5_moe_text", qwen3_5::describe_mixture, "qwen35moe", qwen3_5::mixture_from_gguf);
 
 }  // namespace ballast::model

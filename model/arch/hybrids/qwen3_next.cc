@@ -6,6 +6,7 @@
 
 namespace ballast::model {
 
+namespace qwen3_next {
 namespace {
 
 constexpr std::array kProjections = {Role::kDeltaQuery, Role::kDeltaKey, Role::kDeltaValue, Role::kDeltaGate};
@@ -37,14 +38,15 @@ nlohmann::json config_from_gguf(const files::GgufFile& file) {
 }
 
 }  // namespace
+}  // namespace qwen3_next
 
 constinit const Architecture kQwen3Next = {
     .model_type = "qwen3_next",
     .gguf_architecture = "qwen3next",
     .names = kQwenHybridNames,
-    .fused = kFused,
-    .describe = describe,
-    .config_from_gguf = config_from_gguf,
+    .fused = qwen3_next::kFused,
+    .describe = qwen3_next::describe,
+    .config_from_gguf = qwen3_next::config_from_gguf,
 };
 
 }  // namespace ballast::model

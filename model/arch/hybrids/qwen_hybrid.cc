@@ -8,6 +8,7 @@
 
 namespace ballast::model {
 
+namespace qwen_hybrid {
 namespace {
 
 GatedDeltaSpec read_delta(const files::JsonReader& config) {
@@ -35,6 +36,7 @@ std::vector<bool> attending_layers(const files::JsonReader& config, std::size_t 
 }
 
 }  // namespace
+}  // namespace qwen_hybrid
 
 ModelSpec describe_qwen_hybrid(const files::JsonReader& config) {
   // The configuration classes have a default that no other family has.
@@ -48,8 +50,8 @@ ModelSpec describe_qwen_hybrid(const files::JsonReader& config) {
   decoder.attention.output_gate = true;
   decoder.spec.norm.gain_offset = 1.0;
   ModelSpec spec = decoder.finish();
-  const std::vector<bool> attending = attending_layers(config, decoder.layers);
-  const GatedDeltaSpec delta = read_delta(config);
+  const std::vector<bool> attending = qwen_hybrid::attending_layers(config, decoder.layers);
+  const GatedDeltaSpec delta = qwen_hybrid::read_delta(config);
   for (std::size_t layer = 0; layer < decoder.layers; ++layer) {
     if (!attending[layer]) spec.layers[layer].mixer = delta;
   }

@@ -10,6 +10,7 @@
 
 namespace ballast::model {
 
+namespace afmoe {
 namespace {
 
 // Not those of the Llama line, in which post_attention_layernorm is another norm.
@@ -74,12 +75,13 @@ ModelSpec describe(const files::JsonReader& config) {
 }
 
 }  // namespace
+}  // namespace afmoe
 
 constinit const Architecture kAfmoe = {
     .model_type = "afmoe",
-    .names = kNames,
+    .names = afmoe::kNames,
     .fused = kFusedExperts,
-    .describe = describe,
+    .describe = afmoe::describe,
 };
 
 }  // namespace ballast::model

@@ -16,6 +16,7 @@
 
 namespace ballast::model {
 
+namespace deepseek {
 namespace {
 
 constexpr auto kPlainNames = joined_names(kLlamaNames, kSharedExpertNames);
@@ -175,12 +176,13 @@ ModelSpec describe_solar_open(const files::JsonReader& config) {
 }
 
 }  // namespace
+}  // namespace deepseek
 
 ModelSpec describe_mistral4(const files::JsonReader& config) {
   // The configuration class stretches by default as no other one does.
   if (!config.has("rope_parameters")) config.fail("rope_parameters", "missing");
   const files::JsonReader rope = config.object("rope_parameters");
-  ModelSpec spec = describe_dense(config, {.context = 1048576, .rope_of_heads = true});
+  ModelSpec spec = deepseek::describe_dense(config, {.context = 1048576, .rope_of_heads = true});
   const QueryGrowthSpec growth = {.slope = rope.number("llama_4_scaling_beta"),
                                   .length = rope.positive("original_max_position_embeddings")};
   for_each_attention(spec, [&](AttentionSpec& attention) { attention.query_growth = growth; });
@@ -197,7 +199,7 @@ constinit const Architecture kDeepseekV2 = {
     .gguf_architecture = "deepseek2",
     .names = kLatentMixtureNames,
     .fused = kFusedLatent,
-    .describe = describe_v2,
+    .describe = deepseek::describe_v2,
     .config_from_gguf = deepseek_from_gguf,
     .huggingface_interleaves_rope = true,
     .gguf_interleaves_rope = true,
@@ -207,7 +209,7 @@ constinit const Architecture kDeepseekV3 = {
     .model_type = "deepseek_v3",
     .names = kLatentMixtureNames,
     .fused = kFusedLatent,
-    .describe = describe_v3,
+    .describe = deepseek::describe_v3,
     .huggingface_interleaves_rope = true,
     .gguf_interleaves_rope = true,
 };
@@ -224,30 +226,30 @@ constinit const Architecture kGlm4MoeLite = {
     .model_type = "glm4_moe_lite",
     .names = kLatentMixtureNames,
     .fused = kFusedLatent,
-    .describe = describe_glm4_lite,
+    .describe = deepseek::describe_glm4_lite,
     .huggingface_interleaves_rope = true,
 };
 
 constinit const Architecture kGlm4Moe = {
     .model_type = "glm4_moe",
     .gguf_architecture = "glm4moe",
-    .names = kGlm4Names,
-    .describe = describe_glm4,
+    .names = deepseek::kGlm4Names,
+    .describe = deepseek::describe_glm4,
     .config_from_gguf = glm4_moe_from_gguf,
 };
 
 constinit const Architecture kDots1 = {
     .model_type = "dots1",
-    .names = kPlainNames,
+    .names = deepseek::kPlainNames,
     .fused = kFusedExperts,
-    .describe = describe_dots1,
+    .describe = deepseek::describe_dots1,
 };
 
 constinit const Architecture kSolarOpen = {
     .model_type = "solar_open",
-    .names = kPlainNames,
+    .names = deepseek::kPlainNames,
     .fused = kFusedExperts,
-    .describe = describe_solar_open,
+    .describe = deepseek::describe_solar_open,
 };
 
 }  // namespace ballast::model

@@ -7,6 +7,7 @@
 
 namespace ballast::model {
 
+namespace deepseek_gguf {
 namespace {
 
 constexpr std::size_t kSigmoid = 2;  // of expert_gating_func
@@ -45,10 +46,11 @@ void set_experts(const GgufMetadata& metadata, bool sigmoid, nlohmann::json& con
 }
 
 }  // namespace
+}  // namespace deepseek_gguf
 
 nlohmann::json deepseek_from_gguf(const files::GgufFile& file) {
   const GgufMetadata metadata(file, kDeepseekV2.gguf_architecture);
-  const bool sigmoid = scores_by_sigmoid(file, metadata);
+  const bool sigmoid = deepseek_gguf::scores_by_sigmoid(file, metadata);
   const std::size_t heads = metadata.size("attention.head_count");
   nlohmann::json config = {
       {"model_type", sigmoid ? kDeepseekV3.model_type : kDeepseekV2.model_type},
@@ -66,8 +68,8 @@ nlohmann::json deepseek_from_gguf(const files::GgufFile& file) {
       {"rope_parameters", rope_parameters_from_gguf(file, metadata.key(""), metadata.size("rope.dimension_count"))},
       {"tie_word_embeddings", !file.contains("output.weight")},
   };
-  set_sizes_of_heads(metadata, config);
-  set_experts(metadata, sigmoid, config);
+  deepseek_gguf::set_sizes_of_heads(metadata, config);
+  deepseek_gguf::set_experts(metadata, sigmoid, config);
   // Not written into a GGUF: that all published models have the same for both.
   if (const double multiplier = metadata.number("rope.scaling.yarn_log_multiplier", 0); multiplier != 0) {
     config["rope_parameters"]["mscale"] = config["rope_parameters"]["mscale_all_dim"] = 10 * multiplier;
@@ -87,7 +89,7 @@ nlohmann::json glm4_moe_from_gguf(const files::GgufFile& file) {
   config["architectures"] = {"Glm4MoeForCausalLM"};
   config["attention_bias"] = file.contains("blk.0.attn_q.bias");
   config["use_qk_norm"] = file.contains("blk.0.attn_q_norm.weight");
-  set_experts(metadata, true, config);
+  deepseek_gguf::set_experts(metadata, true, config);
   return config;
 }
 

@@ -11,6 +11,7 @@
 
 namespace ballast::model {
 
+namespace llama4 {
 namespace {
 
 constexpr std::array<TensorNames, 23> kNames{{
@@ -115,21 +116,22 @@ ModelSpec describe_with_images(const files::JsonReader& config) {
 }
 
 }  // namespace
+}  // namespace llama4
 
 constinit const Architecture kLlama4Text = {
     .model_type = "llama4_text",
-    .names = kNames,
-    .fused = kFused,
-    .describe = describe_text,
+    .names = llama4::kNames,
+    .fused = llama4::kFused,
+    .describe = llama4::describe_text,
     .transposed_experts = true,
     .huggingface_interleaves_rope = true,
 };
 
 constinit const Architecture kLlama4 = {
     .model_type = "llama4",
-    .names = kNames,
-    .fused = kFused,
-    .describe = describe_with_images,
+    .names = llama4::kNames,
+    .fused = llama4::kFused,
+    .describe = llama4::describe_with_images,
     .prefix = "model.",
     .other_prefixes = kTextPrefixes,
     .transposed_experts = true,

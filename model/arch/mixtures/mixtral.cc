@@ -9,6 +9,7 @@
 
 namespace ballast::model {
 
+namespace mixtral {
 namespace {
 
 // Published checkpoints say block_sparse_moe; transformers 5 has the experts of a layer in one tensor.
@@ -61,20 +62,21 @@ ModelSpec describe_minimax_m2(const files::JsonReader& config) {
 }
 
 }  // namespace
+}  // namespace mixtral
 
 constinit const Architecture kMixtral = {
     .model_type = "mixtral",
-    .names = kNames,
+    .names = mixtral::kNames,
     .fused = kFusedExperts,
-    .describe = describe_mixtral,
+    .describe = mixtral::describe_mixtral,
     .gguf_interleaves_rope = true,
 };
 
 constinit const Architecture kMiniMaxM2 = {
     .model_type = "minimax_m2",
-    .names = kMiniMaxNames,
+    .names = mixtral::kMiniMaxNames,
     .fused = kFusedExperts,
-    .describe = describe_minimax_m2,
+    .describe = mixtral::describe_minimax_m2,
 };
 
 }  // namespace ballast::model

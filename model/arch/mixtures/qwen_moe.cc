@@ -10,6 +10,7 @@
 
 namespace ballast::model {
 
+namespace qwen_moe {
 namespace {
 
 constexpr auto kNames = joined_names(kLlamaNames, kQwenExpertNames);
@@ -95,30 +96,31 @@ nlohmann::json config_from_gguf(const files::GgufFile& file) {
 }
 
 }  // namespace
+}  // namespace qwen_moe
 
 constinit const Architecture kQwen2Moe = {
     .model_type = "qwen2_moe",
     .gguf_architecture = "qwen2moe",
-    .names = kNames,
+    .names = qwen_moe::kNames,
     .fused = kFusedExperts,
-    .describe = describe_qwen2,
-    .config_from_gguf = qwen2_from_gguf,
+    .describe = qwen_moe::describe_qwen2,
+    .config_from_gguf = qwen_moe::qwen2_from_gguf,
 };
 
 constinit const Architecture kQwen3Moe = {
     .model_type = "qwen3_moe",
     .gguf_architecture = "qwen3moe",
-    .names = kNames,
+    .names = qwen_moe::kNames,
     .fused = kFusedExperts,
-    .describe = describe_qwen3,
-    .config_from_gguf = config_from_gguf,
+    .describe = qwen_moe::describe_qwen3,
+    .config_from_gguf = qwen_moe::config_from_gguf,
 };
 
 constinit const Architecture kMellum = {
     .model_type = "mellum",
-    .names = kNames,
+    .names = qwen_moe::kNames,
     .fused = kFusedExperts,
-    .describe = describe_mellum,
+    .describe = qwen_moe::describe_mellum,
 };
 
 }  // namespace ballast::model

@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# Has the kernels read by ARM's compiler, which forbids what others allow: vectors of SVE as members or captured copies.
+# A minute; scripts/test_aarch64.sh, which runs them, takes half an hour. After scripts/setup.sh --dev and a
+# configuration of the release build.
+#
+#   scripts/check_arm.sh
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+[[ $# -eq 0 ]] || {
+  echo "usage: scripts/check_arm.sh" >&2
+  exit 2
+}
+
+# Of the host's headers Highway's alone, which are the same for all processors.
+headers=build/arm-headers
+mkdir -p "$headers"
+ln -sfn "$(pkg-config --variable=includedir libhwy)/hwy" "$headers/hwy"
+
+rooms=build/release/rooms
+find kernels -name '*.cc' -not -path '*/onednn/*' -print0 |
+  xargs -0 -P "$(nproc)" -n 1 aarch64-linux-gnu-g++ -fsyntax-only -std=c++23 -O1 -fopenmp -Wall -Wextra -Werror \
+    -DHWY_SHARED_DEFINE -DTOOLCHAIN_MISS_ASM_HWCAP_H "-DHWY_DISABLED_TARGETS=(HWY_NEON|HWY_SVE2)" \
+    -I "$rooms/kernels" -I "$rooms/ballast" -isystem "$headers"
+echo "check_arm: the kernels are sound for ARM"
