@@ -1,5 +1,5 @@
-# Toolchain: builds for ARM with Debian's cross compiler, against the packages that scripts/setup_aarch64.sh unpacks,
-# and runs what it built under qemu. The CPU to be is named by the environment's QEMU_CPU: scripts/test_aarch64.sh.
+# Toolchain: builds for ARM with Debian's cross compiler, against the packages that scripts/aarch64/setup.sh unpacks,
+# and runs what it built under qemu. The CPU to be is named by the environment's QEMU_CPU: scripts/aarch64/test.sh.
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)
 set(triple aarch64-linux-gnu)

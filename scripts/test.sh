@@ -51,7 +51,7 @@ step "lint"
 scripts/lint.sh
 
 step "kernels for ARM"
-scripts/check_arm.sh
+scripts/aarch64/check.sh
 
 step "build with sanitizers"
 configure_and_build asan-ubsan
@@ -71,7 +71,7 @@ fi
 # On an ARM machine all the other steps are tests for ARM.
 if [[ $arm == true && $(uname -m) != aarch64 ]]; then
   step "ARM"
-  scripts/test_aarch64.sh "${options[@]}"
+  scripts/aarch64/test.sh "${options[@]}"
 fi
 
 step "tests"

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Has the kernels read by ARM's compiler, which forbids what others allow: vectors of SVE as members or captured copies.
-# A minute; scripts/test_aarch64.sh, which runs them, takes half an hour. After scripts/setup.sh --dev and a
+# A minute; scripts/aarch64/test.sh, which runs them, takes half an hour. After scripts/setup.sh --dev and a
 # configuration of the release build.
 #
-#   scripts/check_arm.sh
+#   scripts/aarch64/check.sh
 set -euo pipefail
-cd "$(dirname "${BASH_SOURCE[0]}")/.."
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 [[ $# -eq 0 ]] || {
-  echo "usage: scripts/check_arm.sh" >&2
+  echo "usage: scripts/aarch64/check.sh" >&2
   exit 2
 }
 
@@ -21,4 +21,4 @@ find kernels -name '*.cc' -not -path '*/onednn/*' -print0 |
   xargs -0 -P "$(nproc)" -n 1 aarch64-linux-gnu-g++ -fsyntax-only -std=c++23 -O1 -fopenmp -Wall -Wextra -Werror \
     -DHWY_SHARED_DEFINE -DTOOLCHAIN_MISS_ASM_HWCAP_H "-DHWY_DISABLED_TARGETS=(HWY_NEON|HWY_SVE2)" \
     -I "$rooms/kernels" -I "$rooms/ballast" -isystem "$headers"
-echo "check_arm: the kernels are sound for ARM"
+echo "aarch64/check: the kernels are sound for ARM"

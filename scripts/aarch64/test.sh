@@ -2,16 +2,16 @@
 # Builds ballast for ARM and runs its tests under qemu, on processors with NEON and with SVE of each length; then converts
 # a model here and lets both builds continue a text from it. After scripts/setup.sh --dev; wants the release build.
 #
-#   scripts/test_aarch64.sh [CMAKE OPTION]...          all but what takes most of an hour each under qemu
-#   scripts/test_aarch64.sh --all [CMAKE OPTION]...    that, too: whole conversions and evaluations, and the golden runs
+#   scripts/aarch64/test.sh [CMAKE OPTION]...          all but what takes most of an hour each under qemu
+#   scripts/aarch64/test.sh --all [CMAKE OPTION]...    that, too: whole conversions and evaluations, and the golden runs
 set -euo pipefail
-cd "$(dirname "${BASH_SOURCE[0]}")/.."
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 step() { printf '\n== aarch64: %s (%d s)\n' "$*" "$SECONDS"; }
 
 host_program=build/release/ballast
 [[ -x $host_program ]] || {
-  echo "test_aarch64: no $host_program: run cmake --preset release && cmake --build --preset release" >&2
+  echo "aarch64/test: no $host_program: run cmake --preset release && cmake --build --preset release" >&2
   exit 1
 }
 
@@ -22,7 +22,7 @@ if [[ ${1:-} == --all ]]; then
 fi
 
 step "packages"
-scripts/setup_aarch64.sh
+scripts/aarch64/setup.sh
 
 step "build"
 launcher=()
@@ -58,7 +58,7 @@ logged() {
   "${@:2}" 2>"$work/log" || {
     local status=$?
     cat "$work/log" >&2
-    echo "test_aarch64: $1: exit code $status (above)" >&2
+    echo "aarch64/test: $1: exit code $status (above)" >&2
     return "$status"
   }
 }
@@ -74,7 +74,7 @@ for scheme in w8a8 w4a8 w4a16; do
     there=$(logged "$scheme on $cpu" qemu-aarch64 -L /usr/aarch64-linux-gnu -cpu "$cpu" build/aarch64/ballast \
       run "$work/$scheme" "${words[@]}")
     [[ -n $here && $here == "$there" ]] || {
-      printf 'test_aarch64: %s on %s: here "%s", there "%s"\n' "$scheme" "$cpu" "$here" "$there" >&2
+      printf 'aarch64/test: %s on %s: here "%s", there "%s"\n' "$scheme" "$cpu" "$here" "$there" >&2
       exit 1
     }
   done

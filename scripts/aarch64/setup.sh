@@ -3,12 +3,12 @@
 # scripts/setup.sh --dev, which installs the cross compiler and qemu. Needs no root and installs nothing: apt is run with
 # its state in a folder of its own, as if on an empty ARM machine with this machine's package sources.
 #
-#   scripts/setup_aarch64.sh     fills build/aarch64-root; does nothing when that is complete
+#   scripts/aarch64/setup.sh     fills build/aarch64-root; does nothing when that is complete
 set -euo pipefail
-cd "$(dirname "${BASH_SOURCE[0]}")/.."
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 export LC_ALL=C
 [[ $# -eq 0 ]] || {
-  echo "usage: scripts/setup_aarch64.sh" >&2
+  echo "usage: scripts/aarch64/setup.sh" >&2
   exit 2
 }
 
@@ -18,7 +18,7 @@ packages=(libhwy-dev libpcre2-dev libutf8proc-dev libxxhash-dev libsentencepiece
 complete=$root/packages
 
 if [[ -e $complete && $(head -n 1 "$complete") == "${packages[*]}" ]]; then
-  echo "setup_aarch64: $root is complete"
+  echo "aarch64/setup: $root is complete"
   exit 0
 fi
 
@@ -49,20 +49,20 @@ quietly() {
   }
 }
 
-echo "setup_aarch64: reading the lists of arm64 packages"
+echo "aarch64/setup: reading the lists of arm64 packages"
 # A source of somebody else's that fails must not stop the rest; what is really missing shows at the download.
 quietly apt-get -q update ||
-  echo "setup_aarch64: apt-get update reported errors (above); going on with the lists there are" >&2
+  echo "aarch64/setup: apt-get update reported errors (above); going on with the lists there are" >&2
 # The shared libraries behind the development packages. The C and C++ libraries come with the cross compiler.
 mapfile -t libraries < <(apt-cache depends "${packages[@]}" | awk '$1 == "Depends:" && $2 ~ /^lib/ { print $2 }' |
   grep -v -e '-dev$' | sort -u)
 # libboost-dev holds nothing but the name of a version.
 mapfile -t -O "${#libraries[@]}" libraries < <(apt-cache depends libboost-dev | awk '$1 == "Depends:" { print $2 }')
 libraries+=(libgfortran5) # behind OpenBLAS; the cross compiler for C++ does not bring it
-echo "setup_aarch64: unpacking ${packages[*]} ${libraries[*]}"
+echo "aarch64/setup: unpacking ${packages[*]} ${libraries[*]}"
 cd "$work/debs"
 quietly apt-get -q download "${packages[@]}" "${libraries[@]}" || {
-  echo "setup_aarch64: apt-get download failed (above)" >&2
+  echo "aarch64/setup: apt-get download failed (above)" >&2
   exit 1
 }
 for package in *.deb; do dpkg-deb -x "$package" "$work/root"; done
