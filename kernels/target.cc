@@ -169,10 +169,6 @@ Extension target_extension() {
   return all_targets()[in_use].extension;
 }
 
-bool multiplies_by_vnni() {
-  return target_extension() == Extension::kVnni || target_extension() == Extension::kAmx;
-}
-
 bool uses_best_target() {
   return in_use == 0;
 }

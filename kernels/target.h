@@ -15,9 +15,6 @@ enum class Extension {
 };
 Extension target_extension();
 
-/// Whether vpdpbusd may be used.
-bool multiplies_by_vnni();
-
 /// Unless use_simd_target chose a lesser one.
 bool uses_best_target();
 

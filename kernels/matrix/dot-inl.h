@@ -273,7 +273,7 @@ HWY_INLINE auto with_dots(const Use& use) {
 #elif !HWY_ARCH_X86
   return use(SignedDots());
 #elif HWY_TARGET <= HWY_AVX2
-  return multiplies_by_vnni() ? use(VnniDots()) : use(PairwiseDots());
+  return target_extension() >= Extension::kVnni ? use(VnniDots()) : use(PairwiseDots());
 #else
   return use(PairwiseDots());
 #endif

@@ -223,20 +223,18 @@ template <class Dots>
 void multiply_panel(const QuantizedActivations::Storage& src, std::size_t first, std::size_t last, int bits,
                     const PanelView& panel, const NextPanel& next, const PanelStore& store) {
 #if BALLAST_AMX_PRODUCTS
-  if constexpr (std::is_same_v<Dots, VnniDots>) {
-    const bool whole_blocks = src.layout.groups_of_block == 1;
-    switch (whole_blocks ? amx_unit() : AmxUnit::kNone) {
-      case AmxUnit::kProcessor:
-        first = multiply_by_amx<AmxTiles>(src, first, last, panel, store);
-        break;
-      case AmxUnit::kEmulated:
-        first = multiply_by_amx<EmulatedAmxTiles>(src, first, last, panel, store);
-        break;
-      case AmxUnit::kNone:
-        break;
-    }
-    if (first == last) return;
+  const bool takes_panel = Dots::kUnsignedCodes && src.layout.groups_of_block == 1;
+  switch (takes_panel ? amx_unit() : AmxUnit::kNone) {
+    case AmxUnit::kProcessor:
+      first = multiply_by_amx<AmxTiles>(src, first, last, panel, store);
+      break;
+    case AmxUnit::kEmulated:
+      first = multiply_by_amx<EmulatedAmxTiles>(src, first, last, panel, store);
+      break;
+    case AmxUnit::kNone:
+      break;
   }
+  if (first == last) return;
 #endif
   if (Dots::kWidensSmallCodes || bits == 8)
     return multiply_tokens<Dots, 8, 8, FetchWithTiles>(src, first, last, panel, next, store);
