@@ -13,6 +13,7 @@
 #include "model/source/tensor_groups.h"
 #include "quant/passes/fold_rules.h"
 #include "quant/passes/passes.h"
+#include "quant/write/model_formats.h"
 
 namespace ballast {
 
@@ -225,8 +226,10 @@ std::vector<FoldLine> explain_folds(const ModelSpec& spec, const Recipe& recipe)
   return Explanation(spec, recipe).run();
 }
 
-std::vector<FoldLine> explain_folds(const std::filesystem::path& model, const Recipe& recipe) {
-  return explain_folds(model::ModelSource(model).spec(), recipe);
+std::vector<FoldLine> explain_folds(const std::filesystem::path& model, const Recipe& recipe,
+                                    OutputFormat output_format) {
+  const Recipe fitting = quant::make_model_format(model, output_format, recipe)->fitting(recipe);
+  return explain_folds(model::ModelSource(model).spec(), fitting);
 }
 
 std::string fold_lines_json(const std::vector<FoldLine>& lines) {

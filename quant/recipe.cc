@@ -94,7 +94,7 @@ constexpr std::array<Switch, 13> kSwitches{{
     {"correct_drift", &Recipe::correct_drift},
 }};
 
-constexpr std::array kFormatFields = {"linears", "embedding", "head", "outlier_fraction"};
+constexpr std::array kFormatFields = {"linears", "embedding", "head", "outlier_fraction", "activation_groups"};
 constexpr const char* kNatural = "natural";  // as target_bytes
 
 struct RoundingName {
@@ -108,14 +108,19 @@ constexpr std::array<RoundingName, 3> kRoundings{{
     {Recipe::Rounding::kGptq, "gptq"},
 }};
 
+double read_share(const files::JsonReader& value, double most) {
+  const double share = value.number();
+  if (share >= 0 && share <= most) return share;
+  value.fail("must lie between 0 and " + json(most).dump() + ", is " + value.json().dump());
+}
+
 void set_field(Recipe& recipe, std::string_view key, const files::JsonReader& value, std::string_view context) {
   if (const auto it = std::ranges::find(kSwitches, key, &Switch::name); it != kSwitches.end()) {
     recipe.*it->field = value.boolean();
   } else if (key == "outlier_fraction") {
-    recipe.outlier_fraction = value.number();
-    if (!(recipe.outlier_fraction >= 0 && recipe.outlier_fraction <= 0.5)) {
-      value.fail("must lie between 0 and 0.5, is " + value.json().dump());
-    }
+    recipe.outlier_fraction = read_share(value, 0.5);
+  } else if (key == "wide_fraction") {
+    recipe.int16_activation_fraction = read_share(value, 1);
   } else if (key == "linears") {
     recipe.linears = read_format(value);
   } else if (key == "embedding") {
@@ -189,6 +194,9 @@ std::string recipe_json(const Recipe& recipe) {
   for (const auto& [name, field] : kSwitches) result[std::string(name)] = recipe.*field;
   if (recipe.shrink_experts) result.erase("shrink_experts");  // most models have none
   if (recipe.correct_drift) result.erase("correct_drift");    // only GPTQ does
+  if (recipe.int16_activation_fraction != Recipe::kUsualInt16ActivationFraction) {
+    result["wide_fraction"] = recipe.int16_activation_fraction;
+  }
   if (!recipe.prefix.none()) result["prefix"] = prefix_name(recipe.prefix);
   return result.dump(2) + "\n";
 }

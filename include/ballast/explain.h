@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "ballast/convert.h"
 #include "ballast/recipe.h"
 #include "ballast/spec.h"
 
@@ -32,8 +33,10 @@ std::string fold_outcome_name(FoldLine::Outcome outcome);
 /// free. Throws Error when `spec.architecture` is not one that ballast knows.
 std::vector<FoldLine> explain_folds(const ModelSpec& spec, const Recipe& recipe);
 
-/// The same for a model's files. Throws Error.
-std::vector<FoldLine> explain_folds(const std::filesystem::path& model, const Recipe& recipe);
+/// The same for a model's files, converted to `output_format`, which may have no place for what a fold makes. Throws
+/// Error.
+std::vector<FoldLine> explain_folds(const std::filesystem::path& model, const Recipe& recipe,
+                                    OutputFormat output_format = OutputFormat::kBallast);
 
 /// The object that `ballast convert --explain --json` prints.
 std::string fold_lines_json(const std::vector<FoldLine>& lines);

@@ -112,6 +112,10 @@ struct Recipe {
   /// kInt8: an MLP's input keeps 16 bits where a norm of what the MLP returns makes some channel so much larger than
   /// the others that it carries what the rounding of the input did to all of them.
   bool int16_activations_where_amplified = true;
+  /// kInt8, with target_bytes: the inputs that INT8 would hurt most keep 16 bits, as long as they stand before at most
+  /// this share of the multiply-adds that would read INT8; theirs take twice the time in a prompt.
+  double int16_activation_fraction = kUsualInt16ActivationFraction;
+  static constexpr double kUsualInt16ActivationFraction = 0.15;
   /// kF16 or kBF16 where files keep all but integers in that: scales are rounded to it before weights are, and what it
   /// takes from norms' gains goes into the matrices after them. kF32: types are chosen by what values need.
   DType float_type = DType::kF32;

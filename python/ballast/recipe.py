@@ -29,6 +29,9 @@ class RecipeFlags(TypedDict, total=False):
     """Share of each linear's input channels kept in 16 bits, 0 to 0.5."""
     activation_scales: Literal["token", "group"]
     """INT8 activations' scales: per token, or per token and group."""
+    wide_inputs: float
+    """With INT8 activations and formats chosen: the inputs that INT8 hurts most keep 16 bits, before this share of the
+    work, 0 to 1."""
     embedding: str
     """Format of the embedding: "int8-g64"."""
     head: str
@@ -53,8 +56,8 @@ class RecipeFlags(TypedDict, total=False):
 
 _SWITCHES = ("fold_norms", "fold_biases", "center_norms", "equalize", "smooth", "rotate", "rotate_values",
              "untie_head", "wide_end", "wide_amplified", "shrink_experts", "correct_drift")
-_CHOSEN_BY_SIZE = ("bits", "group_size", "scale_bits", "embedding", "head")
-_NAMING_FORMATS = (*_CHOSEN_BY_SIZE, "symmetric", "outliers", "activation_scales")
+_CHOSEN_BY_SIZE = ("bits", "group_size", "scale_bits", "symmetric", "embedding", "head")
+_NAMING_FORMATS = (*_CHOSEN_BY_SIZE, "outliers", "activation_scales")
 
 
 def prefix_name(prefix: str | Iterable[int]) -> str:
@@ -82,6 +85,12 @@ def _changed_format(name: str, flags: RecipeFlags) -> str:
             + ("-s8" if scale_bits == 8 else ""))
 
 
+def _share(name: str, share: float, most: float) -> float:
+    if 0 <= share <= most:
+        return share
+    raise ValueError(f"{name}: {share} must be a share from 0 to {most}")
+
+
 def _apply(fields: dict[str, Any], flags: RecipeFlags) -> None:
     unknown = flags.keys() - RecipeFlags.__annotations__.keys()
     if unknown:
@@ -92,7 +101,7 @@ def _apply(fields: dict[str, Any], flags: RecipeFlags) -> None:
         fields["target_bytes"] = 0
     if "target_size" in flags:
         if any(flag in flags for flag in _CHOSEN_BY_SIZE):
-            raise ValueError("target_size chooses what bits, group_size, scale_bits, embedding and head would say; "
+            raise ValueError("target_size chooses what bits, group_size, scale_bits, symmetric, embedding and head would say; "
                              "format fixes a matrix's format")
         if not is_own(fields["linears"]):
             raise ValueError(f"target_size needs a scheme of integers, not {fields['scheme']}")
@@ -100,14 +109,18 @@ def _apply(fields: dict[str, Any], flags: RecipeFlags) -> None:
     if "rounding" in flags:
         fields["rounding"] = one_of("rounding", flags["rounding"], ("nearest", "search", "gptq"))
     if "outliers" in flags:
-        if not 0 <= flags["outliers"] <= 0.5:
-            raise ValueError(f"outliers: {flags['outliers']} must be a share from 0 to 0.5")
-        fields["outlier_fraction"] = flags["outliers"]
+        fields["outlier_fraction"] = _share("outliers", flags["outliers"], 0.5)
     if "activation_scales" in flags:
         if fields["activations"] != "int8":
             raise ValueError("activation_scales needs a scheme that quantizes activations (w8a8, w4a8)")
         scales = one_of("activation_scales", flags["activation_scales"], ("token", "group"))
         fields["activation_groups"] = scales == "group"
+    if "wide_inputs" in flags:
+        if fields["activations"] != "int8":
+            raise ValueError("wide_inputs needs a scheme that quantizes activations (w8a8, w4a8)")
+        if fields["target_bytes"] == 0:
+            raise ValueError("wide_inputs is for formats that are chosen matrix by matrix, not for one that is named")
+        fields["wide_fraction"] = _share("wide_inputs", flags["wide_inputs"], 1)
     if "prefix" in flags:
         fields["prefix"] = prefix_name(flags["prefix"])
     if "embedding" in flags:

@@ -5,6 +5,7 @@
 #include <nanobind/stl/string_view.h>
 #include <nanobind/stl/vector.h>
 
+#include "ballast/convert.h"
 #include "ballast/explain.h"
 #include "python/bindings/bindings.h"
 #include "python/bindings/call.h"
@@ -21,10 +22,11 @@ void bind_recipe(nb::module_& module) {
   module.def("scheme_names", &scheme_names);
   module.def(
       "explain",
-      [](const std::filesystem::path& model, const Recipe& recipe) {
-        return without_lock([&] { return fold_lines_json(explain_folds(model, recipe)); });
+      [](const std::filesystem::path& model, const Recipe& recipe, std::string_view format) {
+        const OutputFormat output_format = parse_output_format(format);
+        return without_lock([&] { return fold_lines_json(explain_folds(model, recipe, output_format)); });
       },
-      "model"_a, "recipe"_a);
+      "model"_a, "recipe"_a, "format"_a);
 }
 
 }  // namespace ballast::python

@@ -52,6 +52,10 @@ void ConversionInputs::check_recipe() const {
   if (chooses_formats() && !recipe().linears.quantizes()) {
     throw Error("target size", "needs a recipe that makes integers, not " + format_name(recipe().linears));
   }
+  if (chooses_formats() && !source_.spec().has_head) {
+    throw Error("target size", "is kept by weighing what formats do to predictions, and " + model_.string() +
+                                   " has no head that makes them: name formats");
+  }
   if (chooses_formats() && recipe().activations == Recipe::Activations::kInt8 && !recipe().activation_groups) {
     throw Error("target size", "needs scales of activations per token and group: formats are weighed with these");
   }
@@ -86,12 +90,12 @@ std::size_t ConversionInputs::most_prefix_tokens() const {
 }
 
 void ConversionInputs::gather(const std::filesystem::path& output, const Progress& progress) {
+  const std::filesystem::path beside = jobs::JobState::folder_beside(output);
+  calibration_.state_folder = beside.parent_path() / (beside.filename().string() + "-calibration");
   if (options_.statistics) {
     statistics_ = load_statistics(*options_.statistics);
     check_prefix_of_statistics();
   } else if (needs_statistics()) {
-    const std::filesystem::path beside = jobs::JobState::folder_beside(output);
-    calibration_.state_folder = beside.parent_path() / (beside.filename().string() + "-calibration");
     statistics_ = calibrate(model_, calibration_, progress);
     prefix_ = statistics_->prefix;
   }
@@ -135,9 +139,10 @@ PreparationInput ConversionInputs::preparation(const Allocation* allocation) con
 }
 
 std::string ConversionInputs::weighing_key() const {
-  Recipe sizeless = recipe();
-  sizeless.target_bytes = Recipe::kNaturalSize;
-  return key_with(sizeless).digest();
+  Recipe weighed = recipe();
+  weighed.target_bytes = Recipe::kNaturalSize;
+  weighed.int16_activation_fraction = 0;
+  return key_with(weighed).digest();
 }
 
 jobs::JobKey ConversionInputs::key_with(const Recipe& recipe) const {

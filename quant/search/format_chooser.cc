@@ -57,7 +57,9 @@ void FormatChooser::choose(WorkingBlock& block, std::size_t index) {
     linear.format = asked != nullptr ? *asked : usual_format(linear);
     const bool wide = reads_int16(linear.part.role, index);
     linear.activations = wide ? Recipe::Activations::kFloat : recipe_.activations;
-    linear.free_format = asked == nullptr && linear.format.quantizes();
+    // Other tables than the embedding are not weighed.
+    const bool weighed = !is_embedding(linear.part.role) || linear.part.role == Role::kEmbedding;
+    linear.free_format = asked == nullptr && linear.format.quantizes() && weighed;
     if (recipe_.float_type != DType::kF32) linear.scale_type = recipe_.float_type;
   }
 }

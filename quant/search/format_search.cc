@@ -25,15 +25,12 @@ using Values = PreparedBlocks::Values;
 // Of an input's columns: each is multiplied in F32 while the model runs.
 constexpr double kMostOutliers = 0.03;
 
-// Of the multiply-adds beside INT8 inputs: an input of 16 bits doubles theirs.
-constexpr double kMostInt16Activations = 0.15;
-
 }  // namespace
 
 Allocation FormatSearch::run() {
   const std::uint64_t target = inputs_.recipe().target_bytes;
   std::vector<InputChoice> choices = weighed().choices;
-  if (format_.keeps_int16_activations()) assign_int16_activations(choices, kMostInt16Activations);
+  assign_int16_activations(choices, inputs_.recipe().int16_activation_fraction);
   // What the file holds besides the matrices depends on their formats a little, through its header.
   std::uint64_t besides = 0;
   constexpr int kRounds = 100;

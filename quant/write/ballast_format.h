@@ -13,7 +13,6 @@ class BallastFormat : public ModelFormat {
 
   Recipe fitting(const Recipe& recipe) const override { return recipe; }
   std::vector<WeightFormat> candidates() const override;
-  bool keeps_int16_activations() const override { return true; }
   bool holds(const ModulePlan& module) const override;
   std::string describe(const ModulePlan& module) const override;
   std::uint64_t bytes(const ModulePlan& module) const override;

@@ -176,6 +176,7 @@ Recipe GgufFormat::fitting(const Recipe& recipe) const {
   fitting.activation_groups = true;
   fitting.int16_activations_at_end = false;
   fitting.int16_activations_where_amplified = false;
+  fitting.int16_activation_fraction = 0;
   return fitting;
 }
 

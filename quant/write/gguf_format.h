@@ -25,7 +25,6 @@ class GgufFormat : public ModelFormat {
   /// what llama.cpp makes of them: INT8 in groups as large as a block.
   Recipe fitting(const Recipe& recipe) const override;
   std::vector<WeightFormat> candidates() const override;
-  bool keeps_int16_activations() const override { return false; }
   std::string file_name() const override { return "model.gguf"; }
   bool holds(const ModulePlan& module) const override;
   std::optional<WeightFormat> exact_format(const ModulePlan& module, bool int8_activations) const override;

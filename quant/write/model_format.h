@@ -56,9 +56,6 @@ class ModelFormat {
   /// What a matrix whose format is free may become; of these, only what holds() says.
   virtual std::vector<WeightFormat> candidates() const = 0;
 
-  /// Whether who reads the files can keep the input of a matrix in 16 bits beside others in INT8.
-  virtual bool keeps_int16_activations() const = 0;
-
   /// Whether matrices that read the same input must have one format: who reads the files fuses them.
   virtual bool ties_formats() const { return false; }
 

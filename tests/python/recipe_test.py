@@ -42,6 +42,8 @@ class Recipes(unittest.TestCase):
         for scheme, flags in [("f32", {"bits": 4}), ("w4a16", {"target_size": "9MB", "bits": 4}),
                               ("bf16", {"target_size": "9MB"}), ("w8a16", {"activation_scales": "group"}),
                               ("w8a8", {"rounding": "up"}), ("w8a8", {"outliers": 0.6}),
+                              ("w8a8", {"wide_inputs": 2}), ("w8a16", {"wide_inputs": 0.3}),
+                              ("w8a8", {"wide_inputs": 0.3, "group_size": 64}),
                               ("w8a8", {"group_size": "channel", "scale_bits": 8})]:
             with self.subTest(scheme=scheme, **flags), self.assertRaises(ValueError):
                 ballast.Recipe(scheme, **flags)

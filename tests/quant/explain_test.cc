@@ -231,5 +231,15 @@ TEST_CASE("the lines' JSON has what, outcome and reason of each") {
   CHECK(!first.at("reason").get<std::string>().empty());
 }
 
+TEST_CASE("folds whose results a format has no place for are not told of") {
+  const std::filesystem::path model = test::golden_model("llama3");
+  Recipe recipe = recipe_for_scheme("w4a8");
+  CHECK(fold_lines_json(explain_folds(model, recipe, OutputFormat::kBallast)) ==
+        fold_lines_json(explain_folds(model, recipe)));
+  recipe.prefix.tokens = std::vector<int>{1};
+  CHECK(test::error_message([&] { explain_folds(model, recipe, OutputFormat::kMlx); }) ==
+        test::Contains("cannot hold tokens"));
+}
+
 }  // namespace
 }  // namespace ballast

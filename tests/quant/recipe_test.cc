@@ -26,6 +26,7 @@ TEST_CASE("every scheme's recipe survives its JSON") {
     recipe.equalize = recipe.smooth = recipe.rotate = recipe.rotate_values = recipe.untie_head = true;
     recipe.int16_activations_at_end = recipe.int16_activations_where_amplified = false;
     recipe.outlier_fraction = 0.03;
+    recipe.int16_activation_fraction = 0.25;
     recipe.rounding = Recipe::Rounding::kScaleSearch;
     recipe.exceptions = {{"down_proj$", parse_format("int8-channel-asym")}, {"^lm\"_head\\.", parse_format("f16")}};
     const std::string text = recipe_json(recipe);
@@ -43,6 +44,7 @@ TEST_CASE("every scheme's recipe survives its JSON") {
     CHECK(!back.int16_activations_at_end);
     CHECK(!back.int16_activations_where_amplified);
     CHECK(back.outlier_fraction == 0.03);
+    CHECK(back.int16_activation_fraction == 0.25);
     CHECK(back.rounding == Recipe::Rounding::kScaleSearch);
     CHECK(back.linears == recipe.linears);
     CHECK(back.embedding == recipe.embedding);
@@ -136,6 +138,7 @@ TEST_CASE("a field of a wrong type or range is refused") {
   CHECK(refusal(R"({"exceptions": {"pattern": "a", "format": "f16"}})") ==
         Contains("r.json: exceptions: must be a list"));
   CHECK(refusal(R"({"outlier_fraction": 0.6})") == "r.json: outlier_fraction: must lie between 0 and 0.5, is 0.6");
+  CHECK(refusal(R"({"wide_fraction": 1.5})") == "r.json: wide_fraction: must lie between 0 and 1.0, is 1.5");
   CHECK(refusal(R"({"outlier_fraction": -0.1})") == Contains("must lie between 0 and 0.5"));
 }
 

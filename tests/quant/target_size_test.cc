@@ -16,6 +16,7 @@
 #include "error_message.h"
 #include "file_bytes.h"
 #include "files/checkpoint.h"
+#include "model/source/model_source.h"
 #include "model_logits.h"
 #include "temporary_directory.h"
 #include "tiny_model.h"
@@ -99,9 +100,30 @@ TEST_CASE("conversions that differ in size alone share what formats cost, and wr
   }
   CHECK(alone == 3);
   CHECK(shared == 1);
+  options.recipe.int16_activation_fraction = 0.5;
+  bytes_of(options, shared);
+  CHECK(shared == 1);
   options.recipe.smooth = false;  // which changes what there is to weigh
   bytes_of(options, shared);
   CHECK(shared == 2);
+}
+
+TEST_CASE("the more inputs may keep 16 bits, the closer INT8 activations are to the original") {
+  double before = 1e30;
+  std::size_t inputs = 0;
+  for (const double fraction : {0.0, 0.5, 1.0}) {
+    CAPTURE(fraction);
+    const TemporaryDirectory directory;
+    ConvertOptions options = short_options("w8a8", Recipe::kNaturalSize);
+    options.recipe.int16_activation_fraction = fraction;
+    convert(golden_model("llama"), directory / "out", options);
+    const double error = distance(logits_of(directory / "out"), logits_of(golden_model("llama")));
+    CHECK(error < before);
+    before = error;
+    const std::size_t wide = model::ModelSource(directory / "out").quantization()->int16_activation_modules.size();
+    CHECK((fraction == 0 || wide > inputs));
+    inputs = wide;
+  }
 }
 
 TEST_CASE("a target size that cannot be kept is refused with what is needed") {

@@ -73,14 +73,23 @@ TEST_CASE("flags beside a recipe file override it, and their exceptions come fir
   CHECK(recipe_json(recipe) == recipe_json(written));
 }
 
-TEST_CASE("shares of outliers are none or per cent") {
-  CHECK(parse_outliers("none") == 0);
-  CHECK(parse_outliers("0%") == 0);
-  CHECK(parse_outliers("1.5%") == doctest::Approx(0.015));
+TEST_CASE("shares are none or per cent") {
+  CHECK(parse_share("--outliers", "none", 50) == 0);
+  CHECK(parse_share("--outliers", "0%", 50) == 0);
+  CHECK(parse_share("--outliers", "1.5%", 50) == doctest::Approx(0.015));
+  CHECK(parse_share("--wide-inputs", "51%", 100) == doctest::Approx(0.51));
   for (const char* text : {"", "%", "1.5", "-1%", "51%", "nan%", "1%%", "one%", "1 %"}) {
     CAPTURE(text);
-    CHECK_THROWS_AS(parse_outliers(text), UsageError);
+    CHECK_THROWS_AS(parse_share("--outliers", text, 50), UsageError);
   }
+}
+
+TEST_CASE("a share of inputs in 16 bits leaves formats to be chosen") {
+  RecipeFlags flags;
+  flags.wide_inputs = "30%";
+  const Recipe recipe = recipe_from_flags(flags);
+  CHECK(recipe.int16_activation_fraction == doctest::Approx(0.3));
+  CHECK(recipe.target_bytes == Recipe::kNaturalSize);
 }
 
 TEST_CASE("exceptions without a pattern, with a broken one or with an unknown format are refused") {
@@ -99,6 +108,14 @@ TEST_CASE("flags that a scheme has no use for are refused") {
   groups.scheme = "w8a16";
   groups.activation_scales = "group";
   CHECK_THROWS_AS(recipe_from_flags(groups), UsageError);
+  RecipeFlags floats;
+  floats.scheme = "w4a16";
+  floats.wide_inputs = "30%";
+  CHECK_THROWS_AS(recipe_from_flags(floats), UsageError);
+  RecipeFlags named;
+  named.group_size = "64";
+  named.wide_inputs = "30%";
+  CHECK_THROWS_AS(recipe_from_flags(named), UsageError);
   RecipeFlags unknown;
   unknown.scheme = "w2a2";
   CHECK_THROWS_AS(recipe_from_flags(unknown), UsageError);

@@ -1,5 +1,6 @@
 #include "ballast/convert.h"
 
+#include <cmath>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -63,14 +64,22 @@ std::string explanation_page(const std::vector<FoldLine>& lines) {
   return table.text();
 }
 
+Recipe recipe_of(const ConvertFlags& flags) {
+  if (!flags.target_bits) return recipe_from_flags(flags.recipe);
+  RecipeFlags sized = flags.recipe;
+  const double bytes = *flags.target_bits * static_cast<double>(inspect(flags.model).parameters) / 8;
+  sized.target_size = std::to_string(std::floor(bytes));
+  return recipe_from_flags(sized);
+}
+
 int run_explain(const ConvertFlags& flags) {
-  const std::vector<FoldLine> lines = explain_folds(flags.model, recipe_from_flags(flags.recipe));
+  const std::vector<FoldLine> lines = explain_folds(flags.model, recipe_of(flags), parse_output_format(flags.to));
   print(flags.json ? fold_lines_json(lines) + "\n" : explanation_page(lines));
   return kExitDone;
 }
 
 ConvertOptions options_from_flags(const ConvertFlags& flags) {
-  ConvertOptions options{.recipe = recipe_from_flags(flags.recipe),
+  ConvertOptions options{.recipe = recipe_of(flags),
                          .output_format = parse_output_format(flags.to),
                          .statistics = flags.statistics,
                          .deterministic = flags.deterministic,
@@ -81,12 +90,6 @@ ConvertOptions options_from_flags(const ConvertFlags& flags) {
   if (!flags.preset_given || flags.recipe.rounding) options.recipe.rounding = asked;
   options.calibration.text_files = flags.text_files;
   if (flags.samples) options.calibration.samples = *flags.samples;
-  if (flags.target_bits) {
-    const double bytes = *flags.target_bits * static_cast<double>(inspect(flags.model).parameters) / 8;
-    constexpr double kMost = 1e18;
-    if (!(bytes >= 1 && bytes <= kMost)) throw UsageError("--target-bpw: the size that it means is out of range");
-    options.recipe.target_bytes = static_cast<std::uint64_t>(bytes);
-  }
   return options;
 }
 

@@ -14,7 +14,7 @@ namespace ballast::tools {
 namespace {
 
 /// A larger share is no longer an exception.
-constexpr double kMostOutlierPercent = 50;
+constexpr int kMostOutlierPercent = 50;
 
 WeightFormat format_of(const char* option, const std::string& name) {
   try {
@@ -47,6 +47,25 @@ bool names_formats(const RecipeFlags& flags) {
          flags.activation_scales || flags.embedding || flags.head;
 }
 
+void add_activation_flags(CLI::App& command, RecipeFlags& flags) {
+  command
+      .add_option("--activation-scales", flags.activation_scales,
+                  "INT8 activations' scales: per token, or per token and group")
+      ->type_name("token|group")
+      ->check(one_of({"token", "group"}));
+  command
+      .add_option("--wide-inputs", flags.wide_inputs,
+                  "Inputs that INT8 would hurt most keep 16 bits, in front of so much of the work: none or PERCENT% "
+                  "[15%]")
+      ->type_name("SHARE");
+  command.add_flag(
+      "--no-wide-end", flags.no_wide_end,
+      "INT8 activations also where only the last token of a prompt passes: at the end of the last block, in the "
+      "head");
+  command.add_flag("--no-wide-amplified", flags.no_wide_amplified,
+                   "INT8 activations also in MLPs after which a norm's gain makes single channels large (Gemma)");
+}
+
 void add_pass_flags(CLI::App& command, RecipeFlags& flags) {
   command.add_flag("--no-fold-norms", flags.no_fold_norms, "Leave the norms' gains where they are");
   command.add_flag("--no-fold-biases", flags.no_fold_biases, "Leave biases where they are, needed or not");
@@ -58,6 +77,27 @@ void add_pass_flags(CLI::App& command, RecipeFlags& flags) {
   command.add_flag("--rotate", flags.rotate, "Rotate the residual stream (exact)");
   command.add_flag("--rotate-values", flags.rotate_values, "Rotate the values of each head (exact)");
   command.add_flag("--untie-head", flags.untie_head, "Give a head that is the embedding a matrix of its own");
+}
+
+void require_int8_activations(const Recipe& recipe, const char* option) {
+  if (recipe.activations == Recipe::Activations::kInt8) return;
+  throw UsageError(std::string(option) + " needs a scheme that quantizes activations (w8a8, w4a8)");
+}
+
+void change_activations(const RecipeFlags& flags, Recipe& recipe) {
+  if (flags.activation_scales) {
+    require_int8_activations(recipe, "--activation-scales");
+    recipe.activation_groups = *flags.activation_scales == "group";
+  }
+  if (flags.wide_inputs) {
+    require_int8_activations(recipe, "--wide-inputs");
+    if (recipe.target_bytes == 0) {
+      throw UsageError("--wide-inputs is for formats that are chosen matrix by matrix, not for one that is named");
+    }
+    recipe.int16_activation_fraction = parse_share("--wide-inputs", *flags.wide_inputs, 100);
+  }
+  if (flags.no_wide_end) recipe.int16_activations_at_end = false;
+  if (flags.no_wide_amplified) recipe.int16_activations_where_amplified = false;
 }
 
 }  // namespace
@@ -99,17 +139,7 @@ void add_recipe_flags(CLI::App& command, RecipeFlags& flags) {
       ->type_name("SIZE");
   command.add_option("--outliers", flags.outliers, "Input channels of each linear kept in 16 bits: none or PERCENT%")
       ->type_name("SHARE");
-  command
-      .add_option("--activation-scales", flags.activation_scales,
-                  "INT8 activations' scales: per token, or per token and group")
-      ->type_name("token|group")
-      ->check(one_of({"token", "group"}));
-  command.add_flag(
-      "--no-wide-end", flags.no_wide_end,
-      "INT8 activations also where only the last token of a prompt passes: at the end of the last block, in the "
-      "head");
-  command.add_flag("--no-wide-amplified", flags.no_wide_amplified,
-                   "INT8 activations also in MLPs after which a norm's gain makes single channels large (Gemma)");
+  add_activation_flags(command, flags);
   command.add_option("--embedding", flags.embedding, "Format of the embedding")->type_name("FORMAT");
   command.add_option("--head", flags.head, "Format of a head that is not the embedding")->type_name("FORMAT");
   command.add_option("--format", flags.formats, "Format of the tensors whose name matches; repeatable")
@@ -134,27 +164,23 @@ Recipe recipe_from_flags(const RecipeFlags& flags) {
   }();
   change_linears(flags, recipe.linears);
   if (names_formats(flags) && recipe.target_bytes == Recipe::kNaturalSize) recipe.target_bytes = 0;
-  if (flags.target_size && (flags.embedding || flags.head || flags.bits || flags.group_size || flags.scale_bits)) {
+  if (flags.target_size && (flags.embedding || flags.head || flags.bits || flags.group_size || flags.scale_bits ||
+                            flags.symmetric || flags.asymmetric)) {
     throw UsageError(
-        "--target-size chooses what --bits, --group-size, --scale-bits, --embedding and --head would say; "
-        "--format fixes a matrix's format");
+        "a target size chooses what --bits, --group-size, --scale-bits, --symmetric, --asymmetric, --embedding and "
+        "--head would say; --format fixes a matrix's format");
   }
   if (flags.target_size && !recipe.linears.is_own()) {
     throw UsageError("--target-size needs a scheme of integers, not " + recipe.scheme);
   }
   if (flags.target_size) recipe.target_bytes = parse_bytes("--target-size", *flags.target_size);
   if (flags.rounding) recipe.rounding = parse_rounding(*flags.rounding, "recipe");
-  if (flags.outliers) recipe.outlier_fraction = parse_outliers(*flags.outliers);
-  if (flags.activation_scales) {
-    if (recipe.activations != Recipe::Activations::kInt8) {
-      throw UsageError("--activation-scales needs a scheme that quantizes activations (w8a8, w4a8)");
-    }
-    recipe.activation_groups = *flags.activation_scales == "group";
+  if (flags.outliers) {
+    recipe.outlier_fraction = parse_share("--outliers", *flags.outliers, kMostOutlierPercent);
   }
   if (flags.no_shrink_experts) recipe.shrink_experts = false;
   if (flags.no_correct_drift) recipe.correct_drift = false;
-  if (flags.no_wide_end) recipe.int16_activations_at_end = false;
-  if (flags.no_wide_amplified) recipe.int16_activations_where_amplified = false;
+  change_activations(flags, recipe);
   if (flags.embedding) recipe.embedding = format_of("--embedding", *flags.embedding);
   if (flags.head) recipe.head = format_of("--head", *flags.head);
   if (flags.prefix) recipe.prefix = prefix_from_flag(*flags.prefix);
@@ -175,15 +201,16 @@ Recipe recipe_from_flags(const RecipeFlags& flags) {
   return recipe;
 }
 
-double parse_outliers(const std::string& text) {
+double parse_share(const std::string& option, const std::string& text, int most_percent) {
   if (text == "none") return 0;
   double percent = 0;
   const char* end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, percent);
   // Written so that NaN is refused, too.
-  const bool in_range = percent >= 0 && percent <= kMostOutlierPercent;
+  const bool in_range = percent >= 0 && percent <= most_percent;
   if (error != std::errc{} || stop == text.data() || std::string(stop, end) != "%" || !in_range) {
-    throw UsageError("--outliers: '" + text + "' must be none or a share from 0% to 50%, like 1.5%");
+    throw UsageError(option + ": '" + text + "' must be none or a share from 0% to " + std::to_string(most_percent) +
+                     "%, like 1.5%");
   }
   return percent / 100;
 }

@@ -25,6 +25,7 @@ struct RecipeFlags {
   std::optional<std::string> target_size;  ///< "92MB"
   std::optional<std::string> outliers;
   std::optional<std::string> activation_scales;  ///< "token" or "group"
+  std::optional<std::string> wide_inputs;
   std::optional<std::string> embedding;
   std::optional<std::string> head;
   std::vector<std::string> formats;  ///< "REGEX=FORMAT"
@@ -50,8 +51,8 @@ void add_recipe_flags(CLI::App& command, RecipeFlags& flags);
 /// that contradict it.
 Recipe recipe_from_flags(const RecipeFlags& flags);
 
-/// "none" or "1.5%" as a share of channels. Throws UsageError.
-double parse_outliers(const std::string& text);
+/// "none" or "1.5%" of `option`, as a share. Throws UsageError, also for more than `most_percent`.
+double parse_share(const std::string& option, const std::string& text, int most_percent);
 
 /// "REGEX=FORMAT", cut at the last "=". Throws UsageError.
 FormatException parse_format_exception(const std::string& text);

@@ -25,7 +25,6 @@ class HuggingfaceFormat : public ModelFormat {
   /// 16 bits, and norms are what that type can say.
   Recipe fitting(const Recipe& recipe) const override;
   std::vector<WeightFormat> candidates() const override { return layout_->candidates(); }
-  bool keeps_int16_activations() const override { return false; }
   bool ties_formats() const override { return layout_->ties_formats(); }
   bool holds(const ModulePlan& module) const override;
   void check_together(std::span<const ModulePlan> model) const override;

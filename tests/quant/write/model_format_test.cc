@@ -92,7 +92,6 @@ class ToyFormat : public ModelFormat {
   std::vector<WeightFormat> candidates() const override {
     return {{.bits = 5, .group_size = 32, .symmetric = false}, {.bits = 8, .group_size = 32}};
   }
-  bool keeps_int16_activations() const override { return true; }
   bool holds(const ModulePlan& module) const override {
     const WeightFormat& format = module.format;
     return !module.is_quantized() ||
