@@ -93,13 +93,13 @@ std::vector<GgufField> gguf_tokenizer_fields(const files::Checkpoint& checkpoint
                                    {"tokenizer.ggml.tokens", tokens.texts},
                                    {"tokenizer.ggml.token_type", tokens.types},
                                    {"tokenizer.ggml.merges", merge_list(source["model"]["merges"])}};
-  for (const auto& [name, key] :
-       {std::pair{"bos_token", "bos_token_id"}, std::pair{"eos_token", "eos_token_id"},
-        std::pair{"unk_token", "unknown_token_id"}, std::pair{"pad_token", "padding_token_id"}}) {
-    if (const auto id = named_id(config, name, tokens)) {
-      fields.push_back({"tokenizer.ggml." + std::string(key), *id});
-    }
-  }
+  const auto add_id = [&](const char* key, std::optional<std::uint32_t> id) {
+    if (id) fields.push_back({"tokenizer.ggml." + std::string(key), *id});
+  };
+  add_id("bos_token_id", tokenizer->bos());
+  add_id("eos_token_id", tokenizer->eos());
+  add_id("unknown_token_id", named_id(config, "unk_token", tokens));
+  add_id("padding_token_id", named_id(config, "pad_token", tokens));
   fields.push_back({"tokenizer.ggml.add_bos_token", tokenizer->adds_bos()});
   if (!tokenizer->chat_template().empty()) fields.push_back({"tokenizer.chat_template", tokenizer->chat_template()});
   return fields;

@@ -12,7 +12,7 @@ namespace ballast::text {
 
 /// What is wrong where text is to be read and load_tokenizer found nothing.
 inline constexpr const char* kNoTokenizer =
-    "has no tokenizer.json, tokenizer.model or bare vocabulary, which this command needs to read text";
+    "has no tokenizer.json or another file of a tokenizer, which this command needs to read text";
 
 /// Throws Error naming `context` when the tokenizer has more ids than the embedding has `rows`, when the model's
 /// configuration names a special token by an id that the tokenizer does not have, and when a text does not survive

@@ -202,10 +202,6 @@ constexpr std::array<BlockWriter, 12> kWriters{{
 
 }  // namespace
 
-bool writes_blocks(DType dtype) {
-  return std::ranges::find(kWriters, dtype, &BlockWriter::dtype) != kWriters.end();
-}
-
 void write_quantized_row(DType dtype, const QuantizedRow& row, std::byte* blocks) {
   const auto* writer = std::ranges::find(kWriters, dtype, &BlockWriter::dtype);
   assert(writer != kWriters.end());

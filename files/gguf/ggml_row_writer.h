@@ -9,11 +9,8 @@
 
 namespace ballast::files {
 
-/// Whether rows can be written in blocks of this type.
-bool writes_blocks(DType dtype);
-
 /// Writes one row that has the form of its type (quantized_form), so that read_quantized_row gives it back.
-/// Precondition: its codes and factors are some that the type has.
+/// Preconditions: the type is one of writable_block_types(); codes and factors are some that it has.
 void write_quantized_row(DType dtype, const kernels::QuantizedRow& row, std::byte* blocks);
 
 }  // namespace ballast::files

@@ -63,6 +63,8 @@ DecoderConfig read_sizes(const files::JsonReader& config, std::size_t default_co
 }
 
 DecoderConfig read_llama_line(const files::JsonReader& config, const LlamaLineDefaults& defaults) {
+  // Vectors of texts by a decoder's class: gte-Qwen2.
+  if (!config.flag("is_causal", true)) config.fail("is_causal", "false is not supported in this family");
   DecoderConfig decoder = read_sizes(config, defaults.context, defaults.tied_embeddings);
   decoder.spec.norm.epsilon = config.positive("rms_norm_eps", defaults.epsilon);
   decoder.mlp.activation = read_activation(config, "hidden_act", defaults.activation);
@@ -149,6 +151,14 @@ std::vector<std::size_t> read_windows(const files::JsonReader& config, std::size
   for (std::size_t layer = 0; layer < layers; ++layer) {
     if (!sliding[layer]) windows[layer] = 0;
   }
+  return windows;
+}
+
+std::vector<std::size_t> read_windows_above(const files::JsonReader& config, std::size_t layers) {
+  std::vector<std::size_t> windows = read_windows(config, layers);
+  if (config.has("layer_types")) return windows;
+  const std::size_t full = config.count("max_window_layers", 28);
+  std::fill_n(windows.begin(), std::min(windows.size(), full), 0);
   return windows;
 }
 

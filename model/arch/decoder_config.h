@@ -157,6 +157,9 @@ Activation read_activation(const files::JsonReader& config, std::string_view fie
 /// Absent it is 4096, as in the configuration classes of Mistral, Qwen2 and Qwen3.
 std::vector<std::size_t> read_windows(const files::JsonReader& config, std::size_t layers);
 
+/// The same for Qwen: without layer_types the layers below max_window_layers see everything.
+std::vector<std::size_t> read_windows_above(const files::JsonReader& config, std::size_t layers);
+
 /// Gives every layer its window; none where `windows` is empty. Precondition: all layers attend.
 void set_windows(ModelSpec& spec, const std::vector<std::size_t>& windows);
 

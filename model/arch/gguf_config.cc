@@ -76,6 +76,9 @@ void check_extras(const GgufMetadata& metadata, std::size_t head_size, std::size
     metadata.fail("attention.value_length", "is " + std::to_string(size) + ", the keys have " +
                                                 std::to_string(head_size) + " channels: not supported");
   }
+  if (!metadata.flag("attention.causal", true)) {
+    metadata.fail("attention.causal", "false is not supported in a GGUF of this family");
+  }
   if (!extras.window && metadata.number("attention.sliding_window", 0) > 0) {
     metadata.fail("attention.sliding_window",
                   "a window is not supported in a GGUF: convert from the Hugging Face checkpoint");
@@ -150,10 +153,13 @@ json rope_parameters_from_gguf(const files::GgufFile& file, std::string_view pre
   const files::JsonReader metadata(file.config(), file.path().string());
   const std::string base = std::string(prefix) + "rope.";
   json parameters = {{"rope_type", "default"}, {"rope_theta", metadata.number(base + "freq_base", RopeSpec{}.theta)}};
-  const std::string scaling = metadata.text(base + "scaling.type", "none");
+  // Older files name a factor and no type.
+  const double factor = metadata.number(base + "scaling.factor", metadata.number(base + "scale_linear", 1.0));
+  const bool stretched = factor != 0 && factor != 1;
+  const std::string scaling = metadata.text(base + "scaling.type", stretched ? "linear" : "none");
   if (scaling == "linear") {
     parameters["rope_type"] = "linear";
-    parameters["factor"] = metadata.positive(base + "scaling.factor");
+    parameters["factor"] = stretched ? factor : 1.0;
   } else if (scaling == "yarn") {
     parameters.update(yarn_from_gguf(metadata, base + "scaling."));
   } else if (scaling != "none") {

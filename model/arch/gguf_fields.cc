@@ -29,6 +29,7 @@ void check_llama_line(const ModelSpec& spec, std::string_view architecture) {
   if (std::ranges::any_of(spec.layers, [&](const LayerSpec& layer) { return !(layer == first); })) {
     refuse(architecture, "layers differ");
   }
+  if (attention->rope->rotary_size != attention->head_size) refuse(architecture, "heads rotate in part");
   const double plain_scale = 1 / std::sqrt(static_cast<double>(attention->head_size));
   const AttentionSpec plain = {.heads = attention->heads,
                                .kv_heads = attention->kv_heads,
@@ -55,6 +56,10 @@ void add_scaling(const RopeSpec& rope, const std::string& base, std::vector<file
   using enum RopeSpec::Scaling;
   if (rope.backwards || rope.turning_pairs != 0 || rope.scaling == kLongRope) {
     refuse(base, "rotations are LongRoPE's, backwards or of some pairs alone");
+  }
+  const bool usual_amplitude = std::abs(rope.amplitude - (1 + 0.1 * std::log(rope.factor))) < 1e-6;
+  if (rope.scaling == kYarn && !(rope.truncate && usual_amplitude)) {
+    refuse(base, "YaRN's bounds or amplitude are others than its paper's");
   }
   const bool linear = rope.scaling == kLinear;
   if (!linear && rope.scaling != kYarn) return;  // Llama 3's is a tensor

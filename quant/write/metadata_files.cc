@@ -30,7 +30,10 @@ constexpr std::array kTokenizerFiles = {"tokenizer.json",
                                         "merges.txt",
                                         "added_tokens.json",
                                         "tokenizer.model",
-                                        "vocab.txt"};
+                                        "vocab.txt",
+                                        "tekken.json",
+                                        "tiktoken.model",
+                                        "qwen.tiktoken"};
 
 json quantization_config(const Recipe& recipe, const QuantizedModules& quantized) {
   const bool int8 = recipe.activations == Recipe::Activations::kInt8;

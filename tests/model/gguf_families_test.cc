@@ -119,7 +119,22 @@ TEST_CASE("metadata of a GGUF that its family needs is named when it is missing 
   CHECK(refusal("olmo2", "rope.scaling.type", "longrope") ==
         Contains("'longrope' is not supported; supported: none, linear, yarn"));
   CHECK(refusal("gemma", "attention.sliding_window", 5) == Contains("a window is not supported in a GGUF"));
+  CHECK(refusal("gemma", "attention.causal", false) == Contains("attention.causal: false is not supported"));
   CHECK(refusal("phi", "rope.dimension_count", 3) == Contains("it must be an even number"));
+}
+
+TEST_CASE("a GGUF that names a factor of its rotation and no type is stretched by it") {
+  const Family& family = *std::ranges::find(kFamilies, std::string("gemma"), &Family::golden);
+  for (const char* key : {"rope.scaling.factor", "rope.scale_linear"}) {
+    CAPTURE(key);
+    for (const double factor : {0.0, 1.0, 4.0}) {
+      const test::TemporaryDirectory directory;
+      const ModelSource source(write_gguf(family, directory, {{key, factor}}));
+      const RopeSpec& rope = *source.spec().layers.front().attention()->rope;
+      CHECK(rope.factor == (factor == 4 ? 4 : 1));
+      CHECK((rope.scaling == RopeSpec::Scaling::kLinear) == (factor == 4));
+    }
+  }
 }
 
 constexpr Family kEncoder = {"bert", "bert", R"({"attention.causal": false, "attention.layer_norm_epsilon": 1e-12,

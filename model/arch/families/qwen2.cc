@@ -1,6 +1,4 @@
 // Qwen2 and Qwen2.5: Llama with biases on queries, keys and values; a few channels of the keys' bias are huge.
-#include <algorithm>
-
 #include "model/arch/architectures.h"
 #include "model/arch/decoder_config.h"
 #include "model/arch/gguf_config.h"
@@ -14,14 +12,7 @@ namespace {
 ModelSpec describe(const files::JsonReader& config) {
   ModelSpec spec = read_llama_line(config).finish();
   spec.biases.query = spec.biases.key = spec.biases.value = true;
-  if (!config.flag("use_sliding_window", false)) return spec;
-  std::vector<std::size_t> windows = read_windows(config, spec.layers.size());
-  if (!config.has("layer_types") && !windows.empty()) {
-    // Before layer_types existed: the first layers see everything.
-    const std::size_t full = config.count("max_window_layers", 28);
-    for (std::size_t layer = 0; layer < std::min(full, windows.size()); ++layer) windows[layer] = 0;
-  }
-  set_windows(spec, windows);
+  if (config.flag("use_sliding_window", false)) set_windows(spec, read_windows_above(config, spec.layers.size()));
   return spec;
 }
 

@@ -1,4 +1,7 @@
 // Qwen3: Llama with a norm over each head of queries and keys.
+#include <vector>
+
+#include "ballast/error.h"
 #include "model/arch/architectures.h"
 #include "model/arch/decoder_config.h"
 #include "model/arch/gguf_config.h"
@@ -16,7 +19,7 @@ ModelSpec describe(const files::JsonReader& config) {
   read_attention_biases(config, decoder.spec.biases);
   decoder.attention.query_key_norm = true;
   ModelSpec spec = decoder.finish();
-  if (config.flag("use_sliding_window", false)) set_windows(spec, read_windows(config, decoder.layers));
+  if (config.flag("use_sliding_window", false)) set_windows(spec, read_windows_above(config, decoder.layers));
   return spec;
 }
 
@@ -25,6 +28,11 @@ nlohmann::json config_from_gguf(const files::GgufFile& file) {
   config["architectures"] = {"Qwen3ForCausalLM"};
   config["attention_bias"] = file.contains("blk.0.attn_q.bias");
   return config;
+}
+
+std::vector<files::GgufField> fields_of_gguf(const ModelSpec& spec) {
+  if (spec.biases.attention_output) throw Error("GGUF of qwen3", "cannot say that what attention gives has a bias");
+  return llama_line_to_gguf(spec, "qwen3");
 }
 
 }  // namespace
@@ -36,7 +44,7 @@ constinit const Architecture kQwen3 = {
     .names = kLlamaNames,
     .describe = qwen3::describe,
     .config_from_gguf = qwen3::config_from_gguf,
-    .gguf_fields = [](const ModelSpec& spec) { return llama_line_to_gguf(spec, "qwen3"); },
+    .gguf_fields = qwen3::fields_of_gguf,
 };
 
 }  // namespace ballast::model

@@ -34,7 +34,7 @@ ModelSpec describe_qwen3(const files::JsonReader& config) {
   decoder.attention.query_key_norm = true;
   ModelSpec spec = decoder.finish();
   set_sparse_layers(config, read_routed_experts(config), spec);
-  if (config.flag("use_sliding_window", false)) set_windows(spec, read_windows(config, decoder.layers));
+  if (config.flag("use_sliding_window", false)) set_uniform_window(config, 4096, spec);
   return spec;
 }
 

@@ -31,11 +31,14 @@ void check_family(const model::ModelSource& source, const std::string& embedding
   const model::Architecture& architecture = source.architecture();
   const bool plain = architecture.fused.empty() && !architecture.transposed_linears &&
                      architecture.stored_factors == nullptr && architecture.stored_vectors == nullptr &&
+                     !architecture.huggingface_interleaves_rope && source.spec().norm.gain &&
                      source.spec().norm.gain_offset == 0 && source.spec().causal && source.spec().has_head;
+  const bool latent = std::ranges::any_of(source.spec().layers, [](const auto& layer) { return layer.latent(); });
   const std::string place = source.checkpoint().path().string();
-  if (!plain || model::has_experts(source.spec())) {
+  if (!plain || latent || model::has_experts(source.spec())) {
     throw Error(place, "is a model of the family " + source.spec().architecture + ", of which no " + layout +
-                           " checkpoint can be written yet: matrices are fused or transposed there, or of experts");
+                           " checkpoint can be written yet: its class has matrices that are fused, transposed or of "
+                           "experts, interleaves what rotates, or has norms of another kind");
   }
   if (source.checkpoint().kind() == files::Checkpoint::Kind::kGguf || !source.checkpoint().contains(embedding)) {
     throw Error(place, "has other names of tensors than its family's class: convert from the Hugging Face directory");
@@ -72,6 +75,7 @@ class HuggingfaceWriter : public ModelWriter {
     tensors_.finish();
     nlohmann::json config = metadata.config;
     const bool int8 = metadata.recipe.activations == Recipe::Activations::kInt8;
+    for (const char* of_original : {"quantization_config", "quantization"}) config.erase(of_original);
     say_rope_in_older_words(config);
     config["tie_word_embeddings"] = metadata.spec.tied_embeddings;
     for (const std::string& key : layout_->configuration_keys()) config[key] = layout_->configuration(model_, int8);
@@ -144,6 +148,7 @@ Recipe HuggingfaceFormat::fitting(const Recipe& recipe) const {
   fitting.activation_groups = false;
   fitting.int16_activations_at_end = false;
   fitting.int16_activations_where_amplified = false;
+  fitting.int16_activation_fraction = 0;
   if (!layout_->candidates().empty() && !int8) return fitting;
   if (sized) throw Error(layout_->name(), "has one format for all matrices: it takes no target size");
   fitting.target_bytes = 0;

@@ -42,15 +42,23 @@ TEST_CASE("Ministral's window holds for the layers that are said to slide") {
   CHECK(windows_of(config) == Windows{7, 0, 7});
 }
 
-TEST_CASE("Qwen2's window holds for the layers from max_window_layers on, and only when it is used") {
-  json config = with_field(config_of("qwen2"), "sliding_window", 7);
-  CHECK(windows_of(config) == Windows{0, 0, 0});  // 28 layers see everything when nothing is said
-  config["max_window_layers"] = 1;
-  CHECK(windows_of(config) == Windows{0, 7, 7});
-  config["layer_types"] = {"sliding_attention", "full_attention", "sliding_attention"};
-  CHECK(windows_of(config) == Windows{7, 0, 7});
-  config["use_sliding_window"] = false;
-  CHECK(windows_of(config) == Windows{0, 0, 0});
+TEST_CASE("Qwen's window holds for the layers from max_window_layers on, and only when it is used") {
+  for (const char* family : {"qwen2", "qwen3"}) {
+    CAPTURE(family);
+    json config = with_field(config_of(family), "sliding_window", 7);
+    CHECK(windows_of(config) == Windows{0, 0, 0});  // 28 layers see everything when nothing is said
+    config["max_window_layers"] = 1;
+    CHECK(windows_of(config) == Windows{0, 7, 7});
+    config["layer_types"] = {"sliding_attention", "full_attention", "sliding_attention"};
+    CHECK(windows_of(config) == Windows{7, 0, 7});
+    config["use_sliding_window"] = false;
+    CHECK(windows_of(config) == Windows{0, 0, 0});
+  }
+}
+
+TEST_CASE("a decoder whose tokens see those after them is refused") {
+  CHECK(test::refusal_of_field(config_of("qwen2"), "is_causal", false) ==
+        "config.json: is_causal: false is not supported in this family");
 }
 
 TEST_CASE("Qwen2 has biases on queries, keys and values; Qwen3 norms over heads") {

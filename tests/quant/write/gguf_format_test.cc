@@ -151,6 +151,14 @@ TEST_CASE("a GGUF's tokenizer and template are the original's") {
   CHECK(source->metadata("tokenizer.ggml.tokens")[263] == "[PAD263]");
 }
 
+TEST_CASE("a GGUF says which token ends a text where only config.json does") {
+  const TemporaryDirectory directory;
+  test::TinyModel model = wide_model();
+  model.config["eos_token_id"] = 261;
+  convert(model.write(directory / "model"), directory / "m.gguf", gguf_options("f32"));
+  CHECK(files::open_gguf(directory / "m.gguf")->config()["tokenizer.ggml.eos_token_id"] == 261);
+}
+
 TEST_CASE("what a GGUF cannot hold is refused before anything is written") {
   const TemporaryDirectory directory;
   const fs::path file = directory / "m.gguf";
@@ -163,6 +171,10 @@ TEST_CASE("what a GGUF cannot hold is refused before anything is written") {
   CHECK(refusal(golden_model("llama"), prefixed) ==
         "prefix: a GGUF cannot hold tokens that stand in front of every sequence");
   CHECK(refusal(golden_model("qwen2"), gguf_options("f32")) == "GGUF of qwen2: cannot say that layers differ");
+  test::TinyModel stretched = wide_model();
+  stretched.config["rope_scaling"] = {
+      {"rope_type", "yarn"}, {"factor", 4.0}, {"original_max_position_embeddings", 16}, {"attention_factor", 1.0}};
+  CHECK(refusal(stretched.write(directory / "yarn"), gguf_options("f32")) == Contains("YaRN's bounds or amplitude"));
   test::TinyModel model = wide_model();
   model.tokenizer["pre_tokenizer"] = {{"type", "Whitespace"}};
   CHECK(refusal(model.write(directory / "whitespace"), gguf_options("f32")) == Contains("tokenizer"));

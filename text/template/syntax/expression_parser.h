@@ -15,8 +15,6 @@ class ExpressionParser {
   explicit ExpressionParser(TokenStream& tokens) : tokens_(tokens) {}
 
   ExpressionPtr expression();
-  /// Without "x if y else z" at the top.
-  ExpressionPtr expression_without_condition() { return either(); }
   /// One expression, or several with commas as a tuple; ends before the name `end`.
   ExpressionPtr tuple(bool with_condition = true, std::string_view end = {});
   /// What `set` and `for` assign to; a `set` also to an attribute of a namespace.
