@@ -30,7 +30,7 @@ struct ServeOptions {
   CacheOptions::Type cache_type = CacheOptions::Type::kAuto;
   ModelOptions model{};
   std::uint64_t cache_bytes = 0;  ///< for keys and values of all texts; 0: half of what is available
-  std::size_t most_running = 64;  ///< requests in one step
+  std::size_t most_running = 64;  ///< texts in one step
   std::size_t most_waiting = 256;
   double longest_wait = 0;             ///< seconds, by the estimate, beyond which a request is refused; 0: any
   double target_itl = 0.150;           ///< seconds between two tokens of a text while prompts of others are read

@@ -44,18 +44,18 @@ std::size_t MixerStates::memory_bytes() const {
 SequenceState::SequenceState(const ModelSpec& spec, const KeyValueCacheOptions& options)
     : cache_(cache_shapes(spec), options) {
   for (std::size_t layer = 0; layer < spec.layers.size(); ++layer) mixers_.add(make_mixer_state(spec, layer));
-  beginning_ = mixers_;
+  beginning_ = std::make_shared<const MixerStates>(mixers_);
 }
 
 SequenceState::SequenceState(const ModelSpec& spec, std::size_t layer, const KeyValueCacheOptions& options)
     : cache_({cache_shape(spec.layers[cache_layer(spec, layer)])}, options) {
   mixers_.add(make_mixer_state(spec, layer));
-  beginning_ = mixers_;
+  beginning_ = std::make_shared<const MixerStates>(mixers_);
 }
 
 void SequenceState::hold_prefix() {
   cache_.hold_prefix();
-  beginning_ = mixers_;
+  beginning_ = std::make_shared<const MixerStates>(mixers_);
 }
 
 bool SequenceState::can_truncate_to(std::size_t length) const {
@@ -64,7 +64,7 @@ bool SequenceState::can_truncate_to(std::size_t length) const {
 
 void SequenceState::truncate(std::size_t length) {
   assert(can_truncate_to(length));
-  if (length != this->length() || spoiled_) mixers_ = beginning_;
+  if (length != this->length() || spoiled_) mixers_ = *beginning_;
   spoiled_ = false;
   cache_.truncate(length);
 }

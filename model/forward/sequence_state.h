@@ -104,13 +104,15 @@ class SequenceState {
   void restore(const Snapshot& snapshot);
 
   std::size_t memory_bytes() const { return cache_.memory_bytes() + mixers_.memory_bytes(); }
+  /// Of these, what every copy has for itself, however long the sequence is.
+  std::size_t mixer_bytes() const { return mixers_.memory_bytes(); }
   /// Bytes that one new token reads.
   std::size_t bytes_in_use() const { return cache_.bytes_in_use() + mixers_.memory_bytes(); }
 
  private:
   KeyValueCache cache_;
   MixerStates mixers_;
-  MixerStates beginning_;  ///< after the prefix
+  std::shared_ptr<const MixerStates> beginning_;  ///< after the prefix; copies share it
   bool spoiled_ = false;
 };
 

@@ -31,7 +31,7 @@ ChatMessage read_message(const files::JsonReader& value) {
   if (std::ranges::find(kRoles, role) == kRoles.end()) {
     value.fail("role", files::concat(files::in_quotes(role), " is not supported: system, user and assistant are"));
   }
-  if (value.has("tool_calls")) value.fail("tool_calls", "are not supported");
+  if (value.has("tool_calls") && !value.json().at("tool_calls").empty()) value.fail("tool_calls", "are not supported");
   return {.role = role == "developer" ? "system" : role, .content = read_content(value)};
 }
 

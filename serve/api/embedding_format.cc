@@ -34,7 +34,7 @@ Pooling pooling_of(const files::JsonReader& value) {
 
 EmbeddingRequest read_embedding(const RequestFields& fields, std::size_t vocab_size) {
   EmbeddingRequest request = {.inputs = read_prompts(fields, "input", vocab_size)};
-  request.pooling = fields.read("pooling", pooling_of).value_or(Pooling::kMean);
+  request.pooling = fields.read("pooling", pooling_of);
   fields.read("encoding_format", [&](const files::JsonReader& value) {
     const std::string& name = value.string();
     if (name != "float" && name != "base64") value.fail("must be \"float\" or \"base64\"");

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -15,8 +16,8 @@ namespace ballast::serve {
 
 struct EmbeddingRequest {
   std::vector<Prompt> inputs;
-  Pooling pooling = Pooling::kMean;
-  bool base64 = false;  ///< F32 in little-endian order, else a list of numbers
+  std::optional<Pooling> pooling{};  ///< absent: the model's
+  bool base64 = false;               ///< F32 in little-endian order, else a list of numbers
 };
 
 /// Throws ApiError.

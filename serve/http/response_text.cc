@@ -14,26 +14,17 @@ namespace {
 std::string_view reason_of(unsigned status) {
   static constexpr std::pair<unsigned, std::string_view> kReasons[] = {
       {200, "OK"},
-      {202, "Accepted"},
-      {204, "No Content"},
-      {301, "Moved Permanently"},
-      {302, "Found"},
-      {304, "Not Modified"},
-      {307, "Temporary Redirect"},
       {400, "Bad Request"},
       {401, "Unauthorized"},
       {403, "Forbidden"},
       {404, "Not Found"},
       {405, "Method Not Allowed"},
       {408, "Request Timeout"},
-      {409, "Conflict"},
       {413, "Content Too Large"},
       {415, "Unsupported Media Type"},
-      {422, "Unprocessable Content"},
       {429, "Too Many Requests"},
       {431, "Request Header Fields Too Large"},
       {500, "Internal Server Error"},
-      {501, "Not Implemented"},
       {503, "Service Unavailable"},
   };
   for (const auto& [known, reason] : kReasons) {
@@ -86,14 +77,10 @@ std::string common_head(const HttpResponse& response, AnswerForm form) {
 
 std::string response_text(const HttpResponse& response, AnswerForm form) {
   std::string text = common_head(response, form);
-  const bool bodiless = response.status == 204 || response.status == 304;
-  if (!bodiless) {
-    text.append("Content-Length: ");
-    append_number(text, response.body.size(), 10);
-    text.append("\r\n");
-  }
-  text.append("\r\n");
-  if (!bodiless && !form.head_only) text.append(response.body);
+  text.append("Content-Length: ");
+  append_number(text, response.body.size(), 10);
+  text.append("\r\n\r\n");
+  if (!form.head_only) text.append(response.body);
   return text;
 }
 

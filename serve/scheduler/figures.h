@@ -42,6 +42,7 @@ struct Figures {
   std::size_t running = 0;  ///< requests
   std::size_t waiting = 0;
   std::uint64_t cache_bytes = 0;  ///< of pages in use, the prefix cache's included
+  std::uint64_t mixer_bytes = 0;  ///< of states beside keys and values, the prefix cache's included
   std::uint64_t cache_budget = 0;
   std::uint64_t page_bytes = 0;
   std::uint64_t shared_bytes = 0;  ///< of pages in use, those that several texts read

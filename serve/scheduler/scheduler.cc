@@ -29,14 +29,17 @@ std::size_t common_length(std::span<const int> a, std::span<const int> b) {
 }
 
 /// A page is left for what a sequence keeps in F16, and one for a page that is copied to be written to.
-std::size_t tokens_that_fit(const model::Model& model, std::uint64_t cache_bytes, std::uint64_t page_bytes) {
+std::size_t tokens_that_fit(std::size_t context_length, const model::SequenceState& state, std::uint64_t cache_bytes) {
   constexpr std::size_t kSparePages = 2;
-  const std::uint64_t pages = page_bytes == 0 ? ~std::uint64_t{0} : cache_bytes / page_bytes;
-  if (pages <= kSparePages) {
-    throw Error("cache memory", std::to_string(cache_bytes) + " bytes hold no text; a page of " +
-                                    std::to_string(kPageTokens) + " tokens takes " + std::to_string(page_bytes));
+  const std::uint64_t page_bytes = state.cache().page_bytes();
+  const std::uint64_t least = state.mixer_bytes() + (kSparePages + 1) * page_bytes;
+  if (cache_bytes < least) {
+    throw Error("cache memory", std::to_string(cache_bytes) + " bytes hold no text: " + std::to_string(least) +
+                                    " are the least for " + std::to_string(kPageTokens) + " tokens");
   }
-  return static_cast<std::size_t>(std::min<std::uint64_t>(model.context_length(), (pages - kSparePages) * kPageTokens));
+  if (page_bytes == 0) return context_length;
+  const std::uint64_t pages = (cache_bytes - state.mixer_bytes()) / page_bytes;
+  return static_cast<std::size_t>(std::min<std::uint64_t>(context_length, (pages - kSparePages) * kPageTokens));
 }
 
 }  // namespace
@@ -46,7 +49,8 @@ Scheduler::Scheduler(const engine::LoadedModel& loaded, const SchedulerOptions& 
       options_(options),
       root_(loaded.model.make_state({.type = options.cache_type}, loaded.model.context_length())),
       page_bytes_(root_.cache().page_bytes()),
-      context_length_(tokens_that_fit(loaded.model, options.cache_bytes, page_bytes_)),
+      mixer_bytes_(root_.mixer_bytes()),
+      context_length_(tokens_that_fit(loaded.model.context_length(), root_, options.cache_bytes)),
       waiting_(kTurnTokens),
       pace_(options.target_itl, model::Model::kPassTokens) {
   figures_.cache_budget = options.cache_bytes;
@@ -81,7 +85,8 @@ std::expected<std::vector<std::shared_ptr<Ticket>>, Refusal> Scheduler::submit(s
 std::size_t Scheduler::most_tokens(std::size_t choices, std::size_t prompt_tokens) const {
   std::size_t longest = context_length_;
   if (choices > 1 && page_bytes_ > 0) {
-    longest = std::min(longest, options_.cache_bytes / page_bytes_ / choices * kPageTokens);
+    const std::uint64_t each = options_.cache_bytes / choices;
+    longest = std::min(longest, (each - std::min(each, mixer_bytes_)) / page_bytes_ * kPageTokens);
   }
   return std::max(longest, prompt_tokens + 1) - prompt_tokens;
 }
@@ -89,7 +94,7 @@ std::size_t Scheduler::most_tokens(std::size_t choices, std::size_t prompt_token
 /// Of one request's texts none can give way to the others.
 void Scheduler::check_fits(const GenerationRequest& request) const {
   const std::size_t longest = std::min(request.prompt.size() + request.options.max_tokens, context_length_);
-  const std::uint64_t bytes = request.choices * pages_for(longest) * page_bytes_;
+  const std::uint64_t bytes = request.choices * (pages_for(longest) * page_bytes_ + mixer_bytes_);
   if (request.choices == 1 || bytes <= options_.cache_bytes) return;
   throw Error("n", std::to_string(request.choices) + " texts of up to " + std::to_string(longest) +
                        " tokens do not fit the memory for keys and values: ask for fewer, or a smaller max_tokens");
@@ -201,10 +206,18 @@ std::size_t Scheduler::pages_of(const RunningRequest& request) const {
   return pages;
 }
 
+std::uint64_t Scheduler::mixer_bytes_in_use() const {
+  std::size_t states = prefix_cache_.size();
+  for (const RequestPtr& request : running_) {
+    states += static_cast<std::size_t>(
+        std::ranges::count_if(request->choices, [](const Choice& choice) { return choice.sequence.has_value(); }));
+  }
+  return states * mixer_bytes_;
+}
+
 /// Lets requests in as long as the memory holds the prompts of all, and a page more for each of them: who came too
 /// early would lose its pages to those before.
 void Scheduler::admit() {
-  const std::size_t all_pages = options_.cache_bytes / std::max<std::uint64_t>(1, page_bytes_);
   std::size_t pages = 0;
   std::size_t texts = 0;
   for (const RequestPtr& request : running_) {
@@ -216,7 +229,8 @@ void Scheduler::admit() {
   while (!waiting_.empty()) {
     texts += waiting_.front()->choices.size();
     pages += pages_of(*waiting_.front());
-    const bool fits = texts <= options_.most_running && pages + texts <= all_pages;
+    const std::uint64_t bytes = (pages + texts) * page_bytes_ + texts * mixer_bytes_;
+    const bool fits = texts <= options_.most_running && bytes <= options_.cache_bytes;
     if (!fits && !running_.empty()) return;
     running_.push_back(std::move(waiting_.front()));
     waiting_.pop();
@@ -302,7 +316,9 @@ std::uint64_t Scheduler::bytes_of_shares() const {
 /// Sees to it that the step's pages fit. False where a request had to go for that: its share is void.
 bool Scheduler::make_room() {
   const std::uint64_t needed = bytes_of_shares();
-  const auto fits = [&] { return root_.cache().pool().bytes_in_use() + needed <= options_.cache_bytes; };
+  const auto fits = [&] {
+    return root_.cache().pool().bytes_in_use() + mixer_bytes_in_use() + needed <= options_.cache_bytes;
+  };
   while (!fits()) {
     if (prefix_cache_.drop_oldest()) continue;
     return !preempt_last();
@@ -399,8 +415,10 @@ void Scheduler::end_prompt(const Share& share) {
     prefix_cache_.insert(share.choice->tokens, request.request.salt, share.choice->sequence->state());
     share.choice->shares_last_page = true;
   }
-  if (share.embeds())
-    request.listener->on_embedded(request.embedder->vector(loaded_.model.text_dense(), /*normalized=*/true));
+  if (share.embeds()) {
+    const bool normalized = loaded_.model.spec().text_vectors.value_or(TextVectorSpec{}).normalized;
+    request.listener->on_embedded(request.embedder->vector(loaded_.model.text_dense(), normalized));
+  }
   if (!share.scores()) return;
   request.scorer->check();
   request.listener->on_prompt_scored(std::move(request.scorer->scores()));
@@ -483,6 +501,7 @@ void Scheduler::remove_ended() {
 void Scheduler::publish() {
   figures_.running = running_.size();
   figures_.cache_bytes = root_.cache().pool().bytes_in_use();
+  figures_.mixer_bytes = mixer_bytes_in_use();
   figures_.cached_texts = prefix_cache_.size();
   figures_.shared_bytes = root_.cache().pool().shared_bytes();
   if (const std::optional<ExpertFigures> experts = loaded_.model.expert_figures()) {

@@ -37,7 +37,7 @@ struct Submission {
 
 struct SchedulerOptions {
   CacheOptions::Type cache_type = CacheOptions::Type::kAuto;
-  std::uint64_t cache_bytes = std::uint64_t{1} << 30;  ///< for pages of keys and values
+  std::uint64_t cache_bytes = std::uint64_t{1} << 30;  ///< for pages of keys and values, and mixers' states
   std::size_t most_running = 64;                       ///< texts
   std::size_t most_waiting = 256;                      ///< submissions
   double longest_wait = 0;    ///< seconds by the estimate, beyond which a request is refused; 0: any
@@ -101,6 +101,7 @@ class Scheduler {
   void drop_cancelled();
   void admit();
   std::size_t pages_of(const RunningRequest& request) const;
+  std::uint64_t mixer_bytes_in_use() const;
   void share_out();
   void share_out_prompts(std::size_t budget);
   bool begins_like_another(const RunningRequest& request, const Choice& choice) const;
@@ -123,6 +124,7 @@ class Scheduler {
   SchedulerOptions options_;
   model::SequenceState root_;  ///< without tokens; the model's prefix is in its pages, which all sequences share
   std::uint64_t page_bytes_;
+  std::uint64_t mixer_bytes_;  ///< of every state, a running text's or one in the prefix cache
   std::size_t context_length_;
 
   std::atomic<std::size_t> places_taken_ = 0;  ///< by submissions of which something waits

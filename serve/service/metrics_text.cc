@@ -57,17 +57,18 @@ std::string metrics_text(const Figures& figures, const std::map<std::string, std
     return whole == 0 ? 0.0 : static_cast<double>(value) / static_cast<double>(whole);
   };
   const std::uint64_t page = figures.page_bytes == 0 ? 1 : figures.page_bytes;
-  const std::uint64_t free =
-      figures.cache_budget > figures.cache_bytes ? figures.cache_budget - figures.cache_bytes : 0;
+  const std::uint64_t used = figures.cache_bytes + figures.mixer_bytes;
+  const std::uint64_t free = figures.cache_budget > used ? figures.cache_budget - used : 0;
   writer.write("num_requests_running", "gauge", "Requests that the engine works on.", figures.running);
   writer.write("num_requests_waiting", "gauge", "Requests that wait to be worked on.", figures.waiting);
-  writer.write("kv_cache_usage_perc", "gauge", "Part of the memory for keys and values that is in use, 1 for all.",
-               part(figures.cache_bytes, figures.cache_budget));
+  writer.write("kv_cache_usage_perc", "gauge", "Part of the memory for what texts keep that is in use, 1 for all.",
+               part(used, figures.cache_budget));
   writer.write("kv_cache_pages", "state", "Pages of 128 tokens: of one text, of several, and not in use.",
                {{"used", (figures.cache_bytes - figures.shared_bytes) / page},
                 {"shared", figures.shared_bytes / page},
                 {"free", free / page}},
                "gauge");
+  writer.write("mixer_state_bytes", "gauge", "Memory of what recurrent layers keep of texts.", figures.mixer_bytes);
   writer.write("prefix_cache_texts", "gauge", "Texts whose keys and values are kept for those that begin alike.",
                figures.cached_texts);
   writer.write("prefix_cache_queries_total", "counter", "Tokens of prompts that were looked for in the cache.",

@@ -273,11 +273,7 @@ void Service::tokenize(HttpExchange& exchange) {
   const std::optional<std::string> text = fields.text(vllm ? "prompt" : "content");
   if (!text) throw ApiError(400, "prompt: is missing", "prompt");
   const bool special = vllm ? fields.flag("add_special_tokens", true) : fields.flag("add_special", false);
-  std::vector<int> ids = tokenizer().encode(*text);
-  if (special) {
-    const std::vector<int>& leading = tokenizer().leading_special_tokens();
-    ids.insert(ids.begin(), leading.begin(), leading.end());
-  }
+  const std::vector<int> ids = special ? encode(*text) : tokenizer().encode(*text);
   const nlohmann::ordered_json answer = {
       {"count", ids.size()}, {"max_model_len", ready().scheduler.context_length()}, {"tokens", ids}};
   exchange.respond({.body = json_text(answer)});
@@ -400,17 +396,19 @@ void Service::embed(const std::shared_ptr<HttpExchange>& exchange, const std::sh
   const RequestFields fields(exchange->request().body);
   if (const auto name = fields.text("model")) check_model(*name);
   const EmbeddingRequest asked = read_embedding(fields, model.loaded.model.spec().vocab_size);
+  const TextVectorSpec vectors = model.loaded.model.spec().text_vectors.value_or(TextVectorSpec{});
+  std::size_t most_tokens = model.scheduler.context_length();
+  if (vectors.most_tokens > 0) most_tokens = std::min(most_tokens, vectors.most_tokens);
   std::vector<GenerationRequest> requests;
   for (const Prompt& input : asked.inputs) {
     GenerationRequest& request = requests.emplace_back();
     request.prompt = encode(input);
-    request.embed = asked.pooling;
+    request.embed = asked.pooling.value_or(vectors.pooling);
     set_user(request, exchange->request());
-    if (request.prompt.empty() || request.prompt.size() > model.scheduler.context_length()) {
-      throw ApiError(400,
-                     files::concat("input: has ", request.prompt.size(), " tokens, 1 to ",
-                                   model.scheduler.context_length(), " are possible"),
-                     "input");
+    if (request.prompt.empty() || request.prompt.size() > most_tokens) {
+      throw ApiError(
+          400, files::concat("input: has ", request.prompt.size(), " tokens, 1 to ", most_tokens, " are possible"),
+          "input");
     }
   }
   const auto answer =

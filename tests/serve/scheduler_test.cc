@@ -259,6 +259,32 @@ TEST_CASE("a text of a hybrid is read on where one before it ended, and from its
   }
 }
 
+TEST_CASE("what recurrent layers keep of texts counts as memory, and is forgotten where that is short") {
+  const test::TemporaryDirectory folder;
+  const engine::LoadedModel loaded(model_in(folder, "qwen3_next"));
+  const auto read = [](Working& working, int first) {
+    GenerationRequest request = {.prompt = {first, 2, 3}};
+    request.options.max_tokens = 3;
+    request.options.ignore_eos = true;
+    return working.submit(request)->wait();
+  };
+  Working large(loaded, {});
+  for (int first = 0; first < 16; ++first) read(large, first);
+  const Figures all = large->figures();
+  CHECK(all.cached_texts > 16);  // prompts, and what was written after them
+  const std::uint64_t state = loaded.model.make_state({}, kContext).mixer_bytes();
+  CHECK(all.mixer_bytes >= all.cached_texts * state);
+  CHECK(state > 0);
+  const std::uint64_t budget = 8 * (all.page_bytes + state);
+  Working small(loaded, {.cache_bytes = budget});
+  for (int first = 0; first < 16; ++first) {
+    check_same(read(small, first), read(large, first));
+    const Figures figures = small->figures();
+    CHECK(figures.cache_bytes + figures.mixer_bytes <= budget + 2 * (all.page_bytes + state));
+  }
+  CHECK_THROWS_AS(Scheduler(loaded, {.cache_bytes = state}), Error);
+}
+
 TEST_CASE("those who come while a common beginning is read wait for it instead of reading it, too") {
   const test::TemporaryDirectory folder;
   const engine::LoadedModel loaded(model_in(folder));

@@ -82,7 +82,9 @@ void add_limit_flags(CLI::App& command, ServeFlags& flags) {
       ->type_name("SIZE");
   add_context_flag(command, flags.context);
   add_model_flags(command, flags.model_flags);
-  command.add_option("--max-running", options.most_running, "Requests that are worked on at once")
+  command
+      .add_option("--max-running", options.most_running,
+                  "Texts that are generated at once: a request may ask for several")
       ->type_name("N")
       ->capture_default_str()
       ->check(whole_number(1, 1024));
