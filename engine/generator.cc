@@ -73,6 +73,7 @@ struct Generator::State {
 
   GenerateResult run(std::span<const int> prompt, text::StreamDecoder::Begin begin, const GenerateOptions& options,
                      const OnGenerateStep& on_step) {
+    engine::check_draft_tokens(options.draft_tokens);
     GenerateResult result;
     result.prompt_tokens = prompt.size();
     const std::size_t limit = most_tokens(prompt.size(), options);

@@ -84,6 +84,12 @@ Repetition find_repetition(std::span<const int> tokens) {
   return best;
 }
 
+void check_draft_tokens(std::size_t most_tokens) {
+  if (most_tokens <= kMostTokens) return;
+  throw Error("draft tokens",
+              "are " + std::to_string(most_tokens) + ", must be at most " + std::to_string(kMostTokens));
+}
+
 // The rates are what is tried first: for repetitions of 1 to 8 tokens, and for a draft model.
 Speculation::Speculation(std::size_t most_tokens, DraftModel* draft_model)
     : most_tokens_(most_tokens),
@@ -91,11 +97,7 @@ Speculation::Speculation(std::size_t most_tokens, DraftModel* draft_model)
       repetition_rates_{AcceptanceRate(0.15), AcceptanceRate(0.35), AcceptanceRate(0.5), AcceptanceRate(0.6),
                         AcceptanceRate(0.7),  AcceptanceRate(0.75), AcceptanceRate(0.8), AcceptanceRate(0.85)},
       draft_model_rate_(0.75),
-      costs_(std::min(most_tokens, kMostTokens)) {
-  if (most_tokens > kMostTokens) {
-    throw Error("draft tokens",
-                "are " + std::to_string(most_tokens) + ", must be at most " + std::to_string(kMostTokens));
-  }
+      costs_(most_tokens) {
   repeated_.reserve(most_tokens);
   modelled_.reserve(most_tokens);
   draft_.reserve(most_tokens);

@@ -16,11 +16,6 @@ void multiply_sigmoid_row(float* x, const float* gate, std::size_t size) {
   for_vectors(size, [&](auto load, auto store) HWY_ATTR { store(hn::Div(load(x), one_plus_exp_neg(load(gate))), x); });
 }
 
-void multiply_row(float* x, float factor, std::size_t size) {
-  const auto scale = hn::Set(ActivationTag(), factor);
-  for_vectors(size, [&](auto load, auto store) HWY_ATTR { store(hn::Mul(load(x), scale), x); });
-}
-
 }  // namespace ballast::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -30,7 +25,6 @@ namespace ballast::kernels {
 HWY_EXPORT(activate_range);
 HWY_EXPORT(activate_limited_range);
 HWY_EXPORT(multiply_sigmoid_row);
-HWY_EXPORT(multiply_row);
 
 namespace {
 

@@ -2,6 +2,7 @@
 
 #include <hwy/aligned_allocator.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #ifdef __linux__
 #include <malloc.h>
@@ -41,6 +42,14 @@ AlignedMemory map_huge_pages(std::size_t bytes) {
   return AlignedMemory(begin + before, AlignedFree{size});
 }
 
+/// What lies in a mapping that others are in, too. The system takes whole pages.
+void give_back_pages(std::byte* begin, std::size_t bytes) {
+  static const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
+  const std::uintptr_t first = (reinterpret_cast<std::uintptr_t>(begin) + page - 1) / page * page;
+  const std::uintptr_t last = reinterpret_cast<std::uintptr_t>(begin + bytes) / page * page;
+  if (first < last) madvise(begin + (first - reinterpret_cast<std::uintptr_t>(begin)), last - first, MADV_DONTNEED);
+}
+
 }  // namespace
 
 void AlignedFree::operator()(std::byte* memory) const noexcept {
@@ -72,7 +81,7 @@ std::shared_ptr<std::byte[]> allocate_weights(std::size_t bytes) {
   }
   std::byte* piece = mapping.get() + used;
   used += std::min((bytes + HWY_ALIGNMENT - 1) / HWY_ALIGNMENT * HWY_ALIGNMENT, kMappingBytes - used);
-  return {std::move(mapping), piece};
+  return {piece, [mapping = std::move(mapping), bytes](std::byte* memory) { give_back_pages(memory, bytes); }};
 }
 
 ThreadScratch::ThreadScratch(std::size_t threads, std::size_t floats_each)

@@ -26,7 +26,8 @@ AlignedMemory allocate_aligned(std::size_t bytes);
 
 /// Uninitialized bytes of a matrix, aligned for any vector. They are a piece of a large mapping, where what a thread
 /// takes lies one after the other: small matrices, too, come to lie in huge pages, in the order in which a token reads
-/// them. A mapping goes with the last of its pieces. Throws std::bad_alloc.
+/// them. A piece gives its memory back when it goes, and the mapping with the last of them its addresses. Throws
+/// std::bad_alloc.
 std::shared_ptr<std::byte[]> allocate_weights(std::size_t bytes);
 
 /// Owner of `size` uninitialized elements, aligned for any vector. Growing loses the content.

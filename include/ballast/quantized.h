@@ -11,7 +11,7 @@
 
 namespace ballast {
 
-/// Bytes of one row of `count` codes of `bits` bits (4 to 8): one string of bits, the first code lowest.
+/// Bytes of one row of `count` codes of `bits` bits (2 to 8): one string of bits, the first code lowest.
 constexpr std::size_t packed_row_bytes(std::size_t count, int bits) {
   return (count * static_cast<std::size_t>(bits) + 7) / 8;
 }

@@ -8,7 +8,7 @@
 
 namespace ballast::kernels {
 
-/// `bits`: 2 to 6, or 8. Writes codes, each below 2^bits, to the packed_row_bytes(codes.size(), bits) bytes at
+/// `bits`: 2 to 8. Writes codes, each below 2^bits, to the packed_row_bytes(codes.size(), bits) bytes at
 /// `packed`; bits after the last one are 0.
 void pack_codes(std::span<const std::uint8_t> codes, int bits, std::uint8_t* packed);
 

@@ -202,6 +202,7 @@ void multiply_many(std::span<const FloatOutput> outputs, std::size_t panels, con
   const TokenBlocks blocks(m, kTileRows, panels, threads);
   const Engine* engine = m > kTileRows ? engine_of_floats(m) : nullptr;
   const ThreadScratch scratch(threads, panel_rows() * (cols + (engine != nullptr ? blocks.size : 0)));
+  TaskFailure failure;  // oneDNN makes its kernels when they are first needed
   parallel_tasks(panels * blocks.count, threads, [&](std::size_t task, std::size_t thread) HWY_ATTR {
     const Panel panel = panel_at(outputs, task / blocks.count);
     const std::size_t first = task % blocks.count * blocks.size;
@@ -213,15 +214,18 @@ void multiply_many(std::span<const FloatOutput> outputs, std::size_t panels, con
       return;
     }
     float* products = scratch.of(thread) + panel_rows() * cols;
-    engine->multiply(FloatType::kF32, {.rows = src + first * cols,
-                                       .count = count,
-                                       .stride = cols,
-                                       .panel = decoded,
-                                       .width = panel_rows(),
-                                       .depth = cols,
-                                       .dst = products});
+    failure.keep(task, [&] {
+      engine->multiply(FloatType::kF32, {.rows = src + first * cols,
+                                         .count = count,
+                                         .stride = cols,
+                                         .panel = decoded,
+                                         .width = panel_rows(),
+                                         .depth = cols,
+                                         .dst = products});
+    });
     store_rows(panel, first, count, products);
   });
+  failure.rethrow();
 }
 
 /// Columns whose BF16 products are summed before they are added to those before: however many tokens there are, as
@@ -244,6 +248,7 @@ void multiply_rounded(std::span<const FloatOutput> outputs, std::size_t panels, 
   const TokenBlocks blocks(m, kTileRows, panels, threads);
   const std::size_t pair_floats = panel_rows() * part / 2;
   const ThreadScratch scratch(threads, 3 * pair_floats + panel_rows() * blocks.size);
+  TaskFailure failure;
   parallel_tasks(panels * blocks.count, threads, [&](std::size_t task, std::size_t thread) HWY_ATTR {
     const Panel panel = panel_at(outputs, task / blocks.count);
     const std::size_t first = task % blocks.count * blocks.size;
@@ -254,17 +259,20 @@ void multiply_rounded(std::span<const FloatOutput> outputs, std::size_t panels, 
     for (std::size_t c = 0; c < padded; c += part) {
       const std::size_t depth = HWY_MIN(part, padded - c);
       pair_panel(panel, c, HWY_MIN(depth, cols - c), decoded, pairs);
-      engine.multiply(FloatType::kBF16, {.rows = rows + first * padded + c,
-                                         .count = count,
-                                         .stride = padded,
-                                         .panel = pairs,
-                                         .width = panel_rows(),
-                                         .depth = depth,
-                                         .dst = products,
-                                         .adds = c > 0});
+      failure.keep(task, [&] {
+        engine.multiply(FloatType::kBF16, {.rows = rows + first * padded + c,
+                                           .count = count,
+                                           .stride = padded,
+                                           .panel = pairs,
+                                           .width = panel_rows(),
+                                           .depth = depth,
+                                           .dst = products,
+                                           .adds = c > 0});
+      });
     }
     store_rows(panel, first, count, products);
   });
+  failure.rethrow();
 }
 
 bool all_in_panels(std::span<const FloatOutput> outputs) {

@@ -8,6 +8,7 @@
 
 #include <hwy/highway.h>
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -19,14 +20,17 @@ namespace ballast::kernels::HWY_NAMESPACE {
 /// Below this a magnitude counts as 0: its reciprocal would overflow.
 inline constexpr float kSmallestMagnitude = 1e-30F;
 
+/// NaN where a value is: the larger of two floats need not be. Without their signs they are in the order of their bits.
 inline float absolute_maximum(const float* HWY_RESTRICT src, std::size_t count) {
   const hn::ScalableTag<float> df;
+  const hn::RebindToSigned<decltype(df)> di32;
   const std::size_t lanes = hn::Lanes(df);
-  auto max = hn::Zero(df);
+  const auto magnitude = [&](auto values) HWY_ATTR { return hn::BitCast(di32, hn::Abs(values)); };
+  auto max = hn::Zero(di32);
   std::size_t i = 0;
-  for (; i + lanes <= count; i += lanes) max = hn::Max(max, hn::Abs(hn::LoadU(df, src + i)));
-  if (i < count) max = hn::Max(max, hn::Abs(hn::LoadN(df, src + i, count - i)));
-  return hn::ReduceMax(df, max);
+  for (; i + lanes <= count; i += lanes) max = hn::Max(max, magnitude(hn::LoadU(df, src + i)));
+  if (i < count) max = hn::Max(max, magnitude(hn::LoadN(df, src + i, count - i)));
+  return std::bit_cast<float>(hn::ReduceMax(di32, max));
 }
 
 /// Codes of values whose largest magnitude is `maximum`, ties to even, and their sum; returns their scale.

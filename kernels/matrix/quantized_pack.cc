@@ -240,10 +240,14 @@ QuantizedMatrix::QuantizedMatrix(const QuantizedForm& form, const QuantizedRowRe
   std::vector<QuantizedRow> scratch(threads, QuantizedRow(form));
   // The shares of a token's product, when the matrix is multiplied alone: who first touches a panel will read it.
   std::atomic<std::size_t> next{0};
+  TaskFailure failure;
   parallel_ranges(s.panels, threads, [&](std::size_t begin, std::size_t end) {
     QuantizedRow& own = scratch[next.fetch_add(1, std::memory_order_relaxed)];
-    for (std::size_t panel = begin; panel < end; ++panel) pack_panel(read, s, panel, own);
+    failure.keep(begin, [&] {
+      for (std::size_t panel = begin; panel < end; ++panel) pack_panel(read, s, panel, own);
+    });
   });
+  failure.rethrow();
 }
 
 QuantizedMatrix::~QuantizedMatrix() = default;

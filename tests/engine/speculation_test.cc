@@ -198,7 +198,8 @@ TEST_CASE("of 100,000 tokens drawn with drafts each comes as often as the model 
 }
 
 TEST_CASE("more draft tokens than are ever right are refused") {
-  CHECK(error_message([] { Speculation(65, nullptr); }) == "draft tokens: are 65, must be at most 64");
+  check_draft_tokens(64);
+  CHECK(error_message([] { check_draft_tokens(65); }) == "draft tokens: are 65, must be at most 64");
 }
 
 TEST_CASE("a draft model with other tokens is refused") {

@@ -333,6 +333,22 @@ TEST_CASE("quantizing activations gives the reference's codes, scales and sums o
   }
 }
 
+TEST_CASE("a value that is no number is not lost in the rounding of its group") {
+  constexpr std::size_t kCols = 70;
+  for (const std::size_t at : {0, 3, 17, 31, 40, 69}) {
+    CAPTURE(at);
+    std::vector<float> src = random_floats(kCols, 8, 3.0F);
+    src[at] = std::numeric_limits<float>::quiet_NaN();
+    for (const int bits : {8, 16}) {
+      for_every_target([&] {
+        QuantizedActivations activations;
+        activations.quantize(RowSource(src.data(), kCols), 1, {kCols, kCols, bits, false, {}});
+        CHECK(std::isnan(activations.storage().scales.data()[0]));
+      });
+    }
+  }
+}
+
 TEST_CASE("ties of activations round to even") {
   // With 127 the largest magnitude, the scale is 1.
   const std::array<float, 8> src = {127.0F, 0.5F, 1.5F, 2.5F, -0.5F, -1.5F, -2.5F, 125.5F};

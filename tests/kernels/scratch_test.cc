@@ -1,11 +1,18 @@
 #include "kernels/scratch.h"
 
 #include <doctest/doctest.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <fstream>
 #include <limits>
+#include <memory>
 #include <new>
+#include <span>
+#include <vector>
 
 namespace ballast::kernels {
 namespace {
@@ -32,6 +39,33 @@ TEST_CASE("more bytes than can be counted throw, and leave what was there") {
     CHECK(array.size() == 3);
   }
 }
+
+#ifdef __linux__
+
+std::size_t resident_bytes() {
+  std::size_t pages = 0;
+  std::ifstream("/proc/self/statm").ignore(64, ' ') >> pages;
+  return pages * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+}
+
+TEST_CASE("weights give their memory back one by one") {
+  constexpr std::size_t kBytes = 3 << 20;
+  std::vector<std::shared_ptr<std::byte[]>> pieces;
+  for (int i = 0; i < 40; ++i) {
+    pieces.push_back(allocate_weights(kBytes));
+    std::memset(pieces.back().get(), 1 + i, kBytes);
+  }
+  const std::size_t before = resident_bytes();
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    if (i % 8 != 0) pieces[i].reset();  // each mapping keeps some
+  }
+  CHECK(resident_bytes() + 33 * kBytes < before);
+  for (std::size_t i = 0; i < pieces.size(); i += 8) {
+    CHECK(std::ranges::count(std::span(pieces[i].get(), kBytes), static_cast<std::byte>(1 + i)) == kBytes);
+  }
+}
+
+#endif
 
 }  // namespace
 }  // namespace ballast::kernels
