@@ -74,7 +74,6 @@ class Calibration {
 
   /// Keeps what is done in the folder, unless that is empty.
   Statistics run(const std::filesystem::path& state_folder) {
-    calib::check_options(options_, source_, prefix_.size(), ranks_);
     if (!state_folder.empty()) {
       state_.emplace(JobState::folder_of(state_folder, ranks_),
                      key_of(source_.checkpoint().path(), options_, prefix_, ranks_));
@@ -301,33 +300,37 @@ class Calibration {
   Statistics statistics_;
 };
 
-Statistics run_calibration(const std::filesystem::path& model, CalibrateOptions options, const Progress& progress) {
-  const model::ModelSource source(model);
-  std::vector<int> prefix = calib::fixed_prefix(source, options.prefix);
-  if (options.length == 0) {
-    options.length =
-        calib::fitting_length(0, source.spec(), std::max(prefix.size(), calib::most_tokens(options.prefix)));
-  }
-  if (!options.prefix.automatic || !prefix.empty()) {
-    return Calibration(source, options, std::move(prefix), "calibrating", progress).run(options.state_folder);
-  }
-  const std::size_t context = source.spec().context_length;
-  if (options.length + calib::most_tokens(options.prefix) > context) {
-    throw Error("length", std::to_string(options.length) + " leaves no room for a prefix in the model's context of " +
-                              std::to_string(context));
-  }
+/// With the massive tokens that a first run finds as a prefix.
+Statistics calibrate_with_found_prefix(const model::ModelSource& source, const CalibrateOptions& options,
+                                       const Progress& progress) {
   const std::filesystem::path folder =
       options.state_folder.empty() ? options.state_folder : finding_folder(options.state_folder);
   const Statistics bare = Calibration(source, options, {}, "finding the prefix", progress).run(folder);
-  prefix = calib::massive_prefix(source, bare, model.string());
+  std::vector<int> prefix = calib::massive_prefix(source, bare, source.checkpoint().path().string());
   return Calibration(source, options, std::move(prefix), "calibrating", progress, &bare).run(options.state_folder);
 }
 
 }  // namespace
 
-Statistics calibrate(const std::filesystem::path& model, const CalibrateOptions& options, const Progress& progress) {
-  return jobs::keep_progress_for_retry([&] { return run_calibration(model, options, progress); },
-                                       [&] { discard_calibration_state(options); });
+Statistics calibrate(const std::filesystem::path& model, const CalibrateOptions& asked, const Progress& progress) {
+  const model::ModelSource source(model);
+  CalibrateOptions options = asked;
+  const std::vector<int> prefix = calib::fixed_prefix(source, options.prefix);
+  const std::size_t most_prefix_tokens = std::max(prefix.size(), calib::most_tokens(options.prefix));
+  if (options.length == 0) options.length = calib::fitting_length(0, source.spec(), most_prefix_tokens);
+  calib::check_options(options, source, prefix.size(), ranks_or_single(options.ranks));
+  const bool finds_prefix = options.prefix.automatic && prefix.empty();
+  const std::size_t context = source.spec().context_length;
+  if (finds_prefix && options.length + most_prefix_tokens > context) {
+    throw Error("length", std::to_string(options.length) + " leaves no room for a prefix in the model's context of " +
+                              std::to_string(context));
+  }
+  return jobs::keep_progress_for_retry(
+      [&] {
+        if (finds_prefix) return calibrate_with_found_prefix(source, options, progress);
+        return Calibration(source, options, prefix, "calibrating", progress).run(options.state_folder);
+      },
+      [&] { discard_calibration_state(options); });
 }
 
 std::filesystem::path state_folder_beside(const std::filesystem::path& output) {
@@ -336,9 +339,8 @@ std::filesystem::path state_folder_beside(const std::filesystem::path& output) {
 
 void discard_calibration_state(const CalibrateOptions& options) {
   if (options.state_folder.empty()) return;
-  const Ranks& ranks = ranks_or_single(options.ranks);
-  JobState::remove_folder(JobState::folder_of(options.state_folder, ranks));
-  JobState::remove_folder(JobState::folder_of(finding_folder(options.state_folder), ranks));
+  JobState::remove_folders(options.state_folder);
+  JobState::remove_folders(finding_folder(options.state_folder));
 }
 
 }  // namespace ballast

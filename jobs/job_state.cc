@@ -42,6 +42,21 @@ std::optional<std::string> read_rest(std::ifstream& file, const fs::path& path, 
   return bytes;
 }
 
+/// What folder_of puts behind a folder's name for several ranks.
+bool is_rank_suffix(std::string_view text) {
+  const auto skip_number = [&] {
+    const std::size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
+    text.remove_prefix(digits);
+    return digits > 0;
+  };
+  const auto skip = [&](std::string_view word) {
+    const bool found = text.starts_with(word);
+    if (found) text.remove_prefix(word.size());
+    return found;
+  };
+  return skip("-") && skip_number() && skip("-of-") && skip_number() && text.empty();
+}
+
 }  // namespace
 
 fs::path JobState::folder_beside(const fs::path& output) {
@@ -166,6 +181,20 @@ void JobState::remove() {
   remove_files(folder_);
   ::close(std::exchange(lock_, -1));
   problem_ = "is removed";
+}
+
+void JobState::remove_folders(const fs::path& folder) {
+  remove_folder(folder);
+  const std::string name = folder.filename().string();
+  std::vector<fs::path> of_ranks;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(fs::absolute(folder).parent_path(), ignored)) {
+    const std::string other = entry.path().filename().string();
+    if (other.starts_with(name) && is_rank_suffix(std::string_view(other).substr(name.size()))) {
+      of_ranks.push_back(entry.path());
+    }
+  }
+  for (const fs::path& of_rank : of_ranks) remove_folder(of_rank);
 }
 
 void JobState::remove_folder(const fs::path& folder) {

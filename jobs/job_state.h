@@ -69,8 +69,9 @@ class JobState {
   /// Removes everything: the job is done.
   void remove();
 
-  /// The same for a folder, whatever its key, unless another process is at work in it.
-  static void remove_folder(const std::filesystem::path& folder);
+  /// The same for a folder, and for those that several ranks had in its place, whatever their keys, unless another
+  /// process is at work in one.
+  static void remove_folders(const std::filesystem::path& folder);
 
   /// Why nothing is saved any more, empty as long as it is.
   const std::string& problem() const { return problem_; }
@@ -80,6 +81,7 @@ class JobState {
 
   void open();
   static void empty(const std::filesystem::path& folder);
+  static void remove_folder(const std::filesystem::path& folder);
   static void remove_files(const std::filesystem::path& folder);
   void give_up(const std::string& problem);
   std::filesystem::path path_of(std::string_view name) const;

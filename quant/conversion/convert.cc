@@ -43,13 +43,17 @@ FoundFormats find_formats(const ConversionInputs& inputs, const ModelFormat& for
   return found;
 }
 
+/// Also that of a calibration before it, and of runs with other numbers of ranks.
+void discard_progress(const ConversionInputs& inputs, const std::filesystem::path& output) {
+  jobs::JobState::remove_folders(jobs::JobState::folder_beside(output));
+  inputs.discard_calibration();
+}
+
 /// `asked`: the recipe as the model shall tell it. `files`: of the rank that writes.
 ConvertReport run_conversion(ConversionInputs& inputs, const ModelFormat& format, std::vector<ModulePlan> plan,
                              const Recipe& asked, const std::filesystem::path& output,
                              std::optional<ModelOutput>& files, const Progress& progress) {
   StepReporter steps(progress);
-  inputs.gather(output, progress);
-
   std::optional<ConversionState> state;
   std::optional<Allocation> allocation;
   std::shared_ptr<const Hessian> head_moments;
@@ -90,7 +94,7 @@ ConvertReport run_conversion(ConversionInputs& inputs, const ModelFormat& format
     files->commit();
   }
   if (state) state->remove();
-  inputs.discard_calibration();
+  discard_progress(inputs, output);
   return conversion_report(inputs, tally, allocation ? &*allocation : nullptr, blocks.notes(), bytes);
 }
 
@@ -106,12 +110,10 @@ ConvertReport convert_to(const ModelFormat& format, const std::filesystem::path&
   if (inputs.ranks().first()) files.emplace(format, output, options.replace);
   std::vector<ModulePlan> plan = plan_model(inputs.preparation(nullptr));
   check_plan(inputs.recipe(), plan, format);
+  inputs.gather(output, progress);
   return jobs::keep_progress_for_retry(
       [&] { return run_conversion(inputs, format, std::move(plan), options.recipe, output, files, progress); },
-      [&] {
-        jobs::JobState::remove_folder(jobs::JobState::folder_of(jobs::JobState::folder_beside(output), inputs.ranks()));
-        inputs.discard_calibration();
-      });
+      [&] { discard_progress(inputs, output); });
 }
 
 }  // namespace ballast::quant

@@ -81,10 +81,20 @@ TEST_CASE("what is refused because another process is at work leaves that one's 
   JobState state(folder, key("a"));
   state.put("blob", "x");
   CHECK_THROWS_AS(
-      keep_progress_for_retry([&] { JobState(folder, key("a")); }, [&] { JobState::remove_folder(folder); }),
+      keep_progress_for_retry([&] { JobState(folder, key("a")); }, [&] { JobState::remove_folders(folder); }),
       FileError);
-  JobState::remove_folder(folder);
+  JobState::remove_folders(folder);
   CHECK(state.get("blob") == "x");
+}
+
+TEST_CASE("with a job's folder go those that several ranks had for it, and no others") {
+  const TemporaryDirectory directory;
+  for (const char* name : {"s", "s-1-of-2", "s-2-of-2", "s-calibration", "s-1-of-2x", "t-1-of-2"}) {
+    JobState(directory / name, key("a")).put("blob", "x");
+  }
+  JobState::remove_folders(directory / "s");
+  for (const char* gone : {"s", "s-1-of-2", "s-2-of-2"}) CHECK_FALSE(fs::exists(directory / gone));
+  for (const char* left : {"s-calibration", "s-1-of-2x", "t-1-of-2"}) CHECK(fs::exists(directory / left));
 }
 
 TEST_CASE("where nothing can be saved the job goes on and knows why") {
