@@ -148,6 +148,13 @@ void rename_file(const fs::path& complete, const fs::path& target, bool replace)
 
 }  // namespace
 
+void check_output(const fs::path& target, bool replace) {
+  if (!fs::is_directory(parent_of(target))) {
+    throw FileError(target.string(), "cannot be written: " + parent_of(target).string() + " is no folder");
+  }
+  if (!replace && entry_exists(target)) throw Error(target.string(), exists_message());
+}
+
 AtomicDirectory::AtomicDirectory(const fs::path& target, bool replace)
     : target_(resolve_target(target)), temporary_(partial_path(target_)), replace_(replace) {
   if (!replace_ && entry_exists(target_)) throw Error(target_.string(), exists_message());

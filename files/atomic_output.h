@@ -33,6 +33,9 @@ class AtomicDirectory {
   int lock_ = -1;  // descriptor whose lock shows other processes that this one is at work
 };
 
+/// For before a long job: throws Error when `target` exists and not `replace`, FileError when its folder is none.
+void check_output(const std::filesystem::path& target, bool replace);
+
 /// Writes a small file the same way: temporary name, sync, rename. Throws Error naming the file.
 /// An existing file is an Error unless `replace`.
 void write_file_atomically(const std::filesystem::path& path, std::string_view content, bool replace);

@@ -134,6 +134,8 @@ std::vector<SweepPeer> read_peers(const std::filesystem::path& path) {
     }
     const auto failure = std::ranges::find(titles, "error");
     if (failure != titles.end() && !cells[static_cast<std::size_t>(failure - titles.begin())].empty()) continue;
+    // What a sweep writes of a model that is the original: no logarithm has a place for it.
+    if (cells[static_cast<std::size_t>(std::ranges::find(titles, "kl") - titles.begin())] == "0") continue;
     SweepPeer& peer = peers.emplace_back();
     for (std::size_t i = 0; i < cells.size(); ++i) set_field(peer, titles[i], cells[i], reader.context());
     if (peer.program.empty()) peer.program = "others";

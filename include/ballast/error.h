@@ -2,6 +2,7 @@
 #ifndef BALLAST_ERROR_H_
 #define BALLAST_ERROR_H_
 
+#include <cstddef>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -17,7 +18,13 @@ class Error : public std::runtime_error {
 
   /// "CONTEXT: PROBLEM", where CONTEXT is a file, "file: tensor" or an option.
   Error(std::string_view context, std::string_view problem)
-      : std::runtime_error(std::string(context) + ": " + std::string(problem)) {}
+      : std::runtime_error(std::string(context) + ": " + std::string(problem)), context_size_(context.size()) {}
+
+  /// What the message begins with; empty where nothing was named.
+  std::string_view context() const { return std::string_view(what()).substr(0, context_size_); }
+
+ private:
+  std::size_t context_size_ = 0;
 };
 
 /// The system refused: a file that is not there or cannot be read or written, a full disk, too little memory, another

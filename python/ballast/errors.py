@@ -9,15 +9,16 @@ class Error(Exception):
     The message is one line that says where, what is wrong and, where that helps, what to do.
 
     Attributes:
-        place: what stands before the message's first ": ", a file, a tensor or an option; None where there is none.
-        reason: the rest.
+        place: a file, "file: tensor" or an option; None where the message names none.
+        reason: the rest of the message.
     """
 
-    def __init__(self, message: str) -> None:
+    def __init__(self, message: str, place: str = "") -> None:
         super().__init__(message)
-        place, separator, reason = message.partition(": ")
-        self.place: str | None = place if separator else None
-        self.reason: str = reason if separator else message
+        place = place or message.partition(": ")[0]
+        named = message.startswith(f"{place}: ")
+        self.place: str | None = place if named else None
+        self.reason: str = message.removeprefix(f"{place}: ") if named else message
 
 
 class FileError(Error):

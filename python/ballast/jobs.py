@@ -45,9 +45,9 @@ def _check_output(place: PathLike, force: bool) -> None:
     """Before a job that takes long."""
     folder = Path(place).absolute().parent
     if not folder.is_dir():
-        raise FileError(f"{place}: cannot be written: {folder} is no folder")
+        raise FileError(f"{place}: cannot be written: {folder} is no folder", str(place))
     if not force and os.path.lexists(place):
-        raise Error(f"{place}: exists already; give another name, or force=True to replace it")
+        raise Error(f"{place}: exists already; give another name, or force=True to replace it", str(place))
 
 
 def calibrate(model: PathLike | Any, output: PathLike | None = None, *, text: PathLike | Iterable[PathLike] = (),
@@ -168,10 +168,10 @@ def plan(model: PathLike, *, to: str = "ballast", scheme: str | None = None, rec
         return results.from_json(results.ConversionPlan, _ballast.plan_conversion(Path(model), options))
 
 
-def explain(model: PathLike, *, scheme: str | None = None, recipe: Recipe | PathLike | None = None,
-            **flags: Unpack[RecipeFlags]) -> list[results.Fold]:
+def explain(model: PathLike, *, to: str = "ballast", scheme: str | None = None,
+            recipe: Recipe | PathLike | None = None, **flags: Unpack[RecipeFlags]) -> list[results.Fold]:
     """What `convert` would do with each bias and gain of a model, and why (--explain)."""
-    text = _ballast.explain(Path(model), recipe_of(scheme, recipe, flags)._recipe)
+    text = _ballast.explain(Path(model), recipe_of(scheme, recipe, flags)._recipe, to)
     return [results.from_fields(results.Fold, fold) for fold in json.loads(text)["folds"]]
 
 

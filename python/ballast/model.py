@@ -216,7 +216,7 @@ class Model:
         ids = ids_array(self.tokenizer.encode(text) if isinstance(text, str) else text)
         return Score(ids, self._model.log_probabilities(ids))
 
-    def embed(self, texts: str | Sequence[str], *, pooling: Literal["mean", "first", "last"] | None = None,
+    def embed(self, texts: str | Sequence[str], *, pooling: Literal["mean", "cls", "last"] | None = None,
               normalized: bool | None = None, most_tokens: int | None = None, kv: str | None = None,
               progress: Progress = False) -> np.ndarray:
         """A vector of each text, float32 [texts, size], or [size] of a single str. What is not said is what the model's

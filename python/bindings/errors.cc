@@ -10,7 +10,7 @@ namespace {
 void raise(const char* kind, const Error& error) {
   try {
     const nb::object type = nb::module_::import_("ballast.errors").attr(kind);
-    PyErr_SetObject(type.ptr(), type(path_text(error.what())).ptr());
+    PyErr_SetObject(type.ptr(), type(path_text(error.what()), path_text(error.context())).ptr());
   } catch (nb::python_error& failure) {
     failure.restore();
   }

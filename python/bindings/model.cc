@@ -72,7 +72,7 @@ void bind_chat_and_vectors(nb::module_& module) {
           "role"_a, "content"_a);
   nb::enum_<Pooling>(module, "Pooling")
       .value("mean", Pooling::kMean)
-      .value("first", Pooling::kFirst)
+      .value("cls", Pooling::kFirst)
       .value("last", Pooling::kLast);
   nb::class_<EmbedOptions>(module, "EmbedOptions")
       .def(nb::init<>())

@@ -30,10 +30,11 @@ std::string item(std::string_view heading, const std::string& text) {
 
 std::string outlier_item(const Statistics& statistics, const CalibrationSummary& findings) {
   std::string text =
-      "Where activations become 8-bit integers (<code>w8a8</code>, <code>w4a8</code>), each linear keeps the "
-      "few input channels with the largest values in 16 bits, activations and weights; where only the weights are "
-      "rounded to 4 bits (<code>w4a16</code>), it keeps those that carry the most energy. Their share is the recipe’s "
-      "<code>outlier_fraction</code>; these statistics say which they are.";
+      "An input channel of a linear keeps 16 bits, activations and weights, where what that saves of the error is "
+      "worth "
+      "its bytes; at most 3 in 100 of an input do. Where one format is named for all "
+      "(<code>--bits</code>), the share is the recipe’s <code>outlier_fraction</code>: the channels with the largest "
+      "values, or where activations are not rounded those with the most energy.";
   std::size_t outliers = 0;
   std::size_t channels = 0;
   for (const LinearKind& kind : findings.kinds) {
@@ -121,10 +122,14 @@ std::string conversion_plan(const Statistics& statistics, const CalibrationSumma
          item("Norm gains move into the weights <code>fold_norms</code>",
               "Each norm’s gain is multiplied into the linears that read it. The output stays the same; one thing less "
               "stretches the channels apart.") +
+         item("Channels are scaled against their columns <code>smooth</code>",
+              "What a linear reads is divided by a factor for each channel, and the channel’s column multiplied by it, "
+              "so that both have ranges that small integers can hold. The output stays the same.") +
          outlier_item(statistics, findings) + token_item(statistics, findings) +
          item("Everything else becomes integers <code>quantize</code>",
-              "Weights in 4 to 8 bits in small groups with a scale each; activations in 8 or 16 bits, as the scheme "
-              "says.") +
+              "Weights in 4 to 8 bits in small groups with a scale each, the format of each matrix chosen by what it "
+              "costs the predictions; the weights of a row make up for each other’s errors (GPTQ). Activations in 8 or "
+              "16 bits, as the scheme says.") +
          item("Keys and values are cached in 8 bits, or 16 <code>--kv</code>",
               findings.sink_heads > 0
                   ? "Conversion does not touch attention itself; the tokens with massive values, which feed the sinks "

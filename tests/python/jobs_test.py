@@ -84,6 +84,7 @@ class Jobs(WithModel):
             ("w4a8", {"target_size": "40kB", "preset": "fast"}, ["--target-size", "40kB", "--preset", "fast"]),
             ("w8a8", {"outliers": 0.03, "smooth": False, "format": {"down_proj": "int8-g32"}},
              ["--outliers", "3%", "--no-smooth", "--format", "down_proj=int8-g32"]),
+            ("w8a8", {"wide_inputs": 0.4}, ["--wide-inputs", "40%"]),
             ("bf16", {"rotate_values": True, "fold_norms": False}, ["--rotate-values", "--no-fold-norms"]),
         ]:
             with self.subTest(name, **keywords):
@@ -292,6 +293,10 @@ class Messages(WithModel):
         self.assertEqual(str(caught.exception), f"{missing}: {caught.exception.reason}")
         self.assertIsInstance(caught.exception, ballast.Error)
         self.assertIsNone(ballast.Error("no place").place)
+        odd = self.place / "run: 3" / "missing"
+        with self.assertRaises(ballast.FileError) as caught:
+            ballast.inspect(odd)
+        self.assertEqual(caught.exception.place, str(odd))
 
     def test_paths_that_are_no_utf8_are_told_as_they_came(self):
         """Regression: UnicodeDecodeError in place of the error."""

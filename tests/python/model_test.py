@@ -89,7 +89,7 @@ class Models(WithModel):
         self.assertEqual(vectors.shape, (2, self.llama.hidden_size))
         np.testing.assert_array_equal(self.llama.embed("the rain"), vectors[1])
         np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
-        with self.assertRaisesRegex(ValueError, "pooling: 'max' is unknown; there are mean, first, last"):
+        with self.assertRaisesRegex(ValueError, "pooling: 'max' is unknown; there are mean, cls, last"):
             self.llama.embed("a", pooling="max")
 
     def test_a_greedy_generation_takes_the_largest_logits(self):

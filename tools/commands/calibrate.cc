@@ -12,6 +12,7 @@
 #include "ballast/error.h"
 #include "ballast/report.h"
 #include "ballast/text.h"
+#include "files/atomic_output.h"
 #include "tools/commands/commands.h"
 #include "tools/commands/job.h"
 #include "tools/commands/plan_line.h"
@@ -147,16 +148,6 @@ std::string expert_table(const Statistics& statistics) {
   return "\n" + table.text();
 }
 
-// Asked before the work begins, not when it is done.
-void check_output(const fs::path& path, bool force) {
-  const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
-  if (!fs::is_directory(folder))
-    throw FileError(path.string(), "cannot be written: " + folder.string() + " is no folder");
-  if (!force && fs::exists(fs::symlink_status(path))) {
-    throw Error(path.string(), "exists already; give another name, or --force to replace it");
-  }
-}
-
 std::string json_with_plan(const Statistics& statistics, const JobPlan& plan) {
   auto result = nlohmann::json::parse(statistics_json(statistics));
   result["plan"] = {{"memory_bytes", plan.memory_bytes}, {"seconds", plan.seconds}};
@@ -191,8 +182,8 @@ int calibrate_on(Ranks& ranks, const CalibrateFlags& flags) {
 }
 
 int run_calibrate(const CalibrateFlags& flags) {
-  check_output(flags.output, flags.force);
-  if (flags.report) check_output(*flags.report, flags.force);
+  files::check_output(flags.output, flags.force);
+  if (flags.report) files::check_output(*flags.report, flags.force);
   return run_on_ranks([&](Ranks& ranks) { return calibrate_on(ranks, flags); });
 }
 

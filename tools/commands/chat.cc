@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "ballast/error.h"
 #include "tools/commands/commands.h"
 #include "tools/commands/thinking_parts.h"
 #include "tools/terminal/console.h"
@@ -14,6 +15,10 @@ namespace ballast::tools {
 namespace {
 
 constexpr const char* kHint = "Ctrl-C stops an answer, /clear forgets what was said, Ctrl-D leaves.\n";
+
+std::string cut_text(const GenerateResult& result) {
+  return result.finish == GenerateResult::Finish::kLength ? "; cut off by -n or the context" : "";
+}
 
 }  // namespace
 
@@ -36,14 +41,21 @@ void Chat::answer(const std::string& message, bool interruptible) {
   const bool thinks = shown_ != ShownThinking::kPlain &&
                       opens_thinking(model_.chat_prompt(history_.messages(), options_.template_arguments));
   GenerationOutput output(shown_, thinks);
-  const GenerateResult result = generator_.chat(history_.messages(), options_, [&](const GenerateStep& step) {
-    output.write(step.text);
-    return !interruptible || pending_interrupt() == 0;
-  });
+  const GenerateResult result = [&] {
+    try {
+      return generator_.chat(history_.messages(), options_, [&](const GenerateStep& step) {
+        output.write(step.text);
+        return !interruptible || pending_interrupt() == 0;
+      });
+    } catch (...) {
+      history_.remove_last();
+      throw;
+    }
+  }();
   output.finish();
   history_.add({.role = "assistant", .content = result.text});
   history_.save();
-  if (!quiet_) print_message(timing_line(result) + "\n");
+  if (!quiet_) print_message(timing_line(result) + cut_text(result) + "\n");
 }
 
 int Chat::converse() {
@@ -65,7 +77,12 @@ int Chat::converse() {
       history_.save();
       continue;
     }
-    answer(message, true);
+    try {
+      answer(message, true);
+    } catch (const Error& error) {
+      if (!typed) throw;
+      print_message(std::string("ballast: ") + error.what() + "\n" + kHint);
+    }
     // Only Ctrl-C at a terminal means the answer alone.
     if (pending_interrupt() != 0 && (!typed || pending_interrupt() != SIGINT)) throw Interrupted(pending_interrupt());
     forget_interrupt();

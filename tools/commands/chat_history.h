@@ -20,6 +20,7 @@ class ChatHistory {
 
   const std::vector<ChatMessage>& messages() const { return messages_; }
   void add(ChatMessage message) { messages_.push_back(std::move(message)); }
+  void remove_last() { messages_.pop_back(); }
 
   /// Forgets all but the system message.
   void clear();

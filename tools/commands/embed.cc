@@ -43,6 +43,7 @@ int run_embed(const EmbedFlags& flags) {
   const bool is_array = flags.output.extension() == ".npy";
   const bool is_json = flags.output.extension() == ".jsonl";
   if (!flags.output.empty() && !is_array && !is_json) throw UsageError("-o must end in .npy or .jsonl");
+  if (!flags.output.empty()) files::check_output(flags.output, flags.force);
   const std::vector<std::string> texts = files::read_text_lines(flags.text);
   Job job(flags.job);
   const Progress progress = job.progress();

@@ -97,7 +97,7 @@ def check_existing_output(suite: Suite) -> None:
         run = suite.run("calibrate", "missing-model", *flags)
         suite.check(f"calibrate {' '.join(flags)} refuses to replace a file",
                     run.code == 1 and run.out == "" and run.err ==
-                    "ballast: kept: exists already; give another name, or --force to replace it\n", run)
+                    "ballast: kept: exists; use --force to replace it, or choose another name\n", run)
     suite.same("what calibrate refuses to replace is as it was", (suite.work / "kept").read_text(), "precious")
     suite.succeeds("calibrate", "llama3", "-o", "kept", "--force", *SAMPLES)
     suite.check("--force replaces it", suite.bytes_of("kept") == suite.bytes_of("llama3.stats"))
