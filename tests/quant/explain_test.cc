@@ -9,6 +9,7 @@
 
 #include "error_message.h"
 #include "layers.h"
+#include "tiny_model.h"
 
 namespace ballast {
 namespace {
