@@ -2,22 +2,18 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <functional>
 #include <utility>
 
 #include "ballast/error.h"
 #include "engine/model_state.h"
+#include "engine/prompt_scorer.h"
 #include "engine/sampling.h"
 #include "engine/sequence.h"
-#include "kernels/logits.h"
 #include "text/chat/chat_prompt.h"
 
 namespace ballast {
 
 namespace {
-
-// Rows of logits that are in memory at once.
-constexpr std::size_t kRows = 64;
 
 /// Of a sequence of its own.
 void check_count(const model::Model& model, std::span<const int> ids) {
@@ -28,24 +24,32 @@ void check_count(const model::Model& model, std::span<const int> ids) {
   }
 }
 
-/// Runs ids as a sequence of its own and calls use(first, logits of the rows from first on) until the last row.
-void for_each_row_block(const model::Model& model, engine::Engine& engine, std::span<const int> ids,
-                        const std::function<void(std::size_t, std::span<const float>)>& use) {
-  if (!model.spec().has_head)
+/// Runs ids as a sequence of its own, with a row of logits after each.
+void run_whole(const model::Model& model, engine::Engine& engine, std::span<const int> ids,
+               engine::LogitsReader& reader) {
+  if (!model.spec().has_head) {
     throw Error(model.source().checkpoint().path().string(), "has no head, which gives logits");
-  check_count(model, ids);
-  engine::Sequence sequence(model, {.type = CacheOptions::Type::kF32}, ids.size());
-  // Every token of an encoder sees all of them.
-  const std::size_t rows = model.spec().causal ? kRows : ids.size();
-  for (std::size_t first = 0; first < ids.size(); first += rows) {
-    const std::size_t count = std::min(rows, ids.size() - first);
-    sequence.append(ids.subspan(first, count));
-    sequence.want(count);
-    engine.step(sequence);
-    engine::require_finite(sequence.logits());
-    use(first, sequence.logits());
   }
+  engine::Sequence sequence(model, {.type = CacheOptions::Type::kF32}, ids.size());
+  sequence.append(ids);
+  sequence.want(ids.size(), reader);
+  engine.step(sequence);
 }
+
+/// Keeps all rows.
+class LogitsKeeper : public engine::LogitsReader {
+ public:
+  LogitsKeeper(std::size_t rows, std::size_t vocab_size) : vocab_size_(vocab_size), values_(rows * vocab_size) {}
+
+  void read(std::size_t first, std::span<const float> rows) override {
+    std::ranges::copy(rows, values_.begin() + static_cast<std::ptrdiff_t>(first * vocab_size_));
+  }
+  std::vector<float>& values() { return values_; }
+
+ private:
+  std::size_t vocab_size_;
+  std::vector<float> values_;
+};
 
 }  // namespace
 
@@ -110,25 +114,22 @@ std::string Model::chat_prompt(std::span<const ChatMessage> messages, const std:
 
 Tensor Model::logits(std::span<const int> ids) const {
   const std::size_t vocab_size = spec().vocab_size;
-  Tensor logits{.shape = {static_cast<std::int64_t>(ids.size()), static_cast<std::int64_t>(vocab_size)}, .values = {}};
-  for_each_row_block(state_->model, state_->engine, ids, [&](std::size_t, std::span<const float> rows) {
-    logits.values.insert(logits.values.end(), rows.begin(), rows.end());
-  });
-  return logits;
+  check_count(state_->model, ids);
+  LogitsKeeper keeper(ids.size(), vocab_size);
+  run_whole(state_->model, state_->engine, ids, keeper);
+  engine::require_finite(keeper.values());
+  return {.shape = {static_cast<std::int64_t>(ids.size()), static_cast<std::int64_t>(vocab_size)},
+          .values = std::move(keeper.values())};
 }
 
 std::vector<double> Model::log_probabilities(std::span<const int> ids) const {
   if (!spec().causal) throw Error(state_->path.string(), "is an encoder: every token of it sees those after it");
-  const std::size_t vocab_size = spec().vocab_size;
+  check_count(state_->model, ids);
+  engine::PromptScorer scorer(ids, /*top=*/0, spec().vocab_size);
+  run_whole(state_->model, state_->engine, ids, scorer);
+  scorer.check();
   std::vector<double> scores;
-  for_each_row_block(state_->model, state_->engine, ids, [&](std::size_t first, std::span<const float> rows) {
-    for (std::size_t i = 0; i * vocab_size < rows.size() && first + i + 1 < ids.size(); ++i) {
-      const float* row = rows.data() + i * vocab_size;
-      const auto next = static_cast<std::size_t>(ids[first + i + 1]);
-      if (next >= vocab_size) break;  // the step that runs it says so
-      scores.push_back(double{row[next]} - kernels::log_sum_exp(row, vocab_size));
-    }
-  });
+  for (const GeneratedToken& token : scorer.scores()) scores.push_back(token.logprob);
   return scores;
 }
 

@@ -108,11 +108,12 @@ class ChoiceScorer {
 
   // Leaves the cache at the end of the context, and the logits of what follows it.
   void run_context(const std::vector<int>& context) {
-    if (context == context_ && runner_.truncate(context.size())) return;
+    if (context == context_ && runner_.restore(context_end_)) return;
     runner_.restart();
     runner_.run(context);
     const std::span<const float> logits = runner_.logits(context.size() - 1, 1);
     after_context_.assign(logits.begin(), logits.end());
+    context_end_ = runner_.snapshot();
     context_ = context;
   }
 
@@ -122,8 +123,9 @@ class ChoiceScorer {
 
   const model::Model& model_;
   eval::SequenceRunner runner_;
-  std::vector<int> context_;          ///< what ran last
-  std::vector<float> after_context_;  ///< [vocab_size]
+  std::vector<int> context_;                    ///< what ran last
+  std::vector<float> after_context_;            ///< [vocab_size]
+  model::SequenceState::Snapshot context_end_;  ///< where it ended
 };
 
 // Standard error of a share of `count` draws, with the sample's variance.

@@ -2,9 +2,9 @@
 
 namespace ballast::eval {
 
-bool SequenceRunner::truncate(std::size_t length) {
-  if (length > state_.length() || !state_.can_truncate_to(length)) return false;
-  state_.truncate(length);
+bool SequenceRunner::restore(const model::SequenceState::Snapshot& snapshot) {
+  if (snapshot.length > state_.length() || !state_.can_restore(snapshot)) return false;
+  state_.restore(snapshot);
   return true;
 }
 

@@ -19,9 +19,12 @@ class SequenceRunner {
   /// The next tokens begin a new sequence.
   void restart() { state_.truncate(0); }
 
-  /// The next tokens come after the first `length` of the sequence, which keep their keys and values. Returns false,
-  /// and does nothing, when those are not all there any more.
-  bool truncate(std::size_t length);
+  /// Where the sequence is now.
+  model::SequenceState::Snapshot snapshot() const { return state_.snapshot(); }
+
+  /// The next tokens come after those that had run then. Returns false, and does nothing, when their keys and values
+  /// are not all there any more.
+  bool restore(const model::SequenceState::Snapshot& snapshot);
 
   /// Continues the sequence. Returns the last block's output for all of `ids`, [ids.size()][hidden_size], kept until
   /// the next call.

@@ -216,7 +216,7 @@ void SampleRows::append(const SampleRows& others) {
 }
 
 SampleStream::SampleStream(const ModelSpec& spec, std::size_t length, std::function<void()> check_cancelled)
-    : spec_(spec), length_(length), pulse_(std::move(check_cancelled)), rope_(spec), shared_keys_(spec) {}
+    : spec_(spec), length_(length), check_cancelled_(std::move(check_cancelled)), rope_(spec), shared_keys_(spec) {}
 
 std::size_t SampleStream::batch_samples() const {
   return std::max<std::size_t>(1, calib::kBatchTokens / length_);
@@ -289,7 +289,7 @@ void SampleStream::run(const model::BlockWeights& block, std::size_t layer, cons
     const Samples batch = samples.part(begin, batch_samples());
     run_batch(block, layer, batch, visit != nullptr);
     if (visit) visit(batch);
-    if (pulse_) pulse_();
+    if (check_cancelled_) check_cancelled_();
   }
 }
 

@@ -124,7 +124,7 @@ class SampleStream {
 
   ModelSpec spec_;
   std::size_t length_;
-  std::function<void()> pulse_;
+  std::function<void()> check_cancelled_;
   model::RopeTable rope_;
   model::RopeAngles angles_;
   model::BlockActivations activations_;

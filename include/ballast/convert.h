@@ -132,8 +132,8 @@ struct ConvertPlan {
   std::optional<JobPlan> job;  ///< where samples run through the model while it is converted
 };
 
-/// The plan of `convert` with these options, from the shapes of the model alone: no weight is read, which takes a
-/// moment for any model. Throws Error where convert() would before it begins.
+/// The plan of `convert` with these options, from the shapes of the model and some of its norms' gains: that takes
+/// a moment for any model. Throws Error where convert() would before it begins.
 ConvertPlan plan_conversion(const std::filesystem::path& model, const ConvertOptions& options);
 
 /// The objects that `ballast convert --json` prints, without and with --dry-run.

@@ -109,18 +109,18 @@ void ConversionInputs::discard_calibration() const {
 
 /// What was measured after another prefix says little about this one.
 void ConversionInputs::check_prefix_of_statistics() {
-  const std::string place = options_.statistics->string();
+  const std::string context = options_.statistics->string();
   const bool find = recipe().prefix.automatic && prefix_.empty();
   if (find) {
-    prefix_ = statistics_->prefix.empty() ? calib::massive_prefix(source_, *statistics_, place) : statistics_->prefix;
-    model::check_prefix(source_.spec(), prefix_, place);
+    prefix_ = statistics_->prefix.empty() ? calib::massive_prefix(source_, *statistics_, context) : statistics_->prefix;
+    model::check_prefix(source_.spec(), prefix_, context);
   }
   if (statistics_->prefix == prefix_ || (find && !uses_statistics())) return;
   const std::string measured = prefix_name({.tokens = statistics_->prefix});
   const std::string wanted = prefix_name({.tokens = prefix_});
   const std::string other = source_.prefix_tokens().empty() ? "convert with --prefix " + measured + ", or " : "";
-  throw Error(place, "was measured with the prefix " + measured + ", not " + wanted + ": " + other +
-                         "calibrate with --prefix " + wanted);
+  throw Error(context, "was measured with the prefix " + measured + ", not " + wanted + ": " + other +
+                           "calibrate with --prefix " + wanted);
 }
 
 SampleTokens ConversionInputs::samples() const {

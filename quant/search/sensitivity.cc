@@ -335,7 +335,7 @@ void SensitivityAnalysis::set_costs(const Probe& probe) {
     throw Error(choices_[probe.matrices.front().first].matrices.front().name,
                 "the model gives values that are not finite when this matrix is rounded");
   }
-  // Matrices that lie on the probe's grids show nothing; they cost nothing in any format either.
+  // Matrices that lie on the probe's grids show nothing, and are taken for free.
   const auto cost_of = [&](double divergence) { return probe.error == 0 ? 0 : divergence / probe.error; };
   const double cost_of_error = cost_of(probe.divergence * probe.share_kept);
   const double cost_of_input_error = cost_of(probe.head_divergence.value_or(probe.divergence));

@@ -87,18 +87,36 @@ TEST_CASE("log-likelihoods and shares are what a hand computes") {
   CHECK(!result.reference.has_value());
 }
 
-TEST_CASE("choices that continue from the question's cache score as if each ran alone") {
+/// A hybrid of a delta net and attention, with as many tokens as the tiny tokenizer has: some for two ids.
+test::TinyModel hybrid_model() {
+  constexpr std::int64_t kVocab = 264;
+  test::TinyModel model = test::read_model(test::golden_model("qwen3_next"));
+  for (const char* name : {"model.embed_tokens.weight", "lm_head.weight"}) {
+    Tensor& table = model.at(name);
+    const std::size_t size = table.values.size();
+    for (std::size_t i = 0; table.values.size() < static_cast<std::size_t>(kVocab * table.shape[1]); ++i) {
+      table.values.push_back(table.values[i % size]);
+    }
+    table.shape[0] = kVocab;
+  }
+  model.config["vocab_size"] = kVocab;
+  return model;
+}
+
+TEST_CASE("choices that continue from where the question ended score as if each ran alone") {
   const std::vector<std::string> choices = {"hello there", "x", "to be or not to be", "hell"};
   const std::string question = "what do they say";
-  const ChoiceCase example(test::random_model(), line(question, choices, 0) + line(question + " ", choices, 1));
-  const ChoiceEvaluation result = evaluate_choices(example.model, example.options);
-  const auto tokenizer = test::make_tiny_tokenizer();
-  const std::size_t context = tokenizer->encode(question).size();
-  for (std::size_t i = 0; i < choices.size(); ++i) {
-    for (std::size_t spaces = 1; spaces <= 2; ++spaces) {
-      const std::vector<int> ids = tokenizer->encode(question + std::string(spaces, ' ') + choices[i]);
-      const double expected = direct_log_likelihood(example.model, ids, ids.size() - context);
-      CHECK(result.model.answers[spaces - 1].log_likelihoods[i] == doctest::Approx(expected).epsilon(1e-5));
+  for (const test::TinyModel& model : {test::random_model(), hybrid_model()}) {
+    const ChoiceCase example(model, line(question, choices, 0) + line(question + " ", choices, 1));
+    const ChoiceEvaluation result = evaluate_choices(example.model, example.options);
+    const auto tokenizer = test::make_tiny_tokenizer();
+    const std::size_t context = tokenizer->encode(question).size();
+    for (std::size_t i = 0; i < choices.size(); ++i) {
+      for (std::size_t spaces = 1; spaces <= 2; ++spaces) {
+        const std::vector<int> ids = tokenizer->encode(question + std::string(spaces, ' ') + choices[i]);
+        const double expected = direct_log_likelihood(example.model, ids, ids.size() - context);
+        CHECK(result.model.answers[spaces - 1].log_likelihoods[i] == doctest::Approx(expected).epsilon(1e-5));
+      }
     }
   }
 }

@@ -34,16 +34,16 @@ void check_family(const model::ModelSource& source, const std::string& embedding
                      !architecture.huggingface_interleaves_rope && source.spec().norm.gain &&
                      source.spec().norm.gain_offset == 0 && source.spec().causal && source.spec().has_head;
   const bool latent = std::ranges::any_of(source.spec().layers, [](const auto& layer) { return layer.latent(); });
-  const std::string place = source.checkpoint().path().string();
+  const std::string context = source.checkpoint().path().string();
   if (!plain || latent || model::has_experts(source.spec())) {
-    throw Error(place, "is a model of the family " + source.spec().architecture + ", of which no " + layout +
-                           " checkpoint can be written yet: its class has matrices that are fused, transposed or of "
-                           "experts, interleaves what rotates, or has norms of another kind");
+    throw Error(context, "is a model of the family " + source.spec().architecture + ", of which no " + layout +
+                             " checkpoint can be written yet: its class has matrices that are fused, transposed or of "
+                             "experts, interleaves what rotates, or has norms of another kind");
   }
   if (source.checkpoint().kind() == files::Checkpoint::Kind::kGguf || !source.checkpoint().contains(embedding)) {
-    throw Error(place, "has other names of tensors than its family's class: convert from the Hugging Face directory");
+    throw Error(context, "has other names of tensors than its family's class: convert from the Hugging Face directory");
   }
-  if (!source.prefix_tokens().empty()) throw Error(place, "has a prefix, which " + layout + " cannot hold");
+  if (!source.prefix_tokens().empty()) throw Error(context, "has a prefix, which " + layout + " cannot hold");
 }
 
 /// What transformers says in one object since version 5, as programs read it that know the words before: mlx-lm would
