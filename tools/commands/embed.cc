@@ -27,16 +27,34 @@ struct EmbedFlags {
   std::filesystem::path output;
   EmbedOptions options;
   ModelFlags model_flags;
+  bool json = false;
   bool force = false;
   JobFlags job;
 };
 
+nlohmann::json json_rows(const TextVectors& vectors) {
+  nlohmann::json rows = nlohmann::json::array();
+  for (std::size_t begin = 0; begin < vectors.values.size(); begin += vectors.size) {
+    rows.push_back(std::span(vectors.values).subspan(begin, vectors.size));
+  }
+  return rows;
+}
+
 std::string json_lines(const TextVectors& vectors) {
   std::string lines;
-  for (std::size_t begin = 0; begin < vectors.values.size(); begin += vectors.size) {
-    lines += nlohmann::json(std::span(vectors.values).subspan(begin, vectors.size)).dump() + "\n";
-  }
+  for (const nlohmann::json& row : json_rows(vectors)) lines += row.dump() + "\n";
   return lines;
+}
+
+/// `output` is empty where the vectors are in the object.
+std::string json_object(const TextVectors& vectors, std::size_t texts, const std::filesystem::path& output) {
+  nlohmann::json object = {{"texts", texts}, {"size", vectors.size}, {"tokens", vectors.tokens}, {"cut", vectors.cut}};
+  if (output.empty()) {
+    object["vectors"] = json_rows(vectors);
+  } else {
+    object["output"] = output.string();
+  }
+  return object.dump() + "\n";
 }
 
 int run_embed(const EmbedFlags& flags) {
@@ -49,12 +67,15 @@ int run_embed(const EmbedFlags& flags) {
   const Progress progress = job.progress();
   const Model model(flags.model, model_options(flags.model_flags, flags.job.quiet));
   const TextVectors vectors = model.embed(texts, flags.options, progress);
-  if (flags.output.empty()) {
-    print(json_lines(vectors));
-  } else {
+  if (!flags.output.empty()) {
     const std::string content =
         is_array ? files::npy_text(vectors.values, texts.size(), vectors.size) : json_lines(vectors);
     files::write_file_atomically(flags.output, content, flags.force);
+  }
+  if (flags.json) {
+    print(json_object(vectors, texts.size(), flags.output));
+  } else if (flags.output.empty()) {
+    print(json_lines(vectors));
   }
   if (vectors.cut > 0) {
     print_message(std::to_string(vectors.cut) + " of " + std::to_string(texts.size()) +
@@ -72,6 +93,7 @@ void add_embed(CLI::App& program, Action& action) {
   command->add_option("--text", flags->text, "UTF-8, a text in each line")->required()->type_name("FILE");
   command->add_option("-o,--output", flags->output, "NAME.npy or NAME.jsonl [JSON lines on standard output]")
       ->type_name("FILE");
+  command->add_flag("--json", flags->json, "Print one JSON object");
   command->add_flag("--force", flags->force, "Replace the output");
   static const std::map<std::string, Pooling> poolings = {
       {"mean", Pooling::kMean}, {"cls", Pooling::kFirst}, {"last", Pooling::kLast}};

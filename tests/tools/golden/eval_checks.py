@@ -129,6 +129,11 @@ def check_embed(suite: Suite) -> None:
     values = struct.unpack(f"<{len(vectors) * len(vectors[0])}f", data[10 + len(header):])
     suite.check("the array has the same values",
                 all(near(a, b) for a, b in zip(values, [x for vector in vectors for x in vector], strict=True)))
+    object_ = suite.json("embed", "llama3", "--text", "lines.txt", shape=shapes.EMBED)
+    suite.same("one object has the same vectors", object_.pop("vectors"), vectors)
+    named = suite.json("embed", "llama3", "--text", "lines.txt", "-o", "vectors.npy", "--force", shape=shapes.EMBED)
+    suite.same("or the name of their file", named, object_ | {"output": "vectors.npy"})
+    suite.same("that is the same file", suite.bytes_of("vectors.npy"), data)
     run = suite.run("embed", "llama3", "--text", "lines.txt", "-o", "vectors.npy", "-q")
     suite.check("embed does not replace a file", run.code == 1 and "vectors.npy: exists; use --force" in run.err, run)
     suite.same("the file that is not replaced is as it was", suite.bytes_of("vectors.npy"), data)

@@ -126,6 +126,9 @@ EVAL_VECTORS = Object(
     rank_correlation=POSITIVE, nearest_agreement=Number(0), top10_agreement=Number(0), file_bytes=COUNT,
     bits_per_weight=POSITIVE, seconds=POSITIVE)
 
+EMBED = Object(texts=COUNT, size=COUNT, tokens=COUNT, cut=COUNT, vectors_or_none=List(List(Number())),
+               output_or_none=TEXT)
+
 BENCH_RESULT = Object(test=TEXT, tokens_per_second=POSITIVE, stddev=POSITIVE, gb_s=POSITIVE,
                       gop_s=POSITIVE, fraction_of_limit=POSITIVE)
 BENCH = Object(
