@@ -24,8 +24,8 @@ CHECKS = (usage_checks, model_checks, calibrate_checks, convert_checks, eval_che
           failure_checks, interrupt_checks, terminal_checks)
 
 
-def run_checks_of(program: list[str], work: pathlib.Path, only: str, renew: bool) -> int:
-    suite = Suite(program, work, renew)
+def run_checks_of(program: list[str], work: pathlib.Path, only: str, renew: bool, brief: bool) -> int:
+    suite = Suite(program, work, renew, brief)
     fixtures.write_inputs(work)
     for module in CHECKS:
         for group in module.GROUPS if only in module.__name__ else ():
@@ -38,6 +38,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--renew", action="store_true", help="write the golden files anew")
     parser.add_argument("--only", default="", help="the modules of checks in whose name this is found")
+    parser.add_argument("--brief", action="store_true",
+                        help="with sanitizers or an emulator: what is killed and goes on is the default's conversion alone")
     parser.add_argument("--manifest", action="store_true", help="write a manifest of converted tensors")
     parser.add_argument("--compare", action="store_true", help="compare two manifests")
     parser.add_argument("words", nargs=argparse.REMAINDER)
@@ -53,7 +55,8 @@ def main() -> int:
         if arguments.manifest:
             *program, out = arguments.words
             return manifest.write(absolute(program), pathlib.Path(out), pathlib.Path(work))
-        return run_checks_of(absolute(arguments.words), pathlib.Path(work), arguments.only, arguments.renew)
+        return run_checks_of(absolute(arguments.words), pathlib.Path(work), arguments.only, arguments.renew,
+                             arguments.brief)
 
 
 def absolute(program: list[str]) -> list[str]:
