@@ -147,12 +147,14 @@ class ScatterDrawing {
     const double width = kCharacterWidth * static_cast<double>(text::display_width(label));
     const Point at = place(point);
     const double near = kRadius + 4;
-    const std::array<Box, 6> places = {{{at.x + near, at.y - kLabelHeight / 2, width, kLabelHeight},
+    const std::array<Box, 8> places = {{{at.x + near, at.y - kLabelHeight / 2, width, kLabelHeight},
                                         {at.x - near - width, at.y - kLabelHeight / 2, width, kLabelHeight},
                                         {at.x + near, at.y - kLabelHeight - 3, width, kLabelHeight},
                                         {at.x + near, at.y + 3, width, kLabelHeight},
                                         {at.x - near - width, at.y - kLabelHeight - 3, width, kLabelHeight},
-                                        {at.x - near - width, at.y + 3, width, kLabelHeight}}};
+                                        {at.x - near - width, at.y + 3, width, kLabelHeight},
+                                        {at.x - width / 2, at.y - near - kLabelHeight, width, kLabelHeight},
+                                        {at.x - width / 2, at.y + near, width, kLabelHeight}}};
     const auto box = std::ranges::find_if(places, [this](const Box& candidate) { return is_free(candidate); });
     if (box == places.end()) return;
     taken_.push_back(*box);

@@ -125,12 +125,16 @@ std::string number(double value) {
   std::string digits;
   if (magnitude == 0) {
     digits = "0";
-  } else if (magnitude >= 1e15 || magnitude < 0.000995) {
+  } else if (magnitude >= 1e15 || magnitude < 0.0000995) {
     digits = scientific(magnitude);
   } else if (magnitude >= 99.95) {
     digits = with_separators(fixed(magnitude, 0));
   } else {
-    const int decimals = magnitude >= 9.995 ? 1 : magnitude >= 0.0995 ? 2 : magnitude >= 0.00995 ? 3 : 4;
+    const int decimals = magnitude >= 9.995      ? 1
+                         : magnitude >= 0.0995   ? 2
+                         : magnitude >= 0.00995  ? 3
+                         : magnitude >= 0.000995 ? 4
+                                                 : 5;
     digits = fixed(magnitude, decimals);
   }
   return value < 0 ? "−" + digits : digits;

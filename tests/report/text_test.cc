@@ -15,6 +15,8 @@ TEST_CASE("numbers keep about three digits and group thousands") {
   CHECK(number(1.654) == "1.65");
   CHECK(number(0.3) == "0.30");
   CHECK(number(0.0123) == "0.012");
+  CHECK(number(0.000193) == "0.00019");
+  CHECK(round_number(0.0001) == "0.0001");
   CHECK(number(3.4e-7) == "3.4e-07");
   CHECK(number(0) == "0");
   CHECK(number(-23855) == "−23,855");
