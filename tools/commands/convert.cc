@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ballast/explain.h"
@@ -78,7 +79,20 @@ int run_explain(const ConvertFlags& flags) {
   return kExitDone;
 }
 
+/// What a scheme has of these, other files are rounded without; who names them is told.
+void check_own_flags(const ConvertFlags& flags) {
+  if (parse_output_format(flags.to) == OutputFormat::kBallast) return;
+  for (const auto& [option, share] :
+       {std::pair{"--outliers", flags.recipe.outliers}, std::pair{"--wide-inputs", flags.recipe.wide_inputs}}) {
+    if (share && *share != "none") {
+      throw UsageError(std::string(option) + " is for ballast's own files: --to " + flags.to +
+                       " has no place for 16 bits beside integers");
+    }
+  }
+}
+
 ConvertOptions options_from_flags(const ConvertFlags& flags) {
+  check_own_flags(flags);
   ConvertOptions options{.recipe = recipe_of(flags),
                          .output_format = parse_output_format(flags.to),
                          .statistics = flags.statistics,
