@@ -24,12 +24,17 @@ void check_count(const model::Model& model, std::span<const int> ids) {
   }
 }
 
-/// Runs ids as a sequence of its own, with a row of logits after each.
-void run_whole(const model::Model& model, engine::Engine& engine, std::span<const int> ids,
-               engine::LogitsReader& reader) {
+/// Before memory is taken for logits.
+void check_logits(const model::Model& model, std::span<const int> ids) {
   if (!model.spec().has_head) {
     throw Error(model.source().checkpoint().path().string(), "has no head, which gives logits");
   }
+  check_count(model, ids);
+}
+
+/// Runs ids as a sequence of its own, with a row of logits after each.
+void run_whole(const model::Model& model, engine::Engine& engine, std::span<const int> ids,
+               engine::LogitsReader& reader) {
   engine::Sequence sequence(model, {.type = CacheOptions::Type::kF32}, ids.size());
   sequence.append(ids);
   sequence.want(ids.size(), reader);
@@ -114,7 +119,7 @@ std::string Model::chat_prompt(std::span<const ChatMessage> messages, const std:
 
 Tensor Model::logits(std::span<const int> ids) const {
   const std::size_t vocab_size = spec().vocab_size;
-  check_count(state_->model, ids);
+  check_logits(state_->model, ids);
   LogitsKeeper keeper(ids.size(), vocab_size);
   run_whole(state_->model, state_->engine, ids, keeper);
   engine::require_finite(keeper.values());
@@ -124,7 +129,7 @@ Tensor Model::logits(std::span<const int> ids) const {
 
 std::vector<double> Model::log_probabilities(std::span<const int> ids) const {
   if (!spec().causal) throw Error(state_->path.string(), "is an encoder: every token of it sees those after it");
-  check_count(state_->model, ids);
+  check_logits(state_->model, ids);
   engine::PromptScorer scorer(ids, /*top=*/0, spec().vocab_size);
   run_whole(state_->model, state_->engine, ids, scorer);
   scorer.check();

@@ -63,11 +63,11 @@ struct Repetition {
 /// 2023).
 Repetition find_repetition(std::span<const int> tokens);
 
-/// Drafts for one text, from what it repeats or by a draft model, as long as that pays. What is chosen stays the
-/// model's: drafts only say which tokens its next step runs besides the last one.
 /// Throws Error when they are more than can be drafted at once: 64.
 void check_draft_tokens(std::size_t most_tokens);
 
+/// Drafts for one text, from what it repeats or by a draft model, as long as that pays. What is chosen stays the
+/// model's: drafts only say which tokens its next step runs besides the last one.
 class Speculation {
  public:
   /// Drafts at most `most_tokens`; draft_model may be null. Precondition: check_draft_tokens(most_tokens).

@@ -42,7 +42,7 @@ std::optional<std::string> read_rest(std::ifstream& file, const fs::path& path, 
   return bytes;
 }
 
-/// What folder_of puts behind a folder's name for several ranks.
+/// What folder_of adds to a folder's name for several ranks.
 bool is_rank_suffix(std::string_view text) {
   const auto skip_number = [&] {
     const std::size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
@@ -188,10 +188,11 @@ void JobState::remove_folders(const fs::path& folder) {
   const std::string name = folder.filename().string();
   std::vector<fs::path> of_ranks;
   std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(fs::absolute(folder).parent_path(), ignored)) {
-    const std::string other = entry.path().filename().string();
+  const fs::path parent = folder.has_parent_path() ? folder.parent_path() : fs::path(".");
+  for (fs::directory_iterator entry(parent, ignored); entry != fs::directory_iterator(); entry.increment(ignored)) {
+    const std::string other = entry->path().filename().string();
     if (other.starts_with(name) && is_rank_suffix(std::string_view(other).substr(name.size()))) {
-      of_ranks.push_back(entry.path());
+      of_ranks.push_back(entry->path());
     }
   }
   for (const fs::path& of_rank : of_ranks) remove_folder(of_rank);

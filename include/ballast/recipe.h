@@ -112,8 +112,8 @@ struct Recipe {
   /// kInt8: an MLP's input keeps 16 bits where a norm of what the MLP returns makes some channel so much larger than
   /// the others that it carries what the rounding of the input did to all of them.
   bool int16_activations_where_amplified = true;
-  /// kInt8, with target_bytes: the inputs that INT8 would hurt most keep 16 bits, as long as they stand before at most
-  /// this share of the multiply-adds that would read INT8; theirs take twice the time in a prompt.
+  /// kInt8, with target_bytes: the inputs that INT8 would hurt most keep 16 bits, as long as at most this share of the
+  /// multiply-adds that would read INT8 reads them; these take twice the time in a prompt.
   double int16_activation_fraction = kUsualInt16ActivationFraction;
   static constexpr double kUsualInt16ActivationFraction = 0.15;
   /// kF16 or kBF16 where files keep all but integers in that: scales are rounded to it before weights are, and what it

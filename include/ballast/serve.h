@@ -29,7 +29,7 @@ struct ServeOptions {
   std::string model_name{};  ///< what clients call it; empty: the path's last part
   CacheOptions::Type cache_type = CacheOptions::Type::kAuto;
   ModelOptions model{};
-  std::uint64_t cache_bytes = 0;  ///< for keys and values of all texts; 0: half of what is available
+  std::uint64_t cache_bytes = 0;  ///< for what is kept of all texts; 0: half of what is available
   std::size_t most_running = 64;  ///< texts in one step
   std::size_t most_waiting = 256;
   double longest_wait = 0;             ///< seconds, by the estimate, beyond which a request is refused; 0: any

@@ -214,7 +214,7 @@ void multiply_many(std::span<const FloatOutput> outputs, std::size_t panels, con
       return;
     }
     float* products = scratch.of(thread) + panel_rows() * cols;
-    failure.keep(task, [&] {
+    failure.keep(task, [&]() HWY_ATTR {
       engine->multiply(FloatType::kF32, {.rows = src + first * cols,
                                          .count = count,
                                          .stride = cols,
@@ -259,7 +259,7 @@ void multiply_rounded(std::span<const FloatOutput> outputs, std::size_t panels, 
     for (std::size_t c = 0; c < padded; c += part) {
       const std::size_t depth = HWY_MIN(part, padded - c);
       pair_panel(panel, c, HWY_MIN(depth, cols - c), decoded, pairs);
-      failure.keep(task, [&] {
+      failure.keep(task, [&]() HWY_ATTR {
         engine.multiply(FloatType::kBF16, {.rows = rows + first * padded + c,
                                            .count = count,
                                            .stride = padded,

@@ -101,8 +101,8 @@ def _apply(fields: dict[str, Any], flags: RecipeFlags) -> None:
         fields["target_bytes"] = 0
     if "target_size" in flags:
         if any(flag in flags for flag in _CHOSEN_BY_SIZE):
-            raise ValueError("target_size chooses what bits, group_size, scale_bits, symmetric, embedding and head would say; "
-                             "format fixes a matrix's format")
+            raise ValueError("target_size chooses what bits, group_size, scale_bits, symmetric, embedding and head "
+                             "would say; format fixes a matrix's format")
         if not is_own(fields["linears"]):
             raise ValueError(f"target_size needs a scheme of integers, not {fields['scheme']}")
         fields["target_bytes"] = byte_count("target_size", flags["target_size"])

@@ -97,7 +97,7 @@ void Scheduler::check_fits(const GenerationRequest& request) const {
   const std::uint64_t bytes = request.choices * (pages_for(longest) * page_bytes_ + mixer_bytes_);
   if (request.choices == 1 || bytes <= options_.cache_bytes) return;
   throw Error("n", std::to_string(request.choices) + " texts of up to " + std::to_string(longest) +
-                       " tokens do not fit the memory for keys and values: ask for fewer, or a smaller max_tokens");
+                       " tokens do not fit the memory for texts: ask for fewer, or a smaller max_tokens");
 }
 
 /// Why nobody can be let in now.

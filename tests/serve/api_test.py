@@ -597,6 +597,8 @@ def check_embeddings(api: Api) -> None:
 
     api.same("one text is a list of one", vector(TEXT), vectors[0])
     api.same("ids give their text's", vector(ids), vectors[0])
+    api.same("without a pooling it is the model's", vector(TEXT, pooling="last"), vectors[0])
+    api.check("another one gives another vector", vector(TEXT, pooling="mean") != vectors[0])
     api.same("so does a list of ids", vector([ids]), vectors[0])
     packed = base64.b64decode(vector(TEXT, encoding_format="base64"))
     floats = struct.unpack(f"<{len(packed) // 4}f", packed)
@@ -1039,6 +1041,16 @@ def lengthen(model: pathlib.Path, context: int = CONTEXT) -> None:
     path.write_text(json.dumps(config | {"max_position_embeddings": context, "eos_token_id": END}))
 
 
+def say_vectors(model: pathlib.Path) -> None:
+    """As sentence-transformers does: a text's vector is of its last token, of length 1."""
+    kinds = {"": "Transformer", "1_Pooling": "Pooling", "2_Normalize": "Normalize"}
+    modules = [{"idx": i, "name": str(i), "path": path, "type": f"sentence_transformers.models.{kind}"}
+               for i, (path, kind) in enumerate(kinds.items())]
+    (model / "modules.json").write_text(json.dumps(modules))
+    (model / "1_Pooling").mkdir()
+    (model / "1_Pooling" / "config.json").write_text(json.dumps({"pooling_mode_lasttoken": True}))
+
+
 def start_slow_heads(api: Api) -> list[socket.socket]:
     """Requests that never come to an end; the server must give up on them while the other checks run."""
     sockets = []
@@ -1075,6 +1087,7 @@ def run(program: list[str], model: pathlib.Path, work: pathlib.Path, only: str) 
     else:
         fixtures.copy_model(model.name, copy)
     lengthen(copy)
+    say_vectors(copy)
     api = Api(program, work, copy)
     try:
         slow = start_slow_heads(api)

@@ -38,24 +38,30 @@ void Chat::answer(const std::string& message) {
 /// `interruptible`: an interrupt cuts the answer short.
 void Chat::answer(const std::string& message, bool interruptible) {
   history_.add({.role = "user", .content = message});
-  const bool thinks = shown_ != ShownThinking::kPlain &&
-                      opens_thinking(model_.chat_prompt(history_.messages(), options_.template_arguments));
-  GenerationOutput output(shown_, thinks);
   const GenerateResult result = [&] {
     try {
-      return generator_.chat(history_.messages(), options_, [&](const GenerateStep& step) {
-        output.write(step.text);
-        return !interruptible || pending_interrupt() == 0;
-      });
+      return generated(interruptible);
     } catch (...) {
       history_.remove_last();
       throw;
     }
   }();
-  output.finish();
   history_.add({.role = "assistant", .content = result.text});
   history_.save();
   if (!quiet_) print_message(timing_line(result) + cut_text(result) + "\n");
+}
+
+/// What follows the history, shown as it comes.
+GenerateResult Chat::generated(bool interruptible) {
+  const bool thinks = shown_ != ShownThinking::kPlain &&
+                      opens_thinking(model_.chat_prompt(history_.messages(), options_.template_arguments));
+  GenerationOutput output(shown_, thinks);
+  GenerateResult result = generator_.chat(history_.messages(), options_, [&](const GenerateStep& step) {
+    output.write(step.text);
+    return !interruptible || pending_interrupt() == 0;
+  });
+  output.finish();
+  return result;
 }
 
 int Chat::converse() {

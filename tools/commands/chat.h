@@ -26,6 +26,7 @@ class Chat {
 
  private:
   void answer(const std::string& message, bool interruptible);
+  GenerateResult generated(bool interruptible);
 
   const Model& model_;
   Generator& generator_;

@@ -69,14 +69,10 @@ Recipe recipe_of(const ConvertFlags& flags) {
   if (!flags.target_bits) return recipe_from_flags(flags.recipe);
   RecipeFlags sized = flags.recipe;
   const double bytes = *flags.target_bits * static_cast<double>(inspect(flags.model).parameters) / 8;
+  constexpr double kMost = 1e15;
+  if (!(bytes >= 1 && bytes <= kMost)) throw UsageError("--target-bpw: the size that it means is out of range");
   sized.target_size = std::to_string(std::floor(bytes));
   return recipe_from_flags(sized);
-}
-
-int run_explain(const ConvertFlags& flags) {
-  const std::vector<FoldLine> lines = explain_folds(flags.model, recipe_of(flags), parse_output_format(flags.to));
-  print(flags.json ? fold_lines_json(lines) + "\n" : explanation_page(lines));
-  return kExitDone;
 }
 
 /// What a scheme has of these, other files are rounded without; who names them is told.
@@ -84,11 +80,18 @@ void check_own_flags(const ConvertFlags& flags) {
   if (parse_output_format(flags.to) == OutputFormat::kBallast) return;
   for (const auto& [option, share] :
        {std::pair{"--outliers", flags.recipe.outliers}, std::pair{"--wide-inputs", flags.recipe.wide_inputs}}) {
-    if (share && *share != "none") {
+    if (share && parse_share(option, *share, 100) > 0) {
       throw UsageError(std::string(option) + " is for ballast's own files: --to " + flags.to +
                        " has no place for 16 bits beside integers");
     }
   }
+}
+
+int run_explain(const ConvertFlags& flags) {
+  check_own_flags(flags);
+  const std::vector<FoldLine> lines = explain_folds(flags.model, recipe_of(flags), parse_output_format(flags.to));
+  print(flags.json ? fold_lines_json(lines) + "\n" : explanation_page(lines));
+  return kExitDone;
 }
 
 ConvertOptions options_from_flags(const ConvertFlags& flags) {

@@ -54,7 +54,7 @@ std::string json_object(const TextVectors& vectors, std::size_t texts, const std
   } else {
     object["output"] = output.string();
   }
-  return object.dump() + "\n";
+  return object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
 int run_embed(const EmbedFlags& flags) {

@@ -78,7 +78,9 @@ void add_access_flags(CLI::App& command, ServeOptions& options) {
 
 void add_limit_flags(CLI::App& command, ServeFlags& flags) {
   ServeOptions& options = flags.options;
-  command.add_option("--cache-memory", flags.cache_memory, "For keys and values of all texts [half of what is free]")
+  command
+      .add_option("--cache-memory", flags.cache_memory,
+                  "For what is kept of all texts, keys and values above all [half of what is free]")
       ->type_name("SIZE");
   add_context_flag(command, flags.context);
   add_model_flags(command, flags.model_flags);

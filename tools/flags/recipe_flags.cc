@@ -171,7 +171,7 @@ Recipe recipe_from_flags(const RecipeFlags& flags) {
         "--head would say; --format fixes a matrix's format");
   }
   if (flags.target_size && !recipe.linears.is_own()) {
-    throw UsageError("--target-size needs a scheme of integers, not " + recipe.scheme);
+    throw UsageError("a target size needs a scheme of integers, not " + recipe.scheme);
   }
   if (flags.target_size) recipe.target_bytes = parse_bytes("--target-size", *flags.target_size);
   if (flags.rounding) recipe.rounding = parse_rounding(*flags.rounding, "recipe");

@@ -107,4 +107,18 @@ def check_chat(suite: Suite) -> None:
                 "interrupted" not in terminal.text, repr(terminal.text))
 
 
-GROUPS = (check_bar, check_dumb_terminal, check_interrupted_bar, check_chat)
+def check_chat_that_is_too_long(suite: Suite) -> None:
+    terminal = Terminal(suite, ("run", "phi", "--chat", "-n", "4", "--kv", "f32"), 80, "xterm", typing=True)
+    terminal.read(r"> \Z")
+    terminal.type("the cat " * 30 + "\n")
+    terminal.read(r"ballast: [^\r]*\r\n[^>]*> \Z")
+    terminal.type("the cat\n")
+    terminal.read(r"generated: [^\r]*\r\n> \Z")
+    terminal.type("\x04")
+    code, out = terminal.end()
+    refused = re.search(r"ballast: prompt: [^\r]* leave no room [^\r]*\r\nCtrl-C stops", terminal.text)
+    suite.check("a message that the context has no room for is told, and the next one is answered as if alone",
+                code == 0 and out.strip() and refused and "prompt: 29 tokens" in terminal.text, repr(terminal.text))
+
+
+GROUPS = (check_bar, check_dumb_terminal, check_interrupted_bar, check_chat, check_chat_that_is_too_long)
