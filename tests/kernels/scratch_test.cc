@@ -43,12 +43,11 @@ TEST_CASE("more bytes than can be counted throw, and leave what was there") {
 #ifdef __linux__
 
 /// Of whole pages.
-std::size_t resident_pages(const std::byte* begin, std::size_t bytes) {
-  const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
-  const std::uintptr_t first = (reinterpret_cast<std::uintptr_t>(begin) + page - 1) / page * page;
-  const std::uintptr_t last = reinterpret_cast<std::uintptr_t>(begin + bytes) / page * page;
-  std::vector<unsigned char> pages((last - first) / page);
-  REQUIRE(mincore(reinterpret_cast<void*>(first), last - first, pages.data()) == 0);
+std::size_t resident_pages(std::byte* begin, std::size_t bytes) {
+  const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  const std::size_t before = -reinterpret_cast<std::uintptr_t>(begin) % page;
+  std::vector<unsigned char> pages((bytes - before) / page);
+  REQUIRE(mincore(begin + before, pages.size() * page, pages.data()) == 0);
   return static_cast<std::size_t>(std::ranges::count_if(pages, [](unsigned char bits) { return (bits & 1) != 0; }));
 }
 
@@ -60,7 +59,7 @@ TEST_CASE("weights give their memory back one by one") {
     std::memset(pieces.back().get(), 1 + i, kBytes);
   }
   for (const std::size_t i : {1, 2, 5}) {  // of each mapping others stay
-    const std::byte* const piece = pieces[i].get();
+    std::byte* const piece = pieces[i].get();
     CHECK(resident_pages(piece, kBytes) > 0);
     pieces[i].reset();
     CHECK(resident_pages(piece, kBytes) == 0);

@@ -4,7 +4,8 @@
 
 #include <limits>
 
-using namespace ballast::report;
+namespace ballast::report {
+namespace {
 
 TEST_CASE("numbers keep about three digits and group thousands") {
   CHECK(number(23855.2) == "23,855");
@@ -96,3 +97,6 @@ TEST_CASE("coordinates are short") {
   CHECK(coordinate(1.239) == "1.24");
   CHECK(coordinate(-0.001) == "0");
 }
+
+}  // namespace
+}  // namespace ballast::report
