@@ -16,6 +16,12 @@
 
 namespace ballast::quant {
 
+nlohmann::json unquantized_config(const ModelMetadata& metadata) {
+  nlohmann::json config = metadata.config;
+  for (const char* of_original : {"quantization_config", "quantization"}) config.erase(of_original);
+  return config;
+}
+
 namespace {
 
 using nlohmann::json;
@@ -48,9 +54,8 @@ json quantization_config(const Recipe& recipe, const QuantizedModules& quantized
 }
 
 json config_of(const ModelMetadata& metadata, const QuantizedModules& quantized, DType dtype) {
-  json config = metadata.config;
+  json config = unquantized_config(metadata);
   config.erase("torch_dtype");
-  for (const char* of_original : {"quantization_config", "quantization"}) config.erase(of_original);
   config["dtype"] = dtype == DType::kBF16 ? "bfloat16" : dtype == DType::kF16 ? "float16" : "float32";
   config["tie_word_embeddings"] = metadata.spec.tied_embeddings;
   json& written = config[model::kWrittenSpecField] = model::written_spec(metadata.spec);

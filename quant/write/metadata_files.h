@@ -18,6 +18,9 @@ struct QuantizedModules {
   std::vector<std::string> int16_activations;  ///< those whose input keeps 16 bits
 };
 
+/// The original's config.json without what it may say of quantized weights.
+nlohmann::json unquantized_config(const ModelMetadata& metadata);
+
 /// Writes config.json, recipe.json and the tokenizer's files. `dtype` is the type of what is no matrix. Throws Error.
 void write_metadata_files(const ModelMetadata& metadata, const QuantizedModules& quantized, DType dtype,
                           const std::filesystem::path& directory);

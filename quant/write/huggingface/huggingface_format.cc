@@ -73,9 +73,8 @@ class HuggingfaceWriter : public ModelWriter {
 
   std::uint64_t finish(const ModelMetadata& metadata) override {
     tensors_.finish();
-    nlohmann::json config = metadata.config;
+    nlohmann::json config = unquantized_config(metadata);
     const bool int8 = metadata.recipe.activations == Recipe::Activations::kInt8;
-    for (const char* of_original : {"quantization_config", "quantization"}) config.erase(of_original);
     say_rope_in_older_words(config);
     config["tie_word_embeddings"] = metadata.spec.tied_embeddings;
     for (const std::string& key : layout_->configuration_keys()) config[key] = layout_->configuration(model_, int8);

@@ -16,6 +16,14 @@ from golden.suite import Run, Suite
 
 UNENDING = ("-n", 100000000, "--window", 16, "--sinks", 2)
 
+OTHER_TARGETS = {
+    "gguf": ("--to", "gguf", "--scheme", "w4a8"),
+    "compressed-tensors": ("--to", "compressed-tensors", "--scheme", "w4a16"),
+    "mlx": ("--to", "mlx", "--scheme", "w4a16"),
+    "awq": ("--to", "awq", "--scheme", "w4a16", "--group-size", 64),
+    "gptq": ("--to", "gptq", "--scheme", "w4a16"),
+}
+
 
 def signalled(suite: Suite, sign: str, number: signal.Signals, *arguments, stream: str = "stderr", stdin: str = "",
               prelude: tuple[str, ...] = ()) -> Run:
@@ -152,14 +160,9 @@ def check_kills(suite: Suite) -> None:
     (suite.work / "untold-large").mkdir()
     for name in ("config.json", "model.safetensors"):
         shutil.copy(suite.work / "large" / name, suite.work / "untold-large" / name)
-    targets = {"the default": ()} if suite.brief else {
-        "the default": (),
-        "gguf": ("--to", "gguf", "--scheme", "w4a8"),
-        "compressed-tensors": ("--to", "compressed-tensors", "--scheme", "w4a16"),
-        "mlx": ("--to", "mlx", "--scheme", "w4a16"),
-        "awq": ("--to", "awq", "--scheme", "w4a16", "--group-size", 64),
-        "gptq": ("--to", "gptq", "--scheme", "w4a16"),
-    }
+    targets = {"the default": ()}
+    if not suite.brief:
+        targets |= OTHER_TARGETS
     for name, flags in targets.items():
         convert = ("convert", "untold-large", "--stats", "killed.stats", *flags, "-o")
         suite.succeeds(*convert, "undisturbed", "--force")
