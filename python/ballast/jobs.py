@@ -92,6 +92,15 @@ def recipe_of(scheme: str | None, recipe: Recipe | PathLike | None, flags: Recip
     return recipe.changed(**flags) if isinstance(recipe, Recipe) else Recipe.load(recipe, **flags)
 
 
+def _output_format(to: str, flags: RecipeFlags) -> str:
+    """What a scheme has of 16 bits beside integers, other files are rounded without; who names them is told."""
+    if to != "ballast":
+        for flag in ("outliers", "wide_inputs"):
+            if flags.get(flag):
+                raise ValueError(f"{flag} is for ballast's own files: to={to!r} has no place for 16 bits beside integers")
+    return one_of("to", to, _ballast.output_format_names())
+
+
 def convert_options(recipe: Recipe, preset: str | None = None, keep_rounding: bool = False) -> Any:
     """A preset's rounding is for those who named the preset and no rounding."""
     options = _ballast.ConvertOptions()
@@ -120,7 +129,7 @@ def _conversion(model: PathLike, to: str, scheme: str | None, recipe: Recipe | P
             raise ValueError("target_bpw and target_size exclude each other")
         flags = {**flags, "target_size": int(target_bpw * inspect(model).parameters / 8)}
     options = convert_options(recipe_of(scheme, recipe, flags), preset, "rounding" in flags)
-    options.use_output_format(one_of("to", to, _ballast.output_format_names()))
+    options.use_output_format(_output_format(to, flags))
     files = paths(text)
     if stats is not None and files:
         raise ValueError("stats and text exclude each other: the statistics have their text")
@@ -171,7 +180,7 @@ def plan(model: PathLike, *, to: str = "ballast", scheme: str | None = None, rec
 def explain(model: PathLike, *, to: str = "ballast", scheme: str | None = None,
             recipe: Recipe | PathLike | None = None, **flags: Unpack[RecipeFlags]) -> list[results.Fold]:
     """What `convert` would do with each bias and gain of a model, and why (--explain)."""
-    text = _ballast.explain(Path(model), recipe_of(scheme, recipe, flags)._recipe, to)
+    text = _ballast.explain(Path(model), recipe_of(scheme, recipe, flags)._recipe, _output_format(to, flags))
     return [results.from_fields(results.Fold, fold) for fold in json.loads(text)["folds"]]
 
 

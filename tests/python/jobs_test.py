@@ -147,6 +147,14 @@ class Jobs(WithModel):
         with self.assertRaises(ballast.Error):
             ballast.export(self.place / "own", self.place / "gguf", to="gguf")
 
+    def test_16_bits_beside_integers_are_refused_where_files_have_no_place_for_them(self):
+        for flags in ({"outliers": 0.01}, {"wide_inputs": 0.3}):
+            with self.assertRaisesRegex(ValueError, f"{next(iter(flags))} is for ballast's own files: to='gguf'"):
+                ballast.plan(self.model, scheme="w4a8", to="gguf", **flags)
+            with self.assertRaisesRegex(ValueError, "has no place"):
+                ballast.explain(self.model, scheme="w4a8", to="gguf", **flags)
+        ballast.plan(self.model, scheme="w8a8", to="compressed-tensors", group_size="channel", outliers=0.0)
+
     def test_verify_returns_whether_logits_are_the_expected_ones(self):
         verification = ballast.verify(self.model, self.expected)
         printed = program_json("verify", self.model, "--expected", self.expected)
