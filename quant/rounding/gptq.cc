@@ -41,25 +41,23 @@ class Gptq {
     if (drift != nullptr) correct_drift(*drift, factor_, first_, values_);
   }
 
-  void run(GptqResult& result) {
+  void run(RoundedMatrix& result) {
     find_grids(linear_.half_type());
     codes_.resize(rows_ * cols_);
     errors_.resize(rows_ * kBlockColumns);
-    std::vector<double> row_errors(rows_);
     for (std::size_t begin = 0; begin < cols_; begin += kBlockColumns) {
       const std::size_t end = std::min(cols_, begin + kBlockColumns);
 #pragma omp parallel for schedule(static)
-      for (std::size_t r = 0; r < rows_; ++r) row_errors[r] += round_block(r, begin, end);
+      for (std::size_t r = 0; r < rows_; ++r) round_block(r, begin, end);
       tell_rest(begin, end);
     }
-    for (const double error : row_errors) result.error += error;
 #pragma omp parallel
     {
       std::vector<float> values(cols_);
 #pragma omp for
       for (std::size_t r = 0; r < rows_; ++r) {
         in_place(r, values);
-        store_row(values, std::span(codes_).subspan(r * cols_, cols_), grids_[r], first_ + r, result.matrix);
+        store_row(values, std::span(codes_).subspan(r * cols_, cols_), grids_[r], first_ + r, result);
       }
     }
   }
@@ -87,9 +85,8 @@ class Gptq {
     }
   }
 
-  double round_block(std::size_t r, std::size_t begin, std::size_t end) {
+  void round_block(std::size_t r, std::size_t begin, std::size_t end) {
     float* row = values_.data() + r * cols_;
-    double error = 0;
     for (std::size_t j = begin; j < end; ++j) {
       const std::size_t c = column(j);
       const float* upper = factor_.upper.data() + j * cols_;
@@ -99,11 +96,9 @@ class Gptq {
       const float rounded = quantized_mask_[c] != 0 ? value_of(code, grid) : row[j];
       codes_[r * cols_ + c] = static_cast<std::uint8_t>(code);
       const float scaled = (row[j] - rounded) / upper[j];
-      error += double{scaled} * double{scaled};
       errors_[r * kBlockColumns + (j - begin)] = -scaled;
       for (std::size_t k = j + 1; k < end; ++k) row[k] -= scaled * upper[k];
     }
-    return error;
   }
 
   /// Columns after a block take over its errors.
@@ -138,10 +133,10 @@ class Gptq {
 
 }  // namespace
 
-GptqResult round_gptq(const WorkingLinear& linear, const InverseCholesky& factor, const Drift* drift,
-                      const std::function<void()>& check_cancelled) {
-  GptqResult result;
-  result.matrix = empty_rounded(linear.rows, linear.cols, linear.format, linear.outlier_columns, linear.half_type());
+RoundedMatrix round_gptq(const WorkingLinear& linear, const InverseCholesky& factor, const Drift* drift,
+                         const std::function<void()>& check_cancelled) {
+  RoundedMatrix result =
+      empty_rounded(linear.rows, linear.cols, linear.format, linear.outlier_columns, linear.half_type());
   std::optional<LinearValues> values(linear);
   for (std::size_t first = 0; first < linear.rows; first += kRowsAtOnce) {
     if (check_cancelled) check_cancelled();

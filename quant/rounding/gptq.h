@@ -12,16 +12,11 @@
 
 namespace ballast::quant {
 
-struct GptqResult {
-  RoundedMatrix matrix;
-  double error = 0;  ///< sum over outputs and calibration tokens of the squared output error, damping included
-};
-
 /// Rounds a matrix with values to its format. Columns are taken in the factor's order; the grids of all groups are
 /// fixed before (static groups), found for what a column's error costs. Same bytes for any number of threads.
 /// With `drift` the weights are corrected for it first. `check_cancelled` is called now and then, and may throw.
-GptqResult round_gptq(const WorkingLinear& linear, const InverseCholesky& factor, const Drift* drift = nullptr,
-                      const std::function<void()>& check_cancelled = {});
+RoundedMatrix round_gptq(const WorkingLinear& linear, const InverseCholesky& factor, const Drift* drift = nullptr,
+                         const std::function<void()>& check_cancelled = {});
 
 }  // namespace ballast::quant
 

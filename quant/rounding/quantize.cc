@@ -44,7 +44,7 @@ void round_readers(WorkingBlock& block, std::span<const std::size_t> readers, co
       factor_columns = linear.outlier_columns;
       factor = factorize(moments, factor_columns, damping_for(moments));
     }
-    linear.quantized = round_gptq(linear, *factor, drift, check_cancelled).matrix;
+    linear.quantized = round_gptq(linear, *factor, drift, check_cancelled);
   }
 }
 

@@ -195,7 +195,7 @@ TEST_CASE("a matrix of which few tokens are known is rounded better for others w
   const Hessian unseen = second_moments(correlated(400, kCols, 11), kCols);
   const auto error = [&](const Hessian& moments) {
     WorkingLinear rounded = linear;
-    rounded.quantized = round_gptq(linear, factorize(moments, {}, damping_for(moments))).matrix;
+    rounded.quantized = round_gptq(linear, factorize(moments, {}, damping_for(moments)));
     return output_error(rounded, &unseen, {});
   };
   CHECK(error(shrunk(own, all)) < 0.6 * error(own));
