@@ -6,10 +6,14 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "ballast/error.h"
 #include "files/strict_json.h"
 #include "text/pipeline/pre_tokenizer_families.h"
+#include "text/readers/gguf_vocabulary.h"
+#include "text/subword/vocabulary.h"
 #include "text/tokenizer.h"
 
 namespace ballast::text {
@@ -18,26 +22,27 @@ namespace {
 using files::GgufField;
 using nlohmann::json;
 
-// Numbers that GGUF gives to kinds of tokens.
-constexpr std::int32_t kNormal = 1;
-constexpr std::int32_t kControl = 3;
-constexpr std::int32_t kUserDefined = 4;
-constexpr std::int32_t kUnused = 5;
-
 struct TokenList {
   std::vector<std::string> texts;
-  std::vector<std::int32_t> types;
+  std::vector<GgufTokenType> types;
 
-  void set(std::size_t id, const std::string& text, std::int32_t type) {
+  void set(std::size_t id, const std::string& text, GgufTokenType type) {
     if (id >= texts.size()) return;
     texts[id] = text;
     types[id] = type;
+  }
+
+  std::vector<std::int32_t> type_numbers() const {
+    std::vector<std::int32_t> numbers;
+    for (const GgufTokenType type : types) numbers.push_back(static_cast<std::int32_t>(type));
+    return numbers;
   }
 };
 
 /// All tokens; rows that pad the embedding have names of their own, for all must differ.
 TokenList token_list(const json& tokenizer, std::size_t vocab_size) {
-  TokenList list{std::vector<std::string>(vocab_size), std::vector<std::int32_t>(vocab_size, kUnused)};
+  using enum GgufTokenType;
+  TokenList list{std::vector<std::string>(vocab_size), std::vector<GgufTokenType>(vocab_size, kUnused)};
   for (std::size_t id = 0; id < vocab_size; ++id) list.texts[id] = "[PAD" + std::to_string(id) + "]";
   for (const auto& [text, id] : tokenizer["model"]["vocab"].items()) list.set(id.get<std::size_t>(), text, kNormal);
   for (const json& token : tokenizer.value("added_tokens", json::array())) {
@@ -47,11 +52,19 @@ TokenList token_list(const json& tokenizer, std::size_t vocab_size) {
   return list;
 }
 
+/// The two tokens that a merge joins.
+std::pair<std::string, std::string> merged_pair(const json& merge) {
+  if (merge.is_array()) return {merge[0].get<std::string>(), merge[1].get<std::string>()};
+  const auto text = merge.get<std::string>();
+  const std::size_t cut = text.find(' ');
+  return {text.substr(0, cut), text.substr(cut + 1)};
+}
+
 std::vector<std::string> merge_list(const json& merges) {
   std::vector<std::string> list;
   for (const json& merge : merges) {
-    list.push_back(merge.is_string() ? merge.get<std::string>()
-                                     : merge[0].get<std::string>() + " " + merge[1].get<std::string>());
+    const auto [left, right] = merged_pair(merge);
+    list.push_back(left + " " + right);
   }
   return list;
 }
@@ -73,6 +86,101 @@ json file_of(const std::vector<TokenizerFile>& files, std::string_view name, con
   return files::parse_strict_json(found->content, context);
 }
 
+/// The members of a Sequence, or the one that stands for itself; none for null.
+std::vector<json> steps_of(const json& tokenizer, const char* part, const char* members) {
+  const json step = tokenizer.value(part, json());
+  if (step.is_null()) return {};
+  if (step.value("type", "") != "Sequence") return {step};
+  return step.at(members).get<std::vector<json>>();
+}
+
+bool writes_space_marks(const json& normalizer) {
+  return normalizer.value("type", "") == "Replace" && normalizer.value("content", "") == kSpaceMark &&
+         normalizer.value("/pattern/String"_json_pointer, "") == " ";
+}
+
+bool prepends_space_mark(const json& normalizer) {
+  return normalizer.value("type", "") == "Prepend" && normalizer.value("prepend", "") == kSpaceMark;
+}
+
+/// Where all spaces are marks already there is nothing left to cut.
+bool cuts_at_spaces(const json& pre_tokenizer) {
+  return pre_tokenizer.value("type", "") == "Split" && pre_tokenizer.value("/pattern/String"_json_pointer, "") == " ";
+}
+
+/// Whether no token would be cut where each space begins a word.
+bool has_marks_in_front_alone(const json& vocab) {
+  return std::ranges::none_of(vocab.items(),
+                              [](const auto& token) { return token.key().find(kSpaceMark, 1) != std::string::npos; });
+}
+
+/// Whether a tokenizer of SentencePiece's spelling puts a space before a text; nothing where spaces become something
+/// else than that.
+std::optional<bool> adds_space(const json& tokenizer) {
+  const std::vector<json> normalizers = steps_of(tokenizer, "normalizer", "normalizers");
+  const std::vector<json> cuts = steps_of(tokenizer, "pre_tokenizer", "pretokenizers");
+  if (!normalizers.empty() && writes_space_marks(normalizers.back())) {
+    const bool adds = normalizers.size() == 2 && prepends_space_mark(normalizers.front());
+    if ((adds || normalizers.size() == 1) && std::ranges::all_of(cuts, cuts_at_spaces)) return adds;
+  } else if (normalizers.empty() && cuts.size() == 1 && cuts[0].value("type", "") == "Metaspace") {
+    if (cuts[0].value("replacement", "") != kSpaceMark) return {};
+    if (cuts[0].value("split", true) && !has_marks_in_front_alone(tokenizer["model"]["vocab"])) return {};
+    const bool adds = cuts[0].value("add_prefix_space", true);
+    return cuts[0].value("prepend_scheme", adds ? "always" : "never") != "never";
+  }
+  return {};
+}
+
+/// Scores by which SentencePiece merges as a list of merges says: it takes the pair whose result has the highest one.
+/// What no merge makes has the lowest.
+std::vector<float> merge_scores(const json& model, std::size_t vocab_size) {
+  const json& merges = model["merges"];
+  std::vector<float> scores(vocab_size, -static_cast<float>(merges.size()));
+  for (std::size_t i = merges.size(); i-- > 0;) {  // the first merge that makes a token is the last to be noted
+    const auto [left, right] = merged_pair(merges[i]);
+    const auto id = model["vocab"].at(left + right).get<std::size_t>();
+    if (id < vocab_size) scores[id] = -static_cast<float>(i);
+  }
+  return scores;
+}
+
+/// A text that is cut into bytes, which are merged.
+std::vector<GgufField> byte_level_fields(const json& source, const TokenList& tokens, const std::string& context) {
+  const std::optional<std::string> pre = pre_tokenizer_name(source);
+  if (!pre) throw Error(context, "cuts text in a way that no GGUF can name: llama.cpp would read other tokens");
+  return {{"tokenizer.ggml.model", "gpt2"},
+          {"tokenizer.ggml.pre", *pre},
+          {"tokenizer.ggml.tokens", tokens.texts},
+          {"tokenizer.ggml.token_type", tokens.type_numbers()},
+          {"tokenizer.ggml.merges", merge_list(source["model"]["merges"])}};
+}
+
+/// SentencePiece's BPE: characters, of which spaces are marks, are merged; what is not known becomes its bytes.
+std::vector<GgufField> space_mark_fields(const json& source, TokenList tokens, const std::string& context) {
+  if (!source["model"].value("byte_fallback", false)) {
+    throw Error(context, "has no tokens of bytes, by which llama.cpp reads what no other token has");
+  }
+  const std::optional<bool> adds = adds_space(source);
+  if (!adds) throw Error(context, "writes spaces in a way that no GGUF can name: llama.cpp would read other tokens");
+  const std::string unknown =
+      source["model"].value("unk_token", json()).is_string() ? source["model"]["unk_token"] : "";
+  for (std::size_t id = 0; id < tokens.texts.size(); ++id) {
+    using enum GgufTokenType;
+    const std::string& text = tokens.texts[id];
+    if (tokens.types[id] == kUnused) continue;
+    if (text == unknown) tokens.types[id] = kUnknown;
+    if (byte_of_token(text)) tokens.types[id] = kByte;
+    // It would be looked for in the text as it was before its spaces became marks.
+    if (tokens.types[id] == kUserDefined && text.find(kSpaceMark) != std::string::npos) tokens.types[id] = kNormal;
+  }
+  return {{"tokenizer.ggml.model", "llama"},
+          {"tokenizer.ggml.pre", "default"},
+          {"tokenizer.ggml.tokens", tokens.texts},
+          {"tokenizer.ggml.scores", merge_scores(source["model"], tokens.texts.size())},
+          {"tokenizer.ggml.token_type", tokens.type_numbers()},
+          {"tokenizer.ggml.add_space_prefix", *adds}};
+}
+
 }  // namespace
 
 std::vector<GgufField> gguf_tokenizer_fields(const files::Checkpoint& checkpoint, std::size_t vocab_size) {
@@ -82,17 +190,12 @@ std::vector<GgufField> gguf_tokenizer_fields(const files::Checkpoint& checkpoint
   const std::vector<TokenizerFile> files = tokenizer->files();
   const json source = file_of(files, "tokenizer.json", context);
   const json config = file_of(files, "tokenizer_config.json", context);
-  const bool merges = source.value("/model/type"_json_pointer, "") == "BPE" && tokenizer->is_byte_level();
-  if (!merges) throw Error(context, "is no byte-level BPE; others cannot be written into a GGUF yet");
-  const std::optional<std::string> pre = pre_tokenizer_name(source);
-  if (!pre) throw Error(context, "cuts text in a way that no GGUF can name: llama.cpp would read other tokens");
-
+  if (source.value("/model/type"_json_pointer, "") != "BPE") {
+    throw Error(context, "is no BPE in a tokenizer.json; others cannot be written into a GGUF yet");
+  }
   const TokenList tokens = token_list(source, vocab_size);
-  std::vector<GgufField> fields = {{"tokenizer.ggml.model", "gpt2"},
-                                   {"tokenizer.ggml.pre", *pre},
-                                   {"tokenizer.ggml.tokens", tokens.texts},
-                                   {"tokenizer.ggml.token_type", tokens.types},
-                                   {"tokenizer.ggml.merges", merge_list(source["model"]["merges"])}};
+  std::vector<GgufField> fields = tokenizer->is_byte_level() ? byte_level_fields(source, tokens, context)
+                                                             : space_mark_fields(source, tokens, context);
   const auto add_id = [&](const char* key, std::optional<std::uint32_t> id) {
     if (id) fields.push_back({"tokenizer.ggml." + std::string(key), *id});
   };

@@ -11,7 +11,8 @@
 namespace ballast::text {
 
 /// What llama.cpp asks for of a model whose embedding has `vocab_size` rows; nothing when the checkpoint has no
-/// tokenizer. Throws Error naming the checkpoint when its tokenizer is no byte-level BPE that llama.cpp cuts text like.
+/// tokenizer. Throws Error naming the checkpoint when its tokenizer is neither a byte-level BPE that llama.cpp cuts
+/// text like, nor a BPE of SentencePiece's spelling.
 std::vector<files::GgufField> gguf_tokenizer_fields(const files::Checkpoint& checkpoint, std::size_t vocab_size);
 
 }  // namespace ballast::text

@@ -114,6 +114,9 @@ void register_architecture(const Architecture& architecture);
 const Architecture& architecture_for_model_type(std::string_view model_type, std::string_view context);
 const Architecture& architecture_for_gguf(std::string_view name, std::string_view context);
 
+/// "llama, mistral": those of which GGUFs can be written.
+std::string gguf_families();
+
 /// "model.layers.3.self_attn.q_proj": the first of a role's names. Precondition: the architecture has the role.
 std::string module_name(const Architecture& architecture, Role role, std::size_t layer = 0, std::size_t expert = 0);
 

@@ -12,87 +12,146 @@ namespace ballast::model {
 
 namespace {
 
-std::uint32_t u32(std::size_t value) {
-  return static_cast<std::uint32_t>(value);
+bool nearly(double a, double b, double tolerance) {
+  return std::abs(a - b) <= tolerance * std::abs(b);
 }
 
-[[noreturn]] void refuse(std::string_view architecture, const std::string& what) {
-  throw Error("GGUF of " + std::string(architecture), "cannot say that " + what);
+/// All of it that layers with a window have in common with the others, if the keys say the rest.
+LayerSpec common_part(LayerSpec layer, const RopeSpec& rope) {
+  layer.attention()->window = 0;
+  layer.attention()->rope = rope;
+  return layer;
+}
+
+void check_attention(const ModelSpec& spec, const GgufLine& line) {
+  for (const LayerSpec& layer : spec.layers) {
+    if (layer.attention() == nullptr || layer.latent() != nullptr || !layer.attention()->rope) {
+      refuse_gguf(line, "layers do not rotate");
+    }
+    if (layer.attention()->rope->rotary_size != layer.attention()->head_size) {
+      refuse_gguf(line, "heads rotate in part");
+    }
+  }
+  const RopeSpec& rope = *spec.layers.front().attention()->rope;
+  const LayerSpec first = line.windows ? common_part(spec.layers.front(), rope) : spec.layers.front();
+  for (const LayerSpec& layer : spec.layers) {
+    if (!((line.windows ? common_part(layer, rope) : layer) == first)) refuse_gguf(line, "layers differ");
+  }
+  const AttentionSpec& attention = *first.attention();
+  const double root = std::sqrt(static_cast<double>(attention.head_size));
+  const AttentionSpec plain = {.heads = attention.heads,
+                               .kv_heads = attention.kv_heads,
+                               .head_size = attention.head_size,
+                               .value_size = attention.head_size,
+                               .scale = attention.scale,
+                               .rope = attention.rope,
+                               .query_key_norm = attention.query_key_norm,
+                               .score_cap = line.score_cap};
+  const double scale = line.attention_scale == 0 ? 1 / root : line.attention_scale;
+  if (!(attention == plain) || !nearly(attention.scale, scale, 1e-6)) {
+    refuse_gguf(line, "attention has windows, caps, gates or another scale");
+  }
 }
 
 /// What the keys below say nothing of must be as it always is in this line.
-void check_llama_line(const ModelSpec& spec, std::string_view architecture) {
-  const LayerSpec& first = spec.layers.front();
-  const AttentionSpec* attention = first.attention();
-  if (attention == nullptr || first.latent() != nullptr || !attention->rope)
-    refuse(architecture, "layers do not rotate");
-  if (std::ranges::any_of(spec.layers, [&](const LayerSpec& layer) { return !(layer == first); })) {
-    refuse(architecture, "layers differ");
-  }
-  if (attention->rope->rotary_size != attention->head_size) refuse(architecture, "heads rotate in part");
-  const double plain_scale = 1 / std::sqrt(static_cast<double>(attention->head_size));
-  const AttentionSpec plain = {.heads = attention->heads,
-                               .kv_heads = attention->kv_heads,
-                               .head_size = attention->head_size,
-                               .value_size = attention->head_size,
-                               .scale = attention->scale,
-                               .rope = attention->rope,
-                               .query_key_norm = attention->query_key_norm};
-  if (!(*attention == plain) || std::abs(attention->scale - plain_scale) > 1e-6 * plain_scale) {
-    refuse(architecture, "attention has windows, caps, gates or another scale");
-  }
-  const MlpSpec mlp = {.size = first.mlp.size};
-  if (!(first.mlp == mlp)) refuse(architecture, "the MLP is not gated by SiLU");
+void check_llama_line(const ModelSpec& spec, const GgufLine& line) {
+  if (!spec.causal || !spec.has_head) refuse_gguf(line, "there is no head, or tokens see those after them");
+  check_attention(spec, line);
+  const MlpSpec& mlp = spec.layers.front().mlp;
+  const MlpSpec usual = {.size = mlp.size, .activation = line.activation, .experts = line.experts};
+  if (!(mlp == usual)) refuse_gguf(line, "MLP or experts are of another kind");
   const bool plain_norms = spec.norm.kind == NormSpec::Kind::kRms && !spec.norm.bias && spec.norm.gain;
-  if (!plain_norms || spec.layout != BlockLayout::kPreNorm || spec.post_norms) {
-    refuse(architecture, "norms are not RMSNorms before attention and MLP");
+  if (!plain_norms || spec.layout != BlockLayout::kPreNorm || spec.post_norms != line.post_norms) {
+    refuse_gguf(line, "norms are of another kind, or elsewhere");
   }
-  if (spec.embedding_scale != 1 || spec.logit_scale != 1 || spec.residual_scale != 1 || spec.logit_cap != 0) {
-    refuse(architecture, "factors multiply the stream or the logits");
+  constexpr double kRoundedByOriginals = 0.004;  // to BF16
+  if (!nearly(spec.embedding_scale, line.embedding_scale, kRoundedByOriginals) ||
+      spec.logit_scale != line.logit_scale || spec.residual_scale != line.residual_scale ||
+      spec.logit_cap != line.logit_cap) {
+    refuse_gguf(line, "factors or caps change the stream or the logits");
   }
 }
 
-void add_scaling(const RopeSpec& rope, const std::string& base, std::vector<files::GgufField>& fields) {
+void add_scaling(const RopeSpec& rope, const GgufLine& line, std::vector<files::GgufField>& fields) {
   using enum RopeSpec::Scaling;
   if (rope.backwards || rope.turning_pairs != 0 || rope.scaling == kLongRope) {
-    refuse(base, "rotations are LongRoPE's, backwards or of some pairs alone");
+    refuse_gguf(line, "rotations are LongRoPE's, backwards or of some pairs alone");
   }
   const bool usual_amplitude = std::abs(rope.amplitude - (1 + 0.1 * std::log(rope.factor))) < 1e-6;
   if (rope.scaling == kYarn && !(rope.truncate && usual_amplitude)) {
-    refuse(base, "YaRN's bounds or amplitude are others than its paper's");
+    refuse_gguf(line, "YaRN's bounds or amplitude are others than its paper's");
   }
   const bool linear = rope.scaling == kLinear;
   if (!linear && rope.scaling != kYarn) return;  // Llama 3's is a tensor
-  fields.push_back({base + ".rope.scaling.type", std::string(linear ? "linear" : "yarn")});
-  fields.push_back({base + ".rope.scaling.factor", static_cast<float>(rope.factor)});
+  fields.push_back({std::string(line.architecture) + ".rope.scaling.type", std::string(linear ? "linear" : "yarn")});
+  fields.push_back(gguf_field(line, "rope.scaling.factor", rope.factor));
   if (linear) return;
   fields.push_back(
-      {base + ".rope.scaling.original_context_length", u32(static_cast<std::size_t>(rope.original_context))});
-  fields.push_back({base + ".rope.scaling.yarn_beta_fast", static_cast<float>(rope.beta_fast)});
-  fields.push_back({base + ".rope.scaling.yarn_beta_slow", static_cast<float>(rope.beta_slow)});
+      gguf_field(line, "rope.scaling.original_context_length", static_cast<std::size_t>(rope.original_context)));
+  fields.push_back(gguf_field(line, "rope.scaling.yarn_beta_fast", rope.beta_fast));
+  fields.push_back(gguf_field(line, "rope.scaling.yarn_beta_slow", rope.beta_slow));
+}
+
+/// The rotation of layers that see everything, if there are any.
+const RopeSpec& main_rope(const ModelSpec& spec) {
+  const auto global =
+      std::ranges::find_if(spec.layers, [](const LayerSpec& layer) { return layer.attention()->window == 0; });
+  return *(global == spec.layers.end() ? spec.layers.front() : *global).attention()->rope;
 }
 
 }  // namespace
 
-std::vector<files::GgufField> llama_line_to_gguf(const ModelSpec& spec, std::string_view architecture) {
-  check_llama_line(spec, architecture);
-  const std::string base(architecture);
+files::GgufField gguf_field(const GgufLine& line, std::string_view name, std::size_t value) {
+  return {std::string(line.architecture) + "." + std::string(name), static_cast<std::uint32_t>(value)};
+}
+
+files::GgufField gguf_field(const GgufLine& line, std::string_view name, double value) {
+  return {std::string(line.architecture) + "." + std::string(name), static_cast<float>(value)};
+}
+
+void refuse_gguf(const GgufLine& line, const std::string& what) {
+  throw Error("GGUF of " + std::string(line.architecture), "cannot say that " + what);
+}
+
+std::optional<ExpertSpec> gguf_experts(const ModelSpec& spec, const ExpertSpec& usual) {
+  const std::optional<ExpertSpec>& own = spec.layers.front().mlp.experts;
+  if (!own) return {};
+  ExpertSpec experts = usual;
+  experts.count = own->count;
+  experts.per_token = own->per_token;
+  experts.size = own->size;
+  experts.shared_size = own->shared_size;
+  return experts;
+}
+
+std::vector<files::GgufField> llama_line_to_gguf(const ModelSpec& spec, const GgufLine& line) {
+  check_llama_line(spec, line);
   const AttentionSpec& attention = *spec.layers.front().attention();
+  const MlpSpec& mlp = spec.layers.front().mlp;
+  const RopeSpec& rope = main_rope(spec);
   std::vector<files::GgufField> fields = {
-      {base + ".context_length", u32(spec.context_length)},
-      {base + ".embedding_length", u32(spec.hidden_size)},
-      {base + ".block_count", u32(spec.layers.size())},
-      {base + ".feed_forward_length", u32(spec.layers.front().mlp.size)},
-      {base + ".attention.head_count", u32(attention.heads)},
-      {base + ".attention.head_count_kv", u32(attention.kv_heads)},
-      {base + ".attention.key_length", u32(attention.head_size)},
-      {base + ".attention.value_length", u32(attention.head_size)},
-      {base + ".attention.layer_norm_rms_epsilon", static_cast<float>(spec.norm.epsilon)},
-      {base + ".rope.freq_base", static_cast<float>(attention.rope->theta)},
-      {base + ".rope.dimension_count", u32(attention.rope->rotary_size)},
-      {base + ".vocab_size", u32(spec.vocab_size)},
+      gguf_field(line, "context_length", spec.context_length),
+      gguf_field(line, "embedding_length", spec.hidden_size),
+      gguf_field(line, "block_count", spec.layers.size()),
+      gguf_field(line, "feed_forward_length", mlp.size == 0 && mlp.experts ? mlp.experts->size : mlp.size),
+      gguf_field(line, "attention.head_count", attention.heads),
+      gguf_field(line, "attention.head_count_kv", attention.kv_heads),
+      gguf_field(line, "attention.key_length", attention.head_size),
+      gguf_field(line, "attention.value_length", attention.head_size),
+      gguf_field(line, "attention.layer_norm_rms_epsilon", spec.norm.epsilon),
+      gguf_field(line, "rope.freq_base", rope.theta),
+      gguf_field(line, "rope.dimension_count", rope.rotary_size),
+      gguf_field(line, "vocab_size", spec.vocab_size),
   };
-  add_scaling(*attention.rope, base, fields);
+  if (mlp.experts) {
+    fields.push_back(gguf_field(line, "expert_count", mlp.experts->count));
+    fields.push_back(gguf_field(line, "expert_used_count", mlp.experts->per_token));
+    fields.push_back(gguf_field(line, "expert_feed_forward_length", mlp.experts->size));
+    if (const std::size_t shared = mlp.experts->shared_size; shared > 0) {
+      fields.push_back(gguf_field(line, "expert_shared_feed_forward_length", shared));
+    }
+  }
+  add_scaling(rope, line, fields);
   return fields;
 }
 

@@ -48,6 +48,15 @@ const Architecture& architecture_for_gguf(std::string_view name, std::string_vie
   return find(name, &Architecture::gguf_architecture, context);
 }
 
+std::string gguf_families() {
+  std::string families;
+  for (const Architecture* architecture : architectures()) {
+    if (architecture->gguf_fields == nullptr) continue;
+    families += (families.empty() ? "" : ", ") + std::string(architecture->model_type);
+  }
+  return families;
+}
+
 std::string fill_in(std::string_view pattern, std::size_t layer, std::size_t expert) {
   std::string name(pattern);
   for (const std::size_t index : {layer, expert}) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "ballast/error.h"
 #include "jobs/sharded_sum.h"
 #include "quant/search/sensitivity.h"
+#include "quant/search/stacked_experts.h"
 
 namespace ballast {
 
@@ -29,7 +31,9 @@ constexpr double kMostOutliers = 0.03;
 
 Allocation FormatSearch::run() {
   const std::uint64_t target = inputs_.recipe().target_bytes;
-  std::vector<InputChoice> choices = weighed().choices;
+  std::optional<StackedExperts> stacked;
+  if (format_.stacks_experts()) stacked.emplace(weighed().choices);
+  std::vector<InputChoice> choices = stacked ? stacked->inputs() : weighed().choices;
   assign_int16_activations(choices, inputs_.recipe().int16_activation_fraction);
   // What the file holds besides the matrices depends on their formats a little, through its header.
   std::uint64_t besides = 0;
@@ -41,6 +45,7 @@ Allocation FormatSearch::run() {
                                      std::to_string(besides));
     }
     Allocation allocation = allocate(choices, target - besides);
+    if (stacked) stacked->spread(allocation);
     const std::uint64_t file = file_bytes(allocation);
     if (round > 0 && file <= target) return allocation;
     const auto step = static_cast<std::uint64_t>(std::max(1, round - kPlainRounds + 2));

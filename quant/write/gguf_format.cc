@@ -30,8 +30,10 @@ bool has_whole_blocks(const ModelSpec& spec) {
   const AttentionSpec* attention = spec.first_attention();
   const std::size_t heads = attention == nullptr ? 0 : attention->heads * attention->value_size;
   const auto whole = [](std::size_t cols) { return cols % kLargestBlock == 0; };
-  return whole(spec.hidden_size) && whole(heads) &&
-         std::ranges::all_of(spec.layers, [&](const LayerSpec& layer) { return whole(layer.mlp.size); });
+  return whole(spec.hidden_size) && whole(heads) && std::ranges::all_of(spec.layers, [&](const LayerSpec& layer) {
+           const auto& experts = layer.mlp.experts;
+           return whole(layer.mlp.size) && (!experts || (whole(experts->size) && whole(experts->shared_size)));
+         });
 }
 
 DType matrix_dtype(const WeightFormat& format) {
@@ -63,6 +65,11 @@ DType most_common_dtype(std::span<const ModulePlan> model) {
   return std::ranges::max_element(weights, {}, [](const auto& entry) { return entry.second; })->first;
 }
 
+/// Experts of one role in a layer lie in one tensor, in their order.
+bool are_stacked(const ModuleId& a, const ModuleId& b) {
+  return is_routed_expert(a.role) && a.role == b.role && a.layer == b.layer;
+}
+
 [[noreturn]] void refuse_prefix() {
   throw Error("prefix", "a GGUF cannot hold tokens that stand in front of every sequence");
 }
@@ -87,31 +94,52 @@ class GgufModelWriter : public ModelWriter {
   }
 
   void write(std::span<const ConvertedModule> block) override {
-    for (const ConvertedModule& module : block) write(module);
+    for (const ConvertedModule& module : block) {
+      const ModulePlan& plan = module.plan;
+      if (is_routed_expert(plan.id.role)) {
+        if (plan.id.expert == 0) write_experts(block, plan);
+      } else if (model::is_norm(plan.id.role) || model::is_vector(plan.id.role)) {
+        file_.write(DType::kF32, encode_floats(module.values, DType::kF32));
+      } else {
+        file_.write(matrix_dtype(plan.format), stored_rows(module));
+      }
+      if (!module.bias.empty()) write_bias(module);
+    }
   }
 
   std::uint64_t finish(const ModelMetadata& /*metadata*/) override { return file_.finish(); }
 
  private:
-  void write(const ConvertedModule& module) {
-    const ModulePlan& plan = module.plan;
-    const model::Role role = plan.id.role;
-    if (model::is_norm(role) || model::is_vector(role)) {
-      file_.write(DType::kF32, encode_floats(module.values, DType::kF32));
-    } else {
-      const std::vector<std::size_t> order = row_order(plan);
-      const DType dtype = matrix_dtype(plan.format);
-      std::vector<std::byte> floats;
-      if (!module.quantized) floats = encode_floats(module.values, dtype);
-      const std::span<const std::byte> rows =
-          module.quantized ? std::span<const std::byte>(std::get<model::BlockTensor>(*module.quantized).blocks)
-                           : floats;
-      file_.write(dtype, order.empty() ? std::vector(rows.begin(), rows.end())
-                                       : in_order(rows, rows.size() / plan.rows, order));
+  /// All of a block that lie in one tensor with the first of them.
+  void write_experts(std::span<const ConvertedModule> block, const ModulePlan& first) {
+    std::vector<std::byte> rows;
+    std::size_t expert = 0;
+    for (const ConvertedModule& module : block) {
+      if (!are_stacked(module.plan.id, first.id)) continue;
+      if (module.plan.id.expert != expert++) throw Error(module.plan.name, "is not in the order of its experts");
+      const std::vector<std::byte> more = stored_rows(module);
+      rows.insert(rows.end(), more.begin(), more.end());
     }
-    if (module.bias.empty()) return;
+    file_.write(matrix_dtype(first.format), rows);
+  }
+
+  std::vector<std::byte> stored_rows(const ConvertedModule& module) const {
+    const ModulePlan& plan = module.plan;
+    const std::vector<std::size_t> order = row_order(plan);
+    std::vector<std::byte> rows;
+    if (module.quantized) {
+      const std::span<const std::byte> blocks(std::get<model::BlockTensor>(*module.quantized).blocks);
+      rows.assign(blocks.begin(), blocks.end());
+    } else {
+      rows = encode_floats(module.values, matrix_dtype(plan.format));
+    }
+    return order.empty() ? rows : in_order(rows, rows.size() / plan.rows, order);
+  }
+
+  void write_bias(const ConvertedModule& module) {
     const std::vector<std::byte> bias = encode_floats(module.bias, DType::kF32);
-    file_.write(DType::kF32, model::is_norm(role) ? bias : in_order(bias, sizeof(float), row_order(plan)));
+    const bool norm = model::is_norm(module.plan.id.role);
+    file_.write(DType::kF32, norm ? bias : in_order(bias, sizeof(float), row_order(module.plan)));
   }
 
   std::vector<std::size_t> row_order(const ModulePlan& plan) const {
@@ -132,7 +160,7 @@ GgufFormat::GgufFormat(const std::filesystem::path& model)
   const model::Architecture& architecture = source_->architecture();
   if (architecture.gguf_fields == nullptr) {
     throw Error(model.string(), "is a model of the family " + source_->spec().architecture +
-                                    ", of which no GGUF can be written yet: llama, mistral, qwen2 and qwen3 can");
+                                    ", of which no GGUF can be written yet; supported: " + model::gguf_families());
   }
   if (!source_->prefix_tokens().empty()) refuse_prefix();
   fields_ = {{"general.architecture", std::string(architecture.gguf_architecture)},
@@ -193,6 +221,18 @@ bool GgufFormat::holds(const ModulePlan& module) const {
   return format.kind == WeightFormat::Kind::kBlocks && module.cols % dtype_info(format.block_type).block_elements == 0;
 }
 
+void GgufFormat::check_together(std::span<const ModulePlan> model) const {
+  std::map<std::pair<std::size_t, model::Role>, WeightFormat> formats;
+  for (const ModulePlan& module : model) {
+    if (!is_routed_expert(module.id.role)) continue;
+    const auto [first, is_first] = formats.emplace(std::pair(module.id.layer, module.id.role), module.format);
+    if (!is_first && first->second != module.format) {
+      throw Error(module.name, "lies in one tensor with the layer's other experts, and must have their format, " +
+                                   format_name(first->second));
+    }
+  }
+}
+
 std::optional<WeightFormat> GgufFormat::exact_format(const ModulePlan& module, bool /*int8_activations*/) const {
   const WeightFormat& format = module.format;
   if (!format.quantizes()) return format;
@@ -234,7 +274,15 @@ std::vector<TensorPlan> GgufFormat::tensors_of(std::span<const ModulePlan> model
   if (!rope_factors_.empty()) {
     tensors.push_back({kRopeFactors, DType::kF32, {static_cast<std::int64_t>(rope_factors_.size())}});
   }
-  for (const ModulePlan& module : model) std::ranges::move(tensors_of(module), std::back_inserter(tensors));
+  for (const ModulePlan& module : model) {
+    const auto is_beside = [&](const ModulePlan& other) { return are_stacked(other.id, module.id); };
+    std::vector<TensorPlan> own = tensors_of(module);
+    if (is_routed_expert(module.id.role)) {
+      if (module.id.expert != 0) continue;
+      own.front().shape.insert(own.front().shape.begin(), std::ranges::count_if(model, is_beside));
+    }
+    std::ranges::move(own, std::back_inserter(tensors));
+  }
   return tensors;
 }
 

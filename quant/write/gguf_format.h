@@ -25,8 +25,10 @@ class GgufFormat : public ModelFormat {
   /// what llama.cpp makes of them: INT8 in groups as large as a block.
   Recipe fitting(const Recipe& recipe) const override;
   std::vector<WeightFormat> candidates() const override;
+  bool stacks_experts() const override { return true; }
   std::string file_name() const override { return "model.gguf"; }
   bool holds(const ModulePlan& module) const override;
+  void check_together(std::span<const ModulePlan> model) const override;
   std::optional<WeightFormat> exact_format(const ModulePlan& module, bool int8_activations) const override;
   std::string describe(const ModulePlan& module) const override;
   std::uint64_t bytes(const ModulePlan& module) const override;

@@ -59,6 +59,9 @@ class ModelFormat {
   /// Whether matrices that read the same input must have one format: who reads the files fuses them.
   virtual bool ties_formats() const { return false; }
 
+  /// Whether the experts of a layer have one format for each role, because they lie in one tensor.
+  virtual bool stacks_experts() const { return false; }
+
   /// What open() writes, where that is a single file that takes the output's name itself; empty: a directory.
   virtual std::string file_name() const { return {}; }
 

@@ -1,5 +1,4 @@
 // tests/data/tokenizer is written by scripts/compare_tokenizer.py --write-golden.
-#include <charconv>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -17,20 +16,6 @@
 namespace ballast::text {
 namespace {
 
-// Records "LENGTH\n" and that many bytes.
-std::vector<std::string> read_texts() {
-  const std::string data = test::read_file(test::kTokenizerData / "texts.bin");
-  std::vector<std::string> texts;
-  for (std::size_t position = 0; position < data.size();) {
-    std::size_t length = 0;
-    const char* end = std::from_chars(data.data() + position, data.data() + data.size(), length).ptr;
-    position = static_cast<std::size_t>(end - data.data()) + 1;
-    texts.push_back(data.substr(position, length));
-    position += length;
-  }
-  return texts;
-}
-
 std::string joined(const std::vector<int>& ids) {
   std::string line;
   for (const int id : ids) line += (line.empty() ? "" : " ") + std::to_string(id);
@@ -43,7 +28,7 @@ std::unique_ptr<Tokenizer> open(const std::filesystem::path& folder) {
 }
 
 TEST_CASE("ids of every family of tokenizers equal those that the original library gave") {
-  const std::vector<std::string> texts = read_texts();
+  const std::vector<std::string> texts = test::tokenizer_texts();
   REQUIRE(texts.size() == 100);
   int families = 0;
   for (const auto& folder : std::filesystem::directory_iterator(test::kTokenizerData)) {

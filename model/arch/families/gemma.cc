@@ -15,6 +15,7 @@
 
 #include "model/arch/architectures.h"
 #include "model/arch/gguf_config.h"
+#include "model/arch/gguf_fields.h"
 #include "model/arch/rope_config.h"
 
 namespace ballast::model {
@@ -109,6 +110,9 @@ ModelSpec describe_gemma3(const files::JsonReader& config) {
   return spec;
 }
 
+constexpr int kLayersOfGemma2With27B = 46;
+constexpr int kLayersOfGemma3With27B = 62;
+
 // The config.json of a GGUF whose keys begin with `architecture`.
 nlohmann::json with_post_norms_from_gguf(const files::GgufFile& file, const std::string& architecture,
                                          int layers_of_largest) {
@@ -134,8 +138,7 @@ nlohmann::json gemma_from_gguf(const files::GgufFile& file) {
 }
 
 nlohmann::json gemma2_from_gguf(const files::GgufFile& file) {
-  constexpr int kLayersOf27B = 46;
-  nlohmann::json config = with_post_norms_from_gguf(file, "gemma2", kLayersOf27B);
+  nlohmann::json config = with_post_norms_from_gguf(file, "gemma2", kLayersOfGemma2With27B);
   config["architectures"] = {"Gemma2ForCausalLM"};
   const files::JsonReader metadata(file.config(), file.path().string());
   config["attn_logit_softcapping"] = metadata.positive("gemma2.attn_logit_softcapping", 50.0);
@@ -143,8 +146,7 @@ nlohmann::json gemma2_from_gguf(const files::GgufFile& file) {
 }
 
 nlohmann::json gemma3_from_gguf(const files::GgufFile& file) {
-  constexpr int kLayersOf27B = 62;
-  nlohmann::json config = with_post_norms_from_gguf(file, "gemma3", kLayersOf27B);
+  nlohmann::json config = with_post_norms_from_gguf(file, "gemma3", kLayersOfGemma3With27B);
   const files::JsonReader metadata(file.config(), file.path().string());
   config["model_type"] = kGemma3Text.model_type;
   config["architectures"] = {"Gemma3ForCausalLM"};
@@ -154,6 +156,82 @@ nlohmann::json gemma3_from_gguf(const files::GgufFile& file) {
       {"sliding_attention",
        {{"rope_type", "default"}, {"rope_theta", metadata.number("gemma3.rope.freq_base_swa", 10000.0)}}}};
   return config;
+}
+
+// What GGUFs of all of them have in common; the caps are said in keys.
+GgufLine gguf_line(const ModelSpec& spec, std::string_view architecture) {
+  return {.architecture = architecture,
+          .activation = Activation::kGeluTanh,
+          .embedding_scale = std::sqrt(static_cast<double>(spec.hidden_size)),
+          .logit_cap = spec.logit_cap};
+}
+
+// The same of Gemma 2 and 3, of whose largest model see with_post_norms_from_gguf().
+GgufLine gguf_line_with_post_norms(const ModelSpec& spec, std::string_view architecture, int layers_of_largest) {
+  GgufLine line = gguf_line(spec, architecture);
+  line.post_norms = true;
+  line.windows = true;
+  const AttentionSpec& attention = *spec.first_attention();
+  line.score_cap = attention.score_cap;
+  if (std::cmp_equal(spec.layers.size(), layers_of_largest)) {
+    line.attention_scale = 1.0 / std::sqrt(static_cast<double>(spec.hidden_size / attention.heads));
+  }
+  return line;
+}
+
+void refuse_other_biases(const ModelSpec& spec, const GgufLine& line) {
+  if (spec.biases.attention_output) refuse_gguf(line, "what attention gives has a bias");
+}
+
+std::vector<files::GgufField> gemma_to_gguf(const ModelSpec& spec) {
+  const GgufLine line = gguf_line(spec, "gemma");
+  refuse_other_biases(spec, line);
+  if (spec.logit_cap != 0) refuse_gguf(line, "logits have a cap");
+  return llama_line_to_gguf(spec, line);
+}
+
+// How many layers there are to one that sees everything, which is the last of them.
+std::size_t period_of_windows(const ModelSpec& spec, const GgufLine& line) {
+  const auto window = [](const LayerSpec& layer) { return layer.attention()->window; };
+  const auto global = std::ranges::find(spec.layers, std::size_t{0}, window);
+  const auto period = static_cast<std::size_t>(global - spec.layers.begin()) + 1;
+  const AttentionSpec& first = *spec.first_attention();
+  for (std::size_t i = 0; i < spec.layers.size(); ++i) {
+    const AttentionSpec& attention = *spec.layers[i].attention();
+    const bool sees_everything = i % period == period - 1;
+    if (attention.window != (sees_everything ? 0 : first.window)) {
+      refuse_gguf(line, "windows do not come in a period, or differ");
+    }
+    if (!sees_everything && attention.rope != first.rope) refuse_gguf(line, "layers with a window rotate differently");
+  }
+  if (first.window == 0) refuse_gguf(line, "no layer has a window");
+  return period;
+}
+
+std::vector<files::GgufField> gemma2_to_gguf(const ModelSpec& spec) {
+  const GgufLine line = gguf_line_with_post_norms(spec, "gemma2", kLayersOfGemma2With27B);
+  refuse_other_biases(spec, line);
+  if (line.score_cap == 0 || line.logit_cap == 0) refuse_gguf(line, "scores or logits have no cap");
+  std::vector<files::GgufField> fields = llama_line_to_gguf(spec, line);
+  if (period_of_windows(spec, line) != kGemma2Pattern) refuse_gguf(line, "not every other layer has a window");
+  fields.push_back(gguf_field(line, "attention.sliding_window", spec.first_attention()->window));
+  fields.push_back(gguf_field(line, "attn_logit_softcapping", line.score_cap));
+  fields.push_back(gguf_field(line, "final_logit_softcapping", line.logit_cap));
+  return fields;
+}
+
+std::vector<files::GgufField> gemma3_to_gguf(const ModelSpec& spec) {
+  const GgufLine line = gguf_line_with_post_norms(spec, "gemma3", kLayersOfGemma3With27B);
+  refuse_other_biases(spec, line);
+  std::vector<files::GgufField> fields = llama_line_to_gguf(spec, line);
+  const AttentionSpec& local = *spec.first_attention();
+  fields.push_back(gguf_field(line, "attention.sliding_window_pattern", period_of_windows(spec, line)));
+  fields.push_back(gguf_field(line, "attention.sliding_window", local.window));
+  if (local.rope->scaling != RopeSpec::Scaling::kNone)
+    refuse_gguf(line, "layers with a window have stretched rotations");
+  fields.push_back(gguf_field(line, "rope.freq_base_swa", local.rope->theta));
+  if (line.logit_cap != 0) fields.push_back(gguf_field(line, "final_logit_softcapping", line.logit_cap));
+  return fields;
 }
 
 ModelSpec describe_gemma3_decoder(const files::JsonReader& config) {
@@ -215,6 +293,7 @@ constinit const Architecture kGemma = {
     .names = kLlamaNames,
     .describe = gemma::describe_gemma,
     .config_from_gguf = gemma::gemma_from_gguf,
+    .gguf_fields = gemma::gemma_to_gguf,
 };
 
 constinit const Architecture kGemma2 = {
@@ -223,6 +302,7 @@ constinit const Architecture kGemma2 = {
     .names = kGemmaNames,
     .describe = gemma::describe_gemma2,
     .config_from_gguf = gemma::gemma2_from_gguf,
+    .gguf_fields = gemma::gemma2_to_gguf,
 };
 
 constinit const Architecture kVaultGemma = {
@@ -237,6 +317,7 @@ constinit const Architecture kGemma3Text = {
     .names = kGemmaNames,
     .describe = gemma::describe_gemma3,
     .config_from_gguf = gemma::gemma3_from_gguf,
+    .gguf_fields = gemma::gemma3_to_gguf,
     .prefix = "model.",
     .other_prefixes = gemma::kNoPrefix,
 };

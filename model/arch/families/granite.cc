@@ -4,9 +4,11 @@
 #include "model/arch/hybrids/granite.h"
 
 #include <array>
+#include <vector>
 
 #include "model/arch/architectures.h"
 #include "model/arch/gguf_config.h"
+#include "model/arch/gguf_fields.h"
 
 namespace ballast::model {
 
@@ -97,6 +99,27 @@ nlohmann::json dense_from_gguf(const files::GgufFile& file) {
   return config;
 }
 
+std::vector<files::GgufField> granite_to_gguf(const ModelSpec& spec, GgufLine line) {
+  line.embedding_scale = spec.embedding_scale;
+  line.attention_scale = spec.first_attention()->scale;
+  line.residual_scale = spec.residual_scale;
+  line.logit_scale = spec.logit_scale;
+  std::vector<files::GgufField> fields = llama_line_to_gguf(spec, line);
+  fields.push_back(gguf_field(line, "attention.scale", line.attention_scale));
+  fields.push_back(gguf_field(line, "embedding_scale", line.embedding_scale));
+  fields.push_back(gguf_field(line, "residual_scale", line.residual_scale));
+  fields.push_back(gguf_field(line, "logit_scale", 1.0 / line.logit_scale));
+  return fields;
+}
+
+std::vector<files::GgufField> dense_to_gguf(const ModelSpec& spec) {
+  return granite_to_gguf(spec, {.architecture = "granite"});
+}
+
+std::vector<files::GgufField> mixture_to_gguf(const ModelSpec& spec) {
+  return granite_to_gguf(spec, {.architecture = "granitemoe", .experts = gguf_experts(spec, {.normalize = true})});
+}
+
 // With and without experts that all tokens pass.
 nlohmann::json mixture_from_gguf(const files::GgufFile& file) {
   nlohmann::json config = granite_from_gguf(file, "granitemoe", true);
@@ -120,6 +143,7 @@ constinit const Architecture kGranite = {
     .names = kLlamaNames,
     .describe = granite::describe_dense,
     .config_from_gguf = granite::dense_from_gguf,
+    .gguf_fields = granite::dense_to_gguf,
     .gguf_interleaves_rope = true,
 };
 
@@ -130,14 +154,17 @@ constinit const Architecture kGraniteMoe = {
     .fused = granite::kFused,
     .describe = granite::describe_mixture,
     .config_from_gguf = granite::mixture_from_gguf,
+    .gguf_fields = granite::mixture_to_gguf,
     .gguf_interleaves_rope = true,
 };
 
 constinit const Architecture kGraniteMoeShared = {
     .model_type = "granitemoeshared",
+    .gguf_architecture = "granitemoe",
     .names = granite::kMixtureNames,
     .fused = granite::kFused,
     .describe = granite::describe_shared_mixture,
+    .gguf_fields = granite::mixture_to_gguf,
     .gguf_interleaves_rope = true,
 };
 

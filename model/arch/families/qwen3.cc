@@ -1,7 +1,6 @@
 // Qwen3: Llama with a norm over each head of queries and keys.
 #include <vector>
 
-#include "ballast/error.h"
 #include "model/arch/architectures.h"
 #include "model/arch/decoder_config.h"
 #include "model/arch/gguf_config.h"
@@ -31,8 +30,9 @@ nlohmann::json config_from_gguf(const files::GgufFile& file) {
 }
 
 std::vector<files::GgufField> fields_of_gguf(const ModelSpec& spec) {
-  if (spec.biases.attention_output) throw Error("GGUF of qwen3", "cannot say that what attention gives has a bias");
-  return llama_line_to_gguf(spec, "qwen3");
+  const GgufLine line = {.architecture = "qwen3"};
+  if (spec.biases.attention_output) refuse_gguf(line, "what attention gives has a bias");
+  return llama_line_to_gguf(spec, line);
 }
 
 }  // namespace

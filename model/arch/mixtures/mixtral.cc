@@ -2,9 +2,11 @@
 // DeepSeek-V3's scores.
 #include <array>
 #include <string>
+#include <vector>
 
 #include "model/arch/architectures.h"
 #include "model/arch/decoder_config.h"
+#include "model/arch/gguf_fields.h"
 #include "model/arch/mixtures/shared_experts.h"
 
 namespace ballast::model {
@@ -61,14 +63,20 @@ ModelSpec describe_minimax_m2(const files::JsonReader& config) {
   return spec;
 }
 
+std::vector<files::GgufField> mixtral_to_gguf(const ModelSpec& spec) {
+  return llama_line_to_gguf(spec, {.architecture = "llama", .experts = gguf_experts(spec, {.normalize = true})});
+}
+
 }  // namespace
 }  // namespace mixtral
 
 constinit const Architecture kMixtral = {
     .model_type = "mixtral",
+    .gguf_architecture = "llama",
     .names = mixtral::kNames,
     .fused = kFusedExperts,
     .describe = mixtral::describe_mixtral,
+    .gguf_fields = mixtral::mixtral_to_gguf,
     .gguf_interleaves_rope = true,
 };
 

@@ -6,6 +6,7 @@
 #include "model/arch/architectures.h"
 #include "model/arch/decoder_config.h"
 #include "model/arch/gguf_config.h"
+#include "model/arch/gguf_fields.h"
 #include "model/arch/mixtures/shared_experts.h"
 
 namespace ballast::model {
@@ -95,6 +96,18 @@ nlohmann::json config_from_gguf(const files::GgufFile& file) {
   return config;
 }
 
+// llama.cpp has no key for what is done with the chosen scores.
+std::vector<files::GgufField> qwen2_to_gguf(const ModelSpec& spec) {
+  return llama_line_to_gguf(
+      spec, {.architecture = "qwen2moe", .experts = gguf_experts(spec, {.shared_router = true, .normalize = false})});
+}
+
+std::vector<files::GgufField> qwen3_to_gguf(const ModelSpec& spec) {
+  const GgufLine line = {.architecture = "qwen3moe", .experts = gguf_experts(spec, {.normalize = true})};
+  if (spec.biases.attention_output) refuse_gguf(line, "what attention gives has a bias");
+  return llama_line_to_gguf(spec, line);
+}
+
 }  // namespace
 }  // namespace qwen_moe
 
@@ -105,6 +118,7 @@ constinit const Architecture kQwen2Moe = {
     .fused = kFusedExperts,
     .describe = qwen_moe::describe_qwen2,
     .config_from_gguf = qwen_moe::qwen2_from_gguf,
+    .gguf_fields = qwen_moe::qwen2_to_gguf,
 };
 
 constinit const Architecture kQwen3Moe = {
@@ -114,6 +128,7 @@ constinit const Architecture kQwen3Moe = {
     .fused = kFusedExperts,
     .describe = qwen_moe::describe_qwen3,
     .config_from_gguf = qwen_moe::config_from_gguf,
+    .gguf_fields = qwen_moe::qwen3_to_gguf,
 };
 
 constinit const Architecture kMellum = {

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <set>
@@ -19,6 +20,7 @@
 #include "text/tokenizer.h"
 #include "tiny_model.h"
 #include "tiny_tokenizer.h"
+#include "tokenizer_data.h"
 
 namespace ballast::quant {
 namespace {
@@ -48,6 +50,39 @@ test::TinyModel wide_model() {
   return model;
 }
 
+constexpr int kExperts = 4;
+
+/// A mixture of Qwen3 whose experts have the MLP's values, turned by more for each.
+test::TinyModel moe_model() {
+  test::TinyModel model = test::random_model({.hidden = 64, .heads = 2, .head_size = 32, .mlp = 64, .weights = 0.1F});
+  model.config.update({{"model_type", "qwen3_moe"},
+                       {"architectures", {"Qwen3MoeForCausalLM"}},
+                       {"head_dim", 32},
+                       {"num_experts", kExperts},
+                       {"num_experts_per_tok", 2},
+                       {"moe_intermediate_size", 64},
+                       {"norm_topk_prob", true}});
+  for (const std::string layer : {"model.layers.0.", "model.layers.1."}) {
+    for (const char* norm : {"q_norm", "k_norm"}) {
+      model.tensors[layer + "self_attn." + norm + ".weight"] = {.shape = {32}, .values = std::vector<float>(32, 1.0F)};
+    }
+    for (const std::string matrix : {"gate_proj.weight", "up_proj.weight", "down_proj.weight"}) {
+      const auto node = model.tensors.extract(layer + "mlp." + matrix);
+      for (int expert = 0; expert < kExperts; ++expert) {
+        Tensor turned = node.mapped();
+        std::ranges::rotate(turned.values, turned.values.begin() + 37 * expert);
+        model.tensors[layer + "mlp.experts." + std::to_string(expert) + "." + matrix] = turned;
+      }
+      if (matrix.starts_with("gate")) {
+        const std::vector<float>& values = node.mapped().values;
+        model.tensors[layer + "mlp.gate.weight"] = {
+            .shape = {kExperts, 64}, .values = std::vector<float>(values.begin(), values.begin() + kExperts * 64)};
+      }
+    }
+  }
+  return model;
+}
+
 std::vector<std::string> types_of(const fs::path& file) {
   std::vector<std::string> types;
   const auto gguf = files::open_gguf(file);
@@ -59,14 +94,18 @@ std::vector<std::string> types_of(const fs::path& file) {
 }
 
 TEST_CASE("a GGUF in F32 has the logits of its original, whatever the family does to rows, biases and rotations") {
-  for (const char* name : {"llama", "llama3", "mistral", "qwen2", "qwen3"}) {
+  for (const char* name : {"llama", "llama3", "mistral", "qwen2", "qwen3", "gemma", "gemma2", "gemma3_text", "granite",
+                           "granitemoe", "mixtral", "qwen2_moe", "qwen3_moe"}) {
     CAPTURE(name);
     const TemporaryDirectory directory;
     test::TinyModel model = test::read_model(golden_model(name));
-    // Windows have no key in the GGUFs of these families; factors are read back where they are Llama 3's own.
-    model.config.erase("use_sliding_window");
-    model.config.erase("layer_types");
-    model.config["sliding_window"] = nullptr;
+    // Windows have no key in the GGUFs of some families; factors are read back where they are Llama 3's own.
+    if (!std::string(name).starts_with("gemma")) {
+      model.config.erase("use_sliding_window");
+      model.config.erase("layer_types");
+      model.config["sliding_window"] = nullptr;
+    }
+    if (std::string(name) == "gemma2") model.config["query_pre_attn_scalar"] = model.config["head_dim"];
     if (std::string(name) == "llama3") model.config["rope_parameters"]["original_max_position_embeddings"] = 8192;
     const fs::path original = model.write(directory / "model");
     const fs::path file = directory / "m.gguf";
@@ -124,6 +163,25 @@ TEST_CASE("with a size, types are chosen matrix by matrix of those that fit its 
   }
 }
 
+TEST_CASE("a layer's experts lie in one tensor, and get one format where formats are chosen") {
+  const TemporaryDirectory directory;
+  const fs::path original = moe_model().write(directory / "model");
+  ConvertOptions options = gguf_options("w4a8");
+  options.recipe.target_bytes = plan_conversion(original, options).most_bytes * 5 / 4;
+  const fs::path file = directory / "m.gguf";
+  const ConvertReport report = convert(original, file, options);
+  CHECK(report.bytes_after == fs::file_size(file));
+  CHECK(fs::file_size(file) <= options.recipe.target_bytes);
+  CHECK(fs::file_size(file) > options.recipe.target_bytes * 9 / 10);
+  const auto written = files::open_gguf(file);
+  CHECK(written->tensor("blk.0.ffn_gate_exps.weight").shape == Shape{kExperts, 64, 64});
+  CHECK(written->tensor("blk.0.ffn_down_exps.weight").shape == Shape{kExperts, 64, 64});
+  CHECK(distance(logits_of(file), logits_of(original)) < 0.3);
+  options.recipe.exceptions = {{.pattern = "experts.2.down_proj", .format = block_format(DType::kQ8_0)}};
+  CHECK(error_message([&] { convert(original, directory / "other.gguf", options); }) ==
+        Contains("lies in one tensor with the layer's other experts"));
+}
+
 TEST_CASE("the same conversion gives the same file") {
   const TemporaryDirectory directory;
   const fs::path model = wide_model().write(directory / "model");
@@ -151,6 +209,31 @@ TEST_CASE("a GGUF's tokenizer and template are the original's") {
   CHECK(source->metadata("tokenizer.ggml.tokens")[263] == "[PAD263]");
 }
 
+TEST_CASE("a GGUF's SentencePiece tokenizer reads the tokens of the original") {
+  const TemporaryDirectory directory;
+  for (const char* kind : {"llama_first", "llama_never", "llama_normalizer"}) {
+    CAPTURE(kind);
+    test::TinyModel model = test::random_model({.vocab = 712, .weights = 0.03F});
+    const fs::path data = test::kTokenizerData / kind;
+    model.tokenizer = nlohmann::json::parse(test::read_file(data / "tokenizer.json"));
+    const fs::path original = model.write(directory / kind);
+    const fs::path file = directory / (std::string(kind) + ".gguf");
+    convert(original, file, gguf_options("f32"));
+    const auto source = files::open_gguf(file);
+    CHECK(source->config()["tokenizer.ggml.add_space_prefix"] == (std::string(kind) != "llama_never"));
+    const auto written = text::load_tokenizer(*source);
+    const auto expected = text::load_tokenizer(*files::open_checkpoint(original));
+    for (const std::string& text : test::tokenizer_texts()) {
+      CAPTURE(text);
+      // "first" puts no space before one, nor behind a special token, which a GGUF cannot say.
+      const bool unsaid = text.starts_with(' ') || text.find('<') != std::string::npos;
+      if (std::string(kind) == "llama_first" && unsaid) continue;
+      CHECK(written->encode(text) == expected->encode(text));
+    }
+    CHECK(written->leading_special_tokens() == expected->leading_special_tokens());
+  }
+}
+
 TEST_CASE("a GGUF says which token ends a text where only config.json does") {
   const TemporaryDirectory directory;
   test::TinyModel model = wide_model();
@@ -175,9 +258,21 @@ TEST_CASE("what a GGUF cannot hold is refused before anything is written") {
   stretched.config["rope_scaling"] = {
       {"rope_type", "yarn"}, {"factor", 4.0}, {"original_max_position_embeddings", 16}, {"attention_factor", 1.0}};
   CHECK(refusal(stretched.write(directory / "yarn"), gguf_options("f32")) == Contains("YaRN's bounds or amplitude"));
+  test::TinyModel gemma = test::read_model(golden_model("gemma2"));
+  CHECK(refusal(gemma.write(directory / "scale"), gguf_options("f32")) == Contains("another scale"));
+  gemma.config["query_pre_attn_scalar"] = gemma.config["head_dim"];
+  gemma.config["layer_types"] = {"full_attention", "sliding_attention"};
+  CHECK(refusal(gemma.write(directory / "windows"), gguf_options("f32")) ==
+        Contains("windows do not come in a period"));
+  gemma.config["layer_types"] = {"sliding_attention", "sliding_attention"};
+  CHECK(refusal(gemma.write(directory / "all"), gguf_options("f32")) == Contains("not every other layer has a window"));
+  CHECK(refusal(golden_model("embedding_gemma"), gguf_options("f32")) == Contains("tokens see those after them"));
   test::TinyModel model = wide_model();
   model.tokenizer["pre_tokenizer"] = {{"type", "Whitespace"}};
   CHECK(refusal(model.write(directory / "whitespace"), gguf_options("f32")) == Contains("tokenizer"));
+  // It begins a word at each space, and has tokens of several.
+  model.tokenizer = nlohmann::json::parse(test::read_file(test::kTokenizerData / "llama_always" / "tokenizer.json"));
+  CHECK(refusal(model.write(directory / "always"), gguf_options("f32")) == Contains("writes spaces in a way"));
   CHECK(!fs::exists(file));
 }
 
