@@ -6,11 +6,16 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
 #include "ballast/error.h"
+#include "files/json_reader.h"
 #include "files/strict_json.h"
+#include "files/text.h"
+#include "files/utf8.h"
 #include "text/pipeline/pre_tokenizer_families.h"
 #include "text/readers/gguf_vocabulary.h"
 #include "text/subword/vocabulary.h"
@@ -46,8 +51,8 @@ TokenList token_list(const json& tokenizer, std::size_t vocab_size) {
   for (std::size_t id = 0; id < vocab_size; ++id) list.texts[id] = "[PAD" + std::to_string(id) + "]";
   for (const auto& [text, id] : tokenizer["model"]["vocab"].items()) list.set(id.get<std::size_t>(), text, kNormal);
   for (const json& token : tokenizer.value("added_tokens", json::array())) {
-    list.set(token["id"].get<std::size_t>(), token["content"].get<std::string>(),
-             token.value("special", false) ? kControl : kUserDefined);
+    const bool special = files::JsonReader(token, "added_tokens").flag("special", false);
+    list.set(token["id"].get<std::size_t>(), token["content"].get<std::string>(), special ? kControl : kUserDefined);
   }
   return list;
 }
@@ -86,62 +91,92 @@ json file_of(const std::vector<TokenizerFile>& files, std::string_view name, con
   return files::parse_strict_json(found->content, context);
 }
 
-/// The members of a Sequence, or the one that stands for itself; none for null.
-std::vector<json> steps_of(const json& tokenizer, const char* part, const char* members) {
-  const json step = tokenizer.value(part, json());
-  if (step.is_null()) return {};
-  if (step.value("type", "") != "Sequence") return {step};
-  return step.at(members).get<std::vector<json>>();
+using Steps = std::vector<files::JsonReader>;
+
+/// The steps of a Sequence, or the one that there is without; none for null.
+Steps steps_of(const files::JsonReader& tokenizer, const char* part, const char* members) {
+  const std::optional<files::JsonReader> step = tokenizer.find(part);
+  if (!step) return {};
+  if (step->text("type") != "Sequence") return {*step};
+  return step->at(members).elements();
 }
 
-bool writes_space_marks(const json& normalizer) {
-  return normalizer.value("type", "") == "Replace" && normalizer.value("content", "") == kSpaceMark &&
-         normalizer.value("/pattern/String"_json_pointer, "") == " ";
+bool replaces_spaces(const files::JsonReader& step, std::string_view type) {
+  const std::optional<files::JsonReader> pattern = step.find("pattern");
+  return step.text("type") == type && pattern && pattern->text("String", "") == " ";
 }
 
-bool prepends_space_mark(const json& normalizer) {
-  return normalizer.value("type", "") == "Prepend" && normalizer.value("prepend", "") == kSpaceMark;
+bool writes_space_marks(const files::JsonReader& normalizer) {
+  return replaces_spaces(normalizer, "Replace") && normalizer.text("content") == kSpaceMark;
+}
+
+bool prepends_space_mark(const files::JsonReader& normalizer) {
+  return normalizer.text("type") == "Prepend" && normalizer.text("prepend") == kSpaceMark;
 }
 
 /// Where all spaces are marks already there is nothing left to cut.
-bool cuts_at_spaces(const json& pre_tokenizer) {
-  return pre_tokenizer.value("type", "") == "Split" && pre_tokenizer.value("/pattern/String"_json_pointer, "") == " ";
+bool cuts_at_spaces(const files::JsonReader& pre_tokenizer) {
+  return replaces_spaces(pre_tokenizer, "Split");
 }
 
 /// Whether no token would be cut where each space begins a word.
-bool has_marks_in_front_alone(const json& vocab) {
-  return std::ranges::none_of(vocab.items(),
-                              [](const auto& token) { return token.key().find(kSpaceMark, 1) != std::string::npos; });
+bool has_marks_in_front_alone(const files::JsonReader& vocab) {
+  return std::ranges::none_of(
+      vocab.members(), [](const auto& token) { return token.first.find(kSpaceMark, 1) != std::string_view::npos; });
 }
 
 /// Whether a tokenizer of SentencePiece's spelling puts a space before a text; nothing where spaces become something
-/// else than that.
-std::optional<bool> adds_space(const json& tokenizer) {
-  const std::vector<json> normalizers = steps_of(tokenizer, "normalizer", "normalizers");
-  const std::vector<json> cuts = steps_of(tokenizer, "pre_tokenizer", "pretokenizers");
+/// else than marks.
+std::optional<bool> adds_space(const files::JsonReader& tokenizer) {
+  const Steps normalizers = steps_of(tokenizer, "normalizer", "normalizers");
+  const Steps cuts = steps_of(tokenizer, "pre_tokenizer", "pretokenizers");
   if (!normalizers.empty() && writes_space_marks(normalizers.back())) {
     const bool adds = normalizers.size() == 2 && prepends_space_mark(normalizers.front());
     if ((adds || normalizers.size() == 1) && std::ranges::all_of(cuts, cuts_at_spaces)) return adds;
-  } else if (normalizers.empty() && cuts.size() == 1 && cuts[0].value("type", "") == "Metaspace") {
-    if (cuts[0].value("replacement", "") != kSpaceMark) return {};
-    if (cuts[0].value("split", true) && !has_marks_in_front_alone(tokenizer["model"]["vocab"])) return {};
-    const bool adds = cuts[0].value("add_prefix_space", true);
-    return cuts[0].value("prepend_scheme", adds ? "always" : "never") != "never";
+  } else if (normalizers.empty() && cuts.size() == 1 && cuts[0].text("type") == "Metaspace") {
+    const files::JsonReader& cut = cuts[0];
+    if (cut.text("replacement", kSpaceMark) != kSpaceMark) return {};
+    if (cut.flag("split", true) && !has_marks_in_front_alone(tokenizer.at("model").at("vocab"))) return {};
+    return cut.text("prepend_scheme", cut.flag("add_prefix_space", true) ? "always" : "never") != "never";
   }
   return {};
 }
 
-/// Scores by which SentencePiece merges as a list of merges says: it takes the pair whose result has the highest one.
-/// What no merge makes has the lowest.
-std::vector<float> merge_scores(const json& model, std::size_t vocab_size) {
+/// Scores by which SentencePiece merges as a list of merges says. It takes any two neighbours that are a token
+/// together, the one of the highest score first: throws Error where the list leaves out such a pair. What no merge
+/// makes has the lowest score.
+std::vector<float> merge_scores(const json& model, const TokenList& tokens, const std::string& context) {
   const json& merges = model["merges"];
-  std::vector<float> scores(vocab_size, -static_cast<float>(merges.size()));
+  std::vector<float> scores(tokens.texts.size(), -static_cast<float>(merges.size()));
+  std::unordered_set<std::string> pairs;
   for (std::size_t i = merges.size(); i-- > 0;) {  // the first merge that makes a token is the last to be noted
     const auto [left, right] = merged_pair(merges[i]);
+    pairs.insert(left + " " + right);
     const auto id = model["vocab"].at(left + right).get<std::size_t>();
-    if (id < vocab_size) scores[id] = -static_cast<float>(i);
+    if (id < scores.size()) scores[id] = -static_cast<float>(i);
+  }
+  std::unordered_set<std::string_view> known;  // that merges can make: others are found in the text before
+  for (std::size_t id = 0; id < scores.size(); ++id) {
+    if (tokens.types[id] == GgufTokenType::kNormal) known.insert(tokens.texts[id]);
+  }
+  for (const std::string_view text : known) {
+    for (std::size_t cut = 1; cut < text.size(); ++cut) {
+      if (files::continues_code_point(text[cut])) continue;
+      const std::string left(text.substr(0, cut));
+      const std::string right(text.substr(cut));
+      if (!known.contains(left) || !known.contains(right) || pairs.contains(left + " " + right)) continue;
+      throw Error(context, "has the tokens " + files::in_quotes(left) + ", " + files::in_quotes(right) + " and " +
+                               files::in_quotes(text) + ", and does not merge the first two: llama.cpp would");
+    }
   }
   return scores;
+}
+
+bool has_all_bytes(const json& vocab) {
+  for (int byte = 0; byte < 256; ++byte) {
+    if (!vocab.contains(byte_token(static_cast<unsigned char>(byte)))) return false;
+  }
+  return true;
 }
 
 /// A text that is cut into bytes, which are merged.
@@ -157,18 +192,21 @@ std::vector<GgufField> byte_level_fields(const json& source, const TokenList& to
 
 /// SentencePiece's BPE: characters, of which spaces are marks, are merged; what is not known becomes its bytes.
 std::vector<GgufField> space_mark_fields(const json& source, TokenList tokens, const std::string& context) {
-  if (!source["model"].value("byte_fallback", false)) {
-    throw Error(context, "has no tokens of bytes, by which llama.cpp reads what no other token has");
+  const files::JsonReader tokenizer(source, context);
+  const files::JsonReader model = tokenizer.at("model");
+  if (!model.flag("byte_fallback", false) || !has_all_bytes(source["model"]["vocab"])) {
+    throw Error(context, "has no token for every byte, by which llama.cpp reads what no other token has");
   }
-  const std::optional<bool> adds = adds_space(source);
-  if (!adds) throw Error(context, "writes spaces in a way that no GGUF can name: llama.cpp would read other tokens");
-  const std::string unknown =
-      source["model"].value("unk_token", json()).is_string() ? source["model"]["unk_token"] : "";
+  const std::optional<bool> adds = adds_space(tokenizer);
+  if (!adds || model.flag("ignore_merges", false)) {
+    throw Error(context, "writes spaces or merges in a way that no GGUF can name: llama.cpp would read other tokens");
+  }
+  const std::string unknown = model.text("unk_token", "");
   for (std::size_t id = 0; id < tokens.texts.size(); ++id) {
     using enum GgufTokenType;
     const std::string& text = tokens.texts[id];
     if (tokens.types[id] == kUnused) continue;
-    if (text == unknown) tokens.types[id] = kUnknown;
+    if (!unknown.empty() && text == unknown) tokens.types[id] = kUnknown;
     if (byte_of_token(text)) tokens.types[id] = kByte;
     // It would be looked for in the text as it was before its spaces became marks.
     if (tokens.types[id] == kUserDefined && text.find(kSpaceMark) != std::string::npos) tokens.types[id] = kNormal;
@@ -176,9 +214,28 @@ std::vector<GgufField> space_mark_fields(const json& source, TokenList tokens, c
   return {{"tokenizer.ggml.model", "llama"},
           {"tokenizer.ggml.pre", "default"},
           {"tokenizer.ggml.tokens", tokens.texts},
-          {"tokenizer.ggml.scores", merge_scores(source["model"], tokens.texts.size())},
+          {"tokenizer.ggml.scores", merge_scores(source["model"], tokens, context)},
           {"tokenizer.ggml.token_type", tokens.type_numbers()},
           {"tokenizer.ggml.add_space_prefix", *adds}};
+}
+
+/// Throws Error where added tokens take more than their own text, or are found in words of their own alone: no GGUF can
+/// say that. (llama.cpp knows itself that Phi-3's take the spaces behind them.)
+void check_added_tokens(const files::JsonReader& tokenizer) {
+  if (!tokenizer.has("added_tokens")) return;
+  for (const files::JsonReader& token : tokenizer.at("added_tokens").elements()) {
+    for (const char* flag : {"single_word", "lstrip"}) {
+      if (token.flag(flag, false)) token.fail(flag, "true cannot be said in a GGUF: llama.cpp would read other tokens");
+    }
+  }
+}
+
+/// Whether what the tokenizer puts around a text is nothing but BOS and EOS.
+bool has_plain_frame(const Tokenizer& tokenizer) {
+  const std::vector<int>& before = tokenizer.leading_special_tokens();
+  const std::vector<int>& behind = tokenizer.suffix();
+  const bool plain_before = before.empty() || (before.size() == 1 && tokenizer.adds_bos());
+  return plain_before && (behind.empty() || (behind.size() == 1 && behind.front() == tokenizer.eos()));
 }
 
 }  // namespace
@@ -193,6 +250,8 @@ std::vector<GgufField> gguf_tokenizer_fields(const files::Checkpoint& checkpoint
   if (source.value("/model/type"_json_pointer, "") != "BPE") {
     throw Error(context, "is no BPE in a tokenizer.json; others cannot be written into a GGUF yet");
   }
+  check_added_tokens(files::JsonReader(source, context));
+  if (!has_plain_frame(*tokenizer)) throw Error(context, "puts other tokens around a text than a GGUF can say");
   const TokenList tokens = token_list(source, vocab_size);
   std::vector<GgufField> fields = tokenizer->is_byte_level() ? byte_level_fields(source, tokens, context)
                                                              : space_mark_fields(source, tokens, context);
@@ -201,9 +260,11 @@ std::vector<GgufField> gguf_tokenizer_fields(const files::Checkpoint& checkpoint
   };
   add_id("bos_token_id", tokenizer->bos());
   add_id("eos_token_id", tokenizer->eos());
-  add_id("unknown_token_id", named_id(config, "unk_token", tokens));
+  const auto unknown = named_id(config, "unk_token", tokens);
+  add_id("unknown_token_id", unknown ? unknown : named_id(source["model"], "unk_token", tokens));
   add_id("padding_token_id", named_id(config, "pad_token", tokens));
   fields.push_back({"tokenizer.ggml.add_bos_token", tokenizer->adds_bos()});
+  fields.push_back({"tokenizer.ggml.add_eos_token", !tokenizer->suffix().empty()});
   if (!tokenizer->chat_template().empty()) fields.push_back({"tokenizer.chat_template", tokenizer->chat_template()});
   return fields;
 }

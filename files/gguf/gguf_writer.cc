@@ -1,6 +1,6 @@
 #include "files/gguf/gguf_writer.h"
 
-#include <cassert>
+#include <string>
 #include <string_view>
 #include <type_traits>
 #include <utility>
@@ -120,7 +120,11 @@ GgufWriter::GgufWriter(const std::filesystem::path& path, std::span<const GgufFi
 void GgufWriter::write(DType dtype, std::span<const std::byte> bytes) {
   TensorPlan& tensor = plan_.at(next_++);
   tensor.dtype = dtype;
-  assert(planned_bytes(tensor, tensor.name) == bytes.size());
+  // All that comes after it would lie elsewhere than the header says.
+  if (planned_bytes(tensor, tensor.name) != bytes.size()) {
+    throw Error(tensor.name, "has " + std::to_string(bytes.size()) + " bytes, its shape and type make " +
+                                 std::to_string(planned_bytes(tensor, tensor.name)));
+  }
   file_.write_at(data_begin_ + position_, bytes);
   const std::uint64_t padding = gguf_aligned(bytes.size()) - bytes.size();
   const std::vector<std::byte> zeros(padding);
@@ -129,7 +133,7 @@ void GgufWriter::write(DType dtype, std::span<const std::byte> bytes) {
 }
 
 std::uint64_t GgufWriter::finish() {
-  assert(next_ == plan_.size());
+  if (next_ != plan_.size()) throw Error(plan_[next_].name, "was planned and not written");
   const std::string header = header_of(fields_, field_count_, plan_);
   file_.write_at(0, std::as_bytes(std::span(header)));
   file_.sync_and_close();

@@ -14,26 +14,37 @@
 
 namespace ballast::model {
 
-/// A family whose GGUFs have the keys of the Llama line, and what its models are besides: what no key says is always
-/// so.
+/// A family whose GGUFs have the keys of the Llama line, and what its models are besides: what neither a key nor a
+/// tensor says is always so.
 struct GgufLine {
+  enum class Head { kEither, kTied, kOwn };
+
   std::string_view architecture;  ///< of the file; keys begin with it
   Activation activation = Activation::kSilu;
   bool post_norms = false;
   std::optional<ExpertSpec> experts{};  ///< of all layers
-  double embedding_scale = 1.0;         ///< nearly: originals may have rounded it
+  double embedding_scale = 1.0;         ///< if it is not 1, nearly: originals may have rounded it
   double attention_scale = 0.0;         ///< 0: one over the root of a head's size
+  Head head = Head::kEither;
+  bool other_biases = false;      ///< there may be some of what attention returns, and of the MLP
+  bool wide_attention = true;     ///< heads together may have another size than the residual stream
+  bool partial_rotation = false;  ///< heads may rotate in part
+  bool rope_factors = false;      ///< gguf_rope_tensors() may have Llama 3's
+  bool long_rope = false;         ///< or LongRoPE's
 
   // What the caller adds keys for.
   double residual_scale = 1.0;
   double logit_scale = 1.0;
   double score_cap = 0.0;
   double logit_cap = 0.0;
-  bool windows = false;  ///< which layers have one, and how these rotate
+  bool windows = false;    ///< which layers have one, and how these rotate
+  std::size_t window = 0;  ///< of all layers
 };
 
-/// A family's experts, of the number and the sizes that the model's have; none where it has none.
-std::optional<ExpertSpec> gguf_experts(const ModelSpec& spec, const ExpertSpec& usual);
+inline constexpr GgufLine kLlamaGguf = {.architecture = "llama", .other_biases = true, .rope_factors = true};
+
+/// A family's experts, of the number and the sizes that the model's have.
+ExpertSpec gguf_experts(const ModelSpec& spec, const ExpertSpec& usual);
 
 /// The keys of such a GGUF, but for those that the caller adds. Throws Error naming what the file cannot say.
 std::vector<files::GgufField> llama_line_to_gguf(const ModelSpec& spec, const GgufLine& line);
@@ -45,8 +56,13 @@ files::GgufField gguf_field(const GgufLine& line, std::string_view name, double 
 /// Throws Error: a GGUF of the family cannot say `what`.
 [[noreturn]] void refuse_gguf(const GgufLine& line, const std::string& what);
 
-/// The values of rope_freqs.weight, which stretch each pair's rotation as Llama 3 does; empty where nothing does.
-std::vector<float> gguf_rope_factors(const ModelSpec& spec);
+/// Tensors that stretch each pair's rotation: as Llama 3 does, or LongRoPE in long texts and in short ones. Empty where
+/// nothing does.
+struct GgufVector {
+  std::string name;
+  std::vector<float> values;
+};
+std::vector<GgufVector> gguf_rope_tensors(const ModelSpec& spec);
 
 }  // namespace ballast::model
 

@@ -94,11 +94,11 @@ def recipe_of(scheme: str | None, recipe: Recipe | PathLike | None, flags: Recip
 
 def _output_format(to: str, flags: RecipeFlags) -> str:
     """What a scheme has of 16 bits beside integers, other files are rounded without; who names them is told."""
-    if to != "ballast":
-        for flag in ("outliers", "wide_inputs"):
-            if flags.get(flag):
-                raise ValueError(f"{flag} is for ballast's own files: to={to!r} has no place for 16 bits beside integers")
-    return one_of("to", to, _ballast.output_format_names())
+    name = one_of("to", to, _ballast.output_format_names())
+    for flag in ("outliers", "wide_inputs"):
+        if name != "ballast" and flags.get(flag):
+            raise ValueError(f"{flag} is for ballast's own files: to={to!r} has no place for 16 bits beside integers")
+    return name
 
 
 def convert_options(recipe: Recipe, preset: str | None = None, keep_rounding: bool = False) -> Any:

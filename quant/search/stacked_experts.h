@@ -2,8 +2,10 @@
 #ifndef BALLAST_QUANT_SEARCH_STACKED_EXPERTS_H_
 #define BALLAST_QUANT_SEARCH_STACKED_EXPERTS_H_
 
+#include <cstddef>
 #include <map>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "quant/module_id.h"
@@ -13,8 +15,8 @@ namespace ballast::quant {
 
 class StackedExperts {
  public:
-  /// In place of a layer's experts one of as many bytes, which costs what they cost. Precondition: no column of theirs
-  /// can keep 16 bits.
+  /// In place of a layer's experts' matrices of a role one of as many bytes, which costs what they cost together.
+  /// Precondition: no column of theirs can keep 16 bits.
   explicit StackedExperts(std::span<const InputChoice> inputs);
 
   const std::vector<InputChoice>& inputs() const { return inputs_; }
@@ -23,9 +25,11 @@ class StackedExperts {
   void spread(Allocation& allocation) const;
 
  private:
-  void stack(const InputChoice& input, InputChoice& stacked);
+  /// Of a matrix in inputs(): the input, and the matrix among its own.
+  using Place = std::pair<std::size_t, std::size_t>;
 
   std::vector<InputChoice> inputs_;
+  std::map<ModuleId, Place> places_;                  ///< of each layer and role, by its first expert
   std::map<ModuleId, std::vector<ModuleId>> others_;  ///< that a matrix in inputs() stands for
 };
 

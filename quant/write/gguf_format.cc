@@ -23,7 +23,6 @@ namespace {
 
 using files::TensorPlan;
 
-constexpr const char* kRopeFactors = "rope_freqs.weight";
 constexpr std::size_t kLargestBlock = 256;
 
 bool has_whole_blocks(const ModelSpec& spec) {
@@ -32,7 +31,7 @@ bool has_whole_blocks(const ModelSpec& spec) {
   const auto whole = [](std::size_t cols) { return cols % kLargestBlock == 0; };
   return whole(spec.hidden_size) && whole(heads) && std::ranges::all_of(spec.layers, [&](const LayerSpec& layer) {
            const auto& experts = layer.mlp.experts;
-           return whole(layer.mlp.size) && (!experts || (whole(experts->size) && whole(experts->shared_size)));
+           return experts ? whole(experts->size) && whole(experts->shared_size) : whole(layer.mlp.size);
          });
 }
 
@@ -65,9 +64,27 @@ DType most_common_dtype(std::span<const ModulePlan> model) {
   return std::ranges::max_element(weights, {}, [](const auto& entry) { return entry.second; })->first;
 }
 
-/// Experts of one role in a layer lie in one tensor, in their order.
-bool are_stacked(const ModuleId& a, const ModuleId& b) {
-  return is_routed_expert(a.role) && a.role == b.role && a.layer == b.layer;
+/// The tensor that has a role's rows beside those of others, in GGUFs of the family; null: there is none.
+const model::FusedTensor* fused_tensor(const model::Architecture& architecture, model::Role role) {
+  for (const model::FusedTensor& fused : architecture.fused) {
+    if (fused.gguf.empty() || fused.runs != model::FusedTensor::Runs::kOne) continue;
+    if (std::ranges::find(fused.parts, role) != fused.parts.end()) return &fused;
+  }
+  return nullptr;
+}
+
+/// Whether two matrices lie in one tensor: experts of one role, one above the other, or what the family fuses.
+bool lie_together(const model::Architecture& architecture, const ModuleId& a, const ModuleId& b) {
+  if (a.layer != b.layer) return false;
+  if (is_routed_expert(a.role)) return a.role == b.role;
+  const model::FusedTensor* fused = fused_tensor(architecture, a.role);
+  return fused != nullptr && fused == fused_tensor(architecture, b.role);
+}
+
+bool begins_tensor(const model::Architecture& architecture, const ModuleId& id) {
+  if (is_routed_expert(id.role)) return id.expert == 0;
+  const model::FusedTensor* fused = fused_tensor(architecture, id.role);
+  return fused == nullptr || fused->parts.front() == id.role;
 }
 
 [[noreturn]] void refuse_prefix() {
@@ -88,20 +105,20 @@ class GgufModelWriter : public ModelWriter {
  public:
   GgufModelWriter(std::shared_ptr<const model::ModelSource> source, const std::filesystem::path& file,
                   std::span<const files::GgufField> fields, std::vector<TensorPlan> plan,
-                  std::span<const float> rope_factors)
+                  std::span<const model::GgufVector> rope_tensors)
       : source_(std::move(source)), file_(file, fields, std::move(plan)) {
-    if (!rope_factors.empty()) file_.write(DType::kF32, encode_floats(rope_factors, DType::kF32));
+    for (const model::GgufVector& tensor : rope_tensors) {
+      file_.write(DType::kF32, encode_floats(tensor.values, DType::kF32));
+    }
   }
 
   void write(std::span<const ConvertedModule> block) override {
     for (const ConvertedModule& module : block) {
       const ModulePlan& plan = module.plan;
-      if (is_routed_expert(plan.id.role)) {
-        if (plan.id.expert == 0) write_experts(block, plan);
-      } else if (model::is_norm(plan.id.role) || model::is_vector(plan.id.role)) {
+      if (model::is_norm(plan.id.role) || model::is_vector(plan.id.role)) {
         file_.write(DType::kF32, encode_floats(module.values, DType::kF32));
-      } else {
-        file_.write(matrix_dtype(plan.format), stored_rows(module));
+      } else if (begins_tensor(source_->architecture(), plan.id)) {
+        write_matrix(block, module);
       }
       if (!module.bias.empty()) write_bias(module);
     }
@@ -110,17 +127,26 @@ class GgufModelWriter : public ModelWriter {
   std::uint64_t finish(const ModelMetadata& /*metadata*/) override { return file_.finish(); }
 
  private:
-  /// All of a block that lie in one tensor with the first of them.
-  void write_experts(std::span<const ConvertedModule> block, const ModulePlan& first) {
-    std::vector<std::byte> rows;
-    std::size_t expert = 0;
+  /// A matrix, with all of its block that lie in its tensor: experts by their numbers, others as the family fuses them.
+  void write_matrix(std::span<const ConvertedModule> block, const ConvertedModule& first) {
+    const ModuleId& id = first.plan.id;
+    std::vector<const ConvertedModule*> parts;
     for (const ConvertedModule& module : block) {
-      if (!are_stacked(module.plan.id, first.id)) continue;
-      if (module.plan.id.expert != expert++) throw Error(module.plan.name, "is not in the order of its experts");
-      const std::vector<std::byte> more = stored_rows(module);
+      const bool is_first = &module == &first;
+      if (is_first || lie_together(source_->architecture(), id, module.plan.id)) parts.push_back(&module);
+    }
+    const model::FusedTensor* fused = fused_tensor(source_->architecture(), id.role);
+    std::ranges::stable_sort(parts, {}, [&](const ConvertedModule* module) -> std::ptrdiff_t {
+      if (fused == nullptr) return static_cast<std::ptrdiff_t>(module->plan.id.expert);
+      return std::ranges::find(fused->parts, module->plan.id.role) - fused->parts.begin();
+    });
+    std::vector<std::byte> rows = stored_rows(*parts.front());
+    rows.reserve(rows.size() * parts.size());  // parts of about one size
+    for (const ConvertedModule* part : std::span(parts).subspan(1)) {
+      const std::vector<std::byte> more = stored_rows(*part);
       rows.insert(rows.end(), more.begin(), more.end());
     }
-    file_.write(matrix_dtype(first.format), rows);
+    file_.write(matrix_dtype(first.plan.format), rows);
   }
 
   std::vector<std::byte> stored_rows(const ConvertedModule& module) const {
@@ -172,7 +198,7 @@ GgufFormat::GgufFormat(const std::filesystem::path& model)
   std::ranges::move(text::gguf_tokenizer_fields(source_->checkpoint(), source_->spec().vocab_size),
                     std::back_inserter(fields_));
   fields_.push_back({"general.file_type", std::uint32_t{0}});  // known with the modules
-  rope_factors_ = model::gguf_rope_factors(source_->spec());
+  rope_tensors_ = model::gguf_rope_tensors(source_->spec());
 }
 
 WeightFormat GgufFormat::fitting(const WeightFormat& format) const {
@@ -208,6 +234,11 @@ Recipe GgufFormat::fitting(const Recipe& recipe) const {
   return fitting;
 }
 
+bool GgufFormat::ties_formats() const {
+  return std::ranges::any_of(source_->architecture().fused,
+                             [](const model::FusedTensor& fused) { return !fused.gguf.empty(); });
+}
+
 std::vector<WeightFormat> GgufFormat::candidates() const {
   std::vector<WeightFormat> formats;
   for (const DType type : writable_block_types()) formats.push_back(block_format(type));
@@ -222,13 +253,15 @@ bool GgufFormat::holds(const ModulePlan& module) const {
 }
 
 void GgufFormat::check_together(std::span<const ModulePlan> model) const {
-  std::map<std::pair<std::size_t, model::Role>, WeightFormat> formats;
+  const model::Architecture& architecture = source_->architecture();
+  std::map<std::pair<std::size_t, model::Role>, const ModulePlan*> firsts;
   for (const ModulePlan& module : model) {
-    if (!is_routed_expert(module.id.role)) continue;
-    const auto [first, is_first] = formats.emplace(std::pair(module.id.layer, module.id.role), module.format);
-    if (!is_first && first->second != module.format) {
-      throw Error(module.name, "lies in one tensor with the layer's other experts, and must have their format, " +
-                                   format_name(first->second));
+    const model::FusedTensor* fused = fused_tensor(architecture, module.id.role);
+    if (fused == nullptr && !is_routed_expert(module.id.role)) continue;
+    const model::Role role = fused == nullptr ? module.id.role : fused->parts.front();
+    const ModulePlan* first = firsts.emplace(std::pair(module.id.layer, role), &module).first->second;
+    if (first->format != module.format || first->free_format != module.free_format || module.bias) {
+      throw Error(module.name, "lies in one tensor with " + first->name + ": they must have one format, and no biases");
     }
   }
 }
@@ -270,16 +303,30 @@ std::vector<TensorPlan> GgufFormat::tensors_of(const ModulePlan& module) const {
 }
 
 std::vector<TensorPlan> GgufFormat::tensors_of(std::span<const ModulePlan> model) const {
+  const model::Architecture& architecture = source_->architecture();
   std::vector<TensorPlan> tensors;
-  if (!rope_factors_.empty()) {
-    tensors.push_back({kRopeFactors, DType::kF32, {static_cast<std::int64_t>(rope_factors_.size())}});
+  for (const model::GgufVector& tensor : rope_tensors_) {
+    tensors.push_back({tensor.name, DType::kF32, {static_cast<std::int64_t>(tensor.values.size())}});
   }
   for (const ModulePlan& module : model) {
-    const auto is_beside = [&](const ModulePlan& other) { return are_stacked(other.id, module.id); };
+    if (!begins_tensor(architecture, module.id)) continue;
     std::vector<TensorPlan> own = tensors_of(module);
-    if (is_routed_expert(module.id.role)) {
-      if (module.id.expert != 0) continue;
-      own.front().shape.insert(own.front().shape.begin(), std::ranges::count_if(model, is_beside));
+    const model::FusedTensor* fused = fused_tensor(architecture, module.id.role);
+    if (fused != nullptr) own.front().name = model::fill_in(fused->gguf, module.id.layer, 0) + ".weight";
+    if (fused != nullptr || is_routed_expert(module.id.role)) {
+      std::int64_t parts = 0;
+      std::int64_t rows = 0;
+      for (const ModulePlan& other : model) {
+        if (!lie_together(architecture, module.id, other.id)) continue;
+        ++parts;
+        rows += static_cast<std::int64_t>(other.rows);
+      }
+      Shape& shape = own.front().shape;
+      if (fused != nullptr) {
+        shape.front() = rows;
+      } else {
+        shape.insert(shape.begin(), parts);
+      }
     }
     std::ranges::move(own, std::back_inserter(tensors));
   }
@@ -298,9 +345,10 @@ std::uint64_t GgufFormat::file_bytes(std::span<const ModulePlan> model) const {
 
 std::unique_ptr<ModelWriter> GgufFormat::open(const std::filesystem::path& directory,
                                               std::span<const ModulePlan> model) const {
+  check_together(model);
   std::vector<files::GgufField> fields = fields_;
   fields.back().value = file_type(most_common_dtype(model));
-  return std::make_unique<GgufModelWriter>(source_, directory / file_name(), fields, tensors_of(model), rope_factors_);
+  return std::make_unique<GgufModelWriter>(source_, directory / file_name(), fields, tensors_of(model), rope_tensors_);
 }
 
 }  // namespace ballast::quant

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "files/gguf/gguf_writer.h"
+#include "model/arch/gguf_fields.h"
 #include "model/source/model_source.h"
 #include "quant/write/model_format.h"
 
@@ -25,6 +26,7 @@ class GgufFormat : public ModelFormat {
   /// what llama.cpp makes of them: INT8 in groups as large as a block.
   Recipe fitting(const Recipe& recipe) const override;
   std::vector<WeightFormat> candidates() const override;
+  bool ties_formats() const override;
   bool stacks_experts() const override { return true; }
   std::string file_name() const override { return "model.gguf"; }
   bool holds(const ModulePlan& module) const override;
@@ -43,7 +45,7 @@ class GgufFormat : public ModelFormat {
 
   std::shared_ptr<const model::ModelSource> source_;
   std::vector<files::GgufField> fields_;  ///< the last one tells what modules are stored as: open() does
-  std::vector<float> rope_factors_;
+  std::vector<model::GgufVector> rope_tensors_;
   bool whole_blocks_;  ///< all matrices have rows of whole blocks of 256
 };
 

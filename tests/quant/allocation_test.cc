@@ -8,6 +8,7 @@
 
 #include "described.h"
 #include "error_message.h"
+#include "quant/search/stacked_experts.h"
 
 namespace ballast::quant {
 namespace {
@@ -206,6 +207,44 @@ TEST_CASE("what a further byte would buy is what the next better format gives") 
 
 TEST_CASE("a budget that nothing fits into is refused with the least that does") {
   CHECK(error_message([] { allocate(small_model(), 10'000); }) == Contains("target size: the matrices take at least"));
+}
+
+TEST_CASE("experts that lie in one tensor get one format, and all bytes and costs are shared out") {
+  std::vector<InputChoice> inputs(3);
+  inputs[0] = {.cols = 64, .matrices = {matrix({.role = Role::kSharedGate}, 32, 64, 1)}};
+  for (std::size_t expert = 0; expert < 2; ++expert) {
+    const double importance = expert == 0 ? 1 : 100;
+    for (const Role role : {Role::kExpertGate, Role::kExpertUp}) {
+      inputs[0].matrices.push_back(matrix({.role = role, .expert = expert}, 32, 64, importance));
+    }
+    inputs[1 + expert] = {.cols = 64, .matrices = {matrix({.role = Role::kExpertDown, .expert = expert}, 64, 64, 1)}};
+  }
+  const StackedExperts stacked(inputs);
+  REQUIRE(stacked.inputs().size() == 2);
+  CHECK(stacked.inputs()[0].matrices.size() == 3);
+  CHECK(stacked.inputs()[1].matrices.size() == 1);
+  std::uint64_t least = 0;
+  for (const InputChoice& input : inputs) {
+    for (const MatrixChoice& each : input.matrices) {
+      least += std::ranges::min(each.options, {}, &FormatOption::bytes).bytes;
+    }
+  }
+  Allocation allocation = allocate(stacked.inputs(), least * 5 / 4);
+  const std::uint64_t bytes = allocation.bytes;
+  const double cost = allocation.cost;
+  stacked.spread(allocation);
+  CHECK(allocation.matrices.size() == 7);
+  std::uint64_t sum = 0;
+  double cost_sum = 0;
+  for (const auto& [id, chosen] : allocation.matrices) {
+    sum += chosen.bytes;
+    cost_sum += chosen.cost;
+    ModuleId first = id;
+    first.expert = 0;
+    CHECK(chosen.format == allocation.matrices.at(first).format);
+  }
+  CHECK(sum == bytes);
+  CHECK(cost_sum == doctest::Approx(cost));
 }
 
 }  // namespace

@@ -158,36 +158,32 @@ nlohmann::json gemma3_from_gguf(const files::GgufFile& file) {
   return config;
 }
 
-// What GGUFs of all of them have in common; the caps are said in keys.
+// What GGUFs of all of them have in common.
 GgufLine gguf_line(const ModelSpec& spec, std::string_view architecture) {
   return {.architecture = architecture,
           .activation = Activation::kGeluTanh,
-          .embedding_scale = std::sqrt(static_cast<double>(spec.hidden_size)),
-          .logit_cap = spec.logit_cap};
+          .embedding_scale = std::sqrt(static_cast<double>(spec.hidden_size))};
 }
 
-// The same of Gemma 2 and 3, of whose largest model see with_post_norms_from_gguf().
+std::vector<files::GgufField> gemma_to_gguf(const ModelSpec& spec) {
+  GgufLine line = gguf_line(spec, "gemma");
+  line.head = GgufLine::Head::kTied;
+  return llama_line_to_gguf(spec, line);
+}
+
+// What those of Gemma 2 and 3 have in common; the caps are said in keys. Of the largest see
+// with_post_norms_from_gguf().
 GgufLine gguf_line_with_post_norms(const ModelSpec& spec, std::string_view architecture, int layers_of_largest) {
   GgufLine line = gguf_line(spec, architecture);
+  const AttentionSpec& attention = *spec.first_attention();
   line.post_norms = true;
   line.windows = true;
-  const AttentionSpec& attention = *spec.first_attention();
   line.score_cap = attention.score_cap;
+  line.logit_cap = spec.logit_cap;
   if (std::cmp_equal(spec.layers.size(), layers_of_largest)) {
     line.attention_scale = 1.0 / std::sqrt(static_cast<double>(spec.hidden_size / attention.heads));
   }
   return line;
-}
-
-void refuse_other_biases(const ModelSpec& spec, const GgufLine& line) {
-  if (spec.biases.attention_output) refuse_gguf(line, "what attention gives has a bias");
-}
-
-std::vector<files::GgufField> gemma_to_gguf(const ModelSpec& spec) {
-  const GgufLine line = gguf_line(spec, "gemma");
-  refuse_other_biases(spec, line);
-  if (spec.logit_cap != 0) refuse_gguf(line, "logits have a cap");
-  return llama_line_to_gguf(spec, line);
 }
 
 // How many layers there are to one that sees everything, which is the last of them.
@@ -209,8 +205,8 @@ std::size_t period_of_windows(const ModelSpec& spec, const GgufLine& line) {
 }
 
 std::vector<files::GgufField> gemma2_to_gguf(const ModelSpec& spec) {
-  const GgufLine line = gguf_line_with_post_norms(spec, "gemma2", kLayersOfGemma2With27B);
-  refuse_other_biases(spec, line);
+  GgufLine line = gguf_line_with_post_norms(spec, "gemma2", kLayersOfGemma2With27B);
+  line.head = GgufLine::Head::kTied;
   if (line.score_cap == 0 || line.logit_cap == 0) refuse_gguf(line, "scores or logits have no cap");
   std::vector<files::GgufField> fields = llama_line_to_gguf(spec, line);
   if (period_of_windows(spec, line) != kGemma2Pattern) refuse_gguf(line, "not every other layer has a window");
@@ -222,7 +218,6 @@ std::vector<files::GgufField> gemma2_to_gguf(const ModelSpec& spec) {
 
 std::vector<files::GgufField> gemma3_to_gguf(const ModelSpec& spec) {
   const GgufLine line = gguf_line_with_post_norms(spec, "gemma3", kLayersOfGemma3With27B);
-  refuse_other_biases(spec, line);
   std::vector<files::GgufField> fields = llama_line_to_gguf(spec, line);
   const AttentionSpec& local = *spec.first_attention();
   fields.push_back(gguf_field(line, "attention.sliding_window_pattern", period_of_windows(spec, line)));

@@ -4,6 +4,8 @@
 #include "model/arch/hybrids/granite.h"
 
 #include <array>
+#include <optional>
+#include <string_view>
 #include <vector>
 
 #include "model/arch/architectures.h"
@@ -99,7 +101,9 @@ nlohmann::json dense_from_gguf(const files::GgufFile& file) {
   return config;
 }
 
-std::vector<files::GgufField> granite_to_gguf(const ModelSpec& spec, GgufLine line) {
+std::vector<files::GgufField> granite_to_gguf(const ModelSpec& spec, std::string_view architecture,
+                                              std::optional<ExpertSpec> experts) {
+  GgufLine line = {.architecture = architecture, .experts = experts, .other_biases = true, .rope_factors = true};
   line.embedding_scale = spec.embedding_scale;
   line.attention_scale = spec.first_attention()->scale;
   line.residual_scale = spec.residual_scale;
@@ -113,11 +117,11 @@ std::vector<files::GgufField> granite_to_gguf(const ModelSpec& spec, GgufLine li
 }
 
 std::vector<files::GgufField> dense_to_gguf(const ModelSpec& spec) {
-  return granite_to_gguf(spec, {.architecture = "granite"});
+  return granite_to_gguf(spec, "granite", {});
 }
 
 std::vector<files::GgufField> mixture_to_gguf(const ModelSpec& spec) {
-  return granite_to_gguf(spec, {.architecture = "granitemoe", .experts = gguf_experts(spec, {.normalize = true})});
+  return granite_to_gguf(spec, "granitemoe", gguf_experts(spec, {.normalize = true}));
 }
 
 // With and without experts that all tokens pass.

@@ -126,7 +126,7 @@ constinit const Architecture kLlama = {
     .names = kLlamaNames,
     .describe = llama::describe_llama,
     .config_from_gguf = llama::config_from_gguf,
-    .gguf_fields = [](const ModelSpec& spec) { return llama_line_to_gguf(spec, {.architecture = "llama"}); },
+    .gguf_fields = [](const ModelSpec& spec) { return llama_line_to_gguf(spec, kLlamaGguf); },
     .gguf_interleaves_rope = true,
 };
 

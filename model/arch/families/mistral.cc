@@ -78,7 +78,7 @@ constinit const Architecture kMistral = {
     .gguf_architecture = "llama",
     .names = kLlamaNames,
     .describe = mistral::describe_mistral,
-    .gguf_fields = [](const ModelSpec& spec) { return llama_line_to_gguf(spec, {.architecture = "llama"}); },
+    .gguf_fields = [](const ModelSpec& spec) { return llama_line_to_gguf(spec, kLlamaGguf); },
     .gguf_interleaves_rope = true,
 };
 

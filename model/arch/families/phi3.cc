@@ -1,10 +1,13 @@
 // Phi-3 and Phi-4: Llama with queries, keys and values in one matrix, gate and up in another, a window in every layer
 // or none, and LongRoPE.
 #include <array>
+#include <cstddef>
+#include <vector>
 
 #include "model/arch/architectures.h"
 #include "model/arch/decoder_config.h"
 #include "model/arch/gguf_config.h"
+#include "model/arch/gguf_fields.h"
 
 namespace ballast::model {
 
@@ -34,6 +37,23 @@ ModelSpec describe(const files::JsonReader& config) {
     spec.long_context = context;
   }
   return spec;
+}
+
+std::vector<files::GgufField> fields_of_gguf(const ModelSpec& spec) {
+  const AttentionSpec& attention = *spec.first_attention();
+  const RopeSpec& rope = *attention.rope;
+  const GgufLine line = {.architecture = "phi3",
+                         .wide_attention = false,
+                         .partial_rotation = true,
+                         .long_rope = rope.scaling == RopeSpec::Scaling::kLongRope,
+                         .window = attention.window};
+  std::vector<files::GgufField> fields = llama_line_to_gguf(spec, line);
+  if (line.window > 0) fields.push_back(gguf_field(line, "attention.sliding_window", line.window));
+  if (!line.long_rope) return fields;
+  const auto original = static_cast<std::size_t>(rope.original_context);
+  fields.push_back(gguf_field(line, "rope.scaling.original_context_length", original));
+  fields.push_back(gguf_field(line, "rope.scaling.attn_factor", rope.amplitude));
+  return fields;
 }
 
 nlohmann::json config_from_gguf(const files::GgufFile& file) {
@@ -67,6 +87,7 @@ constinit const Architecture kPhi3 = {
     .fused = phi3::kFused,
     .describe = phi3::describe,
     .config_from_gguf = phi3::config_from_gguf,
+    .gguf_fields = phi3::fields_of_gguf,
 };
 
 }  // namespace ballast::model

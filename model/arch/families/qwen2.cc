@@ -31,7 +31,10 @@ constinit const Architecture kQwen2 = {
     .names = kLlamaNames,
     .describe = qwen2::describe,
     .config_from_gguf = qwen2::config_from_gguf,
-    .gguf_fields = [](const ModelSpec& spec) { return llama_line_to_gguf(spec, {.architecture = "qwen2"}); },
+    .gguf_fields =
+        [](const ModelSpec& spec) {
+          return llama_line_to_gguf(spec, {.architecture = "qwen2", .wide_attention = false});
+        },
 };
 
 }  // namespace ballast::model

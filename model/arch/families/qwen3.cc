@@ -29,12 +29,6 @@ nlohmann::json config_from_gguf(const files::GgufFile& file) {
   return config;
 }
 
-std::vector<files::GgufField> fields_of_gguf(const ModelSpec& spec) {
-  const GgufLine line = {.architecture = "qwen3"};
-  if (spec.biases.attention_output) refuse_gguf(line, "what attention gives has a bias");
-  return llama_line_to_gguf(spec, line);
-}
-
 }  // namespace
 }  // namespace qwen3
 
@@ -44,7 +38,7 @@ constinit const Architecture kQwen3 = {
     .names = kLlamaNames,
     .describe = qwen3::describe,
     .config_from_gguf = qwen3::config_from_gguf,
-    .gguf_fields = qwen3::fields_of_gguf,
+    .gguf_fields = [](const ModelSpec& spec) { return llama_line_to_gguf(spec, {.architecture = "qwen3"}); },
 };
 
 }  // namespace ballast::model

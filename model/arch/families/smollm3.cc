@@ -1,9 +1,12 @@
 // SmolLM3: Llama with a layer in four whose queries and keys are not rotated.
+#include <cstddef>
+#include <optional>
 #include <vector>
 
 #include "model/arch/architectures.h"
 #include "model/arch/decoder_config.h"
 #include "model/arch/gguf_config.h"
+#include "model/arch/gguf_fields.h"
 
 namespace ballast::model {
 
@@ -39,6 +42,19 @@ ModelSpec describe(const files::JsonReader& config) {
 }
 
 // Which layers rotate is not written into a GGUF: the class's every fourth does not.
+constexpr std::size_t kUnrotatedPeriod = 4;
+
+std::vector<files::GgufField> fields_of_gguf(const ModelSpec& spec) {
+  const GgufLine line = {.architecture = "smollm3"};
+  ModelSpec alike = spec;
+  for (std::size_t layer = 0; layer < spec.layers.size(); ++layer) {
+    std::optional<RopeSpec>& rope = alike.layers[layer].attention()->rope;
+    if (rope.has_value() != ((layer + 1) % kUnrotatedPeriod != 0)) refuse_gguf(line, "other layers rotate");
+    rope = spec.layers.front().attention()->rope;
+  }
+  return llama_line_to_gguf(alike, line);
+}
+
 nlohmann::json config_from_gguf(const files::GgufFile& file) {
   nlohmann::json config = llama_line_from_gguf(file, "smollm3");
   config["architectures"] = {"SmolLM3ForCausalLM"};
@@ -54,6 +70,7 @@ constinit const Architecture kSmolLm3 = {
     .names = kLlamaNames,
     .describe = smollm3::describe,
     .config_from_gguf = smollm3::config_from_gguf,
+    .gguf_fields = smollm3::fields_of_gguf,
     .gguf_interleaves_rope = true,
 };
 

@@ -64,7 +64,9 @@ ModelSpec describe_minimax_m2(const files::JsonReader& config) {
 }
 
 std::vector<files::GgufField> mixtral_to_gguf(const ModelSpec& spec) {
-  return llama_line_to_gguf(spec, {.architecture = "llama", .experts = gguf_experts(spec, {.normalize = true})});
+  GgufLine line = kLlamaGguf;
+  line.experts = gguf_experts(spec, {.normalize = true});
+  return llama_line_to_gguf(spec, line);
 }
 
 }  // namespace

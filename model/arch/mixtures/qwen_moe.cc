@@ -75,6 +75,7 @@ nlohmann::json qwen2_from_gguf(const files::GgufFile& file) {
   const GgufMetadata metadata(file, "qwen2moe");
   config["model_type"] = kQwen2Moe.model_type;
   config["architectures"] = {"Qwen2MoeForCausalLM"};
+  config["qkv_bias"] = file.contains("blk.0.attn_q.bias");
   config["num_experts"] = metadata.size("expert_count");
   config["num_experts_per_tok"] = metadata.size("expert_used_count");
   config["moe_intermediate_size"] = metadata.size("expert_feed_forward_length");
@@ -98,14 +99,14 @@ nlohmann::json config_from_gguf(const files::GgufFile& file) {
 
 // llama.cpp has no key for what is done with the chosen scores.
 std::vector<files::GgufField> qwen2_to_gguf(const ModelSpec& spec) {
-  return llama_line_to_gguf(
-      spec, {.architecture = "qwen2moe", .experts = gguf_experts(spec, {.shared_router = true, .normalize = false})});
+  return llama_line_to_gguf(spec, {.architecture = "qwen2moe",
+                                   .experts = gguf_experts(spec, {.shared_router = true, .normalize = false}),
+                                   .head = GgufLine::Head::kOwn,
+                                   .wide_attention = false});
 }
 
 std::vector<files::GgufField> qwen3_to_gguf(const ModelSpec& spec) {
-  const GgufLine line = {.architecture = "qwen3moe", .experts = gguf_experts(spec, {.normalize = true})};
-  if (spec.biases.attention_output) refuse_gguf(line, "what attention gives has a bias");
-  return llama_line_to_gguf(spec, line);
+  return llama_line_to_gguf(spec, {.architecture = "qwen3moe", .experts = gguf_experts(spec, {.normalize = true})});
 }
 
 }  // namespace

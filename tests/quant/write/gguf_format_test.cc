@@ -4,6 +4,8 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <cstddef>
 #include <filesystem>
 #include <memory>
 #include <set>
@@ -50,9 +52,9 @@ test::TinyModel wide_model() {
   return model;
 }
 
-constexpr int kExperts = 4;
+constexpr std::ptrdiff_t kExperts = 4;
 
-/// A mixture of Qwen3 whose experts have the MLP's values, turned by more for each.
+/// A mixture of Qwen3 whose experts have the MLP's values, turned and scaled by more for each.
 test::TinyModel moe_model() {
   test::TinyModel model = test::random_model({.hidden = 64, .heads = 2, .head_size = 32, .mlp = 64, .weights = 0.1F});
   model.config.update({{"model_type", "qwen3_moe"},
@@ -68,9 +70,10 @@ test::TinyModel moe_model() {
     }
     for (const std::string matrix : {"gate_proj.weight", "up_proj.weight", "down_proj.weight"}) {
       const auto node = model.tensors.extract(layer + "mlp." + matrix);
-      for (int expert = 0; expert < kExperts; ++expert) {
+      for (std::ptrdiff_t expert = 0; expert < kExperts; ++expert) {
         Tensor turned = node.mapped();
         std::ranges::rotate(turned.values, turned.values.begin() + 37 * expert);
+        for (float& value : turned.values) value *= std::exp2(static_cast<float>(expert));
         model.tensors[layer + "mlp.experts." + std::to_string(expert) + "." + matrix] = turned;
       }
       if (matrix.starts_with("gate")) {
@@ -95,17 +98,18 @@ std::vector<std::string> types_of(const fs::path& file) {
 
 TEST_CASE("a GGUF in F32 has the logits of its original, whatever the family does to rows, biases and rotations") {
   for (const char* name : {"llama", "llama3", "mistral", "qwen2", "qwen3", "gemma", "gemma2", "gemma3_text", "granite",
-                           "granitemoe", "mixtral", "qwen2_moe", "qwen3_moe"}) {
+                           "granitemoe", "mixtral", "qwen2_moe", "qwen3_moe", "smollm3", "phi3"}) {
     CAPTURE(name);
     const TemporaryDirectory directory;
     test::TinyModel model = test::read_model(golden_model(name));
     // Windows have no key in the GGUFs of some families; factors are read back where they are Llama 3's own.
-    if (!std::string(name).starts_with("gemma")) {
+    if (!std::string(name).starts_with("gemma") && std::string(name) != "phi3") {
       model.config.erase("use_sliding_window");
       model.config.erase("layer_types");
       model.config["sliding_window"] = nullptr;
     }
     if (std::string(name) == "gemma2") model.config["query_pre_attn_scalar"] = model.config["head_dim"];
+    if (std::string(name) == "smollm3") model.config["no_rope_layers"] = {1, 1};
     if (std::string(name) == "llama3") model.config["rope_parameters"]["original_max_position_embeddings"] = 8192;
     const fs::path original = model.write(directory / "model");
     const fs::path file = directory / "m.gguf";
@@ -167,6 +171,7 @@ TEST_CASE("a layer's experts lie in one tensor, and get one format where formats
   const TemporaryDirectory directory;
   const fs::path original = moe_model().write(directory / "model");
   ConvertOptions options = gguf_options("w4a8");
+  options.recipe.smooth = false;  // so that matrices stay what they are
   options.recipe.target_bytes = plan_conversion(original, options).most_bytes * 5 / 4;
   const fs::path file = directory / "m.gguf";
   const ConvertReport report = convert(original, file, options);
@@ -177,9 +182,18 @@ TEST_CASE("a layer's experts lie in one tensor, and get one format where formats
   CHECK(written->tensor("blk.0.ffn_gate_exps.weight").shape == Shape{kExperts, 64, 64});
   CHECK(written->tensor("blk.0.ffn_down_exps.weight").shape == Shape{kExperts, 64, 64});
   CHECK(distance(logits_of(file), logits_of(original)) < 0.3);
+  const model::ModelSource read(file);
+  const model::ModelSource source(original);
+  for (std::size_t expert = 0; expert < std::size_t{kExperts}; ++expert) {
+    CAPTURE(expert);
+    for (const model::Role role : {model::Role::kExpertGate, model::Role::kExpertUp, model::Role::kExpertDown}) {
+      const std::vector<float> rounded = read.float_weights(role, 1, expert).values;
+      CHECK(distance(rounded, source.float_weights(role, 1, expert).values) < 0.2);
+    }
+  }
   options.recipe.exceptions = {{.pattern = "experts.2.down_proj", .format = block_format(DType::kQ8_0)}};
   CHECK(error_message([&] { convert(original, directory / "other.gguf", options); }) ==
-        Contains("lies in one tensor with the layer's other experts"));
+        Contains("lies in one tensor with model.layers.0.mlp.experts.0.down_proj"));
 }
 
 TEST_CASE("the same conversion gives the same file") {
@@ -266,14 +280,57 @@ TEST_CASE("what a GGUF cannot hold is refused before anything is written") {
         Contains("windows do not come in a period"));
   gemma.config["layer_types"] = {"sliding_attention", "sliding_attention"};
   CHECK(refusal(gemma.write(directory / "all"), gguf_options("f32")) == Contains("not every other layer has a window"));
+  CHECK(refusal(golden_model("smollm3"), gguf_options("f32")) == Contains("other layers rotate"));
   CHECK(refusal(golden_model("embedding_gemma"), gguf_options("f32")) == Contains("tokens see those after them"));
   test::TinyModel model = wide_model();
   model.tokenizer["pre_tokenizer"] = {{"type", "Whitespace"}};
   CHECK(refusal(model.write(directory / "whitespace"), gguf_options("f32")) == Contains("tokenizer"));
-  // It begins a word at each space, and has tokens of several.
+  // It begins a word at each space, and has tokens of several spaces.
   model.tokenizer = nlohmann::json::parse(test::read_file(test::kTokenizerData / "llama_always" / "tokenizer.json"));
-  CHECK(refusal(model.write(directory / "always"), gguf_options("f32")) == Contains("writes spaces in a way"));
+  CHECK(refusal(model.write(directory / "always"), gguf_options("f32")) ==
+        Contains("writes spaces or merges in a way"));
   CHECK(!fs::exists(file));
+}
+
+TEST_CASE("a GGUF of a family is refused where llama.cpp takes something else for granted") {
+  const TemporaryDirectory directory;
+  const auto refusal = [&](const char* family, const nlohmann::json& change) {
+    test::TinyModel model = test::read_model(golden_model(family));
+    model.config.update(change);
+    model.write(directory / "model");
+    return error_message([&] { convert(directory / "model", directory / "m.gguf", gguf_options("f32")); });
+  };
+  const nlohmann::json llama3 = {{"rope_type", "llama3"},   {"rope_theta", 1e4},
+                                 {"factor", 8.0},           {"low_freq_factor", 1.0},
+                                 {"high_freq_factor", 4.0}, {"original_max_position_embeddings", 8192}};
+  const nlohmann::json yarn = {{"rope_type", "yarn"}, {"rope_theta", 1e4}, {"factor", 4.0},
+                               {"beta_fast", 4.0},    {"beta_slow", 0.25}, {"original_max_position_embeddings", 16}};
+  CHECK(refusal("qwen3", {{"rope_parameters", llama3}, {"use_sliding_window", false}, {"layer_types", nullptr}}) ==
+        "GGUF of qwen3: cannot say that rotations are stretched as LongRoPE or Llama 3 does");
+  CHECK(refusal("llama", {{"rope_parameters", yarn}}) == Contains("YaRN's bounds"));
+  CHECK(refusal("qwen2_moe", {{"tie_word_embeddings", true}}) ==
+        "GGUF of qwen2moe: cannot say that the head is the embedding");
+  CHECK(refusal("qwen3_moe", {{"norm_topk_prob", false}}) == Contains("MLP or experts are of another kind"));
+  CHECK(refusal("phi3", {{"hidden_act", "gelu"}}) == Contains("MLP or experts are of another kind"));
+  CHECK(!fs::exists(directory / "m.gguf"));
+}
+
+TEST_CASE("tokenizers whose ids llama.cpp would not give are refused") {
+  const TemporaryDirectory directory;
+  const auto refusal = [&](const auto& change) {
+    test::TinyModel model = test::random_model({.vocab = 712});
+    model.tokenizer = nlohmann::json::parse(test::read_file(test::kTokenizerData / "llama_normalizer/tokenizer.json"));
+    change(model.tokenizer);
+    model.write(directory / "model");
+    return error_message([&] { convert(directory / "model", directory / "m.gguf", gguf_options("f32")); });
+  };
+  CHECK(refusal([](nlohmann::json& tokenizer) { tokenizer["model"]["byte_fallback"] = nullptr; }) ==
+        Contains("has no token for every byte"));
+  CHECK(refusal([](nlohmann::json& tokenizer) { tokenizer["model"]["vocab"].erase("<0x41>"); }) != "");
+  CHECK(refusal([](nlohmann::json& tokenizer) { tokenizer["model"]["merges"].erase(0); }) ==
+        Contains("and does not merge the first two: llama.cpp would"));
+  CHECK(refusal([](nlohmann::json& tokenizer) { tokenizer["added_tokens"][3]["single_word"] = true; }) ==
+        Contains("single_word: true cannot be said in a GGUF"));
 }
 
 }  // namespace
