@@ -3,20 +3,19 @@
 # scripts/setup.sh --dev, which installs the cross compiler and qemu. Needs no root and installs nothing: apt is run with
 # its state in a folder of its own, as if on an empty ARM machine with this machine's package sources.
 #
-#   scripts/aarch64/setup.sh     fills build/aarch64-root; does nothing when that is complete
+#   scripts/aarch64/setup.sh [PACKAGE]...   fills build/aarch64-root, also with these; does nothing when they are there
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 export LC_ALL=C
-[[ $# -eq 0 ]] || {
-  echo "usage: scripts/aarch64/setup.sh" >&2
-  exit 2
-}
-
 root=$PWD/build/aarch64-root
 packages=(libhwy-dev libpcre2-dev libutf8proc-dev libxxhash-dev libsentencepiece-dev libopenblas-serial-dev
   nlohmann-json3-dev libcli11-dev doctest-dev libboost-dev libssl-dev)
 complete=$root/packages
 
+# What was asked for before stays.
+before=()
+if [[ -e $complete ]]; then read -r -a before <"$complete"; fi
+mapfile -t packages < <(printf '%s\n' "${packages[@]}" "$@" "${before[@]}" | awk '!seen[$0]++')
 if [[ -e $complete && $(head -n 1 "$complete") == "${packages[*]}" ]]; then
   echo "aarch64/setup: $root is complete"
   exit 0
@@ -55,7 +54,7 @@ quietly apt-get -q update ||
   echo "aarch64/setup: apt-get update reported errors (above); going on with the lists there are" >&2
 # The shared libraries behind the development packages. The C and C++ libraries come with the cross compiler.
 mapfile -t libraries < <(apt-cache depends "${packages[@]}" | awk '$1 == "Depends:" && $2 ~ /^lib/ { print $2 }' |
-  grep -v -e '-dev$' | sort -u)
+  grep -v -e '-dev$' -e '^libc6$' -e '^libgcc-s1$' | sort -u)
 # libboost-dev holds nothing but the name of a version.
 mapfile -t -O "${#libraries[@]}" libraries < <(apt-cache depends libboost-dev | awk '$1 == "Depends:" { print $2 }')
 libraries+=(libgfortran5) # behind OpenBLAS; the cross compiler for C++ does not bring it

