@@ -181,7 +181,8 @@ GgufLine gguf_line_with_post_norms(const ModelSpec& spec, std::string_view archi
   line.score_cap = attention.score_cap;
   line.logit_cap = spec.logit_cap;
   if (std::cmp_equal(spec.layers.size(), layers_of_largest)) {
-    line.attention_scale = 1.0 / std::sqrt(static_cast<double>(spec.hidden_size / attention.heads));
+    const std::size_t size = spec.hidden_size / attention.heads;
+    line.attention_scale = 1.0 / std::sqrt(static_cast<double>(size));
   }
   return line;
 }
