@@ -320,8 +320,10 @@ constinit const Architecture kGemma3Text = {
 
 constinit const Architecture kGemma3 = {
     .model_type = "gemma3",
+    .gguf_architecture = "gemma3",
     .names = kGemmaNames,
     .describe = gemma::describe_gemma3_with_images,
+    .gguf_fields = gemma::gemma3_to_gguf,
     .prefix = "model.",
     .other_prefixes = kTextPrefixes,
 };

@@ -120,6 +120,20 @@ TEST_CASE("a GGUF in F32 has the logits of its original, whatever the family doe
   }
 }
 
+TEST_CASE("a GGUF of a model that also sees holds its text model") {
+  const TemporaryDirectory directory;
+  const test::TinyModel text = test::read_model(golden_model("gemma3_text"));
+  test::TinyModel whole;
+  whole.config = {{"model_type", "gemma3"}, {"architectures", {"Gemma3ForConditionalGeneration"}}};
+  whole.config["text_config"] = text.config;
+  for (const auto& [name, tensor] : text.tensors) {
+    whole.tensors["model.language_model." + name.substr(std::string("model.").size())] = tensor;
+  }
+  const fs::path file = directory / "m.gguf";
+  convert(whole.write(directory / "model"), file, gguf_options("f32"));
+  CHECK(distance(logits_of(file), logits_of(golden_model("gemma3_text"))) <= 1e-5);
+}
+
 TEST_CASE("each type of blocks is written, runs as it was rounded, and takes the bytes that were planned") {
   const TemporaryDirectory directory;
   const fs::path model = wide_model().write(directory / "model");
