@@ -47,16 +47,40 @@ std::pair<std::vector<float>, std::vector<float>> module_values(const model::Mod
   return {matrix_values(source, id), source.bias(id.role, id.layer, id.expert)};
 }
 
+/// What config.json would be without ballast's fields.
+nlohmann::json own_config(const model::ModelSource& source) {
+  nlohmann::json config = source.config();
+  for (const char* field : {model::kWrittenSpecField, "quantization_config"}) config.erase(field);
+  return config;
+}
+
+std::string advice(OutputFormat output_format) {
+  return "round the original instead, `ballast convert ORIGINAL -o OUT --to " +
+         std::string(output_format_name(output_format)) + "`";
+}
+
+/// Throws Error where the model is none of ballast's, or has norms and biases that folds have made: who reads other
+/// files knows the family's own.
+void check_exportable(const model::ModelSource& source, OutputFormat output_format) {
+  const std::string file = source.checkpoint().path().string();
+  if (!source.config().contains(model::kWrittenSpecField)) {
+    throw Error(file, "is no model that ballast wrote: `ballast convert` takes it");
+  }
+  const nlohmann::json config = own_config(source);
+  const ModelSpec own = source.architecture().describe(files::JsonReader(config, file + "/config.json"));
+  if (model::written_spec(own) == model::written_spec(source.spec()) && own.norm.gain_offset == 0) return;
+  throw Error(file, "has norms or biases that its family has not, as folds make them: " + advice(output_format));
+}
+
 /// A model that ballast wrote, on its way to other files.
 class Exporter {
  public:
   Exporter(const model::ModelSource& source, OutputFormat output_format, const ModelFormat& format, Recipe recipe)
       : source_(source),
-        name_(output_format_name(output_format)),
+        output_format_(output_format),
         format_(format),
         recipe_(std::move(recipe)),
         blocks_(source, nullptr) {
-    check_spec();
     for (std::size_t index = 0; index < blocks_.count(); ++index) plan_.push_back(plan_block(index));
     format_.check_together(whole_plan());
   }
@@ -70,7 +94,7 @@ class Exporter {
       writer->write(block);
       steps.report("exporting", index + 1, plan_.size());
     }
-    const nlohmann::json config = own_config();
+    const nlohmann::json config = own_config(source_);
     return writer->finish({.original = source_.checkpoint(),
                            .config = config,
                            .spec = source_.spec(),
@@ -112,21 +136,6 @@ class Exporter {
   }
 
   /// config.json as the original had it.
-  nlohmann::json own_config() const {
-    nlohmann::json config = source_.config();
-    for (const char* field : {model::kWrittenSpecField, "quantization_config"}) config.erase(field);
-    return config;
-  }
-
-  /// Who reads other files knows the family's own norms and biases, not those that folds have made.
-  void check_spec() const {
-    const std::string file = source_.checkpoint().path().string();
-    const nlohmann::json config = own_config();
-    const ModelSpec own = source_.architecture().describe(files::JsonReader(config, file + "/config.json"));
-    if (model::written_spec(own) == model::written_spec(source_.spec()) && own.norm.gain_offset == 0) return;
-    throw Error(file, "has norms or biases that its family has not, as folds make them: " + advice());
-  }
-
   std::vector<ModulePlan> plan_block(std::size_t index) const {
     WorkingBlock block = blocks_.load(index, false);
     for (WorkingLinear& linear : block.linears) describe(linear, block.layer.value_or(0));
@@ -168,10 +177,6 @@ class Exporter {
     return module;
   }
 
-  std::string advice() const {
-    return "round the original instead, `ballast convert ORIGINAL -o OUT --to " + name_ + "`";
-  }
-
   [[noreturn]] void refuse(const ModulePlan& module) const {
     const auto stored = source_.quantized_tensor(module.id.role, module.id.layer, module.id.expert);
     std::string is = "has values";
@@ -179,21 +184,17 @@ class Exporter {
       is = "is " + format_name(source_.quantization()->tensors.at(module.name));
       if (!stored->view().outlier_columns.empty()) is += " with columns in 16 bits";
     }
-    throw Error(module.name, is + ", which " + name_ + " cannot hold exactly: " + advice());
+    throw Error(module.name, is + ", which " + std::string(output_format_name(output_format_)) +
+                                 " cannot hold exactly: " + advice(output_format_));
   }
 
   const model::ModelSource& source_;
-  std::string name_;
+  OutputFormat output_format_;
   const ModelFormat& format_;
   Recipe recipe_;
   WorkingBlockLoader blocks_;
   std::vector<std::vector<ModulePlan>> plan_;  ///< of each block
 };
-
-void check_written_by_ballast(const model::ModelSource& source) {
-  if (source.config().contains(model::kWrittenSpecField)) return;
-  throw Error(source.checkpoint().path().string(), "is no model that ballast wrote: `ballast convert` takes it");
-}
 
 }  // namespace
 
@@ -205,7 +206,7 @@ ConvertReport export_model(const std::filesystem::path& model, const std::filesy
                            const ExportOptions& options, const Progress& progress) {
   if (options.output_format == OutputFormat::kBallast) throw Error(model.string(), "is ballast's own already");
   const model::ModelSource source(model);
-  quant::check_written_by_ballast(source);
+  quant::check_exportable(source, options.output_format);
   const Recipe recipe = read_recipe(model / "recipe.json");
   const std::unique_ptr<quant::ModelFormat> format = quant::make_model_format(model, options.output_format, recipe);
   const quant::Exporter exporter(source, options.output_format, *format, recipe);
