@@ -15,7 +15,6 @@
 #include "files/json_reader.h"
 #include "files/strict_json.h"
 #include "files/text.h"
-#include "files/utf8.h"
 #include "text/pipeline/pre_tokenizer_families.h"
 #include "text/readers/gguf_vocabulary.h"
 #include "text/subword/vocabulary.h"
@@ -159,15 +158,13 @@ std::vector<float> merge_scores(const json& model, const TokenList& tokens, cons
   for (std::size_t id = 0; id < scores.size(); ++id) {
     if (tokens.types[id] == GgufTokenType::kNormal) known.insert(tokens.texts[id]);
   }
+  const auto is_known = [&](std::string_view text) { return known.contains(text); };
   for (const std::string_view text : known) {
-    for (std::size_t cut = 1; cut < text.size(); ++cut) {
-      if (files::continues_code_point(text[cut])) continue;
-      const std::string left(text.substr(0, cut));
-      const std::string right(text.substr(cut));
-      if (!known.contains(left) || !known.contains(right) || pairs.contains(left + " " + right)) continue;
+    for_each_pair(text, is_known, [&](std::string_view left, std::string_view right) {
+      if (pairs.contains(std::string(left) + " " + std::string(right))) return;
       throw Error(context, "has the tokens " + files::in_quotes(left) + ", " + files::in_quotes(right) + " and " +
                                files::in_quotes(text) + ", and does not merge the first two: llama.cpp would");
-    }
+    });
   }
   return scores;
 }

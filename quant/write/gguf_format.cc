@@ -64,11 +64,15 @@ DType most_common_dtype(std::span<const ModulePlan> model) {
   return std::ranges::max_element(weights, {}, [](const auto& entry) { return entry.second; })->first;
 }
 
+/// Whether the parts of a fused matrix of the family stand in one tensor, one above the other.
+bool stacks_parts(const model::FusedTensor& fused) {
+  return !fused.gguf.empty() && fused.runs == model::FusedTensor::Runs::kOne;
+}
+
 /// The tensor that has a role's rows beside those of others, in GGUFs of the family; null: there is none.
 const model::FusedTensor* fused_tensor(const model::Architecture& architecture, model::Role role) {
   for (const model::FusedTensor& fused : architecture.fused) {
-    if (fused.gguf.empty() || fused.runs != model::FusedTensor::Runs::kOne) continue;
-    if (std::ranges::find(fused.parts, role) != fused.parts.end()) return &fused;
+    if (stacks_parts(fused) && std::ranges::find(fused.parts, role) != fused.parts.end()) return &fused;
   }
   return nullptr;
 }
@@ -235,8 +239,7 @@ Recipe GgufFormat::fitting(const Recipe& recipe) const {
 }
 
 bool GgufFormat::ties_formats() const {
-  return std::ranges::any_of(source_->architecture().fused,
-                             [](const model::FusedTensor& fused) { return !fused.gguf.empty(); });
+  return std::ranges::any_of(source_->architecture().fused, stacks_parts);
 }
 
 std::vector<WeightFormat> GgufFormat::candidates() const {

@@ -72,16 +72,13 @@ json merges_of_scores(const files::GgufFile& file, const GgufTexts& texts, const
   const auto& members = vocab.get_ref<const json::object_t&>();
   TokenTable known;
   for (const auto& [text, id] : members) known.add(text);
+  const auto is_token = [&](std::string_view text) { return known.find(text).has_value(); };
   std::vector<ScoredMerge> merges;
   for (const auto& [text, id] : members) {
     if (byte_of_token(text)) continue;
     const double score = scores[id.get<std::size_t>()].number();
-    for (std::size_t cut = 1; cut < text.size(); ++cut) {
-      if (files::continues_code_point(text[cut])) continue;
-      const std::string_view left = std::string_view(text).substr(0, cut);
-      const std::string_view right = std::string_view(text).substr(cut);
-      if (known.find(left) && known.find(right)) merges.push_back({score, left, right});
-    }
+    for_each_pair(text, is_token,
+                  [&](std::string_view left, std::string_view right) { merges.push_back({score, left, right}); });
   }
   std::ranges::sort(merges, [](const ScoredMerge& a, const ScoredMerge& b) {
     if (a.score != b.score) return a.score > b.score;

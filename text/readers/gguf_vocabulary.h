@@ -7,10 +7,12 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "files/gguf/gguf.h"
 #include "files/json_reader.h"
+#include "files/utf8.h"
 
 namespace ballast::text {
 
@@ -44,6 +46,18 @@ enum class GgufTokenType : std::int64_t {
   kUnused = 5,  ///< fills the vocabulary up to the number of the embedding's rows
   kByte = 6,
 };
+
+/// Calls use(left, right) for every cut of a token, between two characters, into two that is_token() knows: the pairs
+/// that SentencePiece would merge to it.
+template <typename IsToken, typename Use>
+void for_each_pair(std::string_view token, const IsToken& is_token, const Use& use) {
+  for (std::size_t cut = 1; cut < token.size(); ++cut) {
+    if (files::continues_code_point(token[cut])) continue;
+    const std::string_view left = token.substr(0, cut);
+    const std::string_view right = token.substr(cut);
+    if (is_token(left) && is_token(right)) use(left, right);
+  }
+}
 
 /// GGUF does not promise UTF-8, JSON needs it.
 const std::string& valid_text(const files::JsonReader& element);
