@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <utility>
+#include <variant>
 
 #include "calib/calibration_plan.h"
 #include "calib/expert_tokens.h"
@@ -54,7 +55,7 @@ class InputCollector {
   /// `original` is the same in the original model, or null.
   void add(const Batch& batch, const Batch* original, const ModelSpec& spec) {
     const model::BlockActivations& activations = *batch.activations;
-    const std::vector<float> token_weights = norm_factors(batch.after, spec);
+    const std::vector<float> token_weights = norm_factors(original != nullptr ? original->after : batch.after, spec);
     std::vector<float> weights;
     for (std::size_t i = 0; i < activations.inputs.size(); ++i) {
       const model::LinearInput& input = activations.inputs[i];
@@ -267,7 +268,8 @@ model::StridedRows SampleStream::token_inputs(std::size_t layer, const Samples& 
   return model::token_inputs_of_layer(spec_, token_inputs_.data(), layer);
 }
 
-void SampleStream::run_batch(const model::BlockWeights& block, std::size_t layer, const Samples& batch, bool record) {
+void SampleStream::run_batch(const model::BlockWeights& block, std::size_t layer, const Samples& batch,
+                             const model::ForwardOptions& options) {
   std::vector<model::SequenceState> states;
   for (std::size_t i = 0; i < batch.count; ++i) {
     states.emplace_back(spec_, layer,
@@ -278,16 +280,17 @@ void SampleStream::run_batch(const model::BlockWeights& block, std::size_t layer
   sequences.reserve(batch.count);
   for (model::SequenceState& state : states) sequences.push_back({.tokens = length_, .state = &state});
   rope_.look_up(sequences, angles_);
-  model::forward_block(spec_, block, layer, angles_, sequences, 0, batch.hidden.data(), activations_,
-                       {.record_inputs = record, .token_inputs = token_inputs(layer, batch)});
+  model::ForwardOptions own_options = options;
+  own_options.token_inputs = token_inputs(layer, batch);
+  model::forward_block(spec_, block, layer, angles_, sequences, 0, batch.hidden.data(), activations_, own_options);
   shared_keys_.keep(layer, activations_, batch.shared_keys);
 }
 
 void SampleStream::run(const model::BlockWeights& block, std::size_t layer, const Samples& samples,
-                       const Visit& visit) {
+                       const model::ForwardOptions& options, const Visit& visit) {
   for (std::size_t begin = 0; begin < samples.count; begin += batch_samples()) {
     const Samples batch = samples.part(begin, batch_samples());
-    run_batch(block, layer, batch, visit != nullptr);
+    run_batch(block, layer, batch, options);
     if (visit) visit(batch);
     if (check_cancelled_) check_cancelled_();
   }
@@ -296,17 +299,20 @@ void SampleStream::run(const model::BlockWeights& block, std::size_t layer, cons
 void SampleStream::advance(const model::BlockWeights& block, std::size_t layer, std::size_t at_once) {
   const Samples samples = all();
   const std::size_t most = std::max<std::size_t>(1, std::min(at_once, samples.count));
-  for (std::size_t begin = 0; begin < samples.count; begin += most) run(block, layer, samples.part(begin, most), {});
+  for (std::size_t begin = 0; begin < samples.count; begin += most) {
+    run(block, layer, samples.part(begin, most), {}, {});
+  }
 }
 
 void SampleStream::measure_shard(const model::BlockWeights& weights, std::size_t layer, const Samples& samples,
-                                 Then then, const Visit& visit) {
-  if (then == Then::kAdvance) return run(weights, layer, samples, visit);
+                                 Then then, bool mlp_input_only, const Visit& visit) {
+  const model::ForwardOptions options = {.record_inputs = true, .mlp_input_only = mlp_input_only};
+  if (then == Then::kAdvance) return run(weights, layer, samples, options, visit);
   for (std::size_t begin = 0; begin < samples.count; begin += batch_samples()) {
     const Samples batch = samples.part(begin, batch_samples());
     std::vector<float> hidden(batch.hidden.begin(), batch.hidden.end());
     std::vector<float> shared_keys(batch.shared_keys.begin(), batch.shared_keys.end());
-    run(weights, layer, {batch.first, batch.count, hidden, shared_keys}, visit);
+    run(weights, layer, {batch.first, batch.count, hidden, shared_keys}, options, visit);
   }
 }
 
@@ -320,16 +326,20 @@ void SampleStream::measure(const model::BlockWeights& weights, std::size_t layer
     const InputCollector::Batch own{&activations_, batch.hidden};
     if (what.original == nullptr) return collector.add(own, nullptr, spec_);
     const Samples same = what.original->all().part(batch.first, batch.count);
-    if (what.inputs != Inputs::kOfDown) what.original->run_batch(weights, layer, same, true);
+    if (what.inputs != Inputs::kOfDown) what.original->run_batch(weights, layer, same, {.record_inputs = true});
     const InputCollector::Batch original{&what.original->activations_, same.hidden};
     collector.add(own, &original, spec_);
   };
+  // The original's stream after the block tells how tokens count, so that this one's need not get there.
+  const bool mlp_input_only = what.inputs == Inputs::kBeforeDown && what.original != nullptr &&
+                              std::holds_alternative<model::MlpWeights>(weights.mlp) && !spec_.token_inputs;
+  assert(!mlp_input_only || then == Then::kStay);
   const Samples samples = all();
   std::size_t begin = 0;
   const jobs::IndexRange shards = jobs::shards_of(sharing.ranks->rank(), sharing.ranks->size());
   for (std::size_t shard = shards.begin; shard < shards.end; ++shard) {
     const std::size_t count = jobs::samples_of_shard(shard, sharing.samples).size();
-    if (count > 0) measure_shard(weights, layer, samples.part(begin, count), then, visit);
+    if (count > 0) measure_shard(weights, layer, samples.part(begin, count), then, mlp_input_only, visit);
     begin += count;
     collector.end_shard(shard);
   }

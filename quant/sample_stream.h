@@ -75,8 +75,9 @@ class SampleStream {
   /// where they are, or move on, too.
   ///
   /// In front of linears that write the stream, a token counts by what the next norm will make of an error there: by
-  /// the inverse of its mean square after the block (about alike for all where the block ends with a norm). Else a
-  /// massive token, whose errors no norm lets through, would outweigh all others.
+  /// the inverse of its mean square after the block (about alike for all where the block ends with a norm), the
+  /// original one where that runs beside it. Else a massive token, whose errors no norm lets through, would outweigh
+  /// all others.
   ///
   /// Experts that get fewer tokens than their last linear has columns are measured on others, too: see
   /// calib::ExpertTokens. They count in the moments, but with routed_share in what rounding costs.
@@ -115,10 +116,12 @@ class SampleStream {
 
   /// Runs samples, a few at a time, in place; `visit` sees each batch after the block, its inputs recorded in
   /// `activations_`.
-  void run(const model::BlockWeights& block, std::size_t layer, const Samples& samples, const Visit& visit);
+  void run(const model::BlockWeights& block, std::size_t layer, const Samples& samples,
+           const model::ForwardOptions& options, const Visit& visit);
+  void run_batch(const model::BlockWeights& block, std::size_t layer, const Samples& batch,
+                 const model::ForwardOptions& options);
   void measure_shard(const model::BlockWeights& weights, std::size_t layer, const Samples& samples, Then then,
-                     const Visit& visit);
-  void run_batch(const model::BlockWeights& block, std::size_t layer, const Samples& batch, bool record);
+                     bool mlp_input_only, const Visit& visit);
   model::StridedRows token_inputs(std::size_t layer, const Samples& batch);
   std::size_t batch_samples() const;
 

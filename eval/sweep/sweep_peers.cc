@@ -2,6 +2,7 @@
 #include <cctype>
 #include <charconv>
 #include <cmath>
+#include <optional>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -81,14 +82,25 @@ bool is_test(std::string_view column) {
          std::isdigit(static_cast<unsigned char>(column[2])) != 0;
 }
 
-double positive_number(const std::string& cell, const std::string& column, const std::string& context) {
+/// Nothing where the cell holds something else, or a number below 0.
+std::optional<double> read_number(const std::string& cell) {
   double value = 0;
   const char* end = cell.data() + cell.size();
   const auto [stop, error] = std::from_chars(cell.data(), end, value);
-  if (error != std::errc{} || stop != end || !std::isfinite(value) || value <= 0) {
-    throw Error(context, column + " must be a number above 0, is '" + cell + "'");
-  }
+  if (error != std::errc{} || stop != end || !std::isfinite(value) || value < 0) return {};
   return value;
+}
+
+double positive_number(const std::string& cell, const std::string& column, const std::string& context) {
+  const double value = read_number(cell).value_or(0);
+  if (value == 0) throw Error(context, column + " must be a number above 0, is '" + cell + "'");
+  return value;
+}
+
+/// 0 is what a sweep writes of a model that is the original.
+double divergence(const std::string& cell, const std::string& column, const std::string& context) {
+  if (const std::optional<double> value = read_number(cell)) return *value;
+  throw Error(context, column + " must be a number not below 0, is '" + cell + "'");
 }
 
 std::vector<std::string> read_titles(CsvReader& reader, const std::string& file) {
@@ -114,7 +126,7 @@ void set_field(SweepPeer& peer, const std::string& column, const std::string& ce
   } else if (column == "file_mb") {
     peer.file_mb = positive_number(cell, column, context);
   } else if (column == "kl") {
-    peer.kl = positive_number(cell, column, context);
+    peer.kl = divergence(cell, column, context);
   } else if (is_test(column) && !cell.empty()) {
     peer.speeds[column] = positive_number(cell, column, context);
   }
@@ -134,8 +146,6 @@ std::vector<SweepPeer> read_peers(const std::filesystem::path& path) {
     }
     const auto failure = std::ranges::find(titles, "error");
     if (failure != titles.end() && !cells[static_cast<std::size_t>(failure - titles.begin())].empty()) continue;
-    // What a sweep writes of a model that is the original: no logarithm has a place for it.
-    if (cells[static_cast<std::size_t>(std::ranges::find(titles, "kl") - titles.begin())] == "0") continue;
     SweepPeer& peer = peers.emplace_back();
     for (std::size_t i = 0; i < cells.size(); ++i) set_field(peer, titles[i], cells[i], reader.context());
     if (peer.program.empty()) peer.program = "others";

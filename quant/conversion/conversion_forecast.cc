@@ -34,6 +34,7 @@ struct BlockWork {
   double weights = 0;
   double matrices = 0;            ///< that are rounded alone by a probe
   double products = 0;            ///< multiply-adds per token of a forward pass
+  double skipped_products = 0;    ///< of these, those that what comes before down can be measured without
   double moments = 0;             ///< multiply-adds per token
   double factors = 0;             ///< multiply-adds
   double compensation = 0;        ///< multiply-adds of GPTQ
@@ -53,6 +54,11 @@ std::size_t experts_beside_router(const ModelSpec& spec, std::size_t layer, cons
   const bool routed =
       std::ranges::any_of(input.readers, [](const model::Part& reader) { return reader.role == model::Role::kRouter; });
   return routed ? spec.layers[layer].mlp.experts->count : 0;
+}
+
+/// A linear of an MLP without experts.
+bool is_plain_mlp(model::Role role) {
+  return role == model::Role::kGate || role == model::Role::kUp || role == model::Role::kDown;
 }
 
 BlockWork block_work(const ModelSpec& spec, std::size_t length) {
@@ -86,6 +92,7 @@ BlockWork block_work(const ModelSpec& spec, std::size_t length) {
         work.weights += rows * cols;
         work.matrices += expert && reader.expert > 0 ? 0 : 1;
         work.products += rows * cols * (expert ? share : 1.0);
+        if (is_plain_mlp(reader.role) && !spec.token_inputs) work.skipped_products += rows * cols;
         work.compensation += 0.5 * rows * cols * cols;
         if (!expert) work.correction += (down ? 1.0 : 2.0) * rows * cols * cols;
         work.sampled_weights += std::min(rows, 1.5 * static_cast<double>(kComparedRows)) * cols;
@@ -123,7 +130,10 @@ double seconds_of(const ModelSpec& spec, const BlockWork& block, const Conversio
                (block.weights + head) * kGridSearch / threads;
   }
   // The original beside it, and the block once more in front of down.
-  if (work.corrects_drift) seconds += (2 * pass + tokens * block.drift) / quick + block.correction / speed;
+  if (work.corrects_drift) {
+    const double skipped = tokens * block.skipped_products * kBesidesProducts;
+    seconds += (2 * pass - skipped + tokens * block.drift) / quick + block.correction / speed;
+  }
   if (work.runs_to_head) seconds += block.weights * (kLoadAndStore + smoothing) / threads + pass / quick;
   if (work.chooses_formats) {
     seconds += (block.weights + head) * kLoadAndStore / threads + measuring + 0.5 * factors;

@@ -44,6 +44,11 @@ TEST_CASE("a program need not be named, and the last line need not end") {
   CHECK(read("name,file_mb,kl\n").empty());
 }
 
+TEST_CASE("a peer may be the original itself") {
+  CHECK(read("name,file_mb,kl\nF16,270,0\n").at(0).kl == 0);
+  CHECK(refusal("name,file_mb,kl\nF16,270,-1\n") == Contains("line 2: kl must be a number not below 0, is '-1'"));
+}
+
 TEST_CASE("a sweep's recipe that failed is no peer") {
   const auto peers = read("name,file_mb,kl,error\nw8a8,145,0.0047,\nw4a16,,,does not fit\n");
   REQUIRE(peers.size() == 1);
@@ -56,8 +61,9 @@ TEST_CASE("what is wrong in a file of peers is named with its line") {
   CHECK(refusal("name,kl\nQ8_0,1\n") == Contains("peers.csv: line 1: names no column 'file_mb'"));
   CHECK(refusal("name,file_mb,kl,kl\n") == Contains("line 1: names a column twice"));
   CHECK(refusal("name,file_mb,kl\nQ8_0,145\n") == Contains("line 2: has 2 cells, the first line names 3 columns"));
-  CHECK(refusal("name,file_mb,kl\n\nQ8_0,145,small\n") == Contains("line 3: kl must be a number above 0, is 'small'"));
-  CHECK(refusal("name,file_mb,kl\nQ8_0,145,\n") == Contains("line 2: kl must be a number above 0, is ''"));
+  CHECK(refusal("name,file_mb,kl\n\nQ8_0,145,small\n") ==
+        Contains("line 3: kl must be a number not below 0, is 'small'"));
+  CHECK(refusal("name,file_mb,kl\nQ8_0,145,\n") == Contains("line 2: kl must be a number not below 0, is ''"));
   CHECK(refusal("name,file_mb,kl\nQ8_0,nan,1\n") == Contains("line 2: file_mb must be a number"));
   CHECK(refusal("name,file_mb,kl\nQ8_0,-1,1\n") == Contains("line 2: file_mb must be a number above 0"));
   CHECK(refusal("name,file_mb,kl\n,145,1\n") == Contains("line 2: name is empty"));

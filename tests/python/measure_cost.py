@@ -5,8 +5,9 @@
 
 Each round continues a text of MODEL by `ballast run`, by Model.generate and by a stream, and, with --original, converts
 that by `ballast convert` and by ballast.convert, each in a process of its own. Speeds are of the tokens after the
-prompt: the program's as it prints them, Python's by its own clock around the call. Conversions are timed from the
-process' start to its end, so that Python's have its imports in them. Needs a machine that does nothing else.
+prompt, by Generation.seconds as the program prints them, of a stream by Python's clock from its first piece to its end.
+What a call takes besides prompt and tokens is told apart. Conversions are timed from the process' start to its end, so
+that Python's have its imports in them. Needs a machine that does nothing else.
 """
 
 from __future__ import annotations
@@ -29,13 +30,17 @@ model = ballast.Model(sys.argv[1])
 begin = time.perf_counter()
 if sys.argv[4] == "stream":
     stream = model.generate(sys.argv[2], max_tokens=int(sys.argv[3]), stream=True)
+    sys.stdout.write(next(stream))
+    first = time.perf_counter()
     for piece in stream:
         sys.stdout.write(piece)
     generation = stream.result
+    speed = (len(generation.ids) - 1) / (time.perf_counter() - first)
 else:
     generation = model.generate(sys.argv[2], max_tokens=int(sys.argv[3]))
-seconds = time.perf_counter() - begin - generation.prompt_seconds
-print(f"generated: {len(generation.ids)} tokens, {len(generation.ids) / seconds:.3f} tokens/s", file=sys.stderr)
+    speed = generation.tokens_per_second
+besides = time.perf_counter() - begin - generation.prompt_seconds - generation.seconds
+print(f"generated: {len(generation.ids)} tokens, {speed:.3f} tokens/s, besides {besides:.4f} s", file=sys.stderr)
 """
 
 CONVERT = """
@@ -61,13 +66,14 @@ def parse_arguments() -> argparse.Namespace:
     return arguments
 
 
-def speed(*command: object) -> tuple[int, float]:
-    """Tokens generated, and tokens per second."""
+def speed(*command: object) -> tuple[int, float, float]:
+    """Tokens generated, tokens per second, and the seconds besides where they are told."""
     run = subprocess.run(list(map(str, command)), check=True, capture_output=True, text=True)
     told = re.search(r"generated: (\d+) tokens?, ([\d.]+) tokens/s", run.stderr)
     if told is None:
         sys.exit(f"measure_cost: no speed in what this printed: {' '.join(map(str, command))}\n{run.stderr}")
-    return int(told[1]), float(told[2])
+    besides = re.search(r"besides ([-\d.]+) s", run.stderr)
+    return int(told[1]), float(told[2]), float(besides[1]) if besides else 0.0
 
 
 def seconds(*command: object) -> float:
@@ -84,12 +90,17 @@ def generations(arguments: argparse.Namespace) -> dict[str, list[float]]:
         "Model.generate, stream": (*by_python, "stream"),
     }
     speeds: dict[str, list[float]] = {name: [] for name in commands}
+    besides: dict[str, list[float]] = {name: [] for name in commands}
     for _ in range(arguments.rounds):
         told = {name: speed(*command) for name, command in commands.items()}
-        if len({tokens for tokens, _ in told.values()}) != 1:
+        if len({tokens for tokens, *_ in told.values()}) != 1:
             sys.exit(f"measure_cost: different numbers of tokens: {told}")
-        for name, (_, tokens_per_second) in told.items():
+        for name, (_, tokens_per_second, seconds_besides) in told.items():
             speeds[name].append(tokens_per_second)
+            besides[name].append(seconds_besides)
+    for name in list(commands)[1:]:
+        print(f"{name}: {1000 * statistics.median(besides[name]):.1f} ms besides prompt and tokens")
+    print()
     return speeds
 
 

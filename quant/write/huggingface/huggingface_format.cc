@@ -26,6 +26,17 @@ DType float_type_of(const model::ModelSource& source, const std::string& embeddi
   throw Error(source.checkpoint().path().string(), "its embedding is no float: convert from the original");
 }
 
+/// Whether norms of blocks have tensors of their own by the names that are written; ballast makes one of some families'
+/// norms of single heads.
+bool has_written_norms(const model::ModelSource& source) {
+  for (std::size_t layer = 0; layer < source.spec().layers.size(); ++layer) {
+    for (const model::Role role : model::block_norms(source.spec(), layer)) {
+      if (!source.checkpoint().contains(model::tensor_name(source.name(role, layer), "weight"))) return false;
+    }
+  }
+  return true;
+}
+
 /// What readers of these files know of a model is its family's own class, and its tensors' own names.
 void check_family(const model::ModelSource& source, const std::string& embedding, const std::string& layout) {
   const model::Architecture& architecture = source.architecture();
@@ -40,7 +51,8 @@ void check_family(const model::ModelSource& source, const std::string& embedding
                              " checkpoint can be written yet: its class has matrices that are fused, transposed or of "
                              "experts, interleaves what rotates, or has norms of another kind");
   }
-  if (source.checkpoint().kind() == files::Checkpoint::Kind::kGguf || !source.checkpoint().contains(embedding)) {
+  if (source.checkpoint().kind() == files::Checkpoint::Kind::kGguf || !source.checkpoint().contains(embedding) ||
+      !has_written_norms(source)) {
     throw Error(context, "has other names of tensors than its family's class: convert from the Hugging Face directory");
   }
   if (!source.prefix_tokens().empty()) throw Error(context, "has a prefix, which " + layout + " cannot hold");

@@ -260,6 +260,24 @@ TEST_CASE("gains are what the model's type can say, and the matrices take the re
   CHECK(changed > 100);
 }
 
+/// A StableLM with norms of each head of queries and keys.
+test::TinyModel model_with_head_norms() {
+  test::TinyModel model = test::read_model(test::golden_model("stablelm"));
+  model.config["qk_layernorm"] = true;
+  const auto heads = model.config.at("num_attention_heads").get<std::size_t>();
+  const std::size_t size = model.config.at("hidden_size").get<std::size_t>() / heads;
+  const Tensor ones{{static_cast<std::int64_t>(size)}, std::vector<float>(size, 1.0F)};
+  for (std::size_t layer = 0; layer < model.config.at("num_hidden_layers"); ++layer) {
+    const std::string attention = "model.layers." + std::to_string(layer) + ".self_attn.";
+    for (std::size_t head = 0; head < heads; ++head) {
+      const std::string name = "_layernorm.norms." + std::to_string(head) + ".weight";
+      model.tensors[attention + "q" + name] = ones;
+      if (head < model.config.at("num_key_value_heads")) model.tensors[attention + "k" + name] = ones;
+    }
+  }
+  return model;
+}
+
 TEST_CASE("what such a checkpoint cannot hold is refused before anything is written") {
   const TemporaryDirectory directory;
   const fs::path model = plain_llama().write(directory / "model");
@@ -285,6 +303,9 @@ TEST_CASE("what such a checkpoint cannot hold is refused before anything is writ
   CHECK(refusal(test::golden_model("gpt2"), options_for(OutputFormat::kGptq, "w4a16")) == Contains("gpt2"));
   CHECK(refusal(test::golden_model("llama.gguf"), options_for(OutputFormat::kGptq, "w4a16")) ==
         Contains("Hugging Face directory"));
+  // Regression: norms of single heads were written as one that the class does not have.
+  CHECK(refusal(model_with_head_norms().write(directory / "head_norms"), options_for(OutputFormat::kMlx, "w4a16")) ==
+        Contains("has other names of tensors than its family's class"));
   ConvertOptions sized = options_for(OutputFormat::kAwq, "w4a16");
   sized.recipe.target_bytes = 1'000'000;
   CHECK(refusal(model, sized) == Contains("takes no target size"));
