@@ -3,11 +3,12 @@
 
     PYTHONPATH=build/release/python measure_cost.py smollm2-w8a8 --original SmolLM2-135M --stats smollm2.stats
 
-Each round continues a text of MODEL by `ballast run`, by Model.generate and by a stream, and, with --original, converts
-that by `ballast convert` and by ballast.convert, each in a process of its own. Speeds are of the tokens after the
-prompt, by Generation.seconds as the program prints them, of a stream by Python's clock from its first piece to its end.
-What a call takes besides prompt and tokens is told apart. Conversions are timed from the process' start to its end, so
-that Python's have its imports in them. Needs a machine that does nothing else.
+Each round continues a text of MODEL by `ballast run`, by Model.generate and by a stream, without drafts, whose number
+hangs on how long things take; and, with --original, converts that by `ballast convert` and by ballast.convert, each in
+a process of its own. Speeds are of the tokens after the prompt, by Generation.seconds as the program prints them, of a
+stream by Python's clock from its first piece to its end. What a call takes besides prompt and tokens is told apart.
+Conversions are timed from the process' start to its end, so that Python's have its imports in them. Needs a machine
+that does nothing else.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ import sys, time, ballast
 model = ballast.Model(sys.argv[1])
 begin = time.perf_counter()
 if sys.argv[4] == "stream":
-    stream = model.generate(sys.argv[2], max_tokens=int(sys.argv[3]), stream=True)
+    stream = model.generate(sys.argv[2], max_tokens=int(sys.argv[3]), draft_tokens=0, stream=True)
     sys.stdout.write(next(stream))
     first = time.perf_counter()
     for piece in stream:
@@ -37,7 +38,7 @@ if sys.argv[4] == "stream":
     generation = stream.result
     speed = (len(generation.ids) - 1) / (time.perf_counter() - first)
 else:
-    generation = model.generate(sys.argv[2], max_tokens=int(sys.argv[3]))
+    generation = model.generate(sys.argv[2], max_tokens=int(sys.argv[3]), draft_tokens=0)
     speed = generation.tokens_per_second
 besides = time.perf_counter() - begin - generation.prompt_seconds - generation.seconds
 print(f"generated: {len(generation.ids)} tokens, {speed:.3f} tokens/s, besides {besides:.4f} s", file=sys.stderr)
@@ -69,11 +70,11 @@ def parse_arguments() -> argparse.Namespace:
 def speed(*command: object) -> tuple[int, float, float]:
     """Tokens generated, tokens per second, and the seconds besides where they are told."""
     run = subprocess.run(list(map(str, command)), check=True, capture_output=True, text=True)
-    told = re.search(r"generated: (\d+) tokens?, ([\d.]+) tokens/s", run.stderr)
+    told = re.search(r"generated: ([\d,]+) tokens?, ([\d.,]+) tokens/s", run.stderr)
     if told is None:
         sys.exit(f"measure_cost: no speed in what this printed: {' '.join(map(str, command))}\n{run.stderr}")
     besides = re.search(r"besides ([-\d.]+) s", run.stderr)
-    return int(told[1]), float(told[2]), float(besides[1]) if besides else 0.0
+    return int(told[1].replace(",", "")), float(told[2].replace(",", "")), float(besides[1]) if besides else 0.0
 
 
 def seconds(*command: object) -> float:
@@ -85,7 +86,7 @@ def seconds(*command: object) -> float:
 def generations(arguments: argparse.Namespace) -> dict[str, list[float]]:
     by_python = (sys.executable, "-c", GENERATE, arguments.model, PROMPT, arguments.tokens)
     commands = {
-        "ballast run": (arguments.program, "run", arguments.model, "-p", PROMPT, "-n", arguments.tokens),
+        "ballast run": (arguments.program, "run", arguments.model, "-p", PROMPT, "-n", arguments.tokens, "--draft-tokens", 0),
         "Model.generate": (*by_python, "whole"),
         "Model.generate, stream": (*by_python, "stream"),
     }
