@@ -1,12 +1,15 @@
 """The evaluation harness's requests, against the model's own logits and, where torch is, against the harness's hf."""
 
 import json
+import os
 import signal
+import subprocess
+import sys
 import unittest
 from unittest import mock
 
 import numpy as np
-from support import WithModel, fixtures
+from support import WithModel, fixtures, require
 
 try:
     from ballast.lm_eval import BallastLM
@@ -74,6 +77,22 @@ class Harness(WithModel):
         stopped = self.ours.generate_until(
             instances("generate_until", [("an other", {"until": [whole[2]], "max_gen_toks": 5})]), disable_tqdm=True)
         self.assertEqual(stopped[0], whole[:whole.index(whole[2])])
+
+    def test_a_task_runs_by_the_harnesss_command(self):
+        """Regression: the model was registered twice, which ended every command."""
+        require("datasets")
+        pages = self.place / "pages.jsonl"
+        pages.write_text(json.dumps({"page": "the rain in an other tin"}) + "\n")
+        task = {"task": "pages", "dataset_path": "json", "dataset_kwargs": {"data_files": {"test": str(pages)}},
+                "test_split": "test", "output_type": "loglikelihood_rolling", "doc_to_text": "",
+                "doc_to_target": "{{page}}", "metric_list": [{"metric": "bits_per_byte"}]}
+        (self.place / "pages.yaml").write_text(json.dumps(task))  # which YAML holds, too
+        run = subprocess.run([sys.executable, "-m", "ballast.lm_eval", "run", "--model", "ballast", "--model_args",
+                              f"path={self.model}", "--tasks", "pages", "--include_path", str(self.place)],
+                             capture_output=True, text=True,
+                             env=os.environ | {"HF_HOME": str(self.place), "HF_DATASETS_OFFLINE": "1"})
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertRegex(run.stdout, r"bits_per_byte\|.*\|\s*[1-9]")
 
     def test_unknown_model_arguments_are_refused(self):
         with self.assertRaisesRegex(ValueError, "path=MODEL is missing"):

@@ -187,15 +187,3 @@ class BallastLM(TemplateLM):
 
             self._in_parallel(generate, sorted(range(len(requests)), key=lambda index: prompts[index]))
         return results
-
-
-def main() -> None:
-    from lm_eval.__main__ import cli_evaluate
-
-    cli_evaluate()
-
-
-if __name__ == "__main__":  # under this name the class is not the one that others import
-    from ballast import lm_eval
-
-    lm_eval.main()

@@ -1,0 +1,6 @@
+"""`python -m ballast.lm_eval`: the evaluation harness, which knows the model `ballast` by then."""
+
+from lm_eval.__main__ import cli_evaluate
+
+if __name__ == "__main__":
+    cli_evaluate()
