@@ -49,7 +49,7 @@ class InputCollector {
 
   struct Batch {
     const model::BlockActivations* activations;
-    std::span<const float> after;  ///< the stream after the block, [tokens][hidden]
+    std::span<const float> after;  ///< the stream after the block, [tokens][hidden]; empty where it did not get there
   };
 
   /// `original` is the same in the original model, or null.
@@ -322,18 +322,18 @@ void SampleStream::measure(const model::BlockWeights& weights, std::size_t layer
   if (const std::optional<ExpertSpec>& experts = spec_.layers[layer].mlp.experts) {
     collector.expect_experts(spec_, *experts, length_);
   }
+  // The original's stream after the block tells how tokens count, so that this one's need not get there.
+  const bool mlp_input_only = what.inputs == Inputs::kBeforeDown && what.original != nullptr &&
+                              std::holds_alternative<model::MlpWeights>(weights.mlp) && !spec_.token_inputs;
+  assert(!mlp_input_only || then == Then::kStay);
   const Visit visit = [&](const Samples& batch) {
-    const InputCollector::Batch own{&activations_, batch.hidden};
+    const InputCollector::Batch own{&activations_, mlp_input_only ? std::span<const float>() : batch.hidden};
     if (what.original == nullptr) return collector.add(own, nullptr, spec_);
     const Samples same = what.original->all().part(batch.first, batch.count);
     if (what.inputs != Inputs::kOfDown) what.original->run_batch(weights, layer, same, {.record_inputs = true});
     const InputCollector::Batch original{&what.original->activations_, same.hidden};
     collector.add(own, &original, spec_);
   };
-  // The original's stream after the block tells how tokens count, so that this one's need not get there.
-  const bool mlp_input_only = what.inputs == Inputs::kBeforeDown && what.original != nullptr &&
-                              std::holds_alternative<model::MlpWeights>(weights.mlp) && !spec_.token_inputs;
-  assert(!mlp_input_only || then == Then::kStay);
   const Samples samples = all();
   std::size_t begin = 0;
   const jobs::IndexRange shards = jobs::shards_of(sharing.ranks->rank(), sharing.ranks->size());

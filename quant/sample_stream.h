@@ -114,8 +114,8 @@ class SampleStream {
 
   Samples all();
 
-  /// Runs samples, a few at a time, in place; `visit` sees each batch after the block, its inputs recorded in
-  /// `activations_`.
+  /// Runs samples, a few at a time, in place; `visit` sees each batch after the block, its inputs, where the options
+  /// ask for them, recorded in `activations_`.
   void run(const model::BlockWeights& block, std::size_t layer, const Samples& samples,
            const model::ForwardOptions& options, const Visit& visit);
   void run_batch(const model::BlockWeights& block, std::size_t layer, const Samples& batch,

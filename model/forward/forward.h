@@ -132,7 +132,8 @@ inline bool can_keep_wanted_only(const ModelSpec& spec) {
 struct ForwardOptions {
   bool record_inputs = false;      ///< fill BlockActivations::inputs
   bool first_token_share = false;  ///< also sum up the attention that each head gives to the first token
-  /// Of an MLP without experts what its first linears read is recorded, no more: it is not run and adds nothing.
+  /// With record_inputs: of an MLP without experts what its first linears read is recorded, no more. It is not run, and
+  /// hidden is not what comes after the block.
   bool mlp_input_only = false;
   /// After this block only BatchSequence::wanted tokens of each sequence are wanted: hidden's first rows receive these,
   /// one sequence after the other. The others leave their keys and values in the cache. Only where

@@ -87,9 +87,9 @@ void forward_plain(const BlockPass& pass, const MlpWeights& mlp, const LinearRow
 }
 
 void record_input(const BlockPass& pass, const MlpWeights& mlp, const LinearRows& input) {
+  const LinearOutputs outputs = MlpPass{pass, mlp, nullptr, nullptr}.first_outputs();
   std::vector<const Linear*> readers;
-  if (mlp.gate) readers.push_back(&*mlp.gate);
-  readers.push_back(&mlp.up);
+  for (const LinearOutput& output : outputs.all()) readers.push_back(output.linear);
   pass.record(readers, input.all(pass.tokens), pass.tokens);
 }
 

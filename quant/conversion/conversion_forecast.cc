@@ -92,7 +92,7 @@ BlockWork block_work(const ModelSpec& spec, std::size_t length) {
         work.weights += rows * cols;
         work.matrices += expert && reader.expert > 0 ? 0 : 1;
         work.products += rows * cols * (expert ? share : 1.0);
-        if (is_plain_mlp(reader.role) && !spec.token_inputs) work.skipped_products += rows * cols;
+        if (is_plain_mlp(reader.role)) work.skipped_products += rows * cols;
         work.compensation += 0.5 * rows * cols * cols;
         if (!expert) work.correction += (down ? 1.0 : 2.0) * rows * cols * cols;
         work.sampled_weights += std::min(rows, 1.5 * static_cast<double>(kComparedRows)) * cols;
@@ -129,7 +129,7 @@ double seconds_of(const ModelSpec& spec, const BlockWork& block, const Conversio
                (block.compensation + (spec.has_head ? 0.5 * head * static_cast<double>(spec.hidden_size) : 0)) / speed +
                (block.weights + head) * kGridSearch / threads;
   }
-  // The original beside it, and the block once more in front of down.
+  // The original beside it, and the block once more in front of down; before that no plain MLP runs.
   if (work.corrects_drift) {
     const double skipped = tokens * block.skipped_products * kBesidesProducts;
     seconds += (2 * pass - skipped + tokens * block.drift) / quick + block.correction / speed;

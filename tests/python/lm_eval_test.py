@@ -11,11 +11,9 @@ from unittest import mock
 import numpy as np
 from support import WithModel, fixtures, require
 
-try:
-    from ballast.lm_eval import BallastLM
-    from lm_eval.api.instance import Instance
-except ImportError:
-    raise unittest.SkipTest("lm_eval is not installed") from None
+require("lm_eval")
+from ballast.lm_eval import BallastLM  # noqa: E402
+from lm_eval.api.instance import Instance  # noqa: E402
 
 
 def instances(kind, arguments):

@@ -31,12 +31,12 @@ model = ballast.Model(sys.argv[1])
 begin = time.perf_counter()
 if sys.argv[4] == "stream":
     stream = model.generate(sys.argv[2], max_tokens=int(sys.argv[3]), draft_tokens=0, stream=True)
-    sys.stdout.write(next(stream))
+    sys.stdout.write(next(stream, ""))
     first = time.perf_counter()
     for piece in stream:
         sys.stdout.write(piece)
     generation = stream.result
-    speed = (len(generation.ids) - 1) / (time.perf_counter() - first)
+    speed = len(generation.ids) / (time.perf_counter() - first)  # as Generation.seconds: from the first token on
 else:
     generation = model.generate(sys.argv[2], max_tokens=int(sys.argv[3]), draft_tokens=0)
     speed = generation.tokens_per_second
@@ -86,7 +86,8 @@ def seconds(*command: object) -> float:
 def generations(arguments: argparse.Namespace) -> dict[str, list[float]]:
     by_python = (sys.executable, "-c", GENERATE, arguments.model, PROMPT, arguments.tokens)
     commands = {
-        "ballast run": (arguments.program, "run", arguments.model, "-p", PROMPT, "-n", arguments.tokens, "--draft-tokens", 0),
+        "ballast run": (arguments.program, "run", arguments.model, "-p", PROMPT, "-n", arguments.tokens,
+                        "--draft-tokens", 0),
         "Model.generate": (*by_python, "whole"),
         "Model.generate, stream": (*by_python, "stream"),
     }

@@ -85,25 +85,32 @@ TEST_CASE("in front of what writes the stream, a token counts by the inverse of 
   }
 }
 
-/// Drift of what the first linears read, [hidden][hidden], and of the stream in front of down, [hidden][cols].
+/// Drift of what the first linears read, [hidden][hidden], and of the stream in front of down, [hidden][cols]; what
+/// the attention's output reads, squared, by channel.
 struct ExpectedDrift {
   std::vector<double> of_queries;
   std::vector<double> of_down;
+  std::vector<double> output_energies;
 };
 
 /// Runs both versions of two samples through a block, in place.
 ExpectedDrift expected_drift(const ModelSpec& spec, const model::BlockWeights& weights, std::size_t cols,
                              std::vector<float>& original, std::vector<float>& rounded) {
   const std::size_t size = spec.hidden_size;
-  ExpectedDrift expected{std::vector<double>(size * size), std::vector<double>(size * cols)};
+  ExpectedDrift expected{std::vector<double>(size * size), std::vector<double>(size * cols), {}};
   for (std::size_t first = 0; first < original.size(); first += kLength * size) {
     float* rows[] = {original.data() + first, rounded.data() + first};
     model::BlockActivations activations[2];
     for (std::size_t i = 0; i < 2; ++i) run_sample(spec, weights, 0, rows[i], activations[i]);
     const float* queries[] = {activations[0].inputs.front().rows, activations[1].inputs.front().rows};
     const float* down = activations[1].inputs.back().rows;
+    const model::LinearInput& output = activations[1].inputs[1];
+    expected.output_energies.resize(output.cols);
     for (std::size_t t = 0; t < kLength; ++t) {
       const double weight = 1 / mean_square(rows[0] + t * size, size);  // the original tells how tokens count
+      for (std::size_t c = 0; c < output.cols; ++c) {
+        expected.output_energies[c] += weight * std::pow(double{output.rows[t * output.cols + c]}, 2);
+      }
       for (std::size_t d = 0; d < size; ++d) {
         const double query = double{queries[0][t * size + d]} - double{queries[1][t * size + d]};
         for (std::size_t c = 0; c < size; ++c) {
@@ -150,9 +157,11 @@ TEST_CASE("drift is measured beside the original: of what is read first, and of 
     const bool of_down = reader.part.role == model::Role::kDown;
     CHECK((input.drift != nullptr) == !of_down);
     REQUIRE((input.moments != nullptr) == !of_down);
-    // The MLP itself did not run.
+    // Alike whether the MLP ran or not.
     if (!writes_stream(reader.part.role)) CHECK(input.moments->values == whole.inputs[i].moments->values);
   }
+  REQUIRE(block.linears[block.inputs[1].readers.front()].part.role == model::Role::kAttentionOutput);
+  const std::shared_ptr<const Hessian> output_moments = block.inputs[1].moments;
   const std::vector<float> query_drift = block.inputs.front().drift->values;
   block.forget_moments();
   measure(SampleStream::Inputs::kOfDown);
@@ -164,6 +173,10 @@ TEST_CASE("drift is measured beside the original: of what is read first, and of 
   const ExpectedDrift expected =
       expected_drift(spec, weights, block.linears[down_input.readers.front()].cols, hidden[0], hidden[1]);
   CHECK(original.rows().hidden == hidden[0]);
+  for (std::size_t c = 0; c < output_moments->cols; ++c) {
+    REQUIRE(output_moments->values[c * (output_moments->cols + 1)] ==
+            doctest::Approx(expected.output_energies[c]).epsilon(1e-4));
+  }
   for (std::size_t i = 0; i < expected.of_queries.size(); ++i) {
     REQUIRE(query_drift[i] == doctest::Approx(expected.of_queries[i]).epsilon(1e-3).scale(1));
   }

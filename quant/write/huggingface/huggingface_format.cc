@@ -26,17 +26,6 @@ DType float_type_of(const model::ModelSource& source, const std::string& embeddi
   throw Error(source.checkpoint().path().string(), "its embedding is no float: convert from the original");
 }
 
-/// Whether norms of blocks have tensors of their own by the names that are written; ballast makes one of some families'
-/// norms of single heads.
-bool has_written_norms(const model::ModelSource& source) {
-  for (std::size_t layer = 0; layer < source.spec().layers.size(); ++layer) {
-    for (const model::Role role : model::block_norms(source.spec(), layer)) {
-      if (!source.checkpoint().contains(model::tensor_name(source.name(role, layer), "weight"))) return false;
-    }
-  }
-  return true;
-}
-
 /// What readers of these files know of a model is its family's own class, and its tensors' own names.
 void check_family(const model::ModelSource& source, const std::string& embedding, const std::string& layout) {
   const model::Architecture& architecture = source.architecture();
@@ -45,14 +34,17 @@ void check_family(const model::ModelSource& source, const std::string& embedding
                      !architecture.huggingface_interleaves_rope && source.spec().norm.gain &&
                      source.spec().norm.gain_offset == 0 && source.spec().causal && source.spec().has_head;
   const bool latent = std::ranges::any_of(source.spec().layers, [](const auto& layer) { return layer.latent(); });
+  // A tensor for each head, of which ballast makes one.
+  const bool head_norms = std::ranges::any_of(source.spec().layers, [](const LayerSpec& layer) {
+    return layer.attention() != nullptr && layer.attention()->head_layer_norms;
+  });
   const std::string context = source.checkpoint().path().string();
-  if (!plain || latent || model::has_experts(source.spec())) {
+  if (!plain || latent || head_norms || model::has_experts(source.spec())) {
     throw Error(context, "is a model of the family " + source.spec().architecture + ", of which no " + layout +
                              " checkpoint can be written yet: its class has matrices that are fused, transposed or of "
                              "experts, interleaves what rotates, or has norms of another kind");
   }
-  if (source.checkpoint().kind() == files::Checkpoint::Kind::kGguf || !source.checkpoint().contains(embedding) ||
-      !has_written_norms(source)) {
+  if (source.checkpoint().kind() == files::Checkpoint::Kind::kGguf || !source.checkpoint().contains(embedding)) {
     throw Error(context, "has other names of tensors than its family's class: convert from the Hugging Face directory");
   }
   if (!source.prefix_tokens().empty()) throw Error(context, "has a prefix, which " + layout + " cannot hold");
