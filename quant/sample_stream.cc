@@ -305,8 +305,7 @@ void SampleStream::advance(const model::BlockWeights& block, std::size_t layer, 
 }
 
 void SampleStream::measure_shard(const model::BlockWeights& weights, std::size_t layer, const Samples& samples,
-                                 Then then, bool mlp_input_only, const Visit& visit) {
-  const model::ForwardOptions options = {.record_inputs = true, .mlp_input_only = mlp_input_only};
+                                 Then then, const model::ForwardOptions& options, const Visit& visit) {
   if (then == Then::kAdvance) return run(weights, layer, samples, options, visit);
   for (std::size_t begin = 0; begin < samples.count; begin += batch_samples()) {
     const Samples batch = samples.part(begin, batch_samples());
@@ -326,6 +325,7 @@ void SampleStream::measure(const model::BlockWeights& weights, std::size_t layer
   const bool mlp_input_only = what.inputs == Inputs::kBeforeDown && what.original != nullptr &&
                               std::holds_alternative<model::MlpWeights>(weights.mlp) && !spec_.token_inputs;
   assert(!mlp_input_only || then == Then::kStay);
+  const model::ForwardOptions options = {.record_inputs = true, .mlp_input_only = mlp_input_only};
   const Visit visit = [&](const Samples& batch) {
     const InputCollector::Batch own{&activations_, mlp_input_only ? std::span<const float>() : batch.hidden};
     if (what.original == nullptr) return collector.add(own, nullptr, spec_);
@@ -339,7 +339,7 @@ void SampleStream::measure(const model::BlockWeights& weights, std::size_t layer
   const jobs::IndexRange shards = jobs::shards_of(sharing.ranks->rank(), sharing.ranks->size());
   for (std::size_t shard = shards.begin; shard < shards.end; ++shard) {
     const std::size_t count = jobs::samples_of_shard(shard, sharing.samples).size();
-    if (count > 0) measure_shard(weights, layer, samples.part(begin, count), then, mlp_input_only, visit);
+    if (count > 0) measure_shard(weights, layer, samples.part(begin, count), then, options, visit);
     begin += count;
     collector.end_shard(shard);
   }

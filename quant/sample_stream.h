@@ -121,7 +121,7 @@ class SampleStream {
   void run_batch(const model::BlockWeights& block, std::size_t layer, const Samples& batch,
                  const model::ForwardOptions& options);
   void measure_shard(const model::BlockWeights& weights, std::size_t layer, const Samples& samples, Then then,
-                     bool mlp_input_only, const Visit& visit);
+                     const model::ForwardOptions& options, const Visit& visit);
   model::StridedRows token_inputs(std::size_t layer, const Samples& batch);
   std::size_t batch_samples() const;
 

@@ -265,11 +265,17 @@ void BlockPass::apply_linears(std::span<const LinearOutput> outputs, const Linea
     if (count > 0) apply(outputs, rows, count, activations.quantized);
     return;
   }
+  const LinearRows kept = record_input(outputs, rows, count, row_tokens);
+  if (count > 0) apply(outputs, kept, count, activations.quantized);
+}
+
+LinearRows BlockPass::record_input(std::span<const LinearOutput> outputs, const LinearRows& rows, std::size_t count,
+                                   std::span<const std::size_t> row_tokens) const {
   std::vector<const Linear*> linears;
   for (const LinearOutput& output : outputs) linears.push_back(output.linear);
   const LinearRows kept = rows.in_memory(count);
   record(linears, kept.all(count), count, {row_tokens.begin(), row_tokens.end()});
-  if (count > 0) apply(outputs, kept, count, activations.quantized);
+  return kept;
 }
 
 void find_first_rows(const BlockPass& pass) {

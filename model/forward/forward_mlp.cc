@@ -86,13 +86,6 @@ void forward_plain(const BlockPass& pass, const MlpWeights& mlp, const LinearRow
   own.apply_down({&mlp.down, dst, pass.spec.hidden_size, accumulate}, pass.tokens);
 }
 
-void record_input(const BlockPass& pass, const MlpWeights& mlp, const LinearRows& input) {
-  const LinearOutputs outputs = MlpPass{pass, mlp, nullptr, nullptr}.first_outputs();
-  std::vector<const Linear*> readers;
-  for (const LinearOutput& output : outputs.all()) readers.push_back(output.linear);
-  pass.record(readers, input.all(pass.tokens), pass.tokens);
-}
-
 /// hidden += rows, normalized, of which nothing is needed afterwards.
 void add_normalized(const BlockPass& pass, const Norm& norm, float* rows, float* hidden) {
   norm.apply(rows, pass.tokens, rows);
@@ -349,8 +342,9 @@ void forward_experts(const BlockPass& pass, const ExpertWeights& routed, const L
 
 void forward_mlp(const BlockPass& pass, const LinearRows& input, float* hidden) {
   if (const auto* plain = std::get_if<MlpWeights>(&pass.block.mlp)) {
-    if (pass.options.mlp_input_only) return record_input(pass, *plain, input);
-    forward_plain(pass, *plain, input, hidden);
+    if (!pass.options.mlp_input_only) return forward_plain(pass, *plain, input, hidden);
+    const LinearOutputs readers = MlpPass{pass, *plain, nullptr, nullptr}.first_outputs();
+    pass.record_input(readers.all(), input, pass.tokens);
   } else {
     forward_experts(pass, std::get<ExpertWeights>(pass.block.mlp), input, hidden);
   }

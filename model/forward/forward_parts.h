@@ -46,6 +46,10 @@ struct BlockPass {
   void apply_linears(std::span<const LinearOutput> outputs, const LinearRows& rows, std::size_t count,
                      std::span<const std::size_t> row_tokens = {}) const;
 
+  /// Has the rows that linears read in memory, notes who they are, and returns the rows there.
+  LinearRows record_input(std::span<const LinearOutput> outputs, const LinearRows& rows, std::size_t count,
+                          std::span<const std::size_t> row_tokens = {}) const;
+
   /// Notes who reads rows.
   void record(std::span<const Linear* const> linears, const float* rows, std::size_t count,
               std::vector<std::size_t> row_tokens = {}) const;
