@@ -83,13 +83,14 @@ class OneDnnEngine final : public Engine {
 
   void multiply(FloatType type, const EngineTile& tile) const override {
     const std::size_t bytes = float_type_bytes(type);
-    for (std::size_t first = 0; first < tile.count;) {
-      std::size_t rows = kMostRows;
-      while (rows > tile.count - first) rows /= 2;
-      const auto* src = static_cast<const std::byte*>(tile.rows) + first * tile.stride * bytes;
-      kernel({type, rows, tile.width, tile.depth, tile.stride, tile.adds})
-          .run(src, tile.panel, tile.dst + first * tile.width);
-      first += rows;
+    std::size_t first = 0;
+    for (std::size_t rows = kMostRows; rows > 0; rows /= 2) {
+      if (tile.count - first < rows) continue;
+      const Kernel& kernel = kernel_for({type, rows, tile.width, tile.depth, tile.stride, tile.adds});
+      for (; tile.count - first >= rows; first += rows) {
+        const auto* src = static_cast<const std::byte*>(tile.rows) + first * tile.stride * bytes;
+        kernel.run(src, tile.panel, tile.dst + first * tile.width);
+      }
     }
   }
 
@@ -103,7 +104,7 @@ class OneDnnEngine final : public Engine {
     }
   }
 
-  const Kernel& kernel(const Shape& shape) const {
+  const Kernel& kernel_for(const Shape& shape) const {
     {
       const std::shared_lock lock(mutex_);
       const auto it = kernels_.find(shape);

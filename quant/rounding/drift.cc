@@ -36,19 +36,25 @@ void multiply_by_inverse(const InverseCholesky& factor, std::vector<float>& valu
     const std::size_t end = std::min(n, begin + band);
     const std::size_t depth = n - begin;
     copy_columns(values, begin, n);
-    right.assign((end - begin) * depth, 0.0F);
+    right.resize((end - begin) * depth);
+#pragma omp parallel for
     for (std::size_t j = begin; j < end; ++j) {
-      std::copy_n(factor.upper.data() + j * n + j, n - j, right.data() + (j - begin) * depth + (j - begin));
+      float* row = right.data() + (j - begin) * depth;
+      std::fill_n(row, j - begin, 0.0F);
+      std::copy_n(factor.upper.data() + j * n + j, n - j, row + (j - begin));
     }
     multiply_transposed(left, right, depth, {.dst = product.data() + begin, .stride = n});
   }
   for (std::size_t begin = 0; begin < n; begin += band) {
     const std::size_t end = std::min(n, begin + band);
     copy_columns(product, 0, end);
-    right.assign((end - begin) * end, 0.0F);
-    for (std::size_t k = 0; k < end; ++k) {
-      for (std::size_t j = std::max(k, begin); j < end; ++j) {
-        right[(j - begin) * end + k] = factor.upper[k * n + j];
+    right.resize((end - begin) * end);
+#pragma omp parallel for
+    for (std::size_t j0 = begin; j0 < end; j0 += kTransposedTile) {
+      for (std::size_t k = 0; k < end; ++k) {
+        for (std::size_t j = j0; j < std::min(end, j0 + kTransposedTile); ++j) {
+          right[(j - begin) * end + k] = k <= j ? factor.upper[k * n + j] : 0.0F;
+        }
       }
     }
     multiply_transposed(left, right, end, {.dst = values.data() + begin, .stride = n});
@@ -85,6 +91,7 @@ void DriftSum::add(const float* original, const float* rounded, const float* inp
                    std::span<const float> weights) {
   if (tokens == 0) return;
   differences_.resize(tokens * size_);
+#pragma omp parallel for
   for (std::size_t i = 0; i < differences_.size(); ++i) differences_[i] = original[i] - rounded[i];
   transpose(differences_.data(), tokens, size_, weights, transposed_differences_);
   transpose(inputs, tokens, cols_, weights, transposed_inputs_);
@@ -100,6 +107,7 @@ void DriftSum::add(const float* original, const float* rounded, const float* inp
 void correct_drift(const Drift& drift, const InverseCholesky& factor, std::size_t first_row, std::span<float> weights) {
   std::vector<float> change = lacking(drift, factor, first_row, weights);
   multiply_by_inverse(factor, change);
+#pragma omp parallel for
   for (std::size_t i = 0; i < change.size(); ++i) weights[i] += kCorrectedShare * change[i];
 }
 

@@ -8,9 +8,6 @@ namespace ballast::quant {
 
 namespace {
 
-// A cache line on either side of what is transposed.
-constexpr std::size_t kTransposedTile = 16;
-
 // Errors of single products do not show in sums over so many tokens and more.
 constexpr std::size_t kManyRows = 256;
 

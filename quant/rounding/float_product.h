@@ -28,6 +28,9 @@ inline void multiply_transposed(std::span<const float> left, std::span<const flo
   kernels::matmul({&output, 1}, left.data(), left.size() / cols, product.in_bf16);
 }
 
+/// A cache line on either side of what is transposed.
+inline constexpr std::size_t kTransposedTile = 16;
+
 /// dst [cols][rows] = src^T, each row of src multiplied with its weight, if there are any.
 void transpose(const float* src, std::size_t rows, std::size_t cols, std::span<const float> weights,
                std::vector<float>& dst);

@@ -19,16 +19,13 @@ namespace {
 constexpr std::size_t kBandRows = 256;
 constexpr std::size_t kMostBands = 8;
 
-// A cache line on either side of what is transposed.
-constexpr std::size_t kLine = 16;
-
 /// What is below the diagonal, above it, too.
 void mirror(std::vector<float>& matrix, std::size_t n) {
 #pragma omp parallel for schedule(dynamic)
-  for (std::size_t c0 = 0; c0 < n; c0 += kLine) {
-    for (std::size_t r0 = c0; r0 < n; r0 += kLine) {
-      for (std::size_t c = c0; c < std::min(n, c0 + kLine); ++c) {
-        for (std::size_t r = std::max(r0, c + 1); r < std::min(n, r0 + kLine); ++r) {
+  for (std::size_t c0 = 0; c0 < n; c0 += kTransposedTile) {
+    for (std::size_t r0 = c0; r0 < n; r0 += kTransposedTile) {
+      for (std::size_t c = c0; c < std::min(n, c0 + kTransposedTile); ++c) {
+        for (std::size_t r = std::max(r0, c + 1); r < std::min(n, r0 + kTransposedTile); ++r) {
           matrix[c * n + r] = matrix[r * n + c];
         }
       }
@@ -39,10 +36,10 @@ void mirror(std::vector<float>& matrix, std::size_t n) {
 /// The upper triangle with rows and columns in reversed order, transposed: it stays an upper triangle.
 void reverse_upper(std::vector<float>& matrix, std::size_t n) {
 #pragma omp parallel for schedule(dynamic)
-  for (std::size_t r0 = 0; r0 < n; r0 += kLine) {
-    for (std::size_t c0 = r0; c0 < n; c0 += kLine) {
-      for (std::size_t r = r0; r < std::min(n, r0 + kLine); ++r) {
-        for (std::size_t c = std::max(c0, r); c < std::min({n, c0 + kLine, n - 1 - r}); ++c) {
+  for (std::size_t r0 = 0; r0 < n; r0 += kTransposedTile) {
+    for (std::size_t c0 = r0; c0 < n; c0 += kTransposedTile) {
+      for (std::size_t r = r0; r < std::min(n, r0 + kTransposedTile); ++r) {
+        for (std::size_t c = std::max(c0, r); c < std::min({n, c0 + kTransposedTile, n - 1 - r}); ++c) {
           std::swap(matrix[r * n + c], matrix[(n - 1 - c) * n + (n - 1 - r)]);
         }
       }

@@ -51,6 +51,21 @@ TEST_CASE("without a terminal a stage tells its start, its end, and a line every
   CHECK(screen.take() == "writing: 0/2\n");
 }
 
+TEST_CASE("an end that is told again is shown once, and what follows began when it was told last") {
+  FakeScreen screen;
+  ProgressBar bar(screen.lines());
+  bar.update("weighing", 2, 2);
+  CHECK(screen.take() == "weighing: 2/2, took 0.0 s\n");
+  for (int i = 0; i < 3; ++i) {
+    screen.now += 5;
+    bar.update("weighing", 2, 2);
+  }
+  CHECK(screen.take() == "");
+  screen.now += 20;
+  bar.update("weighing", 1, 2);
+  CHECK(screen.take() == "weighing: 1/2, 20 s left\n");
+}
+
 TEST_CASE("a stage that first tells of its first step began when the one before ended") {
   FakeScreen screen;
   ProgressBar bar(screen.lines());

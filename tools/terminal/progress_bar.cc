@@ -47,10 +47,13 @@ ProgressBar::~ProgressBar() {
 void ProgressBar::update(std::string_view stage, std::size_t done, std::size_t total) {
   const double now = screen_.seconds();
   done = total == 0 ? done : std::min(done, total);
+  const bool ends = total != 0 && done == total;
   const bool begins = stage_ended_ || stage != stage_;
-  if (begins) begin_stage(stage, done, now);
-  stage_ended_ = total != 0 && done == total;
+  const bool repeats_end = ends && stage_ended_ && stage == stage_;
+  if (begins && !repeats_end) begin_stage(stage, done, now);
+  stage_ended_ = ends;
   last_update_ = now;
+  if (repeats_end) return;
 
   if (screen_.width) {
     if (begins || now >= next_output_) draw(done, total, now);
