@@ -48,12 +48,14 @@ void ProgressBar::update(std::string_view stage, std::size_t done, std::size_t t
   const double now = screen_.seconds();
   done = total == 0 ? done : std::min(done, total);
   const bool ends = total != 0 && done == total;
+  if (ends && stage_ended_ && stage == stage_) {  // told again, for an interrupt's sake
+    last_update_ = now;
+    return;
+  }
   const bool begins = stage_ended_ || stage != stage_;
-  const bool repeats_end = ends && stage_ended_ && stage == stage_;
-  if (begins && !repeats_end) begin_stage(stage, done, now);
+  if (begins) begin_stage(stage, done, now);
   stage_ended_ = ends;
   last_update_ = now;
-  if (repeats_end) return;
 
   if (screen_.width) {
     if (begins || now >= next_output_) draw(done, total, now);
