@@ -25,8 +25,9 @@ namespace ballast::quant {
 class BlockConversion {
  public:
   /// `allocation` and `state` may be null: formats are the recipe's; nothing is saved. All must outlive this.
+  /// `measured` is how blocks run where samples are only measured.
   BlockConversion(const ConversionInputs& inputs, const Allocation* allocation, ConversionState* state,
-                  StepReporter& steps);
+                  ActivationRoundings measured, StepReporter& steps);
 
   /// Of what the head reads, for an embedding that is the head, too: it is rounded before there is anything to measure.
   /// Without, it is rounded by search.
@@ -62,6 +63,7 @@ class BlockConversion {
 
   const ConversionInputs& inputs_;
   ConversionState* state_;
+  ActivationRoundings measured_;
   StepReporter& steps_;
   PreparedBlocks blocks_;
   SampleStream stream_;

@@ -112,31 +112,33 @@ BlockWork block_work(const ModelSpec& spec, std::size_t length) {
 double seconds_of(const ModelSpec& spec, const BlockWork& block, const ConversionWork& work, double tokens,
                   std::size_t length, std::size_t ranks) {
   const double speed = jobs::multiply_adds_per_second(calib::kBatchTokens);
-  // Of what is only measured.
   const bool in_bf16 = kernels::multiplies_bf16();
+  // Of what is only measured, and of it while blocks are rounded.
   const double quick = in_bf16 ? jobs::multiply_adds_per_second(calib::kBatchTokens, in_bf16) : speed;
+  const double measured = work.rounds_in_bf16 ? quick : speed;
   const auto threads = static_cast<double>(kernels::available_threads());
   const double head = static_cast<double>(spec.vocab_size) * static_cast<double>(spec.hidden_size);
   const double layers = static_cast<double>(spec.layers.size());
   const double pass = tokens * block.products * kBesidesProducts;
-  const double measuring = (pass + tokens * block.moments) / quick;
+  const double moments = tokens * block.moments / quick;
   const double factors = block.factors / (speed * kFactorShare);
   // Beside INT8 activations by two sizes of channels.
   const double smoothing = work.smooths ? kSmoothSearch * (work.int8_activations ? 2 : 1) : 0;
   double seconds = (block.weights * (kLoadAndStore + smoothing) + head * kLoadAndStore) / threads;
   if (work.rounds_with_samples) {
-    seconds += measuring + pass * (work.int8_activations ? kQuantizedPass / speed : 1 / quick) + factors +
+    seconds += pass / measured + moments + pass * (work.int8_activations ? kQuantizedPass / speed : 1 / measured) +
+               factors +
                (block.compensation + (spec.has_head ? 0.5 * head * static_cast<double>(spec.hidden_size) : 0)) / speed +
                (block.weights + head) * kGridSearch / threads;
   }
   // The original beside it, and the block once more in front of down; before that no plain MLP runs.
   if (work.corrects_drift) {
     const double skipped = tokens * block.skipped_products * kBesidesProducts;
-    seconds += (2 * pass - skipped + tokens * block.drift) / quick + block.correction / speed;
+    seconds += (2 * pass - skipped) / measured + tokens * block.drift / quick + block.correction / speed;
   }
   if (work.runs_to_head) seconds += block.weights * (kLoadAndStore + smoothing) / threads + pass / quick;
   if (work.chooses_formats) {
-    seconds += (block.weights + head) * kLoadAndStore / threads + measuring + 0.5 * factors;
+    seconds += (block.weights + head) * kLoadAndStore / threads + pass / quick + moments + 0.5 * factors;
     seconds += block.sampled_weights * kCandidates * kGridSearch / threads;
     // Each probe passes its block; of the groups of blocks, each passes those after it: half of all, on average.
     const double groups = std::min(layers, static_cast<double>(kMostGroups));

@@ -14,6 +14,7 @@ struct ConversionWork {
   bool corrects_drift = false;       ///< beside the original model
   bool chooses_formats = false;      ///< for a target size
   bool runs_to_head = false;         ///< once more, for what a tied head reads
+  bool rounds_in_bf16 = false;       ///< what is only measured, where the processor multiplies that
   bool smooths = false;
   bool int8_activations = false;
   std::size_t probe_samples = 0;

@@ -11,6 +11,7 @@
 #include "quant/conversion/conversion_state.h"
 #include "quant/conversion/model_output.h"
 #include "quant/conversion/natural_size.h"
+#include "quant/conversion/sample_precision.h"
 #include "quant/conversion/tied_head.h"
 #include "quant/search/candidates.h"
 #include "quant/search/format_search.h"
@@ -58,13 +59,14 @@ ConvertReport run_conversion(ConversionInputs& inputs, const ModelFormat& format
   std::optional<Allocation> allocation;
   std::shared_ptr<const Hessian> head_moments;
   bool needs_head_moments = rounds_tied_head(inputs, plan);
+  const bool in_bf16 = bf16_is_exact_enough(inputs.recipe(), plan, format);
   if (inputs.runs_samples()) {
     state.emplace(jobs::JobState::folder_beside(output), inputs.job_key(), inputs.ranks(),
                   [&](const std::string& message) { inputs.tell(message); });
     // Where the first part is done, only blocks that read token inputs, too, need it again.
     needs_head_moments &= state->blocks() == 0 || inputs.source().spec().token_inputs.has_value();
     const bool chooses = inputs.chooses_formats() && !state->allocation();
-    inputs.tell(inputs.forecast({.chooses_formats = chooses, .runs_to_head = needs_head_moments && !chooses}));
+    inputs.tell(inputs.forecast({.chooses_formats = chooses, .runs_to_head = needs_head_moments && !chooses}, in_bf16));
   }
   if (inputs.chooses_formats()) {
     FoundFormats found = find_formats(inputs, format, *state, steps);
@@ -77,7 +79,8 @@ ConvertReport run_conversion(ConversionInputs& inputs, const ModelFormat& format
   std::unique_ptr<ModelWriter> writer;
   if (files) writer = format.open(files->directory(), plan);
   ModuleTally tally(format);
-  BlockConversion blocks(inputs, allocation ? &*allocation : nullptr, state ? &*state : nullptr, steps);
+  BlockConversion blocks(inputs, allocation ? &*allocation : nullptr, state ? &*state : nullptr,
+                         in_bf16 ? rounding_over_tokens(inputs.samples().ids.size()) : fine_rounding, steps);
   blocks.set_head_moments(std::move(head_moments));
   blocks.run([&](std::span<const ConvertedModule> block) {
     if (writer) writer->write(block);

@@ -7,6 +7,7 @@
 #include "model/source/tensor_groups.h"
 #include "quant/conversion/conversion_inputs.h"
 #include "quant/conversion/natural_size.h"
+#include "quant/conversion/sample_precision.h"
 #include "quant/conversion/tied_head.h"
 #include "quant/search/candidates.h"
 #include "quant/write/model_formats.h"
@@ -63,7 +64,8 @@ ConvertPlan plan_conversion(const std::filesystem::path& model, const ConvertOpt
   if (inputs.chooses_formats()) plan.most_bytes = std::min(plan.most_bytes, fitting.recipe.target_bytes);
   if (inputs.runs_samples()) {
     const bool chooses = inputs.chooses_formats();
-    plan.job = inputs.forecast({chooses, !chooses && quant::rounds_tied_head(inputs, modules)});
+    plan.job = inputs.forecast({chooses, !chooses && quant::rounds_tied_head(inputs, modules)},
+                               quant::bf16_is_exact_enough(fitting.recipe, modules, format));
   }
   return plan;
 }
