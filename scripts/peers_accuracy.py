@@ -10,7 +10,7 @@ eval` does. A program that is not given is left out. What is made stays in --wor
 
 llama.cpp quantizes with an importance matrix from the calibration text, and llama-perplexity compares with the F16
 original. That is made by llama.cpp's own converter, which needs a Python with torch and transformers (--python); --gguf
-is one made before.
+is one made before. ik_llama.cpp, a fork with types of its own, starts from the same file.
 
 OpenVINO's models are quantized by NNCF and compared with OpenVINO's F32 original, in F32 but for what a variant with
 -A8 at its end takes in INT8. docs/performance.md says what the environment needs.
@@ -28,6 +28,7 @@ from peers import llama_accuracy, openvino_accuracy
 from peers.runs import Accuracy, PeerError, discard
 
 LLAMA_VARIANTS = "IQ4_NL,Q4_K_M,Q5_K_M,Q6_K,Q8_0"
+IK_LLAMA_VARIANTS = "IQ4_KS,IQ4_K,IQ5_K,IQ6_K"
 OPENVINO_VARIANTS = "INT8,INT8-A8,INT4-AWQ-SE,INT4-AWQ-SE-A8,INT4-ALL-AWQ-SE"
 
 
@@ -41,6 +42,7 @@ def parse_arguments() -> argparse.Namespace:
                         help="Hugging Face directory; llama.cpp alone does without where there is --gguf")
     parser.add_argument("--llama-bin", type=pathlib.Path, metavar="DIR",
                         help="holds llama-quantize, llama-imatrix, llama-perplexity and, with --bench, llama-bench")
+    parser.add_argument("--ik-llama-bin", type=pathlib.Path, metavar="DIR", help="the same programs of ik_llama.cpp")
     parser.add_argument("--gguf", type=pathlib.Path, metavar="FILE", help="the model as an F16 GGUF")
     parser.add_argument("--converter", type=pathlib.Path, metavar="FILE",
                         help="convert_hf_to_gguf.py in llama.cpp's sources, where there is no --gguf")
@@ -53,6 +55,8 @@ def parse_arguments() -> argparse.Namespace:
                         help="at most so many chunks of 512 tokens of it; 0: all (default)")
     parser.add_argument("--variants", default=LLAMA_VARIANTS, metavar="LIST",
                         help="of llama.cpp (default %(default)s); with -pure at its end all matrices have the type")
+    parser.add_argument("--ik-llama-variants", default=IK_LLAMA_VARIANTS, metavar="LIST",
+                        help="of ik_llama.cpp (default %(default)s)")
     parser.add_argument("--ours", type=pathlib.Path, nargs="+", default=[], metavar="FILE.gguf",
                         help="that `ballast convert --to gguf` made of the model: llama.cpp scores them, too")
     parser.add_argument("--openvino-python", type=pathlib.Path, metavar="PYTHON",
@@ -67,9 +71,10 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--work", type=pathlib.Path, metavar="DIR", help="for models (default: OUT.work)")
     parser.add_argument("--out", type=pathlib.Path, required=True, metavar="FILE.csv")
     arguments = parser.parse_args()
-    if arguments.llama_bin is None and arguments.openvino_python is None:
-        parser.error("one of --llama-bin and --openvino-python is needed")
-    if arguments.llama_bin and arguments.gguf is None and (arguments.model is None or arguments.converter is None):
+    llama = arguments.llama_bin or arguments.ik_llama_bin
+    if llama is None and arguments.openvino_python is None:
+        parser.error("one of --llama-bin, --ik-llama-bin and --openvino-python is needed")
+    if llama and arguments.gguf is None and (arguments.model is None or arguments.converter is None):
         parser.error("for llama.cpp either --gguf is needed, or --model and --converter")
     if arguments.openvino_python and arguments.model is None:
         parser.error("for OpenVINO --model is needed")
@@ -91,21 +96,22 @@ def tell(result: Accuracy) -> None:
     say(f"{result.program} {result.name}: {result.file_mb:.1f} MB, KL {result.kl:.4f}")
 
 
-def measure_llama(arguments: argparse.Namespace) -> list[Accuracy]:
+def measure_llama(arguments: argparse.Namespace, program: str, binaries: pathlib.Path, variants: str,
+                  ours: list[pathlib.Path]) -> list[Accuracy]:
     original = arguments.gguf or llama_accuracy.write_original(
         arguments.converter, arguments.python, arguments.model, arguments.work)
-    peer = llama_accuracy.LlamaAccuracy(arguments.llama_bin, original, arguments.work, arguments.threads,
+    peer = llama_accuracy.LlamaAccuracy(program, binaries, original, arguments.work, arguments.threads,
                                         arguments.bench)
-    say("importance matrix")
+    say(f"{program}: importance matrix")
     peer.weigh(arguments.calibration_text, arguments.calibration_chunks)
     try:
-        say("the original's logits")
+        say(f"{program}: the original's logits")
         peer.keep_logits(arguments.text, arguments.context, arguments.chunks)
         results = []
-        for variant in arguments.variants.split(","):
+        for variant in variants.split(","):
             results.append(peer.measure(variant))
             tell(results[-1])
-        for model in arguments.ours:
+        for model in ours:
             results.append(peer.score(model, model.stem, "ballast in llama.cpp"))
             tell(results[-1])
         return results
@@ -130,8 +136,16 @@ def measure_openvino(arguments: argparse.Namespace) -> list[Accuracy]:
 
 def measure(arguments: argparse.Namespace) -> list[Accuracy]:
     arguments.work.mkdir(parents=True, exist_ok=True)
-    results = measure_llama(arguments) if arguments.llama_bin else []
-    return results + (measure_openvino(arguments) if arguments.openvino_python else [])
+    results = []
+    if arguments.llama_bin:
+        results += measure_llama(arguments, llama_accuracy.LLAMA, arguments.llama_bin, arguments.variants,
+                                 arguments.ours)
+    if arguments.ik_llama_bin:
+        results += measure_llama(arguments, llama_accuracy.IK_LLAMA, arguments.ik_llama_bin,
+                                 arguments.ik_llama_variants, [])
+    if arguments.openvino_python:
+        results += measure_openvino(arguments)
+    return results
 
 
 def write_csv(path: pathlib.Path, results: list[Accuracy]) -> None:

@@ -1,4 +1,4 @@
-"""llama.cpp's quantization of a model, with an importance matrix, and what it costs in accuracy."""
+"""Quantization by llama.cpp, or a fork of it, with an importance matrix, and what it costs in accuracy."""
 
 import pathlib
 import re
@@ -7,25 +7,31 @@ from .programs import llama_bench, require_llama_tools
 from .runs import SPEED, Accuracy, PeerError, discard, make, reading, run
 
 
+LLAMA = "llama.cpp"
+IK_LLAMA = "ik_llama.cpp"  # a fork with types of its own
+_FILES = {LLAMA: "llama", IK_LLAMA: "ik-llama"}
+
+
 class LlamaAccuracy:
     """Files of WORK are used again; see make(). Speeds are measured only `with_speed`."""
 
-    def __init__(self, binaries: pathlib.Path, original: pathlib.Path, work: pathlib.Path, threads: int,
+    def __init__(self, program: str, binaries: pathlib.Path, original: pathlib.Path, work: pathlib.Path, threads: int,
                  with_speed: bool):
         require_llama_tools(binaries, ("llama-imatrix", "llama-perplexity", "llama-quantize",
                                        *(["llama-bench"] if with_speed else [])))
+        self._program = program
         self._with_speed = with_speed
         self._binaries = binaries
         self._original = original
         self._work = work
         self._threads = threads
-        self._logits = work / "llama-logits.bin"
+        self._logits = work / f"{_FILES[program]}-logits.bin"
         self._importance = None
 
     def weigh(self, text: pathlib.Path, chunks: int) -> None:
         """The importance of the weights' columns, from so many chunks of a calibration text; 0: all of it."""
         self._importance = make(
-            self._work / f"llama-imatrix{chunks or ''}.gguf", text,
+            self._work / f"{_FILES[self._program]}-imatrix{chunks or ''}.gguf", text,
             lambda path: self._run("llama-imatrix", "-m", self._original, "-f", text, "--no-escape",
                                    "--chunks", chunks or -1, "-o", path))
 
@@ -41,10 +47,10 @@ class LlamaAccuracy:
         """A variant like Q4_K_M; with -pure at its end all matrices have that type."""
         model = make(self._work / f"{self._importance.stem}-{variant}.gguf", self._original,
                      lambda path: self._quantize(variant, path))
-        return self.score(model, variant, "llama.cpp")
+        return self.score(model, variant, self._program)
 
     def score(self, model: pathlib.Path, name: str, program: str) -> Accuracy:
-        """Any GGUF of the same model, by llama.cpp."""
+        """Any GGUF of the same model."""
         output = self._run("llama-perplexity", "-m", model, "--kl-divergence", "--kl-divergence-base", self._logits)
         speeds = llama_bench(self._binaries / "llama-bench", model, SPEED, self._threads) if self._with_speed else []
         return Accuracy(name, program, model.stat().st_size / 1e6, printed(output, r"Mean +KLD: +([-0-9.]+)"),
