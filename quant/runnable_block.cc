@@ -84,8 +84,8 @@ ActivationRoundings rounding_over_tokens(std::size_t tokens) {
   return [bf16](const WorkingLinear&) -> ActivationRounding { return {.bf16_products = bf16}; };
 }
 
-ActivationRoundings activation_roundings_for_measuring(const Recipe& recipe, ActivationRoundings measured) {
-  return [own = activation_roundings(recipe), measured = std::move(measured)](const WorkingLinear& linear) {
+ActivationRoundings activation_roundings_over_tokens(const Recipe& recipe, std::size_t tokens) {
+  return [own = activation_roundings(recipe), measured = rounding_over_tokens(tokens)](const WorkingLinear& linear) {
     ActivationRounding rounding = own(linear);
     if (linear.activations == Recipe::Activations::kInt8) return rounding;
     rounding.decoded = no_rounding(linear).decoded;

@@ -40,9 +40,9 @@ ActivationRounding no_rounding(const WorkingLinear& linear);
 /// processor does that.
 ActivationRoundings rounding_over_tokens(std::size_t tokens);
 
-/// Of a recipe's model, for what is measured after its blocks: INT8 as the recipe has it; what reads 16 bits as floats
-/// that are multiplied as `measured` says.
-ActivationRoundings activation_roundings_for_measuring(const Recipe& recipe, ActivationRoundings measured);
+/// Of a recipe's model, for what is measured over so many tokens after its blocks: INT8 as the recipe has it; what
+/// reads 16 bits as in rounding_over_tokens.
+ActivationRoundings activation_roundings_over_tokens(const Recipe& recipe, std::size_t tokens);
 
 /// The parts of `block`, which must outlive what is made of them. `spec` is the one after the passes so far.
 model::BlockParts runnable_parts(const WorkingBlock& block, const ModelSpec& spec,

@@ -13,10 +13,10 @@ namespace ballast::quant {
 using Values = PreparedBlocks::Values;
 
 BlockConversion::BlockConversion(const ConversionInputs& inputs, const Allocation* allocation, ConversionState* state,
-                                 ActivationRoundings measured, StepReporter& steps)
+                                 SamplePrecision precision, StepReporter& steps)
     : inputs_(inputs),
       state_(state),
-      measured_(std::move(measured)),
+      precision_(precision),
       steps_(steps),
       blocks_(inputs.preparation(allocation)),
       stream_(blocks_.spec(), inputs.samples().length, steps.check_cancelled()),
@@ -111,15 +111,18 @@ void BlockConversion::round(WorkingBlock& block, std::size_t index) {
 }
 
 void BlockConversion::round_block(WorkingBlock& block, std::size_t layer) {
-  const ActivationRoundings rounded = activation_roundings_for_measuring(inputs_.recipe(), measured_);
+  const bool fine = precision_ == SamplePrecision::kFine;
+  const std::size_t tokens = inputs_.samples().ids.size();
+  const ActivationRoundings measured = fine ? no_rounding : rounding_over_tokens(tokens);
+  const ActivationRoundings rounded = fine ? no_rounding : activation_roundings_over_tokens(inputs_.recipe(), tokens);
   const bool has_down =
       std::ranges::any_of(block.linears, [](const WorkingLinear& linear) { return is_down(linear.part.role); });
   if (original_ && has_down) {
-    measure(block, layer, measured_, SampleStream::Inputs::kBeforeDown);
+    measure(block, layer, measured, SampleStream::Inputs::kBeforeDown);
     quantize_measured(block, steps_.check_cancelled());
     measure(block, layer, rounded, SampleStream::Inputs::kOfDown);
   } else {
-    measure(block, layer, measured_, SampleStream::Inputs::kAll);
+    measure(block, layer, measured, SampleStream::Inputs::kAll);
   }
   count_experts(block);
   quantize(block, inputs_.recipe().rounding, steps_.check_cancelled());

@@ -13,6 +13,7 @@
 
 #include "quant/conversion/conversion_inputs.h"
 #include "quant/conversion/conversion_state.h"
+#include "quant/conversion/sample_precision.h"
 #include "quant/conversion/second_rounding.h"
 #include "quant/conversion/step_reporter.h"
 #include "quant/prepared_blocks.h"
@@ -25,9 +26,8 @@ namespace ballast::quant {
 class BlockConversion {
  public:
   /// `allocation` and `state` may be null: formats are the recipe's; nothing is saved. All must outlive this.
-  /// `measured` is how blocks run where samples are only measured.
   BlockConversion(const ConversionInputs& inputs, const Allocation* allocation, ConversionState* state,
-                  ActivationRoundings measured, StepReporter& steps);
+                  SamplePrecision precision, StepReporter& steps);
 
   /// Of what the head reads, for an embedding that is the head, too: it is rounded before there is anything to measure.
   /// Without, it is rounded by search.
@@ -63,7 +63,7 @@ class BlockConversion {
 
   const ConversionInputs& inputs_;
   ConversionState* state_;
-  ActivationRoundings measured_;
+  SamplePrecision precision_;
   StepReporter& steps_;
   PreparedBlocks blocks_;
   SampleStream stream_;

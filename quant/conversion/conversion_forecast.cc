@@ -113,9 +113,10 @@ double seconds_of(const ModelSpec& spec, const BlockWork& block, const Conversio
                   std::size_t length, std::size_t ranks) {
   const double speed = jobs::multiply_adds_per_second(calib::kBatchTokens);
   const bool in_bf16 = kernels::multiplies_bf16();
-  // Of what is only measured, and of it while blocks are rounded.
+  // Of what is only measured, and of samples while blocks are rounded.
   const double quick = in_bf16 ? jobs::multiply_adds_per_second(calib::kBatchTokens, in_bf16) : speed;
-  const double measured = work.rounds_in_bf16 ? quick : speed;
+  const bool coarse = work.precision == SamplePrecision::kCoarse;
+  const double measured = coarse ? quick : speed;
   const auto threads = static_cast<double>(kernels::available_threads());
   const double head = static_cast<double>(spec.vocab_size) * static_cast<double>(spec.hidden_size);
   const double layers = static_cast<double>(spec.layers.size());
@@ -126,8 +127,8 @@ double seconds_of(const ModelSpec& spec, const BlockWork& block, const Conversio
   const double smoothing = work.smooths ? kSmoothSearch * (work.int8_activations ? 2 : 1) : 0;
   double seconds = (block.weights * (kLoadAndStore + smoothing) + head * kLoadAndStore) / threads;
   if (work.rounds_with_samples) {
-    seconds += pass / measured + moments + pass * (work.int8_activations ? kQuantizedPass / speed : 1 / measured) +
-               factors +
+    seconds += pass / measured + moments +
+               pass * (work.int8_activations && coarse ? kQuantizedPass / speed : 1 / measured) + factors +
                (block.compensation + (spec.has_head ? 0.5 * head * static_cast<double>(spec.hidden_size) : 0)) / speed +
                (block.weights + head) * kGridSearch / threads;
   }

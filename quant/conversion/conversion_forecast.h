@@ -5,6 +5,7 @@
 #include "ballast/progress.h"
 #include "ballast/recipe.h"
 #include "ballast/spec.h"
+#include "quant/conversion/sample_precision.h"
 #include "quant/sample_stream.h"
 
 namespace ballast::quant {
@@ -14,7 +15,7 @@ struct ConversionWork {
   bool corrects_drift = false;       ///< beside the original model
   bool chooses_formats = false;      ///< for a target size
   bool runs_to_head = false;         ///< once more, for what a tied head reads
-  bool rounds_in_bf16 = false;       ///< what is only measured, where the processor multiplies that
+  SamplePrecision precision = SamplePrecision::kCoarse;
   bool smooths = false;
   bool int8_activations = false;
   std::size_t probe_samples = 0;

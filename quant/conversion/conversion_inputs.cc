@@ -159,7 +159,7 @@ jobs::JobKey ConversionInputs::key_with(const Recipe& recipe) const {
   return key.add("deterministic", options_.deterministic ? 1 : 0);
 }
 
-JobPlan ConversionInputs::forecast(const Stages& stages, bool in_bf16) const {
+JobPlan ConversionInputs::forecast(const Stages& stages, SamplePrecision precision) const {
   SampleSharing expected = sharing();
   std::size_t length = samples().length;
   if (!statistics_) {
@@ -171,7 +171,7 @@ JobPlan ConversionInputs::forecast(const Stages& stages, bool in_bf16) const {
                               .corrects_drift = corrects_drift(),
                               .chooses_formats = stages.chooses_formats,
                               .runs_to_head = stages.runs_to_head,
-                              .rounds_in_bf16 = in_bf16,
+                              .precision = precision,
                               .smooths = recipe().smooth,
                               .int8_activations = recipe().activations == Recipe::Activations::kInt8,
                               .probe_samples = options_.probe_samples},

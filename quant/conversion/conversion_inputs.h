@@ -64,9 +64,9 @@ class ConversionInputs {
     bool runs_to_head = false;  ///< measure_tied_head()
   };
 
-  /// Memory and time, with blocks in BF16 or not while they are rounded. Before gather() the samples are those that
-  /// were asked for. Throws Error when the memory is not available.
-  JobPlan forecast(const Stages& stages, bool in_bf16) const;
+  /// Memory and time. Before gather() the samples are those that were asked for. Throws Error when the memory is not
+  /// available.
+  JobPlan forecast(const Stages& stages, SamplePrecision precision) const;
 
   Ranks& ranks() const;
 

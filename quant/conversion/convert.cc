@@ -59,14 +59,15 @@ ConvertReport run_conversion(ConversionInputs& inputs, const ModelFormat& format
   std::optional<Allocation> allocation;
   std::shared_ptr<const Hessian> head_moments;
   bool needs_head_moments = rounds_tied_head(inputs, plan);
-  const bool in_bf16 = bf16_is_exact_enough(inputs.recipe(), plan, format);
+  const SamplePrecision precision = sample_precision(inputs.recipe(), plan, format);
   if (inputs.runs_samples()) {
     state.emplace(jobs::JobState::folder_beside(output), inputs.job_key(), inputs.ranks(),
                   [&](const std::string& message) { inputs.tell(message); });
     // Where the first part is done, only blocks that read token inputs, too, need it again.
     needs_head_moments &= state->blocks() == 0 || inputs.source().spec().token_inputs.has_value();
     const bool chooses = inputs.chooses_formats() && !state->allocation();
-    inputs.tell(inputs.forecast({.chooses_formats = chooses, .runs_to_head = needs_head_moments && !chooses}, in_bf16));
+    inputs.tell(
+        inputs.forecast({.chooses_formats = chooses, .runs_to_head = needs_head_moments && !chooses}, precision));
   }
   if (inputs.chooses_formats()) {
     FoundFormats found = find_formats(inputs, format, *state, steps);
@@ -79,8 +80,7 @@ ConvertReport run_conversion(ConversionInputs& inputs, const ModelFormat& format
   std::unique_ptr<ModelWriter> writer;
   if (files) writer = format.open(files->directory(), plan);
   ModuleTally tally(format);
-  BlockConversion blocks(inputs, allocation ? &*allocation : nullptr, state ? &*state : nullptr,
-                         in_bf16 ? rounding_over_tokens(inputs.samples().ids.size()) : fine_rounding, steps);
+  BlockConversion blocks(inputs, allocation ? &*allocation : nullptr, state ? &*state : nullptr, precision, steps);
   blocks.set_head_moments(std::move(head_moments));
   blocks.run([&](std::span<const ConvertedModule> block) {
     if (writer) writer->write(block);

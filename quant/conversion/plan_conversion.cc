@@ -65,7 +65,7 @@ ConvertPlan plan_conversion(const std::filesystem::path& model, const ConvertOpt
   if (inputs.runs_samples()) {
     const bool chooses = inputs.chooses_formats();
     plan.job = inputs.forecast({chooses, !chooses && quant::rounds_tied_head(inputs, modules)},
-                               quant::bf16_is_exact_enough(fitting.recipe, modules, format));
+                               quant::sample_precision(fitting.recipe, modules, format));
   }
   return plan;
 }

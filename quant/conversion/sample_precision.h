@@ -9,10 +9,15 @@
 
 namespace ballast::quant {
 
-/// Whether the blocks are rounded so much more coarsely than BF16 rounds what is multiplied that samples may run in it.
-/// Else the drift that weights make up for would be BF16's, which the model that runs does not have. `plan` has the
-/// model's modules in the recipe's own formats; a target size leaves to blocks what is not the others'.
-bool bf16_is_exact_enough(const Recipe& recipe, std::span<const ModulePlan> plan, const ModelFormat& format);
+enum class SamplePrecision {
+  kCoarse,  ///< in BF16, or INT8 where the model that is made does that
+  kFine,    ///< in F32
+};
+
+/// How samples run through blocks, for what these are rounded to: the fewer bits, the less it shows. Drift that weights
+/// make up for is else, at 8 bits, what BF16 and the rounding of activations do, of which nothing can be made up for.
+/// `plan` has the model's modules in the recipe's own formats; a target size leaves to blocks what is not the others'.
+SamplePrecision sample_precision(const Recipe& recipe, std::span<const ModulePlan> plan, const ModelFormat& format);
 
 }  // namespace ballast::quant
 

@@ -1,4 +1,4 @@
-// Where samples may run in BF16 while a model is rounded.
+// How exactly samples run while a model is rounded.
 #include "quant/conversion/sample_precision.h"
 
 #include <doctest/doctest.h>
@@ -16,7 +16,7 @@
 namespace ballast::quant {
 namespace {
 
-TEST_CASE("samples run in BF16 where blocks have fewer bits than it rounds to") {
+TEST_CASE("samples run in F32 where blocks have bits enough for it to show") {
   const test::TemporaryDirectory directory;
   const std::filesystem::path path =
       test::random_model({.hidden = 256, .layers = 2, .mlp = 512}).write(directory / "model");
@@ -25,26 +25,26 @@ TEST_CASE("samples run in BF16 where blocks have fewer bits than it rounds to") 
   const Recipe w8 = test::fixed_recipe("w8a8");
   const BallastFormat format(w4);
   const auto plan = [&](const Recipe& recipe) { return plan_model({.source = source, .recipe = recipe}); };
-  const auto exact = [&](const Recipe& recipe) { return bf16_is_exact_enough(recipe, plan(recipe), format); };
+  const auto precision = [&](const Recipe& recipe) { return sample_precision(recipe, plan(recipe), format); };
 
-  CHECK(exact(w4));
-  CHECK_FALSE(exact(w8));
+  CHECK(precision(w4) == SamplePrecision::kCoarse);
+  CHECK(precision(w8) == SamplePrecision::kFine);
 
   Recipe mixed = w8;  // gate, up and down are two thirds of these blocks
   mixed.exceptions = {{"mlp", w4.linears}};
-  CHECK(exact(mixed));
+  CHECK(precision(mixed) == SamplePrecision::kCoarse);
   Recipe large_embedding = w4;
   large_embedding.embedding = {.kind = WeightFormat::Kind::kF32};
-  CHECK(exact(large_embedding));
+  CHECK(precision(large_embedding) == SamplePrecision::kCoarse);
 
   Recipe sized = w4;
   sized.target_bytes = format.file_bytes(plan(w4));
-  CHECK(exact(sized));
+  CHECK(precision(sized) == SamplePrecision::kCoarse);
   sized.target_bytes = format.file_bytes(plan(w8));
-  CHECK_FALSE(exact(sized));
+  CHECK(precision(sized) == SamplePrecision::kFine);
   sized = w8;
   sized.target_bytes = format.file_bytes(plan(w4));
-  CHECK(exact(sized));
+  CHECK(precision(sized) == SamplePrecision::kCoarse);
 }
 
 }  // namespace
