@@ -22,6 +22,10 @@ using Activations = Recipe::Activations;
 constexpr double kInt8OutlierFraction = 0.01;
 constexpr double kInt4OutlierFraction = 0.008;
 
+// Share of the multiply-adds in front of which inputs keep 16 bits: at 8 bits INT8 activations are half of the loss.
+constexpr double kInt8WideFraction = 0.2;
+constexpr double kInt4WideFraction = 0.15;
+
 Recipe plain_recipe(std::string_view scheme, WeightFormat::Kind kind) {
   Recipe recipe;
   recipe.scheme = scheme;
@@ -40,6 +44,7 @@ Recipe integer_recipe(std::string_view scheme, const WeightFormat& linears, Acti
   recipe.smooth = true;
   recipe.target_bytes = Recipe::kNaturalSize;
   recipe.outlier_fraction = linears.bits < 8 ? kInt4OutlierFraction : kInt8OutlierFraction;
+  recipe.int16_activation_fraction = linears.bits < 8 ? kInt4WideFraction : kInt8WideFraction;
   return recipe;
 }
 
@@ -194,9 +199,7 @@ std::string recipe_json(const Recipe& recipe) {
   for (const auto& [name, field] : kSwitches) result[std::string(name)] = recipe.*field;
   if (recipe.shrink_experts) result.erase("shrink_experts");  // most models have none
   if (recipe.correct_drift) result.erase("correct_drift");    // only GPTQ does
-  if (recipe.int16_activation_fraction != Recipe::kUsualInt16ActivationFraction) {
-    result["wide_fraction"] = recipe.int16_activation_fraction;
-  }
+  if (recipe.activations == Activations::kInt8) result["wide_fraction"] = recipe.int16_activation_fraction;
   if (!recipe.prefix.none()) result["prefix"] = prefix_name(recipe.prefix);
   return result.dump(2) + "\n";
 }

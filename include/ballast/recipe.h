@@ -114,8 +114,7 @@ struct Recipe {
   bool int16_activations_where_amplified = true;
   /// kInt8, with target_bytes: the inputs that INT8 would hurt most keep 16 bits, as long as at most this share of the
   /// multiply-adds that would read INT8 reads them; these take twice the time in a prompt.
-  double int16_activation_fraction = kUsualInt16ActivationFraction;
-  static constexpr double kUsualInt16ActivationFraction = 0.15;
+  double int16_activation_fraction = 0.0;
   /// kF16 or kBF16 where files keep all but integers in that: scales are rounded to it before weights are, and what it
   /// takes from norms' gains goes into the matrices after them. kF32: types are chosen by what values need.
   DType float_type = DType::kF32;
