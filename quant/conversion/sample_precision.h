@@ -14,9 +14,9 @@ enum class SamplePrecision {
   kFine,    ///< in F32
 };
 
-/// How samples run through blocks, for what these are rounded to: the fewer bits, the less it shows. Drift that weights
-/// make up for is else, at 8 bits, what BF16 and the rounding of activations do, of which nothing can be made up for.
-/// `plan` has the model's modules in the recipe's own formats; a target size leaves to blocks what is not the others'.
+/// How samples run through blocks, by the bits that these are rounded to. At 8 bits most of the drift would else be
+/// what BF16 and the rounding of activations do, for which no weights can make up; at fewer it does not show. `plan`
+/// has the model's modules in the recipe's own formats; of a target size the blocks get what the others leave.
 SamplePrecision sample_precision(const Recipe& recipe, std::span<const ModulePlan> plan, const ModelFormat& format);
 
 }  // namespace ballast::quant
