@@ -193,13 +193,13 @@ std::string recipe_json(const Recipe& recipe) {
                  {"head", format_name(recipe.head)},
                  {"exceptions", exceptions},
                  {"rounding", rounding_name(recipe.rounding)},
-                 {"activations", recipe.activations == Activations::kInt8 ? "int8" : "float"}};
+                 {"activations", recipe.activations == Activations::kInt8 ? "int8" : "float"},
+                 {"wide_fraction", recipe.int16_activation_fraction}};
   const bool natural = recipe.target_bytes == Recipe::kNaturalSize;
   result["target_bytes"] = natural ? json(kNatural) : json(recipe.target_bytes);
   for (const auto& [name, field] : kSwitches) result[std::string(name)] = recipe.*field;
   if (recipe.shrink_experts) result.erase("shrink_experts");  // most models have none
   if (recipe.correct_drift) result.erase("correct_drift");    // only GPTQ does
-  if (recipe.activations == Activations::kInt8) result["wide_fraction"] = recipe.int16_activation_fraction;
   if (!recipe.prefix.none()) result["prefix"] = prefix_name(recipe.prefix);
   return result.dump(2) + "\n";
 }

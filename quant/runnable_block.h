@@ -33,7 +33,8 @@ ActivationRoundings activation_roundings(const Recipe& recipe);
 /// 16 bits for all.
 ActivationRounding fine_rounding(const WorkingLinear& linear);
 
-/// 16 bits for experts; all others run as floats, which for a few tokens takes less than packing integers would.
+/// 16 bits for experts; all others run as floats, which is exact, and for a few tokens takes less than packing
+/// integers.
 ActivationRounding no_rounding(const WorkingLinear& linear);
 
 /// For what is measured over so many tokens: where single errors do not show, floats are multiplied in BF16 if the

@@ -1,6 +1,6 @@
 #include "quant/conversion/sample_precision.h"
 
-#include "model/arch/role.h"
+#include "quant/working_block.h"
 
 namespace ballast::quant {
 
@@ -9,9 +9,7 @@ SamplePrecision sample_precision(const Recipe& recipe, std::span<const ModulePla
   double weights = 0;
   double bytes = 0;
   for (const ModulePlan& module : plan) {
-    if (!module.is_quantized() || module.id.role == model::Role::kEmbedding || module.id.role == model::Role::kHead) {
-      continue;
-    }
+    if (!module.is_quantized() || is_embedding(module.id.role) || module.id.role == model::Role::kHead) continue;
     weights += static_cast<double>(module.weights());
     bytes += static_cast<double>(format.bytes(module));
   }

@@ -11,7 +11,7 @@ namespace ballast::quant {
 
 enum class SamplePrecision {
   kCoarse,  ///< in BF16, or INT8 where the model that is made does that
-  kFine,    ///< in F32
+  kFine,    ///< in F32, experts from 16 bits
 };
 
 /// How samples run through blocks, by the bits that these are rounded to. At 8 bits most of the drift would else be

@@ -9,7 +9,6 @@ from .runs import SPEED, Accuracy, PeerError, discard, make, reading, run
 
 LLAMA = "llama.cpp"
 IK_LLAMA = "ik_llama.cpp"  # a fork with types of its own
-_FILES = {LLAMA: "llama", IK_LLAMA: "ik-llama"}
 
 
 class LlamaAccuracy:
@@ -20,18 +19,19 @@ class LlamaAccuracy:
         require_llama_tools(binaries, ("llama-imatrix", "llama-perplexity", "llama-quantize",
                                        *(["llama-bench"] if with_speed else [])))
         self._program = program
+        self._prefix = program.removesuffix(".cpp")
         self._with_speed = with_speed
         self._binaries = binaries
         self._original = original
         self._work = work
         self._threads = threads
-        self._logits = work / f"{_FILES[program]}-logits.bin"
+        self._logits = work / f"{self._prefix}-logits.bin"
         self._importance = None
 
     def weigh(self, text: pathlib.Path, chunks: int) -> None:
         """The importance of the weights' columns, from so many chunks of a calibration text; 0: all of it."""
         self._importance = make(
-            self._work / f"{_FILES[self._program]}-imatrix{chunks or ''}.gguf", text,
+            self._work / f"{self._prefix}-imatrix{chunks or ''}.gguf", text,
             lambda path: self._run("llama-imatrix", "-m", self._original, "-f", text, "--no-escape",
                                    "--chunks", chunks or -1, "-o", path))
 
