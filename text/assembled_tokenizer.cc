@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 #include <iterator>
+#include <optional>
 #include <set>
 #include <unordered_map>
 #include <utility>
@@ -10,12 +11,18 @@
 #include "ballast/error.h"
 #include "files/utf8.h"
 #include "text/pipeline/added_tokens.h"
+#include "text/unicode/regex.h"
 
 namespace ballast::text {
 namespace {
 
 // Positions within a piece are 32-bit.
 constexpr std::size_t kMaxTextBytes = std::size_t{1} << 31;
+
+// What is read at first of a text that may be too long: at least so much, and for each possible token as much as hardly
+// any language needs.
+constexpr std::size_t kFirstBytes = std::size_t{64} << 10;
+constexpr std::size_t kUsualTokenBytes = 8;
 
 std::vector<AddedToken> raw_tokens(const std::vector<AddedToken>& added) {
   std::vector<AddedToken> tokens;
@@ -55,20 +62,23 @@ class AssembledTokenizer : public Tokenizer {
     }
   }
 
-  std::vector<int> encode(std::string_view text, std::span<const ByteRange> plain) const override {
+  std::vector<int> encode(std::string_view text, std::span<const ByteRange> plain, std::size_t most) const override {
     if (text.size() >= kMaxTextBytes) {
       throw Error(source_.tokenizer_file, "texts of 2 GB and more cannot be tokenized in one piece");
     }
-    const std::string valid = files::replace_invalid_utf8(text);
-    std::vector<int> ids;
-    raw_tokens_.scan(
-        valid, plain,
-        [&](std::string_view between) {
-          const auto begin = static_cast<std::size_t>(between.data() - valid.data());
-          encode_between(between, ranges_within(plain, begin, begin + between.size()), begin == 0, ids);
-        },
-        [&](int id) { ids.push_back(id); });
-    return ids;
+    // Tokens at the end of a beginning may be others than in the whole text, and so may their number.
+    constexpr std::size_t kNotSure = 64;
+    constexpr double kLongestMatching = 10;  // seconds
+    std::optional<MatchingTime> time;
+    if (most != kNoLimit) time.emplace(kLongestMatching);
+    const std::size_t enough = most < kMaxTextBytes ? most + kNotSure : kMaxTextBytes;
+    for (std::size_t size = std::max(kFirstBytes, kUsualTokenBytes * enough); size < text.size(); size *= 4) {
+      while (size > 0 && files::continues_code_point(text[size])) --size;
+      if (size == 0) break;
+      std::vector<int> ids = encode_all(text.substr(0, size), plain);
+      if (ids.size() > enough) return ids;
+    }
+    return encode_all(text, plain);
   }
 
   std::string token_bytes(int id) const override {
@@ -111,6 +121,19 @@ class AssembledTokenizer : public Tokenizer {
   }
 
  private:
+  std::vector<int> encode_all(std::string_view text, std::span<const ByteRange> plain) const {
+    const std::string valid = files::replace_invalid_utf8(text);
+    std::vector<int> ids;
+    raw_tokens_.scan(
+        valid, plain,
+        [&](std::string_view between) {
+          const auto begin = static_cast<std::size_t>(between.data() - valid.data());
+          encode_between(between, ranges_within(plain, begin, begin + between.size()), begin == 0, ids);
+        },
+        [&](int id) { ids.push_back(id); });
+    return ids;
+  }
+
   // Some kinds of encoders find special tokens themselves: normalized ones, SentencePiece's own. Where one has a byte
   // of `plain`, the text is cut within it.
   void encode_between(std::string_view text, std::span<const ByteRange> plain, bool begins_input,

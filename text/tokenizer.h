@@ -23,6 +23,8 @@ struct TokenizerFile {
 /// Once it is shared immutable, and safe to use from several threads.
 class Tokenizer {
  public:
+  static constexpr std::size_t kNoLimit = static_cast<std::size_t>(-1);
+
   virtual ~Tokenizer() = default;
 
   /// Ids as transformers gives them with add_special_tokens=False; special tokens written out in the text are
@@ -31,7 +33,13 @@ class Tokenizer {
 
   /// The same, but special tokens are text where `plain` says so (in order, apart from each other; in bytes of a text
   /// that is UTF-8): no special token has a byte of such a range. What else the vocabulary has is found everywhere.
-  virtual std::vector<int> encode(std::string_view text, std::span<const ByteRange> plain) const = 0;
+  std::vector<int> encode(std::string_view text, std::span<const ByteRange> plain) const {
+    return encode(text, plain, kNoLimit);
+  }
+
+  /// The same for a text that must not have more than `most` tokens: of a longer one only as much is read as shows that
+  /// it is longer, and the ids returned, more than `most`, are those of its beginning.
+  virtual std::vector<int> encode(std::string_view text, std::span<const ByteRange> plain, std::size_t most) const = 0;
 
   /// Bytes of one token; they may be a part of a UTF-8 sequence. Special tokens decode to their text; ids that no token
   /// has (rows that pad the embedding) to nothing.

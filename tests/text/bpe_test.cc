@@ -86,6 +86,46 @@ TEST_CASE("merging with a queue gives what the definition gives") {
   }
 }
 
+TEST_CASE("long pieces, merged window by window, give what the definition gives") {
+  std::mt19937 random(11);
+  for (unsigned seed = 0; seed < 40; ++seed) {
+    const BpeVocabulary vocabulary = random_vocabulary(seed, 10 + static_cast<int>(seed));
+    for (const std::size_t window : {1U, 2U, 7U, 16U, 40U}) {
+      const Bpe bpe(vocabulary, window);
+      for (int i = 0; i < 8; ++i) {
+        std::string piece = random_piece(random, 20 + random() % 150);
+        if (i % 2 == 0) piece.replace(10, piece.size() - 20, piece.size() - 20, piece[0]);
+        CAPTURE(piece);
+        CAPTURE(window);
+        CHECK(encode(bpe, piece) == merge_naively(vocabulary, piece));
+      }
+    }
+  }
+}
+
+TEST_CASE("a long run of one letter is merged into what all of it gives, whose border moves with its length") {
+  // A run of a's becomes fours from the left; the rest depends on where the run begins.
+  BpeVocabulary vocabulary;
+  vocabulary.tokens = std::make_shared<TokenTable>(TokenTable{"a", "aa", "aaaa", "aaa"});
+  vocabulary.merges = {{0, 0, 1}, {1, 1, 2}, {1, 0, 3}};
+  for (std::size_t length : {64U, 65U, 66U, 67U, 1000U, 1003U}) {
+    const std::string piece(length, 'a');
+    CHECK(encode(Bpe(vocabulary, 16), piece) == merge_naively(vocabulary, piece));
+  }
+  std::vector<int> ids = encode(Bpe(vocabulary), std::string(4'000'003, 'a'));
+  CHECK(ids.size() == 1'000'001);
+  CHECK(ids.back() == 3);
+}
+
+TEST_CASE("a run of unknown units stays one token over the windows of a long piece") {
+  BpeVocabulary vocabulary;
+  vocabulary.tokens = std::make_shared<TokenTable>(TokenTable{"a", "?"});
+  vocabulary.unknown = 1;
+  vocabulary.fuse_unknown = true;
+  CHECK(encode(Bpe(vocabulary, 4), std::string(100, 'x') + "aaaa" + std::string(100, 'y') + "a") ==
+        std::vector<int>{1, 0, 0, 0, 0, 1, 0});
+}
+
 TEST_CASE("threads that share a tokenizer agree") {
   const BpeVocabulary vocabulary = random_vocabulary(1, 40);
   const Bpe bpe(vocabulary);

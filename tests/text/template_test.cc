@@ -1,7 +1,9 @@
 #include "text/template/template.h"
 
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -42,6 +44,62 @@ std::string users_part(const std::string& source, const ordered_json& from_user)
 
 std::string refusal(const std::string& source, const ordered_json& from_user = ordered_json::object()) {
   return error_message([&] { render(source, from_user); });
+}
+
+TEST_CASE("numbers at the ends of 64 bits are rounded exactly, or refused") {
+  const ordered_json numbers = {{"most", 9223372036854775807}, {"least", std::numeric_limits<std::int64_t>::min()}};
+  const auto of = [&](const std::string& expression) { return render("{{ " + expression + " }}", numbers).text; };
+  CHECK(of("most|round") == "9223372036854775807");
+  CHECK(of("most|round(-2)") == "9223372036854775800");
+  CHECK(of("least|round(-2)") == "-9223372036854775800");
+  CHECK(of("most|round(-18)") == "9000000000000000000");
+  CHECK(of("25|round(-1)") == "20");
+  CHECK(of("35|round(-1)") == "40");
+  CHECK(of("-25|round(-1)") == "-20");
+  CHECK(of("1234|round(-4)") == "0");
+  CHECK(of("most|round(-20)") == "0");
+  CHECK(of("most|round(least)") == "0");
+  CHECK(of("1.5|round(least)") == "0.0");
+  CHECK(of("1.5|round(most)") == "1.5");
+  for (const char* refused : {"most|round(-1)",
+                              "least|round(-3)",
+                              "most|round(-19)",
+                              "least|round(-1)",
+                              "most|round(least, 'ceil')",
+                              "1.5|round(most, 'floor')",
+                              "least|abs",
+                              "-least",
+                              "least // -1",
+                              "most + 1",
+                              "1e19|int",
+                              "most|float|int",
+                              "'%d' % 1e19",
+                              "range(least, most)",
+                              "'a' * most",
+                              "[1] * most",
+                              "'a'|center(most)",
+                              "'a'|indent(most, true)",
+                              "'a'.ljust(most)",
+                              "'a'.zfill(most)",
+                              "[1]|batch(most, 0)|list",
+                              "[1]|slice(most)|list",
+                              "[1]|tojson(indent=most)",
+                              "2 ** most",
+                              "'%*d' % (most, 1)",
+                              "'{:99999999999}'.format(1)",
+                              "'a'|truncate(least)"}) {
+    CAPTURE(refused);
+    CHECK(refusal("{{ " + std::string(refused) + " }}", numbers) == Contains("chat template: line 1: "));
+  }
+  CHECK(of("least % -1") == "0");
+  CHECK(of("'abc'[least:most:most]") == "a");
+  CHECK(of("'abc'[most:least:least]") == "c");
+  CHECK(of("'abc'.find('c', least, most)") == "2");
+  CHECK(of("'abc'|truncate(most, leeway=most)") == "abc");
+  CHECK(of("'a b c'.split(' ', most)|length") == "3");
+  CHECK(of("[1, 2, 3]|batch(most)|list|length") == "1");
+  CHECK(of("'abc'[most]") == "");
+  CHECK(of("'10'|int(base=most)") == "10");
 }
 
 // tests/data/tokenizer/chat/templates.json is written by scripts/make_golden_templates.py.

@@ -9,6 +9,7 @@
 #include "files/utf8.h"
 #include "temporary_directory.h"
 #include "text/readers/tokenizer_files.h"
+#include "text/unicode/regex.h"
 #include "tiny_tokenizer.h"
 
 namespace ballast::text {
@@ -51,6 +52,32 @@ TEST_CASE("text becomes ids and ids become text") {
   CHECK(tokenizer->vocab_size() == 262);
   CHECK(tokenizer->description() == "byte-level BPE, 262 tokens, 1 special");
   CHECK(tokenizer->encode("").empty());
+}
+
+TEST_CASE("of a text that is too long no more is encoded than shows it") {
+  const auto tokenizer = make_tiny_tokenizer();
+  const std::string text(8'000'000, 'a');
+  const Ids ids = tokenizer->encode(text, {}, 64);
+  CHECK(ids.size() > 64);
+  CHECK(ids.size() < 100'000);
+  std::string longer;
+  for (int i = 0; i < 50'000; ++i) longer += "hello ";
+  CHECK(tokenizer->encode(longer, {}, 200'000) == tokenizer->encode(longer));
+  CHECK(tokenizer->encode(longer, {}, 1000).size() > 1000);
+  CHECK(tokenizer->encode("hello", {}, 1) == Ids{kHello});
+}
+
+TEST_CASE("an expression that looks ahead to the end at every place ends a text that is too long for it") {
+  json tokenizer = tiny_tokenizer_json();
+  const json split = {{"type", "Split"},
+                      {"pattern", {{"Regex", R"(\d{1,3}(?=(?:\d{3})*\b))"}}},
+                      {"behavior", "Isolated"},
+                      {"invert", false}};
+  tokenizer["pre_tokenizer"] = {{"type", "Sequence"}, {"pretokenizers", {split, tokenizer["pre_tokenizer"]}}};
+  const auto made = make_tiny_tokenizer(tokenizer);
+  CHECK(made->encode(std::string(1000, '1'), {}, 100).size() == 1000);
+  const MatchingTime time(0.02);
+  CHECK(error_message([&] { made->encode(std::string(200'000, '1')); }) == Contains("takes too long"));
 }
 
 TEST_CASE("ids that no token has give nothing") {

@@ -1,5 +1,6 @@
 #include "text/chat/chat_prompt.h"
 
+#include <algorithm>
 #include <array>
 
 #include "ballast/error.h"
@@ -44,6 +45,25 @@ ordered_json from_users(const Conversation& conversation) {
   return variables;
 }
 
+/// Bytes of all strings, and one for each other value.
+std::size_t text_bytes(const ordered_json& value) {
+  std::size_t bytes = value.is_string() ? value.get_ref<const std::string&>().size() : 1;
+  if (!value.is_structured()) return bytes;
+  for (const auto& [key, member] : value.items()) bytes += (value.is_object() ? key.size() : 0) + text_bytes(member);
+  return bytes;
+}
+
+/// A template makes each message's text several times on the way to the prompt. What it may make in all grows with the
+/// conversation, so that a short one cannot take much memory, whatever numbers it gives to the template.
+jinja::Limits limits_for(const ordered_json& from_user) {
+  constexpr std::size_t kLeastCharacters = 8'000'000;
+  constexpr std::size_t kLeastSteps = 2'000'000;
+  const std::size_t bytes = text_bytes(from_user);
+  const jinja::Limits most;
+  return {.steps = std::min(most.steps, kLeastSteps + 4 * bytes),
+          .characters = std::min(most.characters, kLeastCharacters + 16 * bytes)};
+}
+
 }  // namespace
 
 Conversation make_conversation(std::span<const ChatMessage> messages, const std::string& arguments) {
@@ -75,12 +95,12 @@ ChatPrompt apply_chat_template(const Tokenizer& tokenizer, const Conversation& c
   };
   add_token("bos_token", tokenizer.bos());
   add_token("eos_token", tokenizer.eos());
-  jinja::Rendered rendered = jinja::Template(source).render(variables);
+  jinja::Rendered rendered = jinja::Template(source).render(variables, limits_for(variables.from_user));
   return {std::move(rendered.text), std::move(rendered.from_user)};
 }
 
-std::vector<int> encode(const Tokenizer& tokenizer, const ChatPrompt& prompt) {
-  return tokenizer.encode(prompt.text, prompt.from_user);
+std::vector<int> encode(const Tokenizer& tokenizer, const ChatPrompt& prompt, std::size_t most) {
+  return tokenizer.encode(prompt.text, prompt.from_user, most);
 }
 
 }  // namespace ballast::text

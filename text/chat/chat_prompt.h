@@ -36,8 +36,8 @@ struct ChatPrompt {
 ChatPrompt apply_chat_template(const Tokenizer& tokenizer, const Conversation& conversation,
                                const std::optional<std::tm>& now = std::nullopt);
 
-/// Special tokens are those that the template wrote.
-std::vector<int> encode(const Tokenizer& tokenizer, const ChatPrompt& prompt);
+/// Special tokens are those that the template wrote. `most`: see Tokenizer::encode.
+std::vector<int> encode(const Tokenizer& tokenizer, const ChatPrompt& prompt, std::size_t most = Tokenizer::kNoLimit);
 
 }  // namespace ballast::text
 

@@ -78,8 +78,9 @@ std::optional<MergeRules::Rule> MergeRules::find(int left, int right) const {
               .result = static_cast<int>(word & kTokenMask)};
 }
 
-Bpe::Bpe(BpeVocabulary vocabulary)
+Bpe::Bpe(BpeVocabulary vocabulary, std::size_t window_units)
     : vocabulary_(std::move(vocabulary)),
+      window_units_(window_units),
       rules_(vocabulary_.merges, vocabulary_.tokens->size()),
       whole_(new std::atomic<std::uint8_t>[vocabulary_.tokens->size()]()) {
   for (std::size_t byte = 0; byte < byte_id_.size(); ++byte) {
@@ -134,41 +135,66 @@ void Bpe::encode_word(std::string_view word, std::vector<int>& ids) const {
   whole.store(is_itself ? kIsItself : kIsOthers, std::memory_order_relaxed);
 }
 
-void Bpe::add_units(std::string_view piece, std::vector<Symbol>& symbols) const {
-  const auto add = [&](int id) {
-    const auto position = static_cast<std::uint32_t>(symbols.size());
-    symbols.push_back({id, position - 1, position + 1});
-  };
-  const auto id_of_unit = [&](std::string_view unit) {
-    if (unit.size() == 1) return byte_id_[static_cast<unsigned char>(unit[0])];
-    return vocabulary_.tokens->find(unit).value_or(-1);
-  };
-  const auto byte_token = [&](char c) { return (*vocabulary_.byte_tokens)[static_cast<unsigned char>(c)]; };
-  bool last_unknown = false;
-  while (!piece.empty()) {
-    const std::size_t length = vocabulary_.unit == BpeVocabulary::Unit::kByte ? 1 : files::utf8_step(piece, 0).length;
-    const std::string_view unit = piece.substr(0, length);
-    piece.remove_prefix(length);
+/// Reads what merging starts from, unit by unit.
+class Bpe::UnitReader {
+ public:
+  UnitReader(const Bpe& bpe, std::string_view piece) : bpe_(bpe), left_(piece) {}
+
+  bool done() const { return left_.empty(); }
+
+  /// Appends units until `units` has `most` of them or the piece ends. A unit that is spelled in bytes is not cut.
+  void read(std::size_t most, std::vector<int>& units) {
+    while (!left_.empty() && units.size() < most) read_unit(units);
+  }
+
+ private:
+  int id_of_unit(std::string_view unit) const {
+    if (unit.size() == 1) return bpe_.byte_id_[static_cast<unsigned char>(unit[0])];
+    return bpe_.vocabulary_.tokens->find(unit).value_or(-1);
+  }
+  int byte_token(char c) const { return (*bpe_.vocabulary_.byte_tokens)[static_cast<unsigned char>(c)]; }
+
+  void read_unit(std::vector<int>& units) {
+    const BpeVocabulary& vocabulary = bpe_.vocabulary_;
+    const std::size_t length = vocabulary.unit == BpeVocabulary::Unit::kByte ? 1 : files::utf8_step(left_, 0).length;
+    const std::string_view unit = left_.substr(0, length);
+    left_.remove_prefix(length);
     const int id = id_of_unit(unit);
     if (id >= 0) {
-      add(id);
-    } else if (vocabulary_.byte_tokens && std::ranges::none_of(unit, [&](char c) { return byte_token(c) < 0; })) {
-      for (const char c : unit) add(byte_token(c));
+      units.push_back(id);
+    } else if (vocabulary.byte_tokens && std::ranges::none_of(unit, [&](char c) { return byte_token(c) < 0; })) {
+      for (const char c : unit) units.push_back(byte_token(c));
     } else {
-      const bool fused = last_unknown && vocabulary_.fuse_unknown;
-      if (vocabulary_.unknown >= 0 && !fused) add(vocabulary_.unknown);
-      last_unknown = true;
-      continue;
+      const bool fused = last_unknown_ && vocabulary.fuse_unknown;
+      if (vocabulary.unknown >= 0 && !fused) units.push_back(vocabulary.unknown);
+      last_unknown_ = true;
+      return;
     }
-    last_unknown = false;
+    last_unknown_ = false;
   }
-}
+
+  const Bpe& bpe_;
+  std::string_view left_;
+  bool last_unknown_ = false;
+};
 
 void Bpe::merge(std::string_view piece, std::vector<int>& ids) const {
+  if (piece.size() > window_units_ && merge_in_windows(piece, ids)) return;
+  std::vector<int> units;
+  units.reserve(piece.size());
+  UnitReader(*this, piece).read(piece.size(), units);
+  for (const Merged& token : merged(units)) ids.push_back(token.id);
+}
+
+/// Merges `units` by themselves.
+std::vector<Bpe::Merged> Bpe::merged(std::span<const int> units) const {
+  if (units.empty()) return {};
   std::vector<Symbol> symbols;
-  symbols.reserve(piece.size());
-  add_units(piece, symbols);
-  if (symbols.empty()) return;
+  symbols.reserve(units.size());
+  for (const int id : units) {
+    const auto position = static_cast<std::uint32_t>(symbols.size());
+    symbols.push_back({id, position - 1, position + 1});
+  }
   symbols.front().previous = kNone;
   symbols.back().next = kNone;
 
@@ -198,7 +224,58 @@ void Bpe::merge(std::string_view piece, std::vector<int>& ids) const {
     consider(left.previous, best.left);
     consider(best.left, left.next);
   }
-  for (std::uint32_t i = 0; i != kNone; i = symbols[i].next) ids.push_back(symbols[i].id);
+  std::vector<Merged> tokens;
+  for (std::uint32_t i = 0; i != kNone; i = symbols[i].next) tokens.push_back({symbols[i].id, i});
+  return tokens;
+}
+
+/// Whether merging the units of two tokens together leaves the border between them.
+bool Bpe::stay_apart(std::span<const int> left, std::span<const int> right) const {
+  std::vector<int> both(left.begin(), left.end());
+  both.insert(both.end(), right.begin(), right.end());
+  const std::vector<Merged> tokens = merged(both);
+  return std::ranges::any_of(tokens, [&](const Merged& token) { return token.begin == left.size(); });
+}
+
+/// Merges a long piece window by window, so that the memory needed does not grow with the piece. Tokens are those of
+/// the whole piece if each would be merged from its own units and each two neighbours stay apart: the first merge over
+/// a border would be the first one within those two alone, too. A window's tokens have both properties, so only the
+/// borders between windows are tried. Returns false, with `ids` as they were, where no border can be found.
+bool Bpe::merge_in_windows(std::string_view piece, std::vector<int>& ids) const {
+  const std::size_t ids_before = ids.size();
+  UnitReader reader(*this, piece);
+  std::vector<int> units;  // without those of the tokens in `ids`
+  reader.read(window_units_, units);
+  std::vector<Merged> tokens = merged(units);
+  while (!reader.done()) {
+    // The last tokens may become others with what follows.
+    const std::size_t sure = units.size() - units.size() / 8;
+    auto cut = static_cast<std::size_t>(std::ranges::upper_bound(tokens, sure, {}, &Merged::begin) - tokens.begin());
+    bool found = false;
+    std::vector<int> fresh;
+    reader.read(window_units_, fresh);
+    const bool grows = units.size() > 8 * window_units_;
+    cut = grows || tokens.empty() ? 0 : std::min(cut, tokens.size() - 1);
+    for (; cut > 0 && !found; cut /= 2) {
+      const std::size_t border = tokens[cut].begin;
+      std::vector<int> rest(units.begin() + static_cast<std::ptrdiff_t>(border), units.end());
+      rest.insert(rest.end(), fresh.begin(), fresh.end());
+      std::vector<Merged> next = merged(rest);
+      const std::size_t first_end = next.size() > 1 ? next[1].begin : rest.size();
+      const std::size_t last_begin = tokens[cut - 1].begin;
+      found = stay_apart(std::span(units).subspan(last_begin, border - last_begin), std::span(rest).first(first_end));
+      if (!found) continue;
+      for (std::size_t i = 0; i < cut; ++i) ids.push_back(tokens[i].id);
+      units = std::move(rest);
+      tokens = std::move(next);
+    }
+    if (!found) {
+      ids.resize(ids_before);
+      return false;
+    }
+  }
+  for (const Merged& token : tokens) ids.push_back(token.id);
+  return true;
 }
 
 }  // namespace ballast::text

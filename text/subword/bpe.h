@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -58,26 +59,39 @@ class MergeRules {
 /// Immutable but for a cache; safe to use from several threads.
 class Bpe : public SubwordModel {
  public:
+  /// Units that are merged at once: what merging needs of memory beside its result.
+  static constexpr std::size_t kWindowUnits = 8192;
+
   /// Throws Error as MergeRules does.
-  explicit Bpe(BpeVocabulary vocabulary);
+  explicit Bpe(BpeVocabulary vocabulary, std::size_t window_units = kWindowUnits);
 
   /// Appends the ids of `piece`. O(n log n).
   void encode(std::string_view piece, std::vector<int>& ids) const override;
 
  private:
   struct Symbol;
+  class UnitReader;
+
+  /// A token and the first of the units that it was merged from.
+  struct Merged {
+    int id;
+    std::size_t begin;
+  };
+
   // What is known of merging a token's own bytes.
   enum Whole : std::uint8_t { kNotTried, kIsItself, kIsOthers };
 
   void find_word_ends();
   std::size_t word_length(std::string_view text) const;
 
-  // Appends what merging starts from.
-  void add_units(std::string_view piece, std::vector<Symbol>& symbols) const;
   void encode_word(std::string_view word, std::vector<int>& ids) const;
   void merge(std::string_view piece, std::vector<int>& ids) const;
+  std::vector<Merged> merged(std::span<const int> units) const;
+  bool stay_apart(std::span<const int> left, std::span<const int> right) const;
+  bool merge_in_windows(std::string_view piece, std::vector<int>& ids) const;
 
   BpeVocabulary vocabulary_;  // without its merges
+  std::size_t window_units_;
   MergeRules rules_;
   std::array<int, 256> byte_id_{};  // tokens of one byte, which most text starts from
   // SentencePiece's vocabularies have no pieces of text, but hardly a token has a space mark after another character:

@@ -4,7 +4,9 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <limits>
+#include <set>
 
 #include "ballast/error.h"
 #include "files/text.h"
@@ -26,7 +28,7 @@ struct Best {
 
 }  // namespace
 
-Unigram::Unigram(const files::JsonReader& model) {
+Unigram::Unigram(const files::JsonReader& model, std::size_t window) : window_(window) {
   const files::JsonReader vocab = model.at("vocab");
   const std::vector<files::JsonReader> entries = vocab.elements();
   const std::size_t count = entries.size();
@@ -53,38 +55,89 @@ Unigram::Unigram(const files::JsonReader& model) {
   if (model.flag("byte_fallback", false)) byte_tokens_ = find_byte_tokens(*texts_);
 }
 
+/// The best ways to cut a text up, and the tokens that are certain already.
+class Unigram::Search {
+ public:
+  Search(const Unigram& model, std::string_view piece, std::vector<int>& ids)
+      : model_(model), piece_(piece), ids_(ids), best_(1) {
+    best_[0].score = 0;
+  }
+
+  void consider(std::size_t begin, std::size_t length, double score, int id) {
+    const std::size_t end = begin + length - base_;
+    if (end >= best_.size()) best_.resize(end + 1);
+    const double total = best_[begin - base_].score + score;
+    if (total > best_[end].score) best_[end] = {total, begin, id};
+  }
+
+  /// Takes in the tokens before the last place that all ways over `begin` go through. The memory that the search needs
+  /// thereby does not grow with the text.
+  void settle(std::size_t begin) {
+    if (begin - base_ < next_settling_) return;
+    std::set<std::size_t, std::greater<>> ends;
+    for (std::size_t end = begin; end - base_ < best_.size(); ++end) {
+      if (std::isfinite(best_[end - base_].score)) ends.insert(end);
+    }
+    while (ends.size() > 1) {
+      const std::size_t last = *ends.begin();
+      ends.erase(ends.begin());
+      ends.insert(best_[last - base_].begin);
+    }
+    take(*ends.begin());
+    next_settling_ = std::max(model_.window_, 2 * (begin - base_));
+  }
+
+  void finish() {
+    take(piece_.size());
+    end_unknown(piece_.size());
+  }
+
+ private:
+  void take(std::size_t until) {
+    std::vector<std::size_t> ends;
+    for (std::size_t end = until; end > base_; end = best_[end - base_].begin) ends.push_back(end);
+    for (std::size_t i = ends.size(); i-- > 0;) {
+      const Best& token = best_[ends[i] - base_];
+      if (token.id >= 0) {
+        end_unknown(token.begin);
+        ids_.push_back(token.id);
+      } else if (!unknown_begin_) {
+        unknown_begin_ = token.begin;
+      }
+    }
+    best_.erase(best_.begin(), best_.begin() + static_cast<std::ptrdiff_t>(until - base_));
+    base_ = until;
+  }
+
+  void end_unknown(std::size_t end) {
+    if (!unknown_begin_) return;
+    model_.add_unknown(piece_.substr(*unknown_begin_, end - *unknown_begin_), ids_);
+    unknown_begin_.reset();
+  }
+
+  const Unigram& model_;
+  std::string_view piece_;
+  std::vector<int>& ids_;
+  std::vector<Best> best_;  // of the places from base_ on
+  std::size_t base_ = 0;    // what comes before is in ids_, but for the unknown characters at its end
+  std::size_t next_settling_ = model_.window_;
+  std::optional<std::size_t> unknown_begin_;
+};
+
 void Unigram::encode(std::string_view piece, std::vector<int>& ids) const {
-  std::vector<Best> best(piece.size() + 1);
-  best[0].score = 0;
-  const auto consider = [&](std::size_t begin, std::size_t length, double score, int id) {
-    Best& end = best[begin + length];
-    const double total = best[begin].score + score;
-    if (total > end.score) end = {total, begin, id};
-  };
+  Search search(*this, piece, ids);
   for (std::size_t begin = 0; begin < piece.size();) {
+    search.settle(begin);
     const std::size_t character = files::utf8_step(piece, begin).length;
     bool spells_character = false;
     id_of_.for_each_prefix(piece.substr(begin), [&](std::size_t length, int id) {
-      consider(begin, length, scores_[static_cast<std::size_t>(id)], id);
+      search.consider(begin, length, scores_[static_cast<std::size_t>(id)], id);
       spells_character = spells_character || length == character;
     });
-    if (!spells_character) consider(begin, character, unknown_score_, -1);
+    if (!spells_character) search.consider(begin, character, unknown_score_, -1);
     begin += character;
   }
-
-  std::vector<std::size_t> ends;
-  for (std::size_t end = piece.size(); end > 0; end = best[end].begin) ends.push_back(end);
-  std::size_t unknown_begin = 0;
-  for (std::size_t i = ends.size(); i-- > 0;) {
-    const Best& token = best[ends[i]];
-    const bool last_unknown = i + 1 < ends.size() && best[ends[i + 1]].id < 0;
-    if (token.id < 0 && !last_unknown) unknown_begin = token.begin;
-    if (token.id >= 0) {
-      ids.push_back(token.id);
-    } else if (i == 0 || best[ends[i - 1]].id >= 0) {
-      add_unknown(piece.substr(unknown_begin, ends[i] - unknown_begin), ids);
-    }
-  }
+  search.finish();
 }
 
 void Unigram::add_unknown(std::string_view run, std::vector<int>& ids) const {

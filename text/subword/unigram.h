@@ -17,8 +17,11 @@ namespace ballast::text {
 /// Immutable; safe to use from several threads.
 class Unigram : public SubwordModel {
  public:
+  /// Bytes of text after which the search looks for a place that all its ways go through.
+  static constexpr std::size_t kWindow = 8192;
+
   /// `model` is a `model` of type Unigram. Throws Error naming file and path.
-  explicit Unigram(const files::JsonReader& model);
+  explicit Unigram(const files::JsonReader& model, std::size_t window = kWindow);
 
   /// Viterbi's search. A run of characters that no token spells becomes byte tokens, or one unknown token.
   void encode(std::string_view piece, std::vector<int>& ids) const override;
@@ -26,8 +29,11 @@ class Unigram : public SubwordModel {
   const std::shared_ptr<const TokenTable>& texts() const { return texts_; }
 
  private:
+  class Search;
+
   void add_unknown(std::string_view run, std::vector<int>& ids) const;
 
+  std::size_t window_;
   std::shared_ptr<const TokenTable> texts_;
   std::vector<double> scores_;  // logarithms of probabilities, by id
   ByteTrie id_of_;

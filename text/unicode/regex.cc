@@ -1,5 +1,7 @@
 #include "text/unicode/regex.h"
 
+#include <time.h>
+
 #include <array>
 #include <new>
 
@@ -41,7 +43,30 @@ MatchState& thread_match_state() {
   return state;
 }
 
+thread_local MatchingTime* current_time = nullptr;
+
+/// Of this thread, on the processor.
+double thread_seconds() {
+  timespec time{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
 }  // namespace
+
+MatchingTime::MatchingTime(double seconds) : end_(thread_seconds() + seconds), outer_(current_time) {
+  current_time = this;
+}
+
+MatchingTime::~MatchingTime() {
+  current_time = outer_;
+}
+
+void MatchingTime::check(std::string_view context) {
+  constexpr unsigned kMatchesBetween = 16;
+  if (current_time == nullptr || ++current_time->matches_ % kMatchesBetween != 0) return;
+  if (thread_seconds() > current_time->end_) throw Error(context, "takes too long on this text: give a shorter one");
+}
 
 void Regex::FreeCode::operator()(pcre2_real_code_8* code) const {
   pcre2_code_free(code);
@@ -73,6 +98,7 @@ Regex::Regex(std::string_view pattern, unsigned options, std::string_view contex
 }
 
 std::optional<Regex::Match> Regex::find(std::string_view subject, std::size_t start) const {
+  MatchingTime::check(context_);
   MatchState& state = thread_match_state();
   const int result = pcre2_match(code_.get(), reinterpret_cast<PCRE2_SPTR>(subject.data()), subject.size(), start,
                                  PCRE2_NO_UTF_CHECK, state.data.get(), state.context.get());

@@ -12,6 +12,25 @@ struct pcre2_real_code_8;
 
 namespace ballast::text {
 
+/// While it lives, matching on this thread throws Error once it has taken so many seconds of the processor: an
+/// expression that looks ahead to the end of the text at every place takes time that grows with the square of the
+/// text's length.
+class MatchingTime {
+ public:
+  explicit MatchingTime(double seconds);
+  ~MatchingTime();
+  MatchingTime(const MatchingTime&) = delete;
+  MatchingTime& operator=(const MatchingTime&) = delete;
+
+  /// Called for each match.
+  static void check(std::string_view context);
+
+ private:
+  double end_;
+  MatchingTime* outer_;
+  unsigned matches_ = 0;
+};
+
 /// Immutable; safe to use from several threads.
 class Regex {
  public:

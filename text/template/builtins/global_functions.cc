@@ -26,6 +26,7 @@ Given range(Interpreter& /*interpreter*/, const Arguments& arguments) {
   std::vector<Value> items;
   for (std::int64_t at = start; step > 0 ? at < stop : at > stop;) {
     if (static_cast<std::int64_t>(items.size()) == kMostRange) fail("range has more than 100000 items");
+    spend_steps(1);
     items.emplace_back(at);
     if (__builtin_add_overflow(at, step, &at)) break;
   }

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <limits>
@@ -49,12 +50,31 @@ Value to_float(Interpreter& /*interpreter*/, const Value& input, const Arguments
 double rounded(double value, Integer precision) {
   if (!std::isfinite(value) || precision > 300) return value;
   if (precision < 0) {
-    const double unit = std::pow(10.0, static_cast<double>(-precision));
+    const double unit = std::pow(10.0, -static_cast<double>(precision));
     return std::isfinite(unit) ? std::nearbyint(value / unit) * unit : 0.0;
   }
   char digits[700];
   std::snprintf(digits, sizeof digits, "%.*f", static_cast<int>(precision), value);
   return std::strtod(digits, nullptr);
+}
+
+// To the nearest multiple of a power of ten, exactly; ties to even.
+Integer rounded(Integer value, Integer zeros) {
+  constexpr Integer kMostZeros = 18;  // of a power that 64 bits hold
+  constexpr Integer kHalfOfNext = 5'000'000'000'000'000'000;
+  if (zeros > kMostZeros) {
+    const bool is_far = zeros == kMostZeros + 1 && (value > kHalfOfNext || value < -kHalfOfNext);
+    if (is_far) fail("a number takes more than 64 bits");
+    return 0;
+  }
+  Integer unit = 1;
+  for (Integer i = 0; i < zeros; ++i) unit *= 10;
+  Integer multiple = value / unit;
+  const Integer rest = std::abs(value % unit);
+  const bool is_tie = rest == unit - rest;
+  if (rest > unit - rest || (is_tie && multiple % 2 != 0)) multiple += value < 0 ? -1 : 1;
+  if (__builtin_mul_overflow(multiple, unit, &multiple)) fail("a number takes more than 64 bits");
+  return multiple;
 }
 
 Value round(Interpreter& /*interpreter*/, const Value& input, const Arguments& arguments) {
@@ -64,15 +84,17 @@ Value round(Interpreter& /*interpreter*/, const Value& input, const Arguments& a
   const TextView method = bound.text(1, U"common");
   if (!input.is_number()) fail("the filter round takes a number, not a value of the type " + type_name(input));
   if (same_text(method, U"common")) {
-    if (input.is_integral() && precision >= 0) return {input.integral()};
-    const double result = rounded(input.number(), precision);
-    return input.is_integral() ? Value(static_cast<Integer>(result)) : Value(result);
+    if (!input.is_integral()) return {rounded(input.number(), precision)};
+    // The most negative number has no counterpart, and more zeros than its own round any number to 0.
+    constexpr Integer kMostZeros = 100;
+    return {precision >= 0 ? input.integral() : rounded(input.integral(), -std::max(precision, -kMostZeros))};
   }
   const bool is_ceil = same_text(method, U"ceil");
   if (!is_ceil && !same_text(method, U"floor")) fail("the filter round has the methods common, ceil and floor");
   const double unit = std::pow(10.0, static_cast<double>(precision));
   const double scaled = input.number() * unit;
   if (!std::isfinite(scaled)) fail("the filter round is given a number that is too large");
+  if (unit == 0) fail("the filter round is given too small a precision");
   return {(is_ceil ? std::ceil(scaled) : std::floor(scaled)) / unit};
 }
 
