@@ -8,30 +8,34 @@
 
 #include "ballast/error.h"
 #include "calib/accumulators.h"
-#include "calib/block_accumulators.h"
 #include "calib/calibration_plan.h"
 #include "calib/calibration_samples.h"
 #include "calib/calibration_state.h"
 #include "calib/massive_activation_tracker.h"
 #include "calib/prefix.h"
+#include "calib/range_observer.h"
 #include "jobs/job_state.h"
 #include "jobs/sharded_sum.h"
 #include "kernels/statistics.h"
-#include "model/forward/forward.h"
-#include "model/forward/shared_keys.h"
 #include "model/model.h"
+#include "samples/block_runner.h"
+#include "samples/sample_tokens.h"
 #include "text/tokenizer.h"
 
 namespace ballast {
 
 namespace {
 
-using calib::BlockAccumulators;
 using calib::ChannelRanges;
 using calib::OutputMagnitudes;
+using calib::RangeObserver;
 using calib::Samples;
 using jobs::IndexRange;
 using jobs::JobState;
+using samples::BlockRunner;
+using samples::SampleSharing;
+using samples::SampleTokens;
+using samples::StreamRows;
 
 /// Of the layer with the most.
 std::size_t most_heads(const ModelSpec& spec) {
@@ -70,7 +74,8 @@ class Calibration {
         ranks_(ranks_or_single(options.ranks)),
         progress_(progress),
         tokenizer_(text::load_tokenizer(source_.checkpoint())),
-        keys_of_rows_(source.spec()) {}
+        // A block may take long: an interrupt ends it here.
+        runner_(source.spec(), options.length, [this] { report_progress(); }) {}
 
   /// Keeps what is done in the folder, unless that is empty.
   Statistics run(const std::filesystem::path& state_folder) {
@@ -81,19 +86,16 @@ class Calibration {
     const ModelSpec& spec = source_.spec();
     outer_.emplace(source_.spec(), source_.parts());
     load_samples();
-    jobs::check_sharing(samples_.size(), ranks_);
-    mine_ = jobs::samples_of_rank(ranks_.rank(), ranks_.size(), samples_.size());
-    hidden_.resize((mine_.size() * options_.length + prefix_.size()) * hidden_size());
-    shared_keys_.resize((mine_.size() * options_.length + prefix_.size()) * keys_of_rows_.row_size());
-    massive_rows_.assign(mine_.size() * options_.length, 0);
+    place_samples();
     const std::optional<std::size_t> restored =
         state_ ? calib::restore_progress(*state_, ranks_, progress_so_far()) : std::nullopt;
     if (!restored) begin();
-    for (std::size_t layer = restored.value_or(0) + 1; layer <= spec.layers.size(); ++layer) {
-      run_block(layer);
-      if (state_) calib::save_progress(*state_, ranks_, layer, progress_so_far());
+    for (layers_done_ = restored.value_or(0); layers_done_ < spec.layers.size();) {
+      run_block(layers_done_ + 1);
+      ++layers_done_;
+      if (state_) calib::save_progress(*state_, ranks_, layers_done_, progress_so_far());
     }
-    if (progress_) progress_(stage_, spec.layers.size(), spec.layers.size());
+    report_progress();
     measure_head();
     findings_.describe(statistics_);
     if (state_ && !state_->problem().empty() && ranks_.first() && options_.on_message) {
@@ -103,34 +105,45 @@ class Calibration {
   }
 
  private:
+  void report_progress() const {
+    if (progress_) progress_(stage_, layers_done_, source_.spec().layers.size());
+  }
+
   void load_samples() {
     calib::ChosenSamples chosen = known_ != nullptr ? calib::samples_of(*known_)
                                                     : calib::choose_samples(source_, *outer_, options_, ranks_,
                                                                             state_ ? &*state_ : nullptr, progress_);
     samples_ = std::move(chosen.samples);
     statistics_.text = std::move(chosen.text);
+    for (const std::vector<int>& sample : samples_) ids_.insert(ids_.end(), sample.begin(), sample.end());
+    jobs::check_sharing(samples_.size(), ranks_);
+    sharing_ = {.ranks = &ranks_, .order = jobs::SumOrder::kFixed, .samples = samples_.size()};
+  }
+
+  SampleTokens own_tokens() const { return samples::own_samples({ids_, options_.length}, sharing_); }
+
+  /// Not owned: the embedding is outer_'s.
+  std::shared_ptr<const model::Embedding> embedding() const { return {std::shared_ptr<void>(), &outer_->embedding()}; }
+
+  /// Gives rows to all tokens, with values for the prefix only.
+  void place_samples() {
+    if (!prefix_.empty()) runner_.set_prefix(embedding(), prefix_);
+    runner_.set_origin(embedding(), own_tokens());
+    runner_.resize(own_tokens());
+    massive_rows_.assign(own_tokens().ids.size(), 0);
   }
 
   calib::CalibrationProgress progress_so_far() {
-    return {hidden_, shared_keys_, massive_rows_, findings_, statistics_};
+    StreamRows& own = runner_.rows();
+    StreamRows& prefix = runner_.prefix_rows();
+    return {{own.hidden, prefix.hidden, own.shared_keys, prefix.shared_keys}, massive_rows_, findings_, statistics_};
   }
 
   std::size_t hidden_size() const { return source_.spec().hidden_size; }
-  std::size_t row_of(std::size_t sample) const { return (sample - mine_.begin) * options_.length; }
-  float* hidden_of(std::size_t sample) { return hidden_.data() + row_of(sample) * hidden_size(); }
-  std::span<float> shared_keys_of(std::size_t first_row, std::size_t rows) {
-    return std::span(shared_keys_).subspan(first_row * keys_of_rows_.row_size(), rows * keys_of_rows_.row_size());
+  std::size_t row_of(std::size_t sample) const { return (sample - sharing_.own().begin) * options_.length; }
+  const float* hidden_of(std::size_t sample) const {
+    return runner_.rows().hidden.data() + row_of(sample) * hidden_size();
   }
-  std::span<float> shared_keys_of_prefix() { return shared_keys_of(mine_.size() * options_.length, prefix_.size()); }
-
-  /// What a layer gets of tokens themselves.
-  model::StridedRows token_inputs(std::size_t layer, std::span<const std::vector<int>> sequences) {
-    token_inputs_.clear();
-    for (const std::vector<int>& ids : sequences) outer_->embedding().add_token_inputs(ids, token_inputs_);
-    return model::token_inputs_of_layer(source_.spec(), token_inputs_.data(), layer);
-  }
-
-  float* hidden_of_prefix() { return hidden_.data() + mine_.size() * options_.length * hidden_size(); }
 
   void begin() {
     statistics_.model = std::filesystem::path(source_.checkpoint().path()).filename().string();
@@ -139,95 +152,41 @@ class Calibration {
     statistics_.seed = options_.seed;
     statistics_.heads = most_heads(source_.spec());
     statistics_.prefix = prefix_;
-    for (const std::vector<int>& sample : samples_) {
-      statistics_.tokens.insert(statistics_.tokens.end(), sample.begin(), sample.end());
-    }
-    outer_->embedding().embed(prefix_, 0, hidden_of_prefix());
+    statistics_.tokens = ids_;
+    runner_.rows() = {};
+    runner_.embed(embedding(), own_tokens());
     OutputMagnitudes output(hidden_size());
-    for (std::size_t s = mine_.begin; s < mine_.end; ++s) {
-      outer_->embedding().embed(samples_[s], prefix_.size(), hidden_of(s));
+    const IndexRange own = sharing_.own();
+    for (std::size_t s = own.begin; s < own.end; ++s) {
       output.add(hidden_of(s), s * options_.length, std::span(massive_rows_).subspan(row_of(s), options_.length));
     }
     finish_output(0, output);
   }
 
   void run_block(std::size_t layer) {
+    report_progress();
     const model::BlockWeights block = source_.block(layer - 1);
-    const model::SequenceState after_prefix = run_prefix(layer, block);
-    BlockAccumulators sums(source_.spec(), layer - 1, {samples_.size(), options_.length}, ranks_);
-    const std::size_t at_once = std::max<std::size_t>(1, calib::kBatchTokens / options_.length);
-    const IndexRange shards = jobs::shards_of(ranks_.rank(), ranks_.size());
-    for (std::size_t shard = shards.begin; shard < shards.end; ++shard) {
-      const IndexRange samples = jobs::samples_of_shard(shard, samples_.size());
-      for (std::size_t first = samples.begin; first < samples.end; first += at_once) {
-        run_batch(layer, block, after_prefix, {first, std::min(first + at_once, samples.end)}, shard, sums);
-      }
-      sums.end_shard(shard);
-    }
-    finish_block(layer, block, sums);
+    RangeObserver observer(source_.spec(), layer - 1, options_.length, sharing_, massive_rows_);
+    runner_.observe(block, layer - 1, sharing_, BlockRunner::Then::kAdvance,
+                    {.record_inputs = true, .first_token_share = true}, observer);
+    finish_block(layer, block, observer);
     source_.release_block(layer - 1);
   }
 
-  /// The state with which every sample enters the block. What follows does not change the prefix: it passes once.
-  model::SequenceState run_prefix(std::size_t layer, const model::BlockWeights& block) {
-    const ModelSpec& spec = source_.spec();
-    model::SequenceState state(spec, layer - 1,
-                               {.type = kernels::CacheType::kF32, .capacity = prefix_.size() + options_.length});
-    if (prefix_.empty()) return state;
-    const model::BatchSequence sequence = {.tokens = prefix_.size(), .state = &state};
-    rope_.look_up({&sequence, 1}, angles_);
-    keys_of_rows_.give(layer - 1, shared_keys_of_prefix(), state);
-    model::forward_block(spec, block, layer - 1, angles_, {&sequence, 1}, 0, hidden_of_prefix(), activations_,
-                         {.token_inputs = token_inputs(layer - 1, {&prefix_, 1})});
-    keys_of_rows_.keep(layer - 1, activations_, shared_keys_of_prefix());
-    state.advance(prefix_.size());
-    return state;
-  }
-
-  void run_batch(std::size_t layer, const model::BlockWeights& block, const model::SequenceState& after_prefix,
-                 IndexRange samples, std::size_t shard, BlockAccumulators& sums) {
-    const ModelSpec& spec = source_.spec();
-    if (progress_)
-      progress_(stage_, layer - 1, spec.layers.size());  // a block may take long: an interrupt ends it here
-    std::vector<model::SequenceState> states(samples.size(), after_prefix);
-    std::vector<model::BatchSequence> batch;
-    batch.reserve(samples.size());
-    for (std::size_t i = 0; i < states.size(); ++i) {
-      batch.push_back({.tokens = options_.length, .state = &states[i]});
-      keys_of_rows_.give(layer - 1, shared_keys_of(row_of(samples.begin + i), options_.length), states[i]);
-    }
-    rope_.look_up(batch, angles_);
-    const std::span<const std::vector<int>> texts = std::span(samples_).subspan(samples.begin, samples.size());
-    model::forward_block(
-        spec, block, layer - 1, angles_, batch, 0, hidden_of(samples.begin), activations_,
-        {.record_inputs = true, .first_token_share = true, .token_inputs = token_inputs(layer - 1, texts)});
-    keys_of_rows_.keep(layer - 1, activations_,
-                       shared_keys_of(row_of(samples.begin), samples.size() * options_.length));
-
-    // A token counts as massive when it carries massive values into the block or out of it.
-    const std::span<std::uint8_t> flags =
-        std::span(massive_rows_).subspan(row_of(samples.begin), samples.size() * options_.length);
-    std::vector<std::uint8_t> massive(flags.begin(), flags.end());
-    sums.output.add(hidden_of(samples.begin), samples.begin * options_.length, flags);
-    for (std::size_t r = 0; r < flags.size(); ++r) massive[r] |= flags[r];
-
-    sums.add(activations_, massive, samples.begin, shard);
-  }
-
-  void finish_block(std::size_t layer, const model::BlockWeights& block, BlockAccumulators& sums) {
-    for (LinearInputStatistics& input : sums.finish_inputs(block, activations_)) {
+  void finish_block(std::size_t layer, const model::BlockWeights& block, RangeObserver& measured) {
+    for (LinearInputStatistics& input : measured.finish_inputs(block, runner_.scratch())) {
       statistics_.inputs.push_back(std::move(input));
     }
-    if (sums.expert_statistics) statistics_.experts.push_back(*std::move(sums.expert_statistics));
-    statistics_.key_values.push_back({sums.keys.finish(ranks_), sums.values.finish(ranks_)});
+    if (measured.expert_statistics) statistics_.experts.push_back(*std::move(measured.expert_statistics));
+    statistics_.key_values.push_back({measured.keys.finish(ranks_), measured.values.finish(ranks_)});
     // In a decoder the first token's query sees only itself: it says nothing about sinks.
     const std::size_t silent = source_.spec().causal && prefix_.empty() ? samples_.size() : 0;
     const auto queries = static_cast<double>(samples_.size() * options_.length - silent);
-    for (const double sum : sums.first_token_share.finish(ranks_)) {
+    for (const double sum : measured.first_token_share.finish(ranks_)) {
       statistics_.sink_share.push_back(static_cast<float>((sum - static_cast<double>(silent)) / queries));
     }
     statistics_.sink_share.resize(layer * statistics_.heads);
-    finish_output(layer, sums.output);
+    finish_output(layer, measured.output);
   }
 
   void finish_input(calib::InputRanges input) {
@@ -235,7 +194,8 @@ class Calibration {
   }
 
   void finish_output(std::size_t layer, OutputMagnitudes& output) {
-    if (!kernels::all_finite(hidden_.data(), hidden_.size())) {
+    for (const std::vector<float>* rows : {&runner_.rows().hidden, &runner_.prefix_rows().hidden}) {
+      if (kernels::all_finite(rows->data(), rows->size())) continue;
       throw Error(source_.checkpoint().path().string(),
                   "layer " + std::to_string(layer) + " gives values that are not finite");
     }
@@ -247,7 +207,8 @@ class Calibration {
   // Of a sample that one of the ranks holds.
   std::vector<float> first_rows(std::size_t sample, std::size_t count) {
     std::vector<float> rows(count * hidden_size());
-    if (sample >= mine_.begin && sample < mine_.end) std::copy_n(hidden_of(sample), rows.size(), rows.begin());
+    const IndexRange own = sharing_.own();
+    if (sample >= own.begin && sample < own.end) std::copy_n(hidden_of(sample), rows.size(), rows.begin());
     std::size_t owner = 0;
     while (jobs::samples_of_rank(owner, ranks_.size(), samples_.size()).end <= sample) ++owner;
     ranks_.broadcast(std::as_writable_bytes(std::span(rows)), owner);
@@ -260,18 +221,16 @@ class Calibration {
     calib::InputRanges transform{{}, ChannelRanges(hidden_size())};
     if (outer.preparation().transform()) transform.linears.push_back(outer.preparation().transform()->name);
     std::vector<float> prepared(options_.length * hidden_size());
-    const IndexRange shards = jobs::shards_of(ranks_.rank(), ranks_.size());
-    for (std::size_t shard = shards.begin; shard < shards.end; ++shard) {
-      const IndexRange samples = jobs::samples_of_shard(shard, samples_.size());
+    samples::for_each_shard(sharing_, [&](std::size_t shard, IndexRange samples) {
       for (std::size_t s = samples.begin; s < samples.end; ++s) {
         const auto massive = std::span(massive_rows_).subspan(row_of(s), options_.length);
-        outer.preparation().prepare(hidden_of(s), options_.length, prepared.data(), activations_.quantized);
+        outer.preparation().prepare(hidden_of(s), options_.length, prepared.data(), runner_.scratch().quantized);
         input.ranges.add(prepared.data(), hidden_size(), massive);
         if (outer.preparation().transform()) transform.ranges.add(hidden_of(s), hidden_size(), massive);
       }
-      input.ranges.end_shard(shard);
-      transform.ranges.end_shard(shard);
-    }
+      input.end_shard(shard);
+      transform.end_shard(shard);
+    });
     if (outer.preparation().transform()) finish_input(std::move(transform));
     finish_input(std::move(input));
   }
@@ -284,18 +243,14 @@ class Calibration {
   Ranks& ranks_;
   const Progress& progress_;
   std::unique_ptr<text::Tokenizer> tokenizer_;
-  model::SharedKeys keys_of_rows_;
   std::optional<model::OuterWeights> outer_;  ///< from run() on
-  model::RopeTable rope_{source_.spec()};
-  model::RopeAngles angles_;
   std::optional<JobState> state_;
-  Samples samples_;                  ///< of all ranks
-  IndexRange mine_;                  ///< this rank's
-  std::vector<float> token_inputs_;  ///< of a batch
-  std::vector<float> shared_keys_;   ///< by keys_of_rows_, a row for each of hidden_
-  std::vector<float> hidden_;        ///< the residual stream between blocks: [mine][length][hidden], [prefix][hidden]
-  std::vector<std::uint8_t> massive_rows_;  ///< tokens that leave the last block with massive values
-  model::BlockActivations activations_;
+  Samples samples_;       ///< of all ranks
+  std::vector<int> ids_;  ///< the samples' tokens, one after the other
+  SampleSharing sharing_;
+  std::vector<std::uint8_t> massive_rows_;  ///< this rank's tokens that leave the last block with massive values
+  std::size_t layers_done_ = 0;
+  BlockRunner runner_;
   calib::MassiveActivationTracker findings_{samples_, prefix_, tokenizer_.get()};
   Statistics statistics_;
 };

@@ -9,6 +9,7 @@
 #include "jobs/plan.h"
 #include "jobs/sharded_sum.h"
 #include "model/block_structure.h"
+#include "samples/block_runner.h"
 
 namespace ballast::calib {
 
@@ -58,7 +59,7 @@ class Forecast {
     const double blocks = tokens * static_cast<double>(spec_.layers.size()) *
                           (block_.multiply_adds + jobs::attention_multiply_adds(spec_, layer_, options_.length));
     const double passes = finds_prefix_ ? 2 : 1;
-    double seconds = passes * blocks / jobs::multiply_adds_per_second(kBatchTokens);
+    double seconds = passes * blocks / jobs::multiply_adds_per_second(samples::kBatchTokens);
     if (options_.text_files.empty()) {
       seconds += (blocks + tokens * outer_weights_) / jobs::multiply_adds_per_second(texts_at_once(samples));
     }
@@ -73,7 +74,7 @@ class Forecast {
   // Everything but the residual stream is the same for any number of samples. What is outside the blocks was read
   // when it was checked: it is held already.
   std::uint64_t blocks_memory(std::size_t samples) const {
-    const std::uint64_t batch = std::max(kBatchTokens, options_.length);
+    const std::uint64_t batch = std::max(samples::kBatchTokens, options_.length);
     const std::uint64_t stream = spec_.hidden_size * sizeof(float) + 1;
     const std::uint64_t prefixes = (batch / options_.length + 1) * most_tokens(options_.prefix);
     return samples * options_.length * stream + batch * block_.activation_bytes +

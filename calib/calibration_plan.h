@@ -11,9 +11,6 @@
 
 namespace ballast::calib {
 
-/// Tokens that pass a block at once: enough to amortize the unpacking of weights, while activations stay in the cache.
-inline constexpr std::size_t kBatchTokens = 1024;
-
 /// For `samples` samples over all ranks. Throws Error when this rank's part does not fit the memory available, naming
 /// the most samples that do.
 JobPlan plan_calibration(const model::ModelSource& source, const model::OuterWeights& outer,

@@ -1,7 +1,6 @@
 #include "calib/calibration_state.h"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cstddef>
 #include <span>
@@ -54,9 +53,11 @@ std::optional<SavedLayer> find(const jobs::JobState& state, std::size_t layer, s
 }
 
 /// What there is for each token.
-std::array<std::span<std::byte>, 3> row_bytes(const CalibrationProgress& progress) {
-  return {std::as_writable_bytes(std::span(progress.hidden)), std::as_writable_bytes(std::span(progress.shared_keys)),
-          std::as_writable_bytes(std::span(progress.massive_rows))};
+std::vector<std::span<std::byte>> row_bytes(const CalibrationProgress& progress) {
+  std::vector<std::span<std::byte>> parts;
+  for (const std::span<float> rows : progress.rows) parts.push_back(std::as_writable_bytes(rows));
+  parts.push_back(std::as_writable_bytes(progress.massive_rows));
+  return parts;
 }
 
 void restore(const SavedLayer& saved, const CalibrationProgress& progress) {
@@ -77,8 +78,8 @@ void save_progress(jobs::JobState& state, Ranks& ranks, std::size_t layer, const
   if (worth == 0) return;
   const std::vector<std::size_t> before = saved_layers(state);
   state.save_stage([&] {
-    const auto [hidden, shared_keys, massive_rows] = row_bytes(progress);
-    state.put(blob(kHidden, layer), {hidden, shared_keys, massive_rows});
+    const std::vector<std::span<std::byte>> parts = row_bytes(progress);
+    state.put(blob(kHidden, layer), std::vector<std::span<const std::byte>>(parts.begin(), parts.end()));
     state.put(blob(kFindings, layer), progress.findings.serialize());
     state.put(blob(kStatistics, layer), serialize_statistics(progress.statistics));
   });

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "ballast/ranks.h"
@@ -16,9 +17,8 @@ namespace ballast::calib {
 
 /// What the next block needs and what the blocks before it gave.
 struct CalibrationProgress {
-  std::vector<float>& hidden;
-  std::vector<float>& shared_keys;
-  std::vector<std::uint8_t>& massive_rows;
+  std::vector<std::span<float>> rows;  ///< of tokens: all that is kept of them between two blocks
+  std::span<std::uint8_t> massive_rows;
   MassiveActivationTracker& findings;
   Statistics& statistics;
 };

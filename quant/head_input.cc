@@ -25,28 +25,27 @@ void add_table_share(Hessian& moments) {
 
 }  // namespace
 
-HeadInput measure_head_input(const ModelSpec& spec, const WorkingBlock& back, const SampleStream& stream,
-                             const SampleSharing& sharing, bool peaks, const std::function<void()>& check) {
+HeadInput measure_head_input(const ModelSpec& spec, const WorkingBlock& back, const samples::BlockRunner& runner,
+                             const samples::SampleSharing& sharing, bool peaks, const std::function<void()>& check) {
   const model::HeadPreparation preparation(spec, runnable_parts(back, spec, fine_rounding));
   const std::size_t size = spec.hidden_size;
   HessianSum moments(size, sharing.order);
   std::optional<PeakSum> peak_sum;
   if (peaks) peak_sum.emplace(size, sharing.order);
-  std::vector<float> rows(stream.length() * size);
+  std::vector<float> rows(runner.length() * size);
   kernels::QuantizedActivations scratch;
-  const float* hidden = stream.rows().hidden.data();
-  const jobs::IndexRange shards = jobs::shards_of(sharing.ranks->rank(), sharing.ranks->size());
-  for (std::size_t shard = shards.begin; shard < shards.end; ++shard) {
-    for (std::size_t i = jobs::samples_of_shard(shard, sharing.samples).size(); i > 0; --i) {
-      preparation.prepare(hidden, stream.length(), rows.data(), scratch);
-      moments.add(rows.data(), stream.length());
-      if (peak_sum) peak_sum->add(rows.data(), stream.length(), {});
+  const float* hidden = runner.rows().hidden.data();
+  samples::for_each_shard(sharing, [&](std::size_t shard, jobs::IndexRange samples) {
+    for (std::size_t i = samples.size(); i > 0; --i) {
+      preparation.prepare(hidden, runner.length(), rows.data(), scratch);
+      moments.add(rows.data(), runner.length());
+      if (peak_sum) peak_sum->add(rows.data(), runner.length(), {});
       hidden += rows.size();
     }
     moments.end_shard(shard);
     if (peak_sum) peak_sum->end_shard(shard);
     if (check) check();
-  }
+  });
   Hessian sum = moments.finish(*sharing.ranks);
   if (spec.tied_embeddings) add_table_share(sum);
   HeadInput input{.moments = std::make_shared<const Hessian>(std::move(sum)), .peaks = nullptr};

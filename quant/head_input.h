@@ -7,9 +7,9 @@
 
 #include "ballast/spec.h"
 #include "quant/rounding/hessian.h"
-#include "quant/sample_stream.h"
 #include "quant/search/input_peaks.h"
 #include "quant/working_block.h"
+#include "samples/block_runner.h"
 
 namespace ballast::quant {
 
@@ -18,14 +18,14 @@ struct HeadInput {
   std::shared_ptr<const InputPeaks> peaks;  ///< null when not asked for
 };
 
-/// `stream`: a rank's own samples after the last block. `back` has what lies between that and the head. All tokens
-/// count alike.
+/// `runner`: holds a rank's own samples after the last block. `back` has what lies between that and the head. All
+/// tokens count alike.
 ///
 /// An embedding that is the head, too, is read in both places, and where the stream begins an error in one channel
 /// counts as much as in another: `spec.tied_embeddings` adds a share of the diagonal's mean to all of it. `check` is
 /// called now and then, and may throw.
-HeadInput measure_head_input(const ModelSpec& spec, const WorkingBlock& back, const SampleStream& stream,
-                             const SampleSharing& sharing, bool peaks, const std::function<void()>& check);
+HeadInput measure_head_input(const ModelSpec& spec, const WorkingBlock& back, const samples::BlockRunner& runner,
+                             const samples::SampleSharing& sharing, bool peaks, const std::function<void()>& check);
 
 }  // namespace ballast::quant
 

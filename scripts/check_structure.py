@@ -22,7 +22,7 @@ MOST_FILES = 30
 LARGEST_SHOWN = 12
 
 # From left to right: a room includes only itself and what is left of it (CMakeLists.txt).
-ROOMS = ["ballast", "kernels", "files", "text", "model", "engine", "jobs", "calib", "quant", "eval", "report", "serve", "tools"]
+ROOMS = ["ballast", "kernels", "files", "text", "model", "engine", "jobs", "samples", "calib", "quant", "eval", "report", "serve", "tools"]
 
 # A register tile keeps its sums in registers, which it can only as one function.
 REGISTER_TILES = re.compile(r"^kernels/.*tile")

@@ -19,7 +19,7 @@ BlockConversion::BlockConversion(const ConversionInputs& inputs, const Allocatio
       precision_(precision),
       steps_(steps),
       blocks_(inputs.preparation(allocation)),
-      stream_(blocks_.spec(), inputs.samples().length, steps.check_cancelled()),
+      runner_(blocks_.spec(), inputs.samples().length, steps.check_cancelled()),
       second_rounding_(inputs.source()) {
   if (inputs.corrects_drift()) original_.emplace(spec(), inputs.samples().length, steps.check_cancelled());
 }
@@ -53,20 +53,20 @@ std::vector<ConvertedModule> BlockConversion::convert(std::size_t index) {
 }
 
 void BlockConversion::restore_samples() {
-  const SampleTokens own = own_samples(inputs_.samples(), inputs_.sharing());
-  stream_.resize(own);
+  const samples::SampleTokens own = samples::own_samples(inputs_.samples(), inputs_.sharing());
+  runner_.resize(own);
   if (original_) original_->resize(own);
   state_->restore_samples(sample_rows());
   if (!spec().token_inputs) return;
   WorkingBlock front = blocks_.load(0, Values::kAll);
   measure_head(front, 0);
   quantize(front, inputs_.recipe().rounding, steps_.check_cancelled());
-  stream_.set_origin(runnable_embedding(front, spec(), activation_roundings(inputs_.recipe())), own);
+  runner_.set_origin(runnable_embedding(front, spec(), activation_roundings(inputs_.recipe())), own);
 }
 
 /// All that is to be saved of samples.
 std::vector<std::span<float>> BlockConversion::sample_rows() {
-  std::vector<std::span<float>> rows{stream_.rows().hidden, stream_.rows().shared_keys};
+  std::vector<std::span<float>> rows{runner_.rows().hidden, runner_.rows().shared_keys};
   if (original_) rows.insert(rows.end(), {original_->rows().hidden, original_->rows().shared_keys});
   return rows;
 }
@@ -103,11 +103,11 @@ void BlockConversion::round(WorkingBlock& block, std::size_t index) {
   const bool on_samples = inputs_.rounds_with_samples();
   if (on_samples && block.layer) return round_block(block, *block.layer);
   if (on_samples) measure_head(block, index);
-  const SampleTokens own = own_samples(inputs_.samples(), inputs_.sharing());
+  const samples::SampleTokens own = samples::own_samples(inputs_.samples(), inputs_.sharing());
   if (original_ && index == 0) original_->embed(runnable_embedding(block, spec(), fine_rounding), own);
   quantize(block, inputs_.recipe().rounding, steps_.check_cancelled());
   if (!on_samples || index > 0) return;
-  stream_.embed(runnable_embedding(block, spec(), activation_roundings(inputs_.recipe())), own);
+  runner_.embed(runnable_embedding(block, spec(), activation_roundings(inputs_.recipe())), own);
 }
 
 void BlockConversion::round_block(WorkingBlock& block, std::size_t layer) {
@@ -118,28 +118,28 @@ void BlockConversion::round_block(WorkingBlock& block, std::size_t layer) {
   const bool has_down =
       std::ranges::any_of(block.linears, [](const WorkingLinear& linear) { return is_down(linear.part.role); });
   if (original_ && has_down) {
-    measure(block, layer, measured, SampleStream::Inputs::kBeforeDown);
+    measure(block, layer, measured, MeasureOptions::Inputs::kBeforeDown);
     quantize_measured(block, steps_.check_cancelled());
-    measure(block, layer, rounded, SampleStream::Inputs::kOfDown);
+    measure(block, layer, rounded, MeasureOptions::Inputs::kOfDown);
   } else {
-    measure(block, layer, measured, SampleStream::Inputs::kAll);
+    measure(block, layer, measured, MeasureOptions::Inputs::kAll);
   }
   count_experts(block);
   quantize(block, inputs_.recipe().rounding, steps_.check_cancelled());
   if (layer + 1 == spec().layers.size() && !has_own_head()) return;  // nobody reads what comes out of it
-  stream_.advance(model::assemble_block(spec(), layer, runnable_parts(block, spec(), rounded)), layer);
+  runner_.advance(model::assemble_block(spec(), layer, runnable_parts(block, spec(), rounded)), layer);
 }
 
 /// Gives inputs of a block, which runs as far rounded as it is, their moments and their drift.
 void BlockConversion::measure(WorkingBlock& block, std::size_t layer, const ActivationRoundings& activations,
-                              SampleStream::Inputs inputs) {
-  stream_.measure(model::assemble_block(spec(), layer, runnable_parts(block, spec(), activations)), layer,
-                  inputs_.sharing(), SampleStream::Then::kStay,
-                  {.inputs = inputs,
-                   .each_expert = inputs != SampleStream::Inputs::kOfDown,
-                   .shrink = inputs_.recipe().shrink_experts,
-                   .original = original_ ? &*original_ : nullptr},
-                  block);
+                              MeasureOptions::Inputs inputs) {
+  measure_inputs(runner_, model::assemble_block(spec(), layer, runnable_parts(block, spec(), activations)), spec(),
+                 layer, inputs_.sharing(),
+                 {.inputs = inputs,
+                  .each_expert = inputs != MeasureOptions::Inputs::kOfDown,
+                  .shrink = inputs_.recipe().shrink_experts,
+                  .original = original_ ? &*original_ : nullptr},
+                 block);
 }
 
 /// Gives the part before the blocks or after them the moments of what the head reads, if it has the head.
@@ -150,7 +150,7 @@ void BlockConversion::measure_head(WorkingBlock& block, std::size_t index) {
     input->moments = std::exchange(head_moments_, nullptr);
   } else if (block.linears[input->readers.front()].format.quantizes()) {
     input->moments =
-        measure_head_input(spec(), block, stream_, inputs_.sharing(), false, steps_.check_cancelled()).moments;
+        measure_head_input(spec(), block, runner_, inputs_.sharing(), false, steps_.check_cancelled()).moments;
   }
 }
 

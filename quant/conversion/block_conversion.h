@@ -16,10 +16,11 @@
 #include "quant/conversion/sample_precision.h"
 #include "quant/conversion/second_rounding.h"
 #include "quant/conversion/step_reporter.h"
+#include "quant/measure_inputs.h"
 #include "quant/prepared_blocks.h"
 #include "quant/runnable_block.h"
-#include "quant/sample_stream.h"
 #include "quant/write/converted_module.h"
+#include "samples/block_runner.h"
 
 namespace ballast::quant {
 
@@ -55,7 +56,7 @@ class BlockConversion {
   void round(WorkingBlock& block, std::size_t index);
   void round_block(WorkingBlock& block, std::size_t layer);
   void measure(WorkingBlock& block, std::size_t layer, const ActivationRoundings& activations,
-               SampleStream::Inputs inputs);
+               MeasureOptions::Inputs inputs);
   void measure_head(WorkingBlock& block, std::size_t index);
   std::vector<std::span<float>> sample_rows();
   bool has_own_head() const { return spec().has_head && !spec().tied_embeddings; }
@@ -66,8 +67,8 @@ class BlockConversion {
   SamplePrecision precision_;
   StepReporter& steps_;
   PreparedBlocks blocks_;
-  SampleStream stream_;
-  std::optional<SampleStream> original_;  ///< the same samples in the original model, where drift is corrected
+  samples::BlockRunner runner_;
+  std::optional<samples::BlockRunner> original_;  ///< the same samples in the original model, where drift is corrected
   SecondRounding second_rounding_;
   std::shared_ptr<const Hessian> head_moments_;
   std::size_t restored_ = 0;  ///< blocks, embeddings and head counted, that were saved earlier

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "calib/calibration_plan.h"
 #include "jobs/costs.h"
 #include "jobs/memory.h"
 #include "jobs/plan.h"
@@ -12,6 +11,7 @@
 #include "model/block_structure.h"
 #include "quant/search/output_error.h"
 #include "quant/search/sensitivity.h"
+#include "samples/block_runner.h"
 
 namespace ballast::quant {
 
@@ -111,10 +111,10 @@ BlockWork block_work(const ModelSpec& spec, std::size_t length) {
 
 double seconds_of(const ModelSpec& spec, const BlockWork& block, const ConversionWork& work, double tokens,
                   std::size_t length, std::size_t ranks) {
-  const double speed = jobs::multiply_adds_per_second(calib::kBatchTokens);
+  const double speed = jobs::multiply_adds_per_second(samples::kBatchTokens);
   const bool in_bf16 = kernels::multiplies_bf16();
   // Of what is only measured, and of samples while blocks are rounded.
-  const double quick = in_bf16 ? jobs::multiply_adds_per_second(calib::kBatchTokens, in_bf16) : speed;
+  const double quick = in_bf16 ? jobs::multiply_adds_per_second(samples::kBatchTokens, in_bf16) : speed;
   const bool coarse = work.precision == SamplePrecision::kCoarse;
   const double measured = coarse ? quick : speed;
   const auto threads = static_cast<double>(kernels::available_threads());
@@ -157,7 +157,7 @@ std::uint64_t memory_of(const ModelSpec& spec, const BlockWork& block, const Con
   const std::uint64_t embedding = spec.vocab_size * spec.hidden_size * sizeof(float);
   std::size_t mlp_size = 0;
   for (const LayerSpec& layer : spec.layers) mlp_size = std::max(mlp_size, layer.mlp.size);
-  const std::uint64_t activations = calib::kBatchTokens * sizeof(float) * (8 * spec.hidden_size + 3 * mlp_size);
+  const std::uint64_t activations = samples::kBatchTokens * sizeof(float) * (8 * spec.hidden_size + 3 * mlp_size);
   // A block is measured; its matrices are rounded, of which a copy lies in the order of rounding, and one that runs or
   // is written; then the rounded block runs. Embeddings are loaded for as long as they are looked at: as floats, and
   // as what runs.
@@ -179,7 +179,7 @@ std::uint64_t memory_of(const ModelSpec& spec, const BlockWork& block, const Con
 }  // namespace
 
 JobPlan forecast_conversion(const ModelSpec& spec, const ConversionWork& work, std::size_t length,
-                            const SampleSharing& sharing) {
+                            const samples::SampleSharing& sharing) {
   const std::size_t ranks = sharing.ranks->size();
   const std::size_t own = jobs::samples_of_rank(sharing.ranks->rank(), ranks, sharing.samples).size();
   const BlockWork block = block_work(spec, length);

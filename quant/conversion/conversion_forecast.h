@@ -6,7 +6,7 @@
 #include "ballast/recipe.h"
 #include "ballast/spec.h"
 #include "quant/conversion/sample_precision.h"
-#include "quant/sample_stream.h"
+#include "samples/sample_tokens.h"
 
 namespace ballast::quant {
 
@@ -24,7 +24,7 @@ struct ConversionWork {
 /// Memory of this rank and time, for samples of `length` tokens shared as `sharing` says. Measures how fast this
 /// machine multiplies. Throws Error when the memory is not available, naming the most samples that fit.
 JobPlan forecast_conversion(const ModelSpec& spec, const ConversionWork& work, std::size_t length,
-                            const SampleSharing& sharing);
+                            const samples::SampleSharing& sharing);
 
 }  // namespace ballast::quant
 

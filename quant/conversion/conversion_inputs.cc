@@ -123,12 +123,12 @@ void ConversionInputs::check_prefix_of_statistics() {
                            "calibrate with --prefix " + wanted);
 }
 
-SampleTokens ConversionInputs::samples() const {
+samples::SampleTokens ConversionInputs::samples() const {
   if (!statistics_) return {};
   return {.ids = samples_, .length = prefix_.size() + statistics_->length, .prefix = prefix_.size()};
 }
 
-SampleSharing ConversionInputs::sharing() const {
+samples::SampleSharing ConversionInputs::sharing() const {
   return {.ranks = &ranks(),
           .order = options_.deterministic ? jobs::SumOrder::kFixed : jobs::SumOrder::kAny,
           .samples = samples().count()};
@@ -160,7 +160,7 @@ jobs::JobKey ConversionInputs::key_with(const Recipe& recipe) const {
 }
 
 JobPlan ConversionInputs::forecast(const Stages& stages, SamplePrecision precision) const {
-  SampleSharing expected = sharing();
+  samples::SampleSharing expected = sharing();
   std::size_t length = samples().length;
   if (!statistics_) {
     expected.samples = options_.calibration.samples;

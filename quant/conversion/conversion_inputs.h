@@ -12,7 +12,7 @@
 #include "model/source/model_source.h"
 #include "quant/conversion/conversion_forecast.h"
 #include "quant/prepared_blocks.h"
-#include "quant/sample_stream.h"
+#include "samples/sample_tokens.h"
 
 namespace ballast::quant {
 
@@ -46,8 +46,8 @@ class ConversionInputs {
   // What gather() found.
   const Statistics* statistics() const { return statistics_ ? &*statistics_ : nullptr; }
   const std::vector<int>& prefix() const { return prefix_; }  ///< before every sequence
-  SampleTokens samples() const;
-  SampleSharing sharing() const;
+  samples::SampleTokens samples() const;
+  samples::SampleSharing sharing() const;
 
   /// Of all blocks; `allocation` may be null.
   PreparationInput preparation(const Allocation* allocation) const;

@@ -6,7 +6,7 @@
 #include "quant/head_input.h"
 #include "quant/prepared_blocks.h"
 #include "quant/runnable_block.h"
-#include "quant/sample_stream.h"
+#include "samples/block_runner.h"
 
 namespace ballast::quant {
 
@@ -21,19 +21,20 @@ bool rounds_tied_head(const ConversionInputs& inputs, std::span<const ModulePlan
 std::shared_ptr<const Hessian> measure_tied_head(const ConversionInputs& inputs, StepReporter& steps) {
   PreparedBlocks blocks(inputs.preparation(nullptr));
   const ModelSpec& spec = blocks.spec();
-  SampleStream stream(spec, inputs.samples().length, steps.check_cancelled());
+  samples::BlockRunner runner(spec, inputs.samples().length, steps.check_cancelled());
   const ActivationRoundings measured = rounding_over_tokens(inputs.samples().ids.size());
   {
     const WorkingBlock front = blocks.load(0, PreparedBlocks::Values::kAll);
-    stream.embed(runnable_embedding(front, spec, fine_rounding), own_samples(inputs.samples(), inputs.sharing()));
+    runner.embed(runnable_embedding(front, spec, fine_rounding),
+                 samples::own_samples(inputs.samples(), inputs.sharing()));
   }
   for (std::size_t layer = 0; layer < spec.layers.size(); ++layer) {
     const WorkingBlock block = blocks.load(layer + 1, PreparedBlocks::Values::kAll);
-    stream.advance(model::assemble_block(spec, layer, runnable_parts(block, spec, measured)), layer);
+    runner.advance(model::assemble_block(spec, layer, runnable_parts(block, spec, measured)), layer);
     steps.report("measuring what the head reads", layer + 1, spec.layers.size());
   }
   const WorkingBlock back = blocks.load(blocks.count() - 1, PreparedBlocks::Values::kAll);
-  return measure_head_input(spec, back, stream, inputs.sharing(), false, steps.check_cancelled()).moments;
+  return measure_head_input(spec, back, runner, inputs.sharing(), false, steps.check_cancelled()).moments;
 }
 
 }  // namespace ballast::quant

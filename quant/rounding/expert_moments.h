@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "quant/rounding/hessian.h"
-#include "quant/sample_sharing.h"
+#include "samples/sample_tokens.h"
 
 namespace ballast::quant {
 
@@ -24,7 +24,7 @@ Hessian shrunk(Hessian own, const Hessian& all);
 /// matrix for each expert, of which one is in memory at a time.
 class ExpertMoments {
  public:
-  ExpertMoments(std::size_t experts, std::size_t cols, const SampleSharing& sharing)
+  ExpertMoments(std::size_t experts, std::size_t cols, const samples::SampleSharing& sharing)
       : cols_(cols), sharing_(sharing), rows_(experts) {}
 
   /// A batch of the present shard: rows [tokens][cols], and the tokens that each expert got.
@@ -45,7 +45,7 @@ class ExpertMoments {
   };
 
   std::size_t cols_;
-  SampleSharing sharing_;
+  samples::SampleSharing sharing_;
   std::size_t shards_ = 0;                   ///< that have ended
   std::vector<std::vector<float>> batches_;  ///< [tokens][cols] each
   std::vector<std::vector<Row>> rows_;       ///< of each expert, in the batches

@@ -55,7 +55,7 @@ std::span<const float> LogitRows::compute(std::size_t first, std::size_t count, 
 }
 
 std::vector<double> mean_divergences(const ModelSpec& spec, const LogitRows& base, std::span<const LogitRows> changed,
-                                     const SampleTokens& tokens, std::size_t samples) {
+                                     const samples::SampleTokens& tokens, std::size_t samples) {
   std::vector<double> divergences(changed.size());
   LogitRows::Scratch base_scratch;
   LogitRows::Scratch scratch;

@@ -10,8 +10,8 @@
 
 #include "ballast/spec.h"
 #include "model/model.h"
-#include "quant/sample_stream.h"
 #include "quant/working_block.h"
+#include "samples/sample_tokens.h"
 
 namespace ballast::quant {
 
@@ -44,7 +44,7 @@ class LogitRows {
 /// Mean divergence of each of `changed` from `base`, in nats per token, over the later half of the first `samples`
 /// samples: as in evaluation, where little has been read yet says little.
 std::vector<double> mean_divergences(const ModelSpec& spec, const LogitRows& base, std::span<const LogitRows> changed,
-                                     const SampleTokens& tokens, std::size_t samples);
+                                     const samples::SampleTokens& tokens, std::size_t samples);
 
 }  // namespace ballast::quant
 

@@ -8,6 +8,7 @@
 
 #include "ballast/error.h"
 #include "quant/head_input.h"
+#include "quant/measure_inputs.h"
 #include "quant/rounding/rounding.h"
 #include "quant/runnable_block.h"
 #include "quant/search/candidates.h"
@@ -58,8 +59,8 @@ void add_difference(std::vector<float>& to, const std::vector<float>& changed, c
 }
 
 /// The squares of what changes, over those of what was there: a sum over the tokens whose predictions are compared.
-double relative_error(const SampleRows& changed, const SampleRows& unchanged, std::size_t size,
-                      const SampleTokens& tokens) {
+double relative_error(const samples::StreamRows& changed, const samples::StreamRows& unchanged, std::size_t size,
+                      const samples::SampleTokens& tokens) {
   double error = 0;
   for (std::size_t token = 0; token < unchanged.hidden.size() / size; ++token) {
     if (token % tokens.length < tokens.first_compared()) continue;
@@ -112,7 +113,7 @@ void forget_tables(WorkingBlock& front) {
 
 }  // namespace
 
-SensitivityAnalysis::SensitivityAnalysis(const ModelSpec& spec, const SampleTokens& tokens,
+SensitivityAnalysis::SensitivityAnalysis(const ModelSpec& spec, const samples::SampleTokens& tokens,
                                          const SensitivityOptions& options)
     : spec_(spec),
       tokens_(tokens),
@@ -180,14 +181,15 @@ bool SensitivityAnalysis::is_own(std::size_t index) const {
   return index % options_.sharing.ranks->size() == options_.sharing.ranks->rank();
 }
 
-SampleRows SensitivityAnalysis::run_probes(BlockProbes& probes, const std::function<model::BlockWeights()>& weights,
-                                           std::size_t layer, const SampleRows& before) {
-  const SampleRows& after = base_.rows();
-  SampleRows change = {.hidden = std::vector<float>(after.hidden.size()),
-                       .shared_keys = std::vector<float>(after.shared_keys.size())};
+samples::StreamRows SensitivityAnalysis::run_probes(BlockProbes& probes,
+                                                    const std::function<model::BlockWeights()>& weights,
+                                                    std::size_t layer, const samples::StreamRows& before) {
+  const samples::StreamRows& after = base_.rows();
+  samples::StreamRows change = {.hidden = std::vector<float>(after.hidden.size()),
+                                .shared_keys = std::vector<float>(after.shared_keys.size())};
   std::size_t turn = 0;
   for (auto& [role, block_probe] : probes) {
-    SampleStream changed(spec_, tokens_.length);
+    samples::BlockRunner changed(spec_, tokens_.length);
     if (is_own(turn++)) {
       const ProbeRounding rounding(block_probe.linears);
       changed.rows() = before;
@@ -210,8 +212,8 @@ SampleRows SensitivityAnalysis::run_probes(BlockProbes& probes, const std::funct
 
 void SensitivityAnalysis::add_front(WorkingBlock& front) {
   const auto embedding = [&] { return runnable_embedding(front, spec_, fine_rounding); };
-  const SampleTokens probe_tokens = tokens_.first(options_.probe_samples);
-  samples_.embed(embedding(), own_samples(tokens_, options_.sharing));
+  const samples::SampleTokens probe_tokens = tokens_.first(options_.probe_samples);
+  samples_.embed(embedding(), samples::own_samples(tokens_, options_.sharing));
   base_.embed(embedding(), probe_tokens);
   copies_.set_origin(base_);
   BlockProbes probes;
@@ -238,15 +240,17 @@ void SensitivityAnalysis::add_front(WorkingBlock& front) {
 void SensitivityAnalysis::add_block(WorkingBlock& block, std::size_t layer) {
   const auto weights = [&] { return model::assemble_block(spec_, layer, runnable_parts(block, spec_, no_rounding)); };
   const ActivationRoundings measured = rounding_over_tokens(tokens_.ids.size());
-  samples_.measure(model::assemble_block(spec_, layer, runnable_parts(block, spec_, measured)), layer, options_.sharing,
-                   SampleStream::Then::kAdvance, {.peaks = true, .shrink = options_.shrink_experts}, block);
+  measure_inputs(samples_, model::assemble_block(spec_, layer, runnable_parts(block, spec_, measured)), spec_, layer,
+                 options_.sharing,
+                 {.then = samples::BlockRunner::Then::kAdvance, .peaks = true, .shrink = options_.shrink_experts},
+                 block);
   BlockProbes probes;
   for (const WorkingInput& input : block.inputs) add_input(block, input, probes);
   // No batch holds samples of two copies: which copies a rank has must not show in a float sum. They differ by far more
   // than products in BF16 do.
   copies_.advance(model::assemble_block(spec_, layer, runnable_parts(block, spec_, measured)), layer,
                   options_.probe_samples);
-  const SampleRows before = base_.rows();
+  const samples::StreamRows before = base_.rows();
   base_.advance(weights(), layer);
   carry(run_probes(probes, weights, layer, before), layer);
 }
@@ -255,7 +259,7 @@ std::size_t SensitivityAnalysis::group_of(std::size_t layer) const {
   return layer * std::min(kMostGroups, spec_.layers.size()) / spec_.layers.size();
 }
 
-void SensitivityAnalysis::carry(const SampleRows& change, std::size_t layer) {
+void SensitivityAnalysis::carry(const samples::StreamRows& change, std::size_t layer) {
   const std::size_t group = group_of(layer);
   const bool begins = group == groups_.size();
   if (begins) groups_.push_back({.first_probe = groups_.empty() ? front_roles_.size() : groups_.back().end_probe});

@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "quant/rounding/hessian.h"
-#include "quant/sample_stream.h"
 #include "quant/search/allocation.h"
 #include "quant/working_block.h"
 #include "quant/write/model_format.h"
+#include "samples/block_runner.h"
 
 namespace ballast::quant {
 
@@ -26,10 +26,10 @@ struct SensitivityOptions {
   const ModelFormat* format = nullptr;      ///< that is written: what it holds, and at how many bytes
   std::size_t probe_samples = 1;            ///< samples on which divergence is measured
   double most_outliers = 0;                 ///< share of an input's columns that may keep 16 bits
-  bool shrink_experts = true;               ///< see SampleStream::What
+  bool shrink_experts = true;               ///< see MeasureOptions
   bool corrects_drift = false;              ///< the weights of blocks will make up for a part of their errors
-  SampleSharing sharing{};                  ///< its ranks share the samples and the probes
-  std::function<void()> check_cancelled{};  ///< see SampleStream; before each matrix, too
+  samples::SampleSharing sharing{};         ///< its ranks share the samples and the probes
+  std::function<void()> check_cancelled{};  ///< see samples::BlockRunner; before each matrix, too
 };
 
 /// Goes through the blocks of a model that the exact passes have changed and nothing has rounded. Two figures make the
@@ -52,7 +52,7 @@ struct SensitivityOptions {
 class SensitivityAnalysis {
  public:
   /// The tokens must outlive this.
-  SensitivityAnalysis(const ModelSpec& spec, const SampleTokens& tokens, const SensitivityOptions& options);
+  SensitivityAnalysis(const ModelSpec& spec, const samples::SampleTokens& tokens, const SensitivityOptions& options);
 
   void add_front(WorkingBlock& front);
   void add_block(WorkingBlock& block, std::size_t layer);
@@ -98,10 +98,10 @@ class SensitivityAnalysis {
   std::size_t group_of(std::size_t layer) const;
   /// Runs the probes of a block, from the stream before it; adds up what they change of the stream after it, which is
   /// base_.
-  SampleRows run_probes(BlockProbes& probes, const std::function<model::BlockWeights()>& weights, std::size_t layer,
-                        const SampleRows& before);
+  samples::StreamRows run_probes(BlockProbes& probes, const std::function<model::BlockWeights()>& weights,
+                                 std::size_t layer, const samples::StreamRows& before);
   /// Adds to what runs on from a block.
-  void carry(const SampleRows& change, std::size_t layer);
+  void carry(const samples::StreamRows& change, std::size_t layer);
   /// The input of the head, in `front` where an embedding is the head, too. After the last block.
   void measure_head(WorkingBlock& front, WorkingBlock& back);
   void measure_divergences(WorkingBlock& front, WorkingBlock& back, BlockProbes& back_probes);
@@ -109,11 +109,12 @@ class SensitivityAnalysis {
   void set_costs(const Probe& probe);
 
   ModelSpec spec_;
-  SampleTokens tokens_;
+  samples::SampleTokens tokens_;
   SensitivityOptions options_;
-  SampleStream samples_;
-  SampleStream base_;    ///< the probe samples in the unchanged model
-  SampleStream copies_;  ///< this rank's copies of them: one for each probe in front, then one for each group so far
+  samples::BlockRunner samples_;
+  samples::BlockRunner base_;  ///< the probe samples in the unchanged model
+  samples::BlockRunner
+      copies_;  ///< this rank's copies of them: one for each probe in front, then one for each group so far
   std::vector<model::Role> front_roles_;  ///< of the probes in front
   std::vector<Probe> probes_;             ///< those in front, of blocks, of the end
   std::vector<Group> groups_;

@@ -7,10 +7,10 @@
 #include <memory>
 #include <vector>
 
+#include "quant/measure_inputs.h"
 #include "quant/prepared_blocks.h"
 #include "quant/rounding/gptq.h"
 #include "quant/runnable_block.h"
-#include "quant/sample_stream.h"
 #include "quant/search/output_error.h"
 #include "random_floats.h"
 #include "tiny_model.h"
@@ -80,7 +80,7 @@ TEST_CASE("an expert's moments are those of the rows that it got, over batches a
 
 /// The last block of a golden mixture, measured on few tokens.
 struct MeasuredBlock {
-  explicit MeasuredBlock(const std::string& golden, const SampleStream::What& what)
+  explicit MeasuredBlock(const std::string& golden, const MeasureOptions& options)
       : source(test::golden_model(golden)) {
     constexpr std::size_t kLength = 6;
     const ModelSpec& spec = source.spec();
@@ -90,12 +90,12 @@ struct MeasuredBlock {
     std::vector<int> ids(2 * kLength);
     for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int>(i * 7 % 31);
     const WorkingBlock front = loader.load(0, true);
-    SampleStream stream(spec, kLength);
-    stream.embed(runnable_embedding(front, spec, fine_rounding), {ids, kLength});
-    const std::vector<float> before = stream.rows().hidden;
-    stream.measure(model::assemble_block(spec, layer, runnable_parts(block, spec, fine_rounding)), layer,
-                   {.samples = 2}, SampleStream::Then::kStay, what, block);
-    CHECK(stream.rows().hidden == before);
+    samples::BlockRunner runner(spec, kLength);
+    runner.embed(runnable_embedding(front, spec, fine_rounding), {ids, kLength});
+    const std::vector<float> before = runner.rows().hidden;
+    measure_inputs(runner, model::assemble_block(spec, layer, runnable_parts(block, spec, fine_rounding)), spec, layer,
+                   {.samples = 2}, options, block);
+    CHECK(runner.rows().hidden == before);
   }
 
   const WorkingInput& input_of(model::Role role, std::size_t expert) const {

@@ -46,14 +46,14 @@ TEST_CASE("what the head reads is measured after the last block, and an embeddin
     std::vector<int> ids(kMeasuredSamples * kTokensOfSample);
     for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int>(i * 7 % 31);
     const WorkingBlockLoader loader(model.source(), nullptr);
-    SampleStream stream(spec, kTokensOfSample);
+    samples::BlockRunner runner(spec, kTokensOfSample);
     const WorkingBlock front = loader.load(0, true);
-    stream.embed(runnable_embedding(front, spec, fine_rounding), {ids, kTokensOfSample});
-    for (std::size_t layer = 0; layer < spec.layers.size(); ++layer) stream.advance(model.source().block(layer), layer);
+    runner.embed(runnable_embedding(front, spec, fine_rounding), {ids, kTokensOfSample});
+    for (std::size_t layer = 0; layer < spec.layers.size(); ++layer) runner.advance(model.source().block(layer), layer);
     const WorkingBlock back = loader.load(loader.count() - 1, true);
-    const HeadInput measured = measure_head_input(spec, back, stream, {.samples = kMeasuredSamples}, true, {});
+    const HeadInput measured = measure_head_input(spec, back, runner, {.samples = kMeasuredSamples}, true, {});
     REQUIRE(measured.peaks != nullptr);
-    CHECK_FALSE(measure_head_input(spec, back, stream, {.samples = kMeasuredSamples}, false, {}).peaks);
+    CHECK_FALSE(measure_head_input(spec, back, runner, {.samples = kMeasuredSamples}, false, {}).peaks);
 
     const std::vector<float> rows = head_rows(model, ids);
     const std::size_t size = spec.hidden_size;

@@ -3,7 +3,7 @@
 
     golden_test.py PROGRAM                       checks; with an emulator: EMULATOR [OPTION]... PROGRAM
     golden_test.py --renew PROGRAM               writes to golden/ what it does now; on x86-64; read it, then keep it
-    golden_test.py --manifest PROGRAM OUT.json   writes hashes of all tensors that conversions of all families write
+    golden_test.py --manifest PROGRAM OUT.json   writes hashes of all that conversions, exports and calibrations write
     golden_test.py --compare A.json B.json       compares two manifests: of two builds, on one machine
 """
 
@@ -37,7 +37,7 @@ def run_checks_of(program: list[str], work: pathlib.Path, only: str, renew: bool
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--renew", action="store_true", help="write the golden files anew")
-    parser.add_argument("--only", default="", help="the modules of checks in whose name this is found")
+    parser.add_argument("--only", default="", help="the modules of checks, or models of a manifest, in whose name this is found")
     parser.add_argument("--brief", action="store_true",
                         help="with sanitizers or an emulator: what is killed and goes on is the default's conversion alone")
     parser.add_argument("--manifest", action="store_true", help="write a manifest of converted tensors")
@@ -54,7 +54,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as work:
         if arguments.manifest:
             *program, out = arguments.words
-            return manifest.write(absolute(program), pathlib.Path(out), pathlib.Path(work))
+            return manifest.write(absolute(program), pathlib.Path(out), pathlib.Path(work), arguments.only)
         return run_checks_of(absolute(arguments.words), pathlib.Path(work), arguments.only, arguments.renew,
                              arguments.brief)
 

@@ -70,8 +70,9 @@ def write_inputs(work: pathlib.Path) -> None:
 
 
 def write_large_model(folder: pathlib.Path, hidden: int = 192, layers: int = 6, mlp: int = 512,
-                      vocabulary: int = 67) -> None:
-    """A Llama that is large enough to be caught at work: 3 million weights, of random values that repeat."""
+                      vocabulary: int = 67, family: str = "llama") -> None:
+    """A model that is large enough to be caught at work: 3 million weights, of random values that repeat. `family`: llama,
+    qwen2 (with biases) or qwen3 (with norms of heads)."""
     source = random.Random(5)
     values = array.array("f", (source.gauss(0, 1) for _ in range(4099)))
     shapes = {"model.embed_tokens.weight": (vocabulary, hidden), "model.norm.weight": (hidden,)}
@@ -81,6 +82,10 @@ def write_large_model(folder: pathlib.Path, hidden: int = 192, layers: int = 6, 
         shapes |= {f"{block}mlp.{part}_proj.weight": (mlp, hidden) for part in ("gate", "up")}
         shapes |= {f"{block}mlp.down_proj.weight": (hidden, mlp), f"{block}input_layernorm.weight": (hidden,),
                    f"{block}post_attention_layernorm.weight": (hidden,)}
+        if family == "qwen2":
+            shapes |= {f"{block}self_attn.{part}_proj.bias": (hidden,) for part in "qkv"}
+        if family == "qwen3":
+            shapes |= {f"{block}self_attn.{part}_norm.weight": (hidden // 4,) for part in "qk"}
     header, data = {}, bytearray()
     for name, shape in shapes.items():
         scale = 1 / shape[-1] ** 0.5 if len(shape) == 2 else 1
@@ -88,9 +93,10 @@ def write_large_model(folder: pathlib.Path, hidden: int = 192, layers: int = 6, 
         size = 4 * math.prod(shape)
         header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [len(data), len(data) + size]}
         data += (scaled * (size // len(scaled) + 1))[:size]
-    config = json.loads((MODELS / "llama" / "config.json").read_text())
+    config = json.loads((MODELS / family / "config.json").read_text())
     config |= {"hidden_size": hidden, "num_hidden_layers": layers, "intermediate_size": mlp, "head_dim": hidden // 4,
-               "num_key_value_heads": 4, "max_position_embeddings": 512, "vocab_size": vocabulary}
+               "num_attention_heads": 4, "num_key_value_heads": 4, "max_position_embeddings": 512, "vocab_size": vocabulary}
+    config.pop("layer_types", None)  # of as many layers as the tiny model has
     folder.mkdir()
     (folder / "config.json").write_text(json.dumps(config))
     text = json.dumps(header).encode()

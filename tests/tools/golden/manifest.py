@@ -1,4 +1,5 @@
-"""Hashes of every tensor that conversions of all families write, so that two builds can be compared on one machine.
+"""Hashes of all that calibrations, conversions and exports of all families write, so that two builds can be compared on one
+machine.
 
 Not a golden file: what calibration measures, and with it the bytes, depends on the instruction set.
 """
@@ -6,9 +7,10 @@ Not a golden file: what calibration measures, and with it the bytes, depends on 
 import hashlib
 import json
 import pathlib
+import shutil
 
 from golden import fixtures, safetensors
-from golden.suite import Suite
+from golden.suite import Run, Suite
 
 # By name, the flags of conversions; the sized ones get the mean of the sizes that w4a16 and w8a8 give.
 PLAIN = {"f32 --equalize --rotate-values": ["--scheme", "f32", "--equalize", "--rotate-values"],
@@ -18,41 +20,124 @@ ON_TEXT = {"w8a8 --preset fast": ["--scheme", "w8a8", "--preset", "fast"],
            "w4a16": ["--scheme", "w4a16"]}
 SIZED = {"w4a16 --target-size": ["--scheme", "w4a16"], "w4a8 --target-size": ["--scheme", "w4a8"]}
 
+# Of other programs' files. The tiny families' rows are too short for most of them, which refuse them in words that must stay,
+# too; models of the WIDE families have rows that all of them hold, and no tokenizer, which not all of them could write.
+FOREIGN = {"gguf": ["--scheme", "w4a8"],
+           "gguf --bits 8": ["--scheme", "w8a8", "--bits", "8"],
+           "compressed-tensors": ["--scheme", "w4a16", "--group-size", "32"],
+           "compressed-tensors --bits 8": ["--scheme", "w8a8"],
+           "mlx": ["--scheme", "w4a16", "--group-size", "32"],
+           "awq": ["--scheme", "w4a16", "--group-size", "32"],
+           "gptq": ["--scheme", "w4a16", "--group-size", "32"],
+           "gptq --bits 8": ["--scheme", "w8a16", "--group-size", "32"]}
+EXPORTED = ["--bits", "4", "--group-size", "32", "--symmetric", "--outliers", "none", "--preset", "fast"]
+EXPORTS = {"gguf": ["--scheme", "w4a8", "--embedding", "int8-g32"],
+           "compressed-tensors": ["--scheme", "w4a16", "--embedding", "f16"],
+           "mlx": ["--scheme", "w4a16", "--embedding", "f16"],
+           "awq": ["--scheme", "w4a16", "--embedding", "f16"],
+           "gptq": ["--scheme", "w4a16", "--embedding", "f16"]}
+WIDE = {f"wide_{family}": family for family in ("llama", "qwen2", "qwen3")}
+FAST = ["--preset", "fast"]
 
-def conversions(suite: Suite, model: str) -> dict[str, dict[str, str]]:
-    # A GGUF has no tokenizer here, so it writes its own samples.
-    text = [] if model in fixtures.GGUFS else ["--text", "calibration.txt"]
+Hashes = dict[str, str]
+
+
+def conversions(suite: Suite, model: str) -> dict[str, Hashes]:
+    """What ballast's own formats hold of a model."""
+    text = samples(model)
     told = {name: conversion(suite, model, flags) for name, flags in PLAIN.items()}
     sizes = {}
     for name, flags in ON_TEXT.items():
         told[name] = conversion(suite, model, [*flags, *text])
-        sizes[name] = (suite.work / "converted" / "model.safetensors").stat().st_size
+        # A model that was not converted has no size; its failure is told above.
+        file = suite.work / "converted" / "model.safetensors"
+        sizes[name] = file.stat().st_size if file.exists() else 0
     size = ["--target-size", (sizes["w4a16"] + sizes["w8a8"]) // 2]
     return told | {name: conversion(suite, model, [*flags, *size, *text]) for name, flags in SIZED.items()}
 
 
-def conversion(suite: Suite, model: str, flags: list) -> dict[str, str]:
-    run = suite.run("convert", model, "-o", "converted", "--force", *flags)
+def foreign_conversions(suite: Suite, model: str) -> dict[str, Hashes]:
+    """What other programs' files hold of a model, and what ballast reads in them."""
+    told = {}
+    for name, flags in FOREIGN.items():
+        output = "converted.gguf" if name.startswith("gguf") else "converted"
+        run = suite.run("convert", model, "-o", output, "--force", "--to", name.split()[0], *FAST, *flags, *samples(model))
+        told[f"--to {name}"] = hashes_of(suite, run, output)
+        if run.code == 0:
+            again = ["convert", output, "-o", "read", "--force", "--scheme", "f32"]
+            told[f"--to {name}, read"] = hashes_of(suite, suite.run(*again), "read")
+    return told
+
+
+def exports(suite: Suite, model: str) -> dict[str, Hashes]:
+    """What `export` writes of a model that has no 16-bit columns."""
+    told = {}
+    for name, flags in EXPORTS.items():
+        output = "converted.gguf" if name == "gguf" else "converted"
+        run = suite.run("convert", model, "-o", "exported", "--force", *EXPORTED, *flags, *samples(model))
+        if run.code == 0:
+            run = suite.run("export", "exported", "-o", output, "--force", "--to", name)
+        told[f"export --to {name}"] = hashes_of(suite, run, output)
+    return told
+
+
+def statistics(suite: Suite, model: str) -> Hashes:
+    run = suite.run("calibrate", model, "-o", "stats.safetensors", "--force", "--samples", "4", "--length", "32",
+                    *samples(model))
+    return hashes_of(suite, run, "stats.safetensors")
+
+
+def samples(model: str) -> list[str]:
+    """Flags for the text of a calibration. Models without a tokenizer write their own samples."""
+    return [] if model in fixtures.GGUFS or model in WIDE else ["--text", "calibration.txt"]
+
+
+def conversion(suite: Suite, model: str, flags: list) -> Hashes:
+    shutil.rmtree(suite.work / "converted", ignore_errors=True)
+    return hashes_of(suite, suite.run("convert", model, "-o", "converted", "--force", *flags), "converted")
+
+
+def hashes_of(suite: Suite, run: Run, output: str) -> Hashes:
+    """Of what `run` wrote; where it failed, its message."""
     if run.code != 0:
-        return {"failed": run.err.splitlines()[-1]}
-    folder = suite.work / "converted"
-    files = {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in ("config.json", "recipe.json")}
-    return files | safetensors.hashes(folder / "model.safetensors")
+        return {"refused": run.err.splitlines()[-1]}
+    path = suite.work / output
+    files = sorted(file for file in path.iterdir() if file.is_file()) if path.is_dir() else [path]
+    told = {}
+    for file in files:
+        if file.suffix == ".safetensors":
+            metadata = json.dumps(safetensors.read(file)[0], sort_keys=True)
+            told[f"{file.name}: metadata"] = hashlib.sha256(metadata.encode()).hexdigest()
+            told |= safetensors.hashes(file)
+        else:
+            told[file.name] = hashlib.sha256(file.read_bytes()).hexdigest()
+    return told
 
 
-def write(program: list[str], out: pathlib.Path, work: pathlib.Path) -> int:
+def write(program: list[str], out: pathlib.Path, work: pathlib.Path, only: str = "") -> int:
+    """`only`: the models in whose name this is found."""
     suite = Suite(program, work, renew=False)
     fixtures.write_inputs(work)
+    for name, family in WIDE.items():
+        fixtures.write_large_model(work / name, family=family)
+        for file in (work / name).glob("tokenizer*"):
+            file.unlink()
     manifest = {}
-    for model in fixtures.FAMILIES + fixtures.GGUFS:
-        for name, tensors in conversions(suite, model).items():
-            manifest[f"{model}: {name}"] = tensors
+    for model in filter(lambda name: only in name, [*fixtures.FAMILIES, *fixtures.GGUFS, *WIDE]):
+        own = conversions(suite, model)
+        failed = [f"{model}: {name}: {told['refused']}" for name, told in own.items() if "refused" in told]
+        told = own | foreign_conversions(suite, model) | exports(suite, model) | {"calibrate": statistics(suite, model)}
+        manifest |= {f"{model}: {name}": hashes for name, hashes in told.items()}
+        print("\n".join([f"{model}: {len(told)} outputs", *failed]), flush=True)
     out.write_text(json.dumps(manifest, indent=1, sort_keys=True) + "\n")
-    failed = [name for name, tensors in manifest.items() if "failed" in tensors]
-    for name in failed:
-        print(f"{name} fails: {manifest[name]['failed']}")
-    print(f"{out}: {len(manifest)} conversions, {sum(map(len, manifest.values()))} hashes, {len(failed)} failed")
-    return 1 if failed else 0
+    refused = [name for name, hashes in manifest.items() if "refused" in hashes]
+    # Every family converts to ballast's own formats, and wide models to all others. What `export` cannot hold exactly, it
+    # refuses.
+    wrong = [name for name in refused if ": export" not in name and (name.split(":")[0] in WIDE or "--to" not in name)]
+    for name in wrong:
+        print(f"{name} fails: {manifest[name]['refused']}")
+    print(f"{out}: {len(manifest)} outputs, {sum(map(len, manifest.values()))} hashes, {len(refused)} refused")
+    return 1 if wrong else 0
 
 
 def compare(first: pathlib.Path, second: pathlib.Path) -> int:
@@ -65,5 +150,5 @@ def compare(first: pathlib.Path, second: pathlib.Path) -> int:
             different += 1
             print(f"{name}: {len(tensors)} of {len(one)} differ: {', '.join(tensors[:4])}"
                   f"{', ...' if len(tensors) > 4 else ''}")
-    print(f"{len(manifests[0])} conversions compared, {different} differ")
+    print(f"{len(manifests[0])} outputs compared, {different} differ")
     return 1 if different else 0

@@ -1,4 +1,4 @@
-#include "quant/sample_stream.h"
+#include "quant/measure_inputs.h"
 
 #include <doctest/doctest.h>
 
@@ -46,11 +46,12 @@ TEST_CASE("in front of what writes the stream, a token counts by the inverse of 
     std::vector<int> ids(2 * kLength);
     for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int>(i * 7 % 31);
     const WorkingBlock front = loader.load(0, true);
-    SampleStream stream(spec, kLength);
-    stream.embed(runnable_embedding(front, spec, fine_rounding), {ids, kLength});
-    for (float& value : std::span(stream.rows().hidden).first(spec.hidden_size)) value *= 1000;  // a massive token
-    std::vector<float> hidden = stream.rows().hidden;
-    stream.measure(weights, layer, {.samples = 2}, SampleStream::Then::kAdvance, {.shrink = false}, block);
+    samples::BlockRunner runner(spec, kLength);
+    runner.embed(runnable_embedding(front, spec, fine_rounding), {ids, kLength});
+    for (float& value : std::span(runner.rows().hidden).first(spec.hidden_size)) value *= 1000;  // a massive token
+    std::vector<float> hidden = runner.rows().hidden;
+    measure_inputs(runner, weights, spec, layer, {.samples = 2},
+                   {.then = samples::BlockRunner::Then::kAdvance, .shrink = false}, block);
 
     std::vector<std::vector<double>> energies(block.inputs.size());
     for (std::size_t sample = 0; sample < 2; ++sample) {
@@ -72,7 +73,7 @@ TEST_CASE("in front of what writes the stream, a token counts by the inverse of 
         }
       }
     }
-    CHECK(hidden == stream.rows().hidden);
+    CHECK(hidden == runner.rows().hidden);
     for (std::size_t i = 0; i < block.inputs.size(); ++i) {
       CAPTURE(block.linears[block.inputs[i].readers.front()].name);
       REQUIRE((block.inputs[i].moments != nullptr) == !energies[i].empty());
@@ -134,22 +135,21 @@ TEST_CASE("drift is measured beside the original: of what is read first, and of 
   std::vector<int> ids(2 * kLength);
   std::iota(ids.begin(), ids.end(), 3);
   const WorkingBlock front = loader.load(0, true);
-  SampleStream original(spec, kLength);
+  samples::BlockRunner original(spec, kLength);
   original.embed(runnable_embedding(front, spec, fine_rounding), {ids, kLength});
-  SampleStream stream(spec, kLength);
-  stream.resize({ids, kLength});
-  stream.rows() = original.rows();
-  for (std::size_t i = 0; i < stream.rows().hidden.size(); ++i) {
-    stream.rows().hidden[i] *= 1 + 0.1F * static_cast<float>(i % 7);
+  samples::BlockRunner runner(spec, kLength);
+  runner.resize({ids, kLength});
+  runner.rows() = original.rows();
+  for (std::size_t i = 0; i < runner.rows().hidden.size(); ++i) {
+    runner.rows().hidden[i] *= 1 + 0.1F * static_cast<float>(i % 7);
   }
-  std::vector<float> hidden[] = {original.rows().hidden, stream.rows().hidden};
-  const auto measure = [&](SampleStream::Inputs inputs) {
-    stream.measure(weights, 0, {.samples = 2}, SampleStream::Then::kStay, {.inputs = inputs, .original = &original},
-                   block);
+  std::vector<float> hidden[] = {original.rows().hidden, runner.rows().hidden};
+  const auto measure = [&](MeasureOptions::Inputs inputs) {
+    measure_inputs(runner, weights, spec, 0, {.samples = 2}, {.inputs = inputs, .original = &original}, block);
   };
-  measure(SampleStream::Inputs::kBeforeDown);
+  measure(MeasureOptions::Inputs::kBeforeDown);
   WorkingBlock whole = loader.load(1, true);
-  stream.measure(weights, 0, {.samples = 2}, SampleStream::Then::kStay, {}, whole);
+  measure_inputs(runner, weights, spec, 0, {.samples = 2}, {}, whole);
   for (std::size_t i = 0; i < block.inputs.size(); ++i) {
     const WorkingInput& input = block.inputs[i];
     const WorkingLinear& reader = block.linears[input.readers.front()];
@@ -164,7 +164,7 @@ TEST_CASE("drift is measured beside the original: of what is read first, and of 
   const std::shared_ptr<const Hessian> output_moments = block.inputs[1].moments;
   const std::vector<float> query_drift = block.inputs.front().drift->values;
   block.forget_moments();
-  measure(SampleStream::Inputs::kOfDown);
+  measure(MeasureOptions::Inputs::kOfDown);
   const WorkingInput& down_input = block.inputs.back();
   REQUIRE(block.linears[down_input.readers.front()].part.role == model::Role::kDown);
   REQUIRE(down_input.drift != nullptr);
@@ -182,47 +182,6 @@ TEST_CASE("drift is measured beside the original: of what is read first, and of 
   }
   for (std::size_t i = 0; i < expected.of_down.size(); ++i) {
     REQUIRE(down_input.drift->values[i] == doctest::Approx(expected.of_down[i]).epsilon(1e-3).scale(1));
-  }
-}
-
-TEST_CASE("samples pass a model block by block as they pass it whole, shared keys and token inputs included") {
-  for (const std::string golden : {"llama3", "gemma4_text"}) {
-    CAPTURE(golden);
-    const model::Model model(test::golden_model(golden), model::FloatLayout::kRows);
-    const model::ModelSource& source = model.source();
-    const ModelSpec& spec = source.spec();
-    std::vector<int> ids(3 * kLength);
-    for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int>(i * 7 % 31);
-    std::shared_ptr<const model::Embedding> embedding;
-    {
-      const WorkingBlock front = WorkingBlockLoader(source, nullptr).load(0, true);  // which need not last
-      embedding = runnable_embedding(front, spec, fine_rounding);
-      if (!spec.token_inputs) embedding = std::make_shared<const model::Embedding>(spec, source.parts());
-    }
-    SampleStream stream(spec, kLength);
-    stream.embed(embedding, {ids, kLength});
-    SampleStream later(spec, kLength);  // the same samples, saved on their way
-    for (std::size_t layer = 0; layer < spec.layers.size(); ++layer) {
-      if (layer + 1 == spec.layers.size()) {
-        later.resize({ids, kLength});
-        later.rows() = stream.rows();
-        later.set_origin(embedding, {ids, kLength});
-      }
-      stream.advance(source.block(layer), layer);
-    }
-    later.advance(source.block(spec.layers.size() - 1), spec.layers.size() - 1);
-    CHECK(later.rows().hidden == stream.rows().hidden);
-
-    model::Workspace workspace;
-    std::vector<float> whole;
-    for (std::size_t sample = 0; sample < 3; ++sample) {
-      model::SequenceState state = model.make_exact_state(kLength);
-      const model::SequenceTokens tokens = {
-          .ids = std::span(ids).subspan(sample * kLength, kLength), .state = &state, .wanted = kLength};
-      const std::span<const float> hidden = model.forward({&tokens, 1}, workspace);
-      whole.insert(whole.end(), hidden.begin(), hidden.end());
-    }
-    CHECK(whole == stream.rows().hidden);
   }
 }
 

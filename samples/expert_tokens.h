@@ -1,6 +1,6 @@
 // Which tokens the experts of a block got, and tokens that stand in for those that an expert lacks.
-#ifndef BALLAST_CALIB_EXPERT_TOKENS_H_
-#define BALLAST_CALIB_EXPERT_TOKENS_H_
+#ifndef BALLAST_SAMPLES_EXPERT_TOKENS_H_
+#define BALLAST_SAMPLES_EXPERT_TOKENS_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -12,8 +12,9 @@
 #include "ballast/spec.h"
 #include "jobs/sharded_sum.h"
 #include "model/forward/forward.h"
+#include "samples/sample_tokens.h"
 
-namespace ballast::calib {
+namespace ballast::samples {
 
 /// An expert needs about as many tokens as its last linear has columns, or what it reads is known in fewer directions
 /// than it has. An expert that got fewer is also run on others, for statistics only: in each sample on the same number
@@ -32,6 +33,9 @@ class ExpertTokens {
   };
 
   explicit ExpertTokens(const Shape& shape);
+
+  /// Of a layer that has experts, for samples of `length` tokens.
+  ExpertTokens(const ModelSpec& spec, std::size_t layer, std::size_t length, const SampleSharing& sharing);
 
   /// A batch of whole samples of this rank, from sample `first` on. `marks` has what the caller wants to know of each
   /// token again.
@@ -62,6 +66,15 @@ class ExpertTokens {
   std::vector<float> marks_;    ///< [own samples][kept]
 };
 
-}  // namespace ballast::calib
+/// Runs an expert on the tokens that stand in for those that it lacks. Calls add() with what its last linear reads,
+/// rows [count][columns], and the tokens' marks; then end_shard() after each of this rank's shards.
+struct StandInVisitor {
+  std::function<void(const float* rows, std::size_t count, std::span<const float> marks)> add;
+  std::function<void(std::size_t shard)> end_shard;
+};
+void run_stand_ins(const ExpertTokens& tokens, std::size_t expert, const model::LoneExpert& weights,
+                   const SampleSharing& sharing, model::BlockActivations& scratch, const StandInVisitor& visitor);
 
-#endif  // BALLAST_CALIB_EXPERT_TOKENS_H_
+}  // namespace ballast::samples
+
+#endif  // BALLAST_SAMPLES_EXPERT_TOKENS_H_

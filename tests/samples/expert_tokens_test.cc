@@ -1,4 +1,4 @@
-#include "calib/expert_tokens.h"
+#include "samples/expert_tokens.h"
 
 #include <doctest/doctest.h>
 
@@ -13,7 +13,7 @@
 #include "temporary_directory.h"
 #include "tiny_model.h"
 
-namespace ballast::calib {
+namespace ballast::samples {
 namespace {
 
 constexpr std::size_t kHidden = 2;
@@ -143,4 +143,4 @@ TEST_CASE(
 }
 
 }  // namespace
-}  // namespace ballast::calib
+}  // namespace ballast::samples

@@ -1,10 +1,10 @@
-#include "calib/expert_tokens.h"
+#include "samples/expert_tokens.h"
 
 #include <algorithm>
 #include <functional>
 #include <limits>
 
-namespace ballast::calib {
+namespace ballast::samples {
 
 namespace {
 
@@ -26,6 +26,13 @@ ExpertTokens::ExpertTokens(const Shape& shape)
       rows_(shape.own.size() * kept_ * shape.hidden_size),
       margins_(shape.own.size() * kept_ * shape.experts.count),
       marks_(shape.own.size() * kept_) {}
+
+ExpertTokens::ExpertTokens(const ModelSpec& spec, std::size_t layer, std::size_t length, const SampleSharing& sharing)
+    : ExpertTokens(Shape{.experts = *spec.layers[layer].mlp.experts,
+                         .hidden_size = spec.hidden_size,
+                         .samples = sharing.samples,
+                         .length = length,
+                         .own = sharing.own()}) {}
 
 void ExpertTokens::add(const model::RoutedTokens& routing, std::size_t first, std::span<const float> marks) {
   const std::size_t experts = shape_.experts.count;
@@ -90,4 +97,16 @@ void ExpertTokens::visit(std::size_t expert, std::size_t sample, const Visit& vi
   visit(rows.data(), places.size(), marks);
 }
 
-}  // namespace ballast::calib
+void run_stand_ins(const ExpertTokens& tokens, std::size_t expert, const model::LoneExpert& weights,
+                   const SampleSharing& sharing, model::BlockActivations& scratch, const StandInVisitor& visitor) {
+  for_each_shard(sharing, [&](std::size_t shard, jobs::IndexRange samples) {
+    for (std::size_t s = samples.begin; s < samples.end; ++s) {
+      tokens.visit(expert, s, [&](const float* rows, std::size_t count, std::span<const float> marks) {
+        visitor.add(weights.down_rows(rows, count, scratch), count, marks);
+      });
+    }
+    visitor.end_shard(shard);
+  });
+}
+
+}  // namespace ballast::samples

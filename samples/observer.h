@@ -1,0 +1,65 @@
+// Observers: what looks at a block's activations while samples run through it.
+#ifndef BALLAST_SAMPLES_OBSERVER_H_
+#define BALLAST_SAMPLES_OBSERVER_H_
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "model/forward/forward.h"
+
+namespace ballast::samples {
+
+/// A batch of whole samples that has passed a block. Views, valid until the runner's next batch.
+struct ObservedBatch {
+  std::size_t first = 0;  ///< sample of this rank, counted from its first one
+  std::size_t count = 0;  ///< samples
+  /// What the block's linears read (with ForwardOptions::record_inputs), its keys, values and routing.
+  const model::BlockActivations* activations = nullptr;
+  std::span<const float> hidden{};  ///< the stream after the block [tokens][hidden]; empty where the pass ended before
+};
+
+/// Measures a block. Batches come shard by shard (jobs/sharded_sum.h), each shard's before its end_shard().
+class Observer {
+ public:
+  Observer() = default;
+  virtual ~Observer() = default;
+  Observer(const Observer&) = delete;
+  Observer& operator=(const Observer&) = delete;
+
+  virtual void add(const ObservedBatch& batch) = 0;
+  virtual void end_shard(std::size_t shard) = 0;
+};
+
+/// One accumulator for each input of a block, in the order of the forward pass. The first batch shows which inputs
+/// there are; an accumulator has end_shard(shard).
+template <class Accumulator>
+class InputAccumulators {
+ public:
+  /// The accumulator of input `index`; make() makes it when the first batch brings the input.
+  template <class Make>
+  Accumulator& at(std::size_t index, const Make& make) {
+    if (index == all_.size()) {
+      all_.push_back(make());
+      // Shards before the first batch had no samples.
+      for (const std::size_t empty : ended_) all_.back().end_shard(empty);
+    }
+    return all_[index];
+  }
+
+  void end_shard(std::size_t shard) {
+    for (Accumulator& accumulator : all_) accumulator.end_shard(shard);
+    ended_.push_back(shard);
+  }
+
+  auto begin() { return all_.begin(); }
+  auto end() { return all_.end(); }
+
+ private:
+  std::vector<Accumulator> all_;
+  std::vector<std::size_t> ended_;  ///< shards
+};
+
+}  // namespace ballast::samples
+
+#endif  // BALLAST_SAMPLES_OBSERVER_H_
