@@ -25,7 +25,7 @@ class Continuation {
   Continuation(const text::Tokenizer* tokenizer, const std::vector<int>& stop_tokens, text::StreamDecoder::Begin begin,
                const GenerateOptions& options);
 
-  /// Tokens of the prompt, for the repetition penalty.
+  /// Counts the tokens of the prompt, for the penalties.
   void see(std::span<const int> prompt);
 
   /// Chooses the next token by a row of logits and takes it in. Throws Error when the logits are not finite.
@@ -42,12 +42,15 @@ class Continuation {
 
  private:
   bool ends_text(int token) const { return std::ranges::find(ends_, token) != ends_.end(); }
+  void add_to_text(int token);
 
+  const text::Tokenizer* tokenizer_;
   std::optional<std::size_t> logprobs_;
   std::vector<int> ends_;  ///< tokens that end the text
   Sampler sampler_;
   text::TextStream stream_;
   std::optional<text::StreamDecoder> decoder_;
+  bool show_stop_;
   std::string text_;
   bool stopped_ = false;
 };

@@ -34,4 +34,12 @@ GeneratedToken with_log_probabilities(int token, std::span<const float> logits, 
           .top = most_likely(logits, log_sum, top)};
 }
 
+std::size_t rank_of(int token, std::span<const float> logits) {
+  const auto index = static_cast<std::size_t>(token);
+  const float own = logits[index];
+  const auto before = std::ranges::count_if(logits.first(index), [&](float logit) { return logit >= own; });
+  const auto after = std::ranges::count_if(logits.subspan(index), [&](float logit) { return logit > own; });
+  return static_cast<std::size_t>(1 + before + after);
+}
+
 }  // namespace ballast::engine

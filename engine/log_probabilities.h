@@ -16,6 +16,9 @@ std::vector<TokenLogprob> most_likely(std::span<const float> logits, double log_
 /// The token with its log-probability and those of the `top` most likely ones. `logits` must be finite.
 GeneratedToken with_log_probabilities(int token, std::span<const float> logits, std::size_t top);
 
+/// 1 for the most likely token; of equal ones the lower id comes first.
+std::size_t rank_of(int token, std::span<const float> logits);
+
 }  // namespace ballast::engine
 
 #endif  // BALLAST_ENGINE_LOG_PROBABILITIES_H_

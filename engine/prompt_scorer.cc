@@ -15,7 +15,9 @@ void PromptScorer::read(std::size_t first, std::span<const float> rows) {
     failure.keep(i, [&] {
       const std::span<const float> logits = rows.subspan(i * vocab_size_, vocab_size_);
       require_finite(logits);
-      scores_[next - 1] = with_log_probabilities(prompt_[next], logits, top_);
+      GeneratedToken& score = scores_[next - 1];
+      score = with_log_probabilities(prompt_[next], logits, top_);
+      if (ranks_) score.rank = rank_of(prompt_[next], logits);
     });
   });
   try {

@@ -15,8 +15,9 @@ namespace ballast::engine {
 /// Log-probabilities of a prompt's tokens, taken from logits as they are computed.
 class PromptScorer : public LogitsReader {
  public:
-  PromptScorer(std::span<const int> prompt, std::size_t top, std::size_t vocab_size)
-      : prompt_(prompt), top_(top), vocab_size_(vocab_size), scores_(prompt.size() - 1) {}
+  /// `ranks`: says GeneratedToken::rank, too.
+  PromptScorer(std::span<const int> prompt, std::size_t top, std::size_t vocab_size, bool ranks = false)
+      : prompt_(prompt), top_(top), vocab_size_(vocab_size), ranks_(ranks), scores_(prompt.size() - 1) {}
 
   /// The next step's first wanted row is that of the prompt's token `position`.
   void begin_at(std::size_t position) { position_ = position; }
@@ -30,6 +31,7 @@ class PromptScorer : public LogitsReader {
   std::span<const int> prompt_;
   std::size_t top_;
   std::size_t vocab_size_;
+  bool ranks_;
   std::size_t position_ = 0;
   std::vector<GeneratedToken> scores_;  ///< of prompt[1] and on
   std::exception_ptr failure_;

@@ -13,6 +13,9 @@
 namespace ballast::engine {
 namespace {
 
+// Of a token that must not come: its weight is 0 beside any other's.
+constexpr float kForbidden = std::numeric_limits<float>::lowest();
+
 void require(bool in_range, std::string_view option, double value, std::string_view range) {
   if (!in_range) throw Error(option, "is " + std::to_string(value) + ", must be " + std::string(range));
 }
@@ -33,8 +36,13 @@ Sampler::Sampler(const GenerateOptions& options)
       presence_penalty_(options.presence_penalty),
       frequency_penalty_(options.frequency_penalty),
       logit_bias_(options.logit_bias),
+      allowed_tokens_(options.allowed_tokens),
+      forbidden_sequences_(options.forbidden_sequences),
       min_tokens_(options.min_tokens),
-      random_(options.seed) {
+      random_(options.seed),
+      has_window_(options.penalty_window.has_value()),
+      seen_(options.penalty_window),
+      chosen_(std::nullopt) {
   require(temperature_ >= 0 && std::isfinite(temperature_), "temperature", temperature_, "0 or more");
   require(top_p_ > 0 && top_p_ <= 1, "top_p", top_p_, "above 0 and at most 1");
   require(min_p_ >= 0 && min_p_ <= 1, "min_p", min_p_, "from 0 to 1");
@@ -48,8 +56,15 @@ Sampler::Sampler(const GenerateOptions& options)
   }
 }
 
+void Sampler::see(std::span<const int> prompt) {
+  if (counts_seen()) seen_.add(prompt);
+}
+
 void Sampler::remember(int token) {
-  recent_[remembered_++ % kPenaltyWindow] = token;
+  ++chosen_count_;
+  if (counts_seen()) seen_.add(token);
+  if (!has_window_ && counts_tokens()) chosen_.add(token);
+  if (!forbidden_sequences_.empty()) answer_.push_back(token);
 }
 
 void require_finite(std::span<const float> logits) {
@@ -63,47 +78,75 @@ int Sampler::sample(std::span<const float> logits) {
   require_finite(logits);
   if (adjusts()) logits = adjusted(logits);
   const std::size_t likeliest = kernels::argmax(logits.data(), logits.size());
+  if (logits[likeliest] == kForbidden) {
+    throw Error("token",
+                "none is left that may come: the allowed tokens, the forbidden words and min_tokens exclude all");
+  }
   const int token = temperature_ == 0 ? static_cast<int>(likeliest) : draw(logits, logits[likeliest]);
   remember(token);
-  ++chosen_;
-  if (presence_penalty_ != 0 || frequency_penalty_ != 0) ++times_chosen_[token];
   return token;
 }
 
 bool Sampler::adjusts() const {
-  return repetition_penalty_ != 1 || !logit_bias_.empty() || !times_chosen_.empty() ||
-         (chosen_ < min_tokens_ && !forbidden_at_first_.empty());
+  return !seen_.counts().empty() || !chosen_.counts().empty() || !logit_bias_.empty() || !allowed_tokens_.empty() ||
+         !forbidden_sequences_.empty() || (chosen_count_ < min_tokens_ && !forbidden_at_first_.empty());
 }
 
 /// Logits with everything that makes a token more or less likely than the model does. This is also the place for tokens
 /// that a grammar does not allow.
 std::span<const float> Sampler::adjusted(std::span<const float> logits) {
   adjusted_.assign(logits.begin(), logits.end());
-  const auto add = [&](int token, double value) {
-    const auto index = static_cast<std::size_t>(token);
-    if (index < adjusted_.size()) adjusted_[index] += static_cast<float>(value);
-  };
-  for (const LogitBias& bias : logit_bias_) add(bias.id, double{bias.bias});
-  if (repetition_penalty_ != 1) penalize_repetition();
-  for (const auto& [token, times] : times_chosen_) {
-    add(token, -presence_penalty_ - frequency_penalty_ * static_cast<double>(times));
+  for (const LogitBias& bias : logit_bias_) {
+    const auto index = static_cast<std::size_t>(bias.id);
+    if (index < adjusted_.size()) adjusted_[index] += bias.bias;
   }
-  if (chosen_ >= min_tokens_) return adjusted_;
-  for (const int token : forbidden_at_first_) {
-    const auto index = static_cast<std::size_t>(token);
-    if (index < adjusted_.size()) adjusted_[index] = std::numeric_limits<float>::lowest();
-  }
+  penalize();
+  if (chosen_count_ < min_tokens_) std::ranges::for_each(forbidden_at_first_, [&](int token) { forbid(token); });
+  forbid_sequences();
+  if (!allowed_tokens_.empty()) keep_allowed();
   return adjusted_;
 }
 
-// A logit below zero is multiplied, as in CTRL's published code: dividing it would make the token likelier.
-void Sampler::penalize_repetition() {
+// A logit below zero is multiplied by the repetition penalty, as in CTRL's published code: dividing it would make the
+// token likelier.
+void Sampler::penalize() {
   const auto penalty = static_cast<float>(repetition_penalty_);
-  const std::span<const int> recent = std::span(recent_).first(std::min(remembered_, kPenaltyWindow));
-  for (auto token = recent.begin(); token != recent.end(); ++token) {
-    const auto index = static_cast<std::size_t>(*token);
-    if (index >= adjusted_.size() || std::find(recent.begin(), token, *token) != token) continue;
+  for (const auto& [token, times] : seen_.counts()) {
+    const auto index = static_cast<std::size_t>(token);
+    if (index >= adjusted_.size() || repetition_penalty_ == 1) continue;
     adjusted_[index] = adjusted_[index] > 0 ? adjusted_[index] / penalty : adjusted_[index] * penalty;
+  }
+  for (const auto& [token, times] : (has_window_ ? seen_ : chosen_).counts()) {
+    const auto index = static_cast<std::size_t>(token);
+    if (index >= adjusted_.size()) continue;
+    adjusted_[index] -= static_cast<float>(presence_penalty_ + frequency_penalty_ * times);
+  }
+}
+
+void Sampler::forbid(int token) {
+  const auto index = static_cast<std::size_t>(token);
+  if (index < adjusted_.size()) adjusted_[index] = kForbidden;
+}
+
+/// Forbids the last token of each sequence whose others the answer ends with.
+void Sampler::forbid_sequences() {
+  for (const std::vector<int>& sequence : forbidden_sequences_) {
+    if (sequence.empty() || sequence.size() - 1 > answer_.size()) continue;
+    const std::span<const int> before = std::span(sequence).first(sequence.size() - 1);
+    if (std::ranges::equal(before, std::span(answer_).last(before.size()))) forbid(sequence.back());
+  }
+}
+
+void Sampler::keep_allowed() {
+  allowed_.clear();
+  for (const int token : allowed_tokens_) {
+    const auto index = static_cast<std::size_t>(token);
+    allowed_.push_back(index < adjusted_.size() ? adjusted_[index] : kForbidden);
+  }
+  std::ranges::fill(adjusted_, kForbidden);
+  for (std::size_t i = 0; i < allowed_tokens_.size(); ++i) {
+    const auto index = static_cast<std::size_t>(allowed_tokens_[i]);
+    if (index < adjusted_.size()) adjusted_[index] = allowed_[i];
   }
 }
 

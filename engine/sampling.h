@@ -2,15 +2,14 @@
 #ifndef BALLAST_ENGINE_SAMPLING_H_
 #define BALLAST_ENGINE_SAMPLING_H_
 
-#include <array>
 #include <cstddef>
 #include <random>
 #include <span>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "ballast/generate.h"
+#include "engine/token_counts.h"
 
 namespace ballast::engine {
 
@@ -18,8 +17,8 @@ namespace ballast::engine {
 void require_finite(std::span<const float> logits);
 
 /// Picks tokens as GenerateOptions says. Logits are adjusted first (bias, then the repetition, frequency and presence
-/// penalties, then tokens that must not come); then temperature, top-k, top-p (over what top-k left) and min-p, in the
-/// order of Hugging Face's transformers. The same seed and logits give the same tokens on
+/// penalties, then tokens that must not come and those that are not allowed); then temperature, top-k, top-p (over what
+/// top-k left) and min-p, in the order of Hugging Face's transformers. The same seed and logits give the same tokens on
 /// every machine that uses the same instruction set: exponentials round differently on others, and no distribution of
 /// the standard library takes part, whose results differ between implementations.
 class Sampler {
@@ -27,17 +26,15 @@ class Sampler {
   /// Throws Error when an option is out of its range.
   explicit Sampler(const GenerateOptions& options);
 
-  /// Counts a token of the prompt as seen, for the repetition penalty.
-  void remember(int token);
+  /// Counts tokens of the prompt, for the penalties.
+  void see(std::span<const int> prompt);
 
   /// These are not chosen before GenerateOptions::min_tokens tokens were.
   void forbid_at_first(std::vector<int> tokens) { forbidden_at_first_ = std::move(tokens); }
 
-  /// The next token; it is remembered. Throws Error when the logits are NaN or infinite.
+  /// The next token; it is remembered. Throws Error when the logits are NaN or infinite, and when no token is left that
+  /// may come.
   int sample(std::span<const float> logits);
-
-  /// Tokens back to which the repetition penalty looks.
-  static constexpr std::size_t kPenaltyWindow = 64;
 
  private:
   struct Candidate {
@@ -46,9 +43,17 @@ class Sampler {
     int token;
   };
 
+  /// Whether presence or frequency penalties count tokens.
+  bool counts_tokens() const { return presence_penalty_ != 0 || frequency_penalty_ != 0; }
+  /// Whether a penalty counts the tokens of prompt and answer together.
+  bool counts_seen() const { return repetition_penalty_ != 1 || (has_window_ && counts_tokens()); }
   bool adjusts() const;
+  void remember(int token);
   std::span<const float> adjusted(std::span<const float> logits);
-  void penalize_repetition();
+  void penalize();
+  void forbid(int token);
+  void forbid_sequences();
+  void keep_allowed();
   int draw(std::span<const float> logits, float largest);
   int draw_of_all(double total);
   std::span<const float> weights_of(std::size_t block) const;
@@ -65,14 +70,18 @@ class Sampler {
   double presence_penalty_;
   double frequency_penalty_;
   std::vector<LogitBias> logit_bias_;
+  std::vector<int> allowed_tokens_;
+  std::vector<std::vector<int>> forbidden_sequences_;
   std::size_t min_tokens_;
   std::vector<int> forbidden_at_first_;
   std::mt19937_64 random_;
-  std::array<int, kPenaltyWindow> recent_{};           ///< in a ring
-  std::size_t remembered_ = 0;                         ///< in all
-  std::size_t chosen_ = 0;                             ///< tokens, in all
-  std::unordered_map<int, std::size_t> times_chosen_;  ///< where a penalty asks for it
+  bool has_window_;               ///< seen_ is what all penalties count
+  TokenCounts seen_;              ///< tokens of prompt and answer, where a penalty asks for them
+  TokenCounts chosen_;            ///< tokens of the answer, where a penalty asks for them
+  std::size_t chosen_count_ = 0;  ///< of all tokens of the answer
+  std::vector<int> answer_;       ///< where sequences are forbidden
   std::vector<float> adjusted_;
+  std::vector<float> allowed_;  ///< the adjusted logits of allowed_tokens_
   std::vector<float> weights_;  ///< of all tokens, like Candidate::weight
   std::vector<double> sums_;    ///< of kernels::kWeightBlock weights each
   std::vector<Candidate> candidates_;

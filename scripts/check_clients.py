@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Asks a running server as its users' programs do: by OpenAI's Python client and by LangChain's.
+"""Asks a running server as its users' programs do: by OpenAI's Python client, LangChain, LlamaIndex and LiteLLM.
 
-    pip install openai langchain-openai
+    pip install openai langchain-openai llama-index-llms-openai-like llama-index-embeddings-openai-like litellm
     ballast serve smollm2-w8a8 --port 8080 &
     check_clients.py http://127.0.0.1:8080 [--key KEY] [--only NAME] [--model NAME]
 
-Prints each case that fails, then how many passed. With --key the server has to refuse other keys.
+Prints what each case got, or why it failed, then how many passed by each client. A client that is not installed is skipped;
+OpenAI's is needed. With --key the server has to refuse other keys.
 """
 
 import argparse
@@ -13,21 +14,43 @@ import asyncio
 import contextlib
 import http.client
 import http.server
+import importlib
 import json
 import math
+import os
 import sys
 import threading
 import time
 import traceback
 import urllib.parse
 
-try:
-    import langchain_openai
-    import openai
-    from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
-    from langchain_core.prompts import ChatPromptTemplate
-except ImportError as missing:
-    sys.exit(f"check_clients: {missing}; pip install openai langchain-openai")
+# LiteLLM would fetch prices when it is imported.
+os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+
+# Of each client the beginning of its cases' names, what it needs, and what brings that; the first one's have none.
+CLIENTS = {
+    "openai": (["openai"], "openai"),
+    "langchain": (["langchain_openai"], "langchain-openai"),
+    "llama_index": (["llama_index.llms.openai_like", "llama_index.embeddings.openai_like"],
+                    "llama-index-llms-openai-like llama-index-embeddings-openai-like"),
+    "litellm": (["litellm"], "litellm"),
+}
+
+
+def missing_packages(client: str) -> str:
+    """What to install so that the client can be imported; nothing where it can."""
+    modules, packages = CLIENTS[client]
+    try:
+        for module in modules:
+            importlib.import_module(module)
+    except ImportError:
+        return packages
+    return ""
+
+
+if missing_packages("openai"):
+    sys.exit("check_clients: OpenAI's client is missing: pip install openai")
+import openai
 
 PROMPT = "The ship took on"
 CHAT = [{"role": "user", "content": "What is the capital of France?"}]
@@ -35,12 +58,19 @@ TALK = [{"role": "system", "content": "You answer with one word."}, *CHAT,
         {"role": "assistant", "content": "Paris"}, {"role": "user", "content": "And of Italy?"}]
 GREEDY = {"temperature": 0, "max_tokens": 12}
 GREEDY_CHAT = {"temperature": 0, "max_completion_tokens": 12}
+LONG = 32_000  # tokens: what agents ask for, more than many contexts have
 CASES = []
+LONGEST_LINE = 100  # characters of what a case got
 
 
 def case(function):
+    """Collects the cases. What one returns is printed."""
     CASES.append(function)
     return function
+
+
+def client_of(function) -> str:
+    return next((name for name in CLIENTS if function.__name__.startswith(name + "_")), "openai")
 
 
 def same(got, wanted) -> None:
@@ -92,14 +122,38 @@ class Setting:
         return False
 
     def langchain(self, **fields):
+        import langchain_openai
+
         return langchain_openai.ChatOpenAI(model=self.model, base_url=self.options["base_url"], max_retries=0,
                                            api_key=self.options["api_key"], temperature=0,
                                            **{"max_completion_tokens": 12} | fields)
 
     def langchain_embeddings(self):
+        import langchain_openai
+
         # Otherwise it sends ids of a tokenizer of OpenAI's, which it downloads.
         return langchain_openai.OpenAIEmbeddings(model=self.model, base_url=self.options["base_url"],
                                                  api_key=self.options["api_key"], check_embedding_ctx_length=False)
+
+
+    def llama_index(self, chat: bool = True, **fields):
+        from llama_index.llms.openai_like import OpenAILike
+
+        return OpenAILike(model=self.model, api_base=self.options["base_url"], api_key=self.options["api_key"],
+                          is_chat_model=chat, temperature=0, max_retries=0, **{"max_tokens": 12} | fields)
+
+    def litellm(self, messages=None, **fields):
+        import litellm
+
+        return litellm.completion(model=f"openai/{self.model}", messages=messages or CHAT, max_retries=0,
+                                  api_base=self.options["base_url"], api_key=self.options["api_key"],
+                                  **{"temperature": 0, "max_tokens": 12} | fields)
+
+    def stop(self) -> tuple[str, str]:
+        """A stop string of the usual chat's answer, and what is before it."""
+        whole = self.chat().choices[0].message.content
+        stop = whole[len(whole) // 2:][:2]
+        return stop, whole[:whole.find(stop)]
 
 
 def raises(kind, function, param: str | None = None):
@@ -119,13 +173,14 @@ def raises(kind, function, param: str | None = None):
 
 
 @case
-def completion(on: Setting) -> None:
+def completion(on: Setting) -> object:
     answer = on.complete()
     same((answer.object, answer.model, answer.choices[0].index), ("text_completion", on.model, 0))
     assert answer.choices[0].text and answer.choices[0].finish_reason in ("stop", "length")
     usage = answer.usage
     same(usage.prompt_tokens, len(on.ids(PROMPT)))
     same(usage.total_tokens, usage.prompt_tokens + usage.completion_tokens)
+    return answer.choices[0].text
 
 
 @case
@@ -152,13 +207,14 @@ def completion_with_echo(on: Setting) -> None:
 
 
 @case
-def completion_with_logprobs(on: Setting) -> None:
+def completion_with_logprobs(on: Setting) -> object:
     answer = on.complete(logprobs=5)
     entries = answer.choices[0].logprobs
     same({len(entries.tokens), len(entries.token_logprobs), len(entries.top_logprobs), len(entries.text_offset)},
          {answer.usage.completion_tokens})
     for token, value, top in zip(entries.tokens, entries.token_logprobs, entries.top_logprobs):
         assert value <= 0 and top[token] == max(top.values()) == value, (token, value, top)
+    return list(zip(entries.tokens, entries.token_logprobs))
 
 
 @case
@@ -173,11 +229,12 @@ def scores(on: Setting) -> None:
 
 
 @case
-def completion_with_stop(on: Setting) -> None:
+def completion_with_stop(on: Setting) -> object:
     whole = on.complete(max_tokens=30).choices[0].text
     stop = whole[10:14]
     choice = on.complete(max_tokens=30, stop=[stop, "never there"]).choices[0]
     same((choice.text, choice.finish_reason), (whole[:whole.find(stop)], "stop"))
+    return choice.text, stop
 
 
 @case
@@ -262,11 +319,12 @@ def completion_stream_closed(on: Setting) -> None:
 
 
 @case
-def chat_stream(on: Setting) -> None:
+def chat_stream(on: Setting) -> object:
     chunks = list(on.chat(stream=True))
     same((chunks[0].choices[0].delta.role, chunks[0].choices[0].delta.content), ("assistant", ""))
     text = "".join(chunk.choices[0].delta.content or "" for chunk in chunks)
     same(text, on.chat().choices[0].message.content)
+    return [chunk.choices[0].delta.content for chunk in chunks]
 
 
 @case
@@ -307,10 +365,11 @@ def chat_stream_raw(on: Setting) -> None:
 
 
 @case
-def chat(on: Setting) -> None:
+def chat(on: Setting) -> object:
     answer = on.chat()
     same((answer.object, answer.choices[0].message.role), ("chat.completion", "assistant"))
     assert answer.choices[0].message.content and answer.choices[0].message.tool_calls is None
+    return answer.choices[0].message.content
 
 
 @case
@@ -334,7 +393,7 @@ def chat_with_limit(on: Setting) -> None:
 
 
 @case
-def chat_with_logprobs(on: Setting) -> None:
+def chat_with_logprobs(on: Setting) -> object:
     answer = on.chat(logprobs=True, top_logprobs=3)
     content = answer.choices[0].logprobs.content
     same(len(content), answer.usage.completion_tokens)
@@ -342,6 +401,7 @@ def chat_with_logprobs(on: Setting) -> None:
         same((len(entry.top_logprobs), entry.top_logprobs[0].logprob), (3, entry.logprob))
     text = b"".join(bytes(entry.bytes) for entry in content).decode(errors="replace").lstrip(" ")
     assert text.startswith(answer.choices[0].message.content.lstrip(" ")), text  # the end token has bytes, too
+    return [(entry.token, entry.logprob) for entry in content]
 
 
 @case
@@ -358,6 +418,42 @@ def chat_with_stop(on: Setting) -> None:
 
 
 @case
+def chat_without_contents(on: Setting) -> object:
+    turns = [{"role": "assistant", "content": ""}, {"role": "assistant", "content": None}, {"role": "assistant"}]
+    texts = [on.chat([*CHAT, turn, *CHAT]).choices[0].message.content for turn in turns]
+    same(len(set(texts)), 1)
+    return texts[0]
+
+
+@case
+def chat_that_is_continued(on: Setting) -> object:
+    begun = [*CHAT, {"role": "assistant", "content": "The capital"}]
+    extra = {"continue_final_message": True, "add_generation_prompt": False}
+    prompt = json.loads(on.plain("POST", "/apply-template", {"messages": begun} | extra))["prompt"]
+    assert prompt.endswith("The capital"), prompt
+    answer = on.chat(begun, extra_body=extra).choices[0].message.content
+    same(answer, on.complete(prompt, extra_body={"add_special_tokens": False}).choices[0].text)
+    return "The capital" + answer
+
+
+@case
+def chat_without_end(on: Setting) -> object:
+    stop, wanted = on.stop()
+    answer = on.chat(max_completion_tokens=LONG, stop=stop)
+    same(answer.choices[0].message.content, wanted)
+    return answer.choices[0].finish_reason, answer.usage.completion_tokens
+
+
+@case
+def tokens_of_text_and_chat(on: Setting) -> object:
+    ids = on.client.post("/tokenize", body={"prompt": PROMPT}, cast_to=object)["tokens"]
+    same(ids, on.ids(PROMPT))
+    count = on.client.post("/tokenize", body={"messages": CHAT}, cast_to=object)["count"]
+    same(count, on.chat().usage.prompt_tokens)
+    return ids
+
+
+@case
 def chat_with_ignored_fields(on: Setting) -> None:
     answer = on.chat(user="me", metadata={"a": "b"}, store=False, service_tier="auto", parallel_tool_calls=True,
                      extra_body={"chat_template_kwargs": {}})
@@ -369,11 +465,12 @@ def chat_with_ignored_fields(on: Setting) -> None:
 
 
 @case
-def embedding(on: Setting) -> None:
+def embedding(on: Setting) -> object:
     answer = on.embed("The ship")  # the client asks for base64
     vector = answer.data[0].embedding
     assert len(vector) > 1 and abs(math.hypot(*vector) - 1) < 1e-3, math.hypot(*vector)
     same(answer.usage.prompt_tokens, len(on.ids("The ship")))
+    return len(vector), vector[:3]
 
 
 @case
@@ -406,7 +503,7 @@ def models(on: Setting) -> None:
 
 @case
 def error_of_value(on: Setting) -> None:
-    error = raises(openai.BadRequestError, lambda: on.complete(max_tokens=-1), "max_tokens")
+    error = raises(openai.BadRequestError, lambda: on.complete(max_tokens=-2), "max_tokens")
     assert error.status_code == 400 and error.body["message"] and error.type, error.body
 
 
@@ -557,14 +654,17 @@ def async_cancelled(on: Setting) -> None:
 
 
 @case
-def langchain_invoke(on: Setting) -> None:
+def langchain_invoke(on: Setting) -> object:
     answer = on.langchain().invoke("What is the capital of France?")
     same(answer.content, on.chat().choices[0].message.content)
     same(answer.usage_metadata["output_tokens"], on.chat().usage.completion_tokens)
+    return answer.content
 
 
 @case
 def langchain_talk(on: Setting) -> None:
+    from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
+
     kinds = {"system": SystemMessage, "user": HumanMessage, "assistant": AIMessage}
     messages = [kinds[turn["role"]](turn["content"]) for turn in TALK]
     same(on.langchain().invoke(messages).content, on.chat(TALK).choices[0].message.content)
@@ -572,17 +672,20 @@ def langchain_talk(on: Setting) -> None:
 
 @case
 def langchain_chain(on: Setting) -> None:
+    from langchain_core.prompts import ChatPromptTemplate
+
     chain = ChatPromptTemplate.from_messages([("user", "What is the capital of {country}?")]) | on.langchain()
     same(chain.invoke({"country": "France"}).content, on.chat().choices[0].message.content)
 
 
 @case
-def langchain_stream(on: Setting) -> None:
+def langchain_stream(on: Setting) -> object:
     model = on.langchain(stream_usage=True)
     chunks = list(model.stream("What is the capital of France?"))
     wanted = on.chat()
     same("".join(chunk.content for chunk in chunks), wanted.choices[0].message.content)
     same(sum((chunk.usage_metadata or {}).get("output_tokens", 0) for chunk in chunks), wanted.usage.completion_tokens)
+    return [chunk.content for chunk in chunks]
 
 
 @case
@@ -599,13 +702,34 @@ def langchain_async(on: Setting) -> None:
 
 
 @case
-def langchain_logprobs(on: Setting) -> None:
+def langchain_logprobs(on: Setting) -> object:
     answer = on.langchain(logprobs=True, top_logprobs=2).invoke("What is the capital of France?")
-    same(len(answer.response_metadata["logprobs"]["content"]), answer.usage_metadata["output_tokens"])
+    content = answer.response_metadata["logprobs"]["content"]
+    same(len(content), answer.usage_metadata["output_tokens"])
+    return [(entry["token"], entry["logprob"]) for entry in content]
+
+
+@case
+def langchain_stop(on: Setting) -> object:
+    stop, wanted = on.stop()
+    answer = on.langchain(max_completion_tokens=LONG, stop=[stop]).invoke(CHAT[0]["content"])
+    same(answer.content, wanted)
+    return answer.content, answer.response_metadata["finish_reason"]
+
+
+@case
+def langchain_without_content(on: Setting) -> object:
+    from langchain_core.messages import AIMessage, HumanMessage
+
+    answer = on.langchain().invoke([HumanMessage("a"), AIMessage(""), HumanMessage("b")])
+    same(answer.usage_metadata["output_tokens"] > 0, True)
+    return answer.content
 
 
 @case
 def langchain_completion(on: Setting) -> None:
+    import langchain_openai
+
     model = langchain_openai.OpenAI(model=on.model, base_url=on.options["base_url"], api_key=on.options["api_key"],
                                     temperature=0, max_tokens=12, max_retries=0)
     same(model.invoke(PROMPT), on.complete().choices[0].text)
@@ -626,6 +750,165 @@ def langchain_query(on: Setting) -> None:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
+# LlamaIndex
+
+
+def llama_index_messages():
+    from llama_index.core.llms import ChatMessage
+
+    return [ChatMessage(role=turn["role"], content=turn["content"]) for turn in TALK]
+
+
+@case
+def llama_index_complete(on: Setting) -> object:
+    answer = on.llama_index(chat=False).complete(PROMPT).text
+    same(answer, on.complete().choices[0].text)
+    return answer
+
+
+@case
+def llama_index_chat(on: Setting) -> object:
+    answer = on.llama_index().chat(llama_index_messages()).message.content
+    same(answer, on.chat(TALK).choices[0].message.content)
+    return answer
+
+
+@case
+def llama_index_stream(on: Setting) -> object:
+    pieces = [piece.delta for piece in on.llama_index().stream_chat(llama_index_messages())]
+    same("".join(piece or "" for piece in pieces), on.chat(TALK).choices[0].message.content)
+    same("".join(piece.delta for piece in on.llama_index(chat=False).stream_complete(PROMPT)),
+         on.complete().choices[0].text)
+    return pieces
+
+
+@case
+def llama_index_async(on: Setting) -> None:
+    answer = asyncio.run(on.llama_index().achat(llama_index_messages())).message.content
+    same(answer, on.chat(TALK).choices[0].message.content)
+
+
+@case
+def llama_index_logprobs(on: Setting) -> object:
+    answer = on.llama_index(logprobs=True, top_logprobs=2).chat(llama_index_messages())
+    same(len(answer.logprobs), on.chat(TALK).usage.completion_tokens)
+    return [(top[0].token, top[0].logprob) for top in answer.logprobs]
+
+
+@case
+def llama_index_stop(on: Setting) -> object:
+    stop, wanted = on.stop()
+    model = on.llama_index(max_tokens=LONG, additional_kwargs={"stop": [stop]})
+    answer = model.complete(CHAT[0]["content"]).text
+    same(answer, wanted)
+    return answer
+
+
+@case
+def llama_index_embeddings(on: Setting) -> object:
+    from llama_index.embeddings.openai_like import OpenAILikeEmbedding
+
+    model = OpenAILikeEmbedding(model_name=on.model, api_base=on.options["base_url"], api_key=on.options["api_key"],
+                                max_retries=0)
+    vectors = model.get_text_embedding_batch(["The ship", "Bees make honey"])
+    assert max(abs(a - b) for a, b in zip(vectors[0], on.embed("The ship").data[0].embedding)) < 1e-6
+    return len(vectors[0]), vectors[0][:3]
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# LiteLLM
+
+
+@case
+def litellm_chat(on: Setting) -> object:
+    answer = on.litellm()
+    same(answer.choices[0].message.content, on.chat().choices[0].message.content)
+    same(answer.usage.completion_tokens, on.chat().usage.completion_tokens)
+    return answer.choices[0].message.content
+
+
+@case
+def litellm_as_vllm(on: Setting) -> object:
+    import litellm
+
+    answer = litellm.completion(model=f"hosted_vllm/{on.model}", messages=TALK, api_base=on.options["base_url"],
+                                api_key=on.options["api_key"], temperature=0, max_tokens=12, max_retries=0,
+                                top_k=-1, repetition_penalty=1.0, skip_special_tokens=True)
+    same(answer.choices[0].message.content, on.chat(TALK).choices[0].message.content)
+    return answer.choices[0].message.content
+
+
+@case
+def litellm_complete(on: Setting) -> object:
+    import litellm
+
+    answer = litellm.text_completion(model=f"text-completion-openai/{on.model}", prompt=PROMPT, temperature=0,
+                                     max_tokens=12, api_base=on.options["base_url"], api_key=on.options["api_key"])
+    same(answer.choices[0].text, on.complete().choices[0].text)
+    return answer.choices[0].text
+
+
+@case
+def litellm_stream(on: Setting) -> object:
+    pieces = [chunk.choices[0].delta.content for chunk in on.litellm(stream=True) if chunk.choices]
+    same("".join(piece or "" for piece in pieces), on.chat().choices[0].message.content)
+    *_, last = on.litellm(stream=True, stream_options={"include_usage": True})
+    same(last.usage.completion_tokens, on.chat().usage.completion_tokens)
+    return pieces
+
+
+@case
+def litellm_async(on: Setting) -> None:
+    import litellm
+
+    async def ask():
+        return await litellm.acompletion(model=f"openai/{on.model}", messages=CHAT, api_base=on.options["base_url"],
+                                         api_key=on.options["api_key"], temperature=0, max_tokens=12)
+
+    same(asyncio.run(ask()).choices[0].message.content, on.chat().choices[0].message.content)
+
+
+@case
+def litellm_logprobs(on: Setting) -> object:
+    content = on.litellm(logprobs=True, top_logprobs=2).choices[0].logprobs.content
+    same(len(content), on.chat().usage.completion_tokens)
+    return [(entry.token, entry.logprob) for entry in content]
+
+
+@case
+def litellm_stop(on: Setting) -> object:
+    stop, wanted = on.stop()
+    answer = on.litellm(max_tokens=LONG, stop=[stop]).choices[0]
+    same(answer.message.content, wanted)
+    return answer.message.content, answer.finish_reason
+
+
+@case
+def litellm_embeddings(on: Setting) -> object:
+    import litellm
+
+    answer = litellm.embedding(model=f"openai/{on.model}", input=["The ship"], api_base=on.options["base_url"],
+                               api_key=on.options["api_key"])
+    vector = answer.data[0]["embedding"]
+    assert max(abs(a - b) for a, b in zip(vector, on.embed("The ship").data[0].embedding)) < 1e-6
+    return len(vector), vector[:3]
+
+
+@case
+def litellm_errors(on: Setting) -> None:
+    import litellm
+
+    for kind, fields in ((litellm.BadRequestError, {"temperature": -1}), (litellm.NotFoundError, {"model": "nobody"})):
+        try:
+            litellm.completion(**{"model": f"openai/{on.model}", "messages": CHAT, "api_base": on.options["base_url"],
+                                  "api_key": on.options["api_key"], "max_retries": 0} | fields |
+                               ({"model": "openai/nobody"} if "model" in fields else {}))
+        except kind:
+            continue
+        raise AssertionError(f"no {kind.__name__}")
+
+
+# ---------------------------------------------------------------------------------------------------------------------
 
 
 def main() -> int:
@@ -639,19 +922,24 @@ def main() -> int:
         setting = Setting(arguments.url, arguments.key, arguments.model)
     except openai.OpenAIError as error:
         sys.exit(f"check_clients: {arguments.url}: {error}")
-    passed, failed = 0, 0
+    counts = {client: [0, 0] for client in CLIENTS}  # passed and failed
+    skipped = {client: packages for client in CLIENTS if (packages := missing_packages(client))}
     for function in CASES:
-        if arguments.only not in function.__name__:
+        client = client_of(function)
+        if arguments.only not in function.__name__ or client in skipped:
             continue
         try:
-            function(setting)
-            passed += 1
+            got = function(setting)
+            counts[client][0] += 1
+            print(f"ok: {function.__name__}" + (f": {got!r}"[:LONGEST_LINE] if got is not None else ""), flush=True)
         except Exception:
-            failed += 1
+            counts[client][1] += 1
             print(f"FAILED: {function.__name__}\n    " + traceback.format_exc().strip().replace("\n", "\n    "),
                   flush=True)
-    print(f"{passed} passed, {failed} failed")
-    return 1 if failed or not passed else 0
+    for client, (passed, failed) in counts.items():
+        print(f"{client}: skipped, it is not installed (pip install {skipped[client]})" if client in skipped else
+              f"{client}: {passed} passed, {failed} failed")
+    return 1 if any(failed for _, failed in counts.values()) or not any(passed for passed, _ in counts.values()) else 0
 
 
 if __name__ == "__main__":

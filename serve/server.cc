@@ -31,8 +31,10 @@ bool is_loopback(const std::string& host) {
 
 ServiceOptions service_options(const std::filesystem::path& model, const ServeOptions& options,
                                std::function<void(const nlohmann::ordered_json&)> log) {
-  ServiceOptions service = {
-      .model_name = options.model_name, .log_prompts = options.log_prompts, .log = std::move(log)};
+  ServiceOptions service = {.model_name = options.model_name,
+                            .any_model_name = options.any_model_name,
+                            .log_prompts = options.log_prompts,
+                            .log = std::move(log)};
   if (service.model_name.empty()) {
     const std::filesystem::path whole = std::filesystem::absolute(model).lexically_normal();
     service.model_name = (whole.has_filename() ? whole : whole.parent_path()).filename().string();

@@ -4,7 +4,7 @@
 namespace ballast::text {
 
 std::string StreamDecoder::push(int id) {
-  if (tokenizer_.is_special(id)) return {};
+  if (!show_special_ && tokenizer_.is_special(id)) return {};
   const std::string bytes = tokenizer_.token_bytes(id);
   if (bytes.empty()) return {};
   pending_ += std::string_view(bytes).substr(drop_space_ && bytes.starts_with(' ') ? 1 : 0);

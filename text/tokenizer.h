@@ -103,10 +103,12 @@ class StreamDecoder {
     kWithinText,  ///< it continues one
   };
 
-  explicit StreamDecoder(const Tokenizer& tokenizer, Begin begin = Begin::kOfText)
-      : tokenizer_(tokenizer), drop_space_(begin == Begin::kOfText && tokenizer.drops_first_space()) {}
+  explicit StreamDecoder(const Tokenizer& tokenizer, Begin begin = Begin::kOfText, bool show_special = false)
+      : tokenizer_(tokenizer),
+        drop_space_(begin == Begin::kOfText && tokenizer.drops_first_space()),
+        show_special_(show_special) {}
 
-  /// Text that can be shown now that `id` has come; special tokens give none.
+  /// Text that can be shown now that `id` has come; special tokens give none unless `show_special`.
   std::string push(int id);
 
   /// What is still held back at the end, with U+FFFD for what never became whole.
@@ -115,6 +117,7 @@ class StreamDecoder {
  private:
   const Tokenizer& tokenizer_;
   bool drop_space_;  // the text has not begun yet
+  bool show_special_;
   std::string pending_;
 };
 

@@ -29,16 +29,24 @@ struct GenerateOptions {
   std::size_t top_k = 0;   ///< 0: no limit
   double top_p = 1;
   double min_p = 0;  ///< at most 1: tokens less likely than this part of the likeliest one are not chosen
-  /// 0.01 to 100 (Keskar et al. 2019): divides positive logits of tokens seen in the last 64.
+  /// 0.01 to 100 (Keskar et al. 2019): divides positive logits of tokens that the prompt or the answer has.
   double repetition_penalty = 1;
-  double presence_penalty = 0;   ///< -2 to 2: less from the logits of tokens that were generated before
-  double frequency_penalty = 0;  ///< -2 to 2: the same for each time that they were
+  double presence_penalty = 0;   ///< -2 to 2: subtracted from the logits of tokens that the answer has
+  double frequency_penalty = 0;  ///< -2 to 2: the same for each time that it has them
+  /// The three penalties count the last so many tokens of prompt and answer together; 0: none. Absent: as said above.
+  std::optional<std::size_t> penalty_window{};
   std::vector<LogitBias> logit_bias{};
-  std::uint64_t seed = 0;           ///< the same gives the same tokens, on machines with the same instruction set
-  std::vector<std::string> stop{};  ///< generation ends before any of these
-  std::vector<int> stop_tokens{};   ///< and after any of these, besides the model's own
-  bool ignore_eos = false;          ///< the model's own do not end a text
-  std::size_t min_tokens = 0;       ///< before so many no token that ends a text is chosen; stop strings count always
+  std::vector<int> allowed_tokens{};  ///< only these tokens are chosen; empty: all tokens
+  /// Sequences of tokens that the answer never has: the last token of a sequence is not chosen after the others.
+  std::vector<std::vector<int>> forbidden_sequences{};
+  std::uint64_t seed = 0;  ///< the same gives the same tokens, on machines with the same instruction set
+  /// Generation ends before any of these. The text of a special token is found too, although it is not shown.
+  std::vector<std::string> stop{};
+  std::vector<int> stop_tokens{};    ///< and after any of these, besides the model's own
+  bool ignore_eos = false;           ///< the model's own do not end a text
+  bool show_stop = false;            ///< the stop string, or the token, that ended the text is a part of it
+  bool show_special_tokens = false;  ///< the text has special tokens, too
+  std::size_t min_tokens = 0;        ///< before so many no token that ends a text is chosen; stop strings count always
   /// Speculative decoding: at most so many tokens are drafted, from what the text repeats or by a draft model, and
   /// checked in one step where that pays. What is generated stays the same, whatever the temperature. At most 64;
   /// 0: none
@@ -59,6 +67,7 @@ struct GeneratedToken {
   int id = 0;
   double logprob = 0;             ///< with GenerateOptions::logprobs, else 0
   std::vector<TokenLogprob> top;  ///< the most likely ones, the likeliest first
+  std::size_t rank = 0;           ///< 1 for the most likely token, ...; 0: not computed
 };
 
 struct GenerateResult {

@@ -39,9 +39,17 @@ class GenerateFlags(TypedDict, total=False):
     min_p: float
     """Tokens less likely than this part of the likeliest one are not chosen."""
     repetition_penalty: float
-    """Divides positive logits of tokens seen in the last 64."""
+    """Divides positive logits of tokens that the prompt or the answer has."""
     presence_penalty: float
+    """Less from the logits of tokens that the answer has."""
     frequency_penalty: float
+    """The same for each time that it has them."""
+    penalty_window: int | None
+    """All three penalties count the last so many tokens of prompt and answer; 0: none."""
+    allowed_tokens: Sequence[int]
+    """Only these tokens are chosen."""
+    forbidden_sequences: Sequence[Sequence[int]]
+    """Sequences of tokens that the answer never has."""
     logit_bias: Mapping[int, float]
     """What is added to logits of token ids, -100 to 100."""
     seed: int
@@ -51,6 +59,10 @@ class GenerateFlags(TypedDict, total=False):
     stop_tokens: Sequence[int]
     """And after any of these, besides the model's own."""
     ignore_eos: bool
+    show_stop: bool
+    """The text has what ended it, too."""
+    show_special_tokens: bool
+    """The text has special tokens, too."""
     min_tokens: int
     draft: Model
     """A smaller model with the same tokens, which drafts some; the text stays the same."""

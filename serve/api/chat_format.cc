@@ -5,22 +5,37 @@
 #include <utility>
 
 #include "files/text.h"
+#include "serve/api/field_table.h"
 
 namespace ballast::serve {
 namespace {
 
 constexpr std::size_t kMostMessages = 4096;
 
-/// Text, or a list of parts that all are text.
-std::string read_content(const files::JsonReader& message) {
+/// A part of a message, which must be text: an object, or the text itself.
+std::string read_part(const files::JsonReader& part) {
+  if (part.json().is_string()) return part.string();
+  const std::string type = part.text("type", "text");
+  if (type == "refusal") return part.text("refusal");
+  if (type != "text" && type != "input_text" && type != "output_text") {
+    part.fail(files::concat("type ", files::in_quotes(type), " is not supported: only \"text\" is"));
+  }
+  return part.text("text");
+}
+
+/// Text, or a list of parts that all are text, a line each as vLLM and llama-server join them. Null is no text, and so
+/// is a missing one where `may_miss`.
+std::string read_content(const files::JsonReader& message, bool may_miss) {
+  if (may_miss || message.json().contains("content")) {
+    if (!message.has("content")) return {};
+  }
   const files::JsonReader content = message.at("content");
   if (content.json().is_string()) return content.string();
   std::string text;
   for (const files::JsonReader& part : content.elements()) {
-    const std::string type = part.text("type");
-    if (type != "text")
-      part.fail(files::concat("type ", files::in_quotes(type), " is not supported: only \"text\" is"));
-    text += part.text("text");
+    const std::string piece = read_part(part);
+    if (!text.empty()) text += '\n';
+    text += piece;
   }
   return text;
 }
@@ -32,18 +47,35 @@ ChatMessage read_message(const files::JsonReader& value) {
     value.fail("role", files::concat(files::in_quotes(role), " is not supported: system, user and assistant are"));
   }
   if (value.has("tool_calls") && !value.json().at("tool_calls").empty()) value.fail("tool_calls", "are not supported");
-  return {.role = role == "developer" ? "system" : role, .content = read_content(value)};
+  return {.role = role == "developer" ? "system" : role, .content = read_content(value, role == "assistant")};
 }
 
+nlohmann::ordered_json ordered(const nlohmann::json& json) {
+  return nlohmann::ordered_json::parse(json.dump());
+}
+
+/// What the chat template sees besides the messages. `chat_template_kwargs` come before the fields that say the same.
 nlohmann::ordered_json read_arguments(const RequestFields& fields) {
   nlohmann::ordered_json arguments = nlohmann::ordered_json::object();
   fields.read("chat_template_kwargs", [&](const files::JsonReader& options) {
     for (const auto& [name, value] : options.members()) {
       if (name == "messages" || name == "tools") value.fail("cannot be replaced");
-      arguments[std::string(name)] = nlohmann::ordered_json::parse(value.json().dump());
+      if (name == "add_generation_prompt" || name == "continue_final_message") {
+        value.fail("is a field of the request: send it beside chat_template_kwargs");
+      }
+      arguments[std::string(name)] = ordered(value.json());
     }
     return true;
   });
+  fields.read("documents", [&](const files::JsonReader& documents) {
+    if (!documents.json().is_array()) documents.fail("must be a list");
+    arguments.emplace("documents", ordered(documents.json()));
+    return true;
+  });
+  if (const auto effort = fields.text("reasoning_effort")) {
+    arguments.emplace("reasoning_effort", *effort);
+    arguments.emplace("enable_thinking", *effort != "none");
+  }
   return arguments;
 }
 
@@ -67,22 +99,39 @@ std::vector<ChatMessage> read_messages(const RequestFields& fields) {
 text::Conversation read_conversation(const RequestFields& fields) {
   text::Conversation conversation = text::make_conversation(read_messages(fields));
   conversation.arguments = read_arguments(fields);
+  conversation.continue_final_message = fields.flag("continue_final_message", false);
+  conversation.add_generation_prompt = fields.flag("add_generation_prompt", !conversation.continue_final_message);
+  if (conversation.continue_final_message && conversation.add_generation_prompt) {
+    throw ApiError(400, "continue_final_message: cannot be true together with add_generation_prompt",
+                   "continue_final_message");
+  }
   return conversation;
 }
 
 ChatRequest read_chat(const RequestFields& fields, std::size_t vocab_size) {
-  ChatRequest request = {
-      .conversation = read_conversation(fields),
-      .generation = read_generation(fields, vocab_size),
-      .most_tokens_field = fields.has("max_completion_tokens") ? "max_completion_tokens" : "max_tokens",
-      .delivery = read_delivery(fields)};
+  constexpr std::array<std::string_view, 3> kLimits = {"max_completion_tokens", "max_tokens", "n_predict"};
+  check_fields(fields, kChats);
+  ChatRequest request = {.conversation = read_conversation(fields),
+                         .generation = read_generation(fields, vocab_size),
+                         .prompt_options = read_prompt_options(fields, {.add_special_tokens = false}),
+                         .limit = read_answer_limit(fields, kLimits),
+                         .delivery = read_delivery(fields)};
   const std::optional<std::int64_t> top = fields.integer("top_logprobs", 0, kMostTopLogprobs);
   if (fields.flag("logprobs", false)) {
     request.generation.options.logprobs = static_cast<std::size_t>(top.value_or(0));
-  } else if (top) {
+  } else if (top.value_or(0) > 0) {
     throw ApiError(400, "top_logprobs: need logprobs to be true", "top_logprobs");
   }
-  request.generation.begin = text::StreamDecoder::Begin::kOfText;
+  request.prompt_logprobs = read_prompt_logprobs(fields, request.delivery);
+  if (request.prompt_logprobs) {
+    request.generation.score_prompt = PromptScores{.top = *request.prompt_logprobs, .ranks = true};
+  }
+  const text::Conversation& conversation = request.conversation;
+  const nlohmann::ordered_json& last = conversation.messages.back();
+  if (fields.flag("echo", false) && last["role"] == "assistant") request.echo = last["content"].get<std::string>();
+  // An answer that continues a message is within its text.
+  request.generation.begin = conversation.continue_final_message ? text::StreamDecoder::Begin::kWithinText
+                                                                 : text::StreamDecoder::Begin::kOfText;
   return request;
 }
 

@@ -2,7 +2,9 @@
 #ifndef BALLAST_SERVE_API_CHAT_FORMAT_H_
 #define BALLAST_SERVE_API_CHAT_FORMAT_H_
 
+#include <cstddef>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,11 +18,14 @@ namespace ballast::serve {
 struct ChatRequest {
   text::Conversation conversation;
   GenerationRequest generation;  ///< without a prompt, and max_tokens by its length
-  std::string most_tokens_field;
+  PromptOptions prompt_options;
+  AnswerLimit limit;
+  std::optional<std::size_t> prompt_logprobs{};
+  std::string echo{};  ///< what the answer begins with
   Delivery delivery;
 };
 
-/// messages and chat_template_kwargs, as /apply-template takes them, too. Throws ApiError.
+/// messages and what the chat template makes of them, as /apply-template and /tokenize take them, too. Throws ApiError.
 text::Conversation read_conversation(const RequestFields& fields);
 
 /// Throws ApiError.
@@ -36,6 +41,7 @@ class ChatFormat : public TextFormat {
   nlohmann::ordered_json choice(const TextPart& part) const override;
   nlohmann::ordered_json piece(const TextPart& part) const override;
   nlohmann::ordered_json first_piece(std::size_t choice) const override;
+  bool tells_prompt_of_choices() const override { return false; }
 
  private:
   nlohmann::ordered_json token_json(int id, double logprob) const;

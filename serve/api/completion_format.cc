@@ -1,22 +1,31 @@
 #include "serve/api/completion_format.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "files/text.h"
+#include "serve/api/field_table.h"
 
 namespace ballast::serve {
 namespace {
 
 constexpr std::size_t kMostPrompts = 2048;
 
-std::vector<int> read_token_ids(const files::JsonReader& value, std::size_t vocab_size) {
-  return value.integers<int>(0, static_cast<int>(vocab_size) - 1);
-}
-
 Prompt read_prompt(const files::JsonReader& value, std::size_t vocab_size) {
   if (value.json().is_string()) return value.string();
-  return read_token_ids(value, vocab_size);
+  return token_ids(value, vocab_size);
+}
+
+/// False is none, as for vLLM and llama-server.
+std::optional<std::size_t> read_logprobs(const RequestFields& fields) {
+  return fields
+      .read("logprobs",
+            [](const files::JsonReader& value) -> std::optional<std::size_t> {
+              if (value.json() == false) return std::nullopt;
+              return static_cast<std::size_t>(whole_number(value, 0, kMostTopLogprobs));
+            })
+      .value_or(std::nullopt);
 }
 
 }  // namespace
@@ -43,23 +52,27 @@ std::vector<Prompt> read_prompts(const RequestFields& fields, std::string_view f
 }
 
 CompletionRequest read_completion(const RequestFields& fields, std::size_t vocab_size) {
+  constexpr std::array<std::string_view, 3> kLimits = {"max_tokens", "max_completion_tokens", "n_predict"};
+  check_fields(fields, kCompletions);
   CompletionRequest request = {.prompts = read_prompts(fields, "prompt", vocab_size),
                                .generation = read_generation(fields, vocab_size),
+                               .prompt_options = read_prompt_options(fields, {}),
+                               .limit = read_answer_limit(fields, kLimits),
                                .echo = fields.flag("echo", false),
                                .delivery = read_delivery(fields)};
-  if (request.prompts.size() * request.generation.choices > kMostPrompts) {
+  GenerationRequest& generation = request.generation;
+  if (request.prompts.size() * generation.choices > kMostPrompts) {
     throw ApiError(400, files::concat("n: at most ", kMostPrompts, " texts are possible, of all prompts together"),
                    "n");
   }
-  fields.refuse("suffix", "is not supported");
-  const std::optional<std::int64_t> best_of = fields.integer("best_of", 1, kMostChoices);
-  if (best_of && static_cast<std::size_t>(*best_of) != request.generation.choices) {
-    throw ApiError(400, "best_of: other than n is not supported", "best_of");
+  const std::optional<std::size_t> logprobs = read_logprobs(fields);
+  generation.options.logprobs = logprobs;
+  request.prompt_logprobs = read_prompt_logprobs(fields, request.delivery);
+  if ((request.echo && logprobs) || request.prompt_logprobs) {
+    const std::size_t of_echo = request.echo ? logprobs.value_or(0) : 0;
+    generation.score_prompt = PromptScores{.top = std::max(of_echo, request.prompt_logprobs.value_or(0)),
+                                           .ranks = request.prompt_logprobs.has_value()};
   }
-  if (const auto logprobs = fields.integer("logprobs", 0, kMostTopLogprobs)) {
-    request.generation.options.logprobs = static_cast<std::size_t>(*logprobs);
-  }
-  request.generation.score_prompt = request.echo && request.generation.options.logprobs.has_value();
   return request;
 }
 

@@ -3,6 +3,7 @@
 #define BALLAST_SERVE_API_COMPLETION_FORMAT_H_
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
@@ -19,6 +20,9 @@ using Prompt = std::variant<std::string, std::vector<int>>;
 struct CompletionRequest {
   std::vector<Prompt> prompts;
   GenerationRequest generation;  ///< for each of them; without a prompt, and max_tokens by its length
+  PromptOptions prompt_options;
+  AnswerLimit limit;
+  std::optional<std::size_t> prompt_logprobs{};
   bool echo = false;
   Delivery delivery;
 };
@@ -39,6 +43,7 @@ class CompletionFormat : public TextFormat {
   nlohmann::ordered_json choice(const TextPart& part) const override;
   nlohmann::ordered_json piece(const TextPart& part) const override { return choice(part); }
   nlohmann::ordered_json first_piece(std::size_t /*choice*/) const override { return nullptr; }
+  bool tells_prompt_of_choices() const override { return true; }
 
  private:
   nlohmann::ordered_json logprobs_json(const TextPart& part) const;

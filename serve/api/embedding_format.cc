@@ -3,9 +3,12 @@
 #include <openssl/evp.h>
 
 #include <bit>
+#include <limits>
 #include <string>
+#include <utility>
 
 #include "files/text.h"
+#include "serve/api/field_table.h"
 
 namespace ballast::serve {
 namespace {
@@ -32,7 +35,8 @@ Pooling pooling_of(const files::JsonReader& value) {
 
 }  // namespace
 
-EmbeddingRequest read_embedding(const RequestFields& fields, std::size_t vocab_size) {
+EmbeddingRequest read_embedding(const RequestFields& fields, std::size_t vocab_size, std::size_t size) {
+  check_fields(fields, kEmbeddings);
   EmbeddingRequest request = {.inputs = read_prompts(fields, "input", vocab_size)};
   request.pooling = fields.read("pooling", pooling_of);
   fields.read("encoding_format", [&](const files::JsonReader& value) {
@@ -41,7 +45,14 @@ EmbeddingRequest read_embedding(const RequestFields& fields, std::size_t vocab_s
     request.base64 = name == "base64";
     return true;
   });
-  fields.refuse("dimensions", "are the model's: leave it out");
+  fields.read("dimensions", [&](const files::JsonReader& value) {
+    const std::int64_t wanted = whole_number(value, 1, std::numeric_limits<std::int64_t>::max());
+    if (std::cmp_not_equal(wanted, size)) value.fail(files::concat("are the model's, ", size, ": leave it out"));
+    return true;
+  });
+  // Vectors are made of the beginning of a text that is too long.
+  request.prompt_options = read_prompt_options(fields, {.keep_end = false});
+  request.salt = fields.text("cache_salt").value_or("");
   return request;
 }
 

@@ -6,9 +6,11 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "serve/api/completion_format.h"
+#include "serve/api/generation_fields.h"
 #include "serve/api/request_fields.h"
 #include "serve/scheduler/request.h"
 
@@ -18,10 +20,12 @@ struct EmbeddingRequest {
   std::vector<Prompt> inputs;
   std::optional<Pooling> pooling{};  ///< absent: the model's
   bool base64 = false;               ///< F32 in little-endian order, else a list of numbers
+  PromptOptions prompt_options{};
+  std::string salt{};
 };
 
-/// Throws ApiError.
-EmbeddingRequest read_embedding(const RequestFields& fields, std::size_t vocab_size);
+/// `size`: of a vector. Throws ApiError.
+EmbeddingRequest read_embedding(const RequestFields& fields, std::size_t vocab_size, std::size_t size);
 
 nlohmann::ordered_json embedding_json(std::size_t index, std::span<const float> embedding, bool base64);
 

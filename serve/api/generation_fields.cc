@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <limits>
 #include <random>
 #include <utility>
 #include <vector>
@@ -15,56 +16,98 @@ namespace {
 constexpr std::size_t kMostStops = 16;
 constexpr std::size_t kLongestStop = 1024;
 constexpr std::size_t kMostIds = 1024;
+constexpr std::size_t kMostBadWordTokens = 4096;
+constexpr std::size_t kMostAllowedIds = 4096;
 constexpr std::int64_t kLargestCount = 1 << 30;
 
 std::vector<std::string> read_stops(const files::JsonReader& value) {
   std::vector<std::string> stops = value.json().is_string() ? std::vector{value.string()} : value.strings();
+  // An empty one stops nothing; clients with a form to fill in send it.
+  std::erase(stops, "");
   if (stops.size() > kMostStops) value.fail(files::concat("at most ", kMostStops, " are possible"));
   for (const std::string& stop : stops) {
-    if (stop.empty() || stop.size() > kLongestStop) {
-      value.fail(files::concat("each must have 1 to ", kLongestStop, " bytes"));
-    }
+    if (stop.size() > kLongestStop) value.fail(files::concat("each must have at most ", kLongestStop, " bytes"));
   }
   return stops;
 }
 
 /// Each is looked at for each token.
-void check_count(const files::JsonReader& value) {
-  if (value.json().size() > kMostIds) value.fail(files::concat("at most ", kMostIds, " are possible"));
+void check_count(const files::JsonReader& value, std::size_t most) {
+  if (value.json().size() > most) value.fail(files::concat("at most ", most, " are possible"));
+}
+
+float read_bias(const files::JsonReader& value) {
+  const double number = value.number();
+  if (number < -100 || number > 100) value.fail("must be from -100 to 100");
+  return static_cast<float>(number);
+}
+
+/// [[1234, -100], [5, false]], as llama-server takes it: false forbids the token.
+void read_bias_list(const files::JsonReader& value, std::size_t vocab_size, GenerateOptions& options) {
+  for (const files::JsonReader& element : value.elements()) {
+    const std::vector<files::JsonReader> pair = element.tuple(2);
+    const auto id = static_cast<int>(whole_number(pair[0], 0, static_cast<std::int64_t>(vocab_size) - 1));
+    if (pair[1].json().is_boolean() && !pair[1].boolean()) {
+      options.forbidden_sequences.push_back({id});
+    } else {
+      options.logit_bias.push_back({.id = id, .bias = read_bias(pair[1])});
+    }
+  }
 }
 
 /// {"1234": -100}: names are ids.
-std::vector<LogitBias> read_logit_bias(const files::JsonReader& value, std::size_t vocab_size) {
-  check_count(value);
-  std::vector<LogitBias> biases;
+void read_bias_object(const files::JsonReader& value, std::size_t vocab_size, GenerateOptions& options) {
   for (const auto& [name, bias] : value.members()) {
     std::size_t id = 0;
     const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), id);
     if (error != std::errc() || end != name.data() + name.size() || id >= vocab_size) {
       value.fail(files::concat(files::in_quotes(name), " is no id of a token"));
     }
-    const double number = bias.number();
-    if (number < -100 || number > 100) bias.fail("must be from -100 to 100");
-    biases.push_back({.id = static_cast<int>(id), .bias = static_cast<float>(number)});
+    options.logit_bias.push_back({.id = static_cast<int>(id), .bias = read_bias(bias)});
   }
-  return biases;
 }
 
-void refuse_unknown(const RequestFields& fields) {
-  fields.read("response_format", [](const files::JsonReader& format) {
-    const std::string type = format.text("type");
-    if (type != "text")
-      format.fail(files::concat("type ", files::in_quotes(type), " is not supported: only \"text\" is"));
+void read_penalties(const RequestFields& fields, GenerateOptions& options) {
+  options.presence_penalty = fields.number("presence_penalty", -2, 2).value_or(0);
+  options.frequency_penalty = fields.number("frequency_penalty", -2, 2).value_or(0);
+  const std::string_view name = fields.has("repetition_penalty") ? "repetition_penalty" : "repeat_penalty";
+  options.repetition_penalty = fields.number(name, 0.01, 100).value_or(1);
+  const std::optional<std::int64_t> window = fields.integer("repeat_last_n", -1, kLargestCount);
+  if (!window) return;
+  options.penalty_window = *window < 0 ? std::numeric_limits<std::size_t>::max() : static_cast<std::size_t>(*window);
+}
+
+void read_ids(const RequestFields& fields, std::size_t vocab_size, GenerateOptions& options) {
+  const auto read_stops = [&](const files::JsonReader& value) {
+    check_count(value, kMostIds);
+    return token_ids(value, vocab_size);
+  };
+  options.stop_tokens = fields.read("stop_token_ids", read_stops).value_or(std::vector<int>());
+  const auto read_allowed = [&](const files::JsonReader& value) {
+    check_count(value, kMostAllowedIds);
+    std::vector<int> ids = token_ids(value, vocab_size);
+    if (ids.empty()) value.fail("must not be empty: no token could be chosen");
+    return ids;
+  };
+  options.allowed_tokens = fields.read("allowed_token_ids", read_allowed).value_or(std::vector<int>());
+  fields.read("logit_bias", [&](const files::JsonReader& value) {
+    check_count(value, kMostIds);
+    const auto read = value.json().is_array() ? read_bias_list : read_bias_object;
+    read(value, vocab_size, options);
     return true;
   });
-  fields.read("tools", [](const files::JsonReader& tools) {
-    if (!tools.elements().empty()) tools.fail("are not supported");
-    return true;
-  });
-  for (const std::string_view field : {"functions", "guided_json", "guided_regex", "guided_choice", "guided_grammar",
-                                       "structured_outputs", "grammar", "json_schema"}) {
-    fields.refuse(field, "is not supported");
-  }
+}
+
+/// -1 is a random one, as for vLLM and llama-server.
+std::uint64_t read_seed(const RequestFields& fields) {
+  const std::optional<std::int64_t> seed =
+      fields.integer("seed", std::numeric_limits<std::int64_t>::min(), std::numeric_limits<std::int64_t>::max());
+  return seed && *seed != -1 ? static_cast<std::uint64_t>(*seed) : std::random_device()();
+}
+
+std::size_t read_choices(const RequestFields& fields) {
+  const std::string_view name = fields.has("n") ? "n" : "n_cmpl";
+  return static_cast<std::size_t>(fields.integer(name, 1, kMostChoices).value_or(1));
 }
 
 }  // namespace
@@ -72,15 +115,15 @@ void refuse_unknown(const RequestFields& fields) {
 Delivery read_delivery(const RequestFields& fields) {
   Delivery delivery = {.stream = fields.flag("stream", false)};
   fields.read("stream_options", [&](const files::JsonReader& options) {
-    if (!delivery.stream) options.fail("are for streams: set stream, too");
+    if (!delivery.stream && !options.json().empty()) options.fail("are for streams: set stream, too");
     delivery.include_usage = options.flag("include_usage", false);
+    if (options.flag("continuous_usage_stats", false)) options.fail("continuous_usage_stats", "is not supported");
     return true;
   });
   return delivery;
 }
 
 GenerationRequest read_generation(const RequestFields& fields, std::size_t vocab_size) {
-  refuse_unknown(fields);
   GenerationRequest request;
   GenerateOptions& options = request.options;
   options.temperature = fields.number("temperature", 0, 100).value_or(1);
@@ -90,45 +133,93 @@ GenerationRequest read_generation(const RequestFields& fields, std::size_t vocab
   options.top_k =
       static_cast<std::size_t>(std::max<std::int64_t>(0, fields.integer("top_k", -1, kLargestCount).value_or(0)));
   options.min_p = fields.number("min_p", 0, 1).value_or(0);
-  options.presence_penalty = fields.number("presence_penalty", -2, 2).value_or(0);
-  options.frequency_penalty = fields.number("frequency_penalty", -2, 2).value_or(0);
-  options.repetition_penalty = fields.number("repetition_penalty", 0.01, 100).value_or(1);
   options.min_tokens = static_cast<std::size_t>(fields.integer("min_tokens", 0, kLargestCount).value_or(0));
   options.ignore_eos = fields.flag("ignore_eos", false);
-  const std::optional<std::int64_t> seed =
-      fields.integer("seed", std::numeric_limits<std::int64_t>::min(), std::numeric_limits<std::int64_t>::max());
-  options.seed = seed ? static_cast<std::uint64_t>(*seed) : std::random_device()();
+  options.seed = read_seed(fields);
   options.stop = fields.read("stop", read_stops).value_or(std::vector<std::string>());
-  const auto read_ids = [&](const files::JsonReader& value) {
-    check_count(value);
-    return value.integers<int>(0, static_cast<int>(vocab_size) - 1);
-  };
-  options.stop_tokens = fields.read("stop_token_ids", read_ids).value_or(std::vector<int>());
-  const auto read_bias = [&](const files::JsonReader& value) { return read_logit_bias(value, vocab_size); };
-  options.logit_bias = fields.read("logit_bias", read_bias).value_or(std::vector<LogitBias>());
-  request.choices = static_cast<std::size_t>(fields.integer("n", 1, kMostChoices).value_or(1));
+  options.show_stop = fields.flag("include_stop_str_in_output", false);
+  options.show_special_tokens = !fields.flag("skip_special_tokens", true);
+  read_penalties(fields, options);
+  read_ids(fields, vocab_size, options);
+  request.choices = read_choices(fields);
   request.salt = fields.text("cache_salt").value_or("");
   return request;
 }
 
-std::size_t read_most_tokens(const RequestFields& fields, std::string_view name, std::size_t prompt_tokens,
-                             std::size_t context_length, std::size_t fallback) {
+std::optional<std::size_t> read_prompt_logprobs(const RequestFields& fields, const Delivery& delivery) {
+  const std::optional<std::int64_t> top = fields.integer("prompt_logprobs", 0, kMostTopLogprobs);
+  if (!top) return std::nullopt;
+  if (delivery.stream) throw ApiError(400, "prompt_logprobs: are not possible in a stream", "prompt_logprobs");
+  return static_cast<std::size_t>(*top);
+}
+
+std::vector<std::vector<int>> read_bad_words(const RequestFields& fields, const text::Tokenizer& tokenizer) {
+  std::vector<std::vector<int>> sequences;
+  std::size_t tokens = 0;
+  const auto add = [&](std::vector<int> ids) {
+    if (ids.empty() || std::ranges::find(sequences, ids) != sequences.end()) return;
+    tokens += ids.size();
+    sequences.push_back(std::move(ids));
+  };
+  // Within a text a word may have other tokens than at its beginning, where some tokenizers put a space before it.
+  const std::vector<int> before = tokenizer.encode("\n");
+  fields.read("bad_words", [&](const files::JsonReader& value) {
+    for (std::string& word : value.strings()) {
+      if (word.empty() || word.size() > kLongestStop) {
+        value.fail(files::concat("each must have 1 to ", kLongestStop, " bytes"));
+      }
+      // As vLLM has it: a word is meant with spaces before it and without.
+      if (const std::size_t begin = word.find_first_not_of(' '); begin != std::string::npos) word.erase(0, begin);
+      add(tokenizer.encode(word));
+      add(tokenizer.encode(" " + word));
+      const std::vector<int> within = tokenizer.encode("\n" + word);
+      if (std::ranges::mismatch(within, before).in2 == before.end()) {
+        add({within.begin() + static_cast<std::ptrdiff_t>(before.size()), within.end()});
+      }
+      if (tokens > kMostBadWordTokens) value.fail(files::concat("have more than ", kMostBadWordTokens, " tokens"));
+    }
+    return true;
+  });
+  return sequences;
+}
+
+PromptOptions read_prompt_options(const RequestFields& fields, const PromptOptions& usual) {
+  PromptOptions options = usual;
+  options.add_special_tokens = fields.flag("add_special_tokens", usual.add_special_tokens);
+  options.truncate = fields.integer("truncate_prompt_tokens", -1, kLargestCount);
+  if (options.truncate == 0) {
+    throw ApiError(400, "truncate_prompt_tokens: 0 leaves nothing of a prompt", "truncate_prompt_tokens");
+  }
+  fields.read("truncation_side", [&](const files::JsonReader& value) {
+    const std::string& side = value.string();
+    if (side != "left" && side != "right") value.fail("must be \"left\" or \"right\"");
+    options.keep_end = side == "left";
+    return true;
+  });
+  return options;
+}
+
+AnswerLimit read_answer_limit(const RequestFields& fields, std::span<const std::string_view> names) {
+  AnswerLimit limit = {.field = names.front()};
+  for (const std::string_view name : names) {
+    const auto tokens = fields.integer(name, -1, std::numeric_limits<std::int64_t>::max());
+    if (!tokens || limit.tokens) continue;
+    limit = {.field = name, .tokens = tokens};
+  }
+  return limit;
+}
+
+std::size_t answer_tokens(const AnswerLimit& limit, std::size_t prompt_tokens, std::size_t context_length,
+                          std::size_t usual, std::size_t most) {
   if (prompt_tokens >= context_length) {
     throw ApiError(400, files::concat("the prompt has ", prompt_tokens,
                                       " tokens, which leaves no room in a context of ", context_length))
         .with_code("context_length_exceeded");
   }
   const std::size_t room = context_length - prompt_tokens;
-  const std::optional<std::int64_t> most = fields.integer(name, 0, kLargestCount);
-  if (!most) return std::min(room, fallback);
-  if (static_cast<std::size_t>(*most) > room) {
-    throw ApiError(400,
-                   files::concat(name, ": ", *most, " more than the prompt's ", prompt_tokens,
-                                 " tokens exceed the context of ", context_length),
-                   std::string(name))
-        .with_code("context_length_exceeded");
-  }
-  return static_cast<std::size_t>(*most);
+  if (!limit.tokens) return std::min(room, usual);
+  if (*limit.tokens < 0 || std::cmp_greater(*limit.tokens, room)) return std::min(room, most);
+  return static_cast<std::size_t>(*limit.tokens);
 }
 
 }  // namespace ballast::serve

@@ -4,11 +4,15 @@
 
 #include <cstddef>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "ballast/generate.h"
 #include "serve/api/request_fields.h"
 #include "serve/scheduler/request.h"
+#include "text/tokenizer.h"
 
 namespace ballast::serve {
 
@@ -23,14 +27,41 @@ struct Delivery {
 
 Delivery read_delivery(const RequestFields& fields);
 
-/// Temperature, penalties, stops, seed, n, salt: all but the prompt, lengths and log-probabilities. Refuses by name
-/// what would change the answer and is not there (tools, response_format). `vocab_size`: ids are below it.
+/// Temperature, penalties, stops, seed, n, salt: all but the prompt, lengths, words and log-probabilities.
+/// `vocab_size`: ids are below it.
 GenerationRequest read_generation(const RequestFields& fields, std::size_t vocab_size);
 
-/// How many tokens a text of `prompt_tokens` may have more, by the field `name` or, without it, `fallback` at most.
-/// Throws ApiError where that is beyond the context.
-std::size_t read_most_tokens(const RequestFields& fields, std::string_view name, std::size_t prompt_tokens,
-                             std::size_t context_length, std::size_t fallback);
+/// `prompt_logprobs`: how many of the most likely tokens are told of each token of the prompt; nothing where it is not
+/// asked for. Throws ApiError for a stream, as vLLM does.
+std::optional<std::size_t> read_prompt_logprobs(const RequestFields& fields, const Delivery& delivery);
+
+/// `bad_words` as sequences of tokens: each word as it is written at the beginning of a text, after a space and within
+/// a text.
+std::vector<std::vector<int>> read_bad_words(const RequestFields& fields, const text::Tokenizer& tokenizer);
+
+/// How a prompt becomes tokens.
+struct PromptOptions {
+  bool add_special_tokens = true;
+  std::optional<std::int64_t> truncate{};  ///< tokens that are kept of a longer one; -1: what the context has room for
+  bool keep_end = true;                    ///< the last tokens are kept, else the first ones
+};
+
+/// `usual`: what holds for fields that are not there.
+PromptOptions read_prompt_options(const RequestFields& fields, const PromptOptions& usual);
+
+/// How many tokens an answer may have, as a request says it.
+struct AnswerLimit {
+  std::string_view field;                ///< that says it
+  std::optional<std::int64_t> tokens{};  ///< absent: none does; -1: what the context leaves
+};
+
+/// Of the fields that say it the first one, in the order of `names`.
+AnswerLimit read_answer_limit(const RequestFields& fields, std::span<const std::string_view> names);
+
+/// How many tokens the answer to a prompt of `prompt_tokens` may have: `usual` where the limit says nothing, `most`
+/// where it says that there is none, or more than the context leaves. Throws ApiError where the context leaves nothing.
+std::size_t answer_tokens(const AnswerLimit& limit, std::size_t prompt_tokens, std::size_t context_length,
+                          std::size_t usual, std::size_t most);
 
 }  // namespace ballast::serve
 

@@ -1,5 +1,7 @@
 #include "serve/api/request_fields.h"
 
+#include <cmath>
+
 #include "files/strict_json.h"
 #include "files/text.h"
 #include "files/utf8.h"
@@ -11,6 +13,8 @@ namespace {
 constexpr std::string_view kBody = "request";
 
 nlohmann::json parse_body(std::string_view body) {
+  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+  if (body.starts_with(kByteOrderMark)) body.remove_prefix(kByteOrderMark.size());
   if (!files::is_utf8(body)) throw ApiError(400, "the body is not UTF-8");
   try {
     nlohmann::json json = files::parse_strict_json(body, kBody);
@@ -22,6 +26,29 @@ nlohmann::json parse_body(std::string_view body) {
 }
 
 }  // namespace
+
+std::int64_t whole_number(const files::JsonReader& value, std::int64_t least, std::int64_t most) {
+  if (!value.json().is_number_float()) return value.integer<std::int64_t>(least, most);
+  const double number = value.number();
+  if (number != std::trunc(number)) value.fail(files::concat("must be a whole number, is ", value.json().dump()));
+  // Below 2^63 every whole double is an integer; the limits may not be doubles, so they are compared after.
+  constexpr double kEnd = 0x1p63;
+  const bool fits = number >= -kEnd && number < kEnd;
+  const auto integer = fits ? static_cast<std::int64_t>(number) : 0;
+  if (!fits || integer < least || integer > most) {
+    value.fail(files::concat("must lie between ", least, " and ", most, ", is ", value.json().dump()));
+  }
+  return integer;
+}
+
+std::vector<int> token_ids(const files::JsonReader& value, std::size_t vocab_size) {
+  const auto most = static_cast<std::int64_t>(vocab_size) - 1;
+  std::vector<int> ids;
+  for (const files::JsonReader& element : value.elements()) {
+    ids.push_back(static_cast<int>(whole_number(element, 0, most)));
+  }
+  return ids;
+}
 
 RequestFields::RequestFields(std::string_view body) : json_(parse_body(body)), reader_(json_, std::string(kBody)) {}
 
@@ -36,7 +63,7 @@ std::optional<double> RequestFields::number(std::string_view field, double least
 
 std::optional<std::int64_t> RequestFields::integer(std::string_view field, std::int64_t least,
                                                    std::int64_t most) const {
-  return read(field, [&](const files::JsonReader& value) { return value.integer<std::int64_t>(least, most); });
+  return read(field, [&](const files::JsonReader& value) { return whole_number(value, least, most); });
 }
 
 std::optional<std::string> RequestFields::text(std::string_view field) const {
@@ -45,10 +72,6 @@ std::optional<std::string> RequestFields::text(std::string_view field) const {
 
 bool RequestFields::flag(std::string_view field, bool fallback) const {
   return read(field, [](const files::JsonReader& value) { return value.boolean(); }).value_or(fallback);
-}
-
-void RequestFields::refuse(std::string_view field, std::string_view why) const {
-  if (has(field)) throw ApiError(400, files::concat(field, ": ", why), std::string(field));
 }
 
 }  // namespace ballast::serve

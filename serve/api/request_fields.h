@@ -17,10 +17,18 @@
 
 namespace ballast::serve {
 
-/// All getters throw ApiError with status 400. A field that is null counts as missing; unknown ones are nobody's.
+/// A whole number from `least` to `most`. Unlike files, clients may write one with a fraction of zero: 16.0, 1e3.
+/// Throws Error.
+std::int64_t whole_number(const files::JsonReader& value, std::int64_t least, std::int64_t most);
+
+/// A list of nothing but ids of tokens, each below `vocab_size`. Throws Error.
+std::vector<int> token_ids(const files::JsonReader& value, std::size_t vocab_size);
+
+/// All getters throw ApiError with status 400. A field that is null counts as missing.
 class RequestFields {
  public:
-  /// Parses a body. Throws ApiError when it is not UTF-8, not JSON, not an object, or nested too deep.
+  /// Parses a body, which may begin with a byte order mark. Throws ApiError when it is not UTF-8, not JSON, not an
+  /// object, or nested too deep.
   explicit RequestFields(std::string_view body);
 
   /// The body is kept: readers made from it refer to it.
@@ -45,9 +53,6 @@ class RequestFields {
       throw ApiError(400, error.what(), std::string(field));
     }
   }
-
-  /// Refuses a field that would change the answer in a way that the server does not know.
-  void refuse(std::string_view field, std::string_view why) const;
 
  private:
   nlohmann::json json_;

@@ -38,12 +38,20 @@ class TextFormat {
 
   /// What a choice's stream begins with; null: nothing.
   virtual nlohmann::ordered_json first_piece(std::size_t choice) const = 0;
+
+  /// Where prompt_logprobs are said: of each choice, else once beside the choices.
+  virtual bool tells_prompt_of_choices() const = 0;
 };
 
 /// "stop" or "length"; null while the text goes on.
 nlohmann::ordered_json finish_reason(const std::optional<GenerateResult::Finish>& finish);
 
 nlohmann::ordered_json usage_json(const RequestUsage& usage);
+
+/// prompt_logprobs in vLLM's form: for each token of the prompt an object of the actual token and the `top` most likely
+/// ones by id. `scores`: of the prompt's tokens but the first one, which has null.
+nlohmann::ordered_json prompt_logprobs_json(const text::Tokenizer& tokenizer, std::span<const GeneratedToken> scores,
+                                            std::size_t top);
 
 /// A token's text, special tokens' included.
 std::string token_text(const text::Tokenizer& tokenizer, int id);

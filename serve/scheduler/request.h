@@ -15,13 +15,19 @@
 
 namespace ballast::serve {
 
+/// What is told of the tokens of a prompt.
+struct PromptScores {
+  std::size_t top = 0;  ///< so many of the most likely tokens
+  bool ranks = false;   ///< and how many tokens are more likely than the actual one
+};
+
 /// A prompt, and how it is to go on.
 struct GenerationRequest {
   std::vector<int> prompt;
   GenerateOptions options{};       ///< max_tokens may be 0 where the prompt is scored; cache and draft are the server's
   std::size_t choices = 1;         ///< continuations, with seeds from options.seed on
   std::optional<Pooling> embed{};  ///< no continuation, but a vector of the prompt
-  bool score_prompt = false;       ///< tells log-probabilities of the prompt's tokens, options.logprobs of each
+  std::optional<PromptScores> score_prompt{};  ///< tells log-probabilities of the prompt's tokens
   text::StreamDecoder::Begin begin = text::StreamDecoder::Begin::kWithinText;
   std::string user{};  ///< among whom time is shared out
   std::string salt{};  ///< requests of another salt share no pages

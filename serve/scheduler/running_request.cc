@@ -22,7 +22,7 @@ RunningRequest::RunningRequest(const engine::LoadedModel& loaded, GenerationRequ
     choices.back().continuation.see(request.prompt);
   }
   if (request.score_prompt) {
-    scorer.emplace(request.prompt, request.options.logprobs.value_or(0), model.spec().vocab_size);
+    scorer.emplace(request.prompt, request.score_prompt->top, model.spec().vocab_size, request.score_prompt->ranks);
   }
   if (request.embed) embedder.emplace(*request.embed, model.spec().hidden_size);
   usage.prompt_tokens = request.prompt.size();

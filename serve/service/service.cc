@@ -1,8 +1,12 @@
 #include "serve/service/service.h"
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <ctime>
 #include <exception>
+#include <iterator>
+#include <limits>
 #include <random>
 #include <sstream>
 #include <utility>
@@ -12,6 +16,7 @@
 #include "files/utf8.h"
 #include "serve/api/chat_format.h"
 #include "serve/api/embedding_format.h"
+#include "serve/api/field_table.h"
 #include "serve/api/json_text.h"
 #include "serve/page/page.h"
 #include "serve/service/embedding_answer.h"
@@ -38,13 +43,67 @@ std::string host_without_port(std::string_view host) {
   return lower_case(host.substr(0, host.find(':')));
 }
 
+/// Clients leave the type out, or send curl's own: like llama-server, the server takes it for JSON. Pages of other
+/// sites can send some of these types without asking first; check_origin refuses them.
 void check_content_type(const HttpRequest& request) {
-  std::string_view type = request.header("content-type");
-  type = type.substr(0, type.find(';'));
-  while (type.ends_with(' ')) type.remove_suffix(1);
-  if (lower_case(type) != "application/json") {
+  constexpr std::array<std::string_view, 6> kTypes = {
+      "",           "application/json",         "text/json",
+      "text/plain", "application/octet-stream", "application/x-www-form-urlencoded"};
+  std::string_view sent = request.header("content-type");
+  sent = sent.substr(0, sent.find(';'));
+  while (sent.ends_with(' ')) sent.remove_suffix(1);
+  const std::string type = lower_case(sent);
+  if (std::ranges::find(kTypes, type) == kTypes.end() && !type.ends_with("+json")) {
     throw ApiError(415, "the body must be sent as Content-Type: application/json");
   }
+}
+
+/// One form for the spellings of a path: doubled and trailing slashes go, and so does the version, which clients leave
+/// out: "//v1//models/" -> "/models".
+std::string canonical_path(std::string_view path) {
+  constexpr std::string_view kVersion = "/v1";
+  std::string canonical;
+  for (const char letter : path) {
+    if (letter != '/' || !canonical.ends_with('/')) canonical += letter;
+  }
+  if (canonical.size() > 1 && canonical.ends_with('/')) canonical.pop_back();
+  if (canonical.starts_with("/v1/")) canonical.erase(0, kVersion.size());
+  return canonical;
+}
+
+/// "a%2Fb" -> "a/b". What is no escape stays.
+std::string without_escapes(std::string_view text) {
+  std::string plain;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    unsigned value = 0;
+    const std::string_view digits = text.substr(std::min(i + 1, text.size()), 2);
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value, 16);
+    const bool is_escape = text[i] == '%' && error == std::errc() && digits.size() == 2 && end == digits.end();
+    plain += is_escape ? static_cast<char>(value) : text[i];
+    if (is_escape) i += 2;
+  }
+  return plain;
+}
+
+/// Cuts `ids` to `most`: the last ones are kept where `keep_end` says so, else the first ones.
+void cut(std::vector<int>& ids, std::size_t most, bool keep_end) {
+  if (ids.size() <= most) return;
+  if (keep_end) ids.erase(ids.begin(), ids.end() - static_cast<std::ptrdiff_t>(most));
+  ids.resize(most);
+}
+
+void add_leading(const text::Tokenizer& tokenizer, std::vector<int>& ids) {
+  const std::vector<int>& leading = tokenizer.leading_special_tokens();
+  ids.insert(ids.begin(), leading.begin(), leading.end());
+}
+
+/// As llama-server writes a token: its text, or its bytes where they are not UTF-8.
+nlohmann::ordered_json piece_json(const text::Tokenizer& tokenizer, int id) {
+  const std::string bytes = tokenizer.token_bytes(id);
+  if (files::is_utf8(bytes)) return {{"id", id}, {"piece", bytes}};
+  nlohmann::ordered_json numbers = nlohmann::ordered_json::array();
+  for (const char byte : bytes) numbers.push_back(static_cast<unsigned char>(byte));
+  return {{"id", id}, {"piece", std::move(numbers)}};
 }
 
 nlohmann::ordered_json token_text_or_null(const text::Tokenizer& tokenizer, std::optional<int> id) {
@@ -60,18 +119,24 @@ struct Service::Endpoint {
   bool takes_time;  ///< belongs to the workers
   void (*answer)(Service& service, const std::shared_ptr<HttpExchange>& exchange,
                  const std::shared_ptr<Strand>& strand);
+
+  /// Whether a canonical path is this one, or below it where it ends with a slash.
+  bool is_at(std::string_view other) const {
+    return other == path || (path.size() > 1 && path.ends_with('/') && other.starts_with(path));
+  }
 };
 
+/// Paths are canonical: /v1 goes before them or not.
 const std::vector<Service::Endpoint>& Service::endpoints() {
   using ExchangePtr = std::shared_ptr<HttpExchange>;
   using StrandPtr = std::shared_ptr<Strand>;
   static const std::vector<Endpoint> all = {
       {"GET", "/", true, false, [](Service& s, const ExchangePtr& e, const StrandPtr&) { s.page(*e); }},
       {"GET", "/health", true, false, [](Service& s, const ExchangePtr& e, const StrandPtr&) { s.health(*e); }},
-      {"GET", "/v1/models", false, false, [](Service& s, const ExchangePtr& e, const StrandPtr&) { s.models(*e); }},
-      {"GET", "/v1/models/", false, false, [](Service& s, const ExchangePtr& e, const StrandPtr&) { s.model(*e); }},
+      {"GET", "/models", false, false, [](Service& s, const ExchangePtr& e, const StrandPtr&) { s.models(*e); }},
+      {"GET", "/models/", false, false, [](Service& s, const ExchangePtr& e, const StrandPtr&) { s.model(*e); }},
       {"GET", "/metrics", false, false, [](Service& s, const ExchangePtr& e, const StrandPtr&) { s.metrics(*e); }},
-      {"GET", "/v1/ballast/outliers", false, false,
+      {"GET", "/ballast/outliers", false, false,
        [](Service& s, const ExchangePtr& e, const StrandPtr&) { s.outliers(*e); }},
       {"GET", "/tokenizer_info", false, true,
        [](Service& s, const ExchangePtr& e, const StrandPtr&) { s.tokenizer_info(*e); }},
@@ -80,14 +145,21 @@ const std::vector<Service::Endpoint>& Service::endpoints() {
        [](Service& s, const ExchangePtr& e, const StrandPtr&) { s.detokenize(*e); }},
       {"POST", "/apply-template", false, true,
        [](Service& s, const ExchangePtr& e, const StrandPtr&) { s.apply_template(*e); }},
-      {"POST", "/v1/completions", false, true,
+      {"POST", "/completions", false, true,
        [](Service& s, const ExchangePtr& e, const StrandPtr& o) { s.complete(e, o); }},
-      {"POST", "/v1/embeddings", false, true,
-       [](Service& s, const ExchangePtr& e, const StrandPtr& o) { s.embed(e, o); }},
-      {"POST", "/v1/chat/completions", false, true,
+      {"POST", "/embeddings", false, true, [](Service& s, const ExchangePtr& e, const StrandPtr& o) { s.embed(e, o); }},
+      {"POST", "/chat/completions", false, true,
        [](Service& s, const ExchangePtr& e, const StrandPtr& o) { s.chat(e, o); }},
   };
   return all;
+}
+
+/// What answers OPTIONS, at any path.
+const Service::Endpoint& Service::options_endpoint() {
+  static const Endpoint options = {
+      "OPTIONS", "*", true, false,
+      [](Service& s, const std::shared_ptr<HttpExchange>& e, const std::shared_ptr<Strand>&) { s.options(*e); }};
+  return options;
 }
 
 Service::Service(ServiceOptions options) : options_(std::move(options)), workers_(options_.workers) {}
@@ -118,21 +190,28 @@ std::optional<HttpResponse> Service::check_head(const HttpRequest& head) const {
   }
 }
 
+/// The methods that a path takes; none where there is no such path.
+std::string Service::allowed_methods(std::string_view path) {
+  std::string methods;
+  for (const Endpoint& endpoint : endpoints()) {
+    if (!endpoint.is_at(path)) continue;
+    methods += files::concat(endpoint.method, endpoint.method == "GET" ? ", HEAD, " : ", ");
+  }
+  return methods.empty() ? methods : methods + "OPTIONS";
+}
+
 /// The endpoint that a request is for, where the one who asks may.
 const Service::Endpoint& Service::check(const HttpRequest& request) const {
   check_origin(request);
+  const std::string path = canonical_path(request.path);
   const std::string method = request.method == "HEAD" ? "GET" : request.method;
-  const auto same_path = [&](const Endpoint& endpoint) {
-    const bool below = endpoint.path.ends_with('/') && endpoint.path != "/" && request.path.starts_with(endpoint.path);
-    return endpoint.path == request.path || below;
-  };
   const auto endpoint = std::ranges::find_if(
-      endpoints(), [&](const Endpoint& other) { return same_path(other) && other.method == method; });
+      endpoints(), [&](const Endpoint& other) { return other.is_at(path) && other.method == method; });
   if (endpoint == endpoints().end()) {
-    const auto other = std::ranges::find_if(endpoints(), same_path);
-    if (other == endpoints().end()) throw ApiError(404, "there is no such address");
-    throw ApiError(405, files::concat(request.method, " is not possible here"))
-        .with_header("Allow", other->method == "GET" ? "GET, HEAD" : std::string(other->method));
+    const std::string methods = allowed_methods(path);
+    if (methods.empty()) throw ApiError(404, "there is no such address");
+    if (method == "OPTIONS") return options_endpoint();
+    throw ApiError(405, files::concat(request.method, " is not possible here")).with_header("Allow", methods);
   }
   if (!endpoint->is_public) user_of(request);
   if (method == "POST") check_content_type(request);
@@ -178,6 +257,11 @@ void Service::check_origin(const HttpRequest& request) const {
   const std::string_view origin = request.header("origin");
   const std::size_t scheme = origin.find("://");
   if (!origin.empty() && (scheme == std::string_view::npos || origin.substr(scheme + 3) != host)) {
+    throw ApiError(403, "requests of pages from elsewhere are not answered");
+  }
+  // Browsers say this, too; a link to the page here may come from anywhere.
+  const std::string_view site = request.header("sec-fetch-site");
+  if (request.method == "POST" && (site == "cross-site" || site == "same-site")) {
     throw ApiError(403, "requests of pages from elsewhere are not answered");
   }
 }
@@ -241,17 +325,26 @@ void Service::models(HttpExchange& exchange) {
 }
 
 void Service::model(HttpExchange& exchange) {
-  check_model(std::string_view(exchange.request().path).substr(std::string_view("/v1/models/").size()));
+  const std::string path = canonical_path(exchange.request().path);
+  check_model(without_escapes(std::string_view(path).substr(std::string_view("/models/").size())));
   exchange.respond({.body = json_text(ready().about)});
 }
 
+void Service::options(HttpExchange& exchange) {
+  exchange.respond({.body = {}, .headers = {{"Allow", allowed_methods(canonical_path(exchange.request().path))}}});
+}
+
 void Service::check_model(std::string_view name) const {
-  if (name == options_.model_name) return;
+  if (name == options_.model_name || name.empty() || options_.any_model_name) return;
   throw ApiError(
       404,
       files::concat("there is no model ", files::in_quotes(name), " here, but ", files::in_quotes(options_.model_name)),
       "model")
       .with_code("model_not_found");
+}
+
+void Service::check_model(const RequestFields& fields) const {
+  check_model(fields.text("model").value_or(""));
 }
 
 void Service::metrics(HttpExchange& exchange) {
@@ -266,23 +359,51 @@ void Service::outliers(HttpExchange& exchange) {
   exchange.respond({.body = json_text(ready().outliers)});
 }
 
-/// vLLM's spelling of the fields, or llama-server's.
 void Service::tokenize(HttpExchange& exchange) {
   const RequestFields fields(exchange.request().body);
+  check_fields(fields, kTokenize);
+  check_model(fields);
+  const std::vector<int> ids = tokens_of(fields);
+  nlohmann::ordered_json answer = {
+      {"count", ids.size()}, {"max_model_len", ready().scheduler.context_length()}, {"tokens", ids}};
+  if (fields.flag("with_pieces", false)) {
+    for (std::size_t i = 0; i < ids.size(); ++i) answer["tokens"][i] = piece_json(tokenizer(), ids[i]);
+  }
+  if (fields.flag("return_token_strs", false)) {
+    answer["token_strs"] = nlohmann::ordered_json::array();
+    for (const int id : ids) answer["token_strs"].push_back(token_text(tokenizer(), id));
+  }
+  exchange.respond({.body = json_text(answer)});
+}
+
+/// vLLM's spelling of the fields, or llama-server's.
+std::vector<int> Service::tokens_of(const RequestFields& fields) const {
   const bool vllm = fields.has("prompt");
   const std::optional<std::string> text = fields.text(vllm ? "prompt" : "content");
+  if (!text && fields.has("messages")) {
+    std::vector<int> ids = text::encode(tokenizer(), apply(read_conversation(fields)));
+    if (fields.flag("add_special_tokens", false)) add_leading(tokenizer(), ids);
+    return ids;
+  }
   if (!text) throw ApiError(400, "prompt: is missing", "prompt");
   const bool special = vllm ? fields.flag("add_special_tokens", true) : fields.flag("add_special", false);
-  const std::vector<int> ids = special ? encode(*text) : tokenizer().encode(*text);
-  const nlohmann::ordered_json answer = {
-      {"count", ids.size()}, {"max_model_len", ready().scheduler.context_length()}, {"tokens", ids}};
-  exchange.respond({.body = json_text(answer)});
+  if (fields.flag("parse_special", true)) {
+    return encode(*text, {.add_special_tokens = special}, std::numeric_limits<std::size_t>::max());
+  }
+  const text::ByteRange whole = {.begin = 0, .end = text->size()};
+  std::vector<int> ids = tokenizer().encode(*text, std::span(&whole, 1));
+  if (special) add_leading(tokenizer(), ids);
+  return ids;
 }
 
 void Service::detokenize(HttpExchange& exchange) {
   const RequestFields fields(exchange.request().body);
-  const auto most = static_cast<int>(ready().loaded.model.spec().vocab_size) - 1;
-  const auto ids = fields.read("tokens", [&](const files::JsonReader& value) { return value.integers<int>(0, most); });
+  check_fields(fields, kDetokenize);
+  check_model(fields);
+  const auto read_ids = [&](const files::JsonReader& value) {
+    return token_ids(value, ready().loaded.model.spec().vocab_size);
+  };
+  const auto ids = fields.read("tokens", read_ids);
   if (!ids) throw ApiError(400, "tokens: are missing", "tokens");
   const std::string text = text::decode(tokenizer(), *ids);
   exchange.respond({.body = json_text({{"prompt", text}, {"content", text}})});
@@ -302,64 +423,104 @@ void Service::tokenizer_info(HttpExchange& exchange) {
 
 void Service::apply_template(HttpExchange& exchange) {
   const RequestFields fields(exchange.request().body);
+  check_fields(fields, kTemplates);
+  check_model(fields);
+  exchange.respond({.body = json_text({{"prompt", apply(read_conversation(fields)).text}})});
+}
+
+text::ChatPrompt Service::apply(const text::Conversation& conversation) const {
   try {
-    std::string prompt = text::apply_chat_template(tokenizer(), read_conversation(fields)).text;
-    exchange.respond({.body = json_text({{"prompt", std::move(prompt)}})});
+    return text::apply_chat_template(tokenizer(), conversation);
   } catch (const Error& error) {
     throw ApiError(400, error.what(), "messages");
   }
 }
 
-std::vector<int> Service::encode(const Prompt& prompt) const {
-  if (const auto* ids = std::get_if<std::vector<int>>(&prompt)) return *ids;
-  std::vector<int> ids = tokenizer().encode(std::get<std::string>(prompt));
-  const std::vector<int>& leading = tokenizer().leading_special_tokens();
-  ids.insert(ids.begin(), leading.begin(), leading.end());
-  if (!ready().loaded.model.spec().causal)
-    ids.insert(ids.end(), tokenizer().suffix().begin(), tokenizer().suffix().end());
+/// The tokens of a prompt, `most` of them. What belongs around every text stays where a text is cut.
+std::vector<int> Service::encode(const Prompt& prompt, const PromptOptions& options, std::size_t most) const {
+  const auto* given = std::get_if<std::vector<int>>(&prompt);
+  std::vector<int> ids = given != nullptr ? *given : tokenizer().encode(std::get<std::string>(prompt));
+  if (given == nullptr && options.add_special_tokens) {
+    const bool has_suffix = !ready().loaded.model.spec().causal;
+    const std::vector<int> suffix = has_suffix ? tokenizer().suffix() : std::vector<int>();
+    const std::size_t around = tokenizer().leading_special_tokens().size() + suffix.size();
+    cut(ids, most - std::min(most, around), options.keep_end);
+    add_leading(tokenizer(), ids);
+    ids.insert(ids.end(), suffix.begin(), suffix.end());
+  }
+  cut(ids, most, options.keep_end);
   return ids;
 }
 
-/// Sets max_tokens, and refuses what can't be generated.
-void Service::check_lengths(const RequestFields& fields, std::string_view field, GenerationRequest& request,
-                            std::size_t fallback) const {
-  const std::size_t context = ready().scheduler.context_length();
+std::vector<int> Service::encode_chat(const ChatRequest& asked) const {
+  std::vector<int> ids = text::encode(tokenizer(), apply(asked.conversation));
+  if (asked.prompt_options.add_special_tokens) add_leading(tokenizer(), ids);
+  cut(ids, most_prompt_tokens(asked.prompt_options, asked.limit), asked.prompt_options.keep_end);
+  return ids;
+}
+
+/// What truncate_prompt_tokens leaves of a prompt.
+std::size_t Service::most_prompt_tokens(const PromptOptions& options, const AnswerLimit& limit) const {
+  if (!options.truncate) return std::numeric_limits<std::size_t>::max();
+  if (*options.truncate > 0) return static_cast<std::size_t>(*options.truncate);
+  const auto context = static_cast<std::int64_t>(ready().scheduler.context_length());
+  const std::int64_t answer =
+      std::clamp<std::int64_t>(limit.tokens.value_or(1), 1, std::max<std::int64_t>(1, context / 2));
+  return static_cast<std::size_t>(context - answer);
+}
+
+/// Sets max_tokens, and refuses what can't be generated. `may_be_empty`: an answer of no tokens tells of the prompt.
+void Service::check_lengths(GenerationRequest& request, const AnswerLimit& limit, std::size_t usual,
+                            bool may_be_empty) const {
+  const Scheduler& scheduler = ready().scheduler;
   if (!ready().loaded.model.spec().causal) {
     throw ApiError(400, "the model is an encoder, which goes on with no text: ask /v1/embeddings", "model");
   }
   if (request.prompt.empty()) throw ApiError(400, "prompt: has no tokens", "prompt");
-  request.options.max_tokens = read_most_tokens(fields, field, request.prompt.size(), context, fallback);
-  if (request.options.max_tokens == 0 && !fields.flag("echo", false)) {
-    throw ApiError(400, files::concat(field, ": 0 is for prompts that are echoed"), std::string(field));
+  const std::size_t most = scheduler.most_tokens(request.choices, request.prompt.size());
+  request.options.max_tokens =
+      answer_tokens(limit, request.prompt.size(), scheduler.context_length(), std::min(usual, most), most);
+  if (request.options.max_tokens == 0 && !may_be_empty) {
+    throw ApiError(400, files::concat(limit.field, ": 0 is for prompts that are echoed"), std::string(limit.field));
   }
+}
+
+void Service::forbid_words(const RequestFields& fields, GenerationRequest& request) const {
+  if (!fields.has("bad_words")) return;
+  std::vector<std::vector<int>> words = read_bad_words(fields, tokenizer());
+  std::ranges::move(words, std::back_inserter(request.options.forbidden_sequences));
 }
 
 void Service::complete(const std::shared_ptr<HttpExchange>& exchange, const std::shared_ptr<Strand>& strand) {
   constexpr std::size_t kMostTokens = 16;  // OpenAI's default
   const ReadyModel& model = ready();
   const RequestFields fields(exchange->request().body);
-  if (const auto name = fields.text("model")) check_model(*name);
-  const CompletionRequest asked = read_completion(fields, model.loaded.model.spec().vocab_size);
-  const bool logprobs = asked.generation.options.logprobs.has_value();
+  check_model(fields);
+  CompletionRequest asked = read_completion(fields, model.loaded.model.spec().vocab_size);
+  forbid_words(fields, asked.generation);
+  const std::optional<std::size_t> logprobs = asked.generation.options.logprobs;
   const auto answer = std::make_shared<TextAnswer>(
-      exchange, strand, std::make_unique<CompletionFormat>(tokenizer(), logprobs), tokenizer(),
+      exchange, strand, std::make_unique<CompletionFormat>(tokenizer(), logprobs.has_value()), tokenizer(),
       AnswerHead{.id = random_id("cmpl-"),
                  .model = options_.model_name,
                  .created = std::time(nullptr),
                  .delivery = asked.delivery,
                  .prompts = asked.prompts.size(),
                  .choices = asked.generation.choices,
-                 .logprobs = logprobs});
+                 .logprobs = logprobs,
+                 .prompt_logprobs = asked.prompt_logprobs,
+                 .show_special_tokens = asked.generation.options.show_special_tokens});
+  const std::size_t most_prompt = most_prompt_tokens(asked.prompt_options, asked.limit);
   std::vector<GenerationRequest> requests;
   for (const Prompt& prompt : asked.prompts) {
     GenerationRequest& request = requests.emplace_back(asked.generation);
-    request.prompt = encode(prompt);
+    request.prompt = encode(prompt, asked.prompt_options, most_prompt);
     set_user(request, exchange->request());
-    check_lengths(fields, "max_tokens", request, kMostTokens);
+    check_lengths(request, asked.limit, kMostTokens, asked.echo || asked.prompt_logprobs);
     if (!asked.echo) continue;
     const auto* text = std::get_if<std::string>(&prompt);
-    answer->echo(requests.size() - 1, text != nullptr ? *text : text::decode(tokenizer(), request.prompt),
-                 request.prompt);
+    const bool is_whole = text != nullptr && !asked.prompt_options.truncate;
+    answer->echo(requests.size() - 1, is_whole ? *text : text::decode(tokenizer(), request.prompt), request.prompt);
   }
   submit(*answer, std::move(requests));
 }
@@ -367,25 +528,25 @@ void Service::complete(const std::shared_ptr<HttpExchange>& exchange, const std:
 void Service::chat(const std::shared_ptr<HttpExchange>& exchange, const std::shared_ptr<Strand>& strand) {
   const ReadyModel& model = ready();
   const RequestFields fields(exchange->request().body);
-  if (const auto name = fields.text("model")) check_model(*name);
+  check_model(fields);
   ChatRequest asked = read_chat(fields, model.loaded.model.spec().vocab_size);
-  try {
-    asked.generation.prompt = text::encode(tokenizer(), text::apply_chat_template(tokenizer(), asked.conversation));
-  } catch (const Error& error) {
-    throw ApiError(400, error.what(), "messages");
-  }
+  forbid_words(fields, asked.generation);
+  asked.generation.prompt = encode_chat(asked);
   set_user(asked.generation, exchange->request());
-  check_lengths(fields, asked.most_tokens_field, asked.generation,
-                model.scheduler.most_tokens(asked.generation.choices, asked.generation.prompt.size()));
-  const bool logprobs = asked.generation.options.logprobs.has_value();
-  const auto answer =
-      std::make_shared<TextAnswer>(exchange, strand, std::make_unique<ChatFormat>(tokenizer(), logprobs), tokenizer(),
-                                   AnswerHead{.id = random_id("chatcmpl-"),
-                                              .model = options_.model_name,
-                                              .created = std::time(nullptr),
-                                              .delivery = asked.delivery,
-                                              .choices = asked.generation.choices,
-                                              .logprobs = logprobs});
+  check_lengths(asked.generation, asked.limit, std::numeric_limits<std::size_t>::max(),
+                asked.prompt_logprobs.has_value());
+  const std::optional<std::size_t> logprobs = asked.generation.options.logprobs;
+  const auto answer = std::make_shared<TextAnswer>(
+      exchange, strand, std::make_unique<ChatFormat>(tokenizer(), logprobs.has_value()), tokenizer(),
+      AnswerHead{.id = random_id("chatcmpl-"),
+                 .model = options_.model_name,
+                 .created = std::time(nullptr),
+                 .delivery = asked.delivery,
+                 .choices = asked.generation.choices,
+                 .logprobs = logprobs,
+                 .prompt_logprobs = asked.prompt_logprobs,
+                 .show_special_tokens = asked.generation.options.show_special_tokens});
+  if (!asked.echo.empty()) answer->echo(0, asked.echo, {});
   std::vector<GenerationRequest> requests;
   requests.push_back(std::move(asked.generation));
   submit(*answer, std::move(requests));
@@ -394,15 +555,22 @@ void Service::chat(const std::shared_ptr<HttpExchange>& exchange, const std::sha
 void Service::embed(const std::shared_ptr<HttpExchange>& exchange, const std::shared_ptr<Strand>& strand) {
   const ReadyModel& model = ready();
   const RequestFields fields(exchange->request().body);
-  if (const auto name = fields.text("model")) check_model(*name);
-  const EmbeddingRequest asked = read_embedding(fields, model.loaded.model.spec().vocab_size);
-  const TextVectorSpec vectors = model.loaded.model.spec().text_vectors.value_or(TextVectorSpec{});
+  check_model(fields);
+  const ModelSpec& spec = model.loaded.model.spec();
+  const EmbeddingRequest asked =
+      read_embedding(fields, spec.vocab_size, model.loaded.model.text_dense().output_size(spec.hidden_size));
+  const TextVectorSpec vectors = spec.text_vectors.value_or(TextVectorSpec{});
   std::size_t most_tokens = model.scheduler.context_length();
   if (vectors.most_tokens > 0) most_tokens = std::min(most_tokens, vectors.most_tokens);
+  std::size_t kept = std::numeric_limits<std::size_t>::max();
+  if (const auto& truncate = asked.prompt_options.truncate) {
+    kept = *truncate < 0 ? most_tokens : static_cast<std::size_t>(*truncate);
+  }
   std::vector<GenerationRequest> requests;
   for (const Prompt& input : asked.inputs) {
     GenerationRequest& request = requests.emplace_back();
-    request.prompt = encode(input);
+    request.prompt = encode(input, asked.prompt_options, kept);
+    request.salt = asked.salt;
     request.embed = asked.pooling.value_or(vectors.pooling);
     set_user(request, exchange->request());
     if (request.prompt.empty() || request.prompt.size() > most_tokens) {

@@ -17,7 +17,9 @@
 
 #include "engine/loaded_model.h"
 #include "serve/api/api_error.h"
+#include "serve/api/chat_format.h"
 #include "serve/api/completion_format.h"
+#include "serve/api/generation_fields.h"
 #include "serve/http/http_server.h"
 #include "serve/scheduler/scheduler.h"
 #include "serve/service/api_keys.h"
@@ -32,6 +34,7 @@ struct ServiceOptions {
   /// What a Host header may name besides; empty: anything.
   std::vector<std::string> hosts{};
   std::size_t workers = 2;
+  bool any_model_name = false;  ///< requests may name another model
   bool log_prompts = false;
   std::function<void(const nlohmann::ordered_json&)> log{};  ///< any thread
 };
@@ -67,6 +70,8 @@ class Service {
   struct Endpoint;
 
   static const std::vector<Endpoint>& endpoints();
+  static const Endpoint& options_endpoint();
+  static std::string allowed_methods(std::string_view path);
   const Endpoint& check(const HttpRequest& head) const;
   void answer(const std::shared_ptr<HttpExchange>& exchange);
   void post(const std::shared_ptr<HttpExchange>& exchange, const Endpoint& endpoint);
@@ -76,6 +81,7 @@ class Service {
   const ReadyModel& ready() const;
   const text::Tokenizer& tokenizer() const;
   void check_model(std::string_view name) const;
+  void check_model(const RequestFields& fields) const;
   void log_body(const HttpRequest& request) const;
   void count_rejection(const std::string& reason);
 
@@ -94,9 +100,15 @@ class Service {
   void embed(const std::shared_ptr<HttpExchange>& exchange, const std::shared_ptr<Strand>& strand);
   void chat(const std::shared_ptr<HttpExchange>& exchange, const std::shared_ptr<Strand>& strand);
 
-  std::vector<int> encode(const Prompt& prompt) const;
-  void check_lengths(const RequestFields& fields, std::string_view field, GenerationRequest& request,
-                     std::size_t fallback) const;
+  void options(HttpExchange& exchange);
+
+  text::ChatPrompt apply(const text::Conversation& conversation) const;
+  std::vector<int> encode(const Prompt& prompt, const PromptOptions& options, std::size_t most) const;
+  std::vector<int> encode_chat(const ChatRequest& asked) const;
+  std::vector<int> tokens_of(const RequestFields& fields) const;
+  std::size_t most_prompt_tokens(const PromptOptions& options, const AnswerLimit& limit) const;
+  void check_lengths(GenerationRequest& request, const AnswerLimit& limit, std::size_t usual, bool may_be_empty) const;
+  void forbid_words(const RequestFields& fields, GenerationRequest& request) const;
   void submit(ModelAnswer& answer, std::vector<GenerationRequest> requests);
 
   ServiceOptions options_;

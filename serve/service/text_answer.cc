@@ -1,5 +1,6 @@
 #include "serve/service/text_answer.h"
 
+#include <algorithm>
 #include <limits>
 #include <utility>
 
@@ -56,6 +57,7 @@ TextAnswer::TextAnswer(std::shared_ptr<HttpExchange> exchange, std::shared_ptr<S
       head_(std::move(head)),
       choices_(head_.prompts * head_.choices),
       echoed_(head_.prompts),
+      prompt_scores_(head_.prompts),
       open_(head_.prompts) {}
 
 void TextAnswer::echo(std::size_t prompt, const std::string& text, const std::vector<int>& ids) {
@@ -83,17 +85,22 @@ void TextAnswer::start(std::vector<std::shared_ptr<Ticket>> tickets) {
 /// A prompt's first token has no probability.
 void TextAnswer::scored(std::size_t prompt, std::vector<GeneratedToken> scores) {
   const std::vector<int>& ids = echoed_[prompt];
+  if (head_.prompt_logprobs) prompt_scores_[prompt] = scores;
   if (ids.empty()) return;
+  // prompt_logprobs may ask for more than logprobs.
+  for (GeneratedToken& score : scores) score.top.resize(std::min(score.top.size(), head_.logprobs.value_or(0)));
   scores.insert(scores.begin(), {.id = ids.front(), .logprob = std::numeric_limits<double>::quiet_NaN(), .top = {}});
   for (std::size_t i = 0; i < head_.choices; ++i) {
     Choice& echoing = choice(prompt, i);
-    echoing.decoder.emplace(tokenizer_, text::StreamDecoder::Begin::kOfText);
+    echoing.decoder.emplace(tokenizer_, text::StreamDecoder::Begin::kOfText, head_.show_special_tokens);
     for (const GeneratedToken& token : scores) add_token(echoing, token);
   }
 }
 
 void TextAnswer::add_token(Choice& choice, GeneratedToken token) {
-  if (!choice.decoder) choice.decoder.emplace(tokenizer_, text::StreamDecoder::Begin::kWithinText);
+  if (!choice.decoder) {
+    choice.decoder.emplace(tokenizer_, text::StreamDecoder::Begin::kWithinText, head_.show_special_tokens);
+  }
   choice.text_offsets.push_back(choice.decoded);
   choice.decoded += files::count_code_points(choice.decoder->push(token.id));
   choice.tokens.push_back(std::move(token));
@@ -171,7 +178,22 @@ void TextAnswer::send_body() {
                                                .finish = choices_[i].finish}));
   }
   body["usage"] = usage_json(usage_);
+  if (head_.prompt_logprobs) add_prompt_logprobs(body);
   exchange_->respond({.body = json_text(body)});
+}
+
+void TextAnswer::add_prompt_logprobs(nlohmann::ordered_json& body) const {
+  for (std::size_t prompt = 0; prompt < head_.prompts; ++prompt) {
+    const nlohmann::ordered_json entries =
+        prompt_logprobs_json(tokenizer_, prompt_scores_[prompt], *head_.prompt_logprobs);
+    if (!format_->tells_prompt_of_choices()) {
+      body["prompt_logprobs"] = entries;
+      continue;
+    }
+    for (std::size_t i = 0; i < head_.choices; ++i) {
+      body["choices"][prompt * head_.choices + i]["prompt_logprobs"] = entries;
+    }
+  }
 }
 
 nlohmann::ordered_json TextAnswer::body_head(std::string_view object) const {

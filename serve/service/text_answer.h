@@ -26,8 +26,10 @@ struct AnswerHead {
   std::int64_t created = 0;  ///< seconds since 1970
   Delivery delivery;
   std::size_t prompts = 1;
-  std::size_t choices = 1;  ///< of each prompt
-  bool logprobs = false;
+  std::size_t choices = 1;                       ///< of each prompt
+  std::optional<std::size_t> logprobs{};         ///< so many of the most likely tokens are told of each
+  std::optional<std::size_t> prompt_logprobs{};  ///< the same of each token of the prompt
+  bool show_special_tokens = false;
 };
 
 /// Lives as long as one of its listeners. Everything runs on its strand, start() included: what the engine says of
@@ -68,6 +70,7 @@ class TextAnswer : public ModelAnswer, public std::enable_shared_from_this<TextA
   void send_piece(std::size_t index);
   void send_event(nlohmann::ordered_json choices, bool with_usage);
   void send_body();
+  void add_prompt_logprobs(nlohmann::ordered_json& body) const;
   nlohmann::ordered_json body_head(std::string_view object) const;
 
   std::shared_ptr<HttpExchange> exchange_;
@@ -77,6 +80,7 @@ class TextAnswer : public ModelAnswer, public std::enable_shared_from_this<TextA
   AnswerHead head_;
   std::vector<Choice> choices_;
   std::vector<std::vector<int>> echoed_;  ///< ids of each prompt that is echoed with log-probabilities
+  std::vector<std::vector<GeneratedToken>> prompt_scores_;  ///< of each prompt, where prompt_logprobs asks for them
   std::vector<std::shared_ptr<Ticket>> tickets_;
   RequestUsage usage_;
   std::size_t open_;  ///< prompts

@@ -38,5 +38,11 @@ TEST_CASE("a token's log-probability is the same number in the list and by itsel
   CHECK(std::exp(token.logprob) == doctest::Approx(std::exp(2.7) / (std::exp(0.3) + std::exp(2.7) + std::exp(-1.0))));
 }
 
+TEST_CASE("a token's rank is its place among the most likely ones, of equal ones the lower id first") {
+  const std::vector<float> logits{1, 5, 5, -3, 9};
+  const std::vector<TokenLogprob> top = most_likely(logits, 0, logits.size());
+  for (std::size_t i = 0; i < top.size(); ++i) CHECK(rank_of(top[i].id, logits) == i + 1);
+}
+
 }  // namespace
 }  // namespace ballast::engine

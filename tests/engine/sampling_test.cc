@@ -120,17 +120,65 @@ TEST_CASE("the repetition penalty makes seen tokens less likely, whatever the si
   CHECK(sampler.sample(positive) == 0);
 
   Sampler with_prompt(GenerateOptions{.repetition_penalty = 2, .stop = {}});
-  with_prompt.remember(1);
+  with_prompt.see(std::vector<int>{1});
   CHECK(with_prompt.sample(std::vector<float>{-3, -2}) == 0);
 }
 
-TEST_CASE("a token seen twice is penalized once, and no longer than the window") {
+TEST_CASE("a token seen twice is penalized once, however long ago that was") {
   Sampler sampler(GenerateOptions{.repetition_penalty = 2, .stop = {}});
-  sampler.remember(0);
-  sampler.remember(0);
+  sampler.see(std::vector<int>{0, 0});
   CHECK(sampler.sample(std::vector<float>{3, 1}) == 0);
-  for (std::size_t i = 0; i < Sampler::kPenaltyWindow; ++i) sampler.remember(2);
-  CHECK(sampler.sample(std::vector<float>{3, 2}) == 0);
+  sampler.see(std::vector<int>(200, 2));
+  CHECK(sampler.sample(std::vector<float>{3, 2}) == 1);
+}
+
+TEST_CASE("a penalty window forgets tokens, and makes all penalties count the prompt") {
+  const auto first = [](const GenerateOptions& options, const std::vector<int>& prompt) {
+    Sampler sampler(options);
+    sampler.see(prompt);
+    return sampler.sample(std::vector<float>{3, 2, -9});
+  };
+  const std::vector<int> prompt{0, 2, 2, 2};
+  CHECK(first({.repetition_penalty = 2, .penalty_window = 3, .stop = {}}, prompt) == 0);
+  CHECK(first({.repetition_penalty = 2, .penalty_window = 4, .stop = {}}, prompt) == 1);
+  CHECK(first({.repetition_penalty = 2, .penalty_window = 0, .stop = {}}, prompt) == 0);
+  CHECK(first({.presence_penalty = 2, .stop = {}}, prompt) == 0);
+  CHECK(first({.presence_penalty = 2, .penalty_window = 4, .stop = {}}, prompt) == 1);
+  CHECK(first({.frequency_penalty = 2, .penalty_window = 0, .stop = {}}, prompt) == 0);
+}
+
+TEST_CASE("a penalty window moves on with the answer") {
+  Sampler sampler(GenerateOptions{.frequency_penalty = 2, .penalty_window = 2, .stop = {}});
+  sampler.see(std::vector<int>{0, 0});
+  const std::vector<float> logits{3, 2};
+  CHECK(sampler.sample(logits) == 1);  // 3 - 2 * 2 < 2
+  CHECK(sampler.sample(logits) == 0);  // 3 - 2 > 2 - 2
+  CHECK(sampler.sample(logits) == 0);  // the window has 1 and 0
+  CHECK(sampler.sample(logits) == 1);
+}
+
+TEST_CASE("only allowed tokens are chosen, whatever else is likelier or has a bias") {
+  const std::vector<float> logits{9, 1, 2, 8};
+  CHECK(drawn_tokens({.temperature = 1, .allowed_tokens = {1, 2, 2, 99}, .stop = {}}, logits) == std::set<int>{1, 2});
+  CHECK(drawn_tokens({.temperature = 1, .top_k = 3, .allowed_tokens = {1}, .stop = {}}, logits) == std::set<int>{1});
+  Sampler sampler(GenerateOptions{.logit_bias = {{.id = 0, .bias = 100}}, .allowed_tokens = {2, 1}, .stop = {}});
+  CHECK(sampler.sample(logits) == 2);
+}
+
+TEST_CASE("a forbidden sequence does not become complete, and its tokens come alone") {
+  Sampler sampler(GenerateOptions{.forbidden_sequences = {{0, 1}, {2}}, .stop = {}});
+  CHECK(sampler.sample(std::vector<float>{1, 2, 9}) == 1);
+  CHECK(sampler.sample(std::vector<float>{5, 2, 9}) == 0);
+  CHECK(sampler.sample(std::vector<float>{1, 5, 9}) == 0);
+  // The prompt is not a part of the answer.
+  Sampler begins(GenerateOptions{.forbidden_sequences = {{0, 1}}, .stop = {}});
+  begins.see(std::vector<int>{0});
+  CHECK(begins.sample(std::vector<float>{1, 2}) == 1);
+}
+
+TEST_CASE("where no token may come, it says so") {
+  Sampler sampler(GenerateOptions{.allowed_tokens = {1}, .forbidden_sequences = {{1}}, .stop = {}});
+  CHECK_THROWS_AS(sampler.sample(std::vector<float>{1, 2}), Error);
 }
 
 TEST_CASE("min-p leaves tokens that are likely beside the likeliest") {
@@ -150,7 +198,7 @@ TEST_CASE("a bias is added to its token's logit, whatever ids it names") {
 
 TEST_CASE("the presence penalty counts once, the frequency penalty each time, and neither counts the prompt") {
   Sampler presence(GenerateOptions{.presence_penalty = 1.5, .stop = {}});
-  presence.remember(0);
+  presence.see(std::vector<int>{0});
   const std::vector<float> logits{3, 2, 0};
   CHECK(presence.sample(logits) == 0);
   CHECK(presence.sample(logits) == 1);  // 1.5, 2

@@ -1,5 +1,6 @@
 // Any bytes as the body of a request: read, with everything in its range, or refused with an ApiError whose body is
 // JSON.
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <nlohmann/json.hpp>
@@ -26,7 +27,9 @@ void check_generation(const GenerationRequest& request) {
   check(request.choices >= 1 && request.choices <= kMostChoices);
   check(request.options.temperature >= 0 && request.options.top_p > 0 && request.options.top_p <= 1);
   check(request.options.stop.size() <= 16);
-  for (const int id : request.options.stop_tokens) check(id >= 0 && static_cast<std::size_t>(id) < kVocabulary);
+  const auto is_token = [](int id) { return id >= 0 && static_cast<std::size_t>(id) < kVocabulary; };
+  check(std::ranges::all_of(request.options.stop_tokens, is_token));
+  check(std::ranges::all_of(request.options.allowed_tokens, is_token));
   for (const ballast::LogitBias& bias : request.options.logit_bias) {
     check(bias.id >= 0 && static_cast<std::size_t>(bias.id) < kVocabulary && bias.bias >= -100 && bias.bias <= 100);
   }
@@ -51,14 +54,14 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       const CompletionRequest request = read_completion(fields, kVocabulary);
       check(!request.prompts.empty());
       check_generation(request.generation);
-      check(read_most_tokens(fields, "max_tokens", 10, 50, 16) <= 40);
+      check(answer_tokens(request.limit, 10, 50, 16, 40) <= 40);
     });
     try_to([&] {
       const ChatRequest request = read_chat(fields, kVocabulary);
       check(!request.conversation.messages.empty());
       check_generation(request.generation);
     });
-    try_to([&] { check(!read_embedding(fields, kVocabulary).inputs.empty()); });
+    try_to([&] { check(!read_embedding(fields, kVocabulary, 64).inputs.empty()); });
   });
   return 0;
 }

@@ -130,13 +130,15 @@ GenerationRequest random_request(std::mt19937& random, std::size_t longest_promp
   request.options.seed = random();
   request.options.ignore_eos = true;
   request.choices = 1 + random() % 3;
-  request.score_prompt = random() % 3 == 0;
-  if (request.score_prompt) request.options.logprobs = 2;
+  if (random() % 3 == 0) {
+    request.score_prompt = PromptScores{.top = 2};
+    request.options.logprobs = 2;
+  }
   if (random() % 4 == 0) request.salt = "salt";
   if (random() % 6 == 0) {
     request.embed = Pooling::kMean;
     request.choices = 1;
-    request.score_prompt = false;
+    request.score_prompt.reset();
   }
   return request;
 }

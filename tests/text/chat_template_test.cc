@@ -148,5 +148,51 @@ TEST_CASE("of several templates the default one is taken") {
   CHECK(tokenizer->chat_template() == "y");
 }
 
+TEST_CASE("a final message that is continued ends the prompt, spaces as the template leaves them") {
+  const auto continued = [](const std::string& chat_template, const std::string& content) {
+    const auto tokenizer =
+        test::make_tiny_tokenizer(test::tiny_tokenizer_json(), nlohmann::json::object(), chat_template);
+    Conversation conversation =
+        make_conversation(std::vector<ChatMessage>{{"user", "Sure, in"}, {"assistant", content}});
+    conversation.continue_final_message = true;
+    return apply_chat_template(*tokenizer, conversation).text;
+  };
+  const std::string plain = "{% for m in messages %}<{{ m.content }}>{% endfor %}";
+  CHECK(continued(plain, "Sure, ") == "<Sure, in><Sure, ");
+  CHECK(continued(plain, "in") == "<Sure, in><in");
+  CHECK(continued(plain, "") == "<Sure, in><");
+  CHECK(continued(plain, "END_OF_FINAL_MESSAGE ") == "<Sure, in><END_OF_FINAL_MESSAGE ");
+  const std::string trims = "{% for m in messages %}<{{ m.content | trim }}>{% endfor %}";
+  CHECK(continued(trims, " Sure,\n ") == "<Sure, in><Sure,");
+  CHECK(continued(trims, "  ") == "<Sure, in><");
+  CHECK(error_message([&] { continued("{{ messages[0].content }}", "in"); }) ==
+        Contains("leaves out the text of the final message"));
+}
+
+TEST_CASE("a final message of parts is continued, and what users wrote is marked up to its end") {
+  const auto tokenizer = test::make_tiny_tokenizer(
+      test::tiny_tokenizer_json(), nlohmann::json::object(),
+      "{% for m in messages %}<{% for p in m.content %}{{ p.text }}{% endfor %}>{% endfor %}");
+  Conversation conversation;
+  conversation.messages.push_back({{"role", "user"}, {"content", {{{"type", "text"}, {"text", "one"}}}}});
+  conversation.messages.push_back(
+      {{"role", "assistant"},
+       {"content", {{{"type", "text"}, {"text", "two"}}, {{"type", "text"}, {"text", "three"}}}}});
+  conversation.continue_final_message = true;
+  const ChatPrompt prompt = apply_chat_template(*tokenizer, conversation);
+  CHECK(prompt.text == "<one><twothree");
+  REQUIRE_FALSE(prompt.from_user.empty());
+  CHECK(prompt.from_user.back().end == prompt.text.size());
+}
+
+TEST_CASE("without a generation prompt the template is told so") {
+  const auto tokenizer = test::make_tiny_tokenizer(test::tiny_tokenizer_json(), nlohmann::json::object(),
+                                                   "{{ messages[0].content }}{{ add_generation_prompt }}");
+  Conversation conversation = make_conversation(std::vector<ChatMessage>{{"user", "a"}});
+  CHECK(apply_chat_template(*tokenizer, conversation).text == "aTrue");
+  conversation.add_generation_prompt = false;
+  CHECK(apply_chat_template(*tokenizer, conversation).text == "aFalse");
+}
+
 }  // namespace
 }  // namespace ballast::text

@@ -38,5 +38,15 @@ TEST_CASE("a stream leaves special tokens out") {
   CHECK(streamed(*tokenizer, tokenizer->encode("hello<|end|>!")) == std::vector<std::string>{"hello", "", "!", ""});
 }
 
+TEST_CASE("special tokens are shown where that is asked for") {
+  const auto tokenizer = test::make_tiny_tokenizer();
+  int special = 0;
+  while (!tokenizer->is_special(special)) ++special;
+  StreamDecoder hides(*tokenizer);
+  CHECK(hides.push(special).empty());
+  StreamDecoder shows(*tokenizer, StreamDecoder::Begin::kOfText, true);
+  CHECK(shows.push(special) == tokenizer->token_bytes(special));
+}
+
 }  // namespace
 }  // namespace ballast::text

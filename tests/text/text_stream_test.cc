@@ -70,5 +70,54 @@ TEST_CASE("an empty stop string is refused") {
   CHECK_THROWS_AS(TextStream({"a", ""}), Error);
 }
 
+TEST_CASE("a stop string is met in special tokens that are not shown, alone or with text around them") {
+  struct Case {
+    std::string stop;
+    std::string shown;
+    bool stopped;
+  };
+  // a <s> b <s> <end> c
+  const std::vector<Case> cases{
+      {"<s>", "a", true},       {"<end>", "ab", true},  {"a<s>", "", true},   {"<s>b", "a", true},
+      {"b<s><end>", "a", true}, {"<end>c", "ab", true}, {"ab", "", true},     {"bc", "a", true},
+      {"s>b", "abc", false},    {"<s", "abc", false},   {"><", "abc", false}, {"<s><s>", "abc", false},
+      {"c<s>", "abc", false},
+  };
+  for (const Case& each : cases) {
+    CAPTURE(each.stop);
+    TextStream stream({each.stop});
+    std::string text = stream.push("a");
+    text += stream.push_special("<s>");
+    text += stream.push("b");
+    text += stream.push_special("<s>");
+    text += stream.push_special("<end>");
+    text += stream.push("c");
+    text += stream.finish();
+    CHECK(text == each.shown);
+    CHECK(stream.stopped() == each.stopped);
+  }
+}
+
+TEST_CASE("the stop string that is complete first ends the text, special tokens or not") {
+  TextStream stream({"xy<end>", "y"});
+  CHECK(stream.push("x") == "");
+  CHECK(stream.push("y") == "x");
+  CHECK(stream.stopped());
+  TextStream other({"<s>", "ab"});
+  CHECK(other.push("a") == "");
+  CHECK(other.push_special("<s>") == "a");
+  CHECK(other.stopped());
+}
+
+TEST_CASE("a stop string is shown where that is asked for") {
+  TextStream stream({"END"}, true);
+  CHECK(stream.push("abE") == "ab");
+  CHECK(stream.push("NDc") == "END");
+  CHECK(stream.stopped());
+  TextStream special({"b<s>"}, true);
+  CHECK(special.push("ab") == "a");
+  CHECK(special.push_special("<s>") == "b<s>");
+}
+
 }  // namespace
 }  // namespace ballast::text

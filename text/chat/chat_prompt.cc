@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <string_view>
 
 #include "ballast/error.h"
 #include "files/strict_json.h"
@@ -33,7 +34,48 @@ ordered_json with_reasoning_names(const ordered_json& message) {
   return message;
 }
 
-ordered_json from_users(const Conversation& conversation) {
+/// A word that no message has. Its last character is a space, which is missing in the prompt where the template strips
+/// messages.
+std::string make_end_mark(const ordered_json& messages) {
+  const std::string text = messages.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+  std::string mark = "END_OF_FINAL_MESSAGE";
+  while (text.contains(mark)) mark += "_";
+  return mark + " ";
+}
+
+/// Appends `mark` to the text of a message, or to the last of its parts that is text.
+void append_to_content(ordered_json& message, const std::string& mark) {
+  ordered_json& content = message["content"];
+  if (content.is_array()) {
+    for (auto part = content.rbegin(); part != content.rend(); ++part) {
+      if (!part->is_object() || !part->contains("text") || !part->at("text").is_string()) continue;
+      part->at("text").get_ref<std::string&>() += mark;
+      return;
+    }
+    content.push_back({{"type", "text"}, {"text", mark}});
+  } else {
+    content = content.is_string() ? content.get<std::string>() + mark : mark;
+  }
+}
+
+/// Cuts the prompt where the final message's text ends, before `mark`. What the template strips off the text and the
+/// mark is stripped off the text alone, too, as transformers does.
+void cut_at_mark(ChatPrompt& prompt, std::string_view mark) {
+  constexpr std::string_view kSpaces = " \t\n\r\f\v";
+  const std::string_view word = mark.substr(0, mark.size() - 1);
+  std::size_t end = prompt.text.rfind(word);
+  if (end == std::string::npos) {
+    throw Error("conversation", "the chat template leaves out the text of the final message: it cannot be continued");
+  }
+  if (!std::string_view(prompt.text).substr(end).starts_with(mark)) {
+    while (end > 0 && kSpaces.contains(prompt.text[end - 1])) --end;
+  }
+  prompt.text.resize(end);
+  while (!prompt.from_user.empty() && prompt.from_user.back().begin >= end) prompt.from_user.pop_back();
+  if (!prompt.from_user.empty()) prompt.from_user.back().end = std::min(prompt.from_user.back().end, end);
+}
+
+ordered_json from_users(const Conversation& conversation, const std::string& end_mark) {
   ordered_json variables = {{"tools", conversation.tools}, {"documents", nullptr}};
   for (const auto& [name, value] : conversation.arguments.items()) {
     if (name == "messages" || name == "tools") throw Error("arguments of the chat template", "cannot replace " + name);
@@ -41,6 +83,7 @@ ordered_json from_users(const Conversation& conversation) {
   }
   ordered_json messages = ordered_json::array();
   for (const ordered_json& message : conversation.messages) messages.push_back(with_reasoning_names(message));
+  if (!end_mark.empty()) append_to_content(messages.back(), end_mark);
   variables["messages"] = std::move(messages);
   return variables;
 }
@@ -87,8 +130,10 @@ ChatPrompt apply_chat_template(const Tokenizer& tokenizer, const Conversation& c
   const std::string& for_tools = tokenizer.tool_chat_template();
   const std::string& source = has_tools && !for_tools.empty() ? for_tools : tokenizer.chat_template();
   if (source.empty()) throw Error("chat template", "the model has none; give a plain prompt instead");
-  jinja::Variables variables{.trusted = {{"add_generation_prompt", true}},
-                             .from_user = from_users(conversation),
+  const std::string end_mark = conversation.continue_final_message ? make_end_mark(conversation.messages) : "";
+  const bool begins_answer = conversation.add_generation_prompt && !conversation.continue_final_message;
+  jinja::Variables variables{.trusted = {{"add_generation_prompt", begins_answer}},
+                             .from_user = from_users(conversation, end_mark),
                              .now = now ? *now : local_time()};
   const auto add_token = [&](const char* name, std::optional<int> token) {
     if (token) variables.trusted[name] = files::replace_invalid_utf8(tokenizer.token_bytes(*token));
@@ -96,7 +141,9 @@ ChatPrompt apply_chat_template(const Tokenizer& tokenizer, const Conversation& c
   add_token("bos_token", tokenizer.bos());
   add_token("eos_token", tokenizer.eos());
   jinja::Rendered rendered = jinja::Template(source).render(variables, limits_for(variables.from_user));
-  return {std::move(rendered.text), std::move(rendered.from_user)};
+  ChatPrompt prompt = {std::move(rendered.text), std::move(rendered.from_user)};
+  if (!end_mark.empty()) cut_at_mark(prompt, end_mark);
+  return prompt;
 }
 
 std::vector<int> encode(const Tokenizer& tokenizer, const ChatPrompt& prompt, std::size_t most) {

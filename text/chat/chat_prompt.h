@@ -20,6 +20,9 @@ struct Conversation {
   nlohmann::ordered_json messages = nlohmann::ordered_json::array();    ///< objects with role, content and more
   nlohmann::ordered_json tools{};                                       ///< null, or a list of their schemas
   nlohmann::ordered_json arguments = nlohmann::ordered_json::object();  ///< by name: enable_thinking ...
+  bool add_generation_prompt = true;  ///< the prompt ends where the answer begins, else after the last message
+  bool continue_final_message =
+      false;  ///< the prompt ends where the last message's text ends, which the answer continues
 };
 
 /// Text that is not UTF-8 is mended. Throws Error when `arguments`, the text of a JSON object, is not one.
@@ -31,8 +34,8 @@ struct ChatPrompt {
 };
 
 /// Ends where the assistant's answer begins; BOS is a part of it where the template writes one. Throws Error when the
-/// model has no template, for one that is wrong, and for a conversation that it refuses. `now`: for templates that
-/// write the date; local time by default.
+/// model has no template, for one that is wrong, for a conversation that it refuses, and where the last message is to
+/// be continued and the template leaves its text out. `now`: for templates that write the date; local time by default.
 ChatPrompt apply_chat_template(const Tokenizer& tokenizer, const Conversation& conversation,
                                const std::optional<std::tm>& now = std::nullopt);
 

@@ -95,10 +95,17 @@ void add_sampling_flags(CLI::App& command, GenerateOptions& options) {
       ->type_name("P")
       ->capture_default_str()
       ->check(real_number([](double value) { return value > 0 && value <= 1; }, "above 0 and at most 1"));
-  command.add_option("--repetition-penalty", options.repetition_penalty, "Above 1: recent tokens become less likely")
+  command
+      .add_option("--repetition-penalty", options.repetition_penalty,
+                  "Above 1: tokens of the prompt and the answer become less likely")
       ->type_name("X")
       ->capture_default_str()
       ->check(real_number([](double value) { return value > 0; }, "above 0"));
+  command
+      .add_option("--repeat-last-n", options.penalty_window,
+                  "Penalize the last N tokens alone; 0: none [all of prompt and answer]")
+      ->type_name("N")
+      ->check(whole_number(0));
   command.add_option("--seed", options.seed, "Of the random choice")->type_name("N")->capture_default_str();
   command.add_option("--stop", options.stop, "End before this text; repeatable")
       ->option_text("TEXT")

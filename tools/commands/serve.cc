@@ -114,6 +114,7 @@ void add_serve(CLI::App& program, Action& action) {
   add_access_flags(*command, flags->options);
   command->add_option("--name", flags->options.model_name, "What clients call the model [its path's last part]")
       ->type_name("NAME");
+  command->add_flag("--any-name", flags->options.any_model_name, "Answer requests that name another model, too");
   add_chat_template_flag(*command, flags->chat_template);
   add_cache_type_flag(*command, flags->options.cache_type);
   add_limit_flags(*command, *flags);

@@ -1,0 +1,277 @@
+#include "serve/api/field_table.h"
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <utility>
+#include <vector>
+
+#include "files/text.h"
+#include "serve/api/api_error.h"
+
+namespace ballast::serve {
+namespace {
+
+using enum KnownField::Use;
+
+constexpr std::uint8_t kWithConversation = kChats | kTemplates | kTokenize;
+constexpr std::uint8_t kWithPrompt = kTexts | kEmbeddings;
+
+constexpr auto kFields = std::to_array<KnownField>({
+    // What the answer is made of.
+    {"model", kAllEndpoints, kHonoured,
+     "the name that `/v1/models` says, another one is 404 unless `--any-name`; none: this model"},
+    {"prompt", kCompletions | kTokenize, kHonoured, "text; of completions also ids, or a list of either"},
+    {"messages", kWithConversation, kHonoured, "`content`: text, a list of parts of text, or null for none"},
+    {"input", kEmbeddings, kHonoured, "text, ids, or a list of either"},
+    {"content", kTokenize, kHonoured, "`prompt` by llama-server's name"},
+    {"tokens", kDetokenize, kHonoured, "ids"},
+    {"add_special_tokens", kWithPrompt | kTokenize, kHonoured,
+     "what belongs around every text, BOS for most models: true, but false for messages, whose template writes it"},
+    {"add_special", kTokenize, kHonoured, "`add_special_tokens` by llama-server's name; false beside `content`"},
+    {"parse_special", kTokenize, kHonoured, "false: special tokens in a text are text"},
+    {"return_token_strs", kTokenize, kHonoured, "also `token_strs`, the text of each token"},
+    {"with_pieces", kTokenize, kHonoured, "`tokens` as `{\"id\", \"piece\"}`, the bytes of what is not UTF-8"},
+    {"truncate_prompt_tokens", kWithPrompt, kHonoured,
+     "tokens that are kept of a longer prompt; -1: what leaves room for `max_tokens`, half of the context at least"},
+    {"truncation_side", kWithPrompt, kHonoured,
+     "`\"left\"` keeps the end (texts), `\"right\"` the beginning (embeddings)"},
+    {"chat_template_kwargs", kWithConversation, kHonoured, "an object whose members the chat template sees"},
+    {"add_generation_prompt", kWithConversation, kHonoured, "false: the prompt ends with the last message"},
+    {"continue_final_message", kWithConversation, kHonoured,
+     "true: the answer continues the last message; with `add_generation_prompt` true it is refused"},
+    {"documents", kWithConversation, kHonoured, "a list that the chat template sees"},
+    {"reasoning_effort", kWithConversation, kHonoured,
+     "the chat template sees it, and `enable_thinking`, which is false for `\"none\"`"},
+    // How long it is.
+    {"max_tokens", kTexts, kHonoured,
+     "more than the context leaves, and -1, is what it leaves; a completion's are 16 unless given"},
+    {"max_completion_tokens", kTexts, kHonoured, "the same; of a chat it comes first"},
+    {"n_predict", kTexts, kHonoured, "the same by llama-server's name"},
+    {"min_tokens", kTexts, kHonoured, "before so many no token that ends the answer is chosen"},
+    {"stop", kTexts, kHonoured, "a text or a list of at most 16; of special tokens, too; empty ones are left out"},
+    {"stop_token_ids", kTexts, kHonoured},
+    {"include_stop_str_in_output", kTexts, kHonoured, "true: the answer has what ended it, too"},
+    {"ignore_eos", kTexts, kHonoured},
+    // Which tokens are chosen.
+    {"temperature", kTexts, kHonoured, "1 unless given; 0: the most likely token always"},
+    {"top_p", kTexts, kHonoured},
+    {"top_k", kTexts, kHonoured, "0 and -1: no limit"},
+    {"min_p", kTexts, kHonoured},
+    {"seed", kTexts, kHonoured, "none, and -1: a random one"},
+    {"presence_penalty", kTexts, kHonoured, "counts the answer"},
+    {"frequency_penalty", kTexts, kHonoured, "counts the answer"},
+    {"repetition_penalty", kTexts, kHonoured, "counts prompt and answer"},
+    {"repeat_penalty", kTexts, kHonoured, "the same by llama-server's name"},
+    {"repeat_last_n", kTexts, kHonoured,
+     "all three penalties count the last so many tokens of prompt and answer; 0: none, -1: all"},
+    {"logit_bias", kTexts, kHonoured,
+     "`{\"ID\": BIAS}`, or llama-server's `[[ID, BIAS]]`, where false forbids the token"},
+    {"bad_words", kTexts, kHonoured, "texts that the answer must not have, as their tokens"},
+    {"allowed_token_ids", kTexts, kHonoured, "no other token is chosen"},
+    // What the answer tells.
+    {"n", kTexts, kHonoured, "at most 128"},
+    {"n_cmpl", kTexts, kHonoured, "the same by llama-server's name"},
+    {"echo", kTexts, kHonoured, "the prompt before the answer; of a chat the last message, if it is an assistant's"},
+    {"logprobs", kTexts, kHonoured, "of a completion at most 20, of a chat true"},
+    {"top_logprobs", kChats, kHonoured, "at most 20"},
+    {"prompt_logprobs", kTexts, kHonoured, "at most 20; of each token of the prompt, in vLLM's form; not in streams"},
+    {"skip_special_tokens", kTexts, kHonoured, "false: the answer has special tokens, too"},
+    {"stream", kTexts, kHonoured},
+    {"stream_options", kTexts, kHonoured, "`include_usage`"},
+    {"pooling", kEmbeddings, kHonoured, "`\"mean\"`, `\"cls\"` or `\"last\"`"},
+    {"encoding_format", kEmbeddings, kHonoured, "`\"float\"` or `\"base64\"`"},
+    {"dimensions", kEmbeddings, kHonoured, "the model's, or refused"},
+    {"cache_salt", kTexts | kEmbeddings, kHonoured, "prompts of another salt share nothing in the cache"},
+    // What it is not built for.
+    {"best_of", kCompletions, kRefused, "send `n`", "[1]"},
+    {"use_beam_search", kTexts, kRefused, "", "[false]"},
+    {"suffix", kCompletions, kRefused, "", R"([""])"},
+    {"response_format", kTexts, kRefused, "", R"([{"type": "text"}])"},
+    {"structured_outputs", kTexts, kRefused},
+    {"guided_json", kTexts, kRefused},
+    {"guided_regex", kTexts, kRefused},
+    {"guided_choice", kTexts, kRefused},
+    {"guided_grammar", kTexts, kRefused},
+    {"structural_tag", kTexts, kRefused},
+    {"json_schema", kTexts, kRefused},
+    {"grammar", kTexts, kRefused, "", R"([""])"},
+    {"grammar_lazy", kTexts, kRefused, "", "[false]"},
+    {"grammar_triggers", kTexts, kRefused, "", "[[]]"},
+    {"tools", kWithConversation | kCompletions, kRefused, "", "[[]]"},
+    {"functions", kWithConversation | kCompletions, kRefused, "", "[[]]"},
+    {"tool_choice", kTexts, kRefused, "", R"(["none", "auto"])"},
+    {"function_call", kTexts, kRefused, "", R"(["none", "auto"])"},
+    {"web_search_options", kChats, kRefused},
+    {"modalities", kChats, kRefused, "", R"([["text"]])"},
+    {"audio", kChats, kRefused},
+    {"verbosity", kChats, kRefused, "", R"(["medium"])"},
+    {"chat_template", kWithConversation, kRefused, "start the server with `--chat-template`"},
+    {"include_reasoning", kChats, kRefused, "", "[true]"},
+    {"thinking_token_budget", kTexts, kRefused, "", "[-1]"},
+    {"reasoning_budget_tokens", kChats, kRefused, "", "[-1]"},
+    {"thinking_budget_tokens", kChats, kRefused, "", "[-1]"},
+    {"thinking_forced_open", kChats, kRefused, "", "[false]"},
+    {"prompt_embeds", kCompletions, kRefused},
+    {"logprob_token_ids", kTexts, kRefused},
+    {"logits_processors", kTexts, kRefused, "", "[[]]"},
+    {"return_tokens_as_token_ids", kTexts, kRefused, "", "[false]"},
+    {"return_token_ids", kTexts, kRefused, "", "[false]"},
+    {"return_tokens", kTexts, kRefused, "", "[false]"},
+    {"return_prompt_text", kChats, kRefused, "ask `/apply-template`", "[false]"},
+    {"repetition_detection", kTexts, kRefused},
+    {"watermarking", kTexts, kRefused, "", "[false]"},
+    {"vllm_xargs", kTexts, kRefused, "", "[{}]"},
+    {"typical_p", kTexts, kRefused, "", "[1]"},
+    {"tfs_z", kTexts, kRefused, "", "[1]"},
+    {"top_n_sigma", kTexts, kRefused, "", "[-1, 0]"},
+    {"xtc_probability", kTexts, kRefused, "", "[0]"},
+    {"dynatemp_range", kTexts, kRefused, "", "[0]"},
+    {"dry_multiplier", kTexts, kRefused, "", "[0]"},
+    {"mirostat", kTexts, kRefused, "", "[0]"},
+    {"adaptive_target", kTexts, kRefused, "", "[-1]"},
+    {"samplers", kTexts, kRefused, "the order is that of transformers"},
+    {"min_keep", kTexts, kRefused, "", "[0, 1]"},
+    {"n_probs", kTexts, kRefused, "send `logprobs`", "[0]"},
+    {"post_sampling_probs", kTexts, kRefused, "", "[false]"},
+    {"n_indent", kTexts, kRefused, "", "[0]"},
+    {"t_max_predict_ms", kTexts, kRefused, "", "[-1, 0]"},
+    {"response_fields", kTexts, kRefused, "", "[[]]"},
+    {"lora", kTexts, kRefused, "", "[[]]"},
+    {"image_data", kTexts, kRefused, "", "[[]]"},
+    {"embed_dtype", kEmbeddings, kRefused, "", R"(["float32"])"},
+    {"endianness", kEmbeddings, kRefused, "", R"(["native", "little"])"},
+    {"use_activation", kEmbeddings, kRefused, "", "[true]"},
+    {"normalize", kEmbeddings, kRefused, "", "[true]"},
+    {"embd_normalize", kEmbeddings, kRefused, "", "[2]"},
+    {"padding", kEmbeddings, kRefused, "", R"(["do_not_pad", false])"},
+    // What changes no answer.
+    {"user", kWithPrompt, kIgnored, "who asks is told by the key"},
+    {"safety_identifier", kTexts, kIgnored, "who asks is told by the key"},
+    {"request_id", kWithPrompt, kIgnored, "names the request"},
+    {"session_id", kTexts, kIgnored, "names the request"},
+    {"metadata", kTexts, kIgnored, "names the request"},
+    {"store", kTexts, kIgnored, "nothing is stored"},
+    {"service_tier", kTexts, kIgnored, "all requests are served alike"},
+    {"priority", kWithPrompt, kIgnored, "all requests are served alike"},
+    {"prompt_cache_key", kTexts, kIgnored, "what is in the cache changes no answer"},
+    {"prompt_cache_retention", kTexts, kIgnored, "what is in the cache changes no answer"},
+    {"cache_prompt", kTexts, kIgnored, "what is in the cache changes no answer"},
+    {"n_cache_reuse", kTexts, kIgnored, "what is in the cache changes no answer"},
+    {"id_slot", kTexts, kIgnored, "what is in the cache changes no answer"},
+    {"n_keep", kTexts, kIgnored, "no text outgrows the context"},
+    {"n_discard", kTexts, kIgnored, "no text outgrows the context"},
+    {"kv_transfer_params", kTexts, kIgnored, "no keys and values come from elsewhere"},
+    {"ec_transfer_params", kTexts, kIgnored, "no keys and values come from elsewhere"},
+    {"prediction", kTexts, kIgnored, "about speed"},
+    {"backend_sampling", kTexts, kIgnored, "about speed"},
+    {"stream_interval", kTexts, kIgnored, "each token is sent when it comes"},
+    {"sse_ping_interval", kTexts, kIgnored, "each token is sent when it comes"},
+    {"timings_per_token", kTexts, kIgnored, "asks for more than the answer"},
+    {"return_progress", kTexts, kIgnored, "asks for more than the answer"},
+    {"verbose", kTexts, kIgnored, "asks for more than the answer"},
+    {"return_token_offsets", kTexts, kIgnored, "asks for more than the answer"},
+    {"routed_experts_prompt_start", kTexts, kIgnored, "asks for more than the answer"},
+    {"reasoning_control", kChats, kIgnored, "asks for more than the answer"},
+    {"media_io_kwargs", kWithConversation, kIgnored, "messages have text alone"},
+    {"mm_processor_kwargs", kWithConversation | kEmbeddings, kIgnored, "messages have text alone"},
+    {"return_mm_kwargs", kTexts, kIgnored, "messages have text alone"},
+    {"parallel_tool_calls", kChats, kIgnored, "there are no tools"},
+    {"parse_tool_calls", kChats, kIgnored, "there are no tools"},
+    {"preserved_tokens", kTexts, kIgnored, "there are no tools"},
+    {"length_penalty", kTexts, kIgnored, "belongs to `use_beam_search`"},
+    {"early_stopping", kTexts, kIgnored, "belongs to `use_beam_search`"},
+    {"guided_decoding_backend", kTexts, kIgnored, "belongs to `guided_json` and its like"},
+    {"guided_whitespace_pattern", kTexts, kIgnored, "belongs to `guided_json` and its like"},
+    {"spaces_between_special_tokens", kTexts, kIgnored, "tokens are joined as they are"},
+    {"dynatemp_exponent", kTexts, kIgnored, "belongs to `dynatemp_range`"},
+    {"dry_base", kTexts, kIgnored, "belongs to `dry_multiplier`"},
+    {"dry_allowed_length", kTexts, kIgnored, "belongs to `dry_multiplier`"},
+    {"dry_penalty_last_n", kTexts, kIgnored, "belongs to `dry_multiplier`"},
+    {"dry_sequence_breakers", kTexts, kIgnored, "belongs to `dry_multiplier`"},
+    {"mirostat_tau", kTexts, kIgnored, "belongs to `mirostat`"},
+    {"mirostat_eta", kTexts, kIgnored, "belongs to `mirostat`"},
+    {"xtc_threshold", kTexts, kIgnored, "belongs to `xtc_probability`"},
+    {"adaptive_decay", kTexts, kIgnored, "belongs to `adaptive_target`"},
+});
+
+nlohmann::json neutral_values(const KnownField& field) {
+  return field.neutral.empty() ? nlohmann::json::array() : nlohmann::json::parse(field.neutral);
+}
+
+/// The values as JSON: "false", "1 or 0".
+std::string one_of_text(const nlohmann::json& values, std::string_view mark) {
+  std::string text;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (i > 0) text += i + 1 == values.size() ? " or " : ", ";
+    text += files::concat(mark, values[i].dump(), mark);
+  }
+  return text;
+}
+
+/// What a message says after "is not supported".
+std::string advice(const KnownField& field, const nlohmann::json& neutral) {
+  std::string note(field.note);
+  std::erase(note, '`');
+  const std::string leave = neutral.empty() ? "leave it out" : "leave it out, or send " + one_of_text(neutral, "");
+  return note.empty() ? leave : note;
+}
+
+std::string endpoints_text(std::uint8_t endpoints) {
+  if (endpoints == kAllEndpoints) return "all";
+  constexpr auto kNames = std::to_array<std::pair<Endpoints, std::string_view>>({{kCompletions, "completions"},
+                                                                                 {kChats, "chats"},
+                                                                                 {kTemplates, "`/apply-template`"},
+                                                                                 {kEmbeddings, "embeddings"},
+                                                                                 {kTokenize, "`/tokenize`"},
+                                                                                 {kDetokenize, "`/detokenize`"}});
+  std::string text;
+  for (const auto& [endpoint, name] : kNames) {
+    if ((endpoints & endpoint) != 0) text += files::concat(text.empty() ? "" : ", ", name);
+  }
+  return text;
+}
+
+std::string use_text(const KnownField& field) {
+  const std::string note = field.note.empty() ? "" : files::concat(": ", field.note);
+  if (field.use == kHonoured) return "honoured" + note;
+  if (field.use == kIgnored) return "ignored" + note;
+  const std::string neutral = one_of_text(neutral_values(field), "`");
+  return "refused" + (neutral.empty() ? "" : " but for " + neutral) + note;
+}
+
+}  // namespace
+
+std::span<const KnownField> known_fields() {
+  return kFields;
+}
+
+void check_fields(const RequestFields& fields, Endpoints endpoint) {
+  for (const KnownField& field : kFields) {
+    if (field.use != kRefused || (field.endpoints & endpoint) == 0) continue;
+    fields.read(field.name, [&](const files::JsonReader& value) {
+      const nlohmann::json neutral = neutral_values(field);
+      if (std::ranges::find(neutral, value.json()) == neutral.end()) {
+        throw ApiError(400, files::concat(field.name, ": is not supported: ", advice(field, neutral)),
+                       std::string(field.name));
+      }
+      return true;
+    });
+  }
+}
+
+std::string field_table_rows() {
+  std::string rows;
+  std::string names;
+  for (auto field = kFields.begin(); field != kFields.end(); ++field) {
+    names += files::concat(names.empty() ? "" : ", ", "`", field->name, "`");
+    const auto next = field + 1;
+    // Fields of which the same is to be said share a row.
+    if (next != kFields.end() && next->endpoints == field->endpoints && use_text(*next) == use_text(*field)) continue;
+    rows += files::concat("| ", names, " | ", endpoints_text(field->endpoints), " | ", use_text(*field), " |\n");
+    names.clear();
+  }
+  return rows;
+}
+
+}  // namespace ballast::serve

@@ -1,0 +1,58 @@
+#include "serve/api/field_table.h"
+
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+#include <string>
+
+#include "serve/api/api_error.h"
+
+namespace ballast::serve {
+namespace {
+
+std::string refused_field(const std::string& body, Endpoints endpoint) {
+  try {
+    check_fields(RequestFields(body), endpoint);
+    return {};
+  } catch (const ApiError& error) {
+    return nlohmann::json::parse(error.body())["error"]["param"];
+  }
+}
+
+TEST_CASE("docs/server.md has the table of fields that the server goes by") {
+  std::ifstream file(std::filesystem::path(BALLAST_TEST_DATA) / "../../docs/server.md");
+  std::ostringstream text;
+  text << file.rdbuf();
+  const std::string wanted = "| field | of | |\n|---|---|---|\n" + field_table_rows() + "\n";
+  // If not, this is to be put there.
+  CAPTURE(wanted);
+  CHECK(text.str().contains(wanted));
+}
+
+TEST_CASE("a field is in the table once, and its neutral values are a list") {
+  std::set<std::string_view> names;
+  for (const KnownField& field : known_fields()) {
+    CAPTURE(field.name);
+    CHECK(names.insert(field.name).second);
+    CHECK((field.neutral.empty() ||
+           (field.use == KnownField::Use::kRefused && nlohmann::json::parse(field.neutral).is_array())));
+  }
+}
+
+TEST_CASE("a refused field passes where it is null or neutral, and where another endpoint is asked") {
+  CHECK(refused_field(R"({"use_beam_search": true})", kChats) == "use_beam_search");
+  CHECK(refused_field(R"({"use_beam_search": false, "typical_p": 1.0, "mirostat": 0, "top_n_sigma": -1.0})", kChats)
+            .empty());
+  CHECK(refused_field(R"({"use_beam_search": null, "tools": null, "tools_of_nobody": 1})", kChats).empty());
+  CHECK(refused_field(R"({"use_beam_search": true})", kTokenize).empty());
+  CHECK(refused_field(R"({"tools": [{}]})", kTemplates) == "tools");
+  CHECK(refused_field(R"({"response_format": {"type": "text"}})", kCompletions).empty());
+  CHECK(refused_field(R"({"response_format": {"type": "json_object"}})", kCompletions) == "response_format");
+}
+
+}  // namespace
+}  // namespace ballast::serve
