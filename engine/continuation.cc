@@ -8,17 +8,22 @@
 namespace ballast::engine {
 
 Continuation::Continuation(const text::Tokenizer* tokenizer, const std::vector<int>& stop_tokens,
-                           text::StreamDecoder::Begin begin, const GenerateOptions& options)
+                           text::StreamDecoder::Begin begin, const text::ReplyParser& reply,
+                           const GenerateOptions& options)
     : tokenizer_(tokenizer),
       logprobs_(options.logprobs),
-      ends_(options.stop_tokens),
       sampler_(options),
+      reply_(reply),
       stream_(options.stop, options.show_stop),
-      show_stop_(options.show_stop) {
+      show_stop_(options.show_stop),
+      show_special_tokens_(options.show_special_tokens) {
   if (!options.ignore_eos) {
-    ends_.insert(ends_.end(), stop_tokens.begin(), stop_tokens.end());
+    ends_ = stop_tokens;
     if (tokenizer != nullptr && tokenizer->eos()) ends_.push_back(*tokenizer->eos());
+    for (const int inner : reply.inner()) std::erase(ends_, inner);
+    ends_.insert(ends_.end(), reply.ends().begin(), reply.ends().end());
   }
+  ends_.insert(ends_.end(), options.stop_tokens.begin(), options.stop_tokens.end());
   sampler_.forbid_at_first(ends_);
   if (tokenizer != nullptr) {
     decoder_.emplace(*tokenizer, begin, options.show_special_tokens);
@@ -40,17 +45,27 @@ GeneratedToken Continuation::next(std::span<const float> logits) {
 }
 
 void Continuation::add_to_text(int token) {
-  const std::string shown = decoder_->push(token);
-  text_ += stream_.push(shown);
-  // A stop string may name a special token that is not shown.
-  if (shown.empty() && tokenizer_->is_special(token)) text_ += stream_.push_special(tokenizer_->token_bytes(token));
+  const bool shown = show_special_tokens_ && !reply_.is_mark(token);
+  if (tokenizer_->is_special(token) && !shown) {
+    reply_.push_special(token, tokenizer_->token_bytes(token), pieces_);
+  } else {
+    reply_.push(decoder_->push(token), pieces_);
+  }
+  show_pieces();
   if (stream_.stopped()) stopped_ = true;
 }
 
 void Continuation::finish() {
   if (!decoder_) return;
-  text_ += stream_.push(decoder_->finish());
-  text_ += stream_.finish();
+  reply_.push(decoder_->finish(), pieces_);
+  reply_.finish(pieces_);
+  show_pieces();
+  stream_.finish(parts_);
+}
+
+void Continuation::show_pieces() {
+  for (const text::ReplyPiece& piece : pieces_) stream_.push(piece, parts_);
+  pieces_.clear();
 }
 
 }  // namespace ballast::engine

@@ -1,7 +1,7 @@
 #include "engine/generation.h"
 
-#include <string>
 #include <utility>
+#include <vector>
 
 #include "kernels/clock.h"
 
@@ -39,9 +39,17 @@ void Generation::take(GeneratedToken token) {
 }
 
 void Generation::tell(const GeneratedToken* token) {
-  const std::string text = continuation_.take_text();
-  result_.text += text;
-  if (on_step_ && !cancelled_ && (!text.empty() || token != nullptr)) cancelled_ = !on_step_({text, token});
+  const std::vector<ReplyPart>& parts = continuation_.parts();
+  for (const ReplyPart& part : parts) {
+    (part.kind == ReplyKind::kThinking ? result_.thinking : result_.text) += part.text;
+    tell_step({.text = part.text, .kind = part.kind, .token = &part == &parts.back() ? token : nullptr});
+  }
+  if (parts.empty() && token != nullptr) tell_step({.text = {}, .kind = ReplyKind::kAnswer, .token = token});
+  continuation_.clear_parts();
+}
+
+void Generation::tell_step(const GenerateStep& step) {
+  if (on_step_ && !cancelled_) cancelled_ = !on_step_(step);
 }
 
 void Generation::step() {

@@ -16,8 +16,8 @@ namespace ballast::engine {
 /// One text: tokens out of a sequence's logits, until something ends it.
 class Generation {
  public:
-  /// Of a sequence whose prompt has run; speculation may be null. Writes text, tokens, finish and what became of drafts
-  /// to `result`, at most `limit` tokens.
+  /// Of a sequence whose prompt has run; speculation may be null. Writes text, thinking, tokens, finish and what became
+  /// of drafts to `result`, at most `limit` tokens.
   Generation(Engine& engine, Sequence& sequence, Continuation& continuation, Speculation* speculation,
              std::size_t limit, const OnGenerateStep& on_step, GenerateResult& result)
       : engine_(engine),
@@ -38,6 +38,7 @@ class Generation {
   void take_chosen();
   void take(GeneratedToken token);
   void tell(const GeneratedToken* token);
+  void tell_step(const GenerateStep& step);
   void step();
 
   Engine& engine_;

@@ -14,6 +14,7 @@
 #include "engine/speculation.h"
 #include "kernels/clock.h"
 #include "text/chat/chat_prompt.h"
+#include "text/reply/reply_parser.h"
 
 namespace ballast {
 
@@ -71,13 +72,14 @@ struct Generator::State {
     return *sequence;
   }
 
-  GenerateResult run(std::span<const int> prompt, text::StreamDecoder::Begin begin, const GenerateOptions& options,
-                     const OnGenerateStep& on_step) {
+  GenerateResult run(std::span<const int> prompt, text::StreamDecoder::Begin begin, const text::ReplyParser& reply,
+                     const GenerateOptions& options, const OnGenerateStep& on_step) {
     engine::check_draft_tokens(options.draft_tokens);
     GenerateResult result;
     result.prompt_tokens = prompt.size();
     const std::size_t limit = most_tokens(prompt.size(), options);
-    engine::Continuation continuation(shared->own_tokenizer.get(), shared->model.spec().stop_tokens, begin, options);
+    engine::Continuation continuation(shared->own_tokenizer.get(), shared->model.spec().stop_tokens, begin, reply,
+                                      options);
     continuation.see(prompt);
     engine::Sequence& own = sequence_for(prompt, options.cache);
     result.cached_tokens = own.run();
@@ -153,7 +155,7 @@ Generator& Generator::operator=(Generator&&) noexcept = default;
 
 GenerateResult Generator::generate(std::span<const int> prompt, const GenerateOptions& options,
                                    const OnGenerateStep& on_step) {
-  return state_->run(prompt, text::StreamDecoder::Begin::kWithinText, options, on_step);
+  return state_->run(prompt, text::StreamDecoder::Begin::kWithinText, text::ReplyParser(), options, on_step);
 }
 
 GenerateResult Generator::generate(std::string_view prompt, const GenerateOptions& options,
@@ -170,7 +172,8 @@ GenerateResult Generator::chat(std::span<const ChatMessage> messages, const Gene
   const text::Tokenizer& tokenizer = state_->shared->tokenizer();
   const text::ChatPrompt prompt =
       text::apply_chat_template(tokenizer, text::make_conversation(messages, options.template_arguments));
-  return state_->run(text::encode(tokenizer, prompt), text::StreamDecoder::Begin::kOfText, options, on_step);
+  return state_->run(text::encode(tokenizer, prompt), text::StreamDecoder::Begin::kOfText,
+                     text::make_reply_parser(tokenizer, prompt, options.reply_format), options, on_step);
 }
 
 std::vector<GeneratedToken> Generator::score(std::span<const int> ids, std::size_t first, std::size_t top,

@@ -6,11 +6,24 @@
 #include <fstream>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
 #include "ballast/error.h"
 #include "files/utf8.h"
 
 namespace ballast::files {
+
+std::string with_unix_line_ends(std::string text) {
+  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+  if (text.starts_with(kByteOrderMark)) text.erase(0, kByteOrderMark.size());
+  if (!text.contains("\r\n")) return text;
+  std::size_t size = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '\r' || i + 1 == text.size() || text[i + 1] != '\n') text[size++] = text[i];
+  }
+  text.resize(size);
+  return text;
+}
 
 std::string read_text_file(const std::filesystem::path& path) {
   std::error_code ignored;
@@ -26,6 +39,7 @@ std::string read_text_file(const std::filesystem::path& path) {
     text.append(part.data(), static_cast<std::size_t>(file.gcount()));
   }
   if (file.bad()) throw FileError(path.string(), "cannot be read");
+  text = with_unix_line_ends(std::move(text));
   if (text.empty()) throw Error(path.string(), "is empty");
   return text;
 }
@@ -37,9 +51,7 @@ std::vector<std::string> read_text_lines(const std::filesystem::path& path) {
   std::string_view rest = text;
   while (!rest.empty()) {
     const std::size_t end = std::min(rest.find('\n'), rest.size());
-    std::string_view line = rest.substr(0, end);
-    if (line.ends_with('\r')) line.remove_suffix(1);
-    lines.emplace_back(line);
+    lines.emplace_back(rest.substr(0, end));
     rest.remove_prefix(std::min(end + 1, rest.size()));
   }
   return lines;

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Writes tests/fuzz/corpus/{safetensors,gguf,gguf_model,modules,config,statistics,recipe,quantized,foreign,template,
-ranks,charsmap}: small valid files that fuzzing starts from."""
+ranks,charsmap,reply}: small valid files that fuzzing starts from."""
 
 import base64
 import json
@@ -297,6 +297,16 @@ def main() -> None:
         "vocab": [{"rank": 256 + i, "token_bytes": token} for i, token in enumerate(in_base64)],
         "special_tokens": [{"rank": 1, "token_str": "<s>"}]}).encode())
     write("charsmap", "letter", charsmap({b"a": b"b", b"\r": b" "}))
+    # The place of a format in reply_formats(), and whether its marks are special tokens.
+    for name, first, special, reply in (
+            ("none", 0, 0, "<think>a</think>b"),
+            ("harmony", 1, 1, "<|channel|>analysis<|message|>hm<|end|><|start|>assistant<|channel|>final<|message|>yes<|return|>"),
+            ("harmony_text", 1, 0, "<|channel|>commentary to=f<|message|>{}<|call|>"),
+            ("gemma", 2, 0, "<|channel>thought\nhm\n<channel|>yes"),
+            ("command", 3, 1, "<|START_THINKING|>hm<|END_THINKING|><|START_RESPONSE|>yes<|END_RESPONSE|>"),
+            ("mistral", 4, 1, "a [THINK]b[/THINK] c"),
+            ("think", 7, 0, " <think>\nhm </thin\n</think>\n\nyes <think> <")):
+        write("reply", name, bytes([first, special]) + reply.encode())
 
     messages = json.dumps({"messages": [
         {"role": "system", "content": " Be brief. "}, {"role": "user", "content": [{"type": "text", "text": "Hi\n"}]},

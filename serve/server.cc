@@ -20,6 +20,7 @@
 #include "serve/http/http_server.h"
 #include "serve/scheduler/scheduler.h"
 #include "serve/service/service.h"
+#include "text/reply/reply_format.h"
 
 namespace ballast {
 namespace serve {
@@ -32,6 +33,7 @@ bool is_loopback(const std::string& host) {
 ServiceOptions service_options(const std::filesystem::path& model, const ServeOptions& options,
                                std::function<void(const nlohmann::ordered_json&)> log) {
   ServiceOptions service = {.model_name = options.model_name,
+                            .reply_format = options.reply_format,
                             .any_model_name = options.any_model_name,
                             .log_prompts = options.log_prompts,
                             .log = std::move(log)};
@@ -115,6 +117,7 @@ class EngineThread {
     std::optional<Statistics> statistics;
     if (!options_.statistics.empty()) statistics = load_statistics(options_.statistics);
     loaded_.emplace(model_, options_.model);
+    if (loaded_->own_tokenizer) text::find_reply_format(*loaded_->own_tokenizer, options_.reply_format);
     const SchedulerOptions scheduling = {
         .cache_type = options_.cache_type,
         .cache_bytes = options_.cache_bytes != 0 ? options_.cache_bytes : jobs::available_memory() / 2,

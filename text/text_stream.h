@@ -4,37 +4,34 @@
 
 #include <cstddef>
 #include <string>
-#include <string_view>
 #include <vector>
+
+#include "text/reply/reply_piece.h"
 
 namespace ballast::text {
 
-/// Pieces of text in, the pieces that are certain out. The text ends before the first stop string to become complete,
-/// the longest where several do at once; how the text was cut into pieces makes no difference. Special tokens may lie
-/// within the text without being shown: a stop string matches with their text or without it, never a part of one.
+/// Pieces of a reply in, the parts that are certain out. The reply ends before the first stop string to become
+/// complete, the longest where several do at once; how the text was cut into pieces makes no difference. Hidden pieces
+/// (special tokens, marks) may lie within the text: a stop string matches with their text or without it, never a part
+/// of one. A stop string may reach from thinking into the answer.
 class TextStream {
  public:
-  /// `show_stop`: the stop string that ends the text is shown. Throws Error when a stop string is empty.
+  /// `show_stop`: the stop string that ends the reply is shown. Throws Error when a stop string is empty.
   explicit TextStream(std::vector<std::string> stop_strings, bool show_stop = false);
 
-  /// What can be shown now that `piece` has come; nothing once stopped. Bytes that may begin a stop string are held
-  /// back.
-  std::string push(std::string_view piece) { return push(piece, Kind::kShown); }
+  /// Adds to `parts` what can be shown now that `piece` has come; nothing once stopped. Bytes that may begin a stop
+  /// string are held back.
+  void push(const ReplyPiece& piece, std::vector<ReplyPart>& parts);
 
-  /// The same for a special token that is not shown.
-  std::string push_special(std::string_view token) { return push(token, Kind::kSpecial); }
-
-  /// What was held back, at the end of the text; nothing once stopped.
-  std::string finish();
+  /// Adds what was held back, at the end of the reply; nothing once stopped.
+  void finish(std::vector<ReplyPart>& parts);
 
   /// Whether a stop string was met.
   bool stopped() const { return stopped_; }
 
  private:
-  enum class Kind { kShown, kSpecial };
-
   /// What a byte of pending_ is.
-  enum Byte : char { kShown, kFirstOfSpecial, kRestOfSpecial };
+  enum Byte : char { kAnswer, kThinking, kFirstOfHidden, kRestOfHidden };
 
   /// A stop string in pending_.
   struct Match {
@@ -43,14 +40,15 @@ class TextStream {
     const std::string* stop = nullptr;
   };
 
-  std::string push(std::string_view piece, Kind kind);
-  bool has_special() const;
+  bool is_shown(std::size_t place) const { return bytes_[place] == kAnswer || bytes_[place] == kThinking; }
+  bool has_hidden() const;
   bool is_boundary(std::size_t place) const;
   Match find_stop() const;
-  void find_with_special(const std::string& stop, Match& first) const;
+  void find_with_hidden(const std::string& stop, Match& first) const;
   std::size_t possible_beginning() const;
-  std::string shown(std::size_t begin, std::size_t end) const;
+  std::string shown_text() const;
   std::vector<std::size_t> shown_places() const;
+  void show(std::size_t size, std::vector<ReplyPart>& parts) const;
 
   std::vector<std::string> stop_strings_;
   bool show_stop_;

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "ballast/cache.h"
+#include "ballast/chat.h"
 #include "ballast/model.h"
 
 namespace ballast {
@@ -40,7 +41,8 @@ struct GenerateOptions {
   /// Sequences of tokens that the answer never has: the last token of a sequence is not chosen after the others.
   std::vector<std::vector<int>> forbidden_sequences{};
   std::uint64_t seed = 0;  ///< the same gives the same tokens, on machines with the same instruction set
-  /// Generation ends before any of these. The text of a special token is found too, although it is not shown.
+  /// Generation ends before any of these, in thinking, too. The text of a special token is found too, although it is
+  /// not shown.
   std::vector<std::string> stop{};
   std::vector<int> stop_tokens{};    ///< and after any of these, besides the model's own
   bool ignore_eos = false;           ///< the model's own do not end a text
@@ -54,6 +56,9 @@ struct GenerateOptions {
   std::optional<std::size_t> logprobs{};  ///< tell each token's log-probability, and so many of the most likely ones
   /// Of a chat: a JSON object whose members the template sees, {"enable_thinking": false} for some.
   std::string template_arguments{};
+  /// Of a chat: how the model marks its thinking (text/reply/reply_format.h: "think", "harmony" ...); "auto": as its
+  /// chat template does; "none": everything is the answer.
+  std::string reply_format = "auto";
   CacheOptions cache{};
 };
 
@@ -73,7 +78,8 @@ struct GeneratedToken {
 struct GenerateResult {
   enum class Finish { kStop, kLength, kCancelled };
   Finish finish = Finish::kLength;
-  std::string text;
+  std::string text;                    ///< of a chat the answer alone
+  std::string thinking;                ///< of a chat: what the model wrote for itself, without the marks around it
   std::vector<GeneratedToken> tokens;  ///< one that ended the text included
   std::size_t prompt_tokens = 0;
   std::size_t cached_tokens = 0;    ///< of the prompt: in the cache since the last call, not read again
@@ -85,9 +91,11 @@ struct GenerateResult {
 
 /// What one step of a generation brought. Views that hold until the callback returns.
 struct GenerateStep {
-  /// Text that is certain now: whole characters, no beginning of a stop string; may be empty.
+  /// Text that is certain now: whole characters, no beginning of a stop string or of a mark; may be empty.
   std::string_view text;
-  const GeneratedToken* token = nullptr;  ///< null for text that was held back until the end
+  ReplyKind kind = ReplyKind::kAnswer;  ///< of the text
+  /// Null for text that was held back until the end, and for all but the last text of a token that brings two kinds.
+  const GeneratedToken* token = nullptr;
 };
 
 /// Returning false ends the generation: it is not called again.

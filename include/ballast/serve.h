@@ -26,8 +26,9 @@ struct ServeOptions {
   std::vector<std::string> allowed_hosts{};  ///< names that requests may reach it by, besides localhost and `host`
   std::filesystem::path certificate{};       ///< chain in PEM, with its key: TLS
   std::filesystem::path private_key{};
-  std::string model_name{};     ///< what clients call it; empty: the path's last part
-  bool any_model_name = false;  ///< requests that name another model are answered, too
+  std::string model_name{};           ///< what clients call it; empty: the path's last part
+  bool any_model_name = false;        ///< requests that name another model are answered, too
+  std::string reply_format = "auto";  ///< of chats: GenerateOptions::reply_format
   CacheOptions::Type cache_type = CacheOptions::Type::kAuto;
   ModelOptions model{};
   std::uint64_t cache_bytes = 0;  ///< for what is kept of all texts; 0: half of what is available

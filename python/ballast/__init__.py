@@ -11,7 +11,7 @@
 from ballast import _ballast
 from ballast._processor import simd_targets, use_processor
 from ballast.errors import Error, FileError, UnsupportedError
-from ballast.generation import Generation, Stream
+from ballast.generation import Generation, ReplyPart, Stream
 from ballast.jobs import (
     benchmark,
     benchmark_speculation,
@@ -39,6 +39,7 @@ __all__ = [
     "Generation",
     "Model",
     "Recipe",
+    "ReplyPart",
     "Score",
     "Statistics",
     "Stream",

@@ -9,9 +9,20 @@ import weakref
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
+
+OnStep: TypeAlias = Callable[[str, bool], bool]
+"""Hears each piece of text, and whether it is thinking; returns whether the generation goes on."""
+
+
+@dataclass(frozen=True)
+class ReplyPart:
+    """A piece of what a model writes."""
+
+    kind: Literal["answer", "thinking"]
+    text: str
 
 
 @dataclass(frozen=True)
@@ -19,6 +30,7 @@ class Generation:
     """A text that a model wrote; `str()` of it is the text."""
 
     text: str
+    """Of a chat the answer alone."""
     ids: np.ndarray = field(repr=False)
     """Token ids, int32 [tokens], one that ended the text included."""
     finish: str
@@ -33,6 +45,8 @@ class Generation:
     prompt_seconds: float
     seconds: float
     """Of the generated tokens."""
+    thinking: str = ""
+    """Of a chat: what the model wrote for itself, without the marks around it."""
     logprobs: np.ndarray | None = field(default=None, repr=False)
     """Natural logarithm of each token's probability, float64 [tokens]; with `logprobs`."""
     top: list[list[tuple[int, float]]] | None = field(default=None, repr=False)
@@ -58,6 +72,7 @@ def generation_of(result: Any, logprobs: int | None) -> Generation:
         accepted_tokens=result.accepted_tokens,
         prompt_seconds=result.prompt_seconds,
         seconds=result.seconds,
+        thinking=result.thinking.decode(errors="replace"),
         logprobs=None if logprobs is None else np.array([token.logprob for token in tokens]),
         top=[[(top.id, top.logprob) for top in token.top] for token in tokens] if logprobs else None,
     )
@@ -117,19 +132,20 @@ def _end_all() -> None:
 
 
 class Stream:
-    """Pieces of a text while a model writes it, for `for` or `async for`; a piece is a str of whole characters.
+    """Pieces of a text while a model writes it, for `for` or `async for`; a piece is a str of whole characters. Of a chat
+    these are the answer's; parts() has the thinking, too.
 
     A thread of its own generates. Leaving a `with` block, close(), and forgetting the stream end the generation at its
     next token. Errors come out of the loop.
     """
 
-    def __init__(self, generate: Callable[[Callable[[str], bool]], Generation]) -> None:
+    def __init__(self, generate: Callable[[OnStep], Generation]) -> None:
         channel = self._channel = _Channel()
         self._result: Generation | BaseException | None = None  # once it has ended
 
-        def on_step(text: str) -> bool:
+        def on_step(text: str, thinking: bool) -> bool:
             if text:
-                channel.put(text)
+                channel.put(ReplyPart("thinking" if thinking else "answer", text))
             return not channel.cancelled
 
         # It knows the channel and not the stream, so that a stream that nobody reads any more ends it.
@@ -160,9 +176,9 @@ class Stream:
         """Ends the generation at its next token; `result` is then what there is."""
         self._channel.cancelled = True
 
-    def _took(self, item: Any) -> str | None:
-        """The piece; None at the end."""
-        if isinstance(item, str):
+    def _took(self, item: Any) -> ReplyPart | None:
+        """The part; None at the end."""
+        if isinstance(item, ReplyPart):
             return item
         self._result = item
         if isinstance(item, BaseException):
@@ -173,31 +189,38 @@ class Stream:
         return self
 
     def __next__(self) -> str:
-        piece = None
+        while part := self._next_part():
+            if part.kind == "answer":
+                return part.text
+        raise StopIteration
+
+    def parts(self) -> _Parts:
+        """What is left of the reply as ReplyPart, thinking and answer, for `for` or `async for`."""
+        return _Parts(self)
+
+    def _next_part(self) -> ReplyPart | None:
+        """None at the end."""
         try:
-            if self._result is None:
-                piece = self._took(self._channel.get())
+            return None if self._result is not None else self._took(self._channel.get())
         except KeyboardInterrupt:
             self.close()
             raise
-        if piece is None:
-            raise StopIteration
-        return piece
+
+    async def _next_part_async(self) -> ReplyPart | None:
+        try:
+            return None if self._result is not None else self._took(await self._channel.get_async())
+        except asyncio.CancelledError:
+            self.close()
+            raise
 
     def __aiter__(self) -> Stream:
         return self
 
     async def __anext__(self) -> str:
-        piece = None
-        try:
-            if self._result is None:
-                piece = self._took(await self._channel.get_async())
-        except asyncio.CancelledError:
-            self.close()
-            raise
-        if piece is None:
-            raise StopAsyncIteration
-        return piece
+        while part := await self._next_part_async():
+            if part.kind == "answer":
+                return part.text
+        raise StopAsyncIteration
 
     def __enter__(self) -> Stream:
         return self
@@ -215,3 +238,26 @@ class Stream:
         channel = getattr(self, "_channel", None)
         if channel is not None:
             channel.cancelled = True
+
+
+class _Parts:
+    """Stream.parts()."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+
+    def __iter__(self) -> _Parts:
+        return self
+
+    def __next__(self) -> ReplyPart:
+        if part := self._stream._next_part():
+            return part
+        raise StopIteration
+
+    def __aiter__(self) -> _Parts:
+        return self
+
+    async def __anext__(self) -> ReplyPart:
+        if part := await self._stream._next_part_async():
+            return part
+        raise StopAsyncIteration

@@ -14,14 +14,15 @@ import numpy as np
 from ballast import _ballast
 from ballast._options import PathLike, Size, cache_options, filled, model_options, named
 from ballast._progress import Progress, shown, tell
-from ballast.generation import Generation, Stream, generation_of
+from ballast.generation import Generation, OnStep, Stream, generation_of
 
 Ids: TypeAlias = Any
 """Token ids: a sequence of int, or an array of integers of one dimension that NumPy or DLPack reads (a torch tensor);
 one of int32 is read where it lies."""
 
-Messages: TypeAlias = str | Iterable[Mapping[str, str]]
-"""A conversation, {"role": ..., "content": ...} for each turn, or what the user says first."""
+Messages: TypeAlias = str | Iterable[Mapping[str, Any]]
+"""A conversation, {"role": ..., "content": ...} for each turn, or what the user says first. The chat template sees what
+else a turn has, reasoning_content or name, too."""
 
 # Each keeps the cache of what it read last.
 _IDLE_GENERATORS = 1
@@ -68,6 +69,9 @@ class GenerateFlags(TypedDict, total=False):
     """A smaller model with the same tokens, which drafts some; the text stays the same."""
     draft_tokens: int
     """At most so many are drafted at once, 8 unless said; 0: none."""
+    reply_format: str
+    """Of a chat: how the model marks its thinking, "think" or "harmony"; "auto", the default: as its chat template does;
+    "none": everything is the answer."""
     logprobs: int
     """Tell each token's log-probability, and so many of the most likely ones."""
     kv: Literal["auto", "f16", "int8", "f32"]
@@ -114,7 +118,17 @@ def ids_array(ids: Ids) -> np.ndarray:
 def messages_list(messages: Messages) -> list[Any]:
     if isinstance(messages, str):
         messages = [{"role": "user", "content": messages}]
-    return [_ballast.ChatMessage(message["role"], message["content"]) for message in messages]
+    return [_chat_message(message) for message in messages]
+
+
+def _chat_message(message: Mapping[str, Any]) -> Any:
+    """Content that is no str (parts) goes to the template as it is; an assistant's may be missing."""
+    fields = {name: value for name, value in message.items() if name not in ("role", "content")}
+    content = message.get("content") if message["role"] == "assistant" else message["content"]
+    if content is not None and not isinstance(content, str):
+        fields["content"] = content
+        content = ""
+    return _ballast.ChatMessage(message["role"], content or "", json.dumps(fields) if fields else "")
 
 
 def _options(flags: GenerateFlags) -> Any:
@@ -278,7 +292,8 @@ class Model:
     def chat(self, messages: Messages, *, stream: bool = False, template_arguments: Mapping[str, Any] | None = None,
              **flags: Unpack[GenerateFlags]) -> Generation | Stream:
         """Answers a conversation by the model's chat template. template_arguments: what the template sees besides,
-        {"enable_thinking": False} for some. Else as `generate`."""
+        {"enable_thinking": False} for some. What the model thinks before it answers is `thinking` of the generation, and
+        not in its text; a stream tells it by parts(). Else as `generate`."""
         options = _options(flags)
         if template_arguments:
             options.template_arguments = json.dumps(dict(template_arguments))
@@ -286,10 +301,10 @@ class Model:
         return self._run(stream, flags, options, lambda generator, on_step: generator.chat(turns, options, on_step))
 
     def _run(self, stream: bool, flags: GenerateFlags, options: Any,
-             call: Callable[[Any, Callable[[str], bool] | None], Any]) -> Generation | Stream:
+             call: Callable[[Any, OnStep | None], Any]) -> Generation | Stream:
         draft = flags.get("draft")
 
-        def generate(on_step: Callable[[str], bool] | None) -> Generation:
+        def generate(on_step: OnStep | None) -> Generation:
             generator = self._take_generator(draft)
             try:
                 return generation_of(call(generator, on_step), options.logprobs)

@@ -21,8 +21,8 @@
 namespace ballast::python {
 namespace {
 
-/// Tells each step to `on_step(text) -> bool`, or to nobody, and lets signals be handled. What that raises ends the
-/// generation.
+/// Tells each step to `on_step(text, thinking) -> bool`, or to nobody, and lets signals be handled. What that raises
+/// ends the generation.
 class StepListener {
  public:
   explicit StepListener(nb::object on_step) : on_step_(std::move(on_step)) {}
@@ -48,7 +48,7 @@ class StepListener {
  private:
   bool told(const GenerateStep& step) {
     const nb::gil_scoped_acquire acquired;
-    return nb::cast<bool>(on_step_(nb::str(step.text.data(), step.text.size())));
+    return nb::cast<bool>(on_step_(nb::str(step.text.data(), step.text.size()), step.kind == ReplyKind::kThinking));
   }
 
   nb::object on_step_;
@@ -125,6 +125,7 @@ void bind_generate_options(nb::module_& module) {
       .def_rw("draft_tokens", &GenerateOptions::draft_tokens)
       .def_rw("logprobs", &GenerateOptions::logprobs, nb::arg().none())
       .def_rw("template_arguments", &GenerateOptions::template_arguments)
+      .def_rw("reply_format", &GenerateOptions::reply_format)
       .def_rw("cache", &GenerateOptions::cache);
 }
 
@@ -144,6 +145,9 @@ void bind_generate_result(nb::module_& module) {
       .def_ro("finish", &GenerateResult::finish)
       .def_prop_ro("text",
                    [](const GenerateResult& result) { return nb::bytes(result.text.data(), result.text.size()); })
+      .def_prop_ro(
+          "thinking",
+          [](const GenerateResult& result) { return nb::bytes(result.thinking.data(), result.thinking.size()); })
       .def_ro("tokens", &GenerateResult::tokens)
       .def_ro("prompt_tokens", &GenerateResult::prompt_tokens)
       .def_ro("cached_tokens", &GenerateResult::cached_tokens)

@@ -66,10 +66,11 @@ void bind_chat_and_vectors(nb::module_& module) {
   nb::class_<ChatMessage>(module, "ChatMessage")
       .def(
           "__init__",
-          [](ChatMessage* place, std::string role, std::string content) {
-            new (place) ChatMessage{.role = std::move(role), .content = std::move(content)};
+          [](ChatMessage* place, std::string role, std::string content, std::string fields) {
+            new (place)
+                ChatMessage{.role = std::move(role), .content = std::move(content), .fields = std::move(fields)};
           },
-          "role"_a, "content"_a);
+          "role"_a, "content"_a, "fields"_a);
   nb::enum_<Pooling>(module, "Pooling")
       .value("mean", Pooling::kMean)
       .value("cls", Pooling::kFirst)

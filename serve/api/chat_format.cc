@@ -40,6 +40,15 @@ std::string read_content(const files::JsonReader& message, bool may_miss) {
   return text;
 }
 
+/// What a message has besides role and text, for the chat template.
+std::string read_other_fields(const files::JsonReader& message) {
+  nlohmann::json fields = nlohmann::json::object();
+  for (const auto& [name, value] : message.json().items()) {
+    if (name != "role" && name != "content" && !value.is_null()) fields[name] = value;
+  }
+  return fields.empty() ? std::string() : fields.dump();
+}
+
 ChatMessage read_message(const files::JsonReader& value) {
   constexpr std::array kRoles = {"system", "developer", "user", "assistant"};
   const std::string role = value.text("role");
@@ -47,7 +56,9 @@ ChatMessage read_message(const files::JsonReader& value) {
     value.fail("role", files::concat(files::in_quotes(role), " is not supported: system, user and assistant are"));
   }
   if (value.has("tool_calls") && !value.json().at("tool_calls").empty()) value.fail("tool_calls", "are not supported");
-  return {.role = role == "developer" ? "system" : role, .content = read_content(value, role == "assistant")};
+  return {.role = role == "developer" ? "system" : role,
+          .content = read_content(value, role == "assistant"),
+          .fields = read_other_fields(value)};
 }
 
 nlohmann::ordered_json ordered(const nlohmann::json& json) {
@@ -94,6 +105,25 @@ std::vector<ChatMessage> read_messages(const RequestFields& fields) {
   return *std::move(messages);
 }
 
+/// llama-server's field.
+std::string read_reasoning_format(const RequestFields& fields) {
+  std::string format = fields.text("reasoning_format").value_or("auto");
+  if (format != "auto" && format != "none" && format != "deepseek") {
+    throw ApiError(400,
+                   files::concat("reasoning_format: ", files::in_quotes(format),
+                                 " is not supported: \"auto\", \"deepseek\" and \"none\" are"),
+                   "reasoning_format");
+  }
+  return format;
+}
+
+/// Thinking goes by the name that DeepSeek gave it, and by vLLM's.
+void add_thinking(std::string_view thinking, nlohmann::ordered_json& message) {
+  if (thinking.empty()) return;
+  message["reasoning_content"] = thinking;
+  message["reasoning"] = thinking;
+}
+
 }  // namespace
 
 text::Conversation read_conversation(const RequestFields& fields) {
@@ -132,12 +162,15 @@ ChatRequest read_chat(const RequestFields& fields, std::size_t vocab_size) {
   // An answer that continues a message is within its text.
   request.generation.begin = conversation.continue_final_message ? text::StreamDecoder::Begin::kWithinText
                                                                  : text::StreamDecoder::Begin::kOfText;
+  request.parses_reply = read_reasoning_format(fields) != "none";
+  request.shows_thinking = fields.flag("include_reasoning", true);
   return request;
 }
 
 nlohmann::ordered_json ChatFormat::choice(const TextPart& part) const {
   nlohmann::ordered_json choice = {{"index", part.choice},
                                    {"message", {{"role", "assistant"}, {"content", part.text}, {"refusal", nullptr}}}};
+  add_thinking(part.thinking, choice["message"]);
   choice["logprobs"] = logprobs_ ? logprobs_json(part) : nullptr;
   choice["finish_reason"] = finish_reason(part.finish);
   return choice;
@@ -145,7 +178,8 @@ nlohmann::ordered_json ChatFormat::choice(const TextPart& part) const {
 
 nlohmann::ordered_json ChatFormat::piece(const TextPart& part) const {
   nlohmann::ordered_json delta = nlohmann::ordered_json::object();
-  if (!part.text.empty() || !part.finish) delta["content"] = part.text;
+  add_thinking(part.thinking, delta);
+  if (!part.text.empty() || (!part.finish && part.thinking.empty())) delta["content"] = part.text;
   nlohmann::ordered_json piece = {{"index", part.choice}, {"delta", std::move(delta)}};
   piece["logprobs"] = logprobs_ && !part.tokens.empty() ? logprobs_json(part) : nullptr;
   piece["finish_reason"] = finish_reason(part.finish);

@@ -23,6 +23,8 @@ struct ChatRequest {
   std::optional<std::size_t> prompt_logprobs{};
   std::string echo{};  ///< what the answer begins with
   Delivery delivery;
+  bool parses_reply = true;    ///< thinking is told from the answer, else all is the answer
+  bool shows_thinking = true;  ///< in the response
 };
 
 /// messages and what the chat template makes of them, as /apply-template and /tokenize take them, too. Throws ApiError.

@@ -43,6 +43,9 @@ constexpr auto kFields = std::to_array<KnownField>({
     {"documents", kWithConversation, kHonoured, "a list that the chat template sees"},
     {"reasoning_effort", kWithConversation, kHonoured,
      "the chat template sees it, and `enable_thinking`, which is false for `\"none\"`"},
+    {"include_reasoning", kChats, kHonoured, "false: the answer comes without its thinking"},
+    {"reasoning_format", kChats, kHonoured,
+     "`\"auto\"` and `\"deepseek\"`: thinking in `reasoning_content`; `\"none\"`: in `content`, as the model wrote it"},
     // How long it is.
     {"max_tokens", kTexts, kHonoured,
      "more than the context leaves, and -1, is what it leaves; a completion's are 16 unless given"},
@@ -107,7 +110,6 @@ constexpr auto kFields = std::to_array<KnownField>({
     {"audio", kChats, kRefused},
     {"verbosity", kChats, kRefused, "", R"(["medium"])"},
     {"chat_template", kWithConversation, kRefused, "start the server with `--chat-template`"},
-    {"include_reasoning", kChats, kRefused, "", "[true]"},
     {"thinking_token_budget", kTexts, kRefused, "", "[-1]"},
     {"reasoning_budget_tokens", kChats, kRefused, "", "[-1]"},
     {"thinking_budget_tokens", kChats, kRefused, "", "[-1]"},

@@ -19,6 +19,7 @@ namespace ballast::serve {
 struct TextPart {
   std::size_t choice = 0;
   std::string_view text{};
+  std::string_view thinking{};  ///< of a chat
   std::span<const GeneratedToken> tokens{};
   std::span<const std::size_t> text_offsets{};  ///< where each of the tokens begins in the choice, in code points
   std::optional<GenerateResult::Finish> finish{};

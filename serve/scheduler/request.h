@@ -9,8 +9,10 @@
 #include <string>
 #include <vector>
 
+#include "ballast/chat.h"
 #include "ballast/generate.h"
 #include "ballast/spec.h"
+#include "text/reply/reply_parser.h"
 #include "text/tokenizer.h"
 
 namespace ballast::serve {
@@ -29,8 +31,9 @@ struct GenerationRequest {
   std::optional<Pooling> embed{};  ///< no continuation, but a vector of the prompt
   std::optional<PromptScores> score_prompt{};  ///< tells log-probabilities of the prompt's tokens
   text::StreamDecoder::Begin begin = text::StreamDecoder::Begin::kWithinText;
-  std::string user{};  ///< among whom time is shared out
-  std::string salt{};  ///< requests of another salt share no pages
+  text::ReplyParser reply{};  ///< of a chat, in the state in which its prompt ends
+  std::string user{};         ///< among whom time is shared out
+  std::string salt{};         ///< requests of another salt share no pages
 };
 
 struct RequestUsage {
@@ -61,7 +64,7 @@ class RequestListener {
   virtual void on_embedded(std::vector<float>&& /*embedding*/) {}
 
   /// A token and the text that is certain now; no token (null) for text that was held back until the end.
-  virtual void on_token(std::size_t /*choice*/, std::string&& /*text*/, const GeneratedToken* /*token*/) {}
+  virtual void on_token(std::size_t /*choice*/, std::vector<ReplyPart>&& /*parts*/, const GeneratedToken* /*token*/) {}
   virtual void on_choice_end(std::size_t /*choice*/, GenerateResult::Finish /*finish*/) {}
   virtual void on_end(const RequestUsage& usage) = 0;
   virtual void on_failure(Failure failure, const std::string& message) = 0;

@@ -18,7 +18,7 @@ RunningRequest::RunningRequest(const engine::LoadedModel& loaded, GenerationRequ
     options.seed += i;
     choices.push_back({.tokens = request.prompt,
                        .continuation = engine::Continuation(loaded.own_tokenizer.get(), model.spec().stop_tokens,
-                                                            request.begin, options)});
+                                                            request.begin, request.reply, options)});
     choices.back().continuation.see(request.prompt);
   }
   if (request.score_prompt) {

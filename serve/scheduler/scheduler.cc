@@ -441,7 +441,7 @@ void Scheduler::take(const Share& share, const GeneratedToken& token) {
   ++request.usage.generated_tokens;
   ++figures_.generated_tokens;
   request.listener->on_token(static_cast<std::size_t>(&choice - request.choices.data()),
-                             choice.continuation.take_text(), &token);
+                             choice.continuation.take_parts(), &token);
   if (choice.continuation.stopped()) {
     end_choice(request, choice, GenerateResult::Finish::kStop);
   } else if (choice.generated >= options.max_tokens || choice.tokens.size() >= context_length_) {
@@ -452,8 +452,8 @@ void Scheduler::take(const Share& share, const GeneratedToken& token) {
 void Scheduler::end_choice(RunningRequest& request, Choice& choice, GenerateResult::Finish finish) {
   const auto index = static_cast<std::size_t>(&choice - request.choices.data());
   choice.continuation.finish();
-  std::string text = choice.continuation.take_text();
-  if (!text.empty()) request.listener->on_token(index, std::move(text), nullptr);
+  std::vector<ReplyPart> parts = choice.continuation.take_parts();
+  if (!parts.empty()) request.listener->on_token(index, std::move(parts), nullptr);
   if (loaded_.model.spec().causal) {
     prefix_cache_.insert(std::span(choice.tokens).first(choice.run()), request.request.salt, choice.sequence->state());
   }

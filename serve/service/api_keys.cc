@@ -4,8 +4,8 @@
 #include <sstream>
 
 #include "ballast/error.h"
-#include "files/mapped_file.h"
 #include "files/text.h"
+#include "files/text_file.h"
 
 namespace ballast::serve {
 namespace {
@@ -24,8 +24,7 @@ bool equal_in_constant_time(std::string_view key, std::string_view given) {
 
 ApiKeys::ApiKeys(const std::filesystem::path& file) {
   constexpr std::size_t kShortest = 8;
-  const files::MappedFile mapped(file);
-  std::istringstream lines{std::string(mapped.text())};
+  std::istringstream lines(files::read_text_file(file));
   std::string line;
   for (std::size_t number = 1; std::getline(lines, line); ++number) {
     std::istringstream words(line);

@@ -452,11 +452,15 @@ std::vector<int> Service::encode(const Prompt& prompt, const PromptOptions& opti
   return ids;
 }
 
-std::vector<int> Service::encode_chat(const ChatRequest& asked) const {
-  std::vector<int> ids = text::encode(tokenizer(), apply(asked.conversation));
+void Service::set_chat_prompt(ChatRequest& asked) const {
+  const text::ChatPrompt prompt = apply(asked.conversation);
+  std::vector<int> ids = text::encode(tokenizer(), prompt);
   if (asked.prompt_options.add_special_tokens) add_leading(tokenizer(), ids);
   cut(ids, most_prompt_tokens(asked.prompt_options, asked.limit), asked.prompt_options.keep_end);
-  return ids;
+  asked.generation.prompt = std::move(ids);
+  if (asked.parses_reply) {
+    asked.generation.reply = text::make_reply_parser(tokenizer(), prompt, options_.reply_format);
+  }
 }
 
 /// What truncate_prompt_tokens leaves of a prompt.
@@ -531,7 +535,7 @@ void Service::chat(const std::shared_ptr<HttpExchange>& exchange, const std::sha
   check_model(fields);
   ChatRequest asked = read_chat(fields, model.loaded.model.spec().vocab_size);
   forbid_words(fields, asked.generation);
-  asked.generation.prompt = encode_chat(asked);
+  set_chat_prompt(asked);
   set_user(asked.generation, exchange->request());
   check_lengths(asked.generation, asked.limit, std::numeric_limits<std::size_t>::max(),
                 asked.prompt_logprobs.has_value());
@@ -545,7 +549,8 @@ void Service::chat(const std::shared_ptr<HttpExchange>& exchange, const std::sha
                  .choices = asked.generation.choices,
                  .logprobs = logprobs,
                  .prompt_logprobs = asked.prompt_logprobs,
-                 .show_special_tokens = asked.generation.options.show_special_tokens});
+                 .show_special_tokens = asked.generation.options.show_special_tokens,
+                 .shows_thinking = asked.shows_thinking});
   if (!asked.echo.empty()) answer->echo(0, asked.echo, {});
   std::vector<GenerationRequest> requests;
   requests.push_back(std::move(asked.generation));

@@ -30,6 +30,7 @@ namespace ballast::serve {
 
 struct ServiceOptions {
   std::string model_name;
+  std::string reply_format = "auto";  ///< of chats
   ApiKeys keys{};
   /// What a Host header may name besides; empty: anything.
   std::vector<std::string> hosts{};
@@ -104,7 +105,7 @@ class Service {
 
   text::ChatPrompt apply(const text::Conversation& conversation) const;
   std::vector<int> encode(const Prompt& prompt, const PromptOptions& options, std::size_t most) const;
-  std::vector<int> encode_chat(const ChatRequest& asked) const;
+  void set_chat_prompt(ChatRequest& asked) const;
   std::vector<int> tokens_of(const RequestFields& fields) const;
   std::size_t most_prompt_tokens(const PromptOptions& options, const AnswerLimit& limit) const;
   void check_lengths(GenerationRequest& request, const AnswerLimit& limit, std::size_t usual, bool may_be_empty) const;

@@ -20,11 +20,11 @@ class TextAnswer::Listener : public RequestListener {
       answer.scored(prompt, std::move(scores));
     });
   }
-  void on_token(std::size_t choice, std::string&& text, const GeneratedToken* token) override {
+  void on_token(std::size_t choice, std::vector<ReplyPart>&& parts, const GeneratedToken* token) override {
     std::optional<GeneratedToken> copy;
     if (token != nullptr) copy = *token;
-    post([=, text = std::move(text)](TextAnswer& answer, std::size_t prompt) {
-      answer.took(prompt, choice, text, copy);
+    post([=, parts = std::move(parts)](TextAnswer& answer, std::size_t prompt) {
+      answer.took(prompt, choice, parts, copy);
     });
   }
   void on_choice_end(std::size_t choice, GenerateResult::Finish finish) override {
@@ -106,12 +106,16 @@ void TextAnswer::add_token(Choice& choice, GeneratedToken token) {
   choice.tokens.push_back(std::move(token));
 }
 
-void TextAnswer::took(std::size_t prompt, std::size_t index, const std::string& text,
+void TextAnswer::took(std::size_t prompt, std::size_t index, const std::vector<ReplyPart>& parts,
                       std::optional<GeneratedToken> token) {
   Choice& taking = choice(prompt, index);
-  taking.text += text;
+  for (const ReplyPart& part : parts) {
+    if (part.kind == ReplyKind::kAnswer) taking.text += part.text;
+    if (part.kind == ReplyKind::kThinking && head_.shows_thinking) taking.thinking += part.text;
+  }
   if (token && head_.logprobs) add_token(taking, *std::move(token));
-  if (head_.delivery.stream && taking.text.size() > taking.sent_text) send_piece(prompt * head_.choices + index);
+  const bool has_more = taking.text.size() > taking.sent_text || taking.thinking.size() > taking.sent_thinking;
+  if (head_.delivery.stream && has_more) send_piece(prompt * head_.choices + index);
 }
 
 void TextAnswer::choice_ended(std::size_t prompt, std::size_t index, GenerateResult::Finish finish) {
@@ -147,11 +151,13 @@ void TextAnswer::send_piece(std::size_t index) {
   Choice& sending = choices_[index];
   const TextPart part = {.choice = index,
                          .text = std::string_view(sending.text).substr(sending.sent_text),
+                         .thinking = std::string_view(sending.thinking).substr(sending.sent_thinking),
                          .tokens = std::span(sending.tokens).subspan(sending.sent_tokens),
                          .text_offsets = std::span(sending.text_offsets).subspan(sending.sent_tokens),
                          .finish = sending.finish};
   send_event(nlohmann::ordered_json::array({format_->piece(part)}), false);
   sending.sent_text = sending.text.size();
+  sending.sent_thinking = sending.thinking.size();
   sending.sent_tokens = sending.tokens.size();
 }
 
@@ -173,6 +179,7 @@ void TextAnswer::send_body() {
   for (std::size_t i = 0; i < choices_.size(); ++i) {
     body["choices"].push_back(format_->choice({.choice = i,
                                                .text = choices_[i].text,
+                                               .thinking = choices_[i].thinking,
                                                .tokens = choices_[i].tokens,
                                                .text_offsets = choices_[i].text_offsets,
                                                .finish = choices_[i].finish}));

@@ -30,6 +30,7 @@ struct AnswerHead {
   std::optional<std::size_t> logprobs{};         ///< so many of the most likely tokens are told of each
   std::optional<std::size_t> prompt_logprobs{};  ///< the same of each token of the prompt
   bool show_special_tokens = false;
+  bool shows_thinking = true;  ///< of chats
 };
 
 /// Lives as long as one of its listeners. Everything runs on its strand, start() included: what the engine says of
@@ -51,9 +52,11 @@ class TextAnswer : public ModelAnswer, public std::enable_shared_from_this<TextA
 
   struct Choice {
     std::string text{};
+    std::string thinking{};
     std::vector<GeneratedToken> tokens{};     ///< where there are log-probabilities
     std::vector<std::size_t> text_offsets{};  ///< where each of them begins, in code points
     std::size_t sent_text = 0;
+    std::size_t sent_thinking = 0;
     std::size_t sent_tokens = 0;
     std::size_t decoded = 0;  ///< code points that the tokens show
     std::optional<text::StreamDecoder> decoder{};
@@ -63,7 +66,8 @@ class TextAnswer : public ModelAnswer, public std::enable_shared_from_this<TextA
   Choice& choice(std::size_t prompt, std::size_t index) { return choices_[prompt * head_.choices + index]; }
   void add_token(Choice& choice, GeneratedToken token);
   void scored(std::size_t prompt, std::vector<GeneratedToken> scores);
-  void took(std::size_t prompt, std::size_t index, const std::string& text, std::optional<GeneratedToken> token);
+  void took(std::size_t prompt, std::size_t index, const std::vector<ReplyPart>& parts,
+            std::optional<GeneratedToken> token);
   void choice_ended(std::size_t prompt, std::size_t index, GenerateResult::Finish finish);
   void ended(const RequestUsage& usage);
   void failed(Failure failure, const std::string& message);

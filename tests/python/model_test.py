@@ -3,6 +3,8 @@
 import asyncio
 import gc
 import os
+import pathlib
+import tempfile
 import threading
 import time
 import unittest
@@ -11,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 import ballast
 import numpy as np
 from ballast._ballast import CacheType
-from support import MODELS, WithModel
+from support import CHATML, MODELS, ScriptedModel, WithModel, tokens_of
 
 PROMPT = "the rain in"
 
@@ -172,6 +174,34 @@ class Streams(WithModel):
     def test_the_result_waits_for_the_end(self):
         stream = self.llama.generate(PROMPT, stream=True, **self.options)
         self.assertEqual(stream.result.text, self.whole.text)
+
+    def test_thinking_is_told_from_the_answer(self):
+        work = tempfile.TemporaryDirectory()
+        self.addCleanup(work.cleanup)
+        scripted = ScriptedModel(pathlib.Path(work.name) / "model", CHATML + "{{ messages[-1].mood.kind }}{# <think> #}")
+        prompt = "<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\ngood"
+        scripted.write("<think>\nhm\n</think>\n\nyes", len(tokens_of(prompt, scripted.special)))
+        model = ballast.Model(scripted.folder)
+        options = {"max_tokens": 64}
+        turns = [{"role": "user", "content": "a", "mood": {"kind": "good"}}]
+        self.assertEqual(model.tokenizer.chat_prompt(turns), prompt)
+        whole = model.chat(turns, **options)
+        self.assertEqual((whole.thinking, whole.text, str(whole)), ("hm", "yes", "yes"))
+        self.assertEqual("".join(model.chat(turns, stream=True, **options)), "yes")
+        kinds = {"thinking": "", "answer": ""}
+        stream = model.chat(turns, stream=True, **options)
+        for part in stream.parts():
+            kinds[part.kind] += part.text
+        self.assertEqual(kinds, {"thinking": "hm", "answer": "yes"})
+        self.assertEqual(stream.result.thinking, "hm")
+        plain = model.chat(turns, reply_format="none", **options)
+        self.assertEqual((plain.thinking, plain.text), ("", "<think>\nhm\n</think>\n\nyes"))
+        with self.assertRaises(ballast.Error):
+            model.chat(turns, reply_format="thonk", **options)
+
+        async def read():
+            return [part.kind async for part in model.chat(turns, stream=True, **options).parts()]
+        self.assertEqual(set(asyncio.run(read())), {"thinking", "answer"})
 
     def test_async_streams_run_side_by_side(self):
         async def read(stream):

@@ -52,7 +52,7 @@ class Collector : public RequestListener {
     for (const GeneratedToken& score : scores) outcome_.scores.push_back(score.logprob);
   }
   void on_embedded(std::vector<float>&& embedding) override { outcome_.embedding = std::move(embedding); }
-  void on_token(std::size_t choice, std::string&& /*text*/, const GeneratedToken* token) override {
+  void on_token(std::size_t choice, std::vector<ReplyPart>&& /*parts*/, const GeneratedToken* token) override {
     if (token != nullptr) outcome_.tokens[choice].push_back(token->id);
     const std::lock_guard lock(mutex_);
     begun_ = true;

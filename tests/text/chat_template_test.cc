@@ -106,6 +106,42 @@ TEST_CASE("arguments reach the template, and cannot replace the conversation") {
   CHECK(error_message([&] { prompt(R"({"messages": 1})"); }) == Contains("cannot replace messages"));
 }
 
+TEST_CASE("a message's other fields reach the template in their order, and are read again as they were") {
+  const std::string fields = R"({"reasoning_content":"hm","mood":{"z":1,"a":[null,2.5]}})";
+  const ChatMessage message = {.role = "assistant", .content = "yes", .fields = fields};
+  const nlohmann::ordered_json json = chat_message_json(message);
+  CHECK(json.dump() == R"({"role":"assistant","content":"yes",)" + fields.substr(1));
+  const ChatMessage again = read_chat_message(json, "place");
+  CHECK(again.role == "assistant");
+  CHECK(again.content == "yes");
+  CHECK(again.fields == fields);
+  CHECK(apply("{{ messages[1].reasoning_content }} {{ messages[1].thinking }} {{ messages[1].mood | tojson }}",
+              {{"user", "Hi"}, message}) == R"(hm hm {"z": 1, "a": [null, 2.5]})");
+}
+
+TEST_CASE("contents that are no text") {
+  const auto read = [](const std::string& json) {
+    return read_chat_message(nlohmann::ordered_json::parse(json), "place");
+  };
+  CHECK(read(R"({"role": "assistant", "content": null})").content == "");
+  CHECK(read(R"({"role": "assistant", "tool_calls": []})").fields == R"({"tool_calls":[]})");
+  const ChatMessage parts =
+      read(R"({"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]})");
+  CHECK(parts.content == "ab");
+  CHECK(chat_message_json(parts)["content"].size() == 2);
+  for (const char* wrong : {"[]", "1", R"({"content": "a"})", R"({"role": 1, "content": "a"})", R"({"role": "user"})",
+                            R"({"role": "user", "content": 1})", R"({"role": "assistant", "content": {}})",
+                            R"({"role": "user", "content": ["a"]})"}) {
+    CAPTURE(wrong);
+    CHECK(error_message([&] { read(wrong); }) == Contains("place: "));
+  }
+  const auto with = [](const std::string& fields) {
+    return error_message([&] { chat_message_json({.role = "user", .content = "a", .fields = fields}); });
+  };
+  CHECK(with("[]") == Contains("must be a JSON object"));
+  CHECK(with(R"({"role": "system"})") == Contains("cannot replace role"));
+}
+
 TEST_CASE("a conversation with tools takes the template for tools") {
   const nlohmann::json list = {{{"name", "tool_use"}, {"template", "{{ tools | tojson }}"}},
                                {{"name", "default"}, {"template", "{{ tools }}"}}};

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,15 +12,44 @@
 namespace ballast::text {
 namespace {
 
+/// What a stream shows of text, special tokens between it and its end.
+class Shown {
+ public:
+  explicit Shown(const std::vector<std::string>& stops, bool show_stop = false) : stream_(stops, show_stop) {}
+
+  std::string push(std::string_view text) { return pushed({std::string(text), ReplyKind::kAnswer}); }
+  std::string push_special(std::string_view text) { return pushed({std::string(text), std::nullopt}); }
+  std::string finish() {
+    std::vector<ReplyPart> parts;
+    stream_.finish(parts);
+    return text_of(parts);
+  }
+  bool stopped() const { return stream_.stopped(); }
+
+ private:
+  static std::string text_of(const std::vector<ReplyPart>& parts) {
+    std::string text;
+    for (const ReplyPart& part : parts) text += part.text;
+    return text;
+  }
+  std::string pushed(const ReplyPiece& piece) {
+    std::vector<ReplyPart> parts;
+    stream_.push(piece, parts);
+    return text_of(parts);
+  }
+
+  TextStream stream_;
+};
+
 std::string stream_in_pieces(const std::vector<std::string>& stops, std::string_view text, std::size_t piece_size) {
-  TextStream stream(stops);
+  Shown stream(stops);
   std::string shown;
   for (std::size_t i = 0; i < text.size(); i += piece_size) shown += stream.push(text.substr(i, piece_size));
   return shown + stream.finish();
 }
 
 TEST_CASE("without stop strings every piece passes at once") {
-  TextStream stream({});
+  Shown stream({});
   CHECK(stream.push("one ") == "one ");
   CHECK(stream.push("two") == "two");
   CHECK(stream.finish() == "");
@@ -27,7 +57,7 @@ TEST_CASE("without stop strings every piece passes at once") {
 }
 
 TEST_CASE("what may begin a stop string is held back until it is decided") {
-  TextStream stream({"\nUser:"});
+  Shown stream({"\nUser:"});
   CHECK(stream.push("Hello\nUs") == "Hello");
   CHECK(stream.push("ual") == "\nUsual");
   CHECK(stream.push("\n") == "");
@@ -37,7 +67,7 @@ TEST_CASE("what may begin a stop string is held back until it is decided") {
 }
 
 TEST_CASE("the text ends before the stop string, and nothing comes after it") {
-  TextStream stream({"END"});
+  Shown stream({"END"});
   CHECK(stream.push("abcE") == "abc");
   CHECK(stream.push("NDdef") == "");
   CHECK(stream.stopped());
@@ -85,7 +115,7 @@ TEST_CASE("a stop string is met in special tokens that are not shown, alone or w
   };
   for (const Case& each : cases) {
     CAPTURE(each.stop);
-    TextStream stream({each.stop});
+    Shown stream({each.stop});
     std::string text = stream.push("a");
     text += stream.push_special("<s>");
     text += stream.push("b");
@@ -99,22 +129,22 @@ TEST_CASE("a stop string is met in special tokens that are not shown, alone or w
 }
 
 TEST_CASE("the stop string that is complete first ends the text, special tokens or not") {
-  TextStream stream({"xy<end>", "y"});
+  Shown stream({"xy<end>", "y"});
   CHECK(stream.push("x") == "");
   CHECK(stream.push("y") == "x");
   CHECK(stream.stopped());
-  TextStream other({"<s>", "ab"});
+  Shown other({"<s>", "ab"});
   CHECK(other.push("a") == "");
   CHECK(other.push_special("<s>") == "a");
   CHECK(other.stopped());
 }
 
 TEST_CASE("a stop string is shown where that is asked for") {
-  TextStream stream({"END"}, true);
+  Shown stream({"END"}, true);
   CHECK(stream.push("abE") == "ab");
   CHECK(stream.push("NDc") == "END");
   CHECK(stream.stopped());
-  TextStream special({"b<s>"}, true);
+  Shown special({"b<s>"}, true);
   CHECK(special.push("ab") == "a");
   CHECK(special.push_special("<s>") == "b<s>");
 }

@@ -75,6 +75,23 @@ void cut_at_mark(ChatPrompt& prompt, std::string_view mark) {
   if (!prompt.from_user.empty()) prompt.from_user.back().end = std::min(prompt.from_user.back().end, end);
 }
 
+/// Of an object that was checked, with the order of its members.
+ordered_json parse_object(const std::string& text, const char* context) {
+  if (!files::is_utf8(text)) throw Error(context, "is not UTF-8");
+  if (!files::parse_strict_json(text, context).is_object()) throw Error(context, "must be a JSON object");
+  return ordered_json::parse(text);
+}
+
+/// Of parts as OpenAI's API has them, the text of all.
+std::string text_of_parts(const ordered_json& parts, const std::string& context) {
+  std::string text;
+  for (const ordered_json& part : parts) {
+    if (!part.is_object() || !part.contains("type")) throw Error(context, "content: each part must have a type");
+    if (part["type"] == "text" && part.contains("text") && part["text"].is_string()) text += part["text"];
+  }
+  return text;
+}
+
 ordered_json from_users(const Conversation& conversation, const std::string& end_mark) {
   ordered_json variables = {{"tools", conversation.tools}, {"documents", nullptr}};
   for (const auto& [name, value] : conversation.arguments.items()) {
@@ -109,17 +126,40 @@ jinja::Limits limits_for(const ordered_json& from_user) {
 
 }  // namespace
 
+ordered_json chat_message_json(const ChatMessage& message) {
+  ordered_json json = {{"role", files::replace_invalid_utf8(message.role)},
+                       {"content", files::replace_invalid_utf8(message.content)}};
+  if (message.fields.empty()) return json;
+  const ordered_json fields = parse_object(message.fields, "fields of a chat message");
+  if (fields.contains("role")) throw Error("fields of a chat message", "cannot replace role");
+  json.update(fields);
+  return json;
+}
+
+ChatMessage read_chat_message(const ordered_json& json, const std::string& context) {
+  const auto text_of = [&](const char* name) {
+    if (!json.contains(name) || !json[name].is_string()) throw Error(context, std::string(name) + " must be a string");
+    return json[name].get<std::string>();
+  };
+  if (!json.is_object()) throw Error(context, "must be an object");
+  ChatMessage message = {.role = text_of("role"), .content = {}};
+  ordered_json fields = json;
+  fields.erase("role");
+  const bool has_content = json.contains("content") && !json["content"].is_null();
+  if (has_content && json["content"].is_array()) {
+    message.content = text_of_parts(json["content"], context);
+  } else {
+    if (has_content || message.role != "assistant") message.content = text_of("content");
+    fields.erase("content");
+  }
+  if (!fields.empty()) message.fields = fields.dump();
+  return message;
+}
+
 Conversation make_conversation(std::span<const ChatMessage> messages, const std::string& arguments) {
   Conversation conversation;
-  for (const ChatMessage& message : messages) {
-    conversation.messages.push_back({{"role", files::replace_invalid_utf8(message.role)},
-                                     {"content", files::replace_invalid_utf8(message.content)}});
-  }
-  if (arguments.empty()) return conversation;
-  constexpr const char* kContext = "arguments of the chat template";
-  if (!files::is_utf8(arguments)) throw Error(kContext, "are not UTF-8");
-  if (!files::parse_strict_json(arguments, kContext).is_object()) throw Error(kContext, "must be a JSON object");
-  conversation.arguments = ordered_json::parse(arguments);
+  for (const ChatMessage& message : messages) conversation.messages.push_back(chat_message_json(message));
+  if (!arguments.empty()) conversation.arguments = parse_object(arguments, "arguments of the chat template");
   return conversation;
 }
 
@@ -141,7 +181,9 @@ ChatPrompt apply_chat_template(const Tokenizer& tokenizer, const Conversation& c
   add_token("bos_token", tokenizer.bos());
   add_token("eos_token", tokenizer.eos());
   jinja::Rendered rendered = jinja::Template(source).render(variables, limits_for(variables.from_user));
-  ChatPrompt prompt = {std::move(rendered.text), std::move(rendered.from_user)};
+  ChatPrompt prompt = {.text = std::move(rendered.text),
+                       .from_user = std::move(rendered.from_user),
+                       .continues_message = conversation.continue_final_message};
   if (!end_mark.empty()) cut_at_mark(prompt, end_mark);
   return prompt;
 }

@@ -25,12 +25,21 @@ struct Conversation {
       false;  ///< the prompt ends where the last message's text ends, which the answer continues
 };
 
+/// A message as a JSON object: role, content and its other fields. Text that is not UTF-8 is mended. Throws Error when
+/// the fields are no JSON object, or name a role.
+nlohmann::ordered_json chat_message_json(const ChatMessage& message);
+
+/// The message that such an object is. An assistant's content may be missing. Throws Error naming `context` for an
+/// object without a role, and for content that is no text and has none in its parts.
+ChatMessage read_chat_message(const nlohmann::ordered_json& json, const std::string& context);
+
 /// Text that is not UTF-8 is mended. Throws Error when `arguments`, the text of a JSON object, is not one.
 Conversation make_conversation(std::span<const ChatMessage> messages, const std::string& arguments = {});
 
 struct ChatPrompt {
   std::string text;
   std::vector<ByteRange> from_user;  ///< where special tokens are plain text
+  bool continues_message = false;    ///< the last message of the conversation goes on in the answer
 };
 
 /// Ends where the assistant's answer begins; BOS is a part of it where the template writes one. Throws Error when the

@@ -1,12 +1,13 @@
 #include "tools/commands/chat.h"
 
 #include <csignal>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 
 #include "ballast/error.h"
+#include "files/utf8.h"
 #include "tools/commands/commands.h"
-#include "tools/commands/thinking_parts.h"
 #include "tools/terminal/console.h"
 #include "tools/terminal/interrupt.h"
 #include "tools/terminal/line_input.h"
@@ -16,20 +17,23 @@ namespace {
 
 constexpr const char* kHint = "Ctrl-C stops an answer, /clear forgets what was said, Ctrl-D leaves.\n";
 
+/// With the thinking under the name by which chat templates ask for it.
+ChatMessage answer_message(const GenerateResult& result) {
+  ChatMessage message = {.role = "assistant", .content = result.text};
+  if (!result.thinking.empty()) {
+    message.fields = nlohmann::json{{"reasoning_content", files::replace_invalid_utf8(result.thinking)}}.dump();
+  }
+  return message;
+}
+
 std::string cut_text(const GenerateResult& result) {
   return result.finish == GenerateResult::Finish::kLength ? "; cut off by -n or the context" : "";
 }
 
 }  // namespace
 
-Chat::Chat(const Model& model, Generator& generator, GenerateOptions options, ChatHistory history, ShownThinking shown,
-           bool quiet)
-    : model_(model),
-      generator_(generator),
-      options_(std::move(options)),
-      history_(std::move(history)),
-      shown_(shown),
-      quiet_(quiet) {}
+Chat::Chat(Generator& generator, GenerateOptions options, ChatHistory history, ShownThinking shown, bool quiet)
+    : generator_(generator), options_(std::move(options)), history_(std::move(history)), shown_(shown), quiet_(quiet) {}
 
 void Chat::answer(const std::string& message) {
   answer(message, false);
@@ -46,18 +50,16 @@ void Chat::answer(const std::string& message, bool interruptible) {
       throw;
     }
   }();
-  history_.add({.role = "assistant", .content = result.text});
+  history_.add(answer_message(result));
   history_.save();
   if (!quiet_) print_message(timing_line(result) + cut_text(result) + "\n");
 }
 
 /// What follows the history, shown as it comes.
 GenerateResult Chat::generated(bool interruptible) {
-  const bool thinks = shown_ != ShownThinking::kPlain &&
-                      opens_thinking(model_.chat_prompt(history_.messages(), options_.template_arguments));
-  GenerationOutput output(shown_, thinks);
+  GenerationOutput output(shown_);
   GenerateResult result = generator_.chat(history_.messages(), options_, [&](const GenerateStep& step) {
-    output.write(step.text);
+    output.write(step.text, step.kind);
     return !interruptible || pending_interrupt() == 0;
   });
   output.finish();

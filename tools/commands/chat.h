@@ -5,7 +5,6 @@
 #include <string>
 
 #include "ballast/generate.h"
-#include "ballast/model.h"
 #include "tools/commands/chat_history.h"
 #include "tools/commands/generation_output.h"
 
@@ -13,9 +12,8 @@ namespace ballast::tools {
 
 class Chat {
  public:
-  /// Model and generator outlive it. `quiet`: no timing.
-  Chat(const Model& model, Generator& generator, GenerateOptions options, ChatHistory history, ShownThinking shown,
-       bool quiet);
+  /// The generator outlives it. `quiet`: no timing.
+  Chat(Generator& generator, GenerateOptions options, ChatHistory history, ShownThinking shown, bool quiet);
 
   /// Answers one message and saves the history.
   void answer(const std::string& message);
@@ -28,7 +26,6 @@ class Chat {
   void answer(const std::string& message, bool interruptible);
   GenerateResult generated(bool interruptible);
 
-  const Model& model_;
   Generator& generator_;
   GenerateOptions options_;
   ChatHistory history_;

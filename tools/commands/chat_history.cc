@@ -3,10 +3,12 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "ballast/error.h"
 #include "files/atomic_output.h"
-#include "files/json_reader.h"
 #include "files/strict_json.h"
+#include "files/text.h"
 #include "files/text_file.h"
+#include "text/chat/chat_prompt.h"
 
 namespace ballast::tools {
 namespace {
@@ -14,10 +16,13 @@ namespace {
 constexpr const char* kSystem = "system";
 
 std::vector<ChatMessage> read_messages(const std::filesystem::path& file) {
-  const nlohmann::json json = files::parse_strict_json(files::read_text_file(file), file.string());
+  const std::string text = files::read_text_file(file);
+  files::parse_strict_json(text, file.string());
+  const nlohmann::ordered_json list = nlohmann::ordered_json::parse(text);
+  if (!list.is_array()) throw Error(file.string(), "must be a list of messages");
   std::vector<ChatMessage> messages;
-  for (const files::JsonReader& message : files::JsonReader(json, file.string()).elements()) {
-    messages.push_back({.role = message.text("role"), .content = message.text("content")});
+  for (const nlohmann::ordered_json& message : list) {
+    messages.push_back(text::read_chat_message(message, files::concat(file.string(), ": [", messages.size(), "]")));
   }
   return messages;
 }
@@ -39,10 +44,8 @@ void ChatHistory::clear() {
 void ChatHistory::save() const {
   if (file_.empty()) return;
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
-  for (const ChatMessage& message : messages_) list.push_back({{"role", message.role}, {"content", message.content}});
-  // An answer that was cut short may end within a character.
-  const std::string text = list.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
-  files::write_file_atomically(file_, text + "\n", true);
+  for (const ChatMessage& message : messages_) list.push_back(text::chat_message_json(message));
+  files::write_file_atomically(file_, list.dump(2) + "\n", true);
 }
 
 }  // namespace ballast::tools

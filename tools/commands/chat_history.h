@@ -10,8 +10,8 @@
 
 namespace ballast::tools {
 
-/// What is said, kept in `file` as the JSON list of messages that OpenAI's API takes; in memory alone where that is
-/// empty.
+/// What is said, kept in `file` as the JSON list of messages that OpenAI's API takes, each with all its fields; in
+/// memory alone where `file` is empty.
 class ChatHistory {
  public:
   /// What the file holds, if it is there. `system`, unless empty, is the message before all others, in place of one

@@ -21,34 +21,31 @@ std::string speed(std::size_t tokens, double seconds) {
 
 }  // namespace
 
-void GenerationOutput::write(std::string_view text) {
-  if (shown_ == ShownThinking::kPlain) {
-    put(text);
-  } else {
-    show(parts_.split(text));
-  }
+void GenerationOutput::write(std::string_view text, ReplyKind kind) {
+  const bool thinks = kind == ReplyKind::kThinking;
+  if (text.empty() || (thinks && shown_ == ShownThinking::kHidden)) return;
+  if (kind != last_) begin(kind);
+  const bool dim = thinks && shown_ == ShownThinking::kDim;
+  if (dim) print(kDim);
+  put(text);
+  if (dim) print(kNormal);
+}
+
+/// Separates thinking from answer.
+void GenerationOutput::begin(ReplyKind kind) {
+  last_ = kind;
+  if (!line_ended_) put("\n");
+  if (shown_ == ShownThinking::kPlain) put(kind == ReplyKind::kThinking ? "<think>\n" : "</think>\n\n");
 }
 
 void GenerationOutput::finish() {
-  show(parts_.finish());
-  if (!line_ended_) print("\n");
+  if (!line_ended_ || !has_text_) print("\n");
 }
 
 void GenerationOutput::put(std::string_view text) {
-  if (text.empty()) return;
   print(text);
+  has_text_ = true;
   line_ended_ = text.ends_with('\n');
-}
-
-void GenerationOutput::show(const std::vector<TextPart>& parts) {
-  for (const TextPart& part : parts) {
-    if (part.thinking && shown_ == ShownThinking::kHidden) continue;
-    if (thought_ && !part.thinking && !line_ended_) put("\n");
-    thought_ = part.thinking;
-    if (part.thinking) print(kDim);
-    put(part.text);
-    if (part.thinking) print(kNormal);
-  }
 }
 
 std::string drafted_text(std::size_t draft_tokens, std::size_t accepted_tokens) {

@@ -5,39 +5,36 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
-#include <vector>
 
+#include "ballast/chat.h"
 #include "ballast/generate.h"
-#include "tools/commands/thinking_parts.h"
 
 namespace ballast::tools {
 
 /// What becomes of a model's thinking on standard output.
 enum class ShownThinking {
-  kPlain,  ///< all text as it comes, tags included
+  kPlain,  ///< between lines <think> and </think>, whichever marks the model has
   kDim,
   kHidden,
 };
 
 class GenerationOutput {
  public:
-  /// `thinks`: the text begins within the thinking.
-  explicit GenerationOutput(ShownThinking shown = ShownThinking::kPlain, bool thinks = false)
-      : shown_(shown), parts_(thinks) {}
+  explicit GenerationOutput(ShownThinking shown = ShownThinking::kPlain) : shown_(shown) {}
 
-  void write(std::string_view text);
+  void write(std::string_view text, ReplyKind kind);
 
   /// Ends the text and its last line.
   void finish();
 
  private:
   void put(std::string_view text);
-  void show(const std::vector<TextPart>& parts);
+  void begin(ReplyKind kind);
 
   ShownThinking shown_;
-  ThinkingParts parts_;
-  bool thought_ = false;  ///< the last part was thinking that is shown
-  bool line_ended_ = false;
+  ReplyKind last_ = ReplyKind::kAnswer;  ///< of the text that was shown last
+  bool line_ended_ = true;
+  bool has_text_ = false;
 };
 
 /// "80 tokens, 61.2 % accepted".

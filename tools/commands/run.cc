@@ -7,6 +7,7 @@
 
 #include "ballast/generate.h"
 #include "ballast/threads.h"
+#include "text/reply/reply_format.h"
 #include "tools/commands/chat.h"
 #include "tools/commands/commands.h"
 #include "tools/commands/generation_output.h"
@@ -44,9 +45,11 @@ std::string prompt_text(const std::string& prompt) {
 int run_run(const RunFlags& flags) {
   if (!flags.prompt && !flags.chat) throw UsageError("-p PROMPT is missing (-p - reads it from standard input)");
   const bool of_chat = !flags.system.empty() || !flags.options.template_arguments.empty() ||
-                       !flags.chat_template.empty() || !flags.history.empty() || flags.thinking;
+                       !flags.chat_template.empty() || !flags.history.empty() || flags.thinking ||
+                       flags.options.reply_format != text::kAutoReplyFormat;
   if (!flags.chat && of_chat) {
-    throw UsageError("--system, --history, --thinking, --chat-template and --template-args are for --chat");
+    throw UsageError(
+        "--system, --history, --thinking, --reply-format, --chat-template and --template-args are for --chat");
   }
   use_processor(flags.job);
   ModelOptions options = model_options(flags.model_flags, flags.job.quiet);
@@ -61,8 +64,7 @@ int run_run(const RunFlags& flags) {
   };
   if (flags.chat) {
     const ShownThinking unless_said = output_is_terminal() ? ShownThinking::kDim : ShownThinking::kPlain;
-    Chat chat(model, generator, flags.options, std::move(history), flags.thinking.value_or(unless_said),
-              flags.job.quiet);
+    Chat chat(generator, flags.options, std::move(history), flags.thinking.value_or(unless_said), flags.job.quiet);
     if (flags.prompt) chat.answer(prompt_text(*flags.prompt));
     const int code = flags.prompt ? kExitDone : chat.converse();
     tell_experts();
@@ -71,7 +73,7 @@ int run_run(const RunFlags& flags) {
 
   GenerationOutput output;
   const auto on_step = [&](const GenerateStep& step) {
-    output.write(step.text);
+    output.write(step.text, step.kind);
     return true;
   };
   const GenerateResult result = generator.generate(prompt_text(*flags.prompt), flags.options, on_step);
@@ -138,10 +140,11 @@ void add_run(CLI::App& program, Action& action) {
   command
       ->add_option_function<std::string>(
           "--thinking", [flags](const std::string& name) { flags->thinking = thinking.at(name); },
-          "With --chat: what stands between <think> and </think> plain, dim or hidden [dim on a terminal]")
+          "With --chat: the model's thinking plain, between <think> and </think>, dim or hidden [dim on a terminal]")
       ->option_text("HOW")
       ->check(one_of({"plain", "dim", "hidden"}));
   add_chat_template_flag(*command, flags->chat_template);
+  add_reply_format_flag(*command, flags->options.reply_format);
   command
       ->add_option("--template-args", flags->options.template_arguments,
                    "With --chat: what the model's chat template is given, as '{\"enable_thinking\": false}'")

@@ -116,6 +116,7 @@ void add_serve(CLI::App& program, Action& action) {
       ->type_name("NAME");
   command->add_flag("--any-name", flags->options.any_model_name, "Answer requests that name another model, too");
   add_chat_template_flag(*command, flags->chat_template);
+  add_reply_format_flag(*command, flags->options.reply_format);
   add_cache_type_flag(*command, flags->options.cache_type);
   add_limit_flags(*command, *flags);
   command->add_option("--stats", flags->options.statistics, "What calibrate measured, to be shown on the page")

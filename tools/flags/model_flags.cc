@@ -3,6 +3,7 @@
 #include <map>
 
 #include "ballast/text.h"
+#include "text/reply/reply_format.h"
 #include "tools/flags/option_checks.h"
 #include "tools/terminal/console.h"
 #include "tools/terminal/units.h"
@@ -34,6 +35,14 @@ void add_model_flags(CLI::App& command, ModelFlags& flags) {
 
 void add_chat_template_flag(CLI::App& command, std::filesystem::path& file) {
   command.add_option("--chat-template", file, "Jinja text of a chat template [the model's own]")->type_name("FILE");
+}
+
+void add_reply_format_flag(CLI::App& command, std::string& format) {
+  command
+      .add_option("--reply-format", format,
+                  "How the model marks its thinking in a chat: think, harmony, mistral, ...; none: all is the answer")
+      ->option_text("FORMAT [auto: as its chat template does]")
+      ->check(one_of(text::reply_format_names()));
 }
 
 ModelOptions model_options(const ModelFlags& flags, bool quiet) {

@@ -21,6 +21,9 @@ void add_model_flags(CLI::App& command, ModelFlags& flags);
 /// --chat-template: ModelOptions::chat_template.
 void add_chat_template_flag(CLI::App& command, std::filesystem::path& file);
 
+/// --reply-format: GenerateOptions::reply_format.
+void add_reply_format_flag(CLI::App& command, std::string& format);
+
 /// What is told of loading becomes a message unless `quiet`. Throws UsageError.
 ModelOptions model_options(const ModelFlags& flags, bool quiet);
 

@@ -8,8 +8,10 @@
 #include <cstddef>
 #include <cstring>
 #include <string_view>
+#include <utility>
 
 #include "ballast/error.h"
+#include "files/text_file.h"
 #include "tools/terminal/interrupt.h"
 
 namespace ballast::tools {
@@ -53,6 +55,8 @@ bool LineInput::take_line(std::string& line) {
   if (newline == std::string::npos && (!ended_ || buffer_.empty())) return false;
   line = buffer_.substr(0, newline);
   buffer_.erase(0, newline == std::string::npos ? newline : newline + 1);
+  if (line.ends_with('\r')) line.pop_back();
+  if (!std::exchange(began_, true)) line = files::with_unix_line_ends(std::move(line));
   return true;
 }
 
@@ -60,7 +64,7 @@ std::string read_input() {
   std::string text;
   while (read_some(text)) {
   }
-  return text;
+  return files::with_unix_line_ends(std::move(text));
 }
 
 }  // namespace ballast::tools

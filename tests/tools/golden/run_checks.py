@@ -122,7 +122,8 @@ def check_chat(suite: Suite) -> None:
     shown = suite.succeeds(*thinks).out
     suite.same("thinking is left out", suite.succeeds(*thinks, "--thinking", "hidden").out, "\n")
     suite.same("thinking is dim", suite.succeeds(*thinks, "--thinking", "dim").out.replace("\x1b[2m", "").replace("\x1b[0m", "").strip(),
-               shown.strip())
+               shown.removeprefix("<think>\n").strip())
+    suite.same("without a format all is the answer", suite.succeeds(*thinks, "--reply-format", "none").out, shown.removeprefix("<think>\n"))
     plain = suite.run("run", "llama.gguf", "--chat", "-p", "the cat")
     suite.check("a model without tokenizer is refused with one line", plain.code == 1 and plain.out == "" and
                 re.fullmatch(r"ballast: llama\.gguf: [^\n]+\n", plain.err), plain)

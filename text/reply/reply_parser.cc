@@ -1,0 +1,236 @@
+#include "text/reply/reply_parser.h"
+
+#include <algorithm>
+#include <optional>
+#include <span>
+#include <utility>
+
+namespace ballast::text {
+namespace {
+
+using enum ReplyState;
+
+constexpr int kIsText = -1;
+constexpr std::string_view kWhiteSpace = " \t\r\n";
+
+// A longer one is no header, but a reply without marks.
+constexpr std::size_t kLongestHeader = 256;
+
+std::size_t count_leading_space(std::string_view text) {
+  return std::min(text.find_first_not_of(kWhiteSpace), text.size());
+}
+
+/// Bytes at the end of `text` that may be the beginning of `mark`.
+std::size_t count_begun(std::string_view text, std::string_view mark) {
+  for (std::size_t size = std::min(text.size(), mark.size() - 1); size > 0; --size) {
+    if (text.ends_with(mark.substr(0, size))) return size;
+  }
+  return 0;
+}
+
+void add_piece(std::string_view text, std::optional<ReplyKind> kind, std::vector<ReplyPiece>& pieces) {
+  if (text.empty()) return;
+  const bool goes_on = kind && !pieces.empty() && pieces.back().kind == kind;  // hidden ones stay apart
+  if (!goes_on) pieces.push_back({.text = {}, .kind = kind});
+  pieces.back().text += text;
+}
+
+bool shows_text(const std::vector<ReplyPiece>& pieces) {
+  return std::ranges::any_of(pieces, [](const ReplyPiece& piece) {
+    return piece.kind && count_leading_space(piece.text) < piece.text.size();
+  });
+}
+
+}  // namespace
+
+ReplyParser::ReplyParser() : format_(&reply_formats().front()) {}
+
+ReplyParser::ReplyParser(const ReplyFormat& format, const Tokenizer& tokenizer) : format_(&format) {
+  const auto special_token = [&](std::string_view text) {
+    const std::optional<int> id = find_token(tokenizer, text);
+    return id && tokenizer.is_special(*id) ? *id : kIsText;
+  };
+  const auto special_tokens = [&](const std::vector<std::string_view>& texts) {
+    std::vector<int> ids;
+    for (const std::string_view text : texts) ids.push_back(special_token(text));
+    std::erase(ids, kIsText);
+    return ids;
+  };
+  for (const ReplyMark& mark : format.marks) mark_ids_.push_back(special_token(mark.text));
+  ends_ = special_tokens(format.ends);
+  inner_ = special_tokens(format.inner);
+}
+
+void ReplyParser::begin_after(const ChatPrompt& prompt) {
+  std::span<const ByteRange> from_user = prompt.from_user;
+  const std::string_view text = prompt.text;
+  std::size_t end = text.size();
+  if (prompt.continues_message && !from_user.empty() && from_user.back().end == text.size()) {
+    end = from_user.back().begin;
+    from_user = from_user.first(from_user.size() - 1);
+  }
+  const std::size_t begin = from_user.empty() ? 0 : from_user.back().end;
+  begin_after_template(text.substr(begin, end - begin));
+  if (end == text.size()) return;
+  std::vector<ReplyPiece> pieces;
+  push(text.substr(end), pieces);
+  waiting_.clear();
+  has_mark_ = false;
+}
+
+/// `written`: what the template wrote after the last message.
+void ReplyParser::begin_after_template(std::string_view written) {
+  if (format_->marks.empty()) return;
+  const std::size_t opened = written.rfind(format_->marks.front().text);
+  if (opened == std::string_view::npos) return;
+  ReplyParser reader = *this;
+  std::ranges::fill(reader.mark_ids_, kIsText);
+  std::vector<ReplyPiece> pieces;
+  reader.push(written.substr(opened), pieces);
+  add_piece(reader.waiting_, reader.state_ == kHeader ? std::nullopt : std::optional(ReplyKind::kAnswer), pieces);
+  // A template that goes on after the mark speaks of it, to say how to reply.
+  if (shows_text(pieces)) return;
+  state_ = reader.state_;
+  drops_space_ = format_->trims && state_ == kThinking;
+}
+
+bool ReplyParser::is_mark(int id) const {
+  return std::ranges::find(mark_ids_, id) != mark_ids_.end();
+}
+
+void ReplyParser::push(std::string_view text, std::vector<ReplyPiece>& pieces) {
+  if (format_->marks.empty()) return add_piece(text, ReplyKind::kAnswer, pieces);
+  waiting_ += text;
+  while (true) {
+    if (state_ == kBegin && begins_text()) state_ = kAnswer;
+    const auto [begin, mark] = find_mark();
+    const std::size_t size = size_without_edge(mark != nullptr ? begin : waiting_.size() - count_possible_mark());
+    if (!take(size, pieces)) continue;
+    if (mark == nullptr) return;
+    waiting_.erase(0, begin - size + mark->text.size());
+    pass(*mark, pieces);
+  }
+}
+
+void ReplyParser::push_special(int id, std::string_view text, std::vector<ReplyPiece>& pieces) {
+  // What has begun to look like a mark is text now; white space waits for what is beside it.
+  if (state_ == kBegin && count_leading_space(waiting_) < waiting_.size()) state_ = kAnswer;
+  take_waiting(pieces);
+  const auto place = std::ranges::find(mark_ids_, id);
+  const ReplyMark* mark =
+      place == mark_ids_.end() ? nullptr : &format_->marks[static_cast<std::size_t>(place - mark_ids_.begin())];
+  if (mark == nullptr || !mark->in.contains(state_)) return add_piece(text, std::nullopt, pieces);
+  waiting_.clear();
+  pass(*mark, pieces);
+}
+
+void ReplyParser::finish(std::vector<ReplyPiece>& pieces) {
+  if (state_ == kBegin) state_ = kAnswer;
+  take_waiting(pieces);
+  waiting_.clear();
+  // Without a mark the model has not used the format: what looks like a header is its answer.
+  if (state_ == kHeader && !has_mark_) add_piece(std::exchange(header_, {}), ReplyKind::kAnswer, pieces);
+}
+
+/// Whether what waits is more than white space and the beginning of a mark.
+bool ReplyParser::begins_text() const {
+  const std::string_view text = std::string_view(waiting_).substr(count_leading_space(waiting_));
+  if (text.empty()) return false;
+  for (std::size_t i = 0; i < mark_ids_.size(); ++i) {
+    const ReplyMark& mark = format_->marks[i];
+    if (mark_ids_[i] != kIsText || !mark.in.contains(kBegin)) continue;
+    if (mark.text.starts_with(text) || text.starts_with(mark.text)) return false;
+  }
+  return true;
+}
+
+/// The first mark that is text.
+ReplyParser::FoundMark ReplyParser::find_mark() const {
+  FoundMark first{.begin = std::string::npos};
+  for (std::size_t i = 0; i < mark_ids_.size(); ++i) {
+    const ReplyMark& mark = format_->marks[i];
+    if (mark_ids_[i] != kIsText || !mark.in.contains(state_)) continue;
+    const std::size_t begin = waiting_.find(mark.text);
+    if (begin < first.begin) first = {.begin = begin, .mark = &mark};
+  }
+  return first;
+}
+
+/// Bytes at the end of what waits that may be the beginning of a mark.
+std::size_t ReplyParser::count_possible_mark() const {
+  std::size_t most = 0;
+  for (std::size_t i = 0; i < mark_ids_.size(); ++i) {
+    const ReplyMark& mark = format_->marks[i];
+    if (mark_ids_[i] == kIsText && mark.in.contains(state_)) most = std::max(most, count_begun(waiting_, mark.text));
+  }
+  return most;
+}
+
+/// Of so many bytes that wait, those before white space that may be beside a mark.
+std::size_t ReplyParser::size_without_edge(std::size_t size) const {
+  if (state_ == kBegin) return 0;
+  if (state_ != kThinking || !format_->trims) return size;
+  return std::string_view(waiting_).substr(0, size).find_last_not_of(kWhiteSpace) + 1;
+}
+
+/// Takes the first `size` bytes that wait. False where they are too long for a header: what is left of them is text of
+/// the answer, in which other marks count.
+bool ReplyParser::take(std::size_t size, std::vector<ReplyPiece>& pieces) {
+  const std::size_t room = state_ == kHeader ? kLongestHeader - header_.size() : size;
+  const std::string text = waiting_.substr(0, std::min(size, room));
+  waiting_.erase(0, text.size());
+  if (state_ != kHeader) {
+    add(text, pieces);
+    return true;
+  }
+  header_ += text;
+  if (size <= room) return true;
+  state_ = kAnswer;
+  add(std::exchange(header_, {}), pieces);
+  return false;
+}
+
+/// Takes what waits, but white space that may be beside a mark.
+void ReplyParser::take_waiting(std::vector<ReplyPiece>& pieces) {
+  while (!take(size_without_edge(waiting_.size()), pieces)) {
+  }
+}
+
+void ReplyParser::pass(const ReplyMark& mark, std::vector<ReplyPiece>& pieces) {
+  if (count_leading_space(mark.text) < mark.text.size()) add_piece(mark.text, std::nullopt, pieces);
+  const ReplyState next = mark.next.value_or(state_of_channel());
+  separates_ = next == kThinking && has_thought_;
+  state_ = next;
+  header_.clear();
+  has_mark_ = true;
+  drops_space_ = format_->trims;
+}
+
+void ReplyParser::add(std::string_view text, std::vector<ReplyPiece>& pieces) {
+  bool& has_before = state_ == kThinking ? has_thought_ : has_answered_;
+  if (drops_space_ && (state_ == kThinking || !has_answered_)) {
+    text.remove_prefix(count_leading_space(text));
+  }
+  if (text.empty()) return;
+  drops_space_ = false;
+  const ReplyKind kind = state_ == kThinking ? ReplyKind::kThinking : ReplyKind::kAnswer;
+  if (std::exchange(separates_, false)) add_piece("\n\n", kind, pieces);
+  add_piece(text, kind, pieces);
+  has_before = true;
+}
+
+ReplyState ReplyParser::state_of_channel() const {
+  const std::string_view name = std::string_view(header_).substr(count_leading_space(header_));
+  for (const ReplyChannel& channel : format_->channels) {
+    if (name.starts_with(channel.name)) return channel.kind == ReplyKind::kThinking ? kThinking : kAnswer;
+  }
+  return kAnswer;
+}
+
+ReplyParser make_reply_parser(const Tokenizer& tokenizer, const ChatPrompt& prompt, std::string_view format) {
+  ReplyParser parser(find_reply_format(tokenizer, format), tokenizer);
+  parser.begin_after(prompt);
+  return parser;
+}
+
+}  // namespace ballast::text
