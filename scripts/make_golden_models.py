@@ -181,6 +181,12 @@ FAMILIES = {
     "embedding_gemma": ("Gemma3Text", "ForCausalLM", dict(
         SMALL, head_dim=12, query_pre_attn_scalar=12, use_bidirectional_attention=True, sliding_window=7,
         layer_types=["sliding_attention", "full_attention"])),
+    "lfm3": ("Lfm3", "ForCausalLM", dict(
+        SMALL, num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=2, head_dim=12, sliding_window=5,
+        layer_types=["conv", "sliding_attention", "full_attention"], attention_bias=True, conv_bias=True,
+        rope_parameters=dict(
+            sliding_attention=dict(rope_type="default", rope_theta=300.0),
+            full_attention=dict(rope_type="proportional", rope_theta=5000.0, partial_rotary_factor=0.5)))),
 }
 CONFIGURATIONS = {"qwen3_5_text": "Qwen3_5TextConfig"}  # where the class is not that of the whole model
 WHOLE_EXPERTS = ("mixtral",)  # all experts of a layer in one tensor, as newer checkpoints have them

@@ -91,10 +91,14 @@ struct AttentionSpec {
   bool value_norm = false;       ///< RMSNorm without a gain over each head of v
   bool values_are_keys = false;  ///< values have no projection: they are the keys before their norm and rotation
   bool output_gate = false;      ///< a sigmoid multiplies the output by element, before the output projection
+  bool head_gates = false;       ///< the output gate has one value for each head, not for each element
   double score_cap = 0.0;        ///< a score x, scaled, becomes cap tanh(x / cap); 0: it stays
   bool sink_logits = false;      ///< each head has a score of its own beside the keys', whose weight no value gets
   bool shares_keys = false;      ///< later layers read this one's keys and values, too
   std::optional<std::size_t> keys_of{};  ///< the earlier layer whose keys and values it reads: it has none of its own
+
+  /// Outputs of the output gate's projection.
+  std::size_t gate_size() const { return head_gates ? heads : heads * value_size; }
 
   bool operator==(const AttentionSpec&) const = default;
 };
@@ -132,6 +136,7 @@ struct GatedDeltaSpec {
 struct ShortConvolutionSpec {
   std::size_t channels = 0;
   std::size_t width = 0;  ///< tokens that the convolution sees
+  bool bias = false;      ///< the convolution adds one value to each channel
 
   bool operator==(const ShortConvolutionSpec&) const = default;
 };
@@ -275,12 +280,13 @@ struct TokenInputSpec {
 
 /// Which linears have a bias.
 struct BiasSpec {
-  bool query = false;  ///< and the output gate's projection
+  bool query = false;
   bool key = false;
   bool value = false;
+  bool output_gate = false;  ///< the output gate's projection
   bool attention_output = false;
   bool latent = false;        ///< projections into latent vectors, and the keys' rotated part
-  bool mixer_input = false;   ///< projections of what Mamba 2 reads
+  bool mixer_input = false;   ///< projections of what Mamba 2 or a short convolution reads
   bool mixer_output = false;  ///< and of what it returns
   bool up = false;            ///< and the gate's of a gated MLP
   bool down = false;

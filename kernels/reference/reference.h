@@ -67,6 +67,8 @@ void activate_multiply(Activation kind, const float* gate, const float* up, std:
 void activate_multiply_limited(Activation kind, const UpLimits& limits, const float* gate, const float* up,
                                std::size_t count, float* dst);
 void multiply_sigmoid(float* x, std::size_t m, std::size_t size, const float* gate, std::size_t gate_stride);
+void multiply_head_sigmoid(float* x, std::size_t m, std::size_t heads, std::size_t size, const float* gate,
+                           std::size_t gate_stride);
 double log_sum_exp(const float* logits, std::size_t count);
 double kl_divergence(const float* p_logits, const float* q_logits, std::size_t count);
 

@@ -99,6 +99,15 @@ void multiply_sigmoid(float* x, std::size_t m, std::size_t size, const float* ga
   }
 }
 
+void multiply_head_sigmoid(float* x, std::size_t m, std::size_t heads, std::size_t size, const float* gate,
+                           std::size_t gate_stride) {
+  for (std::size_t i = 0; i < m * heads * size; ++i) {
+    const std::size_t row = i / (heads * size);
+    const std::size_t head = i / size % heads;
+    x[i] = static_cast<float>(x[i] * sigmoid(gate[row * gate_stride + head]));
+  }
+}
+
 double log_sum_exp(const float* logits, std::size_t count) {
   const double maximum = *std::max_element(logits, logits + count);
   double sum = 0.0;

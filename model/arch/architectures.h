@@ -84,6 +84,7 @@
   ADD(kErnie45Moe)                 \
   ADD(kExaoneMoe)                  \
   ADD(kLfm2Moe)                    \
+  ADD(kLfm3)                       \
   ADD(kAfmoe)                      \
   ADD(kVaultGemma)                 \
   ADD(kMistral4)                   \

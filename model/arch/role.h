@@ -50,6 +50,7 @@ enum class Role : std::uint16_t {
   kConvolutionOutputGate,  ///< multiplies what it returns
   kConvolutionInput,
   kConvolutionTaps,  ///< a vector of its own, [channels][width]
+  kConvolutionBias,  ///< a vector of its own
   kConvolutionOutput,
   kMambaGate,             ///< SiLU of it multiplies what the heads return; z of the paper
   kMambaValue,            ///< x

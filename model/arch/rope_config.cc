@@ -173,9 +173,16 @@ RopeSpec read_proportional_rope(const files::JsonReader& parameters, std::size_t
   if (type != "proportional") {
     parameters.fail("rope_type", "'" + type + "' is not supported here; supported: proportional");
   }
-  RopeSpec rope = read_rotation({&parameters}, head_size, defaults);
-  rope.turning_pairs = rope.rotary_size / 2;
+  constexpr const char* kPartial = "partial_rotary_factor";
+  const double partial = parameters.number(kPartial, defaults.partial);
+  if (!(partial > 0 && partial <= 1)) parameters.fail(kPartial, "must lie above 0 and at most at 1");
+  RopeSpec rope;
+  rope.theta = parameters.positive("rope_theta", defaults.theta);
   rope.rotary_size = head_size;
+  rope.turning_pairs = static_cast<std::size_t>(partial * static_cast<double>(head_size)) / 2;
+  if (rope.turning_pairs == 0) {
+    parameters.fail(kPartial, "turns no pair of a head's " + std::to_string(head_size) + " channels");
+  }
   rope.factor = parameters.positive("factor", 1.0);
   if (rope.factor != 1.0) rope.scaling = RopeSpec::Scaling::kLinear;
   return rope;

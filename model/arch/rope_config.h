@@ -37,7 +37,7 @@ RopeSpec read_rope(const files::JsonReader& config, std::size_t head_size, const
 RopeSpec read_rope_parameters(const files::JsonReader& parameters, std::size_t head_size,
                               const RopeDefaults& defaults = {});
 
-/// Gemma 4's rotation of a part of the pairs, from such an object: frequencies are those of whole heads.
+/// Gemma 4's and LFM3's rotation of a part of the pairs, from such an object: frequencies are those of whole heads.
 RopeSpec read_proportional_rope(const files::JsonReader& parameters, std::size_t head_size,
                                 const RopeDefaults& defaults);
 

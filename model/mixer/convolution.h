@@ -48,6 +48,15 @@ constexpr RoleRow input_linear(Role role) {
   return row;
 }
 
+/// A linear that reads the block's input and has a bias where BiasSpec::mixer_input says so.
+template <std::size_t (*rows)(const LayerSpec&)>
+constexpr RoleRow biased_input_linear(Role role, const char* (*why_bias_stays)(const LayerSpec&)) {
+  RoleRow row = input_linear<rows>(role);
+  row.bias_flag = &BiasSpec::mixer_input;
+  row.why_bias_stays = why_bias_stays;
+  return row;
+}
+
 /// A role that is a vector.
 template <std::size_t (*size)(const LayerSpec&)>
 constexpr RoleRow vector_row(Role role) {

@@ -4,6 +4,7 @@
 
 #include "kernels/activation.h"
 #include "kernels/attention/attention.h"
+#include "kernels/attention/head_gates.h"
 #include "kernels/norm.h"
 #include "kernels/parallel.h"
 #include "kernels/rope.h"
@@ -63,11 +64,34 @@ void grow_queries(const BlockPass& pass, float* rows, std::size_t size, std::siz
   }
 }
 
+/// Multiplies values [rows][heads][value_size] by the sigmoids of their gates: one for each value or for each head.
+void apply_output_gate(const AttentionSpec& spec, const float* gates, std::size_t rows, float* values) {
+  if (spec.head_gates) {
+    kernels::multiply_head_sigmoid(values, rows, spec.heads, spec.value_size, gates, spec.heads);
+  } else {
+    kernels::multiply_sigmoid(values, rows, spec.gate_size(), gates, spec.gate_size());
+  }
+}
+
+/// Forbids the folds that the output gate stops, and adds to the others' reasons why they pass it.
+void add_gate(const AttentionSpec& attention, ValuePath& path) {
+  path.bias = {false, attention.head_gates
+                          ? "the output gate multiplies it, differently for every token"
+                          : "the output gate multiplies it, by element and differently for every token"};
+  if (path.scaling.legal) {
+    path.scaling.reason = "attention and gate work channel by channel, the output projection takes the factor back";
+  }
+  if (!attention.head_gates) {
+    path.rotation = {false, "the output gate multiplies each channel of a head by a factor of its own"};
+  } else if (path.rotation.legal) {
+    path.rotation.reason += "; the output gate multiplies all channels of a head by one factor";
+  }
+}
+
 }  // namespace
 
 ValuePath value_path_of_heads(const LayerSpec& layer) {
   const AttentionSpec& attention = *layer.attention();
-  const char* gated = "the output gate multiplies it, by element and differently for every token";
   ValuePath path = {.value = Role::kValue,
                     .output = Role::kAttentionOutput,
                     .head_size = attention.value_size,
@@ -101,11 +125,7 @@ ValuePath value_path_of_heads(const LayerSpec& layer) {
   if (attention.sink_logits) {
     path.bias = {false, "a query's attention weights sum to less than 1: the head's own logit has a part"};
   }
-  if (attention.output_gate) {
-    path.bias = {false, gated};
-    path.scaling.reason = "attention and gate work channel by channel, the output projection takes the factor back";
-    path.rotation = {false, "the output gate multiplies each channel of a head by a factor of its own"};
-  }
+  if (attention.output_gate) add_gate(attention, path);
   return path;
 }
 
@@ -251,7 +271,7 @@ std::size_t HeadAttention::forward(const BlockPass& pass, const LinearRows& inpu
   const HeadRow layout = row_of(pass.layer);
   a.query_key_value.grow(pass.tokens * layout.size);
   a.attention_output.grow(pass.tokens * layout.heads * layout.cache.value_size);
-  if (output_gate_) a.output_gate.grow(pass.tokens * width);
+  if (output_gate_) a.output_gate.grow(pass.tokens * spec.gate_size());
 
   project(pass, layout, input);
   place_heads(pass, layout);
@@ -266,10 +286,10 @@ std::size_t HeadAttention::forward(const BlockPass& pass, const LinearRows& inpu
   if (left == 0) return 0;
   if (pass.options.wanted_only) {
     keep_wanted_rows(pass.batch, pass.spec.hidden_size, hidden);
-    if (output_gate_) keep_wanted_rows(pass.batch, width, a.output_gate.data());
+    if (output_gate_) keep_wanted_rows(pass.batch, spec.gate_size(), a.output_gate.data());
   }
   float* values = values_of_heads(pass, left);
-  if (output_gate_) kernels::multiply_sigmoid(values, left, width, a.output_gate.data(), width);
+  if (output_gate_) apply_output_gate(spec, a.output_gate.data(), left, values);
   const LinearOutput output[] = {{&output_, hidden, pass.spec.hidden_size, true}};
   pass.apply_linears(output, {values, width}, left);
   return left;

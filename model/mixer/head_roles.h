@@ -53,12 +53,10 @@ inline const char* why_query_bias_stays(const LayerSpec& layer) {
 
 inline constexpr RoleRow kOutputGateRow = {
     .role = Role::kOutputGate,
-    .shape =
-        [](const ModelSpec& spec, const LayerSpec& layer) {
-          return MatrixShape{layer.attention()->heads * layer.attention()->value_size, spec.hidden_size};
-        },
+    .shape = [](const ModelSpec& spec,
+                const LayerSpec& layer) { return MatrixShape{layer.attention()->gate_size(), spec.hidden_size}; },
     .present = [](const ModelSpec&, const LayerSpec& layer) { return layer.attention()->output_gate; },
-    .bias_flag = &BiasSpec::query,
+    .bias_flag = &BiasSpec::output_gate,
     .reads = Role::kAttentionNorm,
     .why_bias_stays = [](const LayerSpec&) { return "the sigmoid follows"; }};
 

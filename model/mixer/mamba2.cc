@@ -191,15 +191,6 @@ const char* softplus_follows(const LayerSpec& /*layer*/) {
   return "the softplus of the step follows";
 }
 
-/// A linear that reads the block's input.
-template <std::size_t (*rows)(const LayerSpec&)>
-constexpr RoleRow reading(Role role, const char* (*why_bias_stays)(const LayerSpec&)) {
-  RoleRow row = input_linear<rows>(role);
-  row.bias_flag = &BiasSpec::mixer_input;
-  row.why_bias_stays = why_bias_stays;
-  return row;
-}
-
 constexpr RoleRow convolution_bias_row() {
   RoleRow row = vector_row<channels>(Role::kMambaConvolutionBias);
   row.present = [](const ModelSpec&, const LayerSpec& layer) { return mamba_of(layer).convolution_bias; };
@@ -207,11 +198,11 @@ constexpr RoleRow convolution_bias_row() {
 }
 
 constexpr std::array<RoleRow, 12> kRoles{{
-    reading<value_channels>(Role::kMambaGate, activation_follows),
-    reading<value_channels>(Role::kMambaValue, convolution_follows),
-    reading<key_channels>(Role::kMambaKey, convolution_follows),
-    reading<key_channels>(Role::kMambaQuery, convolution_follows),
-    reading<heads>(Role::kMambaStep, softplus_follows),
+    biased_input_linear<value_channels>(Role::kMambaGate, activation_follows),
+    biased_input_linear<value_channels>(Role::kMambaValue, convolution_follows),
+    biased_input_linear<key_channels>(Role::kMambaKey, convolution_follows),
+    biased_input_linear<key_channels>(Role::kMambaQuery, convolution_follows),
+    biased_input_linear<heads>(Role::kMambaStep, softplus_follows),
     taps_row<taps_shape>(Role::kMambaConvolution),
     convolution_bias_row(),
     vector_row<heads>(Role::kMambaStepBias),

@@ -20,6 +20,10 @@ const ShortConvolutionSpec& convolution_of(const LayerSpec& layer) {
   return std::get<ShortConvolutionSpec>(layer.mixer);
 }
 
+std::vector<float> convolution_bias(const ShortConvolutionSpec& spec, const BlockParts& parts) {
+  return spec.bias ? parts.vector(Role::kConvolutionBias) : std::vector<float>{};
+}
+
 class ShortConvolution final : public Mixer {
  public:
   ShortConvolution(const ShortConvolutionSpec& spec, const BlockParts& parts)
@@ -27,7 +31,7 @@ class ShortConvolution final : public Mixer {
         output_gate_(parts.linear({Role::kConvolutionOutputGate})),
         input_(parts.linear({Role::kConvolutionInput})),
         output_(parts.linear({Role::kConvolutionOutput})),
-        convolution_(parts.vector(Role::kConvolutionTaps), spec.channels, spec.width) {}
+        convolution_(parts.vector(Role::kConvolutionTaps), spec.channels, spec.width, convolution_bias(spec, parts)) {}
 
   void for_each_linear(const std::function<void(const Linear&, Role)>& visit) const override {
     visit(input_gate_, Role::kConvolutionInputGate);
@@ -87,26 +91,43 @@ std::size_t channels(const LayerSpec& layer) {
   return convolution_of(layer).channels;
 }
 
-constexpr std::array<RoleRow, 5> kRoles{{
-    input_linear<channels>(Role::kConvolutionInputGate),
-    input_linear<channels>(Role::kConvolutionOutputGate),
-    input_linear<channels>(Role::kConvolutionInput),
+const char* product_before_follows(const LayerSpec& /*layer*/) {
+  return "the product with the convolution's input follows";
+}
+const char* product_after_follows(const LayerSpec& /*layer*/) {
+  return "the product with the convolution's output follows";
+}
+
+constexpr RoleRow convolution_bias_row() {
+  RoleRow row = vector_row<channels>(Role::kConvolutionBias);
+  row.present = [](const ModelSpec&, const LayerSpec& layer) { return convolution_of(layer).bias; };
+  return row;
+}
+
+constexpr std::array<RoleRow, 6> kRoles{{
+    biased_input_linear<channels>(Role::kConvolutionInputGate, product_before_follows),
+    biased_input_linear<channels>(Role::kConvolutionOutputGate, product_after_follows),
+    biased_input_linear<channels>(Role::kConvolutionInput, nullptr),
     taps_row<taps_shape>(Role::kConvolutionTaps),
+    convolution_bias_row(),
     {.role = Role::kConvolutionOutput,
      .shape = [](const ModelSpec& spec,
                  const LayerSpec& layer) { return MatrixShape{spec.hidden_size, convolution_of(layer).channels}; },
+     .bias_flag = &BiasSpec::mixer_output,
      .writes_stream = true,
      .after_mixing = true},
 }};
 
 ValuePath value_path_of_channels(const LayerSpec& layer) {
   constexpr const char* kGates = "gates multiply its channels, by element";
-  return {.value = Role::kConvolutionInput,
-          .output = Role::kConvolutionOutput,
-          .head_size = convolution_of(layer).channels,
-          .bias = {false, kGates},
-          .scaling = {true, "each channel is convolved by itself"},
-          .rotation = {false, kGates}};
+  ValuePath path = {.value = Role::kConvolutionInput,
+                    .output = Role::kConvolutionOutput,
+                    .head_size = convolution_of(layer).channels,
+                    .bias = {false, kGates},
+                    .scaling = {true, "each channel is convolved by itself"},
+                    .rotation = {false, kGates}};
+  if (convolution_of(layer).bias) path.scaling = {false, "the convolution adds a bias, which is not scaled with it"};
+  return path;
 }
 
 }  // namespace

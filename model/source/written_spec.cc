@@ -18,10 +18,11 @@ struct BiasField {
   bool BiasSpec::* flag;
   bool newer = false;  ///< the first files of this version lack it, and have what the family has
 };
-constexpr std::array<BiasField, 12> kBiases{{
+constexpr std::array<BiasField, 13> kBiases{{
     {"query", &BiasSpec::query},
     {"key", &BiasSpec::key},
     {"value", &BiasSpec::value},
+    {"output_gate", &BiasSpec::output_gate, true},
     {"attention_output", &BiasSpec::attention_output},
     {"latent", &BiasSpec::latent},
     {"mixer_input", &BiasSpec::mixer_input, true},
@@ -48,6 +49,12 @@ Pooling read_written_pooling(const files::JsonReader& config) {
   config.fail("pooling", "must be 'mean', 'cls' or 'last'");
 }
 
+bool has_output_gate(const ModelSpec& spec) {
+  return std::ranges::any_of(spec.layers, [](const LayerSpec& layer) {
+    return layer.attention() != nullptr && layer.attention()->output_gate;
+  });
+}
+
 /// The dense modules are in files of their own, which have been read.
 void read_text_vectors(const files::JsonReader& config, ModelSpec& spec) {
   std::vector<TextDenseSpec> dense;
@@ -69,6 +76,7 @@ nlohmann::json written_spec(const ModelSpec& spec) {
   nlohmann::json biases = nlohmann::json::object();
   for (const BiasField& field : kBiases) biases[field.name] = spec.biases.*field.flag;
   if (!spec.head_transform) biases.erase("head_transform");
+  if (!has_output_gate(spec)) biases.erase("output_gate");
   nlohmann::json written = {{"version", kVersion},
                             {"norm", spec.norm.kind == NormSpec::Kind::kRms ? "rms" : "layer"},
                             {"norm_bias", spec.norm.bias},
@@ -106,6 +114,8 @@ void read_written_spec(const files::JsonReader& config, ModelSpec& spec) {
   }
   if (config.has("text_vectors")) read_text_vectors(config.object("text_vectors"), spec);
   const files::JsonReader biases = config.object("biases");
+  // The first files of this version have one flag for queries and gates.
+  if (has_output_gate(spec)) spec.biases.output_gate = biases.flag("query");
   for (const BiasField& field : kBiases) {
     bool& flag = spec.biases.*field.flag;
     flag = field.newer ? biases.flag(field.name, flag) : biases.flag(field.name);

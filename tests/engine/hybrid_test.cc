@@ -20,7 +20,7 @@
 namespace ballast::engine::hybrids {
 namespace {
 
-constexpr const char* kHybrids[] = {"qwen3_next", "lfm2", "granitemoehybrid", "falcon_h1", "nemotron_h"};
+constexpr const char* kHybrids[] = {"qwen3_next", "lfm2", "lfm3", "granitemoehybrid", "falcon_h1", "nemotron_h"};
 constexpr std::size_t kContext = 64;
 
 std::vector<CacheOptions> caches() {

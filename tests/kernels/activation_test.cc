@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "kernel_cases.h"
+#include "kernels/attention/head_gates.h"
 
 namespace ballast::kernels {
 namespace {
@@ -117,6 +118,31 @@ TEST_CASE("multiply_sigmoid gates every value by its own gate and reads nothing 
       multiply_sigmoid(actual.data(), m, size, gate.data(), stride);
       CHECK(relative_error(actual, expected) <= 1e-6);
     });
+  }
+}
+
+TEST_CASE("multiply_head_sigmoid gates all values of a head alike and reads nothing between the gates' rows") {
+  for (const std::size_t size : kVectorSizes) {
+    for (const std::size_t heads : {1, 3}) {
+      const std::size_t m = 4, stride = heads + 2;
+      const std::vector<float> x = random_floats(m * heads * size, 1);
+      std::vector<float> gate = random_floats(m * stride, 2, 5.0F);
+      for (std::size_t i = 0; i < m; ++i) gate[i * stride + heads] = NAN;
+      gate[0] = -1e4F;
+      gate[stride] = 1e4F;
+      std::vector<float> expected = x;
+      reference::multiply_head_sigmoid(expected.data(), m, heads, size, gate.data(), stride);
+      for_every_target([&] {
+        for (const int threads : {1, 3}) {
+          const std::vector<float> actual = test::with_threads(threads, [&] {
+            std::vector<float> gated = x;
+            multiply_head_sigmoid(gated.data(), m, heads, size, gate.data(), stride);
+            return gated;
+          });
+          CHECK(relative_error(actual, expected) <= 1e-6);
+        }
+      });
+    }
   }
 }
 

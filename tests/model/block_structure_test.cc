@@ -155,11 +155,13 @@ TEST_CASE("a norm before the linears can be folded, one after the residual canno
         std::vector<Part>{{Role::kQuery}, {Role::kKey}, {Role::kValue}, {Role::kGate}, {Role::kUp}});
 }
 
-TEST_CASE("an output gate has a row per element") {
+TEST_CASE("an output gate has a row per element or per head") {
   ModelSpec spec;
   spec.hidden_size = 10;
   spec.layers = {{.mixer = AttentionSpec{.heads = 4, .value_size = 6, .output_gate = true}, .mlp = {}}};
   CHECK(matrix_shape(spec, 0, Role::kOutputGate) == MatrixShape{24, 10});
+  spec.layers[0].attention()->head_gates = true;
+  CHECK(matrix_shape(spec, 0, Role::kOutputGate) == MatrixShape{4, 10});
   const std::vector<Part> linears = block_linears(spec, 0);
   CHECK(std::ranges::find(linears, Part{Role::kOutputGate}) != linears.end());
 }

@@ -102,21 +102,24 @@ double block_error(const ModelSpec& spec, unsigned seed) {
   return test::relative_error(hidden, expected);
 }
 
-TEST_CASE("an attention's output is gated per element, with and without a bias") {
-  for (const bool bias : {false, true}) {
-    ModelSpec spec = small_spec();
-    test::attention_of(spec).output_gate = true;
-    spec.biases.query = spec.biases.value = bias;
-    CAPTURE(bias);
-    const double error = block_error(spec, 3);
-    CHECK(error <= 1e-5);
-    // The gate matters: its values are not all the same.
-    const RoleTensors gated = test::random_tensors(spec, 3);
-    const ReferenceModel::Rows input(1, ReferenceModel::Row(spec.hidden_size, 0.5));
-    const double with = ReferenceModel(spec, gated).block(0, input)[0][0];
-    ModelSpec ungated = spec;
-    test::attention_of(ungated).output_gate = false;
-    CHECK(std::abs(with - ReferenceModel(ungated, gated).block(0, input)[0][0]) > 1e-3);
+TEST_CASE("an attention's output is gated per element or per head, with and without a bias") {
+  for (const bool head_gates : {false, true}) {
+    for (const bool bias : {false, true}) {
+      ModelSpec spec = small_spec();
+      test::attention_of(spec).output_gate = true;
+      test::attention_of(spec).head_gates = head_gates;
+      spec.biases.output_gate = spec.biases.value = bias;
+      CAPTURE(head_gates);
+      CAPTURE(bias);
+      CHECK(block_error(spec, 3) <= 1e-5);
+      // The gate matters: its values are not all the same.
+      const RoleTensors gated = test::random_tensors(spec, 3);
+      const ReferenceModel::Rows input(1, ReferenceModel::Row(spec.hidden_size, 0.5));
+      const double with = ReferenceModel(spec, gated).block(0, input)[0][0];
+      ModelSpec ungated = spec;
+      test::attention_of(ungated).output_gate = false;
+      CHECK(std::abs(with - ReferenceModel(ungated, gated).block(0, input)[0][0]) > 1e-3);
+    }
   }
 }
 
@@ -149,6 +152,7 @@ TEST_CASE("a block of any make is what the spec says") {
     attention.head_norm_gains = coin();
     if (coin()) attention.query_growth = QueryGrowthSpec{.slope = 0.7, .length = 3, .offset = coin() ? 1.0 : 0.0};
     attention.output_gate = coin();
+    attention.head_gates = coin();
     attention.score_cap = coin() ? 0.7 : 0.0;
     attention.sink_logits = coin();
     attention.value_norm = coin();
@@ -158,13 +162,27 @@ TEST_CASE("a block of any make is what the spec says") {
     mlp.gated = coin();
     if (mlp.gated && coin()) mlp.limit = 0.3;
     if (mlp.gated && coin()) mlp.up_offset = 1.0;
-    for (bool BiasSpec::* flag : {&BiasSpec::query, &BiasSpec::key, &BiasSpec::value, &BiasSpec::attention_output,
-                                  &BiasSpec::up, &BiasSpec::down}) {
+    for (bool BiasSpec::* flag : {&BiasSpec::query, &BiasSpec::key, &BiasSpec::value, &BiasSpec::output_gate,
+                                  &BiasSpec::attention_output, &BiasSpec::up, &BiasSpec::down}) {
       spec.biases.*flag = coin();
     }
     spec.layers[0].mixer_norm = spec.layout != BlockLayout::kPreNorm || coin();
     CAPTURE(trial);
     CHECK(block_error(spec, trial) <= 2e-5);
+  }
+}
+
+TEST_CASE("a short convolution of any width is what the spec says, with its biases or without") {
+  for (const std::size_t width : {1, 2, 3, 4, 5, 7, 8, 12}) {
+    for (const bool bias : {false, true}) {
+      ModelSpec spec = small_spec();
+      spec.layers[0].mixer = ShortConvolutionSpec{.channels = 18, .width = width, .bias = bias};
+      spec.biases.mixer_input = spec.biases.mixer_output = bias;
+      spec.post_norms = bias;
+      CAPTURE(width);
+      CAPTURE(bias);
+      CHECK(block_error(spec, static_cast<unsigned>(width)) <= 2e-5);
+    }
   }
 }
 
@@ -216,9 +234,10 @@ TEST_CASE("latent attention, which never makes keys and values, is what they wou
     attention.head_size = attention.rope->rotary_size + 1 + random() % 9;
     attention.value_size = 1 + random() % 40;
     attention.output_gate = coin();
+    attention.head_gates = coin();
     if (coin()) attention.window = 1 + random() % 9;
-    for (bool BiasSpec::* flag : {&BiasSpec::query, &BiasSpec::key, &BiasSpec::value, &BiasSpec::attention_output,
-                                  &BiasSpec::latent, &BiasSpec::up, &BiasSpec::down}) {
+    for (bool BiasSpec::* flag : {&BiasSpec::query, &BiasSpec::key, &BiasSpec::value, &BiasSpec::output_gate,
+                                  &BiasSpec::attention_output, &BiasSpec::latent, &BiasSpec::up, &BiasSpec::down}) {
       spec.biases.*flag = coin();
     }
     test::make_latent(spec, coin() ? 0 : 1 + random() % 20, 1 + random() % 40);

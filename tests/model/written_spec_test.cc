@@ -68,6 +68,20 @@ TEST_CASE("files from before a flag was written have what the family has") {
   CHECK(!read_into(family, without).biases.head_transform);
 }
 
+TEST_CASE("a gate's bias is that of the queries in files from before it had a flag") {
+  ModelSpec family;
+  family.layers = {{.mixer = AttentionSpec{.output_gate = true}, .mlp = {}}};
+  ModelSpec folded = family;
+  folded.biases.query = true;
+  const json written = written_spec(folded);
+  json without = written;
+  without["biases"].erase("output_gate");
+  CHECK(!read_into(family, written).biases.output_gate);
+  CHECK(read_into(family, without).biases.output_gate);
+  family.layers[0].attention()->output_gate = false;
+  CHECK(!read_into(family, without).biases.output_gate);
+}
+
 TEST_CASE("what is written of dense modules must agree with the files beside it") {
   ModelSpec spec;
   spec.text_vectors = TextVectorSpec{.pooling = Pooling::kFirst, .dense = {{.folder = "2_Dense"}, {.folder = "3"}}};

@@ -18,6 +18,9 @@ Attention without_query_bias(Attention attention) {
   return attention;
 }
 
+/// Whether there is an output gate, and whether it has one value for a head.
+constexpr std::pair<bool, bool> kGates[] = {{false, false}, {true, false}, {true, true}};
+
 /// The value's bias into the output's.
 Attention with_folded_value_bias(Attention attention) {
   const std::size_t size = attention.head_size;
@@ -184,13 +187,15 @@ TEST_CASE("the value's bias folds into the output's, whatever stands in the scor
   }
 }
 
-TEST_CASE("an output gate keeps the value's bias where it is, and leaves the key's redundant") {
-  for_random_tensors([&](Random& random) {
-    const Attention attention = random_attention(random, kHidden, {.gated = true});
-    const Tokens tokens = random.tokens(kTokens, kHidden);
-    check_different(attend(attention, tokens), attend(with_folded_value_bias(attention), tokens));
-    check_same(attend(attention, tokens), attend(without_key_bias(attention), tokens));
-  });
+TEST_CASE("an output gate, by element or by head, keeps the value's bias, and leaves the key's redundant") {
+  for (const bool head_gates : {false, true}) {
+    for_random_tensors([&](Random& random) {
+      const Attention attention = random_attention(random, kHidden, {.gated = true, .head_gates = head_gates});
+      const Tokens tokens = random.tokens(kTokens, kHidden);
+      check_different(attend(attention, tokens), attend(with_folded_value_bias(attention), tokens));
+      check_same(attend(attention, tokens), attend(without_key_bias(attention), tokens));
+    });
+  }
 }
 
 TEST_CASE("a sink in softmax keeps the biases of keys and values") {
@@ -203,9 +208,10 @@ TEST_CASE("a sink in softmax keeps the biases of keys and values") {
 }
 
 TEST_CASE("value channels scale against the output projection, gated or not") {
-  for (const bool gated : {false, true}) {
-    for_random_tensors([&](Random& random) {
-      const Attention attention = random_attention(random, kHidden, {.rotary_size = 8, .gated = gated});
+  for (const auto& [gated, head_gates] : kGates) {
+    for_random_tensors([&, gated, head_gates](Random& random) {
+      const Attention attention =
+          random_attention(random, kHidden, {.rotary_size = 8, .gated = gated, .head_gates = head_gates});
       const Tokens tokens = random.tokens(kTokens, kHidden);
       const Attention scaled = with_scaled_values(attention, random.vector(attention.value.rows, 0.25, 4));
       check_same(attend(attention, tokens), attend(scaled, tokens));
@@ -216,13 +222,14 @@ TEST_CASE("value channels scale against the output projection, gated or not") {
   }
 }
 
-TEST_CASE("a head's values rotate with their bias unless they are gated") {
-  for (const bool gated : {false, true}) {
-    for_random_tensors([&](Random& random) {
-      const Attention attention = random_attention(random, kHidden, {.rotary_size = 8, .gated = gated});
+TEST_CASE("a head's values rotate with their bias unless they are gated by element") {
+  for (const auto& [gated, head_gates] : kGates) {
+    for_random_tensors([&, gated, head_gates](Random& random) {
+      const Attention attention =
+          random_attention(random, kHidden, {.rotary_size = 8, .gated = gated, .head_gates = head_gates});
       const Tokens tokens = random.tokens(kTokens, kHidden);
       const Attention rotated = with_rotated_values(attention, 17);
-      if (gated) {
+      if (gated && !head_gates) {
         check_different(attend(attention, tokens), attend(rotated, tokens));
         return;
       }

@@ -124,19 +124,22 @@ TEST_CASE("under RoPE the keys' bias stays, but for the part that is not rotated
 }
 
 TEST_CASE("after an output gate and a key norm nothing is folded") {
-  ModelSpec spec = test::small_spec();
-  spec.biases = {.query = true, .key = true, .value = true, .attention_output = true};
-  test::attention_of(spec).query_key_norm = true;
-  test::attention_of(spec).output_gate = true;
-  Folded folded = fold(spec);
-  check_same_function(folded.before, folded.after);
-  check_biases_follow_the_spec(folded);
-  CHECK(folded.spec.biases.key);
-  CHECK(folded.spec.biases.value);
-  Random random(1);
-  const WorkingBlock original = test::random_layer(spec, random);
-  for (std::size_t i = 0; i < original.linears.size(); ++i) {
-    CHECK(folded.block.linears[i].bias == original.linears[i].bias);
+  for (const bool head_gates : {false, true}) {
+    ModelSpec spec = test::small_spec();
+    spec.biases = {.query = true, .key = true, .value = true, .output_gate = head_gates, .attention_output = true};
+    test::attention_of(spec).query_key_norm = true;
+    test::attention_of(spec).output_gate = true;
+    test::attention_of(spec).head_gates = head_gates;
+    Folded folded = fold(spec);
+    check_same_function(folded.before, folded.after);
+    check_biases_follow_the_spec(folded);
+    CHECK(folded.spec.biases.key);
+    CHECK(folded.spec.biases.value);
+    Random random(1);
+    const WorkingBlock original = test::random_layer(spec, random);
+    for (std::size_t i = 0; i < original.linears.size(); ++i) {
+      CHECK(folded.block.linears[i].bias == original.linears[i].bias);
+    }
   }
 }
 
@@ -148,6 +151,7 @@ TEST_CASE("a norm's bias reaches the output gate, whose values' bias then stays"
   check_same_function(folded.before, folded.after);
   check_biases_follow_the_spec(folded);
   CHECK(folded.spec.biases.value);
+  CHECK(folded.spec.biases.output_gate);
   CHECK(!folded.spec.biases.attention_output);
 }
 

@@ -124,6 +124,34 @@ TEST_CASE("an output gate keeps the values' bias and their rotation") {
   CHECK(key_bias_drop(spec.layers.back()).reason == Contains("key norm"));
 }
 
+TEST_CASE("a gate for each head keeps the values' bias and lets their scaling and their rotation through") {
+  ModelSpec spec = qwen3_next();
+  for_each_attention(spec, [](AttentionSpec& attention) { attention.head_gates = true; });
+  CHECK(!values_of(spec).bias.legal);
+  CHECK(values_of(spec).bias.reason == "the output gate multiplies it, differently for every token");
+  CHECK(values_of(spec).scaling.legal);
+  CHECK(values_of(spec).rotation.legal);
+  CHECK(values_of(spec).rotation.reason == Contains("all channels of a head by one factor"));
+  for_each_attention(spec, [](AttentionSpec& attention) { attention.shares_keys = true; });
+  CHECK(!values_of(spec).scaling.legal);
+  CHECK(!values_of(spec).rotation.legal);
+  CHECK(values_of(spec).rotation.reason == "later layers read its values, too");
+}
+
+TEST_CASE("a short convolution's channels scale unless it adds a bias, and its projections' biases stay") {
+  ModelSpec spec = spec_of("lfm2");
+  for (const bool bias : {false, true}) {
+    spec.layers[kLast].mixer = ShortConvolutionSpec{.channels = 8, .width = 3, .bias = bias};
+    CHECK(!values_of(spec).bias.legal);
+    CHECK(values_of(spec).scaling.legal == !bias);
+    CHECK(!values_of(spec).rotation.legal);
+  }
+  CHECK(values_of(spec).scaling.reason == Contains("the convolution adds a bias"));
+  CHECK(why_bias_stays(spec.layers[kLast], Role::kConvolutionInputGate) == Contains("convolution's input follows"));
+  CHECK(why_bias_stays(spec.layers[kLast], Role::kConvolutionOutputGate) == Contains("convolution's output follows"));
+  CHECK(why_bias_stays(spec.layers[kLast], Role::kConvolutionOutput) == Contains("added to the residual stream"));
+}
+
 TEST_CASE("latent vectors' norms fold, and the plain part of a latent key needs no bias") {
   const ModelSpec spec = deepseek_v3();
   CHECK(gain_fold(spec, kLast, Role::kQueryDownNorm).legal);

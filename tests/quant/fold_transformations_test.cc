@@ -102,6 +102,7 @@ TEST_CASE("equalizing moves powers of two between matrices and changes no produc
       test::mlp_of(spec).gated = gated;
       test::mlp_of(spec).activation = gated ? Activation::kSilu : Activation::kRelu;
       test::attention_of(spec).output_gate = true;
+      test::attention_of(spec).head_gates = gated;  // by element in the other case
       spec.biases = {.value = true, .up = true};
       const auto pass = make_equalize(spec);
       const Run run = run_pass(spec, *pass);
@@ -164,6 +165,17 @@ TEST_CASE("rotating values turns their bias too and changes no product") {
       CHECK(got.mean[c] == doctest::Approx(expected.mean[c]).epsilon(1e-3));
     }
   }
+}
+
+TEST_CASE("values are rotated before a gate for each head, too") {
+  ModelSpec spec = test::small_spec();
+  test::attention_of(spec).output_gate = test::attention_of(spec).head_gates = true;
+  spec.biases.value = spec.biases.output_gate = true;
+  const auto pass = make_rotate_values(spec);
+  Run run = run_pass(spec, *pass);
+  check_same_function(run);
+  CHECK(run.block.find(Role::kValue)->bias != run.original.find(Role::kValue)->bias);
+  CHECK(run.block.find(Role::kOutputGate)->values == run.original.find(Role::kOutputGate)->values);
 }
 
 TEST_CASE("before an elementwise gate values are not rotated") {

@@ -1,4 +1,4 @@
-// Every claim of docs/folds.md about Mamba 2, in both directions.
+// Every claim of docs/folds.md about Mamba 2 and short convolutions, in both directions.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -127,6 +127,84 @@ TEST_CASE("a bias of Mamba 2's values is none of the convolution's, whose first 
       }
     }
     check_different(run(moved, tokens), run(biased, tokens));
+  });
+}
+
+/// A gated short convolution without the norm of its input.
+struct ShortConvolution {
+  Matrix before, after, input, output;  ///< two gates, what is convolved, and what reads the product
+  Vector before_bias, after_bias, input_bias, tap_bias;
+  Matrix taps;  ///< [channels][taps]
+};
+
+ShortConvolution random_convolution(Random& random) {
+  return {.before = random.matrix(kChannels, kHidden),
+          .after = random.matrix(kChannels, kHidden),
+          .input = random.matrix(kChannels, kHidden),
+          .output = random.matrix(kHidden, kChannels),
+          .before_bias = random.vector(kChannels),
+          .after_bias = random.vector(kChannels),
+          .input_bias = random.vector(kChannels),
+          .tap_bias = random.vector(kChannels),
+          .taps = random.matrix(kChannels, kTaps)};
+}
+
+Tokens run(const ShortConvolution& convolution, const Tokens& tokens) {
+  Tokens products, outputs;
+  for (std::size_t t = 0; t < tokens.size(); ++t) {
+    products.push_back(times(affine(convolution.before, tokens[t], convolution.before_bias),
+                             affine(convolution.input, tokens[t], convolution.input_bias)));
+    Vector convolved = convolution.tap_bias;
+    for (std::size_t c = 0; c < kChannels; ++c) {
+      for (std::size_t back = 0; back < kTaps && back <= t; ++back) {
+        convolved[c] += convolution.taps.at(c, back) * products[t - back][c];
+      }
+    }
+    const Vector gates = affine(convolution.after, tokens[t], convolution.after_bias);
+    outputs.push_back(affine(convolution.output, times(convolved, gates)));
+  }
+  return outputs;
+}
+
+TEST_CASE("what a short convolution reads scales against its output projection, unless the convolution adds a bias") {
+  for_random_tensors([](Random& random) {
+    const ShortConvolution biased = random_convolution(random);
+    ShortConvolution plain = biased;
+    plain.tap_bias = Vector(kChannels, 0.0);
+    const Tokens tokens = random.tokens(kTokens, kHidden);
+    const Vector factors = random.vector(kChannels, 0.2, 3);
+    Vector inverse = factors;
+    for (double& factor : inverse) factor = 1 / factor;
+    const auto scaled = [&](ShortConvolution convolution) {
+      convolution.input = scaled_rows(convolution.input, factors);
+      convolution.input_bias = times(convolution.input_bias, factors);
+      convolution.output = scaled_columns(convolution.output, inverse);
+      return convolution;
+    };
+    check_same(run(scaled(plain), tokens), run(plain, tokens));
+    check_different(run(scaled(biased), tokens), run(biased, tokens));
+  });
+}
+
+TEST_CASE("the biases of all three projections of a short convolution stay") {
+  for_random_tensors([](Random& random) {
+    const ShortConvolution convolution = random_convolution(random);
+    const Tokens tokens = random.tokens(kTokens, kHidden);
+    for (Vector ShortConvolution::* bias :
+         {&ShortConvolution::before_bias, &ShortConvolution::after_bias, &ShortConvolution::input_bias}) {
+      ShortConvolution without = convolution;
+      without.*bias = Vector(kChannels, 0.0);
+      check_different(run(without, tokens), run(convolution, tokens));
+    }
+    // As constants of the convolution they would be gated by what they are not.
+    ShortConvolution moved = convolution;
+    moved.input_bias = Vector(kChannels, 0.0);
+    for (std::size_t c = 0; c < kChannels; ++c) {
+      for (std::size_t tap = 0; tap < kTaps; ++tap) {
+        moved.tap_bias[c] += convolution.taps.at(c, tap) * convolution.input_bias[c];
+      }
+    }
+    check_different(run(moved, tokens), run(convolution, tokens));
   });
 }
 

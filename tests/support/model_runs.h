@@ -74,7 +74,8 @@ inline constexpr std::array kGoldenDecoders = {"llama",
                                                "olmo",
                                                "command_r_plus",
                                                "afmoe",
-                                               "llama4_text"};
+                                               "llama4_text",
+                                               "lfm3"};
 inline constexpr std::array kGoldenEncoders = {"bert", "modernbert", "embedding_gemma"};
 
 /// Golden GGUF files; each has a directory of its family beside it.

@@ -135,6 +135,7 @@ inline LayerValues run_layer(const ModelSpec& spec, quant::WorkingBlock block, c
   attention.value_bias = doubles(block.find(Role::kValue)->bias);
   if (const quant::WorkingLinear* gate = block.find(Role::kOutputGate)) {
     attention.gated = true;
+    attention.head_gates = sizes.head_gates;
     attention.gate_weights = matrix_of(*gate);
     attention.gate_bias = doubles(gate->bias);
   }

@@ -33,6 +33,7 @@ std::string biases_line(const BiasSpec& biases) {
   add(biases.query, "q");
   add(biases.key, "k");
   add(biases.value, "v");
+  add(biases.output_gate, "output gate");
   add(biases.latent, "latent");
   add(biases.mixer_input, "mixer input");
   add(biases.mixer_output, "mixer output");
@@ -98,7 +99,7 @@ std::string attention_line(const ModelSpec& spec) {
   if (attention->query_growth) {
     line += ", queries grow every " + report::number(attention->query_growth->length) + " tokens";
   }
-  if (attention->output_gate) line += ", output gate per element";
+  if (attention->output_gate) line += attention->head_gates ? ", output gate per head" : ", output gate per element";
   return line + windows_of(spec);
 }
 

@@ -7,37 +7,19 @@
 #include "model/arch/architectures.h"
 #include "model/arch/decoder_config.h"
 #include "model/arch/gguf_config.h"
+#include "model/arch/hybrids/lfm.h"
 
 namespace ballast::model {
 
 namespace lfm2 {
 namespace {
 
-constexpr std::array<TensorNames, 19> kNames{{
-    {Role::kEmbedding, "model.embed_tokens", "token_embd"},
-    {Role::kFinalNorm, "model.embedding_norm", "token_embd_norm"},
-    {Role::kHead, "lm_head", "output"},
-    {Role::kAttentionNorm, "model.layers.{}.operator_norm", "blk.{}.attn_norm"},
-    {Role::kQuery, "model.layers.{}.self_attn.q_proj", "blk.{}.attn_q"},
-    {Role::kKey, "model.layers.{}.self_attn.k_proj", "blk.{}.attn_k"},
-    {Role::kValue, "model.layers.{}.self_attn.v_proj", "blk.{}.attn_v"},
+constexpr std::array<TensorNames, 3> kAttentionNames{{
     {Role::kQueryNorm, "model.layers.{}.self_attn.q_layernorm", "blk.{}.attn_q_norm"},
     {Role::kKeyNorm, "model.layers.{}.self_attn.k_layernorm", "blk.{}.attn_k_norm"},
     {Role::kAttentionOutput, "model.layers.{}.self_attn.out_proj", "blk.{}.attn_output"},
-    {Role::kConvolutionInputGate, "model.layers.{}.conv.b_proj", ""},
-    {Role::kConvolutionOutputGate, "model.layers.{}.conv.c_proj", ""},
-    {Role::kConvolutionInput, "model.layers.{}.conv.x_proj", ""},
-    {Role::kConvolutionTaps, "model.layers.{}.conv.conv.weight", "blk.{}.shortconv.conv.weight"},
-    {Role::kConvolutionOutput, "model.layers.{}.conv.out_proj", "blk.{}.shortconv.out_proj"},
-    {Role::kMlpNorm, "model.layers.{}.ffn_norm", "blk.{}.ffn_norm"},
-    {Role::kGate, "model.layers.{}.feed_forward.w1", "blk.{}.ffn_gate"},
-    {Role::kUp, "model.layers.{}.feed_forward.w3", "blk.{}.ffn_up"},
-    {Role::kDown, "model.layers.{}.feed_forward.w2", "blk.{}.ffn_down"},
 }};
-constexpr std::array kProjections = {Role::kConvolutionInputGate, Role::kConvolutionOutputGate,
-                                     Role::kConvolutionInput};
-constexpr std::array<FusedTensor, 1> kFused{
-    {{"model.layers.{}.conv.in_proj", "blk.{}.shortconv.in_proj", kProjections, FusedTensor::Runs::kOne}}};
+constexpr auto kNames = joined_names(kLfmNames, kAttentionNames);
 
 constexpr std::array<TensorNames, 6> kExpertNames{{
     {Role::kRouter, "model.layers.{}.feed_forward.gate", "blk.{}.ffn_gate_inp"},
@@ -49,7 +31,7 @@ constexpr std::array<TensorNames, 6> kExpertNames{{
 }};
 constexpr auto kMixtureNames = joined_names(kNames, kExpertNames);
 constexpr std::array<FusedTensor, 2> kMixtureFused{{
-    kFused[0],
+    kFusedLfm[0],
     {"model.layers.{}.feed_forward.experts.gate_up_proj", "", kGateAndUp, FusedTensor::Runs::kOne},
 }};
 
@@ -86,9 +68,7 @@ ModelSpec describe_common(const files::JsonReader& config) {
   decoder.spec.tied_embeddings = config.flag("tie_embedding", decoder.spec.tied_embeddings);
   decoder.spec.norm.epsilon = config.positive("norm_eps", 1e-5);
   decoder.attention.query_key_norm = true;
-  if (config.flag("conv_bias", false)) config.fail("conv_bias", "true is not supported");
-  const ShortConvolutionSpec convolution = {.channels = decoder.spec.hidden_size,
-                                            .width = config.size("conv_L_cache", kWidth)};
+  const ShortConvolutionSpec convolution = read_lfm_convolution(config, kWidth, decoder.spec);
   ModelSpec spec = decoder.finish();
   const std::vector<bool> attending = attending_layers(config, decoder.layers);
   for (std::size_t layer = 0; layer < decoder.layers; ++layer) {
@@ -156,11 +136,17 @@ nlohmann::json mixture_from_gguf(const files::GgufFile& file) {
 }  // namespace
 }  // namespace lfm2
 
+ShortConvolutionSpec read_lfm_convolution(const files::JsonReader& config, std::size_t default_width, ModelSpec& spec) {
+  const bool bias = config.flag("conv_bias", false);
+  spec.biases.mixer_input = spec.biases.mixer_output = bias;
+  return {.channels = spec.hidden_size, .width = config.size("conv_L_cache", default_width), .bias = bias};
+}
+
 constinit const Architecture kLfm2 = {
     .model_type = "lfm2",
     .gguf_architecture = "lfm2",
     .names = lfm2::kNames,
-    .fused = lfm2::kFused,
+    .fused = kFusedLfm,
     .describe = lfm2::describe_dense,
     .config_from_gguf = lfm2::dense_from_gguf,
 };

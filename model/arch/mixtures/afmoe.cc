@@ -49,9 +49,8 @@ void check_routing(const files::JsonReader& config) {
 
 ModelSpec describe(const files::JsonReader& config) {
   check_routing(config);
-  // The gate's projection would have none.
-  if (config.flag("attention_bias", false)) config.fail("attention_bias", "true is not supported");
   DecoderConfig decoder = read_llama_line(config, {.context = 16384, .epsilon = 1e-5, .heads = {.head_size = 128}});
+  read_attention_biases(config, decoder.spec.biases);
   decoder.spec.post_norms = true;
   if (config.flag("mup_enabled", false)) {
     decoder.spec.embedding_scale = std::sqrt(static_cast<double>(decoder.spec.hidden_size));

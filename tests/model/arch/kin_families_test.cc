@@ -55,6 +55,30 @@ json lfm2_mixture() {
   return config;
 }
 
+/// Biases where published checkpoints have none.
+json lfm2_with_biases() {
+  json config = small_config("lfm2");
+  config["layer_types"] = {"conv", "full_attention"};
+  config["conv_bias"] = true;
+  return config;
+}
+
+json afmoe_with_biases() {
+  json config = small_config("afmoe");
+  config["attention_bias"] = true;
+  config["n_group"] = config["topk_group"] = 1;
+  return config;
+}
+
+/// As published: no biases, convolutions over 7 tokens, and the types of layers and rotations by default.
+json lfm3() {
+  json config = small_config("lfm3");
+  config["num_hidden_layers"] = 5;
+  config.erase("layer_types");
+  config.erase("rope_parameters");
+  return config;
+}
+
 json ernie_mixture() {
   json config = small_config("ernie4_5_moe");
   config["moe_num_experts"] = 6;
@@ -114,6 +138,9 @@ TEST_CASE("families that bring only names compute what the reference does") {
                              llama4_text(),
                              beside_images("llama4", llama4_text()),
                              lfm2_mixture(),
+                             lfm2_with_biases(),
+                             lfm3(),
+                             afmoe_with_biases(),
                              ernie_mixture(),
                              beside_images("qwen2_vl", small_config("")),
                              beside_images("qwen2_5_vl", small_config("")),

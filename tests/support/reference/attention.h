@@ -162,6 +162,7 @@ struct Attention {
   double score_cap = 0;         ///< a score x becomes cap tanh(x / cap); 0: it stays
   bool value_norm = false;      ///< of each head of the values, without a gain
   bool gated = false;           ///< a sigmoid multiplies the mixed values by element
+  bool head_gates = false;      ///< gated: one for all elements of a head
   Matrix query{}, key{}, value{}, output{}, gate_weights{};
   Vector query_bias{}, key_bias{}, value_bias{}, output_bias{}, gate_bias{};
   Vector query_gain{}, key_gain{};  ///< of query_key_norm [head_size]
@@ -174,7 +175,7 @@ inline Attention random_attention(Random& random, std::size_t hidden, Attention 
   attention.key = random.matrix(keys, hidden);
   attention.value = random.matrix(keys, hidden);
   attention.output = random.matrix(hidden, queries);
-  attention.gate_weights = random.matrix(queries, hidden);
+  attention.gate_weights = random.matrix(attention.head_gates ? attention.heads : queries, hidden);
   attention.query_bias = random.vector(queries);
   attention.key_bias = random.vector(keys);
   attention.value_bias = random.vector(keys);
@@ -244,7 +245,7 @@ inline Tokens mix(const Attention& attention, const Tokens& tokens) {
       for (std::size_t c = 0; c < size; ++c) {
         double& sum = mixed[head * size + c];
         for (std::size_t j = 0; j < seen.size(); ++j) sum += weights[j] * values[seen[j]][from + c];
-        if (attention.gated) sum *= gate[head * size + c];
+        if (attention.gated) sum *= gate[attention.head_gates ? head : head * size + c];
       }
     }
     results.push_back(std::move(mixed));

@@ -77,7 +77,9 @@ class ReferenceHeads : public ReferenceRoles {
     if (spec.output_gate) {
       const Rows gates = linear(Role::kOutputGate, layer, x);
       for (std::size_t t = 0; t < x.size(); ++t) {
-        for (std::size_t i = 0; i < mixed[t].size(); ++i) mixed[t][i] /= 1 + std::exp(-gates[t][i]);
+        for (std::size_t i = 0; i < mixed[t].size(); ++i) {
+          mixed[t][i] /= 1 + std::exp(-gates[t][spec.head_gates ? i / spec.value_size : i]);
+        }
       }
     }
     return linear(Role::kAttentionOutput, layer, mixed);

@@ -110,6 +110,7 @@ class ReferenceShortConvolution : public ReferenceRoles {
         for (std::size_t back = 0; back < spec.width && back <= t; ++back) {
           y[t][c] += double{taps[c * spec.width + spec.width - 1 - back]} * before[t - back][c] * values[t - back][c];
         }
+        if (spec.bias) y[t][c] += double{at(Role::kConvolutionBias, layer).weight[c]};
         y[t][c] *= after[t][c];
       }
     }

@@ -26,7 +26,16 @@ TEST_CASE("LFM2's layers convolve but for those that attend, named by number or 
     CHECK(spec.tied_embeddings);
     CHECK(spec.norm.epsilon == 1e-5);
   }
-  CHECK(test::refusal_of_field(config, "conv_bias", true) == "config.json: conv_bias: true is not supported");
+}
+
+TEST_CASE("LFM2's convolutions may have biases, as the projections around them") {
+  for (const bool bias : {false, true}) {
+    const ModelSpec spec = test::described(test::with_field(kConfig, "conv_bias", bias));
+    CHECK(std::get<ShortConvolutionSpec>(spec.layers[0].mixer).bias == bias);
+    CHECK(spec.biases.mixer_input == bias);
+    CHECK(spec.biases.mixer_output == bias);
+    CHECK(!spec.biases.query);
+  }
 }
 
 TEST_CASE("LFM2's MLPs have two thirds of the channels that are said, in whole multiples") {

@@ -20,6 +20,8 @@ std::string refusal(const char* field, const json& value) {
 TEST_CASE("Qwen3-Next's full attention has a gate per element, norms over heads and a quarter of them rotated") {
   const ModelSpec spec = test::described(kConfig);
   CHECK(test::attention_of(spec).output_gate);
+  CHECK(!test::attention_of(spec).head_gates);
+  CHECK(test::described(test::with_field(kConfig, "attention_bias", true)).biases.output_gate);
   CHECK(test::attention_of(spec).query_key_norm);
   CHECK(test::attention_of(spec).rope->rotary_size == 4);
   CHECK(spec.norm.gain_offset == 1.0);

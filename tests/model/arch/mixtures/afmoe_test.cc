@@ -24,6 +24,9 @@ TEST_CASE("Trinity's layers with a window rotate, and its attention is normalize
     CHECK(attention.rope.has_value() == (layer != 3));
   }
   CHECK(test::described(test::with_field(kConfig, "mup_enabled", true)).embedding_scale == 6.0);
+  const BiasSpec biases = test::described(test::with_field(kConfig, "attention_bias", true)).biases;
+  for (const bool bias : {biases.query, biases.key, biases.value, biases.attention_output}) CHECK(bias);
+  CHECK(!biases.output_gate);
 }
 
 TEST_CASE("Trinity has experts, beside shared ones, after its dense layers") {
@@ -41,8 +44,6 @@ TEST_CASE("Trinity has experts, beside shared ones, after its dense layers") {
 }
 
 TEST_CASE("Trinity's settings that are not supported are refused by field") {
-  CHECK(test::refusal_of_field(kConfig, "attention_bias", true) ==
-        "config.json: attention_bias: true is not supported");
   CHECK(test::refusal_of_field(kConfig, "n_group", 2) == "config.json: n_group: must be 1");
   CHECK(test::refusal_of_field(kConfig, "num_limited_groups", 2) == "config.json: num_limited_groups: must be 1");
   CHECK(test::refusal_of_field(kConfig, "route_norm", false) == "config.json: route_norm: false is not supported");

@@ -1,0 +1,87 @@
+"""Checkpoints of a family that ballast did not know: LFM3."""
+
+import concurrent.futures
+import json
+
+from reported import Case, edit_json, reported
+
+PROMPTS = ("a b c", "the end of the line", "one", "x y z x y z x y z")
+
+
+def verify(case: Case, model, tolerance: float):
+    done = case.run("verify", model, "--expected", case.work / "model.expected.safetensors", "--tolerance", tolerance)
+    case.must("the logits of transformers", done.returncode == 0)
+
+
+def completion(client, prompt: str) -> tuple[str, list]:
+    """The text and the log-probabilities of its tokens. Without the bias the model repeats one special token."""
+    body = {"prompt": prompt, "max_tokens": 12, "temperature": 0, "logprobs": 1, "logit_bias": {"1": -100}}
+    choice = client.post("/v1/completions", body).json()["choices"][0]
+    return choice["text"], choice["logprobs"]["token_logprobs"]
+
+
+@reported("a checkpoint of LFM3: its logits are those of transformers, as it is and after every exact fold")
+def lfm3_checkpoint(case: Case) -> None:
+    model = case.model("lfm3")
+    verify(case, model, 1e-4)
+    folds = ("--equalize", "--smooth", "--rotate-values", "--untie-head")
+    done = case.run("convert", model, "-o", "folded", "--scheme", "f32", *folds)
+    case.must("it is converted", done.returncode == 0)
+    verify(case, "folded", 1e-4)
+
+
+@reported("LFM3 by every scheme: it is converted, and the probabilities stay near")
+def lfm3_schemes(case: Case) -> None:
+    model = case.model("lfm3")
+    for scheme in ("bf16", "w8a16", "w8a8", "w4a16", "w4a8"):
+        done = case.run("convert", model, "-o", scheme, "--scheme", scheme, "--preset", "fast")
+        case.must("it is converted", done.returncode == 0)
+        done = case.run("verify", scheme, "--expected", case.work / "model.expected.safetensors", "--json")
+        case.must("a small divergence", json.loads(done.stdout)["kl_mean"] < 0.01)
+
+
+@reported("a gate for each head: the bias of the values stays, their rotation is said to be possible")
+def lfm3_folds(case: Case) -> None:
+    done = case.run("convert", case.model("lfm3"), "--explain", "--json")
+    case.must("it is explained", done.returncode == 0)
+    folds = {fold["what"]: fold for fold in json.loads(done.stdout)["folds"]}
+    bias = folds["model.layers.*.self_attn.v_proj bias"]
+    case.must("the bias of the values is kept", bias["outcome"] == "kept" and "gate" in bias["reason"])
+    rotation = folds["rotation of each head's values"]
+    case.must("the gate does not forbid the rotation", rotation["reason"].startswith("possible"))
+
+
+@reported("LFM3 without its gate, its norms after both halves and its biases: what is then missing is not asked for")
+def lfm3_settings(case: Case) -> None:
+    model = case.model("lfm3")
+    edit_json(model / "config.json", use_attention_gate=False, use_sandwich_norm=False, attention_bias=False,
+              conv_bias=False)
+    done = case.run("inspect", model)
+    case.must("it is read", done.returncode == 0 and b"output gate" not in done.stdout)
+
+
+@reported("the rotation of a type of layers is missing: one line that names the type")
+def lfm3_without_rotation(case: Case) -> None:
+    model = case.model("lfm3")
+    edit_json(model / "config.json", rope_parameters={"full_attention": {"rope_type": "default", "rope_theta": 100.0}})
+    done = case.run("inspect", model)
+    case.must("one line that names it", done.returncode == 1 and b"rope_parameters.sliding_attention" in done.stderr
+              and len(done.stderr.splitlines()) == 1)
+
+
+@reported("LFM3 is served: the same text alone, again from the prefix cache, and beside others")
+def lfm3_served(case: Case) -> None:
+    model = case.model("lfm3")
+    with case.server(model, "--kv", "int8") as client:
+        alone = [completion(client, prompt) for prompt in PROMPTS]
+        case.says(alone)
+        case.must("texts are generated", all(text for text, _ in alone))
+        case.must("the same from what is cached", [completion(client, prompt) for prompt in PROMPTS] == alone)
+        with concurrent.futures.ThreadPoolExecutor(len(PROMPTS)) as pool:
+            beside = list(pool.map(lambda prompt: completion(client, prompt), PROMPTS))
+        case.must("the same beside others", beside == alone)
+        longer = PROMPTS[1] + alone[1][0]
+        continued = completion(client, longer)
+    with case.server(model, "--kv", "int8") as client:
+        case.must("a text that goes on from a cached one is that of a fresh server",
+                  completion(client, longer) == continued)
