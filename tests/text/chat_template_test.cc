@@ -109,9 +109,9 @@ TEST_CASE("arguments reach the template, and cannot replace the conversation") {
 TEST_CASE("a message's other fields reach the template in their order, and are read again as they were") {
   const std::string fields = R"({"reasoning_content":"hm","mood":{"z":1,"a":[null,2.5]}})";
   const ChatMessage message = {.role = "assistant", .content = "yes", .fields = fields};
-  const nlohmann::ordered_json json = chat_message_json(message);
-  CHECK(json.dump() == R"({"role":"assistant","content":"yes",)" + fields.substr(1));
-  const ChatMessage again = read_chat_message(json, "place");
+  const nlohmann::ordered_json made = chat_message_json(message);
+  CHECK(made.dump() == R"({"role":"assistant","content":"yes",)" + fields.substr(1));
+  const ChatMessage again = read_chat_message(made, "place");
   CHECK(again.role == "assistant");
   CHECK(again.content == "yes");
   CHECK(again.fields == fields);
@@ -120,8 +120,8 @@ TEST_CASE("a message's other fields reach the template in their order, and are r
 }
 
 TEST_CASE("contents that are no text") {
-  const auto read = [](const std::string& json) {
-    return read_chat_message(nlohmann::ordered_json::parse(json), "place");
+  const auto read = [](const std::string& source) {
+    return read_chat_message(nlohmann::ordered_json::parse(source), "place");
   };
   CHECK(read(R"({"role": "assistant", "content": null})").content == "");
   CHECK(read(R"({"role": "assistant", "tool_calls": []})").fields == R"({"tool_calls":[]})");

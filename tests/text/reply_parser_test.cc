@@ -29,12 +29,12 @@ constexpr ReplyKind kThinking = ReplyKind::kThinking;
 /// A byte-level tokenizer with these special tokens.
 std::unique_ptr<Tokenizer> tokenizer_with(const std::vector<std::string>& special,
                                           const std::string& chat_template = "") {
-  nlohmann::json json = test::tiny_tokenizer_json();
+  nlohmann::json written = test::tiny_tokenizer_json();
   int id = 262;
   for (const std::string& token : special) {
-    json["added_tokens"].push_back({{"id", id++}, {"content", token}, {"special", true}, {"normalized", false}});
+    written["added_tokens"].push_back({{"id", id++}, {"content", token}, {"special", true}, {"normalized", false}});
   }
-  return test::make_tiny_tokenizer(json, nlohmann::json::object(), chat_template);
+  return test::make_tiny_tokenizer(written, nlohmann::json::object(), chat_template);
 }
 
 const std::vector<std::string> kHarmonyTokens = {"<|start|>",     "<|channel|>", "<|message|>", "<|end|>x",
