@@ -54,6 +54,24 @@ Sampler::Sampler(const GenerateOptions& options)
   for (const LogitBias& bias : logit_bias_) {
     require(std::abs(bias.bias) <= 100, "logit_bias", double{bias.bias}, "from -100 to 100");
   }
+  std::vector<int> never;
+  for (const std::vector<int>& sequence : forbidden_sequences_) {
+    if (sequence.size() == 1) never.push_back(sequence.front());
+  }
+  require_allowed(never);
+}
+
+void Sampler::forbid_at_first(std::vector<int> tokens) {
+  forbidden_at_first_ = std::move(tokens);
+  if (min_tokens_ > 0) require_allowed(forbidden_at_first_);
+}
+
+/// Throws Error where every allowed token is forbidden.
+void Sampler::require_allowed(std::span<const int> forbidden) const {
+  const auto is_forbidden = [&](int token) { return std::ranges::find(forbidden, token) != forbidden.end(); };
+  if (!allowed_tokens_.empty() && std::ranges::all_of(allowed_tokens_, is_forbidden)) {
+    throw Error("allowed_token_ids", "has none that may come: forbidden words and min_tokens exclude all of them");
+  }
 }
 
 void Sampler::see(std::span<const int> prompt) {

@@ -29,8 +29,8 @@ class Sampler {
   /// Counts tokens of the prompt, for the penalties.
   void see(std::span<const int> prompt);
 
-  /// These are not chosen before GenerateOptions::min_tokens tokens were.
-  void forbid_at_first(std::vector<int> tokens) { forbidden_at_first_ = std::move(tokens); }
+  /// These are not chosen before GenerateOptions::min_tokens tokens were. Throws Error when no other token is allowed.
+  void forbid_at_first(std::vector<int> tokens);
 
   /// The next token; it is remembered. Throws Error when the logits are NaN or infinite, and when no token is left that
   /// may come.
@@ -51,6 +51,7 @@ class Sampler {
   void remember(int token);
   std::span<const float> adjusted(std::span<const float> logits);
   void penalize();
+  void require_allowed(std::span<const int> forbidden) const;
   void forbid(int token);
   void forbid_sequences();
   void keep_allowed();

@@ -898,6 +898,7 @@ def litellm_embeddings(on: Setting) -> object:
 def litellm_errors(on: Setting) -> None:
     import litellm
 
+    litellm.suppress_debug_info = True
     for kind, fields in ((litellm.BadRequestError, {"temperature": -1}), (litellm.NotFoundError, {"model": "nobody"})):
         try:
             litellm.completion(**{"model": f"openai/{on.model}", "messages": CHAT, "api_base": on.options["base_url"],

@@ -269,7 +269,11 @@ void Service::check_origin(const HttpRequest& request) const {
 /// The name that goes with the key; without keys everybody is the same user.
 std::string Service::user_of(const HttpRequest& request) const {
   if (options_.keys.empty()) return {};
-  const std::optional<std::string_view> name = options_.keys.name_of(request.header("authorization"));
+  // As for llama-server, X-Api-Key says the key alone.
+  const std::string_view authorization = request.header("authorization");
+  const std::string_view alone = request.header("x-api-key");
+  const std::optional<std::string_view> name = options_.keys.name_of(
+      authorization.empty() && !alone.empty() ? files::concat("Bearer ", alone) : std::string(authorization));
   if (!name) throw ApiError(401, "a valid key is needed: Authorization: Bearer KEY").with_code("invalid_api_key");
   return std::string(*name);
 }

@@ -176,8 +176,13 @@ TEST_CASE("a forbidden sequence does not become complete, and its tokens come al
   CHECK(begins.sample(std::vector<float>{1, 2}) == 1);
 }
 
-TEST_CASE("where no token may come, it says so") {
-  Sampler sampler(GenerateOptions{.allowed_tokens = {1}, .forbidden_sequences = {{1}}, .stop = {}});
+TEST_CASE("where no token may come, it says so, before anything is generated where that is known") {
+  CHECK_THROWS_AS(Sampler(GenerateOptions{.allowed_tokens = {1}, .forbidden_sequences = {{1}}, .stop = {}}), Error);
+  Sampler begins(GenerateOptions{.allowed_tokens = {1, 2}, .stop = {}, .min_tokens = 1});
+  CHECK_NOTHROW(begins.forbid_at_first({1}));
+  CHECK_THROWS_AS(begins.forbid_at_first({2, 1}), Error);
+  Sampler sampler(GenerateOptions{.allowed_tokens = {1}, .forbidden_sequences = {{1, 1}}, .stop = {}});
+  CHECK(sampler.sample(std::vector<float>{1, 2}) == 1);
   CHECK_THROWS_AS(sampler.sample(std::vector<float>{1, 2}), Error);
 }
 

@@ -300,6 +300,8 @@ def forbidden_tokens(case: Case) -> None:
         case.must("a list of biases", text(complete(case, client, **bias)) == "aaaa")
         bias["logit_bias"].append([A, False])
         case.must("false is never", text(complete(case, client, **bias)) == "bbbb")
+        for fields in ({"bad_words": ["b"]}, {"allowed_token_ids": [END], "min_tokens": 2}):
+            refused(case, client, "/v1/completions", {"prompt": "a", "allowed_token_ids": [B]} | fields, "allowed_token_ids")
         for name, value in (("allowed_token_ids", []), ("allowed_token_ids", [10**6]), ("bad_words", "a"),
                             ("bad_words", [""]), ("bad_words", [7]), ("logit_bias", [["a", 1]]), ("logit_bias", [[A]])):
             refused(case, client, "/v1/completions", {"prompt": "a", name: value}, name)

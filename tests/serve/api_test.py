@@ -882,6 +882,9 @@ def check_keys(api: Api) -> None:
                 reply = Client(server.port, key).post(path, content)
                 api.refused(f"{path} with the key {key!r}", reply, 401)
             api.refused(f"/tokenizer_info with the key {key!r}", Client(server.port, key).get("/tokenizer_info"), 401)
+        for key, status in (("secret-of-bob", 200), ("secret", 401), ("Bearer secret-of-bob", 401)):
+            reply = Client(server.port).post("/v1/completions", body, headers={"X-Api-Key": key})
+            api.same(f"the key {key!r} as X-Api-Key", reply.status, status)
         reply = Client(server.port).post("/v1/completions", body, headers={"Authorization": "Basic secret-of-alice"})
         api.refused("another scheme than Bearer", reply, 401)
         def cached(key: str) -> int:
