@@ -4,6 +4,7 @@
 #include <array>
 #include <utility>
 
+#include "files/strict_json.h"
 #include "files/text.h"
 #include "serve/api/field_table.h"
 
@@ -40,22 +41,49 @@ std::string read_content(const files::JsonReader& message, bool may_miss) {
   return text;
 }
 
-/// What a message has besides role and text, for the chat template.
+/// The object that a call's arguments are the text of; other text stays as it is.
+nlohmann::json read_arguments_text(const std::string& text) {
+  try {
+    nlohmann::json object = files::parse_strict_json(text, "arguments");
+    return object.is_object() ? object : nlohmann::json(text);
+  } catch (const Error&) {
+    return text;
+  }
+}
+
+/// The calls in an earlier answer. Clients send a call's arguments as text, chat templates read an object.
+nlohmann::json read_tool_calls(const files::JsonReader& value) {
+  nlohmann::json calls = nlohmann::json::array();
+  for (const files::JsonReader& call : value.elements()) {
+    const files::JsonReader function = call.object("function");
+    if (function.text("name").empty()) function.fail("name", "must not be empty");
+    nlohmann::json& arguments = calls.emplace_back(call.json())["function"]["arguments"];
+    if (arguments.is_string()) arguments = read_arguments_text(arguments.get<std::string>());
+  }
+  return calls;
+}
+
+/// What a message has besides role and text, for the chat template. An empty list of calls is none: templates ask only
+/// whether there is one.
 std::string read_other_fields(const files::JsonReader& message) {
   nlohmann::json fields = nlohmann::json::object();
   for (const auto& [name, value] : message.json().items()) {
-    if (name != "role" && name != "content" && !value.is_null()) fields[name] = value;
+    if (name != "role" && name != "content" && name != "tool_calls" && !value.is_null()) fields[name] = value;
+  }
+  if (const auto calls = message.find("tool_calls")) {
+    if (!calls->elements().empty()) fields["tool_calls"] = read_tool_calls(*calls);
   }
   return fields.empty() ? std::string() : fields.dump();
 }
 
 ChatMessage read_message(const files::JsonReader& value) {
-  constexpr std::array kRoles = {"system", "developer", "user", "assistant"};
+  constexpr std::array kRoles = {"system", "developer", "user", "assistant", "tool"};
   const std::string role = value.text("role");
   if (std::ranges::find(kRoles, role) == kRoles.end()) {
-    value.fail("role", files::concat(files::in_quotes(role), " is not supported: system, user and assistant are"));
+    value.fail("role",
+               files::concat(files::in_quotes(role), " is not supported: system, user, assistant and tool are"));
   }
-  if (value.has("tool_calls") && !value.json().at("tool_calls").empty()) value.fail("tool_calls", "are not supported");
+  if (role != "assistant" && value.has("tool_calls")) value.fail("tool_calls", "are an assistant's");
   return {.role = role == "developer" ? "system" : role,
           .content = read_content(value, role == "assistant"),
           .fields = read_other_fields(value)};
@@ -125,6 +153,12 @@ void add_thinking(std::string_view thinking, nlohmann::ordered_json& message) {
 }
 
 }  // namespace
+
+bool tells_of_tools(const text::Conversation& conversation) {
+  return std::ranges::any_of(conversation.messages, [](const nlohmann::ordered_json& message) {
+    return message.at("role") == "tool" || message.contains("tool_calls");
+  });
+}
 
 text::Conversation read_conversation(const RequestFields& fields) {
   text::Conversation conversation = text::make_conversation(read_messages(fields));

@@ -30,6 +30,9 @@ struct ChatRequest {
 /// messages and what the chat template makes of them, as /apply-template and /tokenize take them, too. Throws ApiError.
 text::Conversation read_conversation(const RequestFields& fields);
 
+/// Whether messages are calls of tools, or what tools gave.
+bool tells_of_tools(const text::Conversation& conversation);
+
 /// Throws ApiError.
 ChatRequest read_chat(const RequestFields& fields, std::size_t vocab_size);
 

@@ -433,6 +433,9 @@ void Service::apply_template(HttpExchange& exchange) {
 }
 
 text::ChatPrompt Service::apply(const text::Conversation& conversation) const {
+  if (tells_of_tools(conversation) && !tokenizer().chat_template().contains("tool")) {
+    throw ApiError(400, "messages: tell of tools, which the model's chat template does not know", "messages");
+  }
   try {
     return text::apply_chat_template(tokenizer(), conversation);
   } catch (const Error& error) {

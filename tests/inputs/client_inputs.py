@@ -138,6 +138,34 @@ def final_message_of_strict_template(case: Case) -> None:
         refused(case, client, "/v1/chat/completions", body, "messages")
 
 
+@reported("calls of tools and their results in the history: the chat template sees them, where it knows tools")
+def tools_in_history(case: Case) -> None:
+    calls = [{"id": "1", "type": "function", "function": {"name": "sum", "arguments": '{"a": [1, 2]}'}}]
+    history = [USER, {"role": "assistant", "content": None, "tool_calls": calls},
+               {"role": "tool", "tool_call_id": "1", "content": "3"}]
+    model = case.model()
+    template = ("{% for m in messages %}[{{ m.role }} {{ m.content }}{% for c in m.tool_calls or [] %} {{ c.function.name }} "
+                "{{ c.function.arguments.a[1] if c.function.arguments is mapping else c.function.arguments }}{% endfor %}{% if m.tool_calls is defined %}!{% endif %} "
+                "{{ m.tool_call_id }}]{% endfor %}")
+    with case.server(model) as client:
+        refused(case, client, "/v1/chat/completions", {"messages": history}, "messages")
+    edit_json(model / "tokenizer_config.json", chat_template=template)
+    with case.server(model) as client:
+        reply = case.ask(client, "/apply-template", {"messages": history})
+        case.must("they are there", reply.status == 200 and
+                  reply.json()["prompt"] == "[user the rain ][assistant  sum 2! ][tool 3 1]")
+        none = [USER, {"role": "assistant", "content": "in", "tool_calls": []}]
+        case.must("no calls are none", case.ask(client, "/apply-template", {"messages": none}).json()["prompt"] ==
+                  "[user the rain ][assistant in ]")
+        for text_of_no_object in ("{", "", "[1]", '{"a":' * 100_000):
+            calls[0]["function"]["arguments"] = text_of_no_object
+            reply = client.post("/apply-template", {"messages": history})
+            case.must("arguments that are no object are text", reply.status == 200 and
+                      f"[assistant  sum {text_of_no_object}! ]" in reply.json()["prompt"])
+        for wrong in (5, [5], [{"type": "function"}], [{"function": {"name": ""}}], [{"function": {}}]):
+            refused(case, client, "/v1/chat/completions", {"messages": [USER, history[1] | {"tool_calls": wrong}]}, "messages")
+
+
 # ---------------------------------------------------------------------------------------------------------------------
 # Numbers and lengths
 
