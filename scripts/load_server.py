@@ -302,6 +302,34 @@ def hostile_heads() -> dict[str, bytes]:
     }
 
 
+def greedy_requests(name: dict) -> list[Hostile]:
+    """What asks for more time or memory than it brings."""
+    scored = {"prompt": [7] * 8000, "echo": True, "logprobs": 20, "max_tokens": 0, "n": 64}
+    numbers = {"messages": [{"role": "user", "content": "a"}], "max_tokens": 1,
+               "chat_template_kwargs": {"width": 2**63 - 1, "count": -2**63, "add_generation_prompt": 2**62}}
+    asked = {
+        "8 MB of one letter to /tokenize": ("/tokenize", {"prompt": "a" * 7_900_000}),
+        "8 MB of digits to /tokenize": ("/tokenize", {"prompt": "9" * 7_900_000}),
+        "8 MB of spaces to /tokenize": ("/tokenize", {"content": " " * 7_900_000}),
+        "a prompt of 8 MB": ("/v1/completions", {"prompt": "ab " * 2_600_000}),
+        "a message of 8 MB": ("/v1/chat/completions", {"messages": [{"role": "user", "content": "a" * 7_900_000}]}),
+        "64 scored prompts of 8,000 ids": ("/v1/completions", scored),
+        "the same as a stream": ("/v1/completions", scored | {"stream": True}),
+        "2,048 prompts with long stops": ("/v1/completions", {"prompt": [[7]] * 2048, "max_tokens": 1,
+                                                              "stop": [f"{i}" + "s" * 1000 for i in range(16)]}),
+        "a million empty lists": ("/v1/completions", {"prompt": "a", "max_tokens": 1, "user": [[]] * 1_000_000}),
+        "100 choices": ("/v1/completions", {"prompt": "a", "max_tokens": 1, "n": 100}),
+        "a million ids to /detokenize": ("/detokenize", {"tokens": [7] * 1_000_000}),
+        "a salt of 1 MB": ("/v1/completions", {"prompt": "a", "max_tokens": 1, "cache_salt": "s" * 1_000_000}),
+        "template arguments near 2^63": ("/v1/chat/completions", numbers),
+    }
+    found = [Hostile(what, http_request(json.dumps(name | body).encode(), path)) for what, (path, body) in asked.items()]
+    found += [Hostile(f"8 MB of a body that never ends, {i}", http_request(b'{"prompt": "' + b"a" * 7_900_000, length=8_000_000),
+                      "silent") for i in range(4)]
+    return [*found, Hostile("1,000 requests on one connection", b"GET /health HTTP/1.1\r\nHost: HOST\r\n\r\n" * 1000 +
+                            http_request(PLAIN))]
+
+
 def hostile_requests(model: str) -> list[Hostile]:
     name = {"model": model}
     found = [Hostile(f"{field} {json.dumps(value)[:30]}", http_request(json.dumps(
@@ -316,6 +344,7 @@ def hostile_requests(model: str) -> list[Hostile]:
               for path, field in (("/v1/embeddings", "input"), ("/detokenize", "tokens"), ("/tokenize", "prompt"))
               for value in (5, [-1], [2**40], [[]], {}, "a" * 1_000_000)]
     found += [Hostile(f"a body of {what}", http_request(body)) for what, body in BODIES.items()]
+    found += greedy_requests(name)
     found += [Hostile(what, data) for what, data in hostile_heads().items()]
     found += [Hostile(f"{what}, {manner}", data, manner) for manner, what, data in (
         ("slowly", "a head", http_request(PLAIN)), ("slowly", "a body", http_request(PLAIN + b" " * 500)),

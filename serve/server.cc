@@ -18,6 +18,7 @@
 #include "serve/api/json_text.h"
 #include "serve/api/outliers_format.h"
 #include "serve/http/http_server.h"
+#include "serve/log_writer.h"
 #include "serve/scheduler/scheduler.h"
 #include "serve/service/service.h"
 #include "text/reply/reply_format.h"
@@ -181,13 +182,10 @@ nlohmann::ordered_json outcome_json(const HttpOutcome& outcome) {
   return line;
 }
 
-void log_line(const ServeOptions& options, std::mutex& mutex, const nlohmann::ordered_json& line) {
-  if (!options.log) return;
+void log_line(LogWriter& writer, const nlohmann::ordered_json& line) {
   nlohmann::ordered_json stamped = {{"time", time_now()}};
   stamped.update(line);
-  const std::string text = json_text(stamped);
-  const std::lock_guard lock(mutex);
-  options.log(text);
+  writer.add(json_text(stamped));
 }
 
 }  // namespace
@@ -195,17 +193,22 @@ void log_line(const ServeOptions& options, std::mutex& mutex, const nlohmann::or
 
 void run_server(const std::filesystem::path& model, const ServeOptions& options) {
   serve::check_exposure(options);
-  std::mutex log_mutex;
+  serve::LogWriter log_writer(options.log);
   const std::function<void(const nlohmann::ordered_json&)> log = [&](const nlohmann::ordered_json& line) {
-    serve::log_line(options, log_mutex, line);
+    serve::log_line(log_writer, line);
   };
   serve::ServiceOptions service_options = serve::service_options(model, options, log);
   const std::string name = service_options.model_name;
+  service_options.dropped_log_lines = [&] { return log_writer.dropped(); };
+  const auto memory = std::make_shared<serve::MemoryBudget>(options.request_bytes);
+  service_options.memory = memory;
+  service_options.most_tokenized = options.most_tokenized;
   serve::Service service(std::move(service_options));
   serve::HttpServer http({.host = options.host,
                           .port = options.port,
                           .certificate = options.certificate,
                           .private_key = options.private_key,
+                          .memory = memory,
                           .heartbeat = ": reading\n\n",
                           .check_head = [&](const serve::HttpRequest& head) { return service.check_head(head); },
                           .on_outcome = [&](const serve::HttpOutcome& outcome) { log(serve::outcome_json(outcome)); }},

@@ -34,14 +34,20 @@ struct ServeOptions {
   std::uint64_t cache_bytes = 0;  ///< for what is kept of all texts; 0: half of what is available
   std::size_t most_running = 64;  ///< texts in one step
   std::size_t most_waiting = 256;
+  /// For what all requests hold together beside that: their bodies, what is made of them, and their answers until they
+  /// are sent. One request may hold a quarter.
+  std::uint64_t request_bytes = std::uint64_t{512} << 20;
+  std::size_t most_tokenized = std::size_t{1} << 18;  ///< tokens that /tokenize and /detokenize take
   double longest_wait = 0;             ///< seconds, by the estimate, beyond which a request is refused; 0: any
   double target_itl = 0.150;           ///< seconds between two tokens of a text while prompts of others are read
   std::filesystem::path statistics{};  ///< what calibrate measured, for the page to show; empty: it shows none
   bool log_prompts = false;
   ThreadOptions threads{};
 
-  /// Gets a line of JSON for all that happens, without a line break, from several threads in turn.
-  std::function<void(std::string_view line)> log{};
+  /// Gets a line of JSON for all that happens, without a line break, from a thread of its own. Returns false, soon,
+  /// where nobody takes the line now: it is then asked again, and lines that come meanwhile wait, or are dropped and
+  /// counted.
+  std::function<bool(std::string_view line)> log{};
 
   /// Asked ten times a second; once true, the server answers what it has accepted, and ends.
   std::function<bool()> stop_requested{};

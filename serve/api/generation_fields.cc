@@ -18,6 +18,7 @@ constexpr std::size_t kLongestStop = 1024;
 constexpr std::size_t kMostIds = 1024;
 constexpr std::size_t kMostBadWordTokens = 4096;
 constexpr std::size_t kMostAllowedIds = 4096;
+constexpr std::size_t kLongestSalt = 1024;
 constexpr std::int64_t kLargestCount = 1 << 30;
 
 std::vector<std::string> read_stops(const files::JsonReader& value) {
@@ -143,6 +144,10 @@ GenerationRequest read_generation(const RequestFields& fields, std::size_t vocab
   read_ids(fields, vocab_size, options);
   request.choices = read_choices(fields);
   request.salt = fields.text("cache_salt").value_or("");
+  // The prefix cache keeps it.
+  if (request.salt.size() > kLongestSalt) {
+    throw ApiError(400, files::concat("cache_salt: must have at most ", kLongestSalt, " bytes"), "cache_salt");
+  }
   return request;
 }
 

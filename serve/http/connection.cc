@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <boost/asio/buffer.hpp>
+#include <boost/asio/post.hpp>
 #include <exception>
 #include <limits>
 #include <tuple>
@@ -54,7 +55,8 @@ Connection::Connection(ConnectionHost& host, asio::ip::tcp::socket socket, asio:
       socket_(std::move(socket)),
       client_(std::move(client)),
       refused_(refused),
-      since_(Clock::now()) {
+      since_(Clock::now()),
+      memory_(host.options().memory) {
   if (tls != nullptr) tls_.emplace(socket_, *tls);
   set_socket_options(socket_, limits_);
 }
@@ -69,14 +71,25 @@ void Connection::guarded(Action action) {
 }
 
 void Connection::start() {
-  const auto begin = [this] {
-    if (refused_) return fail(503, "overloaded_error", "too many connections");
-    become_idle();
+  guarded([&] { return tls_ ? shake_hands() : begin(); });
+}
+
+/// Elsewhere. The connection lives until that has ended, and ends here.
+void Connection::shake_hands() {
+  socket_.native_non_blocking(true);
+  auto done = [self = shared_from_this(), network = host_.network()](bool succeeded) mutable {
+    const std::shared_ptr<asio::io_context> context = network.lock();
+    if (!context) return;
+    asio::post(*context, [self = std::move(self), succeeded] {
+      self->guarded([&] { return succeeded ? self->begin() : self->close(); });
+    });
   };
-  if (!tls_) return guarded(begin);
-  tls_->async_handshake(asio::ssl::stream_base::server, [self = shared_from_this(), begin](Error error) {
-    self->guarded([&] { return error ? self->close() : begin(); });
-  });
+  host_.handshakes()->start(tls_->native_handle(), socket_.native_handle(), std::move(done));
+}
+
+void Connection::begin() {
+  if (refused_) return fail(503, "overloaded_error", "too many connections");
+  become_idle();
 }
 
 void Connection::become_idle() {
@@ -111,6 +124,7 @@ void Connection::on_read(Error error, std::size_t size) {
     input_.append(received_.data(), size);
     if (phase_ == Phase::kBody) body_bytes_ += size;
     advance();
+    if (phase_ == Phase::kBody && !hold_body()) return;
   }
   read();
 }
@@ -139,7 +153,10 @@ void Connection::advance() {
     using Stage = RequestParser::Stage;
     const Stage stage = parser_->stage();
     if (stage == Stage::kFailed) return fail(parser_->status(), "invalid_request_error", parser_->problem());
-    if (stage == Stage::kDone) return dispatch();
+    if (stage == Stage::kDone) {
+      if (hold_body()) dispatch();
+      return;
+    }
     if (stage == Stage::kBody && phase_ == Phase::kHead) {
       begin_body();
     } else if (used == 0) {
@@ -159,6 +176,15 @@ void Connection::begin_body() {
   if (input_.empty() && parser_->expects_continue()) send("HTTP/1.1 100 Continue\r\n\r\n");
 }
 
+/// False where requests hold so much already that this one is refused.
+bool Connection::hold_body() {
+  if (memory_.resize(parser_->head().body.size())) return true;
+  HttpResponse response = error_response(429, "rate_limit_error", "the memory for requests is taken: try again later");
+  response.headers.emplace_back("Retry-After", "1");
+  refuse(response);
+  return false;
+}
+
 void Connection::dispatch() {
   if (!outcome_) begin_outcome();
   phase_ = Phase::kAnswer;
@@ -167,7 +193,8 @@ void Connection::dispatch() {
   keep_alive_ = parser_->keep_alive();
   streams_ = false;
   answered_ = false;
-  answer_ = std::make_shared<Answer>(host_.network(), weak_from_this(), !http_1_0_, head_only_);
+  answer_ = std::make_shared<Answer>(host_.network(), weak_from_this(), !http_1_0_, head_only_, std::move(memory_));
+  memory_ = MemoryShare(host_.options().memory);
   HttpRequest request = parser_->take();
   request.client = client_;
   parser_.reset();
@@ -193,7 +220,11 @@ void Connection::deliver(Answer& answer) {
       streams_ = news.streams;
       outcome_->status = news.head->status;
       keep_alive_ = keep_alive_ && !host_.draining() && !(streams_ && http_1_0_);
-      send(streams_ ? stream_head_text(*news.head, form()) : response_text(*news.head, form()));
+      if (streams_) {
+        send(stream_head_text(*news.head, form()));
+      } else {
+        respond(std::move(*news.head));
+      }
     }
     send(std::move(news.pieces));
     last_piece_ = Clock::now();
@@ -205,6 +236,15 @@ void Connection::deliver(Answer& answer) {
     }
     if (answered_ && unsent() == 0) on_all_sent();
   });
+}
+
+/// A long body is not copied.
+void Connection::respond(HttpResponse response) {
+  std::string text = response_head_text(response, form());
+  if (head_only_) response.body.clear();
+  if (response.body.size() < kKeptCapacity) return send(text + response.body);
+  send(std::move(text));
+  send(std::move(response.body));
 }
 
 void Connection::send(std::string bytes) {
@@ -270,7 +310,9 @@ void Connection::refuse(const HttpResponse& response) {
   head_only_ = parser_ && parser_->head().method == "HEAD";
   if (!outcome_) begin_outcome();
   outcome_->status = response.status;
-  send(response_text(response, form()));
+  respond(response);
+  parser_.reset();  // with the part of a body that has come
+  memory_.resize(0);
   read();
 }
 
@@ -283,12 +325,15 @@ void Connection::begin_outcome() {
   outcome_->path = parser_->head().path;
 }
 
-void Connection::tell_outcome(bool complete) {
+void Connection::tell_outcome(bool complete) noexcept {
   std::optional<HttpOutcome> outcome = std::exchange(outcome_, std::nullopt);
   if (!outcome || !host_.options().on_outcome) return;
   outcome->complete = complete;
   outcome->seconds = seconds(Clock::now() - head_ended_).count();
-  host_.options().on_outcome(*outcome);
+  try {
+    host_.options().on_outcome(*outcome);
+  } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): no memory to tell it; the connection goes on
+  }
 }
 
 void Connection::linger() {
@@ -311,7 +356,7 @@ void Connection::check_time(Clock::time_point now) {
   guarded([&] {
     switch (phase_) {
       case Phase::kHandshake:
-        if (in_phase > limits_.header_time) close();
+        if (in_phase > limits_.handshake_time) close();
         break;
       case Phase::kIdle:
         if (in_phase > limits_.idle_time) close();
@@ -327,6 +372,8 @@ void Connection::check_time(Clock::time_point now) {
         break;
       }
       case Phase::kAnswer:
+        if (answer_->has_news()) deliver(*answer_);
+        if (phase_ != Phase::kAnswer) break;
         if (takes_nothing || (behind_since_ && !answered_ && now - *behind_since_ > limits_.behind_time)) {
           reset();
         } else if (streams_ && !answered_ && unsent() == 0 && !host_.options().heartbeat.empty() &&
@@ -360,8 +407,11 @@ void Connection::reset() {
 void Connection::close() {
   if (phase_ == Phase::kClosed) return;
   const std::shared_ptr<Connection> self = shared_from_this();  // the server's share goes
-  phase_ = Phase::kClosed;
   Error ignored;
+  // The handshake has a descriptor of its own.
+  if (phase_ == Phase::kHandshake) std::ignore = socket_.shutdown(asio::socket_base::shutdown_both, ignored);
+  phase_ = Phase::kClosed;
+  memory_.resize(0);
   std::ignore = socket_.close(ignored);
   tell_outcome(/*complete=*/false);
   host_.forget(*this);

@@ -18,6 +18,7 @@
 #include "serve/http/http_server.h"
 #include "serve/http/request_parser.h"
 #include "serve/http/response_text.h"
+#include "serve/http/tls_handshakes.h"
 
 namespace ballast::serve {
 
@@ -32,6 +33,8 @@ class ConnectionHost {
   virtual const HttpOptions& options() const = 0;
   virtual std::weak_ptr<boost::asio::io_context> network() const = 0;
   virtual bool draining() const = 0;
+  /// Null without TLS.
+  virtual TlsHandshakes* handshakes() = 0;
   virtual void handle(std::shared_ptr<HttpExchange> exchange) = 0;
   /// The connection has closed.
   virtual void forget(Connection& connection) = 0;
@@ -79,13 +82,17 @@ class Connection : public std::enable_shared_from_this<Connection> {
   template <typename Action>
   void guarded(Action action);
 
+  void shake_hands();
+  void begin();
   void read();
   void on_read(Error error, std::size_t size);
   void on_left(Error error);
   void advance();
   void begin_body();
+  bool hold_body();
   void dispatch();
 
+  void respond(HttpResponse response);
   void send(std::string bytes);
   void write();
   void on_written(Error error, std::size_t size);
@@ -97,7 +104,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void fail(unsigned status, std::string_view type, std::string_view message);
   void refuse(const HttpResponse& response);
   void begin_outcome();
-  void tell_outcome(bool complete);
+  void tell_outcome(bool complete) noexcept;
   void linger();
   void reset();
 
@@ -117,6 +124,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::string input_;           ///< not parsed yet
   std::size_t body_bytes_ = 0;  ///< that came, as sent
   std::unique_ptr<RequestParser> parser_;
+  MemoryShare memory_;  ///< of the body that is coming
 
   std::shared_ptr<Answer> answer_;
   bool head_only_ = false;

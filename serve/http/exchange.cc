@@ -67,15 +67,26 @@ void Answer::finish(std::unique_lock<std::mutex> lock) {
   wake(std::move(lock));
 }
 
-void Answer::wake(std::unique_lock<std::mutex> lock) {
+/// Where there is no memory for it, the connection looks by itself a little later.
+void Answer::wake(std::unique_lock<std::mutex> lock) noexcept {
   if (woken_) return;
   const std::shared_ptr<boost::asio::io_context> network = network_.lock();
   if (!network) return;
   woken_ = true;
   lock.unlock();
-  boost::asio::post(*network, [self = shared_from_this()] {
-    if (const std::shared_ptr<Connection> connection = self->connection_.lock()) connection->deliver(*self);
-  });
+  try {
+    boost::asio::post(*network, [self = shared_from_this()] {
+      if (const std::shared_ptr<Connection> connection = self->connection_.lock()) connection->deliver(*self);
+    });
+  } catch (...) {
+    lock.lock();
+    woken_ = false;
+  }
+}
+
+bool Answer::has_news() {
+  const std::lock_guard lock(mutex_);
+  return !woken_ && (news_.head || !news_.pieces.empty() || state_ == State::kEnded);
 }
 
 void Answer::on_gone(std::function<void()> callback) {

@@ -35,8 +35,12 @@ class Answer : public std::enable_shared_from_this<Answer> {
   };
 
   Answer(std::weak_ptr<boost::asio::io_context> network, std::weak_ptr<Connection> connection, bool chunked,
-         bool head_only)
-      : network_(std::move(network)), connection_(std::move(connection)), chunked_(chunked), head_only_(head_only) {}
+         bool head_only, MemoryShare memory)
+      : network_(std::move(network)),
+        connection_(std::move(connection)),
+        chunked_(chunked),
+        head_only_(head_only),
+        memory_(std::move(memory)) {}
 
   /// A piece of the body as it is sent.
   std::string framed(std::string_view piece) const;
@@ -48,24 +52,27 @@ class Answer : public std::enable_shared_from_this<Answer> {
   void end();
   void on_gone(std::function<void()> callback);
   void abandon() noexcept;
+  bool hold(std::size_t bytes) { return memory_.resize(bytes); }
 
   /// For a handler that failed: `response` where nothing has been said yet.
   void fail(HttpResponse response);
 
   // The network thread.
   News take();
+  bool has_news();  ///< of which the network thread could not be told
   void client_left() noexcept;
 
  private:
   enum class State { kOpen, kStreaming, kEnded, kGone };
 
   void finish(std::unique_lock<std::mutex> lock);
-  void wake(std::unique_lock<std::mutex> lock);
+  void wake(std::unique_lock<std::mutex> lock) noexcept;
 
   const std::weak_ptr<boost::asio::io_context> network_;
   const std::weak_ptr<Connection> connection_;
   const bool chunked_;
   const bool head_only_;
+  MemoryShare memory_;  ///< of the one who answers, and last of the network thread
 
   std::mutex mutex_;
   // Under the mutex.
@@ -87,9 +94,11 @@ class Exchange final : public HttpExchange {
   void write(std::string piece) override { answer_->write(piece); }
   void end() override { answer_->end(); }
   void on_gone(std::function<void()> callback) override { answer_->on_gone(std::move(callback)); }
+  bool hold(std::size_t bytes) override { return answer_->hold(bytes); }
+  void drop_body() override { std::string().swap(request_.body); }
 
  private:
-  const HttpRequest request_;
+  HttpRequest request_;
   const std::shared_ptr<Answer> answer_;
 };
 

@@ -10,6 +10,7 @@
 #include <exception>
 #include <memory>
 #include <optional>
+#include <thread>
 #include <tuple>
 #include <unordered_map>
 #include <unordered_set>
@@ -86,12 +87,14 @@ class HttpServer::Network final : public ConnectionHost {
       : options_(options),
         handler_(std::move(handler)),
         tls_(tls_context(options)),
+        handshakes_(tls_ ? std::make_unique<TlsHandshakes>() : nullptr),
         acceptor_(listening(*context_, options)),
         timer_(*context_),
         port_(acceptor_.local_endpoint().port()) {}
 
   ~Network() override {
     finish(/*close_all=*/true);
+    handshakes_.reset();
     context_->restart();
     context_->poll();  // what was cancelled lets go of its connections
   }
@@ -101,9 +104,17 @@ class HttpServer::Network final : public ConnectionHost {
   void run(const std::function<void()>& tick) {
     if (finished_) return;
     tick_ = tick;
-    accept();
-    wait_for_tick();
-    context_->run();
+    // A handler fails for want of memory. What it was for is lost, and its connection ends by a time limit.
+    for (;;) {
+      try {
+        accept();
+        wait_for_tick();
+        context_->run();
+        return;
+      } catch (const std::exception&) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
+    }
   }
 
   void drain() {
@@ -123,6 +134,7 @@ class HttpServer::Network final : public ConnectionHost {
   const HttpOptions& options() const override { return options_; }
   std::weak_ptr<asio::io_context> network() const override { return context_; }
   bool draining() const override { return draining_; }
+  TlsHandshakes* handshakes() override { return handshakes_.get(); }
   void handle(std::shared_ptr<HttpExchange> exchange) override { handler_(std::move(exchange)); }
 
   void forget(Connection& connection) override {
@@ -151,7 +163,6 @@ class HttpServer::Network final : public ConnectionHost {
 
   void accept() {
     if (accepting_ || !acceptor_.is_open()) return;
-    accepting_ = true;
     acceptor_.async_accept([this](SystemError error, Tcp::socket socket) {
       accepting_ = false;
       if (error) return;  // no descriptors, say: the next tick tries again
@@ -161,6 +172,7 @@ class HttpServer::Network final : public ConnectionHost {
       }
       accept();
     });
+    accepting_ = true;
   }
 
   void admit(Tcp::socket socket) {
@@ -182,15 +194,18 @@ class HttpServer::Network final : public ConnectionHost {
   }
 
   void wait_for_tick() {
+    if (ticking_ || finished_) return;
     timer_.expires_after(kTick);
     timer_.async_wait([this](SystemError error) {
+      ticking_ = false;
       if (error || finished_) return;
       if (tick_) tick_();
       accept();
       const auto now = Connection::Clock::now();
       for (const auto& connection : snapshot()) connection->check_time(now);
-      if (!finished_) wait_for_tick();
+      wait_for_tick();
     });
+    ticking_ = true;
   }
 
   const HttpOptions options_;
@@ -198,10 +213,12 @@ class HttpServer::Network final : public ConnectionHost {
   std::function<void()> tick_;
   const std::shared_ptr<asio::io_context> context_ = std::make_shared<asio::io_context>(1);  // thread that runs it
   std::optional<asio::ssl::context> tls_;
+  std::unique_ptr<TlsHandshakes> handshakes_;
   Tcp::acceptor acceptor_;
   asio::steady_timer timer_;
   const std::uint16_t port_;
   bool accepting_ = false;
+  bool ticking_ = false;
   bool draining_ = false;
   bool finished_ = false;
   std::unordered_set<std::shared_ptr<Connection>> connections_;

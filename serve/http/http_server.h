@@ -12,6 +12,7 @@
 #include <string>
 
 #include "serve/http/http_message.h"
+#include "serve/http/memory_budget.h"
 
 namespace ballast::serve {
 
@@ -20,11 +21,12 @@ namespace ballast::serve {
 struct HttpLimits {
   std::size_t header_bytes = 8 << 10;
   std::size_t body_bytes = 8 << 20;
-  std::size_t unsent_bytes = 256 << 10;           ///< of a stream: who is so far behind,
-  std::chrono::milliseconds behind_time{2'000};   ///< and stays so, is gone; who is 64 times as far, at once
-  std::size_t least_body_rate = 16 << 10;         ///< bytes a second, on average, after header_time
-  std::chrono::milliseconds header_time{10'000};  ///< for a request's head, from its first byte on
-  std::chrono::milliseconds idle_time{60'000};    ///< between requests, and for a client to take what was sent
+  std::size_t unsent_bytes = 256 << 10;              ///< of a stream: who is so far behind,
+  std::chrono::milliseconds behind_time{2'000};      ///< and stays so, is gone; who is 64 times as far, at once
+  std::size_t least_body_rate = 16 << 10;            ///< bytes a second, on average, after header_time
+  std::chrono::milliseconds header_time{10'000};     ///< for a request's head, from its first byte on
+  std::chrono::milliseconds idle_time{60'000};       ///< between requests, and for a client to take what was sent
+  std::chrono::milliseconds handshake_time{10'000};  ///< for TLS
   std::size_t connections = 1024;
   std::size_t connections_of_address = 256;
 };
@@ -45,6 +47,8 @@ struct HttpOptions {
   std::filesystem::path certificate{};  ///< chain in PEM; empty: no TLS
   std::filesystem::path private_key{};  ///< in PEM
   HttpLimits limits{};
+  /// What requests may hold together, their bodies from the first byte on; null: no limit.
+  std::shared_ptr<MemoryBudget> memory{};
   /// Sent in a stream that has been silent for so long, so that nobody on the way takes it for dead.
   std::string heartbeat{};
   std::chrono::milliseconds heartbeat_time{15'000};
@@ -65,6 +69,13 @@ class HttpExchange {
   HttpExchange& operator=(const HttpExchange&) = delete;
 
   virtual const HttpRequest& request() const = 0;
+
+  /// Says how many bytes the request holds from here on, its body included, until its answer was sent. False, and as
+  /// before, where HttpOptions::memory has not so many left.
+  virtual bool hold(std::size_t bytes) = 0;
+
+  /// Frees the request's body, which nobody looks at any more.
+  virtual void drop_body() = 0;
 
   virtual void respond(HttpResponse response) = 0;
 

@@ -75,13 +75,11 @@ std::string common_head(const HttpResponse& response, AnswerForm form) {
 
 }  // namespace
 
-std::string response_text(const HttpResponse& response, AnswerForm form) {
+std::string response_head_text(const HttpResponse& response, AnswerForm form) {
   std::string text = common_head(response, form);
   text.append("Content-Length: ");
   append_number(text, response.body.size(), 10);
-  text.append("\r\n\r\n");
-  if (!form.head_only) text.append(response.body);
-  return text;
+  return text.append("\r\n\r\n");
 }
 
 std::string stream_head_text(const HttpResponse& head, AnswerForm form) {

@@ -16,8 +16,8 @@ struct AnswerForm {
   bool keep_alive = false;  ///< the connection stays for another request
 };
 
-/// Head and body.
-std::string response_text(const HttpResponse& response, AnswerForm form);
+/// The head of an answer whose body follows it.
+std::string response_head_text(const HttpResponse& response, AnswerForm form);
 
 /// The head of a stream, whose body comes in chunks; HTTP/1.0 knows none: there it ends with the connection.
 std::string stream_head_text(const HttpResponse& head, AnswerForm form);

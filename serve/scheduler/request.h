@@ -50,6 +50,7 @@ enum class Failure {
 };
 
 /// Hears what becomes of a request, on the engine's thread, which must not wait. on_end or on_failure is the last call.
+/// Must not throw: what it has no memory for, it fails by itself.
 class RequestListener {
  public:
   RequestListener() = default;

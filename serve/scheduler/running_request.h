@@ -37,11 +37,23 @@ struct Choice {
   bool generates() const { return !ended && generated > 0 && left() == 1; }
 };
 
+/// What the parts of one request share: some of its choices each, which run independently of the others.
+struct WholeRequest {
+  std::size_t open = 0;  ///< parts
+  bool failed = false;   ///< which the listener has heard
+  RequestUsage usage{};
+};
+
 struct RunningRequest {
   RunningRequest(const engine::LoadedModel& loaded, GenerationRequest asked, std::shared_ptr<RequestListener> hears,
                  std::shared_ptr<Ticket> ticket_of_it);
 
   bool ended() const;
+
+  /// Of one of its choices, among those of the whole request.
+  std::size_t index_of(const Choice& choice) const {
+    return first_choice + static_cast<std::size_t>(&choice - choices.data());
+  }
 
   /// Whether the choice is the one whose prompt is read for what its tokens give, and that has not been done.
   bool reads_whole(const Choice& choice) const {
@@ -54,6 +66,8 @@ struct RunningRequest {
   GenerationRequest request;
   std::shared_ptr<RequestListener> listener;
   std::shared_ptr<Ticket> ticket;
+  std::size_t first_choice = 0;  ///< of the whole request, the first of this part
+  std::shared_ptr<WholeRequest> whole{};
   std::shared_ptr<void> place{};  ///< among those that wait; shared with what was submitted together
   std::vector<Choice> choices;
   std::optional<engine::PromptScorer> scorer;

@@ -55,6 +55,7 @@ Scheduler::Scheduler(const engine::LoadedModel& loaded, const SchedulerOptions& 
       pace_(options.target_itl, model::Model::kPassTokens) {
   figures_.cache_budget = options.cache_bytes;
   figures_.page_bytes = page_bytes_;
+  figures_.finished = {{"stop", 0}, {"length", 0}, {"abort", 0}, {"error", 0}};
   published_ = figures_;
 }
 
@@ -66,10 +67,9 @@ std::expected<std::vector<std::shared_ptr<Ticket>>, Refusal> Scheduler::submit(s
   for (Submission& submission : submissions) {
     check_fits(submission.request);
     tickets.push_back(std::make_shared<Ticket>());
-    entering.push_back(std::make_unique<RunningRequest>(loaded_, std::move(submission.request),
-                                                        std::move(submission.listener), tickets.back()));
-    entering.back()->place = place;
+    add_parts(std::move(submission), tickets.back(), entering);
   }
+  for (const RequestPtr& request : entering) request->place = place;
   const std::lock_guard lock(mutex_);
   if (std::optional<Refusal> refused = refusal()) return std::unexpected(*std::move(refused));
   for (RequestPtr& request : entering) {
@@ -82,7 +82,32 @@ std::expected<std::vector<std::shared_ptr<Ticket>>, Refusal> Scheduler::submit(s
   return tickets;
 }
 
+/// Choices that run together or not at all.
+std::size_t Scheduler::choices_of_part(std::size_t choices) const {
+  constexpr std::size_t kPartsOfRunning = 4;
+  return std::min(choices, std::max<std::size_t>(1, options_.most_running / kPartsOfRunning));
+}
+
+void Scheduler::add_parts(Submission submission, std::shared_ptr<Ticket> ticket,
+                          std::vector<RequestPtr>& entering) const {
+  const GenerationRequest& all = submission.request;
+  const auto whole = std::make_shared<WholeRequest>();
+  const std::size_t most = choices_of_part(all.choices);
+  for (std::size_t first = 0; first < all.choices; first += most) {
+    GenerationRequest part = all;
+    part.choices = std::min(most, all.choices - first);
+    part.options.seed += first;
+    if (first > 0) part.score_prompt = {};
+    entering.push_back(std::make_unique<RunningRequest>(loaded_, std::move(part), submission.listener, ticket));
+    entering.back()->first_choice = first;
+    entering.back()->whole = whole;
+    if (first > 0) entering.back()->usage.prompt_tokens = 0;  // counted once
+    ++whole->open;
+  }
+}
+
 std::size_t Scheduler::most_tokens(std::size_t choices, std::size_t prompt_tokens) const {
+  choices = choices_of_part(choices);
   std::size_t longest = context_length_;
   if (choices > 1 && page_bytes_ > 0) {
     const std::uint64_t each = options_.cache_bytes / choices;
@@ -91,12 +116,13 @@ std::size_t Scheduler::most_tokens(std::size_t choices, std::size_t prompt_token
   return std::max(longest, prompt_tokens + 1) - prompt_tokens;
 }
 
-/// Of one request's texts none can give way to the others.
+/// The choices of one part cannot give way to each other.
 void Scheduler::check_fits(const GenerationRequest& request) const {
+  const std::size_t choices = choices_of_part(request.choices);
   const std::size_t longest = std::min(request.prompt.size() + request.options.max_tokens, context_length_);
-  const std::uint64_t bytes = request.choices * (pages_for(longest) * page_bytes_ + mixer_bytes_);
-  if (request.choices == 1 || bytes <= options_.cache_bytes) return;
-  throw Error("n", std::to_string(request.choices) + " texts of up to " + std::to_string(longest) +
+  const std::uint64_t bytes = choices * (pages_for(longest) * page_bytes_ + mixer_bytes_);
+  if (choices == 1 || bytes <= options_.cache_bytes) return;
+  throw Error("n", std::to_string(choices) + " texts of up to " + std::to_string(longest) +
                        " tokens do not fit the memory for texts: ask for fewer, or a smaller max_tokens");
 }
 
@@ -143,21 +169,39 @@ Figures Scheduler::figures() const {
 void Scheduler::run() {
   try {
     while (wait_for_work()) {
-      drop_cancelled();
-      admit();
-      publish();
-      do {
-        share_out();
-      } while (!make_room());
-      if (!shares_.empty()) step();
-      remove_ended();
-      publish();
+      try {
+        turn();
+      } catch (const std::exception& error) {  // no memory: what runs is lost, what waits goes on
+        fail_running(error.what());
+      }
     }
   } catch (...) {
     end();
     throw;
   }
   end();
+}
+
+void Scheduler::turn() {
+  drop_cancelled();
+  admit();
+  publish();
+  do {
+    share_out();
+  } while (!make_room());
+  if (!shares_.empty()) step();
+  remove_ended();
+  publish();
+}
+
+void Scheduler::fail_running(const std::string& message) {
+  while (prefix_cache_.drop_oldest()) {
+  }
+  for (const RequestPtr& request : running_) {
+    request->drop_pages();
+    if (!request->ended()) fail(*request, Failure::kError, message);
+  }
+  remove_ended();
 }
 
 void Scheduler::end() {
@@ -265,7 +309,13 @@ void Scheduler::share_out_prompts(std::size_t budget) {
       if (&choice != &first && first.generated == 0 && !first.ended) break;
       if (!choice.sequence) {
         if (begins_like_another(*request, choice)) continue;
-        begin(*request, choice);
+        try {
+          begin(*request, choice);
+        } catch (const std::exception& error) {  // no memory for it
+          choice.sequence.reset();
+          fail(*request, Failure::kError, error.what());
+          break;
+        }
       }
       // Every token of an encoder sees all of them.
       const std::size_t tokens = loaded_.model.spec().causal ? std::min(choice.left(), budget) : choice.left();
@@ -440,8 +490,7 @@ void Scheduler::take(const Share& share, const GeneratedToken& token) {
   ++choice.generated;
   ++request.usage.generated_tokens;
   ++figures_.generated_tokens;
-  request.listener->on_token(static_cast<std::size_t>(&choice - request.choices.data()),
-                             choice.continuation.take_parts(), &token);
+  request.listener->on_token(request.index_of(choice), choice.continuation.take_parts(), &token);
   if (choice.continuation.stopped()) {
     end_choice(request, choice, GenerateResult::Finish::kStop);
   } else if (choice.generated >= options.max_tokens || choice.tokens.size() >= context_length_) {
@@ -450,7 +499,7 @@ void Scheduler::take(const Share& share, const GeneratedToken& token) {
 }
 
 void Scheduler::end_choice(RunningRequest& request, Choice& choice, GenerateResult::Finish finish) {
-  const auto index = static_cast<std::size_t>(&choice - request.choices.data());
+  const std::size_t index = request.index_of(choice);
   choice.continuation.finish();
   std::vector<ReplyPart> parts = choice.continuation.take_parts();
   if (!parts.empty()) request.listener->on_token(index, std::move(parts), nullptr);
@@ -463,10 +512,13 @@ void Scheduler::end_choice(RunningRequest& request, Choice& choice, GenerateResu
   request.listener->on_choice_end(index, finish);
 }
 
+/// With all its parts.
 void Scheduler::fail(RunningRequest& request, Failure failure, const std::string& message) {
   request.failed = true;
-  ++figures_.finished[failure == Failure::kError ? "error" : "abort"];
+  if (std::exchange(request.whole->failed, true)) return;
+  request.ticket->cancel();
   request.listener->on_failure(failure, message);
+  ++figures_.finished[failure == Failure::kError ? "error" : "abort"];
 }
 
 void Scheduler::fail_all() {
@@ -489,7 +541,12 @@ void Scheduler::remove_ended() {
   const Clock::time_point now = Clock::now();
   for (const RequestPtr& request : running_) {
     if (!request->ended() || request->failed) continue;
-    request->listener->on_end(request->usage);
+    WholeRequest& whole = *request->whole;
+    whole.usage.prompt_tokens += request->usage.prompt_tokens;
+    whole.usage.cached_tokens += request->first_choice == 0 ? request->usage.cached_tokens : 0;
+    whole.usage.generated_tokens += request->usage.generated_tokens;
+    if (--whole.open > 0 || whole.failed) continue;
+    request->listener->on_end(whole.usage);
     figures_.end_to_end.add(seconds_between(request->arrived, now));
     const double seconds = seconds_between(request->admitted, now);
     double& average = figures_.request_seconds;

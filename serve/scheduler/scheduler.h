@@ -68,7 +68,8 @@ class Scheduler {
   void run();
 
   /// Any thread. Throws Error for options that are out of range; tokens and lengths must have been checked.
-  /// The requests are accepted together or not at all, and wait as one.
+  /// The requests are accepted together or not at all, and wait as one. Where one has many choices, they are let in
+  /// part by part, so that they need not wait until all others have ended.
   std::expected<std::vector<std::shared_ptr<Ticket>>, Refusal> submit(std::vector<Submission> submissions);
 
   /// Accepts nothing more and goes on with what it has. Any thread.
@@ -94,10 +95,13 @@ class Scheduler {
     bool embeds() const { return request->embedder.has_value(); }
   };
 
+  std::size_t choices_of_part(std::size_t choices) const;
+  void add_parts(Submission submission, std::shared_ptr<Ticket> ticket, std::vector<RequestPtr>& entering) const;
   void check_fits(const GenerationRequest& request) const;
   std::optional<Refusal> refusal() const;
   void end();
   bool wait_for_work();
+  void turn();
   void drop_cancelled();
   void admit();
   std::size_t pages_of(const RunningRequest& request) const;
@@ -115,6 +119,7 @@ class Scheduler {
   void end_prompt(const Share& share);
   void end_choice(RunningRequest& request, Choice& choice, GenerateResult::Finish finish);
   void fail(RunningRequest& request, Failure failure, const std::string& message);
+  void fail_running(const std::string& message);
   void fail_all();
   void remove_ended();
   void publish();

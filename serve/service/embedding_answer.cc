@@ -15,18 +15,25 @@ class EmbeddingAnswer::Listener : public RequestListener {
   Listener(std::shared_ptr<EmbeddingAnswer> answer, std::size_t input) : answer_(std::move(answer)), input_(input) {}
 
   void on_embedded(std::vector<float>&& embedding) override {
-    answer_->strand_->post([answer = answer_, input = input_, embedding = std::move(embedding)]() mutable {
-      answer->embeddings_[input] = std::move(embedding);
+    post([&] {
+      return [answer = answer_, input = input_, embedding = std::move(embedding)]() mutable {
+        answer->embeddings_[input] = std::move(embedding);
+      };
     });
   }
   void on_end(const RequestUsage& usage) override {
-    answer_->strand_->post([answer = answer_, usage] { answer->ended(usage); });
+    post([&] { return [answer = answer_, usage] { answer->ended(usage); }; });
   }
   void on_failure(Failure failure, const std::string& message) override {
-    answer_->strand_->post([answer = answer_, failure, message] { answer->failed(failure, message); });
+    post([&] { return [answer = answer_, failure, message] { answer->failed(failure, message); }; });
   }
 
  private:
+  template <class MakeTask>
+  void post(const MakeTask& make_task) noexcept {
+    post_or_fail(*answer_->strand_, [&] { answer_->strand_->post(make_task()); });
+  }
+
   std::shared_ptr<EmbeddingAnswer> answer_;
   std::size_t input_;
 };
@@ -45,6 +52,7 @@ std::shared_ptr<RequestListener> EmbeddingAnswer::listener(std::size_t input) {
 }
 
 void EmbeddingAnswer::start(std::vector<std::shared_ptr<Ticket>> tickets) {
+  end_with_strand(*strand_, exchange_, tickets);
   exchange_->on_gone([tickets] { cancel_all(tickets); });
   tickets_ = std::move(tickets);
 }

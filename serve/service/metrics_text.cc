@@ -51,7 +51,7 @@ class MetricsWriter {
 
 }  // namespace
 
-std::string metrics_text(const Figures& figures, const std::map<std::string, std::uint64_t>& rejections) {
+std::string metrics_text(const Figures& figures, const RequestFigures& requests) {
   MetricsWriter writer;
   const auto part = [](std::uint64_t value, std::uint64_t whole) {
     return whole == 0 ? 0.0 : static_cast<double>(value) / static_cast<double>(whole);
@@ -90,7 +90,14 @@ std::string metrics_text(const Figures& figures, const std::map<std::string, std
                  "Tokens that one text can have at most, by how fast memory is read.", figures.fastest_tokens);
   }
   writer.write("request_success_total", "finished_reason", "Texts that ended, by reason.", figures.finished);
-  writer.write("request_rejections_total", "reason", "Requests that were not accepted, by reason.", rejections);
+  writer.write("request_rejections_total", "reason", "Requests that were not accepted, by reason.",
+               requests.rejections);
+  writer.write("request_memory_bytes", "gauge", "Memory that requests hold beside the texts' keys and values.",
+               requests.memory_bytes);
+  writer.write("request_memory_refusals_total", "counter", "Requests that were refused since the others held too much.",
+               requests.memory_refusals);
+  writer.write("log_lines_dropped_total", "counter", "Lines of the log that nobody read in time.",
+               requests.dropped_log_lines);
   writer.write("time_to_first_token_seconds", "From arrival to the first token.", figures.first_token);
   writer.write("inter_token_latency_seconds", "Between two tokens of a text.", figures.between_tokens);
   writer.write("request_queue_time_seconds", "From arrival to the engine.", figures.queued);

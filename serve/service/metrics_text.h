@@ -10,8 +10,16 @@
 
 namespace ballast::serve {
 
-/// `rejections`: requests that were not accepted, by reason. Names are vLLM's with ballast in front.
-std::string metrics_text(const Figures& figures, const std::map<std::string, std::uint64_t>& rejections);
+/// What is counted before the scheduler sees a request.
+struct RequestFigures {
+  std::map<std::string, std::uint64_t> rejections{};  ///< requests that were not accepted, by reason
+  std::uint64_t memory_bytes = 0;                     ///< that requests hold
+  std::uint64_t memory_refusals = 0;                  ///< of requests, while their bodies came or later
+  std::uint64_t dropped_log_lines = 0;
+};
+
+/// Names are vLLM's with ballast in front.
+std::string metrics_text(const Figures& figures, const RequestFigures& requests);
 
 }  // namespace ballast::serve
 

@@ -8,6 +8,7 @@
 #include <iterator>
 #include <limits>
 #include <random>
+#include <span>
 #include <sstream>
 #include <utility>
 
@@ -20,13 +21,26 @@
 #include "serve/api/json_text.h"
 #include "serve/page/page.h"
 #include "serve/service/embedding_answer.h"
-#include "serve/service/metrics_text.h"
+#include "serve/service/request_memory.h"
 
 namespace ballast::serve {
 namespace {
 
 // Requests that wait for a worker, each with its body.
 constexpr std::size_t kMostPosted = 256;
+
+// Bodies that are longer are read by a thread of their own.
+constexpr std::size_t kLargeBody = std::size_t{64} << 10;
+
+// Threads, and by how much others go before them.
+constexpr std::size_t kAnswering = 2;
+constexpr std::size_t kReading = 2;
+constexpr int kReadingNiceness = 4;
+constexpr int kReadingLargeNiceness = 10;
+
+std::string in_megabytes(std::size_t bytes) {
+  return files::concat(bytes / 1'000'000, ".", bytes / 100'000 % 10, " MB");
+}
 
 /// "cmpl-" and 24 digits that nobody guesses.
 std::string random_id(std::string_view prefix) {
@@ -106,8 +120,37 @@ nlohmann::ordered_json piece_json(const text::Tokenizer& tokenizer, int id) {
   return {{"id", id}, {"piece", std::move(numbers)}};
 }
 
+void check_length(const std::vector<int>& ids, std::size_t most, std::string_view whose) {
+  if (ids.size() <= most) return;
+  throw ApiError(400, files::concat("there are more than the ", most, " tokens that ", whose))
+      .with_code("context_length_exceeded");
+}
+
 nlohmann::ordered_json token_text_or_null(const text::Tokenizer& tokenizer, std::optional<int> id) {
   return id ? nlohmann::ordered_json(token_text(tokenizer, *id)) : nullptr;
+}
+
+/// Where that fails, nobody would hear of the requests.
+void start(ModelAnswer& answer, const std::vector<std::shared_ptr<Ticket>>& tickets) {
+  try {
+    answer.start(tickets);
+  } catch (...) {
+    cancel_all(tickets);
+    throw;
+  }
+}
+
+AnswerShape shape_of(const CompletionRequest& asked) {
+  return {.echo = asked.echo,
+          .stream = asked.delivery.stream,
+          .logprobs = asked.generation.options.logprobs,
+          .prompt_logprobs = asked.prompt_logprobs};
+}
+
+AnswerShape shape_of(const ChatRequest& asked) {
+  return {.stream = asked.delivery.stream,
+          .logprobs = asked.generation.options.logprobs,
+          .prompt_logprobs = asked.prompt_logprobs};
 }
 
 }  // namespace
@@ -162,7 +205,17 @@ const Service::Endpoint& Service::options_endpoint() {
   return options;
 }
 
-Service::Service(ServiceOptions options) : options_(std::move(options)), workers_(options_.workers) {}
+Service::Service(ServiceOptions options)
+    : options_(std::move(options)),
+      answering_(kAnswering),
+      reading_(kReading, kReadingNiceness),
+      reading_large_(1, kReadingLargeNiceness) {}
+
+void Service::finish() {
+  reading_large_.finish();
+  reading_.finish();
+  answering_.finish();
+}
 
 void Service::offer(ReadyModel model) {
   model_ = std::make_unique<const ReadyModel>(std::move(model));
@@ -220,7 +273,6 @@ const Service::Endpoint& Service::check(const HttpRequest& request) const {
 
 void Service::answer(const std::shared_ptr<HttpExchange>& exchange) {
   const Endpoint& endpoint = check(exchange->request());
-  log_body(exchange->request());
   if (!endpoint.takes_time) return endpoint.answer(*this, exchange, nullptr);
   if (posted_ >= kMostPosted) {
     count_rejection("busy");
@@ -234,18 +286,46 @@ void Service::post(const std::shared_ptr<HttpExchange>& exchange, const Endpoint
   const auto gone = std::make_shared<std::atomic<bool>>(false);
   exchange->on_gone([gone] { *gone = true; });
   ++posted_;
-  const auto strand = std::make_shared<Strand>(workers_);
-  strand->post([this, exchange, strand, gone, &endpoint] {
-    --posted_;
-    if (*gone) return;
-    try {
-      endpoint.answer(*this, exchange, strand);
-    } catch (const ApiError& error) {
-      exchange->respond(error.response());
-    } catch (const std::exception& error) {
-      exchange->respond(ApiError(500, error.what()).response());
-    }
+  std::shared_ptr<void> place(nullptr, [this](void*) { --posted_; });
+  const bool is_large = exchange->request().body.size() > kLargeBody;
+  const auto strand = std::make_shared<Strand>(is_large ? reading_large_ : reading_);
+  end_with_strand(*strand, exchange, {});
+  strand->post([this, exchange, gone, place = std::move(place), &endpoint]() mutable {
+    place.reset();
+    if (!*gone) read(exchange, endpoint);
   });
+}
+
+/// What answers comes to a strand of its own, which runs once the request has been read.
+void Service::read(const std::shared_ptr<HttpExchange>& exchange, const Endpoint& endpoint) {
+  const auto strand = std::make_shared<Strand>(answering_, Strand::Begin::kHeld);
+  const std::shared_ptr<void> release(nullptr, [strand](void*) { strand->release(); });
+  end_with_strand(*strand, exchange, {});
+  log_body(exchange->request());
+  try {
+    hold(*exchange, body_bytes(exchange->request().body, kTextCopies));
+    endpoint.answer(*this, exchange, strand);
+  } catch (const ApiError& error) {
+    exchange->respond(error.response());
+  } catch (const std::exception& error) {
+    exchange->respond(ApiError(500, error.what()).response());
+  }
+  exchange->drop_body();
+}
+
+/// Refuses what takes more memory than one request may have, or than is left.
+void Service::hold(HttpExchange& exchange, std::size_t bytes) {
+  if (!options_.memory) return;
+  const std::size_t most = options_.memory->bytes_of_one();
+  if (bytes > most) {
+    throw ApiError(400, files::concat("the request and its answer would take about ", in_megabytes(bytes),
+                                      " of memory, and one may take ", in_megabytes(most),
+                                      ": ask for fewer or shorter texts or log-probabilities, or for a stream"))
+        .with_code("request_too_large");
+  }
+  if (exchange.hold(bytes)) return;
+  count_rejection("memory_full");
+  throw ApiError(429, "the memory for requests is taken: try again later").with_code("memory_full").with_retry_after(1);
 }
 
 /// A page from elsewhere must not ask in the name of who looks at it, nor by a name that was made to mean this machine.
@@ -353,9 +433,20 @@ void Service::check_model(const RequestFields& fields) const {
 
 void Service::metrics(HttpExchange& exchange) {
   const Figures figures = ready().scheduler.figures();
-  const std::lock_guard lock(mutex_);
   exchange.respond(
-      {.content_type = "text/plain; version=0.0.4; charset=utf-8", .body = metrics_text(figures, rejections_)});
+      {.content_type = "text/plain; version=0.0.4; charset=utf-8", .body = metrics_text(figures, request_figures())});
+}
+
+RequestFigures Service::request_figures() const {
+  RequestFigures figures;
+  if (options_.memory) {
+    figures.memory_bytes = options_.memory->used();
+    figures.memory_refusals = options_.memory->refused();
+  }
+  if (options_.dropped_log_lines) figures.dropped_log_lines = options_.dropped_log_lines();
+  const std::lock_guard lock(mutex_);
+  figures.rejections = rejections_;
+  return figures;
 }
 
 void Service::outliers(HttpExchange& exchange) {
@@ -382,20 +473,23 @@ void Service::tokenize(HttpExchange& exchange) {
 
 /// vLLM's spelling of the fields, or llama-server's.
 std::vector<int> Service::tokens_of(const RequestFields& fields) const {
+  const TokenLimit limit = tokenize_limit();
   const bool vllm = fields.has("prompt");
   const std::optional<std::string> text = fields.text(vllm ? "prompt" : "content");
   if (!text && fields.has("messages")) {
-    std::vector<int> ids = text::encode(tokenizer(), apply(read_conversation(fields)));
+    std::vector<int> ids = text::encode(tokenizer(), apply(read_conversation(fields)), limit.most);
+    check_length(ids, limit.most, limit.whose);
     if (fields.flag("add_special_tokens", false)) add_leading(tokenizer(), ids);
     return ids;
   }
   if (!text) throw ApiError(400, "prompt: is missing", "prompt");
   const bool special = vllm ? fields.flag("add_special_tokens", true) : fields.flag("add_special", false);
   if (fields.flag("parse_special", true)) {
-    return encode(*text, {.add_special_tokens = special}, std::numeric_limits<std::size_t>::max());
+    return encode(*text, {.add_special_tokens = special}, std::numeric_limits<std::size_t>::max(), limit);
   }
   const text::ByteRange whole = {.begin = 0, .end = text->size()};
-  std::vector<int> ids = tokenizer().encode(*text, std::span(&whole, 1));
+  std::vector<int> ids = tokenizer().encode(*text, std::span(&whole, 1), limit.most);
+  check_length(ids, limit.most, limit.whose);
   if (special) add_leading(tokenizer(), ids);
   return ids;
 }
@@ -409,6 +503,11 @@ void Service::detokenize(HttpExchange& exchange) {
   };
   const auto ids = fields.read("tokens", read_ids);
   if (!ids) throw ApiError(400, "tokens: are missing", "tokens");
+  check_length(*ids, options_.most_tokenized, "/detokenize takes (--max-tokenize)");
+  std::size_t bytes = 0;
+  for (const int id : *ids) bytes += tokenizer().token_bytes(id).size();
+  constexpr std::size_t kCopies = 8;  // of two fields: as text, as JSON, on their way to the network
+  hold(exchange, body_bytes(exchange.request().body, 1) + kCopies * bytes);
   const std::string text = text::decode(tokenizer(), *ids);
   exchange.respond({.body = json_text({{"prompt", text}, {"content", text}})});
 }
@@ -429,6 +528,7 @@ void Service::apply_template(HttpExchange& exchange) {
   const RequestFields fields(exchange.request().body);
   check_fields(fields, kTemplates);
   check_model(fields);
+  hold(exchange, body_bytes(exchange.request().body, kTemplateCopies));
   exchange.respond({.body = json_text({{"prompt", apply(read_conversation(fields)).text}})});
 }
 
@@ -443,10 +543,26 @@ text::ChatPrompt Service::apply(const text::Conversation& conversation) const {
   }
 }
 
+Service::TokenLimit Service::tokenize_limit() const {
+  return {.most = options_.most_tokenized, .whose = "/tokenize takes (--max-tokenize)"};
+}
+
+/// Beyond which a prompt is not encoded: it does not fit, or what comes later is cut off. Where its end is to be kept,
+/// it must be encoded whole.
+Service::TokenLimit Service::prompt_limit(const PromptOptions& options, std::size_t most) const {
+  const std::size_t context = ready().scheduler.context_length();
+  if (!options.truncate) return {.most = context, .whose = "the context holds"};
+  if (!options.keep_end) return {.most = most, .whose = {}, .refuses = false};
+  return {.most = std::max(context, options_.most_tokenized),
+          .whose = "a prompt that is cut may have (--max-tokenize)"};
+}
+
 /// The tokens of a prompt, `most` of them. What belongs around every text stays where a text is cut.
-std::vector<int> Service::encode(const Prompt& prompt, const PromptOptions& options, std::size_t most) const {
+std::vector<int> Service::encode(const Prompt& prompt, const PromptOptions& options, std::size_t most,
+                                 const TokenLimit& limit) const {
   const auto* given = std::get_if<std::vector<int>>(&prompt);
-  std::vector<int> ids = given != nullptr ? *given : tokenizer().encode(std::get<std::string>(prompt));
+  std::vector<int> ids = given != nullptr ? *given : tokenizer().encode(std::get<std::string>(prompt), {}, limit.most);
+  if (given == nullptr && limit.refuses) check_length(ids, limit.most, limit.whose);
   if (given == nullptr && options.add_special_tokens) {
     const bool has_suffix = !ready().loaded.model.spec().causal;
     const std::vector<int> suffix = has_suffix ? tokenizer().suffix() : std::vector<int>();
@@ -461,9 +577,12 @@ std::vector<int> Service::encode(const Prompt& prompt, const PromptOptions& opti
 
 void Service::set_chat_prompt(ChatRequest& asked) const {
   const text::ChatPrompt prompt = apply(asked.conversation);
-  std::vector<int> ids = text::encode(tokenizer(), prompt);
+  const std::size_t most = most_prompt_tokens(asked.prompt_options, asked.limit);
+  const TokenLimit limit = prompt_limit(asked.prompt_options, most);
+  std::vector<int> ids = text::encode(tokenizer(), prompt, limit.most);
+  if (limit.refuses) check_length(ids, limit.most, limit.whose);
   if (asked.prompt_options.add_special_tokens) add_leading(tokenizer(), ids);
-  cut(ids, most_prompt_tokens(asked.prompt_options, asked.limit), asked.prompt_options.keep_end);
+  cut(ids, most, asked.prompt_options.keep_end);
   asked.generation.prompt = std::move(ids);
   if (asked.parses_reply) {
     asked.generation.reply = text::make_reply_parser(tokenizer(), prompt, options_.reply_format);
@@ -509,7 +628,27 @@ void Service::complete(const std::shared_ptr<HttpExchange>& exchange, const std:
   check_model(fields);
   CompletionRequest asked = read_completion(fields, model.loaded.model.spec().vocab_size);
   forbid_words(fields, asked.generation);
-  const std::optional<std::size_t> logprobs = asked.generation.options.logprobs;
+  const std::size_t read_bytes = body_bytes(exchange->request().body, kTextCopies);
+  const AnswerShape shape = shape_of(asked);
+  hold(*exchange, read_bytes + asked.prompts.size() * generation_bytes(std::span(&asked.generation, 1), shape));
+  const std::size_t most_prompt = most_prompt_tokens(asked.prompt_options, asked.limit);
+  std::vector<GenerationRequest> requests;
+  std::vector<std::string> echoed;
+  std::size_t bytes = 0;
+  for (const Prompt& prompt : asked.prompts) {
+    GenerationRequest& request = requests.emplace_back(asked.generation);
+    request.prompt = encode(prompt, asked.prompt_options, most_prompt, prompt_limit(asked.prompt_options, most_prompt));
+    set_user(request, exchange->request());
+    check_lengths(request, asked.limit, kMostTokens, asked.echo || asked.prompt_logprobs);
+    if (!asked.echo) continue;
+    const auto* text = std::get_if<std::string>(&prompt);
+    const bool is_whole = text != nullptr && !asked.prompt_options.truncate;
+    echoed.push_back(is_whole ? *text : text::decode(tokenizer(), request.prompt));
+    bytes += kTextCopies * request.choices * echoed.back().size();
+  }
+  bytes += generation_bytes(requests, shape);
+  hold(*exchange, read_bytes + bytes);
+  const std::optional<std::size_t> logprobs = shape.logprobs;
   const auto answer = std::make_shared<TextAnswer>(
       exchange, strand, std::make_unique<CompletionFormat>(tokenizer(), logprobs.has_value()), tokenizer(),
       AnswerHead{.id = random_id("cmpl-"),
@@ -521,19 +660,8 @@ void Service::complete(const std::shared_ptr<HttpExchange>& exchange, const std:
                  .logprobs = logprobs,
                  .prompt_logprobs = asked.prompt_logprobs,
                  .show_special_tokens = asked.generation.options.show_special_tokens});
-  const std::size_t most_prompt = most_prompt_tokens(asked.prompt_options, asked.limit);
-  std::vector<GenerationRequest> requests;
-  for (const Prompt& prompt : asked.prompts) {
-    GenerationRequest& request = requests.emplace_back(asked.generation);
-    request.prompt = encode(prompt, asked.prompt_options, most_prompt);
-    set_user(request, exchange->request());
-    check_lengths(request, asked.limit, kMostTokens, asked.echo || asked.prompt_logprobs);
-    if (!asked.echo) continue;
-    const auto* text = std::get_if<std::string>(&prompt);
-    const bool is_whole = text != nullptr && !asked.prompt_options.truncate;
-    answer->echo(requests.size() - 1, is_whole ? *text : text::decode(tokenizer(), request.prompt), request.prompt);
-  }
-  submit(*answer, std::move(requests));
+  for (std::size_t i = 0; i < echoed.size(); ++i) answer->echo(i, echoed[i], requests[i].prompt);
+  submit(*exchange, *answer, std::move(requests), bytes);
 }
 
 void Service::chat(const std::shared_ptr<HttpExchange>& exchange, const std::shared_ptr<Strand>& strand) {
@@ -542,10 +670,14 @@ void Service::chat(const std::shared_ptr<HttpExchange>& exchange, const std::sha
   check_model(fields);
   ChatRequest asked = read_chat(fields, model.loaded.model.spec().vocab_size);
   forbid_words(fields, asked.generation);
+  const std::size_t read_bytes = body_bytes(exchange->request().body, kTemplateCopies);
+  hold(*exchange, read_bytes);
   set_chat_prompt(asked);
   set_user(asked.generation, exchange->request());
   check_lengths(asked.generation, asked.limit, std::numeric_limits<std::size_t>::max(),
                 asked.prompt_logprobs.has_value());
+  const std::size_t bytes = generation_bytes(std::span(&asked.generation, 1), shape_of(asked));
+  hold(*exchange, read_bytes + bytes);
   const std::optional<std::size_t> logprobs = asked.generation.options.logprobs;
   const auto answer = std::make_shared<TextAnswer>(
       exchange, strand, std::make_unique<ChatFormat>(tokenizer(), logprobs.has_value()), tokenizer(),
@@ -561,7 +693,7 @@ void Service::chat(const std::shared_ptr<HttpExchange>& exchange, const std::sha
   if (!asked.echo.empty()) answer->echo(0, asked.echo, {});
   std::vector<GenerationRequest> requests;
   requests.push_back(std::move(asked.generation));
-  submit(*answer, std::move(requests));
+  submit(*exchange, *answer, std::move(requests), bytes);
 }
 
 void Service::embed(const std::shared_ptr<HttpExchange>& exchange, const std::shared_ptr<Strand>& strand) {
@@ -581,7 +713,7 @@ void Service::embed(const std::shared_ptr<HttpExchange>& exchange, const std::sh
   std::vector<GenerationRequest> requests;
   for (const Prompt& input : asked.inputs) {
     GenerationRequest& request = requests.emplace_back();
-    request.prompt = encode(input, asked.prompt_options, kept);
+    request.prompt = encode(input, asked.prompt_options, kept, prompt_limit(asked.prompt_options, kept));
     request.salt = asked.salt;
     request.embed = asked.pooling.value_or(vectors.pooling);
     set_user(request, exchange->request());
@@ -591,13 +723,16 @@ void Service::embed(const std::shared_ptr<HttpExchange>& exchange, const std::sh
           "input");
     }
   }
+  const std::size_t bytes = embedding_bytes(requests, spec.hidden_size, asked.base64);
+  hold(*exchange, body_bytes(exchange->request().body, kTextCopies) + bytes);
   const auto answer =
       std::make_shared<EmbeddingAnswer>(exchange, strand, options_.model_name, asked.inputs.size(), asked.base64);
-  submit(*answer, std::move(requests));
+  submit(*exchange, *answer, std::move(requests), bytes);
 }
 
-/// All of them or none.
-void Service::submit(ModelAnswer& answer, std::vector<GenerationRequest> requests) {
+/// All of them or none. `bytes`: what the request holds from then on.
+void Service::submit(HttpExchange& exchange, ModelAnswer& answer, std::vector<GenerationRequest> requests,
+                     std::size_t bytes) {
   std::vector<Submission> submissions;
   for (GenerationRequest& request : requests) {
     const std::size_t prompt = submissions.size();
@@ -605,7 +740,10 @@ void Service::submit(ModelAnswer& answer, std::vector<GenerationRequest> request
   }
   try {
     auto tickets = ready().scheduler.submit(std::move(submissions));
-    if (tickets) return answer.start(*std::move(tickets));
+    if (tickets) {
+      exchange.hold(bytes);
+      return start(answer, *std::move(tickets));
+    }
     count_rejection(tickets.error().reason);
     throw ApiError(tickets.error().reason == "draining" ? 503 : 429, tickets.error().message)
         .with_code(tickets.error().reason)

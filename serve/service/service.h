@@ -23,6 +23,7 @@
 #include "serve/http/http_server.h"
 #include "serve/scheduler/scheduler.h"
 #include "serve/service/api_keys.h"
+#include "serve/service/metrics_text.h"
 #include "serve/service/text_answer.h"
 #include "serve/service/worker_pool.h"
 
@@ -34,8 +35,10 @@ struct ServiceOptions {
   ApiKeys keys{};
   /// What a Host header may name besides; empty: anything.
   std::vector<std::string> hosts{};
-  std::size_t workers = 2;
-  bool any_model_name = false;  ///< requests may name another model
+  bool any_model_name = false;                        ///< requests may name another model
+  std::shared_ptr<MemoryBudget> memory{};             ///< the network's; null: no limit
+  std::size_t most_tokenized = std::size_t{1} << 18;  ///< tokens of /tokenize and /detokenize
+  std::function<std::uint64_t()> dropped_log_lines{};
   bool log_prompts = false;
   std::function<void(const nlohmann::ordered_json&)> log{};  ///< any thread
 };
@@ -48,7 +51,9 @@ struct ReadyModel {
   nlohmann::ordered_json outliers;  ///< what calibration found; null: not to be told
 };
 
-/// Answers requests: those that wait for nothing on the network's thread, others on the workers'.
+/// Answers requests: those that wait for nothing on the network's thread, others on the workers'. Bodies are read by
+/// threads of a lower priority than those that make answers, large ones by one of a still lower: a text that takes long
+/// to be encoded holds up neither the answers of others nor their short prompts.
 class Service {
  public:
   explicit Service(ServiceOptions options);
@@ -59,7 +64,7 @@ class Service {
   void withdraw();
 
   /// Waits for what is being answered, so that the model can go. Nobody may be served any more.
-  void finish() { workers_.finish(); }
+  void finish();
 
   /// An HttpHandler.
   void handle(const std::shared_ptr<HttpExchange>& exchange);
@@ -70,12 +75,21 @@ class Service {
  private:
   struct Endpoint;
 
+  /// Tokens that a text may have, and for whom. One that has more is refused, or cut.
+  struct TokenLimit {
+    std::size_t most;
+    std::string_view whose;
+    bool refuses = true;
+  };
+
   static const std::vector<Endpoint>& endpoints();
   static const Endpoint& options_endpoint();
   static std::string allowed_methods(std::string_view path);
   const Endpoint& check(const HttpRequest& head) const;
   void answer(const std::shared_ptr<HttpExchange>& exchange);
   void post(const std::shared_ptr<HttpExchange>& exchange, const Endpoint& endpoint);
+  void read(const std::shared_ptr<HttpExchange>& exchange, const Endpoint& endpoint);
+  void hold(HttpExchange& exchange, std::size_t bytes);
   void check_origin(const HttpRequest& request) const;
   std::string user_of(const HttpRequest& request) const;
   void set_user(GenerationRequest& request, const HttpRequest& http) const;
@@ -85,6 +99,7 @@ class Service {
   void check_model(const RequestFields& fields) const;
   void log_body(const HttpRequest& request) const;
   void count_rejection(const std::string& reason);
+  RequestFigures request_figures() const;
 
   // Endpoints. They throw ApiError.
   void health(HttpExchange& exchange);
@@ -104,13 +119,16 @@ class Service {
   void options(HttpExchange& exchange);
 
   text::ChatPrompt apply(const text::Conversation& conversation) const;
-  std::vector<int> encode(const Prompt& prompt, const PromptOptions& options, std::size_t most) const;
+  TokenLimit tokenize_limit() const;
+  TokenLimit prompt_limit(const PromptOptions& options, std::size_t most) const;
+  std::vector<int> encode(const Prompt& prompt, const PromptOptions& options, std::size_t most,
+                          const TokenLimit& limit) const;
   void set_chat_prompt(ChatRequest& asked) const;
   std::vector<int> tokens_of(const RequestFields& fields) const;
   std::size_t most_prompt_tokens(const PromptOptions& options, const AnswerLimit& limit) const;
   void check_lengths(GenerationRequest& request, const AnswerLimit& limit, std::size_t usual, bool may_be_empty) const;
   void forbid_words(const RequestFields& fields, GenerationRequest& request) const;
-  void submit(ModelAnswer& answer, std::vector<GenerationRequest> requests);
+  void submit(HttpExchange& exchange, ModelAnswer& answer, std::vector<GenerationRequest> requests, std::size_t bytes);
 
   ServiceOptions options_;
   std::atomic<const ReadyModel*> ready_ = nullptr;
@@ -118,7 +136,10 @@ class Service {
   mutable std::mutex mutex_;
   std::map<std::string, std::uint64_t> rejections_;
   std::atomic<std::size_t> posted_ = 0;  ///< requests that no worker has begun with
-  WorkerPool workers_;                   ///< last: its tasks use the rest
+  // Last: their tasks use the rest.
+  WorkerPool answering_;
+  WorkerPool reading_;
+  WorkerPool reading_large_;
 };
 
 }  // namespace ballast::serve

@@ -21,10 +21,12 @@ class TextAnswer::Listener : public RequestListener {
     });
   }
   void on_token(std::size_t choice, std::vector<ReplyPart>&& parts, const GeneratedToken* token) override {
-    std::optional<GeneratedToken> copy;
-    if (token != nullptr) copy = *token;
-    post([=, parts = std::move(parts)](TextAnswer& answer, std::size_t prompt) {
-      answer.took(prompt, choice, parts, copy);
+    post_or_fail(*answer_->strand_, [&] {
+      std::optional<GeneratedToken> copy;
+      if (token != nullptr) copy = *token;
+      post([=, parts = std::move(parts)](TextAnswer& answer, std::size_t prompt) {
+        answer.took(prompt, choice, parts, copy);
+      });
     });
   }
   void on_choice_end(std::size_t choice, GenerateResult::Finish finish) override {
@@ -34,14 +36,17 @@ class TextAnswer::Listener : public RequestListener {
     post([=](TextAnswer& answer, std::size_t) { answer.ended(usage); });
   }
   void on_failure(Failure failure, const std::string& message) override {
-    post([=](TextAnswer& answer, std::size_t) { answer.failed(failure, message); });
+    post_or_fail(*answer_->strand_,
+                 [&] { post([=](TextAnswer& answer, std::size_t) { answer.failed(failure, message); }); });
   }
 
  private:
   template <class Tell>
-  void post(Tell tell) {
-    answer_->strand_->post(
-        [answer = answer_, prompt = prompt_, tell = std::move(tell)]() mutable { tell(*answer, prompt); });
+  void post(Tell tell) noexcept {
+    post_or_fail(*answer_->strand_, [&] {
+      answer_->strand_->post(
+          [answer = answer_, prompt = prompt_, tell = std::move(tell)]() mutable { tell(*answer, prompt); });
+    });
   }
 
   std::shared_ptr<TextAnswer> answer_;
@@ -70,6 +75,7 @@ std::shared_ptr<RequestListener> TextAnswer::listener(std::size_t prompt) {
 }
 
 void TextAnswer::start(std::vector<std::shared_ptr<Ticket>> tickets) {
+  end_with_strand(*strand_, exchange_, tickets);
   exchange_->on_gone([tickets] { cancel_all(tickets); });
   tickets_ = std::move(tickets);
   if (!head_.delivery.stream) return;
@@ -114,7 +120,7 @@ void TextAnswer::took(std::size_t prompt, std::size_t index, const std::vector<R
     if (part.kind == ReplyKind::kThinking && head_.shows_thinking) taking.thinking += part.text;
   }
   if (token && head_.logprobs) add_token(taking, *std::move(token));
-  const bool has_more = taking.text.size() > taking.sent_text || taking.thinking.size() > taking.sent_thinking;
+  const bool has_more = !taking.text.empty() || !taking.thinking.empty();
   if (head_.delivery.stream && has_more) send_piece(prompt * head_.choices + index);
 }
 
@@ -150,15 +156,16 @@ void TextAnswer::send_piece(std::size_t index) {
   if (over_) return;
   Choice& sending = choices_[index];
   const TextPart part = {.choice = index,
-                         .text = std::string_view(sending.text).substr(sending.sent_text),
-                         .thinking = std::string_view(sending.thinking).substr(sending.sent_thinking),
-                         .tokens = std::span(sending.tokens).subspan(sending.sent_tokens),
-                         .text_offsets = std::span(sending.text_offsets).subspan(sending.sent_tokens),
+                         .text = sending.text,
+                         .thinking = sending.thinking,
+                         .tokens = sending.tokens,
+                         .text_offsets = sending.text_offsets,
                          .finish = sending.finish};
   send_event(nlohmann::ordered_json::array({format_->piece(part)}), false);
-  sending.sent_text = sending.text.size();
-  sending.sent_thinking = sending.thinking.size();
-  sending.sent_tokens = sending.tokens.size();
+  sending.text.clear();
+  sending.thinking.clear();
+  sending.tokens.clear();
+  sending.text_offsets.clear();
 }
 
 void TextAnswer::send_event(nlohmann::ordered_json choices, bool with_usage) {
@@ -173,34 +180,37 @@ void TextAnswer::send_event(nlohmann::ordered_json choices, bool with_usage) {
   exchange_->write("data: " + json_text(event) + "\n\n");
 }
 
+/// Choice by choice, so that only one is in memory as JSON.
 void TextAnswer::send_body() {
-  nlohmann::ordered_json body = body_head(format_->object());
-  body["choices"] = nlohmann::ordered_json::array();
+  std::string text = json_text(body_head(format_->object()));
+  text.pop_back();  // the closing brace
+  text += ",\"choices\":[";
   for (std::size_t i = 0; i < choices_.size(); ++i) {
-    body["choices"].push_back(format_->choice({.choice = i,
-                                               .text = choices_[i].text,
-                                               .thinking = choices_[i].thinking,
-                                               .tokens = choices_[i].tokens,
-                                               .text_offsets = choices_[i].text_offsets,
-                                               .finish = choices_[i].finish}));
+    Choice& done = choices_[i];
+    if (i > 0) text += ',';
+    nlohmann::ordered_json choice = format_->choice({.choice = i,
+                                                     .text = done.text,
+                                                     .thinking = done.thinking,
+                                                     .tokens = done.tokens,
+                                                     .text_offsets = done.text_offsets,
+                                                     .finish = done.finish});
+    if (format_->tells_prompt_of_choices()) add_prompt_logprobs(choice, i / head_.choices);
+    text += json_text(choice);
+    done.text = {};
+    done.thinking = {};
+    done.tokens = {};
+    done.text_offsets = {};
   }
-  body["usage"] = usage_json(usage_);
-  if (head_.prompt_logprobs) add_prompt_logprobs(body);
-  exchange_->respond({.body = json_text(body)});
+  nlohmann::ordered_json rest = {{"usage", usage_json(usage_)}};
+  if (!format_->tells_prompt_of_choices()) add_prompt_logprobs(rest, 0);
+  text += "]," + json_text(rest).substr(1);
+  exchange_->respond({.body = std::move(text)});
 }
 
-void TextAnswer::add_prompt_logprobs(nlohmann::ordered_json& body) const {
-  for (std::size_t prompt = 0; prompt < head_.prompts; ++prompt) {
-    const nlohmann::ordered_json entries =
-        prompt_logprobs_json(tokenizer_, prompt_scores_[prompt], *head_.prompt_logprobs);
-    if (!format_->tells_prompt_of_choices()) {
-      body["prompt_logprobs"] = entries;
-      continue;
-    }
-    for (std::size_t i = 0; i < head_.choices; ++i) {
-      body["choices"][prompt * head_.choices + i]["prompt_logprobs"] = entries;
-    }
-  }
+/// To a choice, or to the whole body where it has one prompt.
+void TextAnswer::add_prompt_logprobs(nlohmann::ordered_json& json, std::size_t prompt) const {
+  if (!head_.prompt_logprobs) return;
+  json["prompt_logprobs"] = prompt_logprobs_json(tokenizer_, prompt_scores_[prompt], *head_.prompt_logprobs);
 }
 
 nlohmann::ordered_json TextAnswer::body_head(std::string_view object) const {

@@ -51,14 +51,12 @@ class TextAnswer : public ModelAnswer, public std::enable_shared_from_this<TextA
   class Listener;
 
   struct Choice {
+    // Of a stream, what was not sent yet.
     std::string text{};
     std::string thinking{};
     std::vector<GeneratedToken> tokens{};     ///< where there are log-probabilities
     std::vector<std::size_t> text_offsets{};  ///< where each of them begins, in code points
-    std::size_t sent_text = 0;
-    std::size_t sent_thinking = 0;
-    std::size_t sent_tokens = 0;
-    std::size_t decoded = 0;  ///< code points that the tokens show
+    std::size_t decoded = 0;                  ///< code points that the tokens show
     std::optional<text::StreamDecoder> decoder{};
     std::optional<GenerateResult::Finish> finish{};
   };
@@ -74,7 +72,7 @@ class TextAnswer : public ModelAnswer, public std::enable_shared_from_this<TextA
   void send_piece(std::size_t index);
   void send_event(nlohmann::ordered_json choices, bool with_usage);
   void send_body();
-  void add_prompt_logprobs(nlohmann::ordered_json& body) const;
+  void add_prompt_logprobs(nlohmann::ordered_json& json, std::size_t prompt) const;
   nlohmann::ordered_json body_head(std::string_view object) const;
 
   std::shared_ptr<HttpExchange> exchange_;

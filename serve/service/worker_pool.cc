@@ -1,11 +1,14 @@
 #include "serve/service/worker_pool.h"
 
+#include <exception>
 #include <utility>
+
+#include "serve/http/thread_priority.h"
 
 namespace ballast::serve {
 
-WorkerPool::WorkerPool(std::size_t threads) {
-  for (std::size_t i = 0; i < threads; ++i) threads_.emplace_back([this] { work(); });
+WorkerPool::WorkerPool(std::size_t threads, int niceness) {
+  for (std::size_t i = 0; i < threads; ++i) threads_.emplace_back([this, niceness] { work(niceness); });
 }
 
 void WorkerPool::finish() {
@@ -18,49 +21,99 @@ void WorkerPool::finish() {
   threads_.clear();
 }
 
-void WorkerPool::post(std::function<void()> task) {
+/// Strands are chained, so that no memory is needed to let one run.
+void WorkerPool::post(std::shared_ptr<Strand> strand) noexcept {
   {
     const std::lock_guard lock(mutex_);
-    tasks_.push_back(std::move(task));
+    Strand* const last = strand.get();
+    (first_ ? last_->next_ : first_) = std::move(strand);
+    last_ = last;
   }
   changed_.notify_one();
 }
 
-void WorkerPool::work() {
+void WorkerPool::work(int niceness) {
+  lower_priority(niceness);
   std::unique_lock lock(mutex_);
   for (;;) {
-    changed_.wait(lock, [&] { return ending_ || !tasks_.empty(); });
-    if (tasks_.empty()) return;
-    std::function<void()> task = std::move(tasks_.front());
-    tasks_.pop_front();
+    changed_.wait(lock, [&] { return ending_ || first_; });
+    if (!first_) return;
+    std::shared_ptr<Strand> strand = std::move(first_);
+    first_ = std::move(strand->next_);
     lock.unlock();
-    task();
-    task = nullptr;
+    strand->run();
+    strand.reset();
     lock.lock();
   }
 }
 
 void Strand::post(std::function<void()> task) {
-  {
-    const std::lock_guard lock(mutex_);
-    tasks_.push_back(std::move(task));
-    if (running_) return;
-    running_ = true;
-  }
-  pool_.post([self = shared_from_this()] { self->run(); });
+  std::unique_lock lock(mutex_);
+  if (failed_) return;  // the task goes after the lock
+  tasks_.push_back(std::move(task));
+  schedule(std::move(lock));
 }
 
-void Strand::run() {
+void Strand::fail() noexcept {
   std::unique_lock lock(mutex_);
-  while (!tasks_.empty()) {
+  failed_ = true;
+  schedule(std::move(lock));
+}
+
+void Strand::release() noexcept {
+  std::unique_lock lock(mutex_);
+  running_ = false;
+  if (!tasks_.empty() || failed_) schedule(std::move(lock));
+}
+
+void Strand::schedule(std::unique_lock<std::mutex> lock) noexcept {
+  if (std::exchange(running_, true)) return;
+  lock.unlock();
+  pool_.post(shared_from_this());
+}
+
+void Strand::on_failure(std::function<void()> callback) {
+  const std::lock_guard lock(mutex_);
+  if (!failure_told_) failure_.swap(callback);
+}
+
+void Strand::run() noexcept {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    if (failed_ && !failure_told_) run_failure(lock);
+    if (tasks_.empty()) break;
     std::function<void()> task = std::move(tasks_.front());
     tasks_.pop_front();
+    bool failed = false;
     lock.unlock();
-    task();
+    try {
+      task();
+    } catch (...) {
+      failed = true;
+    }
     task = nullptr;
     lock.lock();
+    failed_ = failed_ || failed;
   }
   running_ = false;
+  // Nothing can fail any more once the last task has gone with all who could post another; a callback that holds what
+  // holds the strand would keep both.
+  if (failed_) failure_ = nullptr;
+}
+
+void Strand::run_failure(std::unique_lock<std::mutex>& lock) noexcept {
+  failure_told_ = true;
+  std::deque<std::function<void()>> dropped;
+  dropped.swap(tasks_);
+  std::function<void()> failure = std::exchange(failure_, nullptr);
+  lock.unlock();
+  try {
+    dropped.clear();
+    if (failure) failure();
+  } catch (...) {  // NOLINT(bugprone-empty-catch): it is the last that could be done
+  }
+  failure = nullptr;
+  lock.lock();
 }
 
 }  // namespace ballast::serve

@@ -13,46 +13,69 @@
 
 namespace ballast::serve {
 
-/// Tasks must not throw.
+class Strand;
+
+/// Threads that run the tasks of strands.
 class WorkerPool {
  public:
-  explicit WorkerPool(std::size_t threads);
+  /// `niceness`: by how much other threads go before these, up to 19.
+  explicit WorkerPool(std::size_t threads, int niceness = 0);
 
   ~WorkerPool() { finish(); }
   WorkerPool(const WorkerPool&) = delete;
   WorkerPool& operator=(const WorkerPool&) = delete;
 
-  /// Any thread. Dropped after finish().
-  void post(std::function<void()> task);
-
   /// Waits until all tasks have run, those included that they post, and ends the threads.
   void finish();
 
  private:
-  void work();
+  friend class Strand;
+
+  void post(std::shared_ptr<Strand> strand) noexcept;
+  void work(int niceness);
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<std::function<void()>> tasks_;
+  std::shared_ptr<Strand> first_;  ///< of those that wait, each of which has the next
+  Strand* last_ = nullptr;
   bool ending_ = false;
   std::vector<std::thread> threads_;
 };
 
-/// Tasks that run one after the other, in the order in which they came. The pool must outlive them.
+/// Tasks that run one after the other, in the order in which they came. The pool must outlive them. Where one throws,
+/// the strand has failed: its later tasks are dropped, and what on_failure() was given runs instead.
 class Strand : public std::enable_shared_from_this<Strand> {
  public:
-  explicit Strand(WorkerPool& pool) : pool_(pool) {}
+  enum class Begin { kAtOnce, kHeld };
 
-  /// Any thread.
+  /// A strand that is held runs its tasks from release() on.
+  explicit Strand(WorkerPool& pool, Begin begin = Begin::kAtOnce) : pool_(pool), running_(begin == Begin::kHeld) {}
+
+  // Any thread.
+
+  /// Throws std::bad_alloc where there is no memory for the task; fail() needs none.
   void post(std::function<void()> task);
+  void fail() noexcept;
+  void release() noexcept;
+
+  /// What is to be done, once, when the strand fails; replaces what was given before. By a task, or before release().
+  void on_failure(std::function<void()> callback);
 
  private:
-  void run();
+  friend class WorkerPool;
+
+  void run() noexcept;
+  void run_failure(std::unique_lock<std::mutex>& lock) noexcept;
+  void schedule(std::unique_lock<std::mutex> lock) noexcept;
 
   WorkerPool& pool_;
+  std::shared_ptr<Strand> next_;  ///< the pool's
   std::mutex mutex_;
   std::deque<std::function<void()>> tasks_;
-  bool running_ = false;
+  std::function<void()> failure_;
+  bool failed_ = false;
+  bool failure_told_ = false;
+  bool running_;  ///< or held, or waiting for a thread
 };
 
 }  // namespace ballast::serve

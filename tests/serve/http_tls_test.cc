@@ -155,7 +155,7 @@ TEST_CASE("over TLS connections beyond the limit are told so") {
 TEST_CASE("who does not speak TLS is closed, and who says nothing in time") {
   const TlsFiles files;
   HttpOptions options = files.options();
-  options.limits.header_time = 50ms;
+  options.limits.handshake_time = 50ms;
   Served served(options);
   HttpClient silent(served.port());
   CHECK(silent.read_rest().empty());

@@ -365,6 +365,42 @@ TEST_CASE("stopping ends all requests") {
   running->wait();
 }
 
+TEST_CASE("more choices than run at once come beside a text that goes on, each as it would alone") {
+  const test::TemporaryDirectory folder;
+  const engine::LoadedModel loaded(model_in(folder));
+  Working working(loaded, {.most_running = 3});
+  GenerationRequest running = {.prompt = {5, 6, 7}};
+  running.options.max_tokens = kContext - 3;
+  running.options.ignore_eos = true;
+  const auto goes_on = working.submit(running);
+  goes_on->wait_for_token();
+  GenerationRequest request = {.prompt = {1, 2, 3}};
+  request.options.max_tokens = 5;
+  request.options.temperature = 0.9;
+  request.options.ignore_eos = true;
+  request.options.seed = 11;
+  request.options.logprobs = 1;
+  request.score_prompt = PromptScores{.top = 1};
+  request.choices = 7;
+  const auto collector = working.submit(request);
+  const Outcome& all = collector->wait();
+  CHECK(!all.failure);
+  CHECK(all.usage.prompt_tokens == 3);
+  CHECK(all.usage.generated_tokens == 35);
+  CHECK(all.scores.size() == 2);
+  for (std::size_t i = 0; i < 7; ++i) {
+    GenerationRequest one = request;
+    one.choices = 1;
+    one.options.seed = 11 + i;
+    CHECK(working.submit(one)->wait().tokens[0] == all.tokens[i]);
+  }
+  request.choices = 100;
+  const auto cancelled = working.submit(request);
+  working.tickets.back()->cancel();
+  CHECK(cancelled->wait().failure == Failure::kCancelled);
+  CHECK(!goes_on->wait().failure);
+}
+
 TEST_CASE("options out of range and memory for no text are refused") {
   const test::TemporaryDirectory folder;
   const engine::LoadedModel loaded(model_in(folder));
@@ -378,14 +414,14 @@ TEST_CASE("options out of range and memory for no text are refused") {
   request.options.temperature = 0;
   request.options.max_tokens = kContext - 1;
   request.choices = 1000;
-  Scheduler small(loaded, {.cache_bytes = 100 * scheduler.figures().page_bytes});
+  Scheduler small(loaded, {.cache_bytes = 100 * scheduler.figures().page_bytes, .most_running = 1024});
   CHECK(small.most_tokens(1, 10) == kContext - 10);
   CHECK(small.most_tokens(50, 10) == 2 * 128 - 10);
   CHECK(small.most_tokens(1000, 10) == 1);
   const auto submit_many = [&] {
     return small.submit({{.request = request, .listener = std::make_shared<Collector>(1000)}}).has_value();
   };
-  CHECK(test::error_message(submit_many) == test::Contains("n: 1000 texts"));
+  CHECK(test::error_message(submit_many) == test::Contains("n: 256 texts"));
   CHECK_THROWS_AS(Scheduler(loaded, {.cache_bytes = 100}), Error);
 }
 

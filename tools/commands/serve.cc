@@ -25,6 +25,7 @@ struct ServeFlags {
   std::filesystem::path model;
   ServeOptions options;
   std::string cache_memory;
+  std::string request_memory = "512MB";
   ModelFlags model_flags;
   std::filesystem::path chat_template;
   std::size_t context = 0;
@@ -50,12 +51,16 @@ int run_serve(ServeFlags& flags) {
   }
   const std::string memory_flag = "--cache-memory";
   if (!flags.cache_memory.empty()) flags.options.cache_bytes = parse_bytes(memory_flag, flags.cache_memory);
+  flags.options.request_bytes = parse_bytes("--request-memory", flags.request_memory);
   flags.options.model = model_options(flags.model_flags, flags.job.quiet);
   flags.options.model.context = flags.context;
   flags.options.model.chat_template = flags.chat_template;
   flags.options.target_itl = flags.target_itl / 1000;
   flags.options.threads = flags.job.threads;
-  flags.options.log = [](std::string_view line) { print_message(std::string(line) + "\n"); };
+  flags.options.log = [](std::string_view line) {
+    constexpr int kPatience = 200;  // milliseconds
+    return print_message_within(std::string(line) + "\n", kPatience);
+  };
   flags.options.stop_requested = [] { return pending_interrupt() != 0; };
   use_instructions(flags.job);
   keep_memory_whole();
@@ -94,6 +99,16 @@ void add_limit_flags(CLI::App& command, ServeFlags& flags) {
       ->type_name("N")
       ->capture_default_str()
       ->check(whole_number(1));
+  command
+      .add_option("--request-memory", flags.request_memory,
+                  "For what all requests hold together: bodies, prompts, answers until they are sent; one may hold a "
+                  "quarter, and 64 KB are free")
+      ->type_name("SIZE")
+      ->capture_default_str();
+  command.add_option("--max-tokenize", options.most_tokenized, "Tokens of a text that /tokenize and /detokenize take")
+      ->type_name("N")
+      ->capture_default_str()
+      ->check(whole_number(1, std::size_t{1} << 24));
   command.add_option("--max-wait", options.longest_wait, "Refuse who would wait longer, by an estimate; 0: nobody")
       ->type_name("SECONDS")
       ->capture_default_str()
@@ -125,6 +140,16 @@ void add_serve(CLI::App& program, Action& action) {
   add_processor_flags(*command, flags->job);
   add_bf16_flag(*command, flags->job);
   command->footer(
+      "Limits of what a client may take, beside those above:\n"
+      "  the head of a request       8 KB, within 10 s\n"
+      "  its body                    8 MB, at 16 KB a second or faster; 256 requests may wait to be read\n"
+      "  /v1/completions             2,048 texts of 128 choices, 20 log-probabilities of each token\n"
+      "  fields                      16 stops of 1,024 bytes, 1,024 ids, cache_salt of 1,024 bytes\n"
+      "  between requests            60 s, and for a client to take what was sent\n"
+      "  a stream that is not read   256 KB for 2 s, or 16 MB\n"
+      "  connections                 1,024, of one address 256; a TLS handshake within 10 s\n"
+      "  a text's expressions        10 s of the processor to cut it into pieces\n"
+      "  the log                     8,192 lines or 16 MB may wait to be written; more are dropped and counted\n"
       "Examples:\n"
       "  ballast serve smollm2-w8a8\n"
       "  ballast serve smollm2-w8a8 --host 0.0.0.0 --api-keys keys.txt --tls-certificate chain.pem --tls-key key.pem");

@@ -5,7 +5,9 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
@@ -57,6 +59,21 @@ void print(std::string_view text) {
 
 void print_message(std::string_view text) {
   write_all(STDERR_FILENO, text);
+}
+
+bool print_message_within(std::string_view text, int milliseconds) {
+  // A pipe that can be written to takes so much at once.
+  constexpr std::size_t kAtOnce = PIPE_BUF;
+  bool begun = false;
+  while (!text.empty()) {
+    pollfd writable{.fd = STDERR_FILENO, .events = POLLOUT, .revents = 0};
+    if (::poll(&writable, 1, milliseconds) <= 0) return begun;
+    const ssize_t written = ::write(STDERR_FILENO, text.data(), std::min(text.size(), kAtOnce));
+    if (written < 0 && errno != EAGAIN && errno != EINTR) return true;  // nowhere is left to tell it
+    if (written > 0) text.remove_prefix(static_cast<std::size_t>(written));
+    begun = begun || written > 0;
+  }
+  return true;
 }
 
 bool input_is_terminal() {

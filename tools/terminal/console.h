@@ -24,6 +24,10 @@ void print(std::string_view text);
 /// Writes to standard error. A failure is ignored: there is nowhere left to tell it.
 void print_message(std::string_view text);
 
+/// Writes to standard error what a reader takes within `milliseconds`. Returns false where that is nothing; what was
+/// begun is ended, if the reader takes any of it in time.
+bool print_message_within(std::string_view text, int milliseconds);
+
 bool input_is_terminal();
 
 /// Whether standard output shows text in several intensities.

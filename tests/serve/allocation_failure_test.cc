@@ -1,0 +1,187 @@
+// Replaces operator new in this room's test program, so that any allocation can be made to fail. Not inlined: gcc 12
+// takes malloc and free behind new and delete for a mismatch (-Wmismatched-new-delete).
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <cstdint>
+#include <cstdlib>
+#include <functional>
+#include <mutex>
+#include <new>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <thread>
+
+#include "ballast/serve.h"
+#include "http_client.h"
+#include "served.h"
+#include "temporary_directory.h"
+#include "tiny_model.h"
+#include "tiny_tokenizer.h"
+
+namespace {
+
+std::atomic<std::int64_t> allocations_left{0};  // until one fails; none does where that is 0 or less
+thread_local bool fails_never = false;
+
+/// The JSON library's destructors allocate a list of the values within a value, of 16 bytes each, and end the program
+/// where that fails. Here no JSON has more than 32 values.
+bool may_be_of_destructor(std::size_t size) {
+  return size % 16 == 0 && size <= 512;
+}
+
+bool fails(std::size_t size) {
+  if (fails_never || may_be_of_destructor(size) || allocations_left.load(std::memory_order_relaxed) <= 0) return false;
+  return allocations_left.fetch_sub(1) == 1;
+}
+
+void* allocate(std::size_t size) {
+  return fails(size) ? nullptr : std::malloc(size);
+}
+
+void* allocate(std::size_t size, std::align_val_t alignment) {
+  const auto step = static_cast<std::size_t>(alignment);
+  return fails(size) ? nullptr : std::aligned_alloc(step, (size + step - 1) / step * step);
+}
+
+void* checked(void* memory) {
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+
+}  // namespace
+
+[[gnu::noinline]] void* operator new(std::size_t size) {
+  return checked(allocate(size));
+}
+[[gnu::noinline]] void* operator new(std::size_t size, std::align_val_t alignment) {
+  return checked(allocate(size, alignment));
+}
+// The library's own call those above, but AddressSanitizer's do not, and std::stable_sort mixes them with plain delete.
+[[gnu::noinline]] void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
+  return allocate(size);
+}
+[[gnu::noinline]] void* operator new(std::size_t size, std::align_val_t alignment, const std::nothrow_t&) noexcept {
+  return allocate(size, alignment);
+}
+[[gnu::noinline]] void operator delete(void* memory) noexcept {
+  std::free(memory);
+}
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept {
+  std::free(memory);
+}
+[[gnu::noinline]] void operator delete(void* memory, std::align_val_t) noexcept {
+  std::free(memory);
+}
+[[gnu::noinline]] void operator delete(void* memory, std::size_t, std::align_val_t) noexcept {
+  std::free(memory);
+}
+[[gnu::noinline]] void operator delete(void* memory, const std::nothrow_t&) noexcept {
+  std::free(memory);
+}
+[[gnu::noinline]] void operator delete(void* memory, std::align_val_t, const std::nothrow_t&) noexcept {
+  std::free(memory);
+}
+
+namespace ballast::serve {
+namespace {
+
+using test::HttpClient;
+using test::HttpReply;
+
+/// The whole server on threads of this process.
+class WholeServer {
+ public:
+  explicit WholeServer(const std::filesystem::path& model) {
+    options_.port = 0;
+    options_.allowed_hosts = {"x"};
+    options_.log = [this](std::string_view line) {
+      const nlohmann::json event = nlohmann::json::parse(line, nullptr, false);
+      if (!event.is_discarded() && event.value("event", "") == "listening") {
+        port_ = event["port"].get<std::uint16_t>();
+        listening_.happen();
+      }
+      return true;
+    };
+    options_.stop_requested = [this] { return stopping_.load(); };
+    thread_ = std::thread([this, model] { run_server(model, options_); });
+    listening_.wait();
+  }
+  ~WholeServer() {
+    stopping_ = true;
+    thread_.join();
+  }
+  WholeServer(const WholeServer&) = delete;
+  WholeServer& operator=(const WholeServer&) = delete;
+
+  /// The reply, with status 0 where the connection was closed instead.
+  HttpReply ask(const nlohmann::json& body) const {
+    HttpClient client(port_);
+    return client.request(test::request_text("POST /v1/completions",
+                                             "Connection: close\r\nContent-Type: application/json\r\n", body.dump()));
+  }
+
+ private:
+  ServeOptions options_;
+  std::uint16_t port_ = 0;
+  test::Event listening_;
+  std::atomic<bool> stopping_ = false;
+  std::thread thread_;
+};
+
+/// How answers came out while an allocation of each failed.
+struct Counts {
+  int complete = 0;
+  int failed = 0;  ///< told with 500, or with an event
+  int closed = 0;  ///< without an answer: the memory of the network's thread was short
+};
+
+/// Lets the first allocation of an answer fail, then the second, and so on until there are no more.
+Counts fail_each_allocation(const WholeServer& server, const nlohmann::json& body, const nlohmann::json& other) {
+  Counts counts;
+  const std::string expected = server.ask(other).body.substr(0, 4);
+  for (std::int64_t place = 1; counts.complete < 20 && place < 20'000; ++place) {
+    CAPTURE(place);
+    allocations_left = place;
+    const HttpReply reply = server.ask(body);
+    const bool none_failed = allocations_left > 0;
+    allocations_left = 0;
+    const bool has_event = reply.body.find("data: {\"error\"") != std::string::npos;
+    if (reply.status == 500 || has_event) {
+      ++counts.failed;
+    } else if (reply.status == 200 && reply.complete) {
+      counts.complete += none_failed ? 1 : 0;
+    } else {
+      CHECK((reply.status == 0 || reply.status == 200));
+      ++counts.closed;
+    }
+    const HttpReply next = server.ask(other);
+    CHECK(next.status == 200);
+    CHECK(next.body.substr(0, 4) == expected);
+    if (next.status != 200) break;
+  }
+  return counts;
+}
+
+TEST_CASE("whichever allocation of an answer fails, that request ends with an error and the server goes on") {
+  fails_never = true;
+  const test::TemporaryDirectory directory;
+  test::TinyModel model = test::random_model();
+  model.tokenizer = test::tiny_tokenizer_json();
+  const WholeServer server(model.write(directory / "model"));
+  const nlohmann::json other = {{"prompt", "he"}, {"max_tokens", 2}, {"temperature", 0}};
+  nlohmann::json body = {{"prompt", "hello"}, {"max_tokens", 3}, {"temperature", 0},  {"logprobs", 2},
+                         {"echo", true},      {"n", 2},          {"ignore_eos", true}};
+  for (const bool stream : {false, true}) {
+    CAPTURE(stream);
+    body["stream"] = stream;
+    const Counts counts = fail_each_allocation(server, body, other);
+    MESSAGE("complete ", counts.complete, ", told ", counts.failed, ", closed ", counts.closed);
+    CHECK(counts.failed > 20);
+  }
+  fails_never = false;
+}
+
+}  // namespace
+}  // namespace ballast::serve
