@@ -16,6 +16,7 @@ import argparse
 import asyncio
 import collections
 import dataclasses
+import functools
 import json
 import multiprocessing
 import os
@@ -39,16 +40,17 @@ class Target:
     port: int
     tls: bool
 
+    @functools.cached_property
     def context(self) -> ssl.SSLContext | None:
         if not self.tls:
             return None
-        context = ssl.create_default_context()
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
         return context
 
     async def connect(self):
-        return await asyncio.open_connection("127.0.0.1", self.port, ssl=self.context(), limit=1 << 20)
+        return await asyncio.open_connection("127.0.0.1", self.port, ssl=self.context, limit=1 << 20)
 
 
 def request_bytes(path: str, body: bytes, length: int | None = None) -> bytes:
@@ -310,7 +312,7 @@ class Server:
     def metrics(self) -> dict[str, float]:
         connection = socket.create_connection(("127.0.0.1", self.target.port), timeout=PATIENCE)
         if self.target.tls:
-            connection = self.target.context().wrap_socket(connection)
+            connection = self.target.context.wrap_socket(connection)
         connection.sendall(b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
         data = b""
         while piece := connection.recv(1 << 16):
@@ -326,7 +328,8 @@ async def look(server: Server, arguments: argparse.Namespace) -> bool:
     before.tell("without attacks")
     quiet = server.memory("VmHWM")
     answers, started = multiprocessing.Queue(), multiprocessing.Event()
-    attackers = multiprocessing.Process(target=attack, args=(server.target, arguments.only, answers, started))
+    target = Target(server.target.port, server.target.tls)  # without its context, which no other process can have
+    attackers = multiprocessing.Process(target=attack, args=(target, arguments.only, answers, started))
     attackers.start()
     started.wait()
     beside = await stream_for(server.target, requests, arguments.seconds, alone)
