@@ -219,7 +219,7 @@ TEST_CASE("a vector of its own has the name alone") {
     return find_vector(layout, Names({{stored, 1}}), Role::kHeadBias, "", 0);
   };
   CHECK(name("cls.predictions.decoder.bias") == "cls.predictions.decoder.bias");
-  CHECK(name("other") == "cls.predictions.bias");
+  CHECK(name("other") == "cls.predictions.decoder.bias");
 }
 
 }  // namespace

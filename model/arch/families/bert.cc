@@ -22,8 +22,9 @@ constexpr std::array<TensorNames, 17> kNames{{
     {Role::kHeadTransform, "cls.predictions.transform.dense", ""},
     {Role::kHeadNorm, "cls.predictions.transform.LayerNorm", ""},
     {Role::kHead, "cls.predictions.decoder", ""},
-    {Role::kHeadBias, "cls.predictions.bias", ""},
+    // Of a checkpoint that has both the first is added. They differ only where the head is not the embedding.
     {Role::kHeadBias, "cls.predictions.decoder.bias", ""},
+    {Role::kHeadBias, "cls.predictions.bias", ""},
     {Role::kQuery, "bert.encoder.layer.{}.attention.self.query", "blk.{}.attn_q"},
     {Role::kKey, "bert.encoder.layer.{}.attention.self.key", "blk.{}.attn_k"},
     {Role::kValue, "bert.encoder.layer.{}.attention.self.value", "blk.{}.attn_v"},

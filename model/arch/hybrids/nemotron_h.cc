@@ -150,7 +150,7 @@ ModelSpec describe(const files::JsonReader& config) {
   spec.hidden_size = config.size("hidden_size");
   spec.vocab_size = config.size("vocab_size");
   spec.context_length = config.size("max_position_embeddings", 4096);
-  spec.tied_embeddings = config.flag("tie_word_embeddings", false);
+  spec.tied_embeddings = false;  // transformers ties nothing here, whatever tie_word_embeddings says
   spec.norm.epsilon = config.positive("layer_norm_epsilon", 1e-5);
   // transformers gives attention no biases, whatever this says.
   if (config.flag("attention_bias", false)) config.fail("attention_bias", "true is not supported");

@@ -52,6 +52,12 @@ TEST_CASE("every layer of Nemotron-H is one thing, said by a letter or by a name
   }
 }
 
+TEST_CASE("Nemotron-H's head is a matrix of its own, whatever the configuration says") {
+  for (const bool tied : {false, true}) {
+    CHECK(!test::described(test::with_field(kConfig, "tie_word_embeddings", tied)).tied_embeddings);
+  }
+}
+
 TEST_CASE("Nemotron-H's fields are read by either of their names") {
   json config = kConfig;
   config.erase("n_groups");
