@@ -1,8 +1,10 @@
-"""Checkpoints of a family that ballast did not know: LFM3."""
+"""Checkpoints of families that ballast did not know, or of which it took a setting for another."""
 
+import array
 import concurrent.futures
 import json
 
+from golden import safetensors
 from reported import Case, edit_json, reported
 
 PROMPTS = ("a b c", "the end of the line", "one", "x y z x y z x y z")
@@ -85,3 +87,42 @@ def lfm3_served(case: Case) -> None:
     with case.server(model, "--kv", "int8") as client:
         case.must("a text that goes on from a cached one is that of a fresh server",
                   completion(client, longer) == continued)
+
+
+@reported("LFM3 with its gates under the name that they have in transformers' class: they are found")
+def lfm3_module_names(case: Case) -> None:
+    model = case.model("lfm3")
+    tensors = safetensors.read(model / "model.safetensors")[1]
+    safetensors.write(model / "model.safetensors",
+                      {name.replace("self_attn.gate_proj", "self_attn.g_proj"): tensor for name, tensor in tensors.items()})
+    verify(case, model, 1e-4)
+
+
+@reported("BERT with a head that is not the embedding: the head's own bias is added")
+def bert_untied(case: Case) -> None:
+    model = case.model("bert")
+    tensors = safetensors.read(model / "model.safetensors")[1]
+    vocabulary = tensors["cls.predictions.bias"][1][0]
+    tensors["cls.predictions.decoder.weight"] = tensors["bert.embeddings.word_embeddings.weight"]
+    tensors["cls.predictions.decoder.bias"] = ("F32", [vocabulary], array.array("f", range(vocabulary)).tobytes())
+    bfloats = array.array("H", tensors["cls.predictions.bias"][2])
+    bias = array.array("f", array.array("I", (value << 16 for value in bfloats)).tobytes())
+    safetensors.write(model / "model.safetensors", tensors)
+    edit_json(model / "config.json", tie_word_embeddings=False)
+
+    expected = case.work / "model.expected.safetensors"
+    tensors = safetensors.read(expected)[1]
+    dtype, shape, data = tensors["logits"]
+    logits = array.array("f", data)
+    for i in range(len(logits)):
+        logits[i] += i % vocabulary - bias[i % vocabulary]
+    tensors["logits"] = (dtype, shape, logits.tobytes())
+    safetensors.write(expected, tensors)
+    verify(case, model, 1e-4)
+
+
+@reported("Nemotron-H that says its head is the embedding, which no program makes of it: its head is read")
+def nemotron_h_tied(case: Case) -> None:
+    model = case.model("nemotron_h")
+    edit_json(model / "config.json", tie_word_embeddings=True)
+    verify(case, model, 1e-4)

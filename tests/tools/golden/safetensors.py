@@ -1,4 +1,4 @@
-"""Reads what `convert` wrote, without ballast."""
+"""Reads what `convert` wrote, and writes checkpoints, without ballast."""
 
 import collections
 import hashlib
@@ -17,6 +17,16 @@ def read(path: pathlib.Path) -> tuple[dict, dict[str, tuple[str, list[int], byte
     return metadata, {name: (entry["dtype"], entry["shape"],
                              data[8 + length + entry["data_offsets"][0]:8 + length + entry["data_offsets"][1]])
                       for name, entry in header.items()}
+
+
+def write(path: pathlib.Path, tensors: dict[str, tuple[str, list[int], bytes]]) -> None:
+    """Writes a file of such tensors."""
+    header, data = {}, b""
+    for name, (dtype, shape, values) in tensors.items():
+        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [len(data), len(data) + len(values)]}
+        data += values
+    text = json.dumps(header).encode()
+    path.write_bytes(len(text).to_bytes(8, "little") + text + data)
 
 
 def hashes(path: pathlib.Path) -> dict[str, str]:
