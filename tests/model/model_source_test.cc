@@ -70,6 +70,7 @@ std::string missed_name(const std::string& family, const std::string& tensor) {
     return at == std::string::npos ? tensor : tensor.substr(0, at) + std::string(to);
   };
   if (family == "deepseek_v2") return renamed(".q_proj", ".q_b_proj.weight");
+  if (family == "bert") return renamed("predictions.bias", "predictions.decoder.bias");
   if (tensor.contains("shared_mlp")) return tensor;
   if (tensor.contains("input_linear")) return renamed(".input_linear", ".experts.0.gate_proj.weight");
   if (tensor.contains("output_linear")) return renamed(".output_linear", ".experts.0.down_proj.weight");
