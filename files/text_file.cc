@@ -39,6 +39,9 @@ std::string read_text_file(const std::filesystem::path& path) {
     text.append(part.data(), static_cast<std::size_t>(file.gcount()));
   }
   if (file.bad()) throw FileError(path.string(), "cannot be read");
+  if (text.starts_with("\xFF\xFE") || text.starts_with("\xFE\xFF")) {
+    throw Error(path.string(), "is UTF-16, must be UTF-8: save it as that, or use iconv -f UTF-16 -t UTF-8");
+  }
   text = with_unix_line_ends(std::move(text));
   if (text.empty()) throw Error(path.string(), "is empty");
   return text;

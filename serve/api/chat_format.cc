@@ -24,16 +24,21 @@ std::string read_part(const files::JsonReader& part) {
   return part.text("text");
 }
 
-/// Text, or a list of parts that all are text, a line each as vLLM and llama-server join them. Null is no text, and so
-/// is a missing one where `may_miss`.
-std::string read_content(const files::JsonReader& message, bool may_miss) {
-  if (may_miss || message.json().contains("content")) {
+bool is_thinking(const files::JsonReader& part) {
+  return part.json().is_object() && part.text("type", "text") == "thinking";
+}
+
+/// Text, or a list of parts that all are text, a line each as vLLM and llama-server join them; parts that an assistant
+/// thought are left out. Null is no text, and so is a missing one of an assistant.
+std::string read_content(const files::JsonReader& message, bool by_assistant) {
+  if (by_assistant || message.json().contains("content")) {
     if (!message.has("content")) return {};
   }
   const files::JsonReader content = message.at("content");
   if (content.json().is_string()) return content.string();
   std::string text;
   for (const files::JsonReader& part : content.elements()) {
+    if (by_assistant && is_thinking(part)) continue;
     const std::string piece = read_part(part);
     if (!text.empty()) text += '\n';
     text += piece;
@@ -63,6 +68,22 @@ nlohmann::json read_tool_calls(const files::JsonReader& value) {
   return calls;
 }
 
+/// What an assistant thought where that is a part of its content: text, or a list of parts that are text.
+std::string read_thinking(const files::JsonReader& message) {
+  std::string text;
+  if (!message.has("content") || !message.json().at("content").is_array()) return text;
+  for (const files::JsonReader& part : message.at("content").elements()) {
+    if (!is_thinking(part)) continue;
+    const files::JsonReader thinking = part.at("thinking");
+    if (thinking.json().is_string()) {
+      text += thinking.string();
+    } else {
+      for (const files::JsonReader& piece : thinking.elements()) text += read_part(piece);
+    }
+  }
+  return text;
+}
+
 /// What a message has besides role and text, for the chat template. An empty list of calls is none: templates ask only
 /// whether there is one.
 std::string read_other_fields(const files::JsonReader& message) {
@@ -72,6 +93,9 @@ std::string read_other_fields(const files::JsonReader& message) {
   }
   if (const auto calls = message.find("tool_calls")) {
     if (!calls->elements().empty()) fields["tool_calls"] = read_tool_calls(*calls);
+  }
+  if (message.text("role") == "assistant" && !fields.contains("reasoning_content")) {
+    if (std::string thinking = read_thinking(message); !thinking.empty()) fields["reasoning_content"] = thinking;
   }
   return fields.empty() ? std::string() : fields.dump();
 }

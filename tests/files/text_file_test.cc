@@ -30,6 +30,12 @@ TEST_CASE("lines are read without what ends them") {
               "a\r\n\r\nb") == std::vector<std::string>{"a", "", "b"});
   CHECK(lines("a\n\nb\n") == std::vector<std::string>{"a", "", "b"});
   CHECK(test::error_message([&] { lines("\xEF\xBB\xBF"); }) == test::Contains("text.txt: is empty"));
+  CHECK(test::error_message([&] {
+          lines(
+              std::string("\xFF\xFE"
+                          "a\0\n\0",
+                          6));
+        }) == test::Contains("is UTF-16"));
   CHECK(test::error_message([&] { lines("a\xFF\n"); }) == test::Contains("text.txt: is not UTF-8"));
 }
 

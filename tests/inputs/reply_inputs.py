@@ -270,6 +270,21 @@ def server_fields(case: Case) -> None:
             case.must("a chat takes them", chat.status == 200)
 
 
+@reported("thinking as a part of an assistant's content, as Mistral's clients send it: the template sees it, not the text")
+def thinking_parts(case: Case) -> None:
+    path = case.work / "fields.jinja"
+    path.write_text("{% for m in messages %}{{ m.content }}:{{ m.reasoning_content }};{% endfor %}")
+    with case.server(case.model(), "--chat-template", path) as client:
+        for thinking in ("hm", [{"type": "text", "text": "hm"}]):
+            content = [{"type": "thinking", "thinking": thinking}, {"type": "text", "text": "b"}]
+            reply = case.ask(client, "/apply-template", {"messages": [
+                {"role": "user", "content": "a"}, {"role": "assistant", "content": content}, {"role": "user", "content": "a"}]})
+            case.must("text and thinking apart", reply.status == 200 and reply.json()["prompt"] == "a:;b:hm;a:;")
+        forged = case.ask(client, "/apply-template", {"messages": [
+            {"role": "user", "content": [{"type": "thinking", "thinking": "hm"}]}]})
+        case.must("a user does not think", forged.status == 400)
+
+
 def prompt_tokens(run) -> list[int]:
     return [int(count) for count in re.findall(rb"prompt: (\d+) token", run.stderr)]
 
@@ -320,6 +335,15 @@ def windows_files(case: Case) -> None:
         case.must("figures", results[-1][0] is not None and results[-1][3])
     for result in results[1:]:
         case.must("the same figures", result == results[0])
+
+
+@reported("a text in UTF-16, as Windows' shells write it: one line that says so")
+def windows_utf16(case: Case) -> None:
+    text = case.work / "text.txt"
+    text.write_bytes("the cat\r\n".encode("utf-16"))
+    done = case.run("embed", case.model(), "--text", text)
+    case.must("one line", done.returncode == 1 and done.stdout == b"" and done.stderr.count(b"\n") == 1 and
+              b"UTF-16" in done.stderr)
 
 
 @reported("a history and API keys that Windows wrote")

@@ -119,6 +119,25 @@ TEST_CASE("a message's other fields reach the template in their order, and are r
               {{"user", "Hi"}, message}) == R"(hm hm {"z": 1, "a": [null, 2.5]})");
 }
 
+TEST_CASE("what a model thought is a part of its content where the template wants it so") {
+  const std::string mistral =
+      "{% for m in messages %}{% if m.content is string %}{{ m.content }}{% else %}{% for part in m.content %}"
+      "{% if part.type == 'thinking' %}[THINK]{{ part.thinking }}[/THINK]{% else %}{{ part.text }}{% endif %}"
+      "{% endfor %}{% endif %};{% endfor %}";
+  const std::vector<ChatMessage> messages = {
+      {.role = "user", .content = "a", .fields = R"({"thinking": "no"})"},
+      {.role = "assistant", .content = "yes", .fields = R"({"reasoning_content": "hm"})"},
+      {.role = "assistant", .content = "", .fields = R"({"reasoning": "hm"})"},
+      {.role = "assistant", .content = "plain"}};
+  CHECK(apply(mistral, messages) == "a;[THINK]hm[/THINK]yes;[THINK]hm[/THINK];plain;");
+}
+
+TEST_CASE("parts of text are one text for the template, a line each") {
+  const ChatMessage parts = {.role = "user", .content = "", .fields = R"({"content": [{"type": "text", "text": "a"},
+                             {"type": "text", "text": "b"}]})"};
+  CHECK(apply("{{ messages[0].content + '!' }}", {parts}) == "a\nb!");
+}
+
 TEST_CASE("contents that are no text") {
   const auto read = [](const std::string& source) {
     return read_chat_message(nlohmann::ordered_json::parse(source), "place");
@@ -127,7 +146,7 @@ TEST_CASE("contents that are no text") {
   CHECK(read(R"({"role": "assistant", "tool_calls": []})").fields == R"({"tool_calls":[]})");
   const ChatMessage parts =
       read(R"({"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]})");
-  CHECK(parts.content == "ab");
+  CHECK(parts.content == "a\nb");
   CHECK(chat_message_json(parts)["content"].size() == 2);
   for (const char* wrong : {"[]", "1", R"({"content": "a"})", R"({"role": 1, "content": "a"})", R"({"role": "user"})",
                             R"({"role": "user", "content": 1})", R"({"role": "assistant", "content": {}})",

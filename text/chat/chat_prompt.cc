@@ -34,6 +34,20 @@ ordered_json with_reasoning_names(const ordered_json& message) {
   return message;
 }
 
+/// Whether a template takes what the model thought as a part of the content, as those of Mistral's models do.
+bool wants_thinking_parts(std::string_view source) {
+  const bool names_type = source.contains("'thinking'") || source.contains("\"thinking\"");
+  return names_type && source.contains("[THINK]") && !source.contains("reasoning_content");
+}
+
+void move_thinking_to_content(ordered_json& message) {
+  if (!message.is_object() || !message.contains("thinking") || !message["thinking"].is_string()) return;
+  if (message.value("role", "") != "assistant" || !message["content"].is_string()) return;
+  ordered_json parts = {{{"type", "thinking"}, {"thinking", message["thinking"]}}};
+  if (message["content"] != "") parts.push_back({{"type", "text"}, {"text", message["content"]}});
+  message["content"] = std::move(parts);
+}
+
 /// A word that no message has. Its last character is a space, which is missing in the prompt where the template strips
 /// messages.
 std::string make_end_mark(const ordered_json& messages) {
@@ -82,24 +96,33 @@ ordered_json parse_object(const std::string& text, const char* context) {
   return ordered_json::parse(text);
 }
 
-/// Of parts as OpenAI's API has them, the text of all.
-std::string text_of_parts(const ordered_json& parts, const std::string& context) {
+bool is_text_part(const ordered_json& part) {
+  return part.is_object() && part.contains("type") && part["type"] == "text" && part.contains("text") &&
+         part["text"].is_string();
+}
+
+/// The texts of a content's parts, a line each.
+std::string text_of_parts(const ordered_json& parts) {
   std::string text;
   for (const ordered_json& part : parts) {
-    if (!part.is_object() || !part.contains("type")) throw Error(context, "content: each part must have a type");
-    if (part["type"] == "text" && part.contains("text") && part["text"].is_string()) text += part["text"];
+    if (!is_text_part(part)) continue;
+    if (!text.empty()) text += '\n';
+    text += part["text"];
   }
   return text;
 }
 
-ordered_json from_users(const Conversation& conversation, const std::string& end_mark) {
+ordered_json from_users(const Conversation& conversation, std::string_view source, const std::string& end_mark) {
   ordered_json variables = {{"tools", conversation.tools}, {"documents", nullptr}};
   for (const auto& [name, value] : conversation.arguments.items()) {
     if (name == "messages" || name == "tools") throw Error("arguments of the chat template", "cannot replace " + name);
     variables[name] = value;
   }
   ordered_json messages = ordered_json::array();
-  for (const ordered_json& message : conversation.messages) messages.push_back(with_reasoning_names(message));
+  for (const ordered_json& message : conversation.messages) {
+    messages.push_back(with_reasoning_names(message));
+    if (wants_thinking_parts(source)) move_thinking_to_content(messages.back());
+  }
   if (!end_mark.empty()) append_to_content(messages.back(), end_mark);
   variables["messages"] = std::move(messages);
   return variables;
@@ -147,7 +170,10 @@ ChatMessage read_chat_message(const ordered_json& json, const std::string& conte
   fields.erase("role");
   const bool has_content = json.contains("content") && !json["content"].is_null();
   if (has_content && json["content"].is_array()) {
-    message.content = text_of_parts(json["content"], context);
+    for (const ordered_json& part : json["content"]) {
+      if (!part.is_object() || !part.contains("type")) throw Error(context, "content: each part must have a type");
+    }
+    message.content = text_of_parts(json["content"]);
   } else {
     if (has_content || message.role != "assistant") message.content = text_of("content");
     fields.erase("content");
@@ -158,7 +184,12 @@ ChatMessage read_chat_message(const ordered_json& json, const std::string& conte
 
 Conversation make_conversation(std::span<const ChatMessage> messages, const std::string& arguments) {
   Conversation conversation;
-  for (const ChatMessage& message : messages) conversation.messages.push_back(chat_message_json(message));
+  for (const ChatMessage& message : messages) {
+    conversation.messages.push_back(chat_message_json(message));
+    // Many templates know no parts.
+    ordered_json& content = conversation.messages.back()["content"];
+    if (content.is_array() && std::ranges::all_of(content, is_text_part)) content = text_of_parts(content);
+  }
   if (!arguments.empty()) conversation.arguments = parse_object(arguments, "arguments of the chat template");
   return conversation;
 }
@@ -173,7 +204,7 @@ ChatPrompt apply_chat_template(const Tokenizer& tokenizer, const Conversation& c
   const std::string end_mark = conversation.continue_final_message ? make_end_mark(conversation.messages) : "";
   const bool begins_answer = conversation.add_generation_prompt && !conversation.continue_final_message;
   jinja::Variables variables{.trusted = {{"add_generation_prompt", begins_answer}},
-                             .from_user = from_users(conversation, end_mark),
+                             .from_user = from_users(conversation, source, end_mark),
                              .now = now ? *now : local_time()};
   const auto add_token = [&](const char* name, std::optional<int> token) {
     if (token) variables.trusted[name] = files::replace_invalid_utf8(tokenizer.token_bytes(*token));
