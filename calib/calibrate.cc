@@ -73,7 +73,7 @@ class Calibration {
         known_(known),
         ranks_(ranks_or_single(options.ranks)),
         progress_(progress),
-        tokenizer_(text::load_tokenizer(source_.checkpoint())),
+        tokenizer_(model::read_tokenizer(source_)),
         // A block may take long: an interrupt ends it here.
         runner_(source.spec(), options.length, [this] { report_progress(); }) {}
 

@@ -37,6 +37,10 @@ ChosenSamples choose_samples(const model::ModelSource& source, const model::Oute
                              const CalibrateOptions& options, Ranks& ranks, jobs::JobState* state,
                              const Progress& progress) {
   if (options.text_files.empty()) {
+    if (source.spec().causal && !source.spec().has_head) {
+      throw Error(source.checkpoint().path().string(),
+                  "has no head (lm_head.weight), which would write samples: calibrate with texts (--text FILE)");
+    }
     tell_plan(source, outer, options, options.samples, ranks);
     return {samples_from_model(source.checkpoint().path(), options, ranks, state, progress), "sampled from the model"};
   }

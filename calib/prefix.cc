@@ -5,7 +5,9 @@
 #include <memory>
 
 #include "ballast/error.h"
+#include "files/json_reader.h"
 #include "model/source/prefix.h"
+#include "text/subword/vocabulary.h"
 #include "text/tokenizer.h"
 
 namespace ballast {
@@ -79,6 +81,10 @@ std::vector<int> massive_prefix(const model::ModelSource& source, const Statisti
 int first_token(const model::ModelSource& source) {
   const auto tokenizer = text::load_tokenizer(source.checkpoint());
   if (tokenizer != nullptr && tokenizer->bos()) return *tokenizer->bos();
+  // A token that the tokenizer puts before no text, and the model was trained with all the same.
+  const std::vector<int> begins = text::read_token_ids(files::JsonReader(source.config(), source.checkpoint().path().string()), "bos_token_id");
+  const bool has_row = !begins.empty() && static_cast<std::size_t>(begins.front()) < source.spec().vocab_size;
+  if (has_row && (tokenizer == nullptr || !tokenizer->token_bytes(begins.front()).empty())) return begins.front();
   if (tokenizer != nullptr && tokenizer->eos()) return *tokenizer->eos();
   const std::vector<int>& stops = source.spec().stop_tokens;
   const bool known = !stops.empty() && static_cast<std::size_t>(stops.front()) < source.spec().vocab_size;

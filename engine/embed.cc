@@ -22,10 +22,10 @@ struct EncodedText {
   bool cut = false;  ///< its end is missing
 };
 
-/// With its special tokens, `most` in all.
-EncodedText encode_to(const text::Tokenizer& tokenizer, bool causal, const std::string& text, std::size_t most) {
+/// With its special tokens, `most` in all. Those after it count in a decoder's vector, too: often it is the last one's.
+EncodedText encode_to(const text::Tokenizer& tokenizer, const std::string& text, std::size_t most) {
   const std::vector<int>& leading = tokenizer.leading_special_tokens();
-  const std::vector<int> suffix = causal ? std::vector<int>() : tokenizer.suffix();
+  const std::vector<int>& suffix = tokenizer.suffix();
   const std::size_t special = leading.size() + suffix.size();
   if (special >= most) throw Error("embedding", std::to_string(most) + " tokens leave no room for a text");
   EncodedText encoded{.ids = tokenizer.encode(text)};
@@ -38,13 +38,13 @@ EncodedText encode_to(const text::Tokenizer& tokenizer, bool causal, const std::
 }
 
 /// Of the first text that cannot be encoded, the Error is thrown.
-std::vector<EncodedText> encode_all(const text::Tokenizer& tokenizer, bool causal, std::span<const std::string> texts,
+std::vector<EncodedText> encode_all(const text::Tokenizer& tokenizer, std::span<const std::string> texts,
                                     std::size_t most) {
   std::vector<EncodedText> encoded(texts.size());
   kernels::TaskFailure failure;
   kernels::parallel_tasks(texts.size(), kernels::available_threads(), [&](std::size_t i, std::size_t) {
     failure.keep(i, [&] {
-      encoded[i] = encode_to(tokenizer, causal, texts[i], most);
+      encoded[i] = encode_to(tokenizer, texts[i], most);
       if (encoded[i].ids.empty()) {
         throw Error("text " + std::to_string(i + 1), "has no tokens, of which a vector could be made");
       }
@@ -121,7 +121,7 @@ TextVectors Model::embed(std::span<const std::string> texts, const EmbedOptions&
   if (vectors.most_tokens == 0) vectors.most_tokens = context_length();
   vectors.most_tokens = std::min(vectors.most_tokens, context_length());
 
-  const std::vector<EncodedText> encoded = encode_all(state_->tokenizer(), spec().causal, texts, vectors.most_tokens);
+  const std::vector<EncodedText> encoded = encode_all(state_->tokenizer(), texts, vectors.most_tokens);
   const std::size_t size = state_->model.text_dense().output_size(spec().hidden_size);
   TextVectors result{.size = size, .values = std::vector<float>(texts.size() * size)};
   for (const EncodedText& text : encoded) {

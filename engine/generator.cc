@@ -21,6 +21,14 @@ namespace ballast {
 using kernels::Clock;
 using kernels::seconds_since;
 
+void set_defaults(const GenerationDefaults& defaults, GenerateOptions& options) {
+  options.temperature = defaults.temperature.value_or(options.temperature);
+  options.top_k = defaults.top_k.value_or(options.top_k);
+  options.top_p = defaults.top_p.value_or(options.top_p);
+  options.min_p = defaults.min_p.value_or(options.min_p);
+  options.repetition_penalty = defaults.repetition_penalty.value_or(options.repetition_penalty);
+}
+
 struct Generator::State {
   explicit State(std::shared_ptr<const Model::State> shared_model) : shared(std::move(shared_model)) {}
 
@@ -30,6 +38,7 @@ struct Generator::State {
     const std::size_t context = model.context_length();
     if (prompt == 0) throw Error("prompt", "is empty");
     if (!model.spec().causal) throw Error(shared->path.string(), "is an encoder: it does not continue text");
+    if (!model.spec().has_head) throw Error(shared->path.string(), model::kNoHead);
     if (options.cache.window > 0) return options.max_tokens;
     if (prompt >= context) {
       throw Error("prompt", std::to_string(prompt) + " tokens leave no room in the model's context of " +
@@ -47,6 +56,7 @@ struct Generator::State {
   // Throws Error unless an id is the same token in both: their embeddings may have other numbers of unused rows.
   static void check_draft(const Model::State& target, const Model::State& draft) {
     if (!draft.model.spec().causal) throw Error(draft.path.string(), "is an encoder: it drafts no text");
+    if (!draft.model.spec().has_head) throw Error(draft.path.string(), model::kNoHead);
     const auto refuse = [&] {
       throw Error(draft.path.string(), "has other tokens than " + target.path.string() + ": it cannot draft for it");
     };
@@ -109,7 +119,7 @@ struct Generator::State {
   void check_scored(std::span<const int> ids, std::size_t first, const CacheOptions& cache) const {
     const ModelSpec& spec = shared->model.spec();
     if (!spec.causal) throw Error(shared->path.string(), "is an encoder: every token of it sees those after it");
-    if (!spec.has_head) throw Error(shared->path.string(), "has no head, which gives logits");
+    if (!spec.has_head) throw Error(shared->path.string(), model::kNoHead);
     if (first == 0 || first >= ids.size()) {
       throw Error("token ids", "need one before those to score, and one to score: there are " +
                                    std::to_string(ids.size()) + ", to score from " + std::to_string(first));

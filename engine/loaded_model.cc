@@ -7,6 +7,7 @@
 #include "files/text_file.h"
 #include "files/utf8.h"
 #include "kernels/scratch.h"
+#include "model/generation_config.h"
 #include "text/tokenizer_check.h"
 
 namespace ballast::engine {
@@ -16,6 +17,7 @@ namespace {
 std::string read_chat_template(const std::filesystem::path& file) {
   std::string chat_template = files::read_text_file(file);
   if (!files::is_utf8(chat_template)) throw Error(file.string(), "is not UTF-8");
+  if (chat_template.starts_with(files::kByteOrderMark)) chat_template.erase(0, files::kByteOrderMark.size());
   return chat_template;
 }
 
@@ -24,6 +26,9 @@ std::unique_ptr<text::Tokenizer> tokenizer_without_leavings(const model::ModelSo
                                                             const ModelOptions& options) {
   std::unique_ptr<text::Tokenizer> tokenizer = model::read_tokenizer(source);
   if (tokenizer == nullptr) return tokenizer;
+  if (options.tell) {
+    for (const std::string& line : tokenizer->warnings()) options.tell(source.checkpoint().path().string() + ": " + line);
+  }
   tokenizer->forget_files();
   if (!options.chat_template.empty()) tokenizer->set_chat_template(read_chat_template(options.chat_template));
   kernels::give_back_free_memory();
@@ -35,6 +40,8 @@ std::unique_ptr<text::Tokenizer> tokenizer_without_leavings(const model::ModelSo
 // The tokenizer comes first: what reading it takes for a moment is gone before the weights come.
 LoadedModel::LoadedModel(std::unique_ptr<model::ModelSource> source, const ModelOptions& options)
     : path(source->checkpoint().path()),
+      generation_defaults(options.generation_config ? model::read_generation_defaults(source->checkpoint())
+                                                    : GenerationDefaults{}),
       own_tokenizer(tokenizer_without_leavings(*source, options)),
       model(std::move(source), model::FloatLayout::kPanels, options),
       engine(model) {}

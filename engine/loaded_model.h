@@ -20,6 +20,7 @@ struct LoadedModel {
   const text::Tokenizer& tokenizer() const;
 
   std::filesystem::path path;
+  GenerationDefaults generation_defaults;          ///< empty by ModelOptions::generation_config
   std::unique_ptr<text::Tokenizer> own_tokenizer;  ///< null: there is none
   model::Model model;
   mutable Engine engine;  ///< takes calls from any thread

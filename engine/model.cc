@@ -27,7 +27,7 @@ void check_count(const model::Model& model, std::span<const int> ids) {
 /// Before memory is taken for logits.
 void check_logits(const model::Model& model, std::span<const int> ids) {
   if (!model.spec().has_head) {
-    throw Error(model.source().checkpoint().path().string(), "has no head, which gives logits");
+    throw Error(model.source().checkpoint().path().string(), model::kNoHead);
   }
   check_count(model, ids);
 }
@@ -92,8 +92,8 @@ std::vector<int> Model::encode(std::string_view text, bool special_tokens) const
   if (!special_tokens) return ids;
   const std::vector<int>& leading = tokenizer.leading_special_tokens();
   ids.insert(ids.begin(), leading.begin(), leading.end());
-  // An encoder's texts also end with special tokens; after them nothing could be continued.
-  if (!spec().causal) ids.insert(ids.end(), tokenizer.suffix().begin(), tokenizer.suffix().end());
+  // Special tokens after a text would leave nothing to be continued.
+  if (!spec().causal || !spec().has_head) ids.insert(ids.end(), tokenizer.suffix().begin(), tokenizer.suffix().end());
   return ids;
 }
 
@@ -111,6 +111,10 @@ std::vector<int> Model::stop_tokens() const {
   const std::optional<int> eos = state_->tokenizer().eos();
   if (eos && std::ranges::find(ids, *eos) == ids.end()) ids.push_back(*eos);
   return ids;
+}
+
+const GenerationDefaults& Model::generation_defaults() const {
+  return state_->generation_defaults;
 }
 
 std::string Model::chat_prompt(std::span<const ChatMessage> messages, const std::string& template_arguments) const {

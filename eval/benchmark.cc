@@ -53,6 +53,9 @@ std::unique_ptr<model::ModelSource> open_model(const std::filesystem::path& path
   if (!source->spec().causal && (options.generate > 0 || options.depth > 0)) {
     throw Error(path.string(), "is an encoder, which generates nothing: measure prompts only (-n 0 -d 0)");
   }
+  if (!source->spec().has_head && (options.generate > 0 || options.depth > 0)) {
+    throw Error(path.string(), std::string(model::kNoHead) + ": measure prompts only (-n 0 -d 0)");
+  }
   // Rotated positions go on beyond the context: its tokens mean nothing to the model, but cost what others do.
   const std::size_t needed = options.depth + std::max(options.prompt, options.generate);
   if (source->spec().learned_positions && needed > source->context_length()) {

@@ -52,6 +52,9 @@ void check_options(const EvaluateOptions& options, const model::ModelSource& sou
 }
 
 void require_causal(const model::ModelSource& source) {
+  if (source.spec().causal && !source.spec().has_head) {
+    throw Error(source.checkpoint().path().string(), std::string(model::kNoHead) + ": compare these (eval --vectors)");
+  }
   if (source.spec().causal) return;
   throw Error(source.checkpoint().path().string(),
               "is an encoder: it does not predict what comes next; compare the vectors of texts (eval --vectors)");

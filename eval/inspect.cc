@@ -41,6 +41,7 @@ class Summary {
       for (const std::string& name : found.tensors.names) modules_of_tensors_[name] = module;
     }
     for (const std::string& name : checkpoint.names()) add(name, checkpoint.tensor(name));
+    for (const auto& [name, tensor] : checkpoint.unread_tensors()) add_unread(name, tensor);
     summary_.groups = groups_.finish();
     summary_.bits_per_weight =
         8.0 * static_cast<double>(summary_.file_bytes) / static_cast<double>(summary_.parameters);
@@ -87,6 +88,15 @@ class Summary {
       row.tensors = codes ? 1 : 0;
     }
     summary_.parameters += row.weights;
+    add(std::move(row));
+  }
+
+  // No weights of the model: nothing that is needed is of such a type.
+  void add_unread(const std::string& name, const files::UnreadTensor& tensor) {
+    add({.name = name, .type = tensor.type + " (not read)", .tensors = 1, .weights = 0, .bytes = tensor.bytes});
+  }
+
+  void add(TensorGroup row) {
     groups_.add(
         std::move(row), [](const auto& a, const auto& b) { return a.type == b.type; },
         [](TensorGroup& group, const TensorGroup& tensor) {

@@ -25,6 +25,11 @@ bool is_gguf(const fs::path& path) {
 
 }  // namespace
 
+const UnreadTensors& Checkpoint::unread_tensors() const {
+  static const UnreadTensors kNone;
+  return kNone;
+}
+
 std::unique_ptr<Checkpoint> open_checkpoint(const fs::path& path) {
   if (path.empty()) throw Error("MODEL", std::string("the path is empty; ") + kWhatModelMayBe);
   std::error_code error;

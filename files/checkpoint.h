@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "ballast/tensor.h"
+#include "files/tensor_layout.h"
 
 namespace ballast::files {
 
@@ -28,16 +29,22 @@ class Checkpoint {
   const std::filesystem::path& path() const { return path_; }
 
   /// Hugging Face: config.json. GGUF: the metadata as a flat object, {"general.architecture": "llama",
-  /// "llama.block_count": 30, ...}; arrays of more than 64 elements (the vocabulary) are left out, see GgufFile.
+  /// "llama.block_count": 30, ...}; arrays of more than 64 elements (the vocabulary) and of arrays are left out, see
+  /// GgufFile.
   virtual const nlohmann::json& config() const = 0;
 
-  /// Names as the file spells them, sorted.
+  /// Names of the tensors that can be read, as the file spells them, sorted.
   virtual const std::vector<std::string>& names() const = 0;
+
+  /// Whether the file has the tensor, in a type that can be read or not.
   virtual bool contains(std::string_view name) const = 0;
 
-  /// The tensor's bytes in the map. Throws Error naming file and tensor when it does not exist.
-  /// GGUF shapes are given outermost first, as everywhere else in ballast.
+  /// The tensor's bytes in the map. Throws Error naming file and tensor when it does not exist, or is one of
+  /// unread_tensors(). GGUF shapes are given outermost first, as everywhere else in ballast.
   virtual TensorView tensor(std::string_view name) const = 0;
+
+  /// Tensors of types that ballast does not read: an error only where one is needed.
+  virtual const UnreadTensors& unread_tensors() const;
 
   /// Tells the kernel that the tensor's pages are not needed for now (they come back from the file when touched).
   virtual void release(std::string_view name) const = 0;

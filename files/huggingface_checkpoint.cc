@@ -37,13 +37,15 @@ class HuggingFaceCheckpoint : public Checkpoint {
     }
     names_.reserve(tensors_.size());
     for (const auto& entry : tensors_) names_.push_back(entry.first);
+    for (const SafetensorsFile& file : files_) unread_.insert(file.unread_tensors().begin(), file.unread_tensors().end());
   }
 
   Kind kind() const override { return Kind::kHuggingFace; }
   const json& config() const override { return config_; }
   const std::vector<std::string>& names() const override { return names_; }
-  bool contains(std::string_view name) const override { return tensors_.contains(name); }
+  bool contains(std::string_view name) const override { return tensors_.contains(name) || unread_.contains(name); }
   TensorView tensor(std::string_view name) const override { return *place_of(name).view; }
+  const UnreadTensors& unread_tensors() const override { return unread_; }
   void release(std::string_view name) const override { release_pages(place_of(name).view->bytes); }
 
   void check_whole() const override {
@@ -68,7 +70,7 @@ class HuggingFaceCheckpoint : public Checkpoint {
 
   const Place& place_of(std::string_view name) const {
     const auto found = tensors_.find(name);
-    if (found == tensors_.end()) throw Error(path().string(), "has no tensor " + in_quotes(name));
+    if (found == tensors_.end()) refuse_tensor(path().string(), name, unread_);
     return found->second;
   }
 
@@ -76,31 +78,8 @@ class HuggingFaceCheckpoint : public Checkpoint {
   std::vector<SafetensorsFile> files_;
   std::map<std::string, Place, std::less<>> tensors_;
   std::vector<std::string> names_;
+  UnreadTensors unread_;
 };
-
-/// Python writes Infinity where JSON has no number; transformers writes it as this object now, and reads both.
-std::string with_infinity_as_object(std::string_view text) {
-  constexpr std::string_view kInfinity = "Infinity";
-  std::string result;
-  result.reserve(text.size());
-  bool in_string = false;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (!in_string && text.substr(i).starts_with(kInfinity)) {
-      result += R"({"__float__":"Infinity"})";
-      i += kInfinity.size() - 1;
-      continue;
-    }
-    if (text[i] == '"') in_string = !in_string;
-    result += text[i];
-    if (in_string && text[i] == '\\' && i + 1 < text.size()) result += text[++i];
-  }
-  return result;
-}
-
-json read_config(const fs::path& path) {
-  const MappedFile file(path);
-  return parse_json_object(with_infinity_as_object(file.text()), path);
-}
 
 // A shard's name comes from a file that somebody else wrote: it must not lead out of the directory.
 void check_shard_name(const std::string& name, const std::string& context) {
@@ -132,7 +111,7 @@ std::vector<SafetensorsFile> open_shards(const fs::path& directory) {
   }
   for (const auto& [tensor, shard] : map) {
     const SafetensorsFile& file = files[file_index.at(shard.string())];
-    if (!file.tensors().contains(tensor)) {
+    if (!file.contains(tensor)) {
       throw Error(tensor_context(file.path().string(), tensor),
                   std::string("is missing, though ") + kIndexFile + " says it is here");
     }
@@ -147,7 +126,7 @@ std::unique_ptr<Checkpoint> open_huggingface(const fs::path& directory) {
     throw Error(directory.string(),
                 "has no config.json, so it is not a model's directory" + checkpoint_hint(directory, nullptr));
   }
-  json config = read_config(directory / "config.json");
+  json config = read_json_object(directory / "config.json");
   std::vector<SafetensorsFile> files;
   if (is_there(directory / kSingleFile)) {
     files.emplace_back(directory / kSingleFile);

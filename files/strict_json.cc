@@ -1,5 +1,7 @@
 #include "files/strict_json.h"
 
+#include <algorithm>
+#include <array>
 #include <string>
 #include <utility>
 #include <vector>
@@ -87,6 +89,27 @@ class StrictBuilder : public nlohmann::json_sax<json> {
   json* value_of_key_ = nullptr;
 };
 
+constexpr std::array<std::string_view, 3> kPythonNumbers = {"-Infinity", "Infinity", "NaN"};
+
+std::string with_python_numbers_as_objects(std::string_view text) {
+  std::string result;
+  result.reserve(text.size());
+  bool in_string = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto begins = [&](std::string_view number) { return text.substr(i).starts_with(number); };
+    const auto* number = in_string ? kPythonNumbers.end() : std::ranges::find_if(kPythonNumbers, begins);
+    if (number != kPythonNumbers.end()) {
+      result += concat(R"({"__float__":")", *number, R"("})");
+      i += number->size() - 1;
+      continue;
+    }
+    if (text[i] == '"') in_string = !in_string;
+    result += text[i];
+    if (in_string && text[i] == '\\' && i + 1 < text.size()) result += text[++i];
+  }
+  return result;
+}
+
 }  // namespace
 
 nlohmann::json parse_strict_json(std::string_view text, std::string_view context, std::size_t offset,
@@ -97,7 +120,10 @@ nlohmann::json parse_strict_json(std::string_view text, std::string_view context
 }
 
 nlohmann::json parse_json_object(std::string_view text, const std::filesystem::path& path) {
-  json value = parse_strict_json(text, path.string());
+  const bool of_python = std::ranges::any_of(
+      kPythonNumbers, [&](std::string_view number) { return text.find(number) != std::string_view::npos; });
+  json value = of_python ? parse_strict_json(with_python_numbers_as_objects(text), path.string())
+                         : parse_strict_json(text, path.string());
   if (!value.is_object())
     throw Error(path.string(), concat("byte 0: a JSON object is expected, not ", value.type_name()));
   return value;

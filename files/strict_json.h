@@ -15,7 +15,9 @@ namespace ballast::files {
 nlohmann::json parse_strict_json(std::string_view text, std::string_view context, std::size_t offset = 0,
                                  std::size_t max_depth = 64);
 
-/// The JSON object that a file has as text. Throws Error naming the file when it is not JSON, or not an object.
+/// The JSON object that a file has as text. Numbers that Python writes and JSON does not have are read as transformers
+/// writes them, {"__float__": "Infinity"}, "-Infinity" or "NaN". Throws Error naming the file when it is not JSON, or
+/// not an object.
 nlohmann::json parse_json_object(std::string_view text, const std::filesystem::path& path);
 
 /// The file's JSON object. Throws Error naming the file when it cannot be read, is not JSON, or is not an object.

@@ -27,6 +27,14 @@ std::size_t tensor_bytes(DType dtype, const Shape& shape, std::string_view conte
   return static_cast<std::size_t>(bytes);
 }
 
+void refuse_tensor(std::string_view file, std::string_view name, const UnreadTensors& unread) {
+  const auto found = unread.find(name);
+  if (found == unread.end()) throw Error(file, "has no tensor " + in_quotes(name));
+  throw Error(tensor_context(file, name),
+              concat("is needed and of type ", in_quotes(found->second.type),
+                     ", which ballast does not read: save the model with weights in BF16, F16 or F32"));
+}
+
 std::string tensor_context(std::string_view file, std::string_view name) {
   return std::string(file) + ": tensor " + in_quotes(name);
 }

@@ -3,6 +3,7 @@
 #define BALLAST_FILES_TENSOR_LAYOUT_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <span>
@@ -15,6 +16,18 @@ namespace ballast::files {
 
 /// Tensors of one file by name; views into the file's bytes.
 using TensorTable = std::map<std::string, TensorView, std::less<>>;
+
+/// A tensor of a type that ballast does not read.
+struct UnreadTensor {
+  std::string type;  ///< as the file spells it
+  Shape shape;
+  std::uint64_t bytes = 0;
+};
+using UnreadTensors = std::map<std::string, UnreadTensor, std::less<>>;
+
+/// Throws the Error of a tensor of `file` that does not exist among those that can be read: it is one of `unread`, or
+/// missing.
+[[noreturn]] void refuse_tensor(std::string_view file, std::string_view name, const UnreadTensors& unread);
 
 /// Bytes that a dense tensor takes. Throws Error(context, ...) when sizes do not fit memory or the last dimension is
 /// not whole blocks of `dtype`.

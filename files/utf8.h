@@ -8,6 +8,9 @@
 
 namespace ballast::files {
 
+/// What some editors of Windows write at the beginning of a file.
+inline constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+
 /// What is at one position of a byte string.
 struct Utf8Step {
   enum class Kind {

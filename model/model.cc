@@ -422,6 +422,7 @@ std::unique_ptr<text::Tokenizer> read_tokenizer(const ModelSource& source) {
   std::unique_ptr<text::Tokenizer> tokenizer = text::load_tokenizer(source.checkpoint());
   if (tokenizer != nullptr) {
     text::check_embedding_rows(*tokenizer, source.spec().vocab_size, source.checkpoint().path().string());
+    tokenizer->set_embedding_rows(source.spec().vocab_size);
   }
   return tokenizer;
 }

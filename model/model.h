@@ -65,6 +65,10 @@ class Workspace {
 /// What conversions and comparisons refer to: a GGUF's matrices and their inputs in floats.
 inline const ModelOptions kAllFloats = {.activations = ModelOptions::Activations::kFloat};
 
+/// What is wrong where logits are needed and the model has no head: it was published for vectors of texts.
+inline constexpr const char* kNoHead =
+    "has no head (lm_head.weight or the like), which predicts tokens: it makes vectors of texts (embed), and no text";
+
 /// Where a model's plain matrices lie.
 enum class FloatLayout {
   kRows,   ///< where they are: they need not fit into memory, and many tokens are as fast
@@ -156,7 +160,8 @@ class Model {
   TextDense text_dense_;
 };
 
-/// A model's tokenizer, null when it has none. Throws Error when it has more ids than the embedding has rows.
+/// A model's tokenizer, which refuses texts with a token that the embedding has no row for; null when there is none.
+/// Throws Error when the tokenizer and the embedding do not belong together.
 std::unique_ptr<text::Tokenizer> read_tokenizer(const ModelSource& source);
 
 /// The same; throws Error where there is none.

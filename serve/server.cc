@@ -17,6 +17,7 @@
 #include "jobs/memory.h"
 #include "serve/api/json_text.h"
 #include "serve/api/outliers_format.h"
+#include "serve/api/sampling_defaults.h"
 #include "serve/http/http_server.h"
 #include "serve/log_writer.h"
 #include "serve/scheduler/scheduler.h"
@@ -136,6 +137,11 @@ class EngineThread {
                     .about = about_model(loaded_->model, name_, *scheduler_),
                     .outliers = statistics ? outliers_json(*statistics, *loaded_, options_.statistics.string())
                                            : nlohmann::ordered_json()});
+    if (!loaded_->generation_defaults.empty()) {
+      nlohmann::ordered_json line = {{"event", "sampling"}, {"by", "the model; --generation-config none leaves it"}};
+      line.update(defaults_json(loaded_->generation_defaults));
+      log_(line);
+    }
     log_({{"event", "listening"},
           {"address", options_.host},
           {"port", http_.port()},

@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <cassert>
 #include <iterator>
+#include <limits>
 #include <optional>
 #include <set>
 #include <unordered_map>
 #include <utility>
 
 #include "ballast/error.h"
+#include "files/text.h"
 #include "files/utf8.h"
 #include "text/pipeline/added_tokens.h"
 #include "text/unicode/regex.h"
@@ -60,6 +62,10 @@ class AssembledTokenizer : public Tokenizer {
       special_[static_cast<std::size_t>(token.id)] = token.special;
       added_.emplace(token.id, std::move(token.content));
     }
+    for (const RepeatedToken& token : parts.special.repeated) {
+      special_[static_cast<std::size_t>(token.id)] = token.special;
+      repeated_.emplace(token.id, token.same_as);
+    }
   }
 
   std::vector<int> encode(std::string_view text, std::span<const ByteRange> plain, std::size_t most) const override {
@@ -82,6 +88,7 @@ class AssembledTokenizer : public Tokenizer {
   }
 
   std::string token_bytes(int id) const override {
+    if (const auto other = repeated_.find(id); other != repeated_.end()) id = other->second;
     if (const auto added = added_.find(id); added != added_.end()) return added->second;
     const auto index = static_cast<std::size_t>(id);
     if (id < 0 || index >= tokens_->size() || (*tokens_)[index].empty()) return {};
@@ -92,11 +99,16 @@ class AssembledTokenizer : public Tokenizer {
   bool is_special(int id) const override {
     return id >= 0 && static_cast<std::size_t>(id) < special_.size() && special_[static_cast<std::size_t>(id)];
   }
+  bool is_added(int id) const override { return added_.contains(id) || repeated_.contains(id); }
+  void set_embedding_rows(std::size_t rows) override { embedding_rows_ = rows; }
   std::size_t vocab_size() const override { return special_.size(); }
   const std::vector<int>& leading_special_tokens() const override { return frame_.prefix; }
   const std::vector<int>& suffix() const override { return frame_.suffix; }
   std::optional<int> bos() const override { return bos_; }
   std::optional<int> eos() const override { return eos_; }
+
+  const nlohmann::json& special_tokens() const override { return source_.special_tokens; }
+  const std::vector<std::string>& warnings() const override { return source_.warnings; }
 
   std::string description() const override {
     std::size_t tokens = 0;
@@ -109,6 +121,16 @@ class AssembledTokenizer : public Tokenizer {
     assert(!source_.tokenizer_data.empty());
     return {{data_name_, source_.tokenizer_data}, {"tokenizer_config.json", source_.config.dump(2) + "\n"}};
   }
+  // Names in special_tokens() what is known by its id alone; a name that the configuration sets to null has no token.
+  void complete_special_tokens() {
+    const auto complete = [&](const char* name, std::optional<int> id) {
+      if (!id || source_.special_tokens.contains(name) || source_.config.contains(name)) return;
+      source_.special_tokens[name] = files::replace_invalid_utf8(token_bytes(*id));
+    };
+    complete("bos_token", bos_);
+    complete("eos_token", eos_);
+  }
+
   void forget_files() override {
     std::string().swap(source_.tokenizer_data);  // an assignment would keep its memory
     source_.config = nullptr;
@@ -131,7 +153,17 @@ class AssembledTokenizer : public Tokenizer {
           encode_between(between, ranges_within(plain, begin, begin + between.size()), begin == 0, ids);
         },
         [&](int id) { ids.push_back(id); });
+    check_rows(ids);
     return ids;
+  }
+
+  void check_rows(std::span<const int> ids) const {
+    for (const int id : ids) {
+      if (static_cast<std::size_t>(id) < embedding_rows_) continue;
+      throw Error("token " + files::in_quotes(token_bytes(id)),
+                  files::concat("has the id ", id, ", and the model's embedding ", embedding_rows_,
+                                " rows: the model cannot read this token, leave it out of the text"));
+    }
   }
 
   // Some kinds of encoders find special tokens themselves: normalized ones, SentencePiece's own. Where one has a byte
@@ -174,8 +206,23 @@ class AssembledTokenizer : public Tokenizer {
   std::shared_ptr<const TokenTable> tokens_;
   std::function<std::string(std::string_view)> decode_;
   std::unordered_map<int, std::string> added_;  // contents by id
+  std::unordered_map<int, int> repeated_;       // ids with the text of another one
+  std::size_t embedding_rows_ = std::numeric_limits<std::size_t>::max();
   std::vector<bool> special_;
 };
+
+std::string repeated_text(const TokenizerParts& parts) {
+  const RepeatedToken& first = parts.special.repeated.front();
+  const std::size_t others = parts.special.repeated.size() - 1;
+  const auto index = static_cast<std::size_t>(first.same_as);
+  std::string text(index < parts.tokens->size() ? (*parts.tokens)[index] : "");
+  for (const AddedToken& token : parts.special.added) {
+    if (token.id == first.same_as) text = token.content;
+  }
+  return files::concat("token ", files::in_quotes(text), " is there twice, with ids ", first.same_as, " and ", first.id,
+                       others == 0 ? std::string() : files::concat(", and ", others, " more are"),
+                       ": a text becomes the first");
+}
 
 }  // namespace
 
@@ -186,13 +233,17 @@ std::unique_ptr<Tokenizer> assemble_tokenizer(TokenizerSource source, TokenizerP
   if (!parts.special.bos) parts.special.bos = in_vocabulary(source.bos);
   if (!parts.special.eos) parts.special.eos = in_vocabulary(source.eos);
   const files::JsonReader config(source.config, source.config_file);
-  source.tool_chat_template = read_named_chat_template(config, "tool_use");
-  source.chat_template = read_chat_template(config, std::move(source.chat_template));
+  source.special_tokens = read_special_token_names(config);
+  if (source.tool_chat_template.empty()) source.tool_chat_template = read_named_chat_template(config, "tool_use");
+  if (source.chat_template.empty()) source.chat_template = read_chat_template(config);
   // Whoever writes the configuration elsewhere keeps a template that was in a file of its own.
   if (!source.chat_template.empty() && !source.config.contains("chat_template")) {
     source.config["chat_template"] = source.chat_template;
   }
-  return std::make_unique<AssembledTokenizer>(std::move(source), std::move(parts));
+  if (!parts.special.repeated.empty()) source.warnings.push_back(repeated_text(parts));
+  auto tokenizer = std::make_unique<AssembledTokenizer>(std::move(source), std::move(parts));
+  tokenizer->complete_special_tokens();
+  return tokenizer;
 }
 
 }  // namespace ballast::text

@@ -5,6 +5,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_set>
@@ -16,6 +17,7 @@
 #include "files/strict_json.h"
 #include "files/text.h"
 #include "text/pipeline/pre_tokenizer_families.h"
+#include "text/readers/gguf_end_tokens.h"
 #include "text/readers/gguf_vocabulary.h"
 #include "text/subword/vocabulary.h"
 #include "text/tokenizer.h"
@@ -235,9 +237,32 @@ bool has_plain_frame(const Tokenizer& tokenizer) {
   return plain_before && (behind.empty() || (behind.size() == 1 && behind.front() == tokenizer.eos()));
 }
 
+/// The end of a text, and of further tokens that end one the first that ends a turn and the first that ends a message:
+/// a GGUF has a name for one of each.
+void add_end_tokens(const Tokenizer& tokenizer, std::span<const int> end_tokens, std::size_t vocab_size,
+                    std::vector<GgufField>& fields) {
+  std::optional<int> text_end = tokenizer.eos();
+  if (!text_end && !end_tokens.empty()) text_end = end_tokens.front();
+  std::optional<int> turn_end;
+  std::optional<int> message_end;
+  for (const int id : end_tokens) {
+    if (id == text_end || tokenizer.token_bytes(id).empty()) continue;
+    std::optional<int>& end = ends_message(tokenizer.token_bytes(id)) ? message_end : turn_end;
+    if (!end) end = id;
+  }
+  const auto add = [&](const char* key, std::optional<int> id) {
+    if (!id || static_cast<std::size_t>(*id) >= vocab_size) return;
+    fields.push_back({"tokenizer.ggml." + std::string(key), static_cast<std::uint32_t>(*id)});
+  };
+  add("eos_token_id", text_end);
+  add("eot_token_id", turn_end);
+  add("eom_token_id", message_end);
+}
+
 }  // namespace
 
-std::vector<GgufField> gguf_tokenizer_fields(const files::Checkpoint& checkpoint, std::size_t vocab_size) {
+std::vector<GgufField> gguf_tokenizer_fields(const files::Checkpoint& checkpoint, std::size_t vocab_size,
+                                             std::span<const int> end_tokens) {
   const std::unique_ptr<Tokenizer> tokenizer = load_tokenizer(checkpoint);
   if (tokenizer == nullptr) return {};
   const std::string context = checkpoint.path().string() + ": tokenizer";
@@ -253,16 +278,20 @@ std::vector<GgufField> gguf_tokenizer_fields(const files::Checkpoint& checkpoint
   std::vector<GgufField> fields = tokenizer->is_byte_level() ? byte_level_fields(source, tokens, context)
                                                              : space_mark_fields(source, tokens, context);
   const auto add_id = [&](const char* key, std::optional<std::uint32_t> id) {
-    if (id) fields.push_back({"tokenizer.ggml." + std::string(key), *id});
+    if (id && *id < vocab_size) fields.push_back({"tokenizer.ggml." + std::string(key), *id});
   };
   add_id("bos_token_id", tokenizer->bos());
-  add_id("eos_token_id", tokenizer->eos());
+  add_end_tokens(*tokenizer, end_tokens, vocab_size, fields);
   const auto unknown = named_id(config, "unk_token", tokens);
   add_id("unknown_token_id", unknown ? unknown : named_id(source["model"], "unk_token", tokens));
   add_id("padding_token_id", named_id(config, "pad_token", tokens));
   fields.push_back({"tokenizer.ggml.add_bos_token", tokenizer->adds_bos()});
   fields.push_back({"tokenizer.ggml.add_eos_token", !tokenizer->suffix().empty()});
   if (!tokenizer->chat_template().empty()) fields.push_back({"tokenizer.chat_template", tokenizer->chat_template()});
+  if (!tokenizer->tool_chat_template().empty()) {
+    fields.push_back({"tokenizer.chat_templates", std::vector<std::string>{"tool_use"}});
+    fields.push_back({"tokenizer.chat_template.tool_use", tokenizer->tool_chat_template()});
+  }
   return fields;
 }
 

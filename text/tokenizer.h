@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
 #include <string>
@@ -58,6 +59,13 @@ class Tokenizer {
   /// and not a part of the text.
   virtual bool drops_first_space() const = 0;
 
+  /// Whether a text becomes the id only where the token is written out in it, before it is cut into pieces, or never.
+  virtual bool is_added(int id) const = 0;
+
+  /// From now on encode() throws Error naming the token for a text that has one of `rows` and above: the model has no
+  /// row of its embedding for these. Before several threads use the tokenizer.
+  virtual void set_embedding_rows(std::size_t rows) = 0;
+
   /// What the original puts around every text with add_special_tokens=True; often nothing, or BOS in front.
   virtual const std::vector<int>& leading_special_tokens() const = 0;
   virtual const std::vector<int>& suffix() const = 0;
@@ -66,6 +74,13 @@ class Tokenizer {
   /// The tokens that begin and end a text.
   virtual std::optional<int> bos() const = 0;
   virtual std::optional<int> eos() const = 0;
+
+  /// What chat templates see of special tokens, as transformers names them: {"bos_token": "<s>", "unk_token": "<unk>",
+  /// "additional_special_tokens": ["<tool>"]}. Names without a token are left out.
+  virtual const nlohmann::json& special_tokens() const = 0;
+
+  /// What a user must be told of the files, a line each; mostly nothing.
+  virtual const std::vector<std::string>& warnings() const = 0;
 
   /// One line for `inspect`: "byte-level BPE, 49152 tokens, 17 special".
   virtual std::string description() const = 0;

@@ -20,12 +20,36 @@ void check_round_trip(const Tokenizer& tokenizer, const std::string& context) {
   throw Error(context, "the tokenizer does not give back the text that it encodes");
 }
 
+// Tokens beyond the embedding are there for images and the like. As long as no plain text becomes one of them, the model
+// can do without.
+bool text_needs_more_rows(const Tokenizer& tokenizer, std::size_t rows) {
+  for (std::size_t i = rows; i < tokenizer.vocab_size(); ++i) {
+    const int id = static_cast<int>(i);
+    if (!tokenizer.is_added(id) && !tokenizer.token_bytes(id).empty()) return true;
+  }
+  return false;
+}
+
+void check_frame_rows(const Tokenizer& tokenizer, std::size_t rows, const std::string& context) {
+  for (const std::vector<int>* ids : {&tokenizer.leading_special_tokens(), &tokenizer.suffix()}) {
+    for (const int id : *ids) {
+      if (static_cast<std::size_t>(id) < rows) continue;
+      throw Error(context, files::concat("the tokenizer puts ", files::in_quotes(tokenizer.token_bytes(id)),
+                                         " around every text, whose id is ", id, "; the embedding has ", rows,
+                                         " rows: they do not belong together"));
+    }
+  }
+}
+
 }  // namespace
 
 void check_embedding_rows(const Tokenizer& tokenizer, std::size_t rows, const std::string& context) {
   // Rows that pad an embedding to a round number, or wait for more tokens, are a small part of it.
   const bool too_few = tokenizer.vocab_size() < rows / 2;
-  if (tokenizer.vocab_size() <= rows && !too_few) return;
+  if (!too_few && !text_needs_more_rows(tokenizer, rows)) {
+    check_frame_rows(tokenizer, rows, context);
+    return;
+  }
   throw Error(context, "the tokenizer has " + std::to_string(tokenizer.vocab_size()) + " tokens, the embedding " +
                            std::to_string(rows) + " rows: they do not belong together");
 }
@@ -34,7 +58,7 @@ void check_tokenizer(const Tokenizer& tokenizer, std::size_t rows, const nlohman
                      const std::string& context) {
   check_embedding_rows(tokenizer, rows, context);
   const files::JsonReader config(model_config, context + ": config.json");
-  for (const char* name : {"bos_token_id", "eos_token_id", "pad_token_id"}) {
+  for (const char* name : {"bos_token_id", "eos_token_id"}) {  // what pads is never read
     for (const int id : read_token_ids(config, name)) {
       if (!tokenizer.token_bytes(id).empty()) continue;
       throw Error(context, files::concat("config.json: ", name, " is ", id,

@@ -14,10 +14,10 @@ namespace ballast::text {
 inline constexpr const char* kNoTokenizer =
     "has no tokenizer.json or another file of a tokenizer, which this command needs to read text";
 
-/// Throws Error naming `context` when the tokenizer has more ids than the embedding has `rows`, when the model's
-/// configuration names a special token by an id that the tokenizer does not have, and when a text does not survive
-/// encoding and decoding: byte-level BPE must give back the text itself; others may change case or spaces, but what
-/// they give back must keep its ids.
+/// Throws Error naming `context` when the tokenizer has other ids beyond the embedding's `rows` than added tokens, when
+/// the model's configuration names a token that begins or ends a text by an id that the tokenizer does not have, and
+/// when a text does not survive encoding and decoding: byte-level BPE must give back the text itself; others may change
+/// case or spaces, but what they give back must keep its ids.
 void check_tokenizer(const Tokenizer& tokenizer, std::size_t rows, const nlohmann::json& model_config,
                      const std::string& context);
 

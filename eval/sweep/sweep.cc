@@ -122,6 +122,7 @@ class SweepRun {
     const std::string place = model_.string();
     if (!summary.recipe.empty()) throw Error(place, "is quantized already: sweep the original");
     if (!summary.spec.causal) throw Error(place, "is an encoder, which has no perplexity to compare");
+    if (!summary.spec.has_head) throw Error(place, model::kNoHead);
     const model::ModelSource source(model_);
     eval::check_chunk_size(options_.context, source.context_length());
     const auto tokenizer = model::require_tokenizer(source);

@@ -13,6 +13,10 @@ class GgufFile : public Checkpoint {
 
   /// The whole value of a metadata key, arrays of any length included; null when the key is absent.
   virtual nlohmann::json metadata(std::string_view key) const = 0;
+
+  /// The elements of an array, without reading them, which takes 16 bytes of memory for one byte of the file. 0 for
+  /// other values and an absent key.
+  virtual std::size_t array_size(std::string_view key) const;
 };
 
 /// The file, or the files of a model whose first part it is (gguf_parts.h). Throws Error naming file, offset and

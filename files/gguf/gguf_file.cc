@@ -29,12 +29,14 @@ class MappedGguf : public GgufFile {
     }
     names_.reserve(tensors_.size());
     for (const auto& entry : tensors_) names_.push_back(entry.first);
+    for (const GgufPart& part : parts_) unread_.insert(part.content.unread.begin(), part.content.unread.end());
   }
 
   Kind kind() const override { return Kind::kGguf; }
   const json& config() const override { return parts_.front().content.config; }
   const std::vector<std::string>& names() const override { return names_; }
-  bool contains(std::string_view name) const override { return tensors_.contains(name); }
+  bool contains(std::string_view name) const override { return tensors_.contains(name) || unread_.contains(name); }
+  const UnreadTensors& unread_tensors() const override { return unread_; }
   void release(std::string_view name) const override { release_pages(find(name).bytes); }
   TensorView tensor(std::string_view name) const override { return find(name); }
 
@@ -57,6 +59,13 @@ class MappedGguf : public GgufFile {
     return value;
   }
 
+  std::size_t array_size(std::string_view key) const override {
+    const GgufPart& first = parts_.front();
+    const auto found = first.content.value_positions.find(key);
+    if (found == first.content.value_positions.end()) return 0;
+    return gguf_array_size(first.file.bytes(), found->second, path().string());
+  }
+
  private:
   struct Place {
     const GgufPart* part;
@@ -65,16 +74,22 @@ class MappedGguf : public GgufFile {
 
   const TensorView& find(std::string_view name) const {
     const auto found = tensors_.find(name);
-    if (found == tensors_.end()) throw Error(path().string(), "has no tensor " + in_quotes(name));
+    if (found == tensors_.end()) refuse_tensor(path().string(), name, unread_);
     return *found->second.view;
   }
 
   std::vector<GgufPart> parts_;
   std::map<std::string, Place, std::less<>> tensors_;
   std::vector<std::string> names_;
+  UnreadTensors unread_;
 };
 
 }  // namespace
+
+std::size_t GgufFile::array_size(std::string_view key) const {
+  const json value = metadata(key);
+  return value.is_array() ? value.size() : 0;
+}
 
 std::unique_ptr<GgufFile> open_gguf(const std::filesystem::path& path) {
   return std::make_unique<MappedGguf>(path);

@@ -165,11 +165,20 @@ class Reader {
     return values;
   }
 
-  // Whether the value at the present position is an array that config leaves out.
+  // Whether the value at the present position is an array that config leaves out: a long one, or one of arrays, which
+  // may be long themselves.
   bool at_long_array(ValueType type) const {
     if (type != ValueType::kArray) return false;
     Reader ahead = *this;
-    return ahead.array_start(0).count > kLongestConfigArray;
+    const ArrayStart start = ahead.array_start(0);
+    return start.count > kLongestConfigArray || start.element == ValueType::kArray;
+  }
+
+  // The elements of the array at the present position; 0 for a value of another type.
+  std::size_t array_size(ValueType type) const {
+    if (type != ValueType::kArray) return 0;
+    Reader ahead = *this;
+    return ahead.array_start(0).count;
   }
 
   [[noreturn]] void fail(std::size_t byte, const std::string& problem) const {
@@ -269,24 +278,19 @@ std::uint64_t data_alignment(const GgufContent& content, const Reader& reader) {
 
 struct TensorEntry {
   std::string name;
-  DType dtype;
+  std::string type;
+  std::optional<DType> dtype;  // nothing for a type that is not read
   Shape shape;
   std::uint64_t offset;  // from the start of the data
   std::size_t position;  // of the offset in the file, for messages
 };
 
-DType read_tensor_type(Reader& reader, std::string_view tensor) {
-  const std::size_t start = reader.position();
+void read_tensor_type(Reader& reader, TensorEntry& entry) {
   const auto number = reader.number<std::uint32_t>("tensor type");
   const auto* found = std::ranges::find(kTensorTypes, number, &TensorType::number);
-  if (found != std::end(kTensorTypes) && found->dtype) return *found->dtype;
-  const std::string name = found == std::end(kTensorTypes) ? "unknown" : std::string(found->name);
-  std::string known;
-  for (const TensorType& type : kTensorTypes) {
-    if (type.dtype) known += (known.empty() ? "" : ", ") + std::string(type.name);
-  }
-  reader.fail(start,
-              concat("tensor ", in_quotes(tensor), " is of type ", number, " (", name, "); ballast reads ", known));
+  const bool known = found != std::end(kTensorTypes);
+  entry.type = known ? std::string(found->name) : concat("unknown type ", number);
+  if (known) entry.dtype = found->dtype;
 }
 
 TensorEntry read_tensor_entry(Reader& reader, std::uint64_t alignment) {
@@ -304,7 +308,7 @@ TensorEntry read_tensor_entry(Reader& reader, std::uint64_t alignment) {
       reader.fail(start, concat("tensor ", in_quotes(entry.name), " has size ", size));
     entry.shape.insert(entry.shape.begin(), static_cast<std::int64_t>(size));  // innermost first in the file
   }
-  entry.dtype = read_tensor_type(reader, entry.name);
+  read_tensor_type(reader, entry);
   entry.position = reader.position();
   entry.offset = reader.number<std::uint64_t>("tensor offset");
   if (entry.offset % alignment != 0) {
@@ -326,6 +330,32 @@ void refuse_scaled_tensors(const TensorTable& tensors, std::string_view context)
   }
 }
 
+// How large a tensor of a type that is not read is, is not known: it goes up to the next one. `offsets`: of all tensors,
+// ascending.
+void add_unread_tensor(const TensorEntry& entry, const std::vector<std::uint64_t>& offsets, std::size_t data_bytes,
+                       GgufContent& content) {
+  const auto next = std::ranges::upper_bound(offsets, entry.offset);
+  const std::uint64_t end = next == offsets.end() ? data_bytes : std::min<std::uint64_t>(*next, data_bytes);
+  content.unread.emplace(entry.name, UnreadTensor{.type = entry.type,
+                                                  .shape = entry.shape,
+                                                  .bytes = end - std::min(end, entry.offset)});
+}
+
+void add_tensor(const TensorEntry& entry, std::span<const std::byte> data, std::size_t data_start,
+                std::string_view context, GgufContent& content) {
+  const std::string place_of_tensor = tensor_context(context, entry.name);
+  const std::size_t bytes = tensor_bytes(*entry.dtype, entry.shape, place_of_tensor);
+  if (entry.offset > data.size() || bytes > data.size() - entry.offset) {
+    throw Error(place_of_tensor,
+                concat("byte ", entry.position, ": ", bytes, " bytes at offset ", entry.offset, " lie outside the ",
+                       data.size(), " bytes of data at byte ", data_start, "; truncated?"));
+  }
+  TensorView view{*entry.dtype, entry.shape, data.subspan(entry.offset, bytes)};
+  if (!content.tensors.emplace(entry.name, std::move(view)).second) {
+    throw Error(place_of_tensor, concat("byte ", entry.position, ": is there twice"));
+  }
+}
+
 }  // namespace
 
 GgufContent parse_gguf(std::span<const std::byte> file, std::string_view context) {
@@ -340,22 +370,25 @@ GgufContent parse_gguf(std::span<const std::byte> file, std::string_view context
 
   const std::size_t data_start = (reader.position() + alignment - 1) / alignment * alignment;
   const auto data = data_start <= file.size() ? file.subspan(data_start) : std::span<const std::byte>();
-  for (TensorEntry& entry : entries) {
-    const std::string place_of_tensor = tensor_context(context, entry.name);
-    const std::size_t bytes = tensor_bytes(entry.dtype, entry.shape, place_of_tensor);
-    if (entry.offset > data.size() || bytes > data.size() - entry.offset) {
-      throw Error(place_of_tensor,
-                  concat("byte ", entry.position, ": ", bytes, " bytes at offset ", entry.offset, " lie outside the ",
-                         data.size(), " bytes of data at byte ", data_start, "; truncated?"));
-    }
-    TensorView view{entry.dtype, std::move(entry.shape), data.subspan(entry.offset, bytes)};
-    if (!content.tensors.emplace(entry.name, std::move(view)).second) {
-      throw Error(place_of_tensor, concat("byte ", entry.position, ": is there twice"));
+  std::vector<std::uint64_t> offsets;
+  for (const TensorEntry& entry : entries) offsets.push_back(entry.offset);
+  std::ranges::sort(offsets);
+  for (const TensorEntry& entry : entries) {
+    if (entry.dtype) {
+      add_tensor(entry, data, data_start, context, content);
+    } else {
+      add_unread_tensor(entry, offsets, data.size(), content);
     }
   }
   refuse_overlaps(content.tensors, file, context);
   refuse_scaled_tensors(content.tensors, context);
   return content;
+}
+
+std::size_t gguf_array_size(std::span<const std::byte> file, std::size_t position, std::string_view context) {
+  Reader reader(file, context, position);
+  const ValueType type = reader.value_type();
+  return reader.array_size(type);
 }
 
 json read_gguf_value(std::span<const std::byte> file, std::size_t position, std::string_view context) {

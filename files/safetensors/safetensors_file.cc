@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "files/content_hash.h"
@@ -40,21 +42,21 @@ std::uint64_t header_length(std::span<const std::byte> file, std::string_view co
   return length;
 }
 
-DType parse_dtype(const JsonReader& entry) {
-  const std::string name = entry.text("dtype");
-  std::string known;
+// Nothing for a type that ballast does not read.
+std::optional<DType> find_dtype(std::string_view name) {
   for (const DTypeInfo& info : kDTypes) {
-    if (info.block_elements > 1) continue;  // GGUF's blocks do not occur here
-    if (info.name == name) return info.dtype;
-    known += (known.empty() ? "" : ", ") + std::string(info.name);
+    // GGUF's blocks do not occur here.
+    if (info.block_elements == 1 && info.name == name) return info.dtype;
   }
-  entry.fail("type " + in_quotes(name) + " is not one that ballast reads (" + known + ")");
+  return std::nullopt;
 }
 
-TensorView parse_entry(const JsonReader& entry, std::span<const std::byte> data, std::size_t data_start) {
+// Adds the tensor to those that can be read, or to the others.
+void parse_entry(const std::string& name, const JsonReader& entry, std::span<const std::byte> data,
+                 std::size_t data_start, SafetensorsContent& content) {
   const std::string context = entry.context();
+  const std::string type = entry.text("dtype");
   TensorView view;
-  view.dtype = parse_dtype(entry);
   view.shape = entry.at("shape").integers<std::int64_t>(0);
   const std::vector<JsonReader> offsets = entry.at("data_offsets").tuple(2);
   const auto begin = offsets[0].integer<std::uint64_t>();
@@ -64,6 +66,12 @@ TensorView parse_entry(const JsonReader& entry, std::span<const std::byte> data,
     throw Error(context, concat("data_offsets [", begin, ", ", end, "] lie outside the ", data.size(),
                                 " bytes of data at byte ", data_start, "; truncated?"));
   }
+  const std::optional<DType> dtype = find_dtype(type);
+  if (!dtype) {
+    content.unread.emplace(name, UnreadTensor{.type = type, .shape = std::move(view.shape), .bytes = end - begin});
+    return;
+  }
+  view.dtype = *dtype;
   const std::size_t expected = tensor_bytes(view.dtype, view.shape, context);
   if (end - begin != expected) {
     throw Error(context,
@@ -71,7 +79,7 @@ TensorView parse_entry(const JsonReader& entry, std::span<const std::byte> data,
                        dtype_info(view.dtype).name, " of shape ", shape_string(view.shape), " takes ", expected));
   }
   view.bytes = data.subspan(begin, expected);
-  return view;
+  content.tensors.emplace(name, std::move(view));
 }
 
 }  // namespace
@@ -92,7 +100,7 @@ SafetensorsContent parse_safetensors(std::span<const std::byte> file, std::strin
       }
       continue;
     }
-    content.tensors.emplace(name, parse_entry(JsonReader(entry, tensor_context(context, name)), data, data_start));
+    parse_entry(name, JsonReader(entry, tensor_context(context, name)), data, data_start, content);
   }
   refuse_overlaps(content.tensors, file, context);
   return content;
@@ -103,7 +111,7 @@ SafetensorsFile::SafetensorsFile(const std::filesystem::path& path)
 
 const TensorView& SafetensorsFile::tensor(std::string_view name) const {
   const auto found = content_.tensors.find(name);
-  if (found == content_.tensors.end()) throw Error(path().string(), "has no tensor " + in_quotes(name));
+  if (found == content_.tensors.end()) refuse_tensor(path().string(), name, content_.unread);
   return found->second;
 }
 

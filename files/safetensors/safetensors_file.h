@@ -20,6 +20,7 @@ inline constexpr std::string_view kChecksumPrefix = "xxh3.";
 /// What a safetensors file says; tensors are views of the bytes it was parsed from.
 struct SafetensorsContent {
   TensorTable tensors;
+  UnreadTensors unread;  ///< of types that ballast does not read
   std::map<std::string, std::string, std::less<>> metadata;
 };
 
@@ -34,12 +35,18 @@ class SafetensorsFile {
   const std::filesystem::path& path() const { return file_.path(); }
   std::span<const std::byte> bytes() const { return file_.bytes(); }
   const TensorTable& tensors() const { return content_.tensors; }
+  const UnreadTensors& unread_tensors() const { return content_.unread; }
   const std::map<std::string, std::string, std::less<>>& metadata() const { return content_.metadata; }
 
   /// MappedFile::check_whole.
   void check_whole() const { file_.check_whole(); }
 
-  /// Throws Error naming the file when it has no tensor of that name.
+  /// Whether the file has the tensor, of a type that can be read or not.
+  bool contains(std::string_view name) const {
+    return content_.tensors.contains(name) || content_.unread.contains(name);
+  }
+
+  /// Throws Error naming the file when it has no tensor of that name, or one of a type that is not read.
   const TensorView& tensor(std::string_view name) const;
 
   /// Compares every tensor that has a checksum with it, on all OpenMP threads. Throws Error naming the first that

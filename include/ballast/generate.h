@@ -62,6 +62,9 @@ struct GenerateOptions {
   CacheOptions cache{};
 };
 
+/// Takes the values over that the model's makers give: GenerateOptions for a chat before a user changes some.
+void set_defaults(const GenerationDefaults& defaults, GenerateOptions& options);
+
 /// A token and the natural logarithm of its probability by the model's logits, before temperature and penalties.
 struct TokenLogprob {
   int id = 0;
@@ -121,7 +124,8 @@ class Generator {
   /// Continues a text, with the special tokens that belong around it.
   GenerateResult generate(std::string_view prompt, const GenerateOptions& options, const OnGenerateStep& on_step = {});
 
-  /// Answers a conversation, system message and earlier turns included, by the model's chat template.
+  /// Answers a conversation, system message and earlier turns included, by the model's chat template. Samples as the
+  /// options say: see set_defaults().
   GenerateResult chat(std::span<const ChatMessage> messages, const GenerateOptions& options,
                       const OnGenerateStep& on_step = {});
 

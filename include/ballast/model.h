@@ -45,8 +45,9 @@ class Model {
   /// Whether the model came with a tokenizer. Without one the calls on text below throw Error.
   bool has_tokenizer() const;
 
-  /// Token ids of a text; with `special_tokens` also those that the model wants around every text (BOS). Invalid UTF-8
-  /// is read as U+FFFD.
+  /// Token ids of a text; with `special_tokens` also those that the model wants around every text (BOS), but none after
+  /// a text that a model may continue. Invalid UTF-8 is read as U+FFFD. Throws Error for a text with a special token that
+  /// the model's embedding has no row for.
   std::vector<int> encode(std::string_view text, bool special_tokens = true) const;
 
   /// The text of token ids, special tokens left out. Ids that no token has give nothing.
@@ -57,6 +58,9 @@ class Model {
 
   /// Ids that end a text.
   std::vector<int> stop_tokens() const;
+
+  /// How the model's makers want answers sampled; empty where they do not say, and by ModelOptions::generation_config.
+  const GenerationDefaults& generation_defaults() const;
 
   /// The prompt for a conversation by the model's chat template, ending where the assistant's answer begins; BOS is a
   /// part of it where the template writes one. Throws Error for a template that is not supported and for a conversation

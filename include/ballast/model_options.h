@@ -20,6 +20,10 @@ struct ModelOptions {
   /// A file with the Jinja text of a chat template, in place of the model's own. Empty: that one.
   std::filesystem::path chat_template{};
 
+  /// Whether Model::generation_defaults() are what the model's makers say; else there are none. The tokens that end a
+  /// text are the makers' always.
+  bool generation_config = true;
+
   /// Bytes for experts in memory: the others are read from the model's files when a token is sent to them, and the ones
   /// that were not used for the longest time make room. What the model computes is the same, to the bit. 0: all experts
   /// are in memory.
@@ -30,8 +34,8 @@ struct ModelOptions {
   /// ones, too: their results differ from those in the model's own. 0: that one.
   std::size_t context = 0;
 
-  /// Gets a line where the weights lose something as they are loaded: blocks of a GGUF that no kernel multiplies are
-  /// rounded to INT8. May be null.
+  /// Gets a line where the weights lose something as they are loaded (blocks of a GGUF that no kernel multiplies are
+  /// rounded to INT8), and where the tokenizer's files contradict each other. May be null.
   std::function<void(const std::string& line)> tell{};
 };
 

@@ -380,6 +380,22 @@ void for_each_attention(ModelSpec& spec, const Change& change) {
   }
 }
 
+/// The sampling values of a model's generation_config.json, or of a GGUF's general.sampling: what GenerateOptions of the
+/// same names are where nobody asks for something else. Empty: the makers do not say.
+struct GenerationDefaults {
+  std::optional<double> temperature{};  ///< 0 for do_sample: false, 1 for do_sample: true without a temperature
+  std::optional<std::size_t> top_k{};
+  std::optional<double> top_p{};
+  std::optional<double> min_p{};
+  std::optional<double> repetition_penalty{};
+
+  bool operator==(const GenerationDefaults&) const = default;
+  bool empty() const { return *this == GenerationDefaults{}; }
+};
+
+/// "temperature 0.6, top_p 0.9"; empty where the makers say nothing.
+std::string generation_defaults_text(const GenerationDefaults& defaults);
+
 }  // namespace ballast
 
 #endif  // BALLAST_SPEC_H_

@@ -63,9 +63,9 @@ DecoderConfig read_sizes(const files::JsonReader& config, std::size_t default_co
 }
 
 DecoderConfig read_llama_line(const files::JsonReader& config, const LlamaLineDefaults& defaults) {
-  // Vectors of texts by a decoder's class: gte-Qwen2.
-  if (!config.flag("is_causal", true)) config.fail("is_causal", "false is not supported in this family");
   DecoderConfig decoder = read_sizes(config, defaults.context, defaults.tied_embeddings);
+  // False where a decoder became a model for vectors of texts: gte-Qwen2.
+  decoder.spec.causal = config.flag("is_causal", true);
   decoder.spec.norm.epsilon = config.positive("rms_norm_eps", defaults.epsilon);
   decoder.mlp.activation = read_activation(config, "hidden_act", defaults.activation);
   decoder.attention = read_heads(config, "num_attention_heads", "num_key_value_heads", decoder.spec.hidden_size,
@@ -163,6 +163,9 @@ std::vector<std::size_t> read_windows_above(const files::JsonReader& config, std
 }
 
 void set_windows(ModelSpec& spec, const std::vector<std::size_t>& windows) {
+  if (!spec.causal && std::ranges::any_of(windows, [](std::size_t window) { return window > 0; })) {
+    throw Error("config.json: is_causal", "false beside a window of attention is not supported");
+  }
   for (std::size_t layer = 0; layer < windows.size(); ++layer) spec.layers[layer].attention()->window = windows[layer];
 }
 

@@ -2,18 +2,23 @@
 
 #include <algorithm>
 #include <cmath>
+#include <exception>
+#include <ranges>
 #include <utility>
 
 #include "ballast/error.h"
 #include "files/mapped_file.h"
+#include "model/arch/decoder_config.h"
 #include "model/arch/gguf_config.h"
 #include "model/block_structure.h"
+#include "model/generation_config.h"
 #include "model/source/mxfp4.h"
 #include "model/source/prefix.h"
 #include "model/source/quantized_tensor.h"
 #include "model/source/sentence_modules.h"
 #include "model/source/tiled_heads.h"
 #include "model/source/written_spec.h"
+#include "text/readers/gguf_end_tokens.h"
 #include "text/subword/vocabulary.h"
 
 namespace ballast::model {
@@ -23,6 +28,19 @@ namespace {
 Shape without_ones(Shape shape) {
   std::erase(shape, 1);
   return shape;
+}
+
+bool quantized_by_ballast(const files::JsonReader& config) {
+  const nlohmann::json::json_pointer method("/quantization_config/quant_method");
+  return config.json().value(method, nlohmann::json()) == "ballast";
+}
+
+/// Whether a checkpoint was saved from the class of transformers that gives hidden values: "Qwen3Model".
+bool is_bare_model(const files::JsonReader& config) {
+  if (!config.has("architectures")) return false;
+  return std::ranges::all_of(config.at("architectures").strings(), [](const std::string& name) {
+    return name.ends_with("Model") && !name.ends_with("LMHeadModel");
+  });
 }
 
 }  // namespace
@@ -36,6 +54,8 @@ ModelSource::ModelSource(const std::filesystem::path& path) : checkpoint_(files:
     const files::JsonReader metadata(gguf.config(), file);
     architecture_ = &architecture_for_gguf(metadata.text("general.architecture", ""), file);
     config_ = architecture_->config_from_gguf(gguf);
+    const std::vector<int> ends = text::gguf_end_tokens(gguf);
+    if (ends.size() > 1) config_["eos_token_id"] = ends;
     gguf_vectors = text_vectors_from_gguf(gguf, architecture_->gguf_architecture);
     // Several families may share one name there.
     architecture_ = &architecture_for_model_type(config_["model_type"].get<std::string>(), file);
@@ -50,10 +70,7 @@ ModelSource::ModelSource(const std::filesystem::path& path) : checkpoint_(files:
   spec_ = architecture_->describe(config);
   spec_.architecture = architecture_->model_type;
   if (layout_.gguf) spec_.norm.gain_offset = 0;  // llama.cpp's converter adds it
-  spec_.stop_tokens = text::read_token_ids(config, "eos_token_id");
-  if (spec_.stop_tokens.empty() && config.has("text_config")) {
-    spec_.stop_tokens = text::read_token_ids(config.object("text_config"), "eos_token_id");
-  }
+  spec_.stop_tokens = read_end_tokens(config);
   spec_.text_vectors = layout_.gguf ? gguf_vectors : read_sentence_modules(checkpoint_->path(), spec_.hidden_size);
   if (config.has(kWrittenSpecField)) {
     layout_.written_by_ballast = true;
@@ -68,13 +85,30 @@ ModelSource::ModelSource(const std::filesystem::path& path) : checkpoint_(files:
   if (architecture_->stored_vectors != nullptr && !layout_.written_by_ballast && !layout_.gguf) {
     stored_vectors_ = architecture_->stored_vectors(spec_);
   }
-  read_quantization_config(config);
-  if (!spec_.tied_embeddings && !config.has("tie_word_embeddings")) {
-    // Some checkpoints leave the flag at its default and the head out.
-    const StoredMatrix head = stored(Role::kHead, 0, 0);
-    spec_.tied_embeddings = !head.foreign && !checkpoint_->contains(head.weight());
+  std::exception_ptr unread;  // what is wrong with the quantization that the configuration speaks of
+  try {
+    read_quantization_config(config);
+  } catch (const Error&) {
+    if (quantized_by_ballast(config)) throw;
+    // Models that were decoded again may still have it: what the tensors are decides.
+    unread = std::current_exception();
   }
+  if (unread && !all_is_plain()) std::rethrow_exception(unread);
+  find_head(config);
   check_tensors();
+}
+
+/// Ids that end a text: those of config.json, and those of generation_config.json beside it.
+std::vector<int> ModelSource::read_end_tokens(const files::JsonReader& config) const {
+  std::vector<int> ends = text::read_token_ids(config, "eos_token_id");
+  if (ends.empty() && config.has("text_config")) {
+    ends = text::read_token_ids(config.object("text_config"), "eos_token_id");
+  }
+  if (layout_.gguf) return ends;
+  for (const int id : generation_end_tokens(checkpoint_->path())) {
+    if (std::ranges::find(ends, id) == ends.end()) ends.push_back(id);
+  }
+  return ends;
 }
 
 void ModelSource::read_quantization_config(const files::JsonReader& config) {
@@ -85,6 +119,40 @@ void ModelSource::read_quantization_config(const files::JsonReader& config) {
   const files::JsonReader quantization = config.object("quantization_config");
   // The names of MXFP4 tensors say what they are.
   if (quantization.text("quant_method", "") != "mxfp4") quantization_ = read_quantization(quantization);
+}
+
+/// Whether a matrix lies there as floats, without codes.
+bool ModelSource::is_plain(Role role, std::size_t layer, std::size_t expert) const {
+  if (is_norm(role) || is_vector(role)) return true;
+  const StoredMatrix matrix = stored(role, layer, expert);
+  if (!checkpoint_->contains(matrix.weight())) return role == Role::kHead;  // which may be the embedding
+  if (checkpoint_->unread_tensors().contains(matrix.weight())) return false;
+  const DType type = checkpoint_->tensor(matrix.weight()).dtype;
+  return type == DType::kF32 || type == DType::kF16 || type == DType::kBF16;
+}
+
+bool ModelSource::all_is_plain() const {
+  const auto plain_layer = [&](std::size_t layer) {
+    return std::ranges::all_of(block_linears(spec_, layer),
+                               [&](const Part& part) { return is_plain(part.role, layer, part.expert); });
+  };
+  const auto layers = std::views::iota(std::size_t{0}, spec_.layers.size());
+  return std::ranges::all_of(outer_roles(spec_), [&](Role role) { return is_plain(role, 0, 0); }) &&
+         std::ranges::all_of(layers, plain_layer);
+}
+
+/// Takes the embedding for a head that is not there, or says that there is none.
+void ModelSource::find_head(const files::JsonReader& config) {
+  if (spec_.tied_embeddings || !spec_.has_head || layout_.gguf) return;
+  const StoredMatrix head = stored(Role::kHead, 0, 0);
+  const bool quantized = quantization_ && quantization_->tensors.contains(name(Role::kHead));
+  if (head.foreign || quantized || checkpoint_->contains(head.weight())) return;
+  // Some checkpoints leave the flag at its default and the head out. The bare model of a family has no head: it makes
+  // vectors of texts.
+  const files::JsonReader text = text_config(config);
+  const bool said = config.has("tie_word_embeddings") || text.has("tie_word_embeddings");
+  spec_.has_head = !said && !is_bare_model(config);
+  spec_.tied_embeddings = true;
 }
 
 // Names and shapes of everything, before any of it takes memory: no values are read.

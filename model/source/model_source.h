@@ -156,6 +156,12 @@ class ModelSource {
   ForeignMatrix foreign_matrix(const StoredMatrix& matrix, std::size_t cols) const;
   void decode_foreign(const StoredMatrix& matrix, std::size_t cols, float* dst) const;
   void read_quantization_config(const files::JsonReader& config);
+  bool is_plain(Role role, std::size_t layer, std::size_t expert) const;
+
+  /// All matrices of the model are.
+  bool all_is_plain() const;
+  void find_head(const files::JsonReader& config);
+  std::vector<int> read_end_tokens(const files::JsonReader& config) const;
   std::string context(const std::string& tensor) const;
   StoredFactor stored_factor(Role role) const;
 

@@ -1,6 +1,7 @@
 #include "model/source/stored_matrix.h"
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 #include <utility>
 
@@ -12,13 +13,18 @@ namespace ballast::model {
 
 namespace {
 
-/// A name with each beginning that it may have, its own first.
+/// A name with each beginning that it may have, its own first. A checkpoint that was saved from a family's bare model,
+/// without a head, has the names without their first word.
 std::vector<std::string> with_all_prefixes(const Architecture& architecture, const std::string& name) {
+  constexpr std::array<std::string_view, 4> kBases = {"model.", "transformer.", "gpt_neox.", "backbone."};
   std::vector<std::string> names = {name};
-  if (!name.starts_with(architecture.prefix)) return names;
-  for (const std::string_view other : architecture.other_prefixes) {
-    names.push_back(std::string(other) + name.substr(architecture.prefix.size()));
+  if (name.starts_with(architecture.prefix)) {
+    for (const std::string_view other : architecture.other_prefixes) {
+      names.push_back(std::string(other) + name.substr(architecture.prefix.size()));
+    }
   }
+  const auto* base = std::ranges::find_if(kBases, [&](std::string_view word) { return name.starts_with(word); });
+  if (base != kBases.end()) names.push_back(name.substr(base->size()));
   return names;
 }
 

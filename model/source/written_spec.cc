@@ -81,6 +81,7 @@ nlohmann::json written_spec(const ModelSpec& spec) {
                             {"norm", spec.norm.kind == NormSpec::Kind::kRms ? "rms" : "layer"},
                             {"norm_bias", spec.norm.bias},
                             {"biases", biases}};
+  if (!spec.has_head) written["head"] = false;
   // Some families derive it from the type of the original's weights.
   if (spec.embedding_scale != 1.0) written["embedding_scale"] = spec.embedding_scale;
   if (spec.token_inputs) written["token_table_scale"] = spec.token_inputs->table_scale;
@@ -108,6 +109,10 @@ void read_written_spec(const files::JsonReader& config, ModelSpec& spec) {
   spec.norm.gain = true;
   for_each_attention(spec, [](AttentionSpec& attention) { attention.head_norm_gains = true; });
   spec.norm.gain_offset = 0;
+  if (!config.flag("head", true)) {
+    spec.has_head = false;
+    spec.tied_embeddings = true;
+  }
   spec.embedding_scale = config.positive("embedding_scale", spec.embedding_scale);
   if (spec.token_inputs) {
     spec.token_inputs->table_scale = config.positive("token_table_scale", spec.token_inputs->table_scale);

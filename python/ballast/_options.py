@@ -64,8 +64,10 @@ def cache_options(kv: str | None, window: int | None = None, sinks: int | None =
 
 
 def model_options(activations: str | None = None, expert_memory: Size | None = None,
-                  chat_template: PathLike | None = None, context: int | None = None) -> Any:
+                  chat_template: PathLike | None = None, context: int | None = None,
+                  generation_config: str = "auto") -> Any:
     options = filled(_ballast.ModelOptions(), context=context)
+    options.generation_config = one_of("generation_config", generation_config, ("auto", "none")) == "auto"
     if activations is not None:
         options.activations = named(_ballast.Activations, "activations", activations)
     if expert_memory is not None:

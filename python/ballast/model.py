@@ -34,7 +34,7 @@ class GenerateFlags(TypedDict, total=False):
     max_tokens: int
     """128 unless said."""
     temperature: float
-    """0, the default: the most likely token always."""
+    """0: the most likely token always. The default of `generate`; `chat` takes the model's generation_defaults."""
     top_k: int
     top_p: float
     min_p: float
@@ -183,12 +183,14 @@ class Model:
     activations: what the inputs become of matrices that a GGUF keeps in codes: "int8", "int16", or "float", for which
     they are decoded. expert_memory: bytes for the experts of a mixture; the others are read when they are needed.
     chat_template: a file with Jinja text in place of the model's own. context: tokens that a sequence shall have room
-    for, where the model has a longer context than its own.
+    for, where the model has a longer context than its own. generation_config: "auto" samples chats as the model's makers
+    say where a call does not say otherwise; "none" as `generate` does.
     """
 
     def __init__(self, path: PathLike, *, activations: str = "int8", expert_memory: Size | None = None,
-                 chat_template: PathLike | None = None, context: int | None = None) -> None:
-        options = model_options(activations, expert_memory, chat_template, context)
+                 chat_template: PathLike | None = None, context: int | None = None,
+                 generation_config: Literal["auto", "none"] = "auto") -> None:
+        options = model_options(activations, expert_memory, chat_template, context, generation_config)
         self._model = _ballast.Model(Path(path), options, tell)
         self._idle: list[tuple[Model | None, Any]] = []
         self._lock = threading.Lock()
@@ -218,6 +220,12 @@ class Model:
     def context_length(self) -> int:
         """Tokens that a sequence can have, prompt and continuation together."""
         return self._model.context_length
+
+    @property
+    def generation_defaults(self) -> dict[str, float]:
+        """How the model's makers want its answers sampled, by the names of the arguments of `chat`: the temperature and
+        more of its generation_config.json. Empty where they do not say, and with generation_config="none"."""
+        return self._model.generation_defaults
 
     @property
     def tokenizer(self) -> Tokenizer:
@@ -292,9 +300,10 @@ class Model:
     def chat(self, messages: Messages, *, stream: bool = False, template_arguments: Mapping[str, Any] | None = None,
              **flags: Unpack[GenerateFlags]) -> Generation | Stream:
         """Answers a conversation by the model's chat template. template_arguments: what the template sees besides,
-        {"enable_thinking": False} for some. What the model thinks before it answers is `thinking` of the generation, and
-        not in its text; a stream tells it by parts(). Else as `generate`."""
-        options = _options(flags)
+        {"enable_thinking": False} for some. Sampled by generation_defaults where the arguments do not say otherwise. What the
+        model thinks before it answers is `thinking` of the generation, and not in its text; a stream tells it by parts().
+        Else as `generate`."""
+        options = _options({**self.generation_defaults, **flags})
         if template_arguments:
             options.template_arguments = json.dumps(dict(template_arguments))
         turns = messages_list(messages)

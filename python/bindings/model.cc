@@ -61,6 +61,21 @@ nb::bytes bytes_of_token(const Model& model, int id) {
   return nb::bytes(bytes.data(), bytes.size());
 }
 
+/// By the names of GenerateOptions; those that the makers do not say are left out.
+nb::dict defaults_of(const Model& model) {
+  const GenerationDefaults& defaults = model.generation_defaults();
+  nb::dict values;
+  const auto add = [&](const char* name, const auto& value) {
+    if (value) values[name] = *value;
+  };
+  add("temperature", defaults.temperature);
+  add("top_k", defaults.top_k);
+  add("top_p", defaults.top_p);
+  add("min_p", defaults.min_p);
+  add("repetition_penalty", defaults.repetition_penalty);
+  return values;
+}
+
 void bind_chat_and_vectors(nb::module_& module) {
   using nb::literals::operator""_a;
   nb::class_<ChatMessage>(module, "ChatMessage")
@@ -100,6 +115,7 @@ void bind_model(nb::module_& module) {
       .def("decode", &decoded, "ids"_a)
       .def("token_bytes", &bytes_of_token, "id"_a)
       .def("stop_tokens", &Model::stop_tokens)
+      .def_prop_ro("generation_defaults", &defaults_of)
       .def(
           "chat_prompt",
           [](const Model& model, const std::vector<ChatMessage>& messages, const std::string& template_arguments) {

@@ -30,6 +30,7 @@ void bind_options(nb::module_& module) {
       .def(nb::init<>())
       .def_rw("activations", &ModelOptions::activations)
       .def_rw("chat_template", &ModelOptions::chat_template)
+      .def_rw("generation_config", &ModelOptions::generation_config)
       .def_rw("expert_bytes", &ModelOptions::expert_bytes)
       .def_rw("context", &ModelOptions::context);
   nb::class_<CachedPrefix>(module, "CachedPrefix")

@@ -68,6 +68,7 @@ void ConversionInputs::check_tokenizer() const {
   const auto tokenizer = text::load_tokenizer(source_.checkpoint());
   if (tokenizer == nullptr) return;  // tiny test models have none
   text::check_tokenizer(*tokenizer, source_.spec().vocab_size, source_.config(), model_.string());
+  for (const std::string& warning : tokenizer->warnings()) tell(model_.string() + ": " + warning);
 }
 
 /// What is copied as it is would fail only when somebody uses it.

@@ -13,6 +13,7 @@
 #include "jobs/written_by.h"
 #include "model/arch/gguf_fields.h"
 #include "model/block_structure.h"
+#include "model/generation_config.h"
 #include "model/source/stored_matrix.h"
 #include "quant/write/float_type.h"
 #include "text/gguf_fields.h"
@@ -199,8 +200,10 @@ GgufFormat::GgufFormat(const std::filesystem::path& model)
              {"general.quantized_by", jobs::written_by()},
              {"general.quantization_version", std::uint32_t{2}}};
   std::ranges::move(architecture.gguf_fields(source_->spec()), std::back_inserter(fields_));
-  std::ranges::move(text::gguf_tokenizer_fields(source_->checkpoint(), source_->spec().vocab_size),
+  const ModelSpec& model_spec = source_->spec();
+  std::ranges::move(text::gguf_tokenizer_fields(source_->checkpoint(), model_spec.vocab_size, model_spec.stop_tokens),
                     std::back_inserter(fields_));
+  std::ranges::move(model::gguf_sampling_fields(source_->checkpoint()), std::back_inserter(fields_));
   fields_.push_back({"general.file_type", std::uint32_t{0}});  // known with the modules
   rope_tensors_ = model::gguf_rope_tensors(source_->spec());
 }

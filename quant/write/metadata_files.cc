@@ -8,6 +8,7 @@
 #include "files/atomic_output.h"
 #include "files/format_version.h"
 #include "jobs/written_by.h"
+#include "model/generation_config.h"
 #include "model/source/prefix.h"
 #include "model/source/quantization_config.h"
 #include "model/source/sentence_modules.h"
@@ -31,7 +32,8 @@ constexpr std::array kTokenizerFiles = {"tokenizer.json",
                                         "tokenizer_config.json",
                                         "special_tokens_map.json",
                                         "chat_template.jinja",
-                                        "generation_config.json",
+                                        "chat_template.json",
+                                        model::kGenerationConfigFile,
                                         "vocab.json",
                                         "merges.txt",
                                         "added_tokens.json",
@@ -84,6 +86,25 @@ void write_dense_modules(const ModelMetadata& metadata, const std::filesystem::p
   }
 }
 
+/// Chat templates beside the one in chat_template.jinja.
+void copy_templates(const std::filesystem::path& original, const std::filesystem::path& directory) {
+  constexpr const char* kFolder = "additional_chat_templates";
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(original / kFolder, error)) {
+    if (entry.path().extension() != ".jinja" || !entry.is_regular_file()) continue;
+    std::filesystem::create_directories(directory / kFolder, error);
+    copy_beside(entry.path(), directory / kFolder / entry.path().filename());
+  }
+}
+
+/// What a directory says in generation_config.json, which a GGUF has among its metadata.
+void write_generation_config(const files::Checkpoint& original, const std::filesystem::path& directory) {
+  if (original.kind() != files::Checkpoint::Kind::kGguf) return;  // copied
+  const json config = model::generation_config_of_gguf(original);
+  if (config.is_null()) return;
+  files::write_file_atomically(directory / model::kGenerationConfigFile, config.dump(2) + "\n", false);
+}
+
 void write_tokenizer(const files::Checkpoint& original, const std::filesystem::path& directory) {
   if (original.kind() == files::Checkpoint::Kind::kGguf) {
     const auto tokenizer = text::load_tokenizer(original);
@@ -93,6 +114,7 @@ void write_tokenizer(const files::Checkpoint& original, const std::filesystem::p
     }
     return;
   }
+  copy_templates(original.path(), directory);
   for (const char* name : kTokenizerFiles) {
     const std::filesystem::path source = original.path() / name;
     if (!std::filesystem::exists(source)) continue;
@@ -112,6 +134,7 @@ void write_model_files(const ModelMetadata& metadata, const nlohmann::json& conf
   files::write_file_atomically(directory / "config.json", config.dump(2) + "\n", false);
   files::write_file_atomically(directory / "recipe.json", recipe_json(metadata.recipe), false);
   write_tokenizer(metadata.original, directory);
+  write_generation_config(metadata.original, directory);
   write_dense_modules(metadata, directory);
 }
 

@@ -51,7 +51,7 @@ EmbeddingRequest read_embedding(const RequestFields& fields, std::size_t vocab_s
     return true;
   });
   // Vectors are made of the beginning of a text that is too long.
-  request.prompt_options = read_prompt_options(fields, {.keep_end = false});
+  request.prompt_options = read_prompt_options(fields, {.keep_end = false, .makes_vector = true});
   request.salt = fields.text("cache_salt").value_or("");
   return request;
 }

@@ -44,6 +44,7 @@ struct PromptOptions {
   bool add_special_tokens = true;
   std::optional<std::int64_t> truncate{};  ///< tokens that are kept of a longer one; -1: what the context has room for
   bool keep_end = true;                    ///< the last tokens are kept, else the first ones
+  bool makes_vector = false;               ///< special tokens are put after it, too, though it is a decoder's
 };
 
 /// `usual`: what holds for fields that are not there.

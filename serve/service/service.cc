@@ -19,6 +19,7 @@
 #include "serve/api/embedding_format.h"
 #include "serve/api/field_table.h"
 #include "serve/api/json_text.h"
+#include "serve/api/sampling_defaults.h"
 #include "serve/page/page.h"
 #include "serve/service/embedding_answer.h"
 #include "serve/service/request_memory.h"
@@ -151,6 +152,16 @@ AnswerShape shape_of(const ChatRequest& asked) {
   return {.stream = asked.delivery.stream,
           .logprobs = asked.generation.options.logprobs,
           .prompt_logprobs = asked.prompt_logprobs};
+}
+
+/// What encode() gives of a client's text, which may have a token that the model has no row for.
+template <typename Encode>
+std::vector<int> readable(const Encode& encode) {
+  try {
+    return encode();
+  } catch (const Error& error) {
+    throw ApiError(400, error.what());
+  }
 }
 
 }  // namespace
@@ -477,7 +488,8 @@ std::vector<int> Service::tokens_of(const RequestFields& fields) const {
   const bool vllm = fields.has("prompt");
   const std::optional<std::string> text = fields.text(vllm ? "prompt" : "content");
   if (!text && fields.has("messages")) {
-    std::vector<int> ids = text::encode(tokenizer(), apply(read_conversation(fields)), limit.most);
+    const text::ChatPrompt chat = apply(read_conversation(fields));
+    std::vector<int> ids = readable([&] { return text::encode(tokenizer(), chat, limit.most); });
     check_length(ids, limit.most, limit.whose);
     if (fields.flag("add_special_tokens", false)) add_leading(tokenizer(), ids);
     return ids;
@@ -488,7 +500,7 @@ std::vector<int> Service::tokens_of(const RequestFields& fields) const {
     return encode(*text, {.add_special_tokens = special}, std::numeric_limits<std::size_t>::max(), limit);
   }
   const text::ByteRange whole = {.begin = 0, .end = text->size()};
-  std::vector<int> ids = tokenizer().encode(*text, std::span(&whole, 1), limit.most);
+  std::vector<int> ids = readable([&] { return tokenizer().encode(*text, std::span(&whole, 1), limit.most); });
   check_length(ids, limit.most, limit.whose);
   if (special) add_leading(tokenizer(), ids);
   return ids;
@@ -517,7 +529,7 @@ void Service::tokenizer_info(HttpExchange& exchange) {
   const nlohmann::ordered_json info = {{"tokenizer_class", own.description()},
                                        {"bos_token", token_text_or_null(own, own.bos())},
                                        {"eos_token", token_text_or_null(own, own.eos())},
-                                       {"pad_token", token_text_or_null(own, own.eos())},
+                                       {"pad_token", own.special_tokens().value("pad_token", nlohmann::json())},
                                        {"add_bos_token", own.adds_bos()},
                                        {"chat_template", own.chat_template()},
                                        {"vocab_size", own.vocab_size()}};
@@ -561,10 +573,13 @@ Service::TokenLimit Service::prompt_limit(const PromptOptions& options, std::siz
 std::vector<int> Service::encode(const Prompt& prompt, const PromptOptions& options, std::size_t most,
                                  const TokenLimit& limit) const {
   const auto* given = std::get_if<std::vector<int>>(&prompt);
-  std::vector<int> ids = given != nullptr ? *given : tokenizer().encode(std::get<std::string>(prompt), {}, limit.most);
+  std::vector<int> ids = given != nullptr ? *given : readable([&] {
+    return tokenizer().encode(std::get<std::string>(prompt), {}, limit.most);
+  });
   if (given == nullptr && limit.refuses) check_length(ids, limit.most, limit.whose);
   if (given == nullptr && options.add_special_tokens) {
-    const bool has_suffix = !ready().loaded.model.spec().causal;
+    const ModelSpec& spec = ready().loaded.model.spec();
+    const bool has_suffix = options.makes_vector || !spec.causal || !spec.has_head;  // else the text goes on
     const std::vector<int> suffix = has_suffix ? tokenizer().suffix() : std::vector<int>();
     const std::size_t around = tokenizer().leading_special_tokens().size() + suffix.size();
     cut(ids, most - std::min(most, around), options.keep_end);
@@ -579,7 +594,7 @@ void Service::set_chat_prompt(ChatRequest& asked) const {
   const text::ChatPrompt prompt = apply(asked.conversation);
   const std::size_t most = most_prompt_tokens(asked.prompt_options, asked.limit);
   const TokenLimit limit = prompt_limit(asked.prompt_options, most);
-  std::vector<int> ids = text::encode(tokenizer(), prompt, limit.most);
+  std::vector<int> ids = readable([&] { return text::encode(tokenizer(), prompt, limit.most); });
   if (limit.refuses) check_length(ids, limit.most, limit.whose);
   if (asked.prompt_options.add_special_tokens) add_leading(tokenizer(), ids);
   cut(ids, most, asked.prompt_options.keep_end);
@@ -606,6 +621,9 @@ void Service::check_lengths(GenerationRequest& request, const AnswerLimit& limit
   if (!ready().loaded.model.spec().causal) {
     throw ApiError(400, "the model is an encoder, which goes on with no text: ask /v1/embeddings", "model");
   }
+  if (!ready().loaded.model.spec().has_head) {
+    throw ApiError(400, files::concat("the model ", model::kNoHead, ": ask /v1/embeddings"), "model");
+  }
   if (request.prompt.empty()) throw ApiError(400, "prompt: has no tokens", "prompt");
   const std::size_t most = scheduler.most_tokens(request.choices, request.prompt.size());
   request.options.max_tokens =
@@ -627,6 +645,7 @@ void Service::complete(const std::shared_ptr<HttpExchange>& exchange, const std:
   const RequestFields fields(exchange->request().body);
   check_model(fields);
   CompletionRequest asked = read_completion(fields, model.loaded.model.spec().vocab_size);
+  set_defaults(fields, model.loaded.generation_defaults, asked.generation.options);
   forbid_words(fields, asked.generation);
   const std::size_t read_bytes = body_bytes(exchange->request().body, kTextCopies);
   const AnswerShape shape = shape_of(asked);
@@ -669,6 +688,7 @@ void Service::chat(const std::shared_ptr<HttpExchange>& exchange, const std::sha
   const RequestFields fields(exchange->request().body);
   check_model(fields);
   ChatRequest asked = read_chat(fields, model.loaded.model.spec().vocab_size);
+  set_defaults(fields, model.loaded.generation_defaults, asked.generation.options);
   forbid_words(fields, asked.generation);
   const std::size_t read_bytes = body_bytes(exchange->request().body, kTemplateCopies);
   hold(*exchange, read_bytes);

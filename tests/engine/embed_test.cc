@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "ballast/convert.h"
+#include "ballast/generate.h"
 #include "ballast/model.h"
 #include "error_message.h"
 #include "gguf_model.h"
@@ -339,6 +340,46 @@ TEST_CASE("a GGUF of an encoder gives the vectors of its directory") {
   CHECK(vectors.values == expected.values);
   CHECK(vectors.tokens == expected.tokens);
   CHECK(vectors.cut == 1);
+}
+
+TEST_CASE("a decoder's vector is that of the text with all special tokens that belong around it") {
+  const TemporaryDirectory directory;
+  test::TinyModel decoder = test::random_model();
+  decoder.tokenizer = test::tiny_tokenizer_json();
+  const Model plain(decoder.write(directory / "plain"));
+  const nlohmann::json special = {{"<|end|>", {{"id", "<|end|>"}, {"ids", {261}}}}};
+  decoder.tokenizer["post_processor"] = {
+      {"type", "TemplateProcessing"},
+      {"single", {{{"Sequence", {{"id", "A"}}}}, {{"SpecialToken", {{"id", "<|end|>"}}}}}},
+      {"special_tokens", special}};
+  const Model appending(decoder.write(directory / "appending"));
+  for (const Pooling pooling : {Pooling::kMean, Pooling::kLast}) {
+    CHECK(hidden_values(appending, "hello", pooling) == hidden_values(plain, "hello<|end|>", pooling));
+    CHECK(hidden_values(appending, "hello", pooling) != hidden_values(plain, "hello", pooling));
+  }
+  CHECK(appending.encode("hello") == plain.encode("hello"));  // a prompt goes on
+  const std::vector<std::string> texts = {"hello hello hello"};
+  CHECK(appending.embed(texts, {.most_tokens = 3}).values ==
+        plain.embed(std::vector<std::string>{"hello hello<|end|>"}).values);  // the end of the text is cut off
+}
+
+TEST_CASE("a decoder without a head makes vectors, also after a conversion, and no text") {
+  const TemporaryDirectory directory;
+  test::TinyModel decoder = test::random_model();
+  decoder.tokenizer = test::tiny_tokenizer_json();
+  const std::vector<float> expected = hidden_values(Model(decoder.write(directory / "whole")), "hello", Pooling::kMean);
+  decoder.tensors.erase("lm_head.weight");
+  decoder.config["architectures"] = {"LlamaModel"};
+  const auto path = decoder.write(directory / "bare");
+  CHECK(hidden_values(Model(path), "hello", Pooling::kMean) == expected);
+  convert(path, directory / "converted", {.recipe = recipe_for_scheme("f32")});
+  for (const auto& bare : {path, directory / "converted"}) {
+    const Model model(bare);
+    Generator generator(model);
+    CHECK(error_message([&] { generator.generate("hello", {}); }) == Contains("has no head"));
+    CHECK(error_message([&] { model.logits(std::vector<int>{1}); }) == Contains("has no head"));
+    CHECK(hidden_values(model, "hello", Pooling::kMean).size() == expected.size());
+  }
 }
 
 TEST_CASE("what has no tokens has no vector, and a model without a head no logits") {

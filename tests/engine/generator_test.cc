@@ -176,6 +176,35 @@ TEST_CASE("an empty prompt and a model without tokenizer are refused") {
         Contains("has no tokenizer.json"));
 }
 
+TEST_CASE("the makers' sampling values are options' defaults, where they are said and wanted") {
+  const test::TemporaryDirectory directory;
+  test::TinyModel model = test::random_model();
+  model.tokenizer = test::tiny_tokenizer_json();
+  const auto path = model.write(directory / "m");
+  CHECK(Model(path).generation_defaults().empty());
+  test::write_file(path / "generation_config.json",
+                   R"({"do_sample": true, "temperature": 0.6, "top_k": 20, "top_p": 0.9, "max_new_tokens": 9})");
+  CHECK(Model(path).generation_defaults() == GenerationDefaults{.temperature = 0.6, .top_k = 20, .top_p = 0.9});
+  CHECK(Model(path, {.generation_config = false}).generation_defaults().empty());
+  GenerateOptions options = {.min_p = 0.25};
+  set_defaults(Model(path).generation_defaults(), options);
+  CHECK(options.temperature == 0.6);
+  CHECK(options.top_k == 20);
+  CHECK(options.min_p == 0.25);
+  CHECK(generation_defaults_text(Model(path).generation_defaults()) == "temperature 0.6, top_k 20, top_p 0.9");
+  const auto defaults_of = [&](const char* config) {
+    test::write_file(path / "generation_config.json", config);
+    return Model(path).generation_defaults();
+  };
+  CHECK(defaults_of(R"({"do_sample": false, "temperature": 0.6, "repetition_penalty": 1.1})") ==
+        GenerationDefaults{.temperature = 0, .repetition_penalty = 1.1});
+  CHECK(defaults_of(R"({"do_sample": true, "min_p": 0.1})") == GenerationDefaults{.temperature = 1, .min_p = 0.1});
+  CHECK(defaults_of(R"({"temperature": null, "eos_token_id": 5})").empty());
+  CHECK(error_message([&] { defaults_of(R"({"top_p": 1.5})"); }) ==
+        Contains("generation_config.json: top_p: is 1.5, must be from"));
+  CHECK(error_message([&] { defaults_of("{"); }) == Contains("mend the file or remove it"));
+}
+
 TEST_CASE("an encoder does not generate, and says so") {
   const test::TemporaryDirectory directory;
   test::TinyModel model = test::read_model(test::golden_model("bert"));

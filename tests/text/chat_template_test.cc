@@ -161,6 +161,14 @@ TEST_CASE("contents that are no text") {
   CHECK(with(R"({"role": "system"})") == Contains("cannot replace role"));
 }
 
+TEST_CASE("a template sees the special tokens that have a name, and no others") {
+  const auto tokenizer = test::make_tiny_tokenizer(
+      test::tiny_tokenizer_json(), {{"unk_token", "he"}, {"pad_token", "ll"}, {"bos_token", nullptr}},
+      "{{ unk_token }}|{{ pad_token }}|{{ bos_token is defined }}|{{ sep_token is defined }}");
+  CHECK(apply_chat_template(*tokenizer, make_conversation(std::vector<ChatMessage>{{"user", "Hi"}})).text ==
+        "he|ll|False|False");
+}
+
 TEST_CASE("a conversation with tools takes the template for tools") {
   const nlohmann::json list = {{{"name", "tool_use"}, {"template", "{{ tools | tojson }}"}},
                                {{"name", "default"}, {"template", "{{ tools }}"}}};

@@ -8,6 +8,7 @@
 #include "doctest/doctest.h"
 #include "error_message.h"
 #include "temporary_directory.h"
+#include "text/readers/gguf_end_tokens.h"
 #include "text/readers/tokenizer_files.h"
 #include "text/tokenizer.h"
 #include "tiny_tokenizer.h"
@@ -290,9 +291,6 @@ TEST_CASE("metadata that cannot be a WordPiece or a unigram model are refused by
   few["tokenizer.ggml.model"] = "bert";
   CHECK(refusal_of(few, "tokenizer.ggml.pre", "x") ==
         "m.gguf: tokenizer.ggml.unknown_token_id: is missing, and no token has BERT's name for it");
-  json twice = pieces["tokenizer.ggml.tokens"];
-  twice[8] = twice[9];
-  CHECK(refusal_of(pieces, "tokenizer.ggml.tokens", twice) == Contains("is there twice, with ids 8 and 9"));
 
   const json unigram = unigram_metadata();
   CHECK(refusal_of(unigram, "tokenizer.ggml.scores", nullptr) == Contains("m.gguf: tokenizer.ggml.scores: "));
@@ -305,6 +303,60 @@ TEST_CASE("metadata that cannot be a WordPiece or a unigram model are refused by
   CHECK(refusal_of(unigram, "tokenizer.ggml.escape_whitespaces", false) == Contains("false is not supported"));
 }
 
+TEST_CASE("of tokens with the same text the first one counts, a special one before others, and all are shown") {
+  json metadata = tiny_metadata();
+  metadata["tokenizer.ggml.tokens"][262] = metadata["tokenizer.ggml.tokens"][70];
+  metadata["tokenizer.ggml.token_type"][262] = 1;
+  const auto tokenizer = load_tokenizer(MetadataOnly(metadata));
+  CHECK(tokenizer->encode(tokenizer->token_bytes(70)) == std::vector<int>{70});
+  CHECK(tokenizer->token_bytes(262) == tokenizer->token_bytes(70));
+  CHECK(tokenizer->warnings().size() == 1);
+  CHECK(tokenizer->warnings()[0] == Contains("is there twice, with ids 70 and 262: a text becomes the first"));
+  metadata["tokenizer.ggml.tokens"][262] = "<|end|>";
+  metadata["tokenizer.ggml.token_type"][261] = 1;
+  metadata["tokenizer.ggml.token_type"][262] = 3;
+  const auto special = load_tokenizer(MetadataOnly(metadata));
+  CHECK(special->encode("<|end|>") == std::vector<int>{262});
+  CHECK(special->is_special(262));
+  CHECK_FALSE(special->is_special(261));
+  CHECK(special->token_bytes(261) == "<|end|>");
+
+  json unigram = unigram_metadata();
+  unigram["tokenizer.ggml.tokens"][10] = "ab";
+  unigram["tokenizer.ggml.token_type"][10] = 1;
+  const auto pieces = load_tokenizer(MetadataOnly(unigram));
+  CHECK(pieces->token_bytes(10) == pieces->token_bytes(6));
+  CHECK(pieces->warnings().size() == 1);
+}
+
+TEST_CASE("the tokens that end a text are those with a key or with a known name, where they are no text") {
+  json metadata = tiny_metadata();
+  using Ids = std::vector<int>;
+  CHECK(gguf_end_tokens(MetadataOnly(metadata)) == Ids{261});
+  metadata["tokenizer.ggml.eos_token_id"] = 7;
+  CHECK(gguf_end_tokens(MetadataOnly(metadata)) == Ids{7, 261});
+  metadata["tokenizer.ggml.eot_token_id"] = 9;
+  metadata["tokenizer.ggml.eom_token_id"] = 8;
+  CHECK(gguf_end_tokens(MetadataOnly(metadata)) == Ids{7, 9, 8, 261});
+  metadata["tokenizer.ggml.token_type"][261] = 1;
+  CHECK(gguf_end_tokens(MetadataOnly(metadata)) == Ids{7, 9, 8});
+  metadata["tokenizer.ggml.token_type"][261] = 4;
+  metadata["tokenizer.ggml.token_type"][262] = 3;
+  metadata["tokenizer.ggml.tokens"][262] = "<|return|>";
+  CHECK(gguf_end_tokens(MetadataOnly(metadata)) == Ids{7, 9, 8, 262});
+  metadata["tokenizer.ggml.eot_token_id"] = 999;
+  CHECK(error_message([&] { gguf_end_tokens(MetadataOnly(metadata)); }) == Contains("eot_token_id: is 999"));
+  CHECK(gguf_end_tokens(MetadataOnly(json::object())).empty());
+}
+
+TEST_CASE("a GGUF's template for tools is read") {
+  json metadata = tiny_metadata();
+  metadata["tokenizer.chat_template.tool_use"] = "tools";
+  const auto tokenizer = load_tokenizer(MetadataOnly(metadata));
+  CHECK(tokenizer->chat_template() == "template");
+  CHECK(tokenizer->tool_chat_template() == "tools");
+}
+
 TEST_CASE("a GGUF without a tokenizer gives none") {
   CHECK(load_tokenizer(MetadataOnly(json::object())) == nullptr);
 }
@@ -314,13 +366,12 @@ TEST_CASE("metadata that cannot be a byte-level tokenizer are refused by key") {
   CHECK(refusal("tokenizer.ggml.pre", "martian") ==
         "m.gguf: tokenizer.ggml.pre: pre-tokenizer \"martian\" is not supported");
   CHECK(refusal("tokenizer.ggml.token_type", {1, 1}) == Contains("has 2 elements for 263 tokens"));
+  CHECK(refusal("tokenizer.ggml.token_type", std::vector<int>(264, 1)) == Contains("has 264 elements, at most 263"));
   CHECK(refusal("tokenizer.ggml.token_type", "x") == Contains("m.gguf: tokenizer.ggml.token_type"));
   CHECK(refusal("tokenizer.ggml.eos_token_id", 5000) == Contains("m.gguf: tokenizer.ggml.eos_token_id: is 5000"));
   CHECK(refusal("tokenizer.ggml.tokens", nullptr) == Contains("m.gguf: tokenizer.ggml.tokens"));
   CHECK(refusal("tokenizer.ggml.merges", {"q z"}) == Contains("merges[0]: "));
   json tokens = tiny_metadata()["tokenizer.ggml.tokens"];
-  tokens[5] = tokens[6];
-  CHECK(refusal("tokenizer.ggml.tokens", tokens) == Contains("is there twice"));
   tokens[5] = "\xFF";
   CHECK(refusal("tokenizer.ggml.tokens", tokens) == Contains("tokenizer.ggml.tokens[5]: is not UTF-8"));
   tokens[5] = 7;

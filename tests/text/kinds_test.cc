@@ -80,6 +80,8 @@ TEST_CASE("a post-processor may be written for BERT or RoBERTa by name, and nest
   CHECK(test::make_tiny_tokenizer(tokenizer)->leading_special_tokens() == Ids{257});
   const json config = {{"eos_token", "<|end|>"}, {"add_eos_token", true}, {"add_bos_token", false}};
   CHECK(test::make_tiny_tokenizer(tokenizer, config)->leading_special_tokens().empty());
+  CHECK(test::make_tiny_tokenizer(tokenizer, config)->suffix() == Ids{256});
+  tokenizer["post_processor"] = nullptr;
   CHECK(test::make_tiny_tokenizer(tokenizer, config)->suffix() == Ids{261});
 }
 
@@ -139,8 +141,12 @@ TEST_CASE("damaged SentencePiece models are refused with the file's name") {
 
 TEST_CASE("bare vocabularies that do not fit together are refused with the file's name") {
   const test::TemporaryDirectory directory;
-  test::write_file(directory.path() / "vocab.txt", "[UNK]\n[CLS]\n[SEP]\na\na\n");
-  CHECK(refusal(directory.path()) == Contains("vocab.txt: line 5: token \"a\" is there twice"));
+  test::write_file(directory.path() / "vocab.txt", "\xEF\xBB\xBF[UNK]\r\n[CLS]\r\n[SEP]\r\na\r\nb\r\na\r\na\r\n");
+  const auto twice = read_tokenizer_directory(directory.path());
+  CHECK(twice->encode("a b") == Ids{6, 4});  // as in transformers
+  CHECK(twice->token_bytes(3) == "a");
+  CHECK(twice->token_bytes(5) == "a");
+  CHECK(twice->warnings().size() == 1);
   test::write_file(directory.path() / "vocab.txt", "[UNK]\n[CLS]\n");
   CHECK(refusal(directory.path()) == Contains("has no token \"[SEP]\""));
   test::write_file(directory.path() / "vocab.txt", "[CLS]\n[SEP]\n");
@@ -171,10 +177,26 @@ TEST_CASE("damaged Unigram and WordPiece models are refused with their place") {
         Contains("max_input_chars_per_word: must lie between 1 and"));
 }
 
+TEST_CASE("added tokens may lie beyond the embedding: texts with one are refused, others are not") {
+  const auto tokenizer = test::make_tiny_tokenizer();
+  CHECK_NOTHROW(check_tokenizer(*tokenizer, 261, nlohmann::json::object(), "m"));
+  CHECK(tokenizer->encode("he<|end|>") == Ids{256, 261});
+  tokenizer->set_embedding_rows(261);
+  CHECK(tokenizer->encode("he") == Ids{256});
+  CHECK(error_message([&] { tokenizer->encode("he<|end|>"); }) ==
+        "token \"<|end|>\": has the id 261, and the model's embedding 261 rows: the model cannot read this token, leave "
+        "it out of the text");
+  CHECK_NOTHROW(tokenizer->encode("<|end|>", std::vector{ByteRange{0, 7}}));
+  const auto framed = test::make_tiny_tokenizer(test::tiny_tokenizer_json(),
+                                                {{"eos_token", "<|end|>"}, {"add_eos_token", true}});
+  CHECK(error_message([&] { check_embedding_rows(*framed, 261, "m"); }) ==
+        Contains("m: the tokenizer puts \"<|end|>\" around every text, whose id is 261"));
+}
+
 TEST_CASE("a tokenizer that does not belong to the model is refused") {
   const auto tokenizer = test::make_tiny_tokenizer();
   CHECK_NOTHROW(check_tokenizer(*tokenizer, 262, {{"eos_token_id", {261, 5}}, {"pad_token_id", -1}}, "m"));
-  CHECK(error_message([&] { check_tokenizer(*tokenizer, 261, {}, "m"); }) == Contains("the embedding 261 rows"));
+  CHECK(error_message([&] { check_tokenizer(*tokenizer, 260, {}, "m"); }) == Contains("the embedding 260 rows"));
   CHECK(error_message([&] { check_tokenizer(*tokenizer, 400, {{"eos_token_id", {261, 300}}}, "m"); }) ==
         Contains("m: config.json: eos_token_id is 300, which the tokenizer does not have"));
   for (const char* kind : {"bert_uncased", "llama_first", "unigram_unknown", "sentencepiece_unigram"}) {

@@ -82,6 +82,30 @@ TEST_CASE("a tekken.json gives the ids that mistral_common gives") {
   CHECK(tokenizer->vocab_size() == 300);  // the file has more tokens than the model
 }
 
+TEST_CASE("of a tekken.json and a tokenizer.json the first counts where both have the same tokens") {
+  const test::TemporaryDirectory directory;
+  const auto read = [&] { return read_tokenizer_directory(directory.path()); };
+  const auto write = [&](const char* name, const std::string& content) {
+    std::ofstream(directory.path() / name, std::ios::binary) << content;
+  };
+  write("tekken.json", tekken().dump());
+  json other = json::parse(read()->files()[0].content);
+  other["pre_tokenizer"] = {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", true}};
+  write("tokenizer.json", other.dump());
+  CHECK(read()->encode("12") == Ids{79, 80});  // as tekken.json cuts digits
+  CHECK(read()->warnings().empty());
+  other["added_tokens"][29]["content"] = "<|im_start|>";
+  write("tokenizer.json", other.dump());
+  CHECK(read()->encode("12") == Ids{293});
+  CHECK(read()->encode("<|im_start|>") == Ids{29});
+  CHECK(read()->warnings().size() == 1);
+  CHECK(read()->warnings()[0] ==
+        Contains("tekken.json: has another token with id 29 than tokenizer.json: tokenizer.json is used"));
+  write("tekken.json", "{");
+  CHECK(read()->warnings()[0] == Contains("tekken.json: "));
+  CHECK(read()->encode("<|im_start|>") == Ids{29});
+}
+
 TEST_CASE("a tekken.json may list its special tokens") {
   json listed = tekken();
   listed["special_tokens"] = json::array({{{"rank", 0}, {"token_str", "<unk>"}, {"is_control", true}},

@@ -259,6 +259,82 @@ TEST_CASE("a directory's files belong together, config.json names bos and eos wh
   CHECK_FALSE(tokenizer->bos().has_value());
 }
 
+TEST_CASE("a token that tokenizer_config.json sets to null is none, whatever config.json says") {
+  const test::TemporaryDirectory directory;
+  std::ofstream(directory.path() / "tokenizer.json") << tiny_tokenizer_json();
+  const json model = {{"eos_token_id", kEnd}, {"bos_token_id", kEnd}};
+  CHECK(read_tokenizer_directory(directory.path(), model)->bos() == kEnd);
+  std::ofstream(directory.path() / "tokenizer_config.json") << R"({"bos_token": null})";
+  const auto tokenizer = read_tokenizer_directory(directory.path(), model);
+  CHECK_FALSE(tokenizer->bos().has_value());
+  CHECK(tokenizer->eos() == kEnd);
+  CHECK(tokenizer->special_tokens() == json{{"eos_token", "<|end|>"}});
+}
+
+TEST_CASE("special tokens have the names that the files give them") {
+  const test::TemporaryDirectory directory;
+  std::ofstream(directory.path() / "tokenizer.json") << tiny_tokenizer_json();
+  std::ofstream(directory.path() / "tokenizer_config.json")
+      << R"({"add_bos_token": false, "unk_token": {"content": "he"}, "image_token": "hell", "pad_token": null,
+             "extra_special_tokens": {"audio_token": "ll", "other": "x"}, "additional_special_tokens": ["<|end|>"]})";
+  std::ofstream(directory.path() / "special_tokens_map.json")
+      << R"({"eos_token": "<|end|>", "unk_token": "ll", "pad_token": "he"})";
+  const auto tokenizer = read_tokenizer_directory(directory.path());
+  CHECK(tokenizer->special_tokens() == json{{"eos_token", "<|end|>"},
+                                            {"unk_token", "he"},
+                                            {"image_token", "hell"},
+                                            {"audio_token", "ll"},
+                                            {"additional_special_tokens", {"<|end|>"}}});
+  CHECK(tokenizer->eos() == kEnd);
+}
+
+TEST_CASE("templates in files of their own go before the configuration's, a processor's after it") {
+  const test::TemporaryDirectory directory;
+  const auto read = [&] { return read_tokenizer_directory(directory.path()); };
+  std::ofstream(directory.path() / "tokenizer.json") << tiny_tokenizer_json();
+  std::ofstream(directory.path() / "chat_template.json") << R"({"chat_template": {"default": "a", "tool_use": "b"}})";
+  CHECK(read()->chat_template() == "a");
+  CHECK(read()->tool_chat_template() == "b");
+  std::ofstream(directory.path() / "tokenizer_config.json") << R"({"chat_template": [{"name": "own", "template": "c"}]})";
+  CHECK(read()->chat_template() == "c");
+  CHECK(read()->tool_chat_template().empty());
+  std::filesystem::create_directory(directory.path() / "additional_chat_templates");
+  std::ofstream(directory.path() / "additional_chat_templates" / "tool_use.jinja") << "d";
+  CHECK(read()->chat_template() == "c");
+  CHECK(read()->tool_chat_template() == "d");
+  std::ofstream(directory.path() / "additional_chat_templates" / "default.jinja") << "e";
+  CHECK(read()->chat_template() == "e");
+  std::ofstream(directory.path() / "chat_template.jinja") << "\xEF\xBB\xBF" << "f";
+  CHECK(read()->chat_template() == "f");
+}
+
+TEST_CASE("a template that is broken, or no text, is refused with its file") {
+  const test::TemporaryDirectory directory;
+  std::ofstream(directory.path() / "tokenizer.json") << tiny_tokenizer_json();
+  for (const char* content : {"x", "[]", R"({"chat_template": 3})", R"({"chat_template": [{"name": "a"}]})"}) {
+    std::ofstream(directory.path() / "chat_template.json") << content;
+    CHECK(error_message([&] { read_tokenizer_directory(directory.path()); }) == Contains("chat_template.json: "));
+  }
+}
+
+TEST_CASE("a second token with the text of another one loads, and a text becomes the first") {
+  json tokenizer = tiny_tokenizer_json();
+  tokenizer["added_tokens"].push_back({{"id", 262}, {"content", "<|end|>"}, {"special", true}, {"normalized", false}});
+  const auto made = make_tiny_tokenizer(tokenizer);
+  CHECK(made->encode("<|end|>") == std::vector<int>{kEnd});
+  CHECK(made->token_bytes(262) == "<|end|>");
+  CHECK(made->is_special(262));
+  CHECK(made->vocab_size() == 263);
+  CHECK(made->warnings() == std::vector<std::string>{
+                                "token \"<|end|>\" is there twice, with ids 261 and 262: a text becomes the first"});
+  const auto refusal_of = [&](const json& repeated) {
+    return error_message([&] { make_tiny_tokenizer(tiny_tokenizer_json(), {{"repeated_tokens", repeated}}); });
+  };
+  CHECK(refusal_of({{"262", {{"same_as", 5}}}}) == "no error");
+  CHECK(refusal_of({{"262", {{"same_as", 999}}}}) == Contains("repeated_tokens.262.same_as: no token has this id"));
+  CHECK(refusal_of({{"x", {{"same_as", 5}}}}) == Contains("\"x\" cannot be a token's id"));
+}
+
 TEST_CASE("a tokenizer takes another chat template for its own ones, and works without its files") {
   const json named = {
       {"chat_template", {{{"name", "default"}, {"template", "a"}}, {{"name", "tool_use"}, {"template", "b"}}}}};

@@ -202,15 +202,11 @@ ChatPrompt apply_chat_template(const Tokenizer& tokenizer, const Conversation& c
   const std::string& source = has_tools && !for_tools.empty() ? for_tools : tokenizer.chat_template();
   if (source.empty()) throw Error("chat template", "the model has none; give a plain prompt instead");
   const std::string end_mark = conversation.continue_final_message ? make_end_mark(conversation.messages) : "";
-  const bool begins_answer = conversation.add_generation_prompt && !conversation.continue_final_message;
-  jinja::Variables variables{.trusted = {{"add_generation_prompt", begins_answer}},
+  jinja::Variables variables{.trusted = tokenizer.special_tokens(),
                              .from_user = from_users(conversation, source, end_mark),
                              .now = now ? *now : local_time()};
-  const auto add_token = [&](const char* name, std::optional<int> token) {
-    if (token) variables.trusted[name] = files::replace_invalid_utf8(tokenizer.token_bytes(*token));
-  };
-  add_token("bos_token", tokenizer.bos());
-  add_token("eos_token", tokenizer.eos());
+  variables.trusted["add_generation_prompt"] =
+      conversation.add_generation_prompt && !conversation.continue_final_message;
   jinja::Rendered rendered = jinja::Template(source).render(variables, limits_for(variables.from_user));
   ChatPrompt prompt = {.text = std::move(rendered.text),
                        .from_user = std::move(rendered.from_user),

@@ -14,6 +14,7 @@
 #include "text/pipeline/pre_tokenizer_families.h"
 #include "text/readers/tokenizer_json_parts.h"
 #include "text/readers/tokenizer_reader.h"
+#include "text/readers/tokenizer_source.h"
 #include "text/subword/vocabulary.h"
 
 namespace ballast::text {
@@ -25,7 +26,7 @@ std::vector<std::string> read_lines(const std::filesystem::path& path) {
   const std::string text(files::MappedFile(path).text());
   if (!files::is_utf8(text)) throw Error(path.string(), "is not UTF-8");
   std::vector<std::string> lines;
-  for (std::size_t begin = 0; begin < text.size();) {
+  for (std::size_t begin = text.starts_with(files::kByteOrderMark) ? files::kByteOrderMark.size() : 0; begin < text.size();) {
     const std::size_t end = std::min(text.find('\n', begin), text.size());
     std::string line = text.substr(begin, end - begin);
     if (line.ends_with('\r')) line.pop_back();
@@ -47,11 +48,10 @@ json read_word_piece_files(const std::filesystem::path& vocab_txt, json& config)
   json vocab = json::object();
   const std::vector<std::string> lines = read_lines(vocab_txt);
   if (lines.size() > kMaxTokenId) throw Error(vocab_txt.string(), "has too many lines for a vocabulary");
+  for (std::size_t id = 0; id < lines.size(); ++id) vocab[lines[id]] = id;
   for (std::size_t id = 0; id < lines.size(); ++id) {
-    if (!vocab.emplace(lines[id], id).second) {
-      throw Error(vocab_txt.string(),
-                  "line " + std::to_string(id + 1) + ": token " + files::in_quotes(lines[id]) + " is there twice");
-    }
+    // Of lines with the same text the last one counts, as in transformers.
+    if (vocab[lines[id]] != id) config[kRepeatedTokensField][std::to_string(id)] = {{"same_as", vocab[lines[id]]}};
   }
   json added = json::array();
   const auto add_special = [&](const char* name, const char* otherwise) {

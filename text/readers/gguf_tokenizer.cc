@@ -29,18 +29,21 @@ struct Tokens {
   json added = json::array();
 };
 
-Tokens read_tokens(const files::GgufFile& file, const GgufTexts& texts) {
+// Names in `config` those that have the text of another one.
+Tokens read_tokens(const files::GgufFile& file, const GgufTexts& texts, json& config) {
   using enum GgufTokenType;
   const std::vector<GgufTokenType> types = read_token_types(file, texts);
+  GgufVocab vocab;
+  for (std::size_t id = 0; id < texts.size(); ++id) {
+    if (types[id] != kUnused) vocab.add(valid_text(texts[id]), id, types[id]);
+  }
+  vocab.note_repeated(config);
   Tokens tokens;
   for (std::size_t id = 0; id < texts.size(); ++id) {
-    const std::string& text = valid_text(texts[id]);
-    if (types[id] == kUnused) continue;
-    add_to_vocab(tokens.vocab, texts[id], text, id);
-    if (types[id] == kControl || types[id] == kUserDefined || types[id] == kUnknown) {
-      tokens.added.push_back(added_token(id, text, types[id] != kUserDefined));
-    }
+    if (!is_found_in_text(types[id]) || !vocab.has(id)) continue;
+    tokens.added.push_back(added_token(id, texts[id].string(), types[id] != kUserDefined));
   }
+  tokens.vocab = vocab.ids();
   return tokens;
 }
 
@@ -67,7 +70,7 @@ struct ScoredMerge {
 
 // SentencePiece merges the pair whose result has the highest score; written as a list that says the same.
 json merges_of_scores(const files::GgufFile& file, const GgufTexts& texts, const json& vocab) {
-  const GgufValue score_list(file, "tokenizer.ggml.scores");
+  const GgufValue score_list = read_list_for(file, "tokenizer.ggml.scores", texts);
   const std::vector<files::JsonReader> scores = elements_for(texts, score_list);
   const auto& members = vocab.get_ref<const json::object_t&>();
   TokenTable known;
@@ -92,7 +95,7 @@ json merges_of_scores(const files::GgufFile& file, const GgufTexts& texts, const
 
 json read_scored_bpe(const files::GgufFile& file, const GgufTexts& texts, json& config) {
   name_special_tokens(file, texts, config);
-  Tokens tokens = read_tokens(file, texts);
+  Tokens tokens = read_tokens(file, texts, config);
   json frame = read_gguf_frame(file, {.bos = true}, tokens.vocab, config);
   const bool adds_space = GgufValue(file, "tokenizer.ggml.add_space_prefix").flag(true);
   json merges = merges_of_scores(file, texts, tokens.vocab);
@@ -103,7 +106,7 @@ json read_scored_bpe(const files::GgufFile& file, const GgufTexts& texts, json& 
 // A BPE with a list of merges.
 json merges_json(const files::GgufFile& file, PreTokenizerFamily family, const GgufTexts& texts, json& config) {
   name_special_tokens(file, texts, config);
-  Tokens tokens = read_tokens(file, texts);
+  Tokens tokens = read_tokens(file, texts, config);
   if (family.space_marks) {
     json frame = read_gguf_frame(file, {.bos = true}, tokens.vocab, config);
     return byte_fallback_tokenizer_json(false, config.value("unk_token", json()), std::move(tokens.vocab),
@@ -121,6 +124,13 @@ json read_bpe_of_family(const files::GgufFile& file, const GgufTexts& texts, jso
 // Its files need not name the family.
 json read_gemma4_bpe(const files::GgufFile& file, const GgufTexts& texts, json& config) {
   return merges_json(file, *pre_tokenizer_family("gemma4"), texts, config);
+}
+
+std::string read_template(const files::GgufFile& file, const std::string& key) {
+  const GgufValue source(file, key);
+  if (source.absent()) return {};
+  if (!files::is_utf8(source->string())) source->fail("is not UTF-8");
+  return source->string();
 }
 
 /// A value of tokenizer.ggml.model.
@@ -147,17 +157,17 @@ std::optional<TokenizerSource> read_gguf_tokenizer(const files::GgufFile& file) 
   }
   const GgufValue tokens(file, "tokenizer.ggml.tokens");
   const GgufTexts texts = tokens->elements();
-  if (texts.size() > kMaxTokenId) tokens->fail(std::to_string(texts.size()) + " tokens are too many");
   json config = plain_tokenizer_config();
   const json tokenizer = kind->read(file, texts, config);
 
   TokenizerSource source;
   source.tokenizer_file = file.path().string();
   source.config_file = source.tokenizer_file;
-  const GgufValue chat_template(file, "tokenizer.chat_template");
-  if (!chat_template.absent()) {
-    source.chat_template = chat_template->string();
-    if (!files::is_utf8(source.chat_template)) chat_template->fail("is not UTF-8");
+  source.chat_template = read_template(file, "tokenizer.chat_template");
+  source.tool_chat_template = read_template(file, "tokenizer.chat_template.tool_use");
+  if (!source.tool_chat_template.empty()) {
+    config["chat_template"] = {{{"name", "default"}, {"template", source.chat_template}},
+                               {{"name", "tool_use"}, {"template", source.tool_chat_template}}};
   }
   source.tokenizer_data = tokenizer.dump() + "\n";
   source.config = std::move(config);

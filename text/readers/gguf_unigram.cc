@@ -22,7 +22,8 @@ using nlohmann::json;
 // T5's own, which its files need not name.
 constexpr std::size_t kUsualEnd = 1;
 
-// The tokens as a tokenizer.json has them, with scores, and what else is known of them.
+// The tokens as a tokenizer.json has them, with scores, and what else is known of them. One with the text of another one
+// is in the list, too, and no text becomes it.
 struct ScoredTokens {
   json list = json::array();
   json ids = json::object();
@@ -32,9 +33,9 @@ struct ScoredTokens {
 };
 
 ScoredTokens read_scored_tokens(const files::GgufFile& file, const GgufTexts& texts,
-                                const std::vector<GgufTokenType>& types) {
+                                const std::vector<GgufTokenType>& types, json& config) {
   using enum GgufTokenType;
-  const GgufValue score_list(file, "tokenizer.ggml.scores");
+  const GgufValue score_list = read_list_for(file, "tokenizer.ggml.scores", texts);
   const std::vector<files::JsonReader> scores = elements_for(texts, score_list);
   std::size_t count = texts.size();
   while (count > 0 && types[count - 1] == kUnused) --count;
@@ -43,20 +44,23 @@ ScoredTokens read_scored_tokens(const files::GgufFile& file, const GgufTexts& te
     if (types[id] == kNormal) least = std::min(least, scores[id].number());
   }
   ScoredTokens tokens;
+  GgufVocab vocab;
+  for (std::size_t id = 0; id < count; ++id) vocab.add(valid_text(texts[id]), id, types[id]);
+  vocab.note_repeated(config);
   for (std::size_t id = 0; id < count; ++id) {
-    const std::string& text = valid_text(texts[id]);
-    add_to_vocab(tokens.ids, texts[id], text, id);
+    const std::string& text = texts[id].string();
     // The score of those that are no pieces of text counts for nothing, but the least one says what an unknown
     // character costs.
     const double score = types[id] == kNormal ? scores[id].number() : types[id] == kUnused ? least : 0.0;
     tokens.list.push_back(json::array({text, score}));
-    if (types[id] == kControl || types[id] == kUserDefined || types[id] == kUnknown) {
+    if (is_found_in_text(types[id]) && vocab.has(id)) {
       tokens.added.push_back(added_token(id, text, types[id] != kUserDefined));
     }
     tokens.bytes = tokens.bytes || types[id] == kByte;
     const std::size_t mark = text.rfind(kSpaceMark);
     tokens.crosses_words = tokens.crosses_words || (types[id] == kNormal && mark != std::string::npos && mark > 0);
   }
+  tokens.ids = vocab.ids();
   return tokens;
 }
 
@@ -70,7 +74,8 @@ std::size_t find_unknown(const files::GgufFile& file, const GgufTexts& texts, co
 
 // In base64; empty where there are no such rules.
 std::string read_charsmap(const files::GgufFile& file) {
-  const GgufValue list(file, "tokenizer.ggml.precompiled_charsmap");
+  constexpr std::size_t kMostBytes = std::size_t{1} << 22;  // the largest known one has 0.3 million
+  const GgufValue list(file, "tokenizer.ggml.precompiled_charsmap", kMostBytes);
   if (list.absent()) return {};
   std::string bytes;
   for (const files::JsonReader& element : list->elements()) {
@@ -91,7 +96,7 @@ json read_gguf_unigram(const files::GgufFile& file, const GgufTexts& texts, json
   refuse_setting(file, "tokenizer.ggml.treat_whitespace_as_suffix", true);
   refuse_setting(file, "tokenizer.ggml.escape_whitespaces", false);
   const std::vector<GgufTokenType> types = read_token_types(file, texts);
-  ScoredTokens tokens = read_scored_tokens(file, texts, types);
+  ScoredTokens tokens = read_scored_tokens(file, texts, types, config);
   const std::size_t unknown = find_unknown(file, texts, types);
   name_special_tokens(file, texts, config);
   config["unk_token"] = valid_text(texts[unknown]);

@@ -3,9 +3,11 @@
 #include <array>
 #include <utility>
 
+#include "ballast/error.h"
 #include "files/text.h"
 #include "files/utf8.h"
 #include "text/readers/tokenizer_json_parts.h"
+#include "text/readers/tokenizer_source.h"
 #include "text/subword/vocabulary.h"
 
 namespace ballast::text {
@@ -24,19 +26,54 @@ std::vector<files::JsonReader> elements_for(const GgufTexts& texts, const GgufVa
   return elements;
 }
 
+nlohmann::json GgufValue::bounded_value(const files::GgufFile& file, const std::string& key, std::size_t most) {
+  const std::size_t size = file.array_size(key);
+  if (size > most) {
+    throw Error(file.path().string() + ": " + key, files::concat("has ", size, " elements, at most ", most, " can be"));
+  }
+  return file.metadata(key);
+}
+
+GgufValue read_list_for(const files::GgufFile& file, const std::string& key, const GgufTexts& texts) {
+  return {file, key, texts.size()};
+}
+
 std::vector<GgufTokenType> read_token_types(const files::GgufFile& file, const GgufTexts& texts) {
   std::vector<GgufTokenType> types(texts.size(), GgufTokenType::kNormal);
-  const GgufValue list(file, "tokenizer.ggml.token_type");
+  const GgufValue list = read_list_for(file, "tokenizer.ggml.token_type", texts);
   if (list.absent()) return types;
   const std::vector<files::JsonReader> elements = elements_for(texts, list);
   for (std::size_t id = 0; id < types.size(); ++id) types[id] = GgufTokenType{elements[id].integer()};
   return types;
 }
 
-void add_to_vocab(nlohmann::json& vocab, const files::JsonReader& token, const std::string& text, std::size_t id) {
-  if (vocab.emplace(text, id).second) return;
-  token.fail("token " + files::in_quotes(text) + " is there twice, with ids " + vocab[text].dump() + " and " +
-             std::to_string(id));
+bool is_found_in_text(GgufTokenType type) {
+  using enum GgufTokenType;
+  return type == kControl || type == kUserDefined || type == kUnknown;
+}
+
+void GgufVocab::add(const std::string& text, std::size_t id, GgufTokenType type) {
+  const auto [known, is_new] = first_.emplace(text, Token{id, type});
+  if (is_new) return;
+  Token later = {id, type};
+  if (!is_found_in_text(known->second.type) && is_found_in_text(type)) std::swap(known->second, later);
+  repeated_.emplace(later.id, text);
+  types_.emplace(later.id, later.type);
+}
+
+nlohmann::json GgufVocab::ids() const {
+  nlohmann::json ids = nlohmann::json::object();
+  for (const auto& [text, token] : first_) ids[text] = token.id;
+  return ids;
+}
+
+void GgufVocab::note_repeated(nlohmann::json& config) const {
+  for (const auto& [id, text] : repeated_) {
+    const GgufTokenType type = types_.at(id);
+    config[kRepeatedTokensField][std::to_string(id)] = {
+        {"same_as", first_.at(text).id},
+        {"special", is_found_in_text(type) && type != GgufTokenType::kUserDefined}};
+  }
 }
 
 std::optional<std::size_t> named_token_id(const files::GgufFile& file, const GgufTexts& texts, const std::string& key) {
@@ -52,11 +89,14 @@ nlohmann::json plain_tokenizer_config() {
 }
 
 void name_special_tokens(const files::GgufFile& file, const GgufTexts& texts, nlohmann::json& config) {
-  constexpr std::array<std::pair<const char*, const char*>, 4> kNames{
+  constexpr std::array<std::pair<const char*, const char*>, 7> kNames{
       {{"bos_token", "tokenizer.ggml.bos_token_id"},
        {"eos_token", "tokenizer.ggml.eos_token_id"},
        {"unk_token", "tokenizer.ggml.unknown_token_id"},
-       {"pad_token", "tokenizer.ggml.padding_token_id"}}};
+       {"pad_token", "tokenizer.ggml.padding_token_id"},
+       {"sep_token", "tokenizer.ggml.seperator_token_id"},
+       {"cls_token", "tokenizer.ggml.cls_token_id"},
+       {"mask_token", "tokenizer.ggml.mask_token_id"}}};
   for (const auto& [name, key] : kNames) {
     if (const std::optional<std::size_t> id = named_token_id(file, texts, key)) config[name] = valid_text(texts[*id]);
   }

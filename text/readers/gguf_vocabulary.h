@@ -4,23 +4,28 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "files/gguf/gguf.h"
 #include "files/json_reader.h"
 #include "files/utf8.h"
+#include "text/subword/vocabulary.h"
 
 namespace ballast::text {
 
 /// A metadata value that stays alive as long as the checked view of it.
 class GgufValue {
  public:
-  GgufValue(const files::GgufFile& file, const std::string& key)
-      : value_(file.metadata(key)), checked_(value_, file.path().string() + ": " + key) {}
+  /// Throws Error for an array of more than `most` elements, before it takes memory.
+  GgufValue(const files::GgufFile& file, const std::string& key, std::size_t most = kMaxTokenId)
+      : value_(bounded_value(file, key, most)), checked_(value_, file.path().string() + ": " + key) {}
   GgufValue(const GgufValue&) = delete;
   GgufValue& operator=(const GgufValue&) = delete;
 
@@ -30,6 +35,8 @@ class GgufValue {
   const files::JsonReader& operator*() const { return checked_; }
 
  private:
+  static nlohmann::json bounded_value(const files::GgufFile& file, const std::string& key, std::size_t most);
+
   nlohmann::json value_;
   files::JsonReader checked_;
 };
@@ -62,14 +69,40 @@ void for_each_pair(std::string_view token, const IsToken& is_token, const Use& u
 /// GGUF does not promise UTF-8, JSON needs it.
 const std::string& valid_text(const files::JsonReader& element);
 
-/// A list with an element for each token.
+/// The value of `key`, a list with an element for each token; null where the file has none. Throws Error for a list of
+/// another size, without reading it.
+GgufValue read_list_for(const files::GgufFile& file, const std::string& key, const GgufTexts& texts);
 std::vector<files::JsonReader> elements_for(const GgufTexts& texts, const GgufValue& list);
 
 /// The type of each token; all are normal in a file that does not say.
 std::vector<GgufTokenType> read_token_types(const files::GgufFile& file, const GgufTexts& texts);
 
-/// Text to id; another one with the same text is an Error.
-void add_to_vocab(nlohmann::json& vocab, const files::JsonReader& token, const std::string& text, std::size_t id);
+/// Ids by text. Of tokens with the same text the first one counts, or the first one that is found in the text itself.
+class GgufVocab {
+ public:
+  void add(const std::string& text, std::size_t id, GgufTokenType type);
+
+  /// Whether the id is not that of a token with the text of another one, which counts.
+  bool has(std::size_t id) const { return !repeated_.contains(id); }
+
+  /// The `vocab` of a tokenizer.json.
+  nlohmann::json ids() const;
+
+  /// Names in `config` the tokens that have the text of another one.
+  void note_repeated(nlohmann::json& config) const;
+
+ private:
+  struct Token {
+    std::size_t id;
+    GgufTokenType type;
+  };
+  std::unordered_map<std::string, Token> first_;
+  std::map<std::size_t, std::string> repeated_;              ///< texts by id
+  std::unordered_map<std::size_t, GgufTokenType> types_;  ///< of the repeated ones
+};
+
+/// Whether a token is found in the text itself.
+bool is_found_in_text(GgufTokenType type);
 
 /// The id under `key`, that of a token; nothing when the file has no such key.
 std::optional<std::size_t> named_token_id(const files::GgufFile& file, const GgufTexts& texts, const std::string& key);

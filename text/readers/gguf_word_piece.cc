@@ -44,19 +44,19 @@ class WordPieceTokens {
 
   std::pair<std::string, json> at(std::size_t id) const { return {valid_text(texts_[id]), id}; }
 
-  json vocab() const {
-    json vocab = json::object();
+  GgufVocab vocab() const {
+    GgufVocab vocab;
     for (std::size_t id = 0; id < texts_.size(); ++id) {
-      if (types_[id] != GgufTokenType::kUnused) add_to_vocab(vocab, texts_[id], text(id), id);
+      if (types_[id] != GgufTokenType::kUnused) vocab.add(text(id), id, types_[id]);
     }
     return vocab;
   }
 
-  json added() const {
+  json added(const GgufVocab& vocab) const {
     json added = json::array();
     for (std::size_t id = 0; id < texts_.size(); ++id) {
       const bool by_user = types_[id] == GgufTokenType::kUserDefined;
-      if (by_user || is_special(id)) added.push_back(added_token(id, text(id), !by_user));
+      if ((by_user || is_special(id)) && vocab.has(id)) added.push_back(added_token(id, text(id), !by_user));
     }
     return added;
   }
@@ -120,7 +120,10 @@ json read_gguf_word_piece(const files::GgufFile& file, const GgufTexts& texts, j
   const bool lower = flag("tokenizer.ggml.normalizer.lowercase", !tokens.has_capitals());
   const BertNormalization normalization = {.lowercase = lower,
                                            .strip_accents = flag("tokenizer.ggml.normalizer.strip_accents", lower)};
-  return word_piece_tokenizer_json(normalization, tokens.at(unknown).first, tokens.vocab(), tokens.added(),
+  GgufVocab vocab = tokens.vocab();
+  vocab.note_repeated(config);
+  json added = tokens.added(vocab);
+  return word_piece_tokenizer_json(normalization, tokens.at(unknown).first, vocab.ids(), std::move(added),
                                    std::move(frame));
 }
 

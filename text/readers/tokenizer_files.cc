@@ -1,6 +1,8 @@
 #include "text/readers/tokenizer_files.h"
 
+#include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -13,6 +15,7 @@
 #include "text/readers/bare_vocabulary.h"
 #include "text/readers/json_tokenizer.h"
 #include "text/readers/ranked_vocabulary.h"
+#include "text/readers/tokenizer_reader.h"
 #include "text/subword/sentencepiece_tokenizer.h"
 #include "text/subword/vocabulary.h"
 
@@ -20,6 +23,7 @@ namespace ballast::text {
 namespace {
 
 constexpr const char* kTokenizerJson = "tokenizer.json";
+constexpr const char* kTekkenFile = "tekken.json";
 
 // Of several the first counts. The model's file may speak of ids that the tokenizer does not have.
 std::optional<int> model_token(const files::JsonReader& model_config, std::string_view field) {
@@ -27,16 +31,19 @@ std::optional<int> model_token(const files::JsonReader& model_config, std::strin
   return ids.empty() ? std::nullopt : std::optional(ids.front());
 }
 
-// What older files spread over tokenizer_config.json, special_tokens_map.json and added_tokens.json, as the first would
-// say it. A tokenizer.json has the same inside.
-void add_separate_tokens(const std::filesystem::path& directory, nlohmann::json& config) {
+// What special_tokens_map.json names and tokenizer_config.json does not. One that is null there has no token.
+void add_token_names(const std::filesystem::path& directory, nlohmann::json& config) {
   const std::filesystem::path names = directory / "special_tokens_map.json";
-  if (std::filesystem::exists(names)) {
-    const nlohmann::json map = files::read_json_object(names);
-    for (const auto& [name, token] : map.items()) {
-      if (name.ends_with("_token") && !config.contains(name)) config[name] = token;
-    }
+  if (!std::filesystem::exists(names)) return;
+  const nlohmann::json map = files::read_json_object(names);
+  for (const auto& [name, token] : map.items()) {
+    const bool several = name == "additional_special_tokens" || name == "extra_special_tokens";
+    if ((several || name.ends_with("_token")) && !config.contains(name)) config[name] = token;
   }
+}
+
+// What older files have in added_tokens.json, as tokenizer_config.json would say it. A tokenizer.json has it inside.
+void add_separate_tokens(const std::filesystem::path& directory, nlohmann::json& config) {
   const std::filesystem::path added = directory / "added_tokens.json";
   if (!std::filesystem::exists(added) || config.contains("added_tokens_decoder")) return;
   const nlohmann::json ids = files::read_json_object(added);
@@ -71,6 +78,85 @@ std::string ranked_family(const files::JsonReader& config, const files::JsonRead
                         "; save a tokenizer.json with transformers' save_pretrained");
 }
 
+// Jinja text as Python reads a file: without a byte order mark.
+std::string read_template_file(const std::filesystem::path& file) {
+  std::string text(files::MappedFile(file).text());
+  if (!files::is_utf8(text)) throw Error(file.string(), "is not UTF-8");
+  if (text.starts_with(files::kByteOrderMark)) text.erase(0, files::kByteOrderMark.size());
+  return text;
+}
+
+// Templates in files of their own, in the order of transformers: chat_template.jinja and the folder of others go before
+// what tokenizer_config.json has. chat_template.json belongs to the processor of a model that also sees, and counts
+// where the tokenizer has none.
+void read_template_files(const std::filesystem::path& directory, TokenizerSource& source) {
+  const std::filesystem::path others = directory / "additional_chat_templates";
+  const auto read = [](const std::filesystem::path& file) {
+    return std::filesystem::exists(file) ? read_template_file(file) : std::string();
+  };
+  source.chat_template = read(directory / "chat_template.jinja");
+  if (source.chat_template.empty()) source.chat_template = read(others / "default.jinja");
+  source.tool_chat_template = read(others / "tool_use.jinja");
+  const std::filesystem::path processor = directory / "chat_template.json";
+  if (!source.chat_template.empty() || !std::filesystem::exists(processor)) return;
+  if (source.config.contains("chat_template") && !source.config["chat_template"].is_null()) return;
+  const nlohmann::json value = files::read_json_object(processor);
+  const files::JsonReader config(value, processor.string());
+  source.chat_template = read_chat_template(config);
+  if (source.tool_chat_template.empty()) source.tool_chat_template = read_named_chat_template(config, "tool_use");
+}
+
+// The id from the model's file for a token that the tokenizer's files do not speak of.
+std::optional<int> unnamed_token(const nlohmann::json& config, const char* name, const files::JsonReader& model_config,
+                                 std::string_view field) {
+  return config.contains(name) ? std::nullopt : model_token(model_config, field);
+}
+
+std::unique_ptr<Tokenizer> read_tokenizer_json(const std::filesystem::path& directory, TokenizerSource source) {
+  const std::filesystem::path file = directory / kTokenizerJson;
+  source.tokenizer_file = file.string();
+  source.tokenizer_data = files::MappedFile(file).text();
+  return make_tokenizer(std::move(source));
+}
+
+std::unique_ptr<Tokenizer> read_tekken_file(const std::filesystem::path& directory, TokenizerSource source) {
+  const std::filesystem::path file = directory / kTekkenFile;
+  source.tokenizer_file = file.string();
+  add_separate_tokens(directory, source.config);
+  source.tokenizer_data = read_tekken(files::MappedFile(file).text(), source.tokenizer_file, source.config).dump();
+  return make_tokenizer(std::move(source));
+}
+
+// The first id that is another token in both; nothing when there is none. What tokenizer.json calls unused may have a
+// name in tekken.json.
+std::optional<int> first_difference(const Tokenizer& tekken, const Tokenizer& json) {
+  for (std::size_t i = 0; i < std::max(tekken.vocab_size(), json.vocab_size()); ++i) {
+    const int id = static_cast<int>(i);
+    const std::string token = json.token_bytes(id);
+    if (token != tekken.token_bytes(id) && !token.starts_with("<SPECIAL_")) return id;
+  }
+  return std::nullopt;
+}
+
+// Mistral's directories have the tokenizer twice. Where both files have the same tokens they may still cut text in
+// different ways, and the model was trained with mistral_common, which reads tekken.json. Where they have other tokens,
+// somebody changed tokenizer.json and left tekken.json as it was (fine-tuned models that give names to unused tokens):
+// what chat templates write is in tokenizer.json.
+std::unique_ptr<Tokenizer> read_mistral_directory(const std::filesystem::path& directory, TokenizerSource source) {
+  TokenizerSource for_json = source;
+  std::string problem;
+  try {
+    std::unique_ptr<Tokenizer> tekken = read_tekken_file(directory, std::move(source));
+    const std::optional<int> other = first_difference(*tekken, *read_tokenizer_json(directory, for_json));
+    if (!other) return tekken;
+    problem = files::concat("has another token with id ", *other, " than tokenizer.json");
+  } catch (const Error& error) {
+    problem = error.what();
+  }
+  for_json.warnings.push_back((directory / kTekkenFile).string() + ": " + problem + ": tokenizer.json is used");
+  return read_tokenizer_json(directory, std::move(for_json));
+}
+
 }  // namespace
 
 std::unique_ptr<Tokenizer> read_tokenizer_directory(const std::filesystem::path& directory,
@@ -81,22 +167,17 @@ std::unique_ptr<Tokenizer> read_tokenizer_directory(const std::filesystem::path&
   const std::filesystem::path config = directory / "tokenizer_config.json";
   source.config_file = config.string();
   if (exists("tokenizer_config.json")) source.config = files::read_json_object(config);
-  if (const std::filesystem::path chat = directory / "chat_template.jinja"; exists("chat_template.jinja")) {
-    source.chat_template = files::MappedFile(chat).text();
-    if (!files::is_utf8(source.chat_template)) throw Error(chat.string(), "is not UTF-8");
-  }
-  source.bos = model_token(model_config, "bos_token_id");
-  source.eos = model_token(model_config, "eos_token_id");
+  add_token_names(directory, source.config);
+  read_template_files(directory, source);
+  source.bos = unnamed_token(source.config, "bos_token", model_config, "bos_token_id");
+  source.eos = unnamed_token(source.config, "eos_token", model_config, "eos_token_id");
 
+  if (exists(kTokenizerJson) && exists(kTekkenFile)) return read_mistral_directory(directory, std::move(source));
+  if (exists(kTokenizerJson)) return read_tokenizer_json(directory, std::move(source));
   const auto use = [&](const char* name) {
     source.tokenizer_file = (directory / name).string();
-    if (name != kTokenizerJson) add_separate_tokens(directory, source.config);
+    add_separate_tokens(directory, source.config);
   };
-  if (exists(kTokenizerJson)) {
-    use(kTokenizerJson);
-    source.tokenizer_data = files::MappedFile(directory / kTokenizerJson).text();
-    return make_tokenizer(std::move(source));
-  }
   for (const char* name : {"tokenizer.model", "tiktoken.model", "qwen.tiktoken"}) {
     if (!exists(name)) continue;
     use(name);
@@ -110,12 +191,7 @@ std::unique_ptr<Tokenizer> read_tokenizer_directory(const std::filesystem::path&
     source.tokenizer_data = read_rank_list(file.text(), source.tokenizer_file, family, source.config).dump();
     return make_tokenizer(std::move(source));
   }
-  if (exists("tekken.json")) {
-    use("tekken.json");
-    source.tokenizer_data =
-        read_tekken(files::MappedFile(directory / "tekken.json").text(), source.tokenizer_file, source.config).dump();
-    return make_tokenizer(std::move(source));
-  }
+  if (exists(kTekkenFile)) return read_tekken_file(directory, std::move(source));
   if (exists("vocab.txt")) {
     use("vocab.txt");
     source.tokenizer_data = read_word_piece_files(directory / "vocab.txt", source.config).dump();

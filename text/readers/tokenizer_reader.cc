@@ -1,12 +1,15 @@
 #include "text/readers/tokenizer_reader.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "files/text.h"
+#include "text/readers/tokenizer_source.h"
 #include "text/subword/vocabulary.h"
 
 namespace ballast::text {
@@ -17,10 +20,15 @@ class AddedTokenTable {
  public:
   explicit AddedTokenTable(const TokenTable& vocabulary) : vocabulary_(vocabulary) {}
 
-  // A later description of the same token replaces the earlier one.
+  // A later description of the same token replaces the earlier one. A further token with the same text and an id that
+  // has no text yet is a repeated one.
   void add(const files::JsonReader& node, AddedToken token) {
     if (token.content.empty()) return;  // as transformers does: nothing to look for
     const int known_id = find_id(token.content).value_or(token.id);
+    if (known_id != token.id && !has_id(token.id)) {
+      repeat({.id = token.id, .same_as = known_id, .special = token.special});
+      return;
+    }
     const std::string_view known_text = has_id(token.id) ? text_of(token.id) : token.content;
     if (known_id != token.id || known_text != token.content) {
       node.fail("token " + files::in_quotes(token.content) + " has id " + std::to_string(token.id) + ", but " +
@@ -36,6 +44,10 @@ class AddedTokenTable {
     }
   }
 
+  void repeat(const RepeatedToken& token) {
+    if (repeated_ids_.insert(token.id).second) repeated_.push_back(token);
+  }
+
   bool contains(const std::string& content) const { return place_of_.contains(content); }
 
   std::optional<int> find_id(const std::string& content) const {
@@ -46,43 +58,67 @@ class AddedTokenTable {
   bool has_id(int id) const { return is_in_vocabulary(id) || own_text_.contains(id); }
 
   std::size_t ids() const {
-    std::size_t count = own_text_.size();
+    std::size_t count = own_text_.size() + repeated_.size();
     for (std::size_t id = 0; id < vocabulary_.size(); ++id) count += vocabulary_[id].empty() ? 0 : 1;
     return count;
   }
 
+  std::string_view text_of(int id) const {
+    return is_in_vocabulary(id) ? vocabulary_[static_cast<std::size_t>(id)] : own_text_.at(id);
+  }
+
   std::vector<AddedToken> take() { return std::move(tokens_); }
+  std::vector<RepeatedToken> take_repeated() { return std::move(repeated_); }
 
  private:
   bool is_in_vocabulary(int id) const {
     const auto index = static_cast<std::size_t>(id);
     return index < vocabulary_.size() && !vocabulary_[index].empty();
   }
-  std::string_view text_of(int id) const {
-    return is_in_vocabulary(id) ? vocabulary_[static_cast<std::size_t>(id)] : own_text_.at(id);
-  }
 
   const TokenTable& vocabulary_;
   std::unordered_map<int, std::string> own_text_;  // of ids that the vocabulary does not have
   std::unordered_map<std::string, std::size_t> place_of_;
   std::vector<AddedToken> tokens_;
+  std::vector<RepeatedToken> repeated_;
+  std::unordered_set<int> repeated_ids_;
 };
+
+constexpr std::array kTokenNames = {"bos_token", "eos_token", "unk_token", "sep_token",
+                                    "pad_token", "cls_token", "mask_token"};
+
+int read_id_key(const files::JsonReader& object, std::string_view key) {
+  int id = 0;
+  const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), id);
+  if (error != std::errc() || end != key.data() + key.size() || id < 0 || id > kMaxTokenId) {
+    object.fail(files::in_quotes(key) + " cannot be a token's id");
+  }
+  return id;
+}
+
+void add_repeated_tokens(const files::JsonReader& config, AddedTokenTable& table) {
+  const std::optional<files::JsonReader> tokens = config.find(kRepeatedTokensField);
+  if (!tokens) return;
+  for (const auto& [key, node] : tokens->members()) {
+    const RepeatedToken token = {.id = read_id_key(*tokens, key),
+                                 .same_as = read_token_id(node.at("same_as")),
+                                 .special = node.flag("special", false)};
+    if (!table.has_id(token.same_as)) node.fail("same_as", "no token has this id");
+    table.repeat(token);
+  }
+}
 
 void add_configured_tokens(const files::JsonReader& config, AddedTokenTable& table) {
   if (const std::optional<files::JsonReader> decoder = config.find("added_tokens_decoder")) {
     for (const auto& [key, node] : decoder->members()) {
       AddedToken token = read_added_token(node);
-      const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), token.id);
-      if (error != std::errc() || end != key.data() + key.size() || token.id < 0 || token.id > kMaxTokenId) {
-        decoder->fail(files::in_quotes(key) + " cannot be a token's id");
-      }
+      token.id = read_id_key(*decoder, key);
       table.add(node, std::move(token));
     }
   }
   // Named tokens are special even where no list of added tokens has them. One that is not in the vocabulary would get
   // an id that the model has no embedding for; it is left out.
-  for (const std::string_view name :
-       {"bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"}) {
+  for (const char* name : kTokenNames) {
     const std::optional<files::JsonReader> node = config.find(name);
     if (!node) continue;
     AddedToken token;
@@ -100,8 +136,8 @@ std::optional<int> named_token(const files::JsonReader& config, std::string_view
   return node ? table.find_id(read_token_content(*node)) : std::nullopt;
 }
 
-// The template's tokens, unless the configuration says whether BOS and EOS are added: that goes first, as in
-// transformers.
+// The template's tokens, but for BOS and EOS where the configuration says whether these are added. It says nothing of
+// another token that a template has: Qwen3-Embedding's ends texts with one that is not EOS.
 TextFrame read_frame(const files::JsonReader& tokenizer, const files::JsonReader& config, const SpecialTokens& special,
                      const AddedTokenTable& table) {
   TextFrame frame;
@@ -116,8 +152,8 @@ TextFrame read_frame(const files::JsonReader& tokenizer, const files::JsonReader
   const auto override_with = [&](std::string_view key, std::optional<int> token, std::vector<int>& ids) {
     const std::optional<files::JsonReader> node = config.find(key);
     if (!node) return;
-    ids.clear();
-    if (node->boolean() && token) ids.push_back(*token);
+    if (!node->boolean() && (!token || ids == std::vector{*token})) ids.clear();
+    if (node->boolean() && token && ids.empty()) ids.push_back(*token);
   };
   override_with("add_bos_token", special.bos, frame.prefix);
   override_with("add_eos_token", special.eos, frame.suffix);
@@ -141,36 +177,83 @@ SpecialTokens read_special_tokens(const files::JsonReader& tokenizer, const file
     }
   }
   add_configured_tokens(config, table);
+  add_repeated_tokens(config, table);
 
   SpecialTokens special;
   special.bos = named_token(config, "bos_token", table);
   special.eos = named_token(config, "eos_token", table);
   special.frame = read_frame(tokenizer, config, special, table);
   if (!special.frame.prefix.empty()) special.bos = special.frame.prefix.front();
-  special.added = table.take();
-
   special.size = vocabulary.size();
-  for (const AddedToken& token : special.added) {
-    special.size = std::max(special.size, static_cast<std::size_t>(token.id) + 1);
-  }
-  check_dense(tokenizer.at("model"), table.ids(), special.size);
+  const std::size_t ids = table.ids();
+  special.added = table.take();
+  special.repeated = table.take_repeated();
+  const auto grow_for = [&](int id) { special.size = std::max(special.size, static_cast<std::size_t>(id) + 1); };
+  for (const AddedToken& token : special.added) grow_for(token.id);
+  for (const RepeatedToken& token : special.repeated) grow_for(token.id);
+  check_dense(tokenizer.at("model"), ids, special.size);
   return special;
 }
 
-std::string read_named_chat_template(const files::JsonReader& config, std::string_view name) {
+nlohmann::json read_special_token_names(const files::JsonReader& config) {
+  nlohmann::json names = nlohmann::json::object();
+  const auto set = [&](const std::string& name, const files::JsonReader& token) {
+    std::string content = read_token_content(token);
+    if (!content.empty()) names[name] = std::move(content);
+  };
+  for (const auto& [name, token] : config.members()) {
+    const bool named = token.json().is_string() || token.json().is_object();  // else add_bos_token and the like
+    if (named && name.ends_with("_token")) set(std::string(name), token);
+  }
+  // The older and the newer name of a list; the newer one may also hold tokens by name.
+  for (const char* field : {"additional_special_tokens", "extra_special_tokens"}) {
+    const std::optional<files::JsonReader> tokens = config.find(field);
+    if (!tokens) continue;
+    if (tokens->json().is_object()) {
+      for (const auto& [name, token] : tokens->members()) {
+        if (name.ends_with("_token")) set(std::string(name), token);
+      }
+      continue;
+    }
+    nlohmann::json list = nlohmann::json::array();
+    for (const files::JsonReader& token : tokens->elements()) list.push_back(read_token_content(token));
+    if (!list.empty()) names[field] = std::move(list);
+  }
+  return names;
+}
+
+namespace {
+
+// A template or several, by name. One without a name is the default.
+std::vector<std::pair<std::string, std::string>> chat_templates(const files::JsonReader& config) {
   const std::optional<files::JsonReader> node = config.find("chat_template");
-  if (!node || node->json().is_string()) return {};
+  if (!node) return {};
+  if (node->json().is_string()) return {{"default", node->string()}};
+  std::vector<std::pair<std::string, std::string>> templates;
+  if (node->json().is_object()) {
+    for (const auto& [name, source] : node->members()) templates.emplace_back(name, source.string());
+    return templates;
+  }
   for (const files::JsonReader& candidate : node->elements()) {
-    if (candidate.at("name").string() == name) return candidate.at("template").string();
+    templates.emplace_back(candidate.at("name").string(), candidate.at("template").string());
+  }
+  return templates;
+}
+
+}  // namespace
+
+std::string read_named_chat_template(const files::JsonReader& config, std::string_view name) {
+  for (auto& [known, source] : chat_templates(config)) {
+    if (known == name) return std::move(source);
   }
   return {};
 }
 
-std::string read_chat_template(const files::JsonReader& config, std::string separate) {
-  if (!separate.empty()) return separate;
-  const std::optional<files::JsonReader> node = config.find("chat_template");
-  if (!node) return {};
-  return node->json().is_string() ? node->string() : read_named_chat_template(config, "default");
+std::string read_chat_template(const files::JsonReader& config) {
+  std::string source = read_named_chat_template(config, "default");
+  if (!source.empty()) return source;
+  auto templates = chat_templates(config);
+  return templates.size() == 1 ? std::move(templates.front().second) : std::string();
 }
 
 }  // namespace ballast::text

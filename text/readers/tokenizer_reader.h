@@ -3,6 +3,7 @@
 #define BALLAST_TEXT_READERS_TOKENIZER_READER_H_
 
 #include <cstddef>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -14,8 +15,16 @@
 
 namespace ballast::text {
 
+/// A token with the text of another one.
+struct RepeatedToken {
+  int id = 0;
+  int same_as = 0;  ///< the one that the text becomes
+  bool special = false;
+};
+
 struct SpecialTokens {
   std::vector<AddedToken> added;
+  std::vector<RepeatedToken> repeated;
   std::size_t size = 0;  ///< largest id + 1, the vocabulary's own included
   std::optional<int> bos;
   std::optional<int> eos;
@@ -30,11 +39,16 @@ SpecialTokens read_special_tokens(const files::JsonReader& tokenizer, const file
 /// The text of a special token, which is written "name" or {"content": "name", ...}.
 std::string read_token_content(const files::JsonReader& token);
 
-/// The template of `name` in the configuration's list of several; empty where there is no list, or none of that name.
+/// Tokenizer::special_tokens() by a tokenizer_config.json.
+nlohmann::json read_special_token_names(const files::JsonReader& config);
+
+/// The template of `name` where `config.chat_template` holds several, a list of {"name": ..., "template": ...} or an
+/// object by name; empty where it is one template, or has none of that name.
 std::string read_named_chat_template(const files::JsonReader& config, std::string_view name);
 
-/// `separate` (from a file of its own) or, when that is empty, the configuration's template; empty when there is none.
-std::string read_chat_template(const files::JsonReader& config, std::string separate);
+/// The template for all conversations; of several the one that is called "default", or the only one. Empty when there is
+/// none.
+std::string read_chat_template(const files::JsonReader& config);
 
 }  // namespace ballast::text
 

@@ -25,7 +25,7 @@ struct BenchFlags {
   std::optional<std::filesystem::path> text;
   std::optional<std::filesystem::path> draft;
   std::size_t draft_tokens = SpeculationBenchmarkOptions{}.draft_tokens;
-  double temperature = 0;
+  std::optional<double> temperature;
   ModelFlags model_flags;
   bool json = false;
   JobFlags job;
@@ -78,7 +78,7 @@ int bench_speculation(const BenchFlags& flags) {
                                  {.text_file = *flags.text,
                                   .draft = flags.draft,
                                   .draft_tokens = flags.draft_tokens,
-                                  .temperature = flags.temperature,
+                                  .temperature = flags.temperature.value_or(0),
                                   .generate = flags.options.generate,
                                   .repetitions = flags.options.repetitions,
                                   .cache = flags.options.cache,

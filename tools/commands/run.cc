@@ -27,6 +27,8 @@ struct RunFlags {
   std::filesystem::path model;
   std::optional<std::string> prompt;
   GenerateOptions options;
+  GenerationDefaults sampling;  ///< what flags say
+  bool generation_config = true;
   std::optional<std::filesystem::path> draft;
   ModelFlags model_flags;
   std::size_t context = 0;
@@ -42,6 +44,21 @@ std::string prompt_text(const std::string& prompt) {
   return prompt == "-" ? read_input() : prompt;
 }
 
+/// The flags' values and, for a chat, the model's where no flag says another.
+GenerateOptions generate_options(const RunFlags& flags, const Model& model) {
+  GenerateOptions options = flags.options;
+  const GenerationDefaults& own = model.generation_defaults();
+  if (flags.chat && !own.empty()) {
+    set_defaults(own, options);
+    if (!flags.job.quiet) {
+      print_message("sampling by the model's makers: " + generation_defaults_text(own) +
+                    " (flags go before; --generation-config none leaves it)\n");
+    }
+  }
+  set_defaults(flags.sampling, options);
+  return options;
+}
+
 int run_run(const RunFlags& flags) {
   if (!flags.prompt && !flags.chat) throw UsageError("-p PROMPT is missing (-p - reads it from standard input)");
   const bool of_chat = !flags.system.empty() || !flags.options.template_arguments.empty() ||
@@ -55,6 +72,7 @@ int run_run(const RunFlags& flags) {
   ModelOptions options = model_options(flags.model_flags, flags.job.quiet);
   options.context = flags.context;
   options.chat_template = flags.chat_template;
+  options.generation_config = flags.generation_config;
   ChatHistory history(flags.history, flags.system);
   const Model model(flags.model, options);
   Generator generator = flags.draft ? Generator(model, Model(*flags.draft)) : Generator(model);
@@ -64,7 +82,8 @@ int run_run(const RunFlags& flags) {
   };
   if (flags.chat) {
     const ShownThinking unless_said = output_is_terminal() ? ShownThinking::kDim : ShownThinking::kPlain;
-    Chat chat(generator, flags.options, std::move(history), flags.thinking.value_or(unless_said), flags.job.quiet);
+    Chat chat(generator, generate_options(flags, model), std::move(history), flags.thinking.value_or(unless_said),
+              flags.job.quiet);
     if (flags.prompt) chat.answer(prompt_text(*flags.prompt));
     const int code = flags.prompt ? kExitDone : chat.converse();
     tell_experts();
@@ -76,32 +95,35 @@ int run_run(const RunFlags& flags) {
     output.write(step.text, step.kind);
     return true;
   };
-  const GenerateResult result = generator.generate(prompt_text(*flags.prompt), flags.options, on_step);
+  const GenerateResult result = generator.generate(prompt_text(*flags.prompt), generate_options(flags, model), on_step);
   output.finish();
   if (!flags.job.quiet) print_message(timing_line(result) + "\n");
   tell_experts();
   return kExitDone;
 }
 
-void add_sampling_flags(CLI::App& command, GenerateOptions& options) {
+void add_sampling_flags(CLI::App& command, RunFlags& flags) {
+  GenerateOptions& options = flags.options;
   command.add_option("-n,--tokens", options.max_tokens, "Most tokens to generate")
       ->type_name("N")
       ->capture_default_str()
       ->check(whole_number(1));
-  add_temperature_flag(command, options.temperature);
-  command.add_option("--top-k", options.top_k, "Choose among the K most likely tokens; 0: no limit")
-      ->type_name("K")
-      ->capture_default_str()
+  // In brackets: what holds where neither a flag nor the model's makers say something else.
+  GenerationDefaults& sampling = flags.sampling;
+  add_temperature_flag(command, sampling.temperature);
+  command.add_option("--top-k", sampling.top_k, "Choose among the K most likely tokens; 0: no limit")
+      ->option_text("K [0]")
       ->check(whole_number(0));
-  command.add_option("--top-p", options.top_p, "Choose among the most likely tokens that make up this probability")
-      ->type_name("P")
-      ->capture_default_str()
+  command.add_option("--top-p", sampling.top_p, "Choose among the most likely tokens that make up this probability")
+      ->option_text("P [1]")
       ->check(real_number([](double value) { return value > 0 && value <= 1; }, "above 0 and at most 1"));
+  command.add_option("--min-p", sampling.min_p, "Leave out tokens less likely than this part of the likeliest one")
+      ->option_text("P [0]")
+      ->check(real_number([](double value) { return value >= 0 && value <= 1; }, "from 0 to 1"));
   command
-      .add_option("--repetition-penalty", options.repetition_penalty,
+      .add_option("--repetition-penalty", sampling.repetition_penalty,
                   "Above 1: tokens of the prompt and the answer become less likely")
-      ->type_name("X")
-      ->capture_default_str()
+      ->option_text("X [1]")
       ->check(real_number([](double value) { return value > 0; }, "above 0"));
   command
       .add_option("--repeat-last-n", options.penalty_window,
@@ -123,7 +145,7 @@ void add_run(CLI::App& program, Action& action) {
   command->add_option("MODEL", flags->model, kModelHelp)->required()->type_name("");
   command->add_option("-p,--prompt", flags->prompt, "Text to continue; - reads it from standard input")
       ->type_name("PROMPT");
-  add_sampling_flags(*command, flags->options);
+  add_sampling_flags(*command, *flags);
   add_cache_flags(*command, flags->options.cache);
   add_context_flag(*command, flags->context);
   add_model_flags(*command, flags->model_flags);
@@ -145,6 +167,7 @@ void add_run(CLI::App& program, Action& action) {
       ->check(one_of({"plain", "dim", "hidden"}));
   add_chat_template_flag(*command, flags->chat_template);
   add_reply_format_flag(*command, flags->options.reply_format);
+  add_generation_config_flag(*command, flags->generation_config, "--chat");
   command
       ->add_option("--template-args", flags->options.template_arguments,
                    "With --chat: what the model's chat template is given, as '{\"enable_thinking\": false}'")

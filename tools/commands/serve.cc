@@ -28,6 +28,7 @@ struct ServeFlags {
   std::string request_memory = "512MB";
   ModelFlags model_flags;
   std::filesystem::path chat_template;
+  bool generation_config = true;
   std::size_t context = 0;
   double target_itl = 150;  // milliseconds
   JobFlags job;
@@ -55,6 +56,7 @@ int run_serve(ServeFlags& flags) {
   flags.options.model = model_options(flags.model_flags, flags.job.quiet);
   flags.options.model.context = flags.context;
   flags.options.model.chat_template = flags.chat_template;
+  flags.options.model.generation_config = flags.generation_config;
   flags.options.target_itl = flags.target_itl / 1000;
   flags.options.threads = flags.job.threads;
   flags.options.log = [](std::string_view line) {
@@ -132,6 +134,7 @@ void add_serve(CLI::App& program, Action& action) {
   command->add_flag("--any-name", flags->options.any_model_name, "Answer requests that name another model, too");
   add_chat_template_flag(*command, flags->chat_template);
   add_reply_format_flag(*command, flags->options.reply_format);
+  add_generation_config_flag(*command, flags->generation_config, "requests");
   add_cache_type_flag(*command, flags->options.cache_type);
   add_limit_flags(*command, *flags);
   command->add_option("--stats", flags->options.statistics, "What calibrate measured, to be shown on the page")

@@ -6,10 +6,9 @@
 
 namespace ballast::tools {
 
-CLI::Option* add_temperature_flag(CLI::App& command, double& temperature) {
+CLI::Option* add_temperature_flag(CLI::App& command, std::optional<double>& temperature) {
   return command.add_option("--temperature", temperature, "0: the most likely token always")
-      ->type_name("T")
-      ->capture_default_str()
+      ->option_text("T [0]")
       ->check(real_number([](double value) { return value >= 0; }, "not below 0"));
 }
 

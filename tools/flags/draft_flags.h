@@ -11,7 +11,7 @@
 namespace ballast::tools {
 
 /// --temperature. The default is what `temperature` is.
-CLI::Option* add_temperature_flag(CLI::App& command, double& temperature);
+CLI::Option* add_temperature_flag(CLI::App& command, std::optional<double>& temperature);
 
 /// --draft and --draft-tokens, which may be 0 where the command generates without drafts, too.
 std::array<CLI::Option*, 2> add_draft_flags(CLI::App& command, std::optional<std::filesystem::path>& model,

@@ -33,6 +33,15 @@ void add_model_flags(CLI::App& command, ModelFlags& flags) {
       ->type_name("SIZE");
 }
 
+void add_generation_config_flag(CLI::App& command, bool& used, const std::string& whose) {
+  command
+      .add_option_function<std::string>(
+          "--generation-config", [&used](const std::string& name) { used = name == "auto"; },
+          "Sampling of the model's generation_config.json as the defaults of " + whose + ": auto, or none")
+      ->option_text("HOW [auto]")
+      ->check(one_of({"auto", "none"}));
+}
+
 void add_chat_template_flag(CLI::App& command, std::filesystem::path& file) {
   command.add_option("--chat-template", file, "Jinja text of a chat template [the model's own]")->type_name("FILE");
 }

@@ -18,6 +18,9 @@ struct ModelFlags {
 /// --activations and --expert-memory.
 void add_model_flags(CLI::App& command, ModelFlags& flags);
 
+/// --generation-config: ModelOptions::generation_config. `whose` says for what its values are the defaults.
+void add_generation_config_flag(CLI::App& command, bool& used, const std::string& whose);
+
 /// --chat-template: ModelOptions::chat_template.
 void add_chat_template_flag(CLI::App& command, std::filesystem::path& file);
 

@@ -3,12 +3,14 @@
 #include <vector>
 
 #include "described.h"
+#include "error_message.h"
 #include "layers.h"
 
 namespace ballast::model::windows_test {
 
 using nlohmann::json;
 using test::described;
+using test::error_message;
 using test::with_field;
 using Windows = std::vector<std::size_t>;
 
@@ -56,9 +58,13 @@ TEST_CASE("Qwen's window holds for the layers from max_window_layers on, and onl
   }
 }
 
-TEST_CASE("a decoder whose tokens see those after them is refused") {
-  CHECK(test::refusal_of_field(config_of("qwen2"), "is_causal", false) ==
-        "config.json: is_causal: false is not supported in this family");
+TEST_CASE("tokens of a decoder may see those after them, but not within a window") {
+  nlohmann::json config = config_of("qwen2");
+  config["is_causal"] = false;
+  CHECK_FALSE(described(config).causal);
+  config["use_sliding_window"] = true;
+  config["max_window_layers"] = 0;
+  CHECK(error_message([&] { described(config); }) == test::Contains("is_causal: false beside a window"));
 }
 
 TEST_CASE("Qwen2 has biases on queries, keys and values; Qwen3 norms over heads") {
