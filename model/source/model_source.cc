@@ -38,7 +38,8 @@ bool quantized_by_ballast(const files::JsonReader& config) {
 /// Whether a checkpoint was saved from the class of transformers that gives hidden values: "Qwen3Model".
 bool is_bare_model(const files::JsonReader& config) {
   if (!config.has("architectures")) return false;
-  return std::ranges::all_of(config.at("architectures").strings(), [](const std::string& name) {
+  const std::vector<std::string> names = config.at("architectures").strings();
+  return !names.empty() && std::ranges::all_of(names, [](const std::string& name) {
     return name.ends_with("Model") && !name.ends_with("LMHeadModel");
   });
 }

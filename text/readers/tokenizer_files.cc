@@ -129,10 +129,10 @@ std::unique_ptr<Tokenizer> read_tekken_file(const std::filesystem::path& directo
 
 // The first id that is another token in both; nothing when there is none. What tokenizer.json calls unused may have a
 // name in tekken.json.
-std::optional<int> first_difference(const Tokenizer& tekken, const Tokenizer& json) {
-  for (std::size_t i = 0; i < std::max(tekken.vocab_size(), json.vocab_size()); ++i) {
+std::optional<int> first_difference(const Tokenizer& tekken, const Tokenizer& other) {
+  for (std::size_t i = 0; i < std::max(tekken.vocab_size(), other.vocab_size()); ++i) {
     const int id = static_cast<int>(i);
-    const std::string token = json.token_bytes(id);
+    const std::string token = other.token_bytes(id);
     if (token != tekken.token_bytes(id) && !token.starts_with("<SPECIAL_")) return id;
   }
   return std::nullopt;
