@@ -27,7 +27,8 @@ std::unique_ptr<text::Tokenizer> tokenizer_without_leavings(const model::ModelSo
   std::unique_ptr<text::Tokenizer> tokenizer = model::read_tokenizer(source);
   if (tokenizer == nullptr) return tokenizer;
   if (options.tell) {
-    for (const std::string& line : tokenizer->warnings()) options.tell(source.checkpoint().path().string() + ": " + line);
+    for (const std::string& line : tokenizer->warnings())
+      options.tell(source.checkpoint().path().string() + ": " + line);
   }
   tokenizer->forget_files();
   if (!options.chat_template.empty()) tokenizer->set_chat_template(read_chat_template(options.chat_template));

@@ -37,7 +37,8 @@ class HuggingFaceCheckpoint : public Checkpoint {
     }
     names_.reserve(tensors_.size());
     for (const auto& entry : tensors_) names_.push_back(entry.first);
-    for (const SafetensorsFile& file : files_) unread_.insert(file.unread_tensors().begin(), file.unread_tensors().end());
+    for (const SafetensorsFile& file : files_)
+      unread_.insert(file.unread_tensors().begin(), file.unread_tensors().end());
   }
 
   Kind kind() const override { return Kind::kHuggingFace; }

@@ -14,7 +14,6 @@
 namespace ballast::files {
 
 std::string with_unix_line_ends(std::string text) {
-  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
   if (text.starts_with(kByteOrderMark)) text.erase(0, kByteOrderMark.size());
   if (!text.contains("\r\n")) return text;
   std::size_t size = 0;

@@ -12,8 +12,8 @@
 namespace ballast::text {
 
 /// What llama.cpp asks for of a model whose embedding has `vocab_size` rows and whose texts end with `end_tokens`, too;
-/// nothing when the checkpoint has no tokenizer. Tokens without a row are left out. Throws Error naming the checkpoint when its tokenizer is neither a byte-level BPE that llama.cpp cuts
-/// text like, nor a BPE of SentencePiece's spelling.
+/// nothing when the checkpoint has no tokenizer. Tokens without a row are left out. Throws Error naming the checkpoint
+/// when its tokenizer is neither a byte-level BPE that llama.cpp cuts text like, nor a BPE of SentencePiece's spelling.
 std::vector<files::GgufField> gguf_tokenizer_fields(const files::Checkpoint& checkpoint, std::size_t vocab_size,
                                                     std::span<const int> end_tokens);
 

@@ -20,8 +20,8 @@ void check_round_trip(const Tokenizer& tokenizer, const std::string& context) {
   throw Error(context, "the tokenizer does not give back the text that it encodes");
 }
 
-// Tokens beyond the embedding are there for images and the like. As long as no plain text becomes one of them, the model
-// can do without.
+// Tokens beyond the embedding are there for images and the like. As long as no plain text becomes one of them, the
+// model can do without.
 bool text_needs_more_rows(const Tokenizer& tokenizer, std::size_t rows) {
   for (std::size_t i = rows; i < tokenizer.vocab_size(); ++i) {
     const int id = static_cast<int>(i);

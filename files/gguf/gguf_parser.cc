@@ -330,15 +330,14 @@ void refuse_scaled_tensors(const TensorTable& tensors, std::string_view context)
   }
 }
 
-// How large a tensor of a type that is not read is, is not known: it goes up to the next one. `offsets`: of all tensors,
-// ascending.
+// How large a tensor of a type that is not read is, is not known: it goes up to the next one. `offsets`: of all
+// tensors, ascending.
 void add_unread_tensor(const TensorEntry& entry, const std::vector<std::uint64_t>& offsets, std::size_t data_bytes,
                        GgufContent& content) {
   const auto next = std::ranges::upper_bound(offsets, entry.offset);
   const std::uint64_t end = next == offsets.end() ? data_bytes : std::min<std::uint64_t>(*next, data_bytes);
-  content.unread.emplace(entry.name, UnreadTensor{.type = entry.type,
-                                                  .shape = entry.shape,
-                                                  .bytes = end - std::min(end, entry.offset)});
+  content.unread.emplace(
+      entry.name, UnreadTensor{.type = entry.type, .shape = entry.shape, .bytes = end - std::min(end, entry.offset)});
 }
 
 void add_tensor(const TensorEntry& entry, std::span<const std::byte> data, std::size_t data_start,

@@ -46,8 +46,8 @@ class Model {
   bool has_tokenizer() const;
 
   /// Token ids of a text; with `special_tokens` also those that the model wants around every text (BOS), but none after
-  /// a text that a model may continue. Invalid UTF-8 is read as U+FFFD. Throws Error for a text with a special token that
-  /// the model's embedding has no row for.
+  /// a text that a model may continue. Invalid UTF-8 is read as U+FFFD. Throws Error for a text with a special token
+  /// that the model's embedding has no row for.
   std::vector<int> encode(std::string_view text, bool special_tokens = true) const;
 
   /// The text of token ids, special tokens left out. Ids that no token has give nothing.

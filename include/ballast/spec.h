@@ -380,8 +380,8 @@ void for_each_attention(ModelSpec& spec, const Change& change) {
   }
 }
 
-/// The sampling values of a model's generation_config.json, or of a GGUF's general.sampling: what GenerateOptions of the
-/// same names are where nobody asks for something else. Empty: the makers do not say.
+/// The sampling values of a model's generation_config.json, or of a GGUF's general.sampling: what GenerateOptions of
+/// the same names are where nobody asks for something else. Empty: the makers do not say.
 struct GenerationDefaults {
   std::optional<double> temperature{};  ///< 0 for do_sample: false, 1 for do_sample: true without a temperature
   std::optional<std::size_t> top_k{};

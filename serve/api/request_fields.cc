@@ -13,8 +13,7 @@ namespace {
 constexpr std::string_view kBody = "request";
 
 nlohmann::json parse_body(std::string_view body) {
-  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
-  if (body.starts_with(kByteOrderMark)) body.remove_prefix(kByteOrderMark.size());
+  if (body.starts_with(files::kByteOrderMark)) body.remove_prefix(files::kByteOrderMark.size());
   if (!files::is_utf8(body)) throw ApiError(400, "the body is not UTF-8");
   try {
     nlohmann::json json = files::parse_strict_json(body, kBody);

@@ -20,7 +20,8 @@ void for_each_default(const GenerationDefaults& defaults, GenerateOptions& optio
 void set_defaults(const RequestFields& fields, const GenerationDefaults& defaults, GenerateOptions& options) {
   for_each_default(defaults, options, [&](const char* name, const auto& value, auto& option) {
     // llama-server's name of one counts, too.
-    const bool said = fields.has(name) || (name == std::string_view("repetition_penalty") && fields.has("repeat_penalty"));
+    const bool said =
+        fields.has(name) || (name == std::string_view("repetition_penalty") && fields.has("repeat_penalty"));
     if (value && !said) option = *value;
   });
 }

@@ -573,9 +573,9 @@ Service::TokenLimit Service::prompt_limit(const PromptOptions& options, std::siz
 std::vector<int> Service::encode(const Prompt& prompt, const PromptOptions& options, std::size_t most,
                                  const TokenLimit& limit) const {
   const auto* given = std::get_if<std::vector<int>>(&prompt);
-  std::vector<int> ids = given != nullptr ? *given : readable([&] {
-    return tokenizer().encode(std::get<std::string>(prompt), {}, limit.most);
-  });
+  std::vector<int> ids =
+      given != nullptr ? *given
+                       : readable([&] { return tokenizer().encode(std::get<std::string>(prompt), {}, limit.most); });
   if (given == nullptr && limit.refuses) check_length(ids, limit.most, limit.whose);
   if (given == nullptr && options.add_special_tokens) {
     const ModelSpec& spec = ready().loaded.model.spec();

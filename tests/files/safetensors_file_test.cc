@@ -55,10 +55,10 @@ TEST_CASE("a file shorter than its header says is refused") {
 TEST_CASE("a tensor of a type that is not read refuses the file only where it is asked for") {
   for (const char* type : {"F8_E5M2", "F8_E8M0", "F4", "U16", "U64", "Q4_0", "NEW"}) {
     CAPTURE(type);
-    const std::string bytes = safetensors_bytes(
-        std::string(R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"b":{"dtype":")") + type +
-            R"(","shape":[3],"data_offsets":[1,4]}})",
-        "xyzw");
+    const std::string bytes =
+        safetensors_bytes(std::string(R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"b":{"dtype":")") + type +
+                              R"(","shape":[3],"data_offsets":[1,4]}})",
+                          "xyzw");
     const SafetensorsContent content = parse_safetensors(test::as_bytes(bytes), "m");
     CHECK(content.tensors.size() == 1);
     CHECK(content.unread.at("b").type == type);

@@ -114,7 +114,7 @@ def gguf_with_tokenizer(path: pathlib.Path, names: dict[int, str] | None = None,
         tokens[id_] = name
     for id_, kind in (types or {}).items():
         kinds[id_] = kind
-    gguf.set_tokenizer(tokens, kinds, **({"bos": 1, "eos": 1, "unknown": 0} | ids))
+    gguf.set_tokenizer(tokens, kinds, **({"bos": 1, "eos": 2, "unknown": 0} | ids))
     return gguf.write(path)
 
 

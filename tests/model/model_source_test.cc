@@ -54,9 +54,8 @@ TEST_CASE("a model type that is missing, foreign or no string is refused") {
 }
 
 TEST_CASE("a missing tensor is named") {
-  for (const char* name :
-       {"model.embed_tokens.weight", "model.norm.weight", "model.layers.1.self_attn.v_proj.weight",
-        "model.layers.0.post_attention_layernorm.weight"}) {
+  for (const char* name : {"model.embed_tokens.weight", "model.norm.weight", "model.layers.1.self_attn.v_proj.weight",
+                           "model.layers.0.post_attention_layernorm.weight"}) {
     CHECK(refusal([&](TinyModel& model) { model.tensors.erase(name); }) ==
           Contains("has no tensor \"" + std::string(name) + "\""));
   }
@@ -185,8 +184,10 @@ TEST_CASE("names may lack the word that a family's bare model does not have") {
 }
 
 TEST_CASE("what a configuration says of quantization does not count beside plain tensors") {
-  for (const nlohmann::json& leftover : std::vector<nlohmann::json>{
-           {{"quant_method", "bitsandbytes"}}, {{"quant_method", "awq"}, {"bits", 3}}, nlohmann::json::object(), "int8"}) {
+  for (const nlohmann::json& leftover : std::vector<nlohmann::json>{{{"quant_method", "bitsandbytes"}},
+                                                                    {{"quant_method", "awq"}, {"bits", 3}},
+                                                                    nlohmann::json::object(),
+                                                                    "int8"}) {
     CAPTURE(leftover.dump());
     CHECK(refusal_of_field("quantization_config", leftover) == "no error");
   }

@@ -2,8 +2,10 @@
 
 import asyncio
 import gc
+import json
 import os
 import pathlib
+import shutil
 import tempfile
 import threading
 import time
@@ -49,6 +51,23 @@ class Models(WithModel):
         for form in (list(ids), tuple(ids), ids.astype(np.int32), ids.astype(np.uint8), np.repeat(ids, 2)[::2]):
             np.testing.assert_array_equal(self.llama.logits(form), logits)
         np.testing.assert_array_equal(np.from_dlpack(logits), logits)
+
+    def test_chats_are_sampled_as_the_makers_say_unless_a_call_says_otherwise(self):
+        self.assertEqual(self.llama.generation_defaults, {})
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "model"
+            shutil.copytree(self.model, path)
+            said = {"temperature": 1.5, "top_k": 20}
+            (path / "generation_config.json").write_text(json.dumps({"do_sample": True, **said}))
+            model = ballast.Model(path)
+            plain = ballast.Model(path, generation_config="none")
+            self.assertEqual((model.generation_defaults, plain.generation_defaults), (said, {}))
+            flags = {"max_tokens": 12, "seed": 3}
+            self.assertEqual(str(model.chat(PROMPT, **flags)), str(plain.chat(PROMPT, **flags, **said)))
+            self.assertEqual(str(model.chat(PROMPT, **flags, temperature=0)), str(plain.chat(PROMPT, **flags)))
+            self.assertEqual(str(model.generate(PROMPT, **flags)), str(plain.generate(PROMPT, **flags)))
+        with self.assertRaises(ValueError):
+            ballast.Model(self.model, generation_config="file")
 
     def test_what_is_no_ids_is_refused(self):
         for ids, error in [([0.5], TypeError), ([[1]], ValueError), ([2**40], ValueError), ([-1], ValueError),

@@ -183,12 +183,13 @@ TEST_CASE("added tokens may lie beyond the embedding: texts with one are refused
   CHECK(tokenizer->encode("he<|end|>") == Ids{256, 261});
   tokenizer->set_embedding_rows(261);
   CHECK(tokenizer->encode("he") == Ids{256});
-  CHECK(error_message([&] { tokenizer->encode("he<|end|>"); }) ==
-        "token \"<|end|>\": has the id 261, and the model's embedding 261 rows: the model cannot read this token, leave "
-        "it out of the text");
+  CHECK(
+      error_message([&] { tokenizer->encode("he<|end|>"); }) ==
+      "token \"<|end|>\": has the id 261, and the model's embedding 261 rows: the model cannot read this token, leave "
+      "it out of the text");
   CHECK_NOTHROW(tokenizer->encode("<|end|>", std::vector{ByteRange{0, 7}}));
-  const auto framed = test::make_tiny_tokenizer(test::tiny_tokenizer_json(),
-                                                {{"eos_token", "<|end|>"}, {"add_eos_token", true}});
+  const auto framed =
+      test::make_tiny_tokenizer(test::tiny_tokenizer_json(), {{"eos_token", "<|end|>"}, {"add_eos_token", true}});
   CHECK(error_message([&] { check_embedding_rows(*framed, 261, "m"); }) ==
         Contains("m: the tokenizer puts \"<|end|>\" around every text, whose id is 261"));
 }

@@ -295,7 +295,8 @@ TEST_CASE("templates in files of their own go before the configuration's, a proc
   std::ofstream(directory.path() / "chat_template.json") << R"({"chat_template": {"default": "a", "tool_use": "b"}})";
   CHECK(read()->chat_template() == "a");
   CHECK(read()->tool_chat_template() == "b");
-  std::ofstream(directory.path() / "tokenizer_config.json") << R"({"chat_template": [{"name": "own", "template": "c"}]})";
+  std::ofstream(directory.path() / "tokenizer_config.json")
+      << R"({"chat_template": [{"name": "own", "template": "c"}]})";
   CHECK(read()->chat_template() == "c");
   CHECK(read()->tool_chat_template().empty());
   std::filesystem::create_directory(directory.path() / "additional_chat_templates");
@@ -325,8 +326,8 @@ TEST_CASE("a second token with the text of another one loads, and a text becomes
   CHECK(made->token_bytes(262) == "<|end|>");
   CHECK(made->is_special(262));
   CHECK(made->vocab_size() == 263);
-  CHECK(made->warnings() == std::vector<std::string>{
-                                "token \"<|end|>\" is there twice, with ids 261 and 262: a text becomes the first"});
+  CHECK(made->warnings() ==
+        std::vector<std::string>{"token \"<|end|>\" is there twice, with ids 261 and 262: a text becomes the first"});
   const auto refusal_of = [&](const json& repeated) {
     return error_message([&] { make_tiny_tokenizer(tiny_tokenizer_json(), {{"repeated_tokens", repeated}}); });
   };

@@ -26,7 +26,8 @@ std::vector<std::string> read_lines(const std::filesystem::path& path) {
   const std::string text(files::MappedFile(path).text());
   if (!files::is_utf8(text)) throw Error(path.string(), "is not UTF-8");
   std::vector<std::string> lines;
-  for (std::size_t begin = text.starts_with(files::kByteOrderMark) ? files::kByteOrderMark.size() : 0; begin < text.size();) {
+  for (std::size_t begin = text.starts_with(files::kByteOrderMark) ? files::kByteOrderMark.size() : 0;
+       begin < text.size();) {
     const std::size_t end = std::min(text.find('\n', begin), text.size());
     std::string line = text.substr(begin, end - begin);
     if (line.ends_with('\r')) line.pop_back();

@@ -78,7 +78,8 @@ std::vector<int> gguf_end_tokens(const files::GgufFile& file) {
   const auto add = [&](int id) {
     if (std::ranges::find(ends, id) == ends.end()) ends.push_back(id);
   };
-  for (const char* key : {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"}) {
+  for (const char* key :
+       {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"}) {
     if (const std::optional<std::size_t> id = named_token_id(file, texts, key)) add(static_cast<int>(*id));
   }
   for (const int id : ends_by_name(file, texts)) add(id);

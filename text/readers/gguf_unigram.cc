@@ -22,8 +22,8 @@ using nlohmann::json;
 // T5's own, which its files need not name.
 constexpr std::size_t kUsualEnd = 1;
 
-// The tokens as a tokenizer.json has them, with scores, and what else is known of them. One with the text of another one
-// is in the list, too, and no text becomes it.
+// The tokens as a tokenizer.json has them, with scores, and what else is known of them. One with the text of another
+// one is in the list, too, and no text becomes it.
 struct ScoredTokens {
   json list = json::array();
   json ids = json::object();

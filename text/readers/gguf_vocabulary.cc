@@ -71,8 +71,7 @@ void GgufVocab::note_repeated(nlohmann::json& config) const {
   for (const auto& [id, text] : repeated_) {
     const GgufTokenType type = types_.at(id);
     config[kRepeatedTokensField][std::to_string(id)] = {
-        {"same_as", first_.at(text).id},
-        {"special", is_found_in_text(type) && type != GgufTokenType::kUserDefined}};
+        {"same_as", first_.at(text).id}, {"special", is_found_in_text(type) && type != GgufTokenType::kUserDefined}};
   }
 }
 

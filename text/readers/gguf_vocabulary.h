@@ -97,7 +97,7 @@ class GgufVocab {
     GgufTokenType type;
   };
   std::unordered_map<std::string, Token> first_;
-  std::map<std::size_t, std::string> repeated_;              ///< texts by id
+  std::map<std::size_t, std::string> repeated_;           ///< texts by id
   std::unordered_map<std::size_t, GgufTokenType> types_;  ///< of the repeated ones
 };
 

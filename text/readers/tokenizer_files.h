@@ -11,10 +11,10 @@ namespace ballast::text {
 
 /// From tokenizer.json or, without one, tokenizer.model (SentencePiece, or tiktoken's list of ranks), tiktoken.model,
 /// qwen.tiktoken, tekken.json, vocab.txt (WordPiece) or vocab.json with
-/// merges.txt (byte-level BPE of GPT-2 or Qwen2), and tokenizer_config.json, special_tokens_map.json, added_tokens.json,
-/// chat_template.jinja, additional_chat_templates and chat_template.json in `directory`; `model_config` (config.json)
-/// names bos and eos where they do not. Of tokenizer.json and tekken.json with the same tokens the second counts, else
-/// the first, with a warning. Null when there is no tokenizer file at all. Throws Error.
+/// merges.txt (byte-level BPE of GPT-2 or Qwen2), and tokenizer_config.json, special_tokens_map.json,
+/// added_tokens.json, chat_template.jinja, additional_chat_templates and chat_template.json in `directory`;
+/// `model_config` (config.json) names bos and eos where they do not. Of tokenizer.json and tekken.json with the same
+/// tokens the second counts, else the first, with a warning. Null when there is no tokenizer file at all. Throws Error.
 std::unique_ptr<Tokenizer> read_tokenizer_directory(const std::filesystem::path& directory,
                                                     const nlohmann::json& model_config = nlohmann::json::object());
 

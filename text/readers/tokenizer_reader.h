@@ -46,8 +46,8 @@ nlohmann::json read_special_token_names(const files::JsonReader& config);
 /// object by name; empty where it is one template, or has none of that name.
 std::string read_named_chat_template(const files::JsonReader& config, std::string_view name);
 
-/// The template for all conversations; of several the one that is called "default", or the only one. Empty when there is
-/// none.
+/// The template for all conversations; of several the one that is called "default", or the only one. Empty when there
+/// is none.
 std::string read_chat_template(const files::JsonReader& config);
 
 }  // namespace ballast::text

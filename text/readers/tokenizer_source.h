@@ -19,12 +19,12 @@ struct TokenizerSource {
   std::string tool_chat_template{};                  ///< empty: the one in `config`, if any
   std::optional<int> bos;                            ///< where `config` names none
   std::optional<int> eos;
-  nlohmann::json special_tokens{};                   ///< filled in: Tokenizer::special_tokens()
-  std::vector<std::string> warnings{};               ///< what a user must be told, a line each
+  nlohmann::json special_tokens{};      ///< filled in: Tokenizer::special_tokens()
+  std::vector<std::string> warnings{};  ///< what a user must be told, a line each
 };
 
-/// A field of tokenizer_config.json that only ballast writes: tokens of a GGUF that have the text of another one, which a
-/// tokenizer.json cannot say. {"ID": {"same_as": ID of the one that texts become, "special": whether it is special}}
+/// A field of tokenizer_config.json that only ballast writes: tokens of a GGUF that have the text of another one, which
+/// a tokenizer.json cannot say. {"ID": {"same_as": ID of the one that texts become, "special": whether it is special}}
 inline constexpr const char* kRepeatedTokensField = "repeated_tokens";
 
 }  // namespace ballast::text
