@@ -119,15 +119,18 @@ struct Sharded {
   std::string refusal_to_open() const { return ballast::files::refusal_to_open(directory.path()); }
 };
 
-TEST_CASE("an Infinity in config.json, as Python writes it, is read as the object that transformers writes") {
+TEST_CASE("numbers that Python writes and JSON lacks are read as the objects that transformers writes") {
   const test::TemporaryDirectory directory;
   write_file(directory / "model.safetensors", tensor_file("a"));
   write_file(directory / "config.json", R"({"limit":[0.0, Infinity],"text":"an \" Infinity"})");
   const auto model = open_checkpoint(directory.path());
   CHECK(model->config()["limit"][1]["__float__"] == "Infinity");
   CHECK(model->config()["text"] == "an \" Infinity");
-  write_file(directory / "config.json", R"({"limit":-Infinity})");
-  CHECK(refusal_to_open(directory.path()) == Contains("byte 10: not valid JSON"));
+  write_file(directory / "config.json", R"({"limit":-Infinity,"other":[NaN]})");
+  CHECK(open_checkpoint(directory.path())->config()["limit"]["__float__"] == "-Infinity");
+  CHECK(open_checkpoint(directory.path())->config()["other"][0]["__float__"] == "NaN");
+  write_file(directory / "config.json", R"({"limit":+Infinity})");
+  CHECK(refusal_to_open(directory.path()) == Contains("byte 9: not valid JSON"));
 }
 
 TEST_CASE("shards are opened together") {

@@ -96,7 +96,7 @@ TEST_CASE("of a tekken.json and a tokenizer.json the first counts where both hav
   CHECK(read()->warnings().empty());
   other["added_tokens"][29]["content"] = "<|im_start|>";
   write("tokenizer.json", other.dump());
-  CHECK(read()->encode("12") == Ids{293});
+  CHECK(read()->encode("12") == Ids{299});
   CHECK(read()->encode("<|im_start|>") == Ids{29});
   CHECK(read()->warnings().size() == 1);
   CHECK(read()->warnings()[0] ==

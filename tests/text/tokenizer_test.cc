@@ -111,9 +111,6 @@ TEST_CASE("lstrip and rstrip take white space along") {
 }
 
 TEST_CASE("a single_word token is not found within a word") {
-  const json tokenizer = with_added({{"content", "ll"}, {"single_word", true}});
-  // "ll" is in the vocabulary as 257: an added token keeps that id.
-  CHECK(refusal(tokenizer) == Contains("has id 262, but elsewhere it has id 257"));
   const json word = with_added({{"content", "zz"}, {"single_word", true}});
   CHECK(encode(word, "zz") == Ids{kAdded});
   CHECK(encode(word, "hello.zz").back() == kAdded);
