@@ -21,6 +21,7 @@ import json
 import multiprocessing
 import os
 import pathlib
+import queue
 import shutil
 import signal
 import socket
@@ -153,16 +154,23 @@ async def stream_for(target: Target, requests: list[dict], seconds: float, alone
 # Attacks: each goes on until it is cancelled, and counts what it was answered
 
 
+async def send(writer: asyncio.StreamWriter, data: bytes) -> None:
+    """Piece by piece, as the server takes them."""
+    piece = 1 << 18
+    try:
+        for begin in range(0, len(data), piece):
+            writer.write(data[begin:begin + piece])
+            await writer.drain()
+    except OSError:
+        pass  # refused before all was sent
+
+
 async def post(target: Target, data: bytes) -> str:
     """The status, or "closed"."""
     writer = None
     try:
         reader, writer = await target.connect()
-        writer.write(data)
-        try:
-            await writer.drain()
-        except OSError:
-            pass  # refused before all was sent
+        await send(writer, data)
         line = await asyncio.wait_for(reader.readline(), PATIENCE)
         size = len(line)
         while piece := await asyncio.wait_for(reader.read(1 << 20), PATIENCE):
@@ -192,14 +200,15 @@ async def scores(target: Target, answers: collections.Counter) -> None:
                            for each in (body, body | {"stream": True})))
 
 
-async def bodies(target: Target, answers: collections.Counter, count: int = 100) -> None:
+async def bodies(target: Target, answers: collections.Counter, count: int = 80) -> None:
     """Bodies of 8 MB of which the end never comes."""
+    data = request_bytes("/v1/completions", b'{"prompt": "' + b"a" * 7_900_000, 8_000_000)
+
     async def one() -> None:
-        data = request_bytes("/v1/completions", b'{"prompt": "' + b"a" * 7_900_000, 8_000_000)
         while True:
             try:
                 reader, writer = await target.connect()
-                writer.write(data)
+                await send(writer, data)
                 line = await asyncio.wait_for(reader.readline(), PATIENCE)
                 answers[line.split(b" ")[1].decode() if line else "closed"] += 1
                 writer.close()
@@ -261,9 +270,9 @@ ATTACKS = {"tokenize": tokenize, "scores": scores, "bodies": bodies, "choices": 
            "log": log_lines}
 
 
-def attack(target: Target, names: list[str], answers, started) -> None:
+def attack(target: Target, names: list[str], niceness: int, answers, started) -> None:
     """A process: attacks until it gets SIGTERM, then tells."""
-    os.nice(10)
+    os.nice(niceness)
     counters = {name: collections.Counter() for name in names}
 
     async def all_of_them() -> None:
@@ -329,12 +338,16 @@ async def look(server: Server, arguments: argparse.Namespace) -> bool:
     quiet = server.memory("VmHWM")
     answers, started = multiprocessing.Queue(), multiprocessing.Event()
     target = Target(server.target.port, server.target.tls)  # without its context, which no other process can have
-    attackers = multiprocessing.Process(target=attack, args=(target, arguments.only, answers, started))
+    attackers = multiprocessing.Process(target=attack, args=(target, arguments.only, arguments.nice, answers, started))
     attackers.start()
     started.wait()
     beside = await stream_for(server.target, requests, arguments.seconds, alone)
     attackers.terminate()
-    told = answers.get(timeout=PATIENCE)
+    try:
+        told = answers.get(timeout=20)
+    except queue.Empty:
+        told = {}
+    attackers.kill()
     attackers.join()
     beside.tell("with attacks")
     print(f"longest gap      {1e3 * before.longest():.0f} ms without and {1e3 * beside.longest():.0f} ms with attacks")
@@ -356,6 +369,7 @@ def main() -> int:
     parser.add_argument("--tokens", type=int, default=128, metavar="N", help="of each stream (default %(default)s)")
     parser.add_argument("--seconds", type=float, default=30, metavar="S", help="without attacks, and with (default %(default)s)")
     parser.add_argument("--only", nargs="+", choices=list(ATTACKS), default=list(ATTACKS), help="these attacks")
+    parser.add_argument("--nice", type=int, default=5, metavar="N", help="of the attackers' process (default %(default)s)")
     parser.add_argument("--plain", action="store_true", help="without TLS")
     arguments = parser.parse_args()
     if arguments.plain:
