@@ -98,6 +98,7 @@ class Calibration {
     report_progress();
     measure_head();
     findings_.describe(statistics_);
+    source_.checkpoint().check_whole();
     if (state_ && !state_->problem().empty() && ranks_.first() && options_.on_message) {
       options_.on_message(state_->problem());
     }
@@ -194,6 +195,7 @@ class Calibration {
   }
 
   void finish_output(std::size_t layer, OutputMagnitudes& output) {
+    source_.checkpoint().check_whole();
     for (const std::vector<float>* rows : {&runner_.rows().hidden, &runner_.prefix_rows().hidden}) {
       if (kernels::all_finite(rows->data(), rows->size())) continue;
       throw Error(source_.checkpoint().path().string(),

@@ -274,7 +274,9 @@ void save_statistics(const Statistics& statistics, const std::filesystem::path& 
 
 Statistics load_statistics(const std::filesystem::path& path) {
   const files::MappedFile file(path);
-  return parse_statistics(file.text(), path.string());
+  Statistics statistics = parse_statistics(file.text(), path.string());
+  file.check_whole();
+  return statistics;
 }
 
 std::string statistics_json(const Statistics& statistics) {

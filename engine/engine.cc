@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ballast/error.h"
 #include "kernels/parallel.h"
 
 namespace ballast::engine {
@@ -27,6 +28,7 @@ void Engine::step(Sequence& sequence) {
 void Engine::step(std::span<Sequence* const> sequences) {
   Call call = {.sequences = sequences};
   std::unique_lock lock(mutex_);
+  follow_fork();
   waiting_.push_back(&call);
   finished_.wait(lock, [&] { return call.done || !led_; });
   if (!call.done) {
@@ -42,6 +44,18 @@ void Engine::step(std::span<Sequence* const> sequences) {
   }
   lock.unlock();
   if (call.failure) std::rethrow_exception(call.failure);
+}
+
+/// In a process that was forked, the calls of the threads that it lacks are gone.
+void Engine::follow_fork() {
+  if (process_ == ::getpid()) return;
+  if (led_) {
+    throw Error("model",
+                "another thread was running it when this process was forked: load it again in this process, or begin "
+                "processes by spawn");
+  }
+  waiting_.clear();
+  process_ = ::getpid();
 }
 
 /// One step of all calls' sequences. A call that cannot be run fails alone.

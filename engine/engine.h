@@ -2,6 +2,9 @@
 #ifndef BALLAST_ENGINE_ENGINE_H_
 #define BALLAST_ENGINE_ENGINE_H_
 
+#include <sys/types.h>
+#include <unistd.h>
+
 #include <condition_variable>
 #include <cstddef>
 #include <exception>
@@ -24,7 +27,7 @@ class Engine {
   /// Runs the pending tokens of each sequence and leaves the logits that it wants. Throws Error, with all sequences as
   /// they were, for a token that is not in the vocabulary or more tokens than fit. Where memory runs out, all calls of
   /// the step fail, and those of their sequences that had run leave no logits: replace() their tokens and step again. A
-  /// sequence is in one call at a time.
+  /// sequence is in one call at a time. Throws Error, too, in a process that was forked during a step of another thread.
   void step(std::span<Sequence* const> sequences);
   void step(Sequence& sequence);
 
@@ -36,6 +39,7 @@ class Engine {
     std::exception_ptr failure{};
   };
 
+  void follow_fork();
   void run(std::span<Call* const> calls);
   void forward();
   static std::size_t kept_rows(const Sequence& sequence, std::size_t wanted);
@@ -49,6 +53,7 @@ class Engine {
   std::condition_variable finished_;
   bool led_ = false;            ///< a call leads a step
   std::vector<Call*> waiting_;  ///< for the next step
+  pid_t process_ = ::getpid();  ///< whose threads made the calls
 
   // The leading call's alone; kept, so that a token costs no allocation.
   std::vector<Call*> calls_;

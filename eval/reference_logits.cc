@@ -70,6 +70,7 @@ std::string content_identity(const files::Checkpoint& checkpoint) {
                             files::content_digits(view.bytes), "\n");
     checkpoint.release(names[i]);
   }
+  checkpoint.check_whole();
   std::string all = checkpoint.config().dump() + "\n";
   for (const std::string& sum : sums) all += sum;
   return files::content_digits(all);
@@ -91,6 +92,7 @@ ReferenceLogits::ReferenceLogits(const fs::path& directory, std::unique_ptr<mode
 }
 
 const float* ReferenceLogits::rows(std::size_t chunk, const PositionRun& run) {
+  map_->check_whole();
   if (!touched_.empty()) files::release_pages(touched_);  // or the whole file would be in memory in the end
   const std::string name = tensor_name(chunk, run);
   const TensorView& view = map_->tensor(name);

@@ -62,6 +62,7 @@ Expected read_expected(const std::filesystem::path& path, const ModelSpec& spec)
   if (expected.ids.empty()) throw Error(path.string() + ": input_ids", "is empty");
   expected.values.resize(static_cast<std::size_t>(element_count(values.shape)));
   files::decode_floats(values, path.string() + ": " + expected.name, expected.values.data());
+  file.check_whole();
   return expected;
 }
 

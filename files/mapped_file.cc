@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <cstdint>
+#include <exception>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -50,10 +51,15 @@ MappedFile::MappedFile(std::filesystem::path path) : path_(std::move(path)) {
   void* address = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.get(), 0);
   if (address == MAP_FAILED) throw_errno(path_, "cannot be mapped");
   bytes_ = {static_cast<const std::byte*>(address), size};
+  guard_ = GuardedMap(bytes_, file.get());
   descriptor_ = file.take();
 }
 
 MappedFile::~MappedFile() {
+  if (descriptor_ >= 0 && std::uncaught_exceptions() > 0) {
+    if (std::optional<std::string> problem = loss()) note_lost_file(path_.string(), *std::move(problem));
+  }
+  guard_ = GuardedMap();
   if (descriptor_ >= 0) ::close(descriptor_);
   if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
 }
@@ -61,16 +67,31 @@ MappedFile::~MappedFile() {
 MappedFile::MappedFile(MappedFile&& other) noexcept
     : path_(std::move(other.path_)),
       descriptor_(std::exchange(other.descriptor_, -1)),
-      bytes_(std::exchange(other.bytes_, {})) {}
+      bytes_(std::exchange(other.bytes_, {})),
+      guard_(std::move(other.guard_)) {}
 
 void MappedFile::check_whole() const {
+  if (const std::optional<std::string> problem = loss()) throw FileError(path_.string(), *problem);
+}
+
+std::optional<std::string> MappedFile::loss() const {
   struct stat info{};
-  if (descriptor_ < 0) return;
-  if (::fstat(descriptor_, &info) != 0) throw_errno(path_, "cannot be examined");
-  if (static_cast<std::size_t>(info.st_size) >= bytes_.size()) return;
-  throw FileError(path_.string(), "was cut off while it was in use: of " + std::to_string(bytes_.size()) +
-                                      " bytes it has " + std::to_string(info.st_size) +
-                                      " left; put the file back and start again");
+  if (descriptor_ < 0) return {};
+  if (::fstat(descriptor_, &info) != 0) return "cannot be examined: " + std::generic_category().message(errno);
+  if (static_cast<std::size_t>(info.st_size) < bytes_.size()) {
+    return "was cut off while it was in use: of " + std::to_string(bytes_.size()) + " bytes it has " +
+           std::to_string(info.st_size) + " left; put the file back and start again";
+  }
+  if (!guard_.lost()) return {};
+  return "could not be read in part while it was in use: the disk failed, or the file was cut off for a time; check it "
+         "and start again";
+}
+
+std::string read_whole_file(const std::filesystem::path& path) {
+  const MappedFile file(path);
+  std::string content(file.text());
+  file.check_whole();
+  return content;
 }
 
 namespace {

@@ -4,8 +4,12 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <optional>
 #include <span>
+#include <string>
 #include <string_view>
+
+#include "files/map_guard.h"
 
 namespace ballast::files {
 
@@ -22,14 +26,21 @@ class MappedFile {
   std::span<const std::byte> bytes() const { return bytes_; }
   std::string_view text() const { return {reinterpret_cast<const char*>(bytes_.data()), bytes_.size()}; }
 
-  /// Throws Error when the file has become shorter than the map.
+  /// Throws FileError when the file has become shorter than the map, or when a part of it could not be read.
   void check_whole() const;
 
  private:
+  /// What is wrong with the file by now.
+  std::optional<std::string> loss() const;
+
   std::filesystem::path path_;
   int descriptor_ = -1;
   std::span<const std::byte> bytes_;
+  GuardedMap guard_;
 };
+
+/// Returns a copy of a small file. Throws as MappedFile does, and when the file is cut off meanwhile.
+std::string read_whole_file(const std::filesystem::path& path);
 
 /// Drops the pages of `part` of a map from memory; they come back from the file when touched.
 void release_pages(std::span<const std::byte> part);

@@ -130,7 +130,7 @@ nlohmann::json parse_json_object(std::string_view text, const std::filesystem::p
 }
 
 nlohmann::json read_json_object(const std::filesystem::path& path) {
-  return parse_json_object(MappedFile(path).text(), path);
+  return parse_json_object(read_whole_file(path), path);
 }
 
 }  // namespace ballast::files

@@ -92,7 +92,10 @@ JobKey& JobKey::add_file(const fs::path& path) {
 }
 
 JobKey& JobKey::add_content(std::string_view name, const fs::path& path) {
-  return add(name, files::content_digits(files::MappedFile(path).bytes()));
+  const files::MappedFile file(path);
+  const std::string digits = files::content_digits(file.bytes());
+  file.check_whole();
+  return add(name, digits);
 }
 
 JobKey& JobKey::add_model(std::string_view identity, const fs::path& path) {

@@ -1,16 +1,19 @@
 #include "ballast/threads.h"
 
 #include <omp.h>
+#include <pthread.h>
 #include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "ballast/error.h"
 #include "ballast/ranks.h"
 #include "jobs/control_group.h"
 
@@ -64,8 +67,12 @@ bool may_pin(std::size_t cores) {
          static_cast<std::size_t>(omp_get_max_threads()) == cores;
 }
 
+// Where this thread could run before it was pinned; empty: it is not pinned.
+thread_local std::optional<cpu_set_t> cpus_before_pinning;
+
 // Thread i of the pool to core i; threads beyond the last core begin again. Where the system refuses, it stays free.
-void pin_threads(const std::vector<int>& cpus) {
+void place_threads() {
+  const std::vector<int>& cpus = core_cpus();
 #pragma omp parallel
   {
     cpu_set_t own;
@@ -73,6 +80,29 @@ void pin_threads(const std::vector<int>& cpus) {
     CPU_SET(cpus[static_cast<std::size_t>(omp_get_thread_num()) % cpus.size()], &own);
     ::sched_setaffinity(0, sizeof own, &own);
   }
+}
+
+// A fork ends the pool (kernels/parallel.cc). The process that forked pins its new one as before. The new process would
+// stand in its way on the same cores, so it is free again.
+void keep_pins_over_forks() {
+  static const int registered = pthread_atfork(
+      nullptr,
+      [] {
+        if (cpus_before_pinning) place_threads();
+      },
+      [] {
+        if (!cpus_before_pinning) return;
+        ::sched_setaffinity(0, sizeof *cpus_before_pinning, &*cpus_before_pinning);
+        cpus_before_pinning.reset();
+      });
+  if (registered != 0) throw FileError("threads", "the system has no memory to pin them");
+}
+
+void pin_threads() {
+  keep_pins_over_forks();
+  cpu_set_t allowed;
+  if (!cpus_before_pinning && ::sched_getaffinity(0, sizeof allowed, &allowed) == 0) cpus_before_pinning = allowed;
+  place_threads();
 }
 
 }  // namespace
@@ -90,7 +120,7 @@ void use_threads(const ThreadOptions& options) {
     omp_set_num_threads(static_cast<int>(options.count.value_or(available_cores())));
   }
   const std::vector<int>& cpus = core_cpus();
-  if (options.pin.value_or(may_pin(cpus.size())) && !cpus.empty()) pin_threads(cpus);
+  if (options.pin.value_or(may_pin(cpus.size())) && !cpus.empty()) pin_threads();
 }
 
 }  // namespace ballast

@@ -2,6 +2,7 @@
 
 #include <hwy/cache_control.h>
 #include <omp.h>
+#include <pthread.h>
 
 #include <algorithm>
 #include <chrono>
@@ -17,6 +18,15 @@ using parallel_internal::Work;
 
 /// Read before any thread is pinned: a pinned one sees its own processor only.
 const std::size_t processors = static_cast<std::size_t>(omp_get_num_procs());
+
+/// A forked process has the thread that forked and no other, while gcc's OpenMP in it would wait for the rest of that
+/// thread's pool for ever. So the pool ends before the fork, and each of the two processes makes a new one when it first
+/// needs it. Returns whether the system will do so.
+bool end_pool_before_forks() {
+  return pthread_atfork([] { omp_pause_resource_all(omp_pause_soft); }, nullptr, nullptr) == 0;
+}
+
+[[maybe_unused]] const bool pool_ends_before_forks = end_pool_before_forks();
 
 /// Waits until ready(): asks again and again where `spin` allows, then sleeps until `bell` rings. Whoever makes it
 /// ready rings after that.

@@ -136,7 +136,13 @@ Model::Model(std::unique_ptr<ModelSource> source, FloatLayout layout, const Mode
                             [&](std::size_t layer, std::size_t) { failure.keep(layer, [&] { load(layer); }); });
     failure.rethrow();
   }
+  lies_in_file_ = layout == FloatLayout::kRows || experts_ != nullptr || outer_.embedding().lies_in_file();
   source_->release_copied();
+  source_->checkpoint().check_whole();
+}
+
+void Model::check_files() const {
+  if (lies_in_file_) source_->checkpoint().check_whole();
 }
 
 void Model::flag_fp16_tokens(std::span<const int> ids, std::size_t position, std::vector<std::uint8_t>& flags) const {
@@ -165,7 +171,6 @@ void Model::check(std::span<const int> ids, const SequenceState& state) const {
 
 std::span<const float> Model::forward(std::span<const SequenceTokens> batch, Workspace& workspace) const {
   for (const SequenceTokens& sequence : batch) check(sequence.ids, *sequence.state);
-  if (experts_ != nullptr) source_->checkpoint().check_whole();  // before the embedding is read from its map
   std::size_t wanted = 0;
   for (const SequenceTokens& sequence : batch) wanted += sequence.wanted;
   workspace.output_.resize(wanted * spec().hidden_size);
@@ -255,12 +260,12 @@ void Model::run_pass(Workspace& workspace) const {
     std::copy_n(row, sequence.wanted * size, workspace.output_.data() + workspace.pieces_[i].output_row * size);
     row += sequence.wanted * size;
   }
+  check_files();
 }
 
 std::vector<float> Model::residual_stream(std::span<const int> ids, std::size_t blocks) const {
   SequenceState state = make_exact_state(ids.size());
   check(ids, state);
-  if (experts_ != nullptr) source_->checkpoint().check_whole();
   Workspace workspace;
   workspace.done_.assign(1, 0);
   const SequenceTokens sequence = {.ids = ids, .state = &state};
@@ -274,6 +279,7 @@ std::vector<float> Model::residual_stream(std::span<const int> ids, std::size_t 
       rows.insert(rows.end(), workspace.hidden_.begin(), workspace.hidden_.end());
     }
   });
+  check_files();
   return rows;
 }
 
@@ -284,6 +290,7 @@ void Model::logits(const float* hidden, std::size_t m, float* logits, Workspace&
     outer_.preparation().prepare(hidden, m, prepared.data(), workspace.activations_.quantized);
     outer_.head(prepared.data(), m, logits, workspace.activations_.quantized);
   });
+  check_files();
 }
 
 std::span<const float> Model::normalized(std::span<const float> hidden, Workspace& workspace) const {

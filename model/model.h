@@ -128,6 +128,10 @@ class Model {
   /// Tokens of a sequence that the model was trained to see at once, the prefix before them not counted.
   std::size_t context_length() const { return source_->context_length(); }
 
+  /// Throws FileError where the model is read from its files as it runs and they are not whole any more: what was
+  /// computed is wrong then.
+  void check_files() const;
+
   /// Bytes of weights that one token's forward pass reads, head included.
   std::size_t streamed_bytes() const;
 
@@ -143,6 +147,7 @@ class Model {
 
  private:
   void check_cache_options(const CacheOptions& options) const;
+
   bool cut_pass(std::span<const SequenceTokens> batch, Workspace& workspace) const;
   void begin_pass(Workspace& workspace) const;
   void run_blocks(std::size_t count, bool wanted_only, Workspace& workspace) const;
@@ -156,6 +161,7 @@ class Model {
   std::unique_ptr<const ExpertCache> experts_;  ///< null: all are in the blocks
   std::vector<BlockWeights> blocks_;
   OuterWeights outer_;
+  bool lies_in_file_ = false;  ///< some of it is read from the files as it runs
   RopeTable rope_;
   TextDense text_dense_;
 };

@@ -104,6 +104,10 @@ void Embedding::add_token_inputs(std::span<const int> ids, std::vector<float>& i
   add_token_inputs(ids, embedded.data(), scratch, inputs);
 }
 
+bool Embedding::lies_in_file() const {
+  return model::lies_in_file(table_) || (positions_ && model::lies_in_file(*positions_));
+}
+
 std::size_t Embedding::weights() const {
   std::size_t count = table_.elements() + (positions_ ? positions_->elements() : 0) +
                       token_type_.size() * token_types_ + norm_.elements();

@@ -53,6 +53,9 @@ class Embedding {
   /// The same, for those who have not embedded the tokens. Throws what check() does.
   void add_token_inputs(std::span<const int> ids, std::vector<float>& inputs) const;
 
+  /// Whether embed() reads a mapped file.
+  bool lies_in_file() const;
+
   const Linear& table() const { return table_; }
   Linear& table() { return table_; }
   std::size_t weights() const;  ///< elements of everything here

@@ -135,9 +135,14 @@ Linear in_panels(Linear linear) {
   return linear;
 }
 
+bool lies_in_file(const Linear& linear) {
+  const auto* plain = std::get_if<FloatMatrixHolder>(&linear.weights);
+  return plain != nullptr && plain->owned.empty() && plain->copied.empty() && !plain->panels;
+}
+
 Linear in_own_memory(Linear linear) {
+  if (!lies_in_file(linear)) return linear;
   auto* plain = std::get_if<FloatMatrixHolder>(&linear.weights);
-  if (plain == nullptr || !plain->owned.empty() || plain->panels) return linear;
   const auto* bytes = static_cast<const std::byte*>(plain->matrix.data);
   const std::size_t size = plain->matrix.rows * plain->matrix.cols * kernels::float_type_bytes(plain->matrix.type);
   plain->copied.assign(bytes, bytes + size);

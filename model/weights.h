@@ -42,6 +42,9 @@ struct Linear {
   std::size_t elements() const;  ///< of matrix and bias
 };
 
+/// Whether it is read from a mapped file whenever it is used.
+bool lies_in_file(const Linear& linear);
+
 /// The same with a plain matrix in panels, a copy of it; one that is quantized stays as it is.
 Linear in_panels(Linear linear);
 

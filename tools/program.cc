@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 
+#include "ballast/mapped_files.h"
 #include "ballast/ranks.h"
 #include "tools/commands/commands.h"
 #include "tools/flags/option_checks.h"
@@ -100,6 +101,7 @@ int run_program(int argc, const char* const* argv) {
   std::set_terminate(tell_and_exit);
   prepare_standard_streams();
   handle_interrupts();
+  guard_mapped_files();
   try {
     CLI::App program("Makes language models small and fast on CPUs without losing what their outliers carry.",
                      "ballast");

@@ -62,7 +62,7 @@ void SweepFolder::store(const std::string& key, const SweepRow& row) const {
 bool SweepFolder::holds(const fs::path& output, const std::string& key) const {
   std::error_code error;
   if (!fs::exists(output, error) || !fs::exists(key_file(output), error)) return false;
-  return files::MappedFile(key_file(output)).text() == key;
+  return files::read_whole_file(key_file(output)) == key;
 }
 
 void SweepFolder::begin(const fs::path& output) const {

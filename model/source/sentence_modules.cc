@@ -32,7 +32,7 @@ struct ConfigFile {
   std::string name;
 
   explicit ConfigFile(const std::filesystem::path& path)
-      : json(files::parse_strict_json(files::MappedFile(path).text(), path.string())), name(path.string()) {}
+      : json(files::parse_strict_json(files::read_whole_file(path), path.string())), name(path.string()) {}
 
   files::JsonReader reader() const { return {json, name}; }
 };

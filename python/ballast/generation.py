@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import os
 import threading
 import weakref
 from collections import deque
@@ -12,6 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
+
+from ballast.errors import Error
 
 OnStep: TypeAlias = Callable[[str, bool], bool]
 """Hears each piece of text, and whether it is thinking; returns whether the generation goes on."""
@@ -103,6 +106,13 @@ class _Channel:
                 self._filled.wait()
             return self._items.popleft()
 
+    def end_in_child(self) -> None:
+        """In a process that was forked, which lacks the thread that generates: it may have held the lock."""
+        self._filled = threading.Condition()
+        self._waiter = None
+        self.put(Error("stream: the process was forked while the model wrote this text: generate it again in this process",
+                       "stream"))
+
     async def get_async(self) -> Any:
         while True:
             with self._filled:
@@ -129,6 +139,15 @@ def _end_all() -> None:
     for thread, channel in list(_running.items()):
         channel.cancelled = True
         thread.join()
+
+
+def _end_in_child() -> None:
+    for channel in list(_running.values()):
+        channel.end_in_child()
+    _running.clear()
+
+
+os.register_at_fork(after_in_child=_end_in_child)
 
 
 class Stream:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
+import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -194,6 +196,7 @@ class Model:
         self._model = _ballast.Model(Path(path), options, tell)
         self._idle: list[tuple[Model | None, Any]] = []
         self._lock = threading.Lock()
+        _models.add(self)
 
     @property
     def path(self) -> Path:
@@ -335,3 +338,15 @@ class Model:
         with self._lock:
             self._idle.insert(0, (draft, generator))
             del self._idle[_IDLE_GENERATORS:]
+
+
+_models: weakref.WeakSet[Model] = weakref.WeakSet()
+
+
+def _unlock_in_child() -> None:
+    """In a process that was forked, which may lack the thread that held a lock."""
+    for model in _models:
+        model._lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_unlock_in_child)

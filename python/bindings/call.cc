@@ -5,6 +5,7 @@
 #include <mutex>
 #include <string_view>
 
+#include "ballast/mapped_files.h"
 #include "python/bindings/path_text.h"
 
 namespace ballast::python {
@@ -27,6 +28,7 @@ void set_threads(const ThreadOptions& options) {
 }
 
 void prepare_thread() {
+  guard_mapped_files();
   thread_local std::size_t prepared = 0;
   if (prepared == threads_version) return;
   const std::scoped_lock lock(threads_mutex);

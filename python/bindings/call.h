@@ -23,7 +23,7 @@ namespace nb = nanobind;
 /// Of all calls from now on, whichever thread makes them. What is not said stays as it is.
 void set_threads(const ThreadOptions& options);
 
-/// Gives the calling thread its pool of the size that set_threads() said, once.
+/// Gives the calling thread its pool of the size that set_threads() said, once; guards the files that are mapped.
 void prepare_thread();
 
 /// Runs a function of the library without the interpreter's lock.

@@ -1,6 +1,8 @@
 #include <exception>
+#include <optional>
 
 #include "ballast/error.h"
+#include "ballast/mapped_files.h"
 #include "python/bindings/bindings.h"
 #include "python/bindings/path_text.h"
 
@@ -19,12 +21,11 @@ void raise(const char* kind, const Error& error) {
 void translate(const std::exception_ptr& failure, void* /*unused*/) {
   try {
     std::rethrow_exception(failure);
-  } catch (const FileError& error) {
-    raise("FileError", error);
-  } catch (const UnsupportedError& error) {
-    raise("UnsupportedError", error);
   } catch (const Error& error) {
-    raise("Error", error);
+    if (const std::optional<FileError> cause = take_lost_file()) return raise("FileError", *cause);
+    const bool file = dynamic_cast<const FileError*>(&error) != nullptr;
+    const bool unsupported = dynamic_cast<const UnsupportedError*>(&error) != nullptr;
+    raise(file ? "FileError" : unsupported ? "UnsupportedError" : "Error", error);
   }
 }
 

@@ -48,6 +48,7 @@ std::vector<ConvertedModule> BlockConversion::convert(std::size_t index) {
   round(block, index);
   second_rounding_.add(block);
   std::vector<ConvertedModule> modules = take_modules(std::move(block), spec().norm.bias);
+  inputs_.source().checkpoint().check_whole();
   if (state_ != nullptr) state_->save(index, modules, sample_rows());
   return modules;
 }

@@ -40,6 +40,7 @@ FoundFormats find_formats(const ConversionInputs& inputs, const ModelFormat& for
   if (std::optional<Allocation> saved = state.allocation()) return {*std::move(saved), nullptr};
   FormatSearch search(inputs, format, steps);
   FoundFormats found = {search.run(), search.weighed().tied_head_moments};
+  inputs.source().checkpoint().check_whole();
   state.save(found.allocation);
   return found;
 }
@@ -94,6 +95,7 @@ ConvertReport run_conversion(ConversionInputs& inputs, const ModelFormat& format
                             .recipe = asked,
                             .prefix = inputs.prefix(),
                             .massive_tokens = massive_tokens(inputs)});
+    inputs.source().checkpoint().check_whole();
     files->commit();
   }
   if (state) state->remove();

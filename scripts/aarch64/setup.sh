@@ -12,11 +12,16 @@ packages=(libhwy-dev libpcre2-dev libutf8proc-dev libxxhash-dev libsentencepiece
   nlohmann-json3-dev libcli11-dev doctest-dev libboost-dev libssl-dev)
 complete=$root/packages
 
-# What was asked for before stays.
+# What was asked for before stays, unless this machine reads other releases of Debian by now.
+# shellcheck disable=SC2016
+suites=$(apt-get indextargets --format '$(ORIGIN) $(CODENAME) $(COMPONENT)' 'Created-By: Packages' | sort -u | tr '\n' ';')
 before=()
-if [[ -e $complete ]]; then read -r -a before <"$complete"; fi
+if [[ -e $complete ]] && { read -r -a before && read -r suites_before; } <"$complete" && [[ $suites_before != "$suites" ]]; then
+  before=()
+  rm -rf "$root"
+fi
 mapfile -t packages < <(printf '%s\n' "${packages[@]}" "$@" "${before[@]}" | awk '!seen[$0]++')
-if [[ -e $complete && $(head -n 1 "$complete") == "${packages[*]}" ]]; then
+if [[ -e $complete && ${before[*]} == "${packages[*]}" ]]; then
   echo "aarch64/setup: $root is complete"
   exit 0
 fi
@@ -53,10 +58,12 @@ echo "aarch64/setup: reading the lists of arm64 packages"
 quietly apt-get -q update ||
   echo "aarch64/setup: apt-get update reported errors (above); going on with the lists there are" >&2
 # The shared libraries behind the development packages. The C and C++ libraries come with the cross compiler.
-mapfile -t libraries < <(apt-cache depends "${packages[@]}" | awk '$1 == "Depends:" && $2 ~ /^lib/ { print $2 }' |
+depends=$(apt-cache depends "${packages[@]}")
+mapfile -t libraries < <(awk '$1 == "Depends:" && $2 ~ /^lib/ { print $2 }' <<<"$depends" |
   grep -v -e '-dev$' -e '^libc6$' -e '^libgcc-s1$' | sort -u)
 # libboost-dev holds nothing but the name of a version.
-mapfile -t -O "${#libraries[@]}" libraries < <(apt-cache depends libboost-dev | awk '$1 == "Depends:" { print $2 }')
+depends=$(apt-cache depends libboost-dev)
+mapfile -t -O "${#libraries[@]}" libraries < <(awk '$1 == "Depends:" { print $2 }' <<<"$depends")
 libraries+=(libgfortran5) # behind OpenBLAS; the cross compiler for C++ does not bring it
 echo "aarch64/setup: unpacking ${packages[*]} ${libraries[*]}"
 cd "$work/debs"
@@ -65,7 +72,7 @@ quietly apt-get -q download "${packages[@]}" "${libraries[@]}" || {
   exit 1
 }
 for package in *.deb; do dpkg-deb -x "$package" "$work/root"; done
-printf '%s\n' "${packages[*]}" *.deb >"$work/root/packages"
+printf '%s\n' "${packages[*]}" "$suites" *.deb >"$work/root/packages"
 mkdir -p "$(dirname "$root")"
 rm -rf "$root"
 chmod 755 "$work/root"

@@ -7,6 +7,7 @@
 #   PROGRAM=/usr/bin/ballast scripts/docs/build_docs.sh     the commands of that program
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+source scripts/functions/made_from.sh
 
 program=$(realpath "${PROGRAM:-build/release/ballast}")
 docs=$PWD/build/docs
@@ -19,10 +20,10 @@ command -v doxygen >/dev/null || {
   echo "docs: doxygen is missing: install the package doxygen" >&2
   exit 1
 }
-if [[ ! -x $environment/bin/mkdocs ]]; then
-  python3 -m venv "$environment"
-  "$environment/bin/pip" install --quiet 'mkdocs>=1.6,<2' 'mkdocs-material>=9.6,<10'
-fi
+make_environment "$environment" python3 'mkdocs>=1.6,<2' 'mkdocs-material>=9.6,<10' || {
+  echo "docs: mkdocs could not be installed from PyPI (above)" >&2
+  exit 1
+}
 
 rm -rf "$docs/cpp" "$docs/site"
 mkdir -p "$docs/cpp"
@@ -46,6 +47,6 @@ WARN_AS_ERROR = FAIL_ON_WARNINGS
 END
 
 export BALLAST_PROGRAM=$program BALLAST_CPP=$docs/cpp/html NO_MKDOCS_2_WARNING=1
-"$environment/bin/mkdocs" build --strict --quiet --site-dir "$docs/site"
+"$environment/bin/python" -m mkdocs build --strict --quiet --site-dir "$docs/site"
 python3 scripts/docs/check_links.py "$docs/site"
 echo "docs: build/docs/site/index.html"

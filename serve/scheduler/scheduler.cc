@@ -423,6 +423,7 @@ void Scheduler::step() {
       share.request->drop_pages();
       if (!share.request->failed) fail(*share.request, Failure::kError, error.what());
     }
+    loaded_.model.check_files();  // without them no other step comes right either: the server ends
     return;
   }
   figures_.prompt_tokens += prompt_tokens;

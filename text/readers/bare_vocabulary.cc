@@ -23,7 +23,7 @@ namespace {
 using nlohmann::json;
 
 std::vector<std::string> read_lines(const std::filesystem::path& path) {
-  const std::string text(files::MappedFile(path).text());
+  const std::string text = files::read_whole_file(path);
   if (!files::is_utf8(text)) throw Error(path.string(), "is not UTF-8");
   std::vector<std::string> lines;
   for (std::size_t begin = text.starts_with(files::kByteOrderMark) ? files::kByteOrderMark.size() : 0;

@@ -80,7 +80,7 @@ std::string ranked_family(const files::JsonReader& config, const files::JsonRead
 
 // Jinja text as Python reads a file: without a byte order mark.
 std::string read_template_file(const std::filesystem::path& file) {
-  std::string text(files::MappedFile(file).text());
+  std::string text = files::read_whole_file(file);
   if (!files::is_utf8(text)) throw Error(file.string(), "is not UTF-8");
   if (text.starts_with(files::kByteOrderMark)) text.erase(0, files::kByteOrderMark.size());
   return text;
@@ -115,7 +115,7 @@ std::optional<int> unnamed_token(const nlohmann::json& config, const char* name,
 std::unique_ptr<Tokenizer> read_tokenizer_json(const std::filesystem::path& directory, TokenizerSource source) {
   const std::filesystem::path file = directory / kTokenizerJson;
   source.tokenizer_file = file.string();
-  source.tokenizer_data = files::MappedFile(file).text();
+  source.tokenizer_data = files::read_whole_file(file);
   return make_tokenizer(std::move(source));
 }
 
@@ -123,7 +123,7 @@ std::unique_ptr<Tokenizer> read_tekken_file(const std::filesystem::path& directo
   const std::filesystem::path file = directory / kTekkenFile;
   source.tokenizer_file = file.string();
   add_separate_tokens(directory, source.config);
-  source.tokenizer_data = read_tekken(files::MappedFile(file).text(), source.tokenizer_file, source.config).dump();
+  source.tokenizer_data = read_tekken(files::read_whole_file(file), source.tokenizer_file, source.config).dump();
   return make_tokenizer(std::move(source));
 }
 
@@ -181,14 +181,14 @@ std::unique_ptr<Tokenizer> read_tokenizer_directory(const std::filesystem::path&
   for (const char* name : {"tokenizer.model", "tiktoken.model", "qwen.tiktoken"}) {
     if (!exists(name)) continue;
     use(name);
-    const files::MappedFile file(directory / name);
-    if (std::string_view(name) == "tokenizer.model" && !is_rank_list(file.text())) {
-      source.tokenizer_data = file.text();
+    std::string content = files::read_whole_file(directory / name);
+    if (std::string_view(name) == "tokenizer.model" && !is_rank_list(content)) {
+      source.tokenizer_data = std::move(content);
       return make_sentencepiece_tokenizer(std::move(source));
     }
     const std::string family =
         ranked_family(files::JsonReader(source.config, source.config_file), model_config, source.tokenizer_file);
-    source.tokenizer_data = read_rank_list(file.text(), source.tokenizer_file, family, source.config).dump();
+    source.tokenizer_data = read_rank_list(content, source.tokenizer_file, family, source.config).dump();
     return make_tokenizer(std::move(source));
   }
   if (exists(kTekkenFile)) return read_tekken_file(directory, std::move(source));

@@ -4,8 +4,10 @@
 #include <chrono>
 #include <exception>
 #include <new>
+#include <optional>
 #include <thread>
 
+#include "ballast/mapped_files.h"
 #include "ballast/ranks.h"
 #include "tools/commands/commands.h"
 #include "tools/terminal/console.h"
@@ -47,7 +49,8 @@ int report_failure() {
   } catch (const std::bad_alloc&) {
     print_error("out of memory");
   } catch (const std::exception& error) {
-    print_error(error.what());
+    const std::optional<FileError> cause = take_lost_file();
+    print_error(cause ? cause->what() : error.what());
   }
   return kExitFailed;
 }
