@@ -1,8 +1,11 @@
 #include "quant/search/candidates.h"
 
 #include <algorithm>
+#include <array>
+#include <string>
 
 #include "ballast/error.h"
+#include "files/tensor_layout.h"
 
 namespace ballast::quant {
 
@@ -11,6 +14,95 @@ namespace {
 /// Of these a row has whole groups, without which it cannot be rounded at all.
 bool has_whole_groups(const WeightFormat& format) {
   return format.kind == WeightFormat::Kind::kAffine || format.kind == WeightFormat::Kind::kBlocks;
+}
+
+std::string listed(const std::vector<std::string>& words) {
+  std::string list;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    list += (i == 0 ? "" : i + 1 == words.size() ? " or " : ", ") + words[i];
+  }
+  return list;
+}
+
+std::string not_a_multiple(std::size_t columns, std::size_t size) {
+  return std::to_string(columns) + " columns are not a multiple of " + std::to_string(size);
+}
+
+/// Group sizes with which all matrices of the module's format could be stored, the largest first.
+std::vector<std::string> common_group_sizes(const ModulePlan& module, std::span<const ModulePlan> model,
+                                            const ModelFormat& format) {
+  std::vector<std::string> sizes;
+  for (const std::size_t size : {std::size_t{128}, std::size_t{64}, std::size_t{32}}) {
+    const auto holds = [&](ModulePlan other) {
+      if (other.format != module.format) return true;
+      other.format.group_size = size;
+      return format.holds(other);
+    };
+    if (std::ranges::all_of(model, holds)) sizes.push_back(std::to_string(size));
+  }
+  return sizes;
+}
+
+/// Names of the formats among `formats` that the module can have.
+std::vector<std::string> held_formats(ModulePlan module, std::span<const WeightFormat> formats,
+                                      const ModelFormat& format) {
+  std::vector<std::string> names;
+  for (const WeightFormat& candidate : formats) {
+    module.format = candidate;
+    if (format.holds(module)) names.push_back(format_name(candidate));
+  }
+  return names;
+}
+
+/// The module's format in groups of other sizes, in a GGUF's other blocks, and in floats.
+std::vector<WeightFormat> similar_formats(const WeightFormat& format) {
+  std::vector<WeightFormat> formats;
+  if (format.kind == WeightFormat::Kind::kBlocks) {
+    for (const DType type : writable_block_types()) formats.push_back(block_format(type));
+  } else {
+    for (const std::size_t size : {std::size_t{128}, std::size_t{64}, std::size_t{32}}) {
+      formats.push_back(format);
+      formats.back().group_size = size;
+    }
+  }
+  formats.push_back({.kind = WeightFormat::Kind::kF16});
+  return formats;
+}
+
+/// The smallest number, of which the rows would have to be a multiple; 0: they are not what is in the way.
+std::size_t needed_row_multiple(ModulePlan module, const ModelFormat& format) {
+  const std::size_t rows = module.rows;
+  for (const std::size_t multiple : {std::size_t{2}, std::size_t{4}, std::size_t{8}, std::size_t{16}, std::size_t{32}}) {
+    module.rows = (rows + multiple - 1) / multiple * multiple;
+    if (format.holds(module)) return multiple;
+  }
+  return 0;
+}
+
+/// Whether the size of groups is that of all linears, and not of a format named for some.
+bool has_common_groups(const Recipe& recipe, const ModulePlan& module) {
+  const auto names = [&](const FormatException& exception) { return exception.format == module.format; };
+  return module.format == recipe.linears && std::ranges::none_of(recipe.exceptions, names);
+}
+
+/// Why the files cannot hold a module as it is planned, and what to do.
+std::string obstacle(const Recipe& recipe, const ModulePlan& module, std::span<const ModulePlan> model,
+                     const ModelFormat& format) {
+  const std::vector<std::string> similar = held_formats(module, similar_formats(module.format), format);
+  const std::string choose = similar.empty() ? "choose another format for it"
+                                             : "choose " + listed(similar) + " for it (--format 'NAME=FORMAT')";
+  if (module.format.kind == WeightFormat::Kind::kBlocks) {
+    const std::size_t block = dtype_info(module.format.block_type).block_elements;
+    if (module.cols % block != 0) return not_a_multiple(module.cols, block) + ", the values of a block; " + choose;
+  } else if (module.format.group_size != 0 && module.cols % module.format.group_size != 0) {
+    std::vector<std::string> sizes;
+    if (has_common_groups(recipe, module)) sizes = common_group_sizes(module, model, format);
+    return not_a_multiple(module.cols, module.format.group_size) + "; " +
+           (sizes.empty() ? choose : "use --group-size " + listed(sizes));
+  } else if (const std::size_t multiple = needed_row_multiple(module, format); multiple != 0) {
+    return std::to_string(module.rows) + " rows are not a multiple of " + std::to_string(multiple) + "; " + choose;
+  }
+  return choose;
 }
 
 }  // namespace
@@ -54,7 +146,7 @@ void check_plan(const Recipe& recipe, std::span<const ModulePlan> model, const M
     if ((replaced && !has_whole_groups(module.format)) || format.holds(module)) continue;
     throw Error(module.name, "cannot be stored as " + format_name(module.format) +
                                  (module.outlier_columns == 0 ? "" : " with columns in 16 bits") +
-                                 ": choose another format for it");
+                                 ": " + obstacle(recipe, module, model, format));
   }
   format.check_together(model);
   if (recipe.target_bytes == 0) return;

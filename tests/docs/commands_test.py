@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Every `ballast` command of the README and of docs/ has options that exist, and those of the guides do what they say.
+"""Every `ballast` command of the README and of docs/ has options that exist and does what the page says.
 
     commands_test.py PROGRAM        with an emulator: EMULATOR [OPTION]... PROGRAM
     commands_test.py --mpirun MPIRUN PROGRAM    the guides' jobs under mpirun run there; else as one process
 
-The guides' commands run one after the other, each guide in a folder of its own, on a tiny model under the name that the
-guides use.
+The commands of a page run one after the other, each page in a folder of its own, on small models under the names that the
+page uses: SmolLM2-135M has the shapes of its matrices, by which formats fit or do not.
 """
 
 import argparse
@@ -20,6 +20,7 @@ TESTS = pathlib.Path(__file__).resolve().parents[1]
 sys.path += [str(TESTS / "tools"), str(TESTS / "docs")]
 
 import guide_runs
+import page_runs
 from golden.suite import Suite
 from written_commands import Command, commands_in, spans_in
 
@@ -70,6 +71,18 @@ def check_guides(suite: Suite, mpirun: str) -> None:
             guide_runs.run_guide(suite, page.relative_to(ROOT), commands, pathlib.Path(folder), mpirun)
 
 
+def check_other_pages(suite: Suite, mpirun: str) -> None:
+    for page in OTHERS:
+        commands = [command for command in commands_in(page.read_text()) if page_runs.is_run(page, command)]
+        if not commands:
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            page_runs.run_page(suite, page.relative_to(ROOT), commands, pathlib.Path(folder), mpirun)
+    ran = [command for command in commands_in((ROOT / "README.md").read_text())
+           if page_runs.is_run(ROOT / "README.md", command)]
+    suite.check("most of the README's commands are run", len(ran) > 25, ran)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--mpirun", default="")
@@ -82,6 +95,7 @@ def main() -> int:
         suite = Suite(program, pathlib.Path(empty), False)
         suite.group(check_pages)
         suite.group(lambda suite: check_guides(suite, arguments.mpirun))
+        suite.group(lambda suite: check_other_pages(suite, arguments.mpirun))
     print(f"{suite.passed} passed, {suite.failed} failed")
     return 1 if suite.failed or not suite.passed else 0
 

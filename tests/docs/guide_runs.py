@@ -23,9 +23,9 @@ MPI = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OM
 
 
 def write_inputs(folder: pathlib.Path) -> None:
-    """What guides take for given: a model, two texts, keys."""
+    """What guides take for given: two texts, keys, and a model with a layer of the shapes that SmolLM2-135M has."""
     model = folder / "SmolLM2-135M"
-    fixtures.write_large_model(model, hidden=128, layers=2, mlp=256, vocabulary=VOCABULARY)
+    fixtures.write_large_model(model, hidden=576, layers=1, mlp=1536, vocabulary=VOCABULARY, heads=9, kv_heads=3)
     config = json.loads((model / "config.json").read_text()) | {"max_position_embeddings": CONTEXT}
     (model / "config.json").write_text(json.dumps(config))
     shutil.copy(TOKENIZER, model / "tokenizer.json")
@@ -48,21 +48,21 @@ class Guide:
         self.server: subprocess.Popen | None = None
         self.address = ""
 
-    def run(self, command: Command) -> None:
+    def run(self, command: Command, stdin: str = "") -> None:
         name = f"{self.page}:{command.line}: '{command.text}'"
         if command.program == "curl":
             self.ask(name, command)
         elif command.words[0] == "serve":
             self.serve(name, command)
         else:
-            self.run_to_end(name, command)
+            self.run_to_end(name, command, stdin)
 
-    def run_to_end(self, name: str, command: Command) -> None:
+    def run_to_end(self, name: str, command: Command, stdin: str) -> None:
         launcher = []
         if command.launcher and command.launcher[0] == "mpirun" and self.mpirun:
             launcher = [self.mpirun, *command.launcher[1:]]
         done = subprocess.run([*launcher, *self.suite.program, *command.words], cwd=self.folder, env=self.environment,
-                              capture_output=True, text=True, check=False)
+                              input=stdin, capture_output=True, text=True, check=False)
         run = Run(tuple(command.words), done.returncode, done.stdout, done.stderr)
         self.suite.check(f"{name} exits with 0", run.code == 0, run)
         for flag, value in zip(command.words, command.words[1:], strict=False):

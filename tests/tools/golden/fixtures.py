@@ -69,8 +69,8 @@ def write_inputs(work: pathlib.Path) -> None:
     (work / "questions.jsonl").write_text("".join(json.dumps(question) + "\n" for question in questions))
 
 
-def write_large_model(folder: pathlib.Path, hidden: int = 192, layers: int = 6, mlp: int = 512,
-                      vocabulary: int = 67, family: str = "llama") -> None:
+def write_large_model(folder: pathlib.Path, hidden: int = 192, layers: int = 6, mlp: int = 512, vocabulary: int = 67,
+                      family: str = "llama", heads: int = 4, kv_heads: int = 4) -> None:
     """A model that is large enough to be caught at work: 3 million weights, of random values that repeat. `family`: llama,
     qwen2 (with biases) or qwen3 (with norms of heads)."""
     source = random.Random(5)
@@ -78,7 +78,8 @@ def write_large_model(folder: pathlib.Path, hidden: int = 192, layers: int = 6, 
     shapes = {"model.embed_tokens.weight": (vocabulary, hidden), "model.norm.weight": (hidden,)}
     for layer in range(layers):
         block = f"model.layers.{layer}."
-        shapes |= {f"{block}self_attn.{part}_proj.weight": (hidden, hidden) for part in "qkvo"}
+        shapes |= {f"{block}self_attn.{part}_proj.weight": (hidden // heads * (kv_heads if part in "kv" else heads), hidden)
+                   for part in "qkvo"}
         shapes |= {f"{block}mlp.{part}_proj.weight": (mlp, hidden) for part in ("gate", "up")}
         shapes |= {f"{block}mlp.down_proj.weight": (hidden, mlp), f"{block}input_layernorm.weight": (hidden,),
                    f"{block}post_attention_layernorm.weight": (hidden,)}
@@ -94,8 +95,9 @@ def write_large_model(folder: pathlib.Path, hidden: int = 192, layers: int = 6, 
         header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [len(data), len(data) + size]}
         data += (scaled * (size // len(scaled) + 1))[:size]
     config = json.loads((MODELS / family / "config.json").read_text())
-    config |= {"hidden_size": hidden, "num_hidden_layers": layers, "intermediate_size": mlp, "head_dim": hidden // 4,
-               "num_attention_heads": 4, "num_key_value_heads": 4, "max_position_embeddings": 512, "vocab_size": vocabulary}
+    config |= {"hidden_size": hidden, "num_hidden_layers": layers, "intermediate_size": mlp, "head_dim": hidden // heads,
+               "num_attention_heads": heads, "num_key_value_heads": kv_heads, "max_position_embeddings": 512,
+               "vocab_size": vocabulary}
     config.pop("layer_types", None)  # of as many layers as the tiny model has
     folder.mkdir()
     (folder / "config.json").write_text(json.dumps(config))

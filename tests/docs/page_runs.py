@@ -1,0 +1,108 @@
+"""Runs the commands of the README and of the pages that are no guides, on small models under the names that they use."""
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+
+import guide_runs
+from golden import fixtures
+from golden.suite import Suite
+from written_commands import Command
+
+ROOT = fixtures.MODELS.parents[2]
+# What a page's command names in capitals: whatever the reader has.
+ANY_NAMES = {"MODEL": "SmolLM2-135M", "FILE": "SmolLM2-135M", "STATS": "smollm2.stats", "PROMPT": "the ship",
+             "prompt.txt": "wikitext.txt"}
+ANY_NAMES_OF_PAGE = {
+    "extending.md": {"MODEL": "llama3", "expected.safetensors": "llama3.expected.safetensors"},
+    "adding-an-architecture.md": {"tests/data/models/NAME": "llama3",
+                                  "tests/data/models/NAME/expected.safetensors": "llama3.expected.safetensors"},
+    "streaming.md": {"FILE": "wikitext.txt"},
+}
+# How models come about that a page names without making them: by these commands, in this order.
+MADE = {
+    "smollm2.stats": ["calibrate", "SmolLM2-135M", "--text", "calibration.txt", "--samples", "4"],
+    "smollm2-w8a8": ["convert", "SmolLM2-135M", "--scheme", "w8a8", "--text", "calibration.txt"],
+    "smollm2-w4a8": ["convert", "SmolLM2-135M", "--scheme", "w4a8", "--text", "calibration.txt"],
+    "smollm2-q8_0.gguf": ["convert", "SmolLM2-135M", "--to", "gguf", "--scheme", "w8a16", "--format", ".=q8_0",
+                          "--text", "calibration.txt"],
+    "smollm2-q5_0.gguf": ["convert", "SmolLM2-135M", "--to", "gguf", "--scheme", "w8a16", "--format", ".=q5_0",
+                          "--text", "calibration.txt"],
+    "SmolLM2-135M-GPTQ": ["convert", "SmolLM2-135M", "--to", "gptq", "--scheme", "w4a16", "--group-size", "64",
+                          "--text", "calibration.txt"],
+    "qwen2.5-coder-0.5b-q4_k_m.gguf": ["convert", "SmolLM2-135M", "--to", "gguf", "--scheme", "w4a8",
+                                       "--text", "calibration.txt"],
+    "qwen2.5-coder-w4a8": ["convert", "SmolLM2-135M", "--scheme", "w4a8", "--text", "calibration.txt"],
+    "minilm-w8a8": ["convert", "all-MiniLM-L6-v2", "--scheme", "w8a8", "--text", "calibration.txt"],
+    "q30-w4a16": ["convert", "Qwen3-30B-A3B", "--scheme", "w4a16", "--text", "calibration.txt"],
+}
+COPIES = {"llama3": "llama3", "all-MiniLM-L6-v2": "bert", "Qwen2.5-0.5B": "qwen2", "Qwen3-30B-A3B": "qwen3_moe"}
+# Logits that another program computed are not here; the pages' other figures are not looked at.
+NOT_RUN = {("README.md", "verify")}
+# What takes minutes and shows nothing about the command: how much text, and how often.
+MOST = {"--stream": 3000, "-n": 100, "-r": 1, "--chunks": 2, "--samples": 8}
+
+
+def is_run(page: pathlib.Path, command: Command) -> bool:
+    return command.program == "curl" or (page.name, command.words[0]) not in NOT_RUN
+
+
+def shortened(words: list[str]) -> list[str]:
+    words = list(words)
+    for i, flag in enumerate(words[:-1]):
+        if flag in MOST and words[i + 1].isdigit():
+            words[i + 1] = str(min(MOST[flag], int(words[i + 1])))
+    # Of a list of recipes the first two show what all do; a sweep without speeds is the same but for a column.
+    for i, flag in enumerate(words[:-1]):
+        if flag in ("--schemes", "--sizes"):
+            words[i + 1] = ",".join(words[i + 1].split(",")[:2])
+    if words[0] == "sweep" and "--no-bench" not in words:
+        words.append("--no-bench")
+    return words
+
+
+def write_inputs(folder: pathlib.Path) -> None:
+    guide_runs.write_inputs(folder)
+    (folder / "wikitext.txt").write_text(fixtures.text(6000, 1))
+    for name, model in COPIES.items():
+        fixtures.copy_model(model, folder / name)
+    (folder / "sentences.txt").write_text("".join(fixtures.text(4, i) for i in range(12)))
+    questions = [{"question": f"what is {word}", "choices": ["the one", "another"], "answer": i % 2}
+                 for i, word in enumerate(["rain", "tin", "hat"])]
+    (folder / "questions.jsonl").write_text("".join(json.dumps(question) + "\n" for question in questions))
+    (folder / "peers.csv").write_text("name,file_mb,kl\nQ8_0,145,0.0047\nQ4_K_M,105.5,0.056\n")
+
+
+def make_missing(suite: Suite, folder: pathlib.Path, words: list[str]) -> None:
+    """Makes what a command reads and no command before it wrote."""
+    written = {value for flag, value in zip(words, words[1:], strict=False) if flag == "-o"}
+    for name, command in MADE.items():
+        if name not in words or name in written or (folder / name).exists():
+            continue
+        run = subprocess.run([*suite.program, *command, "-o", name, "-q"], cwd=folder, capture_output=True, text=True,
+                             check=False, env=os.environ)
+        suite.check(f"'{' '.join(command)}' makes {name}", run.returncode == 0, run.stderr)
+    if "mine.json" in words:
+        make_missing(suite, folder, ["smollm2-w4a8"])
+        shutil.copy(folder / "smollm2-w4a8" / "recipe.json", folder / "mine.json")
+
+
+def run_page(suite: Suite, page: pathlib.Path, commands: list[Command], folder: pathlib.Path, mpirun: str) -> None:
+    write_inputs(folder)
+    guide = guide_runs.Guide(suite, page, folder, mpirun)
+    names = ANY_NAMES | ANY_NAMES_OF_PAGE.get(page.name, {})
+    try:
+        for command in commands:
+            if command.program == "ballast":
+                words = [names.get(word, word) for word in shortened(command.words)]
+                make_missing(suite, folder, words)
+                # A page may show the same output name twice, made in two ways.
+                for flag, value in zip(words, words[1:], strict=False):
+                    if flag == "-o" and (folder / value).exists():
+                        shutil.rmtree(folder / value) if (folder / value).is_dir() else (folder / value).unlink()
+                command = Command(command.line, command.text, command.program, words, command.launcher)
+            guide.run(command, stdin="the ship took on\n")
+    finally:
+        guide.stop()
