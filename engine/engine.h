@@ -27,7 +27,8 @@ class Engine {
   /// Runs the pending tokens of each sequence and leaves the logits that it wants. Throws Error, with all sequences as
   /// they were, for a token that is not in the vocabulary or more tokens than fit. Where memory runs out, all calls of
   /// the step fail, and those of their sequences that had run leave no logits: replace() their tokens and step again. A
-  /// sequence is in one call at a time. Throws Error, too, in a process that was forked during a step of another thread.
+  /// sequence is in one call at a time. Throws Error, too, in a process that was forked during a step of another
+  /// thread.
   void step(std::span<Sequence* const> sequences);
   void step(Sequence& sequence);
 

@@ -20,8 +20,8 @@ using parallel_internal::Work;
 const std::size_t processors = static_cast<std::size_t>(omp_get_num_procs());
 
 /// A forked process has the thread that forked and no other, while gcc's OpenMP in it would wait for the rest of that
-/// thread's pool for ever. So the pool ends before the fork, and each of the two processes makes a new one when it first
-/// needs it. Returns whether the system will do so.
+/// thread's pool for ever. So the pool ends before the fork, and each of the two processes makes a new one when it
+/// first needs it. Returns whether the system will do so.
 bool end_pool_before_forks() {
   return pthread_atfork([] { omp_pause_resource_all(omp_pause_soft); }, nullptr, nullptr) == 0;
 }

@@ -74,8 +74,9 @@ void apply_preset(const Preset& preset, ConvertOptions& options);
 
 /// Tensors that were treated alike.
 struct TensorGroupReport {
-  std::string name;    ///< "layers.*.mlp.down_proj"
-  std::string format;  ///< "int8-g64 + 7 outlier columns in f16"
+  std::string name;                 ///< "layers.*.mlp.down_proj"
+  std::string format;               ///< "int8-g64 + 7 columns f16"
+  std::size_t outlier_columns = 0;  ///< of each, in 16 bits
   std::size_t tensors = 0;
   std::uint64_t weights = 0;  ///< elements
   std::uint64_t bytes_before = 0;

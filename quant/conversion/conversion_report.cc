@@ -39,6 +39,7 @@ void ModuleTally::add(const ModulePlan& module) {
   rows_.push_back({module.id,
                    {.name = module.name,
                     .format = format_.describe(module),
+                    .outlier_columns = module.outlier_columns,
                     .tensors = 1,
                     .weights = module.weights(),
                     .bytes_before = module.bytes_before,

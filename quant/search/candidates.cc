@@ -72,7 +72,8 @@ std::vector<WeightFormat> similar_formats(const WeightFormat& format) {
 /// The smallest number, of which the rows would have to be a multiple; 0: they are not what is in the way.
 std::size_t needed_row_multiple(ModulePlan module, const ModelFormat& format) {
   const std::size_t rows = module.rows;
-  for (const std::size_t multiple : {std::size_t{2}, std::size_t{4}, std::size_t{8}, std::size_t{16}, std::size_t{32}}) {
+  for (const std::size_t multiple :
+       {std::size_t{2}, std::size_t{4}, std::size_t{8}, std::size_t{16}, std::size_t{32}}) {
     module.rows = (rows + multiple - 1) / multiple * multiple;
     if (format.holds(module)) return multiple;
   }
@@ -145,8 +146,8 @@ void check_plan(const Recipe& recipe, std::span<const ModulePlan> model, const M
     const bool replaced = module.free_format && recipe.target_bytes != 0;
     if ((replaced && !has_whole_groups(module.format)) || format.holds(module)) continue;
     throw Error(module.name, "cannot be stored as " + format_name(module.format) +
-                                 (module.outlier_columns == 0 ? "" : " with columns in 16 bits") +
-                                 ": " + obstacle(recipe, module, model, format));
+                                 (module.outlier_columns == 0 ? "" : " with columns in 16 bits") + ": " +
+                                 obstacle(recipe, module, model, format));
   }
   format.check_together(model);
   if (recipe.target_bytes == 0) return;

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 #include <omp.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cstdint>
@@ -152,6 +154,32 @@ TEST_CASE("threads of the program lead teams at the same time") {
   for (std::thread& leader : leaders) leader.join();
   for (const std::vector<int>& own : runs) CHECK(own == std::vector<int>(100, 2));
 }
+
+// ThreadSanitizer lets no process that was forked begin threads.
+#if !defined(__SANITIZE_THREAD__) && !(defined(__has_feature) && __has_feature(thread_sanitizer))
+TEST_CASE("a process that was forked after a pool had run has threads, and so does the one that forked") {
+  const auto runs_once = [] {
+    std::atomic<int> runs = 0;
+    with_team([&] { parallel_tasks(64, 3, [&](std::size_t, std::size_t) { ++runs; }); });
+    int threads = 0;
+#pragma omp parallel num_threads(3) reduction(+ : threads)
+    threads += 1;
+    return runs == 64 && threads == 3;
+  };
+  CHECK(runs_once());
+  for (int i = 0; i < 3; ++i) {
+    const pid_t process = ::fork();
+    if (process == 0) {
+      ::alarm(60);  // ends it where it hangs
+      ::_exit(runs_once() ? 0 : 1);
+    }
+    int status = -1;
+    ::waitpid(process, &status, 0);
+    CHECK(status == 0);
+    CHECK(runs_once());
+  }
+}
+#endif
 
 }  // namespace
 }  // namespace ballast::kernels

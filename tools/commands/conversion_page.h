@@ -9,8 +9,9 @@
 
 namespace ballast::tools {
 
-/// What each pass did, what became of the tensors, and how large they were and are.
-std::string conversion_page(const ConvertReport& report, const std::filesystem::path& output);
+/// Returns what each pass did, what became of the tensors, and how large they were and are. Not `verbose`: at most a
+/// screen of rows.
+std::string conversion_page(const ConvertReport& report, const std::filesystem::path& output, bool verbose);
 
 }  // namespace ballast::tools
 

@@ -13,6 +13,7 @@
 #include "ballast/text.h"
 #include "tools/commands/commands.h"
 #include "tools/commands/conversion_page.h"
+#include "tools/commands/group_rows.h"
 #include "tools/commands/job.h"
 #include "tools/commands/plan_line.h"
 #include "tools/commands/ranked_job.h"
@@ -41,6 +42,7 @@ struct ConvertFlags {
   bool dry_run = false;
   bool force = false;
   bool json = false;
+  bool verbose = false;
   JobFlags job;
 };
 
@@ -114,22 +116,34 @@ std::string range_text(std::uint64_t least, std::uint64_t most) {
   return least == most ? text::format_bytes(most) : text::format_bytes(least) + " to " + text::format_bytes(most);
 }
 
-std::string plan_page(const ConvertPlan& plan) {
+std::string plan_page(const ConvertPlan& plan, bool verbose) {
+  std::vector<GroupRow> all;
+  for (const ConvertPlan::Group& group : plan.groups) {
+    all.push_back({.name = group.name,
+                   .format = group.format,
+                   .tensors = group.tensors,
+                   .weights = group.weights,
+                   .bytes_before = group.bytes_before,
+                   .least_bytes = group.least_bytes,
+                   .most_bytes = group.most_bytes});
+  }
+  const std::vector<GroupRow> shown = verbose ? all : condensed(all);
   using enum Table::Align;
   Table table({{"tensors"}, {"format"}, {"count", kRight}, {"before", kRight}, {"after", kRight}});
-  for (const ConvertPlan::Group& group : plan.groups) {
-    table.add_row({report::printable(group.name), group.format, report::count(group.tensors),
-                   text::format_bytes(group.bytes_before), range_text(group.least_bytes, group.most_bytes)});
+  for (const GroupRow& row : shown) {
+    table.add_row({report::printable(row.name), row.format_text(), report::count(row.tensors),
+                   text::format_bytes(row.bytes_before), range_text(row.least_bytes, row.most_bytes)});
   }
-  return table.text() + "\n" + text::format_bytes(plan.bytes_before) + " would become " +
-         range_text(plan.least_bytes, plan.most_bytes) + (plan.calibrates ? "; a calibration comes first\n" : "\n");
+  return table.text() + left_out_text(shown.size(), all.size()) + "\n" + text::format_bytes(plan.bytes_before) +
+         " would become " + range_text(plan.least_bytes, plan.most_bytes) +
+         (plan.calibrates ? "; a calibration comes first\n" : "\n");
 }
 
 int run_dry(const ConvertFlags& flags) {
   const Job job(flags.job);
   const ConvertPlan plan = plan_conversion(flags.model, options_from_flags(flags));
   if (plan.job && !flags.job.quiet) print_message(plan_line("conversion", *plan.job, single_rank()));
-  print(flags.json ? convert_plan_json(plan) + "\n" : plan_page(plan));
+  print(flags.json ? convert_plan_json(plan) + "\n" : plan_page(plan, flags.verbose));
   return kExitDone;
 }
 
@@ -148,7 +162,8 @@ int convert_on(Ranks& ranks, const ConvertFlags& flags) {
     Job job(flags_of_rank(flags.job, ranks));
     return convert(flags.model, *flags.output, options, job.progress());
   }();
-  if (ranks.first()) print(flags.json ? convert_report_json(report) + "\n" : conversion_page(report, *flags.output));
+  if (ranks.first())
+    print(flags.json ? convert_report_json(report) + "\n" : conversion_page(report, *flags.output, flags.verbose));
   return kExitDone;
 }
 
@@ -205,6 +220,7 @@ void add_convert(CLI::App& program, Action& action) {
                  "Write nothing; say what the formats, the size, the time and the memory would be")
       ->excludes("--explain");
   command->add_flag("--json", flags->json, "Print one JSON object");
+  command->add_flag("--verbose", flags->verbose, kVerboseHelp);
   command->add_flag("--force", flags->force, "Replace an existing output, once the new one is complete");
   add_processor_flags(*command, flags->job);
   add_bf16_flag(*command, flags->job);

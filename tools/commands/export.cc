@@ -6,6 +6,7 @@
 #include "ballast/convert.h"
 #include "tools/commands/commands.h"
 #include "tools/commands/conversion_page.h"
+#include "tools/commands/group_rows.h"
 #include "tools/commands/job.h"
 #include "tools/flags/option_checks.h"
 #include "tools/terminal/console.h"
@@ -19,6 +20,7 @@ struct ExportFlags {
   std::string to;
   bool force = false;
   bool json = false;
+  bool verbose = false;
   JobFlags job;
 };
 
@@ -27,7 +29,7 @@ int run_export(const ExportFlags& flags) {
   const ConvertReport report =
       export_model(flags.model, flags.output, {.output_format = parse_output_format(flags.to), .replace = flags.force},
                    job.progress());
-  print(flags.json ? convert_report_json(report) + "\n" : conversion_page(report, flags.output));
+  print(flags.json ? convert_report_json(report) + "\n" : conversion_page(report, flags.output, flags.verbose));
   return kExitDone;
 }
 
@@ -48,6 +50,7 @@ void add_export(CLI::App& program, Action& action) {
       ->type_name("FORMAT")
       ->check(one_of(names));
   command->add_flag("--json", flags->json, "Print one JSON object");
+  command->add_flag("--verbose", flags->verbose, kVerboseHelp);
   command->add_flag("--force", flags->force, "Replace an existing output, once the new one is complete");
   add_processor_flags(*command, flags->job);
   add_quiet_flag(*command, flags->job);

@@ -13,6 +13,7 @@
 #include "ballast/prefix.h"
 #include "ballast/text.h"
 #include "tools/commands/commands.h"
+#include "tools/commands/group_rows.h"
 #include "tools/terminal/console.h"
 #include "tools/terminal/table.h"
 #include "tools/terminal/units.h"
@@ -23,6 +24,7 @@ namespace {
 struct InspectFlags {
   std::filesystem::path model;
   bool json = false;
+  bool verbose = false;
 };
 
 std::string biases_line(const BiasSpec& biases) {
@@ -222,14 +224,24 @@ std::string model_sheet(const ModelSummary& summary) {
   return sheet.text();
 }
 
-std::string group_table(const ModelSummary& summary) {
+std::string group_table(const ModelSummary& summary, bool verbose) {
+  std::vector<GroupRow> all;
+  for (const TensorGroup& group : summary.groups) {
+    all.push_back({.name = group.name,
+                   .format = group.type,
+                   .tensors = group.tensors,
+                   .weights = group.weights,
+                   .least_bytes = group.bytes,
+                   .most_bytes = group.bytes});
+  }
+  const std::vector<GroupRow> shown = verbose ? all : condensed(all);
   using enum Table::Align;
   Table table({{"tensors"}, {"type"}, {"count", kRight}, {"weights", kRight}, {"size", kRight}});
-  for (const TensorGroup& group : summary.groups) {
-    table.add_row({report::printable(group.name), group.type, report::count(group.tensors),
-                   report::count(group.weights), text::format_bytes(group.bytes)});
+  for (const GroupRow& row : shown) {
+    table.add_row({report::printable(row.name), row.format_text(), report::count(row.tensors),
+                   report::count(row.weights), text::format_bytes(row.most_bytes)});
   }
-  return table.text();
+  return table.text() + left_out_text(shown.size(), all.size());
 }
 
 // The JSON of a recipe, as it lies in the model's folder.
@@ -246,7 +258,7 @@ int run_inspect(const InspectFlags& flags) {
     print(model_summary_json(summary) + "\n");
     return kExitDone;
   }
-  std::string page = model_sheet(summary) + "\n" + group_table(summary);
+  std::string page = model_sheet(summary) + "\n" + group_table(summary, flags.verbose);
   if (!summary.recipe.empty()) page += recipe_lines(summary.recipe);
   if (!summary.advice.empty()) page += "\nWhat ballast would do:\n";
   for (const std::string& line : summary.advice) page += "  - " + line + "\n";
@@ -261,6 +273,7 @@ void add_inspect(CLI::App& program, Action& action) {
   CLI::App* command = program.add_subcommand("inspect", "Say what a model is made of");
   command->add_option("MODEL", flags->model, kModelHelp)->required()->type_name("");
   command->add_flag("--json", flags->json, "Print one JSON object");
+  command->add_flag("--verbose", flags->verbose, kVerboseHelp);
   command->footer("Example:\n  ballast inspect SmolLM2-135M");
   command->callback([flags, &action] { action = [flags] { return run_inspect(*flags); }; });
 }

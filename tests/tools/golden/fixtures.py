@@ -84,9 +84,10 @@ def write_large_model(folder: pathlib.Path, hidden: int = 192, layers: int = 6, 
         shapes |= {f"{block}mlp.down_proj.weight": (hidden, mlp), f"{block}input_layernorm.weight": (hidden,),
                    f"{block}post_attention_layernorm.weight": (hidden,)}
         if family == "qwen2":
-            shapes |= {f"{block}self_attn.{part}_proj.bias": (hidden,) for part in "qkv"}
+            shapes |= {f"{block}self_attn.{part}_proj.bias": shapes[f"{block}self_attn.{part}_proj.weight"][:1]
+                       for part in "qkv"}
         if family == "qwen3":
-            shapes |= {f"{block}self_attn.{part}_norm.weight": (hidden // 4,) for part in "qk"}
+            shapes |= {f"{block}self_attn.{part}_norm.weight": (hidden // heads,) for part in "qk"}
     header, data = {}, bytearray()
     for name, shape in shapes.items():
         scale = 1 / shape[-1] ** 0.5 if len(shape) == 2 else 1

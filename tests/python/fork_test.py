@@ -1,0 +1,174 @@
+"""A process that forks after a model ran: the child uses models, and so does the parent; where it cannot, an Error says so."""
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import unittest
+
+import ballast
+from support import WithModel, fixtures
+
+PATIENCE = 120  # seconds for a child; only one that hangs takes so long
+
+
+def continued(model: ballast.Model) -> str:
+    return str(model.generate("the rain", max_tokens=8, ignore_eos=True))
+
+
+class Forks(WithModel):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        ballast.use_processor(threads=3)
+        cls.addClassCleanup(ballast.use_processor, threads=os.cpu_count())
+
+    def child(self, body) -> str:
+        """What body() returns in a process that was forked: "" where it raises nothing."""
+        read, write = os.pipe()
+        process = os.fork()
+        if process == 0:
+            signal.alarm(PATIENCE)
+            try:
+                said = str(body() or "")
+            except BaseException as error:
+                said = f"{type(error).__name__}: {error}"
+            os.write(write, said.encode())
+            os._exit(0)
+        os.close(write)
+        with os.fdopen(read) as pipe:
+            said = pipe.read()
+        _, status = os.waitpid(process, 0)
+        self.assertEqual(status, 0, "the child hung or crashed")
+        return said
+
+    def test_a_model_that_ran_goes_on_in_child_and_parent(self):
+        model = ballast.Model(self.model)
+        before = continued(model)
+        self.assertEqual(self.child(lambda: continued(model)), before)
+        self.assertEqual(self.child(lambda: self.child(lambda: continued(model))), before)
+        self.assertEqual(continued(model), before)
+
+    def test_logits_vectors_and_scores_are_the_same_in_a_child(self):
+        model = ballast.Model(self.model)
+        ids = model.tokenizer.encode("the rain")
+        logits = model.logits(ids)
+        self.assertEqual(self.child(lambda: (model.logits(ids) == logits).all()), "True")
+        self.assertTrue((model.logits(ids) == logits).all())
+
+    def test_a_child_loads_a_model_of_its_own(self):
+        before = continued(ballast.Model(self.model))
+        self.assertEqual(self.child(lambda: continued(ballast.Model(self.model))), before)
+
+    def test_jobs_run_in_a_child(self):
+        continued(ballast.Model(self.model))
+        output = self.place / "out"
+        self.assertEqual(self.child(lambda: ballast.convert(self.model, output, scheme="w8a8", text=self.calibration,
+                                                            samples=4) and None), "")
+        self.assertEqual(self.child(lambda: ballast.evaluate(output, text=self.text, context=32).ppl > 0), "True")
+
+    def test_a_child_of_a_process_that_used_nothing(self):
+        script = ("import os, ballast\nprocess = os.fork()\nmodel = ballast.Model(%r)\nprint(len(str(model.generate('the', "
+                  "max_tokens=4, ignore_eos=True))) > 0, flush=True)\nif process: os.waitpid(process, 0)\nelse: os._exit(0)\n")
+        run = subprocess.run([sys.executable, "-c", script % str(self.model)], capture_output=True, text=True,
+                             timeout=PATIENCE, check=False)
+        self.assertEqual((run.returncode, run.stdout), (0, "True\nTrue\n"), run.stderr)
+
+    def test_multiprocessing_forks_a_pool(self):
+        model = ballast.Model(self.model)
+        before = continued(model)
+        global shared  # what a pool's processes have by fork
+        shared = model
+        with multiprocessing.get_context("fork").Pool(2) as pool:
+            self.assertEqual(pool.map_async(continue_shared, range(4)).get(PATIENCE), [before] * 4)
+
+    def test_a_fork_during_a_generation_of_another_thread(self):
+        large = self.folder / "large"
+        if not large.exists():
+            fixtures.write_large_model(large)
+        model = ballast.Model(large)
+        stream = model.generate("the", max_tokens=10**6, ignore_eos=True, window=64, sinks=4, stream=True)
+        next(stream)
+        outcomes = set()
+        for _ in range(8):
+            said = self.child(lambda: continued(model))
+            outcomes.add(said.split(":")[0] if said.startswith("Error: ") else "text")
+            if said.startswith("Error: "):
+                self.assertIn("another thread was running it when this process was forked", said)
+            time.sleep(0.01)
+        self.assertLessEqual(outcomes, {"Error", "text"})
+        self.assertIn("the process was forked while the model wrote this text", self.child(lambda: list(stream)))
+        stream.close()
+        self.assertGreater(len(stream.result.text), 0)
+
+    def test_a_lock_of_the_package_is_free_in_a_child(self):
+        model = ballast.Model(self.model)
+        before = continued(model)
+        held = threading.Event()
+        done = threading.Event()
+
+        def hold() -> None:
+            with model._lock:
+                held.set()
+                done.wait(PATIENCE)
+
+        thread = threading.Thread(target=hold)
+        thread.start()
+        held.wait(PATIENCE)
+        said = self.child(lambda: continued(model))
+        done.set()
+        thread.join()
+        self.assertEqual(said, before)
+
+    def test_programs_that_are_started_are_not_concerned(self):
+        model = ballast.Model(self.model)
+        before = continued(model)
+        self.assertEqual(subprocess.run([sys.executable, "-c", "print(1)"], capture_output=True, text=True).stdout, "1\n")
+        self.assertEqual(continued(model), before)
+
+
+class CutFiles(WithModel):
+    """A model's file that is cut off is an Error, and another's signals stay its own."""
+
+    def test_an_error_names_the_file(self):
+        large = self.place / "large"
+        fixtures.write_large_model(large)
+        file = large / "model.safetensors"
+        script = f"""
+import os, ballast
+stages = []
+def progress(stage, done, total):
+    if not stages: os.truncate({str(file)!r}, 1000)
+    stages.append(stage)
+try:
+    ballast.calibrate({str(large)!r}, text={str(self.calibration)!r}, samples=4, length=32, progress=progress)
+except ballast.FileError as error:
+    print(error.place == {str(file)!r}, "was cut off while it was in use" in error.reason)
+"""
+        run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=PATIENCE, check=False)
+        self.assertEqual((run.returncode, run.stdout), (0, "True True\n"), run.stderr)
+
+    def test_bus_errors_of_others_end_the_process_as_before(self):
+        other = self.place / "other"
+        other.write_bytes(b"a" * 100_000)
+        script = f"""
+import mmap, os, ballast
+str(ballast.Model({str(self.model)!r}).generate("the", max_tokens=2))
+with open({str(other)!r}, "rb") as file:
+    mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    os.truncate({str(other)!r}, 0)
+    mapped[50_000]
+"""
+        run = subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=PATIENCE, check=False)
+        self.assertEqual(run.returncode, -signal.SIGBUS)
+
+
+def continue_shared(_: int) -> str:
+    return continued(shared)
+
+
+if __name__ == "__main__":
+    unittest.main()
