@@ -1,7 +1,6 @@
 """Runs the commands of the README and of the pages that are no guides, on small models under the names that they use."""
 
 import json
-import os
 import pathlib
 import shutil
 import subprocess
@@ -13,8 +12,7 @@ from written_commands import Command
 
 ROOT = fixtures.MODELS.parents[2]
 # What a page's command names in capitals: whatever the reader has.
-ANY_NAMES = {"MODEL": "SmolLM2-135M", "FILE": "SmolLM2-135M", "STATS": "smollm2.stats", "PROMPT": "the ship",
-             "prompt.txt": "wikitext.txt"}
+ANY_NAMES = {"MODEL": "SmolLM2-135M", "FILE": "SmolLM2-135M", "STATS": "smollm2.stats", "PROMPT": "the ship"}
 ANY_NAMES_OF_PAGE = {
     "extending.md": {"MODEL": "llama3", "expected.safetensors": "llama3.expected.safetensors"},
     "adding-an-architecture.md": {"tests/data/models/NAME": "llama3",
@@ -41,31 +39,14 @@ MADE = {
 COPIES = {"llama3": "llama3", "all-MiniLM-L6-v2": "bert", "Qwen2.5-0.5B": "qwen2", "Qwen3-30B-A3B": "qwen3_moe"}
 # Logits that another program computed are not here; the pages' other figures are not looked at.
 NOT_RUN = {("README.md", "verify")}
-# What takes minutes and shows nothing about the command: how much text, and how often.
-MOST = {"--stream": 3000, "-n": 100, "-r": 1, "--chunks": 2, "--samples": 8}
-
-
 def is_run(page: pathlib.Path, command: Command) -> bool:
     return command.program == "curl" or (page.name, command.words[0]) not in NOT_RUN
-
-
-def shortened(words: list[str]) -> list[str]:
-    words = list(words)
-    for i, flag in enumerate(words[:-1]):
-        if flag in MOST and words[i + 1].isdigit():
-            words[i + 1] = str(min(MOST[flag], int(words[i + 1])))
-    # Of a list of recipes the first two show what all do; a sweep without speeds is the same but for a column.
-    for i, flag in enumerate(words[:-1]):
-        if flag in ("--schemes", "--sizes"):
-            words[i + 1] = ",".join(words[i + 1].split(",")[:2])
-    if words[0] == "sweep" and "--no-bench" not in words:
-        words.append("--no-bench")
-    return words
 
 
 def write_inputs(folder: pathlib.Path) -> None:
     guide_runs.write_inputs(folder)
     (folder / "wikitext.txt").write_text(fixtures.text(6000, 1))
+    (folder / "prompt.txt").write_text(fixtures.text(60, 3))
     for name, model in COPIES.items():
         fixtures.copy_model(model, folder / name)
     (folder / "sentences.txt").write_text("".join(fixtures.text(4, i) for i in range(12)))
@@ -81,8 +62,8 @@ def make_missing(suite: Suite, folder: pathlib.Path, words: list[str]) -> None:
     for name, command in MADE.items():
         if name not in words or name in written or (folder / name).exists():
             continue
-        run = subprocess.run([*suite.program, *command, "-o", name, "-q"], cwd=folder, capture_output=True, text=True,
-                             check=False, env=os.environ)
+        words = guide_runs.shortened([*command, "-o", name, "-q"])
+        run = subprocess.run([*suite.program, *words], cwd=folder, capture_output=True, text=True, check=False)
         suite.check(f"'{' '.join(command)}' makes {name}", run.returncode == 0, run.stderr)
     if "mine.json" in words:
         make_missing(suite, folder, ["smollm2-w4a8"])
@@ -96,7 +77,7 @@ def run_page(suite: Suite, page: pathlib.Path, commands: list[Command], folder: 
     try:
         for command in commands:
             if command.program == "ballast":
-                words = [names.get(word, word) for word in shortened(command.words)]
+                words = [names.get(word, word) for word in command.words]
                 make_missing(suite, folder, words)
                 # A page may show the same output name twice, made in two ways.
                 for flag, value in zip(words, words[1:], strict=False):

@@ -20,7 +20,7 @@
 namespace ballast::files {
 namespace {
 
-using doctest::Contains;
+using test::Contains;
 using test::error_message;
 
 constexpr std::size_t kBytes = 100'000;
@@ -111,7 +111,7 @@ TEST_CASE("maps of others keep what they had: a handler, or the end of the proce
     return int{bytes[kBytes / 2]};
   };
   const int with_handler = status_of_process([&] {
-    std::signal(SIGBUS, [](int) { ::_exit(42); });
+    ::signal(SIGBUS, [](int) { ::_exit(42); });
     guard_mapped_files();
     return touch_other_map();
   });

@@ -37,9 +37,9 @@ def in_type(dtype: str, data: bytes) -> bytes:
     return struct.pack(f"<{len(values)}e", *values)
 
 
-def write_model(folder: pathlib.Path, dtype: str, tied: bool, shards: int = 1) -> list[pathlib.Path]:
+def write_model(folder: pathlib.Path, dtype: str, tied: bool, shards: int = 1, hidden: int = 256) -> list[pathlib.Path]:
     """A Llama with a million weights and a token for every byte; returns its tensor files."""
-    fixtures.write_large_model(folder, hidden=256, layers=2, mlp=512, vocabulary=448)
+    fixtures.write_large_model(folder, hidden=hidden, layers=2, mlp=512, vocabulary=448)
     shutil.copy(TOKENIZER, folder / "tokenizer.json")
     words = {"bos_token": "<|im_start|>", "eos_token": "<|im_end|>", "chat_template": fixtures.CHATML}
     (folder / "tokenizer_config.json").write_text(json.dumps(words))

@@ -187,6 +187,57 @@ def cut_mixture_on_disk(case: Case) -> None:
     cut_mixture(case, "--expert-memory", "100kB")
 
 
+def smollm_shapes(case: Case) -> pathlib.Path:
+    """One layer with matrices as SmolLM2-135M has them: 576 columns, which 128 does not divide."""
+    fixtures.write_large_model(case.work / "model", hidden=576, layers=1, mlp=1536, heads=9, kv_heads=3)
+    return case.work / "model"
+
+
+@reported("groups of 128 on 576 columns, for AWQ, GPTQ, MLX and compressed-tensors: the refusal says which sizes divide")
+def groups_that_do_not_divide(case: Case) -> None:
+    model = smollm_shapes(case)
+    for program in ("awq", "gptq", "mlx", "compressed-tensors"):
+        plan = ("convert", model, "--dry-run", "--to", program, "--scheme", "w4a16", "-q", "--group-size")
+        errors = case.run(*plan, 128).stderr.decode()
+        case.must(f"{program} says which sizes divide",
+                  "576 columns are not a multiple of 128; use --group-size 64 or 32" in errors)
+        case.must(f"{program} takes the first of them", case.run(*plan, 64).returncode == 0)
+
+
+@reported("a format in groups of 128 for one matrix of 576 columns: the refusal names formats that fit")
+def format_that_does_not_fit_one_matrix(case: Case) -> None:
+    done = case.run("convert", smollm_shapes(case), "--dry-run", "--to", "gptq", "--scheme", "w4a16", "--group-size", 64,
+                    "--format", "q_proj=int8-g128", "-q")
+    case.must("formats are named", done.returncode == 1 and
+              b"576 columns are not a multiple of 128; choose int8-g64, int8-g32 or f16 for it" in done.stderr)
+
+
+@reported("a GGUF's blocks of 256 values on 576 columns: the refusal names types that fit")
+def blocks_that_do_not_fit(case: Case) -> None:
+    files = write_model(case.work / "model", "F32", tied=True, hidden=576)
+    done = case.run("convert", files[0].parent, "--dry-run", "--to", "gguf", "--scheme", "w4a8", "--format", "q_proj=q4_k",
+                    "-q")
+    case.must("types are named", done.returncode == 1 and
+              b"576 columns are not a multiple of 256, the values of a block; choose " in done.stderr
+              and b"q4_0" in done.stderr)
+
+
+@reported("a conversion to six formats for each kind of matrix: the table has at most a screen, with --verbose all rows")
+def table_of_a_screen(case: Case) -> None:
+    fixtures.write_large_model(case.work / "model", hidden=128, layers=6, mlp=256)
+    formats = [word for layer, name in enumerate(["int4-g32", "int5-g32", "int6-g32", "int8-g32", "int8-g64", "int8-g128"])
+               for word in ("--format", rf"layers\.{layer}\.={name}")]
+    command = ("convert", case.work / "model", "-o", case.work / "out", "--scheme", "w8a16", "--rounding", "nearest",
+               "--no-smooth", "--force", "-q", *formats)
+    rows = {}
+    for option in ((), ("--verbose",)):
+        lines = case.run(*command, *option).stdout.decode().splitlines()
+        rows[option] = sum(line.startswith("model.") for line in lines)
+    case.says(f"{rows[()]} rows, with --verbose {rows['--verbose',]}")
+    case.must("the table has at most 24 rows", 0 < rows[()] <= 24)
+    case.must("--verbose has all", rows["--verbose",] == 3 + 7 * 6 + 1)
+
+
 @reported("a model is cut while a chat goes on: a line and exit 1")
 def cut_while_chatting(case: Case) -> None:
     import subprocess

@@ -1,6 +1,7 @@
 #include "kernels/parallel.h"
 
 #include <doctest/doctest.h>
+#include <hwy/base.h>
 #include <omp.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -156,7 +157,7 @@ TEST_CASE("threads of the program lead teams at the same time") {
 }
 
 // ThreadSanitizer lets no process that was forked begin threads.
-#if !defined(__SANITIZE_THREAD__) && !(defined(__has_feature) && __has_feature(thread_sanitizer))
+#if !HWY_IS_TSAN
 TEST_CASE("a process that was forked after a pool had run has threads, and so does the one that forked") {
   const auto runs_once = [] {
     std::atomic<int> runs = 0;

@@ -1,4 +1,4 @@
-"""A process that forks after a model ran: the child uses models, and so does the parent; where it cannot, an Error says so."""
+"""A process that forks after a model ran: child and parent go on, or an Error says why not."""
 
 import multiprocessing
 import os
