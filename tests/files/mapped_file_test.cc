@@ -62,7 +62,8 @@ TEST_CASE("what a file lacks by now reads as zeros, and the file is named") {
     std::filesystem::resize_file(path, kBytes / 2);
     if (letters(file) != kBytes / 2) return 1;
     const std::string message = error_message([&] { file.check_whole(); });
-    if (message.find("letters: was cut off while it was in use: of 100000 bytes it has 50000 left") == std::string::npos)
+    if (message.find("letters: was cut off while it was in use: of 100000 bytes it has 50000 left") ==
+        std::string::npos)
       return 2;
     // Zeros stay where they were read, so the file is not trusted again when it is back.
     std::ofstream(path) << std::string(kBytes, 'a');

@@ -12,8 +12,8 @@ namespace ballast::tools {
 /// Tensors of one name, "layers.*.mlp.down_proj", that are shown together.
 struct GroupRow {
   std::string name;
-  std::string format;        ///< without what `columns` says
-  std::string columns_type;  ///< "f16": of columns in 16 bits; empty: there are none
+  std::string format{};        ///< without what `columns_type` is about
+  std::string columns_type{};  ///< "f16": of columns in 16 bits; empty: there are none
   std::size_t least_columns = 0;
   std::size_t most_columns = 0;
   std::size_t tensors = 0;
