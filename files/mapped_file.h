@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "files/map_guard.h"
+#include "files/guard/map_guard.h"
 
 namespace ballast::files {
 

@@ -10,7 +10,7 @@
 #include <optional>
 #include <string>
 
-#include "ballast/mapped_files.h"
+#include "ballast/error.h"
 #include "ballast/ranks.h"
 #include "tools/commands/commands.h"
 #include "tools/flags/option_checks.h"

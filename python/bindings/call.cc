@@ -5,7 +5,7 @@
 #include <mutex>
 #include <string_view>
 
-#include "ballast/mapped_files.h"
+#include "ballast/error.h"
 #include "python/bindings/path_text.h"
 
 namespace ballast::python {

@@ -2,7 +2,6 @@
 #include <optional>
 
 #include "ballast/error.h"
-#include "ballast/mapped_files.h"
 #include "python/bindings/bindings.h"
 #include "python/bindings/path_text.h"
 

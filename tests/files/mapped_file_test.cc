@@ -13,7 +13,7 @@
 #include <optional>
 #include <string>
 
-#include "ballast/mapped_files.h"
+#include "ballast/error.h"
 #include "error_message.h"
 #include "temporary_directory.h"
 

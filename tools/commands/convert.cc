@@ -219,8 +219,7 @@ void add_convert(CLI::App& program, Action& action) {
       ->add_flag("--dry-run", flags->dry_run,
                  "Write nothing; say what the formats, the size, the time and the memory would be")
       ->excludes("--explain");
-  command->add_flag("--json", flags->json, "Print one JSON object");
-  command->add_flag("--verbose", flags->verbose, kVerboseHelp);
+  add_page_flags(*command, flags->json, flags->verbose);
   command->add_flag("--force", flags->force, "Replace an existing output, once the new one is complete");
   add_processor_flags(*command, flags->job);
   add_bf16_flag(*command, flags->job);

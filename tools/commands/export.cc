@@ -6,7 +6,6 @@
 #include "ballast/convert.h"
 #include "tools/commands/commands.h"
 #include "tools/commands/conversion_page.h"
-#include "tools/commands/group_rows.h"
 #include "tools/commands/job.h"
 #include "tools/flags/option_checks.h"
 #include "tools/terminal/console.h"
@@ -49,8 +48,7 @@ void add_export(CLI::App& program, Action& action) {
       ->required()
       ->type_name("FORMAT")
       ->check(one_of(names));
-  command->add_flag("--json", flags->json, "Print one JSON object");
-  command->add_flag("--verbose", flags->verbose, kVerboseHelp);
+  add_page_flags(*command, flags->json, flags->verbose);
   command->add_flag("--force", flags->force, "Replace an existing output, once the new one is complete");
   add_processor_flags(*command, flags->job);
   add_quiet_flag(*command, flags->job);

@@ -32,7 +32,6 @@ struct GroupRow {
 void set_format(GroupRow& row, const std::string& format, std::size_t outlier_columns);
 
 inline constexpr std::size_t kRowsOfScreen = 24;
-inline constexpr const char* kVerboseHelp = "Print all rows of the table, not a screen of them";
 
 /// Puts rows together until they fit a screen: first those of a name and a format that differ in the number of columns
 /// in 16 bits, always; then those of a name; then the smallest, into one row at the end. The order is that of the first

@@ -14,6 +14,7 @@
 #include "ballast/text.h"
 #include "tools/commands/commands.h"
 #include "tools/commands/group_rows.h"
+#include "tools/commands/job.h"
 #include "tools/terminal/console.h"
 #include "tools/terminal/table.h"
 #include "tools/terminal/units.h"
@@ -234,7 +235,8 @@ std::string group_table(const ModelSummary& summary, bool verbose) {
                    .least_bytes = group.bytes,
                    .most_bytes = group.bytes});
   }
-  const std::vector<GroupRow> shown = verbose ? all : condensed(all);
+  constexpr std::size_t kMostRows = 32;  // a name each is what the page is for
+  const std::vector<GroupRow> shown = verbose ? all : condensed(all, kMostRows);
   using enum Table::Align;
   Table table({{"tensors"}, {"type"}, {"count", kRight}, {"weights", kRight}, {"size", kRight}});
   for (const GroupRow& row : shown) {
@@ -272,8 +274,7 @@ void add_inspect(CLI::App& program, Action& action) {
   auto flags = std::make_shared<InspectFlags>();
   CLI::App* command = program.add_subcommand("inspect", "Say what a model is made of");
   command->add_option("MODEL", flags->model, kModelHelp)->required()->type_name("");
-  command->add_flag("--json", flags->json, "Print one JSON object");
-  command->add_flag("--verbose", flags->verbose, kVerboseHelp);
+  add_page_flags(*command, flags->json, flags->verbose);
   command->footer("Example:\n  ballast inspect SmolLM2-135M");
   command->callback([flags, &action] { action = [flags] { return run_inspect(*flags); }; });
 }

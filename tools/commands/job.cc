@@ -43,6 +43,11 @@ void use_instructions(const JobFlags& flags) {
   use_bf16_products(flags.bf16);
 }
 
+void add_page_flags(CLI::App& command, bool& json, bool& verbose) {
+  command.add_flag("--json", json, "Print one JSON object");
+  command.add_flag("--verbose", verbose, "Print all rows of the table, not a screen of them");
+}
+
 void add_quiet_flag(CLI::App& command, JobFlags& flags) {
   command.add_flag("-q,--quiet", flags.quiet, "No progress on standard error");
 }

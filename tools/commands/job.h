@@ -30,6 +30,9 @@ void use_processor(const JobFlags& flags);
 void use_instructions(const JobFlags& flags);
 void add_quiet_flag(CLI::App& command, JobFlags& flags);
 
+/// Adds --json, and --verbose for all rows of a table.
+void add_page_flags(CLI::App& command, bool& json, bool& verbose);
+
 /// A job under way: sets up the processor, shows progress unless quiet, and turns an interrupt into Interrupted, thrown
 /// from the job's next step.
 class Job {

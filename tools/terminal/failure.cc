@@ -7,7 +7,7 @@
 #include <optional>
 #include <thread>
 
-#include "ballast/mapped_files.h"
+#include "ballast/error.h"
 #include "ballast/ranks.h"
 #include "tools/commands/commands.h"
 #include "tools/terminal/console.h"

@@ -1,4 +1,4 @@
-#include "files/map_guard.h"
+#include "files/guard/map_guard.h"
 
 #include <signal.h>
 #include <sys/mman.h>
@@ -9,8 +9,9 @@
 #include <cerrno>
 #include <cstdint>
 #include <mutex>
+#include <optional>
 
-#include "ballast/mapped_files.h"
+#include "ballast/error.h"
 
 namespace ballast::files {
 namespace {

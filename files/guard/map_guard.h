@@ -1,6 +1,6 @@
-// The maps that the handler of SIGBUS knows: ballast/mapped_files.h.
-#ifndef BALLAST_FILES_MAP_GUARD_H_
-#define BALLAST_FILES_MAP_GUARD_H_
+// The maps that the handler of SIGBUS knows: ballast/error.h.
+#ifndef BALLAST_FILES_GUARD_MAP_GUARD_H_
+#define BALLAST_FILES_GUARD_MAP_GUARD_H_
 
 #include <atomic>
 #include <cstddef>
@@ -42,4 +42,4 @@ void note_lost_file(std::string file, std::string problem);
 
 }  // namespace ballast::files
 
-#endif  // BALLAST_FILES_MAP_GUARD_H_
+#endif  // BALLAST_FILES_GUARD_MAP_GUARD_H_
