@@ -151,8 +151,8 @@ os.register_at_fork(after_in_child=_end_in_child)
 
 
 class Stream:
-    """Pieces of a text while a model writes it, for `for` or `async for`; a piece is a str of whole characters. Of a chat
-    these are the answer's; parts() has the thinking, too.
+    """Pieces of a text while a model writes it, for `for` or `async for`; a piece is a str of whole characters. Of a
+    chat these are the answer's; parts() has the thinking, too.
 
     A thread of its own generates. Leaving a `with` block, close(), and forgetting the stream end the generation at its
     next token. Errors come out of the loop.

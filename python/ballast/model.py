@@ -72,8 +72,8 @@ class GenerateFlags(TypedDict, total=False):
     draft_tokens: int
     """At most so many are drafted at once, 8 unless said; 0: none."""
     reply_format: str
-    """Of a chat: how the model marks its thinking, "think" or "harmony"; "auto", the default: as its chat template does;
-    "none": everything is the answer."""
+    """Of a chat: how the model marks its thinking, "think" or "harmony"; "auto", the default: as its chat template
+    does; "none": everything is the answer."""
     logprobs: int
     """Tell each token's log-probability, and so many of the most likely ones."""
     kv: Literal["auto", "f16", "int8", "f32"]
@@ -185,8 +185,8 @@ class Model:
     activations: what the inputs become of matrices that a GGUF keeps in codes: "int8", "int16", or "float", for which
     they are decoded. expert_memory: bytes for the experts of a mixture; the others are read when they are needed.
     chat_template: a file with Jinja text in place of the model's own. context: tokens that a sequence shall have room
-    for, where the model has a longer context than its own. generation_config: "auto" samples chats as the model's makers
-    say where a call does not say otherwise; "none" as `generate` does.
+    for, where the model has a longer context than its own. generation_config: "auto" samples chats as the model's
+    makers say where a call does not say otherwise; "none" as `generate` does.
     """
 
     def __init__(self, path: PathLike, *, activations: str = "int8", expert_memory: Size | None = None,
@@ -303,9 +303,9 @@ class Model:
     def chat(self, messages: Messages, *, stream: bool = False, template_arguments: Mapping[str, Any] | None = None,
              **flags: Unpack[GenerateFlags]) -> Generation | Stream:
         """Answers a conversation by the model's chat template. template_arguments: what the template sees besides,
-        {"enable_thinking": False} for some. Sampled by generation_defaults where the arguments do not say otherwise. What the
-        model thinks before it answers is `thinking` of the generation, and not in its text; a stream tells it by parts().
-        Else as `generate`."""
+        {"enable_thinking": False} for some. Sampled by generation_defaults where the arguments do not say otherwise.
+        What the model thinks before it answers is `thinking` of the generation, and not in its text; a stream tells it
+        by parts(). Else as `generate`."""
         options = _options({**self.generation_defaults, **flags})
         if template_arguments:
             options.template_arguments = json.dumps(dict(template_arguments))

@@ -15,7 +15,9 @@ from concurrent.futures import ThreadPoolExecutor
 import ballast
 import numpy as np
 from ballast._ballast import CacheType
-from support import CHATML, MODELS, ScriptedModel, WithModel, tokens_of
+from support import MODELS, WithModel
+
+from scripted_model import CHATML, ScriptedModel, tokens_of  # isort: skip
 
 PROMPT = "the rain in"
 
@@ -197,7 +199,8 @@ class Streams(WithModel):
     def test_thinking_is_told_from_the_answer(self):
         work = tempfile.TemporaryDirectory()
         self.addCleanup(work.cleanup)
-        scripted = ScriptedModel(pathlib.Path(work.name) / "model", CHATML + "{{ messages[-1].mood.kind }}{# <think> #}")
+        template = CHATML + "{{ messages[-1].mood.kind }}{# <think> #}"
+        scripted = ScriptedModel(pathlib.Path(work.name) / "model", template)
         prompt = "<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\ngood"
         scripted.write("<think>\nhm\n</think>\n\nyes", len(tokens_of(prompt, scripted.special)))
         model = ballast.Model(scripted.folder)

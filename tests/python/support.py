@@ -16,7 +16,6 @@ TESTS = pathlib.Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(TESTS / "tools"), str(TESTS / "inputs")]
 
 from golden import fixtures  # noqa: E402
-from scripted_model import CHATML, ScriptedModel, tokens_of  # noqa: E402
 
 MODELS = fixtures.MODELS
 PROGRAM = os.environ.get("BALLAST_PROGRAM")

@@ -225,6 +225,14 @@ TEST_CASE("the format is the one whose marks the chat template writes, else the 
         Contains("reply format: \"thonk\" is not known: use auto, none, harmony, "));
 }
 
+TEST_CASE("marks that the model's embedding has no rows for are text") {
+  const auto tokenizer = tokenizer_with({"<think>", "</think>"});
+  CHECK(find_token(*tokenizer, "<think>") == 262);
+  tokenizer->set_embedding_rows(262);
+  CHECK_FALSE(find_token(*tokenizer, "<think>").has_value());
+  CHECK(find_reply_format(*tokenizer, "auto").name == "none");
+}
+
 TEST_CASE("harmony's tokens that end the reply, and the one that does not") {
   const auto tokenizer = harmony_tokenizer();
   const ReplyParser parser(find_reply_format(*tokenizer, "harmony"), *tokenizer);

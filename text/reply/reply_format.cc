@@ -109,8 +109,12 @@ const ReplyFormat& find_reply_format(const Tokenizer& tokenizer, std::string_vie
 }
 
 std::optional<int> find_token(const Tokenizer& tokenizer, std::string_view text) {
-  const std::vector<int> ids = tokenizer.encode(text);
-  if (ids.size() == 1 && tokenizer.token_bytes(ids.front()) == text) return ids.front();
+  try {
+    const std::vector<int> ids = tokenizer.encode(text);
+    if (ids.size() == 1 && tokenizer.token_bytes(ids.front()) == text) return ids.front();
+  } catch (const Error&) {  // the embedding has no row for the token, which the model cannot write then
+    return std::nullopt;
+  }
   return std::nullopt;
 }
 

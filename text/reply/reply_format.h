@@ -67,7 +67,8 @@ std::vector<std::string> reply_format_names();
 /// none, the one whose marks all are tokens of the vocabulary; else "none". Throws Error for an unknown name.
 const ReplyFormat& find_reply_format(const Tokenizer& tokenizer, std::string_view name);
 
-/// The id of the token with this text, special or added; empty where the text takes several tokens.
+/// The id of the token with this text, special or added; empty where the text takes several tokens, or one that the
+/// model cannot write.
 std::optional<int> find_token(const Tokenizer& tokenizer, std::string_view text);
 
 }  // namespace ballast::text
