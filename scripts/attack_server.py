@@ -302,6 +302,8 @@ class Server:
             subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", certificate,
                             "-subj", "/CN=localhost", "-days", "2"], check=True, capture_output=True)
             options = ["--tls-certificate", certificate, "--tls-key", key]
+        # Texts that are kept for others that begin alike are no harm that an attack does: their memory is soon full.
+        options += ["--cache-memory", arguments.cache_memory]
         self.process = subprocess.Popen([arguments.ballast, "serve", arguments.model, "--port", "0", *options],
                                         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         port = 0
@@ -369,6 +371,7 @@ def main() -> int:
     parser.add_argument("--tokens", type=int, default=128, metavar="N", help="of each stream (default %(default)s)")
     parser.add_argument("--seconds", type=float, default=30, metavar="S", help="without attacks, and with (default %(default)s)")
     parser.add_argument("--only", nargs="+", choices=list(ATTACKS), default=list(ATTACKS), help="these attacks")
+    parser.add_argument("--cache-memory", default="200MB", metavar="SIZE", help="the server's (default %(default)s)")
     parser.add_argument("--nice", type=int, default=5, metavar="N", help="of the attackers' process (default %(default)s)")
     parser.add_argument("--plain", action="store_true", help="without TLS")
     arguments = parser.parse_args()
