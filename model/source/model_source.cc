@@ -153,6 +153,7 @@ void ModelSource::find_head(const files::JsonReader& config) {
   const files::JsonReader text = text_config(config);
   const bool said = config.has("tie_word_embeddings") || text.has("tie_word_embeddings");
   spec_.has_head = !said && !is_bare_model(config);
+  if (!spec_.has_head) spec_.biases.head = false;
   spec_.tied_embeddings = true;
 }
 

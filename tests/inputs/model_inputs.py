@@ -62,6 +62,7 @@ def make_bare(model: pathlib.Path, kind: str = "LlamaModel", tied: bool | None =
     """As the bare model of a family is saved: no head, names without "model."."""
     tensors = model_files.read_tensors(model)
     tensors.pop("lm_head.weight", None)
+    tensors.pop("lm_head.bias", None)
     model_files.write_tensors(model, {name.removeprefix("model."): entry for name, entry in tensors.items()})
     edit_json(model / "config.json", architectures=[kind], tie_word_embeddings=... if tied is None else tied)
 
@@ -114,7 +115,7 @@ def bare_model(case: Case) -> None:
     wanted = vectors(case, whole, "ab")
     make_bare(bare)
     case.must("embed gives the same vectors", vectors(case, bare, "ab") == wanted)
-    for kind in ("Qwen3Model", "Qwen2Model", "MistralModel"):
+    for kind in ("Qwen3Model", "Qwen2Model", "MistralModel", "PhiModel"):
         family = kind.removesuffix("Model").lower()
         model = case.model(family, folder=kind)
         wanted = vectors(case, model, "ab")
