@@ -171,6 +171,7 @@ void Model::check(std::span<const int> ids, const SequenceState& state) const {
 
 std::span<const float> Model::forward(std::span<const SequenceTokens> batch, Workspace& workspace) const {
   for (const SequenceTokens& sequence : batch) check(sequence.ids, *sequence.state);
+  check_files();  // a program that does not guard its maps learns of a cut before the embedding is read
   std::size_t wanted = 0;
   for (const SequenceTokens& sequence : batch) wanted += sequence.wanted;
   workspace.output_.resize(wanted * spec().hidden_size);
@@ -266,6 +267,7 @@ void Model::run_pass(Workspace& workspace) const {
 std::vector<float> Model::residual_stream(std::span<const int> ids, std::size_t blocks) const {
   SequenceState state = make_exact_state(ids.size());
   check(ids, state);
+  check_files();
   Workspace workspace;
   workspace.done_.assign(1, 0);
   const SequenceTokens sequence = {.ids = ids, .state = &state};

@@ -8,7 +8,8 @@ namespace ballast::tools {
 
 CLI::Option* add_temperature_flag(CLI::App& command, std::optional<double>& temperature) {
   return command.add_option("--temperature", temperature, "0: the most likely token always")
-      ->option_text("T [0]")
+      ->type_name("T")
+      ->default_str("0")
       ->check(real_number([](double value) { return value >= 0; }, "not below 0"));
 }
 
