@@ -1,11 +1,9 @@
 #include "quant/search/candidates.h"
 
 #include <algorithm>
-#include <array>
 #include <string>
 
 #include "ballast/error.h"
-#include "files/tensor_layout.h"
 
 namespace ballast::quant {
 

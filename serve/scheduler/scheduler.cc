@@ -173,6 +173,7 @@ void Scheduler::run() {
         turn();
       } catch (const std::exception& error) {  // no memory: what runs is lost, what waits goes on
         fail_running(error.what());
+        loaded_.model.check_files();  // without them no turn comes right: the server ends
       }
     }
   } catch (...) {
@@ -423,7 +424,7 @@ void Scheduler::step() {
       share.request->drop_pages();
       if (!share.request->failed) fail(*share.request, Failure::kError, error.what());
     }
-    loaded_.model.check_files();  // without them no other step comes right either: the server ends
+    loaded_.model.check_files();
     return;
   }
   figures_.prompt_tokens += prompt_tokens;
