@@ -24,6 +24,20 @@ def resident(process: subprocess.Popen, field: str = "VmHWM") -> int:
     return 0
 
 
+def settle(client: Client) -> int:
+    """Waits until the idle server has measured the machine's memory, forgets the peak of that, and returns what is resident."""
+    end = time.monotonic() + PATIENCE
+    while "ballast_generation_limit_tokens_per_second" not in client.metrics() and time.monotonic() < end:
+        time.sleep(0.1)
+    pathlib.Path(f"/proc/{client.server.process.pid}/clear_refs").write_text("5", encoding="ascii")
+    return resident(client.server.process, "VmRSS")
+
+
+def grows_little(case: Case, process: subprocess.Popen, most: float) -> None:
+    """Sanitizers keep what is freed, so their memory says nothing."""
+    case.must("memory stays bounded", os.environ.get("BALLAST_SANITIZED") or resident(process) < most)
+
+
 def long_model(case: Case, tokens: int = 100_000) -> pathlib.Path:
     """The tiny model, with room for long prompts."""
     model = case.model()
@@ -45,13 +59,13 @@ def is_answered(case: Case, client: Client, when: str) -> None:
 @reported("/tokenize of 7.9 MB without a space: ends at its limit, with the figure")
 def tokenize_flood(case: Case) -> None:
     with case.server(case.model()) as client:
-        before = resident(client.server.process, "VmRSS")
+        before = settle(client)
         begin = time.monotonic()
         reply = case.ask(client, "/tokenize", {"prompt": "b" * 7_900_000})
         case.must("refused with 400", reply.status == 400)
         case.must("the figure is told", b"262144" in reply.body and b"--max-tokenize" in reply.body)
         case.says(f"{time.monotonic() - begin:.1f} s, {(resident(client.server.process) - before) / 1e6:.0f} MB more")
-        case.must("memory stays bounded", resident(client.server.process) - before < 200e6)
+        grows_little(case, client.server.process, before + 200e6)
 
 
 @reported("three clients post 7.9 MB to /tokenize while a text streams: short requests go on")
@@ -120,7 +134,7 @@ def large_answer_siblings(case: Case) -> None:
                 ("/v1/completions", {"prompt": "a", "junk": [[]] * 1_000_000})):
             reply = case.ask(client, path, body)
             case.must(f"{path} is refused with 400", reply.status == 400)
-        case.must("memory stays bounded", resident(client.server.process) < 1e9)
+        grows_little(case, client.server.process, 1e9)
         is_answered(case, client, "after them")
 
 
@@ -135,7 +149,7 @@ def send_part(port: int, size: int) -> socket.socket:
 @reported("64 bodies of 2 MB that never end: those beyond the shared memory are refused with 429, short requests go on")
 def many_large_bodies(case: Case) -> None:
     with case.server(case.model(), "--request-memory", "32MB") as client:
-        before = resident(client.server.process, "VmRSS")
+        before = settle(client)
         connections = []
         refused = 0
         for _ in range(64):
@@ -144,8 +158,11 @@ def many_large_bodies(case: Case) -> None:
             except OSError:
                 refused += 1  # the server has closed before all was sent
         is_answered(case, client, "beside them")
+        end = time.monotonic() + PATIENCE
+        while client.metrics()["ballast_request_memory_refusals_total"] <= 32 and time.monotonic() < end:
+            time.sleep(0.1)  # the server reads on, a piece of each body at a time
         for connection in connections:
-            connection.settimeout(0.01)
+            connection.settimeout(0.1)
             try:
                 refused += connection.recv(100).startswith(b"HTTP/1.1 429")
             except OSError:
@@ -153,7 +170,7 @@ def many_large_bodies(case: Case) -> None:
         grown = resident(client.server.process) - before
         case.says(f"{refused} of 64 refused, {grown / 1e6:.0f} MB more")
         case.must("many are refused", refused > 32)
-        case.must("memory stays bounded", grown < 100e6)
+        grows_little(case, client.server.process, before + 100e6)
         metrics = client.metrics()
         case.must("/metrics counts them", metrics["ballast_request_memory_refusals_total"] >= 32)
         for connection in connections:
@@ -284,6 +301,6 @@ def template_numbers(case: Case) -> None:
             if reply.status == 200:
                 case.must(f"{expression} gives little", len(reply.body) < 1000)
         case.says(statuses)
-        case.must("no more memory than for others", resident(client.server.process) < 600e6)
+        grows_little(case, client.server.process, 600e6)
         case.must("at once", time.monotonic() - begin < 60)
         is_answered(case, client, "after them")
