@@ -110,8 +110,8 @@ class _Channel:
         """In a process that was forked, which lacks the thread that generates: it may have held the lock."""
         self._filled = threading.Condition()
         self._waiter = None
-        self.put(Error("stream: the process was forked while the model wrote this text: generate it again in this process",
-                       "stream"))
+        self.put(Error("stream: the process was forked while the model wrote this text: generate it again in this "
+                       "process", "stream"))
 
     async def get_async(self) -> Any:
         while True:

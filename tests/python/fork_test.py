@@ -71,9 +71,17 @@ class Forks(WithModel):
         self.assertEqual(self.child(lambda: ballast.evaluate(output, text=self.text, context=32).ppl > 0), "True")
 
     def test_a_child_of_a_process_that_used_nothing(self):
-        script = ("import os, ballast\nprocess = os.fork()\nmodel = ballast.Model(%r)\nprint(len(str(model.generate('the', "
-                  "max_tokens=4, ignore_eos=True))) > 0, flush=True)\nif process: os.waitpid(process, 0)\nelse: os._exit(0)\n")
-        run = subprocess.run([sys.executable, "-c", script % str(self.model)], capture_output=True, text=True,
+        script = f"""
+import os, ballast
+process = os.fork()
+model = ballast.Model({str(self.model)!r})
+print(len(str(model.generate("the", max_tokens=4, ignore_eos=True))) > 0, flush=True)
+if process:
+    os.waitpid(process, 0)
+else:
+    os._exit(0)
+"""
+        run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True,
                              timeout=PATIENCE, check=False)
         self.assertEqual((run.returncode, run.stdout), (0, "True\nTrue\n"), run.stderr)
 
@@ -126,7 +134,8 @@ class Forks(WithModel):
     def test_programs_that_are_started_are_not_concerned(self):
         model = ballast.Model(self.model)
         before = continued(model)
-        self.assertEqual(subprocess.run([sys.executable, "-c", "print(1)"], capture_output=True, text=True).stdout, "1\n")
+        run = subprocess.run([sys.executable, "-c", "print(1)"], capture_output=True, text=True, check=False)
+        self.assertEqual(run.stdout, "1\n")
         self.assertEqual(continued(model), before)
 
 
@@ -148,7 +157,8 @@ try:
 except ballast.FileError as error:
     print(error.place == {str(file)!r}, "was cut off while it was in use" in error.reason)
 """
-        run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=PATIENCE, check=False)
+        run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=PATIENCE,
+                             check=False)
         self.assertEqual((run.returncode, run.stdout), (0, "True True\n"), run.stderr)
 
     def test_bus_errors_of_others_end_the_process_as_before(self):
