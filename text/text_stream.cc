@@ -29,7 +29,7 @@ void TextStream::push(const ReplyPiece& piece, std::vector<ReplyPart>& parts) {
     if (piece.kind) add_part(piece.text, *piece.kind, parts);
     return;
   }
-  const Byte kind = !piece.kind ? kRestOfHidden : *piece.kind == ReplyKind::kThinking ? kThinking : kAnswer;
+  const Byte kind = !piece.kind ? kRestOfHidden : *piece.kind == ReplyKind::kThinking ? kOfThinking : kOfAnswer;
   bytes_.append(piece.text.size(), kind);
   if (!piece.kind) bytes_[pending_.size()] = kFirstOfHidden;
   pending_ += piece.text;
@@ -39,7 +39,7 @@ void TextStream::push(const ReplyPiece& piece, std::vector<ReplyPart>& parts) {
   const std::size_t cut = stopped_ ? match.begin : possible_beginning();
   show(cut, parts);
   if (stopped_ && show_stop_) {
-    add_part(*match.stop, bytes_[match.end - 1] == kThinking ? ReplyKind::kThinking : ReplyKind::kAnswer, parts);
+    add_part(*match.stop, bytes_[match.end - 1] == kOfThinking ? ReplyKind::kThinking : ReplyKind::kAnswer, parts);
   }
   const std::size_t gone = stopped_ ? std::string::npos : cut;
   pending_.erase(0, gone);
@@ -66,7 +66,7 @@ void TextStream::show(std::size_t size, std::vector<ReplyPart>& parts) const {
   for (std::size_t begin = 0; begin < size;) {
     const std::size_t end = std::min(bytes_.find_first_not_of(bytes_[begin], begin), size);
     if (is_shown(begin)) {
-      const ReplyKind kind = bytes_[begin] == kThinking ? ReplyKind::kThinking : ReplyKind::kAnswer;
+      const ReplyKind kind = bytes_[begin] == kOfThinking ? ReplyKind::kThinking : ReplyKind::kAnswer;
       add_part(std::string_view(pending_).substr(begin, end - begin), kind, parts);
     }
     begin = end;

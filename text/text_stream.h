@@ -31,7 +31,7 @@ class TextStream {
 
  private:
   /// What a byte of pending_ is.
-  enum Byte : char { kAnswer, kThinking, kFirstOfHidden, kRestOfHidden };
+  enum Byte : char { kOfAnswer, kOfThinking, kFirstOfHidden, kRestOfHidden };
 
   /// A stop string in pending_.
   struct Match {
@@ -40,7 +40,7 @@ class TextStream {
     const std::string* stop = nullptr;
   };
 
-  bool is_shown(std::size_t place) const { return bytes_[place] == kAnswer || bytes_[place] == kThinking; }
+  bool is_shown(std::size_t place) const { return bytes_[place] == kOfAnswer || bytes_[place] == kOfThinking; }
   bool has_hidden() const;
   bool is_boundary(std::size_t place) const;
   Match find_stop() const;
