@@ -120,7 +120,7 @@ def cpp_page(headers: list[str], cpp: pathlib.Path) -> str:
             raise FileNotFoundError(f"doxygen wrote no page of {name}: {cpp / page}")
         rows.append(f"| [`{name}`](cpp/{page}) | {cell(first)} |")
     return ("# C++\n\n`find_package(ballast)` finds what `cmake --install` left; each job has one header. "
-            "[The README](readme.md#from-c) has a program.\n\n| header | |\n|---|---|\n" + "\n".join(rows) + "\n")
+            "[From C++](use-from-cpp.md) has a program.\n\n| header | |\n|---|---|\n" + "\n".join(rows) + "\n")
 
 
 def on_page_markdown(markdown, page, config, files):

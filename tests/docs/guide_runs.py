@@ -1,4 +1,4 @@
-"""Runs the commands of a guide, one after the other."""
+"""Runs commands of a page, one after the other."""
 
 import json
 import os
@@ -127,13 +127,3 @@ class Guide:
         self.suite.check(f"{self.page}: the server ends when it is asked to", self.server.wait() == 0, self.server.returncode)
         self.server = None
         self.address = ""
-
-
-def run_guide(suite: Suite, page: pathlib.Path, commands: list[Command], folder: pathlib.Path, mpirun: str) -> None:
-    write_inputs(folder)
-    guide = Guide(suite, page, folder, mpirun)
-    try:
-        for command in commands:
-            guide.run(command)
-    finally:
-        guide.stop()

@@ -1,4 +1,4 @@
-"""Runs the commands of the README and of the pages that are no guides, on small models under the names that they use."""
+"""Runs the commands of a page, on small models under the names that pages use."""
 
 import json
 import pathlib
@@ -33,12 +33,16 @@ MADE = {
     "qwen2.5-coder-0.5b-q4_k_m.gguf": ["convert", "SmolLM2-135M", "--to", "gguf", "--scheme", "w4a8",
                                        "--text", "calibration.txt"],
     "qwen2.5-coder-w4a8": ["convert", "SmolLM2-135M", "--scheme", "w4a8", "--text", "calibration.txt"],
+    "smollm2-q4": ["convert", "SmolLM2-135M", "--scheme", "w4a8", "--bits", "4", "--group-size", "32", "--symmetric",
+                   "--outliers", "none", "--embedding", "int8-g32", "--text", "calibration.txt"],
     "minilm-w8a8": ["convert", "all-MiniLM-L6-v2", "--scheme", "w8a8", "--text", "calibration.txt"],
     "q30-w4a16": ["convert", "Qwen3-30B-A3B", "--scheme", "w4a16", "--text", "calibration.txt"],
 }
 COPIES = {"llama3": "llama3", "all-MiniLM-L6-v2": "bert", "Qwen2.5-0.5B": "qwen2", "Qwen3-30B-A3B": "qwen3_moe"}
 # Logits that another program computed are not here; the pages' other figures are not looked at.
-NOT_RUN = {("README.md", "verify")}
+NOT_RUN = {("README.md", "verify"), ("evaluate.md", "verify")}
+
+
 def is_run(page: pathlib.Path, command: Command) -> bool:
     return command.program == "curl" or (page.name, command.words[0]) not in NOT_RUN
 
