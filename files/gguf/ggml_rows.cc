@@ -18,9 +18,9 @@
 namespace ballast::files {
 namespace {
 
-using kernels::QuantizedForm;
+using kernels::CodeLayout;
 using kernels::QuantizedRow;
-using Offset = QuantizedForm::Offset;
+using Offset = CodeLayout::Offset;
 using Bytes = std::span<const std::uint8_t>;
 
 constexpr std::uint16_t kSignOfHalf = 0x8000;
@@ -297,18 +297,18 @@ const BlockRows* find_rows(DType dtype) {
 
 }  // namespace
 
-std::optional<QuantizedForm> quantized_form(DType dtype, std::size_t rows, std::size_t cols) {
+std::optional<CodeLayout> quantized_form(DType dtype, std::size_t rows, std::size_t cols) {
   const BlockRows* found = find_rows(dtype);
   if (found == nullptr) return {};
-  return QuantizedForm{.rows = rows,
-                       .cols = cols,
-                       .bits = found->bits,
-                       .group_size = found->group_size,
-                       .offset = found->offset,
-                       .groups_of_scale = found->groups_of_scale,
-                       .bf16_scales = found->bf16_scales,
-                       .bf16_outliers = false,
-                       .outlier_columns = {}};
+  return CodeLayout{.rows = rows,
+                    .cols = cols,
+                    .bits = found->bits,
+                    .group_size = found->group_size,
+                    .offset = found->offset,
+                    .groups_of_scale = found->groups_of_scale,
+                    .bf16_scales = found->bf16_scales,
+                    .bf16_outliers = false,
+                    .outlier_columns = {}};
 }
 
 bool read_quantized_row(DType dtype, const std::byte* blocks, QuantizedRow& dst) {
@@ -325,7 +325,7 @@ bool read_quantized_row(DType dtype, const std::byte* blocks, QuantizedRow& dst)
   return finite;
 }
 
-QuantizedForm rounded_form(std::size_t rows, std::size_t cols) {
+CodeLayout rounded_form(std::size_t rows, std::size_t cols) {
   // BF16: scales of weights that few bits hold may be smaller than F16 has them.
   return {.rows = rows,
           .cols = cols,

@@ -11,13 +11,13 @@
 namespace ballast::files {
 
 /// The form that holds all that a type's blocks hold, exactly; empty where there is none. Rows are whole blocks.
-std::optional<kernels::QuantizedForm> quantized_form(DType dtype, std::size_t rows, std::size_t cols);
+std::optional<kernels::CodeLayout> quantized_form(DType dtype, std::size_t rows, std::size_t cols);
 
 /// One row. Returns whether its scales and minimums are finite.
 bool read_quantized_row(DType dtype, const std::byte* blocks, kernels::QuantizedRow& dst);
 
 /// INT8 in groups of 32: what the blocks of any type become by another rounding.
-kernels::QuantizedForm rounded_form(std::size_t rows, std::size_t cols);
+kernels::CodeLayout rounded_form(std::size_t rows, std::size_t cols);
 
 /// One row, rounded to nearest. Returns whether its values are finite.
 bool round_row(DType dtype, const std::byte* blocks, kernels::QuantizedRow& dst);

@@ -126,7 +126,7 @@ class AmxProducts {
     const FloatTag df;
     const bool scaled = kPlanes == 2 || src_.format.scale_per_group;
     QuantFloat s0, s1;
-    const std::byte* head = panel_.heads + group * panel_.head_step;
+    const std::byte* head = panel_.group_headers + group * panel_.header_step;
     load_scales<false>(panel_, head, group, s0, s1);
     QuantFloat m0 = hn::Zero(df), m1 = m0;
     if (panel_.minimums_at != 0) load_minimums(panel_, head, group, m0, m1);

@@ -186,7 +186,7 @@ void multiply_tokens(const QuantizedActivations::Storage& src, std::size_t first
 
 /// Calls body.operator()<bits, bits of codes as they are multiplied>() for a matrix of `form`.
 template <class Body>
-HWY_INLINE void with_codes(const QuantizedForm& form, const Body& body) {
+HWY_INLINE void with_codes(const CodeLayout& form, const Body& body) {
   switch (form.bits) {
     case 4:
       return form.nonlinear ? body.template operator()<4, kNonlinearCodeBits>() : body.template operator()<4, 4>();

@@ -22,7 +22,7 @@ struct ActivationFormat {
   int bits = 8;                  ///< 8 or 16
   bool scale_per_group = false;  ///< 8 bits: a scale per token and group, else per token. 16: always, groups <= 128
   std::vector<std::int32_t> outlier_columns;  ///< left out of scale and codes, kept in F32
-  std::vector<std::int32_t> column_order{};   ///< as in QuantizedForm
+  std::vector<std::int32_t> column_order{};   ///< as in CodeLayout
 
   bool operator==(const ActivationFormat&) const = default;
 };
@@ -85,7 +85,7 @@ class QuantizedMatrix {
   explicit QuantizedMatrix(const QuantizedView& view);
 
   /// The same from rows in another layout.
-  QuantizedMatrix(const QuantizedForm& form, const QuantizedRowReader& read);
+  QuantizedMatrix(const CodeLayout& form, const QuantizedRowReader& read);
   ~QuantizedMatrix();
   QuantizedMatrix(QuantizedMatrix&&) noexcept;
   QuantizedMatrix& operator=(QuantizedMatrix&&) noexcept;

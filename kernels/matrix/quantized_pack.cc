@@ -168,13 +168,13 @@ void pack_panel(const QuantizedRowReader& read, QuantizedMatrix::Storage& s, std
   }
 }
 
-QuantizedForm form_of(const QuantizedView& view) {
+CodeLayout form_of(const QuantizedView& view) {
   return {.rows = view.rows,
           .cols = view.cols,
           .bits = view.bits,
           .nonlinear = view.nonlinear,
           .group_size = view.group_size,
-          .offset = view.zeros.empty() ? QuantizedForm::Offset::kMiddle : QuantizedForm::Offset::kZeros,
+          .offset = view.zeros.empty() ? CodeLayout::Offset::kMiddle : CodeLayout::Offset::kZeros,
           .groups_of_scale = 0,
           .bf16_scales = view.scale_type == DType::kBF16,
           .bf16_outliers = view.outlier_type == DType::kBF16,
@@ -198,29 +198,29 @@ void read_row(const QuantizedView& view, std::size_t row, QuantizedRow& dst) {
 
 }  // namespace
 
-QuantizedRow::QuantizedRow(const QuantizedForm& form)
+QuantizedRow::QuantizedRow(const CodeLayout& form)
     : codes(form.cols), scales(form.scales()), outliers(form.outlier_columns.size()) {
-  const bool has_minimums = form.offset == QuantizedForm::Offset::kMinimums;
+  const bool has_minimums = form.offset == CodeLayout::Offset::kMinimums;
   if (has_minimums) minimums.resize(form.scales());
   if (form.has_factors()) factors.resize(form.groups());
   if (form.has_factors() && has_minimums) minimum_factors.resize(form.groups());
-  if (form.offset == QuantizedForm::Offset::kZeros) zeros.resize(form.groups());
+  if (form.offset == CodeLayout::Offset::kZeros) zeros.resize(form.groups());
 }
 
 QuantizedMatrix::QuantizedMatrix(const QuantizedView& view)
     : QuantizedMatrix(form_of(view), [&view](std::size_t row, QuantizedRow& dst) { read_row(view, row, dst); }) {}
 
-QuantizedMatrix::QuantizedMatrix(const QuantizedForm& form, const QuantizedRowReader& read)
+QuantizedMatrix::QuantizedMatrix(const CodeLayout& form, const QuantizedRowReader& read)
     : storage_(std::make_unique<Storage>()) {
   assert(form.bits >= 4 && form.bits <= 8);
   assert(form.group_size > 0);
-  assert(form.nonlinear ? form.bits < 8 && form.offset == QuantizedForm::Offset::kMiddle : form.bits != 7);
+  assert(form.nonlinear ? form.bits < 8 && form.offset == CodeLayout::Offset::kMiddle : form.bits != 7);
   Storage& s = *storage_;
   s.form = form;
   s.layout = GroupLayout(form.cols, form.group_size);
   assert(s.layout.groups_of_block == 1 ||
-         (form.bits != 5 && !form.nonlinear && form.offset != QuantizedForm::Offset::kZeros));
-  assert(!form.has_factors() || form.offset != QuantizedForm::Offset::kZeros);
+         (form.bits != 5 && !form.nonlinear && form.offset != CodeLayout::Offset::kZeros));
+  assert(!form.has_factors() || form.offset != CodeLayout::Offset::kZeros);
   assert((!form.has_factors() && !s.has_minimums()) || s.layout.group_blocks == 1);
   assert(!form.has_factors() || std::has_single_bit(form.groups_of_scale));
   assert(form.bits < 8 || !s.has_minimums());

@@ -12,7 +12,7 @@ namespace ballast::kernels {
 /// What a matrix's codes stand for, by groups of columns: w = (code - zero) * scale - minimum, or, where they are
 /// places in a table, w = nonlinear_values(bits)[code] * scale. Groups with factors or minimums have at most 32
 /// columns.
-struct QuantizedForm {
+struct CodeLayout {
   enum class Offset {
     kMiddle,   ///< the zero is 2^(bits-1)
     kZeros,    ///< each group has a zero of its own
@@ -54,7 +54,7 @@ struct QuantizedRow {
   std::vector<std::uint16_t> outliers;       ///< [outlier columns]
 
   /// With room for all that the form has; what it has not stays empty.
-  explicit QuantizedRow(const QuantizedForm& form);
+  explicit QuantizedRow(const CodeLayout& form);
 };
 
 /// Writes row `row` of a matrix. Called from several threads.

@@ -108,7 +108,7 @@ alignas(16) inline constexpr auto kNonlinearCodes5 = codes_of_table(kNonlinear5)
 inline constexpr int kNonlinearCodeBits = 7;
 
 struct QuantizedMatrix::Storage {
-  QuantizedForm form;
+  CodeLayout form;
   GroupLayout layout;
   std::size_t width = 0;  ///< rows of a panel
   std::size_t panels = 0;
@@ -121,7 +121,7 @@ struct QuantizedMatrix::Storage {
   std::shared_ptr<std::byte[]> memory;
 
   std::size_t block_bytes() const { return kBlockColumns * width * static_cast<std::size_t>(form.bits) / 8; }
-  bool has_minimums() const { return form.offset == QuantizedForm::Offset::kMinimums; }
+  bool has_minimums() const { return form.offset == CodeLayout::Offset::kMinimums; }
   std::size_t scale_bytes() const { return width * (form.has_factors() ? sizeof(std::int8_t) : sizeof(std::uint16_t)); }
   std::size_t head_bytes() const { return scale_bytes() * (has_minimums() ? 2 : 1); }
   std::size_t heads_of_block_bytes() const { return head_bytes() * layout.groups_of_block; }
@@ -135,7 +135,7 @@ struct QuantizedMatrix::Storage {
   std::size_t panel_bytes() const { return outliers_at() + form.outlier_columns.size() * outlier_bytes(); }
   std::size_t shared_scale_values() const { return width * (has_minimums() ? 2 : 1); }
   std::size_t tail_bytes() const {
-    if (form.offset == QuantizedForm::Offset::kZeros) return layout.groups * width;
+    if (form.offset == CodeLayout::Offset::kZeros) return layout.groups * width;
     return form.has_factors() ? form.scales() * shared_scale_values() * sizeof(std::uint16_t) : 0;
   }
   std::size_t bytes() const { return panels * (panel_bytes() + tail_bytes()); }
@@ -152,7 +152,7 @@ struct QuantizedMatrix::Storage {
   }
   std::byte* panel_tail(std::size_t index) const { return panel(panels) + index * tail_bytes(); }
   std::uint8_t* panel_zeros(std::size_t index) const {
-    const bool own = form.offset == QuantizedForm::Offset::kZeros;
+    const bool own = form.offset == CodeLayout::Offset::kZeros;
     return own ? reinterpret_cast<std::uint8_t*>(panel_tail(index)) : nullptr;
   }
   std::uint16_t* panel_shared_scales(std::size_t index) const {

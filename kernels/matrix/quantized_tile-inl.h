@@ -47,9 +47,9 @@ struct PanelView {
   bool bf16_outliers;
   int default_zero;
   int sign_flip;                       ///< what was taken off 8-bit codes
-  const std::byte* heads;              ///< the first group's
-  std::size_t head_bytes;              ///< from a group's to the next one's in a block that they share
-  std::size_t head_step;               ///< else
+  const std::byte* group_headers;      ///< the first group's
+  std::size_t header_bytes;            ///< from a group to the next one in the same block
+  std::size_t header_step;             ///< from a group to the next one in another block
   std::size_t minimums_at;             ///< within a head; 0: there are none
   const std::uint16_t* shared_scales;  ///< what factors multiply; null when groups have scales of their own
   std::size_t shared_step;             ///< from one to the next, of 2^shared_shift groups
@@ -268,7 +268,7 @@ HWY_INLINE void multiply_code_tile(const QuantizedActivations::Storage& src, std
   const float* scales = src.scales.data() + first * groups;
   const std::int32_t* sums = src.negated_sums.data() + first * kPlanes * groups;
   const std::uint8_t* codes = panel.codes;
-  const std::byte* head = panel.heads;
+  const std::byte* head = panel.group_headers;
   Next ahead = next;
   auto c00 = hn::Zero(df), c01 = c00;
   auto c10 = c00, c11 = c00;
@@ -386,7 +386,7 @@ HWY_INLINE void multiply_code_tile(const QuantizedActivations::Storage& src, std
       if constexpr (kTokens > 4) add(4, c40, c41);
       if constexpr (kTokens > 5) add(5, c50, c51);
     }
-    head += kHalves && g % 2 == 0 ? panel.head_bytes : panel.head_step;
+    head += kHalves && g % 2 == 0 ? panel.header_bytes : panel.header_step;
   }
   if (kPlanes == 1 && !group_scales) {
     multiply_both(scales[0], c00, c01);

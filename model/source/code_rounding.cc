@@ -29,7 +29,7 @@ double squares(std::span<const float> values) {
   return sum;
 }
 
-void add_steps(const kernels::QuantizedForm& form, const kernels::QuantizedRow& row, SquaredSteps& steps) {
+void add_steps(const kernels::CodeLayout& form, const kernels::QuantizedRow& row, SquaredSteps& steps) {
   const kernels::FloatType type = form.bf16_scales ? kernels::FloatType::kBF16 : kernels::FloatType::kF16;
   for (std::size_t group = 0; group < form.groups(); ++group) {
     float step = 0;
@@ -60,7 +60,7 @@ double even_error(const SquaredSteps& steps) {
 
 /// The sampled rows alone.
 kernels::QuantizedMatrix sample(const StoredCodes& codes, const std::vector<std::size_t>& rows) {
-  kernels::QuantizedForm form = codes.form;
+  kernels::CodeLayout form = codes.form;
   form.rows = rows.size();
   return {form, [&](std::size_t i, kernels::QuantizedRow& dst) { codes.read(rows[i], dst); }};
 }

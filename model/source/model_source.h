@@ -37,7 +37,7 @@ struct FloatWeights {
 /// Rows of a matrix as codes.
 struct StoredCodes {
   std::string type;  ///< of what is stored: "Q4_K", "GPTQ int4-g128"
-  kernels::QuantizedForm form;
+  kernels::CodeLayout form;
   bool exact = true;  ///< else values are rounded to the form: it holds what no form holds exactly
 
   /// Writes a row; returns whether what it holds is finite. May be called from several threads.

@@ -45,7 +45,7 @@ model::QuantizedTensor empty_integers(std::size_t rows, std::size_t cols, const 
 }
 
 /// Where codes of a non-linear format stand in its table.
-std::vector<std::uint8_t> places_in_table(std::span<const std::uint8_t> codes, int bits) {
+std::vector<std::uint8_t> codebook_indices(std::span<const std::uint8_t> codes, int bits) {
   std::array<std::uint8_t, 128> places{};
   const std::span<const std::int8_t> values = nonlinear_values(bits);
   for (std::size_t i = 0; i < values.size(); ++i) {
@@ -63,7 +63,7 @@ void store_integers(std::span<const float> values, std::span<const std::uint8_t>
   const std::size_t outliers = tensor.outlier_columns.size();
   std::uint8_t* packed = tensor.codes.data() + row * packed_row_bytes(tensor.cols, tensor.bits);
   if (tensor.nonlinear) {
-    kernels::pack_codes(places_in_table(codes, tensor.bits), tensor.bits, packed);
+    kernels::pack_codes(codebook_indices(codes, tensor.bits), tensor.bits, packed);
   } else {
     kernels::pack_codes(codes, tensor.bits, packed);
   }

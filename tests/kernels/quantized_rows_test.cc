@@ -12,12 +12,12 @@
 namespace ballast::kernels {
 namespace {
 
-using Offset = QuantizedForm::Offset;
+using Offset = CodeLayout::Offset;
 
 constexpr std::size_t kMostTokens = 40;  // more than are multiplied without expanding panels
 
-std::vector<QuantizedForm> forms() {
-  std::vector<QuantizedForm> all;
+std::vector<CodeLayout> forms() {
+  std::vector<CodeLayout> all;
   for (const int bits : {4, 5, 6, 8}) {
     for (const std::size_t group_size : {16, 32}) {
       if (bits == 5 && group_size == 16) continue;
@@ -51,7 +51,7 @@ std::vector<std::int8_t> random_factors(std::size_t count, unsigned seed) {
   return {bytes.begin(), bytes.end()};
 }
 
-QuantizedRow random_row(const QuantizedForm& form, std::size_t row) {
+QuantizedRow random_row(const CodeLayout& form, std::size_t row) {
   const auto seed = static_cast<unsigned>(10 * row);
   const FloatType type = form.bf16_scales ? FloatType::kBF16 : FloatType::kF16;
   QuantizedRow result(form);
@@ -65,7 +65,7 @@ QuantizedRow random_row(const QuantizedForm& form, std::size_t row) {
 }
 
 /// What the row's codes stand for, [cols].
-std::vector<float> values_of(const QuantizedForm& form, const QuantizedRow& row) {
+std::vector<float> values_of(const CodeLayout& form, const QuantizedRow& row) {
   const FloatType type = form.bf16_scales ? FloatType::kBF16 : FloatType::kF16;
   const auto value = [&](const std::vector<std::uint16_t>& of_groups, const std::vector<std::int8_t>& factors,
                          std::size_t group) {
@@ -84,11 +84,11 @@ std::vector<float> values_of(const QuantizedForm& form, const QuantizedRow& row)
   return values;
 }
 
-QuantizedMatrix matrix_of(const QuantizedForm& form) {
+QuantizedMatrix matrix_of(const CodeLayout& form) {
   return {form, [&](std::size_t row, QuantizedRow& dst) { dst = random_row(form, row); }};
 }
 
-std::vector<float> weights_of(const QuantizedForm& form) {
+std::vector<float> weights_of(const CodeLayout& form) {
   std::vector<float> weights;
   for (std::size_t row = 0; row < form.rows; ++row) {
     const std::vector<float> values = values_of(form, random_row(form, row));
@@ -108,7 +108,7 @@ std::vector<float> multiply(const QuantizedMatrix& matrix, const float* src, std
 }
 
 TEST_CASE("rows in other layouts are decoded to what their codes stand for") {
-  for (const QuantizedForm& form : forms()) {
+  for (const CodeLayout& form : forms()) {
     CAPTURE(form.bits);
     CAPTURE(form.group_size);
     CAPTURE(form.groups_of_scale);
@@ -123,8 +123,8 @@ TEST_CASE("rows in other layouts are decoded to what their codes stand for") {
 }
 
 TEST_CASE("columns in another order meet the inputs that are theirs, on every target") {
-  for (const QuantizedForm& form : forms()) {
-    QuantizedForm ordered = form;
+  for (const CodeLayout& form : forms()) {
+    CodeLayout ordered = form;
     ordered.column_order.resize(form.cols);
     std::iota(ordered.column_order.begin(), ordered.column_order.end(), 0);
     std::ranges::shuffle(ordered.column_order, std::mt19937(4));
@@ -149,7 +149,7 @@ TEST_CASE("columns in another order meet the inputs that are theirs, on every ta
 }
 
 TEST_CASE("products with them agree with exact integers, alone and beside others, on every target") {
-  for (const QuantizedForm& form : forms()) {
+  for (const CodeLayout& form : forms()) {
     CAPTURE(form.bits);
     CAPTURE(form.group_size);
     CAPTURE(form.groups_of_scale);

@@ -19,8 +19,8 @@ namespace ballast::model {
 /// A matrix [rows = outputs, cols = inputs] whose scales were read and are finite. It reads from the checkpoint, which
 /// must outlive it. Both functions may be called from several threads.
 struct ForeignMatrix {
-  std::optional<kernels::QuantizedForm> form;  ///< one that stands for the same values exactly; else none
-  kernels::QuantizedRowReader read_row;        ///< only where there is a form
+  std::optional<kernels::CodeLayout> form;  ///< one that stands for the same values exactly; else none
+  kernels::QuantizedRowReader read_row;     ///< only where there is a form
   std::function<void(std::size_t row, float* dst)> decode_row;
 };
 

@@ -13,8 +13,8 @@ namespace ballast::model {
 
 namespace {
 
+using kernels::CodeLayout;
 using kernels::FloatType;
-using kernels::QuantizedForm;
 using kernels::QuantizedRow;
 
 constexpr std::size_t kGroupColumns =
@@ -82,7 +82,7 @@ std::optional<std::vector<std::int32_t>> order_by_groups(const IntegerGroups& gr
   return order;
 }
 
-std::optional<QuantizedForm> exact_form(const IntegerGroups& groups) {
+std::optional<CodeLayout> exact_form(const IntegerGroups& groups) {
   const bool has_offsets = !groups.offsets.empty();
   const int bits = kernel_bits(groups.bits);
   std::optional<std::vector<std::int32_t>> order = order_by_groups(groups);
@@ -90,18 +90,18 @@ std::optional<QuantizedForm> exact_form(const IntegerGroups& groups) {
   if (groups.group_size % kGroupColumns != 0 && groups.groups() > 1) return {};
   const std::optional<FloatType> type = exact_type(groups);
   if (!type) return {};
-  using Offset = QuantizedForm::Offset;
+  using Offset = CodeLayout::Offset;
   const Offset offset = has_offsets ? Offset::kMinimums : is_symmetric(groups) ? Offset::kMiddle : Offset::kZeros;
-  return QuantizedForm{.rows = groups.rows,
-                       .cols = groups.cols,
-                       .bits = bits,
-                       .group_size = kernel_group(groups),
-                       .offset = offset,
-                       .groups_of_scale = 0,
-                       .bf16_scales = *type == FloatType::kBF16,
-                       .bf16_outliers = false,
-                       .outlier_columns = {},
-                       .column_order = *std::move(order)};
+  return CodeLayout{.rows = groups.rows,
+                    .cols = groups.cols,
+                    .bits = bits,
+                    .group_size = kernel_group(groups),
+                    .offset = offset,
+                    .groups_of_scale = 0,
+                    .bf16_scales = *type == FloatType::kBF16,
+                    .bf16_outliers = false,
+                    .outlier_columns = {},
+                    .column_order = *std::move(order)};
 }
 
 /// The values of the groups that a row's own `count` are cut into.
@@ -118,7 +118,7 @@ void write_halves(const float* values, std::size_t count, FloatType type, std::v
   write_parts(halves.data(), count, dst);
 }
 
-void write_row(const IntegerGroups& groups, const QuantizedForm& form, std::size_t row, QuantizedRow& dst) {
+void write_row(const IntegerGroups& groups, const CodeLayout& form, std::size_t row, QuantizedRow& dst) {
   constexpr std::uint16_t kSign = 0x8000;
   const std::size_t count = groups.groups();
   const FloatType type = form.bf16_scales ? FloatType::kBF16 : FloatType::kF16;
@@ -130,10 +130,10 @@ void write_row(const IntegerGroups& groups, const QuantizedForm& form, std::size
     }
   }
   write_halves(groups.scales.data() + row * count, count, type, dst.scales);
-  if (form.offset == QuantizedForm::Offset::kMinimums) {
+  if (form.offset == CodeLayout::Offset::kMinimums) {
     write_halves(groups.offsets.data() + row * count, count, type, dst.minimums);
     for (std::uint16_t& minimum : dst.minimums) minimum ^= kSign;  // here it is added, there it is taken off
-  } else if (form.offset == QuantizedForm::Offset::kZeros) {
+  } else if (form.offset == CodeLayout::Offset::kZeros) {
     write_parts(groups.zeros.data() + row * count, count, dst.zeros);
   } else {
     const int shift = middle_of(form.bits) - middle_of(groups.bits);
