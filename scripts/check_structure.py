@@ -12,8 +12,8 @@ import sys
 from pathlib import Path
 
 # From left to right. CMakeLists.txt links the rooms in the same order.
-ROOMS = ["ballast", "kernels", "files", "text", "model", "engine", "jobs", "samples", "calib", "quant", "eval", "report",
-         "serve", "tools"]
+ROOMS = ["ballast", "kernels", "files", "formats", "text", "model", "engine", "jobs", "samples", "calib", "quant", "eval",
+         "report", "serve", "tools"]
 
 # The folders of a room from left to right; "." is the room's own files. A room without a row has no order inside.
 FOLDERS = {

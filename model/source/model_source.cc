@@ -8,13 +8,13 @@
 
 #include "ballast/error.h"
 #include "files/mapped_file.h"
+#include "formats/codecs/mxfp4.h"
+#include "formats/quantized_tensor.h"
 #include "model/arch/decoder_config.h"
 #include "model/arch/gguf_config.h"
 #include "model/block_structure.h"
 #include "model/generation_config.h"
-#include "model/source/mxfp4.h"
 #include "model/source/prefix.h"
-#include "model/source/quantized_tensor.h"
 #include "model/source/sentence_modules.h"
 #include "model/source/tiled_heads.h"
 #include "model/source/written_spec.h"
@@ -114,7 +114,7 @@ std::vector<int> ModelSource::read_end_tokens(const files::JsonReader& config) c
 
 void ModelSource::read_quantization_config(const files::JsonReader& config) {
   if (layout_.gguf) return;
-  if (!layout_.written_by_ballast) foreign_ = read_foreign_format(config);
+  if (!layout_.written_by_ballast) foreign_ = formats::read_foreign_format(config);
   layout_.foreign = foreign_.get();
   if (foreign_ != nullptr || !config.has("quantization_config")) return;
   const files::JsonReader quantization = config.object("quantization_config");
@@ -296,11 +296,11 @@ TensorView ModelSource::checked_tensor(const std::string& name, const Shape& sha
 TensorView ModelSource::checked_matrix(const StoredMatrix& matrix, std::size_t cols) const {
   const auto rows = static_cast<std::int64_t>(matrix.stored_rows);
   if (matrix.mxfp4) {
-    if (cols % kMxfp4BlockSize != 0) {
+    if (cols % formats::kMxfp4BlockSize != 0) {
       throw Error(context(matrix.weight()), "has rows of " + std::to_string(cols) + " values: no whole blocks");
     }
-    const auto blocks = static_cast<std::int64_t>(cols / kMxfp4BlockSize);
-    TensorView view = checked_slice(matrix, matrix.weight(), {rows, blocks, kMxfp4BlockSize / 2});
+    const auto blocks = static_cast<std::int64_t>(cols / formats::kMxfp4BlockSize);
+    TensorView view = checked_slice(matrix, matrix.weight(), {rows, blocks, formats::kMxfp4BlockSize / 2});
     for (const TensorView& part : {view, checked_scales(matrix, cols)}) {
       if (part.dtype != DType::kU8) throw Error(context(matrix.module), "its blocks and scales must be of type U8");
     }
@@ -325,7 +325,7 @@ std::vector<std::string> ModelSource::checked_tensors(const StoredMatrix& matrix
 TensorView ModelSource::checked_scales(const StoredMatrix& matrix, std::size_t cols) const {
   return checked_slice(
       matrix, matrix.scales(),
-      {static_cast<std::int64_t>(matrix.stored_rows), static_cast<std::int64_t>(cols / kMxfp4BlockSize)});
+      {static_cast<std::int64_t>(matrix.stored_rows), static_cast<std::int64_t>(cols / formats::kMxfp4BlockSize)});
 }
 
 TensorView ModelSource::checked_slice(const StoredMatrix& matrix, const std::string& name, Shape shape) const {
@@ -445,7 +445,7 @@ void ModelSource::read_ahead(std::size_t layer, std::size_t expert) const {
     const std::string module = name(role, layer, expert);
     std::vector<std::string> tensors;
     if (quantization_ && quantization_->tensors.contains(module)) {
-      tensors = quantized_tensor_names(*checkpoint_, module);
+      tensors = formats::quantized_tensor_names(*checkpoint_, module);
     } else {
       const StoredMatrix matrix = stored(role, layer, expert);
       const std::size_t cols = matrix_shape(spec_, layer, role).second;

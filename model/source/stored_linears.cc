@@ -7,10 +7,10 @@
 #include "files/gguf/ggml_blocks.h"
 #include "files/gguf/ggml_rows.h"
 #include "files/mapped_file.h"
+#include "formats/codecs/mxfp4.h"
+#include "formats/quantized_tensor.h"
 #include "kernels/statistics.h"
 #include "model/source/model_source.h"
-#include "model/source/mxfp4.h"
-#include "model/source/quantized_tensor.h"
 
 namespace ballast::model {
 
@@ -63,12 +63,12 @@ void ModelSource::multiply_by_vectors(Role role, std::size_t layer, std::size_t 
   }
 }
 
-ForeignMatrix ModelSource::foreign_matrix(const StoredMatrix& matrix, std::size_t cols) const {
+formats::ForeignMatrix ModelSource::foreign_matrix(const StoredMatrix& matrix, std::size_t cols) const {
   return foreign_->matrix(*checkpoint_, matrix.module, matrix.stored_rows, cols);
 }
 
 void ModelSource::decode_foreign(const StoredMatrix& matrix, std::size_t cols, float* dst) const {
-  const ForeignMatrix foreign = foreign_matrix(matrix, cols);
+  const formats::ForeignMatrix foreign = foreign_matrix(matrix, cols);
   std::size_t first_bad = matrix.stored_rows;
 #pragma omp parallel for schedule(static) reduction(min : first_bad)
   for (std::size_t row = 0; row < matrix.stored_rows; ++row) {
@@ -96,7 +96,7 @@ FloatWeights ModelSource::float_weights(Role role, std::size_t layer, std::size_
   if (matrix.foreign) {
     decode_foreign(matrix, cols, all.data());
   } else if (const TensorView view = checked_matrix(matrix, cols); matrix.mxfp4) {
-    decode_mxfp4(view.bytes, checked_scales(matrix, cols).bytes, context(matrix.scales()), all.data());
+    formats::decode_mxfp4(view.bytes, checked_scales(matrix, cols).bytes, context(matrix.scales()), all.data());
   } else {
     // A vocabulary's pages go as they are read: its values alone are as large as all else in memory.
     files::decode_floats(view, context(matrix.weight()), all.data(), [&] { checkpoint_->release(matrix.weight()); });
@@ -107,14 +107,14 @@ FloatWeights ModelSource::float_weights(Role role, std::size_t layer, std::size_
   return weights;
 }
 
-std::unique_ptr<const StoredQuantizedTensor> ModelSource::quantized_tensor(Role role, std::size_t layer,
-                                                                           std::size_t expert) const {
+std::unique_ptr<const formats::StoredQuantizedTensor> ModelSource::quantized_tensor(Role role, std::size_t layer,
+                                                                                    std::size_t expert) const {
   if (!quantization_) return nullptr;
   const std::string module = name(role, layer, expert);
   const auto format = quantization_->tensors.find(module);
   if (format == quantization_->tensors.end() || !format->second.is_own()) return nullptr;
   const auto [rows, cols] = matrix_shape(spec_, layer, role);
-  return std::make_unique<const StoredQuantizedTensor>(*checkpoint_, module, format->second, rows, cols);
+  return std::make_unique<const formats::StoredQuantizedTensor>(*checkpoint_, module, format->second, rows, cols);
 }
 
 std::optional<Linear> ModelSource::quantized_linear(Role role, std::size_t layer, std::size_t expert) const {
@@ -165,7 +165,7 @@ std::optional<StoredCodes> ModelSource::block_codes(const StoredMatrix& matrix, 
 
 std::optional<StoredCodes> ModelSource::foreign_codes(const StoredMatrix& matrix, std::size_t rows,
                                                       std::size_t cols) const {
-  ForeignMatrix foreign = foreign_matrix(matrix, cols);
+  formats::ForeignMatrix foreign = foreign_matrix(matrix, cols);
   if (!foreign.form) return {};
   foreign.form->rows = rows;
   return StoredCodes{
@@ -231,7 +231,7 @@ std::optional<kernels::FloatMatrix> ModelSource::mapped_floats(const StoredMatri
                                   : view.dtype == DType::kBF16 ? kernels::FloatType::kBF16
                                                                : kernels::FloatType::kF32;
   const std::size_t first_row = matrix.rows.empty() ? 0 : matrix.rows.front();
-  check_finite(view, context(matrix.weight()));
+  formats::check_finite(view, context(matrix.weight()));
   return kernels::FloatMatrix{.data = view.bytes.data() + first_row * cols * kernels::float_type_bytes(type),
                               .type = type,
                               .rows = rows,

@@ -9,8 +9,8 @@
 
 #include "ballast/spec.h"
 #include "files/checkpoint.h"
+#include "formats/codecs/foreign_format.h"
 #include "model/arch/architecture.h"
-#include "model/source/foreign/foreign_format.h"
 
 namespace ballast::model {
 
@@ -36,7 +36,7 @@ struct StoredMatrix {
 struct StorageLayout {
   const Architecture* architecture = nullptr;
   bool gguf = false;
-  const ForeignFormat* foreign = nullptr;  ///< of what other programs quantized; null: nothing is
+  const formats::ForeignFormat* foreign = nullptr;  ///< of what other programs quantized; null: nothing is
   bool written_by_ballast = false;  ///< every role has a tensor of its own, rows in the order of the forward pass
 };
 

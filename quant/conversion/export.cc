@@ -9,9 +9,9 @@
 #include "ballast/convert.h"
 #include "ballast/error.h"
 #include "files/json_reader.h"
+#include "formats/quantized_tensor.h"
 #include "model/block_structure.h"
 #include "model/source/model_source.h"
-#include "model/source/quantized_tensor.h"
 #include "model/source/written_spec.h"
 #include "quant/conversion/conversion_report.h"
 #include "quant/conversion/model_output.h"
@@ -32,7 +32,7 @@ std::vector<float> matrix_values(const model::ModelSource& source, const ModuleI
     source.release({id.role, id.expert}, id.layer);
     return values;
   }
-  std::vector<float> values = decoded(model::QuantizedTensor(stored->view()));
+  std::vector<float> values = decoded(formats::QuantizedTensor(stored->view()));
   stored->release();
   return values;
 }

@@ -76,13 +76,13 @@ class ArrayReader {
 /// All arrays of a matrix in one order, for saving and restoring.
 template <typename Matrix, typename Visit>
 void for_each_array(Matrix& matrix, const Visit& visit) {
-  if (auto* blocks = std::get_if<model::BlockTensor>(&matrix)) return visit(blocks->blocks);
-  if (auto* affine = std::get_if<model::AffineTensor>(&matrix)) {
+  if (auto* blocks = std::get_if<formats::BlockTensor>(&matrix)) return visit(blocks->blocks);
+  if (auto* affine = std::get_if<formats::AffineTensor>(&matrix)) {
     visit(affine->codes);
     visit(affine->scales);
     return visit(affine->offsets);
   }
-  auto& tensor = std::get<model::QuantizedTensor>(matrix);
+  auto& tensor = std::get<formats::QuantizedTensor>(matrix);
   visit(tensor.codes);
   visit(tensor.scales);
   visit(tensor.scale_codes);

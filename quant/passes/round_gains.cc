@@ -1,7 +1,7 @@
 #include <cstdint>
 
+#include "formats/scale_codes.h"
 #include "kernels/matrix/float_matrix.h"
-#include "model/source/scale_codes.h"
 #include "quant/passes/fold_arithmetic.h"
 #include "quant/passes/passes.h"
 
@@ -11,7 +11,7 @@ namespace {
 
 class RoundGains : public Pass {
  public:
-  explicit RoundGains(DType type) : type_(model::scale_float_type(type)) {}
+  explicit RoundGains(DType type) : type_(formats::scale_float_type(type)) {}
 
   void run(WorkingBlock& block) override {
     for (WorkingInput& input : block.inputs) {

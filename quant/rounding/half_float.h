@@ -5,21 +5,21 @@
 #include <cstdint>
 
 #include "ballast/tensor.h"
+#include "formats/scale_codes.h"
 #include "kernels/matrix/float_matrix.h"
-#include "model/source/scale_codes.h"
 
 namespace ballast::quant {
 
 /// `type`: kF16 or kBF16. Ties round to even.
 inline std::uint16_t half_bits(float value, DType type) {
   std::uint16_t bits = 0;
-  kernels::from_float(&value, 1, model::scale_float_type(type), &bits);
+  kernels::from_float(&value, 1, formats::scale_float_type(type), &bits);
   return bits;
 }
 
 inline float from_half(std::uint16_t bits, DType type) {
   float value = 0;
-  kernels::to_float(&bits, model::scale_float_type(type), 1, &value);
+  kernels::to_float(&bits, formats::scale_float_type(type), 1, &value);
   return value;
 }
 

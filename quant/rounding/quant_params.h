@@ -73,7 +73,7 @@ inline float value_of(int code, const QuantParams& grid) {
 /// The grids of one row, in order of their groups.
 struct RowGrids {
   std::vector<QuantParams> groups;
-  // With 8-bit scales, what the scales are made of (model/source/scale_codes.h); else unused.
+  // With 8-bit scales, what the scales are made of (formats/scale_codes.h); else unused.
   std::uint16_t row_scale = 0;            ///< in the 16-bit type of the scales
   std::vector<std::uint8_t> scale_codes;  ///< [groups]
   // In blocks, what scales and minimums are made of, as kernels::QuantizedRow has it; else unused.

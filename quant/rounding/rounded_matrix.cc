@@ -4,9 +4,9 @@
 #include <span>
 
 #include "files/gguf/ggml_blocks.h"
+#include "formats/scale_codes.h"
 #include "kernels/matrix/bit_packing.h"
 #include "kernels/matrix/float_matrix.h"
-#include "model/source/scale_codes.h"
 
 namespace ballast::quant {
 
@@ -14,7 +14,7 @@ namespace {
 
 std::vector<float> floats_of(const std::vector<std::uint16_t>& halves, DType type) {
   std::vector<float> floats(halves.size());
-  kernels::to_float(halves.data(), model::scale_float_type(type), halves.size(), floats.data());
+  kernels::to_float(halves.data(), formats::scale_float_type(type), halves.size(), floats.data());
   return floats;
 }
 
@@ -36,7 +36,7 @@ std::vector<float> decode_rows(std::size_t rows, std::size_t cols, int bits, std
   return values;
 }
 
-std::vector<float> decoded(const model::QuantizedTensor& tensor) {
+std::vector<float> decoded(const formats::QuantizedTensor& tensor) {
   const std::size_t outliers = tensor.outlier_columns.size();
   const std::vector<float> outlier_weights = floats_of(tensor.outlier_weights, tensor.outlier_type);
   const std::span<const std::int8_t> table = nonlinear_values(tensor.bits);
@@ -54,7 +54,7 @@ std::vector<float> decoded(const model::QuantizedTensor& tensor) {
                      });
 }
 
-std::vector<float> decoded(const model::AffineTensor& tensor) {
+std::vector<float> decoded(const formats::AffineTensor& tensor) {
   const std::vector<float> scales = floats_of(tensor.scales, tensor.half_type);
   const std::vector<float> offsets = floats_of(tensor.offsets, tensor.half_type);
   return decode_rows(tensor.rows, tensor.cols, tensor.bits, tensor.codes,
@@ -66,7 +66,7 @@ std::vector<float> decoded(const model::AffineTensor& tensor) {
                      });
 }
 
-std::vector<float> decoded(const model::BlockTensor& tensor) {
+std::vector<float> decoded(const formats::BlockTensor& tensor) {
   std::vector<float> values(tensor.rows * tensor.cols);
   const std::size_t blocks = tensor.cols / dtype_info(tensor.dtype).block_elements;
 #pragma omp parallel for
@@ -83,7 +83,7 @@ std::vector<QuantParams> grids_of_row(const QuantizedView& matrix, std::size_t r
   const std::size_t groups = matrix.groups();
   std::vector<float> scales(groups);
   kernels::to_float(matrix.scales.data() + row * groups * sizeof(std::uint16_t),
-                    model::scale_float_type(matrix.scale_type), groups, scales.data());
+                    formats::scale_float_type(matrix.scale_type), groups, scales.data());
   const int middle = matrix.nonlinear ? kNonlinearZero : 1 << (matrix.bits - 1);
   std::vector<std::uint8_t> zeros(groups, static_cast<std::uint8_t>(middle));
   if (!matrix.zeros.empty()) {

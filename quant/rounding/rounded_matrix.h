@@ -6,22 +6,22 @@
 #include <variant>
 #include <vector>
 
+#include "formats/affine_tensor.h"
+#include "formats/block_tensor.h"
+#include "formats/quantized_tensor.h"
 #include "kernels/matrix/quantized_matrix.h"
-#include "model/source/affine_tensor.h"
-#include "model/source/block_tensor.h"
-#include "model/source/quantized_tensor.h"
 #include "quant/rounding/quant_params.h"
 
 namespace ballast::quant {
 
 /// To integers, to MLX's groups, or to a GGUF's blocks.
-using RoundedMatrix = std::variant<model::QuantizedTensor, model::AffineTensor, model::BlockTensor>;
+using RoundedMatrix = std::variant<formats::QuantizedTensor, formats::AffineTensor, formats::BlockTensor>;
 
 /// The same codes as kernels multiply them.
 inline kernels::QuantizedMatrix runnable_matrix(const RoundedMatrix& matrix) {
-  if (const auto* blocks = std::get_if<model::BlockTensor>(&matrix)) return model::packed_blocks(*blocks);
-  if (const auto* affine = std::get_if<model::AffineTensor>(&matrix)) return model::packed_affine(*affine);
-  return kernels::QuantizedMatrix(std::get<model::QuantizedTensor>(matrix).view());
+  if (const auto* blocks = std::get_if<formats::BlockTensor>(&matrix)) return formats::packed_blocks(*blocks);
+  if (const auto* affine = std::get_if<formats::AffineTensor>(&matrix)) return formats::packed_affine(*affine);
+  return kernels::QuantizedMatrix(std::get<formats::QuantizedTensor>(matrix).view());
 }
 
 /// The grids of one row's groups, as they are stored; a non-linear matrix's are those of its table's values.

@@ -7,9 +7,9 @@
 
 #include "files/gguf/ggml_row_writer.h"
 #include "files/gguf/ggml_rows.h"
+#include "formats/scale_codes.h"
 #include "kernels/matrix/bit_packing.h"
 #include "kernels/matrix/float_matrix.h"
-#include "model/source/scale_codes.h"
 #include "quant/rounding/half_float.h"
 
 namespace ballast::quant {
@@ -21,9 +21,9 @@ namespace {
 constexpr float kLargestF16 = 60000.0F;
 constexpr float kSmallestF16 = 1e-3F;
 
-model::QuantizedTensor empty_integers(std::size_t rows, std::size_t cols, const WeightFormat& format,
-                                      std::span<const std::int32_t> outlier_columns, DType half_type) {
-  model::QuantizedTensor tensor;
+formats::QuantizedTensor empty_integers(std::size_t rows, std::size_t cols, const WeightFormat& format,
+                                        std::span<const std::int32_t> outlier_columns, DType half_type) {
+  formats::QuantizedTensor tensor;
   tensor.rows = rows;
   tensor.cols = cols;
   tensor.bits = format.bits;
@@ -58,7 +58,7 @@ std::vector<std::uint8_t> codebook_indices(std::span<const std::uint8_t> codes, 
 }
 
 void store_integers(std::span<const float> values, std::span<const std::uint8_t> codes, const RowGrids& grids,
-                    std::size_t row, model::QuantizedTensor& tensor) {
+                    std::size_t row, formats::QuantizedTensor& tensor) {
   const std::size_t groups = grids.groups.size();
   const std::size_t outliers = tensor.outlier_columns.size();
   std::uint8_t* packed = tensor.codes.data() + row * packed_row_bytes(tensor.cols, tensor.bits);
@@ -70,7 +70,7 @@ void store_integers(std::span<const float> values, std::span<const std::uint8_t>
 
   std::vector<float> floats(std::max(groups, outliers));
   for (std::size_t g = 0; g < groups; ++g) floats[g] = grids.groups[g].scale;
-  kernels::from_float(floats.data(), groups, model::scale_float_type(tensor.scale_type),
+  kernels::from_float(floats.data(), groups, formats::scale_float_type(tensor.scale_type),
                       tensor.scales.data() + row * groups);
   if (!tensor.row_scales.empty()) {
     tensor.row_scales[row] = grids.row_scale;
@@ -82,19 +82,19 @@ void store_integers(std::span<const float> values, std::span<const std::uint8_t>
     kernels::pack_codes(zeros, tensor.bits, tensor.zeros.data() + row * packed_row_bytes(groups, tensor.bits));
   }
   for (std::size_t j = 0; j < outliers; ++j) floats[j] = values[static_cast<std::size_t>(tensor.outlier_columns[j])];
-  kernels::from_float(floats.data(), outliers, model::scale_float_type(tensor.outlier_type),
+  kernels::from_float(floats.data(), outliers, formats::scale_float_type(tensor.outlier_type),
                       tensor.outlier_weights.data() + row * outliers);
 }
 
-model::AffineTensor empty_affine(std::size_t rows, std::size_t cols, const WeightFormat& format, DType half_type) {
-  model::AffineTensor tensor{.rows = rows,
-                             .cols = cols,
-                             .bits = format.bits,
-                             .group_size = format.group_size,
-                             .half_type = half_type,
-                             .codes = {},
-                             .scales = {},
-                             .offsets = {}};
+formats::AffineTensor empty_affine(std::size_t rows, std::size_t cols, const WeightFormat& format, DType half_type) {
+  formats::AffineTensor tensor{.rows = rows,
+                               .cols = cols,
+                               .bits = format.bits,
+                               .group_size = format.group_size,
+                               .half_type = half_type,
+                               .codes = {},
+                               .scales = {},
+                               .offsets = {}};
   tensor.codes.resize(rows * packed_row_bytes(cols, format.bits));
   tensor.scales.resize(rows * tensor.groups());
   tensor.offsets.resize(rows * tensor.groups());
@@ -102,7 +102,7 @@ model::AffineTensor empty_affine(std::size_t rows, std::size_t cols, const Weigh
 }
 
 void store_affine(std::span<const std::uint8_t> codes, const RowGrids& grids, std::size_t row,
-                  model::AffineTensor& tensor) {
+                  formats::AffineTensor& tensor) {
   kernels::pack_codes(codes, tensor.bits, tensor.codes.data() + row * packed_row_bytes(tensor.cols, tensor.bits));
   for (std::size_t g = 0; g < grids.groups.size(); ++g) {
     const QuantParams& grid = grids.groups[g];
@@ -113,7 +113,7 @@ void store_affine(std::span<const std::uint8_t> codes, const RowGrids& grids, st
 }
 
 void store_blocks(std::span<const std::uint8_t> codes, const RowGrids& grids, std::size_t row,
-                  model::BlockTensor& tensor) {
+                  formats::BlockTensor& tensor) {
   kernels::QuantizedRow stored(*files::quantized_form(tensor.dtype, 1, tensor.cols));
   stored.codes.assign(codes.begin(), codes.end());
   stored.scales = grids.block_scales;
@@ -135,7 +135,7 @@ RoundedMatrix empty_rounded(std::size_t rows, std::size_t cols, const WeightForm
   if (format.kind != WeightFormat::Kind::kBlocks) {
     return empty_integers(rows, cols, format, outlier_columns, half_type);
   }
-  model::BlockTensor tensor{.dtype = format.block_type, .rows = rows, .cols = cols, .blocks = {}};
+  formats::BlockTensor tensor{.dtype = format.block_type, .rows = rows, .cols = cols, .blocks = {}};
   tensor.blocks.resize(rows * tensor.row_bytes());
   return tensor;
 }
@@ -148,12 +148,12 @@ std::vector<std::uint8_t> quantized_mask(std::size_t cols, std::span<const std::
 
 void store_row(std::span<const float> values, std::span<const std::uint8_t> codes, const RowGrids& grids,
                std::size_t row, RoundedMatrix& matrix) {
-  if (auto* blocks = std::get_if<model::BlockTensor>(&matrix)) {
+  if (auto* blocks = std::get_if<formats::BlockTensor>(&matrix)) {
     store_blocks(codes, grids, row, *blocks);
-  } else if (auto* affine = std::get_if<model::AffineTensor>(&matrix)) {
+  } else if (auto* affine = std::get_if<formats::AffineTensor>(&matrix)) {
     store_affine(codes, grids, row, *affine);
   } else {
-    store_integers(values, codes, grids, row, std::get<model::QuantizedTensor>(matrix));
+    store_integers(values, codes, grids, row, std::get<formats::QuantizedTensor>(matrix));
   }
 }
 

@@ -38,12 +38,12 @@ std::vector<TensorPlan> tensors_of(const ModulePlan& module, DType vector_type) 
     return tensors;
   }
   if (module.is_quantized()) {
-    tensors = model::quantized_plans(module.name, {.rows = module.rows,
-                                                   .cols = module.cols,
-                                                   .format = module.format,
-                                                   .outlier_columns = module.outlier_columns,
-                                                   .scale_type = module.half_type,
-                                                   .outlier_type = module.half_type});
+    tensors = formats::quantized_plans(module.name, {.rows = module.rows,
+                                                     .cols = module.cols,
+                                                     .format = module.format,
+                                                     .outlier_columns = module.outlier_columns,
+                                                     .scale_type = module.half_type,
+                                                     .outlier_type = module.half_type});
   } else {
     tensors.push_back({module.name + ".weight",
                        float_dtype(module.format.kind),
@@ -109,8 +109,8 @@ class BallastWriter : public ModelWriter {
     const std::vector<TensorPlan> tensors = tensors_of(module.plan, vector_type_);
     std::size_t next = 0;
     if (module.quantized) {
-      const auto& tensor = std::get<model::QuantizedTensor>(*module.quantized);
-      for (const model::QuantizedPart& part : model::quantized_parts(module.plan.name, tensor.view())) {
+      const auto& tensor = std::get<formats::QuantizedTensor>(*module.quantized);
+      for (const formats::QuantizedPart& part : formats::quantized_parts(module.plan.name, tensor.view())) {
         tensors_.write(part.plan.name, part.plan.dtype, part.bytes);
         ++next;
       }

@@ -159,7 +159,7 @@ class GgufModelWriter : public ModelWriter {
     const std::vector<std::size_t> order = row_order(plan);
     std::vector<std::byte> rows;
     if (module.quantized) {
-      const std::span<const std::byte> blocks(std::get<model::BlockTensor>(*module.quantized).blocks);
+      const std::span<const std::byte> blocks(std::get<formats::BlockTensor>(*module.quantized).blocks);
       rows.assign(blocks.begin(), blocks.end());
     } else {
       rows = encode_floats(module.values, matrix_dtype(plan.format));

@@ -12,11 +12,11 @@
 #include "ballast/error.h"
 #include "files/json_reader.h"
 #include "files/strict_json.h"
+#include "formats/codecs/foreign_format.h"
 #include "kernels/matrix/quantized_matrix.h"
 #include "memory_checkpoint.h"
-#include "model/source/foreign/foreign_format.h"
 
-namespace ballast::model {
+namespace ballast::formats {
 namespace {
 
 constexpr std::size_t kRows = 8;
@@ -45,14 +45,14 @@ void read(std::string_view config_text, std::span<const std::byte> file) {
 }
 
 }  // namespace
-}  // namespace ballast::model
+}  // namespace ballast::formats
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view all(reinterpret_cast<const char*>(data), size);
   const std::size_t line = std::min(all.find('\n'), size);
   const std::size_t file = std::min(line + 1, size);
   try {
-    ballast::model::read(all.substr(0, line), std::as_bytes(std::span(data, size)).subspan(file));
+    ballast::formats::read(all.substr(0, line), std::as_bytes(std::span(data, size)).subspan(file));
   } catch (const ballast::Error&) {  // NOLINT(bugprone-empty-catch): a refusal is what most inputs deserve
   }
   return 0;

@@ -6,9 +6,9 @@
 
 #include "ballast/error.h"
 #include "ballast/recipe.h"
+#include "formats/quantized_tensor.h"
 #include "kernels/matrix/quantized_matrix.h"
 #include "memory_checkpoint.h"
-#include "model/source/quantized_tensor.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace ballast;
@@ -16,8 +16,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const test::MemoryCheckpoint checkpoint(std::as_bytes(std::span(data, size)));
     for (const char* format : {"int8-g32", "int4-g32-asym", "int5-g32-s8", "nl4-g32-s8", "nl7-g32-s8"}) {
       try {
-        const model::StoredQuantizedTensor stored(checkpoint, "m", parse_format(format), 4, 64);
-        const model::QuantizedTensor copy(stored.view());
+        const formats::StoredQuantizedTensor stored(checkpoint, "m", parse_format(format), 4, 64);
+        const formats::QuantizedTensor copy(stored.view());
         const kernels::QuantizedMatrix packed(copy.view());
       } catch (const Error&) {
       }

@@ -1,4 +1,4 @@
-#include "model/source/foreign/foreign_format.h"
+#include "formats/codecs/foreign_format.h"
 
 #include <doctest/doctest.h>
 

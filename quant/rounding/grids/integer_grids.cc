@@ -107,7 +107,7 @@ QuantParams IntegerGridFinder::searched_grid(const Group& group) const {
 void IntegerGridFinder::share_row_scale(std::span<const float> values, RowGrids& grids) {
   float largest = 0;
   for (const QuantParams& grid : grids.groups) largest = std::max(largest, grid.scale);
-  const SharedScales scales(model::ScaleCodes::kUnsigned, scale_type_, largest);
+  const SharedScales scales(formats::ScaleCodes::kUnsigned, scale_type_, largest);
   grids.row_scale = scales.row_scale();
   grids.scale_codes.resize(grids.groups.size());
   for (std::size_t g = 0; g < grids.groups.size(); ++g) {

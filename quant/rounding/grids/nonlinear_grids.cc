@@ -51,7 +51,7 @@ QuantParams NonlinearGridFinder::as_stored(const WeightedGroup& group, QuantPara
 void NonlinearGridFinder::share_row_scale(RowGrids& grids) {
   float largest = 0;
   for (const QuantParams& grid : grids.groups) largest = std::max(largest, std::abs(grid.scale));
-  const SharedScales scales(model::ScaleCodes::kSigned, scale_type_, largest);
+  const SharedScales scales(formats::ScaleCodes::kSigned, scale_type_, largest);
   grids.row_scale = scales.row_scale();
   grids.scale_codes.resize(grids.groups.size());
   for (std::size_t g = 0; g < grids.groups.size(); ++g) {

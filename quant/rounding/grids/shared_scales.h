@@ -6,14 +6,14 @@
 #include <vector>
 
 #include "ballast/tensor.h"
-#include "model/source/scale_codes.h"
+#include "formats/scale_codes.h"
 
 namespace ballast::quant {
 
 class SharedScales {
  public:
   /// `kind` of codes, and a row scale of `type` with which the highest reaches `largest`.
-  SharedScales(model::ScaleCodes kind, DType type, float largest);
+  SharedScales(formats::ScaleCodes kind, DType type, float largest);
 
   std::uint16_t row_scale() const { return row_scale_; }
 

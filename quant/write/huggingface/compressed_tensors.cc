@@ -108,7 +108,7 @@ class CompressedTensorsLayout : public MatrixLayout {
  private:
   std::vector<std::vector<std::byte>> contents(const ModulePlan& module, const RoundedMatrix& matrix,
                                                DType scale_type) const override {
-    const auto& tensor = std::get<model::QuantizedTensor>(matrix);
+    const auto& tensor = std::get<formats::QuantizedTensor>(matrix);
     std::vector<std::byte> scales = encode_floats(scales_of(tensor), scale_type);
     if (is_unpacked(module.format)) {
       std::vector<std::uint8_t> codes = codes_of(tensor);

@@ -34,7 +34,7 @@ std::vector<WeightFormat> symmetric_formats() {
   return formats;
 }
 
-std::vector<std::uint8_t> codes_of(const model::QuantizedTensor& tensor) {
+std::vector<std::uint8_t> codes_of(const formats::QuantizedTensor& tensor) {
   std::vector<std::uint8_t> codes(tensor.rows * tensor.cols);
   const std::size_t row_bytes = packed_row_bytes(tensor.cols, tensor.bits);
   for (std::size_t r = 0; r < tensor.rows; ++r) {
@@ -44,7 +44,7 @@ std::vector<std::uint8_t> codes_of(const model::QuantizedTensor& tensor) {
   return codes;
 }
 
-std::vector<std::uint8_t> zeros_of(const model::QuantizedTensor& tensor) {
+std::vector<std::uint8_t> zeros_of(const formats::QuantizedTensor& tensor) {
   std::vector<std::uint8_t> zeros;
   for (std::size_t r = 0; r < tensor.rows; ++r) {
     for (const QuantParams& grid : grids_of_row(tensor.view(), r)) {
@@ -54,7 +54,7 @@ std::vector<std::uint8_t> zeros_of(const model::QuantizedTensor& tensor) {
   return zeros;
 }
 
-std::vector<float> scales_of(const model::QuantizedTensor& tensor) {
+std::vector<float> scales_of(const formats::QuantizedTensor& tensor) {
   std::vector<float> scales;
   for (std::size_t r = 0; r < tensor.rows; ++r) {
     for (const QuantParams& grid : grids_of_row(tensor.view(), r)) scales.push_back(grid.scale);

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "model/source/quantized_tensor.h"
+#include "formats/quantized_tensor.h"
 #include "quant/write/converted_module.h"
 
 namespace ballast::quant {
@@ -31,13 +31,13 @@ std::optional<WeightFormat> most_common_format(std::span<const ModulePlan> model
 std::vector<WeightFormat> symmetric_formats();
 
 /// [rows][cols], a byte each.
-std::vector<std::uint8_t> codes_of(const model::QuantizedTensor& tensor);
+std::vector<std::uint8_t> codes_of(const formats::QuantizedTensor& tensor);
 
 /// [rows][groups], a byte each; the middle where there are none.
-std::vector<std::uint8_t> zeros_of(const model::QuantizedTensor& tensor);
+std::vector<std::uint8_t> zeros_of(const formats::QuantizedTensor& tensor);
 
 /// [rows][groups]
-std::vector<float> scales_of(const model::QuantizedTensor& tensor);
+std::vector<float> scales_of(const formats::QuantizedTensor& tensor);
 
 /// [rows][cols] to [cols][rows].
 template <typename T>

@@ -4,8 +4,8 @@
 
 #include "ballast/error.h"
 #include "ballast/quantized.h"
+#include "formats/scale_codes.h"
 #include "kernels/matrix/float_matrix.h"
-#include "model/source/scale_codes.h"
 #include "quant/write/float_type.h"
 #include "quant/write/huggingface/layout_parts.h"
 #include "quant/write/huggingface/matrix_layout.h"
@@ -71,10 +71,10 @@ class MlxLayout : public MatrixLayout {
  private:
   std::vector<std::vector<std::byte>> contents(const ModulePlan& /*module*/, const RoundedMatrix& matrix,
                                                DType scale_type) const override {
-    const auto& tensor = std::get<model::AffineTensor>(matrix);
+    const auto& tensor = std::get<formats::AffineTensor>(matrix);
     const auto floats = [&](const std::vector<std::uint16_t>& halves) {
       std::vector<float> values(halves.size());
-      kernels::to_float(halves.data(), model::scale_float_type(tensor.half_type), halves.size(), values.data());
+      kernels::to_float(halves.data(), formats::scale_float_type(tensor.half_type), halves.size(), values.data());
       return encode_floats(values, scale_type);
     };
     return {raw_bytes(tensor.codes), floats(tensor.scales), floats(tensor.offsets)};

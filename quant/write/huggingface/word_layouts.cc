@@ -66,7 +66,7 @@ class WordLayout : public MatrixLayout {
  private:
   std::vector<std::vector<std::byte>> contents(const ModulePlan& /*module*/, const RoundedMatrix& matrix,
                                                DType scale_type) const override {
-    const auto& tensor = std::get<model::QuantizedTensor>(matrix);
+    const auto& tensor = std::get<formats::QuantizedTensor>(matrix);
     const auto bits = static_cast<std::size_t>(tensor.bits);
     const std::size_t groups = tensor.view().groups();
     const std::vector<std::uint8_t> codes = transposed<std::uint8_t>(codes_of(tensor), tensor.rows, tensor.cols);

@@ -19,7 +19,7 @@
 namespace ballast::quant {
 namespace {
 
-using model::BlockTensor;
+using formats::BlockTensor;
 using test::weighted_error;
 
 constexpr std::size_t kBlockRows = 6;

@@ -168,8 +168,8 @@ TEST_CASE("each row is rounded on its own, of however many") {
   const InverseCholesky factor = factorize(moments, {}, 0.01);
   const RoundedMatrix once = round_gptq(few, factor);
   const RoundedMatrix often = round_gptq(many, factor);
-  const auto& row = std::get<model::QuantizedTensor>(once);
-  const auto& all = std::get<model::QuantizedTensor>(often);
+  const auto& row = std::get<formats::QuantizedTensor>(once);
+  const auto& all = std::get<formats::QuantizedTensor>(often);
   for (std::size_t i = 0; i < all.codes.size(); ++i) REQUIRE(all.codes[i] == row.codes[i % row.codes.size()]);
   for (std::size_t i = 0; i < all.scales.size(); ++i) REQUIRE(all.scales[i] == row.scales[i % row.scales.size()]);
 }
@@ -182,7 +182,7 @@ TEST_CASE("columns that keep 16 bits make up for the others") {
   const double without = output_error(linear, round_gptq(linear, factorize(moments, {}, 0.01)), inputs);
   linear.outlier_columns = {3, 40, 95};
   const RoundedMatrix rounded = round_gptq(linear, factorize(moments, linear.outlier_columns, 0.01));
-  CHECK(std::get<model::QuantizedTensor>(rounded).outlier_columns == linear.outlier_columns);
+  CHECK(std::get<formats::QuantizedTensor>(rounded).outlier_columns == linear.outlier_columns);
   CHECK(output_error(linear, rounded, inputs) < 0.9 * without);
 }
 
@@ -208,9 +208,9 @@ TEST_CASE("GPTQ gives the same bytes for any number of threads") {
     test::with_threads(threads,
                        [&] { matrices.push_back(round_gptq(linear, factorize(moments_of(inputs, kCols), {}, 0.01))); });
   }
-  const auto& first = std::get<model::QuantizedTensor>(matrices.front());
+  const auto& first = std::get<formats::QuantizedTensor>(matrices.front());
   for (const RoundedMatrix& matrix : matrices) {
-    const auto& tensor = std::get<model::QuantizedTensor>(matrix);
+    const auto& tensor = std::get<formats::QuantizedTensor>(matrix);
     CHECK(tensor.codes == first.codes);
     CHECK(tensor.scale_codes == first.scale_codes);
     CHECK(tensor.zeros == first.zeros);

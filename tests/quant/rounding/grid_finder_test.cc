@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "formats/scale_codes.h"
 #include "kernels/matrix/float_matrix.h"
-#include "model/source/scale_codes.h"
 
 namespace ballast::quant {
 namespace {
@@ -184,8 +184,8 @@ TEST_CASE(
           REQUIRE(grids.scale_codes.size() == grids.groups.size());
           std::vector<std::uint16_t> bits(grids.groups.size());
           const bool is_signed = format.kind == WeightFormat::Kind::kNonlinear;
-          const auto codes = is_signed ? model::ScaleCodes::kSigned : model::ScaleCodes::kUnsigned;
-          model::decode_scales(grids.row_scale, grids.scale_codes, codes, type, bits);
+          const auto codes = is_signed ? formats::ScaleCodes::kSigned : formats::ScaleCodes::kUnsigned;
+          formats::decode_scales(grids.row_scale, grids.scale_codes, codes, type, bits);
           std::vector<float> scales(bits.size());
           kernels::to_float(bits.data(), type == DType::kF16 ? kernels::FloatType::kF16 : kernels::FloatType::kBF16,
                             bits.size(), scales.data());

@@ -17,7 +17,7 @@
 namespace ballast::quant {
 namespace {
 
-using model::QuantizedTensor;
+using formats::QuantizedTensor;
 
 constexpr std::size_t kMatrixRows = 5;
 constexpr std::size_t kMatrixCols = 150;  // the last group is short for every group size
@@ -300,13 +300,13 @@ TEST_CASE("a plan has the sizes and types of the result") {
   for (const WeightFormat& format : own_formats()) {
     for (const auto& outliers : {columns, {}}) {
       const QuantizedTensor result = integers_of(values, kMatrixRows, kMatrixCols, format, outliers, 1e-7F);
-      const auto planned = model::quantized_plans("m", {.rows = kMatrixRows,
-                                                        .cols = kMatrixCols,
-                                                        .format = format,
-                                                        .outlier_columns = outliers.size(),
-                                                        .scale_type = half_type_for(1e-7F),
-                                                        .outlier_type = half_type_for(1e-7F)});
-      const auto written = model::quantized_parts("m", result.view());
+      const auto planned = formats::quantized_plans("m", {.rows = kMatrixRows,
+                                                          .cols = kMatrixCols,
+                                                          .format = format,
+                                                          .outlier_columns = outliers.size(),
+                                                          .scale_type = half_type_for(1e-7F),
+                                                          .outlier_type = half_type_for(1e-7F)});
+      const auto written = formats::quantized_parts("m", result.view());
       REQUIRE(planned.size() == written.size());
       for (std::size_t i = 0; i < planned.size(); ++i) {
         CHECK(planned[i].name == written[i].plan.name);
@@ -321,7 +321,7 @@ TEST_CASE("a plan has the sizes and types of the result") {
 TEST_CASE("scales of 8 bits take a byte for each group and two for each row") {
   const auto scale_bytes = [](int scale_bits) {
     std::size_t bytes = 0;
-    for (const files::TensorPlan& plan : model::quantized_plans(
+    for (const files::TensorPlan& plan : formats::quantized_plans(
              "m", {.rows = kMatrixRows,
                    .cols = kMatrixCols,
                    .format = {.bits = 4, .group_size = 32, .symmetric = true, .scale_bits = scale_bits}})) {

@@ -16,7 +16,7 @@
 #include "error_message.h"
 #include "files/json_reader.h"
 #include "fixed_recipe.h"
-#include "model/source/foreign/foreign_format.h"
+#include "formats/codecs/foreign_format.h"
 #include "model/source/model_source.h"
 #include "model_logits.h"
 #include "quant/rounding/rounding.h"
@@ -102,9 +102,9 @@ TEST_CASE("matrices are read back to the last bit, in the tensors that were plan
         }
         test::write_file(directory / "config.json", config.dump());
         const auto checkpoint = files::open_checkpoint(directory.path());
-        const auto reader = model::read_foreign_format(files::JsonReader(config, "config.json"));
+        const auto reader = formats::read_foreign_format(files::JsonReader(config, "config.json"));
         REQUIRE(reader->has(*checkpoint, kModule));
-        const model::ForeignMatrix stored = reader->matrix(*checkpoint, kModule, kRows, kCols);
+        const formats::ForeignMatrix stored = reader->matrix(*checkpoint, kModule, kRows, kCols);
         CHECK(stored.form.has_value());
         const kernels::QuantizedMatrix rounded = runnable_matrix(matrix);
         std::vector<float> row(kCols), expected(kCols);

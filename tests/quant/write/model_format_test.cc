@@ -54,8 +54,8 @@ struct Written {
   bool finished = false;
 };
 
-const model::QuantizedTensor& integers_of(const ConvertedModule& module) {
-  return std::get<model::QuantizedTensor>(*module.quantized);
+const formats::QuantizedTensor& integers_of(const ConvertedModule& module) {
+  return std::get<formats::QuantizedTensor>(*module.quantized);
 }
 
 class ToyWriter : public ModelWriter {

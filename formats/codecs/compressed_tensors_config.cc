@@ -3,9 +3,9 @@
 #include <string>
 #include <string_view>
 
-#include "model/source/foreign/compressed_tensors.h"
+#include "formats/codecs/compressed_tensors.h"
 
-namespace ballast::model {
+namespace ballast::formats {
 
 namespace {
 
@@ -80,4 +80,4 @@ std::vector<WeightScheme> read_weight_schemes(const files::JsonReader& quantizat
   return schemes;
 }
 
-}  // namespace ballast::model
+}  // namespace ballast::formats

@@ -1,15 +1,15 @@
 // What a compressed-tensors config.json says about the weights that its modules may have.
-#ifndef BALLAST_MODEL_SOURCE_FOREIGN_COMPRESSED_TENSORS_H_
-#define BALLAST_MODEL_SOURCE_FOREIGN_COMPRESSED_TENSORS_H_
+#ifndef BALLAST_FORMATS_CODECS_COMPRESSED_TENSORS_H_
+#define BALLAST_FORMATS_CODECS_COMPRESSED_TENSORS_H_
 
 #include <cstddef>
 #include <optional>
 #include <vector>
 
 #include "files/json_reader.h"
-#include "model/source/foreign/float8.h"
+#include "formats/codecs/float8.h"
 
-namespace ballast::model {
+namespace ballast::formats {
 
 struct WeightScheme {
   bool is_float = false;
@@ -25,6 +25,6 @@ struct WeightScheme {
 /// ballast does not read.
 std::vector<WeightScheme> read_weight_schemes(const files::JsonReader& quantization);
 
-}  // namespace ballast::model
+}  // namespace ballast::formats
 
-#endif  // BALLAST_MODEL_SOURCE_FOREIGN_COMPRESSED_TENSORS_H_
+#endif  // BALLAST_FORMATS_CODECS_COMPRESSED_TENSORS_H_

@@ -1,15 +1,15 @@
 // Matrices of 8-bit floats with scales: of the whole matrix, of each row, or of each block of rows and columns.
-#ifndef BALLAST_MODEL_SOURCE_FOREIGN_FLOAT8_H_
-#define BALLAST_MODEL_SOURCE_FOREIGN_FLOAT8_H_
+#ifndef BALLAST_FORMATS_CODECS_FLOAT8_H_
+#define BALLAST_FORMATS_CODECS_FLOAT8_H_
 
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
 
-#include "model/source/foreign/foreign_format.h"
-#include "model/source/foreign/module_tensors.h"
+#include "formats/codecs/foreign_format.h"
+#include "formats/codecs/module_tensors.h"
 
-namespace ballast::model {
+namespace ballast::formats {
 
 /// Rows and columns that share a scale.
 struct ScaleBlock {
@@ -32,6 +32,6 @@ void check_float8(const ModuleTensors& tensors, std::string_view scale_part, std
 ForeignMatrix float8_matrix(const ModuleTensors& tensors, std::string_view scale_part, std::size_t rows,
                             std::size_t cols, const ScaleBlock* block);
 
-}  // namespace ballast::model
+}  // namespace ballast::formats
 
-#endif  // BALLAST_MODEL_SOURCE_FOREIGN_FLOAT8_H_
+#endif  // BALLAST_FORMATS_CODECS_FLOAT8_H_

@@ -4,11 +4,11 @@
 #include <cstring>
 
 #include "ballast/error.h"
-#include "model/source/foreign/foreign_format.h"
-#include "model/source/foreign/integer_groups.h"
-#include "model/source/foreign/module_tensors.h"
+#include "formats/codecs/foreign_format.h"
+#include "formats/codecs/integer_groups.h"
+#include "formats/codecs/module_tensors.h"
 
-namespace ballast::model {
+namespace ballast::formats {
 
 namespace {
 
@@ -122,4 +122,4 @@ std::unique_ptr<const ForeignFormat> make_awq_format(const files::JsonReader& qu
   return std::make_unique<const AwqFormat>(quantization);
 }
 
-}  // namespace ballast::model
+}  // namespace ballast::formats

@@ -1,6 +1,6 @@
 // A matrix in MLX's groups, in memory of its own.
-#ifndef BALLAST_MODEL_SOURCE_AFFINE_TENSOR_H_
-#define BALLAST_MODEL_SOURCE_AFFINE_TENSOR_H_
+#ifndef BALLAST_FORMATS_AFFINE_TENSOR_H_
+#define BALLAST_FORMATS_AFFINE_TENSOR_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -9,7 +9,7 @@
 #include "ballast/tensor.h"
 #include "kernels/matrix/quantized_matrix.h"
 
-namespace ballast::model {
+namespace ballast::formats {
 
 /// w[r][c] = code * scale + offset, with the scale and offset of the group of column c.
 struct AffineTensor {
@@ -28,6 +28,6 @@ struct AffineTensor {
 /// The same codes as kernels multiply them.
 kernels::QuantizedMatrix packed_affine(const AffineTensor& tensor);
 
-}  // namespace ballast::model
+}  // namespace ballast::formats
 
-#endif  // BALLAST_MODEL_SOURCE_AFFINE_TENSOR_H_
+#endif  // BALLAST_FORMATS_AFFINE_TENSOR_H_

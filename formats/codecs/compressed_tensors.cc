@@ -1,4 +1,4 @@
-#include "model/source/foreign/compressed_tensors.h"
+#include "formats/codecs/compressed_tensors.h"
 
 #include <algorithm>
 #include <cstring>
@@ -6,11 +6,11 @@
 #include <utility>
 
 #include "ballast/error.h"
-#include "model/source/foreign/foreign_format.h"
-#include "model/source/foreign/integer_groups.h"
-#include "model/source/foreign/module_tensors.h"
+#include "formats/codecs/foreign_format.h"
+#include "formats/codecs/integer_groups.h"
+#include "formats/codecs/module_tensors.h"
 
-namespace ballast::model {
+namespace ballast::formats {
 
 namespace {
 
@@ -239,4 +239,4 @@ std::unique_ptr<const ForeignFormat> make_compressed_tensors_format(const files:
   return std::make_unique<const CompressedTensorsFormat>(quantization);
 }
 
-}  // namespace ballast::model
+}  // namespace ballast::formats

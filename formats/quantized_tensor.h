@@ -1,6 +1,6 @@
 // A quantized matrix, and its parts in a checkpoint: names, types and shapes. docs/format.md specifies them.
-#ifndef BALLAST_MODEL_SOURCE_QUANTIZED_TENSOR_H_
-#define BALLAST_MODEL_SOURCE_QUANTIZED_TENSOR_H_
+#ifndef BALLAST_FORMATS_QUANTIZED_TENSOR_H_
+#define BALLAST_FORMATS_QUANTIZED_TENSOR_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -13,7 +13,7 @@
 #include "files/checkpoint.h"
 #include "files/safetensors/safetensors_writer.h"
 
-namespace ballast::model {
+namespace ballast::formats {
 
 /// Owner of what a QuantizedView shows.
 struct QuantizedTensor {
@@ -88,6 +88,6 @@ class StoredQuantizedTensor {
 /// Throws Error naming the first value of an F32, F16 or BF16 tensor that is not finite.
 void check_finite(const TensorView& view, const std::string& context);
 
-}  // namespace ballast::model
+}  // namespace ballast::formats
 
-#endif  // BALLAST_MODEL_SOURCE_QUANTIZED_TENSOR_H_
+#endif  // BALLAST_FORMATS_QUANTIZED_TENSOR_H_

@@ -1,4 +1,4 @@
-#include "model/source/quantized_tensor.h"
+#include "formats/quantized_tensor.h"
 
 #include <doctest/doctest.h>
 
@@ -13,7 +13,7 @@
 #include "kernels/matrix/quantized_matrix.h"
 #include "temporary_directory.h"
 
-namespace ballast::model {
+namespace ballast::formats {
 namespace {
 
 using test::Contains;
@@ -249,4 +249,4 @@ TEST_CASE("scales and outlier weights that are not finite are named") {
 }
 
 }  // namespace
-}  // namespace ballast::model
+}  // namespace ballast::formats

@@ -1,7 +1,7 @@
 // Scales of 8 bits: a matrix's groups have codes that divide the 16-bit scale of their row. docs/format.md specifies
 // them. Two levels of scales as in llama.cpp's k-quants and VS-Quant (Dai et al. 2021, arXiv:2102.04503).
-#ifndef BALLAST_MODEL_SOURCE_SCALE_CODES_H_
-#define BALLAST_MODEL_SOURCE_SCALE_CODES_H_
+#ifndef BALLAST_FORMATS_SCALE_CODES_H_
+#define BALLAST_FORMATS_SCALE_CODES_H_
 
 #include <cstdint>
 #include <span>
@@ -9,7 +9,7 @@
 #include "ballast/tensor.h"
 #include "kernels/matrix/float_matrix.h"
 
-namespace ballast::model {
+namespace ballast::formats {
 
 /// What scale codes may be.
 enum class ScaleCodes {
@@ -33,6 +33,6 @@ constexpr kernels::FloatType scale_float_type(DType type) {
 void decode_scales(std::uint16_t row_scale, std::span<const std::uint8_t> codes, ScaleCodes kind, DType type,
                    std::span<std::uint16_t> scales);
 
-}  // namespace ballast::model
+}  // namespace ballast::formats
 
-#endif  // BALLAST_MODEL_SOURCE_SCALE_CODES_H_
+#endif  // BALLAST_FORMATS_SCALE_CODES_H_

@@ -1,13 +1,13 @@
-#include "model/source/affine_tensor.h"
+#include "formats/affine_tensor.h"
 
 #include <cassert>
 
 #include "ballast/quantized.h"
+#include "formats/codecs/integer_groups.h"
+#include "formats/scale_codes.h"
 #include "kernels/matrix/bit_packing.h"
-#include "model/source/foreign/integer_groups.h"
-#include "model/source/scale_codes.h"
 
-namespace ballast::model {
+namespace ballast::formats {
 
 namespace {
 
@@ -36,4 +36,4 @@ kernels::QuantizedMatrix packed_affine(const AffineTensor& tensor) {
   return {*matrix.form, matrix.read_row};
 }
 
-}  // namespace ballast::model
+}  // namespace ballast::formats

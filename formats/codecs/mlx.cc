@@ -2,11 +2,11 @@
 #include <algorithm>
 #include <set>
 
-#include "model/source/foreign/foreign_format.h"
-#include "model/source/foreign/integer_groups.h"
-#include "model/source/foreign/module_tensors.h"
+#include "formats/codecs/foreign_format.h"
+#include "formats/codecs/integer_groups.h"
+#include "formats/codecs/module_tensors.h"
 
-namespace ballast::model {
+namespace ballast::formats {
 
 namespace {
 
@@ -107,4 +107,4 @@ std::unique_ptr<const ForeignFormat> make_mlx_format(const files::JsonReader& qu
   return std::make_unique<const MlxFormat>(quantization);
 }
 
-}  // namespace ballast::model
+}  // namespace ballast::formats

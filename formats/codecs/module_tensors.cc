@@ -1,4 +1,4 @@
-#include "model/source/foreign/module_tensors.h"
+#include "formats/codecs/module_tensors.h"
 
 #include <algorithm>
 #include <cstring>
@@ -6,7 +6,7 @@
 
 #include "ballast/error.h"
 
-namespace ballast::model {
+namespace ballast::formats {
 
 ModuleTensors::ModuleTensors(const files::Checkpoint& checkpoint, std::string module)
     : checkpoint_(checkpoint), module_(std::move(module)) {}
@@ -71,4 +71,4 @@ unsigned code_at(const std::byte* words, std::size_t stride, std::size_t index, 
   return code & ((1U << width) - 1);
 }
 
-}  // namespace ballast::model
+}  // namespace ballast::formats

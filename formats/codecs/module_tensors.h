@@ -1,6 +1,6 @@
 // The tensors of one quantized module, each looked up by the end of its name and checked.
-#ifndef BALLAST_MODEL_SOURCE_FOREIGN_MODULE_TENSORS_H_
-#define BALLAST_MODEL_SOURCE_FOREIGN_MODULE_TENSORS_H_
+#ifndef BALLAST_FORMATS_CODECS_MODULE_TENSORS_H_
+#define BALLAST_FORMATS_CODECS_MODULE_TENSORS_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 #include "files/checkpoint.h"
 
-namespace ballast::model {
+namespace ballast::formats {
 
 constexpr std::size_t round_up_division(std::size_t count, std::size_t divisor) {
   return count / divisor + (count % divisor != 0 ? 1 : 0);
@@ -57,6 +57,6 @@ std::size_t axis_size(const TensorView& view, std::size_t axis);
 /// `stride` of four bytes.
 unsigned code_at(const std::byte* words, std::size_t stride, std::size_t index, int bits);
 
-}  // namespace ballast::model
+}  // namespace ballast::formats
 
-#endif  // BALLAST_MODEL_SOURCE_FOREIGN_MODULE_TENSORS_H_
+#endif  // BALLAST_FORMATS_CODECS_MODULE_TENSORS_H_

@@ -1,6 +1,6 @@
 // A matrix in a GGUF's quantized blocks, in memory of its own.
-#ifndef BALLAST_MODEL_SOURCE_BLOCK_TENSOR_H_
-#define BALLAST_MODEL_SOURCE_BLOCK_TENSOR_H_
+#ifndef BALLAST_FORMATS_BLOCK_TENSOR_H_
+#define BALLAST_FORMATS_BLOCK_TENSOR_H_
 
 #include <cstddef>
 #include <vector>
@@ -8,7 +8,7 @@
 #include "ballast/tensor.h"
 #include "kernels/matrix/quantized_matrix.h"
 
-namespace ballast::model {
+namespace ballast::formats {
 
 struct BlockTensor {
   DType dtype = DType::kQ8_0;
@@ -25,6 +25,6 @@ struct BlockTensor {
 /// The same codes as kernels multiply them.
 kernels::QuantizedMatrix packed_blocks(const BlockTensor& tensor);
 
-}  // namespace ballast::model
+}  // namespace ballast::formats
 
-#endif  // BALLAST_MODEL_SOURCE_BLOCK_TENSOR_H_
+#endif  // BALLAST_FORMATS_BLOCK_TENSOR_H_

@@ -1,4 +1,4 @@
-#include "model/source/foreign/float8.h"
+#include "formats/codecs/float8.h"
 
 #include <array>
 #include <bit>
@@ -7,7 +7,7 @@
 #include <memory>
 #include <utility>
 
-namespace ballast::model {
+namespace ballast::formats {
 
 namespace {
 
@@ -80,4 +80,4 @@ ForeignMatrix float8_matrix(const ModuleTensors& tensors, std::string_view scale
   return matrix;
 }
 
-}  // namespace ballast::model
+}  // namespace ballast::formats

@@ -1,4 +1,4 @@
-#include "model/source/foreign/integer_groups.h"
+#include "formats/codecs/integer_groups.h"
 
 #include <algorithm>
 #include <array>
@@ -9,7 +9,7 @@
 
 #include "kernels/matrix/float_matrix.h"
 
-namespace ballast::model {
+namespace ballast::formats {
 
 namespace {
 
@@ -177,4 +177,4 @@ ForeignMatrix foreign_matrix(IntegerGroups groups) {
   return matrix;
 }
 
-}  // namespace ballast::model
+}  // namespace ballast::formats

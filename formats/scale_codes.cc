@@ -1,10 +1,10 @@
-#include "model/source/scale_codes.h"
+#include "formats/scale_codes.h"
 
 #include <algorithm>
 #include <array>
 #include <cstddef>
 
-namespace ballast::model {
+namespace ballast::formats {
 
 void decode_scales(std::uint16_t row_scale, std::span<const std::uint8_t> codes, ScaleCodes kind, DType type,
                    std::span<std::uint16_t> scales) {
@@ -23,4 +23,4 @@ void decode_scales(std::uint16_t row_scale, std::span<const std::uint8_t> codes,
   }
 }
 
-}  // namespace ballast::model
+}  // namespace ballast::formats

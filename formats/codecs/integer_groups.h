@@ -1,6 +1,6 @@
 // What GPTQ, AWQ, MLX and compressed-tensors have in common: integers in groups of columns that share a scale.
-#ifndef BALLAST_MODEL_SOURCE_FOREIGN_INTEGER_GROUPS_H_
-#define BALLAST_MODEL_SOURCE_FOREIGN_INTEGER_GROUPS_H_
+#ifndef BALLAST_FORMATS_CODECS_INTEGER_GROUPS_H_
+#define BALLAST_FORMATS_CODECS_INTEGER_GROUPS_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -9,9 +9,9 @@
 #include <string_view>
 #include <vector>
 
-#include "model/source/foreign/foreign_format.h"
+#include "formats/codecs/foreign_format.h"
 
-namespace ballast::model {
+namespace ballast::formats {
 
 /// w[r][c] = (code - zero) * scale + offset, with the zero, scale and offset of the group of column c.
 struct IntegerGroups {
@@ -36,6 +36,6 @@ std::string integer_type_name(std::string_view program, int bits, std::size_t gr
 /// codes, where groups are of fewer than 32 columns, or of different numbers.
 ForeignMatrix foreign_matrix(IntegerGroups groups);
 
-}  // namespace ballast::model
+}  // namespace ballast::formats
 
-#endif  // BALLAST_MODEL_SOURCE_FOREIGN_INTEGER_GROUPS_H_
+#endif  // BALLAST_FORMATS_CODECS_INTEGER_GROUPS_H_

@@ -1,13 +1,13 @@
 // Matrices in MXFP4, as gpt-oss publishes its experts (OCP Microscaling Formats 1.0): blocks of 32 values of four bits
 // that share a power of two.
-#ifndef BALLAST_MODEL_SOURCE_MXFP4_H_
-#define BALLAST_MODEL_SOURCE_MXFP4_H_
+#ifndef BALLAST_FORMATS_CODECS_MXFP4_H_
+#define BALLAST_FORMATS_CODECS_MXFP4_H_
 
 #include <cstddef>
 #include <span>
 #include <string>
 
-namespace ballast::model {
+namespace ballast::formats {
 
 inline constexpr std::size_t kMxfp4BlockSize = 32;
 
@@ -17,6 +17,6 @@ inline constexpr std::size_t kMxfp4BlockSize = 32;
 void decode_mxfp4(std::span<const std::byte> blocks, std::span<const std::byte> scales, const std::string& context,
                   float* dst);
 
-}  // namespace ballast::model
+}  // namespace ballast::formats
 
-#endif  // BALLAST_MODEL_SOURCE_MXFP4_H_
+#endif  // BALLAST_FORMATS_CODECS_MXFP4_H_

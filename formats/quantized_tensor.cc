@@ -1,4 +1,4 @@
-#include "model/source/quantized_tensor.h"
+#include "formats/quantized_tensor.h"
 
 #include <algorithm>
 #include <cstring>
@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "ballast/error.h"
-#include "model/source/scale_codes.h"
+#include "formats/scale_codes.h"
 
-namespace ballast::model {
+namespace ballast::formats {
 
 namespace {
 
@@ -260,4 +260,4 @@ void check_finite(const TensorView& view, const std::string& context) {
   if (bad < count) throw Error(context, "value " + std::to_string(bad) + " is NaN or infinite");
 }
 
-}  // namespace ballast::model
+}  // namespace ballast::formats

@@ -1,4 +1,4 @@
-#include "model/source/mxfp4.h"
+#include "formats/codecs/mxfp4.h"
 
 #include <array>
 #include <cassert>
@@ -6,7 +6,7 @@
 
 #include "ballast/error.h"
 
-namespace ballast::model {
+namespace ballast::formats {
 
 namespace {
 
@@ -34,4 +34,4 @@ void decode_mxfp4(std::span<const std::byte> blocks, std::span<const std::byte> 
   }
 }
 
-}  // namespace ballast::model
+}  // namespace ballast::formats

@@ -4,11 +4,11 @@
 #include <cstring>
 #include <optional>
 
-#include "model/source/foreign/foreign_format.h"
-#include "model/source/foreign/integer_groups.h"
-#include "model/source/foreign/module_tensors.h"
+#include "formats/codecs/foreign_format.h"
+#include "formats/codecs/integer_groups.h"
+#include "formats/codecs/module_tensors.h"
 
-namespace ballast::model {
+namespace ballast::formats {
 
 namespace {
 
@@ -149,4 +149,4 @@ std::unique_ptr<const ForeignFormat> make_gptq_format(const files::JsonReader& q
   return std::make_unique<const GptqFormat>(quantization);
 }
 
-}  // namespace ballast::model
+}  // namespace ballast::formats

@@ -1,8 +1,8 @@
-#include "model/source/block_tensor.h"
+#include "formats/block_tensor.h"
 
 #include "files/gguf/ggml_rows.h"
 
-namespace ballast::model {
+namespace ballast::formats {
 
 kernels::QuantizedMatrix packed_blocks(const BlockTensor& tensor) {
   return {*files::quantized_form(tensor.dtype, tensor.rows, tensor.cols),
@@ -11,4 +11,4 @@ kernels::QuantizedMatrix packed_blocks(const BlockTensor& tensor) {
           }};
 }
 
-}  // namespace ballast::model
+}  // namespace ballast::formats

@@ -1,11 +1,11 @@
 // FP8 as DeepSeek ships it: E4M3 with a scale for each block of 128 x 128; and with one scale, or one for each row.
 #include <optional>
 
-#include "model/source/foreign/float8.h"
-#include "model/source/foreign/foreign_format.h"
-#include "model/source/foreign/module_tensors.h"
+#include "formats/codecs/float8.h"
+#include "formats/codecs/foreign_format.h"
+#include "formats/codecs/module_tensors.h"
 
-namespace ballast::model {
+namespace ballast::formats {
 
 namespace {
 
@@ -63,4 +63,4 @@ std::unique_ptr<const ForeignFormat> make_fp8_format(const files::JsonReader& qu
   return std::make_unique<const Fp8Format>(quantization);
 }
 
-}  // namespace ballast::model
+}  // namespace ballast::formats

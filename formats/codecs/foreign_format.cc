@@ -1,10 +1,10 @@
-#include "model/source/foreign/foreign_format.h"
+#include "formats/codecs/foreign_format.h"
 
 #include <array>
 #include <string_view>
 #include <utility>
 
-namespace ballast::model {
+namespace ballast::formats {
 
 namespace {
 
@@ -38,4 +38,4 @@ std::unique_ptr<const ForeignFormat> read_foreign_format(const files::JsonReader
   return nullptr;
 }
 
-}  // namespace ballast::model
+}  // namespace ballast::formats

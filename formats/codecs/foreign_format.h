@@ -1,7 +1,7 @@
 // Checkpoints that other programs quantized: what their config.json says and which tensors a matrix then has. Weights
 // are read as they are, and never rounded a second time.
-#ifndef BALLAST_MODEL_SOURCE_FOREIGN_FOREIGN_FORMAT_H_
-#define BALLAST_MODEL_SOURCE_FOREIGN_FOREIGN_FORMAT_H_
+#ifndef BALLAST_FORMATS_CODECS_FOREIGN_FORMAT_H_
+#define BALLAST_FORMATS_CODECS_FOREIGN_FORMAT_H_
 
 #include <cstddef>
 #include <functional>
@@ -14,7 +14,7 @@
 #include "files/json_reader.h"
 #include "kernels/matrix/quantized_rows.h"
 
-namespace ballast::model {
+namespace ballast::formats {
 
 /// A matrix [rows = outputs, cols = inputs] whose scales were read and are finite. It reads from the checkpoint, which
 /// must outlive it. Both functions may be called from several threads.
@@ -63,6 +63,6 @@ std::unique_ptr<const ForeignFormat> make_awq_format(const files::JsonReader& qu
 std::unique_ptr<const ForeignFormat> make_mlx_format(const files::JsonReader& quantization);
 std::unique_ptr<const ForeignFormat> make_fp8_format(const files::JsonReader& quantization);
 
-}  // namespace ballast::model
+}  // namespace ballast::formats
 
-#endif  // BALLAST_MODEL_SOURCE_FOREIGN_FOREIGN_FORMAT_H_
+#endif  // BALLAST_FORMATS_CODECS_FOREIGN_FORMAT_H_
