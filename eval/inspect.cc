@@ -68,7 +68,7 @@ class Summary {
     if (source_.quantization()) {
       const auto& formats = source_.quantization()->tensors;
       const std::string module = name.substr(0, name.rfind('.'));
-      if (const auto it = formats.find(module); it != formats.end() && it->second.is_own()) {
+      if (const auto it = formats.find(module); it != formats.end() && it->second.is_ballast_format()) {
         row.type = format_name(it->second);
         const std::string_view part = std::string_view(name).substr(module.size());
         if (part == ".weight") row.weights = row.weights * 8 / static_cast<unsigned>(it->second.bits);

@@ -20,7 +20,7 @@ WorkingBlock PreparedBlocks::load(std::size_t index, Values values) {
   formats_.choose(block, index);
   for (const auto& pass : passes_) pass->run(block);
   if (input_.allocation != nullptr) apply_allocation(*input_.allocation, block);
-  if (index + 1 == count()) formats_.check_exceptions();
+  if (index + 1 == count()) formats_.check_overrides();
   return block;
 }
 

@@ -23,8 +23,8 @@ constexpr double kInt8OutlierFraction = 0.01;
 constexpr double kInt4OutlierFraction = 0.008;
 
 // Share of the multiply-adds in front of which inputs keep 16 bits: at 8 bits INT8 activations are half of the loss.
-constexpr double kInt8WideFraction = 0.2;
-constexpr double kInt4WideFraction = 0.15;
+constexpr double kW8Int16ActivationFraction = 0.2;
+constexpr double kW4Int16ActivationFraction = 0.15;
 
 Recipe plain_recipe(std::string_view scheme, WeightFormat::Kind kind) {
   Recipe recipe;
@@ -44,7 +44,7 @@ Recipe integer_recipe(std::string_view scheme, const WeightFormat& linears, Acti
   recipe.smooth = true;
   recipe.target_bytes = Recipe::kNaturalSize;
   recipe.outlier_fraction = linears.bits < 8 ? kInt4OutlierFraction : kInt8OutlierFraction;
-  recipe.int16_activation_fraction = linears.bits < 8 ? kInt4WideFraction : kInt8WideFraction;
+  recipe.int16_activation_fraction = linears.bits < 8 ? kW4Int16ActivationFraction : kW8Int16ActivationFraction;
   return recipe;
 }
 
@@ -68,14 +68,14 @@ WeightFormat read_format(const files::JsonReader& value) {
   }
 }
 
-std::vector<FormatException> parse_exceptions(const files::JsonReader& list) {
-  std::vector<FormatException> exceptions;
+std::vector<FormatOverride> parse_overrides(const files::JsonReader& list) {
+  std::vector<FormatOverride> overrides;
   for (const files::JsonReader& entry : list.elements()) {
-    exceptions.push_back({entry.text("pattern"), read_format(entry.at("format"))});
+    overrides.push_back({entry.text("pattern"), read_format(entry.at("format"))});
     if (entry.json().size() != 2) entry.fail("only 'pattern' and 'format' may be in " + entry.json().dump());
-    quant::compile_name_pattern(exceptions.back().pattern, entry.context());
+    quant::compile_name_pattern(overrides.back().pattern, entry.context());
   }
-  return exceptions;
+  return overrides;
 }
 
 struct Switch {
@@ -133,7 +133,7 @@ void set_field(Recipe& recipe, std::string_view key, const files::JsonReader& va
   } else if (key == "head") {
     recipe.head = read_format(value);
   } else if (key == "exceptions") {
-    recipe.exceptions = parse_exceptions(value);
+    recipe.overrides = parse_overrides(value);
   } else if (key == "target_bytes") {
     const bool natural = value.json() == kNatural;
     recipe.target_bytes = natural ? Recipe::kNaturalSize : value.integer<std::uint64_t>();
@@ -182,16 +182,16 @@ Recipe recipe_for_scheme(std::string_view scheme) {
 }
 
 std::string recipe_json(const Recipe& recipe) {
-  json exceptions = json::array();
-  for (const FormatException& exception : recipe.exceptions) {
-    exceptions.push_back({{"pattern", exception.pattern}, {"format", format_name(exception.format)}});
+  json overrides = json::array();
+  for (const FormatOverride& entry : recipe.overrides) {
+    overrides.push_back({{"pattern", entry.pattern}, {"format", format_name(entry.format)}});
   }
   json result = {{"scheme", recipe.scheme},
                  {"outlier_fraction", recipe.outlier_fraction},
                  {"linears", format_name(recipe.linears)},
                  {"embedding", format_name(recipe.embedding)},
                  {"head", format_name(recipe.head)},
-                 {"exceptions", exceptions},
+                 {"exceptions", overrides},
                  {"rounding", rounding_name(recipe.rounding)},
                  {"activations", recipe.activations == Activations::kInt8 ? "int8" : "float"},
                  {"wide_fraction", recipe.int16_activation_fraction}};

@@ -74,7 +74,7 @@ ActivationRounding fine_rounding(const WorkingLinear& /*linear*/) {
 }
 
 // A block's experts are too many for all to be decoded.
-ActivationRounding no_rounding(const WorkingLinear& linear) {
+ActivationRounding run_decoded(const WorkingLinear& linear) {
   return {.decoded = !is_routed_expert(linear.part.role)};
 }
 
@@ -88,7 +88,7 @@ ActivationRoundings activation_roundings_over_tokens(const Recipe& recipe, std::
   return [own = activation_roundings(recipe), measured = rounding_over_tokens(tokens)](const WorkingLinear& linear) {
     ActivationRounding rounding = own(linear);
     if (linear.activations == Recipe::Activations::kInt8) return rounding;
-    rounding.decoded = no_rounding(linear).decoded;
+    rounding.decoded = run_decoded(linear).decoded;
     rounding.bf16_products = measured(linear).bf16_products;
     return rounding;
   };

@@ -35,7 +35,7 @@ ActivationRounding fine_rounding(const WorkingLinear& linear);
 
 /// 16 bits for experts; all others run as floats, which is exact, and for a few tokens takes less than packing
 /// integers.
-ActivationRounding no_rounding(const WorkingLinear& linear);
+ActivationRounding run_decoded(const WorkingLinear& linear);
 
 /// For what is measured over so many tokens: where single errors do not show, floats are multiplied in BF16 if the
 /// processor does that.

@@ -27,10 +27,10 @@ struct WeightFormat {
   DType block_type = DType::kQ8_0;  ///< kBlocks: of a GGUF, one of writable_block_types()
 
   /// Whether the weights become codes.
-  bool quantizes() const { return is_own() || kind == Kind::kAffine || kind == Kind::kBlocks; }
+  bool quantizes() const { return is_ballast_format() || kind == Kind::kAffine || kind == Kind::kBlocks; }
 
   /// Whether they become the codes of ballast's own files.
-  bool is_own() const { return kind == Kind::kInteger || kind == Kind::kNonlinear; }
+  bool is_ballast_format() const { return kind == Kind::kInteger || kind == Kind::kNonlinear; }
 
   bool operator==(const WeightFormat&) const = default;
 };
@@ -66,7 +66,7 @@ std::string format_name(const WeightFormat& format);
 WeightFormat parse_format(std::string_view name);
 
 /// A format for the tensors whose name matches a regular expression (ECMAScript, searched anywhere in the name).
-struct FormatException {
+struct FormatOverride {
   std::string pattern;
   WeightFormat format;
 };
@@ -89,16 +89,16 @@ struct Recipe {
   bool untie_head = false;        ///< a head that is the embedding becomes a matrix of its own, so that folds reach it
   double outlier_fraction = 0.0;  ///< of each linear's input channels, kept in 16 bits, or 0; see target_bytes
   WeightFormat linears;
-  WeightFormat embedding;                   ///< and the head, when it is the same tensor
-  WeightFormat head;                        ///< when it is a tensor of its own
-  std::vector<FormatException> exceptions;  ///< the first that matches wins
+  WeightFormat embedding;                 ///< and the head, when it is the same tensor
+  WeightFormat head;                      ///< when it is a tensor of its own
+  std::vector<FormatOverride> overrides;  ///< the first that matches wins
   Rounding rounding = Rounding::kNearest;
   /// kGptq: experts that calibration sent few tokens to are weighed with all tokens, too.
   bool shrink_experts = true;
   /// kGptq: weights make up for a part of what the rounding of all matrices before them has done.
   bool correct_drift = true;
   /// Bytes of the tensor files that shall not be exceeded; formats are then chosen matrix by matrix, for all but those
-  /// of `exceptions`, and so are the columns that keep 16 bits, if outlier_fraction is not 0. 0: formats are those
+  /// of `overrides`, and so are the columns that keep 16 bits, if outlier_fraction is not 0. 0: formats are those
   /// above.
   std::uint64_t target_bytes = 0;
 

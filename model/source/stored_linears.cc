@@ -112,7 +112,7 @@ std::unique_ptr<const formats::StoredQuantizedTensor> ModelSource::quantized_ten
   if (!quantization_) return nullptr;
   const std::string module = name(role, layer, expert);
   const auto format = quantization_->tensors.find(module);
-  if (format == quantization_->tensors.end() || !format->second.is_own()) return nullptr;
+  if (format == quantization_->tensors.end() || !format->second.is_ballast_format()) return nullptr;
   const auto [rows, cols] = matrix_shape(spec_, layer, role);
   return std::make_unique<const formats::StoredQuantizedTensor>(*checkpoint_, module, format->second, rows, cols);
 }

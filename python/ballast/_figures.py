@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ballast._progress import in_notebook
-from ballast.recipe import is_own
+from ballast.recipe import is_ballast_format
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -121,7 +121,7 @@ def _best(points: list[tuple[float, float]]) -> list[tuple[float, float]]:
 def _kind(row: SweepRow) -> str:
     """What a recipe has in common with others: the scheme, and whether formats are chosen matrix by matrix."""
     scheme = str(row.recipe.get("scheme", row.name))
-    chosen = row.recipe.get("target_bytes", 0) != 0 or not is_own(str(row.recipe.get("linears", "")))
+    chosen = row.recipe.get("target_bytes", 0) != 0 or not is_ballast_format(str(row.recipe.get("linears", "")))
     return scheme if chosen else f"{scheme}, one format for all"
 
 

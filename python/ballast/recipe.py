@@ -64,7 +64,7 @@ def prefix_name(prefix: str | Iterable[int]) -> str:
     return prefix if isinstance(prefix, str) else ",".join(str(id_) for id_ in prefix)
 
 
-def is_own(name: str) -> bool:
+def is_ballast_format(name: str) -> bool:
     """Whether weights of a format, "int4-g32", "nl5-g64-s8", "bf16", are codes of ballast's own files."""
     return name.startswith(("int", "nl"))
 
@@ -103,7 +103,7 @@ def _apply(fields: dict[str, Any], flags: RecipeFlags) -> None:
         if any(flag in flags for flag in _CHOSEN_BY_SIZE):
             raise ValueError("target_size chooses what bits, group_size, scale_bits, symmetric, embedding and head "
                              "would say; format fixes a matrix's format")
-        if not is_own(fields["linears"]):
+        if not is_ballast_format(fields["linears"]):
             raise ValueError(f"target_size needs a scheme of integers, not {fields['scheme']}")
         fields["target_bytes"] = byte_count("target_size", flags["target_size"])
     if "rounding" in flags:

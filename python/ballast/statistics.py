@@ -52,7 +52,7 @@ class ChannelRanges:
         self.absmax: np.ndarray = channels.absmax
 
 
-class LinearInput(ChannelRanges):
+class InputSummary(ChannelRanges):
     """What some linears read together: q, k and v share theirs, so do gate and up."""
 
     def __init__(self, measured: Any) -> None:
@@ -64,7 +64,7 @@ class LinearInput(ChannelRanges):
         """Those whose absmax on ordinary tokens is at least 6 times the median channel's, ascending."""
 
     def __repr__(self) -> str:
-        return (f"<LinearInput of {self.linears[0]}, {self.min.size} channels, "
+        return (f"<InputSummary of {self.linears[0]}, {self.min.size} channels, "
                 f"largest {self.absmax_ratio:.1f} x the median>")
 
 
@@ -202,9 +202,9 @@ class Statistics:
         return np.argwhere(self.sink_share >= np.float32(SINK_SHARE)) + [1, 0]
 
     @functools.cached_property
-    def inputs(self) -> list[LinearInput]:
+    def inputs(self) -> list[InputSummary]:
         """What linears read, in the order of the forward pass."""
-        return [LinearInput(measured) for measured in self._measured.inputs]
+        return [InputSummary(measured) for measured in self._measured.inputs]
 
     @functools.cached_property
     def key_values(self) -> list[KeysAndValues]:

@@ -114,8 +114,8 @@ void BlockConversion::round(WorkingBlock& block, std::size_t index) {
 void BlockConversion::round_block(WorkingBlock& block, std::size_t layer) {
   const bool fine = precision_ == SamplePrecision::kFine;
   const std::size_t tokens = inputs_.samples().ids.size();
-  const ActivationRoundings measured = fine ? no_rounding : rounding_over_tokens(tokens);
-  const ActivationRoundings rounded = fine ? no_rounding : activation_roundings_over_tokens(inputs_.recipe(), tokens);
+  const ActivationRoundings measured = fine ? run_decoded : rounding_over_tokens(tokens);
+  const ActivationRoundings rounded = fine ? run_decoded : activation_roundings_over_tokens(inputs_.recipe(), tokens);
   const bool has_down =
       std::ranges::any_of(block.linears, [](const WorkingLinear& linear) { return is_down(linear.part.role); });
   if (original_ && has_down) {

@@ -95,7 +95,7 @@ BlockWork block_work(const ModelSpec& spec, std::size_t length) {
         if (is_plain_mlp(reader.role)) work.skipped_products += rows * cols;
         work.compensation += 0.5 * rows * cols * cols;
         if (!expert) work.correction += (down ? 1.0 : 2.0) * rows * cols * cols;
-        work.sampled_weights += std::min(rows, 1.5 * static_cast<double>(kComparedRows)) * cols;
+        work.sampled_weights += std::min(rows, 1.5 * static_cast<double>(kFormatSampleRows)) * cols;
         const auto bytes = static_cast<std::uint64_t>(rows * cols) * sizeof(float);
         block_bytes += expert ? bytes / sizeof(float) : bytes;
         work.matrix_bytes = std::max(work.matrix_bytes, bytes);

@@ -107,7 +107,7 @@ ConvertReport run_conversion(ConversionInputs& inputs, const ModelFormat& format
 
 ConvertReport convert_to(const ModelFormat& format, const std::filesystem::path& model,
                          const std::filesystem::path& output, const ConvertOptions& options, const Progress& progress) {
-  const ConvertOptions sized = with_size(model, options, format);
+  const ConvertOptions sized = resolve_target_bytes(model, options, format);
   ConversionInputs inputs(model, sized);
   check_replaceable(format, output, options.replace);
   // Only the first rank writes; what the others would is the same.

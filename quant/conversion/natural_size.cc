@@ -24,7 +24,8 @@ std::vector<ModulePlan> with_small_scales(std::vector<ModulePlan> plan, const Mo
 
 }  // namespace
 
-ConvertOptions with_size(const std::filesystem::path& model, const ConvertOptions& options, const ModelFormat& format) {
+ConvertOptions resolve_target_bytes(const std::filesystem::path& model, const ConvertOptions& options,
+                                    const ModelFormat& format) {
   ConvertOptions sized = options;
   if (options.recipe.target_bytes != Recipe::kNaturalSize) return sized;
   sized.recipe.target_bytes = 0;

@@ -12,7 +12,8 @@ namespace ballast::quant {
 /// The options, with the bytes that the recipe's own formats would take where it asks for the natural size; a model
 /// without a head gets these formats, and so does one whose formats are all asked for by name. Throws Error where they
 /// cannot be planned.
-ConvertOptions with_size(const std::filesystem::path& model, const ConvertOptions& options, const ModelFormat& format);
+ConvertOptions resolve_target_bytes(const std::filesystem::path& model, const ConvertOptions& options,
+                                    const ModelFormat& format);
 
 }  // namespace ballast::quant
 

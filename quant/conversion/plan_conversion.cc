@@ -42,7 +42,7 @@ ConvertPlan plan_conversion(const std::filesystem::path& model, const ConvertOpt
   ConvertOptions fitting = options;
   const std::unique_ptr<quant::ModelFormat> made = quant::fit_model_format(model, fitting);
   const quant::ModelFormat& format = *made;
-  fitting = quant::with_size(model, fitting, format);
+  fitting = quant::resolve_target_bytes(model, fitting, format);
   const quant::ConversionInputs inputs(model, fitting);
   const std::vector<quant::ModulePlan> modules = quant::plan_model(inputs.preparation(nullptr));
   quant::check_plan(fitting.recipe, modules, format);

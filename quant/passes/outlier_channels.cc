@@ -39,14 +39,14 @@ std::vector<std::int32_t> outlier_channels(const ChannelStatistics& channels, do
 }
 
 bool keeps_outliers(const WeightFormat& format, Activations activations) {
-  return format.is_own() && (activations == Activations::kInt8 || format.bits < 8);
+  return format.is_ballast_format() && (activations == Activations::kInt8 || format.bits < 8);
 }
 
 bool splits_outliers(const Recipe& recipe) {
   if (recipe.outlier_fraction == 0 || recipe.target_bytes > 0) return false;
   const auto keeps = [&](const WeightFormat& format) { return keeps_outliers(format, recipe.activations); };
   return keeps(recipe.linears) || keeps(recipe.embedding) || keeps(recipe.head) ||
-         std::ranges::any_of(recipe.exceptions, keeps, &FormatException::format);
+         std::ranges::any_of(recipe.overrides, keeps, &FormatOverride::format);
 }
 
 }  // namespace ballast::quant

@@ -74,14 +74,15 @@ struct ChannelSizes {
 /// ordinary value, which sets INT8 grids.
 enum class SizeKind { kRms, kRange };
 
-ChannelSizes channel_sizes(std::span<const SampledRows> readers, const ChannelStatistics& channels, SizeKind kind) {
+ChannelSizes channel_sizes(std::span<const WeightRowSample> readers, const ChannelStatistics& channels, SizeKind kind) {
   const std::size_t count = channels.min.size();
   ChannelSizes sizes{std::vector<double>(count), std::vector<double>(count), std::vector<bool>(count)};
   std::vector<double> energy(count, 0.0);
-  for (const SampledRows& reader : readers) {
+  for (const WeightRowSample& reader : readers) {
+    const double share = reader.share();
     for (std::size_t r = 0; r < reader.rows; ++r) {
       const float* row = reader.values.data() + r * count;
-      for (std::size_t c = 0; c < count; ++c) energy[c] += double{row[c]} * double{row[c]} / reader.share;
+      for (std::size_t c = 0; c < count; ++c) energy[c] += double{row[c]} * double{row[c]} / share;
     }
   }
   for (std::size_t c = 0; c < count; ++c) {
@@ -138,7 +139,7 @@ class Smooth : public Pass {
   /// One factor per channel of the input, or none where leaving it alone is best, or in a plan.
   std::optional<std::vector<float>> choose_factors(const WorkingBlock& block, const WorkingInput& input,
                                                    const HeadSharing& heads) const {
-    std::vector<SampledRows> readers;
+    std::vector<WeightRowSample> readers;
     bool rounded = false;
     bool float32 = true;
     for (const std::size_t reader : input.readers) {
@@ -146,7 +147,7 @@ class Smooth : public Pass {
       if (!linear.has_values()) return {};
       rounded |= linear.format.quantizes();
       float32 &= linear.format.kind == WeightFormat::Kind::kF32;
-      readers.emplace_back(linear);
+      readers.push_back(rounding_error_sample(linear));
     }
     const ChannelStatistics& channels = input.statistics->channels;
     if (!rounded) {
@@ -171,12 +172,12 @@ class Smooth : public Pass {
     return best;
   }
 
-  double error_with(const std::vector<float>& factors, std::vector<SampledRows> readers,
+  double error_with(const std::vector<float>& factors, std::vector<WeightRowSample> readers,
                     ChannelStatistics channels) const {
     std::vector<float> inverse(factors.size());
     std::ranges::transform(factors, inverse.begin(), [](float factor) { return 1 / factor; });
     scale_channels(channels, inverse);
-    for (SampledRows& reader : readers) {
+    for (WeightRowSample& reader : readers) {
 #pragma omp parallel for
       for (std::size_t r = 0; r < reader.rows; ++r) {
         float* row = reader.values.data() + r * reader.cols;

@@ -25,7 +25,7 @@ class SplitOutliers : public Pass {
           outlier_channels(input.statistics->channels, fraction_, first.activations);
       for (const std::size_t reader : input.readers) {
         WorkingLinear& linear = block.linears[reader];
-        if (linear.format.is_own()) linear.outlier_columns = columns;
+        if (linear.format.is_ballast_format()) linear.outlier_columns = columns;
       }
       columns_ += columns.size();
       channels_ += first.cols;

@@ -49,7 +49,7 @@ class Gptq {
       const std::size_t end = std::min(cols_, begin + kBlockColumns);
 #pragma omp parallel for schedule(static)
       for (std::size_t r = 0; r < rows_; ++r) round_block(r, begin, end);
-      tell_rest(begin, end);
+      propagate_errors(begin, end);
     }
 #pragma omp parallel
     {
@@ -101,8 +101,8 @@ class Gptq {
     }
   }
 
-  /// Columns after a block take over its errors.
-  void tell_rest(std::size_t begin, std::size_t end) {
+  /// Adds the errors of the columns [begin, end) to the columns after them.
+  void propagate_errors(std::size_t begin, std::size_t end) {
     if (end == cols_) return;
     const std::size_t rest = cols_ - end;
     weights_.resize(rest * kBlockColumns);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <vector>
 
 #include "kernels/matrix/quantized_matrix.h"
 #include "quant/passes/outlier_channels.h"
@@ -15,7 +17,7 @@ namespace {
 constexpr std::size_t kSampledRows = 128;
 
 /// sum_c weights[c] sum_r (W - round(W))[r][c]^2.
-double weight_error(const SampledRows& reader, std::span<const std::int32_t> outliers,
+double weight_error(const WeightRowSample& reader, std::span<const std::int32_t> outliers,
                     std::span<const double> weights) {
   const kernels::QuantizedMatrix rounded = runnable_matrix(
       round_to_nearest(reader.values, reader.rows, reader.cols, reader.format, outliers, reader.absmax));
@@ -58,7 +60,7 @@ std::vector<double> activation_noise(const ChannelStatistics& channels, std::spa
 }
 
 /// sum_c weights[c] sum_r values[r][c]^2.
-double weighted_energy(const SampledRows& reader, std::span<const double> weights) {
+double weighted_energy(const WeightRowSample& reader, std::span<const double> weights) {
   double sum = 0;
   for (std::size_t r = 0; r < reader.rows; ++r) {
     const float* row = reader.values.data() + r * reader.cols;
@@ -69,19 +71,8 @@ double weighted_energy(const SampledRows& reader, std::span<const double> weight
 
 }  // namespace
 
-SampledRows::SampledRows(const WorkingLinear& linear)
-    : rows(std::min(linear.rows, kSampledRows)),
-      cols(linear.cols),
-      share(static_cast<double>(rows) / static_cast<double>(linear.rows)),
-      format(linear.format),
-      activations(linear.activations),
-      absmax(linear.absmax) {
-  values.reserve(rows * cols);
-  const LinearValues all(linear);
-  for (std::size_t i = 0; i < rows; ++i) {
-    const float* row = all.data() + i * linear.rows / rows * cols;
-    values.insert(values.end(), row, row + cols);
-  }
+WeightRowSample rounding_error_sample(const WorkingLinear& linear) {
+  return {linear, spread_rows(linear.rows, kSampledRows)};
 }
 
 float ordinary_rms(const ChannelStatistics& channels, std::size_t channel) {
@@ -89,15 +80,16 @@ float ordinary_rms(const ChannelStatistics& channels, std::size_t channel) {
   return channels.ordinary_absmax.empty() ? rms : std::min(rms, channels.ordinary_absmax[channel]);
 }
 
-double rounding_error(std::span<const SampledRows> readers, const ChannelStatistics& channels, const Recipe& recipe) {
+double rounding_error(std::span<const WeightRowSample> readers, const ChannelStatistics& channels,
+                      const Recipe& recipe) {
   std::vector<std::int32_t> outliers;
-  const bool split = recipe.outlier_fraction > 0 && std::ranges::any_of(readers, [&](const SampledRows& reader) {
+  const bool split = recipe.outlier_fraction > 0 && std::ranges::any_of(readers, [&](const WeightRowSample& reader) {
                        return keeps_outliers(reader.format, reader.activations);
                      });
   if (split) outliers = outlier_channels(channels, recipe.outlier_fraction, readers.front().activations);
   const std::vector<double> mean_squares(channels.mean_square.begin(), channels.mean_square.end());
   double error = 0;
-  for (const SampledRows& reader : readers) {
+  for (const WeightRowSample& reader : readers) {
     if (!reader.format.quantizes()) continue;
     double sum = weight_error(reader, outliers, mean_squares);
     if (reader.activations == Recipe::Activations::kInt8) {
@@ -105,7 +97,7 @@ double rounding_error(std::span<const SampledRows> readers, const ChannelStatist
       const std::size_t group_size = recipe.activation_groups && group > 0 ? group : reader.cols;
       sum += weighted_energy(reader, activation_noise(channels, outliers, group_size));
     }
-    error += sum / reader.share;
+    error += sum / reader.share();
   }
   return error;
 }

@@ -3,28 +3,17 @@
 #define BALLAST_QUANT_ROUNDING_ROUNDING_ERROR_H_
 
 #include <cstddef>
-#include <cstdint>
 #include <span>
-#include <vector>
 
 #include "ballast/recipe.h"
 #include "ballast/statistics.h"
+#include "quant/rounding/weight_row_sample.h"
 #include "quant/working_block.h"
 
 namespace ballast::quant {
 
-/// An even sample of a matrix's rows: enough to compare ways of preparing it.
-struct SampledRows {
-  explicit SampledRows(const WorkingLinear& linear);
-
-  std::size_t rows = 0;
-  std::size_t cols = 0;
-  double share = 1;  ///< of the matrix's rows
-  std::vector<float> values;
-  WeightFormat format;
-  Recipe::Activations activations{};
-  float absmax = 0;
-};
+/// Returns the rows of a matrix that rounding_error() rounds.
+WeightRowSample rounding_error_sample(const WorkingLinear& linear);
 
 /// Root of a channel's mean square, without what massive tokens add beyond the largest ordinary value.
 float ordinary_rms(const ChannelStatistics& channels, std::size_t channel);
@@ -35,7 +24,8 @@ float ordinary_rms(const ChannelStatistics& channels, std::size_t channel);
 /// where step is a 127th of the largest magnitude in the channel's group, of which the root mean square over tokens is
 /// taken as the 4-norm of the channels' (E max x^2 <= sqrt(E sum x^4)). Outlier columns are left out of both, as the
 /// recipe will leave them out. Errors of different channels count as independent.
-double rounding_error(std::span<const SampledRows> readers, const ChannelStatistics& channels, const Recipe& recipe);
+double rounding_error(std::span<const WeightRowSample> readers, const ChannelStatistics& channels,
+                      const Recipe& recipe);
 
 }  // namespace ballast::quant
 

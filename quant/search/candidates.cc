@@ -80,8 +80,8 @@ std::size_t needed_row_multiple(ModulePlan module, const ModelFormat& format) {
 
 /// Whether the size of groups is that of all linears, and not of a format named for some.
 bool has_common_groups(const Recipe& recipe, const ModulePlan& module) {
-  const auto names = [&](const FormatException& exception) { return exception.format == module.format; };
-  return module.format == recipe.linears && std::ranges::none_of(recipe.exceptions, names);
+  const auto names = [&](const FormatOverride& entry) { return entry.format == module.format; };
+  return module.format == recipe.linears && std::ranges::none_of(recipe.overrides, names);
 }
 
 /// Why the files cannot hold a module as it is planned, and what to do.

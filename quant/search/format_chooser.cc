@@ -7,8 +7,8 @@
 
 #include "ballast/error.h"
 #include "model/forward/forward.h"
+#include "quant/search/default_format.h"
 #include "quant/search/name_pattern.h"
-#include "quant/search/usual_format.h"
 
 namespace ballast::quant {
 
@@ -46,15 +46,15 @@ std::vector<bool> amplified_layers(const Recipe& recipe, const model::ModelSourc
 
 FormatChooser::FormatChooser(const Recipe& recipe, const ModelSpec& spec, std::vector<bool> amplified)
     : recipe_(recipe), spec_(spec), amplified_(std::move(amplified)) {
-  for (const FormatException& exception : recipe.exceptions) {
-    exceptions_.push_back({.asked = exception, .pattern = compile_name_pattern(exception.pattern, "exceptions")});
+  for (const FormatOverride& asked : recipe.overrides) {
+    overrides_.push_back({.asked = asked, .pattern = compile_name_pattern(asked.pattern, "exceptions")});
   }
 }
 
 void FormatChooser::choose(WorkingBlock& block, std::size_t index) {
   for (WorkingLinear& linear : block.linears) {
     const WeightFormat* asked = asked_format(linear);
-    linear.format = asked != nullptr ? *asked : usual_format(linear);
+    linear.format = asked != nullptr ? *asked : default_format(linear);
     const bool wide = reads_int16(linear.part.role, index);
     linear.activations = wide ? Recipe::Activations::kFloat : recipe_.activations;
     // Other tables than the embedding are not weighed.
@@ -76,25 +76,25 @@ bool FormatChooser::reads_last_token_only(Role role, std::size_t index) const {
   return model::can_keep_wanted_only(spec_) && index == spec_.layers.size() && model::role_row(role).after_mixing;
 }
 
-void FormatChooser::check_exceptions() const {
-  for (const Exception& exception : exceptions_) {
-    if (exception.matched) continue;
-    throw Error("format for '" + exception.asked.pattern + "'",
+void FormatChooser::check_overrides() const {
+  for (const Override& entry : overrides_) {
+    if (entry.matched) continue;
+    throw Error("format for '" + entry.asked.pattern + "'",
                 "no matrix has such a name, or an earlier pattern took them all");
   }
 }
 
 const WeightFormat* FormatChooser::asked_format(const WorkingLinear& linear) {
-  for (Exception& exception : exceptions_) {
-    if (!std::regex_search(linear.name, exception.pattern)) continue;
-    exception.matched = true;
-    return &exception.asked.format;
+  for (Override& entry : overrides_) {
+    if (!std::regex_search(linear.name, entry.pattern)) continue;
+    entry.matched = true;
+    return &entry.asked.format;
   }
   return nullptr;
 }
 
-WeightFormat FormatChooser::usual_format(const WorkingLinear& linear) const {
-  return quant::usual_format(recipe_, spec_, linear.part.role, linear.absmax);
+WeightFormat FormatChooser::default_format(const WorkingLinear& linear) const {
+  return quant::default_format(recipe_, spec_, linear.part.role, linear.absmax);
 }
 
 }  // namespace ballast::quant

@@ -24,19 +24,19 @@ class FormatChooser {
   /// `index` counts as WorkingBlockLoader does.
   void choose(WorkingBlock& block, std::size_t index);
 
-  /// Throws Error naming an exception's pattern that no matrix so far has matched.
-  void check_exceptions() const;
+  /// Throws Error naming an override's pattern that no matrix so far has matched.
+  void check_overrides() const;
 
  private:
-  struct Exception {
-    FormatException asked;
+  struct Override {
+    FormatOverride asked;
     std::regex pattern;
     bool matched = false;
   };
 
-  /// The format of the first exception that matches, null when none does.
+  /// The format of the first override that matches, null when none does.
   const WeightFormat* asked_format(const WorkingLinear& linear);
-  WeightFormat usual_format(const WorkingLinear& linear) const;
+  WeightFormat default_format(const WorkingLinear& linear) const;
 
   /// Whether what a matrix reads keeps 16 bits.
   bool reads_int16(model::Role role, std::size_t index) const;
@@ -47,7 +47,7 @@ class FormatChooser {
   Recipe recipe_;
   ModelSpec spec_;
   std::vector<bool> amplified_;
-  std::vector<Exception> exceptions_;
+  std::vector<Override> overrides_;
 };
 
 }  // namespace ballast::quant

@@ -36,20 +36,20 @@ Allocation FormatSearch::run() {
   std::vector<InputChoice> choices = stacked ? stacked->inputs() : weighed().choices;
   assign_int16_activations(choices, inputs_.recipe().int16_activation_fraction);
   // What the file holds besides the matrices depends on their formats a little, through its header.
-  std::uint64_t besides = 0;
+  std::uint64_t overhead_bytes = 0;
   constexpr int kRounds = 100;
   constexpr int kPlainRounds = 10;  // then the steps grow: a header may take back what a step has saved
   for (int round = 0; round < kRounds; ++round) {
-    if (besides >= target) {
+    if (overhead_bytes >= target) {
       throw Error("target size", std::to_string(target) + " bytes are too few: without its matrices the model takes " +
-                                     std::to_string(besides));
+                                     std::to_string(overhead_bytes));
     }
-    Allocation allocation = allocate(choices, target - besides);
+    Allocation allocation = allocate(choices, target - overhead_bytes);
     if (stacked) stacked->spread(allocation);
     const std::uint64_t file = file_bytes(allocation);
     if (round > 0 && file <= target) return allocation;
     const auto step = static_cast<std::uint64_t>(std::max(1, round - kPlainRounds + 2));
-    besides = round == 0 ? file - allocation.bytes : besides + (file - target) * step;
+    overhead_bytes = round == 0 ? file - allocation.bytes : overhead_bytes + (file - target) * step;
   }
   throw Error("target size", "no choice of formats was found that takes at most " + std::to_string(target) + " bytes");
 }

@@ -87,44 +87,36 @@ class RowErrors {
 
 }  // namespace
 
-ComparedRows::ComparedRows(const WorkingLinear& linear)
-    : all_rows_(linear.rows), cols_(linear.cols), scale_type_(linear.half_type()) {
-  const std::size_t step = std::max<std::size_t>(1, all_rows_ / kComparedRows);
-  const LinearValues values(linear);
-  for (std::size_t r = 0; r < all_rows_; r += step) {
-    const std::span<const float> row = values.all().subspan(r * cols_, cols_);
-    values_.insert(values_.end(), row.begin(), row.end());
-  }
-}
-
-std::vector<double> ComparedRows::column_errors(const WeightFormat& format, std::span<const float> importance) const {
-  const std::size_t rows = values_.size() / cols_;
+std::vector<double> column_errors(const WeightRowSample& sample, const WeightFormat& format,
+                                  std::span<const float> importance) {
+  const std::size_t rows = sample.rows;
+  const std::size_t cols = sample.cols;
   const QuantRange range(format);
-  const std::size_t group_size = grid_group_size(format, cols_);
-  const std::vector<std::uint8_t> quantized_mask(cols_, 1);
-  std::vector<float> squares(values_.size());
+  const std::size_t group_size = grid_group_size(format, cols);
+  const std::vector<std::uint8_t> quantized_mask(cols, 1);
+  std::vector<float> squares(sample.values.size());
 #pragma omp parallel
   {
-    const auto finder = make_grid_finder(format, scale_type_, GridMethod::kSearch,
+    const auto finder = make_grid_finder(format, sample.scale_type, GridMethod::kSearch,
                                          {.quantized_mask = quantized_mask, .importance = importance});
     RowGrids grids;
 #pragma omp for
     for (std::size_t i = 0; i < rows; ++i) {
-      const std::span<const float> row = std::span(values_).subspan(i * cols_, cols_);
+      const std::span<const float> row = std::span(sample.values).subspan(i * cols, cols);
       finder->find(row, grids);
-      for (std::size_t c = 0; c < cols_; ++c) {
+      for (std::size_t c = 0; c < cols; ++c) {
         const QuantParams& grid = grids.groups[c / group_size];
         const float difference = row[c] - value_of(code_of(row[c], grid, range), grid);
-        squares[i * cols_ + c] = difference * difference;
+        squares[i * cols + c] = difference * difference;
       }
     }
   }
-  std::vector<double> errors(cols_);
+  std::vector<double> errors(cols);
   for (std::size_t i = 0; i < rows; ++i) {
-    for (std::size_t c = 0; c < cols_; ++c) errors[c] += double{squares[i * cols_ + c]};
+    for (std::size_t c = 0; c < cols; ++c) errors[c] += double{squares[i * cols + c]};
   }
-  const double scale = static_cast<double>(all_rows_) / static_cast<double>(rows);
-  for (std::size_t c = 0; c < cols_; ++c) errors[c] *= scale * double{importance[c]};
+  const double scale = static_cast<double>(sample.all_rows) / static_cast<double>(rows);
+  for (std::size_t c = 0; c < cols; ++c) errors[c] *= scale * double{importance[c]};
   return errors;
 }
 

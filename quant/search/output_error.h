@@ -7,29 +7,19 @@
 #include <vector>
 
 #include "quant/rounding/hessian.h"
+#include "quant/rounding/weight_row_sample.h"
 #include "quant/search/input_peaks.h"
 #include "quant/working_block.h"
 
 namespace ballast::quant {
 
-/// Rows of a matrix on which formats are compared: an even part of them.
-inline constexpr std::size_t kComparedRows = 96;
+/// Every n-th row of a matrix is rounded to compare formats, so that there are at least this many.
+inline constexpr std::size_t kFormatSampleRows = 96;
 
-/// These rows, which are read once for all formats.
-class ComparedRows {
- public:
-  explicit ComparedRows(const WorkingLinear& linear);
-
-  /// Squared error of each column, weighed by `importance`, when the matrix is rounded to its best grids, scaled up to
-  /// all of its rows.
-  std::vector<double> column_errors(const WeightFormat& format, std::span<const float> importance) const;
-
- private:
-  std::size_t all_rows_;
-  std::size_t cols_;
-  DType scale_type_;
-  std::vector<float> values_;  ///< [compared rows][cols]
-};
+/// Returns the squared error of each column, weighed by `importance`, when the sampled matrix is rounded to the best
+/// grids of `format`, scaled up to all of its rows.
+std::vector<double> column_errors(const WeightRowSample& sample, const WeightFormat& format,
+                                  std::span<const float> importance);
 
 /// Squared error of a rounded matrix's outputs over the tokens behind `moments`, to a few percent where it has many
 /// rows; without these (null), of its weights.

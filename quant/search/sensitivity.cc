@@ -165,10 +165,10 @@ void SensitivityAnalysis::add_input(WorkingBlock& block, const WorkingInput& inp
 
 void SensitivityAnalysis::add_options(const WorkingLinear& linear, const WorkingInput& input,
                                       std::span<const float> importance, MatrixChoice& matrix) const {
-  const ComparedRows rows(linear);
+  const WeightRowSample sample(linear, every_nth_row(linear.rows, kFormatSampleRows));
   for (const ModulePlan& plan : candidate_plans(plan_linear(linear, matrix.id.layer), *options_.format)) {
     FormatOption option{.format = plan.format, .bytes = options_.format->bytes(plan), .column_costs = {}, .cost = 0};
-    for (const double error : rows.column_errors(plan.format, importance)) {
+    for (const double error : column_errors(sample, plan.format, importance)) {
       option.column_costs.push_back(static_cast<float>(error));
       option.cost += error;
     }
@@ -238,7 +238,7 @@ void SensitivityAnalysis::add_front(WorkingBlock& front) {
 }
 
 void SensitivityAnalysis::add_block(WorkingBlock& block, std::size_t layer) {
-  const auto weights = [&] { return model::assemble_block(spec_, layer, runnable_parts(block, spec_, no_rounding)); };
+  const auto weights = [&] { return model::assemble_block(spec_, layer, runnable_parts(block, spec_, run_decoded)); };
   const ActivationRoundings measured = rounding_over_tokens(tokens_.ids.size());
   measure_inputs(samples_, model::assemble_block(spec_, layer, runnable_parts(block, spec_, measured)), spec_, layer,
                  options_.sharing,

@@ -153,7 +153,7 @@ bool BallastFormat::holds(const ModulePlan& module) const {
     const std::vector<WeightFormat> formats = nonlinear_formats();
     return std::ranges::find(formats, format) != formats.end();
   }
-  if (!format.is_own()) return false;
+  if (!format.is_ballast_format()) return false;
   const bool scales = format.scale_bits == 16 || (format.scale_bits == 8 && format.group_size != 0);
   return scales && std::ranges::find(kBits, format.bits) != kBits.end() &&
          std::ranges::find(kGroupSizes, format.group_size) != kGroupSizes.end();

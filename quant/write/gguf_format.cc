@@ -231,7 +231,7 @@ Recipe GgufFormat::fitting(const Recipe& recipe) const {
   fitting.linears = this->fitting(recipe.linears);
   fitting.embedding = this->fitting(recipe.embedding);
   fitting.head = this->fitting(recipe.head);
-  for (FormatException& exception : fitting.exceptions) exception.format = this->fitting(exception.format);
+  for (FormatOverride& entry : fitting.overrides) entry.format = this->fitting(entry.format);
   if (!fitting.linears.quantizes()) return fitting;
   fitting.activations = Recipe::Activations::kInt8;
   fitting.activation_groups = true;

@@ -140,7 +140,7 @@ TEST_CASE("two names of one recipe are measured once, and both are told what cam
   }
   SUBCASE("it fails") {
     for (const std::size_t i : {std::size_t{0}, std::size_t{2}}) {
-      example.options.recipes[i].conversion.recipe.exceptions = {{.pattern = "no_such_tensor", .format = {}}};
+      example.options.recipes[i].conversion.recipe.overrides = {{.pattern = "no_such_tensor", .format = {}}};
     }
   }
   const Sweep result = example.run();
@@ -272,7 +272,7 @@ TEST_CASE("a model that a killed run left complete is used, one that it left of 
 
 TEST_CASE("a recipe that fails leaves its message, and the others are measured") {
   SweepCase example({"w8a16", "w4a16"});
-  example.options.recipes[0].conversion.recipe.exceptions = {{.pattern = "no_such_tensor", .format = {}}};
+  example.options.recipes[0].conversion.recipe.overrides = {{.pattern = "no_such_tensor", .format = {}}};
   const Sweep result = example.run();
   CHECK(result.rows[0].error == Contains("no_such_tensor"));
   CHECK(!result.rows[0].evaluation.has_value());

@@ -185,8 +185,7 @@ TEST_CASE("embedding, head and exceptions get the formats that they were given")
   ConvertOptions options = measured_options("w4a16", "llama3");
   options.recipe.embedding = parse_format("int8-channel");
   options.recipe.head = parse_format("bf16");
-  options.recipe.exceptions = {{"layers\\.1\\..*down_proj", parse_format("int8-g32")},
-                               {"o_proj$", parse_format("f16")}};
+  options.recipe.overrides = {{"layers\\.1\\..*down_proj", parse_format("int8-g32")}, {"o_proj$", parse_format("f16")}};
   const ConvertReport report = convert(golden_model("llama3"), directory / "out", options);
   const model::ModelSource converted(directory / "out");
   REQUIRE(converted.quantization().has_value());
@@ -212,7 +211,7 @@ TEST_CASE("embedding, head and exceptions get the formats that they were given")
 TEST_CASE("a converted model carries the recipe that made it") {
   const TemporaryDirectory directory;
   ConvertOptions options = measured_options("w8a8", "llama");
-  options.recipe.exceptions = {{"down_proj", parse_format("bf16")}};
+  options.recipe.overrides = {{"down_proj", parse_format("bf16")}};
   convert(golden_model("llama"), directory / "out", options);
   const std::string text = test::read_file(directory / "out" / "recipe.json");
   CHECK(recipe_json(parse_recipe(text, "recipe.json")) == recipe_json(options.recipe));

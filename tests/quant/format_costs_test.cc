@@ -137,7 +137,7 @@ std::vector<Cost> costs_of(std::size_t layers, std::size_t step) {
   }
   for (Cost& cost : costs) {
     Recipe recipe = plain_recipe("f32");
-    recipe.exceptions = {{"^" + cost.matrix + "$", cost.format}};
+    recipe.overrides = {{"^" + cost.matrix + "$", cost.format}};
     cost.measured = model.measure(recipe);
   }
   return costs;
@@ -266,7 +266,7 @@ TEST_CASE("what the head reads costs what it costs in INT8, whether the head is 
     recipe.activations = Recipe::Activations::kInt8;
     recipe.activation_groups = true;
     recipe.int16_activations_at_end = false;
-    recipe.exceptions = {{"^" + head + "$", parse_format("int8-g32-s8")}};
+    recipe.overrides = {{"^" + head + "$", parse_format("int8-g32-s8")}};
     const double measured = model.measure(recipe);
     CAPTURE(weights_alone);
     CAPTURE(both);

@@ -106,7 +106,7 @@ TEST_CASE("a head is rounded for what it reads, the embedding or not, formats ch
       (tied ? options.recipe.embedding : options.recipe.head) = parse_format("int4-g32-asym");
       if (chosen) {  // those of the blocks
         options.recipe.linears = parse_format("int8-g64");
-        options.recipe.exceptions = {{tied ? "embed_tokens" : "lm_head", parse_format("int4-g32-asym")}};
+        options.recipe.overrides = {{tied ? "embed_tokens" : "lm_head", parse_format("int4-g32-asym")}};
         options.recipe.target_bytes = 400'000;
       }
       options.calibration.samples = 16;

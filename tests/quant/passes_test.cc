@@ -186,7 +186,7 @@ TEST_CASE("a plan comes to the formats, columns and statistics of the run") {
 
 TEST_CASE("the first exception that matches a name decides its format") {
   Recipe recipe = test::fixed_recipe("w4a16");
-  recipe.exceptions = {{"\\.1\\..*down", parse_format("int8-g32")}, {"down_proj$", parse_format("bf16")}};
+  recipe.overrides = {{"\\.1\\..*down", parse_format("int8-g32")}, {"down_proj$", parse_format("bf16")}};
   recipe.embedding = parse_format("f16");
   recipe.head = parse_format("int8-channel");
   WorkingBlock block;
@@ -208,19 +208,19 @@ TEST_CASE("the first exception that matches a name decides its format") {
 
 TEST_CASE("a pattern that is no regular expression is refused, however the recipe was made") {
   Recipe recipe = test::fixed_recipe("w4a16");
-  recipe.exceptions = {{"(", parse_format("bf16")}};
+  recipe.overrides = {{"(", parse_format("bf16")}};
   CHECK(error_message([&] { FormatChooser(recipe, ModelSpec{}); }) == Contains("'(' is not a regular expression"));
 }
 
 TEST_CASE("a format for a matrix that does not exist is refused by its pattern") {
   Recipe recipe = test::fixed_recipe("w4a16");
-  recipe.exceptions = {{"down_proj", parse_format("bf16")}, {"downproj", parse_format("f16")}};
+  recipe.overrides = {{"down_proj", parse_format("bf16")}, {"downproj", parse_format("f16")}};
   FormatChooser chooser(recipe, ModelSpec{});
   WorkingBlock block;
   block.linears.emplace_back().name = "model.layers.0.mlp.down_proj";
   chooser.choose(block, 1);
   CHECK(block.linears.front().format == parse_format("bf16"));
-  CHECK(error_message([&] { chooser.check_exceptions(); }) ==
+  CHECK(error_message([&] { chooser.check_overrides(); }) ==
         Contains("format for 'downproj': no matrix has such a name"));
 }
 

@@ -28,7 +28,7 @@ TEST_CASE("every scheme's recipe survives its JSON") {
     recipe.outlier_fraction = 0.03;
     recipe.int16_activation_fraction = 0.25;
     recipe.rounding = Recipe::Rounding::kScaleSearch;
-    recipe.exceptions = {{"down_proj$", parse_format("int8-channel-asym")}, {"^lm\"_head\\.", parse_format("f16")}};
+    recipe.overrides = {{"down_proj$", parse_format("int8-channel-asym")}, {"^lm\"_head\\.", parse_format("f16")}};
     const std::string text = recipe_json(recipe);
     const Recipe back = parse_recipe(text, "r.json");
     CHECK(recipe_json(back) == text);
@@ -51,9 +51,9 @@ TEST_CASE("every scheme's recipe survives its JSON") {
     CHECK(back.head == recipe.head);
     CHECK(back.activations == recipe.activations);
     CHECK(back.activation_groups == recipe.activation_groups);
-    REQUIRE(back.exceptions.size() == 2);
-    CHECK(back.exceptions[1].pattern == "^lm\"_head\\.");
-    CHECK(back.exceptions[0].format == recipe.exceptions[0].format);
+    REQUIRE(back.overrides.size() == 2);
+    CHECK(back.overrides[1].pattern == "^lm\"_head\\.");
+    CHECK(back.overrides[0].format == recipe.overrides[0].format);
   }
 }
 

@@ -31,7 +31,7 @@ TEST_CASE("samples run in F32 where blocks have bits enough for it to show") {
   CHECK(precision(w8) == SamplePrecision::kFine);
 
   Recipe mixed = w8;  // gate, up and down are two thirds of these blocks
-  mixed.exceptions = {{"mlp", w4.linears}};
+  mixed.overrides = {{"mlp", w4.linears}};
   CHECK(precision(mixed) == SamplePrecision::kCoarse);
   Recipe large_embedding = w4;
   large_embedding.embedding = {.kind = WeightFormat::Kind::kF32};

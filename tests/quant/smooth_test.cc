@@ -103,8 +103,8 @@ TEST_CASE("linears in 16 bits are left alone") {
 double error_of(WorkingBlock& block, const Recipe& recipe) {
   double error = 0;
   for (const WorkingInput& input : block.inputs) {
-    std::vector<SampledRows> readers;
-    for (const std::size_t reader : input.readers) readers.emplace_back(block.linears[reader]);
+    std::vector<WeightRowSample> readers;
+    for (const std::size_t reader : input.readers) readers.push_back(rounding_error_sample(block.linears[reader]));
     error += rounding_error(readers, input.statistics->channels, recipe);
   }
   return error;
@@ -170,7 +170,7 @@ TEST_CASE("the expected error is that of rounded products, within a factor of tw
         measured += difference * difference / static_cast<double>(tokens.size());
       }
     }
-    const std::vector<SampledRows> readers = {SampledRows(linear)};
+    const std::vector<WeightRowSample> readers = {rounding_error_sample(linear)};
     const double expected = rounding_error(readers, test::channel_statistics(tokens), recipe);
     CHECK(expected > 0.5 * measured);
     CHECK(expected < 2 * measured);

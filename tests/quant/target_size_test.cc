@@ -136,7 +136,7 @@ TEST_CASE("a target size that cannot be kept is refused with what is needed") {
 TEST_CASE("formats that were asked for by name stay in a target size") {
   const TemporaryDirectory directory;
   ConvertOptions options = short_options("w4a8", size_of("llama3", "int8-g64"));
-  options.recipe.exceptions = {{"\\.1\\..*down_proj", parse_format("int8-channel")}};
+  options.recipe.overrides = {{"\\.1\\..*down_proj", parse_format("int8-channel")}};
   const ConvertReport report = convert(golden_model("llama3"), directory / "out", options);
   CHECK(test::read_file(directory / "out" / "config.json").find("\"model.layers.1.mlp.down_proj\": \"int8-channel\"") !=
         std::string::npos);
@@ -145,7 +145,7 @@ TEST_CASE("formats that were asked for by name stay in a target size") {
 TEST_CASE("a natural size leaves nothing to search where all formats were asked for by name") {
   const TemporaryDirectory directory;
   ConvertOptions options = short_options("w4a8", Recipe::kNaturalSize);
-  options.recipe.exceptions = {{".*", parse_format("int8-g32")}};
+  options.recipe.overrides = {{".*", parse_format("int8-g32")}};
   const ConvertReport report = convert(golden_model("llama3"), directory / "out", options);
   CHECK_FALSE(report.divergence.has_value());
   CHECK(plan_conversion(golden_model("llama3"), options).least_bytes == report.bytes_after);

@@ -40,7 +40,7 @@ TEST_CASE("flags change what they name and nothing else") {
   expected.activation_groups = false;
   expected.embedding = parse_format("bf16");
   expected.head = parse_format("int8-g64");
-  expected.exceptions = {{"down=proj", parse_format("int8-g32")}, {"^x", parse_format("f16")}};
+  expected.overrides = {{"down=proj", parse_format("int8-g32")}, {"^x", parse_format("f16")}};
   expected.fold_norms = expected.fold_biases = expected.center_norms = false;
   expected.equalize = expected.smooth = expected.rotate = expected.rotate_values = expected.untie_head = true;
   CHECK(recipe_json(recipe_from_flags(flags)) == recipe_json(expected));
@@ -57,7 +57,7 @@ TEST_CASE("scales of 8 bits are for groups") {
 TEST_CASE("flags beside a recipe file override it, and their exceptions come first") {
   const std::filesystem::path file = std::filesystem::temp_directory_path() / "ballast_recipe_flags_test.json";
   Recipe written = recipe_for_scheme("w4a16");
-  written.exceptions = {{"proj", parse_format("int8-g32")}};
+  written.overrides = {{"proj", parse_format("int8-g32")}};
   std::ofstream(file) << recipe_json(written);
 
   RecipeFlags flags;
@@ -69,7 +69,7 @@ TEST_CASE("flags beside a recipe file override it, and their exceptions come fir
 
   written.outlier_fraction = 0;
   written.target_bytes = 0;  // a share that is named is no choice
-  written.exceptions.insert(written.exceptions.begin(), {"down", parse_format("bf16")});
+  written.overrides.insert(written.overrides.begin(), {"down", parse_format("bf16")});
   CHECK(recipe_json(recipe) == recipe_json(written));
 }
 
@@ -86,7 +86,7 @@ TEST_CASE("shares are none or per cent") {
 
 TEST_CASE("a share of inputs in 16 bits leaves formats to be chosen") {
   RecipeFlags flags;
-  flags.wide_inputs = "30%";
+  flags.int16_activation_fraction = "30%";
   const Recipe recipe = recipe_from_flags(flags);
   CHECK(recipe.int16_activation_fraction == doctest::Approx(0.3));
   CHECK(recipe.target_bytes == Recipe::kNaturalSize);
@@ -95,7 +95,7 @@ TEST_CASE("a share of inputs in 16 bits leaves formats to be chosen") {
 TEST_CASE("exceptions without a pattern, with a broken one or with an unknown format are refused") {
   for (const char* text : {"", "down_proj", "=bf16", "a(=bf16", "a=int3", "a="}) {
     CAPTURE(text);
-    CHECK_THROWS_AS(parse_format_exception(text), UsageError);
+    CHECK_THROWS_AS(parse_format_override(text), UsageError);
   }
 }
 
@@ -110,11 +110,11 @@ TEST_CASE("flags that a scheme has no use for are refused") {
   CHECK_THROWS_AS(recipe_from_flags(groups), UsageError);
   RecipeFlags floats;
   floats.scheme = "w4a16";
-  floats.wide_inputs = "30%";
+  floats.int16_activation_fraction = "30%";
   CHECK_THROWS_AS(recipe_from_flags(floats), UsageError);
   RecipeFlags named;
   named.group_size = "64";
-  named.wide_inputs = "30%";
+  named.int16_activation_fraction = "30%";
   CHECK_THROWS_AS(recipe_from_flags(named), UsageError);
   RecipeFlags unknown;
   unknown.scheme = "w2a2";

@@ -80,8 +80,8 @@ Recipe recipe_of(const ConvertFlags& flags) {
 /// What a scheme has of these, other files are rounded without; who names them is told.
 void check_own_flags(const ConvertFlags& flags) {
   if (parse_output_format(flags.to) == OutputFormat::kBallast) return;
-  for (const auto& [option, share] :
-       {std::pair{"--outliers", flags.recipe.outliers}, std::pair{"--wide-inputs", flags.recipe.wide_inputs}}) {
+  for (const auto& [option, share] : {std::pair{"--outliers", flags.recipe.outliers},
+                                      std::pair{"--wide-inputs", flags.recipe.int16_activation_fraction}}) {
     if (share && parse_share(option, *share, 100) > 0) {
       throw UsageError(std::string(option) + " is for ballast's own files: --to " + flags.to +
                        " has no place for 16 bits beside integers");

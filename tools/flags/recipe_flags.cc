@@ -54,15 +54,15 @@ void add_activation_flags(CLI::App& command, RecipeFlags& flags) {
       ->type_name("token|group")
       ->check(one_of({"token", "group"}));
   command
-      .add_option("--wide-inputs", flags.wide_inputs,
+      .add_option("--wide-inputs", flags.int16_activation_fraction,
                   "Inputs that INT8 would hurt most keep 16 bits, in front of so much of the work: none or PERCENT% "
                   "[w8a8: 20%, w4a8: 15%]")
       ->type_name("SHARE");
   command.add_flag(
-      "--no-wide-end", flags.no_wide_end,
+      "--no-wide-end", flags.no_int16_activations_at_end,
       "INT8 activations also where only the last token of a prompt passes: at the end of the last block, in the "
       "head");
-  command.add_flag("--no-wide-amplified", flags.no_wide_amplified,
+  command.add_flag("--no-wide-amplified", flags.no_int16_activations_where_amplified,
                    "INT8 activations also in MLPs after which a norm's gain makes single channels large (Gemma)");
 }
 
@@ -89,15 +89,15 @@ void change_activations(const RecipeFlags& flags, Recipe& recipe) {
     require_int8_activations(recipe, "--activation-scales");
     recipe.activation_groups = *flags.activation_scales == "group";
   }
-  if (flags.wide_inputs) {
+  if (flags.int16_activation_fraction) {
     require_int8_activations(recipe, "--wide-inputs");
     if (recipe.target_bytes == 0) {
       throw UsageError("--wide-inputs is for formats that are chosen matrix by matrix, not for one that is named");
     }
-    recipe.int16_activation_fraction = parse_share("--wide-inputs", *flags.wide_inputs, 100);
+    recipe.int16_activation_fraction = parse_share("--wide-inputs", *flags.int16_activation_fraction, 100);
   }
-  if (flags.no_wide_end) recipe.int16_activations_at_end = false;
-  if (flags.no_wide_amplified) recipe.int16_activations_where_amplified = false;
+  if (flags.no_int16_activations_at_end) recipe.int16_activations_at_end = false;
+  if (flags.no_int16_activations_where_amplified) recipe.int16_activations_where_amplified = false;
 }
 
 }  // namespace
@@ -170,7 +170,7 @@ Recipe recipe_from_flags(const RecipeFlags& flags) {
         "a target size chooses what --bits, --group-size, --scale-bits, --symmetric, --asymmetric, --embedding and "
         "--head would say; --format fixes a matrix's format");
   }
-  if (flags.target_size && !recipe.linears.is_own()) {
+  if (flags.target_size && !recipe.linears.is_ballast_format()) {
     throw UsageError("a target size needs a scheme of integers, not " + recipe.scheme);
   }
   if (flags.target_size) recipe.target_bytes = parse_bytes("--target-size", *flags.target_size);
@@ -195,9 +195,9 @@ Recipe recipe_from_flags(const RecipeFlags& flags) {
   if (flags.untie_head) recipe.untie_head = true;
 
   // The first that matches wins: the flags' come before the file's.
-  std::vector<FormatException> exceptions;
-  for (const std::string& format : flags.formats) exceptions.push_back(parse_format_exception(format));
-  recipe.exceptions.insert(recipe.exceptions.begin(), exceptions.begin(), exceptions.end());
+  std::vector<FormatOverride> overrides;
+  for (const std::string& format : flags.formats) overrides.push_back(parse_format_override(format));
+  recipe.overrides.insert(recipe.overrides.begin(), overrides.begin(), overrides.end());
   return recipe;
 }
 
@@ -215,18 +215,18 @@ double parse_share(const std::string& option, const std::string& text, int most_
   return percent / 100;
 }
 
-FormatException parse_format_exception(const std::string& text) {
+FormatOverride parse_format_override(const std::string& text) {
   const std::size_t cut = text.rfind('=');
   if (cut == std::string::npos || cut == 0) {
     throw UsageError("--format: '" + text + "' must be REGEX=FORMAT, like 'down_proj=int8-g64'");
   }
-  FormatException exception{.pattern = text.substr(0, cut), .format = format_of("--format", text.substr(cut + 1))};
+  FormatOverride entry{.pattern = text.substr(0, cut), .format = format_of("--format", text.substr(cut + 1))};
   try {
-    std::regex(exception.pattern, std::regex::ECMAScript);
+    std::regex(entry.pattern, std::regex::ECMAScript);
   } catch (const std::regex_error& error) {
-    throw UsageError("--format: '" + exception.pattern + "' is not a regular expression: " + error.what());
+    throw UsageError("--format: '" + entry.pattern + "' is not a regular expression: " + error.what());
   }
-  return exception;
+  return entry;
 }
 
 }  // namespace ballast::tools

@@ -25,7 +25,7 @@ struct RecipeFlags {
   std::optional<std::string> target_size;  ///< "92MB"
   std::optional<std::string> outliers;
   std::optional<std::string> activation_scales;  ///< "token" or "group"
-  std::optional<std::string> wide_inputs;
+  std::optional<std::string> int16_activation_fraction;
   std::optional<std::string> embedding;
   std::optional<std::string> head;
   std::vector<std::string> formats;  ///< "REGEX=FORMAT"
@@ -38,8 +38,8 @@ struct RecipeFlags {
   bool no_smooth = false;
   bool rotate = false;
   bool rotate_values = false;
-  bool no_wide_end = false;
-  bool no_wide_amplified = false;
+  bool no_int16_activations_at_end = false;
+  bool no_int16_activations_where_amplified = false;
   bool no_shrink_experts = false;
   bool no_correct_drift = false;
   bool untie_head = false;
@@ -55,7 +55,7 @@ Recipe recipe_from_flags(const RecipeFlags& flags);
 double parse_share(const std::string& option, const std::string& text, int most_percent);
 
 /// "REGEX=FORMAT", cut at the last "=". Throws UsageError.
-FormatException parse_format_exception(const std::string& text);
+FormatOverride parse_format_override(const std::string& text);
 
 }  // namespace ballast::tools
 

@@ -145,8 +145,8 @@ Recipe HuggingfaceFormat::fitting(const Recipe& recipe) const {
   const WeightFormat floats = {.kind = float_kind(float_type_)};
   fitting.embedding = layout_->quantizes_embedding() ? this->fitting(recipe.embedding, int8) : floats;
   fitting.head = int8 || !layout_->quantizes_head() ? floats : this->fitting(recipe.head, int8);
-  for (FormatException& exception : fitting.exceptions) {
-    exception.format = exception.format.quantizes() ? layout_->named(exception.format, int8) : floats;
+  for (FormatOverride& entry : fitting.overrides) {
+    entry.format = entry.format.quantizes() ? layout_->named(entry.format, int8) : floats;
   }
   fitting.activation_groups = false;
   fitting.int16_activations_at_end = false;

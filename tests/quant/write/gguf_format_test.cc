@@ -205,7 +205,7 @@ TEST_CASE("a layer's experts lie in one tensor, and get one format where formats
       CHECK(distance(rounded, source.float_weights(role, 1, expert).values) < 0.2);
     }
   }
-  options.recipe.exceptions = {{.pattern = "experts.2.down_proj", .format = block_format(DType::kQ8_0)}};
+  options.recipe.overrides = {{.pattern = "experts.2.down_proj", .format = block_format(DType::kQ8_0)}};
   CHECK(error_message([&] { convert(original, directory / "other.gguf", options); }) ==
         Contains("lies in one tensor with model.layers.0.mlp.experts.0.down_proj"));
 }

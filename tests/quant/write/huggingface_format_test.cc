@@ -188,9 +188,9 @@ TEST_CASE("with a size, each matrix of an MLX checkpoint has bits and groups of 
   const fs::path model = plain_llama().write(directory / "model");
   ConvertOptions options = options_for(OutputFormat::kMlx, "w4a16");
   options.recipe.target_bytes = plan_conversion(model, options).most_bytes * 5 / 4;
-  options.recipe.exceptions = {{"layers\\.0\\.mlp\\.up_proj", parse_format("int6-g32")},
-                               {"layers\\.0\\.mlp\\.gate_proj", parse_format("bf16")},
-                               {"embed_tokens", parse_format("affine3-g32")}};
+  options.recipe.overrides = {{"layers\\.0\\.mlp\\.up_proj", parse_format("int6-g32")},
+                              {"layers\\.0\\.mlp\\.gate_proj", parse_format("bf16")},
+                              {"embed_tokens", parse_format("affine3-g32")}};
   convert(model, directory / "out", options);
   CHECK(fs::file_size(directory / "out" / "model.safetensors") <= options.recipe.target_bytes);
   const nlohmann::json config = nlohmann::json::parse(test::read_file(directory / "out" / "config.json"));
@@ -290,7 +290,7 @@ TEST_CASE("what such a checkpoint cannot hold is refused before anything is writ
   CHECK(refusal(model, options_for(OutputFormat::kGptq, "w8a8")) == Contains("keeps activations in 16 bits"));
   CHECK(refusal(model, options_for(OutputFormat::kMlx, "w8a8")) == Contains("choose w4a16 or w8a16"));
   ConvertOptions foreign = options_for(OutputFormat::kGptq, "w4a16");
-  foreign.recipe.exceptions = {{"up_proj", parse_format("affine4-g32")}};
+  foreign.recipe.overrides = {{"up_proj", parse_format("affine4-g32")}};
   CHECK(refusal(model, foreign) == Contains("cannot be stored as affine4-g32"));
   foreign.output_format = OutputFormat::kGguf;
   CHECK(refusal(test::golden_model("llama3"), foreign) == Contains("cannot be stored as affine4-g32"));
@@ -311,13 +311,13 @@ TEST_CASE("what such a checkpoint cannot hold is refused before anything is writ
   CHECK(refusal(model, sized) == Contains("takes no target size"));
   // Regression: these were refused at the end, or written with a config.json that did not say them.
   ConvertOptions mixed = options_for(OutputFormat::kAwq, "w4a16");
-  mixed.recipe.exceptions = {{"up_proj", parse_format("int4-g64-asym")}};
+  mixed.recipe.overrides = {{"up_proj", parse_format("int4-g64-asym")}};
   CHECK(refusal(model, mixed) == Contains("one size of groups for all"));
   ConvertOptions rows = options_for(OutputFormat::kCompressedTensors, "w4a16");
-  rows.recipe.exceptions = {{"down_proj", parse_format("int8-channel")}};
+  rows.recipe.overrides = {{"down_proj", parse_format("int8-channel")}};
   CHECK(refusal(model, rows) == Contains("name a size of groups for int8-channel"));
   ConvertOptions packed = options_for(OutputFormat::kCompressedTensors, "w8a8");
-  packed.recipe.exceptions = {{"down_proj", parse_format("int4-g32")}};
+  packed.recipe.overrides = {{"down_proj", parse_format("int4-g32")}};
   CHECK(refusal(model, packed) == Contains("has no INT8 activations beside weights of 4 bits"));
   // Regression: passes rounded rows with a part of a group beyond their end.
   ConvertOptions parts = options_for(OutputFormat::kMlx, "w4a16");

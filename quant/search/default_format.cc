@@ -1,4 +1,4 @@
-#include "quant/search/usual_format.h"
+#include "quant/search/default_format.h"
 
 #include "quant/working_block.h"
 
@@ -18,7 +18,7 @@ WeightFormat sixteen_bits(float absmax) {
 // error itself. All that is not a routed expert has a few percent of such a model's weights (DeepSeek-V3: 2 %) and is
 // stored one step finer. On random DeepSeek-V3 models (five seeds), w8a8 so kept the top token of 96 % of the positions
 // instead of 90 %.
-WeightFormat finer(const WeightFormat& format, float absmax) {
+WeightFormat promote_format(const WeightFormat& format, float absmax) {
   if (!format.quantizes()) return format;
   if (format.kind == WeightFormat::Kind::kBlocks) {
     return format.block_type == DType::kQ8_0 ? sixteen_bits(absmax) : block_format(DType::kQ8_0);
@@ -28,7 +28,7 @@ WeightFormat finer(const WeightFormat& format, float absmax) {
 }
 
 /// A few rows that choose experts, or say how a memory changes.
-bool decides_much(Role role) {
+bool needs_float32(Role role) {
   return role == Role::kRouter || role == Role::kSharedRouter || role == Role::kDeltaStrength ||
          role == Role::kDeltaDecay || role == Role::kMambaStep;
 }
@@ -40,16 +40,17 @@ bool carries_token_inputs(Role role) {
 
 }  // namespace
 
-WeightFormat usual_format(const Recipe& recipe, const ModelSpec& spec, Role role, float absmax) {
+WeightFormat default_format(const Recipe& recipe, const ModelSpec& spec, Role role, float absmax) {
   if (role == Role::kHead) return recipe.head;
-  if (decides_much(role) && recipe.linears.quantizes()) {
+  if (needs_float32(role) && recipe.linears.quantizes()) {
     return {.kind = WeightFormat::Kind::kF32};
   }
   if (carries_token_inputs(role) && recipe.linears.quantizes()) return sixteen_bits(absmax);
   const WeightFormat& format = is_embedding(role) ? recipe.embedding : recipe.linears;
   // With a target size, measured costs decide.
-  return model::has_experts(spec) && recipe.target_bytes == 0 && !is_routed_expert(role) ? finer(format, absmax)
-                                                                                         : format;
+  return model::has_experts(spec) && recipe.target_bytes == 0 && !is_routed_expert(role)
+             ? promote_format(format, absmax)
+             : format;
 }
 
 }  // namespace ballast::quant
