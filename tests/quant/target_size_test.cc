@@ -167,48 +167,62 @@ TEST_CASE("rounding with samples is closer than rounding to nearest") {
   }
 }
 
-void stop_everywhere(Recipe::Rounding rounding) {
-  const std::uint64_t target = size_of("llama3", "int8-g64");
-  const auto options = [&] {
-    ConvertOptions result = short_options("w4a8", target);
-    result.recipe.rounding = rounding;
-    return result;
-  };
+struct Stopped {};
+
+/// Runs a conversion until the `last`-th step that it reports; returns whether it was stopped there.
+bool convert_until(std::size_t last, const fs::path& out, const ConvertOptions& options) {
+  std::size_t steps = 0;
+  try {
+    convert(golden_model("llama3"), out, options, [&](std::string_view, std::size_t, std::size_t) {
+      if (++steps == last) throw Stopped{};
+    });
+  } catch (const Stopped&) {
+    return true;
+  }
+  return false;
+}
+
+/// Stops a conversion at its steps `first`, `first + stride`, ..., each time from nothing, and lets it go on to its
+/// end.
+void stop_and_go_on(Recipe::Rounding rounding, std::size_t first, std::size_t stride) {
+  ConvertOptions options = short_options("w4a8", size_of("llama3", "int8-g64"));
+  options.recipe.rounding = rounding;
   const TemporaryDirectory directory;
-  convert(golden_model("llama3"), directory / "whole", options());
-  struct Stopped {};
-  for (std::size_t step = 1;; ++step) {
+  convert(golden_model("llama3"), directory / "whole", options);
+  std::size_t step = first;
+  for (;; step += stride) {
     CAPTURE(step);
     const fs::path out = directory / ("out" + std::to_string(step));
-    std::size_t calls = 0;
-    bool stopped = false;
-    try {
-      convert(golden_model("llama3"), out, options(), [&](std::string_view, std::size_t, std::size_t) {
-        if (++calls == step) throw Stopped{};
-      });
-    } catch (const Stopped&) {
-      stopped = true;
-    }
-    if (!stopped) {
-      CHECK(step > 10);
-      break;
-    }
+    if (!convert_until(step, out, options)) break;
     CHECK_FALSE(fs::exists(out));
-    convert(golden_model("llama3"), out, options());
+    convert(golden_model("llama3"), out, options);
     CHECK(files_of(out) == files_of(directory / "whole"));
   }
+  CHECK(step > 10);
   // Nothing is left beside the outputs.
   for (const auto& entry : fs::directory_iterator(directory / ".")) {
     CHECK(entry.path().filename().string().front() != '.');
   }
 }
 
-TEST_CASE("a conversion that was stopped anywhere goes on and ends the same") {
-  stop_everywhere(Recipe::Rounding::kGptq);
+// The strides of the two tests have no common divisor, and a stop of one is between stops of the other.
+TEST_CASE("a conversion that was stopped goes on and ends the same") {
+  stop_and_go_on(Recipe::Rounding::kGptq, 1, 5);
 }
 
-TEST_CASE("so does one that chooses formats and rounds without samples") {
-  stop_everywhere(Recipe::Rounding::kScaleSearch);
+TEST_CASE("a conversion that chooses formats and rounds without samples goes on and ends the same") {
+  stop_and_go_on(Recipe::Rounding::kScaleSearch, 3, 7);
+}
+
+TEST_CASE("a conversion that is stopped again and again ends the same") {
+  ConvertOptions options = short_options("w4a8", size_of("llama3", "int8-g64"));
+  const TemporaryDirectory directory;
+  convert(golden_model("llama3"), directory / "whole", options);
+  const fs::path out = directory / "out";
+  std::size_t stops = 0;
+  for (std::size_t step = 1; convert_until(step, out, options); step += 2) ++stops;
+  CHECK(stops > 5);
+  CHECK(files_of(out) == files_of(directory / "whole"));
 }
 
 TEST_CASE("fixed sums of few samples are those of all of them") {
@@ -227,7 +241,6 @@ TEST_CASE("fixed sums of few samples are those of all of them") {
 
 TEST_CASE("another recipe does not go on where the first was stopped") {
   const TemporaryDirectory directory;
-  struct Stopped {};
   const auto stop_late = [](std::string_view stage, std::size_t done, std::size_t) {
     if (stage == "converting" && done == 2) throw Stopped{};
   };
@@ -247,7 +260,6 @@ TEST_CASE("a stopped conversion goes on with the same statistics in another file
   convert(golden_model("llama3"), directory / "whole", options,
           [&](std::string_view, std::size_t, std::size_t) { ++whole_steps; });
 
-  struct Stopped {};
   const auto stop_late = [](std::string_view stage, std::size_t done, std::size_t) {
     if (stage == "converting" && done == 2) throw Stopped{};
   };
