@@ -2,6 +2,7 @@
 """Drives the server's page in a headless Chromium, as a user would.
 
     page_test.py URL [--key KEY] [--screenshots DIR]      URL: of a running server, http://127.0.0.1:8080/
+    page_test.py --program PROGRAM                        starts a server of a random model by itself
 
 Needs Debian's packages chromium-driver and python3-selenium; exits with 77 where they are missing. Works with any model
 that answers a question with a few dozen tokens, and counts for long enough to be stopped.
@@ -13,6 +14,7 @@ import os
 import pathlib
 import shutil
 import sys
+import tempfile
 import time
 import urllib.request
 
@@ -25,6 +27,12 @@ try:
     from selenium.webdriver.support.ui import WebDriverWait
 except ImportError:
     webdriver = None
+
+sys.dont_write_bytecode = True
+sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "tools"))
+
+from golden import fixtures
+from server_process import Server
 
 SKIPPED = 77
 WIDTHS = (400, 768, 1200, 1600)
@@ -314,28 +322,54 @@ def run_checks(page: Page) -> int:
     return 1 if failed else 0
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("url", metavar="URL")
-    parser.add_argument("--key", help="that the server asks for")
-    parser.add_argument("--screenshots", type=pathlib.Path, metavar="DIR", help="where pictures go")
-    arguments = parser.parse_args()
-    chromium, chromedriver = shutil.which("chromium"), shutil.which("chromedriver")
-    if webdriver is None or not chromium or not chromedriver:
-        print("skipped: needs the packages chromium-driver and python3-selenium")
-        return SKIPPED
-    with urllib.request.urlopen(arguments.url, timeout=10) as answer:
+def write_random_model(folder: pathlib.Path) -> None:
+    """A model that never ends its answers, and is large enough that they can be stopped."""
+    fixtures.write_large_model(folder, hidden=640, layers=10, mlp=1792)
+    config = json.loads((folder / "config.json").read_text())
+    config.pop("eos_token_id", None)
+    (folder / "config.json").write_text(json.dumps(config))
+    tokenizer_config = json.loads((folder / "tokenizer_config.json").read_text())
+    del tokenizer_config["eos_token"]
+    (folder / "tokenizer_config.json").write_text(json.dumps(tokenizer_config))
+
+
+def check_page_of(url: str, key: str | None, screenshots: pathlib.Path | None) -> int:
+    with urllib.request.urlopen(url, timeout=10) as answer:
         policy = answer.headers.get("Content-Security-Policy", "")
     if "default-src 'none'" not in policy or "unsafe" in policy:
         print(f"FAIL  the page's Content-Security-Policy is {policy!r}")
         return 1
-    if arguments.screenshots:
-        arguments.screenshots.mkdir(parents=True, exist_ok=True)
-    driver = start_browser(chromium, chromedriver)
+    if screenshots:
+        screenshots.mkdir(parents=True, exist_ok=True)
+    driver = start_browser(shutil.which("chromium"), shutil.which("chromedriver"))
     try:
-        return run_checks(Page(driver, arguments.url, arguments.key, arguments.screenshots))
+        return run_checks(Page(driver, url, key, screenshots))
     finally:
         driver.quit()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("url", metavar="URL", nargs="?")
+    parser.add_argument("--program", help="the ballast program, to test the page without a URL")
+    parser.add_argument("--key", help="the key that the server asks for")
+    parser.add_argument("--screenshots", type=pathlib.Path, metavar="DIR", help="where pictures go")
+    arguments = parser.parse_args()
+    if (arguments.url is None) == (arguments.program is None):
+        parser.error("needs a URL or --program")
+    if webdriver is None or not shutil.which("chromium") or not shutil.which("chromedriver"):
+        print("skipped: needs the packages chromium-driver and python3-selenium")
+        return SKIPPED
+    if arguments.url is not None:
+        return check_page_of(arguments.url, arguments.key, arguments.screenshots)
+    with tempfile.TemporaryDirectory() as work:
+        model = pathlib.Path(work) / "random"
+        write_random_model(model)
+        server = Server([arguments.program], model)
+        try:
+            return check_page_of(f"http://127.0.0.1:{server.port}/", None, arguments.screenshots)
+        finally:
+            server.stop()
 
 
 if __name__ == "__main__":
