@@ -1,74 +1,30 @@
-// Replaces operator new in this room's test program, so that it can be counted. Not inlined: gcc 12 takes malloc and
-// free behind new and delete for a mismatch (-Wmismatched-new-delete).
 #include <doctest/doctest.h>
 
 #include <atomic>
-#include <cstdlib>
-#include <new>
 #include <string>
 #include <vector>
 
 #include "ballast/generate.h"
+#include "replaced_new.h"
 #include "temporary_directory.h"
 #include "tiny_model.h"
 #include "tiny_tokenizer.h"
 #include "with_threads.h"
 
+namespace ballast {
 namespace {
 
 std::atomic<std::size_t> allocations{0};
 
-void* allocate(std::size_t size) {
-  ++allocations;
-  return std::malloc(size);
-}
-
-void* allocate(std::size_t size, std::align_val_t alignment) {
-  ++allocations;
-  const auto step = static_cast<std::size_t>(alignment);
-  return std::aligned_alloc(step, (size + step - 1) / step * step);
-}
-
-void* checked(void* memory) {
-  if (memory == nullptr) throw std::bad_alloc();
-  return memory;
-}
-
 }  // namespace
 
-[[gnu::noinline]] void* operator new(std::size_t size) {
-  return checked(allocate(size));
-}
-[[gnu::noinline]] void* operator new(std::size_t size, std::align_val_t alignment) {
-  return checked(allocate(size, alignment));
-}
-// The library's own call those above, but AddressSanitizer's do not, and std::stable_sort mixes them with plain delete.
-[[gnu::noinline]] void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
-  return allocate(size);
-}
-[[gnu::noinline]] void* operator new(std::size_t size, std::align_val_t alignment, const std::nothrow_t&) noexcept {
-  return allocate(size, alignment);
-}
-[[gnu::noinline]] void operator delete(void* memory) noexcept {
-  std::free(memory);
-}
-[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept {
-  std::free(memory);
-}
-[[gnu::noinline]] void operator delete(void* memory, std::align_val_t) noexcept {
-  std::free(memory);
-}
-[[gnu::noinline]] void operator delete(void* memory, std::size_t, std::align_val_t) noexcept {
-  std::free(memory);
-}
-[[gnu::noinline]] void operator delete(void* memory, const std::nothrow_t&) noexcept {
-  std::free(memory);
-}
-[[gnu::noinline]] void operator delete(void* memory, std::align_val_t, const std::nothrow_t&) noexcept {
-  std::free(memory);
+bool test::allocation_fails(std::size_t) {
+  ++allocations;
+  return false;
 }
 
-namespace ballast {
+void test::on_allocated(void*) {}
+
 namespace {
 
 /// Allocations between the second token and the last but one.

@@ -1,13 +1,10 @@
-// Replaces operator new in this room's test program, so that any allocation can be made to fail. Not inlined: gcc 12
-// takes malloc and free behind new and delete for a mismatch (-Wmismatched-new-delete).
+// Any allocation of this room's test program can be made to fail.
 #include <doctest/doctest.h>
 
 #include <atomic>
 #include <cstdint>
-#include <cstdlib>
 #include <functional>
 #include <mutex>
-#include <new>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -15,6 +12,7 @@
 
 #include "ballast/serve.h"
 #include "http_client.h"
+#include "replaced_new.h"
 #include "served.h"
 #include "temporary_directory.h"
 #include "tiny_model.h"
@@ -48,55 +46,16 @@ bool fails(std::size_t size) {
   return allocations_left.fetch_sub(1) == 1;
 }
 
-void* allocate(std::size_t size) {
-  return fails(size) ? nullptr : std::malloc(size);
+}  // namespace
+
+bool ballast::test::allocation_fails(std::size_t size) {
+  return fails(size);
 }
 
-void* allocate(std::size_t size, std::align_val_t alignment) {
-  const auto step = static_cast<std::size_t>(alignment);
-  return fails(size) ? nullptr : std::aligned_alloc(step, (size + step - 1) / step * step);
-}
-
-void* checked(void* memory) {
-  if (memory == nullptr) throw std::bad_alloc();
+void ballast::test::on_allocated([[maybe_unused]] void* memory) {
 #ifdef BALLAST_HAS_LEAK_SANITIZER
   if (may_leak.load(std::memory_order_relaxed)) __lsan_ignore_object(memory);
 #endif
-  return memory;
-}
-
-}  // namespace
-
-[[gnu::noinline]] void* operator new(std::size_t size) {
-  return checked(allocate(size));
-}
-[[gnu::noinline]] void* operator new(std::size_t size, std::align_val_t alignment) {
-  return checked(allocate(size, alignment));
-}
-// The library's own call those above, but AddressSanitizer's do not, and std::stable_sort mixes them with plain delete.
-[[gnu::noinline]] void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
-  return allocate(size);
-}
-[[gnu::noinline]] void* operator new(std::size_t size, std::align_val_t alignment, const std::nothrow_t&) noexcept {
-  return allocate(size, alignment);
-}
-[[gnu::noinline]] void operator delete(void* memory) noexcept {
-  std::free(memory);
-}
-[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept {
-  std::free(memory);
-}
-[[gnu::noinline]] void operator delete(void* memory, std::align_val_t) noexcept {
-  std::free(memory);
-}
-[[gnu::noinline]] void operator delete(void* memory, std::size_t, std::align_val_t) noexcept {
-  std::free(memory);
-}
-[[gnu::noinline]] void operator delete(void* memory, const std::nothrow_t&) noexcept {
-  std::free(memory);
-}
-[[gnu::noinline]] void operator delete(void* memory, std::align_val_t, const std::nothrow_t&) noexcept {
-  std::free(memory);
 }
 
 namespace ballast::serve {
