@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "../support/reply_pieces.h"
 #include "../support/tiny_tokenizer.h"
 #include "text/reply/reply_format.h"
 #include "text/reply/reply_parser.h"
@@ -37,27 +38,6 @@ std::unique_ptr<Tokenizer> make_tokenizer(bool special) {
   return ballast::test::make_tiny_tokenizer(json);
 }
 
-std::vector<ReplyPiece> parse(ReplyParser parser, const Tokenizer& tokenizer, const std::vector<int>& ids,
-                              std::size_t size) {
-  std::vector<ReplyPiece> pieces;
-  std::string text;
-  const auto push_text = [&] {
-    for (std::size_t begin = 0; begin < text.size(); begin += size) parser.push(text.substr(begin, size), pieces);
-    text.clear();
-  };
-  for (const int id : ids) {
-    if (!tokenizer.is_special(id)) {
-      text += tokenizer.token_bytes(id);
-      continue;
-    }
-    push_text();
-    parser.push_special(id, tokenizer.token_bytes(id), pieces);
-  }
-  push_text();
-  parser.finish(pieces);
-  return pieces;
-}
-
 std::vector<ballast::ReplyPart> shown(const std::vector<ReplyPiece>& pieces, const std::vector<std::string>& stops) {
   TextStream stream(stops);
   std::vector<ballast::ReplyPart> parts;
@@ -77,11 +57,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view written(reinterpret_cast<const char*>(data) + 2, size - 2);
   const std::vector<int> ids = tokenizer.encode(written);
   const ReplyParser parser(format, tokenizer);
-  const std::vector<ReplyPiece> whole = parse(parser, tokenizer, ids, written.size() + 1);
+  const std::vector<ReplyPiece> whole = ballast::test::reply_pieces(parser, tokenizer, ids, written.size() + 1);
   const std::vector<ballast::ReplyPart> parts = shown(whole, {});
   for (std::size_t i = 1; i < parts.size(); ++i) check(parts[i].kind != parts[i - 1].kind && !parts[i].text.empty());
   for (std::size_t piece_size = 1; piece_size < 8; ++piece_size) {
-    const std::vector<ReplyPiece> pieces = parse(parser, tokenizer, ids, piece_size);
+    const std::vector<ReplyPiece> pieces = ballast::test::reply_pieces(parser, tokenizer, ids, piece_size);
     check(shown(pieces, {}) == parts);
     check(shown(pieces, {"b", "</think>", "\n\n"}) == shown(whole, {"b", "</think>", "\n\n"}));
   }

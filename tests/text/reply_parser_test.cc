@@ -10,6 +10,7 @@
 #include "ballast/error.h"
 #include "doctest/doctest.h"
 #include "error_message.h"
+#include "reply_pieces.h"
 #include "text/chat/chat_prompt.h"
 #include "text/reply/reply_format.h"
 #include "text/text_stream.h"
@@ -49,28 +50,13 @@ ChatPrompt prompt_for(const Tokenizer& tokenizer, const std::string& content) {
   return apply_chat_template(tokenizer, make_conversation(std::vector<ChatMessage>{{"user", content}}));
 }
 
-/// The shown pieces of `written`, neighbours of a kind put together: special tokens as such, other text in pieces of
-/// `size` bytes.
-Parts parse(ReplyParser parser, const Tokenizer& tokenizer, std::string_view written, std::size_t size) {
-  std::vector<ReplyPiece> pieces;
-  std::string text;
-  const auto push_text = [&] {
-    for (std::size_t begin = 0; begin < text.size(); begin += size) parser.push(text.substr(begin, size), pieces);
-    text.clear();
-  };
-  for (const int id : tokenizer.encode(written)) {
-    if (!tokenizer.is_special(id)) {
-      text += tokenizer.token_bytes(id);
-      continue;
-    }
-    push_text();
-    parser.push_special(id, tokenizer.token_bytes(id), pieces);
-  }
-  push_text();
-  parser.finish(pieces);
+/// Returns the parts of a reply that a user sees: neighbours of one kind are put together.
+Parts parse(const ReplyParser& parser, const Tokenizer& tokenizer, std::string_view written, std::size_t size) {
   Parts parts;
   TextStream stream({});
-  for (const ReplyPiece& piece : pieces) stream.push(piece, parts);
+  for (const ReplyPiece& piece : test::reply_pieces(parser, tokenizer, tokenizer.encode(written), size)) {
+    stream.push(piece, parts);
+  }
   return parts;
 }
 
