@@ -11,12 +11,13 @@ namespace ballast::engine {
 void DraftModel::use_cache(const CacheOptions& options) {
   if (sequence_ && sequence_->options() == options) return;
   Sequence sequence(model_, options, model_.context_length());
-  if (!sequence.can_cut_back()) throw Error("draft model", "keeps states that no token can be taken out of");
+  if (!sequence.can_cut_back())
+    throw Error("draft model", "has recurrent states, from which drafted tokens cannot be removed");
   sequence_ = std::move(sequence);
 }
 
 void DraftModel::continue_text(std::span<const int> tokens, std::size_t count, std::vector<int>& drafted) {
-  // More tokens in the first step are a prompt, which says nothing of what a token takes.
+  // A step with more tokens is a prompt, whose time is not that of a single token.
   constexpr std::size_t kMostPending = 16;
 
   const bool rolls = sequence_->options().window > 0;

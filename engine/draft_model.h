@@ -1,4 +1,4 @@
-// A small model that drafts what a larger one of the same vocabulary may say.
+// A small model that drafts tokens for a larger model with the same vocabulary.
 #ifndef BALLAST_ENGINE_DRAFT_MODEL_H_
 #define BALLAST_ENGINE_DRAFT_MODEL_H_
 
@@ -15,20 +15,20 @@
 
 namespace ballast::engine {
 
-/// Follows one text. Belongs to one thread at a time.
+/// Drafts for one text. Belongs to one thread at a time.
 class DraftModel {
  public:
-  /// model and engine must outlive it; ids from vocab_size on are not drafted.
+  /// model and engine must outlive this object; ids from vocab_size on are not drafted.
   DraftModel(const model::Model& model, Engine& engine, std::size_t vocab_size)
       : model_(model), engine_(engine), vocab_size_(std::min(vocab_size, model.spec().vocab_size)) {}
 
-  /// The cache for what comes next. Throws Error when the model cannot be run so.
+  /// Creates the cache. Throws Error if the model cannot be run with these options.
   void use_cache(const CacheOptions& options);
 
-  /// drafted = the likeliest continuation of `tokens`: `count` tokens, or fewer where its context ends.
+  /// Sets `drafted` to the most likely continuation of `tokens`: `count` tokens, or fewer at the end of the context.
   void continue_text(std::span<const int> tokens, std::size_t count, std::vector<int>& drafted);
 
-  /// What a drafted token takes; 0 before the first one.
+  /// Returns the time of a drafted token; 0 before the first one.
   double token_seconds() const { return token_seconds_; }
 
  private:

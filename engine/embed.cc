@@ -1,4 +1,4 @@
-// Model::embed: texts in ragged batches, as many as keep the kernels busy.
+// Implements Model::embed: texts run in ragged batches that are large enough to keep the kernels busy.
 #include <algorithm>
 #include <atomic>
 #include <memory>
@@ -14,15 +14,16 @@ namespace ballast {
 
 namespace {
 
-// Of one pass: what the texts leave in memory is used again while it is in the processor's caches.
+// Tokens per pass: half, so that the texts' memory is reused while it is in the processor's caches.
 constexpr std::size_t kTokensAtOnce = model::Model::kPassTokens / 2;
 
 struct EncodedText {
   std::vector<int> ids;
-  bool cut = false;  ///< its end is missing
+  bool cut = false;  ///< the text was truncated
 };
 
-/// With its special tokens, `most` in all. Those after it count in a decoder's vector, too: often it is the last one's.
+/// Encodes a text with its special tokens to at most `most` tokens. A decoder gets the special tokens after the text,
+/// too: the vector is often that of the last one.
 EncodedText encode_to(const text::Tokenizer& tokenizer, const std::string& text, std::size_t most) {
   const std::vector<int>& leading = tokenizer.leading_special_tokens();
   const std::vector<int>& suffix = tokenizer.suffix();
@@ -37,7 +38,7 @@ EncodedText encode_to(const text::Tokenizer& tokenizer, const std::string& text,
   return encoded;
 }
 
-/// Of the first text that cannot be encoded, the Error is thrown.
+/// Encodes all texts. Throws the Error of the first text that cannot be encoded.
 std::vector<EncodedText> encode_all(const text::Tokenizer& tokenizer, std::span<const std::string> texts,
                                     std::size_t most) {
   std::vector<EncodedText> encoded(texts.size());
@@ -46,7 +47,7 @@ std::vector<EncodedText> encode_all(const text::Tokenizer& tokenizer, std::span<
     failure.keep(i, [&] {
       encoded[i] = encode_to(tokenizer, texts[i], most);
       if (encoded[i].ids.empty()) {
-        throw Error("text " + std::to_string(i + 1), "has no tokens, of which a vector could be made");
+        throw Error("text " + std::to_string(i + 1), "has no tokens, so it has no vector");
       }
     });
   });
@@ -54,7 +55,7 @@ std::vector<EncodedText> encode_all(const text::Tokenizer& tokenizer, std::span<
   return encoded;
 }
 
-/// Texts that pass the model together.
+/// Texts that run in one batch.
 struct TextRange {
   std::size_t begin = 0;
   std::size_t end = 0;
@@ -75,13 +76,13 @@ std::vector<TextRange> cut_batches(std::span<const EncodedText> texts) {
   return batches;
 }
 
-/// Runs batches of texts, one after the other. What a text took is used again for others.
+/// Runs batches of texts one after the other and reuses their memory.
 class TextRunner {
  public:
   TextRunner(const model::Model& model, const CacheOptions& cache, const TextVectorSpec& spec)
       : model_(model), cache_(cache), spec_(spec), pooler_(spec.pooling, model.spec().hidden_size) {}
 
-  /// vectors: [texts.size()][TextVectors::size].
+  /// Computes `vectors` [texts.size()][TextVectors::size].
   void run(std::span<const EncodedText> texts, float* vectors) {
     batch_.clear();
     while (states_.size() < texts.size()) states_.push_back(model_.make_state(cache_, spec_.most_tokens));
@@ -129,7 +130,7 @@ TextVectors Model::embed(std::span<const std::string> texts, const EmbedOptions&
     result.cut += text.cut ? 1 : 0;
   }
   const std::vector<TextRange> batches = cut_batches(encoded);
-  // A thread for each batch needs no other one, and finds what it wrote in its own caches.
+  // One thread for each batch needs no synchronization and finds its data in its own caches.
   const std::size_t threads = batches.size() < 2 * kernels::available_threads() ? 1 : kernels::available_threads();
   std::vector<std::unique_ptr<TextRunner>> runners(threads);
   std::atomic<std::size_t> done = 0;

@@ -9,10 +9,10 @@ namespace ballast::engine {
 
 namespace {
 
-// Rows of hidden values whose logits are computed at once: a vocabulary's width of each is in memory.
+// Rows of hidden values whose logits are computed together: each takes a row of the vocabulary's size in memory.
 constexpr std::size_t kHeadRows = 64;
 
-/// What rows of logits held goes first: they are large, and nobody wants them any more.
+/// Frees the old logits before allocating: they are large and no longer needed.
 void make_room(std::size_t size, std::vector<float>& logits) {
   if (size > logits.capacity()) logits = std::vector<float>();
   logits.resize(size);
@@ -46,7 +46,7 @@ void Engine::step(std::span<Sequence* const> sequences) {
   if (call.failure) std::rethrow_exception(call.failure);
 }
 
-/// In a process that was forked, the calls of the threads that it lacks are gone.
+/// In a forked process, the calls of threads that do not exist there are dropped.
 void Engine::follow_fork() {
   if (process_ == ::getpid()) return;
   if (led_) {
@@ -58,7 +58,7 @@ void Engine::follow_fork() {
   process_ = ::getpid();
 }
 
-/// One step of all calls' sequences. A call that cannot be run fails alone.
+/// Runs one step with all calls' sequences. A call that is invalid fails alone.
 void Engine::run(std::span<Call* const> calls) {
   sequences_.clear();
   for (Call* call : calls) {
@@ -78,7 +78,7 @@ void Engine::run(std::span<Call* const> calls) {
   }
 }
 
-/// Of a sequence's wanted rows, those whose logits stay with it.
+/// Returns how many of a sequence's wanted rows of logits the sequence keeps.
 std::size_t Engine::kept_rows(const Sequence& sequence, std::size_t wanted) {
   if (sequence.hidden_reader_ != nullptr) return 0;
   return sequence.reader_ == nullptr ? wanted : std::min<std::size_t>(1, wanted);
@@ -94,7 +94,7 @@ void Engine::forward() {
   kernels::with_team([&] { write_outputs(model_.forward(batch_, workspace_)); });
 }
 
-/// Hands what sequences want of the hidden values to them: neighbours that want the same kind are computed together.
+/// Passes the wanted outputs to the sequences: neighbours that want the same kind are computed together.
 void Engine::write_outputs(std::span<const float> hidden) {
   const auto wants_logits = [&](std::size_t i) { return sequences_[i]->hidden_reader_ == nullptr; };
   for (std::size_t first = 0, end = 0; first < sequences_.size(); first = end) {
@@ -112,7 +112,7 @@ void Engine::write_outputs(std::span<const float> hidden) {
   }
 }
 
-/// What the readers of the sequences from `first` to `end` want.
+/// Passes hidden values to the readers of the sequences from `first` to `end`.
 void Engine::write_hidden(std::span<const float> hidden, std::size_t first, std::size_t end) {
   const std::size_t hidden_size = model_.spec().hidden_size;
   const std::span<const float> rows = model_.normalized(hidden, workspace_);
@@ -126,7 +126,7 @@ void Engine::write_hidden(std::span<const float> hidden, std::size_t first, std:
   });
 }
 
-/// Logits of all rows of the sequences from `first` to `end`.
+/// Computes the logits of all wanted rows of the sequences from `first` to `end`.
 void Engine::write_logits(std::span<const float> hidden, std::size_t first, std::size_t end) {
   const std::size_t hidden_size = model_.spec().hidden_size;
   const std::size_t vocab_size = model_.spec().vocab_size;
@@ -153,7 +153,7 @@ void Engine::write_logits(std::span<const float> hidden, std::size_t first, std:
   }
 }
 
-/// Some of a sequence's wanted rows, from its row `first` on.
+/// Passes a part of a sequence's wanted rows, from its row `first` on.
 void Engine::hand_over(Sequence& sequence, std::size_t first, std::span<const float> rows) const {
   const std::size_t vocab_size = model_.spec().vocab_size;
   if (sequence.reader_ == nullptr) {

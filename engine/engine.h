@@ -1,4 +1,4 @@
-// Runs many sequences over one model, prompts and single tokens in one ragged batch.
+// Runs many sequences over one model: prompts and single tokens in one ragged batch.
 #ifndef BALLAST_ENGINE_ENGINE_H_
 #define BALLAST_ENGINE_ENGINE_H_
 
@@ -17,18 +17,17 @@
 
 namespace ballast::engine {
 
-/// May be called from any number of threads: calls that come while a step is running are put together into the next
-/// one, which one of them leads. What a sequence gets does not depend on what else is in the batch: see model::Model.
+/// May be called from any number of threads: calls that arrive during a step are merged into the next one, which one of
+/// them leads. A sequence's results do not depend on the rest of the batch: see model::Model.
 class Engine {
  public:
   /// The model must outlive it.
   explicit Engine(const model::Model& model) : model_(model) {}
 
-  /// Runs the pending tokens of each sequence and leaves the logits that it wants. Throws Error, with all sequences as
-  /// they were, for a token that is not in the vocabulary or more tokens than fit. Where memory runs out, all calls of
-  /// the step fail, and those of their sequences that had run leave no logits: replace() their tokens and step again. A
-  /// sequence is in one call at a time. Throws Error, too, in a process that was forked during a step of another
-  /// thread.
+  /// Runs the pending tokens of each sequence and stores the logits that it wants. Throws Error, with all sequences
+  /// unchanged, for a token that is not in the vocabulary or more tokens than fit. If memory runs out, all calls of the
+  /// step fail, and those of their sequences that had run have no logits: replace() their tokens and step again. A
+  /// sequence is in one call at a time. Also throws Error in a process that was forked during another thread's step.
   void step(std::span<Sequence* const> sequences);
   void step(Sequence& sequence);
 
@@ -52,11 +51,11 @@ class Engine {
   const model::Model& model_;
   std::mutex mutex_;
   std::condition_variable finished_;
-  bool led_ = false;            ///< a call leads a step
+  bool led_ = false;            ///< a call is leading a step
   std::vector<Call*> waiting_;  ///< for the next step
-  pid_t process_ = ::getpid();  ///< whose threads made the calls
+  pid_t process_ = ::getpid();  ///< the process whose threads made the calls
 
-  // The leading call's alone; kept, so that a token costs no allocation.
+  // Used only by the leading call; kept, so that a token needs no allocation.
   std::vector<Call*> calls_;
   std::vector<Sequence*> sequences_;
   std::vector<model::SequenceTokens> batch_;

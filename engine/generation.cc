@@ -12,16 +12,16 @@ void Generation::run() {
     take_chosen();
     if (!ended()) step();
   }
-  continuation_.finish();
+  output_.finish();
   tell(nullptr);
 }
 
-/// The tokens that the last step's logits choose: one, and one more for each draft token that was right.
+/// Takes the tokens that the last step's logits choose: one, and one more for each accepted draft token.
 void Generation::take_chosen() {
   const std::size_t vocab_size = sequence_.logits().size() / (draft_.size() + 1);
   std::size_t accepted = 0;
   for (;;) {
-    take(continuation_.next(sequence_.logits().subspan(accepted * vocab_size, vocab_size)));
+    take(output_.next(sequence_.logits().subspan(accepted * vocab_size, vocab_size)));
     if (ended() || accepted == draft_.size() || result_.tokens.back().id != draft_[accepted]) break;
     ++accepted;
   }
@@ -33,19 +33,19 @@ void Generation::take_chosen() {
 void Generation::take(GeneratedToken token) {
   if (speculation_ != nullptr) speculation_->observe(token.id);
   result_.tokens.push_back(std::move(token));
-  if (continuation_.stopped()) result_.finish = Finish::kStop;
+  if (output_.stopped()) result_.finish = Finish::kStop;
   tell(&result_.tokens.back());
-  if (cancelled_ && !continuation_.stopped()) result_.finish = Finish::kCancelled;
+  if (cancelled_ && !output_.stopped()) result_.finish = Finish::kCancelled;
 }
 
 void Generation::tell(const GeneratedToken* token) {
-  const std::vector<ReplyPart>& parts = continuation_.parts();
+  const std::vector<ReplyPart>& parts = output_.parts();
   for (const ReplyPart& part : parts) {
     (part.kind == ReplyKind::kThinking ? result_.thinking : result_.text) += part.text;
     tell_step({.text = part.text, .kind = part.kind, .token = &part == &parts.back() ? token : nullptr});
   }
   if (parts.empty() && token != nullptr) tell_step({.text = {}, .kind = ReplyKind::kAnswer, .token = token});
-  continuation_.clear_parts();
+  output_.clear_parts();
 }
 
 void Generation::tell_step(const GenerateStep& step) {
@@ -54,7 +54,7 @@ void Generation::tell_step(const GenerateStep& step) {
 
 void Generation::step() {
   sequence_.append(result_.tokens.back().id);
-  // The last token that is wanted needs no step of its own.
+  // The last token needs no step of its own.
   const std::size_t most = limit_ - result_.tokens.size() - 1;
   draft_ = speculation_ == nullptr ? std::span<const int>() : speculation_->draft(sequence_.tokens(), most);
   sequence_.append(draft_);

@@ -1,4 +1,4 @@
-// From the logits of a prompt to a whole answer.
+// Generates a whole answer, starting from the logits of a prompt.
 #ifndef BALLAST_ENGINE_GENERATION_H_
 #define BALLAST_ENGINE_GENERATION_H_
 
@@ -6,29 +6,29 @@
 #include <span>
 
 #include "ballast/generate.h"
-#include "engine/continuation.h"
 #include "engine/engine.h"
+#include "engine/output_processor.h"
 #include "engine/sequence.h"
 #include "engine/speculation.h"
 
 namespace ballast::engine {
 
-/// One text: tokens out of a sequence's logits, until something ends it.
+/// Generates one text from a sequence until it ends.
 class Generation {
  public:
-  /// Of a sequence whose prompt has run; speculation may be null. Writes text, thinking, tokens, finish and what became
-  /// of drafts to `result`, at most `limit` tokens.
-  Generation(Engine& engine, Sequence& sequence, Continuation& continuation, Speculation* speculation,
-             std::size_t limit, const OnGenerateStep& on_step, GenerateResult& result)
+  /// The sequence's prompt has run; speculation may be null. Writes text, thinking, tokens, finish and the counts of
+  /// drafts to `result`, at most `limit` tokens.
+  Generation(Engine& engine, Sequence& sequence, OutputProcessor& output, Speculation* speculation, std::size_t limit,
+             const OnGenerateStep& on_step, GenerateResult& result)
       : engine_(engine),
         sequence_(sequence),
-        continuation_(continuation),
+        output_(output),
         speculation_(speculation),
         limit_(limit),
         on_step_(on_step),
         result_(result) {}
 
-  /// Until the text ends.
+  /// Runs until the text ends.
   void run();
 
  private:
@@ -43,12 +43,12 @@ class Generation {
 
   Engine& engine_;
   Sequence& sequence_;
-  Continuation& continuation_;
+  OutputProcessor& output_;
   Speculation* speculation_;
   std::size_t limit_;
   const OnGenerateStep& on_step_;
   GenerateResult& result_;
-  std::span<const int> draft_;  ///< that the last step ran after the last token
+  std::span<const int> draft_;  ///< the draft tokens that the last step ran
   bool cancelled_ = false;
 };
 

@@ -5,10 +5,10 @@
 
 #include "ballast/error.h"
 #include "ballast/generate.h"
-#include "engine/continuation.h"
 #include "engine/draft_model.h"
 #include "engine/generation.h"
 #include "engine/model_state.h"
+#include "engine/output_processor.h"
 #include "engine/prompt_scorer.h"
 #include "engine/sequence.h"
 #include "engine/speculation.h"
@@ -32,7 +32,7 @@ void set_defaults(const GenerationDefaults& defaults, GenerateOptions& options) 
 struct Generator::State {
   explicit State(std::shared_ptr<const Model::State> shared_model) : shared(std::move(shared_model)) {}
 
-  // Of the context, what is left after the prompt for the options' tokens.
+  // Returns the number of tokens allowed by the options and the rest of the context after the prompt.
   std::size_t most_tokens(std::size_t prompt, const GenerateOptions& options) const {
     const model::Model& model = shared->model;
     const std::size_t context = model.context_length();
@@ -53,7 +53,7 @@ struct Generator::State {
     draft_model.emplace(model->model, model->engine, shared->model.spec().vocab_size);
   }
 
-  // Throws Error unless an id is the same token in both: their embeddings may have other numbers of unused rows.
+  // Throws Error unless each id means the same token in both; their embeddings may differ in the number of unused rows.
   static void check_draft(const Model::State& target, const Model::State& draft) {
     if (!draft.model.spec().causal) throw Error(draft.path.string(), "is an encoder: it drafts no text");
     if (!draft.model.spec().has_head) throw Error(draft.path.string(), model::kNoHead);
@@ -73,7 +73,7 @@ struct Generator::State {
     }
   }
 
-  // The cache keeps what it has in common with the new context: a chat does not read its history again.
+  // The cache keeps the common beginning with the new context: a chat does not read its history again.
   engine::Sequence& sequence_for(std::span<const int> prompt, const CacheOptions& options) {
     if (!sequence || sequence->options() != options) {
       sequence.emplace(shared->model, options, shared->model.context_length());
@@ -88,12 +88,12 @@ struct Generator::State {
     GenerateResult result;
     result.prompt_tokens = prompt.size();
     const std::size_t limit = most_tokens(prompt.size(), options);
-    engine::Continuation continuation(shared->own_tokenizer.get(), shared->model.spec().stop_tokens, begin, reply,
-                                      options);
-    continuation.see(prompt);
+    engine::OutputProcessor output(shared->own_tokenizer.get(), shared->model.spec().stop_tokens, begin, reply,
+                                   options);
+    output.see(prompt);
     engine::Sequence& own = sequence_for(prompt, options.cache);
     result.cached_tokens = own.run();
-    // Room for a page of text, so that a token of an ordinary answer costs no allocation.
+    // Room for a page of text, so that a token of an ordinary answer needs no allocation.
     constexpr std::size_t kPage = 4096;
     result.text.reserve(kPage);
     result.tokens.reserve(std::min(limit, kPage));
@@ -110,7 +110,7 @@ struct Generator::State {
     shared->engine.step(own);
     result.prompt_seconds = seconds_since(start);
     start = Clock::now();
-    engine::Generation(shared->engine, own, continuation, speculation ? &*speculation : nullptr, limit, on_step, result)
+    engine::Generation(shared->engine, own, output, speculation ? &*speculation : nullptr, limit, on_step, result)
         .run();
     result.seconds = seconds_since(start);
     return result;
@@ -121,11 +121,11 @@ struct Generator::State {
     if (!spec.causal) throw Error(shared->path.string(), "is an encoder: every token of it sees those after it");
     if (!spec.has_head) throw Error(shared->path.string(), model::kNoHead);
     if (first == 0 || first >= ids.size()) {
-      throw Error("token ids", "need one before those to score, and one to score: there are " +
+      throw Error("token ids", "must include one before those to score and one to score: there are " +
                                    std::to_string(ids.size()) + ", to score from " + std::to_string(first));
     }
     const std::size_t context = shared->model.context_length();
-    // The last one does not run: it takes no room, and no step would say that it is wrong.
+    // The last token does not run: it needs no room, and no step would report an invalid id.
     if (cache.window == 0 && ids.size() - 1 > context) {
       throw Error("token ids",
                   std::to_string(ids.size()) + " do not fit the model's context of " + std::to_string(context));

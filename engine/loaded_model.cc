@@ -21,7 +21,7 @@ std::string read_chat_template(const std::filesystem::path& file) {
   return chat_template;
 }
 
-// Parsing leaves several times what the tokenizer takes, free but in the process.
+// Creates the tokenizer and returns free memory to the system: parsing needs several times the tokenizer's size.
 std::unique_ptr<text::Tokenizer> tokenizer_without_leavings(const model::ModelSource& source,
                                                             const ModelOptions& options) {
   std::unique_ptr<text::Tokenizer> tokenizer = model::read_tokenizer(source);
@@ -38,7 +38,7 @@ std::unique_ptr<text::Tokenizer> tokenizer_without_leavings(const model::ModelSo
 
 }  // namespace
 
-// The tokenizer comes first: what reading it takes for a moment is gone before the weights come.
+// The tokenizer is read first, so that its temporary memory is free before the weights are loaded.
 LoadedModel::LoadedModel(std::unique_ptr<model::ModelSource> source, const ModelOptions& options)
     : path(source->checkpoint().path()),
       generation_defaults(options.generation_config ? model::read_generation_defaults(source->checkpoint())

@@ -1,4 +1,4 @@
-// A model with its tokenizer and its engine: what everything that runs texts shares.
+// A model with its tokenizer and its engine, shared by everything that runs texts.
 #ifndef BALLAST_ENGINE_LOADED_MODEL_H_
 #define BALLAST_ENGINE_LOADED_MODEL_H_
 
@@ -16,14 +16,14 @@ struct LoadedModel {
   /// Throws Error.
   explicit LoadedModel(const std::filesystem::path& model_path, const ModelOptions& options = {});
 
-  /// Throws Error when the model came without one.
+  /// Throws Error if the model has no tokenizer.
   const text::Tokenizer& tokenizer() const;
 
   std::filesystem::path path;
-  GenerationDefaults generation_defaults;          ///< empty by ModelOptions::generation_config
-  std::unique_ptr<text::Tokenizer> own_tokenizer;  ///< null: there is none
+  GenerationDefaults generation_defaults;          ///< empty if disabled by ModelOptions::generation_config
+  std::unique_ptr<text::Tokenizer> own_tokenizer;  ///< null: the model has none
   model::Model model;
-  mutable Engine engine;  ///< takes calls from any thread
+  mutable Engine engine;  ///< may be called from any thread
 
  private:
   LoadedModel(std::unique_ptr<model::ModelSource> source, const ModelOptions& options);

@@ -15,7 +15,7 @@ std::vector<TokenLogprob> most_likely(std::span<const float> logits, double log_
     const std::size_t best = kernels::argmax(logits.data(), logits.size());
     return {{static_cast<int>(best), double{logits[best]} - log_sum}};
   }
-  // One walk: few tokens are likelier than the least likely one so far.
+  // A single pass is fast: few tokens are more likely than the least likely one of the list.
   float least = -std::numeric_limits<float>::infinity();
   for (std::size_t i = 0; i < logits.size(); ++i) {
     if (top.size() == count && logits[i] <= least) continue;

@@ -10,13 +10,13 @@
 
 namespace ballast::engine {
 
-/// The `count` most likely tokens, the likeliest first; of equal ones the lower id.
+/// Returns the `count` most likely tokens in descending order; of equal ones the lower id is first.
 std::vector<TokenLogprob> most_likely(std::span<const float> logits, double log_sum, std::size_t count);
 
-/// The token with its log-probability and those of the `top` most likely ones. `logits` must be finite.
+/// Returns the token with its log-probability and those of the `top` most likely ones. `logits` must be finite.
 GeneratedToken with_log_probabilities(int token, std::span<const float> logits, std::size_t top);
 
-/// 1 for the most likely token; of equal ones the lower id comes first.
+/// Returns 1 for the most likely token; of equal ones the lower id comes first.
 std::size_t rank_of(int token, std::span<const float> logits);
 
 }  // namespace ballast::engine

@@ -15,7 +15,7 @@ namespace ballast {
 
 namespace {
 
-/// Of a sequence of its own.
+/// Checks the number of tokens of a new sequence.
 void check_count(const model::Model& model, std::span<const int> ids) {
   if (ids.empty()) throw Error("token ids", "there are none");
   if (ids.size() > model.context_length()) {
@@ -24,7 +24,7 @@ void check_count(const model::Model& model, std::span<const int> ids) {
   }
 }
 
-/// Before memory is taken for logits.
+/// Checks the size of the logits before memory is allocated.
 void check_logits(const model::Model& model, std::span<const int> ids) {
   if (!model.spec().has_head) {
     throw Error(model.source().checkpoint().path().string(), model::kNoHead);
@@ -32,7 +32,7 @@ void check_logits(const model::Model& model, std::span<const int> ids) {
   check_count(model, ids);
 }
 
-/// Runs ids as a sequence of its own, with a row of logits after each.
+/// Runs ids as a new sequence and passes a row of logits for each to the reader.
 void run_whole(const model::Model& model, engine::Engine& engine, std::span<const int> ids,
                engine::LogitsReader& reader) {
   engine::Sequence sequence(model, {.type = CacheOptions::Type::kF32}, ids.size());
@@ -41,7 +41,7 @@ void run_whole(const model::Model& model, engine::Engine& engine, std::span<cons
   engine.step(sequence);
 }
 
-/// Keeps all rows.
+/// Stores all rows.
 class LogitsKeeper : public engine::LogitsReader {
  public:
   LogitsKeeper(std::size_t rows, std::size_t vocab_size) : vocab_size_(vocab_size), values_(rows * vocab_size) {}
@@ -92,7 +92,7 @@ std::vector<int> Model::encode(std::string_view text, bool special_tokens) const
   if (!special_tokens) return ids;
   const std::vector<int>& leading = tokenizer.leading_special_tokens();
   ids.insert(ids.begin(), leading.begin(), leading.end());
-  // Special tokens after a text would leave nothing to be continued.
+  // For generation, no special tokens are added after the text, because it is to be continued.
   if (!spec().causal || !spec().has_head) ids.insert(ids.end(), tokenizer.suffix().begin(), tokenizer.suffix().end());
   return ids;
 }

@@ -1,4 +1,4 @@
-// What handles of a model share.
+// The state that all handles of a model share.
 #ifndef BALLAST_ENGINE_MODEL_STATE_H_
 #define BALLAST_ENGINE_MODEL_STATE_H_
 

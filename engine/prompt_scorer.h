@@ -1,4 +1,4 @@
-// What a model says of the tokens of a text that is given.
+// Scores of the tokens of a given text.
 #ifndef BALLAST_ENGINE_PROMPT_SCORER_H_
 #define BALLAST_ENGINE_PROMPT_SCORER_H_
 
@@ -12,18 +12,18 @@
 
 namespace ballast::engine {
 
-/// Log-probabilities of a prompt's tokens, taken from logits as they are computed.
+/// Computes log-probabilities of a prompt's tokens from the logits of each step.
 class PromptScorer : public LogitsReader {
  public:
-  /// `ranks`: says GeneratedToken::rank, too.
+  /// `ranks`: also sets GeneratedToken::rank.
   PromptScorer(std::span<const int> prompt, std::size_t top, std::size_t vocab_size, bool ranks = false)
       : prompt_(prompt), top_(top), vocab_size_(vocab_size), ranks_(ranks), scores_(prompt.size() - 1) {}
 
-  /// The next step's first wanted row is that of the prompt's token `position`.
+  /// Sets that the next step's first wanted row belongs to the prompt's token `position`.
   void begin_at(std::size_t position) { position_ = position; }
   void read(std::size_t first, std::span<const float> rows) override;
 
-  /// After the step. Throws Error where logits were not finite.
+  /// Is called after the step. Throws Error if logits were not finite.
   void check() const;
   std::vector<GeneratedToken>& scores() { return scores_; }
 
@@ -33,7 +33,7 @@ class PromptScorer : public LogitsReader {
   std::size_t vocab_size_;
   bool ranks_;
   std::size_t position_ = 0;
-  std::vector<GeneratedToken> scores_;  ///< of prompt[1] and on
+  std::vector<GeneratedToken> scores_;  ///< for prompt[1] and later
   std::exception_ptr failure_;
 };
 

@@ -13,14 +13,14 @@
 namespace ballast::engine {
 namespace {
 
-// Of a token that must not come: its weight is 0 beside any other's.
+// The logit of a forbidden token: its weight is 0.
 constexpr float kForbidden = std::numeric_limits<float>::lowest();
 
 void require(bool in_range, std::string_view option, double value, std::string_view range) {
   if (!in_range) throw Error(option, "is " + std::to_string(value) + ", must be " + std::string(range));
 }
 
-// In [0, 1), from the upper 53 bits: std::uniform_real_distribution is not the same everywhere.
+// Returns a number in [0, 1) from the upper 53 bits: std::uniform_real_distribution differs between implementations.
 double uniform(std::mt19937_64& random) {
   return static_cast<double>(random() >> 11) * 0x1p-53;
 }
@@ -46,7 +46,7 @@ Sampler::Sampler(const GenerateOptions& options)
   require(temperature_ >= 0 && std::isfinite(temperature_), "temperature", temperature_, "0 or more");
   require(top_p_ > 0 && top_p_ <= 1, "top_p", top_p_, "above 0 and at most 1");
   require(min_p_ >= 0 && min_p_ <= 1, "min_p", min_p_, "from 0 to 1");
-  // Beyond, a logit would not stay finite.
+  // Beyond this range, a logit may become infinite.
   require(repetition_penalty_ >= 0.01 && repetition_penalty_ <= 100, "repetition_penalty", repetition_penalty_,
           "from 0.01 to 100");
   require(std::abs(presence_penalty_) <= 2, "presence_penalty", presence_penalty_, "from -2 to 2");
@@ -66,11 +66,12 @@ void Sampler::forbid_at_first(std::vector<int> tokens) {
   if (min_tokens_ > 0) require_allowed(forbidden_at_first_);
 }
 
-/// Throws Error where every allowed token is forbidden.
+/// Throws Error if every allowed token is forbidden.
 void Sampler::require_allowed(std::span<const int> forbidden) const {
   const auto is_forbidden = [&](int token) { return std::ranges::find(forbidden, token) != forbidden.end(); };
   if (!allowed_tokens_.empty() && std::ranges::all_of(allowed_tokens_, is_forbidden)) {
-    throw Error("allowed_token_ids", "has none that may come: forbidden words and min_tokens exclude all of them");
+    throw Error("allowed_token_ids",
+                "has no token that may be chosen: forbidden words and min_tokens exclude all of them");
   }
 }
 
@@ -92,13 +93,12 @@ void require_finite(std::span<const float> logits) {
 }
 
 int Sampler::sample(std::span<const float> logits) {
-  if (logits.empty()) throw Error("logits", "there are none");
+  if (logits.empty()) throw Error("logits", "are missing");
   require_finite(logits);
   if (adjusts()) logits = adjusted(logits);
   const std::size_t likeliest = kernels::argmax(logits.data(), logits.size());
   if (logits[likeliest] == kForbidden) {
-    throw Error("token",
-                "none is left that may come: the allowed tokens, the forbidden words and min_tokens exclude all");
+    throw Error("token", "none may be chosen: the allowed tokens, the forbidden words and min_tokens exclude all");
   }
   const int token = temperature_ == 0 ? static_cast<int>(likeliest) : draw(logits, logits[likeliest]);
   remember(token);
@@ -110,8 +110,7 @@ bool Sampler::adjusts() const {
          !forbidden_sequences_.empty() || (chosen_count_ < min_tokens_ && !forbidden_at_first_.empty());
 }
 
-/// Logits with everything that makes a token more or less likely than the model does. This is also the place for tokens
-/// that a grammar does not allow.
+/// Returns logits with all adjustments: biases, penalties and forbidden tokens. A grammar would be applied here, too.
 std::span<const float> Sampler::adjusted(std::span<const float> logits) {
   adjusted_.assign(logits.begin(), logits.end());
   for (const LogitBias& bias : logit_bias_) {
@@ -146,7 +145,7 @@ void Sampler::forbid(int token) {
   if (index < adjusted_.size()) adjusted_[index] = kForbidden;
 }
 
-/// Forbids the last token of each sequence whose others the answer ends with.
+/// Forbids the last token of each sequence whose other tokens are at the end of the answer.
 void Sampler::forbid_sequences() {
   for (const std::vector<int>& sequence : forbidden_sequences_) {
     if (sequence.empty() || sequence.size() - 1 > answer_.size()) continue;
@@ -181,7 +180,7 @@ int Sampler::draw(std::span<const float> logits, float largest) {
   return draw_candidate();
 }
 
-/// The weights of block `block`.
+/// Returns the weights of block `block`.
 std::span<const float> Sampler::weights_of(std::size_t block) const {
   const std::size_t begin = block * kernels::kWeightBlock;
   return std::span(weights_).subspan(begin, std::min(kernels::kWeightBlock, weights_.size() - begin));
@@ -192,7 +191,7 @@ int Sampler::draw_of_all(double total) {
   std::size_t block = 0;
   while (block + 1 < sums_.size() && target >= sums_[block]) target -= sums_[block++];
   const std::span<const float> weights = weights_of(block);
-  // Sums are rounded: where the walk does not end in the block, it is the last token that has a weight.
+  // Because of rounding the walk may not end in the block; then its last token with a weight is chosen.
   std::size_t chosen = 0;
   for (std::size_t i = 0; i < weights.size() && target >= 0; ++i) {
     if (weights[i] == 0) continue;
@@ -202,7 +201,7 @@ int Sampler::draw_of_all(double total) {
   return static_cast<int>(block * kernels::kWeightBlock + chosen);
 }
 
-/// The likeliest tokens, at least those that top-k and top-p keep: most often a handful of a hundred thousand.
+/// Collects the most likely tokens, at least those that top-k and top-p keep: usually a handful of a hundred thousand.
 void Sampler::collect_candidates(std::span<const float> logits, double total) {
   constexpr float kFirstThreshold = 1.0F / 64;
   constexpr float kThresholdStep = 1.0F / 64;
@@ -253,7 +252,7 @@ double Sampler::candidate_sum() const {
 }
 
 int Sampler::draw_candidate() {
-  // Below the sum, which the walk reaches again with the last candidate: it ends in the list.
+  // The target is below the sum, which the walk reaches with the last candidate, so it ends in the list.
   const double target = uniform(random_) * candidate_sum();
   std::size_t chosen = 0;
   for (double sum = double{candidates_[0].weight}; sum <= target; sum += double{candidates_[chosen].weight}) ++chosen;

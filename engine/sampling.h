@@ -1,4 +1,4 @@
-// The choice of the next token from a row of logits.
+// Sampling of the next token from a row of logits.
 #ifndef BALLAST_ENGINE_SAMPLING_H_
 #define BALLAST_ENGINE_SAMPLING_H_
 
@@ -16,11 +16,11 @@ namespace ballast::engine {
 /// Throws Error when logits are NaN or infinite.
 void require_finite(std::span<const float> logits);
 
-/// Picks tokens as GenerateOptions says. Logits are adjusted first (bias, then the repetition, frequency and presence
-/// penalties, then tokens that must not come and those that are not allowed); then temperature, top-k, top-p (over what
-/// top-k left) and min-p, in the order of Hugging Face's transformers. The same seed and logits give the same tokens on
-/// every machine that uses the same instruction set: exponentials round differently on others, and no distribution of
-/// the standard library takes part, whose results differ between implementations.
+/// Samples tokens according to GenerateOptions. Logits are adjusted first (bias, then the repetition, frequency and
+/// presence penalties, then forbidden and not allowed tokens); then temperature, top-k, top-p (over what top-k left)
+/// and min-p, in the order of Hugging Face's transformers. The same seed and logits give the same tokens on every
+/// machine that uses the same instruction set: exponentials round differently on others, and the standard library's
+/// distributions are not used, because their results differ between implementations.
 class Sampler {
  public:
   /// Throws Error when an option is out of its range.
@@ -29,23 +29,23 @@ class Sampler {
   /// Counts tokens of the prompt, for the penalties.
   void see(std::span<const int> prompt);
 
-  /// These are not chosen before GenerateOptions::min_tokens tokens were. Throws Error when no other token is allowed.
+  /// Forbids these tokens until GenerateOptions::min_tokens tokens were chosen. Throws Error if no other token is
+  /// allowed.
   void forbid_at_first(std::vector<int> tokens);
 
-  /// The next token; it is remembered. Throws Error when the logits are NaN or infinite, and when no token is left that
-  /// may come.
+  /// Samples and records the next token. Throws Error if the logits are NaN or infinite, or if no token may be chosen.
   int sample(std::span<const float> logits);
 
  private:
   struct Candidate {
     float logit;
-    float weight;  ///< proportional to its probability, 1 for the likeliest
+    float weight;  ///< proportional to its probability, 1 for the most likely token
     int token;
   };
 
-  /// Whether presence or frequency penalties count tokens.
+  /// Returns whether presence or frequency penalties count tokens.
   bool counts_tokens() const { return presence_penalty_ != 0 || frequency_penalty_ != 0; }
-  /// Whether a penalty counts the tokens of prompt and answer together.
+  /// Returns whether a penalty counts the tokens of prompt and answer together.
   bool counts_seen() const { return repetition_penalty_ != 1 || (has_window_ && counts_tokens()); }
   bool adjusts() const;
   void remember(int token);
@@ -76,15 +76,15 @@ class Sampler {
   std::size_t min_tokens_;
   std::vector<int> forbidden_at_first_;
   std::mt19937_64 random_;
-  bool has_window_;               ///< seen_ is what all penalties count
-  TokenCounts seen_;              ///< tokens of prompt and answer, where a penalty asks for them
-  TokenCounts chosen_;            ///< tokens of the answer, where a penalty asks for them
-  std::size_t chosen_count_ = 0;  ///< of all tokens of the answer
-  std::vector<int> answer_;       ///< where sequences are forbidden
+  bool has_window_;               ///< all penalties count seen_
+  TokenCounts seen_;              ///< tokens of prompt and answer, if a penalty needs them
+  TokenCounts chosen_;            ///< tokens of the answer, if a penalty needs them
+  std::size_t chosen_count_ = 0;  ///< number of tokens of the answer
+  std::vector<int> answer_;       ///< only with forbidden sequences
   std::vector<float> adjusted_;
-  std::vector<float> allowed_;  ///< the adjusted logits of allowed_tokens_
-  std::vector<float> weights_;  ///< of all tokens, like Candidate::weight
-  std::vector<double> sums_;    ///< of kernels::kWeightBlock weights each
+  std::vector<float> allowed_;  ///< adjusted logits of allowed_tokens_
+  std::vector<float> weights_;  ///< of all tokens, as Candidate::weight
+  std::vector<double> sums_;    ///< sums of kernels::kWeightBlock weights each
   std::vector<Candidate> candidates_;
 };
 

@@ -9,17 +9,18 @@ namespace ballast::engine {
 
 namespace {
 
-/// Weight of the latest figure in moving averages.
+/// The weight of the latest value in moving averages.
 constexpr double kLatest = 1.0 / 8;
 
 void move_average(double& average, double latest) {
   average += kLatest * (latest - average);
 }
 
-/// More are never right together, and their logits take memory.
+/// More drafts are never all accepted, and their logits take memory.
 constexpr std::size_t kMostTokens = 64;
 
-/// Of one more token in a step, before anything is known: SmolLM2 and Qwen2.5-1.5B, INT4 and INT8, take 0 to 0.3.
+/// The relative cost of one more token in a step before it is measured: SmolLM2 and Qwen2.5-1.5B, INT4 and INT8, take 0
+/// to 0.3.
 constexpr double kExpectedTokenCost = 0.2;
 
 }  // namespace
@@ -44,10 +45,10 @@ void StepCosts::measure(std::size_t draft_tokens, double seconds) {
     if (seconds_ == 0) seconds_ = seconds;
     return move_average(seconds_, seconds);
   }
-  // A step that something else held up says nothing.
+  // A step that was delayed by something else is not representative.
   const auto most = static_cast<double>(1 + draft_tokens);
   const double error = std::clamp(seconds / seconds_, 1.0, most) - costs_[draft_tokens - 1];
-  // About as many tokens cost about as much, and the nearer the more surely.
+  // The cost also updates similar numbers of tokens, with a weight that falls with the distance.
   for (std::size_t count = 1; count <= costs_.size(); ++count) {
     const std::size_t distance = std::max(count, draft_tokens) - std::min(count, draft_tokens);
     costs_[count - 1] += kLatest * error / static_cast<double>(1 + distance);
@@ -55,11 +56,11 @@ void StepCosts::measure(std::size_t draft_tokens, double seconds) {
 }
 
 std::size_t worthwhile_tokens(std::span<const double> acceptance, std::span<const double> costs) {
-  constexpr double kLeastGain = 1.1;  // less is within what the estimates are off
+  constexpr double kLeastGain = 1.1;  // smaller gains are within the error of the estimates
   std::size_t best = 0;
   double best_gain = kLeastGain;
   double expected = 1;  // tokens of a step
-  double reached = 1;   // that all draft tokens so far are accepted
+  double reached = 1;   // probability that all draft tokens so far are accepted
   for (std::size_t i = 0; i < std::min(acceptance.size(), costs.size()); ++i) {
     reached *= acceptance[i];
     expected += reached;
@@ -90,7 +91,7 @@ void check_draft_tokens(std::size_t most_tokens) {
               "are " + std::to_string(most_tokens) + ", must be at most " + std::to_string(kMostTokens));
 }
 
-// The rates are what is tried first: for repetitions of 1 to 8 tokens, and for a draft model.
+// The initial rates are guesses: for repetitions of 1 to 8 tokens, and for a draft model.
 Speculation::Speculation(std::size_t most_tokens, DraftModel* draft_model)
     : most_tokens_(most_tokens),
       draft_model_(draft_model),
@@ -105,12 +106,12 @@ Speculation::Speculation(std::size_t most_tokens, DraftModel* draft_model)
   draft_costs_.reserve(most_tokens);
 }
 
-/// Expects what followed the end of the text where it came before.
+/// Drafts the tokens that followed an earlier occurrence of the text's end.
 void Speculation::look_up(std::span<const int> tokens) {
   repeated_.clear();
   const Repetition repetition = find_repetition(tokens);
   if (repetition.length == 0) return;
-  // At its end the text goes on with what it is about to repeat.
+  // At its end the repeated part continues with its own repetition.
   const std::size_t period = tokens.size() - repetition.next;
   for (std::size_t i = 0; i < most_tokens_; ++i) {
     repeated_.push_back(i < period ? tokens[repetition.next + i] : repeated_[i - period]);
@@ -120,11 +121,11 @@ void Speculation::look_up(std::span<const int> tokens) {
 
 std::span<const int> Speculation::draft(std::span<const int> tokens, std::size_t limit) {
   draft_.clear();
-  // What one token costs has to be known first.
+  // Drafting starts when the cost of one token is known.
   const std::size_t most = costs_.known() ? std::min(most_tokens_, limit) : 0;
   look_up(tokens);
   if (!repeated_.empty()) {
-    // Every token that comes as expected makes the repetition longer, and the next one likelier.
+    // Every accepted token makes the repetition longer, and the next one more likely.
     acceptance_.clear();
     for (std::size_t i = 0; i < most; ++i) acceptance_.push_back(rate_of(repeated_length_ + i).rate());
     const std::size_t count = worthwhile_tokens(acceptance_, costs_.of_drafts());

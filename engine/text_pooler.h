@@ -1,4 +1,4 @@
-// A vector of a text, made of the hidden values of its tokens.
+// Computes a vector of a text from the hidden values of its tokens.
 #ifndef BALLAST_ENGINE_TEXT_POOLER_H_
 #define BALLAST_ENGINE_TEXT_POOLER_H_
 
@@ -19,11 +19,11 @@ class TextPooler : public HiddenReader {
 
   void read(std::span<const float> rows) override;
 
-  /// Begins anew.
+  /// Starts a new text.
   void clear();
 
-  /// What has passed the model's dense modules, if it has any. `normalized`: to a length of 1. Throws Error where
-  /// hidden values were not finite.
+  /// Returns the vector after the model's dense modules, if it has any. `normalized`: scales it to length 1. Throws
+  /// Error if hidden values were not finite.
   std::vector<float> vector(const model::TextDense& dense, bool normalized) const;
 
  private:

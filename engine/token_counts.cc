@@ -5,7 +5,7 @@
 namespace ballast::engine {
 namespace {
 
-// Tokens of an answer for which there is room before memory is allocated again.
+// Room for this many tokens of an answer before memory is allocated again.
 constexpr std::size_t kRoom = 1024;
 
 }  // namespace
@@ -30,7 +30,7 @@ void TokenCounts::remove(int token) {
   if (--place->times == 0) counts_.erase(place);
 }
 
-/// A long text is sorted at once: one by one, each new token would move those after it.
+/// Sorts a long text at once: adding tokens one by one would move later entries for each.
 void TokenCounts::add(std::span<const int> tokens) {
   if (window_) {
     tokens = tokens.last(std::min(tokens.size(), *window_));

@@ -1,4 +1,4 @@
-// How often tokens have come, for the penalties.
+// Counts of tokens, for the penalties.
 #ifndef BALLAST_ENGINE_TOKEN_COUNTS_H_
 #define BALLAST_ENGINE_TOKEN_COUNTS_H_
 
@@ -19,11 +19,11 @@ class TokenCounts {
 
   explicit TokenCounts(std::optional<std::size_t> window) : window_(window) {}
 
-  /// Allocates memory once in a while only: most calls take none.
+  /// Allocates only occasionally: most calls need no memory.
   void add(int token);
   void add(std::span<const int> tokens);
 
-  /// One entry for each token that is there, by its id.
+  /// Returns one entry for each counted token, in the order of ids.
   std::span<const Count> counts() const { return counts_; }
 
  private:
@@ -31,8 +31,8 @@ class TokenCounts {
 
   std::optional<std::size_t> window_;
   std::vector<Count> counts_;
-  std::vector<int> last_;   ///< with a window: the counted tokens, in a ring once there are as many as it has
-  std::size_t oldest_ = 0;  ///< its place in the ring
+  std::vector<int> last_;   ///< with a window: the counted tokens, as a ring when it is full
+  std::size_t oldest_ = 0;  ///< its index in the ring
 };
 
 }  // namespace ballast::engine

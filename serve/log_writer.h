@@ -1,4 +1,4 @@
-// Lines of a log, written by a thread of their own, so that nobody waits for who reads them.
+// A log whose lines are written by a separate thread, so that no other thread waits for the reader.
 #ifndef BALLAST_SERVE_LOG_WRITER_H_
 #define BALLAST_SERVE_LOG_WRITER_H_
 
@@ -17,23 +17,23 @@ namespace ballast::serve {
 
 class LogWriter {
  public:
-  /// What may wait; a line beyond either is dropped.
+  /// Limits of the queue; lines beyond either are dropped.
   static constexpr std::size_t kMostLines = 8192;
   static constexpr std::size_t kMostBytes = std::size_t{16} << 20;
 
-  /// `write` returns false where the line cannot be written now, and is then asked again; it must return soon. Null:
-  /// nothing is written.
+  /// `write` must return soon. If it returns false because a line cannot be written now, it is called again later.
+  /// Null: nothing is written.
   explicit LogWriter(std::function<bool(std::string_view line)> write);
 
-  /// Writes what waits, as long as it can be written at once.
+  /// Writes the waiting lines as long as they can be written at once.
   ~LogWriter();
   LogWriter(const LogWriter&) = delete;
   LogWriter& operator=(const LogWriter&) = delete;
 
-  /// Never waits for a reader. Any thread.
+  /// Never blocks. Any thread.
   void add(std::string line) noexcept;
 
-  /// Lines that were not written.
+  /// Returns the number of dropped lines.
   std::uint64_t dropped() const { return dropped_.load(std::memory_order_relaxed); }
 
  private:
@@ -46,7 +46,7 @@ class LogWriter {
   std::size_t bytes_ = 0;
   bool ending_ = false;
   std::atomic<std::uint64_t> dropped_ = 0;
-  std::thread thread_;  ///< last: it uses the rest
+  std::thread thread_;  ///< last: it uses the other members
 };
 
 }  // namespace ballast::serve

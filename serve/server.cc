@@ -65,7 +65,7 @@ nlohmann::ordered_json about_model(const model::Model& model, const std::string&
           {"architecture", model.spec().architecture}};
 }
 
-/// Loads the model and works on requests: the thread that leads those that compute.
+/// Loads the model and runs the scheduler; leads the threads that compute.
 class EngineThread {
  public:
   EngineThread(std::filesystem::path model, const ServeOptions& options, Service& service, HttpServer& http,
@@ -85,18 +85,18 @@ class EngineThread {
       if (scheduler_) scheduler_->stop();
     }
     thread_.join();
-    // What the engine has said is still being put in words.
+    // Answers to the engine's last results are still being written.
     service_.finish();
   }
 
-  /// Nothing more is accepted; the HTTP server ends with the last answer.
+  /// Accepts no more requests; the HTTP server ends with the last answer.
   void drain() {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
     if (scheduler_) scheduler_->drain();
   }
 
-  /// What ended the thread, if something went wrong.
+  /// Throws the exception that ended the thread, if there was one.
   void rethrow() const {
     const std::lock_guard lock(mutex_);
     if (failure_) std::rethrow_exception(failure_);
@@ -162,7 +162,7 @@ class EngineThread {
   std::optional<Scheduler> scheduler_;
   bool stopping_ = false;
   std::exception_ptr failure_;
-  std::thread thread_;  ///< last: it uses the rest
+  std::thread thread_;  ///< last: it uses the other members
 };
 
 void check_exposure(const ServeOptions& options) {
@@ -170,7 +170,7 @@ void check_exposure(const ServeOptions& options) {
   throw Error(options.host, "can be reached from elsewhere: give --api-keys, or --open-to-all for a server without");
 }
 
-/// In UTC, to the second: "2026-01-31T12:00:00Z".
+/// Returns the time in UTC, to the second: "2026-01-31T12:00:00Z".
 std::string time_now() {
   const std::time_t now = std::time(nullptr);
   std::tm parts{};

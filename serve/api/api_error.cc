@@ -9,7 +9,7 @@
 namespace ballast::serve {
 namespace {
 
-/// As OpenAI's servers name what clients have to tell apart.
+/// Returns the error types of OpenAI's API by which clients distinguish errors.
 std::string_view type_of(unsigned status) {
   switch (status) {
     case 401:

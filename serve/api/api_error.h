@@ -12,22 +12,22 @@ namespace ballast::serve {
 
 class ApiError : public std::exception {
  public:
-  /// `param` names the field that is wrong; empty where it is none in particular.
+  /// `param` names the wrong field; it is empty if the error is not about one field.
   ApiError(unsigned status, std::string message, std::string param = {});
 
   const char* what() const noexcept override { return message_.c_str(); }
   unsigned status() const { return status_; }
 
-  /// For clients that count what goes wrong: "queue_full".
+  /// Sets a code such as "queue_full", by which clients can count errors.
   ApiError with_code(std::string code) &&;
 
-  /// A header that goes with it.
+  /// Adds a header to the response.
   ApiError with_header(std::string name, std::string value) &&;
 
-  /// When trying again makes sense.
+  /// Sets the seconds after which the client may try again.
   ApiError with_retry_after(double seconds) &&;
 
-  /// {"error":{"message","type","param","code"}}
+  /// Returns {"error":{"message","type","param","code"}}.
   std::string body() const;
   HttpResponse response() const;
 

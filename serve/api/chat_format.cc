@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kMostMessages = 4096;
 
-/// A part of a message, which must be text: an object, or the text itself.
+/// Reads one part of a message, which must be text: an object, or the text itself.
 std::string read_part(const files::JsonReader& part) {
   if (part.json().is_string()) return part.string();
   const std::string type = part.text("type", "text");
@@ -28,8 +28,8 @@ bool is_thinking(const files::JsonReader& part) {
   return part.json().is_object() && part.text("type", "text") == "thinking";
 }
 
-/// Text, or a list of parts that all are text, a line each as vLLM and llama-server join them; parts that an assistant
-/// thought are left out. Null is no text, and so is a missing one of an assistant.
+/// Reads text, or a list of text parts, which are joined with line breaks as in vLLM and llama-server; thinking parts
+/// of an assistant are left out. Null is an empty text, and so is a missing content of an assistant.
 std::string read_content(const files::JsonReader& message, bool by_assistant) {
   if (by_assistant || message.json().contains("content")) {
     if (!message.has("content")) return {};
@@ -46,7 +46,7 @@ std::string read_content(const files::JsonReader& message, bool by_assistant) {
   return text;
 }
 
-/// The object that a call's arguments are the text of; other text stays as it is.
+/// Parses the text of a call's arguments as a JSON object; other text is returned unchanged.
 nlohmann::json read_arguments_text(const std::string& text) {
   try {
     nlohmann::json object = files::parse_strict_json(text, "arguments");
@@ -56,7 +56,7 @@ nlohmann::json read_arguments_text(const std::string& text) {
   }
 }
 
-/// The calls in an earlier answer. Clients send a call's arguments as text, chat templates read an object.
+/// Reads the tool calls of an earlier answer. Clients send a call's arguments as text, chat templates need an object.
 nlohmann::json read_tool_calls(const files::JsonReader& value) {
   nlohmann::json calls = nlohmann::json::array();
   for (const files::JsonReader& call : value.elements()) {
@@ -68,7 +68,7 @@ nlohmann::json read_tool_calls(const files::JsonReader& value) {
   return calls;
 }
 
-/// What an assistant thought where that is a part of its content: text, or a list of parts that are text.
+/// Reads an assistant's thinking that is part of its content: text, or a list of text parts.
 std::string read_thinking(const files::JsonReader& message) {
   std::string text;
   if (!message.has("content") || !message.json().at("content").is_array()) return text;
@@ -84,8 +84,8 @@ std::string read_thinking(const files::JsonReader& message) {
   return text;
 }
 
-/// What a message has besides role and text, for the chat template. An empty list of calls is none: templates ask only
-/// whether there is one.
+/// Returns the fields of a message other than role and text, for the chat template. An empty list of calls is left out,
+/// because templates only test whether there is one.
 std::string read_other_fields(const files::JsonReader& message) {
   nlohmann::json fields = nlohmann::json::object();
   for (const auto& [name, value] : message.json().items()) {
@@ -117,7 +117,7 @@ nlohmann::ordered_json ordered(const nlohmann::json& json) {
   return nlohmann::ordered_json::parse(json.dump());
 }
 
-/// What the chat template sees besides the messages. `chat_template_kwargs` come before the fields that say the same.
+/// Returns the chat template's arguments. `chat_template_kwargs` are set before the fields with the same meaning.
 nlohmann::ordered_json read_arguments(const RequestFields& fields) {
   nlohmann::ordered_json arguments = nlohmann::ordered_json::object();
   fields.read("chat_template_kwargs", [&](const files::JsonReader& options) {
@@ -157,7 +157,7 @@ std::vector<ChatMessage> read_messages(const RequestFields& fields) {
   return *std::move(messages);
 }
 
-/// llama-server's field.
+/// Reads llama-server's field `reasoning_format`.
 std::string read_reasoning_format(const RequestFields& fields) {
   std::string format = fields.text("reasoning_format").value_or("auto");
   if (format != "auto" && format != "none" && format != "deepseek") {
@@ -169,7 +169,7 @@ std::string read_reasoning_format(const RequestFields& fields) {
   return format;
 }
 
-/// Thinking goes by the name that DeepSeek gave it, and by vLLM's.
+/// Writes the thinking under DeepSeek's name and under vLLM's.
 void add_thinking(std::string_view thinking, nlohmann::ordered_json& message) {
   if (thinking.empty()) return;
   message["reasoning_content"] = thinking;

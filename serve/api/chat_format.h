@@ -21,16 +21,17 @@ struct ChatRequest {
   PromptOptions prompt_options;
   AnswerLimit limit;
   std::optional<std::size_t> prompt_logprobs{};
-  std::string echo{};  ///< what the answer begins with
+  std::string echo{};  ///< the beginning of the answer
   Delivery delivery;
-  bool parses_reply = true;    ///< thinking is told from the answer, else all is the answer
-  bool shows_thinking = true;  ///< in the response
+  bool parses_reply = true;    ///< separates thinking from the answer; otherwise all text is the answer
+  bool shows_thinking = true;  ///< includes it in the response
 };
 
-/// messages and what the chat template makes of them, as /apply-template and /tokenize take them, too. Throws ApiError.
+/// Reads messages and the arguments of the chat template, as /apply-template and /tokenize accept them, too. Throws
+/// ApiError.
 text::Conversation read_conversation(const RequestFields& fields);
 
-/// Whether messages are calls of tools, or what tools gave.
+/// Returns whether messages contain tool calls or results of tools.
 bool tells_of_tools(const text::Conversation& conversation);
 
 /// Throws ApiError.
@@ -38,7 +39,7 @@ ChatRequest read_chat(const RequestFields& fields, std::size_t vocab_size);
 
 class ChatFormat : public TextFormat {
  public:
-  /// `logprobs`: whether they are wanted. The tokenizer must outlive it.
+  /// `logprobs`: whether they are requested. The tokenizer must outlive this object.
   ChatFormat(const text::Tokenizer& tokenizer, bool logprobs) : tokenizer_(tokenizer), logprobs_(logprobs) {}
 
   std::string_view object() const override { return "chat.completion"; }

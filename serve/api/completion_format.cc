@@ -17,7 +17,7 @@ Prompt read_prompt(const files::JsonReader& value, std::size_t vocab_size) {
   return token_ids(value, vocab_size);
 }
 
-/// False is none, as for vLLM and llama-server.
+/// Reads `logprobs`; false means none, as in vLLM and llama-server.
 std::optional<std::size_t> read_logprobs(const RequestFields& fields) {
   return fields
       .read("logprobs",
@@ -83,7 +83,7 @@ nlohmann::ordered_json CompletionFormat::choice(const TextPart& part) const {
   return choice;
 }
 
-/// Lists with an entry for each token. A prompt's first token has no probability: NaN here, null there.
+/// Returns lists with one entry per token. A prompt's first token has no probability: NaN here, null in the JSON.
 nlohmann::ordered_json CompletionFormat::logprobs_json(const TextPart& part) const {
   using Json = nlohmann::ordered_json;
   Json tokens = Json::array(), logprobs = Json::array(), tops = Json::array();
@@ -96,7 +96,7 @@ nlohmann::ordered_json CompletionFormat::logprobs_json(const TextPart& part) con
       continue;
     }
     logprobs.push_back(token.logprob);
-    // Tokens may have the same text: the likelier one counts.
+    // Several tokens may have the same text: the most likely one is kept.
     Json top = Json::object();
     for (const TokenLogprob& other : token.top) top.emplace(token_text(tokenizer_, other.id), other.logprob);
     const auto own = top.emplace(text, token.logprob).first;

@@ -14,12 +14,12 @@
 
 namespace ballast::serve {
 
-/// A prompt as a client gave it.
+/// A client's prompt: text or token ids.
 using Prompt = std::variant<std::string, std::vector<int>>;
 
 struct CompletionRequest {
   std::vector<Prompt> prompts;
-  GenerationRequest generation;  ///< for each of them; without a prompt, and max_tokens by its length
+  GenerationRequest generation;  ///< for each prompt; without a prompt and max_tokens, which depends on its length
   PromptOptions prompt_options;
   AnswerLimit limit;
   std::optional<std::size_t> prompt_logprobs{};
@@ -27,7 +27,7 @@ struct CompletionRequest {
   Delivery delivery;
 };
 
-/// One prompt, or a list of them: `field` is a string, ids, or a list of either.
+/// Reads one prompt or a list of them: `field` is a string, ids, or a list of either.
 std::vector<Prompt> read_prompts(const RequestFields& fields, std::string_view field, std::size_t vocab_size);
 
 /// Throws ApiError.
@@ -35,7 +35,7 @@ CompletionRequest read_completion(const RequestFields& fields, std::size_t vocab
 
 class CompletionFormat : public TextFormat {
  public:
-  /// `logprobs`: whether they are wanted. The tokenizer must outlive it.
+  /// `logprobs`: whether they are requested. The tokenizer must outlive this object.
   CompletionFormat(const text::Tokenizer& tokenizer, bool logprobs) : tokenizer_(tokenizer), logprobs_(logprobs) {}
 
   std::string_view object() const override { return "text_completion"; }

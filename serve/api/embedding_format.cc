@@ -17,7 +17,7 @@ static_assert(std::endian::native == std::endian::little);
 
 std::string in_base64(std::span<const float> values) {
   const auto bytes = std::as_bytes(values);
-  std::string text(4 * ((bytes.size() + 2) / 3) + 1, '\0');  // with the zero that OpenSSL writes
+  std::string text(4 * ((bytes.size() + 2) / 3) + 1, '\0');  // with the terminating zero that OpenSSL writes
   const int length =
       ::EVP_EncodeBlock(reinterpret_cast<unsigned char*>(text.data()),
                         reinterpret_cast<const unsigned char*>(bytes.data()), static_cast<int>(bytes.size()));
@@ -50,7 +50,7 @@ EmbeddingRequest read_embedding(const RequestFields& fields, std::size_t vocab_s
     if (std::cmp_not_equal(wanted, size)) value.fail(files::concat("are the model's, ", size, ": leave it out"));
     return true;
   });
-  // Vectors are made of the beginning of a text that is too long.
+  // If a text is too long, its beginning is used for the vector.
   request.prompt_options = read_prompt_options(fields, {.keep_end = false, .makes_vector = true});
   request.salt = fields.text("cache_salt").value_or("");
   return request;

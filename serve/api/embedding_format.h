@@ -24,7 +24,7 @@ struct EmbeddingRequest {
   std::string salt{};
 };
 
-/// `size`: of a vector. Throws ApiError.
+/// `size` is the length of a vector. Throws ApiError.
 EmbeddingRequest read_embedding(const RequestFields& fields, std::size_t vocab_size, std::size_t size);
 
 nlohmann::ordered_json embedding_json(std::size_t index, std::span<const float> embedding, bool base64);

@@ -18,75 +18,79 @@ constexpr std::uint8_t kWithConversation = kChats | kTemplates | kTokenize;
 constexpr std::uint8_t kWithPrompt = kTexts | kEmbeddings;
 
 constexpr auto kFields = std::to_array<KnownField>({
-    // What the answer is made of.
+    // Fields that set the input.
     {"model", kAllEndpoints, kHonoured,
-     "the name that `/v1/models` says, another one is 404 unless `--any-name`; none: this model"},
-    {"prompt", kCompletions | kTokenize, kHonoured, "text; of completions also ids, or a list of either"},
+     "the name in `/v1/models`; another one is answered with 404 unless `--any-name`; none: this model"},
+    {"prompt", kCompletions | kTokenize, kHonoured, "text; for completions also ids, or a list of either"},
     {"messages", kWithConversation, kHonoured, "`content`: text, a list of parts of text, or null for none"},
     {"input", kEmbeddings, kHonoured, "text, ids, or a list of either"},
-    {"content", kTokenize, kHonoured, "`prompt` by llama-server's name"},
+    {"content", kTokenize, kHonoured, "llama-server's name of `prompt`"},
     {"tokens", kDetokenize, kHonoured, "ids"},
     {"add_special_tokens", kWithPrompt | kTokenize, kHonoured,
-     "what belongs around every text, BOS for most models: true, but false for messages, whose template writes it"},
-    {"add_special", kTokenize, kHonoured, "`add_special_tokens` by llama-server's name; false beside `content`"},
+     "adds the tokens around every text, BOS for most models; default true, but false for messages, whose template "
+     "adds them"},
+    {"add_special", kTokenize, kHonoured, "llama-server's name of `add_special_tokens`; default false with `content`"},
     {"parse_special", kTokenize, kHonoured, "false: special tokens in a text are text"},
     {"return_token_strs", kTokenize, kHonoured, "also `token_strs`, the text of each token"},
-    {"with_pieces", kTokenize, kHonoured, "`tokens` as `{\"id\", \"piece\"}`, the bytes of what is not UTF-8"},
+    {"with_pieces", kTokenize, kHonoured,
+     "`tokens` as `{\"id\", \"piece\"}`, with bytes for pieces that are not UTF-8"},
     {"truncate_prompt_tokens", kWithPrompt, kHonoured,
-     "tokens that are kept of a longer prompt; -1: what leaves room for `max_tokens`, half of the context at least"},
+     "tokens that are kept of a longer prompt; -1: as many as leave room for `max_tokens`, at least half of the "
+     "context"},
     {"truncation_side", kWithPrompt, kHonoured,
      "`\"left\"` keeps the end (texts), `\"right\"` the beginning (embeddings)"},
-    {"chat_template_kwargs", kWithConversation, kHonoured, "an object whose members the chat template sees"},
+    {"chat_template_kwargs", kWithConversation, kHonoured, "an object whose members are passed to the chat template"},
     {"add_generation_prompt", kWithConversation, kHonoured, "false: the prompt ends with the last message"},
     {"continue_final_message", kWithConversation, kHonoured,
      "true: the answer continues the last message; with `add_generation_prompt` true it is refused"},
-    {"documents", kWithConversation, kHonoured, "a list that the chat template sees"},
+    {"documents", kWithConversation, kHonoured, "a list that is passed to the chat template"},
     {"reasoning_effort", kWithConversation, kHonoured,
-     "the chat template sees it, and `enable_thinking`, which is false for `\"none\"`"},
-    {"include_reasoning", kChats, kHonoured, "false: the answer comes without its thinking"},
+     "passed to the chat template, with `enable_thinking`, which is false for `\"none\"`"},
+    {"include_reasoning", kChats, kHonoured, "false: the answer is sent without its thinking"},
     {"reasoning_format", kChats, kHonoured,
      "`\"auto\"` and `\"deepseek\"`: thinking in `reasoning_content`; `\"none\"`: in `content`, as the model wrote it"},
-    // How long it is.
+    // Fields that set the length.
     {"max_tokens", kTexts, kHonoured,
-     "more than the context leaves, and -1, is what it leaves; a completion's are 16 unless given"},
-    {"max_completion_tokens", kTexts, kHonoured, "the same; of a chat it comes first"},
-    {"n_predict", kTexts, kHonoured, "the same by llama-server's name"},
-    {"min_tokens", kTexts, kHonoured, "before so many no token that ends the answer is chosen"},
-    {"stop", kTexts, kHonoured, "a text or a list of at most 16; of special tokens, too; empty ones are left out"},
+     "-1, or more than the rest of the context: the rest of the context; default of completions: 16"},
+    {"max_completion_tokens", kTexts, kHonoured, "the same; for chats it has precedence"},
+    {"n_predict", kTexts, kHonoured, "llama-server's name of `max_tokens`"},
+    {"min_tokens", kTexts, kHonoured, "the answer does not end before this number of tokens"},
+    {"stop", kTexts, kHonoured, "a text or a list of at most 16; also matches special tokens; empty ones are ignored"},
     {"stop_token_ids", kTexts, kHonoured},
-    {"include_stop_str_in_output", kTexts, kHonoured, "true: the answer has what ended it, too"},
+    {"include_stop_str_in_output", kTexts, kHonoured, "true: the answer includes the stop string"},
     {"ignore_eos", kTexts, kHonoured},
-    // Which tokens are chosen.
-    {"temperature", kTexts, kHonoured, "1 unless given; 0: the most likely token always"},
+    // Fields that choose tokens.
+    {"temperature", kTexts, kHonoured, "default 1; 0: always the most likely token"},
     {"top_p", kTexts, kHonoured},
     {"top_k", kTexts, kHonoured, "0 and -1: no limit"},
     {"min_p", kTexts, kHonoured},
-    {"seed", kTexts, kHonoured, "none, and -1: a random one"},
-    {"presence_penalty", kTexts, kHonoured, "counts the answer"},
-    {"frequency_penalty", kTexts, kHonoured, "counts the answer"},
-    {"repetition_penalty", kTexts, kHonoured, "counts prompt and answer"},
-    {"repeat_penalty", kTexts, kHonoured, "the same by llama-server's name"},
+    {"seed", kTexts, kHonoured, "missing or -1: a random one"},
+    {"presence_penalty", kTexts, kHonoured, "counts tokens of the answer"},
+    {"frequency_penalty", kTexts, kHonoured, "counts tokens of the answer"},
+    {"repetition_penalty", kTexts, kHonoured, "counts tokens of prompt and answer"},
+    {"repeat_penalty", kTexts, kHonoured, "llama-server's name of `repetition_penalty`"},
     {"repeat_last_n", kTexts, kHonoured,
-     "all three penalties count the last so many tokens of prompt and answer; 0: none, -1: all"},
+     "the number of last tokens of prompt and answer that all three penalties count; 0: none, -1: all"},
     {"logit_bias", kTexts, kHonoured,
-     "`{\"ID\": BIAS}`, or llama-server's `[[ID, BIAS]]`, where false forbids the token"},
-    {"bad_words", kTexts, kHonoured, "texts that the answer must not have, as their tokens"},
-    {"allowed_token_ids", kTexts, kHonoured, "no other token is chosen"},
-    // What the answer tells.
+     "`{\"ID\": BIAS}`, or llama-server's `[[ID, BIAS]]`, in which false forbids the token"},
+    {"bad_words", kTexts, kHonoured, "texts whose tokens the answer must not contain"},
+    {"allowed_token_ids", kTexts, kHonoured, "only these tokens are chosen"},
+    // Fields that set the content of the answer.
     {"n", kTexts, kHonoured, "at most 128"},
-    {"n_cmpl", kTexts, kHonoured, "the same by llama-server's name"},
-    {"echo", kTexts, kHonoured, "the prompt before the answer; of a chat the last message, if it is an assistant's"},
-    {"logprobs", kTexts, kHonoured, "of a completion at most 20, of a chat true"},
+    {"n_cmpl", kTexts, kHonoured, "llama-server's name of `n`"},
+    {"echo", kTexts, kHonoured,
+     "the answer begins with the prompt; in a chat with the last message, if it is an assistant's"},
+    {"logprobs", kTexts, kHonoured, "for completions at most 20, for chats true"},
     {"top_logprobs", kChats, kHonoured, "at most 20"},
-    {"prompt_logprobs", kTexts, kHonoured, "at most 20; of each token of the prompt, in vLLM's form; not in streams"},
-    {"skip_special_tokens", kTexts, kHonoured, "false: the answer has special tokens, too"},
+    {"prompt_logprobs", kTexts, kHonoured, "at most 20; for each token of the prompt, in vLLM's form; not in streams"},
+    {"skip_special_tokens", kTexts, kHonoured, "false: the answer includes special tokens"},
     {"stream", kTexts, kHonoured},
     {"stream_options", kTexts, kHonoured, "`include_usage`"},
     {"pooling", kEmbeddings, kHonoured, "`\"mean\"`, `\"cls\"` or `\"last\"`"},
     {"encoding_format", kEmbeddings, kHonoured, "`\"float\"` or `\"base64\"`"},
-    {"dimensions", kEmbeddings, kHonoured, "the model's, or refused"},
-    {"cache_salt", kTexts | kEmbeddings, kHonoured, "prompts of another salt share nothing in the cache"},
-    // What it is not built for.
+    {"dimensions", kEmbeddings, kHonoured, "only the model's own size"},
+    {"cache_salt", kTexts | kEmbeddings, kHonoured, "prompts with different salts share nothing in the cache"},
+    // Fields that are not supported.
     {"best_of", kCompletions, kRefused, "send `n`", "[1]"},
     {"use_beam_search", kTexts, kRefused, "", "[false]"},
     {"suffix", kCompletions, kRefused, "", R"([""])"},
@@ -147,45 +151,45 @@ constexpr auto kFields = std::to_array<KnownField>({
     {"normalize", kEmbeddings, kRefused, "", "[true]"},
     {"embd_normalize", kEmbeddings, kRefused, "", "[2]"},
     {"padding", kEmbeddings, kRefused, "", R"(["do_not_pad", false])"},
-    // What changes no answer.
-    {"user", kWithPrompt, kIgnored, "who asks is told by the key"},
-    {"safety_identifier", kTexts, kIgnored, "who asks is told by the key"},
-    {"request_id", kWithPrompt, kIgnored, "names the request"},
-    {"session_id", kTexts, kIgnored, "names the request"},
-    {"metadata", kTexts, kIgnored, "names the request"},
+    // Fields that change no answer.
+    {"user", kWithPrompt, kIgnored, "the key identifies the user"},
+    {"safety_identifier", kTexts, kIgnored, "the key identifies the user"},
+    {"request_id", kWithPrompt, kIgnored, "only a name"},
+    {"session_id", kTexts, kIgnored, "only a name"},
+    {"metadata", kTexts, kIgnored, "only a name"},
     {"store", kTexts, kIgnored, "nothing is stored"},
-    {"service_tier", kTexts, kIgnored, "all requests are served alike"},
-    {"priority", kWithPrompt, kIgnored, "all requests are served alike"},
-    {"prompt_cache_key", kTexts, kIgnored, "what is in the cache changes no answer"},
-    {"prompt_cache_retention", kTexts, kIgnored, "what is in the cache changes no answer"},
-    {"cache_prompt", kTexts, kIgnored, "what is in the cache changes no answer"},
-    {"n_cache_reuse", kTexts, kIgnored, "what is in the cache changes no answer"},
-    {"id_slot", kTexts, kIgnored, "what is in the cache changes no answer"},
-    {"n_keep", kTexts, kIgnored, "no text outgrows the context"},
-    {"n_discard", kTexts, kIgnored, "no text outgrows the context"},
-    {"kv_transfer_params", kTexts, kIgnored, "no keys and values come from elsewhere"},
-    {"ec_transfer_params", kTexts, kIgnored, "no keys and values come from elsewhere"},
-    {"prediction", kTexts, kIgnored, "about speed"},
-    {"backend_sampling", kTexts, kIgnored, "about speed"},
-    {"stream_interval", kTexts, kIgnored, "each token is sent when it comes"},
-    {"sse_ping_interval", kTexts, kIgnored, "each token is sent when it comes"},
-    {"timings_per_token", kTexts, kIgnored, "asks for more than the answer"},
-    {"return_progress", kTexts, kIgnored, "asks for more than the answer"},
-    {"verbose", kTexts, kIgnored, "asks for more than the answer"},
-    {"return_token_offsets", kTexts, kIgnored, "asks for more than the answer"},
-    {"routed_experts_prompt_start", kTexts, kIgnored, "asks for more than the answer"},
-    {"reasoning_control", kChats, kIgnored, "asks for more than the answer"},
-    {"media_io_kwargs", kWithConversation, kIgnored, "messages have text alone"},
-    {"mm_processor_kwargs", kWithConversation | kEmbeddings, kIgnored, "messages have text alone"},
-    {"return_mm_kwargs", kTexts, kIgnored, "messages have text alone"},
-    {"parallel_tool_calls", kChats, kIgnored, "there are no tools"},
-    {"parse_tool_calls", kChats, kIgnored, "there are no tools"},
-    {"preserved_tokens", kTexts, kIgnored, "there are no tools"},
+    {"service_tier", kTexts, kIgnored, "all requests have the same priority"},
+    {"priority", kWithPrompt, kIgnored, "all requests have the same priority"},
+    {"prompt_cache_key", kTexts, kIgnored, "the cache changes no answer"},
+    {"prompt_cache_retention", kTexts, kIgnored, "the cache changes no answer"},
+    {"cache_prompt", kTexts, kIgnored, "the cache changes no answer"},
+    {"n_cache_reuse", kTexts, kIgnored, "the cache changes no answer"},
+    {"id_slot", kTexts, kIgnored, "the cache changes no answer"},
+    {"n_keep", kTexts, kIgnored, "no text exceeds the context"},
+    {"n_discard", kTexts, kIgnored, "no text exceeds the context"},
+    {"kv_transfer_params", kTexts, kIgnored, "keys and values are not transferred"},
+    {"ec_transfer_params", kTexts, kIgnored, "keys and values are not transferred"},
+    {"prediction", kTexts, kIgnored, "affects speed only"},
+    {"backend_sampling", kTexts, kIgnored, "affects speed only"},
+    {"stream_interval", kTexts, kIgnored, "each token is sent immediately"},
+    {"sse_ping_interval", kTexts, kIgnored, "each token is sent immediately"},
+    {"timings_per_token", kTexts, kIgnored, "only adds information to the answer"},
+    {"return_progress", kTexts, kIgnored, "only adds information to the answer"},
+    {"verbose", kTexts, kIgnored, "only adds information to the answer"},
+    {"return_token_offsets", kTexts, kIgnored, "only adds information to the answer"},
+    {"routed_experts_prompt_start", kTexts, kIgnored, "only adds information to the answer"},
+    {"reasoning_control", kChats, kIgnored, "only adds information to the answer"},
+    {"media_io_kwargs", kWithConversation, kIgnored, "messages contain only text"},
+    {"mm_processor_kwargs", kWithConversation | kEmbeddings, kIgnored, "messages contain only text"},
+    {"return_mm_kwargs", kTexts, kIgnored, "messages contain only text"},
+    {"parallel_tool_calls", kChats, kIgnored, "tools are not supported"},
+    {"parse_tool_calls", kChats, kIgnored, "tools are not supported"},
+    {"preserved_tokens", kTexts, kIgnored, "tools are not supported"},
     {"length_penalty", kTexts, kIgnored, "belongs to `use_beam_search`"},
     {"early_stopping", kTexts, kIgnored, "belongs to `use_beam_search`"},
-    {"guided_decoding_backend", kTexts, kIgnored, "belongs to `guided_json` and its like"},
-    {"guided_whitespace_pattern", kTexts, kIgnored, "belongs to `guided_json` and its like"},
-    {"spaces_between_special_tokens", kTexts, kIgnored, "tokens are joined as they are"},
+    {"guided_decoding_backend", kTexts, kIgnored, "belongs to `guided_json` and similar fields"},
+    {"guided_whitespace_pattern", kTexts, kIgnored, "belongs to `guided_json` and similar fields"},
+    {"spaces_between_special_tokens", kTexts, kIgnored, "tokens are joined without spaces"},
     {"dynatemp_exponent", kTexts, kIgnored, "belongs to `dynatemp_range`"},
     {"dry_base", kTexts, kIgnored, "belongs to `dry_multiplier`"},
     {"dry_allowed_length", kTexts, kIgnored, "belongs to `dry_multiplier`"},
@@ -201,7 +205,7 @@ nlohmann::json neutral_values(const KnownField& field) {
   return field.neutral.empty() ? nlohmann::json::array() : nlohmann::json::parse(field.neutral);
 }
 
-/// The values as JSON: "false", "1 or 0".
+/// Returns the values as JSON: "false", "1 or 0".
 std::string one_of_text(const nlohmann::json& values, std::string_view mark) {
   std::string text;
   for (std::size_t i = 0; i < values.size(); ++i) {
@@ -211,7 +215,7 @@ std::string one_of_text(const nlohmann::json& values, std::string_view mark) {
   return text;
 }
 
-/// What a message says after "is not supported".
+/// Returns the text of a message after "is not supported".
 std::string advice(const KnownField& field, const nlohmann::json& neutral) {
   std::string note(field.note);
   std::erase(note, '`');
@@ -239,7 +243,7 @@ std::string use_text(const KnownField& field) {
   if (field.use == kHonoured) return "honoured" + note;
   if (field.use == kIgnored) return "ignored" + note;
   const std::string neutral = one_of_text(neutral_values(field), "`");
-  return "refused" + (neutral.empty() ? "" : " but for " + neutral) + note;
+  return "refused" + (neutral.empty() ? "" : " except for " + neutral) + note;
 }
 
 }  // namespace
@@ -268,7 +272,7 @@ std::string field_table_rows() {
   for (auto field = kFields.begin(); field != kFields.end(); ++field) {
     names += files::concat(names.empty() ? "" : ", ", "`", field->name, "`");
     const auto next = field + 1;
-    // Fields of which the same is to be said share a row.
+    // Consecutive fields with the same endpoints and text share a row.
     if (next != kFields.end() && next->endpoints == field->endpoints && use_text(*next) == use_text(*field)) continue;
     rows += files::concat("| ", names, " | ", endpoints_text(field->endpoints), " | ", use_text(*field), " |\n");
     names.clear();

@@ -1,4 +1,4 @@
-// The fields of requests that OpenAI's, vLLM's and llama-server's APIs have, and what the server does with each.
+// The fields of OpenAI's, vLLM's and llama-server's requests, and how the server treats each.
 #ifndef BALLAST_SERVE_API_FIELD_TABLE_H_
 #define BALLAST_SERVE_API_FIELD_TABLE_H_
 
@@ -11,7 +11,7 @@
 
 namespace ballast::serve {
 
-/// Endpoints with fields of their own, to be combined.
+/// Endpoints that have their own fields; a set of flags.
 enum Endpoints : std::uint8_t {
   kCompletions = 1,
   kChats = 2,
@@ -26,24 +26,24 @@ enum Endpoints : std::uint8_t {
 struct KnownField {
   enum class Use {
     kHonoured,
-    kRefused,  ///< but for null and its neutral values: another one would change the answer
+    kRefused,  ///< except for null and its neutral values: other values would change the answer
     kIgnored,  ///< no value changes the answer
   };
 
   std::string_view name;
   std::uint8_t endpoints;
   Use use;
-  std::string_view note{};     ///< what it does, what to send instead, or why nothing depends on it
-  std::string_view neutral{};  ///< of a refused field: a JSON list of the values that change nothing
+  std::string_view note{};     ///< its effect, a replacement, or the reason why it changes no answer
+  std::string_view neutral{};  ///< for a refused field: a JSON list of the values without effect
 };
 
-/// Every field, in the order of docs/server.md. A field that is not there is ignored.
+/// Returns all fields in the order of docs/server.md. Fields that are not in the list are ignored.
 std::span<const KnownField> known_fields();
 
-/// Throws ApiError naming a field whose value would change the answer in a way that the server does not know.
+/// Throws ApiError naming a field whose value would change the answer in a way that the server does not support.
 void check_fields(const RequestFields& fields, Endpoints endpoint);
 
-/// The rows of the table in docs/server.md, which a test holds equal.
+/// Returns the rows of the table in docs/server.md; a test compares them.
 std::string field_table_rows();
 
 }  // namespace ballast::serve

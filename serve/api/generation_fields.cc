@@ -23,7 +23,7 @@ constexpr std::int64_t kLargestCount = 1 << 30;
 
 std::vector<std::string> read_stops(const files::JsonReader& value) {
   std::vector<std::string> stops = value.json().is_string() ? std::vector{value.string()} : value.strings();
-  // An empty one stops nothing; clients with a form to fill in send it.
+  // Empty strings stop nothing; clients with input forms send them.
   std::erase(stops, "");
   if (stops.size() > kMostStops) value.fail(files::concat("at most ", kMostStops, " are possible"));
   for (const std::string& stop : stops) {
@@ -32,7 +32,7 @@ std::vector<std::string> read_stops(const files::JsonReader& value) {
   return stops;
 }
 
-/// Each is looked at for each token.
+/// Limits the length of a list, because every element is checked for every token.
 void check_count(const files::JsonReader& value, std::size_t most) {
   if (value.json().size() > most) value.fail(files::concat("at most ", most, " are possible"));
 }
@@ -43,7 +43,7 @@ float read_bias(const files::JsonReader& value) {
   return static_cast<float>(number);
 }
 
-/// [[1234, -100], [5, false]], as llama-server takes it: false forbids the token.
+/// Reads llama-server's form, [[1234, -100], [5, false]]: false forbids the token.
 void read_bias_list(const files::JsonReader& value, std::size_t vocab_size, GenerateOptions& options) {
   for (const files::JsonReader& element : value.elements()) {
     const std::vector<files::JsonReader> pair = element.tuple(2);
@@ -56,13 +56,13 @@ void read_bias_list(const files::JsonReader& value, std::size_t vocab_size, Gene
   }
 }
 
-/// {"1234": -100}: names are ids.
+/// Reads {"1234": -100}: names are ids.
 void read_bias_object(const files::JsonReader& value, std::size_t vocab_size, GenerateOptions& options) {
   for (const auto& [name, bias] : value.members()) {
     std::size_t id = 0;
     const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), id);
     if (error != std::errc() || end != name.data() + name.size() || id >= vocab_size) {
-      value.fail(files::concat(files::in_quotes(name), " is no id of a token"));
+      value.fail(files::concat(files::in_quotes(name), " is not the id of a token"));
     }
     options.logit_bias.push_back({.id = static_cast<int>(id), .bias = read_bias(bias)});
   }
@@ -99,7 +99,7 @@ void read_ids(const RequestFields& fields, std::size_t vocab_size, GenerateOptio
   });
 }
 
-/// -1 is a random one, as for vLLM and llama-server.
+/// Reads the seed; -1 is a random one, as in vLLM and llama-server.
 std::uint64_t read_seed(const RequestFields& fields) {
   const std::optional<std::int64_t> seed =
       fields.integer("seed", std::numeric_limits<std::int64_t>::min(), std::numeric_limits<std::int64_t>::max());
@@ -130,7 +130,7 @@ GenerationRequest read_generation(const RequestFields& fields, std::size_t vocab
   options.temperature = fields.number("temperature", 0, 100).value_or(1);
   options.top_p = fields.number("top_p", 0, 1).value_or(1);
   if (options.top_p == 0) throw ApiError(400, "top_p: must be above 0", "top_p");
-  // -1 means no limit to many clients.
+  // Many clients send -1 for no limit.
   options.top_k =
       static_cast<std::size_t>(std::max<std::int64_t>(0, fields.integer("top_k", -1, kLargestCount).value_or(0)));
   options.min_p = fields.number("min_p", 0, 1).value_or(0);
@@ -144,7 +144,7 @@ GenerationRequest read_generation(const RequestFields& fields, std::size_t vocab
   read_ids(fields, vocab_size, options);
   request.choices = read_choices(fields);
   request.salt = fields.text("cache_salt").value_or("");
-  // The prefix cache keeps it.
+  // The prefix cache stores the salt.
   if (request.salt.size() > kLongestSalt) {
     throw ApiError(400, files::concat("cache_salt: must have at most ", kLongestSalt, " bytes"), "cache_salt");
   }
@@ -166,14 +166,14 @@ std::vector<std::vector<int>> read_bad_words(const RequestFields& fields, const 
     tokens += ids.size();
     sequences.push_back(std::move(ids));
   };
-  // Within a text a word may have other tokens than at its beginning, where some tokenizers put a space before it.
+  // Within a text a word may have other tokens than at the beginning, where some tokenizers add a space.
   const std::vector<int> before = tokenizer.encode("\n");
   fields.read("bad_words", [&](const files::JsonReader& value) {
     for (std::string& word : value.strings()) {
       if (word.empty() || word.size() > kLongestStop) {
         value.fail(files::concat("each must have 1 to ", kLongestStop, " bytes"));
       }
-      // As vLLM has it: a word is meant with spaces before it and without.
+      // As in vLLM, a word is matched with spaces before it and without.
       if (const std::size_t begin = word.find_first_not_of(' '); begin != std::string::npos) word.erase(0, begin);
       add(tokenizer.encode(word));
       add(tokenizer.encode(" " + word));

@@ -33,7 +33,7 @@ Json channels_json(const Statistics& statistics) {
   return channels;
 }
 
-/// Those that the model was converted with: statistics may be of another calibration.
+/// Returns the tokens of the model's conversion: the statistics may be of another calibration.
 std::vector<int> massive_tokens(const Statistics& statistics, const model::ModelSource& source) {
   if (const auto& known = source.massive_tokens()) return *known;
   std::vector<int> tokens;

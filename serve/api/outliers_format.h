@@ -1,4 +1,4 @@
-// What calibration found in a model, for its page.
+// The results of a calibration, for the server's page.
 #ifndef BALLAST_SERVE_API_OUTLIERS_FORMAT_H_
 #define BALLAST_SERVE_API_OUTLIERS_FORMAT_H_
 
@@ -9,9 +9,9 @@
 
 namespace ballast::serve {
 
-/// {"massive_channels": [{layer, channel, magnitude, median}], "massive_tokens": [{id, text}]}: the tokens are those
-/// that an INT8 cache keeps in 16 bits; whatever stands first in a text has neither id nor text. Throws Error naming
-/// `context` where the statistics are not of this model.
+/// Returns {"massive_channels": [{layer, channel, magnitude, median}], "massive_tokens": [{id, text}]}. The tokens are
+/// those that an INT8 cache keeps in 16 bits; the first token of any text has neither id nor text. Throws Error naming
+/// `context` if the statistics are of another model.
 nlohmann::ordered_json outliers_json(const Statistics& statistics, const engine::LoadedModel& loaded,
                                      const std::string& context);
 

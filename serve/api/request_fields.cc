@@ -9,7 +9,7 @@
 namespace ballast::serve {
 namespace {
 
-// Where a message says that something is.
+// The context of error messages.
 constexpr std::string_view kBody = "request";
 
 nlohmann::json parse_body(std::string_view body) {
@@ -30,7 +30,8 @@ std::int64_t whole_number(const files::JsonReader& value, std::int64_t least, st
   if (!value.json().is_number_float()) return value.integer<std::int64_t>(least, most);
   const double number = value.number();
   if (number != std::trunc(number)) value.fail(files::concat("must be a whole number, is ", value.json().dump()));
-  // Below 2^63 every whole double is an integer; the limits may not be doubles, so they are compared after.
+  // Below 2^63 every whole double is an integer. The limits may not be exact as doubles, so they are compared after the
+  // conversion.
   constexpr double kEnd = 0x1p63;
   const bool fits = number >= -kEnd && number < kEnd;
   const auto integer = fits ? static_cast<std::int64_t>(number) : 0;

@@ -1,4 +1,4 @@
-// The fields of a request's body, each checked; what is wrong is told by the field's name.
+// The fields of a request's body with checks; errors name the field.
 #ifndef BALLAST_SERVE_API_REQUEST_FIELDS_H_
 #define BALLAST_SERVE_API_REQUEST_FIELDS_H_
 
@@ -17,21 +17,20 @@
 
 namespace ballast::serve {
 
-/// A whole number from `least` to `most`. Unlike files, clients may write one with a fraction of zero: 16.0, 1e3.
-/// Throws Error.
+/// Reads a whole number from `least` to `most`. Clients, unlike files, may write it as 16.0 or 1e3. Throws Error.
 std::int64_t whole_number(const files::JsonReader& value, std::int64_t least, std::int64_t most);
 
-/// A list of nothing but ids of tokens, each below `vocab_size`. Throws Error.
+/// Reads a list of token ids, each below `vocab_size`. Throws Error.
 std::vector<int> token_ids(const files::JsonReader& value, std::size_t vocab_size);
 
 /// All getters throw ApiError with status 400. A field that is null counts as missing.
 class RequestFields {
  public:
-  /// Parses a body, which may begin with a byte order mark. Throws ApiError when it is not UTF-8, not JSON, not an
-  /// object, or nested too deep.
+  /// Parses a body, which may begin with a byte order mark. Throws ApiError if it is not UTF-8, not JSON, not an
+  /// object, or nested too deeply.
   explicit RequestFields(std::string_view body);
 
-  /// The body is kept: readers made from it refer to it.
+  /// Readers refer to the body, so it cannot be copied.
   RequestFields(const RequestFields&) = delete;
   RequestFields& operator=(const RequestFields&) = delete;
 
@@ -41,7 +40,7 @@ class RequestFields {
   std::optional<std::string> text(std::string_view field) const;
   bool flag(std::string_view field, bool fallback) const;
 
-  /// read(value) of a field that is there; what it throws as Error names the field.
+  /// Returns read(value) if the field is present; an Error becomes an ApiError that names the field.
   template <class Read>
   auto read(std::string_view field, const Read& read) const
       -> std::optional<decltype(read(std::declval<files::JsonReader>()))> {

@@ -5,7 +5,7 @@
 namespace ballast::serve {
 namespace {
 
-/// Calls use(name, value of the model's makers, option) for each.
+/// Calls use(name, the model's value, option) for each option.
 template <typename Use>
 void for_each_default(const GenerationDefaults& defaults, GenerateOptions& options, const Use& use) {
   use("temperature", defaults.temperature, options.temperature);
@@ -19,7 +19,7 @@ void for_each_default(const GenerationDefaults& defaults, GenerateOptions& optio
 
 void set_defaults(const RequestFields& fields, const GenerationDefaults& defaults, GenerateOptions& options) {
   for_each_default(defaults, options, [&](const char* name, const auto& value, auto& option) {
-    // llama-server's name of one counts, too.
+    // llama-server's name of a field counts, too.
     const bool said =
         fields.has(name) || (name == std::string_view("repetition_penalty") && fields.has("repeat_penalty"));
     if (value && !said) option = *value;

@@ -1,4 +1,4 @@
-// What a request that says nothing of sampling gets.
+// Defaults of sampling for requests that do not set it.
 #ifndef BALLAST_SERVE_API_SAMPLING_DEFAULTS_H_
 #define BALLAST_SERVE_API_SAMPLING_DEFAULTS_H_
 
@@ -9,10 +9,10 @@
 
 namespace ballast::serve {
 
-/// Takes the model's values over for those fields that a request does not have.
+/// Copies the model's values for those fields that a request does not have.
 void set_defaults(const RequestFields& fields, const GenerationDefaults& defaults, GenerateOptions& options);
 
-/// The values by the names of the fields, for the log.
+/// Returns the values by the names of the fields, for the log.
 nlohmann::ordered_json defaults_json(const GenerationDefaults& defaults);
 
 }  // namespace ballast::serve

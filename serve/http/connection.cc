@@ -17,25 +17,26 @@ namespace {
 
 namespace asio = boost::asio;
 
-// What is kept of requests that come before the answer to an earlier one: more is left to the socket's own buffer.
+// Bytes that are kept of requests that arrive before the answer to an earlier one; the rest stays in the socket's
+// buffer.
 constexpr std::size_t kMostInput = 16 << 10;
 
 // After the last answer the client may still be sending. Closing at once would reset the connection, and the client
 // might lose the answer (RFC 9112, 9.6).
 constexpr std::chrono::milliseconds kLingerTime{2000};
 
-// A connection that has sent a long answer gives back what it needed for that.
+// Capacity above which a connection frees its buffers after a long answer.
 constexpr std::size_t kKeptCapacity = 64 << 10;
 
 std::chrono::duration<double> seconds(Connection::Clock::duration duration) {
   return duration;
 }
 
-// Times unsent_bytes: nobody who reads at all gets there.
+// A multiple of unsent_bytes that a client that reads at all does not reach.
 constexpr std::size_t kHopelesslyBehind = 64;
 
-/// What the system buffers is not unsent to us: it is kept small enough that a slow reader shows, and given up when a
-/// client takes nothing of it.
+/// The system's send buffer does not count as unsent, so it is kept small to detect slow readers, and the system drops
+/// a connection whose client accepts no data.
 void set_socket_options(asio::ip::tcp::socket& socket, const HttpLimits& limits) {
   const auto set = [&](int level, int name, int value) {
     ::setsockopt(socket.native_handle(), level, name, &value, sizeof value);
@@ -74,7 +75,7 @@ void Connection::start() {
   guarded([&] { return tls_ ? shake_hands() : begin(); });
 }
 
-/// Elsewhere. The connection lives until that has ended, and ends here.
+/// Runs the handshake on another thread. The connection lives until it has ended, and continues here.
 void Connection::shake_hands() {
   socket_.native_non_blocking(true);
   auto done = [self = shared_from_this(), network = host_.network()](bool succeeded) mutable {
@@ -129,8 +130,8 @@ void Connection::on_read(Error error, std::size_t size) {
   read();
 }
 
-/// The client has closed its side, or the connection has broken. Nobody waits for an answer then that is not made yet;
-/// one that is made goes out.
+/// The client has closed its side, or the connection is broken. An answer that is not ready is cancelled; one that is
+/// ready is still sent.
 void Connection::on_left(Error error) {
   client_ended_ = true;
   const bool closed = error == asio::error::eof || error == asio::ssl::error::stream_truncated;
@@ -138,7 +139,7 @@ void Connection::on_left(Error error) {
   if (!closed || !sends_rest) close();
 }
 
-/// Parses what has come.
+/// Parses the received bytes.
 void Connection::advance() {
   while (!input_.empty() && (phase_ == Phase::kIdle || phase_ == Phase::kHead || phase_ == Phase::kBody)) {
     if (phase_ == Phase::kIdle) {
@@ -176,7 +177,7 @@ void Connection::begin_body() {
   if (input_.empty() && parser_->expects_continue()) send("HTTP/1.1 100 Continue\r\n\r\n");
 }
 
-/// False where requests hold so much already that this one is refused.
+/// Returns false if the requests' memory has no room for this body.
 bool Connection::hold_body() {
   if (memory_.resize(parser_->head().body.size())) return true;
   HttpResponse response = error_response(429, "rate_limit_error", "the memory for requests is taken: try again later");
@@ -229,7 +230,7 @@ void Connection::deliver(Answer& answer) {
     send(std::move(news.pieces));
     last_piece_ = Clock::now();
     answered_ = news.ended;
-    // A piece may be larger by itself; a fast reader takes it in no time.
+    // A single piece may be larger; a fast reader receives it at once.
     if (streams_ && !answered_ && unsent() > limits_.unsent_bytes) {
       if (unsent() / kHopelesslyBehind > limits_.unsent_bytes) return reset();
       if (!behind_since_) behind_since_ = last_piece_;
@@ -238,7 +239,7 @@ void Connection::deliver(Answer& answer) {
   });
 }
 
-/// A long body is not copied.
+/// Queues the answer; a long body is not copied.
 void Connection::respond(HttpResponse response) {
   std::string text = response_head_text(response, form());
   if (head_only_) response.body.clear();
@@ -256,7 +257,7 @@ void Connection::send(std::string bytes) {
   write();
 }
 
-/// All that waits goes out as one.
+/// Sends all waiting bytes in one write.
 void Connection::write() {
   if (writing_ || unsent() == 0) return;
   if (sending_.empty()) {
@@ -301,7 +302,7 @@ void Connection::fail(unsigned status, std::string_view type, std::string_view m
   refuse(error_response(status, type, message));
 }
 
-/// The last answer: what the client goes on to send is not read as requests.
+/// Sends a last answer; later bytes of the client are not parsed.
 void Connection::refuse(const HttpResponse& response) {
   phase_ = Phase::kLast;
   keep_alive_ = false;
@@ -311,7 +312,7 @@ void Connection::refuse(const HttpResponse& response) {
   if (!outcome_) begin_outcome();
   outcome_->status = response.status;
   respond(response);
-  parser_.reset();  // with the part of a body that has come
+  parser_.reset();  // frees the received part of a body
   memory_.resize(0);
   read();
 }
@@ -332,7 +333,7 @@ void Connection::tell_outcome(bool complete) noexcept {
   outcome->seconds = seconds(Clock::now() - head_ended_).count();
   try {
     host_.options().on_outcome(*outcome);
-  } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): no memory to tell it; the connection goes on
+  } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): no memory to report it; the connection continues
   }
 }
 
@@ -344,7 +345,7 @@ void Connection::linger() {
   if (!tls_) {
     Error error;
     if (socket_.shutdown(asio::ip::tcp::socket::shutdown_send, error)) return close();
-  } else if (all_was_read) {  // TLS takes what comes after its end for an attack
+  } else if (all_was_read) {  // TLS treats data after its end as an attack
     tls_->async_shutdown([self = shared_from_this()](Error) { self->close(); });
   }
   read();
@@ -406,9 +407,9 @@ void Connection::reset() {
 
 void Connection::close() {
   if (phase_ == Phase::kClosed) return;
-  const std::shared_ptr<Connection> self = shared_from_this();  // the server's share goes
+  const std::shared_ptr<Connection> self = shared_from_this();  // the server drops its reference
   Error ignored;
-  // The handshake has a descriptor of its own.
+  // The handshake has its own file descriptor.
   if (phase_ == Phase::kHandshake) std::ignore = socket_.shutdown(asio::socket_base::shutdown_both, ignored);
   phase_ = Phase::kClosed;
   memory_.resize(0);

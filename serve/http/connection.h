@@ -22,7 +22,7 @@
 
 namespace ballast::serve {
 
-/// What a connection needs of its server, which outlives it while it is open.
+/// The part of the server that a connection uses. The server outlives its open connections.
 class ConnectionHost {
  public:
   ConnectionHost() = default;
@@ -33,19 +33,19 @@ class ConnectionHost {
   virtual const HttpOptions& options() const = 0;
   virtual std::weak_ptr<boost::asio::io_context> network() const = 0;
   virtual bool draining() const = 0;
-  /// Null without TLS.
+  /// Returns null without TLS.
   virtual TlsHandshakes* handshakes() = 0;
   virtual void handle(std::shared_ptr<HttpExchange> exchange) = 0;
-  /// The connection has closed.
+  /// Is called when the connection has closed.
   virtual void forget(Connection& connection) = 0;
 };
 
-/// Lives on the network thread. A read is nearly always outstanding, so that a client that leaves is noticed at once.
+/// Lives on the network thread. A read is nearly always pending, so that a disconnected client is noticed at once.
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// `refused`: is only told that there are too many.
+  /// `refused`: the client only receives an error about too many connections.
   Connection(ConnectionHost& host, boost::asio::ip::tcp::socket socket, boost::asio::ssl::context* tls,
              std::string client, bool refused);
 
@@ -54,13 +54,13 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   void start();
 
-  /// Takes what `answer` has to say.
+  /// Takes the news of `answer`.
   void deliver(Answer& answer);
 
-  /// Ends what has taken too long. Called several times a second.
+  /// Ends phases that exceed their time limit. Is called several times a second.
   void check_time(Clock::time_point now);
 
-  /// Closes what has no open request.
+  /// Closes the connection if it has no open request.
   void drain();
 
   void close();
@@ -72,13 +72,13 @@ class Connection : public std::enable_shared_from_this<Connection> {
     kHead,
     kBody,
     kAnswer,  ///< until all of it is sent
-    kLast,    ///< an error is being sent, after which there is nothing more
-    kLinger,  ///< all is sent; the client may still be sending
+    kLast,    ///< an error is being sent, then the connection ends
+    kLinger,  ///< everything is sent; the client may still be sending
     kClosed,
   };
   using Error = boost::system::error_code;
 
-  /// Runs `action`; what it throws (for want of memory) costs this connection and no other.
+  /// Runs `action`; an exception (of a failed allocation) ends only this connection.
   template <typename Action>
   void guarded(Action action);
 
@@ -108,7 +108,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void linger();
   void reset();
 
-  ConnectionHost& host_;  ///< not to be touched once closed
+  ConnectionHost& host_;  ///< must not be used after closing
   const HttpLimits limits_;
   boost::asio::ip::tcp::socket socket_;
   std::optional<boost::asio::ssl::stream<boost::asio::ip::tcp::socket&>> tls_;
@@ -116,32 +116,33 @@ class Connection : public std::enable_shared_from_this<Connection> {
   const bool refused_;
 
   Phase phase_ = Phase::kHandshake;
-  Clock::time_point since_;  ///< of the phase
+  Clock::time_point since_;  ///< begin of the phase
 
-  std::array<char, 16 << 10> received_;  ///< of the outstanding read
+  std::array<char, 16 << 10> received_;  ///< buffer of the pending read
   bool reading_ = false;
-  bool client_ended_ = false;   ///< it will send no more
+  bool client_ended_ = false;   ///< it will send nothing more
   std::string input_;           ///< not parsed yet
-  std::size_t body_bytes_ = 0;  ///< that came, as sent
+  std::size_t body_bytes_ = 0;  ///< received bytes of the body, as sent
   std::unique_ptr<RequestParser> parser_;
-  MemoryShare memory_;  ///< of the body that is coming
+  MemoryShare memory_;  ///< for the body that is being received
 
   std::shared_ptr<Answer> answer_;
   bool head_only_ = false;
   bool http_1_0_ = false;
   bool keep_alive_ = false;
   bool streams_ = false;
-  bool answered_ = false;  ///< the answer has ended; some of it may be unsent
+  bool answered_ = false;  ///< the answer is complete; parts of it may be unsent
   Clock::time_point last_piece_;
   std::optional<HttpOutcome> outcome_;  ///< of the open request
   Clock::time_point head_ended_;
 
-  std::string sending_;  ///< of the outstanding write
+  std::string sending_;  ///< the pending write
   std::size_t sent_ = 0;
-  std::string waiting_;  ///< for the next one
+  std::string waiting_;  ///< for the next write
   bool writing_ = false;
-  std::optional<Clock::time_point> behind_since_;  ///< more than limits_.unsent_bytes have waited from then on
-  Clock::time_point progress_;                     ///< when the client last took something, or was first asked to
+  std::optional<Clock::time_point>
+      behind_since_;            ///< the time since which more than limits_.unsent_bytes have been unsent
+  Clock::time_point progress_;  ///< the last time when the client accepted data, or when sending began
 };
 
 }  // namespace ballast::serve

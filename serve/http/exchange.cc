@@ -59,7 +59,7 @@ void Answer::abandon() noexcept {
   }
 }
 
-/// The callback may hold the last share of whatever, so it goes outside of the lock.
+/// The callback may own the last reference to any object, so it is destroyed outside of the lock.
 void Answer::finish(std::unique_lock<std::mutex> lock) {
   state_ = State::kEnded;
   news_.ended = true;
@@ -67,7 +67,7 @@ void Answer::finish(std::unique_lock<std::mutex> lock) {
   wake(std::move(lock));
 }
 
-/// Where there is no memory for it, the connection looks by itself a little later.
+/// Wakes the network thread. If there is no memory for that, the connection polls a little later.
 void Answer::wake(std::unique_lock<std::mutex> lock) noexcept {
   if (woken_) return;
   const std::shared_ptr<boost::asio::io_context> network = network_.lock();
@@ -96,7 +96,7 @@ void Answer::on_gone(std::function<void()> callback) {
     callback();
   } else if (state_ != State::kEnded) {
     std::swap(callback_, callback);
-    lock.unlock();  // before what was there is destroyed
+    lock.unlock();  // before the old callback is destroyed
   }
 }
 
@@ -115,7 +115,7 @@ void Answer::client_left() noexcept {
   lock.unlock();
   try {
     if (callback) callback();
-  } catch (...) {  // NOLINT(bugprone-empty-catch): it has nobody to tell
+  } catch (...) {  // NOLINT(bugprone-empty-catch): an exception cannot be reported here
   }
 }
 

@@ -1,4 +1,4 @@
-// An answer on its way from the threads that make it to the network's.
+// An answer on its way from the threads that compute it to the network thread.
 #ifndef BALLAST_SERVE_HTTP_EXCHANGE_H_
 #define BALLAST_SERVE_HTTP_EXCHANGE_H_
 
@@ -21,17 +21,17 @@ namespace ballast::serve {
 
 class Connection;
 
-/// Shared by an exchange and its connection, which may each go first. What is said is gathered here until the network
-/// thread takes it, which is woken once for all of it.
+/// Is shared by an exchange and its connection; either may be destroyed first. Responses and pieces are collected here
+/// until the network thread takes them; it is woken once for all of them.
 class Answer : public std::enable_shared_from_this<Answer> {
  public:
-  /// What the network thread has not taken yet.
+  /// The parts that the network thread has not taken yet.
   struct News {
     std::optional<HttpResponse> head{};
     bool streams = false;  ///< `head` begins a stream
     std::string pieces{};  ///< framed
     bool ended = false;
-    bool abandoned = false;  ///< nobody is there any more who could end it
+    bool abandoned = false;  ///< the exchange was destroyed before the answer ended
   };
 
   Answer(std::weak_ptr<boost::asio::io_context> network, std::weak_ptr<Connection> connection, bool chunked,
@@ -42,10 +42,10 @@ class Answer : public std::enable_shared_from_this<Answer> {
         head_only_(head_only),
         memory_(std::move(memory)) {}
 
-  /// A piece of the body as it is sent.
+  /// Returns a piece of the body as it is sent.
   std::string framed(std::string_view piece) const;
 
-  // Any thread: see HttpExchange.
+  // Called by any thread: see HttpExchange.
   void respond(HttpResponse response);
   void begin_stream(HttpResponse head);
   void write(std::string_view piece);
@@ -54,12 +54,12 @@ class Answer : public std::enable_shared_from_this<Answer> {
   void abandon() noexcept;
   bool hold(std::size_t bytes) { return memory_.resize(bytes); }
 
-  /// For a handler that failed: `response` where nothing has been said yet.
+  /// Ends the answer of a failed handler: sends `response` if nothing was sent yet.
   void fail(HttpResponse response);
 
-  // The network thread.
+  // Called by the network thread.
   News take();
-  bool has_news();  ///< of which the network thread could not be told
+  bool has_news();  ///< whether there are parts for which the network thread could not be woken
   void client_left() noexcept;
 
  private:
@@ -72,13 +72,13 @@ class Answer : public std::enable_shared_from_this<Answer> {
   const std::weak_ptr<Connection> connection_;
   const bool chunked_;
   const bool head_only_;
-  MemoryShare memory_;  ///< of the one who answers, and last of the network thread
+  MemoryShare memory_;  ///< for the handler, and at last for the network thread
 
   std::mutex mutex_;
-  // Under the mutex.
+  // Protected by the mutex.
   State state_ = State::kOpen;
   News news_;
-  bool woken_ = false;  ///< the network thread is on its way
+  bool woken_ = false;  ///< the network thread was woken
   std::function<void()> callback_;
 };
 

@@ -1,4 +1,4 @@
-// What the server and its clients say to each other, whatever library carries it.
+// HTTP requests and responses, independent of the library that transfers them.
 #ifndef BALLAST_SERVE_HTTP_HTTP_MESSAGE_H_
 #define BALLAST_SERVE_HTTP_HTTP_MESSAGE_H_
 
@@ -14,12 +14,12 @@ using HttpHeaders = std::vector<std::pair<std::string, std::string>>;
 
 struct HttpRequest {
   std::string method;  ///< "GET"
-  std::string path;    ///< of the target, without what follows '?', as it was sent
-  std::string client;  ///< the address that it came from, "127.0.0.1"
+  std::string path;    ///< of the target, without the query after '?', as sent
+  std::string client;  ///< the client's address, "127.0.0.1"
   HttpHeaders headers;
   std::string body;
 
-  /// The first header of this name (in lower case); empty when there is none.
+  /// Returns the first header with this name (in lower case); empty if there is none.
   std::string_view header(std::string_view name) const;
 };
 
@@ -27,10 +27,10 @@ struct HttpResponse {
   unsigned status = 200;
   std::string content_type = "application/json";
   std::string body;
-  HttpHeaders headers{};  ///< besides type and length
+  HttpHeaders headers{};  ///< without type and length
 };
 
-/// ASCII letters made small: names of headers and hosts have no case.
+/// Converts ASCII letters to lower case: names of headers and hosts are not case-sensitive.
 std::string lower_case(std::string_view text);
 
 }  // namespace ballast::serve

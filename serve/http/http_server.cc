@@ -30,7 +30,7 @@ using SystemError = boost::system::error_code;
 
 constexpr std::chrono::milliseconds kTick{100};
 
-// Connections beyond the limits that are being told so. More than these are closed at once.
+// Connections beyond the limits that still receive an error. Further connections are closed at once.
 constexpr std::size_t kMostRefused = 64;
 
 std::optional<asio::ssl::context> tls_context(const HttpOptions& options) {
@@ -48,7 +48,7 @@ std::optional<asio::ssl::context> tls_context(const HttpOptions& options) {
   } catch (const boost::system::system_error& error) {
     throw Error(options.certificate.string(), "cannot be read as certificates in PEM: " + error.code().message());
   }
-  try {  // which compares it with the certificate, too
+  try {  // also compares it with the certificate
     context.use_private_key_file(options.private_key.string(), asio::ssl::context::pem);
   } catch (const boost::system::system_error& error) {
     throw Error(options.private_key.string(), "cannot be used as the private key of " + options.certificate.string() +
@@ -71,7 +71,7 @@ Tcp::acceptor listening(asio::io_context& network, const HttpOptions& options) {
   }
 }
 
-/// An IPv4 client of an IPv6 socket is known by its IPv4 address.
+/// Returns the address as text; an IPv4 client of an IPv6 socket has its IPv4 address.
 std::string address_text(asio::ip::address address) {
   if (address.is_v6() && address.to_v6().is_v4_mapped()) {
     address = asio::ip::make_address_v4(asio::ip::v4_mapped, address.to_v6());
@@ -96,7 +96,7 @@ class HttpServer::Network final : public ConnectionHost {
     finish(/*close_all=*/true);
     handshakes_.reset();
     context_->restart();
-    context_->poll();  // what was cancelled lets go of its connections
+    context_->poll();  // cancelled operations release their connections
   }
 
   std::uint16_t port() const { return port_; }
@@ -104,7 +104,7 @@ class HttpServer::Network final : public ConnectionHost {
   void run(const std::function<void()>& tick) {
     if (finished_) return;
     tick_ = tick;
-    // A handler fails for want of memory. What it was for is lost, and its connection ends by a time limit.
+    // A handler fails if an allocation fails. Its work is lost, and its connection ends by a time limit.
     for (;;) {
       try {
         accept();
@@ -148,7 +148,7 @@ class HttpServer::Network final : public ConnectionHost {
   }
 
  private:
-  /// Leaves nothing to wait for, so that run() returns.
+  /// Cancels all waiting operations, so that run() returns.
   void finish(bool close_all) {
     finished_ = true;
     SystemError ignored;
@@ -158,14 +158,14 @@ class HttpServer::Network final : public ConnectionHost {
     for (const auto& connection : snapshot()) connection->close();
   }
 
-  /// Of the connections: those that close leave the set.
+  /// Copies the set of connections, because connections that close leave it.
   std::vector<std::shared_ptr<Connection>> snapshot() const { return {connections_.begin(), connections_.end()}; }
 
   void accept() {
     if (accepting_ || !acceptor_.is_open()) return;
     acceptor_.async_accept([this](SystemError error, Tcp::socket socket) {
       accepting_ = false;
-      if (error) return;  // no descriptors, say: the next tick tries again
+      if (error) return;  // for example no file descriptors: the next tick tries again
       try {
         admit(std::move(socket));
       } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): no memory for this one
@@ -211,7 +211,8 @@ class HttpServer::Network final : public ConnectionHost {
   const HttpOptions options_;
   const HttpHandler handler_;
   std::function<void()> tick_;
-  const std::shared_ptr<asio::io_context> context_ = std::make_shared<asio::io_context>(1);  // thread that runs it
+  const std::shared_ptr<asio::io_context> context_ =
+      std::make_shared<asio::io_context>(1);  // shared with the thread that runs it
   std::optional<asio::ssl::context> tls_;
   std::unique_ptr<TlsHandshakes> handshakes_;
   Tcp::acceptor acceptor_;
@@ -222,8 +223,8 @@ class HttpServer::Network final : public ConnectionHost {
   bool draining_ = false;
   bool finished_ = false;
   std::unordered_set<std::shared_ptr<Connection>> connections_;
-  std::size_t refused_ = 0;                                  ///< of the connections
-  std::unordered_map<std::string, std::size_t> of_address_;  ///< connections without those refused
+  std::size_t refused_ = 0;                                  ///< connections that only receive an error
+  std::unordered_map<std::string, std::size_t> of_address_;  ///< connections by address, without refused ones
 };
 
 HttpServer::HttpServer(const HttpOptions& options, HttpHandler handler)

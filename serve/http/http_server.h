@@ -1,4 +1,4 @@
-// HTTP/1.1 on one thread: connections, timeouts, limits and TLS. What is said, the handler decides.
+// HTTP/1.1 on one thread: connections, timeouts, limits and TLS. The handler creates the answers.
 #ifndef BALLAST_SERVE_HTTP_HTTP_SERVER_H_
 #define BALLAST_SERVE_HTTP_HTTP_SERVER_H_
 
@@ -16,29 +16,30 @@
 
 namespace ballast::serve {
 
-/// What a client may take. Who exceeds a limit is told so where there still is a way to (408, 413, 431, 503), and loses
-/// the connection.
+/// Limits for a client. A client that exceeds one gets an error if possible (408, 413, 431, 503) and loses the
+/// connection.
 struct HttpLimits {
   std::size_t header_bytes = 8 << 10;
   std::size_t body_bytes = 8 << 20;
-  std::size_t unsent_bytes = 256 << 10;              ///< of a stream: who is so far behind,
-  std::chrono::milliseconds behind_time{2'000};      ///< and stays so, is gone; who is 64 times as far, at once
-  std::size_t least_body_rate = 16 << 10;            ///< bytes a second, on average, after header_time
+  std::size_t unsent_bytes = 256 << 10;  ///< unsent bytes of a stream that a client may have
+  std::chrono::milliseconds behind_time{
+      2'000};                              ///< for at most this time; at 64 times as many it is disconnected at once
+  std::size_t least_body_rate = 16 << 10;  ///< average bytes per second, after header_time
   std::chrono::milliseconds header_time{10'000};     ///< for a request's head, from its first byte on
-  std::chrono::milliseconds idle_time{60'000};       ///< between requests, and for a client to take what was sent
+  std::chrono::milliseconds idle_time{60'000};       ///< between requests, and for a client to accept sent data
   std::chrono::milliseconds handshake_time{10'000};  ///< for TLS
   std::size_t connections = 1024;
   std::size_t connections_of_address = 256;
 };
 
-/// What became of a request.
+/// The result of a request.
 struct HttpOutcome {
-  std::string method;  ///< empty, as is the path, where the request could not be read
+  std::string method;  ///< empty, as is the path, if the request could not be parsed
   std::string path;
   std::string client;
-  unsigned status = 0;    ///< 0: the client left before there was an answer
-  double seconds = 0;     ///< from the end of its head
-  bool complete = false;  ///< the client was sent all of it
+  unsigned status = 0;    ///< 0: the client disconnected before the answer
+  double seconds = 0;     ///< since the end of its head
+  bool complete = false;  ///< the whole answer was sent
 };
 
 struct HttpOptions {
@@ -47,20 +48,21 @@ struct HttpOptions {
   std::filesystem::path certificate{};  ///< chain in PEM; empty: no TLS
   std::filesystem::path private_key{};  ///< in PEM
   HttpLimits limits{};
-  /// What requests may hold together, their bodies from the first byte on; null: no limit.
+  /// The memory budget of requests, including their bodies from the first byte on; null: no limit.
   std::shared_ptr<MemoryBudget> memory{};
-  /// Sent in a stream that has been silent for so long, so that nobody on the way takes it for dead.
+  /// Is sent in a stream after a period of silence, so that proxies do not close it.
   std::string heartbeat{};
   std::chrono::milliseconds heartbeat_time{15'000};
-  /// Asked on the network's thread once a head is read, before its body: an answer is sent instead of reading on.
+  /// Is called on the network thread after a head was read, before its body; a returned answer is sent instead of
+  /// reading the body.
   std::function<std::optional<HttpResponse>(const HttpRequest&)> check_head{};
-  /// Told on the network's thread.
+  /// Is called on the network thread.
   std::function<void(const HttpOutcome&)> on_outcome{};
 };
 
-/// One request and its answer: respond(), or begin_stream() and write() until end(). May be called from any thread, by
-/// one at a time. What is said after the client has gone is dropped. Where the last share of an exchange goes before an
-/// answer ended, the connection is closed.
+/// One request and its answer: respond(), or begin_stream() and write() until end(). May be used from any thread, by
+/// one thread at a time. Output after the client has disconnected is dropped. If an exchange is destroyed before its
+/// answer has ended, the connection is closed.
 class HttpExchange {
  public:
   HttpExchange() = default;
@@ -70,31 +72,31 @@ class HttpExchange {
 
   virtual const HttpRequest& request() const = 0;
 
-  /// Says how many bytes the request holds from here on, its body included, until its answer was sent. False, and as
-  /// before, where HttpOptions::memory has not so many left.
+  /// Sets how many bytes the request holds from now on, including its body, until its answer was sent. Returns false,
+  /// and changes nothing, if HttpOptions::memory has not enough left.
   virtual bool hold(std::size_t bytes) = 0;
 
-  /// Frees the request's body, which nobody looks at any more.
+  /// Frees the request's body, which is no longer needed.
   virtual void drop_body() = 0;
 
   virtual void respond(HttpResponse response) = 0;
 
-  /// `head` has no body: it comes in pieces.
+  /// Begins an answer whose body is sent in pieces; `head` has no body.
   virtual void begin_stream(HttpResponse head) = 0;
   virtual void write(std::string piece) = 0;
   virtual void end() = 0;
 
-  /// Calls `callback` once, on the network thread, when the client leaves before the answer has ended, or reads too
-  /// slowly; at once where that has happened.
+  /// Calls `callback` once, on the network thread, when the client disconnects before the answer has ended, or reads
+  /// too slowly; immediately if that has already happened.
   virtual void on_gone(std::function<void()> callback) = 0;
 };
 
-/// Called on the network thread, which must not wait: it answers, or hands the exchange on.
+/// Is called on the network thread and must not block: it answers, or passes the exchange on.
 using HttpHandler = std::function<void(std::shared_ptr<HttpExchange>)>;
 
 class HttpServer {
  public:
-  /// Listens from here on. Throws Error when it cannot, or for a certificate that does not fit.
+  /// Starts listening. Throws Error if it cannot, or for an invalid certificate.
   HttpServer(const HttpOptions& options, HttpHandler handler);
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;
@@ -102,11 +104,11 @@ class HttpServer {
 
   std::uint16_t port() const;
 
-  /// Serves on the calling thread, until stop(), or until the last answer after drain() has ended. `tick` is called ten
-  /// times a second, on this thread.
+  /// Serves on the calling thread until stop(), or until the last answer after drain() has ended. `tick` is called ten
+  /// times a second on this thread.
   void run(const std::function<void()>& tick);
 
-  /// No more connections; those without an open request are closed, the others after their answer. Any thread.
+  /// Accepts no more connections; closes those without an open request, the others after their answer. Any thread.
   void drain();
 
   /// Closes everything. Any thread.

@@ -1,4 +1,4 @@
-// What requests may hold in memory: each of them, and all together.
+// Limits of the memory of requests: for each of them, and for all together.
 #ifndef BALLAST_SERVE_HTTP_MEMORY_BUDGET_H_
 #define BALLAST_SERVE_HTTP_MEMORY_BUDGET_H_
 
@@ -10,22 +10,22 @@
 
 namespace ballast::serve {
 
-/// Bytes that all requests share: their bodies while they come, what is made of them, and answers until they are sent.
-/// Any thread.
+/// A budget of bytes for all requests: their bodies while they are received, the data parsed from them, and answers
+/// until they are sent. Any thread.
 class MemoryBudget {
  public:
-  /// What a request has without asking, so that large ones cannot shut small ones out. The number of connections bounds
-  /// it.
+  /// Bytes of each request that are not counted, so that large requests cannot block small ones. The number of
+  /// connections limits their sum.
   static constexpr std::size_t kFree = std::size_t{64} << 10;
 
-  /// One request may hold a quarter.
+  /// One request may hold at most a quarter.
   explicit MemoryBudget(std::size_t bytes) : bytes_(bytes) {}
 
   std::size_t bytes() const { return bytes_; }
   std::size_t bytes_of_one() const { return bytes_ / 4; }
   std::size_t used() const { return used_.load(std::memory_order_relaxed); }
 
-  /// Requests that were refused because the others held too much.
+  /// Returns the number of requests that were refused because the budget was used up.
   std::uint64_t refused() const { return refused_.load(std::memory_order_relaxed); }
 
  private:
@@ -48,7 +48,7 @@ class MemoryBudget {
   std::atomic<std::uint64_t> refused_ = 0;
 };
 
-/// What one request holds; given back with the last of it. One thread at a time.
+/// The memory of one request; returned to the budget on destruction. One thread at a time.
 class MemoryShare {
  public:
   /// Without a budget (null) there is no limit.
@@ -64,7 +64,7 @@ class MemoryShare {
     if (charged_ > 0) budget_->give_back(charged_);
   }
 
-  /// False, and as before, where that is more than is left.
+  /// Returns false, and changes nothing, if the budget has not enough left.
   bool resize(std::size_t bytes) {
     if (!budget_) return true;
     const std::size_t wanted = bytes > MemoryBudget::kFree ? bytes - MemoryBudget::kFree : 0;

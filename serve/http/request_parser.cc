@@ -13,11 +13,12 @@ namespace {
 namespace http = boost::beast::http;
 using ParserError = boost::beast::error_code;
 
-// Wherever a body in chunks goes on, at least "0\r\n\r\n" is still to come. Beast asserts that it has so much when it
-// looks at the last chunk again, which a client decides that sends "0\r\n", "\r" and "\n".
+// A chunked body that is not complete needs at least the bytes "0\r\n\r\n". Beast asserts this size when it parses the
+// last chunk again, and a client that sends "0\r\n", "\r" and "\n" separately would violate it.
 constexpr std::size_t kLeastOfChunks = 5;
 
-/// Of the forms of a target that RFC 9112 (3.2) has: "/path?query", "http://host/path?query", and others as they are.
+/// Returns the path of the target forms of RFC 9112 (3.2) "/path?query" and "http://host/path?query"; other forms are
+/// returned unchanged.
 std::string path_of(std::string_view target) {
   const std::size_t scheme = target.find("://");
   if (!target.starts_with('/') && scheme != std::string_view::npos && scheme < target.find('?')) {
@@ -28,26 +29,27 @@ std::string path_of(std::string_view target) {
   return std::string(target.substr(0, target.find('?')));
 }
 
-/// Continued lines, which others have read as the value's part and as headers.
+/// Returns whether a header is continued on another line, which other readers have parsed as part of the value or as a
+/// header.
 bool has_folded_line(std::string_view head) {
   return head.find("\r\n ") != std::string_view::npos || head.find("\r\n\t") != std::string_view::npos;
 }
 
 }  // namespace
 
-/// Beast finds the parts; they go to the request as they come, without a copy in between. Beast refuses what has both
-/// lengths, bad line ends and spaces before a colon; it takes equal lengths said twice, and transfer encodings that it
-/// does not know, for a request without a body.
+/// Stores the parts that Beast finds in the request, without another copy. Beast refuses both kinds of lengths
+/// together, bad line ends and spaces before a colon. It accepts repeated equal lengths, and treats unknown transfer
+/// encodings as a request without a body, so these are refused here.
 class RequestParser::Fields final : public http::basic_parser<true> {
  public:
   explicit Fields(const HttpLimits& limits) {
-    header_limit(std::numeric_limits<std::uint32_t>::max());  // counted by the owner: Beast's is for each call
+    header_limit(std::numeric_limits<std::uint32_t>::max());  // counted by the owner: Beast's limit is per call
     body_limit(limits.body_bytes);
   }
 
   HttpRequest request;
   bool http_1_0 = false;
-  const char* reason = nullptr;  ///< for a refusal that is not Beast's
+  const char* reason = nullptr;  ///< for refusals that are not Beast's
 
  private:
   using Text = boost::beast::string_view;
@@ -59,13 +61,13 @@ class RequestParser::Fields final : public http::basic_parser<true> {
   }
 
   void on_field_impl(http::field field, Text name, Text value, ParserError& error) override {
-    if (head_ended_) return;  // trailers: nobody asked for them
+    if (head_ended_) return;  // trailers are ignored
     request.headers.emplace_back(lower_case({name.data(), name.size()}), std::string(value.data(), value.size()));
     const std::string& text = request.headers.back().second;
     if (field == http::field::host && std::exchange(has_host_, true)) refuse("two Host headers", error);
     if (field == http::field::content_length) {
       if (std::exchange(has_length_, true)) refuse("two Content-Length headers", error);
-      if (text.find_first_not_of("0123456789") != std::string::npos) refuse("Content-Length is no number", error);
+      if (text.find_first_not_of("0123456789") != std::string::npos) refuse("Content-Length is not a number", error);
     }
     if (field == http::field::transfer_encoding && (http_1_0 || lower_case(text) != "chunked")) {
       refuse("Transfer-Encoding is not chunked", error);
@@ -125,7 +127,7 @@ std::size_t RequestParser::feed(std::string_view bytes) {
     }
     if (has_folded_line(bytes.substr(0, used))) error = http::error::bad_value;
   } else if (needs_more && left > header_bytes_) {
-    error = http::error::bad_chunk;  // the line of a chunk, or the trailers, go on and on
+    error = http::error::bad_chunk;  // the line of a chunk, or the trailers, do not end
   }
   if (error == http::error::body_limit) {
     fail(413, "the request's body is too large");

@@ -1,4 +1,4 @@
-// Reads one request from bytes as they come.
+// A parser of one request from partial input.
 #ifndef BALLAST_SERVE_HTTP_REQUEST_PARSER_H_
 #define BALLAST_SERVE_HTTP_REQUEST_PARSER_H_
 
@@ -12,8 +12,8 @@
 
 namespace ballast::serve {
 
-/// Stricter than RFC 9112 asks for wherever two readers of the same bytes could disagree on where a request ends: a
-/// proxy on the way and this one must see the same requests.
+/// Is stricter than RFC 9112 requires wherever two readers could disagree about the end of a request: a proxy and this
+/// server must see the same requests.
 class RequestParser {
  public:
   enum class Stage { kHead, kBody, kDone, kFailed };
@@ -23,27 +23,27 @@ class RequestParser {
   RequestParser(const RequestParser&) = delete;
   RequestParser& operator=(const RequestParser&) = delete;
 
-  /// Reads from the front of `bytes`, not beyond the end of the head or of the request, and says how many it used. What
-  /// it left, it gets again, with more after it. Nothing when it needs more.
+  /// Parses the front of `bytes`, at most to the end of the head or of the request, and returns how many bytes it used.
+  /// The caller passes unused bytes again, with more after them. Returns 0 if it needs more.
   std::size_t feed(std::string_view bytes);
 
   Stage stage() const { return stage_; }
 
-  /// Of the failure.
+  /// The status of the failure.
   unsigned status() const { return status_; }
   const std::string& problem() const { return problem_; }
 
-  /// From the end of the head on.
+  /// Valid after the end of the head.
   bool keep_alive() const;
   bool http_1_0() const;
-  bool expects_continue() const;    ///< "100 Continue" before it sends the body
-  const HttpRequest& head() const;  ///< the body is not in it, or not all of it
+  bool expects_continue() const;    ///< the client waits for "100 Continue" before it sends the body
+  const HttpRequest& head() const;  ///< without the body, or with a part of it
 
-  /// Once, when done.
+  /// Returns the request, once, when done.
   HttpRequest take();
 
  private:
-  class Fields;  ///< where Boost stays in
+  class Fields;  ///< hides Boost
 
   void fail(unsigned status, std::string problem);
 

@@ -39,7 +39,7 @@ void append_number(std::string& text, std::size_t number, int base) {
   text.append(digits.data(), end);
 }
 
-/// A line feed in a value would begin a header of the client's choice, where the value is made of what it sent.
+/// Appends a header. A line feed in a value that contains client data would allow the client to inject a header.
 void append_field(std::string& text, std::string_view name, std::string_view value) {
   text.append(name).append(": ");
   for (const char character : value) {
@@ -57,7 +57,7 @@ std::string date_text() {
   return {text.data(), std::strftime(text.data(), text.size(), "%a, %d %b %Y %H:%M:%S GMT", &parts)};
 }
 
-/// Without the empty line that ends it.
+/// Returns the head without the empty line at its end.
 std::string common_head(const HttpResponse& response, AnswerForm form) {
   std::string text = "HTTP/1.1 ";
   append_number(text, response.status, 10);

@@ -5,8 +5,8 @@
 
 namespace ballast::serve {
 
-/// Lets other threads go before the calling one, up to 19. Only Linux has a priority for each thread: elsewhere this
-/// does nothing.
+/// Lowers the priority of the calling thread by `niceness`, up to 19. Only Linux has a priority for each thread; on
+/// other systems this does nothing.
 inline void lower_priority([[maybe_unused]] int niceness) {
 #ifdef __linux__
   if (niceness > 0) ::setpriority(PRIO_PROCESS, 0, niceness);

@@ -18,13 +18,13 @@ namespace ballast::serve {
 
 namespace asio = boost::asio;
 
-/// OpenSSL reads from a socket no more than the handshake needs, so that what a client sends right after it is left for
-/// the channel that is put back.
+/// One handshake. OpenSSL reads from a socket no more than the handshake needs, so the client's first request stays in
+/// the socket for the original channel.
 class TlsHandshakes::Handshake : public std::enable_shared_from_this<Handshake> {
  public:
   Handshake(asio::io_context& context, ssl_st* ssl, int socket, std::function<void(bool)> done)
       : descriptor_(context, ::dup(socket)), ssl_(ssl), channel_(SSL_get_rbio(ssl)), done_(std::move(done)) {
-    BIO_up_ref(channel_);  // SSL_set_fd gives up the share that `ssl` has
+    BIO_up_ref(channel_);  // SSL_set_fd releases the reference that `ssl` holds
     SSL_set_fd(ssl_, descriptor_.native_handle());
     SSL_set_accept_state(ssl_);
   }
@@ -65,7 +65,7 @@ class TlsHandshakes::Handshake : public std::enable_shared_from_this<Handshake> 
     SSL_set_bio(ssl_, channel, channel);
   }
 
-  asio::posix::stream_descriptor descriptor_;  // of its own: the connection may close its own at any time
+  asio::posix::stream_descriptor descriptor_;  // a duplicate: the connection may close its own at any time
   ssl_st* ssl_;
   BIO* channel_;
   std::function<void(bool)> done_;
@@ -89,7 +89,8 @@ void TlsHandshakes::run() {
   while (!context_.stopped()) {
     try {
       context_.run();
-    } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): costs one handshake, which its time limit ends
+    } catch (
+        const std::exception&) {  // NOLINT(bugprone-empty-catch): costs one handshake, which ends by its time limit
     }
   }
 }

@@ -1,4 +1,4 @@
-// TLS handshakes on a thread of their own: their arithmetic takes a thousand times as long as other network work.
+// TLS handshakes on a separate thread: their arithmetic takes a thousand times as long as other network work.
 #ifndef BALLAST_SERVE_HTTP_TLS_HANDSHAKES_H_
 #define BALLAST_SERVE_HTTP_TLS_HANDSHAKES_H_
 
@@ -12,19 +12,19 @@ struct ssl_st;
 
 namespace ballast::serve {
 
-/// One handshake computes at a time, at a low priority; any number of them wait for their clients.
+/// Runs one handshake's computation at a time, at a low priority; any number of handshakes may wait for their clients.
 class TlsHandshakes {
  public:
   TlsHandshakes();
 
-  /// Drops those that are under way.
+  /// Cancels pending handshakes.
   ~TlsHandshakes();
   TlsHandshakes(const TlsHandshakes&) = delete;
   TlsHandshakes& operator=(const TlsHandshakes&) = delete;
 
-  /// Does the server's part of a handshake over `socket`, which is not blocking, and calls `done` on the handshakes'
-  /// thread. Until then nothing else uses `ssl`, whose own channel is put back before. Shutting the socket down ends
-  /// it.
+  /// Runs the server's part of a handshake over `socket`, which is non-blocking, and calls `done` on the handshakes'
+  /// thread. Until then nothing else may use `ssl`, whose own channel is restored before the call. Shutting the socket
+  /// down ends the handshake.
   void start(ssl_st* ssl, int socket, std::function<void(bool succeeded)> done);
 
  private:

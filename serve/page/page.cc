@@ -8,7 +8,7 @@
 namespace ballast::serve {
 namespace {
 
-/// What lies between the first <tag> and its end.
+/// Returns the text between the first <tag> and its end.
 std::string_view content_of(std::string_view tag) {
   const std::string_view page = page_text();
   const std::string open = "<" + std::string(tag) + ">";
@@ -17,7 +17,7 @@ std::string_view content_of(std::string_view tag) {
   return page.substr(begin, page.find(close, begin) - begin);
 }
 
-/// 'sha256-...' in Base64.
+/// Returns 'sha256-...' in Base64.
 std::string source_hash(std::string_view text) {
   std::array<unsigned char, SHA256_DIGEST_LENGTH> hash{};
   ::SHA256(reinterpret_cast<const unsigned char*>(text.data()), text.size(), hash.data());

@@ -1,4 +1,4 @@
-// The page at /: one file, embedded.
+// The web page at /: one embedded file.
 #ifndef BALLAST_SERVE_PAGE_PAGE_H_
 #define BALLAST_SERVE_PAGE_PAGE_H_
 
@@ -9,7 +9,7 @@ namespace ballast::serve {
 
 std::string_view page_text();
 
-/// The Content-Security-Policy under which nothing but the page's own style and script works, by their hashes.
+/// Returns the Content-Security-Policy that allows only the page's own style and script, by their hashes.
 const std::string& page_policy();
 
 }  // namespace ballast::serve

@@ -1,4 +1,4 @@
-// Whose turn it is: deficit round robin (Shreedhar and Varghese 1995) over the users who wait.
+// A fair queue: deficit round robin (Shreedhar and Varghese 1995) over the users with waiting items.
 #ifndef BALLAST_SERVE_SCHEDULER_FAIR_QUEUE_H_
 #define BALLAST_SERVE_SCHEDULER_FAIR_QUEUE_H_
 
@@ -12,12 +12,12 @@
 
 namespace ballast::serve {
 
-/// Items of several users, each with a cost. Users get the same cost per round, whoever has the most items; those of
-/// one user come in order. One thread.
+/// Items of several users, each with a cost. All users get the same cost per round, independent of their number of
+/// items; the items of one user keep their order. One thread.
 template <class Item>
 class FairQueue {
  public:
-  /// `quantum`: the cost that a user may take in a round.
+  /// `quantum` is the cost that a user may take per round.
   explicit FairQueue(std::size_t quantum) : quantum_(quantum) {}
 
   bool empty() const { return users_.empty(); }
@@ -30,7 +30,7 @@ class FairQueue {
     ++size_;
   }
 
-  /// Puts an item that was taken back before all others.
+  /// Puts an item that was taken back at the front of the queue.
   void push_first(std::string_view user, Item item) {
     auto found = std::ranges::find(users_, user, &User::name);
     if (found == users_.end()) {
@@ -38,11 +38,11 @@ class FairQueue {
     } else {
       users_.splice(users_.begin(), users_, found);
     }
-    users_.front().items.emplace_front(std::move(item), std::size_t{0});  // its cost was paid
+    users_.front().items.emplace_front(std::move(item), std::size_t{0});  // its cost is already paid
     ++size_;
   }
 
-  /// The item whose turn it is. Precondition: not empty.
+  /// Returns the next item. Precondition: not empty.
   Item& front() {
     for (;;) {
       User& user = users_.front();
@@ -84,7 +84,7 @@ class FairQueue {
   };
 
   std::size_t quantum_;
-  std::list<User> users_;  ///< the first one's turn; all have items
+  std::list<User> users_;  ///< the first one is next; all have items
   std::size_t size_ = 0;
 };
 

@@ -5,7 +5,7 @@
 
 namespace ballast::serve {
 
-/// As far as the tokens agree with a way from the root.
+/// Follows the tokens from the root as far as they agree with a path.
 PrefixCache::Place PrefixCache::walk(Node& root, std::span<const int> tokens) {
   Place place = {.node = &root};
   while (place.depth < tokens.size()) {
@@ -21,17 +21,17 @@ PrefixCache::Place PrefixCache::walk(Node& root, std::span<const int> tokens) {
   return place;
 }
 
-/// The node with an entry that has most in common with the tokens, null where there is none, and how much.
+/// Returns the node with an entry that has the most tokens in common, null if there is none, and their number.
 std::pair<PrefixCache::Node*, std::size_t> PrefixCache::match(std::span<const int> tokens,
                                                               std::string_view salt) const {
   const auto root = roots_.find(salt);
   if (root == roots_.end() || tokens.empty()) return {};
   const Place place = walk(*root->second, tokens.first(tokens.size() - 1));
-  // Whatever comes after the place has these tokens, too.
+  // All nodes below this point have these tokens, too.
   Node* below = place.node;
   while (!below->entry && !below->children.empty()) below = below->children.begin()->second.get();
   if (place.depth > 0 && below->entry && below->entry->state.can_truncate_to(place.depth)) return {below, place.depth};
-  // A state that cannot be cut back is of use where it ends.
+  // A state that cannot be truncated is useful only at its end.
   Node* node = place.node;
   std::size_t depth = place.depth;
   if (place.in_edge < node->edge.size()) {
@@ -57,7 +57,7 @@ std::size_t PrefixCache::length(std::span<const int> tokens, std::string_view sa
   return match(tokens, salt).second;
 }
 
-/// The node at whose end the place is: its edge is cut in two there.
+/// Returns the node that ends at `place`, after splitting its edge if necessary.
 PrefixCache::Node& PrefixCache::split(const Place& place) {
   Node& lower = *place.node;
   if (place.in_edge == lower.edge.size()) return lower;
@@ -86,7 +86,7 @@ void PrefixCache::insert(std::span<const int> tokens, std::string_view salt, con
     node = node->children.emplace(leaf->edge.front(), std::move(leaf)).first->second.get();
   } else if (can_be_cut && !node->children.empty()) {
     remove_needless(node);
-    return;  // what comes after it has it
+    return;  // a longer entry contains it
   }
   keep(*node, state);
   if (!can_be_cut) return;
@@ -121,7 +121,7 @@ void PrefixCache::forget(Node& node) {
   remove_needless(&node);
 }
 
-/// Nodes without an entry are only there where ways part.
+/// Nodes without an entry exist only where paths branch.
 void PrefixCache::remove_needless(Node* node) {
   while (node->parent != nullptr && !node->entry && node->children.empty()) {
     Node* const parent = node->parent;
@@ -134,7 +134,7 @@ void PrefixCache::remove_needless(Node* node) {
     return;
   }
   if (node->entry || node->children.size() != 1) return;
-  // The only child takes its place.
+  // The only child replaces the node.
   std::unique_ptr<Node> child = std::move(node->children.begin()->second);
   child->edge.insert(child->edge.begin(), node->edge.begin(), node->edge.end());
   child->parent = node->parent;

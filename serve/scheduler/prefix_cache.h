@@ -1,4 +1,4 @@
-// What finished and running sequences have read, so that a text that begins alike need not be read again.
+// A cache of the states of finished and running sequences, so that a common beginning is read once.
 #ifndef BALLAST_SERVE_SCHEDULER_PREFIX_CACHE_H_
 #define BALLAST_SERVE_SCHEDULER_PREFIX_CACHE_H_
 
@@ -17,31 +17,32 @@
 
 namespace ballast::serve {
 
-/// A radix tree over tokens, one for each salt: texts of different salts share nothing, so that none can tell by the
-/// clock what another has asked. An entry is the state of a sequence, which shares its pages with whoever goes on from
-/// it (copied where one writes to them). One thread.
+/// A radix tree over tokens for each salt: texts of different salts share nothing, so that response times do not reveal
+/// the prompts of other users. An entry is the state of a sequence; sequences that continue from it share its pages
+/// (copied on write). One thread.
 class PrefixCache {
  public:
   struct Match {
     std::size_t length = 0;                       ///< tokens that are in the cache
-    const model::SequenceState* state = nullptr;  ///< can_truncate_to(length); null: there is none
+    const model::SequenceState* state = nullptr;  ///< can_truncate_to(length); null if not found
   };
 
   PrefixCache() = default;
   PrefixCache(const PrefixCache&) = delete;
   PrefixCache& operator=(const PrefixCache&) = delete;
 
-  /// The longest beginning of `tokens` that is there, but for their last one, whose logits somebody wants. Valid until
+  /// Finds the longest cached beginning of `tokens` without their last one, whose logits must be computed. Valid until
   /// the next call that is not const.
   Match find(std::span<const int> tokens, std::string_view salt);
 
-  /// How long that is, for a look that leaves everything as it is.
+  /// Returns the length of that beginning without changing the order of use.
   std::size_t length(std::span<const int> tokens, std::string_view salt) const;
 
-  /// Keeps the state of a sequence with these tokens, all of which have run. Entries that begin it go.
+  /// Stores the state of a sequence with these tokens, all of which have run. Removes entries that are a beginning of
+  /// it.
   void insert(std::span<const int> tokens, std::string_view salt, const model::SequenceState& state);
 
-  /// Forgets the entry that was used the longest time ago. False when there is none.
+  /// Removes the least recently used entry. Returns false if there is none.
   bool drop_oldest();
 
   std::size_t size() const { return by_use_.size(); }
@@ -54,7 +55,7 @@ class PrefixCache {
     std::uint64_t last_use;
   };
 
-  /// Tokens from the parent on, and what follows them.
+  /// An edge's tokens, and the nodes below it.
   struct Node {
     std::vector<int> edge;
     Node* parent = nullptr;
@@ -62,7 +63,7 @@ class PrefixCache {
     std::optional<Entry> entry{};                     ///< every leaf but a root has one
   };
 
-  /// Where tokens lead: to `depth` of them, which end in `node`'s edge, `in_edge` tokens of it.
+  /// The end of a walk: after `depth` tokens, `in_edge` tokens into the edge of `node`.
   struct Place {
     Node* node;
     std::size_t depth = 0;

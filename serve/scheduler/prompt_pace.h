@@ -1,4 +1,4 @@
-// How many tokens of prompts a step may read while others wait for their next token.
+// Limits how many tokens of prompts a step reads while other texts wait for their next token.
 #ifndef BALLAST_SERVE_SCHEDULER_PROMPT_PACE_H_
 #define BALLAST_SERVE_SCHEDULER_PROMPT_PACE_H_
 
@@ -7,13 +7,13 @@
 
 namespace ballast::serve {
 
-/// Learns what a step takes: moving averages of steps that only generate, and of what prompts' tokens add.
+/// Estimates the time of a step by moving averages: steps that only generate, and the time that a prompt's token adds.
 class PromptPace {
  public:
-  /// `target`: seconds between two tokens of a text. `most`: tokens of a step.
+  /// `target` is the number of seconds between two tokens of a text, `most` the number of tokens per step.
   PromptPace(double target, std::size_t most) : target_(target), most_(most) {}
 
-  /// Without texts that generate, as many as a step takes at once.
+  /// Returns the number of prompt tokens for the next step; without generating texts, the most that a step takes.
   std::size_t tokens(bool others_generate) const {
     if (!others_generate) return most_;
     const double left = std::max(0.0, target_ - generating_);
@@ -31,7 +31,7 @@ class PromptPace {
   }
 
  private:
-  /// A prompt must come on, however slow the machine is.
+  /// Prompts must make progress on slow machines, too.
   static constexpr std::size_t kFewest = 16;
 
   static void average(double& value, double next) {
@@ -41,8 +41,8 @@ class PromptPace {
 
   double target_;
   std::size_t most_;
-  double generating_ = 0;  ///< seconds of a step without prompts; 0: none was measured
-  double per_token_ = 0;   ///< seconds that a prompt's token adds; 0: none was measured
+  double generating_ = 0;  ///< seconds of a step without prompts; 0: not measured yet
+  double per_token_ = 0;   ///< seconds that a prompt's token adds; 0: not measured yet
 };
 
 }  // namespace ballast::serve

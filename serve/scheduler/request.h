@@ -1,4 +1,4 @@
-// What the scheduler is asked to do, and to whom it tells what comes of it.
+// Requests to the scheduler, and the listener for their results.
 #ifndef BALLAST_SERVE_SCHEDULER_REQUEST_H_
 #define BALLAST_SERVE_SCHEDULER_REQUEST_H_
 
@@ -17,40 +17,40 @@
 
 namespace ballast::serve {
 
-/// What is told of the tokens of a prompt.
+/// Which scores of the prompt's tokens are returned.
 struct PromptScores {
-  std::size_t top = 0;  ///< so many of the most likely tokens
-  bool ranks = false;   ///< and how many tokens are more likely than the actual one
+  std::size_t top = 0;  ///< number of most likely tokens
+  bool ranks = false;   ///< also the rank of the actual token
 };
 
-/// A prompt, and how it is to go on.
+/// A prompt and the options of its continuation.
 struct GenerationRequest {
   std::vector<int> prompt;
-  GenerateOptions options{};       ///< max_tokens may be 0 where the prompt is scored; cache and draft are the server's
+  GenerateOptions options{};       ///< max_tokens may be 0 if the prompt is scored; the server sets cache and draft
   std::size_t choices = 1;         ///< continuations, with seeds from options.seed on
-  std::optional<Pooling> embed{};  ///< no continuation, but a vector of the prompt
-  std::optional<PromptScores> score_prompt{};  ///< tells log-probabilities of the prompt's tokens
+  std::optional<Pooling> embed{};  ///< computes a vector of the prompt instead of a continuation
+  std::optional<PromptScores> score_prompt{};  ///< returns log-probabilities of the prompt's tokens
   text::StreamDecoder::Begin begin = text::StreamDecoder::Begin::kWithinText;
-  text::ReplyParser reply{};  ///< of a chat, in the state in which its prompt ends
-  std::string user{};         ///< among whom time is shared out
-  std::string salt{};         ///< requests of another salt share no pages
+  text::ReplyParser reply{};  ///< for chats, in its state at the end of the prompt
+  std::string user{};         ///< time is divided fairly among users
+  std::string salt{};         ///< requests with different salts share no pages
 };
 
 struct RequestUsage {
   std::size_t prompt_tokens = 0;
-  std::size_t cached_tokens = 0;  ///< of the prompt: not read again
+  std::size_t cached_tokens = 0;  ///< tokens of the prompt that were in the cache
   std::size_t generated_tokens = 0;
 };
 
-/// Why a request did not come to its end.
+/// Why a request did not complete.
 enum class Failure {
   kCancelled,  ///< by its ticket
   kStopped,    ///< with the server
   kError,
 };
 
-/// Hears what becomes of a request, on the engine's thread, which must not wait. on_end or on_failure is the last call.
-/// Must not throw: what it has no memory for, it fails by itself.
+/// Receives the results of a request on the engine's thread, and must not block. on_end or on_failure is the last call.
+/// Must not throw: the listener itself handles failed allocations.
 class RequestListener {
  public:
   RequestListener() = default;
@@ -58,23 +58,23 @@ class RequestListener {
   RequestListener(const RequestListener&) = delete;
   RequestListener& operator=(const RequestListener&) = delete;
 
-  /// Of the prompt's tokens but the first one.
+  /// The scores of the prompt's tokens except the first one.
   virtual void on_prompt_scored(std::vector<GeneratedToken>&& /*scores*/) {}
 
-  /// Of the prompt, of length 1.
+  /// The vector of the prompt, of length 1.
   virtual void on_embedded(std::vector<float>&& /*embedding*/) {}
 
-  /// A token and the text that is certain now; no token (null) for text that was held back until the end.
+  /// A token and the text that is now certain; no token (null) for text that was held back until the end.
   virtual void on_token(std::size_t /*choice*/, std::vector<ReplyPart>&& /*parts*/, const GeneratedToken* /*token*/) {}
   virtual void on_choice_end(std::size_t /*choice*/, GenerateResult::Finish /*finish*/) {}
   virtual void on_end(const RequestUsage& usage) = 0;
   virtual void on_failure(Failure failure, const std::string& message) = 0;
 };
 
-/// A request that was accepted. Any thread.
+/// The handle of an accepted request. Any thread.
 class Ticket {
  public:
-  /// Ends the request within a step, queued or running: its listener hears on_failure.
+  /// Ends a waiting or running request within a step: its listener gets on_failure.
   void cancel() { cancelled_.store(true, std::memory_order_relaxed); }
   bool cancelled() const { return cancelled_.load(std::memory_order_relaxed); }
 

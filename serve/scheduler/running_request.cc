@@ -17,9 +17,9 @@ RunningRequest::RunningRequest(const engine::LoadedModel& loaded, GenerationRequ
     GenerateOptions options = request.options;
     options.seed += i;
     choices.push_back({.tokens = request.prompt,
-                       .continuation = engine::Continuation(loaded.own_tokenizer.get(), model.spec().stop_tokens,
-                                                            request.begin, request.reply, options)});
-    choices.back().continuation.see(request.prompt);
+                       .output = engine::OutputProcessor(loaded.own_tokenizer.get(), model.spec().stop_tokens,
+                                                         request.begin, request.reply, options)});
+    choices.back().output.see(request.prompt);
   }
   if (request.score_prompt) {
     scorer.emplace(request.prompt, request.score_prompt->top, model.spec().vocab_size, request.score_prompt->ranks);

@@ -1,4 +1,4 @@
-// A request under way: its texts, and how far each has come.
+// An admitted request: its texts and their progress.
 #ifndef BALLAST_SERVE_SCHEDULER_RUNNING_REQUEST_H_
 #define BALLAST_SERVE_SCHEDULER_RUNNING_REQUEST_H_
 
@@ -10,8 +10,8 @@
 #include <span>
 #include <vector>
 
-#include "engine/continuation.h"
 #include "engine/loaded_model.h"
+#include "engine/output_processor.h"
 #include "engine/prompt_scorer.h"
 #include "engine/sequence.h"
 #include "engine/text_pooler.h"
@@ -22,14 +22,14 @@ namespace ballast::serve {
 
 using kernels::Clock;
 
-/// One of a request's texts. What of `tokens` has not run is what the next steps run: a prompt piece by piece, later
-/// the last token chosen; after it has lost its pages, all again.
+/// One text of a request. The next steps run the part of `tokens` that has not run: a prompt piece by piece, then the
+/// last chosen token; after a preemption all tokens again.
 struct Choice {
-  std::vector<int> tokens;  ///< the prompt's and those that were chosen
-  engine::Continuation continuation;
+  std::vector<int> tokens;  ///< the prompt's and the chosen ones
+  engine::OutputProcessor output;
   std::optional<engine::Sequence> sequence{};  ///< absent: nothing has run
   std::size_t generated = 0;
-  bool shares_last_page = false;  ///< which is copied when a token is added to it
+  bool shares_last_page = false;  ///< it is copied before a token is added
   bool ended = false;
 
   std::size_t run() const { return sequence ? sequence->run() : 0; }
@@ -37,10 +37,10 @@ struct Choice {
   bool generates() const { return !ended && generated > 0 && left() == 1; }
 };
 
-/// What the parts of one request share: some of its choices each, which run independently of the others.
+/// State shared by the parts of one request. Each part has some of its choices and runs independently of the others.
 struct WholeRequest {
-  std::size_t open = 0;  ///< parts
-  bool failed = false;   ///< which the listener has heard
+  std::size_t open = 0;  ///< number of parts that have not ended
+  bool failed = false;   ///< on_failure was called
   RequestUsage usage{};
 };
 
@@ -50,25 +50,25 @@ struct RunningRequest {
 
   bool ended() const;
 
-  /// Of one of its choices, among those of the whole request.
+  /// Returns the index of one of its choices in the whole request.
   std::size_t index_of(const Choice& choice) const {
     return first_choice + static_cast<std::size_t>(&choice - choices.data());
   }
 
-  /// Whether the choice is the one whose prompt is read for what its tokens give, and that has not been done.
+  /// Returns whether this choice reads the whole prompt for its scores or its vector, and has not done so yet.
   bool reads_whole(const Choice& choice) const {
     return (scorer || embedder) && &choice == &choices.front() && choice.generated == 0;
   }
 
-  /// Gives up what was read, so that others have the memory; it is read again later.
+  /// Drops the texts' pages to free memory; they are computed again later.
   void drop_pages();
 
   GenerationRequest request;
   std::shared_ptr<RequestListener> listener;
   std::shared_ptr<Ticket> ticket;
-  std::size_t first_choice = 0;  ///< of the whole request, the first of this part
+  std::size_t first_choice = 0;  ///< index of this part's first choice in the whole request
   std::shared_ptr<WholeRequest> whole{};
-  std::shared_ptr<void> place{};  ///< among those that wait; shared with what was submitted together
+  std::shared_ptr<void> waiting_slot{};  ///< a slot of the waiting queue, shared by all requests of one submission
   std::vector<Choice> choices;
   std::optional<engine::PromptScorer> scorer;
   std::optional<engine::TextPooler> embedder;

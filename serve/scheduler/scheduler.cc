@@ -17,7 +17,7 @@ namespace {
 using kernels::kPageTokens;
 using kernels::pages_for;
 
-// Tokens that a user may have read and generated before the next user's turn.
+// Tokens that are read and generated for a user before it is the next user's turn.
 constexpr std::size_t kTurnTokens = 4096;
 
 double seconds_between(Clock::time_point from, Clock::time_point to) {
@@ -28,7 +28,8 @@ std::size_t common_length(std::span<const int> a, std::span<const int> b) {
   return static_cast<std::size_t>(std::ranges::mismatch(a, b).in1 - a.begin());
 }
 
-/// A page is left for what a sequence keeps in F16, and one for a page that is copied to be written to.
+/// Returns how many tokens of one text fit the cache. One page is reserved for tokens kept in F16, and one for
+/// copy-on-write.
 std::size_t tokens_that_fit(std::size_t context_length, const model::SequenceState& state, std::uint64_t cache_bytes) {
   constexpr std::size_t kSparePages = 2;
   const std::uint64_t page_bytes = state.cache().page_bytes();
@@ -53,15 +54,15 @@ Scheduler::Scheduler(const engine::LoadedModel& loaded, const SchedulerOptions& 
       context_length_(tokens_that_fit(loaded.model.context_length(), root_, options.cache_bytes)),
       waiting_(kTurnTokens),
       pace_(options.target_itl, model::Model::kPassTokens) {
-  figures_.cache_budget = options.cache_bytes;
-  figures_.page_bytes = page_bytes_;
-  figures_.finished = {{"stop", 0}, {"length", 0}, {"abort", 0}, {"error", 0}};
-  published_ = figures_;
+  stats_.cache_budget = options.cache_bytes;
+  stats_.page_bytes = page_bytes_;
+  stats_.finished = {{"stop", 0}, {"length", 0}, {"abort", 0}, {"error", 0}};
+  published_ = stats_;
 }
 
 std::expected<std::vector<std::shared_ptr<Ticket>>, Refusal> Scheduler::submit(std::vector<Submission> submissions) {
-  const std::shared_ptr<void> place(nullptr, [this](void*) { --places_taken_; });
-  ++places_taken_;
+  const std::shared_ptr<void> slot(nullptr, [this](void*) { --waiting_slots_taken_; });
+  ++waiting_slots_taken_;
   std::vector<std::shared_ptr<Ticket>> tickets;
   std::vector<RequestPtr> entering;
   for (Submission& submission : submissions) {
@@ -69,7 +70,7 @@ std::expected<std::vector<std::shared_ptr<Ticket>>, Refusal> Scheduler::submit(s
     tickets.push_back(std::make_shared<Ticket>());
     add_parts(std::move(submission), tickets.back(), entering);
   }
-  for (const RequestPtr& request : entering) request->place = place;
+  for (const RequestPtr& request : entering) request->waiting_slot = slot;
   const std::lock_guard lock(mutex_);
   if (std::optional<Refusal> refused = refusal()) return std::unexpected(*std::move(refused));
   for (RequestPtr& request : entering) {
@@ -82,7 +83,7 @@ std::expected<std::vector<std::shared_ptr<Ticket>>, Refusal> Scheduler::submit(s
   return tickets;
 }
 
-/// Choices that run together or not at all.
+/// Returns the number of choices per part; the choices of a part run together or not at all.
 std::size_t Scheduler::choices_of_part(std::size_t choices) const {
   constexpr std::size_t kPartsOfRunning = 4;
   return std::min(choices, std::max<std::size_t>(1, options_.most_running / kPartsOfRunning));
@@ -101,7 +102,7 @@ void Scheduler::add_parts(Submission submission, std::shared_ptr<Ticket> ticket,
     entering.push_back(std::make_unique<RunningRequest>(loaded_, std::move(part), submission.listener, ticket));
     entering.back()->first_choice = first;
     entering.back()->whole = whole;
-    if (first > 0) entering.back()->usage.prompt_tokens = 0;  // counted once
+    if (first > 0) entering.back()->usage.prompt_tokens = 0;  // the prompt is counted once
     ++whole->open;
   }
 }
@@ -116,7 +117,7 @@ std::size_t Scheduler::most_tokens(std::size_t choices, std::size_t prompt_token
   return std::max(longest, prompt_tokens + 1) - prompt_tokens;
 }
 
-/// The choices of one part cannot give way to each other.
+/// Throws if one part does not fit the cache: the choices of a part cannot preempt each other.
 void Scheduler::check_fits(const GenerationRequest& request) const {
   const std::size_t choices = choices_of_part(request.choices);
   const std::size_t longest = std::min(request.prompt.size() + request.options.max_tokens, context_length_);
@@ -126,11 +127,11 @@ void Scheduler::check_fits(const GenerationRequest& request) const {
                        " tokens do not fit the memory for texts: ask for fewer, or a smaller max_tokens");
 }
 
-/// Why nobody can be let in now.
+/// Returns why a new request is refused, or nullopt if it may be queued.
 std::optional<Refusal> Scheduler::refusal() const {
   if (draining_ || stopping_) return Refusal{"draining", "the server is going down"};
   const double wait = expected_wait();
-  if (places_taken_ > options_.most_waiting) {  // with the one that asks
+  if (waiting_slots_taken_ > options_.most_waiting) {  // includes the new request
     return Refusal{"queue_full", std::to_string(options_.most_waiting) + " requests are waiting already",
                    std::max(1.0, wait)};
   }
@@ -140,7 +141,7 @@ std::optional<Refusal> Scheduler::refusal() const {
                  std::max(1.0, wait - options_.longest_wait)};
 }
 
-/// Seconds until a request that comes now would begin, by how long others took.
+/// Estimates the seconds until a new request would begin, from the time of earlier requests.
 double Scheduler::expected_wait() const {
   if (waiting_.empty() && published_.running < options_.most_running) return 0;
   const auto at_once = static_cast<double>(std::max<std::size_t>(1, published_.running));
@@ -159,11 +160,11 @@ void Scheduler::stop() {
   changed_.notify_one();
 }
 
-Figures Scheduler::figures() const {
+SchedulerStats Scheduler::stats() const {
   const std::lock_guard lock(mutex_);
-  Figures figures = published_;
-  figures.waiting = waiting_.size();
-  return figures;
+  SchedulerStats stats = published_;
+  stats.waiting = waiting_.size();
+  return stats;
 }
 
 void Scheduler::run() {
@@ -171,9 +172,9 @@ void Scheduler::run() {
     while (wait_for_work()) {
       try {
         turn();
-      } catch (const std::exception& error) {  // no memory: what runs is lost, what waits goes on
+      } catch (const std::exception& error) {  // no memory: running requests are lost, waiting ones continue
         fail_running(error.what());
-        loaded_.model.check_files();  // without them no turn comes right: the server ends
+        loaded_.model.check_files();  // without its files the model cannot run: the server ends
       }
     }
   } catch (...) {
@@ -188,9 +189,9 @@ void Scheduler::turn() {
   admit();
   publish();
   do {
-    share_out();
+    schedule_tokens();
   } while (!make_room());
-  if (!shares_.empty()) step();
+  if (!scheduled_.empty()) step();
   remove_ended();
   publish();
 }
@@ -211,15 +212,15 @@ void Scheduler::end() {
   publish();
 }
 
-/// False when there will be none any more.
+/// Returns false when no more requests will come.
 bool Scheduler::wait_for_work() {
-  // Measuring the memory takes a moment that those who come first need not wait for.
+  // Measuring the memory takes a moment, so it is done when no request has come for this time.
   constexpr std::chrono::seconds kQuiet{2};
   std::unique_lock lock(mutex_);
   const auto something = [&] { return stopping_ || draining_ || !waiting_.empty() || !running_.empty(); };
-  if (figures_.fastest_tokens == 0 && !changed_.wait_for(lock, kQuiet, something)) {
+  if (stats_.fastest_tokens == 0 && !changed_.wait_for(lock, kQuiet, something)) {
     lock.unlock();
-    figures_.fastest_tokens = kernels::measure_read_gb_s() * 1e9 / static_cast<double>(loaded_.model.streamed_bytes());
+    stats_.fastest_tokens = kernels::measure_read_gb_s() * 1e9 / static_cast<double>(loaded_.model.streamed_bytes());
     publish();
     lock.lock();
   }
@@ -244,7 +245,7 @@ void Scheduler::drop_cancelled() {
   remove_ended();
 }
 
-/// Pages that the request will have once it generates; those that it shares with others counted as its own.
+/// Returns the pages that the request will need when it generates; shared pages count as its own.
 std::size_t Scheduler::pages_of(const RunningRequest& request) const {
   std::size_t pages = 0;
   for (const Choice& choice : request.choices) pages += choice.ended ? 0 : pages_for(choice.tokens.size() + 1);
@@ -260,8 +261,8 @@ std::uint64_t Scheduler::mixer_bytes_in_use() const {
   return states * mixer_bytes_;
 }
 
-/// Lets requests in as long as the memory holds the prompts of all, and a page more for each of them: who came too
-/// early would lose its pages to those before.
+/// Admits requests while the memory holds the prompts of all, and one more page for each: a request that is admitted
+/// too early would lose its pages to earlier ones.
 void Scheduler::admit() {
   std::size_t pages = 0;
   std::size_t texts = 0;
@@ -280,33 +281,33 @@ void Scheduler::admit() {
     running_.push_back(std::move(waiting_.front()));
     waiting_.pop();
     RunningRequest& request = *running_.back();
-    request.place.reset();
+    request.waiting_slot.reset();
     if (request.admitted == Clock::time_point{}) {
       request.admitted = now;
-      figures_.queued.add(seconds_between(request.arrived, now));
+      stats_.queued.add(seconds_between(request.arrived, now));
     }
   }
 }
 
-/// What the next step runs.
-void Scheduler::share_out() {
-  shares_.clear();
+/// Chooses the tokens of the next step.
+void Scheduler::schedule_tokens() {
+  scheduled_.clear();
   for (const RequestPtr& request : running_) {
     for (Choice& choice : request->choices) {
-      if (choice.generates()) shares_.push_back({.request = request.get(), .choice = &choice, .tokens = 1});
+      if (choice.generates()) scheduled_.push_back({.request = request.get(), .choice = &choice, .tokens = 1});
     }
   }
-  share_out_prompts(pace_.tokens(!shares_.empty()));
+  schedule_prompts(pace_.tokens(!scheduled_.empty()));
 }
 
-/// Pieces of prompts, one after the other, so that the first ones are soon done.
-void Scheduler::share_out_prompts(std::size_t budget) {
+/// Adds pieces of prompts, one prompt after the other, so that the first ones complete early.
+void Scheduler::schedule_prompts(std::size_t budget) {
   for (const RequestPtr& request : running_) {
     Choice& first = request->choices.front();
     for (Choice& choice : request->choices) {
       if (budget == 0) return;
       if (choice.ended || choice.generates() || request->failed) continue;
-      // The first one's prompt is the others', too.
+      // All choices of a request have the same prompt, which the first one reads.
       if (&choice != &first && first.generated == 0 && !first.ended) break;
       if (!choice.sequence) {
         if (begins_like_another(*request, choice)) continue;
@@ -318,55 +319,55 @@ void Scheduler::share_out_prompts(std::size_t budget) {
           break;
         }
       }
-      // Every token of an encoder sees all of them.
+      // In an encoder every token attends to all others, so the prompt runs in one piece.
       const std::size_t tokens = loaded_.model.spec().causal ? std::min(choice.left(), budget) : choice.left();
       budget -= std::min(tokens, budget);
-      shares_.push_back({.request = request.get(), .choice = &choice, .tokens = tokens});
+      scheduled_.push_back({.request = request.get(), .choice = &choice, .tokens = tokens});
     }
   }
 }
 
-/// Whether a prompt of this step has so much in common with it that it waits for those pages.
+/// Returns whether a prompt of this step has a long common beginning with this one, which then waits for its pages.
 bool Scheduler::begins_like_another(const RunningRequest& request, const Choice& choice) const {
   if (request.reads_whole(choice)) return false;
   const std::size_t cached = prefix_cache_.length(choice.tokens, request.request.salt);
-  return std::ranges::any_of(shares_, [&](const Share& share) {
-    return share.choice->generated == 0 && share.request->request.salt == request.request.salt &&
-           common_length(share.choice->tokens, choice.tokens) >= cached + kPageTokens;
+  return std::ranges::any_of(scheduled_, [&](const ScheduledTokens& scheduled) {
+    return scheduled.choice->generated == 0 && scheduled.request->request.salt == request.request.salt &&
+           common_length(scheduled.choice->tokens, choice.tokens) >= cached + kPageTokens;
   });
 }
 
-/// Its beginning comes from the cache as far as that has it. A prompt that is scored is read whole.
+/// Takes the beginning of the prompt from the cache if possible. A prompt that is scored is read completely.
 void Scheduler::begin(RunningRequest& request, Choice& choice) {
   PrefixCache::Match match;
   if (request.embedder) request.embedder->clear();
   if (!request.reads_whole(choice)) {
     match = prefix_cache_.find(choice.tokens, request.request.salt);
-    figures_.prefix_queries += choice.tokens.size();
-    figures_.prefix_hits += match.length;
+    stats_.prefix_queries += choice.tokens.size();
+    stats_.prefix_hits += match.length;
   }
   model::SequenceState state = match.state != nullptr ? *match.state : root_;
   if (match.state != nullptr) state.truncate(match.length);
-  choice.shares_last_page = true;  // perhaps with the model's prefix
+  choice.shares_last_page = true;  // possibly with the model's prefix
   const auto begin = choice.tokens.begin();
   choice.sequence.emplace(std::move(state), std::vector<int>(begin, begin + static_cast<std::ptrdiff_t>(match.length)));
   if (&choice == &request.choices.front() && choice.generated == 0) request.usage.cached_tokens = match.length;
 }
 
-/// What the step takes: a last page that others share is copied.
-std::uint64_t Scheduler::bytes_of_shares() const {
+/// Returns the bytes of new pages of the step, including copies of shared last pages.
+std::uint64_t Scheduler::bytes_of_step() const {
   std::size_t pages = 0;
-  for (const Share& share : shares_) {
-    const std::size_t run = root_.position() + share.choice->run();  // the model's prefix comes first
-    const bool copies = share.choice->shares_last_page && run % kPageTokens != 0;
-    pages += pages_for(run + share.tokens) - pages_for(run) + (copies ? 1 : 0);
+  for (const ScheduledTokens& scheduled : scheduled_) {
+    const std::size_t run = root_.position() + scheduled.choice->run();  // the model's prefix comes first
+    const bool copies = scheduled.choice->shares_last_page && run % kPageTokens != 0;
+    pages += pages_for(run + scheduled.tokens) - pages_for(run) + (copies ? 1 : 0);
   }
   return pages * page_bytes_;
 }
 
-/// Sees to it that the step's pages fit. False where a request had to go for that: its share is void.
+/// Frees memory for the step's pages. Returns false if a request was preempted, which invalidates the schedule.
 bool Scheduler::make_room() {
-  const std::uint64_t needed = bytes_of_shares();
+  const std::uint64_t needed = bytes_of_step();
   const auto fits = [&] {
     return root_.cache().pool().bytes_in_use() + mixer_bytes_in_use() + needed <= options_.cache_bytes;
   };
@@ -377,13 +378,13 @@ bool Scheduler::make_room() {
   return true;
 }
 
-/// Takes the pages of the request that came last, which begins anew when there is room. False where it is the only one.
+/// Preempts the newest request, which begins again when there is memory. Returns false if it is the only one.
 bool Scheduler::preempt_last() {
   if (running_.size() < 2) return false;
   RequestPtr last = std::move(running_.back());
   running_.pop_back();
   last->drop_pages();
-  ++figures_.preemptions;
+  ++stats_.preemptions;
   const std::lock_guard lock(mutex_);
   const std::string user = last->request.user;
   waiting_.push_first(user, std::move(last));
@@ -394,22 +395,22 @@ void Scheduler::step() {
   batch_.clear();
   std::size_t prompt_tokens = 0;
   bool others_generate = false;
-  for (const Share& share : shares_) {
-    Choice& choice = *share.choice;
+  for (const ScheduledTokens& scheduled : scheduled_) {
+    Choice& choice = *scheduled.choice;
     if (choice.generates()) {
       others_generate = true;
     } else {
-      prompt_tokens += share.tokens;
+      prompt_tokens += scheduled.tokens;
     }
-    if (share.scores()) {
-      share.request->scorer->begin_at(choice.run());
-      choice.sequence->want(share.tokens, *share.request->scorer);
-    } else if (share.embeds()) {
-      choice.sequence->want(share.tokens, *share.request->embedder);
+    if (scheduled.scores()) {
+      scheduled.request->scorer->begin_at(choice.run());
+      choice.sequence->want(scheduled.tokens, *scheduled.request->scorer);
+    } else if (scheduled.embeds()) {
+      choice.sequence->want(scheduled.tokens, *scheduled.request->embedder);
     } else {
-      choice.sequence->want(share.ends_prompt() ? 1 : 0);
+      choice.sequence->want(scheduled.ends_prompt() ? 1 : 0);
     }
-    choice.sequence->append(std::span(choice.tokens).subspan(choice.run(), share.tokens));
+    choice.sequence->append(std::span(choice.tokens).subspan(choice.run(), scheduled.tokens));
     batch_.push_back(&*choice.sequence);
   }
   try {
@@ -417,83 +418,84 @@ void Scheduler::step() {
     loaded_.engine.step(batch_);
     pace_.measure(prompt_tokens, others_generate, kernels::seconds_since(start));
   } catch (const std::exception& error) {
-    // What the sequences hold is not sure any more.
+    // The contents of the sequences are unknown after a failure.
     while (prefix_cache_.drop_oldest()) {
     }
-    for (const Share& share : shares_) {
-      share.request->drop_pages();
-      if (!share.request->failed) fail(*share.request, Failure::kError, error.what());
+    for (const ScheduledTokens& scheduled : scheduled_) {
+      scheduled.request->drop_pages();
+      if (!scheduled.request->failed) fail(*scheduled.request, Failure::kError, error.what());
     }
     loaded_.model.check_files();
     return;
   }
-  figures_.prompt_tokens += prompt_tokens;
-  for (const Share& share : shares_) share.choice->shares_last_page = false;
-  choose(shares_);
+  stats_.prompt_tokens += prompt_tokens;
+  for (const ScheduledTokens& scheduled : scheduled_) scheduled.choice->shares_last_page = false;
+  choose(scheduled_);
 }
 
-/// The next tokens of all texts whose tokens have run.
-void Scheduler::choose(std::span<const Share> shares) {
-  std::vector<GeneratedToken> tokens(shares.size());
-  std::vector<std::exception_ptr> failures(shares.size());
+/// Samples the next tokens of all texts whose tokens have run.
+void Scheduler::choose(std::span<const ScheduledTokens> all_scheduled) {
+  std::vector<GeneratedToken> tokens(all_scheduled.size());
+  std::vector<std::exception_ptr> failures(all_scheduled.size());
   const auto choose_one = [&](std::size_t i, std::size_t) {
-    const Share& share = shares[i];
-    Choice& choice = *share.choice;
-    if (choice.left() > 0 || share.request->request.options.max_tokens == 0 || share.embeds()) return;
+    const ScheduledTokens& scheduled = all_scheduled[i];
+    Choice& choice = *scheduled.choice;
+    if (choice.left() > 0 || scheduled.request->request.options.max_tokens == 0 || scheduled.embeds()) return;
     try {
-      tokens[i] = choice.continuation.next(choice.sequence->logits());
+      tokens[i] = choice.output.next(choice.sequence->logits());
     } catch (...) {
       failures[i] = std::current_exception();
     }
   };
-  kernels::parallel_tasks(shares.size(), kernels::available_threads(), choose_one);
-  for (std::size_t i = 0; i < shares.size(); ++i) {
-    RunningRequest& request = *shares[i].request;
-    if (shares[i].choice->left() > 0 || request.failed) continue;
+  kernels::parallel_tasks(all_scheduled.size(), kernels::available_threads(), choose_one);
+  for (std::size_t i = 0; i < all_scheduled.size(); ++i) {
+    RunningRequest& request = *all_scheduled[i].request;
+    if (all_scheduled[i].choice->left() > 0 || request.failed) continue;
     try {
       if (failures[i]) std::rethrow_exception(failures[i]);
-      if (shares[i].choice->generated == 0) end_prompt(shares[i]);
-      take(shares[i], tokens[i]);
+      if (all_scheduled[i].choice->generated == 0) end_prompt(all_scheduled[i]);
+      take(all_scheduled[i], tokens[i]);
     } catch (const std::exception& error) {
       fail(request, Failure::kError, error.what());
     }
   }
 }
 
-/// A prompt has been read: others may begin with it.
-void Scheduler::end_prompt(const Share& share) {
-  RunningRequest& request = *share.request;
+/// A prompt is complete: its state enters the prefix cache.
+void Scheduler::end_prompt(const ScheduledTokens& scheduled) {
+  RunningRequest& request = *scheduled.request;
   if (loaded_.model.spec().causal) {
-    prefix_cache_.insert(share.choice->tokens, request.request.salt, share.choice->sequence->state());
-    share.choice->shares_last_page = true;
+    prefix_cache_.insert(scheduled.choice->tokens, request.request.salt, scheduled.choice->sequence->state());
+    scheduled.choice->shares_last_page = true;
   }
-  if (share.embeds()) {
+  if (scheduled.embeds()) {
     const bool normalized = loaded_.model.spec().text_vectors.value_or(TextVectorSpec{}).normalized;
     request.listener->on_embedded(request.embedder->vector(loaded_.model.text_dense(), normalized));
   }
-  if (!share.scores()) return;
+  if (!scheduled.scores()) return;
   request.scorer->check();
   request.listener->on_prompt_scored(std::move(request.scorer->scores()));
 }
 
-void Scheduler::take(const Share& share, const GeneratedToken& token) {
-  RunningRequest& request = *share.request;
-  Choice& choice = *share.choice;
+void Scheduler::take(const ScheduledTokens& scheduled, const GeneratedToken& token) {
+  RunningRequest& request = *scheduled.request;
+  Choice& choice = *scheduled.choice;
   const GenerateOptions& options = request.request.options;
-  if (options.max_tokens == 0 || share.embeds()) return end_choice(request, choice, GenerateResult::Finish::kLength);
+  if (options.max_tokens == 0 || scheduled.embeds())
+    return end_choice(request, choice, GenerateResult::Finish::kLength);
   const Clock::time_point now = Clock::now();
   if (request.usage.generated_tokens == 0) {
-    figures_.first_token.add(seconds_between(request.arrived, now));
+    stats_.first_token.add(seconds_between(request.arrived, now));
   } else if (&choice == &request.choices.front()) {
-    figures_.between_tokens.add(seconds_between(request.last_token, now));
+    stats_.between_tokens.add(seconds_between(request.last_token, now));
   }
   if (&choice == &request.choices.front()) request.last_token = now;
   choice.tokens.push_back(token.id);
   ++choice.generated;
   ++request.usage.generated_tokens;
-  ++figures_.generated_tokens;
-  request.listener->on_token(request.index_of(choice), choice.continuation.take_parts(), &token);
-  if (choice.continuation.stopped()) {
+  ++stats_.generated_tokens;
+  request.listener->on_token(request.index_of(choice), choice.output.take_parts(), &token);
+  if (choice.output.stopped()) {
     end_choice(request, choice, GenerateResult::Finish::kStop);
   } else if (choice.generated >= options.max_tokens || choice.tokens.size() >= context_length_) {
     end_choice(request, choice, GenerateResult::Finish::kLength);
@@ -502,25 +504,25 @@ void Scheduler::take(const Share& share, const GeneratedToken& token) {
 
 void Scheduler::end_choice(RunningRequest& request, Choice& choice, GenerateResult::Finish finish) {
   const std::size_t index = request.index_of(choice);
-  choice.continuation.finish();
-  std::vector<ReplyPart> parts = choice.continuation.take_parts();
+  choice.output.finish();
+  std::vector<ReplyPart> parts = choice.output.take_parts();
   if (!parts.empty()) request.listener->on_token(index, std::move(parts), nullptr);
   if (loaded_.model.spec().causal) {
     prefix_cache_.insert(std::span(choice.tokens).first(choice.run()), request.request.salt, choice.sequence->state());
   }
   choice.sequence.reset();
   choice.ended = true;
-  ++figures_.finished[finish == GenerateResult::Finish::kStop ? "stop" : "length"];
+  ++stats_.finished[finish == GenerateResult::Finish::kStop ? "stop" : "length"];
   request.listener->on_choice_end(index, finish);
 }
 
-/// With all its parts.
+/// Fails the request with all its parts.
 void Scheduler::fail(RunningRequest& request, Failure failure, const std::string& message) {
   request.failed = true;
   if (std::exchange(request.whole->failed, true)) return;
   request.ticket->cancel();
   request.listener->on_failure(failure, message);
-  ++figures_.finished[failure == Failure::kError ? "error" : "abort"];
+  ++stats_.finished[failure == Failure::kError ? "error" : "abort"];
 }
 
 void Scheduler::fail_all() {
@@ -549,28 +551,28 @@ void Scheduler::remove_ended() {
     whole.usage.generated_tokens += request->usage.generated_tokens;
     if (--whole.open > 0 || whole.failed) continue;
     request->listener->on_end(whole.usage);
-    figures_.end_to_end.add(seconds_between(request->arrived, now));
+    stats_.end_to_end.add(seconds_between(request->arrived, now));
     const double seconds = seconds_between(request->admitted, now);
-    double& average = figures_.request_seconds;
+    double& average = stats_.request_seconds;
     average = average == 0 ? seconds : average + 0.1 * (seconds - average);
   }
   std::erase_if(running_, [](const RequestPtr& request) { return request->ended(); });
 }
 
 void Scheduler::publish() {
-  figures_.running = running_.size();
-  figures_.cache_bytes = root_.cache().pool().bytes_in_use();
-  figures_.mixer_bytes = mixer_bytes_in_use();
-  figures_.cached_texts = prefix_cache_.size();
-  figures_.shared_bytes = root_.cache().pool().shared_bytes();
+  stats_.running = running_.size();
+  stats_.cache_bytes = root_.cache().pool().bytes_in_use();
+  stats_.mixer_bytes = mixer_bytes_in_use();
+  stats_.cached_texts = prefix_cache_.size();
+  stats_.shared_bytes = root_.cache().pool().shared_bytes();
   if (const std::optional<ExpertFigures> experts = loaded_.model.expert_figures()) {
-    figures_.experts_on_disk = true;
-    figures_.experts_used = experts->used;
-    figures_.experts_found = experts->found;
-    figures_.expert_bytes = experts->bytes;
+    stats_.experts_on_disk = true;
+    stats_.experts_used = experts->used;
+    stats_.experts_found = experts->found;
+    stats_.expert_bytes = experts->bytes;
   }
   const std::lock_guard lock(mutex_);
-  published_ = figures_;
+  published_ = stats_;
 }
 
 }  // namespace ballast::serve

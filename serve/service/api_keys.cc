@@ -10,7 +10,7 @@
 namespace ballast::serve {
 namespace {
 
-/// Looks at every byte of `given`, whether they agree or not.
+/// Compares all bytes of `given`, also after a difference.
 bool equal_in_constant_time(std::string_view key, std::string_view given) {
   unsigned difference = key.size() == given.size() ? 0 : 1;
   for (std::size_t i = 0; i < given.size(); ++i) {

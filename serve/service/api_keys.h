@@ -1,4 +1,4 @@
-// Who may ask: keys with names, from a file.
+// API keys with names, read from a file.
 #ifndef BALLAST_SERVE_SERVICE_API_KEYS_H_
 #define BALLAST_SERVE_SERVICE_API_KEYS_H_
 
@@ -13,16 +13,17 @@ namespace ballast::serve {
 
 class ApiKeys {
  public:
-  /// Anybody may ask.
+  /// Allows requests without a key.
   ApiKeys() = default;
 
-  /// Lines "NAME KEY"; empty ones and those that begin with # are skipped. Throws Error naming the file and the line.
+  /// Reads lines "NAME KEY"; empty lines and those that begin with # are skipped. Throws Error naming the file and the
+  /// line.
   explicit ApiKeys(const std::filesystem::path& file);
 
   bool empty() const { return keys_.empty(); }
 
-  /// The name of who sends `Authorization: Bearer KEY`; nothing for a key that is not there. How long it takes tells
-  /// nothing of the keys.
+  /// Returns the name of the key in `Authorization: Bearer KEY`, or nullopt for an unknown key. Its time does not
+  /// depend on the keys.
   std::optional<std::string_view> name_of(std::string_view authorization) const;
 
  private:

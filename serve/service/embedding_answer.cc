@@ -9,7 +9,7 @@
 
 namespace ballast::serve {
 
-/// Takes what the engine says to the answer's strand.
+/// Posts the engine's results to the answer's strand.
 class EmbeddingAnswer::Listener : public RequestListener {
  public:
   Listener(std::shared_ptr<EmbeddingAnswer> answer, std::size_t input) : answer_(std::move(answer)), input_(input) {}

@@ -14,7 +14,7 @@
 
 namespace ballast::serve {
 
-/// Lives as long as one of its listeners. Everything runs on its strand.
+/// Lives as long as one of its listeners. All methods run on its strand.
 class EmbeddingAnswer : public ModelAnswer, public std::enable_shared_from_this<EmbeddingAnswer> {
  public:
   EmbeddingAnswer(std::shared_ptr<HttpExchange> exchange, std::shared_ptr<Strand> strand, std::string model,

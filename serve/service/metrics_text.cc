@@ -51,57 +51,53 @@ class MetricsWriter {
 
 }  // namespace
 
-std::string metrics_text(const Figures& figures, const RequestFigures& requests) {
+std::string metrics_text(const SchedulerStats& stats, const RequestStats& requests) {
   MetricsWriter writer;
   const auto part = [](std::uint64_t value, std::uint64_t whole) {
     return whole == 0 ? 0.0 : static_cast<double>(value) / static_cast<double>(whole);
   };
-  const std::uint64_t page = figures.page_bytes == 0 ? 1 : figures.page_bytes;
-  const std::uint64_t used = figures.cache_bytes + figures.mixer_bytes;
-  const std::uint64_t free = figures.cache_budget > used ? figures.cache_budget - used : 0;
-  writer.write("num_requests_running", "gauge", "Requests that the engine works on.", figures.running);
-  writer.write("num_requests_waiting", "gauge", "Requests that wait to be worked on.", figures.waiting);
-  writer.write("kv_cache_usage_perc", "gauge", "Part of the memory for what texts keep that is in use, 1 for all.",
-               part(used, figures.cache_budget));
-  writer.write("kv_cache_pages", "state", "Pages of 128 tokens: of one text, of several, and not in use.",
-               {{"used", (figures.cache_bytes - figures.shared_bytes) / page},
-                {"shared", figures.shared_bytes / page},
+  const std::uint64_t page = stats.page_bytes == 0 ? 1 : stats.page_bytes;
+  const std::uint64_t used = stats.cache_bytes + stats.mixer_bytes;
+  const std::uint64_t free = stats.cache_budget > used ? stats.cache_budget - used : 0;
+  writer.write("num_requests_running", "gauge", "Running requests.", stats.running);
+  writer.write("num_requests_waiting", "gauge", "Waiting requests.", stats.waiting);
+  writer.write("kv_cache_usage_perc", "gauge", "Used fraction of the cache memory.", part(used, stats.cache_budget));
+  writer.write("kv_cache_pages", "state", "Pages of 128 tokens: used by one text, by several, and free.",
+               {{"used", (stats.cache_bytes - stats.shared_bytes) / page},
+                {"shared", stats.shared_bytes / page},
                 {"free", free / page}},
                "gauge");
-  writer.write("mixer_state_bytes", "gauge", "Memory of what recurrent layers keep of texts.", figures.mixer_bytes);
-  writer.write("prefix_cache_texts", "gauge", "Texts whose keys and values are kept for those that begin alike.",
-               figures.cached_texts);
-  writer.write("prefix_cache_queries_total", "counter", "Tokens of prompts that were looked for in the cache.",
-               figures.prefix_queries);
-  writer.write("prefix_cache_hits_total", "counter", "Tokens of prompts that were found in the cache.",
-               figures.prefix_hits);
-  writer.write("num_preemptions_total", "counter", "Requests that gave up their pages and were begun anew.",
-               figures.preemptions);
-  writer.write("prompt_tokens_total", "counter", "Tokens of prompts that were read.", figures.prompt_tokens);
-  writer.write("generation_tokens_total", "counter", "Tokens that were generated.", figures.generated_tokens);
-  if (figures.experts_on_disk) {
-    writer.write("expert_cache_queries_total", "counter", "Experts that a layer's tokens were sent to.",
-                 figures.experts_used);
-    writer.write("expert_cache_hits_total", "counter", "Of these, those that were in memory.", figures.experts_found);
-    writer.write("expert_cache_bytes", "gauge", "Memory that experts take.", figures.expert_bytes);
+  writer.write("mixer_state_bytes", "gauge", "Memory of the states of recurrent layers.", stats.mixer_bytes);
+  writer.write("prefix_cache_texts", "gauge", "Texts in the prefix cache.", stats.cached_texts);
+  writer.write("prefix_cache_queries_total", "counter", "Tokens of prompts that were searched in the prefix cache.",
+               stats.prefix_queries);
+  writer.write("prefix_cache_hits_total", "counter", "Tokens of prompts that were found in the prefix cache.",
+               stats.prefix_hits);
+  writer.write("num_preemptions_total", "counter", "Requests that were preempted and began again.", stats.preemptions);
+  writer.write("prompt_tokens_total", "counter", "Tokens of prompts that were read.", stats.prompt_tokens);
+  writer.write("generation_tokens_total", "counter", "Tokens that were generated.", stats.generated_tokens);
+  if (stats.experts_on_disk) {
+    writer.write("expert_cache_queries_total", "counter", "Experts to which a layer's tokens were routed.",
+                 stats.experts_used);
+    writer.write("expert_cache_hits_total", "counter", "Of these, experts that were in memory.", stats.experts_found);
+    writer.write("expert_cache_bytes", "gauge", "Memory of the loaded experts.", stats.expert_bytes);
   }
-  if (figures.fastest_tokens > 0) {
+  if (stats.fastest_tokens > 0) {
     writer.write("generation_limit_tokens_per_second", "gauge",
-                 "Tokens that one text can have at most, by how fast memory is read.", figures.fastest_tokens);
+                 "Upper bound of one text's tokens per second, from the memory bandwidth.", stats.fastest_tokens);
   }
-  writer.write("request_success_total", "finished_reason", "Texts that ended, by reason.", figures.finished);
+  writer.write("request_success_total", "finished_reason", "Texts that ended, by reason.", stats.finished);
   writer.write("request_rejections_total", "reason", "Requests that were not accepted, by reason.",
                requests.rejections);
-  writer.write("request_memory_bytes", "gauge", "Memory that requests hold beside the texts' keys and values.",
-               requests.memory_bytes);
-  writer.write("request_memory_refusals_total", "counter", "Requests that were refused since the others held too much.",
+  writer.write("request_memory_bytes", "gauge", "Memory of requests without the cache.", requests.memory_bytes);
+  writer.write("request_memory_refusals_total", "counter", "Requests that were refused because the memory was in use.",
                requests.memory_refusals);
-  writer.write("log_lines_dropped_total", "counter", "Lines of the log that nobody read in time.",
+  writer.write("log_lines_dropped_total", "counter", "Lines of the log that were not read in time.",
                requests.dropped_log_lines);
-  writer.write("time_to_first_token_seconds", "From arrival to the first token.", figures.first_token);
-  writer.write("inter_token_latency_seconds", "Between two tokens of a text.", figures.between_tokens);
-  writer.write("request_queue_time_seconds", "From arrival to the engine.", figures.queued);
-  writer.write("e2e_request_latency_seconds", "From arrival to the end.", figures.end_to_end);
+  writer.write("time_to_first_token_seconds", "From arrival to the first token.", stats.first_token);
+  writer.write("inter_token_latency_seconds", "Between two tokens of a text.", stats.between_tokens);
+  writer.write("request_queue_time_seconds", "From arrival to the engine.", stats.queued);
+  writer.write("e2e_request_latency_seconds", "From arrival to the end.", stats.end_to_end);
   return writer.take();
 }
 

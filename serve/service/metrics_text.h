@@ -1,4 +1,4 @@
-// The scheduler's figures in Prometheus' text format.
+// The scheduler's statistics in Prometheus' text format.
 #ifndef BALLAST_SERVE_SERVICE_METRICS_TEXT_H_
 #define BALLAST_SERVE_SERVICE_METRICS_TEXT_H_
 
@@ -6,20 +6,20 @@
 #include <map>
 #include <string>
 
-#include "serve/scheduler/figures.h"
+#include "serve/scheduler/scheduler_stats.h"
 
 namespace ballast::serve {
 
-/// What is counted before the scheduler sees a request.
-struct RequestFigures {
+/// Counters of requests that do not reach the scheduler.
+struct RequestStats {
   std::map<std::string, std::uint64_t> rejections{};  ///< requests that were not accepted, by reason
-  std::uint64_t memory_bytes = 0;                     ///< that requests hold
-  std::uint64_t memory_refusals = 0;                  ///< of requests, while their bodies came or later
+  std::uint64_t memory_bytes = 0;                     ///< held by requests
+  std::uint64_t memory_refusals = 0;                  ///< refused requests, while their bodies were received or later
   std::uint64_t dropped_log_lines = 0;
 };
 
-/// Names are vLLM's with ballast in front.
-std::string metrics_text(const Figures& figures, const RequestFigures& requests);
+/// Returns metrics with vLLM's names and the prefix ballast.
+std::string metrics_text(const SchedulerStats& stats, const RequestStats& requests);
 
 }  // namespace ballast::serve
 

@@ -1,4 +1,4 @@
-// What answers an HTTP request out of what the engine says.
+// The interface of answers that are built from the engine's results.
 #ifndef BALLAST_SERVE_SERVICE_MODEL_ANSWER_H_
 #define BALLAST_SERVE_SERVICE_MODEL_ANSWER_H_
 
@@ -20,17 +20,17 @@ class ModelAnswer {
   ModelAnswer(const ModelAnswer&) = delete;
   ModelAnswer& operator=(const ModelAnswer&) = delete;
 
-  /// Hears of a prompt; to be handed to the scheduler.
+  /// Returns the listener of a prompt, for the scheduler.
   virtual std::shared_ptr<RequestListener> listener(std::size_t prompt) = 0;
 
-  /// Once all prompts are accepted: their tickets are cancelled when the client goes.
+  /// Is called after all prompts are accepted; cancels their tickets if the client disconnects.
   virtual void start(std::vector<std::shared_ptr<Ticket>> tickets) = 0;
 };
 
-/// Ends an answer that could not be made: with an error, in a stream with an event that says so.
+/// Ends a failed answer: with an error, or in a stream with an error event.
 inline void send_failure(HttpExchange& exchange, const ApiError& error) {
   exchange.respond(error.response());
-  // Where that was no stream, these do nothing.
+  // These calls do nothing if the answer is not a stream.
   exchange.write("data: " + error.body() + "\n\n");
   exchange.end();
 }
@@ -39,7 +39,7 @@ inline void cancel_all(const std::vector<std::shared_ptr<Ticket>>& tickets) {
   for (const std::shared_ptr<Ticket>& ticket : tickets) ticket->cancel();
 }
 
-/// What is done where a task of an answer's strand fails, which nearly always is for want of memory.
+/// Makes the answer fail if a task of its strand fails, nearly always because of a failed allocation.
 inline void end_with_strand(Strand& strand, const std::shared_ptr<HttpExchange>& exchange,
                             const std::vector<std::shared_ptr<Ticket>>& tickets) {
   strand.on_failure([exchange, tickets] {
@@ -48,7 +48,7 @@ inline void end_with_strand(Strand& strand, const std::shared_ptr<HttpExchange>&
   });
 }
 
-/// Runs what a listener of the engine posts to an answer's strand; the answer fails where that throws.
+/// Posts a listener's task to the answer's strand; the answer fails if that throws.
 template <class Post>
 void post_or_fail(Strand& strand, const Post& post) noexcept {
   try {

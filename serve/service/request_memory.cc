@@ -6,14 +6,14 @@
 namespace ballast::serve {
 namespace {
 
-// A sampler's state, an entry of the queue, and other things of a size that no request decides.
+// A sampler's state, an entry of the queue, and other objects of fixed size.
 constexpr std::size_t kBytesOfText = 8 << 10;
 constexpr std::size_t kBytesOfRequest = 2 << 10;
 
-// A token's text: about 4 bytes, in the answer, in its JSON and on its way to the network.
+// A token's text: about 4 bytes, in the answer, in its JSON and in the send buffer.
 constexpr std::size_t kBytesOfToken = 24;
 
-// A token and its log-probability: as numbers, and as JSON that is sent ({"token": " the", "logprob": -0.123456789,
+// A token and its log-probability: as numbers, as JSON that is sent ({"token": " the", "logprob": -0.123456789,
 // "bytes": [32, 116, 104, 101]}); and as JSON that is being made, of one text at a time.
 constexpr std::size_t kBytesOfLogprob = sizeof(TokenLogprob) + 100;
 constexpr std::size_t kBytesOfLogprobJson = 400;
@@ -32,7 +32,7 @@ TokensBytes bytes_of(std::size_t tokens, const std::optional<std::size_t>& logpr
   return bytes;
 }
 
-/// Copied for each text: by the request, by the sampler, by what looks for stops.
+/// Options are copied for each text: by the request, the sampler and the search for stop strings.
 std::size_t bytes_of(const GenerateOptions& options) {
   std::size_t bytes = sizeof(GenerateOptions) + options.logit_bias.size() * sizeof(LogitBias) +
                       (options.stop_tokens.size() + options.allowed_tokens.size()) * sizeof(int);
@@ -46,7 +46,7 @@ std::size_t bytes_of(const GenerateOptions& options) {
 }  // namespace
 
 std::size_t body_bytes(std::string_view body, std::size_t copies) {
-  constexpr std::size_t kElement = 48;  // of a list that grows
+  constexpr std::size_t kElement = 48;  // of a growing list
   constexpr std::size_t kMember = 112;  // of an object
   constexpr std::size_t kContainer = 80;
   std::size_t bytes = 0;

@@ -30,10 +30,10 @@ namespace {
 // Requests that wait for a worker, each with its body.
 constexpr std::size_t kMostPosted = 256;
 
-// Bodies that are longer are read by a thread of their own.
+// Longer bodies are parsed by a separate thread.
 constexpr std::size_t kLargeBody = std::size_t{64} << 10;
 
-// Threads, and by how much others go before them.
+// Threads, and their niceness.
 constexpr std::size_t kAnswering = 2;
 constexpr std::size_t kReading = 2;
 constexpr int kReadingNiceness = 4;
@@ -43,7 +43,7 @@ std::string in_megabytes(std::size_t bytes) {
   return files::concat(bytes / 1'000'000, ".", bytes / 100'000 % 10, " MB");
 }
 
-/// "cmpl-" and 24 digits that nobody guesses.
+/// Returns a random id that cannot be guessed: "cmpl-" and 24 digits.
 std::string random_id(std::string_view prefix) {
   std::random_device random;
   std::ostringstream id;
@@ -58,8 +58,9 @@ std::string host_without_port(std::string_view host) {
   return lower_case(host.substr(0, host.find(':')));
 }
 
-/// Clients leave the type out, or send curl's own: like llama-server, the server takes it for JSON. Pages of other
-/// sites can send some of these types without asking first; check_origin refuses them.
+/// Checks the type of the body. Many clients leave it out, or send curl's default: like llama-server, the server then
+/// assumes JSON. Pages of other sites can send some of these types without a preflight request; check_origin refuses
+/// them.
 void check_content_type(const HttpRequest& request) {
   constexpr std::array<std::string_view, 6> kTypes = {
       "",           "application/json",         "text/json",
@@ -73,8 +74,8 @@ void check_content_type(const HttpRequest& request) {
   }
 }
 
-/// One form for the spellings of a path: doubled and trailing slashes go, and so does the version, which clients leave
-/// out: "//v1//models/" -> "/models".
+/// Returns the canonical form of a path, without double and trailing slashes and without the version, which clients may
+/// leave out: "//v1//models/" -> "/models".
 std::string canonical_path(std::string_view path) {
   constexpr std::string_view kVersion = "/v1";
   std::string canonical;
@@ -86,7 +87,7 @@ std::string canonical_path(std::string_view path) {
   return canonical;
 }
 
-/// "a%2Fb" -> "a/b". What is no escape stays.
+/// Decodes "a%2Fb" to "a/b". Invalid escapes are kept.
 std::string without_escapes(std::string_view text) {
   std::string plain;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -100,7 +101,7 @@ std::string without_escapes(std::string_view text) {
   return plain;
 }
 
-/// Cuts `ids` to `most`: the last ones are kept where `keep_end` says so, else the first ones.
+/// Cuts `ids` to `most`: keeps the last ones if `keep_end` is set, else the first ones.
 void cut(std::vector<int>& ids, std::size_t most, bool keep_end) {
   if (ids.size() <= most) return;
   if (keep_end) ids.erase(ids.begin(), ids.end() - static_cast<std::ptrdiff_t>(most));
@@ -112,7 +113,7 @@ void add_leading(const text::Tokenizer& tokenizer, std::vector<int>& ids) {
   ids.insert(ids.begin(), leading.begin(), leading.end());
 }
 
-/// As llama-server writes a token: its text, or its bytes where they are not UTF-8.
+/// Returns a token in llama-server's form: its text, or its bytes if they are not UTF-8.
 nlohmann::ordered_json piece_json(const text::Tokenizer& tokenizer, int id) {
   const std::string bytes = tokenizer.token_bytes(id);
   if (files::is_utf8(bytes)) return {{"id", id}, {"piece", bytes}};
@@ -131,7 +132,7 @@ nlohmann::ordered_json token_text_or_null(const text::Tokenizer& tokenizer, std:
   return id ? nlohmann::ordered_json(token_text(tokenizer, *id)) : nullptr;
 }
 
-/// Where that fails, nobody would hear of the requests.
+/// Starts an answer. If that fails, the requests are cancelled, because their results could not be reported.
 void start(ModelAnswer& answer, const std::vector<std::shared_ptr<Ticket>>& tickets) {
   try {
     answer.start(tickets);
@@ -154,7 +155,7 @@ AnswerShape shape_of(const ChatRequest& asked) {
           .prompt_logprobs = asked.prompt_logprobs};
 }
 
-/// What encode() gives of a client's text, which may have a token that the model has no row for.
+/// Returns the result of encode() for a client's text; throws if a token has no row in the model's embedding.
 template <typename Encode>
 std::vector<int> readable(const Encode& encode) {
   try {
@@ -170,17 +171,17 @@ struct Service::Endpoint {
   std::string_view method;
   std::string_view path;
   bool is_public;
-  bool takes_time;  ///< belongs to the workers
+  bool takes_time;  ///< runs on a worker
   void (*answer)(Service& service, const std::shared_ptr<HttpExchange>& exchange,
                  const std::shared_ptr<Strand>& strand);
 
-  /// Whether a canonical path is this one, or below it where it ends with a slash.
+  /// Returns whether a canonical path is this one, or below it if it ends with a slash.
   bool is_at(std::string_view other) const {
     return other == path || (path.size() > 1 && path.ends_with('/') && other.starts_with(path));
   }
 };
 
-/// Paths are canonical: /v1 goes before them or not.
+/// Returns all endpoints. Paths are canonical; clients may add /v1.
 const std::vector<Service::Endpoint>& Service::endpoints() {
   using ExchangePtr = std::shared_ptr<HttpExchange>;
   using StrandPtr = std::shared_ptr<Strand>;
@@ -208,7 +209,7 @@ const std::vector<Service::Endpoint>& Service::endpoints() {
   return all;
 }
 
-/// What answers OPTIONS, at any path.
+/// Returns the endpoint that answers OPTIONS for any path.
 const Service::Endpoint& Service::options_endpoint() {
   static const Endpoint options = {
       "OPTIONS", "*", true, false,
@@ -254,7 +255,7 @@ std::optional<HttpResponse> Service::check_head(const HttpRequest& head) const {
   }
 }
 
-/// The methods that a path takes; none where there is no such path.
+/// Returns the methods of a path; empty for an unknown path.
 std::string Service::allowed_methods(std::string_view path) {
   std::string methods;
   for (const Endpoint& endpoint : endpoints()) {
@@ -264,7 +265,7 @@ std::string Service::allowed_methods(std::string_view path) {
   return methods.empty() ? methods : methods + "OPTIONS";
 }
 
-/// The endpoint that a request is for, where the one who asks may.
+/// Returns the endpoint of a request after checking the client's permission.
 const Service::Endpoint& Service::check(const HttpRequest& request) const {
   check_origin(request);
   const std::string path = canonical_path(request.path);
@@ -273,7 +274,7 @@ const Service::Endpoint& Service::check(const HttpRequest& request) const {
       endpoints(), [&](const Endpoint& other) { return other.is_at(path) && other.method == method; });
   if (endpoint == endpoints().end()) {
     const std::string methods = allowed_methods(path);
-    if (methods.empty()) throw ApiError(404, "there is no such address");
+    if (methods.empty()) throw ApiError(404, "this path does not exist");
     if (method == "OPTIONS") return options_endpoint();
     throw ApiError(405, files::concat(request.method, " is not possible here")).with_header("Allow", methods);
   }
@@ -292,7 +293,7 @@ void Service::answer(const std::shared_ptr<HttpExchange>& exchange) {
   post(exchange, endpoint);
 }
 
-/// To the workers. What a client has sent and not waited for is not worked on.
+/// Posts a request to the workers. A request whose client disconnects before it is read is dropped.
 void Service::post(const std::shared_ptr<HttpExchange>& exchange, const Endpoint& endpoint) {
   const auto gone = std::make_shared<std::atomic<bool>>(false);
   exchange->on_gone([gone] { *gone = true; });
@@ -307,7 +308,7 @@ void Service::post(const std::shared_ptr<HttpExchange>& exchange, const Endpoint
   });
 }
 
-/// What answers comes to a strand of its own, which runs once the request has been read.
+/// Parses a request on a worker; the answer's strand is held until then.
 void Service::read(const std::shared_ptr<HttpExchange>& exchange, const Endpoint& endpoint) {
   const auto strand = std::make_shared<Strand>(answering_, Strand::Begin::kHeld);
   const std::shared_ptr<void> release(nullptr, [strand](void*) { strand->release(); });
@@ -324,22 +325,25 @@ void Service::read(const std::shared_ptr<HttpExchange>& exchange, const Endpoint
   exchange->drop_body();
 }
 
-/// Refuses what takes more memory than one request may have, or than is left.
+/// Refuses a request that needs more memory than one request may have, or than is left.
 void Service::hold(HttpExchange& exchange, std::size_t bytes) {
   if (!options_.memory) return;
   const std::size_t most = options_.memory->bytes_of_one();
   if (bytes > most) {
     throw ApiError(400, files::concat("the request and its answer would take about ", in_megabytes(bytes),
                                       " of memory, and one may take ", in_megabytes(most),
-                                      ": ask for fewer or shorter texts or log-probabilities, or for a stream"))
+                                      ": request fewer or shorter texts or log-probabilities, or a stream"))
         .with_code("request_too_large");
   }
   if (exchange.hold(bytes)) return;
   count_rejection("memory_full");
-  throw ApiError(429, "the memory for requests is taken: try again later").with_code("memory_full").with_retry_after(1);
+  throw ApiError(429, "the memory for requests is in use: try again later")
+      .with_code("memory_full")
+      .with_retry_after(1);
 }
 
-/// A page from elsewhere must not ask in the name of who looks at it, nor by a name that was made to mean this machine.
+/// Refuses requests of pages of other sites, and hosts that another site made to resolve to this machine (DNS
+/// rebinding).
 void Service::check_origin(const HttpRequest& request) const {
   const std::string_view host = request.header("host");
   if (!options_.hosts.empty() && std::ranges::find(options_.hosts, host_without_port(host)) == options_.hosts.end()) {
@@ -348,28 +352,28 @@ void Service::check_origin(const HttpRequest& request) const {
   const std::string_view origin = request.header("origin");
   const std::size_t scheme = origin.find("://");
   if (!origin.empty() && (scheme == std::string_view::npos || origin.substr(scheme + 3) != host)) {
-    throw ApiError(403, "requests of pages from elsewhere are not answered");
+    throw ApiError(403, "requests from pages of other sites are refused");
   }
-  // Browsers say this, too; a link to the page here may come from anywhere.
+  // Browsers send this header, too; links to the server's page may be anywhere.
   const std::string_view site = request.header("sec-fetch-site");
   if (request.method == "POST" && (site == "cross-site" || site == "same-site")) {
-    throw ApiError(403, "requests of pages from elsewhere are not answered");
+    throw ApiError(403, "requests from pages of other sites are refused");
   }
 }
 
-/// The name that goes with the key; without keys everybody is the same user.
+/// Returns the name of the key; without keys all clients are the same user.
 std::string Service::user_of(const HttpRequest& request) const {
   if (options_.keys.empty()) return {};
-  // As for llama-server, X-Api-Key says the key alone.
+  // As in llama-server, X-Api-Key has only the key.
   const std::string_view authorization = request.header("authorization");
   const std::string_view alone = request.header("x-api-key");
   const std::optional<std::string_view> name = options_.keys.name_of(
       authorization.empty() && !alone.empty() ? files::concat("Bearer ", alone) : std::string(authorization));
-  if (!name) throw ApiError(401, "a valid key is needed: Authorization: Bearer KEY").with_code("invalid_api_key");
+  if (!name) throw ApiError(401, "a valid key is required: Authorization: Bearer KEY").with_code("invalid_api_key");
   return std::string(*name);
 }
 
-/// Users share no pages: how much of a prompt was in the cache would tell one what another has asked.
+/// Users share no pages, because response times would reveal the prompts of others.
 void Service::set_user(GenerationRequest& request, const HttpRequest& http) const {
   request.user = user_of(http);
   request.salt = request.user + '\0' + request.salt;
@@ -378,13 +382,13 @@ void Service::set_user(GenerationRequest& request, const HttpRequest& http) cons
 const ReadyModel& Service::ready() const {
   const ReadyModel* model = ready_;
   if (model == nullptr)
-    throw ApiError(503, "the model is being loaded, or the server is going down").with_retry_after(1);
+    throw ApiError(503, "the model is being loaded, or the server is shutting down").with_retry_after(1);
   return *model;
 }
 
 const text::Tokenizer& Service::tokenizer() const {
   const ReadyModel& model = ready();
-  if (model.loaded.own_tokenizer == nullptr) throw ApiError(400, "the model came without a tokenizer");
+  if (model.loaded.own_tokenizer == nullptr) throw ApiError(400, "the model has no tokenizer");
   return *model.loaded.own_tokenizer;
 }
 
@@ -443,21 +447,21 @@ void Service::check_model(const RequestFields& fields) const {
 }
 
 void Service::metrics(HttpExchange& exchange) {
-  const Figures figures = ready().scheduler.figures();
+  const SchedulerStats stats = ready().scheduler.stats();
   exchange.respond(
-      {.content_type = "text/plain; version=0.0.4; charset=utf-8", .body = metrics_text(figures, request_figures())});
+      {.content_type = "text/plain; version=0.0.4; charset=utf-8", .body = metrics_text(stats, request_stats())});
 }
 
-RequestFigures Service::request_figures() const {
-  RequestFigures figures;
+RequestStats Service::request_stats() const {
+  RequestStats stats;
   if (options_.memory) {
-    figures.memory_bytes = options_.memory->used();
-    figures.memory_refusals = options_.memory->refused();
+    stats.memory_bytes = options_.memory->used();
+    stats.memory_refusals = options_.memory->refused();
   }
-  if (options_.dropped_log_lines) figures.dropped_log_lines = options_.dropped_log_lines();
+  if (options_.dropped_log_lines) stats.dropped_log_lines = options_.dropped_log_lines();
   const std::lock_guard lock(mutex_);
-  figures.rejections = rejections_;
-  return figures;
+  stats.rejections = rejections_;
+  return stats;
 }
 
 void Service::outliers(HttpExchange& exchange) {
@@ -482,7 +486,7 @@ void Service::tokenize(HttpExchange& exchange) {
   exchange.respond({.body = json_text(answer)});
 }
 
-/// vLLM's spelling of the fields, or llama-server's.
+/// Reads vLLM's names of the fields, or llama-server's.
 std::vector<int> Service::tokens_of(const RequestFields& fields) const {
   const TokenLimit limit = tokenize_limit();
   const bool vllm = fields.has("prompt");
@@ -518,7 +522,7 @@ void Service::detokenize(HttpExchange& exchange) {
   check_length(*ids, options_.most_tokenized, "/detokenize takes (--max-tokenize)");
   std::size_t bytes = 0;
   for (const int id : *ids) bytes += tokenizer().token_bytes(id).size();
-  constexpr std::size_t kCopies = 8;  // of two fields: as text, as JSON, on their way to the network
+  constexpr std::size_t kCopies = 8;  // of two fields: as text, as JSON, in the send buffer
   hold(exchange, body_bytes(exchange.request().body, 1) + kCopies * bytes);
   const std::string text = text::decode(tokenizer(), *ids);
   exchange.respond({.body = json_text({{"prompt", text}, {"content", text}})});
@@ -546,7 +550,7 @@ void Service::apply_template(HttpExchange& exchange) {
 
 text::ChatPrompt Service::apply(const text::Conversation& conversation) const {
   if (tells_of_tools(conversation) && !tokenizer().chat_template().contains("tool")) {
-    throw ApiError(400, "messages: tell of tools, which the model's chat template does not know", "messages");
+    throw ApiError(400, "messages: contain tool calls, which the model's chat template does not support", "messages");
   }
   try {
     return text::apply_chat_template(tokenizer(), conversation);
@@ -559,8 +563,8 @@ Service::TokenLimit Service::tokenize_limit() const {
   return {.most = options_.most_tokenized, .whose = "/tokenize takes (--max-tokenize)"};
 }
 
-/// Beyond which a prompt is not encoded: it does not fit, or what comes later is cut off. Where its end is to be kept,
-/// it must be encoded whole.
+/// Returns the number of tokens beyond which a prompt is not encoded: it does not fit, or the rest is cut off. If its
+/// end is to be kept, it must be encoded completely.
 Service::TokenLimit Service::prompt_limit(const PromptOptions& options, std::size_t most) const {
   const std::size_t context = ready().scheduler.context_length();
   if (!options.truncate) return {.most = context, .whose = "the context holds"};
@@ -569,7 +573,7 @@ Service::TokenLimit Service::prompt_limit(const PromptOptions& options, std::siz
           .whose = "a prompt that is cut may have (--max-tokenize)"};
 }
 
-/// The tokens of a prompt, `most` of them. What belongs around every text stays where a text is cut.
+/// Encodes a prompt to at most `most` tokens. The special tokens around a text are kept when it is cut.
 std::vector<int> Service::encode(const Prompt& prompt, const PromptOptions& options, std::size_t most,
                                  const TokenLimit& limit) const {
   const auto* given = std::get_if<std::vector<int>>(&prompt);
@@ -579,7 +583,7 @@ std::vector<int> Service::encode(const Prompt& prompt, const PromptOptions& opti
   if (given == nullptr && limit.refuses) check_length(ids, limit.most, limit.whose);
   if (given == nullptr && options.add_special_tokens) {
     const ModelSpec& spec = ready().loaded.model.spec();
-    const bool has_suffix = options.makes_vector || !spec.causal || !spec.has_head;  // else the text goes on
+    const bool has_suffix = options.makes_vector || !spec.causal || !spec.has_head;  // else the text continues
     const std::vector<int> suffix = has_suffix ? tokenizer().suffix() : std::vector<int>();
     const std::size_t around = tokenizer().leading_special_tokens().size() + suffix.size();
     cut(ids, most - std::min(most, around), options.keep_end);
@@ -604,7 +608,7 @@ void Service::set_chat_prompt(ChatRequest& asked) const {
   }
 }
 
-/// What truncate_prompt_tokens leaves of a prompt.
+/// Returns the length to which truncate_prompt_tokens cuts a prompt.
 std::size_t Service::most_prompt_tokens(const PromptOptions& options, const AnswerLimit& limit) const {
   if (!options.truncate) return std::numeric_limits<std::size_t>::max();
   if (*options.truncate > 0) return static_cast<std::size_t>(*options.truncate);
@@ -614,15 +618,16 @@ std::size_t Service::most_prompt_tokens(const PromptOptions& options, const Answ
   return static_cast<std::size_t>(context - answer);
 }
 
-/// Sets max_tokens, and refuses what can't be generated. `may_be_empty`: an answer of no tokens tells of the prompt.
+/// Sets max_tokens, and refuses lengths that cannot be generated. `may_be_empty`: max_tokens 0 is allowed, for scores
+/// of the prompt.
 void Service::check_lengths(GenerationRequest& request, const AnswerLimit& limit, std::size_t usual,
                             bool may_be_empty) const {
   const Scheduler& scheduler = ready().scheduler;
   if (!ready().loaded.model.spec().causal) {
-    throw ApiError(400, "the model is an encoder, which goes on with no text: ask /v1/embeddings", "model");
+    throw ApiError(400, "the model is an encoder, which does not generate text: use /v1/embeddings", "model");
   }
   if (!ready().loaded.model.spec().has_head) {
-    throw ApiError(400, files::concat("the model ", model::kNoHead, ": ask /v1/embeddings"), "model");
+    throw ApiError(400, files::concat("the model ", model::kNoHead, ": use /v1/embeddings"), "model");
   }
   if (request.prompt.empty()) throw ApiError(400, "prompt: has no tokens", "prompt");
   const std::size_t most = scheduler.most_tokens(request.choices, request.prompt.size());
@@ -750,7 +755,7 @@ void Service::embed(const std::shared_ptr<HttpExchange>& exchange, const std::sh
   submit(*exchange, *answer, std::move(requests), bytes);
 }
 
-/// All of them or none. `bytes`: what the request holds from then on.
+/// Submits all requests or none. `bytes` is the memory that they hold from then on.
 void Service::submit(HttpExchange& exchange, ModelAnswer& answer, std::vector<GenerationRequest> requests,
                      std::size_t bytes) {
   std::vector<Submission> submissions;

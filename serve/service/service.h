@@ -1,4 +1,4 @@
-// What each endpoint does.
+// The endpoints of the server.
 #ifndef BALLAST_SERVE_SERVICE_SERVICE_H_
 #define BALLAST_SERVE_SERVICE_SERVICE_H_
 
@@ -31,51 +31,51 @@ namespace ballast::serve {
 
 struct ServiceOptions {
   std::string model_name;
-  std::string reply_format = "auto";  ///< of chats
+  std::string reply_format = "auto";  ///< for chats
   ApiKeys keys{};
-  /// What a Host header may name besides; empty: anything.
+  /// Additional names that a Host header may have; empty: any name.
   std::vector<std::string> hosts{};
   bool any_model_name = false;                        ///< requests may name another model
-  std::shared_ptr<MemoryBudget> memory{};             ///< the network's; null: no limit
+  std::shared_ptr<MemoryBudget> memory{};             ///< shared with the network; null: no limit
   std::size_t most_tokenized = std::size_t{1} << 18;  ///< tokens of /tokenize and /detokenize
   std::function<std::uint64_t()> dropped_log_lines{};
   bool log_prompts = false;
   std::function<void(const nlohmann::ordered_json&)> log{};  ///< any thread
 };
 
-/// A model that can be asked.
+/// A loaded model.
 struct ReadyModel {
   const engine::LoadedModel& loaded;
   Scheduler& scheduler;
-  nlohmann::ordered_json about;     ///< what /v1/models says of it
-  nlohmann::ordered_json outliers;  ///< what calibration found; null: not to be told
+  nlohmann::ordered_json about;     ///< its description in /v1/models
+  nlohmann::ordered_json outliers;  ///< results of the calibration; null: none
 };
 
-/// Answers requests: those that wait for nothing on the network's thread, others on the workers'. Bodies are read by
-/// threads of a lower priority than those that make answers, large ones by one of a still lower: a text that takes long
-/// to be encoded holds up neither the answers of others nor their short prompts.
+/// Answers requests: simple ones on the network thread, others on the workers. Bodies are parsed by threads with a
+/// lower priority than those that build answers, large ones by one with a still lower priority: a text that takes long
+/// to encode delays neither the answers of others nor their short prompts.
 class Service {
  public:
   explicit Service(ServiceOptions options);
 
-  /// From here on the model can be asked; before, and after withdraw(), requests are answered with 503. The model must
-  /// stay until finish().
+  /// Makes the model available; before this call, and after withdraw(), requests are answered with 503. The model must
+  /// stay valid until finish().
   void offer(ReadyModel model);
   void withdraw();
 
-  /// Waits for what is being answered, so that the model can go. Nobody may be served any more.
+  /// Waits until all answers have ended, so that the model can be destroyed. No more requests may be accepted.
   void finish();
 
   /// An HttpHandler.
   void handle(const std::shared_ptr<HttpExchange>& exchange);
 
-  /// Says no to a request that will be refused whatever its body is.
+  /// Refuses a request from its head if it would be refused for any body.
   std::optional<HttpResponse> check_head(const HttpRequest& head) const;
 
  private:
   struct Endpoint;
 
-  /// Tokens that a text may have, and for whom. One that has more is refused, or cut.
+  /// The allowed number of tokens of a text, and its name in errors. Longer texts are refused or cut.
   struct TokenLimit {
     std::size_t most;
     std::string_view whose;
@@ -99,9 +99,9 @@ class Service {
   void check_model(const RequestFields& fields) const;
   void log_body(const HttpRequest& request) const;
   void count_rejection(const std::string& reason);
-  RequestFigures request_figures() const;
+  RequestStats request_stats() const;
 
-  // Endpoints. They throw ApiError.
+  // The endpoints. They throw ApiError.
   void health(HttpExchange& exchange);
   void page(HttpExchange& exchange);
   void models(HttpExchange& exchange);
@@ -135,8 +135,8 @@ class Service {
   std::unique_ptr<const ReadyModel> model_;
   mutable std::mutex mutex_;
   std::map<std::string, std::uint64_t> rejections_;
-  std::atomic<std::size_t> posted_ = 0;  ///< requests that no worker has begun with
-  // Last: their tasks use the rest.
+  std::atomic<std::size_t> posted_ = 0;  ///< requests that no worker has started
+  // Last: their tasks use the other members.
   WorkerPool answering_;
   WorkerPool reading_;
   WorkerPool reading_large_;

@@ -10,7 +10,7 @@
 
 namespace ballast::serve {
 
-/// Takes what the engine says to the answer's strand.
+/// Posts the engine's results to the answer's strand.
 class TextAnswer::Listener : public RequestListener {
  public:
   Listener(std::shared_ptr<TextAnswer> answer, std::size_t prompt) : answer_(std::move(answer)), prompt_(prompt) {}
@@ -93,7 +93,7 @@ void TextAnswer::scored(std::size_t prompt, std::vector<GeneratedToken> scores) 
   const std::vector<int>& ids = echoed_[prompt];
   if (head_.prompt_logprobs) prompt_scores_[prompt] = scores;
   if (ids.empty()) return;
-  // prompt_logprobs may ask for more than logprobs.
+  // prompt_logprobs may request more than logprobs.
   for (GeneratedToken& score : scores) score.top.resize(std::min(score.top.size(), head_.logprobs.value_or(0)));
   scores.insert(scores.begin(), {.id = ids.front(), .logprob = std::numeric_limits<double>::quiet_NaN(), .top = {}});
   for (std::size_t i = 0; i < head_.choices; ++i) {
@@ -151,7 +151,7 @@ void TextAnswer::failed(Failure failure, const std::string& message) {
   exchange_->end();
 }
 
-/// What has come of a choice since the last piece.
+/// Sends the text of a choice since the last piece.
 void TextAnswer::send_piece(std::size_t index) {
   if (over_) return;
   Choice& sending = choices_[index];
@@ -171,7 +171,7 @@ void TextAnswer::send_piece(std::size_t index) {
 void TextAnswer::send_event(nlohmann::ordered_json choices, bool with_usage) {
   nlohmann::ordered_json event = body_head(format_->piece_object());
   event["choices"] = std::move(choices);
-  // Null in all pieces but the last says that it will come.
+  // Null in all pieces but the last announces the usage.
   if (with_usage) {
     event["usage"] = usage_json(usage_);
   } else if (head_.delivery.include_usage) {
@@ -180,7 +180,7 @@ void TextAnswer::send_event(nlohmann::ordered_json choices, bool with_usage) {
   exchange_->write("data: " + json_text(event) + "\n\n");
 }
 
-/// Choice by choice, so that only one is in memory as JSON.
+/// Writes choice by choice, so that only one is in memory as JSON.
 void TextAnswer::send_body() {
   std::string text = json_text(body_head(format_->object()));
   text.pop_back();  // the closing brace
@@ -207,7 +207,7 @@ void TextAnswer::send_body() {
   exchange_->respond({.body = std::move(text)});
 }
 
-/// To a choice, or to the whole body where it has one prompt.
+/// Adds them to a choice, or to the whole body if it has one prompt.
 void TextAnswer::add_prompt_logprobs(nlohmann::ordered_json& json, std::size_t prompt) const {
   if (!head_.prompt_logprobs) return;
   json["prompt_logprobs"] = prompt_logprobs_json(tokenizer_, prompt_scores_[prompt], *head_.prompt_logprobs);

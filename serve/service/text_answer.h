@@ -1,5 +1,5 @@
-// The answer to one HTTP request that asks for text: several prompts, each with several choices, sent as one body or as
-// a stream of events.
+// The answer to one HTTP request for text: several prompts with several choices each, sent as one body or as a stream
+// of events.
 #ifndef BALLAST_SERVE_SERVICE_TEXT_ANSWER_H_
 #define BALLAST_SERVE_SERVICE_TEXT_ANSWER_H_
 
@@ -19,29 +19,29 @@
 
 namespace ballast::serve {
 
-/// What an answer says of itself.
+/// The properties of an answer.
 struct AnswerHead {
   std::string id;  ///< "cmpl-..."
   std::string model;
   std::int64_t created = 0;  ///< seconds since 1970
   Delivery delivery;
   std::size_t prompts = 1;
-  std::size_t choices = 1;                       ///< of each prompt
-  std::optional<std::size_t> logprobs{};         ///< so many of the most likely tokens are told of each
-  std::optional<std::size_t> prompt_logprobs{};  ///< the same of each token of the prompt
+  std::size_t choices = 1;                       ///< for each prompt
+  std::optional<std::size_t> logprobs{};         ///< number of most likely tokens returned for each token
+  std::optional<std::size_t> prompt_logprobs{};  ///< the same for each token of the prompt
   bool show_special_tokens = false;
-  bool shows_thinking = true;  ///< of chats
+  bool shows_thinking = true;  ///< for chats
 };
 
-/// Lives as long as one of its listeners. Everything runs on its strand, start() included: what the engine says of
-/// prompts that were accepted just before comes after it.
+/// Lives as long as one of its listeners. All methods, including start(), run on its strand, so the engine's results
+/// for accepted prompts are handled after start().
 class TextAnswer : public ModelAnswer, public std::enable_shared_from_this<TextAnswer> {
  public:
-  /// The tokenizer must outlive it.
+  /// The tokenizer must outlive this object.
   TextAnswer(std::shared_ptr<HttpExchange> exchange, std::shared_ptr<Strand> strand, std::unique_ptr<TextFormat> format,
              const text::Tokenizer& tokenizer, AnswerHead head);
 
-  /// A prompt that its choices begin with.
+  /// Sets the prompt at the beginning of its choices.
   void echo(std::size_t prompt, const std::string& text, const std::vector<int>& ids);
 
   std::shared_ptr<RequestListener> listener(std::size_t prompt) override;
@@ -51,12 +51,12 @@ class TextAnswer : public ModelAnswer, public std::enable_shared_from_this<TextA
   class Listener;
 
   struct Choice {
-    // Of a stream, what was not sent yet.
+    // In a stream, the parts that were not sent yet.
     std::string text{};
     std::string thinking{};
-    std::vector<GeneratedToken> tokens{};     ///< where there are log-probabilities
-    std::vector<std::size_t> text_offsets{};  ///< where each of them begins, in code points
-    std::size_t decoded = 0;                  ///< code points that the tokens show
+    std::vector<GeneratedToken> tokens{};     ///< only with log-probabilities
+    std::vector<std::size_t> text_offsets{};  ///< the beginning of each token, in code points
+    std::size_t decoded = 0;                  ///< code points of the tokens
     std::optional<text::StreamDecoder> decoder{};
     std::optional<GenerateResult::Finish> finish{};
   };
@@ -81,8 +81,8 @@ class TextAnswer : public ModelAnswer, public std::enable_shared_from_this<TextA
   const text::Tokenizer& tokenizer_;
   AnswerHead head_;
   std::vector<Choice> choices_;
-  std::vector<std::vector<int>> echoed_;  ///< ids of each prompt that is echoed with log-probabilities
-  std::vector<std::vector<GeneratedToken>> prompt_scores_;  ///< of each prompt, where prompt_logprobs asks for them
+  std::vector<std::vector<int>> echoed_;                    ///< ids of each echoed prompt, with log-probabilities
+  std::vector<std::vector<GeneratedToken>> prompt_scores_;  ///< for each prompt, if prompt_logprobs are requested
   std::vector<std::shared_ptr<Ticket>> tickets_;
   RequestUsage usage_;
   std::size_t open_;  ///< prompts

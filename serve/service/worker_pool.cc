@@ -21,7 +21,7 @@ void WorkerPool::finish() {
   threads_.clear();
 }
 
-/// Strands are chained, so that no memory is needed to let one run.
+/// Strands are linked, so that scheduling one needs no memory.
 void WorkerPool::post(std::shared_ptr<Strand> strand) noexcept {
   {
     const std::lock_guard lock(mutex_);
@@ -49,7 +49,7 @@ void WorkerPool::work(int niceness) {
 
 void Strand::post(std::function<void()> task) {
   std::unique_lock lock(mutex_);
-  if (failed_) return;  // the task goes after the lock
+  if (failed_) return;  // destroys the task outside of the lock
   tasks_.push_back(std::move(task));
   schedule(std::move(lock));
 }
@@ -96,8 +96,8 @@ void Strand::run() noexcept {
     failed_ = failed_ || failed;
   }
   running_ = false;
-  // Nothing can fail any more once the last task has gone with all who could post another; a callback that holds what
-  // holds the strand would keep both.
+  // After the last task has run and all posters are gone, nothing can fail any more; a callback that owns an object
+  // that owns the strand would keep both alive.
   if (failed_) failure_ = nullptr;
 }
 
@@ -110,7 +110,7 @@ void Strand::run_failure(std::unique_lock<std::mutex>& lock) noexcept {
   try {
     dropped.clear();
     if (failure) failure();
-  } catch (...) {  // NOLINT(bugprone-empty-catch): it is the last that could be done
+  } catch (...) {  // NOLINT(bugprone-empty-catch): on_failure was the last resort
   }
   failure = nullptr;
   lock.lock();

@@ -1,4 +1,4 @@
-// Threads for what takes longer than the network may wait, and is not the engine's: JSON, templates, tokens of a text.
+// Threads for work that is too slow for the network thread and not the engine's: JSON, templates, tokenization.
 #ifndef BALLAST_SERVE_SERVICE_WORKER_POOL_H_
 #define BALLAST_SERVE_SERVICE_WORKER_POOL_H_
 
@@ -18,14 +18,14 @@ class Strand;
 /// Threads that run the tasks of strands.
 class WorkerPool {
  public:
-  /// `niceness`: by how much other threads go before these, up to 19.
+  /// `niceness` lowers the priority of these threads, by at most 19.
   explicit WorkerPool(std::size_t threads, int niceness = 0);
 
   ~WorkerPool() { finish(); }
   WorkerPool(const WorkerPool&) = delete;
   WorkerPool& operator=(const WorkerPool&) = delete;
 
-  /// Waits until all tasks have run, those included that they post, and ends the threads.
+  /// Waits until all tasks have run, including tasks that they post, and ends the threads.
   void finish();
 
  private:
@@ -36,29 +36,30 @@ class WorkerPool {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::shared_ptr<Strand> first_;  ///< of those that wait, each of which has the next
+  std::shared_ptr<Strand> first_;  ///< the first waiting strand; each points to the next
   Strand* last_ = nullptr;
   bool ending_ = false;
   std::vector<std::thread> threads_;
 };
 
-/// Tasks that run one after the other, in the order in which they came. The pool must outlive them. Where one throws,
-/// the strand has failed: its later tasks are dropped, and what on_failure() was given runs instead.
+/// A queue of tasks that run one after the other, in the order of posting. The pool must outlive it. If a task throws,
+/// the strand has failed: its later tasks are dropped, and the callback of on_failure() runs instead.
 class Strand : public std::enable_shared_from_this<Strand> {
  public:
   enum class Begin { kAtOnce, kHeld };
 
-  /// A strand that is held runs its tasks from release() on.
+  /// A held strand runs its tasks after release().
   explicit Strand(WorkerPool& pool, Begin begin = Begin::kAtOnce) : pool_(pool), running_(begin == Begin::kHeld) {}
 
-  // Any thread.
+  // Called from any thread.
 
-  /// Throws std::bad_alloc where there is no memory for the task; fail() needs none.
+  /// Throws std::bad_alloc if there is no memory for the task; fail() needs none.
   void post(std::function<void()> task);
   void fail() noexcept;
   void release() noexcept;
 
-  /// What is to be done, once, when the strand fails; replaces what was given before. By a task, or before release().
+  /// Sets the callback that runs once when the strand fails; replaces an earlier one. Must be called by a task, or
+  /// before release().
   void on_failure(std::function<void()> callback);
 
  private:
@@ -69,7 +70,7 @@ class Strand : public std::enable_shared_from_this<Strand> {
   void schedule(std::unique_lock<std::mutex> lock) noexcept;
 
   WorkerPool& pool_;
-  std::shared_ptr<Strand> next_;  ///< the pool's
+  std::shared_ptr<Strand> next_;  ///< used by the pool
   std::mutex mutex_;
   std::deque<std::function<void()>> tasks_;
   std::function<void()> failure_;

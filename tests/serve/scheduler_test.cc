@@ -185,7 +185,7 @@ TEST_CASE("requests get the same together as alone, and as without a server") {
 TEST_CASE("where memory is short, requests lose their pages and still get the same") {
   const test::TemporaryDirectory folder;
   const engine::LoadedModel loaded(model_in(folder));
-  const std::uint64_t page = Scheduler(loaded, {}).figures().page_bytes;
+  const std::uint64_t page = Scheduler(loaded, {}).stats().page_bytes;
   std::mt19937 random(8);
   std::vector<GenerationRequest> requests;
   for (int i = 0; i < 12; ++i) {
@@ -206,7 +206,7 @@ TEST_CASE("where memory is short, requests lose their pages and still get the sa
     CAPTURE(i);
     check_same(together[i]->wait(), alone[i]);
   }
-  CHECK(working->figures().preemptions > 0);
+  CHECK(working->stats().preemptions > 0);
 }
 
 TEST_CASE("a text that begins like one before is not read again, unless its salt differs") {
@@ -272,7 +272,7 @@ TEST_CASE("what recurrent layers keep of texts counts as memory, and is forgotte
   };
   Working large(loaded, {});
   for (int first = 0; first < 16; ++first) read(large, first);
-  const Figures all = large->figures();
+  const SchedulerStats all = large->stats();
   CHECK(all.cached_texts > 16);  // prompts, and what was written after them
   const std::uint64_t state = loaded.model.make_state({}, kContext).mixer_bytes();
   CHECK(all.mixer_bytes >= all.cached_texts * state);
@@ -281,8 +281,8 @@ TEST_CASE("what recurrent layers keep of texts counts as memory, and is forgotte
   Working small(loaded, {.cache_bytes = budget});
   for (int first = 0; first < 16; ++first) {
     check_same(read(small, first), read(large, first));
-    const Figures figures = small->figures();
-    CHECK(figures.cache_bytes + figures.mixer_bytes <= budget + state);  // what ends a step
+    const SchedulerStats stats = small->stats();
+    CHECK(stats.cache_bytes + stats.mixer_bytes <= budget + state);  // what ends a step
   }
   CHECK_THROWS_AS(Scheduler(loaded, {.cache_bytes = 3 * all.page_bytes}), Error);
 }
@@ -414,7 +414,7 @@ TEST_CASE("options out of range and memory for no text are refused") {
   request.options.temperature = 0;
   request.options.max_tokens = kContext - 1;
   request.choices = 1000;
-  Scheduler small(loaded, {.cache_bytes = 100 * scheduler.figures().page_bytes, .most_running = 1024});
+  Scheduler small(loaded, {.cache_bytes = 100 * scheduler.stats().page_bytes, .most_running = 1024});
   CHECK(small.most_tokens(1, 10) == kContext - 10);
   CHECK(small.most_tokens(50, 10) == 2 * 128 - 10);
   CHECK(small.most_tokens(1000, 10) == 1);

@@ -1,4 +1,4 @@
-#include "engine/continuation.h"
+#include "engine/output_processor.h"
 
 #include <utility>
 
@@ -7,9 +7,9 @@
 
 namespace ballast::engine {
 
-Continuation::Continuation(const text::Tokenizer* tokenizer, const std::vector<int>& stop_tokens,
-                           text::StreamDecoder::Begin begin, const text::ReplyParser& reply,
-                           const GenerateOptions& options)
+OutputProcessor::OutputProcessor(const text::Tokenizer* tokenizer, const std::vector<int>& stop_tokens,
+                                 text::StreamDecoder::Begin begin, const text::ReplyParser& reply,
+                                 const GenerateOptions& options)
     : tokenizer_(tokenizer),
       logprobs_(options.logprobs),
       sampler_(options),
@@ -28,15 +28,15 @@ Continuation::Continuation(const text::Tokenizer* tokenizer, const std::vector<i
   if (tokenizer != nullptr) {
     decoder_.emplace(*tokenizer, begin, options.show_special_tokens);
   } else if (!options.stop.empty()) {
-    throw Error("stop string", "is text, and the model has no tokenizer: no stop string can be met");
+    throw Error("stop string", "needs a tokenizer, which the model does not have");
   }
 }
 
-void Continuation::see(std::span<const int> prompt) {
+void OutputProcessor::see(std::span<const int> prompt) {
   sampler_.see(prompt);
 }
 
-GeneratedToken Continuation::next(std::span<const float> logits) {
+GeneratedToken OutputProcessor::next(std::span<const float> logits) {
   const int token = sampler_.sample(logits);
   stopped_ = ends_text(token);
   if (decoder_ && (!stopped_ || show_stop_)) add_to_text(token);
@@ -44,7 +44,7 @@ GeneratedToken Continuation::next(std::span<const float> logits) {
   return with_log_probabilities(token, logits, *logprobs_);
 }
 
-void Continuation::add_to_text(int token) {
+void OutputProcessor::add_to_text(int token) {
   const bool shown = show_special_tokens_ && !reply_.is_mark(token);
   if (tokenizer_->is_special(token) && !shown) {
     reply_.push_special(token, tokenizer_->token_bytes(token), pieces_);
@@ -55,7 +55,7 @@ void Continuation::add_to_text(int token) {
   if (stream_.stopped()) stopped_ = true;
 }
 
-void Continuation::finish() {
+void OutputProcessor::finish() {
   if (!decoder_) return;
   reply_.push(decoder_->finish(), pieces_);
   reply_.finish(pieces_);
@@ -63,7 +63,7 @@ void Continuation::finish() {
   stream_.finish(parts_);
 }
 
-void Continuation::show_pieces() {
+void OutputProcessor::show_pieces() {
   for (const text::ReplyPiece& piece : pieces_) stream_.push(piece, parts_);
   pieces_.clear();
 }

@@ -1,6 +1,6 @@
-// What the scheduler counts and measures, for whoever watches it.
-#ifndef BALLAST_SERVE_SCHEDULER_FIGURES_H_
-#define BALLAST_SERVE_SCHEDULER_FIGURES_H_
+// Counters and measurements of the scheduler.
+#ifndef BALLAST_SERVE_SCHEDULER_SCHEDULER_STATS_H_
+#define BALLAST_SERVE_SCHEDULER_SCHEDULER_STATS_H_
 
 #include <algorithm>
 #include <array>
@@ -13,7 +13,7 @@
 
 namespace ballast::serve {
 
-/// Seconds, counted up to each of some bounds.
+/// A histogram of seconds with fixed bounds.
 class Histogram {
  public:
   explicit Histogram(std::span<const double> bounds)
@@ -25,7 +25,7 @@ class Histogram {
   }
 
   std::span<const double> bounds() const { return bounds_; }
-  std::span<const std::uint64_t> counts() const { return counts_; }  ///< the last one beyond all bounds
+  std::span<const std::uint64_t> counts() const { return counts_; }  ///< the last one is above all bounds
   double sum() const { return sum_; }
 
  private:
@@ -34,27 +34,27 @@ class Histogram {
   double sum_ = 0;
 };
 
-/// Bounds that tell apart what people notice.
+/// Bounds in the range that users notice.
 inline constexpr std::array kTokenTimes = {0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0, 2.5};
 inline constexpr std::array kRequestTimes = {0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 40.0, 80.0, 160.0};
 
-struct Figures {
+struct SchedulerStats {
   std::size_t running = 0;  ///< requests
   std::size_t waiting = 0;
-  std::uint64_t cache_bytes = 0;  ///< of pages in use, the prefix cache's included
-  std::uint64_t mixer_bytes = 0;  ///< of states beside keys and values, the prefix cache's included
+  std::uint64_t cache_bytes = 0;  ///< of pages in use, including the prefix cache
+  std::uint64_t mixer_bytes = 0;  ///< of states other than keys and values, including the prefix cache
   std::uint64_t cache_budget = 0;
   std::uint64_t page_bytes = 0;
-  std::uint64_t shared_bytes = 0;  ///< of pages in use, those that several texts read
+  std::uint64_t shared_bytes = 0;  ///< of pages in use that several texts share
   std::size_t cached_texts = 0;    ///< entries of the prefix cache
   std::uint64_t prompt_tokens = 0;
   std::uint64_t generated_tokens = 0;
-  std::uint64_t prefix_queries = 0;  ///< tokens that were looked for
+  std::uint64_t prefix_queries = 0;  ///< tokens that were searched
   std::uint64_t prefix_hits = 0;     ///< tokens that were found
   std::uint64_t preemptions = 0;
-  std::uint64_t experts_used = 0;   ///< of those that may stay on disk
-  std::uint64_t experts_found = 0;  ///< of these, in memory
-  std::uint64_t expert_bytes = 0;   ///< in memory
+  std::uint64_t experts_used = 0;   ///< used experts that may be on disk
+  std::uint64_t experts_found = 0;  ///< of these, experts that were in memory
+  std::uint64_t expert_bytes = 0;   ///< of experts in memory
   bool experts_on_disk = false;
   double fastest_tokens =
       0;  ///< a second that one text can have at most, by how fast weights are read; 0: not measured yet
@@ -68,4 +68,4 @@ struct Figures {
 
 }  // namespace ballast::serve
 
-#endif  // BALLAST_SERVE_SCHEDULER_FIGURES_H_
+#endif  // BALLAST_SERVE_SCHEDULER_SCHEDULER_STATS_H_

@@ -1,0 +1,69 @@
+// Turns logits into shown text: chooses tokens, decodes whole characters, separates thinking from the answer, and finds
+// stop strings.
+#ifndef BALLAST_ENGINE_OUTPUT_PROCESSOR_H_
+#define BALLAST_ENGINE_OUTPUT_PROCESSOR_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "ballast/chat.h"
+#include "ballast/generate.h"
+#include "engine/sampling.h"
+#include "text/reply/reply_parser.h"
+#include "text/text_stream.h"
+#include "text/tokenizer.h"
+
+namespace ballast::engine {
+
+/// Processes the output of one text: samples tokens and turns them into text. Belongs to one thread at a time.
+class OutputProcessor {
+ public:
+  /// `stop_tokens` end the text, in addition to those of the tokenizer, which must outlive this object, and those of
+  /// the reply's format. Without a tokenizer (null) there are tokens and no text. Throws Error if an option is out of
+  /// its range, or needs a tokenizer.
+  OutputProcessor(const text::Tokenizer* tokenizer, const std::vector<int>& stop_tokens,
+                  text::StreamDecoder::Begin begin, const text::ReplyParser& reply, const GenerateOptions& options);
+
+  /// Counts the tokens of the prompt, for the penalties.
+  void see(std::span<const int> prompt);
+
+  /// Samples the next token from a row of logits and processes it. Throws Error if the logits are not finite.
+  GeneratedToken next(std::span<const float> logits);
+
+  /// Returns the text that has become certain since the last take_parts() or clear_parts(): neighbours differ in kind.
+  const std::vector<ReplyPart>& parts() const { return parts_; }
+  std::vector<ReplyPart> take_parts() { return std::exchange(parts_, {}); }
+  void clear_parts() { parts_.clear(); }
+
+  /// Returns whether a stop token or a stop string was found.
+  bool stopped() const { return stopped_; }
+
+  /// Releases the text that was held back for a stop string or an incomplete character.
+  void finish();
+
+ private:
+  bool ends_text(int token) const { return std::ranges::find(ends_, token) != ends_.end(); }
+  void add_to_text(int token);
+  void show_pieces();
+
+  const text::Tokenizer* tokenizer_;
+  std::optional<std::size_t> logprobs_;
+  std::vector<int> ends_;  ///< tokens that end the text
+  Sampler sampler_;
+  std::optional<text::StreamDecoder> decoder_;
+  text::ReplyParser reply_;
+  text::TextStream stream_;
+  bool show_stop_;
+  bool show_special_tokens_;
+  std::vector<text::ReplyPiece> pieces_;  ///< of one token, passed from the parser to the stream
+  std::vector<ReplyPart> parts_;
+  bool stopped_ = false;
+};
+
+}  // namespace ballast::engine
+
+#endif  // BALLAST_ENGINE_OUTPUT_PROCESSOR_H_
