@@ -25,7 +25,7 @@ namespace {
 using kernels::Clock;
 using kernels::seconds_since;
 
-// Positions up to here are exact in F32, and sizes of caches far from overflow.
+// Up to this limit, positions are exact in F32, and sizes of caches do not overflow.
 constexpr std::size_t kMostTokens = std::size_t{1} << 24;
 
 std::string cpu_name() {
@@ -42,7 +42,7 @@ std::uint64_t peak_rss_bytes() {
   return static_cast<std::uint64_t>(usage.ru_maxrss) * 1024;
 }
 
-/// The model, refused before its weights are loaded where the benchmark cannot be run.
+/// Opens the model; throws before its weights are loaded if the benchmark cannot run.
 std::unique_ptr<model::ModelSource> open_model(const std::filesystem::path& path, const BenchmarkOptions& options) {
   if (options.repetitions == 0) throw Error("repetitions", "must be at least 1");
   if (options.sequences == 0) throw Error("sequences", "must be at least 1");
@@ -56,7 +56,7 @@ std::unique_ptr<model::ModelSource> open_model(const std::filesystem::path& path
   if (!source->spec().has_head && (options.generate > 0 || options.depth > 0)) {
     throw Error(path.string(), std::string(model::kNoHead) + ": measure prompts only (-n 0 -d 0)");
   }
-  // Rotated positions go on beyond the context: its tokens mean nothing to the model, but cost what others do.
+  // Rotated positions continue beyond the context: such tokens are meaningless to the model, but cost the same.
   const std::size_t needed = options.depth + std::max(options.prompt, options.generate);
   if (source->spec().learned_positions && needed > source->context_length()) {
     throw Error("benchmark", std::to_string(needed) + " tokens do not fit the model's table of " +
@@ -65,9 +65,9 @@ std::unique_ptr<model::ModelSource> open_model(const std::filesystem::path& path
   return source;
 }
 
-/// What one token of a test costs.
+/// The work for one token of a test.
 struct TokenWork {
-  double bytes = 0;       ///< that must come from memory
+  double bytes = 0;       ///< read from memory
   double operations = 0;  ///< of the matrices
 };
 
@@ -95,7 +95,7 @@ class ModelBenchmark {
               generation_work());
     }
     result_.experts = model_.expert_figures();
-    result_.peak_rss_bytes = peak_rss_bytes();  // before the machine's measurement takes memory of its own
+    result_.peak_rss_bytes = peak_rss_bytes();  // before the measurement of the machine allocates memory
     measure_machine();
     for (std::size_t i = 0; i < result_.results.size(); ++i) {
       BenchmarkResult& result = result_.results[i];
@@ -120,7 +120,7 @@ class ModelBenchmark {
     result_.engines = engine_choices();
   }
 
-  /// The weights are read once for each pass.
+  /// Returns the work of a prompt's token; weights are read once per pass.
   TokenWork prompt_work() const {
     constexpr std::size_t kPass = model::Model::kPassTokens;
     const std::size_t passes = (options_.prompt + kPass - 1) / kPass;
@@ -129,7 +129,8 @@ class ModelBenchmark {
             .operations = 2 * model_.prompt_weights(options_.prompt)};
   }
 
-  /// Weights and a common beginning are read once for all sequences; the cache is counted at its mean length.
+  /// Returns the work of a generated token. Weights and a common beginning are read once for all sequences; the cache
+  /// is counted at its mean length.
   TokenWork generation_work() {
     model::SequenceState state = make_state();
     state.advance(options_.depth);
@@ -145,7 +146,7 @@ class ModelBenchmark {
     return model_.make_state(options_.cache, capacity);
   }
 
-  /// `tokens` more random ones in each sequence, and the logits of the last.
+  /// Runs `tokens` more random tokens in each sequence, and computes the logits of the last.
   void step(std::span<model::SequenceState> states, std::size_t tokens) {
     const std::size_t vocab_size = model_.spec().vocab_size;
     logits_.resize(states.size() * vocab_size);
@@ -158,7 +159,7 @@ class ModelBenchmark {
     model_.run(batch_, logits_.data(), workspace_);
   }
 
-  /// Sequences that get `tokens` more in each step.
+  /// Runs steps that add `tokens` to each sequence.
   struct Steps {
     std::size_t tokens = 1;
     std::size_t steps = 1;
@@ -173,7 +174,7 @@ class ModelBenchmark {
     std::vector<double> speeds;
     for (std::size_t i = 0; i <= options_.repetitions; ++i) {
       for (model::SequenceState& state : states) {
-        // What cannot be cut goes on: its work stays the same.
+        // A sequence that cannot be truncated continues: its work stays the same.
         if (!state.cache().rolling() && state.can_truncate_to(options_.depth)) state.truncate(options_.depth);
       }
       const Clock::time_point start = Clock::now();
@@ -202,7 +203,7 @@ class ModelBenchmark {
   std::vector<model::SequenceTokens> batch_;
   std::vector<float> logits_;
   Benchmark result_;
-  std::vector<TokenWork> work_;  ///< of the results
+  std::vector<TokenWork> work_;  ///< for each result
 };
 
 }  // namespace

@@ -20,7 +20,7 @@ namespace {
 
 using kernels::Clock;
 
-/// A question as the model reads it.
+/// A question as token ids.
 struct Task {
   std::vector<eval::ContinuationIds> choices;
   std::vector<double> lengths;  ///< characters of each choice
@@ -35,12 +35,12 @@ std::vector<Task> encode_questions(const std::vector<eval::Question>& questions,
     task.answer = question.answer;
     for (const std::string& choice : question.choices) {
       eval::ContinuationIds ids =
-          eval::encode_continuation(tokenizer, question.text, delimiter + choice, question.place);
+          eval::encode_continuation(tokenizer, question.text, delimiter + choice, question.location);
       // The last token of the continuation is predicted, not read.
       const std::size_t read = ids.continuation.size() - 1;
       if (read >= context_length) {
-        throw Error(question.place, "a choice of " + std::to_string(ids.continuation.size()) +
-                                        " tokens does not fit the model's " + std::to_string(context_length));
+        throw Error(question.location, "a choice of " + std::to_string(ids.continuation.size()) +
+                                           " tokens does not fit the model's " + std::to_string(context_length));
       }
       const std::size_t room = context_length - read;
       if (ids.context.size() > room) {
@@ -63,7 +63,7 @@ std::size_t longest_sequence(const std::vector<Task>& tasks) {
   return longest;
 }
 
-/// Log-likelihoods by one model. The question runs once, each choice continues from its cache.
+/// Computes log-likelihoods with one model. The question runs once; each choice continues from its cache.
 class ChoiceScorer {
  public:
   ChoiceScorer(const model::Model& model, const CacheOptions& cache, std::size_t longest)
@@ -106,7 +106,7 @@ class ChoiceScorer {
     return sum;
   }
 
-  // Leaves the cache at the end of the context, and the logits of what follows it.
+  // Runs the context and keeps its cache and its last logits.
   void run_context(const std::vector<int>& context) {
     if (context == context_ && runner_.restore(context_end_)) return;
     runner_.restart();
@@ -123,12 +123,12 @@ class ChoiceScorer {
 
   const model::Model& model_;
   eval::SequenceRunner runner_;
-  std::vector<int> context_;                    ///< what ran last
-  std::vector<float> after_context_;            ///< [vocab_size]
-  model::SequenceState::Snapshot context_end_;  ///< where it ended
+  std::vector<int> context_;                    ///< the context that ran last
+  std::vector<float> after_context_;            ///< logits after the context [vocab_size]
+  model::SequenceState::Snapshot context_end_;  ///< the state after the context
 };
 
-// Standard error of a share of `count` draws, with the sample's variance.
+// Returns the standard error of a share of `count` draws, with the sample's variance.
 double share_error(double share, std::size_t count) {
   return count < 2 ? 0 : std::sqrt(share * (1 - share) / static_cast<double>(count - 1));
 }
@@ -163,7 +163,7 @@ class ChoiceTest {
     }  // one model at a time is in memory
     if (options_.reference) {
       model::Model reference(*options_.reference);
-      CacheOptions exact = options_.cache;  // or the comparison would not see what the cache costs
+      CacheOptions exact = options_.cache;  // so that the comparison includes the effect of the cache
       exact.type = CacheOptions::Type::kF32;
       result.reference = figures(reference, exact, "the reference's answers");
       const std::vector<ChoiceAnswer>& mine = result.model.answers;
@@ -179,7 +179,7 @@ class ChoiceTest {
   void check_reference(std::size_t vocab_size) const {
     if (!options_.reference) return;
     if (model::ModelSource(*options_.reference).spec().vocab_size != vocab_size) {
-      throw Error(options_.reference->string(), "has another vocabulary than the model it shall be compared with");
+      throw Error(options_.reference->string(), "has another vocabulary than the model it is compared with");
     }
   }
 

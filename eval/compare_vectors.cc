@@ -30,7 +30,7 @@ VectorComparison compare_vectors(const std::filesystem::path& model_path, const 
     result.bits_per_weight = summary.bits_per_weight;
   }  // one model at a time is in memory
   const TextVectors expected = [&] {
-    EmbedOptions exact = options.embed;  // or the comparison would not see what the cache costs
+    EmbedOptions exact = options.embed;  // so that the comparison includes the effect of the cache
     exact.cache_type = CacheOptions::Type::kF32;
     const Progress of_reference = [&](std::string_view, std::size_t done, std::size_t total) {
       if (progress) progress("the reference's vectors", done, total);

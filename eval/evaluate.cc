@@ -26,7 +26,7 @@ namespace {
 
 using kernels::Clock;
 
-// Tokens of a stream that pass the model at once.
+// Tokens of a stream per forward pass.
 constexpr std::size_t kStreamBatch = 512;
 static_assert(kStreamBatch % eval::kLogitRows == 0);
 
@@ -60,7 +60,7 @@ void require_causal(const model::ModelSource& source) {
               "is an encoder: it does not predict what comes next; compare the vectors of texts (eval --vectors)");
 }
 
-/// With room for what is scored at once, where it has a context for that.
+/// Opens a model with a context that is long enough for the chunks or the stream, if it can be extended.
 std::unique_ptr<model::ModelSource> open_source(const std::filesystem::path& path, const EvaluateOptions& options) {
   auto source = std::make_unique<model::ModelSource>(path);
   if (options.cache.window == 0) source->lengthen_for(options.stream > 0 ? options.stream : options.context);
@@ -71,7 +71,7 @@ std::unique_ptr<model::ModelSource> open_reference(const EvaluateOptions& option
   if (!options.reference) return nullptr;
   std::unique_ptr<model::ModelSource> reference = open_source(*options.reference, options);
   if (reference->spec().vocab_size != source.spec().vocab_size) {
-    throw Error(options.reference->string(), "has another vocabulary than the model it shall be compared with");
+    throw Error(options.reference->string(), "has another vocabulary than the model it is compared with");
   }
   return reference;
 }
@@ -85,10 +85,10 @@ eval::TextChunks cut_text(std::string_view text, const text::Tokenizer& tokenize
   return chunks;
 }
 
-/// What a rank scores, and what there is to say of the models that did it.
+/// The scores of a rank, with facts about the models for the result.
 struct OwnScores {
   std::vector<eval::TokenScore> scores;  ///< [chunks][positions]
-  double seconds = 0;                    ///< spent in the forward passes
+  double seconds = 0;                    ///< in the forward passes
   std::size_t cache_bytes = 0;
   std::uint64_t weights = 0;
   std::optional<ExpertFigures> experts;
@@ -97,7 +97,7 @@ struct OwnScores {
 /// Scores chunks.
 class ChunkScorer {
  public:
-  /// `reference` may be null. Weights are loaded when nothing else can be refused.
+  /// `reference` may be null. Weights are loaded after all checks.
   ChunkScorer(std::unique_ptr<model::ModelSource> source, std::unique_ptr<model::ModelSource> reference,
               const eval::TextChunks& chunks, const EvaluateOptions& options, const Progress& progress)
       : options_(options),
@@ -132,7 +132,7 @@ class ChunkScorer {
       return;
     }
     reference_ = std::make_unique<model::Model>(std::move(source));
-    CacheOptions exact = options_.cache;  // or the comparison would not see what the cache costs
+    CacheOptions exact = options_.cache;  // so that the comparison includes the effect of the cache
     exact.type = CacheOptions::Type::kF32;
     reference_runner_.emplace(make_runner(*reference_, options_, exact));
   }
@@ -150,7 +150,7 @@ class ChunkScorer {
     own_.seconds += kernels::seconds_since(start);
   }
 
-  // Every token from the second on, in the context of all before it that the cache still has.
+  // Scores every token from the second on, with all tokens before it that are still in the cache.
   void score_stream() {
     const Clock::time_point start = Clock::now();
     const std::span<const int> ids = chunks_.ids;
@@ -169,7 +169,7 @@ class ChunkScorer {
     own_.seconds += kernels::seconds_since(start);
   }
 
-  // Scores positions of what last passed the models, whose first token is `offset` in the chunk.
+  // Scores positions of the last forward pass, whose first token is at `offset` in the chunk.
   void score_run(std::size_t chunk, std::size_t offset, const eval::PositionRun& run) {
     const std::size_t at = run.first - offset;
     const float* logits = runner_.logits(at, run.count).data();
@@ -189,13 +189,13 @@ class ChunkScorer {
   const eval::TextChunks& chunks_;
   model::Model model_;
   eval::SequenceRunner runner_;
-  std::unique_ptr<model::Model> reference_;  ///< unless its logits are stored
+  std::unique_ptr<model::Model> reference_;  ///< null if its logits are stored
   std::optional<eval::SequenceRunner> reference_runner_;
   std::optional<eval::ReferenceLogits> stored_reference_;
   OwnScores own_;
 };
 
-/// Everything that the ranks scored, in the order of chunks, on each of them. The slowest one's seconds.
+/// Gathers the scores of all ranks, in the order of chunks, on each of them. The seconds are those of the slowest rank.
 OwnScores gather_scores(OwnScores own, Ranks& ranks) {
   if (ranks.size() == 1) return own;
   const auto bytes = std::as_bytes(std::span(own.scores));
@@ -244,7 +244,7 @@ Evaluation evaluation_of(const eval::TextChunks& chunks, const OwnScores& all, s
   return result;
 }
 
-/// What is to be scored, of what.
+/// The models and the text of an evaluation.
 struct Question {
   std::unique_ptr<model::ModelSource> source;
   std::unique_ptr<model::ModelSource> reference;  ///< or null

@@ -1,4 +1,4 @@
-// What leaving experts on disk came to, in JSON.
+// The statistics of the expert cache as JSON.
 #ifndef BALLAST_EVAL_EXPERT_JSON_H_
 #define BALLAST_EVAL_EXPERT_JSON_H_
 

@@ -26,7 +26,7 @@ namespace {
 
 using nlohmann::json;
 
-/// Adds up the tensors of a checkpoint.
+/// Sums up the tensors of a checkpoint.
 class Summary {
  public:
   explicit Summary(const model::ModelSource& source) : source_(source) {}
@@ -49,14 +49,14 @@ class Summary {
     const std::filesystem::path recipe = checkpoint.path() / "recipe.json";
     if (std::filesystem::is_regular_file(recipe)) {
       summary_.recipe = files::read_text_file(recipe);
-      files::parse_strict_json(summary_.recipe, recipe.string());  // whoever shows it relies on that
+      files::parse_strict_json(summary_.recipe, recipe.string());  // readers of the summary rely on this
     }
     advise();
     return std::move(summary_);
   }
 
  private:
-  // A quantized matrix's parts count as one tensor, under the name of its module.
+  // Adds a tensor. The parts of a quantized matrix count as one tensor, under the name of its module.
   void add(const std::string& name, const TensorView& view) {
     static constexpr std::string_view kParts[] = {".weight_scale", ".weight_row_scale", ".weight_zero",
                                                   ".outlier_columns", ".outlier_weight"};
@@ -91,7 +91,7 @@ class Summary {
     add(std::move(row));
   }
 
-  // No weights of the model: nothing that is needed is of such a type.
+  // Adds a tensor of an unknown type, which the model does not need.
   void add_unread(const std::string& name, const files::UnreadTensor& tensor) {
     add({.name = name, .type = tensor.type + " (not read)", .tensors = 1, .weights = 0, .bytes = tensor.bytes});
   }
@@ -132,7 +132,7 @@ class Summary {
     for (const char* scheme : {"w8a8", "w4a16"}) advice.push_back(estimate(scheme));
   }
 
-  /// What embed does with a text's hidden values.
+  /// Describes how embed computes a vector from a text's hidden values.
   static std::string describe_vectors(const TextVectorSpec& vectors) {
     const char* pooling = vectors.pooling == Pooling::kMean    ? "the mean of its tokens"
                           : vectors.pooling == Pooling::kFirst ? "that of its first token"
@@ -142,7 +142,7 @@ class Summary {
       text += ", through " + report::counted(vectors.dense.size(), "dense layer", "dense layers");
     if (vectors.normalized) text += ", of length 1";
     if (vectors.most_tokens > 0)
-      text += "; what is longer than " + std::to_string(vectors.most_tokens) + " tokens is cut";
+      text += "; texts longer than " + std::to_string(vectors.most_tokens) + " tokens are cut";
     return text;
   }
 
@@ -164,7 +164,7 @@ class Summary {
 
   std::string estimate(std::string_view scheme) const {
     Recipe recipe = recipe_for_scheme(scheme);
-    recipe.target_bytes = 0;  // formats that are chosen take as much as these
+    recipe.target_bytes = 0;  // automatically chosen formats take as many bytes as these
     const std::string command = "convert --scheme " + std::string(scheme) + ": ";
     try {
       const std::uint64_t bytes =
@@ -178,7 +178,7 @@ class Summary {
   const model::ModelSource& source_;
   ModelSummary summary_;
   std::map<std::string, model::ForeignModule> foreign_;
-  std::map<std::string, std::string> modules_of_tensors_;  ///< modules of foreign_
+  std::map<std::string, std::string> modules_of_tensors_;  ///< modules of the tensors in foreign_
   model::GroupedTensors<TensorGroup> groups_;
 };
 
@@ -208,7 +208,7 @@ const char* layout_name(BlockLayout layout) {
   }
 }
 
-/// How each layer rotates, null where it does not.
+/// Returns the rotation of each layer, null without one.
 std::vector<json> ropes_of(const ModelSpec& spec) {
   std::vector<json> ropes;
   for (const LayerSpec& layer : spec.layers) {
@@ -224,7 +224,7 @@ const char* positions_name(const ModelSpec& spec) {
   return spec.learned_positions ? "learned" : "none";
 }
 
-/// Sizes of the first layer that attends, the windows of all, and their rotations where they differ.
+/// Adds the sizes of the first attention layer, the windows of all layers, and their rotations if they differ.
 void add_attention(const ModelSpec& spec, json& result) {
   const AttentionSpec* attention = spec.first_attention();
   if (attention == nullptr) return;
@@ -242,7 +242,7 @@ void add_attention(const ModelSpec& spec, json& result) {
   if (std::ranges::any_of(windows, [](std::size_t window) { return window > 0; })) result["windows"] = windows;
 }
 
-/// Hidden channels of the first MLP that there is.
+/// Returns the number of hidden channels of the first MLP.
 std::size_t mlp_size(const ModelSpec& spec) {
   const auto first = std::ranges::find_if(spec.layers, [](const LayerSpec& layer) { return layer.mlp.exists(); });
   return first == spec.layers.end() ? 0 : first->mlp.size;

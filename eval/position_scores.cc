@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::size_t kMostRanges = 16;
 
-// Tokens shown in front of a prediction.
+// Tokens shown before a prediction.
 constexpr std::size_t kContextTokens = 8;
 
 }  // namespace

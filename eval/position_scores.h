@@ -1,4 +1,4 @@
-// Where in a text predictions go wrong: by position, and the worst ones.
+// Scores by position in a text, and the worst predictions.
 #ifndef BALLAST_EVAL_POSITION_SCORES_H_
 #define BALLAST_EVAL_POSITION_SCORES_H_
 
@@ -13,11 +13,11 @@
 
 namespace ballast::eval {
 
-/// scores: [chunks.count()][chunks.positions()]. At most 16 ranges; the last takes what is left.
+/// Returns at most 16 ranges; the last includes the rest. scores: [chunks.count()][chunks.positions()].
 std::vector<PositionRange> position_ranges(const TextChunks& chunks, std::span<const TokenScore> scores,
                                            bool has_reference);
 
-/// The `count` largest divergences; the earlier position first where they are equal.
+/// Returns the `count` largest divergences; the earlier position is first if they are equal.
 std::vector<DivergentToken> most_divergent(const TextChunks& chunks, std::span<const TokenScore> scores,
                                            std::size_t count, const text::Tokenizer& tokenizer);
 

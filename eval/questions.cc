@@ -14,9 +14,9 @@ namespace {
 
 constexpr std::string_view kWhiteSpace = " \t\n\v\f\r";
 
-Question parse_question(std::string_view line, std::string place) {
-  const nlohmann::json value = files::parse_strict_json(line, place);
-  const files::JsonReader entry(value, place);
+Question parse_question(std::string_view line, std::string location) {
+  const nlohmann::json value = files::parse_strict_json(line, location);
+  const files::JsonReader entry(value, location);
   Question question;
   question.text = entry.at("question").string();
   const files::JsonReader choices = entry.at("choices");
@@ -31,7 +31,7 @@ Question parse_question(std::string_view line, std::string place) {
     answer.fail(files::concat("is ", index, ", but must be from 0 to ", question.choices.size() - 1));
   }
   question.answer = static_cast<std::size_t>(index);
-  question.place = std::move(place);
+  question.location = std::move(location);
   return question;
 }
 
@@ -54,8 +54,8 @@ std::vector<Question> read_questions(const std::filesystem::path& file) {
 }
 
 ContinuationIds encode_continuation(const text::Tokenizer& tokenizer, std::string_view context,
-                                    std::string_view continuation, const std::string& place) {
-  const std::size_t kept = context.find_last_not_of(kWhiteSpace) + 1;  // 0 when there is nothing else
+                                    std::string_view continuation, const std::string& location) {
+  const std::size_t kept = context.find_last_not_of(kWhiteSpace) + 1;  // 0 if there is nothing else
   const std::string whole = std::string(context) + std::string(continuation);
   const auto encode = [&](std::string_view text) {
     std::vector<int> ids = tokenizer.leading_special_tokens();
@@ -67,12 +67,12 @@ ContinuationIds encode_continuation(const text::Tokenizer& tokenizer, std::strin
   ids.context = encode(context.substr(0, kept));
   const std::vector<int> both = encode(whole);
   if (both.size() <= ids.context.size()) {
-    throw Error(place, "the choice " + files::in_quotes(continuation) + " adds no token to the question");
+    throw Error(location, "the choice " + files::in_quotes(continuation) + " adds no token to the question");
   }
   ids.continuation.assign(both.begin() + static_cast<std::ptrdiff_t>(ids.context.size()), both.end());
   if (ids.context.empty()) {
     const std::optional<int> first = tokenizer.bos() ? tokenizer.bos() : tokenizer.eos();
-    if (!first) throw Error(place, "the question is empty, and the model has no token that begins a text");
+    if (!first) throw Error(location, "the question is empty, and the model has no token that begins a text");
     ids.context.push_back(first.value());
   }
   return ids;

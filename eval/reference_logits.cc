@@ -24,7 +24,7 @@ std::string tensor_name(std::size_t chunk, const PositionRun& run) {
   return files::concat(chunk, ".", run.first);
 }
 
-// Everything that the logits depend on, and which of them are kept.
+// Returns a hash of everything that the logits depend on, and of the positions that are stored.
 std::string key_of(const files::Checkpoint& reference, const TextChunks& chunks) {
   jobs::JobKey key;
   key.add("job", "F32 logits").add("model", content_identity(reference));
@@ -42,7 +42,7 @@ void write_logits(const fs::path& target, std::unique_ptr<model::ModelSource> so
     }
   }
   files::AtomicDirectory directory(target, false);
-  // One file, whatever its size. The space is taken here, before the work.
+  // Writes one file of any size. Its space is allocated here, before the work.
   files::SafetensorsWriter writer(directory.path(), std::move(plan), {}, std::numeric_limits<std::uint64_t>::max());
   model::Model reference(std::move(source));
   SequenceRunner runner(reference, reference.make_exact_state(chunks.size));
@@ -86,14 +86,14 @@ ReferenceLogits::ReferenceLogits(const fs::path& directory, std::unique_ptr<mode
   try {
     if (!fs::exists(target, error)) write_logits(target, std::move(reference), chunks, progress);
   } catch (const Error&) {
-    if (!fs::exists(target, error)) throw;  // else another process wrote the same meanwhile
+    if (!fs::exists(target, error)) throw;  // otherwise another process wrote the same file meanwhile
   }
   map_ = std::make_unique<files::SafetensorsFile>(target / "model.safetensors");
 }
 
 const float* ReferenceLogits::rows(std::size_t chunk, const PositionRun& run) {
   map_->check_whole();
-  if (!touched_.empty()) files::release_pages(touched_);  // or the whole file would be in memory in the end
+  if (!touched_.empty()) files::release_pages(touched_);  // so that the whole file does not accumulate in memory
   const std::string name = tensor_name(chunk, run);
   const TensorView& view = map_->tensor(name);
   const Shape shape = {static_cast<std::int64_t>(run.count), static_cast<std::int64_t>(vocab_size_)};

@@ -1,4 +1,4 @@
-// A reference's logits on disk, so that many models are compared with one that runs once.
+// A reference's logits on disk, so that many models are compared with a reference that runs once.
 #ifndef BALLAST_EVAL_REFERENCE_LOGITS_H_
 #define BALLAST_EVAL_REFERENCE_LOGITS_H_
 
@@ -15,23 +15,23 @@
 
 namespace ballast::eval {
 
-/// What the checkpoint's tensors and configuration hold, as 16 hexadecimal digits: equal for copies, wherever they lie.
+/// Returns a hash of the checkpoint's tensors and configuration as 16 hexadecimal digits: equal for copies at any path.
 /// Reads every byte of the model.
 std::string content_identity(const files::Checkpoint& checkpoint);
 
-/// F32 logits of the looked-at positions of every chunk: DIRECTORY/KEY/model.safetensors with tensors
-/// "CHUNK.POSITION" of [positions][vocab_size], one per run. KEY stands for the reference's content, the tokens and the
-/// positions, so that a file never serves another question. Written whole or not at all; mapped when read.
+/// F32 logits of the stored positions of every chunk: DIRECTORY/KEY/model.safetensors with tensors "CHUNK.POSITION"
+/// [positions][vocab_size], one per run. KEY is a hash of the reference's content, the tokens and the positions, so
+/// that a file is used only for the same evaluation. Written completely or not at all; mapped when read.
 class ReferenceLogits {
  public:
-  /// Opens what `directory` holds, or else loads the reference, runs it over all chunks and writes the file first. The
-  /// file takes 4 bytes per position and id of the vocabulary: 50 MB per scored half of 512 tokens for 49,152 ids.
-  /// Throws Error.
+  /// Opens the file in `directory`; if it is missing, first loads the reference, runs it over all chunks and writes the
+  /// file. The file takes 4 bytes per position and id of the vocabulary: 50 MB per scored half of 512 tokens for 49,152
+  /// ids. Throws Error.
   ReferenceLogits(const std::filesystem::path& directory, std::unique_ptr<model::ModelSource> reference,
                   const TextChunks& chunks, const Progress& progress);
 
-  /// Logits [run.count][vocab_size] of one of a chunk's runs, compared with the file's checksum. Valid until the next
-  /// call.
+  /// Returns logits [run.count][vocab_size] of one of a chunk's runs after checking the file's checksum. Valid until
+  /// the next call.
   const float* rows(std::size_t chunk, const PositionRun& run);
 
  private:

@@ -1,4 +1,4 @@
-// Logits of a text's chunks, a few rows at a time, so that a vocabulary's width times a text is never in memory.
+// Logits of a text's chunks, computed a few rows at a time, so that those of a whole text are never in memory.
 #ifndef BALLAST_EVAL_SCORER_H_
 #define BALLAST_EVAL_SCORER_H_
 
@@ -11,26 +11,26 @@
 
 namespace ballast::eval {
 
-/// Runs one sequence after the other through a model.
+/// Runs sequences one after the other through a model.
 class SequenceRunner {
  public:
   SequenceRunner(const model::Model& model, model::SequenceState state) : model_(model), state_(std::move(state)) {}
 
-  /// The next tokens begin a new sequence.
+  /// Begins a new sequence.
   void restart() { state_.truncate(0); }
 
-  /// Where the sequence is now.
+  /// Returns the current position of the sequence.
   model::SequenceState::Snapshot snapshot() const { return state_.snapshot(); }
 
-  /// The next tokens come after those that had run then. Returns false, and does nothing, when their keys and values
-  /// are not all there any more.
+  /// Returns to a snapshot, after which the next tokens continue. Returns false, and does nothing, if its keys and
+  /// values are not all in the cache any more.
   bool restore(const model::SequenceState::Snapshot& snapshot);
 
-  /// Continues the sequence. Returns the last block's output for all of `ids`, [ids.size()][hidden_size], kept until
+  /// Continues the sequence. Returns the last block's output for all of `ids`, [ids.size()][hidden_size], valid until
   /// the next call.
   std::span<const float> run(std::span<const int> ids);
 
-  /// logits [count][vocab_size] of positions first ... of the last run, kept until the next call.
+  /// Returns logits [count][vocab_size] of positions first ... of the last run, valid until the next call.
   std::span<const float> logits(std::size_t first, std::size_t count);
 
   const model::SequenceState& state() const { return state_; }
@@ -43,7 +43,7 @@ class SequenceRunner {
   std::vector<float> logits_;
 };
 
-/// Positions whose logits are computed at once.
+/// Positions whose logits are computed together.
 inline constexpr std::size_t kLogitRows = 128;
 
 }  // namespace ballast::eval

@@ -9,7 +9,7 @@
 namespace ballast::eval {
 namespace {
 
-// Stretches of a stream whose perplexities are told apart.
+// Number of segments of a stream with separate perplexities.
 constexpr std::size_t kStreamSegments = 50;
 
 double mean(std::span<const TokenScore> scores, double TokenScore::* field) {
@@ -18,7 +18,7 @@ double mean(std::span<const TokenScore> scores, double TokenScore::* field) {
   return sum / static_cast<double>(scores.size());
 }
 
-// Standard error of exp(mean), from the values' variance by the delta method.
+// Returns the standard error of exp(mean) from the values' variance, by the delta method.
 double perplexity_error(std::span<const TokenScore> scores) {
   if (scores.size() < 2) return 0;
   const double center = mean(scores, &TokenScore::nll);

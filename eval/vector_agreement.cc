@@ -12,7 +12,7 @@ namespace {
 constexpr std::size_t kNearest = 10;
 constexpr double kLowestShare = 0.01;
 
-/// The same directions with a length of 1, so that a cosine is a product.
+/// Returns the vectors scaled to length 1, so that a cosine is a dot product.
 std::vector<double> directions(std::span<const float> vectors, std::size_t size) {
   std::vector<double> directions(vectors.begin(), vectors.end());
   for (std::size_t begin = 0; begin < directions.size(); begin += size) {
@@ -41,7 +41,7 @@ std::vector<double> ranks(std::span<const double> values) {
   return ranks;
 }
 
-/// The indices of the `count` largest, the most similar first.
+/// Returns the indices of the `count` largest values in descending order.
 std::vector<std::size_t> largest(std::span<const double> values, std::size_t count) {
   std::vector<std::size_t> order(values.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -58,7 +58,7 @@ struct TextAgreement {
   double same_top = 0;
 };
 
-/// `similarities` of one text with all others, in both models.
+/// Compares the similarities of one text to all others in both models.
 TextAgreement agreement(std::span<const double> similarities, std::span<const double> expected) {
   const std::size_t count = std::min(kNearest, similarities.size());
   const std::vector<std::size_t> nearest = largest(similarities, count);

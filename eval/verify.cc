@@ -13,12 +13,12 @@ namespace ballast {
 
 namespace {
 
-/// What a run is compared with.
+/// The expected output of a run.
 struct Expected {
   std::string name;  ///< of the tensor
   std::size_t batch = 0;
   std::size_t tokens = 0;
-  std::size_t width = 0;      ///< of the vocabulary, or of hidden values
+  std::size_t width = 0;      ///< size of the vocabulary, or of hidden values
   std::vector<int> ids;       ///< [batch][tokens]
   std::vector<float> values;  ///< [batch][tokens][width]
 };
@@ -44,7 +44,7 @@ std::vector<int> read_ids(const TensorView& view, const std::string& context) {
   return ids;
 }
 
-/// What a model without a head gives is compared under the name that transformers has for it.
+/// Reads the expected values; for a model without a head they have transformers' name of its output.
 Expected read_expected(const std::filesystem::path& path, const ModelSpec& spec) {
   const files::SafetensorsFile file(path);
   Expected expected{.name = spec.has_head ? "logits" : "last_hidden_state", .ids = {}, .values = {}};

@@ -1,4 +1,4 @@
-// Parts of a job that fail on one rank and shall fail on all.
+// Makes a failure on one rank a failure on all ranks.
 #ifndef BALLAST_JOBS_COMMON_FAILURE_H_
 #define BALLAST_JOBS_COMMON_FAILURE_H_
 
@@ -10,8 +10,8 @@
 
 namespace ballast::jobs {
 
-/// What `part` returns, which calls none of the ranks. When it throws an Error on any of them, all throw the first
-/// one's: so each rank makes the same calls afterwards. Every rank calls this.
+/// Returns part(), which must not call any function of the ranks. If it throws an Error on any rank, all throw the
+/// first one's, so that all ranks make the same calls afterwards. Is called on every rank.
 template <typename Part>
 auto fail_together(Ranks& ranks, const Part& part) {
   if (ranks.size() == 1) return part();

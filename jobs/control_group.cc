@@ -42,7 +42,7 @@ std::uint64_t ControlGroup::available_memory() const {
   walk_up([&](const fs::path& folder) {
     const std::optional<std::uint64_t> limit = number_in_file(folder / "memory.max");
     if (!limit) return;
-    // Pages of files are dropped where memory is short, but for those that are in memory alone (tmpfs).
+    // The system can drop pages of files, except those that exist only in memory (tmpfs).
     const std::uint64_t used = number_in_file(folder / "memory.current").value_or(0);
     const std::uint64_t files = number_in_file(folder / "memory.stat", "file").value_or(0);
     const std::uint64_t shared = number_in_file(folder / "memory.stat", "shmem").value_or(0);

@@ -10,20 +10,20 @@
 
 namespace ballast::jobs {
 
-/// A group and those above it, which limit it too.
+/// A control group and its parents, which limit the process, too.
 class ControlGroup {
  public:
-  /// This process' own.
+  /// Finds the group of this process.
   ControlGroup();
 
-  /// `root` is /sys/fs/cgroup, `group` a path in it, relative.
+  /// `root` is /sys/fs/cgroup, `group` a relative path in it.
   ControlGroup(std::filesystem::path root, std::filesystem::path group);
 
-  /// The least of the limits on memory, less what the groups hold that cannot be dropped; the largest number when there
-  /// are none.
+  /// Returns the smallest memory limit, less the memory of the groups that cannot be dropped; the largest number if
+  /// there is no limit.
   std::uint64_t available_memory() const;
 
-  /// Whole processors that the smallest quota pays for; nothing when there is none.
+  /// Returns the whole processors allowed by the smallest quota; nullopt without a quota.
   std::optional<std::size_t> processors() const;
 
  private:
@@ -35,9 +35,9 @@ class ControlGroup {
   std::filesystem::path group_;
 };
 
-/// Whole processors that a quota of "150000 100000" (microseconds of each period, as in a control group's cpu.max)
-/// pays for, at least one: a team of threads that spends its quota early stops as a whole. Nothing when there is none
-/// ("max 100000", or text of another form).
+/// Returns the whole processors, at least one, of a quota such as "150000 100000" (microseconds per period, as in a
+/// control group's cpu.max): a team of threads that uses up its quota early stops as a whole. Returns nullopt for no
+/// quota ("max 100000") or text of another form.
 std::optional<std::size_t> processors_of_quota(std::string_view cpu_max);
 
 }  // namespace ballast::jobs

@@ -32,7 +32,7 @@ double multiply_adds_per_second(std::size_t m, bool in_bf16) {
 
 BlockCosts block_costs(const ModelSpec& spec, std::size_t layer, const model::BlockWeights& block) {
   BlockCosts costs;
-  double written = 2.0 * static_cast<double>(spec.hidden_size);  // what the two norms write
+  double written = 2.0 * static_cast<double>(spec.hidden_size);  // the outputs of the two norms
   model::for_each_linear(block, [&](const model::Linear& linear, model::Role role) {
     const double share = model::token_share(spec.layers[layer], role);
     costs.multiply_adds += share * static_cast<double>(linear.rows()) * static_cast<double>(linear.cols());

@@ -30,7 +30,7 @@ std::string head_of(const fs::path& path) {
   return head;
 }
 
-/// Where this code lies: in the program, or in a library that somebody else's program has loaded.
+/// Returns the file of this code: the program, or the library, if another program has loaded it.
 fs::path file_of_this_code() {
   Dl_info found{};
   void* map = nullptr;
@@ -62,7 +62,7 @@ JobKey::JobKey() {
 }
 
 JobKey& JobKey::add(std::string_view name, std::string_view value) {
-  // With its length before it, no value can pass for another name and value.
+  // The length before the value ensures that no value can be confused with another name and value.
   text_.append(name).append("=").append(std::to_string(value.size())).append(":").append(value).append("\n");
   return *this;
 }

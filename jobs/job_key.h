@@ -1,4 +1,4 @@
-// What tells one job from another: two jobs with the same key do the same work, so what one has done serves the other.
+// The identity of a job: two jobs with the same key do the same work, so the results of one can be used by the other.
 #ifndef BALLAST_JOBS_JOB_KEY_H_
 #define BALLAST_JOBS_JOB_KEY_H_
 
@@ -9,10 +9,10 @@
 
 namespace ballast::jobs {
 
-/// The version and what tells builds of it apart: changed code or flags may give other bytes.
+/// Returns the version and the identity of the build: changed code or flags may give other bytes.
 const std::string& program_identity();
 
-/// Everything that a job's result depends on. The running program takes part by itself.
+/// A hash of everything that a job's result depends on. The running program is included automatically.
 class JobKey {
  public:
   JobKey();
@@ -20,17 +20,17 @@ class JobKey {
   JobKey& add(std::string_view name, std::string_view value);
   JobKey& add(std::string_view name, std::uint64_t value);
 
-  /// A file by its name, size, time of change and first 64 KB; a directory by all files in it. A path that does not
-  /// exist takes part as that.
+  /// Adds a file by its name, size, modification time and first 64 KB, or a directory by all files in it. A path that
+  /// does not exist is added as missing.
   JobKey& add_file(const std::filesystem::path& path);
 
-  /// A file by what is in it, wherever it is. Throws Error when it cannot be read.
+  /// Adds a file by its contents, independent of its path. Throws Error if it cannot be read.
   JobKey& add_content(std::string_view name, const std::filesystem::path& path);
 
-  /// A model by what its owner knows it by, wherever it is; where that is empty, as add_file().
+  /// Adds a model by its owner's `identity`, independent of its path; by add_file() if that is empty.
   JobKey& add_model(std::string_view identity, const std::filesystem::path& path);
 
-  /// 16 hexadecimal digits.
+  /// Returns 16 hexadecimal digits.
   std::string digest() const;
 
  private:

@@ -30,7 +30,7 @@ struct BlobHeader {
   std::uint64_t checksum = 0;
 };
 
-// From `position` to the end.
+// Reads from `position` to the end.
 std::optional<std::string> read_rest(std::ifstream& file, const fs::path& path, std::size_t position) {
   std::error_code error;
   const std::uintmax_t size = fs::file_size(path, error);
@@ -42,7 +42,7 @@ std::optional<std::string> read_rest(std::ifstream& file, const fs::path& path, 
   return bytes;
 }
 
-/// What folder_of adds to a folder's name for several ranks.
+/// Returns whether the text is a suffix that folder_of adds for several ranks.
 bool is_rank_suffix(std::string_view text) {
   const auto skip_number = [&] {
     const std::size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
@@ -136,7 +136,8 @@ bool JobState::put(std::string_view name, std::span<const std::span<const std::b
   const fs::path partial = path.string() + std::string(kPartialSuffix);
   try {
     fs::remove(partial);
-    // Not synced: what a killed process wrote is there all the same, and the checksum tells when a machine crashed.
+    // The file is not synced: the data of a killed process is still written, and the checksum detects damage by a crash
+    // of the machine.
     files::OutputFile file(partial);
     BlobHeader header;
     header.checksum = files::content_hash(parts);
@@ -175,7 +176,7 @@ void JobState::empty(const fs::path& folder) {
   }
 }
 
-// Files of somebody else's in the folder stay, and the folder with them.
+// Files of others in the folder are kept, and then the folder, too.
 void JobState::remove() {
   if (lock_ < 0) return;
   remove_files(folder_);
@@ -214,7 +215,7 @@ void JobState::remove_files(const fs::path& folder) {
 
 void JobState::give_up(const std::string& problem) {
   remove();
-  problem_ = folder_.string() + ": " + problem + "; going on, but a killed job will begin anew";
+  problem_ = folder_.string() + ": " + problem + "; continuing, but a killed job will start over";
 }
 
 }  // namespace ballast::jobs

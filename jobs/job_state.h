@@ -1,12 +1,12 @@
-// What a long job has done so far, kept in a folder beside its output, so that after a kill the same command goes on.
+// The saved progress of a long job, in a folder next to its output, with which the same command continues after a kill.
 //
-// A job's state is a set of named blobs. Each is written under another name and renamed when complete, so a blob is
-// there whole or not at all; a checksum finds what a crash of the machine left damaged. The names and what order they
-// are written in are the job's: it writes a stage's blobs, then one small blob that says the stage is complete, then
-// removes those that the stage replaces.
+// A job's state is a set of named blobs. Each is written under a temporary name and renamed when complete, so a blob
+// exists completely or not at all; a checksum detects damage by a crash of the machine. The job chooses the names and
+// the order of writing: it writes a stage's blobs, then one small blob that marks the stage as complete, then removes
+// the blobs that the stage replaces.
 //
-// Saving is a convenience, not the job: when the disk is full or the folder not writable, the state removes itself, the
-// job goes on without, and problem() says why.
+// Saving is optional: when the disk is full or the folder is not writable, the state is removed, the job continues
+// without it, and problem() returns the reason.
 #ifndef BALLAST_JOBS_JOB_STATE_H_
 #define BALLAST_JOBS_JOB_STATE_H_
 
@@ -29,24 +29,24 @@ namespace ballast::jobs {
 
 class JobState {
  public:
-  /// Creates the folder. One that a job of another key left is emptied. Throws Error when another process works in it.
+  /// Creates the folder, or empties that of a job with another key. Throws Error if another process uses it.
   JobState(std::filesystem::path folder, const JobKey& key);
   ~JobState();
   JobState(const JobState&) = delete;
   JobState& operator=(const JobState&) = delete;
 
-  /// Beside `output`, hidden: ".OUTPUT.resume".
+  /// Returns the hidden folder next to `output`: ".OUTPUT.resume".
   static std::filesystem::path folder_beside(const std::filesystem::path& output);
 
-  /// FOLDER for a single rank, of several ranks "FOLDER-1-of-4" and so on.
+  /// Returns FOLDER for a single rank, and "FOLDER-1-of-4" and so on for several ranks.
   static std::filesystem::path folder_of(const std::filesystem::path& folder, const Ranks& ranks);
 
-  /// The blob's bytes; empty when there is none or when it is damaged.
+  /// Returns the blob's bytes, or nullopt if it is missing or damaged.
   std::optional<std::string> get(std::string_view name) const;
   std::vector<std::string> names() const;  ///< of the blobs, sorted
 
-  /// Writes the parts one after the other as the blob `name` ([A-Za-z0-9._-]+). False when it could not: then and
-  /// from then on nothing is saved.
+  /// Writes the parts one after the other as the blob `name` ([A-Za-z0-9._-]+). Returns false if it could not: then
+  /// nothing is saved any more.
   bool put(std::string_view name, std::span<const std::span<const std::byte>> parts);
   bool put(std::string_view name, std::initializer_list<std::span<const std::byte>> parts) {
     return put(name, std::span(parts));
@@ -55,8 +55,8 @@ class JobState {
 
   void erase(std::string_view name);
 
-  /// Whether a stage that takes as long to save as the last one keeps saving below a tenth of the time since then: true
-  /// before the first. save_stage() times what `save` puts.
+  /// Returns whether a stage that takes as long to save as the last one keeps saving below a tenth of the time since
+  /// then; true before the first stage. save_stage() measures the time of `save`.
   bool worth_saving() const;
   template <typename Save>
   void save_stage(const Save& save) {
@@ -66,14 +66,13 @@ class JobState {
     saving_ = last_saved_ - begin;
   }
 
-  /// Removes everything: the job is done.
+  /// Removes everything when the job is complete.
   void remove();
 
-  /// The same for a folder, and for those that several ranks had in its place, whatever their keys, unless another
-  /// process is at work in one.
+  /// Removes a folder, and those of several ranks, with any key, unless another process uses one.
   static void remove_folders(const std::filesystem::path& folder);
 
-  /// Why nothing is saved any more, empty as long as it is.
+  /// Returns why nothing is saved any more; empty while saving works.
   const std::string& problem() const { return problem_; }
 
  private:
@@ -88,14 +87,14 @@ class JobState {
 
   std::filesystem::path folder_;
   std::string digest_;
-  int lock_ = -1;  ///< a descriptor of the key's file, while this process works in the folder
+  int lock_ = -1;  ///< file descriptor of the key's file, while this process uses the folder
   std::string problem_;
   Clock::time_point last_saved_{};
-  Clock::duration saving_{};  ///< that the last stage took
+  Clock::duration saving_{};  ///< time to save the last stage
 };
 
-/// job(), of which what is done was saved: discard() removes that when an input was refused, for the next try would be
-/// refused, too. When the system failed (FileError) it stays and helps the next try.
+/// Runs job(), whose progress was saved. If an input is refused, discard() removes the progress, because the next
+/// attempt would be refused, too. After a failure of the system (FileError) the progress is kept for the next attempt.
 template <typename Job, typename Discard>
 auto keep_progress_for_retry(const Job& job, const Discard& discard) {
   try {

@@ -1,4 +1,4 @@
-// How much memory this process holds and may still take.
+// The memory that this process uses, and the memory that it may still use.
 #ifndef BALLAST_JOBS_MEMORY_H_
 #define BALLAST_JOBS_MEMORY_H_
 
@@ -6,11 +6,11 @@
 
 namespace ballast::jobs {
 
-/// Bytes that this process may still take: what the kernel says is available, its control groups' limits, and the share
-/// of the ranks beside it on this machine.
+/// Returns the bytes that this process may still use: the kernel's available memory within the limits of its control
+/// groups, divided among the ranks on this machine.
 std::uint64_t available_memory();
 
-/// Bytes that this process holds now.
+/// Returns the bytes that this process uses now.
 std::uint64_t resident_memory();
 
 }  // namespace ballast::jobs

@@ -14,7 +14,7 @@ JobPlan plan_memory(const PlannedSamples& job, const std::function<std::uint64_t
   plan.available_bytes = available_memory();
   plan.memory_bytes = memory(own);
   if (plan.memory_bytes <= plan.available_bytes) return plan;
-  // Halving finds the most that fit.
+  // Finds the largest number that fits by bisection.
   std::size_t fit = 0;
   for (std::size_t above = job.samples; above - fit > 1;) {
     const std::size_t middle = fit + (above - fit) / 2;

@@ -1,4 +1,4 @@
-// Whether a job's memory is there before it begins.
+// Checks that a job's memory is available before it begins.
 #ifndef BALLAST_JOBS_PLAN_H_
 #define BALLAST_JOBS_PLAN_H_
 
@@ -17,8 +17,8 @@ struct PlannedSamples {
   std::size_t ranks = 1;
 };
 
-/// Memory of a job in which this rank has `own` samples and `memory(n)` bytes are needed for n of them, more for more.
-/// Throws Error when these are not available, naming the most samples that fit.
+/// Plans the memory of a job in which this rank has `own` samples and n samples need `memory(n)` bytes, an increasing
+/// function. Throws Error naming the largest number of samples that fits if the memory is not available.
 JobPlan plan_memory(const PlannedSamples& job, const std::function<std::uint64_t(std::size_t)>& memory,
                     std::size_t own);
 

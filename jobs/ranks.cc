@@ -26,7 +26,7 @@ std::size_t number_in(const char* variable) {
   return number;
 }
 
-// Open MPI, MPICH and its kin, and Slurm's srun, which names the process to PMIx.
+// Variables of Open MPI, of MPICH and its derivatives, and of Slurm's srun, which uses PMIx.
 std::size_t stated_by_launcher() {
   for (const char* variable : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"}) {
     if (const std::size_t size = number_in(variable); size > 0) return size;
@@ -34,7 +34,7 @@ std::size_t stated_by_launcher() {
   return std::getenv("PMIX_RANK") != nullptr ? number_in("SLURM_NTASKS") : 0;
 }
 
-// Beside the program, or where an installation keeps modules; empty where it is in neither place.
+// Looks next to the program and in the installation's folder for modules; empty if not found.
 fs::path find_module() {
   std::error_code ignored;
   const fs::path folder = fs::read_symlink("/proc/self/exe", ignored).parent_path();
@@ -45,9 +45,9 @@ fs::path find_module() {
 }
 
 void* load_module() {
-  for (const fs::path& candidate : {find_module(), fs::path(jobs::kMpiModule)}) {  // or wherever the system looks
+  for (const fs::path& candidate : {find_module(), fs::path(jobs::kMpiModule)}) {  // or on the system's search path
     if (candidate.empty()) continue;
-    // Open MPI loads parts of its own, which look for its symbols among the global ones.
+    // Open MPI loads plug-ins, which need its symbols to be global.
     if (void* module = ::dlopen(candidate.c_str(), RTLD_NOW | RTLD_GLOBAL); module != nullptr) return module;
   }
   const char* reason = ::dlerror();
@@ -65,11 +65,11 @@ bool mpi_module_is_here() {
 }
 
 void SingleRank::send(std::span<const std::byte> /*bytes*/, std::size_t /*to*/) {
-  assert(!"a single rank has nobody to talk to");
+  assert(!"a single rank has no other rank");
 }
 
 void SingleRank::receive(std::span<std::byte> /*bytes*/, std::size_t /*from*/) {
-  assert(!"a single rank has nobody to talk to");
+  assert(!"a single rank has no other rank");
 }
 
 void SingleRank::end_all(int exit_code) {

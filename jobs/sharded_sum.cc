@@ -75,7 +75,7 @@ void ShardedSum<T>::append(std::vector<Node>& nodes, Node node) {
   nodes.push_back(std::move(node));
 }
 
-// Between ranks go the number of nodes, then each node's place and values.
+// Ranks exchange the number of nodes, then each node's position and values.
 template <typename T>
 void ShardedSum<T>::receive_before(Ranks& ranks, std::vector<Node>& nodes) const {
   std::size_t count = 0;
@@ -114,7 +114,7 @@ std::vector<T> ShardedSum<T>::finish(Ranks& ranks) {
   const std::size_t last = ranks.size() - 1;
   std::vector<T> total;
   if (ranks.rank() == last) {
-    total = std::move(nodes.front().values);  // kShards is a power of two: one node is left
+    total = std::move(nodes.front().values);  // kShards is a power of two, so one node remains
   } else {
     pass_on(ranks, nodes);
     total.resize(size_);

@@ -1,4 +1,4 @@
-// Sums over samples that come out the same, bit for bit, for any number of ranks that share the samples.
+// Sums over samples that are bit-identical for any number of ranks.
 #ifndef BALLAST_JOBS_SHARDED_SUM_H_
 #define BALLAST_JOBS_SHARDED_SUM_H_
 
@@ -11,8 +11,8 @@
 
 namespace ballast::jobs {
 
-/// The samples of a job are cut into this many contiguous shards, whatever the number of ranks; each rank works through
-/// a contiguous range of shards. A job has at most as many ranks as shards (check_sharing()).
+/// The number of contiguous shards into which the samples of a job are divided, for any number of ranks; each rank
+/// processes a contiguous range of shards. A job has at most as many ranks as shards (check_sharing()).
 inline constexpr std::size_t kShards = 8;
 
 struct IndexRange {
@@ -21,18 +21,18 @@ struct IndexRange {
   std::size_t size() const { return end - begin; }
 };
 
-/// Part `index` of `total` things that are cut into `parts` as equal as can be.
+/// Returns part `index` of `total` items that are divided into `parts` as equal as possible.
 IndexRange even_part(std::size_t total, std::size_t index, std::size_t parts);
 
-/// The shards of a rank; the samples of a shard; the samples of a rank.
+/// Return the shards of a rank, the samples of a shard, and the samples of a rank.
 IndexRange shards_of(std::size_t rank, std::size_t ranks);
 IndexRange samples_of_shard(std::size_t shard, std::size_t samples);
 IndexRange samples_of_rank(std::size_t rank, std::size_t ranks, std::size_t samples);
 
-/// Throws Error when some rank would have no samples, or there are more ranks than shards.
+/// Throws Error if a rank would have no samples, or if there are more ranks than shards.
 void check_sharing(std::size_t samples, const Ranks& ranks);
 
-/// The least of what the ranks give: what all of them have. On every rank.
+/// Returns the minimum over all ranks. Is called on every rank.
 std::uint64_t least_of_ranks(Ranks& ranks, std::uint64_t value);
 
 enum class SumOrder {
@@ -56,24 +56,24 @@ class ShardedSum {
  public:
   ShardedSum(std::size_t size, SumOrder order) : size_(size), order_(order) {}
 
-  /// What the present shard has added up so far, zeros at its begin.
+  /// Returns the sum of the current shard, which begins with zeros.
   std::span<T> shard();
 
-  /// Shards end in ascending order.
+  /// Ends a shard. Shards end in ascending order.
   void end_shard(std::size_t index);
 
-  /// All ranks call it once, and hold the total then. This object is empty afterwards.
+  /// Returns the total on every rank. All ranks call it once; this object is empty afterwards.
   std::vector<T> finish(Ranks& ranks);
 
  private:
-  /// The sum of shards begin ... begin + width - 1; width is a power of two and divides begin.
+  /// The sum of shards begin ... begin + width - 1; width is a power of two that divides begin.
   struct Node {
     std::size_t begin = 0;
     std::size_t width = 1;
     std::vector<T> values;
   };
 
-  /// Adds a node after the others and merges what makes up a whole node of twice the width.
+  /// Appends a node and merges pairs into nodes of twice the width.
   static void append(std::vector<Node>& nodes, Node node);
 
   void receive_before(Ranks& ranks, std::vector<Node>& nodes) const;

@@ -1,4 +1,4 @@
-// The rank of a job that one process does alone.
+// The ranks of a job that runs in one process.
 #ifndef BALLAST_JOBS_SINGLE_RANK_H_
 #define BALLAST_JOBS_SINGLE_RANK_H_
 

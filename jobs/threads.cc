@@ -21,7 +21,7 @@ namespace ballast {
 
 namespace {
 
-// The CPUs that share a core with `cpu`, as the kernel lists them ("0,64"); its own number where that is not known.
+// Returns the list of CPUs that share a core with `cpu`, as the kernel writes it ("0,64"); its own number if unknown.
 std::string core_of(int cpu) {
   const std::string number = std::to_string(cpu);
   std::ifstream file("/sys/devices/system/cpu/cpu" + number + "/topology/thread_siblings_list");
@@ -29,22 +29,22 @@ std::string core_of(int cpu) {
   return std::getline(file, siblings) && !siblings.empty() ? siblings : number;
 }
 
-// Whether a launcher, a CPU set or taskset gave the process fewer CPUs than the machine has.
+// Returns whether a launcher, a CPU set or taskset gave the process fewer CPUs than the machine has.
 bool has_cpus_of_its_own() {
   cpu_set_t allowed;
   return ::sched_getaffinity(0, sizeof allowed, &allowed) == 0 && CPU_COUNT(&allowed) < ::sysconf(_SC_NPROCESSORS_ONLN);
 }
 
-// Ranks that share this process' CPUs: none when the launcher gave each its own.
+// Returns the number of ranks on this process's CPUs: one if the launcher gave each rank its own.
 std::size_t ranks_on_these_cpus() {
   return has_cpus_of_its_own() ? 1 : launched_ranks_here();
 }
 
-// The first CPU of every core that this thread may run on.
+// Returns the first CPU of every core that this thread may run on.
 std::vector<int> find_core_cpus() {
   cpu_set_t allowed;
   std::vector<int> cpus;
-  // It fails on machines with more CPUs than the set holds.
+  // The call fails on machines with more CPUs than the set holds.
   if (::sched_getaffinity(0, sizeof allowed, &allowed) != 0) return cpus;
   std::set<std::string> cores;
   for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
@@ -53,13 +53,14 @@ std::vector<int> find_core_cpus() {
   return cpus;
 }
 
-// The same of the process, read before any thread is pinned.
+// Returns the same for the process, as read before any thread is pinned.
 const std::vector<int>& core_cpus() {
   static const std::vector<int> cpus = find_core_cpus();
   return cpus;
 }
 
-// No other program and no other rank is expected on the CPUs, and OpenMP was not told where threads go.
+// Returns whether pinning is safe: no other program and no other rank is expected on the CPUs, and OpenMP was not
+// configured to place threads.
 bool may_pin(std::size_t cores) {
   const auto set = [](const char* name) { return std::getenv(name) != nullptr; };
   const bool placed = set("OMP_PROC_BIND") || set("OMP_PLACES") || set("GOMP_CPU_AFFINITY");
@@ -67,10 +68,10 @@ bool may_pin(std::size_t cores) {
          static_cast<std::size_t>(omp_get_max_threads()) == cores;
 }
 
-// Where this thread could run before it was pinned; empty: it is not pinned.
+// The CPUs of this thread before it was pinned; empty: it is not pinned.
 thread_local std::optional<cpu_set_t> cpus_before_pinning;
 
-// Thread i of the pool to core i; threads beyond the last core begin again. Where the system refuses, it stays free.
+// Pins thread i of the pool to core i, modulo the number of cores. If the system refuses, the thread is not pinned.
 void place_threads() {
   const std::vector<int>& cpus = core_cpus();
 #pragma omp parallel
@@ -82,8 +83,8 @@ void place_threads() {
   }
 }
 
-// A fork ends the pool (kernels/parallel.cc). The process that forked pins its new one as before. The new process would
-// stand in its way on the same cores, so it is free again.
+// A fork ends the pool (kernels/parallel.cc). The parent pins its new pool as before. The child would compete for the
+// same cores, so its threads are not pinned.
 void keep_pins_over_forks() {
   static const int registered = pthread_atfork(
       nullptr,

@@ -1,4 +1,4 @@
-// The name with which the program signs its files.
+// The name of the program in the files that it writes.
 #ifndef BALLAST_JOBS_WRITTEN_BY_H_
 #define BALLAST_JOBS_WRITTEN_BY_H_
 
@@ -8,7 +8,7 @@
 
 namespace ballast::jobs {
 
-/// "ballast 0.1.0".
+/// Returns "ballast 0.1.0".
 inline std::string written_by() {
   return "ballast " + std::string(version());
 }

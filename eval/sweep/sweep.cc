@@ -28,7 +28,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Weights and tokenizer, wherever they lie.
+// Returns a hash of weights and tokenizer, independent of their path.
 std::string model_identity(const fs::path& path) {
   const model::ModelSource source(path);
   jobs::JobKey key;
@@ -48,7 +48,7 @@ void check_recipes(const std::vector<SweepRecipe>& recipes) {
   if (recipes.empty()) throw Error("recipes", "are missing: name at least one");
   std::set<std::string> names;
   for (const SweepRecipe& recipe : recipes) {
-    // The name is a file's, too.
+    // The name is also a file name.
     const bool plain = std::ranges::all_of(recipe.name, [](unsigned char c) {
       return std::isalnum(c) != 0 || c == '.' || c == '_' || c == '-' || c == '+' || c == '@';
     });
@@ -62,7 +62,7 @@ void check_recipes(const std::vector<SweepRecipe>& recipes) {
 std::vector<SweepFormat> formats_of(const ConvertReport& report) {
   std::map<std::string, SweepFormat> by_name;
   for (const TensorGroupReport& group : report.groups) {
-    // What follows the format itself, the number of outlier columns, differs from tensor to tensor.
+    // The suffix of a format, the number of outlier columns, differs from tensor to tensor.
     const std::string name = group.format.substr(0, group.format.find(" + "));
     SweepFormat& format = by_name[name];
     format.name = name;
@@ -97,7 +97,7 @@ class SweepRun {
     result_.context = options_.context;
     result_.program = jobs::program_identity();
     for (const SweepRecipe& recipe : options_.recipes) result_.rows.push_back(load(recipe));
-    ranks_.barrier();  // every rank has seen the same before one writes
+    ranks_.barrier();  // every rank has checked before one writes
     for (std::size_t begin = 0; begin < result_.rows.size(); begin += ranks_.size()) run_round(begin);
     const bool complete = std::ranges::all_of(result_.rows, &std::string::empty, &SweepRow::error);
     if (complete && ranks_.first()) folder_.clean(options_.keep_models);
@@ -105,14 +105,14 @@ class SweepRun {
   }
 
  private:
-  // Made by one rank: half a folder is taken for something else than a sweep's.
+  // Is called by one rank: a half-made folder would not be recognized as a sweep's.
   eval::SweepFolder made_folder(const fs::path& directory) const {
     if (ranks_.first()) eval::SweepFolder{directory};
     ranks_.barrier();
     return eval::SweepFolder(directory);
   }
 
-  // What would make every recipe fail is told once, before anything is done.
+  // Checks in advance everything that would make every recipe fail.
   ModelSummary checked_model() const {
     if (options_.benchmark && ranks_.size() > 1) throw Error("speed", "is measured by one process, not by several");
     check_recipes(options_.recipes);
@@ -163,7 +163,7 @@ class SweepRun {
       save_statistics(statistics, statistics_, true);
       folder_.complete(statistics_, key.digest());
     }
-    ranks_.barrier();  // what the others keep may still be needed until the statistics are there
+    ranks_.barrier();  // the others' files may be needed until the statistics exist
     discard_calibration_state(own);
   }
 
@@ -175,7 +175,7 @@ class SweepRun {
     return key.digest();
   }
 
-  /// What is known of a recipe.
+  /// Returns the known results of a recipe.
   SweepRow load(const SweepRecipe& recipe) const {
     SweepRow row = folder_.load(key_of(recipe)).value_or(SweepRow{});
     row.name = recipe.name;
@@ -183,7 +183,7 @@ class SweepRun {
     return row;
   }
 
-  /// What concerns one recipe alone does not stop the others.
+  /// Runs a step; an error that concerns one recipe does not stop the others.
   template <typename Step>
   void keep_error(std::size_t index, const Step& step) {
     SweepRow& row = result_.rows[index];
@@ -198,7 +198,8 @@ class SweepRun {
 
   bool is_timed(const SweepRow& row) const { return row.benchmark || !options_.benchmark; }
 
-  /// What an equal recipe before it came to. With models to keep each converts all the same, for a model has its name.
+  /// Copies the result of an equal earlier recipe. If models are kept, each recipe is converted, because a model has
+  /// its recipe's name.
   void take_equal(std::size_t index) {
     SweepRow& row = result_.rows[index];
     const std::string key = key_of(options_.recipes[index]);
@@ -213,7 +214,7 @@ class SweepRun {
     }
   }
 
-  // Each step is kept as soon as it is done.
+  // Each step is stored as soon as it is complete.
   void convert_model(std::size_t index) {
     const SweepRecipe& recipe = options_.recipes[index];
     SweepRow& row = result_.rows[index];
@@ -227,7 +228,7 @@ class SweepRun {
     folder_.complete(converted, key);
   }
 
-  /// One recipe for each rank to convert by; all measure each model, which is removed then.
+  /// Converts one recipe on each rank; then all ranks measure each model, which is removed afterwards.
   void run_round(std::size_t begin) {
     const std::size_t end = std::min(begin + ranks_.size(), result_.rows.size());
     const std::size_t own = begin + ranks_.rank();
@@ -235,13 +236,14 @@ class SweepRun {
     if (own < end) keep_error(own, [&] { convert_model(own); });
     share_conversions(begin, end);
     for (std::size_t i = begin; i < end; ++i) {
-      take_equal(i);  // one of this round
+      take_equal(i);  // one that is equal to another of this round
       keep_error(i, [&] { measure(i); });
       if (ranks_.first() && !options_.keep_models) folder_.remove(folder_.model(options_.recipes[i].name));
     }
   }
 
-  /// Every rank takes what is known of a recipe from the one that converts by it, so that all go on alike.
+  /// Sends the known results of a recipe from the rank that converts it to all ranks, so that all continue in the same
+  /// way.
   void share_conversions(std::size_t begin, std::size_t end) {
     std::string own;
     if (begin + ranks_.rank() < end) {
@@ -308,13 +310,13 @@ class SweepRun {
   const SweepOptions& options_;
   const Progress& progress_;
   Ranks& ranks_;
-  std::shared_ptr<FormatCosts> format_costs_ = make_format_costs();  ///< of recipes that differ in size alone
+  std::shared_ptr<FormatCosts> format_costs_ = make_format_costs();  ///< shared by recipes that differ only in size
   ModelSummary summary_;
   eval::SweepFolder folder_;
   std::string model_identity_;
   fs::path statistics_;
-  jobs::JobKey shared_key_;  ///< what does not differ between the recipes
-  std::string stage_;        ///< what the steps under way belong to
+  jobs::JobKey shared_key_;  ///< the settings that all recipes share
+  std::string stage_;        ///< the current step, for progress
   Sweep result_;
 };
 

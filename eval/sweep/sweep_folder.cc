@@ -37,7 +37,7 @@ SweepFolder::SweepFolder(fs::path directory) : directory_(std::move(directory)) 
   std::error_code error;
   const bool is_new = !fs::exists(directory_, error) || fs::is_empty(directory_, error);
   if (!is_new && !fs::is_directory(directory_ / "runs", error)) {
-    throw Error(directory_.string(), "holds something else than a sweep's results: choose another name");
+    throw Error(directory_.string(), "holds something other than a sweep's results: choose another name");
   }
   make_directory(directory_ / "runs");
   make_directory(directory_ / "models");
@@ -82,7 +82,7 @@ void SweepFolder::remove(const fs::path& output) const {
 
 void SweepFolder::clean(bool keep_models) const {
   remove_tree(reference());
-  if (!keep_models) remove_tree(directory_ / "models");  // what conversions that were stopped left there, too
+  if (!keep_models) remove_tree(directory_ / "models");  // removes the remains of stopped conversions, too
 }
 
 }  // namespace ballast::eval

@@ -15,12 +15,12 @@ namespace ballast {
 
 namespace {
 
-/// Takes CSV apart line by line. A cell may stand in quotes, within which two quotes are one.
+/// Parses CSV line by line. A cell may be in quotes, within which two quotes are one.
 class CsvReader {
  public:
   CsvReader(std::string_view text, std::string file) : text_(text), file_(std::move(file)) {}
 
-  /// The next line that is not empty; false at the end.
+  /// Reads the next line that is not empty; returns false at the end.
   bool next(std::vector<std::string>& cells) {
     do {
       if (text_.empty()) return false;
@@ -32,11 +32,11 @@ class CsvReader {
     return true;
   }
 
-  /// Of the line that was read last.
+  /// Returns the file and the number of the last line.
   std::string context() const { return file_ + ": line " + std::to_string(line_); }
 
  private:
-  // Whether another one follows on the line.
+  // Reads a cell; returns whether another one follows on the line.
   bool read_cell(std::vector<std::string>& cells) {
     cells.push_back(text_.starts_with('"') ? quoted_cell() : plain_cell());
     if (text_.starts_with(',')) {
@@ -82,7 +82,7 @@ bool is_test(std::string_view column) {
          std::isdigit(static_cast<unsigned char>(column[2])) != 0;
 }
 
-/// Nothing where the cell holds something else, or a number below 0.
+/// Returns nullopt if the cell is not a number, or is below 0.
 std::optional<double> read_number(const std::string& cell) {
   double value = 0;
   const char* end = cell.data() + cell.size();
@@ -97,7 +97,7 @@ double positive_number(const std::string& cell, const std::string& column, const
   return value;
 }
 
-/// 0 is what a sweep writes of a model that is the original.
+/// Reads a divergence; a sweep writes 0 for a model that is the original.
 double divergence(const std::string& cell, const std::string& column, const std::string& context) {
   if (const std::optional<double> value = read_number(cell)) return *value;
   throw Error(context, column + " must be a number not below 0, is '" + cell + "'");

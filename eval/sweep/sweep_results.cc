@@ -10,7 +10,7 @@ namespace ballast {
 
 namespace {
 
-// The shortest digits that give the same number again.
+// Returns the shortest digits that parse to the same number.
 std::string digits(double value) {
   std::array<char, 32> text{};
   const auto [end, error] = std::to_chars(text.data(), text.data() + text.size(), value);
@@ -34,7 +34,7 @@ std::string line(const std::vector<std::string>& cells) {
   return text + "\n";
 }
 
-/// Tests that any row has, in the order in which they are met.
+/// Returns the tests of all rows, in the order of their first occurrence.
 std::vector<std::string> tests_of(const Sweep& sweep) {
   std::vector<std::string> tests;
   for (const SweepRow& row : sweep.rows) {

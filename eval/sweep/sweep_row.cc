@@ -66,7 +66,7 @@ json row_json(const SweepRow& row) {
   }
   if (row.benchmark) {
     object["benchmark"] = json::parse(benchmark_json(*row.benchmark));
-    object["benchmark"].erase("peak_rss_bytes");  // of the process, so of all that the sweep did before, too
+    object["benchmark"].erase("peak_rss_bytes");  // depends on everything that the process did before
   }
   return object;
 }

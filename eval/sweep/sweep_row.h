@@ -1,4 +1,4 @@
-// A sweep's rows as JSON and back.
+// A sweep's rows as JSON.
 #ifndef BALLAST_EVAL_SWEEP_SWEEP_ROW_H_
 #define BALLAST_EVAL_SWEEP_SWEEP_ROW_H_
 
@@ -10,7 +10,8 @@
 
 namespace ballast::eval {
 
-/// What was measured, without name, error, and what depends on when it was: the time it took, the process' memory.
+/// Returns the measurements, without name, error, and figures that depend on the run: its time and the process's
+/// memory.
 nlohmann::json row_json(const SweepRow& row);
 
 /// The inverse of row_json().

@@ -15,7 +15,7 @@ namespace {
 // MPI counts in int.
 constexpr std::size_t kMostAtOnce = std::size_t{1} << 28;
 
-// For the first rank that fails to tell why and to end all.
+// Time for the first rank that fails to print the error and to end all ranks.
 constexpr auto kMostWait = std::chrono::seconds(10);
 
 // Calls visit(begin, count) for pieces of `size` elements that MPI can count.
@@ -30,7 +30,7 @@ class MpiRanks final : public Ranks {
  public:
   MpiRanks() {
     int provided = 0;
-    // Other threads compute, this one talks.
+    // Other threads compute; only this one calls MPI.
     MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
     MPI_Comm_size(MPI_COMM_WORLD, &size_);
@@ -85,7 +85,8 @@ class MpiRanks final : public Ranks {
 
   void barrier() override { MPI_Barrier(MPI_COMM_WORLD); }
 
-  // Counted in the first rank's memory, which needs nobody's answer: a message may arrive late on a busy machine.
+  // Uses a counter in the root rank's memory, which needs no reply of that rank: a message may arrive late on a busy
+  // machine.
   bool first_to_fail() override {
     constexpr int kOne = 1;
     int earlier = 0;
@@ -102,7 +103,7 @@ class MpiRanks final : public Ranks {
   }
 
  private:
-  // Looking for messages lets other ranks reach this one's memory.
+  // Probing for messages lets other ranks access this one's memory.
   static void wait_for_end() {
     const auto end = std::chrono::steady_clock::now() + kMostWait;
     while (std::chrono::steady_clock::now() < end) {
@@ -112,7 +113,7 @@ class MpiRanks final : public Ranks {
     }
   }
 
-  // An Allreduce may round differently on each rank; what one rank has summed up is the same for all.
+  // An Allreduce may round differently on each rank, so one rank sums and sends the result to all.
   template <typename T>
   void reduce(std::span<T> values, MPI_Datatype type, MPI_Op operation) {
     for_each_piece(values.size(), [&](std::size_t begin, int count) {
@@ -124,7 +125,7 @@ class MpiRanks final : public Ranks {
 
   int rank_ = 0;
   int size_ = 1;
-  MPI_Win failures_ = MPI_WIN_NULL;  ///< of the first rank: how many ranks have failed
+  MPI_Win failures_ = MPI_WIN_NULL;  ///< on the root rank: number of ranks that have failed
 };
 
 }  // namespace

@@ -9,7 +9,8 @@
 namespace ballast::report {
 namespace {
 
-// From the median up to the largest: below, there is nothing to see. Nothing when no cell is positive.
+// Returns the scale from the median up to the largest magnitude; smaller values are not shown. Returns nullopt if no
+// cell is positive.
 std::optional<Scale> magnitude_scale(const std::vector<float>& magnitudes) {
   std::vector<double> positive;
   for (const double magnitude : magnitudes) {
@@ -60,7 +61,7 @@ std::string activation_map_figure(const Statistics& statistics) {
   heat.id = "activations";
   heat.text = {"Magnitude of activations over tokens and channels at layer " + count(map.layer),
                "Heat map: one row per token, one column per channel, magnitude by colour on a logarithmic scale. The "
-               "table of massive channels and tokens names the bright places."};
+               "table of massive channels and tokens lists the bright cells."};
   heat.rows = map.tokens.size();
   heat.columns = map.channels.size();
   heat.cells.assign(map.magnitudes.begin(), map.magnitudes.end());

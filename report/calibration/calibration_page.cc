@@ -45,10 +45,10 @@ std::string massive_tables(const Statistics& statistics) {
   Table tokens("Tokens", {{"Token", false}, {"Id"}, {"First seen at"}, {samples}});
   for (const MassiveToken& token : statistics.massive_tokens) {
     const bool first = token.token == MassiveToken::kFirst;
-    tokens.add_row({first ? "the first, whichever it is" : token_html(token.token_text),
+    tokens.add_row({first ? "the first token of any text" : token_html(token.token_text),
                     first ? "–" : std::to_string(token.token), count(token.position), count(token.samples)});
   }
-  // A model with dozens of massive channels must not push the rest of the page away.
+  // Limits the table, so that dozens of massive channels do not push away the rest of the page.
   constexpr std::size_t kFewChannels = 16;
   return "<div class=\"tables\">\n" +
          (statistics.massive_channels.size() > kFewChannels ? channels.folded_html() : channels.html()) +
@@ -59,7 +59,7 @@ std::string massive_tables(const Statistics& statistics) {
 }  // namespace report
 
 std::string calibration_page(const Statistics& statistics) {
-  using namespace report;  // NOLINT(google-build-using-namespace): this function is the room's front
+  using namespace report;  // NOLINT(google-build-using-namespace): the public entry point of this room
   const CalibrationSummary findings(statistics);
   const std::string model = statistics.model.empty() ? "unnamed model" : printable(statistics.model);
   Page page;
@@ -68,13 +68,13 @@ std::string calibration_page(const Statistics& statistics) {
   page.headline = headline(statistics, findings);
   page.header = lead(statistics, findings) + "<p class=\"provenance\">" + provenance(statistics) + "</p>\n";
   page.content = facts(statistics, findings) + section("Magnitudes by layer", magnitude_figure(statistics, findings)) +
-                 section("Where the largest values stand", activation_map_figure(statistics)) +
+                 section("Positions of the largest values", activation_map_figure(statistics)) +
                  section("Massive channels and tokens", massive_tables(statistics)) +
                  section("Attention sinks", sink_figure(statistics, findings)) +
-                 section("What the linears read", linear_figure(findings)) +
+                 section("Inputs of the linears", linear_figure(findings)) +
                  section("Keys and values", key_value_figure(statistics)) +
                  (statistics.experts.empty() ? "" : section("Experts", expert_figure(statistics))) +
-                 section("What conversion does about it", conversion_plan(statistics, findings));
+                 section("What conversion does", conversion_plan(statistics, findings));
   page.footer = "Layers count from 1; layer 0 is the embedding. Written by ballast.";
   return page_html(page);
 }

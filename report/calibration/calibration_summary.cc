@@ -9,8 +9,8 @@
 namespace ballast::report {
 namespace {
 
-// A linear's name without its place in the model: "model.layers.3.mlp.experts.5.up_proj" has layer 3, and of what
-// follows the layer every other number becomes "*".
+// A linear's name without its numbers: "model.layers.3.mlp.experts.5.up_proj" has layer 3, and every later number
+// becomes "*".
 struct LinearName {
   std::optional<std::size_t> layer;
   std::vector<std::string> parts;
@@ -25,7 +25,7 @@ LinearName parse(std::string_view name) {
         !part.empty() && part.size() < 5 && std::ranges::all_of(part, [](char c) { return c >= '0' && c <= '9'; });
     if (is_number && !parsed.layer) {
       parsed.layer = std::stoul(part);
-      parsed.parts.clear();  // "model.layers." says nothing that the layer does not
+      parsed.parts.clear();  // "model.layers." adds nothing to the layer's number
     } else {
       parsed.parts.push_back(is_number ? "*" : part);
     }
@@ -40,7 +40,7 @@ std::string joined(const std::vector<std::string>& parts, std::size_t from) {
   return text;
 }
 
-// The linears of one input: the first by its whole name, the others by what differs from it.
+// Names the linears of one input: the first by its whole name, the others by their differences.
 std::string kind_name(const std::vector<std::string>& linears) {
   std::vector<std::string> names;
   const std::vector<std::string> first = linears.empty() ? std::vector<std::string>{} : parse(linears[0]).parts;
@@ -66,7 +66,7 @@ std::size_t channels_of(const LinearInputStatistics& input) {
   return input.channels.max.size();
 }
 
-// Of the massive layers where there are any, else of all.
+// Finds the largest value in the massive layers, or in all layers if there are none.
 std::optional<LargestValue> largest_value(const std::vector<LayerStatistics>& layers) {
   const bool any_massive = std::ranges::any_of(layers, &LayerStatistics::massive);
   std::optional<LargestValue> largest;
@@ -122,7 +122,7 @@ std::optional<ChannelRange> channel_range(const ChannelStatistics& channels) {
   std::vector<double> magnitudes(channels.max.size());
   for (std::size_t i = 0; i < magnitudes.size(); ++i) {
     const double magnitude = channels.absmax(i);
-    magnitudes[i] = std::isfinite(magnitude) ? magnitude : 0;  // an order over NaN would be none
+    magnitudes[i] = std::isfinite(magnitude) ? magnitude : 0;  // NaN has no order
   }
   const auto largest = std::ranges::max_element(magnitudes);
   ChannelRange range{static_cast<std::size_t>(largest - magnitudes.begin()), *largest, 0};

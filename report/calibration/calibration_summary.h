@@ -1,4 +1,4 @@
-// What the calibration page says, worked out from the statistics before anything is drawn.
+// The findings of the calibration page, computed from the statistics before drawing.
 #ifndef BALLAST_REPORT_CALIBRATION_CALIBRATION_SUMMARY_H_
 #define BALLAST_REPORT_CALIBRATION_CALIBRATION_SUMMARY_H_
 
@@ -16,7 +16,7 @@ struct LargestValue {
   std::size_t layer = 0;
   double median = 0;  ///< of that layer
 
-  /// Times the median; not finite where the median is 0.
+  /// Returns the value divided by the median; not finite if the median is 0.
   double ratio() const;
 };
 
@@ -29,10 +29,10 @@ struct InputSummary {
   std::size_t outliers = 0;
 };
 
-/// Inputs that differ in their layer only. Kinds come from the names as they are, whatever the architecture calls them.
+/// Inputs that differ only in their layer. Kinds are derived from the names and work for any architecture.
 struct LinearKind {
   std::string name;      ///< "self_attn.q_proj, k_proj, v_proj"
-  bool layered = false;  ///< false for what stands outside the layers, as the head does
+  bool layered = false;  ///< false for linears outside the layers, such as the head
   std::vector<InputSummary> inputs;
 };
 
@@ -46,10 +46,10 @@ struct ChannelRange {
 struct CalibrationSummary {
   explicit CalibrationSummary(const Statistics& statistics);
 
-  /// True when some layer has massive values.
+  /// Returns whether a layer has massive values.
   bool massive() const { return !massive_layers.empty(); }
 
-  std::optional<LargestValue> largest;  ///< over the massive layers, or over all when none is
+  std::optional<LargestValue> largest;  ///< over the massive layers, or over all if there are none
   std::vector<std::size_t> massive_layers;
   std::size_t residual_channels = 0;  ///< 0: unknown
   std::size_t attention_layers = 0;   ///< rows of sink_share
@@ -59,11 +59,11 @@ struct CalibrationSummary {
   std::size_t inputs_with_outliers = 0;
 };
 
-/// Nothing when there are no channels.
+/// Returns nullopt if there are no channels.
 std::optional<ChannelRange> channel_range(const ChannelStatistics& channels);
 
-/// Where massive values stand: "at the first token", "at the first token and at “.”". Tokens that were massive in one
-/// sample only are left out beside those that are so again and again.
+/// Describes the tokens with massive values: "at the first token", "at the first token and at “.”". If some tokens are
+/// massive in several samples, those that are massive in one sample only are left out.
 std::string massive_places(const Statistics& statistics);
 
 }  // namespace ballast::report

@@ -30,8 +30,7 @@ std::string item(std::string_view heading, const std::string& text) {
 
 std::string outlier_item(const Statistics& statistics, const CalibrationSummary& findings) {
   std::string text =
-      "An input channel of a linear keeps 16 bits, activations and weights, where what that saves of the error is "
-      "worth "
+      "An input channel of a linear keeps 16 bits, activations and weights, if the error that this saves is worth "
       "its bytes; at most 3 in 100 of an input do. Where one format is named for all "
       "(<code>--bits</code>), the share is the recipe’s <code>outlier_fraction</code>: the channels with the largest "
       "values, or where activations are not rounded those with the most energy.";
@@ -64,9 +63,10 @@ std::string token_item(const Statistics& statistics, const CalibrationSummary& f
     return item("Tokens do not share scales", scales + ", so one token’s large values cost the others nothing.");
   }
   const std::string places = massive_places(statistics);
-  return item("Massive tokens set no scale for others",
-              scales + ": the massive values" + (places.empty() ? "" : " " + escape(places)) +
-                  " cost no other token its precision. The outlier counts on this page leave massive tokens out.");
+  return item(
+      "Massive tokens set no scale for others",
+      scales + ": the massive values" + (places.empty() ? "" : " " + escape(places)) +
+          " do not reduce the precision of other tokens. The outlier counts on this page leave massive tokens out.");
 }
 
 }  // namespace
@@ -120,16 +120,18 @@ std::string lead(const Statistics& statistics, const CalibrationSummary& finding
 std::string conversion_plan(const Statistics& statistics, const CalibrationSummary& findings) {
   return "<dl class=\"plan\">\n" +
          item("Norm gains move into the weights <code>fold_norms</code>",
-              "Each norm’s gain is multiplied into the linears that read it. The output stays the same; one thing less "
-              "stretches the channels apart.") +
+              "Each norm’s gain is multiplied into the linears that read it. The output stays the same, and the "
+              "channels' "
+              "ranges differ less.") +
          item("Channels are scaled against their columns <code>smooth</code>",
-              "What a linear reads is divided by a factor for each channel, and the channel’s column multiplied by it, "
+              "A linear's input is divided by a factor for each channel, and the channel’s column multiplied by it, "
               "so that both have ranges that small integers can hold. The output stays the same.") +
          outlier_item(statistics, findings) + token_item(statistics, findings) +
          item("Everything else becomes integers <code>quantize</code>",
-              "Weights in 4 to 8 bits in small groups with a scale each, the format of each matrix chosen by what it "
-              "costs the predictions; the weights of a row make up for each other’s errors (GPTQ). Activations in 8 or "
-              "16 bits, as the scheme says.") +
+              "Weights in 4 to 8 bits in small groups with a scale each, the format of each matrix chosen by its cost "
+              "to "
+              "the predictions; the weights of a row compensate each other’s errors (GPTQ). Activations in 8 or "
+              "16 bits, depending on the scheme.") +
          item("Keys and values are cached in 8 bits, or 16 <code>--kv</code>",
               findings.sink_heads > 0
                   ? "Conversion does not touch attention itself; the tokens with massive values, which feed the sinks "

@@ -1,4 +1,4 @@
-// The words of the calibration page.
+// The texts of the calibration page.
 #ifndef BALLAST_REPORT_CALIBRATION_CALIBRATION_TEXT_H_
 #define BALLAST_REPORT_CALIBRATION_CALIBRATION_TEXT_H_
 
@@ -9,17 +9,17 @@
 
 namespace ballast::report {
 
-/// One sentence, plain text: "Two of 576 channels carry values up to 14,000 times the median, at the first token, in
-/// layers 12–28".
+/// Returns one sentence of plain text: "Two of 576 channels carry values up to 14,000 times the median, at the first
+/// token, in layers 12–28".
 std::string headline(const Statistics& statistics, const CalibrationSummary& findings);
 
-/// What was run: model, text, samples. HTML.
+/// Returns model, text and samples as HTML.
 std::string provenance(const Statistics& statistics);
 
-/// What the page shows in a few sentences. HTML.
+/// Returns a summary of the page in a few sentences of HTML.
 std::string lead(const Statistics& statistics, const CalibrationSummary& findings);
 
-/// What conversion does about each finding. HTML.
+/// Returns as HTML how a conversion handles each finding.
 std::string conversion_plan(const Statistics& statistics, const CalibrationSummary& findings);
 
 }  // namespace ballast::report

@@ -28,7 +28,7 @@ std::size_t last_layer(const std::vector<const LinearKind*>& kinds) {
   return last;
 }
 
-// One figure per layer; where a layer has several inputs of the kind, as experts are, the largest.
+// Returns one value per layer; the largest if a layer has several inputs of the kind, as with experts.
 template <typename Figure>
 std::vector<double> by_layer(const LinearKind& kind, std::size_t layers, Figure figure) {
   std::vector<double> values(layers, kMissing);
@@ -55,7 +55,7 @@ std::string ratio_chart(const std::vector<const LinearKind*>& kinds, std::size_t
   return line_chart_html(chart);
 }
 
-// Without "self_attn." where the rest tells the kinds apart: labels have little room.
+// Returns the names without "self_attn." if they remain distinct, because labels have little room.
 std::vector<std::string> short_names(const std::vector<const LinearKind*>& kinds) {
   std::vector<std::string> names;
   for (const LinearKind* kind : kinds) {
@@ -136,7 +136,8 @@ std::string table(const CalibrationSummary& findings) {
 std::string linear_figure(const CalibrationSummary& findings) {
   if (findings.kinds.empty()) return nothing_recorded();
   std::string html = paragraph(
-      "What each linear reads: the absolute maximum of its largest input channel over that of its median channel, all "
+      "The input of each linear: the absolute maximum of its largest input channel over that of its median channel, "
+      "all "
       "tokens counted. A channel is an <em>outlier</em> when its maximum on ordinary tokens is at least " +
       round_number(LinearInputStatistics::kOutlierRatio) + " times the median channel's. <strong>" +
       count(findings.inputs_with_outliers) + " of " + counted(findings.inputs, "input", "inputs") + "</strong> " +

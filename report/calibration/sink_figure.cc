@@ -20,7 +20,7 @@ std::string sentence(const Statistics& statistics, const CalibrationSummary& fin
       "<strong>" + count(findings.sink_heads) + " of " + counted(heads, "head", "heads") + "</strong> " +
       (findings.sink_heads == 1 ? "gives " : "give ") + limit +
       " or more of their attention to the first token, averaged over all later tokens. They leave there the "
-      "attention that they need nowhere else.");
+      "attention that they do not need elsewhere.");
 }
 
 std::string table(const Statistics& statistics, const CalibrationSummary& findings) {

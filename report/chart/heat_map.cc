@@ -9,15 +9,15 @@
 namespace ballast::report {
 namespace {
 
-constexpr double kCharacter = 6.9;      // of the 11 px fixed-width font, the widest in use
+constexpr double kCharacter = 6.9;      // width in the 11 px fixed-width font, the widest in use
 constexpr double kMarkHeight = 26;      // marked columns' labels and their lines
 constexpr double kBelow = 44;           // column labels and the axis' name
 constexpr double kScaleHeight = 58;     // colour scale with name and ticks
-constexpr double kMostHeight = 680;     // of the grid: beyond that, rows become thinner
+constexpr double kMostHeight = 680;     // of the grid: with more rows, rows become thinner
 constexpr double kLabelledHeight = 12;  // rows thinner than this are not all labelled
 constexpr double kMostColumnWidth = 28;
 
-// By its corners: with widths, rounding would leave seams between neighbours.
+// Builds the path from rounded corners: rounded widths would leave seams between neighbours.
 std::string cell_path(double left, double top, double right, double bottom) {
   return "M" + coordinate(left) + " " + coordinate(top) + "H" + coordinate(right) + "V" + coordinate(bottom) + "H" +
          coordinate(left) + "z";
@@ -67,7 +67,7 @@ class HeatMapDrawing {
     }
   }
 
-  // Cells of one colour become one path: a rectangle each would make the page ten times as large.
+  // Cells of one colour become one path: a rectangle for each would make the page ten times as large.
   void cells() {
     std::array<std::string, kRampSteps> paths;
     const auto step_of = [&](std::size_t row, std::size_t column) {
@@ -99,7 +99,7 @@ class HeatMapDrawing {
     svg_.vertical_text({12, (top_ + bottom_) / 2}, map_.row_name, "name middle");
   }
 
-  // Every label, or every second, third ...: as many as stand apart.
+  // Returns the distance of labels (every one, second, third ...) at which they do not overlap.
   std::size_t label_distance() const {
     const std::vector<HeatMap::Label>& labels = map_.column_labels;
     const auto half = [](const std::string& label) { return static_cast<double>(label.size()) * kCharacter / 2; };
@@ -134,7 +134,7 @@ class HeatMapDrawing {
       const double centre =
           std::clamp(std::max(place, free_from + half), half, units(wide_ ? Width::kWide : Width::kNarrow) - half);
       svg_.line({place, top_}, {centre, top_ - 9}, "pointer");
-      if (centre - half < free_from) continue;  // no room left in this row of labels; the line still marks the column
+      if (centre - half < free_from) continue;  // no room in this row of labels; the line still marks the column
       svg_.text({centre, top_ - 12}, label, "mark middle");
       free_from = centre + half + 6;
     }

@@ -28,19 +28,19 @@ class LineDrawing {
   std::string draw() && {
     grounds();
     axes();
-    for (const Series& series : std::views::reverse(chart_.series)) line(series);  // the first on top
+    for (const Series& series : std::views::reverse(chart_.series)) line(series);  // the first is on top
     tooltips();
     return std::move(svg_).finish();
   }
 
  private:
-  // A layer owns a column as wide as the others; its point stands in the middle.
+  // A layer has a column as wide as the others; its point is in the middle.
   double x(std::size_t index) const { return left_ + (static_cast<double>(index) + 0.5) * step_; }
   double y(double value) const { return bottom_ - std::clamp(scale_(value), 0.0, 1.0) * (bottom_ - top_); }
   Box column(std::size_t index) const { return {x(index) - step_ / 2, top_, step_, bottom_ - top_}; }
 
   void grounds() {
-    // One rectangle for neighbours: edges within a tinted ground would show as lines.
+    // Adjacent layers share one rectangle: edges within the tinted area would show as lines.
     std::vector<bool> shaded(layers_ + 1, false);
     for (const std::size_t layer : chart_.shaded) {
       const std::size_t index = layer - chart_.first_layer;

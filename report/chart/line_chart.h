@@ -19,7 +19,7 @@ struct Series {
   std::string name;
   std::size_t colour = 0;  ///< below kLineColours
   bool dashed = false;
-  std::vector<double> values;  ///< one per layer; what is not finite and positive is a gap
+  std::vector<double> values;  ///< one per layer; a value that is not finite and positive is a gap
 };
 
 struct LineChart {
@@ -27,12 +27,12 @@ struct LineChart {
   PictureText text;
   std::string y_name;
   std::string unit;             ///< after the values in tooltips: "×"
-  std::size_t first_layer = 0;  ///< number of the layer that the series begin with
+  std::size_t first_layer = 0;  ///< number of the first layer of the series
   std::vector<Series> series;
-  std::vector<std::size_t> shaded;  ///< layers with a tinted ground
+  std::vector<std::size_t> shaded;  ///< layers with a tinted background
 };
 
-/// Legend and both drawings; empty when no series has a value.
+/// Returns legend and both drawings; empty if no series has a value.
 std::string line_chart_html(const LineChart& chart);
 
 }  // namespace ballast::report

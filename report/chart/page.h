@@ -1,4 +1,4 @@
-// What every page has: its frame, sections, and a row of figures that catch the eye.
+// The frame of a page, its sections, and a row of key figures.
 #ifndef BALLAST_REPORT_CHART_PAGE_H_
 #define BALLAST_REPORT_CHART_PAGE_H_
 
@@ -12,13 +12,13 @@ struct Page {
   std::string title;     ///< of the window. Plain text
   std::string eyebrow;   ///< above the headline. HTML
   std::string headline;  ///< plain text
-  std::string header;    ///< what stands below it. HTML
+  std::string header;    ///< below the headline. HTML
   std::string content;   ///< HTML
   std::string footer;    ///< HTML
   std::string script;    ///< JavaScript, may be empty: the page must be complete without it
 };
 
-/// The whole document with its style sheet, and nothing loaded from elsewhere.
+/// Returns the whole self-contained document with its style sheet.
 std::string page_html(const Page& page);
 
 /// `heading` and `content` are HTML.
@@ -29,7 +29,7 @@ struct Fact {
   std::string meaning;
 };
 
-/// Nothing for no facts.
+/// Returns an empty string for no facts.
 std::string facts_html(const std::vector<Fact>& facts);
 
 }  // namespace ballast::report

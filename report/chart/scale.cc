@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::array<double, 3> kRound = {1, 2, 5};
 
-// Distances 1, 2, 5, 10, 20, ... times `unit`, the first that cuts `span` into at most `most` parts.
+// Returns the first of the distances 1, 2, 5, 10, 20, ... times `unit` that divides `span` into at most `most` parts.
 double round_distance(double span, double unit, std::size_t most) {
   for (double decade = unit;; decade *= 10) {
     for (const double digit : kRound) {
@@ -25,7 +25,7 @@ Scale Scale::linear(double low, double high) {
 }
 
 Scale Scale::logarithmic(double low, double high) {
-  // Values within one part in 10^9 of a round number count as that number.
+  // Values within 1e-9 of a round number count as that number.
   const auto outward = [](double value, bool up) {
     const double decade = std::pow(10, std::floor(std::log10(value)));
     double best = up ? 10 * decade : decade;

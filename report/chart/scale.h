@@ -1,4 +1,4 @@
-// Scales: a value's place along an axis, and where its ticks stand.
+// Scales map values to positions on an axis and choose its ticks.
 #ifndef BALLAST_REPORT_CHART_SCALE_H_
 #define BALLAST_REPORT_CHART_SCALE_H_
 
@@ -12,16 +12,17 @@ class Scale {
  public:
   static Scale linear(double low, double high);
 
-  /// From `low` to `high`, moved outwards to the next 1, 2 or 5 of a decade. Both must be finite and > 0.
+  /// Creates a scale from `low` to `high`, moved outwards to the next 1, 2 or 5 of a decade. Both must be finite and >
+  /// 0.
   static Scale logarithmic(double low, double high);
 
-  /// 0 at the low end, 1 at the high end; outside of it beyond.
+  /// Returns 0 at the low end, 1 at the high end, and values outside of [0, 1] beyond.
   double operator()(double value) const;
 
-  /// False for what has no place: not finite, and on a logarithmic scale not positive.
+  /// Returns false for values without a position: not finite, or on a logarithmic scale not positive.
   bool has(double value) const;
 
-  /// Round values inside, about `most` of them.
+  /// Returns about `most` round values inside of the scale.
   std::vector<double> ticks(std::size_t most) const;
 
   double low() const { return low_; }
@@ -35,7 +36,7 @@ class Scale {
   bool logarithmic_;
 };
 
-/// Whole numbers in [first, last] at a round distance (1, 2, 5, 10 ...), `most` at most.
+/// Returns at most `most` whole numbers in [first, last] at a round distance (1, 2, 5, 10 ...).
 std::vector<std::size_t> whole_ticks(std::size_t first, std::size_t last, std::size_t most);
 
 }  // namespace ballast::report

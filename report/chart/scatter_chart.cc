@@ -17,7 +17,7 @@ namespace {
 
 constexpr double kRight = 24;  // half of the last tick label
 constexpr double kRadius = 5;
-constexpr double kHalo = 11;  // what the pointer must meet
+constexpr double kHalo = 11;  // the area in which the pointer shows a tooltip
 constexpr std::size_t kLabelColumns = 22;
 constexpr double kCharacterWidth = 6.6;  // of the labels' fixed-width font at 11 px
 constexpr double kLabelHeight = 12;
@@ -30,7 +30,7 @@ bool overlap(const Box& a, const Box& b) {
   return a.x < b.x + b.width && b.x < a.x + a.width && a.y < b.y + b.height && b.y < a.y + a.height;
 }
 
-/// Smallest and largest of what is drawn.
+/// The smallest and the largest drawn value.
 struct Range {
   double low = std::numeric_limits<double>::infinity();
   double high = -std::numeric_limits<double>::infinity();
@@ -41,7 +41,7 @@ struct Range {
   }
 };
 
-// With room at both ends, so that no point lies on the frame.
+// Adds room at both ends, so that no point is on the frame.
 Scale x_scale(const Range& range) {
   const double span = range.high > range.low ? range.high - range.low : std::max(range.high, 1.0);
   return Scale::linear(std::max(0.0, range.low - 0.06 * span), range.high + 0.06 * span);
@@ -78,7 +78,7 @@ class ScatterDrawing {
   std::string draw() && {
     axes();
     for (const ScatterGroup& group : std::views::reverse(chart_.groups)) draw_frontier(group);
-    for (const ScatterGroup& group : std::views::reverse(chart_.groups)) draw_points(group);  // the first on top
+    for (const ScatterGroup& group : std::views::reverse(chart_.groups)) draw_points(group);  // the first is on top
     labels();
     return std::move(svg_).finish();
   }
@@ -129,7 +129,7 @@ class ScatterDrawing {
     }
   }
 
-  // Points of the frontiers first, then the others: whoever finds no free place goes without, its tooltip has it.
+  // Labels the points of the frontiers first, then the others; a point without room has no label, only its tooltip.
   void labels() {
     for (const bool best : {true, false}) {
       for (const ScatterGroup& group : chart_.groups) {
@@ -174,7 +174,7 @@ class ScatterDrawing {
   double left_;
   double right_;
   double bottom_;
-  std::vector<Box> taken_;  ///< by marks and labels
+  std::vector<Box> taken_;  ///< areas of marks and labels
   Svg svg_;
 };
 
@@ -198,7 +198,7 @@ std::vector<std::size_t> frontier(const std::vector<ScatterPoint>& points, bool 
   for (std::size_t i = 0; i < points.size(); ++i) {
     if (is_drawn(points[i])) order.push_back(i);
   }
-  // From the best x to the worst: what stays must be better in y than all before it.
+  // Goes from the best x to the worst: a point of the frontier must be better in y than all before it.
   std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) {
     if (points[a].x != points[b].x) return more_x_is_better == (points[a].x > points[b].x);
     return points[a].y < points[b].y;

@@ -1,4 +1,4 @@
-// Points on a plane, by group, with the best of each group joined by a line.
+// A scatter chart of groups of points, with a line through the best of each group.
 #ifndef BALLAST_REPORT_CHART_SCATTER_CHART_H_
 #define BALLAST_REPORT_CHART_SCATTER_CHART_H_
 
@@ -12,8 +12,8 @@ namespace ballast::report {
 
 struct ScatterPoint {
   double x = 0;
-  double y = 0;         ///< what is not finite and positive is not drawn
-  std::string label{};  ///< beside the point, where there is room
+  double y = 0;         ///< values that are not finite and positive are not drawn
+  std::string label{};  ///< next to the point, if there is room
   std::string tooltip{};
 };
 
@@ -26,7 +26,7 @@ struct ScatterGroup {
   std::vector<ScatterPoint> points{};
 };
 
-/// The y axis is logarithmic and less is better there.
+/// A chart with a logarithmic y axis, on which less is better.
 struct ScatterChart {
   std::string id;  ///< unique on the page
   PictureText text{};
@@ -36,10 +36,10 @@ struct ScatterChart {
   std::vector<ScatterGroup> groups{};
 };
 
-/// Indices of the points that no other point beats or equals in both directions, by ascending x.
+/// Returns the indices of the points that no other point beats or equals in both directions, by ascending x.
 std::vector<std::size_t> frontier(const std::vector<ScatterPoint>& points, bool more_x_is_better);
 
-/// Legend and both drawings; empty when there is no point.
+/// Returns legend and both drawings; empty if there is no point.
 std::string scatter_chart_html(const ScatterChart& chart);
 
 }  // namespace ballast::report

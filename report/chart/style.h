@@ -4,7 +4,7 @@
 
 namespace ballast::report {
 
-/// All but the colour ramp, see colours.h.
+/// All rules except the colour ramp, see colours.h.
 inline constexpr const char* kStyle = R"css(
 :root {
   color-scheme: light dark;

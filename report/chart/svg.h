@@ -1,4 +1,4 @@
-// One SVG picture, written element by element.
+// A writer of one SVG picture, element by element.
 #ifndef BALLAST_REPORT_CHART_SVG_H_
 #define BALLAST_REPORT_CHART_SVG_H_
 
@@ -12,13 +12,13 @@ namespace ballast::report {
 /// The style sheet shows one of the two.
 enum class Width { kNarrow, kWide };
 
-/// Widths of the two drawings in their own units, about one CSS pixel each. Both are set in 12 px text.
+/// Returns the width of a drawing in its own units, about one CSS pixel each. Both use 12 px text.
 double units(Width width);
 
-/// Of tick labels and the name of an axis, below a plot.
+/// The height of tick labels and the name of an axis, below a plot.
 inline constexpr double kAxisHeight = 44;
 
-/// What a screen reader says of a picture. Plain text.
+/// The description of a picture for screen readers. Plain text.
 struct PictureText {
   std::string title;
   std::string description;
@@ -36,7 +36,7 @@ struct Box {
   double height = 0;
 };
 
-/// Texts and tooltips are escaped here; classes ("grid", "tick end") name rules of the style sheet.
+/// Escapes texts and tooltips; classes ("grid", "tick end") name rules of the style sheet.
 class Svg {
  public:
   /// `id` must be unique on the page.
@@ -47,17 +47,17 @@ class Svg {
   void circle(Point centre, double radius, std::string_view classes);
   void rectangle(const Box& box, std::string_view classes, std::string_view tooltip = {});
 
-  /// What is drawn until end_group() belongs together and shows `tooltip`; the keyboard reaches it, too.
+  /// Elements until end_group() belong together and show `tooltip`; they can be reached by keyboard.
   void begin_group(std::string_view classes, std::string_view tooltip);
   void end_group();
 
   void path(std::string_view data, std::string_view classes);
   void text(Point baseline, std::string_view content, std::string_view classes);
 
-  /// `content` read from bottom to top, centred on a point: the name of a vertical axis.
+  /// Writes `content` from bottom to top, centred on a point: the name of a vertical axis.
   void vertical_text(Point centre, std::string_view content, std::string_view classes);
 
-  /// The finished element.
+  /// Returns the finished element.
   std::string finish() &&;
 
  private:

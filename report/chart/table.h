@@ -8,7 +8,7 @@
 
 namespace ballast::report {
 
-/// Cells are HTML. Columns hold text, set left, or numbers, set right.
+/// An HTML table. Cells are HTML. Columns hold text, aligned left, or numbers, aligned right.
 class Table {
  public:
   struct Column {
@@ -21,10 +21,10 @@ class Table {
   /// One cell per column.
   void add_row(const std::vector<std::string>& cells);
 
-  /// The table in a box that scrolls when the window is narrower.
+  /// Returns the table in a box that scrolls when the window is narrower.
   std::string html() const;
 
-  /// The same after a line that opens it.
+  /// Returns the table folded behind a summary line.
   std::string folded_html() const;
 
  private:
@@ -35,12 +35,12 @@ class Table {
   std::string rows_;
 };
 
-/// A token's text in a fixed-width font with everything visible.
+/// Returns a token's text in a fixed-width font with all characters visible.
 std::string token_html(std::string_view token_text);
 
 std::string paragraph(std::string_view html);
 
-/// In place of a figure without data.
+/// Returns the text shown in place of a figure without data.
 std::string nothing_recorded();
 
 }  // namespace ballast::report

@@ -47,7 +47,7 @@ std::string with_separators(std::string digits) {
   return digits;
 }
 
-// With nothing invisible in it but what `space` puts there.
+// Returns text with invisible characters replaced by `space`.
 std::string shown(std::string_view text, std::string_view space) {
   std::string result;
   while (!text.empty()) {

@@ -16,10 +16,10 @@ namespace ballast {
 namespace report {
 namespace {
 
-/// Below, a divergence is what rounding of sums leaves; a point there would squeeze the others together.
+/// Smaller divergences come from the rounding of sums; a point there would squeeze the others together.
 constexpr double kSmallestDrawn = 1e-5;
 
-// Shows the tooltips of points at once, beside the pointer or the focused point; without it the browser shows them.
+// Shows the tooltips of points at once, near the pointer or the focused point; without it the browser shows them.
 constexpr const char* kScript = R"js(
 "use strict";
 const tip = document.createElement("div");
@@ -51,7 +51,7 @@ addEventListener("scroll", () => { tip.hidden = true; }, { passive: true });
 
 using Position = std::function<std::optional<double>(const SweepPoint&)>;
 
-// One group for each program; points whose x is not known are left out.
+// Creates one group for each program; points without x are left out.
 std::string chart(const std::vector<SweepPoint>& points, ScatterChart frame, const Position& x) {
   for (const std::string& program : programs_of(points)) {
     ScatterGroup group{.name = program, .colour = frame.groups.size() % kLineColours};
@@ -71,7 +71,8 @@ std::string size_figure(const std::vector<SweepPoint>& points) {
   ScatterChart frame{.id = "size", .x_name = "size of the tensor files, MB", .y_name = "KL divergence, nats per token"};
   frame.text = {"Divergence from the original over size",
                 "Scatter plot, divergence on a logarithmic scale. The table below has the numbers."};
-  std::string words = "Lower and further to the left is better. A line joins what nothing of the same program beats.";
+  std::string words =
+      "Lower and further to the left is better. A line joins the points that no other of the same program beats.";
   const auto hidden = std::ranges::count_if(points, [](const SweepPoint& point) { return point.kl < kSmallestDrawn; });
   if (hidden > 0) {
     words += " Not drawn: " + counted(static_cast<std::size_t>(hidden), "point", "points") +
@@ -130,7 +131,7 @@ std::string figures_table(const std::vector<SweepPoint>& points) {
 }
 
 std::string failures(const Sweep& sweep) {
-  Table table("Their messages", {{"Recipe", false}, {"Why", false}});
+  Table table("Their messages", {{"Recipe", false}, {"Reason", false}});
   bool any = false;
   for (const SweepRow& row : sweep.rows) {
     if (row.error.empty()) continue;
@@ -201,10 +202,11 @@ std::string sweep_page(const Sweep& sweep, const std::vector<SweepPeer>& peers) 
   page.title = printable(sweep.model) + ": accuracy, size and speed";
   page.eyebrow = "Accuracy, size and speed · <strong>" + escape(printable(sweep.model)) + "</strong>";
   page.headline = headline(sweep, points);
-  page.header = paragraph(
-                    "KL divergence, in nats per token, says how far a recipe's predictions are from the original's: "
-                    "0 means the same probabilities for every next token.") +
-                "<p class=\"provenance\">" + provenance(sweep) + "</p>\n";
+  page.header =
+      paragraph(
+          "KL divergence, in nats per token, measures how far a recipe's predictions are from the original's: "
+          "0 means the same probabilities for every next token.") +
+      "<p class=\"provenance\">" + provenance(sweep) + "</p>\n";
   const auto measured = std::ranges::count(points, kOwnProgram, &SweepPoint::program);
   page.content = facts_html(facts(sweep, static_cast<std::size_t>(measured))) +
                  section("Accuracy against size", size_figure(points));

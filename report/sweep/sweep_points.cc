@@ -9,7 +9,7 @@ namespace ballast::report {
 namespace {
 
 std::string formats_text(const std::vector<SweepFormat>& formats) {
-  // Norms and biases are many tensors and few weights.
+  // Norms and biases are many tensors with few weights.
   constexpr double kNegligible = 0.002;
   double all = 0;
   for (const SweepFormat& format : formats) all += static_cast<double>(format.weights);

@@ -1,4 +1,4 @@
-// What a sweep measured, as the page's charts and tables take it.
+// The results of a sweep in the form of the page's charts and tables.
 #ifndef BALLAST_REPORT_SWEEP_SWEEP_POINTS_H_
 #define BALLAST_REPORT_SWEEP_SWEEP_POINTS_H_
 
@@ -11,7 +11,7 @@
 
 namespace ballast::report {
 
-/// A recipe's results, or a peer's: what is not known of it stays absent.
+/// The results of a recipe or of a peer; unknown values are absent.
 struct SweepPoint {
   std::string program;
   std::string name;
@@ -24,23 +24,23 @@ struct SweepPoint {
   std::map<std::string, double> speeds{};  ///< tokens per second by test
   std::string formats{};                   ///< "int4-g32-asym 76 %, int8-g64 24 %"
 
-  /// All of it in a few lines of plain text.
+  /// Returns all results in a few lines of plain text.
   std::string tooltip() const;
 };
 
-/// Figures as a reader compares them: "105.4", "0.0105", "16.59", "94.8 %".
+/// Format figures with the digits that a reader compares: "105.4", "0.0105", "16.59", "94.8 %".
 std::string size_text(double mb);
 std::string divergence_text(double kl);
 std::string perplexity_text(double ppl);
 std::string agreement_text(double share);
 
-/// ballast's own rows that were evaluated, then the peers, by ascending size within each program.
+/// Returns ballast's own evaluated rows, then the peers, by ascending size within each program.
 std::vector<SweepPoint> sweep_points(const Sweep& sweep, const std::vector<SweepPeer>& peers);
 
-/// Programs in the order of `points`, each once.
+/// Returns the programs in the order of `points`, each once.
 std::vector<std::string> programs_of(const std::vector<SweepPoint>& points);
 
-/// Tests that any of them has a speed for, prompts before generation.
+/// Returns the tests for which any point has a speed, prompts before generation.
 std::vector<std::string> tests_of(const std::vector<SweepPoint>& points);
 
 inline constexpr const char* kOwnProgram = "ballast";

@@ -246,8 +246,8 @@ TEST_CASE("ids that cannot be scored are refused") {
   const Model model(test::random_model().write(directory / "model"));
   Generator generator(model);
   const auto size = static_cast<int>(model.spec().vocab_size);
-  CHECK(error_message([&] { generator.score(std::vector<int>{1, 2}, 0); }) == Contains("need one before"));
-  CHECK(error_message([&] { generator.score(std::vector<int>{1, 2}, 2); }) == Contains("need one before"));
+  CHECK(error_message([&] { generator.score(std::vector<int>{1, 2}, 0); }) == Contains("must include one before"));
+  CHECK(error_message([&] { generator.score(std::vector<int>{1, 2}, 2); }) == Contains("must include one before"));
   CHECK(error_message([&] { generator.score(std::vector<int>{1, size}, 1); }) == Contains("vocabulary"));
   CHECK(error_message([&] { generator.score(std::vector<int>{1, -1}, 1); }) == Contains("vocabulary"));
   CHECK(error_message([&] { generator.score(std::vector<int>{size, 1}, 1); }) == Contains("vocabulary"));

@@ -69,7 +69,7 @@ TEST_CASE("inspect tells how texts become vectors") {
   test::write_file(model / "modules.json", R"([{"path": "", "type": "sentence_transformers.models.Transformer"},
       {"path": "1_Pooling", "type": "sentence_transformers.models.Pooling"}])");
   CHECK(
-      told().starts_with("embed: a text's vector is that of its first token; what is longer than 40 tokens is cut\n"));
+      told().starts_with("embed: a text's vector is that of its first token; texts longer than 40 tokens are cut\n"));
 }
 
 TEST_CASE("a model's vectors are its own, and differ from a changed model's") {

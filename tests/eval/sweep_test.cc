@@ -331,7 +331,7 @@ TEST_CASE("a directory with something else in it is left alone") {
   SweepCase example({"w8a16"});
   fs::create_directory(example.output);
   test::write_file(example.output / "results.csv", "precious");
-  CHECK(error_message([&] { example.run(); }) == Contains("holds something else than a sweep's results"));
+  CHECK(error_message([&] { example.run(); }) == Contains("holds something other than a sweep's results"));
   CHECK(test::read_file(example.output / "results.csv") == "precious");
 }
 

@@ -129,7 +129,7 @@ def check_existing_directories(suite: Suite) -> None:
     for output in ("mine", "text.txt"):
         fails(suite, f"--force does not replace what ballast did not write ({output})",
               rf"{output}: is not a model that ballast wrote: [^\n]+", *convert, "bf16", "-o", output, "--force")
-    fails(suite, "sweep writes nowhere but in its own folder", r"mine: holds something else than a sweep's [^\n]+",
+    fails(suite, "sweep writes nowhere but in its own folder", r"mine: holds something other than a sweep's [^\n]+",
           "sweep", "llama3", "--text", "text.txt", "--context", 16, "--schemes", "bf16", "--no-bench", "-o", "mine")
     suite.same("what ballast did not write is as it was", suite.bytes_of("mine/file"), b"precious")
     suite.same("nothing half-written is left", suite.hidden("kept-model", "mine"), [])
