@@ -124,24 +124,27 @@ def cpp_page(headers: list[str], cpp: pathlib.Path) -> str:
 
 
 def on_page_markdown(markdown, page, config, files):
-    if page.file.src_uri in OF_THE_REPOSITORY.values():
-        markdown = with_links_from_root(markdown)
-    return with_lists_apart(markdown)
+    of_the_root = page.file.src_uri in OF_THE_REPOSITORY.values()
+    return with_lists_apart(with_links_of_site(markdown, "" if of_the_root else "../"))
 
 
-def with_links_from_root(markdown: str) -> str:
-    """Links of a file that lies beside docs/; what the site does not have becomes its text."""
+def with_links_of_site(markdown: str, root: str) -> str:
+    """Links to files of the repository, whose folder is `root`, lead to their pages; one to a file that is no page becomes
+    its text."""
     def moved(match: re.Match) -> str:
         text, target = match.groups()
-        if target.startswith("http"):
+        if target.startswith(("http", "#")) or not target.startswith(root):
             return match.group(0)
+        target = target.removeprefix(root)
         if target in OF_THE_REPOSITORY:
             return f"[{text}]({OF_THE_REPOSITORY[target]})"
         if target == "include/ballast":
             return f"[{text}](cpp.md)"
-        return f"[{text}]({target.removeprefix('docs/')})" if target.startswith("docs/") else text
+        if target.startswith("docs/"):
+            return f"[{text}]({target.removeprefix('docs/')})"
+        return match.group(0) if target.startswith("../") or (ROOT / "docs" / target.split("#")[0]).exists() else text
 
-    return re.sub(r"\[([^\]\n]*)\]\(([^)\s]+)\)", moved, markdown)
+    return re.sub(r"\[([^\]]*)\]\(([^)\s]+)\)", moved, markdown)
 
 
 def with_lists_apart(markdown: str) -> str:
