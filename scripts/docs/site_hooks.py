@@ -18,6 +18,7 @@ DESCRIPTION_COLUMN = 32  # of --help
 OF_THE_REPOSITORY = {"README.md": "readme.md", "CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md"}
 # Tables without titles have no line for them.
 CSS = """.md-typeset table:not([class]) {font-size: .72rem}
+.md-typeset table:not([class]) :is(td, th) {min-width: 0; padding: .5em .7em}
 .md-grid {max-width: 74rem}
 .md-typeset td code {word-break: normal}
 .md-typeset thead:not(:has(th:not(:empty))) {display: none}
