@@ -29,7 +29,7 @@ constexpr const char* kExample = R"(Example:
 
 'ballast COMMAND --help' tells more about a command.)";
 
-// Of the others every process would do the same work and print the same.
+// Commands that share their work. In others every process would do the same work and print the same.
 constexpr std::array kSharedByRanks = {"calibrate", "convert", "eval", "sweep"};
 
 void refuse_idle_ranks(const CLI::App& program) {
@@ -41,7 +41,7 @@ void refuse_idle_ranks(const CLI::App& program) {
   }
 }
 
-// Of the subcommand that was named, else of the program.
+// Returns the named subcommand, else the program.
 std::string help_command(const CLI::App& program) {
   std::string command = "ballast";
   for (const CLI::App* subcommand : program.get_subcommands()) command += " " + subcommand->get_name();
@@ -79,7 +79,7 @@ int parse_and_run(CLI::App& program, const ManualFlags& manual, const Action& ac
   return kExitDone;
 }
 
-// Where an exception cannot be caught, as in a thread of a parallel region.
+// Handles exceptions that cannot be caught, as in a thread of a parallel region.
 [[noreturn]] void tell_and_exit() {
   wait_for_turn();
   try {

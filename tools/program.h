@@ -1,4 +1,4 @@
-// The program as a function: parses the command line, runs the command, tells errors.
+// The program as a function: parses the command line, runs the command, prints errors.
 #ifndef BALLAST_TOOLS_PROGRAM_H_
 #define BALLAST_TOOLS_PROGRAM_H_
 

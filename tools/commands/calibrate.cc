@@ -104,7 +104,7 @@ std::string layer_table(const Statistics& statistics) {
   return table.text();
 }
 
-// The inputs of linears that one scale serves worst.
+// Lists the inputs of linears whose channels differ most in range.
 std::string outlier_table(const Statistics& statistics) {
   constexpr std::size_t kShown = 5;
   std::vector<const LinearInputStatistics*> inputs;
@@ -122,7 +122,7 @@ std::string outlier_table(const Statistics& statistics) {
   return table.text();
 }
 
-/// Who gets the tokens; empty for models without experts.
+/// Lists the tokens per expert; empty for models without experts.
 std::string expert_table(const Statistics& statistics) {
   if (statistics.experts.empty()) return {};
   constexpr std::size_t kShown = 6;
@@ -176,7 +176,7 @@ int calibrate_on(Ranks& ranks, const CalibrateFlags& flags) {
                      : summary_sheet(flags, statistics) + "\n" + layer_table(statistics) + "\n" +
                            outlier_table(statistics) + expert_table(statistics));
   }
-  ranks.barrier();  // what the others keep may still be needed until the output is there
+  ranks.barrier();  // the others' files may be needed until the output exists
   discard_calibration_state(options);
   return kExitDone;
 }

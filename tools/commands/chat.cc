@@ -17,7 +17,7 @@ namespace {
 
 constexpr const char* kHint = "Ctrl-C stops an answer, /clear forgets what was said, Ctrl-D leaves.\n";
 
-/// With the thinking under the name by which chat templates ask for it.
+/// Returns the message with its thinking under the name that chat templates use.
 ChatMessage answer_message(const GenerateResult& result) {
   ChatMessage message = {.role = "assistant", .content = result.text};
   if (!result.thinking.empty()) {
@@ -39,7 +39,7 @@ void Chat::answer(const std::string& message) {
   answer(message, false);
 }
 
-/// `interruptible`: an interrupt cuts the answer short.
+/// `interruptible`: an interrupt ends the answer early.
 void Chat::answer(const std::string& message, bool interruptible) {
   history_.add({.role = "user", .content = message});
   const GenerateResult result = [&] {
@@ -55,7 +55,7 @@ void Chat::answer(const std::string& message, bool interruptible) {
   if (!quiet_) print_message(timing_line(result) + cut_text(result) + "\n");
 }
 
-/// What follows the history, shown as it comes.
+/// Generates the next message and prints it as it is generated.
 GenerateResult Chat::generated(bool interruptible) {
   GenerationOutput output(shown_);
   GenerateResult result = generator_.chat(history_.messages(), options_, [&](const GenerateStep& step) {
@@ -91,7 +91,7 @@ int Chat::converse() {
       if (!typed) throw;
       print_message(std::string("ballast: ") + error.what() + "\n" + kHint);
     }
-    // Only Ctrl-C at a terminal means the answer alone.
+    // Only Ctrl-C at a terminal ends just the answer.
     if (pending_interrupt() != 0 && (!typed || pending_interrupt() != SIGINT)) throw Interrupted(pending_interrupt());
     forget_interrupt();
   }

@@ -12,14 +12,14 @@ namespace ballast::tools {
 
 class Chat {
  public:
-  /// The generator outlives it. `quiet`: no timing.
+  /// The generator must outlive this object. `quiet`: prints no timing.
   Chat(Generator& generator, GenerateOptions options, ChatHistory history, ShownThinking shown, bool quiet);
 
   /// Answers one message and saves the history.
   void answer(const std::string& message);
 
-  /// Answers the lines of standard input, each a message, until it ends; returns the exit code. On a terminal Ctrl-C
-  /// stops an answer; at the prompt, or for the second time, it leaves.
+  /// Answers the lines of standard input, each of which is a message, until it ends; returns the exit code. On a
+  /// terminal Ctrl-C stops an answer; at the prompt, or a second time, it ends the chat.
   int converse();
 
  private:

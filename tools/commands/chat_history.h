@@ -1,4 +1,4 @@
-// A conversation in a file.
+// A conversation that is stored in a file.
 #ifndef BALLAST_TOOLS_COMMANDS_CHAT_HISTORY_H_
 #define BALLAST_TOOLS_COMMANDS_CHAT_HISTORY_H_
 
@@ -10,19 +10,19 @@
 
 namespace ballast::tools {
 
-/// What is said, kept in `file` as the JSON list of messages that OpenAI's API takes, each with all its fields; in
-/// memory alone where `file` is empty.
+/// The messages of a conversation, stored in `file` as the JSON list of messages of OpenAI's API with all their fields;
+/// in memory only if `file` is empty.
 class ChatHistory {
  public:
-  /// What the file holds, if it is there. `system`, unless empty, is the message before all others, in place of one
-  /// that the file has. Throws Error.
+  /// Reads the file if it exists. `system`, unless empty, becomes the first message and replaces one in the file.
+  /// Throws Error.
   ChatHistory(std::filesystem::path file, const std::string& system);
 
   const std::vector<ChatMessage>& messages() const { return messages_; }
   void add(ChatMessage message) { messages_.push_back(std::move(message)); }
   void remove_last() { messages_.pop_back(); }
 
-  /// Forgets all but the system message.
+  /// Removes all messages but the system message.
   void clear();
 
   /// Replaces the file. Throws FileError.

@@ -7,10 +7,10 @@
 
 namespace ballast::tools {
 
-/// What the command line asked for, once it has been parsed; returns the exit code.
+/// The command to run after parsing; returns the exit code.
 using Action = std::function<int()>;
 
-// Each adds its subcommand to `program`; parsing it stores into `action`, which must live as long as `program`.
+// Each function adds its subcommand to `program`; parsing it sets `action`, which must live as long as `program`.
 void add_inspect(CLI::App& program, Action& action);
 void add_calibrate(CLI::App& program, Action& action);
 void add_convert(CLI::App& program, Action& action);

@@ -1,4 +1,4 @@
-// What is printed when a model was written.
+// The text that is printed after a model was written.
 #ifndef BALLAST_TOOLS_COMMANDS_CONVERSION_PAGE_H_
 #define BALLAST_TOOLS_COMMANDS_CONVERSION_PAGE_H_
 
@@ -9,8 +9,8 @@
 
 namespace ballast::tools {
 
-/// Returns what each pass did, what became of the tensors, and how large they were and are. Not `verbose`: at most a
-/// screen of rows.
+/// Returns the effects of each pass, the formats of the tensors, and the sizes before and after. Without `verbose` the
+/// table has at most a screen of rows.
 std::string conversion_page(const ConvertReport& report, const std::filesystem::path& output, bool verbose);
 
 }  // namespace ballast::tools

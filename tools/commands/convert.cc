@@ -46,7 +46,7 @@ struct ConvertFlags {
   JobFlags job;
 };
 
-// Where a fold goes, without the block's path when that is the same as the folded part's.
+// Returns the target of a fold, without the block's path if it is the same as the folded part's.
 std::string target_of(const FoldLine& line) {
   const std::size_t block = line.what.find("*.");
   if (block == std::string::npos) return line.into;
@@ -77,7 +77,8 @@ Recipe recipe_of(const ConvertFlags& flags) {
   return recipe_from_flags(sized);
 }
 
-/// What a scheme has of these, other files are rounded without; who names them is told.
+/// Other programs' files have no room for some features of a scheme, which are left out; a flag that requests one is an
+/// error.
 void check_own_flags(const ConvertFlags& flags) {
   if (parse_output_format(flags.to) == OutputFormat::kBallast) return;
   for (const auto& [option, share] : {std::pair{"--outliers", flags.recipe.outliers},
@@ -105,7 +106,7 @@ ConvertOptions options_from_flags(const ConvertFlags& flags) {
                          .replace = flags.force};
   const Recipe::Rounding asked = options.recipe.rounding;
   apply_preset(preset_by_name(flags.preset), options);
-  // The preset's rounding is for those who named the preset and no rounding.
+  // The preset's rounding applies only if the preset was named and no rounding.
   if (!flags.preset_given || flags.recipe.rounding) options.recipe.rounding = asked;
   options.calibration.text_files = flags.text_files;
   if (flags.samples) options.calibration.samples = *flags.samples;
@@ -151,7 +152,7 @@ int convert_on(Ranks& ranks, const ConvertFlags& flags) {
   ConvertOptions options = options_from_flags(flags);
   options.calibration.ranks = &ranks;
   options.calibration.on_message = [](const std::string& message) { print_message("ballast: " + message + "\n"); };
-  // Of a calibration, when there are no statistics, and of what comes after it.
+  // The plan of a calibration, if there are no statistics, and of the conversion after it.
   const bool calibrates = !flags.statistics;
   std::size_t plans = 0;
   options.calibration.on_plan = [&](const JobPlan& plan) {

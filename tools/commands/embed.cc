@@ -46,7 +46,7 @@ std::string json_lines(const TextVectors& vectors) {
   return lines;
 }
 
-/// `output` is empty where the vectors are in the object.
+/// `output` is empty if the vectors are part of the object.
 std::string json_object(const TextVectors& vectors, std::size_t texts, const std::filesystem::path& output) {
   nlohmann::json object = {{"texts", texts}, {"size", vectors.size}, {"tokens", vectors.tokens}, {"cut", vectors.cut}};
   if (output.empty()) {

@@ -21,7 +21,7 @@
 namespace ballast::tools {
 namespace {
 
-// More of them than anyone reads.
+// More than anyone reads.
 constexpr std::uint64_t kMostWorst = 100'000;
 
 struct EvalFlags {
@@ -29,7 +29,7 @@ struct EvalFlags {
   EvaluateOptions options;
   std::optional<std::filesystem::path> questions;
   std::string delimiter = ChoiceOptions{}.delimiter;
-  std::optional<std::filesystem::path> texts;  ///< a line each, of which vectors are made
+  std::optional<std::filesystem::path> texts;  ///< a file with one text per line, whose vectors are compared
   ModelFlags model_flags;
   bool json = false;
   JobFlags job;
@@ -89,7 +89,7 @@ int run_eval(const EvalFlags& flags) {
   return run_on_ranks([&](Ranks& ranks) { return evaluate_on(ranks, flags); });
 }
 
-/// `of_texts`: options that say how a text is scored.
+/// `of_texts`: options of scoring a text, which the other tasks exclude.
 void add_other_tasks(CLI::App& command, EvalFlags& flags, std::initializer_list<CLI::Option*> of_texts) {
   CLI::Option* choices =
       command

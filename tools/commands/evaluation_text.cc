@@ -14,7 +14,7 @@
 namespace ballast::tools {
 namespace {
 
-// Columns of a worst prediction's text that are shown.
+// Columns shown of the text before a prediction.
 constexpr std::size_t kContextColumns = 28;
 constexpr std::size_t kTokenColumns = 16;
 
@@ -22,7 +22,7 @@ std::string optional_figure(const std::optional<double>& value) {
   return value ? format_figure(*value) : std::string();
 }
 
-/// How the perplexity develops along a stream.
+/// Lists the perplexity along a stream.
 std::string segment_table(const Evaluation& evaluation) {
   if (evaluation.segments.empty()) return {};
   using enum Table::Align;
@@ -39,7 +39,7 @@ std::string segment_table(const Evaluation& evaluation) {
   return "\n" + table.text();
 }
 
-/// Where in the chunks it is hard, and where the models differ.
+/// Lists figures by position in the chunks.
 std::string position_table(const Evaluation& evaluation) {
   if (evaluation.positions.empty()) return {};
   using enum Table::Align;
@@ -60,7 +60,7 @@ std::string position_table(const Evaluation& evaluation) {
   return "\n" + table.text();
 }
 
-/// The end of a text, which may begin in the middle of a character.
+/// Returns the end of a text, which may begin in the middle of a character.
 std::string shown_context(std::string_view bytes) {
   std::string shown = report::printable(text::from_code_point(bytes));
   if (text::display_width(shown) <= kContextColumns) return shown;
@@ -71,7 +71,7 @@ std::string shown_token(const Prediction& prediction, double probability) {
   return report::shortened(report::visible(prediction.text), kTokenColumns) + " " + format_percent(probability);
 }
 
-/// The predictions that differ most.
+/// Lists the predictions that differ most.
 std::string worst_table(const Evaluation& evaluation) {
   if (evaluation.worst.empty()) return {};
   using enum Table::Align;

@@ -1,4 +1,4 @@
-// Figures of an evaluation as a person reads them on a terminal.
+// The results of an evaluation as text for a terminal.
 #ifndef BALLAST_TOOLS_COMMANDS_EVALUATION_TEXT_H_
 #define BALLAST_TOOLS_COMMANDS_EVALUATION_TEXT_H_
 

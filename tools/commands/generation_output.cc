@@ -10,7 +10,7 @@
 namespace ballast::tools {
 namespace {
 
-// Of ECMA-48.
+// An escape sequence of ECMA-48.
 constexpr std::string_view kDim = "\x1b[2m";
 constexpr std::string_view kNormal = "\x1b[0m";
 
@@ -31,7 +31,7 @@ void GenerationOutput::write(std::string_view text, ReplyKind kind) {
   if (dim) print(kNormal);
 }
 
-/// Separates thinking from answer.
+/// Separates thinking from the answer.
 void GenerationOutput::begin(ReplyKind kind) {
   last_ = kind;
   if (!line_ended_) put("\n");

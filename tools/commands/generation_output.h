@@ -1,4 +1,4 @@
-// Generated text on standard output while it comes, and what it took.
+// Prints generated text as it is generated, and its timing.
 #ifndef BALLAST_TOOLS_COMMANDS_GENERATION_OUTPUT_H_
 #define BALLAST_TOOLS_COMMANDS_GENERATION_OUTPUT_H_
 
@@ -11,9 +11,9 @@
 
 namespace ballast::tools {
 
-/// What becomes of a model's thinking on standard output.
+/// How a model's thinking is shown on standard output.
 enum class ShownThinking {
-  kPlain,  ///< between lines <think> and </think>, whichever marks the model has
+  kPlain,  ///< between lines <think> and </think>, for any marks of the model
   kDim,
   kHidden,
 };
@@ -32,15 +32,16 @@ class GenerationOutput {
   void begin(ReplyKind kind);
 
   ShownThinking shown_;
-  ReplyKind last_ = ReplyKind::kAnswer;  ///< of the text that was shown last
+  ReplyKind last_ = ReplyKind::kAnswer;  ///< kind of the last printed text
   bool line_ended_ = true;
   bool has_text_ = false;
 };
 
-/// "80 tokens, 61.2 % accepted".
+/// Returns "80 tokens, 61.2 % accepted".
 std::string drafted_text(std::size_t draft_tokens, std::size_t accepted_tokens);
 
-/// "prompt: 12 tokens, 345.6 tokens/s; generated: 128 tokens, 105.3 tokens/s; drafted: 80 tokens, 61.2 % accepted".
+/// Returns "prompt: 12 tokens, 345.6 tokens/s; generated: 128 tokens, 105.3 tokens/s; drafted: 80 tokens, 61.2 %
+/// accepted".
 std::string timing_line(const GenerateResult& result);
 
 }  // namespace ballast::tools

@@ -37,7 +37,7 @@ std::vector<GroupRow> merged_by(const std::vector<GroupRow>& rows,
   return merged;
 }
 
-/// The rows of each name as one, whose format says of which formats it is.
+/// Merges the rows of each name into one, whose format lists all formats.
 std::vector<GroupRow> merged_by_name(const std::vector<GroupRow>& rows) {
   std::map<std::string, std::vector<const GroupRow*>> formats;
   for (const GroupRow& row : rows) formats[row.name].push_back(&row);

@@ -48,7 +48,7 @@ std::string biases_line(const BiasSpec& biases) {
   return line.empty() ? "none" : line;
 }
 
-/// "3 layers of toy_mixer": those that do not attend alone, by name.
+/// Describes layers with mixers other than attention alone, by name: "3 layers of toy_mixer".
 std::string other_mixers(const ModelSpec& spec) {
   std::map<std::string, std::size_t> layers;
   for (const LayerSpec& layer : spec.layers) {
@@ -79,7 +79,7 @@ std::string windows_of(const ModelSpec& spec) {
   return layers < spec.layers.size() ? line + " in " + std::to_string(layers) + " layers" : line;
 }
 
-/// What the first layer that attends has.
+/// Describes the first layer with attention.
 std::string attention_line(const ModelSpec& spec) {
   const AttentionSpec* attention = spec.first_attention();
   if (attention == nullptr) return "none";
@@ -129,7 +129,7 @@ std::string rope_line(const AttentionSpec& attention) {
   return line;
 }
 
-/// How tokens know their places; where layers differ, in how many each way is.
+/// Describes the kind of positions; if layers differ, with the number of layers of each kind.
 std::string positions_line(const ModelSpec& spec) {
   if (spec.learned_positions) return "learned";
   std::vector<std::pair<std::string, std::size_t>> ways;
@@ -235,7 +235,7 @@ std::string group_table(const ModelSummary& summary, bool verbose) {
                    .least_bytes = group.bytes,
                    .most_bytes = group.bytes});
   }
-  constexpr std::size_t kMostRows = 32;  // a name each is what the page is for
+  constexpr std::size_t kMostRows = 32;  // the page needs a row for each name
   const std::vector<GroupRow> shown = verbose ? all : condensed(all, kMostRows);
   using enum Table::Align;
   Table table({{"tensors"}, {"type"}, {"count", kRight}, {"weights", kRight}, {"size", kRight}});
@@ -246,7 +246,7 @@ std::string group_table(const ModelSummary& summary, bool verbose) {
   return table.text() + left_out_text(shown.size(), all.size());
 }
 
-// The JSON of a recipe, as it lies in the model's folder.
+// Returns the JSON of the recipe in the model's folder.
 std::string recipe_lines(const std::string& recipe) {
   std::istringstream text(recipe);
   std::string lines = "\nThe recipe that made it:\n";

@@ -9,7 +9,7 @@
 namespace ballast::tools {
 
 void add_processor_flags(CLI::App& command, JobFlags& flags) {
-  // More than any pool of threads is good for, and few enough that starting them does not fail.
+  // More threads than any machine can use, and few enough that starting them does not fail.
   constexpr std::size_t kMostThreads = 1024;
   command
       .add_option("-t,--threads", flags.threads.count, "Threads [OMP_NUM_THREADS, else the physical cores available]")

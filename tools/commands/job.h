@@ -1,4 +1,4 @@
-// What every command that computes has in common: its flags, its progress, and how an interrupt ends it.
+// The common parts of commands that compute: flags, progress, and interrupts.
 #ifndef BALLAST_TOOLS_COMMANDS_JOB_H_
 #define BALLAST_TOOLS_COMMANDS_JOB_H_
 
@@ -15,26 +15,26 @@ namespace ballast::tools {
 
 struct JobFlags {
   ThreadOptions threads = {.count = {}, .pin = {}};
-  std::string target;  ///< empty: the best
+  std::string target;  ///< empty: the best one
   std::string engine = "auto";
   bool bf16 = false;
   bool quiet = false;
 };
 
-/// Threads, instruction set, and who multiplies floats.
+/// Adds the flags of threads, instruction set and float GEMM.
 void add_processor_flags(CLI::App& command, JobFlags& flags);
 void add_bf16_flag(CLI::App& command, JobFlags& flags);
 void use_processor(const JobFlags& flags);
 
-/// The same but for the threads, for a program whose threads are not to be this one's.
+/// Applies all flags except those of threads, for a program that has its own threads.
 void use_instructions(const JobFlags& flags);
 void add_quiet_flag(CLI::App& command, JobFlags& flags);
 
 /// Adds --json, and --verbose for all rows of a table.
 void add_page_flags(CLI::App& command, bool& json, bool& verbose);
 
-/// A job under way: sets up the processor, shows progress unless quiet, and turns an interrupt into Interrupted, thrown
-/// from the job's next step.
+/// A running job: sets up the processor, shows progress unless quiet, and throws Interrupted from the job's next step
+/// after an interrupt.
 class Job {
  public:
   explicit Job(const JobFlags& flags);

@@ -1,4 +1,4 @@
-// What a long job says before it begins.
+// The line that a long job prints before it begins.
 #ifndef BALLAST_TOOLS_COMMANDS_PLAN_LINE_H_
 #define BALLAST_TOOLS_COMMANDS_PLAN_LINE_H_
 
@@ -9,7 +9,7 @@
 
 namespace ballast::tools {
 
-/// "ballast: calibration: expecting 1 m 17 s and 500 MB; 14.2 GB available", with a newline.
+/// Returns "ballast: calibration: expecting 1 m 17 s and 500 MB; 14.2 GB available", with a newline.
 std::string plan_line(const std::string& job, const JobPlan& plan, const Ranks& ranks);
 
 }  // namespace ballast::tools

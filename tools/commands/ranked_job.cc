@@ -17,7 +17,7 @@ int run_on_ranks(const std::function<int(Ranks&)>& job) {
     wait_for_turn();
     exit_code = ranks->first_to_fail() ? report_failure() : kExitFailed;
   }
-  // Others may wait for what this rank will not send any more.
+  // Other ranks may wait for data that this rank will not send any more.
   ranks->end_all(exit_code);
   return exit_code;
 }

@@ -1,4 +1,4 @@
-// Commands whose work the processes that mpirun started share.
+// Runs commands in several processes that mpirun started.
 #ifndef BALLAST_TOOLS_COMMANDS_RANKED_JOB_H_
 #define BALLAST_TOOLS_COMMANDS_RANKED_JOB_H_
 
@@ -9,11 +9,11 @@
 
 namespace ballast::tools {
 
-/// Runs `job` as one of the ranks, or alone where there was no launcher. When it fails on one rank, that rank prints
-/// its error and ends all the others.
+/// Runs `job` as one of the ranks, or alone without a launcher. If it fails on one rank, that rank prints its error and
+/// ends all others.
 int run_on_ranks(const std::function<int(Ranks&)>& job);
 
-/// Flags under which all ranks but the first show nothing.
+/// Returns flags with which all ranks but the first print nothing.
 JobFlags flags_of_rank(JobFlags flags, const Ranks& ranks);
 
 }  // namespace ballast::tools

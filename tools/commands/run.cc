@@ -27,7 +27,7 @@ struct RunFlags {
   std::filesystem::path model;
   std::optional<std::string> prompt;
   GenerateOptions options;
-  GenerationDefaults sampling;  ///< what flags say
+  GenerationDefaults sampling;  ///< values set by flags
   bool generation_config = true;
   std::optional<std::filesystem::path> draft;
   ModelFlags model_flags;
@@ -44,7 +44,7 @@ std::string prompt_text(const std::string& prompt) {
   return prompt == "-" ? read_input() : prompt;
 }
 
-/// The flags' values and, for a chat, the model's where no flag says another.
+/// Returns the flags' values; in a chat, the model's values for flags that are not set.
 GenerateOptions generate_options(const RunFlags& flags, const Model& model) {
   GenerateOptions options = flags.options;
   const GenerationDefaults& own = model.generation_defaults();
@@ -108,7 +108,7 @@ void add_sampling_flags(CLI::App& command, RunFlags& flags) {
       ->type_name("N")
       ->capture_default_str()
       ->check(whole_number(1));
-  // In brackets: what holds where neither a flag nor the model's makers say something else.
+  // The text in brackets is the default if neither a flag nor the model sets a value.
   GenerationDefaults& sampling = flags.sampling;
   add_temperature_flag(command, sampling.temperature);
   command.add_option("--top-k", sampling.top_k, "Choose among the K most likely tokens; 0: no limit")

@@ -34,9 +34,9 @@ struct ServeFlags {
   JobFlags job;
 };
 
-/// Memory that is given back is given back to the system. Left to itself, glibc learns from each large block that it
-/// frees to put the next ones between small ones, on a heap for each thread: a server that is kept busy grew by a sixth
-/// within half an hour.
+/// Returns freed memory to the system. By default glibc raises a threshold with each large block that is freed, and
+/// then allocates large blocks among small ones in a heap for each thread: a busy server grew by a sixth within half an
+/// hour.
 void keep_memory_whole() {
 #ifdef __GLIBC__
   constexpr int kLargeBlock = 128 * 1024;

@@ -84,12 +84,12 @@ void tell_failures(const Sweep& sweep) {
 }
 
 int sweep_on(Ranks& ranks, const SweepFlags& flags) {
-  // What costs nothing to refuse comes first.
+  // Checks that cost nothing come first.
   const std::vector<SweepPeer> peers = flags.peers ? read_peers(*flags.peers) : std::vector<SweepPeer>();
   SweepOptions options = flags.options;
   options.recipes = sweep_recipes(flags.recipes);
   if (options.recipes.empty()) options.recipes = default_recipes(inspect(flags.model).parameters, flags.recipes.preset);
-  // As many as a conversion without statistics would take, so that either way gives the same model.
+  // The number of samples of a conversion without statistics, so that both give the same model.
   const Preset& preset = preset_by_name(flags.recipes.preset);
   options.calibration.samples = preset.samples;
   options.calibration.length = preset.length;

@@ -1,4 +1,4 @@
-// The flags that say how a run keeps keys and values.
+// Flags of the key-value cache.
 #ifndef BALLAST_TOOLS_FLAGS_CACHE_FLAGS_H_
 #define BALLAST_TOOLS_FLAGS_CACHE_FLAGS_H_
 
@@ -8,10 +8,10 @@
 
 namespace ballast::tools {
 
-/// --kv. The default is what `type` is.
+/// Adds --kv, with `type` as the default.
 void add_cache_type_flag(CLI::App& command, CacheOptions::Type& type);
 
-/// --kv, --window and --sinks. The defaults are those that `options` has.
+/// Adds --kv, --window and --sinks, with `options` as the defaults.
 void add_cache_flags(CLI::App& command, CacheOptions& options);
 
 }  // namespace ballast::tools

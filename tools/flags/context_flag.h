@@ -1,4 +1,4 @@
-// The flag that asks for a model's longer context.
+// The flag that selects a model's longer context.
 #ifndef BALLAST_TOOLS_FLAGS_CONTEXT_FLAG_H_
 #define BALLAST_TOOLS_FLAGS_CONTEXT_FLAG_H_
 
@@ -7,7 +7,7 @@
 
 namespace ballast::tools {
 
-/// --context: ModelOptions::context.
+/// Adds --context: ModelOptions::context.
 CLI::Option* add_context_flag(CLI::App& command, std::size_t& tokens);
 
 }  // namespace ballast::tools

@@ -1,4 +1,4 @@
-// The flags of generated text that several commands have.
+// Flags of generation that several commands share.
 #ifndef BALLAST_TOOLS_FLAGS_DRAFT_FLAGS_H_
 #define BALLAST_TOOLS_FLAGS_DRAFT_FLAGS_H_
 
@@ -10,10 +10,10 @@
 
 namespace ballast::tools {
 
-/// --temperature. The default is what `temperature` is.
+/// Adds --temperature, with `temperature` as the default.
 CLI::Option* add_temperature_flag(CLI::App& command, std::optional<double>& temperature);
 
-/// --draft and --draft-tokens, which may be 0 where the command generates without drafts, too.
+/// Adds --draft and --draft-tokens, which may be 0 if the command can generate without drafts.
 std::array<CLI::Option*, 2> add_draft_flags(CLI::App& command, std::optional<std::filesystem::path>& model,
                                             std::size_t& tokens, bool may_be_none);
 

@@ -1,4 +1,4 @@
-// How a model is loaded, by flags, and what leaving experts on disk came to.
+// Flags of loading a model, and a text about its expert cache.
 #ifndef BALLAST_TOOLS_FLAGS_MODEL_FLAGS_H_
 #define BALLAST_TOOLS_FLAGS_MODEL_FLAGS_H_
 
@@ -15,22 +15,22 @@ struct ModelFlags {
   std::string expert_memory;  ///< empty: no limit
 };
 
-/// --activations and --expert-memory.
+/// Adds --activations and --expert-memory.
 void add_model_flags(CLI::App& command, ModelFlags& flags);
 
-/// --generation-config: ModelOptions::generation_config. `whose` says for what its values are the defaults.
+/// Adds --generation-config: ModelOptions::generation_config. `whose` names the user of the defaults.
 void add_generation_config_flag(CLI::App& command, bool& used, const std::string& whose);
 
-/// --chat-template: ModelOptions::chat_template.
+/// Adds --chat-template: ModelOptions::chat_template.
 void add_chat_template_flag(CLI::App& command, std::filesystem::path& file);
 
-/// --reply-format: GenerateOptions::reply_format.
+/// Adds --reply-format: GenerateOptions::reply_format.
 void add_reply_format_flag(CLI::App& command, std::string& format);
 
-/// What is told of loading becomes a message unless `quiet`. Throws UsageError.
+/// Returns options whose notes about loading are printed as messages unless `quiet`. Throws UsageError.
 ModelOptions model_options(const ModelFlags& flags, bool quiet);
 
-/// "93.1 % of 1,234 in memory, 1.21 GB read; 32 of 128 experts in 402 MB".
+/// Returns "93.1 % of 1,234 in memory, 1.21 GB read; 32 of 128 experts in 402 MB".
 std::string expert_text(const ExpertFigures& figures);
 
 }  // namespace ballast::tools

@@ -10,7 +10,7 @@
 namespace ballast::tools {
 namespace {
 
-/// CLI11 tells nothing of a check but its name: these begin so, and the values follow.
+/// The prefix of validators' names that list values; CLI11 gives access only to the name.
 constexpr std::string_view kValues = "values:";
 
 std::string name_of_values(const std::vector<std::string>& values) {
@@ -56,7 +56,7 @@ std::vector<std::string> known_values(CLI::Option& option) {
     const std::string& name = option.get_validator("")->get_name();
     return name.starts_with(kValues) ? CLI::detail::split(name.substr(kValues.size()), '|')
                                      : std::vector<std::string>();
-  } catch (const CLI::OptionNotFound&) {  // it has no checks, and does not say so otherwise
+  } catch (const CLI::OptionNotFound&) {  // it has no checks; CLI11 reports this only by an exception
     return {};
   }
 }

@@ -1,4 +1,4 @@
-// The flag of calibrate and convert that says which tokens are before every sequence.
+// The flag of calibrate and convert that sets the tokens before every sequence.
 #ifndef BALLAST_TOOLS_FLAGS_PREFIX_FLAG_H_
 #define BALLAST_TOOLS_FLAGS_PREFIX_FLAG_H_
 

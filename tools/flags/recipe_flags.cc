@@ -13,7 +13,7 @@
 namespace ballast::tools {
 namespace {
 
-/// A larger share is no longer an exception.
+/// The largest allowed share of outlier columns.
 constexpr int kMostOutlierPercent = 50;
 
 WeightFormat format_of(const char* option, const std::string& name) {
@@ -41,7 +41,7 @@ void change_linears(const RecipeFlags& flags, WeightFormat& linears) {
   }
 }
 
-/// Then they are not chosen.
+/// Returns whether flags name formats, which are then not chosen automatically.
 bool names_formats(const RecipeFlags& flags) {
   return flags.bits || flags.group_size || flags.scale_bits || flags.symmetric || flags.asymmetric || flags.outliers ||
          flags.activation_scales || flags.embedding || flags.head;
@@ -194,7 +194,7 @@ Recipe recipe_from_flags(const RecipeFlags& flags) {
   if (flags.rotate_values) recipe.rotate_values = true;
   if (flags.untie_head) recipe.untie_head = true;
 
-  // The first that matches wins: the flags' come before the file's.
+  // The first match wins, so the flags' overrides come before the file's.
   std::vector<FormatOverride> overrides;
   for (const std::string& format : flags.formats) overrides.push_back(parse_format_override(format));
   recipe.overrides.insert(recipe.overrides.begin(), overrides.begin(), overrides.end());
@@ -206,7 +206,7 @@ double parse_share(const std::string& option, const std::string& text, int most_
   double percent = 0;
   const char* end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, percent);
-  // Written so that NaN is refused, too.
+  // This form also refuses NaN.
   const bool in_range = percent >= 0 && percent <= most_percent;
   if (error != std::errc{} || stop == text.data() || std::string(stop, end) != "%" || !in_range) {
     throw UsageError(option + ": '" + text + "' must be none or a share from 0% to " + std::to_string(most_percent) +

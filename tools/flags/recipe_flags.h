@@ -1,4 +1,4 @@
-// The flags of `convert` that say what the recipe shall be.
+// The flags of `convert` that set the recipe.
 #ifndef BALLAST_TOOLS_FLAGS_RECIPE_FLAGS_H_
 #define BALLAST_TOOLS_FLAGS_RECIPE_FLAGS_H_
 
@@ -12,7 +12,7 @@
 
 namespace ballast::tools {
 
-/// What is absent leaves the recipe file or the scheme as it is.
+/// Flags that are absent keep the value of the recipe file or the scheme.
 struct RecipeFlags {
   std::string scheme = "w8a8";
   std::optional<std::filesystem::path> file;
@@ -47,14 +47,14 @@ struct RecipeFlags {
 
 void add_recipe_flags(CLI::App& command, RecipeFlags& flags);
 
-/// The file's recipe or the scheme's, changed by the other flags. Throws Error for a bad file, UsageError for flags
-/// that contradict it.
+/// Returns the file's recipe or the scheme's, changed by the other flags. Throws Error for an invalid file, UsageError
+/// for flags that contradict it.
 Recipe recipe_from_flags(const RecipeFlags& flags);
 
-/// "none" or "1.5%" of `option`, as a share. Throws UsageError, also for more than `most_percent`.
+/// Parses "none" or "1.5%" of `option` as a share. Throws UsageError, also for more than `most_percent`.
 double parse_share(const std::string& option, const std::string& text, int most_percent);
 
-/// "REGEX=FORMAT", cut at the last "=". Throws UsageError.
+/// Parses "REGEX=FORMAT", split at the last "=". Throws UsageError.
 FormatOverride parse_format_override(const std::string& text);
 
 }  // namespace ballast::tools

@@ -38,14 +38,14 @@ SweepRecipe parse_scheme(const std::string& text, const Preset& preset) {
 
 SweepRecipe read_recipe(const std::filesystem::path& path, const Preset& preset) {
   SweepRecipe recipe{.name = path.stem().string()};
-  // Names of files may hold what names of recipes do not.
+  // File names may contain characters that names of recipes may not.
   std::ranges::replace(recipe.name, ' ', '_');
   apply_preset(preset, recipe.conversion);
   recipe.conversion.recipe = ballast::read_recipe(path);
   return recipe;
 }
 
-// Three digits at least, for neighbouring sizes are a tenth apart.
+// At least three digits, because neighbouring sizes may differ by a tenth.
 std::string size_name(double bytes) {
   if (bytes < 1e3) return format_fixed(bytes, 0) + "B";
   const bool small = bytes < 1e6;
@@ -89,7 +89,7 @@ std::vector<SweepRecipe> sweep_recipes(const SweepRecipeFlags& flags) {
 
 std::vector<SweepRecipe> default_recipes(std::uint64_t weights, const std::string& preset_name) {
   const Preset& preset = preset_by_name(preset_name);
-  // Of the files for each weight. Below 4.75 even 4 bits in groups, with their scales, find no room.
+  // Bits per weight of the files. Below 4.75 even 4 bits in groups, with their scales, do not fit.
   constexpr std::array kBits = {7.0, 6.25, 5.5, 4.75};
   std::vector<SweepRecipe> recipes = {scheme_recipe("w8a16", preset), scheme_recipe("w8a8", preset)};
   for (const char* scheme : {"w4a16", "w4a8"}) {

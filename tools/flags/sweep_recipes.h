@@ -1,4 +1,4 @@
-// The recipes that `sweep` shall try, from its flags.
+// The recipes of a `sweep`, from its flags.
 #ifndef BALLAST_TOOLS_FLAGS_SWEEP_RECIPES_H_
 #define BALLAST_TOOLS_FLAGS_SWEEP_RECIPES_H_
 
@@ -14,20 +14,21 @@ namespace ballast::tools {
 
 struct SweepRecipeFlags {
   std::vector<std::string> schemes{};          ///< "w8a8", "w4a8@92MB"
-  std::vector<std::string> sizes{};            ///< "92MB": of kSizedScheme
+  std::vector<std::string> sizes{};            ///< "92MB": for kSizedScheme
   std::vector<std::filesystem::path> files{};  ///< recipes, named by their file
-  std::string preset = "balanced";             ///< of the schemes; of the files all but the rounding
+  std::string preset = "balanced";             ///< of the schemes; of the files everything but the rounding
 };
 
-/// The scheme of a size that names none: the activations that cost no accuracy.
+/// The scheme of a size without a scheme: its activations cost no accuracy.
 inline constexpr const char* kSizedScheme = "w4a16";
 
 void add_sweep_recipe_flags(CLI::App& command, SweepRecipeFlags& flags);
 
-/// In the order schemes, sizes, files. Throws UsageError for flags that mean nothing, Error for a bad file.
+/// Returns recipes in the order schemes, sizes, files. Throws UsageError for invalid flags, Error for an invalid file.
 std::vector<SweepRecipe> sweep_recipes(const SweepRecipeFlags& flags);
 
-/// What is tried when no flag names anything: from 8 bits for a weight to fewer than 5, for a model of so many weights.
+/// Returns the recipes that are tried if no flag names any: from 8 bits per weight to fewer than 5, for a model with
+/// `weights` weights.
 std::vector<SweepRecipe> default_recipes(std::uint64_t weights, const std::string& preset);
 
 }  // namespace ballast::tools

@@ -22,7 +22,7 @@ std::vector<std::string> command_names(const CommandSheet& program) {
   return names;
 }
 
-/// Of each option with known values, or with an argument that is no path, what may follow it.
+/// Returns the completions of each option's argument, if it has known values or is not a path.
 std::string value_cases(const CommandSheet& sheet, const std::string& command) {
   std::string cases;
   for (const OptionSheet& option : sheet.options) {
@@ -36,7 +36,7 @@ std::string value_cases(const CommandSheet& sheet, const std::string& command) {
 
 }  // namespace
 
-// What it offers nothing for, readline completes as a file's name.
+// Without an offer, readline completes file names.
 std::string bash_completion(const CommandSheet& program) {
   const std::vector<std::string> names = command_names(program);
   std::string values = value_cases(program, "");

@@ -9,7 +9,7 @@
 namespace ballast::tools {
 namespace {
 
-/// Words that stand for a path in --help, with any ending: "FILE.json".
+/// Words that mean a path in --help, with any ending: "FILE.json".
 constexpr std::array<std::string_view, 5> kPaths = {"FILE", "MODEL", "OUT", "DIR", "STATS"};
 
 OptionSheet option_sheet(CLI::Option& option) {
@@ -22,7 +22,7 @@ OptionSheet option_sheet(CLI::Option& option) {
     for (const std::string& name : option.get_snames()) sheet.names.push_back("-" + name);
     for (const std::string& name : option.get_lnames()) sheet.names.push_back("--" + name);
   }
-  // As --help writes it, so that both say the same.
+  // Uses the formatter of --help, so that both have the same text.
   std::string text = CLI::detail::trim_copy(CLI::Formatter().make_option_opts(&option));
   if (option.get_items_expected_max() > 0 && !option.get_positional()) {
     const std::size_t end = text.find(' ');

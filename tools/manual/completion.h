@@ -8,8 +8,8 @@
 
 namespace ballast::tools {
 
-// Each is a script that the shell sources, or finds under the program's name where it keeps such scripts. It completes
-// commands, options, values of options that are known, and files.
+// Return scripts that the shell sources, or finds under the program's name in its folder for completions. They complete
+// commands, options, known values of options, and files.
 std::string bash_completion(const CommandSheet& program);
 std::string zsh_completion(const CommandSheet& program);
 std::string fish_completion(const CommandSheet& program);

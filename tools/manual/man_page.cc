@@ -7,7 +7,7 @@
 namespace ballast::tools {
 namespace {
 
-/// As it stands, with hyphens that can be copied into a shell.
+/// Escapes text, with hyphens that can be copied into a shell.
 std::string escaped(std::string_view text) {
   std::string roff;
   for (const char c : text) {
@@ -81,7 +81,7 @@ std::string command_section(const CommandSheet& program) {
   return text;
 }
 
-/// "Example:" and the lines below it.
+/// Formats "Example:" and the lines below it.
 std::string titled_section(const std::string& block) {
   const std::size_t end = block.find(":\n");
   return ".SH " + escaped(upper(block.substr(0, end))) + "\n.EX\n" + escaped(block.substr(end + 2)) + "\n.EE\n";

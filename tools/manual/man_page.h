@@ -9,8 +9,8 @@
 
 namespace ballast::tools {
 
-/// The page of `command`, one of program.commands or the program itself, for man's macros, without a date: the same
-/// program gives the same bytes. Its name would be ballast(1), or ballast-run(1).
+/// Returns the page of `command`, one of program.commands or the program itself, in man's macros and without a date:
+/// the same program gives the same bytes. Its name is ballast(1), or for example ballast-run(1).
 std::string man_page(const CommandSheet& program, const CommandSheet& command, std::string_view version);
 
 }  // namespace ballast::tools

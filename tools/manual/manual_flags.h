@@ -1,4 +1,4 @@
-// What the program says of itself: --version, --man, --completion.
+// Flags that print facts about the program: --version, --man, --completion.
 #ifndef BALLAST_TOOLS_MANUAL_MANUAL_FLAGS_H_
 #define BALLAST_TOOLS_MANUAL_MANUAL_FLAGS_H_
 
@@ -9,17 +9,17 @@
 namespace ballast::tools {
 
 struct ManualFlags {
-  std::string page;   ///< of --man
-  std::string shell;  ///< of --completion
+  std::string page;   ///< argument of --man
+  std::string shell;  ///< argument of --completion
 };
 
-/// Once all commands are added, whose names are pages. `flags` must live as long as `program`.
+/// Must be called after all commands, whose names are pages, were added. `flags` must live as long as `program`.
 void add_manual_flags(CLI::App& program, ManualFlags& flags);
 
-/// What was asked for; none where nothing was.
+/// Returns the requested text, or nullopt if none was requested.
 std::optional<std::string> manual_text(CLI::App& program, const ManualFlags& flags);
 
-/// The version, and below it what this build has.
+/// Returns the version and the features of this build.
 std::string version_text();
 
 }  // namespace ballast::tools

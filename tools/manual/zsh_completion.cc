@@ -5,7 +5,7 @@
 namespace ballast::tools {
 namespace {
 
-/// Between single quotes, with what _arguments gives a meaning to as it stands.
+/// Escapes text for single quotes and for _arguments.
 std::string escaped(const std::string& text) {
   std::string shell;
   for (const char c : text) {
@@ -19,7 +19,7 @@ std::string escaped(const std::string& text) {
   return shell;
 }
 
-/// ":N:" and what completes it.
+/// Returns ":N:" and its completion.
 std::string argument_spec(const OptionSheet& option) {
   if (option.argument.empty()) return "";
   std::string action = option.takes_path() ? "_files" : " ";

@@ -23,14 +23,14 @@ bool is_terminal(int descriptor) {
   return ::isatty(descriptor) == 1 && (terminal == nullptr || std::string_view(terminal) != "dumb");
 }
 
-// 0, or the error that stopped it.
+// Returns 0, or the error that stopped it.
 int write_all(int descriptor, std::string_view text) {
   while (!text.empty()) {
     const ssize_t written = ::write(descriptor, text.data(), text.size());
     if (written >= 0) {
       text.remove_prefix(static_cast<std::size_t>(written));
     } else if (errno == EAGAIN) {
-      // Somebody else made the descriptor non-blocking.
+      // Another process made the descriptor non-blocking.
       pollfd writable{.fd = descriptor, .events = POLLOUT, .revents = 0};
       ::poll(&writable, 1, -1);
     } else if (errno != EINTR) {
@@ -44,7 +44,7 @@ int write_all(int descriptor, std::string_view text) {
 
 void prepare_standard_streams() {
   std::signal(SIGPIPE, SIG_IGN);
-  // Opened the wrong way round, so that using them still fails as it would have.
+  // Closed descriptors are opened in the opposite direction, so that using them still fails as before.
   for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (::fcntl(descriptor, F_GETFD) != -1) continue;
     ::open("/dev/null", descriptor == STDIN_FILENO ? O_WRONLY : O_RDONLY);  // the lowest free one: `descriptor`
@@ -62,14 +62,14 @@ void print_message(std::string_view text) {
 }
 
 bool print_message_within(std::string_view text, int milliseconds) {
-  // A pipe that can be written to takes so much at once.
+  // A pipe that is ready accepts this many bytes at once.
   constexpr std::size_t kAtOnce = PIPE_BUF;
   bool begun = false;
   while (!text.empty()) {
     pollfd writable{.fd = STDERR_FILENO, .events = POLLOUT, .revents = 0};
     if (::poll(&writable, 1, milliseconds) <= 0) return begun;
     const ssize_t written = ::write(STDERR_FILENO, text.data(), std::min(text.size(), kAtOnce));
-    if (written < 0 && errno != EAGAIN && errno != EINTR) return true;  // nowhere is left to tell it
+    if (written < 0 && errno != EAGAIN && errno != EINTR) return true;  // the error cannot be reported anywhere
     if (written > 0) text.remove_prefix(static_cast<std::size_t>(written));
     begun = begun || written > 0;
   }

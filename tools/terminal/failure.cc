@@ -17,7 +17,7 @@ namespace ballast::tools {
 
 namespace {
 
-// Ending all ranks takes a tenth of it where the machine is not busy.
+// Ending all ranks takes a tenth of this on an idle machine.
 constexpr auto kTurn = std::chrono::milliseconds(500);
 
 }  // namespace
@@ -43,7 +43,7 @@ int report_failure() {
   } catch (const OutputClosed&) {
     return kExitDone;
   } catch (const Interrupted& interrupt) {
-    // The launcher tells by itself what it did to its processes.
+    // The launcher reports the signals that it sends to its processes.
     if (launched_ranks() == 1) print_error(interrupt.what());
     return interrupt.exit_code();
   } catch (const std::bad_alloc&) {

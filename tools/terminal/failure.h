@@ -1,4 +1,4 @@
-// How a command that fails ends: one line on standard error and an exit code.
+// The end of a command that fails: one line on standard error and an exit code.
 #ifndef BALLAST_TOOLS_TERMINAL_FAILURE_H_
 #define BALLAST_TOOLS_TERMINAL_FAILURE_H_
 
@@ -6,18 +6,18 @@
 
 namespace ballast::tools {
 
-/// One line on standard error.
+/// Prints one line on standard error.
 void print_error(std::string message);
 
-/// Of several ranks that fail for the same reason only the first shall be heard: the others wait a moment before they
-/// tell, in which it ends them.
+/// If several ranks fail for the same reason, only the first should print the error: the others wait a moment, in which
+/// it ends them.
 void wait_for_turn();
 
-/// Whether this process shall leave telling of a failure that all ranks have alike, as wrong usage, to the first one.
-/// It waits then, so as not to end the first one before it has told.
+/// Returns whether the root rank prints a failure that all ranks have alike, such as wrong usage. Then waits, so as not
+/// to end the root rank before it has printed.
 bool leave_to_first_rank();
 
-/// To be called where an exception was caught: tells of it and returns the exit code that it stands for.
+/// Must be called where an exception was caught: prints the error and returns its exit code.
 int report_failure();
 
 }  // namespace ballast::tools

@@ -12,11 +12,11 @@
 namespace ballast::tools {
 namespace {
 
-// A handler may use nothing but lock-free atomics.
+// A signal handler may use only lock-free atomics.
 std::atomic<int> pending = 0;
 std::atomic<bool> guarded = false;
 std::atomic<bool> after_echo = false;
-std::atomic<bool> silent = false;  // the launcher of several ranks tells by itself what it did to its processes
+std::atomic<bool> silent = false;  // the launcher of several ranks reports the signals that it sends
 static_assert(std::atomic<int>::is_always_lock_free && std::atomic<bool>::is_always_lock_free);
 
 void on_signal(int signal) {
@@ -24,7 +24,7 @@ void on_signal(int signal) {
   if (guarded && pending.compare_exchange_strong(none, signal)) return;
   if (silent) ::_exit(128 + signal);
   constexpr std::string_view kMessage = "\nballast: interrupted\n";
-  // A terminal has echoed ^C or shows a progress bar: start a new line there.
+  // A terminal has echoed ^C or shows a progress bar, so the message begins on a new line.
   const std::string_view message = kMessage.substr(after_echo ? 0 : 1);
   if (::write(STDERR_FILENO, message.data(), message.size()) < 0) ::_exit(128 + signal);
   ::_exit(128 + signal);

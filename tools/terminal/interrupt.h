@@ -1,4 +1,4 @@
-// What Ctrl-C and `kill` do.
+// Handling of Ctrl-C and `kill`.
 #ifndef BALLAST_TOOLS_TERMINAL_INTERRUPT_H_
 #define BALLAST_TOOLS_TERMINAL_INTERRUPT_H_
 
@@ -6,7 +6,7 @@
 
 namespace ballast::tools {
 
-/// Unwinds a job that was interrupted, so that it removes its partial output.
+/// Unwinds an interrupted job, so that it removes its partial output.
 class Interrupted : public std::exception {
  public:
   explicit Interrupted(int signal) : signal_(signal) {}
@@ -17,12 +17,12 @@ class Interrupted : public std::exception {
   int signal_;
 };
 
-/// From here on SIGINT, SIGTERM and SIGHUP end the program with one line and the exit code 128 + signal: at once,
-/// except while an InterruptGuard lives. A signal that the program was started to ignore (nohup) stays ignored.
+/// From now on SIGINT, SIGTERM and SIGHUP end the program with one line and the exit code 128 + signal: at once, except
+/// while an InterruptGuard exists. A signal that the program was started to ignore (nohup) stays ignored.
 void handle_interrupts();
 
-/// While one lives, the first signal is only noted; a second one ends the program at once. There is at most one at a
-/// time.
+/// While one exists, the first signal is only recorded; a second one ends the program at once. There is at most one at
+/// a time.
 class InterruptGuard {
  public:
   InterruptGuard();
@@ -31,10 +31,10 @@ class InterruptGuard {
   InterruptGuard& operator=(const InterruptGuard&) = delete;
 };
 
-/// The signal that an InterruptGuard held back, 0 when there was none.
+/// Returns the signal that an InterruptGuard recorded, 0 if there was none.
 int pending_interrupt();
 
-/// Lets the next signal be the first again.
+/// Treats the next signal as the first again.
 void forget_interrupt();
 
 }  // namespace ballast::tools

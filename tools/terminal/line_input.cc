@@ -17,7 +17,7 @@
 namespace ballast::tools {
 namespace {
 
-// Appends what there is; false at the end of the input.
+// Appends available input; returns false at the end of the input.
 bool read_some(std::string& buffer) {
   std::array<char, 4096> bytes;
   ssize_t count = 0;
@@ -29,7 +29,7 @@ bool read_some(std::string& buffer) {
   return count != 0;
 }
 
-// A poll, unlike a read, is not resumed after a signal. The time is for a signal that came just before it.
+// poll, unlike read, is not resumed after a signal. The timeout handles a signal that came just before it.
 bool wait_for_input() {
   constexpr int kMilliseconds = 200;
   pollfd readable{.fd = STDIN_FILENO, .events = POLLIN, .revents = 0};

@@ -1,4 +1,4 @@
-// Lines from standard input, as somebody types them.
+// Lines from standard input, as typed by a user.
 #ifndef BALLAST_TOOLS_TERMINAL_LINE_INPUT_H_
 #define BALLAST_TOOLS_TERMINAL_LINE_INPUT_H_
 
@@ -10,8 +10,8 @@ class LineInput {
  public:
   enum class Status { kLine, kEnd, kInterrupted };
 
-  /// Waits for the next line and puts it into `line` without what ends it, "\n" or "\r\n"; the last one may lack that.
-  /// kInterrupted when a signal came that an InterruptGuard held back. Throws Error when reading fails.
+  /// Waits for the next line and stores it in `line` without "\n" or "\r\n"; the last one may have neither. Returns
+  /// kInterrupted after a signal that an InterruptGuard recorded. Throws Error if reading fails.
   Status next(std::string& line);
 
  private:
@@ -22,7 +22,7 @@ class LineInput {
   bool ended_ = false;
 };
 
-/// All of standard input, with lines that end in "\n" (files::with_unix_line_ends).
+/// Returns all of standard input, with lines that end in "\n" (files::with_unix_line_ends).
 std::string read_input();
 
 }  // namespace ballast::tools

@@ -48,7 +48,7 @@ void ProgressBar::update(std::string_view stage, std::size_t done, std::size_t t
   const double now = screen_.seconds();
   done = total == 0 ? done : std::min(done, total);
   const bool ends = total != 0 && done == total;
-  if (ends && stage_ended_ && stage == stage_) {  // told again, for an interrupt's sake
+  if (ends && stage_ended_ && stage == stage_) {  // repeated, to check for an interrupt
     last_update_ = now;
     return;
   }
@@ -64,7 +64,7 @@ void ProgressBar::update(std::string_view stage, std::size_t done, std::size_t t
   }
 }
 
-// A job tells of a step when it is done: the first one began when the last update of the stage before came.
+// A job reports a step when it is complete, so the first step began at the last update of the previous stage.
 void ProgressBar::begin_stage(std::string_view stage, std::size_t done, double now) {
   stage_ = stage;
   stage_start_ = done == 0 ? now : last_update_;

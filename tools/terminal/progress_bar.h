@@ -1,4 +1,4 @@
-// Shows where a long job is: a bar that is redrawn on a terminal, a line now and then elsewhere.
+// The progress of a long job: a bar that is redrawn on a terminal, an occasional line elsewhere.
 #ifndef BALLAST_TOOLS_TERMINAL_PROGRESS_BAR_H_
 #define BALLAST_TOOLS_TERMINAL_PROGRESS_BAR_H_
 
@@ -9,26 +9,26 @@
 
 namespace ballast::tools {
 
-/// What a bar is drawn on.
+/// The device on which a bar is drawn.
 struct ProgressScreen {
   std::function<void(std::string_view)> write;
-  std::function<std::size_t()> width;  ///< columns; empty where a line cannot be redrawn
-  std::function<double()> seconds;     ///< of a clock that never goes back
+  std::function<std::size_t()> width;  ///< columns; empty if a line cannot be redrawn
+  std::function<double()> seconds;     ///< of a monotonic clock
 };
 
-/// Standard error.
+/// Returns standard error.
 ProgressScreen message_screen();
 
 class ProgressBar {
  public:
   explicit ProgressBar(ProgressScreen screen);
 
-  /// Leaves no bar behind.
+  /// Removes the bar.
   ~ProgressBar();
   ProgressBar(const ProgressBar&) = delete;
   ProgressBar& operator=(const ProgressBar&) = delete;
 
-  /// `done` of `total` steps of `stage`; as ballast::Progress.
+  /// `done` of `total` steps of `stage` are complete; see ballast::Progress.
   void update(std::string_view stage, std::size_t done, std::size_t total);
 
  private:

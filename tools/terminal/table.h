@@ -17,7 +17,7 @@ class Table {
     Align align = Align::kLeft;
   };
 
-  /// The line of titles is left out when all are empty.
+  /// The line of titles is left out if all are empty.
   explicit Table(std::vector<Column> columns);
 
   /// One cell per column.

@@ -22,7 +22,7 @@ std::string formatted(const char* format, int precision, double value) {
   return text.data();
 }
 
-// Bytes of "", "B", "kB", "MiB", ...; absent when there is no such unit.
+// Returns the bytes of "", "B", "kB", "MiB", ...; nullopt for an unknown unit.
 std::optional<double> unit_bytes(std::string_view name) {
   std::string unit(name);
   std::ranges::transform(unit, unit.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
@@ -38,7 +38,7 @@ std::optional<double> unit_bytes(std::string_view name) {
 }  // namespace
 
 std::uint64_t parse_bytes(std::string_view option, std::string_view text) {
-  // Beyond it F64 does not count single bytes any more; no model is as large.
+  // Above this F64 does not count single bytes exactly; no model is that large.
   constexpr double kMostBytes = 9007199254740992.0;
   double number = 0;
   const char* begin = text.data();
@@ -48,7 +48,7 @@ std::uint64_t parse_bytes(std::string_view option, std::string_view text) {
   unit.remove_prefix(std::min(unit.find_first_not_of(' '), unit.size()));
   const std::optional<double> factor = unit_bytes(unit);
   const double bytes = number * factor.value_or(0);
-  // Written so that NaN is refused, too.
+  // This form also refuses NaN.
   const bool in_range = bytes >= 1 && bytes <= kMostBytes;
   if (error != std::errc{} || !in_range) {
     throw UsageError(std::string(option) + ": '" + std::string(text) +
