@@ -21,7 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// "DIR/NAME/" and a link to a directory are the directory itself.
+// "DIR/NAME/" and a link to a directory refer to the directory itself.
 fs::path resolve_target(const fs::path& target) {
   fs::path path = target.lexically_normal();
   if (!path.has_filename()) path = path.parent_path();
@@ -54,8 +54,8 @@ bool is_running(pid_t process) {
   return ::kill(process, 0) == 0 || errno != ESRCH;
 }
 
-// A directory's lock lives as long as the descriptor, so as long as its process: unlike the process id in its name it
-// also tells when another machine or container shares the folder.
+// A directory's lock lives as long as the descriptor, and so as long as its process. Unlike the process id in the name
+// it also works when another machine or container shares the folder.
 class DirectoryLock {
  public:
   explicit DirectoryLock(const fs::path& directory)
@@ -75,7 +75,7 @@ class DirectoryLock {
   bool held_elsewhere_;
 };
 
-// Removes what killed processes left of this target. Failing to is no reason to stop.
+// Removes the leftovers of killed processes for this target. Failing to do so is not an error.
 void remove_leftovers(const fs::path& target) {
   const std::string prefix = partial_prefix(target);
   std::error_code ignored;
@@ -101,7 +101,7 @@ void sync_file(const fs::path& path) {
   if (status != 0) throw_file_error(path, "sync", error);
 }
 
-// A rename may reach the disk before the data of what is renamed, unless that was synced.
+// A rename may reach the disk before the renamed data, unless that was synced.
 void sync_tree(const fs::path& directory) {
   for (const fs::directory_entry& entry : fs::directory_iterator(directory)) {
     if (entry.is_symlink()) continue;
@@ -118,11 +118,11 @@ bool cannot_rename_that_way(int error) {
   return error == EINVAL || error == ENOSYS || error == EOPNOTSUPP;
 }
 
-// Puts `complete` in the place of `target`; the old target is then at `complete`.
+// Exchanges `complete` and `target`; the old target is then at `complete`.
 void exchange(const fs::path& complete, const fs::path& target) {
   if (::renameat2(AT_FDCWD, complete.c_str(), AT_FDCWD, target.c_str(), RENAME_EXCHANGE) == 0) return;
   if (!cannot_rename_that_way(errno)) throw_file_error(target, "be replaced", errno);
-  // A file system without exchange: for a moment there is no target, but both directories are complete.
+  // On a file system without exchange there is no target for a moment, but both directories are complete.
   const fs::path old = complete.string() + ".old";
   fs::rename(target, old);
   if (::rename(complete.c_str(), target.c_str()) != 0) {
@@ -137,7 +137,7 @@ std::string exists_message() {
   return "exists; use --force to replace it, or choose another name";
 }
 
-/// Gives a complete file its name.
+/// Renames a complete file to its final name.
 void rename_file(const fs::path& complete, const fs::path& target, bool replace) {
   int status = ::renameat2(AT_FDCWD, complete.c_str(), AT_FDCWD, target.c_str(), replace ? 0 : RENAME_NOREPLACE);
   if (status != 0 && cannot_rename_that_way(errno)) status = ::rename(complete.c_str(), target.c_str());
@@ -168,7 +168,7 @@ AtomicDirectory::AtomicDirectory(const fs::path& target, bool replace)
 }
 
 AtomicDirectory::~AtomicDirectory() {
-  std::error_code ignored;  // a destructor cannot report; the next run removes what stays
+  std::error_code ignored;  // a destructor cannot report errors; the next run removes the rest
   if (!committed_) fs::remove_all(temporary_, ignored);
   if (lock_ >= 0) ::close(lock_);
 }
@@ -180,7 +180,7 @@ void AtomicDirectory::commit() {
       exchange(temporary_, target_);
       sync_directory(parent_of(target_));
       committed_ = true;
-      std::error_code ignored;  // the output is complete; the next run removes what stays of the old one
+      std::error_code ignored;  // the output is complete; the next run removes the rest of the old one
       fs::remove_all(temporary_, ignored);
     } else {
       if (::rename(temporary_.c_str(), target_.c_str()) != 0) {

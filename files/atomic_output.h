@@ -1,4 +1,4 @@
-// Outputs that appear under their names when they are complete, or not at all.
+// Outputs that appear under their names only when complete.
 #ifndef BALLAST_FILES_ATOMIC_OUTPUT_H_
 #define BALLAST_FILES_ATOMIC_OUTPUT_H_
 
@@ -8,12 +8,12 @@
 
 namespace ballast::files {
 
-/// A directory that appears under its final name only when complete. Created beside `target` as `.NAME.partial-PID`;
-/// commit() moves it there (replacing an existing one when `replace`), the destructor removes what was not committed.
-/// Leftovers of processes that no longer run are removed when a new one starts.
+/// A directory that appears under its final name only when complete. It is created next to `target` as
+/// `.NAME.partial-PID`; commit() renames it (replacing an existing one if `replace`), and the destructor removes it if
+/// it was not committed. Leftovers of processes that no longer run are removed when a new one starts.
 class AtomicDirectory {
  public:
-  /// Throws Error when target exists and not `replace`, or when its parent cannot be written.
+  /// Throws Error if target exists and not `replace`, or if its parent cannot be written.
   AtomicDirectory(const std::filesystem::path& target, bool replace);
   ~AtomicDirectory();
   AtomicDirectory(const AtomicDirectory&) = delete;
@@ -22,7 +22,7 @@ class AtomicDirectory {
   const std::filesystem::path& path() const { return temporary_; }
   void commit();
 
-  /// The same for a single file of the directory, which takes the target's name itself.
+  /// Commits a single file of the directory, which gets the target's name.
   void commit_file(const std::string& name);
 
  private:
@@ -30,14 +30,15 @@ class AtomicDirectory {
   std::filesystem::path temporary_;
   bool replace_;
   bool committed_ = false;
-  int lock_ = -1;  // descriptor whose lock shows other processes that this one is at work
+  int lock_ = -1;  // file descriptor whose lock shows other processes that this one is working
 };
 
-/// For before a long job: throws Error when `target` exists and not `replace`, FileError when its folder is none.
+/// Checks an output before a long job: throws Error if `target` exists and not `replace`, FileError if its folder does
+/// not exist.
 void check_output(const std::filesystem::path& target, bool replace);
 
-/// Writes a small file the same way: temporary name, sync, rename. Throws Error naming the file.
-/// An existing file is an Error unless `replace`.
+/// Writes a small file under a temporary name, syncs and renames it. Throws Error naming the file, also if it exists
+/// and not `replace`.
 void write_file_atomically(const std::filesystem::path& path, std::string_view content, bool replace);
 
 }  // namespace ballast::files

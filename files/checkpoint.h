@@ -15,8 +15,8 @@
 
 namespace ballast::files {
 
-/// Read-only, memory-mapped. Opening checks the whole layout: every tensor lies inside its file, none overlap, sizes
-/// agree with shapes. Values are checked where they are used. Safe to read from several threads.
+/// A read-only, memory-mapped checkpoint. Opening it checks the whole layout: every tensor is inside its file, none
+/// overlap, sizes agree with shapes. Values are checked where they are used. Safe to read from several threads.
 class Checkpoint {
  public:
   enum class Kind { kHuggingFace, kGguf };
@@ -25,39 +25,39 @@ class Checkpoint {
 
   virtual Kind kind() const = 0;
 
-  /// The path that was opened; messages name it.
+  /// Returns the opened path, which messages name.
   const std::filesystem::path& path() const { return path_; }
 
-  /// Hugging Face: config.json. GGUF: the metadata as a flat object, {"general.architecture": "llama",
-  /// "llama.block_count": 30, ...}; arrays of more than 64 elements (the vocabulary) and of arrays are left out, see
-  /// GgufFile.
+  /// Returns config.json of a Hugging Face directory, or the metadata of a GGUF as a flat object,
+  /// {"general.architecture": "llama", "llama.block_count": 30, ...}; arrays of more than 64 elements (the vocabulary)
+  /// and of arrays are left out, see GgufFile.
   virtual const nlohmann::json& config() const = 0;
 
-  /// Names of the tensors that can be read, as the file spells them, sorted.
+  /// Returns the names of readable tensors, sorted, as in the file.
   virtual const std::vector<std::string>& names() const = 0;
 
-  /// Whether the file has the tensor, in a type that can be read or not.
+  /// Returns whether the file has the tensor, also in a type that cannot be read.
   virtual bool contains(std::string_view name) const = 0;
 
-  /// The tensor's bytes in the map. Throws Error naming file and tensor when it does not exist, or is one of
-  /// unread_tensors(). GGUF shapes are given outermost first, as everywhere else in ballast.
+  /// Returns the tensor's bytes in the map. Throws Error naming file and tensor if it does not exist, or is one of
+  /// unread_tensors(). GGUF shapes are reversed to outermost first, as everywhere else in ballast.
   virtual TensorView tensor(std::string_view name) const = 0;
 
-  /// Tensors of types that ballast does not read: an error only where one is needed.
+  /// Returns the tensors of types that ballast does not read, which are errors only if they are needed.
   virtual const UnreadTensors& unread_tensors() const;
 
-  /// Tells the kernel that the tensor's pages are not needed for now (they come back from the file when touched).
+  /// Tells the kernel that the tensor's pages are not needed for now (they are read from the file again when accessed).
   virtual void release(std::string_view name) const = 0;
 
-  /// Compares every tensor that was written with a checksum with it, on all OpenMP threads. Throws Error naming file
-  /// and tensor where one differs. Does nothing for files without checksums.
+  /// Checks every tensor that has a checksum, on all OpenMP threads. Throws Error naming file and tensor if one
+  /// differs. Does nothing for files without checksums.
   virtual void verify_checksums() const {}
 
-  /// Throws Error naming a file that is shorter than it was when it was opened: reading what it lacks would end the
+  /// Throws Error naming a file that has become shorter since it was opened: reading the missing part would end the
   /// program.
   virtual void check_whole() const {}
 
-  /// Sum of the tensor files' sizes.
+  /// Returns the sum of the tensor files' sizes.
   virtual std::uint64_t file_bytes() const = 0;
 
  protected:
@@ -71,10 +71,9 @@ class Checkpoint {
 /// `.gguf` file. Throws Error.
 std::unique_ptr<Checkpoint> open_checkpoint(const std::filesystem::path& path);
 
-/// Values of a floating or GGUF-quantized tensor as F32, decoded exactly (F64 is rounded). `dst` holds
-/// element_count(view.shape) floats. Runs on all OpenMP threads. Throws Error(context, ...) for other types and when a
-/// value is not finite. Of a tensor of many millions, `after_part` is called whenever a part was read, but for the
-/// last.
+/// Decodes a floating or GGUF-quantized tensor to F32 exactly (F64 is rounded). `dst` holds element_count(view.shape)
+/// floats. Runs on all OpenMP threads. Throws Error(context, ...) for other types and for values that are not finite.
+/// For a tensor of many millions, `after_part` is called after each part but the last.
 void decode_floats(const TensorView& view, std::string_view context, float* dst,
                    const std::function<void()>& after_part = {});
 

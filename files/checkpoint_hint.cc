@@ -12,7 +12,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// In the order of their names, whatever the file system's.
+// Returns the entries in the order of their names, independent of the file system.
 std::vector<fs::path> entries_of(const fs::path& directory) {
   std::vector<fs::path> entries;
   std::error_code ignored;
@@ -21,7 +21,7 @@ std::vector<fs::path> entries_of(const fs::path& directory) {
   return entries;
 }
 
-// "pytorch_model.bin" and its shards before others ("training_args.bin" is there too).
+// Prefers "pytorch_model.bin" and its shards to other files ("training_args.bin" is in the directory, too).
 std::string pytorch_file(const std::vector<fs::path>& entries) {
   const auto is_pytorch = [](const fs::path& path) {
     const fs::path kind = path.extension();
@@ -33,7 +33,7 @@ std::string pytorch_file(const std::vector<fs::path>& entries) {
   return found == entries.end() ? std::string() : found->filename().string();
 }
 
-// The class of transformers that reads the directory; it goes into a command, so it must be a name.
+// Returns the transformers class that reads the directory; it becomes part of a command, so it must be a name.
 std::string model_class(const nlohmann::json& config) {
   constexpr const char* kAny = "AutoModelForCausalLM";
   if (!config.is_object() || !config.contains("architectures")) return kAny;

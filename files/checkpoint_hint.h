@@ -1,4 +1,4 @@
-// What a directory that cannot be read as a model holds instead, for a message that helps.
+// Hints about a directory that cannot be read as a model.
 #ifndef BALLAST_FILES_CHECKPOINT_HINT_H_
 #define BALLAST_FILES_CHECKPOINT_HINT_H_
 
@@ -8,11 +8,11 @@
 
 namespace ballast::files {
 
-/// "; PyTorch's pytorch_model.bin is not read: ...", to be added to a message; empty when there is nothing to say.
-/// `config`: the directory's config.json, or null. Throws nothing about files.
+/// Returns a text to be added to a message, "; PyTorch's pytorch_model.bin is not read: ...", or an empty string.
+/// `config` is the directory's config.json, or null. Throws nothing about files.
 std::string checkpoint_hint(const std::filesystem::path& directory, const nlohmann::json& config);
 
-/// Whatever keeps a file from being examined, opening it says so better.
+/// Returns whether a file exists; errors are left to opening it, which has better messages.
 bool is_there(const std::filesystem::path& path);
 
 }  // namespace ballast::files

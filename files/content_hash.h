@@ -1,5 +1,5 @@
-// The one hash of contents, XXH3-64: of tensors, saved progress, and what results are known by. It finds damage and
-// tells contents apart; it is no defence against somebody who looks for two contents with one hash.
+// The hash of contents, XXH3-64: for tensors, saved progress, and the keys of results. It detects damage and
+// distinguishes contents; it is not secure against intentional collisions.
 #ifndef BALLAST_FILES_CONTENT_HASH_H_
 #define BALLAST_FILES_CONTENT_HASH_H_
 
@@ -12,13 +12,13 @@
 
 namespace ballast::files {
 
-/// Of the parts one after the other.
+/// Hashes the parts one after the other.
 std::uint64_t content_hash(std::span<const std::span<const std::byte>> parts);
 inline std::uint64_t content_hash(std::initializer_list<std::span<const std::byte>> parts) {
   return content_hash(std::span(parts));
 }
 
-/// As 16 hexadecimal digits.
+/// Returns the hash as 16 hexadecimal digits.
 std::string content_digits(std::span<const std::byte> bytes);
 std::string content_digits(std::string_view text);
 

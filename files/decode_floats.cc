@@ -14,10 +14,10 @@
 namespace ballast::files {
 namespace {
 
-// Elements that one thread decodes at a time: whole blocks of every type, and small enough to be checked in cache.
+// Elements that a thread decodes at once: whole blocks of every type, and few enough to be checked in cache.
 constexpr std::size_t kChunk = std::size_t{16} * 1024;
 
-// Elements after which memory that was read may be given back.
+// Elements after which memory that was read may be released.
 constexpr std::size_t kPart = 1024 * kChunk;
 
 std::optional<kernels::FloatType> float_type(DType dtype) {
@@ -41,7 +41,7 @@ void round_doubles(const std::byte* src, std::size_t count, float* dst) {
   }
 }
 
-// "[3, 17]" for an element's index.
+// Returns "[3, 17]" for an element's index.
 std::string position_string(std::size_t index, const Shape& shape) {
   Shape position(shape.size());
   for (std::size_t axis = shape.size(); axis-- > 0;) {

@@ -82,7 +82,7 @@ class HuggingFaceCheckpoint : public Checkpoint {
   UnreadTensors unread_;
 };
 
-// A shard's name comes from a file that somebody else wrote: it must not lead out of the directory.
+// Checks a shard's name, which comes from an untrusted file: it must not lead out of the directory.
 void check_shard_name(const std::string& name, const std::string& context) {
   const fs::path path(name);
   const bool leaves =

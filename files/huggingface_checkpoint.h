@@ -1,4 +1,4 @@
-// Directories as Hugging Face lays them out: config.json beside safetensors.
+// Opens directories in Hugging Face's layout: config.json and safetensors.
 #ifndef BALLAST_FILES_HUGGINGFACE_CHECKPOINT_H_
 #define BALLAST_FILES_HUGGINGFACE_CHECKPOINT_H_
 

@@ -12,13 +12,13 @@ namespace {
 
 constexpr std::size_t kLargestSize = (std::size_t{1} << 31) - 1;
 
-// For messages: the value in JSON, cut when it is long.
+// Returns the value as JSON for messages, cut if it is long.
 std::string description(const nlohmann::json& value) {
   constexpr std::size_t kLongest = 80;
   std::string text = value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   if (text.size() <= kLongest) return text;
   std::size_t end = kLongest;
-  while (!is_utf8(std::string_view(text).substr(0, end))) --end;  // not within a character
+  while (!is_utf8(std::string_view(text).substr(0, end))) --end;  // not inside a character
   return text.substr(0, end) + "...";
 }
 

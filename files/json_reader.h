@@ -1,5 +1,5 @@
-// Typed access to JSON that somebody else wrote. Every access is checked, and a failure is one line that names the file
-// and the path in it: "dir/config.json: rope_scaling.factor: must be a number, is \"8\"".
+// Typed access to JSON from untrusted files. Every access is checked, and a failure is one line that names the file and
+// the path in it: "dir/config.json: rope_scaling.factor: must be a number, is \"8\"".
 #ifndef BALLAST_FILES_JSON_READER_H_
 #define BALLAST_FILES_JSON_READER_H_
 
@@ -17,54 +17,54 @@
 
 namespace ballast::files {
 
-/// View of a value, which must outlive it and all readers made from it. All getters throw Error. Only reads: may be
-/// used from several threads.
+/// A view of a value, which must outlive it and all readers made from it. All getters throw Error. It only reads, so
+/// several threads may use it.
 class JsonReader {
  public:
-  /// `context` says where the value is: a file, or a place in it.
+  /// `context` is the location of the value for messages: a file, or a location in it.
   JsonReader(const nlohmann::json& value, std::string context);
 
-  /// The value itself.
+  /// Getters of the value itself.
   const std::string& string() const;
   bool boolean() const;
   double number() const;  ///< a finite number
 
-  /// A whole number from `least` to `most`.
+  /// Returns a whole number from `least` to `most`.
   template <typename Integer = std::int64_t>
   Integer integer(Integer least = std::numeric_limits<Integer>::min(),
                   Integer most = std::numeric_limits<Integer>::max()) const;
 
   std::vector<JsonReader> elements() const;                              ///< of a list
-  std::vector<JsonReader> tuple(std::size_t size) const;                 ///< of a list of this many
+  std::vector<JsonReader> tuple(std::size_t size) const;                 ///< of a list with this size
   std::vector<std::pair<std::string_view, JsonReader>> members() const;  ///< of an object, by name
 
-  /// A list of nothing else.
+  /// Returns a list that contains only strings.
   std::vector<std::string> strings() const;
   template <typename Integer>
   std::vector<Integer> integers(Integer least = std::numeric_limits<Integer>::min(),
                                 Integer most = std::numeric_limits<Integer>::max()) const;
 
-  /// The rest is about the members of an object. One that is null counts as missing.
+  /// The functions below access the members of an object. A member that is null counts as missing.
   bool has(std::string_view field) const;
   std::optional<JsonReader> find(std::string_view field) const;
-  JsonReader at(std::string_view field) const;  ///< Error when it is missing
+  JsonReader at(std::string_view field) const;  ///< throws Error if it is missing
 
-  /// at() of a member that must be an object.
+  /// Returns a member that must be an object.
   JsonReader object(std::string_view field) const;
 
-  /// A whole number in [1, 2^31). The second form has a default for a missing field, as those below.
+  /// Returns a whole number in [1, 2^31). The second form has a default for a missing field, as those below.
   std::size_t size(std::string_view field) const;
   std::size_t size(std::string_view field, std::size_t fallback) const;
 
-  /// A whole number in [0, 2^31).
+  /// Returns a whole number in [0, 2^31).
   std::size_t count(std::string_view field) const;
   std::size_t count(std::string_view field, std::size_t fallback) const;
 
-  /// A finite number.
+  /// Returns a finite number.
   double number(std::string_view field) const { return at(field).number(); }
   double number(std::string_view field, double fallback) const;
 
-  /// A finite number above 0.
+  /// Returns a finite number above 0.
   double positive(std::string_view field) const;
   double positive(std::string_view field, double fallback) const;
 
@@ -81,13 +81,13 @@ class JsonReader {
   [[noreturn]] void fail(std::string_view field, std::string_view problem) const;
 
  private:
-  // Where a value's siblings are: the file, or a list or an object in it.
+  // The container of a value: the file, or a list or an object in it.
   struct Container {
     std::string context;
     bool is_file;
   };
 
-  // From there to the value: it is the file's only one, a member's or an element.
+  // The step from the container to the value: none in a file, a member's name, or an index.
   using Step = std::variant<std::monostate, std::string_view, std::size_t>;
 
   JsonReader(const nlohmann::json& value, std::shared_ptr<const Container> container, Step step)
@@ -98,7 +98,7 @@ class JsonReader {
   [[noreturn]] void wrong_type(std::string_view expected) const;
   [[noreturn]] void out_of_range(const std::string& least, const std::string& most) const;
 
-  // A vocabulary has 100,000 members, of which none fails: where it is gets put in words when it is asked for.
+  // A vocabulary has 100,000 members, so the text of a location is built only when it is needed.
   const nlohmann::json* value_;
   std::shared_ptr<const Container> container_;
   Step step_;

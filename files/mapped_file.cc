@@ -96,7 +96,7 @@ std::string read_whole_file(const std::filesystem::path& path) {
 
 namespace {
 
-// Only a hint: when the kernel refuses it, nothing changes. It is about whole pages, with what neighbours have in them.
+// The hint may be refused without effect. It applies to whole pages, including neighbouring data on them.
 void advise(std::span<const std::byte> part, int advice) {
   const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
   const std::size_t before = reinterpret_cast<std::uintptr_t>(part.data()) % page;
@@ -106,8 +106,8 @@ void advise(std::span<const std::byte> part, int advice) {
 
 }  // namespace
 
-// Pages that a neighbour shares go too: they come back when it is touched, while those of hundreds of small tensors
-// would add up if they stayed.
+// Also releases pages that are shared with neighbours: they are read again when accessed, whereas keeping those of
+// hundreds of small tensors would add up.
 void release_pages(std::span<const std::byte> part) {
   advise(part, MADV_DONTNEED);
 }

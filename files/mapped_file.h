@@ -13,10 +13,10 @@
 
 namespace ballast::files {
 
-/// Owns the map, which holds the size that the file had when it was opened. Safe to read from several threads.
+/// Owns the map, whose size is that of the file when it was opened. Safe to read from several threads.
 class MappedFile {
  public:
-  /// Throws Error naming the file when it cannot be opened or is not a regular file.
+  /// Throws Error naming the file if it cannot be opened or is not a regular file.
   explicit MappedFile(std::filesystem::path path);
   ~MappedFile();
   MappedFile(MappedFile&& other) noexcept;
@@ -26,11 +26,11 @@ class MappedFile {
   std::span<const std::byte> bytes() const { return bytes_; }
   std::string_view text() const { return {reinterpret_cast<const char*>(bytes_.data()), bytes_.size()}; }
 
-  /// Throws FileError when the file has become shorter than the map, or when a part of it could not be read.
+  /// Throws FileError if the file has become shorter than the map, or if a part of it could not be read.
   void check_whole() const;
 
  private:
-  /// What is wrong with the file by now.
+  /// Returns the problem with the file, if there is one.
   std::optional<std::string> loss() const;
 
   std::filesystem::path path_;
@@ -39,13 +39,13 @@ class MappedFile {
   GuardedMap guard_;
 };
 
-/// Returns a copy of a small file. Throws as MappedFile does, and when the file is cut off meanwhile.
+/// Returns a copy of a small file. Throws like MappedFile, and if the file is truncated meanwhile.
 std::string read_whole_file(const std::filesystem::path& path);
 
-/// Drops the pages of `part` of a map from memory; they come back from the file when touched.
+/// Drops the pages of `part` of a map from memory; they are read from the file again when accessed.
 void release_pages(std::span<const std::byte> part);
 
-/// Lets the kernel begin to read the pages of `part` of a map.
+/// Asks the kernel to read the pages of `part` of a map ahead.
 void prefetch_pages(std::span<const std::byte> part);
 
 }  // namespace ballast::files

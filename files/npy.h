@@ -1,4 +1,4 @@
-// NumPy's file of one array.
+// Writes NumPy's file format of one array.
 #ifndef BALLAST_FILES_NPY_H_
 #define BALLAST_FILES_NPY_H_
 
@@ -8,7 +8,7 @@
 
 namespace ballast::files {
 
-/// The bytes of a .npy file with the floats [rows][cols].
+/// Returns the bytes of a .npy file with the floats [rows][cols].
 std::string npy_text(std::span<const float> values, std::size_t rows, std::size_t cols);
 
 }  // namespace ballast::files

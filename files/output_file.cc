@@ -70,7 +70,7 @@ void OutputFile::move_tail(std::uint64_t from, std::uint64_t to, std::uint64_t s
   std::vector<std::byte> piece;
   for (std::uint64_t done = 0; done < size; done += piece.size()) {
     piece.resize(std::min(kPiece, size - done));
-    // From the end that is not overwritten before it was read.
+    // Goes from the end at which the source is not overwritten before it was read.
     const std::uint64_t offset = to > from ? size - done - piece.size() : done;
     read_at(from + offset, piece);
     write_at(to + offset, piece);

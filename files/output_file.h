@@ -1,4 +1,4 @@
-// A file being written, with every failure reported.
+// A file that is being written; every failure is reported.
 #ifndef BALLAST_FILES_OUTPUT_FILE_H_
 #define BALLAST_FILES_OUTPUT_FILE_H_
 
@@ -10,7 +10,7 @@
 
 namespace ballast::files {
 
-/// Every member throws Error naming the file and the system's reason; on a full disk also the bytes that were needed.
+/// Every member throws Error naming the file and the system's reason; on a full disk also the required bytes.
 class OutputFile {
  public:
   /// Creates the file, which must not exist.
@@ -21,13 +21,13 @@ class OutputFile {
 
   const std::filesystem::path& path() const { return path_; }
 
-  /// Takes the space of the whole file from the disk now, where the file system can, so that a full disk is known
-  /// before the work and not after it.
+  /// Allocates the space of the whole file now, if the file system can, so that a full disk is detected before the
+  /// work.
   void reserve(std::uint64_t bytes);
 
   void write_at(std::uint64_t position, std::span<const std::byte> bytes);
 
-  /// Moves `size` bytes at `from` to `to`, a few at a time; the places may overlap. The file then ends after them.
+  /// Moves `size` bytes at `from` to `to`, a few at a time; the ranges may overlap. The file then ends after them.
   void move_tail(std::uint64_t from, std::uint64_t to, std::uint64_t size);
 
   /// Waits until the data is on the disk and closes.
@@ -40,12 +40,12 @@ class OutputFile {
   int fd_;
 };
 
-/// Throws FileError "cannot ACTION: the system's reason"; on a full disk with the bytes that were `needed`. `error` is
-/// an errno value.
+/// Throws FileError "cannot ACTION: the system's reason"; on a full disk with the `needed` bytes. `error` is an errno
+/// value.
 [[noreturn]] void throw_file_error(const std::filesystem::path& path, std::string_view action, int error,
                                    std::uint64_t needed = 0);
 
-/// Makes a directory's entries durable: a file's creation or renaming is on the disk only after this.
+/// Makes a directory's entries durable: only then is a file's creation or renaming on the disk.
 void sync_directory(const std::filesystem::path& directory);
 
 }  // namespace ballast::files

@@ -15,8 +15,8 @@ namespace {
 
 using nlohmann::json;
 
-// Builds the value from the parser's events. The library's parser with a callback could check the same, but takes time
-// that grows with the square of an object's size.
+// Builds the value from the parser's events. The library's parser with a callback could check the same, but its time
+// grows with the square of an object's size.
 class StrictBuilder : public nlohmann::json_sax<json> {
  public:
   StrictBuilder(std::string_view context, std::size_t offset, std::size_t max_depth)
@@ -44,7 +44,8 @@ class StrictBuilder : public nlohmann::json_sax<json> {
   }
 
   bool parse_error(std::size_t position, const std::string&, const nlohmann::detail::exception& error) override {
-    // "[json.exception.parse_error.101] parse error at line 1, column 7: REASON; last read: ..."
+    // The library's message is "[json.exception.parse_error.101] parse error at line 1, column 7: REASON; last read:
+    // ...".
     std::string reason = error.what();
     if (const auto column = reason.find("column "); column != std::string::npos) {
       if (const auto colon = reason.find(": ", column); colon != std::string::npos) reason.erase(0, colon + 2);

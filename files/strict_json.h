@@ -1,4 +1,4 @@
-// JSON from files that nobody vouches for.
+// Parses JSON from untrusted files.
 #ifndef BALLAST_FILES_STRICT_JSON_H_
 #define BALLAST_FILES_STRICT_JSON_H_
 
@@ -9,18 +9,17 @@
 
 namespace ballast::files {
 
-/// Parses `text`, which starts at byte `offset` of the file `context`. Unlike the library's own parser it refuses an
-/// object that names a key twice and nesting deeper than `max_depth`. Throws Error naming the context and, but for
+/// Parses `text`, which starts at byte `offset` of the file `context`. Unlike the library's own parser it refuses
+/// objects with duplicate keys and nesting deeper than `max_depth`. Throws Error naming the context and, except for
 /// these two, the byte.
 nlohmann::json parse_strict_json(std::string_view text, std::string_view context, std::size_t offset = 0,
                                  std::size_t max_depth = 64);
 
-/// The JSON object that a file has as text. Numbers that Python writes and JSON does not have are read as transformers
-/// writes them, {"__float__": "Infinity"}, "-Infinity" or "NaN". Throws Error naming the file when it is not JSON, or
-/// not an object.
+/// Parses a file's JSON object. Numbers that Python writes and JSON does not have are read in transformers' form,
+/// {"__float__": "Infinity"}, "-Infinity" or "NaN". Throws Error naming the file if it is not JSON, or not an object.
 nlohmann::json parse_json_object(std::string_view text, const std::filesystem::path& path);
 
-/// The file's JSON object. Throws Error naming the file when it cannot be read, is not JSON, or is not an object.
+/// Reads a file's JSON object. Throws Error naming the file if it cannot be read, is not JSON, or is not an object.
 nlohmann::json read_json_object(const std::filesystem::path& path);
 
 }  // namespace ballast::files

@@ -1,4 +1,4 @@
-// Strings that come from files, made fit for a one-line message.
+// Makes strings from files fit for a one-line message.
 #ifndef BALLAST_FILES_TEXT_H_
 #define BALLAST_FILES_TEXT_H_
 
@@ -8,10 +8,10 @@
 
 namespace ballast::files {
 
-/// In double quotes, with control characters escaped, invalid UTF-8 replaced and long text cut.
+/// Returns text in double quotes, with control characters escaped, invalid UTF-8 replaced and long text cut.
 std::string in_quotes(std::string_view text);
 
-/// The parts as one string, numbers included.
+/// Returns the parts, including numbers, as one string.
 template <typename... Parts>
 std::string concat(const Parts&... parts) {
   std::ostringstream out;

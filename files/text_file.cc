@@ -31,7 +31,7 @@ std::string read_text_file(const std::filesystem::path& path) {
   errno = 0;
   std::ifstream file(path, std::ios::binary);
   if (!file) throw FileError(path.string(), "cannot be opened: " + std::generic_category().message(errno));
-  // Read as a stream does, which catches its buffer's failures; a pipe has no size to ask for.
+  // Reads as a stream, whose buffer's failures are caught; a pipe has no size.
   std::string text;
   std::array<char, 65536> part;
   while (file.read(part.data(), part.size()) || file.gcount() > 0) {

@@ -1,4 +1,4 @@
-// Text that a user names, as the string that a tokenizer reads.
+// Reads text files for tokenizers.
 #ifndef BALLAST_FILES_TEXT_FILE_H_
 #define BALLAST_FILES_TEXT_FILE_H_
 
@@ -8,13 +8,13 @@
 
 namespace ballast::files {
 
-/// `text` as Unix writes it: without a byte order mark, and lines that end as Windows ends them ("\r\n") end in "\n".
+/// Returns `text` without a byte order mark and with line ends "\n" instead of "\r\n".
 std::string with_unix_line_ends(std::string text);
 
-/// The whole file, with_unix_line_ends(). Throws Error naming it when it cannot be read or is empty.
+/// Returns the whole file after with_unix_line_ends(). Throws Error naming it if it cannot be read or is empty.
 std::string read_text_file(const std::filesystem::path& path);
 
-/// Its lines, without what ends them; an empty one counts, too. Throws Error where it is not UTF-8, too.
+/// Returns its lines without line ends; empty lines are included. Also throws Error if it is not UTF-8.
 std::vector<std::string> read_text_lines(const std::filesystem::path& path);
 
 }  // namespace ballast::files

@@ -9,8 +9,8 @@ namespace {
 
 constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
 
-// How many bytes a lead byte announces, and the range of the byte after it (narrower than 80..BF where that would
-// spell an overlong form, a surrogate or something above U+10FFFF).
+// The number of bytes that a lead byte announces, and the range of the byte after it (narrower than 80..BF where that
+// would spell an overlong form, a surrogate or something above U+10FFFF).
 struct Lead {
   std::size_t length;
   unsigned char second_low;
@@ -30,7 +30,7 @@ constexpr Lead lead_of(unsigned char byte) {
   return {0, 0, 0};
 }
 
-// Length of the ASCII run at `position`, in steps of eight bytes.
+// Returns the length of the ASCII run at `position`, in steps of eight bytes.
 std::size_t ascii_words(std::string_view text, std::size_t position) {
   const std::size_t begin = position;
   std::uint64_t word = 0;
@@ -42,7 +42,7 @@ std::size_t ascii_words(std::string_view text, std::size_t position) {
   return position - begin;
 }
 
-// Where the first step that is not a whole code point begins; the size when there is none.
+// Returns the position of the first step that is not a whole code point, or the size.
 std::size_t valid_prefix(std::string_view text) {
   std::size_t position = 0;
   while (position < text.size()) {

@@ -21,7 +21,7 @@ inline std::uint32_t u32_at(const std::uint8_t* src) {
   return value;
 }
 
-/// A 16-bit float.
+/// Returns a 16-bit float.
 inline float half_at(const void* src) {
   float value = 0;
   kernels::to_float(src, kernels::FloatType::kF16, 1, &value);

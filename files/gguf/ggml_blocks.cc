@@ -171,8 +171,8 @@ void decode_iq4_xs(const std::uint8_t* src, float* dst) {
   }
 }
 
-// Five values of -1, 0, 1 in a byte, as the digits of a fraction in base 3: a digit is what times three brings above 1.
-// `width` bytes hold digit d of their elements d * width to (d + 1) * width.
+// Five values of -1, 0, 1 in a byte are the digits of a fraction in base 3: a digit is the integer part after
+// multiplying by three. `width` bytes hold digit d of their elements d * width to (d + 1) * width.
 void decode_ternary_digits(const std::uint8_t* src, std::size_t width, std::size_t digits, float scale, float* dst) {
   for (std::size_t i = 0; i < width; ++i) {
     std::uint8_t fraction = src[i];

@@ -1,4 +1,4 @@
-// GGUF's quantized blocks as floats.
+// Decoders of GGUF's quantized blocks to floats.
 #ifndef BALLAST_FILES_GGUF_GGML_BLOCKS_H_
 #define BALLAST_FILES_GGUF_GGML_BLOCKS_H_
 
@@ -8,10 +8,10 @@
 
 namespace ballast::files {
 
-/// Decodes `blocks` consecutive blocks of a type of blocks; dst holds blocks * dtype_info(dtype).block_elements floats.
-/// Exact: the products of a 16-bit scale, a 6-bit scale and a code fit a float's 24 bits; differences of two such
-/// products (Q2_K, Q4_K, Q5_K) are rounded once. Single-threaded.
-/// Layouts follow the descriptions of ggml's formats (ggml-common.h of llama.cpp names the fields).
+/// Decodes `blocks` consecutive blocks; dst holds blocks * dtype_info(dtype).block_elements floats. Exact: the products
+/// of a 16-bit scale, a 6-bit scale and a code fit a float's 24 bits; differences of two such products (Q2_K, Q4_K,
+/// Q5_K) are rounded once. Single-threaded. Layouts follow the descriptions of ggml's formats (ggml-common.h of
+/// llama.cpp names the fields).
 void decode_ggml_blocks(DType dtype, const std::byte* src, std::size_t blocks, float* dst);
 
 }  // namespace ballast::files

@@ -1,4 +1,4 @@
-// ggml_blocks.cc says what a block's bytes mean, ggml_rows.cc reads what is written here.
+// ggml_blocks.cc documents the bytes of a block; ggml_rows.cc reads the rows written here.
 #include "files/gguf/ggml_row_writer.h"
 
 #include <algorithm>
@@ -22,7 +22,7 @@ void put_u16(std::uint16_t value, BlockBytes block, std::size_t at) {
   std::memcpy(block.data() + at, &value, sizeof(value));
 }
 
-/// The low 4 bits of 2n codes in n bytes: first the low halves, then the high ones.
+/// Packs the low 4 bits of 2n codes into n bytes: first the low halves, then the high ones.
 void pack_halves(const std::uint8_t* codes, BlockBytes nibbles) {
   for (std::size_t i = 0; i < nibbles.size(); ++i) {
     nibbles[i] = static_cast<std::uint8_t>((codes[i] & 0x0F) | codes[i + nibbles.size()] << 4);
@@ -48,7 +48,7 @@ void write_q4_0(const QuantizedRow& row, std::size_t index, BlockBytes block) {
 
 void write_q4_1(const QuantizedRow& row, std::size_t index, BlockBytes block) {
   put_u16(row.scales[index], block, 0);
-  put_u16(row.minimums[index] ^ kHalfSign, block, 2);  // there it is added
+  put_u16(row.minimums[index] ^ kHalfSign, block, 2);  // the format adds the minimum
   pack_halves(row.codes.data() + 32 * index, block.subspan(4, 16));
 }
 
@@ -65,7 +65,7 @@ void write_q5_1(const QuantizedRow& row, std::size_t index, BlockBytes block) {
   pack_halves(row.codes.data() + 32 * index, block.subspan(8, 16));
 }
 
-/// Eight pairs of 6-bit factors in 12 bytes.
+/// Packs eight pairs of 6-bit factors into 12 bytes.
 void write_pairs(const std::int8_t* factors, const std::int8_t* minimum_factors, BlockBytes packed) {
   for (std::size_t group = 0; group < 8; ++group) {
     const unsigned factor = static_cast<std::uint8_t>(factors[group]);
@@ -81,7 +81,7 @@ void write_pairs(const std::int8_t* factors, const std::int8_t* minimum_factors,
   }
 }
 
-/// Scales, factors and the low 4 bits of a Q4_K or Q5_K block.
+/// Writes scales, factors and the low 4 bits of a Q4_K or Q5_K block.
 void write_k_block(const QuantizedRow& row, std::size_t index, BlockBytes block, BlockBytes nibbles) {
   put_u16(row.scales[index], block, 0);
   put_u16(row.minimums[index], block, 2);
@@ -116,7 +116,7 @@ void write_q6_k(const QuantizedRow& row, std::size_t index, BlockBytes block) {
   }
 }
 
-/// The low 2 bits of 256 codes in 64 bytes, as ggml_rows.cc reads them.
+/// Packs the low 2 bits of 256 codes into 64 bytes, as ggml_rows.cc reads them.
 void pack_two_bits(const std::uint8_t* codes, BlockBytes bytes) {
   for (std::size_t i = 0; i < 256; ++i) {
     std::uint8_t& byte = bytes[i / 128 * 32 + i % 32];
@@ -151,7 +151,7 @@ void write_q3_k(const QuantizedRow& row, std::size_t index, BlockBytes block) {
   pack_two_bits(codes.data(), block.subspan(32, 64));
 }
 
-/// Where 32 codes, `middle` plus what they mean, lie in the table of what 4 bits mean.
+/// Returns the indices of 32 codes, offset by `middle`, in the table of 4-bit values.
 std::array<std::uint8_t, 32> places_of(const std::uint8_t* codes, int middle) {
   std::array<std::uint8_t, 32> places{};
   for (std::size_t i = 0; i < 32; ++i) {

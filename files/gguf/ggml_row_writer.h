@@ -1,4 +1,4 @@
-// Rows of codes, scales and minimums as GGUF's quantized blocks: the inverse of ggml_rows.h.
+// Writes rows of codes, scales and minimums as GGUF's quantized blocks: the inverse of ggml_rows.h.
 #ifndef BALLAST_FILES_GGUF_GGML_ROW_WRITER_H_
 #define BALLAST_FILES_GGUF_GGML_ROW_WRITER_H_
 
@@ -9,8 +9,8 @@
 
 namespace ballast::files {
 
-/// Writes one row that has the form of its type (quantized_form), so that read_quantized_row gives it back.
-/// Preconditions: the type is one of writable_block_types(); codes and factors are some that it has.
+/// Writes one row with the layout of its type (quantized_form), so that read_quantized_row returns it. Preconditions:
+/// the type is one of writable_block_types(); codes and factors are valid for it.
 void write_quantized_row(DType dtype, const kernels::QuantizedRow& row, std::byte* blocks);
 
 }  // namespace ballast::files

@@ -1,4 +1,4 @@
-// ggml_blocks.cc says what a block's bytes mean.
+// ggml_blocks.cc documents the bytes of a block.
 #include "files/gguf/ggml_rows.h"
 
 #include <algorithm>
@@ -35,7 +35,7 @@ bool is_finite(std::uint16_t value, bool bf16) {
   return (value & exponent) != exponent;
 }
 
-/// The 32 codes of 4 bits in 16 bytes: first the low halves, then the high ones.
+/// Unpacks the 32 codes of 4 bits in 16 bytes: first the low halves, then the high ones.
 void unpack_halves(Bytes nibbles, std::uint8_t* codes) {
   for (std::size_t i = 0; i < nibbles.size(); ++i) {
     codes[i] = nibbles[i] & 0x0F;
@@ -49,7 +49,7 @@ void add_fifth_bits(Bytes bits, std::uint8_t* codes) {
   }
 }
 
-/// What a type's blocks hold, and how the `index`th of them is written into a row.
+/// The contents of a type's blocks, and a function that writes block `index` into a row.
 struct BlockRows {
   DType dtype;
   int bits;
@@ -74,7 +74,7 @@ void read_q4_0(Bytes block, std::size_t index, QuantizedRow& row) {
 
 void read_q4_1(Bytes block, std::size_t index, QuantizedRow& row) {
   row.scales[index] = bits_at(block, 0);
-  row.minimums[index] = bits_at(block, 2) ^ kSignOfHalf;  // there it is added
+  row.minimums[index] = bits_at(block, 2) ^ kSignOfHalf;  // the format adds the minimum
   unpack_halves(block.subspan(4, 16), row.codes.data() + 32 * index);
 }
 
@@ -91,7 +91,7 @@ void read_q5_1(Bytes block, std::size_t index, QuantizedRow& row) {
   add_fifth_bits(block.subspan(4, 4), row.codes.data() + 32 * index);
 }
 
-/// Eight pairs of 6-bit factors in 12 bytes.
+/// Reads eight pairs of 6-bit factors from 12 bytes.
 void read_pairs(Bytes packed, std::int8_t* factors, std::int8_t* minimum_factors) {
   for (std::size_t group = 0; group < 8; ++group) {
     const unsigned factor =
@@ -103,7 +103,7 @@ void read_pairs(Bytes packed, std::int8_t* factors, std::int8_t* minimum_factors
   }
 }
 
-/// Scales, factors and the low 4 bits of a Q4_K or Q5_K block.
+/// Reads scales, factors and the low 4 bits of a Q4_K or Q5_K block.
 void read_k_block(Bytes block, Bytes nibbles, std::size_t index, QuantizedRow& row) {
   row.scales[index] = bits_at(block, 0);
   row.minimums[index] = bits_at(block, 2);
@@ -139,8 +139,8 @@ void read_q6_k(Bytes block, std::size_t index, QuantizedRow& row) {
   }
 }
 
-/// Codes of 2 bits in 64 bytes: each half of the block is four groups of 32, and bits 2g and 2g+1 of byte i are element
-/// i of group g.
+/// Returns a code of 2 bits from 64 bytes: each half of the block is four groups of 32, and bits 2g and 2g+1 of byte i
+/// are element i of group g.
 unsigned two_bits(Bytes bytes, std::size_t i) {
   return (bytes[i / 128 * 32 + i % 32] >> (i / 32 % 4 * 2)) & 3U;
 }
@@ -172,7 +172,7 @@ void read_q3_k(Bytes block, std::size_t index, QuantizedRow& row) {
   }
 }
 
-/// 32 codes of 4 bits as places in a table of `middle` plus what they mean.
+/// Decodes 32 codes of 4 bits by a table, offset by `middle`.
 void look_up(Bytes nibbles, const std::array<std::int8_t, 16>& table, int middle, std::uint8_t* codes) {
   unpack_halves(nibbles, codes);
   for (std::size_t i = 0; i < 32; ++i) codes[i] = static_cast<std::uint8_t>(table[codes[i]] + middle);
@@ -194,7 +194,7 @@ void read_iq4_xs(Bytes block, std::size_t index, QuantizedRow& row) {
   }
 }
 
-/// A scale of 2^(e - 128), as BF16.
+/// The scale 2^(e - 128) is stored as BF16.
 void read_mxfp4(Bytes block, std::size_t index, QuantizedRow& row) {
   constexpr unsigned kFractionBits = 7;
   const unsigned exponent = block[0];
@@ -203,7 +203,7 @@ void read_mxfp4(Bytes block, std::size_t index, QuantizedRow& row) {
   look_up(block.subspan(1, 16), kTwiceE2M1, 16, row.codes.data() + 32 * index);
 }
 
-/// What a block holds when its scale, an F16 at `scale_at`, is 1.
+/// Decodes a block with its scale, an F16 at `scale_at`, replaced by 1.
 std::array<float, 256> decode_unscaled(DType dtype, Bytes block, std::size_t scale_at) {
   constexpr std::uint16_t kOne = 0x3C00;
   constexpr std::size_t kMostBytes = 110;  // of these types
@@ -216,7 +216,7 @@ std::array<float, 256> decode_unscaled(DType dtype, Bytes block, std::size_t sca
   return values;
 }
 
-/// The three values of a ternary block, as codes about the middle.
+/// Reads the three values of a ternary block as codes around the middle.
 template <DType kType, std::size_t kScaleAt>
 void read_ternary(Bytes block, std::size_t index, QuantizedRow& row) {
   constexpr int kMiddle = 8;
@@ -227,7 +227,7 @@ void read_ternary(Bytes block, std::size_t index, QuantizedRow& row) {
   for (std::size_t group = 0; group < 8; ++group) row.scales[8 * index + group] = bits_at(block, kScaleAt);
 }
 
-/// Odd factors of 32 elements each, and odd values up to 15.
+/// Reads odd factors for 32 elements each, and odd values up to 15.
 void read_iq3_s(Bytes block, std::size_t index, QuantizedRow& row) {
   constexpr int kMiddle = 16;
   row.scales[index] = bits_at(block, 0);
@@ -241,9 +241,9 @@ void read_iq3_s(Bytes block, std::size_t index, QuantizedRow& row) {
   }
 }
 
-/// Half a scale of four bits of exponent and three of fraction, as F16.
+/// Returns half a scale of four bits of exponent and three of fraction as F16.
 std::uint16_t half_of_e4m3(std::uint8_t scale) {
-  constexpr std::uint8_t kNan = 0x7F;  // which the format reads as 0
+  constexpr std::uint8_t kNan = 0x7F;  // the format reads it as 0
   constexpr unsigned kFractionBits = 10;
   constexpr unsigned kBiasDifference = 15 - 7 - 1;
   const unsigned exponent = (scale >> 3U) & 0x0FU;
@@ -326,7 +326,7 @@ bool read_quantized_row(DType dtype, const std::byte* blocks, QuantizedRow& dst)
 }
 
 CodeLayout rounded_form(std::size_t rows, std::size_t cols) {
-  // BF16: scales of weights that few bits hold may be smaller than F16 has them.
+  // Uses BF16, because scales of weights with few bits may be too small for F16.
   return {.rows = rows,
           .cols = cols,
           .bits = 8,
@@ -351,7 +351,7 @@ bool round_row(DType dtype, const std::byte* blocks, QuantizedRow& dst) {
       if (!std::isfinite(values[i])) return false;
       largest = std::max(largest, std::abs(values[i]));
     }
-    // Upwards, so that the largest value has a code.
+    // Rounds the scale up, so that the largest value has a code.
     dst.scales[group] =
         static_cast<std::uint16_t>((std::bit_cast<std::uint32_t>(largest / kLargestCode) + 0xFFFFU) >> 16U);
     const auto scale = std::bit_cast<float>(std::uint32_t{dst.scales[group]} << 16U);

@@ -1,4 +1,4 @@
-// GGUF's quantized blocks as rows of codes, scales and minimums.
+// Reads GGUF's quantized blocks as rows of codes, scales and minimums.
 #ifndef BALLAST_FILES_GGUF_GGML_ROWS_H_
 #define BALLAST_FILES_GGUF_GGML_ROWS_H_
 
@@ -10,16 +10,16 @@
 
 namespace ballast::files {
 
-/// The form that holds all that a type's blocks hold, exactly; empty where there is none. Rows are whole blocks.
+/// Returns the layout that holds a type's blocks exactly; nullopt if there is none. Rows must be whole blocks.
 std::optional<kernels::CodeLayout> quantized_form(DType dtype, std::size_t rows, std::size_t cols);
 
-/// One row. Returns whether its scales and minimums are finite.
+/// Reads one row. Returns whether its scales and minimums are finite.
 bool read_quantized_row(DType dtype, const std::byte* blocks, kernels::QuantizedRow& dst);
 
-/// INT8 in groups of 32: what the blocks of any type become by another rounding.
+/// Returns the layout of blocks that are rounded again: INT8 in groups of 32.
 kernels::CodeLayout rounded_form(std::size_t rows, std::size_t cols);
 
-/// One row, rounded to nearest. Returns whether its values are finite.
+/// Rounds one row to nearest. Returns whether its values are finite.
 bool round_row(DType dtype, const std::byte* blocks, kernels::QuantizedRow& dst);
 
 }  // namespace ballast::files

@@ -6,20 +6,20 @@
 
 namespace ballast::files {
 
-/// A Checkpoint that also gives the long metadata arrays that config() leaves out.
+/// A Checkpoint with access to the long metadata arrays that config() leaves out.
 class GgufFile : public Checkpoint {
  public:
   using Checkpoint::Checkpoint;
 
-  /// The whole value of a metadata key, arrays of any length included; null when the key is absent.
+  /// Returns the value of a metadata key, including arrays of any length; null if the key is absent.
   virtual nlohmann::json metadata(std::string_view key) const = 0;
 
-  /// The elements of an array, without reading them, which takes 16 bytes of memory for one byte of the file. 0 for
-  /// other values and an absent key.
+  /// Returns the number of elements of an array without reading them, which would take 16 bytes of memory for one byte
+  /// of the file. 0 for other values and an absent key.
   virtual std::size_t array_size(std::string_view key) const;
 };
 
-/// The file, or the files of a model whose first part it is (gguf_parts.h). Throws Error naming file, offset and
+/// Opens the file, or all files of a model whose first part it is (gguf_parts.h). Throws Error naming file, offset and
 /// reason.
 std::unique_ptr<GgufFile> open_gguf(const std::filesystem::path& path);
 

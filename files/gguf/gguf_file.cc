@@ -56,7 +56,7 @@ class MappedGguf : public GgufFile {
     if (found == first.content.value_positions.end()) return nullptr;
     json value = read_gguf_value(first.file.bytes(), found->second, path().string());
     first.file.check_whole();
-    release_pages(first.file.bytes());  // a vocabulary's take megabytes, and are asked for once
+    release_pages(first.file.bytes());  // a vocabulary's pages take megabytes, and are read only once
     return value;
   }
 

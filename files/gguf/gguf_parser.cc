@@ -21,9 +21,9 @@ using nlohmann::json;
 constexpr std::uint64_t kDefaultAlignment = 32;
 constexpr std::uint64_t kLargestAlignment = 65536;
 constexpr std::uint32_t kMostDimensions = 4;  // the format's own limit
-constexpr int kDeepestArray = 4;              // arrays of arrays are allowed; nobody writes more than two levels
+constexpr int kDeepestArray = 4;              // arrays of arrays are allowed; files have at most two levels
 
-// Least bytes of a tensor's entry (name, dimensions, type, offset) and of a metadata entry (key, type, value).
+// The fewest bytes of a tensor's entry (name, dimensions, type, offset) and of a metadata entry (key, type, value).
 constexpr std::uint64_t kLeastTensorBytes = 24;
 constexpr std::uint64_t kLeastMetadataBytes = 13;
 
@@ -45,7 +45,7 @@ enum class ValueType : std::uint32_t {
   kCount
 };
 
-// Least bytes that one value of a type takes in a file.
+// Returns the fewest bytes of a value of this type.
 std::size_t least_bytes(ValueType type) {
   switch (type) {
     case ValueType::kU8:
@@ -70,7 +70,7 @@ bool has_fixed_size(ValueType type) {
   return type != ValueType::kString && type != ValueType::kArray;
 }
 
-// Reads forward through the bytes; every step first checks that they are there.
+// Reads forward through the bytes; every step first checks that they exist.
 class Reader {
  public:
   Reader(std::span<const std::byte> file, std::string_view context, std::size_t position = 0)
@@ -165,8 +165,8 @@ class Reader {
     return values;
   }
 
-  // Whether the value at the present position is an array that config leaves out: a long one, or one of arrays, which
-  // may be long themselves.
+  // Returns whether the value at the current position is an array that config leaves out: a long one, or one of arrays,
+  // which may be long themselves.
   bool at_long_array(ValueType type) const {
     if (type != ValueType::kArray) return false;
     Reader ahead = *this;
@@ -174,7 +174,7 @@ class Reader {
     return start.count > kLongestConfigArray || start.element == ValueType::kArray;
   }
 
-  // The elements of the array at the present position; 0 for a value of another type.
+  // Returns the elements of the array at the current position; 0 for a value of another type.
   std::size_t array_size(ValueType type) const {
     if (type != ValueType::kArray) return 0;
     Reader ahead = *this;
@@ -279,7 +279,7 @@ std::uint64_t data_alignment(const GgufContent& content, const Reader& reader) {
 struct TensorEntry {
   std::string name;
   std::string type;
-  std::optional<DType> dtype;  // nothing for a type that is not read
+  std::optional<DType> dtype;  // nullopt for a type that is not read
   Shape shape;
   std::uint64_t offset;  // from the start of the data
   std::size_t position;  // of the offset in the file, for messages
@@ -318,7 +318,7 @@ TensorEntry read_tensor_entry(Reader& reader, std::uint64_t alignment) {
   return entry;
 }
 
-// A matrix in NVFP4 may have a factor in a tensor of its own, which nobody here would read.
+// Refuses a matrix in NVFP4 with a separate scale tensor, which would be ignored.
 void refuse_scaled_tensors(const TensorTable& tensors, std::string_view context) {
   constexpr std::string_view kWeight = ".weight";
   for (const auto& [name, view] : tensors) {
@@ -330,7 +330,7 @@ void refuse_scaled_tensors(const TensorTable& tensors, std::string_view context)
   }
 }
 
-// How large a tensor of a type that is not read is, is not known: it goes up to the next one. `offsets`: of all
+// Adds a tensor of an unknown type. Its size is unknown, so it extends to the next one. `offsets` are those of all
 // tensors, ascending.
 void add_unread_tensor(const TensorEntry& entry, const std::vector<std::uint64_t>& offsets, std::size_t data_bytes,
                        GgufContent& content) {

@@ -1,4 +1,4 @@
-// The layout of GGUF, from bytes in memory.
+// Parses the layout of GGUF from bytes in memory.
 #ifndef BALLAST_FILES_GGUF_GGUF_PARSER_H_
 #define BALLAST_FILES_GGUF_GGUF_PARSER_H_
 
@@ -17,7 +17,7 @@ namespace ballast::files {
 /// Arrays longer than this, and arrays of arrays, are not part of GgufContent::config.
 inline constexpr std::size_t kLongestConfigArray = 64;
 
-/// What a GGUF file says; tensors are views of the bytes it was parsed from.
+/// The contents of a GGUF file; tensors are views of the parsed bytes.
 struct GgufContent {
   nlohmann::json config = nlohmann::json::object();                 ///< metadata without the long arrays
   std::map<std::string, std::size_t, std::less<>> value_positions;  ///< byte where each key's type and value start
@@ -25,13 +25,13 @@ struct GgufContent {
   UnreadTensors unread;  ///< of types that ballast does not read
 };
 
-/// Parses and checks a whole file that is in memory; `context` names it in messages. Throws Error naming the byte.
+/// Parses and checks a whole file in memory; `context` names it in messages. Throws Error naming the byte.
 GgufContent parse_gguf(std::span<const std::byte> file, std::string_view context);
 
-/// The metadata value at one of `value_positions`. Throws Error when a string in it is not UTF-8.
+/// Returns the metadata value at one of `value_positions`. Throws Error if a string in it is not UTF-8.
 nlohmann::json read_gguf_value(std::span<const std::byte> file, std::size_t position, std::string_view context);
 
-/// The elements of the array at one of `value_positions`; 0 for another value.
+/// Returns the number of elements of the array at one of `value_positions`; 0 for another value.
 std::size_t gguf_array_size(std::span<const std::byte> file, std::size_t position, std::string_view context);
 
 }  // namespace ballast::files

@@ -33,7 +33,7 @@ GgufPart open_part(const fs::path& path) {
   return {std::move(file), std::move(content)};
 }
 
-// What comes before "-00001-of-00003.gguf" in the name of the part at `place`.
+// Returns the text before "-00001-of-00003.gguf" in the name of the part at `place`.
 std::string name_of_model(const fs::path& path, const GgufPartPlace& place) {
   const std::string name = path.filename().string();
   const std::string ending = part_ending(place.index, place.count);
@@ -64,7 +64,7 @@ GgufPartPlace read_part_place(const nlohmann::json& config, const std::string& c
   GgufPartPlace place;
   place.count = metadata.count("split.count", 1);
   place.index = metadata.count("split.no", 0);
-  if (place.count == 0) place.count = 1;  // as some writers have it in a whole file
+  if (place.count == 0) place.count = 1;  // some writers do this in a whole file
   if (place.count > UINT16_MAX) metadata.fail("split.count", "is more than the format allows");
   if (place.index >= place.count) {
     metadata.fail("split.no", concat("is ", place.index, ", of ", place.count, " parts"));

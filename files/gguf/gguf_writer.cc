@@ -11,7 +11,7 @@
 namespace ballast::files {
 namespace {
 
-// Numbers that the format gives to types of metadata.
+// The format's numbers of metadata types.
 enum class FieldType : std::uint32_t { kU32 = 4, kI32 = 5, kF32 = 6, kBool = 7, kString = 8, kArray = 9 };
 
 constexpr std::uint32_t kVersion = 3;
@@ -120,7 +120,7 @@ GgufWriter::GgufWriter(const std::filesystem::path& path, std::span<const GgufFi
 void GgufWriter::write(DType dtype, std::span<const std::byte> bytes) {
   TensorPlan& tensor = plan_.at(next_++);
   tensor.dtype = dtype;
-  // All that comes after it would lie elsewhere than the header says.
+  // With another size, all later tensors would be at other offsets than in the header.
   if (planned_bytes(tensor, tensor.name) != bytes.size()) {
     throw Error(tensor.name, "has " + std::to_string(bytes.size()) + " bytes, its shape and type make " +
                                  std::to_string(planned_bytes(tensor, tensor.name)));

@@ -1,4 +1,4 @@
-// Writing a GGUF file, version 3.
+// Writes a GGUF file, version 3.
 #ifndef BALLAST_FILES_GGUF_GGUF_WRITER_H_
 #define BALLAST_FILES_GGUF_GGUF_WRITER_H_
 
@@ -16,7 +16,7 @@
 
 namespace ballast::files {
 
-/// A key of the metadata and what it says.
+/// A key of the metadata and its value.
 struct GgufField {
   using Value = std::variant<std::uint32_t, std::int32_t, float, bool, std::string, std::vector<std::string>,
                              std::vector<std::int32_t>, std::vector<float>>;
@@ -24,25 +24,25 @@ struct GgufField {
   Value value;
 };
 
-/// Bytes of the file that a GgufWriter makes of fields and tensors.
+/// Returns the size of the file that a GgufWriter writes for fields and tensors.
 std::uint64_t planned_gguf_bytes(std::span<const GgufField> fields, std::span<const TensorPlan> plan);
 
-/// Writes the planned tensors in their order, one at a time. Shapes are row-major, as everywhere here; the file names
-/// sizes the other way round. Same fields, plan and values give the same bytes. Throws Error naming the file when the
-/// disk is full or fails.
+/// Writes the planned tensors in their order, one at a time. Shapes are row-major, as everywhere in ballast; the file
+/// has sizes in reverse order. The same fields, plan and values give the same bytes. Throws Error naming the file if
+/// the disk is full or fails.
 class GgufWriter {
  public:
-  /// Takes the space of the whole file from the disk.
+  /// Creates the file and allocates its whole size on disk.
   GgufWriter(const std::filesystem::path& path, std::span<const GgufField> fields, std::vector<TensorPlan> plan);
 
-  /// The next tensor of the plan. Its type may turn out to be another of the same size than planned.
+  /// Writes the next tensor of the plan. Its type may differ from the planned one if the size is the same.
   void write(DType dtype, std::span<const std::byte> bytes);
 
-  /// Writes the header, syncs and closes. Every planned tensor must have been written. Returns the file's bytes.
+  /// Writes the header, syncs and closes. Every planned tensor must have been written. Returns the file's size.
   std::uint64_t finish();
 
  private:
-  std::string fields_;  ///< as they are stored
+  std::string fields_;  ///< in the file's format
   std::size_t field_count_;
   std::vector<TensorPlan> plan_;
   OutputFile file_;

@@ -12,9 +12,9 @@ namespace {
 
 constexpr std::size_t kRuns = 8;  // of 32 elements in a block
 
-using Signs = std::uint32_t;  // bit i is set where element i is negative
+using Signs = std::uint32_t;  // bit i is set if element i is negative
 
-// Eight signs in 7 bits: the number of negative ones is even.
+// Expands 7 bits to eight signs: the number of negative ones is even.
 Signs even_signs(std::uint32_t seven_bits) {
   return seven_bits | (static_cast<std::uint32_t>(std::popcount(seven_bits)) & 1) << 7;
 }
@@ -24,12 +24,12 @@ void signed_point(float scale, const std::array<std::int8_t, kElements>& point, 
   for (std::size_t i = 0; i < kElements; ++i) dst[i] = scale * to_f((signs >> i) & 1 ? -point[i] : point[i]);
 }
 
-// Scales of the 2-bit types; `code` has 4 bits.
+// Returns the scale of the 2-bit types; `code` has 4 bits.
 float iq2_scale(float scale, std::uint32_t code) {
   return scale * (0.5f + to_f(static_cast<int>(code))) * 0.25f;
 }
 
-// IQ1: values -1, 0, 1 that are shifted by an eighth.
+// Decodes IQ1: values -1, 0, 1 that are shifted by an eighth.
 void shifted_point(float scale, std::size_t point, bool down, float* dst) {
   const float shift = down ? -0.125f : 0.125f;
   for (std::size_t i = 0; i < 8; ++i) dst[i] = scale * (to_f(kIq1Grid[point][i]) + shift);

@@ -1,4 +1,4 @@
-// GGUF's IQ types: blocks of 256 whose codes are points of a lattice (iq_grids.h).
+// Decoders of GGUF's IQ types: blocks of 256 whose codes are points of a lattice (iq_grids.h).
 #ifndef BALLAST_FILES_GGUF_IQ_BLOCKS_H_
 #define BALLAST_FILES_GGUF_IQ_BLOCKS_H_
 
@@ -6,7 +6,7 @@
 
 namespace ballast::files {
 
-/// Each decodes one block to 256 floats.
+/// Each function decodes one block to 256 floats.
 void decode_iq1_s(const std::uint8_t* src, float* dst);
 void decode_iq1_m(const std::uint8_t* src, float* dst);
 void decode_iq2_xxs(const std::uint8_t* src, float* dst);

@@ -8,8 +8,8 @@
 namespace ballast::files {
 namespace {
 
-// A point is a number whose digits, lowest first, say which of the grid's values each element has. The points are in
-// ascending order, so that a grid is a set: bit p of it is set where p is a point.
+// A point is a number whose digits, lowest first, are the indices of its elements' values. The points are in ascending
+// order, so a grid is a set: bit p is set if p is a point.
 constexpr std::size_t kTernaryWords = (3 * 3 * 3 * 3 * 3 * 3 * 3 * 3 + 63) / 64;  // of 8 digits below 3
 constexpr std::size_t kOctalWords = 8 * 8 * 8 * 8 / 64;                           // of 4 digits below 8
 

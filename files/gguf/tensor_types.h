@@ -1,4 +1,4 @@
-// The numbers that GGUF gives to types of tensors.
+// GGUF's numbers of tensor types.
 #ifndef BALLAST_FILES_GGUF_TENSOR_TYPES_H_
 #define BALLAST_FILES_GGUF_TENSOR_TYPES_H_
 
@@ -13,7 +13,7 @@
 
 namespace ballast::files {
 
-/// A type of tensors, numbered as in files; the ones ballast does not decode have a name only.
+/// A type of tensors, numbered as in files; types that ballast does not decode have only a name.
 struct TensorType {
   std::uint32_t number;
   std::string_view name;

@@ -19,7 +19,7 @@ namespace {
 static_assert(std::atomic<const std::byte*>::is_always_lock_free && std::atomic<std::size_t>::is_always_lock_free,
               "a signal handler may use no other");
 
-std::mutex records_mutex;  // of those who enter maps; the handler only reads
+std::mutex records_mutex;  // for writers; the handler only reads
 std::atomic<MapRecord*> records = nullptr;
 
 struct sigaction previous_action{};
@@ -43,8 +43,9 @@ MapRecord* record_at(std::uintptr_t address, std::uintptr_t page) {
   return nullptr;
 }
 
-/// Puts zeros in the place of what cannot be read at `address`: of all that the file lacks by now, else of one page.
-/// Returns whether the address is in one of ballast's maps. Calls nothing but the system: it runs in a signal handler.
+/// Maps zeros over the unreadable part at `address`: over the whole part that the file has lost, else over one page.
+/// Returns whether the address is in one of ballast's maps. Makes only system calls, because it runs in a signal
+/// handler.
 bool cover_lost_part(std::uintptr_t address) {
   const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
   MapRecord* record = record_at(address, page);
@@ -77,7 +78,7 @@ void pass_on(int signal, siginfo_t* info, void* context) {
     struct sigaction action{};
     action.sa_handler = SIG_DFL;
     ::sigaction(signal, &action, nullptr);
-    if (sent) ::raise(signal);  // else the access is repeated, and the system ends the process at it
+    if (sent) ::raise(signal);  // otherwise the access is repeated, and the system ends the process
   } else {
     previous_action.sa_handler(signal);
   }
@@ -94,7 +95,7 @@ MapRecord* free_record() {
   for (MapRecord* record = records; record != nullptr; record = record->next) {
     if (record->begin == nullptr) return record;
   }
-  auto* record = new MapRecord{.next = records};  // for the life of the process
+  auto* record = new MapRecord{.next = records};  // never freed
   records = record;
   return record;
 }

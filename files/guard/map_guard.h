@@ -1,4 +1,4 @@
-// The maps that the handler of SIGBUS knows: ballast/error.h.
+// The list of maps for the handler of SIGBUS: ballast/error.h.
 #ifndef BALLAST_FILES_GUARD_MAP_GUARD_H_
 #define BALLAST_FILES_GUARD_MAP_GUARD_H_
 
@@ -10,7 +10,7 @@
 
 namespace ballast::files {
 
-/// One map. A signal handler may read it at any time, so records are never freed: a closed map's is used again.
+/// A map. A signal handler may read it at any time, so records are never freed: the record of a closed map is reused.
 struct MapRecord {
   std::atomic<const std::byte*> begin = nullptr;  ///< null: the record is free
   std::atomic<std::size_t> size = 0;
@@ -19,10 +19,10 @@ struct MapRecord {
   MapRecord* next = nullptr;
 };
 
-/// Enters a map in the list while it lives.
+/// Keeps a map in the list during its lifetime.
 class GuardedMap {
  public:
-  GuardedMap() = default;  ///< of nothing
+  GuardedMap() = default;  ///< of no map
   GuardedMap(std::span<const std::byte> bytes, int descriptor);
   ~GuardedMap();
   GuardedMap(GuardedMap&& other) noexcept : record_(std::exchange(other.record_, nullptr)) {}
@@ -37,7 +37,7 @@ class GuardedMap {
   MapRecord* record_ = nullptr;
 };
 
-/// Keeps what take_lost_file() returns on this thread.
+/// Stores the result of take_lost_file() for this thread.
 void note_lost_file(std::string file, std::string problem);
 
 }  // namespace ballast::files

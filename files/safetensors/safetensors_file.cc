@@ -42,16 +42,16 @@ std::uint64_t header_length(std::span<const std::byte> file, std::string_view co
   return length;
 }
 
-// Nothing for a type that ballast does not read.
+// Returns nullopt for a type that ballast does not read.
 std::optional<DType> find_dtype(std::string_view name) {
   for (const DTypeInfo& info : kDTypes) {
-    // GGUF's blocks do not occur here.
+    // safetensors has no block types.
     if (info.block_elements == 1 && info.name == name) return info.dtype;
   }
   return std::nullopt;
 }
 
-// Adds the tensor to those that can be read, or to the others.
+// Adds the tensor to the readable ones, or to the others.
 void parse_entry(const std::string& name, const JsonReader& entry, std::span<const std::byte> data,
                  std::size_t data_start, SafetensorsContent& content) {
   const std::string context = entry.context();
@@ -133,7 +133,7 @@ void SafetensorsFile::verify_checksums() const {
 #pragma omp parallel for schedule(dynamic) reduction(min : first_bad)
   for (std::size_t i = 0; i < sums.size(); ++i) {
     if (content_digits(sums[i].bytes) != *sums[i].expected) first_bad = std::min(first_bad, i);
-    release_pages(sums[i].bytes);  // else the whole file would stay in memory beside what is made of it
+    release_pages(sums[i].bytes);  // so that the whole file does not stay in memory
   }
   if (first_bad < sums.size()) {
     throw Error(tensor_context(path().string(), *sums[first_bad].name), "checksum differs: the file is damaged");

@@ -1,4 +1,4 @@
-// One safetensors file: tensors and the metadata beside them.
+// Reads one safetensors file: tensors and metadata.
 #ifndef BALLAST_FILES_SAFETENSORS_SAFETENSORS_FILE_H_
 #define BALLAST_FILES_SAFETENSORS_SAFETENSORS_FILE_H_
 
@@ -14,20 +14,20 @@
 
 namespace ballast::files {
 
-/// The metadata key that holds a tensor's content_digits() is this and the tensor's name.
+/// The prefix of the metadata keys with tensors' content_digits(); the tensor's name follows.
 inline constexpr std::string_view kChecksumPrefix = "xxh3.";
 
-/// What a safetensors file says; tensors are views of the bytes it was parsed from.
+/// The contents of a safetensors file; tensors are views of the parsed bytes.
 struct SafetensorsContent {
   TensorTable tensors;
   UnreadTensors unread;  ///< of types that ballast does not read
   std::map<std::string, std::string, std::less<>> metadata;
 };
 
-/// Parses and checks a whole file that is in memory; `context` names it in messages. Throws Error.
+/// Parses and checks a whole file in memory; `context` names it in messages. Throws Error.
 SafetensorsContent parse_safetensors(std::span<const std::byte> file, std::string_view context);
 
-/// The same for a file on disk, mapped for as long as this lives.
+/// A safetensors file on disk, mapped during the lifetime of this object.
 class SafetensorsFile {
  public:
   explicit SafetensorsFile(const std::filesystem::path& path);
@@ -38,19 +38,18 @@ class SafetensorsFile {
   const UnreadTensors& unread_tensors() const { return content_.unread; }
   const std::map<std::string, std::string, std::less<>>& metadata() const { return content_.metadata; }
 
-  /// MappedFile::check_whole.
+  /// See MappedFile::check_whole.
   void check_whole() const { file_.check_whole(); }
 
-  /// Whether the file has the tensor, of a type that can be read or not.
+  /// Returns whether the file has the tensor, also in a type that cannot be read.
   bool contains(std::string_view name) const {
     return content_.tensors.contains(name) || content_.unread.contains(name);
   }
 
-  /// Throws Error naming the file when it has no tensor of that name, or one of a type that is not read.
+  /// Throws Error naming the file if it has no tensor of that name, or one of a type that is not read.
   const TensorView& tensor(std::string_view name) const;
 
-  /// Compares every tensor that has a checksum with it, on all OpenMP threads. Throws Error naming the first that
-  /// differs.
+  /// Checks every tensor that has a checksum, on all OpenMP threads. Throws Error naming the first that differs.
   void verify_checksums() const;
 
  private:

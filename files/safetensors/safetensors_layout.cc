@@ -21,7 +21,7 @@ std::uint64_t alignment_of_size(std::uint64_t size) {
   return size == 0 ? kTensorAlignment : std::min(kTensorAlignment, std::uint64_t{1} << std::countr_zero(size));
 }
 
-// Plan indices in the order of the file: each offset is then a sum of sizes that its own alignment divides.
+// Returns plan indices in the order of the file, in which each offset is a sum of sizes that its own alignment divides.
 std::vector<std::size_t> file_order(const std::vector<std::uint64_t>& sizes) {
   std::vector<std::size_t> order(sizes.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -33,7 +33,8 @@ std::string string_json(const std::string& text) {
   return json(text).dump();
 }
 
-// The header grows by appending, so that the position of each checksum is known; `layout.positions` hold offsets yet.
+// Builds the header by appending, so that the position of each checksum is known; `layout.positions` still hold
+// offsets.
 void write_header(const std::vector<TensorPlan>& plan, const std::map<std::string, std::string>& metadata,
                   SafetensorsLayout& layout) {
   std::string& text = layout.header;

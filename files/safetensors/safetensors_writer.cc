@@ -19,15 +19,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// transformers refuses files that do not say this.
+// transformers refuses files without this entry.
 const std::pair<const std::string, std::string> kAlwaysThere = {"format", "pt"};
 
-// A caller's bug would leave a damaged file that looks whole, so it is found in release builds as well.
+// A caller's bug would leave a damaged file that looks complete, so release builds check, too.
 void require(bool condition, const char* bug) {
   if (!condition) throw std::logic_error(std::string("SafetensorsWriter: ") + bug);
 }
 
-// One of the files; its tensors arrive in the order of its part of the plan.
+// One of the files. Its tensors arrive in the order of its part of the plan.
 class Shard {
  public:
   Shard(fs::path path, std::vector<TensorPlan> plan, const std::map<std::string, std::string>& metadata)
@@ -73,10 +73,10 @@ class Shard {
   std::map<std::string, std::string> metadata_;
   SafetensorsLayout layout_;
   OutputFile file_;
-  std::vector<std::string> checksums_;  // of the tensors that are written
+  std::vector<std::string> checksums_;  // of the written tensors
 };
 
-// The plan in runs of at most `shard_bytes` of tensor data; a larger tensor is a run of its own.
+// Splits the plan into runs of at most `shard_bytes` of tensor data; a larger tensor is a run by itself.
 std::vector<std::vector<TensorPlan>> split_plan(std::vector<TensorPlan> plan, std::uint64_t shard_bytes,
                                                 const std::string& context) {
   std::vector<std::vector<TensorPlan>> shards(1);
@@ -119,7 +119,7 @@ std::uint64_t planned_file_bytes(std::vector<TensorPlan> plan, std::map<std::str
 struct SafetensorsWriter::State {
   fs::path directory;
   std::vector<Shard> shards;
-  std::size_t current = 0;  // the shard that the next tensor goes to
+  std::size_t current = 0;  // the shard of the next tensor
 
   Shard& shard_of_next() {
     if (shards[current].complete()) ++current;
