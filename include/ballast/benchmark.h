@@ -1,4 +1,4 @@
-// Speed of a model on this machine, beside the machine's own limits.
+// Measures the speed of a model and the limits of the machine.
 #ifndef BALLAST_BENCHMARK_H_
 #define BALLAST_BENCHMARK_H_
 
@@ -21,8 +21,8 @@ struct BenchmarkOptions {
   std::size_t generate = 128;   ///< tokens of the generation test; 0: none
   std::size_t depth = 0;        ///< tokens already in the cache; may exceed the context, unless positions are learned
   std::size_t sequences = 1;    ///< that the generation test continues at once
-  bool share_depth = false;     ///< the sequences have these tokens in common, in the same memory
-  std::size_t repetitions = 5;  ///< one more is run first and discarded
+  bool share_depth = false;     ///< all sequences share these tokens and their memory
+  std::size_t repetitions = 5;  ///< measured rounds, after one for warm-up
   CacheOptions cache{};
   ModelOptions model{};
 };
@@ -31,9 +31,9 @@ struct BenchmarkResult {
   std::string test;              ///< "pp512", "tg128", "tg128 x 4", "pp512 @ d4096", "tg128 x 4 @ d4096 shared"
   double tokens_per_second = 0;  ///< mean; of all sequences together
   double stddev = 0;
-  double gb_s = 0;               ///< weights and cache, as often as they must come from memory
-  double gop_s = 0;              ///< of the matrices, a multiply-add is two
-  double fraction_of_limit = 0;  ///< of the read bandwidth or of the multiply-add peak, whichever allows less
+  double gb_s = 0;               ///< weights and cache that are read from memory
+  double gop_s = 0;              ///< of the matrices; a multiply-add counts as two
+  double fraction_of_limit = 0;  ///< of the read bandwidth or the multiply-add peak, the lower limit of the two
 };
 
 struct Benchmark {
@@ -48,7 +48,7 @@ struct Benchmark {
   std::vector<BenchmarkResult> results;
   double load_seconds = 0;
   std::uint64_t peak_rss_bytes = 0;
-  std::optional<ExpertFigures> experts{};  ///< with ModelOptions::expert_bytes
+  std::optional<ExpertFigures> experts{};  ///< if ModelOptions::expert_bytes is set
 };
 
 Benchmark benchmark(const std::filesystem::path& model, const BenchmarkOptions& options, const Progress& progress = {});
@@ -56,27 +56,27 @@ std::string benchmark_json(const Benchmark& benchmark);
 
 struct SpeculationBenchmarkOptions {
   std::filesystem::path text_file;               ///< a prompt, which is continued
-  std::optional<std::filesystem::path> draft{};  ///< GenerateOptions::draft_tokens come from this model too
+  std::optional<std::filesystem::path> draft{};  ///< also drafts with this model, see GenerateOptions::draft_tokens
   std::size_t draft_tokens = 8;
   double temperature = 0;
   std::size_t generate = 128;
-  std::size_t repetitions = 5;  ///< rounds, each with speculation and without; one more is run first and discarded
+  std::size_t repetitions = 5;  ///< measured rounds, each with speculation and without, after one for warm-up
   CacheOptions cache{};
   ModelOptions model{};
 };
 
-/// What speculative decoding gains on a text.
+/// The gain of speculative decoding on a text.
 struct SpeculationBenchmark {
   std::size_t prompt_tokens = 0;
-  std::size_t generated_tokens = 0;    ///< fewer than asked for where the text ended
-  double plain_tokens_per_second = 0;  ///< median of the rounds, like what follows
+  std::size_t generated_tokens = 0;    ///< fewer than requested if the text ended
+  double plain_tokens_per_second = 0;  ///< median of the rounds, as are the figures below
   double tokens_per_second = 0;
-  double speedup = 0;  ///< of a round
+  double speedup = 0;  ///< median of the rounds' ratios
   std::size_t draft_tokens = 0;
   std::size_t accepted_tokens = 0;
 };
 
-/// Throws Error also when the text with speculation is another one.
+/// Also throws Error if the text with speculation differs.
 SpeculationBenchmark benchmark_speculation(const std::filesystem::path& model,
                                            const SpeculationBenchmarkOptions& options, const Progress& progress = {});
 std::string benchmark_json(const SpeculationBenchmark& benchmark);

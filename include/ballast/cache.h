@@ -1,4 +1,4 @@
-// How a run keeps the keys and values of the tokens that it has seen.
+// Options of the cache of keys and values.
 #ifndef BALLAST_CACHE_H_
 #define BALLAST_CACHE_H_
 
@@ -15,8 +15,8 @@ struct CacheOptions {
   };
   Type type = Type::kAuto;
 
-  /// Rolling cache after StreamingLLM (arXiv:2309.17453): the first `sinks` tokens are kept, then the last `window`,
-  /// with positions by place in the cache, in constant memory. 0: everything is kept.
+  /// Rolling cache after StreamingLLM (arXiv:2309.17453): the first `sinks` tokens and the last `window` are kept in
+  /// constant memory, with positions by index in the cache. 0: everything is kept.
   std::size_t window = 0;
   std::size_t sinks = 0;  ///< only with a window
 

@@ -1,4 +1,4 @@
-// Calibration: run text through a model and record what its activations look like.
+// Calibration: runs text through a model and records statistics of its activations.
 #ifndef BALLAST_CALIBRATE_H_
 #define BALLAST_CALIBRATE_H_
 
@@ -17,35 +17,35 @@
 namespace ballast {
 
 struct CalibrateOptions {
-  std::vector<std::filesystem::path> text_files{};  ///< empty: text is sampled from the model itself
+  std::vector<std::filesystem::path> text_files{};  ///< empty: the model generates the text
   std::size_t samples = 128;                        ///< fewer when the text is shorter
   std::size_t length = 0;  ///< tokens per sample; 0: 512, or as many as the context has room for
   std::uint64_t seed = 0;  ///< of the choice of samples, or of the sampling
-  /// In front of every sample; the statistics are of the samples' own tokens. A model that has one keeps it. When it is
-  /// automatic, the samples run once without it to find it.
+  /// Precedes every sample; the statistics are those of the samples' own tokens. A model that has a prefix keeps it. If
+  /// it is automatic, the samples first run once without it to find it.
   CachedPrefix prefix{};
 
-  Ranks* ranks = nullptr;  ///< that share the samples, at most 8; null: this process does it alone
-  /// Where what is done is kept from block to block, so that the same call goes on after a kill and gives the same
-  /// statistics; empty: nowhere. Each rank has a folder of its own there.
+  Ranks* ranks = nullptr;  ///< at most 8 ranks that share the samples; null: one process
+  /// Folder for the progress after each block, with which the same call continues after a kill and gives the same
+  /// statistics; empty: none. Each rank has its own folder in it.
   std::filesystem::path state_folder{};
-  /// What tells this model from others there, and in what a conversion keeps; empty: its files' names, sizes and times,
-  /// which a copy that is written anew for each call does not share.
+  /// Identifies the model in the progress of calibrations and conversions; empty: its files' names, sizes and times,
+  /// which would change if a copy is written for each call.
   std::string model_identity{};
-  std::function<void(const JobPlan&)> on_plan{};         ///< told on the first rank before the work begins
-  std::function<void(const std::string&)> on_message{};  ///< what else is worth a line; on the first rank
+  std::function<void(const JobPlan&)> on_plan{};         ///< called on the root rank before the work begins
+  std::function<void(const std::string&)> on_message{};  ///< other messages, on the root rank
 };
 
-/// All samples pass one block before the next, so that one block's weights are in memory at a time. Every rank gets the
-/// same statistics; they are the same bytes for any number of threads and of ranks. Throws Error, also when the memory
-/// that is available does not do: it then names the most samples that fit.
+/// Calibrates a model. All samples pass one block before the next, so that one block's weights are in memory at a time.
+/// Every rank gets the same statistics; they are the same bytes for any number of threads and ranks. Throws Error, also
+/// if the memory is too small: it then names the largest number of samples that fits.
 Statistics calibrate(const std::filesystem::path& model, const CalibrateOptions& options,
                      const Progress& progress = {});
 
-/// A state_folder beside an output, hidden: ".OUTPUT.resume".
+/// Returns the hidden state folder next to an output: ".OUTPUT.resume".
 std::filesystem::path state_folder_beside(const std::filesystem::path& output);
 
-/// Removes what calibrate() kept in options.state_folder: for when the statistics have been saved.
+/// Removes the progress in options.state_folder after the statistics have been saved.
 void discard_calibration_state(const CalibrateOptions& options);
 
 }  // namespace ballast

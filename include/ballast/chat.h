@@ -1,4 +1,4 @@
-// What a conversation is made of, and a reply to it.
+// Messages of a conversation, and a model's reply.
 #ifndef BALLAST_CHAT_H_
 #define BALLAST_CHAT_H_
 
@@ -10,17 +10,17 @@ namespace ballast {
 struct ChatMessage {
   std::string role;  ///< "system", "user" or "assistant"
   std::string content;
-  /// A JSON object of what the message has besides (reasoning_content, name, tool_calls ...), for the chat template. A
-  /// "content" in it, a list of parts, takes the place of the text. Empty: nothing.
+  /// A JSON object with the other fields of the message (reasoning_content, name, tool_calls ...), for the chat
+  /// template. If it has "content", a list of parts, that replaces the text. Empty: none.
   std::string fields{};
 };
 
 enum class ReplyKind {
   kAnswer,
-  kThinking,  ///< what a model writes for itself before or between parts of its answer
+  kThinking,  ///< text that a model writes for itself before or between parts of its answer
 };
 
-/// Text of one kind that a model wrote, without the marks that it sets around it.
+/// Text of one kind from a model, without its marks.
 struct ReplyPart {
   ReplyKind kind = ReplyKind::kAnswer;
   std::string text;

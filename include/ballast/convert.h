@@ -1,4 +1,5 @@
-// Conversion: a checkpoint and a recipe in, a directory with the converted model out, and from there to others' files.
+// Conversion: turns a checkpoint and a recipe into a directory with the converted model, and exports it to other
+// programs' files.
 #ifndef BALLAST_CONVERT_H_
 #define BALLAST_CONVERT_H_
 
@@ -17,105 +18,104 @@
 
 namespace ballast {
 
-/// Whose files a conversion writes.
+/// The program whose files a conversion writes.
 enum class OutputFormat { kBallast, kGguf, kCompressedTensors, kMlx, kAwq, kGptq };
 
-/// "ballast", "gguf", "compressed-tensors", "mlx", "awq", "gptq"; all of them, and back. Throws Error listing what
-/// there is.
+/// Return "ballast", "gguf", "compressed-tensors", "mlx", "awq", "gptq"; all of them; and the format of a name. Throw
+/// Error listing the names.
 std::string_view output_format_name(OutputFormat format);
 std::vector<std::string> output_format_names();
 OutputFormat parse_output_format(std::string_view name);
 
-/// What rounding each matrix of a model costs in each format, as one conversion finds it and the next may use it: those
-/// that differ in size alone. Of one thread.
+/// The costs of rounding each matrix of a model in each format, which one conversion measures and others that differ
+/// only in size can reuse. One thread at a time.
 class FormatCosts;
 std::shared_ptr<FormatCosts> make_format_costs();
 
 struct ConvertOptions {
   Recipe recipe = recipe_for_scheme("w8a8");
 
-  /// What these files have no place for is left out of the recipe before anything is rounded.
+  /// Features of the recipe that these files cannot hold are left out before rounding.
   OutputFormat output_format = OutputFormat::kBallast;
 
-  /// Of `calibrate`; absent: one with `calibration` runs first, where the recipe needs any.
+  /// Output of `calibrate`; absent: if the recipe needs statistics, a calibration with `calibration` runs first.
   std::optional<std::filesystem::path> statistics{};
 
-  /// Of its samples, or the statistics' samples, at most so many run through the model while it is rounded. Its ranks
-  /// share the work, its callbacks are told of the calibration and of what comes after it; its state folder is not
-  /// used.
+  /// At most this many of its samples, or of the statistics' samples, run through the model during rounding. Its ranks
+  /// share the work; its callbacks are called for the calibration and for the conversion; its state folder is not used.
   CalibrateOptions calibration{.samples = 32};
-  std::size_t probe_samples = 1;                ///< on which allocation measures what rounding each matrix costs
-  std::shared_ptr<FormatCosts> format_costs{};  ///< null: this conversion's own
+  std::size_t probe_samples = 1;  ///< samples on which the allocation measures the cost of rounding each matrix
+  std::shared_ptr<FormatCosts> format_costs{};  ///< null: measured by this conversion only
 
-  /// Same bytes for any number of ranks, for some more memory.
+  /// Gives the same bytes for any number of ranks, with somewhat more memory.
   bool deterministic = false;
 
-  bool replace = false;  ///< an existing output, once the new one is complete
+  bool replace = false;  ///< replaces an existing output when the new one is complete
 };
 
-/// How much work goes into a conversion, by name.
+/// A named amount of work for a conversion.
 struct Preset {
   std::string name;         ///< "balanced"
-  std::string description;  ///< what it does and what it costs
+  std::string description;  ///< its methods and its cost
   Recipe::Rounding rounding = Recipe::Rounding::kGptq;
   std::size_t samples = 0;
   std::size_t length = 0;  ///< of the samples, in tokens
   std::size_t probe_samples = 0;
 };
 
-/// The quickest first.
+/// Returns the presets, the fastest first.
 const std::vector<Preset>& presets();
 
-/// Throws Error listing what there is.
+/// Throws Error listing the presets.
 const Preset& preset_by_name(std::string_view name);
 
-/// Recipes that keep floats are not changed.
+/// Sets the options of a preset. Recipes that keep floats are not changed.
 void apply_preset(const Preset& preset, ConvertOptions& options);
 
-/// Tensors that were treated alike.
+/// A group of tensors with the same treatment.
 struct TensorGroupReport {
   std::string name;                 ///< "layers.*.mlp.down_proj"
   std::string format;               ///< "int8-g64 + 7 columns f16"
-  std::size_t outlier_columns = 0;  ///< of each, in 16 bits
+  std::size_t outlier_columns = 0;  ///< of each tensor, in 16 bits
   std::size_t tensors = 0;
   std::uint64_t weights = 0;  ///< elements
   std::uint64_t bytes_before = 0;
   std::uint64_t bytes_after = 0;
-  // With a target size:
-  double cost = 0;       ///< divergence expected from its rounding, nats per token
-  double next_gain = 0;  ///< how much of it a further byte for one of them would save
+  // Set if there is a target size:
+  double cost = 0;       ///< expected divergence caused by its rounding, nats per token
+  double next_gain = 0;  ///< the part of it that one more byte would save
 };
 
 struct ConvertReport {
-  std::vector<std::string> notes;  ///< what each pass did, one line each
+  std::vector<std::string> notes;  ///< one line about each pass
   std::vector<TensorGroupReport> groups;
   std::uint64_t bytes_before = 0;  ///< of the tensor files
   std::uint64_t bytes_after = 0;
   double bits_per_weight = 0;        ///< 8 * bytes_after / number of weights
-  std::optional<double> divergence;  ///< that rounding is expected to cost, when there was a target size
+  std::optional<double> divergence;  ///< expected divergence caused by rounding, if there was a target size
 };
 
-/// Works block by block: one block's weights are in memory at a time. The directory appears under its name only when it
-/// is complete. What is done is kept beside it (".NAME.resume") until then, so that the same call goes on after a kill
-/// and gives the same bytes. Same input, same bytes, for any number of threads. Throws Error.
+/// Converts a model block by block: one block's weights are in memory at a time. The directory gets its name only when
+/// it is complete. Until then progress is stored next to it (".NAME.resume"), with which the same call continues after
+/// a kill and gives the same bytes. The same input gives the same bytes for any number of threads. Throws Error.
 ConvertReport convert(const std::filesystem::path& model, const std::filesystem::path& output,
                       const ConvertOptions& options, const Progress& progress = {});
 
 struct ExportOptions {
   OutputFormat output_format = OutputFormat::kGguf;  ///< any but kBallast
-  bool replace = false;                              ///< an existing output, once the new one is complete
+  bool replace = false;                              ///< replaces an existing output when the new one is complete
 };
 
-/// A model that ballast wrote, in the files of another program. Nothing is rounded: what these files have no exact
-/// place for is refused, and what was written is read again and compared before it appears under its name. Throws
+/// Writes a model that ballast wrote as files of another program, without rounding: features that these files cannot
+/// hold exactly are refused, and the written files are read again and compared before they get their name. Throws
 /// Error.
 ConvertReport export_model(const std::filesystem::path& model, const std::filesystem::path& output,
                            const ExportOptions& options, const Progress& progress = {});
 
-/// What a conversion will make and take, as far as that is known before it begins.
+/// The expected result and cost of a conversion, as far as known before it begins.
 struct ConvertPlan {
-  /// Tensors that will be treated alike. With a target size formats are chosen while converting: then there are a
-  /// smallest and a largest one.
+  /// A group of tensors with the same treatment. With a target size, formats are chosen during the conversion: then
+  /// there are a smallest and a largest format.
   struct Group {
     std::string name;    ///< "layers.*.mlp.down_proj"
     std::string format;  ///< "int8-g64", "nl4-g128-s8 to int8-g32-s8"
@@ -127,17 +127,17 @@ struct ConvertPlan {
   };
   std::vector<Group> groups;
   std::uint64_t bytes_before = 0;  ///< of the tensor files
-  std::uint64_t least_bytes = 0;   ///< a header may take a few bytes more
+  std::uint64_t least_bytes = 0;   ///< a header may need a few more bytes
   std::uint64_t most_bytes = 0;
-  bool calibrates = false;     ///< a calibration comes first, which tells its own plan
-  std::optional<JobPlan> job;  ///< where samples run through the model while it is converted
+  bool calibrates = false;     ///< a calibration comes first and reports its own plan
+  std::optional<JobPlan> job;  ///< set if samples run through the model during the conversion
 };
 
-/// The plan of `convert` with these options, from the shapes of the model and some of its norms' gains: that takes
-/// a moment for any model. Throws Error where convert() would before it begins.
+/// Plans `convert` with these options, from the shapes of the model and some of its norms' gains, in a moment for any
+/// model. Throws Error if convert() would before it begins.
 ConvertPlan plan_conversion(const std::filesystem::path& model, const ConvertOptions& options);
 
-/// The objects that `ballast convert --json` prints, without and with --dry-run.
+/// Return the objects that `ballast convert --json` prints, without and with --dry-run.
 std::string convert_report_json(const ConvertReport& report);
 std::string convert_plan_json(const ConvertPlan& plan);
 

@@ -1,4 +1,4 @@
-// Vectors of texts, and how near those of a quantized model are to the original's.
+// Vectors of texts, and their comparison with the original model's.
 #ifndef BALLAST_EMBED_H_
 #define BALLAST_EMBED_H_
 
@@ -16,11 +16,11 @@
 
 namespace ballast {
 
-/// What is not said is what the model's makers say (ModelSpec::text_vectors), or else what TextVectorSpec has.
+/// Options that are absent have the model's values (ModelSpec::text_vectors), or else the defaults of TextVectorSpec.
 struct EmbedOptions {
   std::optional<Pooling> pooling{};
   std::optional<bool> normalized{};
-  std::optional<std::size_t> most_tokens{};  ///< of a text, special ones included
+  std::optional<std::size_t> most_tokens{};  ///< of a text, including special tokens
   CacheOptions::Type cache_type = CacheOptions::Type::kAuto;
 };
 
@@ -28,17 +28,17 @@ struct TextVectors {
   std::size_t size = 0;       ///< values of a vector
   std::vector<float> values;  ///< [texts][size]
   std::size_t tokens = 0;     ///< of all texts
-  std::size_t cut = 0;        ///< texts of which the end was cut off
+  std::size_t cut = 0;        ///< number of truncated texts
 };
 
 struct VectorOptions {
-  std::filesystem::path text_file;  ///< a text in each line; at least two
+  std::filesystem::path text_file;  ///< one text per line; at least two
   std::filesystem::path reference;  ///< model to compare with, usually the unquantized original
   EmbedOptions embed{};
-  ModelOptions model{};  ///< of the model, not of the reference
+  ModelOptions model{};  ///< for the model, not for the reference
 };
 
-/// Ranks are those of all other texts by the cosine of their vector with a text's own, among the first
+/// Compares ranks: those of all other texts by the cosine of their vector with a text's own, among the first
 /// kRankedTexts texts.
 struct VectorComparison {
   static constexpr std::size_t kRankedTexts = 2000;
@@ -46,18 +46,18 @@ struct VectorComparison {
   std::size_t texts = 0;
   std::size_t tokens = 0;
   double cosine_mean = 0;  ///< of a text's two vectors
-  double cosine_p1 = 0;    ///< 99 % are above
+  double cosine_p1 = 0;    ///< 99 % are above it
   double cosine_min = 0;
   std::size_t ranked_texts = 0;
   double rank_correlation = 0;   ///< Spearman's of both models' ranks, mean over the texts
   double nearest_agreement = 0;  ///< share of texts whose nearest text is the same
-  double top10_agreement = 0;    ///< share of the ten nearest that are the same; of all, where there are fewer
+  double top10_agreement = 0;    ///< share of the ten nearest texts that are the same; of all, if there are fewer
   std::uint64_t file_bytes = 0;  ///< of the model's tensor files
   double bits_per_weight = 0;
-  double seconds = 0;  ///< that the model took for all texts
+  double seconds = 0;  ///< of the model for all texts
 };
 
-/// Throws Error, also where the vectors have different sizes.
+/// Throws Error, also if the vectors have different sizes.
 VectorComparison compare_vectors(const std::filesystem::path& model, const VectorOptions& options,
                                  const Progress& progress = {});
 std::string vector_comparison_json(const VectorComparison& comparison);

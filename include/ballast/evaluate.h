@@ -1,4 +1,5 @@
-// How well a model does: perplexity on a text, divergence from a reference model, agreement with expected logits.
+// Measures the quality of a model: perplexity on a text, divergence from a reference model, agreement with expected
+// logits.
 #ifndef BALLAST_EVALUATE_H_
 #define BALLAST_EVALUATE_H_
 
@@ -22,29 +23,29 @@ struct EvaluateOptions {
   std::size_t context = 512;                       ///< tokens per chunk; chunks do not overlap
   std::size_t chunks = 0;                          ///< at most this many; 0: all of the text
 
-  /// Score this many tokens as one sequence instead of chunks, every one from the second on, with the cache below.
+  /// Scores this many tokens as one sequence instead of chunks, every one from the second on, with the cache below.
   std::size_t stream = 0;
-  /// Where the reference's logits are kept, so that the next model compared with it on the same chunks need not wait
-  /// for it: a directory, made when missing. 4 bytes per position and id of the vocabulary. Not for a stream.
+  /// Directory for the reference's logits, so that the next model that is compared on the same chunks need not wait for
+  /// them; created if missing. 4 bytes per position and id of the vocabulary. Not for a stream.
   std::optional<std::filesystem::path> reference_cache;
 
-  /// Also tell figures by position, from all positions and not only from those that are scored.
+  /// Also reports figures by position, from all positions and not only from those that are scored.
   bool per_position = false;
-  /// Also list this many positions that diverge most from the reference: scored ones, with `per_position` any.
+  /// Also lists this many positions that diverge most from the reference: scored ones, with `per_position` any.
   std::size_t worst = 0;
 
-  /// F32 unless said otherwise, so that weights are compared, not caches. The reference's is F32 always.
+  /// F32 by default, so that weights are compared, not caches. The reference's is always F32.
   CacheOptions cache{.type = CacheOptions::Type::kF32};
 
-  /// Of the model. The reference's matrices are mapped: those that are plain need no memory of their own.
+  /// For the model. The reference's matrices are mapped: plain ones need no memory of their own.
   ModelOptions model{};
 
-  /// That share the chunks; null: this process does it alone. The figures are the same for any number of them, and on
-  /// every one of them, but for times and experts: those of the slowest, and all of them together. Not for a stream.
+  /// Ranks that share the chunks; null: one process. The figures are the same for any number of ranks, and on each of
+  /// them, except times (the slowest rank's) and experts (the sum). Not for a stream.
   Ranks* ranks = nullptr;
 };
 
-/// A stretch of a stream.
+/// A segment of a stream.
 struct StreamSegment {
   std::size_t first = 0;   ///< position of its first token
   std::size_t tokens = 0;  ///< scored
@@ -52,18 +53,18 @@ struct StreamSegment {
   std::optional<double> kl_mean{};
 };
 
-/// Positions 0, 1, 2-3, 4-7, ... of all chunks, each twice as many as the one before: what stands first (attention
-/// sinks, massive tokens) is told apart.
+/// Positions 0, 1, 2-3, 4-7, ... of all chunks, each range twice as long as the one before, so that the first positions
+/// (attention sinks, massive tokens) are separate.
 struct PositionRange {
   std::size_t first = 0;   ///< position in the chunk
-  std::size_t last = 0;    ///< belongs to it
+  std::size_t last = 0;    ///< inclusive
   std::size_t tokens = 0;  ///< predictions made from these positions, in all chunks
   double ppl = 0;
   std::optional<double> reference_ppl{};
   std::optional<double> kl_mean{};
 };
 
-/// A token of the vocabulary and how probable a model finds it.
+/// A token of the vocabulary and its probability by a model.
 struct Prediction {
   int id = 0;
   std::string text{};  ///< bytes, which may be a part of a UTF-8 sequence
@@ -73,17 +74,18 @@ struct Prediction {
 /// A position whose prediction diverges from the reference's.
 struct DivergentToken {
   std::size_t chunk = 0;
-  std::size_t position = 0;          ///< in the chunk, of the last token that the models saw
+  std::size_t position = 0;          ///< in the chunk, of the last token before the prediction
   std::string context{};             ///< the last few tokens up to it, bytes
-  Prediction next{};                 ///< the token that follows in the text, and the model's probability
+  Prediction next{};                 ///< the next token of the text, and the model's probability
   double reference_probability = 0;  ///< of the same token
-  Prediction top{};                  ///< what the model finds most probable
-  Prediction reference_top{};        ///< what the reference does
+  Prediction top{};                  ///< the model's most probable token
+  Prediction reference_top{};        ///< the reference's most probable token
   double kl = 0;
 };
 
-/// As llama.cpp's perplexity tool defines it: the text is tokenized once and cut into chunks, the first token of each
-/// is replaced by BOS where the tokenizer adds one, the predictions of the second half of each chunk are scored.
+/// The definition is that of llama.cpp's perplexity tool: the text is tokenized once and cut into chunks, the first
+/// token of each is replaced by BOS if the tokenizer adds one, and the predictions of the second half of each chunk are
+/// scored.
 struct Evaluation {
   std::size_t chunks = 0;
   std::size_t tokens = 0;  ///< scored
@@ -95,7 +97,7 @@ struct Evaluation {
   std::optional<double> top1_agreement;  ///< share of positions with the same most likely token
   std::uint64_t file_bytes = 0;          ///< of the model's tensor files
   double bits_per_weight = 0;
-  double seconds = 0;                    ///< spent in the forward passes
+  double seconds = 0;                    ///< of the forward passes
   std::optional<ExpertFigures> experts;  ///< with ModelOptions::expert_bytes
   std::vector<StreamSegment> segments;   ///< of a stream, else empty
   std::uint64_t cache_bytes = 0;         ///< of a stream's cache
@@ -107,7 +109,7 @@ Evaluation evaluate(const std::filesystem::path& model, const EvaluateOptions& o
 std::string evaluation_json(const Evaluation& evaluation);
 
 struct Verification {
-  bool of_logits = true;  ///< else of hidden values, which have no divergence and no top token
+  bool of_logits = true;  ///< otherwise of hidden values, which have no divergence and no top token
   double max_abs_error = 0;
   double relative_error = 0;  ///< max |a - b| / std(expected)
   double kl_mean = 0;
@@ -115,7 +117,8 @@ struct Verification {
   bool ok = false;  ///< relative_error <= tolerance
 };
 
-/// Runs `input_ids` [batch, tokens] of a safetensors file and compares with its `logits` [batch, tokens, vocab].
+/// Runs `input_ids` [batch, tokens] of a safetensors file and compares the result with its `logits` [batch, tokens,
+/// vocab].
 Verification verify(const std::filesystem::path& model, const std::filesystem::path& expected, double tolerance = 1e-3);
 std::string verification_json(const Verification& verification);
 

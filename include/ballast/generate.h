@@ -1,4 +1,4 @@
-// Generating text: prompts in, tokens out, one after the other.
+// Generates text from prompts.
 #ifndef BALLAST_GENERATE_H_
 #define BALLAST_GENERATE_H_
 
@@ -18,7 +18,7 @@
 
 namespace ballast {
 
-/// What is added to a token's logit.
+/// A value added to a token's logit.
 struct LogitBias {
   int id = 0;
   float bias = 0;  ///< -100 to 100
@@ -26,43 +26,44 @@ struct LogitBias {
 
 struct GenerateOptions {
   std::size_t max_tokens = 128;
-  double temperature = 0;  ///< 0: the most likely token always
+  double temperature = 0;  ///< 0: always the most likely token
   std::size_t top_k = 0;   ///< 0: no limit
   double top_p = 1;
-  double min_p = 0;  ///< at most 1: tokens less likely than this part of the likeliest one are not chosen
-  /// 0.01 to 100 (Keskar et al. 2019): divides positive logits of tokens that the prompt or the answer has.
+  double min_p = 0;  ///< at most 1: tokens less likely than this fraction of the most likely one are not chosen
+  /// 0.01 to 100 (Keskar et al. 2019): divides positive logits of tokens in the prompt or the answer.
   double repetition_penalty = 1;
-  double presence_penalty = 0;   ///< -2 to 2: subtracted from the logits of tokens that the answer has
-  double frequency_penalty = 0;  ///< -2 to 2: the same for each time that it has them
-  /// The three penalties count the last so many tokens of prompt and answer together; 0: none. Absent: as said above.
+  double presence_penalty = 0;   ///< -2 to 2: subtracted from the logits of tokens in the answer
+  double frequency_penalty = 0;  ///< -2 to 2: subtracted for each occurrence in the answer
+  /// All three penalties count this many last tokens of prompt and answer together; 0: none. Absent: as described
+  /// above.
   std::optional<std::size_t> penalty_window{};
   std::vector<LogitBias> logit_bias{};
   std::vector<int> allowed_tokens{};  ///< only these tokens are chosen; empty: all tokens
-  /// Sequences of tokens that the answer never has: the last token of a sequence is not chosen after the others.
+  /// Token sequences that the answer never contains: the last token of a sequence is not chosen after the others.
   std::vector<std::vector<int>> forbidden_sequences{};
-  std::uint64_t seed = 0;  ///< the same gives the same tokens, on machines with the same instruction set
-  /// Generation ends before any of these, in thinking, too. The text of a special token is found too, although it is
-  /// not shown.
+  std::uint64_t seed = 0;  ///< the same seed gives the same tokens on machines with the same instruction set
+  /// Generation ends before any of these texts, also in thinking. The text of a special token matches, too, although it
+  /// is not shown.
   std::vector<std::string> stop{};
-  std::vector<int> stop_tokens{};    ///< and after any of these, besides the model's own
-  bool ignore_eos = false;           ///< the model's own do not end a text
-  bool show_stop = false;            ///< the stop string, or the token, that ended the text is a part of it
-  bool show_special_tokens = false;  ///< the text has special tokens, too
-  std::size_t min_tokens = 0;        ///< before so many no token that ends a text is chosen; stop strings count always
-  /// Speculative decoding: at most so many tokens are drafted, from what the text repeats or by a draft model, and
-  /// checked in one step where that pays. What is generated stays the same, whatever the temperature. At most 64;
-  /// 0: none
+  std::vector<int> stop_tokens{};    ///< generation ends after any of these, in addition to the model's own
+  bool ignore_eos = false;           ///< the model's own stop tokens do not end a text
+  bool show_stop = false;            ///< the text includes the stop string or token that ended it
+  bool show_special_tokens = false;  ///< the text includes special tokens
+  std::size_t min_tokens = 0;  ///< no token that ends a text is chosen before this many; stop strings always end it
+  /// Speculative decoding: at most this many tokens are drafted, from repetitions of the text or by a draft model, and
+  /// checked in one step if that is faster. The output is the same at any temperature. At most 64; 0: none.
   std::size_t draft_tokens = 8;
-  std::optional<std::size_t> logprobs{};  ///< tell each token's log-probability, and so many of the most likely ones
-  /// Of a chat: a JSON object whose members the template sees, {"enable_thinking": false} for some.
+  std::optional<std::size_t>
+      logprobs{};  ///< returns each token's log-probability, and this many of the most likely ones
+  /// For chats: a JSON object with arguments of the template, such as {"enable_thinking": false}.
   std::string template_arguments{};
-  /// Of a chat: how the model marks its thinking (text/reply/reply_format.h: "think", "harmony" ...); "auto": as its
-  /// chat template does; "none": everything is the answer.
+  /// For chats: the marks of the model's thinking (text/reply/reply_format.h: "think", "harmony" ...); "auto": those of
+  /// its chat template; "none": all text is the answer.
   std::string reply_format = "auto";
   CacheOptions cache{};
 };
 
-/// Takes the values over that the model's makers give: GenerateOptions for a chat before a user changes some.
+/// Copies the model's default sampling values, to be called before a user changes some.
 void set_defaults(const GenerationDefaults& defaults, GenerateOptions& options);
 
 /// A token and the natural logarithm of its probability by the model's logits, before temperature and penalties.
@@ -74,66 +75,66 @@ struct TokenLogprob {
 struct GeneratedToken {
   int id = 0;
   double logprob = 0;             ///< with GenerateOptions::logprobs, else 0
-  std::vector<TokenLogprob> top;  ///< the most likely ones, the likeliest first
+  std::vector<TokenLogprob> top;  ///< the most likely tokens in descending order
   std::size_t rank = 0;           ///< 1 for the most likely token, ...; 0: not computed
 };
 
 struct GenerateResult {
   enum class Finish { kStop, kLength, kCancelled };
   Finish finish = Finish::kLength;
-  std::string text;                    ///< of a chat the answer alone
-  std::string thinking;                ///< of a chat: what the model wrote for itself, without the marks around it
-  std::vector<GeneratedToken> tokens;  ///< one that ended the text included
+  std::string text;                    ///< in a chat only the answer
+  std::string thinking;                ///< in a chat: the model's thinking, without its marks
+  std::vector<GeneratedToken> tokens;  ///< including the one that ended the text
   std::size_t prompt_tokens = 0;
-  std::size_t cached_tokens = 0;    ///< of the prompt: in the cache since the last call, not read again
-  std::size_t draft_tokens = 0;     ///< that were checked
-  std::size_t accepted_tokens = 0;  ///< of them, those that the model chose too
+  std::size_t cached_tokens = 0;    ///< tokens of the prompt that were in the cache since the last call
+  std::size_t draft_tokens = 0;     ///< checked draft tokens
+  std::size_t accepted_tokens = 0;  ///< accepted draft tokens
   double prompt_seconds = 0;
-  double seconds = 0;  ///< of the generated tokens
+  double seconds = 0;  ///< for the generated tokens
 };
 
-/// What one step of a generation brought. Views that hold until the callback returns.
+/// The result of one step of a generation. Views are valid until the callback returns.
 struct GenerateStep {
-  /// Text that is certain now: whole characters, no beginning of a stop string or of a mark; may be empty.
+  /// Text that is certain now: whole characters, without the beginning of a stop string or of a mark; may be empty.
   std::string_view text;
   ReplyKind kind = ReplyKind::kAnswer;  ///< of the text
-  /// Null for text that was held back until the end, and for all but the last text of a token that brings two kinds.
+  /// Null for text that was held back until the end, and for all but the last text of a token with two kinds of text.
   const GeneratedToken* token = nullptr;
 };
 
-/// Returning false ends the generation: it is not called again.
+/// Returning false ends the generation; there are no more calls.
 using OnGenerateStep = std::function<bool(const GenerateStep&)>;
 
-/// One conversation with a model. Calls come from one thread at a time; different generators of one model may be used
-/// from different threads, where their steps run as one batch. What a generator gives does not depend on the others.
+/// One conversation with a model. It belongs to one thread at a time; different generators of one model may be used by
+/// different threads, and their steps run as one batch. A generator's output does not depend on the others.
 class Generator {
  public:
   explicit Generator(const Model& model);
 
-  /// `draft` drafts tokens for it: a smaller model with the same tokens. Throws Error when it is not.
+  /// `draft` drafts tokens: a smaller model with the same tokenizer. Throws Error if the tokenizers differ.
   Generator(const Model& model, const Model& draft);
   ~Generator();
   Generator(Generator&&) noexcept;
   Generator& operator=(Generator&&) noexcept;
 
-  /// Continues token ids, which begin a context. What they have in common with the last call's context is not read
-  /// again. Throws Error when there are none, or so many that the context has no room for one more.
+  /// Continues token ids from the beginning of a context. The common beginning with the last call's context is not read
+  /// again. Throws Error if there are none, or if the context has no room for one more.
   GenerateResult generate(std::span<const int> prompt, const GenerateOptions& options,
                           const OnGenerateStep& on_step = {});
 
-  /// Continues a text, with the special tokens that belong around it.
+  /// Continues a text, after adding the special tokens around it.
   GenerateResult generate(std::string_view prompt, const GenerateOptions& options, const OnGenerateStep& on_step = {});
 
-  /// Answers a conversation, system message and earlier turns included, by the model's chat template. Samples as the
-  /// options say: see set_defaults().
+  /// Answers a conversation, including system message and earlier turns, by the model's chat template. Samples with the
+  /// given options: see set_defaults().
   GenerateResult chat(std::span<const ChatMessage> messages, const GenerateOptions& options,
                       const OnGenerateStep& on_step = {});
 
-  /// What the model says of ids[first] and those after it, each given all before it: their log-probabilities, and so
-  /// many of the likeliest tokens, [ids.size() - first]. What the ids have in common with the last call's context is
-  /// not read again, so that several answers to one question cost little more than one. Throws Error where ids[first]
-  /// is not there or has none before it, for an id that is not in the vocabulary, for more than the context has room
-  /// for, and for an encoder.
+  /// Scores ids[first] and the later ones, each given all before it: returns their log-probabilities, and `top` of the
+  /// most likely tokens, [ids.size() - first]. The common beginning with the last call's context is not read again, so
+  /// that several answers to one question cost little more than one. Throws Error if ids[first] does not exist or has
+  /// none before it, for an id that is not in the vocabulary, for more than the context has room for, and for an
+  /// encoder.
   std::vector<GeneratedToken> score(std::span<const int> ids, std::size_t first, std::size_t top = 0,
                                     const CacheOptions& cache = {.type = CacheOptions::Type::kF32});
 

@@ -1,4 +1,4 @@
-// What a model is, without running it.
+// Describes a model without running it.
 #ifndef BALLAST_INSPECT_H_
 #define BALLAST_INSPECT_H_
 
@@ -26,10 +26,10 @@ struct ModelSummary {
   std::uint64_t file_bytes = 0;
   double bits_per_weight = 0;
   std::vector<TensorGroup> groups;
-  std::string tokenizer;            ///< "byte-level BPE, 49152 tokens, 17 special", or why there is none
-  std::string recipe;               ///< JSON of the recipe that made it, empty for an original
-  std::vector<int> prefix;          ///< ids of the tokens that stand in front of every sequence
-  std::vector<std::string> advice;  ///< what ballast would do with it, a line each
+  std::string tokenizer;            ///< "byte-level BPE, 49152 tokens, 17 special", or why it has none
+  std::string recipe;               ///< JSON of the model's recipe, empty for an original
+  std::vector<int> prefix;          ///< ids of the tokens before every sequence
+  std::vector<std::string> advice;  ///< possible next steps, one line each
 };
 
 ModelSummary inspect(const std::filesystem::path& model);

@@ -1,4 +1,4 @@
-// A fixed prefix in front of every sequence.
+// A fixed prefix before every sequence.
 #ifndef BALLAST_PREFIX_H_
 #define BALLAST_PREFIX_H_
 
@@ -8,20 +8,20 @@
 
 namespace ballast {
 
-/// Tokens whose keys and values stand in the cache, in 16 bits, before a text begins (PrefixQuant, Chen et al. 2024,
-/// arXiv:2410.05265): they become massive, so that later tokens need not.
+/// Tokens whose keys and values are in the cache, in 16 bits, before a text begins (PrefixQuant, Chen et al. 2024,
+/// arXiv:2410.05265): they become massive, so that later tokens do not.
 struct CachedPrefix {
-  bool automatic = false;        ///< those that calibration finds massive; `tokens` is then empty
+  bool automatic = false;        ///< the tokens that calibration finds massive; `tokens` is then empty
   std::vector<int> tokens = {};  ///< ids
 
   bool none() const { return !automatic && tokens.empty(); }
   bool operator==(const CachedPrefix&) const = default;
 };
 
-/// "none", "auto" or ids: "198,0".
+/// Returns "none", "auto" or ids: "198,0".
 std::string prefix_name(const CachedPrefix& prefix);
 
-/// The inverse. Throws Error at `context` saying what there is.
+/// The inverse of prefix_name. Throws Error at `context` listing the valid forms.
 CachedPrefix parse_prefix(std::string_view name, std::string_view context);
 
 }  // namespace ballast

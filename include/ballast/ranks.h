@@ -25,55 +25,55 @@ class Ranks {
   virtual std::size_t rank() const = 0;
   virtual std::size_t size() const = 0;
 
-  /// The one that prints and writes files.
+  /// Returns whether this is the root rank, which prints and writes files.
   bool first() const { return rank() == 0; }
 
-  /// Element by element over all ranks, in place: the same bytes on every rank. Float sums depend on the number of
-  /// ranks by their rounding; jobs/sharded_sum.h has those that do not.
+  /// Reduce element by element over all ranks, in place, with the same bytes on every rank. The rounding of float sums
+  /// depends on the number of ranks; sums in jobs/sharded_sum.h do not.
   virtual void sum(std::span<float> values) = 0;
   virtual void sum(std::span<double> values) = 0;
   virtual void sum(std::span<std::uint64_t> values) = 0;
   virtual void minimum(std::span<float> values) = 0;
   virtual void maximum(std::span<float> values) = 0;
 
-  /// Every rank gets what `root` has.
+  /// Sends the bytes of `root` to every rank.
   virtual void broadcast(std::span<std::byte> bytes, std::size_t root) = 0;
 
-  /// From this rank to another one, which receives as many bytes.
+  /// Sends bytes to another rank, which receives the same number of bytes.
   virtual void send(std::span<const std::byte> bytes, std::size_t to) = 0;
   virtual void receive(std::span<std::byte> bytes, std::size_t from) = 0;
 
-  /// What each rank gave, in the order of ranks; on every rank.
+  /// Returns each rank's bytes in the order of ranks, on every rank.
   virtual std::vector<std::string> gather(const std::string& bytes) = 0;
 
   virtual void barrier() = 0;
 
-  /// Whether no other rank has asked this before; one that has then waits a while to be ended. For when a rank fails:
-  /// the only call that a rank makes whatever the others do.
+  /// Returns true to the first rank that calls it; others then wait a moment to be ended. It is the only call that a
+  /// failing rank makes independently of the others.
   virtual bool first_to_fail() = 0;
 
-  /// Ends the processes of all ranks at once, whatever they wait for.
+  /// Ends the processes of all ranks immediately, also if they are waiting.
   [[noreturn]] virtual void end_all(int exit_code) = 0;
 };
 
-/// A job of one process.
+/// Returns the ranks of a job in one process.
 Ranks& single_rank();
 
-/// Those that share a job; null: single_rank().
+/// Returns `ranks`, or single_rank() for null.
 inline Ranks& ranks_or_single(Ranks* ranks) {
   return ranks == nullptr ? single_rank() : *ranks;
 }
 
-/// How many processes the launcher says that it started, 1 when there was no launcher. Costs nothing.
+/// Returns the number of processes that the launcher reports, 1 without a launcher. Takes no time.
 std::size_t launched_ranks();
 
-/// Of these, the ones on this machine; and which one this process is.
+/// Return the number of these on this machine, and the index of this process among them.
 std::size_t launched_ranks_here();
 std::size_t launched_rank();
 
-/// The ranks that the launcher started this process with; one without a launcher, which costs nothing then. Once per
-/// process; when it is destroyed all ranks part in peace. Throws Error when there is a launcher and the MPI module,
-/// libballast_mpi.so, is missing or not of this version.
+/// Connects the ranks that the launcher started; returns one rank without a launcher, which takes no time. Must be
+/// called once per process; destroying the result disconnects all ranks. Throws Error if there is a launcher and the
+/// MPI module, libballast_mpi.so, is missing or of another version.
 std::unique_ptr<Ranks> open_ranks();
 
 }  // namespace ballast

@@ -1,4 +1,4 @@
-// Pages drawn from what was measured.
+// HTML pages of measurements.
 #ifndef BALLAST_REPORT_H_
 #define BALLAST_REPORT_H_
 
@@ -11,19 +11,18 @@
 
 namespace ballast {
 
-/// One self-contained HTML page (inline SVG and CSS, nothing loaded from elsewhere) that shows the massive activations,
-/// attention sinks and outlier ratios that calibration found, and says in words what conversion does about them.
+/// Returns one self-contained HTML page (inline SVG and CSS) that shows the massive activations, attention sinks and
+/// outlier ratios of a calibration, and explains what a conversion does about them.
 std::string calibration_page(const Statistics& statistics);
 
-/// Writes it; the file is there whole or not at all. Throws FileError, and Error when it exists and is not to be
-/// replaced.
+/// Writes the page completely or not at all. Throws FileError, and Error if it exists and must not be replaced.
 void save_calibration_page(const Statistics& statistics, const std::filesystem::path& path, bool replace);
 
-/// One self-contained HTML page that shows what a sweep measured: divergence over size and over speed with the recipes
-/// that no other beats, other programs' figures beside them, and all numbers as a table.
+/// Returns one self-contained HTML page with the results of a sweep: divergence over size and over speed with the
+/// recipes that no other beats, other programs' figures for comparison, and all numbers as a table.
 std::string sweep_page(const Sweep& sweep, const std::vector<SweepPeer>& peers = {});
 
-/// Writes results.json, results.csv and, as index.html, the page to a folder that exists. Throws FileError.
+/// Writes results.json, results.csv and the page, as index.html, to an existing folder. Throws FileError.
 void save_sweep(const Sweep& sweep, const std::filesystem::path& folder, const std::vector<SweepPeer>& peers = {});
 
 }  // namespace ballast

@@ -1,4 +1,4 @@
-// What calibration measured on a model's activations, and the file it is kept in.
+// The statistics of a model's activations from a calibration, and their file.
 #ifndef BALLAST_STATISTICS_H_
 #define BALLAST_STATISTICS_H_
 
@@ -17,7 +17,7 @@ struct TopValue {
   std::size_t sample = 0;    ///< index of the calibration sample
   std::size_t position = 0;  ///< of the token in its sample
   int token = 0;
-  std::string token_text;  ///< UTF-8, as a reader would see it
+  std::string token_text;  ///< UTF-8, as shown to a reader
   std::size_t channel = 0;
 };
 
@@ -25,20 +25,20 @@ struct TopValue {
 struct LayerStatistics {
   std::size_t layer = 0;
   double median = 0;          ///< of the magnitudes, over all samples, tokens and channels
-  std::vector<TopValue> top;  ///< the largest value of each of the largest channels, by falling magnitude
+  std::vector<TopValue> top;  ///< the largest value of each of the largest channels, in descending order of magnitude
   bool massive = false;       ///< the largest is > 100 and >= 1000 x median (Sun et al. 2024, arXiv:2402.17762)
 };
 
-/// A channel of the residual stream in which massive values stand.
+/// A channel of the residual stream with massive values.
 struct MassiveChannel {
   std::size_t channel = 0;
-  std::size_t samples = 0;  ///< samples in which it has a massive value
+  std::size_t samples = 0;  ///< number of samples in which it has a massive value
 };
 
-/// A token that carries massive values: whatever stands first in a sample, or one (a delimiter) that repeats.
+/// A token with massive values: the first of a sample, or one (a delimiter) that repeats.
 struct MassiveToken {
   static constexpr int kFirst = -1;
-  int token = kFirst;        ///< kFirst: the token at position 0, whichever it is (with a prefix none)
+  int token = kFirst;        ///< kFirst: any token at position 0 (not with a prefix)
   std::size_t position = 0;  ///< the earliest at which it was massive
   std::string token_text;    ///< empty for kFirst
   std::size_t samples = 0;   ///< in which it is massive
@@ -50,9 +50,9 @@ struct ChannelStatistics {
   std::vector<float> max;
   std::vector<float> mean;
   std::vector<float> mean_square;
-  std::vector<float> ordinary_absmax;  ///< absmax without massive tokens; empty where it is not recorded
+  std::vector<float> ordinary_absmax;  ///< absmax without massive tokens; empty if not recorded
 
-  /// max(|min|, |max|) of a channel.
+  /// Returns max(|min|, |max|) of a channel.
   float absmax(std::size_t channel) const;
 };
 
@@ -61,31 +61,32 @@ struct LinearInputStatistics {
   std::vector<std::string> linears;  ///< "model.layers.0.self_attn.q_proj", ...
   ChannelStatistics channels;
 
-  /// Largest channel's absmax over the median channel's.
+  /// Returns the largest channel's absmax divided by the median channel's.
   double absmax_ratio() const;
 
-  /// Channels whose absmax on ordinary tokens is at least kOutlierRatio times the median channel's, ascending.
+  /// Returns the channels whose absmax on ordinary tokens is at least kOutlierRatio times the median channel's,
+  /// ascending.
   std::vector<std::size_t> outlier_channels() const;
   static constexpr double kOutlierRatio = 6.0;
 };
 
-/// Keys after rotation, and values; channel = kv_head * head_size + i. Empty where a layer does not attend.
+/// Keys after rotation, and values; channel = kv_head * head_size + i. Empty for a layer without attention.
 struct KeyValueStatistics {
   ChannelStatistics keys;
   ChannelStatistics values;
 };
 
-/// What the router of a layer's experts did with the samples' tokens.
+/// How the router of a layer distributed the samples' tokens among its experts.
 struct ExpertStatistics {
   std::size_t layer = 0;                 ///< from 1
   std::size_t columns = 0;               ///< of an expert's last linear
-  std::vector<std::uint64_t> tokens;     ///< that each expert got
-  std::vector<std::uint64_t> stand_ins;  ///< tokens that were not sent to it and on which it was measured, too
+  std::vector<std::uint64_t> tokens;     ///< of each expert
+  std::vector<std::uint64_t> stand_ins;  ///< tokens that were not routed to it and on which it was measured, too
 
-  /// Of the choice of experts, in bits, over all tokens: log2(experts) where all are chosen alike.
+  /// Returns the entropy of the choice in bits, over all tokens: log2(experts) if all are chosen equally often.
   double entropy() const;
 
-  /// Experts that got fewer tokens than they have columns.
+  /// Returns the experts with fewer tokens than columns.
   std::vector<std::size_t> starved() const;
 };
 
@@ -97,42 +98,43 @@ struct ActivationMap {
   std::vector<float> magnitudes;      ///< [tokens][channels]
 };
 
-/// Share of attention that a head gives to the first token from which it counts as a sink head.
+/// The share of attention to the first token from which a head counts as a sink head.
 inline constexpr double kSinkShare = 0.3;
 
 struct Statistics {
   std::string model;  ///< name of the directory or file that was measured
-  std::string text;   ///< where the text came from: file names, or "sampled from the model"
+  std::string text;   ///< the source of the text: file names, or "sampled from the model"
   std::size_t samples = 0;
   std::size_t length = 0;  ///< tokens per sample
   std::uint64_t seed = 0;
-  std::vector<int> tokens;              ///< [samples][length], what was run: conversion runs it again
-  std::vector<int> prefix;              ///< what stood in front of every sample; not counted or measured anywhere here
+  std::vector<int> tokens;              ///< [samples][length]; conversion runs them again
+  std::vector<int> prefix;              ///< tokens before every sample; not counted or measured
   std::size_t heads = 0;                ///< of the layer with the most
   std::vector<LayerStatistics> layers;  ///< layers + 1 entries, the embedding first
   std::vector<MassiveChannel> massive_channels;
   std::vector<MassiveToken> massive_tokens;
-  /// [layers][heads]: mean attention on the first token, that of the prefix if there is one, over all queries after it;
+  /// [layers][heads]: mean attention to the first token, that of the prefix if there is one, over all queries after it;
   /// 0 for heads that a layer does not have.
   std::vector<float> sink_share;
   std::vector<LinearInputStatistics> inputs;   ///< in the order of the forward pass
   std::vector<KeyValueStatistics> key_values;  ///< [layers]
-  std::vector<ExpertStatistics> experts;       ///< of the layers that have some
+  std::vector<ExpertStatistics> experts;       ///< of the layers with experts
   ActivationMap map;
 };
 
-/// One safetensors file: vectors as tensors, the rest as JSON in its metadata. Same statistics, same bytes.
+/// Returns the bytes of a safetensors file: vectors as tensors, the rest as JSON in its metadata. The same statistics
+/// give the same bytes.
 std::string serialize_statistics(const Statistics& statistics);
 
-/// Throws Error naming `context` when `file` is not a complete statistics file.
+/// Throws Error naming `context` if `file` is not a complete statistics file.
 Statistics parse_statistics(std::string_view file, std::string_view context);
 
-/// Written whole or not at all; an existing file is an Error unless `replace`.
+/// Writes the file completely or not at all; an existing file is an Error unless `replace`.
 void save_statistics(const Statistics& statistics, const std::filesystem::path& path, bool replace);
 
 Statistics load_statistics(const std::filesystem::path& path);
 
-/// The object that `ballast calibrate --json` prints; see the README. `top` values per layer are cut to 3.
+/// Returns the object that `ballast calibrate --json` prints. `top` values per layer are cut to 3.
 std::string statistics_json(const Statistics& statistics);
 
 }  // namespace ballast

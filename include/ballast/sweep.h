@@ -1,4 +1,4 @@
-// Many recipes for one model, each measured: what a choice of size and speed rests on.
+// Measures many recipes for one model, for choosing size and speed.
 #ifndef BALLAST_SWEEP_H_
 #define BALLAST_SWEEP_H_
 
@@ -26,22 +26,22 @@ struct SweepRecipe {
 
 struct SweepOptions {
   std::vector<SweepRecipe> recipes{};
-  std::filesystem::path text_file{};  ///< scored as by evaluate()
+  std::filesystem::path text_file{};  ///< scored like evaluate()
   std::size_t context = 512;
   std::size_t chunks = 0;  ///< 0: all of the text
 
-  std::optional<std::filesystem::path> statistics{};  ///< absent: one calibration, made for all recipes
-  CalibrateOptions calibration{};                     ///< samples are shortened to what the model can read
+  std::optional<std::filesystem::path> statistics{};  ///< absent: one calibration for all recipes
+  CalibrateOptions calibration{};                     ///< samples are shortened to the model's context
 
   std::optional<BenchmarkOptions> benchmark = BenchmarkOptions{};  ///< absent: speed is not measured
   bool keep_models = false;                                        ///< in DIRECTORY/models, under the recipes' names
 
-  /// That share the samples of the calibration, then the recipes, then the chunks of each evaluation; null: this
-  /// process does it alone. All must see the same directory. Speeds are measured by one process only.
+  /// Ranks that share the samples of the calibration, then the recipes, then the chunks of each evaluation; null: one
+  /// process. All must see the same directory. Speeds are measured by one process only.
   Ranks* ranks = nullptr;
 };
 
-/// How many of a model's weights are stored in a format, and what they take.
+/// The number of weights in a format, and their bytes.
 struct SweepFormat {
   std::string name;  ///< "int4-g32-asym"
   std::uint64_t weights = 0;
@@ -51,10 +51,10 @@ struct SweepFormat {
 struct SweepRow {
   std::string name;
   std::string recipe{};                ///< JSON
-  std::vector<SweepFormat> formats{};  ///< the most weights first
+  std::vector<SweepFormat> formats{};  ///< the format with the most weights first
   std::optional<Evaluation> evaluation{};
   std::optional<Benchmark> benchmark{};
-  std::string error{};  ///< why what is absent above is absent; empty when all went well
+  std::string error{};  ///< why a result above is absent; empty if all went well
 };
 
 struct Sweep {
@@ -64,7 +64,7 @@ struct Sweep {
   std::string text{};         ///< name of the file
   std::string calibration{};  ///< "128 samples of 512 tokens of text.txt"
   std::size_t context = 0;
-  std::string program{};         ///< version and build that measured
+  std::string program{};         ///< version and build of the program
   std::vector<SweepRow> rows{};  ///< in the order of the recipes
 };
 
@@ -77,23 +77,22 @@ struct SweepPeer {
   std::map<std::string, double> speeds{};  ///< tokens per second by test: "pp512"
 };
 
-/// Converts `model` by each recipe, compares what comes out with the original and times it. `directory` keeps each
-/// result under a key made of everything that it depends on (the model's content, statistics, recipe, text, program),
-/// so that the same call continues where it was stopped, and one with another recipe measures only that; speeds once
-/// measured are kept. A recipe that fails leaves its message in its row and the others go on. Throws Error for what
-/// concerns all of them, and when `directory` holds something else. The same on every rank.
+/// Converts `model` by each recipe, compares the results with the original and measures their speed. `directory` stores
+/// each result under a hash of everything that it depends on (the model's content, statistics, recipe, text, program),
+/// so that the same call continues after an interruption, and one with another recipe measures only that; measured
+/// speeds are kept. A recipe that fails has its message in its row, and the others continue. Throws Error for problems
+/// that concern all recipes, and if `directory` holds other files. The result is the same on every rank.
 Sweep sweep(const std::filesystem::path& model, const std::filesystem::path& directory, const SweepOptions& options,
             const Progress& progress = {});
 
-/// Everything, as one JSON object; times that the work took are left out, so that it can be compared.
+/// Returns all results as one JSON object, without times, so that it can be compared.
 std::string sweep_json(const Sweep& sweep);
 
-/// A line per recipe, with the columns that read_peers() wants.
+/// Returns a line per recipe, with the columns that read_peers() needs.
 std::string sweep_csv(const Sweep& sweep);
 
-/// Reads CSV whose first line names the columns: `name`, `file_mb` and `kl`, and where they are known `program` and
-/// speeds like `pp512`; other columns are passed over, and so are lines that tell an `error`. Throws Error naming the
-/// line.
+/// Reads CSV whose first line names the columns: `name`, `file_mb` and `kl`, and optionally `program` and speeds like
+/// `pp512`. Other columns are ignored, and so are lines with an `error`. Throws Error naming the line.
 std::vector<SweepPeer> read_peers(const std::filesystem::path& path);
 
 }  // namespace ballast

@@ -1,4 +1,4 @@
-// Element types, views of tensors that live elsewhere, and the one owning tensor.
+// Element types, views of tensors, and the owning tensor.
 #ifndef BALLAST_TENSOR_H_
 #define BALLAST_TENSOR_H_
 
@@ -14,7 +14,7 @@
 
 namespace ballast {
 
-/// Types that a checkpoint can hold. Those from kQ8_0 on are GGUF's blocks of quantized values (32, 64 or 256 to a
+/// Types of tensors in a checkpoint. Those from kQ8_0 on are GGUF's blocks of quantized values (32, 64 or 256 per
 /// block).
 enum class DType : std::uint8_t {
   kF32,
@@ -54,10 +54,10 @@ enum class DType : std::uint8_t {
   kNVFP4,
 };
 
-/// What a type is called in files and messages, and how it is stored: `block_elements` elements take `block_bytes`.
+/// A type's name in files and messages, and its layout: `block_elements` elements take `block_bytes`.
 struct DTypeInfo {
   DType dtype;
-  std::string_view name;  ///< as safetensors and GGUF spell it
+  std::string_view name;  ///< as in safetensors and GGUF
   std::size_t block_elements;
   std::size_t block_bytes;
 };
@@ -106,14 +106,14 @@ constexpr const DTypeInfo& dtype_info(DType dtype) {
 
 using Shape = std::vector<std::int64_t>;
 
-/// "[576, 1536]".
+/// Returns "[576, 1536]".
 inline std::string shape_string(const Shape& shape) {
   std::string text = "[";
   for (std::size_t i = 0; i < shape.size(); ++i) text += (i == 0 ? "" : ", ") + std::to_string(shape[i]);
   return text + "]";
 }
 
-/// Number of elements. Throws Error on a negative size or when the product does not fit 63 bits.
+/// Returns the number of elements. Throws Error for a negative size or if the product does not fit 63 bits.
 inline std::int64_t element_count(const Shape& shape) {
   std::int64_t count = 1;
   for (const std::int64_t size : shape) {
@@ -124,14 +124,14 @@ inline std::int64_t element_count(const Shape& shape) {
   return count;
 }
 
-/// A tensor somebody else owns, usually a part of a mapped file. Row-major; bytes need not be aligned.
+/// A view of a tensor, usually a part of a mapped file. Row-major; bytes need not be aligned.
 struct TensorView {
   DType dtype = DType::kF32;
   Shape shape;
   std::span<const std::byte> bytes;
 };
 
-/// Owning F32 tensor, row-major.
+/// An owning F32 tensor, row-major.
 struct Tensor {
   Shape shape;
   std::vector<float> values;

@@ -1,4 +1,4 @@
-// Text and figures as people read them: what the program prints and the pages show.
+// Formats text and figures for users: for the program's output and for pages.
 #ifndef BALLAST_TEXT_H_
 #define BALLAST_TEXT_H_
 
@@ -10,45 +10,46 @@
 
 namespace ballast::text {
 
-/// Columns of a terminal that `text` takes: none for combining marks, two for wide characters. Bytes that are not UTF-8
-/// take one each.
+/// Returns the number of terminal columns of `text`: none for combining marks, two for wide characters. Bytes that are
+/// not UTF-8 count one each.
 std::size_t display_width(std::string_view text);
 
-/// As much of the text's beginning, or of its end, as fits into `columns`, in whole code points.
+/// Return the longest beginning, or end, of the text that fits into `columns`, in whole code points.
 std::string_view first_columns(std::string_view text, std::size_t columns);
 std::string_view last_columns(std::string_view text, std::size_t columns);
 
-/// From the first code point on that begins in `bytes`: what was cut out of a text may begin in the middle of one.
+/// Returns `bytes` from its first complete code point on: a piece of a text may begin in the middle of one.
 std::string_view from_code_point(std::string_view bytes);
 
-/// "988 B", "12.3 kB", "271.2 MB", "1.49 GB": powers of 1000, three or four digits.
+/// Returns "988 B", "12.3 kB", "271.2 MB", "1.49 GB": powers of 1000, three or four digits.
 std::string format_bytes(std::uint64_t bytes);
 
 }  // namespace ballast::text
 
 namespace ballast::report {
 
-/// A token's text with nothing invisible in it: spaces as "␣", "\n", "\t", other control and formatting characters as
-/// "\u{200b}", bytes that are no UTF-8 as "\xff". Not escaped. An empty text becomes "(empty)".
+/// Returns a token's text with visible characters only: spaces as "␣", "\n", "\t", other control and formatting
+/// characters as "\u{200b}", bytes that are not UTF-8 as "\xff". Not escaped. An empty text becomes "(empty)".
 std::string visible(std::string_view text);
 
-/// The same for names of files and models: spaces stay spaces.
+/// Returns the same for names of files and models, in which spaces are kept.
 std::string printable(std::string_view text);
 
-/// At most `columns` columns of a fixed-width font, wide characters counted as two; cut at the end with "…".
+/// Returns at most `columns` columns of a fixed-width font, wide characters counted as two; cut at the end with "…".
 std::string shortened(std::string_view utf8, std::size_t columns);
 
-/// "23,855", "151", "12.4", "1.65", "0.0123", "3.4e-07"; "−" in front of negative values, "–" for what is not finite.
+/// Returns "23,855", "151", "12.4", "1.65", "0.0123", "3.4e-07"; "−" before negative values, "–" for values that are
+/// not finite.
 std::string number(double value);
 std::string count(std::size_t value);
 
-/// "1 head", "2,040 heads".
+/// Returns "1 head", "2,040 heads".
 std::string counted(std::size_t value, std::string_view singular, std::string_view plural);
 
-/// "3, 12–28 and 30" from ascending numbers.
+/// Returns "3, 12–28 and 30" for ascending numbers.
 std::string ranges(const std::vector<std::size_t>& ascending);
 
-/// "a", "a and b", "a, b and c"; beyond `most`: "a, b and 5 more".
+/// Returns "a", "a and b", "a, b and c"; beyond `most`: "a, b and 5 more".
 std::string listed(const std::vector<std::string>& items, std::size_t most);
 
 }  // namespace ballast::report

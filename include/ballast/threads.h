@@ -1,4 +1,4 @@
-// How many threads compute, and where.
+// The number of compute threads, and their cores.
 #ifndef BALLAST_THREADS_H_
 #define BALLAST_THREADS_H_
 
@@ -8,19 +8,18 @@
 namespace ballast {
 
 struct ThreadOptions {
-  std::optional<std::size_t> count;  ///< else what OMP_NUM_THREADS says, else available_cores()
-  /// Keep each thread, the caller's too, on a core of its own; threads that the caller starts afterwards share its
-  /// core. Null: where the process alone was given CPUs, fewer than the machine has, and there is a thread for each
-  /// core.
+  std::optional<std::size_t> count;  ///< default: OMP_NUM_THREADS, else available_cores()
+  /// Binds each thread, including the caller's, to a core; threads that the caller starts later share its core. Null:
+  /// only if the process may use fewer CPUs than the machine has, and there is a thread for each core.
   std::optional<bool> pin = false;
 };
 
-/// Physical cores among the CPUs that this process may run on, no more than its control group's quota pays for,
-/// divided among the ranks that share them: a second thread on a core gains nothing where both wait for the same
+/// Returns the physical cores among the CPUs that this process may use, at most those of its control group's quota,
+/// divided among the ranks that share them. A second thread on a core gains nothing when both wait for the same
 /// multipliers or the same memory.
 std::size_t available_cores();
 
-/// Sets up the pool of OpenMP threads that work begun by this thread is shared with. Call it before the first model is
+/// Sets up the pool of OpenMP threads for work that the calling thread begins. Must be called before the first model is
 /// loaded; not from several threads at once.
 void use_threads(const ThreadOptions& options);
 

@@ -1,4 +1,4 @@
-// Which ballast this is, and what it has.
+// The version and features of this build.
 #ifndef BALLAST_VERSION_H_
 #define BALLAST_VERSION_H_
 
@@ -8,17 +8,18 @@
 
 namespace ballast {
 
-/// "0.1.0": of the library, which is that of the headers beside it.
+/// Returns the library's version, "0.1.0".
 std::string_view version();
 
-/// What builds and machines differ in.
+/// Properties in which builds and machines differ.
 struct Features {
-  std::vector<std::string> simd_targets;  ///< that kernels are compiled for, the best first; simd_targets() runs here
-  bool onednn = false;                    ///< built in, and its library is found
-  bool mpi = false;                       ///< libballast_mpi.so is where the program looks for it
+  std::vector<std::string>
+      simd_targets;  ///< targets that kernels are compiled for, the best first; simd_targets() has those that run here
+  bool onednn = false;  ///< built in, and its library was found
+  bool mpi = false;     ///< libballast_mpi.so was found
 };
 
-/// Loads oneDNN, where there is one.
+/// Loads oneDNN, if available.
 Features features();
 
 }  // namespace ballast
