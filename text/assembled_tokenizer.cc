@@ -21,8 +21,8 @@ namespace {
 // Positions within a piece are 32-bit.
 constexpr std::size_t kMaxTextBytes = std::size_t{1} << 31;
 
-// What is read at first of a text that may be too long: at least so much, and for each possible token as much as hardly
-// any language needs.
+// The part of a possibly too long text that is read first: at least this many bytes, and for each allowed token more
+// bytes than almost any language needs.
 constexpr std::size_t kFirstBytes = std::size_t{64} << 10;
 constexpr std::size_t kUsualTokenBytes = 8;
 
@@ -32,7 +32,7 @@ std::vector<AddedToken> raw_tokens(const std::vector<AddedToken>& added) {
   return tokens;
 }
 
-// What `ranges` have in [begin, end), counted from `begin`.
+// Returns the parts of `ranges` in [begin, end), relative to `begin`.
 std::vector<ByteRange> ranges_within(std::span<const ByteRange> ranges, std::size_t begin, std::size_t end) {
   std::vector<ByteRange> within;
   auto range = std::ranges::upper_bound(ranges, begin, {}, &ByteRange::end);
@@ -72,7 +72,7 @@ class AssembledTokenizer : public Tokenizer {
     if (text.size() >= kMaxTextBytes) {
       throw Error(source_.tokenizer_file, "texts of 2 GB and more cannot be tokenized in one piece");
     }
-    // Tokens at the end of a beginning may be others than in the whole text, and so may their number.
+    // Tokens at the end of a prefix may differ from those of the whole text, also in number.
     constexpr std::size_t kNotSure = 64;
     constexpr double kLongestMatching = 10;  // seconds
     std::optional<MatchingTime> time;
@@ -121,7 +121,8 @@ class AssembledTokenizer : public Tokenizer {
     assert(!source_.tokenizer_data.empty());
     return {{data_name_, source_.tokenizer_data}, {"tokenizer_config.json", source_.config.dump(2) + "\n"}};
   }
-  // Names in special_tokens() what is known by its id alone; a name that the configuration sets to null has no token.
+  // Names those special tokens in special_tokens() that are known only by id; a name that the configuration sets to
+  // null has no token.
   void complete_special_tokens() {
     const auto complete = [&](const char* name, std::optional<int> id) {
       if (!id || source_.special_tokens.contains(name) || source_.config.contains(name)) return;
@@ -132,7 +133,7 @@ class AssembledTokenizer : public Tokenizer {
   }
 
   void forget_files() override {
-    std::string().swap(source_.tokenizer_data);  // an assignment would keep its memory
+    std::string().swap(source_.tokenizer_data);  // assigning an empty string would keep its memory
     source_.config = nullptr;
   }
   const std::string& chat_template() const override { return source_.chat_template; }
@@ -166,8 +167,8 @@ class AssembledTokenizer : public Tokenizer {
     }
   }
 
-  // Some kinds of encoders find special tokens themselves: normalized ones, SentencePiece's own. Where one has a byte
-  // of `plain`, the text is cut within it.
+  // Some encoders find special tokens themselves: normalized ones, SentencePiece's own. If one contains a byte of
+  // `plain`, the text is split inside it.
   void encode_between(std::string_view text, std::span<const ByteRange> plain, bool begins_input,
                       std::vector<int>& ids) const {
     std::vector<int> more;
@@ -236,7 +237,7 @@ std::unique_ptr<Tokenizer> assemble_tokenizer(TokenizerSource source, TokenizerP
   source.special_tokens = read_special_token_names(config);
   if (source.tool_chat_template.empty()) source.tool_chat_template = read_named_chat_template(config, "tool_use");
   if (source.chat_template.empty()) source.chat_template = read_chat_template(config);
-  // Whoever writes the configuration elsewhere keeps a template that was in a file of its own.
+  // Writers of the configuration keep a template that was in its own file.
   if (!source.chat_template.empty() && !source.config.contains("chat_template")) {
     source.config["chat_template"] = source.chat_template;
   }

@@ -1,4 +1,4 @@
-// What tokenizers of all kinds share: added tokens, special tokens, the files they came from.
+// The common part of all tokenizers: added tokens, special tokens, and the files they came from.
 #ifndef BALLAST_TEXT_ASSEMBLED_TOKENIZER_H_
 #define BALLAST_TEXT_ASSEMBLED_TOKENIZER_H_
 
@@ -15,22 +15,22 @@
 
 namespace ballast::text {
 
-/// What a kind of tokenizer does with the text between added tokens.
+/// Encodes the text between added tokens; one implementation per kind of tokenizer.
 class TextEncoder {
  public:
   virtual ~TextEncoder() = default;
 
-  /// Appends the ids of `text` (valid UTF-8, not empty). `begins_input`: nothing comes before it. Safe to use from
-  /// several threads.
+  /// Appends the ids of `text` (valid UTF-8, not empty). `begins_input`: nothing precedes it. Safe to use from several
+  /// threads.
   virtual void encode(std::string_view text, bool begins_input, std::vector<int>& ids) const = 0;
 };
 
 struct TokenizerParts {
-  std::string data_name;  ///< the file that TokenizerSource::tokenizer_data belongs in
+  std::string data_name;  ///< the file of TokenizerSource::tokenizer_data
   std::string kind;       ///< "byte-level BPE"
   std::unique_ptr<TextEncoder> encoder;
   std::shared_ptr<const TokenTable> tokens;  ///< the vocabulary
-  /// From a token's text in `tokens` to the bytes that it stands for; nothing where they are the same.
+  /// Maps a token's text in `tokens` to its bytes; null if they are equal.
   std::function<std::string(std::string_view)> decode;
   bool byte_level = false;
   bool drops_first_space = false;

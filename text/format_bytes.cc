@@ -14,7 +14,7 @@ std::string format_bytes(std::uint64_t bytes) {
   constexpr std::array<std::string_view, 6> kUnits{" kB", " MB", " GB", " TB", " PB", " EB"};
   double value = static_cast<double>(bytes) / 1000;
   std::size_t unit = 0;
-  // 999.95 would be shown as 1000.0.
+  // 999.95 would be printed as 1000.0.
   while (value >= 999.95 && unit + 1 < kUnits.size()) {
     value /= 1000;
     ++unit;

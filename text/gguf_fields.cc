@@ -45,7 +45,7 @@ struct TokenList {
   }
 };
 
-/// All tokens; rows that pad the embedding have names of their own, for all must differ.
+/// Returns all tokens; rows that pad the embedding get generated names, because all must differ.
 TokenList token_list(const json& tokenizer, std::size_t vocab_size) {
   using enum GgufTokenType;
   TokenList list{std::vector<std::string>(vocab_size), std::vector<GgufTokenType>(vocab_size, kUnused)};
@@ -58,7 +58,7 @@ TokenList token_list(const json& tokenizer, std::size_t vocab_size) {
   return list;
 }
 
-/// The two tokens that a merge joins.
+/// Returns the two tokens that a merge joins.
 std::pair<std::string, std::string> merged_pair(const json& merge) {
   if (merge.is_array()) return {merge[0].get<std::string>(), merge[1].get<std::string>()};
   const auto text = merge.get<std::string>();
@@ -75,7 +75,7 @@ std::vector<std::string> merge_list(const json& merges) {
   return list;
 }
 
-/// The id of a special token that a configuration names by its text, or by an object that holds that.
+/// Returns the id of a special token that a configuration names by its text, or by an object with the text.
 std::optional<std::uint32_t> named_id(const json& config, const char* name, const TokenList& tokens) {
   const auto found = config.find(name);
   if (found == config.end()) return {};
@@ -94,7 +94,7 @@ json file_of(const std::vector<TokenizerFile>& files, std::string_view name, con
 
 using Steps = std::vector<files::JsonReader>;
 
-/// The steps of a Sequence, or the one that there is without; none for null.
+/// Returns the steps of a Sequence, or the single step; none for null.
 Steps steps_of(const files::JsonReader& tokenizer, const char* part, const char* members) {
   const std::optional<files::JsonReader> step = tokenizer.find(part);
   if (!step) return {};
@@ -115,19 +115,19 @@ bool prepends_space_mark(const files::JsonReader& normalizer) {
   return normalizer.text("type") == "Prepend" && normalizer.text("prepend") == kSpaceMark;
 }
 
-/// Where all spaces are marks already there is nothing left to cut.
+/// Returns whether a step splits at spaces. If all spaces are marks already, it has no effect.
 bool cuts_at_spaces(const files::JsonReader& pre_tokenizer) {
   return replaces_spaces(pre_tokenizer, "Split");
 }
 
-/// Whether no token would be cut where each space begins a word.
+/// Returns whether no token would be split if each space begins a word.
 bool has_marks_in_front_alone(const files::JsonReader& vocab) {
   return std::ranges::none_of(
       vocab.members(), [](const auto& token) { return token.first.find(kSpaceMark, 1) != std::string_view::npos; });
 }
 
-/// Whether a tokenizer of SentencePiece's spelling puts a space before a text; nothing where spaces become something
-/// else than marks.
+/// Returns whether a tokenizer with SentencePiece's spelling adds a space before a text; nullopt if spaces become
+/// something other than marks.
 std::optional<bool> adds_space(const files::JsonReader& tokenizer) {
   const Steps normalizers = steps_of(tokenizer, "normalizer", "normalizers");
   const Steps cuts = steps_of(tokenizer, "pre_tokenizer", "pretokenizers");
@@ -143,20 +143,20 @@ std::optional<bool> adds_space(const files::JsonReader& tokenizer) {
   return {};
 }
 
-/// Scores by which SentencePiece merges as a list of merges says. It takes any two neighbours that are a token
-/// together, the one of the highest score first: throws Error where the list leaves out such a pair. What no merge
-/// makes has the lowest score.
+/// Returns scores with which SentencePiece merges in the order of a list of merges. It merges any two neighbours that
+/// form a token, the one with the highest score first: throws Error if the list lacks such a pair. Tokens that no merge
+/// creates have the lowest score.
 std::vector<float> merge_scores(const json& model, const TokenList& tokens, const std::string& context) {
   const json& merges = model["merges"];
   std::vector<float> scores(tokens.texts.size(), -static_cast<float>(merges.size()));
   std::unordered_set<std::string> pairs;
-  for (std::size_t i = merges.size(); i-- > 0;) {  // the first merge that makes a token is the last to be noted
+  for (std::size_t i = merges.size(); i-- > 0;) {  // the first merge that creates a token is stored last
     const auto [left, right] = merged_pair(merges[i]);
     pairs.insert(left + " " + right);
     const auto id = model["vocab"].at(left + right).get<std::size_t>();
     if (id < scores.size()) scores[id] = -static_cast<float>(i);
   }
-  std::unordered_set<std::string_view> known;  // that merges can make: others are found in the text before
+  std::unordered_set<std::string_view> known;  // tokens that merges create; others are found in the text earlier
   for (std::size_t id = 0; id < scores.size(); ++id) {
     if (tokens.types[id] == GgufTokenType::kNormal) known.insert(tokens.texts[id]);
   }
@@ -178,7 +178,7 @@ bool has_all_bytes(const json& vocab) {
   return true;
 }
 
-/// A text that is cut into bytes, which are merged.
+/// Writes byte-level BPE: the text is split into bytes, which are merged.
 std::vector<GgufField> byte_level_fields(const json& source, const TokenList& tokens, const std::string& context) {
   const std::optional<std::string> pre = pre_tokenizer_name(source);
   if (!pre) throw Error(context, "cuts text in a way that no GGUF can name: llama.cpp would read other tokens");
@@ -189,12 +189,12 @@ std::vector<GgufField> byte_level_fields(const json& source, const TokenList& to
           {"tokenizer.ggml.merges", merge_list(source["model"]["merges"])}};
 }
 
-/// SentencePiece's BPE: characters, of which spaces are marks, are merged; what is not known becomes its bytes.
+/// Writes SentencePiece's BPE: characters, with marks for spaces, are merged; unknown ones become bytes.
 std::vector<GgufField> space_mark_fields(const json& source, TokenList tokens, const std::string& context) {
   const files::JsonReader tokenizer(source, context);
   const files::JsonReader model = tokenizer.at("model");
   if (!model.flag("byte_fallback", false) || !has_all_bytes(source["model"]["vocab"])) {
-    throw Error(context, "has no token for every byte, by which llama.cpp reads what no other token has");
+    throw Error(context, "has no token for some bytes, which llama.cpp needs for text without other tokens");
   }
   const std::optional<bool> adds = adds_space(tokenizer);
   if (!adds || model.flag("ignore_merges", false)) {
@@ -207,7 +207,7 @@ std::vector<GgufField> space_mark_fields(const json& source, TokenList tokens, c
     if (tokens.types[id] == kUnused) continue;
     if (!unknown.empty() && text == unknown) tokens.types[id] = kUnknown;
     if (byte_of_token(text)) tokens.types[id] = kByte;
-    // It would be looked for in the text as it was before its spaces became marks.
+    // The token would be searched in the original text, before its spaces became marks.
     if (tokens.types[id] == kUserDefined && text.find(kSpaceMark) != std::string::npos) tokens.types[id] = kNormal;
   }
   return {{"tokenizer.ggml.model", "llama"},
@@ -218,18 +218,19 @@ std::vector<GgufField> space_mark_fields(const json& source, TokenList tokens, c
           {"tokenizer.ggml.add_space_prefix", *adds}};
 }
 
-/// Throws Error where added tokens take more than their own text, or are found in words of their own alone: no GGUF can
-/// say that. (llama.cpp knows itself that Phi-3's take the spaces behind them.)
+/// Throws Error if added tokens include surrounding spaces, or match only whole words, which a GGUF cannot express.
+/// (llama.cpp handles the spaces after Phi-3's tokens itself.)
 void check_added_tokens(const files::JsonReader& tokenizer) {
   if (!tokenizer.has("added_tokens")) return;
   for (const files::JsonReader& token : tokenizer.at("added_tokens").elements()) {
     for (const char* flag : {"single_word", "lstrip"}) {
-      if (token.flag(flag, false)) token.fail(flag, "true cannot be said in a GGUF: llama.cpp would read other tokens");
+      if (token.flag(flag, false))
+        token.fail(flag, "true cannot be expressed in a GGUF: llama.cpp would read other tokens");
     }
   }
 }
 
-/// Whether what the tokenizer puts around a text is nothing but BOS and EOS.
+/// Returns whether the tokenizer adds only BOS and EOS around a text.
 bool has_plain_frame(const Tokenizer& tokenizer) {
   const std::vector<int>& before = tokenizer.leading_special_tokens();
   const std::vector<int>& behind = tokenizer.suffix();
@@ -237,8 +238,8 @@ bool has_plain_frame(const Tokenizer& tokenizer) {
   return plain_before && (behind.empty() || (behind.size() == 1 && behind.front() == tokenizer.eos()));
 }
 
-/// The end of a text, and of further tokens that end one the first that ends a turn and the first that ends a message:
-/// a GGUF has a name for one of each.
+/// Adds the end of a text, and of the other end tokens the first that ends a turn and the first that ends a message: a
+/// GGUF has one field for each.
 void add_end_tokens(const Tokenizer& tokenizer, std::span<const int> end_tokens, std::size_t vocab_size,
                     std::vector<GgufField>& fields) {
   std::optional<int> text_end = tokenizer.eos();
@@ -273,7 +274,7 @@ std::vector<GgufField> gguf_tokenizer_fields(const files::Checkpoint& checkpoint
     throw Error(context, "is no BPE in a tokenizer.json; others cannot be written into a GGUF yet");
   }
   check_added_tokens(files::JsonReader(source, context));
-  if (!has_plain_frame(*tokenizer)) throw Error(context, "puts other tokens around a text than a GGUF can say");
+  if (!has_plain_frame(*tokenizer)) throw Error(context, "adds other tokens around a text than a GGUF can express");
   const TokenList tokens = token_list(source, vocab_size);
   std::vector<GgufField> fields = tokenizer->is_byte_level() ? byte_level_fields(source, tokens, context)
                                                              : space_mark_fields(source, tokens, context);

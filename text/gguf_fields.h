@@ -1,4 +1,4 @@
-// A tokenizer as a GGUF's metadata.
+// Writes a tokenizer as a GGUF's metadata.
 #ifndef BALLAST_TEXT_GGUF_FIELDS_H_
 #define BALLAST_TEXT_GGUF_FIELDS_H_
 
@@ -11,9 +11,10 @@
 
 namespace ballast::text {
 
-/// What llama.cpp asks for of a model whose embedding has `vocab_size` rows and whose texts end with `end_tokens`, too;
-/// nothing when the checkpoint has no tokenizer. Tokens without a row are left out. Throws Error naming the checkpoint
-/// when its tokenizer is neither a byte-level BPE that llama.cpp cuts text like, nor a BPE of SentencePiece's spelling.
+/// Returns the fields that llama.cpp needs for a model whose embedding has `vocab_size` rows and whose texts also end
+/// with `end_tokens`; empty if the checkpoint has no tokenizer. Tokens without a row are left out. Throws Error naming
+/// the checkpoint if its tokenizer is neither a byte-level BPE with a splitting that llama.cpp has, nor a BPE with
+/// SentencePiece's spelling.
 std::vector<files::GgufField> gguf_tokenizer_fields(const files::Checkpoint& checkpoint, std::size_t vocab_size,
                                                     std::span<const int> end_tokens);
 

@@ -9,7 +9,7 @@ std::string StreamDecoder::push(int id) {
   if (bytes.empty()) return {};
   pending_ += std::string_view(bytes).substr(drop_space_ && bytes.starts_with(' ') ? 1 : 0);
   drop_space_ = false;
-  // Only the last step can be truncated: three bytes at most are held back.
+  // Only the last step can be truncated, so at most three bytes are held back.
   std::size_t ready = 0;
   while (ready < pending_.size()) {
     const files::Utf8Step step = files::utf8_step(pending_, ready);

@@ -56,7 +56,7 @@ bool TextStream::has_hidden() const {
   return bytes_.find_first_of({char{kFirstOfHidden}, char{kRestOfHidden}}) != std::string::npos;
 }
 
-/// Whether a stop string may begin or end before the byte `place`: no hidden piece is divided there.
+/// Returns whether a stop string may begin or end before the byte `place`: not inside a hidden piece.
 bool TextStream::is_boundary(std::size_t place) const {
   return place == bytes_.size() || bytes_[place] != kRestOfHidden;
 }
@@ -79,7 +79,7 @@ std::string TextStream::shown_text() const {
   return text;
 }
 
-/// Where in the pending text each of its shown bytes is.
+/// Returns the position of each shown byte in the pending text.
 std::vector<std::size_t> TextStream::shown_places() const {
   std::vector<std::size_t> places;
   for (std::size_t i = 0; i < bytes_.size(); ++i) {
@@ -88,7 +88,7 @@ std::vector<std::size_t> TextStream::shown_places() const {
   return places;
 }
 
-/// The stop string that is complete first, of those the longest. Its end is npos where there is none.
+/// Returns the first complete stop string, of several the longest. Its end is npos if there is none.
 TextStream::Match TextStream::find_stop() const {
   Match first;
   const bool hidden = has_hidden();
@@ -109,7 +109,7 @@ TextStream::Match TextStream::find_stop() const {
   return first;
 }
 
-/// Where `stop` is complete earlier than `first` with the text of hidden pieces, makes that the first.
+/// If `stop` is complete earlier than `first` when hidden pieces are included, replaces `first`.
 void TextStream::find_with_hidden(const std::string& stop, Match& first) const {
   for (std::size_t begin = pending_.find(stop); begin != std::string::npos; begin = pending_.find(stop, begin + 1)) {
     const std::size_t end = begin + stop.size();
@@ -121,8 +121,8 @@ void TextStream::find_with_hidden(const std::string& stop, Match& first) const {
   }
 }
 
-/// Where the longest suffix of the pending text starts that is the beginning of a stop string, with the hidden pieces
-/// in it or without them.
+/// Returns the start of the longest suffix of the pending text that is the beginning of a stop string, with or without
+/// hidden pieces.
 std::size_t TextStream::possible_beginning() const {
   const bool hidden = has_hidden();
   const std::string only_shown = hidden ? shown_text() : std::string();

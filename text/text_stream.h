@@ -1,4 +1,4 @@
-// Generated text on its way to a reader: it ends before a stop string, of which not even the beginning may be shown.
+// Streams generated text to a reader: it ends before a stop string, of which not even the beginning is shown.
 #ifndef BALLAST_TEXT_TEXT_STREAM_H_
 #define BALLAST_TEXT_TEXT_STREAM_H_
 
@@ -10,27 +10,27 @@
 
 namespace ballast::text {
 
-/// Pieces of a reply in, the parts that are certain out. The reply ends before the first stop string to become
-/// complete, the longest where several do at once; how the text was cut into pieces makes no difference. Hidden pieces
-/// (special tokens, marks) may lie within the text: a stop string matches with their text or without it, never a part
-/// of one. A stop string may reach from thinking into the answer.
+/// Takes pieces of a reply and returns the parts that are certain. The reply ends before the first stop string that is
+/// complete, the longest of several; the result does not depend on how the text is split into pieces. Hidden pieces
+/// (special tokens, marks) may be inside the text: a stop string matches with their text or without it, never a part of
+/// one. A stop string may extend from thinking into the answer.
 class TextStream {
  public:
-  /// `show_stop`: the stop string that ends the reply is shown. Throws Error when a stop string is empty.
+  /// `show_stop`: shows the stop string that ends the reply. Throws Error if a stop string is empty.
   explicit TextStream(std::vector<std::string> stop_strings, bool show_stop = false);
 
-  /// Adds to `parts` what can be shown now that `piece` has come; nothing once stopped. Bytes that may begin a stop
-  /// string are held back.
+  /// Adds the text that can be shown after `piece` to `parts`; nothing once stopped. Bytes that may begin a stop string
+  /// are held back.
   void push(const ReplyPiece& piece, std::vector<ReplyPart>& parts);
 
-  /// Adds what was held back, at the end of the reply; nothing once stopped.
+  /// Adds the text that was held back at the end of the reply; nothing once stopped.
   void finish(std::vector<ReplyPart>& parts);
 
-  /// Whether a stop string was met.
+  /// Returns whether a stop string was found.
   bool stopped() const { return stopped_; }
 
  private:
-  /// What a byte of pending_ is.
+  /// The kind of a byte of pending_.
   enum Byte : char { kOfAnswer, kOfThinking, kFirstOfHidden, kRestOfHidden };
 
   /// A stop string in pending_.
@@ -53,7 +53,7 @@ class TextStream {
   std::vector<std::string> stop_strings_;
   bool show_stop_;
   std::string pending_;
-  std::string bytes_;  ///< of each byte of pending_, the Byte
+  std::string bytes_;  ///< the kind of each byte of pending_
   bool stopped_ = false;
 };
 

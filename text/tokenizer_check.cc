@@ -14,14 +14,15 @@ void check_round_trip(const Tokenizer& tokenizer, const std::string& context) {
   const std::string text = "Round trip: 12 caf\xC3\xA9s, \xE2\x82\xAC 3.50\n";
   const std::string back = decode(tokenizer, tokenizer.encode(text));
   if (back == text) return;
-  // Others may change case, spaces or drop characters they do not know, but not what is left a second time.
+  // Other tokenizers may change case and spaces or drop unknown characters, but encoding the result again must not
+  // change it.
   const std::vector<int> ids = tokenizer.encode(back);
   if (!tokenizer.is_byte_level() && !ids.empty() && tokenizer.encode(decode(tokenizer, ids)) == ids) return;
   throw Error(context, "the tokenizer does not give back the text that it encodes");
 }
 
-// Tokens beyond the embedding are there for images and the like. As long as no plain text becomes one of them, the
-// model can do without.
+// Tokens beyond the embedding are for images and similar inputs. If no plain text is encoded to one of them, the model
+// does not need them.
 bool text_needs_more_rows(const Tokenizer& tokenizer, std::size_t rows) {
   for (std::size_t i = rows; i < tokenizer.vocab_size(); ++i) {
     const int id = static_cast<int>(i);
@@ -44,7 +45,7 @@ void check_frame_rows(const Tokenizer& tokenizer, std::size_t rows, const std::s
 }  // namespace
 
 void check_embedding_rows(const Tokenizer& tokenizer, std::size_t rows, const std::string& context) {
-  // Rows that pad an embedding to a round number, or wait for more tokens, are a small part of it.
+  // Rows that pad an embedding to a round number, or are reserved for more tokens, are a small part of it.
   const bool too_few = tokenizer.vocab_size() < rows / 2;
   if (!too_few && !text_needs_more_rows(tokenizer, rows)) {
     check_frame_rows(tokenizer, rows, context);
@@ -58,7 +59,7 @@ void check_tokenizer(const Tokenizer& tokenizer, std::size_t rows, const nlohman
                      const std::string& context) {
   check_embedding_rows(tokenizer, rows, context);
   const files::JsonReader config(model_config, context + ": config.json");
-  for (const char* name : {"bos_token_id", "eos_token_id"}) {  // what pads is never read
+  for (const char* name : {"bos_token_id", "eos_token_id"}) {  // padding is never read
     for (const int id : read_token_ids(config, name)) {
       if (!tokenizer.token_bytes(id).empty()) continue;
       throw Error(context, files::concat("config.json: ", name, " is ", id,

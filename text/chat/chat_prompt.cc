@@ -21,7 +21,7 @@ std::tm local_time() {
   return local;
 }
 
-// What a model thought has had several names; templates read one or the other.
+// Adds all names of a message's thinking, because templates read different ones.
 ordered_json with_reasoning_names(const ordered_json& message) {
   constexpr std::array kNames = {"reasoning_content", "thinking", "reasoning"};
   for (const char* name : kNames) {
@@ -34,7 +34,7 @@ ordered_json with_reasoning_names(const ordered_json& message) {
   return message;
 }
 
-/// Whether a template takes what the model thought as a part of the content, as those of Mistral's models do.
+/// Returns whether a template reads thinking as a part of the content, as those of Mistral's models do.
 bool wants_thinking_parts(std::string_view source) {
   const bool names_type = source.contains("'thinking'") || source.contains("\"thinking\"");
   return names_type && source.contains("[THINK]") && !source.contains("reasoning_content");
@@ -48,8 +48,8 @@ void move_thinking_to_content(ordered_json& message) {
   message["content"] = std::move(parts);
 }
 
-/// A word that no message has. Its last character is a space, which is missing in the prompt where the template strips
-/// messages.
+/// Returns a word that no message contains. Its last character is a space, which is missing in the prompt if the
+/// template strips messages.
 std::string make_end_mark(const ordered_json& messages) {
   const std::string text = messages.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
   std::string mark = "END_OF_FINAL_MESSAGE";
@@ -57,7 +57,7 @@ std::string make_end_mark(const ordered_json& messages) {
   return mark + " ";
 }
 
-/// Appends `mark` to the text of a message, or to the last of its parts that is text.
+/// Appends `mark` to the text of a message, or to its last text part.
 void append_to_content(ordered_json& message, const std::string& mark) {
   ordered_json& content = message["content"];
   if (content.is_array()) {
@@ -72,8 +72,8 @@ void append_to_content(ordered_json& message, const std::string& mark) {
   }
 }
 
-/// Cuts the prompt where the final message's text ends, before `mark`. What the template strips off the text and the
-/// mark is stripped off the text alone, too, as transformers does.
+/// Cuts the prompt at the end of the final message's text, before `mark`. If the template strips text and mark, the
+/// text is stripped, too, as in transformers.
 void cut_at_mark(ChatPrompt& prompt, std::string_view mark) {
   constexpr std::string_view kSpaces = " \t\n\r\f\v";
   const std::string_view word = mark.substr(0, mark.size() - 1);
@@ -89,7 +89,7 @@ void cut_at_mark(ChatPrompt& prompt, std::string_view mark) {
   if (!prompt.from_user.empty()) prompt.from_user.back().end = std::min(prompt.from_user.back().end, end);
 }
 
-/// Of an object that was checked, with the order of its members.
+/// Parses a valid object and keeps the order of its members.
 ordered_json parse_object(const std::string& text, const char* context) {
   if (!files::is_utf8(text)) throw Error(context, "is not UTF-8");
   if (!files::parse_strict_json(text, context).is_object()) throw Error(context, "must be a JSON object");
@@ -101,7 +101,7 @@ bool is_text_part(const ordered_json& part) {
          part["text"].is_string();
 }
 
-/// The texts of a content's parts, a line each.
+/// Joins the texts of a content's parts with line breaks.
 std::string text_of_parts(const ordered_json& parts) {
   std::string text;
   for (const ordered_json& part : parts) {
@@ -128,7 +128,7 @@ ordered_json from_users(const Conversation& conversation, std::string_view sourc
   return variables;
 }
 
-/// Bytes of all strings, and one for each other value.
+/// Counts the bytes of all strings, and one for each other value.
 std::size_t text_bytes(const ordered_json& value) {
   std::size_t bytes = value.is_string() ? value.get_ref<const std::string&>().size() : 1;
   if (!value.is_structured()) return bytes;
@@ -136,8 +136,8 @@ std::size_t text_bytes(const ordered_json& value) {
   return bytes;
 }
 
-/// A template makes each message's text several times on the way to the prompt. What it may make in all grows with the
-/// conversation, so that a short one cannot take much memory, whatever numbers it gives to the template.
+/// Returns limits that grow with the conversation, because a template copies each message's text several times. So a
+/// short conversation cannot use much memory, for any numbers it passes to the template.
 jinja::Limits limits_for(const ordered_json& from_user) {
   constexpr std::size_t kLeastCharacters = 8'000'000;
   constexpr std::size_t kLeastSteps = 2'000'000;
@@ -186,7 +186,7 @@ Conversation make_conversation(std::span<const ChatMessage> messages, const std:
   Conversation conversation;
   for (const ChatMessage& message : messages) {
     conversation.messages.push_back(chat_message_json(message));
-    // Many templates know no parts.
+    // Many templates do not support parts.
     ordered_json& content = conversation.messages.back()["content"];
     if (content.is_array() && std::ranges::all_of(content, is_text_part)) content = text_of_parts(content);
   }

@@ -1,4 +1,4 @@
-// From a conversation to a prompt, by the model's chat template.
+// Turns a conversation into a prompt by the model's chat template.
 #ifndef BALLAST_TEXT_CHAT_CHAT_PROMPT_H_
 #define BALLAST_TEXT_CHAT_CHAT_PROMPT_H_
 
@@ -15,40 +15,41 @@
 
 namespace ballast::text {
 
-/// What a chat template is applied to, as transformers takes it.
+/// The input of a chat template, as in transformers.
 struct Conversation {
   nlohmann::ordered_json messages = nlohmann::ordered_json::array();    ///< objects with role, content and more
   nlohmann::ordered_json tools{};                                       ///< null, or a list of their schemas
   nlohmann::ordered_json arguments = nlohmann::ordered_json::object();  ///< by name: enable_thinking ...
-  bool add_generation_prompt = true;  ///< the prompt ends where the answer begins, else after the last message
+  bool add_generation_prompt = true;  ///< the prompt ends at the beginning of the answer, else after the last message
   bool continue_final_message =
-      false;  ///< the prompt ends where the last message's text ends, which the answer continues
+      false;  ///< the prompt ends at the end of the last message's text, which the answer continues
 };
 
-/// A message as a JSON object: role, content and its other fields. Text that is not UTF-8 is mended. Throws Error when
-/// the fields are no JSON object, or name a role.
+/// Returns a message as a JSON object: role, content and its other fields. Invalid UTF-8 is replaced. Throws Error if
+/// the fields are not a JSON object, or contain a role.
 nlohmann::ordered_json chat_message_json(const ChatMessage& message);
 
-/// The message that such an object is. An assistant's content may be missing. Throws Error naming `context` for an
-/// object without a role, and for content that is no text and has none in its parts.
+/// Parses a message from such an object. An assistant's content may be missing. Throws Error naming `context` for an
+/// object without a role, and for content that is neither text nor a list with text parts.
 ChatMessage read_chat_message(const nlohmann::ordered_json& json, const std::string& context);
 
-/// Text that is not UTF-8 is mended. Throws Error when `arguments`, the text of a JSON object, is not one.
+/// Invalid UTF-8 is replaced. Throws Error if `arguments` is not the text of a JSON object.
 Conversation make_conversation(std::span<const ChatMessage> messages, const std::string& arguments = {});
 
 struct ChatPrompt {
   std::string text;
-  std::vector<ByteRange> from_user;  ///< where special tokens are plain text
-  bool continues_message = false;    ///< the last message of the conversation goes on in the answer
+  std::vector<ByteRange> from_user;  ///< ranges in which special tokens are plain text
+  bool continues_message = false;    ///< the answer continues the last message
 };
 
-/// Ends where the assistant's answer begins; BOS is a part of it where the template writes one. Throws Error when the
-/// model has no template, for one that is wrong, for a conversation that it refuses, and where the last message is to
-/// be continued and the template leaves its text out. `now`: for templates that write the date; local time by default.
+/// Returns the prompt up to the beginning of the assistant's answer; it includes BOS if the template writes it. Throws
+/// Error if the model has no template, for an invalid one, for a conversation that it refuses, and if the last message
+/// is to be continued and the template leaves its text out. `now` is for templates that write the date; local time by
+/// default.
 ChatPrompt apply_chat_template(const Tokenizer& tokenizer, const Conversation& conversation,
                                const std::optional<std::tm>& now = std::nullopt);
 
-/// Special tokens are those that the template wrote. `most`: see Tokenizer::encode.
+/// Encodes a prompt; only special tokens written by the template are special. `most`: see Tokenizer::encode.
 std::vector<int> encode(const Tokenizer& tokenizer, const ChatPrompt& prompt, std::size_t most = Tokenizer::kNoLimit);
 
 }  // namespace ballast::text

@@ -1,4 +1,4 @@
-// Tokens that are looked for in the text itself, before it is cut into pieces: special tokens and a user's own.
+// Tokens that are searched in the text before it is split into pieces: special tokens and a user's own.
 #ifndef BALLAST_TEXT_PIPELINE_ADDED_TOKENS_H_
 #define BALLAST_TEXT_PIPELINE_ADDED_TOKENS_H_
 
@@ -20,13 +20,13 @@ struct AddedToken {
   int id = 0;
   std::string content;
   bool special = false;
-  bool normalized = false;   ///< looked for in normalized text, else in the text as it came
-  bool single_word = false;  ///< only where no word character touches it
-  bool lstrip = false;       ///< takes the white space before it along
-  bool rstrip = false;       ///< and after it
+  bool normalized = false;   ///< searched in normalized text, else in the original text
+  bool single_word = false;  ///< only without adjacent word characters
+  bool lstrip = false;       ///< includes the white space before it
+  bool rstrip = false;       ///< includes the white space after it
 };
 
-/// `node` without its id, which is elsewhere in tokenizer_config.json.
+/// Parses `node`; its id is elsewhere in tokenizer_config.json.
 AddedToken read_added_token(const files::JsonReader& node);
 
 /// Finds added tokens from left to right, the longest one where several begin. Immutable; safe to use from several
@@ -36,8 +36,8 @@ class AddedTokenFinder {
   /// Contents must not be empty.
   explicit AddedTokenFinder(std::vector<AddedToken> tokens);
 
-  /// Gives what lies between the tokens to `on_text` (never empty) and the tokens' ids to `on_token`, in order. Special
-  /// tokens are not looked for where a byte of theirs would be in one of the ranges `plain`.
+  /// Calls `on_text` for the text between the tokens (never empty) and `on_token` for the tokens' ids, in order.
+  /// Special tokens do not match if a byte of theirs is in one of the ranges `plain`.
   void scan(std::string_view text, std::span<const ByteRange> plain,
             const std::function<void(std::string_view)>& on_text, const std::function<void(int)>& on_token) const;
 
@@ -51,7 +51,7 @@ class AddedTokenFinder {
   std::optional<Match> next_match(std::string_view text, std::span<const ByteRange> plain, std::size_t position) const;
 
   std::vector<AddedToken> tokens_;
-  ByteTrie index_of_;  // contents to places in tokens_
+  ByteTrie index_of_;  // contents to indices in tokens_
 };
 
 }  // namespace ballast::text

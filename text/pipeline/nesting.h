@@ -7,8 +7,8 @@
 
 namespace ballast::text {
 
-/// Steps of a pipeline may hold steps, and each calls the next. Throws Error where they are nested deeper, or are more,
-/// than any tokenizer needs: a file must not choose how much stack is used.
+/// Throws Error if steps are nested more deeply, or are more, than any tokenizer needs: steps call their inner steps,
+/// and a file must not determine the use of the stack.
 inline void check_nesting(const files::JsonReader& node, int depth, std::size_t steps = 0) {
   if (depth > 16) node.fail("nested too deep");
   if (steps > 64) node.fail("comes after 64 other steps: too many");

@@ -1,4 +1,4 @@
-// What happens to text before it is cut into pieces.
+// Normalizes text before it is split into pieces.
 #ifndef BALLAST_TEXT_PIPELINE_NORMALIZER_H_
 #define BALLAST_TEXT_PIPELINE_NORMALIZER_H_
 
@@ -15,11 +15,11 @@ namespace ballast::text {
 /// The `normalizer` of a tokenizer.json. Immutable; safe to use from several threads.
 class Normalizer {
  public:
-  /// Knows Sequence, NFC, NFD, NFKC, NFKD, Lowercase, StripAccents, Strip, Prepend, Replace, Precompiled and
+  /// Supports Sequence, NFC, NFD, NFKC, NFKD, Lowercase, StripAccents, Strip, Prepend, Replace, Precompiled and
   /// BertNormalizer; throws Error naming any other node.
   explicit Normalizer(const std::optional<files::JsonReader>& node);
 
-  /// `text` (valid UTF-8) normalized; `storage` holds the result where it differs, and must outlive it.
+  /// Returns `text` (valid UTF-8) normalized; `storage` holds the result if it differs, and must outlive it.
   std::string_view normalize(std::string_view text, std::string& storage) const;
 
  private:

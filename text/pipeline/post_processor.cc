@@ -29,7 +29,7 @@ TextFrame read_template(const files::JsonReader& node) {
   return frame;
 }
 
-// ["[SEP]", 102]
+// Reads ["[SEP]", 102].
 int read_named_id(const files::JsonReader& pair) {
   return read_token_id(pair.tuple(2)[1]);
 }

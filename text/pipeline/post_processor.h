@@ -1,4 +1,4 @@
-// The special tokens that belong around every text.
+// The special tokens around every text.
 #ifndef BALLAST_TEXT_PIPELINE_POST_PROCESSOR_H_
 #define BALLAST_TEXT_PIPELINE_POST_PROCESSOR_H_
 
@@ -13,8 +13,9 @@ struct TextFrame {
   std::vector<int> suffix;
 };
 
-/// What the `post_processor` of a tokenizer.json adds to a single text. Knows Sequence, TemplateProcessing,
-/// BertProcessing, RobertaProcessing and ByteLevel (which adds nothing); throws Error naming any other node.
+/// Reads the tokens that the `post_processor` of a tokenizer.json adds to a single text. Supports Sequence,
+/// TemplateProcessing, BertProcessing, RobertaProcessing and ByteLevel (which adds nothing); throws Error naming any
+/// other node.
 TextFrame read_post_processor(const files::JsonReader& node);
 
 }  // namespace ballast::text

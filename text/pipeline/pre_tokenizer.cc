@@ -16,7 +16,7 @@ namespace {
 constexpr std::string_view kGpt2Expression =
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
-// Python's string.punctuation is that of ASCII; some of it are symbols to Unicode.
+// Python's string.punctuation is the ASCII punctuation; Unicode has some of it as symbols.
 constexpr std::string_view kPunctuation = R"([!-/:-@\[-`{-~\p{P}])";
 
 }  // namespace
@@ -63,7 +63,7 @@ void PreTokenizer::add_split(const files::JsonReader& node) {
   steps_.push_back(Split{std::move(regex), behavior(node.at("behavior")), node.flag("invert", false)});
 }
 
-// The mapping of bytes to printable characters is left out: the vocabulary is kept as bytes instead.
+// The mapping of bytes to printable characters is not applied: the vocabulary is stored as bytes instead.
 void PreTokenizer::add_byte_level(const files::JsonReader& node) {
   if (node.at("add_prefix_space").boolean()) steps_.emplace_back(PrefixSpace{});
   if (node.flag("use_regex", true)) add_pattern(kGpt2Expression, node, Behavior::kIsolated);
@@ -107,7 +107,8 @@ PreTokenizer::Behavior PreTokenizer::behavior(const files::JsonReader& name) {
   name.fail("behavior " + files::in_quotes(name.string()) + " is not supported");
 }
 
-// Whether a part joins the piece before it, given whether that piece's last part and the part itself are matches.
+// Returns whether a part belongs to the piece before it, given whether that piece's last part and the part itself are
+// matches.
 bool PreTokenizer::belong_together(Behavior behavior, bool last_matched, bool next_matches) {
   switch (behavior) {
     case Behavior::kIsolated:
@@ -162,7 +163,7 @@ void PreTokenizer::run_split(const Split& split, std::string_view text, const Pi
     last_matched = is_match;
   };
 
-  // After an empty match the search goes on one character further, and there an empty match does not count.
+  // After an empty match the search continues one character later, where an empty match does not count.
   std::size_t search = 0;
   std::optional<std::size_t> last_end;
   while (search <= text.size()) {

@@ -1,4 +1,4 @@
-// Cutting text into the pieces that are merged each by itself.
+// Splits text into the pieces that are merged separately.
 #ifndef BALLAST_TEXT_PIPELINE_PRE_TOKENIZER_H_
 #define BALLAST_TEXT_PIPELINE_PRE_TOKENIZER_H_
 
@@ -14,27 +14,27 @@
 
 namespace ballast::text {
 
-/// Takes a piece; the view is valid during the call only.
+/// Receives a piece; the view is valid only during the call.
 using PieceSink = std::function<void(std::string_view)>;
 
 /// The `pre_tokenizer` tree of a tokenizer.json. Immutable; safe to use from several threads.
 class PreTokenizer {
  public:
-  /// Knows Sequence, Split, Digits, Punctuation, Whitespace, WhitespaceSplit, BertPreTokenizer, Metaspace and
+  /// Supports Sequence, Split, Digits, Punctuation, Whitespace, WhitespaceSplit, BertPreTokenizer, Metaspace and
   /// ByteLevel; throws Error naming any other node. Without a node a text is one piece.
   explicit PreTokenizer(const std::optional<files::JsonReader>& node);
 
-  /// Gives the pieces of `text` (valid UTF-8) in order, none empty. `begins_input`: nothing was before `text` in the
-  /// input that it is a part of.
+  /// Passes the pieces of `text` (valid UTF-8) in order, none empty. `begins_input`: `text` is at the beginning of the
+  /// input.
   void split(std::string_view text, bool begins_input, const PieceSink& sink) const {
     run(0, text, begins_input, sink);
   }
 
-  /// Whether the pieces are meant as bytes in the byte alphabet (byte_alphabet.h).
+  /// Returns whether the pieces are bytes in the byte alphabet (byte_alphabet.h).
   bool is_byte_level() const { return byte_level_; }
 
  private:
-  /// What becomes of the parts that an expression matches; names as in tokenizer.json.
+  /// The treatment of the parts that an expression matches; names as in tokenizer.json.
   enum class Behavior { kIsolated, kRemoved, kContiguous, kMergedWithPrevious, kMergedWithNext };
 
   struct Split {
@@ -45,7 +45,7 @@ class PreTokenizer {
   struct PrefixSpace {};
   struct Metaspace {
     enum class Prepend { kAlways, kFirst, kNever };
-    std::string replacement;  ///< for spaces
+    std::string replacement;  ///< of spaces
     Prepend prepend;
   };
   using Step = std::variant<Split, PrefixSpace, Metaspace>;

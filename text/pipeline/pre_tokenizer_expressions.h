@@ -1,10 +1,10 @@
-// How published tokenizers cut text into pieces: the expressions of their tokenizer.json, in Oniguruma's syntax.
+// Expressions with which published tokenizers split text into pieces, in Oniguruma's syntax.
 #ifndef BALLAST_TEXT_PIPELINE_PRE_TOKENIZER_EXPRESSIONS_H_
 #define BALLAST_TEXT_PIPELINE_PRE_TOKENIZER_EXPRESSIONS_H_
 
 namespace ballast::text::expressions {
 
-// Parts that several expressions have.
+// Parts shared by several expressions.
 #define BALLAST_CONTRACTIONS R"((?i:'s|'t|'re|'ve|'m|'ll|'d))"
 #define BALLAST_SPACES R"(\s*[\r\n]+|\s+(?!\S)|\s+)"
 #define BALLAST_UPPER R"([\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}])"

@@ -15,7 +15,7 @@ using namespace expressions;  // NOLINT(google-build-using-namespace): a table o
 
 enum Options : unsigned {
   kPlain = 0,
-  kThenGpt2 = 1u << 0,  // GPT-2's expression cuts what the others leave
+  kThenGpt2 = 1u << 0,  // GPT-2's expression splits the remaining parts
   kNfc = 1u << 1,
   kIgnoreMerges = 1u << 2,
   kAddsBos = 1u << 3,
@@ -23,12 +23,12 @@ enum Options : unsigned {
 };
 
 struct Family {
-  std::string_view names;  // values of tokenizer.ggml.pre, as llama.cpp's converter writes them
+  std::string_view names;  // values of tokenizer.ggml.pre written by llama.cpp's converter
   unsigned options;
-  std::array<const char*, 6> expressions{};  // one after the other, each within the pieces of the one before
+  std::array<const char*, 6> expressions{};  // applied in order, each within the pieces of the previous one
 };
 
-// llama.cpp writes "default" where it knew nothing better; GPT-2's expression is what such files were made with.
+// llama.cpp writes "default" for unknown tokenizers; such files were made with GPT-2's expression.
 constexpr std::array kFamilies{
     Family{"default gpt-2 phi-2 jina-es jina-de jina-v1-en jina-v2-es jina-v2-de jina-v2-code roberta-bpe gigachat "
            "a.x-4.0 "
@@ -85,11 +85,11 @@ bool has_name(std::string_view names, std::string_view name) {
   return false;
 }
 
-/// How a byte-level tokenizer cuts text: by expressions one after the other.
+/// The splitting of a byte-level tokenizer: expressions applied in order.
 struct Cuts {
   std::vector<std::string> expressions;
   bool then_gpt2 = false;
-  bool known = true;  ///< false: it does something else, too
+  bool known = true;  ///< false: there are other steps, too
 
   bool operator==(const Cuts&) const = default;
 };
@@ -122,7 +122,7 @@ Cuts cuts_of(const json& pre_tokenizer) {
   return cuts;
 }
 
-/// The first of them that says something.
+/// Returns the first name that is not empty.
 std::string first_name(std::string_view names) {
   constexpr std::string_view kNothing = "default ";
   if (names.starts_with(kNothing)) names.remove_prefix(kNothing.size());

@@ -1,4 +1,4 @@
-// What GGUF files call by one name: normalizer, pre-tokenizer and options of a family of tokenizers.
+// Families of tokenizers by their names in GGUF files: normalizer, pre-tokenizer and options.
 #ifndef BALLAST_TEXT_PIPELINE_PRE_TOKENIZER_FAMILIES_H_
 #define BALLAST_TEXT_PIPELINE_PRE_TOKENIZER_FAMILIES_H_
 
@@ -14,20 +14,20 @@ struct PreTokenizerFamily {
   nlohmann::json normalizer;     ///< as in a tokenizer.json; null for none
   nlohmann::json pre_tokenizer;  ///< as in a tokenizer.json
   bool ignore_merges = false;
-  bool adds_bos = false;  ///< where the file does not say
-  bool space_marks =
-      false;  ///< not bytes but SentencePiece's spelling, with byte tokens; `pre_tokenizer` does not count
+  bool adds_bos = false;     ///< default of files without the field
+  bool space_marks = false;  ///< SentencePiece's spelling with byte tokens instead of bytes; `pre_tokenizer` is ignored
 };
 
-/// Expressions in Oniguruma's syntax that cut one after the other, and bytes; `then_gpt2`: between them GPT-2's.
+/// Returns a pre-tokenizer of expressions in Oniguruma's syntax that split in order, and bytes; `then_gpt2`: GPT-2's
+/// expression splits the rest.
 nlohmann::json byte_level_pre_tokenizer(const std::vector<std::string>& expressions, bool then_gpt2);
 
-/// The family that `name`, a value of tokenizer.ggml.pre, stands for, as the original models' tokenizer.json have it;
-/// nothing when it is not known.
+/// Returns the family with the name `name`, a value of tokenizer.ggml.pre, as in the original models' tokenizer.json;
+/// nullopt if unknown.
 std::optional<PreTokenizerFamily> pre_tokenizer_family(std::string_view name);
 
-/// The value of tokenizer.ggml.pre for a tokenizer.json of byte-level BPE: of a family that cuts text alike, one with
-/// the same normalizer first; nothing when there is none.
+/// Returns the value of tokenizer.ggml.pre for a byte-level BPE tokenizer.json: that of a family with the same
+/// splitting, preferably with the same normalizer; nullopt if there is none.
 std::optional<std::string> pre_tokenizer_name(const nlohmann::json& tokenizer);
 
 }  // namespace ballast::text

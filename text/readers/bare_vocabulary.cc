@@ -37,7 +37,7 @@ std::vector<std::string> read_lines(const std::filesystem::path& path) {
   return lines;
 }
 
-// The content of the named special token; `otherwise`, which the configuration then gets, where it names none.
+// Returns the text of the named special token; if the configuration names none, sets it to `otherwise`.
 std::string special_token(json& config, const char* name, const char* otherwise) {
   if (!config.contains(name) || config[name].is_null()) config[name] = otherwise;
   return read_token_content(files::JsonReader(config, "tokenizer_config.json").at(name));
@@ -51,7 +51,7 @@ json read_word_piece_files(const std::filesystem::path& vocab_txt, json& config)
   if (lines.size() > kMaxTokenId) throw Error(vocab_txt.string(), "has too many lines for a vocabulary");
   for (std::size_t id = 0; id < lines.size(); ++id) vocab[lines[id]] = id;
   for (std::size_t id = 0; id < lines.size(); ++id) {
-    // Of lines with the same text the last one counts, as in transformers.
+    // Of lines with the same text the last one is used, as in transformers.
     if (vocab[lines[id]] != id) config[kRepeatedTokensField][std::to_string(id)] = {{"same_as", vocab[lines[id]]}};
   }
   json added = json::array();

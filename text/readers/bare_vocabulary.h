@@ -1,4 +1,4 @@
-// Vocabularies from before tokenizer.json: vocab.txt (BERT), vocab.json with merges.txt (GPT-2, Qwen2).
+// Reads vocabularies older than tokenizer.json: vocab.txt (BERT), vocab.json with merges.txt (GPT-2, Qwen2).
 #ifndef BALLAST_TEXT_READERS_BARE_VOCABULARY_H_
 #define BALLAST_TEXT_READERS_BARE_VOCABULARY_H_
 
@@ -8,9 +8,8 @@
 
 namespace ballast::text {
 
-/// The tokenizer.json that such files stand for, and what tokenizer_config.json leaves to the tokenizer's class. Both
-/// complete `config` with the names of special tokens that their class has where it gives none. Throw Error naming the
-/// file.
+/// Return the equivalent tokenizer.json, including properties of the tokenizer's class. Both add the class's names of
+/// special tokens to `config` where it has none. Throw Error naming the file.
 nlohmann::json read_word_piece_files(const std::filesystem::path& vocab_txt, nlohmann::json& config);
 
 /// `family`: a name that pre_tokenizer_family knows.

@@ -11,7 +11,7 @@
 namespace ballast::text {
 namespace {
 
-// Merges are written ["a", "b"] or, in older files, "a b".
+// Merges are stored as ["a", "b"] or, in older files, "a b".
 std::pair<std::string_view, std::string_view> halves(const files::JsonReader& merge) {
   if (merge.json().is_string()) {
     const std::string_view text = merge.string();

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::array<std::string_view, 2> kMessageEnds = {"<|eom_id|>", "<|eom|>"};
 
-// Control tokens of these names end a turn or a text in all models that have them.
+// Names of control tokens that end a turn or a text in every model that has them.
 constexpr std::array<std::string_view, 28> kEnds = {"<|eot_id|>",
                                                     "<|eot|>",
                                                     "<|im_end|>",
@@ -43,11 +43,11 @@ constexpr std::array<std::string_view, 28> kEnds = {"<|eot_id|>",
                                                     "<|eom_id|>",
                                                     "<|eom|>"};
 
-// In OpenAI's format an answer has several messages: this token ends each, and another one the answer.
+// In OpenAI's format an answer has several messages: this token ends each message, another one the answer.
 constexpr std::string_view kHarmonyMessageEnd = "<|end|>";
 constexpr std::string_view kHarmonyAnswerEnd = "<|return|>";
 
-// Which of the tokens are known to end a text by their names.
+// Returns the tokens whose names are known to end a text.
 std::vector<int> ends_by_name(const files::GgufFile& file, const GgufTexts& texts) {
   const std::vector<GgufTokenType> types = read_token_types(file, texts);
   std::vector<int> ends;

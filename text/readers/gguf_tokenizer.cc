@@ -29,7 +29,7 @@ struct Tokens {
   json added = json::array();
 };
 
-// Names in `config` those that have the text of another one.
+// Reads the tokens, and lists those with the text of another one in `config`.
 Tokens read_tokens(const files::GgufFile& file, const GgufTexts& texts, json& config) {
   using enum GgufTokenType;
   const std::vector<GgufTokenType> types = read_token_types(file, texts);
@@ -68,7 +68,7 @@ struct ScoredMerge {
   std::string_view right;
 };
 
-// SentencePiece merges the pair whose result has the highest score; written as a list that says the same.
+// SentencePiece merges the pair whose result has the highest score; returns the equivalent list of merges.
 json merges_of_scores(const files::GgufFile& file, const GgufTexts& texts, const json& vocab) {
   const GgufValue score_list = read_list_for(file, "tokenizer.ggml.scores", texts);
   const std::vector<files::JsonReader> scores = elements_for(texts, score_list);
@@ -103,7 +103,7 @@ json read_scored_bpe(const files::GgufFile& file, const GgufTexts& texts, json& 
                                       std::move(merges), std::move(tokens.added), std::move(frame));
 }
 
-// A BPE with a list of merges.
+// Reads a BPE with a list of merges.
 json merges_json(const files::GgufFile& file, PreTokenizerFamily family, const GgufTexts& texts, json& config) {
   name_special_tokens(file, texts, config);
   Tokens tokens = read_tokens(file, texts, config);
@@ -121,7 +121,7 @@ json read_bpe_of_family(const files::GgufFile& file, const GgufTexts& texts, jso
   return merges_json(file, read_family(file), texts, config);
 }
 
-// Its files need not name the family.
+// Gemma 4's files need not name the family.
 json read_gemma4_bpe(const files::GgufFile& file, const GgufTexts& texts, json& config) {
   return merges_json(file, *pre_tokenizer_family("gemma4"), texts, config);
 }

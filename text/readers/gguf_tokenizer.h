@@ -1,4 +1,4 @@
-// The tokenizer in a GGUF's metadata, brought into the form of Hugging Face's files.
+// Reads the tokenizer in a GGUF's metadata into the form of Hugging Face's files.
 #ifndef BALLAST_TEXT_READERS_GGUF_TOKENIZER_H_
 #define BALLAST_TEXT_READERS_GGUF_TOKENIZER_H_
 
@@ -9,8 +9,8 @@
 
 namespace ballast::text {
 
-/// Nothing when the file has no tokenizer. Throws Error naming file and key; a `tokenizer.ggml.model` or
-/// `tokenizer.ggml.pre` that is not known is named.
+/// Returns nullopt if the file has no tokenizer. Throws Error naming file and key, and an unknown value of
+/// `tokenizer.ggml.model` or `tokenizer.ggml.pre`.
 std::optional<TokenizerSource> read_gguf_tokenizer(const files::GgufFile& file);
 
 }  // namespace ballast::text

@@ -19,17 +19,17 @@ namespace {
 
 using nlohmann::json;
 
-// T5's own, which its files need not name.
+// T5's end token, which its files need not name.
 constexpr std::size_t kUsualEnd = 1;
 
-// The tokens as a tokenizer.json has them, with scores, and what else is known of them. One with the text of another
-// one is in the list, too, and no text becomes it.
+// The tokens with scores in the form of a tokenizer.json, and their properties. A token with the text of another one is
+// in the list, but no text is encoded to it.
 struct ScoredTokens {
   json list = json::array();
   json ids = json::object();
   json added = json::array();
-  bool bytes = false;          ///< what is not known is spelled in bytes
-  bool crosses_words = false;  ///< some go over a word's end
+  bool bytes = false;          ///< unknown characters become bytes
+  bool crosses_words = false;  ///< some tokens extend over the end of a word
 };
 
 ScoredTokens read_scored_tokens(const files::GgufFile& file, const GgufTexts& texts,
@@ -49,8 +49,8 @@ ScoredTokens read_scored_tokens(const files::GgufFile& file, const GgufTexts& te
   vocab.note_repeated(config);
   for (std::size_t id = 0; id < count; ++id) {
     const std::string& text = texts[id].string();
-    // The score of those that are no pieces of text counts for nothing, but the least one says what an unknown
-    // character costs.
+    // The scores of tokens that are not pieces of text are ignored, but the lowest one sets the cost of an unknown
+    // character.
     const double score = types[id] == kNormal ? scores[id].number() : types[id] == kUnused ? least : 0.0;
     tokens.list.push_back(json::array({text, score}));
     if (is_found_in_text(types[id]) && vocab.has(id)) {
@@ -72,7 +72,7 @@ std::size_t find_unknown(const files::GgufFile& file, const GgufTexts& texts, co
   return static_cast<std::size_t>(unknown - types.begin());
 }
 
-// In base64; empty where there are no such rules.
+// Returns the rules in base64; empty if there are none.
 std::string read_charsmap(const files::GgufFile& file) {
   constexpr std::size_t kMostBytes = std::size_t{1} << 22;  // the largest known one has 0.3 million
   const GgufValue list(file, "tokenizer.ggml.precompiled_charsmap", kMostBytes);

@@ -1,4 +1,4 @@
-// SentencePiece's unigram model in a GGUF's metadata (tokenizer.ggml.model "t5").
+// Reads SentencePiece's unigram model from a GGUF's metadata (tokenizer.ggml.model "t5").
 #ifndef BALLAST_TEXT_READERS_GGUF_UNIGRAM_H_
 #define BALLAST_TEXT_READERS_GGUF_UNIGRAM_H_
 
@@ -9,8 +9,8 @@
 
 namespace ballast::text {
 
-/// The tokenizer.json of such a model, with its compiled normalization rules; `config` gets the names of its special
-/// tokens. Throws Error.
+/// Returns the tokenizer.json of such a model, with its compiled normalization rules, and adds the names of its special
+/// tokens to `config`. Throws Error.
 nlohmann::json read_gguf_unigram(const files::GgufFile& file, const GgufTexts& texts, nlohmann::json& config);
 
 }  // namespace ballast::text

@@ -1,4 +1,4 @@
-// What the readers of vocabularies in a GGUF's metadata share.
+// Common parts of the readers of vocabularies in a GGUF's metadata.
 #ifndef BALLAST_TEXT_READERS_GGUF_VOCABULARY_H_
 #define BALLAST_TEXT_READERS_GGUF_VOCABULARY_H_
 
@@ -20,10 +20,10 @@
 
 namespace ballast::text {
 
-/// A metadata value that stays alive as long as the checked view of it.
+/// A metadata value that lives as long as the checked view of it.
 class GgufValue {
  public:
-  /// Throws Error for an array of more than `most` elements, before it takes memory.
+  /// Throws Error for an array of more than `most` elements before it is read.
   GgufValue(const files::GgufFile& file, const std::string& key, std::size_t most = kMaxTokenId)
       : value_(bounded_value(file, key, most)), checked_(value_, file.path().string() + ": " + key) {}
   GgufValue(const GgufValue&) = delete;
@@ -50,12 +50,12 @@ enum class GgufTokenType : std::int64_t {
   kUnknown = 2,
   kControl = 3,
   kUserDefined = 4,
-  kUnused = 5,  ///< fills the vocabulary up to the number of the embedding's rows
+  kUnused = 5,  ///< pads the vocabulary to the number of the embedding's rows
   kByte = 6,
 };
 
-/// Calls use(left, right) for every cut of a token, between two characters, into two that is_token() knows: the pairs
-/// that SentencePiece would merge to it.
+/// Calls use(left, right) for every split of a token, between two characters, into two for which is_token() is true:
+/// the pairs that SentencePiece would merge to it.
 template <typename IsToken, typename Use>
 void for_each_pair(std::string_view token, const IsToken& is_token, const Use& use) {
   for (std::size_t cut = 1; cut < token.size(); ++cut) {
@@ -66,29 +66,29 @@ void for_each_pair(std::string_view token, const IsToken& is_token, const Use& u
   }
 }
 
-/// GGUF does not promise UTF-8, JSON needs it.
+/// GGUF does not guarantee UTF-8, but JSON requires it.
 const std::string& valid_text(const files::JsonReader& element);
 
-/// The value of `key`, a list with an element for each token; null where the file has none. Throws Error for a list of
-/// another size, without reading it.
+/// Reads the value of `key`, a list with an element for each token; null if missing. Throws Error for a list of another
+/// size, without reading it.
 GgufValue read_list_for(const files::GgufFile& file, const std::string& key, const GgufTexts& texts);
 std::vector<files::JsonReader> elements_for(const GgufTexts& texts, const GgufValue& list);
 
-/// The type of each token; all are normal in a file that does not say.
+/// Returns the type of each token; normal if the file does not specify it.
 std::vector<GgufTokenType> read_token_types(const files::GgufFile& file, const GgufTexts& texts);
 
-/// Ids by text. Of tokens with the same text the first one counts, or the first one that is found in the text itself.
+/// Ids by text. Of tokens with the same text the first one is used, or the first one that is searched in the text.
 class GgufVocab {
  public:
   void add(const std::string& text, std::size_t id, GgufTokenType type);
 
-  /// Whether the id is not that of a token with the text of another one, which counts.
+  /// Returns whether the id's token is the one that its text is encoded to.
   bool has(std::size_t id) const { return !repeated_.contains(id); }
 
-  /// The `vocab` of a tokenizer.json.
+  /// Returns the `vocab` of a tokenizer.json.
   nlohmann::json ids() const;
 
-  /// Names in `config` the tokens that have the text of another one.
+  /// Lists the tokens with the text of another one in `config`.
   void note_repeated(nlohmann::json& config) const;
 
  private:
@@ -101,27 +101,26 @@ class GgufVocab {
   std::unordered_map<std::size_t, GgufTokenType> types_;  ///< of the repeated ones
 };
 
-/// Whether a token is found in the text itself.
+/// Returns whether a token is searched in the text before splitting.
 bool is_found_in_text(GgufTokenType type);
 
-/// The id under `key`, that of a token; nothing when the file has no such key.
+/// Returns the token id in the field `key`; nullopt if the file has no such field.
 std::optional<std::size_t> named_token_id(const files::GgufFile& file, const GgufTexts& texts, const std::string& key);
 
-/// What tokenizer_config.json says whatever the kind of tokenizer.
+/// Returns the fields of tokenizer_config.json that do not depend on the kind of tokenizer.
 nlohmann::json plain_tokenizer_config();
 
-/// Names in `config` the tokens that begin and end a text, pad, and stand for what is not known, by their ids in the
-/// file.
+/// Adds the tokens that begin and end a text, pad, and replace unknown text to `config`, by their ids in the file.
 void name_special_tokens(const files::GgufFile& file, const GgufTexts& texts, nlohmann::json& config);
 
-/// Which tokens a kind of tokenizer puts around a text where the file does not say.
+/// The tokens that a kind of tokenizer adds around a text if the file does not specify them.
 struct GgufFrame {
   bool bos = false;
   bool eos = false;
 };
 
-/// What puts BOS before a text and EOS after it, as the file or else `otherwise` wants it; null for neither. `config`,
-/// which names the tokens, gets the same answer.
+/// Returns a post-processor that adds BOS before a text and EOS after it, as specified by the file or else by
+/// `otherwise`; null for neither. Sets the same options in `config`, which names the tokens.
 nlohmann::json read_gguf_frame(const files::GgufFile& file, GgufFrame otherwise, const nlohmann::json& vocab,
                                nlohmann::json& config);
 

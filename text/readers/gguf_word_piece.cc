@@ -18,14 +18,14 @@ using nlohmann::json;
 
 constexpr std::string_view kGoesOn = "##";
 
-// Reads the list of tokens back into the spelling of a vocab.txt.
+// Converts the list of tokens to the spelling of a vocab.txt.
 class WordPieceTokens {
  public:
   WordPieceTokens(const files::GgufFile& file, const GgufTexts& texts)
       : file_(file), texts_(texts), types_(read_token_types(file, texts)) {}
 
-  // The token whose id is under one of the keys, or else the one with BERT's name for it, which stays as it is spelled.
-  // Named in `config`.
+  // Returns the token whose id is under one of the keys, or else the one with BERT's name for it, whose text is kept;
+  // adds it to `config`.
   std::optional<std::size_t> special(const char* config_key, const char* usual_text,
                                      std::initializer_list<const char*> keys, json& config) {
     std::optional<std::size_t> id;
@@ -61,7 +61,7 @@ class WordPieceTokens {
     return added;
   }
 
-  // An alphabet has the letters of the text that it was made from.
+  // An alphabet contains the letters of the text that it was made from.
   bool has_capitals() const {
     for (std::size_t id = 0; id < texts_.size(); ++id) {
       const std::string letter = text(id);
@@ -79,7 +79,7 @@ class WordPieceTokens {
     const std::string& stored = valid_text(texts_[id]);
     if (is_special(id)) return stored;
     if (stored.starts_with(kSpaceMark) && stored.size() > kSpaceMark.size()) return stored.substr(kSpaceMark.size());
-    // Converters before 2024-07 left all such tokens as they are, "[unused0]" too.
+    // Converters before 2024-07 kept all such tokens unchanged, including "[unused0]".
     if (stored.size() > 2 && stored.starts_with('[') && stored.ends_with(']')) return stored;
     return std::string(kGoesOn) + stored;
   }
@@ -111,7 +111,7 @@ json read_gguf_word_piece(const files::GgufFile& file, const GgufTexts& texts, j
   tokens.special("mask_token", "[MASK]", {"tokenizer.ggml.mask_token_id"}, config);
 
   const auto flag = [&](const char* key, bool otherwise) { return GgufValue(file, key).flag(otherwise); };
-  // A file may say that the token at the end separates texts, or that it ends them.
+  // The token at the end may be a separator of texts or an end token in the file.
   const bool ends = flag("tokenizer.ggml.add_sep_token", true) || flag("tokenizer.ggml.add_eos_token", false);
   const bool begins = flag("tokenizer.ggml.add_bos_token", true);
   using Tokens = std::vector<std::pair<std::string, json>>;

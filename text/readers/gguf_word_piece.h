@@ -1,4 +1,4 @@
-// WordPiece in a GGUF's metadata (tokenizer.ggml.model "bert").
+// Reads WordPiece from a GGUF's metadata (tokenizer.ggml.model "bert").
 #ifndef BALLAST_TEXT_READERS_GGUF_WORD_PIECE_H_
 #define BALLAST_TEXT_READERS_GGUF_WORD_PIECE_H_
 
@@ -9,9 +9,9 @@
 
 namespace ballast::text {
 
-/// The tokenizer.json of such a vocabulary, in which llama.cpp's converter has marked the tokens that begin a word in
-/// place of those that go on; `config` gets the names of its special tokens. Where the file does not say whether text
-/// is lower-cased (converters before 2026), it is unless the vocabulary has a capital letter of its own. Throws Error.
+/// Returns the tokenizer.json of such a vocabulary, in which llama.cpp's converter has marked the tokens that begin a
+/// word instead of those that continue one; adds the names of its special tokens to `config`. If the file does not
+/// specify lower-casing (converters before 2026), it is on unless the vocabulary has a capital letter. Throws Error.
 nlohmann::json read_gguf_word_piece(const files::GgufFile& file, const GgufTexts& texts, nlohmann::json& config);
 
 }  // namespace ballast::text

@@ -15,7 +15,7 @@
 namespace ballast::text {
 namespace {
 
-// Such tokens are looked for in normalized text, so it is their normalized form that is found there.
+// Returns such tokens with their normalized text, because they are searched in normalized text.
 std::vector<AddedToken> normalized_tokens(const std::vector<AddedToken>& added, const Normalizer& normalizer) {
   std::vector<AddedToken> tokens;
   for (AddedToken token : added) {
@@ -27,7 +27,7 @@ std::vector<AddedToken> normalized_tokens(const std::vector<AddedToken>& added, 
   return tokens;
 }
 
-// Normalizer, pre-tokenizer and model, one after the other.
+// Applies normalizer, pre-tokenizer and model in order.
 class Pipeline : public TextEncoder {
  public:
   Pipeline(Normalizer normalizer, PreTokenizer pre_tokenizer, std::unique_ptr<SubwordModel> model,

@@ -1,4 +1,4 @@
-// Tokenizers as a tokenizer.json describes them.
+// Creates tokenizers from a tokenizer.json.
 #ifndef BALLAST_TEXT_READERS_JSON_TOKENIZER_H_
 #define BALLAST_TEXT_READERS_JSON_TOKENIZER_H_
 
@@ -9,7 +9,7 @@
 
 namespace ballast::text {
 
-/// Throws Error naming file and JSON path, or the kind of model when it is not supported.
+/// Throws Error naming file and JSON path, or the kind of model if it is not supported.
 std::unique_ptr<Tokenizer> make_tokenizer(TokenizerSource source);
 
 }  // namespace ballast::text

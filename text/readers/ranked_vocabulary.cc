@@ -24,13 +24,13 @@ namespace {
 
 using nlohmann::json;
 
-// A token of n bytes is tried at n - 1 places.
+// A token of n bytes is split at n - 1 positions.
 constexpr std::size_t kMaxTokenBytes = 4096;
 
-// Tokens of bytes by rank; ranks that no token has are empty.
+// Byte tokens by rank; unused ranks are empty.
 class RankedTokens {
  public:
-  // Nothing, or what is wrong.
+  // Returns an error message, or nullopt.
   std::optional<std::string> add(std::string_view base64, std::size_t rank) {
     const std::optional<std::string> bytes = decode_base64(base64);
     if (!bytes) return files::in_quotes(base64) + " is not base64";
@@ -43,7 +43,7 @@ class RankedTokens {
     return std::nullopt;
   }
 
-  // The model of a tokenizer.json, where rank 0 has the id `first_id`.
+  // Returns the model of a tokenizer.json, in which rank 0 has the id `first_id`.
   json model(std::size_t first_id, const std::string& file) {
     check(file);
     json vocab = json::object();
@@ -75,7 +75,7 @@ class RankedTokens {
     }
   }
 
-  // All pairs of tokens that make this one. Those of the same result have the order that transformers gives them.
+  // Adds all pairs of tokens that form this one. Pairs with the same result have the order of transformers.
   void add_merges(std::string_view text, json& merges) const {
     std::vector<std::pair<int, int>> pairs;
     for (std::size_t cut = 1; cut < text.size(); ++cut) {
@@ -122,7 +122,7 @@ void list_token(json& config, std::size_t id, const std::string& content) {
   if (!listed.contains(std::to_string(id))) listed[std::to_string(id)] = {{"content", content}, {"special", true}};
 }
 
-// What the tokenizers' own code adds to the ranks.
+// Adds the tokens that the tokenizers' own code adds to the ranks.
 void list_family_tokens(const std::string& family, std::size_t first, json& config) {
   if (config.contains("added_tokens_decoder") && !config["added_tokens_decoder"].is_object()) return;
   if (family == "kimi-k2") {
@@ -135,7 +135,7 @@ void list_family_tokens(const std::string& family, std::size_t first, json& conf
   }
 }
 
-// Of versions up to v7, whose files do not list them.
+// Special tokens of versions up to v7, whose files do not list them.
 constexpr std::array kTekkenTokens{"<unk>",
                                    "<s>",
                                    "</s>",
@@ -174,7 +174,7 @@ std::vector<std::string> read_tekken_specials(const files::JsonReader& tekken, s
   return specials;
 }
 
-// What tokenizer.json says of both kinds beside their vocabulary.
+// Returns the common parts of both kinds' tokenizer.json.
 json with_vocabulary(PreTokenizerFamily family, json model, json added, json frame) {
   family.ignore_merges = true;
   return byte_level_tokenizer_json(std::move(family), std::move(model["vocab"]), std::move(model["merges"]),

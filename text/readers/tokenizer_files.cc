@@ -25,13 +25,13 @@ namespace {
 constexpr const char* kTokenizerJson = "tokenizer.json";
 constexpr const char* kTekkenFile = "tekken.json";
 
-// Of several the first counts. The model's file may speak of ids that the tokenizer does not have.
+// Returns the first of several ids. The model's file may have ids that the tokenizer does not have.
 std::optional<int> model_token(const files::JsonReader& model_config, std::string_view field) {
   const std::vector<int> ids = read_token_ids(model_config, field);
   return ids.empty() ? std::nullopt : std::optional(ids.front());
 }
 
-// What special_tokens_map.json names and tokenizer_config.json does not. One that is null there has no token.
+// Adds the names of special_tokens_map.json that tokenizer_config.json lacks. A name that is null there has no token.
 void add_token_names(const std::filesystem::path& directory, nlohmann::json& config) {
   const std::filesystem::path names = directory / "special_tokens_map.json";
   if (!std::filesystem::exists(names)) return;
@@ -42,7 +42,8 @@ void add_token_names(const std::filesystem::path& directory, nlohmann::json& con
   }
 }
 
-// What older files have in added_tokens.json, as tokenizer_config.json would say it. A tokenizer.json has it inside.
+// Adds the tokens of added_tokens.json of older files in the form of tokenizer_config.json. A tokenizer.json contains
+// them.
 void add_separate_tokens(const std::filesystem::path& directory, nlohmann::json& config) {
   const std::filesystem::path added = directory / "added_tokens.json";
   if (!std::filesystem::exists(added) || config.contains("added_tokens_decoder")) return;
@@ -53,7 +54,7 @@ void add_separate_tokens(const std::filesystem::path& directory, nlohmann::json&
   }
 }
 
-// The class of tokenizers that vocab.json and merges.txt belong to, under the name that GGUF files have for it.
+// Returns the GGUF name of the class of tokenizers to which vocab.json and merges.txt belong.
 std::string bpe_family(const files::JsonReader& config, const files::JsonReader& model_config,
                        const std::string& file) {
   const std::string name = config.text("tokenizer_class", model_config.text("model_type", ""));
@@ -64,7 +65,7 @@ std::string bpe_family(const files::JsonReader& config, const files::JsonReader&
                         "; save a tokenizer.json with transformers' save_pretrained");
 }
 
-// The same for a list of ranks.
+// Returns the same for a list of ranks.
 std::string ranked_family(const files::JsonReader& config, const files::JsonReader& model_config,
                           const std::string& file) {
   const std::string model_type = model_config.text("model_type", "");
@@ -78,7 +79,7 @@ std::string ranked_family(const files::JsonReader& config, const files::JsonRead
                         "; save a tokenizer.json with transformers' save_pretrained");
 }
 
-// Jinja text as Python reads a file: without a byte order mark.
+// Reads Jinja text as Python reads a file: without a byte order mark.
 std::string read_template_file(const std::filesystem::path& file) {
   std::string text = files::read_whole_file(file);
   if (!files::is_utf8(text)) throw Error(file.string(), "is not UTF-8");
@@ -86,9 +87,9 @@ std::string read_template_file(const std::filesystem::path& file) {
   return text;
 }
 
-// Templates in files of their own, in the order of transformers: chat_template.jinja and the folder of others go before
-// what tokenizer_config.json has. chat_template.json belongs to the processor of a model that also sees, and counts
-// where the tokenizer has none.
+// Reads templates in separate files with the precedence of transformers: chat_template.jinja and the folder of others
+// override tokenizer_config.json. chat_template.json belongs to the processor of a multimodal model, and is used if the
+// tokenizer has no template.
 void read_template_files(const std::filesystem::path& directory, TokenizerSource& source) {
   const std::filesystem::path others = directory / "additional_chat_templates";
   const auto read = [](const std::filesystem::path& file) {
@@ -106,7 +107,7 @@ void read_template_files(const std::filesystem::path& directory, TokenizerSource
   if (source.tool_chat_template.empty()) source.tool_chat_template = read_named_chat_template(config, "tool_use");
 }
 
-// The id from the model's file for a token that the tokenizer's files do not speak of.
+// Returns the id from the model's file for a token that the tokenizer's files do not name.
 std::optional<int> unnamed_token(const nlohmann::json& config, const char* name, const files::JsonReader& model_config,
                                  std::string_view field) {
   return config.contains(name) ? std::nullopt : model_token(model_config, field);
@@ -127,8 +128,8 @@ std::unique_ptr<Tokenizer> read_tekken_file(const std::filesystem::path& directo
   return make_tokenizer(std::move(source));
 }
 
-// The first id that is another token in both; nothing when there is none. What tokenizer.json calls unused may have a
-// name in tekken.json.
+// Returns the first id with different tokens in both files; nullopt if there is none. A token that tokenizer.json calls
+// unused may have a name in tekken.json.
 std::optional<int> first_difference(const Tokenizer& tekken, const Tokenizer& other) {
   for (std::size_t i = 0; i < std::max(tekken.vocab_size(), other.vocab_size()); ++i) {
     const int id = static_cast<int>(i);
@@ -138,10 +139,10 @@ std::optional<int> first_difference(const Tokenizer& tekken, const Tokenizer& ot
   return std::nullopt;
 }
 
-// Mistral's directories have the tokenizer twice. Where both files have the same tokens they may still cut text in
-// different ways, and the model was trained with mistral_common, which reads tekken.json. Where they have other tokens,
-// somebody changed tokenizer.json and left tekken.json as it was (fine-tuned models that give names to unused tokens):
-// what chat templates write is in tokenizer.json.
+// Mistral's directories contain the tokenizer twice. If both files have the same tokens they may still split text
+// differently, and the model was trained with mistral_common, which reads tekken.json. If they have different tokens,
+// tokenizer.json was changed and tekken.json was not (fine-tuned models that name unused tokens): then the tokens that
+// chat templates write are in tokenizer.json.
 std::unique_ptr<Tokenizer> read_mistral_directory(const std::filesystem::path& directory, TokenizerSource source) {
   TokenizerSource for_json = source;
   std::string problem;

@@ -1,4 +1,4 @@
-// Writing the parts of a tokenizer.json.
+// Writes the parts of a tokenizer.json.
 #ifndef BALLAST_TEXT_READERS_TOKENIZER_JSON_PARTS_H_
 #define BALLAST_TEXT_READERS_TOKENIZER_JSON_PARTS_H_
 
@@ -12,41 +12,42 @@
 
 namespace ballast::text {
 
-/// An element of `added_tokens`.
+/// Returns an element of `added_tokens`.
 nlohmann::json added_token(std::size_t id, const std::string& content, bool special);
 
-/// A post-processor that puts tokens, each with its id, around every text.
+/// Returns a post-processor that adds tokens, each with its id, around every text.
 nlohmann::json frame_template(const std::vector<std::pair<std::string, nlohmann::json>>& prefix,
                               const std::vector<std::pair<std::string, nlohmann::json>>& suffix);
 
-/// A whole tokenizer.json of byte-level BPE.
+/// Returns a complete tokenizer.json of byte-level BPE.
 nlohmann::json byte_level_tokenizer_json(PreTokenizerFamily family, nlohmann::json vocab, nlohmann::json merges,
                                          nlohmann::json added, nlohmann::json post_processor);
 
-/// A whole tokenizer.json of BPE on characters with byte tokens, as Llama 2's. `adds_space`: in front of every text.
+/// Returns a complete tokenizer.json of BPE on characters with byte tokens, like Llama 2's. `adds_space`: before every
+/// text.
 nlohmann::json byte_fallback_tokenizer_json(bool adds_space, const nlohmann::json& unknown, nlohmann::json vocab,
                                             nlohmann::json merges, nlohmann::json added, nlohmann::json post_processor);
 
 struct BertNormalization {
   bool lowercase = true;
-  nlohmann::json strip_accents = nullptr;  ///< or true or false; null: where text is lower-cased
+  nlohmann::json strip_accents = nullptr;  ///< null: strips accents if text is lower-cased
   bool handle_chinese_chars = true;        ///< each is a word
 };
 
-/// A whole tokenizer.json of BERT's WordPiece, with "##" before tokens that go on within a word.
+/// Returns a complete tokenizer.json of BERT's WordPiece, with "##" before tokens that continue a word.
 nlohmann::json word_piece_tokenizer_json(const BertNormalization& normalization, const std::string& unknown,
                                          nlohmann::json vocab, nlohmann::json added, nlohmann::json post_processor);
 
-/// What SentencePiece does with spaces.
+/// SentencePiece's treatment of spaces.
 struct SpaceRules {
-  bool prefix = true;  ///< one comes before every text
-  bool merge = true;   ///< several are one, and none is at the ends
-  bool split = true;   ///< no token goes over one, so that each word may be looked at alone
+  bool prefix = true;  ///< a space is added before every text
+  bool merge = true;   ///< runs of spaces become one, and those at the ends are removed
+  bool split = true;   ///< tokens do not extend over spaces, so words can be encoded separately
 };
 
-/// A whole tokenizer.json of SentencePiece's unigram model. `charsmap`: its compiled normalization rules in base64,
-/// empty for none; `vocab`: a list of tokens and scores, one of which, with id `unknown`, is for what is not known,
-/// unless that is spelled in `bytes`.
+/// Returns a complete tokenizer.json of SentencePiece's unigram model. `charsmap`: its compiled normalization rules in
+/// base64, empty for none; `vocab`: a list of tokens and scores; the token with id `unknown` replaces unknown text,
+/// unless that is encoded in `bytes`.
 nlohmann::json unigram_tokenizer_json(const SpaceRules& spaces, const std::string& charsmap, std::size_t unknown,
                                       bool bytes, nlohmann::json vocab, nlohmann::json added,
                                       nlohmann::json post_processor);

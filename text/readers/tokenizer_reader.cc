@@ -15,15 +15,15 @@
 namespace ballast::text {
 namespace {
 
-// The added tokens of all sources, one for each content.
+// The added tokens of all sources, one for each text.
 class AddedTokenTable {
  public:
   explicit AddedTokenTable(const TokenTable& vocabulary) : vocabulary_(vocabulary) {}
 
-  // A later description of the same token replaces the earlier one. A further token with the same text and an id that
-  // has no text yet is a repeated one.
+  // Adds a token. A later description of the same token replaces the earlier one. Another token with the same text, and
+  // an id that has no text yet, is a repeated one.
   void add(const files::JsonReader& node, AddedToken token) {
-    if (token.content.empty()) return;  // as transformers does: nothing to look for
+    if (token.content.empty()) return;  // as in transformers: an empty text is never found
     const int known_id = find_id(token.content).value_or(token.id);
     if (known_id != token.id && !has_id(token.id)) {
       repeat({.id = token.id, .same_as = known_id, .special = token.special});
@@ -77,7 +77,7 @@ class AddedTokenTable {
   }
 
   const TokenTable& vocabulary_;
-  std::unordered_map<int, std::string> own_text_;  // of ids that the vocabulary does not have
+  std::unordered_map<int, std::string> own_text_;  // of ids that are not in the vocabulary
   std::unordered_map<std::string, std::size_t> place_of_;
   std::vector<AddedToken> tokens_;
   std::vector<RepeatedToken> repeated_;
@@ -116,8 +116,8 @@ void add_configured_tokens(const files::JsonReader& config, AddedTokenTable& tab
       table.add(node, std::move(token));
     }
   }
-  // Named tokens are special even where no list of added tokens has them. One that is not in the vocabulary would get
-  // an id that the model has no embedding for; it is left out.
+  // Named tokens are special even if no list of added tokens contains them. One that is not in the vocabulary would get
+  // an id for which the model has no embedding; it is left out.
   for (const char* name : kTokenNames) {
     const std::optional<files::JsonReader> node = config.find(name);
     if (!node) continue;
@@ -136,8 +136,8 @@ std::optional<int> named_token(const files::JsonReader& config, std::string_view
   return node ? table.find_id(read_token_content(*node)) : std::nullopt;
 }
 
-// The template's tokens, but for BOS and EOS where the configuration says whether these are added. It says nothing of
-// another token that a template has: Qwen3-Embedding's ends texts with one that is not EOS.
+// Returns the template's tokens; for BOS and EOS the configuration's options have precedence. It has no options for
+// other tokens: Qwen3-Embedding's template ends texts with a token that is not EOS.
 TextFrame read_frame(const files::JsonReader& tokenizer, const files::JsonReader& config, const SpecialTokens& special,
                      const AddedTokenTable& table) {
   TextFrame frame;
@@ -202,10 +202,10 @@ nlohmann::json read_special_token_names(const files::JsonReader& config) {
     if (!content.empty()) names[name] = std::move(content);
   };
   for (const auto& [name, token] : config.members()) {
-    const bool named = token.json().is_string() || token.json().is_object();  // else add_bos_token and the like
+    const bool named = token.json().is_string() || token.json().is_object();  // otherwise a field like add_bos_token
     if (named && name.ends_with("_token")) set(std::string(name), token);
   }
-  // The older and the newer name of a list; the newer one may also hold tokens by name.
+  // The older and the newer name of a list; the newer one may also contain tokens by name.
   for (const char* field : {"additional_special_tokens", "extra_special_tokens"}) {
     const std::optional<files::JsonReader> tokens = config.find(field);
     if (!tokens) continue;
@@ -224,7 +224,7 @@ nlohmann::json read_special_token_names(const files::JsonReader& config) {
 
 namespace {
 
-// A template or several, by name. One without a name is the default.
+// Returns one template, or several by name. A template without a name is the default.
 std::vector<std::pair<std::string, std::string>> chat_templates(const files::JsonReader& config) {
   const std::optional<files::JsonReader> node = config.find("chat_template");
   if (!node) return {};

@@ -13,7 +13,7 @@ using enum ReplyState;
 constexpr ReplyStates kAnywhere = {kBegin, kAnswer, kThinking, kHeader};
 constexpr ReplyStates kOutside = {kBegin, kAnswer};
 
-/// Thinking at the beginning alone: an answer may speak of the marks.
+/// Thinking only at the beginning: an answer may mention the marks.
 ReplyFormat leading_thinking(std::string_view name, std::string_view opening, std::string_view closing) {
   return {.name = name,
           .in_template = {opening, closing},
@@ -112,7 +112,7 @@ std::optional<int> find_token(const Tokenizer& tokenizer, std::string_view text)
   try {
     const std::vector<int> ids = tokenizer.encode(text);
     if (ids.size() == 1 && tokenizer.token_bytes(ids.front()) == text) return ids.front();
-  } catch (const Error&) {  // the embedding has no row for the token, which the model cannot write then
+  } catch (const Error&) {  // the embedding has no row for the token, so the model cannot write it
     return std::nullopt;
   }
   return std::nullopt;

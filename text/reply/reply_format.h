@@ -1,4 +1,4 @@
-// How models mark thinking and answer in what they write: each format is a table of marks, which ReplyParser follows.
+// The marks of thinking and answer in models' replies: each format is a table of marks, which ReplyParser uses.
 #ifndef BALLAST_TEXT_REPLY_REPLY_FORMAT_H_
 #define BALLAST_TEXT_REPLY_REPLY_FORMAT_H_
 
@@ -14,12 +14,12 @@
 
 namespace ballast::text {
 
-/// What the text at some place of a reply is.
+/// The kind of text at a position of a reply.
 enum class ReplyState : std::uint8_t {
   kBegin,  ///< white space before anything else
   kAnswer,
   kThinking,
-  kHeader,  ///< the name of the channel that the next message is in
+  kHeader,  ///< the name of the next message's channel
 };
 
 class ReplyStates {
@@ -37,38 +37,39 @@ class ReplyStates {
 struct ReplyMark {
   std::string_view text;
   ReplyStates in;
-  std::optional<ReplyState> next;  ///< absent: by the channel that the header names
+  std::optional<ReplyState> next;  ///< absent: determined by the channel in the header
 };
 
 struct ReplyChannel {
-  std::string_view name;  ///< what the header begins with
+  std::string_view name;  ///< the beginning of the header
   ReplyKind kind;
 };
 
 struct ReplyFormat {
   std::string_view name;
-  std::vector<std::string_view> in_template{};  ///< a chat template with one of these asks for such replies
+  std::vector<std::string_view> in_template{};  ///< a chat template with one of these uses this format
   std::vector<ReplyMark> marks{};               ///< the first one opens the thinking, or a message
   std::vector<ReplyChannel> channels{};         ///< text of any other channel is answer
   std::vector<std::string_view> ends{};         ///< special tokens that end the reply
-  std::vector<std::string_view> inner{};        ///< special tokens that do not, although other models end with them
-  bool trims = true;                            ///< white space beside the marks is no part of thinking or answer
+  std::vector<std::string_view>
+      inner{};        ///< special tokens that do not end it, although they end other models' replies
+  bool trims = true;  ///< white space next to the marks is dropped
 };
 
 inline constexpr std::string_view kAutoReplyFormat = "auto";
 
-/// A reply that is all answer, "none", and those that have marks.
+/// Returns "none", for replies without marks, and the formats with marks.
 const std::vector<ReplyFormat>& reply_formats();
 
-/// "auto" and the names of the formats.
+/// Returns "auto" and the names of the formats.
 std::vector<std::string> reply_format_names();
 
-/// The format of that name. For "auto" the one whose marks the tokenizer's chat template contains; where it contains
-/// none, the one whose marks all are tokens of the vocabulary; else "none". Throws Error for an unknown name.
+/// Returns the format of that name. For "auto" it is the one whose marks the tokenizer's chat template contains; if
+/// there is none, the one whose marks are all tokens of the vocabulary; else "none". Throws Error for an unknown name.
 const ReplyFormat& find_reply_format(const Tokenizer& tokenizer, std::string_view name);
 
-/// The id of the token with this text, special or added; empty where the text takes several tokens, or one that the
-/// model cannot write.
+/// Returns the id of the token with this text, special or added; nullopt if the text has several tokens, or one that
+/// the model cannot write.
 std::optional<int> find_token(const Tokenizer& tokenizer, std::string_view text);
 
 }  // namespace ballast::text

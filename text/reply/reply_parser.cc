@@ -13,14 +13,14 @@ using enum ReplyState;
 constexpr int kIsText = -1;
 constexpr std::string_view kWhiteSpace = " \t\r\n";
 
-// A longer one is no header, but a reply without marks.
+// A longer text is not a header, but a reply without marks.
 constexpr std::size_t kLongestHeader = 256;
 
 std::size_t count_leading_space(std::string_view text) {
   return std::min(text.find_first_not_of(kWhiteSpace), text.size());
 }
 
-/// Bytes at the end of `text` that may be the beginning of `mark`.
+/// Returns how many bytes at the end of `text` may be the beginning of `mark`.
 std::size_t count_begun(std::string_view text, std::string_view mark) {
   for (std::size_t size = std::min(text.size(), mark.size() - 1); size > 0; --size) {
     if (text.ends_with(mark.substr(0, size))) return size;
@@ -30,7 +30,7 @@ std::size_t count_begun(std::string_view text, std::string_view mark) {
 
 void add_piece(std::string_view text, std::optional<ReplyKind> kind, std::vector<ReplyPiece>& pieces) {
   if (text.empty()) return;
-  const bool goes_on = kind && !pieces.empty() && pieces.back().kind == kind;  // hidden ones stay apart
+  const bool goes_on = kind && !pieces.empty() && pieces.back().kind == kind;  // hidden ones stay separate
   if (!goes_on) pieces.push_back({.text = {}, .kind = kind});
   pieces.back().text += text;
 }
@@ -78,7 +78,7 @@ void ReplyParser::begin_after(const ChatPrompt& prompt) {
   has_mark_ = false;
 }
 
-/// `written`: what the template wrote after the last message.
+/// `written` is the text that the template wrote after the last message.
 void ReplyParser::begin_after_template(std::string_view written) {
   if (format_->marks.empty()) return;
   const std::size_t opened = written.rfind(format_->marks.front().text);
@@ -88,7 +88,7 @@ void ReplyParser::begin_after_template(std::string_view written) {
   std::vector<ReplyPiece> pieces;
   reader.push(written.substr(opened), pieces);
   add_piece(reader.waiting_, reader.state_ == kHeader ? std::nullopt : std::optional(ReplyKind::kAnswer), pieces);
-  // A template that goes on after the mark speaks of it, to say how to reply.
+  // If the template continues after the mark, it only mentions it in its instructions.
   if (shows_text(pieces)) return;
   state_ = reader.state_;
   drops_space_ = format_->trims && state_ == kThinking;
@@ -113,7 +113,7 @@ void ReplyParser::push(std::string_view text, std::vector<ReplyPiece>& pieces) {
 }
 
 void ReplyParser::push_special(int id, std::string_view text, std::vector<ReplyPiece>& pieces) {
-  // What has begun to look like a mark is text now; white space waits for what is beside it.
+  // A possible mark that was not completed is text; white space waits for the next text.
   if (state_ == kBegin && count_leading_space(waiting_) < waiting_.size()) state_ = kAnswer;
   take_waiting(pieces);
   const auto place = std::ranges::find(mark_ids_, id);
@@ -132,7 +132,7 @@ void ReplyParser::finish(std::vector<ReplyPiece>& pieces) {
   if (state_ == kHeader && !has_mark_) add_piece(std::exchange(header_, {}), ReplyKind::kAnswer, pieces);
 }
 
-/// Whether what waits is more than white space and the beginning of a mark.
+/// Returns whether the waiting text is more than white space and the beginning of a mark.
 bool ReplyParser::begins_text() const {
   const std::string_view text = std::string_view(waiting_).substr(count_leading_space(waiting_));
   if (text.empty()) return false;
@@ -144,7 +144,7 @@ bool ReplyParser::begins_text() const {
   return true;
 }
 
-/// The first mark that is text.
+/// Returns the first mark that is text.
 ReplyParser::FoundMark ReplyParser::find_mark() const {
   FoundMark first{.begin = std::string::npos};
   for (std::size_t i = 0; i < mark_ids_.size(); ++i) {
@@ -156,7 +156,7 @@ ReplyParser::FoundMark ReplyParser::find_mark() const {
   return first;
 }
 
-/// Bytes at the end of what waits that may be the beginning of a mark.
+/// Returns how many bytes at the end of the waiting text may be the beginning of a mark.
 std::size_t ReplyParser::count_possible_mark() const {
   std::size_t most = 0;
   for (std::size_t i = 0; i < mark_ids_.size(); ++i) {
@@ -166,15 +166,15 @@ std::size_t ReplyParser::count_possible_mark() const {
   return most;
 }
 
-/// Of so many bytes that wait, those before white space that may be beside a mark.
+/// Returns `size` without trailing white space that may be next to a mark.
 std::size_t ReplyParser::size_without_edge(std::size_t size) const {
   if (state_ == kBegin) return 0;
   if (state_ != kThinking || !format_->trims) return size;
   return std::string_view(waiting_).substr(0, size).find_last_not_of(kWhiteSpace) + 1;
 }
 
-/// Takes the first `size` bytes that wait. False where they are too long for a header: what is left of them is text of
-/// the answer, in which other marks count.
+/// Takes the first `size` waiting bytes. Returns false if they are too long for a header: the rest is then text of the
+/// answer, with its marks.
 bool ReplyParser::take(std::size_t size, std::vector<ReplyPiece>& pieces) {
   const std::size_t room = state_ == kHeader ? kLongestHeader - header_.size() : size;
   const std::string text = waiting_.substr(0, std::min(size, room));
@@ -190,7 +190,7 @@ bool ReplyParser::take(std::size_t size, std::vector<ReplyPiece>& pieces) {
   return false;
 }
 
-/// Takes what waits, but white space that may be beside a mark.
+/// Takes the waiting text, except white space that may be next to a mark.
 void ReplyParser::take_waiting(std::vector<ReplyPiece>& pieces) {
   while (!take(size_without_edge(waiting_.size()), pieces)) {
   }

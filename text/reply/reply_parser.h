@@ -1,4 +1,4 @@
-// Tells thinking from answer while a model writes.
+// Separates thinking from the answer while a model writes.
 #ifndef BALLAST_TEXT_REPLY_REPLY_PARSER_H_
 #define BALLAST_TEXT_REPLY_REPLY_PARSER_H_
 
@@ -13,37 +13,37 @@
 
 namespace ballast::text {
 
-/// Text and special tokens in, pieces out; how the text is cut into calls makes no difference to what they add up to.
-/// A mark that is a special token of the vocabulary is that token alone, so that text which spells it out stays text.
-/// Thinking that nothing closes stays thinking. Copies are independent.
+/// Takes text and special tokens, and returns pieces; their sum does not depend on how the text is split into calls. A
+/// mark that is a special token of the vocabulary is only that token; the same characters as text are text. Thinking
+/// without an end mark remains thinking. Copies are independent.
 class ReplyParser {
  public:
-  /// All is answer.
+  /// Treats all text as the answer.
   ReplyParser();
 
-  /// `format` must outlive the parser, as those of reply_formats() do.
+  /// `format` must outlive the parser; those of reply_formats() do.
   ReplyParser(const ReplyFormat& format, const Tokenizer& tokenizer);
 
-  /// Takes the state in which the prompt leaves the reply: some templates open the thinking themselves. What users
-  /// wrote has no effect, but for a message that the reply continues.
+  /// Starts in the state in which the prompt leaves the reply: some templates open the thinking themselves. Messages of
+  /// users have no effect, except a message that the reply continues.
   void begin_after(const ChatPrompt& prompt);
 
-  /// Adds what is certain now to `pieces`. Text that may begin a mark waits for the next call.
+  /// Adds the text that is certain now to `pieces`. Text that may begin a mark is kept for the next call.
   void push(std::string_view text, std::vector<ReplyPiece>& pieces);
 
-  /// The same for a special token and its text.
+  /// Handles a special token and its text.
   void push_special(int id, std::string_view text, std::vector<ReplyPiece>& pieces);
 
-  /// Adds what waited; no text follows.
+  /// Adds the waiting text at the end.
   void finish(std::vector<ReplyPiece>& pieces);
 
-  /// Whether a special token is one of the format's marks.
+  /// Returns whether a special token is one of the format's marks.
   bool is_mark(int id) const;
 
-  /// Tokens that end the reply.
+  /// Returns the tokens that end the reply.
   const std::vector<int>& ends() const { return ends_; }
 
-  /// Tokens that do not, even if the model's files say so.
+  /// Returns the tokens that do not end it, even if the model's files list them as end tokens.
   const std::vector<int>& inner() const { return inner_; }
 
  private:
@@ -64,20 +64,20 @@ class ReplyParser {
   ReplyState state_of_channel() const;
 
   const ReplyFormat* format_;
-  std::vector<int> mark_ids_;  ///< the special token that each mark is; kIsText where it is text
+  std::vector<int> mark_ids_;  ///< the special token of each mark; kIsText if it is text
   std::vector<int> ends_;
   std::vector<int> inner_;
   ReplyState state_ = ReplyState::kBegin;
-  std::string waiting_;       ///< text that may begin a mark, and white space that may be beside one
+  std::string waiting_;       ///< text that may begin a mark, and white space that may be next to one
   std::string header_;        ///< since the last mark
-  bool has_mark_ = false;     ///< of the model's own
-  bool drops_space_ = false;  ///< nothing but white space came after the last mark
+  bool has_mark_ = false;     ///< one that the model wrote
+  bool drops_space_ = false;  ///< only white space came after the last mark
   bool has_thought_ = false;
   bool has_answered_ = false;
   bool separates_ = false;  ///< more thinking begins
 };
 
-/// The parser for the reply to a prompt, in the format of that name (find_reply_format).
+/// Returns the parser for the reply to a prompt, in the format of that name (find_reply_format).
 ReplyParser make_reply_parser(const Tokenizer& tokenizer, const ChatPrompt& prompt, std::string_view format);
 
 }  // namespace ballast::text

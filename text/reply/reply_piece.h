@@ -1,4 +1,4 @@
-// A piece of what a model writes, or a mark, which is not shown.
+// A piece of a model's output, or a mark, which is hidden.
 #ifndef BALLAST_TEXT_REPLY_REPLY_PIECE_H_
 #define BALLAST_TEXT_REPLY_REPLY_PIECE_H_
 

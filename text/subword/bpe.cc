@@ -15,11 +15,11 @@ namespace {
 
 constexpr std::uint32_t kNone = 0xFFFFFFFFu;
 
-// A rule's parts in a word.
+// The bits of a rule's parts in a word.
 constexpr unsigned kTokenBits = 21;
 constexpr unsigned kRankBits = 22;
 
-// Two neighbours that could become `result`; stale once either has changed.
+// Two neighbours that could become `result`; outdated once either has changed.
 struct Candidate {
   std::uint32_t rank;
   std::uint32_t left;
@@ -28,13 +28,13 @@ struct Candidate {
   int right_id;
   int result;
 
-  // For a queue whose top is the largest: lowest rank first, then leftmost.
+  // Orders a queue whose top is the largest: lowest rank first, then leftmost.
   bool operator<(const Candidate& other) const { return rank != other.rank ? rank > other.rank : left > other.left; }
 };
 
 }  // namespace
 
-// A token in the making; `previous` and `next` chain those that are left.
+// A token that is being built; `previous` and `next` link the remaining ones.
 struct Bpe::Symbol {
   int id;
   std::uint32_t previous;
@@ -49,7 +49,7 @@ MergeRules::MergeRules(const std::vector<BpeVocabulary::Merge>& merges, std::siz
                                  " merges: at most " + std::to_string(kMostTokens) + " and " +
                                  std::to_string(kMostRules) + " are possible");
   }
-  // Counted, then placed from the back: afterwards an entry is where its token's words begin, and the next where they
+  // Counting sort from the back: afterwards an entry is the beginning of its token's words, and the next entry their
   // end.
   for (const BpeVocabulary::Merge& merge : merges) ++ends_[static_cast<std::size_t>(merge.left)];
   std::partial_sum(ends_.begin(), ends_.end(), ends_.begin());
@@ -67,7 +67,7 @@ MergeRules::MergeRules(const std::vector<BpeVocabulary::Merge>& merges, std::siz
 std::optional<MergeRules::Rule> MergeRules::find(int left, int right) const {
   const auto begin = words_.begin() + ends_[static_cast<std::size_t>(left)];
   const auto end = words_.begin() + ends_[static_cast<std::size_t>(left) + 1];
-  // Of several for a pair, the last.
+  // If there are several for a pair, the last is used.
   const auto after = std::lower_bound(begin, end, (static_cast<std::uint64_t>(right) + 1) << (kTokenBits + kRankBits));
   if (after == begin) return {};
   const std::uint64_t word = *(after - 1);
@@ -88,7 +88,7 @@ Bpe::Bpe(BpeVocabulary vocabulary, std::size_t window_units)
     byte_id_[byte] = vocabulary_.tokens->find({&c, 1}).value_or(-1);
   }
   find_word_ends();
-  vocabulary_.merges = std::vector<BpeVocabulary::Merge>();  // its memory, too
+  vocabulary_.merges = std::vector<BpeVocabulary::Merge>();  // frees the memory
 }
 
 void Bpe::find_word_ends() {
@@ -135,14 +135,14 @@ void Bpe::encode_word(std::string_view word, std::vector<int>& ids) const {
   whole.store(is_itself ? kIsItself : kIsOthers, std::memory_order_relaxed);
 }
 
-/// Reads what merging starts from, unit by unit.
+/// Reads the units from which merging starts.
 class Bpe::UnitReader {
  public:
   UnitReader(const Bpe& bpe, std::string_view piece) : bpe_(bpe), left_(piece) {}
 
   bool done() const { return left_.empty(); }
 
-  /// Appends units until `units` has `most` of them or the piece ends. A unit that is spelled in bytes is not cut.
+  /// Appends units until `units` has `most` of them or the piece ends. A unit that is encoded in bytes is not split.
   void read(std::size_t most, std::vector<int>& units) {
     while (!left_.empty() && units.size() < most) read_unit(units);
   }
@@ -186,7 +186,7 @@ void Bpe::merge(std::string_view piece, std::vector<int>& ids) const {
   for (const Merged& token : merged(units)) ids.push_back(token.id);
 }
 
-/// Merges `units` by themselves.
+/// Merges `units` alone.
 std::vector<Bpe::Merged> Bpe::merged(std::span<const int> units) const {
   if (units.empty()) return {};
   std::vector<Symbol> symbols;
@@ -229,7 +229,7 @@ std::vector<Bpe::Merged> Bpe::merged(std::span<const int> units) const {
   return tokens;
 }
 
-/// Whether merging the units of two tokens together leaves the border between them.
+/// Returns whether merging the units of two tokens together keeps the border between them.
 bool Bpe::stay_apart(std::span<const int> left, std::span<const int> right) const {
   std::vector<int> both(left.begin(), left.end());
   both.insert(both.end(), right.begin(), right.end());
@@ -237,18 +237,19 @@ bool Bpe::stay_apart(std::span<const int> left, std::span<const int> right) cons
   return std::ranges::any_of(tokens, [&](const Merged& token) { return token.begin == left.size(); });
 }
 
-/// Merges a long piece window by window, so that the memory needed does not grow with the piece. Tokens are those of
-/// the whole piece if each would be merged from its own units and each two neighbours stay apart: the first merge over
-/// a border would be the first one within those two alone, too. A window's tokens have both properties, so only the
-/// borders between windows are tried. Returns false, with `ids` as they were, where no border can be found.
+/// Merges a long piece window by window, so that the memory does not grow with the piece. The tokens are those of the
+/// whole piece if each is the result of merging its own units and if the border between each two neighbours is kept:
+/// the first merge over a border would also be the first one within those two alone. A window's tokens have both
+/// properties, so only the borders between windows are tried. Returns false, with `ids` unchanged, if no border is
+/// found.
 bool Bpe::merge_in_windows(std::string_view piece, std::vector<int>& ids) const {
   const std::size_t ids_before = ids.size();
   UnitReader reader(*this, piece);
-  std::vector<int> units;  // without those of the tokens in `ids`
+  std::vector<int> units;  // without the units of the tokens in `ids`
   reader.read(window_units_, units);
   std::vector<Merged> tokens = merged(units);
   while (!reader.done()) {
-    // The last tokens may become others with what follows.
+    // The last tokens may change with the following units.
     const std::size_t sure = units.size() - units.size() / 8;
     auto cut = static_cast<std::size_t>(std::ranges::upper_bound(tokens, sure, {}, &Merged::begin) - tokens.begin());
     bool found = false;

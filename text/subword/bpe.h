@@ -18,7 +18,7 @@
 
 namespace ballast::text {
 
-/// What a BPE model consists of. Ids are checked by who fills this in.
+/// The contents of a BPE model. The code that fills it checks the ids.
 struct BpeVocabulary {
   enum class Unit { kByte, kCodePoint };
   struct Merge {
@@ -27,17 +27,17 @@ struct BpeVocabulary {
     int result;
   };
 
-  std::shared_ptr<const TokenTable> tokens;  ///< the bytes that become the token
-  std::vector<Merge> merges;                 ///< the first one has precedence; of two for one pair the last counts
-  Unit unit = Unit::kByte;                   ///< what merging starts from
-  bool ignore_merges = false;                ///< a piece that is a token stays whole
-  int unknown = -1;                          ///< stands for units that are no token; -1: such units are left out
+  std::shared_ptr<const TokenTable> tokens;  ///< the tokens' bytes
+  std::vector<Merge> merges;                 ///< the first one has precedence; of two for one pair the last is used
+  Unit unit = Unit::kByte;                   ///< the units from which merging starts
+  bool ignore_merges = false;                ///< a piece that is a token is not split
+  int unknown = -1;                          ///< replaces units that are not tokens; -1: such units are dropped
   bool fuse_unknown = false;                 ///< one `unknown` for a run of such units
-  std::optional<ByteTokens> byte_tokens;     ///< spell a unit that is no token, if they can
+  std::optional<ByteTokens> byte_tokens;     ///< encode a unit that is not a token
 };
 
-/// Which pairs of tokens merge, and into what. Large vocabularies have half a million of them: they lie in one word
-/// each, those of a left token side by side.
+/// The pairs of tokens that merge, and their results. Large vocabularies have half a million pairs, so each is stored
+/// in one word, grouped by left token.
 class MergeRules {
  public:
   struct Rule {
@@ -45,10 +45,10 @@ class MergeRules {
     int result;
   };
 
-  /// For ids below `tokens`. Throws Error where there are more tokens or rules than fit a word.
+  /// For ids below `tokens`. Throws Error if there are more tokens or rules than fit a word.
   MergeRules(const std::vector<BpeVocabulary::Merge>& merges, std::size_t tokens);
 
-  /// Nothing when the pair does not merge.
+  /// Returns nullopt if the pair does not merge.
   std::optional<Rule> find(int left, int right) const;
 
  private:
@@ -59,7 +59,7 @@ class MergeRules {
 /// Immutable but for a cache; safe to use from several threads.
 class Bpe : public SubwordModel {
  public:
-  /// Units that are merged at once: what merging needs of memory beside its result.
+  /// The number of units that are merged at once, which limits the memory of merging.
   static constexpr std::size_t kWindowUnits = 8192;
 
   /// Throws Error as MergeRules does.
@@ -78,7 +78,7 @@ class Bpe : public SubwordModel {
     std::size_t begin;
   };
 
-  // What is known of merging a token's own bytes.
+  // The result of merging a token's own bytes.
   enum Whole : std::uint8_t { kNotTried, kIsItself, kIsOthers };
 
   void find_word_ends();
@@ -90,16 +90,17 @@ class Bpe : public SubwordModel {
   bool stay_apart(std::span<const int> left, std::span<const int> right) const;
   bool merge_in_windows(std::string_view piece, std::vector<int>& ids) const;
 
-  BpeVocabulary vocabulary_;  // without its merges
+  BpeVocabulary vocabulary_;  // without merges
   std::size_t window_units_;
   MergeRules rules_;
   std::array<int, 256> byte_id_{};  // tokens of one byte, which most text starts from
-  // SentencePiece's vocabularies have no pieces of text, but hardly a token has a space mark after another character:
-  // after a byte that no token has before an inner mark, text can be cut before a mark and its parts be merged alone.
+  // SentencePiece's vocabularies do not split text into pieces, but hardly any token has a space mark after another
+  // character: after a byte that no token has before an inner mark, the text can be split before a mark and its parts
+  // merged separately.
   bool cut_words_ = false;
   std::array<bool, 256> joins_next_word_{};
-  // Most pieces of text are a token as a whole. Whether merging would arrive at that token is found out when it is
-  // first met and then remembered, one byte per token.
+  // Most pieces of text are one token. Whether merging gives that token is computed when it first occurs and then
+  // stored in one byte per token.
   std::unique_ptr<std::atomic<std::uint8_t>[]> whole_;
 };
 

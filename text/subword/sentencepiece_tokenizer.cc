@@ -18,7 +18,7 @@ namespace {
 
 using sentencepiece::SentencePieceProcessor;
 
-// Protocol buffers merge what follows into what was there before: this is ModelProto.normalizer_spec (field 3) with
+// Protocol buffers merge later fields into earlier ones: this is ModelProto.normalizer_spec (field 3) with
 // add_dummy_prefix (field 3) off.
 constexpr std::string_view kWithoutDummyPrefix("\x1A\x02\x18\x00", 4);
 
@@ -52,15 +52,15 @@ class SentencePieceEncoder : public TextEncoder {
   bool first_prefix_;
   bool later_prefix_;
   SentencePieceProcessor as_trained_;
-  SentencePieceProcessor no_prefix_;  // loaded only where it is needed
+  SentencePieceProcessor no_prefix_;  // loaded on demand
 };
 
-// The model's own special tokens in the form in which a tokenizer.json lists them.
+// Returns the model's own special tokens in the form of a tokenizer.json.
 nlohmann::json own_added_tokens(const SentencePieceProcessor& model) {
   nlohmann::json added = nlohmann::json::array();
   for (int id = 0; id < model.GetPieceSize(); ++id) {
     const bool special = model.IsControl(id) || model.IsUnknown(id);
-    // The library has no question for user-defined symbols; the configuration lists those that matter.
+    // The library has no function for user-defined symbols; the configuration lists the relevant ones.
     if (special) {
       added.push_back({{"id", id}, {"content", model.IdToPiece(id)}, {"special", true}, {"normalized", false}});
     }
@@ -68,7 +68,7 @@ nlohmann::json own_added_tokens(const SentencePieceProcessor& model) {
   return added;
 }
 
-// The model's names and habits where the configuration is silent.
+// Sets the model's names and options where the configuration has none.
 void complete_config(nlohmann::json& config, const SentencePieceProcessor& model) {
   const auto set_name = [&](const char* name, int id) {
     if (id >= 0 && (!config.contains(name) || config[name].is_null())) config[name] = model.IdToPiece(id);

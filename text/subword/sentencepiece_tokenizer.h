@@ -10,8 +10,8 @@
 namespace ballast::text {
 
 /// Ids are those of the library; control, unknown and user-defined symbols of the model and the configuration's added
-/// tokens are recognised in the text. Behind such a token no space is put in front of the text that follows, unless the
-/// configuration says `legacy`. BOS is added unless the configuration says `add_bos_token: false`. Throws Error naming
+/// tokens are recognized in the text. After such a token no space is added before the following text, unless the
+/// configuration sets `legacy`. BOS is added unless the configuration has `add_bos_token: false`. Throws Error naming
 /// the file.
 std::unique_ptr<Tokenizer> make_sentencepiece_tokenizer(TokenizerSource source);
 

@@ -12,7 +12,7 @@
 namespace ballast::text {
 namespace {
 
-// Files from before the field existed have no type.
+// Files older than the field have no type.
 std::string type_of(const files::JsonReader& model) {
   if (const std::optional<files::JsonReader> type = model.find("type")) return type->string();
   if (model.find("merges")) return "BPE";

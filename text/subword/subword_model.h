@@ -1,4 +1,4 @@
-// What turns a piece of text into ids: BPE, Unigram or WordPiece.
+// Models that turn a piece of text into ids: BPE, Unigram or WordPiece.
 #ifndef BALLAST_TEXT_SUBWORD_SUBWORD_MODEL_H_
 #define BALLAST_TEXT_SUBWORD_SUBWORD_MODEL_H_
 
@@ -23,21 +23,21 @@ class SubwordModel {
   virtual void encode(std::string_view piece, std::vector<int>& ids) const = 0;
 };
 
-/// The ids of the tokens "<0x00>" to "<0xFF>", which spell characters that a vocabulary does not have; -1 where one is
-/// missing.
+/// The ids of the tokens "<0x00>" to "<0xFF>", which encode characters that a vocabulary does not have; -1 for missing
+/// ones.
 using ByteTokens = std::array<int, 256>;
 
-/// A model as a tokenizer.json has it.
+/// A model of a tokenizer.json.
 struct VocabularyModel {
   std::string kind;                              ///< "BPE"
-  std::shared_ptr<const TokenTable> texts;       ///< as the file spells them; empty for ids that no token has
+  std::shared_ptr<const TokenTable> texts;       ///< as in the file; empty for unused ids
   std::shared_ptr<const TokenTable> bytes = {};  ///< what they stand for, where the vocabulary is written in the byte
                                                  ///< alphabet
   std::unique_ptr<SubwordModel> model;
 };
 
-/// The `model` of a tokenizer.json. `byte_level`: the vocabulary is written in the byte alphabet (byte_alphabet.h).
-/// Throws Error naming file and path for another type and for whatever does not fit together.
+/// Reads the `model` of a tokenizer.json. `byte_level`: the vocabulary is written in the byte alphabet
+/// (byte_alphabet.h). Throws Error naming file and path for another type and for contradictions.
 VocabularyModel read_subword_model(const files::JsonReader& model, bool byte_level);
 
 }  // namespace ballast::text

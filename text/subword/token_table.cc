@@ -10,7 +10,7 @@
 namespace ballast::text {
 namespace {
 
-// Eight bytes at a time; all bits of the result depend on all bytes.
+// Processes eight bytes at a time; all bits of the result depend on all bytes.
 std::uint64_t hash(std::string_view text) {
   constexpr std::uint64_t kOdd = 0x9E3779B97F4A7C15u;
   std::uint64_t state = text.size() * kOdd;

@@ -19,7 +19,7 @@ namespace {
 // An unknown character scores this much less than the least likely token (SentencePiece's kUnkPenalty).
 constexpr double kUnknownPenalty = 10.0;
 
-// The best way to cut the text up to some place: its score, and the token that it ends with.
+// The best split of the text up to some position: its score, and its last token.
 struct Best {
   double score = -std::numeric_limits<double>::infinity();
   std::size_t begin = 0;
@@ -55,7 +55,7 @@ Unigram::Unigram(const files::JsonReader& model, std::size_t window) : window_(w
   if (model.flag("byte_fallback", false)) byte_tokens_ = find_byte_tokens(*texts_);
 }
 
-/// The best ways to cut a text up, and the tokens that are certain already.
+/// The best splits of a text, and the tokens that are already certain.
 class Unigram::Search {
  public:
   Search(const Unigram& model, std::string_view piece, std::vector<int>& ids)
@@ -70,8 +70,8 @@ class Unigram::Search {
     if (total > best_[end].score) best_[end] = {total, begin, id};
   }
 
-  /// Takes in the tokens before the last place that all ways over `begin` go through. The memory that the search needs
-  /// thereby does not grow with the text.
+  /// Adds the tokens before the last position that all splits beyond `begin` share, so that the memory of the search
+  /// does not grow with the text.
   void settle(std::size_t begin) {
     if (begin - base_ < next_settling_) return;
     std::set<std::size_t, std::greater<>> ends;
@@ -118,8 +118,8 @@ class Unigram::Search {
   const Unigram& model_;
   std::string_view piece_;
   std::vector<int>& ids_;
-  std::vector<Best> best_;  // of the places from base_ on
-  std::size_t base_ = 0;    // what comes before is in ids_, but for the unknown characters at its end
+  std::vector<Best> best_;  // for the positions from base_ on
+  std::size_t base_ = 0;    // text before it is in ids_, except for unknown characters at its end
   std::size_t next_settling_ = model_.window_;
   std::optional<std::size_t> unknown_begin_;
 };

@@ -1,4 +1,4 @@
-// The unigram language model of SentencePiece (Kudo 2018): of all ways to cut a text, the most likely one.
+// The unigram language model of SentencePiece (Kudo 2018): finds the most likely of all splits of a text.
 #ifndef BALLAST_TEXT_SUBWORD_UNIGRAM_H_
 #define BALLAST_TEXT_SUBWORD_UNIGRAM_H_
 
@@ -17,13 +17,13 @@ namespace ballast::text {
 /// Immutable; safe to use from several threads.
 class Unigram : public SubwordModel {
  public:
-  /// Bytes of text after which the search looks for a place that all its ways go through.
+  /// Bytes of text after which the search looks for a position that all splits share.
   static constexpr std::size_t kWindow = 8192;
 
   /// `model` is a `model` of type Unigram. Throws Error naming file and path.
   explicit Unigram(const files::JsonReader& model, std::size_t window = kWindow);
 
-  /// Viterbi's search. A run of characters that no token spells becomes byte tokens, or one unknown token.
+  /// Runs Viterbi's search. A run of characters without tokens becomes byte tokens, or one unknown token.
   void encode(std::string_view piece, std::vector<int>& ids) const override;
 
   const std::shared_ptr<const TokenTable>& texts() const { return texts_; }

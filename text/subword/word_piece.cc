@@ -10,7 +10,7 @@
 namespace ballast::text {
 namespace {
 
-// What Hugging Face's library takes where a file does not say.
+// The default of Hugging Face's library.
 constexpr std::size_t kDefaultMaxCharacters = 100;
 
 }  // namespace

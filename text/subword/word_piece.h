@@ -19,14 +19,14 @@ class WordPiece : public SubwordModel {
   /// `model` is a `model` of type WordPiece, `vocabulary` its own. Throws Error naming file and path.
   WordPiece(const files::JsonReader& model, std::shared_ptr<const TokenTable> vocabulary);
 
-  /// One word; a word that the vocabulary cannot spell becomes one unknown token.
+  /// Encodes one word; a word that the vocabulary cannot spell becomes one unknown token.
   void encode(std::string_view word, std::vector<int>& ids) const override;
 
  private:
   bool add_pieces(std::string_view word, std::vector<int>& ids) const;
 
   std::shared_ptr<const TokenTable> vocabulary_;
-  std::string continuing_prefix_;  // marks tokens that go on within a word
+  std::string continuing_prefix_;  // of tokens that continue a word
   std::size_t longest_ = 0;        // bytes of the longest token
   std::size_t max_characters_ = 0;
   int unknown_ = 0;

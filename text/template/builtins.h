@@ -1,4 +1,4 @@
-// What templates find ready: filters, tests, methods of strings and dicts, functions.
+// Names that are built into templates: filters, tests, methods of strings and dicts, functions.
 #ifndef BALLAST_TEXT_TEMPLATE_BUILTINS_H_
 #define BALLAST_TEXT_TEMPLATE_BUILTINS_H_
 
@@ -26,7 +26,7 @@ std::span<const NamedFilter> text_filters();
 std::span<const NamedFilter> number_filters();
 std::span<const NamedFilter> list_filters();
 std::span<const NamedFilter> order_filters();
-/// Null when there is none.
+/// Returns null for an unknown name.
 Filter find_filter(std::string_view name);
 
 using Test = bool (*)(Interpreter&, const Value& input, const Arguments&);
@@ -39,13 +39,13 @@ struct NamedMethod {
 };
 std::span<const NamedMethod> text_methods();
 
-/// What Python finds with getattr: a method, an attribute of a loop or a namespace. None where there is none; undefined
-/// where the sandbox forbids it.
+/// Returns what Python's getattr finds: a method, an attribute of a loop or a namespace. Returns nullopt if there is
+/// none; undefined if the sandbox forbids it.
 std::optional<Value> own_attribute(const Value& object, const std::string& name);
 
 const std::vector<std::pair<std::string, Value>>& global_functions();
 
-/// An attribute as filters take it: "a.b.0", an integer, or none for the item itself.
+/// An attribute argument of filters: "a.b.0", an integer, or none for the item itself.
 class AttributePath {
  public:
   explicit AttributePath(const Value& attribute);
@@ -55,10 +55,10 @@ class AttributePath {
   std::vector<Value> parts_;
 };
 
-/// Lower case where it is a string.
+/// Returns strings in lower case, other values unchanged.
 Value without_case(const Value& value);
 std::size_t length_of(const Value& value);
-/// The items of what can be gone through backwards, too.
+/// Returns the items of a value that can be iterated backwards, too.
 std::vector<Value> reversible_items(const Value& value);
 
 }  // namespace ballast::text::jinja

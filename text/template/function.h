@@ -1,4 +1,4 @@
-// What templates can call, and how arguments reach it.
+// Functions that templates can call, and their arguments.
 #ifndef BALLAST_TEXT_TEMPLATE_FUNCTION_H_
 #define BALLAST_TEXT_TEMPLATE_FUNCTION_H_
 
@@ -19,7 +19,7 @@ struct Arguments {
   std::vector<Value> positional;
   std::vector<std::pair<std::string, Value>> named;
 
-  /// Takes it out; null when it is not there.
+  /// Removes and returns the argument; nullopt if absent.
   std::optional<Value> take_named(std::string_view name);
 };
 
@@ -27,34 +27,34 @@ struct Function {
   std::string name;
   std::function<Value(Interpreter&, const Arguments&)> call;
   bool is_macro = false;
-  int depth = 1;  ///< value_depth() of what it holds, and one
+  int depth = 1;  ///< value_depth() of its contents, plus one
 };
 Value make_function(Function function);
 
-/// The state of a `for`, and the variable `loop` in it. Items are taken one by one: a later one may depend, by the
-/// loop's own condition, on what the body did.
+/// The state of a `for`, and the variable `loop` in it. Items are taken one by one: by the loop's condition, a later
+/// one may depend on the body.
 struct Loop {
   std::vector<Value> source;
   std::size_t next_source = 0;
   std::function<bool(const Value&)> accepts;  ///< empty: all
   std::vector<Value> items;                   ///< accepted so far
-  std::size_t index = 0;                      ///< of the item that the body is at
+  std::size_t index = 0;                      ///< of the body's current item
   int nesting = 1;
   std::function<Value(const Value& items)> recurse;  ///< empty where the loop is not recursive
   int source_depth = 1;
 
-  bool has(std::size_t item);  ///< looks as far ahead as it must
+  bool has(std::size_t item);  ///< reads ahead as far as necessary
   int depth() const { return source_depth; }
 };
 
-/// Arguments by a signature's names, in Python's way. A name that begins with '/' can be given by position only.
+/// Binds arguments to a signature's names as in Python. A name that begins with '/' is positional-only.
 class Bound {
  public:
-  /// Fails unless the first `required` are there and nothing is left over.
+  /// Fails unless the first `required` are given and no argument is left over.
   Bound(std::string_view function, const Arguments& arguments, std::initializer_list<const char*> names,
         std::size_t required = 0);
 
-  /// Null when it was not given.
+  /// Returns null if it was not given.
   const Value* find(std::size_t index) const { return given_[index] ? &values_[index] : nullptr; }
   const Value& operator[](std::size_t index) const { return values_[index]; }
 
@@ -62,7 +62,7 @@ class Bound {
   bool truth(std::size_t index, bool fallback) const;
   std::int64_t integer(std::size_t index, std::int64_t fallback) const;
   TextView text(std::size_t index, TextView fallback = {}) const;
-  /// A number of parts or characters at most; none or a negative one is no limit.
+  /// Returns a maximum of parts or characters; none or a negative number is no limit.
   std::size_t limit(std::size_t index) const;
 
  private:

@@ -1,4 +1,4 @@
-// Runs a template's tree.
+// Evaluates a template's tree.
 #ifndef BALLAST_TEXT_TEMPLATE_INTERPRETER_H_
 #define BALLAST_TEXT_TEMPLATE_INTERPRETER_H_
 
@@ -16,14 +16,14 @@
 
 namespace ballast::text::jinja {
 
-/// The names of one loop's turn, one macro's call, one block; then those of what is around it.
+/// The names of one loop iteration, macro call or block, and the enclosing scope.
 class Scope {
  public:
   explicit Scope(Scope* around) : around_(around) {}
 
   const Value* find(std::string_view name) const;  ///< null when no scope has it
   void set(std::string_view name, Value value);
-  /// A macro may look up names here as long as the rendering lasts.
+  /// Keeps the scope alive until the rendering ends, for a macro that may read it.
   void keep();
   bool is_kept() const { return is_kept_; }
 
@@ -35,14 +35,14 @@ class Scope {
   bool is_kept_ = false;
 };
 
-/// Fails with TemplateProblem; spends the Budget of its thread.
+/// Throws TemplateProblem on errors; uses the Budget of its thread.
 class Interpreter {
  public:
-  /// `now` is what strftime_now writes.
+  /// `now` is the time for strftime_now.
   Interpreter(const Dict& variables, const std::tm& now);
 
   Text run(const Body& body);
-  int line() const { return line_; }  ///< of the statement it is at, or failed at
+  int line() const { return line_; }  ///< of the current or failed statement
 
   Value call(const Value& callee, const Arguments& arguments);
   Value filter(std::string_view name, const Value& input, const Arguments& arguments);
@@ -81,7 +81,7 @@ class Interpreter {
   Value evaluate_concatenation(const Expression& expression, Scope& scope);
   Arguments evaluate_arguments(const CallSyntax& call, Scope& scope);
 
-  std::deque<std::unique_ptr<Scope>> kept_;  // which macros may still look into
+  std::deque<std::unique_ptr<Scope>> kept_;  // scopes that macros may still read
   std::deque<Namespace> namespaces_;
   Scope root_{nullptr};
   std::tm now_;
@@ -89,7 +89,7 @@ class Interpreter {
   int depth_ = 0;
 };
 
-/// One more level of evaluation within another, of which the stack bears only so many.
+/// One more level of nested evaluation, which the stack limits.
 class Interpreter::Level {
  public:
   explicit Level(Interpreter& interpreter);
@@ -101,7 +101,7 @@ class Interpreter::Level {
   Interpreter& interpreter_;
 };
 
-/// A scope that outlives its block where a macro needs it.
+/// A scope that outlives its block if a macro needs it.
 class Interpreter::OwnScope {
  public:
   OwnScope(Interpreter& interpreter, Scope& around)

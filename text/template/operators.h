@@ -1,4 +1,4 @@
-// What Python's operators do with values.
+// Python's operators for values.
 #ifndef BALLAST_TEXT_TEMPLATE_OPERATORS_H_
 #define BALLAST_TEXT_TEMPLATE_OPERATORS_H_
 
@@ -18,13 +18,13 @@ Value signed_number(const Value& value, bool is_negative);
 bool compare(std::string_view name, const Value& left, const Value& right);
 bool contains(const Value& container, const Value& item);
 
-/// What a loop over `value` goes through; an iterator is used up. Fails for what cannot be gone through.
+/// Returns the items of a loop over `value`; uses up an iterator. Fails for values that cannot be iterated.
 std::vector<Value> items_of(const Value& value);
 
-/// object.name and object[key] in the sandbox: undefined where there is none.
+/// Return object.name and object[key] in the sandbox: undefined if missing.
 Value attribute(const Value& object, const std::string& name);
 Value item(const Value& object, const Value& key);
-/// object[begin:end:step]; none for what is left out.
+/// Returns object[begin:end:step]; none for omitted parts.
 Value slice(const Value& object, const Value& begin, const Value& end, const Value& step);
 
 }  // namespace ballast::text::jinja

@@ -101,7 +101,7 @@ Interpreter::Flow Interpreter::run_filter(const Statement& statement, Scope& sco
   OwnScope own(*this, scope);
   Text text;
   const Flow flow = run(statement.bodies[0], own.get(), text);
-  if (flow != Flow::kOn) return flow;  // what was written so far is dropped
+  if (flow != Flow::kOn) return flow;  // the output so far is dropped
   const Value block(std::move(text));
   append_output(print_text(evaluate_filter(*statement.filters, own.get(), &block)), out);
   return Flow::kOn;
@@ -140,7 +140,7 @@ Interpreter::Flow Interpreter::run_for(const Statement& statement, Scope& scope,
                                        Text& out) {
   const std::shared_ptr<Loop> loop = make_loop(statement, scope, std::move(items), nesting);
   const Flow flow = run_turns(statement, loop, scope, out);
-  // A namespace may hold the loop for longer than what these refer to.
+  // A namespace may keep the loop alive longer than these references.
   loop->accepts = nullptr;
   loop->recurse = nullptr;
   loop->next_source = loop->source.size();

@@ -16,7 +16,7 @@ Value no_attribute(const Value& object, const std::string& name) {
   return Value::undefined("'" + owner + "' has no attribute '" + name + "'");
 }
 
-// What object[key] gives in Python; none where that is a TypeError or a LookupError.
+// Returns object[key] as in Python; nullopt for a TypeError or a LookupError.
 std::optional<Value> python_item(const Value& object, const Value& key) {
   if (const Dict* dict = object.dict()) {
     if (key.dict() != nullptr || (key.sequence() != nullptr && key.sequence()->kind == Sequence::Kind::kList)) {
@@ -52,7 +52,7 @@ SliceRange slice_range(Integer size, const Value& begin, const Value& end, const
   SliceRange range;
   if (!step.is_none()) range.step = step.integral();
   if (range.step == 0) fail("a slice has the step 0");
-  // Further than the whole length is one step past it, whatever the length.
+  // Larger steps are equivalent to one more than the length.
   range.step = std::clamp(range.step, -size - 1, size + 1);
   const bool forward = range.step > 0;
   range.first = forward ? clamped(begin, 0, size, 0, size) : clamped(begin, size - 1, size, -1, size - 1);

@@ -27,7 +27,7 @@ Rendered rendered(const Text& text) {
   return result;
 }
 
-// Some templates make special tokens of a message's role: '<|' + message.role + '|>'.
+// Some templates build special tokens from a message's role: '<|' + message.role + '|>'.
 bool is_plain_role(const std::string& role) {
   return std::ranges::all_of(role, [](unsigned char c) { return std::isalnum(c) != 0 || c == '_' || c == '-'; });
 }

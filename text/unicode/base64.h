@@ -8,10 +8,10 @@
 
 namespace ballast::text {
 
-/// The bytes of `text`, which is padded to a multiple of four characters; nothing when it is not base64.
+/// Decodes `text`, which is padded to a multiple of four characters; returns nullopt if it is not base64.
 std::optional<std::string> decode_base64(std::string_view text);
 
-/// Padded in the same way.
+/// Encodes bytes, padded in the same way.
 std::string encode_base64(std::string_view bytes);
 
 }  // namespace ballast::text

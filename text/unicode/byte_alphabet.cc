@@ -7,7 +7,7 @@
 namespace ballast::text {
 namespace {
 
-// Bytes that are printable characters in Latin-1 are written as themselves, the others follow from U+0100 in order.
+// Bytes that are printable characters in Latin-1 map to themselves, the others to characters from U+0100 on, in order.
 constexpr bool is_own_character(int byte) {
   return (byte >= '!' && byte <= '~') || (byte >= 0xA1 && byte <= 0xAC) || (byte >= 0xAE && byte <= 0xFF);
 }

@@ -9,7 +9,7 @@ ByteTrie::ByteTrie(std::vector<Entry> entries) {
   const auto repeated = std::ranges::unique(entries, {}, &Entry::key);
   entries.erase(repeated.begin(), repeated.end());
 
-  // The entries below each node of a level; all of them have the same first `depth` bytes.
+  // The entries below each node of a level; all of them share their first `depth` bytes.
   using Range = std::pair<std::size_t, std::size_t>;
   std::vector<Range> level{{0, entries.size()}};
   for (std::size_t depth = 0; !level.empty(); ++depth) {

@@ -1,4 +1,4 @@
-// A set of strings with numbers, asked for those that a text begins with.
+// A map of strings to numbers that finds those with which a text begins.
 #ifndef BALLAST_TEXT_UNICODE_BYTE_TRIE_H_
 #define BALLAST_TEXT_UNICODE_BYTE_TRIE_H_
 
@@ -15,16 +15,16 @@ namespace ballast::text {
 class ByteTrie {
  public:
   struct Entry {
-    std::string_view key;  ///< not empty; read by the constructor only
+    std::string_view key;  ///< not empty; used only by the constructor
     int value;             ///< not negative
   };
 
   ByteTrie() = default;
 
-  /// Of entries with the same key the first one counts.
+  /// Of entries with the same key the first one is used.
   explicit ByteTrie(std::vector<Entry> entries);
 
-  /// Calls visit(length, value) for every key that `text` begins with, the shortest first.
+  /// Calls visit(length, value) for every key with which `text` begins, the shortest first.
   template <typename Visit>
   void for_each_prefix(std::string_view text, const Visit& visit) const {
     if (text.empty()) return;
@@ -40,7 +40,7 @@ class ByteTrie {
   static constexpr std::uint32_t kNone = 0xFFFFFFFFu;
 
   struct Node {
-    std::uint32_t first_child;  // in nodes_ and bytes_; the node after has the end of these children
+    std::uint32_t first_child;  // in nodes_ and bytes_; the next node has the end of these children
     int value;                  // -1: no key ends here
   };
 
@@ -56,8 +56,8 @@ class ByteTrie {
     none.fill(kNone);
     return none;
   }();
-  std::vector<Node> nodes_;           // level by level, children of one node beside each other; one more at the end
-  std::vector<unsigned char> bytes_;  // that lead to each node
+  std::vector<Node> nodes_;           // level by level, children of one node adjacent; one more at the end
+  std::vector<unsigned char> bytes_;  // the byte that leads to each node
 };
 
 }  // namespace ballast::text

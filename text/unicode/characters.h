@@ -1,4 +1,4 @@
-// What characters are: white space, words. The columns that they take: ballast/text.h.
+// Character classes: white space and words. ballast/text.h has display widths.
 #ifndef BALLAST_TEXT_UNICODE_CHARACTERS_H_
 #define BALLAST_TEXT_UNICODE_CHARACTERS_H_
 

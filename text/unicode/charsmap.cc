@@ -11,7 +11,7 @@
 namespace ballast::text {
 namespace {
 
-// Longer graphemes are replaced by characters.
+// Longer graphemes are replaced character by character.
 constexpr std::size_t kMaxGraphemeBytes = 5;
 
 std::uint32_t read_u32(std::string_view bytes) {
@@ -51,7 +51,7 @@ void Charsmap::check_trie(const std::string& context) const {
   std::vector<bool> seen(units_.size());
   std::vector<std::uint32_t> places;
   const auto visit = [&](std::uint32_t place) {
-    // A byte is added to it by exclusive or.
+    // A byte is combined with it by exclusive or.
     if ((place | 0xFFu) >= units_.size()) {
       throw Error(context, files::concat("the map's trie leads to unit ", place, " of ", units_.size()));
     }

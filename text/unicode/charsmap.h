@@ -1,4 +1,4 @@
-// SentencePiece's compiled normalization rules (`precompiled_charsmap`): what sequences of characters become.
+// SentencePiece's compiled normalization rules (`precompiled_charsmap`): replacements of character sequences.
 #ifndef BALLAST_TEXT_UNICODE_CHARSMAP_H_
 #define BALLAST_TEXT_UNICODE_CHARSMAP_H_
 
@@ -12,19 +12,19 @@
 namespace ballast::text {
 
 /// Immutable; safe to use from several threads. The bytes are a little-endian U32, the size of a double-array trie in
-/// bytes; the trie, as the library darts-clone writes it, from sequences to places in what follows; and texts that end
-/// with a zero byte.
+/// bytes; the trie in the format of the library darts-clone, which maps sequences to offsets; and texts that end with a
+/// zero byte.
 class Charsmap {
  public:
-  /// Throws Error naming `context` where the parts do not fit, a place is outside, or a text is not UTF-8.
+  /// Throws Error naming `context` if the sizes do not match, an offset is out of range, or a text is not UTF-8.
   Charsmap(std::string_view bytes, const std::string& context);
 
-  /// As Hugging Face's library does it: a grapheme of up to 5 bytes as a whole and else by characters, each replaced by
-  /// what the shortest sequence that it begins with becomes.
+  /// Normalizes like Hugging Face's library: a grapheme of up to 5 bytes is replaced as a whole, longer ones character
+  /// by character, each by the replacement of its shortest matching prefix.
   std::string normalize(std::string_view text) const;
 
  private:
-  // A unit of the trie has a label, whether a value follows, and where its children are; or a value.
+  // A unit of the trie has a label, whether a value follows, and the offset of its children; or it is a value.
   using Unit = std::uint32_t;
   static std::uint32_t label(Unit unit) { return unit & 0x800000FFu; }
   static bool has_value(Unit unit) { return (unit >> 8 & 1u) != 0; }

@@ -22,13 +22,13 @@ std::string pcre2_message(int code) {
   return reinterpret_cast<const char*>(buffer.data());
 }
 
-// What a thread needs to match any expression; only the whole match is asked for.
+// The state of a thread for matching any expression; only the whole match is needed.
 struct MatchState {
   std::unique_ptr<pcre2_match_data, void (*)(pcre2_match_data*)> data{pcre2_match_data_create(1, nullptr),
                                                                       pcre2_match_data_free};
   std::unique_ptr<pcre2_match_context, void (*)(pcre2_match_context*)> context{pcre2_match_context_create(nullptr),
                                                                                pcre2_match_context_free};
-  // Expressions that repeat a group need more than the 32 kB that compiled code takes from the stack by itself.
+  // Expressions that repeat a group need more than the 32 kB that compiled code uses of the stack by default.
   std::unique_ptr<pcre2_jit_stack, void (*)(pcre2_jit_stack*)> stack{pcre2_jit_stack_create(32 << 10, 8 << 20, nullptr),
                                                                      pcre2_jit_stack_free};
 
@@ -45,7 +45,7 @@ MatchState& thread_match_state() {
 
 thread_local MatchingTime* current_time = nullptr;
 
-/// Of this thread, on the processor.
+/// Returns the processor time of this thread.
 double thread_seconds() {
   timespec time{};
   ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
@@ -93,7 +93,7 @@ Regex::Regex(std::string_view pattern, unsigned options, std::string_view contex
                             compile_context.get()));
   if (!code_)
     throw Error(context, "the expression " + files::in_quotes(pattern) + " does not compile: " + pcre2_message(error));
-  // Where there is no compiler for this processor the interpreter does the work.
+  // Without a compiler for this processor the interpreter is used.
   pcre2_jit_compile(code_.get(), PCRE2_JIT_COMPLETE);
 }
 

@@ -1,4 +1,4 @@
-// Regular expressions as the pre-tokenizers of Hugging Face's tokenizers understand them, executed by PCRE2.
+// Regular expressions of the pre-tokenizers of Hugging Face's tokenizers, executed by PCRE2.
 #ifndef BALLAST_TEXT_UNICODE_REGEX_H_
 #define BALLAST_TEXT_UNICODE_REGEX_H_
 
@@ -12,9 +12,8 @@ struct pcre2_real_code_8;
 
 namespace ballast::text {
 
-/// While it lives, matching on this thread throws Error once it has taken so many seconds of the processor: an
-/// expression that looks ahead to the end of the text at every place takes time that grows with the square of the
-/// text's length.
+/// During its lifetime, matching on this thread throws Error after this many seconds of processor time: the time of an
+/// expression that looks ahead to the end of the text at every position grows with the square of the text's length.
 class MatchingTime {
  public:
   explicit MatchingTime(double seconds);
@@ -22,7 +21,7 @@ class MatchingTime {
   MatchingTime(const MatchingTime&) = delete;
   MatchingTime& operator=(const MatchingTime&) = delete;
 
-  /// Called for each match.
+  /// Is called for each match.
   static void check(std::string_view context);
 
  private:
@@ -39,14 +38,14 @@ class Regex {
     std::size_t end;
   };
 
-  /// `pattern` in Oniguruma's syntax (the library that the expressions were written for). Throws Error naming `context`
-  /// when it does not compile or uses something that PCRE2 reads differently.
+  /// Compiles `pattern` in Oniguruma's syntax (the library that the expressions were written for). Throws Error naming
+  /// `context` if it is invalid or uses a feature that PCRE2 interprets differently.
   static Regex from_pattern(std::string_view pattern, std::string_view context);
 
-  /// Matches `text` literally.
+  /// Compiles an expression that matches `text` literally.
   static Regex from_literal(std::string_view text, std::string_view context);
 
-  /// The first match in `subject` (valid UTF-8) that begins at `start` or later. Throws Error when the expression
+  /// Returns the first match in `subject` (valid UTF-8) that begins at `start` or later. Throws Error if the expression
   /// exceeds PCRE2's limits on this subject.
   std::optional<Match> find(std::string_view subject, std::size_t start) const;
 

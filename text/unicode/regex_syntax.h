@@ -1,4 +1,4 @@
-// Translation of regular expressions from Oniguruma, which Hugging Face's tokenizers use, to PCRE2.
+// Translates regular expressions from Oniguruma's syntax, which Hugging Face's tokenizers use, to PCRE2's.
 #ifndef BALLAST_TEXT_UNICODE_REGEX_SYNTAX_H_
 #define BALLAST_TEXT_UNICODE_REGEX_SYNTAX_H_
 

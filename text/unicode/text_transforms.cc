@@ -49,7 +49,7 @@ bool is_control(char32_t code_point) {
   }
 }
 
-// The ranges of Hugging Face's BertNormalizer, its 2B920 (2B820 was meant) included.
+// The ranges of Hugging Face's BertNormalizer, including its 2B920 (2B820 was meant).
 bool is_ideograph(char32_t code_point) {
   constexpr std::array<std::pair<char32_t, char32_t>, 8> kRanges{{{0x4E00, 0x9FFF},
                                                                   {0x3400, 0x4DBF},
@@ -82,7 +82,7 @@ std::string lowercase(std::string_view text) {
   std::string result;
   result.reserve(text.size());
   for_each_code_point(text, [&](char32_t code_point, std::string_view) {
-    // The one character whose lower case is two: a capital I with a dot becomes an i and a combining dot.
+    // The only character whose lower case has two: a capital I with a dot becomes an i and a combining dot.
     constexpr char32_t kDottedI = 0x130;
     if (code_point == kDottedI) {
       result += "i\xCC\x87";

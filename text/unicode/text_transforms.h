@@ -11,10 +11,10 @@ enum class UnicodeForm { kNfc, kNfd, kNfkc, kNfkd };
 
 std::string to_unicode_form(std::string_view text, UnicodeForm form);
 
-/// Character by character, without regard to context.
+/// Converts character by character, without context.
 std::string lowercase(std::string_view text);
 
-/// Without combining marks (categories M, or Mn alone).
+/// Removes combining marks (categories M, or only Mn).
 std::string remove_marks(std::string_view text);
 std::string remove_nonspacing_marks(std::string_view text);
 

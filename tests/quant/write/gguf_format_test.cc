@@ -339,12 +339,12 @@ TEST_CASE("tokenizers whose ids llama.cpp would not give are refused") {
     return error_message([&] { convert(directory / "model", directory / "m.gguf", gguf_options("f32")); });
   };
   CHECK(refusal([](nlohmann::json& tokenizer) { tokenizer["model"]["byte_fallback"] = nullptr; }) ==
-        Contains("has no token for every byte"));
+        Contains("has no token for some bytes"));
   CHECK(refusal([](nlohmann::json& tokenizer) { tokenizer["model"]["vocab"].erase("<0x41>"); }) != "");
   CHECK(refusal([](nlohmann::json& tokenizer) { tokenizer["model"]["merges"].erase(0); }) ==
         Contains("and does not merge the first two: llama.cpp would"));
   CHECK(refusal([](nlohmann::json& tokenizer) { tokenizer["added_tokens"][3]["single_word"] = true; }) ==
-        Contains("single_word: true cannot be said in a GGUF"));
+        Contains("single_word: true cannot be expressed in a GGUF"));
 }
 
 }  // namespace

@@ -33,7 +33,7 @@ Given range(Interpreter& /*interpreter*/, const Arguments& arguments) {
   return make_sequence(Sequence::Kind::kRange, std::move(items));
 }
 
-// The one mapping, or list of pairs, that dict and namespace take, and what is given by name.
+// Returns a dict of the mapping, or list of pairs, that dict and namespace accept, and of the named arguments.
 Dict dict_of(std::string_view function, const Arguments& arguments) {
   if (arguments.positional.size() > 1) fail(std::string(function) + " takes at most one argument by position");
   Dict dict;
@@ -77,7 +77,7 @@ Given write_time(Interpreter& interpreter, const Arguments& arguments) {
   const Bound bound("strftime_now", arguments, {"format"}, 1);
   const std::string format = to_utf8(bound.text(0));
   if (format.size() > 1000) fail("strftime_now is given too long a format");
-  // What fits is told by a length other than 0, so something is always written.
+  // strftime reports success by a length other than 0, so the text is never empty.
   std::string written(format.size() * 100 + 100, '\0');
   const std::size_t length = std::strftime(written.data(), written.size(), (format + ".").c_str(), &interpreter.now());
   if (length == 0) fail("strftime_now is given a format that it cannot write");
@@ -85,7 +85,7 @@ Given write_time(Interpreter& interpreter, const Arguments& arguments) {
   return {make_text(files::replace_invalid_utf8(written))};
 }
 
-// A string at every call but the first, where it is empty.
+// Returns a function that returns a string at every call but the first, where it is empty.
 Given make_joiner(Interpreter& /*interpreter*/, const Arguments& arguments) {
   const Bound bound("joiner", arguments, {"sep"});
   const Value separator = bound.value(0, Value::text(", "));

@@ -96,7 +96,7 @@ Result map(Interpreter& interpreter, const Value& input, const Arguments& given)
   return Value::iterator(std::move(results));
 }
 
-// select, reject, selectattr, rejectattr.
+// Implements select, reject, selectattr, rejectattr.
 template <bool kKeeps, bool kByAttribute>
 Result choose(Interpreter& interpreter, const Value& input, const Arguments& given) {
   std::vector<Value> chosen;

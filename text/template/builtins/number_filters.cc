@@ -46,7 +46,7 @@ Value to_float(Interpreter& /*interpreter*/, const Value& input, const Arguments
   return read ? Value(*read) : bound.value(0, Value(0.0));
 }
 
-// To the nearest with so many decimals; ties, of which binary fractions have few, to even.
+// Rounds to a number of decimals; ties, which are rare in binary fractions, to even.
 double rounded(double value, Integer precision) {
   if (!std::isfinite(value) || precision > 300) return value;
   if (precision < 0) {
@@ -58,9 +58,9 @@ double rounded(double value, Integer precision) {
   return std::strtod(digits, nullptr);
 }
 
-// To the nearest multiple of a power of ten, exactly; ties to even.
+// Rounds to the nearest multiple of a power of ten, exactly; ties to even.
 Integer rounded(Integer value, Integer zeros) {
-  constexpr Integer kMostZeros = 18;  // of a power that 64 bits hold
+  constexpr Integer kMostZeros = 18;  // the largest power that fits 64 bits
   constexpr Integer kHalfOfNext = 5'000'000'000'000'000'000;
   if (zeros > kMostZeros) {
     const bool is_far = zeros == kMostZeros + 1 && (value > kHalfOfNext || value < -kHalfOfNext);
@@ -85,7 +85,7 @@ Value round(Interpreter& /*interpreter*/, const Value& input, const Arguments& a
   if (!input.is_number()) fail("the filter round takes a number, not a value of the type " + type_name(input));
   if (same_text(method, U"common")) {
     if (!input.is_integral()) return {rounded(input.number(), precision)};
-    // The most negative number has no counterpart, and more zeros than its own round any number to 0.
+    // The most negative number has no positive counterpart, and more zeros than digits round any number to 0.
     constexpr Integer kMostZeros = 100;
     return {precision >= 0 ? input.integral() : rounded(input.integral(), -std::max(precision, -kMostZeros))};
   }

@@ -1,4 +1,4 @@
-// Filters that sort, or tell what is the same.
+// Filters that sort or find equal values.
 #include <algorithm>
 #include <unordered_set>
 
@@ -29,7 +29,7 @@ Value key_of(const Value& value, bool case_sensitive) {
   return case_sensitive ? value : without_case(value);
 }
 
-// "a,b.c": by the first, then by the second.
+// Parses "a,b.c": sorts by the first, then by the second.
 std::vector<AttributePath> paths_of(const Value& attribute) {
   std::vector<AttributePath> paths;
   if (attribute.text() == nullptr) {

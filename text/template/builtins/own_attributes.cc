@@ -1,4 +1,4 @@
-// Methods of dicts and lists, what a loop tells, attributes of namespaces.
+// Methods of dicts and lists, attributes of loops and namespaces.
 #include <algorithm>
 #include <array>
 
@@ -18,7 +18,7 @@ Told dict_get(Interpreter& /*interpreter*/, const Value& self, const Arguments& 
   return found != nullptr ? *found : bound.value(1, Value());
 }
 
-// Views of a dict.
+// The views of a dict.
 template <Sequence::Kind kKind>
 Told dict_view(Interpreter& /*interpreter*/, const Value& self, const Arguments& arguments) {
   const Bound bound("a view of a dict", arguments, {});
@@ -66,7 +66,7 @@ constexpr NamedMethod kListMethods[] = {{"copy", itself}, {"count", list_count},
 constexpr NamedMethod kTupleMethods[] = {{"count", list_count}, {"index", list_index}};
 constexpr NamedMethod kLoopMethods[] = {{"cycle", loop_cycle}};
 
-// What would change a value, which only namespaces may.
+// Methods that change a value, which is allowed only for namespaces.
 constexpr std::array<std::string_view, 5> kDictChanges = {"clear", "pop", "popitem", "setdefault", "update"};
 constexpr std::array<std::string_view, 8> kListChanges = {"append", "clear",  "extend",  "insert",
                                                           "pop",    "remove", "reverse", "sort"};

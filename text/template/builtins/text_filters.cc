@@ -18,7 +18,7 @@ Text spaces(std::int64_t count) {
   return Text(size, U' ');
 }
 
-// Markup where `input` is.
+// Returns markup if `input` is markup.
 Filtered like(const Value& input, Text text) {
   return input.is_markup() ? Value::markup(std::move(text)) : Value(std::move(text));
 }

@@ -79,7 +79,7 @@ Answered partition(Interpreter& /*interpreter*/, const Value& self, const Argume
       {Value(text.substr(0, at)), Value(text.substr(at, separator.size())), Value(text.substr(at + separator.size()))});
 }
 
-// The part that arguments `begin` and `end` of a method tell, and where it starts.
+// The part selected by the arguments `begin` and `end` of a method, and its position.
 struct Part {
   TextView text;
   std::size_t first;

@@ -1,4 +1,4 @@
-// What `is` asks.
+// The tests after `is`.
 #include <algorithm>
 
 #include "text/template/builtins.h"
@@ -105,7 +105,7 @@ bool is_iterable(const Value& value) {
   return is_sequence(value) || value.sequence() != nullptr || value.iterator() != nullptr || value.loop() != nullptr;
 }
 
-// Even what is undefined, since to call it is what tells so.
+// Also true for undefined values, because calling them gives the error message.
 bool is_callable(const Value& value) {
   return value.function() != nullptr || value.loop() != nullptr || value.is_undefined();
 }

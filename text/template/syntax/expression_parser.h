@@ -1,4 +1,4 @@
-// Expressions, by Jinja's grammar (which is not quite Python's: a filter binds closer than a sign).
+// Parses expressions by Jinja's grammar (in which, unlike in Python, a filter binds closer than a sign).
 #ifndef BALLAST_TEXT_TEMPLATE_SYNTAX_EXPRESSION_PARSER_H_
 #define BALLAST_TEXT_TEMPLATE_SYNTAX_EXPRESSION_PARSER_H_
 
@@ -15,15 +15,15 @@ class ExpressionParser {
   explicit ExpressionParser(TokenStream& tokens) : tokens_(tokens) {}
 
   ExpressionPtr expression();
-  /// One expression, or several with commas as a tuple; ends before the name `end`.
+  /// Parses one expression, or several with commas as a tuple; ends before the name `end`.
   ExpressionPtr tuple(bool with_condition = true, std::string_view end = {});
-  /// What `set` and `for` assign to; a `set` also to an attribute of a namespace.
+  /// Parses the target of `set` and `for`; for `set` also an attribute of a namespace.
   ExpressionPtr target(bool with_namespace, std::string_view end = {});
   std::string target_name();
-  /// The filters after {% filter and {% set x |; null when there is none.
+  /// Parses the filters after {% filter and {% set x |; null if there are none.
   ExpressionPtr filter_chain(bool begins_with_name);
 
-  /// Whose bodies are being read, to be told what they mention.
+  /// The signatures of the macros whose bodies are being parsed, which record the names they use.
   std::vector<Signature*>& open_signatures() { return open_signatures_; }
 
  private:

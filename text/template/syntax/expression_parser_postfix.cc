@@ -1,4 +1,4 @@
-// What comes after an operand: attributes, subscripts, calls, filters, tests.
+// Parses the parts after an operand: attributes, subscripts, calls, filters, tests.
 #include <utility>
 
 #include "text/template/syntax/expression_parser.h"

@@ -10,7 +10,7 @@
 namespace ballast::text::jinja {
 namespace {
 
-// With one kind of line end, and without the last.
+// Returns the source with uniform line ends, and without the last.
 Text normalized_lines(std::string_view source) {
   const Text raw = make_text(source);
   Text text;
@@ -45,7 +45,7 @@ class Lexer {
   }
 
  private:
-  // Data up to the next tag, and the tag.
+  // Reads data up to the next tag, and the tag.
   void between_tags() {
     const std::size_t at = next_tag();
     const TextView data = rest_.substr(0, at);
@@ -95,7 +95,7 @@ class Lexer {
     after_block(sign);
   }
 
-  // White space after the end of a block, a comment or raw text.
+  // Handles white space after the end of a block, a comment or raw text.
   void after_block(char32_t sign) {
     if (sign == U'-') {
       skip_space();
@@ -106,7 +106,7 @@ class Lexer {
 
   void skip_space() { advance(rest_.size() - strip_text(rest_, Side::kLeft).size()); }
 
-  // Whether the block that begins here is {% raw %}; then it is gone past.
+  // Returns whether the block that begins here is {% raw %}, and skips it.
   bool begins_raw() {
     TextView after = strip_text(rest_, Side::kLeft);
     if (!after.starts_with(U"raw")) return false;
@@ -246,7 +246,7 @@ class Lexer {
   TextView rest_;
   std::vector<Token> tokens_;
   int line_ = 1;
-  bool line_starts_ = true;  // what was read last ended a line
+  bool line_starts_ = true;  // the last character read was a line end
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Template text as tokens, white space settled: trim_blocks and lstrip_blocks are on, the last line's end is dropped,
-// and every line ends in \n.
+// Splits template text into tokens with white space control: trim_blocks and lstrip_blocks are on, the last line's end
+// is dropped, and every line ends in \n.
 #ifndef BALLAST_TEXT_TEMPLATE_SYNTAX_LEXER_H_
 #define BALLAST_TEXT_TEMPLATE_SYNTAX_LEXER_H_
 
@@ -35,7 +35,7 @@ struct Token {
   double number = 0;
 };
 
-/// The last token is kEnd. Throws TemplateProblem that names the line.
+/// Returns the tokens, of which the last is kEnd. Throws TemplateProblem that names the line.
 std::vector<Token> tokenize(std::string_view source);
 
 }  // namespace ballast::text::jinja

@@ -19,7 +19,7 @@ bool is_digit(TextView text, std::size_t at, int base = 10) {
   return at < text.size() && digit_value(text[at]) < base;
 }
 
-// Digits with single underscores between them; appends them without. Returns where they end.
+// Appends digits without the single underscores between them. Returns their end.
 std::size_t read_digits(TextView text, std::size_t at, int base, std::string& digits) {
   while (is_digit(text, at, base)) {
     digits += static_cast<char>(text[at++]);
@@ -35,7 +35,7 @@ NumberLiteral integer_literal(std::size_t length, const std::string& digits, int
   return literal;
 }
 
-// Where an exponent ends that begins at `at`; `at` when there is none.
+// Returns the end of an exponent at `at`; `at` if there is none.
 std::size_t read_exponent(TextView text, std::size_t at, std::string& digits) {
   if (at >= text.size() || (text[at] != U'e' && text[at] != U'E')) return at;
   std::size_t first = at + 1;
@@ -58,7 +58,7 @@ bool is_octal(TextView text, std::size_t at) {
 }
 
 char32_t checked_character(std::uint64_t value) {
-  if (value > 0x10FFFF || (value >= 0xD800 && value < 0xE000)) fail("a string escapes what is no character");
+  if (value > 0x10FFFF || (value >= 0xD800 && value < 0xE000)) fail("a string has an escape of an invalid character");
   return static_cast<char32_t>(value);
 }
 
@@ -144,7 +144,7 @@ NumberLiteral read_number(TextView text) {
   end = read_exponent(text, end, all);
   if (end == whole_end) {
     if (digits.front() != '0') return integer_literal(whole_end, digits, 10);
-    // Zeros only: 007 is no number.
+    // Only zeros are allowed: 007 is not a number.
     const std::size_t zeros = digits.find_first_not_of('0');
     return integer_literal(zeros == std::string::npos ? whole_end : zeros, "0", 10);
   }

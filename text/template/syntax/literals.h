@@ -1,4 +1,4 @@
-// Numbers and strings as templates write them.
+// Parses numbers and strings of templates.
 #ifndef BALLAST_TEXT_TEMPLATE_SYNTAX_LITERALS_H_
 #define BALLAST_TEXT_TEMPLATE_SYNTAX_LITERALS_H_
 
@@ -17,10 +17,10 @@ struct NumberLiteral {
   std::int64_t integer = 0;
   double number = 0;
 };
-/// At the beginning of `text`. Throws TemplateProblem when it takes more than 64 bits.
+/// Parses the number at the beginning of `text`. Throws TemplateProblem if it needs more than 64 bits.
 NumberLiteral read_number(TextView text);
 
-/// The text between the quotes with its escapes resolved, as Python's "unicode-escape" does it.
+/// Returns the text between the quotes with its escapes resolved, like Python's "unicode-escape".
 Text unescape_string(TextView literal);
 
 }  // namespace ballast::text::jinja

@@ -20,7 +20,8 @@ class StatementParser {
  private:
   using Kind = Statement::Kind;
 
-  // Statements up to a tag that begins with one of `ends`, which becomes the current token; or to the template's end.
+  // Parses statements up to a tag that begins with one of `ends`, which becomes the current token; or to the template's
+  // end.
   Body body(std::initializer_list<std::string_view> ends) {
     const SyntaxLevel level(tokens_, depth_);
     Body statements;
@@ -46,7 +47,7 @@ class StatementParser {
     return statements;
   }
 
-  // A body after the end of its opening tag.
+  // Parses a body after the end of its opening tag.
   Body inner(std::initializer_list<std::string_view> ends) {
     tokens_.skip_operator(":");
     tokens_.expect(Token::Kind::kBlockEnd, "the end of the block");
@@ -224,7 +225,7 @@ class StatementParser {
   TokenStream tokens_;
   ExpressionParser expressions_;
   int depth_ = 0;
-  int loops_ = 0;  // around, within the same macro
+  int loops_ = 0;  // enclosing loops within the same macro
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// A template as a tree.
+// The syntax tree of a template.
 #ifndef BALLAST_TEXT_TEMPLATE_SYNTAX_SYNTAX_TREE_H_
 #define BALLAST_TEXT_TEMPLATE_SYNTAX_SYNTAX_TREE_H_
 
@@ -53,19 +53,19 @@ struct Expression {
   std::vector<ExpressionPtr> parts{};
   std::vector<std::string> operators{};
   CallSyntax call{};
-  int depth = 1;  ///< of the tree below, which the stack has to bear
+  int depth = 1;  ///< of the tree below, which the stack limits
 };
 
 struct Statement;
 using StatementPtr = std::unique_ptr<const Statement>;
 using Body = std::vector<StatementPtr>;
 
-/// Of a macro or a call block.
+/// The signature of a macro or a call block.
 struct Signature {
   std::string name{};
   std::vector<std::string> parameters{};
   std::vector<ExpressionPtr> defaults{};  ///< of the last parameters
-  bool takes_more_positional = false;     ///< its body mentions varargs
+  bool takes_more_positional = false;     ///< its body uses varargs
   bool takes_more_named = false;          ///< kwargs
   bool takes_caller = false;              ///< caller
 };

@@ -25,7 +25,7 @@ class TokenStream {
   bool is_name(std::string_view name) const { return is(Token::Kind::kName) && current().name == name; }
   bool is_name_of(std::initializer_list<std::string_view> names) const;
 
-  Token next();  ///< at the end: the end again
+  Token next();  ///< at the end, returns the end again
   bool skip_operator(std::string_view text);
   bool skip_name(std::string_view name);
   Token expect(Token::Kind kind, std::string_view what);
@@ -39,13 +39,13 @@ class TokenStream {
   std::size_t at_ = 0;
 };
 
-/// How deep expressions and blocks may nest in a template's text.
+/// The limit of nested expressions and blocks in a template's text.
 inline constexpr int kMostSyntaxDepth = 200;
 
-/// Of a macro, and by name of a call.
+/// The limit of a macro's parameters, and of a call's named arguments.
 inline constexpr std::size_t kMostArguments = 255;
 
-/// While it lives, the parser is one level deeper.
+/// Increases the parser's nesting depth during its lifetime.
 class SyntaxLevel {
  public:
   SyntaxLevel(const TokenStream& tokens, int& depth) : depth_(depth) {

@@ -1,4 +1,4 @@
-// What a rendering may cost. A template comes from a file that nobody vouches for, and a conversation from anybody.
+// Limits of a rendering. Templates and conversations come from untrusted sources.
 #ifndef BALLAST_TEXT_TEMPLATE_VALUES_BUDGET_H_
 #define BALLAST_TEXT_TEMPLATE_VALUES_BUDGET_H_
 
@@ -7,11 +7,11 @@
 namespace ballast::text::jinja {
 
 struct Limits {
-  std::size_t steps = 20'000'000;        ///< expressions evaluated, items made, values compared
-  std::size_t characters = 128'000'000;  ///< of all strings made on the way
+  std::size_t steps = 20'000'000;        ///< evaluated expressions, created items, compared values
+  std::size_t characters = 128'000'000;  ///< of all strings that are created
 };
 
-/// While it lives, the rendering on this thread is held to `limits`.
+/// Applies `limits` to the rendering on this thread during its lifetime.
 class Budget {
  public:
   explicit Budget(Limits limits);
@@ -27,11 +27,12 @@ class Budget {
   Budget* outer_;
 };
 
-/// Both throw TemplateProblem when the budget of this thread's rendering is spent. Without a rendering they do nothing.
+/// Both throw TemplateProblem when the budget of this thread's rendering is used up. Without a rendering they do
+/// nothing.
 void spend_steps(std::size_t count);
 void spend_characters(std::size_t count);
 
-/// Steps for going through `length` characters, of which about 64 take as long as another step.
+/// Counts steps for reading `length` characters, of which about 64 take the time of another step.
 inline void spend_reading(std::size_t length) {
   spend_steps(length / 64);
 }

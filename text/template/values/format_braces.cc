@@ -71,7 +71,7 @@ class BraceFormatter {
     fail("a format names a value that is not there: " + wanted);
   }
 
-  // "name.attribute[key]".
+  // Evaluates "name.attribute[key]".
   Value named_value(TextView field) {
     const std::size_t name_end = std::min(field.find_first_of(U".["), field.size());
     Value value = first_value(field.substr(0, name_end));

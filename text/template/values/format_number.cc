@@ -56,7 +56,7 @@ std::string float_digits(double magnitude, const FormatSpec& spec) {
   std::string digits(static_cast<std::size_t>(kMostPrecision) + 400, '\0');
   const int length = std::snprintf(digits.data(), digits.size(), pattern.c_str(), precision, shown);
   digits.resize(static_cast<std::size_t>(length));
-  // str() of a float shows that it is one.
+  // str() of a float has a point or an exponent.
   if (spec.type == 0 && digits.find_first_of(".en") == std::string::npos) digits += ".0";
   return is_percent ? digits + "%" : digits;
 }
@@ -73,7 +73,7 @@ Text padded_text(Text text, std::int64_t width, char32_t fill, Alignment alignme
     case Alignment::kRight:
       return Text(missing, fill) + text;
     case Alignment::kCenter: {
-      // Python puts the odd one on the left where both the missing and the width are odd.
+      // If both the padding and the width are odd, Python puts the larger half on the left.
       const std::size_t left = missing / 2 + (missing & static_cast<std::size_t>(width) & 1U);
       return Text(left, fill) + text + Text(missing - left, fill);
     }

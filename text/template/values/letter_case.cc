@@ -1,5 +1,5 @@
-// What characters are to Python's str, and their case. Full mappings (one character to several) are those that prompts
-// have a chance to meet: sharp s, ligatures, the dotted I.
+// Character classes and case mappings of Python's str. Full mappings (one character to several) are limited to those
+// likely to occur in prompts: sharp s, ligatures, the dotted I.
 #include <utf8proc.h>
 
 #include <algorithm>

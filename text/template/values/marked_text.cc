@@ -9,7 +9,7 @@
 namespace ballast::text::jinja {
 namespace {
 
-constexpr std::size_t kComparedPerStep = 64;  // characters, which is about as long as a step takes
+constexpr std::size_t kComparedPerStep = 64;  // characters, which takes about the time of a step
 
 std::size_t common_length(TextView left, TextView right) {
   const auto differ = std::ranges::mismatch(left, right, {}, unmarked, unmarked);
@@ -188,7 +188,7 @@ Text replace_text(TextView text, TextView old_part, TextView new_part, std::size
   Text replaced;
   std::size_t from = 0;
   for (std::size_t done = 0; done < most; ++done) {
-    // An empty part is found before every character and at the end.
+    // An empty part matches before every character and at the end.
     const std::size_t at = old_part.empty() ? from + (done == 0 ? 0 : 1) : find_text(text, old_part, from);
     if (at == TextView::npos || at > text.size()) break;
     spend_characters(new_part.size());

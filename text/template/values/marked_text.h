@@ -1,5 +1,5 @@
-// Text as templates handle it: code points, each of which remembers whether a user wrote it. Whatever copies characters
-// thereby keeps the marks, and whatever compares them does not see them.
+// Text of templates: code points with a mark for those that a user wrote. Copying characters keeps the marks, and
+// comparing ignores them.
 #ifndef BALLAST_TEXT_TEMPLATE_VALUES_MARKED_TEXT_H_
 #define BALLAST_TEXT_TEMPLATE_VALUES_MARKED_TEXT_H_
 
@@ -19,7 +19,7 @@ inline constexpr char32_t kUserMark = 0x80000000U;
 constexpr char32_t unmarked(char32_t character) {
   return character & ~kUserMark;
 }
-/// `character` with the mark that `model` has, if it has one.
+/// Returns `character` with the mark of `model`, if it has one.
 constexpr char32_t marked_like(char32_t model, char32_t character) {
   return unmarked(character) | (model & kUserMark);
 }
@@ -31,15 +31,15 @@ Text make_text(std::string_view utf8, Origin origin = Origin::kTemplate);
 std::string to_utf8(TextView text);
 
 bool same_text(TextView left, TextView right);
-/// Whether `left` comes first, by code points.
+/// Returns whether `left` is less, by code points.
 bool text_less(TextView left, TextView right);
 bool text_starts_with(TextView text, TextView prefix);
 bool text_ends_with(TextView text, TextView suffix);
-/// npos when `part` is not in text[from, ...).
+/// Returns npos if `part` is not in text[from, ...).
 std::size_t find_text(TextView text, TextView part, std::size_t from = 0);
 std::size_t find_last_text(TextView text, TextView part);
 
-// What follows does what Python's methods of str of the same names do.
+// The functions below behave like Python's methods of str with the same names.
 
 bool is_python_space(char32_t character);
 bool is_line_end(char32_t character);
@@ -49,14 +49,14 @@ bool is_upper_character(char32_t character);
 bool is_lower_character(char32_t character);
 
 enum class Side { kBoth, kLeft, kRight };
-/// Without `characters` at its ends; white space by default.
+/// Strips `characters` at the ends; white space by default.
 TextView strip_text(TextView text, Side side, std::optional<TextView> characters = std::nullopt);
 
 inline constexpr std::size_t kNoLimit = static_cast<std::size_t>(-1);
-/// At most `most` splits, from the left or from the right. `separator` is not empty.
+/// Splits at most `most` times, from the left or from the right. `separator` is not empty.
 std::vector<TextView> split_text(TextView text, TextView separator, std::size_t most = kNoLimit);
 std::vector<TextView> split_text_right(TextView text, TextView separator, std::size_t most = kNoLimit);
-/// At white space, of which runs count once.
+/// Splits at runs of white space.
 std::vector<TextView> split_words(TextView text, std::size_t most = kNoLimit);
 std::vector<TextView> split_words_right(TextView text, std::size_t most = kNoLimit);
 std::vector<TextView> split_lines(TextView text, bool keep_ends);
@@ -64,7 +64,7 @@ std::vector<TextView> split_lines(TextView text, bool keep_ends);
 std::size_t count_text(TextView text, TextView part);
 Text replace_text(TextView text, TextView old_part, TextView new_part, std::size_t most = kNoLimit);
 
-/// With entities for what means something in HTML.
+/// Replaces characters with a meaning in HTML by entities.
 Text escape_text(TextView text);
 
 Text upper_text(TextView text);

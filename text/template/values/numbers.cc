@@ -11,8 +11,8 @@
 namespace ballast::text::jinja {
 namespace {
 
-// In lower case, without white space around it, without single underscores between digits. None where an underscore
-// is elsewhere.
+// Returns the text in lower case, without white space around it and single underscores between digits. Returns nullopt
+// for other underscores.
 std::optional<std::string> plain_digits(TextView text) {
   const std::string written = to_utf8(strip_text(text, Side::kBoth));
   std::string digits;
@@ -29,7 +29,7 @@ std::optional<std::string> plain_digits(TextView text) {
   return digits;
 }
 
-// Takes the sign off.
+// Removes the sign.
 bool is_negative(std::string_view& digits) {
   const bool negative = digits.starts_with('-');
   if (negative || digits.starts_with('+')) digits.remove_prefix(1);

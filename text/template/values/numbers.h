@@ -1,4 +1,4 @@
-// Numbers in strings, as Python's int() and float() read them.
+// Parses numbers in strings like Python's int() and float().
 #ifndef BALLAST_TEXT_TEMPLATE_VALUES_NUMBERS_H_
 #define BALLAST_TEXT_TEMPLATE_VALUES_NUMBERS_H_
 
@@ -9,7 +9,7 @@
 
 namespace ballast::text::jinja {
 
-/// None when `text` is no integer in `base`; fails when it takes more than 64 bits.
+/// Returns nullopt if `text` is not an integer in `base`; fails if it needs more than 64 bits.
 std::optional<std::int64_t> read_integer(TextView text, std::int64_t base);
 std::optional<double> read_float(TextView text);
 

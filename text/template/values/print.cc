@@ -11,7 +11,7 @@
 namespace ballast::text::jinja {
 namespace {
 
-constexpr int kMostPrintDepth = kMostValueDepth + 50;  // a namespace can hold itself
+constexpr int kMostPrintDepth = kMostValueDepth + 50;  // a namespace can contain itself
 
 Text ascii(std::string_view text) {
   return {text.begin(), text.end()};
@@ -25,7 +25,7 @@ void append_hex(char32_t character, char32_t mark, char32_t letter, int digits, 
   }
 }
 
-// Python's str.isprintable.
+// Implements Python's str.isprintable.
 bool is_printable(char32_t character) {
   if (character == U' ') return true;
   switch (utf8proc_category(static_cast<utf8proc_int32_t>(character))) {

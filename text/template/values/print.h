@@ -1,4 +1,4 @@
-// Values as text: as Python prints them, and as its json module does.
+// Converts values to text like Python, and like its json module.
 #ifndef BALLAST_TEXT_TEMPLATE_VALUES_PRINT_H_
 #define BALLAST_TEXT_TEMPLATE_VALUES_PRINT_H_
 
@@ -10,11 +10,11 @@
 
 namespace ballast::text::jinja {
 
-/// str(value). Fails for what Python prints with an address.
+/// Returns str(value). Fails for values that Python prints with an address.
 Text print_text(const Value& value);
-/// repr(value).
+/// Returns repr(value).
 Text print_repr(const Value& value);
-/// "1.0", "1e+16", "nan".
+/// Returns "1.0", "1e+16", "nan".
 std::string print_float(double value);
 
 struct JsonStyle {
@@ -24,7 +24,7 @@ struct JsonStyle {
   Text after_key = U": ";
   bool sort_keys = false;
 };
-/// json.dumps(value). Fails for what JSON cannot hold.
+/// Returns json.dumps(value). Fails for values that JSON cannot represent.
 Text print_json(const Value& value, const JsonStyle& style);
 
 /// Strings get `origin`; integers beyond 64 bits become floats.

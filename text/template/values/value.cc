@@ -89,7 +89,7 @@ Value Value::tuple(std::vector<Value> items) {
 }
 
 Value Value::iterator(std::vector<Value> items) {
-  // As deep as a list of the same would be, so that iterators within iterators have an end.
+  // Counts as deep as a list of the same items, so that nested iterators are limited.
   const Sequence checked(Sequence::Kind::kList, items);
   return {std::make_shared<Iterator>(Iterator{std::move(items), 0, checked.depth})};
 }

@@ -1,4 +1,4 @@
-// The values that a template computes with: Python's, as far as templates can reach them.
+// The values of templates: Python's values, as far as templates can use them.
 #ifndef BALLAST_TEXT_TEMPLATE_VALUES_VALUE_H_
 #define BALLAST_TEXT_TEMPLATE_VALUES_VALUE_H_
 
@@ -16,7 +16,7 @@
 
 namespace ballast::text::jinja {
 
-/// What is wrong, to be told with the line of the template.
+/// An error, to which the line of the template is added.
 class TemplateProblem : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -24,7 +24,7 @@ class TemplateProblem : public std::runtime_error {
 [[noreturn]] void fail(const std::string& problem);
 
 struct None {};
-/// What a name or an attribute gives that is not there; `problem` says which.
+/// The value of a missing name or attribute; `problem` names it.
 struct Undefined {
   std::shared_ptr<const std::string> problem;
 };
@@ -37,7 +37,7 @@ struct Loop;
 struct Function;
 class Namespace;
 
-/// Immutable but for namespaces, iterators and loops; copies share what is large.
+/// Immutable except for namespaces, iterators and loops; copies share large contents.
 class Value {
  public:
   using Data = std::variant<None, Undefined, bool, std::int64_t, double, std::shared_ptr<const Text>,
@@ -58,12 +58,12 @@ class Value {
   Value(std::shared_ptr<const Function> function)
       : data_(std::move(function)) {}        // NOLINT(google-explicit-constructor)
   Value(Namespace* names) : data_(names) {}  // NOLINT(google-explicit-constructor)
-  Value(const void*) = delete;               // would be a bool
+  Value(const void*) = delete;               // would be converted to bool
 
   static Value integer(std::size_t value) { return {static_cast<std::int64_t>(value)}; }
   static Value text(std::string_view utf8) { return {make_text(utf8)}; }
   static Value undefined(std::string problem);
-  /// What the filters safe and escape give: `+` escapes what is joined to it.
+  /// Returns the value of the filters safe and escape: `+` escapes text that is joined to it.
   static Value markup(Text text);
   static Value list(std::vector<Value> items);
   static Value tuple(std::vector<Value> items);
@@ -74,7 +74,7 @@ class Value {
   const Type* get() const {
     return std::get_if<Type>(&data_);
   }
-  /// Null for another type.
+  /// Returns null for another type.
   const Text* text() const { return pointee<Text>(); }
   const Sequence* sequence() const { return pointee<Sequence>(); }
   const Dict* dict() const { return pointee<Dict>(); }
@@ -88,7 +88,7 @@ class Value {
   bool is_undefined() const { return get<Undefined>() != nullptr; }
   bool is_bool() const { return get<bool>() != nullptr; }
   bool is_float() const { return get<double>() != nullptr; }
-  /// An integer or a truth value, which Python counts with, too.
+  /// Returns whether the value is an integer or a truth value, which counts as one in Python.
   bool is_integral() const { return is_bool() || get<std::int64_t>() != nullptr; }
   bool is_number() const { return is_integral() || is_float(); }
   std::int64_t integral() const;  ///< is_integral()
@@ -105,10 +105,10 @@ class Value {
   bool is_markup_ = false;
 };
 
-/// How deep values may nest.
+/// The limit of nested values.
 inline constexpr int kMostValueDepth = 200;
 
-/// What has a length and an order.
+/// A value with a length and an order.
 struct Sequence {
   enum class Kind { kList, kTuple, kRange, kKeys, kValues, kItems };
   Kind kind = Kind::kList;
@@ -119,12 +119,12 @@ struct Sequence {
 };
 Value make_sequence(Sequence::Kind kind, std::vector<Value> items);
 
-/// Items in the order in which their keys came.
+/// Items in the order of insertion.
 class Dict {
  public:
   void set(const Value& key, Value value);
   void set(std::string_view key, Value value) { set(Value::text(key), std::move(value)); }
-  const Value* find(const Value& key) const;  ///< null when it is not there
+  const Value* find(const Value& key) const;  ///< null if missing
   const Value* find(std::string_view key) const;
   const std::vector<std::pair<Value, Value>>& items() const { return items_; }
   std::size_t size() const { return items_.size(); }
@@ -136,7 +136,7 @@ class Dict {
   int depth_ = 1;
 };
 
-/// What filters such as `map` give: can be gone through once.
+/// The result of filters such as `map`, which can be iterated once.
 struct Iterator {
   std::vector<Value> items;
   std::size_t next = 0;
@@ -145,21 +145,21 @@ struct Iterator {
   std::vector<Value> take_rest();
 };
 
-/// The one thing that templates can change. Lives as long as the rendering.
+/// The only object that templates can change. Lives as long as the rendering.
 class Namespace {
  public:
   Dict attributes;
 };
 
-/// What Python calls the type: "str", "dict", "NoneType".
+/// Returns Python's name of the type: "str", "dict", "NoneType".
 std::string type_name(const Value& value);
 bool is_true(const Value& value);
-/// Python's `is`, but that strings are the same only where one is a copy of the other.
+/// Returns Python's `is`; strings are the same only if one is a copy of the other.
 bool is_same_object(const Value& left, const Value& right);
 bool equal(const Value& left, const Value& right);
-/// left < right; fails for types that have no order.
+/// Returns left < right; fails for types without an order.
 bool less(const Value& left, const Value& right);
-/// A string that is the same for keys that are equal; fails for lists and dicts.
+/// Returns a string that is equal for equal keys; fails for lists and dicts.
 std::string hash_key(const Value& value);
 int value_depth(const Value& value);
 
