@@ -98,7 +98,7 @@ def write_large_model(folder: pathlib.Path, hidden: int = 192, layers: int = 6, 
     config = json.loads((MODELS / family / "config.json").read_text())
     config |= {"hidden_size": hidden, "num_hidden_layers": layers, "intermediate_size": mlp, "head_dim": hidden // heads,
                "num_attention_heads": heads, "num_key_value_heads": kv_heads, "max_position_embeddings": 512,
-               "vocab_size": vocabulary}
+               "vocab_size": vocabulary, "tie_word_embeddings": True}
     config.pop("layer_types", None)  # of as many layers as the tiny model has
     folder.mkdir()
     (folder / "config.json").write_text(json.dumps(config))
